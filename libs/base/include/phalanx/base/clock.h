@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+
+namespace phalanx {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+using Duration = std::chrono::steady_clock::duration;
+
+// Where logic reads the time, so that tests can turn the hands. Threads: now() may be called from
+// any thread.
+class Clock {
+ public:
+  Clock() = default;
+  Clock(const Clock&) = delete;
+  Clock& operator=(const Clock&) = delete;
+  virtual ~Clock() = default;
+  [[nodiscard]] virtual SteadyTime now() const = 0;
+};
+
+// CLOCK_MONOTONIC. The returned object lives as long as the process.
+[[nodiscard]] const Clock& steady_clock();
+
+// Seconds since the Unix epoch, for time stamps that people read; never for measuring.
+[[nodiscard]] double unix_seconds();
+
+[[nodiscard]] constexpr double to_seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+[[nodiscard]] constexpr double to_milliseconds(Duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+}  // namespace phalanx

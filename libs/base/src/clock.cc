@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/base/clock.h"
+
+namespace phalanx {
+
+namespace {
+
+class MonotonicClock final : public Clock {
+ public:
+  [[nodiscard]] SteadyTime now() const override { return std::chrono::steady_clock::now(); }
+};
+
+}  // namespace
+
+const Clock& steady_clock() {
+  static const MonotonicClock clock;
+  return clock;
+}
+
+double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace phalanx

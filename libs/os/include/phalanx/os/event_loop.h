@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "phalanx/base/clock.h"
+#include "phalanx/base/result.h"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace phalanx::os {
+
+// The one loop thread of a process: timers, readable descriptors, posted work. Asio stays behind
+// it; the libraries that need Asio itself (http, ipc) take io().
+//
+// Threads: everything runs on the thread that calls run(), and is called from it, except post() and
+// stop(), which any thread may call. Callbacks must return within 1 ms; longer work goes to a
+// WorkPool.
+class EventLoop {
+ public:
+  // A pending timer or watch. Destroying it cancels it: the callback does not run afterwards.
+  class Handle {
+   public:
+    virtual ~Handle() = default;
+  };
+  using Callback = std::function<void()>;
+
+  EventLoop();
+  EventLoop(const EventLoop&) = delete;
+  EventLoop& operator=(const EventLoop&) = delete;
+  ~EventLoop();
+
+  // Runs `callback` once on the loop thread, soon.
+  void post(Callback callback);
+
+  // Runs `callback` once after `delay`.
+  [[nodiscard]] std::unique_ptr<Handle> call_after(Duration delay, Callback callback);
+
+  // Runs `callback` every `period`, first after one period. A late tick is not made up for.
+  [[nodiscard]] std::unique_ptr<Handle> call_every(Duration period, Callback callback);
+
+  // Runs `callback` each time `fd` is readable (level-triggered: it must read, or be cancelled).
+  // The descriptor stays the caller's and must outlive the handle.
+  [[nodiscard]] std::unique_ptr<Handle> watch_readable(int fd, Callback callback);
+
+  // Runs `callback(signal)` on the loop thread for each of SIGTERM, SIGINT, SIGHUP, SIGCHLD that is
+  // passed here.
+  [[nodiscard]] std::unique_ptr<Handle> watch_signal(int signal, std::function<void(int)> callback);
+
+  // Runs until stop(). Blocks.
+  void run();
+  void stop();
+
+  // The longest time a callback kept the loop from turning since the last call, for the loop-lag
+  // metric.
+  [[nodiscard]] Duration take_longest_lag();
+
+  [[nodiscard]] boost::asio::io_context& io();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace phalanx::os

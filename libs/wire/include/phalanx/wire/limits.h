@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace phalanx::wire {
+
+// Bounds that every decoder enforces before it allocates. A frame beyond one of them is a protocol
+// error of its sender.
+inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::size_t kMaxFrameBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kMaxDepth = 8;
+inline constexpr std::size_t kMaxPromptTokens = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxSequencesPerStep = 4096;
+inline constexpr std::size_t kMaxBlocksPerSequence = std::size_t{1} << 16;
+inline constexpr std::size_t kMaxTopLogprobs = 20;
+inline constexpr std::size_t kMaxLogitBias = 1024;
+inline constexpr std::size_t kMaxStopTokens = 64;
+inline constexpr std::size_t kMaxErrorBytes = 4096;
+inline constexpr std::size_t kMaxPathBytes = 4096;
+inline constexpr std::uint32_t kMaxRanks = 64;      // of one replica
+inline constexpr std::uint32_t kMaxReplicas = 256;  // of one leader
+
+}  // namespace phalanx::wire

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "phalanx/base/ids.h"
+
+namespace phalanx::wire {
+
+// How the next token of a sequence is chosen (docs/arithmetic.md, "Sampling"). Complete: nothing
+// else about a request changes its tokens. Order of application: penalties and bias on the raw
+// logits, temperature, top_k, top_p, min_p, draw.
+struct SamplingParams {
+  float temperature = 1.0F;         // ≥ 0; 0 = greedy: the largest logit, ties to the lower id
+  std::int32_t top_k = 0;           // 0 = all
+  float top_p = 1.0F;               // (0, 1]
+  float min_p = 0.0F;               // [0, 1]
+  float repetition_penalty = 1.0F;  // > 0, over prompt and produced tokens
+  float presence_penalty = 0.0F;    // [-2, 2], over produced tokens
+  float frequency_penalty = 0.0F;   // [-2, 2], over produced tokens
+  std::uint64_t seed = 0;  // always present: the leader draws one when the client gave none
+  std::vector<std::pair<TokenId, float>> logit_bias;  // ascending ids
+  std::int32_t top_logprobs =
+      -1;  // -1 = no logprobs; 0 … 20 = that of the token and of so many likeliest
+  std::uint32_t min_tokens =
+      0;  // end-of-sequence and stop tokens are masked before so many are produced
+
+  friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
+};
+
+// When a sequence ends, as far as tokens can tell. Stop strings are the leader's.
+struct StopParams {
+  std::uint32_t max_tokens = 16;  // produced tokens, ≥ 1
+  std::vector<TokenId>
+      stop_token_ids;       // end-of-sequence ids of the model and the request's own; ascending
+  bool ignore_eos = false;  // stop_token_ids then holds only the request's own
+
+  friend bool operator==(const StopParams&, const StopParams&) = default;
+};
+
+enum class FinishReason : std::uint8_t {
+  kNone = 0,
+  kStop = 1,
+  kLength = 2,
+  kCancelled = 3,
+  kError = 4
+};
+
+struct TokenLogprob {
+  TokenId token = 0;
+  float logprob = 0.0F;  // log-softmax of the raw logits
+
+  friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
+};
+
+}  // namespace phalanx::wire
