@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "phalanx/base/result.h"
+
+namespace phalanx::flags {
+
+// One option of a program. `names[0]` is the spelling in help, in the environment
+// (PHALANX_MAX_NUM_SEQS) and in the configuration file; the others are aliases. Names carry no
+// dashes in front; `_` and `-` are the same.
+struct Flag {
+  std::vector<std::string> names;
+  std::string value_name;    // "N"; empty for a switch
+  std::string help;          // one sentence
+  std::string default_text;  // as shown in help; may be empty
+  std::string group;
+  bool repeatable = false;
+  bool is_switch = false;  // takes no value on the command line; --no-NAME sets it to "false"
+  std::function<Status(const std::string&)>
+      set;  // parses, checks and stores; the message names expected and found
+};
+
+// The options of one program, in one table: command line, environment, configuration file, help and
+// documentation all come from it. A spelling that is known and not supported is refused by name
+// with its reason, never ignored.
+//
+// Precedence: command line, then environment (prefix + NAME), then --config FILE (TOML, top-level
+// keys), then default. Ownership: the targets passed to add_* stay the caller's and must outlive
+// parse(). Threads: one.
+class FlagTable {
+ public:
+  // `env_prefix` as in "PHALANX_".
+  FlagTable(std::string program, std::string summary, std::string env_prefix);
+
+  // Headline of the flags added from now on.
+  void group(std::string title);
+
+  // `names` is "tensor-parallel-size,tp". A value outside [min, max] is refused with both bounds
+  // named.
+  void add_int(std::string_view names,
+               std::int64_t* target,
+               std::int64_t min,
+               std::int64_t max,
+               std::string help);
+  void add_double(std::string_view names, double* target, double min, double max, std::string help);
+  void add_text(std::string_view names,
+                std::string* target,
+                std::string value_name,
+                std::string help);
+  void add_texts(std::string_view names,
+                 std::vector<std::string>* target,
+                 std::string value_name,
+                 std::string help);
+  void add_choice(std::string_view names,
+                  std::string* target,
+                  std::vector<std::string> choices,
+                  std::string help);
+  void add_switch(std::string_view names, bool* target, std::string help);
+  void add(Flag flag);
+
+  // `names` are refused wherever they appear, with "--NAME is not supported: reason". If
+  // `harmless_value` is not empty, that one value is accepted, as it asks for what the program does
+  // anyway (--pipeline-parallel-size 1).
+  void refuse(std::string_view names, std::string reason, std::string harmless_value = "");
+
+  // A first argument without dashes sets this flag ("phalanxd MODEL").
+  void positional(std::string name);
+
+  // What the arguments ask for besides running.
+  enum class Request { kRun, kHelp, kVersion };
+
+  // Reads all sources. `environment` holds every variable of the process; one that has the prefix
+  // and no flag, and is not listed in `allow_environment`, is refused, so that a misspelt setting
+  // is not lost.
+  [[nodiscard]] Result<Request> parse(const std::vector<std::string>& arguments,
+                                      const std::map<std::string, std::string>& environment);
+
+  // Variables with the prefix that something else reads ("PHALANX_ISA").
+  void allow_environment(std::string variable);
+
+  [[nodiscard]] std::string help_text() const;
+  [[nodiscard]] const std::vector<Flag>& flags() const { return flags_; }
+
+  // "release --max-num-seqs=64 (command line) --port=8000 (environment)": where each changed value
+  // came from.
+  [[nodiscard]] std::string origin_summary() const;
+
+ private:
+  struct Refusal {
+    std::string reason;
+    std::string harmless_value;
+  };
+
+  [[nodiscard]] const Flag* find(std::string_view name) const;
+  [[nodiscard]] Status apply(const std::string& name,
+                             const std::string& value,
+                             const std::string& origin);
+  [[nodiscard]] Status apply_command_line(const std::vector<std::string>& arguments,
+                                          Request* request);
+  [[nodiscard]] Status apply_environment(const std::map<std::string, std::string>& environment);
+  [[nodiscard]] Status apply_config_file();
+  [[nodiscard]] Error unknown(const std::string& name, const std::string& origin) const;
+
+  std::string program_;
+  std::string summary_;
+  std::string env_prefix_;
+  std::string group_;
+  std::string positional_;
+  std::string config_path_;
+  std::vector<Flag> flags_;
+  std::map<std::string, Refusal, std::less<>> refusals_;
+  std::vector<std::string> allowed_environment_;
+  std::map<std::string, std::string, std::less<>>
+      origins_;  // canonical name → origin of the value in force
+};
+
+// argv and environ as parse() takes them.
+[[nodiscard]] std::vector<std::string> arguments_of(int argc, char** argv);
+[[nodiscard]] std::map<std::string, std::string> environment_of(char** environment);
+
+}  // namespace phalanx::flags

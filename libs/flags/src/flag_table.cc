@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/flags/flag_table.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "sources.h"
+
+namespace phalanx::flags {
+
+namespace {
+
+std::vector<std::string> split_names(std::string_view names) {
+  std::vector<std::string> result;
+  while (!names.empty()) {
+    const std::size_t comma = std::min(names.find(','), names.size());
+    result.emplace_back(names.substr(0, comma));
+    names.remove_prefix(std::min(comma + 1, names.size()));
+  }
+  return result;
+}
+
+std::string environment_name(const std::string& prefix, const std::string& name) {
+  std::string result = prefix;
+  for (const char c : name) {
+    result += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return result;
+}
+
+std::string short_number(double value) {
+  std::string text = std::to_string(value);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (!text.empty() && text.back() == '.') {
+    text.pop_back();
+  }
+  return text;
+}
+
+std::string join(const std::vector<std::string>& words, const std::string& separator) {
+  std::string result;
+  for (const std::string& word : words) {
+    result += (result.empty() ? "" : separator) + word;
+  }
+  return result;
+}
+
+}  // namespace
+
+FlagTable::FlagTable(std::string program, std::string summary, std::string env_prefix)
+    : program_(std::move(program)),
+      summary_(std::move(summary)),
+      env_prefix_(std::move(env_prefix)) {
+  add_text("config",
+           &config_path_,
+           "FILE",
+           "Read settings from a TOML file; keys are the names of the flags");
+}
+
+void FlagTable::group(std::string title) {
+  group_ = std::move(title);
+}
+
+void FlagTable::add(Flag flag) {
+  flag.group = group_;
+  flags_.push_back(std::move(flag));
+}
+
+void FlagTable::add_int(std::string_view names,
+                        std::int64_t* target,
+                        std::int64_t min,
+                        std::int64_t max,
+                        std::string help) {
+  add({split_names(names),
+       "N",
+       std::move(help),
+       std::to_string(*target),
+       "",
+       false,
+       false,
+       [target, min, max](const std::string& text) -> Status {
+         std::int64_t value = 0;
+         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+         if (error != std::errc{} || end != text.data() + text.size() || value < min ||
+             value > max) {
+           return invalid_argument("expected a whole number from " + std::to_string(min) + " to " +
+                                   std::to_string(max) + ", found \"" + text + "\"");
+         }
+         *target = value;
+         return ok();
+       }});
+}
+
+void FlagTable::add_double(
+    std::string_view names, double* target, double min, double max, std::string help) {
+  add({split_names(names),
+       "X",
+       std::move(help),
+       std::isinf(*target) ? "inf" : short_number(*target),
+       "",
+       false,
+       false,
+       [target, min, max](const std::string& text) -> Status {
+         char* end = nullptr;
+         const double value = std::strtod(text.c_str(), &end);
+         if (text.empty() || *end != '\0' || std::isnan(value) || value < min || value > max) {
+           return invalid_argument("expected a number from " + short_number(min) + " to " +
+                                   (std::isinf(max) ? "inf" : short_number(max)) + ", found \"" +
+                                   text + "\"");
+         }
+         *target = value;
+         return ok();
+       }});
+}
+
+void FlagTable::add_text(std::string_view names,
+                         std::string* target,
+                         std::string value_name,
+                         std::string help) {
+  add({split_names(names),
+       std::move(value_name),
+       std::move(help),
+       *target,
+       "",
+       false,
+       false,
+       [target](const std::string& text) -> Status {
+         *target = text;
+         return ok();
+       }});
+}
+
+void FlagTable::add_texts(std::string_view names,
+                          std::vector<std::string>* target,
+                          std::string value_name,
+                          std::string help) {
+  add({split_names(names),
+       std::move(value_name),
+       std::move(help),
+       "",
+       "",
+       true,
+       false,
+       [target](const std::string& text) -> Status {
+         target->push_back(text);
+         return ok();
+       }});
+}
+
+void FlagTable::add_choice(std::string_view names,
+                           std::string* target,
+                           std::vector<std::string> choices,
+                           std::string help) {
+  const std::string value_name = join(choices, "|");
+  add({split_names(names),
+       value_name,
+       std::move(help),
+       *target,
+       "",
+       false,
+       false,
+       [target, choices = std::move(choices)](const std::string& text) -> Status {
+         if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
+           return invalid_argument("expected one of " + join(choices, ", ") + ", found \"" + text +
+                                   "\"");
+         }
+         *target = text;
+         return ok();
+       }});
+}
+
+void FlagTable::add_switch(std::string_view names, bool* target, std::string help) {
+  add({split_names(names),
+       "",
+       std::move(help),
+       *target ? "on" : "off",
+       "",
+       false,
+       true,
+       [target](const std::string& text) -> Status {
+         if (text != "true" && text != "false" && text != "1" && text != "0") {
+           return invalid_argument("expected true or false, found \"" + text + "\"");
+         }
+         *target = text == "true" || text == "1";
+         return ok();
+       }});
+}
+
+void FlagTable::refuse(std::string_view names, std::string reason, std::string harmless_value) {
+  for (const std::string& name : split_names(names)) {
+    refusals_[name] = {reason, harmless_value};
+  }
+}
+
+void FlagTable::positional(std::string name) {
+  positional_ = std::move(name);
+}
+
+void FlagTable::allow_environment(std::string variable) {
+  allowed_environment_.push_back(std::move(variable));
+}
+
+const Flag* FlagTable::find(std::string_view name) const {
+  for (const Flag& flag : flags_) {
+    if (std::find(flag.names.begin(), flag.names.end(), name) != flag.names.end()) {
+      return &flag;
+    }
+  }
+  return nullptr;
+}
+
+Error FlagTable::unknown(const std::string& name, const std::string& origin) const {
+  return invalid_argument("unknown setting \"" + name + "\" (" + origin + "); see " + program_ +
+                          " --help");
+}
+
+Status FlagTable::apply(const std::string& name,
+                        const std::string& value,
+                        const std::string& origin) {
+  if (const auto refusal = refusals_.find(name); refusal != refusals_.end()) {
+    if (!refusal->second.harmless_value.empty() && value == refusal->second.harmless_value) {
+      return ok();
+    }
+    return Error(Code::kUnimplemented,
+                 "--" + name + " is not supported: " + refusal->second.reason);
+  }
+  const bool negated = name.starts_with("no-") && find(name) == nullptr;
+  const Flag* flag = find(negated ? name.substr(3) : name);
+  if (flag == nullptr || (negated && !flag->is_switch)) {
+    return unknown(name, origin);
+  }
+  const std::string& canonical = flag->names.front();
+  if (const auto known = origins_.find(canonical); known != origins_.end()) {
+    if (known->second != origin) {
+      return ok();  // a source of higher precedence has set it
+    }
+    if (!flag->repeatable) {
+      return invalid_argument("--" + canonical + " is given twice (" + origin + ")");
+    }
+  }
+  const std::string text = negated ? "false" : flag->is_switch && value.empty() ? "true" : value;
+  if (Status status = flag->set(text); !status) {
+    return std::move(status).error().with("--" + canonical + " (" + origin + ")");
+  }
+  origins_[canonical] = origin;
+  return ok();
+}
+
+Status FlagTable::apply_command_line(const std::vector<std::string>& arguments, Request* request) {
+  CommandLineSyntax syntax;
+  syntax.switches = {"help", "version"};
+  for (const Flag& flag : flags_) {
+    for (const std::string& name : flag.names) {
+      (flag.is_switch ? syntax.switches : syntax.valued).push_back(name);
+      if (flag.is_switch) {
+        syntax.switches.push_back("no-" + name);
+      }
+    }
+  }
+  // A refused spelling must reach apply() with or without a value, so that the message is its
+  // reason.
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    std::string name =
+        arguments[i].substr(std::min(arguments[i].find_first_not_of('-'), arguments[i].size()));
+    std::replace(name.begin(), name.end(), '_', '-');
+    const std::size_t equals = name.find('=');
+    const bool dashed = !arguments[i].empty() && arguments[i][0] == '-';
+    const auto refusal = refusals_.find(name.substr(0, equals));
+    if (!dashed || refusal == refusals_.end()) {
+      words.push_back(arguments[i]);
+      continue;
+    }
+    std::string value = equals == std::string::npos ? "" : name.substr(equals + 1);
+    if (equals == std::string::npos && i + 1 < arguments.size() &&
+        !arguments[i + 1].starts_with("-")) {
+      value = arguments[++i];
+    }
+    PHALANX_RETURN_IF_ERROR(apply(refusal->first, value, "command line"));
+  }
+  PHALANX_TRY(const std::vector<CommandLineArgument> split, split_command_line(syntax, words));
+  for (const CommandLineArgument& argument : split) {
+    if (argument.name == "help") {
+      *request = Request::kHelp;
+    } else if (argument.name == "version") {
+      *request = Request::kVersion;
+    } else if (!argument.name.empty()) {
+      PHALANX_RETURN_IF_ERROR(apply(argument.name, argument.value, "command line"));
+    } else if (!positional_.empty()) {
+      PHALANX_RETURN_IF_ERROR(apply(positional_, argument.value, "command line"));
+    } else {
+      return invalid_argument("unexpected argument \"" + argument.value + "\"; see " + program_ +
+                              " --help");
+    }
+  }
+  return ok();
+}
+
+Status FlagTable::apply_environment(const std::map<std::string, std::string>& environment) {
+  for (const auto& [variable, value] : environment) {
+    if (!variable.starts_with(env_prefix_) ||
+        std::find(allowed_environment_.begin(), allowed_environment_.end(), variable) !=
+            allowed_environment_.end()) {
+      continue;
+    }
+    const auto matches = [&](const Flag& flag) {
+      return environment_name(env_prefix_, flag.names.front()) == variable;
+    };
+    const auto flag = std::find_if(flags_.begin(), flags_.end(), matches);
+    if (flag == flags_.end()) {
+      return unknown(variable, "environment");
+    }
+    PHALANX_RETURN_IF_ERROR(apply(flag->names.front(), value, "environment"));
+  }
+  return ok();
+}
+
+Status FlagTable::apply_config_file() {
+  if (config_path_.empty()) {
+    return ok();
+  }
+  const std::string origin = "file " + config_path_;
+  PHALANX_TRY(const auto entries, read_config_file(config_path_));
+  for (const auto& [name, value] : entries) {
+    PHALANX_RETURN_IF_ERROR(apply(name, value, origin));
+  }
+  return ok();
+}
+
+Result<FlagTable::Request> FlagTable::parse(const std::vector<std::string>& arguments,
+                                            const std::map<std::string, std::string>& environment) {
+  Request request = Request::kRun;
+  PHALANX_RETURN_IF_ERROR(apply_command_line(arguments, &request));
+  if (request == Request::kRun) {
+    PHALANX_RETURN_IF_ERROR(apply_environment(environment));
+    PHALANX_RETURN_IF_ERROR(apply_config_file());
+  }
+  return request;
+}
+
+std::string FlagTable::origin_summary() const {
+  std::string result;
+  for (const auto& [name, origin] : origins_) {
+    result += (result.empty() ? "--" : " --") + name + " (" + origin + ")";
+  }
+  return result;
+}
+
+std::vector<std::string> arguments_of(int argc, char** argv) {
+  return argc > 1 ? std::vector<std::string>(argv + 1, argv + argc) : std::vector<std::string>();
+}
+
+std::map<std::string, std::string> environment_of(char** environment) {
+  std::map<std::string, std::string> result;
+  for (char** entry = environment; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::size_t equals = std::min(text.find('='), text.size());
+    result.emplace(text.substr(0, equals), text.substr(std::min(equals + 1, text.size())));
+  }
+  return result;
+}
+
+}  // namespace phalanx::flags

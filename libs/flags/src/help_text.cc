@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "phalanx/flags/flag_table.h"
+
+namespace phalanx::flags {
+
+namespace {
+
+constexpr std::size_t kIndent = 4;
+constexpr std::size_t kColumns = 100;
+
+std::string spelling(const Flag& flag) {
+  std::string result;
+  for (const std::string& name : flag.names) {
+    result += (result.empty() ? "--" : ", --") + name;
+  }
+  return flag.value_name.empty() ? result : result + " " + flag.value_name;
+}
+
+void append_wrapped(const std::string& text, std::string* out) {
+  std::size_t column = 0;
+  std::size_t start = 0;
+  while (start < text.size()) {
+    const std::size_t end = std::min(text.find(' ', start), text.size());
+    const std::size_t length = end - start;
+    if (column == 0) {
+      out->append(kIndent * 2, ' ');
+      column = kIndent * 2;
+    } else if (column + 1 + length > kColumns) {
+      out->append("\n").append(kIndent * 2, ' ');
+      column = kIndent * 2;
+    } else {
+      out->append(" ");
+      ++column;
+    }
+    out->append(text, start, length);
+    column += length;
+    start = end + 1;
+  }
+  out->append("\n");
+}
+
+}  // namespace
+
+std::string FlagTable::help_text() const {
+  std::string out = summary_ + "\n\nusage: " + program_ +
+                    (positional_.empty() ? "" : " [" + positional_ + "]") + " [options]\n";
+  std::string group = "\n";  // no title is equal to it, so the first flag always starts a group
+  for (const Flag& flag : flags_) {
+    if (flag.group != group) {
+      group = flag.group;
+      out += "\n" + (group.empty() ? std::string("General") : group) + "\n";
+    }
+    out.append(kIndent, ' ').append(spelling(flag)).append("\n");
+    append_wrapped(
+        flag.help + (flag.default_text.empty() ? "." : " (default " + flag.default_text + ")."),
+        &out);
+  }
+  out += "\nEvery option can also be set by " + env_prefix_ +
+         "NAME in the environment, or in the --config file.\n";
+  return out;
+}
+
+}  // namespace phalanx::flags

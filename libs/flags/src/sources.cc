@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sources.h"
+
+#include <algorithm>
+
+#include <boost/program_options.hpp>
+#include <toml++/toml.h>
+
+namespace phalanx::flags {
+
+namespace {
+
+namespace po = boost::program_options;
+
+// "--max_num_seqs=4" → "--max-num-seqs=4" and "-tp" → "--tp": only the name part changes.
+std::string normalised(const std::string& argument) {
+  if (argument.size() < 2 || argument[0] != '-') {
+    return argument;
+  }
+  std::string result = argument;
+  if (argument[1] != '-' && argument.size() > 2 &&
+      (std::isalpha(static_cast<unsigned char>(argument[1])) != 0)) {
+    result = "-" + result;
+  }
+  const std::size_t end = std::min(result.find('='), result.size());
+  std::replace(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(end), '_', '-');
+  return result;
+}
+
+std::string without_dashes(std::string name) {
+  name.erase(0, name.find_first_not_of('-'));
+  return name;
+}
+
+Status append_value(const std::string& key,
+                    const toml::node& node,
+                    std::vector<std::pair<std::string, std::string>>* out) {
+  if (const auto* array = node.as_array()) {
+    for (const toml::node& element : *array) {
+      PHALANX_RETURN_IF_ERROR(append_value(key, element, out));
+    }
+    return ok();
+  }
+  std::string value;
+  if (const auto* text = node.as_string()) {
+    value = text->get();
+  } else if (const auto* integer = node.as_integer()) {
+    value = std::to_string(integer->get());
+  } else if (const auto* number = node.as_floating_point()) {
+    value = std::to_string(number->get());
+  } else if (const auto* boolean = node.as_boolean()) {
+    value = boolean->get() ? "true" : "false";
+  } else {
+    return invalid_argument(
+        "key \"" + key + "\": expected a string, number, boolean or array, found a table or date");
+  }
+  out->emplace_back(key, value);
+  return ok();
+}
+
+}  // namespace
+
+Result<std::vector<CommandLineArgument>> split_command_line(
+    const CommandLineSyntax& syntax, const std::vector<std::string>& arguments) {
+  po::options_description description;
+  for (const std::string& name : syntax.switches) {
+    description.add_options()(name.c_str(), "");
+  }
+  for (const std::string& name : syntax.valued) {
+    description.add_options()(name.c_str(), po::value<std::string>(), "");
+  }
+  po::positional_options_description positional;
+  std::vector<std::string> words;
+  std::transform(arguments.begin(), arguments.end(), std::back_inserter(words), normalised);
+  std::vector<CommandLineArgument> result;
+  try {
+    const int style = po::command_line_style::allow_long |
+                      po::command_line_style::long_allow_adjacent |
+                      po::command_line_style::long_allow_next;
+    const po::parsed_options parsed =
+        po::command_line_parser(words).options(description).style(style).run();
+    for (const po::option& option : parsed.options) {
+      if (option.position_key >= 0 || option.string_key.empty()) {
+        for (const std::string& word : option.value) {
+          result.push_back({"", word});
+        }
+        continue;
+      }
+      result.push_back({option.string_key, option.value.empty() ? "" : option.value.front()});
+    }
+  } catch (const po::unknown_option& error) {
+    return invalid_argument("unknown option --" + without_dashes(error.get_option_name()));
+  } catch (const po::error& error) {
+    return invalid_argument(error.what());
+  }
+  return result;
+}
+
+Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const std::string& path) {
+  std::vector<std::pair<std::string, std::string>> result;
+  try {
+    const toml::table table = toml::parse_file(path);
+    for (const auto& [key, node] : table) {
+      std::string name(key.str());
+      std::replace(name.begin(), name.end(), '_', '-');
+      PHALANX_RETURN_IF_ERROR(append_value(name, node, &result));
+    }
+  } catch (const toml::parse_error& error) {
+    return invalid_argument("config file " + path + ", line " +
+                            std::to_string(error.source().begin.line) + ": " +
+                            std::string(error.description()));
+  }
+  return result;
+}
+
+}  // namespace phalanx::flags

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "phalanx/base/result.h"
+
+namespace phalanx::flags {
+
+struct CommandLineSyntax {
+  std::vector<std::string> switches;  // every spelling that takes no value
+  std::vector<std::string> valued;    // every spelling that takes one
+};
+
+struct CommandLineArgument {
+  std::string name;  // without dashes; empty for a positional argument
+  std::string value;
+};
+
+// Splits `arguments` (without argv[0]) by the rules of Boost.Program_options; `-tp 2`, `--tp=2` and
+// `--max_num_seqs 4` are understood. Errors: kInvalidArgument for an unknown spelling or a missing
+// value.
+[[nodiscard]] Result<std::vector<CommandLineArgument>> split_command_line(
+    const CommandLineSyntax& syntax, const std::vector<std::string>& arguments);
+
+// Top-level keys of a TOML file as (name, value text); an array gives one entry per element.
+[[nodiscard]] Result<std::vector<std::pair<std::string, std::string>>> read_config_file(
+    const std::string& path);
+
+}  // namespace phalanx::flags

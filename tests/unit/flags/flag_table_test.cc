@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/flags/flag_table.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+namespace phalanx::flags {
+namespace {
+
+struct Settings {
+  std::int64_t tp = 1;
+  double rate = std::numeric_limits<double>::infinity();
+  std::string model;
+  std::string policy = "least";
+  std::vector<std::string> prompts;
+  bool verbose = false;
+};
+
+FlagTable make_table(Settings* settings) {
+  FlagTable table("program", "Does something.", "TEST_");
+  table.group("Topology");
+  table.add_int("tensor-parallel-size,tp", &settings->tp, 1, 64, "Ranks per replica");
+  table.add_double("rate", &settings->rate, 0, std::numeric_limits<double>::infinity(), "Rate");
+  table.add_text("model", &settings->model, "PATH", "Model");
+  table.add_choice("policy", &settings->policy, {"least", "random"}, "Policy");
+  table.add_texts("prompt", &settings->prompts, "TEXT", "Prompt");
+  table.add_switch("verbose", &settings->verbose, "Say more");
+  table.refuse("pipeline-parallel-size,pp", "Phalanx does not shard by pipeline stage", "1");
+  table.positional("model");
+  table.allow_environment("TEST_ISA");
+  return table;
+}
+
+std::string error_of(const std::vector<std::string>& arguments,
+                     const std::map<std::string, std::string>& environment = {}) {
+  Settings settings;
+  FlagTable table = make_table(&settings);
+  const auto result = table.parse(arguments, environment);
+  return result ? "" : result.error().message();
+}
+
+TEST(FlagTable, ReadsEverySpellingOfAName) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--tensor-parallel-size", "2"},
+                                             {"--tensor_parallel_size=2"},
+                                             {"--tp", "2"},
+                                             {"-tp", "2"},
+                                             {"--tp=2"}}) {
+    Settings settings;
+    FlagTable table = make_table(&settings);
+    ASSERT_TRUE(table.parse(arguments, {})) << arguments[0];
+    EXPECT_EQ(settings.tp, 2) << arguments[0];
+  }
+}
+
+TEST(FlagTable, TakesAPositionalModelAndRepeatedPrompts) {
+  Settings settings;
+  FlagTable table = make_table(&settings);
+  ASSERT_TRUE(
+      table.parse({"folder", "--prompt", "a b", "--prompt=c", "--verbose", "--rate", "inf"}, {}));
+  EXPECT_EQ(settings.model, "folder");
+  EXPECT_EQ(settings.prompts, (std::vector<std::string>{"a b", "c"}));
+  EXPECT_TRUE(settings.verbose);
+}
+
+TEST(FlagTable, PrefersCommandLineToEnvironmentToFile) {
+  const std::string path = ::testing::TempDir() + "/flag_table_test.toml";
+  std::ofstream(path)
+      << "tp = 3\npolicy = \"random\"\nmodel = \"from-file\"\nprompt = [\"x\", \"y\"]\n";
+  Settings settings;
+  FlagTable table = make_table(&settings);
+  const auto result = table.parse(
+      {"--tp", "5", "--config", path},
+      {{"TEST_TENSOR_PARALLEL_SIZE", "4"}, {"TEST_MODEL", "from-env"}, {"TEST_ISA", "x"}});
+  std::filesystem::remove(path);
+  ASSERT_TRUE(result) << result.error().message();
+  EXPECT_EQ(settings.tp, 5);
+  EXPECT_EQ(settings.model, "from-env");
+  EXPECT_EQ(settings.policy, "random");
+  EXPECT_EQ(settings.prompts.size(), 2U);
+}
+
+TEST(FlagTable, RefusesAKnownButUnsupportedFlagByName) {
+  EXPECT_EQ(error_of({"--pipeline-parallel-size", "2"}),
+            "--pipeline-parallel-size is not supported: Phalanx does not shard by pipeline stage");
+  EXPECT_EQ(error_of({"--pp=2"}),
+            "--pp is not supported: Phalanx does not shard by pipeline stage");
+  EXPECT_EQ(error_of({"--pipeline_parallel_size", "1"}), "");
+}
+
+TEST(FlagTable, SaysWhatWasExpectedAndFound) {
+  EXPECT_EQ(
+      error_of({"--tp", "0"}),
+      "--tensor-parallel-size (command line): expected a whole number from 1 to 64, found \"0\"");
+  EXPECT_EQ(
+      error_of({"--tp", "2x"}),
+      "--tensor-parallel-size (command line): expected a whole number from 1 to 64, found \"2x\"");
+  EXPECT_EQ(error_of({"--policy", "best"}),
+            "--policy (command line): expected one of least, random, found \"best\"");
+  EXPECT_EQ(error_of({"--tpp", "2"}), "unknown option --tpp");
+  EXPECT_EQ(error_of({"--tp", "2", "--tp", "3"}),
+            "--tensor-parallel-size is given twice (command line)");
+  EXPECT_EQ(error_of({}, {{"TEST_TPP", "2"}}),
+            "unknown setting \"TEST_TPP\" (environment); see program --help");
+  EXPECT_EQ(error_of({"--verbose", "--no-tp"}), "unknown option --no-tp");
+}
+
+TEST(FlagTable, TurnsASwitchOffWithNo) {
+  Settings settings;
+  settings.verbose = true;
+  FlagTable table = make_table(&settings);
+  ASSERT_TRUE(table.parse({"--no-verbose"}, {}));
+  EXPECT_FALSE(settings.verbose);
+}
+
+TEST(FlagTable, HelpNamesEveryFlag) {
+  Settings settings;
+  const FlagTable table = make_table(&settings);
+  const std::string help = table.help_text();
+  for (const Flag& flag : table.flags()) {
+    EXPECT_NE(help.find("--" + flag.names.front()), std::string::npos) << flag.names.front();
+  }
+}
+
+}  // namespace
+}  // namespace phalanx::flags
