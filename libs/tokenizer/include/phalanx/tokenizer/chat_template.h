@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "phalanx/base/result.h"
+#include "phalanx/tokenizer/text_segment.h"
+
+namespace phalanx::tokenizer {
+
+class Tokenizer;
+
+// What one rendering may use; past any of them it fails with kResourceExhausted naming the limit.
+struct TemplateLimits {
+  std::size_t output_bytes_max = std::size_t{16} << 20;
+  std::size_t loop_iterations_max = std::size_t{1} << 20;  // of all loops together
+  std::size_t work_bytes_max = std::size_t{1} << 28;       // bytes of all strings and lists built
+  std::size_t macro_depth_max = 32;
+};
+
+// The variables of one rendering, as JSON text. All of it counts as user data.
+struct RenderRequest {
+  std::string_view messages_json;     // array of objects
+  std::string_view tools_json;        // array; empty or "null" if there are none
+  std::string_view variables_json;    // object, further variables by name; may be empty
+  bool add_generation_prompt = true;  // end with the opening of the assistant's turn
+  // What strftime_now() tells, in local time; the system's clock if absent.
+  std::optional<std::chrono::system_clock::time_point> now;
+};
+
+// A compiled chat template: the part of Jinja that chat templates are written in, with the output
+// of Python's Jinja in Hugging Face's configuration (trim_blocks, lstrip_blocks, loop controls,
+// tojson without escapes). A template sees JSON values and strings only; it cannot reach anything
+// else.
+//
+// Threads: render() is const and may be called from any thread at the same time.
+class ChatTemplate {
+ public:
+  struct Program;  // internal
+
+  // Compiles `source`. `constants` are variables that count as part of the template ("bos_token",
+  // "eos_token", …).
+  //
+  // Errors: kInvalidArgument  syntax error, with its line
+  //         kUnimplemented    a tag, filter, test, function or method that this version does not
+  //                           have, by name and line: a template never fails on one at a request
+  [[nodiscard]] static Result<ChatTemplate> compile(
+      std::string_view source,
+      std::vector<std::pair<std::string, std::string>> constants = {},
+      TemplateLimits limits = {});
+
+  ChatTemplate(ChatTemplate&&) noexcept;
+  ChatTemplate& operator=(ChatTemplate&&) noexcept;
+  ChatTemplate(const ChatTemplate&) = delete;
+  ChatTemplate& operator=(const ChatTemplate&) = delete;
+  ~ChatTemplate();
+
+  // Renders a conversation. Neighbouring segments differ in is_user_data.
+  //
+  // Errors: kInvalidArgument    the JSON is not what it must be, the template called
+  //                             raise_exception (its message), or an operation does not fit the
+  //                             values ("'undefined' has no attribute …", with the line)
+  //         kResourceExhausted  a limit was reached
+  [[nodiscard]] Result<std::vector<TextSegment>> render(const RenderRequest& request) const;
+
+ private:
+  explicit ChatTemplate(std::unique_ptr<const Program> program);
+
+  std::unique_ptr<const Program> program_;
+};
+
+// The model's own template with the model's named tokens as constants.
+//
+// Errors: as ChatTemplate::compile; kNotFound if the model has no template.
+[[nodiscard]] Result<ChatTemplate> compile_chat_template(const Tokenizer& tokenizer,
+                                                         TemplateLimits limits = {});
+
+}  // namespace phalanx::tokenizer

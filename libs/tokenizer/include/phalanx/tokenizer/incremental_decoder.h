@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+
+#include "phalanx/base/ids.h"
+#include "phalanx/tokenizer/tokenizer.h"
+
+namespace phalanx::tokenizer {
+
+// Text of a token stream, one token at a time. Everything it returns is valid UTF-8; what it
+// returns in all, finish() included, equals Tokenizer::decode of the whole stream. It withholds at
+// most three bytes, and only while they may still become a character.
+//
+// Ownership: borrows the tokenizer, which must outlive it. Copyable: a copy continues on its own.
+// Threads:   one at a time.
+class IncrementalDecoder {
+ public:
+  explicit IncrementalDecoder(const Tokenizer& tokenizer, DecodeOptions options = {});
+
+  // The text that `id` completes; empty if there is none yet.
+  [[nodiscard]] std::string push(TokenId id);
+
+  // What is left at the end of the stream: U+FFFD for an unfinished character, else nothing. The
+  // decoder is then as new.
+  [[nodiscard]] std::string finish();
+
+  [[nodiscard]] std::size_t pending_bytes() const { return pending_bytes_; }
+
+ private:
+  const Tokenizer* tokenizer_;
+  DecodeOptions options_;
+  std::array<char, 4> pending_{};
+  std::size_t pending_bytes_ = 0;
+};
+
+}  // namespace phalanx::tokenizer
