@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "phalanx/kernels/layout.h"
+
+namespace phalanx::kernels {
+
+inline constexpr std::uint32_t kMaxLeaves = 64;  // leaves of one summation tree
+
+// A run of the K axis with a dot product of its own: the leaf of the summation tree.
+struct MatmulLeaf {
+  const Bf16* weight = nullptr;  // packed [columns/16][padded_k(k_count)/2][16][2], 64-byte aligned
+  std::uint32_t first_k = 0;     // its first activation column
+  std::uint32_t k_count = 0;     // its activation columns; zeros are added up to a multiple of 32
+  // Partial sums form a stack. After this leaf has been pushed, the two topmost become one
+  // (lower + upper) so many times; then, if `emit`, the top is the next finished node.
+  std::uint32_t merges = 0;
+  bool emit = true;
+};
+
+// Fills merges and emit of leaves [first, first + leaves.size()) of a summation tree over `total`
+// leaves, and returns how many nodes they make: the largest subtrees that cover the run, in order.
+// A tree over n leaves splits at the largest power of two below n (docs/arithmetic.md, "The
+// summation tree").
+//
+// Requires: first + leaves.size() ≤ total ≤ kMaxLeaves.
+std::uint32_t plan_leaves(std::uint32_t total, std::uint32_t first, std::span<MatmulLeaf> leaves);
+
+// out[node][row][column] = sum over the leaves of the node of the dot product of the leaf.
+//
+//   activations  [rows, activation_stride]          bf16, row-major
+//   leaves       [leaf_count]                       leaf_count ≤ kMaxLeaves
+//   out          [nodes, rows, out_stride]          f32; only the first `columns` of a row are
+//                                                   written
+//
+// A plain matrix product is one leaf with the default merges and emit. A row-parallel projection
+// has one leaf per unit of the rank; its nodes are what the ranks exchange.
+//
+// Math: docs/arithmetic.md, "Dot product" and "The summation tree".
+struct MatmulArgs {
+  const Bf16* activations = nullptr;
+  std::size_t activation_stride = 0;  // elements
+  std::uint32_t rows = 0;
+  const MatmulLeaf* leaves = nullptr;
+  std::uint32_t leaf_count = 0;
+  std::uint32_t columns = 0;
+  float* out = nullptr;
+  std::size_t out_stride = 0;   // elements from row to row
+  std::size_t node_stride = 0;  // elements from node to node
+};
+
+// Tiles of one product: 64 rows by 64 columns each. Tiles write disjoint outputs and may run in any
+// order on any thread.
+inline constexpr std::uint32_t kMatmulTileRows = 64;
+inline constexpr std::uint32_t kMatmulTileColumns = 64;
+[[nodiscard]] std::uint32_t matmul_tiles(const MatmulArgs& args);
+
+}  // namespace phalanx::kernels

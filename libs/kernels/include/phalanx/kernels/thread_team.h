@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <type_traits>
+
+#include "phalanx/base/result.h"
+
+namespace phalanx::kernels {
+
+// What a team asks and tells between two tiles. Both run on every thread of the team, so they must
+// be cheap (one atomic access) and thread-safe.
+struct TeamHooks {
+  bool (*should_stop)(void* context) = nullptr;    // true: give up the rest of the tiles
+  void (*tile_finished)(void* context) = nullptr;  // for a progress word
+  void* context = nullptr;
+};
+
+// A reference to a callable `void(std::uint32_t tile, std::uint32_t thread)`; it must not throw.
+// Valid as long as the callable; made for passing a lambda down a call.
+class TileBody {
+ public:
+  template <typename Callable>
+  TileBody(Callable&& callable)  // NOLINT(google-explicit-constructor): a lambda is the argument
+      : object_(const_cast<void*>(static_cast<const void*>(&callable))),
+        call_([](void* object, std::uint32_t tile, std::uint32_t thread) {
+          (*static_cast<std::remove_reference_t<Callable>*>(object))(tile, thread);
+        }) {}
+
+  void operator()(std::uint32_t tile, std::uint32_t thread) const { call_(object_, tile, thread); }
+
+ private:
+  void* object_;
+  void (*call_)(void*, std::uint32_t, std::uint32_t);
+};
+
+enum class Schedule : std::uint8_t {
+  kStatic,   // thread t runs one contiguous run of tiles: best for streaming weights
+  kDynamic,  // each thread takes the next tile: best where tiles differ in cost
+};
+
+// The compute threads of a rank: one per given cpu, made once and pinned. The thread that made the
+// team is its thread 0 and works along; it must be the one that calls parallel_for().
+//
+// Threads wait by spinning for a short time, then sleeping in the kernel. Which thread runs a tile
+// never changes a result: tiles write disjoint outputs and each tile is computed in one way.
+//
+// Ownership: owns its threads; the destructor stops and joins them.
+// Threads:   parallel_for() on the creating thread only, not from inside a body.
+class ThreadTeam {
+ public:
+  // Makes cpus.size() − 1 threads, pins each to its cpu and the calling thread to cpus[0], and sets
+  // the float mode of all of them. An empty `cpus` is a team of one that is not pinned.
+  //
+  // Errors: kInvalidArgument    a cpu that this process may not use, named
+  //         kResourceExhausted  a thread could not be made
+  [[nodiscard]] static Result<std::unique_ptr<ThreadTeam>> create(std::span<const int> cpus,
+                                                                  TeamHooks hooks = {});
+
+  // `size` threads that are not pinned (tests, tools). Requires size ≥ 1.
+  [[nodiscard]] static Result<std::unique_ptr<ThreadTeam>> create_unpinned(std::uint32_t size,
+                                                                           TeamHooks hooks = {});
+
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
+  ~ThreadTeam();
+
+  [[nodiscard]] std::uint32_t size() const;
+
+  // Runs body(tile, thread) once for each tile in [0, tiles) and returns when all are done; writes
+  // of the bodies are visible to the caller. Returns false when should_stop() said so: some tiles
+  // may then not have run, none is running any more.
+  //
+  // Allocates nothing.
+  [[nodiscard]] bool parallel_for(std::uint32_t tiles, Schedule schedule, TileBody body);
+
+ private:
+  struct Shared;
+  explicit ThreadTeam(std::unique_ptr<Shared> shared);
+  std::unique_ptr<Shared> shared_;
+};
+
+}  // namespace phalanx::kernels

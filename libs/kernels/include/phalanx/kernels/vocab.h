@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "phalanx/base/ids.h"
+
+// Choosing a token from logits that may lie in several shards of the vocabulary. Every sum over the
+// vocabulary is an integer, so the parts of a row may be formed in any order and added.
+// Definitions: docs/arithmetic.md, "Vocabulary sums" and "Sampling".
+
+namespace phalanx::kernels {
+
+// A contiguous piece of one row of logits.
+struct VocabSlice {
+  const float* logits = nullptr;  // 64-byte aligned is faster, any alignment works
+  std::uint32_t count = 0;
+  TokenId first_id = 0;  // id of logits[0]
+};
+
+// The largest logit of a slice, ties to the lower id.
+struct VocabPeak {
+  float value = 0.0F;  // −inf for a slice that is empty or all −inf
+  TokenId id = -1;     // −1 for an empty slice
+  // False when a NaN or +inf was met: the step must fail. −inf is a banned token and allowed.
+  bool finite = true;
+
+  // The peak of two slices together.
+  [[nodiscard]] static VocabPeak merge(const VocabPeak& a, const VocabPeak& b);
+};
+
+inline constexpr int kMassBits = 30;  // a token at the maximum has mass 2^30
+
+// Order-preserving key of a logit: a < b as numbers ⇔ key(a) < key(b); −0 and +0 have one key.
+[[nodiscard]] std::uint32_t logit_key(float logit);
+[[nodiscard]] float logit_of_key(std::uint32_t key);
+
+// Which tokens are kept: those with key > floor_key, and of those with key == floor_key the ones
+// with id ≤ last_tied_id. The default keeps all.
+struct VocabKeep {
+  std::uint32_t floor_key = 0;
+  TokenId last_tied_id = 0x7FFFFFFF;
+};
+
+// A histogram of logit keys, for selection without a sort: among the tokens whose key agrees with
+// `prefix` above bit `shift + 8`, bucket b counts those with byte b at `shift`.
+struct VocabHistogram {
+  std::array<std::uint64_t, 256> count{};
+  std::array<std::int64_t, 256> mass{};
+};
+struct VocabHistogramArgs {
+  VocabSlice slice;
+  VocabKeep keep;            // tokens that are not kept are not counted
+  float maximum = 0.0F;      // over the whole row; the reference of the masses
+  std::uint32_t prefix = 0;  // key bits above shift + 8; the others are ignored
+  int shift = 24;            // 24, 16, 8 or 0; at 24 there is no prefix
+};
+
+// Names one random number.
+struct GumbelKey {
+  std::uint64_t seed = 0;
+  std::uint32_t choice = 0;
+  std::uint32_t position = 0;
+};
+
+// Mass at which a prefix of (logit, id) order holds a share p of `total`: max(1, ⌈p · total⌉), the
+// product formed in double. Requires 0 < p ≤ 1.
+[[nodiscard]] std::int64_t mass_target(float p, std::int64_t total);
+
+// log-softmax of one logit: (logit − maximum) − log(mass / 2^30), in double, rounded to fp32.
+[[nodiscard]] float log_softmax(float logit, float maximum, std::int64_t mass);
+
+// The smallest logit that min_p keeps: fp32(maximum + log(min_p)). Requires 0 < min_p ≤ 1.
+[[nodiscard]] float min_p_floor(float maximum, float min_p);
+
+struct TokenPenalty {
+  float repetition = 1.0F;  // > 0; applied when the token was in the prompt or produced
+  float presence = 0.0F;
+  float frequency = 0.0F;
+};
+// The logit after penalties and bias, in this order: repetition, presence, frequency, bias.
+//   seen      the token is in the prompt or was produced
+//   produced  how often it was produced
+[[nodiscard]] float penalised_logit(
+    float logit, const TokenPenalty& penalty, bool seen, std::uint32_t produced, float bias);
+
+// out[i] = logits[i] / temperature. In place is allowed. Requires temperature > 0.
+void divide_by_temperature(const float* logits, float* out, std::uint32_t count, float temperature);
+
+struct VocabCandidate {
+  float logit = 0.0F;
+  TokenId id = -1;
+};
+// The first out.size() tokens of the slice in (logit descending, id ascending) order; returns how
+// many there were. NaNs come last.
+[[nodiscard]] std::size_t vocab_top(const VocabSlice& slice, std::span<VocabCandidate> out);
+// Whether a comes before b in that order.
+[[nodiscard]] bool before(const VocabCandidate& a, const VocabCandidate& b);
+
+}  // namespace phalanx::kernels
