@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "phalanx/base/clock.h"
+
+namespace phalanx::engine {
+
+struct ProgressOptions {
+  Duration period = std::chrono::milliseconds(20);
+  std::uint32_t min_ticks = 50;      // never fewer without progress before a rank counts as hung
+  std::uint32_t gap_factor = 8;      // so many times the longest gap seen
+  std::uint32_t start_ticks = 1500;  // for a process that has just been started to take its hello
+  std::uint32_t grace_ticks = 25;    // between the abort and the kill
+};
+
+// One tick of the watcher as others see it.
+struct ProgressTick {
+  bool counted = false;             // the tick came on time
+  std::vector<std::uint8_t> moved;  // per rank: its progress word changed since the last tick
+};
+
+// Judges hanging by progress and not by the clock (S3): only ticks that themselves came on time
+// count, so a suspended machine or a starved watcher accuses nobody, and the patience follows the
+// longest gap between two signs of progress that this program has seen on this machine.
+//
+// Threads: one.
+class ProgressWatch {
+ public:
+  ProgressWatch(const ProgressOptions& options, std::uint32_t ranks);
+
+  // `words[r]`: the progress word of rank r. A tick is on time when it comes 0.5 … 1.5 periods
+  // after the one before it.
+  [[nodiscard]] ProgressTick tick(SteadyTime now, std::span<const std::uint64_t> words);
+
+  // An operation succeeded although nothing had moved for `ticks` counted ticks.
+  void saw_gap(std::uint32_t ticks);
+
+  // Counted ticks without progress after which a rank is hung.
+  [[nodiscard]] std::uint32_t patience() const;
+  [[nodiscard]] const ProgressOptions& options() const { return options_; }
+
+ private:
+  ProgressOptions options_;
+  std::vector<std::uint64_t> words_;
+  std::uint32_t longest_gap_ = 0;
+  SteadyTime last_;
+  bool ticked_ = false;
+};
+
+}  // namespace phalanx::engine

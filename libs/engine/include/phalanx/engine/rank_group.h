@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "phalanx/base/clock.h"
+#include "phalanx/base/result.h"
+#include "phalanx/engine/collective_step.h"
+#include "phalanx/engine/progress_watch.h"
+#include "phalanx/engine/step_fault.h"
+#include "phalanx/wire/rank_messages.h"
+#include "phalanx/wire/replica_messages.h"
+
+namespace phalanx::engine {
+
+// What a group can do to its processes and memory. As RankPort: at once, never calling back.
+class GroupPort : public RankPort {
+ public:
+  // Starts a process in the slot of `rank`, with a link of its own, over the memory that the slot
+  // has. Called only when no process of that slot lives. An error ends the group.
+  [[nodiscard]] virtual Status respawn(RankId rank, Incarnation incarnation) = 0;
+
+  // Makes the communicator of `epoch`, sends it to every rank's control socket and lets
+  // raise_abort() mean it from now on. An error ends the group.
+  [[nodiscard]] virtual Status new_segment(Epoch epoch) = 0;
+
+  // The rank's progress word, in its lifeline page.
+  [[nodiscard]] virtual std::uint64_t progress(RankId rank) = 0;
+};
+
+// Whose group it is: owns the sequences, hears how the steps end. Called from inside the group's
+// own calls; may call run() from on_ready() and on_step(), nothing else.
+class GroupClient {
+ public:
+  GroupClient() = default;
+  GroupClient(const GroupClient&) = delete;
+  GroupClient& operator=(const GroupClient&) = delete;
+  virtual ~GroupClient() = default;
+
+  // The table for kAttach. With `kv_lost` no KV exists any more: forget what was computed; the step
+  // that failed is not run again.
+  struct Attachment {
+    std::vector<wire::SequenceAttach> table;
+    std::uint64_t hash = 0;  // that every rank must report afterwards
+  };
+  [[nodiscard]] virtual Attachment attachment(bool kv_lost) = 0;
+
+  // A step that proves that the group computes; asked for once, after the first attach.
+  [[nodiscard]] virtual wire::RankCommand self_test() = 0;
+
+  // All ranks have answered this step: reads its results. Answers the hash every rank must have
+  // reported, or the failure of the replica's own part.
+  [[nodiscard]] virtual Result<std::uint64_t> settle(const wire::RankCommand& command) = 0;
+
+  virtual void on_ready(Epoch epoch) = 0;  // formed (again), and no step is to be repeated
+  virtual void on_step(const wire::RankCommand& command, const CollectiveStep& step) = 0;
+  virtual void on_fault(const StepFault& fault) = 0;  // recovery begins
+  virtual void on_failed(const Error& error) = 0;     // for good; every rank has been killed
+  virtual void on_stopped() = 0;                      // after stop(): no rank lives
+};
+
+struct GroupOptions {
+  std::uint32_t ranks = 1;
+  std::uint64_t secret = 0;         // that every hello must prove
+  std::uint32_t restart_limit = 5;  // recoveries within …
+  Duration restart_window = std::chrono::seconds(60);
+  std::uint32_t reap_ticks = 500;  // for a killed process to be gone
+  std::uint32_t ping_ticks = 50;   // an idle group is pinged so often; 0 = never
+  ProgressOptions progress;
+};
+
+// The life of the ranks of one replica (S7): start → hello → init → sanity → attach → self-test →
+// steps; and after any fault: abort → drain → reap and respawn what is dead → epoch + 1 with a new
+// communicator → hello → init → sanity → attach → the failed step again, under its number. A rank
+// that answered with an error of its own, or diverged, is replaced like a dead one.
+//
+// A fault before the first readiness, more faults than restart_limit allows, a failing respawn: the
+// group has failed, all ranks are killed, and the cause is told once.
+//
+// Threads: one.
+class RankGroup {
+ public:
+  enum class State {
+    kNew,
+    kReaping,   // waiting for killed ranks to be gone
+    kForming,   // hello … self-test
+    kReady,     // idle
+    kStepping,  // a step or a ping is in flight
+    kStopping,
+    kStopped,
+    kFailed
+  };
+
+  RankGroup(const GroupOptions& options, GroupPort& port, GroupClient& client, const Clock& clock);
+  RankGroup(const RankGroup&) = delete;
+  RankGroup& operator=(const RankGroup&) = delete;
+  ~RankGroup();
+
+  void start();  // once
+
+  // Runs one step. Requires ready(). `command` needs attach, detach and items; identity and op are
+  // filled in here. Ends in on_step(), or in a repetition, or in attachment(true).
+  void run(wire::RankCommand command);
+
+  // Ends the ranks: politely when idle, otherwise by abort and kill. Ends in on_stopped().
+  void stop();
+
+  void on_reply(RankId rank, const wire::RankReply& reply);
+  void on_death(RankId rank, const RankDeath& death);  // the process is gone; its memory is ours
+  void on_lifeline_free(RankId rank);                  // it is dying (S5): the abort must not wait
+  void on_stopped_by_signal(RankId rank);              // WSTOPPED
+  void on_writable(RankId rank);
+  void on_tick();  // every options.progress.period
+
+  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] bool ready() const { return state_ == State::kReady; }
+  [[nodiscard]] Epoch epoch() const { return epoch_; }
+  [[nodiscard]] StepId last_step() const { return last_done_; }
+  [[nodiscard]] std::uint64_t drains() const { return drains_; }
+  [[nodiscard]] std::uint64_t stale_replies() const { return stale_replies_; }
+  [[nodiscard]] const std::vector<wire::RankStatus>& ranks() const { return status_; }
+  [[nodiscard]] std::uint64_t numerics_fingerprint() const { return fingerprint_; }
+
+ private:
+  struct Slot {
+    bool alive = false;
+    bool doomed = false;  // a kill was sent, its death is not reported yet
+  };
+  [[nodiscard]] std::uint32_t index(RankId rank) const { return rank.value(); }
+  void begin(wire::RankOp op, wire::RankCommand command);
+  void advance();  // after every event: the operation in flight may be done
+  void op_done(std::unique_ptr<CollectiveStep> step);
+  void op_failed(std::unique_ptr<CollectiveStep> step);
+  void next_forming_op(const CollectiveStep& done);
+  [[nodiscard]] Status check_hello(const CollectiveStep& step);
+  void formed();
+  void step_done(std::unique_ptr<CollectiveStep> step);
+  void recover(StepFault fault);
+  void kill_failing(const StepFault& fault);
+  void form();  // respawn what is dead, then hello
+  void fail(Error error);
+  void doom(RankId rank);
+  void stop_now();
+  [[nodiscard]] bool any_alive() const;
+  [[nodiscard]] bool any_doomed() const;
+  void set_states(wire::RankState state);
+
+  GroupOptions options_;
+  GroupPort& port_;
+  GroupClient& client_;
+  const Clock& clock_;
+  ProgressWatch watch_;
+  State state_ = State::kNew;
+  std::vector<Slot> slots_;
+  std::vector<wire::RankStatus> status_;
+  std::unique_ptr<CollectiveStep> step_;
+  wire::RankCommand command_;                // in flight, or to be repeated
+  std::optional<wire::RankCommand> repeat_;  // the step that a fault interrupted
+  std::deque<SteadyTime> faults_;
+  Epoch epoch_;
+  std::uint64_t next_step_ = 1;
+  StepId last_done_;
+  std::uint64_t attach_hash_ = 0;
+  std::uint64_t fingerprint_ = 0;
+  std::uint64_t drains_ = 0;
+  std::uint64_t stale_replies_ = 0;
+  std::uint32_t reap_ticks_ = 0;
+  std::uint32_t idle_ticks_ = 0;
+  bool kv_lost_ = false;
+  bool was_ready_ = false;
+  bool stop_wanted_ = false;
+};
+
+}  // namespace phalanx::engine

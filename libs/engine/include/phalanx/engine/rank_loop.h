@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "phalanx/base/ids.h"
+#include "phalanx/engine/model_runner.h"
+#include "phalanx/engine/result_ring.h"
+#include "phalanx/engine/sequence_table.h"
+#include "phalanx/wire/rank_messages.h"
+
+namespace phalanx::engine {
+
+struct RankLoopOptions {
+  RankId rank;
+  std::int32_t pid = 0;
+  std::uint64_t secret = 0;
+  std::uint32_t max_num_seqs = 0;  // slots, and items of a step
+  std::uint32_t max_num_batched_tokens = 0;
+  std::uint32_t max_model_len = 0;
+  std::uint32_t kv_blocks = 0;
+};
+
+// A rank's command loop without the socket: one reply for one command, always (S2).
+//
+//   - Commands come in rising order of (epoch, step, op). One that does not is old or repeated: it
+//     is not executed and answered with kFailedPrecondition, under the identity it came with (S1).
+//   - Within an epoch: hello, init, sanity, attach, then steps. Out of order: kFailedPrecondition.
+//   - After a command that failed, only hello and init of a newer epoch, ping and shutdown are
+//     executed.
+//   - Typed errors and exceptions of the runner become the code and message of the reply.
+//   - A bare defect of the replica (a slot, position or block that cannot be) is answered, not
+//     believed.
+//
+// A frame that does not decode has no identity to answer under: its reader ends the process with
+// the exit status of kDataLoss.
+//
+// Threads: one.
+class RankLoop {
+ public:
+  RankLoop(const RankLoopOptions& options, ModelRunner& runner, ResultRing& ring);
+
+  [[nodiscard]] wire::RankReply handle(const wire::RankCommand& command);
+
+  // A kShutdown was answered: leave with status 0 once the reply is sent.
+  [[nodiscard]] bool finished() const { return finished_; }
+
+ private:
+  enum class Phase { kNothing, kHello, kInit, kSanity, kAttached, kBroken, kUnloaded };
+
+  [[nodiscard]] Status admit(const wire::RankCommand& command) const;
+  [[nodiscard]] Status execute(const wire::RankCommand& command, wire::RankReply& reply);
+  [[nodiscard]] Status hello(wire::RankReply& reply);
+  [[nodiscard]] Status attach(const wire::RankCommand& command);
+  [[nodiscard]] Status step(const wire::RankCommand& command);
+  [[nodiscard]] Status check_items(const wire::RankCommand& command) const;
+  [[nodiscard]] Status clear(bool zero_kv);
+  void publish(const wire::RankCommand& command);
+  void drop_all_slots();
+
+  RankLoopOptions options_;
+  ModelRunner& runner_;
+  ResultRing& ring_;
+  SequenceTable table_;
+  std::vector<wire::SampleResult> results_;
+  Phase phase_ = Phase::kNothing;
+  Epoch epoch_;
+  StepId step_;
+  wire::RankOp op_{};
+  bool finished_ = false;
+};
+
+}  // namespace phalanx::engine

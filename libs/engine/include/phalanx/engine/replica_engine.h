@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "phalanx/base/clock.h"
+#include "phalanx/base/result.h"
+#include "phalanx/engine/rank_group.h"
+#include "phalanx/engine/result_ring.h"
+#include "phalanx/engine/scheduler.h"
+#include "phalanx/engine/table_digest.h"
+#include "phalanx/wire/replica_messages.h"
+
+namespace phalanx::engine {
+
+// Where a replica's messages go. Called from inside the engine's calls; must not call back.
+class ReplicaSink {
+ public:
+  ReplicaSink() = default;
+  ReplicaSink(const ReplicaSink&) = delete;
+  ReplicaSink& operator=(const ReplicaSink&) = delete;
+  virtual ~ReplicaSink() = default;
+
+  // TokenBatch, ReplicaStatus, ReplicaReady and ReplicaFailed, in order.
+  virtual void send(wire::ReplicaMessage message) = 0;
+
+  // The last call: no rank lives. Ok after a drain; otherwise what ended the replica (its
+  // ReplicaFailed was sent before).
+  virtual void on_stopped(const Status& status) = 0;
+};
+
+struct ReplicaOptions {
+  ReplicaId replica;  // for the log
+  SchedulerOptions scheduler;
+  GroupOptions group;
+  std::uint64_t memory_bytes = 0;  // told in ReplicaReady
+  std::uint32_t status_ticks = 5;  // ticks between two heartbeats
+};
+
+// One replica: scheduler and rank group joined. Work comes in as the leader's messages, effects go
+// out through the ports; the program around it owns the sockets, processes and the timer.
+//
+//   - Steps run one after another while there is work; cancellations and new work enter between
+//     steps.
+//   - Every submitted key gets exactly one final TokenUpdate. Refusals are final updates with
+//     kError. A second Submit of a key is ignored; one of a higher attempt ends the lower one; one
+//     of a lower attempt, and a Cancel of an unknown key, are answered with kCancelled.
+//   - While the group recovers, work is accepted and waits.
+//   - stop(drain) refuses new work (kUnavailable) and ends when the last sequence has; without
+//     drain, or past its deadline, what is there ends with kUnavailable, which the leader may
+//     dispatch elsewhere.
+//
+// Threads: one; every call from the loop thread. Blocks: never.
+class ReplicaEngine final : private GroupClient {
+ public:
+  // Requires validate(options.scheduler). The references outlive the engine.
+  ReplicaEngine(const ReplicaOptions& options,
+                GroupPort& port,
+                ResultSource& results,
+                ReplicaSink& sink,
+                const Clock& clock);
+  ~ReplicaEngine() override;
+
+  void start();
+
+  void submit(const wire::Submit& submit);
+  void cancel(const wire::Cancel& cancel);
+  void ping(const wire::LeaderPing& ping);
+  void stop(const wire::StopReplica& stop);
+  void handle(const wire::LeaderMessage& message);  // any of the four
+
+  // Events of the ranks; see RankGroup.
+  void on_reply(RankId rank, const wire::RankReply& reply);
+  void on_death(RankId rank, const RankDeath& death);
+  void on_lifeline_free(RankId rank);
+  void on_stopped_by_signal(RankId rank);
+  void on_writable(RankId rank);
+  void on_tick();  // every options.group.progress.period
+
+  [[nodiscard]] wire::ReplicaStatus status() const;
+  [[nodiscard]] const Scheduler& scheduler() const { return scheduler_; }
+  [[nodiscard]] const RankGroup& group() const { return group_; }
+
+ private:
+  [[nodiscard]] Attachment attachment(bool kv_lost) override;
+  [[nodiscard]] wire::RankCommand self_test() override;
+  [[nodiscard]] Result<std::uint64_t> settle(const wire::RankCommand& command) override;
+  void on_ready(Epoch epoch) override;
+  void on_step(const wire::RankCommand& command, const CollectiveStep& step) override;
+  void on_fault(const StepFault& fault) override;
+  void on_failed(const Error& error) override;
+  void on_stopped() override;
+
+  void pump();  // the one place that starts a step
+  void publish(StepId step, Duration took, std::vector<wire::TokenUpdate> updates);
+  void answer(const wire::SequenceKey& key, wire::FinishReason reason, const Error* error);
+  [[nodiscard]] bool admit_attempt(const wire::SequenceKey& key);
+  void remember(const wire::SequenceKey& key);
+  void finish_stop();
+  void send_status();
+
+  ReplicaOptions options_;
+  ResultSource& results_;
+  ReplicaSink& sink_;
+  const Clock& clock_;
+  Scheduler scheduler_;
+  TableDigest digest_;
+  RankGroup group_;
+
+  std::optional<StepPlan> plan_;  // of the step in flight
+  std::vector<wire::SampleResult> samples_;
+  SteadyTime step_started_;
+  StepId last_published_;
+
+  using Choice = std::pair<RequestId, ChoiceIndex>;
+  std::map<Choice, Attempt> attempts_;  // highest seen; bounded, oldest forgotten
+  std::deque<Choice> attempt_order_;
+
+  std::optional<SteadyTime> stop_deadline_;
+  bool stopping_ = false;
+  bool group_stopping_ = false;
+  bool ended_ = false;
+  std::uint64_t status_sequence_ = 0;
+  std::uint64_t last_nonce_ = 0;
+  std::uint32_t ticks_since_status_ = 0;
+  std::string last_error_;
+  std::optional<Error> failure_;
+};
+
+}  // namespace phalanx::engine

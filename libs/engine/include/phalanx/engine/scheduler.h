@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "phalanx/base/result.h"
+#include "phalanx/engine/block_pool.h"
+#include "phalanx/engine/sequence.h"
+#include "phalanx/engine/step_plan.h"
+#include "phalanx/wire/rank_messages.h"
+#include "phalanx/wire/replica_messages.h"
+
+namespace phalanx::engine {
+
+struct SchedulerOptions {
+  std::uint32_t max_model_len = 0;           // prompt and produced tokens of one sequence
+  std::uint32_t max_num_seqs = 0;            // running at once; also the number of slots
+  std::uint32_t max_num_batched_tokens = 0;  // of one step
+  std::uint32_t kv_blocks = 0;
+  std::uint32_t max_waiting = 4096;  // sequences that have not started; more are refused
+  std::uint32_t vocab_size = 0;      // token ids from outside must lie below it
+  std::uint32_t max_passes = 64;     // how often a waiting sequence that does not fit is overtaken
+};
+
+// kInvalidArgument naming the option, what it must be and what it is.
+[[nodiscard]] Status validate(const SchedulerOptions& options);
+
+// Continuous batching over paged KV, as a value: plan() is a pure function of the state, and only
+// confirm() applies a plan. A fault therefore rolls back by doing nothing (S8).
+//
+// A step has one budget of tokens. Sequences that decode come first, then running prompts in order
+// of arrival, then waiting ones in order of arrival; prompts are cut into chunks of what is left.
+// A sequence is admitted when free blocks cover its tokens so far and what running prompts still
+// need; one that does not fit is overtaken by younger ones that do, at most max_passes times. When
+// a running sequence needs a block and none is free, the youngest running one is preempted: it
+// waits again at its place of arrival, and prompt *and* produced tokens are computed anew. Its
+// blocks serve the next step, not this one, whose failure must find them untouched.
+//
+// Between plan() and the confirm() or abandonment of that plan only submit() and cancel() may be
+// called; neither touches what the plan names.
+//
+// Threads: one.
+class Scheduler {
+ public:
+  // Requires validate(options).
+  explicit Scheduler(const SchedulerOptions& options);
+
+  // Queues a sequence. Refuses, naming both numbers: kInvalidArgument for one that could never run
+  // (empty or over-long prompt, token outside the vocabulary, max_tokens of 0, more KV than there
+  // is), kResourceExhausted when the queue is full. Requires that no sequence of that key is here.
+  [[nodiscard]] Result<SequenceId> submit(const wire::Submit& submit);
+
+  // Marks a sequence; the next sweep() or confirm() removes it. False: no such key.
+  [[nodiscard]] bool cancel(const wire::SequenceKey& key);
+
+  [[nodiscard]] bool contains(const wire::SequenceKey& key) const { return keys_.contains(key); }
+  [[nodiscard]] bool empty() const { return keys_.empty(); }
+
+  // Removes what is cancelled and what was complete when it was submitted, with a final update
+  // each.
+  [[nodiscard]] std::vector<wire::TokenUpdate> sweep();
+
+  // The next step. A plan that changes nothing means that there is nothing to do.
+  [[nodiscard]] StepPlan plan() const;
+
+  // The parts of a rank command that the plan determines: attach, detach and items.
+  [[nodiscard]] wire::RankCommand command(const StepPlan& plan) const;
+
+  // Applies `plan`. `samples[i]` belongs to rows[i] and is read where that row samples. Answers one
+  // update for each sequence whose remainders changed; a final one has a finish reason and
+  // remainders of zero.
+  [[nodiscard]] std::vector<wire::TokenUpdate> confirm(const StepPlan& plan,
+                                                       std::span<const wire::SampleResult> samples);
+
+  // No KV can be trusted any more: every sequence waits again with nothing computed.
+  void drop_kv();
+
+  // The running sequences for kAttach. The ranks then know these and no others.
+  [[nodiscard]] std::vector<wire::SequenceAttach> attach_table();
+
+  // Ends every sequence with `error`, one final update each.
+  [[nodiscard]] std::vector<wire::TokenUpdate> fail_all(const Error& error);
+
+  // A free block and slot for the self-test of a replica that serves nothing yet; the slot is
+  // detached by the next step.
+  struct Probe {
+    SequenceId sequence;
+    std::uint32_t slot = 0;
+    BlockId block;
+  };
+  [[nodiscard]] Probe probe();
+
+  [[nodiscard]] std::uint32_t running() const {
+    return static_cast<std::uint32_t>(running_.size());
+  }
+  [[nodiscard]] std::uint32_t waiting() const {
+    return static_cast<std::uint32_t>(waiting_.size());
+  }
+  [[nodiscard]] std::uint64_t to_compute() const;
+  [[nodiscard]] std::uint64_t to_generate() const;
+  [[nodiscard]] std::uint64_t preemptions() const { return preemptions_; }
+  [[nodiscard]] const BlockPool& blocks() const { return blocks_; }
+  [[nodiscard]] const SchedulerOptions& options() const { return options_; }
+
+  // For tests and dumps: the sequence of this key, or null.
+  [[nodiscard]] const Sequence* find(const wire::SequenceKey& key) const;
+
+  // Equal states plan and confirm alike.
+  friend bool operator==(const Scheduler& a, const Scheduler& b);
+
+ private:
+  class Planner;
+  using Sequences = std::map<SequenceId, Sequence>;
+
+  [[nodiscard]] Status check(const wire::Submit& submit) const;
+  [[nodiscard]] wire::SequenceAttach attach_record(const Sequence& sequence,
+                                                   std::uint32_t slot) const;
+  [[nodiscard]] Sequence& at(SequenceId id);
+  [[nodiscard]] const Sequence& at(SequenceId id) const;
+  void release(Sequence& sequence);
+  void to_waiting(SequenceId id);
+  void apply_row(const PlannedRow& row);
+  [[nodiscard]] wire::TokenUpdate take_sample(const PlannedRow& row,
+                                              const wire::SampleResult& sample);
+  [[nodiscard]] wire::TokenUpdate finish(SequenceId id, wire::FinishReason reason);
+
+  SchedulerOptions options_;
+  BlockPool blocks_;
+  Sequences running_;
+  Sequences waiting_;
+  std::map<wire::SequenceKey, SequenceId> keys_;
+  std::set<std::uint32_t> free_slots_;
+  std::set<std::uint32_t> stale_slots_;  // free here, still in the tables of the ranks
+  std::uint64_t next_sequence_ = 1;
+  std::uint64_t preemptions_ = 0;
+};
+
+}  // namespace phalanx::engine

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "phalanx/base/error.h"
+#include "phalanx/base/ids.h"
+
+namespace phalanx::engine {
+
+// How a rank left the world.
+struct RankDeath {
+  bool signaled = false;
+  int number = 0;           // the signal, or the exit status
+  std::string description;  // for people: "killed by SIGKILL"
+};
+
+// Can the KV of a rank that died like this be used by its successor? Not after SIGSEGV, SIGBUS,
+// SIGILL, SIGFPE or SIGABRT: such a rank may have written anywhere before it was stopped.
+[[nodiscard]] bool kv_survives(const RankDeath& death);
+
+// What one rank did wrong in one operation.
+struct RankFailure {
+  enum class Kind {
+    kReply,    // it answered with an error, `aborted` included
+    kDeath,    // it died before answering
+    kKilled,   // it did not answer, or would not take the command, and was killed
+    kDiverged  // it answered "done", and its state is not what it must be
+  };
+  RankId rank;
+  Kind kind = Kind::kReply;
+  Error error;
+};
+
+// Why an operation failed: everything, not the first thing (S6).
+struct StepFault {
+  std::optional<Error> own;         // the replica's own part
+  std::vector<RankFailure> ranks;   // causes in rank order, then those that were freed by the abort
+  std::vector<RankId> never_asked;  // the fan-out ended before them
+
+  // One error that names all of them, the replica's own first. Its code is that of the first cause;
+  // kAborted only when nothing else is known.
+  [[nodiscard]] Error combined() const;
+};
+
+}  // namespace phalanx::engine

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "phalanx/engine/sequence.h"
+
+namespace phalanx::engine {
+
+// One row range of a planned step.
+struct PlannedRow {
+  SequenceId sequence;
+  std::uint32_t slot = 0;
+  bool admit = false;  // the sequence is waiting now, and takes the slot with this step
+  std::uint32_t start = 0;
+  std::uint32_t count = 0;
+  bool sample = false;
+  std::vector<BlockId> new_blocks;  // appended to its block table by this step
+  friend bool operator==(const PlannedRow&, const PlannedRow&) = default;
+};
+
+// The changes that one step makes to a scheduler, as data. Nothing of it is true before the step is
+// confirmed, so that a fault needs no undoing: the plan is run again, or dropped.
+struct StepPlan {
+  std::vector<PlannedRow> rows;
+  std::vector<SequenceId> preempted;  // lose slot and blocks, and wait again
+  std::uint32_t tokens = 0;           // sum of the rows' counts
+
+  // A plan without rows needs no step of the ranks: it is confirmed at once.
+  [[nodiscard]] bool needs_step() const { return !rows.empty(); }
+  [[nodiscard]] bool changes_anything() const { return !rows.empty() || !preempted.empty(); }
+  friend bool operator==(const StepPlan&, const StepPlan&) = default;
+};
+
+}  // namespace phalanx::engine
