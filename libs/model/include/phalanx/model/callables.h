@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "phalanx/base/result.h"
+#include "phalanx/collective/communicator.h"
+#include "phalanx/kernels/kernel_table.h"
+#include "phalanx/kernels/thread_team.h"
+
+namespace phalanx::model {
+
+// Everything about a step that argument blocks depend on.
+struct StepShape {
+  std::uint32_t rows = 0;             // tokens computed
+  std::uint32_t attention_tiles = 0;  // plan_attention()
+  std::uint32_t sequences = 0;        // items of the step
+  std::uint32_t sample_rows = 0;      // items that draw a token
+  std::uint32_t top_k_rows = 0;       // of those, with a top_k that excludes something
+  std::uint32_t top_p_rows = 0;       // of those, with top_p below 1
+  std::uint32_t final_rows = 0;       // of those, not decided by the largest logit alone
+};
+
+// What tasks need besides their arguments.
+struct TaskRuntime {
+  const kernels::KernelTable* kernels = nullptr;
+  collective::Communicator* group = nullptr;
+};
+
+// The kinds of task that a program may hold, by their place in the static table.
+enum class Callable : std::uint16_t {
+  kEmbedding,
+  kRopeRows,
+  kRmsNorm,
+  kMatmul,
+  kHeadNormRope,
+  kKvAppend,
+  kAttention,
+  kSwiglu,
+  kReduceTree,
+  kGatherRows,
+  kAllGather,
+  kSampleShape,
+  kSamplePeak,
+  kSampleCount,
+  kSampleSelect,
+  kSampleDraw,
+  kSampleFinish,
+  kCallableCount
+};
+
+struct CallableRow {
+  std::string_view name;
+  std::size_t args_bytes = 0;
+  kernels::Schedule schedule = kernels::Schedule::kStatic;
+  // Sets row counts and the like in the argument block; returns the number of tiles, or for a
+  // collective the number of bytes to move. 0 = nothing to do in this step.
+  std::uint64_t (*refresh)(void* args, const StepShape& shape) = nullptr;
+  // One tile. Null for a collective.
+  void (*run)(const void* args, const TaskRuntime& runtime, std::uint32_t tile) = nullptr;
+  // The whole of a collective, on the thread that runs the program. Null otherwise.
+  Status (*meet)(void* args, const TaskRuntime& runtime) = nullptr;
+};
+
+[[nodiscard]] const CallableRow& callable_row(Callable callable);
+
+// Fingerprint of the table's names, argument sizes and order: ranks of one group must agree on it.
+[[nodiscard]] std::uint64_t callables_hash();
+
+}  // namespace phalanx::model

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "phalanx/base/result.h"
+#include "phalanx/model/config.h"
+#include "phalanx/model/file_source.h"
+#include "phalanx/model/safetensors.h"
+#include "phalanx/tensor/half.h"
+
+namespace phalanx::model {
+
+enum class WeightType : std::uint8_t { kBf16, kF16, kF32 };
+
+// A tensor of the checkpoint where it lies in its file. Row-major; rows × columns, a vector has one
+// row. The bytes need not be aligned.
+struct WeightTensor {
+  std::string_view name;
+  WeightType type = WeightType::kBf16;
+  std::uint64_t rows = 0;
+  std::uint64_t columns = 0;
+  std::span<const std::byte> bytes;
+
+  // Copies row `row`, columns [first, first + out.size()), as bf16: bf16 unchanged, f16 and f32
+  // rounded to nearest even.
+  void read_bf16(std::uint64_t row, std::uint64_t first, std::span<tensor::Bf16> out) const;
+};
+
+// Name and shape of a weight that an architecture needs.
+struct WeightSpec {
+  std::string name;
+  std::uint64_t rows = 0;  // 0 = a vector of `columns`
+  std::uint64_t columns = 0;
+};
+
+// The weights of `config`, in a fixed order.
+[[nodiscard]] std::vector<WeightSpec> required_weights(const ModelConfig& config);
+
+// A Hugging Face folder: config.json, generation_config.json (may be absent), and model.safetensors
+// or model.safetensors.index.json with its shards. Every tensor that the architecture needs was
+// found with its shape and a readable dtype; tensors that it does not need are ignored.
+//
+// Ownership: keeps the files open.  Threads: const access from many at once; done_with() too, for
+// different tensors.
+class Checkpoint {
+ public:
+  // Reads config.json and generation_config.json only.
+  //
+  // Errors: kNotFound, kInvalidArgument, kUnimplemented as parse_config
+  [[nodiscard]] static Result<ModelConfig> read_config(FileSource& files);
+  [[nodiscard]] static Result<GenerationDefaults> read_generation(FileSource& files,
+                                                                  const ModelConfig& config);
+
+  // Errors: as read_config; kNotFound  a weight file or a tensor is missing
+  //                         kDataLoss  a file is truncated or contradicts itself; a shape or dtype
+  //                                    is not the expected one (tensor, expected, found)
+  [[nodiscard]] static Result<Checkpoint> open(FileSource& files);
+
+  [[nodiscard]] const ModelConfig& config() const { return config_; }
+  [[nodiscard]] const GenerationDefaults& generation() const { return generation_; }
+
+  // A weight named in required_weights(config()).
+  [[nodiscard]] const WeightTensor& weight(std::string_view name) const;
+
+  // Fingerprint of the configuration and of the name, dtype, shape and place of every needed
+  // tensor: cheap, for matching an arena with a folder. It does not cover the weights themselves;
+  // the arena header has a fingerprint that does.
+  [[nodiscard]] std::uint64_t structure_hash() const { return structure_hash_; }
+
+  // The pages of a weight are not read again.
+  void done_with(std::string_view name) const;
+
+ private:
+  struct Placed {
+    WeightTensor tensor;
+    std::size_t file = 0;
+    std::size_t offset = 0;
+  };
+
+  Status open_files(FileSource& files);
+  Status open_shard(FileSource& files, const std::string& name);
+  Status open_shards(FileSource& files, const FileBytes& index);
+  Status place(const WeightSpec& spec);
+
+  ModelConfig config_;
+  GenerationDefaults generation_;
+  std::vector<std::unique_ptr<FileBytes>> files_;
+  std::vector<SafetensorsDirectory> directories_;            // one per file
+  std::vector<std::string> file_names_;                      // for messages
+  std::map<std::string, std::size_t, std::less<>> file_of_;  // tensor → file
+  std::map<std::string, Placed, std::less<>> weights_;
+  std::uint64_t structure_hash_ = 0;
+};
+
+}  // namespace phalanx::model

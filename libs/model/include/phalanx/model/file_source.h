@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "phalanx/base/result.h"
+
+namespace phalanx::model {
+
+// The bytes of one file for as long as the object lives.
+class FileBytes {
+ public:
+  FileBytes() = default;
+  FileBytes(const FileBytes&) = delete;
+  FileBytes& operator=(const FileBytes&) = delete;
+  virtual ~FileBytes() = default;
+
+  [[nodiscard]] virtual std::span<const std::byte> bytes() const = 0;
+
+  // Says that [offset, offset + count) is not read again, so that its pages may leave memory.
+  virtual void done_with(std::size_t offset, std::size_t count) = 0;
+};
+
+// The folder that a checkpoint is read from. The programs map files; tests hand out memory.
+// Threads: one at a time.
+class FileSource {
+ public:
+  FileSource() = default;
+  FileSource(const FileSource&) = delete;
+  FileSource& operator=(const FileSource&) = delete;
+  virtual ~FileSource() = default;
+
+  // `name` is a plain file name: no separator, not "..".
+  // Errors: kNotFound  there is no such file
+  [[nodiscard]] virtual Result<std::unique_ptr<FileBytes>> open(const std::string& name) = 0;
+
+  // For messages: what `name` is called outside, usually a path.
+  [[nodiscard]] virtual std::string describe(const std::string& name) const = 0;
+};
+
+}  // namespace phalanx::model

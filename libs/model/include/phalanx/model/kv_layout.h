@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "phalanx/kernels/layout.h"
+#include "phalanx/model/config.h"
+#include "phalanx/model/shard_plan.h"
+
+namespace phalanx::model {
+
+inline constexpr std::uint32_t kBlockTokens = kernels::kKvBlockTokens;
+
+[[nodiscard]] constexpr std::uint32_t blocks_for(std::uint32_t tokens) {
+  return (tokens + kBlockTokens - 1) / kBlockTokens;
+}
+
+// The KV memory of one rank: [layers][blocks][kv_heads of the rank] tiles of kernels/layout.h, in
+// bf16. Zeroed once by its owner; block numbers are the replica's.
+struct KvLayout {
+  std::uint32_t layers = 0;
+  std::uint32_t blocks = 0;
+  std::uint32_t kv_heads = 0;    // of the rank
+  std::size_t head_stride = 0;   // elements
+  std::size_t block_stride = 0;  // elements
+  std::size_t layer_stride = 0;  // elements
+
+  [[nodiscard]] std::size_t bytes() const { return layer_stride * layers * sizeof(kernels::Bf16); }
+  [[nodiscard]] std::size_t layer_offset_bytes(std::uint32_t layer) const {
+    return layer_stride * layer * sizeof(kernels::Bf16);
+  }
+};
+
+[[nodiscard]] KvLayout kv_layout(const ModelConfig& config,
+                                 const Shard& shard,
+                                 std::uint32_t blocks);
+
+// Bytes that one block takes in the rank that has the most of it.
+[[nodiscard]] std::size_t kv_block_bytes(const ModelConfig& config, const Shard& shard);
+
+}  // namespace phalanx::model

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "phalanx/base/result.h"
+#include "phalanx/model/config.h"
+#include "phalanx/model/shard_plan.h"
+
+namespace phalanx::model {
+
+// The sizes that a program, its scratch and the sequence table are prepared for.
+struct RankLimits {
+  std::uint32_t max_model_len = 0;           // tokens of one sequence, prompt and produced
+  std::uint32_t max_num_seqs = 0;            // items of one step, and slots
+  std::uint32_t max_num_batched_tokens = 0;  // rows of one step
+  std::uint32_t kv_blocks = 0;
+
+  friend bool operator==(const RankLimits&, const RankLimits&) = default;
+};
+
+// Bytes of the memory that one rank slot has of its own.
+struct RankMemory {
+  std::size_t kv = 0;
+  std::size_t scratch = 0;
+  std::size_t sequence_table = 0;
+  std::size_t result_ring = 0;
+  std::size_t heap = 0;  // prepared arguments, step inputs, sampling tables
+
+  [[nodiscard]] std::size_t total() const {
+    return kv + scratch + sequence_table + result_ring + heap;
+  }
+};
+
+// Errors: kInvalidArgument  a limit of zero, more batched tokens than 2^20, or a max_model_len
+//                           above the model's
+[[nodiscard]] Result<RankMemory> rank_memory(const ModelConfig& config,
+                                             const Shard& shard,
+                                             const RankLimits& limits,
+                                             std::size_t result_row_bytes);
+
+// What an operator asked for.
+struct MemoryRequest {
+  std::uint32_t replicas = 1;
+  std::uint32_t ranks = 1;  // of each replica
+  RankLimits limits;        // kv_blocks 0 = as many as fit, at most what max_num_seqs sequences of
+                            // max_model_len tokens can use
+  std::size_t result_row_bytes = 0;
+  std::size_t available_bytes = 0;
+};
+
+struct MemoryPlan {
+  RankLimits limits;              // kv_blocks filled in
+  std::size_t weights = 0;        // one arena, shared by all
+  std::vector<RankMemory> ranks;  // by rank; the same in every replica
+  std::size_t total = 0;          // weights + replicas · sum of ranks
+
+  struct Row {
+    std::string what;
+    std::size_t bytes = 0;
+  };
+  // The figures to print, ending with the total.
+  [[nodiscard]] std::vector<Row> rows(std::uint32_t replicas) const;
+};
+
+// Errors: kInvalidArgument    as rank_memory(); more ranks than the model has units
+//         kResourceExhausted  does not fit; the message names the setting and the largest value
+//                             that does
+[[nodiscard]] Result<MemoryPlan> plan_memory(const ModelConfig& config,
+                                             const MemoryRequest& request);
+
+// "1.25 GiB"
+[[nodiscard]] std::string bytes_text(std::size_t bytes);
+
+}  // namespace phalanx::model

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model of one tensor-parallel rank: its share of the weights and of the KV cache, the prepared
+// program of the forward pass, and the sampler.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "phalanx/base/ids.h"
+#include "phalanx/base/result.h"
+#include "phalanx/collective/communicator.h"
+#include "phalanx/kernels/kernel_table.h"
+#include "phalanx/kernels/thread_team.h"
+#include "phalanx/model/config.h"
+#include "phalanx/model/memory_plan.h"
+#include "phalanx/model/program.h"
+#include "phalanx/model/sequence_table.h"
+#include "phalanx/model/shard_plan.h"
+#include "phalanx/model/weight_arena.h"
+
+namespace phalanx::model {
+
+// One row range of a step: compute positions [start, start + count) of the sequence in `slot`.
+struct StepItem {
+  std::uint32_t slot = 0;
+  std::uint64_t sequence = 0;
+  std::uint32_t start = 0;  // absolute position
+  std::uint32_t count = 0;  // ≥ 1; the inputs are the sequence's tokens at those positions
+  bool sample = false;      // draw the token at position start + count
+  std::span<const std::uint32_t> blocks;  // block table covering at least start + count tokens
+};
+
+struct TokenLogprob {
+  TokenId token = 0;
+  float logprob = 0.0F;
+
+  friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
+};
+
+// What an item drew. For an item that does not sample, token is −1.
+struct SampledToken {
+  TokenId token = -1;
+  float logprob = 0.0F;         // log-softmax of the raw logits; 0 when no logprobs were asked for
+  std::uint32_t top_count = 0;  // entries of `top`, likeliest first
+  std::array<TokenLogprob, kMaxTopLogprobs> top{};
+
+  friend bool operator==(const SampledToken&, const SampledToken&) = default;
+};
+
+// The memory of a rank slot, mapped by its caller and outliving the model. Sizes: rank_memory().
+struct RankRegions {
+  std::span<const std::byte> weights;   // a filled arena; 64-byte aligned at least
+  std::span<std::byte> kv;              // zeroed when new
+  std::span<std::byte> scratch;         // any contents
+  std::span<std::byte> sequence_table;  // any contents; attach() follows
+};
+
+struct RankModelOptions {
+  ModelConfig config;
+  Shard shard;
+  RankLimits limits;
+  kernels::Isa isa = kernels::Isa::kRef;
+  ProgramObserver observer;
+  std::uint64_t (*allocation_counter)() = nullptr;  // of the process; null = not counted
+};
+
+// What the latest step cost, and totals.
+struct RankCounters {
+  std::uint64_t steps = 0;
+  std::uint64_t step_ns = 0;        // of the latest step, all of it
+  std::uint64_t collective_ns = 0;  // of that, inside the communicator
+  std::uint64_t preparations = 0;   // total: grows at creation, unload and reload, never in a step
+  std::uint64_t allocations = 0;    // total inside step()
+};
+
+// Threads: one at a time, the thread that made `team`.
+class RankModel {
+ public:
+  // Errors: kInvalidArgument     a region is too small (name, expected, found)
+  //         kFailedPrecondition  the arena is not that of the configuration; the instruction set is
+  //                              absent
+  [[nodiscard]] static Result<std::unique_ptr<RankModel>> create(const RankModelOptions& options,
+                                                                 const RankRegions& regions,
+                                                                 kernels::ThreadTeam& team);
+  RankModel(const RankModel&) = delete;
+  RankModel& operator=(const RankModel&) = delete;
+  ~RankModel();
+
+  // The group of the current epoch; null = none. Borrowed until the next call.
+  //
+  // Errors: kInvalidArgument  its rank or world is not the shard's
+  Status join(collective::Communicator* group);
+
+  // Replaces the table of live sequences.
+  Status attach(std::span<const SequenceSpec> sequences);
+  // Frees `slots`, then adds `sequences`.
+  Status update(std::span<const std::uint32_t> slots, std::span<const SequenceSpec> sequences);
+
+  // Runs a batch of prefill chunks and decodes, one item per sequence, and returns one row per
+  // item, valid until the next call. Sampled tokens are in the sequence table as well. Running a
+  // step twice gives the same KV, tokens and results.
+  //
+  // Allocates: nothing.
+  // Errors: kInvalidArgument     an item is out of range (which, expected, found)
+  //         kFailedPrecondition  a slot holds another sequence; an input token is not known yet; no
+  //                              group; a resident buffer is not there
+  //         kDataLoss            a non-finite key, value or logit (the item and sequence if known)
+  //         kAborted, kDeadlineExceeded, kDataLoss of the communicator
+  [[nodiscard]] Result<std::span<const SampledToken>> step(std::span<const StepItem> items);
+
+  // Forgets all sequences; with `zero_kv` makes the KV memory zero again.
+  enum class Kv : std::uint8_t { kKeep, kZero };
+  Status clear(Kv kv);
+
+  // Gives up the weights: later steps fail with kFailedPrecondition until reload().
+  void unload();
+  Status reload(std::span<const std::byte> weights);
+
+  // Computable by a rank that has just attached, too (SequenceTable::state_hash).
+  [[nodiscard]] std::uint64_t state_hash() const;
+
+  // Arithmetic version as computed here, weights and layout: replicas that differ must not take
+  // over each other's streams.
+  [[nodiscard]] std::uint64_t numerics_fingerprint() const;
+
+  [[nodiscard]] const RankCounters& counters() const;
+  [[nodiscard]] const Program& program() const;
+
+  // Raw logits of this rank's part of the vocabulary for the item's sampled row in the latest step
+  // (tests and tools). Empty for an item that did not sample. Valid until the next step.
+  [[nodiscard]] std::span<const float> logits_of(std::uint32_t item) const;
+
+ private:
+  struct Impl;
+  explicit RankModel(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace phalanx::model

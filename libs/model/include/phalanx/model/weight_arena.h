@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The weights as the ranks read them: one block of memory, packed per unit of sharding, so that one
+// arena serves every tensor-parallel degree and every replica. A loader process fills it once; it
+// is sealed and mapped read-only from then on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "phalanx/base/result.h"
+#include "phalanx/model/checkpoint.h"
+#include "phalanx/model/config.h"
+#include "phalanx/model/shard_plan.h"
+
+namespace phalanx::model {
+
+inline constexpr std::size_t kArenaAlignment = std::size_t{2} << 20;  // of the mapping and the size
+inline constexpr std::uint32_t kArenaVersion = 1;  // of the layout; a change makes arenas distinct
+
+// A piece of the arena.
+struct ByteRange {
+  std::size_t offset = 0;
+  std::size_t bytes = 0;
+
+  friend bool operator==(ByteRange, ByteRange) = default;
+};
+
+// Where a layer's weights begin. Matrices are packed (kernels/layout.h), gains are fp32.
+//
+//   q, k, v, gate, up  packed over all output columns: a rank reads its run of strips
+//   o                  one packed matrix [hidden outputs, heads_per_group · head_dim] per group
+//   down               one packed matrix [hidden outputs, 32 · blocks] per MLP run
+struct LayerOffsets {
+  std::size_t attention_gain = 0;
+  std::size_t q = 0;
+  std::size_t k = 0;
+  std::size_t v = 0;
+  std::size_t q_gain = 0;
+  std::size_t k_gain = 0;
+  std::size_t o = 0;
+  std::size_t mlp_gain = 0;
+  std::size_t gate = 0;
+  std::size_t up = 0;
+  std::size_t down = 0;
+};
+
+// Computed from the configuration alone, so that the size is known before anything is read.
+struct ArenaLayout {
+  std::size_t bytes = 0;      // multiple of kArenaAlignment
+  std::size_t embedding = 0;  // packed as the head is
+  std::size_t head = 0;       // equal to `embedding` when they are tied
+  std::size_t final_gain = 0;
+  std::vector<LayerOffsets> layers;
+};
+[[nodiscard]] ArenaLayout layout_of(const ModelConfig& config);
+
+// What a rank reads, in ascending order, without overlaps: the ranges to fault in or collapse.
+[[nodiscard]] std::vector<ByteRange> arena_ranges(const ModelConfig& config, const Shard& shard);
+
+// Names the contents that an arena of `config` and `structure_hash` must have: checkpoint, weight
+// format, arithmetic version and layout.
+[[nodiscard]] std::uint64_t arena_key(const ModelConfig& config, std::uint64_t structure_hash);
+
+struct FillOptions {
+  std::uint32_t threads = 1;
+  // Called on the calling thread from time to time, at the end with done == total.
+  std::function<void(std::uint64_t done_bytes, std::uint64_t total_bytes)> progress;
+};
+
+// Packs every weight of `checkpoint` into `memory`, which is zeroed and of layout_of().bytes, and
+// writes the header last. Returns the fingerprint of the packed weights.
+//
+// Blocks: yes, for as long as reading and packing take.
+// Errors: kInvalidArgument  memory of another size or misaligned
+[[nodiscard]] Result<std::uint64_t> fill_arena(const Checkpoint& checkpoint,
+                                               std::span<std::byte> memory,
+                                               const FillOptions& options);
+
+// A filled arena, checked. Ownership: borrows the memory.
+struct WeightArena {
+  std::span<const std::byte> memory;
+  ArenaLayout layout;
+  std::uint64_t key = 0;
+  std::uint64_t content_hash = 0;  // of the packed weights
+};
+
+// Errors: kFailedPrecondition  not an arena, not completely filled, of another version, or of
+//                              another checkpoint or configuration (expected and found key)
+//         kDataLoss            of another size than its configuration asks
+[[nodiscard]] Result<WeightArena> open_arena(std::span<const std::byte> memory,
+                                             const ModelConfig& config,
+                                             std::uint64_t expected_key);
+
+// As open_arena(), for a reader that has the configuration but not the weight files: the key is
+// taken from the header, the configuration is still checked.
+[[nodiscard]] Result<WeightArena> open_arena(std::span<const std::byte> memory,
+                                             const ModelConfig& config);
+
+}  // namespace phalanx::model

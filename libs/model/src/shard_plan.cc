@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/model/shard_plan.h"
+
+#include <algorithm>
+#include <string>
+
+namespace phalanx::model {
+namespace {
+
+Error too_many(std::uint32_t ranks, std::uint32_t most, const std::string& kind) {
+  return invalid_argument("tensor parallel size " + std::to_string(ranks) + ": expected at most " +
+                          std::to_string(most) + " for this model, which has " +
+                          std::to_string(most) + " " + kind);
+}
+
+}  // namespace
+
+Run run_of(std::uint32_t count, std::uint32_t part, std::uint32_t parts) {
+  const auto edge = [&](std::uint32_t at) {
+    return static_cast<std::uint32_t>(std::uint64_t{at} * count / parts);
+  };
+  return {edge(part), edge(part + 1) - edge(part)};
+}
+
+Units units_of(const ModelConfig& config) {
+  Units units;
+  units.attention = config.kv_heads;
+  units.mlp_blocks = config.intermediate / kMlpBlock;
+  units.mlp = std::min(kMlpRuns, units.mlp_blocks);
+  units.vocab_blocks = (config.vocab + kVocabBlock - 1) / kVocabBlock;
+  return units;
+}
+
+Result<Shard> plan_shard(const ModelConfig& config, std::uint32_t rank, std::uint32_t ranks) {
+  const Units units = units_of(config);
+  if (ranks == 0 || rank >= ranks) {
+    return invalid_argument("rank: expected below the number of ranks " + std::to_string(ranks) +
+                            ", found " + std::to_string(rank));
+  }
+  if (ranks > units.attention) {
+    return too_many(ranks, units.attention, "KV heads");
+  }
+  if (ranks > units.mlp) {
+    return too_many(ranks, units.mlp, "runs of MLP blocks");
+  }
+  if (ranks > units.vocab_blocks) {
+    return too_many(ranks, units.vocab_blocks, "vocabulary blocks");
+  }
+  Shard shard;
+  shard.rank = rank;
+  shard.ranks = ranks;
+  shard.attention = run_of(units.attention, rank, ranks);
+  shard.mlp = run_of(units.mlp, rank, ranks);
+  shard.mlp_blocks.first = units.mlp_blocks_of(shard.mlp.first).first;
+  shard.mlp_blocks.count = units.mlp_blocks_of(shard.mlp.end() - 1).end() - shard.mlp_blocks.first;
+  shard.vocab = run_of(units.vocab_blocks, rank, ranks);
+  shard.tokens.first = shard.vocab.first * kVocabBlock;
+  shard.tokens.count = std::min(config.vocab, shard.vocab.end() * kVocabBlock) - shard.tokens.first;
+  return shard;
+}
+
+}  // namespace phalanx::model
