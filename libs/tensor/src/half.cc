@@ -29,10 +29,6 @@ Bf16 to_bf16(float value) {
   return {static_cast<std::uint16_t>((bits + half) >> 16)};
 }
 
-float to_float(Bf16 value) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
-}
-
 F16 to_f16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>((bits & kSign) >> 16);

@@ -21,10 +21,10 @@ struct VocabSlice {
   TokenId first_id = 0;  // id of logits[0]
 };
 
-// The largest logit of a slice, ties to the lower id.
+// The largest logit of a slice, ties to the lower id; NaNs are passed over.
 struct VocabPeak {
   float value = 0.0F;  // −inf for a slice that is empty or all −inf
-  TokenId id = -1;     // −1 for an empty slice
+  TokenId id = -1;     // −1 for an empty slice; the first id for one that is all −inf
   // False when a NaN or +inf was met: the step must fail. −inf is a banned token and allowed.
   bool finite = true;
 
@@ -59,7 +59,11 @@ struct VocabHistogramArgs {
   int shift = 24;            // 24, 16, 8 or 0; at 24 there is no prefix
 };
 
-// Names one random number.
+// Last word of the Philox counter of sampling noise, so that another use of the seed can have
+// others.
+inline constexpr std::uint32_t kGumbelDomain = 0x47554D42;
+
+// Names the random numbers of one position.
 struct GumbelKey {
   std::uint64_t seed = 0;
   std::uint32_t choice = 0;

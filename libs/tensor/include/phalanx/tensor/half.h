@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -26,9 +27,11 @@ inline constexpr std::uint16_t kBf16Nan = 0x7FC0;  // the only NaN that a conver
 // to_bf16: round to nearest even; an fp32 denormal becomes a zero of its sign; every NaN becomes
 // kBf16Nan; beyond the largest finite value becomes infinity.
 [[nodiscard]] Bf16 to_bf16(float value);
-[[nodiscard]] float to_float(Bf16 value);  // exact; a bf16 denormal stays one
-[[nodiscard]] F16 to_f16(float value);     // round to nearest even; denormals are kept
-[[nodiscard]] float to_float(F16 value);   // exact; a NaN becomes the quiet NaN 0x7FC00000
+[[nodiscard]] constexpr float to_float(Bf16 value) {  // exact; a bf16 denormal stays one
+  return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
+}
+[[nodiscard]] F16 to_f16(float value);    // round to nearest even; denormals are kept
+[[nodiscard]] float to_float(F16 value);  // exact; a NaN becomes the quiet NaN 0x7FC00000
 
 // A bf16 as the arithmetic wants it: denormals become zeros of their sign, NaNs become kBf16Nan.
 [[nodiscard]] Bf16 canonical(Bf16 value);

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/kernels/matmul.h"
+
+#include <algorithm>
+#include <array>
+
+#include "ref/entries.h"
+#include "scalar_math.h"
+
+namespace phalanx::kernels::ref {
+
+namespace {
+
+// The pending partial sums of one row and strip: subtrees of the summation tree that wait for the
+// part to their right.
+class PartialSums {
+ public:
+  [[nodiscard]] float (&push())[kStripColumns] { return sums_[depth_++]; }
+
+  void merge() {
+    --depth_;
+    for (std::size_t column = 0; column < kStripColumns; ++column) {
+      sums_[depth_ - 1][column] = sums_[depth_ - 1][column] + sums_[depth_][column];
+    }
+  }
+
+  [[nodiscard]] const float* pop() { return sums_[--depth_]; }
+
+ private:
+  static constexpr std::size_t kMaxDepth = 8;  // log2(kMaxLeaves) + 2
+  float sums_[kMaxDepth][kStripColumns] = {};
+  std::size_t depth_ = 0;
+};
+
+void one_strip(const MatmulArgs& args, std::uint32_t row, std::uint32_t first_column) {
+  const std::size_t columns = std::min<std::size_t>(kStripColumns, args.columns - first_column);
+  const Bf16* activations = args.activations + row * args.activation_stride;
+  float* out = args.out + row * args.out_stride + first_column;
+  PartialSums pending;
+  for (std::uint32_t i = 0; i < args.leaf_count; ++i) {
+    const MatmulLeaf& leaf = args.leaves[i];
+    const Bf16* strip = leaf.weight + packed_index(first_column, 0, padded_k(leaf.k_count));
+    scalar::dot_strip(activations + leaf.first_k, leaf.k_count, strip, pending.push());
+    for (std::uint32_t merge = 0; merge < leaf.merges; ++merge) {
+      pending.merge();
+    }
+    if (leaf.emit) {
+      std::copy_n(pending.pop(), columns, out);
+      out += args.node_stride;
+    }
+  }
+}
+
+}  // namespace
+
+void matmul(const MatmulArgs& args, std::uint32_t tile) {
+  const std::uint32_t column_tiles = (args.columns + kMatmulTileColumns - 1) / kMatmulTileColumns;
+  const std::uint32_t first_row = tile / column_tiles * kMatmulTileRows;
+  const std::uint32_t first_column = tile % column_tiles * kMatmulTileColumns;
+  const std::uint32_t end_row = std::min(first_row + kMatmulTileRows, args.rows);
+  const std::uint32_t end_column = std::min(first_column + kMatmulTileColumns, args.columns);
+  for (std::uint32_t row = first_row; row < end_row; ++row) {
+    for (std::uint32_t column = first_column; column < end_column; column += kStripColumns) {
+      one_strip(args, row, column);
+    }
+  }
+}
+
+}  // namespace phalanx::kernels::ref

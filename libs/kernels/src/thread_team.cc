@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/kernels/thread_team.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <xmmintrin.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "phalanx/base/check.h"
+#include "phalanx/kernels/float_mode.h"
+
+namespace phalanx::kernels {
+
+namespace {
+
+constexpr int kSpinPauses = 400;  // some 10 to 50 µs: longer than the gap between two stages
+
+// Waits until `word` is no longer `old`, spinning first: the kernel's wake-up costs more than most
+// gaps last.
+std::uint32_t wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t old) {
+  for (int pause = 0; pause < kSpinPauses; ++pause) {
+    const std::uint32_t value = word.load(std::memory_order_acquire);
+    if (value != old) {
+      return value;
+    }
+    _mm_pause();
+  }
+  word.wait(old, std::memory_order_acquire);
+  return word.load(std::memory_order_acquire);
+}
+
+Status pin_current_thread(int cpu) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (cpu >= 0 && cpu < CPU_SETSIZE) {
+    CPU_SET(static_cast<std::size_t>(cpu), &allowed);
+    const int error = pthread_setaffinity_np(pthread_self(), sizeof(allowed), &allowed);
+    if (error == 0) {
+      return ok();
+    }
+  }
+  return invalid_argument("cpu " + std::to_string(cpu) + " is not available to this process");
+}
+
+}  // namespace
+
+// One job at a time. The caller writes the job, then bumps `generation`; each worker runs its part
+// and then bumps `finished`; the caller waits for all of them. So a job is never written while a
+// worker may read it.
+struct ThreadTeam::Shared {
+  TeamHooks hooks;
+  std::vector<int> cpus;  // one per thread, or empty: not pinned
+  std::uint32_t size = 1;
+  std::vector<std::thread> threads;
+
+  std::uint32_t tiles = 0;
+  Schedule schedule = Schedule::kStatic;
+  const TileBody* body = nullptr;
+  std::atomic<bool> stopped{false};  // should_stop() was true during this job
+  bool quit = false;
+
+  alignas(64) std::atomic<std::uint32_t> generation{0};
+  alignas(64) std::atomic<std::uint32_t> finished{0};
+  alignas(64) std::atomic<std::uint32_t> next_tile{0};
+
+  // Worker threads that could not be pinned, and the first such cpu.
+  std::atomic<std::uint32_t> pin_failures{0};
+  std::atomic<int> failed_cpu{-1};
+
+  [[nodiscard]] bool run_tile(std::uint32_t tile, std::uint32_t thread) {
+    if (hooks.should_stop != nullptr && hooks.should_stop(hooks.context)) {
+      stopped.store(true, std::memory_order_relaxed);
+      return false;
+    }
+    (*body)(tile, thread);
+    if (hooks.tile_finished != nullptr) {
+      hooks.tile_finished(hooks.context);
+    }
+    return true;
+  }
+
+  void run_part(std::uint32_t thread) {
+    if (schedule == Schedule::kStatic) {
+      const std::uint64_t count = tiles;
+      const auto first = static_cast<std::uint32_t>(count * thread / size);
+      const auto end = static_cast<std::uint32_t>(count * (thread + 1) / size);
+      for (std::uint32_t tile = first; tile < end; ++tile) {
+        if (!run_tile(tile, thread)) {
+          return;
+        }
+      }
+      return;
+    }
+    while (true) {
+      const std::uint32_t tile = next_tile.fetch_add(1, std::memory_order_relaxed);
+      if (tile >= tiles || !run_tile(tile, thread)) {
+        return;
+      }
+    }
+  }
+
+  void report_finished() {
+    finished.fetch_add(1, std::memory_order_release);
+    finished.notify_one();
+  }
+
+  void worker(std::uint32_t thread) noexcept {
+    set_float_mode();
+    if (!cpus.empty() && !pin_current_thread(cpus[thread])) {
+      failed_cpu.store(cpus[thread], std::memory_order_relaxed);
+      pin_failures.fetch_add(1, std::memory_order_relaxed);
+    }
+    report_finished();
+    std::uint32_t seen = 0;
+    while (true) {
+      seen = wait_for_change(generation, seen);
+      if (quit) {
+        return;
+      }
+      run_part(thread);
+      report_finished();
+    }
+  }
+
+  void wait_for_workers() {
+    std::uint32_t count = finished.load(std::memory_order_acquire);
+    while (count != size - 1) {
+      count = wait_for_change(finished, count);
+    }
+  }
+
+  void publish() {
+    generation.fetch_add(1, std::memory_order_release);
+    generation.notify_all();
+  }
+
+  [[nodiscard]] Status start() {
+    set_float_mode();
+    if (!cpus.empty()) {
+      PHALANX_RETURN_IF_ERROR(pin_current_thread(cpus[0]));
+    }
+    for (std::uint32_t thread = 1; thread < size; ++thread) {
+      try {
+        threads.emplace_back([this, thread] { worker(thread); });
+      } catch (const std::system_error& error) {
+        return resource_exhausted("could not make compute thread " + std::to_string(thread) + ": " +
+                                  error.what());
+      }
+    }
+    wait_for_workers();
+    if (pin_failures.load(std::memory_order_relaxed) != 0) {
+      return invalid_argument("cpu " + std::to_string(failed_cpu.load(std::memory_order_relaxed)) +
+                              " is not available to this process");
+    }
+    return ok();
+  }
+
+  void stop() {
+    quit = true;
+    publish();
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+  }
+};
+
+ThreadTeam::ThreadTeam(std::unique_ptr<Shared> shared) : shared_(std::move(shared)) {}
+
+ThreadTeam::~ThreadTeam() {
+  shared_->stop();
+}
+
+Result<std::unique_ptr<ThreadTeam>> ThreadTeam::create(std::span<const int> cpus, TeamHooks hooks) {
+  auto shared = std::make_unique<Shared>();
+  shared->hooks = hooks;
+  shared->cpus.assign(cpus.begin(), cpus.end());
+  shared->size = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(cpus.size()));
+  std::unique_ptr<ThreadTeam> team(new ThreadTeam(std::move(shared)));
+  PHALANX_RETURN_IF_ERROR(team->shared_->start());
+  return team;
+}
+
+Result<std::unique_ptr<ThreadTeam>> ThreadTeam::create_unpinned(std::uint32_t size,
+                                                                TeamHooks hooks) {
+  PHALANX_CHECK(size >= 1, "a team has at least one thread");
+  auto shared = std::make_unique<Shared>();
+  shared->hooks = hooks;
+  shared->size = size;
+  std::unique_ptr<ThreadTeam> team(new ThreadTeam(std::move(shared)));
+  PHALANX_RETURN_IF_ERROR(team->shared_->start());
+  return team;
+}
+
+std::uint32_t ThreadTeam::size() const {
+  return shared_->size;
+}
+
+bool ThreadTeam::parallel_for(std::uint32_t tiles, Schedule schedule, TileBody body) {
+  Shared& shared = *shared_;
+  shared.tiles = tiles;
+  shared.schedule = schedule;
+  shared.body = &body;
+  shared.stopped.store(false, std::memory_order_relaxed);
+  shared.next_tile.store(0, std::memory_order_relaxed);
+  // A job of one tile is not worth waking anybody.
+  if (shared.size == 1 || tiles <= 1) {
+    for (std::uint32_t tile = 0; tile < tiles && shared.run_tile(tile, 0); ++tile) {
+    }
+    return !shared.stopped.load(std::memory_order_relaxed);
+  }
+  shared.finished.store(0, std::memory_order_relaxed);
+  shared.publish();
+  shared.run_part(0);
+  shared.wait_for_workers();
+  return !shared.stopped.load(std::memory_order_relaxed);
+}
+
+}  // namespace phalanx::kernels
