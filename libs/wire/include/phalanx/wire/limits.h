@@ -19,6 +19,9 @@ inline constexpr std::size_t kMaxLogitBias = 1024;
 inline constexpr std::size_t kMaxStopTokens = 64;
 inline constexpr std::size_t kMaxErrorBytes = 4096;
 inline constexpr std::size_t kMaxPathBytes = 4096;
+inline constexpr std::size_t kMaxNameBytes = 256;   // endpoints, log levels, phases, region names
+inline constexpr std::size_t kMaxRegions = 16;      // named memory regions of a rank
+inline constexpr std::size_t kMaxCpus = 4096;       // of one core set
 inline constexpr std::uint32_t kMaxRanks = 64;      // of one replica
 inline constexpr std::uint32_t kMaxReplicas = 256;  // of one leader
 

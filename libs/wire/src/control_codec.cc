@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/wire/codec.h"
+#include "phalanx/wire/limits.h"
+
+#include "archive.h"
+
+namespace phalanx::wire {
+template <typename Archive, Like<ChildCommon> Message>
+void fields(Archive& archive, Message& message) {
+  archive.number("protocol", message.protocol);
+  archive.id("boot", message.boot);
+  archive.id("incarnation", message.incarnation);
+  archive.number("secret", message.secret);
+  archive.number("parent_pid", message.parent_pid);
+  archive.text("endpoint", message.endpoint, kMaxNameBytes);
+  archive.text("log_level", message.log_level, kMaxNameBytes);
+}
+
+template <typename Archive, Like<ModelPlan> Message>
+void fields(Archive& archive, Message& message) {
+  archive.text("model_path", message.model_path, kMaxPathBytes);
+  archive.text("runner", message.runner, kMaxNameBytes);
+  archive.text("isa", message.isa, kMaxNameBytes);
+  archive.number("tp", message.tp, 1, kMaxRanks);
+  archive.number("max_model_len", message.max_model_len);
+  archive.number("max_num_seqs", message.max_num_seqs);
+  archive.number("max_num_batched_tokens", message.max_num_batched_tokens);
+  archive.number("kv_blocks", message.kv_blocks);
+  archive.number("sim_step_us", message.sim_step_us);
+  archive.number("sim_token_us", message.sim_token_us);
+}
+
+template <typename Archive, Like<ReplicaBootstrap> Message>
+void fields(Archive& archive, Message& message) {
+  archive.structure("common", message.common);
+  archive.id("replica", message.replica);
+  archive.structure("plan", message.plan);
+  archive.word_lists("rank_cpus", message.rank_cpus, kMaxRanks, kMaxCpus);
+  archive.number("restart_limit", message.restart_limit);
+  archive.number("restart_window_ms", message.restart_window_ms);
+  archive.number("start_timeout_ms", message.start_timeout_ms);
+}
+
+using NamedRegion = std::pair<std::string, std::uint64_t>;
+
+template <typename Archive, Like<NamedRegion> Message>
+void fields(Archive& archive, Message& message) {
+  archive.text("name", message.first, kMaxNameBytes);
+  archive.number("bytes", message.second);
+}
+
+template <typename Archive, Like<RankBootstrap> Message>
+void fields(Archive& archive, Message& message) {
+  archive.structure("common", message.common);
+  archive.id("replica", message.replica);
+  archive.id("rank", message.rank);
+  archive.structure("plan", message.plan);
+  archive.words("cpus", message.cpus, kMaxCpus);
+  archive.list("region_bytes", message.region_bytes, kMaxRegions);
+  archive.require(message.rank.value() < message.plan.tp, "rank", "a rank below plan.tp");
+}
+
+template <typename Archive, Like<LoaderBootstrap> Message>
+void fields(Archive& archive, Message& message) {
+  archive.structure("common", message.common);
+  archive.text("model_path", message.model_path, kMaxPathBytes);
+  archive.number("arena_bytes", message.arena_bytes);
+}
+
+template <typename Archive, Like<EpochSegment> Message>
+void fields(Archive& archive, Message& message) {
+  archive.id("epoch", message.epoch);
+  archive.number("segment_bytes", message.segment_bytes);
+}
+
+template <typename Archive, Like<ChildProgress> Message>
+void fields(Archive& archive, Message& message) {
+  archive.text("phase", message.phase, kMaxNameBytes);
+  archive.number("done", message.done);
+  archive.number("total", message.total);
+}
+
+template <typename Archive, Like<ChildReady> Message>
+void fields(Archive& archive, Message& message) {
+  archive.number("value", message.value);
+}
+
+template <typename Archive, Like<ChildFailed> Message>
+void fields(Archive& archive, Message& message) {
+  archive.number("code", message.code);
+  archive.text("message", message.message, kMaxErrorBytes);
+}
+
+namespace {
+
+// A record is sent as its variant alone; Reader and Writer want a message that has fields.
+struct RecordFrame {
+  ControlRecord record;
+};
+
+template <typename Archive, Like<RecordFrame> Message>
+void fields(Archive& archive, Message& message) {
+  archive.variant("record", message.record);
+}
+
+}  // namespace
+
+std::string encode(const ControlRecord& record) {
+  return Writer::encode(RecordFrame{record});
+}
+
+Result<ControlRecord> decode_control_record(std::string_view bytes) {
+  PHALANX_TRY(RecordFrame frame, Reader::decode<RecordFrame>("control_record", bytes));
+  return std::move(frame.record);
+}
+
+}  // namespace phalanx::wire
