@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/tokenizer/incremental_decoder.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "utf8.h"
+
+namespace phalanx::tokenizer {
+
+IncrementalDecoder::IncrementalDecoder(const Tokenizer& tokenizer, DecodeOptions options)
+    : tokenizer_(&tokenizer), options_(options) {}
+
+std::string IncrementalDecoder::push(TokenId id) {
+  if (options_.skip_special && tokenizer_->is_special(id)) {
+    return {};
+  }
+  std::string bytes(pending_.data(), pending_bytes_);
+  bytes.append(tokenizer_->token_bytes(id));
+  pending_bytes_ = 0;
+
+  std::string text;
+  const std::string_view all = bytes;
+  for (std::size_t i = 0; i < all.size();) {
+    const Utf8Unit unit = next_utf8_unit(all.substr(i));
+    if (unit.kind == Utf8Unit::Kind::kUnfinished) {
+      std::copy(all.begin() + static_cast<std::ptrdiff_t>(i), all.end(), pending_.begin());
+      pending_bytes_ = unit.bytes;
+    } else if (unit.kind == Utf8Unit::Kind::kCharacter) {
+      text.append(all.substr(i, unit.bytes));
+    } else {
+      text.append(kReplacementCharacter);
+    }
+    i += unit.bytes;
+  }
+  return text;
+}
+
+std::string IncrementalDecoder::finish() {
+  const bool unfinished = pending_bytes_ > 0;
+  pending_bytes_ = 0;
+  return unfinished ? std::string(kReplacementCharacter) : std::string();
+}
+
+}  // namespace phalanx::tokenizer

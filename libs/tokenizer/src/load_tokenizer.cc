@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fstream>
+#include <set>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "tokenizer_data.h"
+#include "tokenizer_json.h"
+#include "utf8.h"
+
+namespace phalanx::tokenizer {
+namespace {
+
+constexpr const char* kTokenizerFile = "tokenizer.json";
+constexpr const char* kConfigFile = "tokenizer_config.json";
+constexpr const char* kTemplateFile = "chat_template.jinja";
+
+Status check_size(std::size_t bytes, std::size_t bytes_max) {
+  if (bytes > bytes_max) {
+    return invalid_argument("expected at most " + std::to_string(bytes_max) + " bytes, found " +
+                            std::to_string(bytes));
+  }
+  return ok();
+}
+
+// The contents of a file, or nothing if there is no such file.
+Result<std::optional<std::string>> read_file(const std::filesystem::path& path,
+                                             std::size_t bytes_max) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    return std::optional<std::string>();
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::string contents;
+  std::array<char, 65536> buffer{};
+  // Read to the end and not to a size asked for before: the file may change in between.
+  while (file.read(buffer.data(), buffer.size()) || file.gcount() > 0) {
+    contents.append(buffer.data(), static_cast<std::size_t>(file.gcount()));
+    PHALANX_RETURN_IF_ERROR(check_size(contents.size(), bytes_max));
+  }
+  if (!file.eof()) {
+    return unavailable("cannot read " + path.string());
+  }
+  return std::optional(std::move(contents));
+}
+
+void add_to_finder(const AddedToken& token, Tokenizer::Data& data) {
+  // Without a normaliser both kinds are looked for in the same text, yet still one after the other.
+  (token.normalized ? data.added_normalized : data.added_as_given).add(token);
+}
+
+Status add_config_tokens(const std::vector<AddedToken>& from_config,
+                         Tokenizer::Data& data,
+                         std::vector<AddedToken>& added) {
+  std::set<std::string_view> known;
+  for (const AddedToken& token : added) {
+    known.insert(token.content);
+  }
+  std::vector<AddedToken> missing;
+  for (const AddedToken& token : from_config) {
+    if (!known.contains(token.content)) {
+      PHALANX_RETURN_IF_ERROR(data.vocabulary.insert_added(token.id, token.content, token.special));
+      missing.push_back(token);
+    }
+  }
+  added.insert(added.end(), missing.begin(), missing.end());
+  return ok();
+}
+
+Status apply_config(std::string_view json, Tokenizer::Data& data, std::vector<AddedToken>& added) {
+  if (json.empty()) {
+    return ok();
+  }
+  PHALANX_RETURN_IF_ERROR(check_size(json.size(), kMaxConfigBytes));
+  PHALANX_TRY(ConfigFile config, read_tokenizer_config(json));
+  if (Status status = add_config_tokens(config.added, data, added); !status) {
+    return std::move(status).error().with("added_tokens_decoder");
+  }
+  for (NamedToken& token : config.named_tokens) {
+    token.id = data.vocabulary.find(token.text);
+  }
+  data.named_tokens = std::move(config.named_tokens);
+  data.chat_template = std::move(config.chat_template);
+  return ok();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Tokenizer>> load_tokenizer_from_text(std::string_view tokenizer_json,
+                                                            std::string_view config_json,
+                                                            std::string_view template_source) {
+  auto data = std::make_unique<Tokenizer::Data>();
+  std::vector<AddedToken> added;
+  Status status = check_size(tokenizer_json.size(), kMaxTokenizerBytes);
+  if (status) {
+    status = read_tokenizer_json(tokenizer_json, *data, added);
+  }
+  if (!status) {
+    return std::move(status).error().with(kTokenizerFile);
+  }
+  if (status = apply_config(config_json, *data, added); !status) {
+    return std::move(status).error().with(kConfigFile);
+  }
+  if (!template_source.empty()) {
+    data->chat_template = template_source;
+  }
+  if (status = check_size(data->chat_template.size(), kMaxTemplateBytes); !status) {
+    return std::move(status).error().with("chat template");
+  }
+  if (!is_valid_utf8(data->chat_template)) {
+    return invalid_argument("chat template: expected UTF-8");
+  }
+  for (const AddedToken& token : added) {
+    add_to_finder(token, *data);
+  }
+  return std::make_unique<Tokenizer>(std::move(data));
+}
+
+Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& folder) {
+  const auto read = [&](const char* name, std::size_t bytes_max) {
+    auto contents = read_file(folder / name, bytes_max);
+    return contents ? std::move(contents)
+                    : Result<std::optional<std::string>>(std::move(contents).error().with(name));
+  };
+  PHALANX_TRY(const auto tokenizer_json, read(kTokenizerFile, kMaxTokenizerBytes));
+  PHALANX_TRY(const auto config_json, read(kConfigFile, kMaxConfigBytes));
+  PHALANX_TRY(const auto template_source, read(kTemplateFile, kMaxTemplateBytes));
+  if (!tokenizer_json.has_value()) {
+    return not_found((folder / kTokenizerFile).string() + ": no such file");
+  }
+  auto tokenizer = load_tokenizer_from_text(
+      *tokenizer_json, config_json.value_or(""), template_source.value_or(""));
+  if (!tokenizer) {
+    return std::move(tokenizer).error().with(folder.string());
+  }
+  return tokenizer;
+}
+
+}  // namespace phalanx::tokenizer

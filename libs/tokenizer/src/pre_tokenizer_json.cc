@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pre_tokenizer_json.h"
+
+#include <array>
+#include <utility>
+
+namespace phalanx::tokenizer {
+namespace {
+
+using Behavior = PreTokenizer::Behavior;
+
+constexpr std::size_t kMaxStages = 16;
+constexpr std::string_view kGpt2Pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+Result<Behavior> read_behavior(const Json& split) {
+  constexpr std::array<std::pair<std::string_view, Behavior>, 5> kNames{
+      {{"Isolated", Behavior::kIsolated},
+       {"Removed", Behavior::kRemoved},
+       {"MergedWithPrevious", Behavior::kMergedWithPrevious},
+       {"MergedWithNext", Behavior::kMergedWithNext},
+       {"Contiguous", Behavior::kContiguous}}};
+  PHALANX_TRY(const std::string name, string_field(split, "behavior", ""));
+  for (const auto& [known, behavior] : kNames) {
+    if (name == known) {
+      return behavior;
+    }
+  }
+  return unimplemented("behavior \"" + name + "\" is not supported");
+}
+
+Result<Regex> read_pattern(const Json& split) {
+  const auto pattern = split.find("pattern");
+  if (pattern == split.end() || !pattern->is_object() || pattern->size() != 1) {
+    return expected("a pattern of {\"Regex\": …} or {\"String\": …}", split);
+  }
+  if (pattern->contains("Regex")) {
+    PHALANX_TRY(const std::string text, string_field(*pattern, "Regex", ""));
+    return Regex::compile(text);
+  }
+  if (pattern->contains("String")) {
+    PHALANX_TRY(const std::string text, string_field(*pattern, "String", ""));
+    return Regex::literal(text);
+  }
+  return expected("a pattern of {\"Regex\": …} or {\"String\": …}", *pattern);
+}
+
+Status add_split(const Json& split, PreTokenizer& out) {
+  PHALANX_RETURN_IF_ERROR(refuse_unknown_fields(split, {"type", "pattern", "behavior", "invert"}));
+  PHALANX_TRY(const Behavior behavior, read_behavior(split));
+  PHALANX_TRY(const bool inverted, bool_field(split, "invert", false));
+  PHALANX_TRY(Regex pattern, read_pattern(split));
+  out.add_stage(std::move(pattern), behavior, inverted);
+  return ok();
+}
+
+Status add_digits(const Json& digits, PreTokenizer& out) {
+  PHALANX_RETURN_IF_ERROR(refuse_unknown_fields(digits, {"type", "individual_digits"}));
+  PHALANX_TRY(const bool individual, bool_field(digits, "individual_digits", false));
+  PHALANX_TRY(Regex pattern, Regex::compile("\\p{N}"));
+  out.add_stage(
+      std::move(pattern), individual ? Behavior::kIsolated : Behavior::kContiguous, false);
+  return ok();
+}
+
+Status add_byte_level(const Json& byte_level, PreTokenizer& out) {
+  PHALANX_RETURN_IF_ERROR(
+      refuse_unknown_fields(byte_level, {"type", "add_prefix_space", "trim_offsets", "use_regex"}));
+  PHALANX_TRY(const bool prefix_space, bool_field(byte_level, "add_prefix_space", true));
+  if (prefix_space) {
+    return unimplemented("add_prefix_space is not supported");
+  }
+  PHALANX_TRY(const bool use_regex, bool_field(byte_level, "use_regex", true));
+  if (use_regex) {
+    PHALANX_TRY(Regex pattern, Regex::compile(kGpt2Pattern));
+    out.add_stage(std::move(pattern), Behavior::kIsolated, false);
+  }
+  return ok();
+}
+
+Status add_sequence(const Json& sequence, PreTokenizer& out) {
+  PHALANX_RETURN_IF_ERROR(refuse_unknown_fields(sequence, {"type", "pretokenizers"}));
+  const auto stages = sequence.find("pretokenizers");
+  if (stages == sequence.end() || !stages->is_array() || stages->empty() ||
+      stages->size() > kMaxStages) {
+    return expected("an array of 1 to " + std::to_string(kMaxStages) + " pretokenizers", sequence);
+  }
+  for (std::size_t i = 0; i < stages->size(); ++i) {
+    const Json& stage = (*stages)[i];
+    const bool is_last = i + 1 == stages->size();
+    PHALANX_TRY(const std::string type, component_type(stage));
+    if ((type == "ByteLevel") != is_last) {
+      return unimplemented(
+          "a Sequence is supported only with ByteLevel at its end and nowhere "
+          "else; found \"" +
+          type + "\" as number " + std::to_string(i + 1) + " of " + std::to_string(stages->size()));
+    }
+    Status status = unimplemented("\"" + type + "\" is not supported");
+    if (type == "Split") {
+      status = add_split(stage, out);
+    } else if (type == "Digits") {
+      status = add_digits(stage, out);
+    } else if (type == "ByteLevel") {
+      status = add_byte_level(stage, out);
+    }
+    if (!status) {
+      return std::move(status).error().with(type);
+    }
+  }
+  return ok();
+}
+
+}  // namespace
+
+Result<PreTokenizer> read_pre_tokenizer(const Json& component) {
+  PHALANX_TRY(const std::string type, component_type(component));
+  PreTokenizer pre_tokenizer;
+  if (type == "Sequence") {
+    PHALANX_RETURN_IF_ERROR(add_sequence(component, pre_tokenizer));
+  } else if (type == "ByteLevel") {
+    PHALANX_RETURN_IF_ERROR(add_byte_level(component, pre_tokenizer));
+  } else {
+    return unimplemented("\"" + type + "\" is not supported; supported: ByteLevel, or a Sequence " +
+                         "of Split, Digits and ByteLevel");
+  }
+  return pre_tokenizer;
+}
+
+}  // namespace phalanx::tokenizer

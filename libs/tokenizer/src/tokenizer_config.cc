@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <charconv>
+#include <string>
+#include <utility>
+
+#include "json_fields.h"
+#include "tokenizer_json.h"
+
+namespace phalanx::tokenizer {
+namespace {
+
+constexpr std::array<const char*, 7> kRoles{
+    "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+
+// A role's token: its text, or an object with the text as "content".
+Result<std::string> token_text_of(const Json& value) {
+  if (value.is_string()) {
+    return value.get<std::string>();
+  }
+  if (value.is_object()) {
+    return string_field(value, "content", "");
+  }
+  return expected("a string or an object with content", value);
+}
+
+// One template, or a list of named ones of which "default" is the one for conversations.
+Result<std::string> template_of(const Json& value) {
+  if (value.is_string()) {
+    return value.get<std::string>();
+  }
+  if (!value.is_array()) {
+    return expected("a string or a list of named templates", value);
+  }
+  for (const Json& entry : value) {
+    if (!entry.is_object()) {
+      return expected("an object with name and template", entry);
+    }
+    PHALANX_TRY(const std::string name, string_field(entry, "name", ""));
+    if (name == "default") {
+      return string_field(entry, "template", "");
+    }
+  }
+  return invalid_argument("expected a template named \"default\", found none");
+}
+
+Status read_added(const Json& decoder, std::vector<AddedToken>& added) {
+  if (!decoder.is_object() || decoder.size() > kMaxAddedTokens) {
+    return expected("an object of at most " + std::to_string(kMaxAddedTokens) + " tokens", decoder);
+  }
+  for (const auto& [key, value] : decoder.items()) {
+    TokenId id = 0;
+    const auto parsed = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (parsed.ec != std::errc() || parsed.ptr != key.data() + key.size() || id < 0 ||
+        id > kMaxTokenId) {
+      return invalid_argument("expected token ids from 0 to " + std::to_string(kMaxTokenId) +
+                              " as names, found \"" + key + "\"");
+    }
+    PHALANX_TRY(AddedToken token, read_added_token(value, id));
+    added.push_back(std::move(token));
+  }
+  return ok();
+}
+
+}  // namespace
+
+Result<ConfigFile> read_tokenizer_config(std::string_view json) {
+  PHALANX_TRY(const Json config, parse_json(json, "file"));
+  if (!config.is_object()) {
+    return expected("an object", config);
+  }
+  ConfigFile file;
+  for (const char* role : kRoles) {
+    const auto value = config.find(role);
+    if (value == config.end() || value->is_null()) {
+      continue;
+    }
+    Result<std::string> text = token_text_of(*value);
+    if (!text) {
+      return std::move(text).error().with(role);
+    }
+    file.named_tokens.push_back({role, *std::move(text), std::nullopt});
+  }
+  if (const auto added = config.find("added_tokens_decoder"); added != config.end()) {
+    if (Status status = read_added(*added, file.added); !status) {
+      return std::move(status).error().with("added_tokens_decoder");
+    }
+  }
+  if (const auto chat = config.find("chat_template"); chat != config.end() && !chat->is_null()) {
+    Result<std::string> source = template_of(*chat);
+    if (!source) {
+      return std::move(source).error().with("chat_template");
+    }
+    file.chat_template = *std::move(source);
+  }
+  return file;
+}
+
+}  // namespace phalanx::tokenizer

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tokenizer_json.h"
+
+#include <simdjson.h>
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "json_fields.h"
+#include "pre_tokenizer_json.h"
+
+namespace phalanx::tokenizer {
+namespace {
+
+constexpr std::size_t kMaxSequence = 16;
+constexpr std::size_t kMaxTemplatePieces = 16;
+
+// The fields of tokenizer.json as JSON text.
+using Sections = std::map<std::string, std::string, std::less<>>;
+
+Result<Sections> split_sections(std::string_view json) {
+  const simdjson::padded_string padded(json);
+  simdjson::ondemand::parser parser;
+  Sections sections;
+  const auto malformed = [](simdjson::error_code code) {
+    return invalid_argument("expected JSON: " + std::string(simdjson::error_message(code)));
+  };
+  simdjson::ondemand::document document;
+  simdjson::ondemand::object object;
+  if (const auto error = parser.iterate(padded).get(document)) {
+    return malformed(error);
+  }
+  if (const auto error = document.get_object().get(object)) {
+    return malformed(error);
+  }
+  for (auto entry : object) {
+    simdjson::ondemand::field field;
+    std::string_view name;
+    std::string_view text;
+    if (const auto error = std::move(entry).get(field)) {
+      return malformed(error);
+    }
+    if (const auto error = field.unescaped_key().get(name)) {
+      return malformed(error);
+    }
+    std::string key(name);
+    if (const auto error = simdjson::to_json_string(field.value()).get(text)) {
+      return malformed(error);
+    }
+    if (!sections.emplace(key, text).second) {
+      return invalid_argument("field \"" + key + "\" stands twice");
+    }
+  }
+  if (document.current_location().error() != simdjson::OUT_OF_BOUNDS) {
+    return invalid_argument("expected one JSON object, found more behind it");
+  }
+  return sections;
+}
+
+// Calls `visit` for a component or, if it is a Sequence, for its members.
+template <typename Visit>
+Status for_each_component(const Json& component, const char* members, const Visit& visit) {
+  if (component.is_null()) {
+    return ok();
+  }
+  PHALANX_TRY(const std::string type, component_type(component));
+  if (type != "Sequence") {
+    return visit(component, type);
+  }
+  PHALANX_RETURN_IF_ERROR(refuse_unknown_fields(component, {"type", members}));
+  const auto list = component.find(members);
+  if (list == component.end() || !list->is_array() || list->size() > kMaxSequence) {
+    return expected("an array of at most " + std::to_string(kMaxSequence) + " " + members,
+                    component);
+  }
+  for (const Json& member : *list) {
+    PHALANX_TRY(const std::string member_type, component_type(member));
+    PHALANX_RETURN_IF_ERROR(visit(member, member_type));
+  }
+  return ok();
+}
+
+Status read_normalizer(const Json& component, Tokenizer::Data& data) {
+  return for_each_component(
+      component, "normalizers", [&](const Json& member, const std::string& type) -> Status {
+        if (type != "NFC") {
+          return unimplemented("\"" + type + "\" is not supported; supported: NFC or none");
+        }
+        data.normalizer = Normalizer::kNfc;
+        return refuse_unknown_fields(member, {"type"});
+      });
+}
+
+Status read_decoder(const Json& component) {
+  std::size_t count = 0;
+  PHALANX_RETURN_IF_ERROR(for_each_component(
+      component, "decoders", [&](const Json& member, const std::string& type) -> Status {
+        if (type != "ByteLevel") {
+          return unimplemented("\"" + type + "\" is not supported; supported: ByteLevel");
+        }
+        ++count;
+        return refuse_unknown_fields(member,
+                                     {"type", "add_prefix_space", "trim_offsets", "use_regex"});
+      }));
+  return count == 1 ? ok() : Status(expected("one ByteLevel", component));
+}
+
+Status append_template_ids(const Json& piece,
+                           const Json& special_tokens,
+                           std::vector<TokenId>& out) {
+  PHALANX_TRY(const std::string name, string_field(piece, "id", ""));
+  const auto token = special_tokens.find(name);
+  if (token == special_tokens.end() || !token->is_object() || !token->contains("ids") ||
+      !(*token)["ids"].is_array() || (*token)["ids"].size() > kMaxTemplatePieces) {
+    return expected("the ids of \"" + name + "\"", special_tokens).with("special_tokens");
+  }
+  for (const Json& id : (*token)["ids"]) {
+    if (!id.is_number_unsigned() ||
+        id.get<std::uint64_t>() > static_cast<std::uint64_t>(kMaxTokenId)) {
+      return expected("a token id", id).with("special_tokens");
+    }
+    out.push_back(id.get<TokenId>());
+  }
+  return ok();
+}
+
+Status read_template_processing(const Json& component, Tokenizer::Data& data) {
+  PHALANX_RETURN_IF_ERROR(
+      refuse_unknown_fields(component, {"type", "single", "pair", "special_tokens"}));
+  const Json special_tokens = component.value("special_tokens", Json::object());
+  const Json single = component.value("single", Json());
+  if (!single.is_array() || single.size() > kMaxTemplatePieces || !special_tokens.is_object()) {
+    return expected("a template of special tokens and one sequence", component);
+  }
+  bool seen_sequence = false;
+  for (const Json& piece : single) {
+    if (piece.is_object() && piece.contains("Sequence") && !seen_sequence) {
+      seen_sequence = true;
+    } else if (piece.is_object() && piece.contains("SpecialToken")) {
+      PHALANX_RETURN_IF_ERROR(
+          append_template_ids(piece["SpecialToken"],
+                              special_tokens,
+                              seen_sequence ? data.suffix_ids : data.prefix_ids));
+    } else {
+      return expected("a special token or one sequence", piece).with("single");
+    }
+  }
+  return seen_sequence ? ok() : Status(expected("a sequence", single).with("single"));
+}
+
+Status read_post_processor(const Json& component, Tokenizer::Data& data) {
+  bool has_template = false;
+  return for_each_component(
+      component, "processors", [&](const Json& member, const std::string& type) -> Status {
+        if (type == "ByteLevel") {  // only trims offsets, which are not computed here
+          return refuse_unknown_fields(member,
+                                       {"type", "add_prefix_space", "trim_offsets", "use_regex"});
+        }
+        if (type == "TemplateProcessing" && !has_template) {
+          has_template = true;
+          return read_template_processing(member, data);
+        }
+        return unimplemented("\"" + type +
+                             "\" is not supported; supported: ByteLevel and one "
+                             "TemplateProcessing");
+      });
+}
+
+Status read_added_tokens(const Json& list, std::vector<AddedToken>& added) {
+  if (list.is_null()) {
+    return ok();
+  }
+  if (!list.is_array() || list.size() > kMaxAddedTokens) {
+    return expected("an array of at most " + std::to_string(kMaxAddedTokens) + " tokens", list);
+  }
+  for (const Json& entry : list) {
+    const Json id = entry.is_object() ? entry.value("id", Json()) : Json();
+    if (!id.is_number_unsigned() ||
+        id.get<std::uint64_t>() > static_cast<std::uint64_t>(kMaxTokenId)) {
+      return expected("a token with an id from 0 to " + std::to_string(kMaxTokenId), entry);
+    }
+    PHALANX_TRY(AddedToken token, read_added_token(entry, id.get<TokenId>()));
+    added.push_back(std::move(token));
+  }
+  return ok();
+}
+
+Status read_section(std::string_view name,
+                    std::string_view text,
+                    Tokenizer::Data& data,
+                    std::vector<AddedToken>& added) {
+  if (name == "version" || name == "model" || name == "truncation" || name == "padding") {
+    // A server neither cuts nor pads a prompt, and nobody applies these two on their own.
+    return ok();
+  }
+  PHALANX_TRY(const Json section, parse_json(text, "value"));
+  if (name == "normalizer") {
+    return read_normalizer(section, data);
+  }
+  if (name == "pre_tokenizer") {
+    PHALANX_TRY(data.pre_tokenizer, read_pre_tokenizer(section));
+    return ok();
+  }
+  if (name == "post_processor") {
+    return read_post_processor(section, data);
+  }
+  if (name == "decoder") {
+    return read_decoder(section);
+  }
+  if (name == "added_tokens") {
+    return read_added_tokens(section, added);
+  }
+  return unimplemented("this field is not supported");
+}
+
+}  // namespace
+
+Status read_tokenizer_json(std::string_view json,
+                           Tokenizer::Data& data,
+                           std::vector<AddedToken>& added) {
+  PHALANX_TRY(const Sections sections, split_sections(json));
+  for (const auto* required : {"model", "pre_tokenizer", "decoder"}) {
+    if (!sections.contains(std::string_view(required))) {
+      return invalid_argument("expected a field \"" + std::string(required) + "\", found none");
+    }
+  }
+  for (const auto& [name, text] : sections) {
+    if (Status status = read_section(name, text, data, added); !status) {
+      return std::move(status).error().with(name);
+    }
+  }
+  Result<BpeFile> file = read_bpe_model(sections.find("model")->second, data.vocabulary);
+  if (!file) {
+    return std::move(file).error().with("model");
+  }
+  for (const AddedToken& token : added) {
+    if (Status status = data.vocabulary.insert_added(token.id, token.content, token.special);
+        !status) {
+      return std::move(status).error().with("added_tokens");
+    }
+  }
+  PHALANX_TRY(data.bpe, Bpe::create(data.vocabulary, file->merges, file->ignore_merges));
+  return ok();
+}
+
+}  // namespace phalanx::tokenizer

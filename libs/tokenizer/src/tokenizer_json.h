@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "phalanx/base/result.h"
+
+#include "added_tokens.h"
+#include "bpe.h"
+#include "tokenizer_data.h"
+
+namespace phalanx::tokenizer {
+
+// The three steps of loading, each in a file of its own. All errors name the field.
+
+// tokenizer.json: everything but named tokens and template. `added` receives its added tokens.
+[[nodiscard]] Status read_tokenizer_json(std::string_view json,
+                                         Tokenizer::Data& data,
+                                         std::vector<AddedToken>& added);
+
+// The vocabulary and merges of tokenizer.json's model.
+struct BpeFile {
+  std::vector<Bpe::Merge> merges;
+  bool ignore_merges = false;
+};
+[[nodiscard]] Result<BpeFile> read_bpe_model(std::string_view model_json, Vocabulary& vocabulary);
+
+// tokenizer_config.json: named tokens, template, and added tokens that tokenizer.json lacks.
+// `names` come without ids.
+struct ConfigFile {
+  std::vector<NamedToken> named_tokens;
+  std::vector<AddedToken> added;
+  std::string chat_template;
+};
+[[nodiscard]] Result<ConfigFile> read_tokenizer_config(std::string_view json);
+
+}  // namespace phalanx::tokenizer

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "phalanx/base/ids.h"
+#include "phalanx/base/result.h"
+
+namespace phalanx::tokenizer {
+
+// Hash of a short byte string, for tables in memory only.
+[[nodiscard]] std::uint64_t hash_bytes(std::string_view bytes);
+
+// The tokens by id, and the way back from bytes to id.
+//
+// Built single-threaded with insert*(), then read by any number of threads.
+class Vocabulary {
+ public:
+  enum class Kind : std::uint8_t {
+    kAbsent,   // no token has this id
+    kModel,    // of the BPE vocabulary
+    kAdded,    // added, not special
+    kSpecial,  // added and special
+  };
+
+  // Room for `tokens` tokens, so that inserting them does not rebuild the table.
+  void reserve(std::size_t tokens);
+
+  // Puts a token of the BPE vocabulary. Two tokens of equal bytes are possible when one is not
+  // spelled in the byte alphabet; `findable` says which of them find() gives.
+  //
+  // Errors: kInvalidArgument  the id is out of bounds or taken, or the bytes are taken
+  [[nodiscard]] Status insert(TokenId id, std::string_view bytes, bool findable);
+
+  // Makes `id` an added token of this content: a new one, or one that the vocabulary already has.
+  //
+  // Errors: kInvalidArgument  the id stands for something else
+  [[nodiscard]] Status insert_added(TokenId id, std::string_view content, bool special);
+
+  [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  [[nodiscard]] std::size_t token_bytes_max() const { return token_bytes_max_; }
+
+  [[nodiscard]] Kind kind(TokenId id) const {
+    return is_inside(id) ? entries_[static_cast<std::size_t>(id)].kind : Kind::kAbsent;
+  }
+  [[nodiscard]] std::string_view bytes(TokenId id) const {
+    if (!is_inside(id)) {
+      return {};
+    }
+    const Entry& entry = entries_[static_cast<std::size_t>(id)];
+    return std::string_view(blob_).substr(entry.offset, entry.length);
+  }
+  // Whether the BPE vocabulary has the token, be it an added one too.
+  [[nodiscard]] bool in_model(TokenId id) const {
+    return is_inside(id) && entries_[static_cast<std::size_t>(id)].in_model;
+  }
+  [[nodiscard]] std::optional<TokenId> find(std::string_view bytes) const;
+
+ private:
+  struct Entry {
+    std::uint32_t offset = 0;  // into blob_
+    std::uint32_t length = 0;
+    Kind kind = Kind::kAbsent;
+    bool in_model = false;
+  };
+  struct Slot {
+    std::uint32_t tag = 0;  // upper half of the hash
+    TokenId id = kFree;
+  };
+  static constexpr TokenId kFree = -1;
+
+  [[nodiscard]] bool is_inside(TokenId id) const {
+    return id >= 0 && static_cast<std::size_t>(id) < entries_.size();
+  }
+  [[nodiscard]] Status store(TokenId id, std::string_view bytes, Kind kind);
+  void rebuild(std::size_t slots);
+  void link(TokenId id);
+
+  std::string blob_;
+  std::vector<Entry> entries_;  // by id
+  std::vector<Slot> slots_;     // open addressing; the number of slots is a power of two
+  std::size_t linked_ = 0;
+  std::size_t token_bytes_max_ = 0;
+};
+
+}  // namespace phalanx::tokenizer
