@@ -221,7 +221,8 @@ Status FlagTable::apply(const std::string& name,
                         const std::string& value,
                         const std::string& origin) {
   if (const auto refusal = refusals_.find(name); refusal != refusals_.end()) {
-    if (!refusal->second.harmless_value.empty() && value == refusal->second.harmless_value) {
+    const std::string asked = value.empty() ? "true" : value;  // a switch without a value
+    if (asked == refusal->second.harmless_value) {
       return ok();
     }
     return Error(Code::kUnimplemented,

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.h"
+
+#include <charconv>
+#include <limits>
+#include <utility>
+
+#include "phalanx/routing/policy.h"
+
+namespace phalanx::app {
+
+namespace {
+
+constexpr std::int64_t kMaxInt = std::numeric_limits<std::int64_t>::max();
+constexpr double kWeekSeconds = 604800.0;
+
+void add_model_flags(flags::FlagTable* table, Options* o) {
+  table->group("Model");
+  table->add_text(
+      "model", &o->model, "PATH", "Hugging Face folder to serve; may also be the first argument");
+  table->add_text("served-model-name",
+                  &o->served_model_name,
+                  "NAME",
+                  "Name in the API; the folder's name if not given");
+  table->add_int("max-model-len",
+                 &o->max_model_len,
+                 0,
+                 1 << 20,
+                 "Most tokens of prompt and answer together; 0 takes what the model allows and the "
+                 "KV cache holds");
+  table->add_text("chat-template",
+                  &o->chat_template_path,
+                  "FILE",
+                  "Jinja chat template instead of the model's own");
+}
+
+void add_topology_flags(flags::FlagTable* table, Options* o) {
+  table->group("Topology");
+  table->add_int("data-parallel-size,dp",
+                 &o->dp,
+                 1,
+                 256,
+                 "Replicas, each with its own scheduler and KV cache");
+  table->add_int("tensor-parallel-size,tp",
+                 &o->tp,
+                 1,
+                 64,
+                 "Rank processes that share the work of one replica");
+  table->add_text("devices",
+                  &o->devices,
+                  "SETS",
+                  "Core sets, one per rank, separated by |, as in 0-1|2-3; consecutive ranks form "
+                  "a replica. Derived from "
+                  "the allowed cores if not given");
+  std::vector<std::string> policies(std::begin(routing::kPolicyNames),
+                                    std::end(routing::kPolicyNames));
+  table->add_choice("routing-policy,load-balance-method",
+                    &o->routing_policy,
+                    std::move(policies),
+                    "How a request finds its replica");
+}
+
+void add_engine_flags(flags::FlagTable* table, Options* o) {
+  table->group("Engine");
+  table->add_int("max-num-seqs",
+                 &o->max_num_seqs,
+                 1,
+                 4096,
+                 "Most sequences that a replica runs at the same time");
+  table->add_int("max-num-batched-tokens",
+                 &o->max_num_batched_tokens,
+                 1,
+                 1 << 16,
+                 "Most tokens in one step of a replica; a longer prompt is computed in chunks");
+  table->add_int(
+      "kv-cache-memory-bytes",
+      &o->kv_cache_memory_bytes,
+      0,
+      kMaxInt,
+      "Memory for the KV cache of one replica; 0 derives it from the machine and --max-num-seqs");
+  table->add_int(
+      "num-kv-blocks,num-gpu-blocks-override",
+      &o->num_kv_blocks,
+      0,
+      1 << 24,
+      "Blocks of 32 tokens in the KV cache of one replica; 0 derives them from the memory");
+  table->add_choice("runner",
+                    &o->runner,
+                    {"cpu", "sim"},
+                    "What a rank computes with; sim keeps the whole protocol and sleeps for a "
+                    "modelled time, to measure the "
+                    "control plane");
+  table->add_int(
+      "sim-step-us", &o->sim_step_us, 0, 60'000'000, "Modelled time of a step, with --runner sim");
+  table->add_int("sim-token-us",
+                 &o->sim_token_us,
+                 0,
+                 60'000'000,
+                 "Modelled time per token, with --runner sim");
+  table->add_choice("isa",
+                    &o->isa,
+                    {"auto", "ref", "avx2", "avx512"},
+                    "Instruction set of the kernels; all give the same bits");
+}
+
+void add_http_flags(flags::FlagTable* table, Options* o) {
+  table->group("HTTP");
+  table->add_text("host", &o->host, "ADDRESS", "Address to listen on");
+  table->add_int("port", &o->port, 0, 65535, "Port to listen on; 0 takes a free one and prints it");
+  table->add_int("max-num-queued-reqs",
+                 &o->max_num_queued_reqs,
+                 1,
+                 1 << 20,
+                 "Most requests in the server; more are answered 503 with Retry-After");
+  table->add_int("max-num-queued-tokens",
+                 &o->max_num_queued_tokens,
+                 1,
+                 kMaxInt,
+                 "Most tokens of all requests in the server, prompt and answer");
+  table->add_int(
+      "max-connections", &o->max_connections, 1, 1 << 20, "Most open client connections");
+  table->add_int(
+      "max-body-bytes", &o->max_body_bytes, 1024, std::int64_t{1} << 30, "Largest request body");
+  table->add_int(
+      "stream-buffer-bytes",
+      &o->stream_buffer_bytes,
+      4096,
+      std::int64_t{1} << 30,
+      "Most bytes kept for a client that reads its stream too slowly; past it the stream is cut");
+  table->add_double("keep-alive-interval",
+                    &o->keep_alive_comment_s,
+                    0.1,
+                    3600.0,
+                    "Seconds between comments in a stream that has nothing to say");
+}
+
+void add_supervision_flags(flags::FlagTable* table, Options* o) {
+  table->group("Supervision");
+  table->add_text("restart-intensity",
+                  &o->restart_intensity,
+                  "N/TIME",
+                  "A process that ends more than N times within TIME is not started again");
+  table->add_double(
+      "start-timeout", &o->start_timeout_s, 1.0, kWeekSeconds, "Seconds that a start may take");
+  table->add_double("shutdown-timeout",
+                    &o->shutdown_timeout_s,
+                    0.0,
+                    kWeekSeconds,
+                    "Seconds that SIGTERM waits for open requests");
+  table->add_choice("log-level",
+                    &o->log_level,
+                    {"trace", "debug", "info", "warning", "error"},
+                    "Least level logged");
+}
+
+void add_offline_flags(flags::FlagTable* table, Options* o) {
+  table->group("Offline generation");
+  table->add_texts("prompt",
+                   &o->prompts,
+                   "TEXT",
+                   "Generate for this prompt and exit; may be given several times");
+  table->add_switch(
+      "apply-chat-template",
+      &o->apply_chat_template,
+      "Send each --prompt as a user's message through the chat template, if the model has one");
+  table->add_int(
+      "max-tokens", &o->max_tokens, 1, 1 << 20, "Most tokens to generate for a --prompt");
+  table->add_double("temperature",
+                    &o->temperature,
+                    -1.0,
+                    2.0,
+                    "Temperature for --prompt; -1 is the model's default");
+  table->add_int("seed", &o->seed, -1, kMaxInt, "Random seed for --prompt; -1 draws one");
+}
+
+void refuse_known_flags(flags::FlagTable* table) {
+  table->refuse("pipeline-parallel-size,pp", "Phalanx does not shard by pipeline stage", "1");
+  table->refuse("enable-expert-parallel,ep,expert-parallel-size",
+                "mixture-of-experts models are not supported",
+                "false");
+  table->refuse("enable-prefix-caching", "there is no prefix cache in this version", "false");
+  table->refuse("no-enable-prefix-caching", "", "true");
+  table->refuse("enable-chunked-prefill", "prompts are always computed in chunks", "true");
+  table->refuse("no-enable-chunked-prefill", "prompts are always computed in chunks", "false");
+  table->refuse("dtype,kv-cache-dtype", "weights and KV are bfloat16 in this version", "bfloat16");
+  table->refuse("quantization,q", "weights are bfloat16 in this version");
+  table->refuse("speculative-config", "there is no speculative decoding in this version");
+  table->refuse("enable-lora,lora-modules", "there are no adapters in this version");
+  table->refuse("api-key", "there are no keys in this version; put a proxy in front");
+  table->refuse("ssl-keyfile,ssl-certfile,ssl-ca-certs",
+                "there is no TLS in this version; put a proxy in front");
+  table->refuse(
+      "nnodes,node-rank,master-addr,master-port,headless,data-parallel-address,data-parallel-size-"
+      "local",
+      "all processes run on one host in this version");
+  table->refuse("distributed-executor-backend", "ranks are always processes of this binary");
+  table->refuse("gpu-memory-utilization", "there is no GPU back end; see --kv-cache-memory-bytes");
+  table->refuse("tokenizer", "the tokenizer is read from the model's folder");
+  table->refuse("scheduling-policy", "requests are served first come, first served", "fcfs");
+  table->refuse("enable-auto-tool-choice,tool-call-parser,reasoning-parser",
+                "tool calls are not parsed in this version");
+}
+
+}  // namespace
+
+flags::FlagTable make_flag_table(Options* options) {
+  flags::FlagTable table(
+      "phalanxd",
+      "phalanxd serves a language model from data-parallel × tensor-parallel process groups.",
+      "PHALANX_");
+  table.positional("model");
+  add_model_flags(&table, options);
+  add_topology_flags(&table, options);
+  add_engine_flags(&table, options);
+  add_http_flags(&table, options);
+  add_supervision_flags(&table, options);
+  add_offline_flags(&table, options);
+  refuse_known_flags(&table);
+  return table;
+}
+
+Result<std::pair<std::int64_t, Duration>> parse_restart_intensity(const std::string& text) {
+  const Error bad = invalid_argument(
+      "--restart-intensity: expected restarts and a time, as in 5/60s, found \"" + text + "\"");
+  const char* const end = text.data() + text.size();
+  std::int64_t count = 0;
+  auto [at, error] = std::from_chars(text.data(), end, count);
+  if (error != std::errc{} || at == end || *at != '/' || count < 0 || count > 1000) {
+    return bad;
+  }
+  std::int64_t amount = 0;
+  const auto [unit, amount_error] = std::from_chars(at + 1, end, amount);
+  if (amount_error != std::errc{} || amount < 1 || amount > 1'000'000) {
+    return bad;
+  }
+  const std::string suffix(unit, end);
+  if (suffix == "ms") {
+    return std::pair<std::int64_t, Duration>(count, std::chrono::milliseconds(amount));
+  }
+  if (suffix == "s" || suffix.empty()) {
+    return std::pair<std::int64_t, Duration>(count, std::chrono::seconds(amount));
+  }
+  if (suffix == "m") {
+    return std::pair<std::int64_t, Duration>(count, std::chrono::minutes(amount));
+  }
+  return bad;
+}
+
+Result<flags::FlagTable::Request> parse_options(
+    flags::FlagTable* table,
+    Options* options,
+    const std::vector<std::string>& arguments,
+    const std::map<std::string, std::string>& environment) {
+  PHALANX_TRY(const flags::FlagTable::Request request, table->parse(arguments, environment));
+  if (request != flags::FlagTable::Request::kRun) {
+    return request;
+  }
+  if (options->model.empty()) {
+    return invalid_argument("--model is missing: expected the path of a Hugging Face folder");
+  }
+  while (options->model.size() > 1 && options->model.back() == '/') {
+    options->model.pop_back();
+  }
+  if (options->runner != "sim" && (options->sim_step_us > 0 || options->sim_token_us > 0)) {
+    return invalid_argument("--sim-step-us and --sim-token-us need --runner sim");
+  }
+  if (options->kv_cache_memory_bytes > 0 && options->num_kv_blocks > 0) {
+    return invalid_argument(
+        "--kv-cache-memory-bytes and --num-kv-blocks say the same: give one of them");
+  }
+  PHALANX_TRY(const auto intensity, parse_restart_intensity(options->restart_intensity));
+  options->restart_limit = intensity.first;
+  options->restart_window = intensity.second;
+  return request;
+}
+
+}  // namespace phalanx::app

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A token depends on nothing but its request: the same 32 requests, bit-identical logprobs, whatever runs beside them.
+
+The runs are a pairwise table over load, chunk size, --dp, --tp and instruction set; --long runs the full cross.
+"""
+import concurrent.futures
+import itertools
+import json
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from phalanx_server import Server, main  # noqa: E402
+
+LOADS = ("alone", "together", "reverse")
+CHUNKS = (16, 64, 512)
+DPS = (1, 2)
+TPS = (1, 2, 3, 4)
+
+
+def instruction_sets():
+    with open("/proc/cpuinfo") as file:
+        flags = file.read()
+    found = ["ref"]
+    if " avx2 " in flags and " fma " in flags:
+        found.append("avx2")
+    if all(f" avx512{part} " in flags for part in ("f", "bw", "dq", "vl")):
+        found.append("avx512")
+    return found
+
+
+# Every pair of values of any two columns occurs in some row (up to the instruction sets of the machine). The reference
+# path is slow, so it runs few rows.
+PAIRWISE = [
+    ("alone", 512, 1, 1, "fast"), ("together", 16, 1, 1, "other"), ("reverse", 64, 2, 1, "fast"),
+    ("alone", 16, 2, 2, "fast"), ("together", 64, 1, 2, "fast"), ("reverse", 512, 1, 2, "other"),
+    ("alone", 64, 1, 3, "other"), ("together", 512, 2, 3, "fast"), ("reverse", 16, 1, 3, "fast"),
+    ("together", 512, 1, 4, "fast"), ("reverse", 64, 2, 4, "other"), ("alone", 16, 1, 4, "fast"),
+]
+
+
+def requests():
+    """32 chat bodies: greedy and seeded, with penalties, filters, bias and several lengths; logprobs on."""
+    texts = ["count from 3 to 30", "what is 17 + 25?", "reverse the word phalanx", "sort the digits 52719",
+             "count from 95 to 110", "hello", "count from 990 to 999", "what is 8 + 9?"]
+    result = []
+    for index in range(32):
+        body = {"model": "phalanx-tiny", "messages": [{"role": "user", "content": texts[index % len(texts)]}],
+                "logprobs": True, "top_logprobs": index % 6, "max_tokens": 24 + index % 9}
+        if index % 8 == 7:  # a long prompt, so that chunks differ
+            body["messages"].insert(0, {"role": "user", "content": "count from 1 to 120"})
+            body["messages"].insert(1, {"role": "assistant", "content": " ".join(map(str, range(1, 60 + index)))})
+        if index >= 8:
+            body.update(temperature=0.5 + index / 20, seed=1000 + index)
+        if index % 5 == 1:
+            body.update(top_p=0.9)
+        if index % 5 == 2:
+            body.update(top_k=5, min_p=0.01)
+        if index % 5 == 3:
+            body.update(repetition_penalty=1.1, presence_penalty=0.3, frequency_penalty=0.2)
+        if index % 5 == 4:
+            body.update(logit_bias={"5": 1.5, "9": -2})
+        result.append(body)
+    return result
+
+
+def ask(server, body):
+    status, answer, _ = server.request("POST", "/v1/chat/completions", body)
+    assert status == 200, answer
+    choice = answer["choices"][0]
+    # json prints a float so that it reads back to the same bits, so equal text means bit-identical logprobs.
+    return json.dumps([choice["message"]["content"], choice["finish_reason"], choice["logprobs"]], sort_keys=True)
+
+
+def run(load, chunk, dp, tp, isa):
+    bodies = requests()
+    with Server("--dp", dp, "--tp", tp, "--max-num-batched-tokens", max(chunk, 16), "--isa", isa) as server:
+        if load == "alone":
+            return [ask(server, body) for body in bodies]
+        order = bodies if load == "together" else bodies[::-1]
+        with concurrent.futures.ThreadPoolExecutor(32) as pool:
+            answers = list(pool.map(lambda body: ask(server, body), order))
+        return answers if load == "together" else answers[::-1]
+
+
+class Determinism(unittest.TestCase):
+    def test_tokens_and_logprobs_are_the_same_in_every_run(self):
+        sets = instruction_sets()
+        fast, others = sets[-1], sets[:-1] or sets
+        if os.environ.get("PHALANX_TEST_LONG") == "1":
+            rows = list(itertools.product(LOADS, CHUNKS, DPS, TPS, sets))
+        else:
+            rows = [(*row[:4], fast if row[4] == "fast" else others[i % len(others)]) for i, row in enumerate(PAIRWISE)]
+        expected = None
+        for row in rows:
+            answers = run(*row)
+            if expected is None:
+                expected = answers
+                self.assertGreater(len(set(answers)), 20, "the requests differ among each other")
+            for index, (answer, wanted) in enumerate(zip(answers, expected)):
+                self.assertEqual(answer, wanted, f"request {index} in run {row}")
+            print(f"identical: load={row[0]} chunk={row[1]} dp={row[2]} tp={row[3]} isa={row[4]}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

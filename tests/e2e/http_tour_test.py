@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an OpenAI client does, call by call: models, chat, stream, usage, errors, cancellation, and the operator's pages."""
+import os
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from phalanx_server import Server, Stream, counted, eventually, main  # noqa: E402
+
+
+class HttpTour(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--dp", 2, "--tp", 2)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__(None, None, None)
+
+    def expect_error(self, status, param, *words, path="/v1/chat/completions", **body):
+        if path == "/v1/chat/completions":
+            body = {"model": "phalanx-tiny", "messages": [{"role": "user", "content": "hi"}], **body}
+        got, answer, headers = self.server.request("POST", path, body)
+        self.assertEqual(got, status, answer)
+        error = answer["error"]
+        self.assertEqual(set(error), {"message", "type", "param", "code"})
+        self.assertEqual(error["param"], param)
+        for word in words:
+            self.assertIn(word, error["message"])
+        return headers
+
+    def test_models(self):
+        status, answer, _ = self.server.request("GET", "/v1/models")
+        self.assertEqual(status, 200)
+        self.assertEqual(answer["object"], "list")
+        self.assertEqual(answer["data"][0]["id"], "phalanx-tiny")
+        self.assertGreaterEqual(answer["data"][0]["max_model_len"], 2048)
+
+    def test_chat(self):
+        answer = self.server.chat("count from 3 to 40")
+        self.assertEqual(answer["object"], "chat.completion")
+        self.assertTrue(answer["id"].startswith("chatcmpl-"))
+        choice = answer["choices"][0]
+        self.assertEqual(choice["message"]["role"], "assistant")
+        self.assertEqual(choice["message"]["content"], counted(3, 40))
+        self.assertEqual(choice["finish_reason"], "stop")
+        usage = answer["usage"]
+        self.assertEqual(usage["total_tokens"], usage["prompt_tokens"] + usage["completion_tokens"])
+
+    def test_stream_with_usage(self):
+        stream = self.server.stream("count from 3 to 40", stream_options={"include_usage": True}).finish()
+        self.assertIsNone(stream.error)
+        self.assertEqual(stream.text, counted(3, 40))
+        self.assertEqual(stream.finish_reason, "stop")
+        self.assertTrue(stream.done)
+        self.assertEqual(stream.events[0]["choices"][0]["delta"]["role"], "assistant")
+        last = stream.events[-1]
+        self.assertEqual(last["choices"], [])
+        tokens = sum(1 for e in stream.events for c in e["choices"] if "role" not in c["delta"])
+        self.assertEqual(last["usage"]["completion_tokens"], tokens)
+        whole = self.server.chat("count from 3 to 40")["usage"]
+        self.assertEqual({k: last["usage"][k] for k in ("prompt_tokens", "completion_tokens", "total_tokens")},
+                         {k: whole[k] for k in ("prompt_tokens", "completion_tokens", "total_tokens")})
+
+    def test_completions(self):
+        body = {"model": "phalanx-tiny", "prompt": "<|im_start|>user\ncount from 5 to 9<|im_end|>\n<|im_start|>assistant\n",
+                "max_tokens": 40, "temperature": 0}
+        status, answer, _ = self.server.request("POST", "/v1/completions", body)
+        self.assertEqual(status, 200, answer)
+        self.assertEqual(answer["object"], "text_completion")
+        text = answer["choices"][0]["text"]
+        self.assertEqual(self.server.request("POST", "/v1/completions", {**body, "echo": True})[1]["choices"][0]["text"],
+                         body["prompt"] + text)
+        ids = self.server.request("POST", "/tokenize", {"model": "phalanx-tiny", "prompt": body["prompt"]})[1]["tokens"]
+        self.assertEqual(self.server.request("POST", "/v1/completions", {**body, "prompt": ids})[1]["choices"][0]["text"], text)
+        stream = Stream(self.server, "/v1/completions", {**body, "stream": True}).finish()
+        self.assertEqual(stream.text, text)
+
+    def test_several_prompts_and_choices(self):
+        body = {"model": "phalanx-tiny", "prompt": ["count", "sort"], "n": 2, "max_tokens": 5, "temperature": 0.8, "seed": 4}
+        status, answer, _ = self.server.request("POST", "/v1/completions", body)
+        self.assertEqual(status, 200, answer)
+        self.assertEqual([c["index"] for c in answer["choices"]], [0, 1, 2, 3])
+
+    def test_seeds(self):
+        def ask(seed):
+            return [c["message"]["content"] for c in
+                    self.server.chat("hello", seed=seed, temperature=1.5, n=3, max_tokens=12)["choices"]]
+        self.assertEqual(ask(1), ask(1))
+        self.assertNotEqual(ask(1), ask(2))
+        self.assertGreater(len(set(ask(1))), 1, "the choices of one request differ")
+
+    def test_logprobs(self):
+        answer = self.server.chat("count from 3 to 8", logprobs=True, top_logprobs=3)
+        content = answer["choices"][0]["logprobs"]["content"]
+        self.assertEqual(len(content), answer["usage"]["completion_tokens"])
+        for entry in content:
+            self.assertLessEqual(entry["logprob"], 0.0)
+            self.assertEqual(len(entry["top_logprobs"]), 3)
+            likelihoods = [t["logprob"] for t in entry["top_logprobs"]]
+            self.assertEqual(likelihoods, sorted(likelihoods, reverse=True))
+            self.assertEqual(entry["token"], entry["top_logprobs"][0]["token"], "greedy takes the likeliest")
+            self.assertEqual(bytes(entry["bytes"]).decode(), entry["token"])
+
+    def test_stop_strings_and_limits(self):
+        answer = self.server.chat("count from 3 to 40", stop=[" 12", "never"])["choices"][0]
+        self.assertEqual((answer["message"]["content"], answer["finish_reason"]), (counted(3, 11), "stop"))
+        answer = self.server.chat("count from 3 to 40", max_tokens=4)
+        self.assertEqual(answer["choices"][0]["finish_reason"], "length")
+        self.assertEqual(answer["usage"]["completion_tokens"], 4)
+
+    def test_errors(self):
+        self.expect_error(400, "temperature", "temperature", temperature=3)
+        self.expect_error(400, "max_tokens", "0", max_tokens=0)
+        self.expect_error(400, "max_tokens", "100000", "2048", max_tokens=100000)
+        self.expect_error(400, "messages", "messages", messages="hi")
+        self.expect_error(400, "n", "n", n=0)
+        self.expect_error(400, "top_logprobs", "top_logprobs", logprobs=True, top_logprobs=99)
+        self.expect_error(404, "model", "gpt-5", "phalanx-tiny", model="gpt-5")
+        self.expect_error(400, "messages", "context", messages=[{"role": "user", "content": "1 " * 3000}])
+        status, answer, _ = self.server.request("POST", "/v1/chat/completions", "{not json")
+        self.assertEqual(status, 400)
+        self.assertIn("JSON", answer["error"]["message"])
+        self.assertEqual(self.server.request("GET", "/nowhere")[0], 404)
+        self.assertEqual(self.server.request("GET", "/v1/chat/completions")[0], 405)
+
+    def test_tokenize(self):
+        status, answer, _ = self.server.request("POST", "/tokenize", {"model": "phalanx-tiny", "prompt": "count 12 €"})
+        self.assertEqual(status, 200)
+        self.assertEqual(answer["count"], len(answer["tokens"]))
+        status, text, _ = self.server.request("POST", "/detokenize", {"model": "phalanx-tiny", "tokens": answer["tokens"]})
+        self.assertEqual((status, text["prompt"]), (200, "count 12 €"))
+
+    def test_disconnect_frees_the_sequence(self):
+        stream = self.server.stream("count from 1 to 400", max_tokens=1500).wait_for_tokens(5)
+        stream.close()
+        left = time.monotonic()
+        eventually(lambda: self.server.status()["requests"] == 0, 2, "the request has gone")
+        eventually(self.server.ledger_is_zero, 2, "the ledger is zero")
+        eventually(lambda: not any(r["running"] for r in self.server.status()["replicas"]), 2, "the sequence has gone")
+        self.assertLess(time.monotonic() - left, 2)
+        stream.finish()
+
+    def test_operator_pages(self):
+        for path in ("/live", "/ready", "/health"):
+            status, _, _ = self.server.request("GET", path)
+            self.assertEqual(status, 200, path)
+        self.assertEqual(len(self.server.request("GET", "/health")[1]["replicas"]), 2)
+        self.assertIn("version", self.server.request("GET", "/version")[1])
+        self.server.chat("count from 1 to 5")
+        metrics = self.server.request("GET", "/metrics")[1]
+        for name in ("vllm:num_requests_running", "vllm:prompt_tokens_total", "vllm:generation_tokens_total",
+                     "vllm:time_to_first_token_seconds_bucket", "vllm:e2e_request_latency_seconds_count",
+                     "vllm:request_success_total", "phalanx_pending_tokens"):
+            self.assertIn(name, metrics)
+
+    def test_request_id_is_echoed(self):
+        _, _, headers = self.server.request("GET", "/v1/models", headers={"X-Request-Id": "tour-1"})
+        self.assertEqual({k.lower(): v for k, v in headers.items()}.get("x-request-id"), "tour-1")
+
+
+class QueueLimits(unittest.TestCase):
+    def test_a_full_server_says_when_to_come_back(self):
+        with Server("--dp", 1, "--tp", 1, "--max-num-queued-reqs", "2") as server:
+            streams = [server.stream("count from 1 to 300", max_tokens=1400).wait_for_tokens(2) for _ in range(2)]
+            status, answer, headers = server.request("POST", "/v1/chat/completions", server.chat_body("hi"))
+            self.assertEqual(status, 503, answer)
+            self.assertIn("retry-after", {k.lower() for k in headers})
+            self.assertIn("limit 2", answer["error"]["message"])
+            for stream in streams:
+                stream.close()
+                stream.finish()
+            eventually(lambda: server.status()["requests"] == 0, 5, "the requests have gone")
+            server.chat("count from 1 to 3")
+
+
+class OperatorCommands(unittest.TestCase):
+    def test_drain_resume_restart(self):
+        with Server("--dp", 2, "--tp", 1) as server:
+            self.assertEqual(server.control("ping").returncode, 0)
+            self.assertEqual(server.control("drain", "0").returncode, 0)
+            self.assertEqual(server.status()["replicas"][0]["state"], "draining")
+            for i in range(4):
+                server.chat(f"count from {i} to {i + 2}")
+            self.assertEqual(server.control("resume", "0").returncode, 0)
+            eventually(lambda: server.status()["replicas"][0]["state"] == "ready", 10, "the replica serves again")
+            before = server.status()["replicas"][1]["incarnation"]
+            self.assertEqual(server.control("restart", "1").returncode, 0)
+            eventually(lambda: server.status()["replicas"][1]["incarnation"] == before + 1 and server.all_ready(), 60,
+                       "the replica was restarted")
+            self.assertNotEqual(server.control("drain", "7").returncode, 0)
+            self.assertIn("dp0", server.control("status").stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rank that is killed, stopped, crashes or throws: idle, in the middle of a prefill, in the middle of a decode."""
+import os
+import re
+import signal
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from phalanx_server import Server, alive, counted, eventually, main  # noqa: E402
+
+LONG_PROMPT = "reverse the word " + "abcdefgh " * 150
+
+
+class RankFaults(unittest.TestCase):
+    """One server for all cases: each one must leave it as it found it."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--dp", 1, "--tp", 2, "--max-num-batched-tokens", 16, "--restart-intensity", "100/60s",
+                            "--log-level", "debug")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__(None, None, None)
+
+    def setUp(self):
+        self.server.wait_idle()
+        self.before = self.server.status()["replicas"][0]
+
+    def expect_recovery(self, victim_pid, rank):
+        eventually(lambda: not alive(victim_pid), 20, "the faulty process is gone")
+        self.server.wait_idle()
+        after = self.server.status()["replicas"][0]
+        self.assertGreater(after["epoch"], self.before["epoch"])
+        self.assertGreater(after["ranks"][rank]["incarnation"], self.before["ranks"][rank]["incarnation"])
+        self.assertEqual(after["pid"], self.before["pid"], "the replica engine outlives its ranks")
+        self.assertEqual(self.server.chat("count from 7 to 12")["choices"][0]["message"]["content"], counted(7, 12))
+
+    def break_idle(self, rank, sign):
+        pid = self.server.rank_pid(0, rank)
+        os.kill(pid, sign)
+        if sign == signal.SIGSTOP:  # nobody waits for it: the next step, or the ping of the idle group, finds it
+            self.assertEqual(self.server.chat("count from 3 to 5")["choices"][0]["message"]["content"], counted(3, 5))
+        self.expect_recovery(pid, rank)
+
+    def break_mid_decode(self, rank, sign):
+        stream = self.server.stream("count from 100 to 160").wait_for_tokens(12)
+        pid = self.server.rank_pid(0, rank)
+        os.kill(pid, sign)
+        stream.finish()
+        self.assertIsNone(stream.error)
+        self.assertEqual(stream.text, counted(100, 160))
+        self.assertEqual((stream.finish_reason, stream.done), ("stop", True))
+        self.expect_recovery(pid, rank)
+
+    def break_mid_prefill(self, rank, sign):
+        stream = self.server.stream(LONG_PROMPT, max_tokens=4)
+        eventually(lambda: self.server.status()["replicas"][0]["running"] > 0 or stream.events, 20, "the prefill began")
+        pid = self.server.rank_pid(0, rank)
+        os.kill(pid, sign)
+        stream.finish()
+        self.assertIsNone(stream.error)
+        self.assertTrue(stream.done)
+        self.expect_recovery(pid, rank)
+
+    def test_kill_idle(self):
+        for rank in (0, 1):
+            with self.subTest(rank=rank):
+                self.setUp()
+                self.break_idle(rank, signal.SIGKILL)
+
+    def test_kill_mid_decode(self):
+        for rank in (0, 1):
+            with self.subTest(rank=rank):
+                self.setUp()
+                self.break_mid_decode(rank, signal.SIGKILL)
+
+    def test_kill_mid_prefill(self):
+        self.break_mid_prefill(1, signal.SIGKILL)
+
+    def test_stop_idle(self):
+        self.break_idle(1, signal.SIGSTOP)
+
+    def test_stop_mid_decode(self):
+        self.break_mid_decode(0, signal.SIGSTOP)
+
+    def test_stop_mid_prefill(self):
+        self.break_mid_prefill(0, signal.SIGSTOP)
+
+    def test_crash_mid_decode(self):
+        """After a segmentation fault the rank's KV is not trusted: its sequences are computed again, to the same tokens."""
+        self.break_mid_decode(1, signal.SIGSEGV)
+
+    def test_survivors_answer_within_10_ms(self):
+        for _ in range(5):
+            self.setUp()
+            self.break_mid_decode(1, signal.SIGKILL)
+        took = [float(v) for v in re.findall(r"event=step_drained .*?drain_ms=([0-9.]+)", self.server.log_text())]
+        self.assertGreaterEqual(len(took), 5)
+        recent = sorted(took[-5:])
+        self.assertLess(recent[2], 10.0, f"median of {recent}")
+
+    def test_no_preparation_in_later_requests(self):
+        self.server.chat("count from 1 to 9")
+        before = [(r["preparations"], r["allocations"], r["pid"]) for r in self.server.status()["replicas"][0]["ranks"]]
+        for last in (30, 31):
+            self.server.chat(f"count from 1 to {last}")
+        time.sleep(0.3)  # a heartbeat carries the counters
+        after = [(r["preparations"], r["allocations"], r["pid"]) for r in self.server.status()["replicas"][0]["ranks"]]
+        self.assertEqual(after, before)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a real phalanxd for process and end-to-end tests, talks to it, and proves that nothing is left behind."""
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BIN = os.environ.get("PHALANX_BIN_DIR", os.path.join(ROOT, "build", "release", "bin"))
+TINY = os.path.join(ROOT, "deploy", "models", "phalanx-tiny")
+
+
+def eventually(condition, seconds, what):
+    """Waits until condition() is true and returns its value; fails naming `what` after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.005)
+
+
+def stat_fields(pid):
+    """(state, parent pid) of a process, or None when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            rest = file.read().rsplit(")", 1)[1].split()
+        return rest[0], int(rest[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def alive(pid):
+    fields = stat_fields(pid)
+    return fields is not None and fields[0] not in "ZX"
+
+
+def descendants(root):
+    """Pids of the living descendants of `root`, by parent links."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            fields = stat_fields(int(name))
+            if fields and fields[0] not in "ZX":
+                parents[int(name)] = fields[1]
+    found, frontier = [], [root]
+    while frontier:
+        current = frontier.pop()
+        children = [pid for pid, parent in parents.items() if parent == current]
+        found += children
+        frontier += children
+    return found
+
+
+def zombies_of(root):
+    result = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            fields = stat_fields(int(name))
+            if fields and fields[0] == "Z" and fields[1] == root:
+                result.append(int(name))
+    return result
+
+
+def abstract_sockets():
+    """Names of the abstract sockets of any Phalanx process on this machine."""
+    with open("/proc/net/unix") as file:
+        return {line.split()[7] for line in file if len(line.split()) > 7 and "@phalanx-" in line}
+
+
+class Residue:
+    """What the machine held before a test, compared afterwards."""
+
+    def __init__(self):
+        self.sockets = abstract_sockets()
+        self.shared_memory = set(os.listdir("/dev/shm"))
+        self.temporary = {n for n in os.listdir(tempfile.gettempdir()) if "phalanx" in n}
+
+    def check(self, seconds=2.0):
+        eventually(lambda: abstract_sockets() <= self.sockets, seconds, "no abstract socket is left")
+        left = set(os.listdir("/dev/shm")) - self.shared_memory
+        assert not left, f"left in /dev/shm: {left}"
+        left = {n for n in os.listdir(tempfile.gettempdir()) if "phalanx" in n} - self.temporary
+        assert not left, f"left in the temporary folder: {left}"
+
+
+class Stream:
+    """A streamed answer, read to its end on a thread."""
+
+    def __init__(self, server, path, body):
+        self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+        self.events, self.error, self.status, self.done = [], None, None, False
+        self.times = []
+        self.connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
+        self.thread = threading.Thread(target=self._read, daemon=True)
+        self.thread.start()
+
+    def _read(self):
+        try:
+            response = self.connection.getresponse()
+            self.status = response.status
+            if response.status != 200:
+                self.error = json.loads(response.read())["error"]
+                return
+            for raw in response:
+                line = raw.decode().rstrip("\r\n")
+                if line == "data: [DONE]":
+                    self.done = True
+                elif line.startswith("data: "):
+                    assert not self.done, "an event after [DONE]"
+                    event = json.loads(line[6:])
+                    self.times.append(time.monotonic())
+                    if "error" in event:
+                        self.error = event["error"]
+                    self.events.append(event)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self.error = self.error or {"message": f"connection: {error!r}", "type": "cut"}
+        finally:
+            self.connection.close()
+
+    def wait_for_tokens(self, count, seconds=60):
+        eventually(lambda: len(self.events) > count or not self.thread.is_alive(), seconds, f"{count} streamed tokens")
+        return self
+
+    def finish(self, seconds=120):
+        self.thread.join(seconds)
+        assert not self.thread.is_alive(), "the stream hangs"
+        return self
+
+    def close(self):
+        """Leaves as a client that goes away: the socket is shut at once."""
+        if self.connection.sock:
+            self.connection.sock.shutdown(socket.SHUT_RDWR)
+
+    @property
+    def text(self):
+        parts = []
+        for event in self.events:
+            for choice in event.get("choices", []):
+                parts.append(choice["delta"].get("content") or "" if "delta" in choice else choice.get("text", ""))
+        return "".join(parts)
+
+    @property
+    def finish_reason(self):
+        reasons = [c["finish_reason"] for e in self.events for c in e.get("choices", []) if c.get("finish_reason")]
+        assert len(reasons) <= 1, f"several finish reasons: {reasons}"
+        return reasons[0] if reasons else None
+
+
+class Server:
+    """A phalanxd with its own port. Use as a context manager: leaving it stops the server and checks the residue."""
+
+    def __init__(self, *arguments, model=TINY, environment=None, start_seconds=120):
+        self.residue = Residue()
+        self.log = tempfile.NamedTemporaryFile(mode="w+", prefix="serve-test-", suffix=".log")
+        command = [os.path.join(BIN, "phalanxd"), "--model", model, "--port", "0", *map(str, arguments)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, cwd=ROOT,
+                                        env={**os.environ, **(environment or {})})
+        self.pid, self.port, self.output = self.process.pid, None, []
+        self.reader = threading.Thread(target=self._read_output, daemon=True)
+        self.reader.start()
+        try:
+            eventually(lambda: self.port or self.process.poll() is not None, start_seconds, "the server is ready")
+            if not self.port:
+                raise AssertionError(f"phalanxd ended with {self.process.returncode}:\n{self.log_text()[-3000:]}")
+        except BaseException:
+            self.kill()
+            raise
+
+    def _read_output(self):
+        for line in self.process.stdout:
+            self.output.append(line)
+            if line.startswith("ready http://"):
+                self.port = int(line.split()[1].rsplit(":", 1)[1])
+
+    def log_text(self):
+        with open(self.log.name) as file:
+            return file.read()
+
+    def request(self, method, path, body=None, headers=None, timeout=120):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            data = body if isinstance(body, (str, bytes, type(None))) else json.dumps(body)
+            connection.request(method, path, data, {"content-type": "application/json", **(headers or {})})
+            response = connection.getresponse()
+            text = response.read().decode()
+            kind = response.getheader("content-type", "")
+            return response.status, json.loads(text) if "json" in kind else text, dict(response.getheaders())
+        finally:
+            connection.close()
+
+    def chat_body(self, text, **fields):
+        return {"model": "phalanx-tiny", "messages": [{"role": "user", "content": text}], **fields}
+
+    def chat(self, text, **fields):
+        status, answer, _ = self.request("POST", "/v1/chat/completions", self.chat_body(text, **fields))
+        assert status == 200, f"{status}: {answer}"
+        return answer
+
+    def stream(self, text, **fields):
+        return Stream(self, "/v1/chat/completions", self.chat_body(text, stream=True, **fields))
+
+    def control(self, *arguments):
+        return subprocess.run([os.path.join(BIN, "phalanxctl"), "--port", str(self.port), *arguments],
+                              capture_output=True, text=True, timeout=30)
+
+    def status(self):
+        result = self.control("status", "--json")
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
+
+    def rank_pid(self, replica, rank):
+        return self.status()["replicas"][replica]["ranks"][rank]["pid"]
+
+    def replica_pid(self, replica):
+        return self.status()["replicas"][replica]["pid"]
+
+    def all_ready(self):
+        status = self.status()
+        return all(r["state"] == "ready" and all(k["state"] == "ready" for k in r["ranks"]) for r in status["replicas"])
+
+    def ledger_is_zero(self):
+        status = self.status()
+        return status["requests"] == 0 and all(
+            r["pending_tokens"] == {"to_compute": 0, "to_generate": 0} and r["open_attempts"] == 0 for r in status["replicas"])
+
+    def wait_idle(self, seconds=30):
+        eventually(self.all_ready, seconds, "all replicas and ranks are ready")
+        eventually(self.ledger_is_zero, seconds, "the ledger is zero")
+
+    def stop(self, seconds=30):
+        """SIGTERM, and the proof that everything is gone. Returns the exit status."""
+        family = descendants(self.pid)
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(seconds)
+        eventually(lambda: not [p for p in family if alive(p)], 2, "no descendant outlives the leader")
+        self.residue.check()
+        return status
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(30)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        try:
+            if kind is not None:
+                sys.stderr.write(f"--- log of phalanxd, last lines\n{self.log_text()[-6000:]}\n---\n")
+                self.kill()
+            elif self.process.poll() is None:
+                status = self.stop()
+                assert status == 0, f"exit status {status} after SIGTERM\n{self.log_text()[-3000:]}"
+        finally:
+            self.reader.join(5)
+            self.process.stdout.close()
+            self.log.close()
+
+
+def counted(first, last):
+    return " ".join(str(n) for n in range(first, last + 1))
+
+
+def main():
+    unittest.main(verbosity=2)
