@@ -120,8 +120,8 @@ class CollectiveStep {
   struct Peer {
     State state = State::kNotSent;
     wire::RankReply reply;
-    std::optional<Error> error;
-    std::optional<RankFailure::Kind> kind;
+    std::optional<RankFailure> failure;
+    std::optional<Error> suspicion;
     Duration took{};
   };
 
@@ -134,6 +134,7 @@ class CollectiveStep {
   void blame(RankId rank, RankFailure::Kind kind, Error error);
   void abort();
   void kill(RankId rank, Error error);
+  void kill_owing(const Error& error);
   void count_quiet_tick(const ProgressTick& tick);
 
   RankPort& port_;
@@ -146,6 +147,7 @@ class CollectiveStep {
   std::uint32_t owing_ = 0;
   bool failed_ = false;
   bool aborting_ = false;
+  bool hung_ = false;
   std::uint32_t blocked_ticks_ = 0;
   std::uint32_t quiet_ticks_ = 0;
   std::uint32_t longest_gap_ = 0;

@@ -11,9 +11,12 @@ namespace phalanx::engine {
 
 struct ProgressOptions {
   Duration period = std::chrono::milliseconds(20);
-  std::uint32_t min_ticks = 50;      // never fewer without progress before a rank counts as hung
-  std::uint32_t gap_factor = 8;      // so many times the longest gap seen
-  std::uint32_t start_ticks = 1500;  // for a process that has just been started to take its hello
+  // Counted ticks without progress before a rank is hung: never fewer than min_ticks, otherwise
+  // gap_factor times the longest gap seen; while a group forms, form_ticks.
+  std::uint32_t min_ticks = 100;
+  std::uint32_t gap_factor = 8;
+  std::uint32_t form_ticks = 500;
+  std::uint32_t start_ticks = 1500;  // for a new process to take its hello and answer it
   std::uint32_t grace_ticks = 25;    // between the abort and the kill
 };
 

@@ -34,7 +34,8 @@ class GroupPort : public RankPort {
 };
 
 // Whose group it is: owns the sequences, hears how the steps end. Called from inside the group's
-// own calls; may call run() from on_ready() and on_step(), nothing else.
+// own calls; may call run() when ready() from on_ready(), on_idle() and
+// on_step(), and stop().
 class GroupClient {
  public:
   GroupClient() = default;
@@ -57,7 +58,8 @@ class GroupClient {
   // reported, or the failure of the replica's own part.
   [[nodiscard]] virtual Result<std::uint64_t> settle(const wire::RankCommand& command) = 0;
 
-  virtual void on_ready(Epoch epoch) = 0;  // formed (again), and no step is to be repeated
+  virtual void on_ready(Epoch epoch) = 0;  // formed (again); ready(), or a step is repeated first
+  virtual void on_idle() = 0;              // ready() again after a ping
   virtual void on_step(const wire::RankCommand& command, const CollectiveStep& step) = 0;
   virtual void on_fault(const StepFault& fault) = 0;  // recovery begins
   virtual void on_failed(const Error& error) = 0;     // for good; every rank has been killed
@@ -131,24 +133,34 @@ class RankGroup {
     bool alive = false;
     bool doomed = false;  // a kill was sent, its death is not reported yet
   };
-  [[nodiscard]] std::uint32_t index(RankId rank) const { return rank.value(); }
-  void begin(wire::RankOp op, wire::RankCommand command);
+  [[nodiscard]] StepId upcoming() const;
+  [[nodiscard]] StepLimits limits_for(wire::RankOp op) const;
+  void begin(wire::RankOp op, wire::RankCommand command = {});
+  void begin_numbered(wire::RankOp op, wire::RankCommand command = {});
+  void begin_forming(wire::RankOp op, wire::RankCommand command = {});
   void advance();  // after every event: the operation in flight may be done
-  void op_done(std::unique_ptr<CollectiveStep> step);
-  void op_failed(std::unique_ptr<CollectiveStep> step);
-  void next_forming_op(const CollectiveStep& done);
+  void op_done(CollectiveStep& step);
+  void op_failed(const CollectiveStep& step);
+  void hello_done(CollectiveStep& step);
+  void attach_done(CollectiveStep& step);
+  void step_done(CollectiveStep& step);
   [[nodiscard]] Status check_hello(const CollectiveStep& step);
-  void formed();
-  void step_done(std::unique_ptr<CollectiveStep> step);
-  void recover(StepFault fault);
-  void kill_failing(const StepFault& fault);
+  void attach();
+  void attached();
+  void become_ready();
+  void become_idle();
+  void recover(const StepFault& fault);
+  void doom_failing(const StepFault& fault);
   void form();  // respawn what is dead, then hello
+  [[nodiscard]] Status respawn(RankId rank);
   void fail(Error error);
   void doom(RankId rank);
-  void stop_now();
-  [[nodiscard]] bool any_alive() const;
-  [[nodiscard]] bool any_doomed() const;
+  void doom_all();
+  void end_if_empty();
+  [[nodiscard]] bool any(bool Slot::*flag) const;
+  void distrust(RankId rank, Error error);
   void set_states(wire::RankState state);
+  void tick_without_step();
 
   GroupOptions options_;
   GroupPort& port_;
@@ -159,8 +171,9 @@ class RankGroup {
   std::vector<Slot> slots_;
   std::vector<wire::RankStatus> status_;
   std::unique_ptr<CollectiveStep> step_;
-  wire::RankCommand command_;                // in flight, or to be repeated
+  wire::RankCommand command_;                // in flight
   std::optional<wire::RankCommand> repeat_;  // the step that a fault interrupted
+  std::optional<StepFault> late_;            // of ranks that died after they had answered
   std::deque<SteadyTime> faults_;
   Epoch epoch_;
   std::uint64_t next_step_ = 1;
@@ -174,6 +187,8 @@ class RankGroup {
   bool kv_lost_ = false;
   bool was_ready_ = false;
   bool stop_wanted_ = false;
+  bool advancing_ = false;
+  bool ended_ = false;
 };
 
 }  // namespace phalanx::engine

@@ -50,12 +50,12 @@ class RankLoop {
   enum class Phase { kNothing, kHello, kInit, kSanity, kAttached, kBroken, kUnloaded };
 
   [[nodiscard]] Status admit(const wire::RankCommand& command) const;
+  [[nodiscard]] Status guarded(const wire::RankCommand& command, wire::RankReply& reply);
   [[nodiscard]] Status execute(const wire::RankCommand& command, wire::RankReply& reply);
   [[nodiscard]] Status hello(wire::RankReply& reply);
   [[nodiscard]] Status attach(const wire::RankCommand& command);
   [[nodiscard]] Status step(const wire::RankCommand& command);
-  [[nodiscard]] Status check_items(const wire::RankCommand& command) const;
-  [[nodiscard]] Status clear(bool zero_kv);
+  [[nodiscard]] Status check_items(const wire::RankCommand& command);
   void publish(const wire::RankCommand& command);
   void drop_all_slots();
 
@@ -64,6 +64,7 @@ class RankLoop {
   ResultRing& ring_;
   SequenceTable table_;
   std::vector<wire::SampleResult> results_;
+  std::vector<bool> slot_used_;
   Phase phase_ = Phase::kNothing;
   Epoch epoch_;
   StepId step_;

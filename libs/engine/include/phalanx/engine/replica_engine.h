@@ -88,10 +88,13 @@ class ReplicaEngine final : private GroupClient {
   [[nodiscard]] const RankGroup& group() const { return group_; }
 
  private:
+  using Choice = std::pair<RequestId, ChoiceIndex>;
+
   [[nodiscard]] Attachment attachment(bool kv_lost) override;
   [[nodiscard]] wire::RankCommand self_test() override;
   [[nodiscard]] Result<std::uint64_t> settle(const wire::RankCommand& command) override;
   void on_ready(Epoch epoch) override;
+  void on_idle() override;
   void on_step(const wire::RankCommand& command, const CollectiveStep& step) override;
   void on_fault(const StepFault& fault) override;
   void on_failed(const Error& error) override;
@@ -99,10 +102,11 @@ class ReplicaEngine final : private GroupClient {
 
   void pump();  // the one place that starts a step
   void publish(StepId step, Duration took, std::vector<wire::TokenUpdate> updates);
-  void answer(const wire::SequenceKey& key, wire::FinishReason reason, const Error* error);
+  void publish_one(wire::TokenUpdate update);
   [[nodiscard]] bool admit_attempt(const wire::SequenceKey& key);
-  void remember(const wire::SequenceKey& key);
-  void finish_stop();
+  void remember(const Choice& choice, Attempt attempt);
+  void stop_now();
+  void end_group();
   void send_status();
 
   ReplicaOptions options_;
@@ -116,16 +120,13 @@ class ReplicaEngine final : private GroupClient {
   std::optional<StepPlan> plan_;  // of the step in flight
   std::vector<wire::SampleResult> samples_;
   SteadyTime step_started_;
-  StepId last_published_;
 
-  using Choice = std::pair<RequestId, ChoiceIndex>;
   std::map<Choice, Attempt> attempts_;  // highest seen; bounded, oldest forgotten
   std::deque<Choice> attempt_order_;
 
   std::optional<SteadyTime> stop_deadline_;
   bool stopping_ = false;
   bool group_stopping_ = false;
-  bool ended_ = false;
   std::uint64_t status_sequence_ = 0;
   std::uint64_t last_nonce_ = 0;
   std::uint32_t ticks_since_status_ = 0;

@@ -76,8 +76,9 @@ class Scheduler {
   [[nodiscard]] std::vector<wire::TokenUpdate> confirm(const StepPlan& plan,
                                                        std::span<const wire::SampleResult> samples);
 
-  // No KV can be trusted any more: every sequence waits again with nothing computed.
-  void drop_kv();
+  // No KV can be trusted any more: every sequence waits again with nothing computed. Answers the
+  // new remainders of those that lost something.
+  [[nodiscard]] std::vector<wire::TokenUpdate> drop_kv();
 
   // The running sequences for kAttach. The ranks then know these and no others.
   [[nodiscard]] std::vector<wire::SequenceAttach> attach_table();
@@ -113,20 +114,21 @@ class Scheduler {
   friend bool operator==(const Scheduler& a, const Scheduler& b);
 
  private:
-  class Planner;
   using Sequences = std::map<SequenceId, Sequence>;
 
-  [[nodiscard]] Status check(const wire::Submit& submit) const;
-  [[nodiscard]] wire::SequenceAttach attach_record(const Sequence& sequence,
-                                                   std::uint32_t slot) const;
+  [[nodiscard]] static bool stops_at_end(const Sequence& sequence);
+  [[nodiscard]] static wire::TokenUpdate remainders(const Sequence& sequence);
+  [[nodiscard]] static wire::SequenceAttach attach_record(const Sequence& sequence,
+                                                          std::uint32_t slot);
   [[nodiscard]] Sequence& at(SequenceId id);
   [[nodiscard]] const Sequence& at(SequenceId id) const;
+  void apply_row(const PlannedRow& row);
+  void count_passes(const StepPlan& plan);
+  [[nodiscard]] wire::TokenUpdate settle_row(const PlannedRow& row,
+                                             const wire::SampleResult& sample);
+  [[nodiscard]] wire::TokenUpdate remove(SequenceId id, wire::FinishReason reason);
   void release(Sequence& sequence);
   void to_waiting(SequenceId id);
-  void apply_row(const PlannedRow& row);
-  [[nodiscard]] wire::TokenUpdate take_sample(const PlannedRow& row,
-                                              const wire::SampleResult& sample);
-  [[nodiscard]] wire::TokenUpdate finish(SequenceId id, wire::FinishReason reason);
 
   SchedulerOptions options_;
   BlockPool blocks_;
@@ -135,6 +137,7 @@ class Scheduler {
   std::map<wire::SequenceKey, SequenceId> keys_;
   std::set<std::uint32_t> free_slots_;
   std::set<std::uint32_t> stale_slots_;  // free here, still in the tables of the ranks
+  std::vector<SequenceId> leaving_;      // cancelled or complete, until the next sweep
   std::uint64_t next_sequence_ = 1;
   std::uint64_t preemptions_ = 0;
 };

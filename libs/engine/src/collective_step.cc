@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/engine/collective_step.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "phalanx/base/check.h"
+
+#include "mutation.h"
+
+namespace phalanx::engine {
+namespace {
+
+// An error that only says that the step ended elsewhere.
+bool is_consequence(const RankFailure& failure) {
+  return failure.kind == RankFailure::Kind::kReply && failure.error.code() == Code::kAborted;
+}
+
+Error error_of(const wire::RankReply& reply) {
+  return {static_cast<Code>(static_cast<int>(reply.code)),
+          reply.message.empty() ? "no message" : reply.message};
+}
+
+}  // namespace
+
+std::string_view name_of(wire::RankOp op) {
+  switch (op) {
+    case wire::RankOp::kHello:
+      return "hello";
+    case wire::RankOp::kInit:
+      return "init";
+    case wire::RankOp::kSanity:
+      return "sanity";
+    case wire::RankOp::kAttach:
+      return "attach";
+    case wire::RankOp::kStep:
+      return "step";
+    case wire::RankOp::kClear:
+      return "clear";
+    case wire::RankOp::kUnload:
+      return "unload";
+    case wire::RankOp::kPing:
+      return "ping";
+    case wire::RankOp::kShutdown:
+      return "shutdown";
+  }
+  return "unknown";
+}
+
+CollectiveStep::CollectiveStep(RankPort& port,
+                               const StepIdentity& identity,
+                               std::string frame,
+                               std::uint32_t ranks,
+                               const StepLimits& limits,
+                               SteadyTime now)
+    : port_(port),
+      identity_(identity),
+      frame_(std::move(frame)),
+      limits_(limits),
+      started_(now),
+      peers_(ranks) {
+  fan_out();
+}
+
+CollectiveStep::~CollectiveStep() {
+  if (done()) {
+    return;
+  }
+  port_.raise_abort();
+  for (std::uint32_t i = 0; i < peers_.size(); ++i) {
+    if (owes(peers_[i])) {
+      port_.kill(RankId(i));
+    }
+  }
+}
+
+void CollectiveStep::fan_out() {
+  for (std::uint32_t i = 0; i < peers_.size(); ++i) {
+    if (!try_send(RankId(i))) {
+      return;
+    }
+  }
+}
+
+bool CollectiveStep::try_send(RankId rank) {
+  Peer& peer = peers_[rank.value()];
+  const bool first = peer.state == State::kNotSent;
+  const wire::Sent sent = port_.send(rank, frame_);
+  if (first) {
+    ++owing_;
+  }
+  peer.state = sent == wire::Sent::kQueued ? State::kSent : State::kBlocked;
+  if (sent == wire::Sent::kClosed) {
+    kill(rank, unavailable("its link is closed"));
+    return false;
+  }
+  return true;
+}
+
+bool CollectiveStep::on_reply(RankId rank, const wire::RankReply& reply, SteadyTime now) {
+  Peer& peer = peers_[rank.value()];
+  const StepIdentity identity{reply.epoch, reply.step, reply.op};
+  const bool current =
+      kMutation == Mutation::kNoIdentityCheck ? reply.op == identity_.op : identity == identity_;
+  if (!current || peer.state != State::kSent) {
+    return false;
+  }
+  peer.reply = reply;
+  peer.took = now - started_;
+  settle(rank, State::kReplied);
+  if (reply.rank != rank) {
+    blame(rank,
+          RankFailure::Kind::kReply,
+          data_loss("it answered as rank " + std::to_string(reply.rank.value())));
+  } else if (reply.code != 0) {
+    blame(rank, RankFailure::Kind::kReply, error_of(reply));
+  }
+  return true;
+}
+
+void CollectiveStep::on_death(RankId rank, const RankDeath& death) {
+  if (!owes(peers_[rank.value()])) {
+    return;
+  }
+  settle(rank, State::kDead);
+  blame(rank, RankFailure::Kind::kDeath, unavailable("it died: " + death.description));
+}
+
+void CollectiveStep::on_writable(RankId rank) {
+  if (peers_[rank.value()].state == State::kBlocked) {
+    static_cast<void>(try_send(rank));
+  }
+}
+
+void CollectiveStep::on_tick(const ProgressTick& tick) {
+  bool blocked = false;
+  for (std::uint32_t i = 0; i < peers_.size(); ++i) {
+    on_writable(RankId(i));
+    blocked = blocked || peers_[i].state == State::kBlocked;
+  }
+  if (done() || !tick.counted) {
+    return;
+  }
+  if (aborting_) {
+    if (++grace_ticks_ >= limits_.grace_ticks) {
+      kill_owing(deadline_exceeded(std::string(hung_ ? "it made no progress and " : "it ") +
+                                   "did not answer the abort; killed"));
+    }
+    return;
+  }
+  blocked_ticks_ = blocked ? blocked_ticks_ + 1 : 0;
+  if (blocked_ticks_ >= limits_.send_ticks) {
+    for (std::uint32_t i = 0; i < peers_.size(); ++i) {
+      if (peers_[i].state == State::kBlocked) {
+        kill(RankId(i), unavailable("it takes no command; killed"));
+      }
+    }
+    return;
+  }
+  count_quiet_tick(tick);
+}
+
+void CollectiveStep::count_quiet_tick(const ProgressTick& tick) {
+  bool moved = false;
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    // A rank that has not been reached has nothing to make progress with.
+    moved = moved || peers_[i].state == State::kBlocked ||
+            (peers_[i].state == State::kSent && tick.moved[i] != 0);
+  }
+  quiet_ticks_ = moved ? 0 : quiet_ticks_ + 1;
+  longest_gap_ = std::max(longest_gap_, quiet_ticks_);
+  if (kMutation != Mutation::kNoProgressDeadline && quiet_ticks_ >= limits_.hung_ticks) {
+    failed_ = true;
+    hung_ = true;
+    abort();
+  }
+}
+
+void CollectiveStep::fail_own(Error error) {
+  if (!own_) {
+    own_ = std::move(error);
+  }
+  failed_ = true;
+  abort();
+}
+
+void CollectiveStep::suspect(RankId rank, Error error) {
+  Peer& peer = peers_[rank.value()];
+  if (owes(peer) && !peer.suspicion) {
+    peer.suspicion = std::move(error);
+    failed_ = true;
+    abort();
+  }
+}
+
+void CollectiveStep::verify_state(std::uint64_t expected) {
+  PHALANX_CHECK(done() && ok(), "only a step that succeeded has a state to verify");
+  if (kMutation == Mutation::kNoHashCheck) {
+    return;
+  }
+  for (std::uint32_t i = 0; i < peers_.size(); ++i) {
+    if (peers_[i].reply.state_hash != expected) {
+      blame(RankId(i),
+            RankFailure::Kind::kDiverged,
+            data_loss("its state differs from what the step must have made of it"));
+    }
+  }
+}
+
+bool CollectiveStep::ok() const {
+  return !failed_ && std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
+    return peer.state == State::kReplied;
+  });
+}
+
+StepFault CollectiveStep::fault() const {
+  PHALANX_CHECK(done() && !ok(), "only a failed step has a fault");
+  StepFault fault;
+  fault.own = own_;
+  for (std::uint32_t i = 0; i < peers_.size(); ++i) {
+    const Peer& peer = peers_[i];
+    if (peer.failure) {
+      fault.ranks.push_back(*peer.failure);
+    } else if (peer.suspicion) {
+      fault.ranks.push_back({RankId(i), RankFailure::Kind::kReply, *peer.suspicion});
+    }
+    if (peer.state == State::kNotSent) {
+      fault.never_asked.emplace_back(i);
+    }
+  }
+  std::stable_partition(fault.ranks.begin(), fault.ranks.end(), [](const RankFailure& failure) {
+    return !is_consequence(failure);
+  });
+  if (hung_ && !fault.own && std::all_of(fault.ranks.begin(), fault.ranks.end(), is_consequence)) {
+    fault.own =
+        deadline_exceeded("no rank made progress for " + std::to_string(quiet_ticks_) + " ticks");
+  }
+  return fault;
+}
+
+const wire::RankReply* CollectiveStep::reply(RankId rank) const {
+  const Peer& peer = peers_[rank.value()];
+  return peer.state == State::kReplied ? &peer.reply : nullptr;
+}
+
+Duration CollectiveStep::took(RankId rank) const {
+  return peers_[rank.value()].took;
+}
+
+void CollectiveStep::settle(RankId rank, State state) {
+  peers_[rank.value()].state = state;
+  --owing_;
+}
+
+void CollectiveStep::blame(RankId rank, RankFailure::Kind kind, Error error) {
+  if (kMutation != Mutation::kFirstErrorOnly || !failed_) {
+    Peer& peer = peers_[rank.value()];
+    if (peer.suspicion) {
+      error = std::move(error).with(peer.suspicion->message());
+    }
+    peer.failure = RankFailure{rank, kind, std::move(error)};
+  }
+  failed_ = true;
+  abort();
+  if (kMutation == Mutation::kNoDrain) {
+    owing_ = 0;
+  }
+}
+
+void CollectiveStep::abort() {
+  if (aborting_) {
+    return;
+  }
+  aborting_ = true;
+  if (kMutation != Mutation::kNoAbort) {
+    port_.raise_abort();
+  }
+  // Who was not reached owes nothing.
+  for (std::uint32_t i = 0; i < peers_.size(); ++i) {
+    if (peers_[i].state == State::kBlocked) {
+      settle(RankId(i), State::kNotSent);
+    }
+  }
+}
+
+void CollectiveStep::kill(RankId rank, Error error) {
+  settle(rank, State::kKilled);
+  port_.kill(rank);
+  blame(rank, RankFailure::Kind::kKilled, std::move(error));
+}
+
+void CollectiveStep::kill_owing(const Error& error) {
+  for (std::uint32_t i = 0; i < peers_.size(); ++i) {
+    if (owes(peers_[i])) {
+      kill(RankId(i), error);
+    }
+  }
+}
+
+}  // namespace phalanx::engine

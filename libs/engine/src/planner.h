@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "phalanx/engine/block_pool.h"
+#include "phalanx/engine/scheduler.h"
+#include "phalanx/engine/sequence.h"
+#include "phalanx/engine/step_plan.h"
+
+namespace phalanx::engine {
+
+// One pass over the state of a scheduler that fills the budget of a step. Reads only.
+class Planner {
+ public:
+  using Sequences = std::map<SequenceId, Sequence>;
+
+  Planner(const SchedulerOptions& options,
+          const BlockPool& blocks,
+          const Sequences& running,
+          const Sequences& waiting,
+          const std::set<std::uint32_t>& free_slots);
+
+  [[nodiscard]] StepPlan run();
+
+ private:
+  // A row before its blocks have numbers.
+  struct Draft {
+    const Sequence* sequence = nullptr;
+    std::uint32_t slot = 0;
+    std::uint32_t count = 0;
+    std::uint32_t new_blocks = 0;
+    bool admit = false;
+  };
+
+  void serve_running(bool decoding);
+  void serve(const Sequence& sequence);
+  [[nodiscard]] bool make_room(const Sequence& sequence);
+  void preempt(const Sequence& victim);
+  void admit_waiting();
+  [[nodiscard]] std::uint32_t reserved_by(const Sequence& sequence) const;
+  void draft(const Sequence& sequence, std::uint32_t slot, std::uint32_t count, bool admit);
+  [[nodiscard]] StepPlan finished() const;
+
+  const SchedulerOptions& options_;
+  const BlockPool& blocks_;
+  const Sequences& running_;
+  const Sequences& waiting_;
+  const std::set<std::uint32_t>& free_slots_;
+  std::uint32_t budget_;
+  std::uint32_t available_;     // free blocks that no row has taken yet
+  std::uint32_t promised_ = 0;  // blocks of victims, for the next step
+  std::vector<Draft> drafts_;
+  std::set<SequenceId> victims_;
+};
+
+}  // namespace phalanx::engine

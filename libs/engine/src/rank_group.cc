@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/engine/rank_group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "phalanx/base/check.h"
+#include "phalanx/wire/codec.h"
+
+#include "mutation.h"
+
+namespace phalanx::engine {
+namespace {
+
+StepFault fault_of(RankId rank, RankFailure::Kind kind, Error error) {
+  StepFault fault;
+  fault.ranks.push_back({rank, kind, std::move(error)});
+  return fault;
+}
+
+}  // namespace
+
+RankGroup::RankGroup(const GroupOptions& options,
+                     GroupPort& port,
+                     GroupClient& client,
+                     const Clock& clock)
+    : options_(options),
+      port_(port),
+      client_(client),
+      clock_(clock),
+      watch_(options.progress, options.ranks),
+      slots_(options.ranks),
+      status_(options.ranks) {
+  PHALANX_CHECK(options.ranks > 0, "a group has ranks");
+}
+
+RankGroup::~RankGroup() {
+  step_.reset();
+  doom_all();
+}
+
+void RankGroup::start() {
+  PHALANX_CHECK(state_ == State::kNew, "a group starts once");
+  form();
+  advance();
+}
+
+void RankGroup::run(wire::RankCommand command) {
+  PHALANX_CHECK(ready(), "a step needs a ready group");
+  state_ = State::kStepping;
+  begin_numbered(wire::RankOp::kStep, std::move(command));
+  advance();
+}
+
+void RankGroup::stop() {
+  if (std::exchange(stop_wanted_, true) || state_ == State::kFailed) {
+    return;
+  }
+  if (state_ == State::kReady) {
+    state_ = State::kStopping;
+    begin_numbered(wire::RankOp::kShutdown);
+  } else if (step_ && command_.op == wire::RankOp::kPing) {
+    return;  // answered in a moment; then the ranks are asked to leave
+  } else if (state_ == State::kStepping && step_) {
+    step_->fail_own(Error(Code::kCancelled, "the replica stops"));
+  } else {
+    state_ = State::kStopping;
+    step_.reset();
+    doom_all();
+    end_if_empty();
+  }
+  advance();
+}
+
+// ---- operations
+
+// Forming has no number of its own: it prepares this step.
+StepId RankGroup::upcoming() const {
+  return repeat_ ? repeat_->step : StepId(next_step_);
+}
+
+StepLimits RankGroup::limits_for(wire::RankOp op) const {
+  const ProgressOptions& progress = watch_.options();
+  const std::uint32_t patience = watch_.patience();
+  switch (op) {
+    case wire::RankOp::kHello:
+      return {progress.start_ticks, progress.start_ticks, progress.grace_ticks};
+    case wire::RankOp::kStep:
+    case wire::RankOp::kPing:
+    case wire::RankOp::kShutdown:
+      return {patience, patience, progress.grace_ticks};
+    default:
+      return {patience, std::max(patience, progress.form_ticks), progress.grace_ticks};
+  }
+}
+
+void RankGroup::begin(wire::RankOp op, wire::RankCommand command) {
+  command_ = std::move(command);
+  command_.epoch = epoch_;
+  command_.op = op;
+  idle_ticks_ = 0;
+  step_ = std::make_unique<CollectiveStep>(port_,
+                                           StepIdentity{epoch_, command_.step, op},
+                                           wire::encode(command_),
+                                           options_.ranks,
+                                           limits_for(op),
+                                           clock_.now());
+}
+
+void RankGroup::begin_numbered(wire::RankOp op, wire::RankCommand command) {
+  command.step = StepId(next_step_++);
+  begin(op, std::move(command));
+}
+
+void RankGroup::advance() {
+  if (std::exchange(advancing_, true)) {
+    return;  // a client that runs the next step from within; the loop below goes on with it
+  }
+  while (step_ && step_->done()) {
+    const std::unique_ptr<CollectiveStep> step = std::move(step_);
+    if (step->ok()) {
+      op_done(*step);
+    } else {
+      op_failed(*step);
+    }
+  }
+  advancing_ = false;
+}
+
+void RankGroup::op_done(CollectiveStep& step) {
+  watch_.saw_gap(step.longest_gap());
+  if (late_ && step.identity().op != wire::RankOp::kStep) {
+    recover(*std::exchange(late_, std::nullopt));
+    return;
+  }
+  switch (step.identity().op) {
+    case wire::RankOp::kHello:
+      hello_done(step);
+      break;
+    case wire::RankOp::kInit:
+      if (kMutation == Mutation::kNoSanity) {
+        attach();
+      } else {
+        begin_forming(wire::RankOp::kSanity);
+      }
+      break;
+    case wire::RankOp::kSanity:
+      attach();
+      break;
+    case wire::RankOp::kAttach:
+      attach_done(step);
+      break;
+    case wire::RankOp::kClear:
+      kv_lost_ = false;
+      attached();
+      break;
+    case wire::RankOp::kStep:
+      step_done(step);
+      break;
+    case wire::RankOp::kPing:
+      become_idle();
+      break;
+    case wire::RankOp::kShutdown:
+    case wire::RankOp::kUnload:
+      reap_ticks_ = 0;
+      end_if_empty();
+      break;
+  }
+}
+
+void RankGroup::op_failed(const CollectiveStep& step) {
+  ++drains_;
+  const StepFault fault = step.fault();
+  if (state_ == State::kStopping || stop_wanted_) {
+    state_ = State::kStopping;
+    doom_all();
+    end_if_empty();
+    return;
+  }
+  if (step.identity().op == wire::RankOp::kStep && was_ready_) {
+    if (kMutation == Mutation::kNoRollback) {
+      state_ = State::kForming;
+      client_.on_step(command_, step);
+    } else {
+      repeat_ = command_;
+    }
+  }
+  recover(fault);
+}
+
+// ---- steps
+
+void RankGroup::step_done(CollectiveStep& step) {
+  Result<std::uint64_t> expected = client_.settle(command_);
+  if (expected) {
+    step.verify_state(*expected);
+  } else {
+    step.fail_own(std::move(expected).error());
+  }
+  if (!step.ok()) {
+    op_failed(step);
+    return;
+  }
+  last_done_ = command_.step;
+  repeat_.reset();
+  for (std::uint32_t i = 0; i < options_.ranks; ++i) {
+    status_[i].preparations = step.reply(RankId(i))->preparations;
+    status_[i].allocations = step.reply(RankId(i))->allocations;
+  }
+  if (!was_ready_) {
+    become_ready();
+    return;
+  }
+  state_ = late_ || stop_wanted_ ? State::kForming : State::kReady;
+  client_.on_step(command_, step);
+  if (state_ == State::kForming) {
+    become_idle();
+  }
+}
+
+// After an operation that leaves nothing to do: what had to wait for it comes first.
+void RankGroup::become_idle() {
+  if (stop_wanted_) {
+    state_ = State::kStopping;
+    begin_numbered(wire::RankOp::kShutdown);
+  } else if (late_) {
+    recover(*std::exchange(late_, std::nullopt));
+  } else {
+    state_ = State::kReady;
+    client_.on_idle();
+  }
+}
+
+// ---- events
+
+void RankGroup::on_reply(RankId rank, const wire::RankReply& reply) {
+  if (!step_ || !step_->on_reply(rank, reply, clock_.now())) {
+    ++stale_replies_;
+  }
+  advance();
+}
+
+void RankGroup::on_death(RankId rank, const RankDeath& death) {
+  Slot& slot = slots_[rank.value()];
+  const bool expected = slot.doomed || state_ == State::kStopping || state_ == State::kFailed;
+  slot = Slot{};
+  wire::RankStatus& status = status_[rank.value()];
+  status.state = wire::RankState::kDead;
+  kv_lost_ = kv_lost_ || !kv_survives(death);
+  if (!expected) {
+    status.last_error = death.description;
+  }
+  if (step_) {
+    step_->on_death(rank, death);
+  }
+  if (step_ && !step_->aborting() && state_ != State::kStopping) {
+    if (!late_) {
+      late_.emplace();
+    }
+    late_->ranks.push_back({rank,
+                            RankFailure::Kind::kDeath,
+                            unavailable("it died after it had answered: " + death.description)});
+  } else if (state_ == State::kReady) {
+    recover(
+        fault_of(rank, RankFailure::Kind::kDeath, unavailable("it died: " + death.description)));
+  } else if (state_ == State::kReaping && !any(&Slot::doomed)) {
+    form();
+  }
+  advance();
+  end_if_empty();
+}
+
+void RankGroup::on_lifeline_free(RankId rank) {
+  if (kMutation != Mutation::kNoLifeline) {
+    distrust(rank, unavailable("it is dying: its lifeline is free"));
+  }
+}
+
+void RankGroup::on_stopped_by_signal(RankId rank) {
+  distrust(rank, unavailable("it was stopped by a signal"));
+}
+
+void RankGroup::distrust(RankId rank, Error error) {
+  if (!slots_[rank.value()].alive || slots_[rank.value()].doomed) {
+    return;
+  }
+  if (step_) {
+    step_->suspect(rank, std::move(error));
+  } else if (state_ == State::kReady) {
+    recover(fault_of(rank, RankFailure::Kind::kDeath, std::move(error)));
+  }
+  advance();
+}
+
+void RankGroup::on_writable(RankId rank) {
+  if (step_) {
+    step_->on_writable(rank);
+    advance();
+  }
+}
+
+void RankGroup::on_tick() {
+  std::vector<std::uint64_t> words(options_.ranks);
+  for (std::uint32_t i = 0; i < options_.ranks; ++i) {
+    words[i] = port_.progress(RankId(i));
+  }
+  const ProgressTick tick = watch_.tick(clock_.now(), words);
+  if (step_) {
+    step_->on_tick(tick);
+  } else if (tick.counted) {
+    tick_without_step();
+  }
+  advance();
+}
+
+void RankGroup::tick_without_step() {
+  switch (state_) {
+    case State::kReady:
+      if (options_.ping_ticks != 0 && ++idle_ticks_ >= options_.ping_ticks) {
+        state_ = State::kStepping;
+        begin_numbered(wire::RankOp::kPing);
+      }
+      break;
+    case State::kReaping:
+      if (++reap_ticks_ >= options_.reap_ticks) {
+        fail(deadline_exceeded("a rank was killed and is not gone"));
+      }
+      break;
+    case State::kStopping:
+    case State::kFailed:
+      if (++reap_ticks_ == options_.reap_ticks) {
+        doom_all();
+      } else if (reap_ticks_ >= 2 * options_.reap_ticks && !ended_) {
+        ended_ = true;
+        client_.on_stopped();
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace phalanx::engine

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forming and re-forming a rank group: what happens between a fault and the next step.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "phalanx/engine/rank_group.h"
+
+#include "mutation.h"
+
+namespace phalanx::engine {
+namespace {
+
+std::string named(RankId rank) {
+  return "rank " + std::to_string(rank.value());
+}
+
+}  // namespace
+
+// ---- forming
+
+void RankGroup::form() {
+  state_ = State::kForming;
+  late_.reset();
+  for (std::uint32_t i = 0; i < options_.ranks; ++i) {
+    if (const Status status = respawn(RankId(i)); !status) {
+      fail(Error(status.error()).with(named(RankId(i)) + " could not be started"));
+      return;
+    }
+  }
+  set_states(was_ready_ ? wire::RankState::kRecovering : wire::RankState::kStarting);
+  if (kMutation != Mutation::kNoNewEpoch || epoch_.value() == 0) {
+    epoch_ = Epoch(epoch_.value() + 1);
+  }
+  begin_forming(wire::RankOp::kHello);
+}
+
+Status RankGroup::respawn(RankId rank) {
+  Slot& slot = slots_[rank.value()];
+  if (slot.alive) {
+    return ok();
+  }
+  wire::RankStatus& status = status_[rank.value()];
+  const Incarnation next(status.incarnation.value() + 1);
+  PHALANX_RETURN_IF_ERROR(port_.respawn(rank, next));
+  status.incarnation = next;
+  status.restarts = next.value() - 1;
+  slot = Slot{true, false};
+  return ok();
+}
+
+void RankGroup::begin_forming(wire::RankOp op, wire::RankCommand command) {
+  command.step = upcoming();
+  begin(op, std::move(command));
+}
+
+void RankGroup::hello_done(CollectiveStep& step) {
+  if (Status status = check_hello(step); !status) {
+    recover(StepFault{std::move(status).error(), {}, {}});
+    return;
+  }
+  if (Status status = port_.new_segment(epoch_); !status) {
+    fail(std::move(status).error().with("the communicator could not be made"));
+    return;
+  }
+  begin_forming(wire::RankOp::kInit);
+}
+
+Status RankGroup::check_hello(const CollectiveStep& step) {
+  const wire::RankReply& first = *step.reply(RankId(0));
+  const std::uint64_t fingerprint = was_ready_ ? fingerprint_ : first.numerics_fingerprint;
+  for (std::uint32_t i = 0; i < options_.ranks; ++i) {
+    const wire::RankReply& reply = *step.reply(RankId(i));
+    if (reply.secret != options_.secret) {
+      return failed_precondition(named(RankId(i)) + " does not know the secret of this boot");
+    }
+    if (reply.callables_hash != first.callables_hash) {
+      return data_loss(named(RankId(i)) + " has another table of tasks than rank 0");
+    }
+    if (reply.numerics_fingerprint != fingerprint) {
+      return data_loss(named(RankId(i)) + " computes with another numerics fingerprint");
+    }
+    status_[i].pid = reply.pid;
+  }
+  fingerprint_ = fingerprint;
+  return ok();
+}
+
+void RankGroup::attach() {
+  if (kv_lost_) {
+    repeat_.reset();
+  }
+  GroupClient::Attachment attachment = client_.attachment(kv_lost_);
+  attach_hash_ = attachment.hash;
+  wire::RankCommand command;
+  command.attach = std::move(attachment.table);
+  begin_forming(wire::RankOp::kAttach, std::move(command));
+}
+
+void RankGroup::attach_done(CollectiveStep& step) {
+  step.verify_state(attach_hash_);
+  if (!step.ok()) {
+    op_failed(step);
+    return;
+  }
+  if (kv_lost_) {
+    wire::RankCommand command;
+    command.zero_kv = true;
+    begin_numbered(wire::RankOp::kClear, std::move(command));
+    return;
+  }
+  attached();
+}
+
+void RankGroup::attached() {
+  if (was_ready_) {
+    become_ready();
+  } else {
+    begin_numbered(wire::RankOp::kStep, client_.self_test());
+  }
+}
+
+void RankGroup::become_ready() {
+  set_states(wire::RankState::kReady);
+  was_ready_ = true;
+  if (late_) {
+    recover(*std::exchange(late_, std::nullopt));
+    return;
+  }
+  if (stop_wanted_) {
+    become_idle();
+    return;
+  }
+  state_ = repeat_ ? State::kStepping : State::kReady;
+  client_.on_ready(epoch_);
+  if (repeat_ && state_ == State::kStepping) {
+    begin(wire::RankOp::kStep, *repeat_);
+  }
+}
+
+// ---- faults
+
+void RankGroup::recover(const StepFault& fault) {
+  port_.raise_abort();
+  doom_failing(fault);
+  const Error combined = fault.combined();
+  client_.on_fault(fault);
+  if (!was_ready_) {
+    fail(combined);
+    return;
+  }
+  const SteadyTime now = clock_.now();
+  faults_.push_back(now);
+  while (now - faults_.front() > options_.restart_window) {
+    faults_.pop_front();
+  }
+  if (faults_.size() > options_.restart_limit) {
+    fail(Error(combined).with(std::to_string(faults_.size()) + " faults within " +
+                              std::to_string(to_seconds(options_.restart_window)) +
+                              " s; the last"));
+    return;
+  }
+  set_states(wire::RankState::kRecovering);
+  state_ = State::kReaping;
+  reap_ticks_ = 0;
+  if (!any(&Slot::doomed)) {
+    form();
+  }
+}
+
+// A rank that failed by itself cannot be trusted to be what it was: its process is replaced, and
+// after contradictory data so is what it computed. One that only answered the abort goes on.
+void RankGroup::doom_failing(const StepFault& fault) {
+  for (const RankFailure& failure : fault.ranks) {
+    const bool freed =
+        failure.kind == RankFailure::Kind::kReply && failure.error.code() == Code::kAborted;
+    status_[failure.rank.value()].last_error = failure.error.to_string();
+    kv_lost_ = kv_lost_ || failure.error.code() == Code::kDataLoss;
+    if (!freed) {
+      doom(failure.rank);
+    }
+  }
+}
+
+void RankGroup::doom(RankId rank) {
+  Slot& slot = slots_[rank.value()];
+  if (slot.alive && !slot.doomed) {
+    slot.doomed = true;
+    port_.kill(rank);
+  }
+}
+
+void RankGroup::doom_all() {
+  reap_ticks_ = 0;
+  for (std::uint32_t i = 0; i < options_.ranks; ++i) {
+    doom(RankId(i));
+  }
+}
+
+void RankGroup::fail(Error error) {
+  state_ = State::kFailed;
+  step_.reset();
+  doom_all();
+  client_.on_failed(error);
+  end_if_empty();
+}
+
+void RankGroup::end_if_empty() {
+  const bool ending = state_ == State::kStopping || state_ == State::kFailed;
+  if (ending && !step_ && !ended_ && !any(&Slot::alive)) {
+    ended_ = true;
+    if (state_ == State::kStopping) {
+      state_ = State::kStopped;
+    }
+    client_.on_stopped();
+  }
+}
+
+bool RankGroup::any(bool Slot::*flag) const {
+  return std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) { return slot.*flag; });
+}
+
+void RankGroup::set_states(wire::RankState state) {
+  for (std::uint32_t i = 0; i < options_.ranks; ++i) {
+    status_[i].state = slots_[i].alive && !slots_[i].doomed ? state : wire::RankState::kDead;
+  }
+}
+
+}  // namespace phalanx::engine

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/engine/replica_engine.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace phalanx::engine {
+namespace {
+
+// Choices whose highest attempt is remembered after their sequence has ended. A Submit that comes
+// a second time comes soon.
+constexpr std::size_t kRememberedChoices = 8192;
+constexpr std::size_t kForgetScan = 8;  // looked at for each new one
+
+wire::TokenUpdate final_update(const wire::SequenceKey& key, wire::FinishReason reason) {
+  wire::TokenUpdate update;
+  update.key = key;
+  update.finish = reason;
+  return update;
+}
+
+wire::TokenUpdate final_error(const wire::SequenceKey& key, const Error& error) {
+  wire::TokenUpdate update = final_update(key, wire::FinishReason::kError);
+  update.error_code = static_cast<std::uint32_t>(error.code());
+  update.error_message = error.message();
+  return update;
+}
+
+}  // namespace
+
+ReplicaEngine::ReplicaEngine(const ReplicaOptions& options,
+                             GroupPort& port,
+                             ResultSource& results,
+                             ReplicaSink& sink,
+                             const Clock& clock)
+    : options_(options),
+      results_(results),
+      sink_(sink),
+      clock_(clock),
+      scheduler_(options.scheduler),
+      digest_(options.scheduler.max_num_seqs),
+      group_(options.group, port, *this, clock),
+      samples_(options.scheduler.max_num_seqs) {}
+
+ReplicaEngine::~ReplicaEngine() = default;
+
+void ReplicaEngine::start() {
+  group_.start();
+}
+
+// ---- the leader's messages
+
+void ReplicaEngine::handle(const wire::LeaderMessage& message) {
+  struct Visitor {
+    ReplicaEngine& engine;
+    void operator()(const wire::Submit& submit) const { engine.submit(submit); }
+    void operator()(const wire::Cancel& cancel) const { engine.cancel(cancel); }
+    void operator()(const wire::LeaderPing& ping) const { engine.ping(ping); }
+    void operator()(const wire::StopReplica& stop) const { engine.stop(stop); }
+  };
+  std::visit(Visitor{*this}, message);
+}
+
+void ReplicaEngine::submit(const wire::Submit& submit) {
+  if (!admit_attempt(submit.key)) {
+    return;
+  }
+  if (stopping_ || failure_) {
+    publish_one(final_error(submit.key, unavailable("the replica is stopping")));
+    return;
+  }
+  Result<SequenceId> id = scheduler_.submit(submit);
+  if (!id) {
+    publish_one(final_error(submit.key, id.error()));
+    return;
+  }
+  pump();
+}
+
+// Does this Submit begin something? Also ends the attempt that it replaces.
+bool ReplicaEngine::admit_attempt(const wire::SequenceKey& key) {
+  const Choice choice{key.request, key.choice};
+  const auto seen = attempts_.find(choice);
+  if (seen == attempts_.end()) {
+    remember(choice, key.attempt);
+    return true;
+  }
+  if (key.attempt == seen->second) {
+    return false;
+  }
+  if (key.attempt < seen->second) {
+    publish_one(final_update(key, wire::FinishReason::kCancelled));
+    return false;
+  }
+  static_cast<void>(scheduler_.cancel({key.request, key.choice, seen->second}));
+  seen->second = key.attempt;
+  return true;
+}
+
+void ReplicaEngine::remember(const Choice& choice, Attempt attempt) {
+  attempts_.emplace(choice, attempt);
+  attempt_order_.push_back(choice);
+  // A choice that is still here is not forgotten; it goes round once more.
+  for (std::size_t i = 0; attempts_.size() > kRememberedChoices && i < kForgetScan; ++i) {
+    const Choice oldest = attempt_order_.front();
+    attempt_order_.pop_front();
+    if (scheduler_.contains({oldest.first, oldest.second, attempts_.at(oldest)})) {
+      attempt_order_.push_back(oldest);
+    } else {
+      attempts_.erase(oldest);
+    }
+  }
+}
+
+void ReplicaEngine::cancel(const wire::Cancel& cancel) {
+  if (scheduler_.cancel(cancel.key)) {
+    pump();
+  } else {
+    publish_one(final_update(cancel.key, wire::FinishReason::kCancelled));
+  }
+}
+
+void ReplicaEngine::ping(const wire::LeaderPing& ping) {
+  last_nonce_ = ping.nonce;
+  send_status();
+}
+
+void ReplicaEngine::stop(const wire::StopReplica& stop) {
+  stopping_ = true;
+  const SteadyTime deadline =
+      clock_.now() +
+      (stop.drain ? std::chrono::milliseconds(stop.deadline_ms) : std::chrono::milliseconds(0));
+  stop_deadline_ = stop_deadline_ ? std::min(*stop_deadline_, deadline) : deadline;
+  if (!stop.drain) {
+    stop_now();
+  }
+  pump();
+}
+
+void ReplicaEngine::stop_now() {
+  plan_.reset();
+  publish(group_.last_step(), Duration{}, scheduler_.fail_all(unavailable("the replica stops")));
+  end_group();
+}
+
+void ReplicaEngine::end_group() {
+  if (!std::exchange(group_stopping_, true)) {
+    group_.stop();
+  }
+}
+
+// ---- events of the ranks
+
+void ReplicaEngine::on_reply(RankId rank, const wire::RankReply& reply) {
+  group_.on_reply(rank, reply);
+}
+
+void ReplicaEngine::on_death(RankId rank, const RankDeath& death) {
+  group_.on_death(rank, death);
+}
+
+void ReplicaEngine::on_lifeline_free(RankId rank) {
+  group_.on_lifeline_free(rank);
+}
+
+void ReplicaEngine::on_stopped_by_signal(RankId rank) {
+  group_.on_stopped_by_signal(rank);
+}
+
+void ReplicaEngine::on_writable(RankId rank) {
+  group_.on_writable(rank);
+}
+
+void ReplicaEngine::on_tick() {
+  group_.on_tick();
+  if (stop_deadline_ && !group_stopping_ && clock_.now() >= *stop_deadline_) {
+    stop_now();
+  }
+  if (++ticks_since_status_ >= options_.status_ticks) {
+    send_status();
+  }
+}
+
+// ---- the one place that starts a step
+
+void ReplicaEngine::pump() {
+  if (plan_ || group_stopping_) {
+    return;
+  }
+  publish(group_.last_step(), Duration{}, scheduler_.sweep());
+  while (group_.ready()) {
+    StepPlan plan = scheduler_.plan();
+    if (!plan.changes_anything()) {
+      break;
+    }
+    if (!plan.needs_step()) {
+      publish(group_.last_step(), Duration{}, scheduler_.confirm(plan, {}));
+      continue;
+    }
+    step_started_ = clock_.now();
+    plan_ = std::move(plan);
+    group_.run(scheduler_.command(*plan_));
+    return;
+  }
+  if (stopping_ && scheduler_.empty()) {
+    end_group();
+  }
+}
+
+// ---- the group's questions and news
+
+GroupClient::Attachment ReplicaEngine::attachment(bool kv_lost) {
+  if (kv_lost) {
+    plan_.reset();
+    publish(group_.last_step(), Duration{}, scheduler_.drop_kv());
+  }
+  Attachment attachment;
+  attachment.table = scheduler_.attach_table();
+  digest_.clear();
+  for (const wire::SequenceAttach& sequence : attachment.table) {
+    digest_.attach(sequence);
+  }
+  attachment.hash = digest_.hash({});
+  return attachment;
+}
+
+wire::RankCommand ReplicaEngine::self_test() {
+  const Scheduler::Probe probe = scheduler_.probe();
+  wire::RankCommand command;
+  wire::SequenceAttach sequence;
+  sequence.slot = probe.slot;
+  sequence.sequence = probe.sequence.value();
+  sequence.tokens = {0};
+  sequence.prompt_tokens = 1;
+  sequence.sampling.temperature = 0.0F;
+  command.attach.push_back(std::move(sequence));
+  wire::StepItem item;
+  item.slot = probe.slot;
+  item.sequence = probe.sequence.value();
+  item.count = 1;
+  item.sample = true;
+  item.blocks = {probe.block.value()};
+  command.items.push_back(std::move(item));
+  return command;
+}
+
+Result<std::uint64_t> ReplicaEngine::settle(const wire::RankCommand& command) {
+  for (const std::uint32_t slot : command.detach) {
+    digest_.detach(slot);
+  }
+  for (const wire::SequenceAttach& sequence : command.attach) {
+    digest_.attach(sequence);
+  }
+  for (std::uint32_t i = 0; i < command.items.size(); ++i) {
+    const wire::StepItem& item = command.items[i];
+    if (!item.sample) {
+      continue;
+    }
+    const std::optional<wire::SampleResult> sample = results_.read(command.step, i);
+    if (!sample || sample->sequence != item.sequence) {
+      return data_loss("the ring holds no result for sequence " + std::to_string(item.sequence));
+    }
+    if (sample->token < 0 ||
+        static_cast<std::uint32_t>(sample->token) >= options_.scheduler.vocab_size) {
+      return data_loss("token " + std::to_string(sample->token) + " was sampled for sequence " +
+                       std::to_string(item.sequence) + "; the vocabulary has " +
+                       std::to_string(options_.scheduler.vocab_size));
+    }
+    samples_[i] = *sample;
+    digest_.append(item.slot, sample->token);
+  }
+  return digest_.hash(command.items);
+}
+
+void ReplicaEngine::on_step(const wire::RankCommand& command, const CollectiveStep& step) {
+  static_cast<void>(step);
+  if (plan_) {
+    const StepPlan plan = *std::exchange(plan_, std::nullopt);
+    publish(command.step, clock_.now() - step_started_, scheduler_.confirm(plan, samples_));
+  }
+  pump();
+}
+
+void ReplicaEngine::on_ready(Epoch epoch) {
+  const BlockPool& blocks = scheduler_.blocks();
+  sink_.send(wire::ReplicaReady{
+      epoch, group_.numerics_fingerprint(), blocks.total(), kBlockTokens, options_.memory_bytes});
+  send_status();
+  pump();
+}
+
+void ReplicaEngine::on_idle() {
+  pump();
+}
+
+void ReplicaEngine::on_fault(const StepFault& fault) {
+  last_error_ = fault.combined().to_string();
+  send_status();
+}
+
+void ReplicaEngine::on_failed(const Error& error) {
+  failure_ = error;
+  plan_.reset();
+  sink_.send(wire::ReplicaFailed{static_cast<std::uint32_t>(error.code()), error.message()});
+}
+
+void ReplicaEngine::on_stopped() {
+  sink_.on_stopped(failure_ ? Status(*failure_) : ok());
+}
+
+// ---- what goes out
+
+void ReplicaEngine::publish(StepId step, Duration took, std::vector<wire::TokenUpdate> updates) {
+  if (updates.empty()) {
+    return;
+  }
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(took).count();
+  sink_.send(wire::TokenBatch{step, static_cast<std::uint64_t>(us), std::move(updates)});
+}
+
+void ReplicaEngine::publish_one(wire::TokenUpdate update) {
+  std::vector<wire::TokenUpdate> updates;
+  updates.push_back(std::move(update));
+  publish(group_.last_step(), Duration{}, std::move(updates));
+}
+
+void ReplicaEngine::send_status() {
+  ticks_since_status_ = 0;
+  wire::ReplicaStatus now = status();
+  now.sequence = ++status_sequence_;
+  sink_.send(std::move(now));
+}
+
+wire::ReplicaStatus ReplicaEngine::status() const {
+  wire::ReplicaStatus status;
+  status.sequence = status_sequence_;
+  status.last_nonce = last_nonce_;
+  status.epoch = group_.epoch();
+  status.last_step = group_.last_step();
+  status.recovering =
+      group_.state() == RankGroup::State::kReaping || group_.state() == RankGroup::State::kForming;
+  status.running = scheduler_.running();
+  status.waiting = scheduler_.waiting();
+  status.to_compute = scheduler_.to_compute();
+  status.to_generate = scheduler_.to_generate();
+  status.kv_blocks_free = scheduler_.blocks().free();
+  status.kv_blocks_total = scheduler_.blocks().total();
+  status.preemptions = scheduler_.preemptions();
+  status.drains = group_.drains();
+  status.stale_replies = group_.stale_replies();
+  status.last_error = last_error_;
+  status.ranks = group_.ranks();
+  return status;
+}
+
+}  // namespace phalanx::engine

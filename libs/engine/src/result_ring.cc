@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/engine/result_ring.h"
+
+#include <atomic>
+
+#include "phalanx/base/check.h"
+
+namespace phalanx::engine {
+
+static_assert(std::atomic_ref<std::uint64_t>::is_always_lock_free);
+
+ResultRing::ResultRing(std::span<wire::SampleResult> memory, std::uint32_t rows)
+    : memory_(memory), rows_(rows) {
+  PHALANX_CHECK(memory.size() == std::size_t{rows} * wire::kResultRingSteps, "size of the ring");
+}
+
+wire::SampleResult& ResultRing::cell(StepId step, std::uint32_t row) const {
+  PHALANX_CHECK(row < rows_, "row outside the ring");
+  return memory_[(step.value() % wire::kResultRingSteps) * rows_ + row];
+}
+
+void ResultRing::publish(StepId step, std::uint32_t row, const wire::SampleResult& result) {
+  wire::SampleResult& target = cell(step, row);
+  std::atomic_ref<std::uint64_t> published(target.step);
+  published.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  target.sequence = result.sequence;
+  target.token = result.token;
+  target.logprob = result.logprob;
+  target.top_count = result.top_count;
+  for (std::size_t i = 0; i < std::size(target.top); ++i) {
+    target.top[i] = result.top[i];
+  }
+  published.store(step.value(), std::memory_order_release);
+}
+
+std::optional<wire::SampleResult> ResultRing::read(StepId step, std::uint32_t row) {
+  wire::SampleResult& source = cell(step, row);
+  std::atomic_ref<std::uint64_t> published(source.step);
+  if (published.load(std::memory_order_acquire) != step.value()) {
+    return std::nullopt;
+  }
+  wire::SampleResult copy = source;
+  copy.step = step.value();
+  return copy;
+}
+
+}  // namespace phalanx::engine

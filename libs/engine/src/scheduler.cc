@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/engine/scheduler.h"
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "phalanx/base/check.h"
+
+#include "planner.h"
+#include "submit_check.h"
+
+namespace phalanx::engine {
+namespace {
+
+std::uint32_t size32(const auto& container) {
+  return static_cast<std::uint32_t>(container.size());
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerOptions& options)
+    : options_(options), blocks_(options.kv_blocks) {
+  for (std::uint32_t slot = 0; slot < options.max_num_seqs; ++slot) {
+    free_slots_.insert(slot);
+  }
+}
+
+Result<SequenceId> Scheduler::submit(const wire::Submit& submit) {
+  PHALANX_CHECK(!contains(submit.key), "the key is here already");
+  PHALANX_RETURN_IF_ERROR(check_submit(options_, submit));
+  if (waiting_.size() >= options_.max_waiting) {
+    return resource_exhausted("the queue holds " + std::to_string(waiting_.size()) +
+                              " waiting sequences, its limit");
+  }
+  Sequence sequence;
+  sequence.id = SequenceId(next_sequence_++);
+  sequence.key = submit.key;
+  sequence.tokens = submit.prompt_ids;
+  sequence.tokens.insert(
+      sequence.tokens.end(), submit.produced_ids.begin(), submit.produced_ids.end());
+  sequence.prompt_tokens = size32(submit.prompt_ids);
+  sequence.submitted_tokens = sequence.length();
+  sequence.token_limit = token_limit(options_, submit);
+  sequence.sampling = submit.sampling;
+  sequence.stop = submit.stop;
+  if (sequence.to_generate() == 0 || stops_at_end(sequence)) {
+    leaving_.push_back(sequence.id);
+  }
+  const SequenceId id = sequence.id;
+  keys_.emplace(submit.key, id);
+  waiting_.emplace(id, std::move(sequence));
+  return id;
+}
+
+bool Scheduler::stops_at_end(const Sequence& sequence) {
+  const auto& stops = sequence.stop.stop_token_ids;
+  return sequence.produced() > 0 &&
+         std::find(stops.begin(), stops.end(), sequence.tokens.back()) != stops.end();
+}
+
+bool Scheduler::cancel(const wire::SequenceKey& key) {
+  const auto found = keys_.find(key);
+  if (found == keys_.end()) {
+    return false;
+  }
+  Sequence& sequence = at(found->second);
+  if (!sequence.cancelled) {
+    sequence.cancelled = true;
+    leaving_.push_back(sequence.id);
+  }
+  return true;
+}
+
+std::vector<wire::TokenUpdate> Scheduler::sweep() {
+  std::vector<wire::TokenUpdate> updates;
+  for (const SequenceId id : std::exchange(leaving_, {})) {
+    if (!running_.contains(id) && !waiting_.contains(id)) {
+      continue;  // it has finished since, or was cancelled twice over
+    }
+    const Sequence& sequence = at(id);
+    wire::FinishReason reason = wire::FinishReason::kCancelled;
+    if (!sequence.cancelled) {
+      reason = stops_at_end(sequence) ? wire::FinishReason::kStop : wire::FinishReason::kLength;
+    }
+    updates.push_back(remove(id, reason));
+  }
+  return updates;
+}
+
+StepPlan Scheduler::plan() const {
+  return Planner(options_, blocks_, running_, waiting_, free_slots_).run();
+}
+
+wire::RankCommand Scheduler::command(const StepPlan& plan) const {
+  wire::RankCommand command;
+  command.op = wire::RankOp::kStep;
+  command.detach.assign(stale_slots_.begin(), stale_slots_.end());
+  for (const SequenceId id : plan.preempted) {
+    command.detach.push_back(*at(id).slot);
+  }
+  for (const PlannedRow& row : plan.rows) {
+    const Sequence& sequence = at(row.sequence);
+    if (row.admit) {
+      command.attach.push_back(attach_record(sequence, row.slot));
+    }
+    wire::StepItem item;
+    item.slot = row.slot;
+    item.sequence = row.sequence.value();
+    item.start = row.start;
+    item.count = row.count;
+    item.sample = row.sample;
+    item.blocks.reserve(sequence.blocks.size() + row.new_blocks.size());
+    for (const BlockId block : sequence.blocks) {
+      item.blocks.push_back(block.value());
+    }
+    for (const BlockId block : row.new_blocks) {
+      item.blocks.push_back(block.value());
+    }
+    command.items.push_back(std::move(item));
+  }
+  return command;
+}
+
+wire::SequenceAttach Scheduler::attach_record(const Sequence& sequence, std::uint32_t slot) {
+  wire::SequenceAttach record;
+  record.slot = slot;
+  record.sequence = sequence.id.value();
+  record.tokens = sequence.tokens;
+  record.prompt_tokens = sequence.prompt_tokens;
+  record.choice = sequence.key.choice.value();
+  record.sampling = sequence.sampling;
+  record.masked_until_min_tokens = sequence.stop.stop_token_ids;
+  return record;
+}
+
+std::vector<wire::TokenUpdate> Scheduler::confirm(const StepPlan& plan,
+                                                  std::span<const wire::SampleResult> samples) {
+  PHALANX_CHECK(samples.size() >= plan.rows.size(), "a result for each row");
+  std::vector<wire::TokenUpdate> updates;
+  updates.reserve(plan.rows.size() + plan.preempted.size());
+  if (plan.needs_step()) {
+    stale_slots_.clear();
+  }
+  // Rows before victims: the numbers of the new blocks were chosen before any block came back.
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+    apply_row(plan.rows[i]);
+  }
+  count_passes(plan);
+  for (const SequenceId id : plan.preempted) {
+    const std::uint32_t slot = *at(id).slot;
+    to_waiting(id);
+    if (plan.needs_step()) {
+      stale_slots_.erase(slot);  // the step itself has told the ranks
+    }
+    ++preemptions_;
+    updates.push_back(remainders(at(id)));
+  }
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+    if (!at(plan.rows[i].sequence).cancelled) {
+      updates.push_back(settle_row(plan.rows[i], samples[i]));
+    }
+  }
+  for (wire::TokenUpdate& update : sweep()) {
+    updates.push_back(std::move(update));
+  }
+  return updates;
+}
+
+void Scheduler::apply_row(const PlannedRow& row) {
+  if (row.admit) {
+    auto node = waiting_.extract(row.sequence);
+    PHALANX_CHECK(!node.empty() && free_slots_.erase(row.slot) == 1, "the plan is not of now");
+    node.mapped().slot = row.slot;
+    node.mapped().passed = 0;
+    running_.insert(std::move(node));
+  }
+  Sequence& sequence = at(row.sequence);
+  PHALANX_CHECK(sequence.computed == row.start, "the plan is not of now");
+  for (const BlockId block : row.new_blocks) {
+    PHALANX_CHECK(blocks_.acquire() == block, "the plan is not of now");
+    sequence.blocks.push_back(block);
+  }
+  const std::uint32_t end = row.start + row.count;
+  for (std::uint32_t i = row.start / kBlockTokens; i < blocks_for(end); ++i) {
+    PHALANX_CHECK(blocks_.references(sequence.blocks[i]) == 1, "a shared block was written");
+  }
+  sequence.computed = end;
+}
+
+// Who was overtaken by an admission is entitled to his turn sooner.
+void Scheduler::count_passes(const StepPlan& plan) {
+  for (const PlannedRow& row : plan.rows) {
+    if (!row.admit) {
+      continue;
+    }
+    for (auto it = waiting_.begin(); it != waiting_.end() && it->first < row.sequence; ++it) {
+      ++it->second.passed;
+    }
+  }
+}
+
+wire::TokenUpdate Scheduler::settle_row(const PlannedRow& row, const wire::SampleResult& sample) {
+  Sequence& sequence = at(row.sequence);
+  if (!row.sample) {
+    return remainders(sequence);
+  }
+  const std::uint32_t position = sequence.produced();
+  sequence.tokens.push_back(sample.token);
+  wire::TokenUpdate update;
+  if (stops_at_end(sequence)) {
+    update = remove(row.sequence, wire::FinishReason::kStop);
+  } else if (sequence.to_generate() == 0) {
+    update = remove(row.sequence, wire::FinishReason::kLength);
+  } else {
+    update = remainders(sequence);
+  }
+  update.has_token = true;
+  update.position = position;
+  update.token = sample.token;
+  return update;
+}
+
+wire::TokenUpdate Scheduler::remainders(const Sequence& sequence) {
+  wire::TokenUpdate update;
+  update.key = sequence.key;
+  update.to_compute = sequence.to_compute();
+  update.to_generate = sequence.to_generate();
+  return update;
+}
+
+wire::TokenUpdate Scheduler::remove(SequenceId id, wire::FinishReason reason) {
+  Sequence& sequence = at(id);
+  release(sequence);
+  wire::TokenUpdate update;
+  update.key = sequence.key;
+  update.finish = reason;
+  keys_.erase(sequence.key);
+  running_.erase(id);
+  waiting_.erase(id);
+  return update;
+}
+
+void Scheduler::release(Sequence& sequence) {
+  // From the last: the pool hands out what came back last, so a sequence gets its blocks in order.
+  for (auto block = sequence.blocks.rbegin(); block != sequence.blocks.rend(); ++block) {
+    blocks_.release(*block);
+  }
+  sequence.blocks.clear();
+  sequence.computed = 0;
+  if (sequence.slot) {
+    free_slots_.insert(*sequence.slot);
+    stale_slots_.insert(*sequence.slot);
+    sequence.slot.reset();
+  }
+}
+
+void Scheduler::to_waiting(SequenceId id) {
+  auto node = running_.extract(id);
+  release(node.mapped());
+  waiting_.insert(std::move(node));
+}
+
+std::vector<wire::TokenUpdate> Scheduler::drop_kv() {
+  std::vector<wire::TokenUpdate> updates;
+  updates.reserve(running_.size());
+  while (!running_.empty()) {
+    const SequenceId id = running_.begin()->first;
+    to_waiting(id);
+    updates.push_back(remainders(at(id)));
+  }
+  return updates;
+}
+
+std::vector<wire::SequenceAttach> Scheduler::attach_table() {
+  stale_slots_.clear();
+  std::vector<wire::SequenceAttach> table;
+  table.reserve(running_.size());
+  for (const auto& [id, sequence] : running_) {
+    table.push_back(attach_record(sequence, *sequence.slot));
+  }
+  return table;
+}
+
+std::vector<wire::TokenUpdate> Scheduler::fail_all(const Error& error) {
+  std::vector<wire::TokenUpdate> updates;
+  updates.reserve(keys_.size());
+  while (!keys_.empty()) {
+    wire::TokenUpdate update = remove(keys_.begin()->second, wire::FinishReason::kError);
+    update.error_code = static_cast<std::uint32_t>(error.code());
+    update.error_message = error.message();
+    updates.push_back(std::move(update));
+  }
+  leaving_.clear();
+  return updates;
+}
+
+Scheduler::Probe Scheduler::probe() {
+  PHALANX_CHECK(running_.empty(), "a self-test belongs to a replica that serves nothing");
+  const Probe probe{SequenceId(next_sequence_++), *free_slots_.begin(), blocks_.peek(0)};
+  stale_slots_.insert(probe.slot);
+  return probe;
+}
+
+std::uint64_t Scheduler::to_compute() const {
+  std::uint64_t sum = 0;
+  for (const Sequences* part : {&running_, &waiting_}) {
+    for (const auto& [id, sequence] : *part) {
+      sum += sequence.to_compute();
+    }
+  }
+  return sum;
+}
+
+std::uint64_t Scheduler::to_generate() const {
+  std::uint64_t sum = 0;
+  for (const Sequences* part : {&running_, &waiting_}) {
+    for (const auto& [id, sequence] : *part) {
+      sum += sequence.to_generate();
+    }
+  }
+  return sum;
+}
+
+const Sequence* Scheduler::find(const wire::SequenceKey& key) const {
+  const auto found = keys_.find(key);
+  return found == keys_.end() ? nullptr : &at(found->second);
+}
+
+Sequence& Scheduler::at(SequenceId id) {
+  return const_cast<Sequence&>(std::as_const(*this).at(id));
+}
+
+const Sequence& Scheduler::at(SequenceId id) const {
+  if (const auto found = running_.find(id); found != running_.end()) {
+    return found->second;
+  }
+  const auto found = waiting_.find(id);
+  PHALANX_CHECK(found != waiting_.end(), "no such sequence");
+  return found->second;
+}
+
+bool operator==(const Scheduler& a, const Scheduler& b) {
+  const auto fields = [](const Scheduler& s) {
+    return std::tie(s.blocks_,
+                    s.running_,
+                    s.waiting_,
+                    s.keys_,
+                    s.free_slots_,
+                    s.stale_slots_,
+                    s.leaving_,
+                    s.next_sequence_,
+                    s.preemptions_);
+  };
+  return fields(a) == fields(b);
+}
+
+}  // namespace phalanx::engine

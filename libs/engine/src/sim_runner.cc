@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/engine/sim_runner.h"
+
+#include <algorithm>
+
+#include "phalanx/base/check.h"
+#include "phalanx/base/hash.h"
+#include "phalanx/wire/limits.h"
+
+namespace phalanx::engine {
+
+SimRunner::SimRunner(const SimOptions& options, SimHost& host) : options_(options), host_(host) {
+  PHALANX_CHECK(options.token_count > wire::kMaxStopTokens, "more tokens than can be forbidden");
+  counters_.preparations = 1;
+}
+
+TokenId SimRunner::draw(const wire::SequenceAttach& sequence, std::uint32_t position) const {
+  const std::uint64_t word = Fingerprint()
+                                 .add(sequence.sampling.seed)
+                                 .add((std::uint64_t{sequence.choice} << 32) | position)
+                                 .value();
+  auto offset = static_cast<std::uint32_t>(word % options_.token_count);
+  const auto& stops = sequence.masked_until_min_tokens;
+  const auto token = [&] { return options_.first_token + static_cast<TokenId>(offset); };
+  while (std::find(stops.begin(), stops.end(), token()) != stops.end()) {
+    offset = (offset + 1) % options_.token_count;
+  }
+  return token();
+}
+
+Result<RunnerIdentity> SimRunner::identity() {
+  const std::uint64_t print = Fingerprint()
+                                  .add_text("sim")
+                                  .add(static_cast<std::uint64_t>(options_.first_token))
+                                  .add(options_.token_count)
+                                  .value();
+  return RunnerIdentity{print, print};
+}
+
+Status SimRunner::init(Epoch epoch) {
+  return host_.join(epoch);
+}
+
+Status SimRunner::sanity() {
+  return host_.sanity();
+}
+
+void SimRunner::on_slot_changed(const SequenceTable& /*table*/, std::uint32_t /*slot*/) {}
+
+Status SimRunner::step(StepId /*step*/,
+                       const SequenceTable& table,
+                       std::span<const wire::StepItem> items,
+                       std::span<wire::SampleResult> results) {
+  std::int64_t tokens = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const wire::StepItem& item = items[i];
+    tokens += item.count;
+    if (item.sample) {
+      const wire::SequenceAttach& sequence = table.at(item.slot);
+      results[i].token = draw(sequence, item.start + item.count);
+      results[i].logprob = 0.0F;
+      results[i].top_count = 0;
+    }
+  }
+  const Duration modelled = options_.step + options_.token * tokens;
+  PHALANX_RETURN_IF_ERROR(host_.wait(modelled));
+  counters_.compute_us = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(modelled).count());
+  return host_.barrier();
+}
+
+Status SimRunner::clear(bool /*zero_kv*/) {
+  return ok();
+}
+
+Status SimRunner::unload() {
+  return ok();
+}
+
+}  // namespace phalanx::engine

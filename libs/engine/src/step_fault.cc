@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/engine/step_fault.h"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+
+namespace phalanx::engine {
+
+bool kv_survives(const RankDeath& death) {
+  static constexpr std::array kWildWriters{SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+  return !death.signaled ||
+         std::find(kWildWriters.begin(), kWildWriters.end(), death.number) == kWildWriters.end();
+}
+
+Error StepFault::combined() const {
+  std::string message;
+  std::optional<Code> code;
+  const auto name = [&](const std::string& who, const Error& error) {
+    message += (message.empty() ? "" : "; ") + who + ": " + error.to_string();
+    if (!code || *code == Code::kAborted) {
+      code = error.code();
+    }
+  };
+  if (own) {
+    name("replica", *own);
+  }
+  for (const RankFailure& failure : ranks) {
+    name("rank " + std::to_string(failure.rank.value()), failure.error);
+  }
+  for (const RankId rank : never_asked) {
+    message += "; rank " + std::to_string(rank.value()) + ": not asked";
+  }
+  return {code.value_or(Code::kInternal), message};
+}
+
+}  // namespace phalanx::engine
