@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "packer.h"
 
+#include <bit>
+
 #include <msgpack.hpp>
 
 namespace phalanx::wire {
@@ -35,8 +37,12 @@ void Packer::negative(std::int64_t value) {
 }
 
 void Packer::real(float value) {
-  StringSink sink{bytes_};
-  msgpack::packer(sink).pack_float(value);
+  // By hand: msgpack's pack_float turns whole numbers into integers, and so loses the sign of -0.
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  bytes_.push_back('\xCA');
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    bytes_.push_back(static_cast<char>(bits >> shift));
+  }
 }
 
 void Packer::text(std::string_view value) {

@@ -18,20 +18,20 @@ namespace phalanx::wire {
 // leader's lifeline pipe (end of file = exit); further ones as the role says.
 struct ChildCommon {
   std::uint32_t protocol = 0;
-  Boot boot;
-  Incarnation incarnation;
+  Boot boot{};
+  Incarnation incarnation{};
   std::uint64_t secret = 0;
   std::int32_t parent_pid = 0;
-  std::string endpoint;   // ZeroMQ endpoint to connect to; empty for the loader
-  std::string log_level;  // trace … error
+  std::string endpoint{};   // ZeroMQ endpoint to connect to; empty for the loader
+  std::string log_level{};  // trace … error
   friend bool operator==(const ChildCommon&, const ChildCommon&) = default;
 };
 
 // How the model is cut and sized: equal for a replica and its ranks.
 struct ModelPlan {
-  std::string model_path;
-  std::string runner;  // "cpu" or "sim"
-  std::string isa;     // "auto", or the instruction set that PHALANX_ISA forces
+  std::string model_path{};
+  std::string runner{};  // "cpu" or "sim"
+  std::string isa{};     // "auto", or the instruction set that PHALANX_ISA forces
   std::uint32_t tp = 1;
   std::uint32_t max_model_len = 0;
   std::uint32_t max_num_seqs = 0;
@@ -44,12 +44,12 @@ struct ModelPlan {
 
 // Role replica. Further descriptors: [2] weight arena (sealed memfd; absent for runner "sim").
 struct ReplicaBootstrap {
-  ChildCommon common;
-  ReplicaId replica;
-  ModelPlan plan;
-  std::vector<std::vector<std::uint32_t>> rank_cpus;  // one core set per rank
-  std::uint32_t restart_limit = 0;                    // --restart-intensity: so many restarts …
-  std::uint32_t restart_window_ms = 0;                // … within so long
+  ChildCommon common{};
+  ReplicaId replica{};
+  ModelPlan plan{};
+  std::vector<std::vector<std::uint32_t>> rank_cpus{};  // one core set per rank
+  std::uint32_t restart_limit = 0;                      // --restart-intensity: so many restarts …
+  std::uint32_t restart_window_ms = 0;                  // … within so long
   std::uint32_t start_timeout_ms = 0;
   friend bool operator==(const ReplicaBootstrap&, const ReplicaBootstrap&) = default;
 };
@@ -57,34 +57,34 @@ struct ReplicaBootstrap {
 // Role rank. Further descriptors: [2] KV, [3] scratch, [4] sequence table, [5] result ring, [6]
 // weight arena (absent for "sim").
 struct RankBootstrap {
-  ChildCommon common;
-  ReplicaId replica;
-  RankId rank;
-  ModelPlan plan;
-  std::vector<std::uint32_t> cpus;
+  ChildCommon common{};
+  ReplicaId replica{};
+  RankId rank{};
+  ModelPlan plan{};
+  std::vector<std::uint32_t> cpus{};
   std::vector<std::pair<std::string, std::uint64_t>>
-      region_bytes;  // name and size of descriptors [2] … [5], checked
+      region_bytes{};  // name and size of descriptors [2] … [5], checked
   friend bool operator==(const RankBootstrap&, const RankBootstrap&) = default;
 };
 
 // Role loader. Descriptor [2]: the arena memfd to fill, already of its size.
 struct LoaderBootstrap {
-  ChildCommon common;
-  std::string model_path;
+  ChildCommon common{};
+  std::string model_path{};
   std::uint64_t arena_bytes = 0;
   friend bool operator==(const LoaderBootstrap&, const LoaderBootstrap&) = default;
 };
 
 // replica → rank before RankOp::kInit of that epoch. Descriptor [0]: communicator segment.
 struct EpochSegment {
-  Epoch epoch;
+  Epoch epoch{};
   std::uint64_t segment_bytes = 0;
   friend bool operator==(const EpochSegment&, const EpochSegment&) = default;
 };
 
 // child → parent: progress of a long start, its success, or its failure with the cause in one line.
 struct ChildProgress {
-  std::string phase;
+  std::string phase{};
   std::uint64_t done = 0;
   std::uint64_t total = 0;
   friend bool operator==(const ChildProgress&, const ChildProgress&) = default;
@@ -95,7 +95,7 @@ struct ChildReady {
 };
 struct ChildFailed {
   std::uint32_t code = 0;
-  std::string message;
+  std::string message{};
   friend bool operator==(const ChildFailed&, const ChildFailed&) = default;
 };
 

@@ -30,11 +30,11 @@ enum class RankOp : std::uint8_t {
 struct SequenceAttach {
   std::uint32_t slot = 0;
   std::uint64_t sequence = 0;       // never reused within a replica incarnation
-  std::vector<TokenId> tokens;      // prompt, then produced so far
+  std::vector<TokenId> tokens{};    // prompt, then produced so far
   std::uint32_t prompt_tokens = 0;  // how many of `tokens` are prompt
   std::uint32_t choice = 0;         // for the random key
-  SamplingParams sampling;
-  std::vector<TokenId> masked_until_min_tokens;  // ids that min_tokens masks
+  SamplingParams sampling{};
+  std::vector<TokenId> masked_until_min_tokens{};  // ids that min_tokens masks
   friend bool operator==(const SequenceAttach&, const SequenceAttach&) = default;
 };
 
@@ -46,31 +46,31 @@ struct StepItem {
   std::uint32_t count = 0;  // ≥ 1; the inputs are the sequence's tokens at those positions
   bool sample = false;      // draw the token at position start + count
   std::vector<std::uint32_t>
-      blocks;  // whole block table of the sequence, covering start + count tokens
+      blocks{};  // whole block table of the sequence, covering start + count tokens
   friend bool operator==(const StepItem&, const StepItem&) = default;
 };
 
 struct RankCommand {
-  Epoch epoch;
-  StepId step;
+  Epoch epoch{};
+  StepId step{};
   RankOp op = RankOp::kPing;
   std::vector<SequenceAttach>
-      attach;                         // kAttach: the whole table; kStep: sequences new in this step
-  std::vector<std::uint32_t> detach;  // kStep: slots freed before `attach` is applied
-  std::vector<StepItem> items;        // kStep
-  bool zero_kv = false;               // kClear
+      attach{};  // kAttach: the whole table; kStep: sequences new in this step
+  std::vector<std::uint32_t> detach{};  // kStep: slots freed before `attach` is applied
+  std::vector<StepItem> items{};        // kStep
+  bool zero_kv = false;                 // kClear
   friend bool operator==(const RankCommand&, const RankCommand&) = default;
 };
 
 // Sampled tokens are not here: they lie in the result ring at [step % kResultRingSteps][index of
 // the item].
 struct RankReply {
-  Epoch epoch;
-  StepId step;
-  RankId rank;
+  Epoch epoch{};
+  StepId step{};
+  RankId rank{};
   RankOp op = RankOp::kPing;
   std::uint32_t code = 0;           // 0 = done, else a phalanx::Code
-  std::string message;              // with code != 0
+  std::string message{};            // with code != 0
   std::uint64_t state_hash = 0;     // of the sequence table after the command (S9)
   std::uint64_t compute_us = 0;     // in kernels
   std::uint64_t collective_us = 0;  // waiting for and exchanging with peers

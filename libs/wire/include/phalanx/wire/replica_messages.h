@@ -17,28 +17,28 @@ namespace phalanx::wire {
 
 // Names one attempt to generate one choice of one request.
 struct SequenceKey {
-  RequestId request;
-  ChoiceIndex choice;
-  Attempt attempt;
+  RequestId request{};
+  ChoiceIndex choice{};
+  Attempt attempt{};
   friend auto operator<=>(const SequenceKey&, const SequenceKey&) = default;
 };
 
 // ---- leader → replica
 
 struct Submit {
-  SequenceKey key;
-  std::vector<TokenId> prompt_ids;  // 1 … max_model_len - 1
-  std::vector<TokenId>
-      produced_ids;  // by earlier attempts: history, never prompt; the next position is their count
-  SamplingParams sampling;
-  StopParams stop;
+  SequenceKey key{};
+  std::vector<TokenId> prompt_ids{};    // 1 … max_model_len - 1
+  std::vector<TokenId> produced_ids{};  // by earlier attempts: history, never prompt; the next
+                                        // position is their count
+  SamplingParams sampling{};
+  StopParams stop{};
   friend bool operator==(const Submit&, const Submit&) = default;
 };
 
 // The sequence leaves the batch at the next step boundary; the replica answers with a final
 // TokenUpdate.
 struct Cancel {
-  SequenceKey key;
+  SequenceKey key{};
   friend bool operator==(const Cancel&, const Cancel&) = default;
 };
 
@@ -58,9 +58,9 @@ struct StopReplica {
 using LeaderMessage = std::variant<Submit, Cancel, LeaderPing, StopReplica>;
 
 struct LeaderFrame {
-  Boot boot;
-  Incarnation incarnation;
-  LeaderMessage message;
+  Boot boot{};
+  Incarnation incarnation{};
+  LeaderMessage message{};
   friend bool operator==(const LeaderFrame&, const LeaderFrame&) = default;
 };
 
@@ -77,7 +77,7 @@ struct ReplicaHello {
 // The ranks have passed init, sanity check and a self-test step: work may be submitted. Sent again
 // after each recovery.
 struct ReplicaReady {
-  Epoch epoch;
+  Epoch epoch{};
   std::uint64_t numerics_fingerprint =
       0;  // arithmetic version, weights, probe bits; equal on replicas that may swap streams
   std::uint32_t kv_blocks = 0;
@@ -89,25 +89,25 @@ struct ReplicaReady {
 // What one step changed for one sequence. `to_compute` and `to_generate` are absolute remainders;
 // the ledger sets them.
 struct TokenUpdate {
-  SequenceKey key;
+  SequenceKey key{};
   std::uint32_t position =
       0;  // index of the produced token, counted over all attempts; meaningful if has_token
   bool has_token = false;
   TokenId token = 0;
-  std::optional<float> logprob;            // of the token, if asked for
-  std::vector<TokenLogprob> top_logprobs;  // likeliest first
+  std::optional<float> logprob{};            // of the token, if asked for
+  std::vector<TokenLogprob> top_logprobs{};  // likeliest first
   std::uint32_t to_compute = 0;   // prompt and history tokens whose KV is still to be computed
   std::uint32_t to_generate = 0;  // tokens that may still be produced
   FinishReason finish = FinishReason::kNone;
   std::uint32_t error_code = 0;  // a phalanx::Code, with finish == kError
-  std::string error_message;
+  std::string error_message{};
   friend bool operator==(const TokenUpdate&, const TokenUpdate&) = default;
 };
 
 struct TokenBatch {
-  StepId step;
+  StepId step{};
   std::uint64_t step_us = 0;  // wall time of the step
-  std::vector<TokenUpdate> updates;
+  std::vector<TokenUpdate> updates{};
   friend bool operator==(const TokenBatch&, const TokenBatch&) = default;
 };
 
@@ -116,9 +116,9 @@ enum class RankState : std::uint8_t { kStarting, kReady, kRecovering, kDead };
 struct RankStatus {
   RankState state = RankState::kStarting;
   std::int32_t pid = 0;
-  Incarnation incarnation;
+  Incarnation incarnation{};
   std::uint32_t restarts = 0;
-  std::string last_error;
+  std::string last_error{};
   std::uint64_t preparations = 0;  // programs prepared since start; constant while serving
   std::uint64_t allocations =
       0;  // heap allocations inside steps since start; constant while serving
@@ -129,8 +129,8 @@ struct RankStatus {
 struct ReplicaStatus {
   std::uint64_t sequence = 0;    // counts up; proves that the loop turns
   std::uint64_t last_nonce = 0;  // of the last LeaderPing
-  Epoch epoch;
-  StepId last_step;
+  Epoch epoch{};
+  StepId last_step{};
   bool recovering = false;
   std::uint32_t running = 0;
   std::uint32_t waiting = 0;
@@ -142,8 +142,8 @@ struct ReplicaStatus {
   std::uint64_t preemptions = 0;
   std::uint64_t drains = 0;         // steps that ended by abort and drain
   std::uint64_t stale_replies = 0;  // replies of older epochs or steps, dropped
-  std::string last_error;
-  std::vector<RankStatus> ranks;
+  std::string last_error{};
+  std::vector<RankStatus> ranks{};
   friend bool operator==(const ReplicaStatus&, const ReplicaStatus&) = default;
 };
 
@@ -151,7 +151,7 @@ struct ReplicaStatus {
 // error_traits(code).exit_status.
 struct ReplicaFailed {
   std::uint32_t code = 0;
-  std::string message;
+  std::string message{};
   friend bool operator==(const ReplicaFailed&, const ReplicaFailed&) = default;
 };
 
@@ -159,9 +159,9 @@ using ReplicaMessage =
     std::variant<ReplicaHello, ReplicaReady, TokenBatch, ReplicaStatus, ReplicaFailed>;
 
 struct ReplicaFrame {
-  Boot boot;
-  Incarnation incarnation;
-  ReplicaMessage message;
+  Boot boot{};
+  Incarnation incarnation{};
+  ReplicaMessage message{};
   friend bool operator==(const ReplicaFrame&, const ReplicaFrame&) = default;
 };
 

@@ -21,7 +21,7 @@ struct SamplingParams {
   float presence_penalty = 0.0F;    // [-2, 2], over produced tokens
   float frequency_penalty = 0.0F;   // [-2, 2], over produced tokens
   std::uint64_t seed = 0;  // always present: the leader draws one when the client gave none
-  std::vector<std::pair<TokenId, float>> logit_bias;  // ascending ids
+  std::vector<std::pair<TokenId, float>> logit_bias{};  // ascending ids
   std::int32_t top_logprobs =
       -1;  // -1 = no logprobs; 0 … 20 = that of the token and of so many likeliest
   std::uint32_t min_tokens =
@@ -34,7 +34,7 @@ struct SamplingParams {
 struct StopParams {
   std::uint32_t max_tokens = 16;  // produced tokens, ≥ 1
   std::vector<TokenId>
-      stop_token_ids;       // end-of-sequence ids of the model and the request's own; ascending
+      stop_token_ids{};     // end-of-sequence ids of the model and the request's own; ascending
   bool ignore_eos = false;  // stop_token_ids then holds only the request's own
 
   friend bool operator==(const StopParams&, const StopParams&) = default;

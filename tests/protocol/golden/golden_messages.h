@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "phalanx/wire/codec.h"
+
+namespace phalanx::wire {
+
+// A message whose bytes are kept in proto/golden/v1/<name>.bin.
+struct Golden {
+  std::string name;
+  std::string bytes;                              // as encoded by this build
+  std::function<bool(std::string_view)> decodes;  // to the same message
+};
+
+template <typename Message, typename Decode>
+Golden golden(std::string name, const Message& message, Decode decode) {
+  return {
+      .name = std::move(name), .bytes = encode(message), .decodes = [=](std::string_view bytes) {
+        const auto decoded = decode(bytes);
+        return decoded && *decoded == message;
+      }};
+}
+
+inline const SequenceKey kGoldenKey{RequestId(1001), ChoiceIndex(0), Attempt(2)};
+
+inline SamplingParams golden_sampling() {
+  return {.temperature = 0.75F,
+          .top_k = 40,
+          .top_p = 0.9F,
+          .min_p = 0.05F,
+          .repetition_penalty = 1.1F,
+          .presence_penalty = -0.5F,
+          .frequency_penalty = 0.25F,
+          .seed = 0x0123456789ABCDEFULL,
+          .logit_bias = {{3, -100.0F}, {250, 1.5F}},
+          .top_logprobs = 5,
+          .min_tokens = 2};
+}
+
+inline std::vector<Golden> golden_leader_frames() {
+  const auto frame = [](LeaderMessage message) {
+    return LeaderFrame{Boot(0xB007), Incarnation(3), std::move(message)};
+  };
+  return {
+      golden("leader_submit",
+             frame(Submit{
+                 .key = kGoldenKey,
+                 .prompt_ids = {1, 2, 65536, 151935},
+                 .produced_ids = {7, 8},
+                 .sampling = golden_sampling(),
+                 .stop = {.max_tokens = 128, .stop_token_ids = {0, 151645}, .ignore_eos = true}}),
+             decode_leader_frame),
+      golden("leader_cancel", frame(Cancel{kGoldenKey}), decode_leader_frame),
+      golden("leader_ping", frame(LeaderPing{77}), decode_leader_frame),
+      golden("leader_stop",
+             frame(StopReplica{.drain = true, .deadline_ms = 30'000}),
+             decode_leader_frame),
+  };
+}
+
+inline std::vector<Golden> golden_replica_frames() {
+  const auto frame = [](ReplicaMessage message) {
+    return ReplicaFrame{Boot(0xB007), Incarnation(3), std::move(message)};
+  };
+  const TokenUpdate token{.key = kGoldenKey,
+                          .position = 17,
+                          .has_token = true,
+                          .token = 42,
+                          .logprob = -0.5F,
+                          .top_logprobs = {{42, -0.5F}, {9, -1.25F}},
+                          .to_compute = 0,
+                          .to_generate = 110,
+                          .finish = FinishReason::kNone,
+                          .error_code = 0,
+                          .error_message = {}};
+  TokenUpdate failed;
+  failed.key = {RequestId(1002), ChoiceIndex(1), Attempt(1)};
+  failed.finish = FinishReason::kError;
+  failed.error_code = static_cast<std::uint32_t>(Code::kDataLoss);
+  failed.error_message = "non-finite value in layer 3";
+  const RankStatus rank{.state = RankState::kRecovering,
+                        .pid = 4242,
+                        .incarnation = Incarnation(2),
+                        .restarts = 1,
+                        .last_error = "killed by signal 9",
+                        .preparations = 1,
+                        .allocations = 0};
+  return {
+      golden("replica_hello",
+             frame(ReplicaHello{.protocol = 1, .secret = 0xFEEDFACECAFEBEEFULL, .pid = 4200}),
+             decode_replica_frame),
+      golden("replica_ready",
+             frame(ReplicaReady{.epoch = Epoch(4),
+                                .numerics_fingerprint = 0x1122334455667788ULL,
+                                .kv_blocks = 512,
+                                .kv_block_tokens = 32,
+                                .memory_bytes = 123'456'789}),
+             decode_replica_frame),
+      golden("replica_token_batch",
+             frame(TokenBatch{.step = StepId(900), .step_us = 1500, .updates = {token, failed}}),
+             decode_replica_frame),
+      golden("replica_status",
+             frame(ReplicaStatus{.sequence = 12,
+                                 .last_nonce = 77,
+                                 .epoch = Epoch(4),
+                                 .last_step = StepId(900),
+                                 .recovering = true,
+                                 .running = 3,
+                                 .waiting = 1,
+                                 .to_compute = 2048,
+                                 .to_generate = 330,
+                                 .kv_blocks_free = 400,
+                                 .kv_blocks_total = 512,
+                                 .preemptions = 2,
+                                 .drains = 1,
+                                 .stale_replies = 1,
+                                 .last_error = "tp1: aborted",
+                                 .ranks = {rank}}),
+             decode_replica_frame),
+      golden("replica_failed",
+             frame(ReplicaFailed{.code = static_cast<std::uint32_t>(Code::kResourceExhausted),
+                                 .message = "no memory for 512 KV blocks"}),
+             decode_replica_frame),
+  };
+}
+
+inline std::vector<Golden> golden_rank_frames() {
+  const SequenceAttach attach{.slot = 1,
+                              .sequence = 55,
+                              .tokens = {10, 11, 12, 13},
+                              .prompt_tokens = 3,
+                              .choice = 0,
+                              .sampling = golden_sampling(),
+                              .masked_until_min_tokens = {0, 2}};
+  const auto command = [](RankOp op) {
+    RankCommand value;
+    value.epoch = Epoch(4);
+    value.step = StepId(901);
+    value.op = op;
+    return value;
+  };
+  RankCommand step = command(RankOp::kStep);
+  step.attach = {attach};
+  step.detach = {6};
+  step.items = {
+      {.slot = 1, .sequence = 55, .start = 0, .count = 4, .sample = true, .blocks = {9}},
+      {.slot = 2, .sequence = 40, .start = 64, .count = 1, .sample = false, .blocks = {1, 2, 300}}};
+  RankCommand clear = command(RankOp::kClear);
+  clear.zero_kv = true;
+  RankReply done{.epoch = Epoch(4),
+                 .step = StepId(901),
+                 .rank = RankId(1),
+                 .op = RankOp::kStep,
+                 .code = 0,
+                 .message = {},
+                 .state_hash = 0xAABBCCDD00112233ULL,
+                 .compute_us = 800,
+                 .collective_us = 120,
+                 .preparations = 1,
+                 .allocations = 0,
+                 .pid = 0,
+                 .secret = 0,
+                 .callables_hash = 0,
+                 .numerics_fingerprint = 0};
+  RankReply hello = done;
+  hello.op = RankOp::kHello;
+  hello.pid = 4242;
+  hello.secret = 0xFEEDFACECAFEBEEFULL;
+  hello.callables_hash = 5;
+  hello.numerics_fingerprint = 0x1122334455667788ULL;
+  RankReply aborted = done;
+  aborted.code = static_cast<std::uint32_t>(Code::kAborted);
+  aborted.message = "the communicator of epoch 4 was aborted";
+  return {
+      golden("rank_command_hello", command(RankOp::kHello), decode_rank_command),
+      golden("rank_command_step", step, decode_rank_command),
+      golden("rank_command_clear", clear, decode_rank_command),
+      golden("rank_reply_hello", hello, decode_rank_reply),
+      golden("rank_reply_step", done, decode_rank_reply),
+      golden("rank_reply_aborted", aborted, decode_rank_reply),
+  };
+}
+
+inline std::vector<Golden> golden_control_records() {
+  const ChildCommon common{.protocol = 1,
+                           .boot = Boot(0xB007),
+                           .incarnation = Incarnation(3),
+                           .secret = 0xFEEDFACECAFEBEEFULL,
+                           .parent_pid = 4100,
+                           .endpoint = "ipc://@phalanx-00112233445566778899aabbccddeeff",
+                           .log_level = "info"};
+  const ModelPlan plan{.model_path = "deploy/models/phalanx-tiny",
+                       .runner = "cpu",
+                       .isa = "auto",
+                       .tp = 2,
+                       .max_model_len = 2048,
+                       .max_num_seqs = 64,
+                       .max_num_batched_tokens = 512,
+                       .kv_blocks = 512,
+                       .sim_step_us = 0,
+                       .sim_token_us = 0};
+  const auto record = [](std::string name, ControlRecord value) {
+    return golden(std::move(name), value, decode_control_record);
+  };
+  return {
+      record("control_replica_bootstrap",
+             ReplicaBootstrap{.common = common,
+                              .replica = ReplicaId(1),
+                              .plan = plan,
+                              .rank_cpus = {{0, 1}, {2, 3}},
+                              .restart_limit = 5,
+                              .restart_window_ms = 60'000,
+                              .start_timeout_ms = 120'000}),
+      record("control_rank_bootstrap",
+             RankBootstrap{.common = common,
+                           .replica = ReplicaId(1),
+                           .rank = RankId(1),
+                           .plan = plan,
+                           .cpus = {2, 3},
+                           .region_bytes = {{"kv", 16'777'216}, {"scratch", 4'194'304}}}),
+      record("control_loader_bootstrap",
+             LoaderBootstrap{.common = common,
+                             .model_path = "deploy/models/phalanx-tiny",
+                             .arena_bytes = 4'194'304}),
+      record("control_epoch_segment", EpochSegment{.epoch = Epoch(4), .segment_bytes = 1'052'672}),
+      record("control_child_progress",
+             ChildProgress{.phase = "packing weights", .done = 3, .total = 28}),
+      record("control_child_ready", ChildReady{0x1122334455667788ULL}),
+      record("control_child_failed",
+             ChildFailed{.code = static_cast<std::uint32_t>(Code::kInvalidArgument),
+                         .message = "tensor lm_head.weight: expected [256, 64]"}),
+  };
+}
+
+}  // namespace phalanx::wire

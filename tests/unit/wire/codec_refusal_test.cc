@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a decoder must not accept. Frames are built with MessagePack by hand, so that they can be
+// wrong in ways the encoder cannot be.
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include <gtest/gtest.h>
+#include <msgpack.hpp>
+
+#include "random_messages.h"
+
+namespace phalanx::wire {
+namespace {
+
+using Buffer = msgpack::sbuffer;
+using Pack = msgpack::packer<Buffer>;
+
+std::string built(const std::function<void(Pack&)>& build) {
+  Buffer buffer;
+  Pack pack(buffer);
+  build(pack);
+  return {buffer.data(), buffer.size()};
+}
+
+// A ping of the leader, [boot, incarnation, [3, [nonce]]], with one part replaced.
+std::string ping(const std::function<void(Pack&)>& kind, const std::function<void(Pack&)>& body) {
+  return built([&](Pack& pack) {
+    pack.pack_array(3);
+    pack.pack(std::uint64_t{1}).pack(std::uint32_t{2});
+    pack.pack_array(2);
+    kind(pack);
+    body(pack);
+  });
+}
+
+std::string refusal(std::string_view bytes) {
+  const auto result = decode_leader_frame(bytes);
+  if (result) {
+    return "accepted";
+  }
+  EXPECT_EQ(result.error().code(), Code::kInvalidArgument);
+  return result.error().message();
+}
+
+const auto kPingKind = [](Pack& pack) { pack.pack(3); };
+const auto kPingBody = [](Pack& pack) { pack.pack_array(1).pack(9); };
+
+TEST(CodecRefusal, TakesThePingItVaries) {
+  const auto frame = decode_leader_frame(ping(kPingKind, kPingBody));
+  ASSERT_TRUE(frame) << frame.error().to_string();
+  EXPECT_EQ(*frame, (LeaderFrame{Boot(1), Incarnation(2), LeaderPing{9}}));
+}
+
+TEST(CodecRefusal, NamesTheFieldWhatWasExpectedAndWhatCame) {
+  EXPECT_EQ(refusal(ping([](Pack& pack) { pack.pack(5); }, kPingBody)),
+            "leader_frame.message.kind: expected an integer from 1 to 4, came 5");
+  EXPECT_EQ(refusal(ping([](Pack& pack) { pack.pack(0); }, kPingBody)),
+            "leader_frame.message.kind: expected an integer from 1 to 4, came 0");
+  EXPECT_EQ(refusal(ping(kPingKind, [](Pack& pack) { pack.pack_array(1).pack(-1); })),
+            "leader_frame.message.nonce: expected an unsigned integer, came -1");
+  EXPECT_EQ(refusal(ping(kPingKind, [](Pack& pack) { pack.pack_array(1).pack("x"); })),
+            "leader_frame.message.nonce: expected an unsigned integer, came a string of 1 bytes");
+  EXPECT_EQ(refusal(ping(kPingKind, [](Pack& pack) { pack.pack_array(2).pack(1).pack(1); })),
+            "leader_frame.message: expected an array of 1, came an array of 2");
+  EXPECT_EQ(refusal(ping(kPingKind, [](Pack& pack) { pack.pack_array(0); })),
+            "leader_frame.message: expected an array of 1, came an array of 0");
+  EXPECT_EQ(refusal(ping(kPingKind, [](Pack& pack) { pack.pack_nil(); })),
+            "leader_frame.message: expected an array, came nil");
+}
+
+TEST(CodecRefusal, NamesTheElementOfAList) {
+  RankCommand command;
+  command.items.resize(3, {.slot = 1, .count = 1});
+  command.items[2].count = 0;
+  const auto result = decode_rank_command(encode(command));
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message(),
+            "rank_command.items[2].count: expected an integer from 1 to 1048576, came 0");
+}
+
+TEST(CodecRefusal, RefusesLengthsThatTheFrameDoesNotHold) {
+  for (const std::string_view bytes : {std::string_view("\xdd\xff\xff\xff\xff", 5),
+                                       std::string_view("\xdc\xff\xff", 3),
+                                       std::string_view("\xdb\xff\xff\xff\xff", 5),
+                                       std::string_view("\xc6\xff\xff\xff\xff", 5),
+                                       std::string_view("\xdf\xff\xff\xff\xff", 5),
+                                       std::string_view("\xc9\xff\xff\xff\xff\x01", 6),
+                                       std::string_view("\x93\x01\x02\xdd\x7f\xff\xff\xff", 8),
+                                       std::string_view("\xc1", 1),
+                                       std::string_view("", 0)}) {
+    EXPECT_NE(refusal(bytes), "accepted");
+    EXPECT_FALSE(decode_replica_frame(bytes));
+    EXPECT_FALSE(decode_rank_command(bytes));
+    EXPECT_FALSE(decode_rank_reply(bytes));
+    EXPECT_FALSE(decode_control_record(bytes));
+  }
+}
+
+TEST(CodecRefusal, RefusesEveryTruncation) {
+  const auto decode_all = [](const std::string& bytes, const auto& decode) {
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+      EXPECT_FALSE(decode(std::string_view(bytes).substr(0, size))) << size;
+    }
+    EXPECT_TRUE(decode(bytes));
+    EXPECT_FALSE(decode(bytes + '\0')) << "trailing byte";
+  };
+  for (std::uint32_t seed = 0; seed < 30; ++seed) {
+    RandomMessages random(seed);
+    decode_all(encode(random.leader_frame()), decode_leader_frame);
+    decode_all(encode(random.replica_frame()), decode_replica_frame);
+    decode_all(encode(random.rank_command()), decode_rank_command);
+    decode_all(encode(random.rank_reply()), decode_rank_reply);
+    decode_all(encode(random.control_record()), decode_control_record);
+  }
+}
+
+TEST(CodecRefusal, SurvivesEveryFlippedByte) {
+  for (std::uint32_t seed = 0; seed < 10; ++seed) {
+    const std::string bytes = encode(RandomMessages(seed).rank_command());
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      for (const char flip : {'\x01', '\x80', '\xff'}) {
+        std::string damaged = bytes;
+        damaged[i] = static_cast<char>(damaged[i] ^ flip);
+        const auto result = decode_rank_command(damaged);
+        if (result) {  // then it says something valid, and stays that
+          const auto again = decode_rank_command(encode(*result));
+          ASSERT_TRUE(again);
+          EXPECT_EQ(*again, *result);
+        }
+      }
+    }
+  }
+}
+
+TEST(CodecRefusal, RefusesObjectsTheProtocolHasNoUseFor) {
+  EXPECT_NE(refusal(ping(kPingKind, [](Pack& pack) { pack.pack_map(1).pack(1).pack(2); })),
+            "accepted");
+  EXPECT_NE(refusal(ping(kPingKind, [](Pack& pack) { pack.pack_array(1).pack(1.5); })), "accepted");
+  EXPECT_NE(refusal(std::string("\x93\x01\x02\xd4\x01\x00", 6)), "accepted");
+  std::string deep(1000, '\x91');
+  EXPECT_EQ(refusal(deep + '\x01'), "leader_frame: arrays nested deeper than 8");
+}
+
+TEST(CodecRefusal, RefusesFramesBeyondTheLimit) {
+  const std::string bytes(kMaxFrameBytes + 1, '\0');
+  EXPECT_NE(refusal(bytes).find("at most"), std::string::npos);
+}
+
+TEST(CodecRefusal, BoundsTheObjectsOfAFrame) {
+  // 64 arrays of 65,535 elements: 4 MB of frame that would become 100 MB of objects.
+  std::string bytes("\xdc\x00\x40", 3);
+  for (int i = 0; i < 64; ++i) {
+    bytes += std::string("\xdc\xff\xff", 3) + std::string(0xFFFF, '\x01');
+  }
+  EXPECT_NE(refusal(bytes).find("objects"), std::string::npos);
+}
+
+LeaderFrame submit_with(const std::function<void(Submit&)>& change) {
+  Submit submit{.key = {}, .prompt_ids = {1, 2, 3}, .produced_ids = {}, .sampling = {}, .stop = {}};
+  change(submit);
+  return {Boot(1), Incarnation(1), submit};
+}
+
+TEST(CodecRefusal, RefusesValuesOutOfRange) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  using Change = std::function<void(Submit&)>;
+  const std::vector<std::pair<std::string, Change>> changes = {
+      {"temperature", [](Submit& s) { s.sampling.temperature = -0.1F; }},
+      {"temperature", [&](Submit& s) { s.sampling.temperature = kNan; }},
+      {"temperature", [&](Submit& s) { s.sampling.temperature = kInfinity; }},
+      {"top_k", [](Submit& s) { s.sampling.top_k = -1; }},
+      {"top_p", [](Submit& s) { s.sampling.top_p = 0.0F; }},
+      {"top_p", [](Submit& s) { s.sampling.top_p = 1.5F; }},
+      {"min_p", [](Submit& s) { s.sampling.min_p = 1.5F; }},
+      {"repetition_penalty", [](Submit& s) { s.sampling.repetition_penalty = 0.0F; }},
+      {"presence_penalty", [](Submit& s) { s.sampling.presence_penalty = 2.1F; }},
+      {"frequency_penalty", [](Submit& s) { s.sampling.frequency_penalty = -2.1F; }},
+      {"top_logprobs", [](Submit& s) { s.sampling.top_logprobs = 21; }},
+      {"top_logprobs", [](Submit& s) { s.sampling.top_logprobs = -2; }},
+      {"logit_bias",
+       [&](Submit& s) {
+         s.sampling.logit_bias = {{1, kNan}};
+       }},
+      {"logit_bias",
+       [&](Submit& s) {
+         s.sampling.logit_bias = {{1, kInfinity}};
+       }},
+      {"logit_bias",
+       [](Submit& s) {
+         s.sampling.logit_bias = {{-1, 1.0F}};
+       }},
+      {"logit_bias",
+       [](Submit& s) {
+         s.sampling.logit_bias = {{2, 1.0F}, {2, 1.0F}};
+       }},
+      {"logit_bias", [](Submit& s) { s.sampling.logit_bias.resize(kMaxLogitBias + 1); }},
+      {"prompt_ids", [](Submit& s) { s.prompt_ids.clear(); }},
+      {"prompt_ids", [](Submit& s) { s.prompt_ids[1] = -5; }},
+      {"prompt_ids", [](Submit& s) { s.prompt_ids.resize(kMaxPromptTokens + 1); }},
+      {"max_tokens", [](Submit& s) { s.stop.max_tokens = 0; }},
+      {"stop_token_ids",
+       [](Submit& s) {
+         s.stop.stop_token_ids = {3, 2};
+       }},
+      {"stop_token_ids", [](Submit& s) { s.stop.stop_token_ids.resize(kMaxStopTokens + 1); }},
+  };
+  for (const auto& [field, change] : changes) {
+    const std::string message = refusal(encode(submit_with(change)));
+    EXPECT_NE(message.find(field), std::string::npos) << field << ": " << message;
+  }
+}
+
+TEST(CodecRefusal, RefusesUnknownEnumerators) {
+  RankCommand command;
+  command.op = static_cast<RankOp>(10);
+  EXPECT_FALSE(decode_rank_command(encode(command)));
+  command.op = static_cast<RankOp>(0);
+  EXPECT_FALSE(decode_rank_command(encode(command)));
+  ReplicaFrame frame;
+  TokenUpdate update;
+  update.finish = static_cast<FinishReason>(5);
+  frame.message = TokenBatch{.updates = {update}};
+  EXPECT_FALSE(decode_replica_frame(encode(frame)));
+}
+
+TEST(CodecRefusal, RefusesContradictions) {
+  RankCommand command;
+  command.attach.resize(1);
+  command.attach[0].prompt_tokens = 1;  // of no tokens
+  EXPECT_FALSE(decode_rank_command(encode(command)));
+  RankReply reply;
+  reply.rank = RankId(kMaxRanks);
+  EXPECT_FALSE(decode_rank_reply(encode(reply)));
+  RankBootstrap record;
+  record.plan.tp = 2;
+  record.rank = RankId(2);
+  EXPECT_FALSE(decode_control_record(encode(ControlRecord(record))));
+  reply.rank = RankId(0);
+  reply.message = std::string(kMaxErrorBytes + 1, 'x');
+  EXPECT_FALSE(decode_rank_reply(encode(reply)));
+}
+
+TEST(CodecRefusal, RefusesBlobsThatAreNoWholeNumberOfRecords) {
+  const auto body = [](Pack& pack) {
+    pack.pack_array(5);
+    pack.pack_array(3).pack(1).pack(1).pack(1);
+    pack.pack_bin(5).pack_bin_body("12345", 5);
+    pack.pack_nil().pack_nil().pack_nil();
+  };
+  EXPECT_EQ(refusal(ping([](Pack& pack) { pack.pack(1); }, body)),
+            "leader_frame.message.prompt_ids: expected a blob of at most 1048576 records of 4 "
+            "bytes, came a blob of 5 bytes");
+}
+
+}  // namespace
+}  // namespace phalanx::wire

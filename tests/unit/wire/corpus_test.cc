@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replays the inputs of the fuzz target, and the golden frames, in every build.
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <gtest/gtest.h>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace phalanx::wire {
+namespace {
+
+std::size_t replay(const std::string& folder) {
+  std::size_t count = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(PHALANX_SOURCE_DIR) + folder)) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    for (char decoder = 0; decoder < 5; ++decoder) {
+      const std::string input = decoder + bytes;
+      EXPECT_EQ(
+          LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size()),
+          0);
+    }
+    ++count;
+  }
+  return count;
+}
+
+TEST(WireCorpus, HoldsEveryPropertyOfTheFuzzTarget) {
+  EXPECT_GE(replay("/tests/fuzz/wire/corpus"), 10U);
+  EXPECT_GE(replay("/proto/golden/v1"), 10U);
+}
+
+}  // namespace
+}  // namespace phalanx::wire

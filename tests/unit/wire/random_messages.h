@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "phalanx/wire/codec.h"
+#include "phalanx/wire/limits.h"
+
+namespace phalanx::wire {
+
+// Valid messages of every shape, drawn from a seed.
+class RandomMessages {
+ public:
+  explicit RandomMessages(std::uint32_t seed) : random_(seed) {}
+
+  LeaderFrame leader_frame() {
+    LeaderFrame frame{.boot = Boot(word()), .incarnation = Incarnation(small()), .message = {}};
+    switch (below(4)) {
+      case 0:
+        frame.message = Submit{.key = key(),
+                               .prompt_ids = tokens(1, 200),
+                               .produced_ids = tokens(0, 50),
+                               .sampling = sampling(),
+                               .stop = {.max_tokens = 1 + small(),
+                                        .stop_token_ids = sorted_tokens(kMaxStopTokens),
+                                        .ignore_eos = coin()}};
+        break;
+      case 1:
+        frame.message = Cancel{key()};
+        break;
+      case 2:
+        frame.message = LeaderPing{word()};
+        break;
+      default:
+        frame.message = StopReplica{.drain = coin(), .deadline_ms = small()};
+    }
+    return frame;
+  }
+
+  ReplicaFrame replica_frame() {
+    ReplicaFrame frame{.boot = Boot(word()), .incarnation = Incarnation(small()), .message = {}};
+    switch (below(5)) {
+      case 0:
+        frame.message = ReplicaHello{.protocol = small(), .secret = word(), .pid = number()};
+        break;
+      case 1:
+        frame.message = ReplicaReady{.epoch = Epoch(small()),
+                                     .numerics_fingerprint = word(),
+                                     .kv_blocks = small(),
+                                     .kv_block_tokens = small(),
+                                     .memory_bytes = word()};
+        break;
+      case 2:
+        frame.message = batch();
+        break;
+      case 3:
+        frame.message = status();
+        break;
+      default:
+        frame.message = ReplicaFailed{.code = small(), .message = text(kMaxErrorBytes)};
+    }
+    return frame;
+  }
+
+  RankCommand rank_command() {
+    RankCommand command{.epoch = Epoch(small()),
+                        .step = StepId(word()),
+                        .op = static_cast<RankOp>(1 + below(9)),
+                        .attach = {},
+                        .detach = words(10),
+                        .items = {},
+                        .zero_kv = coin()};
+    for (std::uint32_t i = below(4); i > 0; --i) {
+      SequenceAttach attach{.slot = small(),
+                            .sequence = word(),
+                            .tokens = tokens(0, 300),
+                            .prompt_tokens = 0,
+                            .choice = small(),
+                            .sampling = sampling(),
+                            .masked_until_min_tokens = tokens(0, kMaxStopTokens)};
+      attach.prompt_tokens = below(static_cast<std::uint32_t>(attach.tokens.size() + 1));
+      command.attach.push_back(std::move(attach));
+    }
+    for (std::uint32_t i = below(6); i > 0; --i) {
+      command.items.push_back({.slot = small(),
+                               .sequence = word(),
+                               .start = below(1 << 20),
+                               .count = 1 + below(1 << 19),
+                               .sample = coin(),
+                               .blocks = words(100)});
+    }
+    return command;
+  }
+
+  RankReply rank_reply() {
+    return {.epoch = Epoch(small()),
+            .step = StepId(word()),
+            .rank = RankId(below(kMaxRanks)),
+            .op = static_cast<RankOp>(1 + below(9)),
+            .code = below(16),
+            .message = text(100),
+            .state_hash = word(),
+            .compute_us = word(),
+            .collective_us = word(),
+            .preparations = word(),
+            .allocations = word(),
+            .pid = number(),
+            .secret = word(),
+            .callables_hash = word(),
+            .numerics_fingerprint = word()};
+  }
+
+  ControlRecord control_record() {
+    switch (below(7)) {
+      case 0: {
+        ReplicaBootstrap record{.common = common(),
+                                .replica = ReplicaId(small()),
+                                .plan = plan(),
+                                .rank_cpus = {},
+                                .restart_limit = small(),
+                                .restart_window_ms = small(),
+                                .start_timeout_ms = small()};
+        for (std::uint32_t i = below(5); i > 0; --i) {
+          record.rank_cpus.push_back(words(8));
+        }
+        return record;
+      }
+      case 1: {
+        RankBootstrap record{.common = common(),
+                             .replica = ReplicaId(small()),
+                             .rank = {},
+                             .plan = plan(),
+                             .cpus = words(8),
+                             .region_bytes = {}};
+        record.rank = RankId(below(record.plan.tp));
+        for (std::uint32_t i = below(5); i > 0; --i) {
+          record.region_bytes.emplace_back(text(20), word());
+        }
+        return record;
+      }
+      case 2:
+        return LoaderBootstrap{.common = common(), .model_path = text(300), .arena_bytes = word()};
+      case 3:
+        return EpochSegment{.epoch = Epoch(small()), .segment_bytes = word()};
+      case 4:
+        return ChildProgress{.phase = text(30), .done = word(), .total = word()};
+      case 5:
+        return ChildReady{word()};
+      default:
+        return ChildFailed{.code = small(), .message = text(200)};
+    }
+  }
+
+ private:
+  std::uint32_t below(std::uint32_t bound) {
+    return std::uniform_int_distribution<std::uint32_t>(0, bound - 1)(random_);
+  }
+  bool coin() { return below(2) == 1; }
+  // Every width of integer that MessagePack knows.
+  std::uint64_t word() {
+    const std::uint64_t value = std::uniform_int_distribution<std::uint64_t>()(random_);
+    return value >> below(64);
+  }
+  std::uint32_t small() { return static_cast<std::uint32_t>(word() & 0x7FFFFFFF); }
+  std::int32_t number() {
+    const auto value = static_cast<std::int32_t>(small());
+    return coin() ? value : -value;
+  }
+  float real(float low, float high) {
+    return std::uniform_real_distribution<float>(low, high)(random_);
+  }
+  std::string text(std::size_t most) {
+    std::string value(below(static_cast<std::uint32_t>(most) + 1), ' ');
+    std::generate(value.begin(), value.end(), [this] { return static_cast<char>(below(256)); });
+    return value;
+  }
+  std::vector<TokenId> tokens(std::size_t least, std::size_t most) {
+    std::vector<TokenId> values(least + below(static_cast<std::uint32_t>(most - least) + 1));
+    std::generate(values.begin(), values.end(), [this] { return static_cast<TokenId>(small()); });
+    return values;
+  }
+  std::vector<TokenId> sorted_tokens(std::size_t most) {
+    std::vector<TokenId> values = tokens(0, most);
+    std::sort(values.begin(), values.end());
+    return values;
+  }
+  std::vector<std::uint32_t> words(std::size_t most) {
+    std::vector<std::uint32_t> values(below(static_cast<std::uint32_t>(most) + 1));
+    std::generate(
+        values.begin(), values.end(), [this] { return static_cast<std::uint32_t>(word()); });
+    return values;
+  }
+  SequenceKey key() { return {RequestId(word()), ChoiceIndex(small()), Attempt(small())}; }
+
+  SamplingParams sampling() {
+    SamplingParams params{.temperature = real(0.0F, 2.0F),
+                          .top_k = static_cast<std::int32_t>(small()),
+                          .top_p = real(0.1F, 1.0F),
+                          .min_p = real(0.0F, 1.0F),
+                          .repetition_penalty = real(0.5F, 2.0F),
+                          .presence_penalty = real(-2.0F, 2.0F),
+                          .frequency_penalty = real(-2.0F, 2.0F),
+                          .seed = word(),
+                          .logit_bias = {},
+                          .top_logprobs = static_cast<std::int32_t>(below(22)) - 1,
+                          .min_tokens = small()};
+    TokenId token = 0;
+    for (std::uint32_t i = below(5); i > 0; --i) {
+      token += 1 + static_cast<TokenId>(below(1000));
+      params.logit_bias.emplace_back(token, real(-100.0F, 100.0F));
+    }
+    return params;
+  }
+
+  TokenBatch batch() {
+    TokenBatch value{.step = StepId(word()), .step_us = word(), .updates = {}};
+    for (std::uint32_t i = below(6); i > 0; --i) {
+      TokenUpdate update{.key = key(),
+                         .position = small(),
+                         .has_token = coin(),
+                         .token = static_cast<TokenId>(small()),
+                         .logprob = coin() ? std::optional(real(-20.0F, 0.0F)) : std::nullopt,
+                         .top_logprobs = {},
+                         .to_compute = small(),
+                         .to_generate = small(),
+                         .finish = static_cast<FinishReason>(below(5)),
+                         .error_code = below(16),
+                         .error_message = text(40)};
+      for (std::uint32_t k = below(kMaxTopLogprobs + 1); k > 0; --k) {
+        update.top_logprobs.push_back({static_cast<TokenId>(small()), real(-20.0F, 0.0F)});
+      }
+      value.updates.push_back(std::move(update));
+    }
+    return value;
+  }
+
+  ReplicaStatus status() {
+    ReplicaStatus value{.sequence = word(),
+                        .last_nonce = word(),
+                        .epoch = Epoch(small()),
+                        .last_step = StepId(word()),
+                        .recovering = coin(),
+                        .running = small(),
+                        .waiting = small(),
+                        .to_compute = word(),
+                        .to_generate = word(),
+                        .kv_blocks_free = small(),
+                        .kv_blocks_total = small(),
+                        .preemptions = word(),
+                        .drains = word(),
+                        .stale_replies = word(),
+                        .last_error = text(60),
+                        .ranks = {}};
+    for (std::uint32_t i = below(5); i > 0; --i) {
+      value.ranks.push_back({.state = static_cast<RankState>(below(4)),
+                             .pid = number(),
+                             .incarnation = Incarnation(small()),
+                             .restarts = small(),
+                             .last_error = text(30),
+                             .preparations = word(),
+                             .allocations = word()});
+    }
+    return value;
+  }
+
+  ChildCommon common() {
+    return {.protocol = small(),
+            .boot = Boot(word()),
+            .incarnation = Incarnation(small()),
+            .secret = word(),
+            .parent_pid = number(),
+            .endpoint = text(60),
+            .log_level = text(8)};
+  }
+  ModelPlan plan() {
+    return {.model_path = text(100),
+            .runner = text(8),
+            .isa = text(8),
+            .tp = 1 + below(kMaxRanks),
+            .max_model_len = small(),
+            .max_num_seqs = small(),
+            .max_num_batched_tokens = small(),
+            .kv_blocks = small(),
+            .sim_step_us = word(),
+            .sim_token_us = word()};
+  }
+
+  std::mt19937 random_;
+};
+
+}  // namespace phalanx::wire
