@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "phalanx/http/message.h"
+
+namespace phalanx::http {
+
+// The answer to one request: either respond() once, or start_stream(), any number of write(),
+// finish(). It may be given at once or later from any callback of the loop.
+//
+// Ownership: shared. When the last reference goes and there is no complete answer, the server
+// answers 500, or cuts a stream short. Threads: the loop thread. Blocks: never. Failure: once the
+// client has gone every call is a no-op; calls out of order are a defect and end the process.
+class Exchange {
+ public:
+  Exchange() = default;
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+  virtual ~Exchange() = default;
+
+  virtual void respond(Response response) = 0;
+
+  // Sends the head of an answer of unknown length.
+  virtual void start_stream(int status, Headers headers) = 0;
+
+  // Queues one chunk, in order. If more than ServerOptions::stream_pending_bytes_max are waiting
+  // for a slow client, the connection is dropped and on_close called.
+  virtual void write(std::string data) = 0;
+
+  virtual void finish() = 0;
+
+  // Bytes that the socket has not taken yet.
+  [[nodiscard]] virtual std::size_t pending_bytes() const = 0;
+
+  // False once the client has gone or the answer is complete.
+  [[nodiscard]] virtual bool open() const = 0;
+
+  // `callback` runs once, from the loop and never from inside a call on this object, if the
+  // client goes (closes, resets, or is dropped as too slow) before the answer is complete; at once
+  // if it has gone already. It is forgotten when the answer is complete.
+  virtual void on_close(std::function<void()> callback) = 0;
+};
+
+using Handler = std::function<void(Request, std::shared_ptr<Exchange>)>;
+
+}  // namespace phalanx::http

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "phalanx/http/message.h"
+
+namespace phalanx::http {
+
+struct RequestLimits {
+  std::size_t header_bytes_max = std::size_t{32} << 10;  // request line and fields
+  std::size_t body_bytes_max = std::size_t{32} << 20;
+};
+
+// Takes one HTTP/1.x request out of a stream of bytes. No sockets: the same code reads the network,
+// the tests and the fuzzer. Body by content-length or chunked.
+//
+// Threads: one at a time. Memory: at most the limits, plus one feed.
+class RequestReader {
+ public:
+  enum class State {
+    kHeader,    // wants more bytes
+    kBody,      // the header is complete; wants more bytes
+    kComplete,  // take() gives the request
+    kRefused    // refusal() says why; the connection cannot go on after the answer
+  };
+  struct Refusal {
+    int status = 400;  // 400, 413, 431 or 505
+    std::string message;
+  };
+
+  explicit RequestReader(RequestLimits limits);
+  RequestReader(const RequestReader&) = delete;
+  RequestReader& operator=(const RequestReader&) = delete;
+  ~RequestReader();
+
+  // Reads from `bytes` and tells how many were used up; the rest must be offered again, with what
+  // has come behind it. After kComplete or kRefused nothing more is used.
+  [[nodiscard]] std::size_t feed(std::string_view bytes);
+
+  [[nodiscard]] State state() const;
+  [[nodiscard]] const Refusal& refusal() const;
+
+  // The client waits for "100 Continue" before it sends the body. True at most once per request.
+  [[nodiscard]] bool take_expects_continue();
+
+  // Bytes of body held so far.
+  [[nodiscard]] std::size_t body_bytes() const;
+
+  // Whether the client wants the connection kept, and speaks HTTP/1.1 (knows chunks). Valid from
+  // kBody on.
+  [[nodiscard]] bool keep_alive() const;
+  [[nodiscard]] bool is_http_1_1() const;
+
+  // The request, without peer and id; the reader is then ready for the next one. Requires
+  // kComplete.
+  [[nodiscard]] Request take();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace phalanx::http

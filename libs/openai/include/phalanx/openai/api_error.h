@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "phalanx/base/error.h"
+
+namespace phalanx::openai {
+
+// The error object of the API: {"error": {"message", "type", "param", "code"}}.
+struct ApiError {
+  int http_status = 400;
+  std::string type = "invalid_request_error";
+  std::string message;
+  std::optional<std::string> param;  // the field at fault: "messages[2].content"
+  std::optional<std::string> code;   // for programs: "model_not_found"
+
+  friend bool operator==(const ApiError&, const ApiError&) = default;
+};
+
+// A value, or the answer that the client gets instead.
+template <typename T>
+using Parsed = std::variant<T, ApiError>;
+
+// 400 about one field. The message should say what was expected and what came.
+[[nodiscard]] ApiError invalid_field(std::string param, std::string message);
+
+// 404 model_not_found, naming what is served.
+[[nodiscard]] ApiError model_not_found(std::string_view asked, std::string_view served);
+
+// 400 context_length_exceeded about `param` ("messages", "prompt").
+[[nodiscard]] ApiError context_too_long(std::string param,
+                                        std::size_t prompt_tokens,
+                                        std::size_t context_tokens);
+
+// 400 about `field` (the spelling that the client used): more tokens asked for than the context has
+// room for behind the prompt.
+[[nodiscard]] ApiError max_tokens_too_large(std::string field,
+                                            std::size_t asked,
+                                            std::size_t prompt_tokens,
+                                            std::size_t context_tokens);
+
+// An error of ours as the client sees it: status from error_traits(), type from the status.
+[[nodiscard]] ApiError from_error(const Error& error);
+
+// An error of the HTTP layer (404, 405, 413, …).
+[[nodiscard]] ApiError from_http_status(int status, std::string message);
+
+// The error object as JSON text.
+[[nodiscard]] std::string error_body(const ApiError& error);
+
+}  // namespace phalanx::openai

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "phalanx/base/ids.h"
+#include "phalanx/openai/api_error.h"
+
+namespace phalanx::openai {
+
+// What a request may hold at most, besides the body limit of the server.
+struct RequestBounds {
+  TokenId vocab_size = std::numeric_limits<TokenId>::max();  // ids must be below
+  std::uint32_t choices_max = 128;                           // n, and prompts × n
+  std::size_t prompts_max = 128;
+  std::size_t messages_max = 8192;
+  std::size_t stop_strings_max = 4;
+  std::size_t stop_string_bytes_max = 1024;
+  std::size_t stop_token_ids_max = 128;
+  std::size_t logit_bias_max = 1024;
+  std::uint32_t top_logprobs_max = 20;
+};
+
+// The fields that chat and completions share. What the client left out (or sent as null) is absent,
+// so that the model's own defaults can apply.
+struct GenerationFields {
+  std::optional<float> temperature;                   // [0, 2]
+  std::optional<float> top_p;                         // (0, 1]
+  std::optional<std::int32_t> top_k;                  // ≥ 0; 0 = all (-1 is read as 0)
+  std::optional<float> min_p;                         // [0, 1]
+  std::optional<float> repetition_penalty;            // (0, 2]
+  std::optional<float> presence_penalty;              // [-2, 2]
+  std::optional<float> frequency_penalty;             // [-2, 2]
+  std::vector<std::pair<TokenId, float>> logit_bias;  // ascending ids, [-100, 100]
+  std::optional<std::int64_t> seed;
+  std::uint32_t n = 1;
+  std::optional<std::uint32_t> max_tokens;      // ≥ 1
+  std::string max_tokens_field = "max_tokens";  // the spelling the client used, for messages
+  std::uint32_t min_tokens = 0;
+  std::vector<std::string> stop;        // none is empty
+  std::vector<TokenId> stop_token_ids;  // ascending, no duplicates
+  bool ignore_eos = false;
+  bool include_stop_str_in_output = false;
+  bool skip_special_tokens = true;
+  // Present if logprobs are wanted: that of each token and of so many likeliest ones (0 … 20).
+  std::optional<std::uint32_t> top_logprobs;
+  bool stream = false;
+  bool include_usage = false;           // stream_options
+  bool continuous_usage_stats = false;  // stream_options; usage in every chunk
+  std::string user;                     // for logs only
+  // Fields that are not known here, in the order sent, at most 32; for the debug log.
+  std::vector<std::string> ignored_fields;
+};
+
+struct ChatRequest {
+  std::string model;  // "" if the client named none
+  // The conversation for the template: a JSON array of {"role", "content", …}, text parts joined by
+  // line ends, an absent content "".
+  std::string messages_json;
+  std::size_t message_count = 0;
+  std::string
+      template_variables_json;  // chat_template_kwargs as a JSON object; "" if there are none
+  bool add_generation_prompt = true;
+  GenerationFields generation;
+};
+
+using Prompt = std::variant<std::string, std::vector<TokenId>>;
+
+struct CompletionRequest {
+  std::string model;
+  std::vector<Prompt> prompts;  // at least one; choice index = prompt index × n + i
+  bool echo = false;
+  bool add_special_tokens = true;
+  GenerationFields generation;
+};
+
+struct TokenizeRequest {
+  std::string model;
+  // Either a text, or a conversation as in ChatRequest.
+  std::optional<std::string> prompt;
+  std::string messages_json;
+  std::string template_variables_json;
+  bool add_generation_prompt = true;
+  bool add_special_tokens = true;  // a conversation: false unless sent
+  bool return_token_strs = false;
+};
+
+struct DetokenizeRequest {
+  std::string model;
+  std::vector<TokenId> tokens;
+};
+
+// JSON text → request. Unknown fields are ignored and listed; a known field of the wrong type or
+// range, or one that asks for something that this version does not have, is an ApiError naming the
+// field, what was expected and what came. Bounds: 64 levels of nesting; strings are valid UTF-8; a
+// key may stand only once in an object (two values for one name are an error, not a choice).
+//
+// Pure; any thread. Cost: linear in the text.
+[[nodiscard]] Parsed<ChatRequest> parse_chat_request(std::string_view json,
+                                                     const RequestBounds& bounds = {});
+[[nodiscard]] Parsed<CompletionRequest> parse_completion_request(std::string_view json,
+                                                                 const RequestBounds& bounds = {});
+[[nodiscard]] Parsed<TokenizeRequest> parse_tokenize_request(std::string_view json,
+                                                             const RequestBounds& bounds = {});
+[[nodiscard]] Parsed<DetokenizeRequest> parse_detokenize_request(std::string_view json,
+                                                                 const RequestBounds& bounds = {});
+
+}  // namespace phalanx::openai

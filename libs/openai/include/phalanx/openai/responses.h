@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "phalanx/base/ids.h"
+
+namespace phalanx::openai {
+
+// All builders give JSON text in one line, always valid UTF-8: bytes that are not become U+FFFD.
+// Pure; any thread.
+
+// What every object of one answer carries. `model` is the name that clients use.
+struct ResponseHead {
+  std::string id;            // chat_completion_id() or completion_id()
+  std::int64_t created = 0;  // Unix seconds
+  std::string model;
+  std::string system_fingerprint;  // "" = null
+};
+
+struct Usage {
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t completion_tokens = 0;
+  std::optional<std::uint64_t> cached_tokens;  // prompt_tokens_details
+};
+
+// One sampled token with logprobs. `bytes` are exactly the token's, so they may be a part of a
+// character. A logprob that is not finite is written as -9999.
+struct TokenLogprobs {
+  std::string bytes;
+  float logprob = 0.0F;
+  std::vector<std::pair<std::string, float>> top;  // (bytes, logprob), likeliest first
+};
+
+// Extension of vLLM: the stop token or string that ended the choice.
+using StopReason = std::variant<std::monostate, TokenId, std::string>;
+
+// A choice, or what one event adds to it.
+struct ChoiceText {
+  std::uint32_t index = 0;
+  std::string_view text;
+  std::string_view finish_reason;  // "stop", "length"; "" = null
+  StopReason stop_reason;
+  bool has_logprobs = false;  // else "logprobs": null
+  std::span<const TokenLogprobs> logprobs;
+  // Completions only: where `text` begins in the whole text, in characters, for text_offset.
+  std::size_t text_offset = 0;
+};
+
+[[nodiscard]] std::string chat_completion(const ResponseHead& head,
+                                          std::span<const ChoiceText> choices,
+                                          const Usage& usage);
+
+// The first chunk of a choice: role and empty content.
+[[nodiscard]] std::string chat_role_chunk(const ResponseHead& head, std::uint32_t index);
+
+// A further chunk. One sampled token is one chunk: the last one carries the finish reason beside
+// its text. `usage` only for continuous_usage_stats.
+[[nodiscard]] std::string chat_chunk(const ResponseHead& head,
+                                     const ChoiceText& choice,
+                                     const Usage* usage = nullptr);
+
+// The chunk with "choices": [] that include_usage asks for, after all others.
+[[nodiscard]] std::string chat_usage_chunk(const ResponseHead& head, const Usage& usage);
+
+[[nodiscard]] std::string text_completion(const ResponseHead& head,
+                                          std::span<const ChoiceText> choices,
+                                          const Usage& usage);
+[[nodiscard]] std::string text_chunk(const ResponseHead& head,
+                                     const ChoiceText& choice,
+                                     const Usage* usage = nullptr);
+[[nodiscard]] std::string text_usage_chunk(const ResponseHead& head, const Usage& usage);
+
+// What ends every stream: the data of its last event.
+inline constexpr std::string_view kStreamEnd = "[DONE]";
+
+struct ModelCard {
+  std::string id;
+  std::int64_t created = 0;
+  std::string root;  // where the weights came from
+  std::uint64_t max_model_len = 0;
+};
+[[nodiscard]] std::string model_list(std::span<const ModelCard> models);
+[[nodiscard]] std::string model_object(const ModelCard& model);
+
+[[nodiscard]] std::string tokenize_response(
+    std::span<const TokenId> tokens,
+    std::uint64_t max_model_len,
+    const std::vector<std::string>* token_strings = nullptr);
+[[nodiscard]] std::string detokenize_response(std::string_view prompt);
+
+// "chatcmpl-" / "cmpl-" and 32 hexadecimal digits.
+[[nodiscard]] std::string chat_completion_id(std::uint64_t random_high, std::uint64_t random_low);
+[[nodiscard]] std::string completion_id(std::uint64_t random_high, std::uint64_t random_low);
+
+// Number of Unicode characters of `text`, counting each byte that is not part of valid UTF-8 as
+// one.
+[[nodiscard]] std::size_t character_count(std::string_view text);
+
+}  // namespace phalanx::openai
