@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/os/event_loop.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+namespace phalanx::os {
+
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+// How often the lag is sampled: a tick that comes late shows how long the loop did not turn.
+constexpr auto kLagPeriod = std::chrono::milliseconds(10);
+
+// Every handle shares its state with the pending operation, so that an operation that completes
+// after the handle is gone finds nobody to call.
+class TimerHandle final : public EventLoop::Handle {
+ public:
+  struct State {
+    explicit State(asio::io_context& io) : timer(io) {}
+    asio::steady_timer timer;
+    EventLoop::Callback callback;
+    Duration period{};
+    bool live = true;
+  };
+
+  TimerHandle(asio::io_context& io, Duration delay, Duration period, EventLoop::Callback callback)
+      : state_(std::make_shared<State>(io)) {
+    state_->callback = std::move(callback);
+    state_->period = period;
+    state_->timer.expires_after(delay);
+    wait(state_);
+  }
+  TimerHandle(const TimerHandle&) = delete;
+  TimerHandle& operator=(const TimerHandle&) = delete;
+  ~TimerHandle() override {
+    state_->live = false;
+    error_code ignored;
+    state_->timer.cancel(ignored);
+  }
+
+ private:
+  static void wait(const std::shared_ptr<State>& state) {
+    state->timer.async_wait([state](error_code error) {
+      if (error || !state->live) {
+        return;
+      }
+      if (state->period > Duration::zero()) {
+        // From now, not from the last expiry: a late tick is not made up for.
+        state->timer.expires_after(state->period);
+        wait(state);
+      }
+      state->callback();
+    });
+  }
+
+  std::shared_ptr<State> state_;
+};
+
+class ReadableHandle final : public EventLoop::Handle {
+ public:
+  struct State {
+    State(asio::io_context& io, int fd) : descriptor(io, fd) {}
+    asio::posix::stream_descriptor descriptor;
+    EventLoop::Callback callback;
+    bool live = true;
+  };
+
+  ReadableHandle(asio::io_context& io, int fd, EventLoop::Callback callback)
+      : state_(std::make_shared<State>(io, fd)) {
+    state_->callback = std::move(callback);
+    wait(state_);
+  }
+  ReadableHandle(const ReadableHandle&) = delete;
+  ReadableHandle& operator=(const ReadableHandle&) = delete;
+  ~ReadableHandle() override {
+    state_->live = false;
+    state_->descriptor.release();  // the descriptor stays the caller's
+  }
+
+ private:
+  static void wait(const std::shared_ptr<State>& state) {
+    state->descriptor.async_wait(asio::posix::stream_descriptor::wait_read,
+                                 [state](error_code error) {
+                                   if (error || !state->live) {
+                                     return;
+                                   }
+                                   state->callback();
+                                   if (state->live) {
+                                     wait(state);
+                                   }
+                                 });
+  }
+
+  std::shared_ptr<State> state_;
+};
+
+class SignalHandle final : public EventLoop::Handle {
+ public:
+  struct State {
+    State(asio::io_context& io, int signal) : signals(io, signal) {}
+    asio::signal_set signals;
+    std::function<void(int)> callback;
+    bool live = true;
+  };
+
+  SignalHandle(asio::io_context& io, int signal, std::function<void(int)> callback)
+      : state_(std::make_shared<State>(io, signal)) {
+    state_->callback = std::move(callback);
+    wait(state_);
+  }
+  SignalHandle(const SignalHandle&) = delete;
+  SignalHandle& operator=(const SignalHandle&) = delete;
+  ~SignalHandle() override {
+    state_->live = false;
+    error_code ignored;
+    state_->signals.clear(ignored);
+  }
+
+ private:
+  static void wait(const std::shared_ptr<State>& state) {
+    state->signals.async_wait([state](error_code error, int signal) {
+      if (error || !state->live) {
+        return;
+      }
+      wait(state);
+      state->callback(signal);
+    });
+  }
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace
+
+struct EventLoop::Impl {
+  asio::io_context io{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
+  std::unique_ptr<Handle> lag_timer;
+  SteadyTime last_tick{};
+  Duration longest_lag{};
+};
+
+EventLoop::EventLoop() : impl_(std::make_unique<Impl>()) {}
+
+EventLoop::~EventLoop() = default;
+
+void EventLoop::post(Callback callback) {
+  asio::post(impl_->io, std::move(callback));
+}
+
+std::unique_ptr<EventLoop::Handle> EventLoop::call_after(Duration delay, Callback callback) {
+  return std::make_unique<TimerHandle>(impl_->io, delay, Duration::zero(), std::move(callback));
+}
+
+std::unique_ptr<EventLoop::Handle> EventLoop::call_every(Duration period, Callback callback) {
+  return std::make_unique<TimerHandle>(impl_->io, period, period, std::move(callback));
+}
+
+std::unique_ptr<EventLoop::Handle> EventLoop::watch_readable(int fd, Callback callback) {
+  return std::make_unique<ReadableHandle>(impl_->io, fd, std::move(callback));
+}
+
+std::unique_ptr<EventLoop::Handle> EventLoop::watch_signal(int signal,
+                                                           std::function<void(int)> callback) {
+  return std::make_unique<SignalHandle>(impl_->io, signal, std::move(callback));
+}
+
+void EventLoop::run() {
+  impl_->last_tick = steady_clock().now();
+  impl_->lag_timer = call_every(kLagPeriod, [this] {
+    const SteadyTime now = steady_clock().now();
+    impl_->longest_lag = std::max(impl_->longest_lag, now - impl_->last_tick - kLagPeriod);
+    impl_->last_tick = now;
+  });
+  impl_->io.restart();
+  impl_->io.run();
+  impl_->lag_timer.reset();
+}
+
+void EventLoop::stop() {
+  impl_->io.stop();
+}
+
+Duration EventLoop::take_longest_lag() {
+  return std::exchange(impl_->longest_lag, Duration::zero());
+}
+
+asio::io_context& EventLoop::io() {
+  return impl_->io;
+}
+
+}  // namespace phalanx::os
