@@ -99,12 +99,21 @@ def _fields(config, tokenizer_json):
     }
 
 
+def _scaling_fields(scaling):
+    kind = scaling["rope_type"]
+    if kind not in ("linear", "yarn"):
+        raise ValueError(f"rope scaling {kind!r} has no field in GGUF; only linear and yarn have")
+    fields = {"qwen3.rope.scaling.type": kind, "qwen3.rope.scaling.factor": float(scaling["factor"])}
+    if kind == "yarn":
+        context = scaling["original_max_position_embeddings"]
+        fields["qwen3.rope.scaling.original_context_length"] = context
+    return fields
+
+
 def write(path, folder):
-    """`folder`: an hf_folder.Folder without rope scaling. Matrices are stored as bf16, vectors as float32."""
+    """`folder`: an hf_folder.Folder. Matrices are stored as bf16, vectors as float32."""
     with open(os.path.join(folder.path, "tokenizer.json"), encoding="utf-8") as file:
         tokenizer_json = json.load(file)
-    if folder.config.get("rope_scaling"):
-        raise ValueError("rope_scaling is not written to GGUF; use a folder without it")
     names = folder.names()
     info, offset = b"", 0
     for name in names:
@@ -115,6 +124,8 @@ def write(path, folder):
         size = int(np.prod(shape)) * width
         offset += size + -size % _ALIGNMENT
     fields = _fields(folder.config, tokenizer_json)
+    if folder.config.get("rope_scaling"):
+        fields.update(_scaling_fields(folder.config["rope_scaling"]))
     with open(path, "wb") as file:
         file.write(b"GGUF" + struct.pack("<IQQ", 3, len(names), len(fields)))
         file.write(b"".join(_field(key, value) for key, value in fields.items()) + info)
