@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -48,8 +47,8 @@ struct VocabKeep {
 // A histogram of logit keys, for selection without a sort: among the tokens whose key agrees with
 // `prefix` above bit `shift + 8`, bucket b counts those with byte b at `shift`.
 struct VocabHistogram {
-  std::array<std::uint64_t, 256> count{};
-  std::array<std::int64_t, 256> mass{};
+  std::uint64_t count[256] = {};
+  std::int64_t mass[256] = {};
 };
 struct VocabHistogramArgs {
   VocabSlice slice;

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "phalanx/kernels/kernel_table.h"
+
+// The entries of the `avx2` table.
+
+namespace phalanx::kernels::avx2 {
+
+void matmul(const MatmulArgs& args, std::uint32_t tile);
+void rms_norm(const RmsNormArgs& args, std::uint32_t tile);
+void head_norm_rope(const HeadNormRopeArgs& args, std::uint32_t tile);
+void attention(const AttentionArgs& args, std::uint32_t tile);
+void swiglu(const SwigluArgs& args, std::uint32_t tile);
+void vocab_max(const VocabSlice& slice, VocabPeak* peak);
+std::int64_t vocab_mass(const VocabSlice& slice, const VocabKeep& keep, float maximum);
+void vocab_histogram(const VocabHistogramArgs& args, VocabHistogram* histogram);
+void gumbel_max(const VocabSlice& slice,
+                const VocabKeep& keep,
+                const GumbelKey& key,
+                VocabPeak* peak);
+
+}  // namespace phalanx::kernels::avx2

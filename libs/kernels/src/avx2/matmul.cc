@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "avx2/entries.h"
+#include "lanes/matmul_body.h"
+
+namespace phalanx::kernels::avx2 {
+
+void matmul(const MatmulArgs& args, std::uint32_t tile) {
+  matmul_tile(args, tile);
+}
+
+}  // namespace phalanx::kernels::avx2

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+// The 16 virtual lanes of the arithmetic in one AVX-512 register. avx2_lanes.h has the same names
+// over two AVX2 registers; the *_body.h files are written against these names and included by one
+// translation unit per operation and instruction set. Everything has internal linkage: a function
+// shared between two such units would be one symbol, compiled for whichever came first.
+
+#define PHALANX_LANES [[gnu::always_inline]] inline
+
+namespace phalanx::kernels {
+namespace {
+
+inline constexpr std::size_t kMaxBlockRows = 8;  // 16 chains and 8 sums fill 24 of 32 registers
+
+struct F16 {
+  __m512 v;
+};
+struct I16 {
+  __m512i v;
+};
+struct M16 {
+  __mmask16 v;
+};
+
+PHALANX_LANES F16 f_set(float x) {
+  return {_mm512_set1_ps(x)};
+}
+PHALANX_LANES F16 f_load(const float* p) {
+  return {_mm512_loadu_ps(p)};
+}
+PHALANX_LANES __mmask16 first_lanes(std::size_t count) {
+  return static_cast<__mmask16>(count >= 16 ? 0xFFFFU : (1U << count) - 1);
+}
+// The first `count` lanes; zeros beyond, which are not read.
+PHALANX_LANES F16 f_load_first(const float* p, std::size_t count) {
+  return {_mm512_maskz_loadu_ps(first_lanes(count), p)};
+}
+PHALANX_LANES void f_store(float* p, F16 a) {
+  _mm512_storeu_ps(p, a.v);
+}
+PHALANX_LANES void f_store_first(float* p, F16 a, std::size_t count) {
+  _mm512_mask_storeu_ps(p, first_lanes(count), a.v);
+}
+PHALANX_LANES F16 operator+(F16 a, F16 b) {
+  return {_mm512_add_ps(a.v, b.v)};
+}
+PHALANX_LANES F16 operator-(F16 a, F16 b) {
+  return {_mm512_sub_ps(a.v, b.v)};
+}
+PHALANX_LANES F16 operator*(F16 a, F16 b) {
+  return {_mm512_mul_ps(a.v, b.v)};
+}
+PHALANX_LANES F16 operator/(F16 a, F16 b) {
+  return {_mm512_div_ps(a.v, b.v)};
+}
+PHALANX_LANES F16 f_fused(F16 a, F16 b, F16 c) {  // a · b + c, rounded once
+  return {_mm512_fmadd_ps(a.v, b.v, c.v)};
+}
+PHALANX_LANES F16 f_larger(F16 a, F16 b) {  // a > b ? a : b, so b when a is NaN
+  return {_mm512_max_ps(a.v, b.v)};
+}
+
+PHALANX_LANES I16 i_set(std::uint32_t x) {
+  return {_mm512_set1_epi32(static_cast<int>(x))};
+}
+PHALANX_LANES I16 i_iota() {
+  return {_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)};
+}
+PHALANX_LANES void i_store(std::uint32_t* p, I16 a) {
+  _mm512_storeu_si512(p, a.v);
+}
+PHALANX_LANES I16 i_bits(F16 a) {
+  return {_mm512_castps_si512(a.v)};
+}
+PHALANX_LANES F16 f_bits(I16 a) {
+  return {_mm512_castsi512_ps(a.v)};
+}
+PHALANX_LANES I16 operator+(I16 a, I16 b) {
+  return {_mm512_add_epi32(a.v, b.v)};
+}
+PHALANX_LANES I16 operator-(I16 a, I16 b) {
+  return {_mm512_sub_epi32(a.v, b.v)};
+}
+PHALANX_LANES I16 operator&(I16 a, I16 b) {
+  return {_mm512_and_si512(a.v, b.v)};
+}
+PHALANX_LANES I16 operator|(I16 a, I16 b) {
+  return {_mm512_or_si512(a.v, b.v)};
+}
+PHALANX_LANES I16 operator^(I16 a, I16 b) {
+  return {_mm512_xor_si512(a.v, b.v)};
+}
+template <int kBits>
+PHALANX_LANES I16 i_left(I16 a) {
+  return {_mm512_slli_epi32(a.v, kBits)};
+}
+template <int kBits>
+PHALANX_LANES I16 i_right(I16 a) {
+  return {_mm512_srli_epi32(a.v, kBits)};
+}
+template <int kBits>
+PHALANX_LANES I16 i_right_signed(I16 a) {
+  return {_mm512_srai_epi32(a.v, kBits)};
+}
+PHALANX_LANES F16 f_of_signed(I16 a) {
+  return {_mm512_cvtepi32_ps(a.v)};
+}
+PHALANX_LANES F16 f_of_unsigned(I16 a) {
+  return {_mm512_cvtepu32_ps(a.v)};
+}
+PHALANX_LANES I16 i_nearest(F16 a) {
+  return {_mm512_cvtps_epi32(a.v)};
+}
+
+PHALANX_LANES M16 is_greater(F16 a, F16 b) {
+  return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_GT_OQ)};
+}
+PHALANX_LANES M16 is_less(F16 a, F16 b) {
+  return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)};
+}
+PHALANX_LANES M16 is_equal(F16 a, F16 b) {
+  return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)};
+}
+PHALANX_LANES M16 is_nan(F16 a) {
+  return {_mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q)};
+}
+PHALANX_LANES M16 is_equal(I16 a, I16 b) {
+  return {_mm512_cmpeq_epi32_mask(a.v, b.v)};
+}
+PHALANX_LANES M16 is_above(I16 a, I16 b) {  // as unsigned numbers
+  return {_mm512_cmpgt_epu32_mask(a.v, b.v)};
+}
+PHALANX_LANES M16 m_first(std::size_t count) {
+  return {first_lanes(count)};
+}
+PHALANX_LANES M16 m_range(std::size_t begin, std::size_t end) {  // lanes begin … end − 1
+  return {static_cast<__mmask16>(first_lanes(end) & ~first_lanes(begin))};
+}
+PHALANX_LANES M16 operator&(M16 a, M16 b) {
+  return {static_cast<__mmask16>(a.v & b.v)};
+}
+PHALANX_LANES M16 operator|(M16 a, M16 b) {
+  return {static_cast<__mmask16>(a.v | b.v)};
+}
+PHALANX_LANES std::uint32_t m_bits(M16 a) {
+  return a.v;
+}
+PHALANX_LANES F16 choose(M16 m, F16 yes, F16 no) {
+  return {_mm512_mask_blend_ps(m.v, no.v, yes.v)};
+}
+PHALANX_LANES I16 choose(M16 m, I16 yes, I16 no) {
+  return {_mm512_mask_blend_epi32(m.v, no.v, yes.v)};
+}
+
+// 16 bf16 numbers as floats; only the first `count` are read, the others are zeros.
+PHALANX_LANES F16 f_load_bf16(const std::uint16_t* p, std::size_t count) {
+  const __m256i bits = _mm256_maskz_loadu_epi16(first_lanes(count), p);
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
+}
+// Stores the low half of each lane, the first `count` lanes.
+PHALANX_LANES void i_store_low(std::uint16_t* p, I16 a, std::size_t count) {
+  _mm256_mask_storeu_epi16(p, first_lanes(count), _mm512_cvtepi32_epi16(a.v));
+}
+
+// A row of a packed strip: 16 columns of two neighbouring K elements.
+struct WeightPair {
+  F16 even;
+  F16 odd;
+};
+PHALANX_LANES WeightPair load_weights(const std::uint16_t* p) {
+  const __m512i pair = _mm512_loadu_si512(p);
+  return {{_mm512_castsi512_ps(_mm512_slli_epi32(pair, 16))},
+          {_mm512_castsi512_ps(
+              _mm512_and_si512(pair, _mm512_set1_epi32(static_cast<int>(0xFFFF0000U))))}};
+}
+
+// Halves are added until one lane is left: lane i + lane i+8, then +4, +2, +1.
+PHALANX_LANES float f_sum(F16 a) {
+  const __m256 by8 = _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+  const __m128 by4 = _mm_add_ps(_mm256_castps256_ps128(by8), _mm256_extractf128_ps(by8, 1));
+  const __m128 by2 = _mm_add_ps(by4, _mm_movehl_ps(by4, by4));
+  return _mm_cvtss_f32(_mm_add_ss(by2, _mm_movehdup_ps(by2)));
+}
+PHALANX_LANES float f_largest(F16 a) {  // requires no NaN
+  return _mm512_reduce_max_ps(a.v);
+}
+
+// A sum of many int32 in 64 bits.
+struct WideSum {
+  __m512i v;
+};
+PHALANX_LANES WideSum wide_zero() {
+  return {_mm512_setzero_si512()};
+}
+PHALANX_LANES WideSum wide_add(WideSum sum, I16 a) {
+  const __m512i low = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(a.v));
+  const __m512i high = _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(a.v, 1));
+  return {_mm512_add_epi64(sum.v, _mm512_add_epi64(low, high))};
+}
+PHALANX_LANES std::int64_t wide_total(WideSum sum) {
+  return _mm512_reduce_add_epi64(sum.v);
+}
+
+// Both halves of the 64-bit products of unsigned numbers.
+struct Product {
+  I16 high;
+  I16 low;
+};
+PHALANX_LANES Product i_multiply(I16 a, std::uint32_t b) {
+  const __m512i factor = _mm512_set1_epi64(b);
+  const __m512i even = _mm512_mul_epu32(a.v, factor);
+  const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(a.v, 32), factor);
+  return {{_mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd)},
+          {_mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32))}};
+}
+
+// rows[j] lane 4k + i becomes rows[i] lane 4k + j: a transposition of each group of four lanes.
+PHALANX_LANES void transpose_fours(I16 (&rows)[4]) {
+  const __m512i t0 = _mm512_unpacklo_epi32(rows[0].v, rows[1].v);
+  const __m512i t1 = _mm512_unpackhi_epi32(rows[0].v, rows[1].v);
+  const __m512i t2 = _mm512_unpacklo_epi32(rows[2].v, rows[3].v);
+  const __m512i t3 = _mm512_unpackhi_epi32(rows[2].v, rows[3].v);
+  rows[0].v = _mm512_unpacklo_epi64(t0, t2);
+  rows[1].v = _mm512_unpackhi_epi64(t0, t2);
+  rows[2].v = _mm512_unpacklo_epi64(t1, t3);
+  rows[3].v = _mm512_unpackhi_epi64(t1, t3);
+}
+
+// 1/√x by the correctly rounded instructions.
+PHALANX_LANES float inverse_square_root(float x) {
+  return 1.0F / _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x)));
+}
+
+PHALANX_LANES void prefetch(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}
+
+}  // namespace
+}  // namespace phalanx::kernels

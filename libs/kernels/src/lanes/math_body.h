@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The elementary functions of docs/arithmetic.md over 16 lanes; the lines of scalar_math.cc. A
+// lanes header comes first.
+
+#include "lanes/lanes.h"
+
+namespace phalanx::kernels {
+namespace {
+
+PHALANX_LANES F16 f_exp(F16 x) {
+  const F16 shift = f_set(0x1.8p23F);
+  const F16 shifted = x * f_set(0x1.715476p+0F) + shift;
+  const I16 n = i_bits(shifted) - i_bits(shift);
+  const F16 whole = shifted - shift;
+  const F16 r = (x - whole * f_set(0x1.63p-1F)) - whole * f_set(-0x1.bd0106p-13F);
+  F16 p = f_set(0x1.6a25ccp-10F);
+  p = p * r + f_set(0x1.1239d4p-7F);
+  p = p * r + f_set(0x1.5558eep-5F);
+  p = p * r + f_set(0x1.555492p-3F);
+  p = p * r + f_set(0x1.fffffcp-2F);
+  p = p * (r * r) + r;
+  p = p + f_set(1.0F);
+  const I16 half = i_right_signed<1>(n);
+  const I16 bias = i_set(127);
+  p = p * f_bits(i_left<23>(half + bias)) * f_bits(i_left<23>((n - half) + bias));
+  p = choose(is_greater(x, f_set(0x1.62e42ep+6F)), f_bits(i_set(0x7F800000)), p);
+  return choose(is_less(x, f_set(-0x1.5d589ep+6F)), f_set(0.0F), p);
+}
+
+PHALANX_LANES F16 f_log(F16 x) {
+  const I16 bits = i_bits(x);
+  const I16 exponent = i_right_signed<23>(bits - i_set(0x3F3504F3));
+  const F16 m = f_bits(bits - i_left<23>(exponent));
+  const F16 e = f_of_signed(exponent);
+  const F16 f = m - f_set(1.0F);
+  const F16 f2 = f * f;
+  F16 q = f_set(-0x1.38bf3ep-4F);
+  q = q * f + f_set(0x1.05727cp-3F);
+  q = q * f + f_set(-0x1.0d8de8p-3F);
+  q = q * f + f_set(0x1.22d786p-3F);
+  q = q * f + f_set(-0x1.547134p-3F);
+  q = q * f + f_set(0x1.99a01cp-3F);
+  q = q * f + f_set(-0x1.00022ap-2F);
+  q = q * f + f_set(0x1.555554p-2F);
+  F16 y = (q * f) * f2;
+  y = y + e * f_set(-0x1.bd0106p-13F);
+  y = y - f_set(0.5F) * f2;
+  y = f + y;
+  return y + e * f_set(0x1.63p-1F);
+}
+
+// The bits of the bf16 nearest to each lane, in the low halves.
+PHALANX_LANES I16 f_to_bf16(F16 x) {
+  const I16 bits = i_bits(x);
+  const I16 magnitude = bits & i_set(0x7FFFFFFF);
+  const I16 odd = i_right<16>(bits) & i_set(1);
+  const I16 rounded = i_right<16>(bits + i_set(0x7FFF) + odd);
+  const I16 zero = i_right<16>(bits & i_set(0x80000000));
+  const I16 result = choose(is_above(i_set(0x00800000), magnitude), zero, rounded);
+  return choose(is_above(magnitude, i_set(0x7F800000)), i_set(0x7FC0), result);
+}
+
+PHALANX_LANES F16 f_of_bf16_bits(I16 bits) {
+  return f_bits(i_left<16>(bits));
+}
+
+}  // namespace
+}  // namespace phalanx::kernels
