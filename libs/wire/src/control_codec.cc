@@ -71,6 +71,8 @@ template <typename Archive, Like<EpochSegment> Message>
 void fields(Archive& archive, Message& message) {
   archive.id("epoch", message.epoch);
   archive.number("segment_bytes", message.segment_bytes);
+  archive.number("nonce", message.nonce);
+  archive.number("slot_bytes", message.slot_bytes);
 }
 
 template <typename Archive, Like<ChildProgress> Message>

@@ -145,7 +145,10 @@ class RandomMessages {
       case 2:
         return LoaderBootstrap{.common = common(), .model_path = text(300), .arena_bytes = word()};
       case 3:
-        return EpochSegment{.epoch = Epoch(small()), .segment_bytes = word()};
+        return EpochSegment{.epoch = Epoch(small()),
+                            .segment_bytes = word(),
+                            .nonce = word(),
+                            .slot_bytes = word()};
       case 4:
         return ChildProgress{.phase = text(30), .done = word(), .total = word()};
       case 5:

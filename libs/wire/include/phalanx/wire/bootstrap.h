@@ -75,10 +75,13 @@ struct LoaderBootstrap {
   friend bool operator==(const LoaderBootstrap&, const LoaderBootstrap&) = default;
 };
 
-// replica → rank before RankOp::kInit of that epoch. Descriptor [0]: communicator segment.
+// replica → rank before RankOp::kInit of that epoch. Descriptor [0]: communicator segment. With the
+// group's size these are what collective::SegmentSpec asks for.
 struct EpochSegment {
   Epoch epoch{};
-  std::uint64_t segment_bytes = 0;
+  std::uint64_t segment_bytes = 0;  // of the descriptor
+  std::uint64_t nonce = 0;          // random per epoch
+  std::uint64_t slot_bytes = 0;     // what one rank publishes at once
   friend bool operator==(const EpochSegment&, const EpochSegment&) = default;
 };
 
