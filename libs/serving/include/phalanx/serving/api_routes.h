@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "phalanx/http/route_table.h"
+#include "phalanx/os/event_loop.h"
+#include "phalanx/routing/admission.h"
+#include "phalanx/serving/dispatcher.h"
+#include "phalanx/serving/served_model.h"
+#include "phalanx/serving/serving_observer.h"
+
+namespace phalanx::serving {
+
+// What the API routes work with. Borrowed parts outlive the routes and every request.
+struct ApiContext {
+  const ServedModel& model;
+  Dispatcher& dispatcher;
+  routing::Admission& admission;
+  ServingObserver& observer;
+  const Clock& clock;
+  os::EventLoop& loop;
+
+  // Why new work is refused now (loading, draining, no replica can serve), or nothing. 503.
+  std::function<Status()> accepting;
+
+  // Runs `work` away from the loop and then `done` on the loop; false if its queue is full. For
+  // bodies above long_body_bytes: the loop never parses or tokenizes for longer than about a
+  // millisecond.
+  std::function<bool(std::function<void()> work, std::function<void()> done)> run_long;
+  std::size_t long_body_bytes = std::size_t{16} << 10;
+
+  std::function<std::uint64_t()> draw_seed;
+  Duration first_comment = std::chrono::seconds(10);
+};
+
+// Adds /v1/chat/completions, /v1/completions, /v1/models, /tokenize and /detokenize.
+void add_api_routes(http::RouteTable* routes, const ApiContext& context);
+
+}  // namespace phalanx::serving

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "answer.h"
+
+#include <utility>
+
+#include "phalanx/base/hash.h"
+#include "phalanx/http/sse.h"
+
+namespace phalanx::serving {
+
+namespace {
+
+constexpr int kRetryAfterSeconds = 2;
+
+std::string sampling_summary(const wire::SamplingParams& sampling) {
+  return "temperature=" + std::to_string(sampling.temperature) +
+         " top_k=" + std::to_string(sampling.top_k) + " top_p=" + std::to_string(sampling.top_p) +
+         " seed=" + std::to_string(sampling.seed);
+}
+
+std::string finish_name(wire::FinishReason reason) {
+  switch (reason) {
+    case wire::FinishReason::kStop:
+      return "stop";
+    case wire::FinishReason::kLength:
+      return "length";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+void respond_error(http::Exchange& exchange, const openai::ApiError& error) {
+  http::Response response = http::json_response(error.http_status, openai::error_body(error));
+  if (error.http_status == 503 || error.http_status == 429) {
+    response.headers.set("retry-after", std::to_string(kRetryAfterSeconds));
+  }
+  exchange.respond(std::move(response));
+}
+
+// The dispatcher's view of one prompt of an answer.
+class Answer::PromptSink final : public GenerationSink {
+ public:
+  PromptSink(std::shared_ptr<Answer> answer, std::size_t first_choice)
+      : answer_(std::move(answer)), first_choice_(first_choice) {}
+
+  void on_token(const TokenEvent& event) override { answer_->on_token(first_choice_, event); }
+  void on_done() override { answer_->on_prompt_done(); }
+  void on_error(const Error& error) override { answer_->on_error(error); }
+
+ private:
+  std::shared_ptr<Answer> answer_;
+  std::size_t first_choice_;
+};
+
+Answer::Answer(const AnswerContext& context,
+               AnswerOptions options,
+               std::shared_ptr<http::Exchange> exchange,
+               RequestRecord record,
+               SteadyTime arrived)
+    : context_(context),
+      options_(std::move(options)),
+      exchange_(std::move(exchange)),
+      record_(std::move(record)),
+      arrived_(arrived) {
+  const std::uint64_t high = Fingerprint().add_text(record_.id).value();
+  const auto low = static_cast<std::uint64_t>(arrived.time_since_epoch().count());
+  head_.id = options_.kind == ApiKind::kChat ? openai::chat_completion_id(high, mix64(low))
+                                             : openai::completion_id(high, mix64(low));
+  head_.created = static_cast<std::int64_t>(unix_seconds());
+  head_.model = context_.model.name;
+}
+
+void Answer::start(std::vector<GenerationRequest> prompts, routing::Admission::Ticket ticket) {
+  const std::shared_ptr<Answer> self = shared_from_this();
+  choices_per_prompt_ = prompts.front().choices;
+  choices_.resize(prompts.size() * choices_per_prompt_);
+  for (std::size_t i = 0; i < choices_.size() && !options_.echo.empty(); ++i) {
+    choices_[i].text = options_.echo[i / choices_per_prompt_];
+  }
+  record_.choices = static_cast<std::uint32_t>(choices_.size());
+  for (const GenerationRequest& prompt : prompts) {
+    record_.prompt_tokens += prompt.prompt_ids.size();
+  }
+  prompts_open_ = prompts.size();
+  context_.observer.on_request_start(
+      record_, prompts.front().stop.max_tokens, sampling_summary(prompts.front().sampling));
+  exchange_->on_close([weak = weak_from_this()] {
+    if (const auto answer = weak.lock()) {
+      answer->on_client_gone();
+    }
+  });
+  if (options_.stream) {
+    comment_timer_ = context_.loop.call_after(context_.first_comment, [weak = weak_from_this()] {
+      if (const auto answer = weak.lock()) {
+        answer->begin_stream();
+      }
+    });
+  }
+  for (std::size_t i = 0; i < prompts.size() && !ended_; ++i) {
+    prompts[i].label = record_.id;
+    auto sink = std::make_shared<PromptSink>(self, i * choices_per_prompt_);
+    // The place in the queue is held by the first prompt's request; the others are part of the same
+    // body.
+    requests_.push_back(
+        context_.dispatcher.submit(std::move(prompts[i]),
+                                   std::move(sink),
+                                   i == 0 ? std::move(ticket) : routing::Admission::Ticket()));
+  }
+}
+
+void Answer::begin_stream() {
+  if (streaming_ || ended_) {
+    return;
+  }
+  streaming_ = true;
+  comment_timer_.reset();
+  exchange_->start_stream(200, http::sse_headers());
+  for (std::uint32_t i = 0; i < choices_.size(); ++i) {
+    if (options_.kind == ApiKind::kChat) {
+      write(openai::chat_role_chunk(head_, i));
+    } else if (!choices_[i].text.empty()) {
+      openai::ChoiceText echo;
+      echo.index = i;
+      echo.text = choices_[i].text;
+      write(openai::text_chunk(head_, echo));
+      choices_[i].characters = openai::character_count(choices_[i].text);
+    }
+  }
+}
+
+void Answer::note_time(ChoiceState& choice) {
+  const SteadyTime now = context_.clock.now();
+  if (record_.time_to_first_token == Duration::zero()) {
+    record_.time_to_first_token = now - arrived_;
+    context_.observer.on_first_token(record_.time_to_first_token);
+  }
+  if (choice.last_token != SteadyTime{}) {
+    context_.observer.on_next_token(now - choice.last_token);
+  }
+  choice.last_token = now;
+}
+
+openai::TokenLogprobs Answer::logprobs_of(const TokenEvent& event) const {
+  const tokenizer::Tokenizer& tokenizer = *context_.model.tokenizer;
+  openai::TokenLogprobs result;
+  result.bytes = tokenizer.token_bytes(event.token);
+  result.logprob = event.logprob.value_or(0.0F);
+  for (const wire::TokenLogprob& top : event.top_logprobs) {
+    result.top.emplace_back(tokenizer.token_bytes(top.token), top.logprob);
+  }
+  return result;
+}
+
+void Answer::on_token(std::size_t first_choice, const TokenEvent& event) {
+  if (ended_) {
+    return;
+  }
+  const std::size_t index = first_choice + event.choice;
+  ChoiceState& choice = choices_[index];
+  note_time(choice);
+  ++record_.completion_tokens;
+  choice.finish_reason = finish_name(event.finish);
+  choice.stop_reason = event.stopped_by;
+  if (options_.stream) {
+    write_token(index, event);
+    return;
+  }
+  choice.text += event.text;
+  if (options_.logprobs) {
+    choice.logprobs.push_back(logprobs_of(event));
+  }
+}
+
+void Answer::write_token(std::size_t index, const TokenEvent& event) {
+  begin_stream();
+  ChoiceState& choice = choices_[index];
+  openai::ChoiceText text;
+  text.index = static_cast<std::uint32_t>(index);
+  text.text = event.text;
+  text.finish_reason = choice.finish_reason;
+  text.stop_reason = choice.stop_reason;
+  text.text_offset = choice.characters;
+  std::vector<openai::TokenLogprobs> logprobs;
+  if (options_.logprobs) {
+    logprobs.push_back(logprobs_of(event));
+    text.has_logprobs = true;
+    text.logprobs = logprobs;
+  }
+  const openai::Usage so_far = usage();
+  const openai::Usage* shown = options_.continuous_usage ? &so_far : nullptr;
+  write(options_.kind == ApiKind::kChat ? openai::chat_chunk(head_, text, shown)
+                                        : openai::text_chunk(head_, text, shown));
+  choice.characters += openai::character_count(event.text);
+}
+
+void Answer::on_prompt_done() {
+  if (--prompts_open_ == 0 && !ended_) {
+    finish();
+  }
+}
+
+openai::Usage Answer::usage() const {
+  openai::Usage result;
+  result.prompt_tokens = record_.prompt_tokens;
+  result.completion_tokens = record_.completion_tokens;
+  return result;
+}
+
+std::vector<openai::ChoiceText> Answer::whole_choices() const {
+  std::vector<openai::ChoiceText> result;
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    openai::ChoiceText text;
+    text.index = static_cast<std::uint32_t>(i);
+    text.text = choices_[i].text;
+    text.finish_reason = choices_[i].finish_reason;
+    text.stop_reason = choices_[i].stop_reason;
+    text.has_logprobs = options_.logprobs;
+    text.logprobs = choices_[i].logprobs;
+    result.push_back(text);
+  }
+  return result;
+}
+
+void Answer::finish() {
+  const bool chat = options_.kind == ApiKind::kChat;
+  if (options_.stream) {
+    begin_stream();
+    if (options_.include_usage) {
+      write(chat ? openai::chat_usage_chunk(head_, usage())
+                 : openai::text_usage_chunk(head_, usage()));
+    }
+    write(openai::kStreamEnd);
+    exchange_->finish();
+  } else {
+    const std::vector<openai::ChoiceText> choices = whole_choices();
+    exchange_->respond(http::json_response(200,
+                                           chat
+                                               ? openai::chat_completion(head_, choices, usage())
+                                               : openai::text_completion(head_, choices, usage())));
+  }
+  close(choices_.back().finish_reason, "");
+}
+
+void Answer::on_error(const Error& error) {
+  if (ended_) {
+    return;
+  }
+  const openai::ApiError shown = openai::from_error(error);
+  if (streaming_) {
+    write(openai::error_body(shown));
+    write(openai::kStreamEnd);
+    exchange_->finish();
+  } else {
+    respond_error(*exchange_, shown);
+  }
+  close("error", error.to_string());
+  cancel_rest();
+}
+
+void Answer::on_client_gone() {
+  if (ended_) {
+    return;
+  }
+  close("client_gone", "");
+  cancel_rest();
+}
+
+void Answer::cancel_rest() {
+  for (const RequestId request : std::exchange(requests_, {})) {
+    context_.dispatcher.cancel(request);
+  }
+}
+
+void Answer::write(std::string_view json) {
+  exchange_->write(http::sse_event(json));
+}
+
+void Answer::close(const std::string& outcome, const std::string& error) {
+  ended_ = true;
+  comment_timer_.reset();
+  record_.outcome = outcome;
+  record_.error = error;
+  record_.duration = context_.clock.now() - arrived_;
+  context_.observer.on_request_end(record_);
+}
+
+}  // namespace phalanx::serving

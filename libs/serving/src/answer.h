@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "phalanx/http/exchange.h"
+#include "phalanx/openai/responses.h"
+#include "phalanx/os/event_loop.h"
+#include "phalanx/routing/admission.h"
+#include "phalanx/serving/dispatcher.h"
+#include "phalanx/serving/served_model.h"
+#include "phalanx/serving/serving_observer.h"
+
+namespace phalanx::serving {
+
+enum class ApiKind { kChat, kCompletion };
+
+// Everything that the answers of one server share. Borrowed parts outlive every answer.
+struct AnswerContext {
+  const ServedModel& model;
+  Dispatcher& dispatcher;
+  ServingObserver& observer;
+  const Clock& clock;
+  os::EventLoop& loop;
+  Duration first_comment;  // a stream that has no token after so long begins with comments
+};
+
+struct AnswerOptions {
+  ApiKind kind = ApiKind::kChat;
+  bool stream = false;
+  bool include_usage = false;
+  bool continuous_usage = false;
+  bool logprobs = false;
+  std::vector<std::string> echo;  // per prompt: text put before each of its choices; empty = none
+};
+
+// The answer to one chat or completion request: hears the tokens of its prompts and choices and
+// writes them to the client, as events or as one object. Choice index = prompt index · n + choice.
+//
+// Ownership: shared by the sinks in the dispatcher and by the exchange's callback; ends when all is
+// said. Threads: the loop thread.
+class Answer : public std::enable_shared_from_this<Answer> {
+ public:
+  Answer(const AnswerContext& context,
+         AnswerOptions options,
+         std::shared_ptr<http::Exchange> exchange,
+         RequestRecord record,
+         SteadyTime arrived);
+
+  // Dispatches one generation per prompt.
+  void start(std::vector<GenerationRequest> prompts, routing::Admission::Ticket ticket);
+
+ private:
+  class PromptSink;
+  struct ChoiceState {
+    std::string text;
+    std::size_t characters = 0;
+    std::string finish_reason;
+    openai::StopReason stop_reason;
+    std::vector<openai::TokenLogprobs> logprobs;
+    SteadyTime last_token{};
+  };
+
+  void on_token(std::size_t first_choice, const TokenEvent& event);
+  void on_prompt_done();
+  void on_error(const Error& error);
+  void on_client_gone();
+  void begin_stream();
+  void write_token(std::size_t index, const TokenEvent& event);
+  void note_time(ChoiceState& choice);
+  void finish();
+  void write(std::string_view json);
+  void cancel_rest();
+  void close(const std::string& outcome, const std::string& error);
+  [[nodiscard]] openai::TokenLogprobs logprobs_of(const TokenEvent& event) const;
+  [[nodiscard]] std::vector<openai::ChoiceText> whole_choices() const;
+  [[nodiscard]] openai::Usage usage() const;
+
+  AnswerContext context_;
+  AnswerOptions options_;
+  std::shared_ptr<http::Exchange> exchange_;
+  RequestRecord record_;
+  SteadyTime arrived_;
+  openai::ResponseHead head_;
+  std::vector<ChoiceState> choices_;
+  std::uint32_t choices_per_prompt_ = 1;
+  std::vector<RequestId> requests_;
+  std::size_t prompts_open_ = 0;
+  bool streaming_ = false;
+  bool ended_ = false;
+  std::unique_ptr<os::EventLoop::Handle> comment_timer_;
+  routing::Admission::Ticket ticket_;
+};
+
+// The error as an answer of its own, with Retry-After where trying again makes sense.
+void respond_error(http::Exchange& exchange, const openai::ApiError& error);
+
+}  // namespace phalanx::serving

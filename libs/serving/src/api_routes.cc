@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/serving/api_routes.h"
+
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "answer.h"
+
+namespace phalanx::serving {
+
+namespace {
+
+constexpr std::uint32_t kCompletionDefaultTokens = 16;  // what the completions API documents
+
+// What comes out of a body: generations to run, or the answer that the client gets instead.
+struct Prepared {
+  AnswerOptions answer;
+  std::vector<GenerationRequest> prompts;
+  std::optional<openai::ApiError> error;
+};
+
+openai::RequestBounds bounds_of(const ServedModel& model) {
+  openai::RequestBounds bounds;
+  bounds.vocab_size = static_cast<TokenId>(model.vocab);
+  return bounds;
+}
+
+std::optional<openai::ApiError> check_model(const ServedModel& model, const std::string& asked) {
+  if (asked.empty() || asked == model.name) {
+    return std::nullopt;
+  }
+  return openai::model_not_found(asked, model.name);
+}
+
+AnswerOptions answer_options(ApiKind kind, const openai::GenerationFields& fields) {
+  AnswerOptions options;
+  options.kind = kind;
+  options.stream = fields.stream;
+  options.include_usage = fields.include_usage;
+  options.continuous_usage = fields.continuous_usage_stats;
+  options.logprobs = fields.top_logprobs.has_value();
+  return options;
+}
+
+// Adds one prompt; false if it was refused.
+bool add_prompt(const ServedModel& model,
+                const openai::GenerationFields& fields,
+                std::vector<TokenId> ids,
+                const PromptOrigin& origin,
+                std::uint64_t seed,
+                Prepared* out) {
+  auto completed = complete_request(model, fields, std::move(ids), origin, seed);
+  if (auto* error = std::get_if<openai::ApiError>(&completed)) {
+    out->error = std::move(*error);
+    return false;
+  }
+  out->prompts.push_back(std::get<GenerationRequest>(std::move(completed)));
+  return true;
+}
+
+Prepared prepare_chat(const ServedModel& model, const std::string& body, std::uint64_t seed) {
+  Prepared out;
+  auto parsed = openai::parse_chat_request(body, bounds_of(model));
+  if (auto* error = std::get_if<openai::ApiError>(&parsed)) {
+    out.error = std::move(*error);
+    return out;
+  }
+  const auto& request = std::get<openai::ChatRequest>(parsed);
+  if ((out.error = check_model(model, request.model))) {
+    return out;
+  }
+  auto ids = tokenize_chat(
+      model, request.messages_json, request.template_variables_json, request.add_generation_prompt);
+  if (auto* error = std::get_if<openai::ApiError>(&ids)) {
+    out.error = std::move(*error);
+    return out;
+  }
+  out.answer = answer_options(ApiKind::kChat, request.generation);
+  add_prompt(model, request.generation, std::get<0>(std::move(ids)), {"messages", 0}, seed, &out);
+  return out;
+}
+
+Prepared prepare_completion(const ServedModel& model, const std::string& body, std::uint64_t seed) {
+  Prepared out;
+  auto parsed = openai::parse_completion_request(body, bounds_of(model));
+  if (auto* error = std::get_if<openai::ApiError>(&parsed)) {
+    out.error = std::move(*error);
+    return out;
+  }
+  const auto& request = std::get<openai::CompletionRequest>(parsed);
+  if ((out.error = check_model(model, request.model))) {
+    return out;
+  }
+  out.answer = answer_options(ApiKind::kCompletion, request.generation);
+  for (const openai::Prompt& prompt : request.prompts) {
+    std::vector<TokenId> ids;
+    if (const auto* text = std::get_if<std::string>(&prompt)) {
+      auto encoded = model.tokenizer->encode(*text, {true, request.add_special_tokens});
+      if (!encoded) {
+        out.error = openai::from_error(encoded.error());
+        return out;
+      }
+      ids = *std::move(encoded);
+    } else {
+      ids = std::get<std::vector<TokenId>>(prompt);
+    }
+    if (request.echo) {
+      const auto* text = std::get_if<std::string>(&prompt);
+      out.answer.echo.push_back(text != nullptr ? *text : model.tokenizer->decode(ids, {false}));
+    }
+    if (!add_prompt(model,
+                    request.generation,
+                    std::move(ids),
+                    {"prompt", kCompletionDefaultTokens},
+                    seed,
+                    &out)) {
+      return out;
+    }
+  }
+  return out;
+}
+
+// The routes that generate: admission, preparation here or on the pool, then an Answer.
+class GenerationRoute {
+ public:
+  using Prepare = Prepared (*)(const ServedModel&, const std::string& body, std::uint64_t seed);
+
+  GenerationRoute(ApiContext context, Prepare prepare)
+      : context_(std::move(context)), prepare_(prepare) {}
+
+  void operator()(http::Request request, std::shared_ptr<http::Exchange> exchange) const {
+    const SteadyTime arrived = context_.clock.now();
+    if (Status accepting = context_.accepting(); !accepting) {
+      refuse(request.path, *exchange, openai::from_error(accepting.error()));
+      return;
+    }
+    auto ticket = context_.admission.admit(request.body.size());
+    if (!ticket) {
+      refuse(request.path, *exchange, openai::from_error(ticket.error()));
+      return;
+    }
+    auto job = std::make_shared<Job>();
+    job->request = std::move(request);
+    job->exchange = std::move(exchange);
+    job->ticket = *std::move(ticket);
+    job->arrived = arrived;
+    job->seed = context_.draw_seed();
+    const auto work = [job, model = &context_.model, prepare = prepare_] {
+      job->prepared = prepare(*model, job->request.body, job->seed);
+    };
+    if (job->request.body.size() <= context_.long_body_bytes) {
+      work();
+      begin(context_, *job);
+      return;
+    }
+    if (!context_.run_long(work, [job, context = context_] { begin(context, *job); })) {
+      refuse(job->request.path,
+             *job->exchange,
+             openai::from_error(
+                 resource_exhausted("too many long requests wait to be read; try again later")));
+    }
+  }
+
+ private:
+  struct Job {
+    http::Request request;
+    std::shared_ptr<http::Exchange> exchange;
+    routing::Admission::Ticket ticket;
+    SteadyTime arrived;
+    std::uint64_t seed = 0;
+    Prepared prepared;
+  };
+
+  void refuse(const std::string& route,
+              http::Exchange& exchange,
+              const openai::ApiError& error) const {
+    context_.observer.on_request_refused(route, error.http_status);
+    respond_error(exchange, error);
+  }
+
+  static void begin(const ApiContext& context, Job& job) {
+    if (job.prepared.error) {
+      context.observer.on_request_refused(job.request.path, job.prepared.error->http_status);
+      respond_error(*job.exchange, *job.prepared.error);
+      return;
+    }
+    RequestRecord record;
+    record.id = job.request.id;
+    record.route = job.request.path;
+    record.stream = job.prepared.answer.stream;
+    record.tokenize_time = context.clock.now() - job.arrived;
+    const AnswerContext answer_context{context.model,
+                                       context.dispatcher,
+                                       context.observer,
+                                       context.clock,
+                                       context.loop,
+                                       context.first_comment};
+    std::make_shared<Answer>(answer_context,
+                             std::move(job.prepared.answer),
+                             std::move(job.exchange),
+                             std::move(record),
+                             job.arrived)
+        ->start(std::move(job.prepared.prompts), std::move(job.ticket));
+  }
+
+  ApiContext context_;
+  Prepare prepare_;
+};
+
+openai::ModelCard card_of(const ServedModel& model) {
+  return {model.name, model.created, model.root, model.max_model_len};
+}
+
+void tokenize(const ServedModel& model, const http::Request& request, http::Exchange& exchange) {
+  auto parsed = openai::parse_tokenize_request(request.body, bounds_of(model));
+  if (const auto* error = std::get_if<openai::ApiError>(&parsed)) {
+    respond_error(exchange, *error);
+    return;
+  }
+  const auto& asked = std::get<openai::TokenizeRequest>(parsed);
+  if (const auto error = check_model(model, asked.model)) {
+    respond_error(exchange, *error);
+    return;
+  }
+  std::vector<TokenId> ids;
+  if (asked.prompt) {
+    auto encoded = model.tokenizer->encode(*asked.prompt, {true, asked.add_special_tokens});
+    if (!encoded) {
+      respond_error(exchange, openai::from_error(encoded.error()));
+      return;
+    }
+    ids = *std::move(encoded);
+  } else {
+    auto chat = tokenize_chat(
+        model, asked.messages_json, asked.template_variables_json, asked.add_generation_prompt);
+    if (const auto* error = std::get_if<openai::ApiError>(&chat)) {
+      respond_error(exchange, *error);
+      return;
+    }
+    ids = std::get<0>(std::move(chat));
+  }
+  std::vector<std::string> strings;
+  for (std::size_t i = 0; asked.return_token_strs && i < ids.size(); ++i) {
+    strings.push_back(model.tokenizer->token_text(ids[i]));
+  }
+  exchange.respond(http::json_response(
+      200,
+      openai::tokenize_response(
+          ids, model.max_model_len, asked.return_token_strs ? &strings : nullptr)));
+}
+
+void detokenize(const ServedModel& model, const http::Request& request, http::Exchange& exchange) {
+  auto parsed = openai::parse_detokenize_request(request.body, bounds_of(model));
+  if (const auto* error = std::get_if<openai::ApiError>(&parsed)) {
+    respond_error(exchange, *error);
+    return;
+  }
+  const auto& asked = std::get<openai::DetokenizeRequest>(parsed);
+  if (const auto error = check_model(model, asked.model)) {
+    respond_error(exchange, *error);
+    return;
+  }
+  exchange.respond(http::json_response(
+      200, openai::detokenize_response(model.tokenizer->decode(asked.tokens, {false}))));
+}
+
+// A route that only tokenizes: admitted like the others; the tokenizer is linear, so a body within
+// the limit is short work.
+http::Handler pure_route(const ApiContext& context,
+                         void (*answer)(const ServedModel&,
+                                        const http::Request&,
+                                        http::Exchange&)) {
+  return [context, answer](http::Request request, std::shared_ptr<http::Exchange> exchange) {
+    auto ticket = context.admission.admit(request.body.size());
+    if (!ticket) {
+      respond_error(*exchange, openai::from_error(ticket.error()));
+      return;
+    }
+    answer(context.model, request, *exchange);
+  };
+}
+
+}  // namespace
+
+void add_api_routes(http::RouteTable* routes, const ApiContext& context) {
+  routes->add("POST", "/v1/chat/completions", GenerationRoute(context, prepare_chat));
+  routes->add("POST", "/v1/completions", GenerationRoute(context, prepare_completion));
+  routes->add("POST", "/tokenize", pure_route(context, tokenize));
+  routes->add("POST", "/detokenize", pure_route(context, detokenize));
+  routes->add("GET",
+              "/v1/models",
+              [context](const http::Request&, const std::shared_ptr<http::Exchange>& exchange) {
+                const openai::ModelCard card = card_of(context.model);
+                exchange->respond(http::json_response(200, openai::model_list({&card, 1})));
+              });
+  routes->add(
+      "GET",
+      "/v1/models/*",
+      [context](const http::Request& request, const std::shared_ptr<http::Exchange>& exchange) {
+        const std::string asked = request.path.substr(std::string("/v1/models/").size());
+        if (const auto error = check_model(context.model, asked)) {
+          respond_error(*exchange, *error);
+          return;
+        }
+        exchange->respond(http::json_response(200, openai::model_object(card_of(context.model))));
+      });
+}
+
+}  // namespace phalanx::serving

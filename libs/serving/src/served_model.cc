@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/serving/served_model.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace phalanx::serving {
+
+namespace {
+
+wire::SamplingParams sampling_of(const ServedModel& model,
+                                 const openai::GenerationFields& fields,
+                                 std::uint64_t drawn_seed) {
+  wire::SamplingParams result = model.default_sampling;
+  result.temperature = fields.temperature.value_or(result.temperature);
+  result.top_k = fields.top_k.value_or(result.top_k);
+  result.top_p = fields.top_p.value_or(result.top_p);
+  result.min_p = fields.min_p.value_or(result.min_p);
+  result.repetition_penalty = fields.repetition_penalty.value_or(result.repetition_penalty);
+  result.presence_penalty = fields.presence_penalty.value_or(result.presence_penalty);
+  result.frequency_penalty = fields.frequency_penalty.value_or(result.frequency_penalty);
+  result.seed = fields.seed ? static_cast<std::uint64_t>(*fields.seed) : drawn_seed;
+  result.logit_bias = fields.logit_bias;
+  result.top_logprobs = fields.top_logprobs ? static_cast<std::int32_t>(*fields.top_logprobs) : -1;
+  result.min_tokens = fields.min_tokens;
+  return result;
+}
+
+std::vector<TokenId> stop_tokens_of(const ServedModel& model,
+                                    const openai::GenerationFields& fields) {
+  std::vector<TokenId> result = fields.stop_token_ids;
+  if (!fields.ignore_eos) {
+    result.insert(result.end(), model.end_tokens.begin(), model.end_tokens.end());
+    std::sort(result.begin(), result.end());
+    result.erase(std::unique(result.begin(), result.end()), result.end());
+  }
+  return result;
+}
+
+}  // namespace
+
+std::variant<GenerationRequest, openai::ApiError> complete_request(
+    const ServedModel& model,
+    const openai::GenerationFields& fields,
+    std::vector<TokenId> prompt_ids,
+    const PromptOrigin& origin,
+    std::uint64_t drawn_seed) {
+  if (prompt_ids.empty()) {
+    return openai::invalid_field(origin.field,
+                                 origin.field + " gives no token: expected at least one");
+  }
+  if (prompt_ids.size() >= model.max_model_len) {
+    return openai::context_too_long(origin.field, prompt_ids.size(), model.max_model_len);
+  }
+  const auto room = static_cast<std::uint32_t>(model.max_model_len - prompt_ids.size());
+  if (fields.max_tokens && *fields.max_tokens > room) {
+    return openai::max_tokens_too_large(
+        fields.max_tokens_field, *fields.max_tokens, prompt_ids.size(), model.max_model_len);
+  }
+  GenerationRequest request;
+  request.sampling = sampling_of(model, fields, drawn_seed);
+  const std::uint32_t preset =
+      origin.default_max_tokens == 0 ? room : std::min(room, origin.default_max_tokens);
+  request.stop.max_tokens = fields.max_tokens.value_or(preset);
+  if (fields.min_tokens > request.stop.max_tokens) {
+    return openai::invalid_field("min_tokens",
+                                 "min_tokens must not exceed max_tokens (" +
+                                     std::to_string(request.stop.max_tokens) + "), found " +
+                                     std::to_string(fields.min_tokens));
+  }
+  request.stop.stop_token_ids = stop_tokens_of(model, fields);
+  request.stop.ignore_eos = fields.ignore_eos;
+  request.stop_strings = fields.stop;
+  request.include_stop_in_output = fields.include_stop_str_in_output;
+  request.skip_special_tokens = fields.skip_special_tokens;
+  request.choices = fields.n;
+  request.prompt_ids = std::move(prompt_ids);
+  return request;
+}
+
+std::variant<std::vector<TokenId>, openai::ApiError> tokenize_chat(
+    const ServedModel& model,
+    const std::string& messages_json,
+    const std::string& variables_json,
+    bool add_generation_prompt) {
+  if (model.chat_template == nullptr) {
+    return openai::invalid_field(
+        "messages", "the model " + model.name + " has no chat template; use /v1/completions");
+  }
+  tokenizer::RenderRequest render;
+  render.messages_json = messages_json;
+  render.variables_json = variables_json;
+  render.add_generation_prompt = add_generation_prompt;
+  auto segments = model.chat_template->render(render);
+  if (!segments) {
+    return openai::invalid_field("messages", segments.error().message());
+  }
+  auto ids = model.tokenizer->encode_segments(*segments);
+  if (!ids) {
+    return openai::from_error(ids.error());
+  }
+  return *std::move(ids);
+}
+
+}  // namespace phalanx::serving
