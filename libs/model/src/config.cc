@@ -71,8 +71,11 @@ Status read_llama3(const JsonFields& fields, RopeConfig& rope) {
 
 Status read_yarn(const JsonFields& fields, std::uint32_t max_position, RopeConfig& rope) {
   rope.original_max_position_embeddings = max_position;
-  PHALANX_RETURN_IF_ERROR(read_optional(
-      fields, "original_max_position_embeddings", 1, kMaxPosition, rope.original_max_position));
+  PHALANX_RETURN_IF_ERROR(read_optional(fields,
+                                        "original_max_position_embeddings",
+                                        1,
+                                        kMaxPosition,
+                                        rope.original_max_position_embeddings));
   PHALANX_RETURN_IF_ERROR(read_optional(fields, "beta_fast", 1e-3, 1e6, rope.beta_fast));
   PHALANX_RETURN_IF_ERROR(read_optional(fields, "beta_slow", 1e-3, 1e6, rope.beta_slow));
   PHALANX_RETURN_IF_ERROR(

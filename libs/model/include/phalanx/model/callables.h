@@ -60,7 +60,10 @@ struct CallableRow {
   // collective the number of bytes to move. 0 = nothing to do in this step.
   std::uint64_t (*refresh)(void* args, const StepShape& shape) = nullptr;
   // One tile. Null for a collective.
-  void (*run)(const void* args, const TaskRuntime& runtime, std::uint32_t tile) = nullptr;
+  void (*run)(const void* args,
+              const TaskRuntime& runtime,
+              std::uint32_t tile,
+              std::uint32_t thread) = nullptr;
   // The whole of a collective, on the thread that runs the program. Null otherwise.
   Status (*meet)(void* args, const TaskRuntime& runtime) = nullptr;
 };

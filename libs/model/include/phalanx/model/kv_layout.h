@@ -37,7 +37,7 @@ struct KvLayout {
                                  const Shard& shard,
                                  std::uint32_t blocks);
 
-// Bytes that one block takes in the rank that has the most of it.
+// Bytes that one block takes in the rank of `shard`, all layers.
 [[nodiscard]] std::size_t kv_block_bytes(const ModelConfig& config, const Shard& shard);
 
 }  // namespace phalanx::model

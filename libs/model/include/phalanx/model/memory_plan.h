@@ -35,8 +35,10 @@ struct RankMemory {
   }
 };
 
-// Errors: kInvalidArgument  a limit of zero, more batched tokens than 2^20, or a max_model_len
-//                           above the model's
+// Errors: kInvalidArgument  a limit is zero or beyond what is possible (name, expected, found)
+[[nodiscard]] Status check_limits(const ModelConfig& config, const RankLimits& limits);
+
+// Errors: as check_limits()
 [[nodiscard]] Result<RankMemory> rank_memory(const ModelConfig& config,
                                              const Shard& shard,
                                              const RankLimits& limits,

@@ -52,6 +52,8 @@ struct Stage {
 // Threads: one at a time; run() uses the team's.
 class Program {
  public:
+  struct Impl;  // for the files of the program alone
+
   Program(Program&&) noexcept;
   Program& operator=(Program&&) noexcept;
   ~Program();
@@ -92,7 +94,6 @@ class Program {
 
  private:
   friend class ProgramRecorder;
-  struct Impl;
   explicit Program(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

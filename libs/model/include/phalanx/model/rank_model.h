@@ -3,7 +3,6 @@
 // program of the forward pass, and the sampler.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "phalanx/model/config.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/model/program.h"
+#include "phalanx/model/sampled_token.h"
 #include "phalanx/model/sequence_table.h"
 #include "phalanx/model/shard_plan.h"
 #include "phalanx/model/weight_arena.h"
@@ -31,23 +31,6 @@ struct StepItem {
   std::uint32_t count = 0;  // ≥ 1; the inputs are the sequence's tokens at those positions
   bool sample = false;      // draw the token at position start + count
   std::span<const std::uint32_t> blocks;  // block table covering at least start + count tokens
-};
-
-struct TokenLogprob {
-  TokenId token = 0;
-  float logprob = 0.0F;
-
-  friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
-};
-
-// What an item drew. For an item that does not sample, token is −1.
-struct SampledToken {
-  TokenId token = -1;
-  float logprob = 0.0F;         // log-softmax of the raw logits; 0 when no logprobs were asked for
-  std::uint32_t top_count = 0;  // entries of `top`, likeliest first
-  std::array<TokenLogprob, kMaxTopLogprobs> top{};
-
-  friend bool operator==(const SampledToken&, const SampledToken&) = default;
 };
 
 // The memory of a rank slot, mapped by its caller and outliving the model. Sizes: rank_memory().
@@ -129,9 +112,9 @@ class RankModel {
   [[nodiscard]] const RankCounters& counters() const;
   [[nodiscard]] const Program& program() const;
 
-  // Raw logits of this rank's part of the vocabulary for the item's sampled row in the latest step
-  // (tests and tools). Empty for an item that did not sample. Valid until the next step.
-  [[nodiscard]] std::span<const float> logits_of(std::uint32_t item) const;
+  // From now on a step also copies this rank's raw logits of its sampling items, in their order and
+  // shard().tokens.count apart, to `out`; an empty span ends it. For tools and tests.
+  void keep_raw_logits(std::span<float> out);
 
  private:
   struct Impl;

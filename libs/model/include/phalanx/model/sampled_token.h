@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "phalanx/base/ids.h"
+#include "phalanx/model/sequence_table.h"
+
+namespace phalanx::model {
+
+struct TokenLogprob {
+  TokenId token = 0;
+  float logprob = 0.0F;  // log-softmax of the raw logits
+
+  friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
+};
+
+// What an item of a step drew. For an item that does not sample, token is −1.
+struct SampledToken {
+  TokenId token = -1;
+  float logprob = 0.0F;         // 0 when no log probabilities were asked for
+  std::uint32_t top_count = 0;  // entries of `top`, likeliest first
+  std::array<TokenLogprob, kMaxTopLogprobs> top{};
+
+  friend bool operator==(const SampledToken&, const SampledToken&) = default;
+};
+
+}  // namespace phalanx::model

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packs a checkpoint into an arena with several threads. The work is a list of jobs, each a run of
+// strips of one weight; the fingerprint combines theirs in list order, so the number of threads
+// does not show.
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "phalanx/base/hash.h"
+#include "phalanx/kernels/layout.h"
+#include "phalanx/model/weight_arena.h"
+#include "phalanx/tensor/half.h"
+
+#include "arena_header.h"
+
+namespace phalanx::model {
+namespace {
+
+using kernels::Bf16;
+using kernels::kStripColumns;
+
+constexpr std::size_t kJobBytes = std::size_t{1} << 20;  // packed bytes of a job, about
+
+struct Job {
+  const WeightTensor* weight = nullptr;
+  std::size_t offset = 0;     // in the arena
+  std::size_t first_row = 0;  // rows of the weight are output columns
+  std::size_t row_count = 0;
+  std::size_t first_k = 0;
+  std::size_t k_count = 0;
+  bool is_gain = false;  // fp32 instead of packed
+
+  [[nodiscard]] std::size_t bytes() const {
+    return is_gain ? k_count * sizeof(float)
+                   : kernels::packed_elements(row_count, k_count) * sizeof(Bf16);
+  }
+};
+
+class JobList {
+ public:
+  explicit JobList(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
+
+  void gain(const std::string& name, std::size_t offset) {
+    const WeightTensor& weight = checkpoint_.weight(name);
+    jobs_.push_back({&weight, offset, 0, 1, 0, weight.columns, true});
+  }
+
+  // Columns [first_k, first_k + k_count) of the weight as one packed matrix.
+  void matrix(const std::string& name,
+              std::size_t offset,
+              std::size_t first_k,
+              std::size_t k_count) {
+    const WeightTensor& weight = checkpoint_.weight(name);
+    const std::size_t strip_bytes = kernels::packed_elements(kStripColumns, k_count) * sizeof(Bf16);
+    const std::size_t rows_per_job =
+        std::max<std::size_t>(1, kJobBytes / strip_bytes) * kStripColumns;
+    for (std::size_t row = 0; row < weight.rows; row += rows_per_job) {
+      const std::size_t rows = std::min<std::size_t>(rows_per_job, weight.rows - row);
+      jobs_.push_back({&weight,
+                       offset + row / kStripColumns * strip_bytes,
+                       row,
+                       rows,
+                       first_k,
+                       k_count,
+                       false});
+    }
+  }
+  void matrix(const std::string& name, std::size_t offset) {
+    matrix(name, offset, 0, checkpoint_.weight(name).columns);
+  }
+
+  [[nodiscard]] std::vector<Job> take() && { return std::move(jobs_); }
+
+ private:
+  const Checkpoint& checkpoint_;
+  std::vector<Job> jobs_;
+};
+
+void add_layer(const ModelConfig& config,
+               const std::string& prefix,
+               const LayerOffsets& layer,
+               JobList& jobs) {
+  const std::size_t hidden = config.hidden;
+  jobs.gain(prefix + "input_layernorm.weight", layer.attention_gain);
+  jobs.matrix(prefix + "self_attn.q_proj.weight", layer.q);
+  jobs.matrix(prefix + "self_attn.k_proj.weight", layer.k);
+  jobs.matrix(prefix + "self_attn.v_proj.weight", layer.v);
+  jobs.gain(prefix + "self_attn.q_norm.weight", layer.q_gain);
+  jobs.gain(prefix + "self_attn.k_norm.weight", layer.k_gain);
+  const std::size_t group_k = std::size_t{config.heads_per_group()} * config.head_dim;
+  const std::size_t group_bytes = kernels::packed_elements(hidden, group_k) * sizeof(Bf16);
+  for (std::size_t group = 0; group < config.kv_heads; ++group) {
+    jobs.matrix(prefix + "self_attn.o_proj.weight",
+                layer.o + group * group_bytes,
+                group * group_k,
+                group_k);
+  }
+  jobs.gain(prefix + "post_attention_layernorm.weight", layer.mlp_gain);
+  jobs.matrix(prefix + "mlp.gate_proj.weight", layer.gate);
+  jobs.matrix(prefix + "mlp.up_proj.weight", layer.up);
+  const Units units = units_of(config);
+  const std::size_t block_bytes = kernels::packed_elements(hidden, kMlpBlock) * sizeof(Bf16);
+  for (std::uint32_t unit = 0; unit < units.mlp; ++unit) {
+    const Run blocks = units.mlp_blocks_of(unit);
+    jobs.matrix(prefix + "mlp.down_proj.weight",
+                layer.down + blocks.first * block_bytes,
+                std::size_t{blocks.first} * kMlpBlock,
+                std::size_t{blocks.count} * kMlpBlock);
+  }
+}
+
+std::vector<Job> jobs_of(const Checkpoint& checkpoint, const ArenaLayout& layout) {
+  const ModelConfig& config = checkpoint.config();
+  JobList jobs(checkpoint);
+  jobs.matrix("model.embed_tokens.weight", layout.embedding);
+  if (!config.tied_head) {
+    jobs.matrix("lm_head.weight", layout.head);
+  }
+  jobs.gain("model.norm.weight", layout.final_gain);
+  for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
+    add_layer(config, "model.layers." + std::to_string(layer) + ".", layout.layers[layer], jobs);
+  }
+  return std::move(jobs).take();
+}
+
+// Reads the job's rows as bf16 into `rows`, which it may resize, and writes them where they go.
+void run_job(const Job& job, std::span<std::byte> memory, std::vector<Bf16>& rows) {
+  rows.resize(job.row_count * job.k_count);
+  for (std::size_t row = 0; row < job.row_count; ++row) {
+    job.weight->read_bf16(
+        job.first_row + row, job.first_k, std::span(rows).subspan(row * job.k_count, job.k_count));
+  }
+  std::byte* target = memory.data() + job.offset;
+  if (job.is_gain) {
+    for (std::size_t i = 0; i < job.k_count; ++i) {
+      const float gain = tensor::to_float(tensor::canonical(rows[i]));
+      std::memcpy(target + i * sizeof(float), &gain, sizeof(float));
+    }
+    return;
+  }
+  const tensor::MatrixView<const Bf16> from{rows.data(), job.row_count, job.k_count, job.k_count};
+  const std::size_t elements = kernels::packed_elements(job.row_count, job.k_count);
+  kernels::pack_weight_strips(from, 0, std::span(reinterpret_cast<Bf16*>(target), elements));
+}
+
+class Filler {
+ public:
+  Filler(std::span<const Job> jobs, std::span<std::byte> memory)
+      : jobs_(jobs), memory_(memory), hashes_(jobs.size()) {}
+
+  // Takes jobs until none is left. `report` is called after each.
+  template <typename Report>
+  void work(const Report& report) {
+    std::vector<Bf16> rows;
+    for (;;) {
+      const std::size_t index = next_.fetch_add(1, std::memory_order_relaxed);
+      if (index >= jobs_.size()) {
+        return;
+      }
+      const Job& job = jobs_[index];
+      run_job(job, memory_, rows);
+      Fingerprint hash;
+      hashes_[index] = hash.add_bytes(memory_.subspan(job.offset, job.bytes())).value();
+      done_.fetch_add(job.bytes(), std::memory_order_relaxed);
+      report();
+    }
+  }
+
+  [[nodiscard]] std::uint64_t done() const { return done_.load(std::memory_order_relaxed); }
+
+  [[nodiscard]] std::uint64_t content_hash() const {
+    Fingerprint hash;
+    for (const std::uint64_t job : hashes_) {
+      hash.add(job);
+    }
+    return hash.value();
+  }
+
+ private:
+  std::span<const Job> jobs_;
+  std::span<std::byte> memory_;
+  std::vector<std::uint64_t> hashes_;
+  std::atomic<std::size_t> next_{0};
+  std::atomic<std::uint64_t> done_{0};
+};
+
+void fill(Filler& filler, const FillOptions& options, std::uint64_t total) {
+  std::vector<std::thread> helpers;
+  for (std::uint32_t i = 1; i < options.threads; ++i) {
+    helpers.emplace_back([&filler]() noexcept { filler.work([] {}); });
+  }
+  filler.work([&] {
+    if (options.progress) {
+      options.progress(filler.done(), total);
+    }
+  });
+  for (std::thread& helper : helpers) {
+    helper.join();
+  }
+  if (options.progress) {
+    options.progress(total, total);
+  }
+}
+
+}  // namespace
+
+Result<std::uint64_t> fill_arena(const Checkpoint& checkpoint,
+                                 std::span<std::byte> memory,
+                                 const FillOptions& options) {
+  const ArenaLayout layout = layout_of(checkpoint.config());
+  if (memory.size() != layout.bytes ||
+      reinterpret_cast<std::uintptr_t>(memory.data()) % tensor::kRowAlignment != 0) {
+    return invalid_argument("weight arena: expected " + std::to_string(layout.bytes) +
+                            " aligned bytes, found " + std::to_string(memory.size()));
+  }
+  const std::vector<Job> jobs = jobs_of(checkpoint, layout);
+  std::uint64_t total = 0;
+  for (const Job& job : jobs) {
+    total += job.bytes();
+  }
+  Filler filler(jobs, memory);
+  fill(filler, options, total);
+  for (const WeightSpec& spec : required_weights(checkpoint.config())) {
+    checkpoint.done_with(spec.name);
+  }
+  ArenaHeader header;
+  header.version = kArenaVersion;
+  header.bytes = layout.bytes;
+  header.config_hash = hash_of(checkpoint.config());
+  header.key = arena_key(checkpoint.config(), checkpoint.structure_hash());
+  header.content_hash = filler.content_hash();
+  std::memcpy(memory.data(), &header, sizeof(header));
+  std::atomic_thread_fence(std::memory_order_release);
+  header.magic = ArenaHeader::kMagic;
+  std::memcpy(memory.data(), &header.magic, sizeof(header.magic));
+  return header.content_hash;
+}
+
+}  // namespace phalanx::model

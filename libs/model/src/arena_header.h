@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace phalanx::model {
+
+inline constexpr std::size_t kArenaHeaderBytes = 4096;
+
+// The first bytes of an arena. `magic` is written last, so that a loader that was killed leaves no
+// arena behind.
+struct ArenaHeader {
+  static constexpr std::uint64_t kMagic = 0x414E4552584C4850ULL;  // "PHLXRENA" in memory
+
+  std::uint64_t magic = 0;
+  std::uint32_t version = 0;
+  std::uint32_t reserved = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t key = 0;
+  std::uint64_t config_hash = 0;
+  std::uint64_t content_hash = 0;
+};
+static_assert(sizeof(ArenaHeader) <= kArenaHeaderBytes);
+
+}  // namespace phalanx::model

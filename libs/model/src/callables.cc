@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/model/callables.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "phalanx/base/hash.h"
+
+#include "task_args.h"
+
+namespace phalanx::model {
+namespace {
+
+using kernels::Schedule;
+
+// Tiles of row operations that have no kernel of their own here: one row each.
+constexpr std::uint32_t kGatherTileRows = 1;
+
+template <typename Args>
+Args& as(void* args) {
+  return *static_cast<Args*>(args);
+}
+template <typename Args>
+const Args& as(const void* args) {
+  return *static_cast<const Args*>(args);
+}
+
+std::uint64_t refresh_embedding(void* args, const StepShape& shape) {
+  auto& task = as<kernels::EmbeddingArgs>(args);
+  task.rows = shape.rows;
+  return kernels::row_tiles(task.rows);
+}
+void run_embedding(const void* args, const TaskRuntime&, std::uint32_t tile, std::uint32_t) {
+  kernels::embedding(as<kernels::EmbeddingArgs>(args), tile);
+}
+
+std::uint64_t refresh_rope_rows(void* args, const StepShape& shape) {
+  auto& task = as<kernels::RopeRowsArgs>(args);
+  task.rows = shape.rows;
+  return kernels::row_tiles(task.rows);
+}
+void run_rope_rows(const void* args, const TaskRuntime&, std::uint32_t tile, std::uint32_t) {
+  kernels::rope_rows(as<kernels::RopeRowsArgs>(args), tile);
+}
+
+std::uint64_t refresh_rms_norm(void* args, const StepShape& shape) {
+  auto& task = as<RmsNormTask>(args);
+  task.kernel.rows = rows_of(task.rows, shape);
+  return kernels::row_tiles(task.kernel.rows);
+}
+void run_rms_norm(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
+  rt.kernels->rms_norm(as<RmsNormTask>(args).kernel, tile);
+}
+
+std::uint64_t refresh_matmul(void* args, const StepShape& shape) {
+  auto& task = as<MatmulTask>(args);
+  task.kernel.rows = rows_of(task.rows, shape);
+  return task.kernel.rows == 0 ? 0 : kernels::matmul_tiles(task.kernel);
+}
+void run_matmul(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
+  rt.kernels->matmul(as<MatmulTask>(args).kernel, tile);
+}
+
+std::uint64_t refresh_head_norm_rope(void* args, const StepShape& shape) {
+  auto& task = as<kernels::HeadNormRopeArgs>(args);
+  task.rows = shape.rows;
+  return kernels::row_tiles(task.rows);
+}
+void run_head_norm_rope(const void* args,
+                        const TaskRuntime& rt,
+                        std::uint32_t tile,
+                        std::uint32_t) {
+  rt.kernels->head_norm_rope(as<kernels::HeadNormRopeArgs>(args), tile);
+}
+
+std::uint64_t refresh_kv_append(void* args, const StepShape& shape) {
+  auto& task = as<kernels::KvAppendArgs>(args);
+  task.rows = shape.rows;
+  return task.rows == 0 ? 0 : kernels::kv_append_tiles(task);
+}
+void run_kv_append(const void* args, const TaskRuntime&, std::uint32_t tile, std::uint32_t) {
+  kernels::kv_append(as<kernels::KvAppendArgs>(args), tile);
+}
+
+std::uint64_t refresh_attention(void* args, const StepShape& shape) {
+  as<AttentionTask>(args).kernel.sequence_count = shape.sequences;
+  return shape.attention_tiles;
+}
+void run_attention(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
+  rt.kernels->attention(as<AttentionTask>(args).kernel, tile);
+}
+
+std::uint64_t refresh_swiglu(void* args, const StepShape& shape) {
+  auto& task = as<kernels::SwigluArgs>(args);
+  task.rows = shape.rows;
+  return kernels::row_tiles(task.rows);
+}
+void run_swiglu(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
+  rt.kernels->swiglu(as<kernels::SwigluArgs>(args), tile);
+}
+
+std::uint64_t refresh_reduce_tree(void* args, const StepShape& shape) {
+  auto& task = as<ReduceTreeTask>(args);
+  task.floats = std::size_t{shape.rows} * task.row_floats;
+  return task.floats;
+}
+Status meet_reduce_tree(void* args, const TaskRuntime& rt) {
+  const auto& task = as<ReduceTreeTask>(args);
+  // A group of one has summed the whole tree already.
+  if (rt.group->world() == 1) {
+    return ok();
+  }
+  std::array<const float*, kMaxNodes> nodes{};
+  for (std::uint32_t node = 0; node < task.node_count; ++node) {
+    nodes[node] = task.nodes + node * task.node_stride;
+  }
+  return rt.group->reduce_tree(*task.plan,
+                               std::span<const float* const>(nodes.data(), task.node_count),
+                               {task.nodes, task.floats});
+}
+
+std::uint64_t refresh_gather_rows(void* args, const StepShape& shape) {
+  auto& task = as<GatherRowsTask>(args);
+  task.rows = shape.sample_rows;
+  return (task.rows + kGatherTileRows - 1) / kGatherTileRows;
+}
+void run_gather_rows(const void* args, const TaskRuntime&, std::uint32_t tile, std::uint32_t) {
+  const auto& task = as<GatherRowsTask>(args);
+  const std::size_t to = std::size_t{tile} * task.hidden;
+  const std::size_t from = std::size_t{task.source_rows[tile]} * task.hidden;
+  std::copy_n(task.x + from, task.hidden, task.x_out + to);
+  std::copy_n(task.delta + from, task.hidden, task.delta_out + to);
+}
+
+std::uint64_t refresh_all_gather(void* args, const StepShape& shape) {
+  auto& task = as<AllGatherTask>(args);
+  task.bytes = task.row_bytes * rows_of(task.rows, shape);
+  return task.bytes;
+}
+Status meet_all_gather(void* args, const TaskRuntime& rt) {
+  const auto& task = as<AllGatherTask>(args);
+  return rt.group->all_gather({task.own, task.bytes}, {task.all, task.bytes * rt.group->world()});
+}
+
+std::uint64_t refresh_sample(void* args, const StepShape& shape) {
+  return rows_of(as<SampleTask>(args).rows, shape);
+}
+void run_sample_shape(const void* args,
+                      const TaskRuntime& rt,
+                      std::uint32_t tile,
+                      std::uint32_t thread) {
+  const auto& task = as<SampleTask>(args);
+  auto* own = static_cast<PeakRecord*>(task.own);
+  task.sampler->shape(*rt.kernels, task.logits, task.shaped, own, tile, thread);
+}
+void run_sample_peak(const void* args, const TaskRuntime&, std::uint32_t tile, std::uint32_t) {
+  const auto& task = as<SampleTask>(args);
+  task.sampler->peak(static_cast<const PeakRecord*>(task.all), tile);
+}
+void run_sample_count(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
+  const auto& task = as<SampleTask>(args);
+  task.sampler->count(*rt.kernels,
+                      {task.logits, task.shaped},
+                      {task.selection, task.pass},
+                      static_cast<kernels::VocabHistogram*>(task.own),
+                      tile);
+}
+void run_sample_select(const void* args, const TaskRuntime&, std::uint32_t tile, std::uint32_t) {
+  const auto& task = as<SampleTask>(args);
+  task.sampler->select({task.logits, task.shaped},
+                       {task.selection, task.pass},
+                       static_cast<const kernels::VocabHistogram*>(task.all),
+                       tile);
+}
+void run_sample_draw(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
+  const auto& task = as<SampleTask>(args);
+  task.sampler->draw(
+      *rt.kernels, {task.logits, task.shaped}, static_cast<DrawRecord*>(task.own), tile);
+}
+void run_sample_finish(const void* args, const TaskRuntime&, std::uint32_t tile, std::uint32_t) {
+  const auto& task = as<SampleTask>(args);
+  task.sampler->finish(static_cast<const DrawRecord*>(task.all), task.results, tile);
+}
+
+template <typename Args>
+constexpr CallableRow tiles_row(std::string_view name,
+                                Schedule schedule,
+                                decltype(CallableRow::refresh) refresh,
+                                decltype(CallableRow::run) run) {
+  return {name, sizeof(Args), schedule, refresh, run, nullptr};
+}
+template <typename Args>
+constexpr CallableRow collective_row(std::string_view name,
+                                     decltype(CallableRow::refresh) refresh,
+                                     decltype(CallableRow::meet) meet) {
+  return {name, sizeof(Args), Schedule::kStatic, refresh, nullptr, meet};
+}
+
+// In the order of Callable.
+constexpr std::array<CallableRow, static_cast<std::size_t>(Callable::kCallableCount)> kTable = {
+    tiles_row<kernels::EmbeddingArgs>(
+        "embedding", Schedule::kStatic, refresh_embedding, run_embedding),
+    tiles_row<kernels::RopeRowsArgs>(
+        "rope_rows", Schedule::kStatic, refresh_rope_rows, run_rope_rows),
+    tiles_row<RmsNormTask>("rms_norm", Schedule::kStatic, refresh_rms_norm, run_rms_norm),
+    tiles_row<MatmulTask>("matmul", Schedule::kStatic, refresh_matmul, run_matmul),
+    tiles_row<kernels::HeadNormRopeArgs>(
+        "head_norm_rope", Schedule::kStatic, refresh_head_norm_rope, run_head_norm_rope),
+    tiles_row<kernels::KvAppendArgs>(
+        "kv_append", Schedule::kStatic, refresh_kv_append, run_kv_append),
+    tiles_row<AttentionTask>("attention", Schedule::kDynamic, refresh_attention, run_attention),
+    tiles_row<kernels::SwigluArgs>("swiglu", Schedule::kStatic, refresh_swiglu, run_swiglu),
+    collective_row<ReduceTreeTask>("reduce_tree", refresh_reduce_tree, meet_reduce_tree),
+    tiles_row<GatherRowsTask>(
+        "gather_rows", Schedule::kStatic, refresh_gather_rows, run_gather_rows),
+    collective_row<AllGatherTask>("all_gather", refresh_all_gather, meet_all_gather),
+    tiles_row<SampleTask>("sample_shape", Schedule::kDynamic, refresh_sample, run_sample_shape),
+    tiles_row<SampleTask>("sample_peak", Schedule::kStatic, refresh_sample, run_sample_peak),
+    tiles_row<SampleTask>("sample_count", Schedule::kDynamic, refresh_sample, run_sample_count),
+    tiles_row<SampleTask>("sample_select", Schedule::kDynamic, refresh_sample, run_sample_select),
+    tiles_row<SampleTask>("sample_draw", Schedule::kDynamic, refresh_sample, run_sample_draw),
+    tiles_row<SampleTask>("sample_finish", Schedule::kStatic, refresh_sample, run_sample_finish),
+};
+
+}  // namespace
+
+const CallableRow& callable_row(Callable callable) {
+  return kTable[static_cast<std::size_t>(callable)];
+}
+
+std::uint64_t callables_hash() {
+  Fingerprint hash;
+  for (const CallableRow& row : kTable) {
+    hash.add_text(row.name).add(row.args_bytes);
+    hash.add(row.meet != nullptr ? 1 : 0);
+  }
+  return hash.value();
+}
+
+}  // namespace phalanx::model

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records the forward pass and the sampling of one rank.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "phalanx/base/result.h"
+#include "phalanx/collective/summation_tree.h"
+#include "phalanx/kernels/attention.h"
+#include "phalanx/kernels/rope.h"
+#include "phalanx/model/config.h"
+#include "phalanx/model/kv_layout.h"
+#include "phalanx/model/memory_plan.h"
+#include "phalanx/model/program.h"
+#include "phalanx/model/sampler.h"
+#include "phalanx/model/shard_plan.h"
+#include "phalanx/model/weight_arena.h"
+
+namespace phalanx::model {
+
+struct ForwardShape {
+  ModelConfig config;
+  Shard shard;
+  RankLimits limits;
+  ArenaLayout arena;
+  KvLayout kv;
+};
+
+// Memory that the program's owner keeps in place and fills before each step.
+struct ForwardInputs {
+  const TokenId* tokens = nullptr;                        // [rows]
+  const std::uint32_t* positions = nullptr;               // [rows]
+  const std::uint64_t* kv_slots = nullptr;                // [rows]
+  const kernels::AttentionSequence* sequences = nullptr;  // [items]
+  const std::uint32_t* sample_rows = nullptr;             // [sample rows], index of their row
+  const kernels::RopeFrequencies* frequencies = nullptr;
+  std::atomic<std::uint64_t>* non_finite = nullptr;
+  const collective::TreePlan* attention_tree = nullptr;
+  const collective::TreePlan* mlp_tree = nullptr;
+  Sampler* sampler = nullptr;
+};
+
+// The buffers to bind.
+struct ForwardBuffers {
+  BufferId weights;
+  BufferId kv;
+  BufferId sequence_table;
+  BufferId results;
+};
+
+struct ForwardProgram {
+  Program program;
+  ForwardBuffers buffers;
+};
+
+// Elements between two rows of logits.
+[[nodiscard]] std::size_t logits_stride(const Shard& shard);
+
+[[nodiscard]] Result<ForwardProgram> record_forward(const ForwardShape& shape,
+                                                    const ForwardInputs& inputs);
+
+}  // namespace phalanx::model

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/model/memory_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "phalanx/tensor/shape.h"
+
+#include "forward_program.h"
+#include "step_inputs.h"
+
+namespace phalanx::model {
+namespace {
+
+constexpr std::uint32_t kMaxBatchedTokens = 1U << 20;
+constexpr std::uint32_t kMaxSequences = 4096;
+constexpr std::uint32_t kResultRingSteps = 2;
+constexpr std::size_t kPageBytes = 4096;
+constexpr std::uint32_t kThreadsAssumed = 2;  // of a rank, for its sampling tables
+
+Status check_limit(const char* name, std::uint64_t value, std::uint64_t least, std::uint64_t most) {
+  if (value < least || value > most) {
+    return invalid_argument(std::string(name) + ": expected from " + std::to_string(least) +
+                            " to " + std::to_string(most) + ", found " + std::to_string(value));
+  }
+  return ok();
+}
+
+// The program's scratch, from a recording that is bound to nothing.
+Result<std::size_t> scratch_bytes(const ModelConfig& config,
+                                  const Shard& shard,
+                                  const RankLimits& limits) {
+  const Units units = units_of(config);
+  PHALANX_TRY(const auto attention, collective::TreePlan::make(units.attention, shard.ranks));
+  PHALANX_TRY(const auto mlp, collective::TreePlan::make(units.mlp, shard.ranks));
+  ForwardInputs inputs;
+  inputs.attention_tree = &attention;
+  inputs.mlp_tree = &mlp;
+  const ForwardShape shape{
+      config, shard, limits, layout_of(config), kv_layout(config, shard, limits.kv_blocks)};
+  PHALANX_TRY(const ForwardProgram forward, record_forward(shape, inputs));
+  return forward.program.scratch_bytes();
+}
+
+struct Sized {
+  std::vector<RankMemory> ranks;
+  std::size_t replica = 0;  // bytes of one replica
+  std::size_t block = 0;    // bytes of one KV block in one replica
+};
+
+Result<Sized> size_replica(const ModelConfig& config,
+                           const MemoryRequest& request,
+                           const RankLimits& limits) {
+  Sized sized;
+  for (std::uint32_t rank = 0; rank < request.ranks; ++rank) {
+    PHALANX_TRY(const Shard shard, plan_shard(config, rank, request.ranks));
+    PHALANX_TRY(const RankMemory memory,
+                rank_memory(config, shard, limits, request.result_row_bytes));
+    sized.replica += memory.total();
+    sized.block += kv_block_bytes(config, shard);
+    sized.ranks.push_back(memory);
+  }
+  return sized;
+}
+
+// The most of `limits` that fits beside the weights with one KV block pool of `blocks`.
+bool fits(const ModelConfig& config, const MemoryRequest& request, const RankLimits& limits) {
+  const auto sized = size_replica(config, request, limits);
+  return sized.has_value() &&
+         layout_of(config).bytes + sized->replica * request.replicas <= request.available_bytes;
+}
+
+// The largest value of `field` in [1, current] for which everything fits; 0 = none.
+std::uint32_t largest_that_fits(const ModelConfig& config,
+                                const MemoryRequest& request,
+                                RankLimits limits,
+                                std::uint32_t RankLimits::*field,
+                                bool least_blocks) {
+  std::uint32_t low = 0;
+  std::uint32_t high = limits.*field;
+  while (low < high) {
+    const std::uint32_t middle = low + (high - low + 1) / 2;
+    RankLimits candidate = limits;
+    candidate.*field = middle;
+    if (least_blocks) {
+      candidate.kv_blocks = blocks_for(candidate.max_model_len);
+    }
+    if (fits(config, request, candidate)) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+Error does_not_fit(const ModelConfig& config,
+                   const MemoryRequest& request,
+                   const RankLimits& least,
+                   std::size_t needed) {
+  struct Setting {
+    const char* name;
+    std::uint32_t RankLimits::*field;
+  };
+  constexpr std::array<Setting, 3> kSettings = {
+      {{"--max-model-len", &RankLimits::max_model_len},
+       {"--max-num-batched-tokens", &RankLimits::max_num_batched_tokens},
+       {"--max-num-seqs", &RankLimits::max_num_seqs}}};
+  std::string message = "memory: expected at most " + bytes_text(request.available_bytes) +
+                        ", found a need of " + bytes_text(needed);
+  bool any = false;
+  for (const Setting& setting : kSettings) {
+    const std::uint32_t largest = largest_that_fits(config, request, least, setting.field, true);
+    if (largest != 0) {
+      message += std::string(any ? ", or " : "; what fits: ") + setting.name + " " +
+                 std::to_string(largest) + " instead of " + std::to_string(least.*setting.field);
+      any = true;
+    }
+  }
+  if (!any) {
+    message += "; no smaller setting fits beside weights of " +
+               bytes_text(layout_of(config).bytes) + ": fewer replicas or more memory";
+  }
+  return resource_exhausted(message);
+}
+
+}  // namespace
+
+Status check_limits(const ModelConfig& config, const RankLimits& limits) {
+  PHALANX_RETURN_IF_ERROR(
+      check_limit("max_model_len", limits.max_model_len, 1, config.max_position));
+  PHALANX_RETURN_IF_ERROR(check_limit("max_num_seqs", limits.max_num_seqs, 1, kMaxSequences));
+  PHALANX_RETURN_IF_ERROR(
+      check_limit("max_num_batched_tokens", limits.max_num_batched_tokens, 1, kMaxBatchedTokens));
+  return check_limit("kv_blocks", limits.kv_blocks, 1, 1U << 28);
+}
+
+Result<RankMemory> rank_memory(const ModelConfig& config,
+                               const Shard& shard,
+                               const RankLimits& limits,
+                               std::size_t result_row_bytes) {
+  PHALANX_RETURN_IF_ERROR(check_limits(config, limits));
+  RankMemory memory;
+  memory.kv = tensor::round_up(kv_layout(config, shard, limits.kv_blocks).bytes(), kPageBytes);
+  PHALANX_TRY(const std::size_t scratch, scratch_bytes(config, shard, limits));
+  memory.scratch = tensor::round_up(scratch, kPageBytes);
+  memory.sequence_table = tensor::round_up(
+      SequenceTable::bytes_for({limits.max_num_seqs, limits.max_model_len, config.vocab}),
+      kPageBytes);
+  memory.result_ring =
+      tensor::round_up(result_row_bytes * kResultRingSteps * limits.max_num_seqs, kPageBytes);
+  Sampler::Options sampling;
+  sampling.tokens = shard.tokens;
+  sampling.rows_max = limits.max_num_seqs;
+  sampling.threads = kThreadsAssumed;
+  memory.heap = StepInputs::heap_bytes(limits) + Sampler::heap_bytes(sampling) +
+                limits.max_num_seqs * sizeof(SampledToken);
+  return memory;
+}
+
+Result<MemoryPlan> plan_memory(const ModelConfig& config, const MemoryRequest& request) {
+  const RankLimits& asked = request.limits;
+  RankLimits limits = asked;
+  // At the least, one sequence of the full length.
+  const std::uint32_t least_blocks = blocks_for(limits.max_model_len);
+  limits.kv_blocks = asked.kv_blocks == 0 ? least_blocks : asked.kv_blocks;
+  if (limits.kv_blocks < least_blocks) {
+    return invalid_argument("kv_blocks: expected at least " + std::to_string(least_blocks) +
+                            " for one sequence of " + std::to_string(limits.max_model_len) +
+                            " tokens, found " + std::to_string(limits.kv_blocks));
+  }
+  PHALANX_TRY(Sized sized, size_replica(config, request, limits));
+  MemoryPlan plan;
+  plan.weights = layout_of(config).bytes;
+  plan.total = plan.weights + sized.replica * request.replicas;
+  if (plan.total > request.available_bytes) {
+    if (asked.kv_blocks != 0) {
+      const std::uint32_t largest =
+          largest_that_fits(config, request, limits, &RankLimits::kv_blocks, false);
+      if (largest >= least_blocks) {
+        return resource_exhausted("memory: expected at most " +
+                                  bytes_text(request.available_bytes) + ", found a need of " +
+                                  bytes_text(plan.total) + "; the largest kv_blocks that fits is " +
+                                  std::to_string(largest));
+      }
+    }
+    limits.kv_blocks = least_blocks;
+    return does_not_fit(config, request, limits, plan.total);
+  }
+  if (asked.kv_blocks == 0) {
+    const std::uint64_t room =
+        (request.available_bytes - plan.total) / (sized.block * request.replicas);
+    const std::uint64_t useful = std::uint64_t{least_blocks} * limits.max_num_seqs;
+    limits.kv_blocks =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(useful, least_blocks + room));
+    // Rounding to pages may cost the last blocks.
+    while (limits.kv_blocks > least_blocks && !fits(config, request, limits)) {
+      --limits.kv_blocks;
+    }
+    PHALANX_TRY(sized, size_replica(config, request, limits));
+  }
+  plan.limits = limits;
+  plan.ranks = std::move(sized.ranks);
+  plan.total = plan.weights + sized.replica * request.replicas;
+  return plan;
+}
+
+std::vector<MemoryPlan::Row> MemoryPlan::rows(std::uint32_t replicas) const {
+  RankMemory sum;
+  for (const RankMemory& rank : ranks) {
+    sum.kv += rank.kv * replicas;
+    sum.scratch += rank.scratch * replicas;
+    sum.sequence_table += rank.sequence_table * replicas;
+    sum.result_ring += rank.result_ring * replicas;
+    sum.heap += rank.heap * replicas;
+  }
+  return {{"weights", weights},
+          {"kv", sum.kv},
+          {"scratch", sum.scratch},
+          {"sequence_table", sum.sequence_table},
+          {"result_ring", sum.result_ring},
+          {"rank_heap", sum.heap},
+          {"total", total}};
+}
+
+std::string bytes_text(std::size_t bytes) {
+  constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024.0 && unit + 1 < kUnits.size()) {
+    value /= 1024.0;
+    ++unit;
+  }
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.2f %s", value, kUnits[unit]);
+  return text.data();
+}
+
+}  // namespace phalanx::model

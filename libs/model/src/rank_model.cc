@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/model/rank_model.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "phalanx/base/clock.h"
+#include "phalanx/base/hash.h"
+#include "phalanx/tensor/arena.h"
+
+#include "forward_program.h"
+#include "step_inputs.h"
+
+namespace phalanx::model {
+namespace {
+
+// The golden vectors take up to a second on `ref`; a process computes them once per table.
+std::uint64_t cached_arithmetic_version(const kernels::KernelTable& table) {
+  static std::array<std::atomic<std::uint64_t>, 16> cache{};
+  std::atomic<std::uint64_t>& entry = cache[static_cast<std::size_t>(table.isa)];
+  std::uint64_t version = entry.load(std::memory_order_relaxed);
+  if (version == 0) {
+    version = kernels::arithmetic_version(table);
+    entry.store(version, std::memory_order_relaxed);
+  }
+  return version;
+}
+
+std::uint64_t now_ns() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock().now().time_since_epoch())
+          .count());
+}
+
+std::span<std::byte> writable(std::span<const std::byte> memory) {
+  // Links are pointers to mutable memory; the program tags weights as `in` and never writes them.
+  return {const_cast<std::byte*>(memory.data()), memory.size()};
+}
+
+}  // namespace
+
+struct RankModel::Impl {
+  Impl(const RankModelOptions& given, const RankRegions& memory, kernels::ThreadTeam& threads)
+      : options(given),
+        regions(memory),
+        team(threads),
+        kernels(kernels::kernel_table(given.isa)),
+        inputs(given.limits, given.shard.attention.count, given.config.heads_per_group()) {}
+
+  RankModelOptions options;
+  RankRegions regions;
+  kernels::ThreadTeam& team;
+  const kernels::KernelTable& kernels;
+  WeightArena arena;
+  KvLayout kv;
+  StepInputs inputs;
+  std::unique_ptr<SequenceTable> table;
+  std::unique_ptr<Sampler> sampler;
+  kernels::RopeFrequencies frequencies;
+  std::unique_ptr<collective::TreePlan> attention_tree;
+  std::unique_ptr<collective::TreePlan> mlp_tree;
+  std::atomic<std::uint64_t> non_finite{0};
+  tensor::AlignedBuffer results;
+  std::unique_ptr<ForwardProgram> forward;
+  collective::Communicator* group = nullptr;
+  RankCounters counters;
+  std::uint64_t fingerprint = 0;
+
+  Status prepare();
+  Status make_plans();
+  Status record();
+  Status bind();
+  Status run(std::span<const StepItem> items);
+  Status check_results(std::span<const StepItem> items) const;
+  void confirm(std::span<const StepItem> items);
+  [[nodiscard]] SampledToken* rows() const {
+    return reinterpret_cast<SampledToken*>(results.bytes().data());
+  }
+};
+
+Status RankModel::Impl::make_plans() {
+  const Units units = units_of(options.config);
+  const std::uint32_t ranks = options.shard.ranks;
+  PHALANX_TRY(auto attention, collective::TreePlan::make(units.attention, ranks));
+  PHALANX_TRY(auto mlp, collective::TreePlan::make(units.mlp, ranks));
+  attention_tree = std::make_unique<collective::TreePlan>(std::move(attention));
+  mlp_tree = std::make_unique<collective::TreePlan>(std::move(mlp));
+  PHALANX_TRY(frequencies, kernels::make_rope_frequencies(options.config.rope));
+  return ok();
+}
+
+Status RankModel::Impl::record() {
+  ForwardInputs memory;
+  memory.tokens = inputs.tokens();
+  memory.positions = inputs.positions();
+  memory.kv_slots = inputs.kv_slots();
+  memory.sequences = inputs.sequences();
+  memory.sample_rows = inputs.sample_rows();
+  memory.frequencies = &frequencies;
+  memory.non_finite = &non_finite;
+  memory.attention_tree = attention_tree.get();
+  memory.mlp_tree = mlp_tree.get();
+  memory.sampler = sampler.get();
+  const ForwardShape shape{options.config, options.shard, options.limits, arena.layout, kv};
+  PHALANX_TRY(ForwardProgram recorded, record_forward(shape, memory));
+  forward = std::make_unique<ForwardProgram>(std::move(recorded));
+  return ok();
+}
+
+Status RankModel::Impl::bind() {
+  Program& program = forward->program;
+  const ForwardBuffers& buffers = forward->buffers;
+  PHALANX_RETURN_IF_ERROR(program.bind_scratch(regions.scratch));
+  PHALANX_RETURN_IF_ERROR(program.bind(buffers.weights, writable(regions.weights)));
+  PHALANX_RETURN_IF_ERROR(program.bind(buffers.kv, regions.kv));
+  PHALANX_RETURN_IF_ERROR(program.bind(buffers.sequence_table, regions.sequence_table));
+  return program.bind(buffers.results, results.bytes());
+}
+
+Status RankModel::Impl::prepare() {
+  const ModelConfig& config = options.config;
+  const RankLimits& limits = options.limits;
+  PHALANX_RETURN_IF_ERROR(check_limits(config, limits));
+  const std::uint64_t version = cached_arithmetic_version(kernels);
+  if (version != kernels::kArithmeticVersion) {
+    return failed_precondition(
+        "arithmetic version: expected " + std::to_string(kernels::kArithmeticVersion) + ", found " +
+        std::to_string(version) + " with " + std::string(kernels::isa_name(options.isa)) +
+        ": this build computes other numbers and must not serve");
+  }
+  PHALANX_TRY(arena, open_arena(regions.weights, config));
+  fingerprint = Fingerprint().add(version).add(arena.key).add(arena.content_hash).value();
+  kv = kv_layout(config, options.shard, limits.kv_blocks);
+  PHALANX_TRY(SequenceTable mapped,
+              SequenceTable::map(regions.sequence_table,
+                                 {limits.max_num_seqs, limits.max_model_len, config.vocab}));
+  table = std::make_unique<SequenceTable>(mapped);
+  Sampler::Options sampling;
+  sampling.tokens = options.shard.tokens;
+  sampling.rank = options.shard.rank;
+  sampling.ranks = options.shard.ranks;
+  sampling.rows_max = limits.max_num_seqs;
+  sampling.threads = team.size();
+  sampling.logits_stride = logits_stride(options.shard);
+  sampler = std::make_unique<Sampler>(sampling, *table);
+  results = tensor::AlignedBuffer(limits.max_num_seqs * sizeof(SampledToken));
+  PHALANX_RETURN_IF_ERROR(make_plans());
+  PHALANX_RETURN_IF_ERROR(record());
+  return bind();
+}
+
+Status RankModel::Impl::check_results(std::span<const StepItem> items) const {
+  const std::int32_t faulty = sampler->faulty_row();
+  if (faulty >= 0) {
+    const std::uint32_t item = inputs.samples()[static_cast<std::size_t>(faulty)].item;
+    return data_loss("step item " + std::to_string(item) + " (sequence " +
+                     std::to_string(items[item].sequence) +
+                     "): expected finite logits and a token that may be drawn, found none");
+  }
+  const std::uint64_t count = non_finite.load(std::memory_order_relaxed);
+  if (count != 0) {
+    return data_loss("expected finite keys and values, found " + std::to_string(count) +
+                     " that are not");
+  }
+  return ok();
+}
+
+void RankModel::Impl::confirm(std::span<const StepItem> items) {
+  for (const StepItem& item : items) {
+    SequenceRow& row = table->row(item.slot);
+    row.computed = item.start + item.count;
+    if (item.sample) {
+      row.length = row.computed + 1;
+    }
+    Fingerprint blocks;
+    for (const std::uint32_t block : item.blocks) {
+      blocks.add(block);
+    }
+    row.blocks_hash = blocks.value();
+  }
+}
+
+Status RankModel::Impl::run(std::span<const StepItem> items) {
+  if (group == nullptr) {
+    return failed_precondition("step: expected a communicator, found none: join() comes first");
+  }
+  PHALANX_RETURN_IF_ERROR(forward->program.ready());
+  PHALANX_RETURN_IF_ERROR(inputs.fill(items, *table));
+  sampler->begin(inputs.samples());
+  non_finite.store(0, std::memory_order_relaxed);
+  std::fill_n(rows(), items.size(), SampledToken());
+  StepShape shape = inputs.shape();
+  shape.top_k_rows = sampler->selecting(Selection::kTopK);
+  shape.top_p_rows = sampler->selecting(Selection::kTopP);
+  shape.final_rows = sampler->drawing();
+  const TaskRuntime runtime{&kernels, group};
+  PHALANX_RETURN_IF_ERROR(forward->program.run(shape, team, runtime, options.observer));
+  PHALANX_RETURN_IF_ERROR(check_results(items));
+  confirm(items);
+  return ok();
+}
+
+RankModel::RankModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+RankModel::~RankModel() = default;
+
+Result<std::unique_ptr<RankModel>> RankModel::create(const RankModelOptions& options,
+                                                     const RankRegions& regions,
+                                                     kernels::ThreadTeam& team) {
+  const std::vector<kernels::Isa> available = kernels::available_isas();
+  if (std::find(available.begin(), available.end(), options.isa) == available.end()) {
+    return failed_precondition("instruction set " + std::string(kernels::isa_name(options.isa)) +
+                               ": expected to be available, found it absent");
+  }
+  auto impl = std::make_unique<Impl>(options, regions, team);
+  PHALANX_RETURN_IF_ERROR(impl->prepare());
+  return std::unique_ptr<RankModel>(new RankModel(std::move(impl)));
+}
+
+Status RankModel::join(collective::Communicator* group) {
+  const Shard& shard = impl_->options.shard;
+  if (group != nullptr && (group->rank() != shard.rank || group->world() != shard.ranks)) {
+    return invalid_argument("communicator: expected rank " + std::to_string(shard.rank) + " of " +
+                            std::to_string(shard.ranks) + ", found rank " +
+                            std::to_string(group->rank()) + " of " +
+                            std::to_string(group->world()));
+  }
+  impl_->group = group;
+  return ok();
+}
+
+Status RankModel::attach(std::span<const SequenceSpec> sequences) {
+  impl_->table->clear();
+  return update({}, sequences);
+}
+
+Status RankModel::update(std::span<const std::uint32_t> slots,
+                         std::span<const SequenceSpec> sequences) {
+  for (const std::uint32_t slot : slots) {
+    PHALANX_RETURN_IF_ERROR(impl_->table->remove(slot));
+  }
+  for (const SequenceSpec& spec : sequences) {
+    PHALANX_RETURN_IF_ERROR(impl_->table->add(spec));
+  }
+  return ok();
+}
+
+Result<std::span<const SampledToken>> RankModel::step(std::span<const StepItem> items) {
+  Impl& impl = *impl_;
+  const auto allocations = [&]() -> std::uint64_t {
+    return impl.options.allocation_counter == nullptr ? 0 : impl.options.allocation_counter();
+  };
+  const std::uint64_t start = now_ns();
+  const std::uint64_t allocated = allocations();
+  const std::uint64_t collective = impl.group == nullptr ? 0 : impl.group->counters().elapsed_ns;
+  Status status = impl.run(items);
+  if (impl.group != nullptr) {
+    impl.counters.collective_ns = impl.group->counters().elapsed_ns - collective;
+  }
+  impl.counters.allocations += allocations() - allocated;
+  impl.counters.step_ns = now_ns() - start;
+  impl.counters.preparations = impl.forward->program.preparations();
+  ++impl.counters.steps;
+  if (!status) {
+    return std::move(status).error();
+  }
+  return std::span<const SampledToken>(impl.rows(), items.size());
+}
+
+Status RankModel::clear(Kv kv) {
+  impl_->table->clear();
+  if (kv == Kv::kZero) {
+    constexpr std::size_t kTileBytes = std::size_t{1} << 20;
+    const std::span<std::byte> memory = impl_->regions.kv;
+    const auto tiles = static_cast<std::uint32_t>((memory.size() + kTileBytes - 1) / kTileBytes);
+    const auto zero = [&](std::uint32_t tile, std::uint32_t) {
+      const std::size_t first = tile * kTileBytes;
+      std::memset(memory.data() + first, 0, std::min(kTileBytes, memory.size() - first));
+    };
+    if (!impl_->team.parallel_for(tiles, kernels::Schedule::kStatic, zero)) {
+      return aborted("stopped while zeroing the KV memory");
+    }
+  }
+  return ok();
+}
+
+void RankModel::unload() {
+  // An empty span is always accepted.
+  (void)impl_->forward->program.bind(impl_->forward->buffers.weights, {});
+  impl_->regions.weights = {};
+}
+
+Status RankModel::reload(std::span<const std::byte> weights) {
+  PHALANX_TRY(const WeightArena arena,
+              open_arena(weights, impl_->options.config, impl_->arena.key));
+  impl_->arena = arena;
+  impl_->regions.weights = weights;
+  return impl_->forward->program.bind(impl_->forward->buffers.weights, writable(weights));
+}
+
+std::uint64_t RankModel::state_hash() const {
+  return impl_->table->state_hash();
+}
+std::uint64_t RankModel::numerics_fingerprint() const {
+  return impl_->fingerprint;
+}
+const RankCounters& RankModel::counters() const {
+  return impl_->counters;
+}
+const Program& RankModel::program() const {
+  return impl_->forward->program;
+}
+void RankModel::keep_raw_logits(std::span<float> out) {
+  impl_->sampler->keep_raw_logits(out);
+}
+
+}  // namespace phalanx::model

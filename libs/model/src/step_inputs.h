@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "phalanx/base/result.h"
+#include "phalanx/kernels/attention.h"
+#include "phalanx/model/callables.h"
+#include "phalanx/model/memory_plan.h"
+#include "phalanx/model/rank_model.h"
+#include "phalanx/model/sampler.h"
+#include "phalanx/model/sequence_table.h"
+
+namespace phalanx::model {
+
+// The arrays that the prepared program reads, filled from the items of a step. They are made once,
+// of the largest size, and never move.
+class StepInputs {
+ public:
+  StepInputs(const RankLimits& limits, std::uint32_t kv_heads, std::uint32_t group);
+
+  // Checks every item before anything changes, then fills the arrays. Allocates nothing.
+  //
+  // Errors: as RankModel::step()
+  Status fill(std::span<const StepItem> items, const SequenceTable& table);
+
+  [[nodiscard]] const StepShape& shape() const { return shape_; }
+  [[nodiscard]] std::span<const SampleRow> samples() const {
+    return {samples_.data(), shape_.sample_rows};
+  }
+
+  [[nodiscard]] const TokenId* tokens() const { return tokens_.data(); }
+  [[nodiscard]] const std::uint32_t* positions() const { return positions_.data(); }
+  [[nodiscard]] const std::uint64_t* kv_slots() const { return kv_slots_.data(); }
+  [[nodiscard]] const kernels::AttentionSequence* sequences() const { return sequences_.data(); }
+  [[nodiscard]] const std::uint32_t* sample_rows() const { return sample_rows_.data(); }
+
+  [[nodiscard]] static std::size_t heap_bytes(const RankLimits& limits);
+
+ private:
+  Status check(std::span<const StepItem> items, const SequenceTable& table);
+  [[nodiscard]] Status check_item(std::uint32_t index,
+                                  const StepItem& item,
+                                  const SequenceTable& table) const;
+  void fill_item(std::uint32_t index, const StepItem& item, const SequenceTable& table);
+
+  RankLimits limits_;
+  std::uint32_t kv_heads_;
+  std::uint32_t group_;
+  StepShape shape_;
+  std::vector<TokenId> tokens_;
+  std::vector<std::uint32_t> positions_;
+  std::vector<std::uint64_t> kv_slots_;
+  std::vector<kernels::AttentionSequence> sequences_;
+  std::vector<std::uint32_t> sample_rows_;
+  std::vector<SampleRow> samples_;
+  std::vector<std::uint64_t> slot_seen_;  // the fill that last named the slot
+  std::uint64_t fill_ = 0;
+};
+
+}  // namespace phalanx::model

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Argument blocks of the callables. Pointers are links of the program, or constants for memory that
+// the program's owner keeps; counts are refreshed in every step.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "phalanx/collective/summation_tree.h"
+#include "phalanx/kernels/kernel_table.h"
+#include "phalanx/kernels/rows.h"
+#include "phalanx/model/callables.h"
+#include "phalanx/model/sampler.h"
+
+namespace phalanx::model {
+
+// Which count of the step an operation follows.
+enum class RowsOf : std::uint8_t { kAll, kSampled, kTopK, kTopP, kDrawn };
+
+[[nodiscard]] constexpr std::uint32_t rows_of(RowsOf rows, const StepShape& shape) {
+  switch (rows) {
+    case RowsOf::kAll:
+      return shape.rows;
+    case RowsOf::kSampled:
+      return shape.sample_rows;
+    case RowsOf::kTopK:
+      return shape.top_k_rows;
+    case RowsOf::kTopP:
+      return shape.top_p_rows;
+    case RowsOf::kDrawn:
+      return shape.final_rows;
+  }
+  return 0;
+}
+
+struct RmsNormTask {
+  kernels::RmsNormArgs kernel;
+  RowsOf rows = RowsOf::kAll;
+};
+
+struct MatmulTask {
+  kernels::MatmulArgs kernel;
+  RowsOf rows = RowsOf::kAll;
+};
+
+struct AttentionTask {
+  kernels::AttentionArgs kernel;
+};
+
+// Nodes of one rank: at most two per level of a tree over kMaxLeaves leaves.
+inline constexpr std::uint32_t kMaxNodes = 16;
+
+struct ReduceTreeTask {
+  const collective::TreePlan* plan = nullptr;
+  float* nodes = nullptr;  // [node_count][…]; the sum replaces the first
+  std::size_t node_stride = 0;
+  std::uint32_t node_count = 0;
+  std::uint32_t row_floats = 0;
+  std::size_t floats = 0;  // of this step
+};
+
+// The rows that sample, of the residual stream and of what is still to be added to it.
+struct GatherRowsTask {
+  const float* x = nullptr;
+  const float* delta = nullptr;
+  const std::uint32_t* source_rows = nullptr;
+  float* x_out = nullptr;
+  float* delta_out = nullptr;
+  std::uint32_t hidden = 0;
+  std::uint32_t rows = 0;
+};
+
+struct AllGatherTask {
+  const std::byte* own = nullptr;
+  std::byte* all = nullptr;
+  std::size_t row_bytes = 0;
+  RowsOf rows = RowsOf::kSampled;
+  std::size_t bytes = 0;  // of one rank in this step
+};
+
+struct SampleTask {
+  Sampler* sampler = nullptr;
+  const float* logits = nullptr;
+  float* shaped = nullptr;  // written by kSampleShape only
+  void* own = nullptr;      // records of this rank
+  const void* all = nullptr;
+  SampledToken* results = nullptr;
+  Selection selection = Selection::kTopK;
+  std::uint32_t pass = 0;
+  RowsOf rows = RowsOf::kSampled;
+};
+
+}  // namespace phalanx::model

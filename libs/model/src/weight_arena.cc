@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/model/weight_arena.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "phalanx/base/hash.h"
+#include "phalanx/kernels/kernel_table.h"
+#include "phalanx/kernels/layout.h"
+#include "phalanx/tensor/arena.h"
+
+#include "arena_header.h"
+
+namespace phalanx::model {
+namespace {
+
+using kernels::Bf16;
+using kernels::packed_elements;
+
+constexpr std::uint64_t kFormatBf16 = 1;
+
+// Bytes of `count` packed matrices of one shape.
+std::size_t packed_bytes(std::size_t columns, std::size_t k) {
+  return packed_elements(columns, k) * sizeof(Bf16);
+}
+
+class RangeList {
+ public:
+  void add(std::size_t offset, std::size_t bytes) { ranges_.push_back({offset, bytes}); }
+
+  [[nodiscard]] std::vector<ByteRange> merged() && {
+    std::sort(ranges_.begin(), ranges_.end(), [](ByteRange a, ByteRange b) {
+      return a.offset < b.offset;
+    });
+    std::vector<ByteRange> result;
+    for (const ByteRange range : ranges_) {
+      if (!result.empty() && result.back().offset + result.back().bytes >= range.offset) {
+        ByteRange& last = result.back();
+        last.bytes = std::max(last.offset + last.bytes, range.offset + range.bytes) - last.offset;
+      } else {
+        result.push_back(range);
+      }
+    }
+    return result;
+  }
+
+ private:
+  std::vector<ByteRange> ranges_;
+};
+
+void add_layer(const ModelConfig& config,
+               const Shard& shard,
+               const LayerOffsets& layer,
+               RangeList& ranges) {
+  const std::size_t hidden = config.hidden;
+  const std::size_t head_dim = config.head_dim;
+  const std::size_t group = config.heads_per_group();
+  const auto columns = [&](std::size_t matrix, std::size_t first, std::size_t count) {
+    ranges.add(matrix + packed_bytes(first, hidden), packed_bytes(count, hidden));
+  };
+  ranges.add(layer.attention_gain, hidden * sizeof(float));
+  ranges.add(layer.q_gain, head_dim * sizeof(float));
+  ranges.add(layer.k_gain, head_dim * sizeof(float));
+  ranges.add(layer.mlp_gain, hidden * sizeof(float));
+  columns(
+      layer.q, shard.attention.first * group * head_dim, shard.attention.count * group * head_dim);
+  columns(layer.k, shard.attention.first * head_dim, shard.attention.count * head_dim);
+  columns(layer.v, shard.attention.first * head_dim, shard.attention.count * head_dim);
+  const std::size_t o_bytes = packed_bytes(hidden, group * head_dim);
+  ranges.add(layer.o + shard.attention.first * o_bytes, shard.attention.count * o_bytes);
+  columns(layer.gate, shard.mlp_blocks.first * kMlpBlock, shard.mlp_blocks.count * kMlpBlock);
+  columns(layer.up, shard.mlp_blocks.first * kMlpBlock, shard.mlp_blocks.count * kMlpBlock);
+  const std::size_t block_bytes = packed_bytes(hidden, kMlpBlock);
+  ranges.add(layer.down + shard.mlp_blocks.first * block_bytes,
+             shard.mlp_blocks.count * block_bytes);
+}
+
+Result<ArenaHeader> read_header(std::span<const std::byte> memory) {
+  if (memory.size() < kArenaHeaderBytes) {
+    return failed_precondition("weight arena: expected at least " +
+                               std::to_string(kArenaHeaderBytes) + " bytes, found " +
+                               std::to_string(memory.size()));
+  }
+  ArenaHeader header;
+  std::memcpy(&header, memory.data(), sizeof(header));
+  if (header.magic != ArenaHeader::kMagic) {
+    return failed_precondition(
+        "weight arena: expected a filled arena, found none: the loader has not finished");
+  }
+  if (header.version != kArenaVersion) {
+    return failed_precondition("weight arena: expected version " + std::to_string(kArenaVersion) +
+                               ", found " + std::to_string(header.version));
+  }
+  return header;
+}
+
+}  // namespace
+
+ArenaLayout layout_of(const ModelConfig& config) {
+  const std::size_t hidden = config.hidden;
+  const std::size_t head_dim = config.head_dim;
+  const std::size_t q_columns = config.heads * head_dim;
+  const std::size_t kv_columns = config.kv_heads * head_dim;
+  const std::size_t group_columns = config.heads_per_group() * head_dim;
+  tensor::ArenaPlan plan;
+  plan.add(kArenaHeaderBytes);
+  ArenaLayout layout;
+  layout.embedding = plan.add(packed_bytes(config.vocab, hidden));
+  layout.head = config.tied_head ? layout.embedding : plan.add(packed_bytes(config.vocab, hidden));
+  layout.final_gain = plan.add_array<float>(hidden);
+  for (std::uint32_t index = 0; index < config.layers; ++index) {
+    LayerOffsets layer;
+    layer.attention_gain = plan.add_array<float>(hidden);
+    layer.q = plan.add(packed_bytes(q_columns, hidden));
+    layer.k = plan.add(packed_bytes(kv_columns, hidden));
+    layer.v = plan.add(packed_bytes(kv_columns, hidden));
+    layer.q_gain = plan.add_array<float>(head_dim);
+    layer.k_gain = plan.add_array<float>(head_dim);
+    layer.o = plan.add(config.kv_heads * packed_bytes(hidden, group_columns));
+    layer.mlp_gain = plan.add_array<float>(hidden);
+    layer.gate = plan.add(packed_bytes(config.intermediate, hidden));
+    layer.up = plan.add(packed_bytes(config.intermediate, hidden));
+    layer.down = plan.add(packed_bytes(hidden, config.intermediate));
+    layout.layers.push_back(layer);
+  }
+  layout.bytes = tensor::round_up(plan.bytes(), kArenaAlignment);
+  return layout;
+}
+
+std::vector<ByteRange> arena_ranges(const ModelConfig& config, const Shard& shard) {
+  const ArenaLayout layout = layout_of(config);
+  RangeList ranges;
+  ranges.add(0, kArenaHeaderBytes);
+  ranges.add(layout.embedding, packed_bytes(config.vocab, config.hidden));
+  ranges.add(layout.head + packed_bytes(shard.tokens.first, config.hidden),
+             packed_bytes(shard.tokens.count, config.hidden));
+  ranges.add(layout.final_gain, config.hidden * sizeof(float));
+  for (const LayerOffsets& layer : layout.layers) {
+    add_layer(config, shard, layer, ranges);
+  }
+  return std::move(ranges).merged();
+}
+
+std::uint64_t arena_key(const ModelConfig& config, std::uint64_t structure_hash) {
+  Fingerprint key;
+  key.add(structure_hash).add(hash_of(config)).add(kFormatBf16);
+  key.add(kernels::kArithmeticVersion).add(kArenaVersion);
+  return key.value();
+}
+
+Result<WeightArena> open_arena(std::span<const std::byte> memory, const ModelConfig& config) {
+  PHALANX_TRY(const ArenaHeader header, read_header(memory));
+  WeightArena arena;
+  arena.layout = layout_of(config);
+  if (header.config_hash != hash_of(config)) {
+    return failed_precondition("weight arena: expected weights of configuration " +
+                               std::to_string(hash_of(config)) + ", found " +
+                               std::to_string(header.config_hash));
+  }
+  if (memory.size() != arena.layout.bytes || header.bytes != arena.layout.bytes) {
+    return data_loss("weight arena: expected " + std::to_string(arena.layout.bytes) +
+                     " bytes, found " + std::to_string(memory.size()));
+  }
+  arena.memory = memory;
+  arena.key = header.key;
+  arena.content_hash = header.content_hash;
+  return arena;
+}
+
+Result<WeightArena> open_arena(std::span<const std::byte> memory,
+                               const ModelConfig& config,
+                               std::uint64_t expected_key) {
+  PHALANX_TRY(WeightArena arena, open_arena(memory, config));
+  if (arena.key != expected_key) {
+    return failed_precondition("weight arena: expected key " + std::to_string(expected_key) +
+                               ", found " + std::to_string(arena.key) +
+                               ": it was filled from another checkpoint or by another version");
+  }
+  return arena;
+}
+
+}  // namespace phalanx::model
