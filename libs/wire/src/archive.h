@@ -221,7 +221,9 @@ class Reader {
   void words(std::string_view name, std::vector<Word>& values, std::size_t most) {
     const std::string_view blob = cursor_.blob(name, 4, most);
     values.resize(blob.size() / 4);
-    std::memcpy(values.data(), blob.data(), blob.size());
+    if (!values.empty()) {
+      std::memcpy(values.data(), blob.data(), blob.size());
+    }
     if constexpr (std::is_signed_v<Word>) {
       require(std::all_of(values.begin(), values.end(), [](Word word) { return word >= 0; }),
               name,
