@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "phalanx/base/result.h"
+
+namespace phalanx::obs {
+
+enum class LogLevel : int { kTrace, kDebug, kInfo, kWarn, kError };
+
+// "trace" … "error". Errors: kInvalidArgument naming the known levels.
+[[nodiscard]] Result<LogLevel> parse_log_level(std::string_view text);
+[[nodiscard]] std::string_view to_string(LogLevel level);
+
+// One key=value pair of an event. The value is text by the time it gets here: build fields only
+// when the level is on (log_debug and log_trace in hot places ask log_enabled() first).
+struct LogField {
+  LogField(std::string_view k, std::string_view v) : key(k), value(v) {}
+  LogField(std::string_view k, const std::string& v) : key(k), value(v) {}
+  LogField(std::string_view k, const char* v) : key(k), value(v) {}
+  LogField(std::string_view k, bool v) : key(k), value(v ? "true" : "false") {}
+  LogField(std::string_view k, double v);  // at most three decimals
+  template <std::integral T>
+  LogField(std::string_view k, T v) : key(k), value(std::to_string(v)) {}
+
+  std::string_view key;
+  std::string value;
+};
+using LogFields = std::initializer_list<LogField>;
+
+struct LogOptions {
+  LogLevel level = LogLevel::kInfo;
+  std::string role;             // "leader", "replica", "rank", "loader"
+  std::optional<int> dp;        // replica index
+  std::optional<int> tp;        // rank index
+  std::span<std::byte> flight;  // where the last lines are left for the parent; may be empty
+};
+
+// Sets up the log of this process: one line per event to stderr,
+//
+//   2026-11-21T05:36:06.123Z info role=rank dp=0 tp=1 pid=123 request_start prompt_tokens=17
+//
+// Values with blanks, quotes, '=' or control bytes are quoted and escaped; a line is at most 4,000
+// bytes, the rest is cut. Called once, before threads start; until then only warnings and errors
+// are written, without fixed fields. Threads: logging is safe from any thread. Blocks: as stderr
+// does.
+void start_log(const LogOptions& options);
+void set_log_level(LogLevel level);
+
+[[nodiscard]] bool log_enabled(LogLevel level);
+
+// `event` names what happened: one word, snake_case.
+void log_event(LogLevel level, std::string_view event, std::span<const LogField> fields);
+
+inline void log_at(LogLevel level, std::string_view event, LogFields fields = {}) {
+  if (log_enabled(level)) {
+    log_event(level, event, {fields.begin(), fields.size()});
+  }
+}
+inline void log_trace(std::string_view event, LogFields fields = {}) {
+  log_at(LogLevel::kTrace, event, fields);
+}
+inline void log_debug(std::string_view event, LogFields fields = {}) {
+  log_at(LogLevel::kDebug, event, fields);
+}
+inline void log_info(std::string_view event, LogFields fields = {}) {
+  log_at(LogLevel::kInfo, event, fields);
+}
+inline void log_warn(std::string_view event, LogFields fields = {}) {
+  log_at(LogLevel::kWarn, event, fields);
+}
+inline void log_error(std::string_view event, LogFields fields = {}) {
+  log_at(LogLevel::kError, event, fields);
+}
+
+// "event key=value key=\"quoted value\"", as the line has it after the fixed fields.
+[[nodiscard]] std::string format_event(std::string_view event, std::span<const LogField> fields);
+
+// The last lines of this process, oldest first, for failure messages; at most 64.
+[[nodiscard]] std::vector<std::string> recent_log_lines();
+
+}  // namespace phalanx::obs

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the machine and the kernel grant this process.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "phalanx/base/result.h"
+
+namespace phalanx::os {
+
+// Memory of a process. Proportional figures: shared pages are divided among their mappers, so that
+// sums over processes are true.
+struct ProcessMemory {
+  std::uint64_t pss_bytes = 0;
+  std::uint64_t pss_anonymous_bytes = 0;
+  std::uint64_t pss_shared_memory_bytes = 0;  // memfds
+};
+
+// Errors: kNotFound no such process; kFailedPrecondition not ours to look at.
+// Cost: the kernel walks the page tables; 10 ms per GB of 4 KB pages.
+[[nodiscard]] Result<ProcessMemory> process_memory(pid_t pid);
+
+// What this process could still allocate without swapping: MemAvailable, cut to what the memory
+// cgroups above it leave.
+[[nodiscard]] Result<std::uint64_t> available_memory_bytes();
+
+// Raises the soft limit of open descriptors to the hard one and returns it.
+[[nodiscard]] Result<std::uint64_t> raise_open_file_limit();
+
+// Errors: kResourceExhausted naming limit and need when fewer than `needed` may be open.
+[[nodiscard]] Status check_open_file_limit(std::uint64_t needed);
+
+// Descriptors that this process has open.
+[[nodiscard]] std::size_t open_descriptors();
+
+// Unpredictable bytes of the kernel, for seeds, boots and secrets.
+void random_bytes(std::span<std::byte> out);
+[[nodiscard]] std::uint64_t random_u64();
+
+}  // namespace phalanx::os

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "phalanx/base/result.h"
+#include "phalanx/os/unique_fd.h"
+
+namespace phalanx::os {
+
+inline constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+
+enum class Access { kReadOnly, kReadWrite };
+
+// A mapped range of a Memfd. Unmaps when destroyed; the memory lives on while any process maps it
+// or holds a descriptor.
+//
+// The address is congruent to the file offset modulo 2 MB, so that huge pages of the file can be
+// mapped as such.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&& other) noexcept;
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping();
+
+  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] std::span<std::byte> bytes() const { return {data_, size_}; }
+  [[nodiscard]] bool valid() const { return data_ != nullptr; }
+
+  // Turns the whole 2 MB pages of the range into huge pages (MADV_COLLAPSE works whatever the
+  // sysfs setting for shared memory is) and returns how many bytes are huge afterwards. Less than
+  // asked for is no error: memory may be fragmented. Cost: about 0.7 s per GB of 4 KB pages; a
+  // huge page that exists is only mapped. Blocks.
+  [[nodiscard]] std::size_t collapse_huge();
+
+  // Enters all existing pages of the range into the page table, so that the first pass over it
+  // takes no faults. A read-only mapping is populated for reading.
+  [[nodiscard]] Status populate();
+
+ private:
+  friend class Memfd;
+  Mapping(std::byte* data, std::size_t size, Access access)
+      : data_(data), size_(size), access_(access) {}
+
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  Access access_ = Access::kReadOnly;
+};
+
+// Anonymous shared memory of a fixed size: passed by descriptor, without a name that could be left
+// behind. Growing and shrinking are sealed at creation, so a mapper never meets SIGBUS.
+// Threads: any; the calls do not touch shared state of this object.
+class Memfd {
+ public:
+  Memfd() = default;
+
+  // Creates `bytes` of zeroes and reserves them now, so that lack of memory is an error here and
+  // not a kill later.
+  //
+  // Errors: kResourceExhausted  more than is available (see available_memory_bytes()), or no
+  //                             descriptor left
+  //         kInvalidArgument    bytes is 0
+  [[nodiscard]] static Result<Memfd> create(const std::string& name, std::size_t bytes);
+
+  // Takes a descriptor that came from another process.
+  //
+  // Errors: kInvalidArgument  no memfd, another size than `expected_bytes`, or one that could
+  //                           shrink under a mapper
+  [[nodiscard]] static Result<Memfd> adopt(UniqueFd fd, std::size_t expected_bytes);
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  [[nodiscard]] bool valid() const { return fd_.valid(); }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+  // Makes the content immutable for everybody, for good.
+  // Errors: kFailedPrecondition  a writable mapping exists somewhere.
+  [[nodiscard]] Status seal_content();
+  [[nodiscard]] bool content_sealed() const;
+
+  // Maps all of it, or the range. `offset` is a multiple of the page size.
+  // Errors: kInvalidArgument range out of bounds; kFailedPrecondition content sealed and
+  //         read-write asked for.
+  [[nodiscard]] Result<Mapping> map(Access access) const { return map(access, 0, size_); }
+  [[nodiscard]] Result<Mapping> map(Access access, std::size_t offset, std::size_t bytes) const;
+
+ private:
+  Memfd(UniqueFd fd, std::size_t size) : fd_(std::move(fd)), size_(size) {}
+
+  UniqueFd fd_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace phalanx::os
