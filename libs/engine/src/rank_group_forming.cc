@@ -176,7 +176,10 @@ void RankGroup::doom_failing(const StepFault& fault) {
         failure.kind == RankFailure::Kind::kReply && failure.error.code() == Code::kAborted;
     status_[failure.rank.value()].last_error = failure.error.to_string();
     kv_lost_ = kv_lost_ || failure.error.code() == Code::kDataLoss;
-    if (!freed) {
+    Slot& slot = slots_[failure.rank.value()];
+    if (failure.kind == RankFailure::Kind::kKilled) {
+      slot.doomed = slot.alive;  // the step has killed it
+    } else if (!freed) {
       doom(failure.rank);
     }
   }

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/cell_runner.h"
+
+#include <utility>
+
+#include "phalanx/base/hash.h"
+
+namespace phalanx::testing {
+namespace {
+
+std::uint64_t next_cell(std::uint64_t before, TokenId token) {
+  return Fingerprint().add(before).add(static_cast<std::uint64_t>(token)).value();
+}
+
+TokenId draw(std::uint64_t last, std::uint64_t seed, std::uint32_t choice, std::uint32_t vocab) {
+  return static_cast<TokenId>(Fingerprint().add(last).add(seed).add(choice).value() % vocab);
+}
+
+}  // namespace
+
+TokenId reference_token(std::span<const TokenId> tokens,
+                        std::uint64_t seed,
+                        std::uint32_t choice,
+                        std::uint32_t vocab_size) {
+  std::uint64_t cell = 0;
+  for (const TokenId token : tokens) {
+    cell = next_cell(cell, token);
+  }
+  return draw(cell, seed, choice, vocab_size);
+}
+
+Result<engine::RunnerIdentity> CellRunner::identity() {
+  return identity_value;
+}
+
+Status CellRunner::init(Epoch /*epoch*/) {
+  return take_outcome();
+}
+
+void CellRunner::on_slot_changed(const engine::SequenceTable& /*table*/, std::uint32_t /*slot*/) {}
+
+Status CellRunner::step(StepId /*step*/,
+                        const engine::SequenceTable& table,
+                        std::span<const wire::StepItem> items,
+                        std::span<wire::SampleResult> results) {
+  for (std::size_t i = 0; i < items.size() && i < rows_written_; ++i) {
+    const wire::StepItem& item = items[i];
+    const wire::SequenceAttach& sequence = table.at(item.slot);
+    compute(sequence, item);
+    if (item.sample) {
+      const std::uint32_t last = item.start + item.count - 1;
+      const std::size_t place =
+          std::size_t{item.blocks[last / engine::kBlockTokens]} * engine::kBlockTokens +
+          last % engine::kBlockTokens;
+      results[i].token =
+          draw(memory_.cells[place], sequence.sampling.seed, sequence.choice, vocab_size_);
+      results[i].logprob = -1.0F;
+    }
+  }
+  return take_outcome();
+}
+
+void CellRunner::compute(const wire::SequenceAttach& sequence, const wire::StepItem& item) {
+  const auto place = [&](std::uint32_t position) -> std::uint64_t& {
+    const std::size_t block = item.blocks[position / engine::kBlockTokens];
+    return memory_.cells[block * engine::kBlockTokens + position % engine::kBlockTokens];
+  };
+  std::uint64_t before = item.start == 0 ? 0 : place(item.start - 1);
+  for (std::uint32_t position = item.start; position < item.start + item.count; ++position) {
+    before = next_cell(before, sequence.tokens[position]);
+    place(position) = before;
+  }
+}
+
+Status CellRunner::clear(bool zero_kv) {
+  if (zero_kv) {
+    memory_.cells.assign(memory_.cells.size(), 0);
+  }
+  return take_outcome();
+}
+
+Status CellRunner::take_outcome() {
+  rows_written_ = 0xFFFFFFFF;
+  return std::exchange(outcome_, ok());
+}
+
+}  // namespace phalanx::testing

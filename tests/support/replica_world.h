@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "phalanx/engine/replica_engine.h"
+
+#include "support/faulty_transport.h"
+#include "support/rank_cluster.h"
+#include "support/virtual_time.h"
+
+namespace phalanx::testing {
+
+// What a leader knows of one replica: for each key what it asked for, what came, and what the
+// ledger holds. Complains about every token that is lost, doubled, misplaced or wrong, about a
+// second end, and about anything after the end.
+class LeaderBook final : public engine::ReplicaSink {
+ public:
+  struct Entry {
+    wire::Submit submit;
+    std::vector<TokenId> tokens;  // produced, history included
+    std::uint64_t to_compute = 0;
+    std::uint64_t to_generate = 0;
+    bool cancelled = false;
+    std::optional<wire::TokenUpdate> end;
+  };
+
+  explicit LeaderBook(std::uint32_t vocab_size) : vocab_size_(vocab_size) {}
+
+  void book(const wire::Submit& submit);
+  void cancel(const wire::SequenceKey& key) { entries_.at(key).cancelled = true; }
+
+  void send(wire::ReplicaMessage message) override;
+  void on_stopped(const Status& status) override;
+
+  [[nodiscard]] const Entry& at(const wire::SequenceKey& key) const { return entries_.at(key); }
+  [[nodiscard]] bool open(const wire::SequenceKey& key) const { return !at(key).end; }
+  [[nodiscard]] std::size_t open_count() const;
+  [[nodiscard]] std::uint64_t to_compute() const;
+  [[nodiscard]] std::uint64_t to_generate() const;
+
+  std::vector<wire::ReplicaReady> ready;
+  std::vector<wire::ReplicaStatus> statuses;
+  std::vector<wire::ReplicaFailed> failed;
+  std::vector<StepId> steps;  // of the batches with tokens
+  std::optional<Status> stopped;
+
+ private:
+  void accept(const wire::TokenUpdate& update);
+
+  std::uint32_t vocab_size_;
+  std::map<wire::SequenceKey, Entry> entries_;
+};
+
+struct WorldOptions {
+  ClusterOptions cluster;
+  std::uint32_t max_waiting = 64;
+  std::uint32_t restart_limit = 5;
+  std::uint32_t ping_ticks = 0;
+};
+
+// One replica engine over a simulated rank group, a millisecond at a time.
+class ReplicaWorld final : private ClusterListener {
+ public:
+  explicit ReplicaWorld(const WorldOptions& options);
+
+  // Makes a request of `prompt` tokens for `max_tokens`, seeded with its number.
+  [[nodiscard]] wire::Submit request(std::uint64_t number,
+                                     std::uint32_t prompt,
+                                     std::uint32_t max_tokens) const;
+  void submit(const wire::Submit& submit);
+  void cancel(const wire::SequenceKey& key);
+
+  void pass(Millis millis);
+  // False: `limit` milliseconds went by without it.
+  [[nodiscard]] bool run_until(const std::function<bool()>& condition, Millis limit = 20000);
+  [[nodiscard]] bool start();        // until the first readiness
+  [[nodiscard]] bool run_to_ends();  // until every request has its end
+
+  // The ledger of the leader equals the recount in the scheduler.
+  void expect_equal_ledger() const;
+
+  VirtualTime time;
+  FaultyTransport transport;
+  RankCluster cluster;
+  LeaderBook book;
+  engine::ReplicaEngine engine;
+  bool tick = true;  // the watcher runs
+  Millis tick_period = 20;
+
+ private:
+  void on_reply(RankId rank, const wire::RankReply& reply) override;
+  void on_death(RankId rank, const engine::RankDeath& death) override;
+  void on_lifeline_free(RankId rank) override;
+  void on_writable(RankId rank) override;
+
+  std::uint32_t vocab_size_;
+};
+
+}  // namespace phalanx::testing
