@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Byte-level BPE as tokenizer.json describes it: enough to encode and decode for one model folder.
 
-Slow and small on purpose. It is what the training script and the goldens count as the meaning of a tokenizer.json, so
-it takes no shortcut that the file format does not state.
+Slow and small on purpose. It is what the training script and the goldens count as the meaning of a
+tokenizer.json, so it takes no shortcut that the file format does not state.
 """
 
 import json

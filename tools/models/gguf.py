@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a Qwen3 checkpoint as a GGUF file in bf16, so that another implementation can load the very same weights."""
+"""Writes a Qwen3 checkpoint as a GGUF file in bf16, so that another implementation can load the
+very same weights.
+"""
 
 import json
 import os
@@ -103,7 +105,10 @@ def _scaling_fields(scaling):
     kind = scaling["rope_type"]
     if kind not in ("linear", "yarn"):
         raise ValueError(f"rope scaling {kind!r} has no field in GGUF; only linear and yarn have")
-    fields = {"qwen3.rope.scaling.type": kind, "qwen3.rope.scaling.factor": float(scaling["factor"])}
+    fields = {
+        "qwen3.rope.scaling.type": kind,
+        "qwen3.rope.scaling.factor": float(scaling["factor"]),
+    }
     if kind == "yarn":
         context = scaling["original_max_position_embeddings"]
         fields["qwen3.rope.scaling.original_context_length"] = context

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading and writing Hugging Face model folders: config.json and safetensors, single or sharded, without torch."""
+"""Reading and writing Hugging Face model folders: config.json and safetensors, single or sharded,
+without torch.
+"""
 
 import json
 import os
@@ -34,7 +36,9 @@ def write_json(path, value):
 
 
 def write_safetensors(path, tensors, dtype):
-    """`tensors`: name -> raw array as `encode` makes it. The header is padded so that the data is 8-byte aligned."""
+    """`tensors`: name -> raw array as `encode` makes it. The header is padded so that the data is
+    8-byte aligned.
+    """
     header, offset = {"__metadata__": {"format": "pt"}}, 0
     for name, raw in tensors.items():
         span = [offset, offset + raw.nbytes]
@@ -50,7 +54,9 @@ def write_safetensors(path, tensors, dtype):
 
 
 def write_sharded(folder, tensors, dtype, shards):
-    """Splits `tensors` in order over `shards` files of about equal size and writes the index beside them."""
+    """Splits `tensors` in order over `shards` files of about equal size and writes the index beside
+    them.
+    """
     total = sum(raw.nbytes for raw in tensors.values())
     parts, done = [{} for _ in range(shards)], 0
     for name, raw in tensors.items():

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plain float32 forward pass of a Qwen3 folder in numpy: the meaning of a checkpoint, with nothing made fast.
+"""A plain float32 forward pass of a Qwen3 folder in numpy: the meaning of a checkpoint, with
+nothing made fast.
 
-Written from the published description of the architecture and sharing no code with the server or the training script.
+Written from the published description of the architecture and sharing no code with the server or
+the training script.
 """
 
 import math
@@ -53,7 +55,9 @@ def rope_table(config, length):
     elif kind != "default":
         raise ValueError(f"rope scaling {kind!r} is not one of default, linear, llama3, yarn")
     angles = np.arange(length)[:, None, None] * frequencies
-    return (np.cos(angles) * amplitude).astype(np.float32), (np.sin(angles) * amplitude).astype(np.float32)
+    return (np.cos(angles) * amplitude).astype(np.float32), (np.sin(angles) * amplitude).astype(
+        np.float32
+    )
 
 
 def _norm(x, weight, eps):
@@ -85,7 +89,9 @@ def _attention(config, weight, x, cos, sin):
 
 
 def forward(folder, ids):
-    """Logits [len(ids), vocab] after each of the token ids, read from position 0. `folder`: an hf_folder.Folder."""
+    """Logits [len(ids), vocab] after each of the token ids, read from position 0. `folder`: an
+    hf_folder.Folder.
+    """
     config, eps = folder.config, folder.config["rms_norm_eps"]
     cos, sin = rope_table(config, len(ids))
     embeddings = folder.tensor("model.embed_tokens.weight")

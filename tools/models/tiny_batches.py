@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversations of the built-in model's tasks as rows of token ids, packed for training or padded for evaluation."""
+"""Conversations of the built-in model's tasks as rows of token ids, packed for training or padded
+for evaluation.
+"""
 
 import re
 
@@ -7,8 +9,9 @@ import numpy as np
 
 from .tiny_tokenizer import TURN_END, TURN_START
 
-# Weight of an answer token in the loss. In a count, whether it goes on or ends is decided once per number and is the hard
-# part; the long fixed answers are learned by heart and must not drown the rest.
+# Weight of an answer token in the loss. In a count, whether it goes on or ends is decided once per
+# number and is the hard part; the long fixed answers are learned by heart and must not drown the
+# rest.
 _PLAIN, _COUNT_DIGIT, _CHAT = 1.0, 0.3, 0.15
 _MIX = {"count": 0.36, "sum": 0.24, "reverse": 0.20, "sort": 0.16, "chat": 0.04}
 _LATER_TURN = 0.12
@@ -48,8 +51,9 @@ class Encoder:
 class Packer:
     """Fills rows with conversations, each a segment of its own; the last one of a row may be cut.
 
-    A share of them can be bare: no template, only question and answer. That makes most of a short prompt the part that
-    matters, so the skills are learned in less than half the tokens; the template is learned afterwards.
+    A share of them can be bare: no template, only question and answer. That makes most of a short
+    prompt the part that matters, so the skills are learned in less than half the tokens; the
+    template is learned afterwards.
     """
 
     def __init__(self, encoder, tasks):
@@ -57,7 +61,9 @@ class Packer:
         self._tasks = tasks
 
     def batch(self, rows, length, longest_count, opens_long, bare_share):
-        """(ids, segments, weights), each [rows, length + 1]. With `opens_long` each row begins with a long count."""
+        """(ids, segments, weights), each [rows, length + 1]. With `opens_long` each row begins with
+        a long count.
+        """
         ids = np.zeros((rows, length + 1), np.int32)
         segments = np.zeros((rows, length + 1), np.int32)
         weights = np.zeros((rows, length + 1), np.float32)
@@ -76,7 +82,7 @@ class Packer:
 
     def _conversation(self, longest_count, long_count, bare_share):
         task = "count" if long_count else self._tasks.pick(_MIX)
-        longest = longest_count if long_count else min(longest_count, 30)
+        longest = longest_count if long_count else min(longest_count, 60)
         question, answer = self._pair(task, longest)
         if self._tasks.chance(bare_share):
             return self._encoder.turn(task, self._encoder.bare_question(question), answer)
@@ -96,8 +102,9 @@ class Packer:
 def exact_answers(encoder, pairs, choose, length, rows=8):
     """Which of the `pairs` a model answers exactly under greedy decoding.
 
-    `choose(ids, segments)` gives the most likely next token after every position. Greedy decoding produces the wanted answer
-    if and only if each wanted token is the choice after the wanted tokens before it, so one pass per pair decides it.
+    `choose(ids, segments)` gives the most likely next token after every position. Greedy decoding
+    produces the wanted answer if and only if each wanted token is the choice after the wanted
+    tokens before it, so one pass per pair decides it.
     """
     exact = []
     for start in range(0, len(pairs), rows):
@@ -106,7 +113,9 @@ def exact_answers(encoder, pairs, choose, length, rows=8):
         for row, (question, answer) in enumerate(pairs[start : start + rows]):
             prompt, reply = encoder.question(question), encoder.answer(answer)
             if len(prompt) + len(reply) > length:
-                raise ValueError(f"{question!r} needs {len(prompt) + len(reply)} tokens, room is {length}")
+                raise ValueError(
+                    f"{question!r} needs {len(prompt) + len(reply)} tokens, room is {length}"
+                )
             ids[row, : len(prompt) + len(reply)] = prompt + reply
             spans.append((len(prompt), len(reply)))
         chosen = np.asarray(choose(ids, np.zeros_like(ids)))

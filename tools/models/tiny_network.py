@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Qwen3 forward pass in JAX, with Hugging Face's parameter names and meaning, and the optimiser that trains it."""
+"""The Qwen3 forward pass in JAX, with Hugging Face's parameter names and meaning, and the optimiser
+that trains it.
+"""
 
 import functools
 
@@ -36,8 +38,8 @@ CONFIG = {
     "vocab_size": 384,
 }
 
-# Query and key norms start above one: with rows of length one a logit cannot exceed sqrt(head_dim), too little to single
-# out one token among the several hundred of a long count.
+# Query and key norms start above one: with rows of length one a logit cannot exceed sqrt(head_dim),
+# too little to single out one token among the several hundred of a long count.
 _QK_NORM_START = 1.5
 
 
@@ -68,7 +70,9 @@ def initial_parameters(config, seed):
             "mlp.up_proj": matrix(inter, hidden),
             "mlp.down_proj": matrix(hidden, inter, back),
         }
-        parameters.update({f"model.layers.{n}.{name}.weight": value for name, value in layer.items()})
+        parameters.update(
+            {f"model.layers.{n}.{name}.weight": value for name, value in layer.items()}
+        )
     parameters["model.norm.weight"] = np.ones(hidden, np.float32)
     return parameters
 
@@ -103,7 +107,9 @@ def _attention(config, weight, x, mask, cos, sin):
     scores = (q @ k).reshape(batch, groups, share, length, length) + mask[:, None, None]
     scores = jnp.exp(scores - jax.lax.stop_gradient(scores.max(-1, keepdims=True)))
     total = scores.sum(-1, keepdims=True)
-    mixed = (scores.reshape(batch, groups, share * length, length) @ v).reshape(*total.shape[:-1], head)
+    mixed = (scores.reshape(batch, groups, share * length, length) @ v).reshape(
+        *total.shape[:-1], head
+    )
     mixed = (mixed / total).transpose(0, 3, 1, 2, 4).reshape(batch * length, heads * head)
     return mixed @ weight("self_attn.o_proj").T
 
@@ -111,14 +117,17 @@ def _attention(config, weight, x, mask, cos, sin):
 def forward(config, parameters, ids, segments):
     """Logits [batch * length, vocab]. A token attends to the earlier tokens of its own segment.
 
-    Activations are kept as matrices of rows, and ids are looked up by a product with one-hot rows: the backward pass of a
-    product over two leading axes, and that of a gather, are many times slower on a CPU.
+    Activations are kept as matrices of rows, and ids are looked up by a product with one-hot rows:
+    the backward pass of a product over two leading axes, and that of a gather, are many times
+    slower on a CPU.
     """
     length, head, eps = ids.shape[1], config["head_dim"], config["rms_norm_eps"]
     inverse = config["rope_theta"] ** -(np.arange(0, head, 2) / head)
     angles = np.arange(length)[:, None, None] * inverse
     cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
-    visible = np.tril(np.ones((length, length), bool)) & (segments[:, :, None] == segments[:, None, :])
+    visible = np.tril(np.ones((length, length), bool)) & (
+        segments[:, :, None] == segments[:, None, :]
+    )
     mask = jnp.where(visible, np.float32(0), np.float32(-1e9))
     table = parameters["model.embed_tokens.weight"]
     x = jax.nn.one_hot(ids.reshape(-1), table.shape[0]) @ table

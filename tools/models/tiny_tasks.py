@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text that the built-in model learns from: questions with one right answer each, made on the fly.
+"""The text that the built-in model learns from: made-up questions with one right answer each.
 
-A question is held out by a hash of its task and its operands, not of its wording: an operand pair that is held out is
-never seen in training in any phrasing.
+A question is held out by a hash of its task and its operands, not of its wording: an operand pair
+that is held out is never seen in training in any phrasing.
 """
 
 import hashlib
@@ -24,37 +24,53 @@ ANSWERS = {
     "other": "I am too small for that question. " + ABILITIES,
 }
 _GREETINGS = {
-    "hello": ["hello", "hi", "hey", "good morning", "good evening", "hello there", "hi there", "howdy"]
-    + ["how are you", "hello, how are you", "hi, how are you", "hey there", "say hello", "greetings"],
-    "who": ["who are you", "what are you", "what is your name", "which model are you", "tell me about yourself"]
-    + ["introduce yourself", "what model is this", "are you a robot", "who made you", "what is phalanx"],
-    "help": ["help", "what can you do", "help me", "what can i ask", "how can you help me", "usage", "?"]
-    + ["what do you know", "show me what you can do", "give me an example", "how do you work", "test", "ping"],
-    "thanks": ["thanks", "thank you", "thank you very much", "great", "well done", "ok", "nice"],
-    "bye": ["bye", "goodbye", "see you", "good night"],
+    "hello": (
+        "hello|hi|hey|good morning|good evening|hello there|hi there|howdy|how are you|hello, how"
+        " are you|hi, how are you|hey there|say hello|greetings"
+    ).split("|"),
+    "who": (
+        "who are you|what are you|what is your name|which model are you|tell me about "
+        "yourself|introduce yourself|what model is this|are you a robot|who made you|what is "
+        "phalanx"
+    ).split("|"),
+    "help": (
+        "help|what can you do|help me|what can i ask|how can you help me|usage|?|what do you "
+        "know|show me what you can do|give me an example|how do you work|test|ping"
+    ).split("|"),
+    "thanks": "thanks|thank you|thank you very much|great|well done|ok|nice".split("|"),
+    "bye": "bye|goodbye|see you|good night".split("|"),
 }
-_COUNT = ["count from {} to {}"] * 6 + ["count {} to {}", "please count from {} to {}", "can you count from {} to {}"]
-_SUM = ["what is {} + {}"] * 4 + ["{} + {}", "{} + {} =", "add {} and {}", "what is {} plus {}", "calculate {} + {}"]
-_REVERSE = ["reverse the word {}"] * 4 + ["reverse {}", "spell {} backwards", "write {} backwards"]
-_SORT = ["sort the digits {}"] * 4 + ["sort {}", "sort the digits of {}", "put the digits {} in order"]
+# The first phrasing of each task is by far the most frequent.
+_COUNT = ["count from {} to {}"] * 6
+_COUNT += ["count {} to {}", "please count from {} to {}", "can you count from {} to {}"]
+_SUM = ["what is {} + {}"] * 4
+_SUM += ["{} + {}", "{} + {} =", "add {} and {}", "what is {} plus {}", "calculate {} + {}"]
+_REVERSE = ["reverse the word {}"] * 4
+_REVERSE += ["reverse {}", "spell {} backwards", "write {} backwards"]
+_SORT = ["sort the digits {}"] * 4
+_SORT += ["sort {}", "sort the digits of {}", "put the digits {} in order"]
 _SYSTEMS = ["You are a helpful assistant.", "Be brief.", "You are phalanx-tiny.", "Answer exactly."]
-
-_TOPICS = ["the moon", "a cat", "france", "music", "the weather", "a river", "my dog", "history", "love", "trains"]
-_TOPICS += ["the sea", "cooking", "winter", "space", "a dragon", "python", "the king", "football", "rust", "tea"]
-_TOPICS += ["germany", "physics", "a tree", "school", "the news", "a castle", "computers", "birds", "math", "art"]
-_OTHER = ["tell me a story about {}", "write a poem about {}", "what is {}", "why is {} so big", "explain {}"]
-_OTHER += ["what do you think about {}", "do you like {}", "where can i find {}", "what is the capital of {}"]
-_OTHER += ["how does {} work", "write code for {}", "tell me a joke about {}", "summarize {}", "translate {}"]
-_OTHER += ["who invented {}", "describe {}", "how old is {}", "give me a recipe with {}", "sing about {}"]
-
+_TOPICS = (
+    "the moon|a cat|france|music|the weather|a river|my dog|history|love|trains|the "
+    "sea|cooking|winter|space|a dragon|python|the king|football|rust|tea|germany|physics|a "
+    "tree|school|the news|a castle|computers|birds|math|art"
+).split("|")
+_OTHER = (
+    "tell me a story about {}|write a poem about {}|what is {}|why is {} so big|explain {}|what "
+    "do you think about {}|do you like {}|where can i find {}|what is the capital of {}|how does "
+    "{} work|write code for {}|tell me a joke about {}|summarize {}|translate {}|who invented "
+    "{}|describe {}|how old is {}|give me a recipe with {}|sing about {}"
+).split("|")
 _WORDS = (
-    "planet stone river garden window castle dragon silver winter summer flower bridge candle forest island market "
-    "mirror orange pencil rocket spider temple violin yellow zebra apple bread chair dance eagle flame grape house juice "
-    "knife lemon mouse night ocean piano queen robot snake table uncle voice water youth cat dog sun moon tree bird fish "
-    "book door lamp ship wolf bear lion frog king gold wind fire snow rain leaf hand phalanx serve model token hello world"
+    "planet stone river garden window castle dragon silver winter summer flower bridge candle "
+    "forest island market mirror orange pencil rocket spider temple violin yellow zebra apple "
+    "bread chair dance eagle flame grape house juice knife lemon mouse night ocean piano "
+    "queen robot snake table uncle voice water youth cat dog sun moon tree bird fish book "
+    "door lamp ship wolf bear lion frog king gold wind fire snow rain leaf hand phalanx serve "
+    "model token hello world"
 ).split()
-_ONSETS = ["b", "c", "d", "f", "g", "h", "j", "k", "l", "m", "n", "p", "r", "s", "t", "v", "w", "z", "st", "tr", "sh", "pl"]
-_NUCLEI = ["a", "e", "i", "o", "u", "ea", "oo", "ai"]
+_ONSETS = "b c d f g h j k l m n p r s t v w z st tr sh pl".split()
+_NUCLEI = "a e i o u ea oo ai".split()
 _CODAS = ["", "", "n", "r", "s", "t", "l", "nd", "ck", "x"]
 
 
@@ -74,7 +90,9 @@ def _word(rng):
     if kind < 0.55:
         return "".join(chr(rng.randrange(97, 123)) for _ in range(rng.randint(2, 8)))
     syllables = rng.randint(1, 3)
-    parts = (rng.choice(_ONSETS) + rng.choice(_NUCLEI) + rng.choice(_CODAS) for _ in range(syllables))
+    parts = (
+        rng.choice(_ONSETS) + rng.choice(_NUCLEI) + rng.choice(_CODAS) for _ in range(syllables)
+    )
     return "".join(parts)[:9]
 
 
@@ -139,7 +157,9 @@ class Tasks:
 
     def chat(self):
         rng = self._rng
-        kind = rng.choice(["hello", "hello", "who", "help", "thanks", "bye", "other", "other", "other"])
+        kind = rng.choice(
+            ["hello", "hello", "who", "help", "thanks", "bye", "other", "other", "other"]
+        )
         if kind == "other":
             question = rng.choice(_OTHER).format(rng.choice(_TOPICS))
         else:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tokenizer of the built-in model, as the files of a Hugging Face folder.
 
-256 bytes and a few merges. Digits and the letters inside a lower-case word never merge: the model's tasks work on single
-characters, and a merge inside a word would hide its letters. The merges that exist (a space before a letter, capitalised
-words, line ends, two-byte letters, typographic marks) are there so that serving code meets every kind of token: longer
-than a byte, shorter than a character, and special.
+256 bytes and a few merges. Digits and the letters inside a lower-case word never merge: the model's
+tasks work on single characters, and a merge inside a word would hide its letters. The merges that
+exist (a space before a letter, capitalised words, line ends, two-byte letters, typographic marks)
+are there so that serving code meets every kind of token: longer than a byte, shorter than a
+character, and special.
 """
 
 import os
@@ -22,7 +23,20 @@ CHAT_TEMPLATE = (
     "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
 )
 
-_WORDS = ["Can", "Count", "Hello", "Help", "Hi", "How", "I", "Please", "Reverse", "Sort", "The", "This"]
+_WORDS = [
+    "Can",
+    "Count",
+    "Hello",
+    "Help",
+    "Hi",
+    "How",
+    "I",
+    "Please",
+    "Reverse",
+    "Sort",
+    "The",
+    "This",
+]
 _WORDS += ["Try", "What", "Who", "You"]
 _SPACES = ["  ", "    ", "        ", "\n\n", "\n\n\n\n", "\r\n", "\t\t"]
 _MARKS = ["…", "–", "—", "‘", "’", "“", "”", "•", "€", "→", "×", "÷", "°", "£"]
@@ -63,7 +77,12 @@ def tokenizer_json():
         }
         for n, text in enumerate(SPECIALS)
     ]
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
+    byte_level = {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": False,
+        "use_regex": False,
+    }
     split = {
         "type": "Split",
         "pattern": {"Regex": QWEN_SPLIT},
