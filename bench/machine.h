@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace phalanx::bench {
+
+// What a figure was measured on, as the members of a JSON object: cpu, cores, kernel, load before
+// the run, version.
+[[nodiscard]] std::string machine_json();
+
+// "p50_us", "p99_us", "max_us" and "count" of the samples, as the members of a JSON object. Sorts
+// them. Requires at least one.
+[[nodiscard]] std::string percentiles_json(std::vector<std::uint64_t>& nanoseconds);
+
+}  // namespace phalanx::bench
