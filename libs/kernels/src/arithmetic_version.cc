@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// The golden vectors of the arithmetic and their hash.
+#include <atomic>
+#include <cstddef>
+#include <vector>
+
+#include "phalanx/base/hash.h"
+#include "phalanx/kernels/float_mode.h"
+#include "phalanx/kernels/kernel_table.h"
+
+namespace phalanx::kernels {
+
+namespace {
+
+// Inputs by integer arithmetic alone: numbers in (−4, 4) with exponents from 2^-20 up.
+class GoldenInputs {
+ public:
+  float next() {
+    const std::uint64_t bits = mix64(++counter_);
+    const float mantissa = static_cast<float>(bits & 0xFFFFFF) * 0x1p-23F - 1.0F;
+    const auto shift = static_cast<std::uint32_t>((bits >> 32) % 20);
+    const float scale = 4.0F / static_cast<float>(std::uint32_t{1} << (shift < 12 ? 0 : shift));
+    return mantissa * scale;
+  }
+  std::vector<float> floats(std::size_t count) {
+    std::vector<float> values(count);
+    for (float& value : values) {
+      value = next();
+    }
+    return values;
+  }
+  std::vector<Bf16> bf16s(std::size_t count) {
+    std::vector<Bf16> values(count);
+    for (Bf16& value : values) {
+      value = tensor::to_bf16(next());
+    }
+    return values;
+  }
+
+ private:
+  std::uint64_t counter_ = 0;
+};
+
+template <typename T>
+void add(Fingerprint* hash, const std::vector<T>& values) {
+  hash->add_bytes(std::as_bytes(std::span(values)));
+}
+
+void add_matmul(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash) {
+  constexpr std::uint32_t kRows = 9;
+  constexpr std::uint32_t kColumns = 40;
+  constexpr std::uint32_t kLeafK[] = {64, 40, 96, 32, 2};
+  std::vector<std::vector<Bf16>> packed;
+  std::vector<MatmulLeaf> leaves;
+  std::uint32_t k = 0;
+  for (const std::uint32_t count : kLeafK) {
+    const std::vector<Bf16> weight = inputs->bf16s(std::size_t{kColumns} * count);
+    packed.emplace_back(packed_elements(kColumns, count));
+    pack_weight({weight.data(), kColumns, count, count}, packed.back());
+    leaves.push_back({packed.back().data(), k, count, 0, true});
+    k += count;
+  }
+  const std::vector<Bf16> activations = inputs->bf16s(std::size_t{kRows} * k);
+  for (const std::uint32_t first : {0U, 1U}) {
+    const std::span<MatmulLeaf> run = std::span(leaves).subspan(first);
+    const std::uint32_t nodes = plan_leaves(5, first, run);
+    std::vector<float> out(std::size_t{nodes} * kRows * kColumns);
+    const MatmulArgs args{activations.data(),
+                          k,
+                          kRows,
+                          run.data(),
+                          static_cast<std::uint32_t>(run.size()),
+                          kColumns,
+                          out.data(),
+                          kColumns,
+                          std::size_t{kRows} * kColumns};
+    for (std::uint32_t tile = 0; tile < matmul_tiles(args); ++tile) {
+      table.matmul(args, tile);
+    }
+    add(hash, out);
+  }
+}
+
+void add_rows(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash) {
+  constexpr std::uint32_t kRows = 5;
+  constexpr std::uint32_t kHidden = 100;
+  std::vector<float> x = inputs->floats(std::size_t{kRows} * kHidden);
+  const std::vector<float> delta = inputs->floats(x.size());
+  const std::vector<float> gain = inputs->floats(kHidden);
+  std::vector<Bf16> out(x.size());
+  table.rms_norm({x.data(),
+                  kHidden,
+                  delta.data(),
+                  kHidden,
+                  gain.data(),
+                  1e-6F,
+                  out.data(),
+                  kHidden,
+                  kRows,
+                  kHidden},
+                 0);
+  add(hash, x);
+  add(hash, out);
+  table.swiglu({x.data(), kHidden, delta.data(), kHidden, out.data(), kHidden, kRows, kHidden}, 0);
+  add(hash, out);
+}
+
+// Query, key and rotary tables, the KV cache and attention, as in a layer.
+void add_attention(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash) {
+  constexpr std::uint32_t kRows = 70;
+  constexpr std::uint32_t kHeadDim = 48;
+  constexpr std::uint32_t kGroup = 2;
+  constexpr std::uint32_t kHalf = kHeadDim / 2;
+  const auto frequencies = make_rope_frequencies({.head_dim = kHeadDim,
+                                                  .theta = 1e6,
+                                                  .scaling = RopeScaling::kYarn,
+                                                  .factor = 4.0,
+                                                  .original_max_position_embeddings = 64});
+  std::vector<std::uint32_t> positions(kRows);
+  std::vector<std::uint64_t> slots(kRows);
+  for (std::uint32_t row = 0; row < kRows; ++row) {
+    positions[row] = row;
+    slots[row] = row ^ 32;  // blocks 1, 0, 3
+  }
+  const std::uint32_t blocks[] = {1, 0, 3};
+  std::vector<float> cos(std::size_t{kRows} * kHalf);
+  std::vector<float> sin(cos.size());
+  const std::vector<float> gain = inputs->floats(kHeadDim);
+  const std::vector<float> q = inputs->floats(std::size_t{kRows} * kGroup * kHeadDim);
+  const std::vector<float> k = inputs->floats(std::size_t{kRows} * kHeadDim);
+  const std::vector<float> v = inputs->floats(k.size());
+  std::vector<Bf16> q_rounded(q.size());
+  std::vector<Bf16> k_rounded(k.size());
+  std::vector<Bf16> kv(4 * kv_tile_elements(kHeadDim));
+  const KvView view{kv.data(), kv_tile_elements(kHeadDim), kv_tile_elements(kHeadDim)};
+  std::atomic<std::uint64_t> non_finite{0};
+  for (std::uint32_t tile = 0; tile < row_tiles(kRows); ++tile) {
+    rope_rows({&frequencies.value(), positions.data(), kRows, cos.data(), sin.data(), kHalf}, tile);
+    table.head_norm_rope({q.data(),
+                          kGroup * kHeadDim,
+                          gain.data(),
+                          1e-6F,
+                          cos.data(),
+                          sin.data(),
+                          kHalf,
+                          q_rounded.data(),
+                          kGroup * kHeadDim,
+                          kRows,
+                          kGroup,
+                          kHeadDim},
+                         tile);
+    table.head_norm_rope({k.data(),
+                          kHeadDim,
+                          gain.data(),
+                          1e-6F,
+                          cos.data(),
+                          sin.data(),
+                          kHalf,
+                          k_rounded.data(),
+                          kHeadDim,
+                          kRows,
+                          1,
+                          kHeadDim},
+                         tile);
+    kv_append({k_rounded.data(),
+               kHeadDim,
+               v.data(),
+               kHeadDim,
+               slots.data(),
+               view,
+               kRows,
+               1,
+               kHeadDim,
+               &non_finite},
+              tile);
+  }
+  AttentionSequence sequence{0, kRows, 0, blocks, 0, 0};
+  const std::uint32_t tiles = plan_attention({&sequence, 1}, 1, kGroup);
+  std::vector<Bf16> out(q.size());
+  for (std::uint32_t tile = 0; tile < tiles; ++tile) {
+    table.attention({q_rounded.data(),
+                     kGroup * kHeadDim,
+                     out.data(),
+                     kGroup * kHeadDim,
+                     view,
+                     1,
+                     kGroup,
+                     kHeadDim,
+                     attention_scale(kHeadDim),
+                     &sequence,
+                     1},
+                    tile);
+  }
+  add(hash, cos);
+  add(hash, sin);
+  add(hash, kv);
+  add(hash, out);
+}
+
+void add_vocab(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash) {
+  const std::vector<float> logits = inputs->floats(1000);
+  const VocabSlice slice{logits.data(), 1000, 37};
+  VocabPeak peak;
+  table.vocab_max(slice, &peak);
+  const std::int64_t mass = table.vocab_mass(slice, {}, peak.value);
+  VocabHistogram histogram;
+  table.vocab_histogram({slice, {}, peak.value, 0, 24}, &histogram);
+  std::vector<float> logprobs;
+  for (const float logit : logits) {
+    logprobs.push_back(log_softmax(logit, peak.value, mass));
+  }
+  hash->add(static_cast<std::uint64_t>(peak.id)).add(static_cast<std::uint64_t>(mass));
+  hash->add_bytes(std::as_bytes(std::span(histogram.mass)));
+  add(hash, logprobs);
+  for (std::uint32_t position = 0; position < 50; ++position) {
+    VocabPeak drawn;
+    table.gumbel_max(slice, {}, {0x0123456789ABCDEFULL, 3, position}, &drawn);
+    hash->add(static_cast<std::uint64_t>(drawn.id));
+    add(hash, std::vector<float>{drawn.value});
+  }
+}
+
+}  // namespace
+
+std::uint64_t arithmetic_version(const KernelTable& table) {
+  const FloatModeScope mode;
+  GoldenInputs inputs;
+  Fingerprint hash;
+  add_matmul(table, &inputs, &hash);
+  add_rows(table, &inputs, &hash);
+  add_attention(table, &inputs, &hash);
+  add_vocab(table, &inputs, &hash);
+  return hash.value();
+}
+
+}  // namespace phalanx::kernels

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/kernels/attention.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+#include "phalanx/kernels/rows.h"
+
+#include "kernel_inputs.h"
+
+namespace phalanx::kernels {
+namespace {
+
+struct Shape {
+  std::uint32_t kv_heads;
+  std::uint32_t group;
+  std::uint32_t head_dim;
+};
+
+// One sequence of `length` tokens with its keys and values in a KV cache of its own.
+class Cache {
+ public:
+  Cache(const Shape& shape, std::uint32_t length, std::uint64_t seed, Kind kind)
+      : shape_(shape),
+        length_(length),
+        q_stride_(std::size_t{shape.kv_heads} * shape.group * shape.head_dim),
+        q_(bf16s(length * q_stride_, seed, kind)),
+        keys_(bf16s(std::size_t{length} * shape.kv_heads * shape.head_dim, seed + 1, kind)),
+        values_(floats(std::size_t{length} * shape.kv_heads * shape.head_dim, seed + 2, kind)) {
+    const std::uint32_t blocks = (length + 31) / 32;
+    for (std::uint32_t i = 0; i < blocks; ++i) {
+      blocks_.push_back(blocks - 1 - i);  // not in order, as in a real pool
+    }
+    kv_memory_.assign(blocks * shape.kv_heads * kv_tile_elements(shape.head_dim), Bf16{});
+  }
+
+  // Fills what the sequence has not written with finite garbage.
+  void soil() {
+    Inputs inputs(99);
+    for (Bf16& element : kv_memory_) {
+      element = tensor::to_bf16(inputs.uniform() * 1e30F);
+    }
+  }
+
+  [[nodiscard]] std::uint64_t append(std::uint32_t first, std::uint32_t count) {
+    std::vector<std::uint64_t> slots;
+    for (std::uint32_t i = first; i < first + count; ++i) {
+      slots.push_back(std::uint64_t{blocks_[i / 32]} * 32 + i % 32);
+    }
+    std::atomic<std::uint64_t> non_finite{0};
+    const std::size_t stride = std::size_t{shape_.kv_heads} * shape_.head_dim;
+    const KvAppendArgs args{keys_.data() + first * stride,
+                            stride,
+                            values_.data() + first * stride,
+                            stride,
+                            slots.data(),
+                            view(),
+                            count,
+                            shape_.kv_heads,
+                            shape_.head_dim,
+                            &non_finite};
+    for (std::uint32_t tile = 0; tile < kv_append_tiles(args); ++tile) {
+      kv_append(args, tile);
+    }
+    return non_finite.load();
+  }
+
+  // Rows first … first + count − 1, as one chunk.
+  [[nodiscard]] std::vector<Bf16> attend(const KernelTable& table,
+                                         std::uint32_t first,
+                                         std::uint32_t count) const {
+    std::vector<AttentionSequence> sequences = {{0, count, first, blocks_.data(), 0, 0}};
+    std::vector<Bf16> out(count * q_stride_);
+    const std::uint32_t tiles = plan_attention(sequences, shape_.kv_heads, shape_.group);
+    const AttentionArgs args{q_.data() + first * q_stride_,
+                             q_stride_,
+                             out.data(),
+                             q_stride_,
+                             view(),
+                             shape_.kv_heads,
+                             shape_.group,
+                             shape_.head_dim,
+                             attention_scale(shape_.head_dim),
+                             sequences.data(),
+                             1};
+    for (std::uint32_t tile = 0; tile < tiles; ++tile) {
+      table.attention(args, tile);
+    }
+    return out;
+  }
+
+  // Softmax attention in double for one query of the last row.
+  [[nodiscard]] std::vector<double> oracle(std::uint32_t row, std::uint32_t head) const {
+    const std::size_t d = shape_.head_dim;
+    const std::size_t stride = shape_.kv_heads * d;
+    const std::size_t kv = head / shape_.group * d;
+    std::vector<double> weights;
+    double largest = -1e300;
+    for (std::uint32_t token = 0; token <= row; ++token) {
+      double score = 0.0;
+      for (std::size_t i = 0; i < d; ++i) {
+        score += double{tensor::to_float(q_[row * q_stride_ + head * d + i])} *
+                 double{tensor::to_float(keys_[token * stride + kv + i])};
+      }
+      weights.push_back(score / std::sqrt(static_cast<double>(d)));
+      largest = std::max(largest, weights.back());
+    }
+    double total = 0.0;
+    for (double& weight : weights) {
+      weight = std::exp(weight - largest);
+      total += weight;
+    }
+    std::vector<double> out(d);
+    for (std::uint32_t token = 0; token <= row; ++token) {
+      for (std::size_t i = 0; i < d; ++i) {
+        out[i] += weights[token] / total *
+                  double{tensor::to_float(tensor::to_bf16(values_[token * stride + kv + i]))};
+      }
+    }
+    return out;
+  }
+
+  [[nodiscard]] std::size_t q_stride() const { return q_stride_; }
+  [[nodiscard]] std::vector<float>& values() { return values_; }
+  [[nodiscard]] const std::vector<Bf16>& kv_memory() const { return kv_memory_; }
+
+ private:
+  [[nodiscard]] KvView view() const {
+    const std::size_t tile = kv_tile_elements(shape_.head_dim);
+    return {const_cast<Bf16*>(kv_memory_.data()), tile * shape_.kv_heads, tile};
+  }
+
+  Shape shape_;
+  std::uint32_t length_;
+  std::size_t q_stride_;
+  std::vector<Bf16> q_;
+  std::vector<Bf16> keys_;
+  std::vector<float> values_;
+  std::vector<std::uint32_t> blocks_;
+  std::vector<Bf16> kv_memory_;
+};
+
+class AttentionOnEachIsa : public EachIsa {};
+
+TEST_P(AttentionOnEachIsa, EqualsRefForEveryHeadShape) {
+  const Shape shapes[] = {{1, 1, 16}, {2, 1, 32}, {1, 2, 48}, {2, 3, 64}, {1, 8, 128}, {1, 9, 256}};
+  for (const Shape& shape : shapes) {
+    for (const std::uint32_t length : {1U, 31U, 33U, 70U}) {
+      Cache cache(shape, length, length, Kind::kOrdinary);
+      ASSERT_EQ(cache.append(0, length), 0U);
+      expect_same_bits(cache.attend(table(), 0, length), cache.attend(ref(), 0, length));
+    }
+  }
+}
+
+TEST_P(AttentionOnEachIsa, EqualsRefOnExtremeNumbers) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Cache cache({1, 2, 32}, 80, seed, Kind::kExtreme);
+    ASSERT_EQ(cache.append(0, 80), 0U);
+    expect_same_bits(cache.attend(table(), 0, 80), cache.attend(ref(), 0, 80));
+  }
+}
+
+TEST_P(AttentionOnEachIsa, DoesNotDependOnTheChunks) {
+  const Shape shape{2, 2, 32};
+  Cache whole(shape, 75, 4, Kind::kOrdinary);
+  ASSERT_EQ(whole.append(0, 75), 0U);
+  const std::vector<Bf16> expected = whole.attend(table(), 0, 75);
+  for (const std::uint32_t chunk : {1U, 7U, 32U}) {
+    // What the chunk does not reach yet is garbage, as in a pool whose blocks are used again.
+    Cache cache(shape, 75, 4, Kind::kOrdinary);
+    cache.soil();
+    for (std::uint32_t first = 0; first < 75; first += chunk) {
+      const std::uint32_t count = std::min(chunk, 75 - first);
+      ASSERT_EQ(cache.append(first, count), 0U);
+      expect_same_bits(
+          cache.attend(table(), first, count),
+          std::span(expected).subspan(first * cache.q_stride(), count * cache.q_stride()));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa,
+                         AttentionOnEachIsa,
+                         ::testing::ValuesIn(vector_isas()),
+                         isa_test_name);
+
+TEST(Attention, RefDoesNotDependOnTheChunks) {
+  const FloatModeScope mode;
+  const KernelTable& ref = kernel_table(Isa::kRef);
+  Cache whole({1, 2, 16}, 40, 6, Kind::kExtreme);
+  ASSERT_EQ(whole.append(0, 40), 0U);
+  const std::vector<Bf16> expected = whole.attend(ref, 0, 40);
+  Cache cache({1, 2, 16}, 40, 6, Kind::kExtreme);
+  cache.soil();
+  for (std::uint32_t row = 0; row < 40; ++row) {
+    ASSERT_EQ(cache.append(row, 1), 0U);
+    expect_same_bits(cache.attend(ref, row, 1),
+                     std::span(expected).subspan(row * cache.q_stride(), cache.q_stride()));
+  }
+}
+
+TEST(Attention, IsCloseToSoftmaxInDouble) {
+  const FloatModeScope mode;
+  Cache cache({2, 2, 32}, 100, 8, Kind::kOrdinary);
+  ASSERT_EQ(cache.append(0, 100), 0U);
+  const std::vector<Bf16> out = cache.attend(kernel_table(Isa::kRef), 0, 100);
+  for (const std::uint32_t row : {0U, 1U, 50U, 99U}) {
+    for (std::uint32_t head = 0; head < 4; ++head) {
+      const std::vector<double> expected = cache.oracle(row, head);
+      for (std::size_t i = 0; i < 32; ++i) {
+        // Each weight is rounded to bf16 (2^-8 relative), and so is the result; values are below 1.
+        EXPECT_NEAR(double{tensor::to_float(out[row * cache.q_stride() + head * 32 + i])},
+                    expected[i],
+                    2 * 0x1p-8 + 0x1p-8 + 1e-5);
+      }
+    }
+  }
+}
+
+TEST(Attention, OfOneTokenIsItsValue) {
+  const FloatModeScope mode;
+  Cache cache({1, 1, 16}, 1, 3, Kind::kOrdinary);
+  ASSERT_EQ(cache.append(0, 1), 0U);
+  const std::vector<Bf16> out = cache.attend(kernel_table(Isa::kRef), 0, 1);
+  for (std::size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(out[i], tensor::to_bf16(cache.values()[i]));
+  }
+}
+
+TEST(KvAppend, CountsNonFiniteNumbersAndWritesZeros) {
+  const FloatModeScope mode;
+  Cache cache({1, 1, 16}, 3, 3, Kind::kOrdinary);
+  cache.values()[5] = std::numeric_limits<float>::infinity();
+  cache.values()[16] = std::numeric_limits<float>::quiet_NaN();
+  cache.values()[17] = 3.4e38F;  // rounds to infinity in bf16
+  EXPECT_EQ(cache.append(0, 3), 3U);
+  for (const Bf16 element : cache.kv_memory()) {
+    ASSERT_TRUE(tensor::is_finite(element));
+  }
+}
+
+TEST(PlanAttention, CoversEveryRowAndHeadOnce) {
+  const std::uint32_t table[64] = {};
+  std::vector<AttentionSequence> sequences = {
+      {0, 1, 40, table, 0, 0}, {1, 13, 0, table, 0, 0}, {14, 3, 20000, table, 0, 0}};
+  const std::uint32_t tiles = plan_attention(sequences, 3, 2);
+  AttentionArgs args;
+  args.kv_heads = 3;
+  args.group = 2;
+  args.sequences = sequences.data();
+  args.sequence_count = 3;
+  std::vector<int> seen(17 * 3);
+  for (std::uint32_t tile = 0; tile < tiles; ++tile) {
+    const AttentionTile work = attention_tile(args, tile);
+    for (std::uint32_t row = work.first_row; row < work.first_row + work.row_count; ++row) {
+      ++seen[row * 3 + work.kv_head];
+      EXPECT_EQ(work.first_position + (row - work.first_row),
+                work.sequence->first_position + (row - work.sequence->first_row));
+    }
+  }
+  EXPECT_EQ(seen, std::vector<int>(17 * 3, 1));
+}
+
+}  // namespace
+}  // namespace phalanx::kernels

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/kernels/isa.h"
+
+#include <algorithm>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/kernels/float_mode.h"
+#include "phalanx/kernels/kernel_table.h"
+
+namespace phalanx::kernels {
+namespace {
+
+TEST(Isa, ChoosesTheFastestWhenNothingIsRequested) {
+  const auto isa = resolve_isa("");
+  ASSERT_TRUE(isa.has_value());
+  EXPECT_EQ(*isa, available_isas().back());
+}
+
+TEST(Isa, ResolvesEveryAvailableName) {
+  for (const Isa isa : available_isas()) {
+    const auto resolved = resolve_isa(isa_name(isa));
+    ASSERT_TRUE(resolved.has_value());
+    EXPECT_EQ(*resolved, isa);
+    EXPECT_EQ(kernel_table(isa).isa, isa);
+  }
+}
+
+TEST(Isa, RefusesAnUnknownNameAndListsTheNames) {
+  const auto isa = resolve_isa("avx1024");
+  ASSERT_FALSE(isa.has_value());
+  EXPECT_EQ(isa.error().code(), Code::kInvalidArgument);
+  EXPECT_NE(isa.error().message().find("avx1024"), std::string::npos);
+  EXPECT_NE(isa.error().message().find("ref, avx2"), std::string::npos);
+}
+
+TEST(Isa, RefusesAKnownNameThatIsAbsent) {
+  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
+    const std::vector<Isa> available = available_isas();
+    const auto resolved = resolve_isa(isa_name(isa));
+    EXPECT_EQ(resolved.has_value(), std::ranges::count(available, isa) == 1);
+    if (!resolved.has_value()) {
+      EXPECT_EQ(resolved.error().code(), Code::kFailedPrecondition);
+      EXPECT_NE(resolved.error().message().find("available: ref"), std::string::npos);
+    }
+  }
+}
+
+TEST(ArithmeticVersion, IsTheGoldenHashOnEveryIsa) {
+  for (const Isa isa : available_isas()) {
+    EXPECT_EQ(arithmetic_version(kernel_table(isa)), kArithmeticVersion) << isa_name(isa);
+  }
+}
+
+TEST(ArithmeticVersion, DoesNotDependOnTheFloatModeOfTheCaller) {
+  const FloatModeScope mode;
+  EXPECT_EQ(arithmetic_version(kernel_table(Isa::kRef)), kArithmeticVersion);
+}
+
+}  // namespace
+}  // namespace phalanx::kernels
