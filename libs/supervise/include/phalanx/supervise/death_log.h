@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "phalanx/base/ids.h"
+#include "phalanx/os/child_process.h"
+
+namespace phalanx::supervise {
+
+// The end of one incarnation.
+struct Death {
+  std::size_t slot = 0;
+  Incarnation incarnation;
+  os::ExitReason reason;
+  std::string cause;               // what the child itself reported, if it could
+  std::vector<std::string> lines;  // its last log lines, oldest first
+  bool was_ready = false;
+  double unix_time = 0;
+};
+
+// "killed by signal 9 (SIGKILL)"; with a reported cause "exited with status 65: cause"; without one
+// and with log lines, the last of them.
+[[nodiscard]] std::string describe(const Death& death);
+
+// The last `capacity` deaths of all slots, oldest first. Threads: one.
+class DeathLog {
+ public:
+  explicit DeathLog(std::size_t capacity = 64) : capacity_(capacity) {}
+
+  void add(Death death);
+  [[nodiscard]] const std::deque<Death>& deaths() const { return deaths_; }
+  [[nodiscard]] std::uint64_t total() const { return total_; }  // forgotten ones included
+
+ private:
+  std::size_t capacity_;
+  std::deque<Death> deaths_;
+  std::uint64_t total_ = 0;
+};
+
+}  // namespace phalanx::supervise
