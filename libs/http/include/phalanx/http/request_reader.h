@@ -44,6 +44,9 @@ class RequestReader {
   [[nodiscard]] State state() const;
   [[nodiscard]] const Refusal& refusal() const;
 
+  // A byte of the request has come.
+  [[nodiscard]] bool started() const;
+
   // The client waits for "100 Continue" before it sends the body. True at most once per request.
   [[nodiscard]] bool take_expects_continue();
 

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "asio.h"
+#include "output_queue.h"
+#include "server_core.h"
+
+namespace phalanx::http {
+
+// One client: reads requests one at a time, runs the handler, writes its answer.
+//
+// Ownership: lives in ServerCore::connections while it is open; exchanges and pending socket
+// operations hold it too.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(std::shared_ptr<ServerCore> core, Tcp::socket socket);
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  ~Connection() = default;
+
+  void start();
+
+  // Answers 503 without reading, and closes.
+  void start_refused();
+
+  // Checks deadlines and sends comments; called every few milliseconds.
+  void tick(SteadyTime now);
+
+  // Ends the connection once nothing is under way on it.
+  void close_when_idle();
+
+  // Ends it now. The client of an incomplete answer counts as gone.
+  void abort();
+
+  // Ends it now, without a word to anyone: the server is being destroyed.
+  void discard();
+
+  [[nodiscard]] bool has_exchange() const { return answer_ != Answer::kNone; }
+
+  // The calls of Exchange; `serial` names the request, so that a stale handle does nothing.
+  void respond(std::uint64_t serial, Response response);
+  void start_stream(std::uint64_t serial, int status, Headers headers);
+  void write(std::uint64_t serial, std::string_view data);
+  void finish(std::uint64_t serial);
+  void on_close(std::uint64_t serial, std::function<void()> callback);
+  void handle_dropped(std::uint64_t serial);
+  [[nodiscard]] bool is_current(std::uint64_t serial) const;
+  [[nodiscard]] std::size_t pending_bytes() const { return output_.bytes(); }
+
+ private:
+  enum class Phase { kIdle, kHeader, kBody, kAnswering, kLingering, kClosed };
+  enum class Answer { kNone, kAwaited, kStreaming };
+
+  void wait_readable();
+  void on_readable();
+  void on_peer_closed();
+  void pump();
+  [[nodiscard]] bool read_request();
+  [[nodiscard]] bool account_body();
+  void release_body();
+  void dispatch();
+  void refuse(int status, const std::string& message);
+  void send(Response response);
+  void complete_answer();
+  void flush();
+  void wait_writable();
+  void on_drained();
+  void linger();
+  void drop_slow();
+  void tick_answer(SteadyTime now);
+  void close_socket(bool reset);
+  void enter(Phase phase, Duration timeout);
+
+  std::shared_ptr<ServerCore> core_;
+  Tcp::socket socket_;
+  RequestReader reader_;
+  std::string in_;  // bytes behind the current request, at most the header limit and one read
+  OutputQueue output_;
+  Phase phase_ = Phase::kIdle;
+  Answer answer_ = Answer::kNone;
+  SteadyTime deadline_{};
+  SteadyTime last_progress_{};  // of the socket taking bytes
+  SteadyTime last_write_{};     // of the handler, for comments
+  std::uint64_t serial_ = 0;    // of the request in work
+  std::string peer_;
+  std::string request_id_;
+  std::function<void()> on_close_;
+  std::size_t body_bytes_ = 0;  // booked in the core
+  bool head_only_ = false;
+  bool http_1_1_ = true;
+  bool keep_alive_ = true;
+  bool chunked_ = false;
+  bool is_sse_ = false;
+  bool reading_ = false;
+  bool writing_ = false;
+  bool pumping_ = false;
+};
+
+}  // namespace phalanx::http

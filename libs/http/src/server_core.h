@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <unordered_set>
+
+#include "phalanx/http/server.h"
+
+namespace phalanx::http {
+
+class Connection;
+
+// What a server and its connections share. Outlives the server as long as a handler holds an
+// exchange.
+struct ServerCore {
+  ServerCore(os::EventLoop& event_loop, ServerOptions server_options, Handler request_handler)
+      : loop(event_loop), options(std::move(server_options)), handler(std::move(request_handler)) {}
+
+  [[nodiscard]] Response error_response(int status, const std::string& message) const {
+    return options.format_error ? options.format_error(status, message)
+                                : text_response(status, message + "\n");
+  }
+
+  os::EventLoop& loop;
+  ServerOptions options;
+  Handler handler;
+  ServerCounters counters;
+  std::unordered_set<std::shared_ptr<Connection>> connections;
+  std::size_t exchanges = 0;
+  std::size_t body_bytes = 0;         // of all bodies being received
+  std::uint64_t next_request_id = 0;  // starts at random
+  bool draining = false;              // every answer says "Connection: close"
+  bool destroyed = false;             // no callback may run any more
+  // One for all: a connection's bytes are used up, or copied, before the next one reads.
+  std::array<char, std::size_t{64} << 10> scratch{};
+};
+
+}  // namespace phalanx::http
