@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/openai/api_error.h"
+
+#include <utility>
+
+#include "json_writer.h"
+
+namespace phalanx::openai {
+namespace {
+
+std::string_view type_of(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 429:
+      return "rate_limit_error";
+    default:
+      return status >= 500 ? "server_error" : "invalid_request_error";
+  }
+}
+
+std::optional<std::string> code_of(int status) {
+  switch (status) {
+    case 503:
+      return "unavailable";
+    case 504:
+      return "deadline_exceeded";
+    case 501:
+      return "not_supported";
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+ApiError invalid_field(std::string param, std::string message) {
+  ApiError error;
+  error.message = std::move(message);
+  error.param = std::move(param);
+  return error;
+}
+
+ApiError model_not_found(std::string_view asked, std::string_view served) {
+  ApiError error;
+  error.http_status = 404;
+  error.message = "the model " + json_quoted(asked.substr(0, 256)) +
+                  " is not served here; this server has " + json_quoted(served);
+  error.param = "model";
+  error.code = "model_not_found";
+  return error;
+}
+
+ApiError context_too_long(std::string param,
+                          std::size_t prompt_tokens,
+                          std::size_t context_tokens) {
+  ApiError error;
+  error.message = param + ": the prompt has " + std::to_string(prompt_tokens) +
+                  " tokens, and the context of this model holds " + std::to_string(context_tokens) +
+                  ", of which at least one is needed for the answer; shorten the prompt";
+  error.param = std::move(param);
+  error.code = "context_length_exceeded";
+  return error;
+}
+
+ApiError max_tokens_too_large(std::string field,
+                              std::size_t asked,
+                              std::size_t prompt_tokens,
+                              std::size_t context_tokens) {
+  const std::size_t room = context_tokens > prompt_tokens ? context_tokens - prompt_tokens : 0;
+  ApiError error;
+  error.message = field + ": expected at most " + std::to_string(room) + ", came " +
+                  std::to_string(asked) + "; the context of this model holds " +
+                  std::to_string(context_tokens) + " tokens and the prompt has " +
+                  std::to_string(prompt_tokens);
+  error.param = std::move(field);
+  error.code = "context_length_exceeded";
+  return error;
+}
+
+ApiError from_error(const Error& error) {
+  return from_http_status(error_traits(error.code()).http_status, error.message());
+}
+
+ApiError from_http_status(int status, std::string message) {
+  ApiError error;
+  error.http_status = status;
+  error.type = type_of(status);
+  error.message = std::move(message);
+  error.code = code_of(status);
+  return error;
+}
+
+std::string error_body(const ApiError& error) {
+  JsonWriter json;
+  json.begin_object().key("error").begin_object();
+  json.key("message").text(error.message);
+  json.key("type").text(error.type);
+  json.key("param");
+  error.param ? json.text(*error.param) : json.null();
+  json.key("code");
+  error.code ? json.text(*error.code) : json.null();
+  json.end_object().end_object();
+  return json.take();
+}
+
+}  // namespace phalanx::openai

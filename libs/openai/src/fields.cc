@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fields.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "json_writer.h"
+
+namespace phalanx::openai {
+namespace {
+
+constexpr std::size_t kIgnoredFieldsMax = 32;
+constexpr std::size_t kIgnoredNameBytesMax = 64;
+
+std::string number_text(double value) {
+  std::array<char, 32> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  return {digits.data(), end};
+}
+
+}  // namespace
+
+ApiError wrong(const Field& field, std::string_view expected) {
+  return invalid_field(
+      field.name,
+      field.name + ": expected " + std::string(expected) + ", came " + describe(field.value));
+}
+
+ApiError unsupported(const std::string& name, std::string_view reason) {
+  ApiError error =
+      invalid_field(name, name + ": not supported by this version: " + std::string(reason));
+  error.code = "unsupported_value";
+  return error;
+}
+
+Refusal read_bool(const Field& field, bool* out) {
+  const bool* value = field.value.as_bool();
+  if (value == nullptr) {
+    return wrong(field, "true or false");
+  }
+  *out = *value;
+  return std::nullopt;
+}
+
+Refusal read_text(const Field& field, std::string* out, std::size_t bytes_max) {
+  const std::string* value = field.value.as_string();
+  if (value == nullptr) {
+    return wrong(field, "a string");
+  }
+  if (value->size() > bytes_max) {
+    return wrong(field, "a string of at most " + std::to_string(bytes_max) + " bytes");
+  }
+  *out = *value;
+  return std::nullopt;
+}
+
+Refusal read_real(const Field& field, RealRange range, std::optional<float>* out) {
+  double value = NAN;
+  if (const auto* integer = field.value.as_int()) {
+    value = static_cast<double>(*integer);
+  } else if (const double* real = field.value.as_double()) {
+    value = *real;
+  }
+  const bool low_fits = range.above_low ? value > range.low : value >= range.low;
+  if (!low_fits || !(value <= range.high)) {
+    return wrong(
+        field,
+        range.above_low
+            ? "a number above " + number_text(range.low) + " and at most " + number_text(range.high)
+            : "a number from " + number_text(range.low) + " to " + number_text(range.high));
+  }
+  *out = static_cast<float>(value);
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> integer_of(const JsonValue& value) {
+  if (const auto* integer = value.as_int()) {
+    return *integer;
+  }
+  constexpr double kExactMax = 9007199254740992.0;  // 2^53: every integer below is exact
+  const double* real = value.as_double();
+  if (real != nullptr && std::abs(*real) <= kExactMax && std::trunc(*real) == *real) {
+    return static_cast<std::int64_t>(*real);
+  }
+  return std::nullopt;
+}
+
+Refusal read_int(const Field& field, IntRange range, std::int64_t* out) {
+  const auto value = integer_of(field.value);
+  if (!value || *value < range.low || *value > range.high) {
+    return wrong(
+        field,
+        "an integer from " + std::to_string(range.low) + " to " + std::to_string(range.high));
+  }
+  *out = *value;
+  return std::nullopt;
+}
+
+Refusal read_tokens(const Field& field,
+                    TokenId vocab_size,
+                    std::size_t count_max,
+                    std::vector<TokenId>* out) {
+  const auto* array = field.value.as_array();
+  if (array == nullptr) {
+    return wrong(field, "a list of token ids");
+  }
+  if (array->size() > count_max) {
+    return invalid_field(field.name,
+                         field.name + ": expected at most " + std::to_string(count_max) +
+                             " token ids, came " + std::to_string(array->size()));
+  }
+  out->clear();
+  out->reserve(array->size());
+  for (const JsonValue& element : *array) {
+    const auto id = integer_of(element);
+    if (!id || *id < 0 || *id >= vocab_size) {
+      const Field at{field.name + "[" + std::to_string(out->size()) + "]", element};
+      return wrong(at, "a token id from 0 to " + std::to_string(vocab_size - 1));
+    }
+    out->push_back(static_cast<TokenId>(*id));
+  }
+  return std::nullopt;
+}
+
+Parsed<JsonValue> parse_object(std::string_view json) {
+  auto parsed = parse_json(json);
+  ApiError error;
+  if (!parsed) {
+    error.message = "the request body: " + parsed.error().message();
+    error.code = "invalid_json";
+    return error;
+  }
+  if (parsed->as_object() == nullptr) {
+    error.message = "the request body: expected a JSON object, came " + describe(*parsed);
+    return error;
+  }
+  return std::move(parsed).value();
+}
+
+void note_ignored(const std::string& name, std::vector<std::string>* ignored) {
+  if (ignored->size() < kIgnoredFieldsMax) {
+    ignored->push_back(name.substr(0, kIgnoredNameBytesMax));
+  }
+}
+
+}  // namespace phalanx::openai

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "phalanx/base/ids.h"
+#include "phalanx/openai/api_error.h"
+
+#include "json_value.h"
+
+namespace phalanx::openai {
+
+// Nothing, or why a request is refused.
+using Refusal = std::optional<ApiError>;
+
+// One member of a request and the name that messages use for it ("messages[2].role").
+struct Field {
+  std::string name;
+  const JsonValue& value;
+};
+
+struct RealRange {
+  double low;
+  double high;
+  bool above_low = false;  // low itself is outside
+};
+
+struct IntRange {
+  std::int64_t low = 0;
+  std::int64_t high = std::numeric_limits<std::int32_t>::max();
+};
+
+// "NAME: expected EXPECTED, came VALUE"
+[[nodiscard]] ApiError wrong(const Field& field, std::string_view expected);
+
+// "NAME: not supported by this version: REASON"
+[[nodiscard]] ApiError unsupported(const std::string& name, std::string_view reason);
+
+// Each stores into `out` or says what is wrong.
+[[nodiscard]] Refusal read_bool(const Field& field, bool* out);
+[[nodiscard]] Refusal read_text(const Field& field, std::string* out, std::size_t bytes_max);
+[[nodiscard]] Refusal read_real(const Field& field, RealRange range, std::optional<float>* out);
+[[nodiscard]] Refusal read_int(const Field& field, IntRange range, std::int64_t* out);
+
+// A list of token ids below `vocab_size`.
+[[nodiscard]] Refusal read_tokens(const Field& field,
+                                  TokenId vocab_size,
+                                  std::size_t count_max,
+                                  std::vector<TokenId>* out);
+
+// An integer, also when written as 5.0.
+[[nodiscard]] std::optional<std::int64_t> integer_of(const JsonValue& value);
+
+// The top-level object of a request, or the answer to something else.
+[[nodiscard]] Parsed<JsonValue> parse_object(std::string_view json);
+
+// Adds a name to the list of ignored fields, which is bounded.
+void note_ignored(const std::string& name, std::vector<std::string>* ignored);
+
+}  // namespace phalanx::openai

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generation_fields.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace phalanx::openai {
+namespace {
+
+struct RealField {
+  std::string_view name;
+  RealRange range;
+  std::optional<float> GenerationFields::*member;
+};
+constexpr std::array kRealFields = {
+    RealField{"temperature", {0, 2}, &GenerationFields::temperature},
+    RealField{"top_p", {0, 1, true}, &GenerationFields::top_p},
+    RealField{"min_p", {0, 1}, &GenerationFields::min_p},
+    RealField{"repetition_penalty", {0, 2, true}, &GenerationFields::repetition_penalty},
+    RealField{"presence_penalty", {-2, 2}, &GenerationFields::presence_penalty},
+    RealField{"frequency_penalty", {-2, 2}, &GenerationFields::frequency_penalty}};
+
+struct SwitchField {
+  std::string_view name;
+  bool GenerationFields::*member;
+};
+constexpr std::array kSwitchFields = {
+    SwitchField{"ignore_eos", &GenerationFields::ignore_eos},
+    SwitchField{"include_stop_str_in_output", &GenerationFields::include_stop_str_in_output},
+    SwitchField{"skip_special_tokens", &GenerationFields::skip_special_tokens},
+    SwitchField{"stream", &GenerationFields::stream}};
+
+constexpr std::size_t kUserBytesMax = 512;
+
+}  // namespace
+
+bool GenerationReader::read_number(const Field& field, Refusal* refusal) {
+  for (const RealField& known : kRealFields) {
+    if (field.name == known.name) {
+      *refusal = read_real(field, known.range, &(out_->*known.member));
+      return true;
+    }
+  }
+  std::int64_t value = 0;
+  if (field.name == "seed") {
+    *refusal = read_int(
+        field,
+        {std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()},
+        &value);
+    out_->seed = value;
+  } else if (field.name == "n") {
+    *refusal = read_int(field, {1, bounds_.choices_max}, &value);
+    out_->n = static_cast<std::uint32_t>(value);
+  } else if (field.name == "top_k") {
+    *refusal = read_int(field, {-1}, &value);
+    out_->top_k = static_cast<std::int32_t>(std::max<std::int64_t>(value, 0));
+  } else if (field.name == "min_tokens") {
+    *refusal = read_int(field, {0}, &value);
+    out_->min_tokens = static_cast<std::uint32_t>(value);
+  } else if (field.name == "max_tokens" ||
+             (field.name == "max_completion_tokens" && endpoint_ == Endpoint::kChat)) {
+    *refusal = read_max_tokens(field);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+Refusal GenerationReader::read_max_tokens(const Field& field) {
+  std::int64_t value = 0;
+  if (auto refusal = read_int(field, {1}, &value)) {
+    return refusal;
+  }
+  // The newer spelling wins when a client sends both.
+  if (!out_->max_tokens || field.name == "max_completion_tokens") {
+    out_->max_tokens = static_cast<std::uint32_t>(value);
+    out_->max_tokens_field = field.name;
+  }
+  return std::nullopt;
+}
+
+bool GenerationReader::read_switch(const Field& field, Refusal* refusal) {
+  for (const SwitchField& known : kSwitchFields) {
+    if (field.name == known.name) {
+      *refusal = read_bool(field, &(out_->*known.member));
+      return true;
+    }
+  }
+  return false;
+}
+
+bool GenerationReader::read_list(const Field& field, Refusal* refusal) {
+  if (field.name == "stop") {
+    *refusal = read_stop(field);
+  } else if (field.name == "stop_token_ids") {
+    *refusal =
+        read_tokens(field, bounds_.vocab_size, bounds_.stop_token_ids_max, &out_->stop_token_ids);
+    auto& ids = out_->stop_token_ids;
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  } else if (field.name == "logit_bias") {
+    *refusal = read_logit_bias(field);
+  } else if (field.name == "stream_options") {
+    *refusal = read_stream_options(field);
+  } else if (field.name == "logprobs" || field.name == "top_logprobs") {
+    *refusal = read_logprobs(field);
+  } else if (field.name == "user") {
+    *refusal = read_text(field, &out_->user, kUserBytesMax);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+Refusal GenerationReader::read(const Field& field) {
+  Refusal refusal;
+  if (read_number(field, &refusal) || read_switch(field, &refusal) || read_list(field, &refusal) ||
+      read_unsupported(field, endpoint_, &refusal)) {
+    return refusal;
+  }
+  note_ignored(field.name, &out_->ignored_fields);
+  return std::nullopt;
+}
+
+Refusal GenerationReader::read_stop(const Field& field) {
+  const auto read_one = [&](const Field& one) -> Refusal {
+    std::string text;
+    if (auto refusal = read_text(one, &text, bounds_.stop_string_bytes_max)) {
+      return refusal;
+    }
+    if (text.empty()) {
+      return wrong(one, "a string that is not empty");
+    }
+    out_->stop.push_back(std::move(text));
+    return std::nullopt;
+  };
+  if (field.value.as_string() != nullptr) {
+    return read_one(field);
+  }
+  const auto* array = field.value.as_array();
+  if (array == nullptr) {
+    return wrong(field, "a string or a list of strings");
+  }
+  if (array->size() > bounds_.stop_strings_max) {
+    return invalid_field("stop",
+                         "stop: expected at most " + std::to_string(bounds_.stop_strings_max) +
+                             " strings, came " + std::to_string(array->size()));
+  }
+  for (std::size_t i = 0; i < array->size(); ++i) {
+    if (auto refusal = read_one({"stop[" + std::to_string(i) + "]", (*array)[i]})) {
+      return refusal;
+    }
+  }
+  return std::nullopt;
+}
+
+Refusal GenerationReader::read_logit_bias(const Field& field) {
+  const auto* object = field.value.as_object();
+  if (object == nullptr) {
+    return wrong(field, "an object from token ids to numbers");
+  }
+  if (object->size() > bounds_.logit_bias_max) {
+    return invalid_field(field.name,
+                         field.name + ": expected at most " +
+                             std::to_string(bounds_.logit_bias_max) + " entries, came " +
+                             std::to_string(object->size()));
+  }
+  for (const auto& [key, value] : *object) {
+    TokenId id = -1;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (error != std::errc() || end != key.data() + key.size() || id < 0 ||
+        id >= bounds_.vocab_size) {
+      const JsonValue shown{key};
+      return wrong({field.name, shown},
+                   "keys that are token ids from 0 to " + std::to_string(bounds_.vocab_size - 1));
+    }
+    std::optional<float> bias;
+    if (auto refusal = read_real({field.name + "[" + key + "]", value}, {-100, 100}, &bias)) {
+      return refusal;
+    }
+    out_->logit_bias.emplace_back(id, *bias);
+  }
+  auto& biases = out_->logit_bias;
+  std::sort(biases.begin(), biases.end());
+  const auto same_id = [](const auto& a, const auto& b) { return a.first == b.first; };
+  if (std::adjacent_find(biases.begin(), biases.end(), same_id) != biases.end()) {
+    // "7" and "07" are different keys and the same token.
+    return invalid_field(field.name, field.name + ": a token id stands there twice");
+  }
+  return std::nullopt;
+}
+
+Refusal GenerationReader::read_stream_options(const Field& field) {
+  const auto* object = field.value.as_object();
+  if (object == nullptr) {
+    return wrong(field, "an object");
+  }
+  has_stream_options_ = true;
+  for (const auto& [key, value] : *object) {
+    const Field option{"stream_options." + key, value};
+    Refusal refusal;
+    bool obfuscation = false;
+    if (value.is_null()) {
+      continue;
+    }
+    if (key == "include_usage") {
+      refusal = read_bool(option, &out_->include_usage);
+    } else if (key == "continuous_usage_stats") {
+      refusal = read_bool(option, &out_->continuous_usage_stats);
+    } else if (key == "include_obfuscation") {
+      refusal = read_bool(option, &obfuscation);
+      if (!refusal && obfuscation) {
+        refusal = unsupported(option.name, "events are not padded; send false");
+      }
+    } else {
+      note_ignored(option.name, &out_->ignored_fields);
+    }
+    if (refusal) {
+      return refusal;
+    }
+  }
+  return std::nullopt;
+}
+
+Refusal GenerationReader::read_logprobs(const Field& field) {
+  const bool is_chat = endpoint_ == Endpoint::kChat;
+  if (field.name == "logprobs" && is_chat) {
+    return read_bool(field, &logprobs_wanted_);
+  }
+  if (field.name == "top_logprobs" && !is_chat) {
+    note_ignored(field.name, &out_->ignored_fields);
+    return std::nullopt;
+  }
+  std::int64_t count = 0;
+  if (auto refusal = read_int(field, {0, bounds_.top_logprobs_max}, &count)) {
+    return refusal;
+  }
+  top_logprobs_ = count;
+  logprobs_wanted_ = logprobs_wanted_ || !is_chat;
+  return std::nullopt;
+}
+
+Refusal GenerationReader::finish() {
+  if (logprobs_wanted_) {
+    out_->top_logprobs = static_cast<std::uint32_t>(top_logprobs_.value_or(0));
+  } else if (top_logprobs_.value_or(0) > 0) {
+    return invalid_field("top_logprobs", "top_logprobs: needs logprobs to be true");
+  }
+  if (has_stream_options_ && !out_->stream) {
+    return invalid_field("stream_options", "stream_options: needs stream to be true");
+  }
+  if (out_->max_tokens && out_->min_tokens > *out_->max_tokens) {
+    return invalid_field("min_tokens",
+                         "min_tokens: expected at most " + out_->max_tokens_field + " (" +
+                             std::to_string(*out_->max_tokens) + "), came " +
+                             std::to_string(out_->min_tokens));
+  }
+  return std::nullopt;
+}
+
+}  // namespace phalanx::openai

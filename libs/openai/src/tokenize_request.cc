@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/openai/requests.h"
+
+#include "conversation.h"
+#include "fields.h"
+
+namespace phalanx::openai {
+namespace {
+
+constexpr std::size_t kModelBytesMax = 256;
+constexpr std::size_t kTextBytesMax = std::size_t{1} << 30;  // the server's body limit is below
+constexpr std::size_t kTokensMax = std::size_t{1} << 22;
+
+// Calls `read` for each member that is not null, until one is refused.
+template <typename Read>
+Refusal read_members(std::string_view json, Read&& read) {
+  auto parsed = parse_object(json);
+  if (auto* error = std::get_if<ApiError>(&parsed)) {
+    return std::move(*error);
+  }
+  for (const auto& [key, value] : *std::get<JsonValue>(parsed).as_object()) {
+    if (!value.is_null()) {
+      if (auto refusal = read(Field{key, value})) {
+        return refusal;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Parsed<TokenizeRequest> parse_tokenize_request(std::string_view json, const RequestBounds& bounds) {
+  TokenizeRequest request;
+  Conversation conversation;
+  std::optional<bool> add_special_tokens;
+  std::vector<std::string> ignored;
+  auto refusal = read_members(json, [&](const Field& field) -> Refusal {
+    if (field.name == "model") {
+      return read_text(field, &request.model, kModelBytesMax);
+    }
+    if (field.name == "prompt") {
+      return read_text(field, &request.prompt.emplace(), kTextBytesMax);
+    }
+    if (field.name == "messages") {
+      return read_messages(field, bounds.messages_max, &ignored, &conversation);
+    }
+    if (field.name == "chat_template_kwargs") {
+      return read_template_variables(field, &request.template_variables_json);
+    }
+    if (field.name == "add_generation_prompt") {
+      return read_bool(field, &request.add_generation_prompt);
+    }
+    if (field.name == "add_special_tokens") {
+      return read_bool(field, &add_special_tokens.emplace());
+    }
+    if (field.name == "return_token_strs") {
+      return read_bool(field, &request.return_token_strs);
+    }
+    return std::nullopt;
+  });
+  if (refusal) {
+    return *std::move(refusal);
+  }
+  if (request.prompt.has_value() == (conversation.count > 0)) {
+    return invalid_field("prompt",
+                         request.prompt
+                             ? "prompt: expected either prompt or messages, came both"
+                             : "prompt: expected either prompt or messages, came nothing");
+  }
+  request.messages_json = std::move(conversation.json);
+  request.add_special_tokens = add_special_tokens.value_or(request.prompt.has_value());
+  return request;
+}
+
+Parsed<DetokenizeRequest> parse_detokenize_request(std::string_view json,
+                                                   const RequestBounds& bounds) {
+  DetokenizeRequest request;
+  bool has_tokens = false;
+  auto refusal = read_members(json, [&](const Field& field) -> Refusal {
+    if (field.name == "model") {
+      return read_text(field, &request.model, kModelBytesMax);
+    }
+    if (field.name == "tokens") {
+      has_tokens = true;
+      return read_tokens(field, bounds.vocab_size, kTokensMax, &request.tokens);
+    }
+    return std::nullopt;
+  });
+  if (refusal) {
+    return *std::move(refusal);
+  }
+  if (!has_tokens) {
+    return invalid_field("tokens", "tokens: expected a list of token ids, came nothing");
+  }
+  return request;
+}
+
+}  // namespace phalanx::openai

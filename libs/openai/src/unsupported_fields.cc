@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+
+#include "generation_fields.h"
+
+namespace phalanx::openai {
+namespace {
+
+// Which value of a field asks for what happens anyway. null always does.
+enum class Harmless {
+  kAnything,  // bookkeeping that cannot change the answer
+  kNullOnly,
+  kFalse,
+  kTrue,
+  kZero,
+  kOne,
+  kEmpty,       // "", [] or {}
+  kNoneOrAuto,  // "none" or "auto": there is nothing to choose from
+  kTextFormat,  // {"type": "text"}
+  kTextModality
+};
+
+enum class Where { kBoth, kChat, kCompletions };
+
+struct KnownField {
+  std::string_view name;
+  Harmless harmless;
+  std::string_view reason;
+  Where where = Where::kBoth;
+};
+
+constexpr std::array kKnownFields = {
+    KnownField{"metadata", Harmless::kAnything, ""},
+    KnownField{"store", Harmless::kAnything, ""},
+    KnownField{"service_tier", Harmless::kAnything, ""},
+    KnownField{"safety_identifier", Harmless::kAnything, ""},
+    KnownField{"prompt_cache_key", Harmless::kAnything, ""},
+    KnownField{"prompt_cache_retention", Harmless::kAnything, ""},
+    KnownField{"prompt_cache_options", Harmless::kAnything, ""},
+    KnownField{"request_id", Harmless::kAnything, ""},
+    KnownField{"parallel_tool_calls", Harmless::kAnything, ""},
+    KnownField{"tool_choice", Harmless::kNoneOrAuto, "tools cannot be called yet"},
+    KnownField{"functions", Harmless::kEmpty, "functions cannot be called yet"},
+    KnownField{"function_call", Harmless::kNoneOrAuto, "functions cannot be called yet"},
+    KnownField{"response_format", Harmless::kTextFormat, "answers are free text"},
+    KnownField{"structured_outputs", Harmless::kNullOnly, "answers are free text"},
+    KnownField{"guided_json", Harmless::kNullOnly, "answers are free text"},
+    KnownField{"guided_regex", Harmless::kNullOnly, "answers are free text"},
+    KnownField{"guided_choice", Harmless::kNullOnly, "answers are free text"},
+    KnownField{"guided_grammar", Harmless::kNullOnly, "answers are free text"},
+    KnownField{"regex", Harmless::kNullOnly, "answers are free text"},
+    KnownField{"ebnf", Harmless::kNullOnly, "answers are free text"},
+    KnownField{"modalities", Harmless::kTextModality, "the model answers in text"},
+    KnownField{"audio", Harmless::kNullOnly, "the model answers in text"},
+    KnownField{"prediction", Harmless::kNullOnly, "predicted output is not used"},
+    KnownField{"web_search_options", Harmless::kNullOnly, "there is no web search"},
+    KnownField{"moderation", Harmless::kNullOnly, "there is no moderation"},
+    KnownField{"reasoning_effort",
+               Harmless::kNullOnly,
+               "what the template offers is set by chat_template_kwargs"},
+    KnownField{"verbosity", Harmless::kNullOnly, "the model has no such setting"},
+    KnownField{
+        "suffix", Harmless::kEmpty, "text is only continued at its end", Where::kCompletions},
+    KnownField{"echo", Harmless::kFalse, "only completions echo the prompt", Where::kChat},
+    KnownField{"length_penalty", Harmless::kOne, "there is no beam search"},
+    KnownField{"use_beam_search", Harmless::kFalse, "there is no beam search"},
+    KnownField{"spaces_between_special_tokens", Harmless::kTrue, "text is decoded as it is"},
+    KnownField{"truncate_prompt_tokens", Harmless::kNullOnly, "a prompt is never shortened"},
+    KnownField{"prompt_logprobs", Harmless::kNullOnly, "only produced tokens have logprobs"},
+    KnownField{"allowed_token_ids", Harmless::kNullOnly, "use logit_bias"},
+    KnownField{"bad_words", Harmless::kEmpty, "use logit_bias"},
+    KnownField{"documents", Harmless::kEmpty, "put the documents into the messages"},
+    KnownField{"chat_template", Harmless::kNullOnly, "the model's own template is used"},
+    KnownField{
+        "chat_template_kwargs", Harmless::kEmpty, "only chat has a template", Where::kCompletions},
+    KnownField{"continue_final_message", Harmless::kFalse, "every answer is a new message"},
+    KnownField{"mm_processor_kwargs", Harmless::kNullOnly, "the model takes text"},
+    KnownField{"priority", Harmless::kZero, "requests are served in the order they come"},
+    KnownField{"return_tokens_as_token_ids", Harmless::kFalse, "tokens are shown as text"},
+    KnownField{"return_token_ids", Harmless::kFalse, "tokens are shown as text"},
+    KnownField{"cache_salt", Harmless::kNullOnly, "the prefix cache has no partitions"},
+    KnownField{"kv_transfer_params", Harmless::kNullOnly, "KV is not transferred"},
+    KnownField{"thinking_token_budget", Harmless::kNullOnly, "thinking is not counted apart"},
+    KnownField{"repetition_detection", Harmless::kNullOnly, "use repetition_penalty"},
+    KnownField{"return_hidden_states", Harmless::kFalse, "hidden states stay in the ranks"}};
+
+bool is_number(const JsonValue& value, std::int64_t number) {
+  return integer_of(value) == number;
+}
+
+bool is_empty(const JsonValue& value) {
+  const auto* text = value.as_string();
+  const auto* array = value.as_array();
+  const auto* object = value.as_object();
+  return (text != nullptr && text->empty()) || (array != nullptr && array->empty()) ||
+         (object != nullptr && object->empty());
+}
+
+bool is_text(const JsonValue* value, std::string_view text) {
+  const std::string* string = value == nullptr ? nullptr : value->as_string();
+  return string != nullptr && *string == text;
+}
+
+bool is_harmless(const JsonValue& value, Harmless harmless) {
+  switch (harmless) {
+    case Harmless::kAnything:
+      return true;
+    case Harmless::kNullOnly:
+      return false;
+    case Harmless::kFalse:
+      return value.as_bool() != nullptr && !*value.as_bool();
+    case Harmless::kTrue:
+      return value.as_bool() != nullptr && *value.as_bool();
+    case Harmless::kZero:
+      return is_number(value, 0);
+    case Harmless::kOne:
+      return is_number(value, 1);
+    case Harmless::kEmpty:
+      return is_empty(value);
+    case Harmless::kNoneOrAuto:
+      return is_text(&value, "none") || is_text(&value, "auto");
+    case Harmless::kTextFormat:
+      return is_text(value.find("type"), "text");
+    case Harmless::kTextModality:
+      return value.as_array() != nullptr && value.as_array()->size() == 1 &&
+             is_text(&value.as_array()->front(), "text");
+  }
+  return false;
+}
+
+}  // namespace
+
+bool read_unsupported(const Field& field, Endpoint endpoint, Refusal* refusal) {
+  const auto known = std::find_if(kKnownFields.begin(), kKnownFields.end(), [&](const auto& entry) {
+    const bool here = entry.where == Where::kBoth ||
+                      (entry.where == Where::kChat) == (endpoint == Endpoint::kChat);
+    return here && entry.name == field.name;
+  });
+  if (known == kKnownFields.end()) {
+    return false;
+  }
+  if (!is_harmless(field.value, known->harmless)) {
+    *refusal = unsupported(field.name, known->reason);
+  }
+  return true;
+}
+
+}  // namespace phalanx::openai
