@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/model/rank_model.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <new>
+
+#include <gtest/gtest.h>
+
+#include "test_checkpoint.h"
+#include "test_group.h"
+
+namespace {
+
+std::atomic<std::uint64_t> allocations{0};
+
+std::uint64_t count_allocations() {
+  return allocations.load(std::memory_order_relaxed);
+}
+
+void* counted(std::size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
+  if (memory == nullptr) {
+    std::abort();
+  }
+  return memory;
+}
+
+}  // namespace
+
+// The whole test program counts its allocations, to see that a step makes none.
+void* operator new(std::size_t bytes) {
+  return counted(bytes);
+}
+void* operator new[](std::size_t bytes) {
+  return counted(bytes);
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+namespace phalanx::model {
+namespace {
+
+const TestWeights& weights() {
+  static const std::unique_ptr<MemorySource> files = random_checkpoint({});
+  static const TestWeights packed(*files);
+  return packed;
+}
+
+const std::vector<TokenId> kPrompt = {5, 9, 200, 33, 7, 7, 120, 64};
+const std::vector<std::uint32_t> kBlocks = {3, 1};
+
+SequenceSpec sampled_spec(std::uint32_t slot, std::uint64_t sequence) {
+  SequenceSpec spec;
+  spec.slot = slot;
+  spec.sequence = sequence;
+  spec.tokens = kPrompt;
+  spec.prompt_tokens = static_cast<std::uint32_t>(kPrompt.size());
+  spec.sampling.top_logprobs = 3;
+  spec.sampling.top_p = 0.9F;
+  spec.sampling.top_k = 40;
+  spec.sampling.seed = 4;
+  return spec;
+}
+
+StepItem prefill(std::uint32_t slot, std::uint64_t sequence) {
+  return {slot, sequence, 0, static_cast<std::uint32_t>(kPrompt.size()), true, kBlocks};
+}
+
+std::vector<std::byte> copy_of(std::span<const std::byte> bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(RankModel, GivesTheSameKvTokensAndStateWhenAStepRunsTwice) {
+  GroupOptions options;
+  options.ranks = 2;
+  TestGroup group(weights(), options);
+  const SequenceSpec spec = sampled_spec(2, 11);
+  group.attach({&spec, 1});
+  const StepItem item = prefill(2, 11);
+  const auto first = group.step({&item, 1});
+  ASSERT_TRUE(first.has_value());
+  const std::vector<std::byte> kv = copy_of(group.kv(1));
+  const std::uint64_t hash = group.model(0).state_hash();
+  const auto second = group.step({&item, 1});
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(*second, *first);
+  EXPECT_EQ(copy_of(group.kv(1)), kv);
+  EXPECT_EQ(group.model(0).state_hash(), hash);
+}
+
+TEST(RankModel, ReadsTheNextInputFromItsOwnSequenceTable) {
+  TestGroup group(weights(), {});
+  const SequenceSpec spec = sampled_spec(0, 1);
+  group.attach({&spec, 1});
+  const StepItem first = prefill(0, 1);
+  const auto sampled = group.step({&first, 1});
+  ASSERT_TRUE(sampled.has_value());
+  const StepItem decode{0, 1, 8, 1, true, kBlocks};
+  const auto next = group.step({&decode, 1});
+  ASSERT_TRUE(next.has_value());
+
+  std::vector<TokenId> longer = kPrompt;
+  longer.push_back((*sampled)[0].token);
+  SequenceSpec known = sampled_spec(0, 1);
+  known.tokens = longer;
+  group.attach({&known, 1});
+  const StepItem again{0, 1, 0, 9, true, kBlocks};
+  const auto recomputed = group.step({&again, 1});
+  ASSERT_TRUE(recomputed.has_value());
+  EXPECT_EQ(*recomputed, *next);
+}
+
+TEST(RankModel, HashesTheSameStateAfterAttachingOnEveryRank) {
+  GroupOptions options;
+  options.ranks = 3;
+  TestGroup group(weights(), options);
+  const SequenceSpec spec = sampled_spec(1, 21);
+  group.attach({&spec, 1});
+  const std::uint64_t attached = group.model(0).state_hash();
+  EXPECT_EQ(group.model(2).state_hash(), attached);
+  const StepItem item = prefill(1, 21);
+  ASSERT_TRUE(group.step({&item, 1}).has_value());
+  EXPECT_NE(group.model(0).state_hash(), attached);
+  group.attach({&spec, 1});
+  EXPECT_EQ(group.model(1).state_hash(), attached);
+}
+
+TEST(RankModel, PreparesAndAllocatesNothingInSteps) {
+  GroupOptions options;
+  options.ranks = 2;
+  options.allocation_counter = count_allocations;
+  TestGroup group(weights(), options);
+  SequenceSpec spec = sampled_spec(0, 1);
+  spec.sampling.repetition_penalty = 1.2F;
+  const StepItem item = prefill(0, 1);
+  group.attach({&spec, 1});
+  ASSERT_TRUE(group.step({&item, 1}).has_value());
+  const std::uint64_t preparations = group.model(0).counters().preparations;
+  EXPECT_GT(preparations, 0U);
+  // One rank at a time would wait for the other; both count what the process allocates meanwhile.
+  std::vector<std::uint64_t> grown(2);
+  const std::vector<std::uint32_t> slots = {0};
+  group.on_ranks([&](std::uint32_t rank, RankModel& model) {
+    const std::uint64_t before = count_allocations();
+    bool fine = true;
+    for (int request = 0; request < 3; ++request) {
+      fine = fine && model.update(slots, {&spec, 1}).has_value();
+      fine = fine && model.step({&item, 1}).has_value();
+      const StepItem decode{0, 1, 8, 1, true, kBlocks};
+      fine = fine && model.step({&decode, 1}).has_value();
+    }
+    grown[rank] = fine ? count_allocations() - before : 1000;
+  });
+  EXPECT_EQ(grown[0], 0U);
+  EXPECT_EQ(grown[1], 0U);
+  EXPECT_EQ(group.model(0).counters().preparations, preparations);
+}
+
+TEST(RankModel, RefusesItemsThatAreOutOfRange) {
+  TestGroup group(weights(), {});
+  const SequenceSpec spec = sampled_spec(0, 1);
+  group.attach({&spec, 1});
+  const std::vector<std::uint32_t> far = {3, 500};
+  const auto code_of = [&](const StepItem& item) {
+    const auto result = group.step({&item, 1});
+    return result ? Code::kCancelled : result.error().code();
+  };
+  EXPECT_EQ(code_of({9, 1, 0, 8, true, kBlocks}), Code::kInvalidArgument);
+  EXPECT_EQ(code_of({0, 2, 0, 8, true, kBlocks}), Code::kFailedPrecondition);
+  EXPECT_EQ(code_of({1, 1, 0, 8, true, kBlocks}), Code::kFailedPrecondition);
+  EXPECT_EQ(code_of({0, 1, 0, 0, true, kBlocks}), Code::kInvalidArgument);
+  EXPECT_EQ(code_of({0, 1, 8, 1, true, kBlocks}), Code::kFailedPrecondition);
+  EXPECT_EQ(code_of({0, 1, 0, 4, true, kBlocks}), Code::kInvalidArgument);
+  EXPECT_EQ(code_of({0, 1, 0, 300, true, kBlocks}), Code::kInvalidArgument);
+  EXPECT_EQ(code_of({0, 1, 0, 8, true, {}}), Code::kInvalidArgument);
+  EXPECT_EQ(code_of({0, 1, 0, 8, true, far}), Code::kInvalidArgument);
+  const std::vector<StepItem> twice = {prefill(0, 1), prefill(0, 1)};
+  EXPECT_FALSE(group.step(twice).has_value());
+  EXPECT_FALSE(group.step({}).has_value());
+}
+
+TEST(RankModel, NamesTheResidentBufferThatIsNotThere) {
+  TestGroup group(weights(), {});
+  const SequenceSpec spec = sampled_spec(0, 1);
+  group.attach({&spec, 1});
+  const StepItem item = prefill(0, 1);
+  const auto before = group.step({&item, 1});
+  group.model(0).unload();
+  const auto without = group.step({&item, 1});
+  ASSERT_FALSE(without.has_value());
+  EXPECT_EQ(without.error().code(), Code::kFailedPrecondition);
+  EXPECT_NE(without.error().message().find("weights"), std::string::npos);
+  ASSERT_TRUE(group.model(0).reload(weights().memory()).has_value());
+  const auto after = group.step({&item, 1});
+  ASSERT_TRUE(after.has_value());
+  EXPECT_EQ(*after, *before);
+}
+
+TEST(RankModel, RefusesAStepWithoutAGroup) {
+  TestGroup group(weights(), {});
+  const SequenceSpec spec = sampled_spec(0, 1);
+  group.attach({&spec, 1});
+  ASSERT_TRUE(group.model(0).join(nullptr).has_value());
+  const StepItem item = prefill(0, 1);
+  const auto result = group.step({&item, 1});
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code(), Code::kFailedPrecondition);
+}
+
+TEST(RankModel, AnswersAbortedWhenTheTeamIsStopped) {
+  GroupOptions options;
+  options.ranks = 2;
+  TestGroup group(weights(), options);
+  const SequenceSpec spec = sampled_spec(0, 1);
+  group.attach({&spec, 1});
+  const StepItem item = prefill(0, 1);
+  // Rank 0 stops between tiles; rank 1 waits for it in a collective until the abort word is up.
+  group.stop(0) = true;
+  std::vector<Code> codes(2);
+  group.on_ranks([&](std::uint32_t rank, RankModel& model) {
+    const auto result = model.step({&item, 1});
+    codes[rank] = result ? Code::kCancelled : result.error().code();
+    if (rank == 0) {
+      group.communicator(0).abort();
+    }
+  });
+  EXPECT_EQ(codes[0], Code::kAborted);
+  EXPECT_EQ(codes[1], Code::kAborted);
+}
+
+TEST(RankModel, FailsAStepThatMeetsANonFiniteNumber) {
+  TestGroup group(weights(), {});
+  const SequenceSpec spec = sampled_spec(0, 1);
+  group.attach({&spec, 1});
+  // A gain that is not a number spreads to every logit.
+  const std::size_t gain = layout_of(weights().config()).final_gain;
+  float saved = 0;
+  std::byte* place = weights().memory().data() + gain;
+  std::memcpy(&saved, place, sizeof(saved));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(place, &nan, sizeof(nan));
+  const StepItem item = prefill(0, 1);
+  const auto result = group.step({&item, 1});
+  std::memcpy(place, &saved, sizeof(saved));
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code(), Code::kDataLoss);
+  EXPECT_NE(result.error().message().find("sequence 1"), std::string::npos);
+}
+
+TEST(RankModel, FailsAStepThatWouldWriteANonFiniteKey) {
+  TestGroup group(weights(), {});
+  const SequenceSpec spec = sampled_spec(0, 1);
+  group.attach({&spec, 1});
+  const std::size_t gain = layout_of(weights().config()).layers[1].k_gain;
+  std::byte* place = weights().memory().data() + gain;
+  float saved = 0;
+  std::memcpy(&saved, place, sizeof(saved));
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::memcpy(place, &infinity, sizeof(infinity));
+  StepItem item = prefill(0, 1);
+  item.sample = false;
+  const auto result = group.step({&item, 1});
+  std::memcpy(place, &saved, sizeof(saved));
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code(), Code::kDataLoss);
+}
+
+TEST(RankModel, ForgetsSequencesAndZeroesKvOnClear) {
+  TestGroup group(weights(), {});
+  const SequenceSpec spec = sampled_spec(0, 1);
+  group.attach({&spec, 1});
+  const StepItem item = prefill(0, 1);
+  ASSERT_TRUE(group.step({&item, 1}).has_value());
+  const auto is_zero = [&] {
+    for (const std::byte byte : group.kv(0)) {
+      if (byte != std::byte{0}) {
+        return false;
+      }
+    }
+    return true;
+  };
+  EXPECT_FALSE(is_zero());
+  group.on_ranks([](std::uint32_t, RankModel& model) {
+    EXPECT_TRUE(model.clear(RankModel::Kv::kZero).has_value());
+  });
+  EXPECT_TRUE(is_zero());
+  EXPECT_FALSE(group.step({&item, 1}).has_value());
+}
+
+TEST(RankModel, DerivesStagesFromTheTags) {
+  TestGroup group(weights(), {});
+  const Program& program = group.model(0).program();
+  bool found = false;
+  for (const Stage& stage : program.stages()) {
+    found = found || stage.name == "L0.q + L0.k + L0.v";
+    EXPECT_TRUE(!stage.collective || stage.count == 1) << stage.name;
+  }
+  EXPECT_TRUE(found) << "the projections of query, key and value share a stage";
+}
+
+TEST(RankModel, FingerprintsWeightsAndArithmetic) {
+  TestGroup one(weights(), {});
+  GroupOptions two_ranks;
+  two_ranks.ranks = 2;
+  TestGroup two(weights(), two_ranks);
+  EXPECT_EQ(one.model(0).numerics_fingerprint(), two.model(1).numerics_fingerprint());
+  TestShape shape;
+  shape.seed = 2;
+  const auto files = random_checkpoint(shape);
+  const TestWeights others(*files);
+  TestGroup other(others, {});
+  EXPECT_NE(other.model(0).numerics_fingerprint(), one.model(0).numerics_fingerprint());
+}
+
+TEST(RankModel, RefusesRegionsThatAreTooSmall) {
+  auto team = kernels::ThreadTeam::create_unpinned(1);
+  ASSERT_TRUE(team.has_value());
+  RankModelOptions options;
+  options.config = weights().config();
+  options.shard = plan_shard(options.config, 0, 1).value();
+  options.limits = {256, 8, 64, 128};
+  const RankMemory memory = rank_memory(options.config, options.shard, options.limits, 192).value();
+  tensor::AlignedBuffer kv(memory.kv / 2);
+  tensor::AlignedBuffer scratch(memory.scratch);
+  tensor::AlignedBuffer table(memory.sequence_table);
+  const RankRegions regions{weights().memory(), kv.bytes(), scratch.bytes(), table.bytes()};
+  const auto model = RankModel::create(options, regions, **team);
+  ASSERT_FALSE(model.has_value());
+  EXPECT_EQ(model.error().code(), Code::kInvalidArgument);
+  EXPECT_NE(model.error().message().find("kv"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace phalanx::model
