@@ -44,8 +44,7 @@ class TimerHandle final : public EventLoop::Handle {
   TimerHandle& operator=(const TimerHandle&) = delete;
   ~TimerHandle() override {
     state_->live = false;
-    error_code ignored;
-    state_->timer.cancel(ignored);
+    state_->timer.cancel();
   }
 
  private:

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -23,63 +24,72 @@ struct Exited {
 };
 struct Signaled {
   int signal = 0;
+  bool core_dumped = false;
 };
 using ExitReason = std::variant<Exited, Signaled>;
 
-// "exited with status 70", "killed by SIGKILL"
+// "SIGKILL"
+[[nodiscard]] std::string signal_name(int signal);
+// "exited with status 70", "killed by signal 9 (SIGKILL)"
 [[nodiscard]] std::string to_string(const ExitReason& reason);
+// SIGSEGV, SIGBUS, SIGILL, SIGFPE or SIGABRT: it may have written anywhere before it ended.
+[[nodiscard]] bool is_crash(const ExitReason& reason);
+
+// What to run. The child inherits standard input, output and error and its control socket, nothing
+// else; its signals are unblocked and default.
+struct SpawnPlan {
+  std::string program = "/proc/self/exe";  // the same binary: parent and child never differ
+  std::vector<std::string> arguments;      // argv; [0] is the title that ps shows
+  std::vector<std::string> environment;    // "NAME=value", replacing what is inherited
+};
 
 // A child: pid, pidfd and control socket. Everything is done through the pidfd, so a recycled pid
 // is never meant.
 //
-// Ownership: destroying a child that still runs kills it and reaps it; that wait is bounded by what
-// the kernel takes to tear a process down. Threads: spawn on the loop thread only, which lives as
-// long as the process (the parent-death signal follows the spawning thread).
+// Ownership: destroying a child that still runs kills it and waits for it at most one second.
+// Threads: spawn on the loop thread only, which lives as long as the process (the parent-death
+// signal follows the spawning thread); one at a time.
 class ChildProcess {
  public:
   ChildProcess() = default;
-  ChildProcess(ChildProcess&& other) noexcept;
+  ChildProcess(ChildProcess&& other) noexcept { *this = std::move(other); }
   ChildProcess& operator=(ChildProcess&& other) noexcept;
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
   ~ChildProcess();
 
-  // Runs this same binary again with `title` as its only argument word (what ps shows). The child
-  // inherits stdin, stdout, stderr and its control socket, nothing else; its signals are unblocked
-  // and default.
+  // Returns as soon as the kernel has created the child.
   //
-  // Errors: kResourceExhausted  process, memory or descriptor limit
-  [[nodiscard]] static Result<ChildProcess> spawn(const std::string& title);
+  // Errors: kInvalidArgument    no title, or a zero byte in an argument
+  //         kNotFound           no such executable
+  //         kResourceExhausted  process, memory or descriptor limit
+  [[nodiscard]] static Result<ChildProcess> spawn(const SpawnPlan& plan);
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  [[nodiscard]] bool valid() const { return pid_ > 0; }
-
-  // Readable when the process has ended.
-  [[nodiscard]] int pidfd() const { return pidfd_.get(); }
+  [[nodiscard]] bool valid() const { return pidfd_.valid(); }
+  [[nodiscard]] int pidfd() const { return pidfd_.get(); }  // readable when the process has ended
   [[nodiscard]] ControlSocket& control() { return control_; }
 
-  // Sends a signal. Harmless for a process that has ended.
-  void signal(int number);
+  // How it ended, once it has; reaps it. Blocks: no.
+  [[nodiscard]] std::optional<ExitReason> poll_exit();
+  // The same, waiting until `deadline`.
+  [[nodiscard]] std::optional<ExitReason> wait_exit(SteadyTime deadline);
 
-  // How it ended, if it has; reaps it. Blocks: no.
-  [[nodiscard]] std::optional<ExitReason> try_reap();
-
-  // Whether it has been stopped by a signal since the last call. Blocks: no.
+  // Whether a signal has stopped it since the last call. Blocks: no.
   [[nodiscard]] bool take_stopped();
 
+  // A process that has ended is no error.
+  Status signal(int signal) const;
+
  private:
-  void kill_and_reap();
+  ChildProcess(pid_t pid, UniqueFd pidfd, ControlSocket control)
+      : pid_(pid), pidfd_(std::move(pidfd)), control_(std::move(control)) {}
+  void kill_and_reap() noexcept;
 
   pid_t pid_ = -1;
   UniqueFd pidfd_;
   ControlSocket control_;
+  std::optional<ExitReason> exit_;
 };
-
-// Orphaned descendants become children of this process, so that they can be reaped.
-void become_subreaper();
-
-// Reaps every child that is not ours to watch: descendants whose parent died. `ours` says whether a
-// pid belongs to a ChildProcess. Blocks: no.
-void reap_orphans(const std::vector<pid_t>& ours);
 
 }  // namespace phalanx::os

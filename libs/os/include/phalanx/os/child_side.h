@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+// What a child does about its parent, and a parent about children that it did not spawn.
 #pragma once
 
-#include <cstdint>
+#include <sys/types.h>
+
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "phalanx/base/result.h"
 #include "phalanx/os/control_socket.h"
@@ -11,49 +15,52 @@
 
 namespace phalanx::os {
 
-// What a child does first: dies by SIGKILL with its parent's spawning thread, and ends at once if
-// the parent has changed already. `parent_pid` is the one that the bootstrap record names.
-//
-// Errors: kUnavailable if the parent is another process than `parent_pid`.
-[[nodiscard]] Status follow_parent(int parent_pid);
+// Exit status of a child whose parent or leader has gone.
+inline constexpr int kParentGoneStatus = 69;
 
-// The control socket that spawn() left for this process. Errors: kFailedPrecondition if it was not
-// started by spawn().
+// First thing in a child: dies by SIGKILL with the thread that spawned it, ignores SIGPIPE, names
+// its main thread. Errors: those of the kernel.
+[[nodiscard]] Status enter_child(const std::string& thread_name);
+
+// Behind enter_child(), with the pid from the bootstrap record: the parent may have died before the
+// parent-death signal was asked for. Errors: kUnavailable if the parent is another process.
+[[nodiscard]] Status check_parent(pid_t expected);
+
+// The control socket that the parent left at kChildControlFd.
+// Errors: kInvalidArgument if this process was not started by a parent of ours.
 [[nodiscard]] Result<ControlSocket> inherited_control_socket();
 
-// Name of the process in /proc/PID/comm, at most 15 bytes.
-void set_process_name(const std::string& name);
-
-// Ends the process with `exit_status` when the control socket hangs up or the lifeline pipe reports
-// the end of the leader: the second line behind the parent-death signal, and the only one for
-// grandchildren. Runs on a thread of its own, so that a busy main thread cannot delay it. Reads
-// nothing.
+// Ends the process with kParentGoneStatus when one of `fds` hangs up: control socket and the
+// leader's lifeline pipe. Runs on a thread of its own, so that a busy main thread cannot delay it,
+// and reads nothing.
 //
-// Ownership: borrows the control descriptor, owns the pipe's end; stop before either goes away.
-class HangUpWatch {
+// Ownership: the descriptors stay the caller's and must outlive the watch.
+class HangupWatch {
  public:
-  HangUpWatch(int control_fd, UniqueFd lifeline_pipe, int exit_status);
-  HangUpWatch(const HangUpWatch&) = delete;
-  HangUpWatch& operator=(const HangUpWatch&) = delete;
-  ~HangUpWatch();
+  [[nodiscard]] static Result<HangupWatch> start(std::vector<int> fds);
+  HangupWatch(HangupWatch&&) noexcept = default;
+  HangupWatch& operator=(HangupWatch&&) = delete;
+  HangupWatch(const HangupWatch&) = delete;
+  HangupWatch& operator=(const HangupWatch&) = delete;
+  ~HangupWatch();
 
  private:
-  void watch(int control_fd, int exit_status);
+  HangupWatch(UniqueFd stop, std::thread thread)
+      : stop_(std::move(stop)), thread_(std::move(thread)) {}
 
-  UniqueFd pipe_;
-  UniqueFd stop_read_;
-  UniqueFd stop_write_;
+  UniqueFd stop_;
   std::thread thread_;
 };
 
-// Sixty-four random bits from the kernel.
-[[nodiscard]] std::uint64_t random_word();
+// Orphaned descendants become children of this process, so that they can be reaped.
+[[nodiscard]] Status become_subreaper();
 
-// The soft limit of open files, raised to the hard one. Returns it.
-std::uint64_t raise_file_limit();
+// Reaps ended children that are not among `own` (descendants whose parent died); returns how many.
+int reap_adopted(const std::vector<pid_t>& own);
 
-// Bytes of memory that the kernel says could be had without swapping (MemAvailable), also bounded
-// by the memory cgroup.
-[[nodiscard]] std::uint64_t available_memory_bytes();
+// Children that have not ended, whoever spawned them.
+[[nodiscard]] std::vector<pid_t> living_children();
+
+void ignore_sigpipe();
 
 }  // namespace phalanx::os

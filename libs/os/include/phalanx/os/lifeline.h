@@ -1,67 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
+#include <utility>
 
 #include "phalanx/base/result.h"
 #include "phalanx/os/memfd.h"
 
 namespace phalanx::os {
 
-// The page that a parent shares with one incarnation of a child. Its robust mutex is locked by the
-// child's main thread for life: the kernel releases it before it tears the memory down, so the
-// death is known in less than 0.1 ms at any size, long before the pidfd is readable. The progress
-// word moves while the child works.
+inline constexpr std::size_t kLifelineBytes = std::size_t{16} << 10;
+inline constexpr std::size_t kProgressWords = 64;
+inline constexpr std::size_t kFlightBytes = std::size_t{8} << 10;
+
+// The memory that a parent shares with one incarnation of a child: a robust mutex that the child's
+// main thread holds for life, progress words that move while it works, the task it is in, and room
+// for its last log lines.
 //
-// Made by the parent, one per incarnation. Threads: progress() from any.
-class LifelinePage {
+// Made by the parent, one per incarnation. Threads: any.
+class Lifeline {
  public:
-  // The parent makes one. Errors: kResourceExhausted.
-  [[nodiscard]] static Result<LifelinePage> create();
+  // Errors: kResourceExhausted.
+  [[nodiscard]] static Result<Lifeline> create();
 
-  // The child maps the one it was given. Errors: kInvalidArgument if it is none.
-  [[nodiscard]] static Result<LifelinePage> open(Memfd memfd);
+  // The child's side of what create() made. Errors: kInvalidArgument if it is none of this build.
+  [[nodiscard]] static Result<Lifeline> adopt(UniqueFd fd);
 
-  LifelinePage(LifelinePage&&) noexcept;
-  LifelinePage& operator=(LifelinePage&&) noexcept;
-  ~LifelinePage();
+  [[nodiscard]] std::span<std::atomic<std::uint64_t>, kProgressWords> progress() const;
+  [[nodiscard]] std::uint64_t progress_sum() const;
+  [[nodiscard]] std::atomic<std::uint64_t>& current_task() const;
+  [[nodiscard]] std::span<std::byte> flight_area() const;
 
-  // The child's main thread, once, before anything that can fail slowly; held until the thread
-  // ends. Errors: kFailedPrecondition if somebody has locked it before.
-  [[nodiscard]] Status hold();
-
-  [[nodiscard]] std::atomic<std::uint64_t>& progress();
-
-  // Whether the child has ever locked it.
-  [[nodiscard]] bool was_held() const;
-
-  [[nodiscard]] const Memfd& memfd() const { return memfd_; }
+  [[nodiscard]] int fd() const { return memfd_.fd(); }
 
  private:
+  friend class LifelineOwner;
   friend class LifelineWatch;
-  struct Layout;
-  LifelinePage(Memfd memfd, Mapping mapping)
-      : memfd_(std::move(memfd)), mapping_(std::move(mapping)) {}
-  [[nodiscard]] Layout& layout();
-  [[nodiscard]] const Layout& layout() const;
+  struct Page;
+  Lifeline(Memfd memfd, Mapping mapping) : memfd_(std::move(memfd)), mapping_(std::move(mapping)) {}
+  [[nodiscard]] Page* page() const;
 
   Memfd memfd_;
   Mapping mapping_;
 };
 
-// Tells the parent that a child's main thread has ended: a thread that waits for the mutex. It
-// begins to wait when the child has locked it (or a bounded time later gives up on a child that
-// never does; its pidfd tells then).
+// The child's hold on its lifeline. The kernel lets go of it in less than 0.1 ms when the thread
+// dies, before it tears memory down; destroying it says that the child leaves in good order.
 //
-// Ownership: keeps the page. Destroying it takes at most 100 ms and the callback does not run
-// afterwards. Threads:   `on_free` runs on the watching thread, at most once; it must be short and
-// thread-safe.
+// Threads: the main thread of the child, which must also destroy it. The lifeline must outlive it.
+class LifelineOwner {
+ public:
+  // Errors: kFailedPrecondition if this page had an owner before.
+  [[nodiscard]] static Result<LifelineOwner> acquire(const Lifeline& lifeline);
+
+  LifelineOwner(LifelineOwner&& other) noexcept;
+  LifelineOwner& operator=(LifelineOwner&&) = delete;
+  LifelineOwner(const LifelineOwner&) = delete;
+  LifelineOwner& operator=(const LifelineOwner&) = delete;
+  ~LifelineOwner();
+
+ private:
+  explicit LifelineOwner(Lifeline::Page* page) : page_(page) {}
+  Lifeline::Page* page_;
+};
+
+// The parent's watch: a thread that waits for the mutex. A child that dies before it held the
+// lifeline is told by its pidfd only.
+//
+// Ownership: the lifeline must outlive the watch. Destroying it takes at most 100 ms, and the
+// callback does not begin afterwards. Threads: `on_death` runs on the watching thread, at most
+// once, and not for a child that left in good order; it must be short and thread-safe.
 class LifelineWatch {
  public:
-  LifelineWatch(std::shared_ptr<LifelinePage> page, std::function<void()> on_free);
+  LifelineWatch(const Lifeline& lifeline, std::function<void()> on_death);
   LifelineWatch(const LifelineWatch&) = delete;
   LifelineWatch& operator=(const LifelineWatch&) = delete;
   ~LifelineWatch();

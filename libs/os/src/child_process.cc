@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/os/child_process.h"
+
+#include <poll.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "phalanx/base/scope_exit.h"
+
+namespace phalanx::os {
+
+namespace {
+
+constexpr Duration kReapLimit = std::chrono::seconds(1);
+
+// glibc 2.36 declares P_PIDFD, but its <sys/pidfd.h> lacks extern "C".
+int pidfd_open(pid_t pid) {
+  return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+}
+
+ExitReason reason_of(const siginfo_t& info) {
+  if (info.si_code == CLD_EXITED) {
+    return Exited{info.si_status};
+  }
+  return Signaled{info.si_status, info.si_code == CLD_DUMPED};
+}
+
+std::string_view variable_name(std::string_view setting) {
+  return setting.substr(0, setting.find('='));
+}
+
+// The parent's environment with `changes` in place of the variables of the same name.
+std::vector<std::string> merged_environment(const std::vector<std::string>& changes) {
+  std::vector<std::string> merged = changes;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const bool replaced = std::any_of(changes.begin(), changes.end(), [&](const auto& change) {
+      return variable_name(change) == variable_name(*entry);
+    });
+    if (!replaced) {
+      merged.emplace_back(*entry);
+    }
+  }
+  return merged;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
+  for (std::string& text : texts) {
+    pointers.push_back(text.data());
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+Status check_plan(const SpawnPlan& plan) {
+  const auto has_zero = [](const std::string& text) {
+    return text.find('\0') != std::string::npos;
+  };
+  if (plan.arguments.empty() ||
+      std::any_of(plan.arguments.begin(), plan.arguments.end(), has_zero) ||
+      std::any_of(plan.environment.begin(), plan.environment.end(), has_zero)) {
+    return invalid_argument("a child needs a title, and no argument may hold a zero byte");
+  }
+  return ok();
+}
+
+// posix_spawn and not fork: threads and library state of this process are never copied.
+Result<pid_t> spawn_with_control(const SpawnPlan& plan, int control_fd) {
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  const ScopeExit free_files([&] { posix_spawn_file_actions_destroy(&files); });
+  posix_spawn_file_actions_adddup2(&files, control_fd, kChildControlFd);
+  posix_spawn_file_actions_addclosefrom_np(&files, kChildControlFd + 1);
+
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  const ScopeExit free_attributes([&] { posix_spawnattr_destroy(&attributes); });
+  sigset_t none;
+  sigset_t all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+
+  std::vector<std::string> arguments = plan.arguments;
+  std::vector<std::string> environment = merged_environment(plan.environment);
+  pid_t pid = -1;
+  const int code = ::posix_spawn(&pid,
+                                 plan.program.c_str(),
+                                 &files,
+                                 &attributes,
+                                 pointers_to(arguments).data(),
+                                 pointers_to(environment).data());
+  if (code != 0) {
+    return errno_error("starting " + plan.program, code);
+  }
+  return pid;
+}
+
+}  // namespace
+
+std::string signal_name(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name != nullptr ? "SIG" + std::string(name) : "signal " + std::to_string(signal);
+}
+
+std::string to_string(const ExitReason& reason) {
+  if (const auto* exited = std::get_if<Exited>(&reason)) {
+    return "exited with status " + std::to_string(exited->status);
+  }
+  const auto& signaled = std::get<Signaled>(reason);
+  return "killed by signal " + std::to_string(signaled.signal) + " (" +
+         signal_name(signaled.signal) + (signaled.core_dumped ? ", core dumped)" : ")");
+}
+
+bool is_crash(const ExitReason& reason) {
+  const auto* signaled = std::get_if<Signaled>(&reason);
+  if (signaled == nullptr) {
+    return false;
+  }
+  switch (signaled->signal) {
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGILL:
+    case SIGFPE:
+    case SIGABRT:
+      return true;
+    default:
+      return false;
+  }
+}
+
+ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
+  if (this != &other) {
+    kill_and_reap();
+    pid_ = std::exchange(other.pid_, -1);
+    pidfd_ = std::move(other.pidfd_);
+    control_ = std::move(other.control_);
+    exit_ = std::exchange(other.exit_, std::nullopt);
+  }
+  return *this;
+}
+
+ChildProcess::~ChildProcess() {
+  kill_and_reap();
+}
+
+Result<ChildProcess> ChildProcess::spawn(const SpawnPlan& plan) {
+  PHALANX_RETURN_IF_ERROR(check_plan(plan));
+  PHALANX_TRY(auto ends, ControlSocket::make_pair());
+  PHALANX_TRY(const pid_t pid, spawn_with_control(plan, ends.second.fd()));
+  // Nobody else reaps children of this process, so the pid still means this child.
+  UniqueFd pidfd(pidfd_open(pid));
+  if (!pidfd.valid()) {
+    const int code = errno;
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    return errno_error("opening a pidfd", code);
+  }
+  return ChildProcess(pid, std::move(pidfd), std::move(ends.first));
+}
+
+std::optional<ExitReason> ChildProcess::poll_exit() {
+  if (exit_ || !pidfd_.valid()) {
+    return exit_;
+  }
+  siginfo_t info{};
+  int code = 0;
+  do {
+    code = ::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED | WNOHANG);
+  } while (code != 0 && errno == EINTR);
+  if (code != 0) {
+    // Somebody else reaped it. It is gone; how it ended is not known any more.
+    exit_ = Exited{error_traits(Code::kInternal).exit_status};
+  } else if (info.si_pid != 0) {
+    exit_ = reason_of(info);
+  }
+  return exit_;
+}
+
+std::optional<ExitReason> ChildProcess::wait_exit(SteadyTime deadline) {
+  while (!poll_exit() && pidfd_.valid()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock().now());
+    if (left.count() <= 0) {
+      break;
+    }
+    pollfd entry{pidfd_.get(), POLLIN, 0};
+    const auto limit = std::min<std::chrono::milliseconds::rep>(left.count(), 60'000);
+    ::poll(&entry, 1, static_cast<int>(limit));
+  }
+  return exit_;
+}
+
+bool ChildProcess::take_stopped() {
+  if (exit_ || !pidfd_.valid()) {
+    return false;
+  }
+  siginfo_t info{};
+  return ::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WSTOPPED | WNOHANG) == 0 &&
+         info.si_pid != 0;
+}
+
+Status ChildProcess::signal(int signal) const {
+  if (exit_ || !pidfd_.valid()) {
+    return ok();
+  }
+  if (::syscall(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0) != 0 && errno != ESRCH) {
+    return errno_error("signalling process " + std::to_string(pid_), errno);
+  }
+  return ok();
+}
+
+void ChildProcess::kill_and_reap() noexcept {
+  if (!pidfd_.valid() || poll_exit()) {
+    return;
+  }
+  static_cast<void>(signal(SIGKILL));
+  static_cast<void>(wait_exit(steady_clock().now() + kReapLimit));
+}
+
+}  // namespace phalanx::os

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/os/control_socket.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <optional>
+
+namespace phalanx::os {
+
+namespace {
+
+constexpr std::size_t kFdSpace = CMSG_SPACE(kMaxControlRecordFds * sizeof(int));
+
+// The kernel counts its own overhead per record, so twice the largest record is asked for.
+constexpr int kSendBufferBytes = static_cast<int>(2 * kMaxControlRecordBytes);
+
+Status prepare(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
+      ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+    return errno_error("preparing a control socket", errno);
+  }
+  if (::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes, sizeof kSendBufferBytes) != 0) {
+    return errno_error("sizing a control socket", errno);
+  }
+  return ok();
+}
+
+std::vector<UniqueFd> take_fds(msghdr& header) {
+  std::vector<UniqueFd> fds;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) {
+      continue;
+    }
+    const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof fd);
+      fds.emplace_back(fd);
+    }
+  }
+  return fds;
+}
+
+}  // namespace
+
+Result<std::pair<ControlSocket, ControlSocket>> ControlSocket::make_pair() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+    return errno_error("creating a control socket", errno);
+  }
+  ControlSocket first{UniqueFd(ends[0])};
+  ControlSocket second{UniqueFd(ends[1])};
+  PHALANX_RETURN_IF_ERROR(prepare(first.fd()));
+  PHALANX_RETURN_IF_ERROR(prepare(second.fd()));
+  return std::pair(std::move(first), std::move(second));
+}
+
+Result<ControlSocket> ControlSocket::adopt(UniqueFd fd) {
+  int type = 0;
+  socklen_t length = sizeof type;
+  if (::getsockopt(fd.get(), SOL_SOCKET, SO_TYPE, &type, &length) != 0 || type != SOCK_SEQPACKET) {
+    return invalid_argument("descriptor " + std::to_string(fd.get()) +
+                            " is no control socket: was this program started by hand under a "
+                            "child's title?");
+  }
+  PHALANX_RETURN_IF_ERROR(prepare(fd.get()));
+  return ControlSocket(std::move(fd));
+}
+
+Result<ControlSent> ControlSocket::send(std::string_view bytes, std::span<const int> fds) {
+  if (bytes.empty() || bytes.size() > kMaxControlRecordBytes || fds.size() > kMaxControlRecordFds) {
+    return invalid_argument("a control record of " + std::to_string(bytes.size()) + " bytes with " +
+                            std::to_string(fds.size()) + " descriptors; allowed are 1 to " +
+                            std::to_string(kMaxControlRecordBytes) + " bytes and " +
+                            std::to_string(kMaxControlRecordFds) + " descriptors");
+  }
+  std::string copy(bytes);
+  iovec part{copy.data(), copy.size()};
+  alignas(cmsghdr) std::array<char, kFdSpace> space{};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (!fds.empty()) {
+    header.msg_control = space.data();
+    header.msg_controllen = CMSG_SPACE(fds.size_bytes());
+    cmsghdr* rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(rights), fds.data(), fds.size_bytes());
+  }
+  ssize_t sent = 0;
+  do {
+    sent = ::sendmsg(fd_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (sent < 0 && errno == EINTR);
+  if (sent >= 0) {
+    return ControlSent::kQueued;
+  }
+  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) {
+    return ControlSent::kWouldBlock;
+  }
+  if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) {
+    return ControlSent::kClosed;
+  }
+  return errno_error("sending a control record", errno);
+}
+
+Result<ControlReceived> ControlSocket::receive() {
+  ControlMessage message;
+  message.bytes.resize(kMaxControlRecordBytes);
+  iovec part{message.bytes.data(), message.bytes.size()};
+  alignas(cmsghdr) std::array<char, kFdSpace> space{};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = space.data();
+  header.msg_controllen = space.size();
+  ssize_t got = 0;
+  do {
+    got = ::recvmsg(fd_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return ControlReceived(ControlWouldBlock{});
+    }
+    if (errno == ECONNRESET) {
+      return ControlReceived(ControlEnd{});
+    }
+    return errno_error("receiving a control record", errno);
+  }
+  message.fds = take_fds(header);
+  if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+    return data_loss("a control record exceeds " + std::to_string(kMaxControlRecordBytes) +
+                     " bytes or " + std::to_string(kMaxControlRecordFds) +
+                     " descriptors, or no descriptor is left here");
+  }
+  if (got == 0) {
+    return ControlReceived(ControlEnd{});
+  }
+  message.bytes.resize(static_cast<std::size_t>(got));
+  message.bytes.shrink_to_fit();
+  return ControlReceived(std::move(message));
+}
+
+Result<ControlMessage> ControlSocket::receive_until(SteadyTime deadline) {
+  for (;;) {
+    PHALANX_TRY(ControlReceived received, receive());
+    if (auto* message = std::get_if<ControlMessage>(&received)) {
+      return std::move(*message);
+    }
+    if (std::holds_alternative<ControlEnd>(received)) {
+      return unavailable("the other end of the control socket is gone");
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock().now());
+    if (left.count() <= 0) {
+      return deadline_exceeded("no control record came in time");
+    }
+    pollfd entry{fd_.get(), POLLIN, 0};
+    const auto limit = std::min<std::chrono::milliseconds::rep>(left.count(), 60'000);
+    if (::poll(&entry, 1, static_cast<int>(limit)) < 0 && errno != EINTR) {
+      return errno_error("waiting for a control record", errno);
+    }
+  }
+}
+
+}  // namespace phalanx::os

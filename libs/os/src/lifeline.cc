@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/os/lifeline.h"
+
+#include <pthread.h>
+
+#include <cerrno>
+#include <ctime>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "phalanx/base/check.h"
+#include "phalanx/os/futex.h"
+
+namespace phalanx::os {
+
+namespace {
+
+constexpr std::uint64_t kMark = 0x70686C78'00000001ULL;  // layout 1
+constexpr Duration kSlice = std::chrono::milliseconds(100);
+
+enum Ownership : std::uint32_t { kNobody = 0, kOwned = 1, kReleased = 2 };
+
+timespec monotonic_after(Duration duration) {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::int64_t nanoseconds = now.tv_nsec + std::chrono::nanoseconds(duration).count();
+  now.tv_sec += nanoseconds / 1'000'000'000;
+  now.tv_nsec = nanoseconds % 1'000'000'000;
+  return now;
+}
+
+}  // namespace
+
+struct Lifeline::Page {
+  std::uint64_t mark = kMark;
+  std::atomic<std::uint32_t> ownership{kNobody};
+  pthread_mutex_t mutex{};
+  alignas(64) std::atomic<std::uint64_t> current_task{0};
+  // One cache line each would make the page eight times as large for words that move once per
+  // group of tiles.
+  alignas(64) std::array<std::atomic<std::uint64_t>, kProgressWords> progress{};
+  alignas(64) std::array<std::byte, kFlightBytes> flight{};
+};
+
+Lifeline::Page* Lifeline::page() const {
+  return std::launder(reinterpret_cast<Page*>(mapping_.data()));
+}
+
+Result<Lifeline> Lifeline::create() {
+  static_assert(sizeof(Page) <= kLifelineBytes);
+  PHALANX_TRY(Memfd memfd, Memfd::create("phalanx-lifeline", kLifelineBytes));
+  PHALANX_TRY(Mapping mapping, memfd.map(Access::kReadWrite));
+  auto* page = new (mapping.data()) Page;
+  pthread_mutexattr_t attributes;
+  ::pthread_mutexattr_init(&attributes);
+  ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  const int code = ::pthread_mutex_init(&page->mutex, &attributes);
+  ::pthread_mutexattr_destroy(&attributes);
+  if (code != 0) {
+    return errno_error("making the mutex of a lifeline", code);
+  }
+  return Lifeline(std::move(memfd), std::move(mapping));
+}
+
+Result<Lifeline> Lifeline::adopt(UniqueFd fd) {
+  PHALANX_TRY(Memfd memfd, Memfd::adopt(std::move(fd), kLifelineBytes));
+  PHALANX_TRY(Mapping mapping, memfd.map(Access::kReadWrite));
+  Lifeline lifeline(std::move(memfd), std::move(mapping));
+  if (lifeline.page()->mark != kMark) {
+    return invalid_argument("a received lifeline page has another layout than this build's");
+  }
+  return lifeline;
+}
+
+std::span<std::atomic<std::uint64_t>, kProgressWords> Lifeline::progress() const {
+  return page()->progress;
+}
+
+std::atomic<std::uint64_t>& Lifeline::current_task() const {
+  return page()->current_task;
+}
+
+std::span<std::byte> Lifeline::flight_area() const {
+  return page()->flight;
+}
+
+std::uint64_t Lifeline::progress_sum() const {
+  std::uint64_t sum = 0;
+  for (const auto& word : page()->progress) {
+    sum += word.load(std::memory_order_relaxed);
+  }
+  return sum;
+}
+
+Result<LifelineOwner> LifelineOwner::acquire(const Lifeline& lifeline) {
+  Lifeline::Page* page = lifeline.page();
+  const int code = ::pthread_mutex_trylock(&page->mutex);
+  if (code == EOWNERDEAD) {
+    ::pthread_mutex_unlock(&page->mutex);
+  }
+  if (code != 0 || page->ownership.load(std::memory_order_relaxed) != kNobody) {
+    if (code == 0) {
+      ::pthread_mutex_unlock(&page->mutex);
+    }
+    return failed_precondition("this lifeline page had an owner before; each life needs its own");
+  }
+  page->ownership.store(kOwned, std::memory_order_release);
+  futex_wake_all(page->ownership);
+  return LifelineOwner(page);
+}
+
+LifelineOwner::LifelineOwner(LifelineOwner&& other) noexcept
+    : page_(std::exchange(other.page_, nullptr)) {}
+
+LifelineOwner::~LifelineOwner() {
+  if (page_ != nullptr) {
+    page_->ownership.store(kReleased, std::memory_order_release);
+    ::pthread_mutex_unlock(&page_->mutex);
+  }
+}
+
+struct LifelineWatch::State {
+  Lifeline::Page* page = nullptr;
+  std::function<void()> on_death;
+  std::atomic<bool> stop{false};
+  std::thread thread;
+
+  // False: the watch was stopped, or the owner left in good order.
+  [[nodiscard]] bool wait_for_death() const {
+    while (page->ownership.load(std::memory_order_acquire) == kNobody) {
+      if (stop.load(std::memory_order_acquire)) {
+        return false;
+      }
+      futex_wait(page->ownership, kNobody, kSlice);
+    }
+    while (!stop.load(std::memory_order_acquire)) {
+      const timespec deadline = monotonic_after(kSlice);
+      const int code = ::pthread_mutex_clocklock(&page->mutex, CLOCK_MONOTONIC, &deadline);
+      if (code == ETIMEDOUT) {
+        continue;
+      }
+      if (code == 0) {
+        ::pthread_mutex_unlock(&page->mutex);
+        return false;
+      }
+      if (code == EOWNERDEAD) {
+        // Never made consistent: the page is not used again.
+        ::pthread_mutex_unlock(&page->mutex);
+      }
+      // EOWNERDEAD, or ENOTRECOVERABLE when another watch saw it first.
+      return true;
+    }
+    return false;
+  }
+};
+
+LifelineWatch::LifelineWatch(const Lifeline& lifeline, std::function<void()> on_death)
+    : state_(std::make_unique<State>()) {
+  state_->page = lifeline.page();
+  state_->on_death = std::move(on_death);
+  state_->thread = std::thread([state = state_.get()]() noexcept {
+    ::pthread_setname_np(::pthread_self(), "lifeline-watch");
+    if (state->wait_for_death() && !state->stop.load(std::memory_order_acquire)) {
+      state->on_death();
+    }
+  });
+}
+
+LifelineWatch::~LifelineWatch() {
+  state_->stop.store(true, std::memory_order_release);
+  futex_wake_all(state_->page->ownership);
+  state_->thread.join();
+}
+
+}  // namespace phalanx::os

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/os/machine.h"
+
+#include <dirent.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "phalanx/base/check.h"
+
+#include "proc_files.h"
+
+namespace phalanx::os {
+
+namespace {
+
+constexpr std::uint64_t kKilobyte = 1024;
+
+// Room below one memory limit; nothing without a limit. Page cache that the kernel would drop
+// counts as room, as it does in MemAvailable.
+std::optional<std::uint64_t> room_below(const std::string& folder,
+                                        const std::string& limit_file,
+                                        const std::string& usage_file,
+                                        const std::string& cache_key) {
+  const auto limit = whole_number(read_small_file(folder + limit_file).value_or(""));
+  const auto usage = whole_number(read_small_file(folder + usage_file).value_or(""));
+  if (!limit || !usage) {
+    return std::nullopt;
+  }
+  std::uint64_t used = *usage;
+  const std::string stat = read_small_file(folder + "/memory.stat").value_or("");
+  // memory.stat has "key value", without a colon.
+  const std::size_t at = stat.find("\n" + cache_key + " ");
+  if (at != std::string::npos) {
+    const std::size_t begin = at + cache_key.size() + 2;
+    const auto cache = whole_number(stat.substr(begin, stat.find('\n', begin) - begin));
+    used -= std::min(used, cache.value_or(0));
+  }
+  return *limit > used ? *limit - used : 0;
+}
+
+// The tightest limit among this process's memory cgroup and those above it.
+std::uint64_t cgroup_room() {
+  std::uint64_t room = UINT64_MAX;
+  const auto tighten = [&room](std::optional<std::uint64_t> found) {
+    room = std::min(room, found.value_or(UINT64_MAX));
+  };
+  const std::string groups = read_small_file("/proc/self/cgroup").value_or("");
+  const std::size_t at = groups.find("0::/");
+  std::string path;
+  if (at != std::string::npos) {
+    path = groups.substr(at + 3, groups.find('\n', at) - at - 3);
+  }
+  for (;;) {
+    if (path == "/") {
+      path.clear();
+    }
+    tighten(room_below("/sys/fs/cgroup" + path, "/memory.max", "/memory.current", "inactive_file"));
+    if (path.empty()) {
+      break;
+    }
+    path.resize(path.rfind('/'));
+  }
+  tighten(room_below("/sys/fs/cgroup/memory",
+                     "/memory.limit_in_bytes",
+                     "/memory.usage_in_bytes",
+                     "total_inactive_file"));
+  return room;
+}
+
+}  // namespace
+
+Result<ProcessMemory> process_memory(pid_t pid) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/smaps_rollup";
+  errno = 0;
+  const auto text = read_small_file(path);
+  if (!text) {
+    return not_found("there is no process " + std::to_string(pid) + " whose memory can be read");
+  }
+  const auto kilobytes = [&](std::string_view name) {
+    return number_after(*text, name).value_or(0) * kKilobyte;
+  };
+  if (!number_after(*text, "Pss")) {
+    return failed_precondition("the memory of process " + std::to_string(pid) +
+                               " cannot be read: it is not ours, or it is ending");
+  }
+  return ProcessMemory{kilobytes("Pss"), kilobytes("Pss_Anon"), kilobytes("Pss_Shmem")};
+}
+
+Result<std::uint64_t> available_memory_bytes() {
+  const std::string text = read_small_file("/proc/meminfo").value_or("");
+  const auto available = number_after(text, "MemAvailable");
+  if (!available) {
+    return failed_precondition("/proc/meminfo does not tell the available memory");
+  }
+  return std::min(*available * kKilobyte, cgroup_room());
+}
+
+Result<std::uint64_t> raise_open_file_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    return errno_error("reading the limit of open files", errno);
+  }
+  if (limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+      return errno_error("raising the limit of open files", errno);
+    }
+  }
+  return std::uint64_t{limit.rlim_cur};
+}
+
+Status check_open_file_limit(std::uint64_t needed) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    return errno_error("reading the limit of open files", errno);
+  }
+  if (limit.rlim_cur < needed) {
+    return resource_exhausted("this process may open " + std::to_string(limit.rlim_cur) +
+                              " files and needs " + std::to_string(needed) +
+                              "; raise it with ulimit -n");
+  }
+  return ok();
+}
+
+std::size_t open_descriptors() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), ::closedir);
+  if (folder == nullptr) {
+    return 0;
+  }
+  std::size_t count = 0;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is this call's own
+  while (const dirent* entry = ::readdir(folder.get())) {
+    count += entry->d_name[0] != '.' ? 1 : 0;
+  }
+  return count - 1;  // the folder itself
+}
+
+void random_bytes(std::span<std::byte> out) {
+  while (!out.empty()) {
+    const ssize_t got = ::getrandom(out.data(), out.size(), 0);
+    if (got < 0) {
+      PHALANX_CHECK(errno == EINTR, "getrandom fails on no supported kernel");
+      continue;
+    }
+    out = out.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+std::uint64_t random_u64() {
+  std::uint64_t value = 0;
+  random_bytes(std::as_writable_bytes(std::span(&value, 1)));
+  return value;
+}
+
+}  // namespace phalanx::os

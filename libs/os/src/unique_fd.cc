@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/os/unique_fd.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace phalanx::os {
+
+void UniqueFd::reset(int fd) {
+  if (fd_ >= 0 && fd_ != fd) {
+    // EINTR is no reason to repeat: Linux has released the number by then.
+    ::close(fd_);
+  }
+  fd_ = fd;
+}
+
+Result<UniqueFd> UniqueFd::duplicate() const {
+  const int copy = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) {
+    return errno_error("duplicating a descriptor", errno);
+  }
+  return UniqueFd(copy);
+}
+
+Result<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+    return errno_error("creating a pipe", errno);
+  }
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+}  // namespace phalanx::os
