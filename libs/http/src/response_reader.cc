@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/http/response_reader.h"
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
-#include <boost/optional.hpp>
 
 #include "phalanx/base/check.h"
 
@@ -34,8 +35,9 @@ struct ResponseReader::Impl {
     parser->eager(true);
     parser->skip(answer_to_head);
     parser->header_limit(static_cast<std::uint32_t>(header_bytes_max));
-    // The body is handed on as it comes and never held, so it needs no limit.
-    parser->body_limit(boost::none);
+    // The body is handed on as it comes and never held, so it needs no limit. Not boost::none,
+    // which Beast 1.74 takes for zero when there is a content-length.
+    parser->body_limit(std::numeric_limits<std::uint64_t>::max());
   }
 
   void read_head() {

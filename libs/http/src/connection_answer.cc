@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <optional>
+
+#include "phalanx/base/check.h"
+
+#include "connection.h"
+#include "response_head.h"
+
+namespace phalanx::http {
+namespace {
+
+// How long a client may take to read a refusal before the connection is closed on it. Closing at
+// once would reset the connection, and the reset would overtake the answer.
+constexpr Duration kLingerTime = std::chrono::seconds(2);
+
+SteadyTime now() {
+  return steady_clock().now();
+}
+
+}  // namespace
+
+void Connection::send(Response response) {
+  keep_alive_ = keep_alive_ && !core_->draining;
+  const bool bodiless = is_bodiless(response.status);
+  Framing framing;
+  framing.keep_alive = keep_alive_;
+  framing.http_1_1 = http_1_1_;
+  framing.request_id = request_id_;
+  if (!bodiless) {
+    framing.content_length = response.body.size();
+  }
+  output_.push(response_head(response.status, response.headers, framing));
+  if (!bodiless && !head_only_) {
+    output_.push(std::move(response.body));
+  }
+  flush();
+}
+
+bool Connection::is_current(std::uint64_t serial) const {
+  return answer_ != Answer::kNone && serial == serial_;
+}
+
+void Connection::respond(std::uint64_t serial, Response response) {
+  if (!is_current(serial)) {
+    return;
+  }
+  PHALANX_CHECK(answer_ == Answer::kAwaited, "respond() after start_stream()");
+  complete_answer();
+  send(std::move(response));
+}
+
+void Connection::start_stream(std::uint64_t serial, int status, Headers headers) {
+  if (!is_current(serial)) {
+    return;
+  }
+  PHALANX_CHECK(answer_ == Answer::kAwaited, "start_stream() called twice");
+  PHALANX_CHECK(!is_bodiless(status), "a stream with a status that has no body");
+  answer_ = Answer::kStreaming;
+  chunked_ = http_1_1_;
+  // A client of HTTP/1.0 knows no chunks: for it the end of the connection ends the body.
+  keep_alive_ = keep_alive_ && chunked_ && !core_->draining;
+  const std::string* type = headers.find("content-type");
+  is_sse_ = type != nullptr && type->starts_with("text/event-stream");
+  last_write_ = now();
+  output_.push(response_head(status,
+                             headers,
+                             {.keep_alive = keep_alive_,
+                              .http_1_1 = http_1_1_,
+                              .chunked = chunked_,
+                              .content_length = std::nullopt,
+                              .request_id = request_id_}));
+  flush();
+}
+
+void Connection::write(std::uint64_t serial, std::string_view data) {
+  if (!is_current(serial)) {
+    return;
+  }
+  PHALANX_CHECK(answer_ == Answer::kStreaming, "write() before start_stream()");
+  if (head_only_ || data.empty()) {
+    return;
+  }
+  last_write_ = now();
+  output_.push(chunked_ ? chunk(data) : std::string(data));
+  flush();
+  if (phase_ != Phase::kClosed && output_.bytes() > core_->options.stream_pending_bytes_max) {
+    drop_slow();
+  }
+}
+
+void Connection::finish(std::uint64_t serial) {
+  if (!is_current(serial)) {
+    return;
+  }
+  PHALANX_CHECK(answer_ == Answer::kStreaming, "finish() before start_stream()");
+  complete_answer();
+  if (chunked_ && !head_only_) {
+    output_.push(std::string(kLastChunk));
+  }
+  flush();
+}
+
+void Connection::on_close(std::uint64_t serial, std::function<void()> callback) {
+  if (is_current(serial)) {
+    on_close_ = std::move(callback);
+  }
+}
+
+void Connection::handle_dropped(std::uint64_t serial) {
+  if (!is_current(serial)) {
+    return;
+  }
+  if (answer_ == Answer::kAwaited) {
+    respond(serial, core_->error_response(500, "the request was dropped without an answer"));
+  } else {
+    abort();
+  }
+}
+
+void Connection::complete_answer() {
+  answer_ = Answer::kNone;
+  --core_->exchanges;
+  on_close_ = nullptr;
+}
+
+void Connection::flush() {
+  if (writing_ || phase_ == Phase::kClosed) {
+    return;
+  }
+  SystemError error;
+  const std::size_t written = output_.write_to(socket_, error);
+  if (written > 0) {
+    last_progress_ = now();
+  }
+  if (error == asio::error::would_block) {
+    wait_writable();
+  } else if (error) {
+    abort();
+  } else {
+    on_drained();
+  }
+}
+
+void Connection::wait_writable() {
+  writing_ = true;
+  last_progress_ = now();
+  socket_.async_wait(Tcp::socket::wait_write, [self = shared_from_this()](SystemError error) {
+    self->writing_ = false;
+    if (!error) {
+      self->flush();
+    }
+  });
+}
+
+void Connection::on_drained() {
+  if (phase_ != Phase::kAnswering || answer_ != Answer::kNone) {
+    if (phase_ == Phase::kBody) {
+      pump();
+    }
+    return;
+  }
+  if (!keep_alive_ || core_->draining) {
+    return linger();
+  }
+  enter(Phase::kIdle, core_->options.idle_timeout);
+  pump();
+  wait_readable();
+}
+
+void Connection::linger() {
+  SystemError ignored;
+  socket_.shutdown(Tcp::socket::shutdown_send, ignored);
+  std::string().swap(in_);
+  enter(Phase::kLingering, kLingerTime);
+  wait_readable();
+}
+
+void Connection::drop_slow() {
+  ++core_->counters.clients_too_slow;
+  // A reset, so that the kernel throws away what the client does not take.
+  SystemError ignored;
+  socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+  abort();
+}
+
+void Connection::abort() {
+  if (answer_ != Answer::kNone) {
+    ++core_->counters.clients_gone;
+    auto callback = std::exchange(on_close_, nullptr);
+    complete_answer();
+    if (callback) {
+      // Later, so that a handler is never called from inside its own call.
+      core_->loop.post([core = core_, callback = std::move(callback)] {
+        if (!core->destroyed) {
+          callback();
+        }
+      });
+    }
+  }
+  discard();
+}
+
+void Connection::discard() {
+  if (phase_ == Phase::kClosed) {
+    return;
+  }
+  phase_ = Phase::kClosed;
+  if (answer_ != Answer::kNone) {
+    complete_answer();
+  }
+  release_body();
+  output_.clear();
+  SystemError ignored;
+  socket_.close(ignored);
+  core_->connections.erase(shared_from_this());
+}
+
+}  // namespace phalanx::http

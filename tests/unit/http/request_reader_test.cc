@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/http/request_reader.h"
+
+#include <gtest/gtest.h>
+
+namespace phalanx::http {
+namespace {
+
+using State = RequestReader::State;
+
+constexpr std::string_view kPost =
+    "POST /v1/a%20b?x=%31 HTTP/1.1\r\nHost: h\r\nX-Thing: yes\r\nContent-Length: 5\r\n\r\nhello";
+
+// Feeds `bytes` in pieces of `step`, offering again what was not used, as a connection does. The
+// bytes that were not used at the end are returned.
+std::string feed_in_steps(RequestReader& reader, std::string_view bytes, std::size_t step) {
+  std::string pending;
+  while (!bytes.empty()) {
+    pending.append(bytes.substr(0, step));
+    bytes.remove_prefix(std::min(step, bytes.size()));
+    pending.erase(0, reader.feed(pending));
+  }
+  return pending;
+}
+
+State state_after(std::string_view bytes, RequestLimits limits = {}) {
+  RequestReader reader(limits);
+  feed_in_steps(reader, bytes, bytes.size());
+  return reader.state();
+}
+
+RequestReader::Refusal refusal_of(std::string_view bytes, RequestLimits limits = {}) {
+  RequestReader reader(limits);
+  feed_in_steps(reader, bytes, bytes.size());
+  EXPECT_EQ(reader.state(), State::kRefused) << bytes;
+  return reader.state() == State::kRefused ? reader.refusal() : RequestReader::Refusal{0, ""};
+}
+
+TEST(RequestReader, ReadsTheSameRequestHoweverItIsCut) {
+  for (std::size_t step = 1; step <= kPost.size(); ++step) {
+    RequestReader reader({});
+    EXPECT_EQ(feed_in_steps(reader, kPost, step), "") << step;
+    ASSERT_EQ(reader.state(), State::kComplete) << step;
+    EXPECT_TRUE(reader.keep_alive());
+    const Request request = reader.take();
+    EXPECT_EQ(request.method, "POST");
+    EXPECT_EQ(request.target, "/v1/a%20b?x=%31");
+    EXPECT_EQ(request.path, "/v1/a b");
+    EXPECT_EQ(request.query, "x=%31");
+    EXPECT_EQ(request.body, "hello");
+    ASSERT_NE(request.headers.find("x-thing"), nullptr);
+    EXPECT_EQ(*request.headers.find("x-thing"), "yes");
+  }
+}
+
+TEST(RequestReader, ReadsChunkedBodiesHoweverTheyAreCut) {
+  constexpr std::string_view kChunked =
+      "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "5;ext=1\r\nhello\r\n6\r\n world\r\n0\r\nTrailer: t\r\n\r\n";
+  for (std::size_t step = 1; step <= kChunked.size(); ++step) {
+    RequestReader reader({});
+    EXPECT_EQ(feed_in_steps(reader, kChunked, step), "") << step;
+    ASSERT_EQ(reader.state(), State::kComplete) << step;
+    EXPECT_EQ(reader.take().body, "hello world");
+  }
+}
+
+TEST(RequestReader, LeavesThePipelinedRequestForTheNextRound) {
+  RequestReader reader({});
+  const std::string two = std::string(kPost) + "\r\nGET /next HTTP/1.1\r\nHost: h\r\n\r\n";
+  std::string rest = feed_in_steps(reader, two, two.size());
+  ASSERT_EQ(reader.state(), State::kComplete);
+  EXPECT_EQ(reader.take().path, "/v1/a b");
+  EXPECT_FALSE(reader.started());
+  rest.erase(0, reader.feed(rest));
+  ASSERT_EQ(reader.state(), State::kComplete);
+  EXPECT_EQ(reader.take().path, "/next");
+  EXPECT_EQ(rest, "");
+}
+
+TEST(RequestReader, TellsOnceThatTheClientWaitsForContinue) {
+  RequestReader reader({});
+  feed_in_steps(
+      reader, "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-Continue\r\nContent-Length: 2\r\n\r\n", 7);
+  ASSERT_EQ(reader.state(), State::kBody);
+  EXPECT_TRUE(reader.take_expects_continue());
+  EXPECT_FALSE(reader.take_expects_continue());
+}
+
+TEST(RequestReader, KnowsWhoKeepsTheConnection) {
+  RequestReader old_client({});
+  feed_in_steps(old_client, "GET / HTTP/1.0\r\n\r\n", 100);
+  ASSERT_EQ(old_client.state(), State::kComplete);
+  EXPECT_FALSE(old_client.keep_alive());
+  EXPECT_FALSE(old_client.is_http_1_1());
+  RequestReader closing({});
+  feed_in_steps(closing, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 100);
+  EXPECT_FALSE(closing.keep_alive());
+}
+
+TEST(RequestReader, RefusesALargeHeaderBeforeItIsComplete) {
+  const RequestLimits limits{.header_bytes_max = 1000, .body_bytes_max = 10};
+  const std::string endless = "GET / HTTP/1.1\r\nHost: h\r\nX: " + std::string(2000, 'a');
+  const auto refusal = refusal_of(endless, limits);
+  EXPECT_EQ(refusal.status, 431);
+  EXPECT_NE(refusal.message.find("1000 bytes"), std::string::npos);
+  const std::string many = "GET / HTTP/1.1\r\nHost: h\r\n" + [] {
+    std::string fields;
+    for (int i = 0; i < 400; ++i) {
+      fields += "a: b\r\n";
+    }
+    return fields;
+  }();
+  EXPECT_EQ(refusal_of(many, limits).status, 431);
+  EXPECT_EQ(refusal_of("GET /" + std::string(3000, 'a'), limits).status, 431);
+}
+
+TEST(RequestReader, RefusesALargeBodyByItsClaimAndByItsChunks) {
+  const RequestLimits limits{.header_bytes_max = 1000, .body_bytes_max = 10};
+  const auto claimed =
+      refusal_of("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 11\r\n\r\n", limits);
+  EXPECT_EQ(claimed.status, 413);
+  EXPECT_NE(claimed.message.find("10 bytes"), std::string::npos);
+  EXPECT_EQ(refusal_of("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+                       "8\r\n12345678\r\n8\r\n12345678\r\n",
+                       limits)
+                .status,
+            413);
+  EXPECT_EQ(
+      state_after("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n0123456789", limits),
+      State::kComplete);
+}
+
+TEST(RequestReader, RefusesWhatIsNotHttp) {
+  EXPECT_EQ(refusal_of("\x16\x03\x01\x02 tls hello\r\n\r\n").status, 400);
+  EXPECT_EQ(refusal_of("GET / HTTP/2.0\r\nHost: h\r\n\r\n").status, 505);
+  EXPECT_EQ(refusal_of("GET / HTTP/1.1\r\nHost h\r\n\r\n").status, 400);
+  EXPECT_EQ(refusal_of("GET / HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n").status, 400);
+  EXPECT_EQ(
+      refusal_of("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n").status,
+      400);
+}
+
+TEST(RequestReader, RefusesFramingOnWhichTwoReadersCouldDisagree) {
+  EXPECT_EQ(refusal_of("GET / HTTP/1.1\r\n\r\n").message,
+            "an HTTP/1.1 request must have exactly one Host field");
+  EXPECT_EQ(refusal_of("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").status, 400);
+  EXPECT_EQ(refusal_of("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n"
+                       "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+                .status,
+            400);
+  EXPECT_EQ(
+      refusal_of("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc")
+          .status,
+      400);
+  EXPECT_EQ(
+      refusal_of("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n")
+          .status,
+      501);
+}
+
+TEST(RequestReader, RefusesTargetsThatAreNoPath) {
+  EXPECT_EQ(refusal_of("GET v1 HTTP/1.1\r\nHost: h\r\n\r\n").status, 400);
+  EXPECT_EQ(refusal_of("GET /%zz HTTP/1.1\r\nHost: h\r\n\r\n").status, 400);
+  EXPECT_EQ(refusal_of("GET /%00 HTTP/1.1\r\nHost: h\r\n\r\n").status, 400);
+  EXPECT_EQ(refusal_of("GET /a%4 HTTP/1.1\r\nHost: h\r\n\r\n").status, 400);
+}
+
+TEST(RequestReader, TakesThePathOutOfAnAbsoluteTarget) {
+  RequestReader reader({});
+  feed_in_steps(reader, "GET http://host:80/a?b HTTP/1.1\r\nHost: h\r\n\r\n", 100);
+  ASSERT_EQ(reader.state(), State::kComplete);
+  const Request request = reader.take();
+  EXPECT_EQ(request.path, "/a");
+  EXPECT_EQ(request.query, "b");
+}
+
+}  // namespace
+}  // namespace phalanx::http

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/http/response_reader.h"
+
+#include <gtest/gtest.h>
+
+namespace phalanx::http {
+namespace {
+
+// Feeds `bytes` in pieces of `step`; the body's pieces are joined.
+Status feed_in_steps(ResponseReader& reader,
+                     std::string_view bytes,
+                     std::size_t step,
+                     std::string* body) {
+  std::string pending;
+  while (!bytes.empty()) {
+    pending.append(bytes.substr(0, step));
+    bytes.remove_prefix(std::min(step, bytes.size()));
+    PHALANX_TRY(const std::size_t used, reader.feed(pending));
+    pending.erase(0, used);
+    if (reader.has_head()) {
+      *body += reader.take_body();
+    }
+  }
+  return ok();
+}
+
+TEST(ResponseReader, ReadsEveryFramingHoweverItIsCut) {
+  const std::vector<std::string> responses = {
+      "HTTP/1.1 201 Made\r\nA: b\r\nContent-Length: 11\r\n\r\nhello world",
+      "HTTP/1.1 201 Made\r\nA: b\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nhello \r\n5\r\nworld\r\n"
+      "0\r\n\r\n",
+      "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Made\r\nA: b\r\nContent-Length: 11\r\n\r\nhello "
+      "world"};
+  for (const std::string& response : responses) {
+    for (std::size_t step = 1; step <= response.size(); ++step) {
+      ResponseReader reader;
+      std::string body;
+      const Status status = feed_in_steps(reader, response, step, &body);
+      ASSERT_TRUE(status) << step << " " << status.error().to_string() << response;
+      ASSERT_TRUE(reader.complete()) << step << response;
+      EXPECT_EQ(reader.status(), 201);
+      EXPECT_EQ(*reader.headers().find("a"), "b");
+      EXPECT_TRUE(reader.keep_alive());
+      EXPECT_EQ(body, "hello world");
+    }
+  }
+}
+
+TEST(ResponseReader, TellsACutAtEveryByte) {
+  const std::string response =
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+  for (std::size_t length = 1; length < response.size(); ++length) {
+    ResponseReader reader;
+    std::string body;
+    ASSERT_TRUE(feed_in_steps(reader, response.substr(0, length), length, &body));
+    EXPECT_FALSE(reader.complete()) << length;
+    const Status status = reader.feed_end();
+    ASSERT_FALSE(status) << length;
+    EXPECT_EQ(status.error().code(), Code::kDataLoss);
+  }
+}
+
+TEST(ResponseReader, TheEndOfTheConnectionEndsABodyWithoutLength) {
+  ResponseReader reader;
+  std::string body;
+  ASSERT_TRUE(feed_in_steps(reader, "HTTP/1.0 200 OK\r\n\r\nsome", 4, &body));
+  EXPECT_FALSE(reader.complete());
+  EXPECT_TRUE(reader.feed_end());
+  EXPECT_FALSE(reader.keep_alive());
+  EXPECT_EQ(body, "some");
+}
+
+TEST(ResponseReader, AnAnswerToHeadHasNoBody) {
+  ResponseReader reader(true);
+  std::string body;
+  ASSERT_TRUE(feed_in_steps(reader, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", 9, &body));
+  EXPECT_TRUE(reader.complete());
+}
+
+TEST(ResponseReader, RefusesWhatIsNotHttp) {
+  ResponseReader reader;
+  const auto used = reader.feed("SSH-2.0-OpenSSH_9.2\r\n");
+  ASSERT_FALSE(used);
+  EXPECT_EQ(used.error().code(), Code::kDataLoss);
+}
+
+}  // namespace
+}  // namespace phalanx::http

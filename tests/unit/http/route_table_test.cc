@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/http/route_table.h"
+
+#include <gtest/gtest.h>
+
+namespace phalanx::http {
+namespace {
+
+class RecordingExchange final : public Exchange {
+ public:
+  explicit RecordingExchange(Response* out) : out_(out) {}
+  void respond(Response response) override { *out_ = std::move(response); }
+  void start_stream(int /*status*/, Headers /*headers*/) override {}
+  void write(std::string /*data*/) override {}
+  void finish() override {}
+  [[nodiscard]] std::size_t pending_bytes() const override { return 0; }
+  [[nodiscard]] bool open() const override { return true; }
+  void on_close(std::function<void()> /*callback*/) override {}
+
+ private:
+  Response* out_;
+};
+
+class RouteTableTest : public testing::Test {
+ protected:
+  RouteTableTest() : table_(text_response_of) {
+    for (const char* path : {"/a", "/models*", "/models/special*"}) {
+      add("GET", path);
+    }
+    add("POST", "/a");
+    add("POST", "/b");
+  }
+
+  static Response text_response_of(int status, const std::string& message) {
+    return text_response(status, message);
+  }
+
+  void add(const std::string& method, const std::string& path) {
+    table_.add(
+        method, path, [method, path](const Request&, const std::shared_ptr<Exchange>& exchange) {
+          exchange->respond(text_response(200, method + path));
+        });
+  }
+
+  Response ask(std::string method, std::string path) {
+    Request request;
+    request.method = std::move(method);
+    request.path = std::move(path);
+    Response response;
+    table_(std::move(request), std::make_shared<RecordingExchange>(&response));
+    return response;
+  }
+
+  RouteTable table_;
+};
+
+TEST_F(RouteTableTest, FindsTheHandlerOfPathAndMethod) {
+  EXPECT_EQ(ask("GET", "/a").body, "GET/a");
+  EXPECT_EQ(ask("POST", "/a").body, "POST/a");
+}
+
+TEST_F(RouteTableTest, TheLongestPrefixWins) {
+  EXPECT_EQ(ask("GET", "/models/x").body, "GET/models*");
+  EXPECT_EQ(ask("GET", "/models/special/x").body, "GET/models/special*");
+}
+
+TEST_F(RouteTableTest, AnswersUnknownPathsAndMethods) {
+  EXPECT_EQ(ask("GET", "/nowhere").status, 404);
+  const Response wrong_method = ask("DELETE", "/a");
+  EXPECT_EQ(wrong_method.status, 405);
+  EXPECT_EQ(*wrong_method.headers.find("allow"), "OPTIONS, GET, HEAD, POST");
+  EXPECT_EQ(ask("GET", "/b").status, 405);
+}
+
+TEST_F(RouteTableTest, AnswersOptionsAndHead) {
+  const Response options = ask("OPTIONS", "/b");
+  EXPECT_EQ(options.status, 204);
+  EXPECT_EQ(*options.headers.find("allow"), "OPTIONS, POST");
+  EXPECT_EQ(ask("HEAD", "/a").body, "GET/a");
+  EXPECT_EQ(ask("HEAD", "/b").status, 405);
+}
+
+}  // namespace
+}  // namespace phalanx::http
