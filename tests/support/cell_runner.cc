@@ -30,6 +30,7 @@ TokenId reference_token(std::span<const TokenId> tokens,
 }
 
 Result<engine::RunnerIdentity> CellRunner::identity() {
+  PHALANX_RETURN_IF_ERROR(take_outcome());
   return identity_value;
 }
 

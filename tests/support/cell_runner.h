@@ -48,7 +48,7 @@ class CellRunner final : public engine::ModelRunner {
   [[nodiscard]] Status unload() override { return ok(); }
   [[nodiscard]] engine::RunnerCounters counters() const override { return counters_; }
 
-  engine::RunnerIdentity identity_value{11, 22};
+  engine::RunnerIdentity identity_value;
 
  private:
   [[nodiscard]] Status take_outcome();

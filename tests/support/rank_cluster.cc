@@ -226,8 +226,9 @@ void RankCluster::fail_next(RankId rank, wire::RankOp op, Error error) {
 }
 
 void RankCluster::corrupt_memory(RankId rank) {
+  const std::uint64_t noise = mix64(++corruptions_);  // no two ranks go wrong alike
   for (std::uint64_t& cell : slot(rank).memory.cells) {
-    cell ^= 0xBADBADBADULL;
+    cell ^= noise;
   }
 }
 
@@ -288,6 +289,7 @@ Status RankCluster::respawn(RankId rank, Incarnation incarnation) {
                                      options_.max_model_len,
                                      options_.kv_blocks};
   own.process = std::make_unique<Process>(loop, own.memory, *own.ring, options_.vocab_size);
+  own.process->runner.identity_value = own.identity;
   own.process->connected_at = time_.millis() + options_.connect;
   return ok();
 }

@@ -75,6 +75,11 @@ class RankCluster final : public engine::GroupPort {
   void corrupt_memory(RankId rank);
   void refuse_respawns(Error error) { respawn_error_ = std::move(error); }
   void hide_lifelines() { lifelines_ = false; }
+  // What ranks spawned from now on say of themselves.
+  void set_identity(RankId rank, engine::RunnerIdentity identity) {
+    slots_[rank.value()].identity = identity;
+  }
+  void set_secret(std::uint64_t secret) { options_.secret = secret; }
 
   // ---- facts
   [[nodiscard]] engine::ResultRing& ring(RankId rank) { return *slots_[rank.value()].ring; }
@@ -124,6 +129,7 @@ class RankCluster final : public engine::GroupPort {
     bool frozen = false;
     bool gone = true;  // no process holds the memory
     std::optional<std::pair<wire::RankOp, Error>> failure;
+    engine::RunnerIdentity identity{11, 22};
   };
   struct Event {
     Millis at = 0;
@@ -158,6 +164,7 @@ class RankCluster final : public engine::GroupPort {
   std::uint64_t aborts_ = 0;
   std::uint64_t kills_ = 0;
   std::uint64_t spawns_ = 0;
+  std::uint64_t corruptions_ = 0;
 };
 
 }  // namespace phalanx::testing

@@ -128,7 +128,7 @@ void CollectiveStep::on_death(RankId rank, const RankDeath& death) {
 }
 
 void CollectiveStep::on_writable(RankId rank) {
-  if (peers_[rank.value()].state == State::kBlocked) {
+  if (peers_[rank.value()].state == State::kBlocked && !aborting_) {
     static_cast<void>(try_send(rank));
   }
 }
@@ -276,9 +276,9 @@ void CollectiveStep::abort() {
   if (kMutation != Mutation::kNoAbort) {
     port_.raise_abort();
   }
-  // Who was not reached owes nothing.
+  // Who was not reached owes nothing; who is dying still owes the story of its death.
   for (std::uint32_t i = 0; i < peers_.size(); ++i) {
-    if (peers_[i].state == State::kBlocked) {
+    if (peers_[i].state == State::kBlocked && !peers_[i].suspicion) {
       settle(RankId(i), State::kNotSent);
     }
   }

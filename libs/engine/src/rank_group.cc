@@ -172,9 +172,7 @@ void RankGroup::op_failed(const CollectiveStep& step) {
   ++drains_;
   const StepFault fault = step.fault();
   if (state_ == State::kStopping || stop_wanted_) {
-    state_ = State::kStopping;
-    doom_all();
-    end_if_empty();
+    leave_after(step, fault);
     return;
   }
   if (step.identity().op == wire::RankOp::kStep && was_ready_) {
@@ -186,6 +184,25 @@ void RankGroup::op_failed(const CollectiveStep& step) {
     }
   }
   recover(fault);
+}
+
+// The ranks are to go anyway. One that left before its farewell was read is no reason to kill the
+// others; only those that were not asked, or refused, do not leave by themselves.
+void RankGroup::leave_after(const CollectiveStep& step, const StepFault& fault) {
+  state_ = State::kStopping;
+  reap_ticks_ = 0;
+  if (step.identity().op != wire::RankOp::kShutdown) {
+    doom_all();
+  }
+  for (const RankId rank : fault.never_asked) {
+    doom(rank);
+  }
+  for (const RankFailure& failure : fault.ranks) {
+    if (failure.kind == RankFailure::Kind::kReply) {
+      doom(failure.rank);
+    }
+  }
+  end_if_empty();
 }
 
 // ---- steps
@@ -281,7 +298,8 @@ void RankGroup::on_stopped_by_signal(RankId rank) {
 }
 
 void RankGroup::distrust(RankId rank, Error error) {
-  if (!slots_[rank.value()].alive || slots_[rank.value()].doomed) {
+  const Slot& slot = slots_[rank.value()];
+  if (!slot.alive || slot.doomed || state_ == State::kStopping) {
     return;
   }
   if (step_) {

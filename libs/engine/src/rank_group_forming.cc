@@ -141,8 +141,11 @@ void RankGroup::become_ready() {
 // ---- faults
 
 void RankGroup::recover(const StepFault& fault) {
+  state_ = State::kReaping;
+  reap_ticks_ = 0;
   port_.raise_abort();
   doom_failing(fault);
+  set_states(was_ready_ ? wire::RankState::kRecovering : wire::RankState::kStarting);
   const Error combined = fault.combined();
   client_.on_fault(fault);
   if (!was_ready_) {
@@ -160,9 +163,6 @@ void RankGroup::recover(const StepFault& fault) {
                               " s; the last"));
     return;
   }
-  set_states(wire::RankState::kRecovering);
-  state_ = State::kReaping;
-  reap_ticks_ = 0;
   if (!any(&Slot::doomed)) {
     form();
   }

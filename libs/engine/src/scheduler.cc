@@ -207,6 +207,7 @@ wire::TokenUpdate Scheduler::settle_row(const PlannedRow& row, const wire::Sampl
     return remainders(sequence);
   }
   const std::uint32_t position = sequence.produced();
+  const std::int32_t top_logprobs = sequence.sampling.top_logprobs;
   sequence.tokens.push_back(sample.token);
   wire::TokenUpdate update;
   if (stops_at_end(sequence)) {
@@ -219,6 +220,12 @@ wire::TokenUpdate Scheduler::settle_row(const PlannedRow& row, const wire::Sampl
   update.has_token = true;
   update.position = position;
   update.token = sample.token;
+  if (top_logprobs >= 0) {
+    const auto wanted = std::min(static_cast<std::uint32_t>(top_logprobs), sample.top_count);
+    const std::size_t known = std::min<std::size_t>(wanted, std::size(sample.top));
+    update.logprob = sample.logprob;
+    update.top_logprobs.assign(sample.top, sample.top + known);
+  }
   return update;
 }
 

@@ -36,14 +36,14 @@ Status validate(const SchedulerOptions& options) {
   PHALANX_RETURN_IF_ERROR(check_at_least("kv_blocks", options.kv_blocks, 1));
   PHALANX_RETURN_IF_ERROR(check_at_least("max_waiting", options.max_waiting, 1));
   PHALANX_RETURN_IF_ERROR(check_at_least("vocab_size", options.vocab_size, 1));
-  // Otherwise a step could not give every running sequence its token.
-  PHALANX_RETURN_IF_ERROR(check_at_least(
-      "max_num_batched_tokens", options.max_num_batched_tokens, options.max_num_seqs));
   if (options.max_num_seqs > wire::kMaxSequencesPerStep) {
     return invalid_argument("max_num_seqs must be at most " +
                             std::to_string(wire::kMaxSequencesPerStep) + ", is " +
                             std::to_string(options.max_num_seqs));
   }
+  // Otherwise a step could not give every running sequence its token.
+  PHALANX_RETURN_IF_ERROR(check_at_least(
+      "max_num_batched_tokens", options.max_num_batched_tokens, options.max_num_seqs));
   return ok();
 }
 

@@ -141,6 +141,7 @@ class RankGroup {
   void advance();  // after every event: the operation in flight may be done
   void op_done(CollectiveStep& step);
   void op_failed(const CollectiveStep& step);
+  void leave_after(const CollectiveStep& step, const StepFault& fault);
   void hello_done(CollectiveStep& step);
   void attach_done(CollectiveStep& step);
   void step_done(CollectiveStep& step);

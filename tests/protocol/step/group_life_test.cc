@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// The life of a rank group, as a replica lives it: how it starts, what each kind of death costs,
+// what is too much, and how it ends.
+#include <csignal>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/wire/codec.h"
+
+#include "support/replica_world.h"
+
+namespace phalanx::testing {
+namespace {
+
+using engine::RankGroup;
+using wire::RankOp;
+
+const RankId kFirst(0);
+const RankId kSecond(1);
+
+std::string failure_of(ReplicaWorld& world) {
+  world.engine.start();
+  EXPECT_TRUE(world.run_until([&] { return world.book.stopped.has_value(); }));
+  EXPECT_EQ(world.book.failed.size(), 1U) << "the cause is told once";
+  EXPECT_EQ(world.cluster.live_ranks(), 0U) << "a failed start leaves a process behind";
+  EXPECT_TRUE(world.book.ready.empty());
+  return world.book.failed.empty() ? "" : world.book.failed[0].message;
+}
+
+const LeaderBook::Entry& entry(const ReplicaWorld& world, std::uint64_t number) {
+  return world.book.at(world.request(number, 1, 1).key);
+}
+
+TEST(GroupStart, ProvesItselfBeforeItIsReady) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  for (const RankOp op : {RankOp::kHello, RankOp::kInit, RankOp::kSanity, RankOp::kAttach}) {
+    EXPECT_EQ(world.cluster.count(op), 2U);
+  }
+  EXPECT_EQ(world.cluster.count(RankOp::kStep), 2U) << "the self-test";
+  ASSERT_EQ(world.book.ready.size(), 1U);
+  EXPECT_EQ(world.book.ready[0].epoch, Epoch(1));
+  EXPECT_EQ(world.book.ready[0].numerics_fingerprint, 22U);
+  EXPECT_EQ(world.book.ready[0].kv_block_tokens, 32U);
+  EXPECT_EQ(world.engine.status().ranks[1].state, wire::RankState::kReady);
+  EXPECT_EQ(world.engine.status().ranks[1].incarnation, Incarnation(1));
+}
+
+TEST(GroupStart, FailsOnceWithTheCause) {
+  for (const RankOp op : {RankOp::kHello, RankOp::kInit, RankOp::kSanity, RankOp::kStep}) {
+    ReplicaWorld world({});
+    world.engine.start();
+    world.cluster.fail_next(kSecond, op, resource_exhausted("no room for the table"));
+    ASSERT_TRUE(world.run_until([&] { return world.book.stopped.has_value(); }));
+    ASSERT_EQ(world.book.failed.size(), 1U);
+    EXPECT_NE(world.book.failed[0].message.find("rank 1: resource_exhausted: no room"),
+              std::string::npos)
+        << world.book.failed[0].message;
+    EXPECT_EQ(world.book.failed[0].code, static_cast<std::uint32_t>(Code::kResourceExhausted));
+    EXPECT_EQ(world.cluster.spawns(), 2U) << "a failed start is not repeated";
+    EXPECT_EQ(world.cluster.live_ranks(), 0U);
+  }
+}
+
+TEST(GroupStart, FailsWhenARankExitsAtOnce) {
+  ReplicaWorld world({});
+  world.engine.start();
+  world.cluster.exit(kSecond, 66);
+  ASSERT_TRUE(world.run_until([&] { return world.book.stopped.has_value(); }));
+  ASSERT_EQ(world.book.failed.size(), 1U);
+  EXPECT_NE(world.book.failed[0].message.find("exited with status 66"), std::string::npos)
+      << world.book.failed[0].message;
+  EXPECT_EQ(world.cluster.spawns(), 2U) << "a failed start is not repeated";
+  EXPECT_EQ(world.cluster.live_ranks(), 0U);
+}
+
+TEST(GroupStart, FailsWhenNoProcessCanBeMade) {
+  ReplicaWorld world({});
+  world.cluster.refuse_respawns(resource_exhausted("fork: no memory"));
+  EXPECT_EQ(failure_of(world), "rank 0 could not be started: fork: no memory");
+}
+
+TEST(GroupStart, RefusesARankOfAnotherBootBuildOrArithmetic) {
+  {
+    ReplicaWorld world({});
+    world.cluster.set_secret(78);
+    EXPECT_NE(failure_of(world).find("rank 0 does not know the secret"), std::string::npos);
+  }
+  {
+    ReplicaWorld world({});
+    world.cluster.set_identity(kSecond, {12, 22});
+    EXPECT_NE(failure_of(world).find("rank 1 has another table of tasks"), std::string::npos);
+  }
+  {
+    ReplicaWorld world({});
+    world.cluster.set_identity(kSecond, {11, 23});
+    EXPECT_NE(failure_of(world).find("rank 1 computes with another numerics"), std::string::npos);
+  }
+}
+
+TEST(GroupStart, FailsWhenARankNeverConnects) {
+  WorldOptions options;
+  options.cluster.connect = 1000000;
+  ReplicaWorld world(options);
+  EXPECT_NE(failure_of(world).find("it takes no command"), std::string::npos);
+}
+
+TEST(GroupDeath, CostsNoKvWhenTheRankWasKilledFromOutside) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 100, 20));
+  ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 3; }));
+  world.cluster.crash(kSecond, SIGTERM);
+  ASSERT_TRUE(world.run_until([&] { return world.book.ready.size() == 2; }));
+  EXPECT_EQ(world.engine.scheduler().to_compute(), 0U);
+  EXPECT_EQ(world.cluster.count(RankOp::kClear), 0U);
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(entry(world, 1).tokens.size(), 20U);
+  const wire::ReplicaStatus status = world.engine.status();
+  EXPECT_EQ(status.ranks[0].restarts, 0U);
+  EXPECT_EQ(status.ranks[1].restarts, 1U);
+  EXPECT_EQ(status.ranks[1].incarnation, Incarnation(2));
+  EXPECT_NE(status.ranks[1].last_error.find("signal 15"), std::string::npos);
+}
+
+TEST(GroupDeath, CostsTheKvWhenTheRankMayHaveWrittenAnywhere) {
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
+    ReplicaWorld world({});
+    ASSERT_TRUE(world.start());
+    world.submit(world.request(1, 100, 20));
+    ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 3; }));
+    world.cluster.crash(kFirst, signal);
+    ASSERT_TRUE(world.run_until([&] { return world.cluster.count(RankOp::kClear) == 2; }));
+    EXPECT_GE(world.engine.scheduler().to_compute(), 100U) << "prompt and produced, all anew";
+    world.expect_equal_ledger();
+    ASSERT_TRUE(world.run_to_ends());
+    EXPECT_EQ(entry(world, 1).tokens.size(), 20U);
+  }
+}
+
+TEST(GroupDeath, AfterTheAnswerConfirmsTheStepAndThenRecovers) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 20, 20));
+  ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 3; }));
+  // Rank 1 has answered; rank 0's answer takes its time. In between rank 1 dies.
+  const StepId before = world.engine.status().last_step;
+  bool slow = true;
+  world.transport.judge_with([&](const Passage& passage) {
+    Treatment treatment;
+    if (passage.direction == Direction::kToReplica && passage.rank == kFirst && slow) {
+      treatment.delay = 15;
+      slow = false;
+    }
+    return treatment;
+  });
+  ASSERT_TRUE(world.run_until([&] { return !slow; }));
+  world.pass(4);
+  world.cluster.crash(kSecond, SIGKILL);
+  ASSERT_TRUE(world.run_until([&] { return world.book.ready.size() == 2; }));
+  EXPECT_EQ(world.engine.status().drains, 0U) << "the step was complete";
+  EXPECT_GT(world.engine.status().last_step, before);
+  ASSERT_TRUE(world.run_to_ends());
+}
+
+TEST(GroupDeath, DuringRecoveryStartsItAnew) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 20, 20));
+  ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 3; }));
+  world.cluster.crash(kSecond, SIGKILL);
+  for (const RankOp op : {RankOp::kInit, RankOp::kSanity}) {
+    ASSERT_TRUE(world.run_until([&] { return world.cluster.executing(kFirst, op); }));
+    world.cluster.crash(kFirst, SIGKILL);
+    ASSERT_TRUE(world.run_until([&] { return !world.cluster.executing(kFirst, op); }));
+  }
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(world.engine.status().epoch, Epoch(4));
+  EXPECT_EQ(entry(world, 1).tokens.size(), 20U);
+}
+
+TEST(GroupDeath, OfAnIdleRankIsRepairedWithoutBeingAsked) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.cluster.crash(kFirst, SIGKILL);
+  ASSERT_TRUE(world.run_until([&] { return world.book.ready.size() == 2; }, 200));
+  EXPECT_TRUE(world.engine.group().ready());
+}
+
+TEST(GroupDeath, TooOftenEndsTheReplicaWithTheCause) {
+  WorldOptions options;
+  options.restart_limit = 2;
+  ReplicaWorld world(options);
+  ASSERT_TRUE(world.start());
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(world.run_until([&] { return world.engine.group().ready(); }));
+    world.cluster.crash(kFirst, SIGKILL);
+    world.pass(30);
+  }
+  ASSERT_TRUE(world.run_until([&] { return world.book.stopped.has_value(); }));
+  ASSERT_EQ(world.book.failed.size(), 1U);
+  EXPECT_NE(world.book.failed[0].message.find("3 faults within 60"), std::string::npos)
+      << world.book.failed[0].message;
+  EXPECT_NE(world.book.failed[0].message.find("rank 0"), std::string::npos);
+  EXPECT_EQ(world.cluster.live_ranks(), 0U);
+}
+
+TEST(GroupDeath, LongAgoIsForgiven) {
+  WorldOptions options;
+  options.restart_limit = 1;
+  ReplicaWorld world(options);
+  ASSERT_TRUE(world.start());
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(world.run_until([&] { return world.engine.group().ready(); }));
+    world.cluster.crash(kFirst, SIGKILL);
+    world.pass(61000);
+  }
+  EXPECT_TRUE(world.book.failed.empty());
+  EXPECT_TRUE(world.engine.group().ready());
+}
+
+TEST(GroupHang, OfAnIdleRankIsFoundByAPing) {
+  WorldOptions options;
+  options.ping_ticks = 5;
+  ReplicaWorld world(options);
+  ASSERT_TRUE(world.start());
+  world.pass(1000);
+  EXPECT_GE(world.cluster.count(RankOp::kPing), 8U);
+  world.cluster.freeze(kSecond);
+  ASSERT_TRUE(world.run_until([&] { return world.book.ready.size() == 2; }, 1000));
+  EXPECT_EQ(world.cluster.kills(), 1U);
+}
+
+TEST(GroupHang, ByAStopSignalIsNotWaitedFor) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 20, 20));
+  ASSERT_TRUE(world.run_until([&] { return world.cluster.executing(kFirst, RankOp::kStep); }));
+  world.cluster.freeze(kSecond);
+  const Millis at = world.time.millis();
+  world.engine.on_stopped_by_signal(kSecond);
+  ASSERT_TRUE(world.run_until([&] { return world.cluster.kills() == 1; }));
+  EXPECT_LE(world.time.millis() - at, (3 + 1) * 20) << "only the grace";
+  ASSERT_TRUE(world.run_to_ends());
+}
+
+TEST(GroupHang, OfALinkThatTakesNothingEndsInAKill) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.transport.judge_with([&](const Passage& passage) {
+    Treatment treatment;
+    if (passage.direction == Direction::kToRank && passage.rank == kSecond &&
+        passage.incarnation.value() == 1) {
+      treatment.sent = wire::Sent::kWouldBlock;
+    }
+    return treatment;
+  });
+  world.submit(world.request(1, 20, 20));
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(world.cluster.kills(), 1U);
+  EXPECT_EQ(world.engine.status().ranks[1].restarts, 1U);
+  EXPECT_NE(world.engine.status().ranks[1].last_error.find("takes no command"), std::string::npos);
+}
+
+TEST(GroupHang, OfALateWatcherAccusesNobody) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.tick_period = 45;  // starved: every tick is late
+  world.submit(world.request(1, 20, 1));
+  world.cluster.freeze(kSecond);
+  world.pass(5000);
+  EXPECT_EQ(world.cluster.kills(), 0U);
+  world.cluster.thaw(kSecond);
+  ASSERT_TRUE(world.run_to_ends());
+}
+
+TEST(GroupError, ReplacesTheRankThatAnsweredIt) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 20, 20));
+  world.cluster.fail_next(kSecond, RankOp::kStep, internal_error("exception: bad tile"));
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(world.engine.status().ranks[0].restarts, 0U);
+  EXPECT_EQ(world.engine.status().ranks[1].restarts, 1U);
+  EXPECT_EQ(world.cluster.count(RankOp::kClear), 0U) << "the KV is what it was";
+}
+
+TEST(GroupError, OfBadDataDropsTheKv) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 20, 20));
+  world.cluster.fail_next(kSecond, RankOp::kStep, data_loss("a value is not finite"));
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(world.cluster.count(RankOp::kClear), 2U);
+}
+
+}  // namespace
+}  // namespace phalanx::testing

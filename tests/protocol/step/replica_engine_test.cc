@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a replica promises its leader.
+#include <csignal>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "support/replica_world.h"
+
+namespace phalanx::testing {
+namespace {
+
+using wire::FinishReason;
+using wire::RankOp;
+
+const LeaderBook::Entry& entry(const ReplicaWorld& world, std::uint64_t number) {
+  return world.book.at(world.request(number, 1, 1).key);
+}
+
+// Only what came for keys that the book does not know.
+class Inbox final : public engine::ReplicaSink {
+ public:
+  void send(wire::ReplicaMessage message) override {
+    if (const auto* batch = std::get_if<wire::TokenBatch>(&message)) {
+      updates.insert(updates.end(), batch->updates.begin(), batch->updates.end());
+    }
+  }
+  void on_stopped(const Status& /*status*/) override {}
+  std::vector<wire::TokenUpdate> updates;
+};
+
+TEST(ReplicaEngine, ServesManyAtOnceInOneBatch) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  for (std::uint64_t i = 1; i <= 10; ++i) {
+    world.submit(world.request(i, static_cast<std::uint32_t>(10 * i), 10));
+    world.expect_equal_ledger();
+  }
+  EXPECT_EQ(world.engine.status().waiting + world.engine.status().running, 10U);
+  ASSERT_TRUE(world.run_to_ends());
+  for (std::uint64_t i = 1; i <= 10; ++i) {
+    EXPECT_EQ(entry(world, i).tokens.size(), 10U);
+    EXPECT_EQ(entry(world, i).end->finish, FinishReason::kLength);
+  }
+  EXPECT_LT(world.cluster.count(RankOp::kStep), 2U * 70U) << "they were served one by one";
+  EXPECT_EQ(world.engine.status().to_generate, 0U);
+}
+
+TEST(ReplicaEngine, AcceptsWorkBeforeItIsReadyAndWhileItRecovers) {
+  ReplicaWorld world({});
+  world.engine.start();
+  world.submit(world.request(1, 20, 10));
+  ASSERT_TRUE(world.run_to_ends());
+  world.cluster.crash(RankId(1), SIGKILL);
+  world.pass(2);
+  ASSERT_TRUE(world.engine.status().recovering);
+  world.submit(world.request(2, 20, 10));
+  ASSERT_TRUE(world.run_to_ends());
+}
+
+TEST(ReplicaEngine, IgnoresASecondSubmitOfAKey) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  const wire::Submit submit = world.request(1, 20, 5);
+  world.submit(submit);
+  world.engine.submit(submit);
+  ASSERT_TRUE(world.run_to_ends());
+  world.engine.submit(submit);  // and one that comes after the end
+  world.pass(100);              // the book complains about whatever comes now
+  EXPECT_EQ(entry(world, 1).tokens.size(), 5U);
+  EXPECT_TRUE(world.engine.scheduler().empty());
+}
+
+TEST(ReplicaEngine, LetsAHigherAttemptReplaceALowerOne) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  const wire::Submit first = world.request(1, 20, 30);
+  world.submit(first);
+  ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 4; }));
+  wire::Submit second = first;
+  second.key.attempt = Attempt(2);
+  second.produced_ids = entry(world, 1).tokens;
+  world.submit(second);
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(entry(world, 1).end->finish, FinishReason::kCancelled);
+  EXPECT_EQ(world.book.at(second.key).tokens.size(), 30U);
+
+  wire::Submit old = world.request(1, 20, 30);
+  old.key.attempt = Attempt(0);
+  world.submit(old);
+  EXPECT_EQ(world.book.at(old.key).end->finish, FinishReason::kCancelled);
+}
+
+TEST(ReplicaEngine, FreesACancelledSequenceWithinOneStep) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 40, 100));
+  ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 3; }));
+  const StepId in_flight(world.engine.status().last_step.value() + 1);
+  world.cancel(world.request(1, 1, 1).key);
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(entry(world, 1).end->finish, FinishReason::kCancelled);
+  EXPECT_LE(world.engine.status().last_step, in_flight);
+  EXPECT_EQ(world.engine.status().kv_blocks_free, world.engine.status().kv_blocks_total);
+}
+
+TEST(ReplicaEngine, AnswersRefusalsAndUnknownKeysAtOnce) {
+  VirtualTime time;
+  FaultyTransport transport;
+  ClusterOptions cluster_options;
+  RankCluster cluster(cluster_options, transport, time);
+  Inbox inbox;
+  engine::ReplicaOptions options;
+  options.scheduler.max_model_len = 64;
+  options.scheduler.max_num_seqs = 2;
+  options.scheduler.max_num_batched_tokens = 16;
+  options.scheduler.kv_blocks = 8;
+  options.scheduler.max_waiting = 1;
+  options.scheduler.vocab_size = 100;
+  options.group.ranks = 2;
+  engine::ReplicaEngine engine(options, cluster, cluster.ring(RankId(0)), inbox, time);
+
+  wire::Submit submit;
+  submit.key = {RequestId(1), ChoiceIndex(0), Attempt(1)};
+  submit.prompt_ids.assign(64, 1);
+  engine.submit(submit);
+  ASSERT_EQ(inbox.updates.size(), 1U);
+  EXPECT_EQ(inbox.updates[0].error_code, static_cast<std::uint32_t>(Code::kInvalidArgument));
+  EXPECT_EQ(inbox.updates[0].error_message,
+            "the prompt has 64 tokens; max_model_len 64 leaves room for 63");
+
+  submit.prompt_ids.assign(5, 1);
+  submit.key.request = RequestId(2);
+  engine.submit(submit);
+  submit.key.request = RequestId(3);
+  engine.submit(submit);
+  ASSERT_EQ(inbox.updates.size(), 2U);
+  EXPECT_EQ(inbox.updates[1].error_code, static_cast<std::uint32_t>(Code::kResourceExhausted));
+
+  engine.cancel({{RequestId(9), ChoiceIndex(0), Attempt(1)}});
+  ASSERT_EQ(inbox.updates.size(), 3U);
+  EXPECT_EQ(inbox.updates[2].finish, FinishReason::kCancelled);
+}
+
+TEST(ReplicaEngine, BeatsWhileItsLoopTurns) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  const std::size_t before = world.book.statuses.size();
+  world.pass(1000);
+  EXPECT_NEAR(static_cast<double>(world.book.statuses.size() - before), 10, 1);
+  for (std::size_t i = 1; i < world.book.statuses.size(); ++i) {
+    EXPECT_EQ(world.book.statuses[i].sequence, world.book.statuses[i - 1].sequence + 1);
+  }
+  world.engine.ping({99});
+  EXPECT_EQ(world.book.statuses.back().last_nonce, 99U);
+}
+
+TEST(ReplicaEngine, TellsTheLeaderAtOnceThatItRecovers) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 20, 30));
+  ASSERT_TRUE(world.run_until([&] { return world.cluster.executing(RankId(0), RankOp::kStep); }));
+  const std::size_t before = world.book.statuses.size();
+  world.tick = false;  // no heartbeat is due
+  world.cluster.crash(RankId(1), SIGKILL);
+  ASSERT_TRUE(world.run_until([&] { return world.book.ready.size() == 2; }));
+  ASSERT_GT(world.book.statuses.size(), before + 1);
+  EXPECT_TRUE(world.book.statuses[before].recovering);
+  EXPECT_FALSE(world.book.statuses.back().recovering);
+  EXPECT_NE(world.book.statuses.back().last_error.find("rank 1"), std::string::npos);
+}
+
+TEST(ReplicaStop, DrainsWhatIsThereAndRefusesTheRest) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 20, 30));
+  world.pass(20);
+  world.engine.stop(wire::StopReplica{true, 60000});
+  world.submit(world.request(2, 20, 30));
+  ASSERT_TRUE(world.run_until([&] { return world.book.stopped.has_value(); }));
+  EXPECT_TRUE(*world.book.stopped);
+  EXPECT_EQ(entry(world, 1).tokens.size(), 30U);
+  EXPECT_EQ(entry(world, 2).end->error_code, static_cast<std::uint32_t>(Code::kUnavailable));
+  EXPECT_EQ(world.cluster.kills(), 0U) << "a drained rank leaves by itself";
+  EXPECT_EQ(world.cluster.live_ranks(), 0U);
+}
+
+TEST(ReplicaStop, EndsTheRestAtItsDeadline) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 20, 200));
+  world.pass(20);
+  world.engine.stop(wire::StopReplica{true, 100});
+  const Millis at = world.time.millis();
+  ASSERT_TRUE(world.run_until([&] { return world.book.stopped.has_value(); }));
+  EXPECT_LE(world.time.millis() - at, 250);
+  EXPECT_EQ(entry(world, 1).end->error_code, static_cast<std::uint32_t>(Code::kUnavailable));
+  EXPECT_EQ(world.cluster.live_ranks(), 0U);
+}
+
+TEST(ReplicaStop, WorksInEveryState) {
+  for (Millis after = 0; after < 60; ++after) {
+    ReplicaWorld world({});
+    world.engine.start();
+    world.submit(world.request(1, 20, 3));
+    world.pass(after);
+    if (after % 2 == 0) {
+      world.cluster.crash(RankId(1), SIGKILL);
+      world.pass(after % 7);
+    }
+    world.engine.stop(wire::StopReplica{false, 0});
+    ASSERT_TRUE(world.run_until([&] { return world.book.stopped.has_value(); })) << after;
+    EXPECT_EQ(world.cluster.live_ranks(), 0U) << after;
+    EXPECT_TRUE(world.book.open_count() == 0 || !world.book.failed.empty()) << after;
+  }
+}
+
+TEST(ReplicaStop, BeforeTheStartNeedsNoRanks) {
+  ReplicaWorld world({});
+  world.engine.stop(wire::StopReplica{true, 1000});
+  ASSERT_TRUE(world.book.stopped.has_value());
+  EXPECT_EQ(world.cluster.spawns(), 0U);
+}
+
+}  // namespace
+}  // namespace phalanx::testing

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/engine/block_pool.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/engine/sequence.h"
+
+namespace phalanx::engine {
+namespace {
+
+TEST(BlockPool, HandsOutEveryBlockOnce) {
+  BlockPool pool(5);
+  std::set<BlockId> seen;
+  while (pool.free() > 0) {
+    const BlockId expected = pool.peek(0);
+    const BlockId block = pool.acquire();
+    EXPECT_EQ(block, expected);
+    EXPECT_EQ(pool.references(block), 1U);
+    EXPECT_TRUE(seen.insert(block).second);
+  }
+  EXPECT_EQ(seen.size(), 5U);
+  EXPECT_EQ(pool.total(), 5U);
+}
+
+TEST(BlockPool, PeeksTheOrderOfComingAcquisitions) {
+  BlockPool pool(4);
+  pool.release(pool.acquire());
+  std::vector<BlockId> expected;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    expected.push_back(pool.peek(i));
+  }
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(pool.acquire(), expected[i]);
+  }
+}
+
+TEST(BlockPool, KeepsASharedBlockUntilItsLastReaderLeaves) {
+  BlockPool pool(2);
+  const BlockId block = pool.acquire();
+  pool.share(block);
+  pool.release(block);
+  EXPECT_EQ(pool.references(block), 1U);
+  EXPECT_EQ(pool.free(), 1U);
+  pool.release(block);
+  EXPECT_EQ(pool.free(), 2U);
+}
+
+TEST(BlockPool, ReusesTheWarmestBlockFirst) {
+  BlockPool pool(8);
+  const BlockId first = pool.acquire();
+  const BlockId second = pool.acquire();
+  pool.release(first);
+  pool.release(second);
+  EXPECT_EQ(pool.acquire(), second);
+}
+
+TEST(BlockPool, IsAValue) {
+  BlockPool pool(3);
+  const BlockPool before = pool;
+  const BlockId block = pool.acquire();
+  EXPECT_FALSE(pool == before);
+  pool.release(block);
+  EXPECT_TRUE(pool == before);
+}
+
+TEST(BlockPoolDeathTest, EndsTheProcessOnADoubleRelease) {
+  BlockPool pool(1);
+  const BlockId block = pool.acquire();
+  pool.release(block);
+  EXPECT_DEATH(pool.release(block), "free already");
+}
+
+TEST(Sequence, CountsBlocksByFullAndBegunOnes) {
+  EXPECT_EQ(blocks_for(0), 0U);
+  EXPECT_EQ(blocks_for(1), 1U);
+  EXPECT_EQ(blocks_for(kBlockTokens), 1U);
+  EXPECT_EQ(blocks_for(kBlockTokens + 1), 2U);
+}
+
+TEST(Sequence, CountsTheNewestOwnTokenAsGeneration) {
+  Sequence sequence;
+  sequence.tokens = {1, 2, 3, 4};
+  sequence.prompt_tokens = 3;
+  sequence.submitted_tokens = 4;  // one token of history
+  sequence.token_limit = 10;
+  EXPECT_EQ(sequence.to_compute(), 4U);
+  EXPECT_EQ(sequence.to_generate(), 6U);
+  sequence.computed = 4;
+  sequence.tokens.push_back(5);
+  EXPECT_EQ(sequence.to_compute(), 0U);
+  EXPECT_EQ(sequence.to_generate(), 5U);
+  sequence.computed = 0;  // preempted
+  EXPECT_EQ(sequence.to_compute(), 4U);
+}
+
+}  // namespace
+}  // namespace phalanx::engine

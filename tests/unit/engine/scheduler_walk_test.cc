@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random walks of a scheduler over a rank whose KV is real enough to be wrong: submissions,
+// cancellations, preemptions, failed steps and lost KV in any order, against a model that knows of
+// each request only what was asked and what must come.
+#include <map>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/base/hash.h"
+#include "phalanx/engine/scheduler.h"
+#include "phalanx/engine/sequence_table.h"
+
+#include "support/cell_runner.h"
+#include "support/seeds.h"
+
+namespace phalanx::engine {
+namespace {
+
+using testing::CellMemory;
+using testing::CellRunner;
+using testing::reference_token;
+using wire::FinishReason;
+
+constexpr std::uint32_t kVocab = 50;
+
+struct Expected {
+  wire::Submit submit;
+  std::vector<TokenId> tokens;
+  std::uint64_t to_compute = 0;
+  std::uint64_t to_generate = 0;
+  bool cancelled = false;
+};
+
+class Walk {
+ public:
+  explicit Walk(std::uint64_t seed)
+      : random_(mix64(seed)),
+        options_(draw_options()),
+        scheduler_(options_),
+        memory_(options_.kv_blocks),
+        runner_(memory_, kVocab),
+        table_(options_.max_num_seqs, options_.max_model_len) {}
+
+  void run(int moves) {
+    for (int i = 0; i < moves && !::testing::Test::HasFailure(); ++i) {
+      const std::uint64_t move = draw(100);
+      if (move < 25) {
+        submit();
+      } else if (move < 32) {
+        cancel();
+      } else if (move < 94) {
+        step();
+      } else if (move < 99) {
+        fail_step();
+      } else {
+        lose_kv();
+      }
+      check();
+    }
+    for (int i = 0; i < 20000 && !scheduler_.empty() && !::testing::Test::HasFailure(); ++i) {
+      step();
+      check();
+    }
+    EXPECT_TRUE(scheduler_.empty()) << "somebody is never served";
+    EXPECT_TRUE(open_.empty()) << "somebody has no end";
+    EXPECT_EQ(scheduler_.blocks().free(), options_.kv_blocks);
+  }
+
+  [[nodiscard]] std::uint64_t preemptions() const { return scheduler_.preemptions(); }
+
+ private:
+  std::uint64_t draw(std::uint64_t below) {
+    random_ = mix64(random_ + 0x9E3779B97F4A7C15ULL);
+    return random_ % below;
+  }
+  std::uint32_t draw32(std::uint32_t from, std::uint32_t below) {
+    return from + static_cast<std::uint32_t>(draw(below - from));
+  }
+
+  SchedulerOptions draw_options() {
+    SchedulerOptions options;
+    options.max_num_seqs = draw32(1, 8);
+    options.max_num_batched_tokens = options.max_num_seqs + draw32(0, 80);
+    options.max_model_len = draw32(40, 300);
+    options.kv_blocks = blocks_for(options.max_model_len) + draw32(0, 5);
+    options.max_waiting = draw32(2, 20);
+    options.max_passes = draw32(1, 6);
+    options.vocab_size = kVocab;
+    return options;
+  }
+
+  void submit() {
+    wire::Submit submit;
+    submit.key = {RequestId(++requests_), ChoiceIndex(draw32(0, 3)), Attempt(1)};
+    const std::uint32_t prompt = draw32(1, options_.max_model_len);
+    for (std::uint32_t i = 0; i < prompt; ++i) {
+      submit.prompt_ids.push_back(static_cast<TokenId>(draw(kVocab)));
+    }
+    submit.sampling.seed = draw(1000);
+    submit.stop.max_tokens = draw32(1, 120);
+    if (draw(2) == 0) {
+      submit.stop.stop_token_ids = {static_cast<TokenId>(draw(kVocab))};
+    }
+    const std::uint32_t room = std::min(submit.stop.max_tokens, options_.max_model_len - prompt);
+    for (std::uint32_t i = 0; draw(4) == 0 && i < room; ++i) {
+      submit.produced_ids.push_back(static_cast<TokenId>(draw(kVocab)));
+    }
+    if (!scheduler_.submit(submit)) {
+      EXPECT_GE(scheduler_.waiting(), options_.max_waiting) << "refused without a reason";
+      return;
+    }
+    Expected& expected = open_[submit.key];
+    expected.submit = submit;
+    expected.tokens = submit.prompt_ids;
+    expected.tokens.insert(
+        expected.tokens.end(), submit.produced_ids.begin(), submit.produced_ids.end());
+    expected.to_compute = expected.tokens.size();
+    expected.to_generate =
+        std::min<std::uint64_t>(prompt + submit.stop.max_tokens, options_.max_model_len) -
+        expected.tokens.size();
+  }
+
+  void cancel() {
+    if (open_.empty()) {
+      return;
+    }
+    auto it = open_.begin();
+    std::advance(it, static_cast<std::ptrdiff_t>(draw(open_.size())));
+    EXPECT_TRUE(scheduler_.cancel(it->first));
+    it->second.cancelled = true;
+    settle(scheduler_.sweep());
+  }
+
+  // The next plan; what is complete or needs no ranks is settled on the way.
+  StepPlan next_plan() {
+    settle(scheduler_.sweep());
+    StepPlan plan = scheduler_.plan();
+    EXPECT_EQ(plan, scheduler_.plan()) << "planning is a function of the state";
+    return plan;
+  }
+
+  // What the ranks make of the command; empty results where they were interrupted after `rows`.
+  std::vector<wire::SampleResult> compute(const StepPlan& plan, std::uint32_t rows) {
+    const wire::RankCommand command = scheduler_.command(plan);
+    for (const std::uint32_t slot : command.detach) {
+      EXPECT_TRUE(table_.detach(slot));
+    }
+    for (const wire::SequenceAttach& sequence : command.attach) {
+      EXPECT_TRUE(table_.attach(sequence));
+    }
+    EXPECT_LE(command.items.size(), options_.max_num_seqs);
+    std::uint32_t tokens = 0;
+    for (const wire::StepItem& item : command.items) {
+      const Status status = table_.check(item);
+      EXPECT_TRUE(status) << status.error().to_string();
+      tokens += item.count;
+    }
+    EXPECT_LE(tokens, options_.max_num_batched_tokens);
+    EXPECT_EQ(tokens, plan.tokens);
+    std::vector<wire::SampleResult> results(command.items.size());
+    runner_.let_next(ok(), rows);
+    EXPECT_TRUE(runner_.step(StepId(1), table_, command.items, results));
+    for (std::size_t i = 0; i < results.size() && rows == kAll; ++i) {
+      if (command.items[i].sample) {
+        table_.append(command.items[i].slot, results[i].token);
+      }
+    }
+    return results;
+  }
+
+  void step() {
+    const StepPlan plan = next_plan();
+    if (!plan.needs_step()) {
+      settle(scheduler_.confirm(plan, {}));
+      return;
+    }
+    const auto results = compute(plan, kAll);
+    settle(scheduler_.confirm(plan, results));
+  }
+
+  // The ranks do part of a step and fail; it is run again, whole.
+  void fail_step() {
+    const StepPlan plan = next_plan();
+    if (!plan.needs_step()) {
+      return;
+    }
+    const Scheduler before = scheduler_;
+    static_cast<void>(compute(plan, draw32(0, 4)));
+    EXPECT_TRUE(scheduler_ == before) << "a failed step has changed the state";
+    attach();
+    EXPECT_EQ(plan, scheduler_.plan());
+    const auto results = compute(plan, kAll);
+    settle(scheduler_.confirm(plan, results));
+  }
+
+  void lose_kv() {
+    memory_.cells.assign(memory_.cells.size(), draw(1000));
+    settle(scheduler_.drop_kv());
+    attach();
+  }
+
+  void attach() {
+    for (std::uint32_t slot = 0; slot < table_.slots(); ++slot) {
+      EXPECT_TRUE(table_.detach(slot));
+    }
+    for (const wire::SequenceAttach& sequence : scheduler_.attach_table()) {
+      EXPECT_TRUE(table_.attach(sequence));
+    }
+  }
+
+  void settle(const std::vector<wire::TokenUpdate>& updates) {
+    for (const wire::TokenUpdate& update : updates) {
+      const auto found = open_.find(update.key);
+      ASSERT_NE(found, open_.end()) << "an update after the end";
+      Expected& expected = found->second;
+      const std::size_t prompt = expected.submit.prompt_ids.size();
+      if (update.has_token) {
+        ASSERT_EQ(update.position, expected.tokens.size() - prompt);
+        ASSERT_EQ(
+            update.token,
+            reference_token(
+                expected.tokens, expected.submit.sampling.seed, update.key.choice.value(), kVocab));
+        expected.tokens.push_back(update.token);
+      }
+      expected.to_compute = update.to_compute;
+      expected.to_generate = update.to_generate;
+      if (update.finish != FinishReason::kNone) {
+        check_end(expected, update);
+        open_.erase(found);
+      }
+    }
+  }
+
+  void check_end(const Expected& expected, const wire::TokenUpdate& update) const {
+    EXPECT_EQ(update.to_compute + update.to_generate, 0U);
+    const auto& stops = expected.submit.stop.stop_token_ids;
+    const std::size_t produced = expected.tokens.size() - expected.submit.prompt_ids.size();
+    const bool stopped = produced > 0 && !stops.empty() && expected.tokens.back() == stops[0];
+    const bool full = produced == expected.submit.stop.max_tokens ||
+                      expected.tokens.size() == options_.max_model_len;
+    if (update.finish == FinishReason::kCancelled) {
+      EXPECT_TRUE(expected.cancelled);
+    } else {
+      EXPECT_EQ(update.finish, stopped ? FinishReason::kStop : FinishReason::kLength);
+      EXPECT_TRUE(stopped || full);
+    }
+  }
+
+  // Every block has one owner or none, every slot too, and the ledger is a recount.
+  void check() {
+    std::set<BlockId> owned;
+    std::set<std::uint32_t> slots;
+    std::uint64_t to_compute = 0;
+    std::uint64_t to_generate = 0;
+    for (const auto& [key, expected] : open_) {
+      const Sequence* sequence = scheduler_.find(key);
+      ASSERT_NE(sequence, nullptr);
+      EXPECT_EQ(sequence->tokens, expected.tokens);
+      for (const BlockId block : sequence->blocks) {
+        EXPECT_TRUE(owned.insert(block).second) << "a block with two owners";
+        EXPECT_EQ(scheduler_.blocks().references(block), 1U);
+      }
+      EXPECT_EQ(sequence->blocks.size(), blocks_for(sequence->computed));
+      if (sequence->slot) {
+        EXPECT_TRUE(slots.insert(*sequence->slot).second) << "a slot with two owners";
+      }
+      to_compute += expected.to_compute;
+      to_generate += expected.to_generate;
+    }
+    EXPECT_EQ(owned.size() + scheduler_.blocks().free(), options_.kv_blocks) << "a block is lost";
+    EXPECT_EQ(slots.size(), scheduler_.running());
+    EXPECT_EQ(to_compute, scheduler_.to_compute());
+    EXPECT_EQ(to_generate, scheduler_.to_generate());
+  }
+
+  static constexpr std::uint32_t kAll = 0xFFFFFFFF;
+  std::uint64_t random_;
+  SchedulerOptions options_;
+  Scheduler scheduler_;
+  CellMemory memory_;
+  CellRunner runner_;
+  SequenceTable table_;
+  std::map<wire::SequenceKey, Expected> open_;
+  std::uint64_t requests_ = 0;
+};
+
+TEST(SchedulerWalk, KeepsEveryBlockTokenAndRemainderExact) {
+  std::uint64_t preemptions = 0;
+  const std::uint64_t seeds = testing::seeds_to_walk(150);
+  for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Walk walk(seed);
+    walk.run(150);
+    preemptions += walk.preemptions();
+  }
+  EXPECT_GT(preemptions, seeds / 2) << "the walks do not reach preemption";
+}
+
+}  // namespace
+}  // namespace phalanx::engine
