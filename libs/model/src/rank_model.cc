@@ -126,7 +126,7 @@ Status RankModel::Impl::prepare() {
   const RankLimits& limits = options.limits;
   PHALANX_RETURN_IF_ERROR(check_limits(config, limits));
   const std::uint64_t version = cached_arithmetic_version(kernels);
-  if (kernels::kArithmeticVersion != 0 && version != kernels::kArithmeticVersion) {
+  if (version != kernels::kArithmeticVersion) {
     return failed_precondition(
         "arithmetic version: expected " + std::to_string(kernels::kArithmeticVersion) + ", found " +
         std::to_string(version) + " with " + std::string(kernels::isa_name(options.isa)) +

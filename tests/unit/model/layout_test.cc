@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shards, the arena, KV and the memory plan.
+#include "phalanx/kernels/layout.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/model/kv_layout.h"
+#include "phalanx/model/memory_plan.h"
+#include "phalanx/model/shard_plan.h"
+#include "phalanx/model/weight_arena.h"
+#include "phalanx/tensor/arena.h"
+
+#include "test_checkpoint.h"
+
+namespace phalanx::model {
+namespace {
+
+ModelConfig config_of(const TestShape& shape) {
+  return parse_config(config_json(shape)).value();
+}
+
+TEST(ShardPlan, GivesEveryUnitToExactlyOneRank) {
+  for (const std::uint32_t kv_heads : {3U, 4U, 8U}) {
+    for (const std::uint32_t intermediate : {160U, 608U, 512U, 3072U}) {
+      TestShape shape;
+      shape.heads = 2 * kv_heads;
+      shape.kv_heads = kv_heads;
+      shape.intermediate = intermediate;
+      const ModelConfig config = config_of(shape);
+      const Units units = units_of(config);
+      for (std::uint32_t ranks = 1; ranks <= std::min(kv_heads, 4U); ++ranks) {
+        Shard before;
+        for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+          const Shard shard = plan_shard(config, rank, ranks).value();
+          EXPECT_EQ(shard.attention.first, before.attention.end());
+          EXPECT_EQ(shard.mlp.first, before.mlp.end());
+          EXPECT_EQ(shard.mlp_blocks.first, before.mlp_blocks.end());
+          EXPECT_EQ(shard.tokens.first, before.tokens.end());
+          EXPECT_GT(shard.attention.count * shard.mlp.count * shard.tokens.count, 0U);
+          before = shard;
+        }
+        EXPECT_EQ(before.attention.end(), units.attention);
+        EXPECT_EQ(before.mlp_blocks.end(), units.mlp_blocks);
+        EXPECT_EQ(before.tokens.end(), config.vocab);
+      }
+    }
+  }
+}
+
+TEST(ShardPlan, RefusesMoreRanksThanKvHeads) {
+  const auto shard = plan_shard(config_of({}), 0, 5);
+  ASSERT_FALSE(shard.has_value());
+  EXPECT_EQ(shard.error().code(), Code::kInvalidArgument);
+  EXPECT_NE(shard.error().message().find("at most 4"), std::string::npos);
+  EXPECT_NE(shard.error().message().find("KV heads"), std::string::npos);
+  EXPECT_FALSE(plan_shard(config_of({}), 2, 2).has_value());
+}
+
+struct Filled {
+  explicit Filled(const TestShape& shape, std::uint32_t threads = 1) {
+    files = random_checkpoint(shape);
+    checkpoint = std::make_unique<Checkpoint>(Checkpoint::open(*files).value());
+    memory = tensor::AlignedBuffer(layout_of(checkpoint->config()).bytes, kArenaAlignment);
+    hash = fill_arena(*checkpoint,
+                      memory.bytes(),
+                      {threads,
+                       [this](std::uint64_t done, std::uint64_t total) {
+                         EXPECT_LE(done, total);
+                         last_done = done;
+                         last_total = total;
+                       }})
+               .value();
+  }
+  std::unique_ptr<MemorySource> files;
+  std::unique_ptr<Checkpoint> checkpoint;
+  tensor::AlignedBuffer memory;
+  std::uint64_t hash = 0;
+  std::uint64_t last_done = 0;
+  std::uint64_t last_total = 0;
+};
+
+TEST(WeightArena, HoldsTheSameBytesForAnyNumberOfThreads) {
+  const Filled one({}, 1);
+  const Filled three({}, 3);
+  EXPECT_EQ(one.hash, three.hash);
+  EXPECT_EQ(std::memcmp(one.memory.bytes().data(), three.memory.bytes().data(), one.memory.size()),
+            0);
+  EXPECT_EQ(one.last_done, one.last_total);
+  EXPECT_GT(one.last_total, 0U);
+}
+
+TEST(WeightArena, PacksEachWeightWhereItsLayoutSays) {
+  const TestShape shape;
+  const Filled filled(shape);
+  const ModelConfig& config = filled.checkpoint->config();
+  const ArenaLayout layout = layout_of(config);
+  const auto element = [&](std::size_t offset, std::size_t index) {
+    tensor::Bf16 value;
+    std::memcpy(&value, filled.memory.bytes().data() + offset + 2 * index, 2);
+    return value;
+  };
+  const auto expected = [&](const char* name, std::uint64_t row, std::uint64_t column) {
+    std::vector<tensor::Bf16> value(1);
+    filled.checkpoint->weight(name).read_bf16(row, column, value);
+    return value[0];
+  };
+  EXPECT_EQ(element(layout.layers[1].q, kernels::packed_index(200, 63, 64)),
+            expected("model.layers.1.self_attn.q_proj.weight", 200, 63));
+  EXPECT_EQ(element(layout.head, kernels::packed_index(300, 5, 64)),
+            expected("model.embed_tokens.weight", 300, 5));
+  // Group 2 of the output projection begins at column 2 · 2 · 32 of the checkpoint.
+  const std::size_t group = kernels::packed_elements(64, 64);
+  EXPECT_EQ(element(layout.layers[0].o, 2 * group + kernels::packed_index(17, 3, 64)),
+            expected("model.layers.0.self_attn.o_proj.weight", 17, 131));
+  // Run 5 of 19 blocks in 16 runs is blocks 5 and 6: one packed matrix of 64 inputs.
+  const std::size_t block = kernels::packed_elements(64, 32);
+  EXPECT_EQ(units_of(config).mlp_blocks_of(5), (model::Run{5, 2}));
+  EXPECT_EQ(element(layout.layers[0].down, 5 * block + kernels::packed_index(40, 41, 64)),
+            expected("model.layers.0.mlp.down_proj.weight", 40, 6 * 32 + 9));
+}
+
+TEST(WeightArena, OpensOnlyWhatItWasFilledFor) {
+  const Filled filled({});
+  const ModelConfig& config = filled.checkpoint->config();
+  const std::uint64_t key = arena_key(config, filled.checkpoint->structure_hash());
+  const auto arena = open_arena(filled.memory.bytes(), config, key);
+  ASSERT_TRUE(arena.has_value()) << arena.error().to_string();
+  EXPECT_EQ(arena->content_hash, filled.hash);
+  EXPECT_FALSE(open_arena(filled.memory.bytes(), config, key + 1).has_value());
+  ModelConfig other = config;
+  other.rms_norm_eps = 1e-5F;
+  EXPECT_EQ(open_arena(filled.memory.bytes(), other).error().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(open_arena(filled.memory.bytes().first(8192), config).error().code(), Code::kDataLoss);
+  const tensor::AlignedBuffer empty(filled.memory.size(), kArenaAlignment);
+  EXPECT_EQ(open_arena(empty.bytes(), config).error().code(), Code::kFailedPrecondition);
+  EXPECT_FALSE(open_arena({}, config).has_value());
+  EXPECT_FALSE(fill_arena(*filled.checkpoint, empty.bytes().first(4096), {}).has_value());
+}
+
+TEST(WeightArena, SharesTheWholeOverTheRanks) {
+  TestShape shape;
+  shape.tied = false;
+  const ModelConfig config = config_of(shape);
+  const ArenaLayout layout = layout_of(config);
+  EXPECT_EQ(layout.bytes % kArenaAlignment, 0U);
+  for (const std::uint32_t ranks : {1U, 3U, 4U}) {
+    std::vector<ByteRange> all;
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      for (const ByteRange range : arena_ranges(config, plan_shard(config, rank, ranks).value())) {
+        EXPECT_LE(range.offset + range.bytes, layout.bytes);
+        all.push_back(range);
+      }
+    }
+    std::sort(all.begin(), all.end(), [](ByteRange a, ByteRange b) { return a.offset < b.offset; });
+    std::size_t end = 0;
+    for (const ByteRange range : all) {
+      EXPECT_LT(range.offset, end + 64 + 1) << "only alignment may lie between what ranks read";
+      end = std::max(end, range.offset + range.bytes);
+    }
+    EXPECT_GE(end + kArenaAlignment, layout.bytes);
+  }
+}
+
+TEST(KvLayout, CountsTilesOfAllLayersAndHeads) {
+  const ModelConfig config = config_of({});
+  const Shard shard = plan_shard(config, 1, 3).value();
+  const KvLayout layout = kv_layout(config, shard, 10);
+  EXPECT_EQ(layout.bytes(), 2 * 10 * shard.attention.count * kernels::kv_tile_elements(32) * 2);
+  EXPECT_EQ(kv_block_bytes(config, shard) * 10, layout.bytes());
+  EXPECT_EQ(blocks_for(0), 0U);
+  EXPECT_EQ(blocks_for(32), 1U);
+  EXPECT_EQ(blocks_for(33), 2U);
+}
+
+MemoryRequest request_of(std::uint32_t replicas, std::uint32_t ranks, std::size_t available) {
+  MemoryRequest request;
+  request.replicas = replicas;
+  request.ranks = ranks;
+  request.limits = {512, 8, 128, 0};
+  request.result_row_bytes = 192;
+  request.available_bytes = available;
+  return request;
+}
+
+TEST(MemoryPlan, AddsUpToItsTotal) {
+  const ModelConfig config = config_of({});
+  const MemoryPlan plan = plan_memory(config, request_of(2, 3, std::size_t{1} << 30)).value();
+  EXPECT_EQ(plan.limits.kv_blocks, 8U * 16U) << "all that eight sequences can use";
+  std::size_t sum = 0;
+  const auto rows = plan.rows(2);
+  for (const MemoryPlan::Row& row : rows) {
+    sum += row.what == "total" ? 0 : row.bytes;
+  }
+  EXPECT_EQ(sum, plan.total);
+  EXPECT_EQ(rows.back().what, "total");
+  EXPECT_EQ(rows.back().bytes, plan.total);
+}
+
+TEST(MemoryPlan, TakesFewerKvBlocksWhenMemoryIsShort) {
+  const ModelConfig config = config_of({});
+  const MemoryPlan most = plan_memory(config, request_of(2, 2, std::size_t{1} << 30)).value();
+  const std::size_t available = most.total - (std::size_t{2} << 20);
+  const MemoryPlan less = plan_memory(config, request_of(2, 2, available)).value();
+  EXPECT_LT(less.limits.kv_blocks, most.limits.kv_blocks);
+  EXPECT_GE(less.limits.kv_blocks, 16U);
+  EXPECT_LE(less.total, available);
+}
+
+TEST(MemoryPlan, NamesTheLargestSettingThatFits) {
+  const ModelConfig config = config_of({});
+  MemoryRequest request = request_of(1, 1, std::size_t{1} << 30);
+  request.limits.kv_blocks = 16;
+  const std::size_t least = plan_memory(config, request).value().total;
+  request.limits.kv_blocks = 0;
+  request.available_bytes = least - 4096;
+  const auto plan = plan_memory(config, request);
+  ASSERT_FALSE(plan.has_value());
+  EXPECT_EQ(plan.error().code(), Code::kResourceExhausted);
+  const std::string& message = plan.error().message();
+  const std::size_t at = message.find("--max-num-batched-tokens ");
+  ASSERT_NE(at, std::string::npos) << message;
+  const auto fits = static_cast<std::uint32_t>(std::stoul(message.substr(at + 25)));
+  request.limits.max_num_batched_tokens = fits;
+  EXPECT_TRUE(plan_memory(config, request).has_value()) << message;
+  request.limits.max_num_batched_tokens = fits + 1;
+  EXPECT_FALSE(plan_memory(config, request).has_value()) << message;
+}
+
+TEST(MemoryPlan, RefusesWhatCannotBe) {
+  const ModelConfig config = config_of({});
+  const auto refused = [&](RankLimits limits, const char* part) {
+    MemoryRequest request = request_of(1, 1, std::size_t{1} << 30);
+    request.limits = limits;
+    const auto plan = plan_memory(config, request);
+    ASSERT_FALSE(plan.has_value());
+    EXPECT_EQ(plan.error().code(), Code::kInvalidArgument);
+    EXPECT_NE(plan.error().message().find(part), std::string::npos) << plan.error().message();
+  };
+  refused({513, 8, 128, 0}, "max_model_len: expected from 1 to 512, found 513");
+  refused({512, 0, 128, 0}, "max_num_seqs");
+  refused({512, 8, 0, 0}, "max_num_batched_tokens");
+  refused({512, 8, 128, 15}, "kv_blocks: expected at least 16");
+  EXPECT_FALSE(plan_memory(config, request_of(1, 5, std::size_t{1} << 30)).has_value());
+  EXPECT_EQ(plan_memory(config, request_of(1, 1, 1000)).error().code(), Code::kResourceExhausted);
+}
+
+TEST(MemoryPlan, WritesBytesForPeople) {
+  EXPECT_EQ(bytes_text(512), "512 B");
+  EXPECT_EQ(bytes_text(std::size_t{5} << 28), "1.25 GiB");
+}
+
+}  // namespace
+}  // namespace phalanx::model
