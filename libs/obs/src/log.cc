@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/obs/log.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include <spdlog/logger.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include "phalanx/obs/flight_ring.h"
+
+namespace phalanx::obs {
+
+namespace {
+
+constexpr std::size_t kRecentLines = 64;
+constexpr std::size_t kMaxLineBytes =
+    4000;  // below PIPE_BUF: lines of several processes stay whole
+
+constexpr std::array<std::pair<LogLevel, std::string_view>, 5> kLevelNames{{
+    {LogLevel::kTrace, "trace"},
+    {LogLevel::kDebug, "debug"},
+    {LogLevel::kInfo, "info"},
+    {LogLevel::kWarn, "warn"},
+    {LogLevel::kError, "error"},
+}};
+
+spdlog::level::level_enum spdlog_level(LogLevel level) {
+  switch (level) {
+    case LogLevel::kTrace:
+      return spdlog::level::trace;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarn:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::err;
+}
+
+// Keeps the last lines for failure messages, here and in the page that the parent keeps.
+class RecentSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  void set_flight(std::span<std::byte> memory) {
+    const std::lock_guard lock(mutex_);
+    flight_ = FlightRing(memory);
+  }
+
+  [[nodiscard]] std::vector<std::string> lines() {
+    const std::lock_guard lock(mutex_);
+    return {lines_.begin(), lines_.end()};
+  }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t buffer;
+    formatter_->format(message, buffer);
+    std::string line(buffer.data(), buffer.size());
+    while (!line.empty() && line.back() == '\n') {
+      line.pop_back();
+    }
+    flight_.append(line);
+    lines_.push_back(std::move(line));
+    if (lines_.size() > kRecentLines) {
+      lines_.pop_front();
+    }
+  }
+  void flush_() override {}
+
+ private:
+  FlightRing flight_{std::span<std::byte>()};
+  std::deque<std::string> lines_;
+};
+
+// The log of a process that was not set up yet: warnings and errors, without fixed fields.
+struct Log {
+  Log()
+      : recent(std::make_shared<RecentSink>()),
+        logger("phalanx", {std::make_shared<spdlog::sinks::stderr_sink_mt>(), recent}) {
+    logger.set_level(spdlog::level::trace);  // the level is asked for before a message is built
+    set_prefix("");
+  }
+
+  void set_prefix(const std::string& prefix) {
+    std::string escaped;
+    for (const char letter : prefix) {
+      escaped += letter == '%' ? std::string("%%") : std::string(1, letter);
+    }
+    logger.set_formatter(std::make_unique<spdlog::pattern_formatter>(
+        "%Y-%m-%dT%H:%M:%S.%eZ %l " + escaped + "%v", spdlog::pattern_time_type::utc));
+  }
+
+  std::shared_ptr<RecentSink> recent;
+  spdlog::logger logger;
+};
+
+Log& the_log() {
+  // Never destroyed: threads may log while the process ends.
+  static Log* const log = new Log;
+  return *log;
+}
+
+std::atomic<int>& level_word() {
+  static std::atomic<int> level{static_cast<int>(LogLevel::kWarn)};
+  return level;
+}
+
+bool needs_quotes(std::string_view value) {
+  if (value.empty()) {
+    return true;
+  }
+  for (const char letter : value) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (byte <= ' ' || byte == '"' || byte == '=' || byte == '\\' || byte == 0x7F) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void append_value(std::string& line, std::string_view value) {
+  if (!needs_quotes(value)) {
+    line += value;
+    return;
+  }
+  line += '"';
+  for (const char letter : value) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (letter == '"' || letter == '\\') {
+      line += '\\';
+      line += letter;
+    } else if (letter == '\n') {
+      line += "\\n";
+    } else if (byte < ' ' || byte == 0x7F) {
+      std::array<char, 8> code{};
+      std::snprintf(code.data(), code.size(), "\\x%02x", byte);
+      line += code.data();
+    } else {
+      line += letter;
+    }
+  }
+  line += '"';
+}
+
+}  // namespace
+
+LogField::LogField(std::string_view k, double v) : key(k) {
+  std::array<char, 48> text{};
+  if (std::isfinite(v) && std::fabs(v) < 1e15) {
+    std::snprintf(text.data(), text.size(), "%.3f", v);
+    value = text.data();
+    value.erase(value.find_last_not_of('0') + 1);
+    if (value.back() == '.') {
+      value.pop_back();
+    }
+  } else {
+    std::snprintf(text.data(), text.size(), "%g", v);
+    value = text.data();
+  }
+}
+
+Result<LogLevel> parse_log_level(std::string_view text) {
+  for (const auto& [level, name] : kLevelNames) {
+    if (name == text) {
+      return level;
+    }
+  }
+  return invalid_argument("log level '" + std::string(text) +
+                          "': known are trace, debug, info, warn, error");
+}
+
+std::string_view to_string(LogLevel level) {
+  return kLevelNames.at(static_cast<std::size_t>(level)).second;
+}
+
+void start_log(const LogOptions& options) {
+  std::string prefix = "role=" + options.role + " ";
+  if (options.dp) {
+    prefix += "dp=" + std::to_string(*options.dp) + " ";
+  }
+  if (options.tp) {
+    prefix += "tp=" + std::to_string(*options.tp) + " ";
+  }
+  prefix += "pid=" + std::to_string(::getpid()) + " ";
+  the_log().set_prefix(prefix);
+  the_log().recent->set_flight(options.flight);
+  set_log_level(options.level);
+}
+
+void set_log_level(LogLevel level) {
+  level_word().store(static_cast<int>(level), std::memory_order_relaxed);
+}
+
+bool log_enabled(LogLevel level) {
+  return static_cast<int>(level) >= level_word().load(std::memory_order_relaxed);
+}
+
+std::string format_event(std::string_view event, std::span<const LogField> fields) {
+  std::string line(event);
+  for (const LogField& field : fields) {
+    line += ' ';
+    line += field.key;
+    line += '=';
+    append_value(line, field.value);
+  }
+  if (line.size() > kMaxLineBytes) {
+    line.resize(kMaxLineBytes);
+    line += "…";
+  }
+  return line;
+}
+
+void log_event(LogLevel level, std::string_view event, std::span<const LogField> fields) {
+  const std::string line = format_event(event, fields);
+  the_log().logger.log(spdlog_level(level), spdlog::string_view_t(line.data(), line.size()));
+}
+
+std::vector<std::string> recent_log_lines() {
+  return the_log().recent->lines();
+}
+
+}  // namespace phalanx::obs
