@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/ipc/bound_channel.h"
+
+#include <utility>
+
+#include "loop_socket.h"
+
+namespace phalanx::ipc {
+
+BoundChannel::BoundChannel(std::string endpoint, std::shared_ptr<LoopSocket> socket)
+    : endpoint_(std::move(endpoint)), socket_(std::move(socket)) {}
+
+BoundChannel::~BoundChannel() {
+  socket_->close();
+}
+
+Result<std::unique_ptr<BoundChannel>> BoundChannel::bind(ZmqContext& context,
+                                                         os::EventLoop& loop,
+                                                         pid_t child,
+                                                         ChannelHandlers handlers,
+                                                         const ChannelOptions& options) {
+  std::string endpoint = random_endpoint();
+  PHALANX_TRY(ZmqSocket socket, ZmqSocket::bind(context, endpoint, child, options));
+  auto in_loop =
+      std::make_shared<LoopSocket>(std::move(socket), loop, std::move(handlers), options);
+  in_loop->start();
+  return std::unique_ptr<BoundChannel>(new BoundChannel(std::move(endpoint), std::move(in_loop)));
+}
+
+wire::Sent BoundChannel::send(std::string_view frame) {
+  return socket_->send(frame);
+}
+
+}  // namespace phalanx::ipc
