@@ -121,12 +121,14 @@ class Supervisor {
     bool restart_wanted = false;
   };
   void post(std::size_t slot, Event event);
-  void drain_events();
   void apply(std::size_t index, Event event);
   void perform(std::size_t index, Action action);
+  void record_death(std::size_t index);
   void spawn(std::size_t index);
+  void kill(std::size_t index);
   void schedule_restart(std::size_t index);
   void escalate(std::size_t index);
+  void fail(std::size_t index);
   void stopped(std::size_t index);
   void report(std::size_t slot, Incarnation incarnation, Event event);
   [[nodiscard]] Slot* current(std::size_t slot, Incarnation incarnation);

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/supervise/death_log.h"
+
+#include <utility>
+
+namespace phalanx::supervise {
+
+std::string describe(const Death& death) {
+  std::string text = os::to_string(death.reason);
+  if (!death.cause.empty()) {
+    text += ": " + death.cause;
+  } else if (!death.lines.empty()) {
+    text += "; last log line: " + death.lines.back();
+  }
+  return text;
+}
+
+void DeathLog::add(Death death) {
+  ++total_;
+  deaths_.push_back(std::move(death));
+  if (deaths_.size() > capacity_) {
+    deaths_.pop_front();
+  }
+}
+
+}  // namespace phalanx::supervise

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/supervise/posix_process_runner.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+#include <variant>
+
+#include "phalanx/base/check.h"
+#include "phalanx/base/clock.h"
+#include "phalanx/obs/flight_ring.h"
+#include "phalanx/obs/log.h"
+
+namespace phalanx::supervise {
+
+namespace {
+
+// Records taken from one child before the loop turns to others.
+constexpr int kRecordsPerTurn = 32;
+constexpr std::size_t kLastLines = 8;
+
+using Handle = std::unique_ptr<os::EventLoop::Handle>;
+
+}  // namespace
+
+// Destroyed from the last member to the first: the watching ends, then the process, then the thread
+// that waits for its lifeline, then the page.
+struct PosixProcessRunner::Child {
+  Incarnation incarnation;
+  os::Lifeline lifeline;
+  std::unique_ptr<os::LifelineWatch> watch;
+  os::ChildProcess process;
+  Handle exit_handle;
+  Handle control_handle;
+};
+
+struct PosixProcessRunner::Impl {
+  Impl(std::size_t count, os::EventLoop& event_loop, ChildHost& child_host)
+      : loop(event_loop), host(child_host), children(count) {}
+
+  os::EventLoop& loop;
+  ChildHost& host;
+  std::vector<std::unique_ptr<Child>> children;  // by slot
+  Handle child_signal;
+
+  [[nodiscard]] Result<std::unique_ptr<Child>> create(std::size_t slot, Incarnation incarnation);
+  [[nodiscard]] Status introduce(std::size_t slot, Child& child);
+  void read_control(std::size_t slot, int limit);
+  void reap(std::size_t slot);
+  void look_for_stopped();
+};
+
+Result<std::unique_ptr<PosixProcessRunner::Child>> PosixProcessRunner::Impl::create(
+    std::size_t slot, Incarnation incarnation) {
+  PHALANX_TRY(os::Lifeline lifeline, os::Lifeline::create());
+  PHALANX_TRY(os::ChildProcess process, os::ChildProcess::spawn(host.plan(slot, incarnation)));
+  return std::unique_ptr<Child>(
+      new Child{incarnation, std::move(lifeline), nullptr, std::move(process), nullptr, nullptr});
+}
+
+// Tells the child what it is. Its control socket is empty, so a record that does not fit into it
+// now never will.
+Status PosixProcessRunner::Impl::introduce(std::size_t slot, Child& child) {
+  PHALANX_TRY(const Bootstrap bootstrap,
+              host.bootstrap(slot, child.incarnation, child.process.pid()));
+  std::vector<int> fds{child.lifeline.fd()};
+  fds.insert(fds.end(), bootstrap.fds.begin(), bootstrap.fds.end());
+  PHALANX_TRY(const os::ControlSent sent, child.process.control().send(bootstrap.record, fds));
+  if (sent == os::ControlSent::kWouldBlock) {
+    return resource_exhausted("the bootstrap record of " + std::to_string(bootstrap.record.size()) +
+                              " bytes does not fit into the control socket");
+  }
+  // kClosed: the child is dead already, which its pidfd will tell.
+  child.watch = std::make_unique<os::LifelineWatch>(
+      child.lifeline,
+      [this, slot, incarnation = child.incarnation] { host.on_dying(slot, incarnation); });
+  child.exit_handle = loop.watch_readable(child.process.pidfd(), [this, slot] { reap(slot); });
+  child.control_handle = loop.watch_readable(child.process.control().fd(),
+                                             [this, slot] { read_control(slot, kRecordsPerTurn); });
+  return ok();
+}
+
+void PosixProcessRunner::Impl::read_control(std::size_t slot, int limit) {
+  for (int i = 0; i < limit; ++i) {
+    // Looked up each time: the host may end the child from inside on_record().
+    Child* const child = children[slot].get();
+    if (child == nullptr) {
+      return;
+    }
+    auto received = child->process.control().receive();
+    if (!received) {
+      obs::log_warn(
+          "control_record_lost",
+          {{"slot", slot}, {"child", child->process.pid()}, {"error", received.error().message()}});
+      continue;
+    }
+    if (std::holds_alternative<os::ControlWouldBlock>(*received)) {
+      return;
+    }
+    if (std::holds_alternative<os::ControlEnd>(*received)) {
+      // Its death follows by the pidfd; an end of file stays readable and would spin the loop.
+      child->control_handle.reset();
+      return;
+    }
+    host.on_record(slot, child->incarnation, std::get<os::ControlMessage>(*std::move(received)));
+  }
+}
+
+void PosixProcessRunner::Impl::reap(std::size_t slot) {
+  // What the child said last, its reason above all, comes before the news of its death.
+  read_control(slot, 1024);
+  Child* const child = children[slot].get();
+  if (child == nullptr) {
+    return;
+  }
+  const auto reason = child->process.poll_exit();
+  if (!reason) {
+    return;
+  }
+  Death death;
+  death.slot = slot;
+  death.incarnation = child->incarnation;
+  death.reason = *reason;
+  death.lines = obs::FlightRing(child->lifeline.flight_area()).lines(kLastLines);
+  death.unix_time = unix_seconds();
+  children[slot].reset();
+  host.on_exit(death);
+}
+
+void PosixProcessRunner::Impl::look_for_stopped() {
+  for (std::size_t slot = 0; slot < children.size(); ++slot) {
+    Child* const child = children[slot].get();
+    if (child != nullptr && child->process.take_stopped()) {
+      host.on_stopped_by_signal(slot, child->incarnation);
+    }
+  }
+}
+
+PosixProcessRunner::PosixProcessRunner(std::size_t slots, os::EventLoop& loop, ChildHost& host)
+    : impl_(std::make_unique<Impl>(slots, loop, host)) {
+  impl_->child_signal =
+      loop.watch_signal(SIGCHLD, [impl = impl_.get()](int) { impl->look_for_stopped(); });
+}
+
+PosixProcessRunner::~PosixProcessRunner() {
+  impl_->child_signal.reset();
+  // All at once, so that they are torn down side by side.
+  for (std::size_t slot = 0; slot < impl_->children.size(); ++slot) {
+    signal(slot, SIGKILL);
+  }
+  impl_->children.clear();
+}
+
+Result<pid_t> PosixProcessRunner::spawn(std::size_t slot, Incarnation incarnation) {
+  PHALANX_CHECK(slot < impl_->children.size() && impl_->children[slot] == nullptr,
+                "a slot holds at most one process");
+  PHALANX_TRY(std::unique_ptr<Child> child, impl_->create(slot, incarnation));
+  PHALANX_RETURN_IF_ERROR(impl_->introduce(slot, *child));
+  const pid_t pid = child->process.pid();
+  impl_->children[slot] = std::move(child);
+  return pid;
+}
+
+void PosixProcessRunner::ask_to_stop(std::size_t slot) {
+  if (impl_->children.at(slot) != nullptr) {
+    impl_->host.ask_to_stop(slot);
+  }
+}
+
+void PosixProcessRunner::signal(std::size_t slot, int signal) {
+  const Child* child = impl_->children.at(slot).get();
+  if (child == nullptr) {
+    return;
+  }
+  if (Status status = child->process.signal(signal); !status) {
+    obs::log_warn("signal_failed", {{"slot", slot}, {"error", status.error().message()}});
+  }
+}
+
+Result<os::ControlSent> PosixProcessRunner::send(std::size_t slot,
+                                                 const std::string& record,
+                                                 std::span<const int> fds) {
+  Child* child = impl_->children.at(slot).get();
+  if (child == nullptr) {
+    return os::ControlSent::kClosed;
+  }
+  return child->process.control().send(record, fds);
+}
+
+const os::Lifeline* PosixProcessRunner::lifeline(std::size_t slot) const {
+  const Child* child = impl_->children.at(slot).get();
+  return child == nullptr ? nullptr : &child->lifeline;
+}
+
+std::vector<pid_t> PosixProcessRunner::pids() const {
+  std::vector<pid_t> pids;
+  for (const auto& child : impl_->children) {
+    if (child != nullptr) {
+      pids.push_back(child->process.pid());
+    }
+  }
+  return pids;
+}
+
+}  // namespace phalanx::supervise
