@@ -31,6 +31,13 @@ class ByteRanges {
     }
   }
 
+  // Adds the ranges of another text that is put behind this one at `offset`.
+  void append(const ByteRanges& other, std::size_t offset) {
+    for (const ByteRange& range : other.ranges_) {
+      append({range.begin + offset, range.end + offset});
+    }
+  }
+
   [[nodiscard]] bool empty() const { return ranges_.empty(); }
 
   [[nodiscard]] bool overlaps(ByteRange range) const {

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "phalanx/base/result.h"
+
+#include "value.h"
+
+namespace phalanx::tokenizer::jinja {
+
+// JSON text as a value; all its strings and keys are user data. A name that stands twice in an
+// object has its last value. Bounded: nesting at most kMaxValueDepth.
+//
+// Errors: kInvalidArgument  not JSON, nested too deeply; `what` names it in the message
+[[nodiscard]] Result<Value> parse_json_value(std::string_view json, std::string_view what);
+
+struct JsonStyle {
+  std::optional<std::int64_t> indent;  // spaces a level, one item a line; absent: all on one line
+  bool ensure_ascii = false;           // other characters as \uXXXX
+  bool sort_keys = false;
+  std::string item_separator = ", ";  // without the line break
+  std::string key_separator = ": ";
+};
+
+// The value as Python's json.dumps writes it.
+//
+// Errors: kInvalidArgument  undefined values and the kinds that JSON does not have
+[[nodiscard]] Result<MarkedText> to_json(const Value& value, const JsonStyle& style);
+
+}  // namespace phalanx::tokenizer::jinja

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <charconv>
+#include <string>
+#include <utility>
+
+#include <utf8proc.h>
+
+#include "../utf8.h"
+#include "builtins.h"
+
+namespace phalanx::tokenizer::jinja {
+namespace {
+
+bool is_letter(char32_t c) {
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void append_cased(char32_t c, bool upper, std::string& out) {
+  if (upper && c == 0xDF) {
+    out.append("SS");  // the one common letter that two stand for
+    return;
+  }
+  const auto code = static_cast<utf8proc_int32_t>(c);
+  append_utf8(static_cast<char32_t>(upper ? utf8proc_toupper(code) : utf8proc_tolower(code)), out);
+}
+
+}  // namespace
+
+bool is_strip_space(char32_t c) {
+  // Python counts the four information separators as space, Unicode's property does not.
+  return is_white_space(c) || (c >= 0x1C && c <= 0x1F);
+}
+
+MarkedText strip(const MarkedText& text, const MarkedText* characters, Side side) {
+  const std::string_view view = text.view();
+  const auto goes = [&](char32_t c) {
+    if (characters == nullptr) {
+      return is_strip_space(c);
+    }
+    for (std::size_t i = 0; i < characters->size();) {
+      if (next_code_point(characters->view(), i) == c) {
+        return true;
+      }
+    }
+    return false;
+  };
+  std::size_t begin = 0;
+  while (side != Side::kRight && begin < view.size()) {
+    std::size_t next = begin;
+    if (!goes(next_code_point(view, next))) {
+      break;
+    }
+    begin = next;
+  }
+  std::size_t end = view.size();
+  while (side != Side::kLeft && end > begin) {
+    std::size_t previous = end;
+    if (!goes(previous_code_point(view, previous))) {
+      break;
+    }
+    end = previous;
+  }
+  return text.slice(begin, end);
+}
+
+MarkedText replace_all(const MarkedText& text,
+                       std::string_view from,
+                       const MarkedText& to,
+                       std::int64_t count) {
+  MarkedText result;
+  std::size_t copied = 0;
+  std::size_t position = 0;
+  while (count != 0) {
+    // An empty pattern stands before every character and at the end.
+    const std::size_t found = text.view().find(from, position);
+    if (found == std::string_view::npos) {
+      break;
+    }
+    result.append(text.slice(copied, found));
+    result.append(to);
+    copied = found + from.size();
+    position = copied;
+    --count;
+    if (from.empty()) {
+      if (position == text.size()) {
+        break;
+      }
+      static_cast<void>(next_code_point(text.view(), position));
+    }
+  }
+  result.append(text.slice(copied, text.size()));
+  return result;
+}
+
+MarkedText change_case(const MarkedText& text, Case to) {
+  std::string changed;
+  bool word_begins = true;
+  for (std::size_t i = 0; i < text.size();) {
+    const char32_t c = next_code_point(text.view(), i);
+    const bool upper = to == Case::kUpper || (to != Case::kLower && word_begins);
+    append_cased(c, upper, changed);
+    word_begins = to == Case::kTitle && !is_letter(c);
+  }
+  return MarkedText::like(text, std::move(changed));
+}
+
+}  // namespace phalanx::tokenizer::jinja
