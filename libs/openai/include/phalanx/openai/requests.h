@@ -62,7 +62,7 @@ struct GenerationFields {
 struct ChatRequest {
   std::string model;  // "" if the client named none
   // The conversation for the template: a JSON array of {"role", "content", …}, text parts joined by
-  // line ends, an absent content "".
+  // line ends, an absent content of the assistant "", the role "developer" as "system".
   std::string messages_json;
   std::size_t message_count = 0;
   std::string

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "phalanx/openai/requests.h"
+
+namespace phalanx::openai {
+namespace {
+
+ChatRequest parse(std::string_view json) {
+  auto parsed = parse_chat_request(json);
+  if (const auto* error = std::get_if<ApiError>(&parsed)) {
+    ADD_FAILURE() << error->message;
+    return {};
+  }
+  return std::get<ChatRequest>(std::move(parsed));
+}
+
+ChatRequest parse_with(const std::string& fields) {
+  return parse(R"({"messages":[{"role":"user","content":"hi"}],)" + fields + "}");
+}
+
+TEST(ChatRequest, LeavesAbsentFieldsToTheModel) {
+  const ChatRequest request = parse_with(R"("temperature":null)");
+  const GenerationFields& fields = request.generation;
+  EXPECT_EQ(request.model, "");
+  EXPECT_TRUE(request.add_generation_prompt);
+  EXPECT_FALSE(fields.temperature);
+  EXPECT_FALSE(fields.top_p);
+  EXPECT_FALSE(fields.top_k);
+  EXPECT_FALSE(fields.seed);
+  EXPECT_FALSE(fields.max_tokens);
+  EXPECT_FALSE(fields.top_logprobs);
+  EXPECT_EQ(fields.n, 1U);
+  EXPECT_FALSE(fields.stream);
+  EXPECT_TRUE(fields.skip_special_tokens);
+}
+
+TEST(ChatRequest, ReadsEveryField) {
+  const ChatRequest request = parse_with(
+      R"("model":"m","temperature":0.5,"top_p":1,"top_k":-1,"min_p":0.25,"repetition_penalty":1.5,)"
+      R"("presence_penalty":-2,"frequency_penalty":2,"logit_bias":{"20":-100,"3":0.5},"seed":-5,)"
+      R"("n":3,"max_tokens":7,"min_tokens":2,"stop":["a","b"],"stop_token_ids":[9,4,9],)"
+      R"("ignore_eos":true,"include_stop_str_in_output":true,"skip_special_tokens":false,)"
+      R"("logprobs":true,"top_logprobs":4,"stream":true,"user":"u",)"
+      R"("stream_options":{"include_usage":true,"continuous_usage_stats":true},)"
+      R"("add_generation_prompt":false,"chat_template_kwargs":{"enable_thinking":false})");
+  const GenerationFields& fields = request.generation;
+  EXPECT_EQ(request.model, "m");
+  EXPECT_EQ(fields.temperature, 0.5F);
+  EXPECT_EQ(fields.top_p, 1.0F);
+  EXPECT_EQ(fields.top_k, 0);
+  EXPECT_EQ(fields.min_p, 0.25F);
+  EXPECT_EQ(fields.repetition_penalty, 1.5F);
+  EXPECT_EQ(fields.presence_penalty, -2.0F);
+  EXPECT_EQ(fields.frequency_penalty, 2.0F);
+  EXPECT_EQ(fields.logit_bias, (std::vector<std::pair<TokenId, float>>{{3, 0.5F}, {20, -100.0F}}));
+  EXPECT_EQ(fields.seed, -5);
+  EXPECT_EQ(fields.n, 3U);
+  EXPECT_EQ(fields.max_tokens, 7U);
+  EXPECT_EQ(fields.max_tokens_field, "max_tokens");
+  EXPECT_EQ(fields.min_tokens, 2U);
+  EXPECT_EQ(fields.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(fields.stop_token_ids, (std::vector<TokenId>{4, 9}));
+  EXPECT_TRUE(fields.ignore_eos);
+  EXPECT_TRUE(fields.include_stop_str_in_output);
+  EXPECT_FALSE(fields.skip_special_tokens);
+  EXPECT_EQ(fields.top_logprobs, 4U);
+  EXPECT_TRUE(fields.stream);
+  EXPECT_TRUE(fields.include_usage);
+  EXPECT_TRUE(fields.continuous_usage_stats);
+  EXPECT_EQ(fields.user, "u");
+  EXPECT_FALSE(request.add_generation_prompt);
+  EXPECT_EQ(request.template_variables_json, R"({"enable_thinking":false})");
+  EXPECT_TRUE(fields.ignored_fields.empty());
+}
+
+TEST(ChatRequest, TheNewerSpellingOfMaxTokensWins) {
+  for (const char* fields : {R"("max_tokens":7,"max_completion_tokens":9)",
+                             R"("max_completion_tokens":9,"max_tokens":7)"}) {
+    const ChatRequest request = parse_with(fields);
+    EXPECT_EQ(request.generation.max_tokens, 9U);
+    EXPECT_EQ(request.generation.max_tokens_field, "max_completion_tokens");
+  }
+}
+
+TEST(ChatRequest, LogprobsWithoutTopAsksForTheTokenAlone) {
+  EXPECT_EQ(parse_with(R"("logprobs":true)").generation.top_logprobs, 0U);
+  EXPECT_FALSE(parse_with(R"("logprobs":false,"top_logprobs":0)").generation.top_logprobs);
+}
+
+TEST(ChatRequest, WritesTheConversationForTheTemplate) {
+  const ChatRequest request = parse(
+      R"({"messages":[{"role":"developer","content":"be brief"},)"
+      R"({"content":[{"type":"text","text":"one"},{"type":"text","text":"tw\u00f6"}],"role":"user"},)"
+      R"({"role":"assistant","content":null,"tool_calls":[{"id":"c","function":{"z":1,"a":2.5}}]},)"
+      R"({"role":"tool","tool_call_id":"c","content":"3\n","name":"f","weight":1}]})");
+  EXPECT_EQ(
+      request.messages_json,
+      R"([{"role":"system","content":"be brief"},)"
+      "{\"role\":\"user\",\"content\":\"one\\ntw\xC3\xB6\"},"
+      R"({"role":"assistant","content":"","tool_calls":[{"id":"c","function":{"z":1,"a":2.5}}]},)"
+      R"({"role":"tool","content":"3\n","tool_call_id":"c","name":"f"}])");
+  EXPECT_EQ(request.message_count, 4U);
+  EXPECT_EQ(request.generation.ignored_fields, (std::vector<std::string>{"messages[3].weight"}));
+}
+
+TEST(ChatRequest, AcceptsFieldsThatAskForWhatHappensAnyway) {
+  const ChatRequest request = parse_with(
+      R"("tools":[{"type":"function"}],"tool_choice":"none","response_format":{"type":"text"},)"
+      R"("modalities":["text"],"functions":[],"use_beam_search":false,"length_penalty":1.0,)"
+      R"("metadata":{"a":"b"},"store":true,"service_tier":"auto","echo":false,"priority":0,)"
+      R"("parallel_tool_calls":true,"audio":null)");
+  EXPECT_TRUE(request.generation.ignored_fields.empty());
+}
+
+TEST(ChatRequest, ListsUnknownFieldsUpToABound) {
+  EXPECT_EQ(parse_with(R"("colour":"red","size":{"a":[]})").generation.ignored_fields,
+            (std::vector<std::string>{"colour", "size"}));
+  std::string many = "\"x\":0";
+  for (int i = 0; i < 100; ++i) {
+    many += ",\"unknown" + std::to_string(i) + "\":0";
+  }
+  EXPECT_EQ(parse_with(many).generation.ignored_fields.size(), 32U);
+}
+
+}  // namespace
+}  // namespace phalanx::openai

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "phalanx/openai/requests.h"
+
+namespace phalanx::openai {
+namespace {
+
+template <typename T>
+T value_of(Parsed<T> parsed) {
+  if (const auto* error = std::get_if<ApiError>(&parsed)) {
+    ADD_FAILURE() << error->message;
+    return {};
+  }
+  return std::get<T>(std::move(parsed));
+}
+
+template <typename T>
+std::string message_of(const Parsed<T>& parsed) {
+  const auto* error = std::get_if<ApiError>(&parsed);
+  return error == nullptr ? "accepted" : error->message;
+}
+
+std::vector<Prompt> prompts_of(const std::string& prompt) {
+  return value_of(parse_completion_request("{\"prompt\":" + prompt + "}")).prompts;
+}
+
+TEST(CompletionRequest, ReadsEveryShapeOfPrompt) {
+  using Ids = std::vector<TokenId>;
+  EXPECT_EQ(prompts_of(R"("hi")"), (std::vector<Prompt>{"hi"}));
+  EXPECT_EQ(prompts_of(R"("")"), (std::vector<Prompt>{""}));
+  EXPECT_EQ(prompts_of(R"(["a","b"])"), (std::vector<Prompt>{"a", "b"}));
+  EXPECT_EQ(prompts_of("[5,6]"), (std::vector<Prompt>{Ids{5, 6}}));
+  EXPECT_EQ(prompts_of("[[5],[6,7]]"), (std::vector<Prompt>{Ids{5}, Ids{6, 7}}));
+}
+
+TEST(CompletionRequest, LogprobsIsANumberAndZeroIsOne) {
+  EXPECT_EQ(
+      value_of(parse_completion_request(R"({"prompt":"a","logprobs":0})")).generation.top_logprobs,
+      0U);
+  EXPECT_FALSE(
+      value_of(parse_completion_request(R"({"prompt":"a"})")).generation.top_logprobs.has_value());
+}
+
+TEST(CompletionRequest, AcceptsHarmlessValuesOfUnsupportedFields) {
+  const auto request = value_of(parse_completion_request(
+      R"({"prompt":"a","n":2,"best_of":2,"suffix":"","echo":true,"max_completion_tokens":5})"));
+  EXPECT_TRUE(request.echo);
+  EXPECT_EQ(request.generation.ignored_fields, (std::vector<std::string>{"max_completion_tokens"}));
+}
+
+TEST(TokenizeRequest, TakesEitherATextOrAConversation) {
+  const auto text = value_of(parse_tokenize_request(R"({"prompt":"a","return_token_strs":true})"));
+  EXPECT_EQ(text.prompt, "a");
+  EXPECT_TRUE(text.add_special_tokens);
+  EXPECT_TRUE(text.return_token_strs);
+  const auto chat = value_of(
+      parse_tokenize_request(R"({"messages":[{"role":"user","content":"a"}],"model":"m"})"));
+  EXPECT_FALSE(chat.prompt);
+  EXPECT_FALSE(chat.add_special_tokens);
+  EXPECT_EQ(chat.messages_json, R"([{"role":"user","content":"a"}])");
+  EXPECT_EQ(message_of(parse_tokenize_request("{}")),
+            "prompt: expected either prompt or messages, came nothing");
+  EXPECT_EQ(message_of(parse_tokenize_request(
+                R"({"prompt":"a","messages":[{"role":"user","content":"a"}]})")),
+            "prompt: expected either prompt or messages, came both");
+}
+
+TEST(DetokenizeRequest, TakesTokensOfTheVocabulary) {
+  RequestBounds bounds;
+  bounds.vocab_size = 10;
+  EXPECT_EQ(value_of(parse_detokenize_request(R"({"tokens":[0,9]})", bounds)).tokens,
+            (std::vector<TokenId>{0, 9}));
+  EXPECT_TRUE(value_of(parse_detokenize_request(R"({"tokens":[]})", bounds)).tokens.empty());
+  EXPECT_EQ(message_of(parse_detokenize_request(R"({"tokens":[10]})", bounds)),
+            "tokens[0]: expected a token id from 0 to 9, came 10");
+  EXPECT_EQ(message_of(parse_detokenize_request(R"({"model":"m"})", bounds)),
+            "tokens: expected a list of token ids, came nothing");
+}
+
+}  // namespace
+}  // namespace phalanx::openai
