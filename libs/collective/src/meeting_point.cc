@@ -5,8 +5,7 @@
 #include <string>
 
 #include "phalanx/base/hash.h"
-
-#include "futex_wait.h"
+#include "phalanx/os/futex.h"
 
 namespace phalanx::collective {
 namespace {
@@ -84,7 +83,7 @@ void MeetingPoint::publish(std::uint64_t tag) {
   own.tag[meetings_ % 2].store(tag, std::memory_order_relaxed);
   own.arrived.store(meetings_ + 1, std::memory_order_seq_cst);
   if (own.sleepers.load(std::memory_order_seq_cst) != 0) {
-    futex_wake_all(own.arrived);
+    os::futex_wake_all(own.arrived);
   }
 }
 
@@ -113,7 +112,7 @@ Status MeetingPoint::sleep_until(std::uint32_t peer, std::uint32_t target) {
     const std::uint32_t seen = peer_line.arrived.load(std::memory_order_seq_cst);
     if (!reached(seen, target)) {
       ++counters_.futex_waits;
-      futex_sleep(peer_line.arrived, seen, kSleepSlice);
+      os::futex_wait(peer_line.arrived, seen, kSleepSlice);
     }
     peer_line.sleepers.fetch_sub(1, std::memory_order_seq_cst);
     if (reached(peer_line.arrived.load(std::memory_order_acquire), target)) {

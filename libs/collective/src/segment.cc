@@ -6,8 +6,8 @@
 #include <string>
 
 #include "phalanx/base/check.h"
+#include "phalanx/os/futex.h"
 
-#include "futex_wait.h"
 #include "segment_layout.h"
 
 namespace phalanx::collective {
@@ -89,7 +89,7 @@ void raise_abort(std::span<std::byte> memory) {
     return;
   }
   for (std::uint32_t rank = 0; rank < header->world; ++rank) {
-    futex_wake_all(rank_line_of(memory.data(), rank).arrived);
+    os::futex_wake_all(rank_line_of(memory.data(), rank).arrived);
   }
 }
 
