@@ -15,19 +15,19 @@
 namespace phalanx::http {
 
 struct ClientRequest {
-  std::string host;  // name or numeric address
+  std::string host = {};  // name or numeric address
   std::uint16_t port = 80;
   std::string method = "GET";
   std::string target = "/";
-  Headers headers;  // host and content-length are added
-  std::string body;
+  Headers headers = {};  // host and content-length are added
+  std::string body = {};
   Duration connect_timeout = std::chrono::seconds(10);
   Duration total_timeout{0};  // from send() to the end; 0 = none
 };
 
 struct ClientCallbacks {
-  std::function<void(int status, const Headers&)> on_head;  // may be empty
-  std::function<void(std::string_view bytes)> on_data;      // body as it comes; may be empty
+  std::function<void(int status, const Headers&)> on_head = {};  // may be empty
+  std::function<void(std::string_view bytes)> on_data = {};      // body as it comes; may be empty
   // Exactly once, last. Success means that the response is complete as its framing says, whatever
   // its status.
   //
@@ -35,7 +35,7 @@ struct ClientCallbacks {
   //         kDeadlineExceeded  a timeout of the request
   //         kDataLoss          the response was cut short or is not HTTP
   //         kCancelled         cancel()
-  std::function<void(Status)> on_end;
+  std::function<void(Status)> on_end = {};
 };
 
 struct ClientOptions {

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/http/server.h"
+
+#include <gtest/gtest.h>
+
+#include "http_harness.h"
+
+namespace phalanx::http {
+namespace {
+
+TEST(Server, AnswersSeveralRequestsOnOneConnection) {
+  RunningServer server({}, echo);
+  RawClient client(server.port());
+  for (int i = 0; i < 3; ++i) {
+    client.send(post("/a", std::to_string(i)));
+    const auto response = client.read_response();
+    ASSERT_TRUE(response);
+    EXPECT_EQ(response->status, 200);
+    EXPECT_EQ(response->body, "POST /a " + std::to_string(i));
+    EXPECT_EQ(response->headers.find("connection"), nullptr);
+    EXPECT_NE(response->headers.find("date"), nullptr);
+  }
+  EXPECT_EQ(server.counters().connections_accepted, 1U);
+  EXPECT_EQ(server.counters().requests, 3U);
+}
+
+TEST(Server, AnswersPipelinedRequestsInOrderOneAtATime) {
+  int at_work = 0;
+  int at_work_max = 0;
+  std::vector<std::unique_ptr<os::EventLoop::Handle>> timers;
+  os::EventLoop* loop = nullptr;
+  RunningServer server(
+      {},
+      [&](const Request& request, const std::shared_ptr<Exchange>& exchange) {
+        at_work_max = std::max(at_work_max, ++at_work);
+        timers.push_back(loop->call_after(milliseconds(2), [&, exchange, path = request.path] {
+          --at_work;
+          exchange->respond(text_response(200, path));
+        }));
+      },
+      [&](os::EventLoop& the_loop) { loop = &the_loop; });
+  RawClient client(server.port());
+  std::string requests;
+  for (int i = 0; i < 20; ++i) {
+    requests += get("/" + std::to_string(i));
+  }
+  client.send(requests);
+  for (int i = 0; i < 20; ++i) {
+    const auto response = client.read_response();
+    ASSERT_TRUE(response) << i;
+    EXPECT_EQ(response->body, "/" + std::to_string(i));
+  }
+  EXPECT_EQ(server.call([&] { return at_work_max; }), 1);
+  server.call([&] { timers.clear(); });
+}
+
+TEST(Server, AnswersMorePipelinedRequestsThanItBuffers) {
+  ServerOptions options;
+  options.limits.header_bytes_max = 1000;
+  RunningServer server(options, echo);
+  RawClient client(server.port());
+  constexpr int kRequests = 5000;
+  std::string requests;
+  for (int i = 0; i < kRequests; ++i) {
+    requests += get("/" + std::to_string(i));
+  }
+  std::thread sender([&] { client.send(requests); });
+  int answered = 0;
+  while (answered < kRequests && client.read_response()) {
+    ++answered;
+  }
+  sender.join();
+  EXPECT_EQ(answered, kRequests);
+}
+
+TEST(Server, ClosesWhenTheClientAsksForIt) {
+  RunningServer server({}, echo);
+  RawClient client(server.port());
+  client.send(get("/", "Connection: close\r\n"));
+  const auto response = client.read_response();
+  ASSERT_TRUE(response);
+  EXPECT_EQ(*response->headers.find("connection"), "close");
+  EXPECT_TRUE(client.closed_by_server());
+}
+
+TEST(Server, HeadHasTheLengthAndNoBody) {
+  RunningServer server({}, echo);
+  RawClient client(server.port());
+  client.send("HEAD /x HTTP/1.1\r\nHost: h\r\n\r\n" + get("/y"));
+  const auto head = client.read_response(true);
+  ASSERT_TRUE(head);
+  EXPECT_EQ(*head->headers.find("content-length"), "8");
+  const auto next = client.read_response();
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->body, "GET /y ");
+}
+
+TEST(Server, ReadsChunkedBodies) {
+  RunningServer server({}, echo);
+  RawClient client(server.port());
+  client.send(
+      "POST /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
+  const auto response = client.read_response();
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->body, "POST /c abcde");
+}
+
+TEST(Server, AsksForABodyThatTheClientHoldsBack) {
+  RunningServer server({}, echo);
+  RawClient client(server.port());
+  client.send("POST /c HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  EXPECT_EQ(client.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  client.send("ok");
+  const auto response = client.read_response();
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->body, "POST /c ok");
+}
+
+TEST(Server, EchoesAUsableRequestIdAndDrawsOneOtherwise) {
+  RunningServer server({}, [](const Request& request, const std::shared_ptr<Exchange>& exchange) {
+    exchange->respond(text_response(200, request.id));
+  });
+  RawClient client(server.port());
+  client.send(get("/", "X-Request-Id: tour-1\r\n"));
+  auto response = client.read_response();
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->body, "tour-1");
+  EXPECT_EQ(*response->headers.find("x-request-id"), "tour-1");
+  client.send(get("/", "X-Request-Id: has space\r\n"));
+  response = client.read_response();
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->body.rfind("req-", 0), 0U);
+  EXPECT_EQ(*response->headers.find("x-request-id"), response->body);
+}
+
+TEST(Server, AFieldCannotSmuggleAnother) {
+  RunningServer server({}, [](const Request&, const std::shared_ptr<Exchange>& exchange) {
+    Response response = text_response(200, "x");
+    response.headers.add("x-note", "a\r\nset-cookie: b");
+    exchange->respond(std::move(response));
+  });
+  RawClient client(server.port());
+  client.send(get("/"));
+  const auto response = client.read_response();
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->headers.find("set-cookie"), nullptr);
+}
+
+TEST(Server, AnswersWhatAHandlerDropped) {
+  RunningServer server({}, [](const Request&, const std::shared_ptr<Exchange>&) {});
+  RawClient client(server.port());
+  client.send(get("/"));
+  const auto response = client.read_response();
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->status, 500);
+}
+
+TEST(Server, NamesThePortThatIsTaken) {
+  RunningServer first({}, echo);
+  os::EventLoop loop;
+  ServerOptions options;
+  options.port = first.port();
+  const auto second = Server::listen(loop, options, echo);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(second.error().message(),
+            "cannot listen on 127.0.0.1:" + std::to_string(first.port()) +
+                ": the port is taken by another process; choose another port or stop that process");
+}
+
+TEST(Server, RefusesAnAddressThatIsNone) {
+  os::EventLoop loop;
+  ServerOptions options;
+  options.address = "not.an.address";
+  const auto server = Server::listen(loop, options, echo);
+  ASSERT_FALSE(server);
+  EXPECT_EQ(server.error().code(), Code::kInvalidArgument);
+}
+
+TEST(Server, StopsAcceptingAndFinishesWhatIsUnderWay) {
+  std::shared_ptr<Exchange> held;
+  RunningServer server({}, [&](const Request& request, const std::shared_ptr<Exchange>& exchange) {
+    if (request.path == "/hold") {
+      held = exchange;
+    } else {
+      echo(request, exchange);
+    }
+  });
+  RawClient idle(server.port());
+  idle.send(get("/"));
+  ASSERT_TRUE(idle.read_response());
+  RawClient busy(server.port());
+  busy.send(get("/hold"));
+  ASSERT_TRUE(server.eventually([&] { return held != nullptr; }));
+  std::promise<std::size_t> closed;
+  server.call(
+      [&] { server.server().close(seconds(5), [&](std::size_t cut) { closed.set_value(cut); }); });
+  EXPECT_TRUE(idle.closed_by_server());
+  EXPECT_FALSE(RawClient(server.port()).connected());
+  server.call([&] { std::exchange(held, nullptr)->respond(text_response(200, "late")); });
+  const auto response = busy.read_response();
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->body, "late");
+  EXPECT_EQ(*response->headers.find("connection"), "close");
+  busy.close();
+  EXPECT_EQ(closed.get_future().get(), 0U);
+}
+
+TEST(Server, CutsWhatIsNotCompleteAtTheDeadline) {
+  std::shared_ptr<Exchange> held;
+  bool gone = false;
+  RunningServer server({}, [&](const Request&, const std::shared_ptr<Exchange>& exchange) {
+    held = exchange;
+    exchange->on_close([&] { gone = true; });
+  });
+  RawClient client(server.port());
+  client.send(get("/"));
+  ASSERT_TRUE(server.eventually([&] { return held != nullptr; }));
+  std::promise<std::size_t> closed;
+  server.call([&] {
+    server.server().close(milliseconds(20), [&](std::size_t cut) { closed.set_value(cut); });
+  });
+  EXPECT_EQ(closed.get_future().get(), 1U);
+  EXPECT_TRUE(client.closed_by_server());
+  EXPECT_TRUE(server.eventually([&] { return gone; }));
+  server.call([&] { held.reset(); });
+}
+
+}  // namespace
+}  // namespace phalanx::http
