@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "phalanx/base/check.h"
+#include "phalanx/obs/log.h"
 #include "phalanx/wire/codec.h"
 
+#include "group_log.h"
 #include "mutation.h"
 
 namespace phalanx::engine {
@@ -41,6 +43,7 @@ RankGroup::~RankGroup() {
 
 void RankGroup::start() {
   PHALANX_CHECK(state_ == State::kNew, "a group starts once");
+  forming_since_ = clock_.now();
   form();
   advance();
 }
@@ -129,6 +132,7 @@ void RankGroup::advance() {
 
 void RankGroup::op_done(CollectiveStep& step) {
   watch_.saw_gap(step.longest_gap());
+  log_rank_times(step, options_.ranks);
   if (late_ && step.identity().op != wire::RankOp::kStep) {
     recover(*std::exchange(late_, std::nullopt));
     return;
@@ -171,6 +175,7 @@ void RankGroup::op_done(CollectiveStep& step) {
 void RankGroup::op_failed(const CollectiveStep& step) {
   ++drains_;
   const StepFault fault = step.fault();
+  log_drain(step, fault, options_.ranks);
   if (state_ == State::kStopping || stop_wanted_) {
     leave_after(step, fault);
     return;
@@ -253,6 +258,7 @@ void RankGroup::become_idle() {
 void RankGroup::on_reply(RankId rank, const wire::RankReply& reply) {
   if (!step_ || !step_->on_reply(rank, reply, clock_.now())) {
     ++stale_replies_;
+    log_stale(rank, reply);
   }
   advance();
 }
@@ -264,6 +270,12 @@ void RankGroup::on_death(RankId rank, const RankDeath& death) {
   wire::RankStatus& status = status_[rank.value()];
   status.state = wire::RankState::kDead;
   kv_lost_ = kv_lost_ || !kv_survives(death);
+  obs::log_at(expected ? obs::LogLevel::kDebug : obs::LogLevel::kWarn,
+              "rank_died",
+              {{"rank", rank.value()},
+               {"incarnation", status.incarnation.value()},
+               {"how", death.description},
+               {"kv", kv_survives(death) ? "kept" : "dropped"}});
   if (!expected) {
     status.last_error = death.description;
   }

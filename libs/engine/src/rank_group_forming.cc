@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "phalanx/engine/rank_group.h"
+#include "phalanx/obs/log.h"
 
 #include "mutation.h"
 
@@ -46,6 +47,7 @@ Status RankGroup::respawn(RankId rank) {
   status.incarnation = next;
   status.restarts = next.value() - 1;
   slot = Slot{true, false};
+  obs::log_info("rank_spawned", {{"rank", rank.value()}, {"incarnation", next.value()}});
   return ok();
 }
 
@@ -123,6 +125,10 @@ void RankGroup::attached() {
 void RankGroup::become_ready() {
   set_states(wire::RankState::kReady);
   was_ready_ = true;
+  obs::log_info("group_ready",
+                {{"epoch", epoch_.value()},
+                 {"formed_in_ms", to_milliseconds(clock_.now() - forming_since_)},
+                 {"repeats_step", repeat_.has_value()}});
   if (late_) {
     recover(*std::exchange(late_, std::nullopt));
     return;
@@ -143,10 +149,16 @@ void RankGroup::become_ready() {
 void RankGroup::recover(const StepFault& fault) {
   state_ = State::kReaping;
   reap_ticks_ = 0;
+  forming_since_ = clock_.now();
   port_.raise_abort();
   doom_failing(fault);
   set_states(was_ready_ ? wire::RankState::kRecovering : wire::RankState::kStarting);
   const Error combined = fault.combined();
+  obs::log_warn("group_fault",
+                {{"epoch", epoch_.value()},
+                 {"step", command_.step.value()},
+                 {"op", name_of(command_.op)},
+                 {"error", combined.to_string()}});
   client_.on_fault(fault);
   if (!was_ready_) {
     fail(combined);
@@ -202,6 +214,7 @@ void RankGroup::doom_all() {
 
 void RankGroup::fail(Error error) {
   state_ = State::kFailed;
+  obs::log_error("group_failed", {{"epoch", epoch_.value()}, {"error", error.to_string()}});
   step_.reset();
   doom_all();
   client_.on_failed(error);

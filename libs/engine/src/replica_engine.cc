@@ -5,6 +5,8 @@
 #include <utility>
 #include <variant>
 
+#include "phalanx/obs/log.h"
+
 namespace phalanx::engine {
 namespace {
 
@@ -67,15 +69,21 @@ void ReplicaEngine::submit(const wire::Submit& submit) {
     return;
   }
   if (stopping_ || failure_) {
-    publish_one(final_error(submit.key, unavailable("the replica is stopping")));
+    refuse(submit.key, unavailable("the replica is stopping"));
     return;
   }
-  Result<SequenceId> id = scheduler_.submit(submit);
+  const Result<SequenceId> id = scheduler_.submit(submit);
   if (!id) {
-    publish_one(final_error(submit.key, id.error()));
+    refuse(submit.key, id.error());
     return;
   }
+  log_.began(submit, clock_.now());
   pump();
+}
+
+void ReplicaEngine::refuse(const wire::SequenceKey& key, const Error& error) {
+  log_.refused(key, error);
+  publish_one(final_error(key, error));
 }
 
 // Does this Submit begin something? Also ends the attempt that it replaces.
@@ -198,14 +206,23 @@ void ReplicaEngine::pump() {
       publish(group_.last_step(), Duration{}, scheduler_.confirm(plan, {}));
       continue;
     }
-    step_started_ = clock_.now();
-    plan_ = std::move(plan);
-    group_.run(scheduler_.command(*plan_));
+    begin_step(std::move(plan));
     return;
   }
   if (stopping_ && scheduler_.empty()) {
     end_group();
   }
+}
+
+void ReplicaEngine::begin_step(StepPlan plan) {
+  step_started_ = clock_.now();
+  for (const PlannedRow& row : plan.rows) {
+    if (row.admit) {
+      log_.admitted(scheduler_.key_of(row.sequence), step_started_);
+    }
+  }
+  plan_ = std::move(plan);
+  group_.run(scheduler_.command(*plan_));
 }
 
 // ---- the group's questions and news
@@ -274,10 +291,22 @@ Result<std::uint64_t> ReplicaEngine::settle(const wire::RankCommand& command) {
 }
 
 void ReplicaEngine::on_step(const wire::RankCommand& command, const CollectiveStep& step) {
-  static_cast<void>(step);
   if (plan_) {
     const StepPlan plan = *std::exchange(plan_, std::nullopt);
-    publish(command.step, clock_.now() - step_started_, scheduler_.confirm(plan, samples_));
+    const Duration took = clock_.now() - step_started_;
+    if (obs::log_enabled(obs::LogLevel::kTrace)) {
+      obs::log_trace("step",
+                     {{"step", command.step.value()},
+                      {"epoch", step.identity().epoch.value()},
+                      {"rows", plan.rows.size()},
+                      {"tokens", plan.tokens},
+                      {"admitted", command.attach.size()},
+                      {"preempted", plan.preempted.size()},
+                      {"waiting", scheduler_.waiting()},
+                      {"blocks_free", scheduler_.blocks().free()},
+                      {"ms", to_milliseconds(took)}});
+    }
+    publish(command.step, took, scheduler_.confirm(plan, samples_));
   }
   pump();
 }
@@ -314,6 +343,9 @@ void ReplicaEngine::on_stopped() {
 void ReplicaEngine::publish(StepId step, Duration took, std::vector<wire::TokenUpdate> updates) {
   if (updates.empty()) {
     return;
+  }
+  for (const wire::TokenUpdate& update : updates) {
+    log_.updated(update, clock_.now());
   }
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(took).count();
   sink_.send(wire::TokenBatch{step, static_cast<std::uint64_t>(us), std::move(updates)});

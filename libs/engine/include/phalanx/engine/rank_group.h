@@ -176,6 +176,7 @@ class RankGroup {
   std::optional<wire::RankCommand> repeat_;  // the step that a fault interrupted
   std::optional<StepFault> late_;            // of ranks that died after they had answered
   std::deque<SteadyTime> faults_;
+  SteadyTime forming_since_;
   Epoch epoch_;
   std::uint64_t next_step_ = 1;
   StepId last_done_;

@@ -12,6 +12,7 @@
 #include "phalanx/base/clock.h"
 #include "phalanx/base/result.h"
 #include "phalanx/engine/rank_group.h"
+#include "phalanx/engine/request_log.h"
 #include "phalanx/engine/result_ring.h"
 #include "phalanx/engine/scheduler.h"
 #include "phalanx/engine/table_digest.h"
@@ -101,6 +102,8 @@ class ReplicaEngine final : private GroupClient {
   void on_stopped() override;
 
   void pump();  // the one place that starts a step
+  void begin_step(StepPlan plan);
+  void refuse(const wire::SequenceKey& key, const Error& error);
   void publish(StepId step, Duration took, std::vector<wire::TokenUpdate> updates);
   void publish_one(wire::TokenUpdate update);
   [[nodiscard]] bool admit_attempt(const wire::SequenceKey& key);
@@ -116,6 +119,7 @@ class ReplicaEngine final : private GroupClient {
   Scheduler scheduler_;
   TableDigest digest_;
   RankGroup group_;
+  RequestLog log_;
 
   std::optional<StepPlan> plan_;  // of the step in flight
   std::vector<wire::SampleResult> samples_;

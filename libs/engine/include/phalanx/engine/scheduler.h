@@ -107,6 +107,8 @@ class Scheduler {
   [[nodiscard]] const BlockPool& blocks() const { return blocks_; }
   [[nodiscard]] const SchedulerOptions& options() const { return options_; }
 
+  [[nodiscard]] const wire::SequenceKey& key_of(SequenceId id) const { return at(id).key; }
+
   // For tests and dumps: the sequence of this key, or null.
   [[nodiscard]] const Sequence* find(const wire::SequenceKey& key) const;
 

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "phalanx/base/clock.h"
+#include "phalanx/base/error.h"
+#include "phalanx/wire/replica_messages.h"
+
+namespace phalanx::engine {
+
+// The lines of the log that say where the time of a request went: start, running, first token, end.
+// Keeps the times of open requests and nothing else; no decision depends on it.
+//
+// Threads: one.
+class RequestLog {
+ public:
+  void began(const wire::Submit& submit, SteadyTime now);
+  void admitted(const wire::SequenceKey& key, SteadyTime now);
+  void updated(const wire::TokenUpdate& update, SteadyTime now);
+  void refused(const wire::SequenceKey& key, const Error& error);
+
+ private:
+  struct Times {
+    SteadyTime began;
+    std::optional<SteadyTime> admitted;
+    std::optional<SteadyTime> first_token;
+    std::uint32_t tokens = 0;
+  };
+  std::map<wire::SequenceKey, Times> open_;
+};
+
+}  // namespace phalanx::engine

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/engine/request_log.h"
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "phalanx/obs/log.h"
+
+namespace phalanx::engine {
+namespace {
+
+std::string named(const wire::SequenceKey& key) {
+  return std::to_string(key.request.value()) + "." + std::to_string(key.choice.value()) + "#" +
+         std::to_string(key.attempt.value());
+}
+
+std::string_view name_of(wire::FinishReason reason) {
+  switch (reason) {
+    case wire::FinishReason::kStop:
+      return "stop";
+    case wire::FinishReason::kLength:
+      return "length";
+    case wire::FinishReason::kCancelled:
+      return "cancelled";
+    case wire::FinishReason::kError:
+      return "error";
+    case wire::FinishReason::kNone:
+      break;
+  }
+  return "none";
+}
+
+}  // namespace
+
+void RequestLog::began(const wire::Submit& submit, SteadyTime now) {
+  open_[submit.key] = Times{now, std::nullopt, std::nullopt, 0};
+  const wire::SamplingParams& sampling = submit.sampling;
+  obs::log_info("request_start",
+                {{"req", named(submit.key)},
+                 {"prompt", submit.prompt_ids.size()},
+                 {"history", submit.produced_ids.size()},
+                 {"max_tokens", submit.stop.max_tokens},
+                 {"temperature", static_cast<double>(sampling.temperature)},
+                 {"top_k", sampling.top_k},
+                 {"top_p", static_cast<double>(sampling.top_p)},
+                 {"seed", sampling.seed}});
+}
+
+void RequestLog::admitted(const wire::SequenceKey& key, SteadyTime now) {
+  const auto found = open_.find(key);
+  if (found == open_.end() || found->second.admitted) {
+    return;
+  }
+  found->second.admitted = now;
+  obs::log_info("request_running",
+                {{"req", named(key)}, {"queue_ms", to_milliseconds(now - found->second.began)}});
+}
+
+void RequestLog::updated(const wire::TokenUpdate& update, SteadyTime now) {
+  const auto found = open_.find(update.key);
+  if (found == open_.end()) {
+    return;
+  }
+  Times& times = found->second;
+  times.tokens += update.has_token ? 1U : 0U;
+  if (update.has_token && !times.first_token) {
+    times.first_token = now;
+    obs::log_info("request_first_token",
+                  {{"req", named(update.key)},
+                   {"prefill_ms", to_milliseconds(now - times.admitted.value_or(times.began))},
+                   {"since_start_ms", to_milliseconds(now - times.began)}});
+  }
+  if (update.finish != wire::FinishReason::kNone) {
+    obs::log_info("request_end",
+                  {{"req", named(update.key)},
+                   {"reason", name_of(update.finish)},
+                   {"tokens", times.tokens},
+                   {"decode_ms", to_milliseconds(now - times.first_token.value_or(now))},
+                   {"total_ms", to_milliseconds(now - times.began)},
+                   {"error", update.error_message}});
+    open_.erase(found);
+  }
+}
+
+void RequestLog::refused(const wire::SequenceKey& key, const Error& error) {
+  obs::log_info("request_refused", {{"req", named(key)}, {"error", error.to_string()}});
+}
+
+}  // namespace phalanx::engine
