@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "phalanx/base/hash.h"
+#include "phalanx/obs/log.h"
 
 namespace phalanx::testing {
 namespace {
@@ -116,6 +117,7 @@ ReplicaWorld::ReplicaWorld(const WorldOptions& options)
       book(options.cluster.vocab_size),
       engine(replica_options(options), cluster, cluster.ring(RankId(0)), book, time),
       vocab_size_(options.cluster.vocab_size) {
+  obs::set_log_level(obs::LogLevel::kError);  // faults are the daily bread of these tests
   cluster.listen(*this);
 }
 

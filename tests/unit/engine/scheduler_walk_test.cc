@@ -287,7 +287,7 @@ class Walk {
 
 TEST(SchedulerWalk, KeepsEveryBlockTokenAndRemainderExact) {
   std::uint64_t preemptions = 0;
-  const std::uint64_t seeds = testing::seeds_to_walk(150);
+  const std::uint64_t seeds = testing::seeds_to_walk(50);
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Walk walk(seed);
