@@ -10,11 +10,11 @@ import numpy as np
 from .tiny_tokenizer import TURN_END, TURN_START
 
 # Weight of an answer token in the loss. In a count, whether it goes on or ends is decided once per
-# number and is the hard part; the long fixed answers are learned by heart and must not drown the
-# rest.
-_PLAIN, _COUNT_DIGIT, _CHAT = 1.0, 0.3, 0.15
-_MIX = {"count": 0.36, "sum": 0.24, "reverse": 0.20, "sort": 0.16, "chat": 0.04}
-_LATER_TURN = 0.12
+# number and is the hard part, most of all after a number with the last two digits of the goal. The
+# long fixed answers are learned by heart and must not drown the rest.
+_PLAIN, _COUNT_DIGIT, _NEAR_GOAL, _CHAT = 1.0, 0.3, 4.0, 0.15
+_MIX = {"count": 0.34, "sum": 0.18, "reverse": 0.20, "sort": 0.24, "chat": 0.04}
+_LATER_TURN, _PASSES_GOAL = 0.12, 0.35
 
 
 class Encoder:
@@ -37,15 +37,22 @@ class Encoder:
     def answer(self, text):
         return [*self._bpe.encode(text), self._end]
 
-    def turn(self, task, prompt, answer):
-        """(ids, weights) of a prompt in ids and the text that answers it."""
+    def turn(self, task, question, prompt, answer):
+        """(ids, weights) of a question, whose prompt is given in ids, and the text of its answer."""
         reply = self.answer(answer)
         if task == "count":
-            spans = (len(number) for number in re.findall(r"\d+", answer))
-            weights = [w for n in spans for w in [_COUNT_DIGIT] * n + [_PLAIN]]
+            weights = self._count_weights(question, answer)
         else:
             weights = [_CHAT if task == "chat" else _PLAIN] * len(reply)
         return prompt + reply + self._line_end, [0.0] * len(prompt) + weights + [0.0]
+
+    def _count_weights(self, question, answer):
+        goal = int(re.findall(r"\d+", question)[-1])
+        weights = []
+        for number in re.findall(r"\d+", answer):
+            near = (int(number) - goal) % 100 == 0
+            weights += [_COUNT_DIGIT] * len(number) + [_NEAR_GOAL if near else _PLAIN]
+        return weights
 
 
 class Packer:
@@ -82,16 +89,21 @@ class Packer:
 
     def _conversation(self, longest_count, long_count, bare_share):
         task = "count" if long_count else self._tasks.pick(_MIX)
+        cut = task == "count" and not long_count and self._tasks.chance(_PASSES_GOAL)
         longest = longest_count if long_count else min(longest_count, 60)
-        question, answer = self._pair(task, longest)
+        question, answer = self._tasks.beginning_of_count() if cut else self._pair(task, longest)
         if self._tasks.chance(bare_share):
-            return self._encoder.turn(task, self._encoder.bare_question(question), answer)
-        prompt = self._encoder.question(question, self._tasks.system())
-        tokens, marks = self._encoder.turn(task, prompt, answer)
-        while self._tasks.chance(_LATER_TURN):
+            prompt = self._encoder.bare_question(question)
+        else:
+            prompt = self._encoder.question(question, self._tasks.system())
+        tokens, marks = self._encoder.turn(task, question, prompt, answer)
+        if cut:
+            return tokens[:-2], marks[:-2]
+        while self._tasks.chance(_LATER_TURN * (1 - bare_share)):
             task = self._tasks.pick(_MIX)
             question, answer = self._pair(task, min(longest_count, 20))
-            later = self._encoder.turn(task, self._encoder.question(question), answer)
+            prompt = self._encoder.question(question)
+            later = self._encoder.turn(task, question, prompt, answer)
             tokens, marks = tokens + later[0], marks + later[1]
         return tokens, marks
 

@@ -120,7 +120,7 @@ class Tasks:
 
     def _count_range(self, longest):
         rng = self._rng
-        length = rng.randint(1, longest)
+        length = rng.randint(longest // 2 if rng.random() < 0.3 else 1, longest)
         highest = COUNT_LIMIT - length + 1
         kind = rng.random()
         if kind < 0.15:
@@ -134,8 +134,28 @@ class Tasks:
 
     def count(self, longest=LONGEST_COUNT):
         first, last = self._draw("count", lambda: self._count_range(longest))
+        return self._count_question(first, last), count_answer(first, last)
+
+    def beginning_of_count(self):
+        """A count up to soon after a number with the last two digits of the goal, and no further.
+
+        In whole counts such a number is rare (it takes more than a hundred), and stopping there is
+        the mistake that is unlearned last.
+        """
+        rng = self._rng
+        passed = rng.randint(0, rng.choice([9, 30]))
+
+        def make():
+            ahead = 100 * rng.choice([1, 1, 1, *range(2, 10)]) + passed
+            last = rng.randint(min(ahead, COUNT_LIMIT), COUNT_LIMIT)
+            return max(0, last - ahead), last
+
+        first, last = self._draw("count", make)
+        return self._count_question(first, last), count_answer(first, first + passed + 2)
+
+    def _count_question(self, first, last):
         template = _COUNT[0] if self._held_out else self._rng.choice(_COUNT)
-        return _dress(self._rng, template.format(first, last), "."), count_answer(first, last)
+        return _dress(self._rng, template.format(first, last), ".")
 
     def sum(self):
         rng = self._rng
