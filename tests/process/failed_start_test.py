@@ -15,10 +15,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from phalanx_server import BIN, TINY, Residue, main  # noqa: E402
 
 
-def start(*arguments, model=TINY, environment=None):
+def start(*arguments, model=TINY, program="phalanxd", environment=None):
     """Runs phalanxd until it ends; (exit status, output, seconds)."""
     residue, began = Residue(), time.monotonic()
-    result = subprocess.run([os.path.join(BIN, "phalanxd"), "--model", model, "--port", "0", *arguments], timeout=60,
+    result = subprocess.run([os.path.join(BIN, program), "--model", model, "--port", "0", *arguments], timeout=60,
                             capture_output=True, text=True, env={**os.environ, **(environment or {})})
     residue.check()
     return result.returncode, result.stdout + result.stderr, time.monotonic() - began
@@ -84,8 +84,7 @@ class FailedStart(unittest.TestCase):
         self.expect(start("--kv-cache-memory-bytes", str(1 << 50)), 75, "KV", str(1 << 50))
 
     def test_a_rank_that_exits_at_once(self):
-        # An address-space limit that the replica passes on: the rank cannot map its memory.
-        outcome = start("--tp", "2", "--isa", "auto", environment={"PHALANX_FAULT": "rank:exit-at-start"})
+        outcome = start("--tp", "2", program="phalanxd-with-faults", environment={"FAULTY_RANK": "exit-at-start:1"})
         self.expect(outcome, 69, "rank")
         self.assertLess(outcome[2], 30)
 

@@ -112,5 +112,18 @@ class RankFaults(unittest.TestCase):
         self.assertEqual(after, before)
 
 
+class RaisedException(unittest.TestCase):
+    def test_an_exception_in_a_rank_is_a_fault_of_that_rank(self):
+        with Server("--dp", 1, "--tp", 2, program="phalanxd-with-faults",
+                    environment={"FAULTY_RANK": "throw-at-step:1:20"}) as server:
+            stream = server.stream("count from 100 to 160").finish()
+            self.assertIsNone(stream.error)
+            self.assertEqual(stream.text, counted(100, 160))
+            server.wait_idle()
+            status = server.status()["replicas"][0]
+            self.assertGreater(status["epoch"], 1)
+            self.assertIn("injected by the test", server.log_text())
+
+
 if __name__ == "__main__":
     main()

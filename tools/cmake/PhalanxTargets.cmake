@@ -98,3 +98,16 @@ function(phalanx_test)
     set_tests_properties(${ARG_NAME} PROPERTIES ENVIRONMENT "${ARG_ENVIRONMENT}")
   endif()
 endfunction()
+
+# phalanx_python_test(NAME <name> LABEL process|e2e SCRIPT <file> [TIMEOUT s] [PROGRAMS <target...>])
+# A test that runs the built programs from outside, written in Python with its standard library only.
+function(phalanx_python_test)
+  cmake_parse_arguments(ARG "" "NAME;LABEL;SCRIPT;TIMEOUT" "" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  add_test(NAME ${ARG_NAME} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_SCRIPT})
+  set_tests_properties(${ARG_NAME} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ON
+    ENVIRONMENT "PHALANX_BIN_DIR=${CMAKE_BINARY_DIR}/bin")
+endfunction()

@@ -3,31 +3,17 @@
 
 #include <utility>
 
-#include "phalanx/base/hash.h"
-
 namespace phalanx::app {
 
-collective::SegmentSpec segment_spec(Epoch epoch, std::uint32_t world, std::uint64_t secret) {
-  collective::SegmentSpec spec;
-  spec.epoch = epoch;
-  spec.world = world;
-  spec.nonce = Fingerprint().add(secret).add(epoch.value()).value();
-  return spec;
-}
-
-GroupMember::GroupMember(RankId rank,
-                         std::uint32_t world,
-                         std::uint64_t secret,
-                         MapSegment map_segment)
-    : rank_(rank), world_(world), secret_(secret), map_segment_(std::move(map_segment)) {}
+GroupMember::GroupMember(RankId rank, MapSegment map_segment)
+    : rank_(rank), map_segment_(std::move(map_segment)) {}
 
 Status GroupMember::join(Epoch epoch) {
   abort_word_.store(nullptr, std::memory_order_release);
   communicator_.reset();
-  PHALANX_TRY(const std::span<std::byte> memory, map_segment_(epoch));
-  PHALANX_TRY(
-      collective::Communicator communicator,
-      collective::Communicator::attach(memory, segment_spec(epoch, world_, secret_), rank_, {}));
+  PHALANX_TRY(const EpochMemory segment, map_segment_(epoch));
+  PHALANX_TRY(collective::Communicator communicator,
+              collective::Communicator::attach(segment.memory, segment.spec, rank_, {}));
   communicator_.emplace(std::move(communicator));
   abort_word_.store(&communicator_->abort_word(), std::memory_order_release);
   return communicator_->barrier();

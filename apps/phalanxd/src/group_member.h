@@ -13,25 +13,24 @@
 
 namespace phalanx::app {
 
-// The segment identity of an epoch, the same on both sides: the nonce follows from the per-boot
-// secret.
-[[nodiscard]] collective::SegmentSpec segment_spec(Epoch epoch,
-                                                   std::uint32_t world,
-                                                   std::uint64_t secret);
+// The communicator segment of an epoch, mapped into this process.
+struct EpochMemory {
+  std::span<std::byte> memory;
+  collective::SegmentSpec spec;
+};
 
 // A rank's membership in its group: the communicator of the present epoch, and the abort word that
-// kernels poll between tiles. The word is replaced with the communicator, so it is reached through
-// one pointer that never dangles: the memory of older epochs stays mapped until the next one is
-// there.
+// kernels poll between tiles. The word changes with the communicator, so it is reached through one
+// pointer, which is null between two epochs.
 //
-// Threads: join() and the communicator on the main thread; aborted() from any thread.
+// Threads: join() and the communicator on the main thread, while no other thread of the rank
+// computes; aborted() from any.
 class GroupMember {
  public:
-  // Maps the segment of an epoch, waiting for it at most `deadline`; the memory stays mapped until
-  // the next call.
-  using MapSegment = std::function<Result<std::span<std::byte>>(Epoch epoch)>;
+  // Maps the segment of an epoch; the memory stays mapped until the next call. Bounded in time.
+  using MapSegment = std::function<Result<EpochMemory>(Epoch epoch)>;
 
-  GroupMember(RankId rank, std::uint32_t world, std::uint64_t secret, MapSegment map_segment);
+  GroupMember(RankId rank, MapSegment map_segment);
 
   // Attaches to the communicator of `epoch` and meets the peers in a barrier.
   [[nodiscard]] Status join(Epoch epoch);
@@ -43,8 +42,6 @@ class GroupMember {
 
  private:
   RankId rank_;
-  std::uint32_t world_;
-  std::uint64_t secret_;
   MapSegment map_segment_;
   std::optional<collective::Communicator> communicator_;
   std::atomic<const collective::AbortWord*> abort_word_{nullptr};

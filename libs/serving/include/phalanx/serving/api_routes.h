@@ -31,7 +31,7 @@ struct ApiContext {
   std::function<bool(std::function<void()> work, std::function<void()> done)> run_long;
   std::size_t long_body_bytes = std::size_t{16} << 10;
 
-  std::function<std::uint64_t()> draw_seed;
+  std::function<std::uint64_t()> draw_seed = {};
   Duration first_comment = std::chrono::seconds(10);
 };
 

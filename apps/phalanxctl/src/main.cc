@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// phalanxctl: looks at a running phalanxd and operates it, over its local admin socket.
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <thread>
+
+#include "phalanx/base/version.h"
+#include "phalanx/flags/flag_table.h"
+#include "phalanx/serving/admin_server.h"
+
+#include "status_view.h"
+
+namespace phalanx::app {
+
+namespace {
+
+struct CtlOptions {
+  std::string command;
+  std::string replica;
+  std::int64_t port = 8000;
+  std::int64_t uid = static_cast<std::int64_t>(::geteuid());
+  bool json = false;
+  bool watch = false;
+  double interval_s = 1.0;
+  double timeout_s = 10.0;
+};
+
+flags::FlagTable make_table(CtlOptions* o) {
+  flags::FlagTable table(
+      "phalanxctl",
+      "phalanxctl looks at a running phalanxd and operates it.\n\n"
+      "commands: status | ping | drain REPLICA | resume REPLICA | restart REPLICA",
+      "PHALANXCTL_");
+  table.add_int(
+      "port", &o->port, 1, 65535, "Port that the server listens on: it names the admin socket");
+  table.add_int("uid",
+                &o->uid,
+                0,
+                4294967295,
+                "User that runs the server; only that user and root are heard");
+  table.add_switch("json", &o->json, "Print the status as JSON");
+  table.add_switch("watch", &o->watch, "Print the status again and again, until interrupted");
+  table.add_double("interval", &o->interval_s, 0.1, 3600, "Seconds between two prints of --watch");
+  table.add_double("timeout", &o->timeout_s, 0.1, 3600, "Seconds to wait for an answer");
+  return table;
+}
+
+Result<std::string> call(const CtlOptions& options, const std::string& line) {
+  const std::string name = serving::admin_socket_name(static_cast<std::uint32_t>(options.uid),
+                                                      static_cast<std::uint16_t>(options.port));
+  return serving::admin_call(
+      name,
+      line,
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.timeout_s)));
+}
+
+Status print_status(const CtlOptions& options) {
+  do {
+    PHALANX_TRY(const std::string document, call(options, R"({"command":"status"})"));
+    std::string shown = document + "\n";
+    if (!options.json) {
+      PHALANX_TRY(shown, status_table(document));
+    }
+    // On a terminal the picture is redrawn in place.
+    const bool redraw = options.watch && !options.json && ::isatty(STDOUT_FILENO) != 0;
+    std::cout << (redraw ? "\x1b[H\x1b[2J" : "") << shown << std::flush;
+    if (options.watch) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(options.interval_s));
+    }
+  } while (options.watch && std::cout);
+  return ok();
+}
+
+Status run_command(const CtlOptions& options) {
+  if (options.command == "status") {
+    return print_status(options);
+  }
+  std::string line = R"({"command":")" + options.command + "\"";
+  if (options.command == "drain" || options.command == "resume" || options.command == "restart") {
+    const std::string digits =
+        options.replica.starts_with("dp") ? options.replica.substr(2) : options.replica;
+    if (digits.empty() || digits.size() > 5 ||
+        digits.find_first_not_of("0123456789") != std::string::npos) {
+      return invalid_argument(options.command + ": expected the number of a replica, found \"" +
+                              options.replica + "\"");
+    }
+    line += ",\"replica\":" + std::to_string(std::stoul(digits));
+  } else if (options.command != "ping") {
+    return invalid_argument("unknown command \"" + options.command +
+                            "\"; expected status, ping, drain, resume or restart");
+  }
+  PHALANX_TRY(const std::string answer, call(options, line + "}"));
+  PHALANX_RETURN_IF_ERROR(command_outcome(answer));
+  std::cout << "ok\n";
+  return ok();
+}
+
+// Words without dashes are the command and its argument; the rest are options.
+std::vector<std::string> split_words(const std::vector<std::string>& arguments,
+                                     CtlOptions* options) {
+  std::vector<std::string> rest;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const bool value_of_option = i > 0 && arguments[i - 1].starts_with("--") &&
+                                 arguments[i - 1].find('=') == std::string::npos &&
+                                 arguments[i - 1] != "--json" && arguments[i - 1] != "--watch";
+    if (arguments[i].starts_with("-") || value_of_option) {
+      rest.push_back(arguments[i]);
+    } else if (options->command.empty()) {
+      options->command = arguments[i];
+    } else if (options->replica.empty()) {
+      options->replica = arguments[i];
+    } else {
+      rest.push_back(arguments[i]);
+    }
+  }
+  return rest;
+}
+
+int run(int argc, char** argv) {
+  CtlOptions options;
+  flags::FlagTable table = make_table(&options);
+  const std::vector<std::string> arguments = split_words(flags::arguments_of(argc, argv), &options);
+  const auto request = table.parse(arguments, flags::environment_of(environ));
+  Status status = request ? ok() : Status(request.error());
+  if (status && *request == flags::FlagTable::Request::kHelp) {
+    std::cout << table.help_text();
+    return 0;
+  }
+  if (status && *request == flags::FlagTable::Request::kVersion) {
+    std::cout << "phalanxctl " << kVersion << "\n";
+    return 0;
+  }
+  if (status && options.command.empty()) {
+    options.command = "status";
+  }
+  if (status) {
+    status = run_command(options);
+  }
+  if (!status) {
+    std::cerr << "phalanxctl: " << status.error().message() << "\n";
+    return error_traits(status.error().code()).exit_status;
+  }
+  return 0;
+}
+
+}  // namespace
+
+}  // namespace phalanx::app
+
+int main(int argc, char** argv) {
+  try {
+    return phalanx::app::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "phalanxctl: unexpected: %s\n", error.what());
+    return 70;
+  }
+}

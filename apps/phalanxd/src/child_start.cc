@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "child_start.h"
+
+#include <csignal>
+#include <utility>
+
+#include "phalanx/obs/log.h"
+#include "phalanx/wire/codec.h"
+#include "phalanx/wire/limits.h"
+
+namespace phalanx::app {
+
+namespace {
+
+constexpr auto kBootstrapDeadline = std::chrono::seconds(30);
+constexpr std::size_t kCommonFds = 2;
+
+}  // namespace
+
+Result<std::unique_ptr<ChildStart>> ChildStart::receive() {
+  // A terminal or a service manager signals the whole process group; the leader alone decides what
+  // that means.
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGTERM, SIG_IGN);
+  std::signal(SIGHUP, SIG_IGN);
+  auto start = std::make_unique<ChildStart>();
+  PHALANX_RETURN_IF_ERROR(os::enter_child("phalanxd"));
+  PHALANX_TRY(start->control_, os::inherited_control_socket());
+  PHALANX_TRY(os::ControlMessage message,
+              start->control_.receive_until(steady_clock().now() + kBootstrapDeadline));
+  PHALANX_TRY(start->record_, wire::decode_control_record(message.bytes));
+  start->fds_ = std::move(message.fds);
+  return start;
+}
+
+Status ChildStart::follow(const wire::ChildCommon& common) {
+  if (common.protocol != wire::kProtocolVersion) {
+    return invalid_argument("protocol version: expected " + std::to_string(wire::kProtocolVersion) +
+                            ", found " + std::to_string(common.protocol));
+  }
+  PHALANX_RETURN_IF_ERROR(os::check_parent(common.parent_pid));
+  if (fds_.size() < kCommonFds) {
+    return invalid_argument("the bootstrap record came with " + std::to_string(fds_.size()) +
+                            " descriptors");
+  }
+  PHALANX_TRY(os::Lifeline lifeline, os::Lifeline::adopt(std::move(fds_[0])));
+  lifeline_.emplace(std::move(lifeline));
+  PHALANX_TRY(os::LifelineOwner owner, os::LifelineOwner::acquire(*lifeline_));
+  owner_.emplace(std::move(owner));
+  pipe_ = std::move(fds_[1]);
+  PHALANX_TRY(os::HangupWatch watch, os::HangupWatch::start({control_.fd(), pipe_.get()}));
+  watch_.emplace(std::move(watch));
+  return ok();
+}
+
+Result<os::UniqueFd> ChildStart::take_fd(std::size_t index) {
+  if (index + kCommonFds >= fds_.size() || !fds_[index + kCommonFds].valid()) {
+    return invalid_argument("descriptor " + std::to_string(index + kCommonFds) +
+                            " did not come with the bootstrap record");
+  }
+  return std::move(fds_[index + kCommonFds]);
+}
+
+void ChildStart::tell(const wire::ControlRecord& record) {
+  static_cast<void>(control_.send(wire::encode(record)));
+}
+
+int fail_child(ChildStart* start, const Error& error) {
+  obs::log_error("child_failed", {{"error", error.to_string()}});
+  if (start != nullptr && start->control().valid()) {
+    start->tell(wire::ChildFailed{static_cast<std::uint32_t>(error.code()),
+                                  error.message().substr(0, wire::kMaxErrorBytes)});
+  }
+  return error_traits(error.code()).exit_status;
+}
+
+}  // namespace phalanx::app

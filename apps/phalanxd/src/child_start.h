@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "phalanx/base/result.h"
+#include "phalanx/os/child_side.h"
+#include "phalanx/os/control_socket.h"
+#include "phalanx/os/lifeline.h"
+#include "phalanx/wire/bootstrap.h"
+
+namespace phalanx::app {
+
+// A child that has heard what it is: parent-death signal set, lifeline held, hang-up watched.
+//
+// Ownership: everything lives until the process ends.
+class ChildStart {
+ public:
+  // Waits for the bootstrap record of this process, which must be a `Bootstrap`, and takes its
+  // common part.
+  template <typename Bootstrap>
+  [[nodiscard]] static Result<std::unique_ptr<ChildStart>> begin(Bootstrap* bootstrap) {
+    PHALANX_TRY(std::unique_ptr<ChildStart> start, receive());
+    auto* const record = std::get_if<Bootstrap>(&start->record_);
+    if (record == nullptr) {
+      return invalid_argument("the control socket gave the bootstrap record of another role");
+    }
+    *bootstrap = std::move(*record);
+    PHALANX_RETURN_IF_ERROR(start->follow(bootstrap->common));
+    return start;
+  }
+
+  // The descriptor at `index` behind the two that every child gets; each can be taken once.
+  [[nodiscard]] Result<os::UniqueFd> take_fd(std::size_t index);
+
+  [[nodiscard]] os::ControlSocket& control() { return control_; }
+  [[nodiscard]] const os::Lifeline& lifeline() const { return *lifeline_; }
+
+  // One sign of progress of the main thread; any thread may call it.
+  void bump_progress() { lifeline_->progress()[0].fetch_add(1, std::memory_order_relaxed); }
+
+  // The leader's lifeline pipe, for handing on to children of this process.
+  [[nodiscard]] int lifeline_pipe() const { return pipe_.get(); }
+
+  // Tells the parent over the control socket; a parent that has gone hears nothing.
+  void tell(const wire::ControlRecord& record);
+
+ private:
+  [[nodiscard]] static Result<std::unique_ptr<ChildStart>> receive();
+  [[nodiscard]] Status follow(const wire::ChildCommon& common);
+
+  os::ControlSocket control_;
+  wire::ControlRecord record_;
+  std::vector<os::UniqueFd> fds_;
+  os::UniqueFd pipe_;
+  std::optional<os::Lifeline> lifeline_;
+  std::optional<os::LifelineOwner> owner_;
+  std::optional<os::HangupWatch> watch_;
+};
+
+// Ends a child that cannot go on: one line on the control socket and in the log, and the exit
+// status of the error.
+[[nodiscard]] int fail_child(ChildStart* start, const Error& error);
+
+}  // namespace phalanx::app

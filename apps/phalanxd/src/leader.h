@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "phalanx/http/route_table.h"
+#include "phalanx/http/server.h"
+#include "phalanx/ipc/zmq_context.h"
+#include "phalanx/obs/metrics.h"
+#include "phalanx/os/event_loop.h"
+#include "phalanx/os/work_pool.h"
+#include "phalanx/routing/admission.h"
+#include "phalanx/routing/router.h"
+#include "phalanx/serving/admin_server.h"
+#include "phalanx/serving/dispatcher.h"
+#include "phalanx/serving/serving_metrics.h"
+
+#include "leader_plan.h"
+#include "options.h"
+#include "replica_host.h"
+#include "weight_loader.h"
+
+namespace phalanx::app {
+
+class OfflineRun;
+
+// The leader: its parts in the order in which they need each other, and the phases of its life.
+//
+//   loading → starting → serving → draining → stopping
+//
+// Threads: the loop thread.
+class Leader {
+ public:
+  Leader(const Options& options, LeaderPlan plan, ipc::ZmqContext context);
+  ~Leader();
+
+  // Runs until the server has ended; the exit status, or the cause if it could not start or go on.
+  [[nodiscard]] Result<int> run();
+
+ private:
+  enum class Phase { kLoading, kStarting, kServing, kDraining, kStopping };
+
+  [[nodiscard]] Status open_doors();
+  [[nodiscard]] Status open_lifeline_pipe();
+  void load_weights();
+  void on_weights(Result<os::Memfd> arena);
+  void start_replicas();
+  [[nodiscard]] http::RouteTable make_routes();
+  void add_operator_routes(http::RouteTable* routes);
+  void watch_signals();
+  void on_signal(int signal);
+
+  [[nodiscard]] Status accepting() const;
+  void on_replica_ready(ReplicaId replica);
+  void on_replica_failed(const Error& cause);
+  void announce();
+  void drain();
+  void stop_replicas();
+  void end(Result<int> result);
+  void on_tick();
+  void answer_admin(const std::string& line, const serving::AdminServer::Reply& reply);
+  [[nodiscard]] std::string status_text() const;
+  [[nodiscard]] std::string phase_name() const;
+  [[nodiscard]] bool offline() const { return !options_.prompts.empty(); }
+
+  const Options& options_;
+  LeaderPlan plan_;
+  ipc::ZmqContext context_;
+  os::EventLoop loop_;
+  os::WorkPool pool_;
+  routing::Router router_;
+  routing::Admission admission_;
+  obs::MetricRegistry registry_;
+  serving::ServingMetrics metrics_;
+  os::UniqueFd lifeline_read_;
+  os::UniqueFd lifeline_write_;  // its end of file tells every descendant that the leader is gone
+  os::Memfd arena_;
+  std::unique_ptr<WeightLoader> loader_;
+  std::unique_ptr<ReplicaHost> replicas_;
+  std::unique_ptr<serving::Dispatcher> dispatcher_;
+  std::unique_ptr<http::Server> server_;
+  std::unique_ptr<serving::AdminServer> admin_;
+  std::unique_ptr<OfflineRun> offline_;
+  std::vector<std::unique_ptr<os::EventLoop::Handle>> handles_;
+  Phase phase_ = Phase::kLoading;
+  std::optional<Error> last_failure_;
+  Result<int> result_ = 0;
+  std::size_t cut_ = 0;
+  int printed_tenths_ = -1;
+};
+
+}  // namespace phalanx::app

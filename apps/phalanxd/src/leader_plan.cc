@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "leader_plan.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "phalanx/base/version.h"
+#include "phalanx/kernels/isa.h"
+#include "phalanx/model/weight_arena.h"
+#include "phalanx/os/machine.h"
+#include "phalanx/wire/rank_messages.h"
+
+#include "model_folder.h"
+
+namespace phalanx::app {
+
+namespace {
+
+constexpr double kMemoryShare = 0.6;  // of what is available, for KV caches whose size nobody named
+constexpr std::uint32_t kKvBlockTokens = 32;
+
+std::string folder_name(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+Result<std::string> read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return not_found(path + ": no such file");
+  }
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+Status load_template(const Options& options, LeaderPlan* plan) {
+  const tokenizer::Tokenizer& tokenizer = *plan->tokenizer;
+  if (options.chat_template_path.empty() && tokenizer.chat_template().empty()) {
+    return ok();
+  }
+  Result<tokenizer::ChatTemplate> compiled = Error(Code::kInternal, "not compiled");
+  if (options.chat_template_path.empty()) {
+    compiled = tokenizer::compile_chat_template(tokenizer);
+  } else {
+    PHALANX_TRY(const std::string source, read_text(options.chat_template_path));
+    std::vector<std::pair<std::string, std::string>> constants;
+    for (const tokenizer::NamedToken& token : tokenizer.named_tokens()) {
+      constants.emplace_back(token.name, token.text);
+    }
+    compiled = tokenizer::ChatTemplate::compile(source, std::move(constants));
+  }
+  if (!compiled) {
+    return std::move(compiled).error().with("chat template");
+  }
+  plan->chat_template = std::make_unique<tokenizer::ChatTemplate>(*std::move(compiled));
+  return ok();
+}
+
+Status plan_cores(const Options& options, LeaderPlan* plan) {
+  const auto ranks = static_cast<std::size_t>(options.dp * options.tp);
+  const os::CpuList allowed = os::allowed_cpus();
+  if (options.devices.empty()) {
+    plan->rank_cpus = os::default_core_sets(ranks, allowed);
+    return ok();
+  }
+  auto sets = os::parse_core_sets(options.devices);
+  if (!sets) {
+    return std::move(sets).error().with("--devices");
+  }
+  if (Status status = os::check_core_sets(*sets, ranks, allowed); !status) {
+    return std::move(status).error().with("--devices");
+  }
+  plan->rank_cpus = *std::move(sets);
+  return ok();
+}
+
+// Blocks that --kv-cache-memory-bytes pays for, in a replica whose ranks together hold every KV
+// head.
+Result<std::uint32_t> blocks_for_bytes(const Options& options, const model::ModelConfig& config) {
+  const std::uint64_t block_bytes =
+      std::uint64_t{2} * 2 * kKvBlockTokens * config.layers * config.kv_heads * config.head_dim;
+  const std::uint64_t blocks =
+      static_cast<std::uint64_t>(options.kv_cache_memory_bytes) / block_bytes;
+  if (blocks == 0) {
+    return invalid_argument(
+        "--kv-cache-memory-bytes " + std::to_string(options.kv_cache_memory_bytes) +
+        " is less than one KV block: expected at least " + std::to_string(block_bytes));
+  }
+  PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
+  if (static_cast<std::uint64_t>(options.kv_cache_memory_bytes) >
+      available / static_cast<std::uint64_t>(options.dp)) {
+    return resource_exhausted("no memory for the KV cache: --kv-cache-memory-bytes asks for " +
+                              std::to_string(options.kv_cache_memory_bytes) + " bytes in each of " +
+                              std::to_string(options.dp) + " replicas, " +
+                              std::to_string(available) + " are available in all");
+  }
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, 1U << 24));
+}
+
+Status plan_memory(const Options& options, LeaderPlan* plan) {
+  const model::ModelConfig& config = plan->config;
+  model::MemoryRequest request;
+  request.replicas = static_cast<std::uint32_t>(options.dp);
+  request.ranks = static_cast<std::uint32_t>(options.tp);
+  if (options.max_model_len > config.max_position) {
+    return invalid_argument(
+        "--max-model-len: expected at most " + std::to_string(config.max_position) +
+        ", which the model allows, found " + std::to_string(options.max_model_len));
+  }
+  request.limits.max_model_len = options.max_model_len > 0
+                                     ? static_cast<std::uint32_t>(options.max_model_len)
+                                     : config.max_position;
+  request.limits.max_num_seqs = static_cast<std::uint32_t>(options.max_num_seqs);
+  request.limits.max_num_batched_tokens =
+      static_cast<std::uint32_t>(options.max_num_batched_tokens);
+  request.limits.kv_blocks = static_cast<std::uint32_t>(options.num_kv_blocks);
+  if (options.kv_cache_memory_bytes > 0) {
+    PHALANX_TRY(request.limits.kv_blocks, blocks_for_bytes(options, config));
+  }
+  request.result_row_bytes = sizeof(wire::SampleResult) * wire::kResultRingSteps;
+  PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
+  request.available_bytes =
+      request.limits.kv_blocks > 0
+          ? available
+          : static_cast<std::size_t>(static_cast<double>(available) * kMemoryShare);
+  PHALANX_TRY(plan->memory, model::plan_memory(config, request));
+  // A context that the KV cache cannot hold is promised to nobody: named, it is refused; derived,
+  // it follows the cache.
+  const std::uint32_t held = plan->memory.limits.kv_blocks * kKvBlockTokens;
+  if (held < plan->memory.limits.max_model_len) {
+    if (options.max_model_len > 0) {
+      return resource_exhausted("--max-model-len " + std::to_string(options.max_model_len) +
+                                " needs more KV blocks than the " +
+                                std::to_string(plan->memory.limits.kv_blocks) +
+                                " there are: the largest that fits is " + std::to_string(held));
+    }
+    plan->memory.limits.max_model_len = held;
+  }
+  return ok();
+}
+
+void describe_model(const Options& options,
+                    const model::GenerationDefaults& defaults,
+                    LeaderPlan* plan) {
+  serving::ServedModel& model = plan->model;
+  model.name =
+      options.served_model_name.empty() ? folder_name(options.model) : options.served_model_name;
+  model.root = options.model;
+  model.created = static_cast<std::int64_t>(unix_seconds());
+  model.max_model_len = plan->memory.limits.max_model_len;
+  model.vocab = plan->config.vocab;
+  model.tokenizer = plan->tokenizer.get();
+  model.chat_template = plan->chat_template.get();
+  model.default_sampling.temperature = defaults.temperature;
+  model.default_sampling.top_k = defaults.top_k;
+  model.default_sampling.top_p = defaults.top_p;
+  model.default_sampling.min_p = defaults.min_p;
+  model.default_sampling.repetition_penalty = defaults.repetition_penalty;
+  model.end_tokens = defaults.eos;
+}
+
+}  // namespace
+
+Result<LeaderPlan> make_leader_plan(const Options& options) {
+  if (!std::filesystem::is_directory(options.model)) {
+    return not_found("--model " + options.model +
+                     ": expected the folder of a Hugging Face checkpoint, found none");
+  }
+  LeaderPlan plan;
+  ModelFolder folder(options.model);
+  PHALANX_TRY(const model::Checkpoint checkpoint, model::Checkpoint::open(folder));
+  plan.config = checkpoint.config();
+  PHALANX_TRY(plan.tokenizer, tokenizer::load_tokenizer(options.model));
+  if (plan.tokenizer->vocab_size() > plan.config.vocab) {
+    return invalid_argument("tokenizer.json has " + std::to_string(plan.tokenizer->vocab_size()) +
+                            " tokens and the model only " + std::to_string(plan.config.vocab) +
+                            ": they do not belong together");
+  }
+  PHALANX_RETURN_IF_ERROR(load_template(options, &plan));
+  PHALANX_RETURN_IF_ERROR(plan_cores(options, &plan));
+  if (auto shard = model::plan_shard(plan.config, 0, static_cast<std::uint32_t>(options.tp));
+      !shard) {
+    return std::move(shard).error().with("--tensor-parallel-size");
+  }
+  PHALANX_RETURN_IF_ERROR(plan_memory(options, &plan));
+  PHALANX_TRY(const kernels::Isa isa,
+              kernels::resolve_isa(options.isa == "auto" ? "" : options.isa));
+  plan.isa = kernels::isa_name(isa);
+  plan.arena_bytes = options.runner == "sim" ? 0 : model::layout_of(plan.config).bytes;
+  describe_model(options, checkpoint.generation(), &plan);
+  return plan;
+}
+
+wire::ModelPlan model_plan_of(const Options& options, const LeaderPlan& plan) {
+  wire::ModelPlan result;
+  result.model_path = options.model;
+  result.runner = options.runner;
+  result.isa = plan.isa;
+  result.tp = static_cast<std::uint32_t>(options.tp);
+  result.max_model_len = plan.memory.limits.max_model_len;
+  result.max_num_seqs = plan.memory.limits.max_num_seqs;
+  result.max_num_batched_tokens = plan.memory.limits.max_num_batched_tokens;
+  result.kv_blocks = plan.memory.limits.kv_blocks;
+  result.sim_step_us = static_cast<std::uint64_t>(options.sim_step_us);
+  result.sim_token_us = static_cast<std::uint64_t>(options.sim_token_us);
+  return result;
+}
+
+std::string start_summary(const Options& options, const LeaderPlan& plan) {
+  const model::ModelConfig& c = plan.config;
+  std::ostringstream out;
+  out << "phalanxd " << kVersion << "\n";
+  out << "  model      " << plan.model.name << " (" << c.model_type << ", " << c.layers
+      << " layers, hidden " << c.hidden << ", " << c.heads << " heads, " << c.kv_heads
+      << " KV heads, vocabulary " << c.vocab << ")\n";
+  out << "  topology   " << options.dp << " replicas × " << options.tp << " ranks, cores "
+      << os::format_core_sets(plan.rank_cpus) << ", routing " << options.routing_policy << "\n";
+  out << "  kernels    " << (options.runner == "sim" ? "none: simulated" : plan.isa + ", bfloat16")
+      << "\n";
+  out << "  limits     " << plan.memory.limits.max_model_len << " tokens of context, "
+      << plan.memory.limits.max_num_seqs << " sequences and "
+      << plan.memory.limits.max_num_batched_tokens << " tokens a step, "
+      << plan.memory.limits.kv_blocks << " KV blocks of 32 tokens per replica\n";
+  if (options.runner != "sim") {
+    for (const model::MemoryPlan::Row& row :
+         plan.memory.rows(static_cast<std::uint32_t>(options.dp))) {
+      out << "  memory     " << row.what << ": " << model::bytes_text(row.bytes) << "\n";
+    }
+  }
+  return out.str();
+}
+
+}  // namespace phalanx::app

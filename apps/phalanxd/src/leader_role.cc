@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "leader_role.h"
+
+#include <csignal>
+#include <iostream>
+
+#include "phalanx/base/version.h"
+#include "phalanx/obs/log.h"
+#include "phalanx/os/machine.h"
+
+#include "leader.h"
+
+namespace phalanx::app {
+
+namespace {
+
+int fail(const Error& error) {
+  std::cerr << "phalanxd: " << error.message() << std::endl;
+  return error_traits(error.code()).exit_status;
+}
+
+Result<int> serve(const Options& options) {
+  PHALANX_TRY(LeaderPlan plan, make_leader_plan(options));
+  std::cerr << start_summary(options, plan) << std::flush;
+  PHALANX_TRY(ipc::ZmqContext context, ipc::ZmqContext::create());
+  Leader leader(options, std::move(plan), std::move(context));
+  return leader.run();
+}
+
+}  // namespace
+
+int run_leader(const std::vector<std::string>& arguments,
+               const std::map<std::string, std::string>& environment) {
+  std::signal(SIGPIPE, SIG_IGN);
+  Options options;
+  flags::FlagTable table = make_flag_table(&options);
+  const auto request = parse_options(&table, &options, arguments, environment);
+  if (!request) {
+    return fail(request.error());
+  }
+  if (*request == flags::FlagTable::Request::kHelp) {
+    std::cout << table.help_text();
+    return 0;
+  }
+  if (*request == flags::FlagTable::Request::kVersion) {
+    std::cout << "phalanxd " << kVersion << "\n";
+    return 0;
+  }
+  obs::LogOptions log;
+  log.level = obs::parse_log_level(options.log_level).value_or(obs::LogLevel::kInfo);
+  log.role = "leader";
+  obs::start_log(log);
+  if (const auto limit = os::raise_open_file_limit(); !limit) {
+    return fail(limit.error());
+  }
+  const Result<int> result = serve(options);
+  return result ? *result : fail(result.error());
+}
+
+}  // namespace phalanx::app

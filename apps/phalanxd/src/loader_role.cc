@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loader_role.h"
+
+#include <utility>
+
+#include "phalanx/kernels/float_mode.h"
+#include "phalanx/model/checkpoint.h"
+#include "phalanx/model/weight_arena.h"
+#include "phalanx/obs/log.h"
+#include "phalanx/os/cpu_set.h"
+#include "phalanx/os/memfd.h"
+
+#include "child_start.h"
+#include "model_folder.h"
+
+namespace phalanx::app {
+
+namespace {
+
+Result<std::uint64_t> load(ChildStart& start, const wire::LoaderBootstrap& bootstrap) {
+  PHALANX_TRY(os::UniqueFd fd, start.take_fd(0));
+  PHALANX_TRY(const os::Memfd arena, os::Memfd::adopt(std::move(fd), bootstrap.arena_bytes));
+  ModelFolder folder(bootstrap.model_path);
+  PHALANX_TRY(const model::Checkpoint checkpoint, model::Checkpoint::open(folder));
+  PHALANX_TRY(os::Mapping mapping, arena.map(os::Access::kReadWrite));
+  model::FillOptions options;
+  options.threads = static_cast<std::uint32_t>(os::allowed_cpus().size());
+  options.progress = [&](std::uint64_t done, std::uint64_t total) {
+    start.bump_progress();
+    start.tell(wire::ChildProgress{"loading weights", done, total});
+  };
+  PHALANX_TRY(const std::uint64_t fingerprint,
+              model::fill_arena(checkpoint, mapping.bytes(), options));
+  const std::size_t huge = mapping.collapse_huge();
+  obs::log_info("weights_packed", {{"bytes", mapping.size()}, {"in_huge_pages", huge}});
+  return fingerprint;
+}
+
+}  // namespace
+
+int run_loader() {
+  kernels::set_float_mode();
+  wire::LoaderBootstrap bootstrap;
+  auto start = ChildStart::begin(&bootstrap);
+  if (!start) {
+    return fail_child(nullptr, start.error());
+  }
+  obs::LogOptions log;
+  log.level = obs::parse_log_level(bootstrap.common.log_level).value_or(obs::LogLevel::kInfo);
+  log.role = "loader";
+  obs::start_log(log);
+  const auto fingerprint = load(**start, bootstrap);
+  if (!fingerprint) {
+    return fail_child(start->get(), fingerprint.error());
+  }
+  (*start)->tell(wire::ChildReady{*fingerprint});
+  return 0;
+}
+
+}  // namespace phalanx::app

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "offline_run.h"
+
+#include <iomanip>
+#include <iostream>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "phalanx/os/machine.h"
+
+namespace phalanx::app {
+
+namespace {
+
+std::string finish_name(wire::FinishReason reason) {
+  return reason == wire::FinishReason::kStop ? "stop" : "length";
+}
+
+std::string messages_of(const std::string& prompt) {
+  const nlohmann::json messages = {{{"role", "user"}, {"content", prompt}}};
+  return messages.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+class OfflineRun::Sink final : public serving::GenerationSink {
+ public:
+  Sink(OfflineRun& run, std::size_t index) : run_(run), index_(index) {}
+
+  void on_token(const serving::TokenEvent& event) override {
+    Generation& generation = run_.generations_[index_];
+    const SteadyTime now = steady_clock().now();
+    if (generation.ids.empty()) {
+      generation.first_token = now;
+    }
+    generation.last_token = now;
+    generation.ids.push_back(event.token);
+    generation.text += event.text;
+    if (event.finish != wire::FinishReason::kNone) {
+      generation.finish_reason = finish_name(event.finish);
+    }
+  }
+  void on_done() override { run_.end_one(); }
+  void on_error(const Error& error) override { run_.fail(error); }
+
+ private:
+  OfflineRun& run_;
+  std::size_t index_;
+};
+
+OfflineRun::OfflineRun(const Options& options,
+                       const serving::ServedModel& model,
+                       serving::Dispatcher& dispatcher,
+                       Done done)
+    : options_(options), model_(model), dispatcher_(dispatcher), done_(std::move(done)) {}
+
+OfflineRun::~OfflineRun() = default;
+
+void OfflineRun::start() {
+  started_ = steady_clock().now();
+  open_ = options_.prompts.size();
+  generations_.resize(open_);
+  for (std::size_t i = 0; i < generations_.size() && !ended_; ++i) {
+    if (Status status = submit(i); !status) {
+      fail(status.error());
+    }
+  }
+}
+
+Status OfflineRun::submit(std::size_t index) {
+  Generation& generation = generations_[index];
+  generation.prompt = options_.prompts[index];
+  std::vector<TokenId> ids;
+  if (options_.apply_chat_template && model_.chat_template != nullptr) {
+    auto tokens = serving::tokenize_chat(model_, messages_of(generation.prompt), "", true);
+    if (const auto* error = std::get_if<openai::ApiError>(&tokens)) {
+      return invalid_argument("--prompt: " + error->message);
+    }
+    ids = std::get<0>(std::move(tokens));
+  } else {
+    PHALANX_TRY(ids, model_.tokenizer->encode(generation.prompt, {true, true}));
+  }
+  generation.prompt_tokens = ids.size();
+  openai::GenerationFields fields;
+  if (options_.temperature >= 0.0) {
+    fields.temperature = static_cast<float>(options_.temperature);
+  }
+  if (options_.seed >= 0) {
+    fields.seed = options_.seed;
+  }
+  auto request =
+      serving::complete_request(model_,
+                                fields,
+                                std::move(ids),
+                                {"--prompt", static_cast<std::uint32_t>(options_.max_tokens)},
+                                os::random_u64());
+  if (const auto* error = std::get_if<openai::ApiError>(&request)) {
+    return invalid_argument(error->message);
+  }
+  dispatcher_.submit(std::get<serving::GenerationRequest>(std::move(request)),
+                     std::make_shared<Sink>(*this, index),
+                     routing::Admission::Ticket());
+  return ok();
+}
+
+void OfflineRun::end_one() {
+  if (--open_ == 0 && !ended_) {
+    ended_ = true;
+    print();
+    done_(0);
+  }
+}
+
+void OfflineRun::fail(const Error& error) {
+  if (!std::exchange(ended_, true)) {
+    done_(error);
+  }
+}
+
+void OfflineRun::print() const {
+  std::size_t tokens = 0;
+  SteadyTime last = started_;
+  std::cout << std::fixed << std::setprecision(1);
+  for (const Generation& generation : generations_) {
+    tokens += generation.ids.size();
+    last = std::max(last, generation.last_token);
+    const double ttft = to_milliseconds(generation.first_token - started_);
+    const auto later = static_cast<double>(generation.ids.size() - 1);
+    std::cout << "prompt         " << generation.prompt << "\n"
+              << "text           " << generation.text << "\n"
+              << "token ids      [";
+    for (std::size_t i = 0; i < generation.ids.size(); ++i) {
+      std::cout << (i == 0 ? "" : ", ") << generation.ids[i];
+    }
+    std::cout << "]\n"
+              << "finish_reason  " << generation.finish_reason << "\n"
+              << "tokens         " << generation.prompt_tokens << " prompt, "
+              << generation.ids.size() << " generated\n"
+              << "TTFT           " << ttft << " ms\n"
+              << "ms per token   "
+              << (later > 0
+                      ? to_milliseconds(generation.last_token - generation.first_token) / later
+                      : 0.0)
+              << "\n\n";
+  }
+  const double seconds = to_seconds(last - started_);
+  std::cout << "overall        " << tokens << " tokens in " << std::setprecision(3) << seconds
+            << " s, " << std::setprecision(1)
+            << (seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0) << " tok/s" << std::endl;
+}
+
+}  // namespace phalanx::app

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rank_host.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <utility>
+
+#include "phalanx/engine/replica_engine.h"
+#include "phalanx/obs/log.h"
+#include "phalanx/wire/codec.h"
+
+#include "roles.h"
+
+namespace phalanx::app {
+
+namespace {
+
+engine::RankDeath death_of(const supervise::Death& death) {
+  engine::RankDeath result;
+  if (const auto* signaled = std::get_if<os::Signaled>(&death.reason)) {
+    result.signaled = true;
+    result.number = signaled->signal;
+  } else {
+    result.number = std::get<os::Exited>(death.reason).status;
+  }
+  result.description = supervise::describe(death);
+  return result;
+}
+
+}  // namespace
+
+RankHost::RankHost(os::EventLoop& loop,
+                   ipc::ZmqContext& context,
+                   const wire::ReplicaBootstrap& bootstrap,
+                   int lifeline_pipe,
+                   int arena)
+    : loop_(loop),
+      context_(context),
+      config_(bootstrap),
+      lifeline_pipe_(lifeline_pipe),
+      arena_(arena) {
+  slots_.resize(config_.plan.tp);
+  runner_ = std::make_unique<supervise::PosixProcessRunner>(slots_.size(), loop_, *this);
+}
+
+RankHost::~RankHost() = default;
+
+Status RankHost::reserve() {
+  for (std::uint32_t rank = 0; rank < slots_.size(); ++rank) {
+    PHALANX_TRY(slots_[rank].memory, SlotMemory::create(config_.plan, rank));
+  }
+  PHALANX_TRY(result_mapping_, slots_.front().memory.map_results());
+  const std::uint32_t rows = config_.plan.max_num_seqs;
+  results_ = std::make_unique<engine::ResultRing>(
+      std::span(reinterpret_cast<wire::SampleResult*>(result_mapping_.bytes().data()),
+                std::size_t{rows} * wire::kResultRingSteps),
+      rows);
+  return ok();
+}
+
+std::uint64_t RankHost::memory_bytes() const {
+  std::uint64_t total = 0;
+  for (const Slot& slot : slots_) {
+    total += slot.memory.total_bytes();
+  }
+  return total;
+}
+
+wire::Sent RankHost::send(RankId rank, std::string_view frame) {
+  Slot& slot = slots_[rank.value()];
+  return slot.channel ? slot.channel->send(frame) : wire::Sent::kClosed;
+}
+
+void RankHost::kill(RankId rank) {
+  runner_->signal(rank.value(), SIGKILL);
+}
+
+Status RankHost::respawn(RankId rank, Incarnation incarnation) {
+  Slot& slot = slots_[rank.value()];
+  slot.incarnation = incarnation;
+  slot.reported.clear();
+  PHALANX_TRY(const pid_t pid, runner_->spawn(rank.value(), incarnation));
+  obs::log_info("rank_spawned",
+                {{"tp", rank.value()}, {"incarnation", incarnation.value()}, {"child", pid}});
+  return ok();
+}
+
+Status RankHost::new_segment(Epoch epoch) {
+  PHALANX_TRY(const wire::EpochSegment record, segment_.renew(epoch, config_.plan.tp));
+  const std::string bytes = wire::encode(wire::ControlRecord(record));
+  const int fd = segment_.fd();
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+    // A rank that cannot take it is about to be found dead or hung: its init will say so.
+    PHALANX_TRY(const os::ControlSent sent, runner_->send(slot, bytes, {&fd, 1}));
+    if (sent != os::ControlSent::kQueued) {
+      obs::log_warn("segment_not_taken", {{"tp", slot}, {"epoch", epoch.value()}});
+    }
+  }
+  return ok();
+}
+
+std::uint64_t RankHost::progress(RankId rank) {
+  const os::Lifeline* lifeline = runner_->lifeline(rank.value());
+  return lifeline == nullptr ? 0 : lifeline->progress_sum();
+}
+
+os::SpawnPlan RankHost::plan(std::size_t slot, Incarnation) {
+  os::SpawnPlan plan;
+  plan.arguments = {std::string(kChildTitlePrefix) + "rank dp" +
+                    std::to_string(config_.replica.value()) + " tp" + std::to_string(slot)};
+  return plan;
+}
+
+Result<supervise::Bootstrap> RankHost::bootstrap(std::size_t index,
+                                                 Incarnation incarnation,
+                                                 pid_t pid) {
+  Slot& slot = slots_[index];
+  const RankId rank(static_cast<std::uint32_t>(index));
+  ipc::ChannelHandlers handlers;
+  handlers.on_frame = [this, rank](std::string_view frame) { on_frame(rank, frame); };
+  handlers.on_writable = [this, rank] { engine_->on_writable(rank); };
+  PHALANX_TRY(slot.channel, ipc::BoundChannel::bind(context_, loop_, pid, std::move(handlers), {}));
+
+  wire::RankBootstrap record;
+  record.common = config_.common;
+  record.common.incarnation = incarnation;
+  record.common.parent_pid = ::getpid();
+  record.common.endpoint = slot.channel->endpoint();
+  record.replica = config_.replica;
+  record.rank = rank;
+  record.plan = config_.plan;
+  record.cpus = config_.rank_cpus[index];
+  record.region_bytes = slot.memory.region_bytes();
+  supervise::Bootstrap result;
+  result.record = wire::encode(wire::ControlRecord(record));
+  result.fds = {lifeline_pipe_};
+  const std::vector<int> regions = slot.memory.fds();
+  result.fds.insert(result.fds.end(), regions.begin(), regions.end());
+  if (arena_ >= 0) {
+    result.fds.push_back(arena_);
+  }
+  return result;
+}
+
+void RankHost::ask_to_stop(std::size_t) {}  // ranks are asked by the engine's shutdown command
+
+void RankHost::on_frame(RankId rank, std::string_view frame) {
+  auto reply = wire::decode_rank_reply(frame);
+  if (!reply || reply->rank != rank) {
+    obs::log_error("bad_frame_from_rank",
+                   {{"tp", rank.value()},
+                    {"error", reply ? "it names another rank" : reply.error().message()}});
+    kill(rank);  // its death is its outcome
+    return;
+  }
+  engine_->on_reply(rank, *reply);
+}
+
+void RankHost::on_record(std::size_t slot, Incarnation incarnation, os::ControlMessage message) {
+  const auto record = wire::decode_control_record(message.bytes);
+  if (!record) {
+    obs::log_error("bad_record_from_rank", {{"tp", slot}, {"error", record.error().message()}});
+    return;
+  }
+  if (const auto* failed = std::get_if<wire::ChildFailed>(&*record);
+      failed != nullptr && incarnation == slots_[slot].incarnation) {
+    slots_[slot].reported = failed->message;
+  }
+}
+
+void RankHost::on_dying(std::size_t slot, Incarnation) {
+  segment_.raise_abort();
+  loop_.post([this, slot] { engine_->on_lifeline_free(RankId(static_cast<std::uint32_t>(slot))); });
+}
+
+void RankHost::on_stopped_by_signal(std::size_t slot, Incarnation) {
+  engine_->on_stopped_by_signal(RankId(static_cast<std::uint32_t>(slot)));
+}
+
+void RankHost::on_exit(const supervise::Death& death) {
+  Slot& slot = slots_[death.slot];
+  engine::RankDeath told = death_of(death);
+  if (!slot.reported.empty()) {
+    told.description += ": " + slot.reported;
+  }
+  obs::log_warn(
+      "rank_died",
+      {{"tp", death.slot}, {"incarnation", death.incarnation.value()}, {"how", told.description}});
+  slot.channel.reset();  // replies that it left unread are of no step that counts
+  engine_->on_death(RankId(static_cast<std::uint32_t>(death.slot)), told);
+}
+
+}  // namespace phalanx::app

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "phalanx/engine/rank_group.h"
+#include "phalanx/engine/result_ring.h"
+#include "phalanx/ipc/bound_channel.h"
+#include "phalanx/os/event_loop.h"
+#include "phalanx/supervise/posix_process_runner.h"
+#include "phalanx/wire/bootstrap.h"
+
+#include "epoch_segment.h"
+#include "slot_memory.h"
+
+namespace phalanx::engine {
+class ReplicaEngine;
+}
+
+namespace phalanx::app {
+
+// The ranks of a replica as processes: spawns them over the memory of their slots, carries the
+// engine's frames, and tells the engine what becomes of them.
+//
+// Ownership: owns memory, channels and processes; borrows loop and context. The engine is set once,
+// before start. Threads: the loop thread; on_dying() runs on the watcher threads and only raises
+// the abort and posts.
+class RankHost final : public engine::GroupPort, public supervise::ChildHost {
+ public:
+  RankHost(os::EventLoop& loop,
+           ipc::ZmqContext& context,
+           const wire::ReplicaBootstrap& bootstrap,
+           int lifeline_pipe,
+           int arena);
+  ~RankHost() override;
+
+  // Reserves the memory of every slot. Errors: kResourceExhausted and those of the model's
+  // configuration.
+  [[nodiscard]] Status reserve();
+  void set_engine(engine::ReplicaEngine* engine) { engine_ = engine; }
+
+  [[nodiscard]] engine::ResultSource& results() { return *results_; }
+  [[nodiscard]] std::uint64_t memory_bytes() const;
+
+  // GroupPort
+  [[nodiscard]] wire::Sent send(RankId rank, std::string_view frame) override;
+  void raise_abort() override { segment_.raise_abort(); }
+  void kill(RankId rank) override;
+  [[nodiscard]] Status respawn(RankId rank, Incarnation incarnation) override;
+  [[nodiscard]] Status new_segment(Epoch epoch) override;
+  [[nodiscard]] std::uint64_t progress(RankId rank) override;
+
+  // ChildHost
+  [[nodiscard]] os::SpawnPlan plan(std::size_t slot, Incarnation incarnation) override;
+  [[nodiscard]] Result<supervise::Bootstrap> bootstrap(std::size_t slot,
+                                                       Incarnation incarnation,
+                                                       pid_t pid) override;
+  void ask_to_stop(std::size_t slot) override;
+  void on_record(std::size_t slot, Incarnation incarnation, os::ControlMessage message) override;
+  void on_dying(std::size_t slot, Incarnation incarnation) override;
+  void on_stopped_by_signal(std::size_t slot, Incarnation incarnation) override;
+  void on_exit(const supervise::Death& death) override;
+
+ private:
+  struct Slot {
+    SlotMemory memory;
+    Incarnation incarnation;
+    std::unique_ptr<ipc::BoundChannel> channel;
+    std::string reported;  // the failure that the present incarnation told
+  };
+
+  void on_frame(RankId rank, std::string_view frame);
+
+  os::EventLoop& loop_;
+  ipc::ZmqContext& context_;
+  const wire::ReplicaBootstrap& config_;
+  int lifeline_pipe_;
+  int arena_;
+  engine::ReplicaEngine* engine_ = nullptr;
+  EpochSegmentHolder segment_;
+  std::vector<Slot> slots_;
+  os::Mapping result_mapping_;
+  std::unique_ptr<engine::ResultSource> results_;
+  std::unique_ptr<supervise::PosixProcessRunner> runner_;
+};
+
+}  // namespace phalanx::app

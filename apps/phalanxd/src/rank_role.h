@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "roles.h"
+
+namespace phalanx::app {
+
+// The life of a rank process, from its bootstrap record to its exit status.
+[[nodiscard]] int run_rank(const RankSeams& seams);
+
+}  // namespace phalanx::app

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "replica_host.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <utility>
+
+#include "phalanx/obs/log.h"
+#include "phalanx/wire/codec.h"
+
+#include "roles.h"
+
+namespace phalanx::app {
+
+namespace {
+
+// A replica sends a heartbeat every 100 ms. So many of our own ticks without one, and only ticks
+// that came on time count.
+constexpr std::uint32_t kQuietTicksMax = 30;
+constexpr auto kTickPeriod = std::chrono::milliseconds(100);
+
+supervise::SupervisorOptions supervisor_options(const Options& options) {
+  supervise::SupervisorOptions result;
+  result.restart.intensity = {static_cast<std::uint32_t>(options.restart_limit),
+                              options.restart_window};
+  result.start_timeout =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.start_timeout_s));
+  return result;
+}
+
+}  // namespace
+
+ReplicaHost::ReplicaHost(os::EventLoop& loop,
+                         ipc::ZmqContext& context,
+                         routing::Router& router,
+                         const Options& options,
+                         wire::ReplicaBootstrap bootstrap,
+                         std::vector<os::CpuList> rank_cpus,
+                         ReplicaEvents events)
+    : loop_(loop),
+      context_(context),
+      router_(router),
+      bootstrap_(std::move(bootstrap)),
+      rank_cpus_(std::move(rank_cpus)),
+      events_(std::move(events)),
+      stop_timeout_(std::chrono::seconds(5)) {
+  slots_.resize(static_cast<std::size_t>(options.dp));
+  runner_ = std::make_unique<supervise::PosixProcessRunner>(slots_.size(), loop_, *this);
+  supervisor_ = std::make_unique<supervise::Supervisor>(
+      slots_.size(), supervisor_options(options), *runner_, *this, steady_clock());
+}
+
+ReplicaHost::~ReplicaHost() = default;
+
+void ReplicaHost::start(int arena, int lifeline_pipe) {
+  arena_ = arena;
+  lifeline_pipe_ = lifeline_pipe;
+  supervisor_->start_all();
+}
+
+void ReplicaHost::stop_all() {
+  stopping_ = true;
+  supervisor_->stop_all();
+  if (supervisor_->all_stopped()) {
+    loop_.post([this] { events_.on_stopped(); });
+  }
+}
+
+void ReplicaHost::kill_all() {
+  supervisor_->kill_all();
+}
+
+Status ReplicaHost::check(ReplicaId replica) const {
+  if (replica.value() >= slots_.size()) {
+    return not_found("replica " + std::to_string(replica.value()) + ": expected 0 … " +
+                     std::to_string(slots_.size() - 1));
+  }
+  return ok();
+}
+
+Status ReplicaHost::drain(ReplicaId replica) {
+  PHALANX_RETURN_IF_ERROR(check(replica));
+  router_.table().at(replica).draining = true;
+  supervisor_->drain(replica.value());
+  return ok();
+}
+
+Status ReplicaHost::resume(ReplicaId replica) {
+  PHALANX_RETURN_IF_ERROR(check(replica));
+  router_.table().at(replica).draining = false;
+  supervisor_->resume(replica.value());
+  return ok();
+}
+
+Status ReplicaHost::restart(ReplicaId replica) {
+  PHALANX_RETURN_IF_ERROR(check(replica));
+  supervisor_->restart(replica.value());
+  return ok();
+}
+
+void ReplicaHost::rolling_restart() {
+  const bool under_way = !rolling_.empty();
+  rolling_.clear();
+  for (std::size_t slot = slots_.size(); slot > 0; --slot) {
+    rolling_.push_back(slot - 1);
+  }
+  if (!under_way) {
+    supervisor_->restart(rolling_.back());
+  }
+}
+
+bool ReplicaHost::any_may_serve() const {
+  return !all_failed() && !stopping_;
+}
+
+void ReplicaHost::on_tick() {
+  const SteadyTime now = steady_clock().now();
+  const bool on_time = now - last_tick_ < 2 * kTickPeriod;
+  last_tick_ = now;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (!slot.proven || !on_time) {
+      continue;
+    }
+    if (++slot.quiet_ticks == kQuietTicksMax) {
+      supervisor_->on_hung(
+          i,
+          slot.incarnation,
+          "no heartbeat for " + std::to_string(kQuietTicksMax) + " ticks of 100 ms");
+    }
+  }
+  supervisor_->on_tick();
+}
+
+wire::Sent ReplicaHost::send(ReplicaId replica, const wire::LeaderMessage& message) {
+  Slot& slot = slots_[replica.value()];
+  if (!slot.channel) {
+    return wire::Sent::kClosed;
+  }
+  return slot.channel->send(
+      wire::encode(wire::LeaderFrame{bootstrap_.common.boot, slot.incarnation, message}));
+}
+
+os::SpawnPlan ReplicaHost::plan(std::size_t slot, Incarnation) {
+  os::SpawnPlan plan;
+  plan.arguments = {std::string(kChildTitlePrefix) + "replica dp" + std::to_string(slot)};
+  return plan;
+}
+
+Result<supervise::Bootstrap> ReplicaHost::bootstrap(std::size_t index,
+                                                    Incarnation incarnation,
+                                                    pid_t pid) {
+  Slot& slot = slots_[index];
+  slot.incarnation = incarnation;
+  slot.proven = false;
+  slot.quiet_ticks = 0;
+  ipc::ChannelHandlers handlers;
+  handlers.on_frame = [this, index, incarnation](std::string_view bytes) {
+    on_frame(index, incarnation, bytes);
+  };
+  PHALANX_TRY(slot.channel, ipc::BoundChannel::bind(context_, loop_, pid, std::move(handlers), {}));
+
+  wire::ReplicaBootstrap record = bootstrap_;
+  record.common.incarnation = incarnation;
+  record.common.parent_pid = ::getpid();
+  record.common.endpoint = slot.channel->endpoint();
+  record.replica = ReplicaId(static_cast<std::uint32_t>(index));
+  for (std::uint32_t rank = 0; rank < record.plan.tp; ++rank) {
+    record.rank_cpus.push_back(rank_cpus_[index * record.plan.tp + rank]);
+  }
+  supervise::Bootstrap result;
+  result.record = wire::encode(wire::ControlRecord(record));
+  result.fds = {lifeline_pipe_};
+  if (arena_ >= 0) {
+    result.fds.push_back(arena_);
+  }
+  return result;
+}
+
+void ReplicaHost::ask_to_stop(std::size_t slot) {
+  const auto deadline = std::chrono::duration_cast<std::chrono::milliseconds>(stop_timeout_);
+  static_cast<void>(send(ReplicaId(static_cast<std::uint32_t>(slot)),
+                         wire::StopReplica{false, static_cast<std::uint32_t>(deadline.count())}));
+}
+
+void ReplicaHost::on_record(std::size_t slot, Incarnation incarnation, os::ControlMessage message) {
+  const auto record = wire::decode_control_record(message.bytes);
+  if (!record) {
+    obs::log_error("bad_record_from_replica",
+                   {{"replica", slot}, {"error", record.error().message()}});
+    return;
+  }
+  if (const auto* failed = std::get_if<wire::ChildFailed>(&*record)) {
+    supervisor_->on_failure(
+        slot, incarnation, Error(static_cast<Code>(failed->code), failed->message));
+  }
+}
+
+void ReplicaHost::on_frame(std::size_t index, Incarnation incarnation, std::string_view bytes) {
+  auto frame = wire::decode_replica_frame(bytes);
+  if (!frame) {
+    obs::log_error("bad_frame_from_replica",
+                   {{"replica", index}, {"error", frame.error().message()}});
+    runner_->signal(index, SIGKILL);
+    return;
+  }
+  if (frame->boot == bootstrap_.common.boot && frame->incarnation == incarnation) {
+    on_message(index, incarnation, frame->message);
+  }
+}
+
+void ReplicaHost::on_message(std::size_t index,
+                             Incarnation incarnation,
+                             const wire::ReplicaMessage& message) {
+  Slot& slot = slots_[index];
+  const ReplicaId replica(static_cast<std::uint32_t>(index));
+  if (const auto* hello = std::get_if<wire::ReplicaHello>(&message)) {
+    slot.proven =
+        hello->secret == bootstrap_.common.secret && hello->protocol == wire::kProtocolVersion;
+    if (slot.proven) {
+      supervisor_->on_progress(index, incarnation);
+    } else {
+      obs::log_error("hello_refused", {{"replica", index}, {"protocol", hello->protocol}});
+      runner_->signal(index, SIGKILL);
+    }
+    return;
+  }
+  if (!slot.proven) {
+    return;
+  }
+  slot.quiet_ticks = 0;
+  if (const auto* batch = std::get_if<wire::TokenBatch>(&message)) {
+    events_.on_tokens(replica, *batch);
+  } else if (const auto* status = std::get_if<wire::ReplicaStatus>(&message)) {
+    on_status(index, incarnation, *status);
+  } else if (const auto* ready = std::get_if<wire::ReplicaReady>(&message)) {
+    on_ready_message(index, incarnation, *ready);
+  } else if (const auto* failed = std::get_if<wire::ReplicaFailed>(&message)) {
+    supervisor_->on_failure(
+        index, incarnation, Error(static_cast<Code>(failed->code), failed->message));
+  }
+}
+
+void ReplicaHost::on_ready_message(std::size_t index,
+                                   Incarnation incarnation,
+                                   const wire::ReplicaReady& ready) {
+  const ReplicaId replica(static_cast<std::uint32_t>(index));
+  router_.table().at(replica).numerics_fingerprint = ready.numerics_fingerprint;
+  obs::log_info("replica_ready",
+                {{"replica", index},
+                 {"incarnation", incarnation.value()},
+                 {"epoch", ready.epoch.value()},
+                 {"kv_blocks", ready.kv_blocks},
+                 {"memory_bytes", ready.memory_bytes}});
+  supervisor_->on_ready(index, incarnation);
+}
+
+void ReplicaHost::on_status(std::size_t index,
+                            Incarnation incarnation,
+                            const wire::ReplicaStatus& status) {
+  const ReplicaId replica(static_cast<std::uint32_t>(index));
+  reports_[replica] = status;
+  if (status.recovering && router_.table().at(replica).ready) {
+    supervisor_->on_recovering(index, incarnation);
+  } else {
+    supervisor_->on_progress(index, incarnation);
+  }
+}
+
+void ReplicaHost::on_dying(std::size_t slot, Incarnation incarnation) {
+  // Long before the process is reaped: its requests go on elsewhere at once.
+  loop_.post([this, slot, incarnation] {
+    if (slots_[slot].incarnation == incarnation) {
+      lose(slot);
+    }
+  });
+}
+
+void ReplicaHost::on_stopped_by_signal(std::size_t slot, Incarnation incarnation) {
+  supervisor_->on_hung(slot, incarnation, "stopped by a signal");
+}
+
+void ReplicaHost::lose(std::size_t index) {
+  const ReplicaId replica(static_cast<std::uint32_t>(index));
+  router_.table().at(replica).ready = false;
+  slots_[index].channel.reset();
+  slots_[index].proven = false;
+  events_.on_lost(replica);
+}
+
+void ReplicaHost::on_exit(const supervise::Death& death) {
+  lose(death.slot);
+  supervisor_->on_exit(death);
+}
+
+void ReplicaHost::on_slot_ready(std::size_t slot, Incarnation) {
+  const ReplicaId replica(static_cast<std::uint32_t>(slot));
+  router_.table().at(replica).ready = true;
+  events_.on_ready(replica);
+  if (!rolling_.empty() && rolling_.back() == slot) {
+    rolling_.pop_back();
+    if (!rolling_.empty()) {
+      supervisor_->restart(rolling_.back());
+    }
+  }
+}
+
+void ReplicaHost::on_slot_down(std::size_t slot, Incarnation) {
+  router_.table().at(ReplicaId(static_cast<std::uint32_t>(slot))).ready = false;
+}
+
+void ReplicaHost::on_slot_death(const supervise::Death& death) {
+  if (!stopping_) {
+    obs::log_warn("replica_died",
+                  {{"replica", death.slot},
+                   {"incarnation", death.incarnation.value()},
+                   {"how", supervise::describe(death)}});
+  }
+}
+
+void ReplicaHost::on_slot_failed(std::size_t slot, const Error& cause) {
+  obs::log_error("replica_failed", {{"replica", slot}, {"cause", cause.message()}});
+  events_.on_failed(ReplicaId(static_cast<std::uint32_t>(slot)), cause);
+}
+
+void ReplicaHost::on_slot_stopped(std::size_t) {
+  if (stopping_ && supervisor_->all_stopped()) {
+    loop_.post([this] { events_.on_stopped(); });
+  }
+}
+
+void ReplicaHost::on_slot_stuck(std::size_t slot, pid_t pid) {
+  obs::log_error("replica_stuck", {{"replica", slot}, {"child", pid}});
+}
+
+}  // namespace phalanx::app

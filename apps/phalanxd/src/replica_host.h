@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "phalanx/ipc/bound_channel.h"
+#include "phalanx/os/event_loop.h"
+#include "phalanx/os/memfd.h"
+#include "phalanx/routing/router.h"
+#include "phalanx/serving/dispatcher.h"
+#include "phalanx/supervise/posix_process_runner.h"
+#include "phalanx/supervise/supervisor.h"
+#include "phalanx/wire/replica_messages.h"
+
+#include "leader_plan.h"
+
+namespace phalanx::app {
+
+// Hears what becomes of the replicas as a whole. Loop thread.
+struct ReplicaEvents {
+  std::function<void(ReplicaId)> on_ready;  // may take work (again)
+  std::function<void(ReplicaId)> on_lost;   // its incarnation is over
+  std::function<void(ReplicaId, const wire::TokenBatch&)> on_tokens;
+  std::function<void(ReplicaId, const Error& cause)> on_failed;  // not started again by itself
+  std::function<void()> on_stopped;  // no replica process is left, and none will start
+};
+
+// The replicas as processes: starts and supervises them, carries frames, keeps their reports, and
+// keeps the routing table's readiness true.
+//
+// Ownership: owns processes and channels; borrows loop, context, router, and the arena's
+// descriptor. Threads: the loop thread; on_dying() runs on watcher threads and only posts.
+class ReplicaHost final : public serving::ReplicaPort,
+                          public supervise::ChildHost,
+                          public supervise::SupervisorListener {
+ public:
+  ReplicaHost(os::EventLoop& loop,
+              ipc::ZmqContext& context,
+              routing::Router& router,
+              const Options& options,
+              wire::ReplicaBootstrap bootstrap,
+              std::vector<os::CpuList> rank_cpus,
+              ReplicaEvents events);
+  ~ReplicaHost() override;
+
+  // `arena` is the sealed arena's descriptor, or -1; `lifeline_pipe` the read end whose other end
+  // only the leader holds.
+  void start(int arena, int lifeline_pipe);
+
+  // Every replica process ends: politely first when `drain`.
+  void stop_all();
+  void kill_all();
+
+  // Operator's commands; kNotFound for a replica that is not there.
+  [[nodiscard]] Status drain(ReplicaId replica);
+  [[nodiscard]] Status resume(ReplicaId replica);
+  [[nodiscard]] Status restart(ReplicaId replica);
+  void rolling_restart();  // one after the other, each after the one before is ready
+
+  void on_tick();
+
+  [[nodiscard]] std::size_t size() const { return slots_.size(); }
+  [[nodiscard]] supervise::SlotStatus status(ReplicaId replica) const {
+    return supervisor_->status(replica.value());
+  }
+  [[nodiscard]] const std::map<ReplicaId, wire::ReplicaStatus>& reports() const { return reports_; }
+  [[nodiscard]] bool all_ready() const { return supervisor_->ready() == slots_.size(); }
+  [[nodiscard]] bool all_failed() const { return supervisor_->failed() == slots_.size(); }
+  [[nodiscard]] bool any_may_serve() const;
+
+  // ReplicaPort
+  [[nodiscard]] wire::Sent send(ReplicaId replica, const wire::LeaderMessage& message) override;
+
+  // ChildHost
+  [[nodiscard]] os::SpawnPlan plan(std::size_t slot, Incarnation incarnation) override;
+  [[nodiscard]] Result<supervise::Bootstrap> bootstrap(std::size_t slot,
+                                                       Incarnation incarnation,
+                                                       pid_t pid) override;
+  void ask_to_stop(std::size_t slot) override;
+  void on_record(std::size_t slot, Incarnation incarnation, os::ControlMessage message) override;
+  void on_dying(std::size_t slot, Incarnation incarnation) override;
+  void on_stopped_by_signal(std::size_t slot, Incarnation incarnation) override;
+  void on_exit(const supervise::Death& death) override;
+
+  // SupervisorListener
+  void on_slot_ready(std::size_t slot, Incarnation incarnation) override;
+  void on_slot_down(std::size_t slot, Incarnation incarnation) override;
+  void on_slot_death(const supervise::Death& death) override;
+  void on_slot_failed(std::size_t slot, const Error& cause) override;
+  void on_slot_stopped(std::size_t slot) override;
+  void on_slot_stuck(std::size_t slot, pid_t pid) override;
+
+ private:
+  struct Slot {
+    Incarnation incarnation;
+    std::unique_ptr<ipc::BoundChannel> channel;
+    bool proven = false;            // its hello carried the secret
+    std::uint32_t quiet_ticks = 0;  // ticks on time since its last heartbeat
+  };
+
+  void on_frame(std::size_t slot, Incarnation incarnation, std::string_view bytes);
+  void on_message(std::size_t slot, Incarnation incarnation, const wire::ReplicaMessage& message);
+  void on_ready_message(std::size_t slot, Incarnation incarnation, const wire::ReplicaReady& ready);
+  void on_status(std::size_t slot, Incarnation incarnation, const wire::ReplicaStatus& status);
+  void lose(std::size_t slot);
+  [[nodiscard]] Status check(ReplicaId replica) const;
+
+  os::EventLoop& loop_;
+  ipc::ZmqContext& context_;
+  routing::Router& router_;
+  wire::ReplicaBootstrap bootstrap_;
+  std::vector<os::CpuList> rank_cpus_;
+  ReplicaEvents events_;
+  Duration stop_timeout_;
+  int arena_ = -1;
+  int lifeline_pipe_ = -1;
+  bool stopping_ = false;
+  SteadyTime last_tick_{};
+  std::vector<Slot> slots_;
+  std::map<ReplicaId, wire::ReplicaStatus> reports_;
+  std::vector<std::size_t> rolling_;  // slots still to be restarted, last first
+  std::unique_ptr<supervise::PosixProcessRunner> runner_;
+  std::unique_ptr<supervise::Supervisor> supervisor_;
+};
+
+}  // namespace phalanx::app

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "replica_role.h"
+
+#include <unistd.h>
+
+#include <deque>
+#include <utility>
+
+#include "phalanx/engine/replica_engine.h"
+#include "phalanx/ipc/connected_channel.h"
+#include "phalanx/model/checkpoint.h"
+#include "phalanx/obs/log.h"
+#include "phalanx/wire/codec.h"
+
+#include "child_start.h"
+#include "model_folder.h"
+#include "rank_host.h"
+
+namespace phalanx::app {
+
+namespace {
+
+// Frames that the leader does not take for a while. Past it the leader is faulty, and its lifeline
+// will say so.
+constexpr std::size_t kMaxUnsentFrames = 4096;
+
+// The replica's end of the link to the leader: frames in order, kept while the link would block.
+class LeaderLink final : public engine::ReplicaSink {
+ public:
+  LeaderLink(os::EventLoop& loop, const wire::ChildCommon& common) : loop_(loop), common_(common) {}
+
+  [[nodiscard]] Status connect(ipc::ZmqContext& context,
+                               std::function<void(std::string_view)> on_frame) {
+    ipc::ChannelHandlers handlers;
+    handlers.on_frame = std::move(on_frame);
+    handlers.on_writable = [this] { flush(); };
+    PHALANX_TRY(
+        channel_,
+        ipc::ConnectedChannel::connect(context, loop_, common_.endpoint, std::move(handlers), {}));
+    return ok();
+  }
+
+  void send(wire::ReplicaMessage message) override {
+    if (unsent_.size() >= kMaxUnsentFrames) {
+      obs::log_error("leader_takes_nothing", {{"unsent", unsent_.size()}});
+      loop_.stop();
+      return;
+    }
+    unsent_.push_back(
+        wire::encode(wire::ReplicaFrame{common_.boot, common_.incarnation, std::move(message)}));
+    flush();
+  }
+
+  void on_stopped(const Status& status) override {
+    result_ = status;
+    stopped_ = true;
+    flush();
+    if (unsent_.empty()) {
+      end();
+    }
+  }
+
+  [[nodiscard]] const Status& result() const { return result_; }
+
+ private:
+  void flush() {
+    while (!unsent_.empty() && channel_->send(unsent_.front()) == wire::Sent::kQueued) {
+      unsent_.pop_front();
+    }
+    if (stopped_ && unsent_.empty()) {
+      end();
+    }
+  }
+
+  // The last frames are with the transport, not yet with the leader: the channel gets a moment to
+  // deliver them.
+  void end() {
+    if (!ending_) {
+      ending_ = loop_.call_after(std::chrono::milliseconds(50), [this] { loop_.stop(); });
+    }
+  }
+
+  os::EventLoop& loop_;
+  const wire::ChildCommon& common_;
+  std::unique_ptr<ipc::ConnectedChannel> channel_;
+  std::deque<std::string> unsent_;
+  Status result_;
+  bool stopped_ = false;
+  std::unique_ptr<os::EventLoop::Handle> ending_;
+};
+
+Result<engine::ReplicaOptions> engine_options(const wire::ReplicaBootstrap& bootstrap,
+                                              std::uint64_t memory_bytes) {
+  ModelFolder folder(bootstrap.plan.model_path);
+  PHALANX_TRY(const model::ModelConfig config, model::Checkpoint::read_config(folder));
+  engine::ReplicaOptions options;
+  options.replica = bootstrap.replica;
+  options.scheduler.max_model_len = bootstrap.plan.max_model_len;
+  options.scheduler.max_num_seqs = bootstrap.plan.max_num_seqs;
+  options.scheduler.max_num_batched_tokens = bootstrap.plan.max_num_batched_tokens;
+  options.scheduler.kv_blocks = bootstrap.plan.kv_blocks;
+  options.scheduler.vocab_size = config.vocab;
+  options.group.ranks = bootstrap.plan.tp;
+  options.group.secret = bootstrap.common.secret;
+  options.group.restart_limit = bootstrap.restart_limit;
+  options.group.restart_window = std::chrono::milliseconds(bootstrap.restart_window_ms);
+  options.memory_bytes = memory_bytes;
+  PHALANX_RETURN_IF_ERROR(engine::validate(options.scheduler));
+  return options;
+}
+
+Status serve(ChildStart& start, const wire::ReplicaBootstrap& bootstrap, os::UniqueFd arena) {
+  os::EventLoop loop;
+  PHALANX_TRY(ipc::ZmqContext context, ipc::ZmqContext::create());
+  LeaderLink link(loop, bootstrap.common);
+  RankHost host(loop, context, bootstrap, start.lifeline_pipe(), arena.get());
+  PHALANX_RETURN_IF_ERROR(host.reserve());
+  PHALANX_TRY(const engine::ReplicaOptions options, engine_options(bootstrap, host.memory_bytes()));
+  engine::ReplicaEngine replica(options, host, host.results(), link, steady_clock());
+  host.set_engine(&replica);
+
+  PHALANX_RETURN_IF_ERROR(link.connect(context, [&](std::string_view bytes) {
+    auto frame = wire::decode_leader_frame(bytes);
+    if (!frame) {
+      obs::log_error("bad_frame_from_leader", {{"error", frame.error().message()}});
+      return;
+    }
+    if (frame->boot == bootstrap.common.boot &&
+        frame->incarnation == bootstrap.common.incarnation) {
+      replica.handle(frame->message);
+    }
+  }));
+  link.send(wire::ReplicaHello{wire::kProtocolVersion, bootstrap.common.secret, ::getpid()});
+  const auto ticks = loop.call_every(options.group.progress.period, [&] {
+    start.bump_progress();
+    replica.on_tick();
+  });
+  replica.start();
+  loop.run();
+  return link.result();
+}
+
+}  // namespace
+
+int run_replica() {
+  wire::ReplicaBootstrap bootstrap;
+  auto start = ChildStart::begin(&bootstrap);
+  if (!start) {
+    return fail_child(nullptr, start.error());
+  }
+  obs::LogOptions log;
+  log.level = obs::parse_log_level(bootstrap.common.log_level).value_or(obs::LogLevel::kInfo);
+  log.role = "replica";
+  log.dp = static_cast<int>(bootstrap.replica.value());
+  obs::start_log(log);
+  os::UniqueFd arena;
+  if (bootstrap.plan.runner != "sim") {
+    auto fd = (*start)->take_fd(0);
+    if (!fd) {
+      return fail_child(start->get(), fd.error());
+    }
+    arena = *std::move(fd);
+  }
+  if (Status status = serve(**start, bootstrap, std::move(arena)); !status) {
+    return fail_child(start->get(), status.error());
+  }
+  return 0;
+}
+
+}  // namespace phalanx::app

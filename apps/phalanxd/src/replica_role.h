@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace phalanx::app {
+
+// The life of a replica engine process, from its bootstrap record to its exit status.
+[[nodiscard]] int run_replica();
+
+}  // namespace phalanx::app

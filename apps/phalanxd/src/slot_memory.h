@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "phalanx/base/result.h"
+#include "phalanx/engine/result_ring.h"
+#include "phalanx/os/memfd.h"
+#include "phalanx/wire/bootstrap.h"
+
+namespace phalanx::app {
+
+// The memory of one rank slot: KV, scratch, sequence table and result ring. The replica makes it at
+// start and keeps it, so that it outlives every rank that works over it: a successor finds the KV
+// where its predecessor left it.
+class SlotMemory {
+ public:
+  // Sizes follow from the model's configuration and the plan. Everything is reserved now: a lack of
+  // memory is a failed start.
+  //
+  // Errors: as model::rank_memory(), and kResourceExhausted.
+  [[nodiscard]] static Result<SlotMemory> create(const wire::ModelPlan& plan, std::uint32_t rank);
+
+  // Name and size of each region, in the order of the descriptors of a RankBootstrap.
+  [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> region_bytes() const;
+  [[nodiscard]] std::vector<int> fds() const;
+  [[nodiscard]] std::uint64_t total_bytes() const;
+
+  // The result ring, mapped for reading by the replica.
+  [[nodiscard]] Result<os::Mapping> map_results() const;
+
+ private:
+  static constexpr std::size_t kRegions = 4;
+  std::array<std::string, kRegions> names_ = {"kv", "scratch", "sequence-table", "result-ring"};
+  std::array<os::Memfd, kRegions> memory_;
+};
+
+}  // namespace phalanx::app

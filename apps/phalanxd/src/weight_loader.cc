@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weight_loader.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <utility>
+
+#include "phalanx/wire/codec.h"
+
+#include "roles.h"
+
+namespace phalanx::app {
+
+WeightLoader::WeightLoader(os::EventLoop& loop,
+                           wire::LoaderBootstrap bootstrap,
+                           int lifeline_pipe,
+                           Duration patience,
+                           Progress progress,
+                           Done done)
+    : loop_(loop),
+      bootstrap_(std::move(bootstrap)),
+      lifeline_pipe_(lifeline_pipe),
+      patience_(patience),
+      progress_(std::move(progress)),
+      done_(std::move(done)) {
+  runner_ = std::make_unique<supervise::PosixProcessRunner>(1, loop_, *this);
+  loop_.post([this] { start(); });
+}
+
+WeightLoader::~WeightLoader() = default;
+
+void WeightLoader::start() {
+  auto arena = os::Memfd::create("phalanx-weights", bootstrap_.arena_bytes);
+  if (!arena) {
+    finish(std::move(arena).error().with("weight arena"));
+    return;
+  }
+  arena_ = *std::move(arena);
+  if (auto pid = runner_->spawn(0, Incarnation(1)); !pid) {
+    finish(std::move(pid).error().with("loader"));
+    return;
+  }
+  arm();
+}
+
+void WeightLoader::arm() {
+  timer_ = loop_.call_after(patience_, [this] {
+    reported_ = deadline_exceeded("loading made no progress for " +
+                                  std::to_string(to_seconds(patience_)) + " s");
+    runner_->signal(0, SIGKILL);
+  });
+}
+
+os::SpawnPlan WeightLoader::plan(std::size_t, Incarnation) {
+  os::SpawnPlan plan;
+  plan.arguments = {std::string(kChildTitlePrefix) + "loader node0"};
+  return plan;
+}
+
+Result<supervise::Bootstrap> WeightLoader::bootstrap(std::size_t, Incarnation incarnation, pid_t) {
+  wire::LoaderBootstrap record = bootstrap_;
+  record.common.incarnation = incarnation;
+  record.common.parent_pid = ::getpid();
+  supervise::Bootstrap result;
+  result.record = wire::encode(wire::ControlRecord(record));
+  result.fds = {lifeline_pipe_, arena_.fd()};
+  return result;
+}
+
+void WeightLoader::on_record(std::size_t, Incarnation, os::ControlMessage message) {
+  const auto record = wire::decode_control_record(message.bytes);
+  if (!record) {
+    reported_ = record.error();
+  } else if (const auto* progress = std::get_if<wire::ChildProgress>(&*record)) {
+    arm();
+    progress_(progress->done, progress->total);
+  } else if (std::holds_alternative<wire::ChildReady>(*record)) {
+    filled_ = true;
+  } else if (const auto* failed = std::get_if<wire::ChildFailed>(&*record)) {
+    reported_ = Error(static_cast<Code>(failed->code), failed->message);
+  }
+}
+
+void WeightLoader::on_stopped_by_signal(std::size_t, Incarnation) {
+  reported_ = aborted("the loader was stopped by a signal");
+  runner_->signal(0, SIGKILL);
+}
+
+void WeightLoader::on_exit(const supervise::Death& death) {
+  if (reported_ || !filled_) {
+    finish(reported_ ? *reported_ : aborted("the loader " + supervise::describe(death)));
+    return;
+  }
+  if (Status sealed = arena_.seal_content(); !sealed) {
+    finish(std::move(sealed).error());
+    return;
+  }
+  finish(std::move(arena_));
+}
+
+void WeightLoader::finish(Result<os::Memfd> result) {
+  timer_.reset();
+  loop_.post([done = done_, shared = std::make_shared<Result<os::Memfd>>(std::move(result))] {
+    done(std::move(*shared));
+  });
+}
+
+}  // namespace phalanx::app

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "phalanx/os/event_loop.h"
+#include "phalanx/os/memfd.h"
+#include "phalanx/supervise/posix_process_runner.h"
+#include "phalanx/wire/bootstrap.h"
+
+namespace phalanx::app {
+
+// Fills the weight arena in a process of its own, so that neither the memory for reading a
+// checkpoint nor a crash in it is the leader's. The arena is sealed before it is handed out: nobody
+// can write to it afterwards.
+//
+// Ownership: owns the child and, until it is handed out, the arena. Threads: the loop thread.
+class WeightLoader final : public supervise::ChildHost {
+ public:
+  using Done = std::function<void(Result<os::Memfd>)>;
+  using Progress = std::function<void(std::uint64_t done_bytes, std::uint64_t total_bytes)>;
+
+  // Starts at once; `done` runs once, from the loop. A loader that makes no progress for `patience`
+  // is ended.
+  WeightLoader(os::EventLoop& loop,
+               wire::LoaderBootstrap bootstrap,
+               int lifeline_pipe,
+               Duration patience,
+               Progress progress,
+               Done done);
+  ~WeightLoader() override;
+
+  [[nodiscard]] os::SpawnPlan plan(std::size_t slot, Incarnation incarnation) override;
+  [[nodiscard]] Result<supervise::Bootstrap> bootstrap(std::size_t slot,
+                                                       Incarnation incarnation,
+                                                       pid_t pid) override;
+  void ask_to_stop(std::size_t) override {}
+  void on_record(std::size_t slot, Incarnation incarnation, os::ControlMessage message) override;
+  void on_dying(std::size_t, Incarnation) override {}
+  void on_stopped_by_signal(std::size_t slot, Incarnation incarnation) override;
+  void on_exit(const supervise::Death& death) override;
+
+ private:
+  void start();
+  void arm();
+  void finish(Result<os::Memfd> result);
+
+  os::EventLoop& loop_;
+  wire::LoaderBootstrap bootstrap_;
+  int lifeline_pipe_;
+  Duration patience_;
+  Progress progress_;
+  Done done_;
+  os::Memfd arena_;
+  bool filled_ = false;
+  std::optional<Error> reported_;
+  std::unique_ptr<os::EventLoop::Handle> timer_;
+  std::unique_ptr<supervise::PosixProcessRunner> runner_;
+};
+
+}  // namespace phalanx::app

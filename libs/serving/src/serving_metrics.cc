@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/serving/serving_metrics.h"
+
+#include <utility>
+
+#include "phalanx/obs/log.h"
+
+namespace phalanx::serving {
+
+namespace {
+
+// The edges that vLLM's dashboards expect, with finer ones below 10 ms, where a small model lives.
+const std::vector<double> kTokenGapBuckets = {
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3,
+    0.4,    0.5,   0.75,   1,     2.5,  5,     7.5,  10,    20,  40,   80};
+const std::vector<double> kFirstTokenBuckets = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,
+                                                0.25,  0.5,   0.75, 1,    2.5,  5,    7.5,  10,
+                                                20,    40,    80,   160,  640,  2560};
+const std::vector<double> kEndToEndBuckets = {0.01, 0.05, 0.1, 0.3, 0.5, 0.8, 1,  1.5,
+                                              2,    2.5,  5,   10,  15,  20,  30, 40,
+                                              50,   60,   120, 240, 480, 960};
+const std::vector<double> kTokenCountBuckets = {
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
+
+}  // namespace
+
+ServingMetrics::ServingMetrics(obs::MetricRegistry& registry, std::string model_name)
+    : registry_(registry),
+      model_name_(std::move(model_name)),
+      prompt_tokens_(registry.counter(
+          "vllm:prompt_tokens_total", "Prompt tokens of accepted requests", labels())),
+      generation_tokens_(
+          registry.counter("vllm:generation_tokens_total", "Tokens sent to clients", labels())),
+      redispatches_(registry.counter("phalanx_redispatches_total",
+                                     "Choices sent to another replica after their own failed",
+                                     labels())),
+      first_token_(registry.histogram("vllm:time_to_first_token_seconds",
+                                      "From the end of the request to its first token",
+                                      kFirstTokenBuckets,
+                                      labels())),
+      next_token_(registry.histogram("vllm:inter_token_latency_seconds",
+                                     "Between two tokens of a choice",
+                                     kTokenGapBuckets,
+                                     labels())),
+      per_output_token_(registry.histogram("vllm:request_time_per_output_token_seconds",
+                                           "Mean time per token after the first, per request",
+                                           kTokenGapBuckets,
+                                           labels())),
+      end_to_end_(registry.histogram("vllm:e2e_request_latency_seconds",
+                                     "From the end of the request to the end of the answer",
+                                     kEndToEndBuckets,
+                                     labels())),
+      prompt_size_(registry.histogram(
+          "vllm:request_prompt_tokens", "Prompt tokens per request", kTokenCountBuckets, labels())),
+      generation_size_(registry.histogram("vllm:request_generation_tokens",
+                                          "Generated tokens per request",
+                                          kTokenCountBuckets,
+                                          labels())) {}
+
+obs::Labels ServingMetrics::labels_of(ReplicaId replica) const {
+  return {{"model_name", model_name_}, {"engine", std::to_string(replica.value())}};
+}
+
+void ServingMetrics::on_request_start(const RequestRecord& record,
+                                      std::uint32_t max_tokens,
+                                      const std::string& sampling) {
+  prompt_tokens_.add(static_cast<double>(record.prompt_tokens));
+  prompt_size_.observe(static_cast<double>(record.prompt_tokens));
+  obs::log_info("request_start",
+                {{"req", record.id},
+                 {"route", record.route},
+                 {"stream", record.stream},
+                 {"choices", record.choices},
+                 {"prompt_tokens", record.prompt_tokens},
+                 {"max_tokens", max_tokens},
+                 {"sampling", sampling},
+                 {"tokenize_ms", to_milliseconds(record.tokenize_time)}});
+}
+
+void ServingMetrics::on_first_token(Duration since_request) {
+  first_token_.observe(to_seconds(since_request));
+}
+
+void ServingMetrics::on_next_token(Duration since_last_token) {
+  next_token_.observe(to_seconds(since_last_token));
+}
+
+void ServingMetrics::on_request_end(const RequestRecord& record) {
+  ++finished_;
+  generation_tokens_.add(static_cast<double>(record.completion_tokens));
+  generation_size_.observe(static_cast<double>(record.completion_tokens));
+  end_to_end_.observe(to_seconds(record.duration));
+  const Duration decode = record.duration - record.time_to_first_token;
+  if (record.completion_tokens > 1) {
+    per_output_token_.observe(to_seconds(decode) /
+                              static_cast<double>(record.completion_tokens - 1));
+  }
+  obs::Labels outcome = labels();
+  outcome["finished_reason"] = record.outcome;
+  registry_.counter("vllm:request_success_total", "Ended requests by outcome", outcome).add();
+  obs::log_info("request_end",
+                {{"req", record.id},
+                 {"outcome", record.outcome},
+                 {"error", record.error},
+                 {"prompt_tokens", record.prompt_tokens},
+                 {"completion_tokens", record.completion_tokens},
+                 {"ttft_ms", to_milliseconds(record.time_to_first_token)},
+                 {"decode_ms", to_milliseconds(decode)},
+                 {"total_ms", to_milliseconds(record.duration)},
+                 {"client_gone", record.outcome == "client_gone"}});
+}
+
+void ServingMetrics::on_request_refused(const std::string& route, int status) {
+  obs::Labels refused = labels();
+  refused["status"] = std::to_string(status);
+  registry_
+      .counter("phalanx_requests_refused_total",
+               "Requests answered with an error before they ran",
+               refused)
+      .add();
+  obs::log_debug("request_refused", {{"route", route}, {"status", status}});
+}
+
+void ServingMetrics::refresh(const routing::Router& router,
+                             const Dispatcher& dispatcher,
+                             const std::map<ReplicaId, wire::ReplicaStatus>& status,
+                             Duration longest_loop_lag) {
+  for (const auto& [replica, report] : status) {
+    refresh_replica(replica, report);
+  }
+  for (std::uint32_t i = 0; i < router.table().size(); ++i) {
+    const ReplicaId replica(i);
+    const routing::Remainder pending = router.ledger().pending(replica);
+    obs::Labels labels = labels_of(replica);
+    registry_.gauge("phalanx_replica_ready", "1 while the replica takes work", labels)
+        .set(router.table().at(replica).ready ? 1 : 0);
+    labels["kind"] = "to_compute";
+    registry_.gauge("phalanx_pending_tokens", "Tokens that the replica still owes", labels)
+        .set(static_cast<double>(pending.to_compute));
+    labels["kind"] = "to_generate";
+    registry_.gauge("phalanx_pending_tokens", "Tokens that the replica still owes", labels)
+        .set(static_cast<double>(pending.to_generate));
+  }
+  const std::uint64_t redispatches = dispatcher.counters().redispatches;
+  redispatches_.add(
+      static_cast<double>(redispatches - std::exchange(counted_redispatches_, redispatches)));
+  registry_
+      .gauge("phalanx_requests_waiting_for_replica",
+             "Choices that no replica could take yet",
+             labels())
+      .set(static_cast<double>(dispatcher.waiting()));
+  registry_
+      .gauge("phalanx_loop_lag_seconds",
+             "Longest time since the last scrape that the leader's loop stood still",
+             labels())
+      .set(to_seconds(longest_loop_lag));
+}
+
+void ServingMetrics::refresh_replica(ReplicaId replica, const wire::ReplicaStatus& status) {
+  const obs::Labels labels = labels_of(replica);
+  const auto set = [&](const char* name, const char* help, double value) {
+    registry_.gauge(name, help, labels).set(value);
+  };
+  set("vllm:num_requests_running", "Sequences in the replica's batch", status.running);
+  set("vllm:num_requests_waiting", "Sequences that wait in the replica", status.waiting);
+  const double total = status.kv_blocks_total;
+  set("vllm:kv_cache_usage_perc",
+      "Used part of the KV cache, 0 … 1",
+      total > 0 ? 1.0 - static_cast<double>(status.kv_blocks_free) / total : 0.0);
+  set("phalanx_preemptions",
+      "Sequences preempted since the replica started",
+      static_cast<double>(status.preemptions));
+  set("phalanx_drains",
+      "Steps that ended by abort and drain since the replica started",
+      static_cast<double>(status.drains));
+  set("phalanx_stale_replies",
+      "Replies of older epochs or steps, dropped, since the replica started",
+      static_cast<double>(status.stale_replies));
+  std::uint64_t restarts = 0;
+  for (const wire::RankStatus& rank : status.ranks) {
+    restarts += rank.restarts;
+  }
+  set("phalanx_rank_restarts",
+      "Ranks started again since the replica started",
+      static_cast<double>(restarts));
+}
+
+void ServingMetrics::forget_replica(ReplicaId replica) {
+  registry_.remove_series("engine", std::to_string(replica.value()));
+}
+
+}  // namespace phalanx::serving
