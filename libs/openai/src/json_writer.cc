@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <type_traits>
 
 namespace phalanx::openai {
 namespace {
@@ -19,6 +20,12 @@ void append_number(std::string& out, Number value) {
   std::array<char, 32> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
   out.append(digits.data(), end);
+  // A real number stays one when it is read again.
+  if (std::is_floating_point_v<Number> &&
+      std::string_view(digits.data(), static_cast<std::size_t>(end - digits.data()))
+              .find_first_of(".e") == std::string_view::npos) {
+    out.append(".0");
+  }
 }
 
 void append_escaped(std::string& out, unsigned char c) {
