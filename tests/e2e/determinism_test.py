@@ -88,7 +88,7 @@ class Determinism(unittest.TestCase):
     def test_tokens_and_logprobs_are_the_same_in_every_run(self):
         sets = instruction_sets()
         fast, others = sets[-1], sets[:-1] or sets
-        if os.environ.get("PHALANX_TEST_LONG") == "1":
+        if os.environ.get("TEST_LONG") == "1":
             rows = list(itertools.product(LOADS, CHUNKS, DPS, TPS, sets))
         else:
             rows = [(*row[:4], fast if row[4] == "fast" else others[i % len(others)]) for i, row in enumerate(PAIRWISE)]

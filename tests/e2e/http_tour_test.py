@@ -113,7 +113,7 @@ class HttpTour(unittest.TestCase):
     def test_errors(self):
         self.expect_error(400, "temperature", "temperature", temperature=3)
         self.expect_error(400, "max_tokens", "0", max_tokens=0)
-        self.expect_error(400, "max_tokens", "100000", "2048", max_tokens=100000)
+        self.expect_error(400, "max_tokens", "100000", "4096", max_tokens=100000)
         self.expect_error(400, "messages", "messages", messages="hi")
         self.expect_error(400, "n", "n", n=0)
         self.expect_error(400, "top_logprobs", "top_logprobs", logprobs=True, top_logprobs=99)

@@ -13,7 +13,7 @@ import time
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BIN = os.environ.get("PHALANX_BIN_DIR", os.path.join(ROOT, "build", "release", "bin"))
+BIN = os.environ.get("TEST_BIN_DIR", os.path.join(ROOT, "build", "release", "bin"))
 TINY = os.path.join(ROOT, "deploy", "models", "phalanx-tiny")
 
 

@@ -109,5 +109,5 @@ function(phalanx_python_test)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   add_test(NAME ${ARG_NAME} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_SCRIPT})
   set_tests_properties(${ARG_NAME} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ON
-    ENVIRONMENT "PHALANX_BIN_DIR=${CMAKE_BINARY_DIR}/bin")
+    ENVIRONMENT "TEST_BIN_DIR=${CMAKE_BINARY_DIR}/bin")
 endfunction()

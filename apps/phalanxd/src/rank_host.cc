@@ -81,8 +81,7 @@ Status RankHost::respawn(RankId rank, Incarnation incarnation) {
   slot.incarnation = incarnation;
   slot.reported.clear();
   PHALANX_TRY(const pid_t pid, runner_->spawn(rank.value(), incarnation));
-  obs::log_info("rank_spawned",
-                {{"tp", rank.value()}, {"incarnation", incarnation.value()}, {"child", pid}});
+  obs::log_debug("rank_process", {{"tp", rank.value()}, {"child", pid}});
   return ok();
 }
 

@@ -23,7 +23,6 @@ class Cache {
  public:
   Cache(const Shape& shape, std::uint32_t length, std::uint64_t seed, Kind kind)
       : shape_(shape),
-        length_(length),
         q_stride_(std::size_t{shape.kv_heads} * shape.group * shape.head_dim),
         q_(bf16s(length * q_stride_, seed, kind)),
         keys_(bf16s(std::size_t{length} * shape.kv_heads * shape.head_dim, seed + 1, kind)),
@@ -132,7 +131,6 @@ class Cache {
   }
 
   Shape shape_;
-  std::uint32_t length_;
   std::size_t q_stride_;
   std::vector<Bf16> q_;
   std::vector<Bf16> keys_;

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <random>
 #include <utility>
 
@@ -69,8 +68,11 @@ Result<std::unique_ptr<FileBytes>> FolderSource::open(const std::string& name) {
   if (!file) {
     return not_found(describe(name) + ": no such file");
   }
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return std::unique_ptr<FileBytes>(std::make_unique<OwnedBytes>(bytes_of(text)));
+  file.seekg(0, std::ios::end);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(file.tellg()));
+  file.seekg(0);
+  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  return std::unique_ptr<FileBytes>(std::make_unique<OwnedBytes>(std::move(bytes)));
 }
 
 std::vector<std::byte> raw_safetensors(const std::string& header, std::size_t data_bytes) {

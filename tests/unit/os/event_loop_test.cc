@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/os/event_loop.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/os/unique_fd.h"
+
+namespace phalanx::os {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(EventLoop, RunsPostedWorkInOrder) {
+  EventLoop loop;
+  std::vector<int> order;
+  loop.post([&] { order.push_back(1); });
+  loop.post([&] {
+    order.push_back(2);
+    loop.post([&] {
+      order.push_back(4);
+      loop.stop();
+    });
+  });
+  loop.post([&] { order.push_back(3); });
+  loop.run();
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 3, 4}));
+}
+
+TEST(EventLoop, TakesWorkFromOtherThreads) {
+  EventLoop loop;
+  std::thread::id where;
+  std::thread other([&] {
+    loop.post([&] {
+      where = std::this_thread::get_id();
+      loop.stop();
+    });
+  });
+  loop.run();
+  other.join();
+  EXPECT_EQ(where, std::this_thread::get_id());
+}
+
+TEST(EventLoop, CallsAfterADelayInOrderOfTime) {
+  EventLoop loop;
+  std::vector<int> order;
+  const auto late = loop.call_after(milliseconds(4), [&] {
+    order.push_back(2);
+    loop.stop();
+  });
+  const auto early = loop.call_after(milliseconds(1), [&] { order.push_back(1); });
+  loop.run();
+  EXPECT_EQ(order, (std::vector<int>{1, 2}));
+}
+
+TEST(EventLoop, DoesNotCallAHandleThatWasDestroyed) {
+  EventLoop loop;
+  bool called = false;
+  auto timer = loop.call_after(milliseconds(1), [&] { called = true; });
+  auto tick = loop.call_every(milliseconds(1), [&] { called = true; });
+  timer.reset();
+  tick.reset();
+  const auto end = loop.call_after(milliseconds(5), [&] { loop.stop(); });
+  loop.run();
+  EXPECT_FALSE(called);
+}
+
+TEST(EventLoop, LetsAPeriodicCallbackDestroyItsOwnHandle) {
+  EventLoop loop;
+  int ticks = 0;
+  std::unique_ptr<EventLoop::Handle> tick;
+  tick = loop.call_every(milliseconds(1), [&] {
+    if (++ticks == 3) {
+      tick.reset();
+    }
+  });
+  const auto end = loop.call_after(milliseconds(20), [&] { loop.stop(); });
+  loop.run();
+  EXPECT_EQ(ticks, 3);
+}
+
+TEST(EventLoop, TellsOfAReadableDescriptorUntilItIsRead) {
+  EventLoop loop;
+  Pipe pipe = *make_pipe();
+  ASSERT_EQ(::write(pipe.write.get(), "ab", 2), 2);
+  int calls = 0;
+  std::string read;
+  const auto watch = loop.watch_readable(pipe.read.get(), [&] {
+    char letter = 0;
+    ASSERT_EQ(::read(pipe.read.get(), &letter, 1), 1);
+    read += letter;
+    if (++calls == 2) {
+      loop.stop();
+    }
+  });
+  loop.run();
+  EXPECT_EQ(read, "ab");
+}
+
+TEST(EventLoop, TellsOfEndOfFile) {
+  EventLoop loop;
+  Pipe pipe = *make_pipe();
+  std::unique_ptr<EventLoop::Handle> watch;
+  bool ended = false;
+  watch = loop.watch_readable(pipe.read.get(), [&] {
+    char letter = 0;
+    ended = ::read(pipe.read.get(), &letter, 1) == 0;
+    watch.reset();
+    loop.stop();
+  });
+  pipe.write.reset();
+  loop.run();
+  EXPECT_TRUE(ended);
+}
+
+TEST(EventLoop, LeavesTheDescriptorToItsOwner) {
+  Pipe pipe = *make_pipe();
+  {
+    EventLoop loop;
+    const auto watch = loop.watch_readable(pipe.read.get(), [] {});
+  }
+  ASSERT_EQ(::write(pipe.write.get(), "x", 1), 1);
+  char letter = 0;
+  EXPECT_EQ(::read(pipe.read.get(), &letter, 1), 1);
+}
+
+TEST(EventLoop, DeliversSignalsOnTheLoop) {
+  EventLoop loop;
+  int first_calls = 0;
+  int second_calls = 0;
+  const auto stop_when_both_know = [&] {
+    if (first_calls > 0 && second_calls > 0) {
+      loop.stop();
+    }
+  };
+  const auto first = loop.watch_signal(SIGHUP, [&](int signal) {
+    first_calls += signal == SIGHUP ? 1 : 0;
+    stop_when_both_know();
+  });
+  auto gone = loop.watch_signal(SIGHUP, [](int) { ADD_FAILURE() << "this watch was ended"; });
+  const auto second = loop.watch_signal(SIGHUP, [&](int signal) {
+    second_calls += signal == SIGHUP ? 1 : 0;
+    stop_when_both_know();
+  });
+  gone.reset();
+  loop.post([] { ::raise(SIGHUP); });
+  loop.run();
+  EXPECT_EQ(first_calls, 1);
+  EXPECT_EQ(second_calls, 1);
+}
+
+TEST(EventLoop, MeasuresHowLongACallbackHeldItUp) {
+  EventLoop loop;
+  const auto hog = loop.call_after(milliseconds(15), [] {
+    const SteadyTime end = steady_clock().now() + milliseconds(40);
+    while (steady_clock().now() < end) {
+    }
+  });
+  const auto end = loop.call_after(milliseconds(90), [&] { loop.stop(); });
+  loop.run();
+  EXPECT_GE(loop.take_longest_lag(), milliseconds(25));
+  EXPECT_EQ(loop.take_longest_lag(), Duration::zero());
+}
+
+}  // namespace
+}  // namespace phalanx::os

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/os/machine.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/os/memfd.h"
+#include "phalanx/os/unique_fd.h"
+
+namespace phalanx::os {
+namespace {
+
+TEST(ProcessMemory, CountsSharedMemoryThatIsMapped) {
+  constexpr std::size_t kBytes = std::size_t{8} << 20;
+  const auto before = process_memory(::getpid());
+  ASSERT_TRUE(before);
+  EXPECT_GT(before->pss_bytes, 0U);
+  const Memfd memory = *Memfd::create("test", kBytes);
+  Mapping mapping = *memory.map(Access::kReadWrite);
+  std::memset(mapping.data(), 1, mapping.size());
+  const auto after = process_memory(::getpid());
+  ASSERT_TRUE(after);
+  EXPECT_GE(after->pss_shared_memory_bytes, before->pss_shared_memory_bytes + kBytes);
+}
+
+TEST(ProcessMemory, RefusesAProcessThatIsNotThere) {
+  const auto memory = process_memory(0x3FFFFFFF);
+  ASSERT_FALSE(memory);
+  EXPECT_EQ(memory.error().code(), Code::kNotFound);
+}
+
+TEST(AvailableMemory, IsPositive) {
+  const auto available = available_memory_bytes();
+  ASSERT_TRUE(available);
+  EXPECT_GT(*available, std::uint64_t{1} << 20);
+}
+
+TEST(OpenFileLimit, NamesLimitAndNeed) {
+  const auto limit = raise_open_file_limit();
+  ASSERT_TRUE(limit);
+  EXPECT_TRUE(check_open_file_limit(*limit));
+  if (*limit < UINT64_MAX) {
+    const Status status = check_open_file_limit(*limit + 1);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code(), Code::kResourceExhausted);
+    EXPECT_NE(status.error().message().find(std::to_string(*limit + 1)), std::string::npos);
+  }
+}
+
+TEST(OpenDescriptors, CountsTwoForAPipe) {
+  const std::size_t before = open_descriptors();
+  const Pipe pipe = *make_pipe();
+  EXPECT_EQ(open_descriptors(), before + 2);
+}
+
+TEST(UniqueFd, ClosesItsDescriptor) {
+  const std::size_t before = open_descriptors();
+  {
+    Pipe pipe = *make_pipe();
+    UniqueFd copy = *pipe.read.duplicate();
+    UniqueFd moved = std::move(copy);
+    EXPECT_FALSE(copy.valid());  // NOLINT(bugprone-use-after-move): what is tested
+    pipe.write = std::move(moved);
+    EXPECT_EQ(open_descriptors(), before + 2);
+  }
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(RandomBytes, DiffersEachTime) {
+  std::set<std::uint64_t> seen;
+  for (int i = 0; i < 100; ++i) {
+    seen.insert(random_u64());
+  }
+  EXPECT_EQ(seen.size(), 100U);
+}
+
+}  // namespace
+}  // namespace phalanx::os

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/supervise/restart_policy.h"
+
+#include <gtest/gtest.h>
+
+#include "support/manual_clock.h"
+
+namespace phalanx::supervise {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+RestartPolicyOptions exact(std::uint32_t limit) {
+  RestartPolicyOptions options;
+  options.backoff = {milliseconds(100), seconds(10), 0.0};
+  options.intensity = {limit, seconds(60)};
+  options.stable_after = seconds(5);
+  return options;
+}
+
+TEST(RestartPolicy, DoublesTheDelayUpToTheCap) {
+  RestartPolicy policy(exact(100), 1);
+  const test::ManualClock clock;
+  Duration expected = milliseconds(100);
+  for (int i = 0; i < 12; ++i) {
+    EXPECT_EQ(policy.next_delay(clock.now()), expected);
+    expected = std::min<Duration>(2 * expected, seconds(10));
+  }
+}
+
+TEST(RestartPolicy, GivesUpPastTheIntensity) {
+  RestartPolicy policy(exact(3), 1);
+  test::ManualClock clock;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(policy.next_delay(clock.now()));
+    clock.advance(seconds(10));
+  }
+  EXPECT_FALSE(policy.next_delay(clock.now()));
+}
+
+TEST(RestartPolicy, ForgetsRestartsThatLeftTheWindow) {
+  RestartPolicy policy(exact(3), 1);
+  test::ManualClock clock;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(policy.next_delay(clock.now())) << i;
+    clock.advance(seconds(20));
+  }
+}
+
+TEST(RestartPolicy, BeginsAnewAfterAStableLife) {
+  RestartPolicy policy(exact(100), 1);
+  test::ManualClock clock;
+  EXPECT_EQ(policy.next_delay(clock.now()), milliseconds(100));
+  EXPECT_EQ(policy.next_delay(clock.now()), milliseconds(200));
+  policy.on_ready(clock.now());
+  clock.advance(seconds(4));
+  EXPECT_EQ(policy.next_delay(clock.now()), milliseconds(400)) << "not stable yet";
+  policy.on_ready(clock.now());
+  clock.advance(seconds(4));
+  policy.on_ready(clock.now());  // ready again after a recovery of its own
+  clock.advance(seconds(2));
+  EXPECT_EQ(policy.next_delay(clock.now()), milliseconds(100));
+}
+
+TEST(RestartPolicy, ForgivesAtAnOperatorsWord) {
+  RestartPolicy policy(exact(1), 1);
+  const test::ManualClock clock;
+  EXPECT_TRUE(policy.next_delay(clock.now()));
+  EXPECT_FALSE(policy.next_delay(clock.now()));
+  policy.forgive();
+  EXPECT_EQ(policy.next_delay(clock.now()), milliseconds(100));
+}
+
+TEST(RestartPolicy, MayForbidRestartsAltogether) {
+  RestartPolicy policy(exact(0), 1);
+  EXPECT_FALSE(policy.next_delay(test::ManualClock().now()));
+}
+
+TEST(ParseRestartIntensity, ReadsLimitAndWindow) {
+  EXPECT_EQ(*parse_restart_intensity("5/60s"), (RestartIntensity{5, seconds(60)}));
+  EXPECT_EQ(*parse_restart_intensity("0/500ms"), (RestartIntensity{0, milliseconds(500)}));
+  EXPECT_EQ(*parse_restart_intensity("10/2m"), (RestartIntensity{10, std::chrono::minutes(2)}));
+  EXPECT_EQ(*parse_restart_intensity("1/1h"), (RestartIntensity{1, std::chrono::hours(1)}));
+}
+
+TEST(ParseRestartIntensity, RefusesAnythingElse) {
+  for (const char* text : {"",
+                           "5",
+                           "5/",
+                           "/60s",
+                           "5/60",
+                           "5/0s",
+                           "-1/60s",
+                           "5/60d",
+                           "five/60s",
+                           "5/s",
+                           "5/ 60s",
+                           "99999999999/1s",
+                           "5/60s/1"}) {
+    const auto intensity = parse_restart_intensity(text);
+    ASSERT_FALSE(intensity) << text;
+    EXPECT_NE(intensity.error().message().find("5/60s"), std::string::npos);
+  }
+}
+
+TEST(IsPermanent, FollowsTheExitStatusOfTheErrorTable) {
+  for (const int status : {64, 65, 66, 78}) {
+    EXPECT_TRUE(is_permanent(os::ExitReason(os::Exited{status}))) << status;
+  }
+  for (const int status : {0, 1, 69, 70, 75, 77, 127}) {
+    EXPECT_FALSE(is_permanent(os::ExitReason(os::Exited{status}))) << status;
+  }
+  EXPECT_FALSE(is_permanent(os::ExitReason(os::Signaled{64, false})));
+}
+
+}  // namespace
+}  // namespace phalanx::supervise

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "test_data.h"
+
+namespace phalanx::tokenizer {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+struct Refusal {
+  const char* name;
+  std::function<void(json&)> change;
+  Code code;
+  std::vector<const char*> message;
+};
+
+void expect_refused(const std::string& text,
+                    Code code,
+                    const std::vector<const char*>& message,
+                    const std::string& config = {}) {
+  const auto loaded = load_tokenizer_from_text(text, config);
+  ASSERT_FALSE(loaded.has_value());
+  EXPECT_EQ(loaded.error().code(), code) << loaded.error().to_string();
+  for (const char* part : message) {
+    EXPECT_THAT(loaded.error().message(), HasSubstr(part));
+  }
+}
+
+json stage(const char* type) {
+  return {{"type", type}};
+}
+
+TEST(LoadTokenizer, RefusesByNameWhatItDoesNotHave) {
+  const std::vector<Refusal> refusals{
+      {"field", [](json& f) { f["novelty"] = 1; }, Code::kUnimplemented, {"novelty"}},
+      {"model",
+       [](json& f) { f["model"]["type"] = "Unigram"; },
+       Code::kUnimplemented,
+       {"model", "Unigram", "BPE"}},
+      {"model field",
+       [](json& f) { f["model"]["novelty"] = 1; },
+       Code::kUnimplemented,
+       {"model", "novelty"}},
+      {"dropout",
+       [](json& f) { f["model"]["dropout"] = 0.5; },
+       Code::kUnimplemented,
+       {"dropout", "0.5"}},
+      {"byte fallback",
+       [](json& f) { f["model"]["byte_fallback"] = true; },
+       Code::kUnimplemented,
+       {"byte_fallback"}},
+      {"suffix",
+       [](json& f) { f["model"]["end_of_word_suffix"] = "</w>"; },
+       Code::kUnimplemented,
+       {"end_of_word_suffix", "</w>"}},
+      {"normalizer",
+       [](json& f) { f["normalizer"] = stage("Lowercase"); },
+       Code::kUnimplemented,
+       {"normalizer", "Lowercase", "NFC"}},
+      {"normalizer in a sequence",
+       [](json& f) {
+         f["normalizer"] = {{"type", "Sequence"}, {"normalizers", {stage("NFC"), stage("NFKC")}}};
+       },
+       Code::kUnimplemented,
+       {"normalizer", "NFKC"}},
+      {"pre-tokenizer",
+       [](json& f) { f["pre_tokenizer"] = stage("Metaspace"); },
+       Code::kUnimplemented,
+       {"pre_tokenizer", "Metaspace"}},
+      {"stage",
+       [](json& f) { f["pre_tokenizer"]["pretokenizers"][0] = stage("Punctuation"); },
+       Code::kUnimplemented,
+       {"pre_tokenizer", "Punctuation"}},
+      {"prefix space",
+       [](json& f) { f["pre_tokenizer"]["pretokenizers"][1]["add_prefix_space"] = true; },
+       Code::kUnimplemented,
+       {"add_prefix_space"}},
+      {"behavior",
+       [](json& f) { f["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Sideways"; },
+       Code::kUnimplemented,
+       {"Split", "Sideways"}},
+      {"stage field",
+       [](json& f) { f["pre_tokenizer"]["pretokenizers"][0]["novelty"] = 1; },
+       Code::kUnimplemented,
+       {"Split", "novelty"}},
+      {"no ByteLevel",
+       [](json& f) { f["pre_tokenizer"]["pretokenizers"].erase(1); },
+       Code::kUnimplemented,
+       {"ByteLevel"}},
+      {"decoder",
+       [](json& f) { f["decoder"] = stage("WordPiece"); },
+       Code::kUnimplemented,
+       {"decoder", "WordPiece"}},
+      {"post-processor",
+       [](json& f) { f["post_processor"] = stage("BertProcessing"); },
+       Code::kUnimplemented,
+       {"post_processor", "BertProcessing"}},
+      {"token field",
+       [](json& f) { f["added_tokens"][0]["novelty"] = 1; },
+       Code::kUnimplemented,
+       {"added_tokens", "novelty"}},
+      {"special token of ordinary text",
+       [](json& f) {
+         f["added_tokens"].push_back(
+             {{"id", f["model"]["vocab"]["\u0120the"]}, {"content", " the"}, {"special", true}});
+       },
+       Code::kUnimplemented,
+       {" the", "merging"}},
+  };
+  for (const Refusal& refusal : refusals) {
+    SCOPED_TRACE(refusal.name);
+    json file = fixture_json();
+    refusal.change(file);
+    expect_refused(file.dump(), refusal.code, refusal.message);
+  }
+}
+
+TEST(LoadTokenizer, RefusesContradictionsNamingThem) {
+  const std::vector<Refusal> refusals{
+      {"no model", [](json& f) { f.erase("model"); }, Code::kInvalidArgument, {"model"}},
+      {"no decoder", [](json& f) { f.erase("decoder"); }, Code::kInvalidArgument, {"decoder"}},
+      {"no merges",
+       [](json& f) { f["model"].erase("merges"); },
+       Code::kInvalidArgument,
+       {"model", "merges"}},
+      {"vocabulary is a list",
+       [](json& f) {
+         f["model"]["vocab"] = json::array({1, 2});
+       },
+       Code::kInvalidArgument,
+       {"vocab"}},
+      {"negative id",
+       [](json& f) { f["model"]["vocab"]["zz"] = -1; },
+       Code::kInvalidArgument,
+       {"vocab", "zz", "-1"}},
+      {"huge id",
+       [](json& f) { f["model"]["vocab"]["zz"] = 1 << 30; },
+       Code::kInvalidArgument,
+       {"vocab", "zz", "1073741824"}},
+      {"id is text",
+       [](json& f) { f["model"]["vocab"]["zz"] = "1"; },
+       Code::kInvalidArgument,
+       {"vocab"}},
+      {"id twice",
+       [](json& f) { f["model"]["vocab"]["zz"] = 5; },
+       Code::kInvalidArgument,
+       {"vocab", "zz", "id 5"}},
+      {"missing byte",
+       [](json& f) {
+         f["model"]["vocab"].erase("a");
+         f["model"]["merges"] = json::array();
+       },
+       Code::kInvalidArgument,
+       {"byte 97"}},
+      {"unknown side",
+       [](json& f) {
+         f["model"]["merges"].push_back({"a", "\u4e00"});
+       },
+       Code::kInvalidArgument,
+       {"merges", "\u4e00"}},
+      {"unknown result",
+       [](json& f) {
+         f["model"]["merges"].push_back({"~", "~"});
+       },
+       Code::kInvalidArgument,
+       {"merges", "~"}},
+      {"merge of three",
+       [](json& f) {
+         f["model"]["merges"].push_back({"a", "b", "c"});
+       },
+       Code::kInvalidArgument,
+       {"merges", "two"}},
+      {"merge without space",
+       [](json& f) { f["model"]["merges"].push_back("ab"); },
+       Code::kInvalidArgument,
+       {"merges", "ab"}},
+      {"added token without content",
+       [](json& f) { f["added_tokens"][0]["content"] = ""; },
+       Code::kInvalidArgument,
+       {"added_tokens"}},
+      {"added token of another id",
+       [](json& f) { f["added_tokens"][0]["id"] = 3; },
+       Code::kInvalidArgument,
+       {"added_tokens", "<|endoftext|>"}},
+      {"bad flag",
+       [](json& f) { f["added_tokens"][0]["lstrip"] = "yes"; },
+       Code::kInvalidArgument,
+       {"added_tokens", "lstrip"}},
+      {"pattern that matches nothing",
+       [](json& f) { f["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "a*"; },
+       Code::kInvalidArgument,
+       {"pre_tokenizer", "a*"}},
+      {"broken pattern",
+       [](json& f) { f["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(a"; },
+       Code::kInvalidArgument,
+       {"pre_tokenizer", "(a"}},
+  };
+  for (const Refusal& refusal : refusals) {
+    SCOPED_TRACE(refusal.name);
+    json file = fixture_json();
+    refusal.change(file);
+    expect_refused(file.dump(), refusal.code, refusal.message);
+  }
+}
+
+TEST(LoadTokenizer, RefusesAFileCutAnywhere) {
+  const std::string whole = fixture_json().dump();
+  for (std::size_t bytes = 0; bytes < whole.size(); bytes += 97) {
+    EXPECT_FALSE(load_tokenizer_from_text(whole.substr(0, bytes)).has_value()) << bytes;
+  }
+  EXPECT_FALSE(load_tokenizer_from_text(whole + "{}").has_value());
+  EXPECT_TRUE(load_tokenizer_from_text(whole + "\n").has_value());
+}
+
+TEST(LoadTokenizer, RefusesAFieldThatStandsTwice) {
+  std::string text = fixture_json().dump();
+  text.insert(1, "\"version\":\"1.0\",");
+  expect_refused(text, Code::kInvalidArgument, {"version", "twice"});
+}
+
+TEST(LoadTokenizer, ReadsMergesOfBothSpellings) {
+  json file = fixture_json();
+  for (json& merge : file["model"]["merges"]) {
+    merge = merge[0].get<std::string>() + " " + merge[1].get<std::string>();
+  }
+  const auto tokenizer = load_json(file);
+  ASSERT_NE(tokenizer, nullptr);
+  const std::string text = "The server counts 42 tokens.";
+  EXPECT_EQ(*tokenizer->encode(text), *fixture().encode(text));
+}
+
+TEST(LoadTokenizer, TakesNamedTokensAndTemplateFromTheConfig) {
+  const json config{{"eos_token", "<|im_end|>"},
+                    {"bos_token", nullptr},
+                    {"pad_token", {{"content", "<|endoftext|>"}, {"special", true}}},
+                    {"unk_token", "not in the vocabulary"},
+                    {"chat_template", "{{ messages }}"},
+                    {"model_max_length", 2048}};
+  const auto tokenizer = load_json(fixture_json(), config);
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_EQ(tokenizer->eos_id(), fixture().id_of("<|im_end|>"));
+  EXPECT_EQ(tokenizer->pad_id(), fixture().id_of("<|endoftext|>"));
+  EXPECT_EQ(tokenizer->bos_id(), std::nullopt);
+  EXPECT_EQ(tokenizer->chat_template(), "{{ messages }}");
+  ASSERT_EQ(tokenizer->named_tokens().size(), 3U);
+  EXPECT_EQ(tokenizer->named_tokens()[1].name, "unk_token");
+  EXPECT_EQ(tokenizer->named_tokens()[1].id, std::nullopt);
+}
+
+TEST(LoadTokenizer, TakesTheTemplateNamedDefault) {
+  const json config{
+      {"chat_template",
+       {{{"name", "other"}, {"template", "o"}}, {{"name", "default"}, {"template", "d"}}}}};
+  EXPECT_EQ(load_json(fixture_json(), config)->chat_template(), "d");
+}
+
+TEST(LoadTokenizer, AddsTheTokensThatOnlyTheConfigHas) {
+  const auto id = static_cast<TokenId>(fixture().vocab_size());
+  const json config{{"added_tokens_decoder",
+                     {{std::to_string(id), {{"content", "<|new|>"}, {"special", true}}}}}};
+  const auto tokenizer = load_json(fixture_json(), config);
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_EQ(*tokenizer->encode("<|new|>", {.parse_special = true}), std::vector<TokenId>{id});
+}
+
+TEST(LoadTokenizer, RefusesABadConfig) {
+  const std::string tokenizer = fixture_json().dump();
+  const std::vector<std::pair<std::string, const char*>> configs{
+      {"{", "tokenizer_config.json"},
+      {"[]", "tokenizer_config.json"},
+      {R"({"eos_token": 5})", "eos_token"},
+      {R"({"chat_template": 5})", "chat_template"},
+      {R"({"chat_template": []})", "default"},
+      {R"({"added_tokens_decoder": {"x": {"content": "y"}}})", "\"x\""},
+      {R"({"added_tokens_decoder": {"3": {"content": "yy"}}})", "yy"}};
+  for (const auto& [config, part] : configs) {
+    expect_refused(tokenizer, Code::kInvalidArgument, {part}, config);
+  }
+}
+
+TEST(LoadTokenizer, ReadsAFolder) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / "phalanx_tokenizer_test_folder";
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy_file(data_folder() / "fixture" / "tokenizer.json",
+                             folder / "tokenizer.json",
+                             std::filesystem::copy_options::overwrite_existing);
+  std::ofstream(folder / "tokenizer_config.json") << R"({"chat_template": "from config"})";
+  EXPECT_EQ((*load_tokenizer(folder))->chat_template(), "from config");
+  std::ofstream(folder / "chat_template.jinja") << "from file";
+  EXPECT_EQ((*load_tokenizer(folder))->chat_template(), "from file");
+  std::ofstream(folder / "chat_template.jinja") << std::string(kMaxTemplateBytes + 1, 'x');
+  EXPECT_EQ(load_tokenizer(folder).error().code(), Code::kInvalidArgument);
+  std::filesystem::remove_all(folder);
+  const auto missing = load_tokenizer(folder);
+  ASSERT_FALSE(missing.has_value());
+  EXPECT_EQ(missing.error().code(), Code::kNotFound);
+  EXPECT_THAT(missing.error().message(), HasSubstr("tokenizer.json"));
+}
+
+}  // namespace
+}  // namespace phalanx::tokenizer
