@@ -75,7 +75,7 @@ def ask(server, body):
 
 def run(load, chunk, dp, tp, isa):
     bodies = requests()
-    with Server("--dp", dp, "--tp", tp, "--max-num-batched-tokens", max(chunk, 16), "--isa", isa) as server:
+    with Server("--dp", dp, "--tp", tp, "--max-num-batched-tokens", chunk, "--max-num-seqs", 16, "--isa", isa) as server:
         if load == "alone":
             return [ask(server, body) for body in bodies]
         order = bodies if load == "together" else bodies[::-1]

@@ -78,7 +78,7 @@ class FailedStart(unittest.TestCase):
             result = subprocess.run([os.path.join(BIN, "phalanxd"), "--model", TINY, "--port", str(port)],
                                     capture_output=True, text=True, timeout=60)
             residue.check()
-            self.expect((result.returncode, result.stdout + result.stderr, 0), 78, str(port), "in use")
+            self.expect((result.returncode, result.stdout + result.stderr, 0), 78, str(port), "taken")
 
     def test_no_memory_for_kv(self):
         self.expect(start("--kv-cache-memory-bytes", str(1 << 50)), 75, "KV", str(1 << 50))
@@ -92,7 +92,7 @@ class FailedStart(unittest.TestCase):
         self.expect(start("--pipeline-parallel-size", "2"), 64, "--pipeline-parallel-size is not supported")
 
     def test_bad_devices(self):
-        self.expect(start("--tp", "2", "--devices", "0"), 64, "--devices", "expected 2", "found 1")
+        self.expect(start("--tp", "2", "--devices", "0"), 64, "--devices", "1 core sets", "2 ranks")
 
     def test_more_ranks_than_kv_heads(self):
         self.expect(start("--tp", "64"), 64, "tensor-parallel")

@@ -12,7 +12,7 @@ from phalanx_server import Server, alive, counted, descendants, eventually, main
 class ReplicaFaults(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--dp", 2, "--tp", 2, "--restart-intensity", "100/60s", "--max-num-batched-tokens", 16)
+        cls.server = Server("--dp", 2, "--tp", 2, "--restart-intensity", "100/60s", "--max-num-batched-tokens", 16, "--max-num-seqs", 16)
 
     @classmethod
     def tearDownClass(cls):

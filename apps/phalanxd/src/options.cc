@@ -268,6 +268,12 @@ Result<flags::FlagTable::Request> parse_options(
     return invalid_argument(
         "--kv-cache-memory-bytes and --num-kv-blocks say the same: give one of them");
   }
+  if (options->max_num_batched_tokens < options->max_num_seqs) {
+    return invalid_argument("--max-num-batched-tokens: expected at least --max-num-seqs (" +
+                            std::to_string(options->max_num_seqs) +
+                            "), so that every sequence can decode in one step, found " +
+                            std::to_string(options->max_num_batched_tokens));
+  }
   PHALANX_TRY(const auto intensity, parse_restart_intensity(options->restart_intensity));
   options->restart_limit = intensity.first;
   options->restart_window = intensity.second;

@@ -153,6 +153,12 @@ void RankHost::on_frame(RankId rank, std::string_view frame) {
     kill(rank);  // its death is its outcome
     return;
   }
+  if (reply->code == static_cast<std::uint32_t>(Code::kAborted)) {
+    const Duration since =
+        steady_clock().now() - SteadyTime(Duration(last_dying_.load(std::memory_order_relaxed)));
+    obs::log_debug("survivor_answered",
+                   {{"tp", rank.value()}, {"after_death_ms", to_milliseconds(since)}});
+  }
   engine_->on_reply(rank, *reply);
 }
 
@@ -170,6 +176,7 @@ void RankHost::on_record(std::size_t slot, Incarnation incarnation, os::ControlM
 
 void RankHost::on_dying(std::size_t slot, Incarnation) {
   segment_.raise_abort();
+  last_dying_.store(steady_clock().now().time_since_epoch().count(), std::memory_order_relaxed);
   loop_.post([this, slot] { engine_->on_lifeline_free(RankId(static_cast<std::uint32_t>(slot))); });
 }
 

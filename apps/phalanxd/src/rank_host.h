@@ -80,6 +80,8 @@ class RankHost final : public engine::GroupPort, public supervise::ChildHost {
   int arena_;
   engine::ReplicaEngine* engine_ = nullptr;
   EpochSegmentHolder segment_;
+  std::atomic<Duration::rep> last_dying_{
+      0};  // steady time of the latest lifeline that came free, for the log
   std::vector<Slot> slots_;
   os::Mapping result_mapping_;
   std::unique_ptr<engine::ResultSource> results_;

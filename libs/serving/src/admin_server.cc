@@ -84,7 +84,7 @@ class Client : public std::enable_shared_from_this<Client> {
 
   void close() {
     boost::system::error_code ignored;
-    timer_.cancel(ignored);
+    timer_.cancel();
     socket_.close(ignored);
   }
 

@@ -82,7 +82,7 @@ void Dispatcher::try_dispatch(Request& request, Running& running) {
     return;
   }
   ++counters_.dispatches;
-  counters_.redispatches += choice.attempt.value() > 1 ? 1 : 0;
+  counters_.redispatches += choice.attempt.value() > 1 ? 1U : 0U;
   running.replica = replica;
   running.fingerprint = router_.table().at(*replica).numerics_fingerprint;
   running.waiting_since = {};
