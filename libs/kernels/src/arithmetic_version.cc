@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "phalanx/base/check.h"
 #include "phalanx/base/hash.h"
 #include "phalanx/kernels/float_mode.h"
 #include "phalanx/kernels/kernel_table.h"
@@ -106,95 +107,119 @@ void add_rows(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash)
 }
 
 // Query, key and rotary tables, the KV cache and attention, as in a layer.
+struct GoldenLayer {
+  static constexpr std::uint32_t kRows = 70;
+  static constexpr std::uint32_t kHeadDim = 48;
+  static constexpr std::uint32_t kGroup = 2;
+  static constexpr std::uint32_t kHalf = kHeadDim / 2;
+  static constexpr std::size_t kKeyStride = kHeadDim;
+  static constexpr std::size_t kQueryStride = std::size_t{kGroup} * kHeadDim;
+  static constexpr std::uint32_t kBlocks[] = {1, 0, 3};
+
+  explicit GoldenLayer(GoldenInputs* inputs)
+      : gain(inputs->floats(kHeadDim)),
+        q(inputs->floats(kRows * kQueryStride)),
+        k(inputs->floats(kRows * kKeyStride)),
+        v(inputs->floats(kRows * kKeyStride)) {
+    for (std::uint32_t row = 0; row < kRows; ++row) {
+      positions[row] = row;
+      slots[row] = kBlocks[row / 32] * std::uint64_t{32} + row % 32;
+    }
+  }
+
+  void project(const KernelTable& table, const RopeFrequencies& frequencies) {
+    for (std::uint32_t tile = 0; tile < row_tiles(kRows); ++tile) {
+      rope_rows({&frequencies, positions.data(), kRows, cos.data(), sin.data(), kHalf}, tile);
+      table.head_norm_rope({q.data(),
+                            kQueryStride,
+                            gain.data(),
+                            1e-6F,
+                            cos.data(),
+                            sin.data(),
+                            kHalf,
+                            q_rounded.data(),
+                            kQueryStride,
+                            kRows,
+                            kGroup,
+                            kHeadDim},
+                           tile);
+      table.head_norm_rope({k.data(),
+                            kKeyStride,
+                            gain.data(),
+                            1e-6F,
+                            cos.data(),
+                            sin.data(),
+                            kHalf,
+                            k_rounded.data(),
+                            kKeyStride,
+                            kRows,
+                            1,
+                            kHeadDim},
+                           tile);
+      kv_append({k_rounded.data(),
+                 kKeyStride,
+                 v.data(),
+                 kKeyStride,
+                 slots.data(),
+                 view(),
+                 kRows,
+                 1,
+                 kHeadDim,
+                 &non_finite},
+                tile);
+    }
+  }
+
+  void attend(const KernelTable& table) {
+    AttentionSequence sequence{0, kRows, 0, kBlocks, 0, 0};
+    const std::uint32_t tiles = plan_attention({&sequence, 1}, 1, kGroup);
+    for (std::uint32_t tile = 0; tile < tiles; ++tile) {
+      table.attention({q_rounded.data(),
+                       kQueryStride,
+                       out.data(),
+                       kQueryStride,
+                       view(),
+                       1,
+                       kGroup,
+                       kHeadDim,
+                       attention_scale(kHeadDim),
+                       &sequence,
+                       1},
+                      tile);
+    }
+  }
+
+  KvView view() { return {kv.data(), kv_tile_elements(kHeadDim), kv_tile_elements(kHeadDim)}; }
+
+  std::vector<float> gain;
+  std::vector<float> q;
+  std::vector<float> k;
+  std::vector<float> v;
+  std::vector<std::uint32_t> positions = std::vector<std::uint32_t>(kRows);
+  std::vector<std::uint64_t> slots = std::vector<std::uint64_t>(kRows);
+  std::vector<float> cos = std::vector<float>(std::size_t{kRows} * kHalf);
+  std::vector<float> sin = std::vector<float>(std::size_t{kRows} * kHalf);
+  std::vector<Bf16> q_rounded = std::vector<Bf16>(kRows * kQueryStride);
+  std::vector<Bf16> k_rounded = std::vector<Bf16>(kRows * kKeyStride);
+  std::vector<Bf16> kv = std::vector<Bf16>(4 * kv_tile_elements(kHeadDim));
+  std::vector<Bf16> out = std::vector<Bf16>(kRows * kQueryStride);
+  std::atomic<std::uint64_t> non_finite{0};
+};
+
 void add_attention(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash) {
-  constexpr std::uint32_t kRows = 70;
-  constexpr std::uint32_t kHeadDim = 48;
-  constexpr std::uint32_t kGroup = 2;
-  constexpr std::uint32_t kHalf = kHeadDim / 2;
-  const auto frequencies = make_rope_frequencies({.head_dim = kHeadDim,
+  const auto frequencies = make_rope_frequencies({.head_dim = GoldenLayer::kHeadDim,
                                                   .theta = 1e6,
                                                   .scaling = RopeScaling::kYarn,
                                                   .factor = 4.0,
                                                   .original_max_position_embeddings = 64});
-  std::vector<std::uint32_t> positions(kRows);
-  std::vector<std::uint64_t> slots(kRows);
-  for (std::uint32_t row = 0; row < kRows; ++row) {
-    positions[row] = row;
-    slots[row] = row ^ 32;  // blocks 1, 0, 3
-  }
-  const std::uint32_t blocks[] = {1, 0, 3};
-  std::vector<float> cos(std::size_t{kRows} * kHalf);
-  std::vector<float> sin(cos.size());
-  const std::vector<float> gain = inputs->floats(kHeadDim);
-  const std::vector<float> q = inputs->floats(std::size_t{kRows} * kGroup * kHeadDim);
-  const std::vector<float> k = inputs->floats(std::size_t{kRows} * kHeadDim);
-  const std::vector<float> v = inputs->floats(k.size());
-  std::vector<Bf16> q_rounded(q.size());
-  std::vector<Bf16> k_rounded(k.size());
-  std::vector<Bf16> kv(4 * kv_tile_elements(kHeadDim));
-  const KvView view{kv.data(), kv_tile_elements(kHeadDim), kv_tile_elements(kHeadDim)};
-  std::atomic<std::uint64_t> non_finite{0};
-  for (std::uint32_t tile = 0; tile < row_tiles(kRows); ++tile) {
-    rope_rows({&frequencies.value(), positions.data(), kRows, cos.data(), sin.data(), kHalf}, tile);
-    table.head_norm_rope({q.data(),
-                          kGroup * kHeadDim,
-                          gain.data(),
-                          1e-6F,
-                          cos.data(),
-                          sin.data(),
-                          kHalf,
-                          q_rounded.data(),
-                          kGroup * kHeadDim,
-                          kRows,
-                          kGroup,
-                          kHeadDim},
-                         tile);
-    table.head_norm_rope({k.data(),
-                          kHeadDim,
-                          gain.data(),
-                          1e-6F,
-                          cos.data(),
-                          sin.data(),
-                          kHalf,
-                          k_rounded.data(),
-                          kHeadDim,
-                          kRows,
-                          1,
-                          kHeadDim},
-                         tile);
-    kv_append({k_rounded.data(),
-               kHeadDim,
-               v.data(),
-               kHeadDim,
-               slots.data(),
-               view,
-               kRows,
-               1,
-               kHeadDim,
-               &non_finite},
-              tile);
-  }
-  AttentionSequence sequence{0, kRows, 0, blocks, 0, 0};
-  const std::uint32_t tiles = plan_attention({&sequence, 1}, 1, kGroup);
-  std::vector<Bf16> out(q.size());
-  for (std::uint32_t tile = 0; tile < tiles; ++tile) {
-    table.attention({q_rounded.data(),
-                     kGroup * kHeadDim,
-                     out.data(),
-                     kGroup * kHeadDim,
-                     view,
-                     1,
-                     kGroup,
-                     kHeadDim,
-                     attention_scale(kHeadDim),
-                     &sequence,
-                     1},
-                    tile);
-  }
-  add(hash, cos);
-  add(hash, sin);
-  add(hash, kv);
-  add(hash, out);
+  PHALANX_CHECK(frequencies.has_value(), "the golden rope is valid");
+  GoldenLayer layer(inputs);
+  layer.project(table, *frequencies);
+  layer.attend(table);
+  add(hash, layer.cos);
+  add(hash, layer.sin);
+  add(hash, layer.kv);
+  add(hash, layer.out);
 }
 
 void add_vocab(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash) {
@@ -206,6 +231,7 @@ void add_vocab(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash
   VocabHistogram histogram;
   table.vocab_histogram({slice, {}, peak.value, 0, 24}, &histogram);
   std::vector<float> logprobs;
+  logprobs.reserve(logits.size());
   for (const float logit : logits) {
     logprobs.push_back(log_softmax(logit, peak.value, mass));
   }

@@ -22,37 +22,17 @@ Error bad_field(const std::string& field, const std::string& expected, double fo
 }
 
 // NaN fails every comparison, so each test is written to be true for what is good.
-Status check_config(const RopeConfig& config) {
-  if (config.head_dim == 0 || config.head_dim % 16 != 0 || config.head_dim > kMaxHeadDim) {
-    return bad_field("head_dim", "a multiple of 16 up to 256", config.head_dim);
+Status check_llama3(const RopeConfig& config) {
+  if (!(config.low_freq_factor > 0.0 && config.low_freq_factor < 1e6)) {
+    return bad_field("low_freq_factor", "above 0", config.low_freq_factor);
   }
-  if (!(config.theta > 1.0 && config.theta < 1e30)) {
-    return bad_field("theta", "above 1", config.theta);
+  if (!(config.high_freq_factor > config.low_freq_factor && config.high_freq_factor < 1e6)) {
+    return bad_field("high_freq_factor", "above low_freq_factor", config.high_freq_factor);
   }
-  if (config.scaling == RopeScaling::kNone) {
-    return ok();
-  }
-  if (!(config.factor >= 1.0 && config.factor < 1e6)) {
-    return bad_field("factor", "at least 1", config.factor);
-  }
-  if (config.scaling == RopeScaling::kLinear) {
-    return ok();
-  }
-  if (!(config.original_max_position_embeddings >= 1.0 &&
-        config.original_max_position_embeddings < 1e9)) {
-    return bad_field("original_max_position_embeddings",
-                     "a number of positions",
-                     config.original_max_position_embeddings);
-  }
-  if (config.scaling == RopeScaling::kLlama3) {
-    if (!(config.low_freq_factor > 0.0 && config.low_freq_factor < 1e6)) {
-      return bad_field("low_freq_factor", "above 0", config.low_freq_factor);
-    }
-    if (!(config.high_freq_factor > config.low_freq_factor && config.high_freq_factor < 1e6)) {
-      return bad_field("high_freq_factor", "above low_freq_factor", config.high_freq_factor);
-    }
-    return ok();
-  }
+  return ok();
+}
+
+Status check_yarn(const RopeConfig& config) {
   if (!(config.beta_slow > 0.0 && config.beta_slow < 1e6)) {
     return bad_field("beta_slow", "above 0", config.beta_slow);
   }
@@ -63,6 +43,30 @@ Status check_config(const RopeConfig& config) {
     return bad_field("attention_factor", "at least 0", config.attention_factor);
   }
   return ok();
+}
+
+Status check_scaling(const RopeConfig& config) {
+  if (!(config.factor >= 1.0 && config.factor < 1e6)) {
+    return bad_field("factor", "at least 1", config.factor);
+  }
+  if (config.scaling == RopeScaling::kLinear) {
+    return ok();
+  }
+  const double original = config.original_max_position_embeddings;
+  if (!(original >= 1.0 && original < 1e9)) {
+    return bad_field("original_max_position_embeddings", "a number of positions", original);
+  }
+  return config.scaling == RopeScaling::kLlama3 ? check_llama3(config) : check_yarn(config);
+}
+
+Status check_config(const RopeConfig& config) {
+  if (config.head_dim == 0 || config.head_dim % 16 != 0 || config.head_dim > kMaxHeadDim) {
+    return bad_field("head_dim", "a multiple of 16 up to 256", config.head_dim);
+  }
+  if (!(config.theta > 1.0 && config.theta < 1e30)) {
+    return bad_field("theta", "above 1", config.theta);
+  }
+  return config.scaling == RopeScaling::kNone ? ok() : check_scaling(config);
 }
 
 // Long waves are slowed by the factor, short ones kept, those between blended.

@@ -54,6 +54,8 @@ Status pin_current_thread(int cpu) {
 // One job at a time. The caller writes the job, then bumps `generation`; each worker runs its part
 // and then bumps `finished`; the caller waits for all of them. So a job is never written while a
 // worker may read it.
+// Its counters have cache lines of their own.
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): see above
 struct ThreadTeam::Shared {
   TeamHooks hooks;
   std::vector<int> cpus;  // one per thread, or empty: not pinned

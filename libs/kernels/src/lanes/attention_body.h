@@ -12,9 +12,10 @@
 namespace phalanx::kernels {
 namespace {
 
-constexpr std::size_t kTokens = kKvBlockTokens;
-constexpr std::size_t kQueryStride = kMaxHeadDim + 16;  // keeps queries off the same cache sets
-constexpr std::size_t kTokenStride = kTokens + 16;
+inline constexpr std::size_t kTokens = kKvBlockTokens;
+inline constexpr std::size_t kQueryStride =
+    kMaxHeadDim + 16;  // keeps queries off the same cache sets
+inline constexpr std::size_t kTokenStride = kTokens + 16;
 
 struct Query {
   std::size_t row;
@@ -159,7 +160,7 @@ void run_some_queries(std::size_t count,
   run_queries<kRows>(args, tile, first_query);
 }
 
-void attend_tile(const AttentionArgs& args, std::uint32_t tile) {
+inline void attend_tile(const AttentionArgs& args, std::uint32_t tile) {
   const AttentionTile work = attention_tile(args, tile);
   const std::size_t queries = std::size_t{work.row_count} * args.group;
   for (std::size_t first = 0; first < queries; first += kMaxBlockRows) {

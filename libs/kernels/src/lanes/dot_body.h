@@ -9,8 +9,8 @@ namespace phalanx::kernels {
 namespace {
 
 // Prefetching hides the latency of memory; with many rows the arithmetic does.
-constexpr std::size_t kPrefetchRows = 4;
-constexpr std::size_t kPrefetchElements = 640;  // 1280 bytes ahead
+inline constexpr std::size_t kPrefetchRows = 4;
+inline constexpr std::size_t kPrefetchElements = 640;  // 1280 bytes ahead
 
 // sums[r][c] += dot(a[r][0 … k), column c of the strip), for kRows rows at once.
 //

@@ -11,11 +11,11 @@
 namespace phalanx::kernels {
 namespace {
 
-constexpr std::size_t kTileStrips = 4;  // kMatmulTileColumns / 16
-constexpr std::size_t kMaxDepth = 8;    // pending subtrees: log2(kMaxLeaves) + 2
-constexpr std::size_t kRowGap = 16;     // keeps rows off the same cache sets
+inline constexpr std::size_t kTileStrips = 4;  // kMatmulTileColumns / 16
+inline constexpr std::size_t kMaxDepth = 8;    // pending subtrees: log2(kMaxLeaves) + 2
+inline constexpr std::size_t kRowGap = 16;     // keeps rows off the same cache sets
 // Widened activations stay in the L1 cache while every strip of the tile passes over them.
-constexpr std::size_t kWideFloats = 4096;
+inline constexpr std::size_t kWideFloats = 4096;
 
 // Some rows against the strips of a tile. Its buffers are not initialised: they are large.
 template <std::size_t kRows>
@@ -129,7 +129,7 @@ void run_some_rows(std::uint32_t rows,
   run_rows<kRows>(args, first_row, first_column, strips);
 }
 
-void matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
+inline void matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
   const std::uint32_t column_tiles = (args.columns + kMatmulTileColumns - 1) / kMatmulTileColumns;
   const std::uint32_t first_row = tile / column_tiles * kMatmulTileRows;
   const std::uint32_t first_column = tile % column_tiles * kMatmulTileColumns;

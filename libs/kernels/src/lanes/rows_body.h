@@ -37,9 +37,9 @@ PHALANX_LANES void add_row(float* x, const float* delta, std::size_t count) {
   }
 }
 
-void rms_norm_tile(const RmsNormArgs& args, std::uint32_t tile) {
+inline void rms_norm_tile(const RmsNormArgs& args, std::uint32_t tile) {
   const std::uint32_t end = end_of_row_tile(tile, args.rows);
-  for (std::size_t row = tile * kRowTile; row < end; ++row) {
+  for (std::size_t row = std::size_t{tile} * kRowTile; row < end; ++row) {
     float* x = args.x + row * args.x_stride;
     if (args.delta != nullptr) {
       add_row(x, args.delta + row * args.delta_stride, args.hidden);
@@ -83,18 +83,18 @@ PHALANX_LANES void one_head(const HeadNormRopeArgs& args, std::size_t row, std::
   }
 }
 
-void head_norm_rope_tile(const HeadNormRopeArgs& args, std::uint32_t tile) {
+inline void head_norm_rope_tile(const HeadNormRopeArgs& args, std::uint32_t tile) {
   const std::uint32_t end = end_of_row_tile(tile, args.rows);
-  for (std::size_t row = tile * kRowTile; row < end; ++row) {
+  for (std::size_t row = std::size_t{tile} * kRowTile; row < end; ++row) {
     for (std::size_t head = 0; head < args.heads; ++head) {
       one_head(args, row, head);
     }
   }
 }
 
-void swiglu_tile(const SwigluArgs& args, std::uint32_t tile) {
+inline void swiglu_tile(const SwigluArgs& args, std::uint32_t tile) {
   const std::uint32_t end = end_of_row_tile(tile, args.rows);
-  for (std::size_t row = tile * kRowTile; row < end; ++row) {
+  for (std::size_t row = std::size_t{tile} * kRowTile; row < end; ++row) {
     const float* gate = args.gate + row * args.gate_stride;
     const float* up = args.up + row * args.up_stride;
     std::uint16_t* out = bits_of(args.out + row * args.out_stride);

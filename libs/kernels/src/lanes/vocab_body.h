@@ -32,7 +32,7 @@ PHALANX_LANES I16 masses(F16 logits, float maximum) {
   return i_nearest(f_exp(logits - f_set(maximum)) * f_set(0x1p30F));
 }
 
-void vocab_max_slice(const VocabSlice& slice, VocabPeak* peak) {
+inline void vocab_max_slice(const VocabSlice& slice, VocabPeak* peak) {
   const F16 nothing = f_set(-__builtin_inff());
   F16 largest = nothing;
   std::uint32_t bad = 0;
@@ -58,7 +58,9 @@ void vocab_max_slice(const VocabSlice& slice, VocabPeak* peak) {
   }
 }
 
-std::int64_t vocab_mass_slice(const VocabSlice& slice, const VocabKeep& keep, float maximum) {
+inline std::int64_t vocab_mass_slice(const VocabSlice& slice,
+                                     const VocabKeep& keep,
+                                     float maximum) {
   WideSum sum = wide_zero();
   I16 ids = i_set(static_cast<std::uint32_t>(slice.first_id)) + i_iota();
   for (std::size_t i = 0; i < slice.count; i += 16) {
@@ -71,7 +73,7 @@ std::int64_t vocab_mass_slice(const VocabSlice& slice, const VocabKeep& keep, fl
   return wide_total(sum);
 }
 
-void vocab_histogram_slice(const VocabHistogramArgs& args, VocabHistogram* histogram) {
+inline void vocab_histogram_slice(const VocabHistogramArgs& args, VocabHistogram* histogram) {
   const VocabSlice& slice = args.slice;
   const std::uint32_t above = args.shift == 24 ? 0 : ~std::uint32_t{0} << (args.shift + 8);
   I16 ids = i_set(static_cast<std::uint32_t>(slice.first_id)) + i_iota();
@@ -178,10 +180,10 @@ PHALANX_LANES void best_of_lanes(const LaneBest& best, VocabPeak* peak) {
   }
 }
 
-void gumbel_max_slice(const VocabSlice& slice,
-                      const VocabKeep& keep,
-                      const GumbelKey& key,
-                      VocabPeak* peak) {
+inline void gumbel_max_slice(const VocabSlice& slice,
+                             const VocabKeep& keep,
+                             const GumbelKey& key,
+                             VocabPeak* peak) {
   const F16 nothing = f_set(-__builtin_inff());
   LaneBest best = {nothing, i_set(0xFFFFFFFF)};
   const auto first_id = static_cast<std::uint32_t>(slice.first_id);

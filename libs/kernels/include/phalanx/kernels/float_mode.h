@@ -18,6 +18,8 @@ class FloatModeScope {
   FloatModeScope();
   FloatModeScope(const FloatModeScope&) = delete;
   FloatModeScope& operator=(const FloatModeScope&) = delete;
+  FloatModeScope(FloatModeScope&&) = delete;
+  FloatModeScope& operator=(FloatModeScope&&) = delete;
   ~FloatModeScope();
 
  private:

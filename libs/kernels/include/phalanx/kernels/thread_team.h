@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <type_traits>
 
 #include "phalanx/base/result.h"
 
@@ -24,17 +23,17 @@ struct TeamHooks {
 class TileBody {
  public:
   template <typename Callable>
-  TileBody(Callable&& callable)  // NOLINT(google-explicit-constructor): a lambda is the argument
-      : object_(const_cast<void*>(static_cast<const void*>(&callable))),
-        call_([](void* object, std::uint32_t tile, std::uint32_t thread) {
-          (*static_cast<std::remove_reference_t<Callable>*>(object))(tile, thread);
+  // NOLINTNEXTLINE(google-explicit-constructor): a lambda is the argument
+  TileBody(const Callable& callable)
+      : object_(&callable), call_([](const void* object, std::uint32_t tile, std::uint32_t thread) {
+          (*static_cast<const Callable*>(object))(tile, thread);
         }) {}
 
   void operator()(std::uint32_t tile, std::uint32_t thread) const { call_(object_, tile, thread); }
 
  private:
-  void* object_;
-  void (*call_)(void*, std::uint32_t, std::uint32_t);
+  const void* object_;
+  void (*call_)(const void*, std::uint32_t, std::uint32_t);
 };
 
 enum class Schedule : std::uint8_t {
@@ -66,6 +65,8 @@ class ThreadTeam {
 
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
+  ThreadTeam(ThreadTeam&&) = delete;
+  ThreadTeam& operator=(ThreadTeam&&) = delete;
   ~ThreadTeam();
 
   [[nodiscard]] std::uint32_t size() const;
