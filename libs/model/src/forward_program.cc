@@ -30,13 +30,6 @@ struct ColumnWeight {
   std::uint32_t k = 0;
 };
 
-// The leaves of a row-parallel weight that a rank owns.
-struct LeafWeight {
-  std::size_t offset = 0;    // of leaf 0 in the arena
-  std::uint32_t leaves = 0;  // of the whole tree
-  Run run;                   // of this rank
-};
-
 class ForwardRecorder {
  public:
   ForwardRecorder(const ForwardShape& shape, const ForwardInputs& inputs);
