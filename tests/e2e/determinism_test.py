@@ -52,7 +52,7 @@ def requests():
             body["messages"].insert(0, {"role": "user", "content": "count from 1 to 120"})
             body["messages"].insert(1, {"role": "assistant", "content": " ".join(map(str, range(1, 60 + index)))})
         if index >= 8:
-            body.update(temperature=0.5 + index / 20, seed=1000 + index)
+            body.update(temperature=0.5 + index / 25, seed=1000 + index)
         if index % 5 == 1:
             body.update(top_p=0.9)
         if index % 5 == 2:
