@@ -11,6 +11,7 @@
 
 #include "phalanx/base/check.h"
 #include "phalanx/collective/communicator.h"
+#include "phalanx/os/cpu_set.h"
 
 #include "machine.h"
 
@@ -40,6 +41,8 @@ class Bench {
     std::vector<std::thread> threads;
     for (std::uint32_t rank = 0; rank < spec_.world; ++rank) {
       threads.emplace_back([&, rank] {
+        const os::CpuList cpus = os::allowed_cpus();
+        PHALANX_CHECK(os::pin_current_thread({cpus[rank % cpus.size()]}), "pin");
         auto communicator = Communicator::attach(memory, spec_, RankId(rank), {});
         PHALANX_CHECK(communicator, "attach");
         PHALANX_CHECK(communicator->sanity(), "sanity");
