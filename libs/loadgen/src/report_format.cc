@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "phalanx/loadgen/report.h"
+
+namespace phalanx::loadgen {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kWidth = 50;
+constexpr std::size_t kLabelWidth = 40;
+constexpr std::size_t kShownErrorsMax = 5;
+
+struct Metric {
+  std::string_view key;
+  std::string_view title;
+  LatencySummary Report::*summary;
+};
+constexpr std::array kMetrics = {
+    Metric{"ttft", "Time to First Token", &Report::ttft},
+    Metric{"tpot", "Time per Output Token (excl. 1st token)", &Report::tpot},
+    Metric{"itl", "Inter-token Latency", &Report::itl},
+    Metric{"e2el", "End-to-end Latency", &Report::e2el}};
+
+// "99", "99.9"
+std::string percentile_name(double percentile) {
+  std::array<char, 32> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), percentile).ptr;
+  return {digits.data(), end};
+}
+
+std::string two_decimals(double value) {
+  std::array<char, 64> digits{};
+  const int length = std::snprintf(digits.data(), digits.size(), "%.2f", value);
+  return {digits.data(), static_cast<std::size_t>(length)};
+}
+
+void row(std::string& out, std::string label, const std::string& value) {
+  label.resize(std::max(label.size(), kLabelWidth), ' ');
+  out += label + value + "\n";
+}
+
+void headline(std::string& out, std::string_view title, char fill) {
+  const std::size_t room = kWidth - std::min(kWidth, title.size());
+  out +=
+      std::string(room / 2, fill) + std::string(title) + std::string(room - room / 2, fill) + "\n";
+}
+
+bool is_shown(const Report& report, std::string_view metric) {
+  const auto& shown = report.settings.metrics;
+  return std::find(shown.begin(), shown.end(), metric) != shown.end();
+}
+
+std::string upper(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return result;
+}
+
+void latency_rows(std::string& out, const Report& report, const Metric& metric) {
+  const LatencySummary& summary = report.*metric.summary;
+  const std::string name = upper(metric.key) + " (ms):";
+  headline(out, metric.title, '-');
+  row(out, "Mean " + name, two_decimals(summary.mean));
+  row(out, "Median " + name, two_decimals(summary.median));
+  for (std::size_t i = 0; i < summary.percentiles.size(); ++i) {
+    row(out,
+        "P" + percentile_name(report.settings.percentiles[i]) + " " + name,
+        two_decimals(summary.percentiles[i]));
+  }
+}
+
+void error_rows(std::string& out, const Report& report) {
+  std::map<std::string, std::size_t> counts;
+  for (const RequestRecord& record : report.records) {
+    if (!record.error.empty()) {
+      ++counts[record.error];
+    }
+  }
+  std::vector<std::pair<std::size_t, std::string>> errors;
+  for (const auto& [error, count] : counts) {
+    errors.emplace_back(count, error);
+  }
+  std::sort(errors.rbegin(), errors.rend());
+  headline(out, "Failures", '-');
+  for (std::size_t i = 0; i < std::min(errors.size(), kShownErrorsMax); ++i) {
+    out += std::to_string(errors[i].first) + " x " + errors[i].second + "\n";
+  }
+  if (errors.size() > kShownErrorsMax) {
+    out += "and " + std::to_string(errors.size() - kShownErrorsMax) + " other kinds\n";
+  }
+}
+
+double per_second(double amount, const Report& report) {
+  return report.duration_s > 0.0 ? amount / report.duration_s : 0.0;
+}
+
+void write_latency(Json& json,
+                   const std::string& key,
+                   const LatencySummary& summary,
+                   const std::vector<double>& percentiles) {
+  json["mean_" + key] = summary.mean;
+  json["median_" + key] = summary.median;
+  json["std_" + key] = summary.std;
+  for (std::size_t i = 0; i < summary.percentiles.size(); ++i) {
+    json["p" + percentile_name(percentiles[i]) + "_" + key] = summary.percentiles[i];
+  }
+}
+
+// Lists with one entry per request, in the order of the workload; seconds, as the other tool has
+// them.
+void write_requests(Json& json, const std::vector<RequestRecord>& records) {
+  for (const char* key : {"input_lens",
+                          "output_lens",
+                          "ttfts",
+                          "itls",
+                          "start_times",
+                          "queue_times",
+                          "generated_texts",
+                          "errors"}) {
+    json[key] = Json::array();
+  }
+  for (const RequestRecord& record : records) {
+    const auto& times = record.token_times;
+    json["input_lens"].push_back(record.input_tokens);
+    json["output_lens"].push_back(record.output_tokens);
+    json["ttfts"].push_back(times.empty() ? 0.0 : to_seconds(times.front() - record.intended));
+    Json gaps = Json::array();
+    for (std::size_t i = 1; i < times.size(); ++i) {
+      gaps.push_back(to_seconds(times[i] - times[i - 1]));
+    }
+    json["itls"].push_back(std::move(gaps));
+    json["start_times"].push_back(to_seconds(record.sent));
+    json["queue_times"].push_back(to_seconds(record.sent - record.intended));
+    json["generated_texts"].push_back(record.text);
+    json["errors"].push_back(record.error);
+  }
+}
+
+}  // namespace
+
+std::string report_text(const Report& report) {
+  const RunSettings& settings = report.settings;
+  std::string out;
+  headline(out, " Serving Benchmark Result ", '=');
+  row(out, "Successful requests:", std::to_string(report.completed));
+  row(out, "Failed requests:", std::to_string(report.failed));
+  if (settings.max_concurrency) {
+    row(out, "Maximum request concurrency:", std::to_string(*settings.max_concurrency));
+  }
+  if (!std::isinf(settings.request_rate)) {
+    row(out, "Request rate configured (RPS):", two_decimals(settings.request_rate));
+  }
+  const auto input = static_cast<double>(report.total_input_tokens);
+  const auto output = static_cast<double>(report.total_output_tokens);
+  row(out, "Benchmark duration (s):", two_decimals(report.duration_s));
+  row(out, "Total input tokens:", std::to_string(report.total_input_tokens));
+  row(out, "Total generated tokens:", std::to_string(report.total_output_tokens));
+  row(out,
+      "Request throughput (req/s):",
+      two_decimals(per_second(static_cast<double>(report.completed), report)));
+  row(out, "Output token throughput (tok/s):", two_decimals(per_second(output, report)));
+  row(out,
+      "Peak output token throughput (tok/s):",
+      two_decimals(static_cast<double>(report.max_output_tokens_per_s)));
+  row(out, "Peak concurrent requests:", std::to_string(report.max_concurrent_requests));
+  row(out, "Total token throughput (tok/s):", two_decimals(per_second(input + output, report)));
+  for (const Metric& metric : kMetrics) {
+    if (is_shown(report, metric.key)) {
+      latency_rows(out, report, metric);
+    }
+  }
+  if (report.failed > 0) {
+    error_rows(out, report);
+  }
+  return out + std::string(kWidth, '=') + "\n";
+}
+
+std::string report_json(const Report& report, const std::string& date) {
+  const RunSettings& settings = report.settings;
+  const auto input = static_cast<double>(report.total_input_tokens);
+  const auto output = static_cast<double>(report.total_output_tokens);
+  Json json;
+  json["date"] = date;
+  json["backend"] = settings.backend;
+  json["label"] = settings.label.empty() ? Json() : Json(settings.label);
+  json["model_id"] = settings.model_id;
+  json["tokenizer_id"] = settings.model_id;
+  json["num_prompts"] = report.records.size();
+  json["request_rate"] =
+      std::isinf(settings.request_rate) ? Json("inf") : Json(settings.request_rate);
+  json["burstiness"] = settings.burstiness;
+  json["max_concurrency"] = settings.max_concurrency ? Json(*settings.max_concurrency) : Json();
+  json["duration"] = report.duration_s;
+  json["completed"] = report.completed;
+  json["failed"] = report.failed;
+  json["total_input_tokens"] = report.total_input_tokens;
+  json["total_output_tokens"] = report.total_output_tokens;
+  json["request_throughput"] = per_second(static_cast<double>(report.completed), report);
+  json["request_goodput"] = nullptr;
+  json["output_throughput"] = per_second(output, report);
+  json["total_token_throughput"] = per_second(input + output, report);
+  json["max_output_tokens_per_s"] = report.max_output_tokens_per_s;
+  json["max_concurrent_requests"] = report.max_concurrent_requests;
+  json["rtfx"] = 0.0;
+  write_requests(json, report.records);
+  for (const Metric& metric : kMetrics) {
+    write_latency(
+        json, std::string(metric.key) + "_ms", report.*metric.summary, settings.percentiles);
+  }
+  write_latency(json, "client_queue_time_ms", report.client_queue_time, settings.percentiles);
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace phalanx::loadgen

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/loadgen/workload.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+namespace phalanx::loadgen {
+namespace {
+
+constexpr TokenId kByteTokens = 256;
+
+// Lengths of the answers of a count workload, in numbers.
+constexpr int kCountNumbersMin = 5;
+constexpr int kCountNumbersMax = 60;
+constexpr int kCountValueMax = 999;
+// A number of three digits and its space are four tokens where every character is one.
+constexpr std::uint32_t kTokensPerNumberMax = 4;
+
+class Lengths {
+ public:
+  Lengths(std::uint32_t length, double range_ratio)
+      : distribution_(std::max<std::uint32_t>(
+                          1, static_cast<std::uint32_t>(std::floor(length * (1 - range_ratio)))),
+                      std::max<std::uint32_t>(
+                          1, static_cast<std::uint32_t>(std::ceil(length * (1 + range_ratio))))) {}
+
+  std::uint32_t operator()(std::mt19937_64& random) { return distribution_(random); }
+
+ private:
+  std::uniform_int_distribution<std::uint32_t> distribution_;
+};
+
+std::string random_words(std::uint32_t count, std::mt19937_64& random) {
+  std::uniform_int_distribution<int> letter('a', 'z');
+  std::string text;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (i > 0) {
+      text.push_back(' ');
+    }
+    text.push_back(static_cast<char>(letter(random)));
+  }
+  return text;
+}
+
+std::vector<TokenId> random_tokens(std::uint32_t count, std::mt19937_64& random) {
+  std::uniform_int_distribution<TokenId> token(0, kByteTokens - 1);
+  std::vector<TokenId> tokens(count);
+  for (TokenId& id : tokens) {
+    id = token(random);
+  }
+  return tokens;
+}
+
+}  // namespace
+
+std::vector<PlannedRequest> random_workload(const RandomWorkload& options, Backend backend) {
+  std::mt19937_64 random(options.seed);
+  Lengths input(options.input_len, options.range_ratio);
+  Lengths output(options.output_len, options.range_ratio);
+  std::vector<PlannedRequest> requests(options.count);
+  for (PlannedRequest& request : requests) {
+    const std::uint32_t length = input(random);
+    if (backend == Backend::kChat) {
+      request.prompt = random_words(length, random);
+    } else {
+      request.prompt = random_tokens(length, random);
+    }
+    request.max_tokens = output(random);
+  }
+  return requests;
+}
+
+std::vector<PlannedRequest> count_workload(std::size_t count, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_int_distribution<int> numbers(kCountNumbersMin, kCountNumbersMax);
+  std::vector<PlannedRequest> requests(count);
+  for (PlannedRequest& request : requests) {
+    const int length = numbers(random);
+    const int first = std::uniform_int_distribution<int>(0, kCountValueMax - length)(random);
+    const int last = first + length - 1;
+    std::string answer;
+    for (int value = first; value <= last; ++value) {
+      answer += (value == first ? "" : " ") + std::to_string(value);
+    }
+    request.prompt = "count from " + std::to_string(first) + " to " + std::to_string(last);
+    request.max_tokens = static_cast<std::uint32_t>(length) * kTokensPerNumberMax + 16;
+    request.expected_text = std::move(answer);
+  }
+  return requests;
+}
+
+Result<std::vector<PlannedRequest>> load_custom_workload(const std::string& path,
+                                                         std::size_t count,
+                                                         std::uint32_t default_output_len) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return not_found("cannot read the dataset " + path);
+  }
+  const std::string lines{std::istreambuf_iterator<char>(file), {}};
+  auto requests = parse_custom_workload(lines, count, default_output_len);
+  if (!requests) {
+    return std::move(requests).error().with(path);
+  }
+  return requests;
+}
+
+}  // namespace phalanx::loadgen

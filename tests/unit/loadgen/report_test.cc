@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/loadgen/report.h"
+
+#include <limits>
+#include <set>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace phalanx::loadgen {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+TEST(Percentiles, InterpolateBetweenTheClosestRanks) {
+  const std::vector<double> samples = {10, 20, 30, 40};
+  EXPECT_DOUBLE_EQ(percentile_of(samples, 0), 10);
+  EXPECT_DOUBLE_EQ(percentile_of(samples, 50), 25);
+  EXPECT_DOUBLE_EQ(percentile_of(samples, 99), 39.7);
+  EXPECT_DOUBLE_EQ(percentile_of(samples, 100), 40);
+  EXPECT_DOUBLE_EQ(percentile_of({7}, 99), 7);
+  EXPECT_DOUBLE_EQ(percentile_of({}, 99), 0);
+}
+
+TEST(Summary, DoesNotDependOnTheOrder) {
+  const LatencySummary summary = summarize({40, 10, 30, 20}, {50, 75});
+  EXPECT_DOUBLE_EQ(summary.mean, 25);
+  EXPECT_DOUBLE_EQ(summary.median, 25);
+  EXPECT_NEAR(summary.std, 11.1803398875, 1e-9);
+  EXPECT_EQ(summary.percentiles, (std::vector<double>{25, 32.5}));
+}
+
+RequestRecord record(int intended, int sent, std::vector<int> tokens) {
+  RequestRecord result;
+  result.intended = milliseconds(intended);
+  result.sent = milliseconds(sent);
+  for (const int time : tokens) {
+    result.token_times.emplace_back(milliseconds(time));
+  }
+  result.end = milliseconds(tokens.empty() ? sent : tokens.back());
+  result.input_tokens = 10;
+  result.output_tokens = tokens.size();
+  result.text = "text";
+  return result;
+}
+
+Report sample_report() {
+  std::vector<RequestRecord> records = {record(0, 100, {300, 400, 600}), record(500, 500, {1600})};
+  RequestRecord failed = record(550, 550, {700});
+  failed.error = "the stream was cut before [DONE]";
+  records.push_back(failed);
+  RunSettings settings;
+  settings.backend = "openai-chat";
+  settings.model_id = "tiny";
+  settings.request_rate = std::numeric_limits<double>::infinity();
+  settings.max_concurrency = 2;
+  settings.percentiles = {50, 99.9};
+  return build_report(settings, records, milliseconds(2000));
+}
+
+TEST(Report, CountsLatenciesFromTheIntendedTime) {
+  const Report report = sample_report();
+  EXPECT_EQ(report.completed, 2U);
+  EXPECT_EQ(report.failed, 1U);
+  EXPECT_EQ(report.total_input_tokens, 20U);
+  EXPECT_EQ(report.total_output_tokens, 4U);
+  EXPECT_DOUBLE_EQ(report.ttft.mean, (300.0 + 1100.0) / 2);
+  EXPECT_DOUBLE_EQ(report.e2el.mean, (600.0 + 1100.0) / 2);
+  EXPECT_DOUBLE_EQ(report.tpot.mean, 150.0) << "one token has no time per further token";
+  EXPECT_DOUBLE_EQ(report.itl.mean, 150.0);
+  EXPECT_DOUBLE_EQ(report.client_queue_time.mean, 50.0);
+  EXPECT_EQ(report.max_concurrent_requests, 3U);
+  EXPECT_EQ(report.max_output_tokens_per_s, 4U);
+}
+
+TEST(ReportJson, HasTheKeysThatOtherToolsRead) {
+  const json result = json::parse(report_json(sample_report(), "20260101-120000"));
+  for (const char* key : {"date",
+                          "backend",
+                          "label",
+                          "model_id",
+                          "tokenizer_id",
+                          "num_prompts",
+                          "request_rate",
+                          "burstiness",
+                          "max_concurrency",
+                          "duration",
+                          "completed",
+                          "failed",
+                          "total_input_tokens",
+                          "total_output_tokens",
+                          "request_throughput",
+                          "request_goodput",
+                          "output_throughput",
+                          "total_token_throughput",
+                          "max_output_tokens_per_s",
+                          "max_concurrent_requests",
+                          "input_lens",
+                          "output_lens",
+                          "ttfts",
+                          "itls",
+                          "start_times",
+                          "generated_texts",
+                          "errors",
+                          "rtfx",
+                          "queue_times"}) {
+    EXPECT_TRUE(result.contains(key)) << key;
+  }
+  for (const std::string metric :
+       {"ttft_ms", "tpot_ms", "itl_ms", "e2el_ms", "client_queue_time_ms"}) {
+    for (const std::string statistic : {"mean_", "median_", "std_", "p50_", "p99.9_"}) {
+      EXPECT_TRUE(result.contains(statistic + metric)) << statistic << metric;
+    }
+  }
+  EXPECT_EQ(result["request_rate"], "inf");
+  EXPECT_EQ(result["num_prompts"], 3);
+  EXPECT_DOUBLE_EQ(result["output_throughput"].get<double>(), 2.0);
+  EXPECT_EQ(result["errors"], json::parse(R"(["", "", "the stream was cut before [DONE]"])"));
+  EXPECT_EQ(result["itls"][0].size(), 2U);
+}
+
+TEST(ReportText, ShowsCountsLatenciesAndFailures) {
+  const std::string text = report_text(sample_report());
+  for (const char* part : {"Serving Benchmark Result",
+                           "Successful requests:                    2\n",
+                           "Failed requests:                        1\n",
+                           "Mean TTFT (ms):",
+                           "Median TPOT (ms):",
+                           "P99.9 ITL (ms):",
+                           "P50 E2EL (ms):",
+                           "1 x the stream was cut before [DONE]"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+}
+
+TEST(ReportText, ShowsOnlyTheMetricsAskedFor) {
+  Report report = sample_report();
+  report.settings.metrics = {"ttft"};
+  const std::string text = report_text(report);
+  EXPECT_NE(text.find("Mean TTFT"), std::string::npos);
+  EXPECT_EQ(text.find("Mean ITL"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace phalanx::loadgen
