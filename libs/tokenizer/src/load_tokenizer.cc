@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <fstream>
 #include <set>
 #include <string>
 #include <system_error>
 #include <utility>
 
+#include "nfc.h"
 #include "tokenizer_data.h"
 #include "tokenizer_json.h"
 #include "utf8.h"
@@ -45,9 +47,12 @@ Result<std::optional<std::string>> read_file(const std::filesystem::path& path,
   return std::optional(std::move(contents));
 }
 
-void add_to_finder(const AddedToken& token, Tokenizer::Data& data) {
+void add_to_finder(AddedToken token, Tokenizer::Data& data) {
+  if (token.normalized && data.normalizer == Normalizer::kNfc) {
+    token.content = normalize_nfc(token.content, {}, 0).text;
+  }
   // Without a normaliser both kinds are looked for in the same text, yet still one after the other.
-  (token.normalized ? data.added_normalized : data.added_as_given).add(token);
+  (token.normalized ? data.added_normalized : data.added_as_given).add(std::move(token));
 }
 
 Status add_config_tokens(const std::vector<AddedToken>& from_config,
@@ -111,9 +116,11 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer_from_text(std::string_view tok
   if (!is_valid_utf8(data->chat_template)) {
     return invalid_argument("chat template: expected UTF-8");
   }
-  for (const AddedToken& token : added) {
-    add_to_finder(token, *data);
+  for (AddedToken& token : added) {
+    add_to_finder(std::move(token), *data);
   }
+  // The tables of normalisation are made at their first use, which a request should not pay for.
+  static_cast<void>(is_plainly_nfc(kReplacementCharacter));
   return std::make_unique<Tokenizer>(std::move(data));
 }
 

@@ -7,7 +7,7 @@
 #include "phalanx/base/result.h"
 
 #include "byte_ranges.h"
-#include "regex.h"
+#include "regular_expression.h"
 
 namespace phalanx::tokenizer {
 

@@ -290,7 +290,7 @@ Result<Value> Interpreter::call_macro(const Macro& macro, Arguments& arguments) 
                             std::to_string(arguments.positional.size()));
   }
   if (macro_depth_ == limits_.macro_depth_max) {
-    return resource_exhausted("chat template: macros call each other deeper than " +
+    return resource_exhausted("macros call each other deeper than " +
                               std::to_string(limits_.macro_depth_max));
   }
   Scope scope(macro.scope);

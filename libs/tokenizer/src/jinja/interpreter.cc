@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "builtins.h"
 #include "lexer.h"
@@ -22,21 +23,21 @@ constexpr std::size_t kMaxEvaluationDepth = 600;
 Status Interpreter::Level::check() const {
   return depth_ <= kMaxEvaluationDepth
              ? ok()
-             : Status(resource_exhausted("chat template: evaluation nests deeper than " +
+             : Status(resource_exhausted("evaluation nests deeper than " +
                                          std::to_string(kMaxEvaluationDepth)));
 }
 
 Status Interpreter::charge(std::size_t bytes) {
   if (bytes > limits_.work_bytes_max - work_bytes_) {
-    return resource_exhausted("chat template: built more than " +
-                              std::to_string(limits_.work_bytes_max) + " bytes of values");
+    return resource_exhausted("built more than " + std::to_string(limits_.work_bytes_max) +
+                              " bytes of values");
   }
   work_bytes_ += bytes;
   return ok();
 }
 
 Error Interpreter::raise(std::string message) {
-  raised_ = true;
+  error_is_placed_ = true;
   return invalid_argument(std::move(message));
 }
 
@@ -50,8 +51,8 @@ Result<MarkedText> Interpreter::run(const Body& body, Scope& scope) {
 Status Interpreter::emit(const MarkedText& text, MarkedText& out) {
   PHALANX_RETURN_IF_ERROR(charge(text.size()));
   if (text.size() > limits_.output_bytes_max - std::min(out.size(), limits_.output_bytes_max)) {
-    return resource_exhausted("chat template: wrote more than " +
-                              std::to_string(limits_.output_bytes_max) + " bytes");
+    return resource_exhausted("wrote more than " + std::to_string(limits_.output_bytes_max) +
+                              " bytes");
   }
   out.append(text);
   return ok();
@@ -63,11 +64,11 @@ Result<Interpreter::Flow> Interpreter::execute(const Body& body, Scope& scope, M
   for (const StatementPtr& statement : body) {
     Result<Flow> flow = execute(*statement, scope, out);
     if (!flow) {
-      const bool placed = raised_ || flow.error().code() != Code::kInvalidArgument ||
-                          flow.error().message().starts_with("chat template");
-      return placed ? std::move(flow).error()
-                    : invalid_argument("chat template: " +
-                                       at_line(statement->line, flow.error().message()));
+      if (std::exchange(error_is_placed_, true)) {
+        return std::move(flow).error();
+      }
+      return Error(flow.error().code(),
+                   "chat template: " + at_line(statement->line, flow.error().message()));
     }
     if (*flow != Flow::kOn) {
       return *flow;
@@ -163,8 +164,8 @@ Result<Interpreter::Flow> Interpreter::run_for(const Statement& statement,
   loop.items = &items;
   for (; loop.index < items.size(); ++loop.index) {
     if (++iterations_ > limits_.loop_iterations_max) {
-      return resource_exhausted("chat template: more than " +
-                                std::to_string(limits_.loop_iterations_max) + " loop iterations");
+      return resource_exhausted("more than " + std::to_string(limits_.loop_iterations_max) +
+                                " loop iterations");
     }
     Scope inner(&scope);
     inner.set("loop", Value(&loop));

@@ -111,7 +111,7 @@ class Interpreter {
   std::size_t iterations_ = 0;
   std::size_t depth_ = 0;
   std::size_t macro_depth_ = 0;
-  bool raised_ = false;
+  bool error_is_placed_ = false;  // the error on its way up names its line, or needs none
 };
 
 }  // namespace phalanx::tokenizer::jinja

@@ -27,12 +27,12 @@ struct TemplateLimits {
 
 // The variables of one rendering, as JSON text. All of it counts as user data.
 struct RenderRequest {
-  std::string_view messages_json;     // array of objects
-  std::string_view tools_json;        // array; empty or "null" if there are none
-  std::string_view variables_json;    // object, further variables by name; may be empty
-  bool add_generation_prompt = true;  // end with the opening of the assistant's turn
+  std::string_view messages_json = {};   // array of objects
+  std::string_view tools_json = {};      // array; empty or "null" if there are none
+  std::string_view variables_json = {};  // object, further variables by name; may be empty
+  bool add_generation_prompt = true;     // end with the opening of the assistant's turn
   // What strftime_now() tells, in local time; the system's clock if absent.
-  std::optional<std::chrono::system_clock::time_point> now;
+  std::optional<std::chrono::system_clock::time_point> now = std::nullopt;
 };
 
 // A compiled chat template: the part of Jinja that chat templates are written in, with the output

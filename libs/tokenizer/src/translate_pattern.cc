@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 
-#include "regex.h"
+#include "regular_expression.h"
 
 namespace phalanx::tokenizer {
 namespace {
