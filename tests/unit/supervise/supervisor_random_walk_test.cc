@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ten thousand random events per seed: commands, reports, deaths, failed spawns, time. Whatever
 // comes, the promises of the supervisor hold after each of them.
+#include <algorithm>
 #include <map>
 #include <random>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -61,13 +63,21 @@ class Walk {
         commanded_ = true;
         return world_.supervisor.start(slot);
       case 1:
-        commanded_ = random_() % 4 == 0;
-        return commanded_ ? world_.supervisor.restart(slot) : world_.supervisor.drain(slot);
+        if (random_() % 4 != 0) {
+          return world_.supervisor.drain(slot);
+        }
+        commanded_ = true;
+        restart_ordered_[slot] = true;  // a living process ends first
+        return world_.supervisor.restart(slot);
       case 2:
         commanded_ = true;
         return world_.supervisor.resume(slot);
       case 3:
-        return random_() % 4 == 0 ? world_.supervisor.stop(slot) : world_.pass(random_time());
+        if (random_() % 4 != 0) {
+          return world_.pass(random_time());
+        }
+        restart_ordered_[slot] = false;
+        return world_.supervisor.stop(slot);
       case 4:
         return world_.supervisor.on_progress(slot, some_incarnation(slot));
       case 5:
@@ -107,7 +117,10 @@ class Walk {
       const State state = world_.state(slot);
       ASSERT_EQ(world_.runner.processes.count(slot) > 0, has_process(state))
           << "state " << to_string(state) << ", event " << event;
-      if (world_.incarnation(slot) != before_[slot].incarnation && !commanded_) {
+      const bool started = world_.incarnation(slot) != before_[slot].incarnation;
+      const bool ordered = commanded_ || (started && before_[slot].state == State::kStopping &&
+                                          std::exchange(restart_ordered_[slot], false));
+      if (started && !ordered) {
         ASSERT_EQ(before_[slot].state, State::kBackoff)
             << "started by itself from " << to_string(before_[slot].state);
         ASSERT_GE(world_.clock.now() - died_at_[slot], std::chrono::milliseconds(100))
@@ -144,6 +157,7 @@ class Walk {
   World world_;
   std::vector<SlotView> before_;
   std::map<std::size_t, SteadyTime> died_at_;
+  std::map<std::size_t, bool> restart_ordered_;
   bool commanded_ = false;
 };
 

@@ -14,7 +14,7 @@ using Lines = std::vector<std::string>;
 TEST(SupervisorStop, AsksFirst) {
   World world;
   world.start_and_ready();
-  world.notes.take();
+  static_cast<void>(world.notes.take());
   world.supervisor.stop(0);
   EXPECT_TRUE(world.runner.processes[0].asked_to_stop);
   EXPECT_TRUE(world.runner.processes[0].signals.empty());
@@ -37,7 +37,7 @@ TEST(SupervisorStop, EscalatesByBoundedSteps) {
   EXPECT_EQ(signals, std::vector<int>{SIGTERM});
   world.pass(seconds(2));
   EXPECT_EQ(signals, (std::vector<int>{SIGTERM, SIGKILL}));
-  world.notes.take();
+  static_cast<void>(world.notes.take());
   world.pass(seconds(5));
   EXPECT_EQ(world.notes.take(), Lines{"stuck 0"});
   world.die();

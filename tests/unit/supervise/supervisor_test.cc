@@ -38,7 +38,7 @@ TEST(Supervisor, TellsReadinessOnce) {
 TEST(Supervisor, RestartsADeadChildAfterTheBackoff) {
   World world;
   world.start_and_ready();
-  world.notes.take();
+  static_cast<void>(world.notes.take());
   world.die();
   EXPECT_EQ(world.notes.take(), (Lines{"down 0.1", "death 0.1"}));
   EXPECT_EQ(world.state(), State::kBackoff);
@@ -155,7 +155,7 @@ TEST(Supervisor, KillsAHungChildAndStartsItsSuccessor) {
 TEST(Supervisor, TellsOfAProcessThatSurvivesSigkill) {
   World world;
   world.start_and_ready();
-  world.notes.take();
+  static_cast<void>(world.notes.take());
   world.supervisor.on_hung(0, Incarnation(1), "no heartbeat");
   world.pass(seconds(5));
   EXPECT_EQ(world.notes.take(), (Lines{"down 0.1", "stuck 0"}));
@@ -167,7 +167,7 @@ TEST(Supervisor, IgnoresReportsOfEarlierIncarnations) {
   world.start_and_ready();
   world.die();
   world.pass(milliseconds(100));
-  world.notes.take();
+  static_cast<void>(world.notes.take());
   world.supervisor.on_ready(0, Incarnation(1));
   world.supervisor.on_hung(0, Incarnation(1), "late");
   Death stale;
@@ -181,7 +181,7 @@ TEST(Supervisor, IgnoresReportsOfEarlierIncarnations) {
 TEST(Supervisor, TakesARecoveringChildOutOfService) {
   World world;
   world.start_and_ready();
-  world.notes.take();
+  static_cast<void>(world.notes.take());
   world.supervisor.on_recovering(0, Incarnation(1));
   EXPECT_EQ(world.state(), State::kRecovering);
   world.ready();
@@ -192,7 +192,7 @@ TEST(Supervisor, TakesARecoveringChildOutOfService) {
 TEST(Supervisor, DrainsAndResumesWithoutARestart) {
   World world;
   world.start_and_ready();
-  world.notes.take();
+  static_cast<void>(world.notes.take());
   world.supervisor.drain(0);
   EXPECT_EQ(world.state(), State::kDraining);
   world.ready();

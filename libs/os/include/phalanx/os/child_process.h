@@ -21,10 +21,12 @@ inline constexpr int kChildControlFd = 3;
 
 struct Exited {
   int status = 0;
+  friend bool operator==(const Exited&, const Exited&) = default;
 };
 struct Signaled {
   int signal = 0;
   bool core_dumped = false;
+  friend bool operator==(const Signaled&, const Signaled&) = default;
 };
 using ExitReason = std::variant<Exited, Signaled>;
 
