@@ -296,6 +296,9 @@ Status RankCluster::respawn(RankId rank, Incarnation incarnation) {
 
 Status RankCluster::new_segment(Epoch epoch) {
   EXPECT_GT(epoch, segment_) << "a communicator was used twice";
+  if (segment_error_) {
+    return *std::exchange(segment_error_, std::nullopt);
+  }
   segment_ = epoch;
   return ok();
 }

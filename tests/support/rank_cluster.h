@@ -74,6 +74,7 @@ class RankCluster final : public engine::GroupPort {
   // Changes every KV cell of the rank: it goes on, and computes something else.
   void corrupt_memory(RankId rank);
   void refuse_respawns(Error error) { respawn_error_ = std::move(error); }
+  void fail_next_segment(Error error) { segment_error_ = std::move(error); }
   void hide_lifelines() { lifelines_ = false; }
   // What ranks spawned from now on say of themselves.
   void set_identity(RankId rank, engine::RunnerIdentity identity) {
@@ -157,6 +158,7 @@ class RankCluster final : public engine::GroupPort {
   std::map<Epoch, Millis> aborted_;  // when the abort word of that epoch was raised
   std::map<wire::RankOp, std::uint64_t> replies_;
   std::optional<Error> respawn_error_;
+  std::optional<Error> segment_error_;
   std::optional<Millis> abort_answered_;
   Epoch segment_;
   bool lifelines_ = true;

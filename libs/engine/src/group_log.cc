@@ -93,7 +93,7 @@ void log_drain(const CollectiveStep& step, const StepFault& fault, std::uint32_t
 void log_stale(RankId rank, const wire::RankReply& reply) {
   if (obs::log_enabled(obs::LogLevel::kDebug)) {
     obs::log_debug("stale_reply",
-                   {{"rank", rank.value()},
+                   {{"tp", rank.value()},
                     {"op", name_of(reply.op)},
                     {"epoch", reply.epoch.value()},
                     {"step", reply.step.value()}});

@@ -8,6 +8,7 @@
 #include "phalanx/obs/log.h"
 #include "phalanx/wire/codec.h"
 
+#include "bounded_text.h"
 #include "group_log.h"
 #include "mutation.h"
 
@@ -270,14 +271,12 @@ void RankGroup::on_death(RankId rank, const RankDeath& death) {
   wire::RankStatus& status = status_[rank.value()];
   status.state = wire::RankState::kDead;
   kv_lost_ = kv_lost_ || !kv_survives(death);
-  obs::log_at(expected ? obs::LogLevel::kDebug : obs::LogLevel::kWarn,
-              "rank_died",
-              {{"rank", rank.value()},
-               {"incarnation", status.incarnation.value()},
-               {"how", death.description},
-               {"kv", kv_survives(death) ? "kept" : "dropped"}});
+  obs::log_debug("rank_gone",
+                 {{"tp", rank.value()},
+                  {"expected", expected},
+                  {"kv", kv_survives(death) ? "kept" : "dropped"}});
   if (!expected) {
-    status.last_error = death.description;
+    status.last_error = bounded_text(death.description);
   }
   if (step_) {
     step_->on_death(rank, death);

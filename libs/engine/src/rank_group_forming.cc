@@ -7,6 +7,7 @@
 #include "phalanx/engine/rank_group.h"
 #include "phalanx/obs/log.h"
 
+#include "bounded_text.h"
 #include "mutation.h"
 
 namespace phalanx::engine {
@@ -47,7 +48,7 @@ Status RankGroup::respawn(RankId rank) {
   status.incarnation = next;
   status.restarts = next.value() - 1;
   slot = Slot{true, false};
-  obs::log_info("rank_spawned", {{"rank", rank.value()}, {"incarnation", next.value()}});
+  obs::log_info("rank_spawned", {{"tp", rank.value()}, {"incarnation", next.value()}});
   return ok();
 }
 
@@ -62,7 +63,9 @@ void RankGroup::hello_done(CollectiveStep& step) {
     return;
   }
   if (Status status = port_.new_segment(epoch_); !status) {
-    fail(std::move(status).error().with("the communicator could not be made"));
+    // A rank may have gone since its hello: that is a fault like any other.
+    recover(StepFault{
+        std::move(status).error().with("the communicator could not be handed over"), {}, {}});
     return;
   }
   begin_forming(wire::RankOp::kInit);
@@ -186,7 +189,7 @@ void RankGroup::doom_failing(const StepFault& fault) {
   for (const RankFailure& failure : fault.ranks) {
     const bool freed =
         failure.kind == RankFailure::Kind::kReply && failure.error.code() == Code::kAborted;
-    status_[failure.rank.value()].last_error = failure.error.to_string();
+    status_[failure.rank.value()].last_error = bounded_text(failure.error.to_string());
     kv_lost_ = kv_lost_ || failure.error.code() == Code::kDataLoss;
     Slot& slot = slots_[failure.rank.value()];
     if (failure.kind == RankFailure::Kind::kKilled) {

@@ -7,6 +7,8 @@
 
 #include "phalanx/obs/log.h"
 
+#include "bounded_text.h"
+
 namespace phalanx::engine {
 namespace {
 
@@ -324,14 +326,15 @@ void ReplicaEngine::on_idle() {
 }
 
 void ReplicaEngine::on_fault(const StepFault& fault) {
-  last_error_ = fault.combined().to_string();
+  last_error_ = bounded_text(fault.combined().to_string());
   send_status();
 }
 
 void ReplicaEngine::on_failed(const Error& error) {
   failure_ = error;
   plan_.reset();
-  sink_.send(wire::ReplicaFailed{static_cast<std::uint32_t>(error.code()), error.message()});
+  sink_.send(
+      wire::ReplicaFailed{static_cast<std::uint32_t>(error.code()), bounded_text(error.message())});
 }
 
 void ReplicaEngine::on_stopped() {

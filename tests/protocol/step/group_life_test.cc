@@ -286,6 +286,17 @@ TEST(GroupError, ReplacesTheRankThatAnsweredIt) {
   EXPECT_EQ(world.cluster.count(RankOp::kClear), 0U) << "the KV is what it was";
 }
 
+TEST(GroupError, OfTheCommunicatorFormsTheGroupAgain) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 20, 20));
+  world.cluster.fail_next_segment(unavailable("broken pipe"));
+  world.cluster.crash(kSecond, SIGKILL);
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(world.engine.status().epoch, Epoch(3));
+  EXPECT_TRUE(world.book.failed.empty());
+}
+
 TEST(GroupError, OfBadDataDropsTheKv) {
   ReplicaWorld world({});
   ASSERT_TRUE(world.start());
