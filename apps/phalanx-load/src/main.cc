@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// phalanx-load: sends load to a server, audits every stream and reports latencies.
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "phalanx/flags/flag_table.h"
+
+#include "session.h"
+
+namespace {
+
+constexpr int kSomeRequestsFailed = 1;
+
+int complain(const phalanx::Error& error) {
+  std::fprintf(stderr, "phalanx-load: %s\n", error.message().c_str());
+  return phalanx::error_traits(error.code()).exit_status;
+}
+
+int run(int argc, char** argv) {
+  auto parsed = phalanx::load::parse_options(phalanx::flags::arguments_of(argc, argv),
+                                             phalanx::flags::environment_of(environ));
+  if (!parsed) {
+    return complain(parsed.error());
+  }
+  if (parsed->print_and_exit) {
+    std::fputs(parsed->print_and_exit->c_str(), stdout);
+    return 0;
+  }
+  const auto report = phalanx::load::run_session(parsed->options);
+  if (!report) {
+    return complain(report.error());
+  }
+  std::fputs(phalanx::loadgen::report_text(*report).c_str(), stdout);
+  if (parsed->options.save_result) {
+    const auto path = phalanx::load::save_report(parsed->options, *report);
+    if (!path) {
+      return complain(path.error());
+    }
+    std::fprintf(stdout, "result: %s\n", path->c_str());
+  }
+  return report->failed > 0 ? kSomeRequestsFailed : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "phalanx-load: unexpected: %s\n", error.what());
+    return 70;
+  }
+}
