@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "phalanx/os/child_process.h"
+
 #include "proc_files.h"
 
 namespace phalanx::os {
