@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernel_inputs.h"
+#include "scalar_math.h"
 
 namespace phalanx::kernels {
 namespace {
@@ -91,6 +92,41 @@ TEST_P(RowsOnEachIsa, RmsNormEqualsRef) {
       expect_same_bits(actual.x, expected.x);
       expect_same_bits(actual.out, expected.out);
     }
+  }
+}
+
+// A wrong last bit of fp32 survives the rounding to bf16 in one of some 2^15 elements only.
+TEST_P(RowsOnEachIsa, EqualsRefInTheLastBitOfFp32) {
+  const NormResult actual = run_norm(table(), 400, 1024, 3, Kind::kOrdinary);
+  const NormResult expected = run_norm(ref(), 400, 1024, 3, Kind::kOrdinary);
+  expect_same_bits(actual.out, expected.out);
+  const std::vector<float> gate = floats(400000, 4, Kind::kOrdinary);
+  const std::vector<float> up = floats(400000, 5, Kind::kOrdinary);
+  expect_same_bits(run_swiglu(table(), gate, up, 1000), run_swiglu(ref(), gate, up, 1000));
+}
+
+// Gains that put every product on a tie of bf16, to both sides: then the last bit of the scale, and
+// with it the order of the sum of squares, decides the result.
+TEST_P(RowsOnEachIsa, RmsNormKeepsTheOrderOfItsSum) {
+  constexpr std::uint32_t kHidden = 80;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    std::vector<float> x = floats(kHidden, seed, Kind::kOrdinary);
+    float lanes[16] = {};
+    for (std::size_t i = 0; i < kHidden; ++i) {
+      lanes[i % 16] = lanes[i % 16] + x[i] * x[i];
+    }
+    const float mean = scalar::sum_lanes(lanes) / static_cast<float>(kHidden);
+    const float scale = 1.0F / std::sqrt(mean + 1e-6F);
+    std::vector<float> gain(kHidden);
+    std::vector<Bf16> expected(kHidden);
+    for (std::size_t i = 0; i < kHidden; ++i) {
+      gain[i] = (i % 2 == 0 ? 0x1.01p0F : 0x1.03p0F) / (x[i] * scale);
+      expected[i] = tensor::to_bf16(x[i] * scale * gain[i]);
+    }
+    std::vector<Bf16> out(kHidden);
+    table().rms_norm(
+        {x.data(), kHidden, nullptr, 0, gain.data(), 1e-6F, out.data(), kHidden, 1, kHidden}, 0);
+    expect_same_bits(out, expected);
   }
 }
 
