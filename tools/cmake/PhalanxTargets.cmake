@@ -15,9 +15,9 @@ if(PHALANX_WARNINGS_AS_ERRORS)
   target_compile_options(phalanx_options INTERFACE -Werror)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo")
-  # -O3 makes g++ 12 report impossible overflows inside its own containers.
+  # -O3 makes g++ 12 report impossible overflows and dangling pointers inside its own containers.
   target_compile_options(phalanx_options INTERFACE -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict
-    -Wno-maybe-uninitialized)
+    -Wno-maybe-uninitialized -Wno-dangling-pointer)
 endif()
 if(PHALANX_SANITIZE)
   target_compile_options(phalanx_options INTERFACE -fsanitize=${PHALANX_SANITIZE} -fno-omit-frame-pointer
