@@ -236,7 +236,7 @@ TEST(Descendants, EndWithTheirParentByHangup) {
   ASSERT_TRUE(parent.signal(SIGKILL));
   EXPECT_TRUE(parent.wait_exit(soon()));
   EXPECT_TRUE(test::wait_until_dead({grandchild}, seconds(1)).empty());
-  EXPECT_EQ(reap_adopted({}), 1);
+  EXPECT_EQ(reap_adopted(), 1);
   EXPECT_TRUE(living_children().empty());
   ::prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
 }
@@ -264,7 +264,7 @@ TEST(Descendants, EndWithTheirParentBySignal) {
 TEST(ReapAdopted, LeavesOwnChildrenAlone) {
   ChildProcess child = spawn("exit 65");
   ASSERT_TRUE(test::eventually([&] { return !test::is_alive(child.pid()); }, seconds(5)));
-  EXPECT_EQ(reap_adopted({child.pid()}), 0);
+  EXPECT_EQ(reap_adopted(), 0);
   EXPECT_EQ(child.poll_exit(), ExitReason(Exited{65}));
 }
 

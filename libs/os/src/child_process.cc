@@ -17,6 +17,8 @@
 
 #include "phalanx/base/scope_exit.h"
 
+#include "own_children.h"
+
 namespace phalanx::os {
 
 namespace {
@@ -111,6 +113,12 @@ Result<pid_t> spawn_with_control(const SpawnPlan& plan, int control_fd) {
 
 }  // namespace
 
+OwnChildren& own_children() {
+  // Never destroyed: a ChildProcess may live as long as the process.
+  static auto* const children = new OwnChildren;
+  return *children;
+}
+
 std::string signal_name(int signal) {
   const char* name = ::sigabbrev_np(signal);
   return name != nullptr ? "SIG" + std::string(name) : "signal " + std::to_string(signal);
@@ -160,6 +168,7 @@ ChildProcess::~ChildProcess() {
 Result<ChildProcess> ChildProcess::spawn(const SpawnPlan& plan) {
   PHALANX_RETURN_IF_ERROR(check_plan(plan));
   PHALANX_TRY(auto ends, ControlSocket::make_pair());
+  const std::unique_lock lock(own_children().mutex);
   PHALANX_TRY(const pid_t pid, spawn_with_control(plan, ends.second.fd()));
   // Nobody else reaps children of this process, so the pid still means this child.
   UniqueFd pidfd(pidfd_open(pid));
@@ -169,6 +178,7 @@ Result<ChildProcess> ChildProcess::spawn(const SpawnPlan& plan) {
     ::waitpid(pid, nullptr, 0);
     return errno_error("opening a pidfd", code);
   }
+  own_children().pids.insert(pid);
   return ChildProcess(pid, std::move(pidfd), std::move(ends.first));
 }
 
@@ -178,6 +188,8 @@ std::optional<ExitReason> ChildProcess::poll_exit() {
   }
   siginfo_t info{};
   int code = 0;
+  // Until it is reaped its pid is not given to another child: the list changes in the same moment.
+  const std::lock_guard lock(own_children().mutex);
   do {
     code = ::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED | WNOHANG);
   } while (code != 0 && errno == EINTR);
@@ -186,6 +198,9 @@ std::optional<ExitReason> ChildProcess::poll_exit() {
     exit_ = Exited{error_traits(Code::kInternal).exit_status};
   } else if (info.si_pid != 0) {
     exit_ = reason_of(info);
+  }
+  if (exit_) {
+    own_children().pids.erase(pid_);
   }
   return exit_;
 }

@@ -12,10 +12,12 @@
 #include <cerrno>
 #include <csignal>
 #include <memory>
+#include <mutex>
 #include <sstream>
 
 #include "phalanx/os/child_process.h"
 
+#include "own_children.h"
 #include "proc_files.h"
 
 namespace phalanx::os {
@@ -119,10 +121,11 @@ Status become_subreaper() {
   return ok();
 }
 
-int reap_adopted(const std::vector<pid_t>& own) {
+int reap_adopted() {
   int reaped = 0;
+  const std::lock_guard lock(own_children().mutex);
   for (const pid_t pid : child_pids()) {
-    if (std::find(own.begin(), own.end(), pid) != own.end()) {
+    if (own_children().pids.count(pid) > 0) {
       continue;
     }
     siginfo_t info{};

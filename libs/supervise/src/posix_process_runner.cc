@@ -10,6 +10,7 @@
 #include "phalanx/base/clock.h"
 #include "phalanx/obs/flight_ring.h"
 #include "phalanx/obs/log.h"
+#include "phalanx/os/child_side.h"
 
 namespace phalanx::supervise {
 
@@ -47,7 +48,7 @@ struct PosixProcessRunner::Impl {
   [[nodiscard]] Status introduce(std::size_t slot, Child& child);
   void read_control(std::size_t slot, int limit);
   void reap(std::size_t slot);
-  void look_for_stopped();
+  void on_child_signal();
 };
 
 Result<std::unique_ptr<PosixProcessRunner::Child>> PosixProcessRunner::Impl::create(
@@ -127,7 +128,8 @@ void PosixProcessRunner::Impl::reap(std::size_t slot) {
   host.on_exit(death);
 }
 
-void PosixProcessRunner::Impl::look_for_stopped() {
+void PosixProcessRunner::Impl::on_child_signal() {
+  os::reap_adopted();
   for (std::size_t slot = 0; slot < children.size(); ++slot) {
     Child* const child = children[slot].get();
     if (child != nullptr && child->process.take_stopped()) {
@@ -139,7 +141,7 @@ void PosixProcessRunner::Impl::look_for_stopped() {
 PosixProcessRunner::PosixProcessRunner(std::size_t slots, os::EventLoop& loop, ChildHost& host)
     : impl_(std::make_unique<Impl>(slots, loop, host)) {
   impl_->child_signal =
-      loop.watch_signal(SIGCHLD, [impl = impl_.get()](int) { impl->look_for_stopped(); });
+      loop.watch_signal(SIGCHLD, [impl = impl_.get()](int) { impl->on_child_signal(); });
 }
 
 PosixProcessRunner::~PosixProcessRunner() {

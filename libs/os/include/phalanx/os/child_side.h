@@ -55,8 +55,9 @@ class HangupWatch {
 // Orphaned descendants become children of this process, so that they can be reaped.
 [[nodiscard]] Status become_subreaper();
 
-// Reaps ended children that are not among `own` (descendants whose parent died); returns how many.
-int reap_adopted(const std::vector<pid_t>& own);
+// Reaps ended children that no ChildProcess of this process spawned: descendants whose parent died.
+// Returns how many. To be called on SIGCHLD (PosixProcessRunner does). Blocks: no. Threads: any.
+int reap_adopted();
 
 // Children that have not ended, whoever spawned them.
 [[nodiscard]] std::vector<pid_t> living_children();

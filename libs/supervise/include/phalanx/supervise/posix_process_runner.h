@@ -58,7 +58,8 @@ class ChildHost {
 };
 
 // Children of this process by os::ChildProcess: spawns them, gives each a lifeline page and its
-// bootstrap record, and watches pidfd, control socket, lifeline and SIGCHLD.
+// bootstrap record, and watches pidfd, control socket, lifeline and SIGCHLD. Orphans that this
+// process has adopted (os::become_subreaper()) are reaped on the way.
 //
 // Ownership: destroying the runner kills what lives and waits for it, at most one second each;
 // stop before. Borrows loop and host. Threads: the loop thread, which lives as long as the process.
