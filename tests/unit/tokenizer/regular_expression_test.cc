@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "regex.h"
+#include "regular_expression.h"
 
 #include <string>
 #include <vector>
