@@ -45,6 +45,39 @@ flags::Flag flag(std::string name, std::string value_name, std::string help) {
   return result;
 }
 
+Status set_number(std::optional<double>* target, double min, double max, const std::string& text) {
+  PHALANX_TRY(*target, parse_number(text, min, max));
+  return ok();
+}
+
+Status set_integer(std::optional<std::int64_t>* target,
+                   double min,
+                   double max,
+                   const std::string& text) {
+  PHALANX_TRY(const double value, parse_number(text, min, max));
+  *target = static_cast<std::int64_t>(value);
+  return ok();
+}
+
+Status set_metrics(std::vector<std::string>* target, const std::string& text) {
+  *target = split(text);
+  for (const std::string& metric : *target) {
+    if (metric != "ttft" && metric != "tpot" && metric != "itl" && metric != "e2el") {
+      return invalid_argument("expected a list of ttft, tpot, itl, e2el; came \"" + metric + "\"");
+    }
+  }
+  return ok();
+}
+
+Status set_percentiles(std::vector<double>* target, const std::string& text) {
+  target->clear();
+  for (const std::string& part : split(text)) {
+    PHALANX_TRY(const double percentile, parse_number(part, 0, 100));
+    target->push_back(percentile);
+  }
+  return ok();
+}
+
 // A field that is sent only if it is set.
 void add_field(flags::FlagTable& table,
                const std::string& name,
@@ -52,10 +85,7 @@ void add_field(flags::FlagTable& table,
                double max,
                std::optional<double>* target) {
   flags::Flag field = flag(name, "X", "Sent with every request; without it the server decides");
-  field.set = [=](const std::string& text) -> Status {
-    PHALANX_TRY(*target, parse_number(text, min, max));
-    return ok();
-  };
+  field.set = [=](const std::string& text) { return set_number(target, min, max, text); };
   table.add(std::move(field));
 }
 
@@ -143,10 +173,8 @@ void add_sampling_flags(flags::FlagTable& table, Options* o) {
   add_field(table, "presence-penalty", -2, 2, &fields.presence_penalty);
   add_field(table, "frequency-penalty", -2, 2, &fields.frequency_penalty);
   flags::Flag top_k = flag("top-k", "K", "Sent with every request; without it the server decides");
-  top_k.set = [&fields](const std::string& text) -> Status {
-    PHALANX_TRY(const double value, parse_number(text, -1, 1e9));
-    fields.top_k = static_cast<std::int64_t>(value);
-    return ok();
+  top_k.set = [&fields](const std::string& text) {
+    return set_integer(&fields.top_k, -1, 1e9, text);
   };
   table.add(std::move(top_k));
   table.add_text("extra-body", &fields.extra_body_json, "JSON", "Object added to every request");
@@ -156,27 +184,11 @@ void add_report_flags(flags::FlagTable& table, Options* o) {
   table.group("Report");
   flags::Flag metrics = flag("percentile-metrics", "LIST", "Latencies shown: ttft,tpot,itl,e2el");
   metrics.default_text = "ttft,tpot,itl,e2el";
-  metrics.set = [o](const std::string& text) -> Status {
-    o->metrics = split(text);
-    for (const std::string& metric : o->metrics) {
-      if (metric != "ttft" && metric != "tpot" && metric != "itl" && metric != "e2el") {
-        return invalid_argument("expected a list of ttft, tpot, itl, e2el; came \"" + metric +
-                                "\"");
-      }
-    }
-    return ok();
-  };
+  metrics.set = [o](const std::string& text) { return set_metrics(&o->metrics, text); };
   table.add(std::move(metrics));
   flags::Flag percentiles = flag("metric-percentiles", "LIST", "Percentiles of each latency");
   percentiles.default_text = "50,90,95,99";
-  percentiles.set = [o](const std::string& text) -> Status {
-    o->percentiles.clear();
-    for (const std::string& part : split(text)) {
-      PHALANX_TRY(const double percentile, parse_number(part, 0, 100));
-      o->percentiles.push_back(percentile);
-    }
-    return ok();
-  };
+  percentiles.set = [o](const std::string& text) { return set_percentiles(&o->percentiles, text); };
   table.add(std::move(percentiles));
   table.add_switch("save-result", &o->save_result, "Write the result as JSON");
   table.add_text("result-dir", &o->result_dir, "DIR", "Folder of the result");

@@ -21,8 +21,8 @@ const std::string* duplicate_key(const JsonValue::Object& object) {
   if (object.size() <= kPairwiseKeysMax) {
     for (std::size_t i = 1; i < object.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
-        if (object[i].first == object[j].first) {
-          return &object[i].first;
+        if (object[i].key == object[j].key) {
+          return &object[i].key;
         }
       }
     }
@@ -48,21 +48,23 @@ class Builder {
   using string_t = nlohmann::json::string_t;
   using binary_t = nlohmann::json::binary_t;
 
-  bool null() { return put({}); }
-  bool boolean(bool value) { return put({value}); }
-  bool number_integer(number_integer_t value) { return put({std::int64_t{value}}); }
+  bool null() { return put(JsonValue()); }
+  bool boolean(bool value) { return put(JsonValue::Data(value)); }
+  bool number_integer(number_integer_t value) { return put(JsonValue::Data(std::int64_t{value})); }
   bool number_unsigned(number_unsigned_t value) {
     if (value > static_cast<number_unsigned_t>(std::numeric_limits<std::int64_t>::max())) {
-      return put({static_cast<double>(value)});
+      return put(JsonValue::Data(static_cast<double>(value)));
     }
-    return put({static_cast<std::int64_t>(value)});
+    return put(JsonValue::Data(static_cast<std::int64_t>(value)));
   }
-  bool number_float(number_float_t value, const string_t& /*text*/) { return put({value}); }
-  bool string(string_t& value) { return put({std::move(value)}); }
+  bool number_float(number_float_t value, const string_t& /*text*/) {
+    return put(JsonValue::Data(value));
+  }
+  bool string(string_t& value) { return put(JsonValue::Data(std::move(value))); }
   bool binary(binary_t& /*value*/) { return false; }
 
-  bool start_object(std::size_t /*elements*/) { return open({JsonValue::Object{}}); }
-  bool start_array(std::size_t /*elements*/) { return open({JsonValue::Array{}}); }
+  bool start_object(std::size_t /*elements*/) { return open(JsonValue::Data(JsonValue::Object{})); }
+  bool start_array(std::size_t /*elements*/) { return open(JsonValue::Data(JsonValue::Array{})); }
   bool key(string_t& value) {
     keys_.push_back(std::move(value));
     return true;
@@ -98,7 +100,7 @@ class Builder {
       array->push_back(std::move(value));
     } else {
       std::get<JsonValue::Object>(open_.back().data)
-          .emplace_back(std::move(keys_.back()), std::move(value));
+          .push_back({std::move(keys_.back()), std::move(value)});
       keys_.pop_back();
     }
     return true;
@@ -126,6 +128,14 @@ class Builder {
 };
 
 }  // namespace
+
+JsonValue::JsonValue() = default;
+JsonValue::JsonValue(Data its_data) : data(std::move(its_data)) {}
+JsonValue::JsonValue(const JsonValue&) = default;
+JsonValue::JsonValue(JsonValue&&) noexcept = default;
+JsonValue& JsonValue::operator=(const JsonValue&) = default;
+JsonValue& JsonValue::operator=(JsonValue&&) noexcept = default;
+JsonValue::~JsonValue() = default;
 
 const JsonValue* JsonValue::find(std::string_view key) const {
   if (const Object* object = as_object()) {

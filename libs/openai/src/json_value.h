@@ -12,13 +12,26 @@
 
 namespace phalanx::openai {
 
+struct JsonMember;
+
 // A JSON value with the order of its keys kept, as templates show it. Integers that fit stay
 // integers.
 struct JsonValue {
   using Array = std::vector<JsonValue>;
-  using Object = std::vector<std::pair<std::string, JsonValue>>;
+  using Object = std::vector<JsonMember>;
 
-  std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object> data;
+  using Data = std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object>;
+
+  // Out of line, where a member of an object is a complete type.
+  JsonValue();
+  JsonValue(Data its_data);  // NOLINT(google-explicit-constructor): a value is what it holds
+  JsonValue(const JsonValue&);
+  JsonValue(JsonValue&&) noexcept;
+  JsonValue& operator=(const JsonValue&);
+  JsonValue& operator=(JsonValue&&) noexcept;
+  ~JsonValue();
+
+  Data data;
 
   [[nodiscard]] bool is_null() const { return data.index() == 0; }
   [[nodiscard]] const bool* as_bool() const { return std::get_if<bool>(&data); }
@@ -30,6 +43,11 @@ struct JsonValue {
 
   // The member of an object, or null. Linear: for objects with few keys.
   [[nodiscard]] const JsonValue* find(std::string_view key) const;
+};
+
+struct JsonMember {
+  std::string key;
+  JsonValue value;
 };
 
 // Parses one JSON text.
