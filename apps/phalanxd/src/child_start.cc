@@ -17,6 +17,11 @@ constexpr std::size_t kCommonFds = 2;
 
 }  // namespace
 
+// Whatever logs after this must not write into the lifeline page, which is unmapped here.
+ChildStart::~ChildStart() {
+  obs::detach_flight();
+}
+
 Result<std::unique_ptr<ChildStart>> ChildStart::receive() {
   // A terminal or a service manager signals the whole process group; the leader alone decides what
   // that means.

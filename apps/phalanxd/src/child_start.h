@@ -21,6 +21,11 @@ namespace phalanx::app {
 // Ownership: everything lives until the process ends.
 class ChildStart {
  public:
+  ChildStart() = default;
+  ChildStart(const ChildStart&) = delete;
+  ChildStart& operator=(const ChildStart&) = delete;
+  ~ChildStart();
+
   // Waits for the bootstrap record of this process, which must be a `Bootstrap`, and takes its
   // common part.
   template <typename Bootstrap>

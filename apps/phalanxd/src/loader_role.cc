@@ -48,6 +48,7 @@ int run_loader() {
   obs::LogOptions log;
   log.level = obs::parse_log_level(bootstrap.common.log_level).value_or(obs::LogLevel::kInfo);
   log.role = "loader";
+  log.flight = (*start)->lifeline().flight_area();
   obs::start_log(log);
   const auto fingerprint = load(**start, bootstrap);
   if (!fingerprint) {

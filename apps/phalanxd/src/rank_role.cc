@@ -214,6 +214,7 @@ int run_rank(const RankSeams& seams) {
   log.role = "rank";
   log.dp = static_cast<int>(bootstrap.replica.value());
   log.tp = static_cast<int>(bootstrap.rank.value());
+  log.flight = (*start)->lifeline().flight_area();
   obs::start_log(log);
   if (seams.at_start) {
     seams.at_start(bootstrap.replica, bootstrap.rank);

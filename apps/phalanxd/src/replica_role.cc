@@ -152,6 +152,7 @@ int run_replica() {
   log.level = obs::parse_log_level(bootstrap.common.log_level).value_or(obs::LogLevel::kInfo);
   log.role = "replica";
   log.dp = static_cast<int>(bootstrap.replica.value());
+  log.flight = (*start)->lifeline().flight_area();
   obs::start_log(log);
   os::UniqueFd arena;
   if (bootstrap.plan.runner != "sim") {

@@ -200,6 +200,10 @@ void start_log(const LogOptions& options) {
   set_log_level(options.level);
 }
 
+void detach_flight() {
+  the_log().recent->set_flight({});
+}
+
 void set_log_level(LogLevel level) {
   level_word().store(static_cast<int>(level), std::memory_order_relaxed);
 }

@@ -78,6 +78,12 @@ TEST(Log, WritesFixedFieldsAndKeepsTheLastLines) {
       << written;
   EXPECT_EQ(recent_log_lines().back() + "\n", written);
   EXPECT_EQ(FlightRing(memory.bytes).lines(1).at(0) + "\n", written);
+
+  detach_flight();
+  testing::internal::CaptureStderr();
+  log_info("after_the_page_is_gone");
+  static_cast<void>(testing::internal::GetCapturedStderr());
+  EXPECT_EQ(FlightRing(memory.bytes).lines(1).at(0) + "\n", written);
 }
 
 TEST(Log, WritesOnlyWhatItsLevelAllows) {

@@ -54,6 +54,10 @@ struct LogOptions {
 // are written, without fixed fields. Threads: logging is safe from any thread. Blocks: as stderr
 // does.
 void start_log(const LogOptions& options);
+
+// The flight memory is about to go: later lines are not left there any more.
+void detach_flight();
+
 void set_log_level(LogLevel level);
 
 [[nodiscard]] bool log_enabled(LogLevel level);
