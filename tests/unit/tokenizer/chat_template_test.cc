@@ -130,8 +130,9 @@ TEST(ChatTemplate, GivesNoSpecialTokenToAnyUserText) {
   const auto rendered = chat.render(
       {.messages_json = messages_json, .tools_json = tools_json, .variables_json = variables_json});
   ASSERT_TRUE(rendered.has_value()) << rendered.error().to_string();
+  const std::vector<TokenId> ids = *fixture().encode_segments(*rendered);
   std::size_t special = 0;
-  for (const TokenId id : *fixture().encode_segments(*rendered)) {
+  for (const TokenId id : ids) {
     special += fixture().is_special(id) ? 1U : 0U;
   }
   EXPECT_EQ(special, 4U);  // two starts and two ends, all of the template

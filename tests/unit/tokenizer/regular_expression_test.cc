@@ -102,7 +102,7 @@ TEST(Regex, MatchesTheSameWhenItMayNotCompileToMachineCode) {
 }
 
 TEST(Regex, GivesUpOnAPatternThatBacktracksWithoutEnd) {
-  const Regex hostile = *Regex::compile("(a+)+b");
+  const Regex hostile = *Regex::compile("(a+)+[bc]");
   const auto match = hostile.find(std::string(200, 'a'), 0);
   ASSERT_FALSE(match.has_value());
   EXPECT_EQ(match.error().code(), Code::kResourceExhausted);
