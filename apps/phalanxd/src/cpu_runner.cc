@@ -63,6 +63,7 @@ Result<engine::RunnerIdentity> CpuRunner::identity() {
 }
 
 Status CpuRunner::init(Epoch epoch) {
+  table_status_ = ok();
   PHALANX_RETURN_IF_ERROR(model_->join(nullptr));
   PHALANX_RETURN_IF_ERROR(group_.join(epoch));
   return model_->join(group_.communicator());

@@ -174,10 +174,15 @@ void RankHost::on_record(std::size_t slot, Incarnation incarnation, os::ControlM
   }
 }
 
-void RankHost::on_dying(std::size_t slot, Incarnation) {
+void RankHost::on_dying(std::size_t slot, Incarnation incarnation) {
   segment_.raise_abort();
   last_dying_.store(steady_clock().now().time_since_epoch().count(), std::memory_order_relaxed);
-  loop_.post([this, slot] { engine_->on_lifeline_free(RankId(static_cast<std::uint32_t>(slot))); });
+  // By the time the loop gets to it the slot may have a successor, which must not be blamed.
+  loop_.post([this, slot, incarnation] {
+    if (slots_[slot].incarnation == incarnation) {
+      engine_->on_lifeline_free(RankId(static_cast<std::uint32_t>(slot)));
+    }
+  });
 }
 
 void RankHost::on_stopped_by_signal(std::size_t slot, Incarnation) {
