@@ -64,12 +64,8 @@ Result<Regex> Regex::build(std::string_view pattern, unsigned options, Engine en
   int error = 0;
   PCRE2_SIZE error_offset = 0;
   Regex regex;
-  regex.code_.reset(pcre2_compile(units(pattern),
-                                  pattern.size(),
-                                  options | PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C,
-                                  &error,
-                                  &error_offset,
-                                  nullptr));
+  regex.code_.reset(pcre2_compile(
+      units(pattern), pattern.size(), options | PCRE2_UTF, &error, &error_offset, nullptr));
   if (regex.code_ == nullptr) {
     return invalid_argument("pattern \"" + std::string(pattern) + "\": " + error_text(error) +
                             " at offset " + std::to_string(error_offset));
@@ -90,7 +86,7 @@ Result<Regex> Regex::build(std::string_view pattern, unsigned options, Engine en
 Result<Regex> Regex::compile(std::string_view pattern, Engine engine) {
   PHALANX_TRY(const std::string translated, translate_pattern(pattern));
   // In Ruby's syntax ^ and $ match at every line.
-  return build(translated, PCRE2_MULTILINE, engine);
+  return build(translated, PCRE2_MULTILINE | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, engine);
 }
 
 Result<Regex> Regex::literal(std::string_view text) {
