@@ -161,7 +161,10 @@ TEST(LogitsGolden, OfTheSmallShape) {
 }
 
 TEST(LogitsGolden, OfTheUntiedSmallShapeInF16) {
-  expect_near({"small-untied-f16.numpy", "small-untied-f16.llama"}, 2, 0.03);
+  expect_near({"small-untied-f16.numpy"}, 2, 0.03);
+  // llama.cpp rounds activations to bf16 as well, elsewhere than we do: it is itself up to 0.04
+  // from the fp32 pass on these shapes (goldens/README.md), and here the two errors add.
+  expect_near({"small-untied-f16.llama"}, 2, 0.04);
 }
 
 TEST(LogitsGolden, OfTheShardedOddShapeInF32) {
