@@ -78,8 +78,8 @@ class Tokenizer {
   [[nodiscard]] Result<std::vector<TokenId>> encode_segments(
       std::span<const TextSegment> segments) const;
 
-  // The text of `ids`: their bytes joined, each maximal ill-formed part replaced by U+FFFD. An added
-  // token stands for its own text. An id without a token contributes nothing.
+  // The text of `ids`: their bytes joined, each maximal ill-formed part replaced by U+FFFD. An
+  // added token stands for its own text. An id without a token contributes nothing.
   [[nodiscard]] std::string decode(std::span<const TokenId> ids, DecodeOptions options = {}) const;
 
   // The bytes that a token stands for, possibly a part of a character; empty for an id without a
