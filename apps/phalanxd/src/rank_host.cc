@@ -195,8 +195,10 @@ void RankHost::on_exit(const supervise::Death& death) {
   if (!slot.reported.empty()) {
     told.description += ": " + slot.reported;
   }
-  obs::log_warn(
-      "rank_died",
+  const bool orderly = !told.signaled && told.number == 0;  // it was told to shut down
+  obs::log_at(
+      orderly ? obs::LogLevel::kInfo : obs::LogLevel::kWarn,
+      orderly ? "rank_ended" : "rank_died",
       {{"tp", death.slot}, {"incarnation", death.incarnation.value()}, {"how", told.description}});
   slot.channel.reset();  // replies that it left unread are of no step that counts
   engine_->on_death(RankId(static_cast<std::uint32_t>(death.slot)), told);
