@@ -75,7 +75,7 @@ struct RankModel::Impl {
   Status record();
   Status bind();
   Status run(std::span<const StepItem> items);
-  Status check_results(std::span<const StepItem> items) const;
+  [[nodiscard]] Status check_results(std::span<const StepItem> items) const;
   void confirm(std::span<const StepItem> items);
   [[nodiscard]] SampledToken* rows() const {
     return reinterpret_cast<SampledToken*>(results.bytes().data());
