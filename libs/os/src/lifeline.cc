@@ -135,10 +135,15 @@ struct LifelineWatch::State {
       }
       futex_wait(page->ownership, kNobody, kSlice);
     }
-    while (!stop.load(std::memory_order_acquire)) {
-      const timespec deadline = monotonic_after(kSlice);
+    for (;;) {
+      // Looked at before the lock is tried: a watch that is ended after a death still tells of it.
+      const bool last = stop.load(std::memory_order_acquire);
+      const timespec deadline = monotonic_after(last ? Duration::zero() : kSlice);
       const int code = ::pthread_mutex_clocklock(&page->mutex, CLOCK_MONOTONIC, &deadline);
       if (code == ETIMEDOUT) {
+        if (last) {
+          break;
+        }
         continue;
       }
       if (code == 0) {
@@ -162,7 +167,7 @@ LifelineWatch::LifelineWatch(const Lifeline& lifeline, std::function<void()> on_
   state_->on_death = std::move(on_death);
   state_->thread = std::thread([state = state_.get()]() noexcept {
     ::pthread_setname_np(::pthread_self(), "lifeline-watch");
-    if (state->wait_for_death() && !state->stop.load(std::memory_order_acquire)) {
+    if (state->wait_for_death()) {
       state->on_death();
     }
   });

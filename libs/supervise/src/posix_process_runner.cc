@@ -2,6 +2,7 @@
 #include "phalanx/supervise/posix_process_runner.h"
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <utility>
 #include <variant>
@@ -43,6 +44,7 @@ struct PosixProcessRunner::Impl {
   ChildHost& host;
   std::vector<std::unique_ptr<Child>> children;  // by slot
   Handle child_signal;
+  std::atomic<bool> closing{false};  // the host hears of no death any more
 
   [[nodiscard]] Result<std::unique_ptr<Child>> create(std::size_t slot, Incarnation incarnation);
   [[nodiscard]] Status introduce(std::size_t slot, Child& child);
@@ -72,9 +74,12 @@ Status PosixProcessRunner::Impl::introduce(std::size_t slot, Child& child) {
                               " bytes does not fit into the control socket");
   }
   // kClosed: the child is dead already, which its pidfd will tell.
-  child.watch = std::make_unique<os::LifelineWatch>(
-      child.lifeline,
-      [this, slot, incarnation = child.incarnation] { host.on_dying(slot, incarnation); });
+  child.watch = std::make_unique<os::LifelineWatch>(child.lifeline,
+                                                    [this, slot, incarnation = child.incarnation] {
+                                                      if (!closing) {
+                                                        host.on_dying(slot, incarnation);
+                                                      }
+                                                    });
   child.exit_handle = loop.watch_readable(child.process.pidfd(), [this, slot] { reap(slot); });
   child.control_handle = loop.watch_readable(child.process.control().fd(),
                                              [this, slot] { read_control(slot, kRecordsPerTurn); });
@@ -145,6 +150,7 @@ PosixProcessRunner::PosixProcessRunner(std::size_t slots, os::EventLoop& loop, C
 }
 
 PosixProcessRunner::~PosixProcessRunner() {
+  impl_->closing = true;
   impl_->child_signal.reset();
   // All at once, so that they are torn down side by side.
   for (std::size_t slot = 0; slot < impl_->children.size(); ++slot) {

@@ -74,8 +74,9 @@ class LifelineOwner {
 // lifeline is told by its pidfd only.
 //
 // Ownership: the lifeline must outlive the watch. Destroying it takes at most 100 ms, and the
-// callback does not begin afterwards. Threads: `on_death` runs on the watching thread, at most
-// once, and not for a child that left in good order; it must be short and thread-safe.
+// callback does not begin afterwards; an owner that is dead by then has been told of. Threads:
+// `on_death` runs on the watching thread, at most once, and not for a child that left in good
+// order; it must be short and thread-safe.
 class LifelineWatch {
  public:
   LifelineWatch(const Lifeline& lifeline, std::function<void()> on_death);
