@@ -74,12 +74,13 @@ TEST(EventLoop, LetsAPeriodicCallbackDestroyItsOwnHandle) {
   EventLoop loop;
   int ticks = 0;
   std::unique_ptr<EventLoop::Handle> tick;
+  std::unique_ptr<EventLoop::Handle> end;
   tick = loop.call_every(milliseconds(1), [&] {
     if (++ticks == 3) {
       tick.reset();
+      end = loop.call_after(milliseconds(10), [&] { loop.stop(); });
     }
   });
-  const auto end = loop.call_after(milliseconds(20), [&] { loop.stop(); });
   loop.run();
   EXPECT_EQ(ticks, 3);
 }
