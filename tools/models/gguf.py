@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a Qwen3 checkpoint as a GGUF file in bf16, so that another implementation can load the
-very same weights.
+"""Writes a Qwen3 checkpoint as a GGUF file in float32, so that another implementation can load the
+very same weights. (From bf16 matrices llama.cpp rounds activations to bf16 too, and would be no
+float32 reference.)
 """
 
 import json
@@ -12,8 +13,7 @@ import numpy as np
 from .hf_folder import from_bf16, to_bf16
 
 _ALIGNMENT = 32
-_F32, _BF16 = 0, 30
-_MOSTLY_BF16 = 32
+_F32, _ALL_F32 = 0, 0
 _NORMAL, _CONTROL, _USER_DEFINED, _UNUSED = 1, 3, 4, 5
 _LAYER_NAMES = {
     "input_layernorm": "attn_norm",
@@ -79,7 +79,7 @@ def _fields(config, tokenizer_json):
     return {
         "general.architecture": "qwen3",
         "general.alignment": _ALIGNMENT,
-        "general.file_type": _MOSTLY_BF16,
+        "general.file_type": _ALL_F32,
         "qwen3.block_count": config["num_hidden_layers"],
         "qwen3.context_length": config["max_position_embeddings"],
         "qwen3.embedding_length": config["hidden_size"],
@@ -116,17 +116,16 @@ def _scaling_fields(scaling):
 
 
 def write(path, folder):
-    """`folder`: an hf_folder.Folder. Matrices are stored as bf16, vectors as float32."""
+    """`folder`: an hf_folder.Folder."""
     with open(os.path.join(folder.path, "tokenizer.json"), encoding="utf-8") as file:
         tokenizer_json = json.load(file)
     names = folder.names()
     info, offset = b"", 0
     for name in names:
         shape = folder.shape(name)
-        kind, width = (_F32, 4) if len(shape) == 1 else (_BF16, 2)
         info += _text(_name(name)) + struct.pack("<I", len(shape))
-        info += struct.pack(f"<{len(shape)}Q", *reversed(shape)) + struct.pack("<IQ", kind, offset)
-        size = int(np.prod(shape)) * width
+        info += struct.pack(f"<{len(shape)}Q", *reversed(shape)) + struct.pack("<IQ", _F32, offset)
+        size = int(np.prod(shape)) * 4
         offset += size + -size % _ALIGNMENT
     fields = _fields(folder.config, tokenizer_json)
     if folder.config.get("rope_scaling"):
@@ -136,7 +135,6 @@ def write(path, folder):
         file.write(b"".join(_field(key, value) for key, value in fields.items()) + info)
         file.write(b"\0" * (-file.tell() % _ALIGNMENT))
         for name in names:
-            raw = to_bf16(folder.tensor(name))
-            raw = from_bf16(raw) if raw.ndim == 1 else raw
+            raw = from_bf16(to_bf16(folder.tensor(name)))
             raw.tofile(file)
             file.write(b"\0" * (-raw.nbytes % _ALIGNMENT))
