@@ -1,23 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// phalanxd with faults in its ranks, chosen by FAULTY_RANK, for the process tests. The shipped
-// program holds none of this.
+// phalanxd with faults in its children, for the process tests. The shipped program holds none of
+// this.
 //
-//   exit-at-start:TP        rank TP of every replica exits with status 69 before it says a word
-//   throw-at-step:TP:N      rank TP of replica 0 throws in its Nth step of epoch 1, so once
+// FAULTY_RANK=
+//   exit-at-start:TP     rank TP of every replica exits with status 69 before it says a word
+//   throw-at-step:TP:N   rank TP of replica 0 throws in its Nth step of epoch 1, so once
+//   throw-at-ping:TP     rank TP of replica 0 throws at the first ping of epoch 1, outside of what
+//                        its command loop catches
+//
+// FAULTY_REPLICA=        the first incarnation of replica 0 throws inside its engine …
+//   throw-idle           … at its 5th heartbeat after the first in which it was ready
+//   throw-mid-prefill    … when it tells of a chunk of a prompt that is not the last
+//   throw-mid-decode     … when it tells of a sequence's 10th token
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "roles.h"
 
 namespace {
 
 using phalanx::Epoch;
+using phalanx::Incarnation;
 using phalanx::RankId;
 using phalanx::ReplicaId;
 using phalanx::Result;
@@ -32,7 +43,7 @@ struct Fault {
   std::uint64_t step = 0;
 };
 
-Fault read_fault() {
+Fault read_rank_fault() {
   const char* const text = std::getenv("FAULTY_RANK");
   Fault fault;
   char kind[32] = "";
@@ -44,11 +55,11 @@ Fault read_fault() {
   return fault;
 }
 
-// Passes everything on, and throws in one step.
+// Passes everything on, and throws in one step, or in the first command after a step that is none.
 class ThrowingRunner final : public engine::ModelRunner {
  public:
-  ThrowingRunner(std::unique_ptr<engine::ModelRunner> inner, std::uint64_t step)
-      : inner_(std::move(inner)), step_(step) {}
+  ThrowingRunner(std::unique_ptr<engine::ModelRunner> inner, const Fault& fault)
+      : inner_(std::move(inner)), fault_(fault) {}
 
   Result<engine::RunnerIdentity> identity() override { return inner_->identity(); }
   Status init(Epoch epoch) override {
@@ -63,38 +74,82 @@ class ThrowingRunner final : public engine::ModelRunner {
               const engine::SequenceTable& table,
               std::span<const wire::StepItem> items,
               std::span<wire::SampleResult> results) override {
-    if (epoch_ == Epoch(1) && ++steps_ == step_) {
+    stepped_ = true;
+    if (fault_.kind == "throw-at-step" && epoch_ == Epoch(1) && ++steps_ == fault_.step) {
       throw std::runtime_error("injected by the test");
     }
     return inner_->step(step, table, items, results);
   }
   Status clear(bool zero_kv) override { return inner_->clear(zero_kv); }
   Status unload() override { return inner_->unload(); }
-  engine::RunnerCounters counters() const override { return inner_->counters(); }
+  // Asked for after every command. After the self-test an idle rank hears nothing but pings.
+  engine::RunnerCounters counters() const override {
+    const bool after_step = std::exchange(stepped_, false);
+    if (fault_.kind == "throw-at-ping" && epoch_ == Epoch(1) && last_was_step_ && !after_step) {
+      throw std::runtime_error("injected by the test");
+    }
+    last_was_step_ = after_step;
+    return inner_->counters();
+  }
 
  private:
   std::unique_ptr<engine::ModelRunner> inner_;
-  std::uint64_t step_;
+  Fault fault_;
   std::uint64_t steps_ = 0;
+  mutable bool stepped_ = false;
+  mutable bool last_was_step_ = false;
   Epoch epoch_;
 };
 
-phalanx::app::RankSeams seams_of(const Fault& fault) {
-  phalanx::app::RankSeams seams;
+// Throws inside the engine of the first incarnation of replica 0, which is about to send `message`.
+class ThrowingReplica {
+ public:
+  explicit ThrowingReplica(std::string kind) : kind_(std::move(kind)) {}
+
+  void operator()(ReplicaId replica, Incarnation incarnation, const wire::ReplicaMessage& message) {
+    if (replica == ReplicaId(0) && incarnation == Incarnation(1) && is_time(message)) {
+      throw std::runtime_error("injected by the test");
+    }
+  }
+
+ private:
+  bool is_time(const wire::ReplicaMessage& message) {
+    ready_ = ready_ || std::holds_alternative<wire::ReplicaReady>(message);
+    if (kind_ == "throw-idle") {
+      return ready_ && std::holds_alternative<wire::ReplicaStatus>(message) && ++heartbeats_ > 5;
+    }
+    const auto* const batch = std::get_if<wire::TokenBatch>(&message);
+    return batch != nullptr &&
+           std::any_of(batch->updates.begin(), batch->updates.end(), [&](const auto& update) {
+             return kind_ == "throw-mid-prefill" ? update.to_compute > 0 && !update.has_token
+                                                 : update.has_token && update.position == 9;
+           });
+  }
+
+  std::string kind_;
+  bool ready_ = false;
+  int heartbeats_ = 0;
+};
+
+phalanx::app::Seams seams_of(const Fault& fault) {
+  phalanx::app::Seams seams;
+  if (const char* const kind = std::getenv("FAULTY_REPLICA"); kind != nullptr) {
+    seams.before_replica_send = ThrowingReplica(kind);
+  }
   if (fault.kind == "exit-at-start") {
-    seams.at_start = [fault](ReplicaId, RankId rank) {
+    seams.at_rank_start = [fault](ReplicaId, RankId rank) {
       if (rank.value() == fault.rank) {
         ::_exit(69);
       }
     };
-  } else if (fault.kind == "throw-at-step") {
+  } else if (fault.kind.starts_with("throw-at-")) {
     seams.wrap_runner =
         [fault](std::unique_ptr<engine::ModelRunner> runner, ReplicaId replica, RankId rank) {
           if (replica != ReplicaId(0) || rank.value() != fault.rank) {
             return runner;
           }
           return std::unique_ptr<engine::ModelRunner>(
-              std::make_unique<ThrowingRunner>(std::move(runner), fault.step));
+              std::make_unique<ThrowingRunner>(std::move(runner), fault));
         };
   }
   return seams;
@@ -103,7 +158,7 @@ phalanx::app::RankSeams seams_of(const Fault& fault) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Fault fault = read_fault();
+  const Fault fault = read_rank_fault();
   try {
     return phalanx::app::run_phalanxd(argc, argv, seams_of(fault));
   } catch (const std::exception& error) {

@@ -42,6 +42,10 @@ int hold(ControlSocket& socket) {
   if (order == "die by exit with the lifeline held") {
     ::_exit(3);
   }
+  if (order == "fail, and end when told") {
+    owner->fail();
+    static_cast<void>(receive_record(socket));
+  }
   return static_cast<int>(ballast[bytes / 2]) - 1;
 }
 
@@ -96,6 +100,20 @@ TEST(LifelineWatch, TellsOfADeathByAnySignalOrExit) {
   const LifelineWatch watch(held.lifeline, [&] { ++deaths; });
   send_record(held.child.control(), "die by exit with the lifeline held");
   EXPECT_TRUE(test::eventually([&] { return deaths == 1; }, seconds(5)));
+}
+
+TEST(LifelineWatch, TellsOfAFailureBeforeTheProcessEnds) {
+  Held held;
+  std::atomic<int> deaths{0};
+  {
+    const LifelineWatch watch(held.lifeline, [&] { ++deaths; });
+    send_record(held.child.control(), "fail, and end when told");
+    EXPECT_TRUE(test::eventually([&] { return deaths == 1; }, seconds(5)));
+    EXPECT_FALSE(held.child.poll_exit());
+    send_record(held.child.control(), "end");
+    EXPECT_TRUE(held.child.wait_exit(steady_clock().now() + seconds(10)));
+  }
+  EXPECT_EQ(deaths, 1);
 }
 
 TEST(LifelineWatch, TellsOfADeathBeforeItBegan) {

@@ -7,10 +7,12 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from phalanx_server import Server, alive, counted, descendants, eventually, main  # noqa: E402
+from phalanx_server import LONG_PROMPT, Server, alive, counted, descendants, eventually, main, open_files  # noqa: E402
 
 
 class ReplicaFaults(unittest.TestCase):
+    """One server for all cases: each one must leave it as it found it."""
+
     @classmethod
     def setUpClass(cls):
         cls.server = Server("--dp", 2, "--tp", 2, "--restart-intensity", "100/60s", "--max-num-batched-tokens", 16, "--max-num-seqs", 16)
@@ -21,44 +23,105 @@ class ReplicaFaults(unittest.TestCase):
 
     def setUp(self):
         self.server.wait_idle(60)
+        self.before = self.server.status()["replicas"][0]
+        self.family = [self.before["pid"], *(r["pid"] for r in self.before["ranks"])]
+        self.files = open_files(self.server.pid)
 
-    def break_while_streaming(self, sign, tokens):
-        streams = [self.server.stream(f"count from {100 + i} to {150 + i}") for i in range(4)]
-        for stream in streams:
-            stream.wait_for_tokens(tokens)
-        status = self.server.status()["replicas"][0]
-        family = [status["pid"], *(r["pid"] for r in status["ranks"])]
-        os.kill(status["pid"], sign)
-        for i, stream in enumerate(streams):
-            stream.finish()
-            self.assertIsNone(stream.error)
-            self.assertEqual(stream.text, counted(100 + i, 150 + i))
-            self.assertTrue(stream.done)
-        eventually(lambda: not [p for p in family if alive(p)], 30, "the replica and its ranks are gone")
+    def expect_recovery(self):
+        eventually(lambda: not [p for p in self.family if alive(p)], 30, "the replica and its ranks are gone")
         self.server.wait_idle(60)
-        after = self.server.status()["replicas"][0]
-        self.assertEqual(after["incarnation"], status["incarnation"] + 1)
+        self.assertEqual(self.server.status()["replicas"][0]["incarnation"], self.before["incarnation"] + 1)
+        self.server.expect_family(6)
+        eventually(lambda: open_files(self.server.pid) <= self.files, 5, f"{self.files} open descriptors as before")
 
-    def test_kill_before_the_first_token(self):
-        self.break_while_streaming(signal.SIGKILL, 0)
-
-    def test_kill_mid_decode(self):
-        self.break_while_streaming(signal.SIGKILL, 10)
-
-    def test_stop_mid_decode(self):
-        self.break_while_streaming(signal.SIGSTOP, 10)
-
-    def test_crash_mid_decode(self):
-        self.break_while_streaming(signal.SIGABRT, 10)
-
-    def test_kill_idle(self):
-        pid = self.server.replica_pid(1)
-        os.kill(pid, signal.SIGKILL)
-        eventually(lambda: not alive(pid), 5, "the replica is gone")
+    def break_idle(self, sign):
+        os.kill(self.before["pid"], sign)
         for i in range(6):  # the other one serves meanwhile
             answer = self.server.chat(f"count from {i} to {i + 3}")
             self.assertEqual(answer["choices"][0]["message"]["content"], counted(i, i + 3))
-        self.server.wait_idle(60)
+        self.expect_recovery()
+
+    def break_mid_prefill(self, sign):
+        expected = self.server.chat(LONG_PROMPT, max_tokens=8)["choices"][0]["message"]["content"]
+        streams = [self.server.stream(LONG_PROMPT, max_tokens=8) for _ in range(4)]
+        eventually(lambda: self.server.status()["replicas"][0]["running"] > 0, 20, "the prefill began")
+        os.kill(self.before["pid"], sign)
+        for stream in streams:
+            stream.finish()
+            self.assertIsNone(stream.error)
+            self.assertEqual((stream.text, stream.done), (expected, True))
+        self.expect_recovery()
+
+    def break_mid_decode(self, sign):
+        streams = [self.server.stream(f"count from {100 + i} to {150 + i}") for i in range(4)]
+        for stream in streams:
+            stream.wait_for_tokens(10)
+        os.kill(self.before["pid"], sign)
+        for i, stream in enumerate(streams):
+            stream.finish()
+            self.assertIsNone(stream.error)
+            self.assertEqual((stream.text, stream.done), (counted(100 + i, 150 + i), True))
+        self.expect_recovery()
+
+    def test_kill_idle(self):
+        self.break_idle(signal.SIGKILL)
+
+    def test_kill_mid_prefill(self):
+        self.break_mid_prefill(signal.SIGKILL)
+
+    def test_kill_mid_decode(self):
+        self.break_mid_decode(signal.SIGKILL)
+
+    def test_stop_idle(self):
+        self.break_idle(signal.SIGSTOP)
+
+    def test_stop_mid_prefill(self):
+        self.break_mid_prefill(signal.SIGSTOP)
+
+    def test_stop_mid_decode(self):
+        self.break_mid_decode(signal.SIGSTOP)
+
+    def test_crash_mid_decode(self):
+        self.break_mid_decode(signal.SIGABRT)
+
+
+class RaisedException(unittest.TestCase):
+    """An exception in a replica engine ends that replica, which is started again; the other one takes its requests."""
+
+    def throwing(self, fault):
+        return Server("--dp", 2, "--tp", 2, "--max-num-batched-tokens", 16, "--max-num-seqs", 16, program="phalanxd-with-faults",
+                      environment={"FAULTY_REPLICA": fault})
+
+    def expect_recovery(self, server):
+        eventually(lambda: server.status()["replicas"][0]["incarnation"] == 2, 20, "replica 0 is started again")
+        server.wait_idle(60)
+        self.assertEqual([r["incarnation"] for r in server.status()["replicas"]], [2, 1])
+        self.assertRegex(server.log_text(), "replica_died.*injected by the test", "the leader knows the cause")
+        server.expect_family(6)
+
+    def test_idle(self):
+        with self.throwing("throw-idle") as server:
+            self.expect_recovery(server)
+            self.assertEqual(server.chat("count from 7 to 12")["choices"][0]["message"]["content"], counted(7, 12))
+
+    def test_mid_prefill(self):
+        with self.throwing("throw-mid-prefill") as server:
+            streams = [server.stream(LONG_PROMPT, max_tokens=8) for _ in range(4)]
+            for stream in streams:
+                stream.finish()
+                self.assertIsNone(stream.error)
+            self.expect_recovery(server)
+            expected = server.chat(LONG_PROMPT, max_tokens=8)["choices"][0]["message"]["content"]
+            self.assertEqual([(stream.text, stream.done) for stream in streams], [(expected, True)] * 4)
+
+    def test_mid_decode(self):
+        with self.throwing("throw-mid-decode") as server:
+            streams = [server.stream(f"count from {100 + i} to {150 + i}") for i in range(4)]
+            for i, stream in enumerate(streams):
+                stream.finish()
+                self.assertIsNone(stream.error)
+                self.assertEqual((stream.text, stream.done), (counted(100 + i, 150 + i), True))
+            self.expect_recovery(server)
 
 
 class LeaderDeath(unittest.TestCase):

@@ -61,14 +61,19 @@ def descendants(root):
     return found
 
 
-def zombies_of(root):
+def zombies_of(parents):
+    """Pids of the dead children that these processes have not reaped."""
     result = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             fields = stat_fields(int(name))
-            if fields and fields[0] == "Z" and fields[1] == root:
+            if fields and fields[0] == "Z" and fields[1] in parents:
                 result.append(int(name))
     return result
+
+
+def open_files(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 def abstract_sockets():
@@ -238,6 +243,13 @@ class Server:
         return status["requests"] == 0 and all(
             r["pending_tokens"] == {"to_compute": 0, "to_generate": 0} and r["open_attempts"] == 0 for r in status["replicas"])
 
+    def expect_family(self, count, seconds=5):
+        """The leader has so many living descendants, and none that is dead and not reaped."""
+        def as_it_should_be():
+            family = descendants(self.pid)
+            return len(family) == count and not zombies_of([self.pid, *family])
+        eventually(as_it_should_be, seconds, f"{count} descendants and no zombie")
+
     def wait_idle(self, seconds=30):
         eventually(self.all_ready, seconds, "all replicas and ranks are ready")
         eventually(self.ledger_is_zero, seconds, "the ledger is zero")
@@ -271,6 +283,10 @@ class Server:
             self.reader.join(5)
             self.process.stdout.close()
             self.log.close()
+
+
+# A prompt of many chunks, for faults in the middle of a prefill.
+LONG_PROMPT = "reverse the word " + "abcdefgh " * 150
 
 
 def counted(first, last):

@@ -2,6 +2,7 @@
 #include "child_start.h"
 
 #include <csignal>
+#include <exception>
 #include <utility>
 
 #include "phalanx/obs/log.h"
@@ -70,13 +71,27 @@ void ChildStart::tell(const wire::ControlRecord& record) {
   static_cast<void>(control_.send(wire::encode(record)));
 }
 
+void ChildStart::tell_failure(const Error& error) {
+  tell(wire::ChildFailed{static_cast<std::uint32_t>(error.code()),
+                         error.message().substr(0, wire::kMaxErrorBytes)});
+  owner_->fail();
+}
+
 int fail_child(ChildStart* start, const Error& error) {
   obs::log_error("child_failed", {{"error", error.to_string()}});
-  if (start != nullptr && start->control().valid()) {
-    start->tell(wire::ChildFailed{static_cast<std::uint32_t>(error.code()),
-                                  error.message().substr(0, wire::kMaxErrorBytes)});
+  if (start != nullptr) {
+    start->tell_failure(error);
   }
   return error_traits(error.code()).exit_status;
+}
+
+int live_child(ChildStart& start, const std::function<Status()>& life) {
+  try {
+    const Status status = life();
+    return status ? 0 : fail_child(&start, status.error());
+  } catch (const std::exception& exception) {
+    return fail_child(&start, internal_error(std::string("exception: ") + exception.what()));
+  }
 }
 
 }  // namespace phalanx::app

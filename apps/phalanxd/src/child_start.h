@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -55,6 +56,10 @@ class ChildStart {
   // Tells the parent over the control socket; a parent that has gone hears nothing.
   void tell(const wire::ControlRecord& record);
 
+  // Tells the parent why this child ends, and lets go of the lifeline as a death does, so that
+  // nobody waits for the end of the process. Main thread.
+  void tell_failure(const Error& error);
+
  private:
   [[nodiscard]] static Result<std::unique_ptr<ChildStart>> receive();
   [[nodiscard]] Status follow(const wire::ChildCommon& common);
@@ -71,5 +76,9 @@ class ChildStart {
 // Ends a child that cannot go on: one line on the control socket and in the log, and the exit
 // status of the error.
 [[nodiscard]] int fail_child(ChildStart* start, const Error& error);
+
+// Runs the life of a child that has started, and returns its exit status. An exception that leaves
+// `life` is a failure like any other.
+[[nodiscard]] int live_child(ChildStart& start, const std::function<Status()>& life);
 
 }  // namespace phalanx::app

@@ -32,6 +32,7 @@ enum Region : std::size_t { kKv, kScratch, kSequenceTable, kResultRing, kArena }
 constexpr auto kSegmentDeadline = std::chrono::seconds(10);
 constexpr auto kIdleSlice = std::chrono::seconds(1);
 constexpr auto kReplyDeadline = std::chrono::seconds(10);
+constexpr auto kFarewellLimit = std::chrono::seconds(1);
 
 // A rank's memory and parts, in the order in which they need each other.
 class Rank {
@@ -39,7 +40,7 @@ class Rank {
   Rank(ChildStart& start, wire::RankBootstrap bootstrap)
       : start_(start), bootstrap_(std::move(bootstrap)) {}
 
-  [[nodiscard]] Status prepare(const RankSeams& seams) {
+  [[nodiscard]] Status prepare(const Seams& seams) {
     PHALANX_RETURN_IF_ERROR(map_regions());
     group_.emplace(bootstrap_.rank, [this](Epoch epoch) { return map_segment(epoch); });
     std::unique_ptr<engine::ModelRunner> runner;
@@ -83,6 +84,7 @@ class Rank {
       }
       PHALANX_RETURN_IF_ERROR(channel.send(wire::encode(reply), kReplyDeadline));
     }
+    channel.deliver_rest(kFarewellLimit);
     return ok();
   }
 
@@ -202,7 +204,7 @@ class Rank {
 
 }  // namespace
 
-int run_rank(const RankSeams& seams) {
+int run_rank(const Seams& seams) {
   kernels::set_float_mode();
   wire::RankBootstrap bootstrap;
   auto start = ChildStart::begin(&bootstrap);
@@ -216,17 +218,15 @@ int run_rank(const RankSeams& seams) {
   log.tp = static_cast<int>(bootstrap.rank.value());
   log.flight = (*start)->lifeline().flight_area();
   obs::start_log(log);
-  if (seams.at_start) {
-    seams.at_start(bootstrap.replica, bootstrap.rank);
+  if (seams.at_rank_start) {
+    seams.at_rank_start(bootstrap.replica, bootstrap.rank);
   }
+  // Outside of its life: a failure is told before the memory is torn down.
   Rank rank(**start, std::move(bootstrap));
-  if (Status status = rank.prepare(seams); !status) {
-    return fail_child(start->get(), status.error());
-  }
-  if (Status status = rank.serve(); !status) {
-    return fail_child(start->get(), status.error());
-  }
-  return 0;
+  return live_child(**start, [&]() -> Status {
+    PHALANX_RETURN_IF_ERROR(rank.prepare(seams));
+    return rank.serve();
+  });
 }
 
 }  // namespace phalanx::app

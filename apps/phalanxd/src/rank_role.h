@@ -6,6 +6,6 @@
 namespace phalanx::app {
 
 // The life of a rank process, from its bootstrap record to its exit status.
-[[nodiscard]] int run_rank(const RankSeams& seams);
+[[nodiscard]] int run_rank(const Seams& seams);
 
 }  // namespace phalanx::app

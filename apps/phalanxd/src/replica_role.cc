@@ -24,10 +24,17 @@ namespace {
 // will say so.
 constexpr std::size_t kMaxUnsentFrames = 4096;
 
+// For the leader to take the last frames. A leader that is gone ends this process anyway.
+constexpr auto kFarewellLimit = std::chrono::seconds(1);
+
 // The replica's end of the link to the leader: frames in order, kept while the link would block.
 class LeaderLink final : public engine::ReplicaSink {
  public:
-  LeaderLink(os::EventLoop& loop, const wire::ChildCommon& common) : loop_(loop), common_(common) {}
+  LeaderLink(os::EventLoop& loop, const wire::ReplicaBootstrap& bootstrap, const Seams& seams)
+      : loop_(loop),
+        common_(bootstrap.common),
+        replica_(bootstrap.replica),
+        before_send_(seams.before_replica_send) {}
 
   [[nodiscard]] Status connect(ipc::ZmqContext& context,
                                std::function<void(std::string_view)> on_frame) {
@@ -41,6 +48,9 @@ class LeaderLink final : public engine::ReplicaSink {
   }
 
   void send(wire::ReplicaMessage message) override {
+    if (before_send_) {
+      before_send_(replica_, common_.incarnation, message);
+    }
     if (unsent_.size() >= kMaxUnsentFrames) {
       obs::log_error("leader_takes_nothing", {{"unsent", unsent_.size()}});
       loop_.stop();
@@ -72,21 +82,20 @@ class LeaderLink final : public engine::ReplicaSink {
     }
   }
 
-  // The last frames are with the transport, not yet with the leader: the channel gets a moment to
-  // deliver them.
+  // The last frames are with the transport, not yet with the leader.
   void end() {
-    if (!ending_) {
-      ending_ = loop_.call_after(std::chrono::milliseconds(50), [this] { loop_.stop(); });
-    }
+    channel_->deliver_rest(kFarewellLimit);
+    loop_.stop();
   }
 
   os::EventLoop& loop_;
   const wire::ChildCommon& common_;
+  ReplicaId replica_;
+  std::function<void(ReplicaId, Incarnation, const wire::ReplicaMessage&)> before_send_;
   std::unique_ptr<ipc::ConnectedChannel> channel_;
   std::deque<std::string> unsent_;
   Status result_;
   bool stopped_ = false;
-  std::unique_ptr<os::EventLoop::Handle> ending_;
 };
 
 Result<engine::ReplicaOptions> engine_options(const wire::ReplicaBootstrap& bootstrap,
@@ -109,10 +118,13 @@ Result<engine::ReplicaOptions> engine_options(const wire::ReplicaBootstrap& boot
   return options;
 }
 
-Status serve(ChildStart& start, const wire::ReplicaBootstrap& bootstrap, os::UniqueFd arena) {
+Status serve(ChildStart& start,
+             const wire::ReplicaBootstrap& bootstrap,
+             os::UniqueFd arena,
+             const Seams& seams) {
   os::EventLoop loop;
   PHALANX_TRY(ipc::ZmqContext context, ipc::ZmqContext::create());
-  LeaderLink link(loop, bootstrap.common);
+  LeaderLink link(loop, bootstrap, seams);
   RankHost host(loop, context, bootstrap, start.lifeline_pipe(), arena.get());
   PHALANX_RETURN_IF_ERROR(host.reserve());
   PHALANX_TRY(const engine::ReplicaOptions options, engine_options(bootstrap, host.memory_bytes()));
@@ -142,7 +154,7 @@ Status serve(ChildStart& start, const wire::ReplicaBootstrap& bootstrap, os::Uni
 
 }  // namespace
 
-int run_replica() {
+int run_replica(const Seams& seams) {
   wire::ReplicaBootstrap bootstrap;
   auto start = ChildStart::begin(&bootstrap);
   if (!start) {
@@ -154,18 +166,13 @@ int run_replica() {
   log.dp = static_cast<int>(bootstrap.replica.value());
   log.flight = (*start)->lifeline().flight_area();
   obs::start_log(log);
-  os::UniqueFd arena;
-  if (bootstrap.plan.runner != "sim") {
-    auto fd = (*start)->take_fd(0);
-    if (!fd) {
-      return fail_child(start->get(), fd.error());
+  return live_child(**start, [&]() -> Status {
+    os::UniqueFd arena;
+    if (bootstrap.plan.runner != "sim") {
+      PHALANX_TRY(arena, (*start)->take_fd(0));
     }
-    arena = *std::move(fd);
-  }
-  if (Status status = serve(**start, bootstrap, std::move(arena)); !status) {
-    return fail_child(start->get(), status.error());
-  }
-  return 0;
+    return serve(**start, bootstrap, std::move(arena), seams);
+  });
 }
 
 }  // namespace phalanx::app

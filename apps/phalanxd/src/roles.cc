@@ -14,13 +14,13 @@
 
 namespace phalanx::app {
 
-int run_child(std::string_view title, const RankSeams& seams) {
+int run_child(std::string_view title, const Seams& seams) {
   const std::string_view role = title.substr(kChildTitlePrefix.size());
   if (role.starts_with("rank ")) {
     return run_rank(seams);
   }
   if (role.starts_with("replica ")) {
-    return run_replica();
+    return run_replica(seams);
   }
   if (role.starts_with("loader ")) {
     return run_loader();
@@ -30,7 +30,7 @@ int run_child(std::string_view title, const RankSeams& seams) {
   return 64;
 }
 
-int run_phalanxd(int argc, char** argv, const RankSeams& seams) {
+int run_phalanxd(int argc, char** argv, const Seams& seams) {
   const std::string_view title = argc > 0 ? argv[0] : "";
   if (title.starts_with(kChildTitlePrefix)) {
     return run_child(title, seams);

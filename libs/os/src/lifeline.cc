@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t kMark = 0x70686C78'00000001ULL;  // layout 1
 constexpr Duration kSlice = std::chrono::milliseconds(100);
 
-enum Ownership : std::uint32_t { kNobody = 0, kOwned = 1, kReleased = 2 };
+enum Ownership : std::uint32_t { kNobody = 0, kOwned = 1, kReleased = 2, kFailed = 3 };
 
 timespec monotonic_after(Duration duration) {
   timespec now{};
@@ -115,9 +115,17 @@ LifelineOwner::LifelineOwner(LifelineOwner&& other) noexcept
     : page_(std::exchange(other.page_, nullptr)) {}
 
 LifelineOwner::~LifelineOwner() {
-  if (page_ != nullptr) {
-    page_->ownership.store(kReleased, std::memory_order_release);
-    ::pthread_mutex_unlock(&page_->mutex);
+  let_go(kReleased);
+}
+
+void LifelineOwner::fail() {
+  let_go(kFailed);
+}
+
+void LifelineOwner::let_go(std::uint32_t how) {
+  if (Lifeline::Page* const page = std::exchange(page_, nullptr); page != nullptr) {
+    page->ownership.store(how, std::memory_order_release);
+    ::pthread_mutex_unlock(&page->mutex);
   }
 }
 
@@ -148,7 +156,7 @@ struct LifelineWatch::State {
       }
       if (code == 0) {
         ::pthread_mutex_unlock(&page->mutex);
-        return false;
+        return page->ownership.load(std::memory_order_acquire) == kFailed;
       }
       if (code == EOWNERDEAD) {
         // Never made consistent: the page is not used again.

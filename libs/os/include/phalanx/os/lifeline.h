@@ -51,7 +51,8 @@ class Lifeline {
 };
 
 // The child's hold on its lifeline. The kernel lets go of it in less than 0.1 ms when the thread
-// dies, before it tears memory down; destroying it says that the child leaves in good order.
+// dies, before it tears memory down; destroying it says that the child leaves in good order,
+// fail() that it does not.
 //
 // Threads: the main thread of the child, which must also destroy it. The lifeline must outlive it.
 class LifelineOwner {
@@ -65,8 +66,13 @@ class LifelineOwner {
   LifelineOwner& operator=(const LifelineOwner&) = delete;
   ~LifelineOwner();
 
+  // Lets go of the lifeline as a death does: the watch tells of it at once, not when the process
+  // has ended. For a child that ends in failure; afterwards nothing is held.
+  void fail();
+
  private:
   explicit LifelineOwner(Lifeline::Page* page) : page_(page) {}
+  void let_go(std::uint32_t how);
   Lifeline::Page* page_;
 };
 

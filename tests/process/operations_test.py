@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator does to a running server, and where it takes its settings from."""
+import os
+import signal
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from phalanx_server import Server, alive, counted, descendants, eventually, main  # noqa: E402
+from failed_start_test import start  # noqa: E402
+
+
+class RollingRestart(unittest.TestCase):
+    def test_hangup_restarts_one_replica_after_the_other_under_load(self):
+        with Server("--dp", 2, "--tp", 1) as server:
+            old = descendants(server.pid)
+            streams = [server.stream(f"count from {100 + i} to {180 + i}").wait_for_tokens(2) for i in range(4)]
+            server.process.send_signal(signal.SIGHUP)
+            seen = []
+
+            def restarted():
+                replicas = server.status()["replicas"]
+                seen.append([r["state"] == "ready" for r in replicas])
+                return [r["incarnation"] for r in replicas] == [2, 2] and all(seen[-1])
+            eventually(restarted, 60, "both replicas are restarted")
+            self.assertFalse([ready for ready in seen if not any(ready)], "one replica serves at any time")
+            self.assertTrue([ready for ready in seen if not all(ready)], "a replica was seen while it was away")
+            for i, stream in enumerate(streams):
+                stream.finish()
+                self.assertIsNone(stream.error)
+                self.assertEqual((stream.text, stream.done), (counted(100 + i, 180 + i), True))
+            server.wait_idle()
+            self.assertEqual([p for p in old if alive(p)], [], "no process of before the signal is left")
+            server.expect_family(4)
+            self.assertEqual(server.process.poll(), None)
+
+    def test_hangup_to_every_process_restarts_each_replica_once(self):
+        with Server("--dp", 2, "--tp", 1) as server:
+            for pid in [*descendants(server.pid), server.pid]:
+                os.kill(pid, signal.SIGHUP)
+            eventually(lambda: [r["incarnation"] for r in server.status()["replicas"]] == [2, 2], 60, "both are restarted")
+            server.wait_idle()
+            time.sleep(0.3)  # a further restart would have begun
+            self.assertEqual([r["incarnation"] for r in server.status()["replicas"]], [2, 2])
+
+
+class Settings(unittest.TestCase):
+    def file_of(self, text):
+        file = tempfile.NamedTemporaryFile("w", suffix=".toml", prefix="settings-")
+        self.addCleanup(file.close)
+        file.write(text)
+        file.flush()
+        return file.name
+
+    def test_command_line_wins_over_environment_over_file(self):
+        path = self.file_of('data-parallel-size = 2\nmax_num_seqs = 3\nserved-model-name = "from-file"\nlog-level = "debug"\n')
+        with Server("--config", path, "--max-num-seqs", 5,
+                    environment={"PHALANX_SERVED_MODEL_NAME": "from-environment", "PHALANX_MAX_NUM_SEQS": "4"}) as server:
+            self.assertEqual(len(server.status()["replicas"]), 2)
+            self.assertEqual(server.request("GET", "/v1/models")[1]["data"][0]["id"], "from-environment")
+            log = server.log_text()
+            self.assertIn(" 5 sequences and ", log)
+            self.assertIn(" debug ", log)
+
+    def test_a_bad_file_is_refused_by_line_or_key(self):
+        for text, *words in (("port = \n", "line 1"), ("max-num-sequences = 4\n", "max-num-sequences", "settings-"),
+                             ("max-num-seqs = 0\n", "max-num-seqs", "4096"), ("pipeline-parallel-size = 2\n", "not supported")):
+            with self.subTest(text=text):
+                status, output, _ = start("--config", self.file_of(text))
+                self.assertEqual(status, 64, output)
+                for word in words:
+                    self.assertIn(word, output.splitlines()[-1])
+
+    def test_a_missing_file_is_refused(self):
+        status, output, _ = start("--config", "/nonexistent.toml")
+        self.assertNotEqual(status, 0)
+        self.assertIn("/nonexistent.toml", output.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    main()
