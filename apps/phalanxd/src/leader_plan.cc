@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "phalanx/base/version.h"
+#include "phalanx/engine/scheduler.h"
 #include "phalanx/kernels/isa.h"
 #include "phalanx/model/weight_arena.h"
 #include "phalanx/os/machine.h"
@@ -141,6 +142,17 @@ Status plan_memory(const Options& options, LeaderPlan* plan) {
   return ok();
 }
 
+// What a replica would refuse is refused before one is started.
+Status check_limits(const LeaderPlan& plan) {
+  engine::SchedulerOptions scheduler;
+  scheduler.max_model_len = plan.memory.limits.max_model_len;
+  scheduler.max_num_seqs = plan.memory.limits.max_num_seqs;
+  scheduler.max_num_batched_tokens = plan.memory.limits.max_num_batched_tokens;
+  scheduler.kv_blocks = plan.memory.limits.kv_blocks;
+  scheduler.vocab_size = plan.config.vocab;
+  return engine::validate(scheduler);
+}
+
 void describe_model(const Options& options,
                     const model::GenerationDefaults& defaults,
                     LeaderPlan* plan) {
@@ -185,6 +197,7 @@ Result<LeaderPlan> make_leader_plan(const Options& options) {
     return std::move(shard).error().with("--tensor-parallel-size");
   }
   PHALANX_RETURN_IF_ERROR(plan_memory(options, &plan));
+  PHALANX_RETURN_IF_ERROR(check_limits(plan));
   PHALANX_TRY(const kernels::Isa isa,
               kernels::resolve_isa(options.isa == "auto" ? "" : options.isa));
   plan.isa = kernels::isa_name(isa);

@@ -28,6 +28,27 @@ Status check_ids(const char* what, std::span<const TokenId> ids, std::uint32_t v
   return ok();
 }
 
+// The longest command attaches every running sequence, or names their blocks. A sequence is
+// admitted when blocks are left for its tokens and for what running prompts still need; those that
+// grow meanwhile take at most as many again.
+Status check_longest_command(const SchedulerOptions& options) {
+  const std::uint64_t sequences = options.max_num_seqs;
+  const std::uint64_t tokens =
+      std::min(sequences * options.max_model_len,
+               2 * std::uint64_t{options.kv_blocks} * kBlockTokens + sequences);
+  const std::uint64_t bytes =
+      sequences * kMaxSequenceBytes + (tokens + options.kv_blocks) * sizeof(TokenId);
+  if (bytes <= wire::kMaxFrameBytes) {
+    return ok();
+  }
+  return invalid_argument(
+      "max_num_seqs " + std::to_string(sequences) + ", max_model_len " +
+      std::to_string(options.max_model_len) + " and " + std::to_string(options.kv_blocks) +
+      " KV blocks make commands to the ranks of up to " + std::to_string(bytes) +
+      " bytes; at most " + std::to_string(wire::kMaxFrameBytes) +
+      " are possible: lower one of them");
+}
+
 }  // namespace
 
 Status validate(const SchedulerOptions& options) {
@@ -44,7 +65,7 @@ Status validate(const SchedulerOptions& options) {
   // Otherwise a step could not give every running sequence its token.
   PHALANX_RETURN_IF_ERROR(check_at_least(
       "max_num_batched_tokens", options.max_num_batched_tokens, options.max_num_seqs));
-  return ok();
+  return check_longest_command(options);
 }
 
 std::uint32_t token_limit(const SchedulerOptions& options, const wire::Submit& submit) {

@@ -7,6 +7,9 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/wire/codec.h"
+#include "phalanx/wire/limits.h"
+
 namespace phalanx::engine {
 namespace {
 
@@ -66,6 +69,44 @@ TEST(SchedulerOptions, NamesTheOptionThatIsWrong) {
   options = small();
   options.max_num_seqs = 5000;
   EXPECT_EQ(validate(options).error().message(), "max_num_seqs must be at most 4096, is 5000");
+}
+
+TEST(SchedulerOptions, RefusesWhatDoesNotFitIntoACommand) {
+  SchedulerOptions options = small();
+  options.max_num_seqs = 1024;
+  options.max_num_batched_tokens = 1024;
+  options.max_model_len = 1 << 20;
+  options.kv_blocks = 1 << 17;
+  EXPECT_TRUE(validate(options)) << "the blocks hold few of the tokens";
+  options.kv_blocks = 1 << 20;
+  EXPECT_EQ(validate(options).error().message(),
+            "max_num_seqs 1024, max_model_len 1048576 and 1048576 KV blocks make commands to the "
+            "ranks of up to 282071040 bytes; at most 67108864 are possible: lower one of them");
+  options.max_model_len = 8192;
+  EXPECT_TRUE(validate(options)) << "no sequence is long";
+}
+
+// What the check allows for a sequence is what the codec may need for it.
+TEST(SchedulerOptions, KnowWhatASequenceTakesInACommand) {
+  wire::SequenceAttach sequence;
+  sequence.slot = sequence.prompt_tokens = sequence.choice = ~0U;
+  sequence.sequence = ~0ULL;
+  sequence.tokens.assign(7, 1 << 30);
+  sequence.masked_until_min_tokens.assign(wire::kMaxStopTokens, 1 << 30);
+  sequence.sampling.logit_bias.assign(wire::kMaxLogitBias, {1 << 30, 1.0F});
+  sequence.sampling.seed = ~0ULL;
+  wire::StepItem item;
+  item.slot = item.start = item.count = ~0U;
+  item.sequence = ~0ULL;
+  item.blocks.assign(3, ~0U);
+  wire::RankCommand command;
+  const std::size_t empty = wire::encode(command).size();
+  command.attach.push_back(sequence);
+  command.items.push_back(item);
+  command.detach.push_back(~0U);
+  const std::size_t bytes = wire::encode(command).size() - empty - (7 + 3) * sizeof(TokenId);
+  EXPECT_LE(bytes, kMaxSequenceBytes);
+  EXPECT_GE(bytes, kMaxSequenceBytes * 9 / 10);
 }
 
 TEST(Scheduler, RefusesWhatCanNeverRun) {

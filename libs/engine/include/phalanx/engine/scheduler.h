@@ -26,7 +26,11 @@ struct SchedulerOptions {
   std::uint32_t max_passes = 64;     // how often a waiting sequence that does not fit is overtaken
 };
 
-// kInvalidArgument naming the option, what it must be and what it is.
+// Most bytes that a command to a rank takes for one sequence, tokens and block ids apart.
+inline constexpr std::size_t kMaxSequenceBytes = std::size_t{9} << 10;
+
+// kInvalidArgument naming the option, what it must be and what it is; also when a command to the
+// ranks could grow beyond a frame.
 [[nodiscard]] Status validate(const SchedulerOptions& options);
 
 // Continuous batching over paged KV, as a value: plan() is a pure function of the state, and only
