@@ -180,6 +180,11 @@ TEST(LogitsGolden, OfYarnRopeScaling) {
   expect_near({"small-yarn.numpy", "small-yarn.llama"}, 2, 0.03);
 }
 
+// Its logits are five times as large as those of the random shapes.
+TEST(LogitsGolden, OfTheBuiltInModel) {
+  expect_near({"phalanx-tiny.numpy", "phalanx-tiny.llama"}, 2, 0.15);
+}
+
 TEST(LogitsGolden, OfTheFullShape) {
   if (std::getenv("PHALANX_LONG") == nullptr) {
     GTEST_SKIP() << "set PHALANX_LONG: it needs 3 GB of disk, 4 GB of memory and minutes";
