@@ -30,7 +30,9 @@ class GroupMember {
   // Maps the segment of an epoch; the memory stays mapped until the next call. Bounded in time.
   using MapSegment = std::function<Result<EpochMemory>(Epoch epoch)>;
 
-  GroupMember(RankId rank, MapSegment map_segment);
+  GroupMember(RankId rank,
+              MapSegment map_segment,
+              const collective::Communicator::Options& options);
 
   // Attaches to the communicator of `epoch` and meets the peers in a barrier.
   [[nodiscard]] Status join(Epoch epoch);
@@ -43,6 +45,7 @@ class GroupMember {
  private:
   RankId rank_;
   MapSegment map_segment_;
+  collective::Communicator::Options options_;
   std::optional<collective::Communicator> communicator_;
   std::atomic<const collective::AbortWord*> abort_word_{nullptr};
 };
