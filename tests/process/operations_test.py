@@ -2,14 +2,25 @@
 """What an operator does to a running server, and where it takes its settings from."""
 import os
 import signal
+import socket
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from phalanx_server import Server, alive, counted, descendants, eventually, main  # noqa: E402
+from phalanx_server import BIN, Server, alive, counted, descendants, eventually, main  # noqa: E402
 from failed_start_test import start  # noqa: E402
+
+
+def has_ipv6_loopback():
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
 
 
 class RollingRestart(unittest.TestCase):
@@ -44,6 +55,35 @@ class RollingRestart(unittest.TestCase):
             server.wait_idle()
             time.sleep(0.3)  # a further restart would have begun
             self.assertEqual([r["incarnation"] for r in server.status()["replicas"]], [2, 2])
+
+
+@unittest.skipUnless(has_ipv6_loopback(), "this machine has no ::1")
+class Ipv6(unittest.TestCase):
+    def load(self, url, *arguments):
+        return subprocess.run([os.path.join(BIN, "phalanx-load"), "--base-url", url, "--num-prompts", "3", "--random-input-len", "8",
+                               "--random-output-len", "4", "--no-progress", *arguments], capture_output=True, text=True, timeout=60)
+
+    def test_serves_and_loads_over_ipv6(self):
+        with Server("--host", "::1") as server:
+            url = next(line.split()[1] for line in server.output if line.startswith("ready "))
+            self.assertEqual(url, f"http://[::1]:{server.port}")
+            result = self.load(url)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_the_host_field_has_brackets(self):
+        with socket.create_server(("::1", 0), family=socket.AF_INET6) as listener:
+            port = listener.getsockname()[1]
+            heads = []
+
+            def answer():
+                connection, _ = listener.accept()
+                with connection:
+                    heads.append(connection.recv(4096).decode())
+            thread = threading.Thread(target=answer)
+            thread.start()
+            self.load(f"http://[::1]:{port}", "--model", "any", "--request-timeout", "2")
+            thread.join(10)
+        self.assertIn(f"\r\nhost: [::1]:{port}\r\n", heads[0].lower())
 
 
 class Settings(unittest.TestCase):

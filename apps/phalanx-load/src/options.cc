@@ -197,6 +197,20 @@ void add_report_flags(flags::FlagTable& table, Options* o) {
   table.add_switch("progress", &o->show_progress, "Show a progress bar on a terminal");
 }
 
+// A URL has "[::1]" where the address is "::1".
+Status remove_brackets(std::string* host) {
+  const std::string came = *host;
+  if (host->size() > 2 && host->starts_with('[') && host->ends_with(']')) {
+    *host = host->substr(1, host->size() - 2);
+  }
+  if (host->empty() || host->find_first_of("[]") != std::string::npos) {
+    return invalid_argument(
+        "expected a name or an address, as in localhost, 127.0.0.1 or [::1], came \"" + came +
+        "\"");
+  }
+  return ok();
+}
+
 // http://host[:port][/prefix]
 Status apply_base_url(Options* o) {
   std::string_view url = o->base_url;
@@ -210,7 +224,8 @@ Status apply_base_url(Options* o) {
     prefix.pop_back();
   }
   const std::string_view authority = url.substr(0, slash);
-  const std::size_t colon = authority.rfind(':');
+  const std::size_t bracket = authority.rfind(']');
+  const std::size_t colon = authority.find(':', bracket == std::string_view::npos ? 0 : bracket);
   o->host = authority.substr(0, colon);
   o->port = 80;
   if (colon != std::string_view::npos) {
@@ -232,6 +247,9 @@ Status derive(Options* o) {
   }
   if (!o->base_url.empty()) {
     PHALANX_RETURN_IF_ERROR(apply_base_url(o));
+  }
+  if (Status status = remove_brackets(&o->host); !status) {
+    return std::move(status).error().with(o->base_url.empty() ? "--host" : "--base-url");
   }
   if (o->dataset_name == "custom" && o->dataset_path.empty() && !o->verify_counts) {
     return invalid_argument("--dataset-name custom needs --dataset-path FILE");

@@ -273,7 +273,9 @@ void Leader::announce() {
     offline_->start();
     return;
   }
-  const std::string url = "http://" + options_.host + ":" + std::to_string(server_->port());
+  const bool is_ipv6 = options_.host.find(':') != std::string::npos;
+  const std::string host = is_ipv6 ? "[" + options_.host + "]" : options_.host;
+  const std::string url = "http://" + host + ":" + std::to_string(server_->port());
   std::cout << "ready " << url << "\n"
             << "try: curl " << url
             << "/v1/chat/completions -H 'content-type: application/json' -d '{\"model\": \""

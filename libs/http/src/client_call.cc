@@ -264,7 +264,9 @@ void ClientCall::close() {
 }
 
 std::string ClientCall::where() const {
-  return request_.host + ":" + std::to_string(request_.port);
+  const bool is_ipv6 = request_.host.find(':') != std::string::npos;
+  return (is_ipv6 ? "[" + request_.host + "]" : request_.host) + ":" +
+         std::to_string(request_.port);
 }
 
 std::string ClientCall::head() const {

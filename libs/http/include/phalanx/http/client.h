@@ -15,7 +15,7 @@
 namespace phalanx::http {
 
 struct ClientRequest {
-  std::string host = {};  // name or numeric address
+  std::string host = {};  // name or numeric address, an IPv6 one without brackets
   std::uint16_t port = 80;
   std::string method = "GET";
   std::string target = "/";

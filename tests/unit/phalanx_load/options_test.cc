@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.h"
+
+#include <gtest/gtest.h>
+
+namespace phalanx::load {
+namespace {
+
+Options parsed(const std::vector<std::string>& arguments) {
+  const auto result = parse_options(arguments, {});
+  EXPECT_TRUE(result) << (result ? "" : result.error().message());
+  return result ? result->options : Options();
+}
+
+std::string refusal(const std::vector<std::string>& arguments) {
+  const auto result = parse_options(arguments, {});
+  return result ? "accepted" : result.error().message();
+}
+
+TEST(LoadOptions, FindHostPortAndPrefixInABaseUrl) {
+  struct Case {
+    std::string url;
+    std::string host;
+    std::int64_t port;
+    std::string endpoint;
+  };
+  for (const Case& c :
+       {Case{"http://localhost", "localhost", 80, "/v1/completions"},
+        Case{"http://10.0.0.7:8001/", "10.0.0.7", 8001, "/v1/completions"},
+        Case{"http://h:9/proxy/", "h", 9, "/proxy/v1/completions"},
+        Case{"http://[::1]", "::1", 80, "/v1/completions"},
+        Case{"http://[fe80::2%lo]:8000/x", "fe80::2%lo", 8000, "/x/v1/completions"}}) {
+    const Options options = parsed({"--base-url", c.url});
+    EXPECT_EQ(options.host, c.host) << c.url;
+    EXPECT_EQ(options.port, c.port) << c.url;
+    EXPECT_EQ(options.endpoint, c.endpoint) << c.url;
+  }
+}
+
+TEST(LoadOptions, TakeAnIpv6HostWithAndWithoutBrackets) {
+  EXPECT_EQ(parsed({"--host", "::1"}).host, "::1");
+  EXPECT_EQ(parsed({"--host", "[::1]"}).host, "::1");
+}
+
+TEST(LoadOptions, NameTheFlagOfABadAddress) {
+  EXPECT_EQ(refusal({"--host", "[::1"}),
+            "--host: expected a name or an address, as in localhost, 127.0.0.1 or [::1], came "
+            "\"[::1\"");
+  EXPECT_NE(refusal({"--base-url", "http://[::1:80"}).find("--base-url"), std::string::npos);
+  EXPECT_NE(refusal({"--base-url", "http://:80"}).find("--base-url"), std::string::npos);
+  EXPECT_NE(refusal({"--base-url", "http://::1:80"}).find("--base-url"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace phalanx::load
