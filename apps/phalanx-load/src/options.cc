@@ -78,6 +78,21 @@ Status set_percentiles(std::vector<double>* target, const std::string& text) {
   return ok();
 }
 
+// "ttft:200"
+Status set_goodput(loadgen::GoodputLimits* target, const std::string& text) {
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  const std::string metric = text.substr(0, colon);
+  std::optional<double>* const limit = metric == "ttft"   ? &target->ttft
+                                       : metric == "tpot" ? &target->tpot
+                                       : metric == "e2el" ? &target->e2el
+                                                          : nullptr;
+  if (limit == nullptr || colon == text.size()) {
+    return invalid_argument("expected ttft:MS, tpot:MS or e2el:MS, as in ttft:200, came \"" + text +
+                            "\"");
+  }
+  return set_number(limit, 0, 1e9, text.substr(colon + 1));
+}
+
 // A field that is sent only if it is set.
 void add_field(flags::FlagTable& table,
                const std::string& name,
@@ -190,6 +205,13 @@ void add_report_flags(flags::FlagTable& table, Options* o) {
   percentiles.default_text = "50,90,95,99";
   percentiles.set = [o](const std::string& text) { return set_percentiles(&o->percentiles, text); };
   table.add(std::move(percentiles));
+  flags::Flag goodput = flag("goodput",
+                             "METRIC:MS",
+                             "Count requests within these limits as good, as in ttft:200 tpot:50 "
+                             "e2el:2000");
+  goodput.repeatable = goodput.takes_words = true;
+  goodput.set = [o](const std::string& text) { return set_goodput(&o->goodput, text); };
+  table.add(std::move(goodput));
   table.add_switch("save-result", &o->save_result, "Write the result as JSON");
   table.add_text("result-dir", &o->result_dir, "DIR", "Folder of the result");
   table.add_text("result-filename", &o->result_filename, "NAME", "Default: from label and date");

@@ -10,6 +10,7 @@
 
 #include "phalanx/base/result.h"
 #include "phalanx/http/message.h"
+#include "phalanx/loadgen/report.h"
 #include "phalanx/loadgen/workload.h"
 
 namespace phalanx::load {
@@ -45,6 +46,7 @@ struct Options {
 
   std::vector<std::string> metrics = {"ttft", "tpot", "itl", "e2el"};
   std::vector<double> percentiles = {50, 90, 95, 99};
+  loadgen::GoodputLimits goodput;
   bool save_result = false;
   std::string result_dir = ".";
   std::string result_filename;

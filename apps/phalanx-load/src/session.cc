@@ -80,7 +80,8 @@ class Session {
             .burstiness = options_.burstiness,
             .max_concurrency = max_concurrency(),
             .metrics = options_.metrics,
-            .percentiles = options_.percentiles};
+            .percentiles = options_.percentiles,
+            .goodput = options_.goodput};
   }
 
   // Asks the server, so that a wrong address is found before anything is measured.

@@ -264,12 +264,21 @@ Status FlagTable::apply_command_line(const std::vector<std::string>& arguments, 
   // A refused spelling must reach apply() with or without a value, so that the message is its
   // reason.
   std::vector<std::string> words;
+  const Flag* taking = nullptr;  // a flag with takes_words whose words come now
+  bool has_value = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     std::string name =
         arguments[i].substr(std::min(arguments[i].find_first_not_of('-'), arguments[i].size()));
     std::replace(name.begin(), name.end(), '_', '-');
     const std::size_t equals = name.find('=');
     const bool dashed = !arguments[i].empty() && arguments[i][0] == '-';
+    if (dashed) {
+      const Flag* const flag = find(name.substr(0, equals));
+      taking = flag != nullptr && flag->takes_words ? flag : nullptr;
+      has_value = equals != std::string::npos;
+    } else if (taking != nullptr && std::exchange(has_value, true)) {
+      words.push_back("--" + taking->names[0]);
+    }
     const auto refusal = refusals_.find(name.substr(0, equals));
     if (!dashed || refusal == refusals_.end()) {
       words.push_back(arguments[i]);

@@ -45,19 +45,46 @@ struct Samples {
   std::vector<double> queue;
 };
 
-void add_samples(const RequestRecord& record, Samples& samples) {
-  samples.queue.push_back(to_milliseconds(record.sent - record.intended));
+// Of one request, in milliseconds; what it is too short for is absent.
+struct Latencies {
+  std::optional<double> ttft;
+  std::optional<double> tpot;
+  std::optional<double> e2el;
+};
+
+Latencies latencies_of(const RequestRecord& record) {
+  Latencies result;
   const auto& times = record.token_times;
-  if (times.empty()) {
-    return;
+  if (!times.empty()) {
+    result.ttft = to_milliseconds(times.front() - record.intended);
+    result.e2el = to_milliseconds(times.back() - record.intended);
   }
-  const double ttft = to_milliseconds(times.front() - record.intended);
-  const double e2el = to_milliseconds(times.back() - record.intended);
-  samples.ttft.push_back(ttft);
-  samples.e2el.push_back(e2el);
   if (times.size() > 1) {
-    samples.tpot.push_back((e2el - ttft) / static_cast<double>(times.size() - 1));
+    result.tpot = (*result.e2el - *result.ttft) / static_cast<double>(times.size() - 1);
   }
+  return result;
+}
+
+bool is_good(const Latencies& request, const GoodputLimits& limits) {
+  const auto within = [](const std::optional<double>& latency, const std::optional<double>& limit) {
+    return !limit || !latency || *latency <= *limit;
+  };
+  return within(request.ttft, limits.ttft) && within(request.tpot, limits.tpot) &&
+         within(request.e2el, limits.e2el);
+}
+
+void add(const std::optional<double>& sample, std::vector<double>& samples) {
+  if (sample) {
+    samples.push_back(*sample);
+  }
+}
+
+void add_samples(const RequestRecord& record, const Latencies& latencies, Samples& samples) {
+  samples.queue.push_back(to_milliseconds(record.sent - record.intended));
+  add(latencies.ttft, samples.ttft);
+  add(latencies.tpot, samples.tpot);
+  add(latencies.e2el, samples.e2el);
+  const auto& times = record.token_times;
   for (std::size_t i = 1; i < times.size(); ++i) {
     samples.itl.push_back(to_milliseconds(times[i] - times[i - 1]));
   }
@@ -108,7 +135,9 @@ Report build_report(RunSettings settings, std::vector<RequestRecord> records, Du
     ++report.completed;
     report.total_input_tokens += record.input_tokens;
     report.total_output_tokens += record.output_tokens;
-    add_samples(record, samples);
+    const Latencies latencies = latencies_of(record);
+    report.good += is_good(latencies, settings.goodput) ? 1U : 0U;
+    add_samples(record, latencies, samples);
   }
   report.ttft = summarize(std::move(samples.ttft), settings.percentiles);
   report.tpot = summarize(std::move(samples.tpot), settings.percentiles);

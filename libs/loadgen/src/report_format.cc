@@ -169,6 +169,11 @@ std::string report_text(const Report& report) {
   row(out,
       "Request throughput (req/s):",
       two_decimals(per_second(static_cast<double>(report.completed), report)));
+  if (settings.goodput.any()) {
+    row(out,
+        "Request goodput (req/s):",
+        two_decimals(per_second(static_cast<double>(report.good), report)));
+  }
   row(out, "Output token throughput (tok/s):", two_decimals(per_second(output, report)));
   row(out,
       "Peak output token throughput (tok/s):",
@@ -207,7 +212,8 @@ std::string report_json(const Report& report, const std::string& date) {
   json["total_input_tokens"] = report.total_input_tokens;
   json["total_output_tokens"] = report.total_output_tokens;
   json["request_throughput"] = per_second(static_cast<double>(report.completed), report);
-  json["request_goodput"] = nullptr;
+  json["request_goodput"] =
+      settings.goodput.any() ? Json(per_second(static_cast<double>(report.good), report)) : Json();
   json["output_throughput"] = per_second(output, report);
   json["total_token_throughput"] = per_second(input + output, report);
   json["max_output_tokens_per_s"] = report.max_output_tokens_per_s;

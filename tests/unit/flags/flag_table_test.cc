@@ -57,6 +57,28 @@ TEST(FlagTable, ReadsEverySpellingOfAName) {
   }
 }
 
+TEST(FlagTable, GivesAllWordsToAFlagThatTakesThem) {
+  const auto words_of = [](const std::vector<std::string>& arguments) {
+    std::vector<std::string> words;
+    Settings settings;
+    FlagTable table = make_table(&settings);
+    Flag flag{{"limit"}, "WORD", "Limit", "", "", true, false, {}, true};
+    flag.set = [&](const std::string& text) -> Status {
+      words.push_back(text);
+      return ok();
+    };
+    table.add(std::move(flag));
+    EXPECT_TRUE(table.parse(arguments, {}));
+    EXPECT_EQ(settings.model, arguments[0] == "folder" ? "folder" : "");
+    return words;
+  };
+  const std::vector<std::string> ab = {"a", "b"};
+  EXPECT_EQ(words_of({"--limit", "a", "b"}), ab);
+  EXPECT_EQ(words_of({"folder", "--limit", "a", "b", "--tp", "2"}), ab);
+  EXPECT_EQ(words_of({"--limit=a", "b", "--verbose"}), ab);
+  EXPECT_EQ(words_of({"--limit", "a", "--verbose", "--limit", "b"}), ab);
+}
+
 TEST(FlagTable, TakesAPositionalModelAndRepeatedPrompts) {
   Settings settings;
   FlagTable table = make_table(&settings);

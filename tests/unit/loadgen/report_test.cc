@@ -74,6 +74,32 @@ TEST(Report, CountsLatenciesFromTheIntendedTime) {
   EXPECT_EQ(report.max_output_tokens_per_s, 4U);
 }
 
+// Of the two that succeed one has 300 ms to the first token, 150 per further one and 600 in all,
+// the other 1100 and 1100; two seconds.
+TEST(Report, CountsGoodRequestsPerSecond) {
+  const auto goodput_of = [](const GoodputLimits& limits) {
+    Report report = sample_report();
+    report.settings.goodput = limits;
+    report = build_report(report.settings, report.records, milliseconds(2000));
+    return json::parse(report_json(report, ""))["request_goodput"];
+  };
+  EXPECT_EQ(goodput_of({}), nullptr) << "nothing is limited";
+  EXPECT_EQ(goodput_of({.ttft = 1100.0}), 1.0) << "both, and not the one that failed";
+  EXPECT_EQ(goodput_of({.ttft = 300.0}), 0.5);
+  EXPECT_EQ(goodput_of({.ttft = 299.0}), 0.0);
+  EXPECT_EQ(goodput_of({.tpot = 150.0}), 1.0) << "one token has no time per further token";
+  EXPECT_EQ(goodput_of({.tpot = 149.0}), 0.5);
+  EXPECT_EQ(goodput_of({.ttft = 300.0, .tpot = 149.0}), 0.0);
+  EXPECT_EQ(goodput_of({.e2el = 600.0}), 0.5);
+}
+
+TEST(ReportText, NamesGoodputOnlyIfItIsLimited) {
+  Report report = sample_report();
+  EXPECT_EQ(report_text(report).find("goodput"), std::string::npos);
+  report.settings.goodput.ttft = 300.0;
+  EXPECT_NE(report_text(report).find("Request goodput (req/s):"), std::string::npos);
+}
+
 TEST(ReportJson, HasTheKeysThatOtherToolsRead) {
   const json result = json::parse(report_json(sample_report(), "20260101-120000"));
   for (const char* key : {"date",

@@ -51,5 +51,28 @@ TEST(LoadOptions, NameTheFlagOfABadAddress) {
   EXPECT_NE(refusal({"--base-url", "http://::1:80"}).find("--base-url"), std::string::npos);
 }
 
+TEST(LoadOptions, ReadTheLimitsOfGoodputFromOneFlagOrSeveral) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"--goodput", "ttft:200", "e2el:2000.5", "--num-prompts", "3"},
+           {"--goodput=ttft:200", "--num-prompts", "3", "--goodput", "e2el:2000.5"},
+           {"--goodput=ttft:200", "e2el:2000.5", "--num-prompts=3"}}) {
+    const Options options = parsed(arguments);
+    EXPECT_EQ(options.goodput.ttft, 200.0);
+    EXPECT_EQ(options.goodput.e2el, 2000.5);
+    EXPECT_EQ(options.goodput.tpot, std::nullopt);
+    EXPECT_EQ(options.num_prompts, 3);
+  }
+}
+
+TEST(LoadOptions, NameABadLimitOfGoodput) {
+  EXPECT_EQ(refusal({"--goodput", "ttft:200", "itl:5"}),
+            "--goodput (command line): expected ttft:MS, tpot:MS or e2el:MS, as in ttft:200, came "
+            "\"itl:5\"");
+  EXPECT_NE(refusal({"--goodput", "ttft"}).find("ttft:MS"), std::string::npos);
+  EXPECT_NE(refusal({"--goodput", "ttft:-1"}).find("expected a number from 0"), std::string::npos);
+  EXPECT_NE(refusal({"--num-prompts", "3", "ttft:1"}).find("unexpected argument"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace phalanx::load

@@ -24,7 +24,8 @@ struct Flag {
   bool repeatable = false;
   bool is_switch = false;  // takes no value on the command line; --no-NAME sets it to "false"
   std::function<Status(const std::string&)>
-      set;  // parses, checks and stores; the message names expected and found
+      set;                   // parses, checks and stores; the message names expected and found
+  bool takes_words = false;  // "--NAME a b" is "--NAME a --NAME b"
 };
 
 // The options of one program, in one table: command line, environment, configuration file, help and

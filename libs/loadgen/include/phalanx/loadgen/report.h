@@ -22,6 +22,14 @@ struct RequestRecord {
   std::string error;  // "" = it succeeded and its audit is clean
 };
 
+// A request is good if none of its latencies is longer, in milliseconds, and it succeeded.
+struct GoodputLimits {
+  std::optional<double> ttft{};
+  std::optional<double> tpot{};  // a request of one token has none
+  std::optional<double> e2el{};
+  [[nodiscard]] bool any() const { return ttft || tpot || e2el; }
+};
+
 // The settings of a run as the report repeats them.
 struct RunSettings {
   std::string backend;
@@ -32,6 +40,7 @@ struct RunSettings {
   std::optional<std::size_t> max_concurrency;
   std::vector<std::string> metrics = {"ttft", "tpot", "itl", "e2el"};
   std::vector<double> percentiles = {50, 90, 95, 99};
+  GoodputLimits goodput = {};
 };
 
 // Statistics of one latency, in milliseconds. All zero if there are no samples.
@@ -53,6 +62,7 @@ struct Report {
   double duration_s = 0.0;
   std::size_t completed = 0;
   std::size_t failed = 0;
+  std::size_t good = 0;  // within settings.goodput; meaningful if that limits anything
   std::uint64_t total_input_tokens = 0;
   std::uint64_t total_output_tokens = 0;
   std::uint64_t max_output_tokens_per_s = 0;  // in the busiest second
