@@ -22,8 +22,9 @@ wire::SampleResult& ResultRing::cell(StepId step, std::uint32_t row) const {
 void ResultRing::publish(StepId step, std::uint32_t row, const wire::SampleResult& result) {
   wire::SampleResult& target = cell(step, row);
   std::atomic_ref<std::uint64_t> published(target.step);
-  published.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
+  // The acquire half keeps the row below from being written before it is marked as unwritten: a
+  // rank that is killed in between leaves no torn row.
+  static_cast<void>(published.exchange(0, std::memory_order_acq_rel));
   target.sequence = result.sequence;
   target.token = result.token;
   target.logprob = result.logprob;

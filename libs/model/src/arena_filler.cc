@@ -232,9 +232,8 @@ Result<std::uint64_t> fill_arena(const Checkpoint& checkpoint,
   header.key = arena_key(checkpoint.config(), checkpoint.structure_hash());
   header.content_hash = filler.content_hash();
   std::memcpy(memory.data(), &header, sizeof(header));
-  std::atomic_thread_fence(std::memory_order_release);
-  header.magic = ArenaHeader::kMagic;
-  std::memcpy(memory.data(), &header.magic, sizeof(header.magic));
+  std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(memory.data()))
+      .store(ArenaHeader::kMagic, std::memory_order_release);
   return header.content_hash;
 }
 
