@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test_child.h"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -21,6 +22,8 @@ void play_child(int argc, char** argv, const ChildModes& modes) {
   if (argc != 1 || !std::string_view(argv[0]).starts_with(kTitle)) {
     return;
   }
+  // A sanitizer would hold up the death by this signal with a report.
+  std::signal(SIGSEGV, SIG_DFL);
   const auto mode = modes.find(std::string(argv[0]).substr(kTitle.size()));
   auto socket = os::inherited_control_socket();
   if (mode == modes.end() || !socket) {
