@@ -215,6 +215,35 @@ TEST_F(LoopChannel, DeliversTheRestOfAPeerThatLeavesInGoodOrder) {
   run_until([&] { return received == kFrames; });
 }
 
+// As a process does that ends: the channel goes first, then its context, which waits.
+TEST_F(LoopChannel, DeliversTheRestOfAPeerWithALoopThatLeavesInGoodOrder) {
+  constexpr int kFrames = 100;
+  int received = 0;
+  bool last_words = false;
+  const auto parent = bind({.on_frame =
+                                [&](std::string_view frame) {
+                                  ++received;
+                                  last_words = frame == "last words";
+                                },
+                            .on_writable = nullptr});
+  {
+    ZmqContext context = *ZmqContext::create();
+    auto child = *ConnectedChannel::connect(
+        context, loop_, parent->endpoint(), {.on_frame = kIgnore, .on_writable = nullptr}, {});
+    const auto queued = [&](const std::string& frame) {
+      return child->send(frame) == Sent::kQueued;
+    };
+    run_until([&] { return queued("first"); });
+    for (int i = 0; i < kFrames; ++i) {
+      ASSERT_TRUE(queued(std::string(10'000, 'x')));
+    }
+    ASSERT_TRUE(queued("last words"));
+    child->deliver_rest(kPatience);
+  }
+  run_until([&] { return received == kFrames + 2; });
+  EXPECT_TRUE(last_words);
+}
+
 TEST_F(LoopChannel, EndsTheConnectionOfAPeerWhoseFrameIsTooLong) {
   int received = 0;
   const ChannelOptions options{.max_frame_bytes = 1000};
