@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -76,10 +77,45 @@ def open_files(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
+# Inherited by every program of this test and by its children, so that what other servers of this machine hold or write is
+# told from what ours left: a mark, and a temporary folder of our own.
+RUN = f"{os.getpid()}-{secrets.token_hex(8)}"
+TEMPORARY = tempfile.TemporaryDirectory(prefix="test-")
+os.environ.update(TEST_RUN=RUN, TMPDIR=TEMPORARY.name)
+
+
 def abstract_sockets():
-    """Names of the abstract sockets of any Phalanx process on this machine."""
+    """Name -> inodes of the abstract sockets of any Phalanx process on this machine."""
+    found = {}
     with open("/proc/net/unix") as file:
-        return {line.split()[7] for line in file if len(line.split()) > 7 and "@phalanx-" in line}
+        for fields in map(str.split, file):
+            if len(fields) > 7 and fields[7].startswith("@phalanx-"):
+                found.setdefault(fields[7], set()).add(fields[6])
+    return found
+
+
+def held_by_others():
+    """Inodes of the sockets of living processes that this run did not start."""
+    inodes = set()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                if f"TEST_RUN={RUN}".encode() in file.read().split(b"\0"):
+                    continue
+            links = [os.readlink(f"/proc/{name}/fd/{fd}") for fd in os.listdir(f"/proc/{name}/fd")]
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+        inodes |= {link[8:-1] for link in links if link.startswith("socket:[")}
+    return inodes
+
+
+def sockets_left(before):
+    """Names of sockets that were not there `before` and that no stranger holds."""
+    new = {name: inodes for name, inodes in abstract_sockets().items() if name not in before}
+    if not new:
+        return set()
+    others = held_by_others()
+    return {name for name, inodes in new.items() if not inodes & others}
 
 
 def named_shared_memory():
@@ -93,13 +129,13 @@ class Residue:
     def __init__(self):
         self.sockets = abstract_sockets()
         self.shared_memory = named_shared_memory()
-        self.temporary = {n for n in os.listdir(tempfile.gettempdir()) if "phalanx" in n}
+        self.temporary = set(os.listdir(TEMPORARY.name))
 
     def check(self, seconds=2.0):
-        eventually(lambda: abstract_sockets() <= self.sockets, seconds, "no abstract socket is left")
+        eventually(lambda: not sockets_left(self.sockets), seconds, "no abstract socket is left")
         left = named_shared_memory() - self.shared_memory
         assert not left, f"left in /dev/shm: {left}"
-        left = {n for n in os.listdir(tempfile.gettempdir()) if "phalanx" in n} - self.temporary
+        left = {n for n in os.listdir(TEMPORARY.name) if not n.startswith("serve-test-")} - self.temporary
         assert not left, f"left in the temporary folder: {left}"
 
 
