@@ -115,7 +115,7 @@ class Settings(unittest.TestCase):
 
     def test_a_missing_file_is_refused(self):
         status, output, _ = start("--config", "/nonexistent.toml")
-        self.assertNotEqual(status, 0)
+        self.assertEqual(status, 66, output)
         self.assertIn("/nonexistent.toml", output.splitlines()[-1])
 
 

@@ -2,6 +2,8 @@
 #include "sources.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include <boost/program_options.hpp>
 #include <toml++/toml.h>
@@ -98,6 +100,9 @@ Result<std::vector<CommandLineArgument>> split_command_line(
 
 Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const std::string& path) {
   std::vector<std::pair<std::string, std::string>> result;
+  if (std::error_code ignored; !std::filesystem::exists(path, ignored)) {
+    return not_found("--config: expected a TOML file, found none at " + path);
+  }
   try {
     const toml::table table = toml::parse_file(path);
     for (const auto& [key, node] : table) {
