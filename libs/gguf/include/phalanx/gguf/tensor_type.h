@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// How GGUF files store numbers: plain, or in blocks of consecutive elements that share scales.
+//
+// Notation: d, m, dmin are binary16 and are converted to fp32 exactly; q is an unsigned integer of
+// the stated width; all arithmetic is fp32, rounded to nearest even. Every product below is exact
+// in fp32 (11-bit significand × at most 7 + 6 bits of integers), so each value is rounded at most
+// once, in its final addition or subtraction, and does not depend on fused multiply-add.
+//
+//   type  elements bytes  layout, in order                             value of element i
+//   F32     1        4    fp32                                         x
+//   F16     1        2    binary16                                     x
+//   BF16    1        2    upper half of an fp32                        x
+//   Q8_0    32      34    d, int8 q[32]                                d·q[i]
+//   Q4_0    32      18    d, 4-bit q[32]                               d·(q[i] − 8)
+//   Q4_1    32      20    d, m, 4-bit q[32]                            d·q[i] + m
+//   Q5_0    32      22    d, high bits (32), 4-bit q[32]               d·(q[i] − 16)
+//   Q5_1    32      24    d, m, high bits (32), 4-bit q[32]            d·q[i] + m
+//   Q4_K    256    144    d, dmin, scales[12], 4-bit q[256]            (d·s)·q[i] − dmin·n
+//   Q5_K    256    176    d, dmin, scales[12], high bits (256), q[256] (d·s)·q[i] − dmin·n
+//   Q6_K    256    210    low bits [128], high bits [64], int8 s[16],  (d·s)·(q[i] − 32)
+//                         d
+//
+// Places inside a block:
+// - 4-bit q[32]: the low nibble of byte j is element j, the high one element j + 16; high bit of
+//   element i is bit i of the little-endian word.
+// - Q4_K and Q5_K: nibbles in four groups of 32 bytes; in group g the low nibble of byte j is
+//   element 64g + j, the high one 64g + 32 + j. Q5_K takes the high bit of element 64g + 32h + j
+//   from bit 2g + h of high-bit byte j. s and n are 6-bit numbers per run r = i / 32 of the twelve
+//   bytes c: r < 4: s = c[r] & 63, n = c[r+4] & 63; r ≥ 4: s = c[r+4] & 15 | (c[r−4] >> 6) << 4,
+//   n = c[r+4] >> 4 | (c[r] >> 6) << 4.
+// - Q6_K: two halves of 128 elements with 64 low and 32 high bytes each; in a half, element
+//   32a + j (a = 0…3) has its low four bits in byte 32(a & 1) + j, nibble a / 2, and its high two in
+//   byte j at bits 2a; s belongs to the run of 16 elements.
+//
+// Source: the block structures of ggml (MIT), as found in files written by llama.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "phalanx/base/result.h"
+
+namespace phalanx::gguf {
+
+// Numbered as in the file. Values that this enumeration does not name are valid too as long as
+// find_type() knows them: types that can be measured and named, but not decoded.
+enum class TensorType : std::uint32_t {
+  kF32 = 0,
+  kF16 = 1,
+  kQ4_0 = 2,
+  kQ4_1 = 3,
+  kQ5_0 = 6,
+  kQ5_1 = 7,
+  kQ8_0 = 8,
+  kQ4_K = 12,
+  kQ5_K = 13,
+  kQ6_K = 14,
+  kBF16 = 30,
+};
+
+struct TypeTraits {
+  TensorType type = TensorType::kF32;
+  std::string_view name;             // "Q4_K"
+  std::uint32_t block_elements = 1;  // a row is a multiple of it
+  std::uint32_t block_bytes = 4;
+  bool decodable = false;
+};
+
+// nullptr for a number that no type has.
+[[nodiscard]] const TypeTraits* find_type(std::uint32_t number);
+
+// The traits of a type that find_type() knows.
+[[nodiscard]] const TypeTraits& traits_of(TensorType type);
+
+// "F32, F16, …": the types that decode() takes, for messages.
+[[nodiscard]] std::string decodable_types();
+
+// Converts whole blocks to fp32: out.size() is a multiple of the type's block_elements, and
+// blocks.size() the bytes of exactly that many elements; `blocks` need not be aligned. Infinities
+// and NaNs in the scales propagate as the formula says; a NaN's payload is unspecified. Independent
+// of the thread's rounding of denormals.
+//
+// Requires: traits_of(type).decodable, and the sizes as said (a defect of the caller otherwise).
+// Threads:  any.  Allocates: nothing.
+void decode(TensorType type, std::span<const std::byte> blocks, std::span<float> out);
+
+}  // namespace phalanx::gguf
