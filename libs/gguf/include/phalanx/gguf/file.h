@@ -54,7 +54,8 @@ struct Tensor {
 // Threads:   const access from many at once.
 class File {
  public:
-  // Errors: kDataLoss       not GGUF, truncated, or contradicts itself; the message names the key or
+  // Errors: kDataLoss       not GGUF, truncated, or contradicts itself; the message names the key
+  // or
   //                         the tensor, what was expected and what was found
   //         kUnimplemented  another version, big endian, or a tensor type nobody has heard of
   [[nodiscard]] static Result<File> parse(std::span<const std::byte> bytes);

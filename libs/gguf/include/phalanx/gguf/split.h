@@ -17,8 +17,8 @@ namespace phalanx::gguf {
 inline constexpr std::uint32_t kMaxSplits = 4096;
 
 struct SplitKeys {
-  std::uint32_t number = 0;  // from 0
-  std::uint32_t count = 1;   // 1: the model is in one file
+  std::uint32_t number = 0;   // from 0
+  std::uint32_t count = 1;    // 1: the model is in one file
   std::uint64_t tensors = 0;  // of all files; only if count > 1
 };
 

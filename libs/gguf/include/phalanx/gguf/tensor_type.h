@@ -29,8 +29,8 @@
 //   bytes c: r < 4: s = c[r] & 63, n = c[r+4] & 63; r ≥ 4: s = c[r+4] & 15 | (c[r−4] >> 6) << 4,
 //   n = c[r+4] >> 4 | (c[r] >> 6) << 4.
 // - Q6_K: two halves of 128 elements with 64 low and 32 high bytes each; in a half, element
-//   32a + j (a = 0…3) has its low four bits in byte 32(a & 1) + j, nibble a / 2, and its high two in
-//   byte j at bits 2a; s belongs to the run of 16 elements.
+//   32a + j (a = 0…3) has its low four bits in byte 32(a & 1) + j, nibble a / 2, and its high two
+//   in byte j at bits 2a; s belongs to the run of 16 elements.
 //
 // Source: the block structures of ggml (MIT), as found in files written by llama.cpp.
 #pragma once
