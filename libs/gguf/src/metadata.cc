@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 
@@ -90,7 +91,11 @@ std::string scalar_text(const Value& value) {
     return integer.large ? std::to_string(load<std::uint64_t>(from))
                          : std::to_string(integer.value);
   }
-  return std::to_string(number_at(value.type, from));
+  // %g and not to_string(): a float64 can have 309 digits before its point.
+  constexpr std::size_t kMost = 32;
+  char text[kMost];
+  const int length = std::snprintf(text, kMost, "%.9g", number_at(value.type, from));
+  return {text, static_cast<std::size_t>(length)};
 }
 
 Error wrong(std::string_view key, std::string_view expected, std::string_view found) {

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/base/hash.h"
+#include "phalanx/gguf/tensor_type.h"
+
+namespace phalanx::gguf {
+namespace {
+
+const TypeTraits* type_named(const std::string& name) {
+  for (std::uint32_t number = 0; number < 64; ++number) {
+    const TypeTraits* traits = find_type(number);
+    if (traits != nullptr && traits->name == name) {
+      return traits;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<std::byte> from_hex(const std::string& text) {
+  std::vector<std::byte> bytes;
+  for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
+    bytes.push_back(static_cast<std::byte>(std::stoul(text.substr(i, 2), nullptr, 16)));
+  }
+  return bytes;
+}
+
+// The stream that tools/make_gguf_goldens makes its random blocks of.
+std::vector<std::byte> splitmix(std::uint64_t seed, std::size_t count) {
+  std::vector<std::byte> bytes;
+  for (std::uint64_t state = seed; bytes.size() < count;) {
+    state += 0x9E3779B97F4A7C15ULL;
+    std::uint64_t word = mix64(state);
+    for (int i = 0; i < 8 && bytes.size() < count; ++i, word >>= 8) {
+      bytes.push_back(static_cast<std::byte>(word & 0xFF));
+    }
+  }
+  return bytes;
+}
+
+std::vector<std::uint32_t> decoded_bits(const TypeTraits& traits,
+                                        const std::vector<std::byte>& blocks) {
+  std::vector<float> values(blocks.size() / traits.block_bytes * traits.block_elements, 12345.0F);
+  decode(traits.type, blocks, values);
+  std::vector<std::uint32_t> bits;
+  for (const float value : values) {
+    bits.push_back(std::isnan(value) ? 0x7FC00000U : std::bit_cast<std::uint32_t>(value));
+  }
+  return bits;
+}
+
+std::uint64_t fnv1a(const std::vector<std::uint32_t>& words) {
+  std::uint64_t hash = 0xCBF29CE484222325ULL;
+  for (std::uint32_t word : words) {
+    for (int i = 0; i < 4; ++i, word >>= 8) {
+      hash = (hash ^ (word & 0xFFU)) * 0x100000001B3ULL;
+    }
+  }
+  return hash;
+}
+
+// One line of the goldens: kind, type and the rest, whose meaning tools/make_gguf_goldens says.
+void check_line(const std::string& line) {
+  std::istringstream stream(line);
+  std::string kind;
+  std::string type;
+  std::string first;
+  std::string second;
+  stream >> kind >> type >> first >> second;
+  const TypeTraits* traits = type_named(type);
+  ASSERT_NE(traits, nullptr) << type;
+  ASSERT_TRUE(traits->decodable) << type;
+  if (kind == "random") {
+    std::string hash;
+    stream >> hash;
+    const auto blocks = splitmix(std::stoull(first), std::stoull(second) * traits->block_bytes);
+    EXPECT_EQ(fnv1a(decoded_bits(*traits, blocks)), std::stoull(hash, nullptr, 16)) << line;
+  } else if (kind == "block") {
+    const auto bits = decoded_bits(*traits, from_hex(first));
+    EXPECT_EQ(fnv1a(bits), std::stoull(second, nullptr, 16)) << line;
+  } else {
+    ASSERT_EQ(kind, "values");
+    const auto bits = decoded_bits(*traits, from_hex(first));
+    ASSERT_EQ(second.size(), 8 * bits.size());
+    for (std::size_t i = 0; i < bits.size(); ++i) {
+      EXPECT_EQ(bits[i], std::stoul(second.substr(8 * i, 8), nullptr, 16))
+          << type << " element " << i;
+    }
+  }
+}
+
+TEST(Decode, EqualsLlamaCppBitForBit) {
+  std::ifstream file(std::string(PHALANX_SOURCE_DIR) + "/tests/unit/gguf/goldens/decode.txt");
+  ASSERT_TRUE(file.is_open());
+  std::map<std::string, int> lines_of;
+  std::string line;
+  while (std::getline(file, line)) {
+    check_line(line);
+    ++lines_of[line.substr(line.find(' ') + 1, 4)];
+  }
+  EXPECT_EQ(lines_of.size(), 11U) << "a decodable type has no golden";
+}
+
+TEST(Decode, ConvertsEveryHalfExactly) {
+  for (std::uint32_t pattern = 0; pattern < 0x10000; ++pattern) {
+    const std::vector<std::byte> block = {static_cast<std::byte>(pattern & 0xFF),
+                                          static_cast<std::byte>(pattern >> 8)};
+    float value = 0.0F;
+    decode(TensorType::kF16, block, std::span(&value, 1));
+    const std::uint32_t exponent = (pattern >> 10) & 31;
+    const auto mantissa = static_cast<double>(pattern & 1023);
+    const double sign = (pattern & 0x8000) != 0 ? -1.0 : 1.0;
+    if (exponent == 31) {
+      EXPECT_EQ(std::isnan(value), mantissa != 0) << pattern;
+      EXPECT_EQ(std::isinf(value), mantissa == 0) << pattern;
+      continue;
+    }
+    const double magnitude = exponent == 0
+                                 ? std::ldexp(mantissa, -24)
+                                 : std::ldexp(1024.0 + mantissa, static_cast<int>(exponent) - 25);
+    EXPECT_EQ(static_cast<double>(value), sign * magnitude) << pattern;
+    EXPECT_EQ(std::signbit(value), (pattern & 0x8000) != 0) << pattern;
+  }
+}
+
+TEST(Decode, ReadsBlocksAtAnyAddress) {
+  const TypeTraits& traits = traits_of(TensorType::kQ6_K);
+  const auto blocks = splitmix(77, 3 * traits.block_bytes);
+  const auto expected = decoded_bits(traits, blocks);
+  std::vector<std::byte> shifted(blocks.size() + 1);
+  std::copy(blocks.begin(), blocks.end(), shifted.begin() + 1);
+  std::vector<float> values(expected.size());
+  decode(traits.type, std::span(shifted).subspan(1), values);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (!std::isnan(values[i])) {
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(values[i]), expected[i]) << i;
+    }
+  }
+}
+
+TEST(TensorTypes, AreNamedAndSized) {
+  EXPECT_EQ(find_type(4), nullptr);  // taken back by the format
+  EXPECT_EQ(find_type(1000), nullptr);
+  ASSERT_NE(find_type(23), nullptr);
+  EXPECT_EQ(find_type(23)->name, "IQ4_XS");
+  EXPECT_FALSE(find_type(23)->decodable);
+  EXPECT_EQ(traits_of(TensorType::kQ4_K).block_elements, 256U);
+  EXPECT_EQ(traits_of(TensorType::kQ4_K).block_bytes, 144U);
+  EXPECT_EQ(decodable_types(), "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K, BF16");
+}
+
+TEST(DecodeDeathTest, RefusesSizesThatDoNotBelongTogether) {
+  const std::vector<std::byte> block(17);
+  std::vector<float> values(32);
+  EXPECT_DEATH(decode(TensorType::kQ4_0, block, values), "do not belong together");
+}
+
+}  // namespace
+}  // namespace phalanx::gguf
