@@ -78,7 +78,11 @@ endfunction()
 
 # phalanx_test(NAME <name> LABEL unit|protocol|process|e2e SOURCES ... DEPS ... [THIRD_PARTY ...] [TIMEOUT s] [SERIAL]
 #              [ENVIRONMENT ...])
-# One executable and one CTest entry. Unit tests: one executable per library; process tests: one per file.
+# One executable and one CTest entry, built by the target tests_<label> too. Unit tests: one executable per library;
+# process tests: one per file.
+foreach(label IN ITEMS unit protocol process e2e)
+  add_custom_target(tests_${label})
+endforeach()
 function(phalanx_test)
   cmake_parse_arguments(ARG "SERIAL" "NAME;LABEL;TIMEOUT" "SOURCES;DEPS;THIRD_PARTY;ENVIRONMENT;DEFINITIONS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -98,6 +102,7 @@ function(phalanx_test)
   target_link_libraries(${ARG_NAME} PRIVATE phalanx::options GTest::gtest_main GTest::gmock)
   # The code under test keeps its optimisation; the tests themselves are compiled for a short build.
   target_compile_options(${ARG_NAME} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1> $<$<CONFIG:RelWithDebInfo>:-g0>)
+  add_dependencies(tests_${ARG_LABEL} ${ARG_NAME})
   add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME})
   set_tests_properties(${ARG_NAME} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
   if(ARG_SERIAL)
