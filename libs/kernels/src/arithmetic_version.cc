@@ -62,6 +62,7 @@ void add_matmul(const KernelTable& table, GoldenInputs* inputs, Fingerprint* has
     k += count;
   }
   const std::vector<Bf16> activations = inputs->bf16s(std::size_t{kRows} * k);
+  const std::vector<float> bias = inputs->floats(kColumns);
   for (const std::uint32_t first : {0U, 1U}) {
     const std::span<MatmulLeaf> run = std::span(leaves).subspan(first);
     const std::uint32_t nodes = plan_leaves(5, first, run);
@@ -74,7 +75,8 @@ void add_matmul(const KernelTable& table, GoldenInputs* inputs, Fingerprint* has
                           kColumns,
                           out.data(),
                           kColumns,
-                          std::size_t{kRows} * kColumns};
+                          std::size_t{kRows} * kColumns,
+                          nodes == 1 ? bias.data() : nullptr};
     for (std::uint32_t tile = 0; tile < matmul_tiles(args); ++tile) {
       table.matmul(args, tile);
     }
@@ -91,6 +93,7 @@ void add_rows(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash)
   std::vector<float> x = inputs->floats(kElements);
   const std::vector<float> delta = inputs->floats(kElements);
   const std::vector<float> gain = inputs->floats(kHidden);
+  const std::vector<float> bias = inputs->floats(kHidden);
   std::vector<Bf16> out(kElements);
   for (std::uint32_t tile = 0; tile < row_tiles(kRows); ++tile) {
     table.rms_norm({x.data(),
@@ -102,7 +105,8 @@ void add_rows(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash)
                     out.data(),
                     kHidden,
                     kRows,
-                    kHidden},
+                    kHidden,
+                    bias.data()},
                    tile);
   }
   add(hash, x);

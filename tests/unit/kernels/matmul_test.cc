@@ -19,6 +19,7 @@ struct Product {
   std::vector<std::vector<Bf16>> weights;  // per leaf [columns, leaf_k], row-major
   std::vector<std::vector<Bf16>> packed;
   std::vector<MatmulLeaf> leaves;
+  std::vector<float> bias;  // [columns], or empty
 
   Product(std::size_t row_count,
           std::size_t column_count,
@@ -54,7 +55,8 @@ struct Product {
                     static_cast<std::uint32_t>(columns),
                     out.data(),
                     columns,
-                    rows * columns};
+                    rows * columns,
+                    bias.empty() ? nullptr : bias.data()};
     for (std::uint32_t tile = 0; tile < matmul_tiles(args); ++tile) {
       table.matmul(args, tile);
     }
@@ -104,6 +106,18 @@ TEST_P(MatmulOnEachIsa, EqualsRefOverLeaves) {
       Product product(5, 50, k, total * 16 + first, Kind::kOrdinary);
       const std::uint32_t nodes = plan_leaves(total, first, product.leaves);
       expect_same_bits(product.run(table(), nodes), product.run(ref(), nodes));
+    }
+  }
+}
+
+TEST_P(MatmulOnEachIsa, EqualsRefWithABias) {
+  for (const Kind kind : {Kind::kOrdinary, Kind::kExtreme, Kind::kLawless}) {
+    for (const std::size_t columns : {1U, 15U, 16U, 40U, 130U}) {
+      for (std::size_t rows = 1; rows <= 9; ++rows) {
+        Product product(rows, columns, {96}, rows + columns, kind);
+        product.bias = floats(columns, rows, kind);
+        expect_same_bits(product.run(table(), 1), product.run(ref(), 1));
+      }
     }
   }
 }
@@ -161,6 +175,18 @@ TEST(Matmul, AccumulatesAsTheDocumentSays) {
   const float even = 1.0F;
   const float odd = 16 * 0x1p-24F;
   EXPECT_EQ(product.run(kernel_table(Isa::kRef), 1)[0], even + odd);
+}
+
+TEST(Matmul, AddsTheBiasAfterTheWholeProduct) {
+  const FloatModeScope mode;
+  Product product(3, 40, {64, 40}, 2, Kind::kOrdinary);
+  ASSERT_EQ(plan_leaves(2, 0, product.leaves), 1U);
+  const std::vector<float> plain = product.run(kernel_table(Isa::kRef), 1);
+  product.bias = floats(40, 3, Kind::kOrdinary);
+  const std::vector<float> biased = product.run(kernel_table(Isa::kRef), 1);
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_EQ(biased[i], plain[i] + product.bias[i % 40]);
+  }
 }
 
 // The value of a node, by the definition of the tree.

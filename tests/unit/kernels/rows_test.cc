@@ -18,10 +18,12 @@ NormResult run_norm(const KernelTable& table,
                     std::uint32_t rows,
                     std::uint32_t hidden,
                     std::uint64_t seed,
-                    Kind kind) {
+                    Kind kind,
+                    bool with_bias = false) {
   NormResult result{floats(rows * hidden, seed, kind), std::vector<Bf16>(rows * hidden)};
   const std::vector<float> delta = floats(rows * hidden, seed + 1, kind);
   const std::vector<float> gain = floats(hidden, seed + 2, Kind::kOrdinary);
+  const std::vector<float> bias = floats(hidden, seed + 3, kind);
   const RmsNormArgs args{result.x.data(),
                          hidden,
                          delta.data(),
@@ -31,7 +33,8 @@ NormResult run_norm(const KernelTable& table,
                          result.out.data(),
                          hidden,
                          rows,
-                         hidden};
+                         hidden,
+                         with_bias ? bias.data() : nullptr};
   for (std::uint32_t tile = 0; tile < row_tiles(rows); ++tile) {
     table.rms_norm(args, tile);
   }
@@ -87,10 +90,12 @@ class RowsOnEachIsa : public EachIsa {};
 TEST_P(RowsOnEachIsa, RmsNormEqualsRef) {
   for (const Kind kind : {Kind::kOrdinary, Kind::kExtreme, Kind::kLawless}) {
     for (const std::uint32_t hidden : {1U, 15U, 16U, 17U, 64U, 100U, 1024U}) {
-      const NormResult actual = run_norm(table(), 9, hidden, hidden, kind);
-      const NormResult expected = run_norm(ref(), 9, hidden, hidden, kind);
-      expect_same_bits(actual.x, expected.x);
-      expect_same_bits(actual.out, expected.out);
+      for (const bool with_bias : {false, true}) {
+        const NormResult actual = run_norm(table(), 9, hidden, hidden, kind, with_bias);
+        const NormResult expected = run_norm(ref(), 9, hidden, hidden, kind, with_bias);
+        expect_same_bits(actual.x, expected.x);
+        expect_same_bits(actual.out, expected.out);
+      }
     }
   }
 }
@@ -199,6 +204,20 @@ TEST(RmsNorm, AddsTheDeltaToTheResidual) {
   for (std::size_t i = 0; i < 64; ++i) {
     EXPECT_EQ(result.x[i], x[i] + delta[i]);
   }
+}
+
+TEST(RmsNorm, AddsTheBiasToTheDeltaFirst) {
+  const FloatModeScope mode;
+  const NormResult result = run_norm(kernel_table(Isa::kRef), 2, 32, 11, Kind::kOrdinary, true);
+  const std::vector<float> x = floats(64, 11, Kind::kOrdinary);
+  const std::vector<float> delta = floats(64, 12, Kind::kOrdinary);
+  const std::vector<float> bias = floats(32, 14, Kind::kOrdinary);
+  std::size_t order_shows = 0;
+  for (std::size_t i = 0; i < 64; ++i) {
+    EXPECT_EQ(result.x[i], x[i] + (delta[i] + bias[i % 32]));
+    order_shows += result.x[i] != (x[i] + delta[i]) + bias[i % 32] ? 1U : 0U;
+  }
+  EXPECT_GT(order_shows, 0U);
 }
 
 TEST(Swiglu, IsCloseToDouble) {

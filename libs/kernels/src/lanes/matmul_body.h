@@ -63,10 +63,13 @@ class RowBlock {
     --depth_;
     for (std::size_t s = 0; s < strips_; ++s) {
       const std::size_t column = first_column_ + s * 16;
+      const std::size_t left = args_.columns - column;
       for (std::size_t r = 0; r < kRows; ++r) {
-        f_store_first(out + (first_row_ + r) * args_.out_stride + column,
-                      f_load(sums_[s][depth_] + r * 16),
-                      args_.columns - column);
+        F16 sum = f_load(sums_[s][depth_] + r * 16);
+        if (args_.bias != nullptr) {
+          sum = sum + f_load_first(args_.bias + column, left);
+        }
+        f_store_first(out + (first_row_ + r) * args_.out_stride + column, sum, left);
       }
     }
   }

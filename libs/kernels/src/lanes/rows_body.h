@@ -30,10 +30,14 @@ PHALANX_LANES float inverse_rms(const float* x, std::size_t count, float epsilon
   return inverse_square_root(mean + epsilon);
 }
 
-PHALANX_LANES void add_row(float* x, const float* delta, std::size_t count) {
+PHALANX_LANES void add_row(float* x, const float* delta, const float* bias, std::size_t count) {
   for (std::size_t i = 0; i < count; i += 16) {
-    f_store_first(
-        x + i, f_load_first(x + i, count - i) + f_load_first(delta + i, count - i), count - i);
+    const std::size_t left = count - i;
+    F16 sum = f_load_first(delta + i, left);
+    if (bias != nullptr) {
+      sum = sum + f_load_first(bias + i, left);
+    }
+    f_store_first(x + i, f_load_first(x + i, left) + sum, left);
   }
 }
 
@@ -42,7 +46,7 @@ inline void rms_norm_tile(const RmsNormArgs& args, std::uint32_t tile) {
   for (std::size_t row = std::size_t{tile} * kRowTile; row < end; ++row) {
     float* x = args.x + row * args.x_stride;
     if (args.delta != nullptr) {
-      add_row(x, args.delta + row * args.delta_stride, args.hidden);
+      add_row(x, args.delta + row * args.delta_stride, args.delta_bias, args.hidden);
     }
     if (args.out == nullptr) {
       continue;

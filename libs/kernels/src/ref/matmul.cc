@@ -45,7 +45,11 @@ void one_strip(const MatmulArgs& args, std::uint32_t row, std::uint32_t first_co
       pending.merge();
     }
     if (leaf.emit) {
-      std::copy_n(pending.pop(), columns, out);
+      const float* sum = pending.pop();
+      for (std::size_t column = 0; column < columns; ++column) {
+        out[column] =
+            args.bias == nullptr ? sum[column] : sum[column] + args.bias[first_column + column];
+      }
       out += args.node_stride;
     }
   }

@@ -53,7 +53,7 @@ void rms_norm(const RmsNormArgs& args, std::uint32_t tile) {
     if (args.delta != nullptr) {
       const float* delta = args.delta + row * args.delta_stride;
       for (std::size_t i = 0; i < args.hidden; ++i) {
-        x[i] = x[i] + delta[i];
+        x[i] = x[i] + (args.delta_bias == nullptr ? delta[i] : delta[i] + args.delta_bias[i]);
       }
     }
     if (args.out == nullptr) {

@@ -30,17 +30,20 @@ struct MatmulLeaf {
 // Requires: first + leaves.size() ≤ total ≤ kMaxLeaves.
 std::uint32_t plan_leaves(std::uint32_t total, std::uint32_t first, std::span<MatmulLeaf> leaves);
 
-// out[node][row][column] = sum over the leaves of the node of the dot product of the leaf.
+// out[node][row][column] = sum over the leaves of the node of the dot product of the leaf, + bias.
 //
 //   activations  [rows, activation_stride]          bf16, row-major
 //   leaves       [leaf_count]                       leaf_count ≤ kMaxLeaves
 //   out          [nodes, rows, out_stride]          f32; only the first `columns` of a row are
 //                                                   written
+//   bias         [columns]                          f32, or null: nothing is added
 //
 // A plain matrix product is one leaf with the default merges and emit. A row-parallel projection
 // has one leaf per unit of the rank; its nodes are what the ranks exchange.
 //
-// Math: docs/arithmetic.md, "Dot product" and "The summation tree".
+// Math: docs/arithmetic.md, "Dot product", "Bias" and "The summation tree".
+// Requires: no bias where a product has more than one node: it belongs to the whole sum
+// (RmsNormArgs::delta_bias).
 struct MatmulArgs {
   const Bf16* activations = nullptr;
   std::size_t activation_stride = 0;  // elements
@@ -51,6 +54,7 @@ struct MatmulArgs {
   float* out = nullptr;
   std::size_t out_stride = 0;   // elements from row to row
   std::size_t node_stride = 0;  // elements from node to node
+  const float* bias = nullptr;
 };
 
 // Tiles of one product: 64 rows by 64 columns each. Tiles write disjoint outputs and may run in any

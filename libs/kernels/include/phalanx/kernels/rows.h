@@ -36,14 +36,15 @@ struct EmbeddingArgs {
 };
 void embedding(const EmbeddingArgs& args, std::uint32_t tile);
 
-// x += delta (when there is one), then out = bf16(x · 1/rms(x) · gain).
+// x += delta + delta_bias (when there is a delta), then out = bf16(x · 1/rms(x) · gain).
 //
-//   x      [rows, x_stride]      f32, the residual stream, in/out
-//   delta  [rows, delta_stride]  f32, or null: nothing is added
-//   gain   [hidden]              f32
-//   out    [rows, out_stride]    bf16, or null: only the addition is done
+//   x           [rows, x_stride]      f32, the residual stream, in/out
+//   delta       [rows, delta_stride]  f32, or null: nothing is added
+//   gain        [hidden]              f32
+//   out         [rows, out_stride]    bf16, or null: only the addition is done
+//   delta_bias  [hidden]              f32, or null: delta is added as it is
 //
-// Math: docs/arithmetic.md, "RMS norm". Tiles: row_tiles(rows).
+// Math: docs/arithmetic.md, "RMS norm" and "Bias". Tiles: row_tiles(rows).
 struct RmsNormArgs {
   float* x = nullptr;
   std::size_t x_stride = 0;
@@ -55,6 +56,7 @@ struct RmsNormArgs {
   std::size_t out_stride = 0;
   std::uint32_t rows = 0;
   std::uint32_t hidden = 0;
+  const float* delta_bias = nullptr;
 };
 
 // out = bf16(rope(norm(x))) for each head of each row; the norm is left out when gain is null.
