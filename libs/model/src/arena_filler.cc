@@ -30,11 +30,11 @@ struct Job {
   std::size_t row_count = 0;
   std::size_t first_k = 0;
   std::size_t k_count = 0;
-  bool is_gain = false;  // fp32 instead of packed
+  bool is_vector = false;  // fp32 instead of packed
 
   [[nodiscard]] std::size_t bytes() const {
-    return is_gain ? k_count * sizeof(float)
-                   : kernels::packed_elements(row_count, k_count) * sizeof(Bf16);
+    return is_vector ? k_count * sizeof(float)
+                     : kernels::packed_elements(row_count, k_count) * sizeof(Bf16);
   }
 };
 
@@ -42,7 +42,7 @@ class JobList {
  public:
   explicit JobList(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
 
-  void gain(const std::string& name, std::size_t offset) {
+  void vector(const std::string& name, std::size_t offset) {
     const WeightTensor& weight = checkpoint_.weight(name);
     jobs_.push_back({&weight, offset, 0, 1, 0, weight.columns, true});
   }
@@ -78,17 +78,40 @@ class JobList {
   std::vector<Job> jobs_;
 };
 
+void add_vectors(const ModelConfig& config,
+                 const std::string& prefix,
+                 const LayerOffsets& layer,
+                 JobList& jobs) {
+  jobs.vector(prefix + "input_layernorm.weight", layer.attention_gain);
+  jobs.vector(prefix + "post_attention_layernorm.weight", layer.mlp_gain);
+  if (config.qk_norm) {
+    jobs.vector(prefix + "self_attn.q_norm.weight", layer.q_gain);
+    jobs.vector(prefix + "self_attn.k_norm.weight", layer.k_gain);
+  }
+  if (config.qkv_bias) {
+    jobs.vector(prefix + "self_attn.q_proj.bias", layer.q_bias);
+    jobs.vector(prefix + "self_attn.k_proj.bias", layer.k_bias);
+    jobs.vector(prefix + "self_attn.v_proj.bias", layer.v_bias);
+  }
+  if (config.output_bias) {
+    jobs.vector(prefix + "self_attn.o_proj.bias", layer.o_bias);
+  }
+  if (config.mlp_bias) {
+    jobs.vector(prefix + "mlp.gate_proj.bias", layer.gate_bias);
+    jobs.vector(prefix + "mlp.up_proj.bias", layer.up_bias);
+    jobs.vector(prefix + "mlp.down_proj.bias", layer.down_bias);
+  }
+}
+
 void add_layer(const ModelConfig& config,
                const std::string& prefix,
                const LayerOffsets& layer,
                JobList& jobs) {
   const std::size_t hidden = config.hidden;
-  jobs.gain(prefix + "input_layernorm.weight", layer.attention_gain);
+  add_vectors(config, prefix, layer, jobs);
   jobs.matrix(prefix + "self_attn.q_proj.weight", layer.q);
   jobs.matrix(prefix + "self_attn.k_proj.weight", layer.k);
   jobs.matrix(prefix + "self_attn.v_proj.weight", layer.v);
-  jobs.gain(prefix + "self_attn.q_norm.weight", layer.q_gain);
-  jobs.gain(prefix + "self_attn.k_norm.weight", layer.k_gain);
   const std::size_t group_k = std::size_t{config.heads_per_group()} * config.head_dim;
   const std::size_t group_bytes = kernels::packed_elements(hidden, group_k) * sizeof(Bf16);
   for (std::size_t group = 0; group < config.kv_heads; ++group) {
@@ -97,7 +120,6 @@ void add_layer(const ModelConfig& config,
                 group * group_k,
                 group_k);
   }
-  jobs.gain(prefix + "post_attention_layernorm.weight", layer.mlp_gain);
   jobs.matrix(prefix + "mlp.gate_proj.weight", layer.gate);
   jobs.matrix(prefix + "mlp.up_proj.weight", layer.up);
   const Units units = units_of(config);
@@ -118,7 +140,7 @@ std::vector<Job> jobs_of(const Checkpoint& checkpoint, const ArenaLayout& layout
   if (!config.tied_head) {
     jobs.matrix("lm_head.weight", layout.head);
   }
-  jobs.gain("model.norm.weight", layout.final_gain);
+  jobs.vector("model.norm.weight", layout.final_gain);
   for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
     add_layer(config, "model.layers." + std::to_string(layer) + ".", layout.layers[layer], jobs);
   }
@@ -133,10 +155,10 @@ void run_job(const Job& job, std::span<std::byte> memory, std::vector<Bf16>& row
         job.first_row + row, job.first_k, std::span(rows).subspan(row * job.k_count, job.k_count));
   }
   std::byte* target = memory.data() + job.offset;
-  if (job.is_gain) {
+  if (job.is_vector) {
     for (std::size_t i = 0; i < job.k_count; ++i) {
-      const float gain = tensor::to_float(tensor::canonical(rows[i]));
-      std::memcpy(target + i * sizeof(float), &gain, sizeof(float));
+      const float value = tensor::to_float(tensor::canonical(rows[i]));
+      std::memcpy(target + i * sizeof(float), &value, sizeof(float));
     }
     return;
   }

@@ -91,17 +91,26 @@ std::vector<WeightSpec> required_weights(const ModelConfig& config) {
   specs.push_back({"model.embed_tokens.weight", config.vocab, hidden});
   for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
     const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+    const auto product =
+        [&](const char* name, std::uint64_t rows, std::uint64_t columns, bool bias) {
+          specs.push_back({prefix + name + ".weight", rows, columns});
+          if (bias) {
+            specs.push_back({prefix + name + ".bias", 0, rows});
+          }
+        };
     specs.push_back({prefix + "input_layernorm.weight", 0, hidden});
-    specs.push_back({prefix + "self_attn.q_proj.weight", q_rows, hidden});
-    specs.push_back({prefix + "self_attn.k_proj.weight", kv_rows, hidden});
-    specs.push_back({prefix + "self_attn.v_proj.weight", kv_rows, hidden});
-    specs.push_back({prefix + "self_attn.o_proj.weight", hidden, q_rows});
-    specs.push_back({prefix + "self_attn.q_norm.weight", 0, head_dim});
-    specs.push_back({prefix + "self_attn.k_norm.weight", 0, head_dim});
+    product("self_attn.q_proj", q_rows, hidden, config.qkv_bias);
+    product("self_attn.k_proj", kv_rows, hidden, config.qkv_bias);
+    product("self_attn.v_proj", kv_rows, hidden, config.qkv_bias);
+    product("self_attn.o_proj", hidden, q_rows, config.output_bias);
+    if (config.qk_norm) {
+      specs.push_back({prefix + "self_attn.q_norm.weight", 0, head_dim});
+      specs.push_back({prefix + "self_attn.k_norm.weight", 0, head_dim});
+    }
     specs.push_back({prefix + "post_attention_layernorm.weight", 0, hidden});
-    specs.push_back({prefix + "mlp.gate_proj.weight", config.intermediate, hidden});
-    specs.push_back({prefix + "mlp.up_proj.weight", config.intermediate, hidden});
-    specs.push_back({prefix + "mlp.down_proj.weight", hidden, config.intermediate});
+    product("mlp.gate_proj", config.intermediate, hidden, config.mlp_bias);
+    product("mlp.up_proj", config.intermediate, hidden, config.mlp_bias);
+    product("mlp.down_proj", hidden, config.intermediate, config.mlp_bias);
   }
   specs.push_back({"model.norm.weight", 0, hidden});
   if (!config.tied_head) {

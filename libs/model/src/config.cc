@@ -7,6 +7,7 @@
 #include "phalanx/base/hash.h"
 #include "phalanx/kernels/matmul.h"
 
+#include "architecture.h"
 #include "json.h"
 
 namespace phalanx::model {
@@ -95,8 +96,20 @@ Status read_yarn(const JsonFields& fields, std::uint32_t max_position, RopeConfi
   return ok();
 }
 
+// Rotating a part of each head only is another arithmetic.
+Status refuse_partial_rotary(const JsonFields& fields) {
+  double share = 1;
+  PHALANX_RETURN_IF_ERROR(read_optional(fields, "partial_rotary_factor", 0, 1, share));
+  if (share != 1) {
+    return unimplemented(fields.name_of("partial_rotary_factor") + ": expected 1, found " +
+                         std::to_string(share) + ": not supported");
+  }
+  return ok();
+}
+
 // Transformers 5 moved rope_theta and rope_scaling into one object, rope_parameters.
 Status read_rope(const JsonFields& fields, ModelConfig& config) {
+  PHALANX_RETURN_IF_ERROR(refuse_partial_rotary(fields));
   const bool merged = fields.has("rope_parameters");
   PHALANX_RETURN_IF_ERROR(read_optional(fields, "rope_theta", 1, 1e12, config.rope.theta));
   const std::string_view key = merged ? "rope_parameters" : "rope_scaling";
@@ -104,6 +117,7 @@ Status read_rope(const JsonFields& fields, ModelConfig& config) {
     return ok();
   }
   PHALANX_TRY(const JsonFields rope, fields.object(key));
+  PHALANX_RETURN_IF_ERROR(refuse_partial_rotary(rope));
   if (merged) {
     PHALANX_RETURN_IF_ERROR(read_optional(rope, "rope_theta", 1, 1e12, config.rope.theta));
   }
@@ -117,30 +131,6 @@ Status read_rope(const JsonFields& fields, ModelConfig& config) {
   }
   if (config.rope.scaling == RopeScaling::kYarn) {
     return read_yarn(rope, config.max_position, config.rope);
-  }
-  return ok();
-}
-
-// Fields that would change the arithmetic in ways that this architecture does not have.
-Status refuse_variants(const JsonFields& fields) {
-  for (const std::string_view field : {"attention_bias", "use_sliding_window"}) {
-    if (fields.has(field)) {
-      PHALANX_TRY(const bool value, fields.boolean(field));
-      if (value) {
-        return unimplemented(std::string(field) + ": expected false, found true: not supported");
-      }
-    }
-  }
-  if (fields.has("hidden_act")) {
-    PHALANX_TRY(const std::string_view activation, fields.text("hidden_act"));
-    if (activation != "silu") {
-      return unimplemented("hidden_act: expected \"silu\", found \"" + std::string(activation) +
-                           "\": not supported");
-    }
-  }
-  if (fields.has("quantization_config")) {
-    return unimplemented(
-        "quantization_config: expected none, found one: quantised checkpoints are not supported");
   }
   return ok();
 }
@@ -186,16 +176,6 @@ Status read_shape(const JsonFields& fields, ModelConfig& config) {
   return check_shape(config);
 }
 
-Status check_model_type(const JsonFields& fields, ModelConfig& config) {
-  PHALANX_TRY(const std::string_view type, fields.text("model_type"));
-  if (type != "qwen3") {
-    return unimplemented("model_type \"" + std::string(type.substr(0, 64)) +
-                         "\" is not supported; supported: " + std::string(supported_model_types()));
-  }
-  config.model_type = std::string(type);
-  return ok();
-}
-
 Result<JsonFields> root_object(JsonDocument& document, std::string_view json) {
   PHALANX_TRY(const simdjson::dom::element root, document.parse(json, kMaxConfigBytes));
   simdjson::dom::object object;
@@ -228,20 +208,18 @@ std::uint64_t hash_of(const ModelConfig& config) {
       .add(bits(rope.beta_fast))
       .add(bits(rope.beta_slow));
   hash.add(bits(rope.attention_factor)).add(config.tied_head ? 1 : 0);
+  hash.add(config.qk_norm ? 1 : 0).add(config.qkv_bias ? 1 : 0);
+  hash.add(config.output_bias ? 1 : 0).add(config.mlp_bias ? 1 : 0);
   return hash.value();
-}
-
-std::string_view supported_model_types() {
-  return "qwen3";
 }
 
 Result<ModelConfig> parse_config(std::string_view json) {
   JsonDocument document;
   PHALANX_TRY(const JsonFields fields, root_object(document, json));
   ModelConfig config;
-  PHALANX_RETURN_IF_ERROR(check_model_type(fields, config));
-  PHALANX_RETURN_IF_ERROR(refuse_variants(fields));
+  PHALANX_TRY(const Architecture* const architecture, architecture_of(fields));
   PHALANX_RETURN_IF_ERROR(read_shape(fields, config));
+  PHALANX_RETURN_IF_ERROR(read_architecture(fields, *architecture, config));
   PHALANX_RETURN_IF_ERROR(read_float(fields, "rms_norm_eps", 1e-12, 1e-1, config.rms_norm_eps));
   PHALANX_RETURN_IF_ERROR(read_rope(fields, config));
   if (fields.has("tie_word_embeddings")) {

@@ -75,6 +75,11 @@ bool JsonFields::has(std::string_view field) const {
   return object_.at_key(field).get(found) == simdjson::SUCCESS && !found.is_null();
 }
 
+bool JsonFields::is_null(std::string_view field) const {
+  element found;
+  return object_.at_key(field).get(found) == simdjson::SUCCESS && found.is_null();
+}
+
 Result<element> JsonFields::at(std::string_view field) const {
   element found;
   if (object_.at_key(field).get(found) != simdjson::SUCCESS) {

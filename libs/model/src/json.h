@@ -36,6 +36,8 @@ class JsonFields {
       : object_(object), path_(std::move(path)) {}
 
   [[nodiscard]] bool has(std::string_view field) const;
+  // There and null, for fields whose absence means something else.
+  [[nodiscard]] bool is_null(std::string_view field) const;
   [[nodiscard]] Result<std::uint32_t> positive(std::string_view field, std::uint32_t max) const;
   [[nodiscard]] Result<double> number(std::string_view field, double least, double most) const;
   [[nodiscard]] Result<bool> boolean(std::string_view field) const;

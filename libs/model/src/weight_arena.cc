@@ -49,20 +49,50 @@ class RangeList {
   std::vector<ByteRange> ranges_;
 };
 
+void add_vectors(const ModelConfig& config,
+                 const Shard& shard,
+                 const LayerOffsets& layer,
+                 RangeList& ranges) {
+  const std::size_t kv_first = shard.attention.first * config.head_dim;
+  const std::size_t kv_count = shard.attention.count * config.head_dim;
+  const std::size_t group = config.heads_per_group();
+  const auto floats = [&](std::size_t vector, std::size_t first, std::size_t count) {
+    ranges.add(vector + first * sizeof(float), count * sizeof(float));
+  };
+  floats(layer.attention_gain, 0, config.hidden);
+  floats(layer.mlp_gain, 0, config.hidden);
+  if (config.qk_norm) {
+    floats(layer.q_gain, 0, config.head_dim);
+    floats(layer.k_gain, 0, config.head_dim);
+  }
+  if (config.qkv_bias) {
+    floats(layer.q_bias, kv_first * group, kv_count * group);
+    floats(layer.k_bias, kv_first, kv_count);
+    floats(layer.v_bias, kv_first, kv_count);
+  }
+  if (config.output_bias) {
+    floats(layer.o_bias, 0, config.hidden);
+  }
+  if (config.mlp_bias) {
+    const std::size_t first = shard.mlp_blocks.first * kMlpBlock;
+    const std::size_t count = shard.mlp_blocks.count * kMlpBlock;
+    floats(layer.gate_bias, first, count);
+    floats(layer.up_bias, first, count);
+    floats(layer.down_bias, 0, config.hidden);
+  }
+}
+
 void add_layer(const ModelConfig& config,
                const Shard& shard,
                const LayerOffsets& layer,
                RangeList& ranges) {
+  add_vectors(config, shard, layer, ranges);
   const std::size_t hidden = config.hidden;
   const std::size_t head_dim = config.head_dim;
   const std::size_t group = config.heads_per_group();
   const auto columns = [&](std::size_t matrix, std::size_t first, std::size_t count) {
     ranges.add(matrix + packed_bytes(first, hidden), packed_bytes(count, hidden));
   };
-  ranges.add(layer.attention_gain, hidden * sizeof(float));
-  ranges.add(layer.q_gain, head_dim * sizeof(float));
-  ranges.add(layer.k_gain, head_dim * sizeof(float));
-  ranges.add(layer.mlp_gain, hidden * sizeof(float));
   columns(
       layer.q, shard.attention.first * group * head_dim, shard.attention.count * group * head_dim);
   columns(layer.k, shard.attention.first * head_dim, shard.attention.count * head_dim);
@@ -95,14 +125,46 @@ Result<ArenaHeader> read_header(std::span<const std::byte> memory) {
   return header;
 }
 
-}  // namespace
-
-ArenaLayout layout_of(const ModelConfig& config) {
+LayerOffsets place_layer(const ModelConfig& config, tensor::ArenaPlan& plan) {
   const std::size_t hidden = config.hidden;
   const std::size_t head_dim = config.head_dim;
   const std::size_t q_columns = config.heads * head_dim;
   const std::size_t kv_columns = config.kv_heads * head_dim;
   const std::size_t group_columns = config.heads_per_group() * head_dim;
+  LayerOffsets layer;
+  layer.attention_gain = plan.add_array<float>(hidden);
+  layer.q = plan.add(packed_bytes(q_columns, hidden));
+  layer.k = plan.add(packed_bytes(kv_columns, hidden));
+  layer.v = plan.add(packed_bytes(kv_columns, hidden));
+  if (config.qk_norm) {
+    layer.q_gain = plan.add_array<float>(head_dim);
+    layer.k_gain = plan.add_array<float>(head_dim);
+  }
+  layer.o = plan.add(config.kv_heads * packed_bytes(hidden, group_columns));
+  layer.mlp_gain = plan.add_array<float>(hidden);
+  layer.gate = plan.add(packed_bytes(config.intermediate, hidden));
+  layer.up = plan.add(packed_bytes(config.intermediate, hidden));
+  layer.down = plan.add(packed_bytes(hidden, config.intermediate));
+  if (config.qkv_bias) {
+    layer.q_bias = plan.add_array<float>(q_columns);
+    layer.k_bias = plan.add_array<float>(kv_columns);
+    layer.v_bias = plan.add_array<float>(kv_columns);
+  }
+  if (config.output_bias) {
+    layer.o_bias = plan.add_array<float>(hidden);
+  }
+  if (config.mlp_bias) {
+    layer.gate_bias = plan.add_array<float>(config.intermediate);
+    layer.up_bias = plan.add_array<float>(config.intermediate);
+    layer.down_bias = plan.add_array<float>(hidden);
+  }
+  return layer;
+}
+
+}  // namespace
+
+ArenaLayout layout_of(const ModelConfig& config) {
+  const std::size_t hidden = config.hidden;
   tensor::ArenaPlan plan;
   plan.add(kArenaHeaderBytes);
   ArenaLayout layout;
@@ -110,19 +172,7 @@ ArenaLayout layout_of(const ModelConfig& config) {
   layout.head = config.tied_head ? layout.embedding : plan.add(packed_bytes(config.vocab, hidden));
   layout.final_gain = plan.add_array<float>(hidden);
   for (std::uint32_t index = 0; index < config.layers; ++index) {
-    LayerOffsets layer;
-    layer.attention_gain = plan.add_array<float>(hidden);
-    layer.q = plan.add(packed_bytes(q_columns, hidden));
-    layer.k = plan.add(packed_bytes(kv_columns, hidden));
-    layer.v = plan.add(packed_bytes(kv_columns, hidden));
-    layer.q_gain = plan.add_array<float>(head_dim);
-    layer.k_gain = plan.add_array<float>(head_dim);
-    layer.o = plan.add(config.kv_heads * packed_bytes(hidden, group_columns));
-    layer.mlp_gain = plan.add_array<float>(hidden);
-    layer.gate = plan.add(packed_bytes(config.intermediate, hidden));
-    layer.up = plan.add(packed_bytes(config.intermediate, hidden));
-    layer.down = plan.add(packed_bytes(hidden, config.intermediate));
-    layout.layers.push_back(layer);
+    layout.layers.push_back(place_layer(config, plan));
   }
   layout.bytes = tensor::round_up(plan.bytes(), kArenaAlignment);
   return layout;

@@ -149,6 +149,44 @@ TEST(Forward, AgreesWithTheTextbookWithoutTiedHead) {
   expect_close_to_textbook(shape);
 }
 
+// The shape of SmolLM2 in small: heads that no power of two divides, no norm of heads.
+TestShape llama_shape() {
+  TestShape shape;
+  shape.model_type = "llama";
+  shape.heads = 9;
+  shape.kv_heads = 3;
+  shape.head_dim = 16;
+  shape.hidden = 160;
+  shape.intermediate = 416;
+  return shape;
+}
+
+TestShape qwen2_shape() {
+  TestShape shape;
+  shape.model_type = "qwen2";
+  shape.heads = 14;
+  shape.kv_heads = 2;
+  shape.head_dim = 16;
+  shape.tied = false;
+  return shape;
+}
+
+// Every bias that there is, with odd numbers of columns.
+TestShape biased_shape() {
+  TestShape shape = llama_shape();
+  shape.attention_bias = true;
+  shape.mlp_bias = true;
+  shape.tied = false;
+  return shape;
+}
+
+TEST(Forward, AgreesWithTheTextbookOfEachArchitecture) {
+  for (const TestShape& shape : {llama_shape(), qwen2_shape(), biased_shape()}) {
+    SCOPED_TRACE(config_json(shape));
+    expect_close_to_textbook(shape);
+  }
+}
+
 TEST(Forward, AgreesWithTheTextbookUnderEachRopeScaling) {
   for (const char* scaling :
        {R"({"rope_type":"linear","factor":4.0})",
@@ -177,6 +215,24 @@ TEST(Forward, GivesTheSameBitsWhenUnitsDoNotDivide) {
   shape.vocab = 97;
   shape.tied = false;
   expect_same_streams(shape, {variant(1, 1, {}), variant(2, 1, {}), variant(3, 1, {})});
+}
+
+TEST(Forward, GivesTheSameBitsOfEachArchitectureAtEveryDegree) {
+  for (const TestShape& shape : {llama_shape(), biased_shape()}) {
+    SCOPED_TRACE(config_json(shape));
+    expect_same_streams(shape,
+                        {variant(1, 1, {}), variant(2, 1, {16, 4, false}), variant(3, 2, {})});
+  }
+  expect_same_streams(qwen2_shape(), {variant(1, 1, {}), variant(2, 2, {16, 4, false})});
+}
+
+TEST(Forward, GivesTheSameBitsWithBiasesOnEveryInstructionSet) {
+  std::vector<Variant> variants;
+  for (const kernels::Isa isa : kernels::available_isas()) {
+    variants.push_back(variant(3, 1, {16, 4, false}));
+    variants.back().group.isa = isa;
+  }
+  expect_same_streams(biased_shape(), variants);
 }
 
 TEST(Forward, GivesTheSameBitsForEveryChunkSize) {

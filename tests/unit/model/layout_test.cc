@@ -141,10 +141,39 @@ TEST(WeightArena, OpensOnlyWhatItWasFilledFor) {
   EXPECT_FALSE(fill_arena(*filled.checkpoint, empty.bytes().first(4096), {}).has_value());
 }
 
-TEST(WeightArena, SharesTheWholeOverTheRanks) {
+TestShape biased_shape() {
   TestShape shape;
+  shape.model_type = "llama";
+  shape.attention_bias = true;
+  shape.mlp_bias = true;
   shape.tied = false;
-  const ModelConfig config = config_of(shape);
+  return shape;
+}
+
+TEST(WeightArena, KeepsEachBiasAsFp32) {
+  const Filled filled(biased_shape());
+  const LayerOffsets& layer = layout_of(filled.checkpoint->config()).layers[1];
+  const std::pair<std::size_t, const char*> biases[] = {{layer.q_bias, "self_attn.q_proj"},
+                                                        {layer.k_bias, "self_attn.k_proj"},
+                                                        {layer.v_bias, "self_attn.v_proj"},
+                                                        {layer.o_bias, "self_attn.o_proj"},
+                                                        {layer.gate_bias, "mlp.gate_proj"},
+                                                        {layer.up_bias, "mlp.up_proj"},
+                                                        {layer.down_bias, "mlp.down_proj"}};
+  for (const auto& [offset, name] : biases) {
+    const WeightTensor& weight =
+        filled.checkpoint->weight("model.layers.1." + std::string(name) + ".bias");
+    std::vector<tensor::Bf16> expected(weight.columns);
+    weight.read_bf16(0, 0, expected);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      float found = 0;
+      std::memcpy(&found, filled.memory.bytes().data() + offset + i * sizeof(float), sizeof(float));
+      ASSERT_EQ(found, tensor::to_float(expected[i])) << name << " " << i;
+    }
+  }
+}
+
+void expect_ranks_to_share(const ModelConfig& config) {
   const ArenaLayout layout = layout_of(config);
   EXPECT_EQ(layout.bytes % kArenaAlignment, 0U);
   for (const std::uint32_t ranks : {1U, 3U, 4U}) {
@@ -163,6 +192,13 @@ TEST(WeightArena, SharesTheWholeOverTheRanks) {
     }
     EXPECT_GE(end + kArenaAlignment, layout.bytes);
   }
+}
+
+TEST(WeightArena, SharesTheWholeOverTheRanks) {
+  TestShape shape;
+  shape.tied = false;
+  expect_ranks_to_share(config_of(shape));
+  expect_ranks_to_share(config_of(biased_shape()));
 }
 
 TEST(KvLayout, CountsTilesOfAllLayersAndHeads) {

@@ -107,19 +107,39 @@ void rotate(double* head, const Rope& rope, double position) {
   }
 }
 
-Vector heads(const Matrix& weight,
-             const Vector* gain,
-             const Vector& x,
-             const ModelConfig& config,
-             const Rope& rope,
-             std::size_t position) {
-  Vector out = times(weight, x);
+// A matrix with the bias of its product, if the checkpoint has one.
+struct Product {
+  Matrix weight;
+  Vector bias;
+
+  [[nodiscard]] Vector of(const Vector& x) const {
+    Vector out = times(weight, x);
+    for (std::size_t i = 0; i < bias.size(); ++i) {
+      out[i] += bias[i];
+    }
+    return out;
+  }
+};
+
+Product read_product(const Checkpoint& checkpoint, const std::string& name, bool has_bias) {
+  return {read(checkpoint, name + ".weight"),
+          has_bias ? read(checkpoint, name + ".bias")[0] : Vector{}};
+}
+
+// Queries or keys, which the product gives, with norm (where the model has one) and rotation.
+Vector turned(Vector out,
+              const Vector& gain,
+              const ModelConfig& config,
+              const Rope& rope,
+              std::size_t position) {
   const std::size_t dim = config.head_dim;
-  for (std::size_t head = 0; gain != nullptr && head < out.size() / dim; ++head) {
+  for (std::size_t head = 0; head < out.size() / dim; ++head) {
     double* values = out.data() + head * dim;
-    const Vector normed =
-        norm(Vector(values, values + dim), *gain, static_cast<double>(config.rms_norm_eps));
-    std::copy(normed.begin(), normed.end(), values);
+    if (!gain.empty()) {
+      const Vector normed =
+          norm(Vector(values, values + dim), gain, static_cast<double>(config.rms_norm_eps));
+      std::copy(normed.begin(), normed.end(), values);
+    }
     rotate(values, rope, static_cast<double>(position));
   }
   return out;
@@ -168,20 +188,21 @@ void attention_layer(const Checkpoint& checkpoint,
                      Matrix& x) {
   const ModelConfig& config = checkpoint.config();
   const Vector gain = read(checkpoint, prefix + "input_layernorm.weight")[0];
-  const Vector q_gain = read(checkpoint, prefix + "self_attn.q_norm.weight")[0];
-  const Vector k_gain = read(checkpoint, prefix + "self_attn.k_norm.weight")[0];
-  const Matrix wq = read(checkpoint, prefix + "self_attn.q_proj.weight");
-  const Matrix wk = read(checkpoint, prefix + "self_attn.k_proj.weight");
-  const Matrix wv = read(checkpoint, prefix + "self_attn.v_proj.weight");
-  const Matrix wo = read(checkpoint, prefix + "self_attn.o_proj.weight");
+  const bool norms = config.qk_norm;
+  const Vector q_gain = norms ? read(checkpoint, prefix + "self_attn.q_norm.weight")[0] : Vector{};
+  const Vector k_gain = norms ? read(checkpoint, prefix + "self_attn.k_norm.weight")[0] : Vector{};
+  const Product wq = read_product(checkpoint, prefix + "self_attn.q_proj", config.qkv_bias);
+  const Product wk = read_product(checkpoint, prefix + "self_attn.k_proj", config.qkv_bias);
+  const Product wv = read_product(checkpoint, prefix + "self_attn.v_proj", config.qkv_bias);
+  const Product wo = read_product(checkpoint, prefix + "self_attn.o_proj", config.output_bias);
   Matrix q;
   Matrix k;
   Matrix v;
   for (std::size_t t = 0; t < x.size(); ++t) {
     const Vector normed = norm(x[t], gain, static_cast<double>(config.rms_norm_eps));
-    q.push_back(heads(wq, &q_gain, normed, config, rope, t));
-    k.push_back(heads(wk, &k_gain, normed, config, rope, t));
-    v.push_back(heads(wv, nullptr, normed, config, rope, t));
+    q.push_back(turned(wq.of(normed), q_gain, config, rope, t));
+    k.push_back(turned(wk.of(normed), k_gain, config, rope, t));
+    v.push_back(wv.of(normed));
   }
   for (std::size_t t = 0; t < x.size(); ++t) {
     Vector mixed;
@@ -189,23 +210,24 @@ void attention_layer(const Checkpoint& checkpoint,
       const Vector out = attend(q, k, v, config, head, t);
       mixed.insert(mixed.end(), out.begin(), out.end());
     }
-    add(x[t], times(wo, mixed));
+    add(x[t], wo.of(mixed));
   }
 }
 
 void mlp_layer(const Checkpoint& checkpoint, const std::string& prefix, Matrix& x) {
   const Vector gain = read(checkpoint, prefix + "post_attention_layernorm.weight")[0];
-  const Matrix gate = read(checkpoint, prefix + "mlp.gate_proj.weight");
-  const Matrix up = read(checkpoint, prefix + "mlp.up_proj.weight");
-  const Matrix down = read(checkpoint, prefix + "mlp.down_proj.weight");
+  const bool bias = checkpoint.config().mlp_bias;
+  const Product gate = read_product(checkpoint, prefix + "mlp.gate_proj", bias);
+  const Product up = read_product(checkpoint, prefix + "mlp.up_proj", bias);
+  const Product down = read_product(checkpoint, prefix + "mlp.down_proj", bias);
   for (Vector& row : x) {
     const Vector normed = norm(row, gain, static_cast<double>(checkpoint.config().rms_norm_eps));
-    const Vector g = times(gate, normed);
-    Vector u = times(up, normed);
+    const Vector g = gate.of(normed);
+    Vector u = up.of(normed);
     for (std::size_t i = 0; i < u.size(); ++i) {
       u[i] *= g[i] / (1 + std::exp(-g[i]));
     }
-    add(row, times(down, u));
+    add(row, down.of(u));
   }
 }
 

@@ -103,9 +103,11 @@ std::string config_json(const TestShape& shape) {
   const auto number = [](const char* name, std::uint64_t value) {
     return std::string(",\"") + name + "\":" + std::to_string(value);
   };
-  return "{\"model_type\":\"qwen3\",\"rms_norm_eps\":1e-6,\"rope_theta\":10000.0" +
-         number("num_hidden_layers", shape.layers) + number("hidden_size", shape.hidden) +
-         number("num_attention_heads", shape.heads) +
+  return "{\"model_type\":\"" + shape.model_type +
+         "\",\"rms_norm_eps\":1e-6,\"rope_theta\":10000.0" +
+         (shape.attention_bias ? ",\"attention_bias\":true" : "") +
+         (shape.mlp_bias ? ",\"mlp_bias\":true" : "") + number("num_hidden_layers", shape.layers) +
+         number("hidden_size", shape.hidden) + number("num_attention_heads", shape.heads) +
          number("num_key_value_heads", shape.kv_heads) + number("head_dim", shape.head_dim) +
          number("intermediate_size", shape.intermediate) + number("vocab_size", shape.vocab) +
          number("max_position_embeddings", shape.max_position) +
@@ -123,11 +125,15 @@ std::vector<TestTensor> random_tensors(const TestShape& shape) {
     tensor.dtype = shape.dtype;
     tensor.shape = spec.rows == 0 ? std::vector<std::uint64_t>{spec.columns}
                                   : std::vector<std::uint64_t>{spec.rows, spec.columns};
-    const bool is_gain = spec.rows == 0;
+    const bool is_bias = spec.name.ends_with(".bias");
+    const bool is_vector = spec.rows == 0;
     const bool is_table = spec.name == "model.embed_tokens.weight" || spec.name == "lm_head.weight";
     const double deviation = is_table ? 0.4 : 1.0 / std::sqrt(static_cast<double>(spec.columns));
-    std::normal_distribution<double> normal(is_gain ? 1.0 : 0.0, is_gain ? 0.2 : deviation);
-    for (std::uint64_t i = 0; i < (is_gain ? 1 : spec.rows) * spec.columns; ++i) {
+    std::normal_distribution<double> normal(is_vector && !is_bias ? 1.0 : 0.0,
+                                            is_bias     ? 0.5
+                                            : is_vector ? 0.2
+                                                        : deviation);
+    for (std::uint64_t i = 0; i < (is_vector ? 1 : spec.rows) * spec.columns; ++i) {
       append(tensor.bytes, static_cast<float>(normal(random)), shape.dtype);
     }
     tensors.push_back(std::move(tensor));

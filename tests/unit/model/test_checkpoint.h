@@ -45,6 +45,9 @@ class FolderSource final : public FileSource {
 };
 
 struct TestShape {
+  std::string model_type = "qwen3";
+  bool attention_bias = false;  // fields of config.json, left out when false
+  bool mlp_bias = false;
   std::uint32_t layers = 2;
   std::uint32_t hidden = 64;
   std::uint32_t heads = 8;

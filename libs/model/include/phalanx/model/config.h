@@ -15,7 +15,7 @@ namespace phalanx::model {
 // The shape of a decoder-only transformer. Everything here was checked: positive, bounded,
 // consistent, and within what the kernels take.
 struct ModelConfig {
-  std::string model_type;  // "qwen3"
+  std::string model_type;  // one of supported_model_types()
   std::uint32_t layers = 0;
   std::uint32_t hidden = 0;  // multiple of 32
   std::uint32_t heads = 0;   // multiple of kv_heads
@@ -27,6 +27,10 @@ struct ModelConfig {
   float rms_norm_eps = 1e-6F;
   kernels::RopeConfig rope;  // its head_dim is the one above
   bool tied_head = false;    // lm_head is embed_tokens
+  bool qk_norm = false;      // an RMS norm of each query and key head, before the rotation
+  bool qkv_bias = false;     // of the query, key and value products
+  bool output_bias = false;  // of the product after attention
+  bool mlp_bias = false;     // of the gate, up and down products
   std::vector<TokenId> eos;  // of config.json; generation_config.json overrides
 
   [[nodiscard]] std::uint32_t heads_per_group() const { return heads / kv_heads; }
@@ -47,15 +51,16 @@ struct GenerationDefaults {
 // Fingerprint of every field that the arithmetic or the layout of the weights depends on.
 [[nodiscard]] std::uint64_t hash_of(const ModelConfig& config);
 
-// The model_type values that parse_config accepts, for messages: "qwen3".
+// The model_type values that parse_config accepts, for messages: "qwen3, qwen2, …".
 [[nodiscard]] std::string_view supported_model_types();
 
 // Reads the text of config.json.
 //
 // Errors: kInvalidArgument  not JSON, a field missing, of the wrong type or out of range; the
 //                           message names the field, what was expected and what was found
-//         kUnimplemented    a model_type, activation, bias or rope type that is not supported; the
-//                           message names what is
+//         kUnimplemented    a model_type, or a field that asks for what is not supported (an active
+//                           sliding window, another activation or rope type, …); the message names
+//                           the field, what is supported and what was found
 [[nodiscard]] Result<ModelConfig> parse_config(std::string_view json);
 
 // Reads the text of generation_config.json; fields it lacks keep their neutral defaults, and `eos`

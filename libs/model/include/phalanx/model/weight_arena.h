@@ -28,11 +28,13 @@ struct ByteRange {
   friend bool operator==(ByteRange, ByteRange) = default;
 };
 
-// Where a layer's weights begin. Matrices are packed (kernels/layout.h), gains are fp32.
+// Where a layer's weights begin. Matrices are packed (kernels/layout.h), gains and biases are fp32.
+// What the model does not have takes no room and begins at 0.
 //
 //   q, k, v, gate, up  packed over all output columns: a rank reads its run of strips
 //   o                  one packed matrix [hidden outputs, heads_per_group · head_dim] per group
 //   down               one packed matrix [hidden outputs, 32 · blocks] per MLP run
+//   biases             over all output columns of their product
 struct LayerOffsets {
   std::size_t attention_gain = 0;
   std::size_t q = 0;
@@ -45,6 +47,13 @@ struct LayerOffsets {
   std::size_t gate = 0;
   std::size_t up = 0;
   std::size_t down = 0;
+  std::size_t q_bias = 0;
+  std::size_t k_bias = 0;
+  std::size_t v_bias = 0;
+  std::size_t o_bias = 0;
+  std::size_t gate_bias = 0;
+  std::size_t up_bias = 0;
+  std::size_t down_bias = 0;
 };
 
 // Computed from the configuration alone, so that the size is known before anything is read.

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tasks of one layer.
+#include <utility>
+
+#include "forward_recorder.h"
+
+namespace phalanx::model {
+
+using kernels::MatmulLeaf;
+
+// x += delta, normed = norm(x). The sums of the units are added here, to keep one pass over x.
+void ForwardRecorder::norm(std::string name, std::size_t gain, const std::optional<Delta>& delta) {
+  RmsNormTask args;
+  args.kernel.x_stride = hidden_;
+  args.kernel.delta_stride = hidden_;
+  args.kernel.epsilon = config_.rms_norm_eps;
+  args.kernel.out_stride = hidden_;
+  args.kernel.hidden = config_.hidden;
+  auto* task = recorder_.task(Callable::kRmsNorm, prefix_ + name, args);
+  recorder_.link(x_, Access::kInOut, &task->kernel.x);
+  if (delta) {
+    recorder_.link(delta->values, Access::kIn, &task->kernel.delta);
+    link_vector(delta->bias, &task->kernel.delta_bias);
+  }
+  recorder_.link(resident_.weights, Access::kIn, &task->kernel.gain, gain);
+  recorder_.link(normed_, Access::kOut, &task->kernel.out);
+}
+
+void ForwardRecorder::link_vector(VectorOffset offset, const float** field) {
+  if (offset) {
+    recorder_.link(resident_.weights, Access::kIn, field, *offset);
+  }
+}
+
+// out = normed · the columns of the weight.
+void ForwardRecorder::columns(std::string name, BufferId out, const ColumnWeight& weight) {
+  MatmulTask args;
+  args.kernel.activation_stride = hidden_;
+  args.kernel.leaf_count = 1;
+  args.kernel.columns = static_cast<std::uint32_t>(weight.columns);
+  args.kernel.out_stride = weight.columns;
+  const std::span<MatmulLeaf> leaves = recorder_.array<MatmulLeaf>(1);
+  leaves[0].k_count = config_.hidden;
+  args.kernel.leaves = leaves.data();
+  auto* task = recorder_.task(Callable::kMatmul, prefix_ + name, args);
+  recorder_.link(normed_, Access::kIn, &task->kernel.activations);
+  recorder_.link(resident_.weights,
+                 Access::kIn,
+                 &leaves[0].weight,
+                 weight.matrix + packed_offset(weight.first, hidden_));
+  link_vector(
+      where(weight.bias.has_value(), weight.bias.value_or(0) + weight.first * sizeof(float)),
+      &task->kernel.bias);
+  recorder_.link(out, Access::kOut, &task->kernel.out);
+}
+
+MatmulTask* ForwardRecorder::leaf_task(std::string name,
+                                       BufferId in,
+                                       std::size_t in_stride,
+                                       BufferId nodes) {
+  MatmulTask args;
+  args.kernel.activation_stride = in_stride;
+  args.kernel.columns = config_.hidden;
+  args.kernel.out_stride = hidden_;
+  args.kernel.node_stride = rows_ * hidden_;
+  auto* task = recorder_.task(Callable::kMatmul, prefix_ + name, args);
+  recorder_.link(in, Access::kIn, &task->kernel.activations);
+  recorder_.link(nodes, Access::kOut, &task->kernel.out);
+  return task;
+}
+
+void ForwardRecorder::reduce(std::string name, BufferId nodes, const collective::TreePlan* plan) {
+  ReduceTreeTask args;
+  args.plan = plan;
+  args.node_stride = rows_ * hidden_;
+  args.node_count = static_cast<std::uint32_t>(plan->nodes_of(shard_.rank).size());
+  args.row_floats = config_.hidden;
+  auto* task = recorder_.task(Callable::kReduceTree, prefix_ + name, args);
+  recorder_.link(nodes, Access::kInOut, &task->nodes);
+}
+
+void ForwardRecorder::head_norm(
+    std::string name, BufferId from, BufferId to, VectorOffset gain, std::uint32_t heads) {
+  kernels::HeadNormRopeArgs args;
+  args.x_stride = std::size_t{heads} * config_.head_dim;
+  args.epsilon = config_.rms_norm_eps;
+  args.rope_stride = config_.head_dim / 2;
+  args.out_stride = args.x_stride;
+  args.heads = heads;
+  args.head_dim = config_.head_dim;
+  auto* task = recorder_.task(Callable::kHeadNormRope, prefix_ + name, args);
+  recorder_.link(from, Access::kIn, &task->x);
+  recorder_.link(cos_, Access::kIn, &task->cos);
+  recorder_.link(sin_, Access::kIn, &task->sin);
+  link_vector(gain, &task->gain);
+  recorder_.link(to, Access::kOut, &task->out);
+}
+
+void ForwardRecorder::project_heads(const LayerOffsets& offsets) {
+  const std::uint32_t group = config_.heads_per_group();
+  const std::size_t kv = std::size_t{shard_.attention.first} * config_.head_dim;
+  const bool bias = config_.qkv_bias;
+  const bool norm = config_.qk_norm;
+  columns("q", q_, {offsets.q, where(bias, offsets.q_bias), kv * group, q_columns_});
+  columns("k", k_, {offsets.k, where(bias, offsets.k_bias), kv, kv_columns_});
+  columns("v", v_, {offsets.v, where(bias, offsets.v_bias), kv, kv_columns_});
+  head_norm(
+      "q norm rope", q_, q_bf16_, where(norm, offsets.q_gain), shard_.attention.count * group);
+  head_norm("k norm rope", k_, k_bf16_, where(norm, offsets.k_gain), shard_.attention.count);
+}
+
+void ForwardRecorder::attention(const LayerOffsets& offsets, std::uint32_t index) {
+  project_heads(offsets);
+  const kernels::KvView kv{nullptr, shape_.kv.block_stride, shape_.kv.head_stride};
+  const std::size_t kv_offset = shape_.kv.layer_offset_bytes(index);
+  kernels::KvAppendArgs append;
+  append.key_stride = kv_columns_;
+  append.value_stride = kv_columns_;
+  append.slots = inputs_.kv_slots;
+  append.kv = kv;
+  append.kv_heads = shard_.attention.count;
+  append.head_dim = config_.head_dim;
+  append.non_finite = inputs_.non_finite;
+  auto* append_task = recorder_.task(Callable::kKvAppend, prefix_ + "kv append", append);
+  recorder_.link(k_bf16_, Access::kIn, &append_task->keys);
+  recorder_.link(v_, Access::kIn, &append_task->values);
+  recorder_.link(resident_.kv, Access::kInOut, &append_task->kv.data, kv_offset);
+
+  AttentionTask attend;
+  attend.kernel.q_stride = q_columns_;
+  attend.kernel.out_stride = q_columns_;
+  attend.kernel.kv = kv;
+  attend.kernel.kv_heads = shard_.attention.count;
+  attend.kernel.group = config_.heads_per_group();
+  attend.kernel.head_dim = config_.head_dim;
+  attend.kernel.scale = kernels::attention_scale(config_.head_dim);
+  attend.kernel.sequences = inputs_.sequences;
+  auto* task = recorder_.task(Callable::kAttention, prefix_ + "attention", attend);
+  recorder_.link(q_bf16_, Access::kInOut, &task->kernel.q);
+  recorder_.link(q_bf16_, Access::kInOut, &task->kernel.out);
+  recorder_.link(resident_.kv, Access::kIn, &task->kernel.kv.data, kv_offset);
+
+  const std::uint32_t leaf_k = config_.heads_per_group() * config_.head_dim;
+  const std::size_t leaf_bytes = packed_offset(hidden_, leaf_k);
+  MatmulTask* output = leaf_task("o", q_bf16_, q_columns_, attention_nodes_);
+  const std::span<MatmulLeaf> leaves = recorder_.array<MatmulLeaf>(shard_.attention.count);
+  for (std::uint32_t i = 0; i < leaves.size(); ++i) {
+    leaves[i].first_k = i * leaf_k;
+    leaves[i].k_count = leaf_k;
+    leaf(output, leaves, i, offsets.o + (shard_.attention.first + i) * leaf_bytes);
+  }
+  kernels::plan_leaves(units_of(config_).attention, shard_.attention.first, leaves);
+  reduce("attention sum", attention_nodes_, inputs_.attention_tree);
+}
+
+void ForwardRecorder::leaf(MatmulTask* task,
+                           std::span<MatmulLeaf> leaves,
+                           std::uint32_t index,
+                           std::size_t weight) {
+  task->kernel.leaves = leaves.data();
+  task->kernel.leaf_count = static_cast<std::uint32_t>(leaves.size());
+  recorder_.link(resident_.weights, Access::kIn, &leaves[index].weight, weight);
+}
+
+void ForwardRecorder::mlp(const LayerOffsets& offsets) {
+  const std::size_t first = std::size_t{shard_.mlp_blocks.first} * kMlpBlock;
+  const bool bias = config_.mlp_bias;
+  columns("gate", gate_, {offsets.gate, where(bias, offsets.gate_bias), first, mlp_columns_});
+  columns("up", up_, {offsets.up, where(bias, offsets.up_bias), first, mlp_columns_});
+  kernels::SwigluArgs args;
+  args.gate_stride = mlp_columns_;
+  args.up_stride = mlp_columns_;
+  args.out_stride = mlp_columns_;
+  args.columns = static_cast<std::uint32_t>(mlp_columns_);
+  auto* task = recorder_.task(Callable::kSwiglu, prefix_ + "swiglu", args);
+  recorder_.link(gate_, Access::kIn, &task->gate);
+  recorder_.link(up_, Access::kIn, &task->up);
+  recorder_.link(active_, Access::kOut, &task->out);
+
+  const Units units = units_of(config_);
+  const std::size_t block_bytes = packed_offset(hidden_, kMlpBlock);
+  MatmulTask* down = leaf_task("down", active_, mlp_columns_, mlp_nodes_);
+  const std::span<MatmulLeaf> leaves = recorder_.array<MatmulLeaf>(shard_.mlp.count);
+  for (std::uint32_t i = 0; i < leaves.size(); ++i) {
+    const Run blocks = units.mlp_blocks_of(shard_.mlp.first + i);
+    leaves[i].first_k = (blocks.first - shard_.mlp_blocks.first) * kMlpBlock;
+    leaves[i].k_count = blocks.count * kMlpBlock;
+    leaf(down, leaves, i, offsets.down + blocks.first * block_bytes);
+  }
+  kernels::plan_leaves(units.mlp, shard_.mlp.first, leaves);
+  reduce("mlp sum", mlp_nodes_, inputs_.mlp_tree);
+}
+
+Delta ForwardRecorder::mlp_delta(const LayerOffsets& layer) const {
+  return {mlp_nodes_, where(config_.mlp_bias, layer.down_bias)};
+}
+
+void ForwardRecorder::layer(std::uint32_t index) {
+  const LayerOffsets& offsets = shape_.arena.layers[index];
+  prefix_ = "L" + std::to_string(index) + ".";
+  std::optional<Delta> before;
+  if (index != 0) {
+    before = mlp_delta(shape_.arena.layers[index - 1]);
+  }
+  norm("attention norm", offsets.attention_gain, before);
+  attention(offsets, index);
+  norm("mlp norm",
+       offsets.mlp_gain,
+       Delta{attention_nodes_, where(config_.output_bias, offsets.o_bias)});
+  mlp(offsets);
+  prefix_.clear();
+}
+
+}  // namespace phalanx::model

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// How record_forward() works: one pass over the model that adds a task per operation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "phalanx/kernels/matmul.h"
+
+#include "forward_program.h"
+#include "task_args.h"
+
+namespace phalanx::model {
+
+// Bytes before column `first` of a packed matrix; `first` is a multiple of a strip.
+inline std::size_t packed_offset(std::size_t first, std::size_t k) {
+  return kernels::packed_elements(first, k) * sizeof(kernels::Bf16);
+}
+
+// Where a vector lies in the arena; nowhere when the model does not have it.
+using VectorOffset = std::optional<std::size_t>;
+
+inline VectorOffset where(bool has, std::size_t offset) {
+  return has ? VectorOffset(offset) : std::nullopt;
+}
+
+// A part of the output columns of a product: those that a rank computes.
+struct ColumnWeight {
+  std::size_t matrix = 0;  // offset of the whole in the arena
+  VectorOffset bias;       // of the whole
+  std::size_t first = 0;   // column; a multiple of a strip
+  std::size_t columns = 0;
+};
+
+// What a norm adds to the residual stream first.
+struct Delta {
+  BufferId values;
+  VectorOffset bias;
+};
+
+class ForwardRecorder {
+ public:
+  ForwardRecorder(const ForwardShape& shape, const ForwardInputs& inputs);
+
+  Result<ForwardProgram> record() &&;
+
+ private:
+  void embed();
+  void layer(std::uint32_t index);
+  void attention(const LayerOffsets& offsets, std::uint32_t index);
+  void project_heads(const LayerOffsets& offsets);
+  void mlp(const LayerOffsets& offsets);
+  void head();
+  void norm(std::string name, std::size_t gain, const std::optional<Delta>& delta);
+  void head_norm(
+      std::string name, BufferId from, BufferId to, VectorOffset gain, std::uint32_t heads);
+  void columns(std::string name, BufferId out, const ColumnWeight& weight);
+  MatmulTask* leaf_task(std::string name, BufferId in, std::size_t in_stride, BufferId nodes);
+  void leaf(MatmulTask* task,
+            std::span<kernels::MatmulLeaf> leaves,
+            std::uint32_t index,
+            std::size_t weight);
+  void reduce(std::string name, BufferId nodes, const collective::TreePlan* plan);
+  void link_vector(VectorOffset offset, const float** field);
+
+  // Scratch of so many columns for each row of a step.
+  BufferId floats(std::string name, std::size_t columns);
+  BufferId halves(std::string name, std::size_t columns);
+  [[nodiscard]] Delta mlp_delta(const LayerOffsets& layer) const;
+  [[nodiscard]] std::uint32_t nodes_of(std::uint32_t leaves, Run run) const;
+
+  const ForwardShape& shape_;
+  const ForwardInputs& inputs_;
+  const ModelConfig& config_;
+  const Shard& shard_;
+  ProgramRecorder recorder_;
+  ForwardBuffers resident_;
+  std::string prefix_;  // "L3." in names of tasks
+  std::size_t rows_ = 0;
+  std::size_t hidden_ = 0;
+  std::size_t q_columns_ = 0;
+  std::size_t kv_columns_ = 0;
+  std::size_t mlp_columns_ = 0;
+  BufferId cos_, sin_, x_, normed_, q_, k_, v_, q_bf16_, k_bf16_;
+  BufferId attention_nodes_, gate_, up_, active_, mlp_nodes_;
+};
+
+}  // namespace phalanx::model

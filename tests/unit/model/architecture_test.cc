@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each model_type of config.json makes of the one transformer.
+#include <algorithm>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/model/checkpoint.h"
+#include "phalanx/model/config.h"
+
+#include "test_checkpoint.h"
+
+namespace phalanx::model {
+namespace {
+
+// config.json of `model_type` with more fields: ",\"name\":value" …
+std::string json_of(const std::string& model_type, const std::string& fields = "") {
+  TestShape shape;
+  shape.model_type = model_type;
+  std::string json = config_json(shape);
+  return json.insert(json.size() - 1, fields);
+}
+
+std::string options_of(const ModelConfig& config) {
+  return std::string(config.qk_norm ? "qk_norm " : "") + (config.qkv_bias ? "qkv_bias " : "") +
+         (config.output_bias ? "output_bias " : "") + (config.mlp_bias ? "mlp_bias " : "");
+}
+
+std::string options(const std::string& model_type, const std::string& fields = "") {
+  const auto config = parse_config(json_of(model_type, fields));
+  EXPECT_TRUE(config.has_value()) << config.error().to_string();
+  return config ? options_of(*config) : "";
+}
+
+void expect_refused(const std::string& model_type,
+                    const std::string& fields,
+                    std::initializer_list<const char*> parts) {
+  const auto config = parse_config(json_of(model_type, fields));
+  ASSERT_FALSE(config.has_value()) << model_type << fields;
+  EXPECT_EQ(config.error().code(), Code::kUnimplemented) << config.error().to_string();
+  for (const char* part : parts) {
+    EXPECT_NE(config.error().message().find(part), std::string::npos)
+        << part << " is not in: " << config.error().message();
+  }
+}
+
+constexpr const char* kNoWindow = R"(,"sliding_window":null)";
+
+TEST(Architecture, GivesEachModelTypeItsOptions) {
+  EXPECT_EQ(options("qwen3"), "qk_norm ");
+  EXPECT_EQ(options("qwen2"), "qkv_bias ");
+  EXPECT_EQ(options("llama"), "");
+  EXPECT_EQ(options("mistral", kNoWindow), "");
+}
+
+TEST(Architecture, FollowsTheBiasFieldsThatATypeHas) {
+  EXPECT_EQ(options("qwen3", R"(,"attention_bias":true)"), "qk_norm qkv_bias output_bias ");
+  EXPECT_EQ(options("llama", R"(,"attention_bias":true)"), "qkv_bias output_bias ");
+  EXPECT_EQ(options("llama", R"(,"mlp_bias":true)"), "mlp_bias ");
+  EXPECT_EQ(options("llama", R"(,"attention_bias":false,"mlp_bias":false)"), "");
+  EXPECT_EQ(options("qwen2", R"(,"attention_bias":true)"), "qkv_bias ");
+}
+
+TEST(Architecture, RefusesABiasThatATypeDoesNotHave) {
+  expect_refused("qwen2", R"(,"attention_bias":false)", {"attention_bias", "true", "qwen2"});
+  expect_refused("mistral",
+                 std::string(kNoWindow) + R"(,"attention_bias":true)",
+                 {"attention_bias", "false", "mistral"});
+  for (const char* type : {"qwen3", "qwen2"}) {
+    expect_refused(type, R"(,"mlp_bias":true)", {"mlp_bias", "expected false", type});
+  }
+}
+
+TEST(Architecture, RefusesAnActiveSlidingWindow) {
+  expect_refused("mistral", R"(,"sliding_window":256)", {"sliding_window", "512", "256"});
+  expect_refused("llama", R"(,"sliding_window":256)", {"sliding_window", "512", "256"});
+  for (const char* type : {"qwen3", "qwen2"}) {
+    expect_refused(
+        type, R"(,"use_sliding_window":true,"sliding_window":256)", {"sliding_window", "256"});
+    expect_refused(type,
+                   R"(,"use_sliding_window":true,"sliding_window":256,"max_window_layers":1)",
+                   {"sliding_window", "256"});
+  }
+  expect_refused("llama",
+                 R"(,"layer_types":["full_attention","sliding_attention"])",
+                 {"layer_types", "full_attention", "sliding_attention"});
+}
+
+// What Mistral means when it does not say is 4096 tokens; the context must be longer to show it.
+TEST(Architecture, TakesTheDefaultWindowOfTheTypeWhenNoneIsNamed) {
+  TestShape shape;
+  shape.model_type = "mistral";
+  shape.max_position = 4096;
+  EXPECT_TRUE(parse_config(config_json(shape)).has_value());
+  shape.max_position = 4097;
+  const auto config = parse_config(config_json(shape));
+  ASSERT_FALSE(config.has_value());
+  EXPECT_NE(config.error().message().find("found 4096 (the default"), std::string::npos)
+      << config.error().message();
+}
+
+TEST(Architecture, AcceptsAWindowThatNeverShows) {
+  EXPECT_EQ(options("mistral", R"(,"sliding_window":512)"), "");
+  EXPECT_EQ(options("llama", kNoWindow), "");
+  EXPECT_EQ(options("qwen2", R"(,"use_sliding_window":false,"sliding_window":256)"), "qkv_bias ");
+  EXPECT_EQ(
+      options("qwen2", R"(,"use_sliding_window":true,"sliding_window":256,"max_window_layers":2)"),
+      "qkv_bias ");
+  EXPECT_EQ(options("llama", R"(,"layer_types":["full_attention","full_attention"])"), "");
+}
+
+TEST(Architecture, RefusesWhatChangesTheArithmetic) {
+  for (const char* type : {"qwen3", "qwen2", "llama"}) {
+    expect_refused(type, R"(,"hidden_act":"gelu")", {"hidden_act", "silu", "gelu"});
+    expect_refused(type, R"(,"partial_rotary_factor":0.5)", {"partial_rotary_factor", "0.5"});
+    expect_refused(type, R"(,"quantization_config":{})", {"quantization_config"});
+  }
+  EXPECT_EQ(options("llama", R"(,"hidden_act":"silu","partial_rotary_factor":1.0)"), "");
+}
+
+TEST(Architecture, NamesTheSupportedTypesForAnotherOneBeforeAnythingElse) {
+  const auto config = parse_config(R"({"model_type":"gemma3_text"})");
+  ASSERT_FALSE(config.has_value());
+  EXPECT_EQ(config.error().code(), Code::kUnimplemented);
+  EXPECT_NE(config.error().message().find("gemma3_text"), std::string::npos);
+  EXPECT_NE(config.error().message().find("supported: qwen3, qwen2, llama, mistral"),
+            std::string::npos);
+}
+
+// Rotary factors of part of the heads inside rope_parameters, where newer files keep them.
+TEST(Architecture, RefusesPartialRotationInsideRopeParameters) {
+  expect_refused("llama",
+                 R"(,"rope_parameters":{"rope_type":"default","partial_rotary_factor":0.25})",
+                 {"rope_parameters.partial_rotary_factor", "0.25"});
+}
+
+TEST(Architecture, AsksForTheWeightsOfItsOptionsOnly) {
+  const auto count = [](const std::string& type, const std::string& fields, const char* part) {
+    const auto specs = required_weights(parse_config(json_of(type, fields)).value());
+    return std::count_if(specs.begin(), specs.end(), [&](const WeightSpec& spec) {
+      return spec.name.find(part) != std::string::npos;
+    });
+  };
+  EXPECT_EQ(count("llama", "", ".bias"), 0);
+  EXPECT_EQ(count("llama", "", "_norm.weight"), 0);
+  EXPECT_EQ(count("qwen3", "", "_norm.weight"), 2 * 2);
+  EXPECT_EQ(count("qwen2", "", ".bias"), 2 * 3);
+  EXPECT_EQ(count("llama", R"(,"attention_bias":true,"mlp_bias":true)", ".bias"), 2 * 7);
+}
+
+TEST(Architecture, IsPartOfTheFingerprintOfTheConfiguration) {
+  const ModelConfig plain = parse_config(json_of("llama")).value();
+  for (bool ModelConfig::*option : {&ModelConfig::qk_norm,
+                                    &ModelConfig::qkv_bias,
+                                    &ModelConfig::output_bias,
+                                    &ModelConfig::mlp_bias}) {
+    ModelConfig other = plain;
+    other.*option = true;
+    EXPECT_NE(hash_of(other), hash_of(plain));
+  }
+}
+
+}  // namespace
+}  // namespace phalanx::model
