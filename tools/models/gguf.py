@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a Qwen3 checkpoint as a GGUF file in float32, so that another implementation can load the
-very same weights. (From bf16 matrices llama.cpp rounds activations to bf16 too, and would be no
-float32 reference.)
+"""Writes a Qwen3, Qwen2 or Llama checkpoint as a GGUF file in float32, so that another implementation
+can load the very same weights. (From bf16 matrices llama.cpp rounds activations to bf16 too, and
+would be no float32 reference.)
 """
 
 import json
@@ -10,6 +10,7 @@ import struct
 
 import numpy as np
 
+from . import reference
 from .hf_folder import from_bf16, to_bf16
 
 _ALIGNMENT = 32
@@ -39,7 +40,24 @@ def _name(hf_name):
     if hf_name in _OUTER_NAMES:
         return _OUTER_NAMES[hf_name]
     layer, rest = hf_name.removeprefix("model.layers.").split(".", 1)
-    return f"blk.{layer}.{_LAYER_NAMES[rest.removesuffix('.weight')]}.weight"
+    part, kind = rest.rsplit(".", 1)
+    return f"blk.{layer}.{_LAYER_NAMES[part]}.{kind}"
+
+
+def _rows_in_gguf_order(config, name, values):
+    """llama.cpp rotates neighbours (2i, 2i + 1) of a head of the llama architecture where Hugging
+    Face rotates (i, i + half), so its files hold the rows of queries and keys in another order.
+    """
+    if config["model_type"] != "llama":
+        return values
+    if ".q_proj." in name:
+        heads = config["num_attention_heads"]
+    elif ".k_proj." in name:
+        heads = config["num_key_value_heads"]
+    else:
+        return values
+    halves = values.reshape(heads, 2, -1, *values.shape[1:])
+    return halves.swapaxes(1, 2).reshape(values.shape)
 
 
 def _text(value):
@@ -76,20 +94,23 @@ def _vocabulary(tokenizer_json, size):
 def _fields(config, tokenizer_json):
     tokens, types = _vocabulary(tokenizer_json, config["vocab_size"])
     merges = [m if isinstance(m, str) else " ".join(m) for m in tokenizer_json["model"]["merges"]]
+    arch = config["model_type"]
     return {
-        "general.architecture": "qwen3",
+        "general.architecture": arch,
         "general.alignment": _ALIGNMENT,
         "general.file_type": _ALL_F32,
-        "qwen3.block_count": config["num_hidden_layers"],
-        "qwen3.context_length": config["max_position_embeddings"],
-        "qwen3.embedding_length": config["hidden_size"],
-        "qwen3.feed_forward_length": config["intermediate_size"],
-        "qwen3.attention.head_count": config["num_attention_heads"],
-        "qwen3.attention.head_count_kv": config["num_key_value_heads"],
-        "qwen3.attention.key_length": config["head_dim"],
-        "qwen3.attention.value_length": config["head_dim"],
-        "qwen3.attention.layer_norm_rms_epsilon": float(config["rms_norm_eps"]),
-        "qwen3.rope.freq_base": float(config["rope_theta"]),
+        f"{arch}.block_count": config["num_hidden_layers"],
+        f"{arch}.context_length": config["max_position_embeddings"],
+        f"{arch}.embedding_length": config["hidden_size"],
+        f"{arch}.feed_forward_length": config["intermediate_size"],
+        f"{arch}.attention.head_count": config["num_attention_heads"],
+        f"{arch}.attention.head_count_kv": config["num_key_value_heads"],
+        f"{arch}.attention.key_length": config["head_dim"],
+        f"{arch}.attention.value_length": config["head_dim"],
+        f"{arch}.attention.layer_norm_rms_epsilon": float(config["rms_norm_eps"]),
+        f"{arch}.rope.freq_base": float(config["rope_theta"]),
+        f"{arch}.rope.dimension_count": config["head_dim"],
+        f"{arch}.vocab_size": config["vocab_size"],
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": "qwen2",
         "tokenizer.ggml.tokens": tokens,
@@ -101,40 +122,59 @@ def _fields(config, tokenizer_json):
     }
 
 
-def _scaling_fields(scaling):
+def _scaling_fields(arch, scaling):
     kind = scaling["rope_type"]
+    if kind == "llama3" and arch == "llama":
+        return {}
     if kind not in ("linear", "yarn"):
-        raise ValueError(f"rope scaling {kind!r} has no field in GGUF; only linear and yarn have")
+        raise ValueError(f"rope scaling {kind!r} of {arch} cannot be written to GGUF")
     fields = {
-        "qwen3.rope.scaling.type": kind,
-        "qwen3.rope.scaling.factor": float(scaling["factor"]),
+        f"{arch}.rope.scaling.type": kind,
+        f"{arch}.rope.scaling.factor": float(scaling["factor"]),
     }
     if kind == "yarn":
         context = scaling["original_max_position_embeddings"]
-        fields["qwen3.rope.scaling.original_context_length"] = context
+        fields[f"{arch}.rope.scaling.original_context_length"] = context
     return fields
+
+
+def _tensors(folder):
+    """(name in the file, a function that gives the float32 values, shape), in file order."""
+    config = folder.config
+
+    def values_of(name):
+        return _rows_in_gguf_order(config, name, from_bf16(to_bf16(folder.tensor(name))))
+
+    for name in folder.names():
+        yield _name(name), lambda name=name: values_of(name), folder.shape(name)
+    scaling = config.get("rope_scaling")
+    if scaling and scaling["rope_type"] == "llama3":
+        # By what each frequency is divided: GGUF has no fields for this scaling.
+        plain = reference.rope_frequencies({**config, "rope_scaling": None})
+        divisors = (plain / reference.rope_frequencies(config)).astype(np.float32)
+        yield "rope_freqs.weight", lambda: divisors, divisors.shape
 
 
 def write(path, folder):
     """`folder`: an hf_folder.Folder."""
     with open(os.path.join(folder.path, "tokenizer.json"), encoding="utf-8") as file:
         tokenizer_json = json.load(file)
-    names = folder.names()
+    tensors = list(_tensors(folder))
     info, offset = b"", 0
-    for name in names:
-        shape = folder.shape(name)
-        info += _text(_name(name)) + struct.pack("<I", len(shape))
+    for name, _, shape in tensors:
+        info += _text(name) + struct.pack("<I", len(shape))
         info += struct.pack(f"<{len(shape)}Q", *reversed(shape)) + struct.pack("<IQ", _F32, offset)
         size = int(np.prod(shape)) * 4
         offset += size + -size % _ALIGNMENT
     fields = _fields(folder.config, tokenizer_json)
     if folder.config.get("rope_scaling"):
-        fields.update(_scaling_fields(folder.config["rope_scaling"]))
+        arch = folder.config["model_type"]
+        fields.update(_scaling_fields(arch, folder.config["rope_scaling"]))
     with open(path, "wb") as file:
-        file.write(b"GGUF" + struct.pack("<IQQ", 3, len(names), len(fields)))
+        file.write(b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(fields)))
         file.write(b"".join(_field(key, value) for key, value in fields.items()) + info)
         file.write(b"\0" * (-file.tell() % _ALIGNMENT))
-        for name in names:
-            raw = from_bf16(to_bf16(folder.tensor(name)))
+        for _, values, _ in tensors:
+            raw = values()
             raw.tofile(file)
             file.write(b"\0" * (-raw.nbytes % _ALIGNMENT))

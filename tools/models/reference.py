@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plain float32 forward pass of a Qwen3 folder in numpy: the meaning of a checkpoint, with
-nothing made fast.
+"""A plain float32 forward pass of a Qwen3, Qwen2 or Llama folder in numpy: the meaning of a
+checkpoint, with nothing made fast.
 
-Written from the published description of the architecture and sharing no code with the server or
-the training script.
+Written from the published descriptions of the architectures and sharing no code with the server or
+the training script. They are one transformer: norms of query and key heads and biases of products
+are there when the folder has their tensors.
 """
 
 import math
@@ -18,6 +19,10 @@ def _rope_settings(config):
     return float(config.get("rope_theta") or nested["rope_theta"]), scaling
 
 
+def _head_dim(config):
+    return config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+
+
 def _llama3(frequencies, scaling):
     factor, context = scaling["factor"], scaling["original_max_position_embeddings"]
     low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
@@ -27,7 +32,7 @@ def _llama3(frequencies, scaling):
 
 
 def _yarn(frequencies, scaling, config, theta):
-    dim, factor = config["head_dim"], scaling["factor"]
+    dim, factor = _head_dim(config), scaling["factor"]
     context = scaling.get("original_max_position_embeddings") or config["max_position_embeddings"]
 
     def pair_that_turns(times):
@@ -41,19 +46,30 @@ def _yarn(frequencies, scaling, config, theta):
     return frequencies / factor * stretched + frequencies * (1 - stretched), amplitude
 
 
+def _rope(config):
+    """(frequencies [head_dim / 2] in radians per position, factor of cosine and sine)"""
+    theta, scaling = _rope_settings(config)
+    dim = _head_dim(config)
+    frequencies = theta ** -(np.arange(0, dim, 2) / dim)
+    kind = scaling.get("rope_type") or scaling.get("type") or "default"
+    if kind == "linear":
+        return frequencies / scaling["factor"], 1.0
+    if kind == "llama3":
+        return _llama3(frequencies, scaling), 1.0
+    if kind == "yarn":
+        return _yarn(frequencies, scaling, config, theta)
+    if kind != "default":
+        raise ValueError(f"rope scaling {kind!r} is not one of default, linear, llama3, yarn")
+    return frequencies, 1.0
+
+
+def rope_frequencies(config):
+    return _rope(config)[0]
+
+
 def rope_table(config, length):
     """(cos, sin), each [length, 1, head_dim / 2]."""
-    theta, scaling = _rope_settings(config)
-    frequencies = theta ** -(np.arange(0, config["head_dim"], 2) / config["head_dim"])
-    kind, amplitude = scaling.get("rope_type") or scaling.get("type") or "default", 1.0
-    if kind == "linear":
-        frequencies = frequencies / scaling["factor"]
-    elif kind == "llama3":
-        frequencies = _llama3(frequencies, scaling)
-    elif kind == "yarn":
-        frequencies, amplitude = _yarn(frequencies, scaling, config, theta)
-    elif kind != "default":
-        raise ValueError(f"rope scaling {kind!r} is not one of default, linear, llama3, yarn")
+    frequencies, amplitude = _rope(config)
     angles = np.arange(length)[:, None, None] * frequencies
     return (np.cos(angles) * amplitude).astype(np.float32), (np.sin(angles) * amplitude).astype(
         np.float32
@@ -70,14 +86,32 @@ def _rotate(x, cos, sin):
     return np.concatenate([low * cos - high * sin, high * cos + low * sin], -1)
 
 
-def _attention(config, weight, x, cos, sin):
-    length, head, eps = len(x), config["head_dim"], config["rms_norm_eps"]
+class _Layer:
+    """The weights of one layer; `folder` is an hf_folder.Folder or looks like one."""
+
+    def __init__(self, folder, index):
+        self._folder, self._prefix = folder, f"model.layers.{index}."
+
+    def weight(self, name):
+        return self._folder.tensor(f"{self._prefix}{name}.weight")
+
+    def product(self, x, name):
+        y, bias = x @ self.weight(name).T, f"{self._prefix}{name}.bias"
+        return y + self._folder.tensor(bias) if bias in self._folder else y
+
+    def head_norm(self, x, name, eps):
+        has_norm = f"{self._prefix}{name}.weight" in self._folder
+        return _norm(x, self.weight(name), eps) if has_norm else x
+
+
+def _attention(config, layer, x, cos, sin):
+    length, head, eps = len(x), _head_dim(config), config["rms_norm_eps"]
     heads, groups = config["num_attention_heads"], config["num_key_value_heads"]
-    q = (x @ weight("self_attn.q_proj").T).reshape(length, heads, head)
-    k = (x @ weight("self_attn.k_proj").T).reshape(length, groups, head)
-    v = (x @ weight("self_attn.v_proj").T).reshape(length, groups, head)
-    q = _rotate(_norm(q, weight("self_attn.q_norm"), eps), cos, sin)
-    k = _rotate(_norm(k, weight("self_attn.k_norm"), eps), cos, sin)
+    q = layer.product(x, "self_attn.q_proj").reshape(length, heads, head)
+    k = layer.product(x, "self_attn.k_proj").reshape(length, groups, head)
+    v = layer.product(x, "self_attn.v_proj").reshape(length, groups, head)
+    q = _rotate(layer.head_norm(q, "self_attn.q_norm", eps), cos, sin)
+    k = _rotate(layer.head_norm(k, "self_attn.k_norm", eps), cos, sin)
     later = np.triu(np.full((length, length), -np.inf, np.float32), 1)
     mixed = np.empty((length, heads, head), np.float32)
     for h in range(heads):
@@ -85,26 +119,24 @@ def _attention(config, weight, x, cos, sin):
         scores = q[:, h] @ k[:, group].T / np.float32(math.sqrt(head)) + later
         scores = np.exp(scores - scores.max(-1, keepdims=True))
         mixed[:, h] = scores / scores.sum(-1, keepdims=True) @ v[:, group]
-    return mixed.reshape(length, heads * head) @ weight("self_attn.o_proj").T
+    return layer.product(mixed.reshape(length, heads * head), "self_attn.o_proj")
 
 
 def forward(folder, ids):
     """Logits [len(ids), vocab] after each of the token ids, read from position 0. `folder`: an
-    hf_folder.Folder.
+    hf_folder.Folder, or anything with its `config`, `tensor` and `in`.
     """
     config, eps = folder.config, folder.config["rms_norm_eps"]
     cos, sin = rope_table(config, len(ids))
     embeddings = folder.tensor("model.embed_tokens.weight")
     x = embeddings[np.asarray(ids)]
     for n in range(config["num_hidden_layers"]):
-
-        def weight(name, layer=n):
-            return folder.tensor(f"model.layers.{layer}.{name}.weight")
-
-        x = x + _attention(config, weight, _norm(x, weight("input_layernorm"), eps), cos, sin)
-        y = _norm(x, weight("post_attention_layernorm"), eps)
-        gate = y @ weight("mlp.gate_proj").T
-        y = gate / (1 + np.exp(-gate)) * (y @ weight("mlp.up_proj").T)
-        x = x + y @ weight("mlp.down_proj").T
+        layer = _Layer(folder, n)
+        y = _norm(x, layer.weight("input_layernorm"), eps)
+        x = x + _attention(config, layer, y, cos, sin)
+        y = _norm(x, layer.weight("post_attention_layernorm"), eps)
+        gate = layer.product(y, "mlp.gate_proj")
+        y = gate / (1 + np.exp(-gate)) * layer.product(y, "mlp.up_proj")
+        x = x + layer.product(y, "mlp.down_proj")
     head = embeddings if config.get("tie_word_embeddings") else folder.tensor("lm_head.weight")
     return _norm(x, folder.tensor("model.norm.weight"), eps) @ head.T

@@ -176,6 +176,26 @@ TEST(LogitsGolden, OfLlama3RopeScaling) {
   expect_near({"small-llama3.numpy"}, 1, 0.03);
 }
 
+TEST(LogitsGolden, OfQwen2) {
+  expect_near({"small-qwen2.numpy", "small-qwen2.llama"}, 1, 0.03);
+}
+
+TEST(LogitsGolden, OfQwen2WithoutTiedHead) {
+  expect_near({"small-qwen2-untied.numpy", "small-qwen2-untied.llama"}, 2, 0.03);
+}
+
+TEST(LogitsGolden, OfLlamaInAnOddShape) {
+  expect_near({"odd-llama.numpy", "odd-llama.llama"}, 2, 0.03);
+}
+
+TEST(LogitsGolden, OfLlamaWithEveryBias) {
+  expect_near({"odd-llama-bias.numpy", "odd-llama-bias.llama"}, 3, 0.03);
+}
+
+TEST(LogitsGolden, OfLlamaWithItsRopeScaling) {
+  expect_near({"small-llama-llama3.numpy", "small-llama-llama3.llama"}, 2, 0.03);
+}
+
 TEST(LogitsGolden, OfYarnRopeScaling) {
   expect_near({"small-yarn.numpy", "small-yarn.llama"}, 2, 0.03);
 }
