@@ -171,16 +171,9 @@ Status RankModel::Impl::check_results(std::span<const StepItem> items) const {
 
 void RankModel::Impl::confirm(std::span<const StepItem> items) {
   for (const StepItem& item : items) {
-    SequenceRow& row = table->row(item.slot);
-    row.computed = item.start + item.count;
     if (item.sample) {
-      row.length = row.computed + 1;
+      table->row(item.slot).length = item.start + item.count + 1;
     }
-    Fingerprint blocks;
-    for (const std::uint32_t block : item.blocks) {
-      blocks.add(block);
-    }
-    row.blocks_hash = blocks.value();
   }
 }
 
@@ -301,9 +294,6 @@ Status RankModel::reload(std::span<const std::byte> weights) {
   return impl_->forward->program.bind(impl_->forward->buffers.weights, writable(weights));
 }
 
-std::uint64_t RankModel::state_hash() const {
-  return impl_->table->state_hash();
-}
 std::uint64_t RankModel::numerics_fingerprint() const {
   return impl_->fingerprint;
 }

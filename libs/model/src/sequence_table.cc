@@ -9,7 +9,6 @@
 #include <type_traits>
 
 #include "phalanx/base/check.h"
-#include "phalanx/base/hash.h"
 #include "phalanx/tensor/shape.h"
 
 namespace phalanx::model {
@@ -197,18 +196,6 @@ Status SequenceTable::remove(std::uint32_t slot) {
   }
   row(slot).live = 0;
   return ok();
-}
-
-std::uint64_t SequenceTable::state_hash() const {
-  Fingerprint hash;
-  for (std::uint32_t slot = 0; slot < limits_.slots; ++slot) {
-    const SequenceRow& row = this->row(slot);
-    if (row.live != 0) {
-      hash.add(slot).add(row.sequence).add(row.length).add(row.computed);
-      hash.add(row.blocks_hash).add(row.length - row.prompt_tokens);
-    }
-  }
-  return hash.value();
 }
 
 }  // namespace phalanx::model

@@ -100,30 +100,6 @@ TEST(SequenceTable, GivesASlotToOneSequenceAtATime) {
   EXPECT_FALSE(t.table->remove(4).has_value());
 }
 
-TEST(SequenceTable, HashesEveryFieldThatRanksMustAgreeOn) {
-  Table t;
-  const std::uint64_t empty = t.table->state_hash();
-  ASSERT_TRUE(t.table->add(spec()).has_value());
-  std::vector<std::uint64_t> hashes = {empty, t.table->state_hash()};
-  t.table->row(1).length = 5;
-  hashes.push_back(t.table->state_hash());
-  t.table->row(1).computed = 4;
-  hashes.push_back(t.table->state_hash());
-  t.table->row(1).blocks_hash = 1;
-  hashes.push_back(t.table->state_hash());
-  t.table->row(1).sequence = 8;
-  hashes.push_back(t.table->state_hash());
-  ASSERT_TRUE(t.table->add(spec(3)).has_value());
-  hashes.push_back(t.table->state_hash());
-  for (std::size_t i = 0; i < hashes.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      EXPECT_NE(hashes[i], hashes[j]) << i << " " << j;
-    }
-  }
-  t.table->clear();
-  EXPECT_EQ(t.table->state_hash(), empty);
-}
-
 TEST(SequenceTable, RefusesMemoryThatIsTooSmall) {
   const tensor::AlignedBuffer memory(SequenceTable::bytes_for(kLimits));
   EXPECT_FALSE(SequenceTable::map(memory.bytes().first(memory.size() - 64), kLimits).has_value());

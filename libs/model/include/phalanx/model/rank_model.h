@@ -102,9 +102,6 @@ class RankModel {
   void unload();
   Status reload(std::span<const std::byte> weights);
 
-  // Computable by a rank that has just attached, too (SequenceTable::state_hash).
-  [[nodiscard]] std::uint64_t state_hash() const;
-
   // Arithmetic version as computed here, weights and layout: replicas that differ must not take
   // over each other's streams.
   [[nodiscard]] std::uint64_t numerics_fingerprint() const;

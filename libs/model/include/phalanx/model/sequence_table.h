@@ -53,11 +53,8 @@ struct SequenceRow {
   std::uint64_t sequence = 0;
   std::uint32_t prompt_tokens = 0;
   std::uint32_t choice = 0;
-  std::uint32_t computed = 0;  // end of the latest step item
   std::uint32_t bias_count = 0;
   std::uint32_t masked_count = 0;
-  std::uint32_t reserved = 0;
-  std::uint64_t blocks_hash = 0;  // of the block table in the latest step item
   SamplingParams sampling;
   std::array<TokenId, kMaxLogitBias> bias_token{};
   std::array<float, kMaxLogitBias> bias{};
@@ -91,10 +88,6 @@ class SequenceTable {
   [[nodiscard]] const SequenceRow& row(std::uint32_t slot) const;
   [[nodiscard]] std::span<TokenId> tokens(std::uint32_t slot);  // capacity, not length
   [[nodiscard]] std::span<const TokenId> tokens(std::uint32_t slot) const;
-
-  // Over every live row: slot, id, length, computed, blocks, sampled count. Equal on all ranks that
-  // were given the same commands.
-  [[nodiscard]] std::uint64_t state_hash() const;
 
   [[nodiscard]] const Limits& limits() const { return limits_; }
 
