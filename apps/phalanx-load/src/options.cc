@@ -261,6 +261,21 @@ Status apply_base_url(Options* o) {
   return ok();
 }
 
+// NAME: VALUE
+Status add_headers(Options* o) {
+  o->http_headers.add("content-type", "application/json");
+  for (const std::string& header : o->headers) {
+    const std::size_t colon = header.find(':');
+    if (colon == 0 || colon == std::string::npos) {
+      return invalid_argument("--header: expected \"NAME: VALUE\", came \"" + header + "\"");
+    }
+    const std::size_t value = header.find_first_not_of(' ', colon + 1);
+    o->http_headers.add(header.substr(0, colon),
+                        value == std::string::npos ? "" : header.substr(value));
+  }
+  return ok();
+}
+
 Status derive(Options* o) {
   o->api = o->backend == "openai-chat" ? loadgen::Backend::kChat : loadgen::Backend::kCompletions;
   const bool is_chat = o->api == loadgen::Backend::kChat;
@@ -285,17 +300,7 @@ Status derive(Options* o) {
   if (o->verify_counts && !o->fields.temperature) {
     o->fields.temperature = 0.0;
   }
-  o->http_headers.add("content-type", "application/json");
-  for (const std::string& header : o->headers) {
-    const std::size_t colon = header.find(':');
-    if (colon == 0 || colon == std::string::npos) {
-      return invalid_argument("--header: expected \"NAME: VALUE\", came \"" + header + "\"");
-    }
-    const std::size_t value = header.find_first_not_of(' ', colon + 1);
-    o->http_headers.add(header.substr(0, colon),
-                        value == std::string::npos ? "" : header.substr(value));
-  }
-  return ok();
+  return add_headers(o);
 }
 
 }  // namespace
