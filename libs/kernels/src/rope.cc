@@ -45,7 +45,24 @@ Status check_yarn(const RopeConfig& config) {
   return ok();
 }
 
+Status check_divisors(const RopeConfig& config) {
+  if (config.divisors.size() != config.head_dim / 2) {
+    return bad_field("divisors",
+                     std::to_string(config.head_dim / 2) + " numbers",
+                     static_cast<double>(config.divisors.size()));
+  }
+  for (const float divisor : config.divisors) {
+    if (!(divisor >= 1.0F && divisor < 1e6F)) {
+      return bad_field("a divisor", "at least 1", static_cast<double>(divisor));
+    }
+  }
+  return ok();
+}
+
 Status check_scaling(const RopeConfig& config) {
+  if (config.scaling == RopeScaling::kDivisors) {
+    return check_divisors(config);
+  }
   if (!(config.factor >= 1.0 && config.factor < 1e6)) {
     return bad_field("factor", "at least 1", config.factor);
   }
@@ -131,6 +148,11 @@ Result<RopeFrequencies> make_rope_frequencies(const RopeConfig& config) {
       break;
     case RopeScaling::kYarn:
       scale_yarn(config, &frequencies);
+      break;
+    case RopeScaling::kDivisors:
+      for (std::size_t i = 0; i < frequencies.inverse.size(); ++i) {
+        frequencies.inverse[i] /= static_cast<double>(config.divisors[i]);
+      }
       break;
   }
   return frequencies;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/model/checkpoint.h"
 
-#include <cstring>
 #include <utility>
 
 #include "phalanx/base/check.h"
 #include "phalanx/base/hash.h"
 #include "phalanx/tensor/half.h"
 
+#include "gguf_config.h"
+#include "gguf_model.h"
 #include "json.h"
 
 namespace phalanx::model {
@@ -31,22 +32,18 @@ bool is_plain_name(std::string_view name) {
          name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
 }
 
-Result<WeightType> weight_type(std::string_view tensor, std::string_view dtype) {
+Result<gguf::TensorType> weight_type(std::string_view tensor, std::string_view dtype) {
   if (dtype == "BF16") {
-    return WeightType::kBf16;
+    return gguf::TensorType::kBF16;
   }
   if (dtype == "F16") {
-    return WeightType::kF16;
+    return gguf::TensorType::kF16;
   }
   if (dtype == "F32") {
-    return WeightType::kF32;
+    return gguf::TensorType::kF32;
   }
   return data_loss("tensor \"" + std::string(tensor) +
                    "\": expected dtype BF16, F16 or F32, found " + std::string(dtype));
-}
-
-constexpr std::size_t bytes_of(WeightType type) {
-  return type == WeightType::kF32 ? 4 : 2;
 }
 
 std::vector<std::uint64_t> shape_of(const WeightSpec& spec) {
@@ -56,31 +53,7 @@ std::vector<std::uint64_t> shape_of(const WeightSpec& spec) {
   return {spec.rows, spec.columns};
 }
 
-template <typename T>
-T load_at(std::span<const std::byte> bytes, std::size_t index) {
-  T value{};
-  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
-  return value;
-}
-
 }  // namespace
-
-void WeightTensor::read_bf16(std::uint64_t row,
-                             std::uint64_t first,
-                             std::span<tensor::Bf16> out) const {
-  PHALANX_CHECK(row < rows && first + out.size() <= columns, "weight row out of range");
-  const std::size_t start = static_cast<std::size_t>(row * columns + first);
-  const std::span<const std::byte> source = bytes.subspan(start * bytes_of(type));
-  if (type == WeightType::kBf16) {
-    std::memcpy(out.data(), source.data(), out.size_bytes());
-    return;
-  }
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = tensor::to_bf16(type == WeightType::kF32
-                                 ? load_at<float>(source, i)
-                                 : tensor::to_float(load_at<tensor::F16>(source, i)));
-  }
-}
 
 std::vector<WeightSpec> required_weights(const ModelConfig& config) {
   const std::uint64_t hidden = config.hidden;
@@ -120,6 +93,10 @@ std::vector<WeightSpec> required_weights(const ModelConfig& config) {
 }
 
 Result<ModelConfig> Checkpoint::read_config(FileSource& files) {
+  if (const std::string name = files.gguf_name(); !name.empty()) {
+    PHALANX_TRY(const GgufModel model, GgufModel::open(files, name));
+    return read_gguf_config(model);
+  }
   PHALANX_TRY(const std::unique_ptr<FileBytes> file, files.open(kConfigName));
   auto config = parse_config(text_of(*file));
   if (!config) {
@@ -130,6 +107,10 @@ Result<ModelConfig> Checkpoint::read_config(FileSource& files) {
 
 Result<GenerationDefaults> Checkpoint::read_generation(FileSource& files,
                                                        const ModelConfig& config) {
+  if (const std::string name = files.gguf_name(); !name.empty()) {
+    PHALANX_TRY(const GgufModel model, GgufModel::open(files, name));
+    return read_gguf_generation(model, config);
+  }
   auto file = files.open(kGenerationName);
   if (!file) {
     if (file.error().code() == Code::kNotFound) {
@@ -232,19 +213,32 @@ Status Checkpoint::place(const WeightSpec& spec) {
   placed.tensor.bytes = files_[number]->bytes().subspan(entry.offset, entry.bytes);
   placed.file = number;
   placed.offset = entry.offset;
+  keep(spec, placed);
+  return ok();
+}
+
+void Checkpoint::keep(const WeightSpec& spec, const Placed& placed) {
   const auto inserted = weights_.emplace(spec.name, placed).first;
   inserted->second.tensor.name = inserted->first;
+}
+
+Status Checkpoint::open_folder(FileSource& files) {
+  PHALANX_TRY(config_, read_config(files));
+  PHALANX_TRY(generation_, read_generation(files, config_));
+  PHALANX_RETURN_IF_ERROR(open_files(files));
+  for (const WeightSpec& spec : required_weights(config_)) {
+    PHALANX_RETURN_IF_ERROR(place(spec));
+  }
   return ok();
 }
 
 Result<Checkpoint> Checkpoint::open(FileSource& files) {
   Checkpoint checkpoint;
-  PHALANX_TRY(checkpoint.config_, read_config(files));
-  PHALANX_TRY(checkpoint.generation_, read_generation(files, checkpoint.config_));
-  PHALANX_RETURN_IF_ERROR(checkpoint.open_files(files));
+  const std::string gguf = files.gguf_name();
+  PHALANX_RETURN_IF_ERROR(gguf.empty() ? checkpoint.open_folder(files)
+                                       : checkpoint.open_gguf(files, gguf));
   Fingerprint hash;
   for (const WeightSpec& spec : required_weights(checkpoint.config_)) {
-    PHALANX_RETURN_IF_ERROR(checkpoint.place(spec));
     const Placed& placed = checkpoint.weights_.find(spec.name)->second;
     hash.add_text(spec.name).add(spec.rows).add(spec.columns);
     hash.add(static_cast<std::uint64_t>(placed.tensor.type)).add(placed.file).add(placed.offset);

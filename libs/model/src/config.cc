@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "phalanx/base/hash.h"
-#include "phalanx/kernels/matmul.h"
 
 #include "architecture.h"
+#include "config_limits.h"
 #include "json.h"
 
 namespace phalanx::model {
@@ -17,15 +17,6 @@ using kernels::RopeConfig;
 using kernels::RopeScaling;
 
 constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
-constexpr std::uint32_t kMaxLayers = 1024;
-constexpr std::uint32_t kMaxWidth = 1U << 20;
-constexpr std::uint32_t kMaxHeads = 4096;
-constexpr std::uint32_t kMaxKvHeads = kernels::kMaxLeaves;
-constexpr std::uint32_t kMaxHeadDim = kernels::kMaxHeadDim;
-constexpr std::uint32_t kMaxVocab = 1U << 22;
-constexpr std::uint32_t kMaxPosition = 1U << 24;
-constexpr std::uint32_t kWidthMultiple = kernels::kDotBlock;
-constexpr std::uint32_t kHeadDimMultiple = kernels::kStripColumns;
 
 Status read_optional(
     const JsonFields& fields, std::string_view field, double least, double most, double& out) {
@@ -111,7 +102,8 @@ Status refuse_partial_rotary(const JsonFields& fields) {
 Status read_rope(const JsonFields& fields, ModelConfig& config) {
   PHALANX_RETURN_IF_ERROR(refuse_partial_rotary(fields));
   const bool merged = fields.has("rope_parameters");
-  PHALANX_RETURN_IF_ERROR(read_optional(fields, "rope_theta", 1, 1e12, config.rope.theta));
+  PHALANX_RETURN_IF_ERROR(
+      read_optional(fields, "rope_theta", kLeastTheta, kMaxTheta, config.rope.theta));
   const std::string_view key = merged ? "rope_parameters" : "rope_scaling";
   if (!fields.has(key)) {
     return ok();
@@ -119,38 +111,19 @@ Status read_rope(const JsonFields& fields, ModelConfig& config) {
   PHALANX_TRY(const JsonFields rope, fields.object(key));
   PHALANX_RETURN_IF_ERROR(refuse_partial_rotary(rope));
   if (merged) {
-    PHALANX_RETURN_IF_ERROR(read_optional(rope, "rope_theta", 1, 1e12, config.rope.theta));
+    PHALANX_RETURN_IF_ERROR(
+        read_optional(rope, "rope_theta", kLeastTheta, kMaxTheta, config.rope.theta));
   }
   PHALANX_TRY(config.rope.scaling, rope_type(rope));
   if (config.rope.scaling == RopeScaling::kNone) {
     return ok();
   }
-  PHALANX_TRY(config.rope.factor, rope.number("factor", 1, 1e4));
+  PHALANX_TRY(config.rope.factor, rope.number("factor", 1, kMaxRopeFactor));
   if (config.rope.scaling == RopeScaling::kLlama3) {
     return read_llama3(rope, config.rope);
   }
   if (config.rope.scaling == RopeScaling::kYarn) {
     return read_yarn(rope, config.max_position, config.rope);
-  }
-  return ok();
-}
-
-Status check_multiple(std::string_view field, std::uint32_t value, std::uint32_t of) {
-  if (value % of != 0) {
-    return invalid_argument(std::string(field) + ": expected a multiple of " + std::to_string(of) +
-                            ", found " + std::to_string(value));
-  }
-  return ok();
-}
-
-Status check_shape(const ModelConfig& config) {
-  PHALANX_RETURN_IF_ERROR(check_multiple("hidden_size", config.hidden, kWidthMultiple));
-  PHALANX_RETURN_IF_ERROR(check_multiple("head_dim", config.head_dim, kHeadDimMultiple));
-  PHALANX_RETURN_IF_ERROR(check_multiple("intermediate_size", config.intermediate, kWidthMultiple));
-  if (config.heads % config.kv_heads != 0) {
-    return invalid_argument("num_attention_heads: expected a multiple of num_key_value_heads " +
-                            std::to_string(config.kv_heads) + ", found " +
-                            std::to_string(config.heads));
   }
   return ok();
 }
@@ -173,7 +146,12 @@ Status read_shape(const JsonFields& fields, ModelConfig& config) {
   PHALANX_TRY(config.intermediate, fields.positive("intermediate_size", kMaxWidth));
   PHALANX_TRY(config.vocab, fields.positive("vocab_size", kMaxVocab));
   PHALANX_TRY(config.max_position, fields.positive("max_position_embeddings", kMaxPosition));
-  return check_shape(config);
+  return check_shape(config,
+                     {"hidden_size",
+                      "num_attention_heads",
+                      "num_key_value_heads",
+                      "head_dim",
+                      "intermediate_size"});
 }
 
 Result<JsonFields> root_object(JsonDocument& document, std::string_view json) {
@@ -208,6 +186,9 @@ std::uint64_t hash_of(const ModelConfig& config) {
       .add(bits(rope.beta_fast))
       .add(bits(rope.beta_slow));
   hash.add(bits(rope.attention_factor)).add(config.tied_head ? 1 : 0);
+  for (const float divisor : rope.divisors) {
+    hash.add(bits(static_cast<double>(divisor)));
+  }
   hash.add(config.qk_norm ? 1 : 0).add(config.qkv_bias ? 1 : 0);
   hash.add(config.output_bias ? 1 : 0).add(config.mlp_bias ? 1 : 0);
   return hash.value();
@@ -220,7 +201,8 @@ Result<ModelConfig> parse_config(std::string_view json) {
   PHALANX_TRY(const Architecture* const architecture, architecture_of(fields));
   PHALANX_RETURN_IF_ERROR(read_shape(fields, config));
   PHALANX_RETURN_IF_ERROR(read_architecture(fields, *architecture, config));
-  PHALANX_RETURN_IF_ERROR(read_float(fields, "rms_norm_eps", 1e-12, 1e-1, config.rms_norm_eps));
+  PHALANX_RETURN_IF_ERROR(
+      read_float(fields, "rms_norm_eps", kLeastEpsilon, kMaxEpsilon, config.rms_norm_eps));
   PHALANX_RETURN_IF_ERROR(read_rope(fields, config));
   if (fields.has("tie_word_embeddings")) {
     PHALANX_TRY(config.tied_head, fields.boolean("tie_word_embeddings"));

@@ -234,7 +234,7 @@ TEST(WeightTensor, RoundsToNearestEven) {
   const std::vector<float> values = {
       1.0F, 1.00390625F, 1.01171875F, -3.3895314e38F, std::numeric_limits<float>::quiet_NaN()};
   WeightTensor tensor;
-  tensor.type = WeightType::kF32;
+  tensor.type = gguf::TensorType::kF32;
   tensor.rows = 1;
   tensor.columns = values.size();
   tensor.bytes = std::as_bytes(std::span(values));

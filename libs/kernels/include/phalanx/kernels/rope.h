@@ -9,9 +9,10 @@
 
 namespace phalanx::kernels {
 
-enum class RopeScaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn };
+enum class RopeScaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn, kDivisors };
 
-// The fields of config.json, under the names used there.
+// The fields of config.json, under the names used there, and what GGUF files have instead of those
+// of llama3: what each frequency is divided by.
 struct RopeConfig {
   std::uint32_t head_dim = 0;
   double theta = 10000.0;
@@ -23,6 +24,7 @@ struct RopeConfig {
   double beta_fast = 32.0;                         // yarn
   double beta_slow = 1.0;                          // yarn
   double attention_factor = 0.0;                   // yarn; 0 = 0.1 · ln(factor) + 1
+  std::vector<float> divisors = {};                // divisors: [head_dim/2], at least 1
 };
 
 // What rope needs of the model, computed once.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "phalanx/base/result.h"
+#include "phalanx/gguf/tensor_type.h"
 #include "phalanx/model/config.h"
 #include "phalanx/model/file_source.h"
 #include "phalanx/model/safetensors.h"
@@ -17,19 +18,20 @@
 
 namespace phalanx::model {
 
-enum class WeightType : std::uint8_t { kBf16, kF16, kF32 };
-
 // A tensor of the checkpoint where it lies in its file. Row-major; rows × columns, a vector has one
 // row. The bytes need not be aligned.
 struct WeightTensor {
   std::string_view name;
-  WeightType type = WeightType::kBf16;
+  gguf::TensorType type = gguf::TensorType::kBF16;  // one that can be decoded
   std::uint64_t rows = 0;
   std::uint64_t columns = 0;
   std::span<const std::byte> bytes;
+  // 0, or head_dim: within each head, row (or element of a vector) i and i + head_dim/2 lie in the
+  // file as neighbours 2i and 2i + 1. Reading gives them back the order of Hugging Face.
+  std::uint32_t interleaved_head = 0;
 
-  // Copies row `row`, columns [first, first + out.size()), as bf16: bf16 unchanged, f16 and f32
-  // rounded to nearest even.
+  // Copies row `row`, columns [first, first + out.size()), as bf16: bf16 unchanged, everything else
+  // decoded to fp32 (gguf/tensor_type.h) and rounded to nearest even. Needs a few KB of stack.
   void read_bf16(std::uint64_t row, std::uint64_t first, std::span<tensor::Bf16> out) const;
 };
 
@@ -43,17 +45,22 @@ struct WeightSpec {
 // The weights of `config`, in a fixed order.
 [[nodiscard]] std::vector<WeightSpec> required_weights(const ModelConfig& config);
 
-// A Hugging Face folder: config.json, generation_config.json (may be absent), and model.safetensors
-// or model.safetensors.index.json with its shards. Every tensor that the architecture needs was
-// found with its shape and a readable dtype; tensors that it does not need are ignored.
+// What a model is read from, either
+// - a Hugging Face folder: config.json, generation_config.json (may be absent), and
+//   model.safetensors or model.safetensors.index.json with its shards; tensors that the
+//   architecture does not need are ignored; or
+// - a GGUF file, or all files of a split one; a tensor that the architecture does not have is
+//   refused, because it would change what the model computes.
+// Every tensor that the architecture needs was found with its shape and a readable type.
 //
 // Ownership: keeps the files open.  Threads: const access from many at once; done_with() too, for
 // different tensors.
 class Checkpoint {
  public:
-  // Reads config.json and generation_config.json only.
+  // Reads config.json and generation_config.json, or the metadata and directory of the GGUF files.
   //
-  // Errors: kNotFound, kInvalidArgument, kUnimplemented as parse_config
+  // Errors: kNotFound, kInvalidArgument, kUnimplemented as parse_config; for a GGUF file also
+  //         kDataLoss
   [[nodiscard]] static Result<ModelConfig> read_config(FileSource& files);
   [[nodiscard]] static Result<GenerationDefaults> read_generation(FileSource& files,
                                                                   const ModelConfig& config);
@@ -84,10 +91,13 @@ class Checkpoint {
     std::size_t offset = 0;
   };
 
+  Status open_folder(FileSource& files);
   Status open_files(FileSource& files);
   Status open_shard(FileSource& files, const std::string& name);
   Status open_shards(FileSource& files, const FileBytes& index);
   Status place(const WeightSpec& spec);
+  Status open_gguf(FileSource& files, const std::string& name);
+  void keep(const WeightSpec& spec, const Placed& placed);
 
   ModelConfig config_;
   GenerationDefaults generation_;

@@ -24,7 +24,8 @@ class FileBytes {
   virtual void done_with(std::size_t offset, std::size_t count) = 0;
 };
 
-// The folder that a checkpoint is read from. The programs map files; tests hand out memory.
+// The folder that a checkpoint is read from: a Hugging Face folder, or the one in which a GGUF file
+// lies. The programs map files; tests hand out memory.
 // Threads: one at a time.
 class FileSource {
  public:
@@ -36,6 +37,9 @@ class FileSource {
   // `name` is a plain file name: no separator, not "..".
   // Errors: kNotFound  there is no such file
   [[nodiscard]] virtual Result<std::unique_ptr<FileBytes>> open(const std::string& name) = 0;
+
+  // The name of the GGUF file to read (any file of a split model); empty: a Hugging Face folder.
+  [[nodiscard]] virtual std::string gguf_name() const { return {}; }
 
   // For messages: what `name` is called outside, usually a path.
   [[nodiscard]] virtual std::string describe(const std::string& name) const = 0;
