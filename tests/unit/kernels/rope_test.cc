@@ -109,7 +109,12 @@ TEST(RopeFrequencies, RefusesWhatItCannotUse) {
        .scaling = RopeScaling::kYarn,
        .factor = 4.0,
        .original_max_position_embeddings = 0.0},
-      {.head_dim = 64, .scaling = RopeScaling::kYarn, .factor = 4.0, .beta_fast = 0.5}};
+      {.head_dim = 64, .scaling = RopeScaling::kYarn, .factor = 4.0, .beta_fast = 0.5},
+      {.head_dim = 32, .scaling = RopeScaling::kDivisors, .divisors = std::vector<float>(15, 1.0F)},
+      {.head_dim = 32, .scaling = RopeScaling::kDivisors, .divisors = std::vector<float>(16, 0.5F)},
+      {.head_dim = 32,
+       .scaling = RopeScaling::kDivisors,
+       .divisors = std::vector<float>(16, static_cast<float>(nan))}};
   for (const RopeConfig& config : bad) {
     const auto result = make_rope_frequencies(config);
     ASSERT_FALSE(result.has_value());
