@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <string>
+#include <utility>
 
 #include "phalanx/base/hash.h"
+
+#include "bpe_merger.h"
+#include "utf8.h"
 
 namespace phalanx::tokenizer {
 namespace {
@@ -14,10 +17,6 @@ namespace {
 constexpr std::uint8_t kUnknown = 0;
 constexpr std::uint8_t kSingle = 1;
 constexpr std::uint8_t kSeveral = 2;
-
-// Up to here trying all pairs per merge is faster than keeping a heap.
-constexpr std::size_t kShortPieceBytes = 48;
-constexpr std::uint32_t kNoRank = std::numeric_limits<std::uint32_t>::max();
 
 // Remembers the tokens of pieces that are short and took several tokens. Direct-mapped: bounded,
 // and an entry costs one comparison.
@@ -60,39 +59,43 @@ std::uint64_t next_number() {
   return ++counter;
 }
 
-// Bytes that no UTF-8 text contains.
-bool never_in_utf8(unsigned byte) {
-  return byte == 0xC0 || byte == 0xC1 || byte > 0xF4;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Bpe>> Bpe::create(const Vocabulary& vocabulary,
                                          const std::vector<Merge>& merges,
-                                         bool ignore_merges) {
-  std::unique_ptr<Bpe> bpe(new Bpe(vocabulary));
+                                         Options options) {
+  std::unique_ptr<Bpe> bpe(new Bpe(vocabulary, options));
   bpe->number_ = next_number();
-  bpe->ignore_merges_ = ignore_merges;
-  bpe->single_ = std::vector<std::atomic<std::uint8_t>>(vocabulary.size());
-  PHALANX_RETURN_IF_ERROR(bpe->find_byte_tokens());
+  bpe->judge_tokens();
+  PHALANX_RETURN_IF_ERROR(bpe->find_symbols());
   PHALANX_RETURN_IF_ERROR(bpe->refuse_reachable_special_tokens(merges));
   bpe->link_merges(merges);
+  bpe->link_byte_pairs();
   return bpe;
 }
 
-Status Bpe::find_byte_tokens() {
+// What is known of each token before anything is merged.
+void Bpe::judge_tokens() {
+  single_ = std::vector<std::atomic<std::uint8_t>>(vocabulary_.size());
+  for (std::size_t i = 0; i < single_.size(); ++i) {
+    const auto id = static_cast<TokenId>(i);
+    if (!vocabulary_.in_model(id) || vocabulary_.kind(id) == Vocabulary::Kind::kSpecial) {
+      single_[i] = kSeveral;
+    } else if (options_.ignore_merges) {
+      single_[i] = kSingle;
+    }
+  }
+}
+
+Status Bpe::find_symbols() {
   for (unsigned byte = 0; byte < byte_tokens_.size(); ++byte) {
     const char text = static_cast<char>(byte);
     const std::optional<TokenId> id = vocabulary_.find(std::string_view(&text, 1));
-    if (!id.has_value() && !never_in_utf8(byte)) {
-      return invalid_argument("vocabulary: expected a token for every byte, found none for byte " +
-                              std::to_string(byte));
-    }
-    if (id.has_value() && !vocabulary_.in_model(*id)) {
+    if (!options_.characters && id.has_value() && !vocabulary_.in_model(*id)) {
       return invalid_argument("vocabulary: the token of byte " + std::to_string(byte) +
                               " is an added one");
     }
-    byte_tokens_[byte] = id.value_or(0);
+    byte_tokens_[byte] = id.has_value() && vocabulary_.in_model(*id) ? *id : kNone;
   }
   return ok();
 }
@@ -118,45 +121,55 @@ Status Bpe::refuse_reachable_special_tokens(const std::vector<Merge>& merges) co
 void Bpe::link_merges(const std::vector<Merge>& merges) {
   // At most three quarters full: a table that fits the cache matters more than a short probe.
   pairs_.resize(std::bit_ceil(std::max<std::size_t>(merges.size() * 4 / 3, 64)));
-  for (std::size_t rank = 0; rank < merges.size(); ++rank) {
-    const std::uint64_t key = pair_key(merges[rank].left, merges[rank].right);
+  for (const Merge& merge : merges) {
+    const std::uint64_t key = pair_key(merge.left, merge.right);
     std::size_t at = mix64(key) & (pairs_.size() - 1);
     while (pairs_[at].key != kNoPair && pairs_[at].key != key) {
       at = (at + 1) & (pairs_.size() - 1);
     }
-    pairs_[at] = {key, static_cast<std::uint32_t>(rank), merges[rank].merged};
+    pairs_[at] = {key, merge.rank, merge.merged};
+  }
+}
+
+void Bpe::link_byte_pairs() {
+  byte_numbers_.assign(vocabulary_.size(), -1);
+  for (std::size_t byte = 0; byte < byte_tokens_.size(); ++byte) {
+    if (byte_tokens_[byte] != kNone) {
+      byte_numbers_[static_cast<std::size_t>(byte_tokens_[byte])] = static_cast<std::int16_t>(byte);
+    }
   }
   byte_pairs_.resize(byte_tokens_.size() * byte_tokens_.size());
   for (std::size_t i = 0; i < byte_pairs_.size(); ++i) {
-    byte_pairs_[i] =
-        find_pair(byte_tokens_[i / byte_tokens_.size()], byte_tokens_[i % byte_tokens_.size()]);
+    const TokenId left = byte_tokens_[i / byte_tokens_.size()];
+    const TokenId right = byte_tokens_[i % byte_tokens_.size()];
+    if (left != kNone && right != kNone) {
+      byte_pairs_[i] = find_pair(left, right);
+    }
   }
 }
 
-const Bpe::Pair* Bpe::find_byte_pair(char left, char right) const {
-  return byte_pairs_[static_cast<unsigned char>(left) * byte_tokens_.size() +
-                     static_cast<unsigned char>(right)];
-}
-
-const Bpe::Pair* Bpe::find_pair(TokenId left, TokenId right) const {
+Bpe::Candidate Bpe::find_pair(TokenId left, TokenId right) const {
   const std::uint64_t key = pair_key(left, right);
   for (std::size_t at = mix64(key) & (pairs_.size() - 1); pairs_[at].key != kNoPair;
        at = (at + 1) & (pairs_.size() - 1)) {
     if (pairs_[at].key == key) {
-      return &pairs_[at];
+      return {pairs_[at].rank, pairs_[at].merged};
     }
   }
-  return nullptr;
+  return {};
+}
+
+// find_pair() of two symbols: nearly all are single bytes.
+Bpe::Candidate Bpe::find_symbol_pair(TokenId left, TokenId right) const {
+  const std::int16_t first = byte_numbers_[static_cast<std::size_t>(left)];
+  const std::int16_t second = byte_numbers_[static_cast<std::size_t>(right)];
+  return first >= 0 && second >= 0 ? byte_pairs_[static_cast<std::size_t>(first) * 256U +
+                                                 static_cast<std::size_t>(second)]
+                                   : find_pair(left, right);
 }
 
 // Whether `piece`, whose bytes are those of token `id`, encodes to that token alone.
 bool Bpe::is_whole(TokenId id, std::string_view piece) const {
-  if (!vocabulary_.in_model(id) || vocabulary_.kind(id) == Vocabulary::Kind::kSpecial) {
-    return false;
-  }
-  if (ignore_merges_) {
-    return true;
-  }
   std::atomic<std::uint8_t>& state = single_[static_cast<std::size_t>(id)];
   std::uint8_t known = state.load(std::memory_order_relaxed);
   if (known == kUnknown) {
@@ -170,8 +183,11 @@ bool Bpe::is_whole(TokenId id, std::string_view piece) const {
 
 void Bpe::encode_piece(std::string_view piece, std::vector<TokenId>& out) const {
   if (piece.size() == 1) {
-    out.push_back(byte_tokens_[static_cast<unsigned char>(piece[0])]);
-    return;
+    const TokenId id = byte_tokens_[static_cast<unsigned char>(piece[0])];
+    if (id != kNone) {
+      out.push_back(id);
+      return;
+    }
   }
   if (piece.size() <= vocabulary_.token_bytes_max()) {
     const std::optional<TokenId> id = vocabulary_.find(piece);
@@ -201,48 +217,62 @@ void Bpe::encode_piece(std::string_view piece, std::vector<TokenId>& out) const 
   }
 }
 
-void Bpe::merge_piece(std::string_view piece, std::vector<TokenId>& out) const {
-  if (piece.size() <= kShortPieceBytes) {
-    merge_short(piece, out);
-  } else {
-    merge_long(piece, out);
+void Bpe::add_unknown(std::vector<TokenId>& symbols) const {
+  if (options_.unknown.has_value() &&
+      !(options_.fuse_unknown && !symbols.empty() && symbols.back() == *options_.unknown)) {
+    symbols.push_back(*options_.unknown);
   }
 }
 
-void Bpe::merge_short(std::string_view piece, std::vector<TokenId>& out) const {
-  std::array<TokenId, kShortPieceBytes> ids{};
-  std::array<const Pair*, kShortPieceBytes> pairs{};  // of ids[i] and ids[i + 1]
-  std::size_t count = piece.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    ids[i] = byte_tokens_[static_cast<unsigned char>(piece[i])];
-  }
-  for (std::size_t i = 0; i + 1 < count; ++i) {
-    pairs[i] = find_byte_pair(piece[i], piece[i + 1]);
-  }
-  while (true) {
-    std::size_t best = 0;
-    std::uint32_t best_rank = kNoRank;
-    for (std::size_t i = 0; i + 1 < count; ++i) {
-      if (pairs[i] != nullptr && pairs[i]->rank < best_rank) {
-        best = i;
-        best_rank = pairs[i]->rank;
+void Bpe::split_characters(std::string_view piece, std::vector<TokenId>& symbols) const {
+  for (std::size_t at = 0; at < piece.size();) {
+    std::size_t end = at;
+    const char32_t character = next_code_point(piece, end);
+    const std::string_view bytes = piece.substr(at, end - at);
+    TokenId id = kNone;
+    if (character < 0x80) {
+      id = byte_tokens_[character];
+    } else if (const auto found = vocabulary_.find(bytes); found && vocabulary_.in_model(*found)) {
+      id = *found;
+    }
+    if (id != kNone) {
+      symbols.push_back(id);
+    } else if (options_.byte_fallback.has_value()) {
+      for (const char byte : bytes) {
+        symbols.push_back((*options_.byte_fallback)[static_cast<unsigned char>(byte)]);
       }
+    } else {
+      add_unknown(symbols);
     }
-    if (best_rank == kNoRank) {
-      break;
-    }
-    ids[best] = pairs[best]->merged;
-    --count;
-    for (std::size_t i = best + 1; i < count; ++i) {
-      ids[i] = ids[i + 1];
-      pairs[i] = pairs[i + 1];
-    }
-    pairs[best] = best + 1 < count ? find_pair(ids[best], ids[best + 1]) : nullptr;
-    if (best > 0) {
-      pairs[best - 1] = find_pair(ids[best - 1], ids[best]);
+    at = end;
+  }
+}
+
+void Bpe::split_symbols(std::string_view piece, std::vector<TokenId>& symbols) const {
+  symbols.clear();
+  if (options_.characters) {
+    split_characters(piece, symbols);
+    return;
+  }
+  symbols.reserve(piece.size());
+  for (const char byte : piece) {
+    const TokenId id = byte_tokens_[static_cast<unsigned char>(byte)];
+    if (id != kNone) {
+      symbols.push_back(id);
+    } else {
+      add_unknown(symbols);
     }
   }
-  out.insert(out.end(), ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+void Bpe::merge_piece(std::string_view piece, std::vector<TokenId>& out) const {
+  thread_local std::vector<TokenId> symbols;
+  split_symbols(piece, symbols);
+  Merger(*this).encode(symbols, out);
+}
+
+std::uint64_t Bpe::work_of_this_thread() {
+  return Merger::work();
 }
 
 }  // namespace phalanx::tokenizer

@@ -66,6 +66,7 @@ Result<TokenId> merge_side(std::string_view spelling, const Vocabulary& vocabula
 
 Result<Bpe::Merge> make_merge(std::string_view left,
                               std::string_view right,
+                              std::size_t rank,
                               const Vocabulary& vocabulary) {
   PHALANX_TRY(const TokenId left_id, merge_side(left, vocabulary));
   PHALANX_TRY(const TokenId right_id, merge_side(right, vocabulary));
@@ -76,7 +77,7 @@ Result<Bpe::Merge> make_merge(std::string_view left,
     return invalid_argument("the result of \"" + std::string(left) + "\" and \"" +
                             std::string(right) + "\" is not in the vocabulary");
   }
-  return Bpe::Merge{left_id, right_id, *merged};
+  return Bpe::Merge{left_id, right_id, *merged, static_cast<std::uint32_t>(rank)};
 }
 
 using MergeText = std::pair<std::string_view, std::string_view>;
@@ -131,7 +132,7 @@ Result<std::vector<Bpe::Merge>> read_merges(std::string_view json, const Vocabul
     if (!text) {
       return Error(text.error()).with(place);
     }
-    Result<Bpe::Merge> merge = make_merge(text->first, text->second, vocabulary);
+    Result<Bpe::Merge> merge = make_merge(text->first, text->second, merges.size(), vocabulary);
     if (!merge) {
       return std::move(merge).error().with(place);
     }

@@ -5,6 +5,7 @@
 #include <array>
 #include <bitset>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@ namespace {
 // No character from here on decomposes or combines.
 constexpr char32_t kTableEnd = 0x30000;
 constexpr std::size_t kDecompositionMax = 32;
+constexpr std::size_t kCombiningClasses = 256;
 
 // Combining marks that Unicode has gained since version 9. The tokenizers library normalises by the
 // tables of that version, and so did whoever made a model's training data: they count as letters.
@@ -65,8 +67,19 @@ int combining_class(utf8proc_int32_t code_point) {
   return combining_class(static_cast<char32_t>(code_point));
 }
 
+// What a character alone becomes: nearly always itself, but some are never composed again.
+bool composes_again(std::span<const utf8proc_int32_t> decomposition, char32_t c) {
+  std::array<utf8proc_int32_t, kDecompositionMax> parts{};
+  std::copy(decomposition.begin(), decomposition.end(), parts.begin());
+  const auto composed =
+      utf8proc_normalize_utf32(parts.data(),
+                               static_cast<utf8proc_ssize_t>(decomposition.size()),
+                               static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  return composed == 1 && parts[0] == static_cast<utf8proc_int32_t>(c);
+}
+
 // Characters at which a text can be cut so that the parts normalise on their own, and that do not
-// change themselves: combining class 0, no decomposition, never the later part of a composition.
+// change themselves: combining class 0, normalised alone, never the later part of a composition.
 class PlainCharacters {
  public:
   PlainCharacters() {
@@ -76,7 +89,7 @@ class PlainCharacters {
       const auto decomposition = decompose(c, parts);
       const bool itself =
           decomposition.size() == 1 && decomposition[0] == static_cast<utf8proc_int32_t>(c);
-      if (!itself || combining_class(c) != 0) {
+      if (combining_class(c) != 0 || !(itself || composes_again(decomposition, c))) {
         plain_.reset(c);
       }
       for (std::size_t i = 1; i < decomposition.size(); ++i) {
@@ -99,6 +112,42 @@ const PlainCharacters& plain_characters() {
   return *kCharacters;
 }
 
+// Orders a run of combining marks by class, equal ones as they stood, in linear time.
+void order_run(std::span<utf8proc_int32_t> marks, std::span<const std::uint8_t> classes) {
+  thread_local CodePoints ordered;
+  std::array<std::size_t, kCombiningClasses + 1> starts{};
+  for (const std::uint8_t mark_class : classes) {
+    ++starts[mark_class + 1U];
+  }
+  std::partial_sum(starts.begin(), starts.end(), starts.begin());
+  ordered.resize(marks.size());
+  for (std::size_t i = 0; i < marks.size(); ++i) {
+    ordered[starts[classes[i]]++] = marks[i];
+  }
+  std::copy(ordered.begin(), ordered.end(), marks.begin());
+}
+
+void order_marks(CodePoints& points) {
+  thread_local std::vector<std::uint8_t> classes;
+  classes.clear();
+  for (const utf8proc_int32_t c : points) {
+    classes.push_back(static_cast<std::uint8_t>(combining_class(c)));
+  }
+  for (std::size_t begin = 0; begin < points.size(); ++begin) {
+    std::size_t end = begin;
+    bool ordered = true;
+    while (end < points.size() && classes[end] != 0) {
+      ordered = ordered && (end == begin || classes[end - 1] <= classes[end]);
+      ++end;
+    }
+    if (!ordered) {
+      order_run(std::span(points).subspan(begin, end - begin),
+                std::span(classes).subspan(begin, end - begin));
+    }
+    begin = end;
+  }
+}
+
 // utf8proc's own ordering of combining marks is quadratic in their number, so only its
 // decomposition of single characters and its composition are used.
 void normalize_cluster(std::string_view cluster, CodePoints& points, std::string& out) {
@@ -108,18 +157,7 @@ void normalize_cluster(std::string_view cluster, CodePoints& points, std::string
     const auto decomposition = decompose(next_code_point(cluster, i), parts);
     points.insert(points.end(), decomposition.begin(), decomposition.end());
   }
-  for (auto run = points.begin(); run != points.end();) {
-    if (combining_class(*run) == 0) {
-      ++run;
-      continue;
-    }
-    const auto end =
-        std::find_if(run, points.end(), [](utf8proc_int32_t c) { return combining_class(c) == 0; });
-    std::stable_sort(run, end, [](utf8proc_int32_t a, utf8proc_int32_t b) {
-      return combining_class(a) < combining_class(b);
-    });
-    run = end;
-  }
+  order_marks(points);
   const auto composed =
       utf8proc_normalize_utf32(points.data(),
                                static_cast<utf8proc_ssize_t>(points.size()),

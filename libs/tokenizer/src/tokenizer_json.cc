@@ -240,7 +240,7 @@ Status read_tokenizer_json(std::string_view json,
       return std::move(status).error().with("added_tokens");
     }
   }
-  PHALANX_TRY(data.bpe, Bpe::create(data.vocabulary, file->merges, file->ignore_merges));
+  PHALANX_TRY(data.bpe, Bpe::create(data.vocabulary, file->merges, {.ignore_merges = file->ignore_merges}));
   return ok();
 }
 

@@ -26,23 +26,49 @@ std::uint64_t hash_bytes(std::string_view bytes) {
   return state;
 }
 
+std::uint64_t Vocabulary::pack(std::string_view bytes) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, bytes.data(), bytes.size());
+  return word | (static_cast<std::uint64_t>(bytes.size()) << 56);
+}
+
 void Vocabulary::reserve(std::size_t tokens) {
   entries_.reserve(tokens);
   blob_.reserve(tokens * 8);
-  rebuild(std::bit_ceil(std::max<std::size_t>(tokens * 2, 64)));
+  rebuild(std::bit_ceil(std::max<std::size_t>(tokens, 64)));
 }
 
+// Makes both tables of this many slots.
 void Vocabulary::rebuild(std::size_t slots) {
   const std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(slots));
+  const std::vector<ShortSlot> old_short =
+      std::exchange(short_slots_, std::vector<ShortSlot>(slots));
   linked_ = 0;
+  short_linked_ = 0;
   for (const Slot& slot : old) {
     if (slot.id != kFree) {
       link(slot.id);
     }
   }
+  for (const ShortSlot& slot : old_short) {
+    if (slot.id != kFree) {
+      link_short(slot.id);
+    }
+  }
+}
+
+// Keeps a quarter of each table free.
+void Vocabulary::grow() {
+  if ((std::max(linked_, short_linked_) + 1) * 4 > slots_.size() * 3) {
+    rebuild(std::max<std::size_t>(slots_.size() * 2, 64));
+  }
 }
 
 void Vocabulary::link(TokenId id) {
+  if (bytes(id).size() <= kShortBytes) {
+    link_short(id);
+    return;
+  }
   const std::uint64_t hash = hash_bytes(bytes(id));
   std::size_t at = hash & (slots_.size() - 1);
   while (slots_[at].id != kFree) {
@@ -52,9 +78,33 @@ void Vocabulary::link(TokenId id) {
   ++linked_;
 }
 
+void Vocabulary::link_short(TokenId id) {
+  const std::uint64_t spelling = pack(bytes(id));
+  std::size_t at = mix64(spelling) & (short_slots_.size() - 1);
+  while (short_slots_[at].id != kFree) {
+    at = (at + 1) & (short_slots_.size() - 1);
+  }
+  short_slots_[at] = {spelling, id};
+  ++short_linked_;
+}
+
+std::optional<TokenId> Vocabulary::find_short(std::string_view text) const {
+  const std::uint64_t spelling = pack(text);
+  for (std::size_t at = mix64(spelling) & (short_slots_.size() - 1); short_slots_[at].id != kFree;
+       at = (at + 1) & (short_slots_.size() - 1)) {
+    if (short_slots_[at].spelling == spelling) {
+      return short_slots_[at].id;
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<TokenId> Vocabulary::find(std::string_view text) const {
   if (slots_.empty()) {
     return std::nullopt;
+  }
+  if (text.size() <= kShortBytes) {
+    return find_short(text);
   }
   const std::uint64_t hash = hash_bytes(text);
   const auto tag = static_cast<std::uint32_t>(hash >> 32);
@@ -94,9 +144,7 @@ Status Vocabulary::insert(TokenId id, std::string_view text, bool findable) {
   }
   PHALANX_RETURN_IF_ERROR(store(id, text, Kind::kModel));
   if (findable) {
-    if ((linked_ + 1) * 2 > slots_.size()) {
-      rebuild(std::max<std::size_t>(slots_.size() * 2, 64));
-    }
+    grow();
     link(id);
   }
   return ok();
@@ -111,9 +159,7 @@ Status Vocabulary::insert_added(TokenId id, std::string_view content, bool speci
                               std::to_string(id));
     }
     PHALANX_RETURN_IF_ERROR(store(id, content, added));
-    if ((linked_ + 1) * 2 > slots_.size()) {
-      rebuild(std::max<std::size_t>(slots_.size() * 2, 64));
-    }
+    grow();
     link(id);
     return ok();
   }

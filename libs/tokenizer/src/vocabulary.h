@@ -73,19 +73,34 @@ class Vocabulary {
     std::uint32_t tag = 0;  // upper half of the hash
     TokenId id = kFree;
   };
+  struct ShortSlot {
+    std::uint64_t spelling = 0;  // pack()
+    TokenId id = kFree;
+  };
   static constexpr TokenId kFree = -1;
+  static constexpr std::size_t kShortBytes = 7;
+
+  // Up to kShortBytes bytes and their number, in one word.
+  [[nodiscard]] static std::uint64_t pack(std::string_view bytes);
 
   [[nodiscard]] bool is_inside(TokenId id) const {
     return id >= 0 && static_cast<std::size_t>(id) < entries_.size();
   }
   [[nodiscard]] Status store(TokenId id, std::string_view bytes, Kind kind);
+  [[nodiscard]] std::optional<TokenId> find_short(std::string_view bytes) const;
   void rebuild(std::size_t slots);
+  void grow();
   void link(TokenId id);
+  void link_short(TokenId id);
 
   std::string blob_;
   std::vector<Entry> entries_;  // by id
-  std::vector<Slot> slots_;     // open addressing; the number of slots is a power of two
+  // Open addressing; the number of slots is a power of two. Short tokens stand in a table of their
+  // own that holds their bytes, so that one look into memory finds them.
+  std::vector<Slot> slots_;
+  std::vector<ShortSlot> short_slots_;
   std::size_t linked_ = 0;
+  std::size_t short_linked_ = 0;
   std::size_t token_bytes_max_ = 0;
 };
 

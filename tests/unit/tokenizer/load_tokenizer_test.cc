@@ -154,13 +154,6 @@ TEST(LoadTokenizer, RefusesContradictionsNamingThem) {
        [](json& f) { f["model"]["vocab"]["zz"] = 5; },
        Code::kInvalidArgument,
        {"vocab", "zz", "id 5"}},
-      {"missing byte",
-       [](json& f) {
-         f["model"]["vocab"].erase("a");
-         f["model"]["merges"] = json::array();
-       },
-       Code::kInvalidArgument,
-       {"byte 97"}},
       {"unknown side",
        [](json& f) {
          f["model"]["merges"].push_back({"a", "\u4e00"});

@@ -2,8 +2,6 @@
 #include "phalanx/tokenizer/tokenizer.h"
 
 #include <algorithm>
-#include <map>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -12,7 +10,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bpe.h"
 #include "test_data.h"
 
 namespace phalanx::tokenizer {
@@ -38,62 +35,6 @@ std::vector<TokenId> encode_segments(const std::vector<TextSegment>& segments) {
   const auto ids = fixture().encode_segments(segments);
   EXPECT_TRUE(ids.has_value());
   return ids ? *ids : std::vector<TokenId>{};
-}
-
-// Byte-pair encoding as its definition reads: merge the pair of lowest rank, the leftmost of
-// equals, until there is none.
-class NaiveBpe {
- public:
-  explicit NaiveBpe(const nlohmann::json& model) {
-    for (std::size_t rank = 0; rank < model["merges"].size(); ++rank) {
-      const auto& merge = model["merges"][rank];
-      ranks_[{merge[0].get<std::string>(), merge[1].get<std::string>()}] = rank;
-    }
-  }
-
-  std::vector<std::string> split(const std::string& ascii) const {
-    std::vector<std::string> symbols;
-    for (const char c : ascii) {
-      symbols.emplace_back(1, c);
-    }
-    while (true) {
-      auto best = ranks_.end();
-      std::size_t place = 0;
-      for (std::size_t i = 0; i + 1 < symbols.size(); ++i) {
-        const auto found = ranks_.find({symbols[i], symbols[i + 1]});
-        if (found != ranks_.end() && (best == ranks_.end() || found->second < best->second)) {
-          best = found;
-          place = i;
-        }
-      }
-      if (best == ranks_.end()) {
-        return symbols;
-      }
-      symbols[place] += symbols[place + 1];
-      symbols.erase(symbols.begin() + static_cast<std::ptrdiff_t>(place) + 1);
-    }
-  }
-
- private:
-  std::map<std::pair<std::string, std::string>, std::size_t> ranks_;
-};
-
-TEST(Tokenizer, MergesPiecesOfAnyLengthAsTheDefinitionSays) {
-  const NaiveBpe naive(fixture_json()["model"]);
-  std::mt19937 random(11);
-  constexpr std::string_view kLetters = "etaoinshrdlu";
-  for (int i = 0; i < 300; ++i) {
-    std::string piece;
-    const std::size_t length = 1 + random() % 160;  // on both sides of the change of algorithm
-    for (std::size_t k = 0; k < length; ++k) {
-      piece.push_back(kLetters[random() % (i % 2 == 0 ? kLetters.size() : 3)]);
-    }
-    std::vector<TokenId> expected;
-    for (const std::string& symbol : naive.split(piece)) {
-      expected.push_back(id_of(symbol));
-    }
-    EXPECT_EQ(encode(piece), expected) << piece;
-  }
 }
 
 TEST(Tokenizer, ParsesSpecialTokensOnlyIfAsked) {

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes of text that a core tokenizes in a second of its time: English, and the slowest of a grid
+// of hostile inputs. tokenizer_throughput FOLDER [KIB [SHOWN]]: a folder with tokenizer.json, the
+// size of each input (256) and how many of the slowest are listed (10). One line of JSON.
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "phalanx/tokenizer/tokenizer.h"
+
+#include "machine.h"
+#include "tokenizer_inputs.h"
+
+namespace phalanx::bench {
+namespace {
+
+constexpr int kRepetitions = 3;
+
+// Processor time of this thread, which does not count what else runs on the core.
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+// Of the fastest repetition: the others only show what disturbed them.
+double megabytes_per_second(const tokenizer::Tokenizer& tokenizer, const std::string& text) {
+  double best = 0;
+  for (int i = 0; i < kRepetitions; ++i) {
+    const double begin = cpu_seconds();
+    const auto ids = tokenizer.encode(text);
+    const double took = cpu_seconds() - begin;
+    if (!ids) {
+      std::fprintf(stderr, "%s\n", ids.error().to_string().c_str());
+      std::exit(70);
+    }
+    best = std::max(best, static_cast<double>(text.size()) / took / 1e6);
+  }
+  return best;
+}
+
+int run(const std::string& path, std::size_t bytes, std::size_t shown) {
+  const auto tokenizer = tokenizer::load_tokenizer(path);
+  if (!tokenizer) {
+    std::fprintf(stderr, "%s\n", tokenizer.error().to_string().c_str());
+    return 66;
+  }
+  const double english = megabytes_per_second(**tokenizer, english_text(bytes * 4).text);
+  std::vector<std::pair<double, std::string>> rates;
+  for (const TokenizerInput& input : hostile_texts(**tokenizer, bytes)) {
+    rates.emplace_back(megabytes_per_second(**tokenizer, input.text), input.name);
+  }
+  std::sort(rates.begin(), rates.end());
+  std::string slowest;
+  for (std::size_t i = 0; i < std::min(shown, rates.size()); ++i) {
+    char entry[160];
+    std::snprintf(entry,
+                  sizeof entry,
+                  "%s{\"input\":\"%s\",\"mb_per_s\":%.2f}",
+                  i == 0 ? "" : ",",
+                  rates[i].second.c_str(),
+                  rates[i].first);
+    slowest += entry;
+  }
+  std::printf(
+      "{\"bench\":\"tokenizer_throughput\",\"vocabulary\":%zu,\"english_mb_per_s\":%.1f,"
+      "\"inputs\":%zu,\"slowest\":[%s],%s}\n",
+      (*tokenizer)->vocab_size(),
+      english,
+      rates.size(),
+      slowest.c_str(),
+      machine_json().c_str());
+  return 0;
+}
+
+}  // namespace
+}  // namespace phalanx::bench
+
+int main(int argc, char** argv) {
+  const auto number = [&](int index, long fallback) {
+    return index < argc ? std::strtol(argv[index], nullptr, 10) : fallback;
+  };
+  const long kib = number(2, 256);
+  const long shown = number(3, 10);
+  if (argc < 2 || kib < 1 || kib > 1 << 18 || shown < 1) {
+    std::fprintf(stderr, "usage: tokenizer_throughput FOLDER [KIB [SHOWN]]\n");
+    return 64;
+  }
+  return phalanx::bench::run(
+      argv[1], static_cast<std::size_t>(kib) << 10, static_cast<std::size_t>(shown));
+}
