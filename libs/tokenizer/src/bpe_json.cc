@@ -7,8 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "byte_alphabet.h"
+#include "json_fields.h"
 #include "tokenizer_json.h"
+#include "vocabulary_file.h"
 
 namespace phalanx::tokenizer {
 namespace {
@@ -29,67 +30,19 @@ Error malformed(simdjson::error_code code) {
     return malformed(json_error);                                         \
   }
 
-Status read_vocabulary(std::string_view json, Vocabulary& vocabulary) {
+Status read_vocabulary(std::string_view json, Spelling spelling_of, VocabularyFile& file) {
   const simdjson::padded_string padded(json);
   ondemand::parser parser;
   PHALANX_TOKENIZER_GET(ondemand::document document, document, parser.iterate(padded))
   PHALANX_TOKENIZER_GET(ondemand::object object, object, document.get_object())
-  vocabulary.reserve(json.size() / kJsonBytesPerToken + 1);
+  file.vocabulary.reserve(json.size() / kJsonBytesPerToken + 1);
   for (auto entry : object) {
     PHALANX_TOKENIZER_GET(ondemand::field field, field, std::move(entry))
     PHALANX_TOKENIZER_GET(std::string_view spelling, spelling, field.unescaped_key())
     PHALANX_TOKENIZER_GET(std::int64_t id, id, field.value().get_int64())
-    if (id < 0 || id > kMaxTokenId) {
-      return invalid_argument("token \"" + std::string(spelling) + "\": expected an id from 0 to " +
-                              std::to_string(kMaxTokenId) + ", found " + std::to_string(id));
-    }
-    if (spelling.empty()) {
-      return invalid_argument("id " + std::to_string(id) + ": expected a token, found \"\"");
-    }
-    // A token with a character outside the byte alphabet stands for its own text. It is not
-    // findable: no text leads to it and it could hide the token that is spelled properly.
-    const std::optional<std::string> bytes = bytes_of_spelling(spelling);
-    PHALANX_RETURN_IF_ERROR(vocabulary.insert(
-        static_cast<TokenId>(id), bytes.has_value() ? *bytes : spelling, bytes.has_value()));
+    PHALANX_RETURN_IF_ERROR(file.add(id, spelling, spelling_of));
   }
   return ok();
-}
-
-Result<TokenId> merge_side(std::string_view spelling, const Vocabulary& vocabulary) {
-  const std::optional<std::string> bytes = bytes_of_spelling(spelling);
-  const std::optional<TokenId> id = bytes.has_value() ? vocabulary.find(*bytes) : std::nullopt;
-  if (!id.has_value()) {
-    return invalid_argument("\"" + std::string(spelling) + "\" is not in the vocabulary");
-  }
-  return *id;
-}
-
-Result<Bpe::Merge> make_merge(std::string_view left,
-                              std::string_view right,
-                              std::size_t rank,
-                              const Vocabulary& vocabulary) {
-  PHALANX_TRY(const TokenId left_id, merge_side(left, vocabulary));
-  PHALANX_TRY(const TokenId right_id, merge_side(right, vocabulary));
-  std::string bytes(vocabulary.bytes(left_id));
-  bytes.append(vocabulary.bytes(right_id));
-  const std::optional<TokenId> merged = vocabulary.find(bytes);
-  if (!merged.has_value()) {
-    return invalid_argument("the result of \"" + std::string(left) + "\" and \"" +
-                            std::string(right) + "\" is not in the vocabulary");
-  }
-  return Bpe::Merge{left_id, right_id, *merged, static_cast<std::uint32_t>(rank)};
-}
-
-using MergeText = std::pair<std::string_view, std::string_view>;
-
-// "left right"
-Result<MergeText> split_merge(std::string_view text) {
-  const std::size_t space = text.find(' ');
-  if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) {
-    return invalid_argument("expected two tokens with a space between, found \"" +
-                            std::string(text) + "\"");
-  }
-  return MergeText(text.substr(0, space), text.substr(space + 1));
 }
 
 // ["left", "right"]
@@ -119,30 +72,43 @@ Result<MergeText> read_merge(ondemand::value value) {
   return split_merge(text);
 }
 
-Result<std::vector<Bpe::Merge>> read_merges(std::string_view json, const Vocabulary& vocabulary) {
+Status read_merges(std::string_view json, Spelling spelling, VocabularyFile& file) {
   const simdjson::padded_string padded(json);
   ondemand::parser parser;
   PHALANX_TOKENIZER_GET(ondemand::document document, document, parser.iterate(padded))
   PHALANX_TOKENIZER_GET(ondemand::array array, array, document.get_array())
-  std::vector<Bpe::Merge> merges;
   for (auto element : array) {
-    const std::string place = "number " + std::to_string(merges.size());
+    const std::string place = "number " + std::to_string(file.merges.size());
     PHALANX_TOKENIZER_GET(ondemand::value value, value, std::move(element))
     const Result<MergeText> text = read_merge(value);
     if (!text) {
       return Error(text.error()).with(place);
     }
-    Result<Bpe::Merge> merge = make_merge(text->first, text->second, merges.size(), vocabulary);
-    if (!merge) {
-      return std::move(merge).error().with(place);
+    if (Status status = file.add_merge(*text, spelling); !status) {
+      return std::move(status).error().with(place);
     }
-    merges.push_back(*merge);
   }
-  return merges;
+  return ok();
 }
 
-// The fields of the model that are neither vocabulary nor merges: name, value as JSON text.
-Status read_option(std::string_view name, std::string_view json, BpeFile& file) {
+// The fields of the model that are neither vocabulary nor merges.
+struct Options {
+  bool ignore_merges = false;
+  bool fuse_unknown = false;
+  bool byte_fallback = false;
+  std::string unknown;  // its spelling
+};
+
+Status read_flag(std::string_view name, std::string_view json, bool& flag) {
+  if (json != "true" && json != "false" && json != "null") {
+    return invalid_argument(std::string(name) + ": expected true or false, found " +
+                            std::string(json));
+  }
+  flag = json == "true";
+  return ok();
+}
+
+Status read_option(std::string_view name, std::string_view json, Options& options) {
   const bool is_empty = json == "null" || json == "\"\"" || json == "false";
   if (name == "type") {
     return json == "\"BPE\"" ? ok()
@@ -150,14 +116,20 @@ Status read_option(std::string_view name, std::string_view json, BpeFile& file) 
                                                     " is not supported; supported: \"BPE\""));
   }
   if (name == "ignore_merges") {
-    if (!is_empty && json != "true") {
-      return invalid_argument("ignore_merges: expected true or false, found " + std::string(json));
-    }
-    file.ignore_merges = json == "true";
-    return ok();
+    return read_flag(name, json, options.ignore_merges);
   }
-  // Every byte has a token, so nothing is ever unknown and these two have no effect.
-  if (name == "unk_token" || name == "fuse_unk") {
+  if (name == "fuse_unk") {
+    return read_flag(name, json, options.fuse_unknown);
+  }
+  if (name == "byte_fallback") {
+    return read_flag(name, json, options.byte_fallback);
+  }
+  if (name == "unk_token") {
+    PHALANX_TRY(const Json value, parse_json(json, name));
+    if (!value.is_null() && !value.is_string()) {
+      return expected("a string", value).with("unk_token");
+    }
+    options.unknown = value.is_null() ? "" : value.get<std::string>();
     return ok();
   }
   if (name == "dropout") {
@@ -165,13 +137,28 @@ Status read_option(std::string_view name, std::string_view json, BpeFile& file) 
                ? ok()
                : Status(unimplemented("dropout " + std::string(json) + " is not supported"));
   }
-  if (name == "continuing_subword_prefix" || name == "end_of_word_suffix" ||
-      name == "byte_fallback") {
+  if (name == "continuing_subword_prefix" || name == "end_of_word_suffix") {
     return is_empty ? ok()
                     : Status(unimplemented(std::string(name) + " " + std::string(json) +
                                            " is not supported"));
   }
   return unimplemented("field \"" + std::string(name) + "\" is not supported");
+}
+
+Status apply(const Options& options, Spelling spelling, VocabularyFile& file) {
+  file.options.ignore_merges = options.ignore_merges;
+  file.options.fuse_unknown = options.fuse_unknown;
+  file.options.characters = spelling != Spelling::kByteLevel;
+  if (!options.unknown.empty()) {
+    file.options.unknown = file.vocabulary.find(options.unknown);
+  }
+  if (!options.byte_fallback) {
+    return ok();
+  }
+  if (!file.options.characters) {
+    return unimplemented("byte_fallback true together with ByteLevel is not supported");
+  }
+  return file.use_byte_fallback();
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -181,12 +168,12 @@ std::string_view trimmed(std::string_view text) {
 
 }  // namespace
 
-Result<BpeFile> read_bpe_model(std::string_view model_json, Vocabulary& vocabulary) {
+Status read_bpe_model(std::string_view model_json, Spelling spelling, VocabularyFile& file) {
   const simdjson::padded_string padded(model_json);
   ondemand::parser parser;
   PHALANX_TOKENIZER_GET(ondemand::document document, document, parser.iterate(padded))
   PHALANX_TOKENIZER_GET(ondemand::object object, object, document.get_object())
-  BpeFile file;
+  Options options;
   std::string_view vocabulary_json;
   std::string_view merges_json;
   for (auto entry : object) {
@@ -199,21 +186,19 @@ Result<BpeFile> read_bpe_model(std::string_view model_json, Vocabulary& vocabula
     } else if (name == "merges") {
       merges_json = json;
     } else {
-      PHALANX_RETURN_IF_ERROR(read_option(name, trimmed(json), file));
+      PHALANX_RETURN_IF_ERROR(read_option(name, trimmed(json), options));
     }
   }
   if (vocabulary_json.empty() || merges_json.empty()) {
     return invalid_argument("expected vocab and merges, found none");
   }
-  if (Status status = read_vocabulary(vocabulary_json, vocabulary); !status) {
+  if (Status status = read_vocabulary(vocabulary_json, spelling, file); !status) {
     return std::move(status).error().with("vocab");
   }
-  Result<std::vector<Bpe::Merge>> merges = read_merges(merges_json, vocabulary);
-  if (!merges) {
-    return std::move(merges).error().with("merges");
+  if (Status status = read_merges(merges_json, spelling, file); !status) {
+    return std::move(status).error().with("merges");
   }
-  file.merges = *std::move(merges);
-  return file;
+  return apply(options, spelling, file);
 }
 
 #undef PHALANX_TOKENIZER_GET

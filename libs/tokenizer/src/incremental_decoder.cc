@@ -15,8 +15,15 @@ std::string IncrementalDecoder::push(TokenId id) {
   if (options_.skip_special && tokenizer_->is_special(id)) {
     return {};
   }
+  std::string_view token = tokenizer_->token_bytes(id);
+  if (!begun_ && !token.empty()) {
+    begun_ = true;
+    if (tokenizer_->strips_first_space() && !options_.continues && token.starts_with(' ')) {
+      token.remove_prefix(1);
+    }
+  }
   std::string bytes(pending_.data(), pending_bytes_);
-  bytes.append(tokenizer_->token_bytes(id));
+  bytes.append(token);
   pending_bytes_ = 0;
 
   std::string text;
@@ -39,6 +46,7 @@ std::string IncrementalDecoder::push(TokenId id) {
 std::string IncrementalDecoder::finish() {
   const bool unfinished = pending_bytes_ > 0;
   pending_bytes_ = 0;
+  begun_ = false;
   return unfinished ? std::string(kReplacementCharacter) : std::string();
 }
 

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "load_steps.h"
 #include "nfc.h"
 #include "tokenizer_data.h"
 #include "tokenizer_json.h"
@@ -48,8 +49,8 @@ Result<std::optional<std::string>> read_file(const std::filesystem::path& path,
 }
 
 void add_to_finder(AddedToken token, Tokenizer::Data& data) {
-  if (token.normalized && data.normalizer == Normalizer::kNfc) {
-    token.content = normalize_nfc(token.content, {}, 0).text;
+  if (token.normalized) {
+    token.content = data.normalizer.apply(token.content);
   }
   // Without a normaliser both kinds are looked for in the same text, yet still one after the other.
   (token.normalized ? data.added_normalized : data.added_as_given).add(std::move(token));
@@ -86,11 +87,32 @@ Status apply_config(std::string_view json, Tokenizer::Data& data, std::vector<Ad
     token.id = data.vocabulary.find(token.text);
   }
   data.named_tokens = std::move(config.named_tokens);
+  for (const NamedToken& token : data.named_tokens) {
+    if (token.name == "eos_token" && token.id.has_value()) {
+      data.end_ids.push_back(*token.id);
+    }
+  }
   data.chat_template = std::move(config.chat_template);
   return ok();
 }
 
 }  // namespace
+
+Result<std::unique_ptr<Tokenizer>> finish_tokenizer(std::unique_ptr<Tokenizer::Data> data,
+                                                    std::vector<AddedToken> added) {
+  if (Status status = check_size(data->chat_template.size(), kMaxTemplateBytes); !status) {
+    return std::move(status).error().with("chat template");
+  }
+  if (!is_valid_utf8(data->chat_template)) {
+    return invalid_argument("chat template: expected UTF-8");
+  }
+  for (AddedToken& token : added) {
+    add_to_finder(std::move(token), *data);
+  }
+  // The tables of normalisation are made at their first use, which a request should not pay for.
+  static_cast<void>(is_plainly_nfc(kReplacementCharacter));
+  return std::make_unique<Tokenizer>(std::move(data));
+}
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer_from_text(std::string_view tokenizer_json,
                                                             std::string_view config_json,
@@ -110,18 +132,7 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer_from_text(std::string_view tok
   if (!template_source.empty()) {
     data->chat_template = template_source;
   }
-  if (status = check_size(data->chat_template.size(), kMaxTemplateBytes); !status) {
-    return std::move(status).error().with("chat template");
-  }
-  if (!is_valid_utf8(data->chat_template)) {
-    return invalid_argument("chat template: expected UTF-8");
-  }
-  for (AddedToken& token : added) {
-    add_to_finder(std::move(token), *data);
-  }
-  // The tables of normalisation are made at their first use, which a request should not pay for.
-  static_cast<void>(is_plainly_nfc(kReplacementCharacter));
-  return std::make_unique<Tokenizer>(std::move(data));
+  return finish_tokenizer(std::move(data), std::move(added));
 }
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& folder) {

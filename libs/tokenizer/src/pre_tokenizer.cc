@@ -57,6 +57,19 @@ class PieceBuilder {
   bool last_was_match_ = false;
 };
 
+void put_spaces_before(PreTokenizer::Pieces& pieces) {
+  std::string changed;
+  changed.reserve(pieces.text.size() + pieces.ranges.size());
+  for (ByteRange& range : pieces.ranges) {
+    const std::string_view piece = pieces.text.substr(range.begin, range.size());
+    range.begin = changed.size();
+    changed.append(piece.starts_with(' ') ? "" : " ").append(piece);
+    range.end = changed.size();
+  }
+  pieces.changed = std::move(changed);
+  pieces.text = pieces.changed;
+}
+
 }  // namespace
 
 void PreTokenizer::add_stage(Regex pattern, Behavior behavior, bool inverted) {
@@ -87,20 +100,27 @@ Status PreTokenizer::run(const Stage& stage,
   return ok();
 }
 
-Result<std::vector<ByteRange>> PreTokenizer::split(std::string_view text) const {
-  std::vector<ByteRange> pieces;
+Status PreTokenizer::split(std::string_view text, Pieces& pieces) const {
+  pieces.text = text;
+  pieces.ranges.clear();
   if (!text.empty()) {
-    pieces.push_back({0, text.size()});
+    pieces.ranges.push_back({0, text.size()});
   }
-  for (const Stage& stage : stages_) {
-    std::vector<ByteRange> next;
-    next.reserve(pieces.size() + text.size() / 4);
-    for (const ByteRange piece : pieces) {
-      PHALANX_RETURN_IF_ERROR(run(stage, text, piece, next));
+  for (std::size_t number = 0; number < stages_.size(); ++number) {
+    if (number == prefix_space_before_) {
+      put_spaces_before(pieces);
     }
-    pieces = std::move(next);
+    std::vector<ByteRange> next;
+    next.reserve(pieces.ranges.size() + pieces.text.size() / 4);
+    for (const ByteRange piece : pieces.ranges) {
+      PHALANX_RETURN_IF_ERROR(run(stages_[number], pieces.text, piece, next));
+    }
+    pieces.ranges = std::move(next);
   }
-  return pieces;
+  if (prefix_space_before_ == stages_.size()) {
+    put_spaces_before(pieces);
+  }
+  return ok();
 }
 
 }  // namespace phalanx::tokenizer

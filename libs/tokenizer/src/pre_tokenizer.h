@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,10 +26,21 @@ class PreTokenizer {
   // text between them.
   void add_stage(Regex pattern, Behavior behavior, bool inverted);
 
-  // The pieces of `text`, ascending and not empty; all of `text` if there is no stage.
+  // From the stages added so far to those added later, a piece that does not begin with a space
+  // gets one before it.
+  void add_prefix_space() { prefix_space_before_ = stages_.size(); }
+
+  struct Pieces {
+    std::string_view text;          // what the ranges mean: the text given, or `changed`
+    std::vector<ByteRange> ranges;  // ascending, not empty
+    std::string changed;
+  };
+
+  // The pieces of `text`; all of it if there is no stage. What is returned must not be moved, and
+  // `text` must outlive it.
   //
   // Errors: as Regex::find().
-  [[nodiscard]] Result<std::vector<ByteRange>> split(std::string_view text) const;
+  [[nodiscard]] Status split(std::string_view text, Pieces& pieces) const;
 
  private:
   struct Stage {
@@ -41,6 +55,7 @@ class PreTokenizer {
                                   std::vector<ByteRange>& out);
 
   std::vector<Stage> stages_;
+  std::optional<std::size_t> prefix_space_before_;  // number of the stage
 };
 
 }  // namespace phalanx::tokenizer

@@ -10,8 +10,6 @@ namespace {
 using Behavior = PreTokenizer::Behavior;
 
 constexpr std::size_t kMaxStages = 16;
-constexpr std::string_view kGpt2Pattern =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 Result<Behavior> read_behavior(const Json& split) {
   constexpr std::array<std::pair<std::string_view, Behavior>, 5> kNames{
@@ -68,7 +66,7 @@ Status add_byte_level(const Json& byte_level, PreTokenizer& out) {
       refuse_unknown_fields(byte_level, {"type", "add_prefix_space", "trim_offsets", "use_regex"}));
   PHALANX_TRY(const bool prefix_space, bool_field(byte_level, "add_prefix_space", true));
   if (prefix_space) {
-    return unimplemented("add_prefix_space is not supported");
+    out.add_prefix_space();
   }
   PHALANX_TRY(const bool use_regex, bool_field(byte_level, "use_regex", true));
   if (use_regex) {
@@ -110,20 +108,63 @@ Status add_sequence(const Json& sequence, PreTokenizer& out) {
   return ok();
 }
 
+Result<Metaspace::Prepend> read_prepend(const Json& metaspace) {
+  PHALANX_TRY(const std::string scheme, string_field(metaspace, "prepend_scheme", ""));
+  PHALANX_TRY(const bool prefix_space, bool_field(metaspace, "add_prefix_space", true));
+  if (scheme == "always" || (scheme.empty() && prefix_space)) {
+    return Metaspace::Prepend::kAlways;
+  }
+  if (scheme == "never" || scheme.empty()) {
+    return Metaspace::Prepend::kNever;
+  }
+  if (scheme == "first") {
+    return Metaspace::Prepend::kFirst;
+  }
+  return unimplemented("prepend_scheme \"" + scheme + "\" is not supported");
+}
+
+Status add_metaspace(const Json& component, PreTokenizerFile& file) {
+  PHALANX_RETURN_IF_ERROR(refuse_unknown_fields(
+      component,
+      {"type", "replacement", "str_rep", "prepend_scheme", "add_prefix_space", "split"}));
+  PHALANX_TRY(const std::string mark, string_field(component, "replacement", kSpaceMark));
+  if (mark != kSpaceMark) {
+    return unimplemented("replacement \"" + mark + "\" is not supported");
+  }
+  PHALANX_TRY(const bool split, bool_field(component, "split", true));
+  if (split) {
+    PHALANX_TRY(Regex space, Regex::literal(" "));
+    file.pre_tokenizer.add_stage(std::move(space), Behavior::kMergedWithNext, false);
+  }
+  file.metaspace.emplace();
+  PHALANX_TRY(file.metaspace->prepend, read_prepend(component));
+  return ok();
+}
+
 }  // namespace
 
-Result<PreTokenizer> read_pre_tokenizer(const Json& component) {
-  PHALANX_TRY(const std::string type, component_type(component));
-  PreTokenizer pre_tokenizer;
-  if (type == "Sequence") {
-    PHALANX_RETURN_IF_ERROR(add_sequence(component, pre_tokenizer));
-  } else if (type == "ByteLevel") {
-    PHALANX_RETURN_IF_ERROR(add_byte_level(component, pre_tokenizer));
-  } else {
-    return unimplemented("\"" + type + "\" is not supported; supported: ByteLevel, or a Sequence " +
-                         "of Split, Digits and ByteLevel");
+Result<PreTokenizerFile> read_pre_tokenizer(const Json& component) {
+  PreTokenizerFile file;
+  if (component.is_null()) {
+    return file;
   }
-  return pre_tokenizer;
+  PHALANX_TRY(const std::string type, component_type(component));
+  if (type == "Sequence") {
+    PHALANX_RETURN_IF_ERROR(add_sequence(component, file.pre_tokenizer));
+    file.byte_level = true;
+  } else if (type == "ByteLevel") {
+    PHALANX_RETURN_IF_ERROR(add_byte_level(component, file.pre_tokenizer));
+    file.byte_level = true;
+  } else if (type == "Metaspace") {
+    if (Status status = add_metaspace(component, file); !status) {
+      return std::move(status).error().with(type);
+    }
+  } else {
+    return unimplemented("\"" + type +
+                         "\" is not supported; supported: ByteLevel, Metaspace, or a " +
+                         "Sequence of Split, Digits and ByteLevel");
+  }
+  return file;
 }
 
 }  // namespace phalanx::tokenizer

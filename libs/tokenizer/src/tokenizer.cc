@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "nfc.h"
 #include "tokenizer_data.h"
 #include "utf8.h"
 
@@ -37,37 +36,54 @@ class Encoding {
 
  private:
   Status normalize(std::string_view text, ByteRange range, const ByteRanges& opaque) {
+    at_start_ = range.begin == 0;
     const std::string_view part = text.substr(range.begin, range.size());
-    if (data_.normalizer == Normalizer::kNone || is_plainly_nfc(part)) {
+    if (data_.normalizer.keeps(part)) {
       return split_normalized(part, opaque.within(range));
     }
-    const NormalizedText normalized = normalize_nfc(part, opaque, range.begin);
+    const NormalizedText normalized = data_.normalizer.apply(part, opaque, range.begin);
     return split_normalized(normalized.text, normalized.marked);
   }
 
   Status split_normalized(std::string_view text, const ByteRanges& opaque) {
     if (data_.added_normalized.empty()) {
-      return encode_text(text);
+      return mark_spaces(text);
     }
     for (const TextPart& part : data_.added_normalized.split(text, opaque)) {
       if (part.token.has_value()) {
         ids_.push_back(*part.token);
       } else {
-        PHALANX_RETURN_IF_ERROR(encode_text(text.substr(part.range.begin, part.range.size())));
+        PHALANX_RETURN_IF_ERROR(mark_spaces(text.substr(part.range.begin, part.range.size())));
       }
+      at_start_ = false;
     }
     return ok();
   }
 
+  Status mark_spaces(std::string_view text) {
+    if (!data_.metaspace.has_value()) {
+      return encode_text(text);
+    }
+    std::string changed = without_space_marks(text);
+    const Metaspace::Prepend prepend = data_.metaspace->prepend;
+    if (!changed.starts_with(' ') && (prepend == Metaspace::Prepend::kAlways ||
+                                      (prepend == Metaspace::Prepend::kFirst && at_start_))) {
+      changed.insert(changed.begin(), ' ');
+    }
+    return encode_text(changed);
+  }
+
   Status encode_text(std::string_view text) {
-    PHALANX_TRY(const std::vector<ByteRange> pieces, data_.pre_tokenizer.split(text));
-    for (const ByteRange piece : pieces) {
-      data_.bpe->encode_piece(text.substr(piece.begin, piece.size()), ids_);
+    PreTokenizer::Pieces pieces;
+    PHALANX_RETURN_IF_ERROR(data_.pre_tokenizer.split(text, pieces));
+    for (const ByteRange piece : pieces.ranges) {
+      data_.bpe->encode_piece(pieces.text.substr(piece.begin, piece.size()), ids_);
     }
     return ok();
   }
 
   const Tokenizer::Data& data_;
+  bool at_start_ = true;  // nothing of the text comes before what is being encoded
   std::vector<TokenId> ids_;
 };
 
@@ -125,6 +141,9 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, DecodeOptions option
       bytes.append(token_bytes(id));
     }
   }
+  if (strips_first_space() && !options.continues && bytes.starts_with(' ')) {
+    bytes.erase(0, 1);
+  }
   if (is_valid_utf8(bytes)) {
     return bytes;
   }
@@ -173,6 +192,14 @@ std::optional<TokenId> Tokenizer::eos_id() const {
 
 std::optional<TokenId> Tokenizer::pad_id() const {
   return id_of_role(data_->named_tokens, "pad_token");
+}
+
+std::span<const TokenId> Tokenizer::end_ids() const {
+  return data_->end_ids;
+}
+
+bool Tokenizer::strips_first_space() const {
+  return data_->strip_first_space;
 }
 
 std::span<const NamedToken> Tokenizer::named_tokens() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,12 +10,17 @@
 
 #include "added_tokens.h"
 #include "bpe.h"
+#include "normalizer.h"
 #include "pre_tokenizer.h"
 #include "vocabulary.h"
 
 namespace phalanx::tokenizer {
 
-enum class Normalizer { kNone, kNfc };
+// A pre-tokenizer that turns marks into spaces and puts one before a part that begins with none.
+struct Metaspace {
+  enum class Prepend { kNever, kFirst, kAlways };  // kFirst: to a part at the start of the text
+  Prepend prepend = Prepend::kNever;
+};
 
 struct Tokenizer::Data {
   Vocabulary vocabulary;
@@ -23,12 +29,15 @@ struct Tokenizer::Data {
   // lies between those after normalisation.
   AddedTokenFinder added_as_given;
   AddedTokenFinder added_normalized;
-  Normalizer normalizer = Normalizer::kNone;
+  Normalizer normalizer;
+  std::optional<Metaspace> metaspace;
   PreTokenizer pre_tokenizer;
+  bool strip_first_space = false;   // in decoding: one at the start of the text
   std::vector<TokenId> prefix_ids;  // what add_special_tokens puts before and after
   std::vector<TokenId> suffix_ids;
 
   std::vector<NamedToken> named_tokens;
+  std::vector<TokenId> end_ids;
   std::string chat_template;
 };
 

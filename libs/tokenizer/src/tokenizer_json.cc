@@ -81,29 +81,79 @@ Status for_each_component(const Json& component, const char* members, const Visi
   return ok();
 }
 
+// What the components say about the vocabulary; they must agree.
+struct Shape {
+  bool splits_bytes = false;      // the pre-tokenizer is byte-level
+  bool decodes_bytes = false;     // the decoder is
+  bool decodes_fallback = false;  // "<0x0A>"
+  bool decodes_marks = false;     // U+2581
+};
+
+Status read_replace(const Json& member, std::string_view from, std::string_view to) {
+  PHALANX_RETURN_IF_ERROR(refuse_unknown_fields(member, {"type", "pattern", "content"}));
+  PHALANX_TRY(const std::string content, string_field(member, "content", ""));
+  const auto pattern = member.find("pattern");
+  const Json wanted = {{"String", from}};
+  return pattern != member.end() && *pattern == wanted && content == to
+             ? ok()
+             : Status(unimplemented("Replace is supported only of \"" + std::string(from) +
+                                    "\" by \"" + std::string(to) + "\""));
+}
+
 Status read_normalizer(const Json& component, Tokenizer::Data& data) {
   return for_each_component(
       component, "normalizers", [&](const Json& member, const std::string& type) -> Status {
-        if (type != "NFC") {
-          return unimplemented("\"" + type + "\" is not supported; supported: NFC or none");
+        if (type == "NFC") {
+          data.normalizer.nfc = true;
+          return refuse_unknown_fields(member, {"type"});
         }
-        data.normalizer = Normalizer::kNfc;
-        return refuse_unknown_fields(member, {"type"});
+        if (type == "Prepend") {
+          data.normalizer.prepend_space = true;
+          PHALANX_TRY(const std::string prefix, string_field(member, "prepend", ""));
+          return prefix == kSpaceMark ? refuse_unknown_fields(member, {"type", "prepend"})
+                                      : Status(unimplemented("Prepend is supported only of \"" +
+                                                             std::string(kSpaceMark) + "\""));
+        }
+        if (type == "Replace") {
+          data.normalizer.space_marks = true;
+          return read_replace(member, " ", kSpaceMark);
+        }
+        return unimplemented("\"" + type +
+                             "\" is not supported; supported: NFC, Prepend, Replace or none");
       });
 }
 
-Status read_decoder(const Json& component) {
-  std::size_t count = 0;
-  PHALANX_RETURN_IF_ERROR(for_each_component(
+Status read_strip(const Json& member, Tokenizer::Data& data) {
+  const Json wanted = {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}};
+  data.strip_first_space = true;
+  return member == wanted
+             ? ok()
+             : Status(unimplemented("Strip is supported only of one space at the start"));
+}
+
+Status read_decoder(const Json& component, Tokenizer::Data& data, Shape& shape) {
+  return for_each_component(
       component, "decoders", [&](const Json& member, const std::string& type) -> Status {
-        if (type != "ByteLevel") {
-          return unimplemented("\"" + type + "\" is not supported; supported: ByteLevel");
+        if (type == "ByteLevel") {
+          shape.decodes_bytes = true;
+          return refuse_unknown_fields(member,
+                                       {"type", "add_prefix_space", "trim_offsets", "use_regex"});
         }
-        ++count;
-        return refuse_unknown_fields(member,
-                                     {"type", "add_prefix_space", "trim_offsets", "use_regex"});
-      }));
-  return count == 1 ? ok() : Status(expected("one ByteLevel", component));
+        if (type == "Replace") {
+          shape.decodes_marks = true;
+          return read_replace(member, kSpaceMark, " ");
+        }
+        if (type == "Strip") {
+          return read_strip(member, data);
+        }
+        shape.decodes_fallback = shape.decodes_fallback || type == "ByteFallback";
+        // Fuse joins what is joined here anyway.
+        return type == "ByteFallback" || type == "Fuse"
+                   ? refuse_unknown_fields(member, {"type"})
+                   : Status(unimplemented("\"" + type +
+                                          "\" is not supported; supported: ByteLevel, or Replace, "
+                                          "ByteFallback, Fuse and Strip"));
+      });
 }
 
 Status append_template_ids(const Json& piece,
@@ -189,6 +239,7 @@ Status read_added_tokens(const Json& list, std::vector<AddedToken>& added) {
 Status read_section(std::string_view name,
                     std::string_view text,
                     Tokenizer::Data& data,
+                    Shape& shape,
                     std::vector<AddedToken>& added) {
   if (name == "version" || name == "model" || name == "truncation" || name == "padding") {
     // A server neither cuts nor pads a prompt, and nobody applies these two on their own.
@@ -199,14 +250,17 @@ Status read_section(std::string_view name,
     return read_normalizer(section, data);
   }
   if (name == "pre_tokenizer") {
-    PHALANX_TRY(data.pre_tokenizer, read_pre_tokenizer(section));
+    PHALANX_TRY(PreTokenizerFile file, read_pre_tokenizer(section));
+    data.pre_tokenizer = std::move(file.pre_tokenizer);
+    data.metaspace = file.metaspace;
+    shape.splits_bytes = file.byte_level;
     return ok();
   }
   if (name == "post_processor") {
     return read_post_processor(section, data);
   }
   if (name == "decoder") {
-    return read_decoder(section);
+    return read_decoder(section, data, shape);
   }
   if (name == "added_tokens") {
     return read_added_tokens(section, added);
@@ -214,7 +268,52 @@ Status read_section(std::string_view name,
   return unimplemented("this field is not supported");
 }
 
+// How the vocabulary is spelled, from what is done with text before and after.
+Result<Spelling> spelling_of(const Tokenizer::Data& data, const Shape& shape) {
+  const bool marks = data.normalizer.space_marks || data.metaspace.has_value();
+  if (shape.splits_bytes != shape.decodes_bytes || (shape.splits_bytes && marks)) {
+    return unimplemented(
+        "pre_tokenizer and decoder: expected both or neither to be ByteLevel, and then no "
+        "Replace and no Metaspace");
+  }
+  if (marks != shape.decodes_marks || (data.normalizer.prepend_space && !marks)) {
+    return unimplemented("normalizer and decoder: expected both or neither to replace \"" +
+                         std::string(kSpaceMark) + "\"");
+  }
+  return shape.splits_bytes ? Spelling::kByteLevel
+         : marks            ? Spelling::kSpaceMarks
+                            : Spelling::kAsGiven;
+}
+
+Status insert_added_tokens(const std::vector<AddedToken>& added,
+                           Spelling spelling,
+                           VocabularyFile& file) {
+  for (const AddedToken& token : added) {
+    const std::string text =
+        spelling == Spelling::kSpaceMarks ? without_space_marks(token.content) : token.content;
+    if (Status status = file.vocabulary.insert_added(token.id, text, token.special); !status) {
+      return std::move(status).error().with("added_tokens");
+    }
+  }
+  return ok();
+}
+
 }  // namespace
+
+Status finish_vocabulary(VocabularyFile& file, Tokenizer::Data& data) {
+  // Ordinary text must not become a special token, be it the one for what is unknown.
+  if (file.options.unknown.has_value() &&
+      data.vocabulary.kind(*file.options.unknown) == Vocabulary::Kind::kSpecial) {
+    file.options.unknown.reset();
+  }
+  if (file.options.characters && file.cuts_at_spaces()) {
+    PHALANX_TRY(Regex pattern, Regex::compile(" +[^ ]*|[^ ]+"));
+    data.pre_tokenizer.add_stage(
+        std::move(pattern), PreTokenizer::Behavior::kIsolated, /*inverted=*/false);
+  }
+  PHALANX_TRY(data.bpe, Bpe::create(data.vocabulary, file.merges, file.options));
+  return ok();
+}
 
 Status read_tokenizer_json(std::string_view json,
                            Tokenizer::Data& data,
@@ -225,23 +324,22 @@ Status read_tokenizer_json(std::string_view json,
       return invalid_argument("expected a field \"" + std::string(required) + "\", found none");
     }
   }
+  Shape shape;
   for (const auto& [name, text] : sections) {
-    if (Status status = read_section(name, text, data, added); !status) {
+    if (Status status = read_section(name, text, data, shape, added); !status) {
       return std::move(status).error().with(name);
     }
   }
-  Result<BpeFile> file = read_bpe_model(sections.find("model")->second, data.vocabulary);
-  if (!file) {
-    return std::move(file).error().with("model");
+  PHALANX_TRY(const Spelling spelling, spelling_of(data, shape));
+  VocabularyFile file(data.vocabulary);
+  if (Status status = read_bpe_model(sections.find("model")->second, spelling, file); !status) {
+    return std::move(status).error().with("model");
   }
-  for (const AddedToken& token : added) {
-    if (Status status = data.vocabulary.insert_added(token.id, token.content, token.special);
-        !status) {
-      return std::move(status).error().with("added_tokens");
-    }
+  if (file.options.byte_fallback.has_value() && !shape.decodes_fallback) {
+    return invalid_argument("decoder: expected ByteFallback, as the model has it, found none");
   }
-  PHALANX_TRY(data.bpe, Bpe::create(data.vocabulary, file->merges, {.ignore_merges = file->ignore_merges}));
-  return ok();
+  PHALANX_RETURN_IF_ERROR(insert_added_tokens(added, spelling, file));
+  return finish_vocabulary(file, data);
 }
 
 }  // namespace phalanx::tokenizer

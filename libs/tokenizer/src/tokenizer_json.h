@@ -7,8 +7,8 @@
 #include "phalanx/base/result.h"
 
 #include "added_tokens.h"
-#include "bpe.h"
 #include "tokenizer_data.h"
+#include "vocabulary_file.h"
 
 namespace phalanx::tokenizer {
 
@@ -19,12 +19,13 @@ namespace phalanx::tokenizer {
                                          Tokenizer::Data& data,
                                          std::vector<AddedToken>& added);
 
-// The vocabulary and merges of tokenizer.json's model.
-struct BpeFile {
-  std::vector<Bpe::Merge> merges;
-  bool ignore_merges = false;
-};
-[[nodiscard]] Result<BpeFile> read_bpe_model(std::string_view model_json, Vocabulary& vocabulary);
+// The end of reading a vocabulary: makes what encodes pieces.
+[[nodiscard]] Status finish_vocabulary(VocabularyFile& file, Tokenizer::Data& data);
+
+// The vocabulary and merges of tokenizer.json's model, and its options.
+[[nodiscard]] Status read_bpe_model(std::string_view model_json,
+                                    Spelling spelling,
+                                    VocabularyFile& file);
 
 // tokenizer_config.json: named tokens, template, and added tokens that tokenizer.json lacks.
 // `names` come without ids.

@@ -11,7 +11,8 @@
 namespace phalanx::tokenizer {
 
 // Text of a token stream, one token at a time. Everything it returns is valid UTF-8; what it
-// returns in all, finish() included, equals Tokenizer::decode of the whole stream. It withholds at
+// returns in all, finish() included, equals Tokenizer::decode of the whole stream with the same
+// options. It withholds at
 // most three bytes, and only while they may still become a character.
 //
 // Ownership: borrows the tokenizer, which must outlive it. Copyable: a copy continues on its own.
@@ -34,6 +35,7 @@ class IncrementalDecoder {
   DecodeOptions options_;
   std::array<char, 4> pending_{};
   std::size_t pending_bytes_ = 0;
+  bool begun_ = false;  // a byte has come
 };
 
 }  // namespace phalanx::tokenizer

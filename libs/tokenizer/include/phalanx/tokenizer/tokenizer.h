@@ -15,12 +15,17 @@
 #include "phalanx/base/result.h"
 #include "phalanx/tokenizer/text_segment.h"
 
+namespace phalanx::gguf {
+class Metadata;
+}
+
 namespace phalanx::tokenizer {
 
 // What the files may claim before they are refused.
-inline constexpr std::size_t kMaxTokenizerBytes = std::size_t{64} << 20;  // tokenizer.json
-inline constexpr std::size_t kMaxConfigBytes = std::size_t{4} << 20;      // tokenizer_config.json
-inline constexpr std::size_t kMaxTemplateBytes = std::size_t{1} << 20;    // a chat template
+// tokenizer.json, or the tokens and merges of a GGUF file
+inline constexpr std::size_t kMaxTokenizerBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kMaxConfigBytes = std::size_t{4} << 20;    // tokenizer_config.json
+inline constexpr std::size_t kMaxTemplateBytes = std::size_t{1} << 20;  // a chat template
 inline constexpr TokenId kMaxTokenId = (1 << 22) - 1;
 inline constexpr std::size_t kMaxAddedTokens = std::size_t{1} << 16;
 
@@ -36,6 +41,9 @@ struct EncodeOptions {
 
 struct DecodeOptions {
   bool skip_special = true;  // leave special tokens out of the text
+  // The text goes on from earlier text. SentencePiece-style vocabularies begin a text with a space
+  // that is not part of it; without this it is left out.
+  bool continues = false;
 };
 
 // A token that tokenizer_config.json gives a role, by its spelling and, if the vocabulary has it,
@@ -46,8 +54,14 @@ struct NamedToken {
   std::optional<TokenId> id;
 };
 
-// Text to token ids and back: byte-level BPE as in a Hugging Face folder, equal to what the
-// `tokenizers` library computes from the same tokenizer.json.
+// Text to token ids and back, equal to what the `tokenizers` library computes from the same
+// tokenizer.json: byte-level BPE, and BPE of characters with byte fallback in the manner of
+// SentencePiece. From a GGUF file the same, and SentencePiece's merging by scores.
+//
+// Where this differs: a byte or character for which the vocabulary has nothing is left out, even if
+// the file names a special token for it, because text must not become a special token; and bytes
+// that form no character decode to one U+FFFD for each maximal ill-formed part also where the
+// library, in vocabularies with byte fallback, gives one for each byte.
 //
 // Ownership: owns everything; the files are not needed after load.
 // Threads:   all functions are const and may be called from any thread at the same time.
@@ -102,6 +116,11 @@ class Tokenizer {
   [[nodiscard]] std::optional<TokenId> bos_id() const;
   [[nodiscard]] std::optional<TokenId> eos_id() const;
   [[nodiscard]] std::optional<TokenId> pad_id() const;
+  // The tokens that end a text or a turn as the tokenizer's file says, each once: eos_id(), and
+  // what a GGUF file calls end of turn and end of message.
+  [[nodiscard]] std::span<const TokenId> end_ids() const;
+  // Whether decoding leaves out a space at the start of a text; see DecodeOptions::continues.
+  [[nodiscard]] bool strips_first_space() const;
   // Every role that tokenizer_config.json gives, in its order; chat templates see them by name.
   [[nodiscard]] std::span<const NamedToken> named_tokens() const;
   // Source of the model's chat template; empty if it has none.
@@ -121,6 +140,16 @@ class Tokenizer {
 //          kUnimplemented    the file uses a component that this version does not have, by name
 [[nodiscard]] Result<std::unique_ptr<Tokenizer>> load_tokenizer(
     const std::filesystem::path& folder);
+
+// The same from the metadata of a GGUF file: vocabularies of the kinds "gpt2" (BPE) and "llama"
+// (merging by scores), named tokens and chat template. "tokenizer.ggml.pre" names the
+// pre-tokenizer; the expressions are those of the models that these names were made for, NFC of the
+// Qwen ones included. The metadata is not needed afterwards.
+//
+// Errors: kNotFound         no vocabulary in it
+//         kInvalidArgument  a key is not what it must be
+//         kUnimplemented    another kind of vocabulary or pre-tokenizer, naming those there are
+[[nodiscard]] Result<std::unique_ptr<Tokenizer>> load_tokenizer(const gguf::Metadata& metadata);
 
 // The same from the contents of the files; `config_json` and `template_source` may be empty.
 [[nodiscard]] Result<std::unique_ptr<Tokenizer>> load_tokenizer_from_text(
