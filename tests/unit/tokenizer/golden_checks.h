@@ -31,6 +31,8 @@ inline void expect_golden(const Tokenizer& tokenizer, const nlohmann::json& gold
   ASSERT_TRUE(parsed && plain) << golden;
   EXPECT_EQ(*parsed, ids) << golden;
   EXPECT_EQ(*plain, ids_of(golden, "plain_ids", ids)) << golden;
+  const auto affixed = tokenizer.encode(text, {.parse_special = true, .add_special_tokens = true});
+  EXPECT_EQ(*affixed, ids_of(golden, "affixed_ids", ids)) << golden;
   EXPECT_EQ(tokenizer.decode(ids, {.skip_special = false}), golden.value("decoded", text));
   EXPECT_EQ(tokenizer.decode(ids), golden.value("skipped", text));
   IncrementalDecoder decoder(tokenizer);

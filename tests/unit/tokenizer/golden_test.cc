@@ -13,6 +13,12 @@ TEST(TokenizerGoldens, EqualTheTokenizersLibrary) {
             900U);
 }
 
+// Characters with byte fallback, and what stands for a space in its variants.
+TEST(TokenizerGoldens, EqualTheTokenizersLibraryInTheMannerOfSentencePiece) {
+  const auto file = nlohmann::json::parse(read_text(data_folder() / "sentencepiece/tokenizer.json"));
+  EXPECT_GE(expect_tokenizer_goldens(file, data_folder() / "sentencepiece_goldens.json"), 600U);
+}
+
 // Jinja in Hugging Face's configuration.
 TEST(ChatTemplateGoldens, EqualJinja) {
   EXPECT_GE(expect_template_goldens(data_folder() / "template_goldens.json"), 300U);
