@@ -16,7 +16,7 @@ Choice::Choice(std::uint32_t index,
       min_tokens_(request.sampling.min_tokens),
       stop_token_ids_(request.stop.stop_token_ids),
       tokenizer_(&tokenizer),
-      decoder_(tokenizer, {request.skip_special_tokens}),
+      decoder_(tokenizer, {.skip_special = request.skip_special_tokens, .continues = true}),
       scanner_(request.stop_strings, request.include_stop_in_output) {}
 
 std::uint32_t Choice::to_generate() const {

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feeds the readers of a model folder's text files. The first byte chooses: 't' tokenizer.json,
-// 'c' tokenizer_config.json beside a small tokenizer, anything else a chat template, which is also
-// rendered. What is accepted must be usable: ids inside the vocabulary, segments that encode.
+// Feeds the readers of a model's tokenizer and template. The first byte chooses: 't'
+// tokenizer.json, 'g' a GGUF file, 'c' tokenizer_config.json beside a small tokenizer, anything
+// else a chat template, which is also rendered. What is accepted must be usable: ids inside the
+// vocabulary, segments that encode.
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "phalanx/gguf/file.h"
 #include "phalanx/tokenizer/chat_template.h"
+#include "phalanx/tokenizer/incremental_decoder.h"
 #include "phalanx/tokenizer/tokenizer.h"
 
 namespace {
@@ -57,7 +61,12 @@ void use(const Tokenizer& tokenizer) {
   for (const phalanx::TokenId id : *ids) {
     require(id >= 0);
   }
-  static_cast<void>(tokenizer.decode(*ids));
+  phalanx::tokenizer::IncrementalDecoder decoder(tokenizer);
+  std::string streamed;
+  for (const phalanx::TokenId id : *ids) {
+    streamed += decoder.push(id);
+  }
+  require(streamed + decoder.finish() == tokenizer.decode(*ids));
   const auto plain = tokenizer.encode(kText);
   require(plain.has_value());
   for (const phalanx::TokenId id : *plain) {
@@ -103,6 +112,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   if (data[0] == 't') {
     if (const auto tokenizer = phalanx::tokenizer::load_tokenizer_from_text(bytes)) {
+      use(**tokenizer);
+    }
+  } else if (data[0] == 'g') {
+    const auto file = phalanx::gguf::File::parse(std::as_bytes(std::span(bytes)));
+    if (!file) {
+      return 0;
+    }
+    if (const auto tokenizer = phalanx::tokenizer::load_tokenizer(file->metadata())) {
       use(**tokenizer);
     }
   } else if (data[0] == 'c') {

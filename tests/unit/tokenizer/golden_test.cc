@@ -15,7 +15,8 @@ TEST(TokenizerGoldens, EqualTheTokenizersLibrary) {
 
 // Characters with byte fallback, and what stands for a space in its variants.
 TEST(TokenizerGoldens, EqualTheTokenizersLibraryInTheMannerOfSentencePiece) {
-  const auto file = nlohmann::json::parse(read_text(data_folder() / "sentencepiece/tokenizer.json"));
+  const auto file =
+      nlohmann::json::parse(read_text(data_folder() / "sentencepiece/tokenizer.json"));
   EXPECT_GE(expect_tokenizer_goldens(file, data_folder() / "sentencepiece_goldens.json"), 600U);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/tokenizer/incremental_decoder.h"
 
+#include <algorithm>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -71,28 +73,103 @@ TEST(IncrementalDecoder, GoesOnIndependentlyInACopy) {
   EXPECT_EQ(copy.finish(), "\uFFFD");
 }
 
-TEST(IncrementalDecoder, StreamsWhatDecodeGivesForAnyTokens) {
-  std::mt19937 random(3);
-  for (int round = 0; round < 500; ++round) {
-    std::vector<TokenId> ids;
-    for (std::size_t i = 0; i < 1 + random() % 40; ++i) {
-      // Mostly single bytes, which break characters, some of them ids without a token.
-      const std::size_t range = random() % 3 == 0 ? fixture().vocab_size() + 5 : 256;
-      ids.push_back(static_cast<TokenId>(random() % range));
-    }
-    for (const bool skip : {true, false}) {
-      IncrementalDecoder decoder(fixture(), {.skip_special = skip});
-      std::string streamed;
-      for (const TokenId id : ids) {
-        const std::string text = decoder.push(id);
-        EXPECT_TRUE(is_valid_utf8(text));
-        EXPECT_LE(decoder.pending_bytes(), 3U);
-        streamed += text;
+// The bytes at the end of `bytes` that may still become a character, by trying out every
+// continuation: the most a decoder may withhold.
+std::size_t unfinished_bytes(const std::string& bytes) {
+  for (std::size_t count = std::min<std::size_t>(3, bytes.size()); count > 0; --count) {
+    const std::string tail = bytes.substr(bytes.size() - count);
+    for (const std::string_view more :
+         {"\x80", "\xBF", "\x80\x80", "\xBF\x80", "\x80\x80\x80", "\xBF\x80\x80"}) {
+      std::string character = tail;
+      character.append(more);
+      // One character, not several.
+      if (is_valid_utf8(character) && next_utf8_unit(character).bytes == character.size()) {
+        return count;
       }
-      streamed += decoder.finish();
-      EXPECT_EQ(streamed, fixture().decode(ids, {.skip_special = skip}));
     }
   }
+  return 0;
+}
+
+struct World {
+  const char* name;
+  const Tokenizer* tokenizer;
+};
+
+class AnyTokens : public testing::TestWithParam<World> {
+ protected:
+  // Mostly single bytes, which break characters; also special tokens, others and ids without one.
+  [[nodiscard]] std::vector<TokenId> random_ids(std::mt19937& random) const {
+    const std::size_t range = GetParam().tokenizer->vocab_size() + 5;
+    std::vector<TokenId> ids;
+    for (std::size_t i = 0; i < 1 + random() % 40; ++i) {
+      const TokenId byte = single_bytes_[random() % single_bytes_.size()];
+      ids.push_back(random() % 3 == 0 ? static_cast<TokenId>(random() % range) : byte);
+    }
+    return ids;
+  }
+
+  void SetUp() override {
+    const Tokenizer& tokenizer = *GetParam().tokenizer;
+    for (std::size_t i = 0; i < tokenizer.vocab_size(); ++i) {
+      if (tokenizer.token_bytes(static_cast<TokenId>(i)).size() == 1) {
+        single_bytes_.push_back(static_cast<TokenId>(i));
+      }
+    }
+    ASSERT_GE(single_bytes_.size(), 256U);
+  }
+
+ private:
+  std::vector<TokenId> single_bytes_;
+};
+
+TEST_P(AnyTokens, StreamToWhatTheyDecodeToAndNothingIsHeldBackLongerThanNeeded) {
+  const Tokenizer& tokenizer = *GetParam().tokenizer;
+  std::mt19937 random(3);
+  for (int round = 0; round < 2000; ++round) {
+    const std::vector<TokenId> ids = random_ids(random);
+    const DecodeOptions options{.skip_special = random() % 2 == 0, .continues = random() % 2 == 0};
+    IncrementalDecoder decoder(tokenizer, options);
+    std::string streamed;
+    std::string bytes;
+    for (const TokenId id : ids) {
+      const std::string text = decoder.push(id);
+      EXPECT_TRUE(is_valid_utf8(text));
+      streamed += text;
+      if (!options.skip_special || !tokenizer.is_special(id)) {
+        bytes += tokenizer.token_bytes(id);
+      }
+      EXPECT_EQ(decoder.pending_bytes(), unfinished_bytes(bytes));
+    }
+    EXPECT_EQ(streamed + decoder.finish(), tokenizer.decode(ids, options));
+  }
+}
+
+const Tokenizer& sentencepiece() {
+  static const std::unique_ptr<Tokenizer> kTokenizer = load_json(
+      nlohmann::json::parse(read_text(data_folder() / "sentencepiece" / "tokenizer.json")));
+  return *kTokenizer;
+}
+
+INSTANTIATE_TEST_SUITE_P(Vocabularies,
+                         AnyTokens,
+                         testing::Values(World{"ByteLevel", &fixture()},
+                                         World{"SentencePiece", &sentencepiece()}),
+                         [](const auto& world) { return std::string(world.param.name); });
+
+TEST(IncrementalDecoder, LeavesOutOneSpaceAtTheStartOfATextOnly) {
+  const auto streamed = [](std::string_view text, DecodeOptions options) {
+    IncrementalDecoder decoder(sentencepiece(), options);
+    std::string whole;
+    const std::vector<TokenId> ids = *sentencepiece().encode(text);
+    for (const TokenId id : ids) {
+      whole += decoder.push(id);
+    }
+    return whole + decoder.finish();
+  };
+  EXPECT_EQ(streamed("a table", {}), "a table");
+  EXPECT_EQ(streamed("  a table", {}), "  a table");
+  EXPECT_EQ(streamed("a table", {.continues = true}), " a table");
 }
 
 }  // namespace
