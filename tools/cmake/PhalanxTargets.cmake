@@ -76,11 +76,11 @@ function(phalanx_app name)
   target_link_libraries(${name} PRIVATE phalanx::options)
 endfunction()
 
-# phalanx_test(NAME <name> LABEL unit|protocol|process|e2e SOURCES ... DEPS ... [THIRD_PARTY ...] [TIMEOUT s] [SERIAL]
+# phalanx_test(NAME <name> LABEL unit|protocol|process|e2e|long SOURCES ... DEPS ... [THIRD_PARTY ...] [TIMEOUT s] [SERIAL]
 #              [ENVIRONMENT ...])
 # One executable and one CTest entry, built by the target tests_<label> too. Unit tests: one executable per library;
-# process tests: one per file.
-foreach(label IN ITEMS unit protocol process e2e)
+# process tests: one per file; long ones are run by tools/test-long only.
+foreach(label IN ITEMS unit protocol process e2e long)
   add_custom_target(tests_${label})
 endforeach()
 function(phalanx_test)

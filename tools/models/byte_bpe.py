@@ -10,19 +10,12 @@ import unicodedata
 
 import regex
 
+from .byte_alphabet import byte_alphabet
+
 QWEN_SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-
-
-def byte_alphabet():
-    """The printable character that stands for each of the 256 bytes in a byte-level vocabulary."""
-    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    alphabet = {byte: chr(byte) for byte in plain}
-    spare = (byte for byte in range(256) if byte not in alphabet)
-    alphabet.update({byte: chr(0x100 + n) for n, byte in enumerate(spare)})
-    return alphabet
 
 
 _TO_CHAR = byte_alphabet()
