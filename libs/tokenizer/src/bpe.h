@@ -31,7 +31,7 @@ class Bpe {
     TokenId merged;
     std::uint32_t rank;  // below kMaxRank; the lowest is merged first
   };
-  static constexpr std::uint32_t kMaxRank = 1U << 23;
+  static constexpr std::uint32_t kMaxRank = 1U << 22;
 
   struct Options {
     // A piece whose bytes are those of a token is that token, whatever the merges say.

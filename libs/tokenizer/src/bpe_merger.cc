@@ -329,7 +329,7 @@ void Bpe::Merger::encode(std::span<const TokenId> symbols, std::vector<TokenId>&
   if (symbols.empty()) {
     return;
   }
-  if (symbols.size() <= kWindow) {
+  if (symbols.size() <= kScanMax) {
     merge(symbols, runs);
   } else {
     runs.clear();

@@ -13,7 +13,7 @@ namespace phalanx::tokenizer {
 
 // Merges the symbols of one piece, whatever its length, in near linear time.
 //
-// A longer piece than kWindow symbols is merged in windows whose results are joined, by this
+// A longer piece than kScanMax symbols is merged in windows whose results are joined, by this
 // property of byte-pair encoding: a sequence of tokens is the encoding
 // of its text exactly if the encoding of each token's text is that token and the encoding of each
 // two neighbours' text is those two. (Merges left and right of a place that no merge crosses do not
@@ -34,7 +34,7 @@ class Bpe::Merger {
 
  private:
   static constexpr std::size_t kWindow = 128;
-  static constexpr std::size_t kScanMax = 256;
+  static constexpr std::size_t kScanMax = 512;
 
   // A token and how many symbols went into it.
   struct Run {
