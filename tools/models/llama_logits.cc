@@ -57,6 +57,9 @@ int main(int argc, char** argv) {
   if (model == nullptr)
     return 1;
   llama_context_params params = llama_context_default_params();
+  // Its threads wait by spinning: where other programs run, several take longer than one.
+  params.n_threads = 1;
+  params.n_threads_batch = 1;
   params.n_ctx = kMaxTokens;
   params.n_batch = kMaxTokens;
   params.n_ubatch = kMaxTokens;
