@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// phalanxctl: looks at a running phalanxd and operates it, over its local admin socket.
+// phalanxctl: looks at a running phalanxd and operates it, over its local admin socket; and looks
+// at models on disk.
 #include <unistd.h>
 
 #include <cstdio>
@@ -9,8 +10,13 @@
 
 #include "phalanx/base/version.h"
 #include "phalanx/flags/flag_table.h"
+#include "phalanx/model/memory_plan.h"
+#include "phalanx/modelfile/inspect.h"
+#include "phalanx/os/machine.h"
 #include "phalanx/serving/admin_server.h"
+#include "phalanx/wire/rank_messages.h"
 
+#include "inspect_view.h"
 #include "status_view.h"
 
 namespace phalanx::app {
@@ -19,20 +25,53 @@ namespace {
 
 struct CtlOptions {
   std::string command;
-  std::string replica;
+  std::string argument;  // of the command: a replica, or the path of a model
   std::int64_t port = 8000;
   std::int64_t uid = static_cast<std::int64_t>(::geteuid());
   bool json = false;
   bool watch = false;
   double interval_s = 1.0;
   double timeout_s = 10.0;
+  std::int64_t dp = 1;
+  std::int64_t tp = 1;
+  std::int64_t max_model_len = 0;
+  std::int64_t max_num_seqs = 64;
+  std::int64_t max_num_batched_tokens = 512;
+  std::int64_t num_kv_blocks = 0;
 };
+
+// Spelled and defaulted as for phalanxd.
+void add_topology(flags::FlagTable* table, CtlOptions* o) {
+  table->add_int("data-parallel-size,dp", &o->dp, 1, 1024, "inspect: replicas");
+  table->add_int("tensor-parallel-size,tp", &o->tp, 1, 64, "inspect: ranks of each replica");
+  table->add_int("max-model-len",
+                 &o->max_model_len,
+                 0,
+                 1 << 20,
+                 "inspect: most tokens of a sequence; 0 takes what the model allows");
+  table->add_int("max-num-seqs", &o->max_num_seqs, 1, 4096, "inspect: sequences of a replica");
+  table->add_int("max-num-batched-tokens",
+                 &o->max_num_batched_tokens,
+                 1,
+                 1 << 16,
+                 "inspect: most tokens in one step of a replica");
+  table->add_int("num-kv-blocks",
+                 &o->num_kv_blocks,
+                 0,
+                 1 << 24,
+                 "inspect: KV blocks of a replica; 0 derives them from this machine's memory");
+}
 
 flags::FlagTable make_table(CtlOptions* o) {
   flags::FlagTable table(
       "phalanxctl",
       "phalanxctl looks at a running phalanxd and operates it.\n\n"
-      "commands: status | ping | drain REPLICA | resume REPLICA | restart REPLICA",
+      "commands: status | ping | drain REPLICA | resume REPLICA | restart REPLICA | inspect "
+      "MODEL\n\n"
+      "inspect says what the model at a path is and what phalanxd would need to serve it, and "
+      "starts "
+      "nothing. It ends with 0 when the model can be served as asked, else with the status that "
+      "phalanxd would end with.",
       "PHALANXCTL_");
   table.add_int(
       "port", &o->port, 1, 65535, "Port that the server listens on: it names the admin socket");
@@ -41,10 +80,11 @@ flags::FlagTable make_table(CtlOptions* o) {
                 0,
                 4294967295,
                 "User that runs the server; only that user and root are heard");
-  table.add_switch("json", &o->json, "Print the status as JSON");
+  table.add_switch("json", &o->json, "Print the status, or what inspect finds, as JSON");
   table.add_switch("watch", &o->watch, "Print the status again and again, until interrupted");
   table.add_double("interval", &o->interval_s, 0.1, 3600, "Seconds between two prints of --watch");
   table.add_double("timeout", &o->timeout_s, 0.1, 3600, "Seconds to wait for an answer");
+  add_topology(&table, o);
   return table;
 }
 
@@ -74,23 +114,52 @@ Status print_status(const CtlOptions& options) {
   return ok();
 }
 
+// The first obstacle, after everything was printed, is the outcome.
+Status inspect(const CtlOptions& options) {
+  if (options.argument.empty()) {
+    return invalid_argument("inspect: expected the path of a model, found none");
+  }
+  model::MemoryRequest request;
+  request.replicas = static_cast<std::uint32_t>(options.dp);
+  request.ranks = static_cast<std::uint32_t>(options.tp);
+  request.limits.max_model_len = static_cast<std::uint32_t>(options.max_model_len);
+  request.limits.max_num_seqs = static_cast<std::uint32_t>(options.max_num_seqs);
+  request.limits.max_num_batched_tokens =
+      static_cast<std::uint32_t>(options.max_num_batched_tokens);
+  request.limits.kv_blocks = static_cast<std::uint32_t>(options.num_kv_blocks);
+  request.result_row_bytes = sizeof(wire::SampleResult) * wire::kResultRingSteps;
+  PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
+  request.available_bytes = model::memory_to_plan(available, request.limits.kv_blocks);
+  PHALANX_TRY(const modelfile::Inspection found, modelfile::inspect(options.argument, request));
+  std::cout << (options.json ? inspection_json(found, request) + "\n"
+                             : inspection_text(found, request));
+  if (!found.obstacles.empty()) {
+    const modelfile::Obstacle& first = found.obstacles.front();
+    return Error(first.error).with(first.part);
+  }
+  return ok();
+}
+
 Status run_command(const CtlOptions& options) {
   if (options.command == "status") {
     return print_status(options);
   }
+  if (options.command == "inspect") {
+    return inspect(options);
+  }
   std::string line = R"({"command":")" + options.command + "\"";
   if (options.command == "drain" || options.command == "resume" || options.command == "restart") {
     const std::string digits =
-        options.replica.starts_with("dp") ? options.replica.substr(2) : options.replica;
+        options.argument.starts_with("dp") ? options.argument.substr(2) : options.argument;
     if (digits.empty() || digits.size() > 5 ||
         digits.find_first_not_of("0123456789") != std::string::npos) {
       return invalid_argument(options.command + ": expected the number of a replica, found \"" +
-                              options.replica + "\"");
+                              options.argument + "\"");
     }
     line += ",\"replica\":" + std::to_string(std::stoul(digits));
   } else if (options.command != "ping") {
     return invalid_argument("unknown command \"" + options.command +
-                            "\"; expected status, ping, drain, resume or restart");
+                            "\"; expected status, ping, drain, resume, restart or inspect");
   }
   PHALANX_TRY(const std::string answer, call(options, line + "}"));
   PHALANX_RETURN_IF_ERROR(command_outcome(answer));
@@ -110,8 +179,8 @@ std::vector<std::string> split_words(const std::vector<std::string>& arguments,
       rest.push_back(arguments[i]);
     } else if (options->command.empty()) {
       options->command = arguments[i];
-    } else if (options->replica.empty()) {
-      options->replica = arguments[i];
+    } else if (options->argument.empty()) {
+      options->argument = arguments[i];
     } else {
       rest.push_back(arguments[i]);
     }

@@ -2,7 +2,6 @@
 #include "leader_plan.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -10,21 +9,15 @@
 #include "phalanx/engine/scheduler.h"
 #include "phalanx/kernels/isa.h"
 #include "phalanx/model/weight_arena.h"
+#include "phalanx/modelfile/model_folder.h"
 #include "phalanx/os/machine.h"
 #include "phalanx/wire/rank_messages.h"
-
-#include "model_folder.h"
 
 namespace phalanx::app {
 
 namespace {
 
-constexpr double kMemoryShare = 0.6;  // of what is available, for KV caches whose size nobody named
 constexpr std::uint32_t kKvBlockTokens = 32;
-
-std::string folder_name(const std::string& path) {
-  return std::filesystem::path(path).filename().string();
-}
 
 Result<std::string> read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -122,10 +115,7 @@ Status plan_memory(const Options& options, LeaderPlan* plan) {
   }
   request.result_row_bytes = sizeof(wire::SampleResult) * wire::kResultRingSteps;
   PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
-  request.available_bytes =
-      request.limits.kv_blocks > 0
-          ? available
-          : static_cast<std::size_t>(static_cast<double>(available) * kMemoryShare);
+  request.available_bytes = model::memory_to_plan(available, request.limits.kv_blocks);
   PHALANX_TRY(plan->memory, model::plan_memory(config, request));
   // A context that the KV cache cannot hold is promised to nobody: named, it is refused; derived,
   // it follows the cache.
@@ -157,8 +147,8 @@ void describe_model(const Options& options,
                     const model::GenerationDefaults& defaults,
                     LeaderPlan* plan) {
   serving::ServedModel& model = plan->model;
-  model.name =
-      options.served_model_name.empty() ? folder_name(options.model) : options.served_model_name;
+  model.name = options.served_model_name.empty() ? modelfile::model_name_of(options.model)
+                                                 : options.served_model_name;
   model.root = options.model;
   model.created = static_cast<std::int64_t>(unix_seconds());
   model.max_model_len = plan->memory.limits.max_model_len;
@@ -176,17 +166,16 @@ void describe_model(const Options& options,
 }  // namespace
 
 Result<LeaderPlan> make_leader_plan(const Options& options) {
-  if (!std::filesystem::is_directory(options.model)) {
-    return not_found("--model " + options.model +
-                     ": expected the folder of a Hugging Face checkpoint, found none");
+  if (Status status = modelfile::check_model_path(options.model); !status) {
+    return std::move(status).error().with("--model");
   }
   LeaderPlan plan;
-  ModelFolder folder(options.model);
+  modelfile::ModelFolder folder(options.model);
   PHALANX_TRY(const model::Checkpoint checkpoint, model::Checkpoint::open(folder));
   plan.config = checkpoint.config();
-  PHALANX_TRY(plan.tokenizer, tokenizer::load_tokenizer(options.model));
+  PHALANX_TRY(plan.tokenizer, modelfile::load_tokenizer(folder));
   if (plan.tokenizer->vocab_size() > plan.config.vocab) {
-    return invalid_argument("tokenizer.json has " + std::to_string(plan.tokenizer->vocab_size()) +
+    return invalid_argument("the tokenizer has " + std::to_string(plan.tokenizer->vocab_size()) +
                             " tokens and the model only " + std::to_string(plan.config.vocab) +
                             ": they do not belong together");
   }

@@ -6,12 +6,12 @@
 #include "phalanx/kernels/float_mode.h"
 #include "phalanx/model/checkpoint.h"
 #include "phalanx/model/weight_arena.h"
+#include "phalanx/modelfile/model_folder.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/cpu_set.h"
 #include "phalanx/os/memfd.h"
 
 #include "child_start.h"
-#include "model_folder.h"
 
 namespace phalanx::app {
 
@@ -20,7 +20,7 @@ namespace {
 Result<std::uint64_t> load(ChildStart& start, const wire::LoaderBootstrap& bootstrap) {
   PHALANX_TRY(os::UniqueFd fd, start.take_fd(0));
   PHALANX_TRY(const os::Memfd arena, os::Memfd::adopt(std::move(fd), bootstrap.arena_bytes));
-  ModelFolder folder(bootstrap.model_path);
+  modelfile::ModelFolder folder(bootstrap.model_path);
   PHALANX_TRY(const model::Checkpoint checkpoint, model::Checkpoint::open(folder));
   PHALANX_TRY(os::Mapping mapping, arena.map(os::Access::kReadWrite));
   model::FillOptions options;

@@ -16,8 +16,10 @@ constexpr double kWeekSeconds = 604800.0;
 
 void add_model_flags(flags::FlagTable* table, Options* o) {
   table->group("Model");
-  table->add_text(
-      "model", &o->model, "PATH", "Hugging Face folder to serve; may also be the first argument");
+  table->add_text("model",
+                  &o->model,
+                  "PATH",
+                  "Hugging Face folder or GGUF file to serve; may also be the first argument");
   table->add_text("served-model-name",
                   &o->served_model_name,
                   "NAME",
@@ -195,7 +197,7 @@ void refuse_known_flags(flags::FlagTable* table) {
       "all processes run on one host in this version");
   table->refuse("distributed-executor-backend", "ranks are always processes of this binary");
   table->refuse("gpu-memory-utilization", "there is no GPU back end; see --kv-cache-memory-bytes");
-  table->refuse("tokenizer", "the tokenizer is read from the model's folder");
+  table->refuse("tokenizer", "the tokenizer is read from the model's folder or GGUF file");
   table->refuse("scheduling-policy", "requests are served first come, first served", "fcfs");
   table->refuse("enable-auto-tool-choice,tool-call-parser,reasoning-parser",
                 "tool calls are not parsed in this version");
@@ -256,7 +258,8 @@ Result<flags::FlagTable::Request> parse_options(
     return request;
   }
   if (options->model.empty()) {
-    return invalid_argument("--model is missing: expected the path of a Hugging Face folder");
+    return invalid_argument(
+        "--model is missing: expected the path of a Hugging Face folder or of a GGUF file");
   }
   while (options->model.size() > 1 && options->model.back() == '/') {
     options->model.pop_back();

@@ -11,6 +11,7 @@
 #include "phalanx/ipc/blocking_channel.h"
 #include "phalanx/kernels/float_mode.h"
 #include "phalanx/kernels/isa.h"
+#include "phalanx/modelfile/model_folder.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/cpu_set.h"
 #include "phalanx/os/memfd.h"
@@ -20,7 +21,6 @@
 #include "child_start.h"
 #include "cpu_runner.h"
 #include "group_member.h"
-#include "model_folder.h"
 #include "sim_host.h"
 
 namespace phalanx::app {
@@ -163,7 +163,7 @@ class Rank {
   }
 
   [[nodiscard]] Result<std::unique_ptr<engine::ModelRunner>> make_sim_runner() {
-    ModelFolder folder(bootstrap_.plan.model_path);
+    modelfile::ModelFolder folder(bootstrap_.plan.model_path);
     PHALANX_TRY(const model::ModelConfig config, model::Checkpoint::read_config(folder));
     engine::SimOptions options;
     options.step = std::chrono::microseconds(bootstrap_.plan.sim_step_us);
@@ -176,7 +176,7 @@ class Rank {
 
   [[nodiscard]] Result<std::unique_ptr<engine::ModelRunner>> make_cpu_runner() {
     PHALANX_TRY(os::UniqueFd fd, start_.take_fd(kArena));
-    ModelFolder folder(bootstrap_.plan.model_path);
+    modelfile::ModelFolder folder(bootstrap_.plan.model_path);
     model::RankModelOptions options;
     PHALANX_TRY(options.config, model::Checkpoint::read_config(folder));
     PHALANX_TRY(const os::Memfd arena,

@@ -9,11 +9,11 @@
 #include "phalanx/engine/replica_engine.h"
 #include "phalanx/ipc/connected_channel.h"
 #include "phalanx/model/checkpoint.h"
+#include "phalanx/modelfile/model_folder.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/wire/codec.h"
 
 #include "child_start.h"
-#include "model_folder.h"
 #include "rank_host.h"
 
 namespace phalanx::app {
@@ -100,7 +100,7 @@ class LeaderLink final : public engine::ReplicaSink {
 
 Result<engine::ReplicaOptions> engine_options(const wire::ReplicaBootstrap& bootstrap,
                                               std::uint64_t memory_bytes) {
-  ModelFolder folder(bootstrap.plan.model_path);
+  modelfile::ModelFolder folder(bootstrap.plan.model_path);
   PHALANX_TRY(const model::ModelConfig config, model::Checkpoint::read_config(folder));
   engine::ReplicaOptions options;
   options.replica = bootstrap.replica;

@@ -5,8 +5,7 @@
 
 #include "phalanx/model/checkpoint.h"
 #include "phalanx/model/memory_plan.h"
-
-#include "model_folder.h"
+#include "phalanx/modelfile/model_folder.h"
 
 namespace phalanx::app {
 
@@ -21,7 +20,7 @@ Result<std::array<std::size_t, 4>> sizes_of(const wire::ModelPlan& plan, std::ui
   if (plan.runner == "sim") {
     return std::array<std::size_t, 4>{kPageBytes, kPageBytes, kPageBytes, ring};
   }
-  ModelFolder folder(plan.model_path);
+  modelfile::ModelFolder folder(plan.model_path);
   PHALANX_TRY(const model::ModelConfig config, model::Checkpoint::read_config(folder));
   PHALANX_TRY(const model::Shard shard, model::plan_shard(config, rank, plan.tp));
   const model::RankLimits limits{

@@ -224,6 +224,12 @@ std::vector<MemoryPlan::Row> MemoryPlan::rows(std::uint32_t replicas) const {
           {"total", total}};
 }
 
+std::size_t memory_to_plan(std::uint64_t available, std::uint32_t kv_blocks) {
+  constexpr double kShare = 0.6;
+  return kv_blocks > 0 ? available
+                       : static_cast<std::size_t>(static_cast<double>(available) * kShare);
+}
+
 std::string bytes_text(std::size_t bytes) {
   constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);

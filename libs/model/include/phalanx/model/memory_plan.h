@@ -68,6 +68,10 @@ struct MemoryPlan {
   [[nodiscard]] std::vector<Row> rows(std::uint32_t replicas) const;
 };
 
+// Of the bytes that a machine has available, those to plan with: all when the size of the KV cache
+// is named (kv_blocks), else a share that leaves room for the page cache and for others.
+[[nodiscard]] std::size_t memory_to_plan(std::uint64_t available, std::uint32_t kv_blocks);
+
 // Errors: kInvalidArgument    as rank_memory(); more ranks than the model has units
 //         kResourceExhausted  does not fit; the message names the setting and the largest value
 //                             that does

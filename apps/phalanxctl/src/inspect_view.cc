@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inspect_view.h"
+
+#include <array>
+#include <cstdio>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+namespace phalanx::app {
+
+namespace {
+
+using modelfile::Inspection;
+
+// "134.5 M", "8.03 G"
+std::string count_text(std::uint64_t count) {
+  constexpr std::array<const char*, 5> kUnits = {"", " k", " M", " G", " T"};
+  auto value = static_cast<double>(count);
+  std::size_t unit = 0;
+  while (value >= 1000.0 && unit + 1 < kUnits.size()) {
+    value /= 1000.0;
+    ++unit;
+  }
+  constexpr std::size_t kMost = 32;
+  std::array<char, kMost> text{};
+  std::snprintf(text.data(), kMost, unit == 0 ? "%.0f%s" : "%.4g%s", value, kUnits[unit]);
+  return text.data();
+}
+
+void print_config(const model::ModelConfig& config, std::ostringstream& out) {
+  out << "  shape      " << config.layers << " layers, hidden " << config.hidden << ", "
+      << config.heads << " heads, " << config.kv_heads << " KV heads of " << config.head_dim
+      << ", MLP " << config.intermediate << ", vocabulary " << config.vocab
+      << (config.tied_head ? ", tied head" : "") << "\n";
+}
+
+void print_memory(const Inspection& inspection,
+                  const model::MemoryRequest& request,
+                  std::ostringstream& out) {
+  const model::MemoryPlan& plan = *inspection.memory;
+  out << "  memory     for --dp " << request.replicas << " --tp " << request.ranks << ", "
+      << plan.limits.max_num_seqs << " sequences, " << plan.limits.kv_blocks
+      << " KV blocks of 32 tokens, weights as bfloat16\n";
+  out << "    weights  " << model::bytes_text(plan.weights) << ", shared by all ranks\n";
+  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    const model::RankMemory& memory = plan.ranks[rank];
+    out << "    rank tp" << rank << " " << model::bytes_text(memory.total()) << ": KV "
+        << model::bytes_text(memory.kv) << ", scratch " << model::bytes_text(memory.scratch)
+        << ", other " << model::bytes_text(memory.sequence_table + memory.result_ring + memory.heap)
+        << "\n";
+  }
+  out << "    total    " << model::bytes_text(plan.total) << "\n";
+}
+
+nlohmann::ordered_json config_json(const model::ModelConfig& config) {
+  return {{"model_type", config.model_type},
+          {"layers", config.layers},
+          {"hidden", config.hidden},
+          {"heads", config.heads},
+          {"kv_heads", config.kv_heads},
+          {"head_dim", config.head_dim},
+          {"intermediate", config.intermediate},
+          {"vocab", config.vocab},
+          {"tied_head", config.tied_head}};
+}
+
+nlohmann::ordered_json memory_json(const model::MemoryPlan& plan,
+                                   const model::MemoryRequest& request) {
+  nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+  for (const model::RankMemory& rank : plan.ranks) {
+    ranks.push_back({{"kv", rank.kv},
+                     {"scratch", rank.scratch},
+                     {"sequence_table", rank.sequence_table},
+                     {"result_ring", rank.result_ring},
+                     {"heap", rank.heap},
+                     {"total", rank.total()}});
+  }
+  return {{"data_parallel_size", request.replicas},
+          {"tensor_parallel_size", request.ranks},
+          {"max_model_len", plan.limits.max_model_len},
+          {"max_num_seqs", plan.limits.max_num_seqs},
+          {"max_num_batched_tokens", plan.limits.max_num_batched_tokens},
+          {"kv_blocks", plan.limits.kv_blocks},
+          {"weight_format", "bfloat16"},
+          {"weights", plan.weights},
+          {"ranks", std::move(ranks)},
+          {"total", plan.total}};
+}
+
+}  // namespace
+
+std::string inspection_text(const Inspection& inspection, const model::MemoryRequest& request) {
+  std::ostringstream out;
+  out << inspection.path << "\n";
+  out << "  format     " << inspection.format << ", " << inspection.weight_files
+      << (inspection.weight_files == 1 ? " weight file\n" : " weight files\n");
+  out << "  model      " << inspection.architecture
+      << (inspection.name.empty() ? "" : ", \"" + inspection.name + "\"") << ", "
+      << count_text(inspection.parameters) << " parameters in "
+      << model::bytes_text(inspection.weight_bytes) << "\n";
+  if (inspection.config) {
+    print_config(*inspection.config, out);
+  }
+  for (const auto& [name, use] : inspection.types) {
+    out << "  type       " << name << ": " << use.tensors << " tensors, "
+        << count_text(use.elements) << " parameters, " << model::bytes_text(use.bytes) << "\n";
+  }
+  if (inspection.context_length) {
+    out << "  context    " << *inspection.context_length << " tokens\n";
+  }
+  out << "  tokenizer  " << (inspection.tokenizer.empty() ? "none" : inspection.tokenizer)
+      << (inspection.has_chat_template ? ", with a chat template" : ", no chat template") << "\n";
+  if (inspection.memory) {
+    print_memory(inspection, request, out);
+  }
+  for (const modelfile::Obstacle& obstacle : inspection.obstacles) {
+    out << "  not served " << obstacle.part << ": " << obstacle.error.message() << "\n";
+  }
+  if (inspection.obstacles.empty()) {
+    out << "  can be served\n";
+  }
+  return out.str();
+}
+
+std::string inspection_json(const Inspection& inspection, const model::MemoryRequest& request) {
+  nlohmann::ordered_json types = nlohmann::ordered_json::object();
+  for (const auto& [name, use] : inspection.types) {
+    types[name] = {{"tensors", use.tensors}, {"parameters", use.elements}, {"bytes", use.bytes}};
+  }
+  nlohmann::ordered_json obstacles = nlohmann::ordered_json::array();
+  for (const modelfile::Obstacle& obstacle : inspection.obstacles) {
+    obstacles.push_back({{"part", obstacle.part},
+                         {"code", std::string(error_traits(obstacle.error.code()).name)},
+                         {"message", obstacle.error.message()}});
+  }
+  nlohmann::ordered_json json = {{"path", inspection.path},
+                                 {"format", inspection.format},
+                                 {"weight_files", inspection.weight_files},
+                                 {"architecture", inspection.architecture},
+                                 {"name", inspection.name},
+                                 {"parameters", inspection.parameters},
+                                 {"weight_bytes", inspection.weight_bytes},
+                                 {"types", std::move(types)},
+                                 {"context_length", nullptr},
+                                 {"tokenizer", inspection.tokenizer},
+                                 {"chat_template", inspection.has_chat_template},
+                                 {"config", nullptr},
+                                 {"memory", nullptr},
+                                 {"supported", inspection.obstacles.empty()},
+                                 {"obstacles", std::move(obstacles)}};
+  if (inspection.context_length) {
+    json["context_length"] = *inspection.context_length;
+  }
+  if (inspection.config) {
+    json["config"] = config_json(*inspection.config);
+  }
+  if (inspection.memory) {
+    json["memory"] = memory_json(*inspection.memory, request);
+  }
+  // A name in a file may hold any bytes; what is no UTF-8 is replaced.
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace phalanx::app

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/modelfile/inspect.h"
+
+#include <utility>
+
+#include "phalanx/model/checkpoint.h"
+#include "phalanx/model/shard_plan.h"
+#include "phalanx/modelfile/model_folder.h"
+#include "phalanx/tokenizer/chat_template.h"
+
+#include "inspect_weights.h"
+
+namespace phalanx::modelfile {
+namespace {
+
+void add_obstacle(Inspection& inspection, const char* part, Error error) {
+  inspection.obstacles.push_back({part, std::move(error)});
+}
+
+void inspect_tokenizer(ModelFolder& folder, Inspection& inspection) {
+  const auto tokenizer = load_tokenizer(folder);
+  if (!tokenizer) {
+    add_obstacle(inspection, "tokenizer", tokenizer.error());
+    return;
+  }
+  if (inspection.tokenizer.empty()) {
+    inspection.tokenizer =
+        "tokenizer.json, " + std::to_string((*tokenizer)->vocab_size()) + " tokens";
+  }
+  if (inspection.config && (*tokenizer)->vocab_size() > inspection.config->vocab) {
+    add_obstacle(inspection,
+                 "tokenizer",
+                 invalid_argument("expected at most " + std::to_string(inspection.config->vocab) +
+                                  " tokens, as the model has, found " +
+                                  std::to_string((*tokenizer)->vocab_size())));
+  }
+  inspection.has_chat_template = !(*tokenizer)->chat_template().empty();
+  if (!inspection.has_chat_template) {
+    return;
+  }
+  if (const auto compiled = tokenizer::compile_chat_template(**tokenizer); !compiled) {
+    add_obstacle(inspection, "chat template", compiled.error());
+  }
+}
+
+void plan_memory(const model::MemoryRequest& asked, Inspection& inspection) {
+  const model::ModelConfig& config = *inspection.config;
+  model::MemoryRequest request = asked;
+  if (request.limits.max_model_len == 0) {
+    request.limits.max_model_len = config.max_position;
+  }
+  if (auto shard = model::plan_shard(config, 0, request.ranks); !shard) {
+    add_obstacle(inspection, "topology", std::move(shard).error());
+    return;
+  }
+  auto plan = model::plan_memory(config, request);
+  if (!plan) {
+    add_obstacle(inspection, "memory", std::move(plan).error());
+    return;
+  }
+  inspection.memory = *std::move(plan);
+}
+
+}  // namespace
+
+Result<Inspection> inspect(const std::string& path, const model::MemoryRequest& request) {
+  PHALANX_RETURN_IF_ERROR(check_model_path(path));
+  ModelFolder folder(path);
+  Inspection inspection;
+  inspection.path = path;
+  PHALANX_RETURN_IF_ERROR(folder.gguf_name().empty() ? describe_hugging_face(folder, inspection)
+                                                     : describe_gguf(folder, inspection));
+  if (const auto checkpoint = model::Checkpoint::open(folder); checkpoint) {
+    inspection.config = checkpoint->config();
+  } else {
+    add_obstacle(inspection, "model", checkpoint.error());
+  }
+  inspect_tokenizer(folder, inspection);
+  if (inspection.config) {
+    plan_memory(request, inspection);
+  }
+  return inspection;
+}
+
+}  // namespace phalanx::modelfile

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inspect_weights.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "phalanx/gguf/file.h"
+#include "phalanx/gguf/split.h"
+#include "phalanx/model/safetensors.h"
+
+namespace phalanx::modelfile {
+namespace {
+
+constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
+
+void count(Inspection& inspection,
+           const std::string& type,
+           std::uint64_t elements,
+           std::uint64_t bytes) {
+  TypeUse& use = inspection.types[type];
+  ++use.tensors;
+  use.elements += elements;
+  use.bytes += bytes;
+  inspection.parameters += elements;
+  inspection.weight_bytes += bytes;
+}
+
+void count_tensors(const gguf::File& file, Inspection& inspection) {
+  for (const gguf::Tensor& tensor : file.tensors()) {
+    count(inspection,
+          std::string(gguf::traits_of(tensor.type).name),
+          tensor.elements(),
+          tensor.bytes.size());
+  }
+  ++inspection.weight_files;
+}
+
+std::string text_or_empty(const gguf::Metadata& metadata, const std::string& key) {
+  const auto text = metadata.text(key);
+  return text ? std::string(text->substr(0, 128)) : std::string();
+}
+
+void describe_metadata(const gguf::Metadata& metadata, Inspection& inspection) {
+  inspection.architecture = text_or_empty(metadata, "general.architecture");
+  inspection.name = text_or_empty(metadata, "general.name");
+  const auto context = metadata.integer(
+      inspection.architecture + ".context_length", 0, std::numeric_limits<std::int64_t>::max());
+  if (context) {
+    inspection.context_length = static_cast<std::uint64_t>(*context);
+  }
+  const std::string kind = text_or_empty(metadata, "tokenizer.ggml.model");
+  if (!kind.empty()) {
+    const std::string pre = text_or_empty(metadata, "tokenizer.ggml.pre");
+    const std::uint64_t tokens = metadata.array_size("tokenizer.ggml.tokens").value_or(0);
+    inspection.tokenizer =
+        kind + (pre.empty() ? "" : " (" + pre + ")") + ", " + std::to_string(tokens) + " tokens";
+  }
+  inspection.has_chat_template = metadata.has("tokenizer.chat_template");
+}
+
+Status describe_safetensors(ModelFolder& folder, const std::string& name, Inspection& inspection) {
+  PHALANX_TRY(const std::unique_ptr<model::FileBytes> bytes, folder.open(name));
+  auto directory = model::parse_safetensors(bytes->bytes());
+  if (!directory) {
+    return std::move(directory).error().with(folder.describe(name));
+  }
+  for (const auto& [tensor, entry] : *directory) {
+    std::uint64_t elements = 1;
+    for (const std::uint64_t size : entry.shape) {
+      elements *= size;
+    }
+    count(inspection, entry.dtype, elements, entry.bytes);
+  }
+  ++inspection.weight_files;
+  return ok();
+}
+
+std::vector<std::string> safetensors_of(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  const std::filesystem::path place(folder);
+  if (std::filesystem::exists(place / "model.safetensors", error)) {
+    return {"model.safetensors"};
+  }
+  for (std::filesystem::directory_iterator entry(place, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() == ".safetensors") {
+      names.push_back(entry->path().filename().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+Status describe_gguf(ModelFolder& folder, Inspection& inspection) {
+  const std::string& named = folder.gguf_name();
+  PHALANX_TRY(const std::unique_ptr<model::FileBytes> bytes, folder.open(named));
+  auto file = gguf::File::parse(bytes->bytes());
+  if (!file) {
+    return std::move(file).error().with(folder.describe(named));
+  }
+  inspection.format = "GGUF " + std::to_string(file->version());
+  PHALANX_TRY(const gguf::SplitKeys keys, gguf::split_keys(file->metadata()));
+  PHALANX_TRY(const std::vector<std::string> names, gguf::split_names(named, keys));
+  for (const std::string& name : names) {
+    PHALANX_TRY(const std::unique_ptr<model::FileBytes> part, folder.open(name));
+    auto parsed = gguf::File::parse(part->bytes());
+    if (!parsed) {
+      return std::move(parsed).error().with(folder.describe(name));
+    }
+    count_tensors(*parsed, inspection);
+    if (name == names.front()) {
+      describe_metadata(parsed->metadata(), inspection);
+    }
+  }
+  return ok();
+}
+
+Status describe_hugging_face(ModelFolder& folder, Inspection& inspection) {
+  inspection.format = "Hugging Face";
+  PHALANX_TRY(const std::unique_ptr<model::FileBytes> bytes, folder.open("config.json"));
+  if (bytes->bytes().size() > kMaxConfigBytes) {
+    return invalid_argument(folder.describe("config.json") + ": expected at most " +
+                            std::to_string(kMaxConfigBytes) + " bytes, found " +
+                            std::to_string(bytes->bytes().size()));
+  }
+  const auto* text = reinterpret_cast<const char*>(bytes->bytes().data());
+  const auto config =
+      nlohmann::json::parse(text, text + bytes->bytes().size(), nullptr, /*exceptions=*/false);
+  if (!config.is_object()) {
+    return invalid_argument(folder.describe("config.json") +
+                            ": expected a JSON object, found something else");
+  }
+  if (const auto type = config.find("model_type"); type != config.end() && type->is_string()) {
+    inspection.architecture = type->get<std::string>().substr(0, 128);
+  }
+  if (const auto context = config.find("max_position_embeddings");
+      context != config.end() && context->is_number_unsigned()) {
+    inspection.context_length = context->get<std::uint64_t>();
+  }
+  const std::vector<std::string> names = safetensors_of(folder.folder());
+  if (names.empty()) {
+    return not_found(folder.describe("model.safetensors") + ": expected one, found none");
+  }
+  for (const std::string& name : names) {
+    PHALANX_RETURN_IF_ERROR(describe_safetensors(folder, name, inspection));
+  }
+  return ok();
+}
+
+}  // namespace phalanx::modelfile
