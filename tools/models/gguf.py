@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a Qwen3, Qwen2 or Llama checkpoint as a GGUF file in float32, so that another implementation
-can load the very same weights. (From bf16 matrices llama.cpp rounds activations to bf16 too, and
+"""Writes a Qwen3, Qwen2 or Llama checkpoint as GGUF files: in float32 so that another implementation
+can load the very same weights, or in another type as a test input. (From bf16 matrices llama.cpp rounds activations to bf16 too, and
 would be no float32 reference.)
 """
 
@@ -10,7 +10,7 @@ import struct
 
 import numpy as np
 
-from . import reference
+from . import gguf_blocks, reference
 from .hf_folder import from_bf16, to_bf16
 
 _ALIGNMENT = 32
@@ -155,26 +155,56 @@ def _tensors(folder):
         yield "rope_freqs.weight", lambda: divisors, divisors.shape
 
 
-def write(path, folder):
-    """`folder`: an hf_folder.Folder."""
+def _chat_template(path):
+    """The source of the folder's template; empty if there is none."""
+    file = os.path.join(path, "tokenizer_config.json")
+    if not os.path.exists(file):
+        return ""
+    with open(file, encoding="utf-8") as source:
+        return json.load(source).get("chat_template") or ""
+
+
+def _all_fields(folder):
     with open(os.path.join(folder.path, "tokenizer.json"), encoding="utf-8") as file:
-        tokenizer_json = json.load(file)
-    tensors = list(_tensors(folder))
-    info, offset = b"", 0
-    for name, _, shape in tensors:
-        info += _text(name) + struct.pack("<I", len(shape))
-        info += struct.pack(f"<{len(shape)}Q", *reversed(shape)) + struct.pack("<IQ", _F32, offset)
-        size = int(np.prod(shape)) * 4
-        offset += size + -size % _ALIGNMENT
-    fields = _fields(folder.config, tokenizer_json)
+        fields = _fields(folder.config, json.load(file))
     if folder.config.get("rope_scaling"):
-        arch = folder.config["model_type"]
-        fields.update(_scaling_fields(arch, folder.config["rope_scaling"]))
+        fields.update(_scaling_fields(folder.config["model_type"], folder.config["rope_scaling"]))
+    template = _chat_template(folder.path)
+    if template:
+        fields["tokenizer.chat_template"] = template
+    return fields
+
+
+def _write_file(path, fields, tensors, kind):
+    """`tensors`: as _tensors() gives them. Vectors and the divisors of rope stay F32."""
+    kinds = [gguf_blocks.fitting(kind, shape) for _, _, shape in tensors]
+    info, offset = b"", 0
+    for (name, _, shape), number in zip(tensors, kinds):
+        info += _text(name) + struct.pack("<I", len(shape))
+        info += struct.pack(f"<{len(shape)}Q", *reversed(shape)) + struct.pack("<IQ", number, offset)
+        size = int(np.prod(shape)) // gguf_blocks.BLOCK[number] * gguf_blocks.WIDTH[number]
+        offset += size + -size % _ALIGNMENT
     with open(path, "wb") as file:
         file.write(b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(fields)))
         file.write(b"".join(_field(key, value) for key, value in fields.items()) + info)
         file.write(b"\0" * (-file.tell() % _ALIGNMENT))
-        for _, values, _ in tensors:
-            raw = values()
-            raw.tofile(file)
-            file.write(b"\0" * (-raw.nbytes % _ALIGNMENT))
+        for (_, values, _), number in zip(tensors, kinds):
+            data = gguf_blocks.encode(number, values())[0]
+            file.write(data + b"\0" * (-len(data) % _ALIGNMENT))
+
+
+def write(path, folder, kind=gguf_blocks.F32, splits=1):
+    """`folder`: an hf_folder.Folder. Matrices are stored as `kind` where its blocks fit. The paths
+    of the files that were written.
+    """
+    fields, tensors = _all_fields(folder), list(_tensors(folder))
+    if splits == 1:
+        _write_file(path, fields, tensors, kind)
+        return [path]
+    paths = []
+    for n in range(splits):
+        part = tensors[n * len(tensors) // splits : (n + 1) * len(tensors) // splits]
+        keys = {"split.no": n, "split.count": splits, "split.tensors.count": len(tensors)}
+        paths.append(f"{path.removesuffix('.gguf')}-{n + 1:05d}-of-{splits:05d}.gguf")
+        _write_file(paths[-1], {**fields, **keys} if n == 0 else keys, part, kind)
+    return paths

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simple encoders of some GGUF tensor types, for test files: each gives the bytes and what they
+decode to. Nearest values with plain scales; real encoders search for better ones.
+"""
+
+import numpy as np
+
+F32, F16, Q4_1, Q8_0, Q4_K, BF16 = 0, 1, 3, 8, 12, 30
+NUMBERS = {"F32": F32, "F16": F16, "BF16": BF16, "Q8_0": Q8_0, "Q4_1": Q4_1, "Q4_K": Q4_K}
+BLOCK = {F32: 1, F16: 1, BF16: 1, Q8_0: 32, Q4_1: 32, Q4_K: 256}
+WIDTH = {F32: 4, F16: 2, BF16: 2, Q8_0: 34, Q4_1: 20, Q4_K: 144}
+
+
+def _half(values):
+    """As binary16, and back as float32."""
+    half = np.asarray(values, np.float16)
+    return half, half.astype(np.float32)
+
+
+def _codes(values, scale, most):
+    safe = np.where(scale == 0, np.float32(1), scale)
+    return np.clip(np.rint(values / safe), 0, most).astype(np.uint8)
+
+
+def _q8_0(blocks):
+    half, d = _half(np.abs(blocks).max(axis=1, keepdims=True) / 127)
+    safe = np.where(d == 0, np.float32(1), d)
+    codes = np.clip(np.rint(blocks / safe), -127, 127).astype(np.int8)
+    return np.hstack([half.view(np.uint8), codes.view(np.uint8)]), d * codes.astype(np.float32)
+
+
+def _q4_1(blocks):
+    low = blocks.min(axis=1, keepdims=True)
+    half, d = _half((blocks.max(axis=1, keepdims=True) - low) / 15)
+    half_low, m = _half(low)
+    codes = _codes(blocks - m, d, 15)
+    packed = codes[:, :16] | codes[:, 16:] << 4
+    data = np.hstack([half.view(np.uint8), half_low.view(np.uint8), packed])
+    return data, d * codes.astype(np.float32) + m
+
+
+def _q4_k(blocks):
+    runs = blocks.reshape(-1, 8, 32)
+    low = np.minimum(runs.min(axis=2), 0)
+    step = (runs.max(axis=2) - low) / 15
+    half, d = _half(step.max(axis=1, keepdims=True) / 63)
+    half_min, dmin = _half(-low.min(axis=1, keepdims=True) / 63)
+    s, n = _codes(step, d, 63), _codes(-low, dmin, 63)
+    scale = (d * s.astype(np.float32))[:, :, None]
+    minimum = (dmin * n.astype(np.float32))[:, :, None]
+    codes = _codes(runs + minimum, scale, 15)
+    packed = (codes[:, 0::2] | codes[:, 1::2] << 4).reshape(-1, 128)
+    twelve = np.hstack(
+        [
+            s[:, :4] | (s[:, 4:] >> 4) << 6,
+            n[:, :4] | (n[:, 4:] >> 4) << 6,
+            (s[:, 4:] & 15) | (n[:, 4:] & 15) << 4,
+        ]
+    )
+    data = np.hstack([half.view(np.uint8), half_min.view(np.uint8), twelve, packed])
+    return data, (scale * codes.astype(np.float32) - minimum).reshape(blocks.shape)
+
+
+_ENCODERS = {Q8_0: _q8_0, Q4_1: _q4_1, Q4_K: _q4_k}
+
+
+def fitting(kind, shape):
+    """`kind`, or what is used where its blocks do not fit: vectors are F32, short rows Q8_0."""
+    if len(shape) == 1:
+        return F32
+    return kind if shape[-1] % BLOCK[kind] == 0 else Q8_0
+
+
+def encode(kind, values):
+    """(bytes, the float32 values that they stand for) of an array whose rows are whole blocks."""
+    values = np.ascontiguousarray(values, np.float32)
+    if kind == F32:
+        return values.tobytes(), values
+    if kind == F16:
+        half, back = _half(values)
+        return half.tobytes(), back
+    if kind == BF16:
+        bits = values.view(np.uint32)
+        rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+        return rounded.astype(np.uint16).tobytes(), (rounded << 16).astype(np.uint32).view(np.float32)
+    data, back = _ENCODERS[kind](values.reshape(-1, BLOCK[kind]))
+    return np.ascontiguousarray(data).tobytes(), back.astype(np.float32).reshape(values.shape)
