@@ -318,7 +318,7 @@ std::string_view to_string(Event event) {
 std::string actions_to_string(std::uint16_t actions) {
   std::string text;
   for (std::size_t bit = 0; bit < kActionNames.size(); ++bit) {
-    if ((actions >> bit & 1U) != 0) {
+    if ((static_cast<unsigned>(actions) >> bit & 1U) != 0) {
       text += (text.empty() ? "" : " ") + std::string(kActionNames[bit]);
     }
   }
