@@ -29,26 +29,32 @@ Result<std::string> read_text(const std::string& path) {
   return text.str();
 }
 
+Result<std::unique_ptr<tokenizer::ChatTemplate>> compile(const tokenizer::Tokenizer& tokenizer,
+                                                         const std::string& source,
+                                                         const std::string& origin) {
+  Result<tokenizer::ChatTemplate> compiled = tokenizer::compile_chat_template(tokenizer, source);
+  if (!compiled) {
+    return std::move(compiled).error().with(origin);
+  }
+  return std::make_unique<tokenizer::ChatTemplate>(*std::move(compiled));
+}
+
 Status load_template(const Options& options, LeaderPlan* plan) {
   const tokenizer::Tokenizer& tokenizer = *plan->tokenizer;
-  if (options.chat_template_path.empty() && tokenizer.chat_template().empty()) {
+  if (!options.chat_template_path.empty()) {
+    // It stands for all of the model's own.
+    PHALANX_TRY(const std::string source, read_text(options.chat_template_path));
+    PHALANX_TRY(plan->chat_template, compile(tokenizer, source, options.chat_template_path));
     return ok();
   }
-  Result<tokenizer::ChatTemplate> compiled = Error(Code::kInternal, "not compiled");
-  if (options.chat_template_path.empty()) {
-    compiled = tokenizer::compile_chat_template(tokenizer);
-  } else {
-    PHALANX_TRY(const std::string source, read_text(options.chat_template_path));
-    std::vector<std::pair<std::string, std::string>> constants;
-    for (const tokenizer::NamedToken& token : tokenizer.named_tokens()) {
-      constants.emplace_back(token.name, token.text);
-    }
-    compiled = tokenizer::ChatTemplate::compile(source, std::move(constants));
+  if (!tokenizer.chat_template().empty()) {
+    PHALANX_TRY(plan->chat_template,
+                compile(tokenizer, tokenizer.chat_template(), "the model's chat template"));
   }
-  if (!compiled) {
-    return std::move(compiled).error().with("chat template");
+  if (!tokenizer.tool_use_template().empty()) {
+    PHALANX_TRY(plan->tool_template,
+                compile(tokenizer, tokenizer.tool_use_template(), "the model's tool_use template"));
   }
-  plan->chat_template = std::make_unique<tokenizer::ChatTemplate>(*std::move(compiled));
   return ok();
 }
 
@@ -155,6 +161,7 @@ void describe_model(const Options& options,
   model.vocab = plan->config.vocab;
   model.tokenizer = plan->tokenizer.get();
   model.chat_template = plan->chat_template.get();
+  model.tool_template = plan->tool_template.get();
   model.default_sampling.temperature = defaults.temperature;
   model.default_sampling.top_k = defaults.top_k;
   model.default_sampling.top_p = defaults.top_p;

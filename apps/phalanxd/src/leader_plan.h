@@ -23,6 +23,7 @@ struct LeaderPlan {
   model::ModelConfig config;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
   std::unique_ptr<tokenizer::ChatTemplate> chat_template;  // null if the model has none
+  std::unique_ptr<tokenizer::ChatTemplate> tool_template;  // null if tools have none of their own
   serving::ServedModel model;
   model::MemoryPlan memory;
   std::vector<os::CpuList> rank_cpus;  // dp · tp core sets, those of a replica together

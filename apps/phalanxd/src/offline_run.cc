@@ -73,7 +73,9 @@ Status OfflineRun::submit(std::size_t index) {
   generation.prompt = options_.prompts[index];
   std::vector<TokenId> ids;
   if (options_.apply_chat_template && model_.chat_template != nullptr) {
-    auto tokens = serving::tokenize_chat(model_, messages_of(generation.prompt), "", true);
+    openai::TemplateInput conversation;
+    conversation.messages_json = messages_of(generation.prompt);
+    auto tokens = serving::tokenize_chat(model_, conversation);
     if (const auto* error = std::get_if<openai::ApiError>(&tokens)) {
       return invalid_argument("--prompt: " + error->message);
     }

@@ -16,22 +16,16 @@ constexpr std::array<std::string_view, 5> kRoles = {
 constexpr std::array<std::string_view, 4> kTextMembers = {
     "name", "tool_call_id", "reasoning_content", "reasoning"};
 
-constexpr std::array<std::string_view, 9> kReservedVariables = {"messages",
-                                                                "tools",
-                                                                "documents",
-                                                                "add_generation_prompt",
-                                                                "continue_final_message",
-                                                                "chat_template",
-                                                                "tokenize",
-                                                                "bos_token",
-                                                                "eos_token"};
+// Arguments become a part of the conversation, six levels down.
+constexpr std::size_t kArgumentsDepthMax = kJsonDepthMax - 6;
 
 template <typename List>
 bool contains(const List& list, std::string_view name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-Refusal append_part(const Field& part, std::string* text) {
+// A text part as templates know it.
+Refusal write_part(const Field& part, JsonWriter& json) {
   const JsonValue* type = part.value.find("type");
   const JsonValue absent;
   if (part.value.as_object() == nullptr) {
@@ -46,33 +40,120 @@ Refusal append_part(const Field& part, std::string* text) {
   if (content == nullptr || content->as_string() == nullptr) {
     return wrong({part.name + "." + *kind, content == nullptr ? absent : *content}, "a string");
   }
-  text->append(*content->as_string());
+  json.begin_object().key("type").text("text").key("text").text(*content->as_string()).end_object();
   return std::nullopt;
 }
 
-// Parts are joined by line ends, as other servers do for templates that take text.
-Refusal read_content(const Field& field, bool may_be_absent, std::string* text) {
+Refusal write_content(const Field& field, bool may_be_absent, JsonWriter& json) {
   if (field.value.is_null() && may_be_absent) {
+    json.text("");
     return std::nullopt;
   }
-  if (const std::string* string = field.value.as_string()) {
-    *text = *string;
+  if (field.value.as_string() != nullptr) {
+    json.value(field.value);
     return std::nullopt;
   }
   const auto* parts = field.value.as_array();
   if (parts == nullptr) {
     return wrong(field, "a string or a list of text parts");
   }
+  json.begin_array();
   for (std::size_t i = 0; i < parts->size(); ++i) {
-    if (i > 0) {
-      text->push_back('\n');
-    }
     if (auto refusal =
-            append_part({field.name + "[" + std::to_string(i) + "]", (*parts)[i]}, text)) {
+            write_part({field.name + "[" + std::to_string(i) + "]", (*parts)[i]}, json)) {
       return refusal;
     }
   }
+  json.end_array();
   return std::nullopt;
+}
+
+// Arguments come as the text of a JSON object; templates take the object.
+Refusal write_arguments(const Field& field, JsonWriter& json) {
+  const std::string* const text = field.value.as_string();
+  if (field.value.is_null() || (text != nullptr && text->empty())) {
+    json.begin_object().end_object();
+    return std::nullopt;
+  }
+  if (field.value.as_object() != nullptr) {
+    json.value(field.value);
+    return std::nullopt;
+  }
+  if (text == nullptr) {
+    return wrong(field, "a JSON object, written as a string");
+  }
+  const Result<JsonValue> parsed = parse_json(*text, kArgumentsDepthMax);
+  if (!parsed) {
+    return invalid_field(
+        field.name,
+        field.name + ": expected a JSON object, written as a string: " + parsed.error().message());
+  }
+  if (parsed->as_object() == nullptr) {
+    return wrong({field.name, *parsed}, "a JSON object, written as a string");
+  }
+  json.value(*parsed);
+  return std::nullopt;
+}
+
+Refusal write_function(const Field& function, JsonWriter& json) {
+  const JsonValue absent;
+  if (function.value.as_object() == nullptr) {
+    return wrong(function, "an object with name and arguments");
+  }
+  const JsonValue* const name = function.value.find("name");
+  if (name == nullptr || name->as_string() == nullptr) {
+    return wrong({function.name + ".name", name == nullptr ? absent : *name}, "a string");
+  }
+  json.begin_object().key("name").value(*name).key("arguments");
+  const JsonValue* const arguments = function.value.find("arguments");
+  if (auto refusal = write_arguments(
+          {function.name + ".arguments", arguments == nullptr ? absent : *arguments}, json)) {
+    return refusal;
+  }
+  json.end_object();
+  return std::nullopt;
+}
+
+Refusal write_tool_calls(const Field& field, JsonWriter& json) {
+  const JsonValue absent;
+  json.begin_array();
+  for (std::size_t i = 0; i < field.value.as_array()->size(); ++i) {
+    const Field call{field.name + "[" + std::to_string(i) + "]", (*field.value.as_array())[i]};
+    if (call.value.as_object() == nullptr) {
+      return wrong(call, "an object with a function");
+    }
+    json.begin_object();
+    for (const char* member : {"id", "type"}) {
+      if (const JsonValue* text = call.value.find(member)) {
+        if (text->as_string() == nullptr) {
+          return wrong({call.name + "." + member, *text}, "a string");
+        }
+        json.key(member).value(*text);
+      }
+    }
+    json.key("function");
+    const JsonValue* const function = call.value.find("function");
+    if (auto refusal = write_function(
+            {call.name + ".function", function == nullptr ? absent : *function}, json)) {
+      return refusal;
+    }
+    json.end_object();
+  }
+  json.end_array();
+  return std::nullopt;
+}
+
+// Templates read the one name or the other.
+void write_thoughts_twice(const JsonValue& message, JsonWriter& json) {
+  const auto absent = [&](const char* name) {
+    const JsonValue* const value = message.find(name);
+    return value == nullptr || value->is_null();
+  };
+  if (absent("reasoning") != absent("reasoning_content")) {
+    const char* const given = absent("reasoning") ? "reasoning_content" : "reasoning";
+    const char* const other = absent("reasoning") ? "reasoning" : "reasoning_content";
+    json.key(other).value(*message.find(given));
+  }
 }
 
 Refusal write_further_members(const Field& message,
@@ -92,7 +173,13 @@ Refusal write_further_members(const Field& message,
       if (value.as_array() == nullptr) {
         return wrong(field, "a list");
       }
-      json.key(key).value(value);
+      if (value.as_array()->empty()) {
+        continue;  // to a template that looks for the name alone, calls would have been made
+      }
+      json.key(key);
+      if (auto refusal = write_tool_calls(field, json)) {
+        return refusal;
+      }
     } else {
       note_ignored(field.name, ignored);
     }
@@ -111,20 +198,19 @@ Refusal write_message(const Field& message, std::vector<std::string>* ignored, J
     return wrong({message.name + ".role", role_value == nullptr ? absent : *role_value},
                  "\"system\", \"developer\", \"user\", \"assistant\" or \"tool\"");
   }
-  const JsonValue* content_value = message.value.find("content");
-  std::string content;
-  if (auto refusal = read_content(
-          {message.name + ".content", content_value == nullptr ? absent : *content_value},
-          *role == "assistant",
-          &content)) {
+  // Templates know the role by its older name and would drop the message silently.
+  json.begin_object().key("role").text(*role == "developer" ? "system" : *role).key("content");
+  const JsonValue* content = message.value.find("content");
+  if (auto refusal =
+          write_content({message.name + ".content", content == nullptr ? absent : *content},
+                        *role == "assistant",
+                        json)) {
     return refusal;
   }
-  // Templates know the role by its older name and would drop the message silently.
-  json.begin_object().key("role").text(*role == "developer" ? "system" : *role);
-  json.key("content").text(content);
   if (auto refusal = write_further_members(message, ignored, json)) {
     return refusal;
   }
+  write_thoughts_twice(message.value, json);
   json.end_object();
   return std::nullopt;
 }
@@ -134,7 +220,7 @@ Refusal write_message(const Field& message, std::vector<std::string>* ignored, J
 Refusal read_messages(const Field& field,
                       std::size_t messages_max,
                       std::vector<std::string>* ignored,
-                      Conversation* out) {
+                      TemplateInput* out) {
   const auto* messages = field.value.as_array();
   if (messages == nullptr || messages->empty()) {
     return wrong(field, "a list of at least one message");
@@ -153,26 +239,8 @@ Refusal read_messages(const Field& field,
     }
   }
   json.end_array();
-  out->json = json.take();
-  out->count = messages->size();
-  return std::nullopt;
-}
-
-Refusal read_template_variables(const Field& field, std::string* out) {
-  const auto* object = field.value.as_object();
-  if (object == nullptr) {
-    return wrong(field, "an object");
-  }
-  for (const auto& [key, value] : *object) {
-    if (contains(kReservedVariables, key)) {
-      const std::string name = field.name + "." + key;
-      return invalid_field(name,
-                           name + ": is set by the request itself, not by a template variable");
-    }
-  }
-  JsonWriter json;
-  json.value(field.value);
-  *out = json.take();
+  out->messages_json = json.take();
+  out->message_count = messages->size();
   return std::nullopt;
 }
 

@@ -4,22 +4,16 @@
 #include <string>
 #include <vector>
 
+#include "phalanx/openai/requests.h"
+
 #include "fields.h"
 
 namespace phalanx::openai {
 
-// A checked conversation as the template takes it.
-struct Conversation {
-  std::string json;
-  std::size_t count = 0;
-};
-
+// Writes the checked messages into `out`, as TemplateInput says.
 [[nodiscard]] Refusal read_messages(const Field& field,
                                     std::size_t messages_max,
                                     std::vector<std::string>* ignored,
-                                    Conversation* out);
-
-// chat_template_kwargs: an object that may not set what the request itself says.
-[[nodiscard]] Refusal read_template_variables(const Field& field, std::string* out);
+                                    TemplateInput* out);
 
 }  // namespace phalanx::openai

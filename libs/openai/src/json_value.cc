@@ -12,8 +12,6 @@
 namespace phalanx::openai {
 namespace {
 
-constexpr std::size_t kDepthMax = 64;
-
 // Up to so many keys, comparing all pairs is cheaper than a hash set.
 constexpr std::size_t kPairwiseKeysMax = 16;
 
@@ -42,6 +40,8 @@ const std::string* duplicate_key(const JsonValue::Object& object) {
 // its own, so this is where depth is bounded.
 class Builder {
  public:
+  explicit Builder(std::size_t depth_max) : depth_max_(depth_max) {}
+
   using number_integer_t = nlohmann::json::number_integer_t;
   using number_unsigned_t = nlohmann::json::number_unsigned_t;
   using number_float_t = nlohmann::json::number_float_t;
@@ -107,8 +107,8 @@ class Builder {
   }
 
   bool open(JsonValue value) {
-    if (open_.size() >= kDepthMax) {
-      error_ = "the JSON is nested deeper than " + std::to_string(kDepthMax) + " levels";
+    if (open_.size() >= depth_max_) {
+      error_ = "the JSON is nested deeper than " + std::to_string(depth_max_) + " levels";
       return false;
     }
     open_.push_back(std::move(value));
@@ -121,6 +121,7 @@ class Builder {
     return put(std::move(value));
   }
 
+  std::size_t depth_max_;
   JsonValue root_;
   std::vector<JsonValue> open_;    // arrays and objects that have begun, outermost first
   std::vector<std::string> keys_;  // whose values have not come yet
@@ -148,8 +149,8 @@ const JsonValue* JsonValue::find(std::string_view key) const {
   return nullptr;
 }
 
-Result<JsonValue> parse_json(std::string_view text) {
-  Builder builder;
+Result<JsonValue> parse_json(std::string_view text, std::size_t depth_max) {
+  Builder builder(depth_max);
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
     return invalid_argument(builder.error());
   }

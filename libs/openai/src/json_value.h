@@ -50,11 +50,14 @@ struct JsonMember {
   JsonValue value;
 };
 
+inline constexpr std::size_t kJsonDepthMax = 64;
+
 // Parses one JSON text.
 //
-// Errors: kInvalidArgument  not JSON (with the position), invalid UTF-8, more than 64 levels, or a
-//                           key twice in one object
-[[nodiscard]] Result<JsonValue> parse_json(std::string_view text);
+// Errors: kInvalidArgument  not JSON (with the position), invalid UTF-8, more than `depth_max`
+//                           levels, or a key twice in one object
+[[nodiscard]] Result<JsonValue> parse_json(std::string_view text,
+                                           std::size_t depth_max = kJsonDepthMax);
 
 // The value as messages show it: a number or short string itself, else what it is ("an array").
 [[nodiscard]] std::string describe(const JsonValue& value);

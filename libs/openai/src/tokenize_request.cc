@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/openai/requests.h"
 
-#include "conversation.h"
 #include "fields.h"
+#include "template_input.h"
 
 namespace phalanx::openai {
 namespace {
@@ -32,9 +32,9 @@ Refusal read_members(std::string_view json, Read&& read) {
 
 Parsed<TokenizeRequest> parse_tokenize_request(std::string_view json, const RequestBounds& bounds) {
   TokenizeRequest request;
-  Conversation conversation;
   std::optional<bool> add_special_tokens;
   std::vector<std::string> ignored;
+  TemplateInputReader input(bounds, &ignored);
   auto refusal = read_members(json, [&](const Field& field) -> Refusal {
     if (field.name == "model") {
       return read_text(field, &request.model, kModelBytesMax);
@@ -42,14 +42,9 @@ Parsed<TokenizeRequest> parse_tokenize_request(std::string_view json, const Requ
     if (field.name == "prompt") {
       return read_text(field, &request.prompt.emplace(), kTextBytesMax);
     }
-    if (field.name == "messages") {
-      return read_messages(field, bounds.messages_max, &ignored, &conversation);
-    }
-    if (field.name == "chat_template_kwargs") {
-      return read_template_variables(field, &request.template_variables_json);
-    }
-    if (field.name == "add_generation_prompt") {
-      return read_bool(field, &request.add_generation_prompt);
+    Refusal refused;
+    if (input.read(field, &refused)) {
+      return refused;
     }
     if (field.name == "add_special_tokens") {
       return read_bool(field, &add_special_tokens.emplace());
@@ -59,16 +54,19 @@ Parsed<TokenizeRequest> parse_tokenize_request(std::string_view json, const Requ
     }
     return std::nullopt;
   });
+  if (!refusal) {
+    refusal = input.finish();
+  }
   if (refusal) {
     return *std::move(refusal);
   }
-  if (request.prompt.has_value() == (conversation.count > 0)) {
+  request.conversation = input.take();
+  if (request.prompt.has_value() == (request.conversation.message_count > 0)) {
     return invalid_field("prompt",
                          request.prompt
                              ? "prompt: expected either prompt or messages, came both"
                              : "prompt: expected either prompt or messages, came nothing");
   }
-  request.messages_json = std::move(conversation.json);
   request.add_special_tokens = add_special_tokens.value_or(request.prompt.has_value());
   return request;
 }

@@ -40,7 +40,8 @@ constexpr std::array kKnownFields = {
     KnownField{"prompt_cache_options", Harmless::kAnything, ""},
     KnownField{"request_id", Harmless::kAnything, ""},
     KnownField{"parallel_tool_calls", Harmless::kAnything, ""},
-    KnownField{"tool_choice", Harmless::kNoneOrAuto, "tools cannot be called yet"},
+    KnownField{"tool_choice", Harmless::kNoneOrAuto, "only chat has tools", Where::kCompletions},
+    KnownField{"tools", Harmless::kEmpty, "only chat has tools", Where::kCompletions},
     KnownField{"functions", Harmless::kEmpty, "functions cannot be called yet"},
     KnownField{"function_call", Harmless::kNoneOrAuto, "functions cannot be called yet"},
     KnownField{"response_format", Harmless::kTextFormat, "answers are free text"},
@@ -70,11 +71,13 @@ constexpr std::array kKnownFields = {
     KnownField{"prompt_logprobs", Harmless::kNullOnly, "only produced tokens have logprobs"},
     KnownField{"allowed_token_ids", Harmless::kNullOnly, "use logit_bias"},
     KnownField{"bad_words", Harmless::kEmpty, "use logit_bias"},
-    KnownField{"documents", Harmless::kEmpty, "put the documents into the messages"},
-    KnownField{"chat_template", Harmless::kNullOnly, "the model's own template is used"},
+    KnownField{"documents", Harmless::kEmpty, "only chat has documents", Where::kCompletions},
+    KnownField{
+        "chat_template", Harmless::kNullOnly, "only chat has a template", Where::kCompletions},
     KnownField{
         "chat_template_kwargs", Harmless::kEmpty, "only chat has a template", Where::kCompletions},
-    KnownField{"continue_final_message", Harmless::kFalse, "every answer is a new message"},
+    KnownField{
+        "continue_final_message", Harmless::kFalse, "only chat has messages", Where::kCompletions},
     KnownField{"mm_processor_kwargs", Harmless::kNullOnly, "the model takes text"},
     KnownField{"priority", Harmless::kZero, "requests are served in the order they come"},
     KnownField{"return_tokens_as_token_ids", Harmless::kFalse, "tokens are shown as text"},

@@ -70,8 +70,7 @@ Prepared prepare_chat(const ServedModel& model, const std::string& body, std::ui
   if ((out.error = check_model(model, request.model))) {
     return out;
   }
-  auto ids = tokenize_chat(
-      model, request.messages_json, request.template_variables_json, request.add_generation_prompt);
+  auto ids = tokenize_chat(model, request.conversation);
   if (auto* error = std::get_if<openai::ApiError>(&ids)) {
     out.error = std::move(*error);
     return out;
@@ -232,8 +231,7 @@ void tokenize(const ServedModel& model, const http::Request& request, http::Exch
     }
     ids = *std::move(encoded);
   } else {
-    auto chat = tokenize_chat(
-        model, asked.messages_json, asked.template_variables_json, asked.add_generation_prompt);
+    auto chat = tokenize_chat(model, asked.conversation);
     if (const auto* error = std::get_if<openai::ApiError>(&chat)) {
       respond_error(exchange, *error);
       return;

@@ -79,19 +79,31 @@ std::variant<GenerationRequest, openai::ApiError> complete_request(
 }
 
 std::variant<std::vector<TokenId>, openai::ApiError> tokenize_chat(
-    const ServedModel& model,
-    const std::string& messages_json,
-    const std::string& variables_json,
-    bool add_generation_prompt) {
-  if (model.chat_template == nullptr) {
+    const ServedModel& model, const openai::TemplateInput& conversation) {
+  const bool has_tools = !conversation.tools_json.empty();
+  const tokenizer::ChatTemplate* const chat_template =
+      has_tools && model.tool_template != nullptr ? model.tool_template : model.chat_template;
+  if (chat_template == nullptr) {
     return openai::invalid_field(
         "messages", "the model " + model.name + " has no chat template; use /v1/completions");
   }
+  // What the template never looks at would be dropped without a word.
+  for (const auto& [field, sent] : {std::pair{"tools", has_tools},
+                                    std::pair{"documents", !conversation.documents_json.empty()}}) {
+    if (sent && !chat_template->mentions(field)) {
+      return openai::invalid_field(field,
+                                   std::string(field) + ": the chat template of " + model.name +
+                                       " takes none; leave them out");
+    }
+  }
   tokenizer::RenderRequest render;
-  render.messages_json = messages_json;
-  render.variables_json = variables_json;
-  render.add_generation_prompt = add_generation_prompt;
-  auto segments = model.chat_template->render(render);
+  render.messages_json = conversation.messages_json;
+  render.tools_json = conversation.tools_json;
+  render.documents_json = conversation.documents_json;
+  render.variables_json = conversation.variables_json;
+  render.add_generation_prompt = conversation.add_generation_prompt;
+  render.continue_final_message = conversation.continue_final_message;
+  auto segments = chat_template->render(render);
   if (!segments) {
     return openai::invalid_field("messages", segments.error().message());
   }

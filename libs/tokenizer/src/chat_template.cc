@@ -6,16 +6,18 @@
 
 #include "phalanx/tokenizer/tokenizer.h"
 
+#include "conversation_values.h"
 #include "jinja/interpreter.h"
 #include "jinja/json_value.h"
 #include "jinja/parser.h"
+#include "jinja/survey.h"
 #include "utf8.h"
 
 namespace phalanx::tokenizer {
 namespace {
 
-constexpr std::array<std::string_view, 3> kOwnVariables{
-    "messages", "tools", "add_generation_prompt"};
+constexpr std::array<std::string_view, 4> kOwnVariables{
+    "messages", "tools", "documents", "add_generation_prompt"};
 
 std::vector<TextSegment> segments_of(const jinja::MarkedText& text) {
   std::vector<TextSegment> segments;
@@ -25,30 +27,6 @@ std::vector<TextSegment> segments_of(const jinja::MarkedText& text) {
     at = end;
   }
   return segments;
-}
-
-Status set_messages(const RenderRequest& request, jinja::Scope& scope) {
-  PHALANX_TRY(jinja::Value messages, jinja::parse_json_value(request.messages_json, "messages"));
-  if (messages.as_list() == nullptr) {
-    return invalid_argument("messages: expected an array");
-  }
-  for (const jinja::Value& message : messages.as_list()->items) {
-    if (message.as_dict() == nullptr) {
-      return invalid_argument("messages: expected objects");
-    }
-  }
-  scope.set("messages", std::move(messages));
-  jinja::Value tools;
-  if (!request.tools_json.empty()) {
-    PHALANX_TRY(tools, jinja::parse_json_value(request.tools_json, "tools"));
-    if (tools.as_list() == nullptr && !tools.is_none()) {
-      return invalid_argument("tools: expected an array");
-    }
-  }
-  scope.set("tools", std::move(tools));
-  scope.set("documents", jinja::Value());
-  scope.set("add_generation_prompt", jinja::Value(request.add_generation_prompt));
-  return ok();
 }
 
 // `variables` owns the names that the scope refers to.
@@ -75,6 +53,7 @@ Status set_variables(const jinja::Value& variables, jinja::Scope& scope) {
 
 struct ChatTemplate::Program {
   jinja::Body body;
+  jinja::Survey survey;
   std::vector<std::pair<std::string, std::string>> constants;
   TemplateLimits limits;
 };
@@ -101,6 +80,7 @@ Result<ChatTemplate> ChatTemplate::compile(
     return std::move(body).error().with("chat template");
   }
   program->body = *std::move(body);
+  program->survey = jinja::survey(program->body);
   program->constants = std::move(constants);
   program->limits = limits;
   return ChatTemplate(std::move(program));
@@ -115,25 +95,53 @@ Result<std::vector<TextSegment>> ChatTemplate::render(const RenderRequest& reque
   for (const auto& [name, text] : program_->constants) {
     globals.set(name, jinja::Value::literal(text));
   }
-  PHALANX_RETURN_IF_ERROR(set_messages(request, globals));
+  if (request.continue_final_message && request.add_generation_prompt) {
+    return invalid_argument(
+        "continue_final_message: expected no add_generation_prompt with it: the final message is "
+        "either continued or followed by a new one");
+  }
+  PHALANX_TRY(jinja::Value messages, messages_of(request, program_->survey.iterates_content));
+  std::optional<FinalMessage> final_message;
+  if (request.continue_final_message) {
+    PHALANX_TRY(final_message, FinalMessage::mark(messages));
+  }
+  PHALANX_TRY(jinja::Value tools, optional_list_of(request.tools_json, "tools"));
+  PHALANX_TRY(jinja::Value documents, optional_list_of(request.documents_json, "documents"));
+  globals.set("messages", std::move(messages));
+  globals.set("tools", std::move(tools));
+  globals.set("documents", std::move(documents));
+  globals.set("add_generation_prompt", jinja::Value(request.add_generation_prompt));
   PHALANX_RETURN_IF_ERROR(set_variables(variables, globals));
   // What the template sets at its top hides the variables of the request, and not the other way.
   jinja::Scope top(&globals);
   jinja::Interpreter interpreter(program_->limits,
                                  request.now.value_or(std::chrono::system_clock::now()));
-  PHALANX_TRY(const jinja::MarkedText text, interpreter.run(program_->body, top));
+  PHALANX_TRY(jinja::MarkedText text, interpreter.run(program_->body, top));
+  if (final_message.has_value()) {
+    PHALANX_TRY(text, final_message->cut(text));
+  }
   return segments_of(text);
+}
+
+bool ChatTemplate::mentions(std::string_view variable) const {
+  return program_->survey.names.contains(variable);
+}
+
+Result<ChatTemplate> compile_chat_template(const Tokenizer& tokenizer,
+                                           std::string_view source,
+                                           TemplateLimits limits) {
+  std::vector<std::pair<std::string, std::string>> constants;
+  for (const NamedToken& token : tokenizer.named_tokens()) {
+    constants.emplace_back(token.name, token.text);
+  }
+  return ChatTemplate::compile(source, std::move(constants), limits);
 }
 
 Result<ChatTemplate> compile_chat_template(const Tokenizer& tokenizer, TemplateLimits limits) {
   if (tokenizer.chat_template().empty()) {
     return not_found("the model has no chat template");
   }
-  std::vector<std::pair<std::string, std::string>> constants;
-  for (const NamedToken& token : tokenizer.named_tokens()) {
-    constants.emplace_back(token.name, token.text);
-  }
-  return ChatTemplate::compile(tokenizer.chat_template(), std::move(constants), limits);
+  return compile_chat_template(tokenizer, tokenizer.chat_template(), limits);
 }
 
 }  // namespace phalanx::tokenizer

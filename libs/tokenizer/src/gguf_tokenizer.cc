@@ -390,7 +390,10 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer(const gguf::Metadata& metadata
   }
   PHALANX_RETURN_IF_ERROR(read_roles(metadata, *data));
   if (metadata.has("tokenizer.chat_template")) {
-    PHALANX_TRY(data->chat_template, metadata.text("tokenizer.chat_template"));
+    PHALANX_TRY(data->templates.chat, metadata.text("tokenizer.chat_template"));
+  }
+  if (metadata.has("tokenizer.chat_template.tool_use")) {
+    PHALANX_TRY(data->templates.tool_use, metadata.text("tokenizer.chat_template.tool_use"));
   }
   return finish_tokenizer(std::move(data), std::move(added));
 }

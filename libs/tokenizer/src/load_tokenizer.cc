@@ -18,6 +18,8 @@ namespace {
 constexpr const char* kTokenizerFile = "tokenizer.json";
 constexpr const char* kConfigFile = "tokenizer_config.json";
 constexpr const char* kTemplateFile = "chat_template.jinja";
+constexpr const char* kTemplateJsonFile = "chat_template.json";
+constexpr const char* kToolTemplateFile = "additional_chat_templates/tool_use.jinja";
 
 Status check_size(std::size_t bytes, std::size_t bytes_max) {
   if (bytes > bytes_max) {
@@ -25,6 +27,11 @@ Status check_size(std::size_t bytes, std::size_t bytes_max) {
                             std::to_string(bytes));
   }
   return ok();
+}
+
+Status check_template(const std::string& source) {
+  PHALANX_RETURN_IF_ERROR(check_size(source.size(), kMaxTemplateBytes));
+  return is_valid_utf8(source) ? ok() : Status(invalid_argument("expected UTF-8"));
 }
 
 // The contents of a file, or nothing if there is no such file.
@@ -46,6 +53,34 @@ Result<std::optional<std::string>> read_file(const std::filesystem::path& path,
     return unavailable("cannot read " + path.string());
   }
   return std::optional(std::move(contents));
+}
+
+// The same, with the name of the file in the error.
+Result<std::optional<std::string>> read_named(const std::filesystem::path& folder,
+                                              const char* name,
+                                              std::size_t bytes_max) {
+  auto contents = read_file(folder / name, bytes_max);
+  return contents ? std::move(contents)
+                  : Result<std::optional<std::string>>(std::move(contents).error().with(name));
+}
+
+// The templates that stand in files of their own.
+Result<TemplateSources> read_template_files(const std::filesystem::path& folder) {
+  TemplateSources templates;
+  PHALANX_TRY(const auto chat, read_named(folder, kTemplateFile, kMaxTemplateBytes));
+  if (chat.has_value()) {
+    templates.chat = *chat;
+    PHALANX_TRY(const auto tool_use, read_named(folder, kToolTemplateFile, kMaxTemplateBytes));
+    templates.tool_use = tool_use.value_or("");
+    return templates;
+  }
+  PHALANX_TRY(const auto json, read_named(folder, kTemplateJsonFile, kMaxConfigBytes));
+  if (json.has_value()) {
+    auto read = read_template_json(*json);
+    return read ? std::move(read)
+                : Result<TemplateSources>(std::move(read).error().with(kTemplateJsonFile));
+  }
+  return templates;
 }
 
 void add_to_finder(AddedToken token, Tokenizer::Data& data) {
@@ -92,7 +127,7 @@ Status apply_config(std::string_view json, Tokenizer::Data& data, std::vector<Ad
       data.end_ids.push_back(*token.id);
     }
   }
-  data.chat_template = std::move(config.chat_template);
+  data.templates = std::move(config.templates);
   return ok();
 }
 
@@ -100,11 +135,10 @@ Status apply_config(std::string_view json, Tokenizer::Data& data, std::vector<Ad
 
 Result<std::unique_ptr<Tokenizer>> finish_tokenizer(std::unique_ptr<Tokenizer::Data> data,
                                                     std::vector<AddedToken> added) {
-  if (Status status = check_size(data->chat_template.size(), kMaxTemplateBytes); !status) {
-    return std::move(status).error().with("chat template");
-  }
-  if (!is_valid_utf8(data->chat_template)) {
-    return invalid_argument("chat template: expected UTF-8");
+  for (const std::string* source : {&data->templates.chat, &data->templates.tool_use}) {
+    if (Status status = check_template(*source); !status) {
+      return std::move(status).error().with("chat template");
+    }
   }
   for (AddedToken& token : added) {
     add_to_finder(std::move(token), *data);
@@ -116,7 +150,7 @@ Result<std::unique_ptr<Tokenizer>> finish_tokenizer(std::unique_ptr<Tokenizer::D
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer_from_text(std::string_view tokenizer_json,
                                                             std::string_view config_json,
-                                                            std::string_view template_source) {
+                                                            const TemplateSources& templates) {
   auto data = std::make_unique<Tokenizer::Data>();
   std::vector<AddedToken> added;
   Status status = check_size(tokenizer_json.size(), kMaxTokenizerBytes);
@@ -129,26 +163,20 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer_from_text(std::string_view tok
   if (status = apply_config(config_json, *data, added); !status) {
     return std::move(status).error().with(kConfigFile);
   }
-  if (!template_source.empty()) {
-    data->chat_template = template_source;
+  if (!templates.chat.empty()) {
+    data->templates = templates;
   }
   return finish_tokenizer(std::move(data), std::move(added));
 }
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& folder) {
-  const auto read = [&](const char* name, std::size_t bytes_max) {
-    auto contents = read_file(folder / name, bytes_max);
-    return contents ? std::move(contents)
-                    : Result<std::optional<std::string>>(std::move(contents).error().with(name));
-  };
-  PHALANX_TRY(const auto tokenizer_json, read(kTokenizerFile, kMaxTokenizerBytes));
-  PHALANX_TRY(const auto config_json, read(kConfigFile, kMaxConfigBytes));
-  PHALANX_TRY(const auto template_source, read(kTemplateFile, kMaxTemplateBytes));
+  PHALANX_TRY(const auto tokenizer_json, read_named(folder, kTokenizerFile, kMaxTokenizerBytes));
+  PHALANX_TRY(const auto config_json, read_named(folder, kConfigFile, kMaxConfigBytes));
+  PHALANX_TRY(const TemplateSources templates, read_template_files(folder));
   if (!tokenizer_json.has_value()) {
     return not_found((folder / kTokenizerFile).string() + ": no such file");
   }
-  auto tokenizer = load_tokenizer_from_text(
-      *tokenizer_json, config_json.value_or(""), template_source.value_or(""));
+  auto tokenizer = load_tokenizer_from_text(*tokenizer_json, config_json.value_or(""), templates);
   if (!tokenizer) {
     return std::move(tokenizer).error().with(folder.string());
   }

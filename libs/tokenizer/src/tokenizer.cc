@@ -207,7 +207,11 @@ std::span<const NamedToken> Tokenizer::named_tokens() const {
 }
 
 const std::string& Tokenizer::chat_template() const {
-  return data_->chat_template;
+  return data_->templates.chat;
+}
+
+const std::string& Tokenizer::tool_use_template() const {
+  return data_->templates.tool_use;
 }
 
 }  // namespace phalanx::tokenizer

@@ -24,24 +24,49 @@ Result<std::string> token_text_of(const Json& value) {
   return expected("a string or an object with content", value);
 }
 
-// One template, or a list of named ones of which "default" is the one for conversations.
-Result<std::string> template_of(const Json& value) {
+// One template, or several with names, as a list or an object: "default" is the one for
+// conversations, "tool_use" the one for those with tools.
+Status read_templates(const Json& value, TemplateSources& out) {
   if (value.is_string()) {
-    return value.get<std::string>();
+    out.chat = value.get<std::string>();
+    return ok();
   }
-  if (!value.is_array()) {
+  if (!value.is_array() && !value.is_object()) {
     return expected("a string or a list of named templates", value);
   }
-  for (const Json& entry : value) {
+  const auto take = [&](const std::string& name, const Json& holder, const char* field) -> Status {
+    PHALANX_TRY(std::string source, string_field(holder, field, ""));
+    if (name == "default") {
+      out.chat = std::move(source);
+    } else if (name == "tool_use") {
+      out.tool_use = std::move(source);
+    }
+    return ok();
+  };
+  for (const auto& [key, entry] : value.items()) {
+    if (value.is_object()) {
+      PHALANX_RETURN_IF_ERROR(take(key, value, key.c_str()));
+      continue;
+    }
     if (!entry.is_object()) {
       return expected("an object with name and template", entry);
     }
     PHALANX_TRY(const std::string name, string_field(entry, "name", ""));
-    if (name == "default") {
-      return string_field(entry, "template", "");
-    }
+    PHALANX_RETURN_IF_ERROR(take(name, entry, "template"));
   }
-  return invalid_argument("expected a template named \"default\", found none");
+  if (out.chat.empty()) {
+    return invalid_argument("expected a template named \"default\", found none");
+  }
+  return ok();
+}
+
+Status read_chat_template(const Json& config, TemplateSources& out) {
+  const auto chat = config.find("chat_template");
+  if (chat == config.end() || chat->is_null()) {
+    return ok();
+  }
+  Status status = read_templates(*chat, out);
+  return status ? ok() : Status(std::move(status).error().with("chat_template"));
 }
 
 Status read_added(const Json& decoder, std::vector<AddedToken>& added) {
@@ -86,14 +111,18 @@ Result<ConfigFile> read_tokenizer_config(std::string_view json) {
       return std::move(status).error().with("added_tokens_decoder");
     }
   }
-  if (const auto chat = config.find("chat_template"); chat != config.end() && !chat->is_null()) {
-    Result<std::string> source = template_of(*chat);
-    if (!source) {
-      return std::move(source).error().with("chat_template");
-    }
-    file.chat_template = *std::move(source);
-  }
+  PHALANX_RETURN_IF_ERROR(read_chat_template(config, file.templates));
   return file;
+}
+
+Result<TemplateSources> read_template_json(std::string_view json) {
+  PHALANX_TRY(const Json config, parse_json(json, "file"));
+  if (!config.is_object()) {
+    return expected("an object", config);
+  }
+  TemplateSources templates;
+  PHALANX_RETURN_IF_ERROR(read_chat_template(config, templates));
+  return templates;
 }
 
 }  // namespace phalanx::tokenizer

@@ -38,7 +38,7 @@ struct Tokenizer::Data {
 
   std::vector<NamedToken> named_tokens;
   std::vector<TokenId> end_ids;
-  std::string chat_template;
+  TemplateSources templates;
 };
 
 }  // namespace phalanx::tokenizer

@@ -32,8 +32,11 @@ namespace phalanx::tokenizer {
 struct ConfigFile {
   std::vector<NamedToken> named_tokens;
   std::vector<AddedToken> added;
-  std::string chat_template;
+  TemplateSources templates;
 };
 [[nodiscard]] Result<ConfigFile> read_tokenizer_config(std::string_view json);
+
+// chat_template.json: the templates alone, as the config holds them.
+[[nodiscard]] Result<TemplateSources> read_template_json(std::string_view json);
 
 }  // namespace phalanx::tokenizer

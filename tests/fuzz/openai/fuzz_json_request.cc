@@ -37,10 +37,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_answer(chat);
   if (const auto* request = std::get_if<ChatRequest>(&chat)) {
     // The conversation that goes into the template is one that would be accepted again.
-    const auto again = parse_chat_request("{\"messages\":" + request->messages_json + "}", bounds);
+    const auto again =
+        parse_chat_request("{\"messages\":" + request->conversation.messages_json + "}", bounds);
     const auto* second = std::get_if<ChatRequest>(&again);
     PHALANX_CHECK(second != nullptr, "the written conversation is refused");
-    PHALANX_CHECK(second->messages_json == request->messages_json, "writing is not stable");
+    PHALANX_CHECK(second->conversation.messages_json == request->conversation.messages_json,
+                  "writing is not stable");
   }
   check_answer(parse_completion_request(text, bounds));
   check_answer(parse_tokenize_request(text, bounds));

@@ -185,13 +185,55 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{std::string(kMessages) + R"(,"max_completion_tokens":-1)",
                  "max_completion_tokens",
                  "max_completion_tokens: expected an integer from 1 to 2147483647, came -1"},
-        BadField{std::string(kMessages) + R"(,"tools":[{"type":"function"}])",
+        BadField{std::string(kMessages) + R"(,"tools":{})",
                  "tools",
-                 "tools: not supported by this version: tools cannot be called yet; leave them "
-                 "out, or send tool_choice \"none\""},
+                 "tools: expected a list of objects, came an object"},
+        BadField{std::string(kMessages) + R"(,"tools":[{"type":"retrieval"}])",
+                 "tools[0].type",
+                 "tools[0].type: expected \"function\", came \"retrieval\""},
+        BadField{std::string(kMessages) + R"(,"tools":[{"type":"function"}])",
+                 "tools[0].function",
+                 "tools[0].function: expected an object, came null"},
+        BadField{std::string(kMessages) + R"(,"tools":[{"type":"function","function":{"name":5}}])",
+                 "tools[0].function.name",
+                 "tools[0].function.name: expected a string, came 5"},
         BadField{std::string(kMessages) + R"(,"tool_choice":"required")",
                  "tool_choice",
-                 "tool_choice: not supported by this version: tools cannot be called yet"},
+                 "tool_choice: not supported by this version: a call cannot be forced; send "
+                 "\"auto\" or \"none\", and the model decides"},
+        BadField{std::string(kMessages) +
+                     R"(,"tool_choice":{"type":"function","function":{"name":"f"}})",
+                 "tool_choice",
+                 "tool_choice: not supported by this version: a call cannot be forced; send "
+                 "\"auto\" or \"none\", and the model decides"},
+        BadField{std::string(kMessages) + R"(,"tool_choice":"maybe")",
+                 "tool_choice",
+                 "tool_choice: expected \"none\", \"auto\", \"required\" or an object that names a "
+                 "tool, came \"maybe\""},
+        BadField{std::string(kMessages) + R"(,"documents":["x"])",
+                 "documents[0]",
+                 "documents[0]: expected an object, came \"x\""},
+        BadField{std::string(kMessages) + R"(,"chat_template":"{{ x }}")",
+                 "chat_template",
+                 "chat_template: not supported by this version: the model's own template is used, "
+                 "or the one that the server was started with"},
+        BadField{std::string(kMessages) +
+                     R"(,"continue_final_message":true,"add_generation_prompt":true)",
+                 "continue_final_message",
+                 "continue_final_message: expected no add_generation_prompt with it: the final "
+                 "message is either continued or followed by a new one"},
+        BadField{R"("messages":[{"role":"assistant","tool_calls":[{"function":{}}]}])",
+                 "messages[0].tool_calls[0].function.name",
+                 "messages[0].tool_calls[0].function.name: expected a string, came null"},
+        BadField{R"("messages":[{"role":"assistant","tool_calls":[{"id":"x"}]}])",
+                 "messages[0].tool_calls[0].function",
+                 "messages[0].tool_calls[0].function: expected an object with name and arguments, "
+                 "came null"},
+        BadField{R"("messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f",)"
+                 R"("arguments":"[1]"}}]}])",
+                 "messages[0].tool_calls[0].function.arguments",
+                 "messages[0].tool_calls[0].function.arguments: expected a JSON object, written as "
+                 "a string, came an array"},
         BadField{std::string(kMessages) + R"(,"echo":true)",
                  "echo",
                  "echo: not supported by this version: only completions echo the prompt"},

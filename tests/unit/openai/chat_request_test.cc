@@ -23,7 +23,9 @@ TEST(ChatRequest, LeavesAbsentFieldsToTheModel) {
   const ChatRequest request = parse_with(R"("temperature":null)");
   const GenerationFields& fields = request.generation;
   EXPECT_EQ(request.model, "");
-  EXPECT_TRUE(request.add_generation_prompt);
+  EXPECT_TRUE(request.conversation.add_generation_prompt);
+  EXPECT_FALSE(request.conversation.continue_final_message);
+  EXPECT_EQ(request.conversation.tools_json, "");
   EXPECT_FALSE(fields.temperature);
   EXPECT_FALSE(fields.top_p);
   EXPECT_FALSE(fields.top_k);
@@ -69,8 +71,8 @@ TEST(ChatRequest, ReadsEveryField) {
   EXPECT_TRUE(fields.include_usage);
   EXPECT_TRUE(fields.continuous_usage_stats);
   EXPECT_EQ(fields.user, "u");
-  EXPECT_FALSE(request.add_generation_prompt);
-  EXPECT_EQ(request.template_variables_json, R"({"enable_thinking":false})");
+  EXPECT_FALSE(request.conversation.add_generation_prompt);
+  EXPECT_EQ(request.conversation.variables_json, R"({"enable_thinking":false})");
   EXPECT_TRUE(fields.ignored_fields.empty());
 }
 
@@ -91,22 +93,68 @@ TEST(ChatRequest, LogprobsWithoutTopAsksForTheTokenAlone) {
 TEST(ChatRequest, WritesTheConversationForTheTemplate) {
   const ChatRequest request = parse(
       R"({"messages":[{"role":"developer","content":"be brief"},)"
-      R"({"content":[{"type":"text","text":"one"},{"type":"text","text":"tw\u00f6"}],"role":"user"},)"
-      R"({"role":"assistant","content":null,"tool_calls":[{"id":"c","function":{"z":1,"a":2.5}}]},)"
+      R"({"content":[{"type":"text","text":"one"},{"refusal":"tw\u00f6","type":"refusal"}],"role":"user"},)"
+      R"({"role":"assistant","content":null,"tool_calls":[]},)"
       R"({"role":"tool","tool_call_id":"c","content":"3\n","name":"f","weight":1}]})");
-  EXPECT_EQ(
-      request.messages_json,
-      R"([{"role":"system","content":"be brief"},)"
-      "{\"role\":\"user\",\"content\":\"one\\ntw\xC3\xB6\"},"
-      R"({"role":"assistant","content":"","tool_calls":[{"id":"c","function":{"z":1,"a":2.5}}]},)"
-      R"({"role":"tool","content":"3\n","tool_call_id":"c","name":"f"}])");
-  EXPECT_EQ(request.message_count, 4U);
+  EXPECT_EQ(request.conversation.messages_json,
+            R"([{"role":"system","content":"be brief"},)"
+            R"({"role":"user","content":[{"type":"text","text":"one"},)"
+            "{\"type\":\"text\",\"text\":\"tw\xC3\xB6\"}]},"
+            R"({"role":"assistant","content":""},)"
+            R"({"role":"tool","content":"3\n","tool_call_id":"c","name":"f"}])");
+  EXPECT_EQ(request.conversation.message_count, 4U);
   EXPECT_EQ(request.generation.ignored_fields, (std::vector<std::string>{"messages[3].weight"}));
+}
+
+TEST(ChatRequest, WritesTheArgumentsOfToolCallsAsObjects) {
+  const ChatRequest request = parse(
+      R"({"messages":[{"role":"assistant","tool_calls":[)"
+      R"({"id":"c","type":"function","index":0,"function":{"arguments":"{\"z\": 1, \"a\": 2.5}","name":"f"}},)"
+      R"({"function":{"name":"g","arguments":{"b":[]}}},{"function":{"name":"h","arguments":""}},)"
+      R"({"function":{"name":"i"}}]}]})");
+  EXPECT_EQ(
+      request.conversation.messages_json,
+      R"([{"role":"assistant","content":"","tool_calls":[)"
+      R"({"id":"c","type":"function","function":{"name":"f","arguments":{"z":1,"a":2.5}}},)"
+      R"({"function":{"name":"g","arguments":{"b":[]}}},)"
+      R"({"function":{"name":"h","arguments":{}}},{"function":{"name":"i","arguments":{}}}]}])");
+}
+
+TEST(ChatRequest, GivesThoughtsUnderBothNames) {
+  EXPECT_EQ(parse(R"({"messages":[{"role":"assistant","content":"a","reasoning":"r"}]})")
+                .conversation.messages_json,
+            R"([{"role":"assistant","content":"a","reasoning":"r","reasoning_content":"r"}])");
+  EXPECT_EQ(parse(R"({"messages":[{"role":"assistant","content":"a","reasoning_content":"r"}]})")
+                .conversation.messages_json,
+            R"([{"role":"assistant","content":"a","reasoning_content":"r","reasoning":"r"}])");
+  EXPECT_EQ(
+      parse(
+          R"({"messages":[{"role":"assistant","content":"a","reasoning":"r","reasoning_content":"c"}]})")
+          .conversation.messages_json,
+      R"([{"role":"assistant","content":"a","reasoning":"r","reasoning_content":"c"}])");
+}
+
+TEST(ChatRequest, PassesToolsAndDocumentsAsTheyAre) {
+  const ChatRequest request = parse_with(
+      R"("tools":[{"type":"function","function":{"parameters":{"z":1,"a":1.0},"name":"f"}}],)"
+      R"("tool_choice":"auto","documents":[{"title":"t","text":"x"}])");
+  EXPECT_EQ(request.conversation.tools_json,
+            R"([{"type":"function","function":{"parameters":{"z":1,"a":1.0},"name":"f"}}])");
+  EXPECT_EQ(request.conversation.documents_json, R"([{"title":"t","text":"x"}])");
+  EXPECT_EQ(parse_with(R"("tools":[],"documents":[])").conversation.tools_json, "");
+}
+
+TEST(ChatRequest, ContinuingTheFinalMessageMeansNoNewOne) {
+  const ChatRequest request = parse_with(R"("continue_final_message":true)");
+  EXPECT_TRUE(request.conversation.continue_final_message);
+  EXPECT_FALSE(request.conversation.add_generation_prompt);
+  EXPECT_TRUE(parse_with(R"("continue_final_message":false,"add_generation_prompt":true)")
+                  .conversation.add_generation_prompt);
 }
 
 TEST(ChatRequest, AcceptsFieldsThatAskForWhatHappensAnyway) {
   const ChatRequest request = parse_with(
-      R"("tools":[{"type":"function"}],"tool_choice":"none","response_format":{"type":"text"},)"
+      R"("tools":[],"tool_choice":"none","response_format":{"type":"text"},)"
       R"("modalities":["text"],"functions":[],"use_beam_search":false,"length_penalty":1.0,)"
       R"("metadata":{"a":"b"},"store":true,"service_tier":"auto","echo":false,"priority":0,)"
       R"("parallel_tool_calls":true,"audio":null)");

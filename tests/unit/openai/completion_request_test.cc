@@ -58,7 +58,7 @@ TEST(TokenizeRequest, TakesEitherATextOrAConversation) {
       parse_tokenize_request(R"({"messages":[{"role":"user","content":"a"}],"model":"m"})"));
   EXPECT_FALSE(chat.prompt);
   EXPECT_FALSE(chat.add_special_tokens);
-  EXPECT_EQ(chat.messages_json, R"([{"role":"user","content":"a"}])");
+  EXPECT_EQ(chat.conversation.messages_json, R"([{"role":"user","content":"a"}])");
   EXPECT_EQ(message_of(parse_tokenize_request("{}")),
             "prompt: expected either prompt or messages, came nothing");
   EXPECT_EQ(message_of(parse_tokenize_request(

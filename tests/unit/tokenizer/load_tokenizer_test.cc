@@ -250,6 +250,19 @@ TEST(LoadTokenizer, TakesTheTemplateNamedDefault) {
       {"chat_template",
        {{{"name", "other"}, {"template", "o"}}, {{"name", "default"}, {"template", "d"}}}}};
   EXPECT_EQ(load_json(fixture_json(), config)->chat_template(), "d");
+  EXPECT_EQ(load_json(fixture_json(), config)->tool_use_template(), "");
+}
+
+TEST(LoadTokenizer, TakesTheTemplateNamedToolUse) {
+  const json listed{
+      {"chat_template",
+       {{{"name", "default"}, {"template", "d"}}, {{"name", "tool_use"}, {"template", "t"}}}}};
+  const json by_name{{"chat_template", {{"default", "d"}, {"tool_use", "t"}, {"rag", "r"}}}};
+  for (const json& config : {listed, by_name}) {
+    const auto tokenizer = load_json(fixture_json(), config);
+    EXPECT_EQ(tokenizer->chat_template(), "d");
+    EXPECT_EQ(tokenizer->tool_use_template(), "t");
+  }
 }
 
 TEST(LoadTokenizer, AddsTheTokensThatOnlyTheConfigHas) {
@@ -269,6 +282,8 @@ TEST(LoadTokenizer, RefusesABadConfig) {
       {R"({"eos_token": 5})", "eos_token"},
       {R"({"chat_template": 5})", "chat_template"},
       {R"({"chat_template": []})", "default"},
+      {R"({"chat_template": {"tool_use": "t"}})", "default"},
+      {R"({"chat_template": {"default": 5}})", "default"},
       {R"({"added_tokens_decoder": {"x": {"content": "y"}}})", "\"x\""},
       {R"({"added_tokens_decoder": {"3": {"content": "yy"}}})", "yy"}};
   for (const auto& [config, part] : configs) {
@@ -285,8 +300,16 @@ TEST(LoadTokenizer, ReadsAFolder) {
                              std::filesystem::copy_options::overwrite_existing);
   std::ofstream(folder / "tokenizer_config.json") << R"({"chat_template": "from config"})";
   EXPECT_EQ((*load_tokenizer(folder))->chat_template(), "from config");
+  std::ofstream(folder / "chat_template.json")
+      << R"({"chat_template": {"default": "from json", "tool_use": "tools from json"}})";
+  EXPECT_EQ((*load_tokenizer(folder))->chat_template(), "from json");
+  EXPECT_EQ((*load_tokenizer(folder))->tool_use_template(), "tools from json");
   std::ofstream(folder / "chat_template.jinja") << "from file";
   EXPECT_EQ((*load_tokenizer(folder))->chat_template(), "from file");
+  EXPECT_EQ((*load_tokenizer(folder))->tool_use_template(), "");
+  std::filesystem::create_directories(folder / "additional_chat_templates");
+  std::ofstream(folder / "additional_chat_templates" / "tool_use.jinja") << "tools from file";
+  EXPECT_EQ((*load_tokenizer(folder))->tool_use_template(), "tools from file");
   std::ofstream(folder / "chat_template.jinja") << std::string(kMaxTemplateBytes + 1, 'x');
   EXPECT_EQ(load_tokenizer(folder).error().code(), Code::kInvalidArgument);
   std::filesystem::remove_all(folder);

@@ -70,10 +70,12 @@ enum class Side { kLeft, kRight, kBoth };
                                         const MarkedText& text,
                                         const MarkedText& from,
                                         const MarkedText& to);
+// The lines as Python's str.splitlines() finds them, without their ends.
+[[nodiscard]] std::vector<MarkedText> lines_of(const MarkedText& text);
 enum class Case { kLower, kUpper, kTitle, kCapitalize };
 [[nodiscard]] MarkedText change_case(const MarkedText& text, Case to);
 // (key, value) of every entry.
-[[nodiscard]] Result<Value> items_of(const Dict& dict);
+[[nodiscard]] Result<std::vector<Value>> items_of(const Dict& dict);
 // `value.attribute` where attribute may be a path ("function.name") or an index.
 [[nodiscard]] Result<Value> attribute_path(Interpreter& interpreter,
                                            const Value& value,

@@ -98,6 +98,11 @@ Result<Value> Interpreter::item(const Value& object, const Value& key) {
     return attribute(object, name->view());
   }
   const auto index = key.as_integer();
+  const Iterable* const range = object.as_iterable();
+  if (range != nullptr && range->is_range()) {
+    PHALANX_TRY(const Value list, Value::list(range->items));
+    return item(list, key);
+  }
   if (!index.has_value() || (object.as_list() == nullptr && object.as_text() == nullptr)) {
     PHALANX_TRY(const MarkedText shown, to_text(key));
     return missing(object, shown.view());
@@ -178,8 +183,12 @@ Result<Value> Interpreter::evaluate(const Expression& expression, Scope& scope) 
 }
 
 Result<Value> Interpreter::evaluate_name(const Expression& expression, Scope& scope) {
-  const Value* const value = scope.find(expression.name);
-  return value != nullptr ? *value : Value::undefined("'" + expression.name + "' is undefined");
+  if (const Value* const value = scope.find(expression.name)) {
+    return *value;
+  }
+  const Builtin* const function = find_function(expression.name);
+  return function != nullptr ? Value(function)
+                             : Value::undefined("'" + expression.name + "' is undefined");
 }
 
 Result<std::vector<Value>> Interpreter::evaluate_all(const Expression& expression, Scope& scope) {

@@ -136,7 +136,7 @@ class Writer {
   void separate(bool first, std::size_t level) {
     if (!first) {
       // Python leaves no blank at the end of a line.
-      out_.append_literal(style_.item_separator);
+      out_.append(style_.item_separator);
     }
     break_line(level);
   }
@@ -178,7 +178,7 @@ class Writer {
       separate(first, level + 1);
       first = false;
       write_string(*entry->key);
-      out_.append_literal(style_.key_separator);
+      out_.append(style_.key_separator);
       PHALANX_RETURN_IF_ERROR(write(entry->value, level + 1));
     }
     if (!first) {

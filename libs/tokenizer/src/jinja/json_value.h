@@ -20,8 +20,8 @@ struct JsonStyle {
   std::optional<std::int64_t> indent;  // spaces a level, one item a line; absent: all on one line
   bool ensure_ascii = false;           // other characters as \uXXXX
   bool sort_keys = false;
-  std::string item_separator = ", ";  // without the line break
-  std::string key_separator = ": ";
+  MarkedText item_separator = MarkedText::literal(", ");  // without the line break
+  MarkedText key_separator = MarkedText::literal(": ");
 };
 
 // The value as Python's json.dumps writes it.

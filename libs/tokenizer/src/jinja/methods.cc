@@ -169,23 +169,8 @@ Result<Value> splitlines_method(Interpreter& interpreter,
   const MarkedText& text = *object.as_text();
   PHALANX_RETURN_IF_ERROR(interpreter.charge(text.size()));
   std::vector<Value> lines;
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t end = i;
-    const char32_t c = next_code_point(text.view(), i);
-    const bool ends_line = (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 ||
-                           c == 0x2028 || c == 0x2029;
-    if (!ends_line) {
-      continue;
-    }
-    lines.push_back(Value::text(text.slice(begin, end)));
-    if (c == '\r' && text.view().substr(i, 1) == "\n") {
-      ++i;
-    }
-    begin = i;
-  }
-  if (begin < text.size()) {
-    lines.push_back(Value::text(text.slice(begin, text.size())));
+  for (MarkedText& line : lines_of(text)) {
+    lines.push_back(Value::text(std::move(line)));
   }
   PHALANX_RETURN_IF_ERROR(interpreter.charge(lines.size() * sizeof(Value)));
   return Value::list(std::move(lines));
@@ -263,13 +248,14 @@ Result<Value> dict_part(Interpreter& interpreter, const Value& object, Arguments
   const Dict& dict = *object.as_dict();
   PHALANX_RETURN_IF_ERROR(interpreter.charge(dict.entries().size() * sizeof(Value)));
   if (kPart == Part::kItems) {
-    return items_of(dict);
+    PHALANX_TRY(std::vector<Value> items, items_of(dict));
+    return Value::view("dict_items", std::move(items));
   }
   std::vector<Value> parts;
   for (const Dict::Entry& entry : dict.entries()) {
     parts.push_back(kPart == Part::kKeys ? Value(entry.key) : entry.value);
   }
-  return Value::list(std::move(parts));
+  return Value::view(kPart == Part::kKeys ? "dict_keys" : "dict_values", std::move(parts));
 }
 
 Result<Value> get_method(Interpreter& /*interpreter*/, const Value& object, Arguments& arguments) {

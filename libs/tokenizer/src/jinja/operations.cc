@@ -293,6 +293,17 @@ Result<bool> contains(const Value& haystack, const Value& needle) {
       return equal(item, needle);
     });
   }
+  if (const Iterable* iterable = haystack.as_iterable()) {
+    const auto begin = iterable->items.begin() + static_cast<std::ptrdiff_t>(iterable->next);
+    const auto found = std::find_if(
+        begin, iterable->items.end(), [&](const Value& item) { return equal(item, needle); });
+    if (iterable->is_once) {
+      // A generator has been gone through up to there.
+      iterable->next = static_cast<std::size_t>(found - iterable->items.begin()) +
+                       (found == iterable->items.end() ? 0U : 1U);
+    }
+    return found != iterable->items.end();
+  }
   if (haystack.is_undefined()) {
     return false;
   }

@@ -131,7 +131,7 @@ Result<ExpressionParser::CallArguments> ExpressionParser::call_arguments() {
 Result<ExpressionPtr> ExpressionParser::call(ExpressionPtr callee) {
   Node node = make(Kind::kCall);
   if (callee->kind == Kind::kName) {
-    node->builtin = find_function(callee->name);
+    node->builtin = macros_.contains(callee->name) ? nullptr : find_function(callee->name);
     if (node->builtin != nullptr) {
       node->kind = Kind::kBuiltin;
     } else if (!macros_.contains(callee->name)) {

@@ -18,6 +18,11 @@ Result<std::vector<Value>> input_elements(Interpreter& interpreter, const Value&
   return items;
 }
 
+// map, select and their like take anything false for nothing to go through.
+Result<std::vector<Value>> elements_if_true(Interpreter& interpreter, const Value& value) {
+  return value.is_true() ? input_elements(interpreter, value) : std::vector<Value>();
+}
+
 // Text as it counts in a comparison that ignores case.
 Value ignoring_case(const Value& value) {
   const MarkedText* const text = value.as_text();
@@ -42,6 +47,14 @@ template <bool kFirst>
 Result<Value> end_of(Interpreter& interpreter, Arguments& arguments) {
   PHALANX_TRY(const Parameters parameters, Parameters::bind(arguments, {"value"}));
   PHALANX_TRY(const Value value, parameters.required(0));
+  const Iterable* const iterable = value.as_iterable();
+  if (iterable != nullptr && iterable->is_once) {
+    if (!kFirst) {
+      return invalid_argument("last: a generator cannot be read backwards");
+    }
+    return iterable->next < iterable->items.size() ? iterable->items[iterable->next++]
+                                                   : Value::undefined("the sequence was empty");
+  }
   PHALANX_TRY(const std::vector<Value> items, input_elements(interpreter, value));
   if (items.empty()) {
     return Value::undefined("the sequence was empty");
@@ -90,14 +103,14 @@ Result<Value> map_attribute(Interpreter& interpreter, Arguments& arguments) {
               Parameters::bind(arguments, {"value", "attribute", "default"}));
   PHALANX_TRY(const Value value, parameters.required(0));
   PHALANX_TRY(const Value path, parameters.required(1));
-  PHALANX_TRY(std::vector<Value> items, input_elements(interpreter, value));
+  PHALANX_TRY(std::vector<Value> items, elements_if_true(interpreter, value));
   for (Value& item : items) {
     PHALANX_TRY(item, attribute_path(interpreter, item, path));
     if (item.is_undefined() && parameters.has(2)) {
       item = *parameters.get(2);
     }
   }
-  return Value::list(std::move(items));
+  return Value::once(std::move(items));
 }
 
 Result<Value> map(Interpreter& interpreter, Arguments& arguments) {
@@ -109,12 +122,12 @@ Result<Value> map(Interpreter& interpreter, Arguments& arguments) {
   if (filter == nullptr) {
     return invalid_argument("map: expected the name of a filter");
   }
-  PHALANX_TRY(std::vector<Value> items, input_elements(interpreter, arguments.positional[0]));
+  PHALANX_TRY(std::vector<Value> items, elements_if_true(interpreter, arguments.positional[0]));
   for (Value& item : items) {
     Arguments inner = inner_arguments(arguments, 2, item);
     PHALANX_TRY(item, filter->call(interpreter, inner));
   }
-  return Value::list(std::move(items));
+  return Value::once(std::move(items));
 }
 
 // select, reject (by the item) and selectattr, rejectattr (by an attribute of it): the items for
@@ -133,7 +146,7 @@ Result<Value> select(Interpreter& interpreter, Arguments& arguments) {
       return invalid_argument("expected the name of a test");
     }
   }
-  PHALANX_TRY(std::vector<Value> items, input_elements(interpreter, arguments.positional[0]));
+  PHALANX_TRY(std::vector<Value> items, elements_if_true(interpreter, arguments.positional[0]));
   std::vector<Value> kept;
   for (Value& item : items) {
     Value subject = item;
@@ -148,21 +161,22 @@ Result<Value> select(Interpreter& interpreter, Arguments& arguments) {
       kept.push_back(std::move(item));
     }
   }
-  return Value::list(std::move(kept));
+  return Value::once(std::move(kept));
 }
 
 Result<Value> items(Interpreter& interpreter, Arguments& arguments) {
   PHALANX_TRY(const Parameters parameters, Parameters::bind(arguments, {"value"}));
   PHALANX_TRY(const Value value, parameters.required(0));
   if (value.is_undefined()) {
-    return Value::list({});
+    return Value::once({});
   }
   const Dict* const dict = value.as_dict();
   if (dict == nullptr) {
     return invalid_argument("items: expected a dict, found " + std::string(value.type_name()));
   }
   PHALANX_RETURN_IF_ERROR(interpreter.charge(dict->entries().size() * sizeof(Value)));
-  return items_of(*dict);
+  PHALANX_TRY(std::vector<Value> pairs, items_of(*dict));
+  return Value::once(std::move(pairs));
 }
 
 // Sorts by keys that were computed before, keeping the order of equals.
@@ -245,7 +259,7 @@ Result<Value> unique(Interpreter& interpreter, Arguments& arguments) {
       kept.push_back(std::move(item));
     }
   }
-  return Value::list(std::move(kept));
+  return Value::once(std::move(kept));
 }
 
 Result<Value> reverse(Interpreter& interpreter, Arguments& arguments) {
@@ -253,8 +267,11 @@ Result<Value> reverse(Interpreter& interpreter, Arguments& arguments) {
   PHALANX_TRY(const Value value, parameters.required(0));
   PHALANX_TRY(std::vector<Value> values, input_elements(interpreter, value));
   std::reverse(values.begin(), values.end());
+  if (value.as_iterable() != nullptr && value.as_iterable()->is_once) {
+    return Value::list(std::move(values));  // what cannot be read backwards is copied
+  }
   if (value.as_text() == nullptr) {
-    return Value::list(std::move(values));
+    return Value::once(std::move(values));
   }
   MarkedText text;
   for (const Value& character : values) {
@@ -282,13 +299,13 @@ constexpr std::array<Builtin, 16> kFilters{{{"count", length_filter},
 
 }  // namespace
 
-Result<Value> items_of(const Dict& dict) {
+Result<std::vector<Value>> items_of(const Dict& dict) {
   std::vector<Value> pairs;
   for (const Dict::Entry& entry : dict.entries()) {
     PHALANX_TRY(Value pair, Value::list({Value(entry.key), entry.value}, /*is_tuple=*/true));
     pairs.push_back(std::move(pair));
   }
-  return Value::list(std::move(pairs));
+  return pairs;
 }
 
 Result<Value> attribute_path(Interpreter& interpreter, const Value& value, const Value& path) {

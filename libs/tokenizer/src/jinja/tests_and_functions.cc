@@ -64,10 +64,14 @@ bool is_mapping(const Value& value) {
 }
 bool is_iterable(const Value& value) {
   return value.as_text() != nullptr || value.as_list() != nullptr || value.as_dict() != nullptr ||
-         value.is_undefined();
+         value.as_iterable() != nullptr || value.is_undefined();
+}
+// Has a length and elements, as text and dicts do.
+bool is_sequence(const Value& value) {
+  return is_iterable(value) && (value.as_iterable() == nullptr || value.as_iterable()->is_range());
 }
 bool is_callable(const Value& value) {
-  return value.is<Macro>() || value.is<Value::MethodPtr>();
+  return value.is<Macro>() || value.is<Value::MethodPtr>() || value.is<const Builtin*>();
 }
 bool is_lower(const Value& value) {
   const MarkedText* const text = value.as_text();
@@ -131,8 +135,7 @@ constexpr std::array<Builtin, 33> kTests{{{"!=", operator_test<Operator::kNotEqu
                                           {"none", unary_test<is_none>},
                                           {"number", unary_test<is_number>},
                                           {"odd", parity_test<1>},
-                                          // Has a length and elements, as text and dicts do.
-                                          {"sequence", unary_test<is_iterable>},
+                                          {"sequence", unary_test<is_sequence>},
                                           {"string", unary_test<is_string>},
                                           {"true", unary_test<is_true>},
                                           {"undefined", unary_test<is_undefined>},
@@ -195,7 +198,10 @@ Result<Value> range_function(Interpreter& interpreter, Arguments& arguments) {
       break;
     }
   }
-  return Value::list(std::move(values));
+  std::string shown =
+      "range(" + std::to_string(start) + ", " + std::to_string(only_stop ? first_integer : stop);
+  shown += step == 1 ? ")" : ", " + std::to_string(step) + ")";
+  return Value::view("range object", std::move(values), std::move(shown));
 }
 
 Result<Value> raise_exception(Interpreter& interpreter, Arguments& arguments) {

@@ -84,17 +84,6 @@ Result<Value> safe(Interpreter& interpreter, Arguments& arguments) {
   return string(interpreter, arguments);
 }
 
-std::vector<MarkedText> lines_of(const MarkedText& text) {
-  std::vector<MarkedText> lines;
-  std::size_t begin = 0;
-  while (begin <= text.size()) {
-    const std::size_t end = std::min(text.view().find('\n', begin), text.size());
-    lines.push_back(text.slice(begin, end));
-    begin = end + 1;
-  }
-  return lines;
-}
-
 Result<Value> indent(Interpreter& interpreter, Arguments& arguments) {
   PHALANX_TRY(const Parameters parameters,
               Parameters::bind(arguments, {"s", "width", "first", "blank"}));
@@ -110,12 +99,15 @@ Result<Value> indent(Interpreter& interpreter, Arguments& arguments) {
   }
   PHALANX_TRY(const bool first, parameters.boolean(2, false));
   PHALANX_TRY(const bool blank, parameters.boolean(3, false));
-  const std::vector<MarkedText> lines = lines_of(text);
+  // Jinja puts a line end behind the text first, so that one at its end stays.
+  MarkedText ended = text;
+  ended.append_like(text, "\n");
+  const std::vector<MarkedText> lines = lines_of(ended);
   MarkedText result;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     PHALANX_RETURN_IF_ERROR(interpreter.charge(margin.size() + lines[i].size()));
     if (i > 0) {
-      result.append_literal("\n");
+      result.append_like(text, "\n");
     }
     if (i == 0 ? first : blank || !lines[i].empty()) {
       result.append(margin);
@@ -135,7 +127,7 @@ Result<Value> tojson(Interpreter& interpreter, Arguments& arguments) {
   if (parameters.has(2) && !parameters.get(2)->is_none()) {
     PHALANX_TRY(style.indent, parameters.integer(2, 0));
     style.indent = std::clamp<std::int64_t>(*style.indent, 0, 64);
-    style.item_separator = ",";
+    style.item_separator = MarkedText::literal(",");
   }
   if (parameters.has(3) && !parameters.get(3)->is_none()) {
     const List* const separators = parameters.get(3)->as_list();
@@ -143,8 +135,8 @@ Result<Value> tojson(Interpreter& interpreter, Arguments& arguments) {
         separators->items[0].as_text() == nullptr || separators->items[1].as_text() == nullptr) {
       return invalid_argument("argument \"separators\": expected two strings");
     }
-    style.item_separator = separators->items[0].as_text()->text();
-    style.key_separator = separators->items[1].as_text()->text();
+    style.item_separator = *separators->items[0].as_text();
+    style.key_separator = *separators->items[1].as_text();
   }
   PHALANX_TRY(style.sort_keys, parameters.boolean(4, false));
   PHALANX_TRY(MarkedText text, to_json(value, style));

@@ -99,6 +99,29 @@ MarkedText replace_all(const MarkedText& text,
   return result;
 }
 
+std::vector<MarkedText> lines_of(const MarkedText& text) {
+  std::vector<MarkedText> lines;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t end = i;
+    const char32_t c = next_code_point(text.view(), i);
+    const bool ends_line = (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 ||
+                           c == 0x2028 || c == 0x2029;
+    if (!ends_line) {
+      continue;
+    }
+    lines.push_back(text.slice(begin, end));
+    if (c == '\r' && text.view().substr(i, 1) == "\n") {
+      ++i;
+    }
+    begin = i;
+  }
+  if (begin < text.size()) {
+    lines.push_back(text.slice(begin, text.size()));
+  }
+  return lines;
+}
+
 MarkedText change_case(const MarkedText& text, Case to) {
   std::string changed;
   bool word_begins = true;

@@ -118,6 +118,18 @@ Result<Value> Value::dict(Dict dict) {
   return Value(DictPtr(std::make_shared<const Dict>(std::move(dict))));
 }
 
+Result<Value> Value::once(std::vector<Value> items) {
+  PHALANX_TRY(const Value checked, list(items));
+  return Value(IterablePtr(std::make_shared<const Iterable>(
+      Iterable{"generator object", std::move(items), true, {}, checked.depth(), 0})));
+}
+
+Result<Value> Value::view(std::string_view name, std::vector<Value> items, std::string shown) {
+  PHALANX_TRY(const Value checked, list(items));
+  return Value(IterablePtr(std::make_shared<const Iterable>(
+      Iterable{name, std::move(items), false, std::move(shown), checked.depth(), 0})));
+}
+
 const MarkedText* Value::as_text() const {
   const auto* text = get<TextPtr>();
   return text == nullptr ? nullptr : text->get();
@@ -131,6 +143,11 @@ const List* Value::as_list() const {
 const Dict* Value::as_dict() const {
   const auto* dict = get<DictPtr>();
   return dict == nullptr ? nullptr : dict->get();
+}
+
+const Iterable* Value::as_iterable() const {
+  const auto* iterable = get<IterablePtr>();
+  return iterable == nullptr ? nullptr : iterable->get();
 }
 
 std::optional<std::int64_t> Value::as_integer() const {
@@ -167,6 +184,9 @@ std::size_t Value::depth() const {
   if (const Dict* dict = as_dict()) {
     return dict->depth();
   }
+  if (const Iterable* iterable = as_iterable()) {
+    return iterable->depth;
+  }
   if (const auto* method = get<MethodPtr>()) {
     return (*method)->object.depth() + 1;
   }
@@ -186,6 +206,9 @@ bool Value::is_true() const {
   if (const Dict* dict = as_dict()) {
     return !dict->entries().empty();
   }
+  if (const Iterable* iterable = as_iterable()) {
+    return iterable->is_once || !iterable->items.empty();
+  }
   return !is_none() && !is_undefined();
 }
 
@@ -202,6 +225,8 @@ std::string_view Value::type_name() const {
       return list->is_tuple ? "tuple object" : "list object";
     }
     std::string_view operator()(const DictPtr&) const { return "dict object"; }
+    std::string_view operator()(const IterablePtr& iterable) const { return iterable->name; }
+    std::string_view operator()(const Builtin*) const { return "function object"; }
     std::string_view operator()(const NamespacePtr&) const { return "namespace object"; }
     std::string_view operator()(const MethodPtr&) const { return "method object"; }
     std::string_view operator()(Macro) const { return "macro object"; }
@@ -286,6 +311,12 @@ Result<std::vector<Value>> elements(const Value& value) {
     }
     return result;
   }
+  if (const Iterable* iterable = value.as_iterable()) {
+    result.assign(iterable->items.begin() + static_cast<std::ptrdiff_t>(iterable->next),
+                  iterable->items.end());
+    iterable->next = iterable->is_once ? iterable->items.size() : 0;
+    return result;
+  }
   if (value.is_undefined()) {
     return result;
   }
@@ -301,6 +332,9 @@ Result<std::size_t> length(const Value& value) {
   }
   if (const MarkedText* text = value.as_text()) {
     return count_code_points(text->view());
+  }
+  if (const Iterable* iterable = value.as_iterable(); iterable != nullptr && !iterable->is_once) {
+    return iterable->items.size();
   }
   if (value.is_undefined()) {
     return std::size_t{0};

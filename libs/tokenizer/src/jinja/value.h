@@ -25,12 +25,17 @@ class Value;
 struct MacroDefinition;  // ast.h
 class Scope;             // interpreter.h
 struct LoopState;        // interpreter.h
+struct Builtin;          // ast.h
 
 struct List {
   std::vector<Value> items;
   bool is_tuple = false;
   std::size_t depth = 1;
 };
+
+// What Python gives for range(), x.items() and most filters: elements to go through that are no
+// list.
+struct Iterable;
 
 // A mapping with text keys, in the order of insertion.
 class Dict {
@@ -77,6 +82,7 @@ class Value {
   };
   using ListPtr = std::shared_ptr<const List>;
   using DictPtr = std::shared_ptr<const Dict>;
+  using IterablePtr = std::shared_ptr<const Iterable>;
   using NamespacePtr = std::shared_ptr<Namespace>;
   using MethodPtr = std::shared_ptr<const Method>;
   using Storage = std::variant<None,
@@ -88,9 +94,11 @@ class Value {
                                TextPtr,
                                ListPtr,
                                DictPtr,
+                               IterablePtr,
                                NamespacePtr,
                                MethodPtr,
                                Macro,
+                               const Builtin*,
                                LoopState*>;
 
   Value() = default;
@@ -108,6 +116,12 @@ class Value {
   // Errors: kResourceExhausted  nested too deeply, or an item cannot be put into a container
   [[nodiscard]] static Result<Value> list(std::vector<Value> items, bool is_tuple = false);
   [[nodiscard]] static Result<Value> dict(Dict dict);
+  // A generator of Python: true even if empty, without a length, and empty once gone through.
+  [[nodiscard]] static Result<Value> once(std::vector<Value> items);
+  // A view ("dict_items") or a range, which may be gone through again. `shown` is how it prints.
+  [[nodiscard]] static Result<Value> view(std::string_view name,
+                                          std::vector<Value> items,
+                                          std::string shown = {});
 
   template <typename T>
   [[nodiscard]] const T* get() const {
@@ -122,6 +136,7 @@ class Value {
   [[nodiscard]] const MarkedText* as_text() const;
   [[nodiscard]] const List* as_list() const;
   [[nodiscard]] const Dict* as_dict() const;
+  [[nodiscard]] const Iterable* as_iterable() const;
   // Integers and booleans, which Python counts as integers.
   [[nodiscard]] std::optional<std::int64_t> as_integer() const;
   // Integers, booleans and floating-point numbers.
@@ -143,6 +158,18 @@ class Value {
 struct Dict::Entry {
   TextPtr key;
   Value value;
+};
+
+struct Iterable {
+  std::string_view name;  // of the type
+  std::vector<Value> items;
+  bool is_once = false;
+  std::string shown;  // of a range
+  std::size_t depth = 1;
+  // How far a generator has been gone through. A value belongs to one rendering, so to one thread.
+  mutable std::size_t next = 0;
+
+  [[nodiscard]] bool is_range() const { return !shown.empty(); }
 };
 
 class Namespace {

@@ -85,6 +85,20 @@ Status append_list(const List& list, MarkedText& out) {
   return ok();
 }
 
+Status append_view(const Iterable& view, MarkedText& out) {
+  if (view.is_range()) {
+    out.append_literal(view.shown);
+    return ok();
+  }
+  out.append_literal(std::string(view.name) + "([");
+  for (std::size_t i = 0; i < view.items.size(); ++i) {
+    out.append_literal(i > 0 ? ", " : "");
+    PHALANX_RETURN_IF_ERROR(append_element(view.items[i], out));
+  }
+  out.append_literal("])");
+  return ok();
+}
+
 Status append_dict(const Dict& dict, MarkedText& out) {
   out.append_literal("{");
   bool first = true;
@@ -165,6 +179,9 @@ Result<MarkedText> to_text(const Value& value) {
     PHALANX_RETURN_IF_ERROR(append_list(*list, out));
   } else if (const Dict* dict = value.as_dict()) {
     PHALANX_RETURN_IF_ERROR(append_dict(*dict, out));
+  } else if (const Iterable* iterable = value.as_iterable();
+             iterable != nullptr && !iterable->is_once) {
+    PHALANX_RETURN_IF_ERROR(append_view(*iterable, out));
   } else if (!value.is_undefined()) {
     return invalid_argument(std::string(value.type_name()) + " cannot be printed");
   }

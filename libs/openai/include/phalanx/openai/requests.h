@@ -21,6 +21,8 @@ struct RequestBounds {
   std::uint32_t choices_max = 128;                           // n, and prompts × n
   std::size_t prompts_max = 128;
   std::size_t messages_max = 8192;
+  std::size_t tools_max = 1024;
+  std::size_t documents_max = 1024;
   std::size_t stop_strings_max = 4;
   std::size_t stop_string_bytes_max = 1024;
   std::size_t stop_token_ids_max = 128;
@@ -59,15 +61,23 @@ struct GenerationFields {
   std::vector<std::string> ignored_fields;
 };
 
-struct ChatRequest {
-  std::string model;  // "" if the client named none
-  // The conversation for the template: a JSON array of {"role", "content", …}, text parts joined by
-  // line ends, an absent content of the assistant "", the role "developer" as "system".
+// What a chat template makes a prompt of, as JSON; "" where the client sent nothing.
+struct TemplateInput {
+  // An array of {"role", "content", …}: a content is a text or a list of {"type": "text", "text"},
+  // an absent one of the assistant "", the role "developer" is "system", the arguments of a tool
+  // call are the object that they spell, and thoughts stand as reasoning and reasoning_content.
   std::string messages_json;
   std::size_t message_count = 0;
-  std::string
-      template_variables_json;  // chat_template_kwargs as a JSON object; "" if there are none
-  bool add_generation_prompt = true;
+  std::string tools_json;               // array of objects
+  std::string documents_json;           // likewise
+  std::string variables_json;           // chat_template_kwargs: object
+  bool add_generation_prompt = true;    // false unless sent if the final message is continued
+  bool continue_final_message = false;  // the model goes on with the final message's text
+};
+
+struct ChatRequest {
+  std::string model;  // "" if the client named none
+  TemplateInput conversation;
   GenerationFields generation;
 };
 
@@ -85,9 +95,7 @@ struct TokenizeRequest {
   std::string model;
   // Either a text, or a conversation as in ChatRequest.
   std::optional<std::string> prompt;
-  std::string messages_json;
-  std::string template_variables_json;
-  bool add_generation_prompt = true;
+  TemplateInput conversation;
   bool add_special_tokens = true;  // a conversation: false unless sent
   bool return_token_strs = false;
 };

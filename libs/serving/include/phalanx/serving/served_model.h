@@ -23,6 +23,7 @@ struct ServedModel {
   std::uint32_t vocab = 0;
   const tokenizer::Tokenizer* tokenizer = nullptr;
   const tokenizer::ChatTemplate* chat_template = nullptr;  // null: completions only
+  const tokenizer::ChatTemplate* tool_template = nullptr;  // for tools; null: the same one
   wire::SamplingParams default_sampling;                   // of generation_config.json
   std::vector<TokenId> end_tokens;                         // end-of-sequence ids, ascending
 };
@@ -44,11 +45,8 @@ struct PromptOrigin {
     std::uint64_t drawn_seed);
 
 // Renders and tokenizes a conversation. Errors: 400 about "messages" with the template's own
-// message; 400 if the model has no template.
+// message; 400 if the model has no template, or none that takes the tools or documents sent.
 [[nodiscard]] std::variant<std::vector<TokenId>, openai::ApiError> tokenize_chat(
-    const ServedModel& model,
-    const std::string& messages_json,
-    const std::string& variables_json,
-    bool add_generation_prompt);
+    const ServedModel& model, const openai::TemplateInput& conversation);
 
 }  // namespace phalanx::serving

@@ -29,8 +29,12 @@ struct TemplateLimits {
 struct RenderRequest {
   std::string_view messages_json = {};   // array of objects
   std::string_view tools_json = {};      // array; empty or "null" if there are none
+  std::string_view documents_json = {};  // likewise
   std::string_view variables_json = {};  // object, further variables by name; may be empty
   bool add_generation_prompt = true;     // end with the opening of the assistant's turn
+  // End with the text of the final message instead, so that the model goes on with it.
+  // Requires: not add_generation_prompt.
+  bool continue_final_message = false;
   // What strftime_now() tells, in local time; the system's clock if absent.
   std::optional<std::chrono::system_clock::time_point> now = std::nullopt;
 };
@@ -39,6 +43,9 @@ struct RenderRequest {
 // of Python's Jinja in Hugging Face's configuration (trim_blocks, lstrip_blocks, loop controls,
 // tojson without escapes). A template sees JSON values and strings only; it cannot reach anything
 // else.
+//
+// A message's content is text or a list of parts; a template that never goes through the parts of
+// one gets the texts of a list of text parts, joined by line ends.
 //
 // Threads: render() is const and may be called from any thread at the same time.
 class ChatTemplate {
@@ -66,9 +73,13 @@ class ChatTemplate {
   //
   // Errors: kInvalidArgument    the JSON is not what it must be, the template called
   //                             raise_exception (its message), or an operation does not fit the
-  //                             values ("'undefined' has no attribute …", with the line)
+  //                             values ("'undefined' has no attribute …", with the line); there
+  //                             is no text to continue, or the template left it out
   //         kResourceExhausted  a limit was reached
   [[nodiscard]] Result<std::vector<TextSegment>> render(const RenderRequest& request) const;
+
+  // Whether the template names this variable ("tools") at all; if not, it cannot reach the prompt.
+  [[nodiscard]] bool mentions(std::string_view variable) const;
 
  private:
   explicit ChatTemplate(std::unique_ptr<const Program> program);
@@ -76,9 +87,14 @@ class ChatTemplate {
   std::unique_ptr<const Program> program_;
 };
 
-// The model's own template with the model's named tokens as constants.
+// A template with the model's named tokens as constants.
 //
-// Errors: as ChatTemplate::compile; kNotFound if the model has no template.
+// Errors: as ChatTemplate::compile
+[[nodiscard]] Result<ChatTemplate> compile_chat_template(const Tokenizer& tokenizer,
+                                                         std::string_view source,
+                                                         TemplateLimits limits = {});
+
+// The model's own template. Errors: likewise; kNotFound if the model has none.
 [[nodiscard]] Result<ChatTemplate> compile_chat_template(const Tokenizer& tokenizer,
                                                          TemplateLimits limits = {});
 

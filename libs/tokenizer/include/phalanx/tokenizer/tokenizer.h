@@ -54,6 +54,13 @@ struct NamedToken {
   std::optional<TokenId> id;
 };
 
+// Sources of a model's chat templates; empty where it has none.
+struct TemplateSources {
+  std::string chat;
+  std::string
+      tool_use;  // for conversations with tools, of a model that has one of its own for them
+};
+
 // Text to token ids and back, equal to what the `tokenizers` library computes from the same
 // tokenizer.json: byte-level BPE, and BPE of characters with byte fallback in the manner of
 // SentencePiece. From a GGUF file the same, and SentencePiece's merging by scores.
@@ -125,13 +132,17 @@ class Tokenizer {
   [[nodiscard]] std::span<const NamedToken> named_tokens() const;
   // Source of the model's chat template; empty if it has none.
   [[nodiscard]] const std::string& chat_template() const;
+  // That of the template for conversations with tools, of a model that has one of its own.
+  [[nodiscard]] const std::string& tool_use_template() const;
 
  private:
   std::unique_ptr<const Data> data_;
 };
 
-// Reads tokenizer.json, tokenizer_config.json (optional) and chat_template.jinja (optional; it
-// takes precedence over the template in the config) of a model folder.
+// Reads tokenizer.json, tokenizer_config.json (optional) and the chat template of a model folder:
+// chat_template.jinja, else that of chat_template.json, else that of the config. A JSON file may
+// hold several by name, of which "default" and "tool_use" are taken; beside chat_template.jinja the
+// latter is additional_chat_templates/tool_use.jinja.
 //
 // Blocks:  reads files; about 0.2 s for a vocabulary of 150,000.
 // Errors:  kNotFound         no tokenizer.json
@@ -151,10 +162,11 @@ class Tokenizer {
 //         kUnimplemented    another kind of vocabulary or pre-tokenizer, naming those there are
 [[nodiscard]] Result<std::unique_ptr<Tokenizer>> load_tokenizer(const gguf::Metadata& metadata);
 
-// The same from the contents of the files; `config_json` and `template_source` may be empty.
+// The same from the contents of the files; `config_json` may be empty. `templates` with a source
+// stand for all that the config names.
 [[nodiscard]] Result<std::unique_ptr<Tokenizer>> load_tokenizer_from_text(
     std::string_view tokenizer_json,
     std::string_view config_json = {},
-    std::string_view template_source = {});
+    const TemplateSources& templates = {});
 
 }  // namespace phalanx::tokenizer

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "template_input.h"
+
+#include <algorithm>
+#include <array>
+
+#include "conversation.h"
+#include "json_writer.h"
+
+namespace phalanx::openai {
+namespace {
+
+constexpr std::array<std::string_view, 9> kReservedVariables = {"messages",
+                                                                "tools",
+                                                                "documents",
+                                                                "add_generation_prompt",
+                                                                "continue_final_message",
+                                                                "chat_template",
+                                                                "tokenize",
+                                                                "bos_token",
+                                                                "eos_token"};
+
+std::string json_of(const JsonValue& value) {
+  JsonWriter json;
+  json.value(value);
+  return json.take();
+}
+
+// chat_template_kwargs: an object that may not set what the request itself says.
+Refusal read_variables(const Field& field, std::string* out) {
+  const auto* object = field.value.as_object();
+  if (object == nullptr) {
+    return wrong(field, "an object");
+  }
+  for (const auto& [key, value] : *object) {
+    if (std::find(kReservedVariables.begin(), kReservedVariables.end(), key) !=
+        kReservedVariables.end()) {
+      const std::string name = field.name + "." + key;
+      return invalid_field(name,
+                           name + ": is set by the request itself, not by a template variable");
+    }
+  }
+  *out = json_of(field.value);
+  return std::nullopt;
+}
+
+// A list of objects of which `check` finds nothing wrong; an empty one counts as none.
+template <typename Check>
+Refusal read_objects(const Field& field,
+                     std::size_t count_max,
+                     const Check& check,
+                     std::string* out) {
+  const auto* list = field.value.as_array();
+  if (list == nullptr) {
+    return wrong(field, "a list of objects");
+  }
+  if (list->size() > count_max) {
+    return invalid_field(field.name,
+                         field.name + ": expected at most " + std::to_string(count_max) +
+                             " objects, came " + std::to_string(list->size()));
+  }
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const Field element{field.name + "[" + std::to_string(i) + "]", (*list)[i]};
+    if (element.value.as_object() == nullptr) {
+      return wrong(element, "an object");
+    }
+    if (auto refusal = check(element)) {
+      return refusal;
+    }
+  }
+  *out = list->empty() ? std::string() : json_of(field.value);
+  return std::nullopt;
+}
+
+Refusal check_tool(const Field& tool) {
+  const JsonValue absent;
+  const JsonValue* const type = tool.value.find("type");
+  if (type == nullptr || type->as_string() == nullptr || *type->as_string() != "function") {
+    return wrong({tool.name + ".type", type == nullptr ? absent : *type}, "\"function\"");
+  }
+  const JsonValue* const function = tool.value.find("function");
+  if (function == nullptr || function->as_object() == nullptr) {
+    return wrong({tool.name + ".function", function == nullptr ? absent : *function}, "an object");
+  }
+  const JsonValue* const name = function->find("name");
+  if (name == nullptr || name->as_string() == nullptr) {
+    return wrong({tool.name + ".function.name", name == nullptr ? absent : *name}, "a string");
+  }
+  return std::nullopt;
+}
+
+Refusal check_nothing(const Field& /*element*/) {
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool TemplateInputReader::read(const Field& field, Refusal* refusal) {
+  if (field.name == "messages") {
+    *refusal = read_messages(field, bounds_.messages_max, ignored_, &input_);
+  } else if (field.name == "tools") {
+    *refusal = read_objects(field, bounds_.tools_max, check_tool, &input_.tools_json);
+  } else if (field.name == "tool_choice") {
+    *refusal = read_tool_choice(field);
+  } else if (field.name == "documents") {
+    *refusal = read_objects(field, bounds_.documents_max, check_nothing, &input_.documents_json);
+  } else if (field.name == "chat_template_kwargs") {
+    *refusal = read_variables(field, &input_.variables_json);
+  } else if (field.name == "chat_template") {
+    *refusal = unsupported(field.name,
+                           "the model's own template is used, or the one that the server was "
+                           "started with");
+  } else if (field.name == "add_generation_prompt") {
+    *refusal = read_bool(field, &add_generation_prompt_.emplace());
+  } else if (field.name == "continue_final_message") {
+    *refusal = read_bool(field, &input_.continue_final_message);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+Refusal TemplateInputReader::read_tool_choice(const Field& field) {
+  const std::string* const choice = field.value.as_string();
+  if (choice != nullptr && (*choice == "none" || *choice == "auto")) {
+    return std::nullopt;  // whether to call a tool is left to the model either way
+  }
+  if (field.value.as_object() == nullptr && (choice == nullptr || *choice != "required")) {
+    return wrong(field, "\"none\", \"auto\", \"required\" or an object that names a tool");
+  }
+  return unsupported(field.name,
+                     "a call cannot be forced; send \"auto\" or \"none\", and the model decides");
+}
+
+Refusal TemplateInputReader::finish() {
+  if (input_.continue_final_message && add_generation_prompt_.value_or(false)) {
+    return invalid_field("continue_final_message",
+                         "continue_final_message: expected no add_generation_prompt with it: the "
+                         "final message is either continued or followed by a new one");
+  }
+  input_.add_generation_prompt = add_generation_prompt_.value_or(!input_.continue_final_message);
+  return std::nullopt;
+}
+
+}  // namespace phalanx::openai

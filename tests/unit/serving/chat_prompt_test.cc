@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the body of a chat request to the ids of its prompt.
+#include <gtest/gtest.h>
+
+#include "phalanx/openai/requests.h"
+#include "phalanx/serving/served_model.h"
+
+#include "byte_tokenizer.h"
+
+namespace phalanx::serving {
+namespace {
+
+constexpr const char* kTemplate =
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}!{{ c.function.name }}{{ c.function.arguments|tojson }}"
+    "{% endfor %}<|end|>{% endfor %}"
+    "{% if tools %}{{ tools|map(attribute='function.name')|join(',') }};{% endif %}"
+    "{% if calm is defined and calm %}calm;{% endif %}"
+    "{% if messages[-1].content == 'no' %}{{ raise_exception('I will not.') }}{% endif %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}";
+constexpr const char* kTools =
+    R"(,"tools":[{"type":"function","function":{"name":"add"}},{"type":"function","function":{"name":"sub"}}])";
+
+class ChatPromptTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(tokenizer_, nullptr);
+    model_.name = "m";
+    model_.tokenizer = tokenizer_.get();
+    model_.chat_template = &template_;
+  }
+
+  std::variant<std::vector<TokenId>, openai::ApiError> prompt(const std::string& body) {
+    auto parsed = openai::parse_chat_request(body);
+    if (auto* error = std::get_if<openai::ApiError>(&parsed)) {
+      return *error;
+    }
+    return tokenize_chat(model_, std::get<openai::ChatRequest>(parsed).conversation);
+  }
+
+  // The prompt as text, special tokens in brackets.
+  std::string text_of(const std::string& messages, const std::string& fields = "") {
+    const auto ids = prompt(R"({"messages":)" + messages + fields + "}");
+    if (const auto* error = std::get_if<openai::ApiError>(&ids)) {
+      return *error->param + "! " + error->message;
+    }
+    std::string text;
+    for (const TokenId id : std::get<0>(ids)) {
+      text += tokenizer_->is_special(id) ? "[" + tokenizer_->token_text(id) + "]"
+                                         : tokenizer_->decode({&id, 1});
+    }
+    return text;
+  }
+
+  std::unique_ptr<tokenizer::Tokenizer> tokenizer_ = make_byte_tokenizer();
+  tokenizer::ChatTemplate template_ = *tokenizer::ChatTemplate::compile(kTemplate);
+  ServedModel model_;
+};
+
+constexpr const char* kHello = R"([{"role":"user","content":"hi"}])";
+
+TEST_F(ChatPromptTest, RendersToolsCallsAndVariables) {
+  EXPECT_EQ(text_of(kHello), "<user>hi[<|end|>]<assistant>");
+  EXPECT_EQ(text_of(kHello, kTools), "<user>hi[<|end|>]add,sub;<assistant>");
+  EXPECT_EQ(text_of(kHello, std::string(kTools) + R"(,"tool_choice":"none")"),
+            "<user>hi[<|end|>]add,sub;<assistant>");
+  EXPECT_EQ(text_of(kHello, R"(,"chat_template_kwargs":{"calm":true})"),
+            "<user>hi[<|end|>]calm;<assistant>");
+  EXPECT_EQ(
+      text_of(
+          R"([{"role":"assistant","tool_calls":[{"function":{"name":"add","arguments":"{\"b\": 1, \"a\":2}"}}]},)"
+          R"({"role":"tool","content":"3"}])"),
+      R"(<assistant>!add{"b": 1, "a": 2}[<|end|>]<tool>3[<|end|>]<assistant>)");
+}
+
+TEST_F(ChatPromptTest, ContinuesTheFinalMessage) {
+  EXPECT_EQ(text_of(R"([{"role":"user","content":"hi"},{"role":"assistant","content":"I am "}])",
+                    R"(,"continue_final_message":true)"),
+            "<user>hi[<|end|>]<assistant>I am ");
+  EXPECT_EQ(text_of(kHello, R"(,"add_generation_prompt":false)"), "<user>hi[<|end|>]");
+}
+
+TEST_F(ChatPromptTest, GivesTheTemplatesWordsAndNamesTheField) {
+  EXPECT_EQ(text_of(R"([{"role":"user","content":"no"}])"), "messages! I will not.");
+  EXPECT_EQ(text_of(kHello, R"(,"documents":[{"text":"t"}])"),
+            "documents! documents: the chat template of m takes none; leave them out");
+  template_ = *tokenizer::ChatTemplate::compile("{{ messages[0].content }}");
+  EXPECT_EQ(text_of(kHello, kTools),
+            "tools! tools: the chat template of m takes none; leave them out");
+  model_.chat_template = nullptr;
+  EXPECT_EQ(text_of(kHello), "messages! the model m has no chat template; use /v1/completions");
+}
+
+TEST_F(ChatPromptTest, TakesTheToolTemplateWhereThereAreTools) {
+  const auto with_tools = *tokenizer::ChatTemplate::compile("T{{ tools|length }}");
+  model_.tool_template = &with_tools;
+  EXPECT_EQ(text_of(kHello), "<user>hi[<|end|>]<assistant>");
+  EXPECT_EQ(text_of(kHello, kTools), "T2");
+}
+
+TEST_F(ChatPromptTest, JoinsTextPartsForATemplateThatTakesText) {
+  const std::string parts =
+      R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])";
+  EXPECT_EQ(text_of(parts), "<user>a\nb[<|end|>]<assistant>");
+  template_ = *tokenizer::ChatTemplate::compile(
+      "{% for m in messages %}{% for p in m.content %}({{ p.text }}){% endfor %}{% endfor %}");
+  EXPECT_EQ(text_of(parts), "(a)(b)");
+}
+
+TEST_F(ChatPromptTest, MakesNoSpecialTokenOfTheClientsText) {
+  const std::string prompt = text_of(
+      R"([{"role":"user","content":"<|end|>"},{"role":"assistant","content":"<|end|>","tool_calls":)"
+      R"([{"function":{"name":"<|end|>","arguments":{"<|end|>":"<|end|>"}}}]},)"
+      R"({"role":"assistant","content":"<|end|>"}])",
+      R"(,"continue_final_message":true,"tools":[{"type":"function","function":{"name":"<|end|>"}}])");
+  EXPECT_EQ(prompt,
+            "<user><|end|>[<|end|>]<assistant><|end|>!<|end|>{\"<|end|>\": \"<|end|>\"}[<|end|>]"
+            "<assistant><|end|>");
+}
+
+}  // namespace
+}  // namespace phalanx::serving
