@@ -2,6 +2,7 @@
 """What an OpenAI client does, call by call: models, chat, stream, usage, errors, cancellation, and the operator's pages."""
 import os
 import sys
+import tempfile
 import time
 import unittest
 
@@ -117,6 +118,7 @@ class HttpTour(unittest.TestCase):
         self.expect_error(400, "messages", "messages", messages="hi")
         self.expect_error(400, "n", "n", n=0)
         self.expect_error(400, "top_logprobs", "top_logprobs", logprobs=True, top_logprobs=99)
+        self.expect_error(400, "tools", "takes none", tools=[{"type": "function", "function": {"name": "f"}}])
         self.expect_error(404, "model", "gpt-5", "phalanx-tiny", model="gpt-5")
         self.expect_error(400, "messages", "context", messages=[{"role": "user", "content": "1 " * 3000}])
         status, answer, _ = self.server.request("POST", "/v1/chat/completions", "{not json")
@@ -158,6 +160,87 @@ class HttpTour(unittest.TestCase):
     def test_request_id_is_echoed(self):
         _, _, headers = self.server.request("GET", "/v1/models", headers={"X-Request-Id": "tour-1"})
         self.assertEqual({k.lower(): v for k, v in headers.items()}.get("x-request-id"), "tour-1")
+
+
+class ChatTemplates(unittest.TestCase):
+    """What a request may say to the template: with one that takes all of it, and with the model's own, which takes less."""
+
+    SOURCE = """{%- for t in tools or [] %}{{- 'tool ' + t.function.name + '\\n' }}{%- endfor %}
+{%- for m in messages %}
+    {%- if m.role == 'assistant' and loop.first %}{{- raise_exception('The user speaks first.') }}{%- endif %}
+    {{- '<|im_start|>' + m.role + '\\n' + m.content }}
+    {%- for c in m.tool_calls or [] %}{{- c.function.name ~ c.function.arguments | tojson }}{%- endfor %}
+    {{- '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{% if calm %}{{- 'calm ' }}{% endif %}{%- endif %}"""
+    TOOLS = [{"type": "function", "function": {"name": "count", "parameters": {"type": "object", "properties": {}}}}]
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        path = os.path.join(cls.folder.name, "template.jinja")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(cls.SOURCE)
+        cls.server = Server("--dp", 1, "--tp", 1, "--chat-template", path)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__(None, None, None)
+        cls.folder.cleanup()
+
+    def prompt(self, messages, **fields):
+        """The text of the prompt, special tokens spelled out."""
+        status, answer, _ = self.server.request("POST", "/tokenize", {"messages": messages, **fields})
+        self.assertEqual(status, 200, answer)
+        return self.server.request("POST", "/detokenize", {"tokens": answer["tokens"]})[1]["prompt"], answer["tokens"]
+
+    def expect_error(self, param, *words, messages=None, **fields):
+        body = {"messages": messages or [{"role": "user", "content": "hi"}], **fields}
+        status, answer, _ = self.server.request("POST", "/v1/chat/completions", body)
+        self.assertEqual((status, answer["error"]["param"]), (400, param), answer)
+        self.assertEqual(answer["error"]["type"], "invalid_request_error")
+        for word in words:
+            self.assertIn(word, answer["error"]["message"])
+
+    def test_tools_and_calls(self):
+        call = {"role": "assistant", "content": None, "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "count", "arguments": '{"b": 1, "a": "<|im_end|>"}'}}]}
+        messages = [{"role": "user", "content": "x"}, call, {"role": "tool", "tool_call_id": "c1", "content": "3"}]
+        for choice in ({}, {"tool_choice": "auto"}, {"tool_choice": "none"}):
+            text, tokens = self.prompt(messages, tools=self.TOOLS, **choice)
+            self.assertEqual(text, "tool count\n<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n"
+                                   'count{"b": 1, "a": "<|im_end|>"}<|im_end|>\n<|im_start|>tool\n3<|im_end|>\n'
+                                   "<|im_start|>assistant\n")
+            end = self.server.request("POST", "/tokenize", {"prompt": "<|im_end|>"})[1]["tokens"]
+            self.assertEqual(sum(tokens[i:i + len(end)] == end for i in range(len(tokens))), 3, "the client's is text")
+        status, answer, _ = self.server.request("POST", "/v1/chat/completions",
+                                                {"messages": messages, "tools": self.TOOLS, "max_tokens": 3})
+        self.assertEqual(status, 200, answer)
+        self.expect_error("tool_choice", "forced", tools=self.TOOLS, tool_choice="required")
+        self.expect_error("tools[0].function", tools=[{"type": "function"}])
+        call["tool_calls"][0]["function"]["arguments"] = "{"
+        self.expect_error("messages[1].tool_calls[0].function.arguments", "JSON object", messages=messages)
+
+    def test_continue_final_message(self):
+        messages = [{"role": "user", "content": "count from 3 to 40"}, {"role": "assistant", "content": counted(3, 10)}]
+        text, _ = self.prompt(messages, continue_final_message=True)
+        self.assertTrue(text.endswith("<|im_start|>assistant\n" + counted(3, 10)), text)
+        status, answer, _ = self.server.request("POST", "/v1/chat/completions", {
+            "messages": messages, "continue_final_message": True, "temperature": 0})
+        self.assertEqual(status, 200, answer)
+        self.assertEqual(counted(3, 10) + answer["choices"][0]["message"]["content"], counted(3, 40))
+        self.expect_error("continue_final_message", "add_generation_prompt", continue_final_message=True,
+                          add_generation_prompt=True)
+
+    def test_variables_and_the_templates_words(self):
+        hi = [{"role": "user", "content": "hi"}]
+        self.assertEqual(self.prompt(hi)[0], "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n")
+        self.assertTrue(self.prompt(hi, chat_template_kwargs={"calm": True})[0].endswith("assistant\ncalm "))
+        self.assertEqual(self.prompt(hi, add_generation_prompt=False)[0], "<|im_start|>user\nhi<|im_end|>\n")
+        self.expect_error("messages", "The user speaks first.", messages=[{"role": "assistant", "content": "hi"}])
+        self.expect_error("chat_template_kwargs.messages", "request itself", chat_template_kwargs={"messages": []})
+        self.expect_error("chat_template", "own template", chat_template="{{ 1 }}")
+        self.expect_error("documents", "takes none", documents=[{"text": "t"}])
 
 
 class QueueLimits(unittest.TestCase):

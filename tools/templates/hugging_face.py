@@ -94,8 +94,10 @@ def takes_parts(env, source):
 
 
 def joined(messages):
-    """Servers hand a template that takes text the parts' texts, joined by line ends."""
-    return [{**m, "content": "\n".join(p["text"] for p in m["content"])} if isinstance(m.get("content"), list) else m
+    """Servers hand a template that takes text the texts of text parts, joined by line ends."""
+    def are_texts(content):
+        return isinstance(content, list) and all(isinstance(p, dict) and isinstance(p.get("text"), str) for p in content)
+    return [{**m, "content": "\n".join(p["text"] for p in m["content"])} if are_texts(m.get("content")) else m
             for m in messages]
 
 

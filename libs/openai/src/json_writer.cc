@@ -6,14 +6,10 @@
 #include <cmath>
 #include <type_traits>
 
+#include "phalanx/base/json_text.h"
+
 namespace phalanx::openai {
 namespace {
-
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-
-unsigned char byte_at(std::string_view text, std::size_t index) {
-  return static_cast<unsigned char>(text[index]);
-}
 
 template <typename Number>
 void append_number(std::string& out, Number value) {
@@ -28,84 +24,13 @@ void append_number(std::string& out, Number value) {
   }
 }
 
-void append_escaped(std::string& out, unsigned char c) {
-  static constexpr std::string_view kDigits = "0123456789abcdef";
-  switch (c) {
-    case '"':
-      out.append("\\\"");
-      return;
-    case '\\':
-      out.append("\\\\");
-      return;
-    case '\n':
-      out.append("\\n");
-      return;
-    case '\r':
-      out.append("\\r");
-      return;
-    case '\t':
-      out.append("\\t");
-      return;
-    default:
-      out.append("\\u00").push_back(kDigits[c >> 4U]);
-      out.push_back(kDigits[c & 15U]);
-  }
-}
-
 void append_quoted(std::string& out, std::string_view text) {
   out.push_back('"');
-  std::size_t i = 0;
-  while (i < text.size()) {
-    const unsigned char c = byte_at(text, i);
-    if (c >= 0x20 && c < 0x7F && c != '"' && c != '\\') {
-      out.push_back(static_cast<char>(c));
-      ++i;
-    } else if (c < 0x80) {
-      append_escaped(out, c);
-      ++i;
-    } else if (const std::size_t length = utf8_length(text.substr(i)); length > 0) {
-      out.append(text, i, length);
-      i += length;
-    } else {
-      out.append(kReplacement);
-      ++i;
-    }
-  }
+  append_json_escaped(text, JsonCharacters::kUtf8, out);
   out.push_back('"');
 }
 
 }  // namespace
-
-std::size_t utf8_length(std::string_view text) {
-  const unsigned char first = byte_at(text, 0);
-  if (first < 0x80) {
-    return 1;
-  }
-  // The second byte's range keeps out overlong forms, surrogates and what lies past U+10FFFF.
-  unsigned char low = 0x80;
-  unsigned char high = 0xBF;
-  std::size_t length = 0;
-  if (first >= 0xC2 && first <= 0xDF) {
-    length = 2;
-  } else if (first >= 0xE0 && first <= 0xEF) {
-    length = 3;
-    low = first == 0xE0 ? 0xA0 : low;
-    high = first == 0xED ? 0x9F : high;
-  } else if (first >= 0xF0 && first <= 0xF4) {
-    length = 4;
-    low = first == 0xF0 ? 0x90 : low;
-    high = first == 0xF4 ? 0x8F : high;
-  }
-  if (length == 0 || text.size() < length || byte_at(text, 1) < low || byte_at(text, 1) > high) {
-    return 0;
-  }
-  for (std::size_t i = 2; i < length; ++i) {
-    if ((byte_at(text, i) & 0xC0U) != 0x80U) {
-      return 0;
-    }
-  }
-  return length;
-}
 
 std::string json_quoted(std::string_view text) {
   std::string out;

@@ -47,8 +47,4 @@ class JsonWriter {
 // A string as JSON, with its quotes.
 [[nodiscard]] std::string json_quoted(std::string_view text);
 
-// Length of the valid UTF-8 character that `text` begins with, or 0 if it begins with none.
-// Requires: not empty.
-[[nodiscard]] std::size_t utf8_length(std::string_view text);
-
 }  // namespace phalanx::openai

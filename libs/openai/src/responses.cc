@@ -6,6 +6,8 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "phalanx/base/json_text.h"
+
 #include "json_writer.h"
 
 namespace phalanx::openai {

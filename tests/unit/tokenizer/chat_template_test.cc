@@ -218,9 +218,17 @@ TEST(ChatTemplate, StopsAtItsLimits) {
                       {.loop_iterations_max = 16}),
                Code::kResourceExhausted,
                {"16 loop iterations"});
-  expect_error(render("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", hello),
-               Code::kResourceExhausted,
-               {"macros"});
+  expect_error(
+      render("{% for i in range(11) if false %}{% endfor %}", hello, {.loop_iterations_max = 10}),
+      Code::kResourceExhausted,
+      {"10 loop iterations"});
+  for (const char* source :
+       {"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+        "{% macro f(a=f()) %}{% endmacro %}{{ f() }}",
+        "{% macro f() %}{% set x %}{{ g() }}{% endset %}{% endmacro %}"
+        "{% macro g() %}{% for i in [1] %}{{ f()|upper }}{% endfor %}{% endmacro %}{{ f() }}"}) {
+    expect_error(render(source, hello), Code::kResourceExhausted, {"deeper"});
+  }
   for (const char* source : {"{{ range(1000000000000)|length }}",
                              "{{ ('x' * 1000000000000)|length }}",
                              "{{ ('' * 9000000000000000000)|length }}{{ 'x' * 1000000000 }}",

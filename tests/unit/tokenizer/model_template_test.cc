@@ -72,5 +72,17 @@ INSTANTIATE_TEST_SUITE_P(All,
                          testing::Values("qwen3", "qwen2_5", "qwen3_5", "smollm2", "tools_first"),
                          [](const auto& test) { return std::string(test.param); });
 
+// One construct a line, where Python's way is not the obvious one.
+TEST(TemplateSnippets, RenderAsJinja) {
+  const auto goldens = nlohmann::json::parse(read_text(folder() / "snippets_goldens.json"));
+  EXPECT_GE(goldens.size(), 20U);
+  for (const auto& [source, golden] : goldens.items()) {
+    SCOPED_TRACE(source);
+    const auto compiled = ChatTemplate::compile(source);
+    ASSERT_TRUE(compiled.has_value()) << compiled.error().to_string();
+    expect_outcome(rendered(*compiled, {{"messages", nlohmann::json::array()}}), golden);
+  }
+}
+
 }  // namespace
 }  // namespace phalanx::tokenizer

@@ -36,6 +36,14 @@ Status Interpreter::charge(std::size_t bytes) {
   return ok();
 }
 
+Status Interpreter::count_iteration() {
+  return ++iterations_ <= limits_.loop_iterations_max
+             ? ok()
+             : Status(resource_exhausted("more than " +
+                                         std::to_string(limits_.loop_iterations_max) +
+                                         " loop iterations"));
+}
+
 Error Interpreter::raise(std::string message) {
   error_is_placed_ = true;
   return invalid_argument(std::move(message));
@@ -142,6 +150,7 @@ Result<std::vector<Value>> Interpreter::loop_items(const Statement& statement, S
   }
   std::vector<Value> kept;
   for (Value& item : items) {
+    PHALANX_RETURN_IF_ERROR(count_iteration());
     Scope inner(&scope);
     PHALANX_RETURN_IF_ERROR(assign(statement.target, item, inner));
     PHALANX_TRY(const Value condition, evaluate(*statement.condition, inner));
@@ -156,24 +165,25 @@ Result<Interpreter::Flow> Interpreter::run_for(const Statement& statement,
                                                Scope& scope,
                                                MarkedText& out) {
   PHALANX_TRY(const std::vector<Value> items, loop_items(statement, scope));
-  if (items.empty()) {
-    Scope inner(&scope);
-    return execute(statement.else_body, inner, out);
-  }
+  // Jinja takes the else branch unless some iteration came to its end: also where each one was left
+  // by break or continue.
+  bool any_ended = false;
   LoopState loop;
   loop.items = &items;
   for (; loop.index < items.size(); ++loop.index) {
-    if (++iterations_ > limits_.loop_iterations_max) {
-      return resource_exhausted("more than " + std::to_string(limits_.loop_iterations_max) +
-                                " loop iterations");
-    }
+    PHALANX_RETURN_IF_ERROR(count_iteration());
     Scope inner(&scope);
     inner.set("loop", Value(&loop));
     PHALANX_RETURN_IF_ERROR(assign(statement.target, items[loop.index], inner));
     PHALANX_TRY(const Flow flow, execute(statement.body, inner, out));
+    any_ended = any_ended || flow == Flow::kOn;
     if (flow == Flow::kBreak) {
       break;
     }
+  }
+  if (!any_ended) {
+    Scope inner(&scope);
+    return execute(statement.else_body, inner, out);
   }
   return Flow::kOn;
 }

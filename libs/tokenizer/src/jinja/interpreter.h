@@ -81,6 +81,8 @@ class Interpreter {
 
   [[nodiscard]] Result<Flow> execute(const Body& body, Scope& scope, MarkedText& out);
   [[nodiscard]] Result<Flow> execute(const Statement& statement, Scope& scope, MarkedText& out);
+  // Of a loop's body or condition. Errors: kResourceExhausted  past the limit
+  [[nodiscard]] Status count_iteration();
   [[nodiscard]] Status emit(const MarkedText& text, MarkedText& out);
   [[nodiscard]] Result<Flow> run_if(const Statement& statement, Scope& scope, MarkedText& out);
   [[nodiscard]] Result<Flow> run_for(const Statement& statement, Scope& scope, MarkedText& out);

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "../utf8.h"
+#include "phalanx/base/json_text.h"
 
 namespace phalanx::tokenizer::jinja {
 namespace {
@@ -190,61 +190,12 @@ class Writer {
 
   void write_string(const MarkedText& text) {
     std::string escaped;
-    escaped.reserve(text.size() + 2);
-    const std::string_view view = text.view();
-    for (std::size_t i = 0; i < view.size();) {
-      const std::size_t begin = i;
-      const char32_t c = next_code_point(view, i);
-      if (c >= 0x20 && c != '"' && c != '\\' && (c < 0x7F || !style_.ensure_ascii)) {
-        escaped.append(view.substr(begin, i - begin));
-      } else {
-        append_escape(c, escaped);
-      }
-    }
+    escaped.reserve(text.size());
+    append_json_escaped(
+        text.view(), style_.ensure_ascii ? JsonCharacters::kAscii : JsonCharacters::kUtf8, escaped);
     out_.append_literal("\"");
     out_.append_like(text, escaped);
     out_.append_literal("\"");
-  }
-
-  static void append_escape(char32_t c, std::string& out) {
-    switch (c) {
-      case '"':
-      case '\\':
-        out.push_back('\\');
-        out.push_back(static_cast<char>(c));
-        return;
-      case '\n':
-        out.append("\\n");
-        return;
-      case '\r':
-        out.append("\\r");
-        return;
-      case '\t':
-        out.append("\\t");
-        return;
-      case '\b':
-        out.append("\\b");
-        return;
-      case '\f':
-        out.append("\\f");
-        return;
-      default:
-        break;
-    }
-    if (c >= 0x10000) {
-      append_unit(0xD800U + ((c - 0x10000U) >> 10), out);
-      append_unit(0xDC00U + ((c - 0x10000U) & 0x3FFU), out);
-    } else {
-      append_unit(c, out);
-    }
-  }
-
-  static void append_unit(char32_t unit, std::string& out) {
-    constexpr std::string_view kHexDigits = "0123456789abcdef";
-    out.append("\\u");
-    for (int shift = 12; shift >= 0; shift -= 4) {
-      out.push_back(kHexDigits[(unit >> shift) & 0xFU]);
-    }
   }
 
   const JsonStyle& style_;

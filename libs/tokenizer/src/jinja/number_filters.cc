@@ -56,6 +56,12 @@ std::optional<std::int64_t> integer_of(const Value& value) {
 Result<Value> int_filter(Interpreter& /*interpreter*/, Arguments& arguments) {
   PHALANX_TRY(const Parameters parameters, Parameters::bind(arguments, {"value", "default"}));
   PHALANX_TRY(const Value value, parameters.required(0));
+  if (const auto* undefined = value.get<Value::Undefined>()) {
+    return invalid_argument(*undefined->reason);
+  }
+  if (value.is<Value::BigInteger>()) {
+    return value;
+  }
   if (const auto integer = integer_of(value)) {
     return Value(*integer);
   }
@@ -65,6 +71,9 @@ Result<Value> int_filter(Interpreter& /*interpreter*/, Arguments& arguments) {
 Result<Value> float_filter(Interpreter& /*interpreter*/, Arguments& arguments) {
   PHALANX_TRY(const Parameters parameters, Parameters::bind(arguments, {"value", "default"}));
   PHALANX_TRY(const Value value, parameters.required(0));
+  if (const auto* undefined = value.get<Value::Undefined>()) {
+    return invalid_argument(*undefined->reason);
+  }
   if (const auto real = float_of(value)) {
     return Value(*real);
   }

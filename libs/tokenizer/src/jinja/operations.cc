@@ -121,7 +121,13 @@ Result<Value> float_operation(Operator op, double left, double right) {
   const double remainder = std::fmod(left, right);
   const double modulo =
       remainder != 0 && (remainder < 0) != (right < 0) ? remainder + right : remainder;
-  return Value(op == Operator::kModulo ? modulo : std::floor((left - modulo) / right + 0.5));
+  if (op == Operator::kModulo) {
+    return Value(modulo);
+  }
+  // Almost a whole number; adding a half first would round it when it is large.
+  const double quotient = (left - modulo) / right;
+  const double whole = std::floor(quotient);
+  return Value(quotient - whole > 0.5 ? whole + 1 : whole);
 }
 
 // text * n and list * n
@@ -241,6 +247,26 @@ MarkedText slice_text(const MarkedText& text,
   return result;
 }
 
+// Another range, which prints the numbers it would be written with.
+Result<Value> slice_of_range(const Iterable& whole,
+                             const Value& start,
+                             const Value& stop,
+                             const Value& step) {
+  const auto& numbers = whole.items;
+  PHALANX_TRY(const SliceRange range, slice_range(numbers.size(), start, stop, step));
+  std::vector<Value> items;
+  for_each_index(range, [&](std::size_t i) { items.push_back(numbers[i]); });
+  const std::int64_t first = whole.first;
+  return Value::range(first + range.start * whole.step,
+                      first + range.stop * whole.step,
+                      whole.step * range.step,
+                      std::move(items));
+}
+
+Error unhashable(const Value& value) {
+  return invalid_argument(std::string(value.type_name()) + " cannot be a key");
+}
+
 }  // namespace
 
 Result<Value> apply_unary(Operator op, const Value& operand) {
@@ -285,6 +311,9 @@ Result<bool> contains(const Value& haystack, const Value& needle) {
     return undefined_or_mismatch("in", needle, haystack);
   }
   if (const Dict* dict = haystack.as_dict()) {
+    if (!is_hashable(needle)) {
+      return unhashable(needle);
+    }
     const MarkedText* const key = needle.as_text();
     return key != nullptr && dict->find(key->view()) != nullptr;
   }
@@ -294,6 +323,9 @@ Result<bool> contains(const Value& haystack, const Value& needle) {
     });
   }
   if (const Iterable* iterable = haystack.as_iterable()) {
+    if (iterable->name == "dict_keys" && !is_hashable(needle)) {
+      return unhashable(needle);
+    }
     const auto begin = iterable->items.begin() + static_cast<std::ptrdiff_t>(iterable->next);
     const auto found = std::find_if(
         begin, iterable->items.end(), [&](const Value& item) { return equal(item, needle); });
@@ -355,6 +387,10 @@ Result<Value> slice_of(Interpreter& interpreter,
     const std::vector<std::size_t> offsets = character_offsets(text->view());
     PHALANX_TRY(const SliceRange range, slice_range(offsets.size() - 1, start, stop, step));
     return Value::text(slice_text(*text, range, offsets));
+  }
+  if (const Iterable* range_of = object.as_iterable();
+      range_of != nullptr && range_of->is_range()) {
+    return slice_of_range(*range_of, start, stop, step);
   }
   if (const auto* undefined = object.get<Value::Undefined>()) {
     return invalid_argument(*undefined->reason);

@@ -234,9 +234,36 @@ Result<Value> sort(Interpreter& interpreter, Arguments& arguments) {
     if (parameters.has(3) && !parameters.get(3)->is_none()) {
       PHALANX_TRY(key, attribute_path(interpreter, item, *parameters.get(3)));
     }
-    keyed.emplace_back(case_sensitive ? key : ignoring_case(key), std::move(item));
+    // Keys of one element: so two that are equal are in order, also if they have none ("none").
+    PHALANX_TRY(Value wrapped, Value::list({case_sensitive ? key : ignoring_case(key)}));
+    keyed.emplace_back(std::move(wrapped), std::move(item));
   }
   return sorted(std::move(keyed), reverse);
+}
+
+template <bool kMax>
+Result<Value> extreme(Interpreter& interpreter, Arguments& arguments) {
+  PHALANX_TRY(const Parameters parameters,
+              Parameters::bind(arguments, {"value", "case_sensitive", "attribute"}));
+  PHALANX_TRY(const Value value, parameters.required(0));
+  PHALANX_TRY(const bool case_sensitive, parameters.boolean(1, false));
+  PHALANX_TRY(std::vector<Value> values, input_elements(interpreter, value));
+  std::optional<std::pair<Value, Value>> best;
+  for (Value& item : values) {
+    Value key = item;
+    if (parameters.has(2) && !parameters.get(2)->is_none()) {
+      PHALANX_TRY(key, attribute_path(interpreter, item, *parameters.get(2)));
+    }
+    key = case_sensitive ? key : ignoring_case(key);
+    int order = 1;
+    if (best.has_value()) {
+      PHALANX_TRY(order, kMax ? compare(key, best->first) : compare(best->first, key));
+    }
+    if (order > 0) {
+      best.emplace(std::move(key), std::move(item));
+    }
+  }
+  return best.has_value() ? std::move(best->second) : Value::undefined("the sequence was empty");
 }
 
 Result<Value> unique(Interpreter& interpreter, Arguments& arguments) {
@@ -253,6 +280,9 @@ Result<Value> unique(Interpreter& interpreter, Arguments& arguments) {
       PHALANX_TRY(key, attribute_path(interpreter, item, *parameters.get(2)));
     }
     key = case_sensitive ? key : ignoring_case(key);
+    if (!is_hashable(key)) {
+      return invalid_argument("unique: " + std::string(key.type_name()) + " cannot be a key");
+    }
     PHALANX_RETURN_IF_ERROR(interpreter.charge(seen.size()));
     if (std::none_of(seen.begin(), seen.end(), [&](const Value& s) { return equal(s, key); })) {
       seen.push_back(std::move(key));
@@ -280,7 +310,7 @@ Result<Value> reverse(Interpreter& interpreter, Arguments& arguments) {
   return Value::text(std::move(text));
 }
 
-constexpr std::array<Builtin, 16> kFilters{{{"count", length_filter},
+constexpr std::array<Builtin, 18> kFilters{{{"count", length_filter},
                                             {"dictsort", dictsort},
                                             {"first", end_of<true>},
                                             {"items", items},
@@ -289,6 +319,8 @@ constexpr std::array<Builtin, 16> kFilters{{{"count", length_filter},
                                             {"length", length_filter},
                                             {"list", list},
                                             {"map", map},
+                                            {"max", extreme<true>},
+                                            {"min", extreme<false>},
                                             {"reject", select<false, false>},
                                             {"rejectattr", select<true, false>},
                                             {"reverse", reverse},

@@ -70,8 +70,10 @@ bool is_iterable(const Value& value) {
 bool is_sequence(const Value& value) {
   return is_iterable(value) && (value.as_iterable() == nullptr || value.as_iterable()->is_range());
 }
+// Jinja's undefined values have a call, which fails.
 bool is_callable(const Value& value) {
-  return value.is<Macro>() || value.is<Value::MethodPtr>() || value.is<const Builtin*>();
+  return value.is_undefined() || value.is<Macro>() || value.is<Value::MethodPtr>() ||
+         value.is<const Builtin*>();
 }
 bool is_lower(const Value& value) {
   const MarkedText* const text = value.as_text();
@@ -198,10 +200,7 @@ Result<Value> range_function(Interpreter& interpreter, Arguments& arguments) {
       break;
     }
   }
-  std::string shown =
-      "range(" + std::to_string(start) + ", " + std::to_string(only_stop ? first_integer : stop);
-  shown += step == 1 ? ")" : ", " + std::to_string(step) + ")";
-  return Value::view("range object", std::move(values), std::move(shown));
+  return Value::range(start, stop, step, std::move(values));
 }
 
 Result<Value> raise_exception(Interpreter& interpreter, Arguments& arguments) {

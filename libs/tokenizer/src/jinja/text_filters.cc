@@ -35,7 +35,12 @@ Result<Value> title(Interpreter& interpreter, Arguments& arguments) {
   MarkedText result;
   std::size_t word = 0;
   const auto flush = [&](std::size_t end) {
-    result.append(change_case(text.slice(word, end), Case::kCapitalize));
+    std::size_t second = word;
+    if (word < end) {
+      static_cast<void>(next_code_point(text.view(), second));
+    }
+    result.append(change_case(text.slice(word, second), Case::kUpper));
+    result.append(change_case(text.slice(second, end), Case::kLower));
     word = end;
   };
   for (std::size_t i = 0; i < text.size();) {
@@ -87,7 +92,8 @@ Result<Value> safe(Interpreter& interpreter, Arguments& arguments) {
 Result<Value> indent(Interpreter& interpreter, Arguments& arguments) {
   PHALANX_TRY(const Parameters parameters,
               Parameters::bind(arguments, {"s", "width", "first", "blank"}));
-  PHALANX_TRY(const MarkedText text, input_text(interpreter, parameters));
+  PHALANX_TRY(const MarkedText text, parameters.text(0, ""));
+  PHALANX_RETURN_IF_ERROR(interpreter.charge(text.size()));
   MarkedText margin;
   if (parameters.has(1) && parameters.get(1)->as_text() != nullptr) {
     margin = *parameters.get(1)->as_text();

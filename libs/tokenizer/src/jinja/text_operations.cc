@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <charconv>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -22,13 +22,42 @@ bool is_letter(char32_t c) {
   }
 }
 
-void append_cased(char32_t c, bool upper, std::string& out) {
-  if (upper && c == 0xDF) {
-    out.append("SS");  // the one common letter that two stand for
+constexpr char32_t kSharpS = 0xDF;
+
+enum class Shape { kLower, kUpper, kTitle };
+
+char32_t simple(char32_t c, Shape shape) {
+  const auto code = static_cast<utf8proc_int32_t>(c);
+  return static_cast<char32_t>(shape == Shape::kLower   ? utf8proc_tolower(code)
+                               : shape == Shape::kUpper ? utf8proc_toupper(code)
+                                                        : utf8proc_totitle(code));
+}
+
+// A small letter without a capital of its own ("ß") has the capitals of the letters that it folds
+// to ("SS", "Ss").
+void append_cased(char32_t c, Shape shape, std::string& out) {
+  const auto code = static_cast<utf8proc_int32_t>(c);
+  const char32_t mapped = simple(c, shape);
+  std::array<utf8proc_int32_t, 4> folded{};
+  // The capital that Unicode added to "ß" later is nobody's mapping.
+  const bool has_none = mapped == c || c == kSharpS;
+  const bool may_fold =
+      shape != Shape::kLower && has_none && utf8proc_category(code) == UTF8PROC_CATEGORY_LL;
+  const utf8proc_ssize_t count =
+      may_fold ? utf8proc_decompose_char(code,
+                                         folded.data(),
+                                         static_cast<utf8proc_ssize_t>(folded.size()),
+                                         UTF8PROC_CASEFOLD,
+                                         nullptr)
+               : 0;
+  if (count < 2 || count > static_cast<utf8proc_ssize_t>(folded.size())) {
+    append_utf8(mapped, out);
     return;
   }
-  const auto code = static_cast<utf8proc_int32_t>(c);
-  append_utf8(static_cast<char32_t>(upper ? utf8proc_toupper(code) : utf8proc_tolower(code)), out);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    const auto part = static_cast<char32_t>(folded[i]);
+    append_utf8(i == 0 || shape == Shape::kUpper ? simple(part, Shape::kUpper) : part, out);
+  }
 }
 
 }  // namespace
@@ -128,7 +157,11 @@ MarkedText change_case(const MarkedText& text, Case to) {
   for (std::size_t i = 0; i < text.size();) {
     const char32_t c = next_code_point(text.view(), i);
     const bool upper = to == Case::kUpper || (to != Case::kLower && word_begins);
-    append_cased(c, upper, changed);
+    append_cased(c,
+                 !upper               ? Shape::kLower
+                 : to == Case::kUpper ? Shape::kUpper
+                                      : Shape::kTitle,
+                 changed);
     word_begins = to == Case::kTitle && !is_letter(c);
   }
   return MarkedText::like(text, std::move(changed));

@@ -120,14 +120,34 @@ Result<Value> Value::dict(Dict dict) {
 
 Result<Value> Value::once(std::vector<Value> items) {
   PHALANX_TRY(const Value checked, list(items));
-  return Value(IterablePtr(std::make_shared<const Iterable>(
-      Iterable{"generator object", std::move(items), true, {}, checked.depth(), 0})));
+  Iterable iterable;
+  iterable.name = "generator object";
+  iterable.items = std::move(items);
+  iterable.is_once = true;
+  iterable.depth = checked.depth();
+  return Value(IterablePtr(std::make_shared<const Iterable>(std::move(iterable))));
 }
 
-Result<Value> Value::view(std::string_view name, std::vector<Value> items, std::string shown) {
+Result<Value> Value::view(std::string_view name, std::vector<Value> items) {
   PHALANX_TRY(const Value checked, list(items));
-  return Value(IterablePtr(std::make_shared<const Iterable>(
-      Iterable{name, std::move(items), false, std::move(shown), checked.depth(), 0})));
+  Iterable iterable;
+  iterable.name = name;
+  iterable.items = std::move(items);
+  iterable.depth = checked.depth();
+  return Value(IterablePtr(std::make_shared<const Iterable>(std::move(iterable))));
+}
+
+Result<Value> Value::range(std::int64_t first,
+                           std::int64_t stop,
+                           std::int64_t step,
+                           std::vector<Value> items) {
+  Iterable iterable;
+  iterable.name = "range object";
+  iterable.items = std::move(items);
+  iterable.first = first;
+  iterable.stop = stop;
+  iterable.step = step;
+  return Value(IterablePtr(std::make_shared<const Iterable>(std::move(iterable))));
 }
 
 const MarkedText* Value::as_text() const {
@@ -257,7 +277,17 @@ bool equal(const Value& a, const Value& b) {
   if (a.as_dict() != nullptr && b.as_dict() != nullptr) {
     return equal_dicts(*a.as_dict(), *b.as_dict());
   }
+  if (const auto* space = a.get<Value::NamespacePtr>()) {
+    return b.is<Value::NamespacePtr>() && *space == *b.get<Value::NamespacePtr>();
+  }
   return (a.is_none() && b.is_none()) || (a.is_undefined() && b.is_undefined());
+}
+
+bool is_hashable(const Value& value) {
+  const List* const list = value.as_list();
+  return value.as_dict() == nullptr &&
+         (list == nullptr ||
+          (list->is_tuple && std::all_of(list->items.begin(), list->items.end(), is_hashable)));
 }
 
 Result<int> compare(const Value& a, const Value& b) {

@@ -118,10 +118,13 @@ class Value {
   [[nodiscard]] static Result<Value> dict(Dict dict);
   // A generator of Python: true even if empty, without a length, and empty once gone through.
   [[nodiscard]] static Result<Value> once(std::vector<Value> items);
-  // A view ("dict_items") or a range, which may be gone through again. `shown` is how it prints.
-  [[nodiscard]] static Result<Value> view(std::string_view name,
-                                          std::vector<Value> items,
-                                          std::string shown = {});
+  // A view ("dict_items"), which may be gone through again.
+  [[nodiscard]] static Result<Value> view(std::string_view name, std::vector<Value> items);
+  // range(first, stop, step), whose numbers are `items`.
+  [[nodiscard]] static Result<Value> range(std::int64_t first,
+                                           std::int64_t stop,
+                                           std::int64_t step,
+                                           std::vector<Value> items);
 
   template <typename T>
   [[nodiscard]] const T* get() const {
@@ -164,12 +167,14 @@ struct Iterable {
   std::string_view name;  // of the type
   std::vector<Value> items;
   bool is_once = false;
-  std::string shown;  // of a range
+  std::int64_t first = 0;  // of a range
+  std::int64_t stop = 0;
+  std::int64_t step = 0;  // 0: no range
   std::size_t depth = 1;
   // How far a generator has been gone through. A value belongs to one rendering, so to one thread.
   mutable std::size_t next = 0;
 
-  [[nodiscard]] bool is_range() const { return !shown.empty(); }
+  [[nodiscard]] bool is_range() const { return step != 0; }
 };
 
 class Namespace {
@@ -188,6 +193,9 @@ struct Method {
 
 // Python's ==, between any two values.
 [[nodiscard]] bool equal(const Value& a, const Value& b);
+
+// Whether Python could use the value as a key.
+[[nodiscard]] bool is_hashable(const Value& value);
 
 // Python's order of numbers, strings and lists: negative, zero or positive.
 //

@@ -87,7 +87,8 @@ Status append_list(const List& list, MarkedText& out) {
 
 Status append_view(const Iterable& view, MarkedText& out) {
   if (view.is_range()) {
-    out.append_literal(view.shown);
+    out.append_literal("range(" + std::to_string(view.first) + ", " + std::to_string(view.stop));
+    out.append_literal(view.step == 1 ? ")" : ", " + std::to_string(view.step) + ")");
     return ok();
   }
   out.append_literal(std::string(view.name) + "([");

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace phalanx {
+
+// Length of the valid UTF-8 character that `text` begins with, or 0 if it begins with none.
+// Requires: not empty.
+[[nodiscard]] std::size_t utf8_length(std::string_view text);
+
+// Which characters stand in a JSON string as they are; the others are \uXXXX.
+enum class JsonCharacters { kUtf8, kAscii };
+
+// Appends `text` as it stands between the quotes of a JSON string, as Python's json.dumps writes it
+// (kUtf8: ensure_ascii=False). A byte that belongs to no valid character counts as U+FFFD.
+// Cost: linear; text without escapes is copied in stretches.
+void append_json_escaped(std::string_view text, JsonCharacters characters, std::string& out);
+
+}  // namespace phalanx
