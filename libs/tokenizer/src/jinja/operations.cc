@@ -252,13 +252,11 @@ Result<Value> slice_of_range(const Iterable& whole,
                              const Value& start,
                              const Value& stop,
                              const Value& step) {
-  const auto& numbers = whole.items;
-  PHALANX_TRY(const SliceRange range, slice_range(numbers.size(), start, stop, step));
+  PHALANX_TRY(const SliceRange range, slice_range(whole.items.size(), start, stop, step));
   std::vector<Value> items;
-  for_each_index(range, [&](std::size_t i) { items.push_back(numbers[i]); });
-  const std::int64_t first = whole.first;
-  return Value::range(first + range.start * whole.step,
-                      first + range.stop * whole.step,
+  for_each_index(range, [&](std::size_t i) { items.push_back(whole.items[i]); });
+  return Value::range(whole.first + range.start * whole.step,
+                      whole.first + range.stop * whole.step,
                       whole.step * range.step,
                       std::move(items));
 }
