@@ -119,13 +119,12 @@ Result<Value> float_operation(Operator op, double left, double right) {
     return Value(left / right);
   }
   const double remainder = std::fmod(left, right);
-  const double modulo =
-      remainder != 0 && (remainder < 0) != (right < 0) ? remainder + right : remainder;
+  const bool other_sign = remainder != 0 && (remainder < 0) != (right < 0);
   if (op == Operator::kModulo) {
-    return Value(modulo);
+    return Value(other_sign ? remainder + right : remainder);
   }
   // Almost a whole number; adding a half first would round it when it is large.
-  const double quotient = (left - modulo) / right;
+  const double quotient = (left - remainder) / right - (other_sign ? 1 : 0);
   const double whole = std::floor(quotient);
   return Value(quotient - whole > 0.5 ? whole + 1 : whole);
 }
