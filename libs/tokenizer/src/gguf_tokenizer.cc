@@ -354,9 +354,7 @@ Status read_scored(const Metadata& metadata,
                    std::vector<AddedToken>& added) {
   for (const auto* key :
        {"tokenizer.ggml.remove_extra_whitespaces", "tokenizer.ggml.precompiled_charsmap"}) {
-    const bool absent = !metadata.has(key);
-    const Result<bool> value = metadata.boolean(key);
-    if (!absent && (!value || *value)) {
+    if (metadata.has(key) && metadata.boolean(key).value_or(true)) {
       return unimplemented(std::string(key) + " is not supported with \"llama\"");
     }
   }
