@@ -327,6 +327,9 @@ Result<ExpressionPtr> ExpressionParser::dict_literal() {
       }
     }
     PHALANX_TRY(ExpressionPtr key, expression());
+    if (key->kind == Kind::kLiteral && key->literal.as_text() == nullptr) {
+      return stream_.unsupported("in a dict, a key that is a constant other than a string");
+    }
     PHALANX_RETURN_IF_ERROR(stream_.expect_operator(":"));
     PHALANX_TRY(ExpressionPtr value, expression());
     node->operands.push_back(std::move(key));
