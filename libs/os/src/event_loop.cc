@@ -122,6 +122,8 @@ class SignalHandle final : public EventLoop::Handle {
   ~SignalHandle() override {
     state_->live = false;
     error_code ignored;
+    // clear() alone leaves the wait pending: it would keep the state, and the state the wait.
+    state_->signals.cancel(ignored);
     state_->signals.clear(ignored);
   }
 

@@ -152,7 +152,8 @@ TestShape biased_shape() {
 
 TEST(WeightArena, KeepsEachBiasAsFp32) {
   const Filled filled(biased_shape());
-  const LayerOffsets& layer = layout_of(filled.checkpoint->config()).layers[1];
+  const ArenaLayout layout = layout_of(filled.checkpoint->config());
+  const LayerOffsets& layer = layout.layers[1];
   const std::pair<std::size_t, const char*> biases[] = {{layer.q_bias, "self_attn.q_proj"},
                                                         {layer.k_bias, "self_attn.k_proj"},
                                                         {layer.v_bias, "self_attn.v_proj"},

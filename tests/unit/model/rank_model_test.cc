@@ -38,6 +38,13 @@ void* operator new(std::size_t bytes) {
 void* operator new[](std::size_t bytes) {
   return counted(bytes);
 }
+// A sanitizer has these of its own, which would not fit the deletes below.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return counted(bytes);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return counted(bytes);
+}
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }
