@@ -54,6 +54,7 @@ Status set_variables(const jinja::Value& variables, jinja::Scope& scope) {
 struct ChatTemplate::Program {
   jinja::Body body;
   jinja::Survey survey;
+  jinja::UnsetNames unset_names;
   std::vector<std::pair<std::string, std::string>> constants;
   TemplateLimits limits;
 };
@@ -81,6 +82,7 @@ Result<ChatTemplate> ChatTemplate::compile(
   }
   program->body = *std::move(body);
   program->survey = jinja::survey(program->body);
+  program->unset_names = jinja::UnsetNames(program->body);
   program->constants = std::move(constants);
   program->limits = limits;
   return ChatTemplate(std::move(program));
@@ -112,11 +114,10 @@ Result<std::vector<TextSegment>> ChatTemplate::render(const RenderRequest& reque
   globals.set("documents", std::move(documents));
   globals.set("add_generation_prompt", jinja::Value(request.add_generation_prompt));
   PHALANX_RETURN_IF_ERROR(set_variables(variables, globals));
-  // What the template sets at its top hides the variables of the request, and not the other way.
-  jinja::Scope top(&globals);
   jinja::Interpreter interpreter(program_->limits,
+                                 program_->unset_names,
                                  request.now.value_or(std::chrono::system_clock::now()));
-  PHALANX_TRY(jinja::MarkedText text, interpreter.run(program_->body, top));
+  PHALANX_TRY(jinja::MarkedText text, interpreter.run(program_->body, globals));
   if (final_message.has_value()) {
     PHALANX_TRY(text, final_message->cut(text));
   }

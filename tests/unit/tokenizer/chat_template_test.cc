@@ -153,6 +153,7 @@ TEST(ChatTemplate, RefusesUnknownNamesWhenItIsCompiled) {
       {"{% for x in y recursive %}{% endfor %}", "recursive"},
       {"{{ f(*x) }}{% macro f() %}{% endmacro %}", "argument with *"},
       {"{{ '%s' % x }}", "formatting"},
+      {"{{ x is defined if y else z }}", "\"if\" as the argument of a test"},
       {"{{ {'a': 1, 2: 3} }}", "key that is a constant other than a string"},
       {"\n\n{{ x|nofilter }}", "line 3"}};
   for (const auto& [source, part] : refused) {

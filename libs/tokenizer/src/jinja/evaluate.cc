@@ -327,7 +327,7 @@ Result<Value> Interpreter::call_macro(const Macro& macro, Arguments& arguments) 
   }
   MarkedText text;
   ++macro_depth_;
-  PHALANX_TRY(const Flow flow, execute(definition.body, scope, text));
+  PHALANX_TRY(const Flow flow, execute_scope(definition.body, scope, text));
   static_cast<void>(flow);  // the parser lets no break out of a macro
   --macro_depth_;
   return Value::text(std::move(text));

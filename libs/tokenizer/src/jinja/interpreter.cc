@@ -49,9 +49,11 @@ Error Interpreter::raise(std::string message) {
   return invalid_argument(std::move(message));
 }
 
-Result<MarkedText> Interpreter::run(const Body& body, Scope& scope) {
+Result<MarkedText> Interpreter::run(const Body& body, Scope& globals) {
+  // What the template sets at its top hides the variables of the request, and not the other way.
+  Scope top(&globals);
   MarkedText out;
-  PHALANX_TRY(const Flow flow, execute(body, scope, out));
+  PHALANX_TRY(const Flow flow, execute_scope(body, top, out));
   static_cast<void>(flow);  // the parser lets no break out of its loop
   return out;
 }
@@ -64,6 +66,17 @@ Status Interpreter::emit(const MarkedText& text, MarkedText& out) {
   }
   out.append(text);
   return ok();
+}
+
+Result<Interpreter::Flow> Interpreter::execute_scope(const Body& body,
+                                                     Scope& scope,
+                                                     MarkedText& out) {
+  const std::span<const std::string_view> names = unset_.of(body);
+  PHALANX_RETURN_IF_ERROR(charge(names.size() * kElementBytes));
+  for (const std::string_view name : names) {
+    scope.add(name, Value::undefined("'" + std::string(name) + "' is undefined"));
+  }
+  return execute(body, scope, out);
 }
 
 Result<Interpreter::Flow> Interpreter::execute(const Body& body, Scope& scope, MarkedText& out) {
@@ -116,7 +129,7 @@ Result<Interpreter::Flow> Interpreter::execute(const Statement& statement,
     }
     case Statement::Kind::kScope: {
       Scope inner(&scope);
-      return execute(statement.body, inner, out);
+      return execute_scope(statement.body, inner, out);
     }
     case Statement::Kind::kMacro:
       scope.set(statement.macro->name, Value(Macro{statement.macro.get(), &scope}));
@@ -175,7 +188,7 @@ Result<Interpreter::Flow> Interpreter::run_for(const Statement& statement,
     Scope inner(&scope);
     inner.set("loop", Value(&loop));
     PHALANX_RETURN_IF_ERROR(assign(statement.target, items[loop.index], inner));
-    PHALANX_TRY(const Flow flow, execute(statement.body, inner, out));
+    PHALANX_TRY(const Flow flow, execute_scope(statement.body, inner, out));
     any_ended = any_ended || flow == Flow::kOn;
     if (flow == Flow::kBreak) {
       break;
@@ -183,7 +196,7 @@ Result<Interpreter::Flow> Interpreter::run_for(const Statement& statement,
   }
   if (!any_ended) {
     Scope inner(&scope);
-    return execute(statement.else_body, inner, out);
+    return execute_scope(statement.else_body, inner, out);
   }
   return Flow::kOn;
 }
@@ -200,12 +213,13 @@ Status Interpreter::run_set(const Statement& statement, Scope& scope) {
 Result<Value> Interpreter::captured(const Statement& statement, Scope& scope) {
   Scope inner(&scope);
   MarkedText text;
-  PHALANX_TRY(const Flow flow, execute(statement.body, inner, text));
+  PHALANX_TRY(const Flow flow, execute_scope(statement.body, inner, text));
   static_cast<void>(flow);  // the parser lets no break out of such a body
   if (statement.filters == nullptr) {
     return Value::text(std::move(text));
   }
-  Scope filters(&scope);
+  // Their arguments may name what the body has set.
+  Scope filters(&inner);
   filters.set(kBodyName, Value::text(std::move(text)));
   return evaluate(*statement.filters, filters);
 }
@@ -219,7 +233,7 @@ Result<Interpreter::Flow> Interpreter::run_with(const Statement& statement,
     PHALANX_TRY(Value value, evaluate(*expression, scope));
     PHALANX_RETURN_IF_ERROR(assign(target, std::move(value), inner));
   }
-  return execute(statement.body, inner, out);
+  return execute_scope(statement.body, inner, out);
 }
 
 Status Interpreter::assign(const Target& target, Value value, Scope& scope) {

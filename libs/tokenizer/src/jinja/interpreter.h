@@ -11,6 +11,7 @@
 #include "phalanx/tokenizer/chat_template.h"
 
 #include "ast.h"
+#include "unset_names.h"
 #include "value.h"
 
 namespace phalanx::tokenizer::jinja {
@@ -22,6 +23,8 @@ class Scope {
 
   // The innermost variable of that name, or null.
   [[nodiscard]] const Value* find(std::string_view name) const;
+  // Adds a variable that this block does not have yet.
+  void add(std::string_view name, Value value) { variables_.emplace_back(name, std::move(value)); }
   // Sets the variable in this block.
   void set(std::string_view name, Value value);
 
@@ -40,13 +43,16 @@ struct LoopState {
 // Runs one rendering. Every byte built and every iteration is charged against the limits.
 class Interpreter {
  public:
-  Interpreter(const TemplateLimits& limits, std::chrono::system_clock::time_point now)
-      : limits_(limits), now_(now) {}
+  // Borrows `unset`, the names of the template that is run.
+  Interpreter(const TemplateLimits& limits,
+              const UnsetNames& unset,
+              std::chrono::system_clock::time_point now)
+      : limits_(limits), unset_(unset), now_(now) {}
 
-  // Renders `body` with the variables of `scope`.
+  // Renders the template `body` with the variables of `globals` around it.
   //
   // Errors: as ChatTemplate::render(), with the line; those of raise_exception() without
-  [[nodiscard]] Result<MarkedText> run(const Body& body, Scope& scope);
+  [[nodiscard]] Result<MarkedText> run(const Body& body, Scope& globals);
 
   [[nodiscard]] std::chrono::system_clock::time_point now() const { return now_; }
 
@@ -79,6 +85,8 @@ class Interpreter {
   // How a statement list was left.
   enum class Flow { kOn, kBreak, kContinue };
 
+  // Executes a body whose scope begins now; `scope` may hold its parameters already.
+  [[nodiscard]] Result<Flow> execute_scope(const Body& body, Scope& scope, MarkedText& out);
   [[nodiscard]] Result<Flow> execute(const Body& body, Scope& scope, MarkedText& out);
   [[nodiscard]] Result<Flow> execute(const Statement& statement, Scope& scope, MarkedText& out);
   // Of a loop's body or condition. Errors: kResourceExhausted  past the limit
@@ -108,6 +116,7 @@ class Interpreter {
   [[nodiscard]] Result<Value> call_macro(const Macro& macro, Arguments& arguments);
 
   const TemplateLimits& limits_;
+  const UnsetNames& unset_;
   std::chrono::system_clock::time_point now_;
   std::size_t work_bytes_ = 0;
   std::size_t iterations_ = 0;

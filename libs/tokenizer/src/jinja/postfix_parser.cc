@@ -231,9 +231,13 @@ Result<ExpressionPtr> ExpressionParser::test(ExpressionPtr operand) {
               arguments.positional.end(),
               std::back_inserter(node->operands));
     node->named = std::move(arguments.named);
-  } else if (begins_primary(stream_.current()) && !stream_.at_name("if")) {
+  } else if (begins_primary(stream_.current())) {
     if (stream_.at_name("is")) {
       return stream_.fail("tests cannot be chained with \"is\"");
+    }
+    if (stream_.at_name("if")) {
+      // So Jinja reads it, and fails once the place is reached.
+      return stream_.unsupported("\"if\" as the argument of a test (put the test in parentheses)");
     }
     PHALANX_TRY(ExpressionPtr argument, primary());
     PHALANX_TRY(argument, postfix(std::move(argument)));
