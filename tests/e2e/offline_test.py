@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """phalanxd --prompt: the same processes without a listener, and the summary of what was generated."""
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -11,9 +14,9 @@ from phalanx_server import BIN, TINY, Residue, counted, main  # noqa: E402
 
 
 class Offline(unittest.TestCase):
-    def run_offline(self, *arguments):
+    def run_offline(self, *arguments, model=TINY):
         residue = Residue()
-        result = subprocess.run([os.path.join(BIN, "phalanxd"), "--model", TINY, *arguments], capture_output=True, text=True,
+        result = subprocess.run([os.path.join(BIN, "phalanxd"), "--model", model, *arguments], capture_output=True, text=True,
                                 timeout=120)
         residue.check()
         return result
@@ -25,6 +28,22 @@ class Offline(unittest.TestCase):
         self.assertGreater(result.stdout.index(counted(5, 9)), first)
         for pattern in (r"finish_reason\s+stop", r"token ids\s+\[[\d, ]+\]", r"tok/s", r"TTFT", r"ms per token"):
             self.assertRegex(result.stdout, pattern)
+
+    def test_the_tokenizers_end_token_ends_an_answer(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "model")
+            shutil.copytree(TINY, model)
+            for name in ("config.json", "generation_config.json"):
+                path = os.path.join(model, name)
+                with open(path, encoding="utf-8") as file:
+                    fields = json.load(file)
+                fields.pop("eos_token_id")
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump(fields, file)
+            result = self.run_offline("--prompt", "count from 5 to 9", "--max-tokens", "100", model=model)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(counted(5, 9), result.stdout)
+        self.assertRegex(result.stdout, r"finish_reason\s+stop")
 
     def test_every_tp_gives_the_same_ids(self):
         ids = set()

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
+#include <set>
 #include <sstream>
 
 #include "phalanx/base/version.h"
@@ -149,6 +151,17 @@ Status check_limits(const LeaderPlan& plan) {
   return engine::validate(scheduler);
 }
 
+// What the model's configuration names, and the tokenizer's own end token, which some models give
+// nowhere else.
+std::vector<TokenId> end_tokens(const model::GenerationDefaults& defaults,
+                                const tokenizer::Tokenizer& tokenizer) {
+  std::set<TokenId> result(defaults.eos.begin(), defaults.eos.end());
+  if (const std::optional<TokenId> id = tokenizer.eos_id()) {
+    result.insert(*id);
+  }
+  return {result.begin(), result.end()};
+}
+
 void describe_model(const Options& options,
                     const model::GenerationDefaults& defaults,
                     LeaderPlan* plan) {
@@ -167,7 +180,7 @@ void describe_model(const Options& options,
   model.default_sampling.top_p = defaults.top_p;
   model.default_sampling.min_p = defaults.min_p;
   model.default_sampling.repetition_penalty = defaults.repetition_penalty;
-  model.end_tokens = defaults.eos;
+  model.end_tokens = end_tokens(defaults, *plan->tokenizer);
 }
 
 }  // namespace

@@ -279,15 +279,6 @@ Status read_roles(const Metadata& metadata, Tokenizer::Data& data) {
       data.named_tokens.push_back({name, std::string(data.vocabulary.bytes(*id)), id});
     }
   }
-  for (const std::string_view key : {"tokenizer.ggml.eos_token_id",
-                                     "tokenizer.ggml.eot_token_id",
-                                     "tokenizer.ggml.eom_token_id"}) {
-    PHALANX_TRY(const std::optional<TokenId> id, role_id(metadata, key, data.vocabulary));
-    if (id.has_value() &&
-        std::find(data.end_ids.begin(), data.end_ids.end(), *id) == data.end_ids.end()) {
-      data.end_ids.push_back(*id);
-    }
-  }
   return ok();
 }
 

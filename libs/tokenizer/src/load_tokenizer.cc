@@ -122,11 +122,6 @@ Status apply_config(std::string_view json, Tokenizer::Data& data, std::vector<Ad
     token.id = data.vocabulary.find(token.text);
   }
   data.named_tokens = std::move(config.named_tokens);
-  for (const NamedToken& token : data.named_tokens) {
-    if (token.name == "eos_token" && token.id.has_value()) {
-      data.end_ids.push_back(*token.id);
-    }
-  }
   data.templates = std::move(config.templates);
   return ok();
 }

@@ -194,10 +194,6 @@ std::optional<TokenId> Tokenizer::pad_id() const {
   return id_of_role(data_->named_tokens, "pad_token");
 }
 
-std::span<const TokenId> Tokenizer::end_ids() const {
-  return data_->end_ids;
-}
-
 bool Tokenizer::strips_first_space() const {
   return data_->strip_first_space;
 }

@@ -37,7 +37,6 @@ struct Tokenizer::Data {
   std::vector<TokenId> suffix_ids;
 
   std::vector<NamedToken> named_tokens;
-  std::vector<TokenId> end_ids;
   TemplateSources templates;
 };
 

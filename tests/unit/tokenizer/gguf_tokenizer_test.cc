@@ -139,9 +139,7 @@ TEST(GgufTokenizer, ReadsAScoredVocabulary) {
   vocabulary.add("\u2581a", -1);
   vocabulary.add("<tool>", 0, kUserDefined);
   vocabulary.more = [](test::GgufWriter& writer) {
-    writer.text("tokenizer.chat_template", "{{ bos_token }}")
-        .u32("tokenizer.ggml.eot_token_id", 2)
-        .u32("tokenizer.ggml.eom_token_id", 1);
+    writer.text("tokenizer.chat_template", "{{ bos_token }}");
   };
   const auto loaded = load(vocabulary.file());
   ASSERT_TRUE(loaded.has_value()) << loaded.error().to_string();
@@ -160,7 +158,6 @@ TEST(GgufTokenizer, ReadsAScoredVocabulary) {
   EXPECT_EQ(tokenizer.decode(ids, {.continues = true}), " a b\u20ac");
   EXPECT_EQ(tokenizer.bos_id(), 1);
   EXPECT_EQ(tokenizer.eos_id(), 2);
-  EXPECT_THAT(tokenizer.end_ids(), ElementsAre(2, 1));
   EXPECT_EQ(tokenizer.chat_template(), "{{ bos_token }}");
 }
 
@@ -329,11 +326,11 @@ TEST(GgufTokenizer, RefusesBadVocabulariesNamingTheFault) {
       {"role outside the vocabulary",
        [](Scored& s) {
          s.more = [](test::GgufWriter& writer) {
-           writer.u32("tokenizer.ggml.eot_token_id", 1'000'000);
+           writer.u32("tokenizer.ggml.padding_token_id", 1'000'000);
          };
        },
        Code::kInvalidArgument,
-       {"tokenizer.ggml.eot_token_id", "1000000"}},
+       {"tokenizer.ggml.padding_token_id", "1000000"}},
       {"character map",
        [](Scored& s) {
          s.more = [](test::GgufWriter& writer) {

@@ -123,9 +123,6 @@ class Tokenizer {
   [[nodiscard]] std::optional<TokenId> bos_id() const;
   [[nodiscard]] std::optional<TokenId> eos_id() const;
   [[nodiscard]] std::optional<TokenId> pad_id() const;
-  // The tokens that end a text or a turn as the tokenizer's file says, each once: eos_id(), and
-  // what a GGUF file calls end of turn and end of message.
-  [[nodiscard]] std::span<const TokenId> end_ids() const;
   // Whether decoding leaves out a space at the start of a text; see DecodeOptions::continues.
   [[nodiscard]] bool strips_first_space() const;
   // Every role that tokenizer_config.json gives, in its order; chat templates see them by name.
