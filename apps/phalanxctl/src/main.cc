@@ -35,8 +35,8 @@ struct CtlOptions {
   std::int64_t dp = 1;
   std::int64_t tp = 1;
   std::int64_t max_model_len = 0;
-  std::int64_t max_num_seqs = 64;
-  std::int64_t max_num_batched_tokens = 512;
+  std::int64_t max_num_seqs = model::kDefaultMaxNumSeqs;
+  std::int64_t max_num_batched_tokens = model::kDefaultMaxNumBatchedTokens;
   std::int64_t num_kv_blocks = 0;
 };
 
@@ -175,11 +175,10 @@ std::vector<std::string> split_words(const std::vector<std::string>& arguments,
     const bool value_of_option = i > 0 && arguments[i - 1].starts_with("--") &&
                                  arguments[i - 1].find('=') == std::string::npos &&
                                  arguments[i - 1] != "--json" && arguments[i - 1] != "--watch";
-    if (arguments[i].starts_with("-") || value_of_option) {
-      rest.push_back(arguments[i]);
-    } else if (options->command.empty()) {
+    const bool word = !arguments[i].starts_with("-") && !value_of_option;
+    if (word && options->command.empty()) {
       options->command = arguments[i];
-    } else if (options->argument.empty()) {
+    } else if (word && options->argument.empty()) {
       options->argument = arguments[i];
     } else {
       rest.push_back(arguments[i]);

@@ -96,8 +96,12 @@ void Leader::start_replicas() {
   };
   events.on_failed = [this](ReplicaId, const Error& cause) { on_replica_failed(cause); };
   events.on_stopped = [this] { loop_.stop(); };
-  replicas_ = std::make_unique<ReplicaHost>(
-      loop_, context_, router_, options_, std::move(bootstrap), plan_.rank_cpus, std::move(events));
+  replicas_ = std::make_unique<ReplicaHost>(loop_,
+                                            context_,
+                                            router_,
+                                            options_,
+                                            ReplicaStart{std::move(bootstrap), plan_.rank_cpus},
+                                            std::move(events));
   dispatcher_ = std::make_unique<serving::Dispatcher>(
       router_, *replicas_, *plan_.tokenizer, steady_clock(), serving::DispatcherOptions{});
 }

@@ -34,6 +34,8 @@ class OfflineRun;
 class Leader {
  public:
   Leader(const Options& options, LeaderPlan plan, ipc::ZmqContext context);
+  Leader(const Leader&) = delete;
+  Leader& operator=(const Leader&) = delete;
   ~Leader();
 
   // Runs until the server has ended; the exit status, or the cause if it could not start or go on.

@@ -27,6 +27,8 @@ class OfflineRun {
              const serving::ServedModel& model,
              serving::Dispatcher& dispatcher,
              Done done);
+  OfflineRun(const OfflineRun&) = delete;
+  OfflineRun& operator=(const OfflineRun&) = delete;
   ~OfflineRun();
 
   void start();

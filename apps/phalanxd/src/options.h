@@ -9,6 +9,7 @@
 #include "phalanx/base/clock.h"
 #include "phalanx/base/result.h"
 #include "phalanx/flags/flag_table.h"
+#include "phalanx/model/memory_plan.h"
 
 namespace phalanx::app {
 
@@ -27,8 +28,8 @@ struct Options {
   std::string routing_policy = "least_pending_tokens";
 
   // Engine.
-  std::int64_t max_num_seqs = 64;
-  std::int64_t max_num_batched_tokens = 512;
+  std::int64_t max_num_seqs = model::kDefaultMaxNumSeqs;
+  std::int64_t max_num_batched_tokens = model::kDefaultMaxNumBatchedTokens;
   std::int64_t kv_cache_memory_bytes = 0;  // per replica; 0: derived
   std::int64_t num_kv_blocks = 0;          // per replica; 0: derived
   std::string runner = "cpu";

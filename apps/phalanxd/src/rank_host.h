@@ -34,6 +34,8 @@ class RankHost final : public engine::GroupPort, public supervise::ChildHost {
            const wire::ReplicaBootstrap& bootstrap,
            int lifeline_pipe,
            int arena);
+  RankHost(const RankHost&) = delete;
+  RankHost& operator=(const RankHost&) = delete;
   ~RankHost() override;
 
   // Reserves the memory of every slot. Errors: kResourceExhausted and those of the model's
@@ -54,7 +56,7 @@ class RankHost final : public engine::GroupPort, public supervise::ChildHost {
 
   // ChildHost
   [[nodiscard]] os::SpawnPlan plan(std::size_t slot, Incarnation incarnation) override;
-  [[nodiscard]] Result<supervise::Bootstrap> bootstrap(std::size_t slot,
+  [[nodiscard]] Result<supervise::Bootstrap> bootstrap(std::size_t index,
                                                        Incarnation incarnation,
                                                        pid_t pid) override;
   void ask_to_stop(std::size_t slot) override;

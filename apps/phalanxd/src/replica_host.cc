@@ -35,14 +35,12 @@ ReplicaHost::ReplicaHost(os::EventLoop& loop,
                          ipc::ZmqContext& context,
                          routing::Router& router,
                          const Options& options,
-                         wire::ReplicaBootstrap bootstrap,
-                         std::vector<os::CpuList> rank_cpus,
+                         ReplicaStart start,
                          ReplicaEvents events)
     : loop_(loop),
       context_(context),
       router_(router),
-      bootstrap_(std::move(bootstrap)),
-      rank_cpus_(std::move(rank_cpus)),
+      start_(std::move(start)),
       events_(std::move(events)),
       stop_timeout_(std::chrono::seconds(5)) {
   slots_.resize(static_cast<std::size_t>(options.dp));
@@ -139,7 +137,7 @@ wire::Sent ReplicaHost::send(ReplicaId replica, const wire::LeaderMessage& messa
     return wire::Sent::kClosed;
   }
   return slot.channel->send(
-      wire::encode(wire::LeaderFrame{bootstrap_.common.boot, slot.incarnation, message}));
+      wire::encode(wire::LeaderFrame{start_.bootstrap.common.boot, slot.incarnation, message}));
 }
 
 os::SpawnPlan ReplicaHost::plan(std::size_t slot, Incarnation) {
@@ -161,13 +159,13 @@ Result<supervise::Bootstrap> ReplicaHost::bootstrap(std::size_t index,
   };
   PHALANX_TRY(slot.channel, ipc::BoundChannel::bind(context_, loop_, pid, std::move(handlers), {}));
 
-  wire::ReplicaBootstrap record = bootstrap_;
+  wire::ReplicaBootstrap record = start_.bootstrap;
   record.common.incarnation = incarnation;
   record.common.parent_pid = ::getpid();
   record.common.endpoint = slot.channel->endpoint();
   record.replica = ReplicaId(static_cast<std::uint32_t>(index));
   for (std::uint32_t rank = 0; rank < record.plan.tp; ++rank) {
-    record.rank_cpus.push_back(rank_cpus_[index * record.plan.tp + rank]);
+    record.rank_cpus.push_back(start_.rank_cpus[index * record.plan.tp + rank]);
   }
   supervise::Bootstrap result;
   result.record = wire::encode(wire::ControlRecord(record));
@@ -205,7 +203,7 @@ void ReplicaHost::on_frame(std::size_t index, Incarnation incarnation, std::stri
     runner_->signal(index, SIGKILL);
     return;
   }
-  if (frame->boot == bootstrap_.common.boot && frame->incarnation == incarnation) {
+  if (frame->boot == start_.bootstrap.common.boot && frame->incarnation == incarnation) {
     on_message(index, incarnation, frame->message);
   }
 }
@@ -216,8 +214,8 @@ void ReplicaHost::on_message(std::size_t index,
   Slot& slot = slots_[index];
   const ReplicaId replica(static_cast<std::uint32_t>(index));
   if (const auto* hello = std::get_if<wire::ReplicaHello>(&message)) {
-    slot.proven =
-        hello->secret == bootstrap_.common.secret && hello->protocol == wire::kProtocolVersion;
+    slot.proven = hello->secret == start_.bootstrap.common.secret &&
+                  hello->protocol == wire::kProtocolVersion;
     if (slot.proven) {
       supervisor_->on_progress(index, incarnation);
     } else {

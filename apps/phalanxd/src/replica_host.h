@@ -29,6 +29,12 @@ struct ReplicaEvents {
   std::function<void()> on_stopped;  // no replica process is left, and none will start
 };
 
+// What the replicas are told at their start.
+struct ReplicaStart {
+  wire::ReplicaBootstrap bootstrap;    // of all of them; bootstrap() adds what is each one's own
+  std::vector<os::CpuList> rank_cpus;  // [replica · tp + rank]
+};
+
 // The replicas as processes: starts and supervises them, carries frames, keeps their reports, and
 // keeps the routing table's readiness true.
 //
@@ -42,9 +48,10 @@ class ReplicaHost final : public serving::ReplicaPort,
               ipc::ZmqContext& context,
               routing::Router& router,
               const Options& options,
-              wire::ReplicaBootstrap bootstrap,
-              std::vector<os::CpuList> rank_cpus,
+              ReplicaStart start,
               ReplicaEvents events);
+  ReplicaHost(const ReplicaHost&) = delete;
+  ReplicaHost& operator=(const ReplicaHost&) = delete;
   ~ReplicaHost() override;
 
   // `arena` is the sealed arena's descriptor, or -1; `lifeline_pipe` the read end whose other end
@@ -77,7 +84,7 @@ class ReplicaHost final : public serving::ReplicaPort,
 
   // ChildHost
   [[nodiscard]] os::SpawnPlan plan(std::size_t slot, Incarnation incarnation) override;
-  [[nodiscard]] Result<supervise::Bootstrap> bootstrap(std::size_t slot,
+  [[nodiscard]] Result<supervise::Bootstrap> bootstrap(std::size_t index,
                                                        Incarnation incarnation,
                                                        pid_t pid) override;
   void ask_to_stop(std::size_t slot) override;
@@ -102,18 +109,19 @@ class ReplicaHost final : public serving::ReplicaPort,
     std::uint32_t quiet_ticks = 0;  // ticks on time since its last heartbeat
   };
 
-  void on_frame(std::size_t slot, Incarnation incarnation, std::string_view bytes);
-  void on_message(std::size_t slot, Incarnation incarnation, const wire::ReplicaMessage& message);
-  void on_ready_message(std::size_t slot, Incarnation incarnation, const wire::ReplicaReady& ready);
-  void on_status(std::size_t slot, Incarnation incarnation, const wire::ReplicaStatus& status);
-  void lose(std::size_t slot);
+  void on_frame(std::size_t index, Incarnation incarnation, std::string_view bytes);
+  void on_message(std::size_t index, Incarnation incarnation, const wire::ReplicaMessage& message);
+  void on_ready_message(std::size_t index,
+                        Incarnation incarnation,
+                        const wire::ReplicaReady& ready);
+  void on_status(std::size_t index, Incarnation incarnation, const wire::ReplicaStatus& status);
+  void lose(std::size_t index);
   [[nodiscard]] Status check(ReplicaId replica) const;
 
   os::EventLoop& loop_;
   ipc::ZmqContext& context_;
   routing::Router& router_;
-  wire::ReplicaBootstrap bootstrap_;
-  std::vector<os::CpuList> rank_cpus_;
+  ReplicaStart start_;
   ReplicaEvents events_;
   Duration stop_timeout_;
   int arena_ = -1;

@@ -30,6 +30,8 @@ class WeightLoader final : public supervise::ChildHost {
                Duration patience,
                Progress progress,
                Done done);
+  WeightLoader(const WeightLoader&) = delete;
+  WeightLoader& operator=(const WeightLoader&) = delete;
   ~WeightLoader() override;
 
   [[nodiscard]] os::SpawnPlan plan(std::size_t slot, Incarnation incarnation) override;

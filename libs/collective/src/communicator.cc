@@ -91,8 +91,8 @@ Result<Communicator> Communicator::attach(std::span<std::byte> memory,
                                " has already taken part in epoch " +
                                std::to_string(expected.epoch.value()));
   }
-  return Communicator(std::unique_ptr<Impl>(
-      new Impl{.point = MeetingPoint(memory, expected, rank.value(), options), .reducer = {}}));
+  return Communicator(std::make_unique<Impl>(
+      Impl{.point = MeetingPoint(memory, expected, rank.value(), options), .reducer = {}}));
 }
 
 std::uint32_t Communicator::rank() const {

@@ -100,9 +100,9 @@ bool CollectiveStep::try_send(RankId rank) {
 
 bool CollectiveStep::on_reply(RankId rank, const wire::RankReply& reply, SteadyTime now) {
   Peer& peer = peers_[rank.value()];
-  const StepIdentity identity{reply.epoch, reply.step, reply.op};
-  const bool current =
-      kMutation == Mutation::kNoIdentityCheck ? reply.op == identity_.op : identity == identity_;
+  const bool current = kMutation == Mutation::kNoIdentityCheck
+                           ? reply.op == identity_.op
+                           : StepIdentity{reply.epoch, reply.step, reply.op} == identity_;
   if (!current || peer.state != State::kSent) {
     return false;
   }

@@ -215,7 +215,7 @@ void RankGroup::doom_all() {
   }
 }
 
-void RankGroup::fail(Error error) {
+void RankGroup::fail(const Error& error) {
   state_ = State::kFailed;
   obs::log_error("group_failed", {{"epoch", epoch_.value()}, {"error", error.to_string()}});
   step_.reset();

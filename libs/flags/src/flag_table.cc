@@ -189,7 +189,9 @@ void FlagTable::add_switch(std::string_view names, bool* target, std::string hel
        }});
 }
 
-void FlagTable::refuse(std::string_view names, std::string reason, std::string harmless_value) {
+void FlagTable::refuse(std::string_view names,
+                       const std::string& reason,
+                       const std::string& harmless_value) {
   for (const std::string& name : split_names(names)) {
     refusals_[name] = {reason, harmless_value};
   }
@@ -250,67 +252,9 @@ Status FlagTable::apply(const std::string& name,
   return ok();
 }
 
-Status FlagTable::apply_command_line(const std::vector<std::string>& arguments, Request* request) {
-  CommandLineSyntax syntax;
-  syntax.switches = {"help", "version"};
-  for (const Flag& flag : flags_) {
-    for (const std::string& name : flag.names) {
-      (flag.is_switch ? syntax.switches : syntax.valued).push_back(name);
-      if (flag.is_switch) {
-        syntax.switches.push_back("no-" + name);
-      }
-    }
-  }
-  // A refused spelling must reach apply() with or without a value, so that the message is its
-  // reason.
-  std::vector<std::string> words;
-  const Flag* taking = nullptr;  // a flag with takes_words whose words come now
-  bool has_value = false;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    std::string name =
-        arguments[i].substr(std::min(arguments[i].find_first_not_of('-'), arguments[i].size()));
-    std::replace(name.begin(), name.end(), '_', '-');
-    const std::size_t equals = name.find('=');
-    const bool dashed = !arguments[i].empty() && arguments[i][0] == '-';
-    if (dashed) {
-      const Flag* const flag = find(name.substr(0, equals));
-      taking = flag != nullptr && flag->takes_words ? flag : nullptr;
-      has_value = equals != std::string::npos;
-    } else if (taking != nullptr && std::exchange(has_value, true)) {
-      words.push_back("--" + taking->names[0]);
-    }
-    const auto refusal = refusals_.find(name.substr(0, equals));
-    if (!dashed || refusal == refusals_.end()) {
-      words.push_back(arguments[i]);
-      continue;
-    }
-    std::string value = equals == std::string::npos ? "" : name.substr(equals + 1);
-    if (equals == std::string::npos && i + 1 < arguments.size() &&
-        !arguments[i + 1].starts_with("-")) {
-      value = arguments[++i];
-    }
-    PHALANX_RETURN_IF_ERROR(apply(refusal->first, value, "command line"));
-  }
-  PHALANX_TRY(const std::vector<CommandLineArgument> split, split_command_line(syntax, words));
-  for (const CommandLineArgument& argument : split) {
-    if (argument.name == "help") {
-      *request = Request::kHelp;
-    } else if (argument.name == "version") {
-      *request = Request::kVersion;
-    } else if (!argument.name.empty()) {
-      PHALANX_RETURN_IF_ERROR(apply(argument.name, argument.value, "command line"));
-    } else if (!positional_.empty()) {
-      PHALANX_RETURN_IF_ERROR(apply(positional_, argument.value, "command line"));
-    } else {
-      return invalid_argument("unexpected argument \"" + argument.value + "\"; see " + program_ +
-                              " --help");
-    }
-  }
-  return ok();
-}
-
 Status FlagTable::apply_environment(const std::map<std::string, std::string>& environment) {
-  for (const auto& [variable, value] : environment) {
+  for (const auto& entry : environment) {
+    const std::string& variable = entry.first;
     if (!variable.starts_with(env_prefix_) ||
         std::find(allowed_environment_.begin(), allowed_environment_.end(), variable) !=
             allowed_environment_.end()) {
@@ -323,7 +267,7 @@ Status FlagTable::apply_environment(const std::map<std::string, std::string>& en
     if (flag == flags_.end()) {
       return unknown(variable, "environment");
     }
-    PHALANX_RETURN_IF_ERROR(apply(flag->names.front(), value, "environment"));
+    PHALANX_RETURN_IF_ERROR(apply(flag->names.front(), entry.second, "environment"));
   }
   return ok();
 }
@@ -354,7 +298,8 @@ Result<FlagTable::Request> FlagTable::parse(const std::vector<std::string>& argu
 std::string FlagTable::origin_summary() const {
   std::string result;
   for (const auto& [name, origin] : origins_) {
-    result += (result.empty() ? "--" : " --") + name + " (" + origin + ")";
+    result.append(result.empty() ? "--" : " --").append(name);
+    result.append(" (").append(origin).append(")");
   }
   return result;
 }

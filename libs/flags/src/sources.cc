@@ -34,6 +34,16 @@ std::string without_dashes(std::string name) {
   return name;
 }
 
+void append_argument(const po::option& option, std::vector<CommandLineArgument>* out) {
+  if (option.position_key < 0 && !option.string_key.empty()) {
+    out->push_back({option.string_key, option.value.empty() ? "" : option.value.front()});
+    return;
+  }
+  for (const std::string& word : option.value) {
+    out->push_back({"", word});
+  }
+}
+
 Status append_value(const std::string& key,
                     const toml::node& node,
                     std::vector<std::pair<std::string, std::string>>* out) {
@@ -82,13 +92,7 @@ Result<std::vector<CommandLineArgument>> split_command_line(
     const po::parsed_options parsed =
         po::command_line_parser(words).options(description).style(style).run();
     for (const po::option& option : parsed.options) {
-      if (option.position_key >= 0 || option.string_key.empty()) {
-        for (const std::string& word : option.value) {
-          result.push_back({"", word});
-        }
-        continue;
-      }
-      result.push_back({option.string_key, option.value.empty() ? "" : option.value.front()});
+      append_argument(option, &result);
     }
   } catch (const po::unknown_option& error) {
     return invalid_argument("unknown option --" + without_dashes(error.get_option_name()));

@@ -29,7 +29,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start_refused();
 
   // Checks deadlines and sends comments; called every few milliseconds.
-  void tick(SteadyTime now);
+  void tick(SteadyTime time);
 
   // Ends the connection once nothing is under way on it.
   void close_when_idle();
@@ -44,7 +44,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // The calls of Exchange; `serial` names the request, so that a stale handle does nothing.
   void respond(std::uint64_t serial, Response response);
-  void start_stream(std::uint64_t serial, int status, Headers headers);
+  void start_stream(std::uint64_t serial, int status, const Headers& headers);
   void write(std::uint64_t serial, std::string_view data);
   void finish(std::uint64_t serial);
   void on_close(std::uint64_t serial, std::function<void()> callback);
@@ -72,7 +72,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_drained();
   void linger();
   void drop_slow();
-  void tick_answer(SteadyTime now);
+  void tick_answer(SteadyTime time);
   void close_socket(bool reset);
   void enter(Phase phase, Duration timeout);
 

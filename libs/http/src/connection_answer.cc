@@ -49,7 +49,7 @@ void Connection::respond(std::uint64_t serial, Response response) {
   send(std::move(response));
 }
 
-void Connection::start_stream(std::uint64_t serial, int status, Headers headers) {
+void Connection::start_stream(std::uint64_t serial, int status, const Headers& headers) {
   if (!is_current(serial)) {
     return;
   }
@@ -184,18 +184,20 @@ void Connection::drop_slow() {
 }
 
 void Connection::abort() {
-  if (answer_ != Answer::kNone) {
-    ++core_->counters.clients_gone;
-    auto callback = std::exchange(on_close_, nullptr);
-    complete_answer();
-    if (callback) {
-      // Later, so that a handler is never called from inside its own call.
-      core_->loop.post([core = core_, callback = std::move(callback)] {
-        if (!core->destroyed) {
-          callback();
-        }
-      });
-    }
+  if (answer_ == Answer::kNone) {
+    discard();
+    return;
+  }
+  ++core_->counters.clients_gone;
+  auto callback = std::exchange(on_close_, nullptr);
+  complete_answer();
+  if (callback) {
+    // Later, so that a handler is never called from inside its own call.
+    core_->loop.post([core = core_, callback = std::move(callback)] {
+      if (!core->destroyed) {
+        callback();
+      }
+    });
   }
   discard();
 }

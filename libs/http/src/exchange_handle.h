@@ -30,7 +30,7 @@ class ExchangeHandle final : public Exchange {
     connection_->respond(serial_, std::move(response));
   }
   void start_stream(int status, Headers headers) override {
-    connection_->start_stream(serial_, status, std::move(headers));
+    connection_->start_stream(serial_, status, headers);
   }
   void write(std::string data) override { connection_->write(serial_, data); }
   void finish() override {

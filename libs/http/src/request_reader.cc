@@ -140,10 +140,8 @@ std::size_t RequestReader::feed(std::string_view bytes) {
       impl_->state = State::kBody;
       impl_->check_header();
     }
-    if (impl_->state == State::kRefused) {
-      return used;
-    }
-    if (error == beast_http::error::need_more || (!error && taken == 0)) {
+    if (impl_->state == State::kRefused || error == beast_http::error::need_more ||
+        (!error && taken == 0)) {
       return used;
     }
     if (error) {

@@ -21,7 +21,7 @@ Result<BlockingChannel> BlockingChannel::connect(ZmqContext& context,
                                                  const std::string& endpoint,
                                                  const ChannelOptions& options) {
   PHALANX_TRY(ZmqSocket socket, ZmqSocket::connect(context, endpoint, options));
-  return BlockingChannel(std::unique_ptr<Impl>(new Impl{std::move(socket)}));
+  return BlockingChannel(std::make_unique<Impl>(Impl{std::move(socket)}));
 }
 
 Result<std::optional<std::string>> BlockingChannel::receive(Duration timeout) {

@@ -88,6 +88,7 @@ void error_rows(std::string& out, const Report& report) {
     }
   }
   std::vector<std::pair<std::size_t, std::string>> errors;
+  errors.reserve(counts.size());
   for (const auto& [error, count] : counts) {
     errors.emplace_back(count, error);
   }

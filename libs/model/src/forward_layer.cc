@@ -9,7 +9,9 @@ namespace phalanx::model {
 using kernels::MatmulLeaf;
 
 // x += delta, normed = norm(x). The sums of the units are added here, to keep one pass over x.
-void ForwardRecorder::norm(std::string name, std::size_t gain, const std::optional<Delta>& delta) {
+void ForwardRecorder::norm(const std::string& name,
+                           std::size_t gain,
+                           const std::optional<Delta>& delta) {
   RmsNormTask args;
   args.kernel.x_stride = hidden_;
   args.kernel.delta_stride = hidden_;
@@ -33,7 +35,7 @@ void ForwardRecorder::link_vector(VectorOffset offset, const float** field) {
 }
 
 // out = normed · the columns of the weight.
-void ForwardRecorder::columns(std::string name, BufferId out, const ColumnWeight& weight) {
+void ForwardRecorder::columns(const std::string& name, BufferId out, const ColumnWeight& weight) {
   MatmulTask args;
   args.kernel.activation_stride = hidden_;
   args.kernel.leaf_count = 1;
@@ -54,7 +56,7 @@ void ForwardRecorder::columns(std::string name, BufferId out, const ColumnWeight
   recorder_.link(out, Access::kOut, &task->kernel.out);
 }
 
-MatmulTask* ForwardRecorder::leaf_task(std::string name,
+MatmulTask* ForwardRecorder::leaf_task(const std::string& name,
                                        BufferId in,
                                        std::size_t in_stride,
                                        BufferId nodes) {
@@ -69,7 +71,9 @@ MatmulTask* ForwardRecorder::leaf_task(std::string name,
   return task;
 }
 
-void ForwardRecorder::reduce(std::string name, BufferId nodes, const collective::TreePlan* plan) {
+void ForwardRecorder::reduce(const std::string& name,
+                             BufferId nodes,
+                             const collective::TreePlan* plan) {
   ReduceTreeTask args;
   args.plan = plan;
   args.node_stride = rows_ * hidden_;
@@ -80,7 +84,7 @@ void ForwardRecorder::reduce(std::string name, BufferId nodes, const collective:
 }
 
 void ForwardRecorder::head_norm(
-    std::string name, BufferId from, BufferId to, VectorOffset gain, std::uint32_t heads) {
+    const std::string& name, BufferId from, BufferId to, VectorOffset gain, std::uint32_t heads) {
   kernels::HeadNormRopeArgs args;
   args.x_stride = std::size_t{heads} * config_.head_dim;
   args.epsilon = config_.rms_norm_eps;

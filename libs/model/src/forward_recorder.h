@@ -54,16 +54,19 @@ class ForwardRecorder {
   void project_heads(const LayerOffsets& offsets);
   void mlp(const LayerOffsets& offsets);
   void head();
-  void norm(std::string name, std::size_t gain, const std::optional<Delta>& delta);
+  void norm(const std::string& name, std::size_t gain, const std::optional<Delta>& delta);
   void head_norm(
-      std::string name, BufferId from, BufferId to, VectorOffset gain, std::uint32_t heads);
-  void columns(std::string name, BufferId out, const ColumnWeight& weight);
-  MatmulTask* leaf_task(std::string name, BufferId in, std::size_t in_stride, BufferId nodes);
+      const std::string& name, BufferId from, BufferId to, VectorOffset gain, std::uint32_t heads);
+  void columns(const std::string& name, BufferId out, const ColumnWeight& weight);
+  MatmulTask* leaf_task(const std::string& name,
+                        BufferId in,
+                        std::size_t in_stride,
+                        BufferId nodes);
   void leaf(MatmulTask* task,
             std::span<kernels::MatmulLeaf> leaves,
             std::uint32_t index,
             std::size_t weight);
-  void reduce(std::string name, BufferId nodes, const collective::TreePlan* plan);
+  void reduce(const std::string& name, BufferId nodes, const collective::TreePlan* plan);
   void link_vector(VectorOffset offset, const float** field);
 
   // Scratch of so many columns for each row of a step.

@@ -27,11 +27,11 @@ Result<GgufModel> GgufModel::open(FileSource& files, const std::string& name) {
   }
   PHALANX_TRY(const std::vector<std::string> names, gguf::split_names(name, *keys));
   GgufModel model;
+  model.files_.resize(keys->count);
+  model.files_[keys->number] = std::move(named);
   for (std::uint32_t number = 0; number < keys->count; ++number) {
-    Part part;
-    if (number == keys->number) {
-      part = std::move(named);
-    } else {
+    Part& part = model.files_[number];
+    if (number != keys->number) {
       PHALANX_TRY(part, open_part(files, names[number]));
     }
     auto own = gguf::split_keys(part.parsed.metadata());
@@ -44,7 +44,6 @@ Result<GgufModel> GgufModel::open(FileSource& files, const std::string& name) {
                        " tensors in all, found file " + std::to_string(own->number + 1) + " of " +
                        std::to_string(own->count) + " with " + std::to_string(own->tensors));
     }
-    model.files_.push_back(std::move(part));
   }
   PHALANX_RETURN_IF_ERROR(model.join(keys->tensors));
   return model;

@@ -16,8 +16,8 @@ namespace phalanx::model {
 
 inline constexpr std::size_t kMaxJsonDepth = 64;
 
-// What `element` is, for messages: "the string \"x\"", "an array" …
-[[nodiscard]] std::string found_text(const simdjson::dom::element& element);
+// What `found` is, for messages: "the string \"x\"", "an array" …
+[[nodiscard]] std::string found_text(const simdjson::dom::element& found);
 
 // A parsed document; elements live as long as it does.
 class JsonDocument {

@@ -131,14 +131,14 @@ Status Program::bind_scratch(std::span<std::byte> memory) {
   return ok();
 }
 
-Status Program::bind(BufferId id, std::span<std::byte> memory) {
-  Impl::Buffer& buffer = impl_->buffers[id.value()];
-  if (!memory.empty() && (memory.size() < buffer.bytes || !is_aligned(memory))) {
-    return too_small(buffer.name, buffer.bytes, memory.size());
+Status Program::bind(BufferId buffer, std::span<std::byte> memory) {
+  Impl::Buffer& bound = impl_->buffers[buffer.value()];
+  if (!memory.empty() && (memory.size() < bound.bytes || !is_aligned(memory))) {
+    return too_small(bound.name, bound.bytes, memory.size());
   }
-  buffer.is_bound = !memory.empty();
+  bound.is_bound = !memory.empty();
   for (const Impl::Link& link : impl_->links) {
-    if (link.buffer == id) {
+    if (link.buffer == buffer) {
       set_field(link.field, memory.empty() ? nullptr : memory.data() + link.byte_offset);
     }
   }

@@ -166,12 +166,12 @@ void* ProgramRecorder::add_storage(std::size_t bytes) {
 }
 
 void* ProgramRecorder::add_task(Callable callable,
-                                std::string name,
+                                const std::string& name,
                                 const void* args,
                                 std::size_t bytes) {
   Impl::Task task;
   task.callable = callable;
-  task.name = std::move(name);
+  task.name = name;
   task.args = add_storage(bytes);
   task.args_bytes = bytes;
   task.first_link = static_cast<std::uint32_t>(impl_->links.size());

@@ -177,6 +177,18 @@ void Sampler::apply_penalties(const RowState& state,
   }
 }
 
+void Sampler::ban_masked(const RowState& state, float* logits) const {
+  const SequenceRow& sequence = this->sequence(state);
+  if (!masks(sequence, state.row.position)) {
+    return;
+  }
+  for (std::uint32_t i = 0; i < sequence.masked_count; ++i) {
+    if (is_local(sequence.masked[i])) {
+      logits[static_cast<std::uint32_t>(sequence.masked[i]) - options_.tokens.first] = kBanned;
+    }
+  }
+}
+
 void Sampler::shape(const kernels::KernelTable& kernels,
                     const float* logits,
                     float* shaped,
@@ -197,13 +209,7 @@ void Sampler::shape(const kernels::KernelTable& kernels,
     float* out = shaped + row * options_.logits_stride;
     std::copy_n(raw.logits, raw.count, out);
     apply_penalties(state, raw.logits, out, thread);
-    if (masks(sequence, state.row.position)) {
-      for (std::uint32_t i = 0; i < sequence.masked_count; ++i) {
-        if (is_local(sequence.masked[i])) {
-          out[static_cast<std::uint32_t>(sequence.masked[i]) - options_.tokens.first] = kBanned;
-        }
-      }
-    }
+    ban_masked(state, out);
     if (!state.is_greedy && sequence.sampling.temperature != 1.0F) {
       kernels::divide_by_temperature(out, out, raw.count, sequence.sampling.temperature);
     }

@@ -53,8 +53,9 @@ void add_vectors(const ModelConfig& config,
                  const Shard& shard,
                  const LayerOffsets& layer,
                  RangeList& ranges) {
-  const std::size_t kv_first = shard.attention.first * config.head_dim;
-  const std::size_t kv_count = shard.attention.count * config.head_dim;
+  const std::size_t head_dim = config.head_dim;
+  const std::size_t kv_first = shard.attention.first * head_dim;
+  const std::size_t kv_count = shard.attention.count * head_dim;
   const std::size_t group = config.heads_per_group();
   const auto floats = [&](std::size_t vector, std::size_t first, std::size_t count) {
     ranges.add(vector + first * sizeof(float), count * sizeof(float));
@@ -74,8 +75,8 @@ void add_vectors(const ModelConfig& config,
     floats(layer.o_bias, 0, config.hidden);
   }
   if (config.mlp_bias) {
-    const std::size_t first = shard.mlp_blocks.first * kMlpBlock;
-    const std::size_t count = shard.mlp_blocks.count * kMlpBlock;
+    const std::size_t first = std::size_t{shard.mlp_blocks.first} * kMlpBlock;
+    const std::size_t count = std::size_t{shard.mlp_blocks.count} * kMlpBlock;
     floats(layer.gate_bias, first, count);
     floats(layer.up_bias, first, count);
     floats(layer.down_bias, 0, config.hidden);
@@ -99,8 +100,12 @@ void add_layer(const ModelConfig& config,
   columns(layer.v, shard.attention.first * head_dim, shard.attention.count * head_dim);
   const std::size_t o_bytes = packed_bytes(hidden, group * head_dim);
   ranges.add(layer.o + shard.attention.first * o_bytes, shard.attention.count * o_bytes);
-  columns(layer.gate, shard.mlp_blocks.first * kMlpBlock, shard.mlp_blocks.count * kMlpBlock);
-  columns(layer.up, shard.mlp_blocks.first * kMlpBlock, shard.mlp_blocks.count * kMlpBlock);
+  columns(layer.gate,
+          std::size_t{shard.mlp_blocks.first} * kMlpBlock,
+          std::size_t{shard.mlp_blocks.count} * kMlpBlock);
+  columns(layer.up,
+          std::size_t{shard.mlp_blocks.first} * kMlpBlock,
+          std::size_t{shard.mlp_blocks.count} * kMlpBlock);
   const std::size_t block_bytes = packed_bytes(hidden, kMlpBlock);
   ranges.add(layer.down + shard.mlp_blocks.first * block_bytes,
              shard.mlp_blocks.count * block_bytes);

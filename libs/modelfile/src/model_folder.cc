@@ -106,7 +106,7 @@ std::string model_name_of(const std::string& path) {
   if (!place.has_filename()) {
     place = place.parent_path();  // a path that ends in a slash
   }
-  const std::string name = place.filename().string();
+  std::string name = place.filename().string();
   if (!fs::is_regular_file(place, error) || !name.ends_with(kGgufEnding)) {
     return name;
   }

@@ -124,12 +124,14 @@ Refusal write_tool_calls(const Field& field, JsonWriter& json) {
     }
     json.begin_object();
     for (const char* member : {"id", "type"}) {
-      if (const JsonValue* text = call.value.find(member)) {
-        if (text->as_string() == nullptr) {
-          return wrong({call.name + "." + member, *text}, "a string");
-        }
-        json.key(member).value(*text);
+      const JsonValue* const text = call.value.find(member);
+      if (text == nullptr) {
+        continue;
       }
+      if (text->as_string() == nullptr) {
+        return wrong({call.name + "." + member, *text}, "a string");
+      }
+      json.key(member).value(*text);
     }
     json.key("function");
     const JsonValue* const function = call.value.find("function");

@@ -17,11 +17,10 @@ constexpr std::size_t kPairwiseKeysMax = 16;
 
 const std::string* duplicate_key(const JsonValue::Object& object) {
   if (object.size() <= kPairwiseKeysMax) {
-    for (std::size_t i = 1; i < object.size(); ++i) {
-      for (std::size_t j = 0; j < i; ++j) {
-        if (object[i].key == object[j].key) {
-          return &object[i].key;
-        }
+    for (auto member = object.begin(); member != object.end(); ++member) {
+      const auto same = [&](const JsonMember& earlier) { return earlier.key == member->key; };
+      if (std::any_of(object.begin(), member, same)) {
+        return &member->key;
       }
     }
     return nullptr;

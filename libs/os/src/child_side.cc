@@ -28,6 +28,7 @@ namespace {
 // readable data must not wake this thread, or it would spin while the main thread computes.
 bool wait_for_hangup(const std::vector<int>& fds, int stop) {
   std::vector<pollfd> entries;
+  entries.reserve(fds.size() + 1);
   for (const int fd : fds) {
     entries.push_back({fd, POLLRDHUP, 0});
   }

@@ -106,7 +106,7 @@ void Answer::start(std::vector<GenerationRequest> prompts, routing::Admission::T
     requests_.push_back(
         context_.dispatcher.submit(std::move(prompts[i]),
                                    std::move(sink),
-                                   i == 0 ? std::move(ticket) : routing::Admission::Ticket()));
+                                   std::exchange(ticket, routing::Admission::Ticket())));
   }
 }
 

@@ -269,7 +269,8 @@ http::Handler pure_route(const ApiContext& context,
                          void (*answer)(const ServedModel&,
                                         const http::Request&,
                                         http::Exchange&)) {
-  return [context, answer](http::Request request, std::shared_ptr<http::Exchange> exchange) {
+  return [context, answer](const http::Request& request,
+                           const std::shared_ptr<http::Exchange>& exchange) {
     auto ticket = context.admission.admit(request.body.size());
     if (!ticket) {
       respond_error(*exchange, openai::from_error(ticket.error()));

@@ -57,8 +57,8 @@ Result<std::unique_ptr<PosixProcessRunner::Child>> PosixProcessRunner::Impl::cre
     std::size_t slot, Incarnation incarnation) {
   PHALANX_TRY(os::Lifeline lifeline, os::Lifeline::create());
   PHALANX_TRY(os::ChildProcess process, os::ChildProcess::spawn(host.plan(slot, incarnation)));
-  return std::unique_ptr<Child>(
-      new Child{incarnation, std::move(lifeline), nullptr, std::move(process), nullptr, nullptr});
+  return std::make_unique<Child>(
+      Child{incarnation, std::move(lifeline), nullptr, std::move(process), nullptr, nullptr});
 }
 
 // Tells the child what it is. Its control socket is empty, so a record that does not fit into it

@@ -79,7 +79,7 @@ Status read_merges(std::string_view json, Spelling spelling, VocabularyFile& fil
   PHALANX_TOKENIZER_GET(ondemand::array array, array, document.get_array())
   for (auto element : array) {
     const std::string place = "number " + std::to_string(file.merges.size());
-    PHALANX_TOKENIZER_GET(ondemand::value value, value, std::move(element))
+    PHALANX_TOKENIZER_GET(ondemand::value value, value, element)
     const Result<MergeText> text = read_merge(value);
     if (!text) {
       return Error(text.error()).with(place);
@@ -108,12 +108,22 @@ Status read_flag(std::string_view name, std::string_view json, bool& flag) {
   return ok();
 }
 
+Status check_type(std::string_view json) {
+  return json == "\"BPE\"" ? ok()
+                           : Status(unimplemented("type " + std::string(json) +
+                                                  " is not supported; supported: \"BPE\""));
+}
+
+Status refuse_unless(bool supported, std::string_view name, std::string_view json) {
+  return supported ? ok()
+                   : Status(unimplemented(std::string(name) + " " + std::string(json) +
+                                          " is not supported"));
+}
+
 Status read_option(std::string_view name, std::string_view json, Options& options) {
   const bool is_empty = json == "null" || json == "\"\"" || json == "false";
   if (name == "type") {
-    return json == "\"BPE\"" ? ok()
-                             : Status(unimplemented("type " + std::string(json) +
-                                                    " is not supported; supported: \"BPE\""));
+    return check_type(json);
   }
   if (name == "ignore_merges") {
     return read_flag(name, json, options.ignore_merges);
@@ -133,14 +143,10 @@ Status read_option(std::string_view name, std::string_view json, Options& option
     return ok();
   }
   if (name == "dropout") {
-    return is_empty || json == "0.0" || json == "0"
-               ? ok()
-               : Status(unimplemented("dropout " + std::string(json) + " is not supported"));
+    return refuse_unless(is_empty || json == "0.0" || json == "0", name, json);
   }
   if (name == "continuing_subword_prefix" || name == "end_of_word_suffix") {
-    return is_empty ? ok()
-                    : Status(unimplemented(std::string(name) + " " + std::string(json) +
-                                           " is not supported"));
+    return refuse_unless(is_empty, name, json);
   }
   return unimplemented("field \"" + std::string(name) + "\" is not supported");
 }

@@ -93,10 +93,11 @@ Result<Value> messages_of(const RenderRequest& request, bool keeps_parts) {
       return invalid_argument("messages: expected objects");
     }
     const Value* const content = items[i].as_dict()->find("content");
-    if (content != nullptr && content->as_list() != nullptr && !keeps_parts) {
-      if (std::optional<Value> text = joined(*content->as_list())) {
-        PHALANX_TRY(items[i], with_member(items[i], "content", *std::move(text)));
-      }
+    if (keeps_parts || content == nullptr || content->as_list() == nullptr) {
+      continue;
+    }
+    if (std::optional<Value> text = joined(*content->as_list())) {
+      PHALANX_TRY(items[i], with_member(items[i], "content", *std::move(text)));
     }
   }
   return Value::list(std::move(items));

@@ -32,11 +32,12 @@ class Vocabulary {
   // Room for `tokens` tokens, so that inserting them does not rebuild the table.
   void reserve(std::size_t tokens);
 
-  // Puts a token of the BPE vocabulary. Two tokens of equal bytes are possible when one is not
-  // spelled in the byte alphabet; `findable` says which of them find() gives.
+  // Puts a token of the BPE vocabulary; `text` may be any bytes. Two tokens of equal text are
+  // possible when one is not spelled in the byte alphabet; `findable` says which of them find()
+  // gives.
   //
-  // Errors: kInvalidArgument  the id is out of bounds or taken, or the bytes are taken
-  [[nodiscard]] Status insert(TokenId id, std::string_view bytes, bool findable);
+  // Errors: kInvalidArgument  the id is out of bounds or taken, or the text is taken
+  [[nodiscard]] Status insert(TokenId id, std::string_view text, bool findable);
 
   // Makes `id` an added token of this content: a new one, or one that the vocabulary already has.
   //
@@ -60,7 +61,7 @@ class Vocabulary {
   [[nodiscard]] bool in_model(TokenId id) const {
     return is_inside(id) && entries_[static_cast<std::size_t>(id)].in_model;
   }
-  [[nodiscard]] std::optional<TokenId> find(std::string_view bytes) const;
+  [[nodiscard]] std::optional<TokenId> find(std::string_view text) const;
 
  private:
   struct Entry {
@@ -86,8 +87,8 @@ class Vocabulary {
   [[nodiscard]] bool is_inside(TokenId id) const {
     return id >= 0 && static_cast<std::size_t>(id) < entries_.size();
   }
-  [[nodiscard]] Status store(TokenId id, std::string_view bytes, Kind kind);
-  [[nodiscard]] std::optional<TokenId> find_short(std::string_view bytes) const;
+  [[nodiscard]] Status store(TokenId id, std::string_view text, Kind kind);
+  [[nodiscard]] std::optional<TokenId> find_short(std::string_view text) const;
   void rebuild(std::size_t slots);
   void grow();
   void link(TokenId id);

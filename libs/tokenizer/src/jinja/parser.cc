@@ -41,7 +41,7 @@ class Parser {
   }
 
  private:
-  Node make(Kind kind) const {
+  [[nodiscard]] Node make(Kind kind) const {
     auto node = std::make_unique<Statement>();
     node->kind = kind;
     node->line = stream_.line();

@@ -194,6 +194,7 @@ Result<Value> sorted(std::vector<std::pair<Value, Value>> keyed, bool reverse) {
     return *std::move(fault);
   }
   std::vector<Value> values;
+  values.reserve(keyed.size());
   for (auto& [key, value] : keyed) {
     values.push_back(std::move(value));
   }

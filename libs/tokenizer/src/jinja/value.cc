@@ -294,7 +294,7 @@ Result<int> compare(const Value& a, const Value& b) {
   const auto left = a.as_integer();
   const auto right = b.as_integer();
   if (left && right) {
-    return *left < *right ? -1 : *left > *right ? 1 : 0;
+    return (*left > *right) - (*left < *right);
   }
   if (a.as_number() && b.as_number()) {
     return sign_of(*a.as_number() - *b.as_number());

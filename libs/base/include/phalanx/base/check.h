@@ -17,12 +17,11 @@ namespace phalanx {
 
 }  // namespace phalanx
 
-#define PHALANX_CHECK(condition, message)                               \
-  do {                                                                  \
-    if (!(condition)) [[unlikely]] {                                    \
-      ::phalanx::check_failed(#condition, __FILE__, __LINE__, message); \
-    }                                                                   \
-  } while (false)
+#define PHALANX_CHECK(condition, message)                             \
+  if (!(condition)) [[unlikely]]                                      \
+    ::phalanx::check_failed(#condition, __FILE__, __LINE__, message); \
+  else                                                                \
+    static_cast<void>(0)
 
 #ifdef NDEBUG
 #define PHALANX_DCHECK(condition, message) \

@@ -18,6 +18,8 @@ class Id {
   explicit constexpr Id(Rep value) : value_(value) {}
 
   [[nodiscard]] constexpr Rep value() const { return value_; }
+  // clang-tidy 14 takes the 0 that a defaulted comparison compares with for a null pointer.
+  // NOLINTNEXTLINE(modernize-use-nullptr)
   friend constexpr auto operator<=>(Id, Id) = default;
 
  private:

@@ -17,18 +17,19 @@ class [[nodiscard]] Result {
  public:
   using value_type = T;
 
-  Result(T value) : state_(std::move(value)) {}  // NOLINT(google-explicit-constructor): `return v;`
-  Result(Error error)
-      : state_(tl::unexpect, std::move(error)) {
-  }  // NOLINT(google-explicit-constructor): `return e;`
+  // Both convert implicitly, for `return value;` and `return error;`.
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Result(T value) : state_(std::move(value)) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Result(Error error) : state_(tl::unexpect, std::move(error)) {}
 
   [[nodiscard]] bool has_value() const { return state_.has_value(); }
   explicit operator bool() const { return has_value(); }
 
   // Requires has_value().
-  T& value() & { return *state_; }
-  const T& value() const& { return *state_; }
-  T&& value() && { return std::move(*state_); }
+  [[nodiscard]] T& value() & { return *state_; }
+  [[nodiscard]] const T& value() const& { return *state_; }
+  [[nodiscard]] T&& value() && { return std::move(*state_); }
   T& operator*() & { return *state_; }
   const T& operator*() const& { return *state_; }
   T&& operator*() && { return std::move(*state_); }
@@ -36,9 +37,9 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &*state_; }
 
   // Requires !has_value().
-  Error& error() & { return state_.error(); }
-  const Error& error() const& { return state_.error(); }
-  Error&& error() && { return std::move(state_.error()); }
+  [[nodiscard]] Error& error() & { return state_.error(); }
+  [[nodiscard]] const Error& error() const& { return state_.error(); }
+  [[nodiscard]] Error&& error() && { return std::move(state_.error()); }
 
   [[nodiscard]] T value_or(T fallback) && {
     return has_value() ? std::move(*state_) : std::move(fallback);
@@ -54,15 +55,15 @@ class [[nodiscard]] Result<void> {
   using value_type = void;
 
   Result() = default;
-  Result(Error error)
-      : state_(tl::unexpect, std::move(error)) {
-  }  // NOLINT(google-explicit-constructor): `return e;`
+  // Converts implicitly, for `return error;`.
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Result(Error error) : state_(tl::unexpect, std::move(error)) {}
 
   [[nodiscard]] bool has_value() const { return state_.has_value(); }
   explicit operator bool() const { return has_value(); }
-  Error& error() & { return state_.error(); }
-  const Error& error() const& { return state_.error(); }
-  Error&& error() && { return std::move(state_.error()); }
+  [[nodiscard]] Error& error() & { return state_.error(); }
+  [[nodiscard]] const Error& error() const& { return state_.error(); }
+  [[nodiscard]] Error&& error() && { return std::move(state_.error()); }
 
  private:
   tl::expected<void, Error> state_;
@@ -83,17 +84,18 @@ using Status = Result<void>;
 // function.
 #define PHALANX_TRY(declaration, expression) \
   PHALANX_TRY_INNER(declaration, PHALANX_CONCAT(phalanx_try_, __LINE__), expression)
+// `declaration` declares a name, so it cannot stand in parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define PHALANX_TRY_INNER(declaration, temporary, expression) \
   auto temporary = (expression);                              \
-  if (!temporary) {                                           \
+  if (!temporary)                                             \
     return std::move(temporary).error();                      \
-  }                                                           \
   declaration = *std::move(temporary)
+// NOLINTEND(bugprone-macro-parentheses)
 
-#define PHALANX_RETURN_IF_ERROR(expression)     \
-  do {                                          \
-    auto phalanx_status = (expression);         \
-    if (!phalanx_status) {                      \
-      return std::move(phalanx_status).error(); \
-    }                                           \
-  } while (false)
+// One statement, which counts as one level of nesting and not as three.
+#define PHALANX_RETURN_IF_ERROR(expression)                \
+  if (auto phalanx_status = (expression); !phalanx_status) \
+    return std::move(phalanx_status).error();              \
+  else                                                     \
+    static_cast<void>(0)

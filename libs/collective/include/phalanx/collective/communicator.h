@@ -55,6 +55,8 @@ class Communicator {
                                                    RankId rank,
                                                    Options options);
 
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
   ~Communicator();

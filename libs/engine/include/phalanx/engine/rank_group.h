@@ -154,7 +154,7 @@ class RankGroup {
   void doom_failing(const StepFault& fault);
   void form();  // respawn what is dead, then hello
   [[nodiscard]] Status respawn(RankId rank);
-  void fail(Error error);
+  void fail(const Error& error);
   void doom(RankId rank);
   void doom_all();
   void end_if_empty();

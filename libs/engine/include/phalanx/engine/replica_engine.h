@@ -66,6 +66,8 @@ class ReplicaEngine final : private GroupClient {
                 ResultSource& results,
                 ReplicaSink& sink,
                 const Clock& clock);
+  ReplicaEngine(const ReplicaEngine&) = delete;
+  ReplicaEngine& operator=(const ReplicaEngine&) = delete;
   ~ReplicaEngine() override;
 
   void start();

@@ -28,6 +28,8 @@ struct Flag {
   bool takes_words = false;  // "--NAME a b" is "--NAME a --NAME b"
 };
 
+struct CommandLineSyntax;
+
 // The options of one program, in one table: command line, environment, configuration file, help and
 // documentation all come from it. A spelling that is known and not supported is refused by name
 // with its reason, never ignored.
@@ -69,7 +71,9 @@ class FlagTable {
   // `names` are refused wherever they appear, with "--NAME is not supported: reason". If
   // `harmless_value` is not empty, that one value is accepted, as it asks for what the program does
   // anyway (--pipeline-parallel-size 1).
-  void refuse(std::string_view names, std::string reason, std::string harmless_value = "");
+  void refuse(std::string_view names,
+              const std::string& reason,
+              const std::string& harmless_value = "");
 
   // A first argument without dashes sets this flag ("phalanxd MODEL").
   void positional(std::string name);
@@ -103,6 +107,14 @@ class FlagTable {
   [[nodiscard]] Status apply(const std::string& name,
                              const std::string& value,
                              const std::string& origin);
+  [[nodiscard]] CommandLineSyntax syntax() const;
+  // `arguments` with the name of a flag that takes words before each of its words.
+  [[nodiscard]] std::vector<std::string> with_repeated_flags(
+      const std::vector<std::string>& arguments) const;
+  // Applies the refused spellings, with or without a value, so that the message is their reason;
+  // returns the other arguments.
+  [[nodiscard]] Result<std::vector<std::string>> apply_refusals(
+      const std::vector<std::string>& arguments);
   [[nodiscard]] Status apply_command_line(const std::vector<std::string>& arguments,
                                           Request* request);
   [[nodiscard]] Status apply_environment(const std::map<std::string, std::string>& environment);

@@ -26,6 +26,8 @@ class BlockingChannel {
   [[nodiscard]] static Result<BlockingChannel> connect(ZmqContext& context,
                                                        const std::string& endpoint,
                                                        const ChannelOptions& options);
+  BlockingChannel(const BlockingChannel&) = delete;
+  BlockingChannel& operator=(const BlockingChannel&) = delete;
   BlockingChannel(BlockingChannel&&) noexcept;
   BlockingChannel& operator=(BlockingChannel&&) noexcept;
   ~BlockingChannel();

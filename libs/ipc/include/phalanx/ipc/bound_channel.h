@@ -37,6 +37,8 @@ class BoundChannel final : public wire::Link {
                                                                   pid_t child,
                                                                   ChannelHandlers handlers,
                                                                   const ChannelOptions& options);
+  BoundChannel(const BoundChannel&) = delete;
+  BoundChannel& operator=(const BoundChannel&) = delete;
   ~BoundChannel() override;
 
   // "ipc://@phalanx-" and 128 random bits.

@@ -34,6 +34,8 @@ class ConnectedChannel final : public wire::Link {
       const std::string& endpoint,
       ChannelHandlers handlers,
       const ChannelOptions& options);
+  ConnectedChannel(const ConnectedChannel&) = delete;
+  ConnectedChannel& operator=(const ConnectedChannel&) = delete;
   ~ConnectedChannel() override;
 
   [[nodiscard]] wire::Sent send(std::string_view frame) override;

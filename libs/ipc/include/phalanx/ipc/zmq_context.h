@@ -16,6 +16,8 @@ class ZmqContext {
   // Errors: kResourceExhausted  no descriptors or threads left
   [[nodiscard]] static Result<ZmqContext> create();
 
+  ZmqContext(const ZmqContext&) = delete;
+  ZmqContext& operator=(const ZmqContext&) = delete;
   ZmqContext(ZmqContext&&) noexcept;
   ZmqContext& operator=(ZmqContext&&) noexcept;
   ~ZmqContext();

@@ -12,6 +12,10 @@
 
 namespace phalanx::model {
 
+// What --max-num-seqs and --max-num-batched-tokens are unless said otherwise.
+inline constexpr std::uint32_t kDefaultMaxNumSeqs = 64;
+inline constexpr std::uint32_t kDefaultMaxNumBatchedTokens = 512;
+
 // The sizes that a program, its scratch and the sequence table are prepared for.
 struct RankLimits {
   std::uint32_t max_model_len = 0;           // tokens of one sequence, prompt and produced

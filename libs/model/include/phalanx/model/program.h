@@ -54,6 +54,8 @@ class Program {
  public:
   struct Impl;  // for the files of the program alone
 
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
   Program(Program&&) noexcept;
   Program& operator=(Program&&) noexcept;
   ~Program();
@@ -113,9 +115,9 @@ class ProgramRecorder {
   // Adds a task and returns its argument block, which the program owns: constants are those of
   // `args`, pointers are set by link().
   template <typename Args>
-  Args* task(Callable callable, std::string name, const Args& args) {
+  Args* task(Callable callable, const std::string& name, const Args& args) {
     static_assert(std::is_trivially_copyable_v<Args>);
-    return static_cast<Args*>(add_task(callable, std::move(name), &args, sizeof(Args)));
+    return static_cast<Args*>(add_task(callable, name, &args, sizeof(Args)));
   }
 
   // An array that the program owns, for argument blocks that point to one.
@@ -142,7 +144,7 @@ class ProgramRecorder {
   [[nodiscard]] Result<Program> finish() &&;
 
  private:
-  void* add_task(Callable callable, std::string name, const void* args, std::size_t bytes);
+  void* add_task(Callable callable, const std::string& name, const void* args, std::size_t bytes);
   void* add_storage(std::size_t bytes);
   void add_link(BufferId buffer, Access access, void* field, std::size_t byte_offset);
 

@@ -93,7 +93,7 @@ class Sampler {
   // Records are indexed [row] for own ones and [rank][row] for all. In count, select and draw, rows
   // are numbered within those that take part.
   void shape(const kernels::KernelTable& kernels,
-             const float* raw,
+             const float* logits,
              float* shaped,
              PeakRecord* own,
              std::uint32_t row,
@@ -146,6 +146,7 @@ class Sampler {
                        const float* logits,
                        float* shaped,
                        std::uint32_t thread);
+  void ban_masked(const RowState& state, float* logits) const;
   void count_history(const RowState& state, std::span<std::uint32_t> counts) const;
   [[nodiscard]] bool is_local(TokenId token) const;
   void start_selection(RowState& state, Selection selection, const kernels::VocabHistogram* all);

@@ -81,7 +81,7 @@ class ChildProcess {
   [[nodiscard]] bool take_stopped();
 
   // A process that has ended is no error.
-  Status signal(int signal) const;
+  [[nodiscard]] Status signal(int signal) const;
 
  private:
   ChildProcess(pid_t pid, UniqueFd pidfd, ControlSocket control)

@@ -8,8 +8,8 @@
 namespace phalanx::routing {
 
 struct AdmissionLimits {
-  std::uint64_t requests = 1024;       // --max-num-queued-reqs
-  std::uint64_t tokens = 1024 * 1024;  // --max-num-queued-tokens
+  std::uint64_t requests = 1024;                      // --max-num-queued-reqs
+  std::uint64_t tokens = std::uint64_t{1024} * 1024;  // --max-num-queued-tokens
 };
 
 // Bounds what the leader holds, before a request is parsed: at first a request is booked by the

@@ -54,17 +54,19 @@ class Dispatcher {
              const tokenizer::Tokenizer& tokenizer,
              const Clock& clock,
              DispatcherOptions options);
+  Dispatcher(const Dispatcher&) = delete;
+  Dispatcher& operator=(const Dispatcher&) = delete;
   ~Dispatcher();
 
   // Starts a request. The sink hears everything that follows; also an error, if no replica can ever
   // take it.
-  RequestId submit(GenerationRequest request,
+  RequestId submit(GenerationRequest spec,
                    std::shared_ptr<GenerationSink> sink,
                    routing::Admission::Ticket ticket);
 
   // The client has gone: nothing is called any more and the replicas drop the sequences at their
   // next step boundary.
-  void cancel(RequestId request);
+  void cancel(RequestId id);
 
   void on_token_batch(ReplicaId replica, const wire::TokenBatch& batch);
 

@@ -20,6 +20,7 @@ struct SequenceKey {
   RequestId request{};
   ChoiceIndex choice{};
   Attempt attempt{};
+  // NOLINTNEXTLINE(modernize-use-nullptr): as in phalanx/base/ids.h
   friend auto operator<=>(const SequenceKey&, const SequenceKey&) = default;
 };
 

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "phalanx/flags/flag_table.h"
+
+#include "sources.h"
+
+namespace phalanx::flags {
+
+namespace {
+
+struct Option {
+  std::string name;  // without dashes, dashes within it; empty if the argument is a word
+  std::optional<std::string> value;  // behind "="
+};
+
+Option option_of(const std::string& argument) {
+  if (!argument.starts_with('-')) {
+    return {};
+  }
+  const std::size_t equals = std::min(argument.find('='), argument.size());
+  const std::size_t first = std::min(argument.find_first_not_of('-'), equals);
+  Option option{argument.substr(first, equals - first), std::nullopt};
+  std::replace(option.name.begin(), option.name.end(), '_', '-');
+  if (equals < argument.size()) {
+    option.value = argument.substr(equals + 1);
+  }
+  return option;
+}
+
+}  // namespace
+
+CommandLineSyntax FlagTable::syntax() const {
+  CommandLineSyntax result;
+  result.switches = {"help", "version"};
+  for (const Flag& flag : flags_) {
+    for (const std::string& name : flag.names) {
+      (flag.is_switch ? result.switches : result.valued).push_back(name);
+      if (flag.is_switch) {
+        result.switches.push_back("no-" + name);
+      }
+    }
+  }
+  return result;
+}
+
+Result<std::vector<std::string>> FlagTable::apply_refusals(
+    const std::vector<std::string>& arguments) {
+  std::vector<std::string> rest;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const auto [name, value] = option_of(arguments[i]);
+    const auto refusal = refusals_.find(name);
+    if (name.empty() || refusal == refusals_.end()) {
+      rest.push_back(arguments[i]);
+      continue;
+    }
+    const bool takes_next =
+        !value.has_value() && i + 1 < arguments.size() && !arguments[i + 1].starts_with("-");
+    PHALANX_RETURN_IF_ERROR(
+        apply(refusal->first, takes_next ? arguments[++i] : value.value_or(""), "command line"));
+  }
+  return rest;
+}
+
+std::vector<std::string> FlagTable::with_repeated_flags(
+    const std::vector<std::string>& arguments) const {
+  std::vector<std::string> result;
+  const Flag* taking = nullptr;  // the flag whose words come now
+  bool has_value = false;
+  for (const std::string& argument : arguments) {
+    if (const auto [name, value] = option_of(argument); !name.empty()) {
+      const Flag* const flag = find(name);
+      taking = flag != nullptr && flag->takes_words ? flag : nullptr;
+      has_value = value.has_value();
+    } else if (taking != nullptr && std::exchange(has_value, true)) {
+      result.push_back("--" + taking->names[0]);
+    }
+    result.push_back(argument);
+  }
+  return result;
+}
+
+Status FlagTable::apply_command_line(const std::vector<std::string>& arguments, Request* request) {
+  PHALANX_TRY(const std::vector<std::string> accepted,
+              apply_refusals(with_repeated_flags(arguments)));
+  PHALANX_TRY(const std::vector<CommandLineArgument> split, split_command_line(syntax(), accepted));
+  for (const CommandLineArgument& argument : split) {
+    if (argument.name == "help") {
+      *request = Request::kHelp;
+    } else if (argument.name == "version") {
+      *request = Request::kVersion;
+    } else if (!argument.name.empty()) {
+      PHALANX_RETURN_IF_ERROR(apply(argument.name, argument.value, "command line"));
+    } else if (!positional_.empty()) {
+      PHALANX_RETURN_IF_ERROR(apply(positional_, argument.value, "command line"));
+    } else {
+      return invalid_argument("unexpected argument \"" + argument.value + "\"; see " + program_ +
+                              " --help");
+    }
+  }
+  return ok();
+}
+
+}  // namespace phalanx::flags
