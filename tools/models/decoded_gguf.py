@@ -7,22 +7,7 @@ import numpy as np
 from gguf import GGUFReader
 from gguf.quants import dequantize
 
-_LAYER_NAMES = {
-    "input_layernorm": "attn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "post_attention_layernorm": "ffn_norm",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-}
-_OUTER_NAMES = {
-    "model.embed_tokens.weight": "token_embd.weight",
-    "model.norm.weight": "output_norm.weight",
-    "lm_head.weight": "output.weight",
-}
+from .gguf_names import gguf_name
 
 
 def decoded(tensor):
@@ -41,11 +26,11 @@ class DecodedGguf:
         self.config = self._read_config()
 
     def __contains__(self, name):
-        return self._gguf_name(name) in self._tensors
+        return gguf_name(name) in self._tensors
 
     def tensor(self, name):
         if name not in self._decoded:
-            values = decoded(self._tensors[self._gguf_name(name)])
+            values = decoded(self._tensors[gguf_name(name)])
             self._decoded[name] = self._rows_in_hf_order(name, values)
         return self._decoded[name]
 
@@ -69,13 +54,6 @@ class DecodedGguf:
             "vocab_size": len(self.field("tokenizer.ggml.tokens")),
             "tie_word_embeddings": "output.weight" not in self._tensors,
         }
-
-    def _gguf_name(self, name):
-        if name in _OUTER_NAMES:
-            return _OUTER_NAMES[name]
-        layer, rest = name.removeprefix("model.layers.").split(".", 1)
-        part, kind = rest.rsplit(".", 1)
-        return f"blk.{layer}.{_LAYER_NAMES.get(part, part)}.{kind}"
 
     def _rows_in_hf_order(self, name, values):
         """GGUF stores each head of queries and keys with the rotated pairs side by side."""

@@ -11,37 +11,12 @@ import struct
 import numpy as np
 
 from . import gguf_blocks, reference
+from .gguf_names import gguf_name
 from .hf_folder import from_bf16, to_bf16
 
 _ALIGNMENT = 32
 _F32, _ALL_F32 = 0, 0
 _NORMAL, _CONTROL, _USER_DEFINED, _UNUSED = 1, 3, 4, 5
-_LAYER_NAMES = {
-    "input_layernorm": "attn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "self_attn.q_norm": "attn_q_norm",
-    "self_attn.k_norm": "attn_k_norm",
-    "post_attention_layernorm": "ffn_norm",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-}
-_OUTER_NAMES = {
-    "model.embed_tokens.weight": "token_embd.weight",
-    "model.norm.weight": "output_norm.weight",
-    "lm_head.weight": "output.weight",
-}
-
-
-def _name(hf_name):
-    if hf_name in _OUTER_NAMES:
-        return _OUTER_NAMES[hf_name]
-    layer, rest = hf_name.removeprefix("model.layers.").split(".", 1)
-    part, kind = rest.rsplit(".", 1)
-    return f"blk.{layer}.{_LAYER_NAMES[part]}.{kind}"
 
 
 def _rows_in_gguf_order(config, name, values):
@@ -146,7 +121,7 @@ def _tensors(folder):
         return _rows_in_gguf_order(config, name, from_bf16(to_bf16(folder.tensor(name))))
 
     for name in folder.names():
-        yield _name(name), lambda name=name: values_of(name), folder.shape(name)
+        yield gguf_name(name), lambda name=name: values_of(name), folder.shape(name)
     scaling = config.get("rope_scaling")
     if scaling and scaling["rope_type"] == "llama3":
         # By what each frequency is divided: GGUF has no fields for this scaling.
