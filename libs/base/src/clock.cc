@@ -13,8 +13,8 @@ class MonotonicClock final : public Clock {
 }  // namespace
 
 const Clock& steady_clock() {
-  static const MonotonicClock clock;
-  return clock;
+  static const MonotonicClock kClock;
+  return kClock;
 }
 
 double unix_seconds() {

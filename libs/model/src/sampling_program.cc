@@ -55,18 +55,18 @@ class SamplingRecorder {
 
   // A task of the sampler. All change the state that the sampler keeps for each row, so they never
   // share a stage: the table stands for that state as well.
-  SampleTask* task(Callable callable, std::string name, SampleTask args) {
+  SampleTask* task(Callable callable, const std::string& name, SampleTask args) {
     args.sampler = sampler_;
-    SampleTask* task = recorder_.task(callable, std::move(name), args);
+    SampleTask* task = recorder_.task(callable, name, args);
     recorder_.uses(resident_.sequence_table, Access::kInOut);
     return task;
   }
 
-  void gather(std::string name, const Exchange& exchange, RowsOf rows) {
+  void gather(const std::string& name, const Exchange& exchange, RowsOf rows) {
     AllGatherTask args;
     args.row_bytes = exchange.row_bytes;
     args.rows = rows;
-    auto* task = recorder_.task(Callable::kAllGather, std::move(name), args);
+    auto* task = recorder_.task(Callable::kAllGather, name, args);
     recorder_.link(exchange.own, Access::kIn, &task->own);
     recorder_.link(exchange.all, Access::kOut, &task->all);
   }

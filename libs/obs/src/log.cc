@@ -109,8 +109,8 @@ struct Log {
 
 Log& the_log() {
   // Never destroyed: threads may log while the process ends.
-  static Log* const log = new Log;
-  return *log;
+  static Log& log = *new Log;
+  return log;
 }
 
 std::atomic<int>& level_word() {

@@ -115,8 +115,8 @@ Result<pid_t> spawn_with_control(const SpawnPlan& plan, int control_fd) {
 
 OwnChildren& own_children() {
   // Never destroyed: a ChildProcess may live as long as the process.
-  static auto* const children = new OwnChildren;
-  return *children;
+  static OwnChildren& children = *new OwnChildren;
+  return children;
 }
 
 std::string signal_name(int signal) {
