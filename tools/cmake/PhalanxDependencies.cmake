@@ -42,7 +42,11 @@ find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
 add_library(dep_program_options INTERFACE)
 target_link_libraries(dep_program_options INTERFACE Boost::program_options)
 add_library(dep::program_options ALIAS dep_program_options)
-phalanx_pkg_dependency(zmq libzmq)
+# By header and library: the flags that pkg-config gives for libzmq (of libraries that its headers do not include) come out in
+# another order when CMake is run again, and all that includes zmq.h would be compiled again.
+find_library(ZMQ_LIBRARY zmq REQUIRED)
+phalanx_header_dependency(zmq zmq.h)
+target_link_libraries(dep_zmq INTERFACE ${ZMQ_LIBRARY})
 phalanx_pkg_dependency(spdlog spdlog)
 phalanx_pkg_dependency(simdjson simdjson)
 phalanx_pkg_dependency(pcre2 libpcre2-8)
@@ -52,10 +56,10 @@ phalanx_header_dependency(utf8proc utf8proc.h)
 target_link_libraries(dep_utf8proc INTERFACE ${UTF8PROC_LIBRARY})
 
 if(BUILD_TESTING)
+  # Debian's configuration of GoogleTest is in libgtest-dev and knows GoogleMock only where libgmock-dev is there as well.
   find_package(GTest QUIET)
-  if(NOT GTest_FOUND)
-    # tools/serve installs only what a server needs; tools/test installs the rest and configures again.
-    message(STATUS "GoogleTest is not installed: tests are left out")
-    set(BUILD_TESTING OFF)
+  if(NOT TARGET GTest::gtest_main OR NOT TARGET GTest::gmock)
+    message(FATAL_ERROR "The tests need GoogleTest and GoogleMock: run tools/test, which installs what is missing, or install "
+      "libgtest-dev and libgmock-dev. The preset serve (tools/serve) builds the programs without them.")
   endif()
 endif()
