@@ -102,9 +102,8 @@ function(phalanx_test)
   foreach(dep IN LISTS ARG_THIRD_PARTY)
     target_link_libraries(${ARG_NAME} PRIVATE dep::${dep})
   endforeach()
-  target_compile_definitions(${ARG_NAME} PRIVATE PHALANX_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-    PHALANX_BIN_DIR="${CMAKE_BINARY_DIR}/bin" ${ARG_DEFINITIONS})
-  target_include_directories(${ARG_NAME} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_compile_definitions(${ARG_NAME} PRIVATE ${ARG_DEFINITIONS})
+  target_include_directories(${ARG_NAME} PRIVATE ${CMAKE_SOURCE_DIR}/tests ${CMAKE_BINARY_DIR}/tests)
   target_link_libraries(${ARG_NAME} PRIVATE phalanx::options GTest::gtest_main GTest::gmock)
   # The code under test keeps its optimisation; the tests themselves are compiled for a short build.
   target_compile_options(${ARG_NAME} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1> $<$<CONFIG:RelWithDebInfo>:-g0>)

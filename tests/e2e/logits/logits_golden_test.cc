@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "source_dir.h"
 #include "unit/model/test_checkpoint.h"
 #include "unit/model/test_group.h"
 

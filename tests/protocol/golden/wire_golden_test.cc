@@ -13,6 +13,7 @@
 #include <msgpack.hpp>
 
 #include "golden_messages.h"
+#include "source_dir.h"
 
 namespace phalanx::wire {
 namespace {

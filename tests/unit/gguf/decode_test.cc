@@ -13,6 +13,8 @@
 #include "phalanx/base/hash.h"
 #include "phalanx/gguf/tensor_type.h"
 
+#include "source_dir.h"
+
 namespace phalanx::gguf {
 namespace {
 

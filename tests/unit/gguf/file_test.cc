@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "source_dir.h"
 #include "support/gguf_writer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "naive_forward.h"
+#include "source_dir.h"
 #include "test_checkpoint.h"
 #include "test_group.h"
 

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "source_dir.h"
 #include "support/gguf_writer.h"
 #include "support/temp_dir.h"
 

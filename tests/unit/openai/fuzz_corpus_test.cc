@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "source_dir.h"
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "options.h"
+#include "source_dir.h"
 
 namespace phalanx::app {
 namespace {

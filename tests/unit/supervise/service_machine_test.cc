@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "source_dir.h"
+
 namespace phalanx::supervise {
 namespace {
 

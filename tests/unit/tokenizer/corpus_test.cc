@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "source_dir.h"
 #include "test_data.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "real_goldens.h"
+#include "source_dir.h"
 
 namespace phalanx::tokenizer {
 namespace {

@@ -13,6 +13,8 @@
 
 #include "phalanx/tokenizer/tokenizer.h"
 
+#include "source_dir.h"
+
 namespace phalanx::tokenizer {
 
 inline std::filesystem::path data_folder() {

@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "source_dir.h"
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace phalanx::wire {
