@@ -17,6 +17,7 @@
 
 #include "leader_status.h"
 #include "offline_run.h"
+#include "roles.h"
 
 namespace phalanx::app {
 
@@ -29,6 +30,18 @@ constexpr int kSignalExitBase = 128;  // a second signal ended the server at onc
 Duration seconds_of(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
+
+// The replicas as the dispatcher reaches them.
+class FleetPort final : public serving::ReplicaPort {
+ public:
+  explicit FleetPort(fleet::ReplicaHost& replicas) : replicas_(replicas) {}
+  [[nodiscard]] wire::Sent send(ReplicaId replica, const wire::LeaderMessage& message) override {
+    return replicas_.send(replica, message);
+  }
+
+ private:
+  fleet::ReplicaHost& replicas_;
+};
 
 http::Response error_response(int status, const std::string& message) {
   return http::json_response(status, openai::error_body(openai::from_http_status(status, message)));
@@ -56,7 +69,10 @@ Result<int> Leader::run() {
   start_replicas();
   PHALANX_RETURN_IF_ERROR(open_doors());
   watch_signals();
-  handles_.push_back(loop_.call_every(kTick, [this] { on_tick(); }));
+  handles_.push_back(loop_.call_every(kTick, [this] {
+    replicas_->on_tick();
+    dispatcher_->on_tick();
+  }));
   if (plan_.arena_bytes > 0) {
     load_weights();
   } else {
@@ -73,37 +89,38 @@ Status Leader::open_lifeline_pipe() {
   return ok();
 }
 
-// Makes the parts around the replicas; the processes start when the weights are there.
-void Leader::start_replicas() {
-  wire::ReplicaBootstrap bootstrap;
-  bootstrap.common.protocol = wire::kProtocolVersion;
-  bootstrap.common.boot = Boot(os::random_u64());
-  bootstrap.common.secret = os::random_u64();
-  bootstrap.common.log_level = options_.log_level;
-  bootstrap.plan = model_plan_of(options_, plan_);
-  bootstrap.restart_limit = static_cast<std::uint32_t>(options_.restart_limit);
-  bootstrap.restart_window_ms = static_cast<std::uint32_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(options_.restart_window).count());
-  bootstrap.start_timeout_ms = static_cast<std::uint32_t>(options_.start_timeout_s * 1000.0);
-  ReplicaEvents events;
-  events.on_ready = [this](ReplicaId replica) { on_replica_ready(replica); };
+fleet::ReplicaEvents Leader::replica_events() {
+  fleet::ReplicaEvents events;
+  events.on_ready = [this](ReplicaId replica, std::uint64_t numerics_fingerprint) {
+    routing::ReplicaEntry& entry = router_.table().at(replica);
+    entry.numerics_fingerprint = numerics_fingerprint;
+    entry.ready = true;
+    on_replica_ready(replica);
+  };
+  events.on_down = [this](ReplicaId replica) { router_.table().at(replica).ready = false; };
   events.on_lost = [this](ReplicaId replica) {
+    router_.table().at(replica).ready = false;
     metrics_.forget_replica(replica);
     dispatcher_->on_replica_lost(replica);
+  };
+  events.on_draining = [this](ReplicaId replica, bool draining) {
+    router_.table().at(replica).draining = draining;
   };
   events.on_tokens = [this](ReplicaId replica, const wire::TokenBatch& batch) {
     dispatcher_->on_token_batch(replica, batch);
   };
   events.on_failed = [this](ReplicaId, const Error& cause) { on_replica_failed(cause); };
   events.on_stopped = [this] { loop_.stop(); };
-  replicas_ = std::make_unique<ReplicaHost>(loop_,
-                                            context_,
-                                            router_,
-                                            options_,
-                                            ReplicaStart{std::move(bootstrap), plan_.rank_cpus},
-                                            std::move(events));
+  return events;
+}
+
+// Makes the parts around the replicas; the processes start when the weights are there.
+void Leader::start_replicas() {
+  replicas_ = std::make_unique<fleet::ReplicaHost>(
+      loop_, context_, replica_start_of(options_, plan_), replica_events());
+  port_ = std::make_unique<FleetPort>(*replicas_);
   dispatcher_ = std::make_unique<serving::Dispatcher>(
-      router_, *replicas_, *plan_.tokenizer, steady_clock(), serving::DispatcherOptions{});
+      router_, *port_, *plan_.tokenizer, steady_clock(), serving::DispatcherOptions{});
 }
 
 // Binds before anything is loaded, so that a taken port is known at once; until replicas are ready
@@ -215,8 +232,9 @@ void Leader::load_weights() {
   bootstrap.common.log_level = options_.log_level;
   bootstrap.model_path = options_.model;
   bootstrap.arena_bytes = plan_.arena_bytes;
-  loader_ = std::make_unique<WeightLoader>(
+  loader_ = std::make_unique<fleet::WeightLoader>(
       loop_,
+      spawn_plan("loader node0"),
       std::move(bootstrap),
       lifeline_read_.get(),
       seconds_of(options_.start_timeout_s),
@@ -334,11 +352,6 @@ void Leader::end(Result<int> result) {
     dispatcher_->fail_all(Error(Code::kUnavailable, result_.error().message()));
   }
   stop_replicas();
-}
-
-void Leader::on_tick() {
-  replicas_->on_tick();
-  dispatcher_->on_tick();
 }
 
 std::string Leader::phase_name() const {

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "phalanx/fleet/replica_host.h"
+#include "phalanx/fleet/weight_loader.h"
 #include "phalanx/http/route_table.h"
 #include "phalanx/http/server.h"
 #include "phalanx/ipc/zmq_context.h"
@@ -19,8 +21,6 @@
 
 #include "leader_plan.h"
 #include "options.h"
-#include "replica_host.h"
-#include "weight_loader.h"
 
 namespace phalanx::app {
 
@@ -49,6 +49,7 @@ class Leader {
   void load_weights();
   void on_weights(Result<os::Memfd> arena);
   void start_replicas();
+  [[nodiscard]] fleet::ReplicaEvents replica_events();
   [[nodiscard]] http::RouteTable make_routes();
   void add_operator_routes(http::RouteTable* routes);
   void watch_signals();
@@ -61,7 +62,6 @@ class Leader {
   void drain();
   void stop_replicas();
   void end(Result<int> result);
-  void on_tick();
   void answer_admin(const std::string& line, const serving::AdminServer::Reply& reply);
   [[nodiscard]] std::string status_text() const;
   [[nodiscard]] std::string phase_name() const;
@@ -79,8 +79,9 @@ class Leader {
   os::UniqueFd lifeline_read_;
   os::UniqueFd lifeline_write_;  // its end of file tells every descendant that the leader is gone
   os::Memfd arena_;
-  std::unique_ptr<WeightLoader> loader_;
-  std::unique_ptr<ReplicaHost> replicas_;
+  std::unique_ptr<fleet::WeightLoader> loader_;
+  std::unique_ptr<fleet::ReplicaHost> replicas_;
+  std::unique_ptr<serving::ReplicaPort> port_;
   std::unique_ptr<serving::Dispatcher> dispatcher_;
   std::unique_ptr<http::Server> server_;
   std::unique_ptr<serving::AdminServer> admin_;

@@ -15,6 +15,8 @@
 #include "phalanx/os/machine.h"
 #include "phalanx/wire/rank_messages.h"
 
+#include "roles.h"
+
 namespace phalanx::app {
 
 namespace {
@@ -183,6 +185,22 @@ void describe_model(const Options& options,
   model.end_tokens = end_tokens(defaults, *plan->tokenizer);
 }
 
+// What is equal for all replicas and ranks.
+wire::ModelPlan model_plan_of(const Options& options, const LeaderPlan& plan) {
+  wire::ModelPlan result;
+  result.model_path = options.model;
+  result.runner = options.runner;
+  result.isa = plan.isa;
+  result.tp = static_cast<std::uint32_t>(options.tp);
+  result.max_model_len = plan.memory.limits.max_model_len;
+  result.max_num_seqs = plan.memory.limits.max_num_seqs;
+  result.max_num_batched_tokens = plan.memory.limits.max_num_batched_tokens;
+  result.kv_blocks = plan.memory.limits.kv_blocks;
+  result.sim_step_us = static_cast<std::uint64_t>(options.sim_step_us);
+  result.sim_token_us = static_cast<std::uint64_t>(options.sim_token_us);
+  return result;
+}
+
 }  // namespace
 
 Result<LeaderPlan> make_leader_plan(const Options& options) {
@@ -215,19 +233,27 @@ Result<LeaderPlan> make_leader_plan(const Options& options) {
   return plan;
 }
 
-wire::ModelPlan model_plan_of(const Options& options, const LeaderPlan& plan) {
-  wire::ModelPlan result;
-  result.model_path = options.model;
-  result.runner = options.runner;
-  result.isa = plan.isa;
-  result.tp = static_cast<std::uint32_t>(options.tp);
-  result.max_model_len = plan.memory.limits.max_model_len;
-  result.max_num_seqs = plan.memory.limits.max_num_seqs;
-  result.max_num_batched_tokens = plan.memory.limits.max_num_batched_tokens;
-  result.kv_blocks = plan.memory.limits.kv_blocks;
-  result.sim_step_us = static_cast<std::uint64_t>(options.sim_step_us);
-  result.sim_token_us = static_cast<std::uint64_t>(options.sim_token_us);
-  return result;
+fleet::ReplicaStart replica_start_of(const Options& options, const LeaderPlan& plan) {
+  fleet::ReplicaStart start;
+  wire::ReplicaBootstrap& bootstrap = start.bootstrap;
+  bootstrap.common.protocol = wire::kProtocolVersion;
+  bootstrap.common.boot = Boot(os::random_u64());
+  bootstrap.common.secret = os::random_u64();
+  bootstrap.common.log_level = options.log_level;
+  bootstrap.plan = model_plan_of(options, plan);
+  bootstrap.restart_limit = static_cast<std::uint32_t>(options.restart_limit);
+  bootstrap.restart_window_ms = static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(options.restart_window).count());
+  bootstrap.start_timeout_ms = static_cast<std::uint32_t>(options.start_timeout_s * 1000.0);
+  for (std::int64_t replica = 0; replica < options.dp; ++replica) {
+    start.spawn.push_back(spawn_plan("replica dp" + std::to_string(replica)));
+  }
+  start.rank_cpus = plan.rank_cpus;
+  start.supervision.restart.intensity = {static_cast<std::uint32_t>(options.restart_limit),
+                                         options.restart_window};
+  start.supervision.start_timeout =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.start_timeout_s));
+  return start;
 }
 
 std::string start_summary(const Options& options, const LeaderPlan& plan) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "phalanx/fleet/replica_host.h"
 #include "phalanx/model/checkpoint.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/os/cpu_set.h"
@@ -36,8 +37,8 @@ struct LeaderPlan {
 // kResourceExhausted for memory.
 [[nodiscard]] Result<LeaderPlan> make_leader_plan(const Options& options);
 
-// What is equal for all replicas and ranks.
-[[nodiscard]] wire::ModelPlan model_plan_of(const Options& options, const LeaderPlan& plan);
+// What the replicas are told at their start, with secrets drawn anew.
+[[nodiscard]] fleet::ReplicaStart replica_start_of(const Options& options, const LeaderPlan& plan);
 
 // The summary that is printed at start, one fact a line.
 [[nodiscard]] std::string start_summary(const Options& options, const LeaderPlan& plan);

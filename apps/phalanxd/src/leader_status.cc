@@ -46,7 +46,9 @@ json ranks_json(const wire::ReplicaStatus& status) {
   return ranks;
 }
 
-json replica_json(ReplicaId replica, const routing::Router& router, const ReplicaHost& replicas) {
+json replica_json(ReplicaId replica,
+                  const routing::Router& router,
+                  const fleet::ReplicaHost& replicas) {
   const supervise::SlotStatus slot = replicas.status(replica);
   const auto report = replicas.reports().find(replica);
   const wire::ReplicaStatus status =
@@ -78,7 +80,7 @@ std::string status_json(const std::string& model,
                         const std::string& phase,
                         const routing::Router& router,
                         const serving::Dispatcher& dispatcher,
-                        const ReplicaHost& replicas,
+                        const fleet::ReplicaHost& replicas,
                         std::uint64_t requests_finished) {
   json list = json::array();
   for (std::uint32_t i = 0; i < replicas.size(); ++i) {

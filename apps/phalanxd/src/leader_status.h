@@ -5,10 +5,9 @@
 #include <string>
 
 #include "phalanx/base/result.h"
+#include "phalanx/fleet/replica_host.h"
 #include "phalanx/routing/router.h"
 #include "phalanx/serving/dispatcher.h"
-
-#include "replica_host.h"
 
 namespace phalanx::app {
 
@@ -18,7 +17,7 @@ namespace phalanx::app {
                                       const std::string& phase,
                                       const routing::Router& router,
                                       const serving::Dispatcher& dispatcher,
-                                      const ReplicaHost& replicas,
+                                      const fleet::ReplicaHost& replicas,
                                       std::uint64_t requests_finished);
 
 // One operator's command as it came over the admin socket.

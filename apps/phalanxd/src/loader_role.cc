@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "phalanx/fleet/child_start.h"
 #include "phalanx/kernels/float_mode.h"
 #include "phalanx/model/checkpoint.h"
 #include "phalanx/model/weight_arena.h"
@@ -11,13 +12,11 @@
 #include "phalanx/os/cpu_set.h"
 #include "phalanx/os/memfd.h"
 
-#include "child_start.h"
-
 namespace phalanx::app {
 
 namespace {
 
-Result<std::uint64_t> load(ChildStart& start, const wire::LoaderBootstrap& bootstrap) {
+Result<std::uint64_t> load(fleet::ChildStart& start, const wire::LoaderBootstrap& bootstrap) {
   PHALANX_TRY(os::UniqueFd fd, start.take_fd(0));
   PHALANX_TRY(const os::Memfd arena, os::Memfd::adopt(std::move(fd), bootstrap.arena_bytes));
   modelfile::ModelFolder folder(bootstrap.model_path);
@@ -41,9 +40,9 @@ Result<std::uint64_t> load(ChildStart& start, const wire::LoaderBootstrap& boots
 int run_loader() {
   kernels::set_float_mode();
   wire::LoaderBootstrap bootstrap;
-  auto start = ChildStart::begin(&bootstrap);
+  auto start = fleet::ChildStart::begin(&bootstrap);
   if (!start) {
-    return fail_child(nullptr, start.error());
+    return fleet::fail_child(nullptr, start.error());
   }
   obs::LogOptions log;
   log.level = obs::parse_log_level(bootstrap.common.log_level).value_or(obs::LogLevel::kInfo);
@@ -52,7 +51,7 @@ int run_loader() {
   obs::start_log(log);
   const auto fingerprint = load(**start, bootstrap);
   if (!fingerprint) {
-    return fail_child(start->get(), fingerprint.error());
+    return fleet::fail_child(start->get(), fingerprint.error());
   }
   (*start)->tell(wire::ChildReady{*fingerprint});
   return 0;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "phalanx/engine/rank_loop.h"
+#include "phalanx/fleet/child_start.h"
 #include "phalanx/ipc/blocking_channel.h"
 #include "phalanx/kernels/float_mode.h"
 #include "phalanx/kernels/isa.h"
@@ -18,7 +19,6 @@
 #include "phalanx/wire/codec.h"
 
 #include "allocation_counter.h"
-#include "child_start.h"
 #include "cpu_runner.h"
 #include "group_member.h"
 #include "sim_host.h"
@@ -39,7 +39,7 @@ constexpr auto kFarewellLimit = std::chrono::seconds(1);
 // A rank's memory and parts, in the order in which they need each other.
 class Rank {
  public:
-  Rank(ChildStart& start, wire::RankBootstrap bootstrap)
+  Rank(fleet::ChildStart& start, wire::RankBootstrap bootstrap)
       : start_(start), bootstrap_(std::move(bootstrap)) {}
 
   [[nodiscard]] Status prepare(const Seams& seams) {
@@ -208,7 +208,7 @@ class Rank {
         std::move(team), std::move(rank_model), *group_, bootstrap_.plan.max_num_seqs));
   }
 
-  ChildStart& start_;
+  fleet::ChildStart& start_;
   wire::RankBootstrap bootstrap_;
   std::array<os::Mapping, kResultRing + 1> mappings_;
   os::Mapping arena_;
@@ -223,9 +223,9 @@ class Rank {
 int run_rank(const Seams& seams) {
   kernels::set_float_mode();
   wire::RankBootstrap bootstrap;
-  auto start = ChildStart::begin(&bootstrap);
+  auto start = fleet::ChildStart::begin(&bootstrap);
   if (!start) {
-    return fail_child(nullptr, start.error());
+    return fleet::fail_child(nullptr, start.error());
   }
   obs::LogOptions log;
   log.level = obs::parse_log_level(bootstrap.common.log_level).value_or(obs::LogLevel::kInfo);
@@ -239,7 +239,7 @@ int run_rank(const Seams& seams) {
   }
   // Outside of its life: a failure is told before the memory is torn down.
   Rank rank(**start, std::move(bootstrap));
-  return live_child(**start, [&]() -> Status {
+  return fleet::live_child(**start, [&]() -> Status {
     PHALANX_RETURN_IF_ERROR(rank.prepare(seams));
     return rank.serve();
   });

@@ -7,14 +7,15 @@
 #include <utility>
 
 #include "phalanx/engine/replica_engine.h"
+#include "phalanx/engine/result_ring.h"
+#include "phalanx/fleet/child_start.h"
+#include "phalanx/fleet/rank_host.h"
 #include "phalanx/ipc/connected_channel.h"
 #include "phalanx/model/checkpoint.h"
+#include "phalanx/model/memory_plan.h"
 #include "phalanx/modelfile/model_folder.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/wire/codec.h"
-
-#include "child_start.h"
-#include "rank_host.h"
 
 namespace phalanx::app {
 
@@ -118,15 +119,51 @@ Result<engine::ReplicaOptions> engine_options(const wire::ReplicaBootstrap& boot
   return options;
 }
 
-Status serve(ChildStart& start,
+// A simulated rank computes nothing, so only its result ring has a size of its own.
+Result<std::vector<fleet::SlotSizes>> slot_sizes(const wire::ModelPlan& plan) {
+  std::vector<fleet::SlotSizes> result(plan.tp);
+  for (fleet::SlotSizes& sizes : result) {
+    sizes.result_ring = engine::result_ring_bytes(plan.max_num_seqs);
+  }
+  if (plan.runner == "sim") {
+    return result;
+  }
+  modelfile::ModelFolder folder(plan.model_path);
+  PHALANX_TRY(const model::ModelConfig config, model::Checkpoint::read_config(folder));
+  const model::RankLimits limits{
+      plan.max_model_len, plan.max_num_seqs, plan.max_num_batched_tokens, plan.kv_blocks};
+  for (std::uint32_t rank = 0; rank < plan.tp; ++rank) {
+    PHALANX_TRY(const model::Shard shard, model::plan_shard(config, rank, plan.tp));
+    PHALANX_TRY(const model::RankMemory bytes,
+                model::rank_memory(
+                    config, shard, limits, sizeof(wire::SampleResult) * wire::kResultRingSteps));
+    result[rank].kv = bytes.kv;
+    result[rank].scratch = bytes.scratch;
+    result[rank].sequence_table = bytes.sequence_table;
+  }
+  return result;
+}
+
+std::vector<os::SpawnPlan> rank_plans(const wire::ReplicaBootstrap& bootstrap) {
+  std::vector<os::SpawnPlan> result;
+  for (std::uint32_t rank = 0; rank < bootstrap.plan.tp; ++rank) {
+    result.push_back(spawn_plan("rank dp" + std::to_string(bootstrap.replica.value()) + " tp" +
+                                std::to_string(rank)));
+  }
+  return result;
+}
+
+Status serve(fleet::ChildStart& start,
              const wire::ReplicaBootstrap& bootstrap,
              os::UniqueFd arena,
              const Seams& seams) {
   os::EventLoop loop;
   PHALANX_TRY(ipc::ZmqContext context, ipc::ZmqContext::create());
   LeaderLink link(loop, bootstrap, seams);
-  RankHost host(loop, context, bootstrap, start.lifeline_pipe(), arena.get());
-  PHALANX_RETURN_IF_ERROR(host.reserve());
+  fleet::RankHost host(
+      loop, context, bootstrap, rank_plans(bootstrap), start.lifeline_pipe(), arena.get());
+  PHALANX_TRY(const std::vector<fleet::SlotSizes> sizes, slot_sizes(bootstrap.plan));
+  PHALANX_RETURN_IF_ERROR(host.reserve(sizes));
   PHALANX_TRY(const engine::ReplicaOptions options, engine_options(bootstrap, host.memory_bytes()));
   engine::ReplicaEngine replica(options, host, host.results(), link, steady_clock());
   host.set_engine(&replica);
@@ -156,9 +193,9 @@ Status serve(ChildStart& start,
 
 int run_replica(const Seams& seams) {
   wire::ReplicaBootstrap bootstrap;
-  auto start = ChildStart::begin(&bootstrap);
+  auto start = fleet::ChildStart::begin(&bootstrap);
   if (!start) {
-    return fail_child(nullptr, start.error());
+    return fleet::fail_child(nullptr, start.error());
   }
   obs::LogOptions log;
   log.level = obs::parse_log_level(bootstrap.common.log_level).value_or(obs::LogLevel::kInfo);
@@ -166,7 +203,7 @@ int run_replica(const Seams& seams) {
   log.dp = static_cast<int>(bootstrap.replica.value());
   log.flight = (*start)->lifeline().flight_area();
   obs::start_log(log);
-  return live_child(**start, [&]() -> Status {
+  return fleet::live_child(**start, [&]() -> Status {
     os::UniqueFd arena;
     if (bootstrap.plan.runner != "sim") {
       PHALANX_TRY(arena, (*start)->take_fd(0));

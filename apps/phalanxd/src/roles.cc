@@ -14,6 +14,12 @@
 
 namespace phalanx::app {
 
+os::SpawnPlan spawn_plan(const std::string& role) {
+  os::SpawnPlan plan;
+  plan.arguments = {std::string(kChildTitlePrefix) + role};
+  return plan;
+}
+
 int run_child(std::string_view title, const Seams& seams) {
   const std::string_view role = title.substr(kChildTitlePrefix.size());
   if (role.starts_with("rank ")) {

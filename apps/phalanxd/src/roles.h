@@ -3,10 +3,12 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "phalanx/base/ids.h"
 #include "phalanx/engine/model_runner.h"
+#include "phalanx/os/child_process.h"
 #include "phalanx/wire/replica_messages.h"
 
 namespace phalanx::app {
@@ -25,6 +27,9 @@ struct Seams {
 
 // argv[0] of a child begins so; what follows is its role, for ps.
 inline constexpr std::string_view kChildTitlePrefix = "phalanxd: ";
+
+// How a process of that role is started: "rank dp0 tp1", "replica dp0", "loader node0".
+[[nodiscard]] os::SpawnPlan spawn_plan(const std::string& role);
 
 // The life of a child process whose title is `title`; returns its exit status.
 [[nodiscard]] int run_child(std::string_view title, const Seams& seams);

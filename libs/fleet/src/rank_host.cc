@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rank_host.h"
+#include "phalanx/fleet/rank_host.h"
 
 #include <unistd.h>
 
@@ -10,9 +10,7 @@
 #include "phalanx/obs/log.h"
 #include "phalanx/wire/codec.h"
 
-#include "roles.h"
-
-namespace phalanx::app {
+namespace phalanx::fleet {
 
 namespace {
 
@@ -33,11 +31,13 @@ engine::RankDeath death_of(const supervise::Death& death) {
 RankHost::RankHost(os::EventLoop& loop,
                    ipc::ZmqContext& context,
                    const wire::ReplicaBootstrap& bootstrap,
+                   std::vector<os::SpawnPlan> spawn,
                    int lifeline_pipe,
                    int arena)
     : loop_(loop),
       context_(context),
       config_(bootstrap),
+      spawn_(std::move(spawn)),
       lifeline_pipe_(lifeline_pipe),
       arena_(arena) {
   slots_.resize(config_.plan.tp);
@@ -46,9 +46,9 @@ RankHost::RankHost(os::EventLoop& loop,
 
 RankHost::~RankHost() = default;
 
-Status RankHost::reserve() {
+Status RankHost::reserve(const std::vector<SlotSizes>& sizes) {
   for (std::uint32_t rank = 0; rank < slots_.size(); ++rank) {
-    PHALANX_TRY(slots_[rank].memory, SlotMemory::create(config_.plan, rank));
+    PHALANX_TRY(slots_[rank].memory, SlotMemory::create(rank, sizes[rank]));
   }
   PHALANX_TRY(result_mapping_, slots_.front().memory.map_results());
   const std::uint32_t rows = config_.plan.max_num_seqs;
@@ -105,10 +105,7 @@ std::uint64_t RankHost::progress(RankId rank) {
 }
 
 os::SpawnPlan RankHost::plan(std::size_t slot, Incarnation) {
-  os::SpawnPlan plan;
-  plan.arguments = {std::string(kChildTitlePrefix) + "rank dp" +
-                    std::to_string(config_.replica.value()) + " tp" + std::to_string(slot)};
-  return plan;
+  return spawn_[slot];
 }
 
 Result<supervise::Bootstrap> RankHost::bootstrap(std::size_t index,
@@ -204,4 +201,4 @@ void RankHost::on_exit(const supervise::Death& death) {
   engine_->on_death(RankId(static_cast<std::uint32_t>(death.slot)), told);
 }
 
-}  // namespace phalanx::app
+}  // namespace phalanx::fleet

@@ -10,7 +10,7 @@
 #include "phalanx/supervise/posix_process_runner.h"
 #include "phalanx/wire/bootstrap.h"
 
-namespace phalanx::app {
+namespace phalanx::fleet {
 
 // Fills the weight arena in a process of its own, so that neither the memory for reading a
 // checkpoint nor a crash in it is the leader's. The arena is sealed before it is handed out: nobody
@@ -22,9 +22,10 @@ class WeightLoader final : public supervise::ChildHost {
   using Done = std::function<void(Result<os::Memfd>)>;
   using Progress = std::function<void(std::uint64_t done_bytes, std::uint64_t total_bytes)>;
 
-  // Starts at once; `done` runs once, from the loop. A loader that makes no progress for `patience`
-  // is ended.
+  // `spawn` is what to run. Starts at once; `done` runs once, from the loop. A loader that makes no
+  // progress for `patience` is ended.
   WeightLoader(os::EventLoop& loop,
+               os::SpawnPlan spawn,
                wire::LoaderBootstrap bootstrap,
                int lifeline_pipe,
                Duration patience,
@@ -50,6 +51,7 @@ class WeightLoader final : public supervise::ChildHost {
   void finish(Result<os::Memfd> result);
 
   os::EventLoop& loop_;
+  os::SpawnPlan spawn_;
   wire::LoaderBootstrap bootstrap_;
   int lifeline_pipe_;
   Duration patience_;
@@ -62,4 +64,4 @@ class WeightLoader final : public supervise::ChildHost {
   std::unique_ptr<supervise::PosixProcessRunner> runner_;
 };
 
-}  // namespace phalanx::app
+}  // namespace phalanx::fleet

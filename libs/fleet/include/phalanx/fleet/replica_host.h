@@ -10,20 +10,19 @@
 #include "phalanx/ipc/bound_channel.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/os/memfd.h"
-#include "phalanx/routing/router.h"
-#include "phalanx/serving/dispatcher.h"
 #include "phalanx/supervise/posix_process_runner.h"
 #include "phalanx/supervise/supervisor.h"
 #include "phalanx/wire/replica_messages.h"
 
-#include "leader_plan.h"
-
-namespace phalanx::app {
+namespace phalanx::fleet {
 
 // Hears what becomes of the replicas as a whole. Loop thread.
 struct ReplicaEvents {
-  std::function<void(ReplicaId)> on_ready;  // may take work (again)
-  std::function<void(ReplicaId)> on_lost;   // its incarnation is over
+  // May take work (again). Replicas of equal numerics can go on with each other's sequences.
+  std::function<void(ReplicaId, std::uint64_t numerics_fingerprint)> on_ready;
+  std::function<void(ReplicaId)> on_down;                     // takes no new work for now
+  std::function<void(ReplicaId)> on_lost;                     // its incarnation is over
+  std::function<void(ReplicaId, bool draining)> on_draining;  // as an operator wants it
   std::function<void(ReplicaId, const wire::TokenBatch&)> on_tokens;
   std::function<void(ReplicaId, const Error& cause)> on_failed;  // not started again by itself
   std::function<void()> on_stopped;  // no replica process is left, and none will start
@@ -31,23 +30,21 @@ struct ReplicaEvents {
 
 // What the replicas are told at their start.
 struct ReplicaStart {
+  std::vector<os::SpawnPlan> spawn;    // what to run, by replica: as many as there shall be
   wire::ReplicaBootstrap bootstrap;    // of all of them; bootstrap() adds what is each one's own
   std::vector<os::CpuList> rank_cpus;  // [replica · tp + rank]
+  supervise::SupervisorOptions supervision;
 };
 
 // The replicas as processes: starts and supervises them, carries frames, keeps their reports, and
-// keeps the routing table's readiness true.
+// tells which of them may take work.
 //
-// Ownership: owns processes and channels; borrows loop, context, router, and the arena's
-// descriptor. Threads: the loop thread; on_dying() runs on watcher threads and only posts.
-class ReplicaHost final : public serving::ReplicaPort,
-                          public supervise::ChildHost,
-                          public supervise::SupervisorListener {
+// Ownership: owns processes and channels; borrows loop, context and the arena's descriptor.
+// Threads: the loop thread; on_dying() runs on watcher threads and only posts.
+class ReplicaHost final : public supervise::ChildHost, public supervise::SupervisorListener {
  public:
   ReplicaHost(os::EventLoop& loop,
               ipc::ZmqContext& context,
-              routing::Router& router,
-              const Options& options,
               ReplicaStart start,
               ReplicaEvents events);
   ReplicaHost(const ReplicaHost&) = delete;
@@ -79,8 +76,7 @@ class ReplicaHost final : public serving::ReplicaPort,
   [[nodiscard]] bool all_failed() const { return supervisor_->failed() == slots_.size(); }
   [[nodiscard]] bool any_may_serve() const;
 
-  // ReplicaPort
-  [[nodiscard]] wire::Sent send(ReplicaId replica, const wire::LeaderMessage& message) override;
+  [[nodiscard]] wire::Sent send(ReplicaId replica, const wire::LeaderMessage& message);
 
   // ChildHost
   [[nodiscard]] os::SpawnPlan plan(std::size_t slot, Incarnation incarnation) override;
@@ -106,6 +102,8 @@ class ReplicaHost final : public serving::ReplicaPort,
     Incarnation incarnation;
     std::unique_ptr<ipc::BoundChannel> channel;
     bool proven = false;            // its hello carried the secret
+    bool serves = false;            // was told by on_ready() and not taken back
+    std::uint64_t numerics = 0;     // fingerprint that it named with its readiness
     std::uint32_t quiet_ticks = 0;  // ticks on time since its last heartbeat
   };
 
@@ -120,7 +118,6 @@ class ReplicaHost final : public serving::ReplicaPort,
 
   os::EventLoop& loop_;
   ipc::ZmqContext& context_;
-  routing::Router& router_;
   ReplicaStart start_;
   ReplicaEvents events_;
   Duration stop_timeout_;
@@ -135,4 +132,4 @@ class ReplicaHost final : public serving::ReplicaPort,
   std::unique_ptr<supervise::Supervisor> supervisor_;
 };
 
-}  // namespace phalanx::app
+}  // namespace phalanx::fleet

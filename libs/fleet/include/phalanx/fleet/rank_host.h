@@ -7,19 +7,18 @@
 
 #include "phalanx/engine/rank_group.h"
 #include "phalanx/engine/result_ring.h"
+#include "phalanx/fleet/epoch_segment.h"
+#include "phalanx/fleet/slot_memory.h"
 #include "phalanx/ipc/bound_channel.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/supervise/posix_process_runner.h"
 #include "phalanx/wire/bootstrap.h"
 
-#include "epoch_segment.h"
-#include "slot_memory.h"
-
 namespace phalanx::engine {
 class ReplicaEngine;
 }
 
-namespace phalanx::app {
+namespace phalanx::fleet {
 
 // The ranks of a replica as processes: spawns them over the memory of their slots, carries the
 // engine's frames, and tells the engine what becomes of them.
@@ -29,18 +28,19 @@ namespace phalanx::app {
 // the abort and posts.
 class RankHost final : public engine::GroupPort, public supervise::ChildHost {
  public:
+  // `spawn` says what to run for each rank.
   RankHost(os::EventLoop& loop,
            ipc::ZmqContext& context,
            const wire::ReplicaBootstrap& bootstrap,
+           std::vector<os::SpawnPlan> spawn,
            int lifeline_pipe,
            int arena);
   RankHost(const RankHost&) = delete;
   RankHost& operator=(const RankHost&) = delete;
   ~RankHost() override;
 
-  // Reserves the memory of every slot. Errors: kResourceExhausted and those of the model's
-  // configuration.
-  [[nodiscard]] Status reserve();
+  // Reserves the memory of every slot, `sizes` by rank. Errors: kResourceExhausted.
+  [[nodiscard]] Status reserve(const std::vector<SlotSizes>& sizes);
   void set_engine(engine::ReplicaEngine* engine) { engine_ = engine; }
 
   [[nodiscard]] engine::ResultSource& results() { return *results_; }
@@ -78,6 +78,7 @@ class RankHost final : public engine::GroupPort, public supervise::ChildHost {
   os::EventLoop& loop_;
   ipc::ZmqContext& context_;
   const wire::ReplicaBootstrap& config_;
+  std::vector<os::SpawnPlan> spawn_;
   int lifeline_pipe_;
   int arena_;
   engine::ReplicaEngine* engine_ = nullptr;
@@ -90,4 +91,4 @@ class RankHost final : public engine::GroupPort, public supervise::ChildHost {
   std::unique_ptr<supervise::PosixProcessRunner> runner_;
 };
 
-}  // namespace phalanx::app
+}  // namespace phalanx::fleet

@@ -8,22 +8,27 @@
 #include <vector>
 
 #include "phalanx/base/result.h"
-#include "phalanx/engine/result_ring.h"
 #include "phalanx/os/memfd.h"
-#include "phalanx/wire/bootstrap.h"
 
-namespace phalanx::app {
+namespace phalanx::fleet {
+
+// Bytes of each region of a rank slot; none is smaller than a page.
+struct SlotSizes {
+  std::size_t kv = 0;
+  std::size_t scratch = 0;
+  std::size_t sequence_table = 0;
+  std::size_t result_ring = 0;
+};
 
 // The memory of one rank slot: KV, scratch, sequence table and result ring. The replica makes it at
 // start and keeps it, so that it outlives every rank that works over it: a successor finds the KV
 // where its predecessor left it.
 class SlotMemory {
  public:
-  // Sizes follow from the model's configuration and the plan. Everything is reserved now: a lack of
-  // memory is a failed start.
+  // Everything is reserved now: a lack of memory is a failed start.
   //
-  // Errors: as model::rank_memory(), and kResourceExhausted.
-  [[nodiscard]] static Result<SlotMemory> create(const wire::ModelPlan& plan, std::uint32_t rank);
+  // Errors: kResourceExhausted.
+  [[nodiscard]] static Result<SlotMemory> create(std::uint32_t rank, const SlotSizes& sizes);
 
   // Name and size of each region, in the order of the descriptors of a RankBootstrap.
   [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> region_bytes() const;
@@ -39,4 +44,4 @@ class SlotMemory {
   std::array<os::Memfd, kRegions> memory_;
 };
 
-}  // namespace phalanx::app
+}  // namespace phalanx::fleet

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "weight_loader.h"
+#include "phalanx/fleet/weight_loader.h"
 
 #include <unistd.h>
 
@@ -8,17 +8,17 @@
 
 #include "phalanx/wire/codec.h"
 
-#include "roles.h"
-
-namespace phalanx::app {
+namespace phalanx::fleet {
 
 WeightLoader::WeightLoader(os::EventLoop& loop,
+                           os::SpawnPlan spawn,
                            wire::LoaderBootstrap bootstrap,
                            int lifeline_pipe,
                            Duration patience,
                            Progress progress,
                            Done done)
     : loop_(loop),
+      spawn_(std::move(spawn)),
       bootstrap_(std::move(bootstrap)),
       lifeline_pipe_(lifeline_pipe),
       patience_(patience),
@@ -53,9 +53,7 @@ void WeightLoader::arm() {
 }
 
 os::SpawnPlan WeightLoader::plan(std::size_t, Incarnation) {
-  os::SpawnPlan plan;
-  plan.arguments = {std::string(kChildTitlePrefix) + "loader node0"};
-  return plan;
+  return spawn_;
 }
 
 Result<supervise::Bootstrap> WeightLoader::bootstrap(std::size_t, Incarnation incarnation, pid_t) {
@@ -106,4 +104,4 @@ void WeightLoader::finish(Result<os::Memfd> result) {
   });
 }
 
-}  // namespace phalanx::app
+}  // namespace phalanx::fleet

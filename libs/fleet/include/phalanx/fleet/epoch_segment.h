@@ -10,7 +10,7 @@
 #include "phalanx/os/memfd.h"
 #include "phalanx/wire/bootstrap.h"
 
-namespace phalanx::app {
+namespace phalanx::fleet {
 
 // The communicator segment of the present epoch, as the replica holds it: it makes one per epoch
 // and raises its abort word.
@@ -34,4 +34,4 @@ class EpochSegmentHolder {
   os::Memfd memfd_;
 };
 
-}  // namespace phalanx::app
+}  // namespace phalanx::fleet

@@ -15,7 +15,7 @@
 #include "phalanx/os/lifeline.h"
 #include "phalanx/wire/bootstrap.h"
 
-namespace phalanx::app {
+namespace phalanx::fleet {
 
 // A child that has heard what it is: parent-death signal set, lifeline held, hang-up watched.
 //
@@ -81,4 +81,4 @@ class ChildStart {
 // `life` is a failure like any other.
 [[nodiscard]] int live_child(ChildStart& start, const std::function<Status()>& life);
 
-}  // namespace phalanx::app
+}  // namespace phalanx::fleet

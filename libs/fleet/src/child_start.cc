@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "child_start.h"
+#include "phalanx/fleet/child_start.h"
 
 #include <csignal>
 #include <exception>
@@ -9,7 +9,7 @@
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/limits.h"
 
-namespace phalanx::app {
+namespace phalanx::fleet {
 
 namespace {
 
@@ -94,4 +94,4 @@ int live_child(ChildStart& start, const std::function<Status()>& life) {
   }
 }
 
-}  // namespace phalanx::app
+}  // namespace phalanx::fleet

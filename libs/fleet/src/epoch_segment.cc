@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "epoch_segment.h"
+#include "phalanx/fleet/epoch_segment.h"
 
 #include <utility>
 
 #include "phalanx/collective/segment.h"
 #include "phalanx/os/machine.h"
 
-namespace phalanx::app {
+namespace phalanx::fleet {
 
 Result<wire::EpochSegment> EpochSegmentHolder::renew(Epoch epoch, std::uint32_t world) {
   collective::SegmentSpec spec;
@@ -36,4 +36,4 @@ void EpochSegmentHolder::raise_abort() {
   }
 }
 
-}  // namespace phalanx::app
+}  // namespace phalanx::fleet

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "replica_host.h"
+#include "phalanx/fleet/replica_host.h"
 
 #include <unistd.h>
 
@@ -9,9 +9,7 @@
 #include "phalanx/obs/log.h"
 #include "phalanx/wire/codec.h"
 
-#include "roles.h"
-
-namespace phalanx::app {
+namespace phalanx::fleet {
 
 namespace {
 
@@ -20,33 +18,21 @@ namespace {
 constexpr std::uint32_t kQuietTicksMax = 30;
 constexpr auto kTickPeriod = std::chrono::milliseconds(100);
 
-supervise::SupervisorOptions supervisor_options(const Options& options) {
-  supervise::SupervisorOptions result;
-  result.restart.intensity = {static_cast<std::uint32_t>(options.restart_limit),
-                              options.restart_window};
-  result.start_timeout =
-      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.start_timeout_s));
-  return result;
-}
-
 }  // namespace
 
 ReplicaHost::ReplicaHost(os::EventLoop& loop,
                          ipc::ZmqContext& context,
-                         routing::Router& router,
-                         const Options& options,
                          ReplicaStart start,
                          ReplicaEvents events)
     : loop_(loop),
       context_(context),
-      router_(router),
       start_(std::move(start)),
       events_(std::move(events)),
       stop_timeout_(std::chrono::seconds(5)) {
-  slots_.resize(static_cast<std::size_t>(options.dp));
+  slots_.resize(start_.spawn.size());
   runner_ = std::make_unique<supervise::PosixProcessRunner>(slots_.size(), loop_, *this);
   supervisor_ = std::make_unique<supervise::Supervisor>(
-      slots_.size(), supervisor_options(options), *runner_, *this, steady_clock());
+      slots_.size(), start_.supervision, *runner_, *this, steady_clock());
 }
 
 ReplicaHost::~ReplicaHost() = default;
@@ -79,14 +65,14 @@ Status ReplicaHost::check(ReplicaId replica) const {
 
 Status ReplicaHost::drain(ReplicaId replica) {
   PHALANX_RETURN_IF_ERROR(check(replica));
-  router_.table().at(replica).draining = true;
+  events_.on_draining(replica, true);
   supervisor_->drain(replica.value());
   return ok();
 }
 
 Status ReplicaHost::resume(ReplicaId replica) {
   PHALANX_RETURN_IF_ERROR(check(replica));
-  router_.table().at(replica).draining = false;
+  events_.on_draining(replica, false);
   supervisor_->resume(replica.value());
   return ok();
 }
@@ -141,9 +127,7 @@ wire::Sent ReplicaHost::send(ReplicaId replica, const wire::LeaderMessage& messa
 }
 
 os::SpawnPlan ReplicaHost::plan(std::size_t slot, Incarnation) {
-  os::SpawnPlan plan;
-  plan.arguments = {std::string(kChildTitlePrefix) + "replica dp" + std::to_string(slot)};
-  return plan;
+  return start_.spawn[slot];
 }
 
 Result<supervise::Bootstrap> ReplicaHost::bootstrap(std::size_t index,
@@ -243,8 +227,7 @@ void ReplicaHost::on_message(std::size_t index,
 void ReplicaHost::on_ready_message(std::size_t index,
                                    Incarnation incarnation,
                                    const wire::ReplicaReady& ready) {
-  const ReplicaId replica(static_cast<std::uint32_t>(index));
-  router_.table().at(replica).numerics_fingerprint = ready.numerics_fingerprint;
+  slots_[index].numerics = ready.numerics_fingerprint;
   obs::log_info("replica_ready",
                 {{"replica", index},
                  {"incarnation", incarnation.value()},
@@ -259,7 +242,7 @@ void ReplicaHost::on_status(std::size_t index,
                             const wire::ReplicaStatus& status) {
   const ReplicaId replica(static_cast<std::uint32_t>(index));
   reports_[replica] = status;
-  if (status.recovering && router_.table().at(replica).ready) {
+  if (status.recovering && slots_[index].serves) {
     supervisor_->on_recovering(index, incarnation);
   } else {
     supervisor_->on_progress(index, incarnation);
@@ -281,7 +264,7 @@ void ReplicaHost::on_stopped_by_signal(std::size_t slot, Incarnation incarnation
 
 void ReplicaHost::lose(std::size_t index) {
   const ReplicaId replica(static_cast<std::uint32_t>(index));
-  router_.table().at(replica).ready = false;
+  slots_[index].serves = false;
   slots_[index].channel.reset();
   slots_[index].proven = false;
   events_.on_lost(replica);
@@ -294,8 +277,8 @@ void ReplicaHost::on_exit(const supervise::Death& death) {
 
 void ReplicaHost::on_slot_ready(std::size_t slot, Incarnation) {
   const ReplicaId replica(static_cast<std::uint32_t>(slot));
-  router_.table().at(replica).ready = true;
-  events_.on_ready(replica);
+  slots_[slot].serves = true;
+  events_.on_ready(replica, slots_[slot].numerics);
   if (!rolling_.empty() && rolling_.back() == slot) {
     rolling_.pop_back();
     if (!rolling_.empty()) {
@@ -305,7 +288,8 @@ void ReplicaHost::on_slot_ready(std::size_t slot, Incarnation) {
 }
 
 void ReplicaHost::on_slot_down(std::size_t slot, Incarnation) {
-  router_.table().at(ReplicaId(static_cast<std::uint32_t>(slot))).ready = false;
+  slots_[slot].serves = false;
+  events_.on_down(ReplicaId(static_cast<std::uint32_t>(slot)));
 }
 
 void ReplicaHost::on_slot_death(const supervise::Death& death) {
@@ -332,4 +316,4 @@ void ReplicaHost::on_slot_stuck(std::size_t slot, pid_t pid) {
   obs::log_error("replica_stuck", {{"replica", slot}, {"child", pid}});
 }
 
-}  // namespace phalanx::app
+}  // namespace phalanx::fleet
