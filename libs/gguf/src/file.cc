@@ -6,8 +6,9 @@
 #include <cstring>
 #include <limits>
 
+#include "phalanx/base/utf8.h"
+
 #include "cursor.h"
-#include "utf8.h"
 #include "value_reader.h"
 
 namespace phalanx::gguf {
@@ -32,7 +33,7 @@ Result<std::string_view> read_name(Cursor& cursor, std::size_t most, const char*
     return data_loss(std::string("expected ") + what + " of 1 to " + std::to_string(most) +
                      " bytes, found " + std::to_string(name.size()));
   }
-  if (!is_utf8(name) || name.find('\0') != std::string_view::npos) {
+  if (!is_valid_utf8(name) || name.find('\0') != std::string_view::npos) {
     return data_loss(std::string("expected ") + what +
                      " in UTF-8 without zero bytes, found other bytes");
   }

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <unordered_set>
 
-#include "phalanx/base/json_text.h"
+#include "phalanx/base/utf8.h"
 
 #include "json_writer.h"
 
@@ -297,7 +297,8 @@ std::string completion_id(std::uint64_t random_high, std::uint64_t random_low) {
 std::size_t character_count(std::string_view text) {
   std::size_t count = 0;
   while (!text.empty()) {
-    text.remove_prefix(std::max<std::size_t>(1, utf8_length(text)));
+    const Utf8Unit unit = next_utf8_unit(text);
+    text.remove_prefix(unit.kind == Utf8Unit::Kind::kCharacter ? unit.bytes : 1);
     ++count;
   }
   return count;

@@ -11,9 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "phalanx/base/byte_ranges.h"
 #include "phalanx/base/ids.h"
-
-#include "byte_ranges.h"
 
 namespace phalanx::tokenizer {
 

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "phalanx/base/hash.h"
+#include "phalanx/base/utf8.h"
 
 #include "bpe_merger.h"
-#include "utf8.h"
 
 namespace phalanx::tokenizer {
 namespace {

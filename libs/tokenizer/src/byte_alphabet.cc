@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "utf8.h"
+#include "phalanx/base/utf8.h"
 
 namespace phalanx::tokenizer {
 namespace {

@@ -4,14 +4,11 @@
 #include <array>
 #include <utility>
 
+#include "phalanx/jinja/json_value.h"
+#include "phalanx/jinja/template.h"
 #include "phalanx/tokenizer/tokenizer.h"
 
 #include "conversation_values.h"
-#include "jinja/interpreter.h"
-#include "jinja/json_value.h"
-#include "jinja/parser.h"
-#include "jinja/survey.h"
-#include "utf8.h"
 
 namespace phalanx::tokenizer {
 namespace {
@@ -29,22 +26,22 @@ std::vector<TextSegment> segments_of(const jinja::MarkedText& text) {
   return segments;
 }
 
-// `variables` owns the names that the scope refers to.
-Status set_variables(const jinja::Value& variables, jinja::Scope& scope) {
-  if (variables.is_none()) {
+// Adds what the request gives besides the variables that every template has.
+Status add_variables(const jinja::Value& given, jinja::Template::Variables& variables) {
+  if (given.is_none()) {
     return ok();
   }
-  if (variables.as_dict() == nullptr) {
+  if (given.as_dict() == nullptr) {
     return invalid_argument("template variables: expected an object");
   }
-  for (const auto& [name, value] : variables.as_dict()->entries()) {
+  for (const auto& [name, value] : given.as_dict()->entries()) {
     for (const std::string_view own : kOwnVariables) {
       if (name->view() == own) {
         return invalid_argument("template variables: \"" + std::string(own) +
                                 "\" is set by the request itself");
       }
     }
-    scope.set(name->view(), value);
+    variables.emplace_back(name->view(), value);
   }
   return ok();
 }
@@ -52,9 +49,7 @@ Status set_variables(const jinja::Value& variables, jinja::Scope& scope) {
 }  // namespace
 
 struct ChatTemplate::Program {
-  jinja::Body body;
-  jinja::Survey survey;
-  jinja::UnsetNames unset_names;
+  jinja::Template source;
   std::vector<std::pair<std::string, std::string>> constants;
   TemplateLimits limits;
 };
@@ -72,52 +67,44 @@ Result<ChatTemplate> ChatTemplate::compile(
     return invalid_argument("chat template: expected at most " + std::to_string(kMaxTemplateBytes) +
                             " bytes, found " + std::to_string(source.size()));
   }
-  if (!is_valid_utf8(source)) {
-    return invalid_argument("chat template: expected UTF-8");
+  Result<jinja::Template> compiled = jinja::Template::compile(source);
+  if (!compiled) {
+    return std::move(compiled).error().with("chat template");
   }
-  auto program = std::make_unique<Program>();
-  Result<jinja::Body> body = jinja::parse_template(source);
-  if (!body) {
-    return std::move(body).error().with("chat template");
-  }
-  program->body = *std::move(body);
-  program->survey = jinja::survey(program->body);
-  program->unset_names = jinja::UnsetNames(program->body);
-  program->constants = std::move(constants);
-  program->limits = limits;
-  return ChatTemplate(std::move(program));
+  return ChatTemplate(
+      std::make_unique<const Program>(Program{*std::move(compiled), std::move(constants), limits}));
 }
 
 Result<std::vector<TextSegment>> ChatTemplate::render(const RenderRequest& request) const {
-  jinja::Value variables;
+  jinja::Value given;
   if (!request.variables_json.empty()) {
-    PHALANX_TRY(variables, jinja::parse_json_value(request.variables_json, "template variables"));
-  }
-  jinja::Scope globals(nullptr);
-  for (const auto& [name, text] : program_->constants) {
-    globals.set(name, jinja::Value::literal(text));
+    PHALANX_TRY(given, jinja::parse_json_value(request.variables_json, "template variables"));
   }
   if (request.continue_final_message && request.add_generation_prompt) {
     return invalid_argument(
         "continue_final_message: expected no add_generation_prompt with it: the final message is "
         "either continued or followed by a new one");
   }
-  PHALANX_TRY(jinja::Value messages, messages_of(request, program_->survey.iterates_content));
+  PHALANX_TRY(jinja::Value messages, messages_of(request, program_->source.iterates_content()));
   std::optional<FinalMessage> final_message;
   if (request.continue_final_message) {
     PHALANX_TRY(final_message, FinalMessage::mark(messages));
   }
   PHALANX_TRY(jinja::Value tools, optional_list_of(request.tools_json, "tools"));
   PHALANX_TRY(jinja::Value documents, optional_list_of(request.documents_json, "documents"));
-  globals.set("messages", std::move(messages));
-  globals.set("tools", std::move(tools));
-  globals.set("documents", std::move(documents));
-  globals.set("add_generation_prompt", jinja::Value(request.add_generation_prompt));
-  PHALANX_RETURN_IF_ERROR(set_variables(variables, globals));
-  jinja::Interpreter interpreter(program_->limits,
-                                 program_->unset_names,
-                                 request.now.value_or(std::chrono::system_clock::now()));
-  PHALANX_TRY(jinja::MarkedText text, interpreter.run(program_->body, globals));
+  jinja::Template::Variables variables;
+  for (const auto& [name, text] : program_->constants) {
+    variables.emplace_back(name, jinja::Value::literal(text));
+  }
+  variables.emplace_back("messages", std::move(messages));
+  variables.emplace_back("tools", std::move(tools));
+  variables.emplace_back("documents", std::move(documents));
+  variables.emplace_back("add_generation_prompt", jinja::Value(request.add_generation_prompt));
+  PHALANX_RETURN_IF_ERROR(add_variables(given, variables));
+  PHALANX_TRY(
+      jinja::MarkedText text,
+      program_->source.render(
+          variables, program_->limits, request.now.value_or(std::chrono::system_clock::now())));
   if (final_message.has_value()) {
     PHALANX_TRY(text, final_message->cut(text));
   }
@@ -125,7 +112,7 @@ Result<std::vector<TextSegment>> ChatTemplate::render(const RenderRequest& reque
 }
 
 bool ChatTemplate::mentions(std::string_view variable) const {
-  return program_->survey.names.contains(variable);
+  return program_->source.mentions(variable);
 }
 
 Result<ChatTemplate> compile_chat_template(const Tokenizer& tokenizer,

@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "jinja/builtins.h"
-#include "jinja/json_value.h"
+#include "phalanx/jinja/json_value.h"
 
 namespace phalanx::tokenizer {
 namespace {

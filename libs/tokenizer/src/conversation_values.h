@@ -4,10 +4,9 @@
 #include <string>
 
 #include "phalanx/base/result.h"
+#include "phalanx/jinja/marked_text.h"
+#include "phalanx/jinja/value.h"
 #include "phalanx/tokenizer/chat_template.h"
-
-#include "jinja/interpreter.h"
-#include "jinja/value.h"
 
 namespace phalanx::tokenizer {
 

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "phalanx/base/utf8.h"
 #include "phalanx/gguf/metadata.h"
 
 #include "load_steps.h"
 #include "pre_tokenizer_json.h"
 #include "tokenizer_json.h"
-#include "utf8.h"
 
 namespace phalanx::tokenizer {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "utf8.h"
+#include "phalanx/base/utf8.h"
 
 namespace phalanx::tokenizer {
 

@@ -6,11 +6,12 @@
 #include <system_error>
 #include <utility>
 
+#include "phalanx/base/utf8.h"
+
 #include "load_steps.h"
 #include "nfc.h"
 #include "tokenizer_data.h"
 #include "tokenizer_json.h"
-#include "utf8.h"
 
 namespace phalanx::tokenizer {
 namespace {

@@ -12,7 +12,7 @@
 
 #include <utf8proc.h>
 
-#include "utf8.h"
+#include "phalanx/base/utf8.h"
 
 namespace phalanx::tokenizer {
 namespace {

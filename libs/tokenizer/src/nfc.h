@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "byte_ranges.h"
+#include "phalanx/base/byte_ranges.h"
 
 namespace phalanx::tokenizer {
 

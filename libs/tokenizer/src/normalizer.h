@@ -5,7 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "byte_ranges.h"
+#include "phalanx/base/byte_ranges.h"
+
 #include "nfc.h"
 
 namespace phalanx::tokenizer {

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "phalanx/base/byte_ranges.h"
 #include "phalanx/base/result.h"
 
-#include "byte_ranges.h"
 #include "regular_expression.h"
 
 namespace phalanx::tokenizer {

@@ -7,9 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "phalanx/base/byte_ranges.h"
 #include "phalanx/base/result.h"
-
-#include "byte_ranges.h"
 
 // PCRE2's own types are macros over this one; naming it here keeps the header private.
 struct pcre2_real_code_8;

@@ -3,8 +3,9 @@
 
 #include <utility>
 
+#include "phalanx/base/utf8.h"
+
 #include "tokenizer_data.h"
-#include "utf8.h"
 
 namespace phalanx::tokenizer {
 namespace {

@@ -41,15 +41,5 @@ TEST(JsonText, ReplacesEachByteThatIsNoCharacter) {
   EXPECT_EQ(ascii("\x80"), R"(\ufffd)");
 }
 
-TEST(Utf8Length, IsThatOfAValidCharacter) {
-  EXPECT_EQ(utf8_length("a"), 1U);
-  EXPECT_EQ(utf8_length("\xC3\xA9x"), 2U);
-  EXPECT_EQ(utf8_length("\xE2\x80\xA8"), 3U);
-  EXPECT_EQ(utf8_length("\xF4\x8F\xBF\xBF"), 4U);
-  EXPECT_EQ(utf8_length("\xF4\x90\x80\x80"), 0U);
-  EXPECT_EQ(utf8_length("\x80"), 0U);
-  EXPECT_EQ(utf8_length("\xC3"), 0U);
-}
-
 }  // namespace
 }  // namespace phalanx

@@ -9,8 +9,9 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/base/utf8.h"
+
 #include "test_data.h"
-#include "utf8.h"
 
 namespace phalanx::tokenizer {
 namespace {

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace phalanx {
-
-// Length of the valid UTF-8 character that `text` begins with, or 0 if it begins with none.
-// Requires: not empty.
-[[nodiscard]] std::size_t utf8_length(std::string_view text);
 
 // Which characters stand in a JSON string as they are; the others are \uXXXX.
 enum class JsonCharacters { kUtf8, kAscii };

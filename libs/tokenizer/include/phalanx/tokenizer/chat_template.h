@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,19 +10,14 @@
 #include <vector>
 
 #include "phalanx/base/result.h"
+#include "phalanx/jinja/limits.h"
 #include "phalanx/tokenizer/text_segment.h"
 
 namespace phalanx::tokenizer {
 
 class Tokenizer;
 
-// What one rendering may use; past any of them it fails with kResourceExhausted naming the limit.
-struct TemplateLimits {
-  std::size_t output_bytes_max = std::size_t{16} << 20;
-  std::size_t loop_iterations_max = std::size_t{1} << 20;  // of all loops together
-  std::size_t work_bytes_max = std::size_t{1} << 28;       // bytes of all strings and lists built
-  std::size_t macro_depth_max = 32;
-};
+using TemplateLimits = jinja::Limits;
 
 // The variables of one rendering, as JSON text. All of it counts as user data.
 struct RenderRequest {
@@ -39,10 +33,7 @@ struct RenderRequest {
   std::optional<std::chrono::system_clock::time_point> now = std::nullopt;
 };
 
-// A compiled chat template: the part of Jinja that chat templates are written in, with the output
-// of Python's Jinja in Hugging Face's configuration (trim_blocks, lstrip_blocks, loop controls,
-// tojson without escapes). A template sees JSON values and strings only; it cannot reach anything
-// else.
+// A compiled chat template (phalanx/jinja/template.h) and what conversations need around it.
 //
 // A message's content is text or a list of parts; a template that never goes through the parts of
 // one gets the texts of a list of text parts, joined by line ends.

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/jinja/json_value.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "phalanx/base/json_text.h"
+
+namespace phalanx::jinja {
+namespace {
+
+TextPtr user_text(std::string& text) {
+  return std::make_shared<const MarkedText>(MarkedText::user(std::move(text)));
+}
+
+// Builds the value while the parser reads, without a document in between: the order of the keys
+// stays, and depth is bounded before anything recurses.
+class Builder : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  bool null() override { return add(Value()); }
+  bool boolean(bool value) override { return add(Value(value)); }
+  bool number_integer(number_integer_t value) override { return add(Value(std::int64_t{value})); }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (value > static_cast<number_unsigned_t>(INT64_MAX)) {
+      return add_big(std::to_string(value));
+    }
+    return add(Value(static_cast<std::int64_t>(value)));
+  }
+  bool number_float(number_float_t value, const string_t& written) override {
+    // An integer too large for 64 bits arrives here, too.
+    if (written.find_first_of(".eE") == string_t::npos) {
+      return add_big(written);
+    }
+    return add(Value(value));
+  }
+  bool string(string_t& value) override { return add(Value(user_text(value))); }
+  bool binary(binary_t& /*value*/) override { return false; }
+  bool key(string_t& name) override {
+    open_.back().key = user_text(name);
+    return true;
+  }
+  bool start_object(std::size_t /*size*/) override { return open(/*is_dict=*/true); }
+  bool start_array(std::size_t /*size*/) override { return open(/*is_dict=*/false); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool parse_error(std::size_t position,
+                   const std::string& /*token*/,
+                   const nlohmann::detail::exception& /*error*/) override {
+    fault_ = "not JSON at byte " + std::to_string(position);
+    return false;
+  }
+
+  [[nodiscard]] const std::string& fault() const { return fault_; }
+  [[nodiscard]] Value take() { return std::move(root_); }
+
+ private:
+  struct Open {
+    bool is_dict;
+    Dict dict;
+    std::vector<Value> items;
+    TextPtr key;
+  };
+
+  bool open(bool is_dict) {
+    if (open_.size() == kMaxValueDepth) {
+      fault_ = "nested deeper than " + std::to_string(kMaxValueDepth);
+      return false;
+    }
+    open_.push_back({is_dict, {}, {}, nullptr});
+    return true;
+  }
+
+  bool close() {
+    Open done = std::move(open_.back());
+    open_.pop_back();
+    Result<Value> value =
+        done.is_dict ? Value::dict(std::move(done.dict)) : Value::list(std::move(done.items));
+    if (!value) {
+      fault_ = value.error().message();
+      return false;
+    }
+    return add(*std::move(value));
+  }
+
+  bool add_big(std::string digits) {
+    return add(Value(Value::BigInteger{std::make_shared<const std::string>(std::move(digits))}));
+  }
+
+  bool add(Value value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+    } else if (open_.back().is_dict) {
+      open_.back().dict.set(std::move(open_.back().key), std::move(value));
+    } else {
+      open_.back().items.push_back(std::move(value));
+    }
+    return true;
+  }
+
+  std::vector<Open> open_;
+  Value root_;
+  std::string fault_;
+};
+
+class Writer {
+ public:
+  explicit Writer(const JsonStyle& style) : style_(style) {}
+
+  Status write(const Value& value, std::size_t level) {
+    if (const MarkedText* text = value.as_text()) {
+      write_string(*text);
+    } else if (const List* list = value.as_list()) {
+      return write_list(*list, level);
+    } else if (const Dict* dict = value.as_dict()) {
+      return write_dict(*dict, level);
+    } else if (const auto* boolean = value.get<bool>()) {
+      out_.append_literal(*boolean ? "true" : "false");
+    } else if (value.is_none()) {
+      out_.append_literal("null");
+    } else if (const auto* real = value.get<double>(); real != nullptr && !std::isfinite(*real)) {
+      out_.append_literal(std::isnan(*real) ? "NaN" : *real < 0 ? "-Infinity" : "Infinity");
+    } else if (value.as_number() || value.is<Value::BigInteger>()) {
+      PHALANX_TRY(const MarkedText number, to_text(value));
+      out_.append(number);
+    } else {
+      return invalid_argument(std::string(value.type_name()) + " cannot be written as JSON");
+    }
+    return ok();
+  }
+
+  [[nodiscard]] MarkedText take() { return std::move(out_); }
+
+ private:
+  void separate(bool first, std::size_t level) {
+    if (!first) {
+      // Python leaves no blank at the end of a line.
+      out_.append(style_.item_separator);
+    }
+    break_line(level);
+  }
+
+  void break_line(std::size_t level) {
+    if (style_.indent.has_value()) {
+      out_.append_literal("\n");
+      out_.append_literal(std::string(
+          level * static_cast<std::size_t>(std::max<std::int64_t>(*style_.indent, 0)), ' '));
+    }
+  }
+
+  Status write_list(const List& list, std::size_t level) {
+    out_.append_literal("[");
+    for (std::size_t i = 0; i < list.items.size(); ++i) {
+      separate(i == 0, level + 1);
+      PHALANX_RETURN_IF_ERROR(write(list.items[i], level + 1));
+    }
+    if (!list.items.empty()) {
+      break_line(level);
+    }
+    out_.append_literal("]");
+    return ok();
+  }
+
+  Status write_dict(const Dict& dict, std::size_t level) {
+    std::vector<const Dict::Entry*> entries;
+    for (const Dict::Entry& entry : dict.entries()) {
+      entries.push_back(&entry);
+    }
+    if (style_.sort_keys) {
+      std::sort(entries.begin(), entries.end(), [](const auto* a, const auto* b) {
+        return a->key->text() < b->key->text();
+      });
+    }
+    out_.append_literal("{");
+    bool first = true;
+    for (const Dict::Entry* entry : entries) {
+      separate(first, level + 1);
+      first = false;
+      write_string(*entry->key);
+      out_.append(style_.key_separator);
+      PHALANX_RETURN_IF_ERROR(write(entry->value, level + 1));
+    }
+    if (!first) {
+      break_line(level);
+    }
+    out_.append_literal("}");
+    return ok();
+  }
+
+  void write_string(const MarkedText& text) {
+    std::string escaped;
+    escaped.reserve(text.size());
+    append_json_escaped(
+        text.view(), style_.ensure_ascii ? JsonCharacters::kAscii : JsonCharacters::kUtf8, escaped);
+    out_.append_literal("\"");
+    out_.append_like(text, escaped);
+    out_.append_literal("\"");
+  }
+
+  const JsonStyle& style_;
+  MarkedText out_;
+};
+
+}  // namespace
+
+Result<Value> parse_json_value(std::string_view json, std::string_view what) {
+  Builder builder;
+  if (!nlohmann::json::sax_parse(json, &builder) || !builder.fault().empty()) {
+    return invalid_argument(std::string(what) + ": expected JSON, found text that is " +
+                            builder.fault());
+  }
+  return builder.take();
+}
+
+Result<MarkedText> to_json(const Value& value, const JsonStyle& style) {
+  Writer writer(style);
+  PHALANX_RETURN_IF_ERROR(writer.write(value, 0));
+  return writer.take();
+}
+
+}  // namespace phalanx::jinja

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/jinja/template.h"
+
+#include <gtest/gtest.h>
+
+#include "phalanx/jinja/json_value.h"
+
+namespace phalanx::jinja {
+namespace {
+
+// The language itself is compared with Python's Jinja in tokenizer_test; here is the room's door.
+
+Result<MarkedText> render(std::string_view source,
+                          const Template::Variables& variables,
+                          const Limits& limits = {}) {
+  PHALANX_TRY(const Template compiled, Template::compile(source));
+  return compiled.render(variables, limits, std::chrono::system_clock::time_point());
+}
+
+TEST(Template, MarksWhatCameFromTheUserAndNothingElse) {
+  const auto text =
+      render("<{{ name|upper }}>{{ own }}",
+             {{"name", Value::text(MarkedText::user("ab"))}, {"own", Value::literal("c")}});
+  ASSERT_TRUE(text) << text.error().message();
+  EXPECT_EQ(text->text(), "<AB>c");
+  EXPECT_FALSE(text->user_data().overlaps({0, 1}));
+  EXPECT_TRUE(text->user_data().overlaps({1, 3}));
+  EXPECT_FALSE(text->user_data().overlaps({3, 5}));
+}
+
+TEST(Template, TheLaterOfTwoVariablesOfOneNameCounts) {
+  const auto text = render("{{ x }}", {{"x", Value::literal("1")}, {"x", Value::literal("2")}});
+  ASSERT_TRUE(text);
+  EXPECT_EQ(text->text(), "2");
+}
+
+TEST(Template, LimitsEndARenderingAndNameThemselves) {
+  const auto text =
+      render("{% for i in range(100) %}x{% endfor %}", {}, {.loop_iterations_max = 10});
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().code(), Code::kResourceExhausted);
+}
+
+TEST(Template, RefusesWhenCompiledWhatItCannotRun) {
+  EXPECT_EQ(Template::compile("{{ x|nothing }}").error().code(), Code::kUnimplemented);
+  EXPECT_EQ(Template::compile("{% if %}").error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(Template::compile("\xFF").error().code(), Code::kInvalidArgument);
+}
+
+TEST(Template, TellsWhichVariablesItReads) {
+  const auto compiled = Template::compile("{% for part in m.content %}{{ tools }}{% endfor %}");
+  ASSERT_TRUE(compiled);
+  EXPECT_TRUE(compiled->mentions("tools"));
+  EXPECT_FALSE(compiled->mentions("documents"));
+  EXPECT_TRUE(compiled->iterates_content());
+}
+
+TEST(JsonValue, KeepsOrderAndTheLastOfTwoAndMarksStrings) {
+  const auto value = parse_json_value(R"({"b": 1, "a": "x", "b": 2})", "variables");
+  ASSERT_TRUE(value);
+  const auto text = to_json(*value, {});
+  ASSERT_TRUE(text);
+  EXPECT_EQ(text->text(), R"({"b": 2, "a": "x"})");
+  EXPECT_TRUE(text->user_data().overlaps({13, 14}));
+}
+
+TEST(JsonValue, BoundsDepth) {
+  EXPECT_TRUE(parse_json_value(std::string(128, '[') + std::string(128, ']'), "x"));
+  EXPECT_FALSE(parse_json_value(std::string(129, '[') + std::string(129, ']'), "x"));
+}
+
+}  // namespace
+}  // namespace phalanx::jinja
