@@ -28,7 +28,7 @@ std::string count_text(std::uint64_t count) {
   return text.data();
 }
 
-void print_config(const model::ModelConfig& config, std::ostringstream& out) {
+void print_config(const checkpoint::ModelConfig& config, std::ostringstream& out) {
   out << "  shape      " << config.layers << " layers, hidden " << config.hidden << ", "
       << config.heads << " heads, " << config.kv_heads << " KV heads of " << config.head_dim
       << ", MLP " << config.intermediate << ", vocabulary " << config.vocab
@@ -53,7 +53,7 @@ void print_memory(const Inspection& inspection,
   out << "    total    " << model::bytes_text(plan.total) << "\n";
 }
 
-nlohmann::ordered_json config_json(const model::ModelConfig& config) {
+nlohmann::ordered_json config_json(const checkpoint::ModelConfig& config) {
   return {{"model_type", config.model_type},
           {"layers", config.layers},
           {"hidden", config.hidden},

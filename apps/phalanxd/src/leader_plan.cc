@@ -8,10 +8,10 @@
 #include <sstream>
 
 #include "phalanx/base/version.h"
+#include "phalanx/checkpoint/model_folder.h"
 #include "phalanx/engine/scheduler.h"
 #include "phalanx/kernels/isa.h"
 #include "phalanx/model/weight_arena.h"
-#include "phalanx/modelfile/model_folder.h"
 #include "phalanx/os/machine.h"
 #include "phalanx/wire/rank_messages.h"
 
@@ -82,7 +82,8 @@ Status plan_cores(const Options& options, LeaderPlan* plan) {
 
 // Blocks that --kv-cache-memory-bytes pays for, in a replica whose ranks together hold every KV
 // head.
-Result<std::uint32_t> blocks_for_bytes(const Options& options, const model::ModelConfig& config) {
+Result<std::uint32_t> blocks_for_bytes(const Options& options,
+                                       const checkpoint::ModelConfig& config) {
   const std::uint64_t block_bytes =
       std::uint64_t{2} * 2 * kKvBlockTokens * config.layers * config.kv_heads * config.head_dim;
   const std::uint64_t blocks =
@@ -104,7 +105,7 @@ Result<std::uint32_t> blocks_for_bytes(const Options& options, const model::Mode
 }
 
 Status plan_memory(const Options& options, LeaderPlan* plan) {
-  const model::ModelConfig& config = plan->config;
+  const checkpoint::ModelConfig& config = plan->config;
   model::MemoryRequest request;
   request.replicas = static_cast<std::uint32_t>(options.dp);
   request.ranks = static_cast<std::uint32_t>(options.tp);
@@ -155,7 +156,7 @@ Status check_limits(const LeaderPlan& plan) {
 
 // What the model's configuration names, and the tokenizer's own end token, which some models give
 // nowhere else.
-std::vector<TokenId> end_tokens(const model::GenerationDefaults& defaults,
+std::vector<TokenId> end_tokens(const checkpoint::GenerationDefaults& defaults,
                                 const tokenizer::Tokenizer& tokenizer) {
   std::set<TokenId> result(defaults.eos.begin(), defaults.eos.end());
   if (const std::optional<TokenId> id = tokenizer.eos_id()) {
@@ -165,10 +166,10 @@ std::vector<TokenId> end_tokens(const model::GenerationDefaults& defaults,
 }
 
 void describe_model(const Options& options,
-                    const model::GenerationDefaults& defaults,
+                    const checkpoint::GenerationDefaults& defaults,
                     LeaderPlan* plan) {
   serving::ServedModel& model = plan->model;
-  model.name = options.served_model_name.empty() ? modelfile::model_name_of(options.model)
+  model.name = options.served_model_name.empty() ? checkpoint::model_name_of(options.model)
                                                  : options.served_model_name;
   model.root = options.model;
   model.created = static_cast<std::int64_t>(unix_seconds());
@@ -204,14 +205,14 @@ wire::ModelPlan model_plan_of(const Options& options, const LeaderPlan& plan) {
 }  // namespace
 
 Result<LeaderPlan> make_leader_plan(const Options& options) {
-  if (Status status = modelfile::check_model_path(options.model); !status) {
+  if (Status status = checkpoint::check_model_path(options.model); !status) {
     return std::move(status).error().with("--model");
   }
   LeaderPlan plan;
-  modelfile::ModelFolder folder(options.model);
-  PHALANX_TRY(const model::Checkpoint checkpoint, model::Checkpoint::open(folder));
+  checkpoint::ModelFolder folder(options.model);
+  PHALANX_TRY(const checkpoint::Checkpoint checkpoint, checkpoint::Checkpoint::open(folder));
   plan.config = checkpoint.config();
-  PHALANX_TRY(plan.tokenizer, modelfile::load_tokenizer(folder));
+  PHALANX_TRY(plan.tokenizer, checkpoint::load_tokenizer(folder));
   if (plan.tokenizer->vocab_size() > plan.config.vocab) {
     return invalid_argument("the tokenizer has " + std::to_string(plan.tokenizer->vocab_size()) +
                             " tokens and the model only " + std::to_string(plan.config.vocab) +
@@ -257,7 +258,7 @@ fleet::ReplicaStart replica_start_of(const Options& options, const LeaderPlan& p
 }
 
 std::string start_summary(const Options& options, const LeaderPlan& plan) {
-  const model::ModelConfig& c = plan.config;
+  const checkpoint::ModelConfig& c = plan.config;
   std::ostringstream out;
   out << "phalanxd " << kVersion << "\n";
   out << "  model      " << plan.model.name << " (" << c.model_type << ", " << c.layers

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "phalanx/checkpoint/checkpoint.h"
 #include "phalanx/fleet/replica_host.h"
-#include "phalanx/model/checkpoint.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/os/cpu_set.h"
 #include "phalanx/serving/served_model.h"
@@ -21,7 +21,7 @@ namespace phalanx::app {
 // What the leader decides before it starts anything: everything that can be refused is refused
 // here, by name.
 struct LeaderPlan {
-  model::ModelConfig config;
+  checkpoint::ModelConfig config;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
   std::unique_ptr<tokenizer::ChatTemplate> chat_template;  // null if the model has none
   std::unique_ptr<tokenizer::ChatTemplate> tool_template;  // null if tools have none of their own

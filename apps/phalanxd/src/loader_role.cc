@@ -3,11 +3,11 @@
 
 #include <utility>
 
+#include "phalanx/checkpoint/checkpoint.h"
+#include "phalanx/checkpoint/model_folder.h"
 #include "phalanx/fleet/child_start.h"
 #include "phalanx/kernels/float_mode.h"
-#include "phalanx/model/checkpoint.h"
 #include "phalanx/model/weight_arena.h"
-#include "phalanx/modelfile/model_folder.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/cpu_set.h"
 #include "phalanx/os/memfd.h"
@@ -19,8 +19,8 @@ namespace {
 Result<std::uint64_t> load(fleet::ChildStart& start, const wire::LoaderBootstrap& bootstrap) {
   PHALANX_TRY(os::UniqueFd fd, start.take_fd(0));
   PHALANX_TRY(const os::Memfd arena, os::Memfd::adopt(std::move(fd), bootstrap.arena_bytes));
-  modelfile::ModelFolder folder(bootstrap.model_path);
-  PHALANX_TRY(const model::Checkpoint checkpoint, model::Checkpoint::open(folder));
+  checkpoint::ModelFolder folder(bootstrap.model_path);
+  PHALANX_TRY(const checkpoint::Checkpoint checkpoint, checkpoint::Checkpoint::open(folder));
   PHALANX_TRY(os::Mapping mapping, arena.map(os::Access::kReadWrite));
   model::FillOptions options;
   options.threads = static_cast<std::uint32_t>(os::allowed_cpus().size());

@@ -7,12 +7,12 @@
 #include <optional>
 #include <utility>
 
+#include "phalanx/checkpoint/model_folder.h"
 #include "phalanx/engine/rank_loop.h"
 #include "phalanx/fleet/child_start.h"
 #include "phalanx/ipc/blocking_channel.h"
 #include "phalanx/kernels/float_mode.h"
 #include "phalanx/kernels/isa.h"
-#include "phalanx/modelfile/model_folder.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/cpu_set.h"
 #include "phalanx/os/memfd.h"
@@ -163,8 +163,8 @@ class Rank {
   }
 
   [[nodiscard]] Result<std::unique_ptr<engine::ModelRunner>> make_sim_runner() {
-    modelfile::ModelFolder folder(bootstrap_.plan.model_path);
-    PHALANX_TRY(const model::ModelConfig config, model::Checkpoint::read_config(folder));
+    checkpoint::ModelFolder folder(bootstrap_.plan.model_path);
+    PHALANX_TRY(const checkpoint::ModelConfig config, checkpoint::Checkpoint::read_config(folder));
     engine::SimOptions options;
     options.step = std::chrono::microseconds(bootstrap_.plan.sim_step_us);
     options.token = std::chrono::microseconds(bootstrap_.plan.sim_token_us);
@@ -176,9 +176,9 @@ class Rank {
 
   [[nodiscard]] Result<std::unique_ptr<engine::ModelRunner>> make_cpu_runner() {
     PHALANX_TRY(os::UniqueFd fd, start_.take_fd(kArena));
-    modelfile::ModelFolder folder(bootstrap_.plan.model_path);
+    checkpoint::ModelFolder folder(bootstrap_.plan.model_path);
     model::RankModelOptions options;
-    PHALANX_TRY(options.config, model::Checkpoint::read_config(folder));
+    PHALANX_TRY(options.config, checkpoint::Checkpoint::read_config(folder));
     PHALANX_TRY(const os::Memfd arena,
                 os::Memfd::adopt(std::move(fd), model::layout_of(options.config).bytes));
     PHALANX_TRY(arena_, arena.map(os::Access::kReadOnly));

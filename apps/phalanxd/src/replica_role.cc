@@ -6,14 +6,14 @@
 #include <deque>
 #include <utility>
 
+#include "phalanx/checkpoint/checkpoint.h"
+#include "phalanx/checkpoint/model_folder.h"
 #include "phalanx/engine/replica_engine.h"
 #include "phalanx/engine/result_ring.h"
 #include "phalanx/fleet/child_start.h"
 #include "phalanx/fleet/rank_host.h"
 #include "phalanx/ipc/connected_channel.h"
-#include "phalanx/model/checkpoint.h"
 #include "phalanx/model/memory_plan.h"
-#include "phalanx/modelfile/model_folder.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/wire/codec.h"
 
@@ -101,8 +101,8 @@ class LeaderLink final : public engine::ReplicaSink {
 
 Result<engine::ReplicaOptions> engine_options(const wire::ReplicaBootstrap& bootstrap,
                                               std::uint64_t memory_bytes) {
-  modelfile::ModelFolder folder(bootstrap.plan.model_path);
-  PHALANX_TRY(const model::ModelConfig config, model::Checkpoint::read_config(folder));
+  checkpoint::ModelFolder folder(bootstrap.plan.model_path);
+  PHALANX_TRY(const checkpoint::ModelConfig config, checkpoint::Checkpoint::read_config(folder));
   engine::ReplicaOptions options;
   options.replica = bootstrap.replica;
   options.scheduler.max_model_len = bootstrap.plan.max_model_len;
@@ -128,8 +128,8 @@ Result<std::vector<fleet::SlotSizes>> slot_sizes(const wire::ModelPlan& plan) {
   if (plan.runner == "sim") {
     return result;
   }
-  modelfile::ModelFolder folder(plan.model_path);
-  PHALANX_TRY(const model::ModelConfig config, model::Checkpoint::read_config(folder));
+  checkpoint::ModelFolder folder(plan.model_path);
+  PHALANX_TRY(const checkpoint::ModelConfig config, checkpoint::Checkpoint::read_config(folder));
   const model::RankLimits limits{
       plan.max_model_len, plan.max_num_seqs, plan.max_num_batched_tokens, plan.kv_blocks};
   for (std::uint32_t rank = 0; rank < plan.tp; ++rank) {

@@ -24,7 +24,7 @@ using kernels::kStripColumns;
 constexpr std::size_t kJobBytes = std::size_t{1} << 20;  // packed bytes of a job, about
 
 struct Job {
-  const WeightTensor* weight = nullptr;
+  const checkpoint::WeightTensor* weight = nullptr;
   std::size_t offset = 0;     // in the arena
   std::size_t first_row = 0;  // rows of the weight are output columns
   std::size_t row_count = 0;
@@ -40,10 +40,10 @@ struct Job {
 
 class JobList {
  public:
-  explicit JobList(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
+  explicit JobList(const checkpoint::Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
 
   void vector(const std::string& name, std::size_t offset) {
-    const WeightTensor& weight = checkpoint_.weight(name);
+    const checkpoint::WeightTensor& weight = checkpoint_.weight(name);
     jobs_.push_back({&weight, offset, 0, 1, 0, weight.columns, true});
   }
 
@@ -52,7 +52,7 @@ class JobList {
               std::size_t offset,
               std::size_t first_k,
               std::size_t k_count) {
-    const WeightTensor& weight = checkpoint_.weight(name);
+    const checkpoint::WeightTensor& weight = checkpoint_.weight(name);
     const std::size_t strip_bytes = kernels::packed_elements(kStripColumns, k_count) * sizeof(Bf16);
     const std::size_t rows_per_job =
         std::max<std::size_t>(1, kJobBytes / strip_bytes) * kStripColumns;
@@ -74,11 +74,11 @@ class JobList {
   [[nodiscard]] std::vector<Job> take() && { return std::move(jobs_); }
 
  private:
-  const Checkpoint& checkpoint_;
+  const checkpoint::Checkpoint& checkpoint_;
   std::vector<Job> jobs_;
 };
 
-void add_vectors(const ModelConfig& config,
+void add_vectors(const checkpoint::ModelConfig& config,
                  const std::string& prefix,
                  const LayerOffsets& layer,
                  JobList& jobs) {
@@ -103,7 +103,7 @@ void add_vectors(const ModelConfig& config,
   }
 }
 
-void add_layer(const ModelConfig& config,
+void add_layer(const checkpoint::ModelConfig& config,
                const std::string& prefix,
                const LayerOffsets& layer,
                JobList& jobs) {
@@ -133,8 +133,8 @@ void add_layer(const ModelConfig& config,
   }
 }
 
-std::vector<Job> jobs_of(const Checkpoint& checkpoint, const ArenaLayout& layout) {
-  const ModelConfig& config = checkpoint.config();
+std::vector<Job> jobs_of(const checkpoint::Checkpoint& checkpoint, const ArenaLayout& layout) {
+  const checkpoint::ModelConfig& config = checkpoint.config();
   JobList jobs(checkpoint);
   jobs.matrix("model.embed_tokens.weight", layout.embedding);
   if (!config.tied_head) {
@@ -228,7 +228,7 @@ void fill(Filler& filler, const FillOptions& options, std::uint64_t total) {
 
 }  // namespace
 
-Result<std::uint64_t> fill_arena(const Checkpoint& checkpoint,
+Result<std::uint64_t> fill_arena(const checkpoint::Checkpoint& checkpoint,
                                  std::span<std::byte> memory,
                                  const FillOptions& options) {
   const ArenaLayout layout = layout_of(checkpoint.config());
@@ -244,13 +244,13 @@ Result<std::uint64_t> fill_arena(const Checkpoint& checkpoint,
   }
   Filler filler(jobs, memory);
   fill(filler, options, total);
-  for (const WeightSpec& spec : required_weights(checkpoint.config())) {
+  for (const checkpoint::WeightSpec& spec : checkpoint::required_weights(checkpoint.config())) {
     checkpoint.done_with(spec.name);
   }
   ArenaHeader header;
   header.version = kArenaVersion;
   header.bytes = layout.bytes;
-  header.config_hash = hash_of(checkpoint.config());
+  header.config_hash = checkpoint::hash_of(checkpoint.config());
   header.key = arena_key(checkpoint.config(), checkpoint.structure_hash());
   header.content_hash = filler.content_hash();
   std::memcpy(memory.data(), &header, sizeof(header));

@@ -6,10 +6,10 @@
 #include <cstdint>
 
 #include "phalanx/base/result.h"
+#include "phalanx/checkpoint/config.h"
 #include "phalanx/collective/summation_tree.h"
 #include "phalanx/kernels/attention.h"
 #include "phalanx/kernels/rope.h"
-#include "phalanx/model/config.h"
 #include "phalanx/model/kv_layout.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/model/program.h"
@@ -20,7 +20,7 @@
 namespace phalanx::model {
 
 struct ForwardShape {
-  ModelConfig config;
+  checkpoint::ModelConfig config;
   Shard shard;
   RankLimits limits;
   ArenaLayout arena;

@@ -77,7 +77,7 @@ class ForwardRecorder {
 
   const ForwardShape& shape_;
   const ForwardInputs& inputs_;
-  const ModelConfig& config_;
+  const checkpoint::ModelConfig& config_;
   const Shard& shard_;
   ProgramRecorder recorder_;
   ForwardBuffers resident_;

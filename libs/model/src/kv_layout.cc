@@ -3,7 +3,9 @@
 
 namespace phalanx::model {
 
-KvLayout kv_layout(const ModelConfig& config, const Shard& shard, std::uint32_t blocks) {
+KvLayout kv_layout(const checkpoint::ModelConfig& config,
+                   const Shard& shard,
+                   std::uint32_t blocks) {
   KvLayout layout;
   layout.layers = config.layers;
   layout.blocks = blocks;
@@ -14,7 +16,7 @@ KvLayout kv_layout(const ModelConfig& config, const Shard& shard, std::uint32_t 
   return layout;
 }
 
-std::size_t kv_block_bytes(const ModelConfig& config, const Shard& shard) {
+std::size_t kv_block_bytes(const checkpoint::ModelConfig& config, const Shard& shard) {
   return kv_layout(config, shard, 1).bytes();
 }
 

@@ -28,7 +28,7 @@ Status check_limit(const char* name, std::uint64_t value, std::uint64_t least, s
 }
 
 // The program's scratch, from a recording that is bound to nothing.
-Result<std::size_t> scratch_bytes(const ModelConfig& config,
+Result<std::size_t> scratch_bytes(const checkpoint::ModelConfig& config,
                                   const Shard& shard,
                                   const RankLimits& limits) {
   const Units units = units_of(config);
@@ -49,7 +49,7 @@ struct Sized {
   std::size_t block = 0;    // bytes of one KV block in one replica
 };
 
-Result<Sized> size_replica(const ModelConfig& config,
+Result<Sized> size_replica(const checkpoint::ModelConfig& config,
                            const MemoryRequest& request,
                            const RankLimits& limits) {
   Sized sized;
@@ -65,14 +65,16 @@ Result<Sized> size_replica(const ModelConfig& config,
 }
 
 // The most of `limits` that fits beside the weights with one KV block pool of `blocks`.
-bool fits(const ModelConfig& config, const MemoryRequest& request, const RankLimits& limits) {
+bool fits(const checkpoint::ModelConfig& config,
+          const MemoryRequest& request,
+          const RankLimits& limits) {
   const auto sized = size_replica(config, request, limits);
   return sized.has_value() &&
          layout_of(config).bytes + sized->replica * request.replicas <= request.available_bytes;
 }
 
 // The largest value of `field` in [1, current] for which everything fits; 0 = none.
-std::uint32_t largest_that_fits(const ModelConfig& config,
+std::uint32_t largest_that_fits(const checkpoint::ModelConfig& config,
                                 const MemoryRequest& request,
                                 RankLimits limits,
                                 std::uint32_t RankLimits::*field,
@@ -95,7 +97,7 @@ std::uint32_t largest_that_fits(const ModelConfig& config,
   return low;
 }
 
-Error does_not_fit(const ModelConfig& config,
+Error does_not_fit(const checkpoint::ModelConfig& config,
                    const MemoryRequest& request,
                    const RankLimits& least,
                    std::size_t needed) {
@@ -127,7 +129,7 @@ Error does_not_fit(const ModelConfig& config,
 
 }  // namespace
 
-Status check_limits(const ModelConfig& config, const RankLimits& limits) {
+Status check_limits(const checkpoint::ModelConfig& config, const RankLimits& limits) {
   PHALANX_RETURN_IF_ERROR(
       check_limit("max_model_len", limits.max_model_len, 1, config.max_position));
   PHALANX_RETURN_IF_ERROR(check_limit("max_num_seqs", limits.max_num_seqs, 1, kMaxSequences));
@@ -136,7 +138,7 @@ Status check_limits(const ModelConfig& config, const RankLimits& limits) {
   return check_limit("kv_blocks", limits.kv_blocks, 1, 1U << 28);
 }
 
-Result<RankMemory> rank_memory(const ModelConfig& config,
+Result<RankMemory> rank_memory(const checkpoint::ModelConfig& config,
                                const Shard& shard,
                                const RankLimits& limits,
                                std::size_t result_row_bytes) {
@@ -159,7 +161,8 @@ Result<RankMemory> rank_memory(const ModelConfig& config,
   return memory;
 }
 
-Result<MemoryPlan> plan_memory(const ModelConfig& config, const MemoryRequest& request) {
+Result<MemoryPlan> plan_memory(const checkpoint::ModelConfig& config,
+                               const MemoryRequest& request) {
   const RankLimits& asked = request.limits;
   RankLimits limits = asked;
   // At the least, one sequence of the full length.

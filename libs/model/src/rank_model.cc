@@ -122,7 +122,7 @@ Status RankModel::Impl::bind() {
 }
 
 Status RankModel::Impl::prepare() {
-  const ModelConfig& config = options.config;
+  const checkpoint::ModelConfig& config = options.config;
   const RankLimits& limits = options.limits;
   PHALANX_RETURN_IF_ERROR(check_limits(config, limits));
   const std::uint64_t version = cached_arithmetic_version(kernels);

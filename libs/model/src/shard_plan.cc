@@ -22,7 +22,7 @@ Run run_of(std::uint32_t count, std::uint32_t part, std::uint32_t parts) {
   return {edge(part), edge(part + 1) - edge(part)};
 }
 
-Units units_of(const ModelConfig& config) {
+Units units_of(const checkpoint::ModelConfig& config) {
   Units units;
   units.attention = config.kv_heads;
   units.mlp_blocks = config.intermediate / kMlpBlock;
@@ -31,7 +31,9 @@ Units units_of(const ModelConfig& config) {
   return units;
 }
 
-Result<Shard> plan_shard(const ModelConfig& config, std::uint32_t rank, std::uint32_t ranks) {
+Result<Shard> plan_shard(const checkpoint::ModelConfig& config,
+                         std::uint32_t rank,
+                         std::uint32_t ranks) {
   const Units units = units_of(config);
   if (ranks == 0 || rank >= ranks) {
     return invalid_argument("rank: expected below the number of ranks " + std::to_string(ranks) +

@@ -49,7 +49,7 @@ class RangeList {
   std::vector<ByteRange> ranges_;
 };
 
-void add_vectors(const ModelConfig& config,
+void add_vectors(const checkpoint::ModelConfig& config,
                  const Shard& shard,
                  const LayerOffsets& layer,
                  RangeList& ranges) {
@@ -83,7 +83,7 @@ void add_vectors(const ModelConfig& config,
   }
 }
 
-void add_layer(const ModelConfig& config,
+void add_layer(const checkpoint::ModelConfig& config,
                const Shard& shard,
                const LayerOffsets& layer,
                RangeList& ranges) {
@@ -130,7 +130,7 @@ Result<ArenaHeader> read_header(std::span<const std::byte> memory) {
   return header;
 }
 
-LayerOffsets place_layer(const ModelConfig& config, tensor::ArenaPlan& plan) {
+LayerOffsets place_layer(const checkpoint::ModelConfig& config, tensor::ArenaPlan& plan) {
   const std::size_t hidden = config.hidden;
   const std::size_t head_dim = config.head_dim;
   const std::size_t q_columns = config.heads * head_dim;
@@ -168,7 +168,7 @@ LayerOffsets place_layer(const ModelConfig& config, tensor::ArenaPlan& plan) {
 
 }  // namespace
 
-ArenaLayout layout_of(const ModelConfig& config) {
+ArenaLayout layout_of(const checkpoint::ModelConfig& config) {
   const std::size_t hidden = config.hidden;
   tensor::ArenaPlan plan;
   plan.add(kArenaHeaderBytes);
@@ -183,7 +183,7 @@ ArenaLayout layout_of(const ModelConfig& config) {
   return layout;
 }
 
-std::vector<ByteRange> arena_ranges(const ModelConfig& config, const Shard& shard) {
+std::vector<ByteRange> arena_ranges(const checkpoint::ModelConfig& config, const Shard& shard) {
   const ArenaLayout layout = layout_of(config);
   RangeList ranges;
   ranges.add(0, kArenaHeaderBytes);
@@ -197,20 +197,21 @@ std::vector<ByteRange> arena_ranges(const ModelConfig& config, const Shard& shar
   return std::move(ranges).merged();
 }
 
-std::uint64_t arena_key(const ModelConfig& config, std::uint64_t structure_hash) {
+std::uint64_t arena_key(const checkpoint::ModelConfig& config, std::uint64_t structure_hash) {
   Fingerprint key;
-  key.add(structure_hash).add(hash_of(config)).add(kFormatBf16);
+  key.add(structure_hash).add(checkpoint::hash_of(config)).add(kFormatBf16);
   key.add(kernels::kArithmeticVersion).add(kArenaVersion);
   return key.value();
 }
 
-Result<WeightArena> open_arena(std::span<const std::byte> memory, const ModelConfig& config) {
+Result<WeightArena> open_arena(std::span<const std::byte> memory,
+                               const checkpoint::ModelConfig& config) {
   PHALANX_TRY(const ArenaHeader header, read_header(memory));
   WeightArena arena;
   arena.layout = layout_of(config);
-  if (header.config_hash != hash_of(config)) {
+  if (header.config_hash != checkpoint::hash_of(config)) {
     return failed_precondition("weight arena: expected weights of configuration " +
-                               std::to_string(hash_of(config)) + ", found " +
+                               std::to_string(checkpoint::hash_of(config)) + ", found " +
                                std::to_string(header.config_hash));
   }
   if (memory.size() != arena.layout.bytes || header.bytes != arena.layout.bytes) {
@@ -224,7 +225,7 @@ Result<WeightArena> open_arena(std::span<const std::byte> memory, const ModelCon
 }
 
 Result<WeightArena> open_arena(std::span<const std::byte> memory,
-                               const ModelConfig& config,
+                               const checkpoint::ModelConfig& config,
                                std::uint64_t expected_key) {
   PHALANX_TRY(WeightArena arena, open_arena(memory, config));
   if (arena.key != expected_key) {

@@ -3,9 +3,9 @@
 
 #include <utility>
 
-#include "phalanx/model/checkpoint.h"
+#include "phalanx/checkpoint/checkpoint.h"
+#include "phalanx/checkpoint/model_folder.h"
 #include "phalanx/model/shard_plan.h"
-#include "phalanx/modelfile/model_folder.h"
 #include "phalanx/tokenizer/chat_template.h"
 
 #include "inspect_weights.h"
@@ -17,8 +17,8 @@ void add_obstacle(Inspection& inspection, const char* part, Error error) {
   inspection.obstacles.push_back({part, std::move(error)});
 }
 
-void inspect_tokenizer(ModelFolder& folder, Inspection& inspection) {
-  const auto tokenizer = load_tokenizer(folder);
+void inspect_tokenizer(checkpoint::ModelFolder& folder, Inspection& inspection) {
+  const auto tokenizer = checkpoint::load_tokenizer(folder);
   if (!tokenizer) {
     add_obstacle(inspection, "tokenizer", tokenizer.error());
     return;
@@ -44,7 +44,7 @@ void inspect_tokenizer(ModelFolder& folder, Inspection& inspection) {
 }
 
 void plan_memory(const model::MemoryRequest& asked, Inspection& inspection) {
-  const model::ModelConfig& config = *inspection.config;
+  const checkpoint::ModelConfig& config = *inspection.config;
   model::MemoryRequest request = asked;
   if (request.limits.max_model_len == 0) {
     request.limits.max_model_len = config.max_position;
@@ -64,13 +64,13 @@ void plan_memory(const model::MemoryRequest& asked, Inspection& inspection) {
 }  // namespace
 
 Result<Inspection> inspect(const std::string& path, const model::MemoryRequest& request) {
-  PHALANX_RETURN_IF_ERROR(check_model_path(path));
-  ModelFolder folder(path);
+  PHALANX_RETURN_IF_ERROR(checkpoint::check_model_path(path));
+  checkpoint::ModelFolder folder(path);
   Inspection inspection;
   inspection.path = path;
   PHALANX_RETURN_IF_ERROR(folder.gguf_name().empty() ? describe_hugging_face(folder, inspection)
                                                      : describe_gguf(folder, inspection));
-  if (const auto checkpoint = model::Checkpoint::open(folder); checkpoint) {
+  if (const auto checkpoint = checkpoint::Checkpoint::open(folder); checkpoint) {
     inspection.config = checkpoint->config();
   } else {
     add_obstacle(inspection, "model", checkpoint.error());

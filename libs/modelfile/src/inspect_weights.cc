@@ -9,9 +9,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "phalanx/checkpoint/safetensors.h"
 #include "phalanx/gguf/file.h"
 #include "phalanx/gguf/split.h"
-#include "phalanx/model/safetensors.h"
 
 namespace phalanx::modelfile {
 namespace {
@@ -63,9 +63,11 @@ void describe_metadata(const gguf::Metadata& metadata, Inspection& inspection) {
   inspection.has_chat_template = metadata.has("tokenizer.chat_template");
 }
 
-Status describe_safetensors(ModelFolder& folder, const std::string& name, Inspection& inspection) {
-  PHALANX_TRY(const std::unique_ptr<model::FileBytes> bytes, folder.open(name));
-  auto directory = model::parse_safetensors(bytes->bytes());
+Status describe_safetensors(checkpoint::ModelFolder& folder,
+                            const std::string& name,
+                            Inspection& inspection) {
+  PHALANX_TRY(const std::unique_ptr<checkpoint::FileBytes> bytes, folder.open(name));
+  auto directory = checkpoint::parse_safetensors(bytes->bytes());
   if (!directory) {
     return std::move(directory).error().with(folder.describe(name));
   }
@@ -99,9 +101,9 @@ std::vector<std::string> safetensors_of(const std::string& folder) {
 
 }  // namespace
 
-Status describe_gguf(ModelFolder& folder, Inspection& inspection) {
+Status describe_gguf(checkpoint::ModelFolder& folder, Inspection& inspection) {
   const std::string& named = folder.gguf_name();
-  PHALANX_TRY(const std::unique_ptr<model::FileBytes> bytes, folder.open(named));
+  PHALANX_TRY(const std::unique_ptr<checkpoint::FileBytes> bytes, folder.open(named));
   auto file = gguf::File::parse(bytes->bytes());
   if (!file) {
     return std::move(file).error().with(folder.describe(named));
@@ -110,7 +112,7 @@ Status describe_gguf(ModelFolder& folder, Inspection& inspection) {
   PHALANX_TRY(const gguf::SplitKeys keys, gguf::split_keys(file->metadata()));
   PHALANX_TRY(const std::vector<std::string> names, gguf::split_names(named, keys));
   for (const std::string& name : names) {
-    PHALANX_TRY(const std::unique_ptr<model::FileBytes> part, folder.open(name));
+    PHALANX_TRY(const std::unique_ptr<checkpoint::FileBytes> part, folder.open(name));
     auto parsed = gguf::File::parse(part->bytes());
     if (!parsed) {
       return std::move(parsed).error().with(folder.describe(name));
@@ -123,9 +125,9 @@ Status describe_gguf(ModelFolder& folder, Inspection& inspection) {
   return ok();
 }
 
-Status describe_hugging_face(ModelFolder& folder, Inspection& inspection) {
+Status describe_hugging_face(checkpoint::ModelFolder& folder, Inspection& inspection) {
   inspection.format = "Hugging Face";
-  PHALANX_TRY(const std::unique_ptr<model::FileBytes> bytes, folder.open("config.json"));
+  PHALANX_TRY(const std::unique_ptr<checkpoint::FileBytes> bytes, folder.open("config.json"));
   if (bytes->bytes().size() > kMaxConfigBytes) {
     return invalid_argument(folder.describe("config.json") + ": expected at most " +
                             std::to_string(kMaxConfigBytes) + " bytes, found " +

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "phalanx/base/result.h"
+#include "phalanx/checkpoint/model_folder.h"
 #include "phalanx/modelfile/inspect.h"
-#include "phalanx/modelfile/model_folder.h"
 
 namespace phalanx::modelfile {
 
@@ -11,7 +11,7 @@ namespace phalanx::modelfile {
 // tokenizer.
 //
 // Errors: as inspect()
-Status describe_gguf(ModelFolder& folder, Inspection& inspection);
-Status describe_hugging_face(ModelFolder& folder, Inspection& inspection);
+Status describe_gguf(checkpoint::ModelFolder& folder, Inspection& inspection);
+Status describe_hugging_face(checkpoint::ModelFolder& folder, Inspection& inspection);
 
 }  // namespace phalanx::modelfile

@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "source_dir.h"
-#include "unit/model/test_checkpoint.h"
+#include "unit/checkpoint/test_checkpoint.h"
 #include "unit/model/test_group.h"
 
 namespace phalanx::model {
@@ -138,7 +138,7 @@ Distance distance_of(TestGroup& group, const json& golden, double tolerance) {
 void expect_near(const std::vector<std::string>& names, std::uint32_t ranks, double tolerance) {
   const fs::path scratch = fs::path(testing::TempDir()) / "phalanx_logits";
   fs::create_directories(scratch);
-  FolderSource files(model_folder(read_golden(names[0]), scratch));
+  checkpoint::FolderSource files(model_folder(read_golden(names[0]), scratch));
   const TestWeights weights(files);
   GroupOptions options;
   options.ranks = ranks;

@@ -5,29 +5,29 @@
 
 #include <gtest/gtest.h>
 
-#include "phalanx/model/checkpoint.h"
-#include "phalanx/model/config.h"
+#include "phalanx/checkpoint/checkpoint.h"
+#include "phalanx/checkpoint/config.h"
 
-#include "test_checkpoint.h"
+#include "unit/checkpoint/test_checkpoint.h"
 
 namespace phalanx::model {
 namespace {
 
 // config.json of `model_type` with more fields: ",\"name\":value" …
 std::string json_of(const std::string& model_type, const std::string& fields = "") {
-  TestShape shape;
+  checkpoint::TestShape shape;
   shape.model_type = model_type;
-  std::string json = config_json(shape);
+  std::string json = checkpoint::config_json(shape);
   return json.insert(json.size() - 1, fields);
 }
 
-std::string options_of(const ModelConfig& config) {
+std::string options_of(const checkpoint::ModelConfig& config) {
   return std::string(config.qk_norm ? "qk_norm " : "") + (config.qkv_bias ? "qkv_bias " : "") +
          (config.output_bias ? "output_bias " : "") + (config.mlp_bias ? "mlp_bias " : "");
 }
 
 std::string options(const std::string& model_type, const std::string& fields = "") {
-  const auto config = parse_config(json_of(model_type, fields));
+  const auto config = checkpoint::parse_config(json_of(model_type, fields));
   EXPECT_TRUE(config.has_value()) << config.error().to_string();
   return config ? options_of(*config) : "";
 }
@@ -35,7 +35,7 @@ std::string options(const std::string& model_type, const std::string& fields = "
 void expect_refused(const std::string& model_type,
                     const std::string& fields,
                     std::initializer_list<const char*> parts) {
-  const auto config = parse_config(json_of(model_type, fields));
+  const auto config = checkpoint::parse_config(json_of(model_type, fields));
   ASSERT_FALSE(config.has_value()) << model_type << fields;
   EXPECT_EQ(config.error().code(), Code::kUnimplemented) << config.error().to_string();
   for (const char* part : parts) {
@@ -88,12 +88,12 @@ TEST(Architecture, RefusesAnActiveSlidingWindow) {
 
 // What Mistral means when it does not say is 4096 tokens; the context must be longer to show it.
 TEST(Architecture, TakesTheDefaultWindowOfTheTypeWhenNoneIsNamed) {
-  TestShape shape;
+  checkpoint::TestShape shape;
   shape.model_type = "mistral";
   shape.max_position = 4096;
-  EXPECT_TRUE(parse_config(config_json(shape)).has_value());
+  EXPECT_TRUE(checkpoint::parse_config(checkpoint::config_json(shape)).has_value());
   shape.max_position = 4097;
-  const auto config = parse_config(config_json(shape));
+  const auto config = checkpoint::parse_config(checkpoint::config_json(shape));
   ASSERT_FALSE(config.has_value());
   EXPECT_NE(config.error().message().find("found 4096 (the default"), std::string::npos)
       << config.error().message();
@@ -119,7 +119,7 @@ TEST(Architecture, RefusesWhatChangesTheArithmetic) {
 }
 
 TEST(Architecture, NamesTheSupportedTypesForAnotherOneBeforeAnythingElse) {
-  const auto config = parse_config(R"({"model_type":"gemma3_text"})");
+  const auto config = checkpoint::parse_config(R"({"model_type":"gemma3_text"})");
   ASSERT_FALSE(config.has_value());
   EXPECT_EQ(config.error().code(), Code::kUnimplemented);
   EXPECT_NE(config.error().message().find("gemma3_text"), std::string::npos);
@@ -136,8 +136,9 @@ TEST(Architecture, RefusesPartialRotationInsideRopeParameters) {
 
 TEST(Architecture, AsksForTheWeightsOfItsOptionsOnly) {
   const auto count = [](const std::string& type, const std::string& fields, const char* part) {
-    const auto specs = required_weights(parse_config(json_of(type, fields)).value());
-    return std::count_if(specs.begin(), specs.end(), [&](const WeightSpec& spec) {
+    const auto specs =
+        checkpoint::required_weights(checkpoint::parse_config(json_of(type, fields)).value());
+    return std::count_if(specs.begin(), specs.end(), [&](const checkpoint::WeightSpec& spec) {
       return spec.name.find(part) != std::string::npos;
     });
   };
@@ -149,14 +150,14 @@ TEST(Architecture, AsksForTheWeightsOfItsOptionsOnly) {
 }
 
 TEST(Architecture, IsPartOfTheFingerprintOfTheConfiguration) {
-  const ModelConfig plain = parse_config(json_of("llama")).value();
-  for (bool ModelConfig::*option : {&ModelConfig::qk_norm,
-                                    &ModelConfig::qkv_bias,
-                                    &ModelConfig::output_bias,
-                                    &ModelConfig::mlp_bias}) {
-    ModelConfig other = plain;
+  const checkpoint::ModelConfig plain = checkpoint::parse_config(json_of("llama")).value();
+  for (bool checkpoint::ModelConfig::*option : {&checkpoint::ModelConfig::qk_norm,
+                                                &checkpoint::ModelConfig::qkv_bias,
+                                                &checkpoint::ModelConfig::output_bias,
+                                                &checkpoint::ModelConfig::mlp_bias}) {
+    checkpoint::ModelConfig other = plain;
     other.*option = true;
-    EXPECT_NE(hash_of(other), hash_of(plain));
+    EXPECT_NE(checkpoint::hash_of(other), checkpoint::hash_of(plain));
   }
 }
 

@@ -8,8 +8,8 @@
 
 #include "naive_forward.h"
 #include "source_dir.h"
-#include "test_checkpoint.h"
 #include "test_group.h"
+#include "unit/checkpoint/test_checkpoint.h"
 
 namespace phalanx::model {
 namespace {
@@ -58,8 +58,8 @@ struct Variant {
   GenerateOptions generate;
 };
 
-void expect_same_streams(const TestShape& shape, const std::vector<Variant>& variants) {
-  const auto files = random_checkpoint(shape);
+void expect_same_streams(const checkpoint::TestShape& shape, const std::vector<Variant>& variants) {
+  const auto files = checkpoint::random_checkpoint(shape);
   const TestWeights weights(*files);
   const std::vector<TestRequest> requests = mixed_requests(shape.vocab);
   std::vector<std::vector<SampledToken>> expected;
@@ -106,10 +106,10 @@ struct Deviation {
   }
 };
 
-void expect_close_to_textbook(const TestShape& shape) {
-  const auto files = random_checkpoint(shape);
+void expect_close_to_textbook(const checkpoint::TestShape& shape) {
+  const auto files = checkpoint::random_checkpoint(shape);
   const TestWeights weights(*files);
-  const auto checkpoint = Checkpoint::open(*files);
+  const auto checkpoint = checkpoint::Checkpoint::open(*files);
   ASSERT_TRUE(checkpoint.has_value());
   const std::vector<TokenId> tokens = random_tokens(70, shape.vocab, 9);
   const auto naive = naive_forward(*checkpoint, tokens);
@@ -141,7 +141,7 @@ TEST(Forward, AgreesWithTheTextbookInDoublePrecision) {
 }
 
 TEST(Forward, AgreesWithTheTextbookWithoutTiedHead) {
-  TestShape shape;
+  checkpoint::TestShape shape;
   shape.tied = false;
   shape.heads = 6;
   shape.kv_heads = 3;
@@ -151,8 +151,8 @@ TEST(Forward, AgreesWithTheTextbookWithoutTiedHead) {
 }
 
 // The shape of SmolLM2 in small: heads that no power of two divides, no norm of heads.
-TestShape llama_shape() {
-  TestShape shape;
+checkpoint::TestShape llama_shape() {
+  checkpoint::TestShape shape;
   shape.model_type = "llama";
   shape.heads = 9;
   shape.kv_heads = 3;
@@ -162,8 +162,8 @@ TestShape llama_shape() {
   return shape;
 }
 
-TestShape qwen2_shape() {
-  TestShape shape;
+checkpoint::TestShape qwen2_shape() {
+  checkpoint::TestShape shape;
   shape.model_type = "qwen2";
   shape.heads = 14;
   shape.kv_heads = 2;
@@ -173,8 +173,8 @@ TestShape qwen2_shape() {
 }
 
 // Every bias that there is, with odd numbers of columns.
-TestShape biased_shape() {
-  TestShape shape = llama_shape();
+checkpoint::TestShape biased_shape() {
+  checkpoint::TestShape shape = llama_shape();
   shape.attention_bias = true;
   shape.mlp_bias = true;
   shape.tied = false;
@@ -182,8 +182,8 @@ TestShape biased_shape() {
 }
 
 TEST(Forward, AgreesWithTheTextbookOfEachArchitecture) {
-  for (const TestShape& shape : {llama_shape(), qwen2_shape(), biased_shape()}) {
-    SCOPED_TRACE(config_json(shape));
+  for (const checkpoint::TestShape& shape : {llama_shape(), qwen2_shape(), biased_shape()}) {
+    SCOPED_TRACE(checkpoint::config_json(shape));
     expect_close_to_textbook(shape);
   }
 }
@@ -195,7 +195,7 @@ TEST(Forward, AgreesWithTheTextbookUnderEachRopeScaling) {
         R"("original_max_position_embeddings":64})",
         R"({"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":128})"}) {
     SCOPED_TRACE(scaling);
-    TestShape shape;
+    checkpoint::TestShape shape;
     shape.layers = 1;
     shape.rope_scaling = scaling;
     expect_close_to_textbook(shape);
@@ -208,7 +208,7 @@ TEST(Forward, GivesTheSameBitsAtEveryTensorParallelDegree) {
 }
 
 TEST(Forward, GivesTheSameBitsWhenUnitsDoNotDivide) {
-  TestShape shape;
+  checkpoint::TestShape shape;
   shape.heads = 6;
   shape.kv_heads = 3;
   shape.head_dim = 16;
@@ -219,8 +219,8 @@ TEST(Forward, GivesTheSameBitsWhenUnitsDoNotDivide) {
 }
 
 TEST(Forward, GivesTheSameBitsOfEachArchitectureAtEveryDegree) {
-  for (const TestShape& shape : {llama_shape(), biased_shape()}) {
-    SCOPED_TRACE(config_json(shape));
+  for (const checkpoint::TestShape& shape : {llama_shape(), biased_shape()}) {
+    SCOPED_TRACE(checkpoint::config_json(shape));
     expect_same_streams(shape,
                         {variant(1, 1, {}), variant(2, 1, {16, 4, false}), variant(3, 2, {})});
   }
@@ -265,10 +265,10 @@ TEST(Forward, DoesNotDependOnTheDtypeOfEqualWeights) {
   std::vector<std::vector<std::vector<SampledToken>>> streams;
   std::vector<std::uint64_t> hashes;
   for (const char* dtype : {"BF16", "F32", "F16"}) {
-    TestShape shape;
+    checkpoint::TestShape shape;
     shape.layers = 1;
     shape.dtype = dtype;
-    const auto files = random_checkpoint(shape);
+    const auto files = checkpoint::random_checkpoint(shape);
     const TestWeights weights(*files);
     TestGroup group(weights, {});
     streams.push_back(generate(group, mixed_requests(shape.vocab), {}));
@@ -281,7 +281,7 @@ TEST(Forward, DoesNotDependOnTheDtypeOfEqualWeights) {
 }
 
 TEST(Forward, GivesTheSameBitsAtEveryDegreeOfTheBuiltInModel) {
-  FolderSource files(std::string(PHALANX_SOURCE_DIR) + "/deploy/models/phalanx-tiny");
+  checkpoint::FolderSource files(std::string(PHALANX_SOURCE_DIR) + "/deploy/models/phalanx-tiny");
   const TestWeights weights(files);
   std::vector<std::vector<SampledToken>> expected;
   for (std::uint32_t ranks = 1; ranks <= 4; ++ranks) {

@@ -14,23 +14,23 @@
 #include "phalanx/model/weight_arena.h"
 #include "phalanx/tensor/arena.h"
 
-#include "test_checkpoint.h"
+#include "unit/checkpoint/test_checkpoint.h"
 
 namespace phalanx::model {
 namespace {
 
-ModelConfig config_of(const TestShape& shape) {
-  return parse_config(config_json(shape)).value();
+checkpoint::ModelConfig config_of(const checkpoint::TestShape& shape) {
+  return checkpoint::parse_config(checkpoint::config_json(shape)).value();
 }
 
 TEST(ShardPlan, GivesEveryUnitToExactlyOneRank) {
   for (const std::uint32_t kv_heads : {3U, 4U, 8U}) {
     for (const std::uint32_t intermediate : {160U, 608U, 512U, 3072U}) {
-      TestShape shape;
+      checkpoint::TestShape shape;
       shape.heads = 2 * kv_heads;
       shape.kv_heads = kv_heads;
       shape.intermediate = intermediate;
-      const ModelConfig config = config_of(shape);
+      const checkpoint::ModelConfig config = config_of(shape);
       const Units units = units_of(config);
       for (std::uint32_t ranks = 1; ranks <= std::min(kv_heads, 4U); ++ranks) {
         Shard before;
@@ -61,9 +61,10 @@ TEST(ShardPlan, RefusesMoreRanksThanKvHeads) {
 }
 
 struct Filled {
-  explicit Filled(const TestShape& shape, std::uint32_t threads = 1) {
-    files = random_checkpoint(shape);
-    checkpoint = std::make_unique<Checkpoint>(Checkpoint::open(*files).value());
+  explicit Filled(const checkpoint::TestShape& shape, std::uint32_t threads = 1) {
+    files = checkpoint::random_checkpoint(shape);
+    checkpoint =
+        std::make_unique<checkpoint::Checkpoint>(checkpoint::Checkpoint::open(*files).value());
     memory = tensor::AlignedBuffer(layout_of(checkpoint->config()).bytes, kArenaAlignment);
     hash = fill_arena(*checkpoint,
                       memory.bytes(),
@@ -75,8 +76,8 @@ struct Filled {
                        }})
                .value();
   }
-  std::unique_ptr<MemorySource> files;
-  std::unique_ptr<Checkpoint> checkpoint;
+  std::unique_ptr<checkpoint::MemorySource> files;
+  std::unique_ptr<checkpoint::Checkpoint> checkpoint;
   tensor::AlignedBuffer memory;
   std::uint64_t hash = 0;
   std::uint64_t last_done = 0;
@@ -94,9 +95,9 @@ TEST(WeightArena, HoldsTheSameBytesForAnyNumberOfThreads) {
 }
 
 TEST(WeightArena, PacksEachWeightWhereItsLayoutSays) {
-  const TestShape shape;
+  const checkpoint::TestShape shape;
   const Filled filled(shape);
-  const ModelConfig& config = filled.checkpoint->config();
+  const checkpoint::ModelConfig& config = filled.checkpoint->config();
   const ArenaLayout layout = layout_of(config);
   const auto element = [&](std::size_t offset, std::size_t index) {
     tensor::Bf16 value;
@@ -125,13 +126,13 @@ TEST(WeightArena, PacksEachWeightWhereItsLayoutSays) {
 
 TEST(WeightArena, OpensOnlyWhatItWasFilledFor) {
   const Filled filled({});
-  const ModelConfig& config = filled.checkpoint->config();
+  const checkpoint::ModelConfig& config = filled.checkpoint->config();
   const std::uint64_t key = arena_key(config, filled.checkpoint->structure_hash());
   const auto arena = open_arena(filled.memory.bytes(), config, key);
   ASSERT_TRUE(arena.has_value()) << arena.error().to_string();
   EXPECT_EQ(arena->content_hash, filled.hash);
   EXPECT_FALSE(open_arena(filled.memory.bytes(), config, key + 1).has_value());
-  ModelConfig other = config;
+  checkpoint::ModelConfig other = config;
   other.rms_norm_eps = 1e-5F;
   EXPECT_EQ(open_arena(filled.memory.bytes(), other).error().code(), Code::kFailedPrecondition);
   EXPECT_EQ(open_arena(filled.memory.bytes().first(8192), config).error().code(), Code::kDataLoss);
@@ -141,8 +142,8 @@ TEST(WeightArena, OpensOnlyWhatItWasFilledFor) {
   EXPECT_FALSE(fill_arena(*filled.checkpoint, empty.bytes().first(4096), {}).has_value());
 }
 
-TestShape biased_shape() {
-  TestShape shape;
+checkpoint::TestShape biased_shape() {
+  checkpoint::TestShape shape;
   shape.model_type = "llama";
   shape.attention_bias = true;
   shape.mlp_bias = true;
@@ -162,7 +163,7 @@ TEST(WeightArena, KeepsEachBiasAsFp32) {
                                                         {layer.up_bias, "mlp.up_proj"},
                                                         {layer.down_bias, "mlp.down_proj"}};
   for (const auto& [offset, name] : biases) {
-    const WeightTensor& weight =
+    const checkpoint::WeightTensor& weight =
         filled.checkpoint->weight("model.layers.1." + std::string(name) + ".bias");
     std::vector<tensor::Bf16> expected(weight.columns);
     weight.read_bf16(0, 0, expected);
@@ -174,7 +175,7 @@ TEST(WeightArena, KeepsEachBiasAsFp32) {
   }
 }
 
-void expect_ranks_to_share(const ModelConfig& config) {
+void expect_ranks_to_share(const checkpoint::ModelConfig& config) {
   const ArenaLayout layout = layout_of(config);
   EXPECT_EQ(layout.bytes % kArenaAlignment, 0U);
   for (const std::uint32_t ranks : {1U, 3U, 4U}) {
@@ -196,14 +197,14 @@ void expect_ranks_to_share(const ModelConfig& config) {
 }
 
 TEST(WeightArena, SharesTheWholeOverTheRanks) {
-  TestShape shape;
+  checkpoint::TestShape shape;
   shape.tied = false;
   expect_ranks_to_share(config_of(shape));
   expect_ranks_to_share(config_of(biased_shape()));
 }
 
 TEST(KvLayout, CountsTilesOfAllLayersAndHeads) {
-  const ModelConfig config = config_of({});
+  const checkpoint::ModelConfig config = config_of({});
   const Shard shard = plan_shard(config, 1, 3).value();
   const KvLayout layout = kv_layout(config, shard, 10);
   EXPECT_EQ(layout.bytes(), 2 * 10 * shard.attention.count * kernels::kv_tile_elements(32) * 2);
@@ -224,7 +225,7 @@ MemoryRequest request_of(std::uint32_t replicas, std::uint32_t ranks, std::size_
 }
 
 TEST(MemoryPlan, AddsUpToItsTotal) {
-  const ModelConfig config = config_of({});
+  const checkpoint::ModelConfig config = config_of({});
   const MemoryPlan plan = plan_memory(config, request_of(2, 3, std::size_t{1} << 30)).value();
   EXPECT_EQ(plan.limits.kv_blocks, 8U * 16U) << "all that eight sequences can use";
   std::size_t sum = 0;
@@ -238,7 +239,7 @@ TEST(MemoryPlan, AddsUpToItsTotal) {
 }
 
 TEST(MemoryPlan, TakesFewerKvBlocksWhenMemoryIsShort) {
-  const ModelConfig config = config_of({});
+  const checkpoint::ModelConfig config = config_of({});
   const MemoryPlan most = plan_memory(config, request_of(2, 2, std::size_t{1} << 30)).value();
   const std::size_t available = most.total - (std::size_t{2} << 20);
   const MemoryPlan less = plan_memory(config, request_of(2, 2, available)).value();
@@ -248,7 +249,7 @@ TEST(MemoryPlan, TakesFewerKvBlocksWhenMemoryIsShort) {
 }
 
 TEST(MemoryPlan, NamesTheLargestSettingThatFits) {
-  const ModelConfig config = config_of({});
+  const checkpoint::ModelConfig config = config_of({});
   MemoryRequest request = request_of(1, 1, std::size_t{1} << 30);
   request.limits.kv_blocks = 16;
   const std::size_t least = plan_memory(config, request).value().total;
@@ -268,7 +269,7 @@ TEST(MemoryPlan, NamesTheLargestSettingThatFits) {
 }
 
 TEST(MemoryPlan, RefusesWhatCannotBe) {
-  const ModelConfig config = config_of({});
+  const checkpoint::ModelConfig config = config_of({});
   const auto refused = [&](RankLimits limits, const char* part) {
     MemoryRequest request = request_of(1, 1, std::size_t{1} << 30);
     request.limits = limits;

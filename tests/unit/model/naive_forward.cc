@@ -14,8 +14,8 @@ namespace {
 using Vector = std::vector<double>;
 using Matrix = std::vector<Vector>;
 
-Matrix read(const Checkpoint& checkpoint, const std::string& name) {
-  const WeightTensor& weight = checkpoint.weight(name);
+Matrix read(const checkpoint::Checkpoint& checkpoint, const std::string& name) {
+  const checkpoint::WeightTensor& weight = checkpoint.weight(name);
   Matrix matrix;
   std::vector<tensor::Bf16> row(weight.columns);
   for (std::uint64_t i = 0; i < weight.rows; ++i) {
@@ -60,7 +60,7 @@ struct Rope {
 };
 
 // Yarn after Peng et al. 2023 and llama3 after its model card, written from the formulas.
-Rope rope_of(const ModelConfig& config) {
+Rope rope_of(const checkpoint::ModelConfig& config) {
   const kernels::RopeConfig& rope = config.rope;
   const double dims = config.head_dim;
   Rope result;
@@ -121,7 +121,9 @@ struct Product {
   }
 };
 
-Product read_product(const Checkpoint& checkpoint, const std::string& name, bool has_bias) {
+Product read_product(const checkpoint::Checkpoint& checkpoint,
+                     const std::string& name,
+                     bool has_bias) {
   return {read(checkpoint, name + ".weight"),
           has_bias ? read(checkpoint, name + ".bias")[0] : Vector{}};
 }
@@ -129,7 +131,7 @@ Product read_product(const Checkpoint& checkpoint, const std::string& name, bool
 // Queries or keys, which the product gives, with norm (where the model has one) and rotation.
 Vector turned(Vector out,
               const Vector& gain,
-              const ModelConfig& config,
+              const checkpoint::ModelConfig& config,
               const Rope& rope,
               std::size_t position) {
   const std::size_t dim = config.head_dim;
@@ -149,7 +151,7 @@ Vector turned(Vector out,
 Vector attend(const Matrix& q,
               const Matrix& k,
               const Matrix& v,
-              const ModelConfig& config,
+              const checkpoint::ModelConfig& config,
               std::size_t head,
               std::size_t position) {
   const std::size_t dim = config.head_dim;
@@ -182,11 +184,11 @@ void add(Vector& x, const Vector& delta) {
   }
 }
 
-void attention_layer(const Checkpoint& checkpoint,
+void attention_layer(const checkpoint::Checkpoint& checkpoint,
                      const std::string& prefix,
                      const Rope& rope,
                      Matrix& x) {
-  const ModelConfig& config = checkpoint.config();
+  const checkpoint::ModelConfig& config = checkpoint.config();
   const Vector gain = read(checkpoint, prefix + "input_layernorm.weight")[0];
   const bool norms = config.qk_norm;
   const Vector q_gain = norms ? read(checkpoint, prefix + "self_attn.q_norm.weight")[0] : Vector{};
@@ -214,7 +216,7 @@ void attention_layer(const Checkpoint& checkpoint,
   }
 }
 
-void mlp_layer(const Checkpoint& checkpoint, const std::string& prefix, Matrix& x) {
+void mlp_layer(const checkpoint::Checkpoint& checkpoint, const std::string& prefix, Matrix& x) {
   const Vector gain = read(checkpoint, prefix + "post_attention_layernorm.weight")[0];
   const bool bias = checkpoint.config().mlp_bias;
   const Product gate = read_product(checkpoint, prefix + "mlp.gate_proj", bias);
@@ -233,9 +235,9 @@ void mlp_layer(const Checkpoint& checkpoint, const std::string& prefix, Matrix& 
 
 }  // namespace
 
-std::vector<std::vector<double>> naive_forward(const Checkpoint& checkpoint,
+std::vector<std::vector<double>> naive_forward(const checkpoint::Checkpoint& checkpoint,
                                                const std::vector<TokenId>& tokens) {
-  const ModelConfig& config = checkpoint.config();
+  const checkpoint::ModelConfig& config = checkpoint.config();
   const Matrix embedding = read(checkpoint, "model.embed_tokens.weight");
   const Rope rope = rope_of(config);
   Matrix x;

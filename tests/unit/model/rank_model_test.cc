@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
-#include "test_checkpoint.h"
 #include "test_group.h"
+#include "unit/checkpoint/test_checkpoint.h"
 
 namespace {
 
@@ -62,7 +62,7 @@ namespace phalanx::model {
 namespace {
 
 const TestWeights& weights() {
-  static const std::unique_ptr<MemorySource> files = random_checkpoint({});
+  static const std::unique_ptr<checkpoint::MemorySource> files = checkpoint::random_checkpoint({});
   static const TestWeights packed(*files);
   return packed;
 }
@@ -308,9 +308,9 @@ TEST(RankModel, FingerprintsWeightsAndArithmetic) {
   two_ranks.ranks = 2;
   TestGroup two(weights(), two_ranks);
   EXPECT_EQ(one.model(0).numerics_fingerprint(), two.model(1).numerics_fingerprint());
-  TestShape shape;
+  checkpoint::TestShape shape;
   shape.seed = 2;
-  const auto files = random_checkpoint(shape);
+  const auto files = checkpoint::random_checkpoint(shape);
   const TestWeights others(*files);
   TestGroup other(others, {});
   EXPECT_NE(other.model(0).numerics_fingerprint(), one.model(0).numerics_fingerprint());

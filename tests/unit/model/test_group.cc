@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "phalanx/model/checkpoint.h"
+#include "phalanx/checkpoint/checkpoint.h"
 
 namespace phalanx::model {
 namespace {
@@ -34,8 +34,8 @@ T take(Result<T> result, const char* what) {
 
 }  // namespace
 
-TestWeights::TestWeights(FileSource& files, std::uint32_t threads) {
-  const Checkpoint checkpoint = take(Checkpoint::open(files), "checkpoint");
+TestWeights::TestWeights(checkpoint::FileSource& files, std::uint32_t threads) {
+  const checkpoint::Checkpoint checkpoint = take(checkpoint::Checkpoint::open(files), "checkpoint");
   config_ = checkpoint.config();
   memory_ = tensor::AlignedBuffer(layout_of(config_).bytes, kArenaAlignment);
   content_hash_ = take(fill_arena(checkpoint, memory_.bytes(), {threads, {}}), "arena");

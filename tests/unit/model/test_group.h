@@ -25,14 +25,14 @@ namespace phalanx::model {
 // Weights packed once, for any number of ranks.
 class TestWeights {
  public:
-  explicit TestWeights(FileSource& files, std::uint32_t threads = 2);
+  explicit TestWeights(checkpoint::FileSource& files, std::uint32_t threads = 2);
 
-  [[nodiscard]] const ModelConfig& config() const { return config_; }
+  [[nodiscard]] const checkpoint::ModelConfig& config() const { return config_; }
   [[nodiscard]] std::span<std::byte> memory() const { return memory_.bytes(); }
   [[nodiscard]] std::uint64_t content_hash() const { return content_hash_; }
 
  private:
-  ModelConfig config_;
+  checkpoint::ModelConfig config_;
   tensor::AlignedBuffer memory_;
   std::uint64_t content_hash_ = 0;
 };

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "phalanx/checkpoint/config.h"
 #include "phalanx/kernels/layout.h"
-#include "phalanx/model/config.h"
 #include "phalanx/model/shard_plan.h"
 
 namespace phalanx::model {
@@ -33,11 +33,11 @@ struct KvLayout {
   }
 };
 
-[[nodiscard]] KvLayout kv_layout(const ModelConfig& config,
+[[nodiscard]] KvLayout kv_layout(const checkpoint::ModelConfig& config,
                                  const Shard& shard,
                                  std::uint32_t blocks);
 
 // Bytes that one block takes in the rank of `shard`, all layers.
-[[nodiscard]] std::size_t kv_block_bytes(const ModelConfig& config, const Shard& shard);
+[[nodiscard]] std::size_t kv_block_bytes(const checkpoint::ModelConfig& config, const Shard& shard);
 
 }  // namespace phalanx::model

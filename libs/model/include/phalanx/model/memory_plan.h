@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "phalanx/base/result.h"
-#include "phalanx/model/config.h"
+#include "phalanx/checkpoint/config.h"
 #include "phalanx/model/shard_plan.h"
 
 namespace phalanx::model {
@@ -40,10 +40,10 @@ struct RankMemory {
 };
 
 // Errors: kInvalidArgument  a limit is zero or beyond what is possible (name, expected, found)
-[[nodiscard]] Status check_limits(const ModelConfig& config, const RankLimits& limits);
+[[nodiscard]] Status check_limits(const checkpoint::ModelConfig& config, const RankLimits& limits);
 
 // Errors: as check_limits()
-[[nodiscard]] Result<RankMemory> rank_memory(const ModelConfig& config,
+[[nodiscard]] Result<RankMemory> rank_memory(const checkpoint::ModelConfig& config,
                                              const Shard& shard,
                                              const RankLimits& limits,
                                              std::size_t result_row_bytes);
@@ -79,7 +79,7 @@ struct MemoryPlan {
 // Errors: kInvalidArgument    as rank_memory(); more ranks than the model has units
 //         kResourceExhausted  does not fit; the message names the setting and the largest value
 //                             that does
-[[nodiscard]] Result<MemoryPlan> plan_memory(const ModelConfig& config,
+[[nodiscard]] Result<MemoryPlan> plan_memory(const checkpoint::ModelConfig& config,
                                              const MemoryRequest& request);
 
 // "1.25 GiB"

@@ -10,10 +10,10 @@
 
 #include "phalanx/base/ids.h"
 #include "phalanx/base/result.h"
+#include "phalanx/checkpoint/config.h"
 #include "phalanx/collective/communicator.h"
 #include "phalanx/kernels/kernel_table.h"
 #include "phalanx/kernels/thread_team.h"
-#include "phalanx/model/config.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/model/program.h"
 #include "phalanx/model/sampled_token.h"
@@ -42,7 +42,7 @@ struct RankRegions {
 };
 
 struct RankModelOptions {
-  ModelConfig config;
+  checkpoint::ModelConfig config;
   Shard shard;
   RankLimits limits;
   kernels::Isa isa = kernels::Isa::kRef;

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "phalanx/base/result.h"
-#include "phalanx/model/config.h"
+#include "phalanx/checkpoint/config.h"
 
 namespace phalanx::model {
 
@@ -38,7 +38,7 @@ struct Units {
     return run_of(mlp_blocks, unit, mlp);
   }
 };
-[[nodiscard]] Units units_of(const ModelConfig& config);
+[[nodiscard]] Units units_of(const checkpoint::ModelConfig& config);
 
 // What one rank of a tensor-parallel group owns: a contiguous run of each kind of unit. The counts
 // need not divide.
@@ -56,7 +56,7 @@ struct Shard {
 
 // Errors: kInvalidArgument  more ranks than there are units of some kind; the message names the
 //                           kind and the largest possible number of ranks
-[[nodiscard]] Result<Shard> plan_shard(const ModelConfig& config,
+[[nodiscard]] Result<Shard> plan_shard(const checkpoint::ModelConfig& config,
                                        std::uint32_t rank,
                                        std::uint32_t ranks);
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "phalanx/base/result.h"
-#include "phalanx/model/checkpoint.h"
-#include "phalanx/model/config.h"
+#include "phalanx/checkpoint/checkpoint.h"
+#include "phalanx/checkpoint/config.h"
 #include "phalanx/model/shard_plan.h"
 
 namespace phalanx::model {
@@ -64,14 +64,16 @@ struct ArenaLayout {
   std::size_t final_gain = 0;
   std::vector<LayerOffsets> layers;
 };
-[[nodiscard]] ArenaLayout layout_of(const ModelConfig& config);
+[[nodiscard]] ArenaLayout layout_of(const checkpoint::ModelConfig& config);
 
 // What a rank reads, in ascending order, without overlaps: the ranges to fault in or collapse.
-[[nodiscard]] std::vector<ByteRange> arena_ranges(const ModelConfig& config, const Shard& shard);
+[[nodiscard]] std::vector<ByteRange> arena_ranges(const checkpoint::ModelConfig& config,
+                                                  const Shard& shard);
 
 // Names the contents that an arena of `config` and `structure_hash` must have: checkpoint, weight
 // format, arithmetic version and layout.
-[[nodiscard]] std::uint64_t arena_key(const ModelConfig& config, std::uint64_t structure_hash);
+[[nodiscard]] std::uint64_t arena_key(const checkpoint::ModelConfig& config,
+                                      std::uint64_t structure_hash);
 
 struct FillOptions {
   std::uint32_t threads = 1;
@@ -84,7 +86,7 @@ struct FillOptions {
 //
 // Blocks: yes, for as long as reading and packing take.
 // Errors: kInvalidArgument  memory of another size or misaligned
-[[nodiscard]] Result<std::uint64_t> fill_arena(const Checkpoint& checkpoint,
+[[nodiscard]] Result<std::uint64_t> fill_arena(const checkpoint::Checkpoint& checkpoint,
                                                std::span<std::byte> memory,
                                                const FillOptions& options);
 
@@ -100,12 +102,12 @@ struct WeightArena {
 //                              another checkpoint or configuration (expected and found key)
 //         kDataLoss            of another size than its configuration asks
 [[nodiscard]] Result<WeightArena> open_arena(std::span<const std::byte> memory,
-                                             const ModelConfig& config,
+                                             const checkpoint::ModelConfig& config,
                                              std::uint64_t expected_key);
 
 // As open_arena(), for a reader that has the configuration but not the weight files: the key is
 // taken from the header, the configuration is still checked.
 [[nodiscard]] Result<WeightArena> open_arena(std::span<const std::byte> memory,
-                                             const ModelConfig& config);
+                                             const checkpoint::ModelConfig& config);
 
 }  // namespace phalanx::model

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "phalanx/base/result.h"
-#include "phalanx/model/config.h"
+#include "phalanx/checkpoint/config.h"
 #include "phalanx/model/memory_plan.h"
 
 namespace phalanx::modelfile {
@@ -38,9 +38,9 @@ struct Inspection {
   std::optional<std::uint64_t> context_length;  // tokens
   std::string tokenizer;                        // "BPE, 49152 tokens", as the file calls it
   bool has_chat_template = false;
-  std::optional<model::ModelConfig> config;  // absent when the model is not supported
-  std::optional<model::MemoryPlan> memory;   // absent without config, or when it does not fit
-  std::vector<Obstacle> obstacles;           // empty: it can be served
+  std::optional<checkpoint::ModelConfig> config;  // absent when the model is not supported
+  std::optional<model::MemoryPlan> memory;        // absent without config, or when it does not fit
+  std::vector<Obstacle> obstacles;                // empty: it can be served
 };
 
 // Reads everything but the values of the weights. What is merely unsupported becomes an obstacle.

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "phalanx/base/result.h"
+#include "phalanx/checkpoint/config.h"
+#include "phalanx/checkpoint/file_source.h"
+#include "phalanx/checkpoint/safetensors.h"
+#include "phalanx/gguf/tensor_type.h"
+#include "phalanx/tensor/half.h"
+
+namespace phalanx::checkpoint {
+
+// A tensor of the checkpoint where it lies in its file. Row-major; rows × columns, a vector has one
+// row. The bytes need not be aligned.
+struct WeightTensor {
+  std::string_view name;
+  gguf::TensorType type = gguf::TensorType::kBF16;  // one that can be decoded
+  std::uint64_t rows = 0;
+  std::uint64_t columns = 0;
+  std::span<const std::byte> bytes;
+  // 0, or head_dim: within each head, row (or element of a vector) i and i + head_dim/2 lie in the
+  // file as neighbours 2i and 2i + 1. Reading gives them back the order of Hugging Face.
+  std::uint32_t interleaved_head = 0;
+
+  // Copies row `row`, columns [first, first + out.size()), as bf16: bf16 unchanged, everything else
+  // decoded to fp32 (gguf/tensor_type.h) and rounded to nearest even. Needs a few KB of stack.
+  void read_bf16(std::uint64_t row, std::uint64_t first, std::span<tensor::Bf16> out) const;
+};
+
+// Name and shape of a weight that an architecture needs.
+struct WeightSpec {
+  std::string name;
+  std::uint64_t rows = 0;  // 0 = a vector of `columns`
+  std::uint64_t columns = 0;
+};
+
+// The weights of `config`, in a fixed order.
+[[nodiscard]] std::vector<WeightSpec> required_weights(const ModelConfig& config);
+
+// What a model is read from, either
+// - a Hugging Face folder: config.json, generation_config.json (may be absent), and
+//   model.safetensors or model.safetensors.index.json with its shards; tensors that the
+//   architecture does not need are ignored; or
+// - a GGUF file, or all files of a split one; a tensor that the architecture does not have is
+//   refused, because it would change what the model computes.
+// Every tensor that the architecture needs was found with its shape and a readable type.
+//
+// Ownership: keeps the files open.  Threads: const access from many at once; done_with() too, for
+// different tensors.
+class Checkpoint {
+ public:
+  // Reads config.json and generation_config.json, or the metadata and directory of the GGUF files.
+  //
+  // Errors: kNotFound, kInvalidArgument, kUnimplemented as parse_config; for a GGUF file also
+  //         kDataLoss
+  [[nodiscard]] static Result<ModelConfig> read_config(FileSource& files);
+  [[nodiscard]] static Result<GenerationDefaults> read_generation(FileSource& files,
+                                                                  const ModelConfig& config);
+
+  // Errors: as read_config; kNotFound  a weight file or a tensor is missing
+  //                         kDataLoss  a file is truncated or contradicts itself; a shape or dtype
+  //                                    is not the expected one (tensor, expected, found)
+  [[nodiscard]] static Result<Checkpoint> open(FileSource& files);
+
+  [[nodiscard]] const ModelConfig& config() const { return config_; }
+  [[nodiscard]] const GenerationDefaults& generation() const { return generation_; }
+
+  // A weight named in required_weights(config()).
+  [[nodiscard]] const WeightTensor& weight(std::string_view name) const;
+
+  // Fingerprint of the configuration and of the name, dtype, shape and place of every needed
+  // tensor: cheap, for matching an arena with a folder. It does not cover the weights themselves;
+  // the arena header has a fingerprint that does.
+  [[nodiscard]] std::uint64_t structure_hash() const { return structure_hash_; }
+
+  // The pages of a weight are not read again.
+  void done_with(std::string_view name) const;
+
+ private:
+  struct Placed {
+    WeightTensor tensor;
+    std::size_t file = 0;
+    std::size_t offset = 0;
+  };
+
+  Status open_folder(FileSource& files);
+  Status open_files(FileSource& files);
+  Status open_shard(FileSource& files, const std::string& name);
+  Status open_shards(FileSource& files, const FileBytes& index);
+  Status place(const WeightSpec& spec);
+  Status open_gguf(FileSource& files, const std::string& name);
+  void keep(const WeightSpec& spec, const Placed& placed);
+
+  ModelConfig config_;
+  GenerationDefaults generation_;
+  std::vector<std::unique_ptr<FileBytes>> files_;
+  std::vector<SafetensorsDirectory> directories_;            // one per file
+  std::vector<std::string> file_names_;                      // for messages
+  std::map<std::string, std::size_t, std::less<>> file_of_;  // tensor → file
+  std::map<std::string, Placed, std::less<>> weights_;
+  std::uint64_t structure_hash_ = 0;
+};
+
+}  // namespace phalanx::checkpoint

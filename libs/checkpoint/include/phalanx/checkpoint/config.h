@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "phalanx/base/ids.h"
+#include "phalanx/base/result.h"
+#include "phalanx/kernels/rope.h"
+
+namespace phalanx::checkpoint {
+
+// The shape of a decoder-only transformer. Everything here was checked: positive, bounded,
+// consistent, and within what the kernels take.
+struct ModelConfig {
+  std::string model_type;  // one of supported_model_types()
+  std::uint32_t layers = 0;
+  std::uint32_t hidden = 0;  // multiple of 32
+  std::uint32_t heads = 0;   // multiple of kv_heads
+  std::uint32_t kv_heads = 0;
+  std::uint32_t head_dim = 0;      // multiple of 16
+  std::uint32_t intermediate = 0;  // multiple of 32
+  std::uint32_t vocab = 0;
+  std::uint32_t max_position = 0;  // tokens
+  float rms_norm_eps = 1e-6F;
+  kernels::RopeConfig rope;  // its head_dim is the one above
+  bool tied_head = false;    // lm_head is embed_tokens
+  bool qk_norm = false;      // an RMS norm of each query and key head, before the rotation
+  bool qkv_bias = false;     // of the query, key and value products
+  bool output_bias = false;  // of the product after attention
+  bool mlp_bias = false;     // of the gate, up and down products
+  std::vector<TokenId> eos;  // of config.json; generation_config.json overrides
+
+  [[nodiscard]] std::uint32_t heads_per_group() const { return heads / kv_heads; }
+};
+
+// What a request that names no sampling field gets, from generation_config.json.
+struct GenerationDefaults {
+  float temperature = 1.0F;  // 0 when the file says do_sample: false
+  std::int32_t top_k = 0;    // 0 = all
+  float top_p = 1.0F;
+  float min_p = 0.0F;
+  float repetition_penalty = 1.0F;
+  std::vector<TokenId> eos;  // ascending, no duplicates
+
+  friend bool operator==(const GenerationDefaults&, const GenerationDefaults&) = default;
+};
+
+// Fingerprint of every field that the arithmetic or the layout of the weights depends on.
+[[nodiscard]] std::uint64_t hash_of(const ModelConfig& config);
+
+// The model_type values that parse_config accepts, for messages: "qwen3, qwen2, …".
+[[nodiscard]] std::string_view supported_model_types();
+
+// Reads the text of config.json.
+//
+// Errors: kInvalidArgument  not JSON, a field missing, of the wrong type or out of range; the
+//                           message names the field, what was expected and what was found
+//         kUnimplemented    a model_type, or a field that asks for what is not supported (an active
+//                           sliding window, another activation or rope type, …); the message names
+//                           the field, what is supported and what was found
+[[nodiscard]] Result<ModelConfig> parse_config(std::string_view json);
+
+// Reads the text of generation_config.json; fields it lacks keep their neutral defaults, and `eos`
+// comes from `config` when the file names none.
+[[nodiscard]] Result<GenerationDefaults> parse_generation_config(std::string_view json,
+                                                                 const ModelConfig& config);
+
+// The defaults of a folder without generation_config.json.
+[[nodiscard]] GenerationDefaults default_generation(const ModelConfig& config);
+
+}  // namespace phalanx::checkpoint

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "phalanx/checkpoint/file_source.h"
+#include "phalanx/tokenizer/tokenizer.h"
+
+namespace phalanx::checkpoint {
+
+// A model on disk, memory-mapped: a Hugging Face folder, or a GGUF file with what lies beside it.
+class ModelFolder final : public FileSource {
+ public:
+  // `path`: a folder, or a file, which is then taken for GGUF. Whether it is there shows when
+  // something is opened.
+  explicit ModelFolder(const std::string& path);
+
+  [[nodiscard]] Result<std::unique_ptr<FileBytes>> open(const std::string& name) override;
+  [[nodiscard]] std::string gguf_name() const override { return gguf_name_; }
+  [[nodiscard]] std::string describe(const std::string& name) const override;
+  [[nodiscard]] const std::string& folder() const { return folder_; }
+
+ private:
+  std::string folder_;
+  std::string gguf_name_;
+};
+
+// Whether there is something at `path` that could be a model.
+//
+// Errors: kNotFound  nothing there, or a folder with GGUF files only: the message names one to take
+[[nodiscard]] Status check_model_path(const std::string& path);
+
+// What the model is called when nobody named it: the last part of the path, for a GGUF file without
+// ".gguf" and without the number of a split file.
+[[nodiscard]] std::string model_name_of(const std::string& path);
+
+// The tokenizer of the folder, or the one in the metadata of the (first) GGUF file.
+//
+// Errors: as tokenizer::load_tokenizer; for a GGUF file also those of gguf::File::parse
+[[nodiscard]] Result<std::unique_ptr<tokenizer::Tokenizer>> load_tokenizer(ModelFolder& folder);
+
+}  // namespace phalanx::checkpoint

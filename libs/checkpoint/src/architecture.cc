@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "architecture.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace phalanx::checkpoint {
+
+// Whether a kind of model adds a bias: by its definition, or where a field says so.
+enum class Bias : std::uint8_t { kNever, kAlways, kByField };
+
+// Which field turns sliding-window attention on.
+enum class Window : std::uint8_t {
+  kBySize,  // sliding_window is a number
+  kByFlag,  // use_sliding_window, for layers from max_window_layers on
+};
+
+struct Architecture {
+  std::string_view model_type;
+  bool qk_norm;
+  Bias qkv_bias;     // attention_bias
+  Bias output_bias;  // attention_bias
+  Bias mlp_bias;     // mlp_bias
+  Window window;
+  double default_window;  // tokens, where a configuration does not name any; 0 = none
+};
+
+namespace {
+
+constexpr double kNoWindow = 0;
+constexpr double kMistralWindow = 4096;
+
+constexpr std::array<Architecture, 4> kArchitectures = {{
+    {"qwen3", true, Bias::kByField, Bias::kByField, Bias::kNever, Window::kByFlag, kMistralWindow},
+    {"qwen2", false, Bias::kAlways, Bias::kNever, Bias::kNever, Window::kByFlag, kMistralWindow},
+    {"llama", false, Bias::kByField, Bias::kByField, Bias::kByField, Window::kBySize, kNoWindow},
+    {"mistral", false, Bias::kNever, Bias::kNever, Bias::kNever, Window::kBySize, kMistralWindow},
+}};
+constexpr std::string_view kTypeNames = "qwen3, qwen2, llama, mistral";
+
+Error refused(const std::string& what, std::string_view expected, std::string_view found) {
+  return unimplemented(what + ": expected " + std::string(expected) + ", found " +
+                       std::string(found) + ": not supported");
+}
+
+// A field that contradicts what the kind of model is by definition is refused: a reader that
+// ignores it and one that follows it would compute different models.
+Result<bool> has_bias(const JsonFields& fields,
+                      std::string_view field,
+                      Bias bias,
+                      const Architecture& architecture) {
+  bool value = bias == Bias::kAlways;
+  if (fields.has(field)) {
+    PHALANX_TRY(value, fields.boolean(field));
+  }
+  if (bias != Bias::kByField && value != (bias == Bias::kAlways)) {
+    return refused(std::string(field),
+                   std::string(value ? "false" : "true") + " for model_type \"" +
+                       std::string(architecture.model_type) + "\"",
+                   value ? "true" : "false");
+  }
+  return value;
+}
+
+Status read_biases(const JsonFields& fields,
+                   const Architecture& architecture,
+                   ModelConfig& config) {
+  PHALANX_TRY(config.qkv_bias,
+              has_bias(fields, "attention_bias", architecture.qkv_bias, architecture));
+  config.output_bias = architecture.output_bias == Bias::kByField && config.qkv_bias;
+  PHALANX_TRY(config.mlp_bias, has_bias(fields, "mlp_bias", architecture.mlp_bias, architecture));
+  return ok();
+}
+
+// The newer way to say which layers have a window.
+Status check_layer_types(const JsonFields& fields) {
+  if (!fields.has("layer_types")) {
+    return ok();
+  }
+  PHALANX_TRY(const simdjson::dom::element value, fields.at("layer_types"));
+  simdjson::dom::array types;
+  if (value.get_array().get(types) != simdjson::SUCCESS) {
+    return invalid_argument("layer_types: expected an array, found " + found_text(value));
+  }
+  for (const simdjson::dom::element type : types) {
+    std::string_view name;
+    if (type.get_string().get(name) != simdjson::SUCCESS || name != "full_attention") {
+      return refused("layer_types", "\"full_attention\" for each layer", found_text(type));
+    }
+  }
+  return ok();
+}
+
+// The window of attention in tokens, or 0 for none.
+Result<double> window_of(const JsonFields& fields,
+                         const Architecture& architecture,
+                         const ModelConfig& config) {
+  constexpr double kMost = 1e12;
+  if (architecture.window == Window::kByFlag) {
+    bool used = false;
+    if (fields.has("use_sliding_window")) {
+      PHALANX_TRY(used, fields.boolean("use_sliding_window"));
+    }
+    double full_layers = 0;
+    if (fields.has("max_window_layers")) {
+      PHALANX_TRY(full_layers, fields.number("max_window_layers", 0, kMost));
+    }
+    if (!used || full_layers >= config.layers) {
+      return kNoWindow;
+    }
+  }
+  if (fields.is_null("sliding_window")) {
+    return kNoWindow;
+  }
+  double window = architecture.default_window;
+  if (fields.has("sliding_window")) {
+    PHALANX_TRY(window, fields.number("sliding_window", 1, kMost));
+  }
+  return window;
+}
+
+Status check_window(const JsonFields& fields,
+                    const Architecture& architecture,
+                    const ModelConfig& config) {
+  PHALANX_RETURN_IF_ERROR(check_layer_types(fields));
+  PHALANX_TRY(const double window, window_of(fields, architecture, config));
+  if (window == kNoWindow || window >= config.max_position) {
+    return ok();
+  }
+  return refused("sliding_window",
+                 "none, or at least max_position_embeddings " + std::to_string(config.max_position),
+                 std::to_string(static_cast<std::uint64_t>(window)) +
+                     (fields.has("sliding_window") ? "" : " (the default of this model_type)"));
+}
+
+Status check_activation(const JsonFields& fields) {
+  if (!fields.has("hidden_act")) {
+    return ok();
+  }
+  PHALANX_TRY(const std::string_view activation, fields.text("hidden_act"));
+  // Two names of one function.
+  if (activation != "silu" && activation != "swish") {
+    return refused("hidden_act", "\"silu\"", "\"" + std::string(activation.substr(0, 64)) + "\"");
+  }
+  return ok();
+}
+
+}  // namespace
+
+std::string_view supported_model_types() {
+  return kTypeNames;
+}
+
+Result<const Architecture*> architecture_of(const JsonFields& fields) {
+  PHALANX_TRY(const std::string_view type, fields.text("model_type"));
+  for (const Architecture& architecture : kArchitectures) {
+    if (architecture.model_type == type) {
+      return &architecture;
+    }
+  }
+  return unimplemented("model_type \"" + std::string(type.substr(0, 64)) +
+                       "\" is not supported; supported: " + std::string(supported_model_types()));
+}
+
+Status read_architecture(const JsonFields& fields,
+                         const Architecture& architecture,
+                         ModelConfig& config) {
+  config.model_type = std::string(architecture.model_type);
+  config.qk_norm = architecture.qk_norm;
+  PHALANX_RETURN_IF_ERROR(read_biases(fields, architecture, config));
+  PHALANX_RETURN_IF_ERROR(check_window(fields, architecture, config));
+  PHALANX_RETURN_IF_ERROR(check_activation(fields));
+  if (fields.has("quantization_config")) {
+    return unimplemented(
+        "quantization_config: expected none, found one: quantised checkpoints of this kind are not "
+        "supported; a GGUF file may be");
+  }
+  return ok();
+}
+
+}  // namespace phalanx::checkpoint

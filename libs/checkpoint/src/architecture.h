@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kinds of model that config.json can name, as options of one transformer.
+#pragma once
+
+#include "phalanx/base/result.h"
+#include "phalanx/checkpoint/config.h"
+
+#include "json.h"
+
+namespace phalanx::checkpoint {
+
+struct Architecture;
+
+// The row of the table that model_type names. Lives as long as the program.
+//
+// Errors: kInvalidArgument  no model_type
+//         kUnimplemented    one that is not in the table; the message names those that are
+[[nodiscard]] Result<const Architecture*> architecture_of(const JsonFields& fields);
+
+// Sets model_type and the options of the layers that `architecture` and its fields ask for.
+//
+// Requires: config has its layers and max_position.
+// Errors: kInvalidArgument  a field of the wrong type
+//         kUnimplemented    a field that asks for what no option has; the message names the field,
+//                           what is supported and what was found
+Status read_architecture(const JsonFields& fields,
+                         const Architecture& architecture,
+                         ModelConfig& config);
+
+}  // namespace phalanx::checkpoint

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/checkpoint/checkpoint.h"
+
+#include <utility>
+
+#include "phalanx/base/check.h"
+#include "phalanx/base/hash.h"
+#include "phalanx/tensor/half.h"
+
+#include "gguf_config.h"
+#include "gguf_model.h"
+#include "json.h"
+
+namespace phalanx::checkpoint {
+namespace {
+
+constexpr std::size_t kMaxIndexBytes = kMaxSafetensorsHeaderBytes;
+constexpr std::size_t kMaxShards = 4096;
+constexpr const char* kConfigName = "config.json";
+constexpr const char* kGenerationName = "generation_config.json";
+constexpr const char* kSingleName = "model.safetensors";
+constexpr const char* kIndexName = "model.safetensors.index.json";
+
+std::string_view text_of(const FileBytes& file) {
+  const std::span<const std::byte> bytes = file.bytes();
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// A shard's name comes from a file: it must not lead out of the folder.
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.size() <= 255 && name != "." && name != ".." &&
+         name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
+}
+
+Result<gguf::TensorType> weight_type(std::string_view tensor, std::string_view dtype) {
+  if (dtype == "BF16") {
+    return gguf::TensorType::kBF16;
+  }
+  if (dtype == "F16") {
+    return gguf::TensorType::kF16;
+  }
+  if (dtype == "F32") {
+    return gguf::TensorType::kF32;
+  }
+  return data_loss("tensor \"" + std::string(tensor) +
+                   "\": expected dtype BF16, F16 or F32, found " + std::string(dtype));
+}
+
+std::vector<std::uint64_t> shape_of(const WeightSpec& spec) {
+  if (spec.rows == 0) {
+    return {spec.columns};
+  }
+  return {spec.rows, spec.columns};
+}
+
+}  // namespace
+
+std::vector<WeightSpec> required_weights(const ModelConfig& config) {
+  const std::uint64_t hidden = config.hidden;
+  const std::uint64_t head_dim = config.head_dim;
+  const std::uint64_t q_rows = config.heads * head_dim;
+  const std::uint64_t kv_rows = config.kv_heads * head_dim;
+  std::vector<WeightSpec> specs;
+  specs.push_back({"model.embed_tokens.weight", config.vocab, hidden});
+  for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
+    const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+    const auto product =
+        [&](const char* name, std::uint64_t rows, std::uint64_t columns, bool bias) {
+          specs.push_back({prefix + name + ".weight", rows, columns});
+          if (bias) {
+            specs.push_back({prefix + name + ".bias", 0, rows});
+          }
+        };
+    specs.push_back({prefix + "input_layernorm.weight", 0, hidden});
+    product("self_attn.q_proj", q_rows, hidden, config.qkv_bias);
+    product("self_attn.k_proj", kv_rows, hidden, config.qkv_bias);
+    product("self_attn.v_proj", kv_rows, hidden, config.qkv_bias);
+    product("self_attn.o_proj", hidden, q_rows, config.output_bias);
+    if (config.qk_norm) {
+      specs.push_back({prefix + "self_attn.q_norm.weight", 0, head_dim});
+      specs.push_back({prefix + "self_attn.k_norm.weight", 0, head_dim});
+    }
+    specs.push_back({prefix + "post_attention_layernorm.weight", 0, hidden});
+    product("mlp.gate_proj", config.intermediate, hidden, config.mlp_bias);
+    product("mlp.up_proj", config.intermediate, hidden, config.mlp_bias);
+    product("mlp.down_proj", hidden, config.intermediate, config.mlp_bias);
+  }
+  specs.push_back({"model.norm.weight", 0, hidden});
+  if (!config.tied_head) {
+    specs.push_back({"lm_head.weight", config.vocab, hidden});
+  }
+  return specs;
+}
+
+Result<ModelConfig> Checkpoint::read_config(FileSource& files) {
+  if (const std::string name = files.gguf_name(); !name.empty()) {
+    PHALANX_TRY(const GgufModel model, GgufModel::open(files, name));
+    return read_gguf_config(model);
+  }
+  PHALANX_TRY(const std::unique_ptr<FileBytes> file, files.open(kConfigName));
+  auto config = parse_config(text_of(*file));
+  if (!config) {
+    return std::move(config).error().with(files.describe(kConfigName));
+  }
+  return config;
+}
+
+Result<GenerationDefaults> Checkpoint::read_generation(FileSource& files,
+                                                       const ModelConfig& config) {
+  if (const std::string name = files.gguf_name(); !name.empty()) {
+    PHALANX_TRY(const GgufModel model, GgufModel::open(files, name));
+    return read_gguf_generation(model, config);
+  }
+  auto file = files.open(kGenerationName);
+  if (!file) {
+    if (file.error().code() == Code::kNotFound) {
+      return default_generation(config);
+    }
+    return std::move(file).error();
+  }
+  auto defaults = parse_generation_config(text_of(**file), config);
+  if (!defaults) {
+    return std::move(defaults).error().with(files.describe(kGenerationName));
+  }
+  return defaults;
+}
+
+Status Checkpoint::open_shard(FileSource& files, const std::string& name) {
+  PHALANX_TRY(std::unique_ptr<FileBytes> file, files.open(name));
+  auto directory = parse_safetensors(file->bytes());
+  if (!directory) {
+    return std::move(directory).error().with(files.describe(name));
+  }
+  files_.push_back(std::move(file));
+  directories_.push_back(*std::move(directory));
+  file_names_.push_back(files.describe(name));
+  return ok();
+}
+
+Status Checkpoint::open_shards(FileSource& files, const FileBytes& index) {
+  JsonDocument document;
+  PHALANX_TRY(const simdjson::dom::element root, document.parse(text_of(index), kMaxIndexBytes));
+  simdjson::dom::object map;
+  if (root["weight_map"].get_object().get(map) != simdjson::SUCCESS) {
+    return data_loss("weight_map: expected an object of tensor names, found none");
+  }
+  std::map<std::string, std::size_t, std::less<>> shards;
+  for (const auto [tensor, value] : map) {
+    std::string_view name;
+    if (value.get_string().get(name) != simdjson::SUCCESS || !is_plain_name(name)) {
+      return data_loss("weight_map: tensor \"" + std::string(tensor.substr(0, 256)) +
+                       "\": expected a plain file name, found " + found_text(value));
+    }
+    auto shard = shards.find(name);
+    if (shard == shards.end()) {
+      if (shards.size() == kMaxShards) {
+        return data_loss("weight_map: expected at most " + std::to_string(kMaxShards) +
+                         " shard files, found more");
+      }
+      PHALANX_RETURN_IF_ERROR(open_shard(files, std::string(name)));
+      shard = shards.emplace(std::string(name), files_.size() - 1).first;
+    }
+    file_of_.emplace(std::string(tensor), shard->second);
+  }
+  return ok();
+}
+
+Status Checkpoint::open_files(FileSource& files) {
+  auto index = files.open(kIndexName);
+  if (index) {
+    auto opened = open_shards(files, **index);
+    if (!opened) {
+      return std::move(opened).error().with(files.describe(kIndexName));
+    }
+    return ok();
+  }
+  if (index.error().code() != Code::kNotFound) {
+    return std::move(index).error();
+  }
+  PHALANX_RETURN_IF_ERROR(open_shard(files, kSingleName));
+  for (const auto& [name, entry] : directories_.front()) {
+    file_of_.emplace(name, 0);
+  }
+  return ok();
+}
+
+Status Checkpoint::place(const WeightSpec& spec) {
+  const auto file = file_of_.find(spec.name);
+  const std::vector<std::uint64_t> shape = shape_of(spec);
+  if (file == file_of_.end()) {
+    return not_found("tensor \"" + spec.name + "\": expected shape " + shape_text(shape) +
+                     ", found no such tensor");
+  }
+  const std::size_t number = file->second;
+  const auto found = directories_[number].find(spec.name);
+  if (found == directories_[number].end()) {
+    return not_found("tensor \"" + spec.name + "\": expected in " + file_names_[number] +
+                     ", as the index says, found no such tensor there");
+  }
+  const SafetensorsEntry& entry = found->second;
+  if (entry.shape != shape) {
+    return data_loss(file_names_[number] + ": tensor \"" + spec.name + "\": expected shape " +
+                     shape_text(shape) + ", found " + shape_text(entry.shape));
+  }
+  Placed placed;
+  auto type = weight_type(spec.name, entry.dtype);
+  if (!type) {
+    return std::move(type).error().with(file_names_[number]);
+  }
+  placed.tensor.type = *type;
+  placed.tensor.rows = spec.rows == 0 ? 1 : spec.rows;
+  placed.tensor.columns = spec.columns;
+  placed.tensor.bytes = files_[number]->bytes().subspan(entry.offset, entry.bytes);
+  placed.file = number;
+  placed.offset = entry.offset;
+  keep(spec, placed);
+  return ok();
+}
+
+void Checkpoint::keep(const WeightSpec& spec, const Placed& placed) {
+  const auto inserted = weights_.emplace(spec.name, placed).first;
+  inserted->second.tensor.name = inserted->first;
+}
+
+Status Checkpoint::open_folder(FileSource& files) {
+  PHALANX_TRY(config_, read_config(files));
+  PHALANX_TRY(generation_, read_generation(files, config_));
+  PHALANX_RETURN_IF_ERROR(open_files(files));
+  for (const WeightSpec& spec : required_weights(config_)) {
+    PHALANX_RETURN_IF_ERROR(place(spec));
+  }
+  return ok();
+}
+
+Result<Checkpoint> Checkpoint::open(FileSource& files) {
+  Checkpoint checkpoint;
+  const std::string gguf = files.gguf_name();
+  PHALANX_RETURN_IF_ERROR(gguf.empty() ? checkpoint.open_folder(files)
+                                       : checkpoint.open_gguf(files, gguf));
+  Fingerprint hash;
+  for (const WeightSpec& spec : required_weights(checkpoint.config_)) {
+    const Placed& placed = checkpoint.weights_.find(spec.name)->second;
+    hash.add_text(spec.name).add(spec.rows).add(spec.columns);
+    hash.add(static_cast<std::uint64_t>(placed.tensor.type)).add(placed.file).add(placed.offset);
+  }
+  for (const auto& file : checkpoint.files_) {
+    hash.add(file->bytes().size());
+  }
+  checkpoint.structure_hash_ = hash.add(hash_of(checkpoint.config_)).value();
+  return checkpoint;
+}
+
+const WeightTensor& Checkpoint::weight(std::string_view name) const {
+  const auto found = weights_.find(name);
+  PHALANX_CHECK(found != weights_.end(), "a weight that the architecture does not have");
+  return found->second.tensor;
+}
+
+void Checkpoint::done_with(std::string_view name) const {
+  const auto found = weights_.find(name);
+  PHALANX_CHECK(found != weights_.end(), "a weight that the architecture does not have");
+  const Placed& placed = found->second;
+  files_[placed.file]->done_with(placed.offset, placed.tensor.bytes.size());
+}
+
+}  // namespace phalanx::checkpoint

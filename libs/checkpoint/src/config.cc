@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/checkpoint/config.h"
+
+#include <bit>
+#include <cmath>
+
+#include "phalanx/base/hash.h"
+
+#include "architecture.h"
+#include "config_limits.h"
+#include "json.h"
+
+namespace phalanx::checkpoint {
+namespace {
+
+using kernels::RopeConfig;
+using kernels::RopeScaling;
+
+constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
+
+Status read_optional(
+    const JsonFields& fields, std::string_view field, double least, double most, double& out) {
+  if (fields.has(field)) {
+    PHALANX_TRY(out, fields.number(field, least, most));
+  }
+  return ok();
+}
+
+Result<RopeScaling> rope_type(const JsonFields& fields) {
+  const std::string_view key = fields.has("rope_type") ? "rope_type" : "type";
+  if (!fields.has(key)) {
+    return RopeScaling::kNone;
+  }
+  PHALANX_TRY(const std::string_view name, fields.text(key));
+  if (name == "default") {
+    return RopeScaling::kNone;
+  }
+  if (name == "linear") {
+    return RopeScaling::kLinear;
+  }
+  if (name == "llama3") {
+    return RopeScaling::kLlama3;
+  }
+  if (name == "yarn") {
+    return RopeScaling::kYarn;
+  }
+  return unimplemented(fields.name_of(key) + ": rope type \"" + std::string(name) +
+                       "\" is not supported; supported are default, linear, llama3, yarn");
+}
+
+Status read_llama3(const JsonFields& fields, RopeConfig& rope) {
+  PHALANX_TRY(rope.low_freq_factor, fields.number("low_freq_factor", 1e-3, 1e3));
+  PHALANX_TRY(rope.high_freq_factor, fields.number("high_freq_factor", 1e-3, 1e3));
+  PHALANX_TRY(rope.original_max_position_embeddings,
+              fields.number("original_max_position_embeddings", 1, kMaxPosition));
+  if (rope.high_freq_factor <= rope.low_freq_factor) {
+    return invalid_argument(
+        fields.name_of("high_freq_factor") + ": expected more than low_freq_factor " +
+        std::to_string(rope.low_freq_factor) + ", found " + std::to_string(rope.high_freq_factor));
+  }
+  return ok();
+}
+
+Status read_yarn(const JsonFields& fields, std::uint32_t max_position, RopeConfig& rope) {
+  rope.original_max_position_embeddings = max_position;
+  PHALANX_RETURN_IF_ERROR(read_optional(fields,
+                                        "original_max_position_embeddings",
+                                        1,
+                                        kMaxPosition,
+                                        rope.original_max_position_embeddings));
+  PHALANX_RETURN_IF_ERROR(read_optional(fields, "beta_fast", 1e-3, 1e6, rope.beta_fast));
+  PHALANX_RETURN_IF_ERROR(read_optional(fields, "beta_slow", 1e-3, 1e6, rope.beta_slow));
+  PHALANX_RETURN_IF_ERROR(
+      read_optional(fields, "attention_factor", 1e-3, 1e3, rope.attention_factor));
+  for (const std::string_view field : {"mscale", "mscale_all_dim"}) {
+    if (fields.has(field)) {
+      return unimplemented(fields.name_of(field) + ": expected none, found one: not supported");
+    }
+  }
+  if (fields.has("truncate")) {
+    PHALANX_TRY(const bool truncate, fields.boolean("truncate"));
+    if (!truncate) {
+      return unimplemented(fields.name_of("truncate") +
+                           ": expected true, found false: not supported");
+    }
+  }
+  return ok();
+}
+
+// Rotating a part of each head only is another arithmetic.
+Status refuse_partial_rotary(const JsonFields& fields) {
+  double share = 1;
+  PHALANX_RETURN_IF_ERROR(read_optional(fields, "partial_rotary_factor", 0, 1, share));
+  if (share != 1) {
+    return unimplemented(fields.name_of("partial_rotary_factor") + ": expected 1, found " +
+                         std::to_string(share) + ": not supported");
+  }
+  return ok();
+}
+
+// Transformers 5 moved rope_theta and rope_scaling into one object, rope_parameters.
+Status read_rope(const JsonFields& fields, ModelConfig& config) {
+  PHALANX_RETURN_IF_ERROR(refuse_partial_rotary(fields));
+  const bool merged = fields.has("rope_parameters");
+  PHALANX_RETURN_IF_ERROR(
+      read_optional(fields, "rope_theta", kLeastTheta, kMaxTheta, config.rope.theta));
+  const std::string_view key = merged ? "rope_parameters" : "rope_scaling";
+  if (!fields.has(key)) {
+    return ok();
+  }
+  PHALANX_TRY(const JsonFields rope, fields.object(key));
+  PHALANX_RETURN_IF_ERROR(refuse_partial_rotary(rope));
+  if (merged) {
+    PHALANX_RETURN_IF_ERROR(
+        read_optional(rope, "rope_theta", kLeastTheta, kMaxTheta, config.rope.theta));
+  }
+  PHALANX_TRY(config.rope.scaling, rope_type(rope));
+  if (config.rope.scaling == RopeScaling::kNone) {
+    return ok();
+  }
+  PHALANX_TRY(config.rope.factor, rope.number("factor", 1, kMaxRopeFactor));
+  if (config.rope.scaling == RopeScaling::kLlama3) {
+    return read_llama3(rope, config.rope);
+  }
+  if (config.rope.scaling == RopeScaling::kYarn) {
+    return read_yarn(rope, config.max_position, config.rope);
+  }
+  return ok();
+}
+
+Status read_shape(const JsonFields& fields, ModelConfig& config) {
+  PHALANX_TRY(config.layers, fields.positive("num_hidden_layers", kMaxLayers));
+  PHALANX_TRY(config.hidden, fields.positive("hidden_size", kMaxWidth));
+  PHALANX_TRY(config.heads, fields.positive("num_attention_heads", kMaxHeads));
+  const bool grouped = fields.has("num_key_value_heads");
+  PHALANX_TRY(
+      config.kv_heads,
+      fields.positive(grouped ? "num_key_value_heads" : "num_attention_heads", kMaxKvHeads));
+  if (fields.has("head_dim")) {
+    PHALANX_TRY(config.head_dim, fields.positive("head_dim", kMaxHeadDim));
+  } else {
+    PHALANX_RETURN_IF_ERROR(check_multiple("hidden_size", config.hidden, config.heads));
+    config.head_dim = config.hidden / config.heads;
+  }
+  config.rope.head_dim = config.head_dim;
+  PHALANX_TRY(config.intermediate, fields.positive("intermediate_size", kMaxWidth));
+  PHALANX_TRY(config.vocab, fields.positive("vocab_size", kMaxVocab));
+  PHALANX_TRY(config.max_position, fields.positive("max_position_embeddings", kMaxPosition));
+  return check_shape(config,
+                     {"hidden_size",
+                      "num_attention_heads",
+                      "num_key_value_heads",
+                      "head_dim",
+                      "intermediate_size"});
+}
+
+Result<JsonFields> root_object(JsonDocument& document, std::string_view json) {
+  PHALANX_TRY(const simdjson::dom::element root, document.parse(json, kMaxConfigBytes));
+  simdjson::dom::object object;
+  if (root.get_object().get(object) != simdjson::SUCCESS) {
+    return invalid_argument("expected an object, found " + found_text(root));
+  }
+  return JsonFields(object, "");
+}
+
+Status read_float(
+    const JsonFields& fields, std::string_view field, double least, double most, float& out) {
+  double value = static_cast<double>(out);
+  PHALANX_RETURN_IF_ERROR(read_optional(fields, field, least, most, value));
+  out = static_cast<float>(value);
+  return ok();
+}
+
+}  // namespace
+
+std::uint64_t hash_of(const ModelConfig& config) {
+  const auto bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
+  const RopeConfig& rope = config.rope;
+  Fingerprint hash;
+  hash.add_text(config.model_type).add(config.layers).add(config.hidden).add(config.heads);
+  hash.add(config.kv_heads).add(config.head_dim).add(config.intermediate).add(config.vocab);
+  hash.add(bits(static_cast<double>(config.rms_norm_eps))).add(bits(rope.theta));
+  hash.add(static_cast<std::uint64_t>(rope.scaling)).add(bits(rope.factor));
+  hash.add(bits(rope.low_freq_factor)).add(bits(rope.high_freq_factor));
+  hash.add(bits(rope.original_max_position_embeddings))
+      .add(bits(rope.beta_fast))
+      .add(bits(rope.beta_slow));
+  hash.add(bits(rope.attention_factor)).add(config.tied_head ? 1 : 0);
+  for (const float divisor : rope.divisors) {
+    hash.add(bits(static_cast<double>(divisor)));
+  }
+  hash.add(config.qk_norm ? 1 : 0).add(config.qkv_bias ? 1 : 0);
+  hash.add(config.output_bias ? 1 : 0).add(config.mlp_bias ? 1 : 0);
+  return hash.value();
+}
+
+Result<ModelConfig> parse_config(std::string_view json) {
+  JsonDocument document;
+  PHALANX_TRY(const JsonFields fields, root_object(document, json));
+  ModelConfig config;
+  PHALANX_TRY(const Architecture* const architecture, architecture_of(fields));
+  PHALANX_RETURN_IF_ERROR(read_shape(fields, config));
+  PHALANX_RETURN_IF_ERROR(read_architecture(fields, *architecture, config));
+  PHALANX_RETURN_IF_ERROR(
+      read_float(fields, "rms_norm_eps", kLeastEpsilon, kMaxEpsilon, config.rms_norm_eps));
+  PHALANX_RETURN_IF_ERROR(read_rope(fields, config));
+  if (fields.has("tie_word_embeddings")) {
+    PHALANX_TRY(config.tied_head, fields.boolean("tie_word_embeddings"));
+  }
+  if (fields.has("eos_token_id")) {
+    PHALANX_TRY(config.eos, fields.ids("eos_token_id", config.vocab));
+  }
+  return config;
+}
+
+GenerationDefaults default_generation(const ModelConfig& config) {
+  GenerationDefaults defaults;
+  defaults.eos = config.eos;
+  return defaults;
+}
+
+Result<GenerationDefaults> parse_generation_config(std::string_view json,
+                                                   const ModelConfig& config) {
+  JsonDocument document;
+  PHALANX_TRY(const JsonFields fields, root_object(document, json));
+  GenerationDefaults defaults = default_generation(config);
+  PHALANX_RETURN_IF_ERROR(read_float(fields, "temperature", 0, 100, defaults.temperature));
+  PHALANX_RETURN_IF_ERROR(read_float(fields, "top_p", 1e-6, 1, defaults.top_p));
+  PHALANX_RETURN_IF_ERROR(read_float(fields, "min_p", 0, 1, defaults.min_p));
+  PHALANX_RETURN_IF_ERROR(
+      read_float(fields, "repetition_penalty", 1e-3, 1e3, defaults.repetition_penalty));
+  double top_k = 0;
+  PHALANX_RETURN_IF_ERROR(read_optional(fields, "top_k", -1, kMaxVocab, top_k));
+  if (std::floor(top_k) != top_k) {
+    return invalid_argument("top_k: expected an integer, found " + std::to_string(top_k));
+  }
+  defaults.top_k = top_k < 0 ? 0 : static_cast<std::int32_t>(top_k);
+  if (fields.has("do_sample")) {
+    PHALANX_TRY(const bool sample, fields.boolean("do_sample"));
+    if (!sample) {
+      defaults.temperature = 0.0F;
+    }
+  }
+  if (fields.has("eos_token_id")) {
+    PHALANX_TRY(defaults.eos, fields.ids("eos_token_id", config.vocab));
+  }
+  return defaults;
+}
+
+}  // namespace phalanx::checkpoint

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config_limits.h"
+
+#include <string>
+
+namespace phalanx::checkpoint {
+
+Status check_multiple(std::string_view field, std::uint32_t value, std::uint32_t of) {
+  if (value % of != 0) {
+    return invalid_argument(std::string(field) + ": expected a multiple of " + std::to_string(of) +
+                            ", found " + std::to_string(value));
+  }
+  return ok();
+}
+
+Status check_shape(const ModelConfig& config, const ShapeNames& names) {
+  constexpr std::uint32_t kWidthMultiple = kernels::kDotBlock;
+  constexpr std::uint32_t kHeadDimMultiple = kernels::kStripColumns;
+  PHALANX_RETURN_IF_ERROR(check_multiple(names.hidden, config.hidden, kWidthMultiple));
+  PHALANX_RETURN_IF_ERROR(check_multiple(names.head_dim, config.head_dim, kHeadDimMultiple));
+  PHALANX_RETURN_IF_ERROR(check_multiple(names.intermediate, config.intermediate, kWidthMultiple));
+  if (config.heads % config.kv_heads != 0) {
+    return invalid_argument(std::string(names.heads) + ": expected a multiple of " +
+                            std::string(names.kv_heads) + " " + std::to_string(config.kv_heads) +
+                            ", found " + std::to_string(config.heads));
+  }
+  return ok();
+}
+
+}  // namespace phalanx::checkpoint

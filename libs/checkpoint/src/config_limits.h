@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a configuration may say, wherever it is read from.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "phalanx/base/result.h"
+#include "phalanx/checkpoint/config.h"
+#include "phalanx/kernels/layout.h"
+#include "phalanx/kernels/matmul.h"
+
+namespace phalanx::checkpoint {
+
+inline constexpr std::uint32_t kMaxLayers = 1024;
+inline constexpr std::uint32_t kMaxWidth = 1U << 20;
+inline constexpr std::uint32_t kMaxHeads = 4096;
+inline constexpr std::uint32_t kMaxKvHeads = kernels::kMaxLeaves;
+inline constexpr std::uint32_t kMaxHeadDim = kernels::kMaxHeadDim;
+inline constexpr std::uint32_t kMaxVocab = 1U << 22;
+inline constexpr std::uint32_t kMaxPosition = 1U << 24;
+inline constexpr double kLeastTheta = 1;
+inline constexpr double kMaxTheta = 1e12;
+inline constexpr double kMaxRopeFactor = 1e4;
+inline constexpr double kLeastEpsilon = 1e-12;
+inline constexpr double kMaxEpsilon = 1e-1;
+
+// What the fields of a shape are called where they are read from, for messages.
+struct ShapeNames {
+  std::string_view hidden;
+  std::string_view heads;
+  std::string_view kv_heads;
+  std::string_view head_dim;
+  std::string_view intermediate;
+};
+
+// Errors: kInvalidArgument  widths that the kernels do not take, heads that do not share KV heads
+//                           evenly (field, expected, found)
+Status check_shape(const ModelConfig& config, const ShapeNames& names);
+
+Status check_multiple(std::string_view field, std::uint32_t value, std::uint32_t of);
+
+}  // namespace phalanx::checkpoint

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/checkpoint/model_folder.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "phalanx/gguf/file.h"
+#include "phalanx/gguf/split.h"
+#include "phalanx/os/mapped_file.h"
+
+namespace phalanx::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kGgufEnding = ".gguf";
+
+class MappedBytes final : public FileBytes {
+ public:
+  explicit MappedBytes(os::MappedFile file) : file_(std::move(file)) {}
+
+  [[nodiscard]] std::span<const std::byte> bytes() const override { return file_.bytes(); }
+  void done_with(std::size_t offset, std::size_t count) override { file_.drop(offset, count); }
+
+ private:
+  os::MappedFile file_;
+};
+
+// A GGUF file in a folder that is no Hugging Face folder; empty if there is none.
+std::string gguf_within(const fs::path& folder) {
+  std::error_code error;
+  if (fs::exists(folder / "config.json", error)) {
+    return {};
+  }
+  std::string first;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.ends_with(kGgufEnding) && (first.empty() || name < first)) {
+      first = name;
+    }
+  }
+  return first;
+}
+
+// "-00001-of-00003", which names of split files end in.
+std::string_view without_split_number(std::string_view stem) {
+  constexpr std::string_view kShape = "-#####-of-#####";
+  if (stem.size() <= kShape.size()) {
+    return stem;
+  }
+  const std::string_view end = stem.substr(stem.size() - kShape.size());
+  for (std::size_t i = 0; i < kShape.size(); ++i) {
+    const bool digit = end[i] >= '0' && end[i] <= '9';
+    if (kShape[i] == '#' ? !digit : end[i] != kShape[i]) {
+      return stem;
+    }
+  }
+  return stem.substr(0, stem.size() - kShape.size());
+}
+
+}  // namespace
+
+ModelFolder::ModelFolder(const std::string& path) : folder_(path) {
+  std::error_code error;
+  const fs::path file(path);
+  if (fs::is_regular_file(file, error)) {
+    folder_ = file.has_parent_path() ? file.parent_path().string() : ".";
+    gguf_name_ = file.filename().string();
+  }
+}
+
+Result<std::unique_ptr<FileBytes>> ModelFolder::open(const std::string& name) {
+  if (name.empty() || name.find('/') != std::string::npos || name == "..") {
+    return invalid_argument("\"" + name + "\" is no plain file name");
+  }
+  PHALANX_TRY(os::MappedFile file, os::MappedFile::open(describe(name)));
+  return std::unique_ptr<FileBytes>(std::make_unique<MappedBytes>(std::move(file)));
+}
+
+std::string ModelFolder::describe(const std::string& name) const {
+  return folder_.ends_with('/') ? folder_ + name : folder_ + "/" + name;
+}
+
+Status check_model_path(const std::string& path) {
+  std::error_code error;
+  const fs::path place(path);
+  if (fs::is_regular_file(place, error)) {
+    return ok();
+  }
+  if (!fs::is_directory(place, error)) {
+    return not_found(path + ": expected the folder of a Hugging Face checkpoint or a GGUF file, " +
+                     "found none");
+  }
+  if (const std::string gguf = gguf_within(place); !gguf.empty()) {
+    return not_found(path + ": expected config.json, found none, but a GGUF file: name it, as in " +
+                     (place / gguf).string());
+  }
+  return ok();
+}
+
+std::string model_name_of(const std::string& path) {
+  std::error_code error;
+  fs::path place(path);
+  if (!place.has_filename()) {
+    place = place.parent_path();  // a path that ends in a slash
+  }
+  std::string name = place.filename().string();
+  if (!fs::is_regular_file(place, error) || !name.ends_with(kGgufEnding)) {
+    return name;
+  }
+  const std::string_view stem = std::string_view(name).substr(0, name.size() - kGgufEnding.size());
+  return std::string(without_split_number(stem));
+}
+
+Result<std::unique_ptr<tokenizer::Tokenizer>> load_tokenizer(ModelFolder& folder) {
+  if (folder.gguf_name().empty()) {
+    return tokenizer::load_tokenizer(fs::path(folder.folder()));
+  }
+  std::string name = folder.gguf_name();
+  for (;;) {
+    PHALANX_TRY(const std::unique_ptr<FileBytes> bytes, folder.open(name));
+    auto file = gguf::File::parse(bytes->bytes());
+    if (!file) {
+      return std::move(file).error().with(folder.describe(name));
+    }
+    PHALANX_TRY(const gguf::SplitKeys keys, gguf::split_keys(file->metadata()));
+    PHALANX_TRY(const std::vector<std::string> names, gguf::split_names(name, keys));
+    if (keys.number != 0 && name != names.front()) {
+      name = names.front();  // the metadata is there
+      continue;
+    }
+    auto loaded = tokenizer::load_tokenizer(file->metadata());
+    if (!loaded) {
+      return std::move(loaded).error().with(folder.describe(name));
+    }
+    return loaded;
+  }
+}
+
+}  // namespace phalanx::checkpoint

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/checkpoint/safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "json.h"
+
+namespace phalanx::checkpoint {
+namespace {
+
+using simdjson::dom::element;
+
+static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
+
+constexpr std::size_t kPrefixBytes = 8;
+constexpr std::size_t kMaxNameBytes = 1024;
+
+struct DtypeRow {
+  std::string_view name;
+  std::size_t bytes;
+};
+constexpr std::array<DtypeRow, 14> kDtypes = {{{"BOOL", 1},
+                                               {"U8", 1},
+                                               {"I8", 1},
+                                               {"F8_E5M2", 1},
+                                               {"F8_E4M3", 1},
+                                               {"I16", 2},
+                                               {"U16", 2},
+                                               {"F16", 2},
+                                               {"BF16", 2},
+                                               {"I32", 4},
+                                               {"U32", 4},
+                                               {"F32", 4},
+                                               {"I64", 8},
+                                               {"F64", 8}}};
+
+Error lies(std::string_view tensor, const std::string& what) {
+  return data_loss("tensor \"" + std::string(tensor.substr(0, 256)) + "\": " + what);
+}
+
+Result<std::size_t> dtype_bytes(std::string_view tensor, std::string_view dtype) {
+  for (const DtypeRow& row : kDtypes) {
+    if (row.name == dtype) {
+      return row.bytes;
+    }
+  }
+  return lies(tensor, "expected a known dtype, found \"" + std::string(dtype.substr(0, 32)) + "\"");
+}
+
+Result<std::string_view> read_dtype(std::string_view tensor, simdjson::dom::object fields) {
+  element found;
+  std::string_view dtype;
+  if (fields.at_key("dtype").get(found) != simdjson::SUCCESS) {
+    return lies(tensor, "expected a dtype, found none");
+  }
+  if (found.get_string().get(dtype) != simdjson::SUCCESS) {
+    return lies(tensor, "dtype: expected a string, found " + found_text(found));
+  }
+  return dtype;
+}
+
+// An array of at most `count_max` unsigned integers.
+Result<std::vector<std::uint64_t>> read_integers(std::string_view tensor,
+                                                 simdjson::dom::object fields,
+                                                 std::string_view field,
+                                                 std::size_t count_max) {
+  element found;
+  if (fields.at_key(field).get(found) != simdjson::SUCCESS) {
+    return lies(tensor, "expected " + std::string(field) + ", found none");
+  }
+  simdjson::dom::array array;
+  if (found.get_array().get(array) != simdjson::SUCCESS) {
+    return lies(tensor, std::string(field) + ": expected an array, found " + found_text(found));
+  }
+  std::vector<std::uint64_t> values;
+  for (const element item : array) {
+    std::uint64_t value = 0;
+    if (item.get_uint64().get(value) != simdjson::SUCCESS) {
+      return lies(tensor,
+                  std::string(field) + ": expected unsigned integers, found " + found_text(item));
+    }
+    if (values.size() == count_max) {
+      return lies(tensor,
+                  std::string(field) + ": expected at most " + std::to_string(count_max) +
+                      " numbers, found more");
+    }
+    values.push_back(value);
+  }
+  return values;
+}
+
+// Product of the shape and the element size, or an error when it leaves 64 bits.
+Result<std::uint64_t> declared_bytes(std::string_view tensor,
+                                     std::span<const std::uint64_t> shape,
+                                     std::size_t element_bytes) {
+  std::uint64_t bytes = element_bytes;
+  for (const std::uint64_t extent : shape) {
+    if (__builtin_mul_overflow(bytes, extent, &bytes)) {
+      return lies(tensor, "expected a size below 2^64 bytes, found the shape " + shape_text(shape));
+    }
+  }
+  return bytes;
+}
+
+Result<SafetensorsEntry> read_entry(std::string_view tensor,
+                                    element value,
+                                    std::size_t data_start,
+                                    std::size_t data_bytes) {
+  simdjson::dom::object fields;
+  if (value.get_object().get(fields) != simdjson::SUCCESS) {
+    return lies(tensor, "expected an object, found " + found_text(value));
+  }
+  SafetensorsEntry entry;
+  PHALANX_TRY(const std::string_view dtype, read_dtype(tensor, fields));
+  PHALANX_TRY(const std::size_t element_bytes, dtype_bytes(tensor, dtype));
+  PHALANX_TRY(entry.shape, read_integers(tensor, fields, "shape", kMaxSafetensorsRank));
+  PHALANX_TRY(const std::vector<std::uint64_t> range,
+              read_integers(tensor, fields, "data_offsets", 2));
+  PHALANX_TRY(const std::uint64_t expected, declared_bytes(tensor, entry.shape, element_bytes));
+  if (range.size() != 2 || range[0] > range[1]) {
+    return lies(tensor, "data_offsets: expected [begin, end] with begin <= end");
+  }
+  if (range[1] > data_bytes) {
+    return lies(tensor,
+                "expected data_offsets within the " + std::to_string(data_bytes) +
+                    " data bytes of the file, found the end " + std::to_string(range[1]));
+  }
+  if (range[1] - range[0] != expected) {
+    return lies(tensor,
+                "expected " + std::to_string(expected) + " bytes for " + std::string(dtype) + " " +
+                    shape_text(entry.shape) + ", found " + std::to_string(range[1] - range[0]));
+  }
+  entry.dtype = std::string(dtype);
+  entry.offset = data_start + static_cast<std::size_t>(range[0]);
+  entry.bytes = static_cast<std::size_t>(expected);
+  return entry;
+}
+
+Status check_overlap(const SafetensorsDirectory& directory) {
+  std::vector<const SafetensorsDirectory::value_type*> by_offset;
+  for (const auto& item : directory) {
+    if (item.second.bytes != 0) {
+      by_offset.push_back(&item);
+    }
+  }
+  std::sort(by_offset.begin(), by_offset.end(), [](const auto* a, const auto* b) {
+    return a->second.offset < b->second.offset;
+  });
+  for (std::size_t i = 1; i < by_offset.size(); ++i) {
+    const auto& [before_name, before] = *by_offset[i - 1];
+    const auto& [name, entry] = *by_offset[i];
+    if (before.offset + before.bytes > entry.offset) {
+      return lies(name,
+                  "expected bytes of its own, found an overlap with tensor \"" +
+                      before_name.substr(0, 256) + "\"");
+    }
+  }
+  return ok();
+}
+
+Result<std::string_view> header_text(std::span<const std::byte> file) {
+  if (file.size() < kPrefixBytes) {
+    return data_loss("expected at least 8 bytes of safetensors, found " +
+                     std::to_string(file.size()));
+  }
+  std::uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, file.data(), kPrefixBytes);
+  if (header_bytes > kMaxSafetensorsHeaderBytes) {
+    return data_loss("expected a header of at most " + std::to_string(kMaxSafetensorsHeaderBytes) +
+                     " bytes, found " + std::to_string(header_bytes));
+  }
+  if (header_bytes > file.size() - kPrefixBytes) {
+    return data_loss("expected a header of " + std::to_string(header_bytes) +
+                     " bytes, found a file that ends after " +
+                     std::to_string(file.size() - kPrefixBytes) + ": truncated");
+  }
+  return std::string_view(reinterpret_cast<const char*>(file.data()) + kPrefixBytes,
+                          static_cast<std::size_t>(header_bytes));
+}
+
+}  // namespace
+
+std::string shape_text(std::span<const std::uint64_t> shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+Result<SafetensorsDirectory> parse_safetensors(std::span<const std::byte> file) {
+  PHALANX_TRY(const std::string_view header, header_text(file));
+  JsonDocument document;
+  auto root = document.parse(header, kMaxSafetensorsHeaderBytes);
+  simdjson::dom::object tensors;
+  if (!root) {
+    return data_loss("safetensors header: " + root.error().message());
+  }
+  if (root->get_object().get(tensors) != simdjson::SUCCESS) {
+    return data_loss("safetensors header: expected an object, found " + found_text(*root));
+  }
+  const std::size_t data_start = kPrefixBytes + header.size();
+  SafetensorsDirectory directory;
+  for (const auto [name, value] : tensors) {
+    if (name == "__metadata__") {
+      continue;
+    }
+    if (name.size() > kMaxNameBytes || directory.size() == kMaxSafetensorsTensors) {
+      return data_loss("safetensors header: expected at most " +
+                       std::to_string(kMaxSafetensorsTensors) + " tensors with names of at most " +
+                       std::to_string(kMaxNameBytes) + " bytes");
+    }
+    PHALANX_TRY(SafetensorsEntry entry,
+                read_entry(name, value, data_start, file.size() - data_start));
+    if (!directory.emplace(std::string(name), std::move(entry)).second) {
+      return lies(name, "expected once, found twice");
+    }
+  }
+  PHALANX_RETURN_IF_ERROR(check_overlap(directory));
+  return directory;
+}
+
+}  // namespace phalanx::checkpoint

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "test_checkpoint.h"
+
+namespace phalanx::checkpoint {
+namespace {
+
+void expect_error(const Error& error, Code code, std::initializer_list<const char*> parts) {
+  EXPECT_EQ(error.code(), code) << error.to_string();
+  for (const char* part : parts) {
+    EXPECT_NE(error.message().find(part), std::string::npos)
+        << part << " is not in: " << error.message();
+  }
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+// The message of opening a checkpoint whose tensors were changed.
+template <typename Change>
+Error error_after(const Change& change) {
+  TestShape shape;
+  shape.layers = 1;
+  std::vector<TestTensor> tensors = random_tensors(shape);
+  change(tensors);
+  MemorySource files;
+  files.put("config.json", config_json(shape));
+  files.put("model.safetensors", write_safetensors(tensors));
+  const auto checkpoint = Checkpoint::open(files);
+  EXPECT_FALSE(checkpoint.has_value());
+  return checkpoint ? internal_error("accepted") : checkpoint.error();
+}
+
+TestTensor& find(std::vector<TestTensor>& tensors, const std::string& name) {
+  return *std::find_if(tensors.begin(), tensors.end(), [&](const TestTensor& tensor) {
+    return tensor.name == name;
+  });
+}
+
+constexpr const char* kUp = "model.layers.0.mlp.up_proj.weight";
+
+TEST(Config, ReadsTheShapeOfQwen3) {
+  const auto config = parse_config(config_json({}));
+  ASSERT_TRUE(config.has_value()) << config.error().to_string();
+  EXPECT_EQ(config->layers, 2U);
+  EXPECT_EQ(config->heads_per_group(), 2U);
+  EXPECT_EQ(config->head_dim, 32U);
+  EXPECT_EQ(config->rope.head_dim, 32U);
+  EXPECT_TRUE(config->tied_head);
+  EXPECT_EQ(config->eos, (std::vector<TokenId>{3, 7}));
+}
+
+TEST(Config, NamesTheFieldTheExpectedAndTheFound) {
+  const auto refused = [](const char* from, const char* to) {
+    const auto config = parse_config(replaced(config_json({}), from, to));
+    EXPECT_FALSE(config.has_value());
+    return config ? internal_error("accepted") : config.error();
+  };
+  expect_error(refused("\"hidden_size\":64", "\"hidden_size\":-1"),
+               Code::kInvalidArgument,
+               {"hidden_size", "1 to", "-1"});
+  expect_error(refused("\"hidden_size\":64", "\"hidden_size\":\"x\""),
+               Code::kInvalidArgument,
+               {"hidden_size", "\"x\""});
+  expect_error(refused("\"hidden_size\":64", "\"hidden_sizes\":64"),
+               Code::kInvalidArgument,
+               {"hidden_size", "nothing"});
+  expect_error(refused("\"hidden_size\":64", "\"hidden_size\":65"),
+               Code::kInvalidArgument,
+               {"hidden_size", "multiple of 32", "65"});
+  expect_error(refused("\"num_attention_heads\":8", "\"num_attention_heads\":7"),
+               Code::kInvalidArgument,
+               {"num_attention_heads", "multiple of", "7"});
+  expect_error(refused("\"head_dim\":32", "\"head_dim\":40"),
+               Code::kInvalidArgument,
+               {"head_dim", "multiple of 16", "40"});
+  expect_error(refused("{", "["), Code::kInvalidArgument, {"JSON"});
+}
+
+TEST(Config, ReadsEachRopeScaling) {
+  const auto parsed = [](const char* scaling) {
+    TestShape shape;
+    shape.rope_scaling = scaling;
+    return parse_config(config_json(shape));
+  };
+  const auto linear = parsed(R"({"type":"linear","factor":2.5})");
+  ASSERT_TRUE(linear.has_value());
+  EXPECT_EQ(linear->rope.scaling, kernels::RopeScaling::kLinear);
+  EXPECT_EQ(linear->rope.factor, 2.5);
+  const auto llama3 =
+      parsed(R"({"rope_type":"llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4,)"
+             R"("original_max_position_embeddings":8192})");
+  ASSERT_TRUE(llama3.has_value()) << llama3.error().to_string();
+  EXPECT_EQ(llama3->rope.original_max_position_embeddings, 8192);
+  const auto yarn = parsed(R"({"rope_type":"yarn","factor":4,"beta_fast":16})");
+  ASSERT_TRUE(yarn.has_value());
+  EXPECT_EQ(yarn->rope.beta_fast, 16);
+  EXPECT_EQ(yarn->rope.original_max_position_embeddings, 512);
+  EXPECT_EQ(parsed(R"({"rope_type":"dynamic","factor":4})").error().code(), Code::kUnimplemented);
+  EXPECT_EQ(parsed(R"({"rope_type":"linear"})").error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(parsed(R"({"rope_type":"linear","factor":0})").error().code(), Code::kInvalidArgument);
+}
+
+TEST(GenerationConfig, FollowsTheFileAndKeepsNeutralDefaults) {
+  const ModelConfig config = parse_config(config_json({})).value();
+  const auto defaults = parse_generation_config(
+      R"({"do_sample":true,"temperature":0.6,"top_k":20,"top_p":0.95,"eos_token_id":12})", config);
+  ASSERT_TRUE(defaults.has_value());
+  EXPECT_FLOAT_EQ(defaults->temperature, 0.6F);
+  EXPECT_EQ(defaults->top_k, 20);
+  EXPECT_FLOAT_EQ(defaults->top_p, 0.95F);
+  EXPECT_EQ(defaults->min_p, 0.0F);
+  EXPECT_EQ(defaults->eos, std::vector<TokenId>{12});
+  EXPECT_EQ(parse_generation_config(R"({"do_sample":false,"temperature":0.6})", config)
+                .value()
+                .temperature,
+            0.0F);
+  EXPECT_EQ(parse_generation_config("{}", config).value(), default_generation(config));
+  EXPECT_FALSE(parse_generation_config(R"({"eos_token_id":[301]})", config).has_value());
+  EXPECT_FALSE(parse_generation_config(R"({"top_p":2})", config).has_value());
+}
+
+TEST(Checkpoint, NamesAMissingTensor) {
+  const Error error = error_after([](auto& tensors) {
+    std::erase_if(tensors, [](const TestTensor& tensor) { return tensor.name == kUp; });
+  });
+  expect_error(error, Code::kNotFound, {kUp, "[608, 64]", "no such tensor"});
+}
+
+TEST(Checkpoint, NamesAWrongShape) {
+  const Error error = error_after([](auto& tensors) { find(tensors, kUp).shape = {64, 608}; });
+  expect_error(error, Code::kDataLoss, {"memory/model.safetensors", kUp, "[608, 64]", "[64, 608]"});
+}
+
+TEST(Checkpoint, NamesAWrongDtype) {
+  const Error error = error_after([](auto& tensors) { find(tensors, kUp).dtype = "I16"; });
+  expect_error(error, Code::kDataLoss, {kUp, "BF16, F16 or F32", "I16"});
+}
+
+TEST(Checkpoint, RefusesAFileThatWasCutAnywhere) {
+  TestShape shape;
+  shape.layers = 1;
+  const auto files = random_checkpoint(shape);
+  const std::vector<std::byte> whole = files->bytes("model.safetensors");
+  for (std::size_t cut = 1; cut < whole.size(); cut = cut * 3 + 1) {
+    files->put(
+        "model.safetensors",
+        std::vector<std::byte>(whole.begin(), whole.end() - static_cast<std::ptrdiff_t>(cut)));
+    const auto checkpoint = Checkpoint::open(*files);
+    ASSERT_FALSE(checkpoint.has_value()) << cut;
+    EXPECT_EQ(checkpoint.error().code(), Code::kDataLoss);
+  }
+}
+
+TEST(Checkpoint, NamesTheFileThatIsMissing) {
+  const auto files = random_checkpoint({});
+  files->remove("model.safetensors");
+  expect_error(Checkpoint::open(*files).error(), Code::kNotFound, {"model.safetensors"});
+  files->remove("config.json");
+  expect_error(Checkpoint::open(*files).error(), Code::kNotFound, {"config.json"});
+}
+
+// The same tensors in two files and an index.
+std::unique_ptr<MemorySource> sharded(const TestShape& shape) {
+  auto files = std::make_unique<MemorySource>();
+  std::vector<TestTensor> first;
+  std::vector<TestTensor> second;
+  std::string map;
+  for (TestTensor& tensor : random_tensors(shape)) {
+    const bool in_first = first.size() <= second.size();
+    map += (map.empty() ? "\"" : ",\"") + tensor.name + "\":\"part-" + (in_first ? "1" : "2") +
+           ".safetensors\"";
+    (in_first ? first : second).push_back(std::move(tensor));
+  }
+  files->put("config.json", config_json(shape));
+  files->put("part-1.safetensors", write_safetensors(first));
+  files->put("part-2.safetensors", write_safetensors(second));
+  files->put("model.safetensors.index.json",
+             "{\"metadata\":{\"total_size\":1},\"weight_map\":{" + map + "}}");
+  return files;
+}
+
+std::string index_text(MemorySource& files) {
+  const auto& bytes = files.bytes("model.safetensors.index.json");
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+TEST(Checkpoint, ReadsShardsAsItReadsOneFile) {
+  const TestShape shape;
+  const auto one = random_checkpoint(shape);
+  const auto many = sharded(shape);
+  const auto whole = Checkpoint::open(*one);
+  const auto parts = Checkpoint::open(*many);
+  ASSERT_TRUE(whole.has_value());
+  ASSERT_TRUE(parts.has_value()) << parts.error().to_string();
+  for (const WeightSpec& spec : required_weights(whole->config())) {
+    const auto a = whole->weight(spec.name).bytes;
+    const auto b = parts->weight(spec.name).bytes;
+    EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end())) << spec.name;
+  }
+  EXPECT_NE(whole->structure_hash(), parts->structure_hash());
+}
+
+TEST(Checkpoint, RefusesAnIndexThatLies) {
+  const auto with = [](const std::string& from, const std::string& to) {
+    const auto files = sharded({});
+    files->put("model.safetensors.index.json", replaced(index_text(*files), from, to));
+    const auto checkpoint = Checkpoint::open(*files);
+    EXPECT_FALSE(checkpoint.has_value());
+    return checkpoint ? internal_error("accepted") : checkpoint.error();
+  };
+  const std::string embed = "\"model.embed_tokens.weight\":\"";
+  expect_error(with(embed + "part-1", embed + "../part-1"),
+               Code::kDataLoss,
+               {"model.embed_tokens.weight", "plain file name"});
+  expect_error(with(embed + "part-1", embed + "part-2"),
+               Code::kNotFound,
+               {"model.embed_tokens.weight", "part-2.safetensors"});
+  expect_error(with(embed + "part-1", embed + "part-3"), Code::kNotFound, {"part-3"});
+  expect_error(with("weight_map", "weight_maps"), Code::kDataLoss, {"weight_map"});
+}
+
+TEST(WeightTensor, RoundsToNearestEven) {
+  const std::vector<float> values = {
+      1.0F, 1.00390625F, 1.01171875F, -3.3895314e38F, std::numeric_limits<float>::quiet_NaN()};
+  WeightTensor tensor;
+  tensor.type = gguf::TensorType::kF32;
+  tensor.rows = 1;
+  tensor.columns = values.size();
+  tensor.bytes = std::as_bytes(std::span(values));
+  std::vector<tensor::Bf16> out(values.size());
+  tensor.read_bf16(0, 0, out);
+  EXPECT_EQ(out[0].bits, 0x3F80);
+  EXPECT_EQ(out[1].bits, 0x3F80) << "a tie goes to the even neighbour below";
+  EXPECT_EQ(out[2].bits, 0x3F82) << "a tie goes to the even neighbour above";
+  EXPECT_EQ(out[3].bits, 0xFF7F);
+  EXPECT_EQ(out[4].bits, tensor::kBf16Nan);
+}
+
+}  // namespace
+}  // namespace phalanx::checkpoint

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/checkpoint/checkpoint.h"
+#include "phalanx/model/weight_arena.h"
+
+#include "test_gguf.h"
+
+namespace phalanx::checkpoint {
+namespace {
+
+using test::GgufWriter;
+
+// The packed weights and the configuration, whatever they were read from.
+struct Packed {
+  std::uint64_t config = 0;
+  std::uint64_t weights = 0;
+
+  friend bool operator==(const Packed&, const Packed&) = default;
+};
+
+Result<Packed> pack(FileSource& files) {
+  PHALANX_TRY(const Checkpoint checkpoint, Checkpoint::open(files));
+  const std::size_t bytes = layout_of(checkpoint.config()).bytes;
+  std::vector<std::byte> memory(bytes + kArenaAlignment);
+  const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
+  const std::size_t skip = (kArenaAlignment - address % kArenaAlignment) % kArenaAlignment;
+  PHALANX_TRY(const std::uint64_t hash,
+              fill_arena(checkpoint, std::span(memory).subspan(skip, bytes), {}));
+  return Packed{hash_of(checkpoint.config()), hash};
+}
+
+TestShape shape_of(const std::string& model_type, const std::string& dtype) {
+  TestShape shape;
+  shape.model_type = model_type;
+  shape.dtype = dtype;
+  shape.tied = dtype != "F16";
+  shape.attention_bias = model_type == "llama" && dtype == "F32";
+  shape.mlp_bias = shape.attention_bias;
+  return shape;
+}
+
+TEST(GgufCheckpoint, EqualsTheFolderOfTheSameWeights) {
+  for (const char* model_type : {"qwen3", "qwen2", "llama"}) {
+    for (const char* dtype : {"BF16", "F16", "F32"}) {
+      const TestShape shape = shape_of(model_type, dtype);
+      const auto folder = pack(*random_checkpoint(shape));
+      const auto gguf = pack(*gguf_checkpoint(shape));
+      ASSERT_TRUE(folder.has_value()) << folder.error().message();
+      ASSERT_TRUE(gguf.has_value()) << model_type << ": " << gguf.error().message();
+      EXPECT_EQ(*gguf, *folder) << model_type << " " << dtype;
+    }
+  }
+}
+
+TEST(GgufCheckpoint, ReadsSplitFilesNamedByAnyOfThem) {
+  const TestShape shape = shape_of("llama", "F16");
+  const std::vector<GgufTensor> tensors = gguf_tensors(shape);
+  constexpr std::uint32_t kFiles = 3;
+  const auto name_of = [](std::uint32_t number) {
+    return "m-0000" + std::to_string(number + 1) + "-of-00003.gguf";
+  };
+  const auto folder = pack(*random_checkpoint(shape));
+  ASSERT_TRUE(folder.has_value());
+  for (std::uint32_t named = 0; named < kFiles; ++named) {
+    GgufSource source(name_of(named));
+    for (std::uint32_t number = 0; number < kFiles; ++number) {
+      GgufWriter writer;
+      if (number == 0) {
+        write_keys(shape, writer);
+      }
+      writer.u32("split.no", number).u32("split.count", kFiles);
+      writer.u32("split.tensors.count", static_cast<std::uint32_t>(tensors.size()));
+      for (std::size_t i = number; i < tensors.size(); i += kFiles) {
+        writer.tensor(tensors[i].name, tensors[i].type, tensors[i].shape, tensors[i].bytes);
+      }
+      source.files().put(name_of(number), writer.finish());
+    }
+    const auto packed = pack(source);
+    ASSERT_TRUE(packed.has_value()) << packed.error().message();
+    EXPECT_EQ(*packed, *folder);
+    source.files().remove(name_of((named + 1) % kFiles));
+    const auto missing = Checkpoint::read_config(source);
+    ASSERT_FALSE(missing.has_value());
+    EXPECT_EQ(missing.error().code(), Code::kNotFound);
+    EXPECT_NE(missing.error().message().find(name_of((named + 1) % kFiles)), std::string::npos);
+  }
+}
+
+TEST(GgufCheckpoint, DecodesBlocksFromAnyColumn) {
+  constexpr std::uint64_t kRows = 3;
+  constexpr std::uint64_t kColumns = 2560;  // more than is decoded at once
+  for (const gguf::TensorType type : {gguf::TensorType::kQ4_K, gguf::TensorType::kQ5_0}) {
+    const gguf::TypeTraits& traits = gguf::traits_of(type);
+    std::vector<std::byte> bytes(kRows * kColumns / traits.block_elements * traits.block_bytes);
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      bytes[i] = static_cast<std::byte>(i * 37 % 61);
+    }
+    std::vector<float> values(kRows * kColumns);
+    gguf::decode(type, bytes, values);
+    const WeightTensor weight{"w", type, kRows, kColumns, bytes, 0};
+    for (const auto& [first, count] : std::vector<std::pair<std::size_t, std::size_t>>{
+             {0, kColumns}, {1, 1}, {255, 2}, {300, 1024}, {1000, 1560}, {2559, 1}}) {
+      std::vector<tensor::Bf16> out(count);
+      weight.read_bf16(2, first, out);
+      for (std::size_t i = 0; i < count; ++i) {
+        ASSERT_EQ(out[i], tensor::to_bf16(values[2 * kColumns + first + i])) << first << "+" << i;
+      }
+    }
+  }
+}
+
+TEST(GgufCheckpoint, ReadsTheConfiguration) {
+  const TestShape shape = shape_of("llama", "BF16");
+  auto source = gguf_checkpoint(shape, [](GgufParts& parts) {
+    parts.writer.text("llama.rope.scaling.type", "yarn").f32("llama.rope.scaling.factor", 4.0F);
+    parts.writer.u32("llama.rope.scaling.original_context_length", 128);
+    parts.writer.f32("general.sampling.temp", 0.25F).u32("general.sampling.top_k", 40);
+    parts.writer.texts("tokenizer.ggml.tokens", {"a", "<|im_end|>", "</s>", "b"});
+    parts.writer.integers("tokenizer.ggml.token_type", {1, 3, 1, 3});
+  });
+  const auto checkpoint = Checkpoint::open(*source);
+  ASSERT_TRUE(checkpoint.has_value()) << checkpoint.error().message();
+  const ModelConfig& config = checkpoint->config();
+  EXPECT_EQ(config.vocab, shape.vocab);
+  EXPECT_EQ(config.rope.scaling, kernels::RopeScaling::kYarn);
+  EXPECT_EQ(config.rope.factor, 4.0);
+  EXPECT_EQ(config.rope.original_max_position_embeddings, 128.0);
+  EXPECT_TRUE(config.tied_head);
+  // Named by keys: 7 and 3; by its text as a control token: 1. "</s>" is an ordinary token here.
+  EXPECT_EQ(config.eos, (std::vector<TokenId>{1, 3, 7}));
+  EXPECT_EQ(checkpoint->generation().eos, config.eos);
+  EXPECT_EQ(checkpoint->generation().temperature, 0.25F);
+  EXPECT_EQ(checkpoint->generation().top_k, 40);
+}
+
+TEST(GgufCheckpoint, TakesTheDivisorsOfLlama3FromTheirTensor) {
+  const TestShape shape = shape_of("llama", "BF16");
+  std::vector<float> divisors(shape.head_dim / 2, 1.0F);
+  divisors.back() = 8.0F;
+  const auto with = [&](std::uint64_t count) {
+    return gguf_checkpoint(shape, [&](GgufParts& parts) {
+      const auto bytes = std::as_bytes(std::span(divisors).first(count));
+      parts.tensors.push_back({"rope_freqs.weight", 0, {count}, {bytes.begin(), bytes.end()}});
+    });
+  };
+  const auto checkpoint = Checkpoint::open(*with(divisors.size()));
+  ASSERT_TRUE(checkpoint.has_value()) << checkpoint.error().message();
+  const auto plain =
+      kernels::make_rope_frequencies(Checkpoint::read_config(*gguf_checkpoint(shape)).value().rope);
+  const auto scaled = kernels::make_rope_frequencies(checkpoint->config().rope);
+  ASSERT_TRUE(scaled.has_value());
+  EXPECT_EQ(scaled->inverse.front(), plain->inverse.front());
+  EXPECT_EQ(scaled->inverse.back(), plain->inverse.back() / 8.0);
+  EXPECT_NE(hash_of(checkpoint->config()),
+            hash_of(Checkpoint::read_config(*gguf_checkpoint(shape)).value()));
+  const auto shorter = Checkpoint::open(*with(divisors.size() - 1));
+  ASSERT_FALSE(shorter.has_value());
+  EXPECT_NE(shorter.error().message().find("expected 16 F32, found 15"), std::string::npos);
+}
+
+void expect_refused(const std::function<void(GgufParts&)>& change,
+                    Code code,
+                    std::initializer_list<const char*> parts) {
+  const auto checkpoint = Checkpoint::open(*gguf_checkpoint(shape_of("llama", "BF16"), change));
+  ASSERT_FALSE(checkpoint.has_value());
+  EXPECT_EQ(checkpoint.error().code(), code) << checkpoint.error().message();
+  for (const char* part : parts) {
+    EXPECT_NE(checkpoint.error().message().find(part), std::string::npos)
+        << part << " is not in: " << checkpoint.error().message();
+  }
+}
+
+TEST(GgufCheckpoint, RefusesWhatWouldBeAnotherModel) {
+  const auto key = [](const char* name, std::uint32_t value) {
+    return [=](GgufParts& parts) { parts.writer.u32(name, value); };
+  };
+  expect_refused(key("llama.expert_count", 8), Code::kUnimplemented, {"expert_count", "8"});
+  expect_refused(key("llama.rope.dimension_count", 16),
+                 Code::kUnimplemented,
+                 {"rope.dimension_count", "expected 32", "16"});
+  expect_refused(key("llama.attention.sliding_window", 128),
+                 Code::kUnimplemented,
+                 {"sliding_window", "at least 512", "128"});
+  expect_refused(key("llama.rope.scaling.alpha", 2), Code::kUnimplemented, {"scaling.alpha"});
+  expect_refused([](GgufParts& parts) { parts.writer.text("llama.rope.scaling.type", "longrope"); },
+                 Code::kUnimplemented,
+                 {"longrope", "yarn"});
+  expect_refused(
+      [](GgufParts& parts) {
+        parts.tensors.push_back({"blk.0.attn_sinks.weight", 0, {1}, std::vector<std::byte>(4)});
+      },
+      Code::kUnimplemented,
+      {"blk.0.attn_sinks.weight", "expected none"});
+  expect_refused(
+      [](GgufParts& parts) { parts.writer = GgufWriter().text("general.architecture", "gemma3"); },
+      Code::kUnimplemented,
+      {"architecture \"gemma3\" is not supported", "qwen3, qwen2, llama"});
+}
+
+TEST(GgufCheckpoint, RefusesTensorsThatAreNotAsExpected) {
+  expect_refused([](GgufParts& parts) { parts.tensors.erase(parts.tensors.begin() + 3); },
+                 Code::kNotFound,
+                 {"\"blk.0.attn_k.weight\"", "k_proj", "found none"});
+  expect_refused(
+      [](GgufParts& parts) {
+        parts.tensors[2].shape = {64, 256};
+      },
+      Code::kDataLoss,
+      {"\"blk.0.attn_q.weight\"", "[256, 64]", "[64, 256]"});
+  expect_refused(
+      [](GgufParts& parts) {
+        GgufTensor& tensor = parts.tensors[0];
+        tensor.type = 20;
+        tensor.bytes.resize(301 * 64 / 32 * 18);
+      },
+      Code::kUnimplemented,
+      {"\"token_embd.weight\"", "IQ4_NL", "Q4_K"});
+  expect_refused([](GgufParts& parts) { parts.tensors.erase(parts.tensors.begin()); },
+                 Code::kNotFound,
+                 {"token_embd.weight"});
+}
+
+}  // namespace
+}  // namespace phalanx::checkpoint

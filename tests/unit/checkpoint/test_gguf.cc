@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "test_gguf.h"
+
+#include <map>
+
+namespace phalanx::checkpoint {
+namespace {
+
+std::string gguf_name(std::string name) {
+  static const std::vector<std::pair<std::string, std::string>> kParts = {
+      {"model.layers.", "blk."},
+      {"model.embed_tokens", "token_embd"},
+      {"model.norm", "output_norm"},
+      {"lm_head", "output"},
+      {"input_layernorm", "attn_norm"},
+      {"post_attention_layernorm", "ffn_norm"},
+      {"self_attn.q_norm", "attn_q_norm"},
+      {"self_attn.k_norm", "attn_k_norm"},
+      {"self_attn.q_proj", "attn_q"},
+      {"self_attn.k_proj", "attn_k"},
+      {"self_attn.v_proj", "attn_v"},
+      {"self_attn.o_proj", "attn_output"},
+      {"mlp.gate_proj", "ffn_gate"},
+      {"mlp.up_proj", "ffn_up"},
+      {"mlp.down_proj", "ffn_down"},
+  };
+  for (const auto& [from, to] : kParts) {
+    if (const std::size_t at = name.find(from); at != std::string::npos) {
+      name.replace(at, from.size(), to);
+    }
+  }
+  return name;
+}
+
+std::uint32_t type_number(const std::string& dtype) {
+  static const std::map<std::string, std::uint32_t> kNumbers = {
+      {"F32", 0}, {"F16", 1}, {"BF16", 30}};
+  return kNumbers.at(dtype);
+}
+
+// Rows 0 … d/2 − 1 of each head go to the even places, the others between them.
+std::vector<std::byte> interleave(const TestTensor& tensor, std::uint32_t head_dim) {
+  const std::size_t row_bytes = tensor.bytes.size() / tensor.shape.front();
+  std::vector<std::byte> out;
+  for (std::size_t head = 0; head < tensor.shape.front() / head_dim; ++head) {
+    for (std::size_t pair = 0; pair < head_dim / 2; ++pair) {
+      for (const std::size_t half : {std::size_t{0}, std::size_t{head_dim / 2}}) {
+        const std::byte* row = tensor.bytes.data() + (head * head_dim + half + pair) * row_bytes;
+        out.insert(out.end(), row, row + row_bytes);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<GgufTensor> gguf_tensors(const TestShape& shape) {
+  std::vector<GgufTensor> tensors;
+  for (const TestTensor& tensor : random_tensors(shape)) {
+    const bool rotated = tensor.name.find("q_proj") != std::string::npos ||
+                         tensor.name.find("k_proj") != std::string::npos;
+    tensors.push_back({gguf_name(tensor.name),
+                       type_number(tensor.dtype),
+                       tensor.shape,
+                       rotated && shape.model_type == "llama" ? interleave(tensor, shape.head_dim)
+                                                              : tensor.bytes});
+  }
+  return tensors;
+}
+
+void write_keys(const TestShape& shape, test::GgufWriter& writer) {
+  const std::string arch = shape.model_type + ".";
+  writer.text("general.architecture", shape.model_type);
+  writer.u32(arch + "block_count", shape.layers).u32(arch + "embedding_length", shape.hidden);
+  writer.u32(arch + "attention.head_count", shape.heads);
+  writer.u32(arch + "attention.head_count_kv", shape.kv_heads);
+  writer.u32(arch + "attention.key_length", shape.head_dim);
+  writer.u32(arch + "feed_forward_length", shape.intermediate);
+  writer.u32(arch + "context_length", shape.max_position);
+  writer.f32(arch + "attention.layer_norm_rms_epsilon", 1e-6F);
+  writer.f32(arch + "rope.freq_base", 10000.0F);
+  writer.u32("tokenizer.ggml.eos_token_id", 7).u32("tokenizer.ggml.eot_token_id", 3);
+}
+
+std::unique_ptr<GgufSource> gguf_checkpoint(const TestShape& shape,
+                                            const std::function<void(GgufParts&)>& change) {
+  GgufParts parts;
+  write_keys(shape, parts.writer);
+  parts.tensors = gguf_tensors(shape);
+  if (change) {
+    change(parts);
+  }
+  for (const GgufTensor& tensor : parts.tensors) {
+    parts.writer.tensor(tensor.name, tensor.type, tensor.shape, tensor.bytes);
+  }
+  auto source = std::make_unique<GgufSource>("model.gguf");
+  source->files().put("model.gguf", parts.writer.finish());
+  return source;
+}
+
+}  // namespace phalanx::checkpoint

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The random checkpoints of test_checkpoint.h as GGUF files.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "support/gguf_writer.h"
+#include "test_checkpoint.h"
+
+namespace phalanx::checkpoint {
+
+// One GGUF file in memory under any name, with the files of its split beside it.
+class GgufSource final : public FileSource {
+ public:
+  explicit GgufSource(std::string name) : name_(std::move(name)) {}
+  [[nodiscard]] MemorySource& files() { return files_; }
+
+  Result<std::unique_ptr<FileBytes>> open(const std::string& name) override {
+    return files_.open(name);
+  }
+  [[nodiscard]] std::string gguf_name() const override { return name_; }
+  [[nodiscard]] std::string describe(const std::string& name) const override { return name; }
+
+ private:
+  std::string name_;
+  MemorySource files_;
+};
+
+struct GgufTensor {
+  std::string name;
+  std::uint32_t type = 0;
+  std::vector<std::uint64_t> shape;
+  std::vector<std::byte> bytes;
+};
+
+// random_tensors(shape) under the names of GGUF, in the order that llama.cpp's converter gives the
+// rows of queries and keys.
+[[nodiscard]] std::vector<GgufTensor> gguf_tensors(const TestShape& shape);
+
+// The keys that describe `shape`.
+void write_keys(const TestShape& shape, test::GgufWriter& writer);
+
+// Both, after `change` had its way with them.
+struct GgufParts {
+  test::GgufWriter writer;
+  std::vector<GgufTensor> tensors;
+};
+[[nodiscard]] std::unique_ptr<GgufSource> gguf_checkpoint(
+    const TestShape& shape, const std::function<void(GgufParts&)>& change = {});
+
+}  // namespace phalanx::checkpoint
