@@ -8,6 +8,8 @@
 
 #include "phalanx/base/json_text.h"
 
+#include "value_kinds.h"
+
 namespace phalanx::jinja {
 namespace {
 

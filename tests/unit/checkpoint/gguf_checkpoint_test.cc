@@ -26,12 +26,13 @@ struct Packed {
 
 Result<Packed> pack(FileSource& files) {
   PHALANX_TRY(const Checkpoint checkpoint, Checkpoint::open(files));
-  const std::size_t bytes = layout_of(checkpoint.config()).bytes;
-  std::vector<std::byte> memory(bytes + kArenaAlignment);
+  const std::size_t bytes = model::layout_of(checkpoint.config()).bytes;
+  std::vector<std::byte> memory(bytes + model::kArenaAlignment);
   const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
-  const std::size_t skip = (kArenaAlignment - address % kArenaAlignment) % kArenaAlignment;
+  const std::size_t skip =
+      (model::kArenaAlignment - address % model::kArenaAlignment) % model::kArenaAlignment;
   PHALANX_TRY(const std::uint64_t hash,
-              fill_arena(checkpoint, std::span(memory).subspan(skip, bytes), {}));
+              model::fill_arena(checkpoint, std::span(memory).subspan(skip, bytes), {}));
   return Packed{hash_of(checkpoint.config()), hash};
 }
 
