@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "phalanx/ipc/bound_channel.h"
+#include "phalanx/os/cpu_set.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/os/memfd.h"
 #include "phalanx/supervise/posix_process_runner.h"
 #include "phalanx/supervise/supervisor.h"
+#include "phalanx/wire/bootstrap.h"
 #include "phalanx/wire/replica_messages.h"
 
 namespace phalanx::fleet {
