@@ -8,16 +8,17 @@
 #include <iostream>
 #include <thread>
 
+#include "phalanx/admin/admin_server.h"
+#include "phalanx/admin/commands.h"
+#include "phalanx/admin/status_view.h"
 #include "phalanx/base/version.h"
 #include "phalanx/flags/flag_table.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/modelfile/inspect.h"
 #include "phalanx/os/machine.h"
-#include "phalanx/serving/admin_server.h"
 #include "phalanx/wire/rank_messages.h"
 
 #include "inspect_view.h"
-#include "status_view.h"
 
 namespace phalanx::app {
 
@@ -89,9 +90,9 @@ flags::FlagTable make_table(CtlOptions* o) {
 }
 
 Result<std::string> call(const CtlOptions& options, const std::string& line) {
-  const std::string name = serving::admin_socket_name(static_cast<std::uint32_t>(options.uid),
-                                                      static_cast<std::uint16_t>(options.port));
-  return serving::admin_call(
+  const std::string name = admin::admin_socket_name(static_cast<std::uint32_t>(options.uid),
+                                                    static_cast<std::uint16_t>(options.port));
+  return admin::admin_call(
       name,
       line,
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.timeout_s)));
@@ -99,10 +100,10 @@ Result<std::string> call(const CtlOptions& options, const std::string& line) {
 
 Status print_status(const CtlOptions& options) {
   do {
-    PHALANX_TRY(const std::string document, call(options, R"({"command":"status"})"));
+    PHALANX_TRY(const std::string document, call(options, admin::admin_line({"status"})));
     std::string shown = document + "\n";
     if (!options.json) {
-      PHALANX_TRY(shown, status_table(document));
+      PHALANX_TRY(shown, admin::status_table(document));
     }
     // On a terminal the picture is redrawn in place.
     const bool redraw = options.watch && !options.json && ::isatty(STDOUT_FILENO) != 0;
@@ -147,8 +148,8 @@ Status run_command(const CtlOptions& options) {
   if (options.command == "inspect") {
     return inspect(options);
   }
-  std::string line = R"({"command":")" + options.command + "\"";
-  if (options.command == "drain" || options.command == "resume" || options.command == "restart") {
+  admin::AdminCommand command{options.command};
+  if (admin::takes_replica(options.command)) {
     const std::string digits =
         options.argument.starts_with("dp") ? options.argument.substr(2) : options.argument;
     if (digits.empty() || digits.size() > 5 ||
@@ -156,13 +157,13 @@ Status run_command(const CtlOptions& options) {
       return invalid_argument(options.command + ": expected the number of a replica, found \"" +
                               options.argument + "\"");
     }
-    line += ",\"replica\":" + std::to_string(std::stoul(digits));
+    command.replica = static_cast<std::uint32_t>(std::stoul(digits));
   } else if (options.command != "ping") {
     return invalid_argument("unknown command \"" + options.command +
                             "\"; expected status, ping, drain, resume, restart or inspect");
   }
-  PHALANX_TRY(const std::string answer, call(options, line + "}"));
-  PHALANX_RETURN_IF_ERROR(command_outcome(answer));
+  PHALANX_TRY(const std::string answer, call(options, admin::admin_line(command)));
+  PHALANX_RETURN_IF_ERROR(admin::command_outcome(answer));
   std::cout << "ok\n";
   return ok();
 }

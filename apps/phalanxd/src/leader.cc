@@ -7,6 +7,7 @@
 #include <iostream>
 #include <utility>
 
+#include "phalanx/admin/commands.h"
 #include "phalanx/base/version.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/openai/api_error.h"
@@ -15,7 +16,8 @@
 #include "phalanx/serving/api_routes.h"
 #include "phalanx/wire/limits.h"
 
-#include "leader_status.h"
+#include "fleet_port.h"
+#include "leader_view.h"
 #include "offline_run.h"
 #include "roles.h"
 
@@ -31,18 +33,6 @@ Duration seconds_of(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
-// The replicas as the dispatcher reaches them.
-class FleetPort final : public serving::ReplicaPort {
- public:
-  explicit FleetPort(fleet::ReplicaHost& replicas) : replicas_(replicas) {}
-  [[nodiscard]] wire::Sent send(ReplicaId replica, const wire::LeaderMessage& message) override {
-    return replicas_.send(replica, message);
-  }
-
- private:
-  fleet::ReplicaHost& replicas_;
-};
-
 http::Response error_response(int status, const std::string& message) {
   return http::json_response(status, openai::error_body(openai::from_http_status(status, message)));
 }
@@ -55,7 +45,7 @@ Leader::Leader(const Options& options, LeaderPlan plan, ipc::ZmqContext context)
       context_(std::move(context)),
       pool_(loop_, {}),
       router_(static_cast<std::size_t>(options.dp),
-              *routing::make_policy(options.routing_policy, os::random_u64()),
+              *dispatch::make_policy(options.routing_policy, os::random_u64()),
               {}),
       admission_({static_cast<std::uint64_t>(options.max_num_queued_reqs),
                   static_cast<std::uint64_t>(options.max_num_queued_tokens)}),
@@ -92,7 +82,7 @@ Status Leader::open_lifeline_pipe() {
 fleet::ReplicaEvents Leader::replica_events() {
   fleet::ReplicaEvents events;
   events.on_ready = [this](ReplicaId replica, std::uint64_t numerics_fingerprint) {
-    routing::ReplicaEntry& entry = router_.table().at(replica);
+    dispatch::ReplicaEntry& entry = router_.table().at(replica);
     entry.numerics_fingerprint = numerics_fingerprint;
     entry.ready = true;
     on_replica_ready(replica);
@@ -119,8 +109,8 @@ void Leader::start_replicas() {
   replicas_ = std::make_unique<fleet::ReplicaHost>(
       loop_, context_, replica_start_of(options_, plan_), replica_events());
   port_ = std::make_unique<FleetPort>(*replicas_);
-  dispatcher_ = std::make_unique<serving::Dispatcher>(
-      router_, *port_, *plan_.tokenizer, steady_clock(), serving::DispatcherOptions{});
+  dispatcher_ = std::make_unique<dispatch::Dispatcher>(
+      router_, *port_, steady_clock(), dispatch::DispatcherOptions{});
 }
 
 // Binds before anything is loaded, so that a taken port is known at once; until replicas are ready
@@ -139,10 +129,10 @@ Status Leader::open_doors() {
   options.format_error = error_response;
   PHALANX_TRY(server_, http::Server::listen(loop_, std::move(options), make_routes()));
   PHALANX_TRY(admin_,
-              serving::AdminServer::listen(
+              admin::AdminServer::listen(
                   loop_,
-                  serving::admin_socket_name(::geteuid(), server_->port()),
-                  [this](const std::string& line, const serving::AdminServer::Reply& reply) {
+                  admin::admin_socket_name(::geteuid(), server_->port()),
+                  [this](const std::string& line, const admin::AdminServer::Reply& reply) {
                     answer_admin(line, reply);
                   }));
   return ok();
@@ -371,14 +361,17 @@ std::string Leader::phase_name() const {
 }
 
 std::string Leader::status_text() const {
-  return status_json(
-      plan_.model.name, phase_name(), router_, *dispatcher_, *replicas_, metrics_.finished());
+  admin::ServerView view = server_view(router_, *dispatcher_, *replicas_);
+  view.model = plan_.model.name;
+  view.phase = phase_name();
+  view.requests_finished = metrics_.finished();
+  return admin::status_json(view);
 }
 
-void Leader::answer_admin(const std::string& line, const serving::AdminServer::Reply& reply) {
-  const auto command = parse_admin_command(line);
+void Leader::answer_admin(const std::string& line, const admin::AdminServer::Reply& reply) {
+  const auto command = admin::parse_admin_command(line);
   if (!command) {
-    reply(admin_error(command.error()));
+    reply(admin::admin_error(command.error()));
     return;
   }
   if (command->name == "status") {
@@ -393,7 +386,7 @@ void Leader::answer_admin(const std::string& line, const serving::AdminServer::R
              : command->name == "resume" ? replicas_->resume(replica)
                                          : replicas_->restart(replica);
   }
-  reply(status ? admin_ok() : admin_error(status.error()));
+  reply(status ? admin::admin_ok() : admin::admin_error(status.error()));
 }
 
 }  // namespace phalanx::app

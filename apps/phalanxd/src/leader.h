@@ -5,6 +5,10 @@
 #include <optional>
 #include <string>
 
+#include "phalanx/admin/admin_server.h"
+#include "phalanx/dispatch/admission.h"
+#include "phalanx/dispatch/dispatcher.h"
+#include "phalanx/dispatch/router.h"
 #include "phalanx/fleet/replica_host.h"
 #include "phalanx/fleet/weight_loader.h"
 #include "phalanx/http/route_table.h"
@@ -13,10 +17,6 @@
 #include "phalanx/obs/metrics.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/os/work_pool.h"
-#include "phalanx/routing/admission.h"
-#include "phalanx/routing/router.h"
-#include "phalanx/serving/admin_server.h"
-#include "phalanx/serving/dispatcher.h"
 #include "phalanx/serving/serving_metrics.h"
 
 #include "leader_plan.h"
@@ -62,7 +62,7 @@ class Leader {
   void drain();
   void stop_replicas();
   void end(Result<int> result);
-  void answer_admin(const std::string& line, const serving::AdminServer::Reply& reply);
+  void answer_admin(const std::string& line, const admin::AdminServer::Reply& reply);
   [[nodiscard]] std::string status_text() const;
   [[nodiscard]] std::string phase_name() const;
   [[nodiscard]] bool offline() const { return !options_.prompts.empty(); }
@@ -72,8 +72,8 @@ class Leader {
   ipc::ZmqContext context_;
   os::EventLoop loop_;
   os::WorkPool pool_;
-  routing::Router router_;
-  routing::Admission admission_;
+  dispatch::Router router_;
+  dispatch::Admission admission_;
   obs::MetricRegistry registry_;
   serving::ServingMetrics metrics_;
   os::UniqueFd lifeline_read_;
@@ -81,10 +81,10 @@ class Leader {
   os::Memfd arena_;
   std::unique_ptr<fleet::WeightLoader> loader_;
   std::unique_ptr<fleet::ReplicaHost> replicas_;
-  std::unique_ptr<serving::ReplicaPort> port_;
-  std::unique_ptr<serving::Dispatcher> dispatcher_;
+  std::unique_ptr<dispatch::ReplicaPort> port_;
+  std::unique_ptr<dispatch::Dispatcher> dispatcher_;
   std::unique_ptr<http::Server> server_;
-  std::unique_ptr<serving::AdminServer> admin_;
+  std::unique_ptr<admin::AdminServer> admin_;
   std::unique_ptr<OfflineRun> offline_;
   std::vector<std::unique_ptr<os::EventLoop::Handle>> handles_;
   Phase phase_ = Phase::kLoading;

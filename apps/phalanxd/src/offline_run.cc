@@ -24,18 +24,20 @@ std::string messages_of(const std::string& prompt) {
 
 }  // namespace
 
-class OfflineRun::Sink final : public serving::GenerationSink {
+class OfflineRun::Sink final : public dispatch::GenerationSink {
  public:
-  Sink(OfflineRun& run, std::size_t index) : run_(run), index_(index) {}
+  Sink(OfflineRun& run, std::size_t index, const serving::TextOptions& options)
+      : run_(run), index_(index), text_(options, *run.model_.tokenizer) {}
 
-  void on_token(const serving::TokenEvent& event) override {
+  void on_token(const dispatch::TokenEvent& token) override {
+    const serving::TextEvent event = text_.push(token);
     Generation& generation = run_.generations_[index_];
     const SteadyTime now = steady_clock().now();
     if (generation.ids.empty()) {
       generation.first_token = now;
     }
     generation.last_token = now;
-    generation.ids.push_back(event.token);
+    generation.ids.push_back(token.token);
     generation.text += event.text;
     if (event.finish != wire::FinishReason::kNone) {
       generation.finish_reason = finish_name(event.finish);
@@ -47,11 +49,12 @@ class OfflineRun::Sink final : public serving::GenerationSink {
  private:
   OfflineRun& run_;
   std::size_t index_;
+  serving::TextChoice text_;
 };
 
 OfflineRun::OfflineRun(const Options& options,
                        const serving::ServedModel& model,
-                       serving::Dispatcher& dispatcher,
+                       dispatch::Dispatcher& dispatcher,
                        Done done)
     : options_(options), model_(model), dispatcher_(dispatcher), done_(std::move(done)) {}
 
@@ -100,9 +103,10 @@ Status OfflineRun::submit(std::size_t index) {
   if (const auto* error = std::get_if<openai::ApiError>(&request)) {
     return invalid_argument(error->message);
   }
-  dispatcher_.submit(std::get<serving::GenerationRequest>(std::move(request)),
-                     std::make_shared<Sink>(*this, index),
-                     routing::Admission::Ticket());
+  auto& complete = std::get<serving::GenerationRequest>(request);
+  dispatcher_.submit(std::move(complete.generation),
+                     std::make_shared<Sink>(*this, index, complete.text),
+                     dispatch::Admission::Ticket());
   return ok();
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "phalanx/base/clock.h"
-#include "phalanx/serving/dispatcher.h"
+#include "phalanx/dispatch/dispatcher.h"
 #include "phalanx/serving/served_model.h"
 
 #include "options.h"
@@ -25,7 +25,7 @@ class OfflineRun {
 
   OfflineRun(const Options& options,
              const serving::ServedModel& model,
-             serving::Dispatcher& dispatcher,
+             dispatch::Dispatcher& dispatcher,
              Done done);
   OfflineRun(const OfflineRun&) = delete;
   OfflineRun& operator=(const OfflineRun&) = delete;
@@ -52,7 +52,7 @@ class OfflineRun {
 
   const Options& options_;
   const serving::ServedModel& model_;
-  serving::Dispatcher& dispatcher_;
+  dispatch::Dispatcher& dispatcher_;
   Done done_;
   SteadyTime started_{};
   std::vector<Generation> generations_;

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "phalanx/routing/policy.h"
+#include "phalanx/dispatch/policy.h"
 
 namespace phalanx::app {
 
@@ -54,8 +54,8 @@ void add_topology_flags(flags::FlagTable* table, Options* o) {
                   "Core sets, one per rank, separated by |, as in 0-1|2-3; consecutive ranks form "
                   "a replica. Derived from "
                   "the allowed cores if not given");
-  std::vector<std::string> policies(std::begin(routing::kPolicyNames),
-                                    std::end(routing::kPolicyNames));
+  std::vector<std::string> policies(std::begin(dispatch::kPolicyNames),
+                                    std::end(dispatch::kPolicyNames));
   table->add_choice("routing-policy,load-balance-method",
                     &o->routing_policy,
                     std::move(policies),

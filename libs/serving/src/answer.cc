@@ -39,19 +39,36 @@ void respond_error(http::Exchange& exchange, const openai::ApiError& error) {
   exchange.respond(std::move(response));
 }
 
-// The dispatcher's view of one prompt of an answer.
-class Answer::PromptSink final : public GenerationSink {
+// The dispatcher's view of one prompt of an answer: makes text of tokens, and stops a choice whose
+// text ends it.
+class Answer::PromptSink final : public dispatch::GenerationSink {
  public:
-  PromptSink(std::shared_ptr<Answer> answer, std::size_t first_choice)
-      : answer_(std::move(answer)), first_choice_(first_choice) {}
+  PromptSink(std::shared_ptr<Answer> answer,
+             std::size_t first_choice,
+             std::uint32_t choices,
+             const TextOptions& options)
+      : answer_(std::move(answer)),
+        first_choice_(first_choice),
+        texts_(choices, TextChoice(options, *answer_->context_.model.tokenizer)) {}
 
-  void on_token(const TokenEvent& event) override { answer_->on_token(first_choice_, event); }
+  void on_token(const dispatch::TokenEvent& token) override {
+    TextChoice& text = texts_[token.choice];
+    if (text.finished()) {
+      return;
+    }
+    const TextEvent event = text.push(token);
+    answer_->on_token(first_choice_ + token.choice, token, event);
+    if (event.to_stop) {
+      answer_->context_.dispatcher.stop(token.request, token.choice, token.position);
+    }
+  }
   void on_done() override { answer_->on_prompt_done(); }
   void on_error(const Error& error) override { answer_->on_error(error); }
 
  private:
   std::shared_ptr<Answer> answer_;
   std::size_t first_choice_;
+  std::vector<TextChoice> texts_;
 };
 
 Answer::Answer(const AnswerContext& context,
@@ -72,20 +89,21 @@ Answer::Answer(const AnswerContext& context,
   head_.model = context_.model.name;
 }
 
-void Answer::start(std::vector<GenerationRequest> prompts, routing::Admission::Ticket ticket) {
+void Answer::start(std::vector<GenerationRequest> prompts, dispatch::Admission::Ticket ticket) {
   const std::shared_ptr<Answer> self = shared_from_this();
-  choices_per_prompt_ = prompts.front().choices;
+  choices_per_prompt_ = prompts.front().generation.choices;
   choices_.resize(prompts.size() * choices_per_prompt_);
   for (std::size_t i = 0; i < choices_.size() && !options_.echo.empty(); ++i) {
     choices_[i].text = options_.echo[i / choices_per_prompt_];
   }
   record_.choices = static_cast<std::uint32_t>(choices_.size());
   for (const GenerationRequest& prompt : prompts) {
-    record_.prompt_tokens += prompt.prompt_ids.size();
+    record_.prompt_tokens += prompt.generation.prompt_ids.size();
   }
   prompts_open_ = prompts.size();
-  context_.observer.on_request_start(
-      record_, prompts.front().stop.max_tokens, sampling_summary(prompts.front().sampling));
+  context_.observer.on_request_start(record_,
+                                     prompts.front().generation.stop.max_tokens,
+                                     sampling_summary(prompts.front().generation.sampling));
   exchange_->on_close([weak = weak_from_this()] {
     if (const auto answer = weak.lock()) {
       answer->on_client_gone();
@@ -99,14 +117,15 @@ void Answer::start(std::vector<GenerationRequest> prompts, routing::Admission::T
     });
   }
   for (std::size_t i = 0; i < prompts.size() && !ended_; ++i) {
-    prompts[i].label = record_.id;
-    auto sink = std::make_shared<PromptSink>(self, i * choices_per_prompt_);
+    prompts[i].generation.label = record_.id;
+    auto sink = std::make_shared<PromptSink>(
+        self, i * choices_per_prompt_, choices_per_prompt_, prompts[i].text);
     // The place in the queue is held by the first prompt's request; the others are part of the same
     // body.
     requests_.push_back(
-        context_.dispatcher.submit(std::move(prompts[i]),
+        context_.dispatcher.submit(std::move(prompts[i].generation),
                                    std::move(sink),
-                                   std::exchange(ticket, routing::Admission::Ticket())));
+                                   std::exchange(ticket, dispatch::Admission::Ticket())));
   }
 }
 
@@ -142,38 +161,41 @@ void Answer::note_time(ChoiceState& choice) {
   choice.last_token = now;
 }
 
-openai::TokenLogprobs Answer::logprobs_of(const TokenEvent& event) const {
+openai::TokenLogprobs Answer::logprobs_of(const dispatch::TokenEvent& token) const {
   const tokenizer::Tokenizer& tokenizer = *context_.model.tokenizer;
   openai::TokenLogprobs result;
-  result.bytes = tokenizer.token_bytes(event.token);
-  result.logprob = event.logprob.value_or(0.0F);
-  for (const wire::TokenLogprob& top : event.top_logprobs) {
+  result.bytes = tokenizer.token_bytes(token.token);
+  result.logprob = token.logprob.value_or(0.0F);
+  for (const wire::TokenLogprob& top : token.top_logprobs) {
     result.top.emplace_back(tokenizer.token_bytes(top.token), top.logprob);
   }
   return result;
 }
 
-void Answer::on_token(std::size_t first_choice, const TokenEvent& event) {
+void Answer::on_token(std::size_t index,
+                      const dispatch::TokenEvent& token,
+                      const TextEvent& event) {
   if (ended_) {
     return;
   }
-  const std::size_t index = first_choice + event.choice;
   ChoiceState& choice = choices_[index];
   note_time(choice);
   ++record_.completion_tokens;
   choice.finish_reason = finish_name(event.finish);
   choice.stop_reason = event.stopped_by;
   if (options_.stream) {
-    write_token(index, event);
+    write_token(index, token, event);
     return;
   }
   choice.text += event.text;
   if (options_.logprobs) {
-    choice.logprobs.push_back(logprobs_of(event));
+    choice.logprobs.push_back(logprobs_of(token));
   }
 }
 
-void Answer::write_token(std::size_t index, const TokenEvent& event) {
+void Answer::write_token(std::size_t index,
+                         const dispatch::TokenEvent& token,
+                         const TextEvent& event) {
   begin_stream();
   ChoiceState& choice = choices_[index];
   openai::ChoiceText text;
@@ -184,7 +206,7 @@ void Answer::write_token(std::size_t index, const TokenEvent& event) {
   text.text_offset = choice.characters;
   std::vector<openai::TokenLogprobs> logprobs;
   if (options_.logprobs) {
-    logprobs.push_back(logprobs_of(event));
+    logprobs.push_back(logprobs_of(token));
     text.has_logprobs = true;
     text.logprobs = logprobs;
   }

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "phalanx/dispatch/admission.h"
+#include "phalanx/dispatch/dispatcher.h"
 #include "phalanx/http/exchange.h"
 #include "phalanx/openai/responses.h"
 #include "phalanx/os/event_loop.h"
-#include "phalanx/routing/admission.h"
-#include "phalanx/serving/dispatcher.h"
 #include "phalanx/serving/served_model.h"
 #include "phalanx/serving/serving_observer.h"
 
@@ -21,7 +21,7 @@ enum class ApiKind { kChat, kCompletion };
 // Everything that the answers of one server share. Borrowed parts outlive every answer.
 struct AnswerContext {
   const ServedModel& model;
-  Dispatcher& dispatcher;
+  dispatch::Dispatcher& dispatcher;
   ServingObserver& observer;
   const Clock& clock;
   os::EventLoop& loop;
@@ -51,7 +51,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
          SteadyTime arrived);
 
   // Dispatches one generation per prompt.
-  void start(std::vector<GenerationRequest> prompts, routing::Admission::Ticket ticket);
+  void start(std::vector<GenerationRequest> prompts, dispatch::Admission::Ticket ticket);
 
  private:
   class PromptSink;
@@ -64,18 +64,18 @@ class Answer : public std::enable_shared_from_this<Answer> {
     SteadyTime last_token{};
   };
 
-  void on_token(std::size_t first_choice, const TokenEvent& event);
+  void on_token(std::size_t index, const dispatch::TokenEvent& token, const TextEvent& event);
   void on_prompt_done();
   void on_error(const Error& error);
   void on_client_gone();
   void begin_stream();
-  void write_token(std::size_t index, const TokenEvent& event);
+  void write_token(std::size_t index, const dispatch::TokenEvent& token, const TextEvent& event);
   void note_time(ChoiceState& choice);
   void finish();
   void write(std::string_view json);
   void cancel_rest();
   void close(const std::string& outcome, const std::string& error);
-  [[nodiscard]] openai::TokenLogprobs logprobs_of(const TokenEvent& event) const;
+  [[nodiscard]] openai::TokenLogprobs logprobs_of(const dispatch::TokenEvent& token) const;
   [[nodiscard]] std::vector<openai::ChoiceText> whole_choices() const;
   [[nodiscard]] openai::Usage usage() const;
 
@@ -92,7 +92,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   bool streaming_ = false;
   bool ended_ = false;
   std::unique_ptr<os::EventLoop::Handle> comment_timer_;
-  routing::Admission::Ticket ticket_;
+  dispatch::Admission::Ticket ticket_;
 };
 
 // The error as an answer of its own, with Retry-After where trying again makes sense.

@@ -165,7 +165,7 @@ class GenerationRoute {
   struct Job {
     http::Request request;
     std::shared_ptr<http::Exchange> exchange;
-    routing::Admission::Ticket ticket;
+    dispatch::Admission::Ticket ticket;
     SteadyTime arrived;
     std::uint64_t seed = 0;
     Prepared prepared;

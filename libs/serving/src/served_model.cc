@@ -58,23 +58,25 @@ std::variant<GenerationRequest, openai::ApiError> complete_request(
         fields.max_tokens_field, *fields.max_tokens, prompt_ids.size(), model.max_model_len);
   }
   GenerationRequest request;
-  request.sampling = sampling_of(model, fields, drawn_seed);
+  dispatch::Generation& generation = request.generation;
+  generation.sampling = sampling_of(model, fields, drawn_seed);
   const std::uint32_t preset =
       origin.default_max_tokens == 0 ? room : std::min(room, origin.default_max_tokens);
-  request.stop.max_tokens = fields.max_tokens.value_or(preset);
-  if (fields.min_tokens > request.stop.max_tokens) {
+  generation.stop.max_tokens = fields.max_tokens.value_or(preset);
+  if (fields.min_tokens > generation.stop.max_tokens) {
     return openai::invalid_field("min_tokens",
                                  "min_tokens must not exceed max_tokens (" +
-                                     std::to_string(request.stop.max_tokens) + "), found " +
+                                     std::to_string(generation.stop.max_tokens) + "), found " +
                                      std::to_string(fields.min_tokens));
   }
-  request.stop.stop_token_ids = stop_tokens_of(model, fields);
-  request.stop.ignore_eos = fields.ignore_eos;
-  request.stop_strings = fields.stop;
-  request.include_stop_in_output = fields.include_stop_str_in_output;
-  request.skip_special_tokens = fields.skip_special_tokens;
-  request.choices = fields.n;
-  request.prompt_ids = std::move(prompt_ids);
+  generation.stop.stop_token_ids = stop_tokens_of(model, fields);
+  generation.stop.ignore_eos = fields.ignore_eos;
+  generation.choices = fields.n;
+  generation.prompt_ids = std::move(prompt_ids);
+  request.text.stop_strings = fields.stop;
+  request.text.include_stop_in_output = fields.include_stop_str_in_output;
+  request.text.skip_special_tokens = fields.skip_special_tokens;
+  request.text.min_tokens = fields.min_tokens;
   return request;
 }
 

@@ -121,8 +121,8 @@ void ServingMetrics::on_request_refused(const std::string& route, int status) {
   obs::log_debug("request_refused", {{"route", route}, {"status", status}});
 }
 
-void ServingMetrics::refresh(const routing::Router& router,
-                             const Dispatcher& dispatcher,
+void ServingMetrics::refresh(const dispatch::Router& router,
+                             const dispatch::Dispatcher& dispatcher,
                              const std::map<ReplicaId, wire::ReplicaStatus>& status,
                              Duration longest_loop_lag) {
   for (const auto& [replica, report] : status) {
@@ -130,7 +130,7 @@ void ServingMetrics::refresh(const routing::Router& router,
   }
   for (std::uint32_t i = 0; i < router.table().size(); ++i) {
     const ReplicaId replica(i);
-    const routing::Remainder pending = router.ledger().pending(replica);
+    const dispatch::Remainder pending = router.ledger().pending(replica);
     obs::Labels labels = labels_of(replica);
     registry_.gauge("phalanx_replica_ready", "1 while the replica takes work", labels)
         .set(router.table().at(replica).ready ? 1 : 0);

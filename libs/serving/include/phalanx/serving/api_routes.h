@@ -4,10 +4,10 @@
 #include <functional>
 #include <memory>
 
+#include "phalanx/dispatch/admission.h"
+#include "phalanx/dispatch/dispatcher.h"
 #include "phalanx/http/route_table.h"
 #include "phalanx/os/event_loop.h"
-#include "phalanx/routing/admission.h"
-#include "phalanx/serving/dispatcher.h"
 #include "phalanx/serving/served_model.h"
 #include "phalanx/serving/serving_observer.h"
 
@@ -16,8 +16,8 @@ namespace phalanx::serving {
 // What the API routes work with. Borrowed parts outlive the routes and every request.
 struct ApiContext {
   const ServedModel& model;
-  Dispatcher& dispatcher;
-  routing::Admission& admission;
+  dispatch::Dispatcher& dispatcher;
+  dispatch::Admission& admission;
   ServingObserver& observer;
   const Clock& clock;
   os::EventLoop& loop;

@@ -8,7 +8,7 @@
 
 #include "phalanx/openai/api_error.h"
 #include "phalanx/openai/requests.h"
-#include "phalanx/serving/generation.h"
+#include "phalanx/serving/text_choice.h"
 #include "phalanx/tokenizer/chat_template.h"
 #include "phalanx/tokenizer/tokenizer.h"
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "phalanx/dispatch/dispatcher.h"
+#include "phalanx/dispatch/router.h"
 #include "phalanx/obs/metrics.h"
-#include "phalanx/routing/router.h"
-#include "phalanx/serving/dispatcher.h"
 #include "phalanx/serving/serving_observer.h"
 #include "phalanx/wire/replica_messages.h"
 
@@ -32,8 +32,8 @@ class ServingMetrics final : public ServingObserver {
 
   // Sets what is read and not counted, before the registry is served. `status` has an entry per
   // replica that has ever reported.
-  void refresh(const routing::Router& router,
-               const Dispatcher& dispatcher,
+  void refresh(const dispatch::Router& router,
+               const dispatch::Dispatcher& dispatcher,
                const std::map<ReplicaId, wire::ReplicaStatus>& status,
                Duration longest_loop_lag);
 

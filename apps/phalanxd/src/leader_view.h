@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "phalanx/admin/status_document.h"
+#include "phalanx/dispatch/dispatcher.h"
+#include "phalanx/dispatch/router.h"
+#include "phalanx/fleet/replica_host.h"
+
+namespace phalanx::app {
+
+// What dispatch and the replicas show of themselves; model, phase and what has finished are left
+// out.
+[[nodiscard]] admin::ServerView server_view(const dispatch::Router& router,
+                                            const dispatch::Dispatcher& dispatcher,
+                                            const fleet::ReplicaHost& replicas);
+
+}  // namespace phalanx::app

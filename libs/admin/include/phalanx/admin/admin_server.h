@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "phalanx/base/result.h"
+#include "phalanx/os/event_loop.h"
+
+namespace phalanx::admin {
+
+// The operator's entrance: an abstract local socket, so that no file outlives the leader. A client
+// sends one line of JSON and gets one line of JSON back. Only the leader's own user and root are
+// heard; the kernel tells who the peer is.
+//
+// Bounds: a line of 64 KB, 16 clients at a time, 10 s for a client to send its line and take its
+// answer. Threads: the loop thread. Ownership: borrows the loop, which must outlive it.
+class AdminServer {
+ public:
+  // Sends the answer (one line without its end); may be called later, once.
+  using Reply = std::function<void(std::string)>;
+  using Handler = std::function<void(const std::string& line, Reply reply)>;
+
+  // Errors: kFailedPrecondition if the name is taken (a server of this user on the same port is
+  // running).
+  [[nodiscard]] static Result<std::unique_ptr<AdminServer>> listen(os::EventLoop& loop,
+                                                                   const std::string& name,
+                                                                   Handler handler);
+  virtual ~AdminServer() = default;
+};
+
+// Name of the socket of the server on `port` of user `uid`.
+[[nodiscard]] std::string admin_socket_name(std::uint32_t uid, std::uint16_t port);
+
+// Sends `line` to the server of that name and returns its answer. Blocks, at most `timeout`.
+//
+// Errors: kNotFound no such server; kDeadlineExceeded; kUnavailable it hung up without an answer.
+[[nodiscard]] Result<std::string> admin_call(const std::string& name,
+                                             const std::string& line,
+                                             Duration timeout);
+
+}  // namespace phalanx::admin

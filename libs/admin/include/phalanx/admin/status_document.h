@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "phalanx/dispatch/token_ledger.h"
+#include "phalanx/supervise/supervisor.h"
+#include "phalanx/wire/replica_messages.h"
+
+namespace phalanx::admin {
+
+// What a server shows of one replica; its number is its place in the list.
+struct ReplicaView {
+  supervise::SlotStatus slot;
+  wire::ReplicaStatus report;  // the last one, or empty
+  dispatch::Remainder pending;
+  dispatch::Remainder recount;
+  std::size_t open_attempts = 0;
+};
+
+struct ServerView {
+  std::string model;
+  std::string phase;
+  std::int64_t pid = 0;
+  std::size_t requests = 0;
+  std::size_t requests_waiting = 0;
+  std::uint64_t requests_finished = 0;
+  std::uint64_t redispatches = 0;
+  std::vector<ReplicaView> replicas;
+};
+
+// The whole state of the server as one line of JSON, for `phalanxctl status` and /health: leader,
+// replicas, ranks, ledger. The fields are those of proto/admin.md.
+[[nodiscard]] std::string status_json(const ServerView& server);
+
+}  // namespace phalanx::admin

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/admin/status_document.h"
+
+#include <nlohmann/json.hpp>
+
+#include "phalanx/base/version.h"
+
+namespace phalanx::admin {
+
+namespace {
+
+using nlohmann::json;
+
+json remainder_json(const dispatch::Remainder& remainder) {
+  return {{"to_compute", remainder.to_compute}, {"to_generate", remainder.to_generate}};
+}
+
+std::string_view rank_state(wire::RankState state) {
+  switch (state) {
+    case wire::RankState::kStarting:
+      return "starting";
+    case wire::RankState::kReady:
+      return "ready";
+    case wire::RankState::kRecovering:
+      return "recovering";
+    case wire::RankState::kDead:
+      return "dead";
+  }
+  return "unknown";
+}
+
+json ranks_json(const wire::ReplicaStatus& status) {
+  json ranks = json::array();
+  for (const wire::RankStatus& rank : status.ranks) {
+    ranks.push_back({{"rank", ranks.size()},
+                     {"state", rank_state(rank.state)},
+                     {"pid", rank.pid},
+                     {"incarnation", rank.incarnation.value()},
+                     {"restarts", rank.restarts},
+                     {"last_error", rank.last_error},
+                     {"preparations", rank.preparations},
+                     {"allocations", rank.allocations}});
+  }
+  return ranks;
+}
+
+json replica_json(std::size_t index, const ReplicaView& replica) {
+  const supervise::SlotStatus& slot = replica.slot;
+  const wire::ReplicaStatus& status = replica.report;
+  return {{"replica", index},
+          {"state", supervise::to_string(slot.state)},
+          {"pid", slot.pid},
+          {"incarnation", slot.incarnation.value()},
+          {"restarts", slot.restarts},
+          {"last_error", slot.last_error.empty() ? status.last_error : slot.last_error},
+          {"epoch", status.epoch.value()},
+          {"step", status.last_step.value()},
+          {"running", status.running},
+          {"waiting", status.waiting},
+          {"kv_blocks_free", status.kv_blocks_free},
+          {"kv_blocks_total", status.kv_blocks_total},
+          {"preemptions", status.preemptions},
+          {"drains", status.drains},
+          {"stale_replies", status.stale_replies},
+          {"pending_tokens", remainder_json(replica.pending)},
+          {"pending_tokens_recount", remainder_json(replica.recount)},
+          {"open_attempts", replica.open_attempts},
+          {"ranks", ranks_json(status)}};
+}
+
+}  // namespace
+
+std::string status_json(const ServerView& server) {
+  json list = json::array();
+  for (const ReplicaView& replica : server.replicas) {
+    list.push_back(replica_json(list.size(), replica));
+  }
+  const json document = {{"version", kVersion},
+                         {"model", server.model},
+                         {"state", server.phase},
+                         {"pid", server.pid},
+                         {"requests", server.requests},
+                         {"requests_waiting_for_replica", server.requests_waiting},
+                         {"requests_finished", server.requests_finished},
+                         {"redispatches", server.redispatches},
+                         {"replicas", list}};
+  return document.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace phalanx::admin

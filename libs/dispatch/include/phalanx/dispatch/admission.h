@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "phalanx/base/result.h"
+
+namespace phalanx::dispatch {
+
+struct AdmissionLimits {
+  std::uint64_t requests = 1024;                      // --max-num-queued-reqs
+  std::uint64_t tokens = std::uint64_t{1024} * 1024;  // --max-num-queued-tokens
+};
+
+// Bounds what the leader holds, before a request is parsed: at first a request is booked by the
+// bytes of its body (a token is at least one byte), after tokenization by its tokens.
+//
+// Threads: one.
+class Admission {
+ public:
+  explicit Admission(AdmissionLimits limits) : limits_(limits) {}
+
+  // A place for one request; returned when it is destroyed. Ownership: the Admission must outlive
+  // it.
+  class Ticket {
+   public:
+    Ticket() = default;
+    Ticket(const Ticket&) = delete;
+    Ticket& operator=(const Ticket&) = delete;
+    Ticket(Ticket&& other) noexcept;
+    Ticket& operator=(Ticket&& other) noexcept;
+    ~Ticket();
+
+    // Replaces the booked amount, never refuses: the work is already accepted.
+    void correct(std::uint64_t tokens);
+
+   private:
+    friend class Admission;
+    Ticket(Admission* owner, std::uint64_t tokens) : owner_(owner), tokens_(tokens) {}
+    Admission* owner_ = nullptr;
+    std::uint64_t tokens_ = 0;
+  };
+
+  // Errors: kResourceExhausted naming the limit, what it is and what is queued. A request is always
+  // admitted when nothing else is there, however large it is: its own limits are checked later.
+  [[nodiscard]] Result<Ticket> admit(std::uint64_t body_bytes);
+
+  [[nodiscard]] std::uint64_t requests() const { return requests_; }
+  [[nodiscard]] std::uint64_t tokens() const { return tokens_; }
+
+ private:
+  AdmissionLimits limits_;
+  std::uint64_t requests_ = 0;
+  std::uint64_t tokens_ = 0;
+};
+
+}  // namespace phalanx::dispatch

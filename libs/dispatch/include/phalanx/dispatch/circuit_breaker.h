@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "phalanx/base/clock.h"
+
+namespace phalanx::dispatch {
+
+struct CircuitBreakerOptions {
+  int failures_to_open = 3;  // in a row, requests that the replica failed by itself
+  Duration open_for = std::chrono::seconds(5);
+};
+
+// Keeps new work away from a replica that fails its requests: such a replica empties quickly and
+// would look least loaded. Closed → (failures in a row) → open → (after a pause) → half open: one
+// probe request → closed or open again.
+//
+// Threads: one.
+class CircuitBreaker {
+ public:
+  explicit CircuitBreaker(CircuitBreakerOptions options) : options_(options) {}
+
+  // May a request be sent now? In the half-open state true until a probe is dispatched.
+  [[nodiscard]] bool allows(SteadyTime now) const;
+
+  void on_dispatch(SteadyTime now);
+  void on_success();
+  void on_failure(SteadyTime now);
+
+  // A new incarnation of the replica starts with a clean record.
+  void reset();
+
+  [[nodiscard]] bool open(SteadyTime now) const { return opened_ && now < open_until_; }
+
+ private:
+  CircuitBreakerOptions options_;
+  int failures_ = 0;
+  bool opened_ = false;
+  bool probing_ = false;
+  SteadyTime open_until_{};
+};
+
+}  // namespace phalanx::dispatch

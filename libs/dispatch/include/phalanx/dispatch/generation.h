@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "phalanx/base/error.h"
+#include "phalanx/base/ids.h"
+#include "phalanx/wire/replica_messages.h"
+
+namespace phalanx::dispatch {
+
+// What is to be generated, complete: with the seed drawn, so that it can be run again anywhere from
+// here on. Knows tokens only; text and stop strings belong to the sink.
+struct Generation {
+  std::string label;  // X-Request-Id, for logs
+  std::vector<TokenId> prompt_ids;
+  wire::SamplingParams sampling;
+  wire::StopParams stop;
+  std::uint32_t choices = 1;  // n
+};
+
+// One sampled token. Exactly one event per token and choice, in the order of positions.
+struct TokenEvent {
+  RequestId request;
+  std::uint32_t choice = 0;
+  std::uint32_t position = 0;  // 0 is the first generated token
+  TokenId token = 0;
+  std::optional<float> logprob;
+  std::vector<wire::TokenLogprob> top_logprobs;
+  wire::FinishReason finish = wire::FinishReason::kNone;  // kStop (a stop token) or kLength with
+                                                          // the last token
+};
+
+// Hears about one request. Called on the loop thread. After a request's last event nothing is
+// called any more. A sink that finds the end of a choice by itself calls Dispatcher::stop(), from
+// within on_token too; what still comes of that choice beyond the stop is neither shown nor
+// counted.
+class GenerationSink {
+ public:
+  GenerationSink() = default;
+  GenerationSink(const GenerationSink&) = delete;
+  GenerationSink& operator=(const GenerationSink&) = delete;
+  virtual ~GenerationSink() = default;
+
+  virtual void on_token(const TokenEvent& event) = 0;
+  virtual void on_done() = 0;                     // every choice has finished
+  virtual void on_error(const Error& error) = 0;  // instead of on_done
+};
+
+}  // namespace phalanx::dispatch

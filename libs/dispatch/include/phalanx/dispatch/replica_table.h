@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "phalanx/base/clock.h"
+#include "phalanx/base/ids.h"
+#include "phalanx/dispatch/circuit_breaker.h"
+
+namespace phalanx::dispatch {
+
+// What dispatch knows of one replica. `ready` and `draining` are set by supervision.
+struct ReplicaEntry {
+  explicit ReplicaEntry(CircuitBreakerOptions breaker_options) : breaker(breaker_options) {}
+
+  bool ready = false;  // passed its self-test in this incarnation, heartbeat moves, not recovering
+  bool draining = false;  // an operator wants no new work here
+  std::uint64_t numerics_fingerprint = 0;
+  CircuitBreaker breaker;
+};
+
+// Threads: one (the leader's loop).
+class ReplicaTable {
+ public:
+  ReplicaTable(std::size_t replicas, CircuitBreakerOptions breaker);
+
+  [[nodiscard]] ReplicaEntry& at(ReplicaId replica) { return entries_.at(replica.value()); }
+  [[nodiscard]] const ReplicaEntry& at(ReplicaId replica) const {
+    return entries_.at(replica.value());
+  }
+  [[nodiscard]] std::size_t size() const { return entries_.size(); }
+
+  // May this replica be given new work at `now`?
+  [[nodiscard]] bool usable(ReplicaId replica, SteadyTime now) const;
+
+  [[nodiscard]] std::size_t ready_count() const;
+
+ private:
+  std::vector<ReplicaEntry> entries_;
+};
+
+}  // namespace phalanx::dispatch

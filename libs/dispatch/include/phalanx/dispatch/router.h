@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "phalanx/base/clock.h"
+#include "phalanx/dispatch/policy.h"
+#include "phalanx/dispatch/replica_table.h"
+#include "phalanx/dispatch/token_ledger.h"
+
+namespace phalanx::dispatch {
+
+// Decides where an attempt runs and books it. Always in the path, with one replica too.
+//
+// Ownership: owns table, ledger and policy. Threads: one (the leader's loop).
+class Router {
+ public:
+  Router(std::size_t replicas, std::unique_ptr<Policy> policy, CircuitBreakerOptions breaker);
+
+  // Books `key` on a usable replica and returns it; nothing if none is usable now. `avoid` is left
+  // out while another one is usable (the replica that has just failed this request). With
+  // `fingerprint`, only a replica of equal numerics is taken: one that differs never goes on with a
+  // stream.
+  [[nodiscard]] std::optional<ReplicaId> dispatch(const wire::SequenceKey& key,
+                                                  Remainder remainder,
+                                                  SteadyTime now,
+                                                  std::optional<ReplicaId> avoid = {},
+                                                  std::optional<std::uint64_t> fingerprint = {});
+
+  [[nodiscard]] ReplicaTable& table() { return table_; }
+  [[nodiscard]] const ReplicaTable& table() const { return table_; }
+  [[nodiscard]] TokenLedger& ledger() { return ledger_; }
+  [[nodiscard]] const TokenLedger& ledger() const { return ledger_; }
+
+ private:
+  ReplicaTable table_;
+  TokenLedger ledger_;
+  std::unique_ptr<Policy> policy_;
+};
+
+}  // namespace phalanx::dispatch

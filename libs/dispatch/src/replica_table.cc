@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/dispatch/replica_table.h"
+
+#include <algorithm>
+
+namespace phalanx::dispatch {
+
+ReplicaTable::ReplicaTable(std::size_t replicas, CircuitBreakerOptions breaker)
+    : entries_(replicas, ReplicaEntry(breaker)) {}
+
+bool ReplicaTable::usable(ReplicaId replica, SteadyTime now) const {
+  const ReplicaEntry& entry = at(replica);
+  return entry.ready && !entry.draining && entry.breaker.allows(now);
+}
+
+std::size_t ReplicaTable::ready_count() const {
+  return static_cast<std::size_t>(std::count_if(
+      entries_.begin(), entries_.end(), [](const ReplicaEntry& entry) { return entry.ready; }));
+}
+
+}  // namespace phalanx::dispatch

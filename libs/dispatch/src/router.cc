@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/dispatch/router.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace phalanx::dispatch {
+
+Router::Router(std::size_t replicas, std::unique_ptr<Policy> policy, CircuitBreakerOptions breaker)
+    : table_(replicas, breaker), ledger_(replicas), policy_(std::move(policy)) {}
+
+std::optional<ReplicaId> Router::dispatch(const wire::SequenceKey& key,
+                                          Remainder remainder,
+                                          SteadyTime now,
+                                          std::optional<ReplicaId> avoid,
+                                          std::optional<std::uint64_t> fingerprint) {
+  std::vector<Candidate> candidates;
+  for (std::uint32_t i = 0; i < table_.size(); ++i) {
+    const ReplicaId replica(i);
+    const bool same_numerics =
+        !fingerprint || table_.at(replica).numerics_fingerprint == *fingerprint;
+    if (same_numerics && table_.usable(replica, now)) {
+      candidates.push_back({replica, ledger_.pending(replica).total()});
+    }
+  }
+  if (avoid && candidates.size() > 1) {
+    std::erase_if(candidates,
+                  [&](const Candidate& candidate) { return candidate.replica == *avoid; });
+  }
+  if (candidates.empty()) {
+    return std::nullopt;
+  }
+  const ReplicaId chosen = candidates[policy_->choose(candidates)].replica;
+  ledger_.book(chosen, key, remainder);
+  table_.at(chosen).breaker.on_dispatch(now);
+  return chosen;
+}
+
+}  // namespace phalanx::dispatch

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "phalanx/base/ids.h"
+#include "phalanx/dispatch/generation.h"
+#include "phalanx/serving/stop_scanner.h"
+#include "phalanx/tokenizer/incremental_decoder.h"
+#include "phalanx/tokenizer/tokenizer.h"
+
+namespace phalanx::serving {
+
+// How the tokens of a request become the text that its client sees.
+struct TextOptions {
+  std::vector<std::string> stop_strings;
+  bool include_stop_in_output = false;
+  bool skip_special_tokens = true;
+  std::uint32_t min_tokens = 0;  // before so many tokens no stop string ends a choice
+};
+
+// What a client asked for: the tokens to generate, and their text.
+struct GenerationRequest {
+  dispatch::Generation generation;
+  TextOptions text;
+};
+
+// One token as the client sees it. Exactly one per token, in order; the text may be empty.
+struct TextEvent {
+  std::string text;
+  wire::FinishReason finish = wire::FinishReason::kNone;  // kStop or kLength with the last token
+  std::variant<std::monostate, TokenId, std::string>
+      stopped_by;  // with kStop: the stop token (not end-of-sequence) or string
+  bool to_stop =
+      false;  // ended by a stop string: only this side knows, the dispatcher is to be told
+};
+
+// The text of one choice.
+//
+// Ownership: borrows the tokenizer. Threads: one.
+class TextChoice {
+ public:
+  TextChoice(const TextOptions& options, const tokenizer::Tokenizer& tokenizer);
+
+  // Must not be called once finished.
+  [[nodiscard]] TextEvent push(const dispatch::TokenEvent& token);
+
+  [[nodiscard]] bool finished() const { return finished_; }
+
+ private:
+  std::uint32_t min_tokens_;
+  const tokenizer::Tokenizer* tokenizer_;
+  tokenizer::IncrementalDecoder decoder_;
+  StopScanner scanner_;
+  bool finished_ = false;
+};
+
+}  // namespace phalanx::serving

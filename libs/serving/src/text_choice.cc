@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/serving/text_choice.h"
+
+#include <utility>
+
+#include "phalanx/base/check.h"
+
+namespace phalanx::serving {
+
+TextChoice::TextChoice(const TextOptions& options, const tokenizer::Tokenizer& tokenizer)
+    : min_tokens_(options.min_tokens),
+      tokenizer_(&tokenizer),
+      decoder_(tokenizer, {.skip_special = options.skip_special_tokens, .continues = true}),
+      scanner_(options.stop_strings, options.include_stop_in_output) {}
+
+TextEvent TextChoice::push(const dispatch::TokenEvent& token) {
+  PHALANX_CHECK(!finished_, "a finished choice has no further text");
+  TextEvent event;
+  std::string piece = decoder_.push(token.token);
+  if (token.position + 1 >= min_tokens_) {
+    StopScanner::Output output = scanner_.push(piece);
+    event.text = std::move(output.text);
+    if (output.match) {
+      finished_ = true;
+      event.finish = wire::FinishReason::kStop;
+      event.stopped_by = *std::move(output.match);
+      event.to_stop = token.finish == wire::FinishReason::kNone;
+      return event;
+    }
+  } else {
+    event.text = std::move(piece);
+  }
+  event.finish = token.finish;
+  if (token.finish == wire::FinishReason::kNone) {
+    return event;
+  }
+  finished_ = true;
+  if (token.finish == wire::FinishReason::kStop && !tokenizer_->is_special(token.token)) {
+    event.stopped_by = token.token;
+  }
+  StopScanner::Output tail = scanner_.push(decoder_.finish());
+  event.text += tail.text + scanner_.finish();
+  return event;
+}
+
+}  // namespace phalanx::serving

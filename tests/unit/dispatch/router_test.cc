@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/dispatch/router.h"
+
+#include <gtest/gtest.h>
+
+namespace phalanx::dispatch {
+namespace {
+
+wire::SequenceKey key(std::uint64_t request) {
+  return {RequestId(request), ChoiceIndex(0), Attempt(1)};
+}
+
+Router make_router(std::size_t replicas) {
+  Router router(replicas, *make_policy("least_pending_tokens", 1), {3, std::chrono::seconds(5)});
+  for (std::uint32_t i = 0; i < replicas; ++i) {
+    router.table().at(ReplicaId(i)).ready = true;
+    router.table().at(ReplicaId(i)).numerics_fingerprint = 42;
+  }
+  return router;
+}
+
+TEST(Router, SendsWorkOnlyToReadyReplicas) {
+  Router router = make_router(2);
+  router.table().at(ReplicaId(0)).ready = false;
+  EXPECT_EQ(router.dispatch(key(1), {10, 10}, SteadyTime{}), ReplicaId(1));
+  EXPECT_EQ(router.dispatch(key(2), {10, 10}, SteadyTime{}), ReplicaId(1));
+  router.table().at(ReplicaId(1)).draining = true;
+  EXPECT_EQ(router.dispatch(key(3), {10, 10}, SteadyTime{}), std::nullopt);
+  EXPECT_EQ(router.ledger().open_attempts(ReplicaId(1)), 2U);
+}
+
+TEST(Router, WeighsByPendingTokensNotByRequests) {
+  Router router = make_router(2);
+  EXPECT_EQ(router.dispatch(key(1), {1000, 0}, SteadyTime{}), ReplicaId(0));
+  for (std::uint64_t i = 2; i < 12; ++i) {
+    EXPECT_EQ(router.dispatch(key(i), {50, 40}, SteadyTime{}), ReplicaId(1));
+  }
+}
+
+TEST(Router, DoesNotTakeAFailingReplicaForAnIdleOne) {
+  Router router = make_router(2);
+  const SteadyTime now{};
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    router.table().at(ReplicaId(0)).breaker.on_failure(now);
+  }
+  for (std::uint64_t i = 1; i <= 20; ++i) {
+    EXPECT_EQ(router.dispatch(key(i), {100, 100}, now), ReplicaId(1));
+  }
+  EXPECT_EQ(router.dispatch(key(30), {1, 1}, now + std::chrono::seconds(6)), ReplicaId(0))
+      << "the probe";
+  EXPECT_EQ(router.dispatch(key(31), {1, 1}, now + std::chrono::seconds(6)), ReplicaId(1))
+      << "while it is probed";
+}
+
+TEST(Router, AvoidsTheReplicaThatFailedUnlessItIsTheOnlyOne) {
+  Router router = make_router(2);
+  EXPECT_EQ(router.dispatch(key(1), {1, 1}, SteadyTime{}, ReplicaId(0)), ReplicaId(1));
+  router.table().at(ReplicaId(1)).ready = false;
+  EXPECT_EQ(router.dispatch(key(2), {1, 1}, SteadyTime{}, ReplicaId(0)), ReplicaId(0));
+}
+
+TEST(Router, ContinuesAStreamOnlyOnEqualNumerics) {
+  Router router = make_router(2);
+  router.table().at(ReplicaId(1)).numerics_fingerprint = 43;
+  EXPECT_EQ(router.dispatch(key(1), {1, 1}, SteadyTime{}, ReplicaId(0), 43), ReplicaId(1));
+  EXPECT_EQ(router.dispatch(key(2), {1, 1}, SteadyTime{}, {}, 44), std::nullopt);
+}
+
+}  // namespace
+}  // namespace phalanx::dispatch

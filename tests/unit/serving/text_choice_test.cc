@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/serving/text_choice.h"
+
+#include <gtest/gtest.h>
+
+#include "byte_tokenizer.h"
+
+namespace phalanx::serving {
+namespace {
+
+class TextChoiceTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(tokenizer_, nullptr); }
+
+  static dispatch::TokenEvent token_at(std::uint32_t position,
+                                       TokenId token,
+                                       wire::FinishReason finish = wire::FinishReason::kNone) {
+    dispatch::TokenEvent event;
+    event.position = position;
+    event.token = token;
+    event.finish = finish;
+    return event;
+  }
+
+  std::unique_ptr<tokenizer::Tokenizer> tokenizer_ = make_byte_tokenizer();
+  TextOptions options_;
+};
+
+TEST_F(TextChoiceTest, EndsAtTheEndTokenWithoutShowingIt) {
+  TextChoice choice(options_, *tokenizer_);
+  EXPECT_EQ(choice.push(token_at(0, 'a')).text, "a");
+  const TextEvent event = choice.push(token_at(1, kEosToken, wire::FinishReason::kStop));
+  EXPECT_EQ(event.text, "");
+  EXPECT_EQ(event.finish, wire::FinishReason::kStop);
+  EXPECT_EQ(event.stopped_by.index(), 0U);
+  EXPECT_FALSE(event.to_stop);
+  EXPECT_TRUE(choice.finished());
+}
+
+TEST_F(TextChoiceTest, NamesAStopTokenThatIsNotSpecial) {
+  TextChoice choice(options_, *tokenizer_);
+  const TextEvent event = choice.push(token_at(0, 'a', wire::FinishReason::kStop));
+  EXPECT_EQ(std::get<TokenId>(event.stopped_by), 'a');
+}
+
+TEST_F(TextChoiceTest, EndsAtTheLengthLimitAndShowsWhatWasWithheld) {
+  options_.stop_strings = {"cx"};
+  TextChoice choice(options_, *tokenizer_);
+  EXPECT_EQ(choice.push(token_at(0, 'a')).text, "a");
+  EXPECT_EQ(choice.push(token_at(1, 0xE2)).text, "");  // first byte of a character of three
+  const TextEvent event = choice.push(token_at(2, 'c', wire::FinishReason::kLength));
+  EXPECT_EQ(event.text,
+            "\xEF\xBF\xBD"
+            "c");
+  EXPECT_EQ(event.finish, wire::FinishReason::kLength);
+}
+
+TEST_F(TextChoiceTest, EndsAtAStopStringSaysWhichAndAsksToStop) {
+  options_.stop_strings = {"bc"};
+  TextChoice choice(options_, *tokenizer_);
+  std::string text = choice.push(token_at(0, 'a')).text;
+  text += choice.push(token_at(1, 'b')).text;
+  const TextEvent event = choice.push(token_at(2, 'c'));
+  EXPECT_EQ(text + event.text, "a");
+  EXPECT_EQ(event.finish, wire::FinishReason::kStop);
+  EXPECT_EQ(std::get<std::string>(event.stopped_by), "bc");
+  EXPECT_TRUE(event.to_stop);
+}
+
+TEST_F(TextChoiceTest, AStopStringInTheLastTokenNeedsNoStop) {
+  options_.stop_strings = {"a"};
+  TextChoice choice(options_, *tokenizer_);
+  const TextEvent event = choice.push(token_at(0, 'a', wire::FinishReason::kLength));
+  EXPECT_EQ(event.finish, wire::FinishReason::kStop);
+  EXPECT_EQ(std::get<std::string>(event.stopped_by), "a");
+  EXPECT_FALSE(event.to_stop);
+}
+
+TEST_F(TextChoiceTest, NoStopStringEndsItBeforeMinTokens) {
+  options_.stop_strings = {"a"};
+  options_.min_tokens = 3;
+  TextChoice choice(options_, *tokenizer_);
+  EXPECT_EQ(choice.push(token_at(0, 'a')).finish, wire::FinishReason::kNone);
+  EXPECT_EQ(choice.push(token_at(1, 'a')).finish, wire::FinishReason::kNone);
+  EXPECT_EQ(choice.push(token_at(2, 'a')).finish, wire::FinishReason::kStop);
+}
+
+}  // namespace
+}  // namespace phalanx::serving
