@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Real children: what they inherit, how they end, how their ends are told.
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -172,6 +173,23 @@ TEST(ChildProcess, RefusesWhatCannotBeStarted) {
   plan.arguments = {"a"};
   plan.program = "/nowhere/phalanxd";
   EXPECT_EQ(ChildProcess::spawn(plan).error().code(), Code::kNotFound);
+}
+
+// Whoever spawns holds a lock that reaping needs too: it must not wait for the end of a process.
+TEST(ChildProcess, OneThatCannotBeWatchedIsEndedAndLeftToTheReaper) {
+  const int first = ::dup(0);
+  const int second = ::dup(0);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit ends_of_the_control_socket{static_cast<rlim_t>(second) + 1, before.rlim_max};
+  ::close(first);
+  ::close(second);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &ends_of_the_control_socket), 0);
+  const auto child = ChildProcess::spawn(child_plan("wait"));
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_FALSE(child);
+  EXPECT_EQ(child.error().code(), Code::kResourceExhausted) << child.error().message();
+  EXPECT_TRUE(test::eventually([] { return reap_adopted() == 1; }, seconds(10)));
 }
 
 TEST(ChildProcess, TellsOfAStopAndDiesStopped) {

@@ -104,7 +104,7 @@ Status MeetingPoint::wait_for(std::uint32_t peer, std::uint32_t target) {
 
 Status MeetingPoint::sleep_until(std::uint32_t peer, std::uint32_t target) {
   RankLine& peer_line = line(peer);
-  const SteadyTime deadline = std::chrono::steady_clock::now() + options_.timeout;
+  const SteadyTime begin = std::chrono::steady_clock::now();
   while (true) {
     // The order of these two, and of the store and the load in publish(), is total: either the peer
     // sees a sleeper and wakes it, or this rank sees the arrival.
@@ -121,12 +121,12 @@ Status MeetingPoint::sleep_until(std::uint32_t peer, std::uint32_t target) {
     if (aborted()) {
       return abort_error();
     }
-    if (std::chrono::steady_clock::now() >= deadline) {
+    if (options_.timeout && std::chrono::steady_clock::now() - begin >= *options_.timeout) {
       return fail(deadline_exceeded(
           "rank " + std::to_string(peer) + " did not come to meeting " + std::to_string(target) +
           " of epoch " + std::to_string(spec_.epoch.value()) + " within " +
           std::to_string(
-              std::chrono::duration_cast<std::chrono::milliseconds>(options_.timeout).count()) +
+              std::chrono::duration_cast<std::chrono::milliseconds>(*options_.timeout).count()) +
           " ms"));
     }
   }

@@ -185,13 +185,17 @@ void CollectiveStep::fail_own(Error error) {
   abort();
 }
 
-void CollectiveStep::suspect(RankId rank, Error error) {
+bool CollectiveStep::suspect(RankId rank, Error error) {
   Peer& peer = peers_[rank.value()];
-  if (owes(peer) && !peer.suspicion) {
+  if (!owes(peer)) {
+    return false;
+  }
+  if (!peer.suspicion) {
     peer.suspicion = std::move(error);
     failed_ = true;
     abort();
   }
+  return true;
 }
 
 void CollectiveStep::verify_state(std::uint64_t expected) {

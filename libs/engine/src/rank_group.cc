@@ -300,25 +300,36 @@ void RankGroup::on_death(RankId rank, const RankDeath& death) {
 
 void RankGroup::on_lifeline_free(RankId rank) {
   if (kMutation != Mutation::kNoLifeline) {
-    distrust(rank, unavailable("it is dying: its lifeline is free"));
+    // Where nobody waits for it, its death comes by itself and tells more.
+    static_cast<void>(distrust(rank, unavailable("it is dying: its lifeline is free")));
   }
 }
 
 void RankGroup::on_stopped_by_signal(RankId rank) {
-  distrust(rank, unavailable("it was stopped by a signal"));
+  const Error error = unavailable("it was stopped by a signal");
+  if (!distrust(rank, error)) {
+    // It owes nothing, so no step will miss it; but it would not answer the next one either.
+    status_[rank.value()].last_error = bounded_text(error.to_string());
+    doom(rank);
+  }
 }
 
-void RankGroup::distrust(RankId rank, Error error) {
+bool RankGroup::distrust(RankId rank, Error error) {
   const Slot& slot = slots_[rank.value()];
   if (!slot.alive || slot.doomed || state_ == State::kStopping) {
-    return;
+    return true;
   }
   if (step_) {
-    step_->suspect(rank, std::move(error));
+    if (!step_->suspect(rank, std::move(error))) {
+      return false;
+    }
   } else if (state_ == State::kReady) {
     recover(fault_of(rank, RankFailure::Kind::kDeath, std::move(error)));
+  } else {
+    return false;
   }
   advance();
+  return true;
 }
 
 void RankGroup::on_writable(RankId rank) {

@@ -175,7 +175,8 @@ Result<ChildProcess> ChildProcess::spawn(const SpawnPlan& plan) {
   if (!pidfd.valid()) {
     const int code = errno;
     ::kill(pid, SIGKILL);
-    ::waitpid(pid, nullptr, 0);
+    // Its end is not waited for here, where everybody who spawns or reaps would wait as well: it is
+    // nobody's child, and reap_adopted() takes it.
     return errno_error("opening a pidfd", code);
   }
   own_children().pids.insert(pid);

@@ -245,6 +245,25 @@ TEST(GroupHang, ByAStopSignalIsNotWaitedFor) {
   ASSERT_TRUE(world.run_to_ends());
 }
 
+// Killing one rank and stopping the other a moment later: at each of these moments the second one
+// owes an answer, has given it already, or waits for a successor of the first.
+TEST(GroupHang, ByAStopSignalIsNotForgottenWithTheStepItCameIn) {
+  for (Millis delay = 0; delay <= 30; ++delay) {
+    ReplicaWorld world({});
+    ASSERT_TRUE(world.start());
+    world.submit(world.request(1, 20, 20));
+    ASSERT_TRUE(world.run_until([&] { return world.cluster.executing(kFirst, RankOp::kStep); }));
+    world.cluster.crash(kFirst, SIGKILL);
+    world.pass(delay);
+    world.cluster.freeze(kSecond);
+    world.engine.on_stopped_by_signal(kSecond);
+    ASSERT_TRUE(world.run_until([&] { return world.cluster.kills() == 1; }, (3 + 1) * 20))
+        << "stopped " << delay << " ms after the death: it is told, not waited for";
+    ASSERT_TRUE(world.run_to_ends());
+    EXPECT_EQ(world.engine.status().ranks[1].restarts, 1U);
+  }
+}
+
 TEST(GroupHang, OfALinkThatTakesNothingEndsInAKill) {
   ReplicaWorld world({});
   ASSERT_TRUE(world.start());

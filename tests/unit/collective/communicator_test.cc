@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <random>
+#include <thread>
 
 #include "group.h"
 
@@ -103,6 +104,20 @@ TEST(Communicator, GivesUpOnARankThatDoesNotCome) {
   EXPECT_NE(status.error().message().find("rank 1"), std::string::npos);
   EXPECT_TRUE(abort_raised(group.memory()));
   EXPECT_EQ(code_of(communicator.barrier()), Code::kAborted);
+}
+
+// However slow a peer is that moves: who judges it raises the abort, and no clock does (S3).
+TEST(Communicator, HasNoDeadlineOfItsOwnUnlessItIsGivenOne) {
+  EXPECT_FALSE(Communicator::Options{}.timeout);
+  Group group(2);
+  group.options().timeout.reset();
+  Communicator communicator = group.attach(0);
+  std::thread watcher([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    communicator.abort();
+  });
+  EXPECT_EQ(code_of(communicator.barrier()), Code::kAborted);
+  watcher.join();
 }
 
 TEST(Communicator, FindsRanksThatCallDifferentOperations) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "phalanx/base/clock.h"
@@ -31,7 +32,7 @@ struct CommunicatorCounters {
 // Blocks:    until every rank has come. Each wait polls the abort word: a short spin, then futex
 //            sleeps of at most 1 ms.
 // Failure:   kAborted           the abort word is raised
-//            kDeadlineExceeded  a rank did not come within `timeout`
+//            kDeadlineExceeded  a rank did not come within `timeout`, if there is one
 //            kDataLoss          ranks called different operations
 //            A failed operation leaves its output undefined and raises the abort word, so that the
 //            other ranks are freed; from then on every operation returns kAborted. The remedy is a
@@ -40,8 +41,10 @@ struct CommunicatorCounters {
 class Communicator {
  public:
   struct Options {
-    Duration timeout = std::chrono::seconds(60);  // of one meeting
-    std::uint32_t spin = 2000;                    // pauses before the first futex sleep
+    // Of one meeting. None for a rank that is watched: whether its peers are slow or hang is judged
+    // by their progress, and the abort word ends the wait (S3).
+    std::optional<Duration> timeout;
+    std::uint32_t spin = 2000;  // pauses before the first futex sleep
   };
 
   // Checks that `memory` is the segment that `expected` names and takes the place of `rank` in it.

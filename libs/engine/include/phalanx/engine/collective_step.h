@@ -92,8 +92,9 @@ class CollectiveStep {
   void fail_own(Error error);
 
   // `rank` is known to be failing although it has not died yet (its lifeline is free, it was
-  // stopped). Starts the abort; the outcome is still its reply, its death or its kill.
-  void suspect(RankId rank, Error error);
+  // stopped). Starts the abort; the outcome is still its reply, its death or its kill. False: it
+  // owes nothing, and the step does not keep what is known of it.
+  [[nodiscard]] bool suspect(RankId rank, Error error);
 
   // Requires done() and ok(). Every rank whose state hash differs from `expected` has diverged
   // (S9).

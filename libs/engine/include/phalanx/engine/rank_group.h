@@ -159,7 +159,7 @@ class RankGroup {
   void doom_all();
   void end_if_empty();
   [[nodiscard]] bool any(bool Slot::*flag) const;
-  void distrust(RankId rank, Error error);
+  [[nodiscard]] bool distrust(RankId rank, Error error);  // false: nobody waits for it
   void set_states(wire::RankState state);
   void tick_without_step();
 
