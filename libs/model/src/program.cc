@@ -104,14 +104,6 @@ std::uint64_t Program::preparations() const {
   return impl_->preparations;
 }
 
-std::uint32_t Program::task_count() const {
-  return static_cast<std::uint32_t>(impl_->tasks.size());
-}
-
-std::string_view Program::task_name(std::uint32_t task) const {
-  return impl_->tasks[task].name;
-}
-
 Status Program::bind_scratch(std::span<std::byte> memory) {
   if (memory.size() < impl_->scratch_bytes || !is_aligned(memory)) {
     return too_small("scratch", impl_->scratch_bytes, memory.size());

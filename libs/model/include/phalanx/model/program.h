@@ -62,8 +62,6 @@ class Program {
 
   [[nodiscard]] std::size_t scratch_bytes() const;
   [[nodiscard]] std::span<const Stage> stages() const;
-  [[nodiscard]] std::uint32_t task_count() const;
-  [[nodiscard]] std::string_view task_name(std::uint32_t task) const;
 
   // Points every link of scratch buffers into `memory`.
   //
