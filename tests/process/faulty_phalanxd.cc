@@ -7,6 +7,8 @@
 //   throw-at-step:TP:N   rank TP of replica 0 throws in its Nth step of epoch 1, so once
 //   throw-at-ping:TP     rank TP of replica 0 throws at the first ping of epoch 1, outside of what
 //                        its command loop catches
+//   segv-at-token:TP:ID  rank TP of every replica writes through a null pointer whenever a step
+//                        computes token ID
 //
 // FAULTY_REPLICA=        the first incarnation of replica 0 throws inside its engine …
 //   throw-idle           … at its 5th heartbeat after the first in which it was ready
@@ -55,6 +57,17 @@ Fault read_rank_fault() {
   return fault;
 }
 
+// Does this step compute the token `id`?
+bool computes(const engine::SequenceTable& table,
+              std::span<const wire::StepItem> items,
+              std::uint64_t id) {
+  return std::any_of(items.begin(), items.end(), [&](const wire::StepItem& item) {
+    const auto tokens = std::span(table.at(item.slot).tokens).subspan(item.start, item.count);
+    return std::find(tokens.begin(), tokens.end(), static_cast<phalanx::TokenId>(id)) !=
+           tokens.end();
+  });
+}
+
 // Passes everything on, and throws in one step, or in the first command after a step that is none.
 class ThrowingRunner final : public engine::ModelRunner {
  public:
@@ -78,6 +91,9 @@ class ThrowingRunner final : public engine::ModelRunner {
     if (fault_.kind == "throw-at-step" && epoch_ == Epoch(1) && ++steps_ == fault_.step) {
       throw std::runtime_error("injected by the test");
     }
+    if (fault_.kind == "segv-at-token" && computes(table, items, fault_.step)) {
+      *nowhere_ = 1;
+    }
     return inner_->step(step, table, items, results);
   }
   Status clear(bool zero_kv) override { return inner_->clear(zero_kv); }
@@ -95,6 +111,7 @@ class ThrowingRunner final : public engine::ModelRunner {
  private:
   std::unique_ptr<engine::ModelRunner> inner_;
   Fault fault_;
+  volatile int* nowhere_ = nullptr;
   std::uint64_t steps_ = 0;
   mutable bool stepped_ = false;
   mutable bool last_was_step_ = false;
@@ -142,10 +159,11 @@ phalanx::app::Seams seams_of(const Fault& fault) {
         ::_exit(69);
       }
     };
-  } else if (fault.kind.starts_with("throw-at-")) {
+  } else if (fault.kind.starts_with("throw-at-") || fault.kind == "segv-at-token") {
     seams.wrap_runner =
         [fault](std::unique_ptr<engine::ModelRunner> runner, ReplicaId replica, RankId rank) {
-          if (replica != ReplicaId(0) || rank.value() != fault.rank) {
+          const bool everywhere = fault.kind == "segv-at-token";
+          if ((replica != ReplicaId(0) && !everywhere) || rank.value() != fault.rank) {
             return runner;
           }
           return std::unique_ptr<engine::ModelRunner>(

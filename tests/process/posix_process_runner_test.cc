@@ -27,6 +27,14 @@ using test::receive_record;
 using test::send_record;
 using Lines = std::vector<std::string>;
 
+// Uses up the stack; the result keeps the calls from being turned into a loop.
+// NOLINTNEXTLINE(misc-no-recursion)
+int overflow(int depth) {
+  volatile char page[4096];
+  page[depth % 4096] = 1;
+  return overflow(depth + 1) + page[(depth + 1) % 4096];
+}
+
 // A child as the programs have them: enters, takes its bootstrap, holds its lifeline, does as told.
 int serve(os::ControlSocket& socket) {
   if (!os::enter_child("test-child")) {
@@ -35,6 +43,9 @@ int serve(os::ControlSocket& socket) {
   os::ControlMessage bootstrap = receive_record(socket);
   const os::Lifeline lifeline = *os::Lifeline::adopt(std::move(bootstrap.fds.at(0)));
   const auto owner = os::LifelineOwner::acquire(lifeline);
+  if (!os::record_crashes(lifeline.crash_record())) {
+    return 1;
+  }
   obs::LogOptions log;
   log.role = "child";
   log.flight = lifeline.flight_area();
@@ -53,6 +64,12 @@ int serve(os::ControlSocket& socket) {
     if (order == "crash") {
       obs::log_warn("crashing");
       std::abort();
+    }
+    if (order == "fault") {
+      *reinterpret_cast<volatile int*>(bootstrap.bytes.size() * 0) = 1;
+    }
+    if (order == "overflow") {
+      return overflow(1);
     }
   }
 }
@@ -170,6 +187,50 @@ TEST_F(PosixProcessRunnerTest, KeepsTheLastLogLinesOfACrash) {
   ASSERT_FALSE(death.lines.empty());
   EXPECT_TRUE(death.lines.back().ends_with("crashing")) << death.lines.back();
   EXPECT_EQ(host_.dying, 1);
+}
+
+TEST_F(PosixProcessRunnerTest, TellsWhoseDoingADeathWas) {
+  struct Case {
+    const char* order;         // what the child is told, or
+    std::vector<int> signals;  // what is sent to it from outside
+    DeathOrigin origin;
+  };
+  std::uint32_t incarnation = 0;
+  for (const Case& one : std::vector<Case>{{"crash", {}, DeathOrigin::kOwn},
+                                           {"fault", {}, DeathOrigin::kOwn},
+                                           {"overflow", {}, DeathOrigin::kOwn},
+                                           {"fail", {}, DeathOrigin::kOwn},
+                                           {"", {SIGSEGV}, DeathOrigin::kSent},
+                                           {"", {SIGABRT}, DeathOrigin::kSent},
+                                           {"", {SIGKILL}, DeathOrigin::kSent}}) {
+    SCOPED_TRACE(std::string(one.order) + " " + std::to_string(one.signals.size()));
+    host_.lines.clear();
+    host_.deaths.clear();
+    start(0, ++incarnation);
+    if (one.signals.empty()) {
+      tell(one.order);
+    }
+    for (const int signal : one.signals) {
+      ASSERT_EQ(::kill(host_.pids.back(), signal), 0);
+    }
+    host_.run_until(one.order == std::string("fail") ? 3 : 2);
+    ASSERT_EQ(host_.deaths.size(), 1U);
+    EXPECT_EQ(host_.deaths[0].origin, one.origin) << describe(host_.deaths[0]);
+  }
+}
+
+TEST_F(PosixProcessRunnerTest, KnowsThatWhatItKillsStoodStill) {
+  start();
+  ASSERT_EQ(::kill(host_.pids.back(), SIGSTOP), 0);
+  host_.run_until(2);
+  runner_.signal(0, SIGKILL);
+  host_.run_until(3);
+  EXPECT_EQ(host_.deaths.at(0).origin, DeathOrigin::kStopped);
+  host_.lines.clear();
+  start(0, 2);
+  runner_.signal(0, SIGKILL);
+  host_.run_until(2);
+  EXPECT_EQ(host_.deaths.at(1).origin, DeathOrigin::kSent);
 }
 
 TEST_F(PosixProcessRunnerTest, TellsOfAStop) {

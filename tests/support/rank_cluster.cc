@@ -154,6 +154,11 @@ void RankCluster::meet(const wire::RankCommand& command) {
 void RankCluster::finish(RankId rank, Status outcome) {
   Slot& own = slot(rank);
   Process& process = *own.process;
+  if (outcome && deadly_ && rank == RankId(0) && process.command->op == wire::RankOp::kStep &&
+      std::any_of(process.command->items.begin(), process.command->items.end(), deadly_)) {
+    crash(rank, SIGSEGV, engine::DeathOrigin::kOwn);
+    return;
+  }
   const wire::RankCommand command = *std::exchange(process.command, std::nullopt);
   process.finish_at.reset();
   const bool was_aborted = !outcome;
@@ -172,13 +177,13 @@ void RankCluster::finish(RankId rank, Status outcome) {
   static_cast<void>(transport_.send(
       {Direction::kToReplica, rank, own.incarnation, wire::encode(reply), 0}, time_.millis()));
   if (process.loop.finished()) {
-    perish(rank, engine::RankDeath{false, 0, "exited with status 0"});
+    perish(rank, engine::RankDeath{false, 0, "exited with status 0", engine::DeathOrigin::kOwn});
   }
 }
 
 // ---- deaths
 
-void RankCluster::crash(RankId rank, int signal) {
+void RankCluster::crash(RankId rank, int signal, engine::DeathOrigin origin) {
   Slot& own = slot(rank);
   if (!own.process) {
     return;
@@ -193,11 +198,16 @@ void RankCluster::crash(RankId rank, int signal) {
     corrupt_memory(rank);
   }
   transport_.cut(rank, own.incarnation, draw(2) == 0);
-  perish(rank, engine::RankDeath{true, signal, "killed by signal " + std::to_string(signal)});
+  perish(rank,
+         engine::RankDeath{true, signal, "killed by signal " + std::to_string(signal), origin});
 }
 
 void RankCluster::exit(RankId rank, int status) {
-  perish(rank, engine::RankDeath{false, status, "exited with status " + std::to_string(status)});
+  perish(rank,
+         engine::RankDeath{false,
+                           status,
+                           "exited with status " + std::to_string(status),
+                           engine::DeathOrigin::kOwn});
 }
 
 void RankCluster::perish(RankId rank, engine::RankDeath death) {
@@ -207,6 +217,9 @@ void RankCluster::perish(RankId rank, engine::RankDeath death) {
   }
   own.process.reset();
   own.frozen = false;
+  if (std::exchange(own.stopped, false)) {
+    death.origin = engine::DeathOrigin::kStopped;
+  }
   const Incarnation dead = own.incarnation;
   if (lifelines_) {
     after(1, [this, rank, dead] {

@@ -65,9 +65,13 @@ class RankCluster final : public engine::GroupPort {
   void advance();
 
   // ---- faults
-  void crash(RankId rank, int signal);
+  void crash(RankId rank, int signal, engine::DeathOrigin origin = engine::DeathOrigin::kSent);
+  // Rank 0 crashes by itself whenever it computes a step with an item that this holds for.
+  void poison(std::function<bool(const wire::StepItem&)> deadly) { deadly_ = std::move(deadly); }
   void exit(RankId rank, int status);
   void freeze(RankId rank) { slots_[rank.value()].frozen = true; }
+  // Freezes it by a signal: its death says so.
+  void stop(RankId rank) { slots_[rank.value()].frozen = slots_[rank.value()].stopped = true; }
   void thaw(RankId rank) { slots_[rank.value()].frozen = false; }
   // The next time the rank executes `op` it answers with this; an `internal` error is thrown.
   void fail_next(RankId rank, wire::RankOp op, Error error);
@@ -128,6 +132,7 @@ class RankCluster final : public engine::GroupPort {
     Incarnation incarnation;
     std::uint64_t progress = 0;
     bool frozen = false;
+    bool stopped = false;
     bool gone = true;  // no process holds the memory
     std::optional<std::pair<wire::RankOp, Error>> failure;
     engine::RunnerIdentity identity{11, 22};
@@ -159,6 +164,7 @@ class RankCluster final : public engine::GroupPort {
   std::map<wire::RankOp, std::uint64_t> replies_;
   std::optional<Error> respawn_error_;
   std::optional<Error> segment_error_;
+  std::function<bool(const wire::StepItem&)> deadly_;
   std::optional<Millis> abort_answered_;
   Epoch segment_;
   bool lifelines_ = true;

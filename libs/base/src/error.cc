@@ -18,6 +18,7 @@ const ErrorTraits& error_traits(Code code) {
   static constexpr ErrorTraits kInternal{"internal", Retry::kNever, 500, 70};
   static constexpr ErrorTraits kUnavailable{"unavailable", Retry::kNow, 503, 69};
   static constexpr ErrorTraits kDataLoss{"data_loss", Retry::kNever, 500, 65};
+  static constexpr ErrorTraits kPoisoned{"poisoned_request", Retry::kNever, 500, 70};
   switch (code) {
     case Code::kCancelled:
       return kCancelled;
@@ -41,6 +42,8 @@ const ErrorTraits& error_traits(Code code) {
       return kUnavailable;
     case Code::kDataLoss:
       return kDataLoss;
+    case Code::kPoisoned:
+      return kPoisoned;
   }
   return kInternal;
 }

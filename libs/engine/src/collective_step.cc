@@ -222,12 +222,13 @@ StepFault CollectiveStep::fault() const {
   PHALANX_CHECK(done() && !ok(), "only a failed step has a fault");
   StepFault fault;
   fault.own = own_;
+  fault.hung = hung_;
   for (std::uint32_t i = 0; i < peers_.size(); ++i) {
     const Peer& peer = peers_[i];
     if (peer.failure) {
       fault.ranks.push_back(*peer.failure);
     } else if (peer.suspicion) {
-      fault.ranks.push_back({RankId(i), RankFailure::Kind::kReply, *peer.suspicion});
+      fault.ranks.push_back({RankId(i), RankFailure::Kind::kSuspected, *peer.suspicion});
     }
     if (peer.state == State::kNotSent) {
       fault.never_asked.emplace_back(i);

@@ -9,12 +9,14 @@ Planner::Planner(const SchedulerOptions& options,
                  const BlockPool& blocks,
                  const Sequences& running,
                  const Sequences& waiting,
-                 const std::set<std::uint32_t>& free_slots)
+                 const std::set<std::uint32_t>& free_slots,
+                 const std::set<SequenceId>* only)
     : options_(options),
       blocks_(blocks),
       running_(running),
       waiting_(waiting),
       free_slots_(free_slots),
+      only_(only),
       budget_(options.max_num_batched_tokens),
       available_(blocks.free()) {}
 
@@ -25,13 +27,27 @@ StepPlan Planner::run() {
   if (victims_.empty()) {
     admit_waiting();
   }
+  if (only_ != nullptr && drafts_.empty() && victims_.empty()) {
+    preempt_others();
+  }
   return finished();
+}
+
+// Those that may not run hold the slots or blocks of those that may.
+void Planner::preempt_others() {
+  const bool wanted = std::any_of(
+      waiting_.begin(), waiting_.end(), [&](const auto& entry) { return may_run(entry.first); });
+  for (const auto& [id, sequence] : running_) {
+    if (wanted && !may_run(id)) {
+      preempt(sequence);
+    }
+  }
 }
 
 void Planner::serve_running(bool decoding) {
   for (const auto& [id, sequence] : running_) {
     const bool is_decoding = sequence.uncomputed() == 1;
-    if (is_decoding == decoding && budget_ > 0 && !victims_.contains(id)) {
+    if (is_decoding == decoding && budget_ > 0 && may_run(id) && !victims_.contains(id)) {
       serve(sequence);
     }
   }
@@ -112,6 +128,9 @@ void Planner::admit_waiting() {
   for (const auto& [id, sequence] : waiting_) {
     if (budget_ == 0 || slot == free_slots_.end()) {
       return;
+    }
+    if (!may_run(id)) {
+      continue;
     }
     const std::uint32_t whole = blocks_for(sequence.length());
     const bool alone = running_.empty() && drafts_.empty();

@@ -22,7 +22,8 @@ class Planner {
           const BlockPool& blocks,
           const Sequences& running,
           const Sequences& waiting,
-          const std::set<std::uint32_t>& free_slots);
+          const std::set<std::uint32_t>& free_slots,
+          const std::set<SequenceId>* only);
 
   [[nodiscard]] StepPlan run();
 
@@ -36,6 +37,10 @@ class Planner {
     bool admit = false;
   };
 
+  [[nodiscard]] bool may_run(SequenceId id) const {
+    return only_ == nullptr || only_->contains(id);
+  }
+  void preempt_others();
   void serve_running(bool decoding);
   void serve(const Sequence& sequence);
   [[nodiscard]] bool make_room(const Sequence& sequence);
@@ -50,6 +55,7 @@ class Planner {
   const Sequences& running_;
   const Sequences& waiting_;
   const std::set<std::uint32_t>& free_slots_;
+  const std::set<SequenceId>* only_;
   std::uint32_t budget_;
   std::uint32_t available_;     // free blocks that no row has taken yet
   std::uint32_t promised_ = 0;  // blocks of victims, for the next step

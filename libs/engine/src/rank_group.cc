@@ -103,6 +103,8 @@ void RankGroup::begin(wire::RankOp op, wire::RankCommand command) {
   command_.epoch = epoch_;
   command_.op = op;
   idle_ticks_ = 0;
+  own_death_ = false;
+  stop_seen_ = false;
   step_ = std::make_unique<CollectiveStep>(port_,
                                            StepIdentity{epoch_, command_.step, op},
                                            wire::encode(command_),
@@ -188,6 +190,8 @@ void RankGroup::op_failed(const CollectiveStep& step) {
     } else {
       repeat_ = command_;
     }
+    recover(fault, true);
+    return;
   }
   recover(fault);
 }
@@ -204,7 +208,8 @@ void RankGroup::leave_after(const CollectiveStep& step, const StepFault& fault) 
     doom(rank);
   }
   for (const RankFailure& failure : fault.ranks) {
-    if (failure.kind == RankFailure::Kind::kReply) {
+    if (failure.kind == RankFailure::Kind::kReply ||
+        failure.kind == RankFailure::Kind::kSuspected) {
       doom(failure.rank);
     }
   }
@@ -271,6 +276,8 @@ void RankGroup::on_death(RankId rank, const RankDeath& death) {
   wire::RankStatus& status = status_[rank.value()];
   status.state = wire::RankState::kDead;
   kv_lost_ = kv_lost_ || !kv_survives(death);
+  own_death_ = own_death_ || death.origin == DeathOrigin::kOwn;
+  stop_seen_ = stop_seen_ || death.origin == DeathOrigin::kStopped;
   obs::log_debug("rank_gone",
                  {{"tp", rank.value()},
                   {"expected", expected},
@@ -292,7 +299,7 @@ void RankGroup::on_death(RankId rank, const RankDeath& death) {
     recover(
         fault_of(rank, RankFailure::Kind::kDeath, unavailable("it died: " + death.description)));
   } else if (state_ == State::kReaping && !any(&Slot::doomed)) {
-    form();
+    reaped();
   }
   advance();
   end_if_empty();
@@ -306,6 +313,7 @@ void RankGroup::on_lifeline_free(RankId rank) {
 }
 
 void RankGroup::on_stopped_by_signal(RankId rank) {
+  stop_seen_ = true;
   const Error error = unavailable("it was stopped by a signal");
   if (!distrust(rank, error)) {
     // It owes nothing, so no step will miss it; but it would not answer the next one either.

@@ -149,7 +149,7 @@ void RankGroup::become_ready() {
 
 // ---- faults
 
-void RankGroup::recover(const StepFault& fault) {
+void RankGroup::recover(const StepFault& fault, bool of_step) {
   state_ = State::kReaping;
   reap_ticks_ = 0;
   forming_since_ = clock_.now();
@@ -167,20 +167,40 @@ void RankGroup::recover(const StepFault& fault) {
     fail(combined);
     return;
   }
+  trial_ = Trial{combined, of_step, fault.own_evidence()};
+  if (!any(&Slot::doomed)) {
+    reaped();
+  }
+}
+
+// Only now is it known how each rank died, and so whether the step can have done it.
+void RankGroup::reaped() {
+  if (const std::optional<Trial> trial = std::exchange(trial_, std::nullopt)) {
+    const bool blamed = trial->of_step && (own_death_ || (trial->evidence && !stop_seen_));
+    if (blamed) {
+      repeat_.reset();
+      client_.on_blamed(trial->cause);
+    } else {
+      charge();
+    }
+    if (!affords(trial->cause)) {
+      return;
+    }
+  }
+  form();
+}
+
+bool RankGroup::affords(const Error& cause) {
   const SteadyTime now = clock_.now();
-  faults_.push_back(now);
-  while (now - faults_.front() > options_.restart_window) {
+  while (!faults_.empty() && now - faults_.front() > options_.restart_window) {
     faults_.pop_front();
   }
-  if (faults_.size() > options_.restart_limit) {
-    fail(Error(combined).with(std::to_string(faults_.size()) + " faults within " +
-                              std::to_string(to_seconds(options_.restart_window)) +
-                              " s; the last"));
-    return;
+  if (faults_.size() <= options_.restart_limit) {
+    return true;
   }
-  if (!any(&Slot::doomed)) {
-    form();
-  }
+  fail(Error(cause).with(std::to_string(faults_.size()) + " faults within " +
+                         std::to_string(to_seconds(options_.restart_window)) + " s; the last"));
+  return false;
 }
 
 // A rank that failed by itself cannot be trusted to be what it was: its process is replaced, and

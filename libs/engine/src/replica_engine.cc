@@ -200,7 +200,7 @@ void ReplicaEngine::pump() {
   }
   publish(group_.last_step(), Duration{}, scheduler_.sweep());
   while (group_.ready()) {
-    StepPlan plan = scheduler_.plan();
+    StepPlan plan = next_plan();
     if (!plan.changes_anything()) {
       break;
     }
@@ -309,6 +309,7 @@ void ReplicaEngine::on_step(const wire::RankCommand& command, const CollectiveSt
                       {"ms", to_milliseconds(took)}});
     }
     publish(command.step, took, scheduler_.confirm(plan, samples_));
+    acquit(plan);
   }
   pump();
 }

@@ -76,7 +76,7 @@ bool Scheduler::cancel(const wire::SequenceKey& key) {
 std::vector<wire::TokenUpdate> Scheduler::sweep() {
   std::vector<wire::TokenUpdate> updates;
   for (const SequenceId id : std::exchange(leaving_, {})) {
-    if (!running_.contains(id) && !waiting_.contains(id)) {
+    if (!contains(id)) {
       continue;  // it has finished since, or was cancelled twice over
     }
     const Sequence& sequence = at(id);
@@ -89,8 +89,8 @@ std::vector<wire::TokenUpdate> Scheduler::sweep() {
   return updates;
 }
 
-StepPlan Scheduler::plan() const {
-  return Planner(options_, blocks_, running_, waiting_, free_slots_).run();
+StepPlan Scheduler::plan(const std::set<SequenceId>* only) const {
+  return Planner(options_, blocks_, running_, waiting_, free_slots_, only).run();
 }
 
 wire::RankCommand Scheduler::command(const StepPlan& plan) const {
@@ -294,13 +294,17 @@ std::vector<wire::TokenUpdate> Scheduler::fail_all(const Error& error) {
   std::vector<wire::TokenUpdate> updates;
   updates.reserve(keys_.size());
   while (!keys_.empty()) {
-    wire::TokenUpdate update = remove(keys_.begin()->second, wire::FinishReason::kError);
-    update.error_code = static_cast<std::uint32_t>(error.code());
-    update.error_message = error.message();
-    updates.push_back(std::move(update));
+    updates.push_back(fail(keys_.begin()->second, error));
   }
   leaving_.clear();
   return updates;
+}
+
+wire::TokenUpdate Scheduler::fail(SequenceId id, const Error& error) {
+  wire::TokenUpdate update = remove(id, wire::FinishReason::kError);
+  update.error_code = static_cast<std::uint32_t>(error.code());
+  update.error_message = error.message();
+  return update;
 }
 
 Scheduler::Probe Scheduler::probe() {

@@ -13,6 +13,14 @@ bool kv_survives(const RankDeath& death) {
          std::find(kWildWriters.begin(), kWildWriters.end(), death.number) == kWildWriters.end();
 }
 
+bool StepFault::own_evidence() const {
+  return own || hung || std::any_of(ranks.begin(), ranks.end(), [](const RankFailure& failure) {
+           return failure.kind == RankFailure::Kind::kDiverged ||
+                  (failure.kind == RankFailure::Kind::kReply &&
+                   failure.error.code() != Code::kAborted);
+         });
+}
+
 Error StepFault::combined() const {
   std::string message;
   std::optional<Code> code;

@@ -21,6 +21,7 @@ constexpr std::size_t kCommonFds = 2;
 // Whatever logs after this must not write into the lifeline page, which is unmapped here.
 ChildStart::~ChildStart() {
   obs::detach_flight();
+  os::forget_crash_record();
 }
 
 Result<std::unique_ptr<ChildStart>> ChildStart::receive() {
@@ -53,6 +54,7 @@ Status ChildStart::follow(const wire::ChildCommon& common) {
   lifeline_.emplace(std::move(lifeline));
   PHALANX_TRY(os::LifelineOwner owner, os::LifelineOwner::acquire(*lifeline_));
   owner_.emplace(std::move(owner));
+  PHALANX_RETURN_IF_ERROR(os::record_crashes(lifeline_->crash_record()));
   pipe_ = std::move(fds_[1]);
   PHALANX_TRY(os::HangupWatch watch, os::HangupWatch::start({control_.fd(), pipe_.get()}));
   watch_.emplace(std::move(watch));

@@ -23,6 +23,17 @@ engine::RankDeath death_of(const supervise::Death& death) {
     result.number = std::get<os::Exited>(death.reason).status;
   }
   result.description = supervise::describe(death);
+  switch (death.origin) {
+    case supervise::DeathOrigin::kSent:
+      result.origin = engine::DeathOrigin::kSent;
+      break;
+    case supervise::DeathOrigin::kOwn:
+      result.origin = engine::DeathOrigin::kOwn;
+      break;
+    case supervise::DeathOrigin::kStopped:
+      result.origin = engine::DeathOrigin::kStopped;
+      break;
+  }
   return result;
 }
 

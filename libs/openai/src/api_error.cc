@@ -81,7 +81,12 @@ ApiError max_tokens_too_large(std::string field,
 }
 
 ApiError from_error(const Error& error) {
-  return from_http_status(error_traits(error.code()).http_status, error.message());
+  const ErrorTraits& traits = error_traits(error.code());
+  ApiError answer = from_http_status(traits.http_status, error.message());
+  if (error.code() == Code::kPoisoned) {
+    answer.code = traits.name;
+  }
+  return answer;
 }
 
 ApiError from_http_status(int status, std::string message) {

@@ -18,6 +18,7 @@
 #include "phalanx/base/scope_exit.h"
 
 #include "own_children.h"
+#include "proc_files.h"
 
 namespace phalanx::os {
 
@@ -226,6 +227,12 @@ bool ChildProcess::take_stopped() {
   siginfo_t info{};
   return ::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WSTOPPED | WNOHANG) == 0 &&
          info.si_pid != 0;
+}
+
+bool ChildProcess::is_stopped() const {
+  const std::string stat = read_small_file("/proc/" + std::to_string(pid_) + "/stat").value_or("");
+  const std::size_t name_end = stat.rfind(") ");  // the name may hold anything
+  return name_end != std::string::npos && stat.size() > name_end + 2 && stat[name_end + 2] == 'T';
 }
 
 Status ChildProcess::signal(int signal) const {

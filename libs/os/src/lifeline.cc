@@ -16,7 +16,7 @@ namespace phalanx::os {
 
 namespace {
 
-constexpr std::uint64_t kMark = 0x70686C78'00000001ULL;  // layout 1
+constexpr std::uint64_t kMark = 0x70686C78'00000002ULL;  // layout 2
 constexpr Duration kSlice = std::chrono::milliseconds(100);
 
 enum Ownership : std::uint32_t { kNobody = 0, kOwned = 1, kReleased = 2, kFailed = 3 };
@@ -39,6 +39,7 @@ struct Lifeline::Page {
   std::atomic<std::uint32_t> ownership{kNobody};
   pthread_mutex_t mutex{};
   alignas(64) std::atomic<std::uint64_t> current_task{0};
+  CrashRecord crash;
   // One cache line each would make the page eight times as large for words that move once per
   // group of tiles.
   alignas(64) std::array<std::atomic<std::uint64_t>, kProgressWords> progress{};
@@ -82,6 +83,10 @@ std::span<std::atomic<std::uint64_t>, kProgressWords> Lifeline::progress() const
 
 std::atomic<std::uint64_t>& Lifeline::current_task() const {
   return page()->current_task;
+}
+
+CrashRecord& Lifeline::crash_record() const {
+  return page()->crash;
 }
 
 std::span<std::byte> Lifeline::flight_area() const {

@@ -21,6 +21,16 @@ namespace {
 
 constexpr std::uint64_t kKilobyte = 1024;
 
+// The value of "key value" at the start of a line.
+std::optional<std::uint64_t> value_of(const std::string& text, const std::string& key) {
+  const std::size_t at = ("\n" + text).find("\n" + key + " ");
+  if (at == std::string::npos) {
+    return std::nullopt;
+  }
+  const std::size_t begin = at + key.size() + 1;
+  return whole_number(text.substr(begin, text.find('\n', begin) - begin));
+}
+
 // Room below one memory limit; nothing without a limit. Page cache that the kernel would drop
 // counts as room, as it does in MemAvailable.
 std::optional<std::uint64_t> room_below(const std::string& folder,
@@ -34,14 +44,15 @@ std::optional<std::uint64_t> room_below(const std::string& folder,
   }
   std::uint64_t used = *usage;
   const std::string stat = read_small_file(folder + "/memory.stat").value_or("");
-  // memory.stat has "key value", without a colon.
-  const std::size_t at = stat.find("\n" + cache_key + " ");
-  if (at != std::string::npos) {
-    const std::size_t begin = at + cache_key.size() + 2;
-    const auto cache = whole_number(stat.substr(begin, stat.find('\n', begin) - begin));
-    used -= std::min(used, cache.value_or(0));
-  }
+  used -= std::min(used, value_of(stat, cache_key).value_or(0));
   return *limit > used ? *limit - used : 0;
+}
+
+// The path of this process's cgroup of the unified hierarchy, "/" at its root.
+std::string cgroup_path() {
+  const std::string groups = read_small_file("/proc/self/cgroup").value_or("");
+  const std::size_t at = groups.find("0::/");
+  return at == std::string::npos ? "" : groups.substr(at + 3, groups.find('\n', at) - at - 3);
 }
 
 // The tightest limit among this process's memory cgroup and those above it.
@@ -50,12 +61,7 @@ std::uint64_t cgroup_room() {
   const auto tighten = [&room](std::optional<std::uint64_t> found) {
     room = std::min(room, found.value_or(UINT64_MAX));
   };
-  const std::string groups = read_small_file("/proc/self/cgroup").value_or("");
-  const std::size_t at = groups.find("0::/");
-  std::string path;
-  if (at != std::string::npos) {
-    path = groups.substr(at + 3, groups.find('\n', at) - at - 3);
-  }
+  std::string path = cgroup_path();
   for (;;) {
     if (path == "/") {
       path.clear();
@@ -99,6 +105,16 @@ Result<std::uint64_t> available_memory_bytes() {
     return failed_precondition("/proc/meminfo does not tell the available memory");
   }
   return std::min(*available * kKilobyte, cgroup_room());
+}
+
+std::optional<std::uint64_t> out_of_memory_kills() {
+  for (const std::string& file : {"/sys/fs/cgroup" + cgroup_path() + "/memory.events",
+                                  std::string("/sys/fs/cgroup/memory/memory.oom_control")}) {
+    if (const auto count = value_of(read_small_file(file).value_or(""), "oom_kill")) {
+      return count;
+    }
+  }
+  return std::nullopt;
 }
 
 Result<std::uint64_t> raise_open_file_limit() {

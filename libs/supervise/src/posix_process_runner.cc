@@ -12,6 +12,7 @@
 #include "phalanx/obs/flight_ring.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/child_side.h"
+#include "phalanx/os/machine.h"
 
 namespace phalanx::supervise {
 
@@ -20,6 +21,7 @@ namespace {
 // Records taken from one child before the loop turns to others.
 constexpr int kRecordsPerTurn = 32;
 constexpr std::size_t kLastLines = 8;
+constexpr auto kMemoryPeriod = std::chrono::seconds(1);
 
 using Handle = std::unique_ptr<os::EventLoop::Handle>;
 
@@ -34,6 +36,8 @@ struct PosixProcessRunner::Child {
   os::ChildProcess process;
   Handle exit_handle;
   Handle control_handle;
+  bool killed = false;   // by this process
+  bool stopped = false;  // … while it stood still
 };
 
 struct PosixProcessRunner::Impl {
@@ -44,21 +48,33 @@ struct PosixProcessRunner::Impl {
   ChildHost& host;
   std::vector<std::unique_ptr<Child>> children;  // by slot
   Handle child_signal;
+  // Of the memory cgroup: a second ago, and at the second before that.
+  std::optional<std::uint64_t> memory_kills = os::out_of_memory_kills();
+  std::optional<std::uint64_t> earlier_memory_kills = memory_kills;
+  Handle memory_timer;
   std::atomic<bool> closing{false};  // the host hears of no death any more
 
   [[nodiscard]] Result<std::unique_ptr<Child>> create(std::size_t slot, Incarnation incarnation);
   [[nodiscard]] Status introduce(std::size_t slot, Child& child);
   void read_control(std::size_t slot, int limit);
+  [[nodiscard]] DeathOrigin origin_of(const Child& child, const os::ExitReason& reason) const;
   void reap(std::size_t slot);
   void on_child_signal();
+  void count_memory_kills();
 };
 
 Result<std::unique_ptr<PosixProcessRunner::Child>> PosixProcessRunner::Impl::create(
     std::size_t slot, Incarnation incarnation) {
   PHALANX_TRY(os::Lifeline lifeline, os::Lifeline::create());
   PHALANX_TRY(os::ChildProcess process, os::ChildProcess::spawn(host.plan(slot, incarnation)));
-  return std::make_unique<Child>(
-      Child{incarnation, std::move(lifeline), nullptr, std::move(process), nullptr, nullptr});
+  return std::make_unique<Child>(Child{incarnation,
+                                       std::move(lifeline),
+                                       nullptr,
+                                       std::move(process),
+                                       nullptr,
+                                       nullptr,
+                                       false,
+                                       false});
 }
 
 // Tells the child what it is. Its control socket is empty, so a record that does not fit into it
@@ -127,10 +143,37 @@ void PosixProcessRunner::Impl::reap(std::size_t slot) {
   death.slot = slot;
   death.incarnation = child->incarnation;
   death.reason = *reason;
+  death.origin = origin_of(*child, *reason);
   death.lines = obs::FlightRing(child->lifeline.flight_area()).lines(kLastLines);
   death.unix_time = unix_seconds();
   children[slot].reset();
   host.on_exit(death);
+}
+
+DeathOrigin PosixProcessRunner::Impl::origin_of(const Child& child,
+                                                const os::ExitReason& reason) const {
+  const auto* const signaled = std::get_if<os::Signaled>(&reason);
+  if (signaled == nullptr) {
+    return DeathOrigin::kOwn;
+  }
+  if (os::is_crash(reason)) {
+    // Without a record the handler had no stack left to run on, which no sent signal brings about.
+    const std::optional<os::Crash> crash = child.lifeline.crash_record().read();
+    return !crash || os::is_own(*crash, child.process.pid()) ? DeathOrigin::kOwn
+                                                             : DeathOrigin::kSent;
+  }
+  if (child.killed) {
+    return child.stopped ? DeathOrigin::kStopped : DeathOrigin::kSent;
+  }
+  const bool memory_ran_out = signaled->signal == SIGKILL && earlier_memory_kills &&
+                              os::out_of_memory_kills() > earlier_memory_kills;
+  return memory_ran_out ? DeathOrigin::kOwn : DeathOrigin::kSent;
+}
+
+// A death is reaped within the second in which the kernel counted it, or in the next.
+void PosixProcessRunner::Impl::count_memory_kills() {
+  earlier_memory_kills = memory_kills;
+  memory_kills = os::out_of_memory_kills();
 }
 
 void PosixProcessRunner::Impl::on_child_signal() {
@@ -147,6 +190,8 @@ PosixProcessRunner::PosixProcessRunner(std::size_t slots, os::EventLoop& loop, C
     : impl_(std::make_unique<Impl>(slots, loop, host)) {
   impl_->child_signal =
       loop.watch_signal(SIGCHLD, [impl = impl_.get()](int) { impl->on_child_signal(); });
+  impl_->memory_timer =
+      loop.call_every(kMemoryPeriod, [impl = impl_.get()] { impl->count_memory_kills(); });
 }
 
 PosixProcessRunner::~PosixProcessRunner() {
@@ -176,9 +221,13 @@ void PosixProcessRunner::ask_to_stop(std::size_t slot) {
 }
 
 void PosixProcessRunner::signal(std::size_t slot, int signal) {
-  const Child* child = impl_->children.at(slot).get();
+  Child* const child = impl_->children.at(slot).get();
   if (child == nullptr) {
     return;
+  }
+  if (signal == SIGKILL && !child->killed) {
+    child->stopped = child->process.is_stopped();
+    child->killed = true;
   }
   if (Status status = child->process.signal(signal); !status) {
     obs::log_warn("signal_failed", {{"slot", slot}, {"error", status.error().message()}});

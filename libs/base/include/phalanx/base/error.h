@@ -21,6 +21,7 @@ enum class Code : int {
   kInternal = 13,           // a defect of ours
   kUnavailable = 14,        // the peer is not there or not ready
   kDataLoss = 15,  // truncated or contradictory data; a non-finite value; ranks that differ
+  kPoisoned = 32,  // the request ends every process that computes it; not a code of gRPC
 };
 
 enum class Retry { kNever, kLater, kNow };

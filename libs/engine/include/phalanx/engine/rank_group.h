@@ -11,60 +11,13 @@
 #include "phalanx/base/clock.h"
 #include "phalanx/base/result.h"
 #include "phalanx/engine/collective_step.h"
+#include "phalanx/engine/group_ports.h"
 #include "phalanx/engine/progress_watch.h"
 #include "phalanx/engine/step_fault.h"
 #include "phalanx/wire/rank_messages.h"
 #include "phalanx/wire/replica_messages.h"
 
 namespace phalanx::engine {
-
-// What a group can do to its processes and memory. As RankPort: at once, never calling back.
-class GroupPort : public RankPort {
- public:
-  // Starts a process in the slot of `rank`, with a link of its own, over the memory that the slot
-  // has. Called only when no process of that slot lives. An error ends the group.
-  [[nodiscard]] virtual Status respawn(RankId rank, Incarnation incarnation) = 0;
-
-  // Makes the communicator of `epoch`, sends it to every rank's control socket and lets
-  // raise_abort() mean it from now on. An error is a fault: the group is formed again.
-  [[nodiscard]] virtual Status new_segment(Epoch epoch) = 0;
-
-  // The rank's progress word, in its lifeline page.
-  [[nodiscard]] virtual std::uint64_t progress(RankId rank) = 0;
-};
-
-// Whose group it is: owns the sequences, hears how the steps end. Called from inside the group's
-// own calls; may call run() when ready() from on_ready(), on_idle() and
-// on_step(), and stop().
-class GroupClient {
- public:
-  GroupClient() = default;
-  GroupClient(const GroupClient&) = delete;
-  GroupClient& operator=(const GroupClient&) = delete;
-  virtual ~GroupClient() = default;
-
-  // The table for kAttach. With `kv_lost` no KV exists any more: forget what was computed; the step
-  // that failed is not run again.
-  struct Attachment {
-    std::vector<wire::SequenceAttach> table;
-    std::uint64_t hash = 0;  // that every rank must report afterwards
-  };
-  [[nodiscard]] virtual Attachment attachment(bool kv_lost) = 0;
-
-  // A step that proves that the group computes; asked for once, after the first attach.
-  [[nodiscard]] virtual wire::RankCommand self_test() = 0;
-
-  // All ranks have answered this step: reads its results. Answers the hash every rank must have
-  // reported, or the failure of the replica's own part.
-  [[nodiscard]] virtual Result<std::uint64_t> settle(const wire::RankCommand& command) = 0;
-
-  virtual void on_ready(Epoch epoch) = 0;  // formed (again); ready(), or a step is repeated first
-  virtual void on_idle() = 0;              // ready() again after a ping
-  virtual void on_step(const wire::RankCommand& command, const CollectiveStep& step) = 0;
-  virtual void on_fault(const StepFault& fault) = 0;  // recovery begins
-  virtual void on_failed(const Error& error) = 0;     // for good; every rank has been killed
-  virtual void on_stopped() = 0;                      // after stop(): no rank lives
-};
 
 struct GroupOptions {
   std::uint32_t ranks = 1;
@@ -83,6 +36,10 @@ struct GroupOptions {
 //
 // A fault before the first readiness, more faults than restart_limit allows, a failing respawn: the
 // group has failed, all ranks are killed, and the cause is told once.
+//
+// A step after whose beginning a rank died by its own doing, or that hung, diverged or was answered
+// with an error, is blamed on its sequences: it is not repeated and does not count as a fault. When
+// a rank was stopped by a signal, only deaths of their own accuse.
 //
 // Threads: one.
 class RankGroup {
@@ -112,6 +69,9 @@ class RankGroup {
   // Ends the ranks: politely when idle, otherwise by abort and kill. Ends in on_stopped().
   void stop();
 
+  // One more fault of the group: what was blamed on sequences turned out to be none of theirs.
+  void charge() { faults_.push_back(clock_.now()); }
+
   void on_reply(RankId rank, const wire::RankReply& reply);
   void on_death(RankId rank, const RankDeath& death);  // the process is gone; its memory is ours
   void on_lifeline_free(RankId rank);                  // it is dying (S5): the abort must not wait
@@ -133,6 +93,12 @@ class RankGroup {
     bool alive = false;
     bool doomed = false;  // a kill was sent, its death is not reported yet
   };
+  // A fault whose deaths are still to be heard.
+  struct Trial {
+    Error cause;
+    bool of_step = false;
+    bool evidence = false;
+  };
   [[nodiscard]] StepId upcoming() const;
   [[nodiscard]] StepLimits limits_for(wire::RankOp op) const;
   void begin(wire::RankOp op, wire::RankCommand command = {});
@@ -150,7 +116,9 @@ class RankGroup {
   void attached();
   void become_ready();
   void become_idle();
-  void recover(const StepFault& fault);
+  void recover(const StepFault& fault, bool of_step = false);
+  void reaped();  // every dead rank is gone: judges the fault, forms again
+  [[nodiscard]] bool affords(const Error& cause);
   void doom_failing(const StepFault& fault);
   void form();  // respawn what is dead, then hello
   [[nodiscard]] Status respawn(RankId rank);
@@ -174,7 +142,10 @@ class RankGroup {
   std::unique_ptr<CollectiveStep> step_;
   wire::RankCommand command_;                // in flight
   std::optional<wire::RankCommand> repeat_;  // the step that a fault interrupted
-  std::optional<StepFault> late_;            // of ranks that died after they had answered
+  std::optional<Trial> trial_;
+  bool own_death_ = false;         // since the operation began
+  bool stop_seen_ = false;         // since the operation began
+  std::optional<StepFault> late_;  // of ranks that died after they had answered
   std::deque<SteadyTime> faults_;
   SteadyTime forming_since_;
   Epoch epoch_;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "phalanx/base/bisection.h"
 #include "phalanx/base/clock.h"
 #include "phalanx/base/result.h"
 #include "phalanx/engine/rank_group.h"
@@ -53,6 +54,8 @@ struct ReplicaOptions {
 //     kError. A second Submit of a key is ignored; one of a higher attempt ends the lower one; one
 //     of a lower attempt, and a Cancel of an unknown key, are answered with kCancelled.
 //   - While the group recovers, work is accepted and waits.
+//   - The sequences of a step that was blamed for its failure are run again in halves, while the
+//     others wait. One that kills alone twice ends with kPoisoned.
 //   - stop(drain) refuses new work (kUnavailable) and ends when the last sequence has; without
 //     drain, or past its deadline, what is there ends with kUnavailable, which the leader may
 //     dispatch elsewhere.
@@ -96,6 +99,7 @@ class ReplicaEngine final : private GroupClient {
   [[nodiscard]] Attachment attachment(bool kv_lost) override;
   [[nodiscard]] wire::RankCommand self_test() override;
   [[nodiscard]] Result<std::uint64_t> settle(const wire::RankCommand& command) override;
+  void on_blamed(const Error& cause) override;
   void on_ready(Epoch epoch) override;
   void on_idle() override;
   void on_step(const wire::RankCommand& command, const CollectiveStep& step) override;
@@ -104,6 +108,8 @@ class ReplicaEngine final : private GroupClient {
   void on_stopped() override;
 
   void pump();  // the one place that starts a step
+  [[nodiscard]] StepPlan next_plan();
+  void acquit(const StepPlan& plan);
   void begin_step(StepPlan plan);
   void refuse(const wire::SequenceKey& key, const Error& error);
   void publish(StepId step, Duration took, std::vector<wire::TokenUpdate> updates);
@@ -122,6 +128,7 @@ class ReplicaEngine final : private GroupClient {
   TableDigest digest_;
   RankGroup group_;
   RequestLog log_;
+  Bisection<SequenceId> bisection_;
 
   std::optional<StepPlan> plan_;  // of the step in flight
   std::vector<wire::SampleResult> samples_;

@@ -62,14 +62,18 @@ class Scheduler {
   [[nodiscard]] bool cancel(const wire::SequenceKey& key);
 
   [[nodiscard]] bool contains(const wire::SequenceKey& key) const { return keys_.contains(key); }
+  [[nodiscard]] bool contains(SequenceId id) const {
+    return running_.contains(id) || waiting_.contains(id);
+  }
   [[nodiscard]] bool empty() const { return keys_.empty(); }
 
   // Removes what is cancelled and what was complete when it was submitted, with a final update
   // each.
   [[nodiscard]] std::vector<wire::TokenUpdate> sweep();
 
-  // The next step. A plan that changes nothing means that there is nothing to do.
-  [[nodiscard]] StepPlan plan() const;
+  // The next step. A plan that changes nothing means that there is nothing to do. With `only`,
+  // nobody else runs; running ones keep their place unless it is needed.
+  [[nodiscard]] StepPlan plan(const std::set<SequenceId>* only = nullptr) const;
 
   // The parts of a rank command that the plan determines: attach, detach and items.
   [[nodiscard]] wire::RankCommand command(const StepPlan& plan) const;
@@ -86,6 +90,9 @@ class Scheduler {
 
   // The running sequences for kAttach. The ranks then know these and no others.
   [[nodiscard]] std::vector<wire::SequenceAttach> attach_table();
+
+  // Ends the sequence, which is here, with `error`; not between plan() and confirm().
+  [[nodiscard]] wire::TokenUpdate fail(SequenceId id, const Error& error);
 
   // Ends every sequence with `error`, one final update each.
   [[nodiscard]] std::vector<wire::TokenUpdate> fail_all(const Error& error);

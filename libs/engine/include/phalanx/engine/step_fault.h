@@ -10,11 +10,19 @@
 
 namespace phalanx::engine {
 
+// Whose doing a death was, as far as the parent can tell.
+enum class DeathOrigin {
+  kSent,     // somebody sent the signal; also what nothing is known of
+  kOwn,      // it faulted, aborted or exited by itself, or was killed because memory ran out
+  kStopped,  // it stood still by a stop signal until it was killed
+};
+
 // How a rank left the world.
 struct RankDeath {
   bool signaled = false;
   int number = 0;           // the signal, or the exit status
   std::string description;  // for people: "killed by SIGKILL"
+  DeathOrigin origin = DeathOrigin::kSent;
 };
 
 // Can the KV of a rank that died like this be used by its successor? Not after SIGSEGV, SIGBUS,
@@ -24,10 +32,11 @@ struct RankDeath {
 // What one rank did wrong in one operation.
 struct RankFailure {
   enum class Kind {
-    kReply,    // it answered with an error, `aborted` included
-    kDeath,    // it died before answering
-    kKilled,   // it did not answer, or would not take the command, and was killed
-    kDiverged  // it answered "done", and its state is not what it must be
+    kReply,      // it answered with an error, `aborted` included
+    kSuspected,  // it answered "done", and was stopped or began to die meanwhile
+    kDeath,      // it died before answering
+    kKilled,     // it did not answer, or would not take the command, and was killed
+    kDiverged    // it answered "done", and its state is not what it must be
   };
   RankId rank;
   Kind kind = Kind::kReply;
@@ -39,6 +48,11 @@ struct StepFault {
   std::optional<Error> own;         // the replica's own part
   std::vector<RankFailure> ranks;   // causes in rank order, then those that were freed by the abort
   std::vector<RankId> never_asked;  // the fan-out ended before them
+  bool hung = false;                // no rank moved any more; the abort ended that
+
+  // Can the work itself have caused this? An error of a rank or of the replica's own part, a hang
+  // and a diverged state can; what a death says is told by its origin.
+  [[nodiscard]] bool own_evidence() const;
 
   // One error that names all of them, the replica's own first. Its code is that of the first cause;
   // kAborted only when nothing else is known.

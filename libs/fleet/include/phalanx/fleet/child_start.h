@@ -17,7 +17,8 @@
 
 namespace phalanx::fleet {
 
-// A child that has heard what it is: parent-death signal set, lifeline held, hang-up watched.
+// A child that has heard what it is: parent-death signal set, lifeline held, crashes recorded,
+// hang-up watched.
 //
 // Ownership: everything lives until the process ends.
 class ChildStart {

@@ -43,7 +43,8 @@ using Parsed = std::variant<T, ApiError>;
                                             std::size_t prompt_tokens,
                                             std::size_t context_tokens);
 
-// An error of ours as the client sees it: status from error_traits(), type from the status.
+// An error of ours as the client sees it: status from error_traits(), type from the status;
+// kPoisoned has a code of its own, so that a client does not try again.
 [[nodiscard]] ApiError from_error(const Error& error);
 
 // An error of the HTTP layer (404, 405, 413, …).

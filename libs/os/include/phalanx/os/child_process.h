@@ -80,6 +80,9 @@ class ChildProcess {
   // Whether a signal has stopped it since the last call. Blocks: no.
   [[nodiscard]] bool take_stopped();
 
+  // Whether it stands still by a stop signal now, noticed or not. Reads a small file.
+  [[nodiscard]] bool is_stopped() const;
+
   // A process that has ended is no error.
   [[nodiscard]] Status signal(int signal) const;
 

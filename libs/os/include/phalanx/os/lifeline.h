@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "phalanx/base/result.h"
+#include "phalanx/os/crash_record.h"
 #include "phalanx/os/memfd.h"
 
 namespace phalanx::os {
@@ -20,8 +21,8 @@ inline constexpr std::size_t kProgressWords = 64;
 inline constexpr std::size_t kFlightBytes = std::size_t{8} << 10;
 
 // The memory that a parent shares with one incarnation of a child: a robust mutex that the child's
-// main thread holds for life, progress words that move while it works, the task it is in, and room
-// for its last log lines.
+// main thread holds for life, progress words that move while it works, the task it is in, what its
+// crash handler saw, and room for its last log lines.
 //
 // Made by the parent, one per incarnation. Threads: any.
 class Lifeline {
@@ -35,6 +36,7 @@ class Lifeline {
   [[nodiscard]] std::span<std::atomic<std::uint64_t>, kProgressWords> progress() const;
   [[nodiscard]] std::uint64_t progress_sum() const;
   [[nodiscard]] std::atomic<std::uint64_t>& current_task() const;
+  [[nodiscard]] CrashRecord& crash_record() const;
   [[nodiscard]] std::span<std::byte> flight_area() const;
 
   [[nodiscard]] int fd() const { return memfd_.fd(); }

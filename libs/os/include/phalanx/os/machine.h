@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "phalanx/base/result.h"
@@ -27,6 +28,10 @@ struct ProcessMemory {
 // What this process could still allocate without swapping: MemAvailable, cut to what the memory
 // cgroups above it leave.
 [[nodiscard]] Result<std::uint64_t> available_memory_bytes();
+
+// How many processes of this process's memory cgroup and those below it the kernel has killed
+// because memory ran out. Nothing if it does not count them. Reads a small file.
+[[nodiscard]] std::optional<std::uint64_t> out_of_memory_kills();
 
 // Raises the soft limit of open descriptors to the hard one and returns it.
 [[nodiscard]] Result<std::uint64_t> raise_open_file_limit();

@@ -12,11 +12,19 @@
 
 namespace phalanx::supervise {
 
+// Whose doing a death was.
+enum class DeathOrigin {
+  kSent,     // a signal that somebody sent, this process included
+  kOwn,      // a fault, an abort or an exit of its own, or the kernel's choice when memory ran out
+  kStopped,  // it stood still by a stop signal when it was killed
+};
+
 // The end of one incarnation.
 struct Death {
   std::size_t slot = 0;
   Incarnation incarnation;
   os::ExitReason reason;
+  DeathOrigin origin = DeathOrigin::kSent;
   std::string cause;               // what the child itself reported, if it could
   std::vector<std::string> lines;  // its last log lines, oldest first
   bool was_ready = false;

@@ -59,7 +59,8 @@ class ChildHost {
 
 // Children of this process by os::ChildProcess: spawns them, gives each a lifeline page and its
 // bootstrap record, and watches pidfd, control socket, lifeline and SIGCHLD. Orphans that this
-// process has adopted (os::become_subreaper()) are reaped on the way.
+// process has adopted (os::become_subreaper()) are reaped on the way. Whose doing a death was is
+// told from the crash record in the lifeline page, and for SIGKILL from the memory cgroup's count.
 //
 // Ownership: destroying the runner kills what lives and waits for it, at most one second each;
 // stop before. Borrows loop and host. Threads: the loop thread, which lives as long as the process.

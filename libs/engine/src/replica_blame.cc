@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a replica does about steps that end the processes that run them.
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "phalanx/engine/replica_engine.h"
+#include "phalanx/obs/log.h"
+
+#include "bounded_text.h"
+
+namespace phalanx::engine {
+
+void ReplicaEngine::on_blamed(const Error& cause) {
+  if (!plan_) {
+    return;
+  }
+  std::vector<SequenceId> together;
+  for (const PlannedRow& row : std::exchange(plan_, std::nullopt)->rows) {
+    together.push_back(row.sequence);
+  }
+  obs::log_warn("step_blamed", {{"sequences", together.size()}, {"cause", cause.to_string()}});
+  const std::optional<SequenceId> culprit = bisection_.blame(together);
+  if (!culprit) {
+    return;
+  }
+  const wire::SequenceKey key = scheduler_.key_of(*culprit);
+  obs::log_error("request_condemned",
+                 {{"request", key.request.value()}, {"choice", key.choice.value()}});
+  std::vector<wire::TokenUpdate> updates;
+  updates.push_back(scheduler_.fail(
+      *culprit,
+      Error(
+          Code::kPoisoned,
+          bounded_text("this request ended the process that computed it twice while it ran alone; "
+                       "it is not tried again. The last time: " +
+                       cause.message()))));
+  publish(group_.last_step(), Duration{}, std::move(updates));
+}
+
+// While a culprit is looked for only the suspects under test run.
+StepPlan ReplicaEngine::next_plan() {
+  if (bisection_.knows_any()) {
+    bisection_.keep([&](SequenceId id) { return scheduler_.contains(id); });
+  }
+  return scheduler_.plan(bisection_.active() ? &bisection_.testing() : nullptr);
+}
+
+// A token accepted is further than where the sequences were when somebody died.
+void ReplicaEngine::acquit(const StepPlan& plan) {
+  if (!bisection_.active()) {
+    return;
+  }
+  for (const PlannedRow& row : plan.rows) {
+    if (row.sample) {
+      bisection_.progressed(row.sequence);
+    }
+  }
+  if (bisection_.take_unexplained()) {
+    group_.charge();
+  }
+}
+
+}  // namespace phalanx::engine

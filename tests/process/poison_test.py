@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A request that crashes whoever computes it ends by itself; signals that somebody sends are held against no request."""
+import json
+import os
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from phalanx_server import TINY, Server, alive, counted, eventually, main  # noqa: E402
+
+MARK = "~"  # a token of its own in the built-in model, which no answer of these tests holds
+
+
+def token_of(text):
+    with open(os.path.join(TINY, "tokenizer.json")) as file:
+        return json.load(file)["model"]["vocab"][text]
+
+
+def content(events):
+    """What a stream said, without what differs between two requests by nature."""
+    return [{key: value for key, value in event.items() if key not in ("id", "created")} for event in events]
+
+
+def begin_streams(server):
+    return [server.stream(f"count from {100 + 10 * i} to {140 + 10 * i}", temperature=0.7, seed=i, max_tokens=150)
+            for i in range(7)]
+
+
+class PoisonedRequest(unittest.TestCase):
+    def check(self, *arguments):
+        with Server("--tp", 2, "--max-num-seqs", 16, "--max-num-batched-tokens", 32, *arguments,
+                    program="phalanxd-with-faults", environment={"FAULTY_RANK": f"segv-at-token:1:{token_of(MARK)}"}) as server:
+            undisturbed = [stream.finish() for stream in begin_streams(server)]
+            server.wait_idle()
+            before = [replica["incarnation"] for replica in server.status()["replicas"]]
+
+            streams = begin_streams(server)
+            for stream in streams:
+                stream.wait_for_tokens(3)
+            poisoned = server.stream(f"count {MARK} from 1", max_tokens=5).finish()
+            self.assertEqual((poisoned.status, poisoned.error["code"]), (500, "poisoned_request"), poisoned.error)
+            for stream, expected in zip(streams, undisturbed):
+                stream.finish()
+                self.assertIsNone(stream.error)
+                self.assertEqual(content(stream.events), content(expected.events))
+            server.wait_idle()
+            self.assertEqual([replica["incarnation"] for replica in server.status()["replicas"]], before,
+                             "the replicas outlive the request")
+            self.assertEqual(server.chat("count from 7 to 12")["choices"][0]["message"]["content"], counted(7, 12))
+
+    def test_one_replica(self):
+        self.check("--dp", 1)
+
+    def test_two_replicas(self):
+        self.check("--dp", 2)
+
+    def test_again_and_again(self):
+        """More of them than the group may be restarted: what is ascribed to a request costs nobody else his replica."""
+        with Server("--dp", 1, "--tp", 2, "--restart-intensity", "2/60s", program="phalanxd-with-faults",
+                    environment={"FAULTY_RANK": f"segv-at-token:0:{token_of(MARK)}"}) as server:
+            for _ in range(3):
+                status, answer, _ = server.request("POST", "/v1/chat/completions", server.chat_body(f"{MARK} 1"))
+                self.assertEqual((status, answer["error"]["code"]), (500, "poisoned_request"))
+            self.assertEqual(server.status()["replicas"][0]["incarnation"], 1)
+            self.assertEqual(server.chat("count from 7 to 12")["choices"][0]["message"]["content"], counted(7, 12))
+
+
+class SignalsFromOutside(unittest.TestCase):
+    def test_ten_segmentation_faults_sent_to_ranks(self):
+        """One stream, alone in every step, so that each death looks like its doing, and restarts of the replica in between."""
+        with Server("--dp", 1, "--tp", 2, "--restart-intensity", "20/60s") as server:
+            stream = server.stream("count from 1000 to 1150", max_tokens=2000)
+            for i in range(10):
+                stream.wait_for_tokens(20 * (i + 1))
+                eventually(server.all_ready, 20, "the ranks are ready")
+                pid = server.rank_pid(0, i % 2)
+                os.kill(pid, signal.SIGSEGV)
+                eventually(lambda pid=pid: not alive(pid), 20, "the rank is gone")
+            stream.finish()
+            self.assertIsNone(stream.error)
+            self.assertEqual(stream.text, counted(1000, 1150))
+            self.assertNotIn("step_blamed", server.log_text())
+
+    def test_more_of_them_than_the_group_may_be_restarted(self):
+        with Server("--dp", 1, "--tp", 2, "--restart-intensity", "3/60s") as server:
+            stream = server.stream("count from 1000 to 1150", max_tokens=2000)
+            for i in range(6):
+                stream.wait_for_tokens(20 * (i + 1))
+                eventually(server.all_ready, 20, "the ranks are ready")
+                os.kill(server.rank_pid(0, 1), signal.SIGSEGV)
+                eventually(lambda: not server.all_ready() or not stream.thread.is_alive(), 20, "it is noticed")
+            stream.finish()
+            self.assertIsNone(stream.error)
+            self.assertEqual(stream.text, counted(1000, 1150))
+
+
+if __name__ == "__main__":
+    main()
