@@ -56,6 +56,10 @@ Status CellRunner::step(StepId /*step*/,
       results[i].token =
           draw(memory_.cells[place], sequence.sampling.seed, sequence.choice, vocab_size_);
       results[i].logprob = -1.0F;
+      if (sequence.sampling.seed == kFaultySeed && item.start + item.count >= kFaultyLength) {
+        results[i] = {};
+        results[i].fault = static_cast<std::uint32_t>(Code::kInvalidArgument);
+      }
     }
   }
   return take_outcome();

@@ -50,6 +50,10 @@ class CellRunner final : public engine::ModelRunner {
 
   engine::RunnerIdentity identity_value;
 
+  // Sequences of this seed have a fault of their own once they are this long.
+  static constexpr std::uint64_t kFaultySeed = 0xBAD;
+  static constexpr std::uint32_t kFaultyLength = 24;
+
  private:
   [[nodiscard]] Status take_outcome();
   void compute(const wire::SequenceAttach& sequence, const wire::StepItem& item);

@@ -8,6 +8,7 @@
 
 #include "phalanx/base/hash.h"
 #include "phalanx/obs/log.h"
+#include "phalanx/wire/codec.h"
 
 namespace phalanx::testing {
 namespace {
@@ -46,6 +47,8 @@ void LeaderBook::book(const wire::Submit& submit) {
 }
 
 void LeaderBook::send(wire::ReplicaMessage message) {
+  const Status fits = wire::check(wire::ReplicaFrame{Boot(1), Incarnation(1), message});
+  EXPECT_TRUE(fits) << "the leader would refuse it: " << fits.error().to_string();
   if (auto* batch = std::get_if<wire::TokenBatch>(&message)) {
     for (const wire::TokenUpdate& update : batch->updates) {
       accept(update);

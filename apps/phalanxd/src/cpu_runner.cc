@@ -40,6 +40,10 @@ model::SequenceSpec spec_of(const wire::SequenceAttach& attach) {
 }
 
 void store(const model::SampledToken& sampled, wire::SampleResult* result) {
+  if (sampled.token < 0) {
+    result->fault = static_cast<std::uint32_t>(Code::kInvalidArgument);
+    return;
+  }
   result->token = sampled.token;
   result->logprob = sampled.logprob;
   result->top_count = sampled.top_count;

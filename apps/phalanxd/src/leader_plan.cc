@@ -13,6 +13,8 @@
 #include "phalanx/kernels/isa.h"
 #include "phalanx/model/weight_arena.h"
 #include "phalanx/os/machine.h"
+#include "phalanx/wire/codec.h"
+#include "phalanx/wire/limits.h"
 #include "phalanx/wire/rank_messages.h"
 
 #include "roles.h"
@@ -165,9 +167,22 @@ std::vector<TokenId> end_tokens(const checkpoint::GenerationDefaults& defaults,
   return {result.begin(), result.end()};
 }
 
-void describe_model(const Options& options,
-                    const checkpoint::GenerationDefaults& defaults,
-                    LeaderPlan* plan) {
+// What replicas would refuse in every request is refused once, before there are any.
+Status check_defaults(const serving::ServedModel& model) {
+  if (Status fits = wire::check(model.default_sampling); !fits) {
+    return std::move(fits).error().with("the model's generation defaults");
+  }
+  if (model.end_tokens.size() > wire::kMaxEndTokens) {
+    return invalid_argument("the model names " + std::to_string(model.end_tokens.size()) +
+                            " end-of-sequence tokens; at most " +
+                            std::to_string(wire::kMaxEndTokens) + " are possible");
+  }
+  return ok();
+}
+
+Status describe_model(const Options& options,
+                      const checkpoint::GenerationDefaults& defaults,
+                      LeaderPlan* plan) {
   serving::ServedModel& model = plan->model;
   model.name = options.served_model_name.empty() ? checkpoint::model_name_of(options.model)
                                                  : options.served_model_name;
@@ -184,6 +199,7 @@ void describe_model(const Options& options,
   model.default_sampling.min_p = defaults.min_p;
   model.default_sampling.repetition_penalty = defaults.repetition_penalty;
   model.end_tokens = end_tokens(defaults, *plan->tokenizer);
+  return check_defaults(model);
 }
 
 // What is equal for all replicas and ranks.
@@ -230,7 +246,7 @@ Result<LeaderPlan> make_leader_plan(const Options& options) {
               kernels::resolve_isa(options.isa == "auto" ? "" : options.isa));
   plan.isa = kernels::isa_name(isa);
   plan.arena_bytes = options.runner == "sim" ? 0 : model::layout_of(plan.config).bytes;
-  describe_model(options, checkpoint.generation(), &plan);
+  PHALANX_RETURN_IF_ERROR(describe_model(options, checkpoint.generation(), &plan));
   return plan;
 }
 

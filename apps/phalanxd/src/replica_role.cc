@@ -71,6 +71,12 @@ class LeaderLink final : public engine::ReplicaSink {
     }
   }
 
+  // The replica cannot go on with this leader.
+  void fail(Error error) {
+    result_ = std::move(error);
+    loop_.stop();
+  }
+
   [[nodiscard]] const Status& result() const { return result_; }
 
  private:
@@ -172,6 +178,13 @@ Status serve(fleet::ChildStart& start,
     auto frame = wire::decode_leader_frame(bytes);
     if (!frame) {
       obs::log_error("bad_frame_from_leader", {{"error", frame.error().message()}});
+      const auto refused = wire::read_refused_submit(bytes);
+      if (!refused) {
+        link.fail(data_loss("a frame of the leader cannot be read: " + frame.error().message()));
+      } else if (refused->boot == bootstrap.common.boot &&
+                 refused->incarnation == bootstrap.common.incarnation) {
+        replica.refuse_submit(refused->key, frame.error());
+      }
       return;
     }
     if (frame->boot == bootstrap.common.boot &&

@@ -165,6 +165,7 @@ Status RankLoop::step(const wire::RankCommand& command) {
   const std::span results = std::span(results_).first(command.items.size());
   for (wire::SampleResult& result : results) {
     result.top_count = 0;
+    result.fault = 0;
   }
   PHALANX_RETURN_IF_ERROR(runner_.step(command.step, table_, command.items, results));
   publish(command);
@@ -206,7 +207,9 @@ void RankLoop::publish(const wire::RankCommand& command) {
     if (item.sample) {
       results_[i].sequence = item.sequence;
       ring_.publish(command.step, i, results_[i]);
-      table_.append(item.slot, results_[i].token);
+      if (results_[i].fault == 0) {
+        table_.append(item.slot, results_[i].token);
+      }
     }
   }
 }

@@ -27,7 +27,7 @@ wire::TokenUpdate final_update(const wire::SequenceKey& key, wire::FinishReason 
 wire::TokenUpdate final_error(const wire::SequenceKey& key, const Error& error) {
   wire::TokenUpdate update = final_update(key, wire::FinishReason::kError);
   update.error_code = static_cast<std::uint32_t>(error.code());
-  update.error_message = error.message();
+  update.error_message = bounded_text(error.message());
   return update;
 }
 
@@ -81,6 +81,12 @@ void ReplicaEngine::submit(const wire::Submit& submit) {
   }
   log_.began(submit, clock_.now());
   pump();
+}
+
+void ReplicaEngine::refuse_submit(const wire::SequenceKey& key, const Error& error) {
+  if (admit_attempt(key)) {
+    refuse(key, error);
+  }
 }
 
 void ReplicaEngine::refuse(const wire::SequenceKey& key, const Error& error) {
@@ -280,13 +286,16 @@ Result<std::uint64_t> ReplicaEngine::settle(const wire::RankCommand& command) {
     if (!sample || sample->sequence != item.sequence) {
       return data_loss("the ring holds no result for sequence " + std::to_string(item.sequence));
     }
+    samples_[i] = *sample;
+    if (sample->fault != 0) {
+      continue;  // its sequence ends; the ranks have appended nothing either
+    }
     if (sample->token < 0 ||
         static_cast<std::uint32_t>(sample->token) >= options_.scheduler.vocab_size) {
       return data_loss("token " + std::to_string(sample->token) + " was sampled for sequence " +
                        std::to_string(item.sequence) + "; the vocabulary has " +
                        std::to_string(options_.scheduler.vocab_size));
     }
-    samples_[i] = *sample;
     digest_.append(item.slot, sample->token);
   }
   return digest_.hash(command.items);
@@ -340,54 +349,6 @@ void ReplicaEngine::on_failed(const Error& error) {
 
 void ReplicaEngine::on_stopped() {
   sink_.on_stopped(failure_ ? Status(*failure_) : ok());
-}
-
-// ---- what goes out
-
-void ReplicaEngine::publish(StepId step, Duration took, std::vector<wire::TokenUpdate> updates) {
-  if (updates.empty()) {
-    return;
-  }
-  for (const wire::TokenUpdate& update : updates) {
-    log_.updated(update, clock_.now());
-  }
-  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(took).count();
-  sink_.send(wire::TokenBatch{step, static_cast<std::uint64_t>(us), std::move(updates)});
-}
-
-void ReplicaEngine::publish_one(wire::TokenUpdate update) {
-  std::vector<wire::TokenUpdate> updates;
-  updates.push_back(std::move(update));
-  publish(group_.last_step(), Duration{}, std::move(updates));
-}
-
-void ReplicaEngine::send_status() {
-  ticks_since_status_ = 0;
-  wire::ReplicaStatus now = status();
-  now.sequence = ++status_sequence_;
-  sink_.send(std::move(now));
-}
-
-wire::ReplicaStatus ReplicaEngine::status() const {
-  wire::ReplicaStatus status;
-  status.sequence = status_sequence_;
-  status.last_nonce = last_nonce_;
-  status.epoch = group_.epoch();
-  status.last_step = group_.last_step();
-  status.recovering =
-      group_.state() == RankGroup::State::kReaping || group_.state() == RankGroup::State::kForming;
-  status.running = scheduler_.running();
-  status.waiting = scheduler_.waiting();
-  status.to_compute = scheduler_.to_compute();
-  status.to_generate = scheduler_.to_generate();
-  status.kv_blocks_free = scheduler_.blocks().free();
-  status.kv_blocks_total = scheduler_.blocks().total();
-  status.preemptions = scheduler_.preemptions();
-  status.drains = group_.drains();
-  status.stale_replies = group_.stale_replies();
-  status.last_error = last_error_;
-  status.ranks = group_.ranks();
-  return status;
 }
 
 }  // namespace phalanx::engine

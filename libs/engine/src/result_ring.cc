@@ -29,6 +29,7 @@ void ResultRing::publish(StepId step, std::uint32_t row, const wire::SampleResul
   target.token = result.token;
   target.logprob = result.logprob;
   target.top_count = result.top_count;
+  target.fault = result.fault;
   for (std::size_t i = 0; i < std::size(target.top); ++i) {
     target.top[i] = result.top[i];
   }

@@ -8,6 +8,7 @@
 
 #include "phalanx/base/check.h"
 
+#include "bounded_text.h"
 #include "planner.h"
 #include "submit_check.h"
 
@@ -205,6 +206,14 @@ wire::TokenUpdate Scheduler::settle_row(const PlannedRow& row, const wire::Sampl
   Sequence& sequence = at(row.sequence);
   if (!row.sample) {
     return remainders(sequence);
+  }
+  if (sample.fault != 0) {
+    wire::TokenUpdate update = remove(row.sequence, wire::FinishReason::kError);
+    update.error_code = sample.fault;
+    update.error_message =
+        "the sampling parameters and this prompt lead to logits that are not finite, or leave no "
+        "token that may be drawn";
+    return update;
   }
   const std::uint32_t position = sequence.produced();
   const std::int32_t top_logprobs = sequence.sampling.top_logprobs;

@@ -57,6 +57,11 @@ Status validate(const SchedulerOptions& options) {
   PHALANX_RETURN_IF_ERROR(check_at_least("kv_blocks", options.kv_blocks, 1));
   PHALANX_RETURN_IF_ERROR(check_at_least("max_waiting", options.max_waiting, 1));
   PHALANX_RETURN_IF_ERROR(check_at_least("vocab_size", options.vocab_size, 1));
+  if (options.max_model_len > wire::kMaxPromptTokens) {
+    return invalid_argument("max_model_len must be at most " +
+                            std::to_string(wire::kMaxPromptTokens) + ", is " +
+                            std::to_string(options.max_model_len));
+  }
   if (options.max_num_seqs > wire::kMaxSequencesPerStep) {
     return invalid_argument("max_num_seqs must be at most " +
                             std::to_string(wire::kMaxSequencesPerStep) + ", is " +

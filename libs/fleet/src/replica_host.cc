@@ -182,13 +182,31 @@ void ReplicaHost::on_record(std::size_t slot, Incarnation incarnation, os::Contr
 void ReplicaHost::on_frame(std::size_t index, Incarnation incarnation, std::string_view bytes) {
   auto frame = wire::decode_replica_frame(bytes);
   if (!frame) {
-    obs::log_error("bad_frame_from_replica",
-                   {{"replica", index}, {"error", frame.error().message()}});
+    on_bad_frame(index, incarnation, bytes, frame.error());
+  } else if (frame->boot == start_.bootstrap.common.boot && frame->incarnation == incarnation) {
+    on_message(index, incarnation, frame->message);
+  }
+}
+
+// Updates that cannot be read cost their own sequences. Anything else, and who sends it is broken.
+void ReplicaHost::on_bad_frame(std::size_t index,
+                               Incarnation incarnation,
+                               std::string_view bytes,
+                               const Error& error) {
+  obs::log_error("bad_frame_from_replica", {{"replica", index}, {"error", error.message()}});
+  const auto salvaged = wire::salvage_token_batch(bytes);
+  if (!salvaged) {
     runner_->signal(index, SIGKILL);
     return;
   }
-  if (frame->boot == start_.bootstrap.common.boot && frame->incarnation == incarnation) {
-    on_message(index, incarnation, frame->message);
+  if (salvaged->frame.boot != start_.bootstrap.common.boot ||
+      salvaged->frame.incarnation != incarnation) {
+    return;
+  }
+  on_message(index, incarnation, salvaged->frame.message);
+  for (const wire::SequenceKey& key : salvaged->refused) {
+    // It may still run there.
+    static_cast<void>(send(ReplicaId(static_cast<std::uint32_t>(index)), wire::Cancel{key}));
   }
 }
 

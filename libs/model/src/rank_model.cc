@@ -75,7 +75,7 @@ struct RankModel::Impl {
   Status record();
   Status bind();
   Status run(std::span<const StepItem> items);
-  [[nodiscard]] Status check_results(std::span<const StepItem> items) const;
+  [[nodiscard]] Status check_keys_and_values() const;
   void confirm(std::span<const StepItem> items);
   [[nodiscard]] SampledToken* rows() const {
     return reinterpret_cast<SampledToken*>(results.bytes().data());
@@ -153,14 +153,7 @@ Status RankModel::Impl::prepare() {
   return bind();
 }
 
-Status RankModel::Impl::check_results(std::span<const StepItem> items) const {
-  const std::int32_t faulty = sampler->faulty_row();
-  if (faulty >= 0) {
-    const std::uint32_t item = inputs.samples()[static_cast<std::size_t>(faulty)].item;
-    return data_loss("step item " + std::to_string(item) + " (sequence " +
-                     std::to_string(items[item].sequence) +
-                     "): expected finite logits and a token that may be drawn, found none");
-  }
+Status RankModel::Impl::check_keys_and_values() const {
   const std::uint64_t count = non_finite.load(std::memory_order_relaxed);
   if (count != 0) {
     return data_loss("expected finite keys and values, found " + std::to_string(count) +
@@ -170,8 +163,9 @@ Status RankModel::Impl::check_results(std::span<const StepItem> items) const {
 }
 
 void RankModel::Impl::confirm(std::span<const StepItem> items) {
-  for (const StepItem& item : items) {
-    if (item.sample) {
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const StepItem& item = items[i];
+    if (item.sample && rows()[i].token >= 0) {
       table->row(item.slot).length = item.start + item.count + 1;
     }
   }
@@ -192,7 +186,7 @@ Status RankModel::Impl::run(std::span<const StepItem> items) {
   shape.final_rows = sampler->drawing();
   const TaskRuntime runtime{&kernels, group};
   PHALANX_RETURN_IF_ERROR(forward->program.run(shape, team, runtime, options.observer));
-  PHALANX_RETURN_IF_ERROR(check_results(items));
+  PHALANX_RETURN_IF_ERROR(check_keys_and_values());
   confirm(items);
   return ok();
 }

@@ -307,7 +307,6 @@ void Sampler::finish(const DrawRecord* all, SampledToken* results, std::uint32_t
     best.raw_mass = mass;
   }
   if (best.peak.id < 0) {
-    state.is_faulty = true;
     return;
   }
   result.token = best.peak.id;
@@ -320,15 +319,6 @@ void Sampler::finish(const DrawRecord* all, SampledToken* results, std::uint32_t
     }
   }
   table_.tokens(state.row.slot)[state.row.position] = result.token;
-}
-
-std::int32_t Sampler::faulty_row() const {
-  for (std::uint32_t row = 0; row < row_count_; ++row) {
-    if (states_[row].is_faulty) {
-      return static_cast<std::int32_t>(row);
-    }
-  }
-  return -1;
 }
 
 }  // namespace phalanx::model

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fields.h"
 
-#include <array>
-#include <charconv>
 #include <cmath>
 
 #include "json_writer.h"
@@ -12,12 +10,6 @@ namespace {
 
 constexpr std::size_t kIgnoredFieldsMax = 32;
 constexpr std::size_t kIgnoredNameBytesMax = 64;
-
-std::string number_text(double value) {
-  std::array<char, 32> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-  return {digits.data(), end};
-}
 
 }  // namespace
 
@@ -55,22 +47,18 @@ Refusal read_text(const Field& field, std::string* out, std::size_t bytes_max) {
   return std::nullopt;
 }
 
-Refusal read_real(const Field& field, RealRange range, std::optional<float>* out) {
+Refusal read_real(const Field& field, const wire::RealRule& rule, std::optional<float>* out) {
   double value = NAN;
   if (const auto* integer = field.value.as_int()) {
     value = static_cast<double>(*integer);
   } else if (const double* real = field.value.as_double()) {
     value = *real;
   }
-  const bool low_fits = range.above_low ? value > range.low : value >= range.low;
-  if (!low_fits || !(value <= range.high)) {
-    return wrong(
-        field,
-        range.above_low
-            ? "a number above " + number_text(range.low) + " and at most " + number_text(range.high)
-            : "a number from " + number_text(range.low) + " to " + number_text(range.high));
+  const float number = wire::narrowed(value);
+  if (!rule.allows(number)) {
+    return wrong(field, wire::range_of(rule));
   }
-  *out = static_cast<float>(value);
+  *out = number;
   return std::nullopt;
 }
 

@@ -10,6 +10,7 @@
 
 #include "phalanx/base/ids.h"
 #include "phalanx/openai/api_error.h"
+#include "phalanx/wire/sampling_rules.h"
 
 #include "json_value.h"
 
@@ -24,12 +25,6 @@ struct Field {
   const JsonValue& value;
 };
 
-struct RealRange {
-  double low;
-  double high;
-  bool above_low = false;  // low itself is outside
-};
-
 struct IntRange {
   std::int64_t low = 0;
   std::int64_t high = std::numeric_limits<std::int32_t>::max();
@@ -41,10 +36,13 @@ struct IntRange {
 // "NAME: not supported by this version: REASON"
 [[nodiscard]] ApiError unsupported(const std::string& name, std::string_view reason);
 
-// Each stores into `out` or says what is wrong.
+// Each stores into `out` or says what is wrong. A real number is judged, and stored, as ranks will
+// compute with it.
 [[nodiscard]] Refusal read_bool(const Field& field, bool* out);
 [[nodiscard]] Refusal read_text(const Field& field, std::string* out, std::size_t bytes_max);
-[[nodiscard]] Refusal read_real(const Field& field, RealRange range, std::optional<float>* out);
+[[nodiscard]] Refusal read_real(const Field& field,
+                                const wire::RealRule& rule,
+                                std::optional<float>* out);
 [[nodiscard]] Refusal read_int(const Field& field, IntRange range, std::int64_t* out);
 
 // A list of token ids below `vocab_size`.

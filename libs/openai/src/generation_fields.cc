@@ -9,17 +9,16 @@ namespace phalanx::openai {
 namespace {
 
 struct RealField {
-  std::string_view name;
-  RealRange range;
+  const wire::RealRule& rule;
   std::optional<float> GenerationFields::*member;
 };
 constexpr std::array kRealFields = {
-    RealField{"temperature", {0, 2}, &GenerationFields::temperature},
-    RealField{"top_p", {0, 1, true}, &GenerationFields::top_p},
-    RealField{"min_p", {0, 1}, &GenerationFields::min_p},
-    RealField{"repetition_penalty", {0, 2, true}, &GenerationFields::repetition_penalty},
-    RealField{"presence_penalty", {-2, 2}, &GenerationFields::presence_penalty},
-    RealField{"frequency_penalty", {-2, 2}, &GenerationFields::frequency_penalty}};
+    RealField{wire::kTemperatureRule, &GenerationFields::temperature},
+    RealField{wire::kTopPRule, &GenerationFields::top_p},
+    RealField{wire::kMinPRule, &GenerationFields::min_p},
+    RealField{wire::kRepetitionPenaltyRule, &GenerationFields::repetition_penalty},
+    RealField{wire::kPresencePenaltyRule, &GenerationFields::presence_penalty},
+    RealField{wire::kFrequencyPenaltyRule, &GenerationFields::frequency_penalty}};
 
 struct SwitchField {
   std::string_view name;
@@ -37,8 +36,8 @@ constexpr std::size_t kUserBytesMax = 512;
 
 bool GenerationReader::read_number(const Field& field, Refusal* refusal) {
   for (const RealField& known : kRealFields) {
-    if (field.name == known.name) {
-      *refusal = read_real(field, known.range, &(out_->*known.member));
+    if (field.name == known.rule.name) {
+      *refusal = read_real(field, known.rule, &(out_->*known.member));
       return true;
     }
   }
@@ -176,7 +175,8 @@ Refusal GenerationReader::read_logit_bias(const Field& field) {
                    "keys that are token ids from 0 to " + std::to_string(bounds_.vocab_size - 1));
     }
     std::optional<float> bias;
-    if (auto refusal = read_real({field.name + "[" + key + "]", value}, {-100, 100}, &bias)) {
+    if (auto refusal =
+            read_real({field.name + "[" + key + "]", value}, wire::kLogitBiasRule, &bias)) {
       return refusal;
     }
     out_->logit_bias.emplace_back(id, *bias);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "phalanx/wire/codec.h"
+
 namespace phalanx::serving {
 
 namespace {
@@ -71,6 +73,12 @@ std::variant<GenerationRequest, openai::ApiError> complete_request(
   }
   generation.stop.stop_token_ids = stop_tokens_of(model, fields);
   generation.stop.ignore_eos = fields.ignore_eos;
+  // Fields are checked one by one where they are read; this is what a replica will ask of them.
+  for (const Status& fits : {wire::check(generation.sampling), wire::check(generation.stop)}) {
+    if (!fits) {
+      return openai::from_error(fits.error());
+    }
+  }
   generation.choices = fields.n;
   generation.prompt_ids = std::move(prompt_ids);
   request.text.stop_strings = fields.stop;

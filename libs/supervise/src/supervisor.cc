@@ -134,8 +134,8 @@ void Supervisor::on_exit(Death death) {
     death.cause = slot->reported->message();
   }
   death.was_ready = slot->said_ready;
-  const bool first_start = !slot->status.ever_ready && !options_.retry_first_start;
-  const bool for_good = is_permanent(death.reason) || first_start;
+  const bool for_good =
+      !slot->status.ever_ready && (!options_.retry_first_start || is_permanent(death.reason));
   const Code code = slot->reported ? slot->reported->code() : Code::kUnavailable;
   slot->error = Error(code, describe(death));
   slot->death = std::move(death);

@@ -132,8 +132,9 @@ void Supervisor::spawn(std::size_t index) {
   }
   slot.error = std::move(pid).error();
   slot.status.last_error = slot.error->message();
-  const bool first_start = !slot.status.ever_ready && !options_.retry_first_start;
-  const bool refused = first_start || is_permanent(error_traits(slot.error->code()).exit_status);
+  const bool refused =
+      !slot.status.ever_ready &&
+      (!options_.retry_first_start || is_permanent(error_traits(slot.error->code()).exit_status));
   post(index, refused ? Event::kSpawnRefused : Event::kSpawnFailed);
 }
 

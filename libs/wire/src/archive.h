@@ -6,7 +6,7 @@
 //
 // that names its fields, in order, with their bounds. Three archives walk it: FieldCounter counts
 // the fields, Writer encodes them, Reader decodes and checks them. So the two directions cannot
-// drift apart.
+// drift apart. A fourth, Checker, is in checker.h.
 #pragma once
 
 #include <algorithm>
@@ -176,7 +176,12 @@ class Reader {
     if (!tape) {
       return std::move(tape).error().with(name);
     }
-    Reader reader(name, *tape);
+    return decode<Message>(name, *tape);
+  }
+  template <typename Message>
+  [[nodiscard]] static Result<Message> decode(std::string_view name,
+                                              const std::vector<TapeItem>& tape) {
+    Reader reader(name, tape);
     Result<Message> message = Message{};
     reader.structure("", *message);
     if (reader.cursor_.failed()) {

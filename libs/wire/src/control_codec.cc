@@ -3,6 +3,7 @@
 #include "phalanx/wire/limits.h"
 
 #include "archive.h"
+#include "checker.h"
 
 namespace phalanx::wire {
 template <typename Archive, Like<ChildCommon> Message>
@@ -109,6 +110,10 @@ void fields(Archive& archive, Message& message) {
 
 std::string encode(const ControlRecord& record) {
   return Writer::encode(RecordFrame{record});
+}
+
+Status check(const ControlRecord& record) {
+  return Checker::check("control_record", RecordFrame{record});
 }
 
 Result<ControlRecord> decode_control_record(std::string_view bytes) {

@@ -3,6 +3,7 @@
 #include "phalanx/wire/limits.h"
 
 #include "archive.h"
+#include "checker.h"
 #include "schema_sampling.h"
 
 namespace phalanx::wire {
@@ -67,6 +68,12 @@ std::string encode(const RankCommand& command) {
 }
 std::string encode(const RankReply& reply) {
   return Writer::encode(reply);
+}
+Status check(const RankCommand& command) {
+  return Checker::check("rank_command", command);
+}
+Status check(const RankReply& reply) {
+  return Checker::check("rank_reply", reply);
 }
 Result<RankCommand> decode_rank_command(std::string_view bytes) {
   return Reader::decode<RankCommand>("rank_command", bytes);

@@ -3,6 +3,7 @@
 #include "phalanx/wire/limits.h"
 
 #include "archive.h"
+#include "checker.h"
 #include "schema_sampling.h"
 
 namespace phalanx::wire {
@@ -135,11 +136,129 @@ std::string encode(const LeaderFrame& frame) {
 std::string encode(const ReplicaFrame& frame) {
   return Writer::encode(frame);
 }
+Status check(const LeaderFrame& frame) {
+  return Checker::check("leader_frame", frame);
+}
+Status check(const ReplicaFrame& frame) {
+  return Checker::check("replica_frame", frame);
+}
+Status check(const SamplingParams& sampling) {
+  return Checker::check("sampling", sampling);
+}
+Status check(const StopParams& stop) {
+  return Checker::check("stop", stop);
+}
 Result<LeaderFrame> decode_leader_frame(std::string_view bytes) {
   return Reader::decode<LeaderFrame>("leader_frame", bytes);
 }
 Result<ReplicaFrame> decode_replica_frame(std::string_view bytes) {
   return Reader::decode<ReplicaFrame>("replica_frame", bytes);
+}
+
+// ---- frames that do not decode
+
+namespace {
+
+using Tape = std::vector<TapeItem>;
+
+// Where the object at `start` ends: behind its last element, or at the end of the tape.
+std::size_t end_of(const Tape& tape, std::size_t start) {
+  std::size_t open = 1;
+  std::size_t position = start;
+  while (open > 0 && position < tape.size()) {
+    const TapeItem& item = tape[position++];
+    open += item.kind == TapeItem::Kind::kArray ? item.size : 0;
+    --open;
+  }
+  return position;
+}
+
+Tape object_at(const Tape& tape, std::size_t start) {
+  const auto first = tape.begin() + static_cast<std::ptrdiff_t>(start);
+  return {first, tape.begin() + static_cast<std::ptrdiff_t>(end_of(tape, start))};
+}
+
+bool is_number(const Tape& tape, std::size_t position) {
+  return position < tape.size() && tape[position].kind == TapeItem::Kind::kUnsigned;
+}
+bool is_array(const Tape& tape, std::size_t position) {
+  return position < tape.size() && tape[position].kind == TapeItem::Kind::kArray;
+}
+
+// Both frames are [boot, incarnation, [kind, [fields …]]].
+enum Place : std::size_t { kBoot = 1, kIncarnation = 2, kKind = 4, kBody = 5, kFirstField = 6 };
+
+// The body of a frame of that kind begins where it should.
+bool has_envelope(const Tape& tape, std::uint64_t kind) {
+  return is_array(tape, 0) && is_number(tape, kBoot) && is_number(tape, kIncarnation) &&
+         tape[kIncarnation].number <= std::numeric_limits<std::uint32_t>::max() &&
+         is_array(tape, kIncarnation + 1) && is_number(tape, kKind) && tape[kKind].number == kind &&
+         is_array(tape, kBody);
+}
+
+// A key that begins at `position`.
+Result<SequenceKey> key_at(const Tape& tape, std::size_t position) {
+  if (!is_array(tape, position)) {
+    return invalid_argument("key: expected an array");
+  }
+  return Reader::decode<SequenceKey>("key", object_at(tape, position));
+}
+
+TokenUpdate error_update(const SequenceKey& key, const Error& error) {
+  TokenUpdate update;
+  update.key = key;
+  update.finish = FinishReason::kError;
+  update.error_code = static_cast<std::uint32_t>(Code::kDataLoss);
+  update.error_message = "the replica sent an update that cannot be read: " + error.message();
+  return update;
+}
+
+}  // namespace
+
+std::optional<RefusedSubmit> read_refused_submit(std::string_view bytes) {
+  constexpr std::uint64_t kSubmitKind = 1;
+  const Result<Tape> tape = read_tape(bytes);
+  if (!tape || !has_envelope(*tape, kSubmitKind)) {
+    return std::nullopt;
+  }
+  const Result<SequenceKey> key = key_at(*tape, kFirstField);
+  if (!key) {
+    return std::nullopt;
+  }
+  return RefusedSubmit{Boot((*tape)[kBoot].number),
+                       Incarnation(static_cast<std::uint32_t>((*tape)[kIncarnation].number)),
+                       *key};
+}
+
+Result<SalvagedBatch> salvage_token_batch(std::string_view bytes) {
+  constexpr std::uint64_t kTokenBatchKind = 3;
+  constexpr std::size_t kUpdates = kFirstField + 2;  // behind step and step_us
+  PHALANX_TRY(const Tape tape, read_tape(bytes));
+  if (!has_envelope(tape, kTokenBatchKind) || !is_number(tape, kFirstField) ||
+      !is_number(tape, kFirstField + 1) || !is_array(tape, kUpdates) ||
+      end_of(tape, 0) != tape.size()) {
+    return invalid_argument("replica_frame: expected a token batch");
+  }
+  SalvagedBatch result;
+  result.frame.boot = Boot(tape[kBoot].number);
+  result.frame.incarnation = Incarnation(static_cast<std::uint32_t>(tape[kIncarnation].number));
+  TokenBatch batch{StepId(tape[kFirstField].number), tape[kFirstField + 1].number, {}};
+  std::size_t position = kUpdates + 1;
+  for (std::uint32_t i = 0; i < tape[kUpdates].size; ++i) {
+    if (!is_array(tape, position)) {
+      return invalid_argument("replica_frame.message.updates: expected arrays");
+    }
+    Result<TokenUpdate> update = Reader::decode<TokenUpdate>("update", object_at(tape, position));
+    if (!update) {
+      PHALANX_TRY(const SequenceKey key, key_at(tape, position + 1));
+      update = error_update(key, update.error());
+      result.refused.push_back(key);
+    }
+    batch.updates.push_back(*std::move(update));
+    position = end_of(tape, position);
+  }
+  result.frame.message = std::move(batch);
+  return result;
 }
 
 }  // namespace phalanx::wire

@@ -5,32 +5,36 @@
 #include <limits>
 
 #include "phalanx/wire/sampling.h"
+#include "phalanx/wire/sampling_rules.h"
 
 #include "archive.h"
 
 namespace phalanx::wire {
 
-inline constexpr float kLargestFloat = std::numeric_limits<float>::max();
+// Those who send only what narrowed() gave never send a denormal; one that comes all the same is
+// what ranks would take for zero.
+template <typename Archive, typename Value>
+void real_by_rule(Archive& archive, const RealRule& rule, Value& value) {
+  archive.real(rule.name, value, static_cast<float>(rule.low), static_cast<float>(rule.high));
+}
 
 template <typename Archive, Like<SamplingParams> Message>
 void fields(Archive& archive, Message& message) {
-  archive.real("temperature", message.temperature, 0.0F, kLargestFloat);
+  real_by_rule(archive, kTemperatureRule, message.temperature);
   archive.number("top_k", message.top_k, 0, std::numeric_limits<std::int32_t>::max());
-  archive.real("top_p", message.top_p, 0.0F, 1.0F);
-  archive.real("min_p", message.min_p, 0.0F, 1.0F);
-  archive.real("repetition_penalty", message.repetition_penalty, 0.0F, kLargestFloat);
-  archive.real("presence_penalty", message.presence_penalty, -2.0F, 2.0F);
-  archive.real("frequency_penalty", message.frequency_penalty, -2.0F, 2.0F);
+  real_by_rule(archive, kTopPRule, message.top_p);
+  real_by_rule(archive, kMinPRule, message.min_p);
+  real_by_rule(archive, kRepetitionPenaltyRule, message.repetition_penalty);
+  real_by_rule(archive, kPresencePenaltyRule, message.presence_penalty);
+  real_by_rule(archive, kFrequencyPenaltyRule, message.frequency_penalty);
   archive.number("seed", message.seed);
   archive.id_values("logit_bias", message.logit_bias, kMaxLogitBias);
   archive.number(
       "top_logprobs", message.top_logprobs, -1, static_cast<std::int32_t>(kMaxTopLogprobs));
   archive.number("min_tokens", message.min_tokens);
-  archive.require(message.top_p > 0.0F, "top_p", "more than 0");
-  archive.require(message.repetition_penalty > 0.0F, "repetition_penalty", "more than 0");
   for (std::size_t i = 0; i < message.logit_bias.size(); ++i) {
     const auto& [token, bias] = message.logit_bias[i];
-    archive.require(bias >= -kLargestFloat && bias <= kLargestFloat, "logit_bias", "finite values");
+    archive.require(kLogitBiasRule.allows(bias), "logit_bias", "values from -100 to 100");
     archive.require(
         i == 0 || message.logit_bias[i - 1].first < token, "logit_bias", "ascending token ids");
   }

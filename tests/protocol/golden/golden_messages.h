@@ -10,7 +10,7 @@
 
 namespace phalanx::wire {
 
-// A message whose bytes are kept in proto/golden/v1/<name>.bin.
+// A message whose bytes are kept in proto/golden/v2/<name>.bin.
 struct Golden {
   std::string name;
   std::string bytes;                              // as encoded by this build
@@ -92,7 +92,8 @@ inline std::vector<Golden> golden_replica_frames() {
                         .allocations = 0};
   return {
       golden("replica_hello",
-             frame(ReplicaHello{.protocol = 1, .secret = 0xFEEDFACECAFEBEEFULL, .pid = 4200}),
+             frame(ReplicaHello{
+                 .protocol = kProtocolVersion, .secret = 0xFEEDFACECAFEBEEFULL, .pid = 4200}),
              decode_replica_frame),
       golden("replica_ready",
              frame(ReplicaReady{.epoch = Epoch(4),
@@ -187,7 +188,7 @@ inline std::vector<Golden> golden_rank_frames() {
 }
 
 inline std::vector<Golden> golden_control_records() {
-  const ChildCommon common{.protocol = 1,
+  const ChildCommon common{.protocol = kProtocolVersion,
                            .boot = Boot(0xB007),
                            .incarnation = Incarnation(3),
                            .secret = 0xFEEDFACECAFEBEEFULL,

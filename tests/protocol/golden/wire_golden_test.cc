@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of version 1 of the protocol. A test that fails here means that a peer of another build
-// would misread a frame: raise kProtocolVersion and add a folder, do not edit the old one. With
-// PHALANX_UPDATE_GOLDEN=1 in the environment the files are written instead of compared.
+// The bytes of the present version of the protocol. A test that fails here means that a peer of
+// another build would misread a frame: raise kProtocolVersion and add a folder, do not edit the old
+// one. With PHALANX_UPDATE_GOLDEN=1 in the environment the files are written instead of compared.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -18,7 +18,7 @@
 namespace phalanx::wire {
 namespace {
 
-const std::string kFolder = std::string(PHALANX_SOURCE_DIR) + "/proto/golden/v1/";
+const std::string kFolder = std::string(PHALANX_SOURCE_DIR) + "/proto/golden/v2/";
 
 std::vector<Golden> all_goldens() {
   std::vector<Golden> all;
@@ -87,7 +87,7 @@ std::string notation(const std::string& bytes) {
   return visitor.text();
 }
 
-TEST(WireGolden, EncodesAndDecodesTheBytesOfVersionOne) {
+TEST(WireGolden, EncodesAndDecodesTheBytesOfThisVersion) {
   const bool update = std::getenv("PHALANX_UPDATE_GOLDEN") != nullptr;
   for (const Golden& golden : all_goldens()) {
     const std::string path = kFolder + golden.name;

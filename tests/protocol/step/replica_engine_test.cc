@@ -104,6 +104,55 @@ TEST(ReplicaEngine, FreesACancelledSequenceWithinOneStep) {
   EXPECT_EQ(world.engine.status().kv_blocks_free, world.engine.status().kv_blocks_total);
 }
 
+TEST(ReplicaEngine, EndsASequenceWithAFaultOfItsOwnAndNothingElse) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  wire::Submit faulty = world.request(2, 20, 10);
+  faulty.sampling.seed = CellRunner::kFaultySeed;
+  world.submit(world.request(1, 30, 40));
+  world.submit(faulty);
+  world.submit(world.request(3, 10, 40));
+  ASSERT_TRUE(world.run_to_ends());
+  const wire::TokenUpdate& end = *entry(world, 2).end;
+  EXPECT_EQ(end.finish, FinishReason::kError);
+  EXPECT_EQ(end.error_code, static_cast<std::uint32_t>(Code::kInvalidArgument));
+  EXPECT_EQ(entry(world, 2).tokens.size(), 4U) << "those before the fault";
+  EXPECT_EQ(entry(world, 1).end->finish, FinishReason::kLength);
+  EXPECT_EQ(entry(world, 3).end->finish, FinishReason::kLength);
+  EXPECT_EQ(world.engine.status().epoch, Epoch(1)) << "no rank was at fault";
+  EXPECT_EQ(world.engine.status().drains, 0U);
+  EXPECT_EQ(world.engine.status().kv_blocks_free, world.engine.status().kv_blocks_total);
+}
+
+// As when every client leaves at once: more ends than one frame may tell.
+TEST(ReplicaEngine, TellsAnyNumberOfEndsInFramesThatTheLeaderTakes) {
+  constexpr std::uint64_t kRequests = wire::kMaxSequencesPerStep + 900;
+  WorldOptions options;
+  options.max_waiting = kRequests;
+  ReplicaWorld world(options);
+  ASSERT_TRUE(world.start());
+  for (std::uint64_t i = 1; i <= kRequests; ++i) {
+    world.submit(world.request(i, 20, 10));  // the first begins a step; the others wait
+  }
+  for (std::uint64_t i = 1; i <= kRequests; ++i) {
+    world.cancel(world.request(i, 1, 1).key);
+  }
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_TRUE(world.engine.scheduler().empty());
+}
+
+TEST(ReplicaEngine, EndsAKeyWhoseSubmitCannotBeRead) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  const wire::Submit unread = world.request(1, 20, 10);
+  world.book.book(unread);
+  world.engine.refuse_submit(unread.key, invalid_argument("sampling.top_p: expected more"));
+  const wire::TokenUpdate& end = *entry(world, 1).end;
+  EXPECT_EQ(end.finish, FinishReason::kError);
+  EXPECT_EQ(end.error_code, static_cast<std::uint32_t>(Code::kInvalidArgument));
+  EXPECT_EQ(end.error_message, "sampling.top_p: expected more");
+}
+
 TEST(ReplicaEngine, AnswersRefusalsAndUnknownKeysAtOnce) {
   VirtualTime time;
   FaultyTransport transport;

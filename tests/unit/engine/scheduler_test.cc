@@ -216,6 +216,29 @@ TEST(Scheduler, EndsAtTheLengthOfTheModel) {
   EXPECT_EQ(step(scheduler)[0].finish, FinishReason::kLength);
 }
 
+TEST(Scheduler, EndsOnlyTheSequenceWhoseSampleIsAFault) {
+  Scheduler scheduler(small());
+  accept(scheduler, request(1, 4, 10));
+  accept(scheduler, request(2, 4, 10));
+  static_cast<void>(step(scheduler));
+  const StepPlan plan = scheduler.plan();
+  ASSERT_EQ(plan.rows.size(), 2U);
+  std::vector<wire::SampleResult> samples(2);
+  samples[0].token = 5;
+  samples[1].fault = static_cast<std::uint32_t>(Code::kInvalidArgument);
+  const auto updates = scheduler.confirm(plan, samples);
+  ASSERT_EQ(updates.size(), 2U);
+  EXPECT_TRUE(updates[0].has_token);
+  EXPECT_EQ(updates[0].finish, FinishReason::kNone);
+  EXPECT_EQ(updates[1].key, key(2));
+  EXPECT_FALSE(updates[1].has_token);
+  EXPECT_EQ(updates[1].finish, FinishReason::kError);
+  EXPECT_EQ(updates[1].error_code, static_cast<std::uint32_t>(Code::kInvalidArgument));
+  EXPECT_EQ(updates[1].to_compute + updates[1].to_generate, 0U);
+  EXPECT_FALSE(scheduler.contains(key(2)));
+  EXPECT_EQ(scheduler.command(scheduler.plan()).detach.size(), 1U);
+}
+
 TEST(Scheduler, ReportsLogprobsOnlyWhereAskedFor) {
   Scheduler scheduler(small());
   accept(scheduler, request(1, 10, 2));

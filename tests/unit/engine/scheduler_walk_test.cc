@@ -10,6 +10,7 @@
 #include "phalanx/base/hash.h"
 #include "phalanx/engine/scheduler.h"
 #include "phalanx/engine/sequence_table.h"
+#include "phalanx/wire/codec.h"
 
 #include "support/cell_runner.h"
 #include "support/seeds.h"
@@ -143,6 +144,8 @@ class Walk {
   // What the ranks make of the command; empty results where they were interrupted after `rows`.
   std::vector<wire::SampleResult> compute(const StepPlan& plan, std::uint32_t rows) {
     const wire::RankCommand command = scheduler_.command(plan);
+    const Status fits = wire::check(command);
+    EXPECT_TRUE(fits) << "a rank would refuse it: " << fits.error().to_string();
     for (const std::uint32_t slot : command.detach) {
       EXPECT_TRUE(table_.detach(slot));
     }

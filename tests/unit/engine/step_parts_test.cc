@@ -192,7 +192,7 @@ class FakeHost final : public SimHost {
 
 class SimRunnerTest : public ::testing::Test {
  protected:
-  SimOptions options{milliseconds(2), std::chrono::microseconds(100), 10, 70};
+  SimOptions options{milliseconds(2), std::chrono::microseconds(100), 10, 200};
   FakeHost host;
 };
 
@@ -229,17 +229,18 @@ TEST_F(SimRunnerTest, DrawsByTheRequestAloneAndNeverAStopToken) {
     EXPECT_EQ(token, other.draw(one, position));
     drawn.insert(token);
   }
-  EXPECT_EQ(drawn.size(), 70U);
+  EXPECT_EQ(drawn.size(), 200U);
   EXPECT_EQ(*drawn.begin(), 10);
   wire::SequenceAttach other_choice = one;
   other_choice.choice = 1;
   EXPECT_NE(runner.draw(one, 3), runner.draw(other_choice, 3));
 
-  for (TokenId stop = 10; stop < 74; ++stop) {
+  const TokenId end = 10 + static_cast<TokenId>(wire::kMaxStopTokens);
+  for (TokenId stop = 10; stop < end; ++stop) {
     one.masked_until_min_tokens.push_back(stop);
   }
   for (std::uint32_t position = 0; position < 500; ++position) {
-    EXPECT_GE(runner.draw(one, position), 74);
+    EXPECT_GE(runner.draw(one, position), end);
   }
 }
 

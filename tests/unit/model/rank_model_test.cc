@@ -129,6 +129,35 @@ TEST(RankModel, ReadsTheNextInputFromItsOwnSequenceTable) {
   EXPECT_EQ(*recomputed, *next);
 }
 
+// A penalty so small makes logits infinite.
+TEST(RankModel, EndsOneRowWithAFaultAndTouchesNoOther) {
+  for (const std::uint32_t ranks : {1U, 2U}) {
+    GroupOptions options;
+    options.ranks = ranks;
+    TestGroup group(weights(), options);
+    const std::vector<std::uint32_t> other_blocks = {0, 2};
+    const std::vector<SequenceSpec> alone = {sampled_spec(0, 1)};
+    const std::vector<StepItem> alone_items = {prefill(0, 1)};
+    group.attach(alone);
+    const auto expected = group.step(alone_items);
+    ASSERT_TRUE(expected.has_value());
+
+    std::vector<SequenceSpec> both = {sampled_spec(0, 1), sampled_spec(1, 2)};
+    both[1].sampling.repetition_penalty = 1.2e-38F;
+    std::vector<StepItem> items = {prefill(0, 1), prefill(1, 2)};
+    items[1].blocks = other_blocks;
+    group.attach(both);
+    const auto result = group.step(items);
+    ASSERT_TRUE(result.has_value()) << result.error().to_string();
+    EXPECT_EQ((*result)[0], (*expected)[0]);
+    EXPECT_EQ((*result)[1], SampledToken());
+
+    // The faulty one has left; the other goes on.
+    const StepItem decode{0, 1, 8, 1, true, kBlocks};
+    EXPECT_TRUE(group.step({&decode, 1}).has_value());
+  }
+}
+
 TEST(RankModel, PreparesAndAllocatesNothingInSteps) {
   GroupOptions options;
   options.ranks = 2;

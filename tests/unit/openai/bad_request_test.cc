@@ -61,10 +61,25 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"("temperature":"1")",
                  "temperature",
                  R"(temperature: expected a number from 0 to 2, came "1")"},
-        BadField{R"("top_p":0)", "top_p", "top_p: expected a number above 0 and at most 1, came 0"},
+        BadField{R"("top_p":0)", "top_p", "top_p: expected a number from 1e-10 to 1, came 0"},
         BadField{R"("top_p":[])",
                  "top_p",
-                 "top_p: expected a number above 0 and at most 1, came an empty array"},
+                 "top_p: expected a number from 1e-10 to 1, came an empty array"},
+        // Each is above zero as a double, and no longer where ranks compute: as float32, denormals
+        // flushed.
+        BadField{
+            R"("top_p":1e-40)", "top_p", "top_p: expected a number from 1e-10 to 1, came 1e-40"},
+        BadField{
+            R"("top_p":1e-50)", "top_p", "top_p: expected a number from 1e-10 to 1, came 1e-50"},
+        BadField{R"("repetition_penalty":1e-39)",
+                 "repetition_penalty",
+                 "repetition_penalty: expected a number from 0.01 to 100, came 1e-39"},
+        BadField{R"("repetition_penalty":1.2e-38)",
+                 "repetition_penalty",
+                 "repetition_penalty: expected a number from 0.01 to 100, came 1.2e-38"},
+        BadField{R"("repetition_penalty":1e300)",
+                 "repetition_penalty",
+                 "repetition_penalty: expected a number from 0.01 to 100, came 1e+300"},
         BadField{R"("min_p":1.5)", "min_p", "min_p: expected a number from 0 to 1, came 1.5"},
         BadField{
             R"("top_k":-2)", "top_k", "top_k: expected an integer from -1 to 2147483647, came -2"},
@@ -73,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "top_k: expected an integer from -1 to 2147483647, came 1.5"},
         BadField{R"("repetition_penalty":0)",
                  "repetition_penalty",
-                 "repetition_penalty: expected a number above 0 and at most 2, came 0"},
+                 "repetition_penalty: expected a number from 0.01 to 100, came 0"},
         BadField{R"("presence_penalty":-2.1)",
                  "presence_penalty",
                  "presence_penalty: expected a number from -2 to 2, came -2.1"},

@@ -73,14 +73,37 @@ TEST(Supervisor, GivesUpPastTheIntensityNamingTheLastCause) {
 }
 
 TEST(Supervisor, DoesNotRestartWhatARestartWouldRepeat) {
-  World world;
-  world.start_and_ready();
+  SupervisorOptions options = World::exact();
+  options.retry_first_start = true;
+  World world(1, options);
+  world.supervisor.start(0);
   world.supervisor.on_failure(0, Incarnation(1), data_loss("tensor missing"));
   world.die(os::Exited{65});
   EXPECT_EQ(world.state(), State::kFailed);
   EXPECT_EQ(world.notes.causes.at(0).code(), Code::kDataLoss);
   EXPECT_EQ(world.notes.causes.at(0).message(), "exited with status 65: tensor missing");
   EXPECT_EQ(world.supervisor.deaths().deaths().at(0).cause, "tensor missing");
+}
+
+// What worked once was neither the wrong file nor the wrong option: something that came later ended
+// it, and the next life may be spared that.
+TEST(Supervisor, RestartsWhateverAChildThatWasReadyExitsWith) {
+  World world;
+  world.start_and_ready();
+  world.die(os::Exited{65});
+  EXPECT_EQ(world.state(), State::kBackoff);
+  world.pass(seconds(1));
+  world.ready();
+  world.die(os::Exited{64});
+  EXPECT_EQ(world.state(), State::kBackoff);
+  world.pass(seconds(1));
+  EXPECT_EQ(world.incarnation(), Incarnation(3));
+  world.die(os::Exited{78});
+  EXPECT_EQ(world.state(), State::kBackoff) << "also before it is ready again";
+  world.runner.next_error = not_found("no such program");
+  world.pass(seconds(1));
+  EXPECT_EQ(world.state(), State::kFailed) << "only the intensity ends it";
+  EXPECT_NE(world.notes.causes.at(0).message().find("which is the limit"), std::string::npos);
 }
 
 TEST(Supervisor, LetsTheFirstStartFailAtOnce) {
@@ -114,11 +137,11 @@ TEST(Supervisor, TriesAFailedSpawnAgain) {
 }
 
 TEST(Supervisor, DoesNotTryARefusedSpawnAgain) {
-  World world;
-  world.start_and_ready();
-  world.die();
+  SupervisorOptions options = World::exact();
+  options.retry_first_start = true;
+  World world(1, options);
   world.runner.next_error = not_found("no such program");
-  world.pass(milliseconds(100));
+  world.supervisor.start(0);
   EXPECT_EQ(world.state(), State::kFailed);
   EXPECT_EQ(world.notes.causes.at(0).message(), "no such program");
 }

@@ -52,7 +52,8 @@ class ModelRunner {
   virtual void on_slot_changed(const SequenceTable& table, std::uint32_t slot) = 0;
 
   // Computes `items` and samples: results[i].token, .logprob, .top_count and .top for every item
-  // with `sample`; the caller fills in the rest. Items have been checked against the table; their
+  // with `sample`, or .fault where one sequence, and it alone, cannot go on (all ranks agree); the
+  // caller fills in the rest. Items have been checked against the table; their
   // inputs are table.at(slot).tokens[start … start + count). Must be idempotent: it writes only the
   // KV of those positions, in the blocks named (S8). Allocates nothing and prepares nothing.
   [[nodiscard]] virtual Status step(StepId step,

@@ -81,6 +81,9 @@ class ReplicaEngine final : private GroupClient {
   void stop(const wire::StopReplica& stop);
   void handle(const wire::LeaderMessage& message);  // any of the four
 
+  // A Submit of this key came and could not be read: the key ends with `error`, as every key ends.
+  void refuse_submit(const wire::SequenceKey& key, const Error& error);
+
   // Events of the ranks; see RankGroup.
   void on_reply(RankId rank, const wire::RankReply& reply);
   void on_death(RankId rank, const RankDeath& death);

@@ -110,6 +110,10 @@ class ReplicaHost final : public supervise::ChildHost, public supervise::Supervi
   };
 
   void on_frame(std::size_t index, Incarnation incarnation, std::string_view bytes);
+  void on_bad_frame(std::size_t index,
+                    Incarnation incarnation,
+                    std::string_view bytes,
+                    const Error& error);
   void on_message(std::size_t index, Incarnation incarnation, const wire::ReplicaMessage& message);
   void on_ready_message(std::size_t index,
                         Incarnation incarnation,

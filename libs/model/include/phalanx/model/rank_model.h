@@ -84,13 +84,14 @@ class RankModel {
 
   // Runs a batch of prefill chunks and decodes, one item per sequence, and returns one row per
   // item, valid until the next call. Sampled tokens are in the sequence table as well. Running a
-  // step twice gives the same KV, tokens and results.
+  // step twice gives the same KV, tokens and results. A row with a fault of its own ends without a
+  // token (SampledToken); the others are what they would be without it.
   //
   // Allocates: nothing.
   // Errors: kInvalidArgument     an item is out of range (which, expected, found)
   //         kFailedPrecondition  a slot holds another sequence; an input token is not known yet; no
   //                              group; a resident buffer is not there
-  //         kDataLoss            a non-finite key, value or logit (the item and sequence if known)
+  //         kDataLoss            a non-finite key or value
   //         kAborted, kDeadlineExceeded, kDataLoss of the communicator
   [[nodiscard]] Result<std::span<const SampledToken>> step(std::span<const StepItem> items);
 

@@ -16,7 +16,8 @@ struct TokenLogprob {
   friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
 };
 
-// What an item of a step drew. For an item that does not sample, token is −1.
+// What an item of a step drew. token is −1 for an item that does not sample, and for one whose row
+// has a fault of its own: a logit that is not finite, or no token that may be drawn.
 struct SampledToken {
   TokenId token = -1;
   float logprob = 0.0F;         // 0 when no log probabilities were asked for

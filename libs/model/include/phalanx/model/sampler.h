@@ -112,12 +112,9 @@ class Sampler {
             const LogitBuffers& logits,
             DrawRecord* own,
             std::uint32_t index);
-  // Writes results[item] and the token into the sequence table.
+  // Writes results[item], and the token into the sequence table. A row with a NaN, an infinity or
+  // no token that may be drawn gets none, on all ranks alike.
   void finish(const DrawRecord* all, SampledToken* results, std::uint32_t row);
-
-  // The first row with a NaN, an infinity or no token that may be drawn; −1 = none. All ranks
-  // agree.
-  [[nodiscard]] std::int32_t faulty_row() const;
 
  private:
   struct RowState {

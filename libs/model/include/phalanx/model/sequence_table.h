@@ -13,7 +13,7 @@
 namespace phalanx::model {
 
 inline constexpr std::uint32_t kMaxLogitBias = 1024;
-inline constexpr std::uint32_t kMaxMaskedTokens = 128;
+inline constexpr std::uint32_t kMaxMaskedTokens = 192;
 inline constexpr std::uint32_t kMaxTopLogprobs = 20;
 
 // How the next token of a sequence is chosen (docs/arithmetic.md, "Sampling").

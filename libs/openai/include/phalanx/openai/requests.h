@@ -12,6 +12,7 @@
 
 #include "phalanx/base/ids.h"
 #include "phalanx/openai/api_error.h"
+#include "phalanx/wire/limits.h"
 
 namespace phalanx::openai {
 
@@ -25,22 +26,22 @@ struct RequestBounds {
   std::size_t documents_max = 1024;
   std::size_t stop_strings_max = 4;
   std::size_t stop_string_bytes_max = 1024;
-  std::size_t stop_token_ids_max = 128;
-  std::size_t logit_bias_max = 1024;
-  std::uint32_t top_logprobs_max = 20;
+  std::size_t stop_token_ids_max = wire::kMaxRequestStopTokens;
+  std::size_t logit_bias_max = wire::kMaxLogitBias;
+  std::uint32_t top_logprobs_max = wire::kMaxTopLogprobs;
 };
 
 // The fields that chat and completions share. What the client left out (or sent as null) is absent,
-// so that the model's own defaults can apply.
+// so that the model's own defaults can apply. Ranges of the real numbers: wire/sampling_rules.h.
 struct GenerationFields {
-  std::optional<float> temperature;                   // [0, 2]
-  std::optional<float> top_p;                         // (0, 1]
-  std::optional<std::int32_t> top_k;                  // ≥ 0; 0 = all (-1 is read as 0)
-  std::optional<float> min_p;                         // [0, 1]
-  std::optional<float> repetition_penalty;            // (0, 2]
-  std::optional<float> presence_penalty;              // [-2, 2]
-  std::optional<float> frequency_penalty;             // [-2, 2]
-  std::vector<std::pair<TokenId, float>> logit_bias;  // ascending ids, [-100, 100]
+  std::optional<float> temperature;
+  std::optional<float> top_p;
+  std::optional<std::int32_t> top_k;  // ≥ 0; 0 = all (-1 is read as 0)
+  std::optional<float> min_p;
+  std::optional<float> repetition_penalty;
+  std::optional<float> presence_penalty;
+  std::optional<float> frequency_penalty;
+  std::vector<std::pair<TokenId, float>> logit_bias;  // ascending ids
   std::optional<std::int64_t> seed;
   std::uint32_t n = 1;
   std::optional<std::uint32_t> max_tokens;      // ≥ 1

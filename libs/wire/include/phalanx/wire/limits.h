@@ -8,7 +8,7 @@ namespace phalanx::wire {
 
 // Bounds that every decoder enforces before it allocates. A frame beyond one of them is a protocol
 // error of its sender.
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 inline constexpr std::size_t kMaxFrameBytes = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxDepth = 8;
 inline constexpr std::size_t kMaxPromptTokens = std::size_t{1} << 20;
@@ -16,7 +16,9 @@ inline constexpr std::size_t kMaxSequencesPerStep = 4096;
 inline constexpr std::size_t kMaxBlocksPerSequence = std::size_t{1} << 16;
 inline constexpr std::size_t kMaxTopLogprobs = 20;
 inline constexpr std::size_t kMaxLogitBias = 1024;
-inline constexpr std::size_t kMaxStopTokens = 64;
+inline constexpr std::size_t kMaxRequestStopTokens = 128;  // stop_token_ids of a request
+inline constexpr std::size_t kMaxEndTokens = 64;           // end-of-sequence ids of a model
+inline constexpr std::size_t kMaxStopTokens = kMaxRequestStopTokens + kMaxEndTokens;
 inline constexpr std::size_t kMaxErrorBytes = 4096;
 inline constexpr std::size_t kMaxPathBytes = 4096;
 inline constexpr std::size_t kMaxNameBytes = 256;   // endpoints, log levels, phases, region names

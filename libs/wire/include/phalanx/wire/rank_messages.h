@@ -92,7 +92,7 @@ struct SampleResult {
   TokenId token = 0;
   float logprob = 0.0F;
   std::uint32_t top_count = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t fault = 0;  // 0 = drawn; else the phalanx::Code of why this sequence has no token
   TokenLogprob top[20] = {};
 };
 inline constexpr std::uint32_t kResultRingSteps = 2;  // a step and the one dispatched ahead of it

@@ -11,15 +11,15 @@ namespace phalanx::wire {
 
 // How the next token of a sequence is chosen (docs/arithmetic.md, "Sampling"). Complete: nothing
 // else about a request changes its tokens. Order of application: penalties and bias on the raw
-// logits, temperature, top_k, top_p, min_p, draw.
+// logits, temperature, top_k, top_p, min_p, draw. Ranges: sampling_rules.h.
 struct SamplingParams {
-  float temperature = 1.0F;         // ≥ 0; 0 = greedy: the largest logit, ties to the lower id
-  std::int32_t top_k = 0;           // 0 = all
-  float top_p = 1.0F;               // (0, 1]
-  float min_p = 0.0F;               // [0, 1]
-  float repetition_penalty = 1.0F;  // > 0, over prompt and produced tokens
-  float presence_penalty = 0.0F;    // [-2, 2], over produced tokens
-  float frequency_penalty = 0.0F;   // [-2, 2], over produced tokens
+  float temperature = 1.0F;  // 0 = greedy: the largest logit, ties to the lower id
+  std::int32_t top_k = 0;    // 0 = all
+  float top_p = 1.0F;
+  float min_p = 0.0F;
+  float repetition_penalty = 1.0F;  // over prompt and produced tokens
+  float presence_penalty = 0.0F;    // over produced tokens
+  float frequency_penalty = 0.0F;   // over produced tokens
   std::uint64_t seed = 0;  // always present: the leader draws one when the client gave none
   std::vector<std::pair<TokenId, float>> logit_bias{};  // ascending ids
   std::int32_t top_logprobs =

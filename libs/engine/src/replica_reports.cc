@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a replica tells its leader of steps, sequences and itself.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "phalanx/engine/replica_engine.h"
+#include "phalanx/wire/limits.h"
+
+namespace phalanx::engine {
+
+void ReplicaEngine::publish(StepId step, Duration took, std::vector<wire::TokenUpdate> updates) {
+  if (updates.empty()) {
+    return;
+  }
+  for (const wire::TokenUpdate& update : updates) {
+    log_.updated(update, clock_.now());
+  }
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(took).count();
+  // A step changes few sequences; a sweep after many clients left at once, any number.
+  auto step_us = static_cast<std::uint64_t>(us);
+  for (auto first = updates.begin(); first != updates.end();) {
+    const auto left = static_cast<std::size_t>(updates.end() - first);
+    const auto last =
+        first + static_cast<std::ptrdiff_t>(std::min(left, wire::kMaxSequencesPerStep));
+    sink_.send(wire::TokenBatch{
+        step, step_us, {std::make_move_iterator(first), std::make_move_iterator(last)}});
+    step_us = 0;
+    first = last;
+  }
+}
+
+void ReplicaEngine::publish_one(wire::TokenUpdate update) {
+  std::vector<wire::TokenUpdate> updates;
+  updates.push_back(std::move(update));
+  publish(group_.last_step(), Duration{}, std::move(updates));
+}
+
+void ReplicaEngine::send_status() {
+  ticks_since_status_ = 0;
+  wire::ReplicaStatus now = status();
+  now.sequence = ++status_sequence_;
+  sink_.send(std::move(now));
+}
+
+wire::ReplicaStatus ReplicaEngine::status() const {
+  wire::ReplicaStatus status;
+  status.sequence = status_sequence_;
+  status.last_nonce = last_nonce_;
+  status.epoch = group_.epoch();
+  status.last_step = group_.last_step();
+  status.recovering =
+      group_.state() == RankGroup::State::kReaping || group_.state() == RankGroup::State::kForming;
+  status.running = scheduler_.running();
+  status.waiting = scheduler_.waiting();
+  status.to_compute = scheduler_.to_compute();
+  status.to_generate = scheduler_.to_generate();
+  status.kv_blocks_free = scheduler_.blocks().free();
+  status.kv_blocks_total = scheduler_.blocks().total();
+  status.preemptions = scheduler_.preemptions();
+  status.drains = group_.drains();
+  status.stale_replies = group_.stale_replies();
+  status.last_error = last_error_;
+  status.ranks = group_.ranks();
+  return status;
+}
+
+}  // namespace phalanx::engine

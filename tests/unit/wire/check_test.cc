@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// No program may send what its peer refuses: check() says of a message what the decoder of the
+// other side will say of its bytes, and what cannot be read costs no more than the key that it
+// belongs to.
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/wire/sampling_rules.h"
+
+#include "random_messages.h"
+
+namespace phalanx::wire {
+namespace {
+
+constexpr std::uint32_t kRounds = 1000;
+
+// Makes some values of a valid message extreme: possible ones, and ones beyond a bound.
+class Extremes {
+ public:
+  explicit Extremes(std::uint32_t seed) : random_(seed) {}
+
+  void bend(LeaderFrame& frame) {
+    if (auto* submit = std::get_if<Submit>(&frame.message)) {
+      maybe([&] { bend(submit->sampling); });
+      maybe([&] { resize(submit->prompt_ids, {0, 1, kMaxPromptTokens, kMaxPromptTokens + 1}); });
+      maybe([&] { resize(submit->produced_ids, {0, kMaxPromptTokens + 1}); });
+      maybe([&] { submit->prompt_ids.assign(3, token()); });
+      maybe([&] { submit->stop.max_tokens = pick<std::uint32_t>({0, 1, ~0U}); });
+      maybe([&] { resize(submit->stop.stop_token_ids, {0, kMaxStopTokens, kMaxStopTokens + 1}); });
+      maybe([&] { submit->stop.stop_token_ids = {token(), token()}; });
+    }
+  }
+  void bend(ReplicaFrame& frame) {
+    if (auto* batch = std::get_if<TokenBatch>(&frame.message)) {
+      for (TokenUpdate& update : batch->updates) {
+        maybe([&] { update.token = token(); });
+        maybe([&] { update.logprob = real(); });
+        maybe([&] { update.top_logprobs.resize(pick<std::size_t>({0, 20, 21})); });
+        maybe([&] { update.top_logprobs.assign(1, {token(), real()}); });
+        maybe([&] { update.error_message = text(kMaxErrorBytes); });
+        maybe([&] { update.finish = static_cast<FinishReason>(pick<int>({0, 4, 5, 255})); });
+      }
+      maybe([&] {
+        batch->updates.resize(
+            pick<std::size_t>({0, kMaxSequencesPerStep, kMaxSequencesPerStep + 1}));
+      });
+    } else if (auto* status = std::get_if<ReplicaStatus>(&frame.message)) {
+      maybe([&] { status->last_error = text(kMaxErrorBytes); });
+      maybe([&] { status->ranks.resize(pick<std::size_t>({0, kMaxRanks, kMaxRanks + 1})); });
+      maybe([&] { status->ranks.assign(1, {.state = static_cast<RankState>(pick({0, 3, 4}))}); });
+    } else if (auto* failed = std::get_if<ReplicaFailed>(&frame.message)) {
+      maybe([&] { failed->message = text(kMaxErrorBytes); });
+    }
+  }
+  void bend(RankCommand& command) {
+    maybe([&] { command.op = static_cast<RankOp>(pick({0, 1, 9, 10})); });
+    maybe([&] { command.detach.resize(kMaxSequencesPerStep + pick<std::size_t>({0, 1})); });
+    for (SequenceAttach& attach : command.attach) {
+      maybe([&] { bend(attach.sampling); });
+      maybe([&] { attach.tokens.assign(2, token()); });
+      maybe([&] { attach.prompt_tokens = pick<std::uint32_t>({0, 2, 3, ~0U}); });
+      maybe([&] {
+        resize(attach.masked_until_min_tokens, {0, kMaxStopTokens, kMaxStopTokens + 1});
+      });
+    }
+    for (StepItem& item : command.items) {
+      maybe([&] { item.start = pick<std::uint32_t>({0, kMaxPromptTokens, ~0U}); });
+      maybe([&] { item.count = pick<std::uint32_t>({0, 1, kMaxPromptTokens, ~0U}); });
+      maybe([&] { item.blocks.resize(kMaxBlocksPerSequence + pick<std::size_t>({0, 1})); });
+    }
+    maybe([&] { command.items.resize(kMaxSequencesPerStep + pick<std::size_t>({0, 1})); });
+  }
+  void bend(RankReply& reply) {
+    maybe([&] { reply.rank = RankId(pick<std::uint32_t>({0, kMaxRanks - 1, kMaxRanks, ~0U})); });
+    maybe([&] { reply.op = static_cast<RankOp>(pick({0, 1, 9, 10})); });
+    maybe([&] { reply.message = text(kMaxErrorBytes); });
+    maybe([&] { reply.pid = pick<std::int32_t>({-1, 0, std::numeric_limits<int>::min()}); });
+  }
+  void bend(ControlRecord& record) {
+    if (auto* replica = std::get_if<ReplicaBootstrap>(&record)) {
+      maybe([&] { bend(replica->common); });
+      maybe([&] { bend(replica->plan); });
+      maybe([&] { replica->rank_cpus.resize(pick<std::size_t>({0, kMaxRanks, kMaxRanks + 1})); });
+      maybe([&] { replica->rank_cpus = {std::vector<std::uint32_t>(kMaxCpus + below(2))}; });
+    } else if (auto* rank = std::get_if<RankBootstrap>(&record)) {
+      maybe([&] { bend(rank->common); });
+      maybe([&] { bend(rank->plan); });
+      maybe([&] { rank->rank = RankId(below(kMaxRanks)); });
+      maybe([&] { rank->region_bytes.resize(kMaxRegions + below(2)); });
+      maybe([&] { rank->region_bytes.assign(1, {text(kMaxNameBytes), 1}); });
+    } else if (auto* loader = std::get_if<LoaderBootstrap>(&record)) {
+      maybe([&] { loader->model_path = text(kMaxPathBytes); });
+    } else if (auto* progress = std::get_if<ChildProgress>(&record)) {
+      maybe([&] { progress->phase = text(kMaxNameBytes); });
+    } else if (auto* failed = std::get_if<ChildFailed>(&record)) {
+      maybe([&] { failed->message = text(kMaxErrorBytes); });
+    }
+  }
+
+ private:
+  void bend(SamplingParams& sampling) {
+    for (float SamplingParams::*member : {&SamplingParams::temperature,
+                                          &SamplingParams::top_p,
+                                          &SamplingParams::min_p,
+                                          &SamplingParams::repetition_penalty,
+                                          &SamplingParams::presence_penalty,
+                                          &SamplingParams::frequency_penalty}) {
+      maybe([&] { sampling.*member = real(); });
+    }
+    maybe([&] { sampling.top_k = token(); });
+    maybe([&] { sampling.top_logprobs = pick({-2, -1, 0, 20, 21}); });
+    maybe([&] { sampling.logit_bias = {{token(), real()}, {token(), real()}}; });
+    maybe([&] { sampling.logit_bias.resize(kMaxLogitBias + 1); });
+  }
+  void bend(ChildCommon& common) {
+    maybe([&] { common.endpoint = text(kMaxNameBytes); });
+    maybe([&] { common.log_level = text(kMaxNameBytes); });
+  }
+  void bend(ModelPlan& plan) {
+    maybe([&] { plan.tp = pick<std::uint32_t>({0, 1, kMaxRanks, kMaxRanks + 1}); });
+    maybe([&] { plan.model_path = text(kMaxPathBytes); });
+    maybe([&] { plan.runner = text(kMaxNameBytes); });
+  }
+
+  std::uint32_t below(std::uint32_t bound) {
+    return std::uniform_int_distribution<std::uint32_t>(0, bound - 1)(random_);
+  }
+  void maybe(const std::function<void()>& change) {
+    if (below(8) == 0) {
+      change();
+    }
+  }
+  template <typename Value>
+  Value pick(std::initializer_list<Value> values) {
+    return values.begin()[below(static_cast<std::uint32_t>(values.size()))];
+  }
+  template <typename Values>
+  void resize(Values& values, std::initializer_list<std::size_t> sizes) {
+    values.resize(pick(sizes));
+  }
+  TokenId token() { return pick<TokenId>({-1, 0, 7, 8, std::numeric_limits<TokenId>::max()}); }
+  float real() {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    return pick({0.0F,
+                 -0.0F,
+                 1e-45F,
+                 1e-40F,
+                 1.2e-38F,
+                 1e-10F,
+                 0.01F,
+                 1.0F,
+                 2.0F,
+                 100.0F,
+                 101.0F,
+                 -2.0F,
+                 -2.1F,
+                 1e30F,
+                 kInfinity,
+                 -kInfinity,
+                 std::nanf("")});
+  }
+  std::string text(std::size_t most) { return std::string(most + below(2), 'x'); }
+
+  std::mt19937 random_;
+};
+
+struct Verdicts {
+  std::uint32_t accepted = 0;
+  std::uint32_t refused = 0;
+};
+
+template <typename Make, typename Decode>
+Verdicts compare(Make make, Decode decode) {
+  Verdicts verdicts;
+  for (std::uint32_t seed = 0; seed < kRounds; ++seed) {
+    auto message = make(seed);
+    Extremes(seed).bend(message);
+    const Status checked = check(message);
+    const auto decoded = decode(encode(message));
+    EXPECT_EQ(bool(checked), bool(decoded))
+        << "seed " << seed << ": "
+        << (checked ? decoded.error().to_string() : checked.error().to_string());
+    if (decoded) {
+      EXPECT_TRUE(*decoded == message) << "seed " << seed;
+    }
+    ++(checked ? verdicts.accepted : verdicts.refused);
+  }
+  return verdicts;
+}
+
+TEST(Check, SaysOfEveryMessageWhatItsReceiverWillSay) {
+  for (const Verdicts& verdicts :
+       {compare([](std::uint32_t seed) { return RandomMessages(seed).leader_frame(); },
+                decode_leader_frame),
+        compare([](std::uint32_t seed) { return RandomMessages(seed).replica_frame(); },
+                decode_replica_frame),
+        compare([](std::uint32_t seed) { return RandomMessages(seed).rank_command(); },
+                decode_rank_command),
+        compare([](std::uint32_t seed) { return RandomMessages(seed).rank_reply(); },
+                decode_rank_reply),
+        compare([](std::uint32_t seed) { return RandomMessages(seed).control_record(); },
+                decode_control_record)}) {
+    EXPECT_GT(verdicts.accepted, kRounds / 10);
+    EXPECT_GT(verdicts.refused, kRounds / 20);
+  }
+}
+
+TEST(Check, NamesTheFieldTheRangeAndTheValue) {
+  SamplingParams sampling;
+  sampling.top_p = 1.5F;
+  EXPECT_EQ(check(sampling).error().message(),
+            "sampling.top_p: expected a float from 0.000000 to 1.000000, came 1.500000");
+}
+
+TEST(SamplingRules, JudgeTheNumberThatRanksComputeWith) {
+  EXPECT_EQ(narrowed(1e-39), 0.0F);
+  EXPECT_EQ(narrowed(-1e-39), 0.0F);
+  EXPECT_EQ(narrowed(1e-50), 0.0F);
+  EXPECT_EQ(narrowed(1.2e-38), 1.2e-38F);
+  EXPECT_EQ(narrowed(1e300), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(narrowed(-1e39), -std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(std::isnan(narrowed(std::nan(""))));
+  EXPECT_FALSE(kTopPRule.allows(narrowed(std::nan(""))));
+  EXPECT_TRUE(kTopPRule.allows(narrowed(1e-10)));
+  EXPECT_TRUE(kRepetitionPenaltyRule.allows(narrowed(0.01)));
+}
+
+// ---- what cannot be read
+
+const SequenceKey kKey{RequestId(7), ChoiceIndex(1), Attempt(2)};
+
+TEST(RefusedSubmits, TellTheirKey) {
+  Submit submit{.key = kKey, .prompt_ids = {1}, .produced_ids = {}, .sampling = {}, .stop = {}};
+  submit.sampling.top_p = 0.0F;
+  const std::string bytes = encode(LeaderFrame{Boot(3), Incarnation(4), submit});
+  ASSERT_FALSE(decode_leader_frame(bytes));
+  const auto refused = read_refused_submit(bytes);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->boot, Boot(3));
+  EXPECT_EQ(refused->incarnation, Incarnation(4));
+  EXPECT_EQ(refused->key, kKey);
+  EXPECT_FALSE(read_refused_submit(bytes.substr(0, bytes.size() - 1)));
+  EXPECT_FALSE(read_refused_submit(encode(LeaderFrame{Boot(3), Incarnation(4), Cancel{kKey}})));
+}
+
+TEST(SalvagedBatches, CostOnlyTheKeysThatCannotBeRead) {
+  TokenBatch batch{StepId(9), 100, std::vector<TokenUpdate>(3)};
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    batch.updates[i].key.request = RequestId(i);
+    batch.updates[i].has_token = true;
+  }
+  batch.updates[1].key = kKey;
+  batch.updates[1].logprob = std::nanf("");
+  const std::string bytes = encode(ReplicaFrame{Boot(3), Incarnation(4), batch});
+  ASSERT_FALSE(decode_replica_frame(bytes));
+  const auto salvaged = salvage_token_batch(bytes);
+  ASSERT_TRUE(salvaged) << salvaged.error().to_string();
+  EXPECT_EQ(salvaged->frame.boot, Boot(3));
+  EXPECT_EQ(salvaged->frame.incarnation, Incarnation(4));
+  EXPECT_EQ(salvaged->refused, std::vector{kKey});
+  const auto& updates = std::get<TokenBatch>(salvaged->frame.message).updates;
+  ASSERT_EQ(updates.size(), 3U);
+  EXPECT_EQ(updates[0], batch.updates[0]);
+  EXPECT_EQ(updates[2], batch.updates[2]);
+  EXPECT_EQ(updates[1].key, kKey);
+  EXPECT_FALSE(updates[1].has_token);
+  EXPECT_EQ(updates[1].finish, FinishReason::kError);
+  EXPECT_EQ(updates[1].error_code, static_cast<std::uint32_t>(Code::kDataLoss));
+}
+
+TEST(SalvagedBatches, NeverReadBeyondAFrame) {
+  TokenBatch batch{StepId(9), 100, std::vector<TokenUpdate>(2)};
+  batch.updates[1].logprob = std::nanf("");
+  const std::string bytes = encode(ReplicaFrame{Boot(3), Incarnation(4), batch});
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(salvage_token_batch(std::string_view(bytes).substr(0, size)));
+  }
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    for (const unsigned char value : {0x00, 0x7F, 0x90, 0x9F, 0xC0, 0xDC, 0xFF}) {
+      std::string bent = bytes;
+      bent[i] = static_cast<char>(value);
+      static_cast<void>(salvage_token_batch(bent));
+      static_cast<void>(read_refused_submit(bent));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace phalanx::wire
