@@ -255,7 +255,7 @@ TEST(Descendants, EndWithTheirParentByHangup) {
   EXPECT_TRUE(parent.wait_exit(soon()));
   EXPECT_TRUE(test::wait_until_dead({grandchild}, seconds(1)).empty());
   EXPECT_EQ(reap_adopted(), 1);
-  EXPECT_TRUE(living_children().empty());
+  EXPECT_TRUE(living_adopted().empty());
   ::prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
 }
 
@@ -277,6 +277,23 @@ TEST(Descendants, EndWithTheirParentBySignal) {
   ASSERT_TRUE(parent.signal(SIGKILL));
   EXPECT_TRUE(parent.wait_exit(soon()));
   EXPECT_TRUE(test::wait_until_dead({grandchild}, seconds(1)).empty());
+}
+
+// What an orphan holds, memory above all, is free only when it is gone.
+TEST(Descendants, AreListedWhileTheyLiveWithoutTheirParent) {
+  ASSERT_TRUE(become_subreaper());
+  const Pipe lifeline = *make_pipe();
+  ChildProcess parent = spawn("be parent");
+  send_record(parent.control(), "pipe", {lifeline.read.get()});
+  const pid_t grandchild = std::stoi(receive_record(parent.control()).bytes);
+  ASSERT_EQ(::kill(grandchild, SIGSTOP), 0);
+  EXPECT_TRUE(living_adopted().empty()) << "it has its parent, which is an own child";
+  ASSERT_TRUE(parent.signal(SIGKILL));
+  EXPECT_TRUE(parent.wait_exit(soon()));
+  EXPECT_EQ(living_adopted(), std::vector<pid_t>{grandchild});
+  ASSERT_EQ(::kill(grandchild, SIGKILL), 0);
+  EXPECT_TRUE(test::eventually([] { return living_adopted().empty(); }, seconds(5)));
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
 }
 
 TEST(ReapAdopted, LeavesOwnChildrenAlone) {

@@ -118,7 +118,7 @@ std::uint64_t LeaderBook::to_generate() const {
 ReplicaWorld::ReplicaWorld(const WorldOptions& options)
     : cluster(options.cluster, transport, time),
       book(options.cluster.vocab_size),
-      engine(replica_options(options), cluster, cluster.ring(RankId(0)), book, time),
+      engine(replica_options(options), cluster, cluster.ring(RankId(0)), kv, book, time),
       vocab_size_(options.cluster.vocab_size) {
   obs::set_log_level(obs::LogLevel::kError);  // faults are the daily bread of these tests
   cluster.listen(*this);

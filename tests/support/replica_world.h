@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -56,6 +57,22 @@ class LeaderBook final : public engine::ReplicaSink {
   std::map<wire::SequenceKey, Entry> entries_;
 };
 
+// KV memory of so many blocks as a test says.
+class FakeKvMemory final : public engine::KvMemory {
+ public:
+  [[nodiscard]] Backed back(std::uint32_t blocks) override {
+    ++calls;
+    backed = std::max(backed, std::min({blocks, available, backed + piece}));
+    return {backed, backed < blocks && backed >= available};
+  }
+  void forget() override { backed = 0; }
+
+  std::uint32_t available = UINT32_MAX;  // blocks that there is memory for
+  std::uint32_t piece = 1U << 30;        // blocks that one call gives
+  std::uint32_t backed = 0;
+  std::uint32_t calls = 0;
+};
+
 struct WorldOptions {
   ClusterOptions cluster;
   std::uint32_t max_waiting = 64;
@@ -88,6 +105,7 @@ class ReplicaWorld final : private ClusterListener {
   FaultyTransport transport;
   RankCluster cluster;
   LeaderBook book;
+  FakeKvMemory kv;
   engine::ReplicaEngine engine;
   bool tick = true;  // the watcher runs
   Millis tick_period = 20;

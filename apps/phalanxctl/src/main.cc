@@ -128,9 +128,10 @@ Status inspect(const CtlOptions& options) {
   request.limits.max_num_batched_tokens =
       static_cast<std::uint32_t>(options.max_num_batched_tokens);
   request.limits.kv_blocks = static_cast<std::uint32_t>(options.num_kv_blocks);
-  request.result_row_bytes = sizeof(wire::SampleResult) * wire::kResultRingSteps;
+  request.result_row_bytes = wire::kResultRowBytes;
   PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
-  request.available_bytes = model::memory_to_plan(available, request.limits.kv_blocks);
+  request.available_bytes = model::memory_to_plan(
+      available, request.limits.kv_blocks, 1 + request.replicas * (1 + request.ranks));
   PHALANX_TRY(const modelfile::Inspection found, modelfile::inspect(options.argument, request));
   std::cout << (options.json ? inspection_json(found, request) + "\n"
                              : inspection_text(found, request));

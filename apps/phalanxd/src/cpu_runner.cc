@@ -57,8 +57,9 @@ void store(const model::SampledToken& sampled, wire::SampleResult* result) {
 CpuRunner::CpuRunner(std::unique_ptr<kernels::ThreadTeam> team,
                      std::unique_ptr<model::RankModel> rank_model,
                      GroupMember& group,
+                     os::Mapping& kv,
                      std::uint32_t max_num_seqs)
-    : team_(std::move(team)), model_(std::move(rank_model)), group_(group) {
+    : team_(std::move(team)), model_(std::move(rank_model)), group_(group), kv_(kv) {
   items_.reserve(max_num_seqs);
 }
 
@@ -113,7 +114,9 @@ Status CpuRunner::step(StepId,
 
 Status CpuRunner::clear(bool zero_kv) {
   table_status_ = ok();
-  return model_->clear(zero_kv ? model::RankModel::Kv::kZero : model::RankModel::Kv::kKeep);
+  model_->clear();
+  // New memory is zeroes; the replica gives it again, block by block, to what uses it.
+  return zero_kv ? kv_.discard() : ok();
 }
 
 Status CpuRunner::unload() {

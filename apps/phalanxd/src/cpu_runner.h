@@ -7,6 +7,7 @@
 #include "phalanx/engine/model_runner.h"
 #include "phalanx/kernels/thread_team.h"
 #include "phalanx/model/rank_model.h"
+#include "phalanx/os/memfd.h"
 
 #include "group_member.h"
 
@@ -15,12 +16,14 @@ namespace phalanx::app {
 // The model runner that computes: joins the rank loop of `engine` with the model of `model`, which
 // do not know each other.
 //
-// Ownership: owns team and model; borrows the group. Threads: the rank's main thread.
+// Ownership: owns team and model; borrows the group and the KV memory. Threads: the rank's main
+// thread.
 class CpuRunner final : public engine::ModelRunner {
  public:
   CpuRunner(std::unique_ptr<kernels::ThreadTeam> team,
             std::unique_ptr<model::RankModel> rank_model,
             GroupMember& group,
+            os::Mapping& kv,
             std::uint32_t max_num_seqs);
 
   [[nodiscard]] Result<engine::RunnerIdentity> identity() override;
@@ -39,6 +42,7 @@ class CpuRunner final : public engine::ModelRunner {
   std::unique_ptr<kernels::ThreadTeam> team_;
   std::unique_ptr<model::RankModel> model_;
   GroupMember& group_;
+  os::Mapping& kv_;
   std::vector<model::StepItem> items_;  // of the present step; reserved once
   Status table_status_;                 // of the latest change of a slot, reported by the next step
 };

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "phalanx/base/version.h"
+#include "phalanx/checkpoint/config_record.h"
 #include "phalanx/checkpoint/model_folder.h"
 #include "phalanx/engine/scheduler.h"
 #include "phalanx/kernels/isa.h"
@@ -22,8 +23,6 @@
 namespace phalanx::app {
 
 namespace {
-
-constexpr std::uint32_t kKvBlockTokens = 32;
 
 Result<std::string> read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -82,12 +81,11 @@ Status plan_cores(const Options& options, LeaderPlan* plan) {
   return ok();
 }
 
-// Blocks that --kv-cache-memory-bytes pays for, in a replica whose ranks together hold every KV
-// head.
+// Blocks that --kv-cache-memory-bytes pays for, in each replica.
 Result<std::uint32_t> blocks_for_bytes(const Options& options,
                                        const checkpoint::ModelConfig& config) {
-  const std::uint64_t block_bytes =
-      std::uint64_t{2} * 2 * kKvBlockTokens * config.layers * config.kv_heads * config.head_dim;
+  PHALANX_TRY(const std::uint64_t block_bytes,
+              model::replica_block_bytes(config, static_cast<std::uint32_t>(options.tp)));
   const std::uint64_t blocks =
       static_cast<std::uint64_t>(options.kv_cache_memory_bytes) / block_bytes;
   if (blocks == 0) {
@@ -116,9 +114,7 @@ Status plan_memory(const Options& options, LeaderPlan* plan) {
         "--max-model-len: expected at most " + std::to_string(config.max_position) +
         ", which the model allows, found " + std::to_string(options.max_model_len));
   }
-  request.limits.max_model_len = options.max_model_len > 0
-                                     ? static_cast<std::uint32_t>(options.max_model_len)
-                                     : config.max_position;
+  request.limits.max_model_len = static_cast<std::uint32_t>(options.max_model_len);
   request.limits.max_num_seqs = static_cast<std::uint32_t>(options.max_num_seqs);
   request.limits.max_num_batched_tokens =
       static_cast<std::uint32_t>(options.max_num_batched_tokens);
@@ -126,22 +122,11 @@ Status plan_memory(const Options& options, LeaderPlan* plan) {
   if (options.kv_cache_memory_bytes > 0) {
     PHALANX_TRY(request.limits.kv_blocks, blocks_for_bytes(options, config));
   }
-  request.result_row_bytes = sizeof(wire::SampleResult) * wire::kResultRingSteps;
+  request.result_row_bytes = wire::kResultRowBytes;
   PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
-  request.available_bytes = model::memory_to_plan(available, request.limits.kv_blocks);
+  request.available_bytes = model::memory_to_plan(
+      available, request.limits.kv_blocks, 1 + request.replicas * (1 + request.ranks));
   PHALANX_TRY(plan->memory, model::plan_memory(config, request));
-  // A context that the KV cache cannot hold is promised to nobody: named, it is refused; derived,
-  // it follows the cache.
-  const std::uint32_t held = plan->memory.limits.kv_blocks * kKvBlockTokens;
-  if (held < plan->memory.limits.max_model_len) {
-    if (options.max_model_len > 0) {
-      return resource_exhausted("--max-model-len " + std::to_string(options.max_model_len) +
-                                " needs more KV blocks than the " +
-                                std::to_string(plan->memory.limits.kv_blocks) +
-                                " there are: the largest that fits is " + std::to_string(held));
-    }
-    plan->memory.limits.max_model_len = held;
-  }
   return ok();
 }
 
@@ -205,7 +190,7 @@ Status describe_model(const Options& options,
 // What is equal for all replicas and ranks.
 wire::ModelPlan model_plan_of(const Options& options, const LeaderPlan& plan) {
   wire::ModelPlan result;
-  result.model_path = options.model;
+  result.model_config = checkpoint::to_record(plan.config);
   result.runner = options.runner;
   result.isa = plan.isa;
   result.tp = static_cast<std::uint32_t>(options.tp);

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "phalanx/checkpoint/model_folder.h"
+#include "phalanx/checkpoint/config_record.h"
 #include "phalanx/engine/rank_loop.h"
 #include "phalanx/fleet/child_start.h"
 #include "phalanx/ipc/blocking_channel.h"
@@ -127,11 +127,9 @@ class Rank {
       PHALANX_TRY(const os::Memfd memfd,
                   os::Memfd::adopt(std::move(fd), bootstrap_.region_bytes[i].second));
       PHALANX_TRY(mappings_[i], memfd.map(os::Access::kReadWrite));
-      // A region that its first rank has collapsed costs its successors nothing to map.
-      static_cast<void>(mappings_[i].collapse_huge());
       start_.bump_progress();
     }
-    return ok();
+    return mappings_[kKv].exclude_from_dumps();
   }
 
   [[nodiscard]] Result<EpochMemory> map_segment(Epoch epoch) {
@@ -163,8 +161,8 @@ class Rank {
   }
 
   [[nodiscard]] Result<std::unique_ptr<engine::ModelRunner>> make_sim_runner() {
-    checkpoint::ModelFolder folder(bootstrap_.plan.model_path);
-    PHALANX_TRY(const checkpoint::ModelConfig config, checkpoint::Checkpoint::read_config(folder));
+    PHALANX_TRY(const checkpoint::ModelConfig config,
+                checkpoint::from_record(bootstrap_.plan.model_config));
     engine::SimOptions options;
     options.step = std::chrono::microseconds(bootstrap_.plan.sim_step_us);
     options.token = std::chrono::microseconds(bootstrap_.plan.sim_token_us);
@@ -176,12 +174,12 @@ class Rank {
 
   [[nodiscard]] Result<std::unique_ptr<engine::ModelRunner>> make_cpu_runner() {
     PHALANX_TRY(os::UniqueFd fd, start_.take_fd(kArena));
-    checkpoint::ModelFolder folder(bootstrap_.plan.model_path);
     model::RankModelOptions options;
-    PHALANX_TRY(options.config, checkpoint::Checkpoint::read_config(folder));
+    PHALANX_TRY(options.config, checkpoint::from_record(bootstrap_.plan.model_config));
     PHALANX_TRY(const os::Memfd arena,
                 os::Memfd::adopt(std::move(fd), model::layout_of(options.config).bytes));
     PHALANX_TRY(arena_, arena.map(os::Access::kReadOnly));
+    PHALANX_RETURN_IF_ERROR(arena_.exclude_from_dumps());
     PHALANX_TRY(options.shard,
                 model::plan_shard(options.config, bootstrap_.rank.value(), bootstrap_.plan.tp));
     options.limits = {bootstrap_.plan.max_model_len,
@@ -204,8 +202,12 @@ class Rank {
     regions.scratch = mappings_[kScratch].bytes();
     regions.sequence_table = mappings_[kSequenceTable].bytes();
     PHALANX_TRY(auto rank_model, model::RankModel::create(options, regions, *team));
-    return std::unique_ptr<engine::ModelRunner>(std::make_unique<CpuRunner>(
-        std::move(team), std::move(rank_model), *group_, bootstrap_.plan.max_num_seqs));
+    return std::unique_ptr<engine::ModelRunner>(
+        std::make_unique<CpuRunner>(std::move(team),
+                                    std::move(rank_model),
+                                    *group_,
+                                    mappings_[kKv],
+                                    bootstrap_.plan.max_num_seqs));
   }
 
   fleet::ChildStart& start_;

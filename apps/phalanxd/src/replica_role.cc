@@ -6,13 +6,12 @@
 #include <deque>
 #include <utility>
 
-#include "phalanx/checkpoint/checkpoint.h"
-#include "phalanx/checkpoint/model_folder.h"
+#include "phalanx/checkpoint/config_record.h"
 #include "phalanx/engine/replica_engine.h"
-#include "phalanx/engine/result_ring.h"
 #include "phalanx/fleet/child_start.h"
 #include "phalanx/fleet/rank_host.h"
 #include "phalanx/ipc/connected_channel.h"
+#include "phalanx/model/kv_layout.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/wire/codec.h"
@@ -107,8 +106,8 @@ class LeaderLink final : public engine::ReplicaSink {
 
 Result<engine::ReplicaOptions> engine_options(const wire::ReplicaBootstrap& bootstrap,
                                               std::uint64_t memory_bytes) {
-  checkpoint::ModelFolder folder(bootstrap.plan.model_path);
-  PHALANX_TRY(const checkpoint::ModelConfig config, checkpoint::Checkpoint::read_config(folder));
+  PHALANX_TRY(const checkpoint::ModelConfig config,
+              checkpoint::from_record(bootstrap.plan.model_config));
   engine::ReplicaOptions options;
   options.replica = bootstrap.replica;
   options.scheduler.max_model_len = bootstrap.plan.max_model_len;
@@ -129,23 +128,24 @@ Result<engine::ReplicaOptions> engine_options(const wire::ReplicaBootstrap& boot
 Result<std::vector<fleet::SlotSizes>> slot_sizes(const wire::ModelPlan& plan) {
   std::vector<fleet::SlotSizes> result(plan.tp);
   for (fleet::SlotSizes& sizes : result) {
-    sizes.result_ring = engine::result_ring_bytes(plan.max_num_seqs);
+    sizes.result_ring = wire::kResultRowBytes * plan.max_num_seqs;
+    sizes.kv_blocks = plan.kv_blocks;
   }
   if (plan.runner == "sim") {
     return result;
   }
-  checkpoint::ModelFolder folder(plan.model_path);
-  PHALANX_TRY(const checkpoint::ModelConfig config, checkpoint::Checkpoint::read_config(folder));
+  PHALANX_TRY(const checkpoint::ModelConfig config, checkpoint::from_record(plan.model_config));
   const model::RankLimits limits{
       plan.max_model_len, plan.max_num_seqs, plan.max_num_batched_tokens, plan.kv_blocks};
   for (std::uint32_t rank = 0; rank < plan.tp; ++rank) {
     PHALANX_TRY(const model::Shard shard, model::plan_shard(config, rank, plan.tp));
     PHALANX_TRY(const model::RankMemory bytes,
-                model::rank_memory(
-                    config, shard, limits, sizeof(wire::SampleResult) * wire::kResultRingSteps));
+                model::rank_memory(config, shard, limits, wire::kResultRowBytes));
     result[rank].kv = bytes.kv;
+    result[rank].kv_block = model::kv_block_bytes(config, shard);
     result[rank].scratch = bytes.scratch;
     result[rank].sequence_table = bytes.sequence_table;
+    result[rank].result_ring = bytes.result_ring;
   }
   return result;
 }
@@ -171,7 +171,7 @@ Status serve(fleet::ChildStart& start,
   PHALANX_TRY(const std::vector<fleet::SlotSizes> sizes, slot_sizes(bootstrap.plan));
   PHALANX_RETURN_IF_ERROR(host.reserve(sizes));
   PHALANX_TRY(const engine::ReplicaOptions options, engine_options(bootstrap, host.memory_bytes()));
-  engine::ReplicaEngine replica(options, host, host.results(), link, steady_clock());
+  engine::ReplicaEngine replica(options, host, host.results(), host, link, steady_clock());
   host.set_engine(&replica);
 
   PHALANX_RETURN_IF_ERROR(link.connect(context, [&](std::string_view bytes) {

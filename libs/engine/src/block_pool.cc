@@ -5,22 +5,32 @@
 
 namespace phalanx::engine {
 
-BlockPool::BlockPool(std::uint32_t blocks) : counts_(blocks, 0) {
-  free_.reserve(blocks);
-  for (std::uint32_t i = blocks; i > 0; --i) {
-    free_.emplace_back(i - 1);
-  }
+BlockPool::BlockPool(std::uint32_t blocks) : counts_(blocks, 0), limit_(blocks) {}
+
+void BlockPool::set_limit(std::uint32_t limit) {
+  PHALANX_CHECK(limit >= touched_ && limit <= total(), "a limit between what is used and all");
+  limit_ = limit;
+}
+
+void BlockPool::untouch() {
+  PHALANX_CHECK(released_.size() == touched_, "a block is in use");
+  released_.clear();
+  touched_ = 0;
 }
 
 BlockId BlockPool::peek(std::uint32_t n) const {
-  PHALANX_CHECK(n < free_.size(), "no such free block");
-  return free_[free_.size() - 1 - n];
+  PHALANX_CHECK(n < free(), "no such free block");
+  const auto released = static_cast<std::uint32_t>(released_.size());
+  return n < released ? released_[released - 1 - n] : BlockId(touched_ + n - released);
 }
 
 BlockId BlockPool::acquire() {
-  PHALANX_CHECK(!free_.empty(), "no free block");
-  const BlockId block = free_.back();
-  free_.pop_back();
+  const BlockId block = peek(0);
+  if (released_.empty()) {
+    ++touched_;
+  } else {
+    released_.pop_back();
+  }
   counts_[block.value()] = 1;
   return block;
 }
@@ -33,7 +43,7 @@ void BlockPool::share(BlockId block) {
 void BlockPool::release(BlockId block) {
   PHALANX_CHECK(references(block) > 0, "the block is free already");
   if (--counts_[block.value()] == 0) {
-    free_.push_back(block);
+    released_.push_back(block);
   }
 }
 

@@ -40,11 +40,11 @@ void ReplicaEngine::on_blamed(const Error& cause) {
 }
 
 // While a culprit is looked for only the suspects under test run.
-StepPlan ReplicaEngine::next_plan() {
+std::optional<StepPlan> ReplicaEngine::next_plan() {
   if (bisection_.knows_any()) {
     bisection_.keep([&](SequenceId id) { return scheduler_.contains(id); });
   }
-  return scheduler_.plan(bisection_.active() ? &bisection_.testing() : nullptr);
+  return kv_.plan(bisection_.active() ? &bisection_.testing() : nullptr);
 }
 
 // A token accepted is further than where the sequences were when somebody died.

@@ -36,6 +36,7 @@ wire::TokenUpdate final_error(const wire::SequenceKey& key, const Error& error) 
 ReplicaEngine::ReplicaEngine(const ReplicaOptions& options,
                              GroupPort& port,
                              ResultSource& results,
+                             KvMemory& kv,
                              ReplicaSink& sink,
                              const Clock& clock)
     : options_(options),
@@ -43,6 +44,7 @@ ReplicaEngine::ReplicaEngine(const ReplicaOptions& options,
       sink_(sink),
       clock_(clock),
       scheduler_(options.scheduler),
+      kv_(kv, scheduler_, clock),
       digest_(options.scheduler.max_num_seqs),
       group_(options.group, port, *this, clock),
       samples_(options.scheduler.max_num_seqs) {}
@@ -193,6 +195,9 @@ void ReplicaEngine::on_tick() {
   if (stop_deadline_ && !group_stopping_ && clock_.now() >= *stop_deadline_) {
     stop_now();
   }
+  if (kv_.on_tick([this](wire::TokenUpdate starved) { publish_one(std::move(starved)); })) {
+    pump();
+  }
   if (++ticks_since_status_ >= options_.status_ticks) {
     send_status();
   }
@@ -206,15 +211,15 @@ void ReplicaEngine::pump() {
   }
   publish(group_.last_step(), Duration{}, scheduler_.sweep());
   while (group_.ready()) {
-    StepPlan plan = next_plan();
-    if (!plan.changes_anything()) {
+    std::optional<StepPlan> plan = next_plan();
+    if (!plan || !plan->changes_anything()) {
       break;
     }
-    if (!plan.needs_step()) {
-      publish(group_.last_step(), Duration{}, scheduler_.confirm(plan, {}));
+    if (!plan->needs_step()) {
+      publish(group_.last_step(), Duration{}, scheduler_.confirm(*plan, {}));
       continue;
     }
-    begin_step(std::move(plan));
+    begin_step(*std::move(plan));
     return;
   }
   if (stopping_ && scheduler_.empty()) {
@@ -238,6 +243,7 @@ void ReplicaEngine::begin_step(StepPlan plan) {
 GroupClient::Attachment ReplicaEngine::attachment(bool kv_lost) {
   if (kv_lost) {
     plan_.reset();
+    kv_.forget();
     publish(group_.last_step(), Duration{}, scheduler_.drop_kv());
   }
   Attachment attachment;

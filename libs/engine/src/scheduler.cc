@@ -286,6 +286,7 @@ std::vector<wire::TokenUpdate> Scheduler::drop_kv() {
     to_waiting(id);
     updates.push_back(remainders(at(id)));
   }
+  blocks_.untouch();
   return updates;
 }
 
@@ -309,10 +310,15 @@ std::vector<wire::TokenUpdate> Scheduler::fail_all(const Error& error) {
   return updates;
 }
 
+wire::TokenUpdate Scheduler::fail_first_waiting(const Error& error) {
+  PHALANX_CHECK(!waiting_.empty(), "a sequence waits");
+  return fail(waiting_.begin()->first, error);
+}
+
 wire::TokenUpdate Scheduler::fail(SequenceId id, const Error& error) {
   wire::TokenUpdate update = remove(id, wire::FinishReason::kError);
   update.error_code = static_cast<std::uint32_t>(error.code());
-  update.error_message = error.message();
+  update.error_message = bounded_text(error.message());
   return update;
 }
 

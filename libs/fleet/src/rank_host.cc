@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -13,6 +14,9 @@
 namespace phalanx::fleet {
 
 namespace {
+
+// For one call of back(). Steps wait that long, heartbeats too.
+constexpr auto kBackingSlice = std::chrono::milliseconds(100);
 
 engine::RankDeath death_of(const supervise::Death& death) {
   engine::RankDeath result;
@@ -67,7 +71,35 @@ Status RankHost::reserve(const std::vector<SlotSizes>& sizes) {
       std::span(reinterpret_cast<wire::SampleResult*>(result_mapping_.bytes().data()),
                 std::size_t{rows} * wire::kResultRingSteps),
       rows);
+  while (back(1).blocks == 0) {
+    PHALANX_RETURN_IF_ERROR(kv_status_);
+  }
   return ok();
+}
+
+engine::KvMemory::Backed RankHost::back(std::uint32_t blocks) {
+  const SteadyTime end = steady_clock().now() + kBackingSlice;
+  for (;;) {
+    const auto least =
+        std::min_element(slots_.begin(), slots_.end(), [](const Slot& one, const Slot& other) {
+          return one.memory.kv_blocks_backed() < other.memory.kv_blocks_backed();
+        });
+    const std::uint32_t backed = least->memory.kv_blocks_backed();
+    if (backed >= blocks || steady_clock().now() >= end) {
+      return {backed, false};
+    }
+    kv_status_ = least->memory.back_kv();
+    if (!kv_status_) {
+      obs::log_debug("kv_memory_refused", {{"error", kv_status_.error().message()}});
+      return {backed, true};
+    }
+  }
+}
+
+void RankHost::forget() {
+  for (Slot& slot : slots_) {
+    slot.memory.forget_kv();
+  }
 }
 
 std::uint64_t RankHost::memory_bytes() const {

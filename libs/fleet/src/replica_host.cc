@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "phalanx/obs/log.h"
+#include "phalanx/os/child_side.h"
 #include "phalanx/wire/codec.h"
 
 namespace phalanx::fleet {
@@ -17,6 +18,10 @@ namespace {
 // that came on time count.
 constexpr std::uint32_t kQuietTicksMax = 30;
 constexpr auto kTickPeriod = std::chrono::milliseconds(100);
+
+// For the ranks of a dead replica to be gone: the kernel has told them to end.
+constexpr auto kOrphanLimit = std::chrono::seconds(5);
+constexpr auto kOrphanPoll = std::chrono::milliseconds(2);
 
 }  // namespace
 
@@ -290,6 +295,21 @@ void ReplicaHost::lose(std::size_t index) {
 
 void ReplicaHost::on_exit(const supervise::Death& death) {
   lose(death.slot);
+  bury(death, steady_clock().now() + kOrphanLimit);
+}
+
+// The ranks of a dead replica are this process's children until they are gone, and hold their KV
+// until then: the next incarnation may not fit beside it, so the slot counts as dead afterwards.
+void ReplicaHost::bury(const supervise::Death& death, SteadyTime deadline) {
+  const std::vector<pid_t> orphans = os::living_adopted();
+  if (!orphans.empty() && steady_clock().now() < deadline) {
+    slots_[death.slot].burial =
+        loop_.call_after(kOrphanPoll, [this, death, deadline] { bury(death, deadline); });
+    return;
+  }
+  for (const pid_t orphan : orphans) {
+    obs::log_error("orphan_remains", {{"replica", death.slot}, {"child", orphan}});
+  }
   supervisor_->on_exit(death);
 }
 

@@ -2,12 +2,14 @@
 #include "phalanx/fleet/slot_memory.h"
 
 #include <algorithm>
+#include <span>
 
 namespace phalanx::fleet {
 
 namespace {
 
 constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kExtentBytes = 8 * os::kHugePageBytes;
 
 }  // namespace
 
@@ -15,9 +17,14 @@ Result<SlotMemory> SlotMemory::create(std::uint32_t rank, const SlotSizes& sizes
   const std::array<std::size_t, kRegions> bytes = {
       sizes.kv, sizes.scratch, sizes.sequence_table, sizes.result_ring};
   SlotMemory result;
+  result.kv_blocks_ = sizes.kv_blocks;
+  result.kv_block_bytes_ = sizes.kv_block;
   for (std::size_t i = 0; i < kRegions; ++i) {
     const std::string name = "phalanx-" + result.names_[i] + "-tp" + std::to_string(rank);
-    PHALANX_TRY(result.memory_[i], os::Memfd::create(name, std::max(bytes[i], kPageBytes)));
+    PHALANX_TRY(result.memory_[i], os::Memfd::reserve(name, std::max(bytes[i], kPageBytes)));
+  }
+  for (const os::Memfd& memory : std::span(result.memory_).subspan(1)) {
+    PHALANX_RETURN_IF_ERROR(memory.back(0, memory.size()));
   }
   return result;
 }
@@ -48,6 +55,22 @@ std::uint64_t SlotMemory::total_bytes() const {
 
 Result<os::Mapping> SlotMemory::map_results() const {
   return memory_.back().map(os::Access::kReadOnly);
+}
+
+std::uint32_t SlotMemory::kv_blocks_backed() const {
+  if (kv_block_bytes_ == 0) {
+    return kv_blocks_;
+  }
+  return static_cast<std::uint32_t>(
+      std::min<std::size_t>(kv_backed_ / kv_block_bytes_, kv_blocks_));
+}
+
+Status SlotMemory::back_kv() {
+  const os::Memfd& kv = memory_.front();
+  const std::size_t bytes = std::min(kExtentBytes, kv.size() - kv_backed_);
+  PHALANX_RETURN_IF_ERROR(kv.back(kv_backed_, bytes));
+  kv_backed_ += bytes;
+  return ok();
 }
 
 }  // namespace phalanx::fleet

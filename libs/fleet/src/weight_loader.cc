@@ -31,7 +31,7 @@ WeightLoader::WeightLoader(os::EventLoop& loop,
 WeightLoader::~WeightLoader() = default;
 
 void WeightLoader::start() {
-  auto arena = os::Memfd::create("phalanx-weights", bootstrap_.arena_bytes);
+  auto arena = os::Memfd::reserve("phalanx-weights", bootstrap_.arena_bytes);
   if (!arena) {
     finish(std::move(arena).error().with("weight arena"));
     return;

@@ -11,13 +11,13 @@ KvLayout kv_layout(const checkpoint::ModelConfig& config,
   layout.blocks = blocks;
   layout.kv_heads = shard.attention.count;
   layout.head_stride = kernels::kv_tile_elements(config.head_dim);
-  layout.block_stride = layout.head_stride * layout.kv_heads;
-  layout.layer_stride = layout.block_stride * blocks;
+  layout.layer_stride = layout.head_stride * layout.kv_heads;
+  layout.block_stride = layout.layer_stride * layout.layers;
   return layout;
 }
 
 std::size_t kv_block_bytes(const checkpoint::ModelConfig& config, const Shard& shard) {
-  return kv_layout(config, shard, 1).bytes();
+  return kv_layout(config, shard, 1).block_bytes();
 }
 
 }  // namespace phalanx::model

@@ -15,9 +15,14 @@ namespace {
 
 constexpr std::uint32_t kMaxBatchedTokens = 1U << 20;
 constexpr std::uint32_t kMaxSequences = 4096;
-constexpr std::uint32_t kResultRingSteps = 2;
 constexpr std::size_t kPageBytes = 4096;
 constexpr std::uint32_t kThreadsAssumed = 2;  // of a rank, for its sampling tables
+
+// A context below this is not worth a start that nobody asked to be so small.
+constexpr std::uint32_t kLeastDerivedLength = 256;
+
+// Code, stacks, sockets and allocator of one process, about.
+constexpr std::size_t kProcessBytes = std::size_t{16} << 20;
 
 Status check_limit(const char* name, std::uint64_t value, std::uint64_t least, std::uint64_t most) {
   if (value < least || value > most) {
@@ -150,8 +155,7 @@ Result<RankMemory> rank_memory(const checkpoint::ModelConfig& config,
   memory.sequence_table = tensor::round_up(
       SequenceTable::bytes_for({limits.max_num_seqs, limits.max_model_len, config.vocab}),
       kPageBytes);
-  memory.result_ring =
-      tensor::round_up(result_row_bytes * kResultRingSteps * limits.max_num_seqs, kPageBytes);
+  memory.result_ring = tensor::round_up(result_row_bytes * limits.max_num_seqs, kPageBytes);
   Sampler::Options sampling;
   sampling.tokens = shard.tokens;
   sampling.rows_max = limits.max_num_seqs;
@@ -161,35 +165,66 @@ Result<RankMemory> rank_memory(const checkpoint::ModelConfig& config,
   return memory;
 }
 
+namespace {
+
+// The length of a sequence that nobody named: the model's own, or what the KV cache that was named,
+// or the memory, can hold.
+std::uint32_t derived_length(const checkpoint::ModelConfig& config, const MemoryRequest& request) {
+  RankLimits limits = request.limits;
+  limits.max_model_len = config.max_position;
+  if (limits.kv_blocks != 0) {
+    const std::uint64_t held = std::uint64_t{limits.kv_blocks} * kBlockTokens;
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(held, config.max_position));
+  }
+  const std::uint32_t fitting =
+      largest_that_fits(config, request, limits, &RankLimits::max_model_len, true);
+  return fitting >= std::min(kLeastDerivedLength, config.max_position) ? fitting
+                                                                       : config.max_position;
+}
+
+Error beyond_memory(const checkpoint::ModelConfig& config,
+                    const MemoryRequest& request,
+                    RankLimits limits,
+                    std::size_t needed) {
+  const std::uint32_t least_blocks = blocks_for(limits.max_model_len);
+  if (request.limits.kv_blocks != 0) {
+    const std::uint32_t largest =
+        largest_that_fits(config, request, limits, &RankLimits::kv_blocks, false);
+    if (largest >= least_blocks) {
+      return resource_exhausted("memory: expected at most " + bytes_text(request.available_bytes) +
+                                ", found a need of " + bytes_text(needed) +
+                                "; the largest kv_blocks that fits is " + std::to_string(largest));
+    }
+  }
+  limits.kv_blocks = least_blocks;
+  return does_not_fit(config, request, limits, needed);
+}
+
+}  // namespace
+
 Result<MemoryPlan> plan_memory(const checkpoint::ModelConfig& config,
                                const MemoryRequest& request) {
   const RankLimits& asked = request.limits;
   RankLimits limits = asked;
+  if (limits.max_model_len == 0) {
+    limits.max_model_len = derived_length(config, request);
+  }
   // At the least, one sequence of the full length.
   const std::uint32_t least_blocks = blocks_for(limits.max_model_len);
   limits.kv_blocks = asked.kv_blocks == 0 ? least_blocks : asked.kv_blocks;
   if (limits.kv_blocks < least_blocks) {
     return invalid_argument("kv_blocks: expected at least " + std::to_string(least_blocks) +
                             " for one sequence of " + std::to_string(limits.max_model_len) +
-                            " tokens, found " + std::to_string(limits.kv_blocks));
+                            " tokens, found " + std::to_string(limits.kv_blocks) +
+                            ", which hold a max_model_len of " +
+                            std::to_string(std::uint64_t{limits.kv_blocks} * kBlockTokens));
   }
   PHALANX_TRY(Sized sized, size_replica(config, request, limits));
   MemoryPlan plan;
   plan.weights = layout_of(config).bytes;
   plan.total = plan.weights + sized.replica * request.replicas;
   if (plan.total > request.available_bytes) {
-    if (asked.kv_blocks != 0) {
-      const std::uint32_t largest =
-          largest_that_fits(config, request, limits, &RankLimits::kv_blocks, false);
-      if (largest >= least_blocks) {
-        return resource_exhausted("memory: expected at most " +
-                                  bytes_text(request.available_bytes) + ", found a need of " +
-                                  bytes_text(plan.total) + "; the largest kv_blocks that fits is " +
-                                  std::to_string(largest));
-      }
-    }
-    limits.kv_blocks = least_blocks;
-    return does_not_fit(config, request, limits, plan.total);
+    return beyond_memory(config, request, limits, plan.total);
   }
   if (asked.kv_blocks == 0) {
     const std::uint64_t room =
@@ -207,6 +242,16 @@ Result<MemoryPlan> plan_memory(const checkpoint::ModelConfig& config,
   plan.ranks = std::move(sized.ranks);
   plan.total = plan.weights + sized.replica * request.replicas;
   return plan;
+}
+
+Result<std::size_t> replica_block_bytes(const checkpoint::ModelConfig& config,
+                                        std::uint32_t ranks) {
+  std::size_t bytes = 0;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    PHALANX_TRY(const Shard shard, plan_shard(config, rank, ranks));
+    bytes += kv_block_bytes(config, shard);
+  }
+  return bytes;
 }
 
 std::vector<MemoryPlan::Row> MemoryPlan::rows(std::uint32_t replicas) const {
@@ -227,10 +272,15 @@ std::vector<MemoryPlan::Row> MemoryPlan::rows(std::uint32_t replicas) const {
           {"total", total}};
 }
 
-std::size_t memory_to_plan(std::uint64_t available, std::uint32_t kv_blocks) {
+std::size_t memory_to_plan(std::uint64_t available,
+                           std::uint32_t kv_blocks,
+                           std::uint32_t processes) {
   constexpr double kShare = 0.6;
-  return kv_blocks > 0 ? available
-                       : static_cast<std::size_t>(static_cast<double>(available) * kShare);
+  if (kv_blocks > 0) {
+    return available;
+  }
+  const std::uint64_t ours = std::min<std::uint64_t>(available, processes * kProcessBytes);
+  return static_cast<std::size_t>(static_cast<double>(available - ours) * kShare);
 }
 
 std::string bytes_text(std::size_t bytes) {

@@ -257,21 +257,8 @@ Result<std::span<const SampledToken>> RankModel::step(std::span<const StepItem> 
   return std::span<const SampledToken>(impl.rows(), items.size());
 }
 
-Status RankModel::clear(Kv kv) {
+void RankModel::clear() {
   impl_->table->clear();
-  if (kv == Kv::kZero) {
-    constexpr std::size_t kTileBytes = std::size_t{1} << 20;
-    const std::span<std::byte> memory = impl_->regions.kv;
-    const auto tiles = static_cast<std::uint32_t>((memory.size() + kTileBytes - 1) / kTileBytes);
-    const auto zero = [&](std::uint32_t tile, std::uint32_t) {
-      const std::size_t first = tile * kTileBytes;
-      std::memset(memory.data() + first, 0, std::min(kTileBytes, memory.size() - first));
-    };
-    if (!impl_->team.parallel_for(tiles, kernels::Schedule::kStatic, zero)) {
-      return aborted("stopped while zeroing the KV memory");
-    }
-  }
-  return ok();
 }
 
 void RankModel::unload() {

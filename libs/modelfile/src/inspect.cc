@@ -43,12 +43,8 @@ void inspect_tokenizer(checkpoint::ModelFolder& folder, Inspection& inspection) 
   }
 }
 
-void plan_memory(const model::MemoryRequest& asked, Inspection& inspection) {
+void plan_memory(const model::MemoryRequest& request, Inspection& inspection) {
   const checkpoint::ModelConfig& config = *inspection.config;
-  model::MemoryRequest request = asked;
-  if (request.limits.max_model_len == 0) {
-    request.limits.max_model_len = config.max_position;
-  }
   if (auto shard = model::plan_shard(config, 0, request.ranks); !shard) {
     add_obstacle(inspection, "topology", std::move(shard).error());
     return;

@@ -138,12 +138,12 @@ int reap_adopted() {
   return reaped;
 }
 
-std::vector<pid_t> living_children() {
+std::vector<pid_t> living_adopted() {
+  static_cast<void>(reap_adopted());
   std::vector<pid_t> living;
+  const std::lock_guard lock(own_children().mutex);
   for (const pid_t pid : child_pids()) {
-    siginfo_t info{};
-    const int code = ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT);
-    if (code == 0 && info.si_pid == 0) {
+    if (own_children().pids.count(pid) == 0) {
       living.push_back(pid);
     }
   }

@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <utility>
 
 #include "phalanx/os/machine.h"
@@ -63,6 +63,30 @@ std::size_t page_bytes() {
   return kBytes;
 }
 
+Error out_of_bounds(std::size_t offset, std::size_t bytes, std::size_t size) {
+  return invalid_argument("bytes " + std::to_string(offset) + " + " + std::to_string(bytes) +
+                          " of shared memory of " + std::to_string(size) + " bytes");
+}
+
+// Gives the range memory in pages of 4 KB where it has none. Answers errno, 0 for success.
+int allocate(int fd, std::size_t offset, std::size_t bytes) {
+  int code = 0;
+  do {
+    code =
+        ::fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  } while (code == EINTR);
+  return code;
+}
+
+// Makes the 2 MB at `address` one huge page, if the kernel can. MADV_COLLAPSE works whatever the
+// sysfs setting for shared memory is, but not where nothing is mapped yet: hence the first page. It
+// is populated by the kernel, because a touch that finds no memory would be SIGBUS.
+void make_huge(std::byte* address) {
+  if (::madvise(address, page_bytes(), kAdvicePopulateWrite) == 0) {
+    static_cast<void>(::madvise(address, kHugePageBytes, kAdviceCollapse));
+  }
+}
+
 }  // namespace
 
 Mapping::Mapping(Mapping&& other) noexcept
@@ -85,18 +109,18 @@ Mapping::~Mapping() {
   }
 }
 
-std::size_t Mapping::collapse_huge() {
-  const auto begin = reinterpret_cast<std::uintptr_t>(data_);
-  const std::uintptr_t first = round_up(begin, kHugePageBytes);
-  const std::uintptr_t end = begin + round_up(size_, page_bytes());
-  std::size_t huge = 0;
-  // One call per huge page: a call over the whole range stops at the first page it cannot collapse.
-  for (std::uintptr_t at = first; at + kHugePageBytes <= end; at += kHugePageBytes) {
-    if (::madvise(data_ + (at - begin), kHugePageBytes, kAdviceCollapse) == 0) {
-      huge += kHugePageBytes;
-    }
+Status Mapping::exclude_from_dumps() {
+  if (::madvise(data_, round_up(size_, page_bytes()), MADV_DONTDUMP) != 0) {
+    return errno_error("keeping a mapping out of core dumps", errno);
   }
-  return huge;
+  return ok();
+}
+
+Status Mapping::discard() {
+  if (::madvise(data_, round_up(size_, page_bytes()), MADV_REMOVE) != 0) {
+    return errno_error("giving back " + std::to_string(size_) + " bytes of shared memory", errno);
+  }
+  return ok();
 }
 
 Status Mapping::populate() {
@@ -107,35 +131,59 @@ Status Mapping::populate() {
   return ok();
 }
 
-Result<Memfd> Memfd::create(const std::string& name, std::size_t bytes) {
+Result<Memfd> Memfd::reserve(const std::string& name, std::size_t bytes) {
   if (bytes == 0) {
     return invalid_argument("shared memory '" + name + "': a size of 0 bytes makes no sense");
-  }
-  PHALANX_TRY(const std::uint64_t available, available_memory_bytes());
-  if (bytes > available) {
-    return resource_exhausted("shared memory '" + name + "' needs " + std::to_string(bytes >> 20) +
-                              " MB, " + std::to_string(available >> 20) + " MB are available");
   }
   UniqueFd fd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) {
     return errno_error("creating shared memory '" + name + "'", errno);
   }
-  const auto length = static_cast<off_t>(bytes);
-  if (::ftruncate(fd.get(), length) != 0) {
+  if (bytes > static_cast<std::size_t>(std::numeric_limits<off_t>::max()) ||
+      ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
     return errno_error("sizing shared memory '" + name + "'", errno);
-  }
-  int reserved = 0;
-  do {
-    reserved = ::fallocate(fd.get(), 0, 0, length);
-  } while (reserved != 0 && errno == EINTR);
-  if (reserved != 0) {
-    return errno_error("reserving " + std::to_string(bytes >> 20) + " MB for '" + name + "'",
-                       errno);
   }
   if (::fcntl(fd.get(), F_ADD_SEALS, kSizeSeals) != 0) {
     return errno_error("sealing the size of shared memory '" + name + "'", errno);
   }
   return Memfd(std::move(fd), bytes);
+}
+
+Result<Memfd> Memfd::create(const std::string& name, std::size_t bytes) {
+  PHALANX_TRY(const std::uint64_t available, available_memory_bytes());
+  if (bytes > available) {
+    return resource_exhausted("shared memory '" + name + "' needs " + std::to_string(bytes >> 20) +
+                              " MB, " + std::to_string(available >> 20) + " MB are available");
+  }
+  PHALANX_TRY(Memfd memory, reserve(name, bytes));
+  if (const int code = allocate(memory.fd(), 0, bytes); code != 0) {
+    return errno_error("reserving " + std::to_string(bytes >> 20) + " MB for '" + name + "'", code);
+  }
+  return memory;
+}
+
+Status Memfd::back(std::size_t offset, std::size_t bytes) const {
+  if (offset > size_ || bytes > size_ - offset) {
+    return out_of_bounds(offset, bytes, size_);
+  }
+  // The kernel would rather end a process than refuse the last page, so it is not driven that far.
+  PHALANX_TRY(const std::uint64_t available, available_memory_bytes());
+  if (bytes + kMemoryLeftToOthers > available) {
+    return resource_exhausted("shared memory needs " + std::to_string(bytes >> 20) + " MB more, " +
+                              std::to_string(available >> 20) + " MB are available");
+  }
+  const std::size_t first = round_up(offset, kHugePageBytes);
+  const std::size_t end = (offset + bytes) / kHugePageBytes * kHugePageBytes;
+  if (first < end) {
+    PHALANX_TRY(const Mapping mapping, map(Access::kReadWrite, first, end - first));
+    for (std::size_t at = 0; at < end - first; at += kHugePageBytes) {
+      make_huge(mapping.data() + at);
+    }
+  }
+  if (const int code = allocate(fd_.get(), offset, bytes); code != 0) {
+    return errno_error("allocating " + std::to_string(bytes >> 20) + " MB of shared memory", code);
+  }
+  return ok();
 }
 
 Result<Memfd> Memfd::adopt(UniqueFd fd, std::size_t expected_bytes) {
@@ -174,9 +222,7 @@ bool Memfd::content_sealed() const {
 
 Result<Mapping> Memfd::map(Access access, std::size_t offset, std::size_t bytes) const {
   if (offset % page_bytes() != 0 || bytes == 0 || offset > size_ || bytes > size_ - offset) {
-    return invalid_argument("mapping bytes " + std::to_string(offset) + " + " +
-                            std::to_string(bytes) + " of shared memory of " +
-                            std::to_string(size_) + " bytes");
+    return out_of_bounds(offset, bytes, size_);
   }
   if (access == Access::kReadWrite && content_sealed()) {
     return failed_precondition("sealed shared memory cannot be mapped for writing");

@@ -19,7 +19,7 @@ void fields(Archive& archive, Message& message) {
 
 template <typename Archive, Like<ModelPlan> Message>
 void fields(Archive& archive, Message& message) {
-  archive.text("model_path", message.model_path, kMaxPathBytes);
+  archive.text("model_config", message.model_config, kMaxConfigBytes);
   archive.text("runner", message.runner, kMaxNameBytes);
   archive.text("isa", message.isa, kMaxNameBytes);
   archive.number("tp", message.tp, 1, kMaxRanks);

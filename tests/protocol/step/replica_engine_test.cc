@@ -159,6 +159,7 @@ TEST(ReplicaEngine, AnswersRefusalsAndUnknownKeysAtOnce) {
   ClusterOptions cluster_options;
   RankCluster cluster(cluster_options, transport, time);
   Inbox inbox;
+  FakeKvMemory kv;
   engine::ReplicaOptions options;
   options.scheduler.max_model_len = 64;
   options.scheduler.max_num_seqs = 2;
@@ -167,7 +168,7 @@ TEST(ReplicaEngine, AnswersRefusalsAndUnknownKeysAtOnce) {
   options.scheduler.max_waiting = 1;
   options.scheduler.vocab_size = 100;
   options.group.ranks = 2;
-  engine::ReplicaEngine engine(options, cluster, cluster.ring(RankId(0)), inbox, time);
+  engine::ReplicaEngine engine(options, cluster, cluster.ring(RankId(0)), kv, inbox, time);
 
   wire::Submit submit;
   submit.key = {RequestId(1), ChoiceIndex(0), Attempt(1)};

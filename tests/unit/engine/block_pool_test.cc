@@ -56,6 +56,39 @@ TEST(BlockPool, ReusesTheWarmestBlockFirst) {
   EXPECT_EQ(pool.acquire(), second);
 }
 
+TEST(BlockPool, TouchesLowBlocksFirstAndNoMoreThanAreInUse) {
+  BlockPool pool(100);
+  const BlockId a = pool.acquire();
+  const BlockId b = pool.acquire();
+  EXPECT_EQ(a, BlockId(0));
+  EXPECT_EQ(b, BlockId(1));
+  for (int i = 0; i < 50; ++i) {
+    pool.release(pool.acquire());
+  }
+  EXPECT_EQ(pool.touched(), 3U);
+  pool.release(a);
+  pool.release(b);
+  pool.untouch();
+  EXPECT_EQ(pool.touched(), 0U);
+  EXPECT_EQ(pool.peek(0), BlockId(0));
+  EXPECT_EQ(pool.free(), 100U);
+}
+
+TEST(BlockPool, HandsOutNothingAboveItsLimit) {
+  BlockPool pool(10);
+  pool.release(pool.acquire());
+  pool.set_limit(3);
+  EXPECT_EQ(pool.free(), 3U);
+  EXPECT_EQ(pool.total(), 10U);
+  std::set<BlockId> seen;
+  while (pool.free() > 0) {
+    seen.insert(pool.acquire());
+  }
+  EXPECT_EQ(seen, (std::set<BlockId>{BlockId(0), BlockId(1), BlockId(2)}));
+  pool.set_limit(4);
+  EXPECT_EQ(pool.acquire(), BlockId(3));
+}
+
 TEST(BlockPool, IsAValue) {
   BlockPool pool(3);
   const BlockPool before = pool;

@@ -209,6 +209,9 @@ TEST(KvLayout, CountsTilesOfAllLayersAndHeads) {
   const KvLayout layout = kv_layout(config, shard, 10);
   EXPECT_EQ(layout.bytes(), 2 * 10 * shard.attention.count * kernels::kv_tile_elements(32) * 2);
   EXPECT_EQ(kv_block_bytes(config, shard) * 10, layout.bytes());
+  EXPECT_EQ(layout.block_stride, layout.layers * layout.layer_stride) << "a block is one range";
+  EXPECT_EQ(replica_block_bytes(config, 3).value(),
+            kv_block_bytes(config, plan_shard(config, 0, 1).value()));
   EXPECT_EQ(blocks_for(0), 0U);
   EXPECT_EQ(blocks_for(32), 1U);
   EXPECT_EQ(blocks_for(33), 2U);
@@ -246,6 +249,40 @@ TEST(MemoryPlan, TakesFewerKvBlocksWhenMemoryIsShort) {
   EXPECT_LT(less.limits.kv_blocks, most.limits.kv_blocks);
   EXPECT_GE(less.limits.kv_blocks, 16U);
   EXPECT_LE(less.total, available);
+}
+
+TEST(MemoryPlan, DerivesALengthThatFitsWhenNoneIsNamed) {
+  const checkpoint::ModelConfig config = config_of({});
+  MemoryRequest request = request_of(1, 1, std::size_t{1} << 30);
+  request.limits.max_model_len = 0;
+  EXPECT_EQ(plan_memory(config, request).value().limits.max_model_len, config.max_position);
+  request.limits.kv_blocks = 10;
+  EXPECT_EQ(plan_memory(config, request).value().limits.max_model_len, 320U);
+  request.limits.kv_blocks = 0;
+  const std::size_t most = plan_memory(config, request_of(1, 1, std::size_t{1} << 30))->total;
+  const std::size_t block = kv_block_bytes(config, plan_shard(config, 0, 1).value());
+  request.available_bytes = most - (8 * 16 - 12) * block;  // twelve blocks are left
+  const MemoryPlan less = plan_memory(config, request).value();
+  EXPECT_GE(less.limits.max_model_len, 12U * 32U);
+  EXPECT_LT(less.limits.max_model_len, config.max_position);
+  EXPECT_LE(less.total, request.available_bytes);
+  request.available_bytes = most - (8 * 16 - 3) * block;
+  EXPECT_EQ(plan_memory(config, request).error().code(), Code::kResourceExhausted)
+      << "a context of a hundred tokens is nobody's wish";
+}
+
+TEST(MemoryPlan, CountsTheResultRingOnce) {
+  const checkpoint::ModelConfig config = config_of({});
+  const Shard shard = plan_shard(config, 0, 1).value();
+  EXPECT_EQ(rank_memory(config, shard, {512, 64, 128, 16}, 1024)->result_ring, 64U * 1024U);
+}
+
+TEST(MemoryPlan, LeavesRoomUnlessTheCacheIsNamed) {
+  const std::size_t gigabyte = std::size_t{1} << 30;
+  EXPECT_EQ(memory_to_plan(gigabyte, 5, 3), gigabyte);
+  EXPECT_LT(memory_to_plan(gigabyte, 0, 3), gigabyte * 6 / 10);
+  EXPECT_LT(memory_to_plan(gigabyte, 0, 30), memory_to_plan(gigabyte, 0, 3));
+  EXPECT_EQ(memory_to_plan(1000, 0, 3), 0U);
 }
 
 TEST(MemoryPlan, NamesTheLargestSettingThatFits) {

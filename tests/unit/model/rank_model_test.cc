@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/model/rank_model.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -8,6 +9,8 @@
 #include <new>
 
 #include <gtest/gtest.h>
+
+#include "phalanx/model/kv_layout.h"
 
 #include "test_group.h"
 #include "unit/checkpoint/test_checkpoint.h"
@@ -298,26 +301,32 @@ TEST(RankModel, FailsAStepThatWouldWriteANonFiniteKey) {
   EXPECT_EQ(result.error().code(), Code::kDataLoss);
 }
 
-TEST(RankModel, ForgetsSequencesAndZeroesKvOnClear) {
+TEST(RankModel, ForgetsSequencesOnClear) {
   TestGroup group(weights(), {});
   const SequenceSpec spec = sampled_spec(0, 1);
   group.attach({&spec, 1});
   const StepItem item = prefill(0, 1);
   ASSERT_TRUE(group.step({&item, 1}).has_value());
-  const auto is_zero = [&] {
-    for (const std::byte byte : group.kv(0)) {
-      if (byte != std::byte{0}) {
-        return false;
-      }
-    }
-    return true;
-  };
-  EXPECT_FALSE(is_zero());
-  group.on_ranks([](std::uint32_t, RankModel& model) {
-    EXPECT_TRUE(model.clear(RankModel::Kv::kZero).has_value());
-  });
-  EXPECT_TRUE(is_zero());
+  group.on_ranks([](std::uint32_t, RankModel& model) { model.clear(); });
   EXPECT_FALSE(group.step({&item, 1}).has_value());
+}
+
+// What a block holds never reaches beyond its own range, so memory can come block by block.
+TEST(RankModel, WritesOnlyTheBlocksOfItsItems) {
+  TestGroup group(weights(), {});
+  const SequenceSpec spec = sampled_spec(0, 1);
+  group.attach({&spec, 1});
+  const StepItem item = prefill(0, 1);
+  ASSERT_TRUE(group.step({&item, 1}).has_value());
+  const checkpoint::ModelConfig& config = weights().config();
+  const KvLayout layout =
+      kv_layout(config, plan_shard(config, 0, 1).value(), group.options().limits.kv_blocks);
+  for (std::uint32_t block = 0; block < layout.blocks; ++block) {
+    const auto memory = group.kv(0).subspan(block * layout.block_bytes(), layout.block_bytes());
+    const bool written = std::any_of(
+        memory.begin(), memory.end(), [](std::byte byte) { return byte != std::byte{0}; });
+    EXPECT_EQ(written, block == kBlocks[0]) << "block " << block;
+  }
 }
 
 TEST(RankModel, DerivesStagesFromTheTags) {

@@ -2,9 +2,12 @@
 #include "phalanx/os/memfd.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -88,24 +91,63 @@ TEST(Memfd, RefusesRangesOutOfBounds) {
   EXPECT_FALSE(memory.map(Access::kReadOnly, 4096, SIZE_MAX - 100));
 }
 
-TEST(Mapping, CollapsesToHugePagesAndTellsHowMany) {
-  const Memfd memory = *Memfd::create("test", kFourHugePages);
+std::size_t allocated_bytes(const Memfd& memory) {
+  struct stat info {};
+  EXPECT_EQ(::fstat(memory.fd(), &info), 0);
+  return static_cast<std::size_t>(info.st_blocks) * 512;
+}
+
+TEST(Memfd, ReservesMoreThanThereIsAndTakesNothing) {
+  const Memfd memory = *Memfd::reserve("test", std::size_t{1} << 42);
+  EXPECT_EQ(allocated_bytes(memory), 0U);
+  EXPECT_TRUE(memory.map(Access::kReadWrite)) << "it is mapped whole";
+  EXPECT_EQ(memory.back(0, std::size_t{1} << 42).error().code(), Code::kResourceExhausted);
+  EXPECT_EQ(allocated_bytes(memory), 0U) << "what is not there is not begun";
+  EXPECT_EQ(memory.back(memory.size(), 1).error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(Memfd::reserve("test", 0).error().code(), Code::kInvalidArgument);
+}
+
+TEST(Memfd, BacksWhatIsAskedForAndKeepsWhatIsThere) {
+  const Memfd memory = *Memfd::reserve("test", kFourHugePages + 12288);
+  const Mapping mapping = *memory.map(Access::kReadWrite);
+  ASSERT_TRUE(memory.back(0, 4096));
+  EXPECT_EQ(allocated_bytes(memory), 4096U);
+  mapping.data()[17] = std::byte{0x5A};
+  ASSERT_TRUE(memory.back(0, 2 * kHugePageBytes));
+  EXPECT_EQ(allocated_bytes(memory), 2 * kHugePageBytes);
+  EXPECT_EQ(mapping.data()[17], std::byte{0x5A});
+  ASSERT_TRUE(memory.back(2 * kHugePageBytes, memory.size() - 2 * kHugePageBytes));
+  EXPECT_EQ(allocated_bytes(memory), memory.size());
+  EXPECT_EQ(mapping.data()[memory.size() - 1], std::byte{0});
+}
+
+TEST(Memfd, GivesTheMemoryOfAMappingBack) {
+  const Memfd memory = *Memfd::reserve("test", kFourHugePages);
+  const Mapping reader = *memory.map(Access::kReadOnly);
   Mapping mapping = *memory.map(Access::kReadWrite);
-  std::memset(mapping.data(), 0x5A, mapping.size());
-  const std::size_t huge = mapping.collapse_huge();
-  EXPECT_LE(huge, kFourHugePages);
-  EXPECT_EQ(huge % kHugePageBytes, 0U);
-  for (std::size_t i = 0; i < mapping.size(); i += 4096) {
-    ASSERT_EQ(mapping.data()[i], std::byte{0x5A});
+  ASSERT_TRUE(memory.back(0, memory.size()));
+  mapping.data()[5] = std::byte{1};
+  ASSERT_TRUE(mapping.discard());
+  EXPECT_EQ(allocated_bytes(memory), 0U);
+  EXPECT_EQ(reader.data()[5], std::byte{0});
+}
+
+TEST(Mapping, StaysOutOfCoreDumps) {
+  const Memfd memory = *Memfd::reserve("test", 8192);
+  Mapping mapping = *memory.map(Access::kReadWrite);
+  ASSERT_TRUE(mapping.exclude_from_dumps());
+  std::ifstream maps("/proc/self/smaps");
+  std::ostringstream begin;
+  begin << std::hex << reinterpret_cast<std::uintptr_t>(mapping.data()) << "-";
+  bool found = false;
+  for (std::string line; std::getline(maps, line);) {
+    found = line.find(begin.str()) != std::string::npos || found;
+    if (found && line.rfind("VmFlags:", 0) == 0) {
+      EXPECT_NE(line.find(" dd"), std::string::npos) << line;
+      return;
+    }
   }
-  if (huge == 0) {
-    GTEST_SKIP() << "this kernel does not collapse shared memory";
-  }
-  Memfd sealed = *Memfd::adopt(UniqueFd(::dup(memory.fd())), memory.size());
-  mapping = Mapping();
-  ASSERT_TRUE(sealed.seal_content());
-  EXPECT_GT(sealed.map(Access::kReadOnly)->collapse_huge(), 0U)
-      << "a sealed arena is huge for its readers, too";
+  ADD_FAILURE() << "the mapping is not listed";
 }
 
 TEST(Mapping, PopulatesBothKinds) {

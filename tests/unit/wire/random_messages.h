@@ -280,7 +280,7 @@ class RandomMessages {
             .log_level = text(8)};
   }
   ModelPlan plan() {
-    return {.model_path = text(100),
+    return {.model_config = text(100),
             .runner = text(8),
             .isa = text(8),
             .tp = 1 + below(kMaxRanks),

@@ -11,6 +11,9 @@ namespace phalanx::engine {
 // The KV blocks of one replica by number, with reference counts. It knows no memory: block b is the
 // same range of every rank's KV. A value, copied and compared with the scheduler it belongs to.
 //
+// A block that was never used is handed out only when no used one is free, and then the lowest, so
+// that blocks 0 … touched() - 1 are all that ever needed memory.
+//
 // A block of count 1 has one sequence that may write it; a shared block (count > 1) is full and
 // immutable (S8). A block is handed out again as soon as its count is zero, so the owner releases
 // only what no dispatched step can still read.
@@ -21,7 +24,21 @@ class BlockPool {
   explicit BlockPool(std::uint32_t blocks);
 
   [[nodiscard]] std::uint32_t total() const { return static_cast<std::uint32_t>(counts_.size()); }
-  [[nodiscard]] std::uint32_t free() const { return static_cast<std::uint32_t>(free_.size()); }
+  // Blocks that are free and below the limit.
+  [[nodiscard]] std::uint32_t free() const {
+    return static_cast<std::uint32_t>(released_.size()) + limit_ - touched_;
+  }
+
+  // Blocks handed out at least once since the pool was new, or untouch() was called.
+  [[nodiscard]] std::uint32_t touched() const { return touched_; }
+
+  // Only blocks below the limit are handed out: the rest count as used. At first all of them.
+  // Requires touched() ≤ limit ≤ total().
+  [[nodiscard]] std::uint32_t limit() const { return limit_; }
+  void set_limit(std::uint32_t limit);
+
+  // Every block is as if it was never used. Requires that none is in use.
+  void untouch();
 
   // The block that the (n + 1)-th acquire() from now returns. Requires n < free().
   [[nodiscard]] BlockId peek(std::uint32_t n) const;
@@ -42,7 +59,9 @@ class BlockPool {
 
  private:
   std::vector<std::uint32_t> counts_;
-  std::vector<BlockId> free_;  // the last is the next
+  std::vector<BlockId> released_;  // used before and free; the last is the next
+  std::uint32_t touched_ = 0;
+  std::uint32_t limit_ = 0;
 };
 
 }  // namespace phalanx::engine

@@ -12,6 +12,7 @@
 #include "phalanx/base/bisection.h"
 #include "phalanx/base/clock.h"
 #include "phalanx/base/result.h"
+#include "phalanx/engine/kv_memory.h"
 #include "phalanx/engine/rank_group.h"
 #include "phalanx/engine/request_log.h"
 #include "phalanx/engine/result_ring.h"
@@ -67,6 +68,7 @@ class ReplicaEngine final : private GroupClient {
   ReplicaEngine(const ReplicaOptions& options,
                 GroupPort& port,
                 ResultSource& results,
+                KvMemory& kv,
                 ReplicaSink& sink,
                 const Clock& clock);
   ReplicaEngine(const ReplicaEngine&) = delete;
@@ -111,7 +113,7 @@ class ReplicaEngine final : private GroupClient {
   void on_stopped() override;
 
   void pump();  // the one place that starts a step
-  [[nodiscard]] StepPlan next_plan();
+  [[nodiscard]] std::optional<StepPlan> next_plan();
   void acquit(const StepPlan& plan);
   void begin_step(StepPlan plan);
   void refuse(const wire::SequenceKey& key, const Error& error);
@@ -128,6 +130,7 @@ class ReplicaEngine final : private GroupClient {
   ReplicaSink& sink_;
   const Clock& clock_;
   Scheduler scheduler_;
+  KvBacking kv_;
   TableDigest digest_;
   RankGroup group_;
   RequestLog log_;

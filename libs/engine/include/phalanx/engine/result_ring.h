@@ -11,11 +11,6 @@
 
 namespace phalanx::engine {
 
-// Bytes of a ring for steps of at most `rows` items.
-[[nodiscard]] constexpr std::size_t result_ring_bytes(std::uint32_t rows) {
-  return sizeof(wire::SampleResult) * rows * wire::kResultRingSteps;
-}
-
 // Where a replica reads what a step sampled.
 class ResultSource {
  public:

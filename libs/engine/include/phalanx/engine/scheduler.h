@@ -85,8 +85,15 @@ class Scheduler {
   [[nodiscard]] std::vector<wire::TokenUpdate> confirm(const StepPlan& plan,
                                                        std::span<const wire::SampleResult> samples);
 
-  // No KV can be trusted any more: every sequence waits again with nothing computed. Answers the
-  // new remainders of those that lost something.
+  // Only blocks below `limit` are used from the next plan on (BlockPool::set_limit): the memory for
+  // the others is not there. Sequences wait and are preempted as in a smaller pool.
+  void limit_blocks(std::uint32_t limit) { blocks_.set_limit(limit); }
+
+  // Ends the oldest waiting sequence with `error`. Requires waiting() > 0.
+  [[nodiscard]] wire::TokenUpdate fail_first_waiting(const Error& error);
+
+  // No KV can be trusted any more: every sequence waits again with nothing computed, and no block
+  // counts as touched. Answers the new remainders of those that lost something.
   [[nodiscard]] std::vector<wire::TokenUpdate> drop_kv();
 
   // The running sequences for kAttach. The ranks then know these and no others.
@@ -141,6 +148,7 @@ class Scheduler {
   [[nodiscard]] wire::TokenUpdate settle_row(const PlannedRow& row,
                                              const wire::SampleResult& sample);
   [[nodiscard]] wire::TokenUpdate remove(SequenceId id, wire::FinishReason reason);
+  [[nodiscard]] wire::TokenUpdate fail(SequenceId id, const Error& error);
   void release(Sequence& sequence);
   void to_waiting(SequenceId id);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -27,10 +28,23 @@ struct StepPlan {
   std::vector<SequenceId> preempted;  // lose slot and blocks, and wait again
   std::uint32_t tokens = 0;           // sum of the rows' counts
 
+  // One more than the highest number among the new blocks; 0 without any.
+  [[nodiscard]] std::uint32_t blocks_end() const;
+
   // A plan without rows needs no step of the ranks: it is confirmed at once.
   [[nodiscard]] bool needs_step() const { return !rows.empty(); }
   [[nodiscard]] bool changes_anything() const { return !rows.empty() || !preempted.empty(); }
   friend bool operator==(const StepPlan&, const StepPlan&) = default;
 };
+
+inline std::uint32_t StepPlan::blocks_end() const {
+  std::uint32_t end = 0;
+  for (const PlannedRow& row : rows) {
+    for (const BlockId block : row.new_blocks) {
+      end = std::max(end, block.value() + 1);
+    }
+  }
+  return end;
+}
 
 }  // namespace phalanx::engine

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "phalanx/engine/kv_memory.h"
 #include "phalanx/engine/rank_group.h"
 #include "phalanx/engine/result_ring.h"
 #include "phalanx/fleet/epoch_segment.h"
@@ -26,7 +27,9 @@ namespace phalanx::fleet {
 // Ownership: owns memory, channels and processes; borrows loop and context. The engine is set once,
 // before start. Threads: the loop thread; on_dying() runs on the watcher threads and only raises
 // the abort and posts.
-class RankHost final : public engine::GroupPort, public supervise::ChildHost {
+class RankHost final : public engine::GroupPort,
+                       public engine::KvMemory,
+                       public supervise::ChildHost {
  public:
   // `spawn` says what to run for each rank.
   RankHost(os::EventLoop& loop,
@@ -39,7 +42,8 @@ class RankHost final : public engine::GroupPort, public supervise::ChildHost {
   RankHost& operator=(const RankHost&) = delete;
   ~RankHost() override;
 
-  // Reserves the memory of every slot, `sizes` by rank. Errors: kResourceExhausted.
+  // Makes the memory of every slot, `sizes` by rank, the first KV blocks included. Errors:
+  // kResourceExhausted.
   [[nodiscard]] Status reserve(const std::vector<SlotSizes>& sizes);
   void set_engine(engine::ReplicaEngine* engine) { engine_ = engine; }
 
@@ -53,6 +57,10 @@ class RankHost final : public engine::GroupPort, public supervise::ChildHost {
   [[nodiscard]] Status respawn(RankId rank, Incarnation incarnation) override;
   [[nodiscard]] Status new_segment(Epoch epoch) override;
   [[nodiscard]] std::uint64_t progress(RankId rank) override;
+
+  // KvMemory
+  [[nodiscard]] Backed back(std::uint32_t blocks) override;
+  void forget() override;
 
   // ChildHost
   [[nodiscard]] os::SpawnPlan plan(std::size_t slot, Incarnation incarnation) override;
@@ -86,6 +94,7 @@ class RankHost final : public engine::GroupPort, public supervise::ChildHost {
   std::atomic<Duration::rep> last_dying_{
       0};  // steady time of the latest lifeline that came free, for the log
   std::vector<Slot> slots_;
+  Status kv_status_;  // of the latest extent
   os::Mapping result_mapping_;
   std::unique_ptr<engine::ResultSource> results_;
   std::unique_ptr<supervise::PosixProcessRunner> runner_;

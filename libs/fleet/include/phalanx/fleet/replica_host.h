@@ -103,10 +103,11 @@ class ReplicaHost final : public supervise::ChildHost, public supervise::Supervi
   struct Slot {
     Incarnation incarnation;
     std::unique_ptr<ipc::BoundChannel> channel;
-    bool proven = false;            // its hello carried the secret
-    bool serves = false;            // was told by on_ready() and not taken back
-    std::uint64_t numerics = 0;     // fingerprint that it named with its readiness
-    std::uint32_t quiet_ticks = 0;  // ticks on time since its last heartbeat
+    bool proven = false;                            // its hello carried the secret
+    bool serves = false;                            // was told by on_ready() and not taken back
+    std::uint64_t numerics = 0;                     // fingerprint that it named with its readiness
+    std::uint32_t quiet_ticks = 0;                  // ticks on time since its last heartbeat
+    std::unique_ptr<os::EventLoop::Handle> burial;  // it is dead, its ranks are not yet
   };
 
   void on_frame(std::size_t index, Incarnation incarnation, std::string_view bytes);
@@ -120,6 +121,7 @@ class ReplicaHost final : public supervise::ChildHost, public supervise::Supervi
                         const wire::ReplicaReady& ready);
   void on_status(std::size_t index, Incarnation incarnation, const wire::ReplicaStatus& status);
   void lose(std::size_t index);
+  void bury(const supervise::Death& death, SteadyTime deadline);
   [[nodiscard]] Status check(ReplicaId replica) const;
 
   os::EventLoop& loop_;

@@ -12,9 +12,12 @@
 
 namespace phalanx::fleet {
 
-// Bytes of each region of a rank slot; none is smaller than a page.
+// Bytes of each region of a rank slot; none is smaller than a page. The KV has kv_blocks blocks of
+// kv_block bytes, the first at its beginning; kv_block 0: a simulated rank has no KV.
 struct SlotSizes {
   std::size_t kv = 0;
+  std::size_t kv_block = 0;
+  std::uint32_t kv_blocks = 0;
   std::size_t scratch = 0;
   std::size_t sequence_table = 0;
   std::size_t result_ring = 0;
@@ -25,7 +28,8 @@ struct SlotSizes {
 // where its predecessor left it.
 class SlotMemory {
  public:
-  // Everything is reserved now: a lack of memory is a failed start.
+  // The KV is address space until back_kv(); the rest has its memory now: a lack of it is a failed
+  // start.
   //
   // Errors: kResourceExhausted.
   [[nodiscard]] static Result<SlotMemory> create(std::uint32_t rank, const SlotSizes& sizes);
@@ -38,10 +42,24 @@ class SlotMemory {
   // The result ring, mapped for reading by the replica.
   [[nodiscard]] Result<os::Mapping> map_results() const;
 
+  // KV blocks 0 … n - 1 that have memory.
+  [[nodiscard]] std::uint32_t kv_blocks_backed() const;
+
+  // Gives the next extent of the KV memory: some MB, or what is left. Blocks: some milliseconds.
+  //
+  // Errors: kResourceExhausted.
+  [[nodiscard]] Status back_kv();
+
+  // The rank has given all memory of the KV back.
+  void forget_kv() { kv_backed_ = 0; }
+
  private:
   static constexpr std::size_t kRegions = 4;
   std::array<std::string, kRegions> names_ = {"kv", "scratch", "sequence-table", "result-ring"};
   std::array<os::Memfd, kRegions> memory_;
+  std::uint32_t kv_blocks_ = 0;
+  std::size_t kv_block_bytes_ = 0;
+  std::size_t kv_backed_ = 0;  // bytes, from the beginning
 };
 
 }  // namespace phalanx::fleet

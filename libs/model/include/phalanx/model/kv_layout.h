@@ -17,17 +17,19 @@ inline constexpr std::uint32_t kBlockTokens = kernels::kKvBlockTokens;
   return (tokens + kBlockTokens - 1) / kBlockTokens;
 }
 
-// The KV memory of one rank: [layers][blocks][kv_heads of the rank] tiles of kernels/layout.h, in
-// bf16. Zeroed once by its owner; block numbers are the replica's.
+// The KV memory of one rank: [blocks][layers][kv_heads of the rank] tiles of kernels/layout.h, in
+// bf16. A block is one range of memory, so that memory can come block by block; new memory is
+// zeroes. Block numbers are the replica's.
 struct KvLayout {
   std::uint32_t layers = 0;
   std::uint32_t blocks = 0;
   std::uint32_t kv_heads = 0;    // of the rank
   std::size_t head_stride = 0;   // elements
-  std::size_t block_stride = 0;  // elements
   std::size_t layer_stride = 0;  // elements
+  std::size_t block_stride = 0;  // elements
 
-  [[nodiscard]] std::size_t bytes() const { return layer_stride * layers * sizeof(kernels::Bf16); }
+  [[nodiscard]] std::size_t block_bytes() const { return block_stride * sizeof(kernels::Bf16); }
+  [[nodiscard]] std::size_t bytes() const { return block_bytes() * blocks; }
   [[nodiscard]] std::size_t layer_offset_bytes(std::uint32_t layer) const {
     return layer_stride * layer * sizeof(kernels::Bf16);
   }

@@ -42,6 +42,11 @@ struct RankMemory {
 // Errors: kInvalidArgument  a limit is zero or beyond what is possible (name, expected, found)
 [[nodiscard]] Status check_limits(const checkpoint::ModelConfig& config, const RankLimits& limits);
 
+// The one source of these sizes: they are what is planned, reserved and mapped. All but the heap
+// are multiples of the page.
+//
+//   result_row_bytes  what one item takes in the result ring, of all steps that it holds
+//
 // Errors: as check_limits()
 [[nodiscard]] Result<RankMemory> rank_memory(const checkpoint::ModelConfig& config,
                                              const Shard& shard,
@@ -53,13 +58,14 @@ struct MemoryRequest {
   std::uint32_t replicas = 1;
   std::uint32_t ranks = 1;  // of each replica
   RankLimits limits;        // kv_blocks 0 = as many as fit, at most what max_num_seqs sequences of
-                            // max_model_len tokens can use
+                            // max_model_len tokens can use; max_model_len 0 = the model's own, or
+                            // the largest that fits
   std::size_t result_row_bytes = 0;
   std::size_t available_bytes = 0;
 };
 
 struct MemoryPlan {
-  RankLimits limits;              // kv_blocks filled in
+  RankLimits limits;              // max_model_len and kv_blocks filled in
   std::size_t weights = 0;        // one arena, shared by all
   std::vector<RankMemory> ranks;  // by rank; the same in every replica
   std::size_t total = 0;          // weights + replicas · sum of ranks
@@ -73,8 +79,15 @@ struct MemoryPlan {
 };
 
 // Of the bytes that a machine has available, those to plan with: all when the size of the KV cache
-// is named (kv_blocks), else a share that leaves room for the page cache and for others.
-[[nodiscard]] std::size_t memory_to_plan(std::uint64_t available, std::uint32_t kv_blocks);
+// is named (kv_blocks), else a share that leaves room for `processes` of ours, the page cache and
+// others.
+[[nodiscard]] std::size_t memory_to_plan(std::uint64_t available,
+                                         std::uint32_t kv_blocks,
+                                         std::uint32_t processes);
+
+// Bytes that one KV block takes in all ranks of a replica together.
+[[nodiscard]] Result<std::size_t> replica_block_bytes(const checkpoint::ModelConfig& config,
+                                                      std::uint32_t ranks);
 
 // Errors: kInvalidArgument    as rank_memory(); more ranks than the model has units
 //         kResourceExhausted  does not fit; the message names the setting and the largest value

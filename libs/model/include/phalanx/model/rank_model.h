@@ -95,9 +95,8 @@ class RankModel {
   //         kAborted, kDeadlineExceeded, kDataLoss of the communicator
   [[nodiscard]] Result<std::span<const SampledToken>> step(std::span<const StepItem> items);
 
-  // Forgets all sequences; with `zero_kv` makes the KV memory zero again.
-  enum class Kv : std::uint8_t { kKeep, kZero };
-  Status clear(Kv kv);
+  // Forgets all sequences.
+  void clear();
 
   // Gives up the weights: later steps fail with kFailedPrecondition until reload().
   void unload();

@@ -45,7 +45,7 @@ struct Inspection {
 
 // Reads everything but the values of the weights. What is merely unsupported becomes an obstacle.
 //
-// `request`: the topology and limits to plan memory for; a max_model_len of 0 is the model's own.
+// `request`: the topology and limits to plan memory for.
 // Errors: kNotFound, kInvalidArgument, kDataLoss  there is no model at `path`, or nothing about it
 //                                                 can be read
 [[nodiscard]] Result<Inspection> inspect(const std::string& path,

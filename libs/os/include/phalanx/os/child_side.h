@@ -59,8 +59,8 @@ class HangupWatch {
 // Returns how many. To be called on SIGCHLD (PosixProcessRunner does). Blocks: no. Threads: any.
 int reap_adopted();
 
-// Children that have not ended, whoever spawned them.
-[[nodiscard]] std::vector<pid_t> living_children();
+// Adopted children that have not ended. Those that have are reaped. Blocks: no. Threads: any.
+[[nodiscard]] std::vector<pid_t> living_adopted();
 
 void ignore_sigpipe();
 

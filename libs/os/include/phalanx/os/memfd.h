@@ -13,6 +13,9 @@ namespace phalanx::os {
 
 inline constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
+// What back() leaves available on the machine or in the memory cgroup.
+inline constexpr std::size_t kMemoryLeftToOthers = std::size_t{64} << 20;
+
 enum class Access { kReadOnly, kReadWrite };
 
 // A mapped range of a Memfd. Unmaps when destroyed; the memory lives on while any process maps it
@@ -34,11 +37,12 @@ class Mapping {
   [[nodiscard]] std::span<std::byte> bytes() const { return {data_, size_}; }
   [[nodiscard]] bool valid() const { return data_ != nullptr; }
 
-  // Turns the whole 2 MB pages of the range into huge pages (MADV_COLLAPSE works whatever the
-  // sysfs setting for shared memory is) and returns how many bytes are huge afterwards. Less than
-  // asked for is no error: memory may be fragmented. Cost: about 0.7 s per GB of 4 KB pages; a
-  // huge page that exists is only mapped. Blocks.
-  [[nodiscard]] std::size_t collapse_huge();
+  // Keeps the range out of core dumps, which would otherwise be as large as it is.
+  [[nodiscard]] Status exclude_from_dumps();
+
+  // Gives the memory of the range back to the kernel, for every mapper: it reads as zeroes, and
+  // what writes to it without Memfd::back() takes the risk of SIGBUS. Requires kReadWrite.
+  [[nodiscard]] Status discard();
 
   // Enters all existing pages of the range into the page table, so that the first pass over it
   // takes no faults. A read-only mapping is populated for reading.
@@ -69,11 +73,26 @@ class Memfd {
   //         kInvalidArgument    bytes is 0
   [[nodiscard]] static Result<Memfd> create(const std::string& name, std::size_t bytes);
 
+  // Creates the address space only: `bytes` of zeroes without memory. What is written to must be
+  // given memory by back() first.
+  //
+  // Errors: as create(), but for what is available
+  [[nodiscard]] static Result<Memfd> reserve(const std::string& name, std::size_t bytes);
+
   // Takes a descriptor that came from another process.
   //
   // Errors: kInvalidArgument  no memfd, another size than `expected_bytes`, or one that could
   //                           shrink under a mapper
   [[nodiscard]] static Result<Memfd> adopt(UniqueFd fd, std::size_t expected_bytes);
+
+  // Gives the range memory, in huge pages where whole ones lie in it and the kernel has them; what
+  // is there keeps its contents. Leaves kMemoryLeftToOthers to others. Huge pages cost about a
+  // tenth of the 4 KB pages in their place, to make and to map. Blocks: for about 1 s per GB;
+  // callers that must answer ask for pieces.
+  //
+  // Errors: kResourceExhausted  the memory is not there; part of the range may have been given some
+  //         kInvalidArgument    out of bounds
+  [[nodiscard]] Status back(std::size_t offset, std::size_t bytes) const;
 
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] bool valid() const { return fd_.valid(); }

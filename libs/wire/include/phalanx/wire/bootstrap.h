@@ -29,9 +29,9 @@ struct ChildCommon {
 
 // How the model is cut and sized: equal for a replica and its ranks.
 struct ModelPlan {
-  std::string model_path{};
-  std::string runner{};  // "cpu" or "sim"
-  std::string isa{};     // "auto", or the instruction set that PHALANX_ISA forces
+  std::string model_config{};  // checkpoint::to_record(): only leader and loader open files
+  std::string runner{};        // "cpu" or "sim"
+  std::string isa{};           // "auto", or the instruction set that PHALANX_ISA forces
   std::uint32_t tp = 1;
   std::uint32_t max_model_len = 0;
   std::uint32_t max_num_seqs = 0;

@@ -21,6 +21,7 @@ inline constexpr std::size_t kMaxEndTokens = 64;           // end-of-sequence id
 inline constexpr std::size_t kMaxStopTokens = kMaxRequestStopTokens + kMaxEndTokens;
 inline constexpr std::size_t kMaxErrorBytes = 4096;
 inline constexpr std::size_t kMaxPathBytes = 4096;
+inline constexpr std::size_t kMaxConfigBytes = std::size_t{32} << 10;  // of a model
 inline constexpr std::size_t kMaxNameBytes = 256;   // endpoints, log levels, phases, region names
 inline constexpr std::size_t kMaxRegions = 16;      // named memory regions of a rank
 inline constexpr std::size_t kMaxCpus = 4096;       // of one core set

@@ -3,6 +3,7 @@
 // RankReply answers each RankCommand; both carry (epoch, step, op), and the reply the rank.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -96,5 +97,8 @@ struct SampleResult {
   TokenLogprob top[20] = {};
 };
 inline constexpr std::uint32_t kResultRingSteps = 2;  // a step and the one dispatched ahead of it
+
+// Bytes of the ring for one item of a step.
+inline constexpr std::size_t kResultRowBytes = sizeof(SampleResult) * kResultRingSteps;
 
 }  // namespace phalanx::wire

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+
+#include "phalanx/base/clock.h"
+#include "phalanx/engine/scheduler.h"
+#include "phalanx/engine/step_plan.h"
+
+namespace phalanx::engine {
+
+// The memory behind the KV blocks of a replica, in every one of its ranks. It is address space
+// until it is asked for.
+class KvMemory {
+ public:
+  KvMemory() = default;
+  KvMemory(const KvMemory&) = delete;
+  KvMemory& operator=(const KvMemory&) = delete;
+  virtual ~KvMemory() = default;
+
+  struct Backed {
+    std::uint32_t blocks = 0;  // 0 … blocks - 1 have memory
+    bool exhausted = false;    // and no more is there
+  };
+
+  // Gives the blocks 0 … blocks - 1 memory. Takes it in bounded pieces for a bounded time, about
+  // 0.1 s: fewer blocks than asked for without `exhausted` means that the call is to be repeated.
+  [[nodiscard]] virtual Backed back(std::uint32_t blocks) = 0;
+
+  // The ranks have given the memory of all blocks back (RankOp::kClear), or are going to before the
+  // next step.
+  virtual void forget() = 0;
+};
+
+// Decides between two steps whether the next one has the memory it needs. Memory that is not there
+// makes the scheduler's pool smaller, so that sequences wait or are preempted; from time to time it
+// is looked for again.
+//
+// Threads: one, the engine's.
+class KvBacking {
+ public:
+  // References outlive the object.
+  KvBacking(KvMemory& memory, Scheduler& scheduler, const Clock& clock)
+      : memory_(memory), scheduler_(scheduler), clock_(clock) {}
+
+  // The scheduler's next plan, of the sequences in `only` alone if it is given, every block of which
+  // has memory. Null: not yet, on_tick() will tell.
+  [[nodiscard]] std::optional<StepPlan> plan(const std::set<SequenceId>* only = nullptr);
+
+  // True: there may be a step to plan now. `give_up` gets the end of a sequence that has waited
+  // alone, and long, for memory that does not come.
+  [[nodiscard]] bool on_tick(const std::function<void(wire::TokenUpdate)>& give_up);
+
+  // As KvMemory::forget().
+  void forget();
+
+ private:
+  void limit();
+  [[nodiscard]] bool starved();
+  [[nodiscard]] bool limited() const {
+    return scheduler_.blocks().limit() < scheduler_.blocks().total();
+  }
+
+  KvMemory& memory_;
+  Scheduler& scheduler_;
+  const Clock& clock_;
+  std::uint32_t backed_ = 0;
+  bool unfinished_ = false;
+  bool short_ = false;  // the pool was made smaller, and none has got more memory since
+  SteadyTime tried_;
+  std::optional<SteadyTime> starved_since_;
+};
+
+}  // namespace phalanx::engine

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/engine/kv_memory.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "phalanx/obs/log.h"
+
+namespace phalanx::engine {
+namespace {
+
+constexpr auto kTryAgain = std::chrono::seconds(1);
+constexpr auto kStarvedLimit = std::chrono::seconds(10);
+
+}  // namespace
+
+std::optional<StepPlan> KvBacking::plan(const std::set<SequenceId>* only) {
+  for (;;) {
+    StepPlan plan = scheduler_.plan(only);
+    const std::uint32_t needed = plan.blocks_end();
+    if (needed > backed_) {
+      const KvMemory::Backed got = memory_.back(needed);
+      backed_ = std::max(backed_, got.blocks);
+      if (backed_ < needed && got.exhausted) {
+        limit();
+        continue;  // in a pool that is smaller now
+      }
+      if (backed_ < needed) {
+        unfinished_ = true;
+        return std::nullopt;
+      }
+      if (std::exchange(short_, false)) {
+        obs::log_info("kv_memory_again", {{"blocks", backed_}});
+      }
+    }
+    return plan;
+  }
+}
+
+void KvBacking::limit() {
+  scheduler_.limit_blocks(backed_);
+  tried_ = clock_.now();
+  if (!std::exchange(short_, true)) {
+    obs::log_warn("kv_memory_short", {{"blocks", backed_}, {"of", scheduler_.blocks().total()}});
+  }
+}
+
+// Nothing runs, something waits, and it does not fit into the memory there is.
+bool KvBacking::starved() {
+  if (!limited() || scheduler_.running() > 0 || scheduler_.waiting() == 0) {
+    starved_since_.reset();
+  } else if (!starved_since_) {
+    starved_since_ = clock_.now();
+  }
+  return starved_since_ && clock_.now() - *starved_since_ >= kStarvedLimit;
+}
+
+bool KvBacking::on_tick(const std::function<void(wire::TokenUpdate)>& give_up) {
+  if (starved()) {
+    give_up(scheduler_.fail_first_waiting(resource_exhausted(
+        "the machine has no memory for the KV of this sequence: " + std::to_string(backed_) +
+        " of " + std::to_string(scheduler_.blocks().total()) + " blocks have any")));
+  }
+  if (limited() && clock_.now() - tried_ >= kTryAgain) {
+    tried_ = clock_.now();
+    scheduler_.limit_blocks(scheduler_.blocks().total());
+    unfinished_ = true;
+  }
+  return std::exchange(unfinished_, false);
+}
+
+void KvBacking::forget() {
+  backed_ = 0;
+  memory_.forget();
+}
+
+}  // namespace phalanx::engine

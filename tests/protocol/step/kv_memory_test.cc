@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of KV blocks that comes when it is first used, in pieces, or not at all.
+#include <csignal>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/engine/sequence.h"
+
+#include "support/replica_world.h"
+
+namespace phalanx::testing {
+namespace {
+
+using wire::FinishReason;
+
+const LeaderBook::Entry& entry(const ReplicaWorld& world, std::uint64_t number) {
+  return world.book.at(world.request(number, 1, 1).key);
+}
+
+TEST(KvMemory, IsAskedForWhenBlocksAreFirstUsed) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  EXPECT_EQ(world.kv.backed, 0U) << "a start takes none";
+  world.submit(world.request(1, 2 * engine::kBlockTokens, 4));
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(world.kv.backed, 3U);
+  const std::uint32_t calls = world.kv.calls;
+  world.submit(world.request(2, engine::kBlockTokens, 4));
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(world.kv.calls, calls) << "blocks that were used before are used first";
+}
+
+TEST(KvMemory, ComesInPiecesWithoutEndingAnything) {
+  ReplicaWorld world({});
+  world.kv.piece = 1;
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 4 * engine::kBlockTokens, 8));
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(entry(world, 1).end->finish, FinishReason::kLength);
+  EXPECT_EQ(world.engine.group().epoch(), Epoch(1));
+}
+
+TEST(KvMemory, ThatIsNotThereIsAFullPool) {
+  ReplicaWorld world({});
+  world.kv.available = 4;
+  ASSERT_TRUE(world.start());
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    world.submit(world.request(i, engine::kBlockTokens - 2, 2 * engine::kBlockTokens));
+  }
+  ASSERT_TRUE(world.run_until([&] { return world.engine.scheduler().preemptions() > 0; }));
+  EXPECT_EQ(world.engine.scheduler().blocks().limit(), 4U);
+  EXPECT_EQ(world.kv.backed, 4U);
+  ASSERT_TRUE(world.run_to_ends());
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    EXPECT_EQ(entry(world, i).end->finish, FinishReason::kLength);
+  }
+  EXPECT_EQ(world.kv.backed, 4U);
+}
+
+TEST(KvMemory, IsLookedForAgain) {
+  ReplicaWorld world({});
+  world.kv.available = 2;
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 3 * engine::kBlockTokens, 4));
+  world.pass(3000);
+  EXPECT_TRUE(world.book.open(world.request(1, 1, 1).key));
+  EXPECT_EQ(entry(world, 1).tokens.size(), 0U);
+  world.kv.available = 100;
+  ASSERT_TRUE(world.run_until([&] { return world.book.open_count() == 0; }, 2000));
+  EXPECT_EQ(entry(world, 1).end->finish, FinishReason::kLength);
+}
+
+TEST(KvMemory, IsNotWaitedForForever) {
+  ReplicaWorld world({});
+  world.kv.available = 2;
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 3 * engine::kBlockTokens, 4));
+  world.submit(world.request(2, engine::kBlockTokens, 4));
+  ASSERT_TRUE(world.run_until([&] { return world.book.open_count() == 0; }, 15000));
+  EXPECT_EQ(entry(world, 1).end->finish, FinishReason::kError);
+  EXPECT_EQ(entry(world, 1).end->error_code, static_cast<std::uint32_t>(Code::kResourceExhausted));
+  EXPECT_EQ(entry(world, 2).end->finish, FinishReason::kLength) << "what fits is served";
+}
+
+TEST(KvMemory, ThatWasGivenBackIsAskedForAnew) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 2 * engine::kBlockTokens, 20));
+  ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 5; }));
+  const std::uint32_t calls = world.kv.calls;
+  world.cluster.crash(RankId(1), SIGSEGV);
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_GT(world.kv.calls, calls);
+  EXPECT_EQ(world.kv.backed, 3U);
+}
+
+}  // namespace
+}  // namespace phalanx::testing
