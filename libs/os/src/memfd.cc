@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <limits>
 #include <utility>
@@ -78,13 +79,20 @@ int allocate(int fd, std::size_t offset, std::size_t bytes) {
   return code;
 }
 
-// Makes the 2 MB at `address` one huge page, if the kernel can. MADV_COLLAPSE works whatever the
-// sysfs setting for shared memory is, but not where nothing is mapped yet: hence the first page. It
-// is populated by the kernel, because a touch that finds no memory would be SIGBUS.
-void make_huge(std::byte* address) {
-  if (::madvise(address, page_bytes(), kAdvicePopulateWrite) == 0) {
-    static_cast<void>(::madvise(address, kHugePageBytes, kAdviceCollapse));
+// Bytes that one call of make_huge() should take: a call drains the page lists of every core first,
+// which costs some milliseconds, and ends at the first huge page that the kernel does not have.
+constexpr std::size_t kCollapseBytes = 8 * kHugePageBytes;
+
+// Makes the range, whole huge pages, huge, if the kernel can. MADV_COLLAPSE works whatever the
+// sysfs setting for shared memory is, but not where nothing is mapped yet: hence a first page in
+// each. It is populated by the kernel, because a touch that finds no memory would be SIGBUS.
+void make_huge(std::byte* begin, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += kHugePageBytes) {
+    if (::madvise(begin + at, page_bytes(), kAdvicePopulateWrite) != 0) {
+      return;
+    }
   }
+  static_cast<void>(::madvise(begin, bytes, kAdviceCollapse));
 }
 
 }  // namespace
@@ -176,8 +184,8 @@ Status Memfd::back(std::size_t offset, std::size_t bytes) const {
   const std::size_t end = (offset + bytes) / kHugePageBytes * kHugePageBytes;
   if (first < end) {
     PHALANX_TRY(const Mapping mapping, map(Access::kReadWrite, first, end - first));
-    for (std::size_t at = 0; at < end - first; at += kHugePageBytes) {
-      make_huge(mapping.data() + at);
+    for (std::size_t at = 0; at < mapping.size(); at += kCollapseBytes) {
+      make_huge(mapping.data() + at, std::min(kCollapseBytes, mapping.size() - at));
     }
   }
   if (const int code = allocate(fd_.get(), offset, bytes); code != 0) {
