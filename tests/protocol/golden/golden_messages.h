@@ -195,7 +195,7 @@ inline std::vector<Golden> golden_control_records() {
                            .parent_pid = 4100,
                            .endpoint = "ipc://@phalanx-00112233445566778899aabbccddeeff",
                            .log_level = "info"};
-  const ModelPlan plan{.model_config = "model_type=5:qwen3\nlayers=2\n",
+  const ModelPlan plan{.model_config = "model_type=5:qwen3 layers=2",
                        .runner = "cpu",
                        .isa = "auto",
                        .tp = 2,
