@@ -28,6 +28,11 @@ int run(int argc, char** argv) {
     std::fputs(parsed->print_and_exit->c_str(), stdout);
     return 0;
   }
+  for (const auto& note : parsed->notes) {
+    if (note.is_warning) {
+      std::fprintf(stderr, "phalanx-load: warning: %s\n", note.text.c_str());
+    }
+  }
   const auto report = phalanx::load::run_session(parsed->options);
   if (!report) {
     return complain(report.error());

@@ -172,9 +172,10 @@ void add_load_flags(flags::FlagTable& table, Options* o) {
                 "Requests under way at a time; with rate inf this is a closed loop; 0 = no limit");
   table.add_double(
       "request-timeout", &o->request_timeout_s, 0.001, 1e6, "Seconds until a request has failed");
-  table.add_switch("audit-usage",
-                   &o->audit_usage,
-                   "Usage must equal the events counted; switch off for servers that join tokens");
+  table.add_switch(
+      "audit-usage",
+      &o->audit_usage,
+      "Usage must equal the events counted; --no-audit-usage is for servers that join tokens");
 }
 
 void add_sampling_flags(flags::FlagTable& table, Options* o) {
@@ -319,7 +320,9 @@ Result<ParsedOptions> parse_options(const std::vector<std::string>& arguments,
   add_load_flags(table, o);
   add_sampling_flags(table, o);
   add_report_flags(table, o);
+  table.allow_environment("PHALANX_LOAD_BALANCE_METHOD");  // phalanxd's --load-balance-method
   PHALANX_TRY(const auto request, table.parse(arguments, environment));
+  parsed.notes = table.notes();
   if (request == flags::FlagTable::Request::kHelp) {
     parsed.print_and_exit = table.help_text();
   } else if (request == flags::FlagTable::Request::kVersion) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "phalanx/base/result.h"
+#include "phalanx/flags/flag_table.h"
 #include "phalanx/http/message.h"
 #include "phalanx/loadgen/report.h"
 #include "phalanx/loadgen/workload.h"
@@ -61,6 +62,7 @@ struct Options {
 struct ParsedOptions {
   std::optional<std::string> print_and_exit;  // the help or the version
   Options options;
+  std::vector<flags::FlagTable::Note> notes;  // what was left aside
 };
 
 // Errors: kInvalidArgument with one line that names the flag.

@@ -25,7 +25,8 @@ namespace phalanx::app {
 namespace {
 
 struct CtlOptions {
-  std::string command;
+  std::vector<std::string> words;  // the command and its argument, as given
+  std::string command = "status";
   std::string argument;  // of the command: a replica, or the path of a model
   std::int64_t port = 8000;
   std::int64_t uid = static_cast<std::int64_t>(::geteuid());
@@ -67,13 +68,15 @@ flags::FlagTable make_table(CtlOptions* o) {
   flags::FlagTable table(
       "phalanxctl",
       "phalanxctl looks at a running phalanxd and operates it.\n\n"
-      "commands: status | ping | drain REPLICA | resume REPLICA | restart REPLICA | inspect "
+      "commands: status (if none is given) | ping | drain REPLICA | resume REPLICA | restart "
+      "REPLICA | inspect "
       "MODEL\n\n"
       "inspect says what the model at a path is and what phalanxd would need to serve it, and "
       "starts "
       "nothing. It ends with 0 when the model can be served as asked, else with the status that "
       "phalanxd would end with.",
       "PHALANXCTL_");
+  table.words(&o->words, 2, "[COMMAND [ARGUMENT]]");
   table.add_int(
       "port", &o->port, 1, 65535, "Port that the server listens on: it names the admin socket");
   table.add_int("uid",
@@ -169,31 +172,10 @@ Status run_command(const CtlOptions& options) {
   return ok();
 }
 
-// Words without dashes are the command and its argument; the rest are options.
-std::vector<std::string> split_words(const std::vector<std::string>& arguments,
-                                     CtlOptions* options) {
-  std::vector<std::string> rest;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const bool value_of_option = i > 0 && arguments[i - 1].starts_with("--") &&
-                                 arguments[i - 1].find('=') == std::string::npos &&
-                                 arguments[i - 1] != "--json" && arguments[i - 1] != "--watch";
-    const bool word = !arguments[i].starts_with("-") && !value_of_option;
-    if (word && options->command.empty()) {
-      options->command = arguments[i];
-    } else if (word && options->argument.empty()) {
-      options->argument = arguments[i];
-    } else {
-      rest.push_back(arguments[i]);
-    }
-  }
-  return rest;
-}
-
 int run(int argc, char** argv) {
   CtlOptions options;
   flags::FlagTable table = make_table(&options);
-  const std::vector<std::string> arguments = split_words(flags::arguments_of(argc, argv), &options);
-  const auto request = table.parse(arguments, flags::environment_of(environ));
+  const auto request = table.parse(flags::arguments_of(argc, argv), flags::environment_of(environ));
   Status status = request ? ok() : Status(request.error());
   if (status && *request == flags::FlagTable::Request::kHelp) {
     std::cout << table.help_text();
@@ -203,8 +185,14 @@ int run(int argc, char** argv) {
     std::cout << "phalanxctl " << kVersion << "\n";
     return 0;
   }
-  if (status && options.command.empty()) {
-    options.command = "status";
+  for (const flags::FlagTable::Note& note : table.notes()) {
+    if (note.is_warning) {
+      std::cerr << "phalanxctl: warning: " << note.text << "\n";
+    }
+  }
+  if (!options.words.empty()) {
+    options.command = options.words.front();
+    options.argument = options.words.size() > 1 ? options.words.back() : "";
   }
   if (status) {
     status = run_command(options);

@@ -50,6 +50,11 @@ int run_leader(const std::vector<std::string>& arguments,
   log.level = obs::parse_log_level(options.log_level).value_or(obs::LogLevel::kInfo);
   log.role = "leader";
   obs::start_log(log);
+  for (const flags::FlagTable::Note& note : table.notes()) {
+    obs::log_at(note.is_warning ? obs::LogLevel::kWarn : obs::LogLevel::kInfo,
+                "environment",
+                {{"note", note.text}});
+  }
   if (const auto limit = os::raise_open_file_limit(); !limit) {
     return fail(limit.error());
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "phalanx/dispatch/policy.h"
+#include "phalanx/obs/log.h"
 
 namespace phalanx::app {
 
@@ -149,10 +150,17 @@ void add_supervision_flags(flags::FlagTable* table, Options* o) {
                     0.0,
                     kWeekSeconds,
                     "Seconds that SIGTERM waits for open requests");
-  table->add_choice("log-level",
-                    &o->log_level,
-                    {"trace", "debug", "info", "warning", "error"},
-                    "Least level logged");
+  flags::Flag log_level;
+  log_level.names = {"log-level"};
+  log_level.value_name = "trace|debug|info|warning|error";
+  log_level.help = "Least level logged";
+  log_level.default_text = o->log_level;
+  log_level.set = [o](const std::string& text) -> Status {
+    PHALANX_TRY(const obs::LogLevel level, obs::parse_log_level(text));
+    o->log_level = obs::to_string(level);
+    return ok();
+  };
+  table->add(std::move(log_level));
 }
 
 void add_offline_flags(flags::FlagTable* table, Options* o) {
@@ -211,6 +219,7 @@ flags::FlagTable make_flag_table(Options* options) {
       "phalanxd serves a language model from data-parallel × tensor-parallel process groups.",
       "PHALANX_");
   table.positional("model");
+  table.allow_environment("PHALANX_LOAD_");  // of phalanx-load
   add_model_flags(&table, options);
   add_topology_flags(&table, options);
   add_engine_flags(&table, options);

@@ -56,7 +56,7 @@ struct Options {
   double shutdown_timeout_s = 30.0;
 
   // Logs.
-  std::string log_level = "info";
+  std::string log_level = "info";  // as obs::to_string() has it
 
   // Offline generation.
   std::vector<std::string> prompts;

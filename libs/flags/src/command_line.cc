@@ -82,10 +82,22 @@ std::vector<std::string> FlagTable::with_repeated_flags(
   return result;
 }
 
+Status FlagTable::apply_word(const std::string& word, std::size_t index) {
+  if (!positional_.empty() && index == 0) {
+    return apply(positional_, word, "command line");
+  }
+  if (words_ != nullptr && index < words_most_) {
+    words_->push_back(word);
+    return ok();
+  }
+  return invalid_argument("unexpected argument \"" + word + "\"; see " + program_ + " --help");
+}
+
 Status FlagTable::apply_command_line(const std::vector<std::string>& arguments, Request* request) {
   PHALANX_TRY(const std::vector<std::string> accepted,
               apply_refusals(with_repeated_flags(arguments)));
   PHALANX_TRY(const std::vector<CommandLineArgument> split, split_command_line(syntax(), accepted));
+  std::size_t words = 0;
   for (const CommandLineArgument& argument : split) {
     if (argument.name == "help") {
       *request = Request::kHelp;
@@ -93,11 +105,8 @@ Status FlagTable::apply_command_line(const std::vector<std::string>& arguments, 
       *request = Request::kVersion;
     } else if (!argument.name.empty()) {
       PHALANX_RETURN_IF_ERROR(apply(argument.name, argument.value, "command line"));
-    } else if (!positional_.empty()) {
-      PHALANX_RETURN_IF_ERROR(apply(positional_, argument.value, "command line"));
     } else {
-      return invalid_argument("unexpected argument \"" + argument.value + "\"; see " + program_ +
-                              " --help");
+      PHALANX_RETURN_IF_ERROR(apply_word(argument.value, words++));
     }
   }
   return ok();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sources.h"
+#include "suggestion.h"
 
 namespace phalanx::flags {
 
@@ -23,14 +24,6 @@ std::vector<std::string> split_names(std::string_view names) {
   return result;
 }
 
-std::string environment_name(const std::string& prefix, const std::string& name) {
-  std::string result = prefix;
-  for (const char c : name) {
-    result += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  }
-  return result;
-}
-
 std::string short_number(double value) {
   std::string text = std::to_string(value);
   text.erase(text.find_last_not_of('0') + 1);
@@ -38,6 +31,24 @@ std::string short_number(double value) {
     text.pop_back();
   }
   return text;
+}
+
+Result<bool> parse_switch(const std::string& text) {
+  std::string lower = text;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  for (const char* yes : {"true", "1", "on", "yes"}) {
+    if (lower == yes) {
+      return true;
+    }
+  }
+  for (const char* no : {"false", "0", "off", "no"}) {
+    if (lower == no) {
+      return false;
+    }
+  }
+  return invalid_argument("expected true or false, found \"" + text + "\"");
 }
 
 std::string join(const std::vector<std::string>& words, const std::string& separator) {
@@ -181,10 +192,7 @@ void FlagTable::add_switch(std::string_view names, bool* target, std::string hel
        false,
        true,
        [target](const std::string& text) -> Status {
-         if (text != "true" && text != "false" && text != "1" && text != "0") {
-           return invalid_argument("expected true or false, found \"" + text + "\"");
-         }
-         *target = text == "true" || text == "1";
+         PHALANX_TRY(*target, parse_switch(text));
          return ok();
        }});
 }
@@ -201,6 +209,12 @@ void FlagTable::positional(std::string name) {
   positional_ = std::move(name);
 }
 
+void FlagTable::words(std::vector<std::string>* target, std::size_t most, std::string usage) {
+  words_ = target;
+  words_most_ = most;
+  words_usage_ = std::move(usage);
+}
+
 void FlagTable::allow_environment(std::string variable) {
   allowed_environment_.push_back(std::move(variable));
 }
@@ -215,8 +229,26 @@ const Flag* FlagTable::find(std::string_view name) const {
 }
 
 Error FlagTable::unknown(const std::string& name, const std::string& origin) const {
-  return invalid_argument("unknown setting \"" + name + "\" (" + origin + "); see " + program_ +
-                          " --help");
+  const std::string meant = closest(name, all_names());
+  return invalid_argument("unknown setting \"" + name + "\" (" + origin + ")" +
+                          (meant.empty() ? "" : "; did you mean \"" + meant + "\"?") + "; see " +
+                          program_ + " --help");
+}
+
+std::vector<std::string> FlagTable::all_names() const {
+  std::vector<std::string> result;
+  for (const Flag& flag : flags_) {
+    result.insert(result.end(), flag.names.begin(), flag.names.end());
+  }
+  return result;
+}
+
+bool FlagTable::knows(const std::string& setting) const {
+  if (find(setting) != nullptr || refusals_.contains(setting)) {
+    return true;
+  }
+  const Flag* negated = setting.starts_with("no-") ? find(setting.substr(3)) : nullptr;
+  return negated != nullptr && negated->is_switch;
 }
 
 Status FlagTable::apply(const std::string& name,
@@ -244,31 +276,15 @@ Status FlagTable::apply(const std::string& name,
       return invalid_argument("--" + canonical + " is given twice (" + origin + ")");
     }
   }
-  const std::string text = negated ? "false" : flag->is_switch && value.empty() ? "true" : value;
+  std::string text = flag->is_switch && value.empty() ? "true" : value;
+  if (negated) {
+    PHALANX_TRY(const bool off, parse_switch(text));
+    text = off ? "false" : "true";
+  }
   if (Status status = flag->set(text); !status) {
     return std::move(status).error().with("--" + canonical + " (" + origin + ")");
   }
   origins_[canonical] = origin;
-  return ok();
-}
-
-Status FlagTable::apply_environment(const std::map<std::string, std::string>& environment) {
-  for (const auto& entry : environment) {
-    const std::string& variable = entry.first;
-    if (!variable.starts_with(env_prefix_) ||
-        std::find(allowed_environment_.begin(), allowed_environment_.end(), variable) !=
-            allowed_environment_.end()) {
-      continue;
-    }
-    const auto matches = [&](const Flag& flag) {
-      return environment_name(env_prefix_, flag.names.front()) == variable;
-    };
-    const auto flag = std::find_if(flags_.begin(), flags_.end(), matches);
-    if (flag == flags_.end()) {
-      return unknown(variable, "environment");
-    }
-    PHALANX_RETURN_IF_ERROR(apply(flag->names.front(), entry.second, "environment"));
-  }
   return ok();
 }
 

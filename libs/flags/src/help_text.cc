@@ -15,6 +15,9 @@ std::string spelling(const Flag& flag) {
   for (const std::string& name : flag.names) {
     result += (result.empty() ? "--" : ", --") + name;
   }
+  if (flag.is_switch) {
+    result += ", --no-" + flag.names.front();
+  }
   return flag.value_name.empty() ? result : result + " " + flag.value_name;
 }
 
@@ -45,7 +48,8 @@ void append_wrapped(const std::string& text, std::string* out) {
 
 std::string FlagTable::help_text() const {
   std::string out = summary_ + "\n\nusage: " + program_ +
-                    (positional_.empty() ? "" : " [" + positional_ + "]") + " [options]\n";
+                    (positional_.empty() ? "" : " [" + positional_ + "]") +
+                    (words_usage_.empty() ? "" : " " + words_usage_) + " [options]\n";
   std::string group = "\n";  // no title is equal to it, so the first flag always starts a group
   for (const Flag& flag : flags_) {
     if (flag.group != group) {
@@ -57,8 +61,13 @@ std::string FlagTable::help_text() const {
         flag.help + (flag.default_text.empty() ? "." : " (default " + flag.default_text + ")."),
         &out);
   }
-  out += "\nEvery option can also be set by " + env_prefix_ +
-         "NAME in the environment, or in the --config file.\n";
+  out += "\n    -h, --help\n        Show this.\n    --version\n        Show the version.\n\n";
+  out +=
+      "What is on or off is switched on by --NAME or --NAME=true, off by --no-NAME or "
+      "--NAME=false.\n";
+  out += "Every option can also be set by " + env_prefix_ +
+         "NAME in the environment (in capitals, - as _; empty is as unset), or in\nthe --config "
+         "file. The command line wins over the environment, the environment over the file.\n";
   return out;
 }
 

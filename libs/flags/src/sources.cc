@@ -8,14 +8,20 @@
 #include <boost/program_options.hpp>
 #include <toml++/toml.h>
 
+#include "suggestion.h"
+
 namespace phalanx::flags {
 
 namespace {
 
 namespace po = boost::program_options;
 
-// "--max_num_seqs=4" → "--max-num-seqs=4" and "-tp" → "--tp": only the name part changes.
+// "--max_num_seqs=4" → "--max-num-seqs=4", "-tp" → "--tp" and "-h" → "--help": only the name part
+// changes.
 std::string normalised(const std::string& argument) {
+  if (argument == "-h") {
+    return "--help";
+  }
   if (argument.size() < 2 || argument[0] != '-') {
     return argument;
   }
@@ -32,6 +38,15 @@ std::string normalised(const std::string& argument) {
 std::string without_dashes(std::string name) {
   name.erase(0, name.find_first_not_of('-'));
   return name;
+}
+
+Error unknown_option(const CommandLineSyntax& syntax, const std::string& spelled) {
+  const std::string name = without_dashes(spelled);
+  std::vector<std::string> known = syntax.switches;
+  known.insert(known.end(), syntax.valued.begin(), syntax.valued.end());
+  const std::string meant = closest(name, known);
+  return invalid_argument("unknown option " + spelled +
+                          (meant.empty() ? "" : "; did you mean --" + meant + "?"));
 }
 
 void append_argument(const po::option& option, std::vector<CommandLineArgument>* out) {
@@ -76,12 +91,12 @@ Result<std::vector<CommandLineArgument>> split_command_line(
     const CommandLineSyntax& syntax, const std::vector<std::string>& arguments) {
   po::options_description description;
   for (const std::string& name : syntax.switches) {
-    description.add_options()(name.c_str(), "");
+    // A value only behind "=": a word after a switch is no part of it.
+    description.add_options()(name.c_str(), po::value<std::string>()->implicit_value("true"), "");
   }
   for (const std::string& name : syntax.valued) {
     description.add_options()(name.c_str(), po::value<std::string>(), "");
   }
-  po::positional_options_description positional;
   std::vector<std::string> words;
   std::transform(arguments.begin(), arguments.end(), std::back_inserter(words), normalised);
   std::vector<CommandLineArgument> result;
@@ -93,9 +108,13 @@ Result<std::vector<CommandLineArgument>> split_command_line(
         po::command_line_parser(words).options(description).style(style).run();
     for (const po::option& option : parsed.options) {
       append_argument(option, &result);
+      if (result.back().name.empty() && result.back().value.size() > 1 &&
+          result.back().value.starts_with('-')) {
+        return unknown_option(syntax, result.back().value);
+      }
     }
   } catch (const po::unknown_option& error) {
-    return invalid_argument("unknown option --" + without_dashes(error.get_option_name()));
+    return unknown_option(syntax, "--" + without_dashes(error.get_option_name()));
   } catch (const po::error& error) {
     return invalid_argument(error.what());
   }

@@ -10,7 +10,7 @@
 namespace phalanx::flags {
 
 struct CommandLineSyntax {
-  std::vector<std::string> switches;  // every spelling that takes no value
+  std::vector<std::string> switches;  // every spelling that needs no value
   std::vector<std::string> valued;    // every spelling that takes one
 };
 

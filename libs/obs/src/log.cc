@@ -3,8 +3,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <deque>
@@ -31,7 +33,7 @@ constexpr std::array<std::pair<LogLevel, std::string_view>, 5> kLevelNames{{
     {LogLevel::kTrace, "trace"},
     {LogLevel::kDebug, "debug"},
     {LogLevel::kInfo, "info"},
-    {LogLevel::kWarn, "warn"},
+    {LogLevel::kWarn, "warning"},
     {LogLevel::kError, "error"},
 }};
 
@@ -173,13 +175,17 @@ LogField::LogField(std::string_view k, double v) : key(k) {
 }
 
 Result<LogLevel> parse_log_level(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
   for (const auto& [level, name] : kLevelNames) {
-    if (name == text) {
+    if (name == lower || (level == LogLevel::kWarn && lower == "warn")) {
       return level;
     }
   }
-  return invalid_argument("log level '" + std::string(text) +
-                          "': known are trace, debug, info, warn, error");
+  return invalid_argument("expected one of trace, debug, info, warning, error, found \"" +
+                          std::string(text) + "\"");
 }
 
 std::string_view to_string(LogLevel level) {

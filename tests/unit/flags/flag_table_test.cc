@@ -123,20 +123,63 @@ TEST(FlagTable, SaysWhatWasExpectedAndFound) {
       "--tensor-parallel-size (command line): expected a whole number from 1 to 64, found \"2x\"");
   EXPECT_EQ(error_of({"--policy", "best"}),
             "--policy (command line): expected one of least, random, found \"best\"");
-  EXPECT_EQ(error_of({"--tpp", "2"}), "unknown option --tpp");
+  EXPECT_EQ(error_of({"--tpp", "2"}), "unknown option --tpp; did you mean --tp?");
   EXPECT_EQ(error_of({"--tp", "2", "--tp", "3"}),
             "--tensor-parallel-size is given twice (command line)");
-  EXPECT_EQ(error_of({}, {{"TEST_TPP", "2"}}),
-            "unknown setting \"TEST_TPP\" (environment); see program --help");
   EXPECT_EQ(error_of({"--verbose", "--no-tp"}), "unknown option --no-tp");
+  EXPECT_EQ(error_of({"a", "b"}), "unexpected argument \"b\"; see program --help");
+  EXPECT_EQ(error_of({"-x"}), "unknown option -x");
 }
 
-TEST(FlagTable, TurnsASwitchOffWithNo) {
+TEST(FlagTable, SwitchesAreTurnedOnAndOffInEverySpelling) {
+  const auto verbose_after = [](bool before, const std::vector<std::string>& arguments) {
+    Settings settings;
+    settings.verbose = before;
+    FlagTable table = make_table(&settings);
+    const auto result = table.parse(arguments, {});
+    EXPECT_TRUE(result) << arguments[0] << ": " << result.error().message();
+    EXPECT_EQ(settings.model, "folder") << "the word behind a switch is no part of it";
+    return settings.verbose;
+  };
+  for (const std::string on :
+       {"--verbose", "--verbose=true", "--verbose=1", "--verbose=On", "--no-verbose=false"}) {
+    EXPECT_TRUE(verbose_after(false, {on, "folder"})) << on;
+  }
+  for (const std::string off : {"--no-verbose",
+                                "--no_verbose",
+                                "--verbose=false",
+                                "--verbose=0",
+                                "--verbose=no",
+                                "--no-verbose=true"}) {
+    EXPECT_FALSE(verbose_after(true, {off, "folder"})) << off;
+  }
+  EXPECT_EQ(error_of({"--verbose=perhaps"}),
+            "--verbose (command line): expected true or false, found \"perhaps\"");
+}
+
+TEST(FlagTable, HelpIsAskedForInEverySpelling) {
+  for (const std::string help : {"-h", "--help", "-help"}) {
+    Settings settings;
+    FlagTable table = make_table(&settings);
+    const auto result = table.parse({help}, {});
+    ASSERT_TRUE(result) << help;
+    EXPECT_EQ(*result, FlagTable::Request::kHelp) << help;
+  }
+}
+
+TEST(FlagTable, KeepsWords) {
   Settings settings;
-  settings.verbose = true;
-  FlagTable table = make_table(&settings);
-  ASSERT_TRUE(table.parse({"--no-verbose"}, {}));
-  EXPECT_FALSE(settings.verbose);
+  FlagTable table("program", "Does something.", "TEST_");
+  std::vector<std::string> words;
+  table.words(&words, 2, "[COMMAND [ARGUMENT]]");
+  table.add_switch("json", &settings.verbose, "JSON");
+  ASSERT_TRUE(table.parse({"--json", "drain", "1"}, {}));
+  EXPECT_EQ(words, (std::vector<std::string>{"drain", "1"}));
+  EXPECT_EQ(table.parse({"c"}, {}).error().message(),
+            "unexpected argument \"c\"; see program --help")
+      << "two are there already";
+  EXPECT_NE(table.help_text().find("usage: program [COMMAND [ARGUMENT]] [options]"),
+            std::string::npos);
 }
 
 TEST(FlagTable, HelpNamesEveryFlag) {
@@ -145,6 +188,10 @@ TEST(FlagTable, HelpNamesEveryFlag) {
   const std::string help = table.help_text();
   for (const Flag& flag : table.flags()) {
     EXPECT_NE(help.find("--" + flag.names.front()), std::string::npos) << flag.names.front();
+  }
+  for (const std::string text :
+       {"--no-verbose", "--verbose, --no-verbose", "-h, --help", "--version"}) {
+    EXPECT_NE(help.find(text), std::string::npos) << text;
   }
 }
 

@@ -50,9 +50,13 @@ TEST(LogLevel, IsReadByName) {
        {LogLevel::kTrace, LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarn, LogLevel::kError}) {
     EXPECT_EQ(*parse_log_level(to_string(level)), level);
   }
+  EXPECT_EQ(*parse_log_level("warning"), LogLevel::kWarn);
+  EXPECT_EQ(*parse_log_level("warn"), LogLevel::kWarn);
+  EXPECT_EQ(*parse_log_level("WARNING"), LogLevel::kWarn);
   const auto unknown = parse_log_level("loud");
   ASSERT_FALSE(unknown);
-  EXPECT_NE(unknown.error().message().find("trace, debug, info, warn, error"), std::string::npos);
+  EXPECT_NE(unknown.error().message().find("trace, debug, info, warning, error"),
+            std::string::npos);
 }
 
 TEST(Log, WritesFixedFieldsAndKeepsTheLastLines) {

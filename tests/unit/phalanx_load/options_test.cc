@@ -64,6 +64,25 @@ TEST(LoadOptions, ReadTheLimitsOfGoodputFromOneFlagOrSeveral) {
   }
 }
 
+TEST(LoadOptions, TheAuditOfUsageCanBeSwitchedOff) {
+  EXPECT_TRUE(parsed({"--num-prompts", "3"}).audit_usage);
+  EXPECT_FALSE(parsed({"--no-audit-usage"}).audit_usage);
+  EXPECT_FALSE(parsed({"--audit-usage=false"}).audit_usage);
+  const auto help = parse_options({"-h"}, {});
+  ASSERT_TRUE(help && help->print_and_exit);
+  EXPECT_NE(help->print_and_exit->find("--audit-usage, --no-audit-usage"), std::string::npos);
+}
+
+TEST(LoadOptions, SettingsOfTheServerAreLeftAlone) {
+  const auto result = parse_options({},
+                                    {{"PHALANX_LOAD_PORT", "9"},
+                                     {"PHALANX_LOAD_BALANCE_METHOD", "round_robin"},
+                                     {"PHALANX_PORT", "8"}});
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->options.port, 9);
+  EXPECT_TRUE(result->notes.empty());
+}
+
 TEST(LoadOptions, NameABadLimitOfGoodput) {
   EXPECT_EQ(refusal({"--goodput", "ttft:200", "itl:5"}),
             "--goodput (command line): expected ttft:MS, tpot:MS or e2el:MS, as in ttft:200, came "

@@ -31,6 +31,9 @@ std::vector<std::string> rows_of_table() {
     for (const std::string& name : flag.names) {
       names += (names.empty() ? "`--" : ", `--") + name + "`";
     }
+    if (flag.is_switch) {
+      names += ", `--no-" + flag.names.front() + "`";
+    }
     rows.push_back("| " + names + " | " + escaped(flag.default_text) + " | " + escaped(flag.help) +
                    " |");
   }

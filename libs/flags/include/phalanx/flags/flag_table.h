@@ -22,7 +22,7 @@ struct Flag {
   std::string default_text;  // as shown in help; may be empty
   std::string group;
   bool repeatable = false;
-  bool is_switch = false;  // takes no value on the command line; --no-NAME sets it to "false"
+  bool is_switch = false;  // true or false; --NAME alone sets "true", --no-NAME "false"
   std::function<Status(const std::string&)>
       set;                   // parses, checks and stores; the message names expected and found
   bool takes_words = false;  // "--NAME a b" is "--NAME a --NAME b"
@@ -78,16 +78,29 @@ class FlagTable {
   // A first argument without dashes sets this flag ("phalanxd MODEL").
   void positional(std::string name);
 
+  // Arguments without dashes are appended to `target`, at most `most` of them; `usage` stands for
+  // them in help ("COMMAND [ARGUMENT]").
+  void words(std::vector<std::string>* target, std::size_t most, std::string usage);
+
   // What the arguments ask for besides running.
   enum class Request { kRun, kHelp, kVersion };
 
-  // Reads all sources. `environment` holds every variable of the process; one that has the prefix
-  // and no flag, and is not listed in `allow_environment`, is refused, so that a misspelt setting
-  // is not lost.
+  // Reads all sources. `environment` holds every variable of the process. One that has the prefix
+  // and names a flag sets it, unless its value is empty; others are left aside, with a note:
+  // Kubernetes puts the addresses of its services into every environment (for one named like the
+  // prefix that is PREFIX_PORT=tcp://…), and a misspelt setting must not be lost silently.
   [[nodiscard]] Result<Request> parse(const std::vector<std::string>& arguments,
                                       const std::map<std::string, std::string>& environment);
 
-  // Variables with the prefix that something else reads ("PHALANX_ISA").
+  // What parse() left aside, for the log of the program.
+  struct Note {
+    bool is_warning = false;
+    std::string text;  // one sentence
+  };
+  [[nodiscard]] const std::vector<Note>& notes() const { return notes_; }
+
+  // A variable with the prefix that another program reads; one that ends in _ stands for all that
+  // begin so. No note is made of it.
   void allow_environment(std::string variable);
 
   [[nodiscard]] std::string help_text() const;
@@ -119,13 +132,22 @@ class FlagTable {
                                           Request* request);
   [[nodiscard]] Status apply_environment(const std::map<std::string, std::string>& environment);
   [[nodiscard]] Status apply_config_file();
+  [[nodiscard]] Status apply_word(const std::string& word, std::size_t index);
+  [[nodiscard]] bool knows(const std::string& setting) const;
+  [[nodiscard]] bool is_allowed(const std::string& variable) const;
   [[nodiscard]] Error unknown(const std::string& name, const std::string& origin) const;
+  // Every name, "no-" forms left out.
+  [[nodiscard]] std::vector<std::string> all_names() const;
 
   std::string program_;
   std::string summary_;
   std::string env_prefix_;
   std::string group_;
   std::string positional_;
+  std::vector<std::string>* words_ = nullptr;
+  std::size_t words_most_ = 0;
+  std::string words_usage_;
+  std::vector<Note> notes_;
   std::string config_path_;
   std::vector<Flag> flags_;
   std::map<std::string, Refusal, std::less<>> refusals_;

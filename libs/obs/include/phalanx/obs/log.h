@@ -17,8 +17,10 @@ namespace phalanx::obs {
 
 enum class LogLevel : int { kTrace, kDebug, kInfo, kWarn, kError };
 
-// "trace" … "error". Errors: kInvalidArgument naming the known levels.
+// "trace", "debug", "info", "warning" (or "warn"), "error", in capitals as well. Errors:
+// kInvalidArgument naming the known levels.
 [[nodiscard]] Result<LogLevel> parse_log_level(std::string_view text);
+// As lines of the log have it: "warning".
 [[nodiscard]] std::string_view to_string(LogLevel level);
 
 // One key=value pair of an event. The value is text by the time it gets here: build fields only
