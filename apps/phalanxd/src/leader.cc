@@ -124,6 +124,10 @@ Status Leader::open_doors() {
   options.port = static_cast<std::uint16_t>(options_.port);
   options.limits.body_bytes_max = static_cast<std::size_t>(options_.max_body_bytes);
   options.connections_max = static_cast<std::size_t>(options_.max_connections);
+  options.connections_per_address_max =
+      static_cast<std::size_t>(options_.max_connections_per_address);
+  options.allowed_hosts = split_list(options_.allowed_hosts);
+  options.allowed_origins = split_list(options_.allowed_origins);
   options.stream_pending_bytes_max = static_cast<std::size_t>(options_.stream_buffer_bytes);
   options.comment_interval = seconds_of(options_.keep_alive_comment_s);
   options.format_error = error_response;
@@ -318,7 +322,11 @@ void Leader::drain() {
     return;
   }
   phase_ = Phase::kDraining;
-  server_->close(seconds_of(options_.shutdown_timeout_s), [this](std::size_t cut) {
+  const auto end_answers = [this] {
+    dispatcher_->fail_all(
+        unavailable("the server is shutting down, and --shutdown-timeout has passed"));
+  };
+  server_->close(seconds_of(options_.shutdown_timeout_s), end_answers, [this](std::size_t cut) {
     cut_ = cut;
     if (cut > 0) {
       result_ = kCutExitStatus;

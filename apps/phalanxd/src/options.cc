@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <utility>
@@ -122,6 +123,25 @@ void add_http_flags(flags::FlagTable* table, Options* o) {
                  "Most tokens of all requests in the server, prompt and answer");
   table->add_int(
       "max-connections", &o->max_connections, 1, 1 << 20, "Most open client connections");
+  table->add_int(
+      "max-connections-per-address",
+      &o->max_connections_per_address,
+      0,
+      1 << 20,
+      "Most open connections of one client address (of IPv6, one /64); 0 is a quarter of "
+      "--max-connections, and no limit for loopback");
+  table->add_text(
+      "allowed-hosts",
+      &o->allowed_hosts,
+      "NAMES",
+      "Names, separated by commas, that requests may address the server by; * is any. On "
+      "a loopback --host the loopback names are allowed besides, and nothing else if "
+      "not given; elsewhere any name is");
+  table->add_text("allowed-origins",
+                  &o->allowed_origins,
+                  "ORIGINS",
+                  "Origins of web pages, separated by commas, that may use the server from another "
+                  "origin, as in https://chat.example.org; * is any");
   table->add_int(
       "max-body-bytes", &o->max_body_bytes, 1024, std::int64_t{1} << 30, "Largest request body");
   table->add_int(
@@ -255,6 +275,20 @@ Result<std::pair<std::int64_t, Duration>> parse_restart_intensity(const std::str
     return std::pair<std::int64_t, Duration>(count, std::chrono::minutes(amount));
   }
   return bad;
+}
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> items;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    std::string item = text.substr(begin, end - begin);
+    std::erase(item, ' ');
+    if (!item.empty()) {
+      items.push_back(std::move(item));
+    }
+    begin = end + 1;
+  }
+  return items;
 }
 
 Result<flags::FlagTable::Request> parse_options(

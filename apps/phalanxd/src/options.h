@@ -43,6 +43,9 @@ struct Options {
   std::int64_t max_num_queued_reqs = 1024;
   std::int64_t max_num_queued_tokens = std::int64_t{1} << 20;
   std::int64_t max_connections = 4096;
+  std::int64_t max_connections_per_address = 0;  // 0: a quarter of them; loopback without limit
+  std::string allowed_hosts;                     // "a.example,b.example:8000"
+  std::string allowed_origins;
   std::int64_t max_body_bytes = std::int64_t{8} << 20;
   std::int64_t stream_buffer_bytes = std::int64_t{1} << 20;
   double keep_alive_comment_s = 10.0;
@@ -76,6 +79,9 @@ struct Options {
     Options* options,
     const std::vector<std::string>& arguments,
     const std::map<std::string, std::string>& environment);
+
+// "a, b" → "a" and "b"; empty pieces are left out.
+[[nodiscard]] std::vector<std::string> split_list(const std::string& text);
 
 // "5/60s" → five restarts within sixty seconds; also "5/1m", "3/500ms".
 [[nodiscard]] Result<std::pair<std::int64_t, Duration>> parse_restart_intensity(

@@ -6,6 +6,7 @@
 
 #include "phalanx/http/sse.h"
 
+#include "address_key.h"
 #include "exchange_handle.h"
 #include "response_head.h"
 
@@ -35,25 +36,30 @@ std::string drawn_request_id(std::uint64_t& counter) {
 }  // namespace
 
 Connection::Connection(std::shared_ptr<ServerCore> core, Tcp::socket socket)
-    : core_(std::move(core)), socket_(std::move(socket)), reader_(core_->options.limits) {
+    : core_(std::move(core)),
+      socket_(std::move(socket)),
+      reader_(core_->options.limits,
+              [shared = core_.get()](const Request& head) { return shared->access.check(head); }) {
   SystemError ignored;
   socket_.non_blocking(true, ignored);
   // An event of a stream must not wait for the acknowledgement of the one before it.
   socket_.set_option(Tcp::no_delay(true), ignored);
   const Tcp::endpoint peer = socket_.remote_endpoint(ignored);
   peer_ = peer.address().to_string() + ":" + std::to_string(peer.port());
+  address_key_ = address_key(peer.address());
 }
 
 void Connection::start() {
+  ++core_->connections_of[address_key_];
   enter(Phase::kIdle, core_->options.header_timeout);
   wait_readable();
 }
 
-void Connection::start_refused() {
+void Connection::start_refused(const std::string& message) {
   ++core_->counters.connections_refused;
-  refuse(503,
-         "the server has its " + std::to_string(core_->options.connections_max) +
-             " connections; try again later");
+  ++core_->refused;
+  refused_ = true;
+  refuse(503, message);
 }
 
 void Connection::wait_readable() {
@@ -173,6 +179,7 @@ void Connection::dispatch() {
   request_id_ = usable_request_id(id) ? *id : drawn_request_id(core_->next_request_id);
   request.id = request_id_;
   request.peer = peer_;
+  access_fields_ = core_->access.fields_for(request);
   head_only_ = request.method == "HEAD";
   chunked_ = false;
   is_sse_ = false;
@@ -192,6 +199,7 @@ void Connection::refuse(int status, const std::string& message) {
   head_only_ = false;
   http_1_1_ = true;
   request_id_.clear();
+  access_fields_ = {};
   phase_ = Phase::kAnswering;
   Response response = core_->error_response(status, message);
   if (status == 503) {

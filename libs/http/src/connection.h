@@ -26,7 +26,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start();
 
   // Answers 503 without reading, and closes.
-  void start_refused();
+  void start_refused(const std::string& message);
 
   // Checks deadlines and sends comments; called every few milliseconds.
   void tick(SteadyTime time);
@@ -36,6 +36,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Ends it now. The client of an incomplete answer counts as gone.
   void abort();
+
+  // The server's deadline has come: a request that is not complete, or whose answer has not begun,
+  // is answered 503.
+  void end_awaited();
 
   // Ends it now, without a word to anyone: the server is being destroyed.
   void discard();
@@ -73,7 +77,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void linger();
   void drop_slow();
   void tick_answer(SteadyTime time);
-  void close_socket(bool reset);
+  void tell_gone();
+  void forget_address();
   void enter(Phase phase, Duration timeout);
 
   std::shared_ptr<ServerCore> core_;
@@ -88,9 +93,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   SteadyTime last_write_{};     // of the handler, for comments
   std::uint64_t serial_ = 0;    // of the request in work
   std::string peer_;
+  std::string address_key_;
   std::string request_id_;
+  Headers access_fields_;  // of the answer
   std::function<void()> on_close_;
   std::size_t body_bytes_ = 0;  // booked in the core
+  bool refused_ = false;        // never served
   bool head_only_ = false;
   bool http_1_1_ = true;
   bool keep_alive_ = true;

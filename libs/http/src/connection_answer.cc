@@ -26,6 +26,7 @@ void Connection::send(Response response) {
   framing.keep_alive = keep_alive_;
   framing.http_1_1 = http_1_1_;
   framing.request_id = request_id_;
+  framing.access_fields = &access_fields_;
   if (!bodiless) {
     framing.content_length = response.body.size();
   }
@@ -68,7 +69,8 @@ void Connection::start_stream(std::uint64_t serial, int status, const Headers& h
                               .http_1_1 = http_1_1_,
                               .chunked = chunked_,
                               .content_length = std::nullopt,
-                              .request_id = request_id_}));
+                              .request_id = request_id_,
+                              .access_fields = &access_fields_}));
   flush();
 }
 
@@ -189,8 +191,12 @@ void Connection::abort() {
     return;
   }
   ++core_->counters.clients_gone;
+  tell_gone();
+  discard();
+}
+
+void Connection::tell_gone() {
   auto callback = std::exchange(on_close_, nullptr);
-  complete_answer();
   if (callback) {
     // Later, so that a handler is never called from inside its own call.
     core_->loop.post([core = core_, callback = std::move(callback)] {
@@ -199,7 +205,20 @@ void Connection::abort() {
       }
     });
   }
-  discard();
+}
+
+void Connection::end_awaited() {
+  constexpr const char* kMessage = "the server is shutting down";
+  if (phase_ == Phase::kHeader || phase_ == Phase::kBody) {
+    return refuse(503, kMessage);
+  }
+  if (answer_ != Answer::kAwaited) {
+    return;
+  }
+  tell_gone();
+  Response response = core_->error_response(503, kMessage);
+  response.headers.set("retry-after", "1");
+  respond(serial_, std::move(response));
 }
 
 void Connection::discard() {
@@ -214,7 +233,20 @@ void Connection::discard() {
   output_.clear();
   SystemError ignored;
   socket_.close(ignored);
-  core_->connections.erase(shared_from_this());
+  if (core_->connections.erase(shared_from_this()) > 0) {
+    forget_address();
+  }
+}
+
+void Connection::forget_address() {
+  if (refused_) {
+    --core_->refused;
+    return;
+  }
+  const auto place = core_->connections_of.find(address_key_);
+  if (place != core_->connections_of.end() && --place->second == 0) {
+    core_->connections_of.erase(place);
+  }
 }
 
 }  // namespace phalanx::http

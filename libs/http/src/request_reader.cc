@@ -1,33 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/http/request_reader.h"
 
+#include <algorithm>
 #include <optional>
+#include <utility>
 
+#include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 
 #include "phalanx/base/check.h"
 
 #include "asio.h"
+#include "body_reader.h"
+#include "hex_digit.h"
 
 namespace phalanx::http {
 namespace {
 
 namespace beast_http = boost::beast::http;
-using Parser = beast_http::request_parser<beast_http::string_body>;
+using Parser = beast_http::request_parser<beast_http::empty_body>;
 
 std::string text(boost::beast::string_view view) {
   return {view.data(), view.size()};
-}
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') {
-    return c - '0';
-  }
-  if (c >= 'a' && c <= 'f') {
-    return c - 'a' + 10;
-  }
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 // Nothing if a '%' is not followed by two digits, or stands for NUL.
@@ -51,6 +45,14 @@ std::optional<std::string> percent_decoded(std::string_view in) {
   return out;
 }
 
+// Name or address and port, as a URL has them.
+bool is_host(boost::beast::string_view host) {
+  return !host.empty() && std::all_of(host.begin(), host.end(), [](char c) {
+    return static_cast<unsigned char>(c) > 0x20 && static_cast<unsigned char>(c) < 0x7F &&
+           std::string_view("/?#@,\\\"<>").find(c) == std::string_view::npos;
+  });
+}
+
 RequestReader::Refusal refusal_of(const boost::system::error_code& error,
                                   const RequestLimits& limits) {
   if (error == beast_http::error::header_limit || error == beast_http::error::buffer_overflow) {
@@ -67,16 +69,42 @@ RequestReader::Refusal refusal_of(const boost::system::error_code& error,
   return {400, "not an HTTP request: " + error.message()};
 }
 
+// Watches the lines of a header as they are used up. A line that goes on the one before it
+// (obs-fold) is read as one field here and as two by others, so it is refused; a limit on fields
+// bounds what a header of many tiny ones costs.
+class HeaderLines {
+ public:
+  void take(std::string_view bytes) {
+    for (const char byte : bytes) {
+      folded_ = folded_ || (at_start_ && lines_ > 0 && (byte == ' ' || byte == '\t'));
+      at_start_ = byte == '\n';
+      lines_ += at_start_ ? 1U : 0U;
+    }
+  }
+  [[nodiscard]] bool folded() const { return folded_; }
+  [[nodiscard]] std::size_t lines() const { return lines_; }
+
+ private:
+  std::size_t lines_ = 0;
+  bool at_start_ = false;
+  bool folded_ = false;
+};
+
 }  // namespace
 
 struct RequestReader::Impl {
-  explicit Impl(RequestLimits request_limits) : limits(request_limits) { restart(); }
+  Impl(RequestLimits request_limits, HeadCheck head_check)
+      : limits(request_limits), check(std::move(head_check)) {
+    restart();
+  }
 
   void restart() {
     parser.emplace();
-    parser->eager(true);
     parser->header_limit(static_cast<std::uint32_t>(limits.header_bytes_max));
     parser->body_limit(limits.body_bytes_max);
+    body.reset();
+    lines = {};
+    request = {};
     state = State::kHeader;
     started = false;
     continue_taken = false;
@@ -87,35 +115,118 @@ struct RequestReader::Impl {
     state = State::kRefused;
   }
 
+  [[nodiscard]] std::size_t feed_header(std::string_view bytes) {
+    SystemError error;
+    const std::size_t used = parser->put(asio::const_buffer(bytes.data(), bytes.size()), error);
+    lines.take(bytes.substr(0, used));
+    if (error && error != beast_http::error::need_more) {
+      const Refusal why = refusal_of(error, limits);
+      refuse(why.status, why.message);
+    } else if (lines.folded()) {
+      refuse(400, "a header field goes on in a second line, which HTTP/1.1 forbids");
+    } else if (lines.lines() > limits.header_fields_max + 2) {  // and the first line and the last
+      refuse(431,
+             "there are more than " + std::to_string(limits.header_fields_max) + " header fields");
+    } else if (parser->is_header_done()) {
+      finish_header();
+    }
+    return used;
+  }
+
+  void finish_header() {
+    check_framing();
+    if (state != State::kRefused) {
+      make_head();
+    }
+    if (state != State::kRefused && check) {
+      if (auto why = check(request)) {
+        refuse(why->status, std::move(why->message));
+      }
+    }
+    if (state == State::kRefused) {
+      return;
+    }
+    const auto length = parser->content_length();
+    body.emplace(
+        parser->chunked() ? std::nullopt : std::optional<std::uint64_t>(length.value_or(0)),
+        limits);
+    state = State::kBody;
+    follow_body();
+  }
+
+  void follow_body() {
+    if (body->refusal()) {
+      refuse(body->refusal()->status, body->refusal()->message);
+    } else if (body->complete()) {
+      state = State::kComplete;
+    }
+  }
+
   // What Beast lets through and must not reach a handler. Two readers of one stream that disagree
   // about its framing are how requests are smuggled, so anything unusual there is refused.
-  void check_header() {
+  void check_framing() {
     const auto& message = parser->get();
-    if (message.count(beast_http::field::host) != 1 && message.version() >= 11) {
+    const std::size_t hosts = message.count(beast_http::field::host);
+    if (hosts > 1 || (hosts == 0 && message.version() >= 11)) {
       return refuse(400, "an HTTP/1.1 request must have exactly one Host field");
     }
-    const auto encoding = message.find(beast_http::field::transfer_encoding);
-    if (encoding != message.end() && !equal_ignoring_case(text(encoding->value()), "chunked")) {
+    if (hosts == 1 && !is_host(message[beast_http::field::host])) {
+      return refuse(400, "the Host field must be a name or an address, with or without a port");
+    }
+    if (message.count(beast_http::field::content_length) > 1) {
+      return refuse(400, "a request must have at most one Content-Length field");
+    }
+    const std::size_t encodings = message.count(beast_http::field::transfer_encoding);
+    if (encodings == 0) {
+      return;
+    }
+    if (message.version() < 11) {
+      return refuse(400, "Transfer-Encoding is not part of HTTP/1.0");
+    }
+    if (encodings > 1 ||
+        !equal_ignoring_case(text(message[beast_http::field::transfer_encoding]), "chunked")) {
       return refuse(501, "transfer-encoding: only chunked is supported");
     }
-    std::string_view target{message.target().data(), message.target().size()};
+  }
+
+  void make_head() {
+    const auto& message = parser->get();
+    request.method = text(message.method_string());
+    request.target = text(message.target());
+    std::string_view target = request.target;
     if (!target.starts_with('/') && !target.starts_with("http://") && target != "*") {
       return refuse(400, "the request target must be a path");
     }
-    if (!percent_decoded(target.substr(0, target.find('?')))) {
+    if (target.starts_with("http://")) {
+      const std::size_t slash = target.find('/', 7);
+      target = slash == std::string_view::npos ? "/" : target.substr(slash);
+    }
+    const std::size_t question = target.find('?');
+    auto path = percent_decoded(target.substr(0, question));
+    if (!path) {
       return refuse(400, "the request target has a malformed %-escape");
+    }
+    request.path = *std::move(path);
+    request.query = question == std::string_view::npos ? "" : target.substr(question + 1);
+    for (const auto& field : message) {
+      request.headers.add(text(field.name_string()), text(field.value()));
     }
   }
 
   RequestLimits limits;
+  HeadCheck check;
   std::optional<Parser> parser;
+  std::optional<BodyReader> body;
+  HeaderLines lines;
+  Request request;  // its body comes last
   State state = State::kHeader;
   Refusal refusal;
   bool started = false;
   bool continue_taken = false;
 };
 
-RequestReader::RequestReader(RequestLimits limits) : impl_(std::make_unique<Impl>(limits)) {}
+RequestReader::RequestReader(RequestLimits limits, HeadCheck check)
+    : impl_(std::make_unique<Impl>(limits, std::move(check))) {}
 RequestReader::~RequestReader() = default;
 
 std::size_t RequestReader::feed(std::string_view bytes) {
@@ -131,27 +242,12 @@ std::size_t RequestReader::feed(std::string_view bytes) {
     return used;
   }
   impl_->started = true;
-  SystemError error;
-  while (used < bytes.size() && !impl_->parser->is_done()) {
-    const std::size_t taken =
-        impl_->parser->put(asio::const_buffer(bytes.data() + used, bytes.size() - used), error);
-    used += taken;
-    if (impl_->state == State::kHeader && impl_->parser->is_header_done()) {
-      impl_->state = State::kBody;
-      impl_->check_header();
-    }
-    if (impl_->state == State::kRefused || error == beast_http::error::need_more ||
-        (!error && taken == 0)) {
-      return used;
-    }
-    if (error) {
-      const Refusal refusal = refusal_of(error, impl_->limits);
-      impl_->refuse(refusal.status, refusal.message);
-      return used;
-    }
+  if (impl_->state == State::kHeader && used < bytes.size()) {
+    used += impl_->feed_header(bytes.substr(used));
   }
-  if (impl_->parser->is_done()) {
-    impl_->state = State::kComplete;
+  if (impl_->state == State::kBody) {
+    used += impl_->body->feed(bytes.substr(used));
+    impl_->follow_body();
   }
   return used;
 }
@@ -179,7 +275,7 @@ bool RequestReader::take_expects_continue() {
 }
 
 std::size_t RequestReader::body_bytes() const {
-  return impl_->parser->get().body().size();
+  return impl_->body ? impl_->body->bytes() : 0;
 }
 
 bool RequestReader::keep_alive() const {
@@ -192,22 +288,8 @@ bool RequestReader::is_http_1_1() const {
 
 Request RequestReader::take() {
   PHALANX_CHECK(impl_->state == State::kComplete, "take() without a complete request");
-  auto message = impl_->parser->release();
-  Request request;
-  request.method = text(message.method_string());
-  request.target = text(message.target());
-  std::string_view target = request.target;
-  if (target.starts_with("http://")) {
-    const std::size_t slash = target.find('/', 7);
-    target = slash == std::string_view::npos ? "/" : target.substr(slash);
-  }
-  const std::size_t question = target.find('?');
-  request.path = percent_decoded(target.substr(0, question)).value_or("");
-  request.query = question == std::string_view::npos ? "" : target.substr(question + 1);
-  for (const auto& field : message) {
-    request.headers.add(text(field.name_string()), text(field.value()));
-  }
-  request.body = std::move(message.body());
+  Request request = std::move(impl_->request);
+  request.body = impl_->body->take();
   impl_->restart();
   return request;
 }

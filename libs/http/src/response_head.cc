@@ -61,6 +61,11 @@ std::string response_head(int status, const Headers& headers, const Framing& fra
   for (const auto& [name, value] : headers.fields()) {
     append_field(out, name, value);
   }
+  if (framing.access_fields != nullptr) {
+    for (const auto& [name, value] : framing.access_fields->fields()) {
+      append_field(out, name, value);
+    }
+  }
   if (!framing.request_id.empty()) {
     append_field(out, "x-request-id", framing.request_id);
   }

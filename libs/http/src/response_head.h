@@ -17,6 +17,7 @@ struct Framing {
   bool chunked = false;
   std::optional<std::size_t> content_length;
   std::string_view request_id;  // "" = none
+  const Headers* access_fields = nullptr;
 };
 
 // Status line and header fields with the empty line behind them. Line ends inside a field's value

@@ -2,7 +2,10 @@
 #include "phalanx/http/route_table.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
+
+#include "shown_text.h"
 
 namespace phalanx::http {
 namespace {
@@ -17,6 +20,17 @@ std::string allowed_methods(const Methods& methods) {
     }
   }
   return list;
+}
+
+// "application/json" and "application/x+json", with or without parameters.
+bool is_json(std::string_view content_type) {
+  constexpr std::string_view kJson = "application/json";
+  constexpr std::string_view kSuffix = "+json";
+  std::string_view type = content_type.substr(0, content_type.find(';'));
+  type = type.substr(0, type.find_last_not_of(" \t") + 1);
+  return equal_ignoring_case(type, kJson) ||
+         (type.size() > kSuffix.size() &&
+          equal_ignoring_case(type.substr(type.size() - kSuffix.size()), kSuffix));
 }
 
 }  // namespace
@@ -78,6 +92,24 @@ void RouteTable::operator()(Request request, std::shared_ptr<Exchange> exchange)
   }
   response.headers.set("allow", allowed);
   exchange->respond(std::move(response));
+}
+
+Handler json_bodies_only(RouteTable::ErrorFormat format_error, Handler handler) {
+  return [format_error = std::move(format_error), handler = std::move(handler)](
+             Request request, std::shared_ptr<Exchange> exchange) {
+    const std::string* type = request.headers.find("content-type");
+    if (type == nullptr || request.body.empty() || is_json(*type)) {
+      handler(std::move(request), std::move(exchange));
+      return;
+    }
+    std::string message =
+        "expected a body of content-type application/json, came \"" + shown_text(*type) + "\"";
+    if (type->starts_with("application/x-www-form-urlencoded")) {
+      message += ", which is what curl -d says by itself";
+    }
+    message += "; send the header \"content-type: application/json\"";
+    exchange->respond(format_error(415, message));
+  };
 }
 
 }  // namespace phalanx::http

@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "address_key.h"
 #include "asio.h"
 #include "connection.h"
 #include "server_core.h"
@@ -14,6 +15,9 @@ namespace {
 
 // Connections beyond the limit that are told so; past them, the door is just shut.
 constexpr std::size_t kRefusedConnectionsMax = 256;
+
+// How long an answer that is ended at the deadline may take to reach its client.
+constexpr Duration kLastWordsTime = std::chrono::seconds(1);
 
 // How long accepting rests when the process has no descriptor left.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
@@ -88,6 +92,10 @@ class AsioServer final : public Server {
 
   Status open() {
     PHALANX_TRY(const asio::ip::address address, parse_address(core_->options.address));
+    PHALANX_TRY(
+        core_->access,
+        AccessPolicy::create(
+            is_loopback(address), core_->options.allowed_hosts, core_->options.allowed_origins));
     const Tcp::endpoint endpoint(address, core_->options.port);
     SystemError error;
     const auto step = [&](auto&& action) {
@@ -123,11 +131,14 @@ class AsioServer final : public Server {
     }
   }
 
-  void close(Duration deadline, std::function<void(std::size_t)> done) override {
+  void close(Duration deadline,
+             std::function<void()> on_deadline,
+             std::function<void(std::size_t)> done) override {
     stop_accepting();
     close_idle();
+    on_deadline_ = std::move(on_deadline);
     on_closed_ = std::move(done);
-    deadline_ = core_->loop.call_after(deadline, [this] { cut(); });
+    deadline_ = core_->loop.call_after(deadline, [this] { end_answers(); });
     closing_ = core_->loop.call_every(std::chrono::milliseconds(5), [this] { finish_close(); });
   }
 
@@ -156,20 +167,42 @@ class AsioServer final : public Server {
   }
 
   void admit(Tcp::socket socket) {
-    const std::size_t limit = core_->options.connections_max;
-    const std::size_t count = core_->connections.size();
-    if (count >= limit + kRefusedConnectionsMax) {
+    SystemError error;
+    const Tcp::endpoint peer = socket.remote_endpoint(error);
+    const std::string reason = error ? "" : refusal_of(peer.address());
+    if (error || (!reason.empty() && core_->refused >= kRefusedConnectionsMax)) {
       ++core_->counters.connections_refused;
       return;
     }
     auto connection = std::make_shared<Connection>(core_, std::move(socket));
     core_->connections.insert(connection);
-    if (count >= limit) {
-      connection->start_refused();
+    if (!reason.empty()) {
+      connection->start_refused(reason);
     } else {
       ++core_->counters.connections_accepted;
       connection->start();
     }
+  }
+
+  // Why no further connection of this address is served; empty if one is.
+  [[nodiscard]] std::string refusal_of(const asio::ip::address& address) const {
+    const std::size_t limit = core_->options.connections_max;
+    if (core_->connections.size() - core_->refused >= limit) {
+      return "the server has its " + std::to_string(limit) + " connections; try again later";
+    }
+    std::size_t share = core_->options.connections_per_address_max;
+    if (share == 0) {
+      if (is_loopback(address)) {
+        return "";
+      }
+      share = std::max<std::size_t>(limit / 4, 1);
+    }
+    const auto place = core_->connections_of.find(address_key(address));
+    if (place == core_->connections_of.end() || place->second < share) {
+      return "";
+    }
+    return "your address has its " + std::to_string(share) +
+           " connections (--max-connections-per-address); use fewer, or try again later";
   }
 
   void tick() {
@@ -179,11 +212,19 @@ class AsioServer final : public Server {
     }
   }
 
-  void cut() {
-    for (const auto& connection : snapshot()) {
-      cut_ += connection->has_exchange() ? 1U : 0U;
-      connection->abort();
+  void end_answers() {
+    cut_ = core_->exchanges;
+    if (const auto tell = std::exchange(on_deadline_, nullptr)) {
+      tell();
     }
+    for (const auto& connection : snapshot()) {
+      connection->end_awaited();
+    }
+    deadline_ = core_->loop.call_after(kLastWordsTime, [this] {
+      for (const auto& connection : snapshot()) {
+        connection->abort();
+      }
+    });
   }
 
   void finish_close() {
@@ -206,6 +247,7 @@ class AsioServer final : public Server {
   std::unique_ptr<os::EventLoop::Handle> retry_;
   std::unique_ptr<os::EventLoop::Handle> deadline_;
   std::unique_ptr<os::EventLoop::Handle> closing_;
+  std::function<void()> on_deadline_;
   std::function<void(std::size_t)> on_closed_;
   std::size_t cut_ = 0;
 };

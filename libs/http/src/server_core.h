@@ -4,9 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <unordered_set>
 
+#include "phalanx/http/access_policy.h"
 #include "phalanx/http/server.h"
 
 namespace phalanx::http {
@@ -27,8 +30,11 @@ struct ServerCore {
   os::EventLoop& loop;
   ServerOptions options;
   Handler handler;
+  AccessPolicy access;
   ServerCounters counters;
   std::unordered_set<std::shared_ptr<Connection>> connections;
+  std::map<std::string, std::size_t> connections_of;  // by address_key(), without the refused ones
+  std::size_t refused = 0;                            // of `connections`: they only hear 503
   std::size_t exchanges = 0;
   std::size_t body_bytes = 0;         // of all bodies being received
   std::uint64_t next_request_id = 0;  // starts at random

@@ -17,9 +17,10 @@
 #include <spdlog/logger.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
 
 #include "phalanx/obs/flight_ring.h"
+
+#include "line_writer.h"
 
 namespace phalanx::obs {
 
@@ -87,11 +88,50 @@ class RecentSink final : public spdlog::sinks::base_sink<std::mutex> {
   std::deque<std::string> lines_;
 };
 
+// Standard error, for which no thread ever waits.
+class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  [[nodiscard]] std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    if (!tell_of_dropped() || !write(message)) {
+      ++untold_;
+      dropped_.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  void flush_() override {}
+
+ private:
+  bool write(const spdlog::details::log_msg& message) {
+    spdlog::memory_buf_t buffer;
+    formatter_->format(message, buffer);
+    return writer_.write({buffer.data(), buffer.size()});
+  }
+
+  bool tell_of_dropped() {
+    if (untold_ == 0) {
+      return true;
+    }
+    const std::string text = "log_lines_dropped lines=" + std::to_string(untold_);
+    if (!write({"", spdlog::level::warn, spdlog::string_view_t(text.data(), text.size())})) {
+      return false;
+    }
+    untold_ = 0;
+    return true;
+  }
+
+  LineWriter writer_{STDERR_FILENO};
+  std::uint64_t untold_ = 0;
+  std::atomic<std::uint64_t> dropped_{0};
+};
+
 // The log of a process that was not set up yet: warnings and errors, without fixed fields.
 struct Log {
   Log()
       : recent(std::make_shared<RecentSink>()),
-        logger("phalanx", {std::make_shared<spdlog::sinks::stderr_sink_mt>(), recent}) {
+        output(std::make_shared<StderrSink>()),
+        logger("phalanx", {output, recent}) {
     logger.set_level(spdlog::level::trace);  // the level is asked for before a message is built
     set_prefix("");
   }
@@ -106,6 +146,7 @@ struct Log {
   }
 
   std::shared_ptr<RecentSink> recent;
+  std::shared_ptr<StderrSink> output;
   spdlog::logger logger;
 };
 
@@ -216,6 +257,10 @@ void set_log_level(LogLevel level) {
 
 bool log_enabled(LogLevel level) {
   return static_cast<int>(level) >= level_word().load(std::memory_order_relaxed);
+}
+
+std::uint64_t log_lines_dropped() {
+  return the_log().output->dropped();
 }
 
 std::string format_event(std::string_view event, std::span<const LogField> fields) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <ctime>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
@@ -20,6 +21,13 @@ using boost::system::error_code;
 
 // How often the lag is sampled: a tick that comes late shows how long the loop did not turn.
 constexpr auto kLagPeriod = std::chrono::milliseconds(10);
+
+// What the calling thread has used; a wait in the kernel costs nothing of it.
+Duration thread_cpu_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
 
 // Every handle shares its state with the pending operation, so that an operation that completes
 // after the handle is gone finds nobody to call.
@@ -145,11 +153,26 @@ class SignalHandle final : public EventLoop::Handle {
 }  // namespace
 
 struct EventLoop::Impl {
+  void run_timed() {
+    Duration before = thread_cpu_time();
+    while (io.run_one() > 0) {
+      const Duration now = thread_cpu_time();
+      const Duration taken = now - std::exchange(before, now);
+      if (std::exchange(forget_this, false)) {
+        continue;
+      }
+      times.longest = std::max(times.longest, taken);
+      times.too_long += taken > kCallbackTimeMax ? 1U : 0U;
+    }
+  }
+
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
   std::unique_ptr<Handle> lag_timer;
   SteadyTime last_tick{};
   Duration longest_lag{};
+  CallbackTimes times;
+  bool forget_this = false;  // the callback under way, in which times were reset
 };
 
 EventLoop::EventLoop() : impl_(std::make_unique<Impl>()) {}
@@ -185,7 +208,7 @@ void EventLoop::run() {
     impl_->last_tick = now;
   });
   impl_->io.restart();
-  impl_->io.run();
+  impl_->run_timed();
   impl_->lag_timer.reset();
 }
 
@@ -195,6 +218,15 @@ void EventLoop::stop() {
 
 Duration EventLoop::take_longest_lag() {
   return std::exchange(impl_->longest_lag, Duration::zero());
+}
+
+const EventLoop::CallbackTimes& EventLoop::callback_times() const {
+  return impl_->times;
+}
+
+void EventLoop::reset_callback_times() {
+  impl_->times = {};
+  impl_->forget_this = true;
 }
 
 asio::io_context& EventLoop::io() {

@@ -207,6 +207,10 @@ class GenerationRoute {
   Prepare prepare_;
 };
 
+http::Response error_response(int status, const std::string& message) {
+  return http::json_response(status, openai::error_body(openai::from_http_status(status, message)));
+}
+
 openai::ModelCard card_of(const ServedModel& model) {
   return {model.name, model.created, model.root, model.max_model_len};
 }
@@ -283,10 +287,13 @@ http::Handler pure_route(const ApiContext& context,
 }  // namespace
 
 void add_api_routes(http::RouteTable* routes, const ApiContext& context) {
-  routes->add("POST", "/v1/chat/completions", GenerationRoute(context, prepare_chat));
-  routes->add("POST", "/v1/completions", GenerationRoute(context, prepare_completion));
-  routes->add("POST", "/tokenize", pure_route(context, tokenize));
-  routes->add("POST", "/detokenize", pure_route(context, detokenize));
+  const auto add_post = [routes](const char* path, http::Handler handler) {
+    routes->add("POST", path, http::json_bodies_only(error_response, std::move(handler)));
+  };
+  add_post("/v1/chat/completions", GenerationRoute(context, prepare_chat));
+  add_post("/v1/completions", GenerationRoute(context, prepare_completion));
+  add_post("/tokenize", pure_route(context, tokenize));
+  add_post("/detokenize", pure_route(context, detokenize));
   routes->add("GET",
               "/v1/models",
               [context](const http::Request&, const std::shared_ptr<http::Exchange>& exchange) {

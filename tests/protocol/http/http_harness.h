@@ -28,13 +28,21 @@ using std::chrono::seconds;
 // A blocking client that shows the bytes as they are. Every wait ends after ten seconds.
 class RawClient {
  public:
-  explicit RawClient(std::uint16_t port, int receive_buffer_bytes = 0) {
+  explicit RawClient(std::uint16_t port,
+                     int receive_buffer_bytes = 0,
+                     const char* from_address = nullptr) {
     fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const timeval timeout{.tv_sec = 10, .tv_usec = 0};
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     ::setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     if (receive_buffer_bytes > 0) {
       ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes, sizeof receive_buffer_bytes);
+    }
+    if (from_address != nullptr) {
+      sockaddr_in from{};
+      from.sin_family = AF_INET;
+      ::inet_pton(AF_INET, from_address, &from.sin_addr);
+      ::bind(fd_, reinterpret_cast<const sockaddr*>(&from), sizeof from);
     }
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -206,13 +214,14 @@ inline void echo(const Request& request, const std::shared_ptr<Exchange>& exchan
 }
 
 inline std::string get(std::string_view path, std::string_view fields = "") {
-  return "GET " + std::string(path) + " HTTP/1.1\r\nHost: test\r\n" + std::string(fields) + "\r\n";
+  return "GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n" + std::string(fields) +
+         "\r\n";
 }
 
 inline std::string post(std::string_view path, std::string_view body) {
   return "POST " + std::string(path) +
-         " HTTP/1.1\r\nHost: test\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
-         std::string(body);
+         " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) +
+         "\r\n\r\n" + std::string(body);
 }
 
 }  // namespace phalanx::http

@@ -86,7 +86,7 @@ TEST(Server, ClosesWhenTheClientAsksForIt) {
 TEST(Server, HeadHasTheLengthAndNoBody) {
   RunningServer server({}, echo);
   RawClient client(server.port());
-  client.send("HEAD /x HTTP/1.1\r\nHost: h\r\n\r\n" + get("/y"));
+  client.send("HEAD /x HTTP/1.1\r\nHost: localhost\r\n\r\n" + get("/y"));
   const auto head = client.read_response(true);
   ASSERT_TRUE(head);
   EXPECT_EQ(*head->headers.find("content-length"), "8");
@@ -99,7 +99,7 @@ TEST(Server, ReadsChunkedBodies) {
   RunningServer server({}, echo);
   RawClient client(server.port());
   client.send(
-      "POST /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "POST /c HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
       "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
   const auto response = client.read_response();
   ASSERT_TRUE(response);
@@ -109,7 +109,8 @@ TEST(Server, ReadsChunkedBodies) {
 TEST(Server, AsksForABodyThatTheClientHoldsBack) {
   RunningServer server({}, echo);
   RawClient client(server.port());
-  client.send("POST /c HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  client.send(
+      "POST /c HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
   EXPECT_EQ(client.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
   client.send("ok");
   const auto response = client.read_response();
@@ -194,8 +195,9 @@ TEST(Server, StopsAcceptingAndFinishesWhatIsUnderWay) {
   busy.send(get("/hold"));
   ASSERT_TRUE(server.eventually([&] { return held != nullptr; }));
   std::promise<std::size_t> closed;
-  server.call(
-      [&] { server.server().close(seconds(5), [&](std::size_t cut) { closed.set_value(cut); }); });
+  server.call([&] {
+    server.server().close(seconds(5), nullptr, [&](std::size_t cut) { closed.set_value(cut); });
+  });
   EXPECT_TRUE(idle.closed_by_server());
   EXPECT_FALSE(RawClient(server.port()).connected());
   server.call([&] { std::exchange(held, nullptr)->respond(text_response(200, "late")); });
@@ -207,7 +209,17 @@ TEST(Server, StopsAcceptingAndFinishesWhatIsUnderWay) {
   EXPECT_EQ(closed.get_future().get(), 0U);
 }
 
-TEST(Server, CutsWhatIsNotCompleteAtTheDeadline) {
+// Closes `server` with a deadline of 20 ms; tells how many answers were open then.
+std::size_t close_soon(RunningServer& server, std::function<void()> on_deadline = nullptr) {
+  std::promise<std::size_t> closed;
+  server.call([&] {
+    server.server().close(
+        milliseconds(20), std::move(on_deadline), [&](std::size_t cut) { closed.set_value(cut); });
+  });
+  return closed.get_future().get();
+}
+
+TEST(Server, AnAnswerThatHasNotBegunAtTheDeadlineIs503) {
   std::shared_ptr<Exchange> held;
   bool gone = false;
   RunningServer server({}, [&](const Request&, const std::shared_ptr<Exchange>& exchange) {
@@ -217,11 +229,73 @@ TEST(Server, CutsWhatIsNotCompleteAtTheDeadline) {
   RawClient client(server.port());
   client.send(get("/"));
   ASSERT_TRUE(server.eventually([&] { return held != nullptr; }));
-  std::promise<std::size_t> closed;
-  server.call([&] {
-    server.server().close(milliseconds(20), [&](std::size_t cut) { closed.set_value(cut); });
+  std::thread reader([&] {
+    const auto response = client.read_response();
+    ASSERT_TRUE(response);
+    EXPECT_EQ(response->status, 503);
+    EXPECT_NE(response->headers.find("retry-after"), nullptr);
+    EXPECT_TRUE(client.closed_by_server());
+    client.close();
   });
-  EXPECT_EQ(closed.get_future().get(), 1U);
+  EXPECT_EQ(close_soon(server), 1U);
+  reader.join();
+  EXPECT_TRUE(server.eventually([&] { return gone; }));
+  server.call([&] { held.reset(); });
+}
+
+TEST(Server, ARequestThatIsNotCompleteAtTheDeadlineIs503) {
+  RunningServer server({}, echo);
+  RawClient client(server.port());
+  client.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nabc");
+  ASSERT_TRUE(server.eventually([&] { return server.server().connections() == 1; }));
+  std::thread reader([&] {
+    const auto response = client.read_response();
+    ASSERT_TRUE(response);
+    EXPECT_EQ(response->status, 503);
+    client.close();
+  });
+  EXPECT_EQ(close_soon(server), 0U);
+  reader.join();
+}
+
+TEST(Server, AStreamIsEndedAtTheDeadlineByItsHandler) {
+  std::shared_ptr<Exchange> held;
+  RunningServer server({}, [&](const Request&, const std::shared_ptr<Exchange>& exchange) {
+    held = exchange;
+    exchange->start_stream(200, {});
+    exchange->write("begun ");
+  });
+  RawClient client(server.port());
+  client.send(get("/"));
+  ASSERT_TRUE(server.eventually([&] { return held != nullptr; }));
+  std::thread reader([&] {
+    const auto response = client.read_response();
+    ASSERT_TRUE(response) << "the stream was cut";
+    EXPECT_EQ(response->body, "begun ended");
+    client.close();
+  });
+  EXPECT_EQ(close_soon(server,
+                       [&] {
+                         held->write("ended");
+                         held->finish();
+                         held.reset();
+                       }),
+            1U);
+  reader.join();
+}
+
+TEST(Server, AStreamThatNobodyEndsIsCutBehindTheDeadline) {
+  std::shared_ptr<Exchange> held;
+  bool gone = false;
+  RunningServer server({}, [&](const Request&, const std::shared_ptr<Exchange>& exchange) {
+    held = exchange;
+    exchange->on_close([&] { gone = true; });
+    exchange->start_stream(200, {});
+  });
+  RawClient client(server.port());
+  client.send(get("/"));
+  client.read_until("\r\n\r\n");
+  EXPECT_EQ(close_soon(server), 1U);
   EXPECT_TRUE(client.closed_by_server());
   EXPECT_TRUE(server.eventually([&] { return gone; }));
   server.call([&] { held.reset(); });

@@ -11,6 +11,9 @@ using State = RequestReader::State;
 constexpr std::string_view kPost =
     "POST /v1/a%20b?x=%31 HTTP/1.1\r\nHost: h\r\nX-Thing: yes\r\nContent-Length: 5\r\n\r\nhello";
 
+constexpr std::string_view kChunkedHead =
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+
 // Feeds `bytes` in pieces of `step`, offering again what was not used, as a connection does. The
 // bytes that were not used at the end are returned.
 std::string feed_in_steps(RequestReader& reader, std::string_view bytes, std::size_t step) {
@@ -54,9 +57,8 @@ TEST(RequestReader, ReadsTheSameRequestHoweverItIsCut) {
 }
 
 TEST(RequestReader, ReadsChunkedBodiesHoweverTheyAreCut) {
-  constexpr std::string_view kChunked =
-      "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
-      "5;ext=1\r\nhello\r\n6\r\n world\r\n0\r\nTrailer: t\r\n\r\n";
+  const std::string kChunked =
+      std::string(kChunkedHead) + "5;ext=1\r\nhello\r\n6\r\n world\r\n0\r\nTrailer: t\r\n\r\n";
   for (std::size_t step = 1; step <= kChunked.size(); ++step) {
     RequestReader reader({});
     EXPECT_EQ(feed_in_steps(reader, kChunked, step), "") << step;
@@ -157,6 +159,67 @@ TEST(RequestReader, RefusesFramingOnWhichTwoReadersCouldDisagree) {
       refusal_of("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n")
           .status,
       501);
+}
+
+TEST(RequestReader, RefusesAFoldedField) {
+  const std::string folded = "GET / HTTP/1.1\r\nHost: h\r\nX-Thing: a\r\n";
+  EXPECT_EQ(refusal_of(folded + " b\r\n\r\n").status, 400);
+  EXPECT_EQ(refusal_of(folded + "\tb\r\n\r\n").status, 400);
+  RequestReader reader({});
+  feed_in_steps(reader, folded + " b\r\n\r\n", 1);
+  EXPECT_EQ(reader.state(), State::kRefused);
+}
+
+TEST(RequestReader, RefusesAHostThatIsNone) {
+  for (const std::string host : {"", " ", "a b", "a,b", "user@h", "h/x", "\"h\""}) {
+    EXPECT_EQ(refusal_of("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n").status, 400) << host;
+  }
+  EXPECT_EQ(refusal_of("GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n").status, 400);
+  EXPECT_EQ(refusal_of("GET / HTTP/1.0\r\nHost:\r\n\r\n").status, 400);
+  EXPECT_EQ(state_after("GET / HTTP/1.1\r\nHost: [::1]:8000\r\n\r\n"), State::kComplete);
+}
+
+TEST(RequestReader, RefusesTransferEncodingThatIsNotThatOfHttp11) {
+  EXPECT_EQ(refusal_of("POST / HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+                       "0\r\n\r\n")
+                .status,
+            400);
+  EXPECT_EQ(refusal_of("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n"
+                       "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+                .status,
+            501);
+  EXPECT_EQ(
+      refusal_of("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc")
+          .status,
+      400);
+}
+
+TEST(RequestReader, RefusesMoreFieldsThanItsLimit) {
+  const RequestLimits limits{.header_fields_max = 10};
+  std::string fields = "Host: h\r\n";
+  for (int i = 1; i < 10; ++i) {
+    fields += "a: b\r\n";
+  }
+  EXPECT_EQ(state_after("GET / HTTP/1.1\r\n" + fields + "\r\n", limits), State::kComplete);
+  const auto refusal = refusal_of("GET / HTTP/1.1\r\n" + fields + "a: b\r\n\r\n", limits);
+  EXPECT_EQ(refusal.status, 431);
+  EXPECT_NE(refusal.message.find("10 header fields"), std::string::npos);
+}
+
+TEST(RequestReader, AsksItsCheckBeforeTheBody) {
+  const auto check = [](const Request& head) -> std::optional<RequestReader::Refusal> {
+    EXPECT_EQ(head.method, "POST");
+    EXPECT_NE(head.headers.find("x-thing"), nullptr);
+    if (head.path == "/v1/a b") {
+      return RequestReader::Refusal{421, "not here"};
+    }
+    return std::nullopt;
+  };
+  RequestReader reader({}, check);
+  feed_in_steps(reader, kPost.substr(0, kPost.size() - 5), 1000);
+  ASSERT_EQ(reader.state(), State::kRefused);
+  EXPECT_EQ(reader.refusal().status, 421);
+  EXPECT_EQ(reader.refusal().message, "not here");
 }
 
 TEST(RequestReader, RefusesTargetsThatAreNoPath) {

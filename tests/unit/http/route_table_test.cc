@@ -80,5 +80,48 @@ TEST_F(RouteTableTest, AnswersOptionsAndHead) {
   EXPECT_EQ(ask("HEAD", "/b").status, 405);
 }
 
+// What a handler of JSON answers to a body of that type; "" = a body without one.
+Response answer_to(const std::string& content_type, const std::string& body = "{}") {
+  const Handler handler = json_bodies_only(
+      [](int status, const std::string& message) { return text_response(status, message); },
+      [](const Request& request, const std::shared_ptr<Exchange>& exchange) {
+        exchange->respond(text_response(200, request.body));
+      });
+  Request request;
+  request.body = body;
+  if (!content_type.empty()) {
+    request.headers.add("Content-Type", content_type);
+  }
+  Response response;
+  handler(std::move(request), std::make_shared<RecordingExchange>(&response));
+  return response;
+}
+
+TEST(JsonBodiesOnly, TakesJsonByAnyOfItsNames) {
+  for (const char* type : {"application/json",
+                           "Application/JSON; charset=utf-8",
+                           "application/json ;x=y",
+                           "application/problem+json",
+                           ""}) {
+    EXPECT_EQ(answer_to(type).status, 200) << type;
+  }
+  EXPECT_EQ(answer_to("text/plain", "").status, 200) << "there is no body to be wrong about";
+}
+
+TEST(JsonBodiesOnly, RefusesABodyThatCallsItselfSomethingElse) {
+  for (const char* type : {"text/plain",
+                           "text/plain; x=application/json",
+                           "application/jsonp",
+                           "multipart/form-data; boundary=x",
+                           ";application/json",
+                           "+json"}) {
+    const Response response = answer_to(type);
+    EXPECT_EQ(response.status, 415) << type;
+    EXPECT_NE(response.body.find("content-type: application/json"), std::string::npos);
+    EXPECT_EQ(response.body.find("curl"), std::string::npos);
+  }
+  EXPECT_NE(answer_to("application/x-www-form-urlencoded").body.find("curl -d"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace phalanx::http

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <ctime>
 #include <thread>
 #include <vector>
 
@@ -166,6 +167,44 @@ TEST(EventLoop, MeasuresHowLongACallbackHeldItUp) {
   loop.run();
   EXPECT_GE(loop.take_longest_lag(), milliseconds(25));
   EXPECT_EQ(loop.take_longest_lag(), Duration::zero());
+}
+
+// Keeps the processor, and not only time, for so long.
+void burn(Duration duration) {
+  timespec begin{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+  timespec now{};
+  do {
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  } while (std::chrono::seconds(now.tv_sec - begin.tv_sec) +
+               std::chrono::nanoseconds(now.tv_nsec - begin.tv_nsec) <
+           duration);
+}
+
+TEST(EventLoop, MeasuresTheCpuTimeOfEachCallback) {
+  EventLoop loop;
+  EventLoop::CallbackTimes slept;
+  loop.post([] { std::this_thread::sleep_for(milliseconds(30)); });
+  loop.post([&] { slept = loop.callback_times(); });
+  loop.post([] { burn(milliseconds(8)); });
+  loop.post([] { burn(milliseconds(5)); });
+  loop.post([&] { loop.stop(); });
+  loop.run();
+  EXPECT_LT(slept.longest, milliseconds(20)) << "waiting is no work";
+  EXPECT_GE(loop.callback_times().longest, milliseconds(8));
+  EXPECT_GE(loop.callback_times().too_long, 2U);
+}
+
+TEST(EventLoop, ForgetsCallbackTimesWhenTold) {
+  EventLoop loop;
+  loop.post([] { burn(milliseconds(50)); });
+  loop.post([&] {
+    burn(milliseconds(50));
+    loop.reset_callback_times();
+  });
+  loop.post([&] { loop.stop(); });
+  loop.run();
+  EXPECT_LT(loop.callback_times().longest, milliseconds(50));
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,14 +13,18 @@
 namespace phalanx::http {
 
 struct RequestLimits {
-  std::size_t header_bytes_max = std::size_t{32} << 10;  // request line and fields
+  // Request line and fields; likewise the chunk extensions of a body, and its trailer fields.
+  std::size_t header_bytes_max = std::size_t{32} << 10;
+  std::size_t header_fields_max = 128;
   std::size_t body_bytes_max = std::size_t{32} << 20;
 };
 
 // Takes one HTTP/1.x request out of a stream of bytes. No sockets: the same code reads the network,
-// the tests and the fuzzer. Body by content-length or chunked.
+// the tests and the fuzzer. Body by content-length or chunked; chunk extensions and trailer fields
+// are read, bounded and dropped.
 //
-// Threads: one at a time. Memory: at most the limits, plus one feed.
+// Threads: one at a time. Memory: at most the limits, plus one feed. The header may stay with the
+// caller until it is complete; of a body every byte offered is used at once.
 class RequestReader {
  public:
   enum class State {
@@ -28,11 +34,13 @@ class RequestReader {
     kRefused    // refusal() says why; the connection cannot go on after the answer
   };
   struct Refusal {
-    int status = 400;  // 400, 413, 431 or 505
+    int status = 400;  // 400, 413, 431, 501 or 505, or what the check said
     std::string message;
   };
+  // Sees each request once its header is complete, before its body; what it gives is the refusal.
+  using HeadCheck = std::function<std::optional<Refusal>(const Request& head)>;
 
-  explicit RequestReader(RequestLimits limits);
+  explicit RequestReader(RequestLimits limits, HeadCheck check = nullptr);
   RequestReader(const RequestReader&) = delete;
   RequestReader& operator=(const RequestReader&) = delete;
   ~RequestReader();

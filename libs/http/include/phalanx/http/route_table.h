@@ -38,4 +38,9 @@ class RouteTable {
   std::vector<std::pair<std::string, Methods>> prefixes_;
 };
 
+// `handler` for bodies of JSON: one whose content-type is another is answered 415, which also keeps
+// web pages of other origins from sending one without asking first. A body without a content-type
+// is taken as JSON.
+[[nodiscard]] Handler json_bodies_only(RouteTable::ErrorFormat format_error, Handler handler);
+
 }  // namespace phalanx::http

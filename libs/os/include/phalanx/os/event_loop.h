@@ -18,8 +18,8 @@ namespace phalanx::os {
 // it; the libraries that need Asio itself (http, ipc) take io().
 //
 // Threads: everything runs on the thread that calls run(), and is called from it, except post() and
-// stop(), which any thread may call. Callbacks must return within 1 ms; longer work goes to a
-// WorkPool.
+// stop(), which any thread may call. A callback may take kCallbackTimeMax of CPU time; longer work
+// goes to a WorkPool.
 class EventLoop {
  public:
   // A pending timer or watch. Destroying it cancels it: the callback does not run afterwards.
@@ -28,6 +28,13 @@ class EventLoop {
     virtual ~Handle() = default;
   };
   using Callback = std::function<void()>;
+  static constexpr Duration kCallbackTimeMax = std::chrono::milliseconds(2);
+
+  // CPU time of the loop thread by callback, whoever of the program's parts made it.
+  struct CallbackTimes {
+    Duration longest{};
+    std::uint64_t too_long = 0;  // callbacks above kCallbackTimeMax
+  };
 
   EventLoop();
   EventLoop(const EventLoop&) = delete;
@@ -58,6 +65,10 @@ class EventLoop {
   // The longest time a callback kept the loop from turning since the last call, for the loop-lag
   // metric.
   [[nodiscard]] Duration take_longest_lag();
+
+  // Since the loop began, or since reset_callback_times().
+  [[nodiscard]] const CallbackTimes& callback_times() const;
+  void reset_callback_times();
 
   [[nodiscard]] boost::asio::io_context& io();
 

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/http/access_policy.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <boost/asio/ip/address.hpp>
+
+#include "asio.h"
+#include "shown_text.h"
+
+namespace phalanx::http {
+namespace {
+
+std::string lowered(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return out;
+}
+
+bool is_host_text(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           std::string_view(".-_:[]%").find(c) != std::string_view::npos;
+  });
+}
+
+// What is behind "scheme://", or nothing if the text is no origin.
+std::optional<std::string_view> authority_of(std::string_view origin) {
+  const std::size_t mark = origin.find("://");
+  if (mark == std::string_view::npos || mark == 0 || !is_host_text(origin.substr(mark + 3))) {
+    return std::nullopt;
+  }
+  return origin.substr(mark + 3);
+}
+
+// A host without the port that its scheme implies; a client may name it or not.
+std::string_view without_default_port(std::string_view host, std::string_view origin) {
+  const std::string_view port = origin.starts_with("https:") ? ":443" : ":80";
+  return host.ends_with(port) ? host.substr(0, host.size() - port.size()) : host;
+}
+
+std::string_view without_trailing_dot(std::string_view name) {
+  return name.ends_with('.') ? name.substr(0, name.size() - 1) : name;
+}
+
+// The authority of an absolute target stands above the Host field.
+std::string host_of(const Request& head) {
+  constexpr std::string_view kScheme = "http://";
+  if (head.target.starts_with(kScheme)) {
+    const std::string_view rest = std::string_view(head.target).substr(kScheme.size());
+    return lowered(rest.substr(0, rest.find_first_of("/?")));
+  }
+  const std::string* host = head.headers.find("host");
+  return host == nullptr ? "" : lowered(*host);
+}
+
+}  // namespace
+
+std::string_view host_name(std::string_view host) {
+  if (host.starts_with('[')) {
+    return host.substr(0, host.find(']') + 1);
+  }
+  return host.substr(0, host.find(':'));
+}
+
+bool is_loopback_name(std::string_view name) {
+  if (name.starts_with('[') && name.ends_with(']')) {
+    name = name.substr(1, name.size() - 2);
+  }
+  if (equal_ignoring_case(without_trailing_dot(name), "localhost")) {
+    return true;
+  }
+  SystemError error;
+  const auto address = asio::ip::make_address(std::string(name), error);
+  return !error && address.is_loopback();
+}
+
+Result<AccessPolicy> AccessPolicy::create(bool on_loopback,
+                                          std::vector<std::string> allowed_hosts,
+                                          std::vector<std::string> allowed_origins) {
+  AccessPolicy policy;
+  policy.on_loopback_ = on_loopback;
+  for (const std::string& host : allowed_hosts) {
+    if (host != "*" && !is_host_text(host)) {
+      return invalid_argument(
+          "--allowed-hosts: expected names or addresses, as in llm.example.org or "
+          "llm.example.org:8000, or *; came \"" +
+          shown_text(host) + "\"");
+    }
+    policy.allowed_hosts_.push_back(lowered(without_trailing_dot(host)));
+  }
+  for (const std::string& origin : allowed_origins) {
+    if (origin != "*" && origin != "null" && !authority_of(origin)) {
+      return invalid_argument(
+          "--allowed-origins: expected origins, as in https://chat.example.org, or *; came \"" +
+          shown_text(origin) + "\"");
+    }
+    policy.allowed_origins_.push_back(lowered(origin));
+  }
+  return policy;
+}
+
+bool AccessPolicy::serves_host(std::string_view host) const {
+  if (!on_loopback_ && allowed_hosts_.empty()) {
+    return true;
+  }
+  const std::string_view name = without_trailing_dot(host_name(host));
+  if (is_loopback_name(name)) {
+    return true;
+  }
+  return std::any_of(allowed_hosts_.begin(), allowed_hosts_.end(), [&](const std::string& entry) {
+    return entry == "*" || entry == host || entry == name;
+  });
+}
+
+bool AccessPolicy::serves_origin(std::string_view origin) const {
+  if (std::any_of(allowed_origins_.begin(), allowed_origins_.end(), [&](const std::string& entry) {
+        return entry == "*" || entry == origin;
+      })) {
+    return true;
+  }
+  const auto authority = authority_of(origin);
+  return on_loopback_ && authority && is_loopback_name(host_name(*authority));
+}
+
+std::optional<RequestReader::Refusal> AccessPolicy::check(const Request& head) const {
+  const std::string host = host_of(head);
+  // Only HTTP/1.0 may come without a host, and no browser speaks it.
+  if (!host.empty() && !serves_host(host)) {
+    return RequestReader::Refusal{421,
+                                  "this server does not answer to the name \"" + shown_text(host) +
+                                      "\"; start it with --allowed-hosts " +
+                                      shown_text(host_name(host)) +
+                                      " if it is meant to be reached by that name"};
+  }
+  const std::string* field = head.headers.find("origin");
+  if (field == nullptr) {
+    return std::nullopt;
+  }
+  const std::string origin = lowered(*field);
+  const auto authority = authority_of(origin);
+  const bool same =
+      authority && without_default_port(*authority, origin) == without_default_port(host, origin);
+  if (same || serves_origin(origin)) {
+    return std::nullopt;
+  }
+  return RequestReader::Refusal{403,
+                                "pages of the origin \"" + shown_text(*field) +
+                                    "\" may not use this server; start it with --allowed-origins " +
+                                    shown_text(*field) + " if they are meant to"};
+}
+
+Headers AccessPolicy::fields_for(const Request& head) const {
+  Headers fields;
+  const std::string* origin = head.headers.find("origin");
+  if (origin == nullptr) {
+    return fields;
+  }
+  fields.add("access-control-allow-origin", *origin);
+  fields.add("vary", "origin");
+  fields.add("access-control-expose-headers", "x-request-id, retry-after");
+  if (head.method == "OPTIONS" && head.headers.find("access-control-request-method") != nullptr) {
+    fields.add("access-control-allow-methods", "GET, HEAD, POST");
+    const std::string* asked = head.headers.find("access-control-request-headers");
+    if (asked != nullptr) {
+      fields.add("access-control-allow-headers", *asked);
+    }
+    fields.add("access-control-max-age", "600");
+  }
+  return fields;
+}
+
+}  // namespace phalanx::http

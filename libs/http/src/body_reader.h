@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "phalanx/http/request_reader.h"
+
+namespace phalanx::http {
+
+// Takes the body of one request out of a stream of bytes, by its length or by its chunks. Chunk
+// extensions and trailer fields are read, bounded and forgotten: nothing of them is held, and none
+// becomes a header field.
+//
+// Threads: one at a time. Memory: the body.
+class BodyReader {
+ public:
+  // Without `length` the body is chunked.
+  BodyReader(std::optional<std::uint64_t> length, const RequestLimits& limits);
+
+  // Tells how many of `bytes` belong to the body; all of them unless it is complete or refused.
+  [[nodiscard]] std::size_t feed(std::string_view bytes);
+
+  [[nodiscard]] bool complete() const { return state_ == State::kComplete; }
+  [[nodiscard]] const std::optional<RequestReader::Refusal>& refusal() const { return refusal_; }
+  [[nodiscard]] std::size_t bytes() const { return body_.size(); }
+  [[nodiscard]] std::string take() { return std::move(body_); }
+
+ private:
+  enum class State {
+    kFixed,           // `left_` bytes are still to come
+    kSize,            // digits of a chunk's size
+    kExtension,       // behind the size, up to the end of the line
+    kSizeEnd,         // LF
+    kData,            // `left_` bytes of the chunk are still to come
+    kDataReturn,      // CR behind the chunk
+    kDataEnd,         // LF
+    kTrailerStart,    // first byte of a line behind the last chunk
+    kTrailer,         // inside such a line
+    kTrailerLineEnd,  // LF
+    kEnd,             // LF of the empty line
+    kComplete
+  };
+
+  [[nodiscard]] std::size_t take_data(std::string_view bytes);
+  void take_framing(char byte);
+  void take_size(char byte);
+  void end_size();
+  void take_extension(char byte);
+  void take_trailer(char byte);
+  void expect(char byte, char expected, State next);
+  void refuse(int status, std::string message);
+
+  RequestLimits limits_;
+  State state_;
+  std::uint64_t left_ = 0;  // of the body or the chunk
+  int digits_ = 0;
+  std::size_t extension_bytes_ = 0;  // of all chunks
+  std::size_t trailer_bytes_ = 0;
+  std::string body_;
+  std::optional<RequestReader::Refusal> refusal_;
+};
+
+}  // namespace phalanx::http
