@@ -10,12 +10,12 @@
 #include "phalanx/admin/commands.h"
 #include "phalanx/base/version.h"
 #include "phalanx/obs/log.h"
-#include "phalanx/openai/api_error.h"
 #include "phalanx/os/child_side.h"
 #include "phalanx/os/machine.h"
 #include "phalanx/serving/api_routes.h"
 #include "phalanx/wire/limits.h"
 
+#include "doors.h"
 #include "fleet_port.h"
 #include "leader_view.h"
 #include "offline_run.h"
@@ -28,14 +28,6 @@ namespace {
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr int kCutExitStatus = 75;    // some answers were cut at the shutdown deadline
 constexpr int kSignalExitBase = 128;  // a second signal ended the server at once
-
-Duration seconds_of(double seconds) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
-
-http::Response error_response(int status, const std::string& message) {
-  return http::json_response(status, openai::error_body(openai::from_http_status(status, message)));
-}
 
 }  // namespace
 
@@ -119,19 +111,7 @@ Status Leader::open_doors() {
   if (offline()) {
     return ok();
   }
-  http::ServerOptions options;
-  options.address = options_.host;
-  options.port = static_cast<std::uint16_t>(options_.port);
-  options.limits.body_bytes_max = static_cast<std::size_t>(options_.max_body_bytes);
-  options.connections_max = static_cast<std::size_t>(options_.max_connections);
-  options.connections_per_address_max =
-      static_cast<std::size_t>(options_.max_connections_per_address);
-  options.allowed_hosts = split_list(options_.allowed_hosts);
-  options.allowed_origins = split_list(options_.allowed_origins);
-  options.stream_pending_bytes_max = static_cast<std::size_t>(options_.stream_buffer_bytes);
-  options.comment_interval = seconds_of(options_.keep_alive_comment_s);
-  options.format_error = error_response;
-  PHALANX_TRY(server_, http::Server::listen(loop_, std::move(options), make_routes()));
+  PHALANX_TRY(server_, http::Server::listen(loop_, server_options(options_), make_routes()));
   PHALANX_TRY(admin_,
               admin::AdminServer::listen(
                   loop_,
@@ -192,6 +172,7 @@ void Leader::add_operator_routes(http::RouteTable* routes) {
   });
   routes->add("GET", "/metrics", [this](const http::Request&, const Exchange& exchange) {
     metrics_.refresh(router_, *dispatcher_, replicas_->reports(), loop_.take_longest_lag());
+    refresh_process_metrics(registry_, loop_);
     exchange->respond(http::text_response(
         200, registry_.serialize(), "text/plain; version=0.0.4; charset=utf-8"));
   });
@@ -280,6 +261,7 @@ void Leader::on_replica_ready(ReplicaId replica) {
 }
 
 void Leader::announce() {
+  loop_.reset_callback_times();  // what a start costs keeps no client waiting
   if (offline()) {
     offline_ = std::make_unique<OfflineRun>(
         options_, plan_.model, *dispatcher_, [this](Result<int> result) {

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "phalanx/base/clock.h"
+#include "phalanx/http/server.h"
+#include "phalanx/obs/metrics.h"
+#include "phalanx/os/event_loop.h"
+
+#include "options.h"
+
+namespace phalanx::app {
+
+[[nodiscard]] Duration seconds_of(double seconds);
+
+// An error of the HTTP layer as the API shows errors.
+[[nodiscard]] http::Response error_response(int status, const std::string& message);
+
+// What the options say about the HTTP server.
+[[nodiscard]] http::ServerOptions server_options(const Options& options);
+
+// Sets the metrics of the loop's callbacks and of the log.
+void refresh_process_metrics(obs::MetricRegistry& registry, const os::EventLoop& loop);
+
+}  // namespace phalanx::app

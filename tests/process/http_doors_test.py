@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may use a server, how it ends what is open, and that nobody who reads slowly holds it up."""
+import fcntl
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from phalanx_server import BIN, ROOT, TINY, Server, Stream, eventually, main  # noqa: E402
+
+
+class Doors(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--allowed-hosts", "llm.example", "--allowed-origins", "https://chat.example")
+        cls.addClassCleanup(lambda: cls.server.__exit__(None, None, None))
+
+    def ask(self, **headers):
+        body = self.server.chat_body("count from 1 to 3", max_tokens=2)
+        return self.server.request("POST", "/v1/chat/completions", body, {k.replace("_", "-"): v for k, v in headers.items()})
+
+    def test_a_name_that_somebody_made_resolve_to_this_machine_is_not_answered(self):
+        status, answer, _ = self.ask(host=f"evil.example:{self.server.port}")
+        self.assertEqual(status, 421)
+        self.assertIn("--allowed-hosts evil.example", answer["error"]["message"])
+        self.assertEqual(self.ask(host="llm.example")[0], 200)
+        self.assertEqual(self.ask(host=f"localhost:{self.server.port}")[0], 200)
+
+    def test_a_page_of_a_foreign_origin_is_refused(self):
+        status, answer, _ = self.ask(origin="https://evil.example")
+        self.assertEqual(status, 403)
+        self.assertIn("--allowed-origins", answer["error"]["message"])
+        status, _, headers = self.ask(origin="https://chat.example")
+        self.assertEqual((status, headers["access-control-allow-origin"]), (200, "https://chat.example"))
+        self.assertEqual(self.ask(origin="http://localhost:3000")[0], 200)
+
+    def test_a_body_that_calls_itself_something_else_is_refused(self):
+        status, answer, _ = self.ask(content_type="application/x-www-form-urlencoded")
+        self.assertEqual(status, 415)
+        self.assertIn("content-type: application/json", answer["error"]["message"])
+
+    def test_the_longest_callback_is_told(self):
+        _, text, _ = self.server.request("GET", "/metrics")
+        value = float(re.search(r"^phalanx_loop_callback_seconds_max (\S+)$", text, re.M)[1])
+        self.assertGreater(value, 0)
+
+
+class ShutdownDeadline(unittest.TestCase):
+    def test_what_is_open_at_the_deadline_ends_with_an_error(self):
+        with Server("--shutdown-timeout", 0.3, "--runner", "sim", "--sim-step-us", 50000) as server:
+            stream = server.stream("count", max_tokens=400, ignore_eos=True).wait_for_tokens(2)
+            completion = Stream(server, "/v1/completions", {"prompt": "count", "max_tokens": 400, "ignore_eos": True})
+            time.sleep(0.1)
+            server.process.send_signal(signal.SIGTERM)
+            stream.finish(20)
+            completion.finish(20)
+            self.assertTrue(stream.done, stream.error)
+            self.assertIn("shutting down", stream.error["message"])
+            self.assertEqual(completion.status, 503)
+            self.assertEqual(server.process.wait(20), 75)
+
+
+class StalledLog(unittest.TestCase):
+    def test_a_log_that_nobody_reads_holds_nothing_up(self):
+        read, write = os.pipe()
+        try:
+            fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+            # Filled before the server begins: no line of it finds room.
+            os.set_blocking(write, False)
+            try:
+                while True:
+                    os.write(write, b"x" * 4096)
+            except BlockingIOError:
+                pass
+            os.set_blocking(write, True)
+            command = [os.path.join(BIN, "phalanxd"), "--model", TINY, "--port", "0", "--log-level", "trace"]
+            self.run_with(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=write, text=True, cwd=ROOT), read)
+        finally:
+            os.close(read)
+            os.close(write)
+
+    def run_with(self, process, read):
+        server = Server.__new__(Server)
+        try:
+            line = ""
+            while not line.startswith("ready http://"):
+                line = process.stdout.readline()
+                self.assertTrue(line, f"phalanxd ended with {process.poll()}")
+            server.port = int(line.split()[1].rsplit(":", 1)[1])
+            for _ in range(5):
+                status, _, _ = server.request("POST", "/v1/completions", {"prompt": "count", "max_tokens": 8}, timeout=30)
+                self.assertEqual(status, 200)
+            _, text, _ = server.request("GET", "/metrics")
+            self.assertGreater(float(re.search(r"^phalanx_log_lines_dropped (\S+)$", text, re.M)[1]), 10)
+            process.send_signal(signal.SIGTERM)
+            eventually(lambda: process.poll() is not None, 20, "the server ends")
+            self.assertEqual(process.returncode, 0)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait(20)
+            process.stdout.close()
+
+
+if __name__ == "__main__":
+    main()
