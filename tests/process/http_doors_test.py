@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may use a server, how it ends what is open, and that nobody who reads slowly holds it up."""
-import fcntl
 import os
 import re
 import signal
@@ -52,8 +51,8 @@ class Doors(unittest.TestCase):
 class ShutdownDeadline(unittest.TestCase):
     def test_what_is_open_at_the_deadline_ends_with_an_error(self):
         with Server("--shutdown-timeout", 0.3, "--runner", "sim", "--sim-step-us", 50000) as server:
-            stream = server.stream("count", max_tokens=400, ignore_eos=True).wait_for_tokens(2)
-            completion = Stream(server, "/v1/completions", {"prompt": "count", "max_tokens": 400, "ignore_eos": True})
+            stream = server.stream("count", max_tokens=100, ignore_eos=True).wait_for_tokens(2)
+            completion = Stream(server, "/v1/completions", {"prompt": "count", "max_tokens": 100, "ignore_eos": True})
             time.sleep(0.1)
             server.process.send_signal(signal.SIGTERM)
             stream.finish(20)
@@ -68,22 +67,25 @@ class StalledLog(unittest.TestCase):
     def test_a_log_that_nobody_reads_holds_nothing_up(self):
         read, write = os.pipe()
         try:
-            fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
-            # Filled before the server begins: no line of it finds room.
-            os.set_blocking(write, False)
-            try:
-                while True:
-                    os.write(write, b"x" * 4096)
-            except BlockingIOError:
-                pass
-            os.set_blocking(write, True)
             command = [os.path.join(BIN, "phalanxd"), "--model", TINY, "--port", "0", "--log-level", "trace"]
-            self.run_with(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=write, text=True, cwd=ROOT), read)
+            self.run_with(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=write, text=True, cwd=ROOT), write)
         finally:
             os.close(read)
             os.close(write)
 
-    def run_with(self, process, read):
+    def fill(self, write):
+        os.set_blocking(write, False)
+        try:
+            for size in (4096, 1):
+                try:
+                    while True:
+                        os.write(write, b"x" * size)
+                except BlockingIOError:
+                    pass
+        finally:
+            os.set_blocking(write, True)
+
+    def run_with(self, process, write):
         server = Server.__new__(Server)
         try:
             line = ""
@@ -91,6 +93,7 @@ class StalledLog(unittest.TestCase):
                 line = process.stdout.readline()
                 self.assertTrue(line, f"phalanxd ended with {process.poll()}")
             server.port = int(line.split()[1].rsplit(":", 1)[1])
+            self.fill(write)  # from here on no line of any process of the server finds room
             for _ in range(5):
                 status, _, _ = server.request("POST", "/v1/completions", {"prompt": "count", "max_tokens": 8}, timeout=30)
                 self.assertEqual(status, 200)

@@ -187,7 +187,7 @@ TEST(RequestReader, RefusesTransferEncodingThatIsNotThatOfHttp11) {
   EXPECT_EQ(refusal_of("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n"
                        "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
                 .status,
-            501);
+            400);
   EXPECT_EQ(
       refusal_of("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc")
           .status,
