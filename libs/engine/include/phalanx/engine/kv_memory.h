@@ -46,8 +46,8 @@ class KvBacking {
   KvBacking(KvMemory& memory, Scheduler& scheduler, const Clock& clock)
       : memory_(memory), scheduler_(scheduler), clock_(clock) {}
 
-  // The scheduler's next plan, of the sequences in `only` alone if it is given, every block of which
-  // has memory. Null: not yet, on_tick() will tell.
+  // The scheduler's next plan, of the sequences in `only` alone if it is given, every block of
+  // which has memory. Null: not yet, on_tick() will tell.
   [[nodiscard]] std::optional<StepPlan> plan(const std::set<SequenceId>* only = nullptr);
 
   // True: there may be a step to plan now. `give_up` gets the end of a sequence that has waited
