@@ -176,11 +176,5 @@ phalanx::app::Seams seams_of(const Fault& fault) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Fault fault = read_rank_fault();
-  try {
-    return phalanx::app::run_phalanxd(argc, argv, seams_of(fault));
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "phalanxd: unexpected: %s\n", error.what());
-    return 70;
-  }
+  return phalanx::app::run_phalanxd(argc, argv, seams_of(read_rank_fault()));
 }

@@ -37,7 +37,7 @@ class Settings(unittest.TestCase):
             if level != "error":  # nothing goes wrong here
                 self.assertIn(level, [found for found, _ in lines])
             if level in ("trace", "debug"):
-                self.assertIn("rank", [role for found, role in lines if found == level], "the level reaches the ranks")
+                self.assertIn("replica", [role for found, role in lines if found == level], "the level reaches the children")
 
     def test_unknown_level_is_refused_naming_the_known(self):
         result = subprocess.run([os.path.join(BIN, "phalanxd"), "--model", TINY, "--log-level", "loud"], capture_output=True,

@@ -205,12 +205,13 @@ class Stream:
 class Server:
     """A phalanxd with its own port. Use as a context manager: leaving it stops the server and checks the residue."""
 
-    def __init__(self, *arguments, model=TINY, program="phalanxd", environment=None, start_seconds=120):
+    def __init__(self, *arguments, model=TINY, program="phalanxd", environment=None, start_seconds=120,
+                 before_exec=None):
         self.residue = Residue()
         self.log = tempfile.NamedTemporaryFile(mode="w+", prefix="serve-test-", suffix=".log")
         command = [os.path.join(BIN, program), "--model", model, "--port", "0", *map(str, arguments)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, cwd=ROOT,
-                                        env={**os.environ, **(environment or {})})
+                                        env={**os.environ, **(environment or {})}, preexec_fn=before_exec)
         self.pid, self.port, self.output = self.process.pid, None, []
         self.reader = threading.Thread(target=self._read_output, daemon=True)
         self.reader.start()

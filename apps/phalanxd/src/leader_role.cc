@@ -9,6 +9,7 @@
 #include "phalanx/os/machine.h"
 
 #include "leader.h"
+#include "start_limits.h"
 
 namespace phalanx::app {
 
@@ -19,8 +20,12 @@ int fail(const Error& error) {
   return error_traits(error.code()).exit_status;
 }
 
-Result<int> serve(const Options& options) {
+Result<int> serve(Options options) {
+  PHALANX_TRY(os::ProcessLimits limits, os::process_limits());
+  PHALANX_TRY(limits.open_files, os::raise_open_file_limit());
+  PHALANX_RETURN_IF_ERROR(apply_limits(limits, &options));
   PHALANX_TRY(LeaderPlan plan, make_leader_plan(options));
+  PHALANX_RETURN_IF_ERROR(check_plan_fits(limits, plan.memory));
   std::cerr << start_summary(options, plan) << std::flush;
   PHALANX_TRY(ipc::ZmqContext context, ipc::ZmqContext::create());
   Leader leader(options, std::move(plan), std::move(context));
@@ -54,9 +59,6 @@ int run_leader(const std::vector<std::string>& arguments,
     obs::log_at(note.is_warning ? obs::LogLevel::kWarn : obs::LogLevel::kInfo,
                 "environment",
                 {{"note", note.text}});
-  }
-  if (const auto limit = os::raise_open_file_limit(); !limit) {
-    return fail(limit.error());
   }
   const Result<int> result = serve(options);
   return result ? *result : fail(result.error());

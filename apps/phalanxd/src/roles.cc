@@ -4,7 +4,12 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <system_error>
 
+#include "phalanx/base/error.h"
 #include "phalanx/flags/flag_table.h"
 
 #include "leader_role.h"
@@ -19,6 +24,15 @@ os::SpawnPlan spawn_plan(const std::string& role) {
   plan.arguments = {std::string(kChildTitlePrefix) + role};
   return plan;
 }
+
+namespace {
+
+int fail(const Error& error) {
+  std::fprintf(stderr, "phalanxd: %s\n", error.message().c_str());
+  return error_traits(error.code()).exit_status;
+}
+
+}  // namespace
 
 int run_child(std::string_view title, const Seams& seams) {
   const std::string_view role = title.substr(kChildTitlePrefix.size());
@@ -38,10 +52,22 @@ int run_child(std::string_view title, const Seams& seams) {
 
 int run_phalanxd(int argc, char** argv, const Seams& seams) {
   const std::string_view title = argc > 0 ? argv[0] : "";
-  if (title.starts_with(kChildTitlePrefix)) {
-    return run_child(title, seams);
+  try {
+    if (title.starts_with(kChildTitlePrefix)) {
+      return run_child(title, seams);
+    }
+    return run_leader(flags::arguments_of(argc, argv), flags::environment_of(environ));
+  } catch (const std::bad_alloc&) {
+    return fail(resource_exhausted("out of memory: none is left, or ulimit -v is too low"));
+  } catch (const std::system_error& error) {
+    const Error cause = errno_error("a thread or a descriptor is refused (see ulimit -u and -n)",
+                                    error.code().value());
+    return fail(cause.code() == Code::kResourceExhausted
+                    ? cause
+                    : internal_error("unexpected: " + std::string(error.what())));
+  } catch (const std::exception& error) {
+    return fail(internal_error("unexpected: " + std::string(error.what())));
   }
-  return run_leader(flags::arguments_of(argc, argv), flags::environment_of(environ));
 }
 
 }  // namespace phalanx::app

@@ -34,7 +34,8 @@ inline constexpr std::string_view kChildTitlePrefix = "phalanxd: ";
 // The life of a child process whose title is `title`; returns its exit status.
 [[nodiscard]] int run_child(std::string_view title, const Seams& seams);
 
-// The whole program: the leader, or a child if argv[0] says so.
+// The whole program: the leader, or a child if argv[0] says so. Throws nothing: an exception is
+// told in one line, as the exit status of its cause.
 [[nodiscard]] int run_phalanxd(int argc, char** argv, const Seams& seams);
 
 }  // namespace phalanx::app

@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/ipc/zmq_context.h"
 
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <latch>
+#include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
+
+#include "phalanx/os/unique_fd.h"
 
 #include "zmq_socket.h"
 
@@ -12,7 +22,46 @@ ZmqContext::ZmqContext(ZmqContext&&) noexcept = default;
 ZmqContext& ZmqContext::operator=(ZmqContext&&) noexcept = default;
 ZmqContext::~ZmqContext() = default;
 
+namespace {
+
+// ZeroMQ aborts where its threads, their mailboxes and polls cannot be made: these are tried first.
+constexpr int kDescriptors = 16;
+constexpr int kThreads = 2;  // for input and output, and for closing sockets
+
+Status try_descriptors() {
+  std::vector<os::UniqueFd> tried;
+  for (int i = 0; i < kDescriptors; ++i) {
+    tried.emplace_back(::eventfd(0, EFD_CLOEXEC));
+    if (!tried.back().valid()) {
+      return errno_error("opening the descriptors of ZeroMQ (see ulimit -n)", errno);
+    }
+  }
+  return ok();
+}
+
+Status try_threads() {
+  std::latch all(kThreads + 1);
+  std::vector<std::thread> tried;
+  Status status;
+  try {
+    for (int i = 0; i < kThreads; ++i) {
+      tried.emplace_back([&all] { all.arrive_and_wait(); });
+    }
+  } catch (const std::system_error& error) {
+    status = errno_error("starting the threads of ZeroMQ (see ulimit -u)", error.code().value());
+  }
+  all.count_down(static_cast<std::ptrdiff_t>(kThreads + 1 - tried.size()));
+  for (std::thread& thread : tried) {
+    thread.join();
+  }
+  return status;
+}
+
+}  // namespace
+
 Result<ZmqContext> ZmqContext::create() {
+  PHALANX_RETURN_IF_ERROR(try_descriptors());
+  PHALANX_RETURN_IF_ERROR(try_threads());
   try {
     auto impl = std::make_unique<Impl>();
     impl->context.set(zmq::ctxopt::io_threads, 1);

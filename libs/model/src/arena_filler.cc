@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -211,7 +212,11 @@ class Filler {
 void fill(Filler& filler, const FillOptions& options, std::uint64_t total) {
   std::vector<std::thread> helpers;
   for (std::uint32_t i = 1; i < options.threads; ++i) {
-    helpers.emplace_back([&filler]() noexcept { filler.work([] {}); });
+    try {
+      helpers.emplace_back([&filler]() noexcept { filler.work([] {}); });
+    } catch (const std::system_error&) {
+      break;  // no more threads for this user: those there do the work
+    }
   }
   filler.work([&] {
     if (options.progress) {

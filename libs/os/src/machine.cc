@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "phalanx/base/check.h"
 
@@ -131,17 +132,21 @@ Result<std::uint64_t> raise_open_file_limit() {
   return std::uint64_t{limit.rlim_cur};
 }
 
-Status check_open_file_limit(std::uint64_t needed) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-    return errno_error("reading the limit of open files", errno);
+Result<ProcessLimits> process_limits() {
+  ProcessLimits result;
+  const std::pair<__rlimit_resource, std::uint64_t*> fields[] = {
+      {RLIMIT_NOFILE, &result.open_files},
+      {RLIMIT_AS, &result.address_space_bytes},
+      {RLIMIT_STACK, &result.stack_bytes},
+      {RLIMIT_FSIZE, &result.file_bytes}};
+  for (const auto& [resource, field] : fields) {
+    rlimit limit{};
+    if (::getrlimit(resource, &limit) != 0) {
+      return errno_error("reading the limits of this process", errno);
+    }
+    *field = limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : std::uint64_t{limit.rlim_cur};
   }
-  if (limit.rlim_cur < needed) {
-    return resource_exhausted("this process may open " + std::to_string(limit.rlim_cur) +
-                              " files and needs " + std::to_string(needed) +
-                              "; raise it with ulimit -n");
-  }
-  return ok();
+  return result;
 }
 
 std::size_t open_descriptors() {

@@ -40,16 +40,13 @@ TEST(AvailableMemory, IsPositive) {
   EXPECT_GT(*available, std::uint64_t{1} << 20);
 }
 
-TEST(OpenFileLimit, NamesLimitAndNeed) {
-  const auto limit = raise_open_file_limit();
-  ASSERT_TRUE(limit);
-  EXPECT_TRUE(check_open_file_limit(*limit));
-  if (*limit < UINT64_MAX) {
-    const Status status = check_open_file_limit(*limit + 1);
-    ASSERT_FALSE(status);
-    EXPECT_EQ(status.error().code(), Code::kResourceExhausted);
-    EXPECT_NE(status.error().message().find(std::to_string(*limit + 1)), std::string::npos);
-  }
+TEST(ProcessLimits, HasTheLimitOfOpenFilesAfterItWasRaised) {
+  const auto raised = raise_open_file_limit();
+  ASSERT_TRUE(raised);
+  const auto limits = process_limits();
+  ASSERT_TRUE(limits);
+  EXPECT_EQ(limits->open_files, *raised);
+  EXPECT_GT(limits->stack_bytes, 0U);
 }
 
 TEST(OpenDescriptors, CountsTwoForAPipe) {

@@ -36,8 +36,14 @@ struct ProcessMemory {
 // Raises the soft limit of open descriptors to the hard one and returns it.
 [[nodiscard]] Result<std::uint64_t> raise_open_file_limit();
 
-// Errors: kResourceExhausted naming limit and need when fewer than `needed` may be open.
-[[nodiscard]] Status check_open_file_limit(std::uint64_t needed);
+// Limits of this process (ulimit), those in force; UINT64_MAX where there is none.
+struct ProcessLimits {
+  std::uint64_t open_files = UINT64_MAX;
+  std::uint64_t address_space_bytes = UINT64_MAX;
+  std::uint64_t stack_bytes = UINT64_MAX;
+  std::uint64_t file_bytes = UINT64_MAX;  // of one file, in memory too
+};
+[[nodiscard]] Result<ProcessLimits> process_limits();
 
 // Descriptors that this process has open.
 [[nodiscard]] std::size_t open_descriptors();
