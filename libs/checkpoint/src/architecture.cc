@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "phalanx/json/fields.h"
+
 namespace phalanx::checkpoint {
 
 // Whether a kind of model adds a bias: by its definition, or where a field says so.
@@ -46,7 +48,7 @@ Error refused(const std::string& what, std::string_view expected, std::string_vi
 
 // A field that contradicts what the kind of model is by definition is refused: a reader that
 // ignores it and one that follows it would compute different models.
-Result<bool> has_bias(const JsonFields& fields,
+Result<bool> has_bias(const json::Fields& fields,
                       std::string_view field,
                       Bias bias,
                       const Architecture& architecture) {
@@ -63,7 +65,7 @@ Result<bool> has_bias(const JsonFields& fields,
   return value;
 }
 
-Status read_biases(const JsonFields& fields,
+Status read_biases(const json::Fields& fields,
                    const Architecture& architecture,
                    ModelConfig& config) {
   PHALANX_TRY(config.qkv_bias,
@@ -74,26 +76,24 @@ Status read_biases(const JsonFields& fields,
 }
 
 // The newer way to say which layers have a window.
-Status check_layer_types(const JsonFields& fields) {
+Status check_layer_types(const json::Fields& fields) {
   if (!fields.has("layer_types")) {
     return ok();
   }
-  PHALANX_TRY(const simdjson::dom::element value, fields.at("layer_types"));
-  simdjson::dom::array types;
-  if (value.get_array().get(types) != simdjson::SUCCESS) {
-    return invalid_argument("layer_types: expected an array, found " + found_text(value));
+  PHALANX_TRY(const json::Value* const types, fields.at("layer_types"));
+  if (types->as_array() == nullptr) {
+    return invalid_argument("layer_types: expected an array, found " + json::describe(*types));
   }
-  for (const simdjson::dom::element type : types) {
-    std::string_view name;
-    if (type.get_string().get(name) != simdjson::SUCCESS || name != "full_attention") {
-      return refused("layer_types", "\"full_attention\" for each layer", found_text(type));
+  for (const json::Value& type : *types->as_array()) {
+    if (type.as_string() == nullptr || *type.as_string() != "full_attention") {
+      return refused("layer_types", "\"full_attention\" for each layer", json::describe(type));
     }
   }
   return ok();
 }
 
 // The window of attention in tokens, or 0 for none.
-Result<double> window_of(const JsonFields& fields,
+Result<double> window_of(const json::Fields& fields,
                          const Architecture& architecture,
                          const ModelConfig& config) {
   constexpr double kMost = 1e12;
@@ -120,7 +120,7 @@ Result<double> window_of(const JsonFields& fields,
   return window;
 }
 
-Status check_window(const JsonFields& fields,
+Status check_window(const json::Fields& fields,
                     const Architecture& architecture,
                     const ModelConfig& config) {
   PHALANX_RETURN_IF_ERROR(check_layer_types(fields));
@@ -134,7 +134,7 @@ Status check_window(const JsonFields& fields,
                      (fields.has("sliding_window") ? "" : " (the default of this model_type)"));
 }
 
-Status check_activation(const JsonFields& fields) {
+Status check_activation(const json::Fields& fields) {
   if (!fields.has("hidden_act")) {
     return ok();
   }
@@ -152,7 +152,7 @@ std::string_view supported_model_types() {
   return kTypeNames;
 }
 
-Result<const Architecture*> architecture_of(const JsonFields& fields) {
+Result<const Architecture*> architecture_of(const json::Fields& fields) {
   PHALANX_TRY(const std::string_view type, fields.text("model_type"));
   for (const Architecture& architecture : kArchitectures) {
     if (architecture.model_type == type) {
@@ -163,7 +163,7 @@ Result<const Architecture*> architecture_of(const JsonFields& fields) {
                        "\" is not supported; supported: " + std::string(supported_model_types()));
 }
 
-Status read_architecture(const JsonFields& fields,
+Status read_architecture(const json::Fields& fields,
                          const Architecture& architecture,
                          ModelConfig& config) {
   config.model_type = std::string(architecture.model_type);

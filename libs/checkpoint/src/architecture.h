@@ -4,8 +4,7 @@
 
 #include "phalanx/base/result.h"
 #include "phalanx/checkpoint/config.h"
-
-#include "json.h"
+#include "phalanx/json/fields.h"
 
 namespace phalanx::checkpoint {
 
@@ -15,7 +14,7 @@ struct Architecture;
 //
 // Errors: kInvalidArgument  no model_type
 //         kUnimplemented    one that is not in the table; the message names those that are
-[[nodiscard]] Result<const Architecture*> architecture_of(const JsonFields& fields);
+[[nodiscard]] Result<const Architecture*> architecture_of(const json::Fields& fields);
 
 // Sets model_type and the options of the layers that `architecture` and its fields ask for.
 //
@@ -23,7 +22,7 @@ struct Architecture;
 // Errors: kInvalidArgument  a field of the wrong type
 //         kUnimplemented    a field that asks for what no option has; the message names the field,
 //                           what is supported and what was found
-Status read_architecture(const JsonFields& fields,
+Status read_architecture(const json::Fields& fields,
                          const Architecture& architecture,
                          ModelConfig& config);
 

@@ -5,11 +5,11 @@
 
 #include "phalanx/base/check.h"
 #include "phalanx/base/hash.h"
+#include "phalanx/json/value.h"
 #include "phalanx/tensor/half.h"
 
 #include "gguf_config.h"
 #include "gguf_model.h"
-#include "json.h"
 
 namespace phalanx::checkpoint {
 namespace {
@@ -138,18 +138,17 @@ Status Checkpoint::open_shard(FileSource& files, const std::string& name) {
 }
 
 Status Checkpoint::open_shards(FileSource& files, const FileBytes& index) {
-  JsonDocument document;
-  PHALANX_TRY(const simdjson::dom::element root, document.parse(text_of(index), kMaxIndexBytes));
-  simdjson::dom::object map;
-  if (root["weight_map"].get_object().get(map) != simdjson::SUCCESS) {
+  PHALANX_TRY(const json::Value root, json::parse(text_of(index), {.bytes_max = kMaxIndexBytes}));
+  const json::Value* const map = root.find("weight_map");
+  if (map == nullptr || map->as_object() == nullptr) {
     return data_loss("weight_map: expected an object of tensor names, found none");
   }
   std::map<std::string, std::size_t, std::less<>> shards;
-  for (const auto [tensor, value] : map) {
-    std::string_view name;
-    if (value.get_string().get(name) != simdjson::SUCCESS || !is_plain_name(name)) {
+  for (const auto& [tensor, value] : *map->as_object()) {
+    const std::string name = value.as_string() == nullptr ? "" : *value.as_string();
+    if (!is_plain_name(name)) {
       return data_loss("weight_map: tensor \"" + std::string(tensor.substr(0, 256)) +
-                       "\": expected a plain file name, found " + found_text(value));
+                       "\": expected a plain file name, found " + json::describe(value));
     }
     auto shard = shards.find(name);
     if (shard == shards.end()) {
@@ -157,10 +156,10 @@ Status Checkpoint::open_shards(FileSource& files, const FileBytes& index) {
         return data_loss("weight_map: expected at most " + std::to_string(kMaxShards) +
                          " shard files, found more");
       }
-      PHALANX_RETURN_IF_ERROR(open_shard(files, std::string(name)));
-      shard = shards.emplace(std::string(name), files_.size() - 1).first;
+      PHALANX_RETURN_IF_ERROR(open_shard(files, name));
+      shard = shards.emplace(name, files_.size() - 1).first;
     }
-    file_of_.emplace(std::string(tensor), shard->second);
+    file_of_.emplace(tensor, shard->second);
   }
   return ok();
 }

@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "phalanx/base/hash.h"
+#include "phalanx/json/fields.h"
 
 #include "architecture.h"
 #include "config_limits.h"
-#include "json.h"
 
 namespace phalanx::checkpoint {
 namespace {
@@ -19,14 +19,14 @@ using kernels::RopeScaling;
 constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
 
 Status read_optional(
-    const JsonFields& fields, std::string_view field, double least, double most, double& out) {
+    const json::Fields& fields, std::string_view field, double least, double most, double& out) {
   if (fields.has(field)) {
     PHALANX_TRY(out, fields.number(field, least, most));
   }
   return ok();
 }
 
-Result<RopeScaling> rope_type(const JsonFields& fields) {
+Result<RopeScaling> rope_type(const json::Fields& fields) {
   const std::string_view key = fields.has("rope_type") ? "rope_type" : "type";
   if (!fields.has(key)) {
     return RopeScaling::kNone;
@@ -48,7 +48,7 @@ Result<RopeScaling> rope_type(const JsonFields& fields) {
                        "\" is not supported; supported are default, linear, llama3, yarn");
 }
 
-Status read_llama3(const JsonFields& fields, RopeConfig& rope) {
+Status read_llama3(const json::Fields& fields, RopeConfig& rope) {
   PHALANX_TRY(rope.low_freq_factor, fields.number("low_freq_factor", 1e-3, 1e3));
   PHALANX_TRY(rope.high_freq_factor, fields.number("high_freq_factor", 1e-3, 1e3));
   PHALANX_TRY(rope.original_max_position_embeddings,
@@ -61,7 +61,7 @@ Status read_llama3(const JsonFields& fields, RopeConfig& rope) {
   return ok();
 }
 
-Status read_yarn(const JsonFields& fields, std::uint32_t max_position, RopeConfig& rope) {
+Status read_yarn(const json::Fields& fields, std::uint32_t max_position, RopeConfig& rope) {
   rope.original_max_position_embeddings = max_position;
   PHALANX_RETURN_IF_ERROR(read_optional(fields,
                                         "original_max_position_embeddings",
@@ -88,7 +88,7 @@ Status read_yarn(const JsonFields& fields, std::uint32_t max_position, RopeConfi
 }
 
 // Rotating a part of each head only is another arithmetic.
-Status refuse_partial_rotary(const JsonFields& fields) {
+Status refuse_partial_rotary(const json::Fields& fields) {
   double share = 1;
   PHALANX_RETURN_IF_ERROR(read_optional(fields, "partial_rotary_factor", 0, 1, share));
   if (share != 1) {
@@ -99,7 +99,7 @@ Status refuse_partial_rotary(const JsonFields& fields) {
 }
 
 // Transformers 5 moved rope_theta and rope_scaling into one object, rope_parameters.
-Status read_rope(const JsonFields& fields, ModelConfig& config) {
+Status read_rope(const json::Fields& fields, ModelConfig& config) {
   PHALANX_RETURN_IF_ERROR(refuse_partial_rotary(fields));
   const bool merged = fields.has("rope_parameters");
   PHALANX_RETURN_IF_ERROR(
@@ -108,7 +108,7 @@ Status read_rope(const JsonFields& fields, ModelConfig& config) {
   if (!fields.has(key)) {
     return ok();
   }
-  PHALANX_TRY(const JsonFields rope, fields.object(key));
+  PHALANX_TRY(const json::Fields rope, fields.object(key));
   PHALANX_RETURN_IF_ERROR(refuse_partial_rotary(rope));
   if (merged) {
     PHALANX_RETURN_IF_ERROR(
@@ -128,7 +128,7 @@ Status read_rope(const JsonFields& fields, ModelConfig& config) {
   return ok();
 }
 
-Status read_shape(const JsonFields& fields, ModelConfig& config) {
+Status read_shape(const json::Fields& fields, ModelConfig& config) {
   PHALANX_TRY(config.layers, fields.positive("num_hidden_layers", kMaxLayers));
   PHALANX_TRY(config.hidden, fields.positive("hidden_size", kMaxWidth));
   PHALANX_TRY(config.heads, fields.positive("num_attention_heads", kMaxHeads));
@@ -154,17 +154,16 @@ Status read_shape(const JsonFields& fields, ModelConfig& config) {
                       "intermediate_size"});
 }
 
-Result<JsonFields> root_object(JsonDocument& document, std::string_view json) {
-  PHALANX_TRY(const simdjson::dom::element root, document.parse(json, kMaxConfigBytes));
-  simdjson::dom::object object;
-  if (root.get_object().get(object) != simdjson::SUCCESS) {
-    return invalid_argument("expected an object, found " + found_text(root));
+Result<json::Value> root_object(std::string_view text) {
+  PHALANX_TRY(json::Value root, json::parse(text, {.bytes_max = kMaxConfigBytes}));
+  if (root.as_object() == nullptr) {
+    return invalid_argument("expected an object, found " + json::describe(root));
   }
-  return JsonFields(object, "");
+  return root;
 }
 
 Status read_float(
-    const JsonFields& fields, std::string_view field, double least, double most, float& out) {
+    const json::Fields& fields, std::string_view field, double least, double most, float& out) {
   double value = static_cast<double>(out);
   PHALANX_RETURN_IF_ERROR(read_optional(fields, field, least, most, value));
   out = static_cast<float>(value);
@@ -195,8 +194,8 @@ std::uint64_t hash_of(const ModelConfig& config) {
 }
 
 Result<ModelConfig> parse_config(std::string_view json) {
-  JsonDocument document;
-  PHALANX_TRY(const JsonFields fields, root_object(document, json));
+  PHALANX_TRY(const json::Value root, root_object(json));
+  const json::Fields fields(root, "");
   ModelConfig config;
   PHALANX_TRY(const Architecture* const architecture, architecture_of(fields));
   PHALANX_RETURN_IF_ERROR(read_shape(fields, config));
@@ -221,8 +220,8 @@ GenerationDefaults default_generation(const ModelConfig& config) {
 
 Result<GenerationDefaults> parse_generation_config(std::string_view json,
                                                    const ModelConfig& config) {
-  JsonDocument document;
-  PHALANX_TRY(const JsonFields fields, root_object(document, json));
+  PHALANX_TRY(const json::Value root, root_object(json));
+  const json::Fields fields(root, "");
   GenerationDefaults defaults = default_generation(config);
   PHALANX_RETURN_IF_ERROR(read_float(fields, "temperature", 0, 100, defaults.temperature));
   PHALANX_RETURN_IF_ERROR(read_float(fields, "top_p", 1e-6, 1, defaults.top_p));

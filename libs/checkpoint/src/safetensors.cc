@@ -8,12 +8,10 @@
 #include <limits>
 #include <utility>
 
-#include "json.h"
+#include "phalanx/json/value.h"
 
 namespace phalanx::checkpoint {
 namespace {
-
-using simdjson::dom::element;
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
 
@@ -52,44 +50,44 @@ Result<std::size_t> dtype_bytes(std::string_view tensor, std::string_view dtype)
   return lies(tensor, "expected a known dtype, found \"" + std::string(dtype.substr(0, 32)) + "\"");
 }
 
-Result<std::string_view> read_dtype(std::string_view tensor, simdjson::dom::object fields) {
-  element found;
-  std::string_view dtype;
-  if (fields.at_key("dtype").get(found) != simdjson::SUCCESS) {
+Result<std::string_view> read_dtype(std::string_view tensor, const json::Value& fields) {
+  const json::Value* const found = fields.find("dtype");
+  if (found == nullptr) {
     return lies(tensor, "expected a dtype, found none");
   }
-  if (found.get_string().get(dtype) != simdjson::SUCCESS) {
-    return lies(tensor, "dtype: expected a string, found " + found_text(found));
+  if (found->as_string() == nullptr) {
+    return lies(tensor, "dtype: expected a string, found " + json::describe(*found));
   }
-  return dtype;
+  return std::string_view(*found->as_string());
 }
 
 // An array of at most `count_max` unsigned integers.
 Result<std::vector<std::uint64_t>> read_integers(std::string_view tensor,
-                                                 simdjson::dom::object fields,
+                                                 const json::Value& fields,
                                                  std::string_view field,
                                                  std::size_t count_max) {
-  element found;
-  if (fields.at_key(field).get(found) != simdjson::SUCCESS) {
+  const json::Value* const found = fields.find(field);
+  if (found == nullptr) {
     return lies(tensor, "expected " + std::string(field) + ", found none");
   }
-  simdjson::dom::array array;
-  if (found.get_array().get(array) != simdjson::SUCCESS) {
-    return lies(tensor, std::string(field) + ": expected an array, found " + found_text(found));
+  if (found->as_array() == nullptr) {
+    return lies(tensor,
+                std::string(field) + ": expected an array, found " + json::describe(*found));
   }
   std::vector<std::uint64_t> values;
-  for (const element item : array) {
-    std::uint64_t value = 0;
-    if (item.get_uint64().get(value) != simdjson::SUCCESS) {
-      return lies(tensor,
-                  std::string(field) + ": expected unsigned integers, found " + found_text(item));
+  for (const json::Value& item : *found->as_array()) {
+    const std::int64_t* const value = item.as_int();
+    if (value == nullptr || *value < 0) {
+      return lies(
+          tensor,
+          std::string(field) + ": expected unsigned integers, found " + json::describe(item));
     }
     if (values.size() == count_max) {
       return lies(tensor,
                   std::string(field) + ": expected at most " + std::to_string(count_max) +
                       " numbers, found more");
     }
-    values.push_back(value);
+    values.push_back(static_cast<std::uint64_t>(*value));
   }
   return values;
 }
@@ -108,12 +106,11 @@ Result<std::uint64_t> declared_bytes(std::string_view tensor,
 }
 
 Result<SafetensorsEntry> read_entry(std::string_view tensor,
-                                    element value,
+                                    const json::Value& fields,
                                     std::size_t data_start,
                                     std::size_t data_bytes) {
-  simdjson::dom::object fields;
-  if (value.get_object().get(fields) != simdjson::SUCCESS) {
-    return lies(tensor, "expected an object, found " + found_text(value));
+  if (fields.as_object() == nullptr) {
+    return lies(tensor, "expected an object, found " + json::describe(fields));
   }
   SafetensorsEntry entry;
   PHALANX_TRY(const std::string_view dtype, read_dtype(tensor, fields));
@@ -195,18 +192,16 @@ std::string shape_text(std::span<const std::uint64_t> shape) {
 
 Result<SafetensorsDirectory> parse_safetensors(std::span<const std::byte> file) {
   PHALANX_TRY(const std::string_view header, header_text(file));
-  JsonDocument document;
-  auto root = document.parse(header, kMaxSafetensorsHeaderBytes);
-  simdjson::dom::object tensors;
+  const auto root = json::parse(header, {.bytes_max = kMaxSafetensorsHeaderBytes});
   if (!root) {
     return data_loss("safetensors header: " + root.error().message());
   }
-  if (root->get_object().get(tensors) != simdjson::SUCCESS) {
-    return data_loss("safetensors header: expected an object, found " + found_text(*root));
+  if (root->as_object() == nullptr) {
+    return data_loss("safetensors header: expected an object, found " + json::describe(*root));
   }
   const std::size_t data_start = kPrefixBytes + header.size();
   SafetensorsDirectory directory;
-  for (const auto [name, value] : tensors) {
+  for (const auto& [name, value] : *root->as_object()) {
     if (name == "__metadata__") {
       continue;
     }
@@ -217,9 +212,7 @@ Result<SafetensorsDirectory> parse_safetensors(std::span<const std::byte> file) 
     }
     PHALANX_TRY(SafetensorsEntry entry,
                 read_entry(name, value, data_start, file.size() - data_start));
-    if (!directory.emplace(std::string(name), std::move(entry)).second) {
-      return lies(name, "expected once, found twice");
-    }
+    directory.emplace(name, std::move(entry));
   }
   PHALANX_RETURN_IF_ERROR(check_overlap(directory));
   return directory;

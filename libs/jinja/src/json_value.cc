@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "phalanx/base/json_text.h"
+#include "phalanx/json/text.h"
 
 #include "value_kinds.h"
 
@@ -193,8 +193,9 @@ class Writer {
   void write_string(const MarkedText& text) {
     std::string escaped;
     escaped.reserve(text.size());
-    append_json_escaped(
-        text.view(), style_.ensure_ascii ? JsonCharacters::kAscii : JsonCharacters::kUtf8, escaped);
+    json::append_escaped(text.view(),
+                         style_.ensure_ascii ? json::Characters::kAscii : json::Characters::kUtf8,
+                         escaped);
     out_.append_literal("\"");
     out_.append_like(text, escaped);
     out_.append_literal("\"");

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "json_writer.h"
+#include "phalanx/json/writer.h"
 
 namespace phalanx::openai {
 namespace {
@@ -46,8 +46,8 @@ ApiError invalid_field(std::string param, std::string message) {
 ApiError model_not_found(std::string_view asked, std::string_view served) {
   ApiError error;
   error.http_status = 404;
-  error.message = "the model " + json_quoted(asked.substr(0, 256)) +
-                  " is not served here; this server has " + json_quoted(served);
+  error.message = "the model " + json::quote(asked.substr(0, 256)) +
+                  " is not served here; this server has " + json::quote(served);
   error.param = "model";
   error.code = "model_not_found";
   return error;
@@ -99,7 +99,7 @@ ApiError from_http_status(int status, std::string message) {
 }
 
 std::string error_body(const ApiError& error) {
-  JsonWriter json;
+  json::Writer json;
   json.begin_object().key("error").begin_object();
   json.key("message").text(error.message);
   json.key("type").text(error.type);

@@ -63,7 +63,7 @@ Parsed<ChatRequest> parse_chat_request(std::string_view json, const RequestBound
     return std::move(*error);
   }
   ChatReader reader(bounds);
-  for (const auto& [key, value] : *std::get<JsonValue>(parsed).as_object()) {
+  for (const auto& [key, value] : *std::get<json::Value>(parsed).as_object()) {
     if (value.is_null()) {
       continue;
     }

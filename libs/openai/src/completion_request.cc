@@ -122,7 +122,7 @@ Parsed<CompletionRequest> parse_completion_request(std::string_view json,
     return std::move(*error);
   }
   CompletionReader reader(bounds);
-  for (const auto& [key, value] : *std::get<JsonValue>(parsed).as_object()) {
+  for (const auto& [key, value] : *std::get<json::Value>(parsed).as_object()) {
     if (value.is_null()) {
       continue;
     }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "json_writer.h"
+#include "phalanx/json/writer.h"
 
 namespace phalanx::openai {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 4> kTextMembers = {
     "name", "tool_call_id", "reasoning_content", "reasoning"};
 
 // Arguments become a part of the conversation, six levels down.
-constexpr std::size_t kArgumentsDepthMax = kJsonDepthMax - 6;
+constexpr std::size_t kArgumentsDepthMax = json::Limits{}.depth_max - 6;
 
 template <typename List>
 bool contains(const List& list, std::string_view name) {
@@ -25,9 +25,9 @@ bool contains(const List& list, std::string_view name) {
 }
 
 // A text part as templates know it.
-Refusal write_part(const Field& part, JsonWriter& json) {
-  const JsonValue* type = part.value.find("type");
-  const JsonValue absent;
+Refusal write_part(const Field& part, json::Writer& json) {
+  const json::Value* type = part.value.find("type");
+  const json::Value absent;
   if (part.value.as_object() == nullptr) {
     return wrong(part, "an object");
   }
@@ -36,7 +36,7 @@ Refusal write_part(const Field& part, JsonWriter& json) {
     return wrong({part.name + ".type", type == nullptr ? absent : *type},
                  "\"text\", as the model takes text only");
   }
-  const JsonValue* content = part.value.find(*kind);
+  const json::Value* content = part.value.find(*kind);
   if (content == nullptr || content->as_string() == nullptr) {
     return wrong({part.name + "." + *kind, content == nullptr ? absent : *content}, "a string");
   }
@@ -44,7 +44,7 @@ Refusal write_part(const Field& part, JsonWriter& json) {
   return std::nullopt;
 }
 
-Refusal write_content(const Field& field, bool may_be_absent, JsonWriter& json) {
+Refusal write_content(const Field& field, bool may_be_absent, json::Writer& json) {
   if (field.value.is_null() && may_be_absent) {
     json.text("");
     return std::nullopt;
@@ -69,7 +69,7 @@ Refusal write_content(const Field& field, bool may_be_absent, JsonWriter& json) 
 }
 
 // Arguments come as the text of a JSON object; templates take the object.
-Refusal write_arguments(const Field& field, JsonWriter& json) {
+Refusal write_arguments(const Field& field, json::Writer& json) {
   const std::string* const text = field.value.as_string();
   if (field.value.is_null() || (text != nullptr && text->empty())) {
     json.begin_object().end_object();
@@ -82,7 +82,7 @@ Refusal write_arguments(const Field& field, JsonWriter& json) {
   if (text == nullptr) {
     return wrong(field, "a JSON object, written as a string");
   }
-  const Result<JsonValue> parsed = parse_json(*text, kArgumentsDepthMax);
+  const Result<json::Value> parsed = json::parse(*text, {.depth_max = kArgumentsDepthMax});
   if (!parsed) {
     return invalid_field(
         field.name,
@@ -95,17 +95,17 @@ Refusal write_arguments(const Field& field, JsonWriter& json) {
   return std::nullopt;
 }
 
-Refusal write_function(const Field& function, JsonWriter& json) {
-  const JsonValue absent;
+Refusal write_function(const Field& function, json::Writer& json) {
+  const json::Value absent;
   if (function.value.as_object() == nullptr) {
     return wrong(function, "an object with name and arguments");
   }
-  const JsonValue* const name = function.value.find("name");
+  const json::Value* const name = function.value.find("name");
   if (name == nullptr || name->as_string() == nullptr) {
     return wrong({function.name + ".name", name == nullptr ? absent : *name}, "a string");
   }
   json.begin_object().key("name").value(*name).key("arguments");
-  const JsonValue* const arguments = function.value.find("arguments");
+  const json::Value* const arguments = function.value.find("arguments");
   if (auto refusal = write_arguments(
           {function.name + ".arguments", arguments == nullptr ? absent : *arguments}, json)) {
     return refusal;
@@ -114,8 +114,8 @@ Refusal write_function(const Field& function, JsonWriter& json) {
   return std::nullopt;
 }
 
-Refusal write_tool_calls(const Field& field, JsonWriter& json) {
-  const JsonValue absent;
+Refusal write_tool_calls(const Field& field, json::Writer& json) {
+  const json::Value absent;
   json.begin_array();
   for (std::size_t i = 0; i < field.value.as_array()->size(); ++i) {
     const Field call{field.name + "[" + std::to_string(i) + "]", (*field.value.as_array())[i]};
@@ -124,7 +124,7 @@ Refusal write_tool_calls(const Field& field, JsonWriter& json) {
     }
     json.begin_object();
     for (const char* member : {"id", "type"}) {
-      const JsonValue* const text = call.value.find(member);
+      const json::Value* const text = call.value.find(member);
       if (text == nullptr) {
         continue;
       }
@@ -134,7 +134,7 @@ Refusal write_tool_calls(const Field& field, JsonWriter& json) {
       json.key(member).value(*text);
     }
     json.key("function");
-    const JsonValue* const function = call.value.find("function");
+    const json::Value* const function = call.value.find("function");
     if (auto refusal = write_function(
             {call.name + ".function", function == nullptr ? absent : *function}, json)) {
       return refusal;
@@ -146,9 +146,9 @@ Refusal write_tool_calls(const Field& field, JsonWriter& json) {
 }
 
 // Templates read the one name or the other.
-void write_thoughts_twice(const JsonValue& message, JsonWriter& json) {
+void write_thoughts_twice(const json::Value& message, json::Writer& json) {
   const auto absent = [&](const char* name) {
-    const JsonValue* const value = message.find(name);
+    const json::Value* const value = message.find(name);
     return value == nullptr || value->is_null();
   };
   if (absent("reasoning") != absent("reasoning_content")) {
@@ -160,7 +160,7 @@ void write_thoughts_twice(const JsonValue& message, JsonWriter& json) {
 
 Refusal write_further_members(const Field& message,
                               std::vector<std::string>* ignored,
-                              JsonWriter& json) {
+                              json::Writer& json) {
   for (const auto& [key, value] : *message.value.as_object()) {
     if (value.is_null() || key == "role" || key == "content") {
       continue;
@@ -189,12 +189,12 @@ Refusal write_further_members(const Field& message,
   return std::nullopt;
 }
 
-Refusal write_message(const Field& message, std::vector<std::string>* ignored, JsonWriter& json) {
-  const JsonValue absent;
+Refusal write_message(const Field& message, std::vector<std::string>* ignored, json::Writer& json) {
+  const json::Value absent;
   if (message.value.as_object() == nullptr) {
     return wrong(message, "an object with role and content");
   }
-  const JsonValue* role_value = message.value.find("role");
+  const json::Value* role_value = message.value.find("role");
   const std::string* role = role_value == nullptr ? nullptr : role_value->as_string();
   if (role == nullptr || !contains(kRoles, *role)) {
     return wrong({message.name + ".role", role_value == nullptr ? absent : *role_value},
@@ -202,7 +202,7 @@ Refusal write_message(const Field& message, std::vector<std::string>* ignored, J
   }
   // Templates know the role by its older name and would drop the message silently.
   json.begin_object().key("role").text(*role == "developer" ? "system" : *role).key("content");
-  const JsonValue* content = message.value.find("content");
+  const json::Value* content = message.value.find("content");
   if (auto refusal =
           write_content({message.name + ".content", content == nullptr ? absent : *content},
                         *role == "assistant",
@@ -232,7 +232,7 @@ Refusal read_messages(const Field& field,
                          field.name + ": expected at most " + std::to_string(messages_max) +
                              " messages, came " + std::to_string(messages->size()));
   }
-  JsonWriter json;
+  json::Writer json;
   json.begin_array();
   for (std::size_t i = 0; i < messages->size(); ++i) {
     const Field message{field.name + "[" + std::to_string(i) + "]", (*messages)[i]};

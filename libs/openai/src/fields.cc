@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "json_writer.h"
+#include "phalanx/json/writer.h"
 
 namespace phalanx::openai {
 namespace {
@@ -16,7 +16,7 @@ constexpr std::size_t kIgnoredNameBytesMax = 64;
 ApiError wrong(const Field& field, std::string_view expected) {
   return invalid_field(
       field.name,
-      field.name + ": expected " + std::string(expected) + ", came " + describe(field.value));
+      field.name + ": expected " + std::string(expected) + ", came " + json::describe(field.value));
 }
 
 ApiError unsupported(const std::string& name, std::string_view reason) {
@@ -62,7 +62,7 @@ Refusal read_real(const Field& field, const wire::RealRule& rule, std::optional<
   return std::nullopt;
 }
 
-std::optional<std::int64_t> integer_of(const JsonValue& value) {
+std::optional<std::int64_t> integer_of(const json::Value& value) {
   if (const auto* integer = value.as_int()) {
     return *integer;
   }
@@ -100,7 +100,7 @@ Refusal read_tokens(const Field& field,
   }
   out->clear();
   out->reserve(array->size());
-  for (const JsonValue& element : *array) {
+  for (const json::Value& element : *array) {
     const auto id = integer_of(element);
     if (!id || *id < 0 || *id >= vocab_size) {
       const Field at{field.name + "[" + std::to_string(out->size()) + "]", element};
@@ -111,8 +111,8 @@ Refusal read_tokens(const Field& field,
   return std::nullopt;
 }
 
-Parsed<JsonValue> parse_object(std::string_view json) {
-  auto parsed = parse_json(json);
+Parsed<json::Value> parse_object(std::string_view json) {
+  auto parsed = json::parse(json);
   ApiError error;
   if (!parsed) {
     error.message = "the request body: " + parsed.error().message();
@@ -120,7 +120,7 @@ Parsed<JsonValue> parse_object(std::string_view json) {
     return error;
   }
   if (parsed->as_object() == nullptr) {
-    error.message = "the request body: expected a JSON object, came " + describe(*parsed);
+    error.message = "the request body: expected a JSON object, came " + json::describe(*parsed);
     return error;
   }
   return std::move(parsed).value();

@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "phalanx/base/ids.h"
+#include "phalanx/json/value.h"
 #include "phalanx/openai/api_error.h"
 #include "phalanx/wire/sampling_rules.h"
-
-#include "json_value.h"
 
 namespace phalanx::openai {
 
@@ -22,7 +21,7 @@ using Refusal = std::optional<ApiError>;
 // One member of a request and the name that messages use for it ("messages[2].role").
 struct Field {
   std::string name;
-  const JsonValue& value;
+  const json::Value& value;
 };
 
 struct IntRange {
@@ -52,10 +51,10 @@ struct IntRange {
                                   std::vector<TokenId>* out);
 
 // An integer, also when written as 5.0.
-[[nodiscard]] std::optional<std::int64_t> integer_of(const JsonValue& value);
+[[nodiscard]] std::optional<std::int64_t> integer_of(const json::Value& value);
 
 // The top-level object of a request, or the answer to something else.
-[[nodiscard]] Parsed<JsonValue> parse_object(std::string_view json);
+[[nodiscard]] Parsed<json::Value> parse_object(std::string_view json);
 
 // Adds a name to the list of ignored fields, which is bounded.
 void note_ignored(const std::string& name, std::vector<std::string>* ignored);

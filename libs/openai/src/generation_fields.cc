@@ -170,7 +170,7 @@ Refusal GenerationReader::read_logit_bias(const Field& field) {
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
     if (error != std::errc() || end != key.data() + key.size() || id < 0 ||
         id >= bounds_.vocab_size) {
-      const JsonValue shown{JsonValue::Data(key)};
+      const json::Value shown{json::Value::Data(key)};
       return wrong({field.name, shown},
                    "keys that are token ids from 0 to " + std::to_string(bounds_.vocab_size - 1));
     }

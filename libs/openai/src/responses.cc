@@ -7,8 +7,7 @@
 #include <unordered_set>
 
 #include "phalanx/base/utf8.h"
-
-#include "json_writer.h"
+#include "phalanx/json/writer.h"
 
 namespace phalanx::openai {
 namespace {
@@ -23,14 +22,14 @@ float finite(float logprob) {
   return std::isfinite(logprob) ? logprob : kImpossibleLogprob;
 }
 
-void write_head(JsonWriter& json, const ResponseHead& head, std::string_view object) {
+void write_head(json::Writer& json, const ResponseHead& head, std::string_view object) {
   json.key("id").text(head.id);
   json.key("object").text(object);
   json.key("created").integer(head.created);
   json.key("model").text(head.model);
 }
 
-void write_usage(JsonWriter& json, const Usage& usage) {
+void write_usage(json::Writer& json, const Usage& usage) {
   json.key("usage").begin_object();
   json.key("prompt_tokens").unsigned_integer(usage.prompt_tokens);
   json.key("completion_tokens").unsigned_integer(usage.completion_tokens);
@@ -42,7 +41,7 @@ void write_usage(JsonWriter& json, const Usage& usage) {
   json.end_object();
 }
 
-void write_token(JsonWriter& json, std::string_view bytes, float logprob) {
+void write_token(json::Writer& json, std::string_view bytes, float logprob) {
   json.key("token").text(bytes);
   json.key("logprob").real(finite(logprob));
   json.key("bytes").begin_array();
@@ -52,7 +51,7 @@ void write_token(JsonWriter& json, std::string_view bytes, float logprob) {
   json.end_array();
 }
 
-void write_chat_logprobs(JsonWriter& json, const ChoiceText& choice) {
+void write_chat_logprobs(json::Writer& json, const ChoiceText& choice) {
   json.begin_object().key("content").begin_array();
   for (const TokenLogprobs& token : choice.logprobs) {
     json.begin_object();
@@ -69,11 +68,11 @@ void write_chat_logprobs(JsonWriter& json, const ChoiceText& choice) {
 }
 
 // Keyed by text, so of tokens with the same text the likeliest is shown.
-void write_top_map(JsonWriter& json, const TokenLogprobs& token) {
+void write_top_map(json::Writer& json, const TokenLogprobs& token) {
   std::unordered_set<std::string> written;
   json.begin_object();
   const auto write = [&](std::string_view bytes, float logprob) {
-    if (written.insert(json_quoted(bytes)).second) {
+    if (written.insert(json::quote(bytes)).second) {
       json.key(bytes).real(finite(logprob));
     }
   };
@@ -84,7 +83,7 @@ void write_top_map(JsonWriter& json, const TokenLogprobs& token) {
   json.end_object();
 }
 
-void write_text_logprobs(JsonWriter& json, const ChoiceText& choice) {
+void write_text_logprobs(json::Writer& json, const ChoiceText& choice) {
   json.begin_object().key("text_offset").begin_array();
   std::size_t offset = choice.text_offset;
   for (const TokenLogprobs& token : choice.logprobs) {
@@ -106,7 +105,7 @@ void write_text_logprobs(JsonWriter& json, const ChoiceText& choice) {
   json.end_array().end_object();
 }
 
-void write_stop_reason(JsonWriter& json, const StopReason& reason) {
+void write_stop_reason(json::Writer& json, const StopReason& reason) {
   json.key("stop_reason");
   if (const auto* token = std::get_if<TokenId>(&reason)) {
     json.integer(*token);
@@ -117,7 +116,7 @@ void write_stop_reason(JsonWriter& json, const StopReason& reason) {
   }
 }
 
-void write_choice(JsonWriter& json, const ChoiceText& choice, Api api, Form form) {
+void write_choice(json::Writer& json, const ChoiceText& choice, Api api, Form form) {
   json.begin_object().key("index").unsigned_integer(choice.index);
   if (api == Api::kText) {
     json.key("text").text(choice.text);
@@ -146,7 +145,7 @@ std::string whole(const ResponseHead& head,
                   std::span<const ChoiceText> choices,
                   const Usage& usage,
                   Api api) {
-  JsonWriter json;
+  json::Writer json;
   json.begin_object();
   write_head(json, head, api == Api::kChat ? "chat.completion" : "text_completion");
   json.key("choices").begin_array();
@@ -160,7 +159,7 @@ std::string whole(const ResponseHead& head,
 }
 
 std::string chunk(const ResponseHead& head, const ChoiceText* choice, const Usage* usage, Api api) {
-  JsonWriter json;
+  json::Writer json;
   json.reserve(256 + (choice == nullptr ? 0 : choice->text.size()));
   json.begin_object();
   write_head(json, head, api == Api::kChat ? "chat.completion.chunk" : "text_completion");
@@ -178,7 +177,7 @@ std::string chunk(const ResponseHead& head, const ChoiceText* choice, const Usag
   return json.end_object().take();
 }
 
-void write_model(JsonWriter& json, const ModelCard& model) {
+void write_model(json::Writer& json, const ModelCard& model) {
   json.begin_object();
   json.key("id").text(model.id).key("object").text("model");
   json.key("created").integer(model.created).key("owned_by").text("phalanx");
@@ -213,7 +212,7 @@ std::string text_completion(const ResponseHead& head,
 }
 
 std::string chat_role_chunk(const ResponseHead& head, std::uint32_t index) {
-  JsonWriter json;
+  json::Writer json;
   json.begin_object();
   write_head(json, head, "chat.completion.chunk");
   json.key("choices").begin_array().begin_object();
@@ -244,7 +243,7 @@ std::string text_usage_chunk(const ResponseHead& head, const Usage& usage) {
 }
 
 std::string model_list(std::span<const ModelCard> models) {
-  JsonWriter json;
+  json::Writer json;
   json.begin_object().key("object").text("list").key("data").begin_array();
   for (const ModelCard& model : models) {
     write_model(json, model);
@@ -253,7 +252,7 @@ std::string model_list(std::span<const ModelCard> models) {
 }
 
 std::string model_object(const ModelCard& model) {
-  JsonWriter json;
+  json::Writer json;
   write_model(json, model);
   return json.take();
 }
@@ -261,7 +260,7 @@ std::string model_object(const ModelCard& model) {
 std::string tokenize_response(std::span<const TokenId> tokens,
                               std::uint64_t max_model_len,
                               const std::vector<std::string>* token_strings) {
-  JsonWriter json;
+  json::Writer json;
   json.begin_object().key("count").unsigned_integer(tokens.size());
   json.key("max_model_len").unsigned_integer(max_model_len);
   json.key("tokens").begin_array();
@@ -282,7 +281,7 @@ std::string tokenize_response(std::span<const TokenId> tokens,
 }
 
 std::string detokenize_response(std::string_view prompt) {
-  JsonWriter json;
+  json::Writer json;
   return json.begin_object().key("prompt").text(prompt).end_object().take();
 }
 

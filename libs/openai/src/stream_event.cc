@@ -13,27 +13,27 @@ Error malformed(const std::string& what) {
 }
 
 // The member as text; absent and null are "".
-Result<std::string> text_member(const JsonValue& object, std::string_view key) {
-  const JsonValue* value = object.find(key);
+Result<std::string> text_member(const json::Value& object, std::string_view key) {
+  const json::Value* value = object.find(key);
   if (value == nullptr || value->is_null()) {
     return std::string();
   }
   if (const std::string* text = value->as_string()) {
     return *text;
   }
-  return malformed(std::string(key) + " is " + describe(*value) + ", not a string");
+  return malformed(std::string(key) + " is " + json::describe(*value) + ", not a string");
 }
 
-Result<StreamEvent::Choice> parse_choice(const JsonValue& value) {
+Result<StreamEvent::Choice> parse_choice(const json::Value& value) {
   StreamEvent::Choice choice;
   if (value.as_object() == nullptr) {
-    return malformed("a choice is " + describe(value));
+    return malformed("a choice is " + json::describe(value));
   }
-  if (const JsonValue* index = value.find("index")) {
+  if (const json::Value* index = value.find("index")) {
     choice.index = static_cast<std::uint32_t>(integer_of(*index).value_or(0));
   }
   PHALANX_TRY(choice.finish_reason, text_member(value, "finish_reason"));
-  if (const JsonValue* delta = value.find("delta")) {
+  if (const json::Value* delta = value.find("delta")) {
     PHALANX_TRY(choice.text, text_member(*delta, "content"));
     choice.opens = delta->find("role") != nullptr && choice.text.empty();
   } else {
@@ -42,8 +42,8 @@ Result<StreamEvent::Choice> parse_choice(const JsonValue& value) {
   return choice;
 }
 
-Result<std::uint64_t> count_member(const JsonValue& usage, std::string_view key) {
-  const JsonValue* value = usage.find(key);
+Result<std::uint64_t> count_member(const json::Value& usage, std::string_view key) {
+  const json::Value* value = usage.find(key);
   const auto count = value == nullptr ? std::nullopt : integer_of(*value);
   if (!count || *count < 0) {
     return malformed("usage." + std::string(key) + " is no count");
@@ -51,7 +51,7 @@ Result<std::uint64_t> count_member(const JsonValue& usage, std::string_view key)
   return static_cast<std::uint64_t>(*count);
 }
 
-Result<Usage> parse_usage(const JsonValue& value) {
+Result<Usage> parse_usage(const json::Value& value) {
   Usage usage;
   PHALANX_TRY(usage.prompt_tokens, count_member(value, "prompt_tokens"));
   PHALANX_TRY(usage.completion_tokens, count_member(value, "completion_tokens"));
@@ -62,37 +62,37 @@ Result<Usage> parse_usage(const JsonValue& value) {
   return usage;
 }
 
-std::string message_of(const JsonValue& error) {
-  const JsonValue* message = error.find("message");
+std::string message_of(const json::Value& error) {
+  const json::Value* message = error.find("message");
   const std::string* text = message == nullptr ? error.as_string() : message->as_string();
-  return text == nullptr ? describe(error) : *text;
+  return text == nullptr ? json::describe(error) : *text;
 }
 
 }  // namespace
 
 Result<StreamEvent> parse_stream_event(std::string_view data) {
-  auto parsed = parse_json(data);
+  auto parsed = json::parse(data);
   if (!parsed) {
     return malformed(parsed.error().message());
   }
   if (parsed->as_object() == nullptr) {
-    return malformed("expected an object, came " + describe(*parsed));
+    return malformed("expected an object, came " + json::describe(*parsed));
   }
   StreamEvent event;
-  const JsonValue* error = parsed->find("error");
+  const json::Value* error = parsed->find("error");
   if (error != nullptr && !error->is_null()) {
     event.error = message_of(*error);
     return event;
   }
-  const JsonValue* choices = parsed->find("choices");
+  const json::Value* choices = parsed->find("choices");
   if (choices == nullptr || choices->as_array() == nullptr) {
     return malformed("it has neither choices nor an error");
   }
-  for (const JsonValue& value : *choices->as_array()) {
+  for (const json::Value& value : *choices->as_array()) {
     PHALANX_TRY(auto choice, parse_choice(value));
     event.choices.push_back(std::move(choice));
   }
-  const JsonValue* usage = parsed->find("usage");
+  const json::Value* usage = parsed->find("usage");
   if (usage != nullptr && !usage->is_null()) {
     PHALANX_TRY(event.usage, parse_usage(*usage));
   }
@@ -101,19 +101,19 @@ Result<StreamEvent> parse_stream_event(std::string_view data) {
 
 std::string error_message_of(std::string_view body) {
   constexpr std::size_t kShownBytesMax = 200;
-  const auto parsed = parse_json(body);
-  const JsonValue* error = parsed ? parsed->find("error") : nullptr;
+  const auto parsed = json::parse(body);
+  const json::Value* error = parsed ? parsed->find("error") : nullptr;
   return error == nullptr ? std::string(body.substr(0, kShownBytesMax)) : message_of(*error);
 }
 
 Result<std::vector<std::string>> parse_model_list(std::string_view body) {
-  PHALANX_TRY(const JsonValue list, parse_json(body));
-  const JsonValue* data = list.find("data");
+  PHALANX_TRY(const json::Value list, json::parse(body));
+  const json::Value* data = list.find("data");
   if (data == nullptr || data->as_array() == nullptr) {
-    return data_loss("expected a model list, came " + describe(list));
+    return data_loss("expected a model list, came " + json::describe(list));
   }
   std::vector<std::string> ids;
-  for (const JsonValue& model : *data->as_array()) {
+  for (const json::Value& model : *data->as_array()) {
     PHALANX_TRY(auto id, text_member(model, "id"));
     ids.push_back(std::move(id));
   }

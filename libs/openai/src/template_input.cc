@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <array>
 
+#include "phalanx/json/writer.h"
+
 #include "conversation.h"
-#include "json_writer.h"
 
 namespace phalanx::openai {
 namespace {
@@ -20,8 +21,8 @@ constexpr std::array<std::string_view, 9> kReservedVariables = {"messages",
                                                                 "bos_token",
                                                                 "eos_token"};
 
-std::string json_of(const JsonValue& value) {
-  JsonWriter json;
+std::string json_of(const json::Value& value) {
+  json::Writer json;
   json.value(value);
   return json.take();
 }
@@ -73,16 +74,16 @@ Refusal read_objects(const Field& field,
 }
 
 Refusal check_tool(const Field& tool) {
-  const JsonValue absent;
-  const JsonValue* const type = tool.value.find("type");
+  const json::Value absent;
+  const json::Value* const type = tool.value.find("type");
   if (type == nullptr || type->as_string() == nullptr || *type->as_string() != "function") {
     return wrong({tool.name + ".type", type == nullptr ? absent : *type}, "\"function\"");
   }
-  const JsonValue* const function = tool.value.find("function");
+  const json::Value* const function = tool.value.find("function");
   if (function == nullptr || function->as_object() == nullptr) {
     return wrong({tool.name + ".function", function == nullptr ? absent : *function}, "an object");
   }
-  const JsonValue* const name = function->find("name");
+  const json::Value* const name = function->find("name");
   if (name == nullptr || name->as_string() == nullptr) {
     return wrong({tool.name + ".function.name", name == nullptr ? absent : *name}, "a string");
   }

@@ -18,7 +18,7 @@ Refusal read_members(std::string_view json, Read&& read) {
   if (auto* error = std::get_if<ApiError>(&parsed)) {
     return std::move(*error);
   }
-  for (const auto& [key, value] : *std::get<JsonValue>(parsed).as_object()) {
+  for (const auto& [key, value] : *std::get<json::Value>(parsed).as_object()) {
     if (!value.is_null()) {
       if (auto refusal = read(Field{key, value})) {
         return refusal;

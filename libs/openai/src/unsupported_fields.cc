@@ -88,11 +88,11 @@ constexpr std::array kKnownFields = {
     KnownField{"repetition_detection", Harmless::kNullOnly, "use repetition_penalty"},
     KnownField{"return_hidden_states", Harmless::kFalse, "hidden states stay in the ranks"}};
 
-bool is_number(const JsonValue& value, std::int64_t number) {
+bool is_number(const json::Value& value, std::int64_t number) {
   return integer_of(value) == number;
 }
 
-bool is_empty(const JsonValue& value) {
+bool is_empty(const json::Value& value) {
   const auto* text = value.as_string();
   const auto* array = value.as_array();
   const auto* object = value.as_object();
@@ -100,12 +100,12 @@ bool is_empty(const JsonValue& value) {
          (object != nullptr && object->empty());
 }
 
-bool is_text(const JsonValue* value, std::string_view text) {
+bool is_text(const json::Value* value, std::string_view text) {
   const std::string* string = value == nullptr ? nullptr : value->as_string();
   return string != nullptr && *string == text;
 }
 
-bool is_harmless(const JsonValue& value, Harmless harmless) {
+bool is_harmless(const json::Value& value, Harmless harmless) {
   switch (harmless) {
     case Harmless::kAnything:
       return true;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/base/json_text.h"
+#include "phalanx/json/text.h"
 
 #include <gtest/gtest.h>
 
-namespace phalanx {
+namespace phalanx::json {
 namespace {
 
-std::string escaped(std::string_view text, JsonCharacters characters = JsonCharacters::kUtf8) {
+std::string escaped(std::string_view text, Characters characters = Characters::kUtf8) {
   std::string out = ">";
-  append_json_escaped(text, characters, out);
+  append_escaped(text, characters, out);
   return out.substr(1);
 }
 
 std::string ascii(std::string_view text) {
-  return escaped(text, JsonCharacters::kAscii);
+  return escaped(text, Characters::kAscii);
 }
 
 TEST(JsonText, EscapesWhatJsonCannotHold) {
@@ -42,4 +42,4 @@ TEST(JsonText, ReplacesEachByteThatIsNoCharacter) {
 }
 
 }  // namespace
-}  // namespace phalanx
+}  // namespace phalanx::json

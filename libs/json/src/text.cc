@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/base/json_text.h"
+#include "phalanx/json/text.h"
 
 #include <cstdint>
 
 #include "phalanx/base/utf8.h"
 
-namespace phalanx {
+namespace phalanx::json {
 namespace {
 
 constexpr std::uint32_t kReplacement = 0xFFFD;
@@ -39,8 +39,8 @@ void append_escape(std::uint32_t c, std::string& out) {
 
 }  // namespace
 
-void append_json_escaped(std::string_view text, JsonCharacters characters, std::string& out) {
-  const bool ascii = characters == JsonCharacters::kAscii;
+void append_escaped(std::string_view text, Characters characters, std::string& out) {
+  const bool ascii = characters == Characters::kAscii;
   std::size_t copied = 0;
   for (std::size_t i = 0; i < text.size();) {
     const unsigned char c = byte_at(text, i);
@@ -67,4 +67,4 @@ void append_json_escaped(std::string_view text, JsonCharacters characters, std::
   out.append(text, copied, text.size() - copied);
 }
 
-}  // namespace phalanx
+}  // namespace phalanx::json

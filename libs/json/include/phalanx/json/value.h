@@ -10,26 +10,26 @@
 
 #include "phalanx/base/result.h"
 
-namespace phalanx::openai {
+namespace phalanx::json {
 
-struct JsonMember;
+struct Member;
 
 // A JSON value with the order of its keys kept, as templates show it. Integers that fit stay
 // integers.
-struct JsonValue {
-  using Array = std::vector<JsonValue>;
-  using Object = std::vector<JsonMember>;
+struct Value {
+  using Array = std::vector<Value>;
+  using Object = std::vector<Member>;
 
   using Data = std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object>;
 
   // Out of line, where a member of an object is a complete type.
-  JsonValue();
-  JsonValue(Data its_data);  // NOLINT(google-explicit-constructor): a value is what it holds
-  JsonValue(const JsonValue&);
-  JsonValue(JsonValue&&) noexcept;
-  JsonValue& operator=(const JsonValue&);
-  JsonValue& operator=(JsonValue&&) noexcept;
-  ~JsonValue();
+  Value();
+  Value(Data its_data);  // NOLINT(google-explicit-constructor): a value is what it holds
+  Value(const Value&);
+  Value(Value&&) noexcept;
+  Value& operator=(const Value&);
+  Value& operator=(Value&&) noexcept;
+  ~Value();
 
   Data data;
 
@@ -42,24 +42,28 @@ struct JsonValue {
   [[nodiscard]] const Object* as_object() const { return std::get_if<Object>(&data); }
 
   // The member of an object, or null. Linear: for objects with few keys.
-  [[nodiscard]] const JsonValue* find(std::string_view key) const;
+  [[nodiscard]] const Value* find(std::string_view key) const;
 };
 
-struct JsonMember {
+struct Member {
   std::string key;
-  JsonValue value;
+  Value value;
 };
 
-inline constexpr std::size_t kJsonDepthMax = 64;
+// What one text may hold. Past any of them it is refused with the bound in the message.
+struct Limits {
+  std::size_t depth_max = 64;                     // arrays and objects inside each other
+  std::size_t values_max = std::size_t{1} << 24;  // of all kinds, at some 50 bytes each
+  std::size_t bytes_max = std::size_t{1} << 30;   // of the text
+};
 
-// Parses one JSON text.
+// Parses one JSON text. Integers that 64 bits do not hold become floating-point numbers.
 //
-// Errors: kInvalidArgument  not JSON (with the position), invalid UTF-8, more than `depth_max`
-//                           levels, or a key twice in one object
-[[nodiscard]] Result<JsonValue> parse_json(std::string_view text,
-                                           std::size_t depth_max = kJsonDepthMax);
+// Errors: kInvalidArgument  not JSON (with the position), invalid UTF-8, past a limit, or a key
+//                           twice in one object
+[[nodiscard]] Result<Value> parse(std::string_view text, const Limits& limits = {});
 
 // The value as messages show it: a number or short string itself, else what it is ("an array").
-[[nodiscard]] std::string describe(const JsonValue& value);
+[[nodiscard]] std::string describe(const Value& value);
 
-}  // namespace phalanx::openai
+}  // namespace phalanx::json

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "json_value.h"
+#include "phalanx/json/value.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,18 +7,18 @@
 
 #include <nlohmann/json.hpp>
 
-#include "json_writer.h"
+#include "phalanx/json/writer.h"
 
-namespace phalanx::openai {
+namespace phalanx::json {
 namespace {
 
 // Up to so many keys, comparing all pairs is cheaper than a hash set.
 constexpr std::size_t kPairwiseKeysMax = 16;
 
-const std::string* duplicate_key(const JsonValue::Object& object) {
+const std::string* duplicate_key(const Value::Object& object) {
   if (object.size() <= kPairwiseKeysMax) {
     for (auto member = object.begin(); member != object.end(); ++member) {
-      const auto same = [&](const JsonMember& earlier) { return earlier.key == member->key; };
+      const auto same = [&](const Member& earlier) { return earlier.key == member->key; };
       if (std::any_of(object.begin(), member, same)) {
         return &member->key;
       }
@@ -39,7 +39,7 @@ const std::string* duplicate_key(const JsonValue::Object& object) {
 // its own, so this is where depth is bounded.
 class Builder {
  public:
-  explicit Builder(std::size_t depth_max) : depth_max_(depth_max) {}
+  explicit Builder(const Limits& limits) : limits_(limits) {}
 
   using number_integer_t = nlohmann::json::number_integer_t;
   using number_unsigned_t = nlohmann::json::number_unsigned_t;
@@ -47,32 +47,32 @@ class Builder {
   using string_t = nlohmann::json::string_t;
   using binary_t = nlohmann::json::binary_t;
 
-  bool null() { return put(JsonValue()); }
-  bool boolean(bool value) { return put(JsonValue::Data(value)); }
-  bool number_integer(number_integer_t value) { return put(JsonValue::Data(std::int64_t{value})); }
+  bool null() { return put(Value()); }
+  bool boolean(bool value) { return put(Value::Data(value)); }
+  bool number_integer(number_integer_t value) { return put(Value::Data(std::int64_t{value})); }
   bool number_unsigned(number_unsigned_t value) {
     if (value > static_cast<number_unsigned_t>(std::numeric_limits<std::int64_t>::max())) {
-      return put(JsonValue::Data(static_cast<double>(value)));
+      return put(Value::Data(static_cast<double>(value)));
     }
-    return put(JsonValue::Data(static_cast<std::int64_t>(value)));
+    return put(Value::Data(static_cast<std::int64_t>(value)));
   }
   bool number_float(number_float_t value, const string_t& /*text*/) {
-    return put(JsonValue::Data(value));
+    return put(Value::Data(value));
   }
-  bool string(string_t& value) { return put(JsonValue::Data(std::move(value))); }
+  bool string(string_t& value) { return put(Value::Data(std::move(value))); }
   bool binary(binary_t& /*value*/) { return false; }
 
-  bool start_object(std::size_t /*elements*/) { return open(JsonValue::Data(JsonValue::Object{})); }
-  bool start_array(std::size_t /*elements*/) { return open(JsonValue::Data(JsonValue::Array{})); }
+  bool start_object(std::size_t /*elements*/) { return open(Value::Data(Value::Object{})); }
+  bool start_array(std::size_t /*elements*/) { return open(Value::Data(Value::Array{})); }
   bool key(string_t& value) {
     keys_.push_back(std::move(value));
     return true;
   }
   bool end_array() { return close(); }
   bool end_object() {
-    const auto& object = std::get<JsonValue::Object>(open_.back().data);
+    const auto& object = std::get<Value::Object>(open_.back().data);
     if (const std::string* key = duplicate_key(object)) {
-      error_ = "the key " + json_quoted(key->substr(0, 64)) + " stands twice in one object";
+      error_ = "the key " + quote(key->substr(0, 64)) + " stands twice in one object";
       return false;
     }
     return close();
@@ -88,26 +88,30 @@ class Builder {
     return false;
   }
 
-  [[nodiscard]] JsonValue take() { return std::move(root_); }
+  [[nodiscard]] Value take() { return std::move(root_); }
   [[nodiscard]] const std::string& error() const { return error_; }
 
  private:
-  bool put(JsonValue value) {
+  bool put(Value value) {
+    if (++values_ > limits_.values_max) {
+      error_ = "the JSON has more than " + std::to_string(limits_.values_max) + " values";
+      return false;
+    }
     if (open_.empty()) {
       root_ = std::move(value);
-    } else if (auto* array = std::get_if<JsonValue::Array>(&open_.back().data)) {
+    } else if (auto* array = std::get_if<Value::Array>(&open_.back().data)) {
       array->push_back(std::move(value));
     } else {
-      std::get<JsonValue::Object>(open_.back().data)
+      std::get<Value::Object>(open_.back().data)
           .push_back({std::move(keys_.back()), std::move(value)});
       keys_.pop_back();
     }
     return true;
   }
 
-  bool open(JsonValue value) {
-    if (open_.size() >= depth_max_) {
-      error_ = "the JSON is nested deeper than " + std::to_string(depth_max_) + " levels";
+  bool open(Value value) {
+    if (open_.size() >= limits_.depth_max) {
+      error_ = "the JSON is nested deeper than " + std::to_string(limits_.depth_max) + " levels";
       return false;
     }
     open_.push_back(std::move(value));
@@ -115,29 +119,30 @@ class Builder {
   }
 
   bool close() {
-    JsonValue value = std::move(open_.back());
+    Value value = std::move(open_.back());
     open_.pop_back();
     return put(std::move(value));
   }
 
-  std::size_t depth_max_;
-  JsonValue root_;
-  std::vector<JsonValue> open_;    // arrays and objects that have begun, outermost first
+  const Limits& limits_;
+  std::size_t values_ = 0;
+  Value root_;
+  std::vector<Value> open_;        // arrays and objects that have begun, outermost first
   std::vector<std::string> keys_;  // whose values have not come yet
   std::string error_;
 };
 
 }  // namespace
 
-JsonValue::JsonValue() = default;
-JsonValue::JsonValue(Data its_data) : data(std::move(its_data)) {}
-JsonValue::JsonValue(const JsonValue&) = default;
-JsonValue::JsonValue(JsonValue&&) noexcept = default;
-JsonValue& JsonValue::operator=(const JsonValue&) = default;
-JsonValue& JsonValue::operator=(JsonValue&&) noexcept = default;
-JsonValue::~JsonValue() = default;
+Value::Value() = default;
+Value::Value(Data its_data) : data(std::move(its_data)) {}
+Value::Value(const Value&) = default;
+Value::Value(Value&&) noexcept = default;
+Value& Value::operator=(const Value&) = default;
+Value& Value::operator=(Value&&) noexcept = default;
+Value::~Value() = default;
 
-const JsonValue* JsonValue::find(std::string_view key) const {
+const Value* Value::find(std::string_view key) const {
   if (const Object* object = as_object()) {
     for (const auto& [name, value] : *object) {
       if (name == key) {
@@ -148,19 +153,23 @@ const JsonValue* JsonValue::find(std::string_view key) const {
   return nullptr;
 }
 
-Result<JsonValue> parse_json(std::string_view text, std::size_t depth_max) {
-  Builder builder(depth_max);
+Result<Value> parse(std::string_view text, const Limits& limits) {
+  if (text.size() > limits.bytes_max) {
+    return invalid_argument("expected at most " + std::to_string(limits.bytes_max) +
+                            " bytes of JSON, found " + std::to_string(text.size()));
+  }
+  Builder builder(limits);
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
     return invalid_argument(builder.error());
   }
   return builder.take();
 }
 
-std::string describe(const JsonValue& value) {
+std::string describe(const Value& value) {
   constexpr std::size_t kShownBytesMax = 40;
   if (const std::string* text = value.as_string()) {
     return text->size() <= kShownBytesMax
-               ? json_quoted(*text)
+               ? quote(*text)
                : "a string of " + std::to_string(text->size()) + " bytes";
   }
   if (const auto* array = value.as_array()) {
@@ -169,9 +178,9 @@ std::string describe(const JsonValue& value) {
   if (value.as_object() != nullptr) {
     return "an object";
   }
-  JsonWriter writer;
+  Writer writer;
   writer.value(value);
   return writer.take();
 }
 
-}  // namespace phalanx::openai
+}  // namespace phalanx::json

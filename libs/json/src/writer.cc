@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "json_writer.h"
+#include "phalanx/json/writer.h"
 
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <type_traits>
 
-#include "phalanx/base/json_text.h"
+#include "phalanx/json/text.h"
 
-namespace phalanx::openai {
+namespace phalanx::json {
 namespace {
 
 template <typename Number>
@@ -26,39 +26,39 @@ void append_number(std::string& out, Number value) {
 
 void append_quoted(std::string& out, std::string_view text) {
   out.push_back('"');
-  append_json_escaped(text, JsonCharacters::kUtf8, out);
+  append_escaped(text, Characters::kUtf8, out);
   out.push_back('"');
 }
 
 }  // namespace
 
-std::string json_quoted(std::string_view text) {
+std::string quote(std::string_view text) {
   std::string out;
   append_quoted(out, text);
   return out;
 }
 
-void JsonWriter::separate() {
+void Writer::separate() {
   if (comma_) {
     out_.push_back(',');
   }
   comma_ = true;
 }
 
-JsonWriter& JsonWriter::open(char bracket) {
+Writer& Writer::open(char bracket) {
   separate();
   out_.push_back(bracket);
   comma_ = false;
   return *this;
 }
 
-JsonWriter& JsonWriter::close(char bracket) {
+Writer& Writer::close(char bracket) {
   out_.push_back(bracket);
   comma_ = true;
   return *this;
 }
 
-JsonWriter& JsonWriter::key(std::string_view name) {
+Writer& Writer::key(std::string_view name) {
   separate();
   append_quoted(out_, name);
   out_.push_back(':');
@@ -66,25 +66,25 @@ JsonWriter& JsonWriter::key(std::string_view name) {
   return *this;
 }
 
-JsonWriter& JsonWriter::text(std::string_view value) {
+Writer& Writer::text(std::string_view value) {
   separate();
   append_quoted(out_, value);
   return *this;
 }
 
-JsonWriter& JsonWriter::integer(std::int64_t value) {
+Writer& Writer::integer(std::int64_t value) {
   separate();
   append_number(out_, value);
   return *this;
 }
 
-JsonWriter& JsonWriter::unsigned_integer(std::uint64_t value) {
+Writer& Writer::unsigned_integer(std::uint64_t value) {
   separate();
   append_number(out_, value);
   return *this;
 }
 
-JsonWriter& JsonWriter::real(double value) {
+Writer& Writer::real(double value) {
   if (!std::isfinite(value)) {
     return null();
   }
@@ -93,7 +93,7 @@ JsonWriter& JsonWriter::real(double value) {
   return *this;
 }
 
-JsonWriter& JsonWriter::real(float value) {
+Writer& Writer::real(float value) {
   if (!std::isfinite(value)) {
     return null();
   }
@@ -102,20 +102,20 @@ JsonWriter& JsonWriter::real(float value) {
   return *this;
 }
 
-JsonWriter& JsonWriter::boolean(bool value) {
+Writer& Writer::boolean(bool value) {
   separate();
   out_.append(value ? "true" : "false");
   return *this;
 }
 
-JsonWriter& JsonWriter::null() {
+Writer& Writer::null() {
   separate();
   out_.append("null");
   return *this;
 }
 
-// Recursion is bounded by the depth that parse_json() lets through.
-JsonWriter& JsonWriter::value(const JsonValue& value) {
+// Recursion is bounded by the depth that parse() lets through.
+Writer& Writer::value(const Value& value) {
   if (const bool* flag = value.as_bool()) {
     return boolean(*flag);
   }
@@ -130,7 +130,7 @@ JsonWriter& JsonWriter::value(const JsonValue& value) {
   }
   if (const auto* array = value.as_array()) {
     begin_array();
-    for (const JsonValue& element : *array) {
+    for (const Value& element : *array) {
       this->value(element);
     }
     return end_array();
@@ -145,4 +145,4 @@ JsonWriter& JsonWriter::value(const JsonValue& value) {
   return null();
 }
 
-}  // namespace phalanx::openai
+}  // namespace phalanx::json

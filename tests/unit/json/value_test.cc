@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/json/value.h"
+
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/json/writer.h"
+
+namespace phalanx::json {
+namespace {
+
+std::string error_of(std::string_view text, const Limits& limits = {}) {
+  const auto parsed = parse(text, limits);
+  return parsed ? "" : parsed.error().message();
+}
+
+TEST(JsonValue, KeepsTheOrderOfKeysAndIntegersThatFit) {
+  const auto value = parse(R"({"b": 9223372036854775807, "a": [1.5, true, null, "x"]})");
+  ASSERT_TRUE(value) << value.error().message();
+  ASSERT_NE(value->find("b"), nullptr);
+  EXPECT_EQ(*value->find("b")->as_int(), std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(value->find("c"), nullptr);
+  Writer writer;
+  writer.value(*value);
+  EXPECT_EQ(writer.take(), R"({"b":9223372036854775807,"a":[1.5,true,null,"x"]})");
+}
+
+TEST(JsonValue, AnIntegerPast64BitsIsANumber) {
+  const auto value = parse("18446744073709551615");
+  ASSERT_TRUE(value);
+  EXPECT_EQ(value->as_int(), nullptr);
+  ASSERT_NE(value->as_double(), nullptr);
+}
+
+TEST(JsonValue, RefusesWhatIsNoJson) {
+  for (const char* text : {"", "{", "[1,]", "{} x", "nan", "'a'", "\"\xFF\"", "{\"a\" 1}"}) {
+    EXPECT_NE(error_of(text).find("not valid JSON at byte"), std::string::npos) << text;
+  }
+}
+
+TEST(JsonValue, RefusesAKeyThatStandsTwiceInSmallAndLargeObjects) {
+  EXPECT_NE(error_of(R"({"a": 1, "a": 2})").find("\"a\" stands twice"), std::string::npos);
+  std::string large = "{";
+  for (int i = 0; i < 40; ++i) {
+    large += "\"k" + std::to_string(i) + "\": 0, ";
+  }
+  EXPECT_NE(error_of(large + "\"k7\": 1}").find("\"k7\" stands twice"), std::string::npos);
+  EXPECT_EQ(error_of(large + "\"other\": 1}"), "");
+  EXPECT_EQ(error_of(R"({"a": {"a": 1}, "b": {"a": 2}})"), "");
+}
+
+TEST(JsonValue, HoldsEachLimitExactly) {
+  const std::string four = "[[[[]]]]";
+  EXPECT_EQ(error_of(four, {.depth_max = 4}), "");
+  EXPECT_NE(error_of(four, {.depth_max = 3}).find("deeper than 3"), std::string::npos);
+  EXPECT_EQ(error_of("[1, 2, 3]", {.values_max = 4}), "");
+  EXPECT_NE(error_of("[1, 2, 3]", {.values_max = 3}).find("more than 3 values"), std::string::npos);
+  EXPECT_EQ(error_of("[1]", {.bytes_max = 3}), "");
+  EXPECT_NE(error_of("[1] ", {.bytes_max = 3}).find("at most 3 bytes of JSON"), std::string::npos);
+}
+
+TEST(JsonValue, DeepNestingCostsNoStack) {
+  EXPECT_NE(error_of(std::string(1'000'000, '[')).find("deeper than 64"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace phalanx::json
