@@ -48,6 +48,35 @@ class Doors(unittest.TestCase):
         self.assertGreater(value, 0)
 
 
+    def test_a_field_that_is_not_known_is_named_and_logged_once(self):
+        body = self.server.chat_body("count from 1 to 3", max_tokens=2, presence_penality=1, stream=False)
+        for _ in range(2):
+            status, _, headers = self.server.request("POST", "/v1/chat/completions", body)
+            self.assertEqual((status, headers["x-phalanx-ignored-fields"]), (200, "presence_penality"))
+        self.assertEqual(self.server.log_text().count("field=presence_penality"), 1)
+        status, _, headers = self.server.request(
+            "POST", "/v1/chat/completions", {**body, "stream": True, "grammar": "x"})
+        self.assertEqual((status, headers["x-phalanx-ignored-fields"]), (200, "presence_penality,grammar"))
+
+    def test_a_large_text_is_tokenized_away_from_the_loop(self):
+        text = "count from 1 to 3 " * 200_000  # hundreds of milliseconds of work
+        status, answer, _ = self.server.request("POST", "/tokenize", {"prompt": text, "return_token_strs": True})
+        self.assertEqual((status, len(answer["token_strs"])), (200, answer["count"]))
+        _, metrics, _ = self.server.request("GET", "/metrics")
+        longest = float(re.search(r"^phalanx_loop_callback_seconds_max (\S+)$", metrics, re.M)[1])
+        print(f"longest callback of the loop: {longest * 1e3:.2f} ms")
+        self.assertLess(longest, 0.020)
+
+
+class StrictApi(unittest.TestCase):
+    def test_a_field_that_is_not_known_is_refused(self):
+        with Server("--strict-api") as server:
+            body = {"prompt": "count", "max_tokens": 2}
+            self.assertEqual(server.request("POST", "/v1/completions", body)[0], 200)
+            status, answer, _ = server.request("POST", "/v1/completions", {**body, "max_new_tokens": 3})
+            self.assertEqual((status, answer["error"]["param"]), (400, "max_new_tokens"))
+
+
 class ShutdownDeadline(unittest.TestCase):
     def test_what_is_open_at_the_deadline_ends_with_an_error(self):
         with Server("--shutdown-timeout", 0.3, "--runner", "sim", "--sim-step-us", 50000) as server:

@@ -35,7 +35,9 @@ Leader::Leader(const Options& options, LeaderPlan plan, ipc::ZmqContext context)
     : options_(options),
       plan_(std::move(plan)),
       context_(std::move(context)),
-      pool_(loop_, {}),
+      pool_(loop_,
+            {.threads = 1, .queue_limit = static_cast<std::size_t>(options.max_num_queued_reqs)}),
+      long_pool_(loop_, {.threads = 1}),
       router_(static_cast<std::size_t>(options.dp),
               *dispatch::make_policy(options.routing_policy, os::random_u64()),
               {}),
@@ -124,16 +126,19 @@ Status Leader::open_doors() {
 
 http::RouteTable Leader::make_routes() {
   http::RouteTable routes(error_response);
-  serving::ApiContext context{plan_.model,
-                              *dispatcher_,
-                              admission_,
-                              metrics_,
-                              steady_clock(),
-                              loop_,
-                              [this] { return accepting(); },
-                              [this](std::function<void()> work, std::function<void()> done) {
-                                return pool_.submit(std::move(work), std::move(done)).has_value();
-                              }};
+  serving::ApiContext context{
+      plan_.model,
+      *dispatcher_,
+      admission_,
+      metrics_,
+      steady_clock(),
+      loop_,
+      [this] { return accepting(); },
+      [this](bool is_long, std::function<void()> work, std::function<void()> done) {
+        os::WorkPool& pool = is_long ? long_pool_ : pool_;
+        return pool.submit(std::move(work), std::move(done)).has_value();
+      }};
+  context.strict_api = options_.strict_api;
   context.draw_seed = os::random_u64;
   context.first_comment = seconds_of(options_.keep_alive_comment_s);
   serving::add_api_routes(&routes, context);

@@ -71,7 +71,8 @@ class Leader {
   LeaderPlan plan_;
   ipc::ZmqContext context_;
   os::EventLoop loop_;
-  os::WorkPool pool_;
+  os::WorkPool pool_;       // short bodies
+  os::WorkPool long_pool_;  // long ones, and long answers
   dispatch::Router router_;
   dispatch::Admission admission_;
   obs::MetricRegistry registry_;

@@ -142,6 +142,10 @@ void add_http_flags(flags::FlagTable* table, Options* o) {
                   "ORIGINS",
                   "Origins of web pages, separated by commas, that may use the server from another "
                   "origin, as in https://chat.example.org; * is any");
+  table->add_switch(
+      "strict-api",
+      &o->strict_api,
+      "Refuse requests with fields that are not known, instead of ignoring the fields");
   table->add_int(
       "max-body-bytes", &o->max_body_bytes, 1024, std::int64_t{1} << 30, "Largest request body");
   table->add_int(

@@ -14,6 +14,9 @@ namespace {
 // What one element of a list costs against the limit on bytes.
 constexpr std::size_t kElementBytes = sizeof(Value);
 
+// Steps between two looks at the clock.
+constexpr std::size_t kStepsPerLook = 64;
+
 // Statements and expressions in evaluation at one time. A level takes some hundred bytes of stack,
 // a few thousand under sanitizers; threads have megabytes.
 constexpr std::size_t kMaxEvaluationDepth = 600;
@@ -33,12 +36,20 @@ Status Interpreter::charge(std::size_t bytes) {
                               " bytes of values");
   }
   work_bytes_ += bytes;
-  return ok();
+  return check_time();
+}
+
+Status Interpreter::check_time() {
+  if (++steps_ % kStepsPerLook != 0 || !time_.passed()) {
+    return ok();
+  }
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(time_.limit());
+  return resource_exhausted("took more than " + std::to_string(limit.count()) + " ms of CPU time");
 }
 
 Status Interpreter::count_iteration() {
   return ++iterations_ <= limits_.loop_iterations_max
-             ? ok()
+             ? check_time()
              : Status(resource_exhausted("more than " +
                                          std::to_string(limits_.loop_iterations_max) +
                                          " loop iterations"));

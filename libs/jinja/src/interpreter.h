@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "phalanx/base/result.h"
+#include "phalanx/base/thread_time.h"
 #include "phalanx/jinja/limits.h"
 #include "phalanx/jinja/value.h"
 
@@ -48,7 +49,7 @@ class Interpreter {
   Interpreter(const Limits& limits,
               const UnsetNames& unset,
               std::chrono::system_clock::time_point now)
-      : limits_(limits), unset_(unset), now_(now) {}
+      : limits_(limits), unset_(unset), now_(now), time_(limits.cpu_time_max) {}
 
   // Renders the template `body` with the variables of `globals` around it.
   //
@@ -90,6 +91,8 @@ class Interpreter {
   [[nodiscard]] Result<Flow> execute_scope(const Body& body, Scope& scope, MarkedText& out);
   [[nodiscard]] Result<Flow> execute(const Body& body, Scope& scope, MarkedText& out);
   [[nodiscard]] Result<Flow> execute(const Statement& statement, Scope& scope, MarkedText& out);
+  // Errors: kResourceExhausted  past the limit
+  [[nodiscard]] Status check_time();
   // Of a loop's body or condition. Errors: kResourceExhausted  past the limit
   [[nodiscard]] Status count_iteration();
   [[nodiscard]] Status emit(const MarkedText& text, MarkedText& out);
@@ -119,6 +122,8 @@ class Interpreter {
   const Limits& limits_;
   const UnsetNames& unset_;
   std::chrono::system_clock::time_point now_;
+  CpuTimeLimit time_;
+  std::size_t steps_ = 0;
   std::size_t work_bytes_ = 0;
   std::size_t iterations_ = 0;
   std::size_t depth_ = 0;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <ctime>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
@@ -11,6 +10,8 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+
+#include "phalanx/base/thread_time.h"
 
 namespace phalanx::os {
 
@@ -21,13 +22,6 @@ using boost::system::error_code;
 
 // How often the lag is sampled: a tick that comes late shows how long the loop did not turn.
 constexpr auto kLagPeriod = std::chrono::milliseconds(10);
-
-// What the calling thread has used; a wait in the kernel costs nothing of it.
-Duration thread_cpu_time() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-}
 
 // Every handle shares its state with the pending operation, so that an operation that completes
 // after the handle is gone finds nobody to call.

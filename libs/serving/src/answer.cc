@@ -12,10 +12,20 @@ namespace {
 
 constexpr int kRetryAfterSeconds = 2;
 
+// Writing JSON of so many bytes takes a fraction of a millisecond.
+constexpr std::size_t kLargeAnswerBytes = std::size_t{32} << 10;
+constexpr std::size_t kLogprobBytes = 96;  // of one token's logprob as JSON, about
+
 std::string sampling_summary(const wire::SamplingParams& sampling) {
   return "temperature=" + std::to_string(sampling.temperature) +
          " top_k=" + std::to_string(sampling.top_k) + " top_p=" + std::to_string(sampling.top_p) +
          " seed=" + std::to_string(sampling.seed);
+}
+
+void add_ignored_fields(const std::string& names, http::Headers* headers) {
+  if (!names.empty()) {
+    headers->set("x-phalanx-ignored-fields", names);
+  }
 }
 
 std::string finish_name(wire::FinishReason reason) {
@@ -31,12 +41,16 @@ std::string finish_name(wire::FinishReason reason) {
 
 }  // namespace
 
-void respond_error(http::Exchange& exchange, const openai::ApiError& error) {
+http::Response error_answer(const openai::ApiError& error) {
   http::Response response = http::json_response(error.http_status, openai::error_body(error));
   if (error.http_status == 503 || error.http_status == 429) {
     response.headers.set("retry-after", std::to_string(kRetryAfterSeconds));
   }
-  exchange.respond(std::move(response));
+  return response;
+}
+
+void respond_error(http::Exchange& exchange, const openai::ApiError& error) {
+  exchange.respond(error_answer(error));
 }
 
 // The dispatcher's view of one prompt of an answer: makes text of tokens, and stops a choice whose
@@ -135,7 +149,9 @@ void Answer::begin_stream() {
   }
   streaming_ = true;
   comment_timer_.reset();
-  exchange_->start_stream(200, http::sse_headers());
+  http::Headers headers = http::sse_headers();
+  add_ignored_fields(options_.ignored_fields, &headers);
+  exchange_->start_stream(200, std::move(headers));
   for (std::uint32_t i = 0; i < choices_.size(); ++i) {
     if (options_.kind == ApiKind::kChat) {
       write(openai::chat_role_chunk(head_, i));
@@ -246,23 +262,61 @@ std::vector<openai::ChoiceText> Answer::whole_choices() const {
 }
 
 void Answer::finish() {
-  const bool chat = options_.kind == ApiKind::kChat;
-  if (options_.stream) {
-    begin_stream();
-    if (options_.include_usage) {
-      write(chat ? openai::chat_usage_chunk(head_, usage())
-                 : openai::text_usage_chunk(head_, usage()));
-    }
-    write(openai::kStreamEnd);
-    exchange_->finish();
-  } else {
-    const std::vector<openai::ChoiceText> choices = whole_choices();
-    exchange_->respond(http::json_response(200,
-                                           chat
-                                               ? openai::chat_completion(head_, choices, usage())
-                                               : openai::text_completion(head_, choices, usage())));
+  if (!options_.stream) {
+    return finish_whole();
   }
+  begin_stream();
+  if (options_.include_usage) {
+    write(options_.kind == ApiKind::kChat ? openai::chat_usage_chunk(head_, usage())
+                                          : openai::text_usage_chunk(head_, usage()));
+  }
+  write(openai::kStreamEnd);
+  exchange_->finish();
   close(choices_.back().finish_reason, "");
+}
+
+// Nothing changes the choices any more, so a large answer can be written away from the loop. If
+// there is no room for that it is written here: the tokens are paid for.
+void Answer::finish_whole() {
+  if (is_large()) {
+    auto response = std::make_shared<http::Response>();
+    const auto self = shared_from_this();
+    if (context_.run_away(
+            true,
+            [self, response] { *response = self->whole_answer(); },
+            [self, response] { self->respond_whole(std::move(*response)); })) {
+      return;
+    }
+  }
+  respond_whole(whole_answer());
+}
+
+void Answer::respond_whole(http::Response response) {
+  if (ended_) {
+    return;  // the client left, or the server's deadline came
+  }
+  exchange_->respond(std::move(response));
+  close(choices_.back().finish_reason, "");
+}
+
+http::Response Answer::whole_answer() const {
+  const std::vector<openai::ChoiceText> choices = whole_choices();
+  http::Response response = http::json_response(
+      200,
+      options_.kind == ApiKind::kChat ? openai::chat_completion(head_, choices, usage())
+                                      : openai::text_completion(head_, choices, usage()));
+  add_ignored_fields(options_.ignored_fields, &response.headers);
+  return response;
+}
+
+bool Answer::is_large() const {
+  std::size_t bytes = 0;
+  for (const ChoiceState& choice : choices_) {
+    bytes += choice.text.size() +
+             choice.logprobs.size() * kLogprobBytes *
+                 (1 + (choice.logprobs.empty() ? 0 : choice.logprobs.front().top.size()));
+  }
+  return bytes > kLargeAnswerBytes;
 }
 
 void Answer::on_error(const Error& error) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,9 @@ struct AnswerContext {
   const Clock& clock;
   os::EventLoop& loop;
   Duration first_comment;  // a stream that has no token after so long begins with comments
+  // As ApiContext::run_away; large answers are written there.
+  std::function<bool(bool is_long, std::function<void()> work, std::function<void()> done)>
+      run_away;
 };
 
 struct AnswerOptions {
@@ -34,6 +38,7 @@ struct AnswerOptions {
   bool include_usage = false;
   bool continuous_usage = false;
   bool logprobs = false;
+  std::string ignored_fields;     // of the request, as the answer's header names them; "" = none
   std::vector<std::string> echo;  // per prompt: text put before each of its choices; empty = none
 };
 
@@ -72,6 +77,10 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void write_token(std::size_t index, const dispatch::TokenEvent& token, const TextEvent& event);
   void note_time(ChoiceState& choice);
   void finish();
+  void finish_whole();
+  void respond_whole(http::Response response);
+  [[nodiscard]] http::Response whole_answer() const;
+  [[nodiscard]] bool is_large() const;
   void write(std::string_view json);
   void cancel_rest();
   void close(const std::string& outcome, const std::string& error);
@@ -94,6 +103,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
   std::unique_ptr<os::EventLoop::Handle> comment_timer_;
   dispatch::Admission::Ticket ticket_;
 };
+
+[[nodiscard]] http::Response error_answer(const openai::ApiError& error);
 
 // The error as an answer of its own, with Retry-After where trying again makes sense.
 void respond_error(http::Exchange& exchange, const openai::ApiError& error);

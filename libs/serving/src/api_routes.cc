@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "answer.h"
+#include "ignored_fields.h"
 
 namespace phalanx::serving {
 
@@ -17,6 +18,7 @@ constexpr std::uint32_t kCompletionDefaultTokens = 16;  // what the completions 
 struct Prepared {
   AnswerOptions answer;
   std::vector<GenerationRequest> prompts;
+  std::vector<std::string> ignored_fields;
   std::optional<openai::ApiError> error;
 };
 
@@ -40,6 +42,7 @@ AnswerOptions answer_options(ApiKind kind, const openai::GenerationFields& field
   options.include_usage = fields.include_usage;
   options.continuous_usage = fields.continuous_usage_stats;
   options.logprobs = fields.top_logprobs.has_value();
+  options.ignored_fields = ignored_fields_text(fields.ignored_fields);
   return options;
 }
 
@@ -76,6 +79,7 @@ Prepared prepare_chat(const ServedModel& model, const std::string& body, std::ui
     return out;
   }
   out.answer = answer_options(ApiKind::kChat, request.generation);
+  out.ignored_fields = request.generation.ignored_fields;
   add_prompt(model, request.generation, std::get<0>(std::move(ids)), {"messages", 0}, seed, &out);
   return out;
 }
@@ -92,15 +96,16 @@ Prepared prepare_completion(const ServedModel& model, const std::string& body, s
     return out;
   }
   out.answer = answer_options(ApiKind::kCompletion, request.generation);
+  out.ignored_fields = request.generation.ignored_fields;
   for (const openai::Prompt& prompt : request.prompts) {
     std::vector<TokenId> ids;
     if (const auto* text = std::get_if<std::string>(&prompt)) {
-      auto encoded = model.tokenizer->encode(*text, {true, request.add_special_tokens});
-      if (!encoded) {
-        out.error = openai::from_error(encoded.error());
+      auto encoded = tokenize_text(model, *text, request.add_special_tokens);
+      if (auto* error = std::get_if<openai::ApiError>(&encoded)) {
+        out.error = std::move(*error);
         return out;
       }
-      ids = *std::move(encoded);
+      ids = std::get<0>(std::move(encoded));
     } else {
       ids = std::get<std::vector<TokenId>>(prompt);
     }
@@ -120,13 +125,22 @@ Prepared prepare_completion(const ServedModel& model, const std::string& body, s
   return out;
 }
 
-// The routes that generate: admission, preparation here or on the pool, then an Answer.
+bool is_long(const ApiContext& context, const http::Request& request) {
+  return request.body.size() > context.long_body_bytes;
+}
+
+openai::ApiError too_many_to_read() {
+  return openai::from_error(
+      resource_exhausted("too many requests wait to be read; try again later"));
+}
+
+// The routes that generate: admission, preparation away from the loop, then an Answer.
 class GenerationRoute {
  public:
   using Prepare = Prepared (*)(const ServedModel&, const std::string& body, std::uint64_t seed);
 
-  GenerationRoute(ApiContext context, Prepare prepare)
-      : context_(std::move(context)), prepare_(prepare) {}
+  GenerationRoute(ApiContext context, Prepare prepare, std::shared_ptr<IgnoredFields> seen)
+      : context_(std::move(context)), prepare_(prepare), seen_(std::move(seen)) {}
 
   void operator()(http::Request request, std::shared_ptr<http::Exchange> exchange) const {
     const SteadyTime arrived = context_.clock.now();
@@ -145,19 +159,12 @@ class GenerationRoute {
     job->ticket = *std::move(ticket);
     job->arrived = arrived;
     job->seed = context_.draw_seed();
-    const auto work = [job, model = &context_.model, prepare = prepare_] {
+    auto work = [job, model = &context_.model, prepare = prepare_] {
       job->prepared = prepare(*model, job->request.body, job->seed);
     };
-    if (job->request.body.size() <= context_.long_body_bytes) {
-      work();
-      begin(context_, *job);
-      return;
-    }
-    if (!context_.run_long(work, [job, context = context_] { begin(context, *job); })) {
-      refuse(job->request.path,
-             *job->exchange,
-             openai::from_error(
-                 resource_exhausted("too many long requests wait to be read; try again later")));
+    auto done = [job, context = context_, seen = seen_] { begin(context, *seen, *job); };
+    if (!context_.run_away(is_long(context_, job->request), std::move(work), std::move(done))) {
+      refuse(job->request.path, *job->exchange, too_many_to_read());
     }
   }
 
@@ -178,7 +185,11 @@ class GenerationRoute {
     respond_error(exchange, error);
   }
 
-  static void begin(const ApiContext& context, Job& job) {
+  static void begin(const ApiContext& context, IgnoredFields& seen, Job& job) {
+    seen.note(job.request.path, job.prepared.ignored_fields);
+    if (context.strict_api && !job.prepared.error) {
+      job.prepared.error = refuse_unknown(job.prepared.ignored_fields);
+    }
     if (job.prepared.error) {
       context.observer.on_request_refused(job.request.path, job.prepared.error->http_status);
       respond_error(*job.exchange, *job.prepared.error);
@@ -194,7 +205,8 @@ class GenerationRoute {
                                        context.observer,
                                        context.clock,
                                        context.loop,
-                                       context.first_comment};
+                                       context.first_comment,
+                                       context.run_away};
     std::make_shared<Answer>(answer_context,
                              std::move(job.prepared.answer),
                              std::move(job.exchange),
@@ -205,6 +217,7 @@ class GenerationRoute {
 
   ApiContext context_;
   Prepare prepare_;
+  std::shared_ptr<IgnoredFields> seen_;
 };
 
 http::Response error_response(int status, const std::string& message) {
@@ -215,30 +228,26 @@ openai::ModelCard card_of(const ServedModel& model) {
   return {model.name, model.created, model.root, model.max_model_len};
 }
 
-void tokenize(const ServedModel& model, const http::Request& request, http::Exchange& exchange) {
-  auto parsed = openai::parse_tokenize_request(request.body, bounds_of(model));
+http::Response tokenize(const ServedModel& model, const std::string& body) {
+  auto parsed = openai::parse_tokenize_request(body, bounds_of(model));
   if (const auto* error = std::get_if<openai::ApiError>(&parsed)) {
-    respond_error(exchange, *error);
-    return;
+    return error_answer(*error);
   }
   const auto& asked = std::get<openai::TokenizeRequest>(parsed);
   if (const auto error = check_model(model, asked.model)) {
-    respond_error(exchange, *error);
-    return;
+    return error_answer(*error);
   }
   std::vector<TokenId> ids;
   if (asked.prompt) {
-    auto encoded = model.tokenizer->encode(*asked.prompt, {true, asked.add_special_tokens});
-    if (!encoded) {
-      respond_error(exchange, openai::from_error(encoded.error()));
-      return;
+    auto encoded = tokenize_text(model, *asked.prompt, asked.add_special_tokens);
+    if (const auto* error = std::get_if<openai::ApiError>(&encoded)) {
+      return error_answer(*error);
     }
-    ids = *std::move(encoded);
+    ids = std::get<0>(std::move(encoded));
   } else {
     auto chat = tokenize_chat(model, asked.conversation);
     if (const auto* error = std::get_if<openai::ApiError>(&chat)) {
-      respond_error(exchange, *error);
-      return;
+      return error_answer(*error);
     }
     ids = std::get<0>(std::move(chat));
   }
@@ -246,52 +255,64 @@ void tokenize(const ServedModel& model, const http::Request& request, http::Exch
   for (std::size_t i = 0; asked.return_token_strs && i < ids.size(); ++i) {
     strings.push_back(model.tokenizer->token_text(ids[i]));
   }
-  exchange.respond(http::json_response(
+  return http::json_response(
       200,
       openai::tokenize_response(
-          ids, model.max_model_len, asked.return_token_strs ? &strings : nullptr)));
+          ids, model.max_model_len, asked.return_token_strs ? &strings : nullptr));
 }
 
-void detokenize(const ServedModel& model, const http::Request& request, http::Exchange& exchange) {
-  auto parsed = openai::parse_detokenize_request(request.body, bounds_of(model));
+http::Response detokenize(const ServedModel& model, const std::string& body) {
+  auto parsed = openai::parse_detokenize_request(body, bounds_of(model));
   if (const auto* error = std::get_if<openai::ApiError>(&parsed)) {
-    respond_error(exchange, *error);
-    return;
+    return error_answer(*error);
   }
   const auto& asked = std::get<openai::DetokenizeRequest>(parsed);
   if (const auto error = check_model(model, asked.model)) {
-    respond_error(exchange, *error);
-    return;
+    return error_answer(*error);
   }
-  exchange.respond(http::json_response(
-      200, openai::detokenize_response(model.tokenizer->decode(asked.tokens, {false}))));
+  return http::json_response(
+      200, openai::detokenize_response(model.tokenizer->decode(asked.tokens, {false})));
 }
 
-// A route that only tokenizes: admitted like the others; the tokenizer is linear, so a body within
-// the limit is short work.
+// A route that only tokenizes: admitted like the others, and answered away from the loop.
 http::Handler pure_route(const ApiContext& context,
-                         void (*answer)(const ServedModel&,
-                                        const http::Request&,
-                                        http::Exchange&)) {
-  return [context, answer](const http::Request& request,
-                           const std::shared_ptr<http::Exchange>& exchange) {
+                         http::Response (*answer)(const ServedModel&, const std::string& body)) {
+  struct Job {
+    http::Request request;
+    std::shared_ptr<http::Exchange> exchange;
+    dispatch::Admission::Ticket ticket;
+    http::Response response;
+  };
+  return [context, answer](http::Request request, std::shared_ptr<http::Exchange> exchange) {
     auto ticket = context.admission.admit(request.body.size());
     if (!ticket) {
       respond_error(*exchange, openai::from_error(ticket.error()));
       return;
     }
-    answer(context.model, request, *exchange);
+    const bool long_body = is_long(context, request);
+    auto job = std::make_shared<Job>();
+    job->request = std::move(request);
+    job->exchange = std::move(exchange);
+    job->ticket = *std::move(ticket);
+    auto work = [job, model = &context.model, answer] {
+      job->response = answer(*model, job->request.body);
+    };
+    auto done = [job] { job->exchange->respond(std::move(job->response)); };
+    if (!context.run_away(long_body, std::move(work), std::move(done))) {
+      respond_error(*job->exchange, too_many_to_read());
+    }
   };
 }
 
 }  // namespace
 
 void add_api_routes(http::RouteTable* routes, const ApiContext& context) {
+  const auto seen = std::make_shared<IgnoredFields>();
   const auto add_post = [routes](const char* path, http::Handler handler) {
     routes->add("POST", path, http::json_bodies_only(error_response, std::move(handler)));
   };
-  add_post("/v1/chat/completions", GenerationRoute(context, prepare_chat));
-  add_post("/v1/completions", GenerationRoute(context, prepare_completion));
+  add_post("/v1/chat/completions", GenerationRoute(context, prepare_chat, seen));
+  add_post("/v1/completions", GenerationRoute(context, prepare_completion, seen));
   add_post("/tokenize", pure_route(context, tokenize));
   add_post("/detokenize", pure_route(context, detokenize));
   routes->add("GET",

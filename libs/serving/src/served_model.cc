@@ -39,6 +39,17 @@ std::vector<TokenId> stop_tokens_of(const ServedModel& model,
   return result;
 }
 
+// A text that takes the tokenizer too long is the client's to change, and no state of the server.
+std::variant<std::vector<TokenId>, openai::ApiError> ids_or_refusal(
+    const std::string& field, Result<std::vector<TokenId>> ids) {
+  if (ids) {
+    return *std::move(ids);
+  }
+  return ids.error().code() == Code::kResourceExhausted
+             ? openai::invalid_field(field, field + ": " + ids.error().message())
+             : openai::from_error(ids.error());
+}
+
 }  // namespace
 
 std::variant<GenerationRequest, openai::ApiError> complete_request(
@@ -117,11 +128,13 @@ std::variant<std::vector<TokenId>, openai::ApiError> tokenize_chat(
   if (!segments) {
     return openai::invalid_field("messages", segments.error().message());
   }
-  auto ids = model.tokenizer->encode_segments(*segments);
-  if (!ids) {
-    return openai::from_error(ids.error());
-  }
-  return *std::move(ids);
+  return ids_or_refusal("messages", model.tokenizer->encode_segments(*segments));
+}
+
+std::variant<std::vector<TokenId>, openai::ApiError> tokenize_text(const ServedModel& model,
+                                                                   std::string_view text,
+                                                                   bool add_special_tokens) {
+  return ids_or_refusal("prompt", model.tokenizer->encode(text, {true, add_special_tokens}));
 }
 
 }  // namespace phalanx::serving

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <utility>
 
 #include <pcre2.h>
 
@@ -13,9 +14,16 @@ namespace {
 
 // A match that needs more steps than this, beyond what the length of the text explains, runs on a
 // pattern that backtracks without end.
-constexpr std::uint32_t kMatchLimit = 10'000'000;
+constexpr std::uint32_t kMatchLimit = 2'000'000;
 constexpr std::uint32_t kMatchStepsPerByte = 8;
 constexpr std::uint32_t kHeapLimitKib = 64 * 1024;
+
+constexpr unsigned kMatchesPerLook = 8;  // at the clock
+
+MatchTime*& match_time() {
+  thread_local MatchTime* time = nullptr;
+  return time;
+}
 
 struct FreeMatchData {
   void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
@@ -51,6 +59,22 @@ PCRE2_SPTR units(std::string_view text) {
 }
 
 }  // namespace
+
+MatchTime::MatchTime(Duration limit) : time_(limit), outer_(std::exchange(match_time(), this)) {}
+
+MatchTime::~MatchTime() {
+  match_time() = outer_;
+}
+
+Status MatchTime::count() {
+  if (++matches_ % kMatchesPerLook != 0 || !time_.passed()) {
+    return ok();
+  }
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(time_.limit());
+  return resource_exhausted("the pre-tokenizer's pattern takes more than " +
+                            std::to_string(limit.count()) +
+                            " ms of CPU time for this text; send a shorter or plainer one");
+}
 
 void Regex::Free::operator()(pcre2_real_code_8* code) const {
   pcre2_code_free(code);
@@ -97,6 +121,9 @@ Result<Regex> Regex::literal(std::string_view text) {
 }
 
 Result<std::optional<ByteRange>> Regex::find(std::string_view subject, std::size_t start) const {
+  if (match_time() != nullptr) {
+    PHALANX_RETURN_IF_ERROR(match_time()->count());
+  }
   MatchScratch& scratch = match_scratch();
   const auto steps = static_cast<std::uint64_t>(subject.size()) * kMatchStepsPerByte + kMatchLimit;
   pcre2_set_match_limit(scratch.context.get(),

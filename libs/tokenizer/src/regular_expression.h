@@ -9,6 +9,7 @@
 
 #include "phalanx/base/byte_ranges.h"
 #include "phalanx/base/result.h"
+#include "phalanx/base/thread_time.h"
 
 // PCRE2's own types are macros over this one; naming it here keeps the header private.
 struct pcre2_real_code_8;
@@ -21,6 +22,24 @@ inline constexpr std::size_t kMaxPatternBytes = 16384;
 // the same way. \s and \S differ (PCRE2 counts U+180E); constructs whose meaning differs in ways
 // that cannot be written down, or that tokenizers do not use, are refused by name.
 [[nodiscard]] Result<std::string> translate_pattern(std::string_view pattern);
+
+// Bounds the CPU time that all matches on this thread take together while it lives: each has a
+// limit of its own, but a text has many.
+class MatchTime {
+ public:
+  explicit MatchTime(Duration limit);
+  MatchTime(const MatchTime&) = delete;
+  MatchTime& operator=(const MatchTime&) = delete;
+  ~MatchTime();
+
+  // Counts a match. Errors: kResourceExhausted  the time is over
+  [[nodiscard]] Status count();
+
+ private:
+  CpuTimeLimit time_;
+  unsigned matches_ = 0;
+  MatchTime* outer_;
+};
 
 // A compiled pattern over UTF-8. Compiled to machine code where the system allows it (a process
 // that may not map executable memory falls back to PCRE2's interpreter: same matches, slower).
@@ -39,7 +58,7 @@ class Regex {
   // The first match that begins at or after `start`; matches are never empty.
   //
   // Requires: subject is valid UTF-8 and start a character boundary.
-  // Errors:   kResourceExhausted  the match limit was reached
+  // Errors:   kResourceExhausted  the match limit was reached, or the time of a MatchTime
   [[nodiscard]] Result<std::optional<ByteRange>> find(std::string_view subject,
                                                       std::size_t start) const;
 

@@ -5,6 +5,7 @@
 
 #include "phalanx/base/utf8.h"
 
+#include "regular_expression.h"
 #include "tokenizer_data.h"
 
 namespace phalanx::tokenizer {
@@ -12,6 +13,11 @@ namespace {
 
 // Offsets inside one text fit 32 bits with room to spare.
 constexpr std::size_t kMaxTextBytes = std::size_t{1} << 30;
+
+// CPU time that splitting a text may take: several times what the slowest text of honest patterns
+// needs.
+constexpr Duration kMatchTimeBase = std::chrono::seconds(1);
+constexpr Duration kMatchTimePerByte = std::chrono::microseconds(1);
 
 // One text on its way to tokens.
 class Encoding {
@@ -24,6 +30,7 @@ class Encoding {
       return resource_exhausted("text: expected at most " + std::to_string(kMaxTextBytes) +
                                 " bytes, found " + std::to_string(text.size()));
     }
+    MatchTime time(kMatchTimeBase + kMatchTimePerByte * static_cast<std::int64_t>(text.size()));
     ids_.reserve(text.size() / 4 + 8);
     for (const TextPart& part : data_.added_as_given.split(text, opaque)) {
       if (part.token.has_value()) {

@@ -41,6 +41,14 @@ TEST(Template, LimitsEndARenderingAndNameThemselves) {
   EXPECT_EQ(text.error().code(), Code::kResourceExhausted);
 }
 
+TEST(Template, TimeEndsARenderingToo) {
+  const auto text =
+      render("{% for i in range(100) %}x{% endfor %}", {}, {.cpu_time_max = Duration::zero()});
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().code(), Code::kResourceExhausted);
+  EXPECT_NE(text.error().message().find("CPU time"), std::string::npos);
+}
+
 TEST(Template, RefusesWhenCompiledWhatItCannotRun) {
   EXPECT_EQ(Template::compile("{{ x|nothing }}").error().code(), Code::kUnimplemented);
   EXPECT_EQ(Template::compile("{% if %}").error().code(), Code::kInvalidArgument);

@@ -117,5 +117,30 @@ TEST(Regex, RefusesAPatternTooLong) {
   EXPECT_FALSE(Regex::compile(std::string(kMaxPatternBytes + 1, 'a')).has_value());
 }
 
+TEST(MatchTime, BoundsAllMatchesOfATextTogether) {
+  const auto regex = Regex::compile("a");
+  ASSERT_TRUE(regex);
+  const std::string text(100, 'a');
+  EXPECT_EQ(matches(*regex, text).size(), 100U);
+  MatchTime time{Duration::zero()};
+  std::size_t found = 0;
+  Result<std::optional<ByteRange>> match = regex->find(text, 0);
+  while (match && found < 100) {
+    ++found;
+    match = regex->find(text, found);
+  }
+  ASSERT_FALSE(match) << "no match of the text was refused";
+  EXPECT_LT(found, 20U);
+  EXPECT_EQ(match.error().code(), Code::kResourceExhausted);
+  EXPECT_NE(match.error().message().find("CPU time"), std::string::npos);
+}
+
+TEST(MatchTime, EndsWithItsScope) {
+  const auto regex = Regex::compile("a");
+  ASSERT_TRUE(regex);
+  { const MatchTime over{Duration::zero()}; }
+  EXPECT_EQ(matches(*regex, std::string(100, 'a')).size(), 100U);
+}
+
 }  // namespace
 }  // namespace phalanx::tokenizer

@@ -25,11 +25,13 @@ struct ApiContext {
   // Why new work is refused now (loading, draining, no replica can serve), or nothing. 503.
   std::function<Status()> accepting;
 
-  // Runs `work` away from the loop and then `done` on the loop; false if its queue is full. For
-  // bodies above long_body_bytes: the loop never parses or tokenizes for longer than about a
-  // millisecond.
-  std::function<bool(std::function<void()> work, std::function<void()> done)> run_long;
+  // Runs `work` away from the loop and then `done` on the loop; false if its queue is full. Every
+  // body is parsed, rendered and tokenized there, as how long that takes is the client's choice;
+  // those above long_body_bytes are `is_long` and should not keep the others waiting.
+  std::function<bool(bool is_long, std::function<void()> work, std::function<void()> done)>
+      run_away;
   std::size_t long_body_bytes = std::size_t{16} << 10;
+  bool strict_api = false;  // unknown fields are refused instead of ignored
 
   std::function<std::uint64_t()> draw_seed = {};
   Duration first_comment = std::chrono::seconds(10);

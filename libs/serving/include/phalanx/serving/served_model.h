@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -48,5 +49,9 @@ struct PromptOrigin {
 // message; 400 if the model has no template, or none that takes the tools or documents sent.
 [[nodiscard]] std::variant<std::vector<TokenId>, openai::ApiError> tokenize_chat(
     const ServedModel& model, const openai::TemplateInput& conversation);
+
+// Tokenizes a plain text. Errors: 400 about "prompt" if that takes the tokenizer too long.
+[[nodiscard]] std::variant<std::vector<TokenId>, openai::ApiError> tokenize_text(
+    const ServedModel& model, std::string_view text, bool add_special_tokens);
 
 }  // namespace phalanx::serving
