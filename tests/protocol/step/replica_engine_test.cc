@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/wire/limits.h"
+
 #include "support/replica_world.h"
 
 namespace phalanx::testing {

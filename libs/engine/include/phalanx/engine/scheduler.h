@@ -148,7 +148,6 @@ class Scheduler {
   [[nodiscard]] wire::TokenUpdate settle_row(const PlannedRow& row,
                                              const wire::SampleResult& sample);
   [[nodiscard]] wire::TokenUpdate remove(SequenceId id, wire::FinishReason reason);
-  [[nodiscard]] wire::TokenUpdate fail(SequenceId id, const Error& error);
   void release(Sequence& sequence);
   void to_waiting(SequenceId id);
 
