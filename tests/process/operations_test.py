@@ -57,6 +57,48 @@ class RollingRestart(unittest.TestCase):
             self.assertEqual([r["incarnation"] for r in server.status()["replicas"]], [2, 2])
 
 
+class Drained(unittest.TestCase):
+    def test_with_every_replica_drained_requests_are_refused_at_once(self):
+        with Server("--dp", 2, "--tp", 1) as server:
+            running = server.stream("count from 100 to 180").wait_for_tokens(2)
+            for replica in ("0", "1"):
+                self.assertEqual(server.control("drain", replica).returncode, 0)
+            began = time.monotonic()
+            status, body, headers = server.request("POST", "/v1/completions", {"prompt": "count from 1 to 3", "max_tokens": 4})
+            self.assertEqual(status, 503, body)
+            self.assertIn("drained", str(body))
+            self.assertIn("retry-after", {name.lower() for name in headers})
+            self.assertLess(time.monotonic() - began, 10)
+            self.assertEqual(server.request("GET", "/ready")[0], 503)
+            running.finish()
+            self.assertEqual((running.text, running.done, running.error), (counted(100, 180), True, None))
+            self.assertEqual(server.control("resume", "1").returncode, 0)
+            eventually(lambda: server.request("GET", "/ready")[0] == 200, 20, "a resumed replica serves")
+            self.assertEqual(server.request("POST", "/v1/completions", {"prompt": "count from 1 to 3", "max_tokens": 4})[0], 200)
+
+
+class Multiplied(unittest.TestCase):
+    def test_what_a_body_multiplies_is_capped_by_name(self):
+        with Server() as server:
+            for fields, *words in (({"n": 128, "logprobs": 5}, "logprobs", "512"),
+                                   ({"n": 129}, "n", "128"),
+                                   ({"prompt": ["x"] * 129}, "prompt", "128")):
+                with self.subTest(words=words):
+                    status, body = server.request("POST", "/v1/completions", {"prompt": "x", "max_tokens": 1, **fields})[:2]
+                    self.assertEqual(status, 400, body)
+                    for word in words:
+                        self.assertIn(word, str(body))
+            self.assertEqual(server.request("GET", "/ready")[0], 200)
+
+    def test_many_choices_without_max_tokens_shut_nobody_out(self):
+        with Server("--max-num-queued-tokens", 20000) as server:
+            many = server.stream("count from 100 to 180", n=128).wait_for_tokens(1)
+            status, body, _ = server.request("POST", "/v1/completions", {"prompt": "count from 1 to 3", "max_tokens": 4})
+            self.assertEqual(status, 200, body)
+            many.close()
+            server.wait_idle()
+
+
 @unittest.skipUnless(has_ipv6_loopback(), "this machine has no ::1")
 class Ipv6(unittest.TestCase):
     def load(self, url, *arguments):

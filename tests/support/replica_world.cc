@@ -60,6 +60,8 @@ void LeaderBook::send(wire::ReplicaMessage message) {
     statuses.push_back(std::move(*status));
   } else if (auto* failure = std::get_if<wire::ReplicaFailed>(&message)) {
     failed.push_back(std::move(*failure));
+  } else if (auto* holding = std::get_if<wire::ReplicaHolding>(&message)) {
+    holdings.push_back(std::move(*holding));
   }
 }
 

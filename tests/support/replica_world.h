@@ -47,6 +47,7 @@ class LeaderBook final : public engine::ReplicaSink {
   std::vector<wire::ReplicaReady> ready;
   std::vector<wire::ReplicaStatus> statuses;
   std::vector<wire::ReplicaFailed> failed;
+  std::vector<wire::ReplicaHolding> holdings;
   std::vector<StepId> steps;  // of the batches with tokens
   std::optional<Status> stopped;
 

@@ -93,6 +93,9 @@ fleet::ReplicaEvents Leader::replica_events() {
   events.on_tokens = [this](ReplicaId replica, const wire::TokenBatch& batch) {
     dispatcher_->on_token_batch(replica, batch);
   };
+  events.on_holding = [this](ReplicaId replica, const wire::ReplicaHolding& holding) {
+    dispatcher_->on_holding(replica, holding);
+  };
   events.on_failed = [this](ReplicaId, const Error& cause) { on_replica_failed(cause); };
   events.on_stopped = [this] { loop_.stop(); };
   return events;
@@ -154,7 +157,7 @@ void Leader::add_operator_routes(http::RouteTable* routes) {
   });
   routes->add("GET", "/ready", [this](const http::Request&, const Exchange& exchange) {
     const Status status = phase_ == Phase::kDraining ? unavailable("draining") : ok();
-    const bool ready = status && router_.table().ready_count() > 0;
+    const bool ready = status && router_.table().open_count() > 0;
     http::Response response = http::json_response(
         ready ? 200 : 503,
         std::string(R"({"status":")") + (ready ? "ready" : phase_name()) + "\"}");
@@ -251,6 +254,9 @@ Status Leader::accepting() const {
                  ? ok()
                  : Status(unavailable("the replicas are starting; try again later"));
     case Phase::kServing:
+      if (router_.table().all_draining()) {
+        return unavailable("every replica is drained; try again later");
+      }
       return replicas_->any_may_serve() ? ok() : Status(unavailable("no replica can serve"));
     default:
       return unavailable("the server is shutting down");

@@ -105,8 +105,7 @@ Status OfflineRun::submit(std::size_t index) {
   }
   auto& complete = std::get<serving::GenerationRequest>(request);
   dispatcher_.submit(std::move(complete.generation),
-                     std::make_shared<Sink>(*this, index, complete.text),
-                     dispatch::Admission::Ticket());
+                     std::make_shared<Sink>(*this, index, complete.text));
   return ok();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/dispatch/admission.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -24,6 +25,7 @@ Admission::Ticket::~Ticket() {
 
 void Admission::Ticket::correct(std::uint64_t tokens) {
   if (owner_ != nullptr) {
+    tokens = std::min(tokens, owner_->limits_.tokens / 2);
     owner_->tokens_ += tokens - tokens_;
     tokens_ = tokens;
   }

@@ -4,12 +4,24 @@
 namespace phalanx::dispatch {
 
 bool CircuitBreaker::allows(SteadyTime now) const {
-  return !opened_ || (now >= open_until_ && !probing_);
+  return !opened_ || (now >= open_until_ && !probe_);
 }
 
-void CircuitBreaker::on_dispatch(SteadyTime now) {
+void CircuitBreaker::on_dispatch(const wire::SequenceKey& key, SteadyTime now) {
   if (opened_ && now >= open_until_) {
-    probing_ = true;
+    probe_ = key;
+  }
+}
+
+void CircuitBreaker::on_token(const wire::SequenceKey& key) {
+  if (probe_ == key) {
+    reset();
+  }
+}
+
+void CircuitBreaker::on_ended(const wire::SequenceKey& key) {
+  if (probe_ == key) {
+    probe_.reset();
   }
 }
 
@@ -21,7 +33,7 @@ void CircuitBreaker::on_failure(SteadyTime now) {
   ++failures_;
   if (opened_ || failures_ >= options_.failures_to_open) {
     opened_ = true;
-    probing_ = false;
+    probe_.reset();
     open_until_ = now + options_.open_for;
   }
 }
@@ -29,7 +41,7 @@ void CircuitBreaker::on_failure(SteadyTime now) {
 void CircuitBreaker::reset() {
   failures_ = 0;
   opened_ = false;
-  probing_ = false;
+  probe_.reset();
 }
 
 }  // namespace phalanx::dispatch

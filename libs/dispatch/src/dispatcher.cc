@@ -11,7 +11,6 @@ struct Dispatcher::Request {
   RequestId id;
   Generation spec;
   std::shared_ptr<GenerationSink> sink;
-  Admission::Ticket ticket;
   std::vector<Running> choices;
 
   [[nodiscard]] bool finished() const {
@@ -24,7 +23,11 @@ Dispatcher::Dispatcher(Router& router,
                        ReplicaPort& port,
                        const Clock& clock,
                        DispatcherOptions options)
-    : router_(router), port_(port), clock_(clock), options_(options) {}
+    : router_(router), clock_(clock), options_(options) {
+  for (std::uint32_t i = 0; i < router.table().size(); ++i) {
+    replicas_.push_back({ReplicaLink(ReplicaId(i), port), {}, {}});
+  }
+}
 
 Dispatcher::~Dispatcher() = default;
 
@@ -32,33 +35,39 @@ wire::SequenceKey Dispatcher::key_of(const Request& request, const Running& runn
   return {request.id, ChoiceIndex(running.choice.index()), running.choice.attempt};
 }
 
-RequestId Dispatcher::submit(Generation spec,
-                             std::shared_ptr<GenerationSink> sink,
-                             Admission::Ticket ticket) {
+Dispatcher::Running* Dispatcher::find(const ChoiceName& name, Request** request) {
+  const auto entry = requests_.find(name.first);
+  if (entry == requests_.end() || name.second >= entry->second->choices.size()) {
+    return nullptr;
+  }
+  *request = entry->second.get();
+  return &entry->second->choices[name.second];
+}
+
+RequestId Dispatcher::submit(Generation spec, std::shared_ptr<GenerationSink> sink) {
   const RequestId id(next_request_++);
-  ticket.correct(spec.prompt_ids.size() + std::uint64_t{spec.stop.max_tokens} * spec.choices);
-  auto owned = std::make_unique<Request>(
-      Request{id, std::move(spec), std::move(sink), std::move(ticket), {}});
+  auto owned = std::make_unique<Request>(Request{id, std::move(spec), std::move(sink), {}});
   Request& request = *owned;
   request.choices.reserve(request.spec.choices);
   for (std::uint32_t i = 0; i < request.spec.choices; ++i) {
-    request.choices.push_back({Choice(i, request.spec), {}, {}, {}, {}});
+    request.choices.push_back({Choice(i, request.spec), {}, 0, {}, {}});
   }
   requests_.emplace(id, std::move(owned));
   for (Running& running : request.choices) {
-    try_dispatch(request, running);
+    dispatch_or_wait(request, running);
   }
   return id;
 }
 
-void Dispatcher::wait(Request& request, Running& running) {
-  if (running.waiting_since == SteadyTime{}) {
-    running.waiting_since = clock_.now();
+void Dispatcher::dispatch_or_wait(Request& request, Running& running) {
+  // Nobody overtakes those who wait for the same replicas.
+  if (waiting_.first(running.fingerprint) || !try_dispatch(request, running)) {
+    waiting_.add({request.id, running.choice.index()}, running.fingerprint, clock_.now());
   }
-  waiting_.emplace_back(request.id, running.choice.index());
 }
 
-void Dispatcher::try_dispatch(Request& request, Running& running) {
+// True if a replica has it now. A link that takes nothing is left alone until the next tick.
+bool Dispatcher::try_dispatch(Request& request, Running& running) {
   Choice& choice = running.choice;
   choice.attempt = Attempt(choice.attempt.value() + 1);
   const wire::SequenceKey key = key_of(request, running);
@@ -66,30 +75,43 @@ void Dispatcher::try_dispatch(Request& request, Running& running) {
   // same replica.
   const std::uint64_t to_compute =
       choice.produced().size() + (choice.index() == 0 ? request.spec.prompt_ids.size() : 0);
-  const auto replica = router_.dispatch(
-      key, {to_compute, choice.to_generate()}, clock_.now(), running.avoid, running.fingerprint);
-  if (!replica) {
-    choice.attempt = Attempt(choice.attempt.value() - 1);
-    wait(request, running);
-    return;
+  while (const auto replica = router_.dispatch(key,
+                                               {to_compute, choice.to_generate()},
+                                               clock_.now(),
+                                               running.avoid,
+                                               running.fingerprint)) {
+    if (send_to(*replica, request, running)) {
+      return true;
+    }
+    router_.settle(*replica, key);
+    router_.table().at(*replica).blocked = true;
   }
-  wire::Submit submit{
-      key, request.spec.prompt_ids, choice.produced(), request.spec.sampling, request.spec.stop};
-  if (port_.send(*replica, submit) != wire::Sent::kQueued) {
-    router_.ledger().settle(*replica, key);
-    wait(request, running);
-    return;
+  choice.attempt = Attempt(choice.attempt.value() - 1);
+  return false;
+}
+
+bool Dispatcher::send_to(ReplicaId replica, Request& request, Running& running) {
+  const Choice& choice = running.choice;
+  const auto effect = replicas_.at(replica.value())
+                          .link.submit(wire::Submit{key_of(request, running),
+                                                    request.spec.prompt_ids,
+                                                    choice.produced(),
+                                                    request.spec.sampling,
+                                                    request.spec.stop});
+  if (!effect) {
+    return false;
   }
   ++counters_.dispatches;
   counters_.redispatches += choice.attempt.value() > 1 ? 1U : 0U;
   running.replica = replica;
-  running.fingerprint = router_.table().at(*replica).numerics_fingerprint;
-  running.waiting_since = {};
+  running.effect = *effect;
+  running.fingerprint = router_.table().at(replica).numerics_fingerprint;
+  return true;
 }
 
 void Dispatcher::settle(Request& request, Running& running) {
   if (running.replica) {
-    router_.ledger().settle(*running.replica, key_of(request, running));
+    router_.settle(*running.replica, key_of(request, running));
     running.replica.reset();
   }
 }
@@ -97,8 +119,7 @@ void Dispatcher::settle(Request& request, Running& running) {
 // Ends the current attempt from this side: the replica is told, in case it still runs it.
 void Dispatcher::end_attempt(Request& request, Running& running) {
   if (running.replica) {
-    // A replica that does not take the message is about to be lost, and the sequence with it.
-    static_cast<void>(port_.send(*running.replica, wire::Cancel{key_of(request, running)}));
+    replicas_.at(running.replica->value()).link.cancel(key_of(request, running));
   }
   settle(request, running);
 }
@@ -113,7 +134,16 @@ void Dispatcher::run_again(Request& request, Running& running, const Error& caus
                            " attempts; the last one: " + cause.message()));
     return;
   }
-  try_dispatch(request, running);
+  waiting_.add({request.id, running.choice.index()}, running.fingerprint, clock_.now());
+}
+
+// The same for an attempt by its key, if it is still the one that runs there.
+void Dispatcher::run_again(const wire::SequenceKey& key, ReplicaId replica, const Error& cause) {
+  Request* request = nullptr;
+  Running* running = find({key.request, key.choice.value()}, &request);
+  if (running != nullptr && running->replica == replica && running->choice.attempt == key.attempt) {
+    run_again(*request, *running, cause);
+  }
 }
 
 void Dispatcher::cancel(RequestId id) {
@@ -128,8 +158,11 @@ void Dispatcher::cancel(RequestId id) {
 }
 
 void Dispatcher::finish_request(RequestId id) {
-  std::erase_if(waiting_, [id](const ChoiceName& name) { return name.first == id; });
-  requests_.erase(id);
+  const auto entry = requests_.find(id);
+  for (const Running& running : entry->second->choices) {
+    waiting_.remove({id, running.choice.index()});
+  }
+  requests_.erase(entry);
 }
 
 void Dispatcher::fail_request(RequestId id, const Error& error) {
@@ -149,16 +182,18 @@ void Dispatcher::on_token_batch(ReplicaId replica, const wire::TokenBatch& batch
   for (const wire::TokenUpdate& update : batch.updates) {
     apply(replica, update);
   }
+  dispatch_waiting();
 }
 
 void Dispatcher::apply(ReplicaId replica, const wire::TokenUpdate& update) {
-  const auto entry = requests_.find(update.key.request);
-  if (entry == requests_.end() || update.key.choice.value() >= entry->second->choices.size()) {
+  Request* found = nullptr;
+  Running* const at = find({update.key.request, update.key.choice.value()}, &found);
+  if (at == nullptr) {
     ++counters_.stale_updates;
     return;
   }
-  Request& request = *entry->second;
-  Running& running = request.choices[update.key.choice.value()];
+  Request& request = *found;
+  Running& running = *at;
   if (running.replica != replica || running.choice.attempt != update.key.attempt) {
     ++counters_.stale_updates;
     return;
@@ -186,6 +221,7 @@ void Dispatcher::accept_token(Request& request, Running& running, const wire::To
     case Choice::Verdict::kAccepted:
       break;
   }
+  router_.table().at(*running.replica).breaker.on_token(update.key);
   TokenEvent event = running.choice.accept(update);
   event.request = request.id;
   const std::shared_ptr<GenerationSink> sink = request.sink;
@@ -227,6 +263,7 @@ void Dispatcher::stop(RequestId id, std::uint32_t choice, std::uint32_t position
     return;
   }
   running.choice.stop(position);
+  waiting_.remove({id, choice});
   const std::shared_ptr<GenerationSink> sink = entry->second->sink;
   if (end_choice(*entry->second, running, true)) {
     sink->on_done();
@@ -257,21 +294,52 @@ void Dispatcher::on_replica_ready(ReplicaId replica) {
 }
 
 void Dispatcher::on_replica_lost(ReplicaId replica) {
-  std::vector<ChoiceName> lost;
-  for (auto& [id, request] : requests_) {
-    for (const Running& running : request->choices) {
-      if (running.replica == replica) {
-        lost.emplace_back(id, running.choice.index());
-      }
+  replicas_.at(replica.value()).link.reset();
+  replicas_.at(replica.value()).counting = {};
+  replicas_.at(replica.value()).found = {};
+  router_.table().at(replica).blocked = false;
+  for (const wire::SequenceKey& key : router_.lose(replica)) {
+    run_again(key, replica, unavailable("its replica ended"));
+  }
+  dispatch_waiting();
+}
+
+void Dispatcher::on_holding(ReplicaId replica, const wire::ReplicaHolding& holding) {
+  Replica& known = replicas_.at(replica.value());
+  known.link.on_handled(holding.effects);
+  const auto& open = router_.ledger().open(replica);
+  std::vector<wire::SequenceKey> unknown;
+  for (const wire::SequenceKey& key : holding.keys) {
+    if (!open.contains(key) && !known.link.leaving(key)) {
+      unknown.push_back(key);
     }
   }
-  router_.ledger().settle_all(replica);
-  for (const auto& [id, index] : lost) {
-    const auto entry = requests_.find(id);
-    if (entry != requests_.end()) {
-      run_again(*entry->second, entry->second->choices[index], unavailable("its replica ended"));
+  std::vector<wire::SequenceKey> missing;
+  for (auto entry = open.upper_bound(holding.after); entry != open.end(); ++entry) {
+    const wire::SequenceKey& key = entry->first;
+    if (!holding.to_end && (holding.keys.empty() || holding.keys.back() < key)) {
+      break;
+    }
+    Request* request = nullptr;
+    const Running* running = find({key.request, key.choice.value()}, &request);
+    // What was sent later than the replica had read when it told this is on its way.
+    if (running != nullptr && running->effect <= holding.effects &&
+        !std::binary_search(holding.keys.begin(), holding.keys.end(), key)) {
+      missing.push_back(key);
     }
   }
+  known.counting.unknown += unknown.size();
+  known.counting.missing += missing.size();
+  if (holding.to_end) {
+    known.found = std::exchange(known.counting, {});
+  }
+  for (const wire::SequenceKey& key : unknown) {
+    known.link.cancel(key);
+  }
+  for (const wire::SequenceKey& key : missing) {
+    run_again(key, replica, internal_error("its replica did not have it any more"));
+  }
+  dispatch_waiting();
 }
 
 void Dispatcher::fail_all(const Error& cause) {
@@ -280,31 +348,34 @@ void Dispatcher::fail_all(const Error& cause) {
   }
 }
 
+// The first of each line speaks for its line: the work is that of what is dispatched.
 void Dispatcher::dispatch_waiting() {
-  std::deque<ChoiceName> names;
-  names.swap(waiting_);
-  for (const auto& [id, index] : names) {
-    const auto entry = requests_.find(id);
-    if (entry != requests_.end()) {
-      try_dispatch(*entry->second, entry->second->choices[index]);
+  std::size_t left = kDispatchesPerCall;
+  for (const Fingerprint& line : waiting_.lines()) {
+    for (auto name = waiting_.first(line); name && left > 0; name = waiting_.first(line), --left) {
+      Request* request = nullptr;
+      Running* const running = find(*name, &request);
+      if (!try_dispatch(*request, *running)) {
+        break;
+      }
+      waiting_.remove(*name);
     }
   }
 }
 
 void Dispatcher::on_tick() {
-  if (waiting_.empty()) {
-    return;
+  for (std::uint32_t i = 0; i < replicas_.size(); ++i) {
+    router_.table().at(ReplicaId(i)).blocked = false;
+    replicas_[i].link.flush();
   }
   dispatch_waiting();
-  const SteadyTime now = clock_.now();
-  std::vector<RequestId> late;
-  for (const auto& [id, index] : waiting_) {
-    if (now - requests_.at(id)->choices[index].waiting_since > options_.wait_for_replica) {
-      late.push_back(id);
+  const SteadyTime limit = clock_.now() - options_.wait_for_replica;
+  for (std::size_t i = 0; i < kDispatchesPerCall; ++i) {
+    const auto late = waiting_.waiting_since(limit);
+    if (!late) {
+      return;
     }
-  }
-  for (const RequestId id : late) {
-    fail_request(id, unavailable("no replica became ready in time; try again later"));
+    fail_request(late->first, unavailable("no replica became ready in time; try again later"));
   }
 }
 

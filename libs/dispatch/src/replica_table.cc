@@ -10,12 +10,24 @@ ReplicaTable::ReplicaTable(std::size_t replicas, CircuitBreakerOptions breaker)
 
 bool ReplicaTable::usable(ReplicaId replica, SteadyTime now) const {
   const ReplicaEntry& entry = at(replica);
-  return entry.ready && !entry.draining && entry.breaker.allows(now);
+  return entry.ready && !entry.draining && !entry.blocked && entry.breaker.allows(now);
 }
 
 std::size_t ReplicaTable::ready_count() const {
   return static_cast<std::size_t>(std::count_if(
       entries_.begin(), entries_.end(), [](const ReplicaEntry& entry) { return entry.ready; }));
+}
+
+std::size_t ReplicaTable::open_count() const {
+  return static_cast<std::size_t>(
+      std::count_if(entries_.begin(), entries_.end(), [](const ReplicaEntry& entry) {
+        return entry.ready && !entry.draining;
+      }));
+}
+
+bool ReplicaTable::all_draining() const {
+  return std::all_of(
+      entries_.begin(), entries_.end(), [](const ReplicaEntry& entry) { return entry.draining; });
 }
 
 }  // namespace phalanx::dispatch

@@ -32,8 +32,18 @@ std::optional<ReplicaId> Router::dispatch(const wire::SequenceKey& key,
   }
   const ReplicaId chosen = candidates[policy_->choose(candidates)].replica;
   ledger_.book(chosen, key, remainder);
-  table_.at(chosen).breaker.on_dispatch(now);
+  table_.at(chosen).breaker.on_dispatch(key, now);
   return chosen;
+}
+
+void Router::settle(ReplicaId replica, const wire::SequenceKey& key) {
+  ledger_.settle(replica, key);
+  table_.at(replica).breaker.on_ended(key);
+}
+
+std::vector<wire::SequenceKey> Router::lose(ReplicaId replica) {
+  table_.at(replica).breaker.reset();
+  return ledger_.settle_all(replica);
 }
 
 }  // namespace phalanx::dispatch

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "phalanx/obs/log.h"
+#include "phalanx/wire/limits.h"
 
 #include "bounded_text.h"
 
@@ -69,6 +70,7 @@ void ReplicaEngine::handle(const wire::LeaderMessage& message) {
 }
 
 void ReplicaEngine::submit(const wire::Submit& submit) {
+  ++effects_;
   if (!admit_attempt(submit.key)) {
     return;
   }
@@ -86,6 +88,7 @@ void ReplicaEngine::submit(const wire::Submit& submit) {
 }
 
 void ReplicaEngine::refuse_submit(const wire::SequenceKey& key, const Error& error) {
+  ++effects_;
   if (admit_attempt(key)) {
     refuse(key, error);
   }
@@ -132,6 +135,7 @@ void ReplicaEngine::remember(const Choice& choice, Attempt attempt) {
 }
 
 void ReplicaEngine::cancel(const wire::Cancel& cancel) {
+  ++effects_;
   if (scheduler_.cancel(cancel.key)) {
     pump();
   } else {
@@ -200,6 +204,7 @@ void ReplicaEngine::on_tick() {
   }
   if (++ticks_since_status_ >= options_.status_ticks) {
     send_status();
+    send_holding();
   }
 }
 

@@ -43,6 +43,16 @@ void ReplicaEngine::send_status() {
   sink_.send(std::move(now));
 }
 
+void ReplicaEngine::send_holding() {
+  wire::ReplicaHolding holding;
+  holding.effects = effects_;
+  holding.after = holding_from_;
+  holding.keys = scheduler_.keys_after(holding_from_, wire::kMaxHeldKeys);
+  holding.to_end = holding.keys.size() < wire::kMaxHeldKeys;
+  holding_from_ = holding.to_end ? wire::SequenceKey{} : holding.keys.back();
+  sink_.send(std::move(holding));
+}
+
 wire::ReplicaStatus ReplicaEngine::status() const {
   wire::ReplicaStatus status;
   status.sequence = status_sequence_;

@@ -74,6 +74,17 @@ bool Scheduler::cancel(const wire::SequenceKey& key) {
   return true;
 }
 
+std::vector<wire::SequenceKey> Scheduler::keys_after(const wire::SequenceKey& after,
+                                                     std::size_t limit) const {
+  std::vector<wire::SequenceKey> result;
+  for (auto key = keys_.upper_bound(after); key != keys_.end() && result.size() < limit; ++key) {
+    if (!at(key->second).cancelled) {
+      result.push_back(key->first);
+    }
+  }
+  return result;
+}
+
 std::vector<wire::TokenUpdate> Scheduler::sweep() {
   std::vector<wire::TokenUpdate> updates;
   for (const SequenceId id : std::exchange(leaving_, {})) {

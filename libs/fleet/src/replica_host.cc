@@ -208,11 +208,10 @@ void ReplicaHost::on_bad_frame(std::size_t index,
       salvaged->frame.incarnation != incarnation) {
     return;
   }
+  // Those that still run there are found when the replica tells what it holds.
+  obs::log_error("sequences_ended_by_bad_updates",
+                 {{"replica", index}, {"sequences", salvaged->refused.size()}});
   on_message(index, incarnation, salvaged->frame.message);
-  for (const wire::SequenceKey& key : salvaged->refused) {
-    // It may still run there.
-    static_cast<void>(send(ReplicaId(static_cast<std::uint32_t>(index)), wire::Cancel{key}));
-  }
 }
 
 void ReplicaHost::on_message(std::size_t index,
@@ -241,7 +240,11 @@ void ReplicaHost::on_message(std::size_t index,
     on_status(index, incarnation, *status);
   } else if (const auto* ready = std::get_if<wire::ReplicaReady>(&message)) {
     on_ready_message(index, incarnation, *ready);
+  } else if (const auto* holding = std::get_if<wire::ReplicaHolding>(&message)) {
+    events_.on_holding(replica, *holding);
   } else if (const auto* failed = std::get_if<wire::ReplicaFailed>(&message)) {
+    // Its sequences go on elsewhere at once; taking its ranks down may last.
+    events_.on_lost(replica);
     supervisor_->on_failure(
         index, incarnation, Error(static_cast<Code>(failed->code), failed->message));
   }

@@ -110,6 +110,12 @@ void Answer::start(std::vector<GenerationRequest> prompts, dispatch::Admission::
   for (std::size_t i = 0; i < choices_.size() && !options_.echo.empty(); ++i) {
     choices_[i].text = options_.echo[i / choices_per_prompt_];
   }
+  std::uint64_t booked = 0;
+  for (const GenerationRequest& prompt : prompts) {
+    booked += prompt.booked_tokens;
+  }
+  ticket_ = std::move(ticket);
+  ticket_.correct(booked);
   record_.choices = static_cast<std::uint32_t>(choices_.size());
   for (const GenerationRequest& prompt : prompts) {
     record_.prompt_tokens += prompt.generation.prompt_ids.size();
@@ -134,12 +140,8 @@ void Answer::start(std::vector<GenerationRequest> prompts, dispatch::Admission::
     prompts[i].generation.label = record_.id;
     auto sink = std::make_shared<PromptSink>(
         self, i * choices_per_prompt_, choices_per_prompt_, prompts[i].text);
-    // The place in the queue is held by the first prompt's request; the others are part of the same
-    // body.
     requests_.push_back(
-        context_.dispatcher.submit(std::move(prompts[i].generation),
-                                   std::move(sink),
-                                   std::exchange(ticket, dispatch::Admission::Ticket())));
+        context_.dispatcher.submit(std::move(prompts[i].generation), std::move(sink)));
   }
 }
 
@@ -355,6 +357,7 @@ void Answer::write(std::string_view json) {
 
 void Answer::close(const std::string& outcome, const std::string& error) {
   ended_ = true;
+  ticket_ = dispatch::Admission::Ticket();
   comment_timer_.reset();
   record_.outcome = outcome;
   record_.error = error;

@@ -28,6 +28,37 @@ openai::RequestBounds bounds_of(const ServedModel& model) {
   return bounds;
 }
 
+// What a body may multiply at most, besides n and prompts × n (RequestBounds).
+constexpr std::size_t kTopLogprobsPerStepMax = 512;          // prompts × n × top_logprobs
+constexpr std::size_t kEchoBytesMax = std::size_t{4} << 20;  // echoed text × n
+
+std::optional<openai::ApiError> check_top_logprobs(const openai::GenerationFields& fields,
+                                                   std::size_t prompts,
+                                                   const std::string& field) {
+  const std::size_t asked = prompts * fields.n * fields.top_logprobs.value_or(0);
+  if (asked <= kTopLogprobsPerStepMax) {
+    return std::nullopt;
+  }
+  return openai::invalid_field(field,
+                               field + ": expected prompts × n × " + field + " of at most " +
+                                   std::to_string(kTopLogprobsPerStepMax) + ", found " +
+                                   std::to_string(asked));
+}
+
+std::optional<openai::ApiError> check_echo(const std::vector<std::string>& texts, std::size_t n) {
+  std::size_t bytes = 0;
+  for (const std::string& text : texts) {
+    bytes += text.size() * n;
+  }
+  if (bytes <= kEchoBytesMax) {
+    return std::nullopt;
+  }
+  return openai::invalid_field("echo",
+                               "echo: expected prompts × n of at most " +
+                                   std::to_string(kEchoBytesMax) + " bytes, found " +
+                                   std::to_string(bytes) + "; lower n or leave echo out");
+}
+
 std::optional<openai::ApiError> check_model(const ServedModel& model, const std::string& asked) {
   if (asked.empty() || asked == model.name) {
     return std::nullopt;
@@ -73,6 +104,9 @@ Prepared prepare_chat(const ServedModel& model, const std::string& body, std::ui
   if ((out.error = check_model(model, request.model))) {
     return out;
   }
+  if ((out.error = check_top_logprobs(request.generation, 1, "top_logprobs"))) {
+    return out;
+  }
   auto ids = tokenize_chat(model, request.conversation);
   if (auto* error = std::get_if<openai::ApiError>(&ids)) {
     out.error = std::move(*error);
@@ -93,6 +127,9 @@ Prepared prepare_completion(const ServedModel& model, const std::string& body, s
   }
   const auto& request = std::get<openai::CompletionRequest>(parsed);
   if ((out.error = check_model(model, request.model))) {
+    return out;
+  }
+  if ((out.error = check_top_logprobs(request.generation, request.prompts.size(), "logprobs"))) {
     return out;
   }
   out.answer = answer_options(ApiKind::kCompletion, request.generation);
@@ -122,6 +159,7 @@ Prepared prepare_completion(const ServedModel& model, const std::string& body, s
       return out;
     }
   }
+  out.error = check_echo(out.answer.echo, request.generation.n);
   return out;
 }
 

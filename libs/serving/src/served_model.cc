@@ -10,6 +10,9 @@ namespace phalanx::serving {
 
 namespace {
 
+// Booked for a choice whose client names no max_tokens: most end long before the context is full.
+constexpr std::uint32_t kBookedUnsaid = 1024;
+
 wire::SamplingParams sampling_of(const ServedModel& model,
                                  const openai::GenerationFields& fields,
                                  std::uint64_t drawn_seed) {
@@ -92,6 +95,9 @@ std::variant<GenerationRequest, openai::ApiError> complete_request(
   }
   generation.choices = fields.n;
   generation.prompt_ids = std::move(prompt_ids);
+  const std::uint32_t per_choice =
+      fields.max_tokens.value_or(std::min(generation.stop.max_tokens, kBookedUnsaid));
+  request.booked_tokens = generation.prompt_ids.size() + std::uint64_t{per_choice} * fields.n;
   request.text.stop_strings = fields.stop;
   request.text.include_stop_in_output = fields.include_stop_str_in_output;
   request.text.skip_special_tokens = fields.skip_special_tokens;

@@ -141,6 +141,7 @@ void ServingMetrics::refresh(const dispatch::Router& router,
     registry_.gauge("phalanx_pending_tokens", "Tokens that the replica still owes", labels)
         .set(static_cast<double>(pending.to_generate));
   }
+  refresh_differences(router.table().size(), dispatcher);
   const std::uint64_t redispatches = dispatcher.counters().redispatches;
   redispatches_.add(
       static_cast<double>(redispatches - std::exchange(counted_redispatches_, redispatches)));
@@ -154,6 +155,28 @@ void ServingMetrics::refresh(const dispatch::Router& router,
              "Longest time since the last scrape that the leader's loop stood still",
              labels())
       .set(to_seconds(longest_loop_lag));
+}
+
+void ServingMetrics::refresh_differences(std::size_t replicas,
+                                         const dispatch::Dispatcher& dispatcher) {
+  for (std::uint32_t i = 0; i < replicas; ++i) {
+    const dispatch::Difference& difference = dispatcher.difference(ReplicaId(i));
+    obs::Labels labels = labels_of(ReplicaId(i));
+    registry_
+        .gauge("phalanx_unsent_cancels", "Cancellations that the link has not taken yet", labels)
+        .set(static_cast<double>(dispatcher.unsent_cancels(ReplicaId(i))));
+    const auto set = [&](const char* kind, std::uint64_t count) {
+      labels["kind"] = kind;
+      registry_
+          .gauge("phalanx_sequence_difference",
+                 "Sequences that leader and replica disagreed about when last compared: unknown to "
+                 "the leader, missing in the replica",
+                 labels)
+          .set(static_cast<double>(count));
+    };
+    set("unknown", difference.unknown);
+    set("missing", difference.missing);
+  }
 }
 
 void ServingMetrics::refresh_replica(ReplicaId replica, const wire::ReplicaStatus& status) {

@@ -123,6 +123,18 @@ void fields(Archive& archive, Message& message) {
   archive.text("message", message.message, kMaxErrorBytes);
 }
 
+template <typename Archive, Like<ReplicaHolding> Message>
+void fields(Archive& archive, Message& message) {
+  archive.number("effects", message.effects);
+  archive.structure("after", message.after);
+  archive.boolean("to_end", message.to_end);
+  archive.list("keys", message.keys, kMaxHeldKeys);
+  archive.require(std::is_sorted(message.keys.begin(), message.keys.end()) &&
+                      (message.to_end || !message.keys.empty()),
+                  "keys",
+                  "ascending keys, at least one unless they reach to the end");
+}
+
 template <typename Archive, Like<ReplicaFrame> Message>
 void fields(Archive& archive, Message& message) {
   archive.id("boot", message.boot);

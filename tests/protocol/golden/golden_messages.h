@@ -127,6 +127,13 @@ inline std::vector<Golden> golden_replica_frames() {
              frame(ReplicaFailed{.code = static_cast<std::uint32_t>(Code::kResourceExhausted),
                                  .message = "no memory for 512 KV blocks"}),
              decode_replica_frame),
+      golden("replica_holding",
+             frame(ReplicaHolding{.effects = 40,
+                                  .after = kGoldenKey,
+                                  .to_end = false,
+                                  .keys = {{RequestId(1001), ChoiceIndex(1), Attempt(1)},
+                                           {RequestId(1002), ChoiceIndex(0), Attempt(1)}}}),
+             decode_replica_frame),
   };
 }
 

@@ -207,6 +207,43 @@ TEST(ReplicaEngine, BeatsWhileItsLoopTurns) {
   EXPECT_EQ(world.book.statuses.back().last_nonce, 99U);
 }
 
+TEST(ReplicaEngine, TellsPartByPartWhatItHolds) {
+  constexpr std::uint64_t kRequests = wire::kMaxHeldKeys + 10;
+  WorldOptions options;
+  options.max_waiting = kRequests;
+  ReplicaWorld world(options);
+  ASSERT_TRUE(world.start());
+  for (std::uint64_t i = 1; i <= kRequests; ++i) {
+    world.submit(world.request(i, 20, 10));
+  }
+  const std::vector<wire::ReplicaHolding>& told = world.book.holdings;
+  const std::size_t before = told.size();
+  const auto beat = [&] {
+    for (int i = 0; i < 5; ++i) {
+      world.engine.on_tick();  // no time passes: no step ends
+    }
+  };
+  beat();
+  beat();
+  ASSERT_EQ(told.size(), before + 2);
+  EXPECT_EQ(told[before].effects, kRequests);
+  EXPECT_EQ(told[before].after, wire::SequenceKey{});
+  EXPECT_FALSE(told[before].to_end);
+  ASSERT_EQ(told[before].keys.size(), wire::kMaxHeldKeys);
+  EXPECT_EQ(told[before].keys.front(), world.request(1, 1, 1).key);
+  EXPECT_EQ(told[before + 1].after, told[before].keys.back());
+  EXPECT_TRUE(told[before + 1].to_end);
+  EXPECT_EQ(told[before + 1].keys.size(), 10U);
+
+  for (std::uint64_t i = 1; i <= kRequests; ++i) {
+    world.cancel(world.request(i, 1, 1).key);
+  }
+  beat();
+  EXPECT_EQ(told.back().effects, 2 * kRequests);
+  EXPECT_TRUE(told.back().keys.empty()) << "what is cancelled is about to leave";
+  ASSERT_TRUE(world.run_to_ends());
+}
+
 TEST(ReplicaEngine, TellsTheLeaderAtOnceThatItRecovers) {
   ReplicaWorld world({});
   ASSERT_TRUE(world.start());

@@ -49,5 +49,13 @@ TEST(Admission, IsEmptyWhenEveryTicketIsGone) {
   EXPECT_EQ(admission.tokens(), 0U);
 }
 
+TEST(Admission, OneBodyIsBookedWithAtMostHalf) {
+  Admission admission({10, 100});
+  Admission::Ticket ticket = *admission.admit(5);
+  ticket.correct(100'000);
+  EXPECT_EQ(admission.tokens(), 50U);
+  EXPECT_TRUE(admission.admit(50));
+}
+
 }  // namespace
 }  // namespace phalanx::dispatch

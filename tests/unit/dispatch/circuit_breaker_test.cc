@@ -8,6 +8,9 @@ namespace {
 
 using std::chrono::seconds;
 
+constexpr wire::SequenceKey kProbe{RequestId(1), ChoiceIndex(0), Attempt(1)};
+constexpr wire::SequenceKey kOther{RequestId(2), ChoiceIndex(0), Attempt(1)};
+
 TEST(CircuitBreaker, OpensAfterFailuresInARowAndProbesOnceLater) {
   CircuitBreaker breaker({3, seconds(5)});
   SteadyTime now{};
@@ -20,13 +23,13 @@ TEST(CircuitBreaker, OpensAfterFailuresInARowAndProbesOnceLater) {
 
   now += seconds(5);
   ASSERT_TRUE(breaker.allows(now));
-  breaker.on_dispatch(now);
+  breaker.on_dispatch(kProbe, now);
   EXPECT_FALSE(breaker.allows(now)) << "one probe at a time";
   breaker.on_failure(now);
   EXPECT_FALSE(breaker.allows(now + seconds(4)));
 
   now += seconds(5);
-  breaker.on_dispatch(now);
+  breaker.on_dispatch(kProbe, now);
   breaker.on_success();
   EXPECT_TRUE(breaker.allows(now));
 }
@@ -38,6 +41,32 @@ TEST(CircuitBreaker, ForgetsFailuresAfterASuccess) {
     breaker.on_success();
   }
   EXPECT_TRUE(breaker.allows(SteadyTime{}));
+}
+
+TEST(CircuitBreaker, AProbeThatProvesNothingIsFollowedByAnother) {
+  CircuitBreaker breaker({1, seconds(5)});
+  SteadyTime now{};
+  breaker.on_failure(now);
+  now += seconds(5);
+  breaker.on_dispatch(kProbe, now);
+  breaker.on_ended(kOther);
+  EXPECT_FALSE(breaker.allows(now)) << "that was not the probe";
+  breaker.on_ended(kProbe);
+  EXPECT_TRUE(breaker.allows(now));
+  breaker.on_dispatch(kOther, now);
+  EXPECT_FALSE(breaker.allows(now));
+}
+
+TEST(CircuitBreaker, ClosesWithTheFirstTokenOfTheProbe) {
+  CircuitBreaker breaker({1, seconds(5)});
+  SteadyTime now{};
+  breaker.on_failure(now);
+  now += seconds(5);
+  breaker.on_dispatch(kProbe, now);
+  breaker.on_token(kOther);
+  EXPECT_FALSE(breaker.allows(now));
+  breaker.on_token(kProbe);
+  EXPECT_TRUE(breaker.allows(now));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ struct FakePort final : ReplicaPort {
     if (answer == wire::Sent::kQueued) {
       sent.emplace_back(replica, message);
     }
+    ++asked;
     return answer;
   }
 
@@ -22,7 +23,13 @@ struct FakePort final : ReplicaPort {
     return std::get<wire::Submit>(sent.at(index).second);
   }
 
+  // The key of the last message, which is a Cancel.
+  [[nodiscard]] wire::SequenceKey cancelled() const {
+    return std::get<wire::Cancel>(sent.back().second).key;
+  }
+
   wire::Sent answer = wire::Sent::kQueued;
+  std::size_t asked = 0;
   std::vector<std::pair<ReplicaId, wire::LeaderMessage>> sent;
 };
 
@@ -77,7 +84,7 @@ class DispatcherTest : public ::testing::Test {
     request.stop.max_tokens = 5;
     request.stop.stop_token_ids = {kEosToken};
     request.choices = choices;
-    return dispatcher_.submit(std::move(request), std::move(sink), {});
+    return dispatcher_.submit(std::move(request), std::move(sink));
   }
 
   // The replica reports that the attempt it was sent as message `index` produced `token`.
@@ -102,6 +109,24 @@ class DispatcherTest : public ::testing::Test {
     update.error_code = static_cast<std::uint32_t>(code);
     update.error_message = "broken";
     dispatcher_.on_token_batch(port_.sent[index].first, {StepId(1), 0, {update}});
+  }
+
+  // The replica has handled so many effects and has these keys beyond `after`.
+  void hold(std::uint32_t replica,
+            std::uint64_t effects,
+            std::vector<wire::SequenceKey> keys,
+            wire::SequenceKey after = {},
+            bool to_end = true) {
+    dispatcher_.on_holding(ReplicaId(replica), {effects, after, to_end, std::move(keys)});
+  }
+
+  // Only replica 0, whose breaker is half open.
+  void half_open() {
+    set_ready(ReplicaId(1), false);
+    for (int i = 0; i < 3; ++i) {
+      router_.table().at(ReplicaId(0)).breaker.on_failure(clock_.now());
+    }
+    clock_.advance(std::chrono::seconds(6));
   }
 
   void expect_nothing_left() {
@@ -256,12 +281,177 @@ TEST_F(DispatcherTest, BackPressureOfALinkMeansWaitingNotLosing) {
   const auto sink = std::make_shared<FakeSink>();
   submit(sink);
   EXPECT_EQ(router_.ledger().pending_total(), Remainder{});
+  for (int i = 0; i < 10; ++i) {
+    dispatcher_.on_tick();
+  }
   port_.answer = wire::Sent::kQueued;
   dispatcher_.on_tick();
   ASSERT_EQ(port_.sent.size(), 1U);
+  EXPECT_EQ(port_.submit(0).key.attempt, Attempt(1));
   produce(0, 0, kEosToken, wire::FinishReason::kStop);
   EXPECT_EQ(sink->ends, 1);
   expect_nothing_left();
+}
+
+TEST_F(DispatcherTest, ACancelThatTheLinkDoesNotTakeIsKept) {
+  const auto sink = std::make_shared<FakeSink>();
+  const RequestId id = submit(sink, 2);
+  port_.answer = wire::Sent::kWouldBlock;
+  dispatcher_.cancel(id);
+  expect_nothing_left();
+  EXPECT_EQ(dispatcher_.unsent_cancels(ReplicaId(0)), 1U);
+  EXPECT_EQ(dispatcher_.unsent_cancels(ReplicaId(1)), 1U);
+  dispatcher_.on_tick();
+  EXPECT_EQ(port_.sent.size(), 2U);
+  port_.answer = wire::Sent::kQueued;
+  dispatcher_.on_tick();
+  ASSERT_EQ(port_.sent.size(), 4U);
+  EXPECT_EQ(port_.cancelled(), port_.submit(1).key);
+  EXPECT_EQ(dispatcher_.unsent_cancels(ReplicaId(0)), 0U);
+}
+
+TEST_F(DispatcherTest, KeptCancelsEndWithTheReplica) {
+  const auto sink = std::make_shared<FakeSink>();
+  const RequestId id = submit(sink);
+  port_.answer = wire::Sent::kWouldBlock;
+  dispatcher_.cancel(id);
+  lose(ReplicaId(0));
+  port_.answer = wire::Sent::kQueued;
+  dispatcher_.on_tick();
+  EXPECT_EQ(port_.sent.size(), 1U);
+}
+
+TEST_F(DispatcherTest, CancelsAgainWhatAReplicaStillHas) {
+  const auto sink = std::make_shared<FakeSink>();
+  const RequestId id = submit(sink);
+  const wire::SequenceKey key = port_.submit(0).key;
+  hold(0, 1, {key});
+  dispatcher_.cancel(id);
+  hold(0, 1, {key});  // told before it had read the cancellation
+  ASSERT_EQ(port_.sent.size(), 2U);
+  EXPECT_EQ(dispatcher_.difference(ReplicaId(0)).unknown, 0U);
+
+  hold(0, 2, {key});
+  ASSERT_EQ(port_.sent.size(), 3U);
+  EXPECT_EQ(port_.cancelled(), key);
+  EXPECT_EQ(dispatcher_.difference(ReplicaId(0)).unknown, 1U);
+  hold(0, 3, {});
+  EXPECT_EQ(dispatcher_.difference(ReplicaId(0)).unknown, 0U);
+  EXPECT_EQ(port_.sent.size(), 3U);
+}
+
+TEST_F(DispatcherTest, DispatchesAgainWhatAReplicaDoesNotHave) {
+  const auto sink = std::make_shared<FakeSink>();
+  submit(sink);
+  hold(0, 0, {});  // told before it had read the submission
+  ASSERT_EQ(port_.sent.size(), 1U);
+  produce(0, 0, 'a');
+  hold(0, 1, {});
+  EXPECT_EQ(dispatcher_.difference(ReplicaId(0)).missing, 1U);
+  ASSERT_EQ(port_.sent.size(), 2U);
+  EXPECT_EQ(port_.sent[1].first, ReplicaId(1));
+  EXPECT_EQ(port_.submit(1).produced_ids, (std::vector<TokenId>{'a'}));
+  hold(0, 1, {});
+  EXPECT_EQ(dispatcher_.difference(ReplicaId(0)).missing, 0U);
+  produce(1, 1, kEosToken, wire::FinishReason::kStop);
+  EXPECT_EQ(sink->text, "a");
+  expect_nothing_left();
+}
+
+TEST_F(DispatcherTest, ComparesPartByPart) {
+  set_ready(ReplicaId(1), false);
+  std::vector<std::shared_ptr<FakeSink>> sinks;
+  for (int i = 0; i < 3; ++i) {
+    sinks.push_back(std::make_shared<FakeSink>());
+    submit(sinks.back());
+  }
+  const wire::SequenceKey first = port_.submit(0).key;
+  const wire::SequenceKey third = port_.submit(2).key;
+  hold(0, 3, {first}, {}, false);
+  EXPECT_EQ(port_.sent.size(), 3U) << "what lies beyond the part is not judged";
+  hold(0, 3, {third}, first);
+  EXPECT_EQ(dispatcher_.difference(ReplicaId(0)).missing, 1U);
+  ASSERT_EQ(port_.sent.size(), 4U);
+  EXPECT_EQ(port_.submit(3).key.request, port_.submit(1).key.request);
+  EXPECT_EQ(port_.submit(3).key.attempt, Attempt(2));
+}
+
+TEST_F(DispatcherTest, ACancelledProbeLetsTheNextRequestProbe) {
+  half_open();
+  const RequestId probe = submit(std::make_shared<FakeSink>());
+  const auto second = std::make_shared<FakeSink>();
+  submit(second);
+  EXPECT_EQ(port_.sent.size(), 1U) << "one probe at a time";
+  dispatcher_.cancel(probe);
+  dispatcher_.on_tick();
+  ASSERT_EQ(port_.sent.size(), 3U);
+  EXPECT_EQ(port_.submit(2).key.request, RequestId(2));
+}
+
+TEST_F(DispatcherTest, AProbeThatNeverArrivesLetsTheNextRequestProbe) {
+  half_open();
+  port_.answer = wire::Sent::kWouldBlock;
+  submit(std::make_shared<FakeSink>());
+  port_.answer = wire::Sent::kQueued;
+  dispatcher_.on_tick();
+  ASSERT_EQ(port_.sent.size(), 1U);
+  hold(0, 1, {});  // the replica has lost it
+  EXPECT_EQ(port_.sent.size(), 2U);
+}
+
+TEST_F(DispatcherTest, AProbeThatEndsWithItsReplicaLeavesNoTrace) {
+  half_open();
+  submit(std::make_shared<FakeSink>());
+  lose(ReplicaId(0));
+  set_ready(ReplicaId(0), true);
+  dispatcher_.on_replica_ready(ReplicaId(0));
+  submit(std::make_shared<FakeSink>());
+  EXPECT_EQ(port_.sent.size(), 3U);
+}
+
+TEST_F(DispatcherTest, TheFirstTokenOfAProbeClosesTheBreaker) {
+  half_open();
+  submit(std::make_shared<FakeSink>());
+  submit(std::make_shared<FakeSink>());
+  submit(std::make_shared<FakeSink>());
+  EXPECT_EQ(port_.sent.size(), 1U);
+  produce(0, 0, 'a');
+  EXPECT_EQ(port_.sent.size(), 3U);
+}
+
+// 131,072 choices wait: a scan of them in each tick would not end within the test's time limit.
+TEST_F(DispatcherTest, WhatWaitsCostsOnlyWhatIsDispatched) {
+  set_ready(ReplicaId(0), false);
+  set_ready(ReplicaId(1), false);
+  const auto sink = std::make_shared<FakeSink>();
+  for (int i = 0; i < 1024; ++i) {
+    submit(sink, 128);
+  }
+  EXPECT_EQ(dispatcher_.waiting(), 131'072U);
+  for (int i = 0; i < 200'000; ++i) {
+    dispatcher_.on_tick();
+  }
+  EXPECT_EQ(port_.asked, 0U);
+  set_ready(ReplicaId(0), true);
+  dispatcher_.on_replica_ready(ReplicaId(0));
+  EXPECT_EQ(port_.sent.size(), Dispatcher::kDispatchesPerCall);
+  EXPECT_EQ(port_.submit(0).key.request, RequestId(1));
+  EXPECT_EQ(port_.submit(255).key.request, RequestId(2));
+  port_.answer = wire::Sent::kWouldBlock;
+  port_.asked = 0;
+  dispatcher_.on_tick();
+  EXPECT_EQ(port_.asked, 1U) << "one refusal speaks for the line";
+}
+
+TEST_F(DispatcherTest, NobodyOvertakesThoseWhoWait) {
+  set_ready(ReplicaId(0), false);
+  set_ready(ReplicaId(1), false);
+  submit(std::make_shared<FakeSink>());
+  set_ready(ReplicaId(0), true);
+  submit(std::make_shared<FakeSink>());
+  dispatcher_.on_tick();
+  ASSERT_EQ(port_.sent.size(), 2U);
+  EXPECT_LT(port_.submit(0).key.request, port_.submit(1).key.request);
 }
 
 }  // namespace

@@ -53,6 +53,10 @@ class Extremes {
       maybe([&] { status->ranks.assign(1, {.state = static_cast<RankState>(pick({0, 3, 4}))}); });
     } else if (auto* failed = std::get_if<ReplicaFailed>(&frame.message)) {
       maybe([&] { failed->message = text(kMaxErrorBytes); });
+    } else if (auto* holding = std::get_if<ReplicaHolding>(&frame.message)) {
+      maybe([&] { holding->keys.resize(pick<std::size_t>({0, kMaxHeldKeys, kMaxHeldKeys + 1})); });
+      maybe([&] { std::reverse(holding->keys.begin(), holding->keys.end()); });
+      maybe([&] { holding->to_end = false; });
     }
   }
   void bend(RankCommand& command) {
@@ -97,6 +101,10 @@ class Extremes {
       maybe([&] { progress->phase = text(kMaxNameBytes); });
     } else if (auto* failed = std::get_if<ChildFailed>(&record)) {
       maybe([&] { failed->message = text(kMaxErrorBytes); });
+    } else if (auto* holding = std::get_if<ReplicaHolding>(&frame.message)) {
+      maybe([&] { holding->keys.resize(pick<std::size_t>({0, kMaxHeldKeys, kMaxHeldKeys + 1})); });
+      maybe([&] { std::reverse(holding->keys.begin(), holding->keys.end()); });
+      maybe([&] { holding->to_end = false; });
     }
   }
 

@@ -43,7 +43,7 @@ class RandomMessages {
 
   ReplicaFrame replica_frame() {
     ReplicaFrame frame{.boot = Boot(word()), .incarnation = Incarnation(small()), .message = {}};
-    switch (below(5)) {
+    switch (below(6)) {
       case 0:
         frame.message = ReplicaHello{.protocol = small(), .secret = word(), .pid = number()};
         break;
@@ -59,6 +59,9 @@ class RandomMessages {
         break;
       case 3:
         frame.message = status();
+        break;
+      case 4:
+        frame.message = holding();
         break;
       default:
         frame.message = ReplicaFailed{.code = small(), .message = text(kMaxErrorBytes)};
@@ -196,6 +199,13 @@ class RandomMessages {
     std::generate(
         values.begin(), values.end(), [this] { return static_cast<std::uint32_t>(word()); });
     return values;
+  }
+  ReplicaHolding holding() {
+    ReplicaHolding holding{.effects = word(), .after = key(), .to_end = coin(), .keys = {}};
+    holding.keys.resize((holding.to_end ? 0U : 1U) + below(20));
+    std::generate(holding.keys.begin(), holding.keys.end(), [this] { return key(); });
+    std::sort(holding.keys.begin(), holding.keys.end());
+    return holding;
   }
   SequenceKey key() { return {RequestId(word()), ChoiceIndex(small()), Attempt(small())}; }
 

@@ -12,15 +12,16 @@ struct AdmissionLimits {
   std::uint64_t tokens = std::uint64_t{1024} * 1024;  // --max-num-queued-tokens
 };
 
-// Bounds what the leader holds, before a request is parsed: at first a request is booked by the
-// bytes of its body (a token is at least one byte), after tokenization by its tokens.
+// Bounds what the leader holds, before a request is parsed: at first a body is booked by its bytes
+// (a token is at least one byte), after tokenization by the tokens of all its prompts and choices,
+// until the last of them has ended.
 //
 // Threads: one.
 class Admission {
  public:
   explicit Admission(AdmissionLimits limits) : limits_(limits) {}
 
-  // A place for one request; returned when it is destroyed. Ownership: the Admission must outlive
+  // A place for one body; returned when it is destroyed. Ownership: the Admission must outlive
   // it.
   class Ticket {
    public:
@@ -31,7 +32,8 @@ class Admission {
     Ticket& operator=(Ticket&& other) noexcept;
     ~Ticket();
 
-    // Replaces the booked amount, never refuses: the work is already accepted.
+    // Replaces the booked amount, never refuses: the work is already accepted. One body is booked
+    // with at most half of the limit, so that alone it shuts nobody out.
     void correct(std::uint64_t tokens);
 
    private:

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+
 #include "phalanx/base/clock.h"
+#include "phalanx/wire/replica_messages.h"
 
 namespace phalanx::dispatch {
 
@@ -12,7 +15,8 @@ struct CircuitBreakerOptions {
 
 // Keeps new work away from a replica that fails its requests: such a replica empties quickly and
 // would look least loaded. Closed → (failures in a row) → open → (after a pause) → half open: one
-// probe request → closed or open again.
+// probe attempt → closed with its first token, open with its failure. A probe that ends without
+// either (cancelled, lost) proves nothing, and the next attempt is the probe.
 //
 // Threads: one.
 class CircuitBreaker {
@@ -22,20 +26,20 @@ class CircuitBreaker {
   // May a request be sent now? In the half-open state true until a probe is dispatched.
   [[nodiscard]] bool allows(SteadyTime now) const;
 
-  void on_dispatch(SteadyTime now);
+  void on_dispatch(const wire::SequenceKey& key, SteadyTime now);
+  void on_token(const wire::SequenceKey& key);
+  void on_ended(const wire::SequenceKey& key);  // however an attempt ends, after what it proved
   void on_success();
   void on_failure(SteadyTime now);
 
   // A new incarnation of the replica starts with a clean record.
   void reset();
 
-  [[nodiscard]] bool open(SteadyTime now) const { return opened_ && now < open_until_; }
-
  private:
   CircuitBreakerOptions options_;
   int failures_ = 0;
   bool opened_ = false;
-  bool probing_ = false;
+  std::optional<wire::SequenceKey> probe_;
   SteadyTime open_until_{};
 };
 

@@ -2,31 +2,19 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "phalanx/base/clock.h"
-#include "phalanx/dispatch/admission.h"
 #include "phalanx/dispatch/choice.h"
 #include "phalanx/dispatch/generation.h"
+#include "phalanx/dispatch/replica_link.h"
 #include "phalanx/dispatch/router.h"
-#include "phalanx/wire/link.h"
+#include "phalanx/dispatch/waiting_queue.h"
 
 namespace phalanx::dispatch {
-
-// Sends a message to the current incarnation of a replica. Implemented over ZeroMQ by the leader.
-class ReplicaPort {
- public:
-  ReplicaPort() = default;
-  ReplicaPort(const ReplicaPort&) = delete;
-  ReplicaPort& operator=(const ReplicaPort&) = delete;
-  virtual ~ReplicaPort() = default;
-  [[nodiscard]] virtual wire::Sent send(ReplicaId replica, const wire::LeaderMessage& message) = 0;
-};
 
 struct DispatcherOptions {
   Duration wait_for_replica =
@@ -42,14 +30,27 @@ struct DispatcherCounters {
   std::uint64_t gaps = 0;             // a token beyond the next position: the attempt is run again
 };
 
+// What the leader and a replica disagree about, found in one walk over all that either of them
+// holds; each was put right when it was found.
+struct Difference {
+  std::uint64_t unknown = 0;  // the replica had what the leader has ended: cancelled again
+  std::uint64_t missing = 0;  // the replica had not what it was sent: dispatched again
+};
+
 // The requests in flight and where each choice runs. Routes, books, accepts tokens, and when a
 // replica fails sends its choices on to another one with the tokens produced so far, attempt + 1,
-// so that they go on at the same position.
+// so that they go on at the same position. A link that takes nothing costs no attempt: submissions
+// wait, cancellations are kept until it takes them.
+//
+// No call looks at all requests or at all that waits, and at most kDispatchesPerCall choices leave
+// the queue in one.
 //
 // Ownership: borrows router, port and clock; keeps each sink until its request has ended.
 // Threads: the loop thread only. Blocks: never.
 class Dispatcher {
  public:
+  static constexpr std::size_t kDispatchesPerCall = 256;
+
   Dispatcher(Router& router, ReplicaPort& port, const Clock& clock, DispatcherOptions options);
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
@@ -57,7 +58,7 @@ class Dispatcher {
 
   // Starts a request. The sink hears everything that follows; also an error, if no replica can ever
   // take it.
-  RequestId submit(Generation spec, std::shared_ptr<GenerationSink> sink, Admission::Ticket ticket);
+  RequestId submit(Generation spec, std::shared_ptr<GenerationSink> sink);
 
   // The client has gone: nothing is called any more and the replicas drop the sequences at their
   // next step boundary.
@@ -69,6 +70,9 @@ class Dispatcher {
   void stop(RequestId id, std::uint32_t choice, std::uint32_t position);
 
   void on_token_batch(ReplicaId replica, const wire::TokenBatch& batch);
+
+  // Compares what the replica has with what it was sent, and puts the difference right.
+  void on_holding(ReplicaId replica, const wire::ReplicaHolding& holding);
 
   // The replica may be given work (again): waiting choices are dispatched.
   void on_replica_ready(ReplicaId replica);
@@ -87,20 +91,37 @@ class Dispatcher {
   [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
   [[nodiscard]] const DispatcherCounters& counters() const { return counters_; }
 
+  // Of the last complete walk.
+  [[nodiscard]] const Difference& difference(ReplicaId replica) const {
+    return replicas_.at(replica.value()).found;
+  }
+
+  // Cancellations that the replica's link has not taken yet.
+  [[nodiscard]] std::size_t unsent_cancels(ReplicaId replica) const {
+    return replicas_.at(replica.value()).link.unsent();
+  }
+
  private:
   struct Request;
   struct Running {
     Choice choice;
-    std::optional<ReplicaId> replica;          // where the current attempt runs
-    std::optional<ReplicaId> avoid;            // where the last attempt failed
-    std::optional<std::uint64_t> fingerprint;  // numerics of the tokens produced so far
-    SteadyTime waiting_since{};
+    std::optional<ReplicaId> replica;  // where the current attempt runs
+    std::uint64_t effect = 0;          // its submission's number on that replica's link
+    std::optional<ReplicaId> avoid;    // where the last attempt failed
+    Fingerprint fingerprint;           // numerics of the tokens produced so far
   };
-  using ChoiceName = std::pair<RequestId, std::uint32_t>;
+  struct Replica {
+    ReplicaLink link;
+    Difference counting;  // of the walk under way
+    Difference found;
+  };
 
-  void try_dispatch(Request& request, Running& running);
-  void wait(Request& request, Running& running);
+  [[nodiscard]] bool try_dispatch(Request& request, Running& running);
+  [[nodiscard]] bool send_to(ReplicaId replica, Request& request, Running& running);
+  void dispatch_or_wait(Request& request, Running& running);
+  // The choice waits for its next attempt; dispatch_waiting() follows.
   void run_again(Request& request, Running& running, const Error& cause);
+  void run_again(const wire::SequenceKey& key, ReplicaId replica, const Error& cause);
   void apply(ReplicaId replica, const wire::TokenUpdate& update);
   void accept_token(Request& request, Running& running, const wire::TokenUpdate& update);
   void apply_error(Request& request,
@@ -113,16 +134,17 @@ class Dispatcher {
   void finish_request(RequestId id);
   void fail_request(RequestId id, const Error& error);
   void dispatch_waiting();
+  [[nodiscard]] Running* find(const ChoiceName& name, Request** request);
   [[nodiscard]] static wire::SequenceKey key_of(const Request& request, const Running& running);
 
   Router& router_;
-  ReplicaPort& port_;
   const Clock& clock_;
   DispatcherOptions options_;
   DispatcherCounters counters_;
   std::uint64_t next_request_ = 1;
   std::map<RequestId, std::unique_ptr<Request>> requests_;
-  std::deque<ChoiceName> waiting_;  // bounded by admission: each request has at most 128 choices
+  std::vector<Replica> replicas_;
+  WaitingQueue waiting_;  // bounded by admission: each request has at most 128 choices
 };
 
 }  // namespace phalanx::dispatch

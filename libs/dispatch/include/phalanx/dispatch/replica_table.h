@@ -17,6 +17,7 @@ struct ReplicaEntry {
 
   bool ready = false;  // passed its self-test in this incarnation, heartbeat moves, not recovering
   bool draining = false;  // an operator wants no new work here
+  bool blocked = false;   // its link took nothing; tried again with the next tick
   std::uint64_t numerics_fingerprint = 0;
   CircuitBreaker breaker;
 };
@@ -36,6 +37,12 @@ class ReplicaTable {
   [[nodiscard]] bool usable(ReplicaId replica, SteadyTime now) const;
 
   [[nodiscard]] std::size_t ready_count() const;
+
+  // Those that are ready and not drained: at 0 nothing new is taken now.
+  [[nodiscard]] std::size_t open_count() const;
+
+  // An operator has drained them all: nothing new is taken until one is resumed.
+  [[nodiscard]] bool all_draining() const;
 
  private:
   std::vector<ReplicaEntry> entries_;

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "phalanx/base/clock.h"
 #include "phalanx/dispatch/policy.h"
@@ -27,6 +28,12 @@ class Router {
                                                   SteadyTime now,
                                                   std::optional<ReplicaId> avoid = {},
                                                   std::optional<std::uint64_t> fingerprint = {});
+
+  // Ends an attempt on a replica. Harmless for one that is not open.
+  void settle(ReplicaId replica, const wire::SequenceKey& key);
+
+  // The replica's incarnation is over: ends all its attempts and returns their keys.
+  [[nodiscard]] std::vector<wire::SequenceKey> lose(ReplicaId replica);
 
   [[nodiscard]] ReplicaTable& table() { return table_; }
   [[nodiscard]] const ReplicaTable& table() const { return table_; }

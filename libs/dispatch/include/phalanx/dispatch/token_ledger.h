@@ -44,6 +44,11 @@ class TokenLedger {
   // Ends every attempt on a replica (its death) and returns their keys.
   std::vector<wire::SequenceKey> settle_all(ReplicaId replica);
 
+  // The open attempts of a replica in the order of their keys; valid until the next change.
+  [[nodiscard]] const std::map<wire::SequenceKey, Remainder>& open(ReplicaId replica) const {
+    return accounts_.at(replica.value()).open;
+  }
+
   [[nodiscard]] Remainder pending(ReplicaId replica) const;
   [[nodiscard]] std::size_t open_attempts(ReplicaId replica) const;
 

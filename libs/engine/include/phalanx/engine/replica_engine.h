@@ -30,7 +30,7 @@ class ReplicaSink {
   ReplicaSink& operator=(const ReplicaSink&) = delete;
   virtual ~ReplicaSink() = default;
 
-  // TokenBatch, ReplicaStatus, ReplicaReady and ReplicaFailed, in order.
+  // TokenBatch, ReplicaStatus, ReplicaHolding, ReplicaReady and ReplicaFailed, in order.
   virtual void send(wire::ReplicaMessage message) = 0;
 
   // The last call: no rank lives. Ok after a drain; otherwise what ended the replica (its
@@ -124,6 +124,7 @@ class ReplicaEngine final : private GroupClient {
   void stop_now();
   void end_group();
   void send_status();
+  void send_holding();
 
   ReplicaOptions options_;
   ResultSource& results_;
@@ -148,6 +149,8 @@ class ReplicaEngine final : private GroupClient {
   bool group_stopping_ = false;
   std::uint64_t status_sequence_ = 0;
   std::uint64_t last_nonce_ = 0;
+  std::uint64_t effects_ = 0;       // Submit and Cancel frames so far
+  wire::SequenceKey holding_from_;  // where the next ReplicaHolding goes on
   std::uint32_t ticks_since_status_ = 0;
   std::string last_error_;
   std::optional<Error> failure_;

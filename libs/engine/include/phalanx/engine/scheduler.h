@@ -67,6 +67,10 @@ class Scheduler {
   }
   [[nodiscard]] bool empty() const { return keys_.empty(); }
 
+  // The keys beyond `after` of sequences that are not about to leave, ascending, at most `limit`.
+  [[nodiscard]] std::vector<wire::SequenceKey> keys_after(const wire::SequenceKey& after,
+                                                          std::size_t limit) const;
+
   // Removes what is cancelled and what was complete when it was submitted, with a final update
   // each.
   [[nodiscard]] std::vector<wire::TokenUpdate> sweep();

@@ -26,6 +26,7 @@ struct ReplicaEvents {
   std::function<void(ReplicaId)> on_lost;                     // its incarnation is over
   std::function<void(ReplicaId, bool draining)> on_draining;  // as an operator wants it
   std::function<void(ReplicaId, const wire::TokenBatch&)> on_tokens;
+  std::function<void(ReplicaId, const wire::ReplicaHolding&)> on_holding;
   std::function<void(ReplicaId, const Error& cause)> on_failed;  // not started again by itself
   std::function<void()> on_stopped;  // no replica process is left, and none will start
 };

@@ -45,6 +45,7 @@ class ServingMetrics final : public ServingObserver {
  private:
   [[nodiscard]] obs::Labels labels() const { return {{"model_name", model_name_}}; }
   [[nodiscard]] obs::Labels labels_of(ReplicaId replica) const;
+  void refresh_differences(std::size_t replicas, const dispatch::Dispatcher& dispatcher);
   void refresh_replica(ReplicaId replica, const wire::ReplicaStatus& status);
 
   obs::MetricRegistry& registry_;

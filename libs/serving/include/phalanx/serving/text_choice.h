@@ -27,6 +27,8 @@ struct TextOptions {
 struct GenerationRequest {
   dispatch::Generation generation;
   TextOptions text;
+  std::uint64_t booked_tokens = 0;  // what admission counts: the prompt, and what its choices may
+                                    // produce
 };
 
 // One token as the client sees it. Exactly one per token, in order; the text may be empty.

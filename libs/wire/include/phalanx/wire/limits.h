@@ -19,6 +19,7 @@ inline constexpr std::size_t kMaxLogitBias = 1024;
 inline constexpr std::size_t kMaxRequestStopTokens = 128;  // stop_token_ids of a request
 inline constexpr std::size_t kMaxEndTokens = 64;           // end-of-sequence ids of a model
 inline constexpr std::size_t kMaxStopTokens = kMaxRequestStopTokens + kMaxEndTokens;
+inline constexpr std::size_t kMaxHeldKeys = 512;  // of one ReplicaHolding
 inline constexpr std::size_t kMaxErrorBytes = 4096;
 inline constexpr std::size_t kMaxPathBytes = 4096;
 inline constexpr std::size_t kMaxConfigBytes = std::size_t{32} << 10;  // of a model

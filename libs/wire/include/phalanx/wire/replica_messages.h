@@ -156,8 +156,20 @@ struct ReplicaFailed {
   friend bool operator==(const ReplicaFailed&, const ReplicaFailed&) = default;
 };
 
-using ReplicaMessage =
-    std::variant<ReplicaHello, ReplicaReady, TokenBatch, ReplicaStatus, ReplicaFailed>;
+// A part of what the replica has, with each heartbeat: every key beyond `after`, up to the last of
+// `keys` or, with `to_end`, to the end. The next one goes on behind it, or begins anew. Sequences
+// that are about to leave are left out.
+struct ReplicaHolding {
+  std::uint64_t effects = 0;  // Submit and Cancel frames handled in this incarnation, refused ones
+                              // too: what the keys already show
+  SequenceKey after{};        // {0, 0, 0}: from the beginning
+  bool to_end = true;
+  std::vector<SequenceKey> keys{};  // ascending, at most kMaxHeldKeys
+  friend bool operator==(const ReplicaHolding&, const ReplicaHolding&) = default;
+};
+
+using ReplicaMessage = std::
+    variant<ReplicaHello, ReplicaReady, TokenBatch, ReplicaStatus, ReplicaFailed, ReplicaHolding>;
 
 struct ReplicaFrame {
   Boot boot{};

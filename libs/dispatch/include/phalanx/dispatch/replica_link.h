@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "phalanx/base/ids.h"
+#include "phalanx/wire/link.h"
+#include "phalanx/wire/replica_messages.h"
+
+namespace phalanx::dispatch {
+
+// Sends a message to the current incarnation of a replica. Implemented over ZeroMQ by the leader.
+class ReplicaPort {
+ public:
+  ReplicaPort() = default;
+  ReplicaPort(const ReplicaPort&) = delete;
+  ReplicaPort& operator=(const ReplicaPort&) = delete;
+  virtual ~ReplicaPort() = default;
+  [[nodiscard]] virtual wire::Sent send(ReplicaId replica, const wire::LeaderMessage& message) = 0;
+};
+
+// The effects (Submit and Cancel) on one incarnation of a replica, counted in the order in which
+// its link took them: what the replica says of itself after so many effects can be compared
+// exactly. A cancellation that the link does not take is kept until it does, once per key; so no
+// more of them wait than the link has taken submissions.
+//
+// Ownership: borrows the port. Threads: one. Blocks: never.
+class ReplicaLink {
+ public:
+  ReplicaLink(ReplicaId replica, ReplicaPort& port) : replica_(replica), port_(&port) {}
+
+  // The number of this effect; nothing if the link does not take it now.
+  [[nodiscard]] std::optional<std::uint64_t> submit(const wire::Submit& submit);
+
+  void cancel(const wire::SequenceKey& key);
+
+  // Sends cancellations until the link takes no more.
+  void flush();
+
+  // The replica has handled so many effects.
+  void on_handled(std::uint64_t effects);
+
+  // Is a cancellation of this key under way?
+  [[nodiscard]] bool leaving(const wire::SequenceKey& key) const {
+    return unsent_.contains(key) || sent_.contains(key);
+  }
+  [[nodiscard]] std::size_t unsent() const { return unsent_.size(); }
+
+  // The incarnation is over: what it was to do is void.
+  void reset();
+
+ private:
+  [[nodiscard]] bool send_cancel(const wire::SequenceKey& key);
+
+  ReplicaId replica_;
+  ReplicaPort* port_;
+  std::uint64_t effects_ = 0;
+  std::set<wire::SequenceKey> unsent_;
+  std::set<wire::SequenceKey> sent_;                               // not known to be handled
+  std::deque<std::pair<std::uint64_t, wire::SequenceKey>> order_;  // of sent_, by effect
+};
+
+}  // namespace phalanx::dispatch

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/dispatch/replica_link.h"
+
+namespace phalanx::dispatch {
+
+std::optional<std::uint64_t> ReplicaLink::submit(const wire::Submit& submit) {
+  if (port_->send(replica_, submit) != wire::Sent::kQueued) {
+    return std::nullopt;
+  }
+  return ++effects_;
+}
+
+void ReplicaLink::cancel(const wire::SequenceKey& key) {
+  if (!unsent_.empty() || !send_cancel(key)) {
+    unsent_.insert(key);
+  }
+}
+
+bool ReplicaLink::send_cancel(const wire::SequenceKey& key) {
+  if (port_->send(replica_, wire::Cancel{key}) != wire::Sent::kQueued) {
+    return false;
+  }
+  ++effects_;
+  sent_.insert(key);
+  order_.emplace_back(effects_, key);
+  return true;
+}
+
+void ReplicaLink::flush() {
+  while (!unsent_.empty() && send_cancel(*unsent_.begin())) {
+    unsent_.erase(unsent_.begin());
+  }
+}
+
+void ReplicaLink::on_handled(std::uint64_t effects) {
+  while (!order_.empty() && order_.front().first <= effects) {
+    sent_.erase(order_.front().second);
+    order_.pop_front();
+  }
+}
+
+void ReplicaLink::reset() {
+  effects_ = 0;
+  unsent_.clear();
+  sent_.clear();
+  order_.clear();
+}
+
+}  // namespace phalanx::dispatch
