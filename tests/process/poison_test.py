@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -29,25 +30,37 @@ def begin_streams(server):
 
 class PoisonedRequest(unittest.TestCase):
     def check(self, *arguments):
-        with Server("--tp", 2, "--max-num-seqs", 16, "--max-num-batched-tokens", 32, *arguments,
-                    program="phalanxd-with-faults", environment={"FAULTY_RANK": f"segv-at-token:1:{token_of(MARK)}"}) as server:
-            undisturbed = [stream.finish() for stream in begin_streams(server)]
-            server.wait_idle()
-            before = [replica["incarnation"] for replica in server.status()["replicas"]]
+        with tempfile.TemporaryDirectory() as dumps:
+            with Server("--tp", 2, "--max-num-seqs", 16, "--max-num-batched-tokens", 32, "--dump-dir", dumps, *arguments,
+                        program="phalanxd-with-faults", environment={"FAULTY_RANK": f"segv-at-token:1:{token_of(MARK)}"}) as server:
+                undisturbed = [stream.finish() for stream in begin_streams(server)]
+                server.wait_idle()
+                before = [replica["incarnation"] for replica in server.status()["replicas"]]
 
-            streams = begin_streams(server)
-            for stream in streams:
-                stream.wait_for_tokens(3)
-            poisoned = server.stream(f"count {MARK} from 1", max_tokens=5).finish()
-            self.assertEqual((poisoned.status, poisoned.error["code"]), (500, "poisoned_request"), poisoned.error)
-            for stream, expected in zip(streams, undisturbed):
-                stream.finish()
-                self.assertIsNone(stream.error)
-                self.assertEqual(content(stream.events), content(expected.events))
-            server.wait_idle()
-            self.assertEqual([replica["incarnation"] for replica in server.status()["replicas"]], before,
-                             "the replicas outlive the request")
-            self.assertEqual(server.chat("count from 7 to 12")["choices"][0]["message"]["content"], counted(7, 12))
+                streams = begin_streams(server)
+                for stream in streams:
+                    stream.wait_for_tokens(3)
+                poisoned = server.stream(f"count {MARK} from 1", max_tokens=5).finish()
+                self.assertEqual((poisoned.status, poisoned.error["code"]), (500, "poisoned_request"), poisoned.error)
+                for stream, expected in zip(streams, undisturbed):
+                    stream.finish()
+                    self.assertIsNone(stream.error)
+                    self.assertEqual(content(stream.events), content(expected.events))
+                server.wait_idle()
+                self.assertEqual([replica["incarnation"] for replica in server.status()["replicas"]], before,
+                                 "the replicas outlive the request")
+                self.assertEqual(server.chat("count from 7 to 12")["choices"][0]["message"]["content"], counted(7, 12))
+
+                files = os.listdir(dumps)
+                self.assertEqual(len(files), 1, files)
+                path = os.path.join(dumps, files[0])
+                self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+                with open(path) as file:
+                    dump = json.load(file)
+                self.assertIn(token_of(MARK), dump["prompt_ids"])
+                self.assertEqual(dump["produced_ids"], [])
+                self.assertEqual(dump["max_tokens"], 5)
+                self.assertIn("SIGSEGV", dump["error"])
 
     def test_one_replica(self):
         self.check("--dp", 1)
@@ -57,13 +70,14 @@ class PoisonedRequest(unittest.TestCase):
 
     def test_again_and_again(self):
         """More of them than the group may be restarted: what is ascribed to a request costs nobody else his replica."""
-        with Server("--dp", 1, "--tp", 2, "--restart-intensity", "2/60s", program="phalanxd-with-faults",
-                    environment={"FAULTY_RANK": f"segv-at-token:0:{token_of(MARK)}"}) as server:
-            for _ in range(3):
-                status, answer, _ = server.request("POST", "/v1/chat/completions", server.chat_body(f"{MARK} 1"))
-                self.assertEqual((status, answer["error"]["code"]), (500, "poisoned_request"))
-            self.assertEqual(server.status()["replicas"][0]["incarnation"], 1)
-            self.assertEqual(server.chat("count from 7 to 12")["choices"][0]["message"]["content"], counted(7, 12))
+        with tempfile.TemporaryDirectory() as dumps:
+            with Server("--dp", 1, "--tp", 2, "--restart-intensity", "2/60s", "--dump-dir", dumps, program="phalanxd-with-faults",
+                        environment={"FAULTY_RANK": f"segv-at-token:0:{token_of(MARK)}"}) as server:
+                for _ in range(3):
+                    status, answer, _ = server.request("POST", "/v1/chat/completions", server.chat_body(f"{MARK} 1"))
+                    self.assertEqual((status, answer["error"]["code"]), (500, "poisoned_request"))
+                self.assertEqual(server.status()["replicas"][0]["incarnation"], 1)
+                self.assertEqual(server.chat("count from 7 to 12")["choices"][0]["message"]["content"], counted(7, 12))
 
 
 class SignalsFromOutside(unittest.TestCase):
@@ -90,6 +104,20 @@ class SignalsFromOutside(unittest.TestCase):
                 eventually(server.all_ready, 20, "the ranks are ready")
                 os.kill(server.rank_pid(0, 1), signal.SIGSEGV)
                 eventually(lambda: not server.all_ready() or not stream.thread.is_alive(), 20, "it is noticed")
+            stream.finish()
+            self.assertIsNone(stream.error)
+            self.assertEqual(stream.text, counted(1000, 1150))
+
+    def test_six_rolling_restarts_during_one_stream(self):
+        with Server("--dp", 1, "--tp", 1) as server:
+            stream = server.stream("count from 1000 to 1150", max_tokens=2000)
+            for i in range(6):
+                stream.wait_for_tokens(20 * (i + 1))
+                before = server.status()["replicas"][0]["incarnation"]
+                os.kill(server.pid, signal.SIGHUP)
+                eventually(lambda before=before: server.status()["replicas"][0]["incarnation"] > before and server.all_ready(), 30,
+                           "the replica is restarted")
+            self.assertTrue(stream.thread.is_alive(), "the stream was too short for six restarts")
             stream.finish()
             self.assertIsNone(stream.error)
             self.assertEqual(stream.text, counted(1000, 1150))

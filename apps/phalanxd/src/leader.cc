@@ -13,6 +13,7 @@
 #include "phalanx/os/child_side.h"
 #include "phalanx/os/machine.h"
 #include "phalanx/serving/api_routes.h"
+#include "phalanx/serving/poison_dump.h"
 #include "phalanx/wire/limits.h"
 
 #include "doors.h"
@@ -87,6 +88,9 @@ fleet::ReplicaEvents Leader::replica_events() {
     metrics_.forget_replica(replica);
     dispatcher_->on_replica_lost(replica);
   };
+  events.on_died = [this](ReplicaId replica, bool own, const std::string& how) {
+    return dispatcher_->on_replica_died(replica, own, how);
+  };
   events.on_draining = [this](ReplicaId replica, bool draining) {
     router_.table().at(replica).draining = draining;
   };
@@ -96,7 +100,10 @@ fleet::ReplicaEvents Leader::replica_events() {
   events.on_holding = [this](ReplicaId replica, const wire::ReplicaHolding& holding) {
     dispatcher_->on_holding(replica, holding);
   };
-  events.on_failed = [this](ReplicaId, const Error& cause) { on_replica_failed(cause); };
+  events.on_failed = [this](ReplicaId replica, const Error& cause) {
+    dispatcher_->on_replica_failed(replica);
+    on_replica_failed(cause);
+  };
   events.on_stopped = [this] { loop_.stop(); };
   return events;
 }
@@ -106,8 +113,10 @@ void Leader::start_replicas() {
   replicas_ = std::make_unique<fleet::ReplicaHost>(
       loop_, context_, replica_start_of(options_, plan_), replica_events());
   port_ = std::make_unique<FleetPort>(*replicas_);
+  dispatch::DispatcherOptions dispatching;
+  dispatching.on_poisoned = serving::dump_poisoned(options_.dump_dir);
   dispatcher_ = std::make_unique<dispatch::Dispatcher>(
-      router_, *port_, steady_clock(), dispatch::DispatcherOptions{});
+      router_, *port_, steady_clock(), std::move(dispatching));
 }
 
 // Binds before anything is loaded, so that a taken port is known at once; until replicas are ready

@@ -8,6 +8,7 @@
 
 #include "phalanx/dispatch/policy.h"
 #include "phalanx/obs/log.h"
+#include "phalanx/serving/poison_dump.h"
 
 namespace phalanx::app {
 
@@ -169,6 +170,11 @@ void add_supervision_flags(flags::FlagTable* table, Options* o) {
                   "A process that ends more than N times within TIME is not started again");
   table->add_double(
       "start-timeout", &o->start_timeout_s, 1.0, kWeekSeconds, "Seconds that a start may take");
+  table->add_text("dump-dir",
+                  &o->dump_dir,
+                  "FOLDER",
+                  "Where requests that end what computes them are written down, the newest 16; "
+                  "phalanx/poisoned below $XDG_STATE_HOME or ~/.local/state if not given");
   table->add_double("shutdown-timeout",
                     &o->shutdown_timeout_s,
                     0.0,
@@ -327,6 +333,7 @@ Result<flags::FlagTable::Request> parse_options(
   PHALANX_TRY(const auto intensity, parse_restart_intensity(options->restart_intensity));
   options->restart_limit = intensity.first;
   options->restart_window = intensity.second;
+  options->dump_dir = serving::dump_folder(options->dump_dir, environment);
   return request;
 }
 

@@ -57,6 +57,7 @@ struct Options {
   std::int64_t restart_limit = 5;
   Duration restart_window = std::chrono::seconds(60);
   double start_timeout_s = 600.0;
+  std::string dump_dir;  // after parsing a folder
   double shutdown_timeout_s = 30.0;
 
   // Logs.

@@ -5,25 +5,22 @@
 #include <string>
 #include <utility>
 
+#include "dispatcher_request.h"
+
 namespace phalanx::dispatch {
 
-struct Dispatcher::Request {
-  RequestId id;
-  Generation spec;
-  std::shared_ptr<GenerationSink> sink;
-  std::vector<Running> choices;
+namespace {
 
-  [[nodiscard]] bool finished() const {
-    return std::all_of(
-        choices.begin(), choices.end(), [](const Running& r) { return r.choice.finished(); });
-  }
-};
+// A token left out is a defect of the replica, which time does not mend.
+constexpr std::uint32_t kGapsMax = 3;
+
+}  // namespace
 
 Dispatcher::Dispatcher(Router& router,
                        ReplicaPort& port,
                        const Clock& clock,
                        DispatcherOptions options)
-    : router_(router), clock_(clock), options_(options) {
+    : router_(router), clock_(clock), options_(std::move(options)) {
   for (std::uint32_t i = 0; i < router.table().size(); ++i) {
     replicas_.push_back({ReplicaLink(ReplicaId(i), port), {}, {}});
   }
@@ -50,7 +47,7 @@ RequestId Dispatcher::submit(Generation spec, std::shared_ptr<GenerationSink> si
   Request& request = *owned;
   request.choices.reserve(request.spec.choices);
   for (std::uint32_t i = 0; i < request.spec.choices; ++i) {
-    request.choices.push_back({Choice(i, request.spec), {}, 0, {}, {}});
+    request.choices.push_back({Choice(i, request.spec), {}, 0, {}, {}, 0});
   }
   requests_.emplace(id, std::move(owned));
   for (Running& running : request.choices) {
@@ -75,11 +72,14 @@ bool Dispatcher::try_dispatch(Request& request, Running& running) {
   // same replica.
   const std::uint64_t to_compute =
       choice.produced().size() + (choice.index() == 0 ? request.spec.prompt_ids.size() : 0);
+  const std::optional<ReplicaId> only =
+      suspects_.contains({request.id, choice.index()}) ? bench_ : std::nullopt;
   while (const auto replica = router_.dispatch(key,
                                                {to_compute, choice.to_generate()},
                                                clock_.now(),
                                                running.avoid,
-                                               running.fingerprint)) {
+                                               running.fingerprint,
+                                               only)) {
     if (send_to(*replica, request, running)) {
       return true;
     }
@@ -124,25 +124,12 @@ void Dispatcher::end_attempt(Request& request, Running& running) {
   settle(request, running);
 }
 
-void Dispatcher::run_again(Request& request, Running& running, const Error& cause) {
+void Dispatcher::run_again(Request& request, Running& running) {
   running.avoid = running.replica;
   settle(request, running);
-  if (running.choice.attempt.value() >= options_.attempts_max) {
-    fail_request(request.id,
-                 Error(Code::kInternal,
-                       "given up after " + std::to_string(running.choice.attempt.value()) +
-                           " attempts; the last one: " + cause.message()));
-    return;
-  }
-  waiting_.add({request.id, running.choice.index()}, running.fingerprint, clock_.now());
-}
-
-// The same for an attempt by its key, if it is still the one that runs there.
-void Dispatcher::run_again(const wire::SequenceKey& key, ReplicaId replica, const Error& cause) {
-  Request* request = nullptr;
-  Running* running = find({key.request, key.choice.value()}, &request);
-  if (running != nullptr && running->replica == replica && running->choice.attempt == key.attempt) {
-    run_again(*request, *running, cause);
+  const ChoiceName name{request.id, running.choice.index()};
+  if (!suspects_.contains(name)) {
+    waiting_.add(name, running.fingerprint, clock_.now());
   }
 }
 
@@ -163,6 +150,7 @@ void Dispatcher::finish_request(RequestId id) {
     waiting_.remove({id, running.choice.index()});
   }
   requests_.erase(entry);
+  forget_suspects(id);
 }
 
 void Dispatcher::fail_request(RequestId id, const Error& error) {
@@ -216,7 +204,11 @@ void Dispatcher::accept_token(Request& request, Running& running, const wire::To
       return;
     case Choice::Verdict::kGap:
       ++counters_.gaps;
-      run_again(request, running, internal_error("the replica left out a token"));
+      if (++running.gaps == kGapsMax) {
+        fail_request(request.id, internal_error("replicas left out tokens of this request"));
+      } else {
+        run_again(request, running);
+      }
       return;
     case Choice::Verdict::kAccepted:
       break;
@@ -228,6 +220,9 @@ void Dispatcher::accept_token(Request& request, Running& running, const wire::To
   bool done = false;
   if (event.finish != wire::FinishReason::kNone) {
     done = end_choice(request, running, update.finish == wire::FinishReason::kNone);
+  }
+  if (!done) {
+    acquit(request, running);
   }
   // The sink may stop the choice or cancel the request: nothing of it is touched afterwards.
   sink->on_token(event);
@@ -275,8 +270,18 @@ void Dispatcher::apply_error(Request& request,
                              ReplicaId replica,
                              const wire::TokenUpdate& update) {
   const Error error(static_cast<Code>(update.error_code), update.error_message);
-  if (update.finish == wire::FinishReason::kError &&
-      error_traits(error.code()).retry == Retry::kNever) {
+  const bool failed = update.finish == wire::FinishReason::kError;
+  if (failed && error.code() == Code::kPoisoned) {
+    settle(request, running);
+    condemn(request, running, error);
+    return;
+  }
+  if (failed && error.code() == Code::kResourceExhausted) {
+    router_.table().at(replica).blocked = true;  // full, which is no failure
+    run_again(request, running);
+    return;
+  }
+  if (failed && error_traits(error.code()).retry == Retry::kNever) {
     if (error.code() != Code::kInvalidArgument) {
       router_.table().at(replica).breaker.on_failure(clock_.now());
     }
@@ -285,22 +290,11 @@ void Dispatcher::apply_error(Request& request,
     return;
   }
   router_.table().at(replica).breaker.on_failure(clock_.now());
-  run_again(request, running, error);
+  run_again(request, running);
 }
 
 void Dispatcher::on_replica_ready(ReplicaId replica) {
   router_.table().at(replica).breaker.reset();
-  dispatch_waiting();
-}
-
-void Dispatcher::on_replica_lost(ReplicaId replica) {
-  replicas_.at(replica.value()).link.reset();
-  replicas_.at(replica.value()).counting = {};
-  replicas_.at(replica.value()).found = {};
-  router_.table().at(replica).blocked = false;
-  for (const wire::SequenceKey& key : router_.lose(replica)) {
-    run_again(key, replica, unavailable("its replica ended"));
-  }
   dispatch_waiting();
 }
 
@@ -337,7 +331,11 @@ void Dispatcher::on_holding(ReplicaId replica, const wire::ReplicaHolding& holdi
     known.link.cancel(key);
   }
   for (const wire::SequenceKey& key : missing) {
-    run_again(key, replica, internal_error("its replica did not have it any more"));
+    Request* request = nullptr;
+    Running* const running = find({key.request, key.choice.value()}, &request);
+    if (running != nullptr) {
+      run_again(*request, *running);
+    }
   }
   dispatch_waiting();
 }
@@ -368,6 +366,8 @@ void Dispatcher::on_tick() {
     router_.table().at(ReplicaId(i)).blocked = false;
     replicas_[i].link.flush();
   }
+  judge_orphans();
+  test_suspects();
   dispatch_waiting();
   const SteadyTime limit = clock_.now() - options_.wait_for_replica;
   for (std::size_t i = 0; i < kDispatchesPerCall; ++i) {

@@ -13,13 +13,15 @@ std::optional<ReplicaId> Router::dispatch(const wire::SequenceKey& key,
                                           Remainder remainder,
                                           SteadyTime now,
                                           std::optional<ReplicaId> avoid,
-                                          std::optional<std::uint64_t> fingerprint) {
+                                          std::optional<std::uint64_t> fingerprint,
+                                          std::optional<ReplicaId> only) {
   std::vector<Candidate> candidates;
   for (std::uint32_t i = 0; i < table_.size(); ++i) {
     const ReplicaId replica(i);
     const bool same_numerics =
         !fingerprint || table_.at(replica).numerics_fingerprint == *fingerprint;
-    if (same_numerics && table_.usable(replica, now)) {
+    const bool open_to_it = only ? replica == *only : !table_.at(replica).reserved;
+    if (same_numerics && open_to_it && table_.usable(replica, now)) {
       candidates.push_back({replica, ledger_.pending(replica).total()});
     }
   }

@@ -113,6 +113,7 @@ void ReplicaHost::on_tick() {
       continue;
     }
     if (++slot.quiet_ticks == kQuietTicksMax) {
+      slot.hung = true;
       supervisor_->on_hung(
           i,
           slot.incarnation,
@@ -141,6 +142,9 @@ Result<supervise::Bootstrap> ReplicaHost::bootstrap(std::size_t index,
   Slot& slot = slots_[index];
   slot.incarnation = incarnation;
   slot.proven = false;
+  slot.was_ready = false;
+  slot.ending = false;
+  slot.hung = false;
   slot.quiet_ticks = 0;
   ipc::ChannelHandlers handlers;
   handlers.on_frame = [this, index, incarnation](std::string_view bytes) {
@@ -166,6 +170,7 @@ Result<supervise::Bootstrap> ReplicaHost::bootstrap(std::size_t index,
 }
 
 void ReplicaHost::ask_to_stop(std::size_t slot) {
+  slots_[slot].ending = true;
   const auto deadline = std::chrono::duration_cast<std::chrono::milliseconds>(stop_timeout_);
   static_cast<void>(send(ReplicaId(static_cast<std::uint32_t>(slot)),
                          wire::StopReplica{false, static_cast<std::uint32_t>(deadline.count())}));
@@ -243,8 +248,10 @@ void ReplicaHost::on_message(std::size_t index,
   } else if (const auto* holding = std::get_if<wire::ReplicaHolding>(&message)) {
     events_.on_holding(replica, *holding);
   } else if (const auto* failed = std::get_if<wire::ReplicaFailed>(&message)) {
+    slot.ending = true;
     // Its sequences go on elsewhere at once; taking its ranks down may last.
     events_.on_lost(replica);
+    static_cast<void>(events_.on_died(replica, false, failed->message));
     supervisor_->on_failure(
         index, incarnation, Error(static_cast<Code>(failed->code), failed->message));
   }
@@ -254,6 +261,7 @@ void ReplicaHost::on_ready_message(std::size_t index,
                                    Incarnation incarnation,
                                    const wire::ReplicaReady& ready) {
   slots_[index].numerics = ready.numerics_fingerprint;
+  slots_[index].was_ready = true;
   obs::log_info("replica_ready",
                 {{"replica", index},
                  {"incarnation", incarnation.value()},
@@ -298,7 +306,14 @@ void ReplicaHost::lose(std::size_t index) {
 
 void ReplicaHost::on_exit(const supervise::Death& death) {
   lose(death.slot);
-  bury(death, steady_clock().now() + kOrphanLimit);
+  const Slot& slot = slots_[death.slot];
+  const bool hung = slot.hung && death.origin != supervise::DeathOrigin::kStopped;
+  const bool own =
+      slot.was_ready && !slot.ending && (hung || death.origin == supervise::DeathOrigin::kOwn);
+  supervise::Death judged = death;
+  judged.excused = events_.on_died(
+      ReplicaId(static_cast<std::uint32_t>(death.slot)), own, supervise::describe(death));
+  bury(judged, steady_clock().now() + kOrphanLimit);
 }
 
 // The ranks of a dead replica are this process's children until they are gone, and hold their KV

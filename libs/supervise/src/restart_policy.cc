@@ -61,11 +61,14 @@ Result<RestartIntensity> parse_restart_intensity(std::string_view text) {
 RestartPolicy::RestartPolicy(const RestartPolicyOptions& options, std::uint64_t seed)
     : options_(options), backoff_(options.backoff, seed) {}
 
-std::optional<Duration> RestartPolicy::next_delay(SteadyTime now) {
+std::optional<Duration> RestartPolicy::next_delay(SteadyTime now, bool excused) {
   if (ready_since_ && now - *ready_since_ >= options_.stable_after) {
     backoff_.reset();
   }
   ready_since_.reset();
+  if (excused) {
+    return options_.backoff.first;
+  }
   while (!restarts_.empty() && now - restarts_.front() >= options_.intensity.window) {
     restarts_.pop_front();
   }

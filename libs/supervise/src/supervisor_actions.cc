@@ -119,6 +119,7 @@ void Supervisor::spawn(std::size_t index) {
   slot.status.restarts += slot.status.incarnation.value() > 0 ? 1U : 0U;
   slot.status.incarnation = Incarnation(slot.status.incarnation.value() + 1);
   slot.phase = StopPhase::kNone;
+  slot.death.excused = false;
   slot.reported.reset();
   slot.error.reset();
   slot.said_ready = false;
@@ -154,7 +155,7 @@ void Supervisor::kill(std::size_t index) {
 void Supervisor::schedule_restart(std::size_t index) {
   Slot& slot = slots_[index];
   const SteadyTime now = clock_.now();
-  const auto delay = slot.policy.next_delay(now);
+  const auto delay = slot.policy.next_delay(now, slot.death.excused);
   if (delay) {
     slot.deadline = now + *delay;
     return;

@@ -60,7 +60,7 @@ class DispatcherTest : public ::testing::Test {
 
   DispatcherTest()
       : router_(kReplicas, *make_policy("least_pending_tokens", 1), {}),
-        dispatcher_(router_, port_, clock_, {std::chrono::seconds(10), 3}) {
+        dispatcher_(router_, port_, clock_, {std::chrono::seconds(10), {}}) {
     clock_.advance(std::chrono::hours(1));
     for (std::uint32_t i = 0; i < kReplicas; ++i) {
       set_ready(ReplicaId(i), true);
@@ -75,6 +75,7 @@ class DispatcherTest : public ::testing::Test {
   void lose(ReplicaId replica) {
     set_ready(replica, false);
     dispatcher_.on_replica_lost(replica);
+    EXPECT_FALSE(dispatcher_.on_replica_died(replica, false, "killed by signal 9 (SIGKILL)"));
   }
 
   RequestId submit(std::shared_ptr<FakeSink> sink, std::uint32_t choices = 1) {
@@ -251,17 +252,53 @@ TEST_F(DispatcherTest, RefusalsOfTheRequestAreNotTriedAgain) {
   expect_nothing_left();
 }
 
-TEST_F(DispatcherTest, FailuresOfTheReplicaAreTriedElsewhereButNotForEver) {
+TEST_F(DispatcherTest, FailuresOfTheReplicaAreTriedElsewhereHoweverOften) {
   const auto sink = std::make_shared<FakeSink>();
   submit(sink);
-  fail(0, Code::kUnavailable);
-  EXPECT_EQ(port_.sent[1].first, ReplicaId(1));
-  fail(1, Code::kUnavailable);
-  EXPECT_EQ(port_.sent[2].first, ReplicaId(0));
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    ASSERT_EQ(port_.sent.size(), i + std::size_t{1});
+    EXPECT_EQ(port_.sent[i].first, ReplicaId(i % 2));
+    fail(i, Code::kUnavailable);
+    clock_.advance(std::chrono::seconds(9));
+    dispatcher_.on_tick();
+  }
   EXPECT_EQ(sink->ends, 0);
-  fail(2, Code::kUnavailable);
-  EXPECT_EQ(sink->error, "given up after 3 attempts; the last one: broken");
+  produce(10, 0, kEosToken, wire::FinishReason::kStop);
   EXPECT_EQ(sink->ends, 1);
+  expect_nothing_left();
+}
+
+TEST_F(DispatcherTest, RestartsAndFullQueuesAreHeldAgainstNoRequest) {
+  const auto sink = std::make_shared<FakeSink>();
+  submit(sink);
+  for (int i = 0; i < 12; ++i) {
+    const ReplicaId replica = port_.sent.back().first;
+    if (i % 2 == 0) {
+      lose(replica);
+      set_ready(replica, true);
+      dispatcher_.on_replica_ready(replica);
+    } else {
+      fail(port_.sent.size() - 1, Code::kResourceExhausted);
+      EXPECT_TRUE(router_.table().at(replica).breaker.allows(clock_.now())) << "no failure";
+      EXPECT_FALSE(router_.table().usable(replica, clock_.now())) << "it is full";
+    }
+    clock_.advance(std::chrono::milliseconds(100));
+    dispatcher_.on_tick();
+  }
+  EXPECT_EQ(sink->ends, 0);
+  produce(port_.sent.size() - 1, 0, kEosToken, wire::FinishReason::kStop);
+  EXPECT_EQ(sink->ends, 1);
+  expect_nothing_left();
+}
+
+TEST_F(DispatcherTest, TokensLeftOutAgainAndAgainEndTheRequest) {
+  const auto sink = std::make_shared<FakeSink>();
+  submit(sink);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(sink->ends, 0);
+    produce(i, 1, 'b');
+  }
+  EXPECT_EQ(sink->error, "replicas left out tokens of this request");
   expect_nothing_left();
 }
 

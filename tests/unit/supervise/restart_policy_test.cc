@@ -29,6 +29,17 @@ TEST(RestartPolicy, DoublesTheDelayUpToTheCap) {
   }
 }
 
+TEST(RestartPolicy, ExcusesAnyNumberOfEnds) {
+  RestartPolicy policy(exact(2), 1);
+  const SteadyTime now{std::chrono::hours(1)};
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(policy.next_delay(now, true), milliseconds(100));
+  }
+  EXPECT_TRUE(policy.next_delay(now));
+  EXPECT_TRUE(policy.next_delay(now));
+  EXPECT_FALSE(policy.next_delay(now));
+}
+
 TEST(RestartPolicy, GivesUpPastTheIntensity) {
   RestartPolicy policy(exact(3), 1);
   test::ManualClock clock;

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
+#include "phalanx/base/bisection.h"
 #include "phalanx/base/clock.h"
 #include "phalanx/dispatch/choice.h"
 #include "phalanx/dispatch/generation.h"
@@ -16,10 +20,20 @@
 
 namespace phalanx::dispatch {
 
+// A choice that ended every process that computed it.
+struct PoisonedChoice {
+  RequestId request;
+  std::uint32_t choice = 0;
+  const Generation& generation;
+  const std::vector<TokenId>& produced;
+  const Error& error;
+};
+
 struct DispatcherOptions {
   Duration wait_for_replica =
-      std::chrono::seconds(60);    // how long a choice may wait for a usable replica
-  std::uint32_t attempts_max = 5;  // dispatches of one choice before it ends with an error
+      std::chrono::seconds(60);  // how long a choice may wait for a usable replica
+  // Hears of a choice before its request ends with kPoisoned. May be empty.
+  std::function<void(const PoisonedChoice&)> on_poisoned;
 };
 
 struct DispatcherCounters {
@@ -39,8 +53,12 @@ struct Difference {
 
 // The requests in flight and where each choice runs. Routes, books, accepts tokens, and when a
 // replica fails sends its choices on to another one with the tokens produced so far, attempt + 1,
-// so that they go on at the same position. A link that takes nothing costs no attempt: submissions
-// wait, cancellations are kept until it takes them.
+// so that they go on at the same position, however often: restarts, signals, full queues and links
+// that take nothing are held against no request. Submissions wait, cancellations are kept until a
+// link takes them.
+//
+// A replica that died by what it was doing gets its choices back in halves, and nothing else, until
+// each has a token more or one has ended it alone twice, which ends with kPoisoned.
 //
 // No call looks at all requests or at all that waits, and at most kDispatchesPerCall choices leave
 // the queue in one.
@@ -77,9 +95,15 @@ class Dispatcher {
   // The replica may be given work (again): waiting choices are dispatched.
   void on_replica_ready(ReplicaId replica);
 
-  // The replica's incarnation is over: its attempts are settled and its choices run elsewhere, or
-  // wait.
+  // The replica's incarnation is over: its attempts are settled. Its choices go on as soon as
+  // on_replica_died() has told how it ended, or without that after half a second.
   void on_replica_lost(ReplicaId replica);
+
+  // Answers whether the death is held against requests. `own`: it died by what it was doing.
+  bool on_replica_died(ReplicaId replica, bool own, const std::string& how);
+
+  // It does not come back: what was to be tried on it runs elsewhere.
+  void on_replica_failed(ReplicaId replica);
 
   // No replica will ever come back: everything ends with `cause`.
   void fail_all(const Error& cause);
@@ -109,6 +133,13 @@ class Dispatcher {
     std::uint64_t effect = 0;          // its submission's number on that replica's link
     std::optional<ReplicaId> avoid;    // where the last attempt failed
     Fingerprint fingerprint;           // numerics of the tokens produced so far
+    std::uint32_t gaps = 0;
+  };
+  // Choices of a lost replica whose death is still to be judged.
+  struct Orphans {
+    ReplicaId replica;
+    SteadyTime since;
+    std::vector<ChoiceName> names;
   };
   struct Replica {
     ReplicaLink link;
@@ -120,8 +151,15 @@ class Dispatcher {
   [[nodiscard]] bool send_to(ReplicaId replica, Request& request, Running& running);
   void dispatch_or_wait(Request& request, Running& running);
   // The choice waits for its next attempt; dispatch_waiting() follows.
-  void run_again(Request& request, Running& running, const Error& cause);
-  void run_again(const wire::SequenceKey& key, ReplicaId replica, const Error& cause);
+  void run_again(Request& request, Running& running);
+  void go_on(const std::vector<ChoiceName>& names);
+  void condemn(Request& request, const Running& running, const Error& error);
+  void acquit(Request& request, Running& running);
+  void forget_suspects(RequestId id);
+  void search_on(std::optional<ReplicaId> bench);
+  void abandon_search();
+  void judge_orphans();
+  void test_suspects();
   void apply(ReplicaId replica, const wire::TokenUpdate& update);
   void accept_token(Request& request, Running& running, const wire::TokenUpdate& update);
   void apply_error(Request& request,
@@ -144,7 +182,12 @@ class Dispatcher {
   std::uint64_t next_request_ = 1;
   std::map<RequestId, std::unique_ptr<Request>> requests_;
   std::vector<Replica> replicas_;
-  WaitingQueue waiting_;  // bounded by admission: each request has at most 128 choices
+  std::vector<Orphans> orphans_;
+  Bisection<ChoiceName> search_;    // among those that a replica died with
+  std::set<ChoiceName> suspects_;   // of the search; they wait for their turn, not in the queue
+  std::optional<ReplicaId> bench_;  // reserved for those under test
+  SteadyTime bench_seen_{};         // ready, at a tick
+  WaitingQueue waiting_;            // bounded by admission: each request has at most 128 choices
 };
 
 }  // namespace phalanx::dispatch

@@ -17,7 +17,8 @@ struct ReplicaEntry {
 
   bool ready = false;  // passed its self-test in this incarnation, heartbeat moves, not recovering
   bool draining = false;  // an operator wants no new work here
-  bool blocked = false;   // its link took nothing; tried again with the next tick
+  bool reserved = false;  // for the suspects of its last death alone
+  bool blocked = false;   // its link took nothing, or it is full; tried again with the next tick
   std::uint64_t numerics_fingerprint = 0;
   CircuitBreaker breaker;
 };

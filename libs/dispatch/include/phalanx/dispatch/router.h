@@ -22,12 +22,13 @@ class Router {
   // Books `key` on a usable replica and returns it; nothing if none is usable now. `avoid` is left
   // out while another one is usable (the replica that has just failed this request). With
   // `fingerprint`, only a replica of equal numerics is taken: one that differs never goes on with a
-  // stream.
+  // stream. With `only`, that replica or none; without, none that is reserved.
   [[nodiscard]] std::optional<ReplicaId> dispatch(const wire::SequenceKey& key,
                                                   Remainder remainder,
                                                   SteadyTime now,
                                                   std::optional<ReplicaId> avoid = {},
-                                                  std::optional<std::uint64_t> fingerprint = {});
+                                                  std::optional<std::uint64_t> fingerprint = {},
+                                                  std::optional<ReplicaId> only = {});
 
   // Ends an attempt on a replica. Harmless for one that is not open.
   void settle(ReplicaId replica, const wire::SequenceKey& key);

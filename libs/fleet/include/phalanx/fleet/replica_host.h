@@ -22,8 +22,11 @@ namespace phalanx::fleet {
 struct ReplicaEvents {
   // May take work (again). Replicas of equal numerics can go on with each other's sequences.
   std::function<void(ReplicaId, std::uint64_t numerics_fingerprint)> on_ready;
-  std::function<void(ReplicaId)> on_down;                     // takes no new work for now
-  std::function<void(ReplicaId)> on_lost;                     // its incarnation is over
+  std::function<void(ReplicaId)> on_down;  // takes no new work for now
+  std::function<void(ReplicaId)> on_lost;  // its incarnation is over
+  // It is reaped. `own`: by what it was doing, not by a signal, a stop or an end that was asked
+  // for. True: the death is held against requests, and costs the replica no restart.
+  std::function<bool(ReplicaId, bool own, const std::string& how)> on_died;
   std::function<void(ReplicaId, bool draining)> on_draining;  // as an operator wants it
   std::function<void(ReplicaId, const wire::TokenBatch&)> on_tokens;
   std::function<void(ReplicaId, const wire::ReplicaHolding&)> on_holding;
@@ -104,10 +107,13 @@ class ReplicaHost final : public supervise::ChildHost, public supervise::Supervi
   struct Slot {
     Incarnation incarnation;
     std::unique_ptr<ipc::BoundChannel> channel;
-    bool proven = false;                            // its hello carried the secret
-    bool serves = false;                            // was told by on_ready() and not taken back
-    std::uint64_t numerics = 0;                     // fingerprint that it named with its readiness
-    std::uint32_t quiet_ticks = 0;                  // ticks on time since its last heartbeat
+    bool proven = false;            // its hello carried the secret
+    bool was_ready = false;         // in this incarnation
+    bool ending = false;            // it was asked to stop, or said that it gives up
+    bool hung = false;              // its heartbeats had ended
+    bool serves = false;            // was told by on_ready() and not taken back
+    std::uint64_t numerics = 0;     // fingerprint that it named with its readiness
+    std::uint32_t quiet_ticks = 0;  // ticks on time since its last heartbeat
     std::unique_ptr<os::EventLoop::Handle> burial;  // it is dead, its ranks are not yet
   };
 

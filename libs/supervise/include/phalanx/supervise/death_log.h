@@ -28,6 +28,7 @@ struct Death {
   std::string cause;               // what the child itself reported, if it could
   std::vector<std::string> lines;  // its last log lines, oldest first
   bool was_ready = false;
+  bool excused = false;  // held against a request and not against the slot
   double unix_time = 0;
 };
 

@@ -36,8 +36,8 @@ class RestartPolicy {
   RestartPolicy(const RestartPolicyOptions& options, std::uint64_t seed);
 
   // A child ended at `now`: the delay before the next start, or nothing when `limit` restarts lie
-  // within the window already.
-  [[nodiscard]] std::optional<Duration> next_delay(SteadyTime now);
+  // within the window already. An excused end takes no part in that.
+  [[nodiscard]] std::optional<Duration> next_delay(SteadyTime now, bool excused = false);
 
   void on_ready(SteadyTime now);
   void forgive();  // an operator started it: history does not count

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of the choices of a replica that died.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "dispatcher_request.h"
+
+namespace phalanx::dispatch {
+
+namespace {
+
+// How a replica ended is known when it is reaped. Nobody waits longer for that.
+constexpr Duration kVerdictWait = std::chrono::milliseconds(500);
+
+}  // namespace
+
+void Dispatcher::on_replica_lost(ReplicaId replica) {
+  replicas_.at(replica.value()).link.reset();
+  replicas_.at(replica.value()).counting = {};
+  replicas_.at(replica.value()).found = {};
+  router_.table().at(replica).blocked = false;
+  Orphans lost{replica, clock_.now(), {}};
+  for (const wire::SequenceKey& key : router_.lose(replica)) {
+    const ChoiceName name{key.request, key.choice.value()};
+    Request* request = nullptr;
+    Running* const running = find(name, &request);
+    if (running != nullptr && running->replica == replica) {
+      running->avoid = running->replica;
+      running->replica.reset();
+      lost.names.push_back(name);
+    }
+  }
+  if (!lost.names.empty()) {
+    orphans_.push_back(std::move(lost));
+  }
+}
+
+bool Dispatcher::on_replica_died(ReplicaId replica, bool own, const std::string& how) {
+  std::vector<ChoiceName> names;
+  for (const Orphans& lost : orphans_) {
+    if (lost.replica == replica) {
+      names.insert(names.end(), lost.names.begin(), lost.names.end());
+    }
+  }
+  std::erase_if(orphans_, [&](const Orphans& lost) { return lost.replica == replica; });
+  std::erase_if(names, [&](const ChoiceName& name) {
+    Request* request = nullptr;
+    const Running* const running = find(name, &request);
+    return running == nullptr || running->choice.finished();
+  });
+  if (!own || names.empty()) {
+    go_on(names);
+    return false;
+  }
+  const std::optional<ChoiceName> culprit = search_.blame(names);
+  suspects_.insert(names.begin(), names.end());
+  if (culprit) {
+    suspects_.erase(*culprit);
+  }
+  search_on(search_.active() ? std::optional(replica) : std::nullopt);
+  if (culprit) {
+    Request& request = *requests_.at(culprit->first);
+    condemn(request,
+            request.choices[culprit->second],
+            Error(Code::kPoisoned,
+                  "this request ended the replica that ran it twice while it ran alone; it is not "
+                  "tried again. The last time: " +
+                      how));
+  }
+  return true;
+}
+
+void Dispatcher::on_replica_failed(ReplicaId replica) {
+  if (bench_ == replica) {
+    abandon_search();
+  }
+}
+
+// They run where there is room, or wait for their turn.
+void Dispatcher::go_on(const std::vector<ChoiceName>& names) {
+  for (const ChoiceName& name : names) {
+    Request* request = nullptr;
+    Running* const running = find(name, &request);
+    if (running != nullptr && !running->choice.finished() && !running->replica &&
+        !suspects_.contains(name)) {
+      waiting_.add(name, running->fingerprint, clock_.now());
+    }
+  }
+  dispatch_waiting();
+}
+
+void Dispatcher::condemn(Request& request, const Running& running, const Error& error) {
+  if (options_.on_poisoned) {
+    options_.on_poisoned(
+        {request.id, running.choice.index(), request.spec, running.choice.produced(), error});
+  }
+  fail_request(request.id, error);
+}
+
+// It has a token more than when its replica died. Whoever goes on beside those that are still under
+// test would be suspect with them again.
+void Dispatcher::acquit(Request& request, Running& running) {
+  const ChoiceName name{request.id, running.choice.index()};
+  if (suspects_.erase(name) == 0) {
+    return;
+  }
+  search_.progressed(name);
+  if (!search_.active()) {
+    search_on(std::nullopt);
+  } else if (!running.choice.finished()) {
+    end_attempt(request, running);
+    waiting_.add(name, running.fingerprint, clock_.now());
+  }
+}
+
+void Dispatcher::forget_suspects(RequestId id) {
+  if (!search_.knows_any()) {
+    return;
+  }
+  search_.keep([id](const ChoiceName& name) { return name.first != id; });
+  std::erase_if(suspects_, [id](const ChoiceName& name) { return name.first == id; });
+  if (!search_.active()) {
+    search_on(std::nullopt);
+  }
+}
+
+void Dispatcher::search_on(std::optional<ReplicaId> bench) {
+  if (bench_) {
+    router_.table().at(*bench_).reserved = false;
+  }
+  bench_ = bench;
+  if (bench_) {
+    router_.table().at(*bench_).reserved = true;
+    bench_seen_ = clock_.now();
+  }
+}
+
+void Dispatcher::abandon_search() {
+  const std::vector<ChoiceName> released(suspects_.begin(), suspects_.end());
+  suspects_.clear();
+  while (search_.active()) {
+    search_.progressed(*search_.testing().begin());
+  }
+  search_on(std::nullopt);
+  go_on(released);
+}
+
+void Dispatcher::judge_orphans() {
+  std::vector<ChoiceName> names;
+  std::erase_if(orphans_, [&](const Orphans& lost) {
+    const bool late = clock_.now() - lost.since >= kVerdictWait;
+    if (late) {
+      names.insert(names.end(), lost.names.begin(), lost.names.end());
+    }
+    return late;
+  });
+  go_on(names);
+}
+
+void Dispatcher::test_suspects() {
+  if (!bench_) {
+    return;
+  }
+  const ReplicaEntry& bench = router_.table().at(*bench_);
+  if (bench.ready) {
+    bench_seen_ = clock_.now();
+  }
+  if (bench.draining || clock_.now() - bench_seen_ >= options_.wait_for_replica) {
+    abandon_search();
+    return;
+  }
+  const std::set<ChoiceName> testing = search_.testing();
+  for (const ChoiceName& name : testing) {
+    Request* request = nullptr;
+    Running* const running = find(name, &request);
+    if (running != nullptr && !running->replica) {
+      static_cast<void>(try_dispatch(*request, *running));
+    }
+  }
+}
+
+}  // namespace phalanx::dispatch

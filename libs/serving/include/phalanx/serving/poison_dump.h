@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "phalanx/base/result.h"
+#include "phalanx/dispatch/dispatcher.h"
+
+namespace phalanx::serving {
+
+// Where dumps go: `option` if it is given, else phalanx/poisoned below $XDG_STATE_HOME or
+// $HOME/.local/state of `environment`, else phalanx-UID/poisoned below /tmp.
+[[nodiscard]] std::string dump_folder(const std::string& option,
+                                      const std::map<std::string, std::string>& environment);
+
+// Writes down requests that end what computes them, one JSON file each, so that the defect can be
+// found: ids and parameters, no text. Only their owner can read the files. At most kFilesMax of
+// them remain, the newest; one is as large as its ids, below 4 MB with the longest context.
+//
+// Threads: one. Blocks: for a small file; it follows the death of a process.
+class PoisonDump {
+ public:
+  static constexpr std::size_t kFilesMax = 16;
+
+  explicit PoisonDump(std::string folder) : folder_(std::move(folder)) {}
+
+  // The path of the new file. Errors: those of the file system, naming the path;
+  // kFailedPrecondition if the folder belongs to somebody else.
+  [[nodiscard]] Result<std::string> write(const dispatch::PoisonedChoice& choice);
+
+ private:
+  [[nodiscard]] Status make_folder() const;
+  void remove_oldest() const;
+
+  std::string folder_;
+  std::uint32_t written_ = 0;
+};
+
+// For DispatcherOptions: writes into `folder` and logs where, or why not.
+[[nodiscard]] std::function<void(const dispatch::PoisonedChoice&)> dump_poisoned(
+    std::string folder);
+
+}  // namespace phalanx::serving

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/serving/poison_dump.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "phalanx/base/clock.h"
+#include "phalanx/json/writer.h"
+#include "phalanx/obs/log.h"
+#include "phalanx/os/unique_fd.h"
+
+namespace phalanx::serving {
+
+namespace {
+
+constexpr std::string_view kPrefix = "poisoned-";
+
+void write_ids(json::Writer& json, std::string_view name, const std::vector<TokenId>& ids) {
+  json.key(name).begin_array();
+  for (const TokenId id : ids) {
+    json.integer(id);
+  }
+  json.end_array();
+}
+
+std::string content_of(const dispatch::PoisonedChoice& choice) {
+  const dispatch::Generation& generation = choice.generation;
+  const wire::SamplingParams& sampling = generation.sampling;
+  json::Writer json;
+  json.begin_object();
+  json.key("error").text(choice.error.message());
+  json.key("label").text(generation.label);
+  json.key("request").unsigned_integer(choice.request.value());
+  json.key("choice").unsigned_integer(choice.choice);
+  json.key("max_tokens").unsigned_integer(generation.stop.max_tokens);
+  json.key("temperature").real(sampling.temperature);
+  json.key("top_k").integer(sampling.top_k);
+  json.key("top_p").real(sampling.top_p);
+  json.key("min_p").real(sampling.min_p);
+  json.key("repetition_penalty").real(sampling.repetition_penalty);
+  json.key("presence_penalty").real(sampling.presence_penalty);
+  json.key("frequency_penalty").real(sampling.frequency_penalty);
+  json.key("top_logprobs").integer(sampling.top_logprobs);
+  json.key("min_tokens").unsigned_integer(sampling.min_tokens);
+  json.key("seed").unsigned_integer(sampling.seed);
+  json.key("logit_bias").begin_array();
+  for (const auto& [token, bias] : sampling.logit_bias) {
+    json.begin_array().integer(token).real(bias).end_array();
+  }
+  json.end_array();
+  write_ids(json, "stop_token_ids", generation.stop.stop_token_ids);
+  write_ids(json, "prompt_ids", generation.prompt_ids);
+  write_ids(json, "produced_ids", choice.produced);
+  json.end_object();
+  return json.take() + "\n";
+}
+
+Status write_all(const std::string& path, std::string_view content) {
+  const os::UniqueFd file(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file.valid()) {
+    return errno_error("making " + path, errno);
+  }
+  while (!content.empty()) {
+    const ssize_t count = ::write(file.get(), content.data(), content.size());
+    if (count < 0 && errno != EINTR) {
+      return errno_error("writing " + path, errno);
+    }
+    content.remove_prefix(count < 0 ? 0 : static_cast<std::size_t>(count));
+  }
+  return ok();
+}
+
+}  // namespace
+
+std::string dump_folder(const std::string& option,
+                        const std::map<std::string, std::string>& environment) {
+  if (!option.empty()) {
+    return option;
+  }
+  if (const auto state = environment.find("XDG_STATE_HOME");
+      state != environment.end() && state->second.starts_with('/')) {
+    return state->second + "/phalanx/poisoned";
+  }
+  if (const auto home = environment.find("HOME");
+      home != environment.end() && home->second.starts_with('/')) {
+    return home->second + "/.local/state/phalanx/poisoned";
+  }
+  return "/tmp/phalanx-" + std::to_string(::getuid()) + "/poisoned";
+}
+
+Result<std::string> PoisonDump::write(const dispatch::PoisonedChoice& choice) {
+  PHALANX_RETURN_IF_ERROR(make_folder());
+  char name[64];
+  std::snprintf(name,
+                sizeof name,
+                "%013lld-%d-%u.json",
+                static_cast<long long>(1000 * unix_seconds()),
+                static_cast<int>(::getpid()),
+                ++written_);
+  const std::string path = folder_ + "/" + std::string(kPrefix) + name;
+  PHALANX_RETURN_IF_ERROR(write_all(path, content_of(choice)));
+  remove_oldest();
+  return path;
+}
+
+// A folder below /tmp may have been made by somebody else.
+Status PoisonDump::make_folder() const {
+  std::error_code error;
+  const bool made = std::filesystem::create_directories(folder_, error);
+  if (error) {
+    return errno_error("making the folder " + folder_, error.value());
+  }
+  if (made && ::chmod(folder_.c_str(), 0700) != 0) {
+    return errno_error("closing the folder " + folder_, errno);
+  }
+  struct stat found {};
+  if (::lstat(folder_.c_str(), &found) != 0) {
+    return errno_error("looking at the folder " + folder_, errno);
+  }
+  if (!S_ISDIR(found.st_mode) || found.st_uid != ::getuid()) {
+    return failed_precondition(folder_ + " must be a folder of the user who runs the server");
+  }
+  return ok();
+}
+
+// By name, which begins with the time. What cannot be removed stays.
+void PoisonDump::remove_oldest() const {
+  std::error_code error;
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
+    std::string name = entry.path().filename().string();
+    if (name.starts_with(kPrefix)) {
+      names.push_back(std::move(name));
+    }
+  }
+  std::sort(names.begin(), names.end());
+  for (std::size_t i = 0; i + kFilesMax < names.size(); ++i) {
+    ::unlink((folder_ + "/" + names[i]).c_str());
+  }
+}
+
+std::function<void(const dispatch::PoisonedChoice&)> dump_poisoned(std::string folder) {
+  return [dump = std::make_shared<PoisonDump>(std::move(folder))](
+             const dispatch::PoisonedChoice& choice) {
+    const Result<std::string> path = dump->write(choice);
+    obs::log_error("poisoned_request",
+                   {{"request", choice.request.value()},
+                    {"label", choice.generation.label},
+                    {"dump", path ? *path : path.error().to_string()}});
+  };
+}
+
+}  // namespace phalanx::serving

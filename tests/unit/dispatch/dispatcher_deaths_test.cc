@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replicas that die by what they were doing, and what becomes of the choices that ran there.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/dispatch/dispatcher.h"
+
+#include "support/manual_clock.h"
+
+namespace phalanx::dispatch {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// What runs where, by the messages that came.
+struct Replicas final : ReplicaPort {
+  wire::Sent send(ReplicaId replica, const wire::LeaderMessage& message) override {
+    if (const auto* submit = std::get_if<wire::Submit>(&message)) {
+      running[replica].insert_or_assign(submit->key, *submit);
+    } else if (const auto* cancel = std::get_if<wire::Cancel>(&message)) {
+      running[replica].erase(cancel->key);
+    }
+    return wire::Sent::kQueued;
+  }
+  [[nodiscard]] std::set<std::uint64_t> requests(ReplicaId replica) {
+    std::set<std::uint64_t> result;
+    for (const auto& [key, submit] : running[replica]) {
+      result.insert(key.request.value());
+    }
+    return result;
+  }
+  std::map<ReplicaId, std::map<wire::SequenceKey, wire::Submit>> running;
+};
+
+struct Sink final : GenerationSink {
+  void on_token(const TokenEvent& event) override { EXPECT_EQ(event.position, tokens++); }
+  void on_done() override { done = true; }
+  void on_error(const Error& failure) override { error = failure; }
+  std::uint32_t tokens = 0;
+  bool done = false;
+  std::optional<Error> error;
+};
+
+class DispatcherDeaths : public ::testing::TestWithParam<std::uint32_t> {
+ protected:
+  DispatcherDeaths()
+      : router_(GetParam(), *make_policy("least_pending_tokens", 1), {}),
+        dispatcher_(router_, replicas_, clock_, options()) {
+    clock_.advance(std::chrono::hours(1));
+    for (std::uint32_t i = 0; i < GetParam(); ++i) {
+      come_back(ReplicaId(i));
+    }
+  }
+
+  DispatcherOptions options() {
+    DispatcherOptions options;
+    options.on_poisoned = [this](const PoisonedChoice& choice) {
+      dumped.push_back(choice.request.value());
+      EXPECT_EQ(choice.error.code(), Code::kPoisoned);
+      EXPECT_FALSE(choice.generation.prompt_ids.empty());
+    };
+    return options;
+  }
+
+  void submit(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      sinks.push_back(std::make_shared<Sink>());
+      Generation generation;
+      generation.prompt_ids = {1, 2, 3};
+      generation.stop.max_tokens = 50;
+      dispatcher_.submit(std::move(generation), sinks.back());
+    }
+  }
+
+  void come_back(ReplicaId replica) {
+    router_.table().at(replica).ready = true;
+    router_.table().at(replica).numerics_fingerprint = 1;
+    dispatcher_.on_replica_ready(replica);
+  }
+
+  bool die(ReplicaId replica, bool own) {
+    replicas_.running[replica].clear();
+    router_.table().at(replica).ready = false;
+    dispatcher_.on_replica_lost(replica);
+    clock_.advance(milliseconds(5));
+    const bool blamed = dispatcher_.on_replica_died(replica, own, "killed by signal 11");
+    come_back(replica);
+    return blamed;
+  }
+
+  // A token for everything that runs.
+  void step() {
+    for (std::uint32_t i = 0; i < GetParam(); ++i) {
+      const ReplicaId replica(i);
+      const auto now = replicas_.running[replica];
+      for (const auto& [key, submit] : now) {
+        if (!replicas_.running[replica].contains(key)) {
+          continue;
+        }
+        wire::TokenUpdate update;
+        update.key = key;
+        update.has_token = true;
+        update.token = 7;
+        update.position = sinks[key.request.value() - 1]->tokens;
+        update.to_generate = 49 - update.position;
+        if (update.position == 49) {
+          update.finish = wire::FinishReason::kLength;
+          replicas_.running[replica].erase(key);
+        }
+        dispatcher_.on_token_batch(replica, {StepId(1), 0, {update}});
+      }
+    }
+    clock_.advance(milliseconds(100));
+    dispatcher_.on_tick();
+  }
+
+  // Runs until all have ended. A replica that runs one of `deadly` dies instead of making tokens.
+  void run(const std::set<std::uint64_t>& deadly) {
+    for (int i = 0; i < 1000 && dispatcher_.requests() > 0; ++i) {
+      for (std::uint32_t r = 0; r < GetParam(); ++r) {
+        const std::set<std::uint64_t> here = replicas_.requests(ReplicaId(r));
+        if (std::any_of(here.begin(), here.end(), [&](auto id) { return deadly.contains(id); })) {
+          ++deaths;
+          EXPECT_TRUE(die(ReplicaId(r), true));
+        }
+      }
+      step();
+    }
+    EXPECT_EQ(dispatcher_.requests(), 0U);
+    EXPECT_EQ(router_.ledger().pending_total(), Remainder{});
+    for (std::uint32_t r = 0; r < GetParam(); ++r) {
+      EXPECT_FALSE(router_.table().at(ReplicaId(r)).reserved);
+    }
+  }
+
+  test::ManualClock clock_;
+  Replicas replicas_;
+  Router router_;
+  Dispatcher dispatcher_;
+  std::vector<std::shared_ptr<Sink>> sinks;
+  std::vector<std::uint64_t> dumped;
+  int deaths = 0;
+};
+
+TEST_P(DispatcherDeaths, OnlyTheCulpritEnds) {
+  for (const std::uint64_t culprit : {1U, 6U, 8U}) {
+    SCOPED_TRACE(culprit);
+    const std::uint64_t before = sinks.size();
+    submit(8);
+    dumped.clear();
+    deaths = 0;
+    run({before + culprit});
+    EXPECT_EQ(dumped, std::vector<std::uint64_t>{before + culprit});
+    EXPECT_LE(deaths, 6);
+    for (std::uint64_t i = before + 1; i <= before + 8; ++i) {
+      EXPECT_EQ(sinks[i - 1]->done, i != before + culprit);
+      EXPECT_EQ(sinks[i - 1]->error.has_value(), i == before + culprit);
+    }
+  }
+}
+
+TEST_P(DispatcherDeaths, SeveralCulpritsEnd) {
+  submit(12);
+  run({2, 3, 11});
+  std::sort(dumped.begin(), dumped.end());
+  EXPECT_EQ(dumped, (std::vector<std::uint64_t>{2, 3, 11}));
+}
+
+TEST_P(DispatcherDeaths, BySignalsEndNobodyHoweverMany) {
+  submit(1);
+  for (int i = 0; i < 20; ++i) {
+    const ReplicaId replica(replicas_.requests(ReplicaId(0)).empty() ? 1 : 0);
+    EXPECT_FALSE(die(replica, false));
+    clock_.advance(milliseconds(100));
+    dispatcher_.on_tick();
+  }
+  EXPECT_FALSE(sinks[0]->error);
+  run({});
+  EXPECT_TRUE(sinks[0]->done);
+}
+
+TEST_P(DispatcherDeaths, ThatNobodyJudgesHoldUpNobody) {
+  submit(1);
+  const ReplicaId replica(replicas_.requests(ReplicaId(0)).empty() ? 1 : 0);
+  replicas_.running[replica].clear();
+  dispatcher_.on_replica_lost(replica);
+  dispatcher_.on_tick();
+  EXPECT_TRUE(replicas_.requests(ReplicaId(0)).empty());
+  clock_.advance(seconds(1));
+  dispatcher_.on_tick();
+  run({});
+  EXPECT_TRUE(sinks[0]->done);
+}
+
+TEST_P(DispatcherDeaths, SuspectsGoOnWhenTheirReplicaDoesNotComeBack) {
+  submit(6);
+  const ReplicaId first(0);
+  replicas_.running[first].clear();
+  router_.table().at(first).ready = false;
+  dispatcher_.on_replica_lost(first);
+  EXPECT_TRUE(dispatcher_.on_replica_died(first, true, "killed by signal 11"));
+  EXPECT_TRUE(router_.table().at(first).reserved);
+  dispatcher_.on_replica_failed(first);
+  EXPECT_FALSE(router_.table().at(first).reserved);
+  if (GetParam() == 1) {
+    come_back(first);
+  }
+  run({});
+  for (const auto& sink : sinks) {
+    EXPECT_TRUE(sink->done);
+  }
+}
+
+TEST_P(DispatcherDeaths, SuspectsThatLeaveFreeTheOthers) {
+  submit(4);
+  const std::set<std::uint64_t> here = replicas_.requests(ReplicaId(0));
+  EXPECT_TRUE(die(ReplicaId(0), true));
+  for (const std::uint64_t id : here) {
+    dispatcher_.cancel(RequestId(id));
+  }
+  EXPECT_FALSE(router_.table().at(ReplicaId(0)).reserved);
+  run({});
+}
+
+INSTANTIATE_TEST_SUITE_P(Replicas, DispatcherDeaths, ::testing::Values(1U, 2U, 3U));
+
+}  // namespace
+}  // namespace phalanx::dispatch

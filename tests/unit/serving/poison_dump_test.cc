@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/serving/poison_dump.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "support/temp_dir.h"
+
+namespace phalanx::serving {
+namespace {
+
+std::string content(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+struct Choice {
+  dispatch::Generation generation;
+  std::vector<TokenId> produced{7, 8};
+  Error error{Code::kPoisoned, "killed by \"SIGSEGV\""};
+  Choice() {
+    generation.label = "req-1";
+    generation.prompt_ids = {1, 2, 3};
+    generation.stop.max_tokens = 5;
+    generation.sampling.temperature = 0.5F;
+    generation.sampling.seed = UINT64_MAX;
+    generation.sampling.logit_bias = {{4, -1.5F}};
+  }
+  [[nodiscard]] dispatch::PoisonedChoice choice() const {
+    return {RequestId(9), 2, generation, produced, error};
+  }
+};
+
+TEST(PoisonDump, HoldsIdsAndParametersForItsOwnerOnly) {
+  const test::TempDir temp;
+  PoisonDump dump(temp.path() / "a" / "b");
+  const auto path = dump.write(Choice().choice());
+  ASSERT_TRUE(path) << path.error().to_string();
+  const std::string text = content(*path);
+  for (const char* part : {R"("error":"killed by \"SIGSEGV\"")",
+                           R"("request":9)",
+                           R"("choice":2)",
+                           R"("prompt_ids":[1,2,3])",
+                           R"("produced_ids":[7,8])",
+                           R"("max_tokens":5)",
+                           R"("temperature":0.5)",
+                           R"("seed":18446744073709551615)",
+                           R"("logit_bias":[[4,-1.5]])"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+  }
+  struct stat found {};
+  ASSERT_EQ(::stat(path->c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777U, 0600U);
+  ASSERT_EQ(::stat((temp.path() / "a" / "b").c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777U, 0700U);
+}
+
+TEST(PoisonDump, KeepsTheNewestFewAndWhatIsNotItsOwn) {
+  const test::TempDir temp;
+  std::ofstream(temp.path() / "notes.txt") << "mine";
+  PoisonDump dump(temp.path());
+  std::string last;
+  for (std::size_t i = 0; i < PoisonDump::kFilesMax + 5; ++i) {
+    const auto path = dump.write(Choice().choice());
+    ASSERT_TRUE(path);
+    last = *path;
+  }
+  const auto files = std::distance(std::filesystem::directory_iterator(temp.path()),
+                                   std::filesystem::directory_iterator());
+  EXPECT_EQ(static_cast<std::size_t>(files), PoisonDump::kFilesMax + 1);
+  EXPECT_TRUE(std::filesystem::exists(last));
+  EXPECT_TRUE(std::filesystem::exists(temp.path() / "notes.txt"));
+}
+
+TEST(PoisonDump, NamesAFolderItCannotUse) {
+  const test::TempDir temp;
+  std::ofstream(temp.path() / "file") << "x";
+  PoisonDump dump(temp.path() / "file");
+  const auto path = dump.write(Choice().choice());
+  ASSERT_FALSE(path);
+  EXPECT_NE(path.error().message().find("file"), std::string::npos);
+}
+
+TEST(DumpFolder, FollowsOptionStateAndHome) {
+  EXPECT_EQ(dump_folder("/d", {{"HOME", "/h"}}), "/d");
+  EXPECT_EQ(dump_folder("", {{"XDG_STATE_HOME", "/s"}, {"HOME", "/h"}}), "/s/phalanx/poisoned");
+  EXPECT_EQ(dump_folder("", {{"XDG_STATE_HOME", "s"}, {"HOME", "/h"}}),
+            "/h/.local/state/phalanx/poisoned");
+  EXPECT_TRUE(dump_folder("", {}).starts_with("/tmp/phalanx-"));
+}
+
+}  // namespace
+}  // namespace phalanx::serving
