@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "phalanx/wire/codec.h"
+#include "phalanx/wire/limits.h"
 
 namespace phalanx::wire {
 

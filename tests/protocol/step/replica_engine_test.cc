@@ -128,7 +128,7 @@ TEST(ReplicaEngine, EndsASequenceWithAFaultOfItsOwnAndNothingElse) {
 
 // As when every client leaves at once: more ends than one frame may tell.
 TEST(ReplicaEngine, TellsAnyNumberOfEndsInFramesThatTheLeaderTakes) {
-  constexpr std::uint64_t kRequests = wire::kMaxSequencesPerStep + 900;
+  constexpr std::uint32_t kRequests = wire::kMaxSequencesPerStep + 900;
   WorldOptions options;
   options.max_waiting = kRequests;
   ReplicaWorld world(options);

@@ -83,9 +83,8 @@ class Scheduler {
   [[nodiscard]] wire::RankCommand command(const StepPlan& plan) const;
 
   // Applies `plan`. `samples[i]` belongs to rows[i] and is read where that row samples; a sequence
-  // whose sample is a fault ends with it. Answers one
-  // update for each sequence whose remainders changed; a final one has a finish reason and
-  // remainders of zero.
+  // whose sample is a fault ends with it. Answers one update for each sequence whose remainders
+  // changed; a final one has a finish reason and remainders of zero.
   [[nodiscard]] std::vector<wire::TokenUpdate> confirm(const StepPlan& plan,
                                                        std::span<const wire::SampleResult> samples);
 
