@@ -11,7 +11,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from phalanx_server import BIN, Server, alive, counted, descendants, eventually, main  # noqa: E402
+from phalanx_server import BIN, TINY, Server, alive, counted, descendants, eventually, main  # noqa: E402
 from failed_start_test import start  # noqa: E402
 
 
@@ -97,6 +97,96 @@ class Multiplied(unittest.TestCase):
             self.assertEqual(status, 200, body)
             many.close()
             server.wait_idle()
+
+
+    def test_hangups_while_it_is_under_way_wedge_nothing_under_load(self):
+        with Server("--dp", 2, "--tp", 1, "--restart-intensity", "100/60s") as server:
+            over, wrong, answered = threading.Event(), [], []
+
+            def ask(first):
+                while not over.is_set():
+                    status, answer, _ = server.request("POST", "/v1/chat/completions",
+                                                       server.chat_body(f"count from {first} to {first + 20}"))
+                    if status != 200 or answer["choices"][0]["message"]["content"] != counted(first, first + 20):
+                        wrong.append((status, answer))
+                answered.append(first)
+            clients = [threading.Thread(target=ask, args=(100 * i,)) for i in range(1, 4)]
+            for client in clients:
+                client.start()
+            for _ in range(5):
+                for _ in range(3):
+                    server.process.send_signal(signal.SIGHUP)
+                time.sleep(2)
+            over.set()
+            for client in clients:
+                client.join(60)
+            self.assertEqual((wrong, sorted(answered)), ([], [100, 200, 300]))
+            eventually(lambda: server.status()["state"] == "serving", 60, "the rolling restarts are over")
+            before = [r["incarnation"] for r in server.status()["replicas"]]
+            self.assertGreaterEqual(min(before), 3, "the signals had an effect")
+            server.process.send_signal(signal.SIGHUP)
+            eventually(lambda: [r["incarnation"] for r in server.status()["replicas"]] == [n + 1 for n in before], 60, "one more each")
+            server.wait_idle()
+
+
+class Signals(unittest.TestCase):
+    """What each signal does in the phases that a process alone can show; the table of them is a unit test's."""
+
+    def test_the_same_end_told_twice_still_drains(self):
+        with Server("--dp", 1, "--tp", 1) as server:
+            stream = server.stream("count from 100 to 160").wait_for_tokens(4)
+            for sign in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # as `timeout` does, within a millisecond
+                server.process.send_signal(sign)
+            stream.finish()
+            self.assertIsNone(stream.error)
+            self.assertEqual((stream.text, stream.done), (counted(100, 160), True))
+            self.assertEqual(server.process.wait(30), 0)
+            server.residue.check()
+
+    def test_a_second_end_later_is_at_once(self):
+        server = Server("--dp", 1, "--tp", 1, "--runner", "sim", "--sim-step-us", 200000)
+        try:
+            stream = server.stream("count", max_tokens=400, ignore_eos=True).wait_for_tokens(2)
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(1.2)
+            self.assertIsNone(server.process.poll(), "it drains")
+            server.process.send_signal(signal.SIGINT)
+            self.assertEqual(server.process.wait(10), 128 + signal.SIGINT)
+            stream.close()
+            server.residue.check()
+        finally:
+            server.__exit__(None, None, None)
+
+    def test_a_hangup_before_it_serves_is_ignored(self):
+        process = subprocess.Popen([os.path.join(BIN, "phalanxd"), "--model", TINY, "--port", "0", "--dp", "2"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        lines, ready = [], threading.Event()
+
+        def read():
+            for line in process.stdout:
+                if line.startswith("ready "):
+                    ready.set()
+        lines.append(process.stderr.readline())  # the summary: main() has begun
+        readers = [threading.Thread(target=read), threading.Thread(target=lambda: lines.extend(process.stderr))]
+        for reader in readers:
+            reader.start()
+        try:
+            deadline = time.monotonic() + 60
+            while not ready.is_set() and process.poll() is None and time.monotonic() < deadline:
+                process.send_signal(signal.SIGHUP)
+                time.sleep(0.02)
+            self.assertTrue(ready.is_set(), "".join(lines))
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(30), 0)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait(30)
+            for reader in readers:
+                reader.join(10)
+            process.stdout.close()
+            process.stderr.close()
+        self.assertIn("signal_without_effect", "".join(lines))
 
 
 @unittest.skipUnless(has_ipv6_loopback(), "this machine has no ::1")

@@ -81,6 +81,22 @@ class RankFaults(unittest.TestCase):
                 self.setUp()
                 self.break_mid_decode(rank, signal.SIGKILL)
 
+    def test_kill_one_and_stop_the_other_a_moment_later(self):
+        for moment in (0.001, 0.01, 0.04):
+            with self.subTest(moment=moment):
+                self.setUp()
+                stream = self.server.stream("count from 100 to 160").wait_for_tokens(12)
+                killed, stopped = self.server.rank_pid(0, 0), self.server.rank_pid(0, 1)
+                os.kill(killed, signal.SIGKILL)
+                time.sleep(moment)
+                os.kill(stopped, signal.SIGSTOP)
+                at = time.monotonic()
+                stream.finish()
+                self.assertIsNone(stream.error)
+                self.assertEqual((stream.text, stream.done), (counted(100, 160), True))
+                self.assertLess(time.monotonic() - at, 8, "nobody waits ten seconds for a rank that is known to stand still")
+                self.expect_recovery(stopped, 1)
+
     def test_kill_mid_prefill(self):
         self.break_mid_prefill(1, signal.SIGKILL)
 

@@ -66,6 +66,14 @@ class ReplicaFaults(unittest.TestCase):
     def test_kill_idle(self):
         self.break_idle(signal.SIGKILL)
 
+    def test_no_rank_of_a_dead_replica_is_shown_as_ready(self):
+        old = {rank["pid"] for rank in self.before["ranks"]}
+        os.kill(self.before["pid"], signal.SIGKILL)
+        eventually(lambda: self.server.status()["replicas"][0]["state"] != "ready", 20, "its death is known")
+        while (replica := self.server.status()["replicas"][0])["state"] != "ready":
+            self.assertEqual([rank for rank in replica["ranks"] if rank["pid"] in old], [])
+        self.expect_recovery()
+
     def test_kill_mid_prefill(self):
         self.break_mid_prefill(signal.SIGKILL)
 

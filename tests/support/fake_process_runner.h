@@ -2,6 +2,7 @@
 #pragma once
 
 #include <csignal>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -30,6 +31,9 @@ class FakeProcessRunner final : public supervise::ProcessRunner {
     }
     double_spawns += processes.count(slot) > 0 ? 1 : 0;
     processes[slot] = {++last_pid, incarnation, false, {}};
+    if (on_spawn) {
+      on_spawn(slot, incarnation);
+    }
     return last_pid;
   }
   void ask_to_stop(std::size_t slot) override {
@@ -50,6 +54,8 @@ class FakeProcessRunner final : public supervise::ProcessRunner {
     return process;
   }
 
+  // Called from inside spawn(), where a child host hears of the pid; may be empty.
+  std::function<void(std::size_t slot, Incarnation incarnation)> on_spawn;
   std::map<std::size_t, Process> processes;  // alive, by slot
   std::optional<Error> next_error;           // of the next spawn()
   int spawns = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doors.h"
 
+#include <iostream>
 #include <utility>
 
 #include "phalanx/obs/log.h"
@@ -45,6 +46,18 @@ void refresh_process_metrics(obs::MetricRegistry& registry, const os::EventLoop&
       .gauge("phalanx_log_lines_dropped",
              "Log lines of the leader that found no room where standard error goes")
       .set(static_cast<double>(obs::log_lines_dropped()));
+}
+
+void print_ready(const Options& options, std::uint16_t port, const std::string& model) {
+  const bool is_ipv6 = options.host.find(':') != std::string::npos;
+  const std::string host = is_ipv6 ? "[" + options.host + "]" : options.host;
+  const std::string url = "http://" + host + ":" + std::to_string(port);
+  std::cout << "ready " << url << "\n"
+            << "try: curl " << url
+            << "/v1/chat/completions -H 'content-type: application/json' -d '{\"model\": \""
+            << model
+            << "\", \"messages\": [{\"role\": \"user\", \"content\": \"count from 3 to 40\"}]}'"
+            << std::endl;
 }
 
 }  // namespace phalanx::app

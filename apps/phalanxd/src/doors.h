@@ -23,4 +23,7 @@ namespace phalanx::app {
 // Sets the metrics of the loop's callbacks and of the log.
 void refresh_process_metrics(obs::MetricRegistry& registry, const os::EventLoop& loop);
 
+// Tells on standard output where the server is reached, and a request to try.
+void print_ready(const Options& options, std::uint16_t port, const std::string& model);
+
 }  // namespace phalanx::app

@@ -55,7 +55,7 @@ Result<int> Leader::run() {
   PHALANX_RETURN_IF_ERROR(open_doors());
   watch_signals();
   handles_.push_back(loop_.call_every(kTick, [this] {
-    replicas_->on_tick();
+    slots().on_tick();
     dispatcher_->on_tick();
   }));
   if (plan_.arena_bytes > 0) {
@@ -72,40 +72,6 @@ Status Leader::open_lifeline_pipe() {
   lifeline_read_ = std::move(pipe.read);
   lifeline_write_ = std::move(pipe.write);
   return ok();
-}
-
-fleet::ReplicaEvents Leader::replica_events() {
-  fleet::ReplicaEvents events;
-  events.on_ready = [this](ReplicaId replica, std::uint64_t numerics_fingerprint) {
-    dispatch::ReplicaEntry& entry = router_.table().at(replica);
-    entry.numerics_fingerprint = numerics_fingerprint;
-    entry.ready = true;
-    on_replica_ready(replica);
-  };
-  events.on_down = [this](ReplicaId replica) { router_.table().at(replica).ready = false; };
-  events.on_lost = [this](ReplicaId replica) {
-    router_.table().at(replica).ready = false;
-    metrics_.forget_replica(replica);
-    dispatcher_->on_replica_lost(replica);
-  };
-  events.on_died = [this](ReplicaId replica, bool own, const std::string& how) {
-    return dispatcher_->on_replica_died(replica, own, how);
-  };
-  events.on_draining = [this](ReplicaId replica, bool draining) {
-    router_.table().at(replica).draining = draining;
-  };
-  events.on_tokens = [this](ReplicaId replica, const wire::TokenBatch& batch) {
-    dispatcher_->on_token_batch(replica, batch);
-  };
-  events.on_holding = [this](ReplicaId replica, const wire::ReplicaHolding& holding) {
-    dispatcher_->on_holding(replica, holding);
-  };
-  events.on_failed = [this](ReplicaId replica, const Error& cause) {
-    dispatcher_->on_replica_failed(replica);
-    on_replica_failed(cause);
-  };
-  events.on_stopped = [this] { loop_.stop(); };
-  return events;
 }
 
 // Makes the parts around the replicas; the processes start when the weights are there.
@@ -165,8 +131,7 @@ void Leader::add_operator_routes(http::RouteTable* routes) {
         http::json_response(200, R"({"status":"live"})"));  // the loop turns: it has answered
   });
   routes->add("GET", "/ready", [this](const http::Request&, const Exchange& exchange) {
-    const Status status = phase_ == Phase::kDraining ? unavailable("draining") : ok();
-    const bool ready = status && router_.table().open_count() > 0;
+    const bool ready = serves() && router_.table().open_count() > 0;
     http::Response response = http::json_response(
         ready ? 200 : 503,
         std::string(R"({"status":")") + (ready ? "ready" : phase_name()) + "\"}");
@@ -188,7 +153,7 @@ void Leader::add_operator_routes(http::RouteTable* routes) {
         http::json_response(200, std::string(R"({"version":")") + std::string(kVersion) + "\"}"));
   });
   routes->add("GET", "/metrics", [this](const http::Request&, const Exchange& exchange) {
-    metrics_.refresh(router_, *dispatcher_, replicas_->reports(), loop_.take_longest_lag());
+    metrics_.refresh(router_, *dispatcher_, slots().reports(), loop_.take_longest_lag());
     refresh_process_metrics(registry_, loop_);
     exchange->respond(http::text_response(
         200, registry_.serialize(), "text/plain; version=0.0.4; charset=utf-8"));
@@ -202,20 +167,52 @@ void Leader::watch_signals() {
 }
 
 void Leader::on_signal(int signal) {
-  if (signal == SIGHUP) {
-    obs::log_info("reload", {});
-    replicas_->rolling_restart();
-    return;
+  last_signal_ = signal;
+  life_.post(end_signals_.event_of(signal, steady_clock().now()));
+}
+
+void Leader::perform(fleet::LeaderAction action, const Error* cause) {
+  switch (action) {
+    case fleet::kNoAction:
+      break;
+    case fleet::kDropLoader:
+      loader_.reset();
+      break;
+    case fleet::kStartReplicas:
+      replicas_->start(arena_.valid() ? arena_.fd() : -1, lifeline_read_.get());
+      break;
+    case fleet::kDropRoll:
+      slots().drop_roll();
+      break;
+    case fleet::kRoll:
+      obs::log_info("reload", {});
+      slots().roll();
+      break;
+    case fleet::kDrain:
+      drain();
+      break;
+    case fleet::kKeepCause:
+      result_ = *cause;
+      break;
+    case fleet::kFailOpen:
+      dispatcher_->fail_all(Error(Code::kUnavailable, result_.error().message()));
+      break;
+    case fleet::kStopReplicas:
+      slots().stop_all();
+      break;
+    case fleet::kKillReplicas:
+      obs::log_warn("second_signal", {{"signal", last_signal_}});
+      result_ = kSignalExitBase + last_signal_;
+      slots().stop_all();
+      slots().kill_all();
+      break;
+    case fleet::kIgnoreSignal:
+      obs::log_warn("signal_without_effect", {{"signal", last_signal_}, {"state", phase_name()}});
+      break;
+    case fleet::kFinish:
+      loop_.stop();
+      break;
   }
-  if (phase_ == Phase::kDraining || phase_ == Phase::kStopping) {
-    obs::log_warn("second_signal", {{"signal", signal}});
-    result_ = kSignalExitBase + signal;
-    phase_ = Phase::kStopping;
-    replicas_->stop_all();
-    replicas_->kill_all();
-    return;
-  }
-  drain();
 }
 
 void Leader::load_weights() {
@@ -241,77 +238,72 @@ void Leader::load_weights() {
 }
 
 void Leader::on_weights(Result<os::Memfd> arena) {
-  if (phase_ != Phase::kLoading) {
+  if (life_.phase() != fleet::Phase::kLoading) {
     return;
   }
   if (!arena) {
-    end(std::move(arena).error());
+    life_.post(fleet::LeaderEvent::kLoadFailed, std::move(arena).error());
     return;
   }
   loader_.reset();
   arena_ = *std::move(arena);
-  phase_ = Phase::kStarting;
-  replicas_->start(arena_.valid() ? arena_.fd() : -1, lifeline_read_.get());
+  life_.post(fleet::LeaderEvent::kLoaded);
 }
 
 Status Leader::accepting() const {
-  switch (phase_) {
-    case Phase::kLoading:
+  switch (life_.phase()) {
+    case fleet::Phase::kLoading:
       return unavailable("the model is being loaded; try again later");
-    case Phase::kStarting:
-      return router_.table().ready_count() > 0
-                 ? ok()
-                 : Status(unavailable("the replicas are starting; try again later"));
-    case Phase::kServing:
+    case fleet::Phase::kStarting:
+      return unavailable("the replicas are starting; try again later");
+    case fleet::Phase::kServing:
+    case fleet::Phase::kRolling:
       if (router_.table().all_draining()) {
         return unavailable("every replica is drained; try again later");
       }
-      return replicas_->any_may_serve() ? ok() : Status(unavailable("no replica can serve"));
-    default:
-      return unavailable("the server is shutting down");
+      return slots().any_may_serve() ? ok() : Status(unavailable("no replica can serve"));
+    case fleet::Phase::kDraining:
+    case fleet::Phase::kStopping:
+      break;
   }
+  return unavailable("the server is shutting down");
 }
 
-void Leader::on_replica_ready(ReplicaId replica) {
-  dispatcher_->on_replica_ready(replica);
-  if (phase_ == Phase::kStarting && replicas_->all_ready()) {
-    phase_ = Phase::kServing;
-    announce();
-  }
+bool Leader::serves() const {
+  return life_.phase() == fleet::Phase::kServing || life_.phase() == fleet::Phase::kRolling;
 }
 
-void Leader::announce() {
-  loop_.reset_callback_times();  // what a start costs keeps no client waiting
-  if (offline()) {
-    offline_ = std::make_unique<OfflineRun>(
-        options_, plan_.model, *dispatcher_, [this](Result<int> result) {
-          result_ = std::move(result);
-          stop_replicas();
-        });
-    offline_->start();
+// A replica whose first start fails while another one serves holds nothing up.
+void Leader::announce_once() {
+  if (announced_ || !serves() || !slots().start_is_over()) {
     return;
   }
-  const bool is_ipv6 = options_.host.find(':') != std::string::npos;
-  const std::string host = is_ipv6 ? "[" + options_.host + "]" : options_.host;
-  const std::string url = "http://" + host + ":" + std::to_string(server_->port());
-  std::cout << "ready " << url << "\n"
-            << "try: curl " << url
-            << "/v1/chat/completions -H 'content-type: application/json' -d '{\"model\": \""
-            << plan_.model.name
-            << "\", \"messages\": [{\"role\": \"user\", \"content\": \"count from 3 to 40\"}]}'"
-            << std::endl;
+  announced_ = true;
+  loop_.reset_callback_times();  // what a start costs keeps no client waiting
+  if (offline()) {
+    start_prompts();
+    return;
+  }
+  print_ready(options_, server_->port(), plan_.model.name);
+}
+
+void Leader::start_prompts() {
+  offline_ =
+      std::make_unique<OfflineRun>(options_, plan_.model, *dispatcher_, [this](Result<int> result) {
+        result_ = std::move(result);
+        life_.post(fleet::LeaderEvent::kPromptsDone);
+      });
+  offline_->start();
 }
 
 void Leader::on_replica_failed(const Error& cause) {
-  last_failure_ = cause;
-  if (phase_ == Phase::kStarting) {
-    end(cause);  // a start that fails is torn down once, whatever the other replicas do
-    return;
+  life_.post(fleet::LeaderEvent::kReplicaFailed, cause);
+  if (slots().all_failed()) {
+    life_.post(fleet::LeaderEvent::kAllFailed,
+               unavailable("no replica can be brought back after --restart-intensity " +
+                           options_.restart_intensity + "; the last one: " + cause.message()));
   }
-  if (phase_ == Phase::kServing && replicas_->all_failed()) {
-    end(unavailable("no replica can be brought back after --restart-intensity " +
-                    options_.restart_intensity + "; the last one: " + cause.message()));
-  }
+  announce_once();
 }
 
 // Nothing new is accepted; what is open has --shutdown-timeout to end.
@@ -319,59 +311,31 @@ void Leader::drain() {
   obs::log_info(
       "drain",
       {{"open_requests", dispatcher_->requests()}, {"timeout_s", options_.shutdown_timeout_s}});
-  if (phase_ != Phase::kServing || server_ == nullptr) {
-    stop_replicas();
+  if (server_ == nullptr) {
+    life_.post(fleet::LeaderEvent::kDrained);
     return;
   }
-  phase_ = Phase::kDraining;
   const auto end_answers = [this] {
     dispatcher_->fail_all(
         unavailable("the server is shutting down, and --shutdown-timeout has passed"));
   };
   server_->close(seconds_of(options_.shutdown_timeout_s), end_answers, [this](std::size_t cut) {
-    cut_ = cut;
-    if (cut > 0) {
+    if (cut > 0 && life_.phase() == fleet::Phase::kDraining) {
       result_ = kCutExitStatus;
     }
-    stop_replicas();
+    life_.post(fleet::LeaderEvent::kDrained);
   });
 }
 
-void Leader::stop_replicas() {
-  phase_ = Phase::kStopping;
-  loader_.reset();
-  replicas_->stop_all();
-}
-
-void Leader::end(Result<int> result) {
-  if (phase_ == Phase::kStopping) {
-    return;
-  }
-  result_ = std::move(result);
-  if (!result_) {
-    dispatcher_->fail_all(Error(Code::kUnavailable, result_.error().message()));
-  }
-  stop_replicas();
-}
-
 std::string Leader::phase_name() const {
-  switch (phase_) {
-    case Phase::kLoading:
-      return "loading";
-    case Phase::kStarting:
-      return "starting";
-    case Phase::kServing:
-      return router_.table().ready_count() == replicas_->size() ? "serving" : "degraded";
-    case Phase::kDraining:
-      return "draining";
-    case Phase::kStopping:
-      return "stopping";
+  if (life_.phase() == fleet::Phase::kServing && router_.table().ready_count() < slots().size()) {
+    return "degraded";
   }
-  return "unknown";
+  return std::string(fleet::to_string(life_.phase()));
 }
 
 std::string Leader::status_text() const {
-  admin::ServerView view = server_view(router_, *dispatcher_, *replicas_);
+  admin::ServerView view = server_view(router_, *dispatcher_, slots());
   view.model = plan_.model.name;
   view.phase = phase_name();
   view.requests_finished = metrics_.finished();
@@ -392,9 +356,9 @@ void Leader::answer_admin(const std::string& line, const admin::AdminServer::Rep
   if (command->name != "ping") {
     const ReplicaId replica(command->replica);
     obs::log_info("operator_command", {{"command", command->name}, {"replica", replica.value()}});
-    status = command->name == "drain"    ? replicas_->drain(replica)
-             : command->name == "resume" ? replicas_->resume(replica)
-                                         : replicas_->restart(replica);
+    status = command->name == "drain"    ? slots().drain(replica)
+             : command->name == "resume" ? slots().resume(replica)
+                                         : slots().restart(replica);
   }
   reply(status ? admin::admin_ok() : admin::admin_error(status.error()));
 }

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "phalanx/admin/admin_server.h"
 #include "phalanx/dispatch/admission.h"
 #include "phalanx/dispatch/dispatcher.h"
 #include "phalanx/dispatch/router.h"
+#include "phalanx/fleet/leader_phases.h"
 #include "phalanx/fleet/replica_host.h"
 #include "phalanx/fleet/weight_loader.h"
 #include "phalanx/http/route_table.h"
@@ -26,9 +26,8 @@ namespace phalanx::app {
 
 class OfflineRun;
 
-// The leader: its parts in the order in which they need each other, and the phases of its life.
-//
-//   loading → starting → serving → draining → stopping
+// The leader: its parts in the order in which they need each other, and what they do in the phases
+// of fleet/leader_phases.h.
 //
 // Threads: the loop thread.
 class Leader {
@@ -42,8 +41,6 @@ class Leader {
   [[nodiscard]] Result<int> run();
 
  private:
-  enum class Phase { kLoading, kStarting, kServing, kDraining, kStopping };
-
   [[nodiscard]] Status open_doors();
   [[nodiscard]] Status open_lifeline_pipe();
   void load_weights();
@@ -56,16 +53,17 @@ class Leader {
   void on_signal(int signal);
 
   [[nodiscard]] Status accepting() const;
-  void on_replica_ready(ReplicaId replica);
+  [[nodiscard]] bool serves() const;
+  void perform(fleet::LeaderAction action, const Error* cause);
   void on_replica_failed(const Error& cause);
-  void announce();
+  void announce_once();
+  void start_prompts();
   void drain();
-  void stop_replicas();
-  void end(Result<int> result);
   void answer_admin(const std::string& line, const admin::AdminServer::Reply& reply);
   [[nodiscard]] std::string status_text() const;
   [[nodiscard]] std::string phase_name() const;
   [[nodiscard]] bool offline() const { return !options_.prompts.empty(); }
+  [[nodiscard]] fleet::ReplicaSlots& slots() const { return replicas_->slots(); }
 
   const Options& options_;
   LeaderPlan plan_;
@@ -88,10 +86,12 @@ class Leader {
   std::unique_ptr<admin::AdminServer> admin_;
   std::unique_ptr<OfflineRun> offline_;
   std::vector<std::unique_ptr<os::EventLoop::Handle>> handles_;
-  Phase phase_ = Phase::kLoading;
-  std::optional<Error> last_failure_;
+  fleet::LeaderLife life_{
+      [this](fleet::LeaderAction action, const Error* cause) { perform(action, cause); }};
+  fleet::EndSignals end_signals_;
+  int last_signal_ = 0;
+  bool announced_ = false;
   Result<int> result_ = 0;
-  std::size_t cut_ = 0;
   int printed_tenths_ = -1;
 };
 

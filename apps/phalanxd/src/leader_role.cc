@@ -37,6 +37,7 @@ Result<int> serve(Options options) {
 int run_leader(const std::vector<std::string>& arguments,
                const std::map<std::string, std::string>& environment) {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGHUP, SIG_IGN);  // until the leader listens to it: nothing older runs yet
   Options options;
   flags::FlagTable table = make_flag_table(&options);
   const auto request = parse_options(&table, &options, arguments, environment);

@@ -7,7 +7,7 @@ namespace phalanx::app {
 
 admin::ServerView server_view(const dispatch::Router& router,
                               const dispatch::Dispatcher& dispatcher,
-                              const fleet::ReplicaHost& replicas) {
+                              const fleet::ReplicaSlots& replicas) {
   admin::ServerView view;
   view.pid = ::getpid();
   view.requests = dispatcher.requests();

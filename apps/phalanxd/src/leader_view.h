@@ -4,7 +4,7 @@
 #include "phalanx/admin/status_document.h"
 #include "phalanx/dispatch/dispatcher.h"
 #include "phalanx/dispatch/router.h"
-#include "phalanx/fleet/replica_host.h"
+#include "phalanx/fleet/replica_slots.h"
 
 namespace phalanx::app {
 
@@ -12,6 +12,6 @@ namespace phalanx::app {
 // out.
 [[nodiscard]] admin::ServerView server_view(const dispatch::Router& router,
                                             const dispatch::Dispatcher& dispatcher,
-                                            const fleet::ReplicaHost& replicas);
+                                            const fleet::ReplicaSlots& replicas);
 
 }  // namespace phalanx::app

@@ -14,11 +14,6 @@ namespace phalanx::fleet {
 
 namespace {
 
-// A replica sends a heartbeat every 100 ms. So many of our own ticks without one, and only ticks
-// that came on time count.
-constexpr std::uint32_t kQuietTicksMax = 30;
-constexpr auto kTickPeriod = std::chrono::milliseconds(100);
-
 // For the ranks of a dead replica to be gone: the kernel has told them to end.
 constexpr auto kOrphanLimit = std::chrono::seconds(5);
 constexpr auto kOrphanPoll = std::chrono::milliseconds(2);
@@ -33,11 +28,13 @@ ReplicaHost::ReplicaHost(os::EventLoop& loop,
       context_(context),
       start_(std::move(start)),
       events_(std::move(events)),
-      stop_timeout_(std::chrono::seconds(5)) {
-  slots_.resize(start_.spawn.size());
-  runner_ = std::make_unique<supervise::PosixProcessRunner>(slots_.size(), loop_, *this);
-  supervisor_ = std::make_unique<supervise::Supervisor>(
-      slots_.size(), start_.supervision, *runner_, *this, steady_clock());
+      stop_timeout_(std::chrono::seconds(5)),
+      links_(start_.spawn.size()) {
+  // The end comes from inside of what the runner and the slots are doing, and may destroy them.
+  events_.on_stopped = [this, stopped = events_.on_stopped] { loop_.post(stopped); };
+  runner_ = std::make_unique<supervise::PosixProcessRunner>(links_.size(), loop_, *this);
+  slots_ = std::make_unique<ReplicaSlots>(
+      links_.size(), start_.supervision, *runner_, events_, steady_clock());
 }
 
 ReplicaHost::~ReplicaHost() = default;
@@ -45,91 +42,16 @@ ReplicaHost::~ReplicaHost() = default;
 void ReplicaHost::start(int arena, int lifeline_pipe) {
   arena_ = arena;
   lifeline_pipe_ = lifeline_pipe;
-  supervisor_->start_all();
-}
-
-void ReplicaHost::stop_all() {
-  stopping_ = true;
-  supervisor_->stop_all();
-  if (supervisor_->all_stopped()) {
-    loop_.post([this] { events_.on_stopped(); });
-  }
-}
-
-void ReplicaHost::kill_all() {
-  supervisor_->kill_all();
-}
-
-Status ReplicaHost::check(ReplicaId replica) const {
-  if (replica.value() >= slots_.size()) {
-    return not_found("replica " + std::to_string(replica.value()) + ": expected 0 … " +
-                     std::to_string(slots_.size() - 1));
-  }
-  return ok();
-}
-
-Status ReplicaHost::drain(ReplicaId replica) {
-  PHALANX_RETURN_IF_ERROR(check(replica));
-  events_.on_draining(replica, true);
-  supervisor_->drain(replica.value());
-  return ok();
-}
-
-Status ReplicaHost::resume(ReplicaId replica) {
-  PHALANX_RETURN_IF_ERROR(check(replica));
-  events_.on_draining(replica, false);
-  supervisor_->resume(replica.value());
-  return ok();
-}
-
-Status ReplicaHost::restart(ReplicaId replica) {
-  PHALANX_RETURN_IF_ERROR(check(replica));
-  supervisor_->restart(replica.value());
-  return ok();
-}
-
-void ReplicaHost::rolling_restart() {
-  const bool under_way = !rolling_.empty();
-  rolling_.clear();
-  for (std::size_t slot = slots_.size(); slot > 0; --slot) {
-    rolling_.push_back(slot - 1);
-  }
-  if (!under_way) {
-    supervisor_->restart(rolling_.back());
-  }
-}
-
-bool ReplicaHost::any_may_serve() const {
-  return !all_failed() && !stopping_;
-}
-
-void ReplicaHost::on_tick() {
-  const SteadyTime now = steady_clock().now();
-  const bool on_time = now - last_tick_ < 2 * kTickPeriod;
-  last_tick_ = now;
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    Slot& slot = slots_[i];
-    if (!slot.proven || !on_time) {
-      continue;
-    }
-    if (++slot.quiet_ticks == kQuietTicksMax) {
-      slot.hung = true;
-      supervisor_->on_hung(
-          i,
-          slot.incarnation,
-          "no heartbeat for " + std::to_string(kQuietTicksMax) + " ticks of 100 ms");
-    }
-  }
-  supervisor_->on_tick();
+  slots_->start_all();
 }
 
 wire::Sent ReplicaHost::send(ReplicaId replica, const wire::LeaderMessage& message) {
-  Slot& slot = slots_[replica.value()];
-  if (!slot.channel) {
+  const Link& link = links_[replica.value()];
+  if (!link.channel) {
     return wire::Sent::kClosed;
   }
-  return slot.channel->send(
-      wire::encode(wire::LeaderFrame{start_.bootstrap.common.boot, slot.incarnation, message}));
+  return link.channel->send(
+      wire::encode(wire::LeaderFrame{start_.bootstrap.common.boot, link.incarnation, message}));
 }
 
 os::SpawnPlan ReplicaHost::plan(std::size_t slot, Incarnation) {
@@ -139,23 +61,19 @@ os::SpawnPlan ReplicaHost::plan(std::size_t slot, Incarnation) {
 Result<supervise::Bootstrap> ReplicaHost::bootstrap(std::size_t index,
                                                     Incarnation incarnation,
                                                     pid_t pid) {
-  Slot& slot = slots_[index];
-  slot.incarnation = incarnation;
-  slot.proven = false;
-  slot.was_ready = false;
-  slot.ending = false;
-  slot.hung = false;
-  slot.quiet_ticks = 0;
+  Link& link = links_[index];
+  link.incarnation = incarnation;
+  slots_->on_spawned(index, incarnation);
   ipc::ChannelHandlers handlers;
   handlers.on_frame = [this, index, incarnation](std::string_view bytes) {
     on_frame(index, incarnation, bytes);
   };
-  PHALANX_TRY(slot.channel, ipc::BoundChannel::bind(context_, loop_, pid, std::move(handlers), {}));
+  PHALANX_TRY(link.channel, ipc::BoundChannel::bind(context_, loop_, pid, std::move(handlers), {}));
 
   wire::ReplicaBootstrap record = start_.bootstrap;
   record.common.incarnation = incarnation;
   record.common.parent_pid = ::getpid();
-  record.common.endpoint = slot.channel->endpoint();
+  record.common.endpoint = link.channel->endpoint();
   record.replica = ReplicaId(static_cast<std::uint32_t>(index));
   for (std::uint32_t rank = 0; rank < record.plan.tp; ++rank) {
     record.rank_cpus.push_back(start_.rank_cpus[index * record.plan.tp + rank]);
@@ -170,7 +88,7 @@ Result<supervise::Bootstrap> ReplicaHost::bootstrap(std::size_t index,
 }
 
 void ReplicaHost::ask_to_stop(std::size_t slot) {
-  slots_[slot].ending = true;
+  slots_->on_asked_to_stop(slot);
   const auto deadline = std::chrono::duration_cast<std::chrono::milliseconds>(stop_timeout_);
   static_cast<void>(send(ReplicaId(static_cast<std::uint32_t>(slot)),
                          wire::StopReplica{false, static_cast<std::uint32_t>(deadline.count())}));
@@ -184,8 +102,7 @@ void ReplicaHost::on_record(std::size_t slot, Incarnation incarnation, os::Contr
     return;
   }
   if (const auto* failed = std::get_if<wire::ChildFailed>(&*record)) {
-    supervisor_->on_failure(
-        slot, incarnation, Error(static_cast<Code>(failed->code), failed->message));
+    slots_->on_failure(slot, incarnation, Error(static_cast<Code>(failed->code), failed->message));
   }
 }
 
@@ -222,98 +139,61 @@ void ReplicaHost::on_bad_frame(std::size_t index,
 void ReplicaHost::on_message(std::size_t index,
                              Incarnation incarnation,
                              const wire::ReplicaMessage& message) {
-  Slot& slot = slots_[index];
-  const ReplicaId replica(static_cast<std::uint32_t>(index));
   if (const auto* hello = std::get_if<wire::ReplicaHello>(&message)) {
-    slot.proven = hello->secret == start_.bootstrap.common.secret &&
-                  hello->protocol == wire::kProtocolVersion;
-    if (slot.proven) {
-      supervisor_->on_progress(index, incarnation);
+    if (hello->secret == start_.bootstrap.common.secret &&
+        hello->protocol == wire::kProtocolVersion) {
+      slots_->on_hello(index, incarnation);
     } else {
       obs::log_error("hello_refused", {{"replica", index}, {"protocol", hello->protocol}});
       runner_->signal(index, SIGKILL);
     }
     return;
   }
-  if (!slot.proven) {
+  if (!slots_->proven(index)) {
     return;
   }
-  slot.quiet_ticks = 0;
+  slots_->on_heartbeat(index);
   if (const auto* batch = std::get_if<wire::TokenBatch>(&message)) {
-    events_.on_tokens(replica, *batch);
+    events_.on_tokens(ReplicaId(static_cast<std::uint32_t>(index)), *batch);
   } else if (const auto* status = std::get_if<wire::ReplicaStatus>(&message)) {
-    on_status(index, incarnation, *status);
+    slots_->on_status(index, incarnation, *status);
   } else if (const auto* ready = std::get_if<wire::ReplicaReady>(&message)) {
-    on_ready_message(index, incarnation, *ready);
+    obs::log_info("replica_ready",
+                  {{"replica", index},
+                   {"incarnation", incarnation.value()},
+                   {"epoch", ready->epoch.value()},
+                   {"kv_blocks", ready->kv_blocks},
+                   {"memory_bytes", ready->memory_bytes}});
+    slots_->on_ready(index, incarnation, ready->numerics_fingerprint);
   } else if (const auto* holding = std::get_if<wire::ReplicaHolding>(&message)) {
-    events_.on_holding(replica, *holding);
+    events_.on_holding(ReplicaId(static_cast<std::uint32_t>(index)), *holding);
   } else if (const auto* failed = std::get_if<wire::ReplicaFailed>(&message)) {
-    slot.ending = true;
-    // Its sequences go on elsewhere at once; taking its ranks down may last.
-    events_.on_lost(replica);
-    static_cast<void>(events_.on_died(replica, false, failed->message));
-    supervisor_->on_failure(
+    slots_->on_giving_up(
         index, incarnation, Error(static_cast<Code>(failed->code), failed->message));
-  }
-}
-
-void ReplicaHost::on_ready_message(std::size_t index,
-                                   Incarnation incarnation,
-                                   const wire::ReplicaReady& ready) {
-  slots_[index].numerics = ready.numerics_fingerprint;
-  slots_[index].was_ready = true;
-  obs::log_info("replica_ready",
-                {{"replica", index},
-                 {"incarnation", incarnation.value()},
-                 {"epoch", ready.epoch.value()},
-                 {"kv_blocks", ready.kv_blocks},
-                 {"memory_bytes", ready.memory_bytes}});
-  supervisor_->on_ready(index, incarnation);
-}
-
-void ReplicaHost::on_status(std::size_t index,
-                            Incarnation incarnation,
-                            const wire::ReplicaStatus& status) {
-  const ReplicaId replica(static_cast<std::uint32_t>(index));
-  reports_[replica] = status;
-  if (status.recovering && slots_[index].serves) {
-    supervisor_->on_recovering(index, incarnation);
-  } else {
-    supervisor_->on_progress(index, incarnation);
   }
 }
 
 void ReplicaHost::on_dying(std::size_t slot, Incarnation incarnation) {
   // Long before the process is reaped: its requests go on elsewhere at once.
   loop_.post([this, slot, incarnation] {
-    if (slots_[slot].incarnation == incarnation) {
+    if (links_[slot].incarnation == incarnation) {
       lose(slot);
     }
   });
 }
 
 void ReplicaHost::on_stopped_by_signal(std::size_t slot, Incarnation incarnation) {
-  supervisor_->on_hung(slot, incarnation, "stopped by a signal");
+  slots_->on_hung(slot, incarnation, "stopped by a signal");
 }
 
 void ReplicaHost::lose(std::size_t index) {
-  const ReplicaId replica(static_cast<std::uint32_t>(index));
-  slots_[index].serves = false;
-  slots_[index].channel.reset();
-  slots_[index].proven = false;
-  events_.on_lost(replica);
+  links_[index].channel.reset();
+  slots_->on_lost(index);
 }
 
 void ReplicaHost::on_exit(const supervise::Death& death) {
   lose(death.slot);
-  const Slot& slot = slots_[death.slot];
-  const bool hung = slot.hung && death.origin != supervise::DeathOrigin::kStopped;
-  const bool own =
-      slot.was_ready && !slot.ending && (hung || death.origin == supervise::DeathOrigin::kOwn);
-  supervise::Death judged = death;
-  judged.excused = events_.on_died(
-      ReplicaId(static_cast<std::uint32_t>(death.slot)), own, supervise::describe(death));
-  bury(judged, steady_clock().now() + kOrphanLimit);
+  bury(slots_->judge(death), steady_clock().now() + kOrphanLimit);
 }
 
 // The ranks of a dead replica are this process's children until they are gone, and hold their KV
@@ -321,55 +201,14 @@ void ReplicaHost::on_exit(const supervise::Death& death) {
 void ReplicaHost::bury(const supervise::Death& death, SteadyTime deadline) {
   const std::vector<pid_t> orphans = os::living_adopted();
   if (!orphans.empty() && steady_clock().now() < deadline) {
-    slots_[death.slot].burial =
+    links_[death.slot].burial =
         loop_.call_after(kOrphanPoll, [this, death, deadline] { bury(death, deadline); });
     return;
   }
   for (const pid_t orphan : orphans) {
     obs::log_error("orphan_remains", {{"replica", death.slot}, {"child", orphan}});
   }
-  supervisor_->on_exit(death);
-}
-
-void ReplicaHost::on_slot_ready(std::size_t slot, Incarnation) {
-  const ReplicaId replica(static_cast<std::uint32_t>(slot));
-  slots_[slot].serves = true;
-  events_.on_ready(replica, slots_[slot].numerics);
-  if (!rolling_.empty() && rolling_.back() == slot) {
-    rolling_.pop_back();
-    if (!rolling_.empty()) {
-      supervisor_->restart(rolling_.back());
-    }
-  }
-}
-
-void ReplicaHost::on_slot_down(std::size_t slot, Incarnation) {
-  slots_[slot].serves = false;
-  events_.on_down(ReplicaId(static_cast<std::uint32_t>(slot)));
-}
-
-void ReplicaHost::on_slot_death(const supervise::Death& death) {
-  if (!stopping_) {
-    obs::log_warn("replica_died",
-                  {{"replica", death.slot},
-                   {"incarnation", death.incarnation.value()},
-                   {"how", supervise::describe(death)}});
-  }
-}
-
-void ReplicaHost::on_slot_failed(std::size_t slot, const Error& cause) {
-  obs::log_error("replica_failed", {{"replica", slot}, {"cause", cause.message()}});
-  events_.on_failed(ReplicaId(static_cast<std::uint32_t>(slot)), cause);
-}
-
-void ReplicaHost::on_slot_stopped(std::size_t) {
-  if (stopping_ && supervisor_->all_stopped()) {
-    loop_.post([this] { events_.on_stopped(); });
-  }
-}
-
-void ReplicaHost::on_slot_stuck(std::size_t slot, pid_t pid) {
-  obs::log_error("replica_stuck", {{"replica", slot}, {"child", pid}});
+  slots_->on_exit(death);
 }
 
 }  // namespace phalanx::fleet

@@ -133,9 +133,7 @@ void Supervisor::spawn(std::size_t index) {
   }
   slot.error = std::move(pid).error();
   slot.status.last_error = slot.error->message();
-  const bool refused =
-      !slot.status.ever_ready &&
-      (!options_.retry_first_start || is_permanent(error_traits(slot.error->code()).exit_status));
+  const bool refused = is_final(slot, is_permanent(error_traits(slot.error->code()).exit_status));
   post(index, refused ? Event::kSpawnRefused : Event::kSpawnFailed);
 }
 

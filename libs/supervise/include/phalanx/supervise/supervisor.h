@@ -86,6 +86,10 @@ class Supervisor {
   void stop_all();
   void kill_all();  // of what still lives; the second signal of an impatient operator
 
+  // What the slots are for has started as a whole. From here on no death is final by itself, of
+  // whatever status and in whatever slot: it is followed by a restart within the intensity.
+  void end_first_start() { lenient_ = true; }
+
   // Reports.
   void on_progress(std::size_t slot, Incarnation incarnation);
   void on_ready(std::size_t slot, Incarnation incarnation);
@@ -131,6 +135,8 @@ class Supervisor {
   void fail(std::size_t index);
   void stopped(std::size_t index);
   void report(std::size_t slot, Incarnation incarnation, Event event);
+  // Whether an end that says `permanent` is final for this slot.
+  [[nodiscard]] bool is_final(const Slot& slot, bool permanent) const;
   [[nodiscard]] Slot* current(std::size_t slot, Incarnation incarnation);
 
   SupervisorOptions options_;
@@ -140,6 +146,7 @@ class Supervisor {
   std::vector<Slot> slots_;
   std::deque<std::pair<std::size_t, Event>> events_;
   bool handling_ = false;
+  bool lenient_ = false;
   DeathLog deaths_;
 };
 

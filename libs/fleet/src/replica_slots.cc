@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/fleet/replica_slots.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "phalanx/obs/log.h"
+
+namespace phalanx::fleet {
+
+namespace {
+
+// A replica sends a heartbeat every 100 ms. So many of our own ticks without one, and only ticks
+// that came on time count.
+constexpr std::uint32_t kQuietTicksMax = 30;
+constexpr auto kTickPeriod = std::chrono::milliseconds(100);
+
+ReplicaId id_of(std::size_t slot) {
+  return ReplicaId(static_cast<std::uint32_t>(slot));
+}
+
+RollSlot::Condition condition_of(supervise::State state) {
+  switch (state) {
+    case supervise::State::kReady:
+      return RollSlot::Condition::kReady;
+    case supervise::State::kFailed:
+      return RollSlot::Condition::kFailed;
+    case supervise::State::kDraining:
+    case supervise::State::kStopped:
+      return RollSlot::Condition::kHeld;
+    case supervise::State::kStarting:
+    case supervise::State::kLoading:
+    case supervise::State::kRecovering:
+    case supervise::State::kStopping:
+    case supervise::State::kBackoff:
+      break;
+  }
+  return RollSlot::Condition::kComing;
+}
+
+// Ranks end with their replica: their pids may belong to others soon.
+wire::ReplicaStatus after_loss(const wire::ReplicaStatus& status) {
+  wire::ReplicaStatus result;
+  for (const wire::RankStatus& rank : status.ranks) {
+    wire::RankStatus dead;
+    dead.state = wire::RankState::kDead;
+    dead.incarnation = rank.incarnation;
+    dead.restarts = rank.restarts;
+    dead.last_error = rank.last_error;
+    result.ranks.push_back(std::move(dead));
+  }
+  return result;
+}
+
+}  // namespace
+
+ReplicaSlots::ReplicaSlots(std::size_t replicas,
+                           const supervise::SupervisorOptions& options,
+                           supervise::ProcessRunner& runner,
+                           const ReplicaEvents& events,
+                           const Clock& clock)
+    : events_(events),
+      clock_(clock),
+      supervisor_(replicas, options, runner, *this, clock),
+      slots_(replicas) {}
+
+// ---- commands
+
+Status ReplicaSlots::check(ReplicaId replica) const {
+  if (replica.value() >= slots_.size()) {
+    return not_found("replica " + std::to_string(replica.value()) + ": expected 0 … " +
+                     std::to_string(slots_.size() - 1));
+  }
+  return ok();
+}
+
+void ReplicaSlots::stop_all() {
+  stopping_ = true;
+  rollout_.drop();
+  supervisor_.stop_all();
+  tell_if_stopped();
+}
+
+Status ReplicaSlots::drain(ReplicaId replica) {
+  PHALANX_RETURN_IF_ERROR(check(replica));
+  events_.on_draining(replica, true);
+  supervisor_.drain(replica.value());
+  advance_roll();
+  return ok();
+}
+
+Status ReplicaSlots::resume(ReplicaId replica) {
+  PHALANX_RETURN_IF_ERROR(check(replica));
+  events_.on_draining(replica, false);
+  supervisor_.resume(replica.value());
+  return ok();
+}
+
+Status ReplicaSlots::restart(ReplicaId replica) {
+  PHALANX_RETURN_IF_ERROR(check(replica));
+  supervisor_.restart(replica.value());
+  return ok();
+}
+
+void ReplicaSlots::roll() {
+  rollout_.request();
+  advance_roll();
+}
+
+// Called from inside of what the supervisor tells, and again by the restart that it begins: what is
+// missed then is seen at the next tick.
+void ReplicaSlots::advance_roll() {
+  if (!rollout_.active() || std::exchange(advancing_, true)) {
+    return;
+  }
+  std::vector<RollSlot> seen;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const supervise::SlotStatus status = supervisor_.status(i);
+    seen.push_back({condition_of(status.state), status.incarnation});
+  }
+  const Rollout::Advice advice = rollout_.advance(seen);
+  if (advice.restart) {
+    obs::log_info("roll", {{"replica", *advice.restart}});
+    supervisor_.restart(*advice.restart);
+  }
+  if (advice.failed) {
+    const std::string cause = supervisor_.status(*advice.failed).last_error;
+    obs::log_error("roll_ended", {{"replica", *advice.failed}, {"cause", cause}});
+  }
+  advancing_ = false;
+  if (advice.ended) {
+    events_.on_rolled();
+  }
+}
+
+// ---- what comes from the processes
+
+void ReplicaSlots::on_spawned(std::size_t slot, Incarnation incarnation) {
+  slots_[slot] = Slot{};
+  slots_[slot].incarnation = incarnation;
+}
+
+void ReplicaSlots::on_hello(std::size_t slot, Incarnation incarnation) {
+  slots_[slot].proven = true;
+  supervisor_.on_progress(slot, incarnation);
+}
+
+void ReplicaSlots::on_ready(std::size_t slot,
+                            Incarnation incarnation,
+                            std::uint64_t numerics_fingerprint) {
+  slots_[slot].numerics = numerics_fingerprint;
+  slots_[slot].was_ready = true;
+  supervisor_.on_ready(slot, incarnation);
+}
+
+void ReplicaSlots::on_status(std::size_t slot,
+                             Incarnation incarnation,
+                             const wire::ReplicaStatus& status) {
+  reports_[id_of(slot)] = status;
+  if (status.recovering && slots_[slot].serves) {
+    supervisor_.on_recovering(slot, incarnation);
+  } else {
+    supervisor_.on_progress(slot, incarnation);
+  }
+}
+
+void ReplicaSlots::on_failure(std::size_t slot, Incarnation incarnation, const Error& error) {
+  supervisor_.on_failure(slot, incarnation, error);
+}
+
+void ReplicaSlots::on_giving_up(std::size_t slot, Incarnation incarnation, const Error& error) {
+  slots_[slot].ending = true;
+  slots_[slot].serves = false;
+  events_.on_lost(id_of(slot));
+  static_cast<void>(events_.on_died(id_of(slot), false, error.message()));
+  supervisor_.on_failure(slot, incarnation, error);
+}
+
+void ReplicaSlots::on_hung(std::size_t slot, Incarnation incarnation, const std::string& evidence) {
+  supervisor_.on_hung(slot, incarnation, evidence);
+}
+
+void ReplicaSlots::on_lost(std::size_t slot) {
+  slots_[slot].serves = false;
+  slots_[slot].proven = false;
+  if (const auto report = reports_.find(id_of(slot)); report != reports_.end()) {
+    report->second = after_loss(report->second);
+  }
+  events_.on_lost(id_of(slot));
+}
+
+supervise::Death ReplicaSlots::judge(const supervise::Death& death) {
+  const Slot& slot = slots_[death.slot];
+  const bool hung = slot.hung && death.origin != supervise::DeathOrigin::kStopped;
+  const bool own =
+      slot.was_ready && !slot.ending && (hung || death.origin == supervise::DeathOrigin::kOwn);
+  supervise::Death judged = death;
+  judged.excused = events_.on_died(id_of(death.slot), own, supervise::describe(death));
+  return judged;
+}
+
+void ReplicaSlots::on_exit(const supervise::Death& death) {
+  supervisor_.on_exit(death);
+  if (supervisor_.status(death.slot).state == supervise::State::kBackoff) {
+    events_.on_reaped(id_of(death.slot));
+  }
+}
+
+void ReplicaSlots::on_tick() {
+  const SteadyTime now = clock_.now();
+  const bool on_time = now - last_tick_ < 2 * kTickPeriod;
+  last_tick_ = now;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (slot.proven && on_time && ++slot.quiet_ticks == kQuietTicksMax) {
+      slot.hung = true;
+      supervisor_.on_hung(
+          i,
+          slot.incarnation,
+          "no heartbeat for " + std::to_string(kQuietTicksMax) + " ticks of 100 ms");
+    }
+  }
+  supervisor_.on_tick();
+  advance_roll();
+}
+
+// ---- what becomes of the slots
+
+bool ReplicaSlots::any_may_serve() const {
+  const auto may_serve = [&](std::size_t slot) {
+    const RollSlot::Condition condition = condition_of(supervisor_.status(slot).state);
+    return condition == RollSlot::Condition::kReady || condition == RollSlot::Condition::kComing;
+  };
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (may_serve(i)) {
+      return !stopping_;
+    }
+  }
+  return false;
+}
+
+bool ReplicaSlots::start_is_over() const {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const supervise::SlotStatus status = supervisor_.status(i);
+    const bool on_its_way = condition_of(status.state) == RollSlot::Condition::kComing;
+    if (on_its_way && !status.ever_ready && status.last_error.empty()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void ReplicaSlots::on_slot_ready(std::size_t slot, Incarnation) {
+  supervisor_.end_first_start();
+  slots_[slot].serves = true;
+  events_.on_ready(id_of(slot), slots_[slot].numerics);
+  advance_roll();
+}
+
+void ReplicaSlots::on_slot_down(std::size_t slot, Incarnation) {
+  slots_[slot].serves = false;
+  events_.on_down(id_of(slot));
+}
+
+void ReplicaSlots::on_slot_death(const supervise::Death& death) {
+  if (!stopping_) {
+    obs::log_warn("replica_died",
+                  {{"replica", death.slot},
+                   {"incarnation", death.incarnation.value()},
+                   {"how", supervise::describe(death)}});
+  }
+}
+
+void ReplicaSlots::on_slot_failed(std::size_t slot, const Error& cause) {
+  obs::log_error("replica_failed", {{"replica", slot}, {"cause", cause.message()}});
+  events_.on_failed(id_of(slot), cause);
+  advance_roll();
+}
+
+void ReplicaSlots::on_slot_stopped(std::size_t) {
+  if (stopping_) {
+    tell_if_stopped();
+  }
+}
+
+void ReplicaSlots::tell_if_stopped() {
+  if (supervisor_.all_stopped()) {
+    events_.on_stopped();
+  }
+}
+
+void ReplicaSlots::on_slot_stuck(std::size_t slot, pid_t pid) {
+  obs::log_error("replica_stuck", {{"replica", slot}, {"child", pid}});
+}
+
+}  // namespace phalanx::fleet

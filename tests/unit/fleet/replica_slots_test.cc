@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is judged of the replicas, over processes that do not exist, in a time that the test moves.
+#include "phalanx/fleet/replica_slots.h"
+
+#include <csignal>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/fake_process_runner.h"
+#include "support/manual_clock.h"
+
+namespace phalanx::fleet {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using supervise::State;
+
+struct World {
+  explicit World(std::size_t replicas) : slots(replicas, options(), runner, events, clock) {
+    const auto note = [this](const std::string& what, ReplicaId replica) {
+      notes.push_back(what + " " + std::to_string(replica.value()));
+    };
+    events.on_ready = [note](ReplicaId replica, std::uint64_t) { note("ready", replica); };
+    events.on_down = [note](ReplicaId replica) { note("down", replica); };
+    events.on_lost = [note](ReplicaId replica) { note("lost", replica); };
+    events.on_draining = [note](ReplicaId replica, bool draining) {
+      note(draining ? "draining" : "resumed", replica);
+    };
+    events.on_died = [this](ReplicaId, bool by_itself, const std::string&) {
+      own = by_itself;
+      return by_itself;
+    };
+    events.on_reaped = [note](ReplicaId replica) { note("died", replica); };
+    events.on_failed = [note](ReplicaId replica, const Error&) { note("failed", replica); };
+    events.on_rolled = [this] { ++rolled; };
+    events.on_stopped = [this] { stopped = true; };
+    runner.on_spawn = [this](std::size_t slot, Incarnation incarnation) {
+      slots.on_spawned(slot, incarnation);
+    };
+  }
+
+  [[nodiscard]] static supervise::SupervisorOptions options() {
+    supervise::SupervisorOptions result;
+    result.restart.backoff = {milliseconds(100), seconds(10), 0.0};
+    result.restart.intensity = {2, seconds(60)};
+    return result;
+  }
+
+  [[nodiscard]] supervise::SlotStatus status(std::uint32_t slot) const {
+    return slots.status(ReplicaId(slot));
+  }
+  [[nodiscard]] std::uint32_t incarnation(std::uint32_t slot) const {
+    return status(slot).incarnation.value();
+  }
+
+  void ready(std::uint32_t slot) {
+    slots.on_hello(slot, status(slot).incarnation);
+    slots.on_ready(slot, status(slot).incarnation, 11);
+  }
+  void start() {
+    slots.start_all();
+    for (std::uint32_t slot = 0; slot < slots.size(); ++slot) {
+      ready(slot);
+    }
+  }
+  // The process of `slot` ends, is reaped, and its ranks are gone.
+  void die(std::uint32_t slot,
+           os::ExitReason reason = os::Signaled{SIGKILL, false},
+           supervise::DeathOrigin origin = supervise::DeathOrigin::kSent) {
+    supervise::Death death;
+    death.slot = slot;
+    death.incarnation = runner.end(slot).incarnation;
+    death.reason = reason;
+    death.origin = origin;
+    slots.on_lost(slot);
+    slots.on_exit(slots.judge(death));
+  }
+  void pass(Duration duration) {
+    for (Duration gone{}; gone < duration; gone += milliseconds(100)) {
+      clock.advance(milliseconds(100));
+      for (std::uint32_t slot = 0; slot < slots.size(); ++slot) {
+        if (runner.processes.count(slot) > 0) {
+          slots.on_heartbeat(slot);
+        }
+      }
+      slots.on_tick();
+    }
+  }
+  // Those that are asked to stop do; those that are started become ready.
+  void settle() {
+    for (int i = 0; i < 20; ++i) {
+      for (std::uint32_t slot = 0; slot < slots.size(); ++slot) {
+        const auto process = runner.processes.find(slot);
+        if (process != runner.processes.end() && process->second.asked_to_stop) {
+          die(slot, os::Exited{0});
+        }
+        if (status(slot).state == State::kStarting) {
+          ready(slot);
+        }
+      }
+      pass(milliseconds(100));
+    }
+  }
+  [[nodiscard]] std::vector<std::string> take() { return std::exchange(notes, {}); }
+
+  test::ManualClock clock;
+  test::FakeProcessRunner runner;
+  ReplicaEvents events;
+  std::vector<std::string> notes;
+  bool own = false;  // what the last death was told as
+  int rolled = 0;
+  bool stopped = false;
+  ReplicaSlots slots;
+};
+
+using Notes = std::vector<std::string>;
+
+wire::ReplicaStatus report_with_rank(std::int32_t pid) {
+  wire::ReplicaStatus status;
+  status.running = 3;
+  wire::RankStatus rank;
+  rank.state = wire::RankState::kReady;
+  rank.pid = pid;
+  rank.incarnation = Incarnation(4);
+  status.ranks = {rank, rank};
+  return status;
+}
+
+TEST(ReplicaSlots, OnlyADeathOfItsOwnWhileItServesIsHeldAgainstRequests) {
+  using supervise::DeathOrigin;
+  const os::ExitReason fault = os::Signaled{SIGSEGV, false};
+  World world(1);
+  world.start();
+  world.die(0, fault, DeathOrigin::kSent);
+  EXPECT_FALSE(world.own) << "somebody sent the signal";
+  world.settle();
+  world.slots.on_asked_to_stop(0);
+  world.die(0, os::Exited{0}, DeathOrigin::kOwn);
+  EXPECT_FALSE(world.own) << "it was asked to end";
+
+  World another(1);
+  another.start();
+  for (int i = 0; i < 10; ++i) {  // far more than the intensity allows
+    another.die(0, fault, DeathOrigin::kOwn);
+    EXPECT_TRUE(another.own);
+    EXPECT_EQ(another.status(0).state, State::kBackoff);
+    another.settle();
+  }
+}
+
+TEST(ReplicaSlots, TheFirstStartOfAllIsStrict) {
+  World world(2);
+  world.slots.start_all();
+  EXPECT_FALSE(world.slots.start_is_over());
+  world.die(1, os::Exited{69});
+  EXPECT_EQ(world.take(), (Notes{"lost 1", "failed 1"}));
+  EXPECT_EQ(world.status(1).state, State::kFailed);
+}
+
+TEST(ReplicaSlots, ADeathAtTheFirstStartIsRepairedOnceAnotherReplicaServes) {
+  for (const os::ExitReason& reason :
+       {os::ExitReason(os::Signaled{SIGKILL, false}), os::ExitReason(os::Exited{65})}) {
+    World world(2);
+    world.slots.start_all();
+    world.ready(0);
+    EXPECT_FALSE(world.slots.start_is_over());
+    world.take();
+    world.die(1, reason);
+    EXPECT_EQ(world.take(), (Notes{"lost 1", "died 1"}));
+    EXPECT_EQ(world.status(1).state, State::kBackoff);
+    EXPECT_TRUE(world.slots.start_is_over()) << "it has shown that it takes longer";
+    world.settle();
+    EXPECT_EQ(world.status(1).state, State::kReady);
+    EXPECT_EQ(world.incarnation(0), 1U);
+  }
+}
+
+TEST(ReplicaSlots, AReplicaThatComesBackNoMoreLeavesTheOthersAlone) {
+  World world(2);
+  world.start();
+  for (int i = 0; i < 3; ++i) {
+    world.die(1);
+    world.pass(seconds(1));
+  }
+  EXPECT_EQ(world.status(1).state, State::kFailed);
+  EXPECT_EQ(world.status(0).state, State::kReady);
+  EXPECT_FALSE(world.slots.all_failed());
+  EXPECT_TRUE(world.slots.any_may_serve());
+}
+
+TEST(ReplicaSlots, ARollRestartsEachOnceOneAfterTheOther) {
+  World world(2);
+  world.start();
+  world.slots.roll();
+  EXPECT_TRUE(world.runner.processes[0].asked_to_stop);
+  EXPECT_FALSE(world.runner.processes[1].asked_to_stop);
+  world.settle();
+  EXPECT_EQ(world.incarnation(0), 2U);
+  EXPECT_EQ(world.incarnation(1), 2U);
+  EXPECT_EQ(world.rolled, 1);
+}
+
+TEST(ReplicaSlots, HangUpsDuringARollAreOneMoreRollAndWedgeNothing) {
+  World world(2);
+  world.start();
+  world.slots.roll();
+  world.slots.roll();
+  world.die(0, os::Exited{0});
+  world.slots.roll();
+  world.settle();
+  world.settle();
+  EXPECT_EQ(world.incarnation(0), 3U);
+  EXPECT_EQ(world.incarnation(1), 3U);
+  EXPECT_EQ(world.rolled, 1);
+  world.slots.roll();
+  world.settle();
+  EXPECT_EQ(world.incarnation(1), 4U);
+  EXPECT_EQ(world.rolled, 2);
+}
+
+TEST(ReplicaSlots, ASlotThatFailsDuringARollEndsItAndTheNextOneRevivesIt) {
+  World world(2);
+  world.start();
+  world.slots.roll();
+  world.die(0, os::Exited{0});
+  for (int i = 0; i < 3; ++i) {
+    world.die(0);
+    world.pass(seconds(1));
+  }
+  EXPECT_EQ(world.status(0).state, State::kFailed);
+  EXPECT_EQ(world.rolled, 1);
+  EXPECT_FALSE(world.runner.processes[1].asked_to_stop) << "what one did not survive";
+  world.slots.roll();
+  world.settle();
+  EXPECT_EQ(world.rolled, 2);
+  EXPECT_EQ(world.status(0).state, State::kReady);
+  EXPECT_EQ(world.incarnation(1), 2U);
+}
+
+TEST(ReplicaSlots, AStopDropsTheRoll) {
+  World world(2);
+  world.start();
+  world.slots.roll();
+  world.slots.stop_all();
+  EXPECT_FALSE(world.stopped);
+  world.settle();
+  EXPECT_TRUE(world.stopped);
+  EXPECT_EQ(world.incarnation(0), 1U);
+  world.slots.roll();
+  world.pass(seconds(1));
+  EXPECT_TRUE(world.runner.processes.empty());
+}
+
+TEST(ReplicaSlots, ALostReplicaHasNoReadyRanks) {
+  World world(1);
+  world.start();
+  world.slots.on_status(0, Incarnation(1), report_with_rank(4711));
+  world.slots.on_lost(0);
+  const wire::ReplicaStatus& told = world.slots.reports().at(ReplicaId(0));
+  ASSERT_EQ(told.ranks.size(), 2U);
+  for (const wire::RankStatus& rank : told.ranks) {
+    EXPECT_EQ(rank.state, wire::RankState::kDead);
+    EXPECT_EQ(rank.pid, 0);
+    EXPECT_EQ(rank.incarnation, Incarnation(4));
+  }
+  EXPECT_EQ(told.running, 0U);
+}
+
+TEST(ReplicaSlots, OneThatGivesUpLosesItsRequestsBeforeItEnds) {
+  World world(2);
+  world.start();
+  world.take();
+  world.slots.on_giving_up(0, Incarnation(1), unavailable("too many faults"));
+  EXPECT_EQ(world.take(), (Notes{"lost 0"}));
+  world.die(0, os::Exited{69});
+  EXPECT_NE(world.status(0).last_error.find("too many faults"), std::string::npos);
+}
+
+TEST(ReplicaSlots, SilenceIsAHangAndCountsOnlyTicksOnTime) {
+  World world(1);
+  world.start();
+  for (int i = 0; i < 100; ++i) {
+    world.clock.advance(milliseconds(250));  // a starved watcher accuses nobody
+    world.slots.on_tick();
+  }
+  EXPECT_TRUE(world.runner.processes[0].signals.empty());
+  for (int i = 0; i < 30; ++i) {
+    world.clock.advance(milliseconds(100));
+    world.slots.on_tick();
+  }
+  EXPECT_EQ(world.runner.processes[0].signals, (std::vector<int>{SIGKILL}));
+}
+
+TEST(ReplicaSlots, WithAllReplicasDrainedNoneMayServe) {
+  World world(2);
+  world.start();
+  EXPECT_TRUE(world.slots.drain(ReplicaId(0)));
+  EXPECT_TRUE(world.slots.any_may_serve());
+  EXPECT_TRUE(world.slots.drain(ReplicaId(1)));
+  EXPECT_FALSE(world.slots.any_may_serve());
+  EXPECT_TRUE(world.slots.resume(ReplicaId(1)));
+  EXPECT_TRUE(world.slots.any_may_serve());
+  EXPECT_EQ(world.slots.drain(ReplicaId(2)).error().code(), Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace phalanx::fleet
