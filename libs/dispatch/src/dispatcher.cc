@@ -333,7 +333,7 @@ void Dispatcher::on_holding(ReplicaId replica, const wire::ReplicaHolding& holdi
   for (const wire::SequenceKey& key : missing) {
     Request* request = nullptr;
     Running* const running = find({key.request, key.choice.value()}, &request);
-    if (running != nullptr) {
+    if (running != nullptr && running->replica == replica) {
       run_again(*request, *running);
     }
   }

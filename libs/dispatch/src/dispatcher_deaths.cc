@@ -59,6 +59,13 @@ bool Dispatcher::on_replica_died(ReplicaId replica, bool own, const std::string&
     suspects_.erase(*culprit);
   }
   search_on(search_.active() ? std::optional(replica) : std::nullopt);
+  for (const ChoiceName& name : suspects_) {
+    // Those that an earlier search was trying elsewhere.
+    Request* request = nullptr;
+    if (Running* const running = find(name, &request); running != nullptr) {
+      end_attempt(*request, *running);
+    }
+  }
   if (culprit) {
     Request& request = *requests_.at(culprit->first);
     condemn(request,
