@@ -11,7 +11,7 @@ namespace phalanx::app {
 
 namespace {
 
-using modelfile::Inspection;
+using checkpoint::Inspection;
 
 // "134.5 M", "8.03 G"
 std::string count_text(std::uint64_t count) {
@@ -35,10 +35,9 @@ void print_config(const checkpoint::ModelConfig& config, std::ostringstream& out
       << (config.tied_head ? ", tied head" : "") << "\n";
 }
 
-void print_memory(const Inspection& inspection,
+void print_memory(const model::MemoryPlan& plan,
                   const model::MemoryRequest& request,
                   std::ostringstream& out) {
-  const model::MemoryPlan& plan = *inspection.memory;
   out << "  memory     for --dp " << request.replicas << " --tp " << request.ranks << ", "
       << plan.limits.max_num_seqs << " sequences, " << plan.limits.kv_blocks
       << " KV blocks of 32 tokens, weights as bfloat16\n";
@@ -90,7 +89,9 @@ nlohmann::ordered_json memory_json(const model::MemoryPlan& plan,
 
 }  // namespace
 
-std::string inspection_text(const Inspection& inspection, const model::MemoryRequest& request) {
+std::string inspection_text(const Inspection& inspection,
+                            const std::optional<model::MemoryPlan>& memory,
+                            const model::MemoryRequest& request) {
   std::ostringstream out;
   out << inspection.path << "\n";
   out << "  format     " << inspection.format << ", " << inspection.weight_files
@@ -111,10 +112,10 @@ std::string inspection_text(const Inspection& inspection, const model::MemoryReq
   }
   out << "  tokenizer  " << (inspection.tokenizer.empty() ? "none" : inspection.tokenizer)
       << (inspection.has_chat_template ? ", with a chat template" : ", no chat template") << "\n";
-  if (inspection.memory) {
-    print_memory(inspection, request, out);
+  if (memory) {
+    print_memory(*memory, request, out);
   }
-  for (const modelfile::Obstacle& obstacle : inspection.obstacles) {
+  for (const checkpoint::Obstacle& obstacle : inspection.obstacles) {
     out << "  not served " << obstacle.part << ": " << obstacle.error.message() << "\n";
   }
   if (inspection.obstacles.empty()) {
@@ -123,13 +124,15 @@ std::string inspection_text(const Inspection& inspection, const model::MemoryReq
   return out.str();
 }
 
-std::string inspection_json(const Inspection& inspection, const model::MemoryRequest& request) {
+std::string inspection_json(const Inspection& inspection,
+                            const std::optional<model::MemoryPlan>& memory,
+                            const model::MemoryRequest& request) {
   nlohmann::ordered_json types = nlohmann::ordered_json::object();
   for (const auto& [name, use] : inspection.types) {
     types[name] = {{"tensors", use.tensors}, {"parameters", use.elements}, {"bytes", use.bytes}};
   }
   nlohmann::ordered_json obstacles = nlohmann::ordered_json::array();
-  for (const modelfile::Obstacle& obstacle : inspection.obstacles) {
+  for (const checkpoint::Obstacle& obstacle : inspection.obstacles) {
     obstacles.push_back({{"part", obstacle.part},
                          {"code", std::string(error_traits(obstacle.error.code()).name)},
                          {"message", obstacle.error.message()}});
@@ -155,8 +158,8 @@ std::string inspection_json(const Inspection& inspection, const model::MemoryReq
   if (inspection.config) {
     json["config"] = config_json(*inspection.config);
   }
-  if (inspection.memory) {
-    json["memory"] = memory_json(*inspection.memory, request);
+  if (memory) {
+    json["memory"] = memory_json(*memory, request);
   }
   // A name in a file may hold any bytes; what is no UTF-8 is replaced.
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "phalanx/checkpoint/inspect.h"
 #include "phalanx/model/memory_plan.h"
-#include "phalanx/modelfile/inspect.h"
 
 namespace phalanx::app {
 
+// `memory` is what the model needs under `request`; absent if that could not be planned.
+
 // For people: one fact a line, the verdict last.
-[[nodiscard]] std::string inspection_text(const modelfile::Inspection& inspection,
+[[nodiscard]] std::string inspection_text(const checkpoint::Inspection& inspection,
+                                          const std::optional<model::MemoryPlan>& memory,
                                           const model::MemoryRequest& request);
 
 // For programs: one JSON object; sizes in bytes.
-[[nodiscard]] std::string inspection_json(const modelfile::Inspection& inspection,
+[[nodiscard]] std::string inspection_json(const checkpoint::Inspection& inspection,
+                                          const std::optional<model::MemoryPlan>& memory,
                                           const model::MemoryRequest& request);
 
 }  // namespace phalanx::app

@@ -12,9 +12,10 @@
 #include "phalanx/admin/commands.h"
 #include "phalanx/admin/status_view.h"
 #include "phalanx/base/version.h"
+#include "phalanx/checkpoint/inspect.h"
 #include "phalanx/flags/flag_table.h"
 #include "phalanx/model/memory_plan.h"
-#include "phalanx/modelfile/inspect.h"
+#include "phalanx/model/needs.h"
 #include "phalanx/os/machine.h"
 #include "phalanx/wire/rank_messages.h"
 
@@ -135,11 +136,12 @@ Status inspect(const CtlOptions& options) {
   PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
   request.available_bytes = model::memory_to_plan(
       available, request.limits.kv_blocks, 1 + request.replicas * (1 + request.ranks));
-  PHALANX_TRY(const modelfile::Inspection found, modelfile::inspect(options.argument, request));
-  std::cout << (options.json ? inspection_json(found, request) + "\n"
-                             : inspection_text(found, request));
+  PHALANX_TRY(checkpoint::Inspection found, checkpoint::inspect(options.argument));
+  const std::optional<model::MemoryPlan> memory = model::needs_of(found, request);
+  std::cout << (options.json ? inspection_json(found, memory, request) + "\n"
+                             : inspection_text(found, memory, request));
   if (!found.obstacles.empty()) {
-    const modelfile::Obstacle& first = found.obstacles.front();
+    const checkpoint::Obstacle& first = found.obstacles.front();
     return Error(first.error).with(first.part);
   }
   return ok();

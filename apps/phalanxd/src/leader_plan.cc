@@ -243,16 +243,15 @@ fleet::ReplicaStart replica_start_of(const Options& options, const LeaderPlan& p
   bootstrap.common.secret = os::random_u64();
   bootstrap.common.log_level = options.log_level;
   bootstrap.plan = model_plan_of(options, plan);
-  bootstrap.restart_limit = static_cast<std::uint32_t>(options.restart_limit);
+  bootstrap.restart_limit = options.restarts.limit;
   bootstrap.restart_window_ms = static_cast<std::uint32_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(options.restart_window).count());
+      std::chrono::duration_cast<std::chrono::milliseconds>(options.restarts.window).count());
   bootstrap.start_timeout_ms = static_cast<std::uint32_t>(options.start_timeout_s * 1000.0);
   for (std::int64_t replica = 0; replica < options.dp; ++replica) {
     start.spawn.push_back(spawn_plan("replica dp" + std::to_string(replica)));
   }
   start.rank_cpus = plan.rank_cpus;
-  start.supervision.restart.intensity = {static_cast<std::uint32_t>(options.restart_limit),
-                                         options.restart_window};
+  start.supervision.restart.intensity = options.restarts;
   start.supervision.start_timeout =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.start_timeout_s));
   return start;

@@ -2,7 +2,6 @@
 #include "options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -260,33 +259,6 @@ flags::FlagTable make_flag_table(Options* options) {
   return table;
 }
 
-Result<std::pair<std::int64_t, Duration>> parse_restart_intensity(const std::string& text) {
-  const Error bad = invalid_argument(
-      "--restart-intensity: expected restarts and a time, as in 5/60s, found \"" + text + "\"");
-  const char* const end = text.data() + text.size();
-  std::int64_t count = 0;
-  auto [at, error] = std::from_chars(text.data(), end, count);
-  if (error != std::errc{} || at == end || *at != '/' || count < 0 || count > 1000) {
-    return bad;
-  }
-  std::int64_t amount = 0;
-  const auto [unit, amount_error] = std::from_chars(at + 1, end, amount);
-  if (amount_error != std::errc{} || amount < 1 || amount > 1'000'000) {
-    return bad;
-  }
-  const std::string suffix(unit, end);
-  if (suffix == "ms") {
-    return std::pair<std::int64_t, Duration>(count, std::chrono::milliseconds(amount));
-  }
-  if (suffix == "s" || suffix.empty()) {
-    return std::pair<std::int64_t, Duration>(count, std::chrono::seconds(amount));
-  }
-  if (suffix == "m") {
-    return std::pair<std::int64_t, Duration>(count, std::chrono::minutes(amount));
-  }
-  return bad;
-}
-
 std::vector<std::string> split_list(const std::string& text) {
   std::vector<std::string> items;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -330,9 +302,11 @@ Result<flags::FlagTable::Request> parse_options(
                             "), so that every sequence can decode in one step, found " +
                             std::to_string(options->max_num_batched_tokens));
   }
-  PHALANX_TRY(const auto intensity, parse_restart_intensity(options->restart_intensity));
-  options->restart_limit = intensity.first;
-  options->restart_window = intensity.second;
+  auto restarts = supervise::parse_restart_intensity(options->restart_intensity);
+  if (!restarts) {
+    return std::move(restarts).error().with("--restart-intensity");
+  }
+  options->restarts = *restarts;
   options->dump_dir = serving::dump_folder(options->dump_dir, environment);
   return request;
 }

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "phalanx/base/clock.h"
 #include "phalanx/base/result.h"
 #include "phalanx/flags/flag_table.h"
 #include "phalanx/model/memory_plan.h"
+#include "phalanx/supervise/restart_policy.h"
 
 namespace phalanx::app {
 
@@ -54,8 +54,7 @@ struct Options {
 
   // Supervision.
   std::string restart_intensity = "5/60s";
-  std::int64_t restart_limit = 5;
-  Duration restart_window = std::chrono::seconds(60);
+  supervise::RestartIntensity restarts;  // what that says
   double start_timeout_s = 600.0;
   std::string dump_dir;  // after parsing a folder
   double shutdown_timeout_s = 30.0;
@@ -84,9 +83,5 @@ struct Options {
 
 // "a, b" → "a" and "b"; empty pieces are left out.
 [[nodiscard]] std::vector<std::string> split_list(const std::string& text);
-
-// "5/60s" → five restarts within sixty seconds; also "5/1m", "3/500ms".
-[[nodiscard]] Result<std::pair<std::int64_t, Duration>> parse_restart_intensity(
-    const std::string& text);
 
 }  // namespace phalanx::app

@@ -13,7 +13,8 @@ namespace phalanx::supervise {
 namespace {
 
 constexpr std::uint32_t kMaxRestarts = 100'000;
-constexpr std::int64_t kMaxWindow = 1'000'000;
+constexpr std::int64_t kMaxWindow = 1'000'000;  // of its unit
+constexpr auto kLongestWindow = std::chrono::hours(24 * 30);
 
 std::optional<std::int64_t> parse_count(std::string_view text, std::int64_t limit) {
   std::int64_t value = 0;
@@ -34,7 +35,7 @@ std::optional<Duration> parse_window(std::string_view text) {
   for (const auto& [name, unit] : kUnits) {
     if (text.ends_with(name)) {
       const auto count = parse_count(text.substr(0, text.size() - name.size()), kMaxWindow);
-      if (!count || *count == 0) {
+      if (!count || *count == 0 || unit * *count > kLongestWindow) {
         return std::nullopt;
       }
       return unit * *count;
@@ -55,7 +56,8 @@ Result<RestartIntensity> parse_restart_intensity(std::string_view text) {
     }
   }
   return invalid_argument("restart intensity '" + std::string(text) +
-                          "': expected RESTARTS/TIME, as in 5/60s; units are ms, s, m, h");
+                          "': expected RESTARTS/TIME, as in 5/60s; units are ms, s, m, h, "
+                          "the longest time is 720h");
 }
 
 RestartPolicy::RestartPolicy(const RestartPolicyOptions& options, std::uint64_t seed)

@@ -92,7 +92,7 @@ TEST(ParseRestartIntensity, ReadsLimitAndWindow) {
   EXPECT_EQ(*parse_restart_intensity("5/60s"), (RestartIntensity{5, seconds(60)}));
   EXPECT_EQ(*parse_restart_intensity("0/500ms"), (RestartIntensity{0, milliseconds(500)}));
   EXPECT_EQ(*parse_restart_intensity("10/2m"), (RestartIntensity{10, std::chrono::minutes(2)}));
-  EXPECT_EQ(*parse_restart_intensity("1/1h"), (RestartIntensity{1, std::chrono::hours(1)}));
+  EXPECT_EQ(*parse_restart_intensity("1/720h"), (RestartIntensity{1, std::chrono::hours(720)}));
 }
 
 TEST(ParseRestartIntensity, RefusesAnythingElse) {
@@ -108,6 +108,7 @@ TEST(ParseRestartIntensity, RefusesAnythingElse) {
                            "5/s",
                            "5/ 60s",
                            "99999999999/1s",
+                           "5/721h",
                            "5/60s/1"}) {
     const auto intensity = parse_restart_intensity(text);
     ASSERT_FALSE(intensity) << text;

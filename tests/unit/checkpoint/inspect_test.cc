@@ -1,27 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/modelfile/inspect.h"
+#include "phalanx/checkpoint/inspect.h"
 
 #include <fstream>
 
 #include <gtest/gtest.h>
 
-#include "source_dir.h"
 #include "support/gguf_writer.h"
 #include "support/temp_dir.h"
 
-namespace phalanx::modelfile {
+namespace phalanx::checkpoint {
 namespace {
 
 using test::GgufWriter;
-
-model::MemoryRequest request_of(std::uint32_t ranks) {
-  model::MemoryRequest request;
-  request.ranks = ranks;
-  request.limits = {0, 8, 64, 0};
-  request.result_row_bytes = 64;
-  request.available_bytes = std::size_t{1} << 30;
-  return request;
-}
 
 Result<Inspection> inspect_file(const test::TempDir& place, GgufWriter& writer) {
   const std::string path = place.path().string() + "/m.gguf";
@@ -29,7 +19,7 @@ Result<Inspection> inspect_file(const test::TempDir& place, GgufWriter& writer) 
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
-  return inspect(path, request_of(1));
+  return inspect(path);
 }
 
 TEST(Inspect, DescribesAModelThatIsNotSupported) {
@@ -52,49 +42,21 @@ TEST(Inspect, DescribesAModelThatIsNotSupported) {
   EXPECT_EQ(found->types.at("IQ4_NL").elements, 64U);
   EXPECT_EQ(found->tokenizer, "t5, 2 tokens");
   EXPECT_FALSE(found->config.has_value());
-  EXPECT_FALSE(found->memory.has_value());
   ASSERT_EQ(found->obstacles.size(), 2U) << "the model and the tokenizer";
   EXPECT_EQ(found->obstacles[0].part, "model");
   EXPECT_EQ(found->obstacles[0].error.code(), Code::kUnimplemented);
   EXPECT_EQ(found->obstacles[1].part, "tokenizer");
 }
 
-TEST(Inspect, PlansTheMemoryOfEachRank) {
-  const std::string tiny = std::string(PHALANX_SOURCE_DIR) + "/deploy/models/phalanx-tiny";
-  const auto found = inspect(tiny, request_of(3));
-  ASSERT_TRUE(found.has_value()) << found.error().message();
-  EXPECT_TRUE(found->obstacles.empty());
-  ASSERT_TRUE(found->memory.has_value());
-  ASSERT_EQ(found->memory->ranks.size(), 3U);
-  EXPECT_EQ(found->memory->limits.max_model_len, 4096U) << "the model's own";
-  // 4 KV heads over 3 ranks: one has two.
-  EXPECT_EQ(found->memory->ranks[2].kv, 2 * found->memory->ranks[0].kv);
-}
-
-TEST(Inspect, NamesATopologyOrAMemoryThatDoesNotFit) {
-  const std::string tiny = std::string(PHALANX_SOURCE_DIR) + "/deploy/models/phalanx-tiny";
-  const auto wide = inspect(tiny, request_of(5));
-  ASSERT_TRUE(wide.has_value());
-  ASSERT_EQ(wide->obstacles.size(), 1U);
-  EXPECT_EQ(wide->obstacles[0].part, "topology");
-  model::MemoryRequest poor = request_of(1);
-  poor.available_bytes = 1 << 20;
-  const auto large = inspect(tiny, poor);
-  ASSERT_TRUE(large.has_value());
-  ASSERT_EQ(large->obstacles.size(), 1U);
-  EXPECT_EQ(large->obstacles[0].part, "memory");
-  EXPECT_EQ(large->obstacles[0].error.code(), Code::kResourceExhausted);
-}
-
 TEST(Inspect, RefusesWhatIsNoModel) {
   const test::TempDir place;
   std::ofstream(place.path().string() + "/m.gguf") << "not GGUF";
-  const auto found = inspect(place.path().string() + "/m.gguf", request_of(1));
+  const auto found = inspect(place.path().string() + "/m.gguf");
   ASSERT_FALSE(found.has_value());
   EXPECT_EQ(found.error().code(), Code::kDataLoss);
   std::ofstream(place.path().string() + "/config.json") << "[]";
-  EXPECT_EQ(inspect(place.path().string(), request_of(1)).error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(inspect(place.path().string()).error().code(), Code::kInvalidArgument);
 }
 
 }  // namespace
-}  // namespace phalanx::modelfile
+}  // namespace phalanx::checkpoint

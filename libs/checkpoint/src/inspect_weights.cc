@@ -7,13 +7,12 @@
 #include <system_error>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "phalanx/checkpoint/safetensors.h"
 #include "phalanx/gguf/file.h"
 #include "phalanx/gguf/split.h"
+#include "phalanx/json/value.h"
 
-namespace phalanx::modelfile {
+namespace phalanx::checkpoint {
 namespace {
 
 constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
@@ -63,11 +62,9 @@ void describe_metadata(const gguf::Metadata& metadata, Inspection& inspection) {
   inspection.has_chat_template = metadata.has("tokenizer.chat_template");
 }
 
-Status describe_safetensors(checkpoint::ModelFolder& folder,
-                            const std::string& name,
-                            Inspection& inspection) {
-  PHALANX_TRY(const std::unique_ptr<checkpoint::FileBytes> bytes, folder.open(name));
-  auto directory = checkpoint::parse_safetensors(bytes->bytes());
+Status describe_safetensors(ModelFolder& folder, const std::string& name, Inspection& inspection) {
+  PHALANX_TRY(const std::unique_ptr<FileBytes> bytes, folder.open(name));
+  auto directory = parse_safetensors(bytes->bytes());
   if (!directory) {
     return std::move(directory).error().with(folder.describe(name));
   }
@@ -101,9 +98,9 @@ std::vector<std::string> safetensors_of(const std::string& folder) {
 
 }  // namespace
 
-Status describe_gguf(checkpoint::ModelFolder& folder, Inspection& inspection) {
+Status describe_gguf(ModelFolder& folder, Inspection& inspection) {
   const std::string& named = folder.gguf_name();
-  PHALANX_TRY(const std::unique_ptr<checkpoint::FileBytes> bytes, folder.open(named));
+  PHALANX_TRY(const std::unique_ptr<FileBytes> bytes, folder.open(named));
   auto file = gguf::File::parse(bytes->bytes());
   if (!file) {
     return std::move(file).error().with(folder.describe(named));
@@ -112,7 +109,7 @@ Status describe_gguf(checkpoint::ModelFolder& folder, Inspection& inspection) {
   PHALANX_TRY(const gguf::SplitKeys keys, gguf::split_keys(file->metadata()));
   PHALANX_TRY(const std::vector<std::string> names, gguf::split_names(named, keys));
   for (const std::string& name : names) {
-    PHALANX_TRY(const std::unique_ptr<checkpoint::FileBytes> part, folder.open(name));
+    PHALANX_TRY(const std::unique_ptr<FileBytes> part, folder.open(name));
     auto parsed = gguf::File::parse(part->bytes());
     if (!parsed) {
       return std::move(parsed).error().with(folder.describe(name));
@@ -125,27 +122,26 @@ Status describe_gguf(checkpoint::ModelFolder& folder, Inspection& inspection) {
   return ok();
 }
 
-Status describe_hugging_face(checkpoint::ModelFolder& folder, Inspection& inspection) {
+Status describe_hugging_face(ModelFolder& folder, Inspection& inspection) {
   inspection.format = "Hugging Face";
-  PHALANX_TRY(const std::unique_ptr<checkpoint::FileBytes> bytes, folder.open("config.json"));
-  if (bytes->bytes().size() > kMaxConfigBytes) {
-    return invalid_argument(folder.describe("config.json") + ": expected at most " +
-                            std::to_string(kMaxConfigBytes) + " bytes, found " +
-                            std::to_string(bytes->bytes().size()));
+  PHALANX_TRY(const std::unique_ptr<FileBytes> bytes, folder.open("config.json"));
+  const std::string_view text(reinterpret_cast<const char*>(bytes->bytes().data()),
+                              bytes->bytes().size());
+  const auto config = json::parse(text, {.bytes_max = kMaxConfigBytes});
+  if (!config) {
+    return Error(config.error()).with(folder.describe("config.json"));
   }
-  const auto* text = reinterpret_cast<const char*>(bytes->bytes().data());
-  const auto config =
-      nlohmann::json::parse(text, text + bytes->bytes().size(), nullptr, /*exceptions=*/false);
-  if (!config.is_object()) {
-    return invalid_argument(folder.describe("config.json") +
-                            ": expected a JSON object, found something else");
+  if (config->as_object() == nullptr) {
+    return invalid_argument(folder.describe("config.json") + ": expected a JSON object, found " +
+                            json::describe(*config));
   }
-  if (const auto type = config.find("model_type"); type != config.end() && type->is_string()) {
-    inspection.architecture = type->get<std::string>().substr(0, 128);
+  const json::Value* const type = config->find("model_type");
+  if (type != nullptr && type->as_string() != nullptr) {
+    inspection.architecture = type->as_string()->substr(0, 128);
   }
-  if (const auto context = config.find("max_position_embeddings");
-      context != config.end() && context->is_number_unsigned()) {
-    inspection.context_length = context->get<std::uint64_t>();
+  const json::Value* const context = config->find("max_position_embeddings");
+  if (context != nullptr && context->as_int() != nullptr && *context->as_int() >= 0) {
+    inspection.context_length = static_cast<std::uint64_t>(*context->as_int());
   }
   const std::vector<std::string> names = safetensors_of(folder.folder());
   if (names.empty()) {
@@ -157,4 +153,4 @@ Status describe_hugging_face(checkpoint::ModelFolder& folder, Inspection& inspec
   return ok();
 }
 
-}  // namespace phalanx::modelfile
+}  // namespace phalanx::checkpoint

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/modelfile/inspect.h"
+#include "phalanx/checkpoint/inspect.h"
 
 #include <utility>
 
 #include "phalanx/checkpoint/checkpoint.h"
 #include "phalanx/checkpoint/model_folder.h"
-#include "phalanx/model/shard_plan.h"
 #include "phalanx/tokenizer/chat_template.h"
 
 #include "inspect_weights.h"
 
-namespace phalanx::modelfile {
+namespace phalanx::checkpoint {
 namespace {
 
 void add_obstacle(Inspection& inspection, const char* part, Error error) {
   inspection.obstacles.push_back({part, std::move(error)});
 }
 
-void inspect_tokenizer(checkpoint::ModelFolder& folder, Inspection& inspection) {
-  const auto tokenizer = checkpoint::load_tokenizer(folder);
+void inspect_tokenizer(ModelFolder& folder, Inspection& inspection) {
+  const auto tokenizer = load_tokenizer(folder);
   if (!tokenizer) {
     add_obstacle(inspection, "tokenizer", tokenizer.error());
     return;
@@ -43,39 +42,22 @@ void inspect_tokenizer(checkpoint::ModelFolder& folder, Inspection& inspection) 
   }
 }
 
-void plan_memory(const model::MemoryRequest& request, Inspection& inspection) {
-  const checkpoint::ModelConfig& config = *inspection.config;
-  if (auto shard = model::plan_shard(config, 0, request.ranks); !shard) {
-    add_obstacle(inspection, "topology", std::move(shard).error());
-    return;
-  }
-  auto plan = model::plan_memory(config, request);
-  if (!plan) {
-    add_obstacle(inspection, "memory", std::move(plan).error());
-    return;
-  }
-  inspection.memory = *std::move(plan);
-}
-
 }  // namespace
 
-Result<Inspection> inspect(const std::string& path, const model::MemoryRequest& request) {
-  PHALANX_RETURN_IF_ERROR(checkpoint::check_model_path(path));
-  checkpoint::ModelFolder folder(path);
+Result<Inspection> inspect(const std::string& path) {
+  PHALANX_RETURN_IF_ERROR(check_model_path(path));
+  ModelFolder folder(path);
   Inspection inspection;
   inspection.path = path;
   PHALANX_RETURN_IF_ERROR(folder.gguf_name().empty() ? describe_hugging_face(folder, inspection)
                                                      : describe_gguf(folder, inspection));
-  if (const auto checkpoint = checkpoint::Checkpoint::open(folder); checkpoint) {
+  if (const auto checkpoint = Checkpoint::open(folder); checkpoint) {
     inspection.config = checkpoint->config();
   } else {
     add_obstacle(inspection, "model", checkpoint.error());
   }
   inspect_tokenizer(folder, inspection);
-  if (inspection.config) {
-    plan_memory(request, inspection);
-  }
   return inspection;
 }
 
-}  // namespace phalanx::modelfile
+}  // namespace phalanx::checkpoint

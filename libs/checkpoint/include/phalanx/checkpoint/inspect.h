@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model on disk is and what it needs, without starting anything.
+// What a model on disk is, without starting anything. What it needs: phalanx/model/needs.h.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,8 @@
 
 #include "phalanx/base/result.h"
 #include "phalanx/checkpoint/config.h"
-#include "phalanx/model/memory_plan.h"
 
-namespace phalanx::modelfile {
+namespace phalanx::checkpoint {
 
 struct TypeUse {
   std::uint64_t tensors = 0;
@@ -38,17 +37,14 @@ struct Inspection {
   std::optional<std::uint64_t> context_length;  // tokens
   std::string tokenizer;                        // "BPE, 49152 tokens", as the file calls it
   bool has_chat_template = false;
-  std::optional<checkpoint::ModelConfig> config;  // absent when the model is not supported
-  std::optional<model::MemoryPlan> memory;        // absent without config, or when it does not fit
-  std::vector<Obstacle> obstacles;                // empty: it can be served
+  std::optional<ModelConfig> config;  // absent when the model is not supported
+  std::vector<Obstacle> obstacles;    // empty: it can be served
 };
 
 // Reads everything but the values of the weights. What is merely unsupported becomes an obstacle.
 //
-// `request`: the topology and limits to plan memory for.
 // Errors: kNotFound, kInvalidArgument, kDataLoss  there is no model at `path`, or nothing about it
 //                                                 can be read
-[[nodiscard]] Result<Inspection> inspect(const std::string& path,
-                                         const model::MemoryRequest& request);
+[[nodiscard]] Result<Inspection> inspect(const std::string& path);
 
-}  // namespace phalanx::modelfile
+}  // namespace phalanx::checkpoint
