@@ -69,7 +69,8 @@ TEST(JsonValue, KeepsOrderAndTheLastOfTwoAndMarksStrings) {
   const auto text = to_json(*value, {});
   ASSERT_TRUE(text);
   EXPECT_EQ(text->text(), R"({"b": 2, "a": "x"})");
-  EXPECT_TRUE(text->user_data().overlaps({13, 14}));
+  EXPECT_TRUE(text->user_data().overlaps({15, 16}));   // x
+  EXPECT_FALSE(text->user_data().overlaps({12, 14}));  // what stands between
 }
 
 TEST(JsonValue, BoundsDepth) {
