@@ -11,7 +11,7 @@ namespace phalanx::dispatch {
 
 namespace {
 
-// A token left out is a defect of the replica, which time does not mend.
+// A token left out, or a sequence lost, is a defect of the replica, which time does not mend.
 constexpr std::uint32_t kGapsMax = 3;
 
 }  // namespace
@@ -333,7 +333,12 @@ void Dispatcher::on_holding(ReplicaId replica, const wire::ReplicaHolding& holdi
   for (const wire::SequenceKey& key : missing) {
     Request* request = nullptr;
     Running* const running = find({key.request, key.choice.value()}, &request);
-    if (running != nullptr && running->replica == replica) {
+    if (running == nullptr || running->replica != replica) {
+      continue;
+    }
+    if (++running->gaps == kGapsMax) {
+      fail_request(request->id, internal_error("replicas lost this request again and again"));
+    } else {
       run_again(*request, *running);
     }
   }

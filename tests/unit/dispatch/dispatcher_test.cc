@@ -395,6 +395,18 @@ TEST_F(DispatcherTest, DispatchesAgainWhatAReplicaDoesNotHave) {
   expect_nothing_left();
 }
 
+TEST_F(DispatcherTest, ASequenceLostAgainAndAgainEndsTheRequest) {
+  const auto sink = std::make_shared<FakeSink>();
+  submit(sink);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(sink->ends, 0);
+    hold(port_.sent.back().first.value(), 10, {});
+  }
+  EXPECT_EQ(sink->error, "replicas lost this request again and again");
+  EXPECT_EQ(sink->ends, 1);
+  expect_nothing_left();
+}
+
 TEST_F(DispatcherTest, ComparesPartByPart) {
   set_ready(ReplicaId(1), false);
   std::vector<std::shared_ptr<FakeSink>> sinks;
