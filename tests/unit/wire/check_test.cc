@@ -2,6 +2,7 @@
 // No program may send what its peer refuses: check() says of a message what the decoder of the
 // other side will say of its bytes, and what cannot be read costs no more than the key that it
 // belongs to.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -129,7 +130,7 @@ class Extremes {
   }
   void bend(ModelPlan& plan) {
     maybe([&] { plan.tp = pick<std::uint32_t>({0, 1, kMaxRanks, kMaxRanks + 1}); });
-    maybe([&] { plan.model_path = text(kMaxPathBytes); });
+    maybe([&] { plan.model_config = text(kMaxConfigBytes); });
     maybe([&] { plan.runner = text(kMaxNameBytes); });
   }
 
