@@ -23,6 +23,7 @@ std::optional<StepPlan> KvBacking::plan(const std::set<SequenceId>* only) {
       const KvMemory::Backed got = memory_.back(needed);
       backed_ = std::max(backed_, got.blocks);
       if (backed_ < needed && got.exhausted) {
+        wanted_ = needed;
         limit();
         continue;  // in a pool that is smaller now
       }
@@ -62,17 +63,35 @@ bool KvBacking::on_tick(const std::function<void(wire::TokenUpdate)>& give_up) {
         "the machine has no memory for the KV of this sequence: " + std::to_string(backed_) +
         " of " + std::to_string(scheduler_.blocks().total()) + " blocks have any")));
   }
-  if (limited() && clock_.now() - tried_ >= kTryAgain) {
-    tried_ = clock_.now();
-    scheduler_.limit_blocks(scheduler_.blocks().total());
-    unfinished_ = true;
+  if (limited() && scheduler_.waiting() > 0 && clock_.now() - tried_ >= kTryAgain) {
+    look_again();
   }
   return std::exchange(unfinished_, false);
+}
+
+// The limit is lifted when the memory is there for what was wanted and for the first that waits: a
+// sequence that is let in before would be computed only to be preempted again.
+void KvBacking::look_again() {
+  const BlockPool& blocks = scheduler_.blocks();
+  const std::uint64_t used = blocks.limit() - blocks.free();
+  const std::uint64_t target = std::min<std::uint64_t>(
+      blocks.total(), std::max<std::uint64_t>(wanted_, used + scheduler_.first_waiting_blocks()));
+  const KvMemory::Backed got = memory_.back(static_cast<std::uint32_t>(target));
+  backed_ = std::max(backed_, got.blocks);
+  if (backed_ >= target) {
+    scheduler_.limit_blocks(blocks.total());
+    unfinished_ = true;
+  } else if (got.exhausted) {
+    tried_ = clock_.now();
+    unfinished_ = unfinished_ || backed_ > blocks.limit();
+    scheduler_.limit_blocks(std::max(backed_, blocks.limit()));
+  }
 }
 
 void KvBacking::forget() {
   backed_ = 0;
   memory_.forget();
+  scheduler_.limit_blocks(scheduler_.blocks().total());  // what was given back may be enough
 }
 
 }  // namespace phalanx::engine

@@ -321,6 +321,10 @@ std::vector<wire::TokenUpdate> Scheduler::fail_all(const Error& error) {
   return updates;
 }
 
+std::uint32_t Scheduler::first_waiting_blocks() const {
+  return waiting_.empty() ? 0 : blocks_for(waiting_.begin()->second.length());
+}
+
 wire::TokenUpdate Scheduler::fail_first_waiting(const Error& error) {
   PHALANX_CHECK(!waiting_.empty(), "a sequence waits");
   return fail(waiting_.begin()->first, error);

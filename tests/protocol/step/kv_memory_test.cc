@@ -82,6 +82,18 @@ TEST(KvMemory, IsNotWaitedForForever) {
   EXPECT_EQ(entry(world, 2).end->finish, FinishReason::kLength) << "what fits is served";
 }
 
+// A sequence that ran a part of the way each time would neither end nor fail.
+TEST(KvMemory, OfALongPromptIsThereBeforeItRunsAgain) {
+  ReplicaWorld world({});
+  world.kv.available = 5;
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 7 * engine::kBlockTokens, 4));
+  ASSERT_TRUE(world.run_until([&] { return world.engine.scheduler().preemptions() == 1; }));
+  ASSERT_TRUE(world.run_until([&] { return world.book.open_count() == 0; }, 15000));
+  EXPECT_EQ(entry(world, 1).end->finish, FinishReason::kError);
+  EXPECT_EQ(world.engine.scheduler().preemptions(), 1U);
+}
+
 TEST(KvMemory, ThatWasGivenBackIsAskedForAnew) {
   ReplicaWorld world({});
   ASSERT_TRUE(world.start());

@@ -59,6 +59,7 @@ class KvBacking {
 
  private:
   void limit();
+  void look_again();
   [[nodiscard]] bool starved();
   [[nodiscard]] bool limited() const {
     return scheduler_.blocks().limit() < scheduler_.blocks().total();
@@ -68,6 +69,7 @@ class KvBacking {
   Scheduler& scheduler_;
   const Clock& clock_;
   std::uint32_t backed_ = 0;
+  std::uint32_t wanted_ = 0;  // blocks with which the plan that met the limit would have gone on
   bool unfinished_ = false;
   bool short_ = false;  // the pool was made smaller, and none has got more memory since
   SteadyTime tried_;

@@ -92,6 +92,9 @@ class Scheduler {
   // the others is not there. Sequences wait and are preempted as in a smaller pool.
   void limit_blocks(std::uint32_t limit) { blocks_.set_limit(limit); }
 
+  // Blocks that must be free for the oldest waiting sequence to run alone; 0 when none waits.
+  [[nodiscard]] std::uint32_t first_waiting_blocks() const;
+
   // Ends the oldest waiting sequence with `error`. Requires waiting() > 0.
   [[nodiscard]] wire::TokenUpdate fail_first_waiting(const Error& error);
 
