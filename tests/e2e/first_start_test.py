@@ -39,7 +39,7 @@ class FirstStart(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="first-start-")
-        cls.model = random_model.write_model(os.path.join(cls.folder, "model"), SHAPE)
+        cls.model = random_model.write_model(os.path.join(cls.folder, "phalanx-tiny"), SHAPE)
 
     @classmethod
     def tearDownClass(cls):
