@@ -102,10 +102,6 @@ class Extremes {
       maybe([&] { progress->phase = text(kMaxNameBytes); });
     } else if (auto* failed = std::get_if<ChildFailed>(&record)) {
       maybe([&] { failed->message = text(kMaxErrorBytes); });
-    } else if (auto* holding = std::get_if<ReplicaHolding>(&frame.message)) {
-      maybe([&] { holding->keys.resize(pick<std::size_t>({0, kMaxHeldKeys, kMaxHeldKeys + 1})); });
-      maybe([&] { std::reverse(holding->keys.begin(), holding->keys.end()); });
-      maybe([&] { holding->to_end = false; });
     }
   }
 
