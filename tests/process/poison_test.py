@@ -40,8 +40,8 @@ class PoisonedRequest(unittest.TestCase):
                 streams = begin_streams(server)
                 for stream in streams:
                     stream.wait_for_tokens(3)
-                poisoned = server.stream(f"count {MARK} from 1", max_tokens=5).finish()
-                self.assertEqual((poisoned.status, poisoned.error["code"]), (500, "poisoned_request"), poisoned.error)
+                status, answer, _ = server.request("POST", "/v1/chat/completions", server.chat_body(f"count {MARK} from 1", max_tokens=5))
+                self.assertEqual((status, answer["error"]["code"]), (500, "poisoned_request"), answer)
                 for stream, expected in zip(streams, undisturbed):
                     stream.finish()
                     self.assertIsNone(stream.error)
@@ -81,46 +81,56 @@ class PoisonedRequest(unittest.TestCase):
 
 
 class SignalsFromOutside(unittest.TestCase):
+    """One stream, alone in every step, so that each death looks like its doing."""
+
+    LONG = {"text": "count from 1 to 300", "temperature": 0, "max_tokens": 1500}
+
+    def begin(self, server):
+        expected = server.chat(**self.LONG)["choices"][0]["message"]["content"]
+        return server.stream(**self.LONG), expected
+
+    def check(self, stream, expected):
+        stream.finish()
+        self.assertIsNone(stream.error)
+        self.assertTrue(stream.done)
+        self.assertEqual(stream.text, expected)
+
     def test_ten_segmentation_faults_sent_to_ranks(self):
-        """One stream, alone in every step, so that each death looks like its doing, and restarts of the replica in between."""
         with Server("--dp", 1, "--tp", 2, "--restart-intensity", "20/60s") as server:
-            stream = server.stream("count from 1000 to 1150", max_tokens=2000)
+            stream, expected = self.begin(server)
             for i in range(10):
                 stream.wait_for_tokens(20 * (i + 1))
                 eventually(server.all_ready, 20, "the ranks are ready")
                 pid = server.rank_pid(0, i % 2)
                 os.kill(pid, signal.SIGSEGV)
                 eventually(lambda pid=pid: not alive(pid), 20, "the rank is gone")
-            stream.finish()
-            self.assertIsNone(stream.error)
-            self.assertEqual(stream.text, counted(1000, 1150))
+            self.check(stream, expected)
             self.assertNotIn("step_blamed", server.log_text())
 
     def test_more_of_them_than_the_group_may_be_restarted(self):
         with Server("--dp", 1, "--tp", 2, "--restart-intensity", "3/60s") as server:
-            stream = server.stream("count from 1000 to 1150", max_tokens=2000)
+            stream, expected = self.begin(server)
             for i in range(6):
                 stream.wait_for_tokens(20 * (i + 1))
-                eventually(server.all_ready, 20, "the ranks are ready")
-                os.kill(server.rank_pid(0, 1), signal.SIGSEGV)
-                eventually(lambda: not server.all_ready() or not stream.thread.is_alive(), 20, "it is noticed")
-            stream.finish()
-            self.assertIsNone(stream.error)
-            self.assertEqual(stream.text, counted(1000, 1150))
+                eventually(server.all_ready, 30, "the ranks are ready")
+                pid = server.rank_pid(0, 1)
+                os.kill(pid, signal.SIGSEGV)
+                eventually(lambda pid=pid: not alive(pid), 20, "the rank is gone")
+                eventually(lambda: not server.all_ready() or not stream.thread.is_alive(), 20, "the death is noticed")
+            self.check(stream, expected)
+            self.assertGreater(server.status()["replicas"][0]["incarnation"], 1, "the group was to give up")
 
     def test_six_rolling_restarts_during_one_stream(self):
         with Server("--dp", 1, "--tp", 1) as server:
-            stream = server.stream("count from 1000 to 1150", max_tokens=2000)
+            stream, expected = self.begin(server)
             for i in range(6):
                 stream.wait_for_tokens(20 * (i + 1))
+                self.assertTrue(stream.thread.is_alive(), "the stream was too short for six restarts")
                 before = server.status()["replicas"][0]["incarnation"]
                 os.kill(server.pid, signal.SIGHUP)
                 eventually(lambda before=before: server.status()["replicas"][0]["incarnation"] > before and server.all_ready(), 30,
                            "the replica is restarted")
-            self.assertTrue(stream.thread.is_alive(), "the stream was too short for six restarts")
-            stream.finish()
-            self.assertIsNone(stream.error)
-            self.assertEqual(stream.text, counted(1000, 1150))
+            self.check(stream, expected)
 
 
 if __name__ == "__main__":
