@@ -168,18 +168,21 @@ TEST(FlagTable, HelpIsAskedForInEverySpelling) {
 }
 
 TEST(FlagTable, KeepsWords) {
-  Settings settings;
-  FlagTable table("program", "Does something.", "TEST_");
-  std::vector<std::string> words;
-  table.words(&words, 2, "[COMMAND [ARGUMENT]]");
-  table.add_switch("json", &settings.verbose, "JSON");
-  ASSERT_TRUE(table.parse({"--json", "drain", "1"}, {}));
-  EXPECT_EQ(words, (std::vector<std::string>{"drain", "1"}));
-  EXPECT_EQ(table.parse({"c"}, {}).error().message(),
-            "unexpected argument \"c\"; see program --help")
-      << "two are there already";
-  EXPECT_NE(table.help_text().find("usage: program [COMMAND [ARGUMENT]] [options]"),
-            std::string::npos);
+  const auto words_of = [](const std::vector<std::string>& arguments) -> std::vector<std::string> {
+    Settings settings;
+    FlagTable table("program", "Does something.", "TEST_");
+    std::vector<std::string> words;
+    table.words(&words, 2, "[COMMAND [ARGUMENT]]");
+    table.add_switch("json", &settings.verbose, "JSON");
+    EXPECT_NE(table.help_text().find("usage: program [COMMAND [ARGUMENT]] [options]"),
+              std::string::npos);
+    const auto result = table.parse(arguments, {});
+    return result ? words : std::vector<std::string>{result.error().message()};
+  };
+  EXPECT_EQ(words_of({}), std::vector<std::string>{});
+  EXPECT_EQ(words_of({"--json", "drain", "1"}), (std::vector<std::string>{"drain", "1"}));
+  EXPECT_EQ(words_of({"drain", "--json", "1", "2"}),
+            std::vector<std::string>{"unexpected argument \"2\"; see program --help"});
 }
 
 TEST(FlagTable, HelpNamesEveryFlag) {
