@@ -56,6 +56,35 @@ class RollingRestart(unittest.TestCase):
             time.sleep(0.3)  # a further restart would have begun
             self.assertEqual([r["incarnation"] for r in server.status()["replicas"]], [2, 2])
 
+    def test_hangups_while_it_is_under_way_wedge_nothing_under_load(self):
+        with Server("--dp", 2, "--tp", 1, "--restart-intensity", "100/60s") as server:
+            over, wrong, answered = threading.Event(), [], []
+
+            def ask(first):
+                while not over.is_set():
+                    status, answer, _ = server.request("POST", "/v1/chat/completions",
+                                                       server.chat_body(f"count from {first} to {first + 20}"))
+                    if status != 200 or answer["choices"][0]["message"]["content"] != counted(first, first + 20):
+                        wrong.append((status, answer))
+                answered.append(first)
+            clients = [threading.Thread(target=ask, args=(100 * i,)) for i in range(1, 4)]
+            for client in clients:
+                client.start()
+            for _ in range(5):
+                for _ in range(3):
+                    server.process.send_signal(signal.SIGHUP)
+                time.sleep(2)
+            over.set()
+            for client in clients:
+                client.join(60)
+            self.assertEqual((wrong, sorted(answered)), ([], [100, 200, 300]))
+            eventually(lambda: server.status()["state"] == "serving", 60, "the rolling restarts are over")
+            before = [r["incarnation"] for r in server.status()["replicas"]]
+            self.assertGreaterEqual(min(before), 3, "the signals had an effect")
+            server.process.send_signal(signal.SIGHUP)
+            eventually(lambda: [r["incarnation"] for r in server.status()["replicas"]] == [n + 1 for n in before], 60, "one more each")
+            server.wait_idle()
+
 
 class Drained(unittest.TestCase):
     def test_with_every_replica_drained_requests_are_refused_at_once(self):
@@ -96,36 +125,6 @@ class Multiplied(unittest.TestCase):
             status, body, _ = server.request("POST", "/v1/completions", {"prompt": "count from 1 to 3", "max_tokens": 4})
             self.assertEqual(status, 200, body)
             many.close()
-            server.wait_idle()
-
-
-    def test_hangups_while_it_is_under_way_wedge_nothing_under_load(self):
-        with Server("--dp", 2, "--tp", 1, "--restart-intensity", "100/60s") as server:
-            over, wrong, answered = threading.Event(), [], []
-
-            def ask(first):
-                while not over.is_set():
-                    status, answer, _ = server.request("POST", "/v1/chat/completions",
-                                                       server.chat_body(f"count from {first} to {first + 20}"))
-                    if status != 200 or answer["choices"][0]["message"]["content"] != counted(first, first + 20):
-                        wrong.append((status, answer))
-                answered.append(first)
-            clients = [threading.Thread(target=ask, args=(100 * i,)) for i in range(1, 4)]
-            for client in clients:
-                client.start()
-            for _ in range(5):
-                for _ in range(3):
-                    server.process.send_signal(signal.SIGHUP)
-                time.sleep(2)
-            over.set()
-            for client in clients:
-                client.join(60)
-            self.assertEqual((wrong, sorted(answered)), ([], [100, 200, 300]))
-            eventually(lambda: server.status()["state"] == "serving", 60, "the rolling restarts are over")
-            before = [r["incarnation"] for r in server.status()["replicas"]]
-            self.assertGreaterEqual(min(before), 3, "the signals had an effect")
-            server.process.send_signal(signal.SIGHUP)
-            eventually(lambda: [r["incarnation"] for r in server.status()["replicas"]] == [n + 1 for n in before], 60, "one more each")
             server.wait_idle()
 
 
