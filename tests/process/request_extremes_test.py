@@ -114,7 +114,7 @@ class RequestExtremes(unittest.TestCase):
             self.assertEqual(bad, [], "each is answered, and none is the server's fault")
             for status, fields, answer in answers:
                 if status == 400 and answer["error"]["param"]:
-                    self.assertIn(answer["error"]["param"], fields, "it names the field that is wrong")
+                    self.assertIn(answer["error"]["param"].split("[")[0], fields, "it names the field that is wrong")
             refused = {fields for status, fields, _ in answers if status == 400}
             for fields in ('"repetition_penalty":1.2e-38', '"repetition_penalty":1e-39', '"top_p":1e-40', '"top_p":1e-50'):
                 self.assertIn(fields, refused)
