@@ -4,11 +4,26 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <string>
 #include <utility>
+#include <variant>
 
 #include "phalanx/wire/codec.h"
 
 namespace phalanx::fleet {
+
+namespace {
+
+// Of a loader that could not say what ended it: memory and threads by its exit status.
+Error end_of(const supervise::Death& death) {
+  const std::string text = "the loader " + supervise::describe(death);
+  const auto* exited = std::get_if<os::Exited>(&death.reason);
+  const bool exhausted =
+      exited != nullptr && exited->status == error_traits(Code::kResourceExhausted).exit_status;
+  return exhausted ? resource_exhausted(text) : unavailable(text);
+}
+
+}  // namespace
 
 WeightLoader::WeightLoader(os::EventLoop& loop,
                            os::SpawnPlan spawn,
@@ -81,13 +96,13 @@ void WeightLoader::on_record(std::size_t, Incarnation, os::ControlMessage messag
 }
 
 void WeightLoader::on_stopped_by_signal(std::size_t, Incarnation) {
-  reported_ = aborted("the loader was stopped by a signal");
+  reported_ = unavailable("the loader was stopped by a signal");
   runner_->signal(0, SIGKILL);
 }
 
 void WeightLoader::on_exit(const supervise::Death& death) {
   if (reported_ || !filled_) {
-    finish(reported_ ? *reported_ : aborted("the loader " + supervise::describe(death)));
+    finish(reported_ ? *reported_ : end_of(death));
     return;
   }
   if (Status sealed = arena_.seal_content(); !sealed) {
