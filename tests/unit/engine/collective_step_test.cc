@@ -230,7 +230,7 @@ TEST_F(CollectiveStepTest, KeepsItsOwnErrorFirst) {
 
 TEST_F(CollectiveStepTest, WaitsForTheEndOfASuspect) {
   CollectiveStep& step = begin(2);
-  step.suspect(RankId(1), unavailable("its lifeline is free"));
+  EXPECT_TRUE(step.suspect(RankId(1), unavailable("its lifeline is free")));
   EXPECT_EQ(port.aborts, 1);
   EXPECT_TRUE(take(reply(0, Code::kAborted)));
   EXPECT_FALSE(step.done());
@@ -241,7 +241,7 @@ TEST_F(CollectiveStepTest, WaitsForTheEndOfASuspect) {
 
 TEST_F(CollectiveStepTest, FailsEvenIfASuspectAnswers) {
   CollectiveStep& step = begin(1);
-  step.suspect(RankId(0), unavailable("its lifeline is free"));
+  EXPECT_TRUE(step.suspect(RankId(0), unavailable("its lifeline is free")));
   EXPECT_TRUE(take(reply(0)));
   ASSERT_TRUE(step.done());
   EXPECT_FALSE(step.ok()) << "nobody knows whether it had finished";
