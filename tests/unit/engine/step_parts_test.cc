@@ -12,6 +12,7 @@
 #include "phalanx/engine/sim_runner.h"
 #include "phalanx/engine/step_fault.h"
 #include "phalanx/engine/table_digest.h"
+#include "phalanx/wire/limits.h"
 
 namespace phalanx::engine {
 namespace {

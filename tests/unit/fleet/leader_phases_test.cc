@@ -102,9 +102,9 @@ INSTANTIATE_TEST_SUITE_P(
     PhaseCell,
     ::testing::Combine(::testing::Range(std::size_t{0}, kPhaseCount),
                        ::testing::Range(std::size_t{0}, kLeaderEventCount)),
-    [](const ::testing::TestParamInfo<PhaseCell::ParamType>& info) {
-      return std::string(to_string(static_cast<Phase>(std::get<0>(info.param)))) + "_" +
-             std::string(to_string(static_cast<LeaderEvent>(std::get<1>(info.param))));
+    [](const ::testing::TestParamInfo<PhaseCell::ParamType>& cell) {
+      return std::string(to_string(static_cast<Phase>(std::get<0>(cell.param)))) + "_" +
+             std::string(to_string(static_cast<LeaderEvent>(std::get<1>(cell.param))));
     });
 
 TEST(PhaseTable, OnlyTheEndOfAllReplicasEndsTheLeader) {

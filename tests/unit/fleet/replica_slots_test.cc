@@ -168,7 +168,7 @@ TEST(ReplicaSlots, ADeathAtTheFirstStartIsRepairedOnceAnotherReplicaServes) {
     world.slots.start_all();
     world.ready(0);
     EXPECT_FALSE(world.slots.start_is_over());
-    world.take();
+    static_cast<void>(world.take());
     world.die(1, reason);
     EXPECT_EQ(world.take(), (Notes{"lost 1", "died 1"}));
     EXPECT_EQ(world.status(1).state, State::kBackoff);
@@ -273,7 +273,7 @@ TEST(ReplicaSlots, ALostReplicaHasNoReadyRanks) {
 TEST(ReplicaSlots, OneThatGivesUpLosesItsRequestsBeforeItEnds) {
   World world(2);
   world.start();
-  world.take();
+  static_cast<void>(world.take());
   world.slots.on_giving_up(0, Incarnation(1), unavailable("too many faults"));
   EXPECT_EQ(world.take(), (Notes{"lost 0"}));
   world.die(0, os::Exited{69});
