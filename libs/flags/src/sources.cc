@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <system_error>
+#include <utility>
 
 #include <boost/program_options.hpp>
 #include <toml++/toml.h>
@@ -38,6 +40,21 @@ std::string normalised(const std::string& argument) {
 std::string without_dashes(std::string name) {
   name.erase(0, name.find_first_not_of('-'));
   return name;
+}
+
+// "--NAME=VALUE" of a switch. Boost knows a value that may be left out only as one that may also be
+// the next word, which belongs to no switch.
+std::optional<CommandLineArgument> assigned_switch(const CommandLineSyntax& syntax,
+                                                   const std::string& word) {
+  const std::size_t equals = word.find('=');
+  if (!word.starts_with("--") || equals == std::string::npos || equals + 1 == word.size()) {
+    return std::nullopt;
+  }
+  std::string name = word.substr(2, equals - 2);
+  if (std::find(syntax.switches.begin(), syntax.switches.end(), name) == syntax.switches.end()) {
+    return std::nullopt;
+  }
+  return CommandLineArgument{std::move(name), word.substr(equals + 1)};
 }
 
 Error unknown_option(const CommandLineSyntax& syntax, const std::string& spelled) {
@@ -91,15 +108,20 @@ Result<std::vector<CommandLineArgument>> split_command_line(
     const CommandLineSyntax& syntax, const std::vector<std::string>& arguments) {
   po::options_description description;
   for (const std::string& name : syntax.switches) {
-    // A value only behind "=": a word after a switch is no part of it.
-    description.add_options()(name.c_str(), po::value<std::string>()->implicit_value("true"), "");
+    description.add_options()(name.c_str(), "");
   }
   for (const std::string& name : syntax.valued) {
     description.add_options()(name.c_str(), po::value<std::string>(), "");
   }
-  std::vector<std::string> words;
-  std::transform(arguments.begin(), arguments.end(), std::back_inserter(words), normalised);
   std::vector<CommandLineArgument> result;
+  std::vector<std::string> words;
+  for (const std::string& argument : arguments) {
+    words.push_back(normalised(argument));
+    if (auto set = assigned_switch(syntax, words.back())) {
+      result.push_back(*std::move(set));
+      words.pop_back();
+    }
+  }
   try {
     const int style = po::command_line_style::allow_long |
                       po::command_line_style::long_allow_adjacent |
