@@ -284,7 +284,7 @@ TEST(SalvagedBatches, NeverReadBeyondAFrame) {
     EXPECT_FALSE(salvage_token_batch(std::string_view(bytes).substr(0, size)));
   }
   for (std::size_t i = 0; i < bytes.size(); ++i) {
-    for (const unsigned char value : {0x00, 0x7F, 0x90, 0x9F, 0xC0, 0xDC, 0xFF}) {
+    for (const int value : {0x00, 0x7F, 0x90, 0x9F, 0xC0, 0xDC, 0xFF}) {
       std::string bent = bytes;
       bent[i] = static_cast<char>(value);
       static_cast<void>(salvage_token_batch(bent));
