@@ -16,8 +16,9 @@ void ReplicaEngine::on_blamed(const Error& cause) {
   if (!plan_) {
     return;
   }
+  const std::optional<StepPlan> plan = std::exchange(plan_, std::nullopt);
   std::vector<SequenceId> together;
-  for (const PlannedRow& row : std::exchange(plan_, std::nullopt)->rows) {
+  for (const PlannedRow& row : plan->rows) {
     together.push_back(row.sequence);
   }
   obs::log_warn("step_blamed", {{"sequences", together.size()}, {"cause", cause.to_string()}});
