@@ -32,6 +32,9 @@ using Lines = std::vector<std::string>;
 int overflow(int depth) {
   volatile char page[4096];
   page[depth % 4096] = 1;
+  if (page[depth % 4096] != 1) {
+    return depth;  // never; a compiler that sees no end refuses the function
+  }
   return overflow(depth + 1) + page[(depth + 1) % 4096];
 }
 

@@ -225,7 +225,8 @@ StepFault CollectiveStep::fault() const {
   fault.hung = hung_;
   for (std::uint32_t i = 0; i < peers_.size(); ++i) {
     const Peer& peer = peers_[i];
-    if (peer.failure) {
+    // An answer to the abort takes no suspicion away.
+    if (peer.failure && !(peer.suspicion && is_consequence(*peer.failure))) {
       fault.ranks.push_back(*peer.failure);
     } else if (peer.suspicion) {
       fault.ranks.push_back({RankId(i), RankFailure::Kind::kSuspected, *peer.suspicion});
