@@ -134,7 +134,7 @@ class Extremes {
     return std::uniform_int_distribution<std::uint32_t>(0, bound - 1)(random_);
   }
   void maybe(const std::function<void()>& change) {
-    if (below(8) == 0) {
+    if (below(6) == 0) {
       change();
     }
   }
