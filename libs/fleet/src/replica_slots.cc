@@ -85,6 +85,7 @@ Status ReplicaSlots::drain(ReplicaId replica) {
   PHALANX_RETURN_IF_ERROR(check(replica));
   events_.on_draining(replica, true);
   supervisor_.drain(replica.value());
+  rollout_.leave_out(replica.value());
   advance_roll();
   return ok();
 }

@@ -21,6 +21,12 @@ void Rollout::begin(std::span<const RollSlot> slots) {
   }
 }
 
+void Rollout::leave_out(std::size_t slot) {
+  if (current_ && current_->first == slot) {
+    current_.reset();
+  }
+}
+
 Rollout::Advice Rollout::advance(std::span<const RollSlot> slots) {
   if (std::exchange(requested_, false)) {
     begin(slots);

@@ -91,11 +91,15 @@ TEST(BlockPool, HandsOutNothingAboveItsLimit) {
 
 TEST(BlockPool, IsAValue) {
   BlockPool pool(3);
-  const BlockPool before = pool;
+  BlockPool other = pool;
   const BlockId block = pool.acquire();
-  EXPECT_FALSE(pool == before);
+  EXPECT_FALSE(pool == other);
+  EXPECT_EQ(other.acquire(), block);
+  EXPECT_TRUE(pool == other);
   pool.release(block);
-  EXPECT_TRUE(pool == before);
+  EXPECT_FALSE(pool == other);
+  other.release(block);
+  EXPECT_TRUE(pool == other);
 }
 
 TEST(BlockPoolDeathTest, EndsTheProcessOnADoubleRelease) {

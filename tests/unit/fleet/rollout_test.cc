@@ -142,7 +142,9 @@ TEST(Rollout, LeavesAloneWhatAnOperatorKeepsOut) {
   fleet.leave(1);
   fleet.slots[1].condition = Condition::kHeld;  // taken out before it came back
   EXPECT_EQ(fleet.advance(), restart(2));
-  fleet.slots[2].condition = Condition::kHeld;
+  fleet.slots[2].condition = Condition::kHeld;  // taken out before it left
+  EXPECT_EQ(fleet.advance(), kWait);
+  fleet.rollout.leave_out(2);
   EXPECT_EQ(fleet.advance(), kEnd);
 }
 
