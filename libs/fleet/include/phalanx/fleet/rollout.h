@@ -46,9 +46,9 @@ class Rollout {
   };
   // Called after request() and whenever a slot may have changed. The restart that it advises may
   // begin later: until the slot has another incarnation it counts as under way.
+  [[nodiscard]] Advice advance(std::span<const RollSlot> slots);
   // An operator has taken the slot out: its restart is not waited for.
   void leave_out(std::size_t slot);
-  [[nodiscard]] Advice advance(std::span<const RollSlot> slots);
 
  private:
   void begin(std::span<const RollSlot> slots);
