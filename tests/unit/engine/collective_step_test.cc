@@ -247,6 +247,14 @@ TEST_F(CollectiveStepTest, FailsEvenIfASuspectAnswers) {
   EXPECT_FALSE(step.ok()) << "nobody knows whether it had finished";
 }
 
+TEST_F(CollectiveStepTest, KeepsASuspicionThatAnAnswerToTheAbortCrossed) {
+  CollectiveStep& step = begin(1);
+  EXPECT_TRUE(step.suspect(RankId(0), unavailable("it was stopped by a signal")));
+  EXPECT_TRUE(take(reply(0, Code::kAborted)));
+  ASSERT_TRUE(step.done());
+  EXPECT_EQ(step.fault().ranks[0].kind, RankFailure::Kind::kSuspected);
+}
+
 TEST_F(CollectiveStepTest, NamesEveryRankThatDiverged) {
   CollectiveStep& step = begin();
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
