@@ -38,7 +38,8 @@ struct Treatment {
 // The links between one replica and its ranks, which do to frames what a network and dying peers
 // do: lose, delay, duplicate, reorder, refuse. Frames are never altered.
 //
-// Deterministic: what happens depends on the judge alone. Threads: one.
+// Deterministic: what happens depends on the judge alone.
+// Threads: one.
 class FaultyTransport {
  public:
   using Judge = std::function<Treatment(const Passage&)>;

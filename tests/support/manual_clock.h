@@ -8,7 +8,8 @@
 namespace phalanx::test {
 
 // A clock that stands still until the test turns its hands. Starts well after zero, so that
-// "earlier" exists. Threads: one.
+// "earlier" exists.
+// Threads: one.
 class ManualClock final : public Clock {
  public:
   [[nodiscard]] SteadyTime now() const override { return now_; }

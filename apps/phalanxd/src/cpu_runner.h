@@ -16,8 +16,8 @@ namespace phalanx::app {
 // The model runner that computes: joins the rank loop of `engine` with the model of `model`, which
 // do not know each other.
 //
-// Ownership: owns team and model; borrows the group and the KV memory. Threads: the rank's main
-// thread.
+// Ownership: owns team and model; borrows the group and the KV memory.
+// Threads: the rank's main thread.
 class CpuRunner final : public engine::ModelRunner {
  public:
   CpuRunner(std::unique_ptr<kernels::ThreadTeam> team,

@@ -32,9 +32,9 @@ struct LeaderPlan {
   std::size_t arena_bytes = 0;         // 0 with the simulated runner
 };
 
-// Reads the model's folder (not its weights) and the machine. Errors: those of the checkpoint,
-// tokenizer and template; kInvalidArgument for --devices, --tp or --max-model-len that do not fit;
-// kResourceExhausted for memory.
+// Reads the model's folder (not its weights) and the machine.
+// Errors: those of the checkpoint, tokenizer and template; kInvalidArgument for --devices, --tp or
+// --max-model-len that do not fit; kResourceExhausted for memory.
 [[nodiscard]] Result<LeaderPlan> make_leader_plan(const Options& options);
 
 // What the replicas are told at their start, with secrets drawn anew.

@@ -17,7 +17,8 @@ namespace phalanx::app {
 // Generation for the prompts of the command line, through the same dispatcher, replicas and ranks
 // as every request, all at the same time. Prints text and figures in the order of the prompts.
 //
-// Threads: the loop thread. Ownership: borrows all; must outlive the requests.
+// Threads: the loop thread.
+// Ownership: borrows all; must outlive the requests.
 class OfflineRun {
  public:
   // `done` runs once, with the exit status or the first error.

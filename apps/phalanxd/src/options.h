@@ -73,8 +73,9 @@ struct Options {
 // The flag table of phalanxd over `options`, which must outlive it.
 [[nodiscard]] flags::FlagTable make_flag_table(Options* options);
 
-// Reads all sources and checks what needs more than one flag. Errors: kInvalidArgument,
-// kUnimplemented (a known flag of other servers that is not supported), each naming the flag.
+// Reads all sources and checks what needs more than one flag.
+// Errors: kInvalidArgument, kUnimplemented (a known flag of other servers that is not supported),
+// each naming the flag.
 [[nodiscard]] Result<flags::FlagTable::Request> parse_options(
     flags::FlagTable* table,
     Options* options,

@@ -13,7 +13,8 @@ namespace phalanx::app {
 // What the simulated runner needs of the real world: the group's communicator, and sleeping that
 // still moves the progress word and polls the abort word.
 //
-// Ownership: borrows both. Threads: the rank's main thread.
+// Ownership: borrows both.
+// Threads: the rank's main thread.
 class GroupSimHost final : public engine::SimHost {
  public:
   GroupSimHost(GroupMember& group, std::atomic<std::uint64_t>& progress)

@@ -30,7 +30,8 @@ inline constexpr std::uint64_t kLeastConnections = 8;
 [[nodiscard]] Status apply_limits(const os::ProcessLimits& limits, Options* options);
 
 // Checks that a rank may map its memory and the weights, and that the files in memory may be as
-// large. Errors: as apply_limits().
+// large.
+// Errors: as apply_limits().
 [[nodiscard]] Status check_plan_fits(const os::ProcessLimits& limits,
                                      const model::MemoryPlan& plan);
 

@@ -20,8 +20,8 @@ struct CommandLineArgument {
 };
 
 // Splits `arguments` (without argv[0]) by the rules of Boost.Program_options; `-tp 2`, `--tp=2` and
-// `--max_num_seqs 4` are understood. Errors: kInvalidArgument for an unknown spelling or a missing
-// value.
+// `--max_num_seqs 4` are understood.
+// Errors: kInvalidArgument for an unknown spelling or a missing value.
 [[nodiscard]] Result<std::vector<CommandLineArgument>> split_command_line(
     const CommandLineSyntax& syntax, const std::vector<std::string>& arguments);
 

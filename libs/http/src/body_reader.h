@@ -15,7 +15,8 @@ namespace phalanx::http {
 // extensions and trailer fields are read, bounded and forgotten: nothing of them is held, and none
 // becomes a header field.
 //
-// Threads: one at a time. Memory: the body.
+// Threads: one at a time.
+// Memory: the body.
 class BodyReader {
  public:
   // Without `length` the body is chunked.

@@ -24,7 +24,8 @@ struct Framing {
 // become spaces: a value can never add a field.
 [[nodiscard]] std::string response_head(int status, const Headers& headers, const Framing& framing);
 
-// `data` as one chunk. Requires: not empty, as an empty chunk ends the body.
+// `data` as one chunk.
+// Requires: not empty, as an empty chunk ends the body.
 [[nodiscard]] std::string chunk(std::string_view data);
 
 inline constexpr std::string_view kLastChunk = "0\r\n\r\n";

@@ -63,7 +63,8 @@ class ExpressionParser {
                                            const CallArguments& arguments) const;
 
   [[nodiscard]] Node make(Expression::Kind kind) const;
-  // Takes over the depth of the operands. Errors: kInvalidArgument  too deep
+  // Takes over the depth of the operands.
+  // Errors: kInvalidArgument  too deep
   [[nodiscard]] Result<ExpressionPtr> finish(Node node) const;
   template <typename Operand>
   [[nodiscard]] Result<ExpressionPtr> left_associative(

@@ -58,12 +58,14 @@ class Interpreter {
 
   [[nodiscard]] std::chrono::system_clock::time_point now() const { return now_; }
 
-  // Counts work before it is done. Errors: kResourceExhausted  past the limit
+  // Counts work before it is done.
+  // Errors: kResourceExhausted  past the limit
   [[nodiscard]] Status charge(std::size_t bytes);
   // What raise_exception() gives: the template's own words.
   [[nodiscard]] Error raise(std::string message);
 
-  // `object.name`; undefined if there is none. Errors: kInvalidArgument  object is undefined
+  // `object.name`; undefined if there is none.
+  // Errors: kInvalidArgument  object is undefined
   [[nodiscard]] Result<Value> attribute(const Value& object, std::string_view name);
   // `object[key]`, likewise.
   [[nodiscard]] Result<Value> item(const Value& object, const Value& key);
@@ -93,7 +95,8 @@ class Interpreter {
   [[nodiscard]] Result<Flow> execute(const Statement& statement, Scope& scope, MarkedText& out);
   // Errors: kResourceExhausted  past the limit
   [[nodiscard]] Status check_time();
-  // Of a loop's body or condition. Errors: kResourceExhausted  past the limit
+  // Of a loop's body or condition.
+  // Errors: kResourceExhausted  past the limit
   [[nodiscard]] Status count_iteration();
   [[nodiscard]] Status emit(const MarkedText& text, MarkedText& out);
   [[nodiscard]] Result<Flow> run_if(const Statement& statement, Scope& scope, MarkedText& out);

@@ -12,8 +12,9 @@
 
 namespace phalanx::jinja {
 
-// Python's operators. Errors: kInvalidArgument  the operands do not fit, an undefined operand, a
-// division by zero, an integer past 64 bits; kResourceExhausted  a result past the limits.
+// Python's operators.
+// Errors: kInvalidArgument  the operands do not fit, an undefined operand, a division by zero, an
+// integer past 64 bits; kResourceExhausted  a result past the limits.
 
 [[nodiscard]] Result<Value> apply_unary(Operator op, const Value& operand);
 [[nodiscard]] Result<Value> apply_binary(Interpreter& interpreter,

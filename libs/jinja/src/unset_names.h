@@ -17,7 +17,8 @@ namespace phalanx::jinja {
 // also for the blocks inside, and also where the request has a variable of that name. A name that
 // only some branches of an `if` set keeps the value from outside.
 //
-// Lifetime: refers to the syntax tree. Threads: reading is free.
+// Lifetime: refers to the syntax tree.
+// Threads: reading is free.
 class UnsetNames {
  public:
   UnsetNames() = default;

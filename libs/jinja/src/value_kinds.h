@@ -62,7 +62,8 @@ struct Method {
 // Errors: kInvalidArgument  the value cannot be iterated
 [[nodiscard]] Result<std::vector<Value>> elements(const Value& value);
 
-// len(); Errors: as elements().
+// len();
+// Errors: as elements().
 [[nodiscard]] Result<std::size_t> length(const Value& value);
 
 // How Python writes a floating-point number: the shortest digits that read back the same.

@@ -14,7 +14,8 @@ namespace phalanx::obs {
 // is asked first whether it takes a line. Files are written as they are.
 //
 // Ownership: borrows the descriptor, which may be replaced by another file behind it at any time.
-// Threads: one at a time. Blocks: never on a pipe, terminal or socket.
+// Threads: one at a time.
+// Blocks: never on a pipe, terminal or socket.
 class LineWriter {
  public:
   explicit LineWriter(int fd) : fd_(fd) {}
@@ -23,8 +24,8 @@ class LineWriter {
   ~LineWriter();
 
   // False if nothing of `line` was or will be written. Of a line that was taken in part the rest
-  // is written before the next one. Requires: at most PIPE_BUF bytes, so that lines of several
-  // processes stay whole.
+  // is written before the next one.
+  // Requires: at most PIPE_BUF bytes, so that lines of several processes stay whole.
   [[nodiscard]] bool write(std::string_view line);
 
  private:

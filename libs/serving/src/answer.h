@@ -46,7 +46,8 @@ struct AnswerOptions {
 // writes them to the client, as events or as one object. Choice index = prompt index · n + choice.
 //
 // Ownership: shared by the sinks in the dispatcher and by the exchange's callback; ends when all is
-// said. Threads: the loop thread.
+// said.
+// Threads: the loop thread.
 class Answer : public std::enable_shared_from_this<Answer> {
  public:
   Answer(const AnswerContext& context,

@@ -13,7 +13,8 @@ namespace phalanx::serving {
 // What a server says about fields of requests that it does not know: each is logged once, so that a
 // misspelt one is found, and every answer names those of its request.
 //
-// Threads: the loop thread. Memory: bounded, whatever clients send.
+// Threads: the loop thread.
+// Memory: bounded, whatever clients send.
 class IgnoredFields {
  public:
   // Logs the names that were not seen before; past kNamesMax different ones none is logged.

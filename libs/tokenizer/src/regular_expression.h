@@ -32,7 +32,8 @@ class MatchTime {
   MatchTime& operator=(const MatchTime&) = delete;
   ~MatchTime();
 
-  // Counts a match. Errors: kResourceExhausted  the time is over
+  // Counts a match.
+  // Errors: kResourceExhausted  the time is over
   [[nodiscard]] Status count();
 
  private:

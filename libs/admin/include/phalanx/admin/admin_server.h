@@ -16,7 +16,9 @@ namespace phalanx::admin {
 // heard; the kernel tells who the peer is.
 //
 // Bounds: a line of 64 KB, 16 clients at a time, 10 s for a client to send its line and take its
-// answer. Threads: the loop thread. Ownership: borrows the loop, which must outlive it.
+// answer.
+// Threads: the loop thread.
+// Ownership: borrows the loop, which must outlive it.
 class AdminServer {
  public:
   // Sends the answer (one line without its end); may be called later, once.

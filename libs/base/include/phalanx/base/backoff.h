@@ -14,7 +14,8 @@ struct BackoffOptions {
 };
 
 // Delays before the next attempt: first, 2·first, 4·first … up to cap, each with jitter.
-// Deterministic in its seed. Threads: one at a time.
+// Deterministic in its seed.
+// Threads: one at a time.
 class Backoff {
  public:
   Backoff(BackoffOptions options, std::uint64_t seed);

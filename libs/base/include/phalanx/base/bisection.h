@@ -18,7 +18,8 @@ namespace phalanx {
 // is here.
 //
 // A value without clocks or processes: the owner runs testing() and nothing else while active(),
-// and tells what becomes of it. Ids need an order. Threads: one.
+// and tells what becomes of it. Ids need an order.
+// Threads: one.
 template <typename Id>
 class Bisection {
  public:

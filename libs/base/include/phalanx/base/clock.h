@@ -8,8 +8,8 @@ namespace phalanx {
 using SteadyTime = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
 
-// Where logic reads the time, so that tests can turn the hands. Threads: now() may be called from
-// any thread.
+// Where logic reads the time, so that tests can turn the hands.
+// Threads: now() may be called from any thread.
 class Clock {
  public:
   Clock() = default;

@@ -53,8 +53,8 @@ struct WeightSpec {
 //   refused, because it would change what the model computes.
 // Every tensor that the architecture needs was found with its shape and a readable type.
 //
-// Ownership: keeps the files open.  Threads: const access from many at once; done_with() too, for
-// different tensors.
+// Ownership: keeps the files open.
+// Threads: const access from many at once; done_with() too, for different tensors.
 class Checkpoint {
  public:
   // Reads config.json and generation_config.json, or the metadata and directory of the GGUF files.

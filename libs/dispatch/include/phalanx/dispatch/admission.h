@@ -21,8 +21,8 @@ class Admission {
  public:
   explicit Admission(AdmissionLimits limits) : limits_(limits) {}
 
-  // A place for one body; returned when it is destroyed. Ownership: the Admission must outlive
-  // it.
+  // A place for one body; returned when it is destroyed.
+  // Ownership: the Admission must outlive it.
   class Ticket {
    public:
     Ticket() = default;

@@ -64,7 +64,8 @@ struct Difference {
 // the queue in one.
 //
 // Ownership: borrows router, port and clock; keeps each sink until its request has ended.
-// Threads: the loop thread only. Blocks: never.
+// Threads: the loop thread only.
+// Blocks: never.
 class Dispatcher {
  public:
   static constexpr std::size_t kDispatchesPerCall = 256;

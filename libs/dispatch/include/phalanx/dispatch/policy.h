@@ -18,7 +18,8 @@ struct Candidate {
   std::uint64_t pending_tokens = 0;
 };
 
-// Chooses among the usable replicas. Threads: one.
+// Chooses among the usable replicas.
+// Threads: one.
 class Policy {
  public:
   Policy() = default;
@@ -30,9 +31,10 @@ class Policy {
   [[nodiscard]] virtual std::size_t choose(std::span<const Candidate> candidates) = 0;
 };
 
-// least_pending_tokens: the smallest load; ties rotate, so that an idle server spreads its
-// requests. round_robin:          the next replica after the last one chosen. power_of_two: the
-// smaller load of two drawn at random. random:               uniform.
+//   least_pending_tokens  the smallest load; ties rotate, so that an idle server spreads its requests
+//   round_robin           the next replica after the last one chosen
+//   power_of_two          the smaller load of two drawn at random
+//   random                uniform
 inline constexpr std::string_view kPolicyNames[] = {
     "least_pending_tokens", "round_robin", "power_of_two", "random"};
 

@@ -28,7 +28,9 @@ class ReplicaPort {
 // exactly. A cancellation that the link does not take is kept until it does, once per key; so no
 // more of them wait than the link has taken submissions.
 //
-// Ownership: borrows the port. Threads: one. Blocks: never.
+// Ownership: borrows the port.
+// Threads: one.
+// Blocks: never.
 class ReplicaLink {
  public:
   ReplicaLink(ReplicaId replica, ReplicaPort& port) : replica_(replica), port_(&port) {}

@@ -14,7 +14,8 @@ namespace phalanx::dispatch {
 
 // Decides where an attempt runs and books it. Always in the path, with one replica too.
 //
-// Ownership: owns table, ledger and policy. Threads: one (the leader's loop).
+// Ownership: owns table, ledger and policy.
+// Threads: one (the leader's loop).
 class Router {
  public:
   Router(std::size_t replicas, std::unique_ptr<Policy> policy, CircuitBreakerOptions breaker);

@@ -26,7 +26,8 @@ struct Remainder {
 // the next one repairs it, and the end repairs everything.
 //
 // Invariant: the sum of a replica equals the recount over its open attempts; with no open attempt
-// it is zero. Threads: one (the leader's loop).
+// it is zero.
+// Threads: one (the leader's loop).
 class TokenLedger {
  public:
   explicit TokenLedger(std::size_t replicas);

@@ -65,7 +65,8 @@ struct StepLimits {
 //   S6  fault() names every rank that failed.
 //
 // Event-driven: no sockets, threads, clocks or sleeping. Calls into `port` happen inside the calls
-// below. Threads: one.
+// below.
+// Threads: one.
 class CollectiveStep {
  public:
   // Sends `frame` (a RankCommand of this identity) to ranks 0 … ranks-1 in order. A link that is

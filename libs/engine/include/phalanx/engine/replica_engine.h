@@ -61,7 +61,8 @@ struct ReplicaOptions {
 //     drain, or past its deadline, what is there ends with kUnavailable, which the leader may
 //     dispatch elsewhere.
 //
-// Threads: one; every call from the loop thread. Blocks: never.
+// Threads: one; every call from the loop thread.
+// Blocks: never.
 class ReplicaEngine final : private GroupClient {
  public:
   // Requires validate(options.scheduler). The references outlive the engine.

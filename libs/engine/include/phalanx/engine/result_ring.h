@@ -26,8 +26,8 @@ class ResultSource {
 // Rows in plain memory that one process writes and one reads: the memfd of a rank slot, mapped by
 // both. It survives its writer.
 //
-// The memory is the caller's, outlives the ring, and is zero at first. Threads: one writer, any
-// readers; a row is published by a release store of its step.
+// The memory is the caller's, outlives the ring, and is zero at first.
+// Threads: one writer, any readers; a row is published by a release store of its step.
 class ResultRing final : public ResultSource {
  public:
   // Requires memory.size() == rows * kResultRingSteps.

@@ -14,8 +14,9 @@ namespace phalanx::engine {
 // The live sequences of one rank by slot, with their tokens: what kAttach installs, and what
 // attach, detach and sampling of each step change.
 //
-// Threads: one. Failure: a command that contradicts the table is kFailedPrecondition and changes
-// nothing. Cost: attach reserves room for max_model_len tokens, so append() does not allocate.
+// Threads: one.
+// Failure: a command that contradicts the table is kFailedPrecondition and changes nothing.
+// Cost: attach reserves room for max_model_len tokens, so append() does not allocate.
 class SequenceTable {
  public:
   SequenceTable(std::uint32_t slots, std::uint32_t max_model_len);

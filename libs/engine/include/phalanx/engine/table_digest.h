@@ -16,7 +16,8 @@ namespace phalanx::engine {
 // it came about, so a rank that has just attached reports what a rank reports that was there all
 // along.
 //
-// Threads: one. Cost: hash() is linear in slots and rows, not in tokens.
+// Threads: one.
+// Cost: hash() is linear in slots and rows, not in tokens.
 class TableDigest {
  public:
   explicit TableDigest(std::uint32_t slots);

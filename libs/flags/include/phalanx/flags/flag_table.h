@@ -35,8 +35,9 @@ struct CommandLineSyntax;
 // with its reason, never ignored.
 //
 // Precedence: command line, then environment (prefix + NAME), then --config FILE (TOML, top-level
-// keys), then default. Ownership: the targets passed to add_* stay the caller's and must outlive
-// parse(). Threads: one.
+// keys), then default.
+// Ownership: the targets passed to add_* stay the caller's and must outlive parse().
+// Threads: one.
 class FlagTable {
  public:
   // `env_prefix` as in "PHALANX_".

@@ -91,7 +91,8 @@ class EndSignals {
 };
 
 // Where the server is in its life. Events that come while an action is performed wait until the
-// transition is complete. Threads: one.
+// transition is complete.
+// Threads: one.
 class LeaderLife {
  public:
   // `cause`: the error that came with the event; null without one.

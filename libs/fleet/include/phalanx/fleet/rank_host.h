@@ -25,8 +25,9 @@ namespace phalanx::fleet {
 // engine's frames, and tells the engine what becomes of them.
 //
 // Ownership: owns memory, channels and processes; borrows loop and context. The engine is set once,
-// before start. Threads: the loop thread; on_dying() runs on the watcher threads and only raises
-// the abort and posts.
+// before start.
+// Threads: the loop thread; on_dying() runs on the watcher threads and only raises the abort and
+// posts.
 class RankHost final : public engine::GroupPort,
                        public engine::KvMemory,
                        public supervise::ChildHost {

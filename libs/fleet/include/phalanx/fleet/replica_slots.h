@@ -40,7 +40,9 @@ struct ReplicaEvents {
 // The first start is strict: a replica that dies before any has been ready has failed. With the
 // first readiness the server has started; from then on every death is followed by a restart.
 //
-// Ownership: borrows runner, events and clock. Threads: one. Blocks: never.
+// Ownership: borrows runner, events and clock.
+// Threads: one.
+// Blocks: never.
 class ReplicaSlots final : public supervise::SupervisorListener {
  public:
   ReplicaSlots(std::size_t replicas,

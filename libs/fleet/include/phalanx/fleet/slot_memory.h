@@ -45,7 +45,8 @@ class SlotMemory {
   // KV blocks 0 … n - 1 that have memory.
   [[nodiscard]] std::uint32_t kv_blocks_backed() const;
 
-  // Gives the next extent of the KV memory: some MB, or what is left. Blocks: some milliseconds.
+  // Gives the next extent of the KV memory: some MB, or what is left.
+  // Blocks: some milliseconds.
   //
   // Errors: kResourceExhausted.
   [[nodiscard]] Status back_kv();

@@ -16,7 +16,8 @@ namespace phalanx::fleet {
 // checkpoint nor a crash in it is the leader's. The arena is sealed before it is handed out: nobody
 // can write to it afterwards.
 //
-// Ownership: owns the child and, until it is handed out, the arena. Threads: the loop thread.
+// Ownership: owns the child and, until it is handed out, the arena.
+// Threads: the loop thread.
 class WeightLoader final : public supervise::ChildHost {
  public:
   using Done = std::function<void(Result<os::Memfd>)>;

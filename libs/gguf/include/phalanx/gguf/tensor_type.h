@@ -84,7 +84,8 @@ struct TypeTraits {
 // of the thread's rounding of denormals.
 //
 // Requires: traits_of(type).decodable, and the sizes as said (a defect of the caller otherwise).
-// Threads:  any.  Allocates: nothing.
+// Threads:  any.
+// Allocates: nothing.
 void decode(TensorType type, std::span<const std::byte> blocks, std::span<float> out);
 
 }  // namespace phalanx::gguf

@@ -45,7 +45,8 @@ struct ClientOptions {
 // HTTP/1.1 client on one loop. Connections are kept and used again; a kept connection that turns
 // out to be closed before a byte of the answer came is replaced by a new one, once.
 //
-// Ownership: borrows the loop, which must outlive it. Threads: the loop thread.
+// Ownership: borrows the loop, which must outlive it.
+// Threads: the loop thread.
 class Client {
  public:
   // One request under way. Destroying it drops the request; no callback runs afterwards.

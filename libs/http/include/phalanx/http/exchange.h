@@ -14,8 +14,11 @@ namespace phalanx::http {
 // finish(). It may be given at once or later from any callback of the loop.
 //
 // Ownership: shared. When the last reference goes and there is no complete answer, the server
-// answers 500, or cuts a stream short. Threads: the loop thread. Blocks: never. Failure: once the
-// client has gone every call is a no-op; calls out of order are a defect and end the process.
+// answers 500, or cuts a stream short.
+// Threads: the loop thread.
+// Blocks: never.
+// Failure: once the client has gone every call is a no-op; calls out of order are a defect and end
+// the process.
 class Exchange {
  public:
   Exchange() = default;

@@ -23,8 +23,9 @@ struct RequestLimits {
 // the tests and the fuzzer. Body by content-length or chunked; chunk extensions and trailer fields
 // are read, bounded and dropped.
 //
-// Threads: one at a time. Memory: at most the limits, plus one feed. The header may stay with the
-// caller until it is complete; of a body every byte offered is used at once.
+// Threads: one at a time.
+// Memory: at most the limits, plus one feed. The header may stay with the caller until it is
+// complete; of a body every byte offered is used at once.
 class RequestReader {
  public:
   enum class State {

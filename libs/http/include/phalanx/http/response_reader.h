@@ -14,7 +14,8 @@ namespace phalanx::http {
 // Takes one HTTP/1.x response out of a stream of bytes, its body piece by piece. No sockets.
 // Interim answers (1xx) are skipped.
 //
-// Threads: one at a time. Memory: the header limit, plus one feed.
+// Threads: one at a time.
+// Memory: the header limit, plus one feed.
 class ResponseReader {
  public:
   explicit ResponseReader(bool answer_to_head = false,
@@ -29,7 +30,8 @@ class ResponseReader {
   // Errors: kDataLoss  not HTTP, or the header is too large
   [[nodiscard]] Result<std::size_t> feed(std::string_view bytes);
 
-  // The peer has closed. Errors: kDataLoss the response was cut short, and where.
+  // The peer has closed.
+  // Errors: kDataLoss the response was cut short, and where.
   [[nodiscard]] Status feed_end();
 
   [[nodiscard]] bool has_head() const;

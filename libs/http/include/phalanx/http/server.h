@@ -58,8 +58,9 @@ struct ServerCounters {
 // HEAD without body, TCP_NODELAY. It keeps reading while an answer is under way, so a client that
 // goes is seen at once; a client that shuts down only its sending side counts as gone.
 //
-// Ownership: borrows the loop, which must outlive it. Threads: the loop thread (listen() may run
-// before the loop does). Destroying it closes everything; no callback runs afterwards.
+// Ownership: borrows the loop, which must outlive it.
+// Threads: the loop thread (listen() may run before the loop does). Destroying it closes
+// everything; no callback runs afterwards.
 class Server {
  public:
   // Errors: kInvalidArgument    the address is none, or an allowed host or origin is none

@@ -22,7 +22,8 @@ struct SseEvent {
 // comments, fields other than data and event, and a byte-order mark at the start are skipped; an
 // event without data is none.
 //
-// Threads: one at a time. Memory: at most one event of event_bytes_max.
+// Threads: one at a time.
+// Memory: at most one event of event_bytes_max.
 class SseParser {
  public:
   explicit SseParser(std::function<void(SseEvent)> on_event,

@@ -27,7 +27,9 @@ class LoopSocket;
 // Before the child has connected, and after it has gone, send() answers kWouldBlock. The death of
 // the child is not told here: its control socket and its lifeline tell it.
 //
-// Threads: the loop's. Blocks: never. Cost of send(): one copy of the frame.
+// Threads: the loop's.
+// Blocks: never.
+// Cost of send(): one copy of the frame.
 class BoundChannel final : public wire::Link {
  public:
   // Errors: kResourceExhausted  no descriptors left

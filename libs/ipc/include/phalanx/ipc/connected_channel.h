@@ -20,8 +20,9 @@ class LoopSocket;
 // connects once and never again; after the parent has gone, send() answers kWouldBlock and the
 // lifeline pipe says why.
 //
-// Threads: the loop's. Blocks: never. Until the connection stands, send() answers kWouldBlock;
-// on_writable tells when it does.
+// Threads: the loop's.
+// Blocks: never. Until the connection stands, send() answers kWouldBlock; on_writable tells when it
+// does.
 class ConnectedChannel final : public wire::Link {
  public:
   // Returns before the connection stands. `endpoint` is the bootstrap record's.

@@ -14,7 +14,8 @@ namespace phalanx::json {
 // An object whose fields are read by name, with messages that name field (by its path), expected
 // and found. A field that is absent or null is "not there".
 //
-// Ownership: refers to the value.  Errors of all readers: kInvalidArgument.
+// Ownership: refers to the value.
+// Errors of all readers: kInvalidArgument.
 class Fields {
  public:
   // `object` must be one; anything else has no fields. `path` stands before the names in messages.

@@ -45,7 +45,8 @@ struct KernelTable {
                      VocabPeak* peak) = nullptr;
 };
 
-// The table of an instruction set. Requires: isa is one of available_isas().
+// The table of an instruction set.
+// Requires: isa is one of available_isas().
 [[nodiscard]] const KernelTable& kernel_table(Isa isa);
 
 // The hash of the golden vectors of every operation, computed by `table`: two builds that agree on

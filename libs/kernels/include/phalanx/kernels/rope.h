@@ -41,7 +41,8 @@ struct RopeFrequencies {
 //   positions  [rows]               0 ≤ position < 2^24
 //   cos, sin   [rows, rope_stride]  f32, out
 //
-// Math: docs/arithmetic.md, "Rotary tables". Tiles: row_tiles(rows) of rows.h.
+// Math: docs/arithmetic.md, "Rotary tables".
+// Tiles: row_tiles(rows) of rows.h.
 struct RopeRowsArgs {
   const RopeFrequencies* frequencies = nullptr;
   const std::uint32_t* positions = nullptr;

@@ -44,7 +44,8 @@ void embedding(const EmbeddingArgs& args, std::uint32_t tile);
 //   out         [rows, out_stride]    bf16, or null: only the addition is done
 //   delta_bias  [hidden]              f32, or null: delta is added as it is
 //
-// Math: docs/arithmetic.md, "RMS norm" and "Bias". Tiles: row_tiles(rows).
+// Math: docs/arithmetic.md, "RMS norm" and "Bias".
+// Tiles: row_tiles(rows).
 struct RmsNormArgs {
   float* x = nullptr;
   std::size_t x_stride = 0;
@@ -66,7 +67,8 @@ struct RmsNormArgs {
 //   cos, sin  [rows, rope_stride]      f32, head_dim/2 used, from rope_rows()
 //   out       [rows, out_stride]       bf16, [heads][head_dim]
 //
-// Math: docs/arithmetic.md, "Query and key". Tiles: row_tiles(rows).
+// Math: docs/arithmetic.md, "Query and key".
+// Tiles: row_tiles(rows).
 // Requires: head_dim a multiple of 16, ≤ kMaxHeadDim.
 struct HeadNormRopeArgs {
   const float* x = nullptr;
@@ -92,7 +94,8 @@ struct HeadNormRopeArgs {
 // A non-finite key or value is written as zero, and counted: the caller must fail the step when
 // *non_finite is not zero.
 //
-// Tiles: row_tiles(rows) · kv_heads. Requires: head_dim a multiple of 16, ≤ kMaxHeadDim.
+// Tiles: row_tiles(rows) · kv_heads.
+// Requires: head_dim a multiple of 16, ≤ kMaxHeadDim.
 struct KvAppendArgs {
   const Bf16* keys = nullptr;
   std::size_t key_stride = 0;
@@ -113,7 +116,8 @@ void kv_append(const KvAppendArgs& args, std::uint32_t tile);
 //   gate, up  [rows, …_stride]    f32
 //   out       [rows, out_stride]  bf16
 //
-// Math: docs/arithmetic.md, "SwiGLU". Tiles: row_tiles(rows).
+// Math: docs/arithmetic.md, "SwiGLU".
+// Tiles: row_tiles(rows).
 struct SwigluArgs {
   const float* gate = nullptr;
   std::size_t gate_stride = 0;

@@ -39,7 +39,8 @@ struct PreparedRequest {
 // wait for max_concurrency has its waiting counted. Closed loop (all arrival times zero): a request
 // is meant for the moment a place is free.
 //
-// Ownership: borrows loop, client and clock. Threads: the loop thread.
+// Ownership: borrows loop, client and clock.
+// Threads: the loop thread.
 class Driver {
  public:
   using Done = std::function<void(std::vector<RequestRecord>, Duration duration)>;

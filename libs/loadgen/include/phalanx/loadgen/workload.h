@@ -63,8 +63,8 @@ struct RequestFields {
   std::string extra_body_json;  // an object whose members are added; "" = none
 };
 
-// The body of a streaming request that asks for usage. Errors: kInvalidArgument extra_body_json is
-// no object.
+// The body of a streaming request that asks for usage.
+// Errors: kInvalidArgument extra_body_json is no object.
 [[nodiscard]] Result<std::string> request_body(const PlannedRequest& request,
                                                const RequestFields& fields,
                                                Backend backend);

@@ -7,10 +7,10 @@
 // Phases, for each row that samples:
 //   shape   penalties, bias, masks, temperature; this rank's largest logits     → exchange peaks
 //   peak    the maxima of the whole row; rows that take the largest logit are decided
-//   count   histogram of the kept tokens, one byte of the key  → exchange histograms   ┐ 4 times
-//   for select  the byte of the threshold                                                  ┘ top_k,
-//   top_p draw    min_p, Gumbel noise, this rank's best; raw mass for log probabilities → exchange
-//   draws finish  the token and its log probabilities
+//   count   histogram of the kept tokens, one byte of the key  → exchange histograms  ┐ 4 times, for
+//   select  the byte of the threshold                                                 ┘ top_k, top_p
+//   draw    min_p, Gumbel noise, this rank's best; raw mass for log probabilities  → exchange draws
+//   finish  the token and its log probabilities
 #pragma once
 
 #include <array>

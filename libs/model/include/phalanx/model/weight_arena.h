@@ -90,7 +90,8 @@ struct FillOptions {
                                                std::span<std::byte> memory,
                                                const FillOptions& options);
 
-// A filled arena, checked. Ownership: borrows the memory.
+// A filled arena, checked.
+// Ownership: borrows the memory.
 struct WeightArena {
   std::span<const std::byte> memory;
   ArenaLayout layout;

@@ -53,9 +53,11 @@ struct LogOptions {
 //
 // Values with blanks, quotes, '=' or control bytes are quoted and escaped; a line is at most 4,000
 // bytes, the rest is cut. Called once, before threads start; until then only warnings and errors
-// are written, without fixed fields. Threads: logging is safe from any thread. Blocks: never for
-// a pipe or terminal that nobody reads; lines that find no room are dropped and counted, and the
-// next line that finds some follows one that says how many (event log_lines_dropped).
+// are written, without fixed fields.
+// Threads: logging is safe from any thread.
+// Blocks: never for a pipe or terminal that nobody reads; lines that find no room are dropped and
+// counted, and the next line that finds some follows one that says how many (event
+// log_lines_dropped).
 void start_log(const LogOptions& options);
 
 // The flight memory is about to go: later lines are not left there any more.

@@ -48,8 +48,8 @@ class Histogram {
 // All metrics of a process, served as Prometheus text. Asking for the same name and labels again
 // gives the same series; asking for a name with another type or help is a defect (CHECK).
 //
-// Ownership: the registry owns every series. Threads: any; asking for a series takes a lock, so
-// keep the handle.
+// Ownership: the registry owns every series.
+// Threads: any; asking for a series takes a lock, so keep the handle.
 class MetricRegistry {
  public:
   MetricRegistry();

@@ -108,10 +108,12 @@ struct DetokenizeRequest {
 
 // JSON text → request. Unknown fields are ignored and listed; a known field of the wrong type or
 // range, or one that asks for something that this version does not have, is an ApiError naming the
-// field, what was expected and what came. Bounds: 64 levels of nesting; strings are valid UTF-8; a
-// key may stand only once in an object (two values for one name are an error, not a choice).
+// field, what was expected and what came.
+// Bounds: 64 levels of nesting; strings are valid UTF-8; a key may stand only once in an object
+// (two values for one name are an error, not a choice).
 //
-// Pure; any thread. Cost: linear in the text.
+// Pure; any thread.
+// Cost: linear in the text.
 [[nodiscard]] Parsed<ChatRequest> parse_chat_request(std::string_view json,
                                                      const RequestBounds& bounds = {});
 [[nodiscard]] Parsed<CompletionRequest> parse_completion_request(std::string_view json,

@@ -33,7 +33,8 @@ struct StreamEvent {
 // The message of an error body, or the beginning of the body if it is none.
 [[nodiscard]] std::string error_message_of(std::string_view body);
 
-// The ids of a model list. Errors: kDataLoss
+// The ids of a model list.
+// Errors: kDataLoss
 [[nodiscard]] Result<std::vector<std::string>> parse_model_list(std::string_view body);
 
 }  // namespace phalanx::openai

@@ -72,12 +72,14 @@ class ChildProcess {
   [[nodiscard]] int pidfd() const { return pidfd_.get(); }  // readable when the process has ended
   [[nodiscard]] ControlSocket& control() { return control_; }
 
-  // How it ended, once it has; reaps it. Blocks: no.
+  // How it ended, once it has; reaps it.
+  // Blocks: no.
   [[nodiscard]] std::optional<ExitReason> poll_exit();
   // The same, waiting until `deadline`.
   [[nodiscard]] std::optional<ExitReason> wait_exit(SteadyTime deadline);
 
-  // Whether a signal has stopped it since the last call. Blocks: no.
+  // Whether a signal has stopped it since the last call.
+  // Blocks: no.
   [[nodiscard]] bool take_stopped();
 
   // Whether it stands still by a stop signal now, noticed or not. Reads a small file.

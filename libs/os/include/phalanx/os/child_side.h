@@ -19,11 +19,13 @@ namespace phalanx::os {
 inline constexpr int kParentGoneStatus = 69;
 
 // First thing in a child: dies by SIGKILL with the thread that spawned it, ignores SIGPIPE, names
-// its main thread. Errors: those of the kernel.
+// its main thread.
+// Errors: those of the kernel.
 [[nodiscard]] Status enter_child(const std::string& thread_name);
 
 // Behind enter_child(), with the pid from the bootstrap record: the parent may have died before the
-// parent-death signal was asked for. Errors: kUnavailable if the parent is another process.
+// parent-death signal was asked for.
+// Errors: kUnavailable if the parent is another process.
 [[nodiscard]] Status check_parent(pid_t expected);
 
 // The control socket that the parent left at kChildControlFd.
@@ -56,10 +58,14 @@ class HangupWatch {
 [[nodiscard]] Status become_subreaper();
 
 // Reaps ended children that no ChildProcess of this process spawned: descendants whose parent died.
-// Returns how many. To be called on SIGCHLD (PosixProcessRunner does). Blocks: no. Threads: any.
+// Returns how many. To be called on SIGCHLD (PosixProcessRunner does).
+// Blocks: no.
+// Threads: any.
 int reap_adopted();
 
-// Adopted children that have not ended. Those that have are reaped. Blocks: no. Threads: any.
+// Adopted children that have not ended. Those that have are reaped.
+// Blocks: no.
+// Threads: any.
 [[nodiscard]] std::vector<pid_t> living_adopted();
 
 void ignore_sigpipe();

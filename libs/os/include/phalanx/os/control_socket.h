@@ -37,7 +37,8 @@ using ControlReceived = std::variant<ControlMessage, ControlWouldBlock, ControlE
 // One end of a SOCK_SEQPACKET pair between a parent and a child: records keep their borders, and
 // descriptors travel beside them. Its end of file tells each side of the other's death.
 //
-// Threads: one sender and one receiver at a time. Blocks: only receive_until().
+// Threads: one sender and one receiver at a time.
+// Blocks: only receive_until().
 class ControlSocket {
  public:
   ControlSocket() = default;

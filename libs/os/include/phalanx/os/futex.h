@@ -15,7 +15,8 @@ enum class FutexWoken {
 };
 
 // Sleeps while `word` is `expected`, at most `timeout`. The word may lie in memory that processes
-// share. Blocks: at most `timeout`.
+// share.
+// Blocks: at most `timeout`.
 FutexWoken futex_wait(const std::atomic<std::uint32_t>& word,
                       std::uint32_t expected,
                       Duration timeout);

@@ -24,13 +24,15 @@ inline constexpr std::size_t kFlightBytes = std::size_t{8} << 10;
 // main thread holds for life, progress words that move while it works, the task it is in, what its
 // crash handler saw, and room for its last log lines.
 //
-// Made by the parent, one per incarnation. Threads: any.
+// Made by the parent, one per incarnation.
+// Threads: any.
 class Lifeline {
  public:
   // Errors: kResourceExhausted.
   [[nodiscard]] static Result<Lifeline> create();
 
-  // The child's side of what create() made. Errors: kInvalidArgument if it is none of this build.
+  // The child's side of what create() made.
+  // Errors: kInvalidArgument if it is none of this build.
   [[nodiscard]] static Result<Lifeline> adopt(UniqueFd fd);
 
   [[nodiscard]] std::span<std::atomic<std::uint64_t>, kProgressWords> progress() const;

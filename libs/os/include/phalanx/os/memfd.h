@@ -87,9 +87,9 @@ class Memfd {
 
   // Gives the range memory, in huge pages where whole ones lie in it and the kernel has them; what
   // is there keeps its contents. Leaves kMemoryLeftToOthers to others. Huge pages cost about a
-  // tenth of the 4 KB pages in their place, to make and to map. Blocks: for about
-  // 0.6 s per GB; callers that must answer ask for pieces, of 16 MB at least, because each call
-  // costs some milliseconds.
+  // tenth of the 4 KB pages in their place, to make and to map.
+  // Blocks: for about 0.6 s per GB; callers that must answer ask for pieces, of 16 MB at least,
+  // because each call costs some milliseconds.
   //
   // Errors: kResourceExhausted  the memory is not there; part of the range may have been given some
   //         kInvalidArgument    out of bounds

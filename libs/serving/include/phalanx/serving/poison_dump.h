@@ -21,15 +21,17 @@ namespace phalanx::serving {
 // found: ids and parameters, no text. Only their owner can read the files. At most kFilesMax of
 // them remain, the newest; one is as large as its ids, below 4 MB with the longest context.
 //
-// Threads: one. Blocks: for a small file; it follows the death of a process.
+// Threads: one.
+// Blocks: for a small file; it follows the death of a process.
 class PoisonDump {
  public:
   static constexpr std::size_t kFilesMax = 16;
 
   explicit PoisonDump(std::string folder) : folder_(std::move(folder)) {}
 
-  // The path of the new file. Errors: those of the file system, naming the path;
-  // kFailedPrecondition if the folder belongs to somebody else.
+  // The path of the new file.
+  // Errors: those of the file system, naming the path; kFailedPrecondition if the folder belongs to
+  // somebody else.
   [[nodiscard]] Result<std::string> write(const dispatch::PoisonedChoice& choice);
 
  private:

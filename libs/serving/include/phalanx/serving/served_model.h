@@ -15,7 +15,8 @@
 
 namespace phalanx::serving {
 
-// The model as clients see it. Borrowed parts outlive it. Threads: const, any.
+// The model as clients see it. Borrowed parts outlive it.
+// Threads: const, any.
 struct ServedModel {
   std::string name;  // what clients call it
   std::string root;  // the folder it came from
@@ -45,12 +46,14 @@ struct PromptOrigin {
     const PromptOrigin& origin,
     std::uint64_t drawn_seed);
 
-// Renders and tokenizes a conversation. Errors: 400 about "messages" with the template's own
-// message; 400 if the model has no template, or none that takes the tools or documents sent.
+// Renders and tokenizes a conversation.
+// Errors: 400 about "messages" with the template's own message; 400 if the model has no template,
+// or none that takes the tools or documents sent.
 [[nodiscard]] std::variant<std::vector<TokenId>, openai::ApiError> tokenize_chat(
     const ServedModel& model, const openai::TemplateInput& conversation);
 
-// Tokenizes a plain text. Errors: 400 about "prompt" if that takes the tokenizer too long.
+// Tokenizes a plain text.
+// Errors: 400 about "prompt" if that takes the tokenizer too long.
 [[nodiscard]] std::variant<std::vector<TokenId>, openai::ApiError> tokenize_text(
     const ServedModel& model, std::string_view text, bool add_special_tokens);
 

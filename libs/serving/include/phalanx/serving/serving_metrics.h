@@ -17,7 +17,8 @@ namespace phalanx::serving {
 // The metrics and log lines of the leader. The standard serving set has the names that dashboards
 // and autoscalers already read (vllm:…); ours begin with phalanx_.
 //
-// Ownership: borrows the registry. Threads: the loop thread.
+// Ownership: borrows the registry.
+// Threads: the loop thread.
 class ServingMetrics final : public ServingObserver {
  public:
   ServingMetrics(obs::MetricRegistry& registry, std::string model_name);

@@ -43,7 +43,8 @@ struct TextEvent {
 
 // The text of one choice.
 //
-// Ownership: borrows the tokenizer. Threads: one.
+// Ownership: borrows the tokenizer.
+// Threads: one.
 class TextChoice {
  public:
   TextChoice(const TextOptions& options, const tokenizer::Tokenizer& tokenizer);

@@ -36,7 +36,8 @@ struct Death {
 // and with log lines, the last of them.
 [[nodiscard]] std::string describe(const Death& death);
 
-// The last `capacity` deaths of all slots, oldest first. Threads: one.
+// The last `capacity` deaths of all slots, oldest first.
+// Threads: one.
 class DeathLog {
  public:
   explicit DeathLog(std::size_t capacity = 64) : capacity_(capacity) {}

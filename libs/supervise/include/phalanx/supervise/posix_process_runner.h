@@ -63,7 +63,8 @@ class ChildHost {
 // told from the crash record in the lifeline page, and for SIGKILL from the memory cgroup's count.
 //
 // Ownership: destroying the runner kills what lives and waits for it, at most one second each;
-// stop before. Borrows loop and host. Threads: the loop thread, which lives as long as the process.
+// stop before. Borrows loop and host.
+// Threads: the loop thread, which lives as long as the process.
 class PosixProcessRunner final : public ProcessRunner {
  public:
   PosixProcessRunner(std::size_t slots, os::EventLoop& loop, ChildHost& host);

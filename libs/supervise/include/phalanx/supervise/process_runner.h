@@ -14,7 +14,8 @@ namespace phalanx::supervise {
 // have a fake. Every death of a spawned process is reported once, later, from outside any of these
 // calls, to Supervisor::on_exit().
 //
-// Threads: the loop thread. Blocks: never.
+// Threads: the loop thread.
+// Blocks: never.
 class ProcessRunner {
  public:
   ProcessRunner() = default;

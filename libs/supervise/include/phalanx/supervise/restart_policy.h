@@ -20,7 +20,8 @@ struct RestartIntensity {
   friend bool operator==(const RestartIntensity&, const RestartIntensity&) = default;
 };
 
-// Reads "5/60s" (also ms, m, h). Errors: kInvalidArgument naming the form.
+// Reads "5/60s" (also ms, m, h).
+// Errors: kInvalidArgument naming the form.
 [[nodiscard]] Result<RestartIntensity> parse_restart_intensity(std::string_view text);
 
 struct RestartPolicyOptions {
@@ -30,7 +31,8 @@ struct RestartPolicyOptions {
   Duration stable_after = std::chrono::seconds(5);
 };
 
-// When a dead child comes back. Deterministic in its seed. Threads: one.
+// When a dead child comes back. Deterministic in its seed.
+// Threads: one.
 class RestartPolicy {
  public:
   RestartPolicy(const RestartPolicyOptions& options, std::uint64_t seed);

@@ -63,7 +63,8 @@ struct SlotStatus {
 // only, so replicas and ranks are supervised alike.
 //
 // Reports about an incarnation that is not the slot's present one are ignored.
-// Threads: one. Blocks: never.
+// Threads: one.
+// Blocks: never.
 class Supervisor {
  public:
   Supervisor(std::size_t slots,

@@ -85,7 +85,8 @@ class ChatTemplate {
                                                          std::string_view source,
                                                          TemplateLimits limits = {});
 
-// The model's own template. Errors: likewise; kNotFound if the model has none.
+// The model's own template.
+// Errors: likewise; kNotFound if the model has none.
 [[nodiscard]] Result<ChatTemplate> compile_chat_template(const Tokenizer& tokenizer,
                                                          TemplateLimits limits = {});
 

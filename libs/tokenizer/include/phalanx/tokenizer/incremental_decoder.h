@@ -15,7 +15,8 @@ namespace phalanx::tokenizer {
 // options. It withholds at
 // most three bytes, and only while they may still become a character.
 //
-// Ownership: borrows the tokenizer, which must outlive it. Copyable: a copy continues on its own.
+// Ownership: borrows the tokenizer, which must outlive it.
+// Copyable: a copy continues on its own.
 // Threads:   one at a time.
 class IncrementalDecoder {
  public:

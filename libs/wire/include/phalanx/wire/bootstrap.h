@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records over the inherited control socket: the bootstrap of a child, the communicators of later
-// epochs, readiness. Contract: proto/control-socket.md. Descriptors travel beside a record, in the
-// order its fields name them.
+// epochs, readiness.
+// Contract: proto/control-socket.md. Descriptors travel beside a record, in the order its fields
+// name them.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,9 @@
 
 namespace phalanx::wire {
 
-// What every child needs first. Descriptors: [0] lifeline page (memfd), [1] read end of the
-// leader's lifeline pipe (end of file = exit); further ones as the role says.
+// What every child needs first.
+// Descriptors: [0] lifeline page (memfd), [1] read end of the leader's lifeline pipe (end of file =
+// exit); further ones as the role says.
 struct ChildCommon {
   std::uint32_t protocol = 0;
   Boot boot{};

@@ -16,7 +16,8 @@ enum class Sent {
 // and by a faulty transport in tests; protocol logic knows only this. Frames may be lost with their
 // peer, never altered.
 //
-// Threads: one. Blocks: never.
+// Threads: one.
+// Blocks: never.
 class Link {
  public:
   Link() = default;

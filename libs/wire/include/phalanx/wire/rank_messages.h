@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames between a replica engine and its ranks. Contract: proto/replica-rank.md. Exactly one
-// RankReply answers each RankCommand; both carry (epoch, step, op), and the reply the rank.
+// Frames between a replica engine and its ranks.
+// Contract: proto/replica-rank.md. Exactly one RankReply answers each RankCommand; both carry
+// (epoch, step, op), and the reply the rank.
 #pragma once
 
 #include <cstddef>
