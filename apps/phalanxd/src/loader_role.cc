@@ -58,11 +58,6 @@ int run_loader() {
   if (!start) {
     return fleet::fail_child(nullptr, start.error());
   }
-  obs::LogOptions log;
-  log.level = obs::parse_log_level(bootstrap.common.log_level).value_or(obs::LogLevel::kInfo);
-  log.role = "loader";
-  log.flight = (*start)->lifeline().flight_area();
-  obs::start_log(log);
   const auto fingerprint = load(**start, bootstrap);
   if (!fingerprint) {
     return fleet::fail_child(start->get(), fingerprint.error());

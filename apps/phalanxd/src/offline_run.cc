@@ -13,10 +13,6 @@ namespace phalanx::app {
 
 namespace {
 
-std::string finish_name(wire::FinishReason reason) {
-  return reason == wire::FinishReason::kStop ? "stop" : "length";
-}
-
 std::string messages_of(const std::string& prompt) {
   const nlohmann::json messages = {{{"role", "user"}, {"content", prompt}}};
   return messages.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -40,7 +36,7 @@ class OfflineRun::Sink final : public dispatch::GenerationSink {
     generation.ids.push_back(token.token);
     generation.text += event.text;
     if (event.finish != wire::FinishReason::kNone) {
-      generation.finish_reason = finish_name(event.finish);
+      generation.finish_reason = wire::finish_name(event.finish);
     }
   }
   void on_done() override { run_.end_one(); }

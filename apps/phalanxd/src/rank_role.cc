@@ -229,13 +229,6 @@ int run_rank(const Seams& seams) {
   if (!start) {
     return fleet::fail_child(nullptr, start.error());
   }
-  obs::LogOptions log;
-  log.level = obs::parse_log_level(bootstrap.common.log_level).value_or(obs::LogLevel::kInfo);
-  log.role = "rank";
-  log.dp = static_cast<int>(bootstrap.replica.value());
-  log.tp = static_cast<int>(bootstrap.rank.value());
-  log.flight = (*start)->lifeline().flight_area();
-  obs::start_log(log);
   if (seams.at_rank_start) {
     seams.at_rank_start(bootstrap.replica, bootstrap.rank);
   }

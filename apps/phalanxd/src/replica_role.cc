@@ -210,12 +210,6 @@ int run_replica(const Seams& seams) {
   if (!start) {
     return fleet::fail_child(nullptr, start.error());
   }
-  obs::LogOptions log;
-  log.level = obs::parse_log_level(bootstrap.common.log_level).value_or(obs::LogLevel::kInfo);
-  log.role = "replica";
-  log.dp = static_cast<int>(bootstrap.replica.value());
-  log.flight = (*start)->lifeline().flight_area();
-  obs::start_log(log);
   return fleet::live_child(**start, [&]() -> Status {
     os::UniqueFd arena;
     if (bootstrap.plan.runner != "sim") {

@@ -2,7 +2,6 @@
 #include "phalanx/engine/request_log.h"
 
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "phalanx/obs/log.h"
@@ -13,22 +12,6 @@ namespace {
 std::string named(const wire::SequenceKey& key) {
   return std::to_string(key.request.value()) + "." + std::to_string(key.choice.value()) + "#" +
          std::to_string(key.attempt.value());
-}
-
-std::string_view name_of(wire::FinishReason reason) {
-  switch (reason) {
-    case wire::FinishReason::kStop:
-      return "stop";
-    case wire::FinishReason::kLength:
-      return "length";
-    case wire::FinishReason::kCancelled:
-      return "cancelled";
-    case wire::FinishReason::kError:
-      return "error";
-    case wire::FinishReason::kNone:
-      break;
-  }
-  return "none";
 }
 
 }  // namespace
@@ -74,7 +57,7 @@ void RequestLog::updated(const wire::TokenUpdate& update, SteadyTime now) {
   if (update.finish != wire::FinishReason::kNone) {
     obs::log_info("request_end",
                   {{"req", named(update.key)},
-                   {"reason", name_of(update.finish)},
+                   {"reason", wire::finish_name(update.finish)},
                    {"tokens", times.tokens},
                    {"decode_ms", to_milliseconds(now - times.first_token.value_or(now))},
                    {"total_ms", to_milliseconds(now - times.began)},

@@ -2,15 +2,13 @@
 #include "phalanx/engine/step_fault.h"
 
 #include <algorithm>
-#include <array>
-#include <csignal>
+
+#include "phalanx/base/crash_signals.h"
 
 namespace phalanx::engine {
 
 bool kv_survives(const RankDeath& death) {
-  static constexpr std::array kWildWriters{SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
-  return !death.signaled ||
-         std::find(kWildWriters.begin(), kWildWriters.end(), death.number) == kWildWriters.end();
+  return !death.signaled || !is_crash_signal(death.number);
 }
 
 bool StepFault::own_evidence() const {

@@ -5,7 +5,6 @@
 #include <exception>
 #include <utility>
 
-#include "phalanx/obs/log.h"
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/limits.h"
 
@@ -16,7 +15,31 @@ namespace {
 constexpr auto kBootstrapDeadline = std::chrono::seconds(30);
 constexpr std::size_t kCommonFds = 2;
 
+obs::LogOptions log_options_of(const wire::ChildCommon& common, std::string_view role) {
+  obs::LogOptions log;
+  log.level = obs::parse_log_level(common.log_level).value_or(obs::LogLevel::kInfo);
+  log.role = role;
+  return log;
+}
+
 }  // namespace
+
+obs::LogOptions log_options(const wire::LoaderBootstrap& bootstrap) {
+  return log_options_of(bootstrap.common, "loader");
+}
+
+obs::LogOptions log_options(const wire::ReplicaBootstrap& bootstrap) {
+  obs::LogOptions log = log_options_of(bootstrap.common, "replica");
+  log.dp = static_cast<int>(bootstrap.replica.value());
+  return log;
+}
+
+obs::LogOptions log_options(const wire::RankBootstrap& bootstrap) {
+  obs::LogOptions log = log_options_of(bootstrap.common, "rank");
+  log.dp = static_cast<int>(bootstrap.replica.value());
+  log.tp = static_cast<int>(bootstrap.rank.value());
+  return log;
+}
 
 // Whatever logs after this must not write into the lifeline page, which is unmapped here.
 ChildStart::~ChildStart() {
@@ -40,7 +63,7 @@ Result<std::unique_ptr<ChildStart>> ChildStart::receive() {
   return start;
 }
 
-Status ChildStart::follow(const wire::ChildCommon& common) {
+Status ChildStart::follow(const wire::ChildCommon& common, obs::LogOptions log) {
   if (common.protocol != wire::kProtocolVersion) {
     return invalid_argument("protocol version: expected " + std::to_string(wire::kProtocolVersion) +
                             ", found " + std::to_string(common.protocol));
@@ -58,6 +81,8 @@ Status ChildStart::follow(const wire::ChildCommon& common) {
   pipe_ = std::move(fds_[1]);
   PHALANX_TRY(os::HangupWatch watch, os::HangupWatch::start({control_.fd(), pipe_.get()}));
   watch_.emplace(std::move(watch));
+  log.flight = lifeline_->flight_area();
+  obs::start_log(log);
   return ok();
 }
 

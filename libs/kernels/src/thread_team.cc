@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/kernels/thread_team.h"
 
-#include <pthread.h>
-#include <sched.h>
 #include <xmmintrin.h>
 
 #include <algorithm>
@@ -15,6 +13,7 @@
 
 #include "phalanx/base/check.h"
 #include "phalanx/kernels/float_mode.h"
+#include "phalanx/os/cpu_set.h"
 
 namespace phalanx::kernels {
 
@@ -36,15 +35,9 @@ std::uint32_t wait_for_change(const std::atomic<std::uint32_t>& word, std::uint3
   return word.load(std::memory_order_acquire);
 }
 
-Status pin_current_thread(int cpu) {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (cpu >= 0 && cpu < CPU_SETSIZE) {
-    CPU_SET(static_cast<std::size_t>(cpu), &allowed);
-    const int error = pthread_setaffinity_np(pthread_self(), sizeof(allowed), &allowed);
-    if (error == 0) {
-      return ok();
-    }
+Status pin(int cpu) {
+  if (cpu >= 0 && os::pin_current_thread({static_cast<std::uint32_t>(cpu)})) {
+    return ok();
   }
   return invalid_argument("cpu " + std::to_string(cpu) + " is not available to this process");
 }
@@ -115,7 +108,7 @@ struct ThreadTeam::Shared {
 
   void worker(std::uint32_t thread) noexcept {
     set_float_mode();
-    if (!cpus.empty() && !pin_current_thread(cpus[thread])) {
+    if (!cpus.empty() && !pin(cpus[thread])) {
       failed_cpu.store(cpus[thread], std::memory_order_relaxed);
       pin_failures.fetch_add(1, std::memory_order_relaxed);
     }
@@ -146,7 +139,7 @@ struct ThreadTeam::Shared {
   [[nodiscard]] Status start() {
     set_float_mode();
     if (!cpus.empty()) {
-      PHALANX_RETURN_IF_ERROR(pin_current_thread(cpus[0]));
+      PHALANX_RETURN_IF_ERROR(pin(cpus[0]));
     }
     for (std::uint32_t thread = 1; thread < size; ++thread) {
       try {

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "phalanx/base/crash_signals.h"
 #include "phalanx/base/scope_exit.h"
 
 #include "own_children.h"
@@ -136,19 +137,7 @@ std::string to_string(const ExitReason& reason) {
 
 bool is_crash(const ExitReason& reason) {
   const auto* signaled = std::get_if<Signaled>(&reason);
-  if (signaled == nullptr) {
-    return false;
-  }
-  switch (signaled->signal) {
-    case SIGSEGV:
-    case SIGBUS:
-    case SIGILL:
-    case SIGFPE:
-    case SIGABRT:
-      return true;
-    default:
-      return false;
-  }
+  return signaled != nullptr && is_crash_signal(signaled->signal);
 }
 
 ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {

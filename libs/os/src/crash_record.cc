@@ -8,15 +8,16 @@
 #include <csignal>
 #include <cstddef>
 
+#include "phalanx/base/crash_signals.h"
+
 namespace phalanx::os {
 
 namespace {
 
-constexpr std::array kSignals{SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 constexpr std::size_t kStackBytes = std::size_t{64} << 10;
 
 std::atomic<CrashRecord*> record_in_use{nullptr};
-std::array<struct sigaction, kSignals.size()> previous{};
+std::array<struct sigaction, kCrashSignals.size()> previous{};
 alignas(16) std::array<std::byte, kStackBytes> handler_stack{};
 
 // Only calls that are safe in a handler. A fault is met again when the instruction runs again, now
@@ -26,8 +27,8 @@ void on_crash(int signal, siginfo_t* info, void* /*context*/) {
   if (CrashRecord* const record = record_in_use.load(std::memory_order_acquire)) {
     record->write({signal, info->si_code, info->si_code <= 0 ? info->si_pid : 0});
   }
-  for (std::size_t i = 0; i < kSignals.size(); ++i) {
-    ::sigaction(kSignals[i], &previous[i], nullptr);
+  for (std::size_t i = 0; i < kCrashSignals.size(); ++i) {
+    ::sigaction(kCrashSignals[i], &previous[i], nullptr);
   }
   if (info->si_code <= 0) {
     ::raise(signal);
@@ -71,8 +72,8 @@ Status record_crashes(CrashRecord& record) {
   action.sa_sigaction = on_crash;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   ::sigemptyset(&action.sa_mask);
-  for (std::size_t i = 0; i < kSignals.size(); ++i) {
-    if (::sigaction(kSignals[i], &action, &previous[i]) != 0) {
+  for (std::size_t i = 0; i < kCrashSignals.size(); ++i) {
+    if (::sigaction(kCrashSignals[i], &action, &previous[i]) != 0) {
       return errno_error("setting a crash handler", errno);
     }
   }

@@ -28,17 +28,6 @@ void add_ignored_fields(const std::string& names, http::Headers* headers) {
   }
 }
 
-std::string finish_name(wire::FinishReason reason) {
-  switch (reason) {
-    case wire::FinishReason::kStop:
-      return "stop";
-    case wire::FinishReason::kLength:
-      return "length";
-    default:
-      return "";
-  }
-}
-
 }  // namespace
 
 http::Response error_answer(const openai::ApiError& error) {
@@ -199,7 +188,7 @@ void Answer::on_token(std::size_t index,
   ChoiceState& choice = choices_[index];
   note_time(choice);
   ++record_.completion_tokens;
-  choice.finish_reason = finish_name(event.finish);
+  choice.finish_reason = wire::finish_name(event.finish);
   choice.stop_reason = event.stopped_by;
   if (options_.stream) {
     write_token(index, token, event);

@@ -25,8 +25,8 @@ struct RankDeath {
   DeathOrigin origin = DeathOrigin::kSent;
 };
 
-// Can the KV of a rank that died like this be used by its successor? Not after SIGSEGV, SIGBUS,
-// SIGILL, SIGFPE or SIGABRT: such a rank may have written anywhere before it was stopped.
+// Can the KV of a rank that died like this be used by its successor? Not after one of
+// kCrashSignals: such a rank may have written anywhere before it was stopped.
 [[nodiscard]] bool kv_survives(const RankDeath& death);
 
 // What one rank did wrong in one operation.

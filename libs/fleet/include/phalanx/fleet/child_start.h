@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "phalanx/base/result.h"
+#include "phalanx/obs/log.h"
 #include "phalanx/os/child_side.h"
 #include "phalanx/os/control_socket.h"
 #include "phalanx/os/lifeline.h"
@@ -17,8 +18,13 @@
 
 namespace phalanx::fleet {
 
+// Who the lines of a child's log are from, and from which level on.
+[[nodiscard]] obs::LogOptions log_options(const wire::LoaderBootstrap& bootstrap);
+[[nodiscard]] obs::LogOptions log_options(const wire::ReplicaBootstrap& bootstrap);
+[[nodiscard]] obs::LogOptions log_options(const wire::RankBootstrap& bootstrap);
+
 // A child that has heard what it is: parent-death signal set, lifeline held, crashes recorded,
-// hang-up watched.
+// hang-up watched, log begun.
 //
 // Ownership: everything lives until the process ends.
 class ChildStart {
@@ -38,7 +44,7 @@ class ChildStart {
       return invalid_argument("the control socket gave the bootstrap record of another role");
     }
     *bootstrap = std::move(*record);
-    PHALANX_RETURN_IF_ERROR(start->follow(bootstrap->common));
+    PHALANX_RETURN_IF_ERROR(start->follow(bootstrap->common, log_options(*bootstrap)));
     return start;
   }
 
@@ -63,7 +69,7 @@ class ChildStart {
 
  private:
   [[nodiscard]] static Result<std::unique_ptr<ChildStart>> receive();
-  [[nodiscard]] Status follow(const wire::ChildCommon& common);
+  [[nodiscard]] Status follow(const wire::ChildCommon& common, obs::LogOptions log);
 
   os::ControlSocket control_;
   wire::ControlRecord record_;

@@ -34,7 +34,7 @@ using ExitReason = std::variant<Exited, Signaled>;
 [[nodiscard]] std::string signal_name(int signal);
 // "exited with status 70", "killed by signal 9 (SIGKILL)"
 [[nodiscard]] std::string to_string(const ExitReason& reason);
-// SIGSEGV, SIGBUS, SIGILL, SIGFPE or SIGABRT: it may have written anywhere before it ended.
+// By one of kCrashSignals: it may have written anywhere before it ended.
 [[nodiscard]] bool is_crash(const ExitReason& reason);
 
 // What to run. The child inherits standard input, output and error and its control socket, nothing

@@ -10,8 +10,7 @@
 
 namespace phalanx::os {
 
-// What the crash handler of a process saw: siginfo of the first SIGSEGV, SIGBUS, SIGILL, SIGFPE or
-// SIGABRT.
+// What the crash handler of a process saw: siginfo of the first of kCrashSignals.
 struct Crash {
   int signal = 0;
   int code = 0;      // si_code

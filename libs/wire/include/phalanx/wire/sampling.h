@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -47,6 +49,11 @@ enum class FinishReason : std::uint8_t {
   kCancelled = 3,
   kError = 4
 };
+// "stop", "length", "cancelled", "error"; "" while there is none.
+[[nodiscard]] constexpr std::string_view finish_name(FinishReason reason) {
+  constexpr std::string_view kNames[] = {"", "stop", "length", "cancelled", "error"};
+  return kNames[static_cast<std::size_t>(reason)];
+}
 
 struct TokenLogprob {
   TokenId token = 0;
