@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What becomes of the replicas, told to the requests in flight and to the life of the leader.
+#include "phalanx/obs/log.h"
+
 #include "leader.h"
 
 namespace phalanx::app {
@@ -19,6 +21,11 @@ fleet::ReplicaEvents Leader::replica_events() {
     router_.table().at(replica).ready = false;
     metrics_.forget_replica(replica);
     dispatcher_->on_replica_lost(replica);
+  };
+  events.on_unformed = [this](ReplicaId replica) {
+    if (const std::size_t moved = dispatcher_->relieve(replica); moved > 0) {
+      obs::log_info("sequences_moved", {{"from", replica.value()}, {"sequences", moved}});
+    }
   };
   events.on_died = [this](ReplicaId replica, bool own, const std::string& how) {
     return dispatcher_->on_replica_died(replica, own, how);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of the choices of a replica that died.
+// What becomes of the choices of a replica that died or computes nothing.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -76,6 +76,30 @@ bool Dispatcher::on_replica_died(ReplicaId replica, bool own, const std::string&
                       how));
   }
   return true;
+}
+
+// All that run there are of its numerics: where the first finds no replica, none does. Suspects are
+// tried on their bench or nowhere.
+std::size_t Dispatcher::relieve(ReplicaId replica) {
+  std::size_t moved = 0;
+  if (router_.table().usable(replica, clock_.now())) {
+    return moved;  // it goes on
+  }
+  const auto& open = router_.ledger().open(replica);
+  while (!open.empty() && bench_ != replica && moved < kDispatchesPerCall) {
+    const wire::SequenceKey key = open.begin()->first;
+    Request* request = nullptr;
+    Running* const running = find({key.request, key.choice.value()}, &request);
+    // Nobody overtakes those who wait for the same replicas.
+    if (running == nullptr || waiting_.first(running->fingerprint) ||
+        !try_dispatch(*request, *running)) {
+      break;
+    }
+    replicas_.at(replica.value()).link.cancel(key);
+    router_.settle(replica, key);
+    ++moved;
+  }
+  return moved;
 }
 
 void Dispatcher::on_replica_failed(ReplicaId replica) {

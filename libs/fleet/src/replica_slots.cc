@@ -151,6 +151,8 @@ void ReplicaSlots::on_ready(std::size_t slot,
                             std::uint64_t numerics_fingerprint) {
   slots_[slot].numerics = numerics_fingerprint;
   slots_[slot].was_ready = true;
+  slots_[slot].recovering = false;
+  slots_[slot].unformed_ticks = 0;
   supervisor_.on_ready(slot, incarnation);
 }
 
@@ -158,6 +160,10 @@ void ReplicaSlots::on_status(std::size_t slot,
                              Incarnation incarnation,
                              const wire::ReplicaStatus& status) {
   reports_[id_of(slot)] = status;
+  slots_[slot].recovering = status.recovering && slots_[slot].was_ready;
+  if (!status.recovering) {
+    slots_[slot].unformed_ticks = 0;
+  }
   if (status.recovering && slots_[slot].serves) {
     supervisor_.on_recovering(slot, incarnation);
   } else {
@@ -172,6 +178,7 @@ void ReplicaSlots::on_failure(std::size_t slot, Incarnation incarnation, const E
 void ReplicaSlots::on_giving_up(std::size_t slot, Incarnation incarnation, const Error& error) {
   slots_[slot].ending = true;
   slots_[slot].serves = false;
+  slots_[slot].recovering = false;
   events_.on_lost(id_of(slot));
   static_cast<void>(events_.on_died(id_of(slot), false, error.message()));
   supervisor_.on_failure(slot, incarnation, error);
@@ -184,6 +191,7 @@ void ReplicaSlots::on_hung(std::size_t slot, Incarnation incarnation, const std:
 void ReplicaSlots::on_lost(std::size_t slot) {
   slots_[slot].serves = false;
   slots_[slot].proven = false;
+  slots_[slot].recovering = false;
   if (const auto report = reports_.find(id_of(slot)); report != reports_.end()) {
     report->second = after_loss(report->second);
   }
@@ -220,9 +228,23 @@ void ReplicaSlots::on_tick() {
           slot.incarnation,
           "no heartbeat for " + std::to_string(kQuietTicksMax) + " ticks of 100 ms");
     }
+    if (slot.recovering && on_time) {
+      watch_forming(i);
+    }
   }
   supervisor_.on_tick();
   advance_roll();
+}
+
+void ReplicaSlots::watch_forming(std::size_t slot) {
+  const std::uint32_t ticks = ++slots_[slot].unformed_ticks;
+  if (ticks == kUnformedTicks) {
+    obs::log_warn("group_not_formed",
+                  {{"replica", slot}, {"error", reports_[id_of(slot)].last_error}});
+  }
+  if (ticks >= kUnformedTicks) {
+    events_.on_unformed(id_of(slot));
+  }
 }
 
 // ---- what becomes of the slots

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replicas that die by what they were doing, and what becomes of the choices that ran there.
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -19,6 +21,10 @@ using std::chrono::seconds;
 // What runs where, by the messages that came.
 struct Replicas final : ReplicaPort {
   wire::Sent send(ReplicaId replica, const wire::LeaderMessage& message) override {
+    if (room == 0) {
+      return wire::Sent::kWouldBlock;
+    }
+    --room;
     if (const auto* submit = std::get_if<wire::Submit>(&message)) {
       running[replica].insert_or_assign(submit->key, *submit);
     } else if (const auto* cancel = std::get_if<wire::Cancel>(&message)) {
@@ -34,6 +40,7 @@ struct Replicas final : ReplicaPort {
     return result;
   }
   std::map<ReplicaId, std::map<wire::SequenceKey, wire::Submit>> running;
+  std::size_t room = std::numeric_limits<std::size_t>::max();  // in the links
 };
 
 struct Sink final : GenerationSink {
@@ -226,6 +233,113 @@ TEST_P(DispatcherDeaths, SuspectsThatLeaveFreeTheOthers) {
   run({});
 }
 
+// ---- replicas that live and compute nothing
+
+class DispatcherRelief : public DispatcherDeaths {
+ protected:
+  // Its group is not formed.
+  void pause(ReplicaId replica) { router_.table().at(replica).ready = false; }
+};
+
+TEST_P(DispatcherRelief, ChoicesGoOnElsewhereFromTheirTokens) {
+  submit(6);
+  step();
+  const ReplicaId first(0);
+  const std::set<std::uint64_t> here = replicas_.requests(first);
+  ASSERT_FALSE(here.empty());
+  EXPECT_EQ(dispatcher_.relieve(first), 0U) << "it may take work";
+  pause(first);
+  EXPECT_EQ(dispatcher_.relieve(first), here.size());
+  EXPECT_TRUE(replicas_.requests(first).empty()) << "it is told to drop them";
+  for (const auto& [key, submit] : replicas_.running[ReplicaId(1)]) {
+    if (here.contains(key.request.value())) {
+      EXPECT_EQ(key.attempt, Attempt(2));
+      EXPECT_EQ(submit.produced_ids, std::vector<TokenId>{7});
+    }
+  }
+  EXPECT_EQ(router_.ledger().open_attempts(first), 0U);
+  EXPECT_EQ(dispatcher_.relieve(first), 0U);
+  run({});
+  for (const auto& sink : sinks) {
+    EXPECT_TRUE(sink->done);
+  }
+}
+
+TEST_P(DispatcherRelief, WhatItStillSaysOfThemIsLate) {
+  submit(2);
+  const ReplicaId first(0);
+  ASSERT_EQ(replicas_.running[first].size(), 1U);
+  wire::TokenUpdate late;
+  late.key = replicas_.running[first].begin()->first;
+  late.has_token = true;
+  late.token = 9;
+  pause(first);
+  EXPECT_EQ(dispatcher_.relieve(first), 1U);
+  dispatcher_.on_token_batch(first, {StepId(1), 0, {late}});
+  EXPECT_EQ(sinks[late.key.request.value() - 1]->tokens, 0U);
+  EXPECT_EQ(dispatcher_.counters().stale_updates, 1U);
+  dispatcher_.on_holding(first, {1, {}, true, {late.key}});
+  EXPECT_EQ(dispatcher_.difference(first).unknown, 0U) << "its cancellation is on the way";
+  dispatcher_.on_holding(first, {2, {}, true, {late.key}});
+  EXPECT_EQ(dispatcher_.difference(first).unknown, 1U) << "it should have been handled";
+  run({});
+}
+
+TEST_P(DispatcherRelief, NothingMovesThatNobodyTakes) {
+  submit(4);
+  const ReplicaId first(0);
+  const auto before = replicas_.running;
+  pause(first);
+  const std::size_t room = std::exchange(replicas_.room, 0);
+  EXPECT_EQ(dispatcher_.relieve(first), 0U);
+  replicas_.room = room;
+  for (std::uint32_t i = 1; i < GetParam(); ++i) {
+    router_.table().at(ReplicaId(i)).numerics_fingerprint = 2;
+  }
+  dispatcher_.on_tick();
+  EXPECT_EQ(dispatcher_.relieve(first), 0U) << "other numerics";
+  for (std::uint32_t i = 1; i < GetParam(); ++i) {
+    pause(ReplicaId(i));
+  }
+  EXPECT_EQ(dispatcher_.relieve(first), 0U);
+  EXPECT_EQ(replicas_.requests(first).size(), before.at(first).size());
+  EXPECT_EQ(dispatcher_.waiting(), 0U);
+  for (const auto& [key, submit] : replicas_.running[first]) {
+    EXPECT_EQ(key.attempt, Attempt(1));
+  }
+  for (std::uint32_t i = 0; i < GetParam(); ++i) {
+    come_back(ReplicaId(i));
+  }
+  run({});
+}
+
+TEST_P(DispatcherRelief, CancellationsAreKeptUntilTheLinkTakesThem) {
+  submit(2);
+  const ReplicaId first(0);
+  pause(first);
+  replicas_.room = 1;  // for the submission
+  EXPECT_EQ(dispatcher_.relieve(first), 1U);
+  EXPECT_EQ(dispatcher_.unsent_cancels(first), 1U);
+  EXPECT_FALSE(replicas_.requests(first).empty());
+  replicas_.room = 100;
+  dispatcher_.on_tick();
+  EXPECT_EQ(dispatcher_.unsent_cancels(first), 0U);
+  EXPECT_TRUE(replicas_.requests(first).empty());
+}
+
+TEST_P(DispatcherRelief, SuspectsStayOnTheirBench) {
+  submit(8);
+  const ReplicaId first(0);
+  EXPECT_TRUE(die(first, true));
+  dispatcher_.on_tick();
+  ASSERT_FALSE(replicas_.requests(first).empty());
+  pause(first);
+  EXPECT_EQ(dispatcher_.relieve(first), 0U);
+  come_back(first);
+  run({});
+}
+
+INSTANTIATE_TEST_SUITE_P(Replicas, DispatcherRelief, ::testing::Values(2U, 3U));
 INSTANTIATE_TEST_SUITE_P(Replicas, DispatcherDeaths, ::testing::Values(1U, 2U, 3U));
 
 }  // namespace

@@ -27,6 +27,7 @@ struct World {
     events.on_ready = [note](ReplicaId replica, std::uint64_t) { note("ready", replica); };
     events.on_down = [note](ReplicaId replica) { note("down", replica); };
     events.on_lost = [note](ReplicaId replica) { note("lost", replica); };
+    events.on_unformed = [note](ReplicaId replica) { note("unformed", replica); };
     events.on_draining = [note](ReplicaId replica, bool draining) {
       note(draining ? "draining" : "resumed", replica);
     };
@@ -278,6 +279,42 @@ TEST(ReplicaSlots, OneThatGivesUpLosesItsRequestsBeforeItEnds) {
   EXPECT_EQ(world.take(), (Notes{"lost 0"}));
   world.die(0, os::Exited{69});
   EXPECT_NE(world.status(0).last_error.find("too many faults"), std::string::npos);
+}
+
+TEST(ReplicaSlots, AGroupThatDoesNotFormIsToldAtEveryTickUntilItDoes) {
+  World world(2);
+  world.start();
+  wire::ReplicaStatus recovering;
+  recovering.recovering = true;
+  const milliseconds limit(100 * ReplicaSlots::kUnformedTicks);
+  static_cast<void>(world.take());
+
+  world.slots.on_status(0, Incarnation(1), recovering);
+  EXPECT_EQ(world.take(), (Notes{"down 0"}));
+  world.pass(limit - milliseconds(100));
+  world.slots.on_ready(0, Incarnation(1), 11);
+  EXPECT_EQ(world.take(), (Notes{"ready 0"})) << "it was in time";
+
+  world.slots.on_status(0, Incarnation(1), recovering);
+  world.pass(limit - milliseconds(100));
+  world.slots.on_status(0, Incarnation(1), recovering);  // still, or again: it was never ready
+  EXPECT_EQ(world.take(), (Notes{"down 0"}));
+  world.pass(milliseconds(200));
+  EXPECT_EQ(world.take(), (Notes{"unformed 0", "unformed 0"}));
+  world.slots.on_status(0, Incarnation(1), {});
+  world.slots.on_ready(0, Incarnation(1), 11);
+  world.pass(limit);
+  EXPECT_EQ(world.take(), (Notes{"ready 0"}));
+
+  world.slots.on_status(0, Incarnation(1), recovering);
+  for (int i = 0; i < 50; ++i) {
+    world.clock.advance(milliseconds(250));  // a starved leader accuses nobody
+    world.slots.on_tick();
+  }
+  EXPECT_EQ(world.take(), (Notes{"down 0"}));
+  world.die(0);
+  world.pass(limit);
+  EXPECT_EQ(world.take(), (Notes{"lost 0", "died 0"})) << "what follows is a new one";
 }
 
 TEST(ReplicaSlots, SilenceIsAHangAndCountsOnlyTicksOnTime) {

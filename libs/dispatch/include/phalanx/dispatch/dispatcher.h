@@ -103,6 +103,10 @@ class Dispatcher {
   // Answers whether the death is held against requests. `own`: it died by what it was doing.
   bool on_replica_died(ReplicaId replica, bool own, const std::string& how);
 
+  // It lives, but computes nothing for now: those of its choices that another replica takes go on
+  // there. Answers how many; at most kDispatchesPerCall, so it is called until none is left.
+  std::size_t relieve(ReplicaId replica);
+
   // It does not come back: what was to be tried on it runs elsewhere.
   void on_replica_failed(ReplicaId replica);
 

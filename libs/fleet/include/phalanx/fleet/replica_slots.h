@@ -22,6 +22,8 @@ struct ReplicaEvents {
   std::function<void(ReplicaId, std::uint64_t numerics_fingerprint)> on_ready;
   std::function<void(ReplicaId)> on_down;  // takes no new work for now
   std::function<void(ReplicaId)> on_lost;  // its incarnation is over
+  // Its ranks have been no group for kUnformedTicks, which may last; at every tick until they are.
+  std::function<void(ReplicaId)> on_unformed;
   // It is dead. `own`: by what it was doing, not by a signal, a stop or an end that was asked for.
   // True: the death is held against requests, and costs the replica no restart.
   std::function<bool(ReplicaId, bool own, const std::string& how)> on_died;
@@ -45,6 +47,9 @@ struct ReplicaEvents {
 // Blocks: never.
 class ReplicaSlots final : public supervise::SupervisorListener {
  public:
+  // Ticks on time: 2 s. A rank is replaced in tens of milliseconds, with large weights in a second.
+  static constexpr std::uint32_t kUnformedTicks = 20;
+
   ReplicaSlots(std::size_t replicas,
                const supervise::SupervisorOptions& options,
                supervise::ProcessRunner& runner,
@@ -96,13 +101,15 @@ class ReplicaSlots final : public supervise::SupervisorListener {
  private:
   struct Slot {
     Incarnation incarnation;
-    bool proven = false;            // its hello carried the secret
-    bool was_ready = false;         // in this incarnation
-    bool ending = false;            // it was asked to stop, or said that it gives up
-    bool hung = false;              // its heartbeats had ended
-    bool serves = false;            // was told by on_ready() and not taken back
-    std::uint64_t numerics = 0;     // fingerprint that it named with its readiness
-    std::uint32_t quiet_ticks = 0;  // ticks on time since its last heartbeat
+    bool proven = false;               // its hello carried the secret
+    bool was_ready = false;            // in this incarnation
+    bool ending = false;               // it was asked to stop, or said that it gives up
+    bool hung = false;                 // its heartbeats had ended
+    bool serves = false;               // was told by on_ready() and not taken back
+    std::uint64_t numerics = 0;        // fingerprint that it named with its readiness
+    std::uint32_t quiet_ticks = 0;     // ticks on time since its last heartbeat
+    bool recovering = false;           // as it has said last
+    std::uint32_t unformed_ticks = 0;  // ticks on time since it has begun to say so
   };
 
   // SupervisorListener
@@ -115,6 +122,7 @@ class ReplicaSlots final : public supervise::SupervisorListener {
 
   [[nodiscard]] Status check(ReplicaId replica) const;
   void advance_roll();
+  void watch_forming(std::size_t slot);
   void tell_if_stopped();
 
   const ReplicaEvents& events_;
