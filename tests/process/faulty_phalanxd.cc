@@ -20,6 +20,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -45,13 +48,36 @@ struct Fault {
   std::uint64_t step = 0;
 };
 
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// Children get none of the leader's environment: they look it up in that of their ancestors. Empty
+// if it is not set.
+std::string variable(const std::string& name) {
+  for (int pid = ::getpid(); pid > 1;) {
+    const std::string process = "/proc/" + std::to_string(pid);
+    std::istringstream settings(text_of(process + "/environ"));
+    for (std::string setting; std::getline(settings, setting, '\0');) {
+      if (setting.starts_with(name + "=")) {
+        return setting.substr(name.size() + 1);
+      }
+    }
+    const std::string status = text_of(process + "/status");
+    const std::size_t at = status.find("PPid:");
+    pid = at == std::string::npos ? 0 : std::atoi(status.c_str() + at + 5);
+  }
+  return "";
+}
+
 Fault read_rank_fault() {
-  const char* const text = std::getenv("FAULTY_RANK");
+  const std::string text = variable("FAULTY_RANK");
   Fault fault;
   char kind[32] = "";
   unsigned rank = 0;
   unsigned long step = 0;
-  if (text != nullptr && std::sscanf(text, "%31[^:]:%u:%lu", kind, &rank, &step) >= 2) {
+  if (std::sscanf(text.c_str(), "%31[^:]:%u:%lu", kind, &rank, &step) >= 2) {
     fault = {kind, rank, step};
   }
   return fault;
@@ -150,7 +176,7 @@ class ThrowingReplica {
 
 phalanx::app::Seams seams_of(const Fault& fault) {
   phalanx::app::Seams seams;
-  if (const char* const kind = std::getenv("FAULTY_REPLICA"); kind != nullptr) {
+  if (const std::string kind = variable("FAULTY_REPLICA"); !kind.empty()) {
     seams.before_replica_send = ThrowingReplica(kind);
   }
   if (fault.kind == "exit-at-start") {

@@ -45,12 +45,16 @@ int report_self(ControlSocket& socket) {
   ::sigprocmask(SIG_SETMASK, nullptr, &mask);
   struct sigaction usr1 {};
   ::sigaction(SIGUSR1, nullptr, &usr1);
-  const char* variable = std::getenv("PHALANX_TEST_VARIABLE");
+  std::string environment;
+  for (const char* const name :
+       {"PHALANX_TEST_VARIABLE", "PHALANX_TEST_SECRET", "PATH", "MALLOC_TEST_"}) {
+    const char* const value = std::getenv(name);
+    environment += " " + std::string(value != nullptr ? value : "unset");
+  }
   send_record(socket,
               std::to_string(open_descriptors()) + " " +
                   std::to_string(::sigismember(&mask, SIGTERM)) + " " +
-                  (usr1.sa_handler == SIG_DFL ? "default" : "ignored") + " " +
-                  (variable != nullptr ? variable : "unset"));
+                  (usr1.sa_handler == SIG_DFL ? "default" : "ignored") + environment);
   return 0;
 }
 
@@ -156,13 +160,17 @@ TEST(ChildProcess, InheritsNothingButWhatItShould) {
   ::sigprocmask(SIG_BLOCK, &blocked, nullptr);
   std::signal(SIGUSR1, SIG_IGN);
   const Pipe pipe = *make_pipe();
+  ::setenv("PHALANX_TEST_SECRET", "not for children", 1);
+  ::setenv("MALLOC_TEST_", "malloc", 1);
   SpawnPlan plan = child_plan("report self");
   plan.environment = {"PHALANX_TEST_VARIABLE=set"};
   ChildProcess child = *ChildProcess::spawn(plan);
   const std::string report = receive_record(child.control()).bytes;
   ::sigprocmask(SIG_UNBLOCK, &blocked, nullptr);
   std::signal(SIGUSR1, SIG_DFL);
-  EXPECT_EQ(report, "4 0 default set");
+  ::unsetenv("PHALANX_TEST_SECRET");
+  ::unsetenv("MALLOC_TEST_");
+  EXPECT_EQ(report, "4 0 default set unset unset malloc");
 }
 
 TEST(ChildProcess, RefusesWhatCannotBeStarted) {

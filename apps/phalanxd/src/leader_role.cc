@@ -21,6 +21,7 @@ int fail(const Error& error) {
 }
 
 Result<int> serve(Options options) {
+  PHALANX_RETURN_IF_ERROR(os::restrict_process(options.core_dumps));
   PHALANX_TRY(os::ProcessLimits limits, os::process_limits());
   PHALANX_TRY(limits.open_files, os::raise_open_file_limit());
   PHALANX_RETURN_IF_ERROR(apply_limits(limits, &options));

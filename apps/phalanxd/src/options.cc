@@ -179,6 +179,11 @@ void add_supervision_flags(flags::FlagTable* table, Options* o) {
                     0.0,
                     kWeekSeconds,
                     "Seconds that SIGTERM waits for open requests");
+  table->add_switch(
+      "core-dumps",
+      &o->core_dumps,
+      "Let processes that crash leave core dumps, as far as ulimit -c allows; weights "
+      "and KV are never in them");
   flags::Flag log_level;
   log_level.names = {"log-level"};
   log_level.value_name = "trace|debug|info|warning|error";

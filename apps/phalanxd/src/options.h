@@ -58,6 +58,7 @@ struct Options {
   double start_timeout_s = 600.0;
   std::string dump_dir;  // after parsing a folder
   double shutdown_timeout_s = 30.0;
+  bool core_dumps = false;
 
   // Logs.
   std::string log_level = "info";  // as obs::to_string() has it

@@ -43,18 +43,33 @@ std::string_view variable_name(std::string_view setting) {
   return setting.substr(0, setting.find('='));
 }
 
-// The parent's environment with `changes` in place of the variables of the same name.
-std::vector<std::string> merged_environment(const std::vector<std::string>& changes) {
-  std::vector<std::string> merged = changes;
+// What decides how the program is loaded, and how malloc and the sanitizers work in it, is the same
+// in parent and child. Nothing else is passed on: settings come over the control socket, and what a
+// service manager or a shell keeps in the environment is not for those who compute.
+bool is_passed_on(std::string_view name) {
+  static constexpr std::string_view kNames[] = {"LD_LIBRARY_PATH",
+                                                "LD_PRELOAD",
+                                                "GLIBC_TUNABLES",
+                                                "ASAN_OPTIONS",
+                                                "LSAN_OPTIONS",
+                                                "TSAN_OPTIONS",
+                                                "UBSAN_OPTIONS"};
+  return name.starts_with("MALLOC_") ||
+         std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+std::vector<std::string> child_environment(const std::vector<std::string>& own) {
+  std::vector<std::string> result = own;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const bool replaced = std::any_of(changes.begin(), changes.end(), [&](const auto& change) {
-      return variable_name(change) == variable_name(*entry);
+    const std::string_view name = variable_name(*entry);
+    const bool replaced = std::any_of(own.begin(), own.end(), [&](const std::string& setting) {
+      return variable_name(setting) == name;
     });
-    if (!replaced) {
-      merged.emplace_back(*entry);
+    if (is_passed_on(name) && !replaced) {
+      result.emplace_back(*entry);
     }
   }
-  return merged;
+  return result;
 }
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
@@ -99,7 +114,7 @@ Result<pid_t> spawn_with_control(const SpawnPlan& plan, int control_fd) {
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 
   std::vector<std::string> arguments = plan.arguments;
-  std::vector<std::string> environment = merged_environment(plan.environment);
+  std::vector<std::string> environment = child_environment(plan.environment);
   pid_t pid = -1;
   const int code = ::posix_spawn(&pid,
                                  plan.program.c_str(),

@@ -2,6 +2,7 @@
 #include "phalanx/os/machine.h"
 
 #include <dirent.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 
@@ -130,6 +131,21 @@ Result<std::uint64_t> raise_open_file_limit() {
     }
   }
   return std::uint64_t{limit.rlim_cur};
+}
+
+Status restrict_process(bool core_dumps) {
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    return errno_error("giving up the right to gain rights", errno);
+  }
+  rlimit limit{};
+  if (core_dumps || ::getrlimit(RLIMIT_CORE, &limit) != 0) {
+    return ok();
+  }
+  limit.rlim_cur = std::min<rlim_t>(1, limit.rlim_max);
+  if (::setrlimit(RLIMIT_CORE, &limit) != 0) {
+    return errno_error("limiting core dumps", errno);
+  }
+  return ok();
 }
 
 Result<ProcessLimits> process_limits() {

@@ -42,7 +42,9 @@ using ExitReason = std::variant<Exited, Signaled>;
 struct SpawnPlan {
   std::string program = "/proc/self/exe";  // the same binary: parent and child never differ
   std::vector<std::string> arguments;      // argv; [0] is the title that ps shows
-  std::vector<std::string> environment;    // "NAME=value", replacing what is inherited
+  // "NAME=value". Besides these a child has only the LD_LIBRARY_PATH, LD_PRELOAD, GLIBC_TUNABLES,
+  // MALLOC_… and sanitizer options of this process.
+  std::vector<std::string> environment;
 };
 
 // A child: pid, pidfd and control socket. Everything is done through the pidfd, so a recycled pid

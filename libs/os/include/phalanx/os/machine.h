@@ -36,6 +36,12 @@ struct ProcessMemory {
 // Raises the soft limit of open descriptors to the hard one and returns it.
 [[nodiscard]] Result<std::uint64_t> raise_open_file_limit();
 
+// From now on neither this process nor a child of its own can gain rights by running a program
+// (no_new_privs), and without `core_dumps` none of them leaves a core: the limit of a core becomes
+// one byte, which the kernel takes as "none" for programs that are given cores through a pipe, too.
+// With `core_dumps` the limit stays what it is.
+[[nodiscard]] Status restrict_process(bool core_dumps);
+
 // Limits of this process (ulimit), those in force; UINT64_MAX where there is none.
 struct ProcessLimits {
   std::uint64_t open_files = UINT64_MAX;
