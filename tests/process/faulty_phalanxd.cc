@@ -7,6 +7,8 @@
 //   throw-at-step:TP:N   rank TP of replica 0 throws in its Nth step of epoch 1, so once
 //   throw-at-ping:TP     rank TP of replica 0 throws at the first ping of epoch 1, outside of what
 //                        its command loop catches
+//   hang-at-init:TP      rank TP of replica 0 stands still in the init of every epoch but the first
+//   throw-at-init:TP     … throws there
 //   segv-at-token:TP:ID  rank TP of every replica writes through a null pointer whenever a step
 //                        computes token ID
 //
@@ -14,17 +16,22 @@
 //   throw-idle           … at its 5th heartbeat after the first in which it was ready
 //   throw-mid-prefill    … when it tells of a chunk of a prompt that is not the last
 //   throw-mid-decode     … when it tells of a sequence's 10th token
+//   deaf-while:PATH      … or only stands still as long as there is a file PATH: it neither reads
+//                        nor tells anything
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
 
@@ -94,7 +101,7 @@ bool computes(const engine::SequenceTable& table,
   });
 }
 
-// Passes everything on, and throws in one step, or in the first command after a step that is none.
+// Passes everything on, and throws or stands still in the step, init or command that it is told.
 class ThrowingRunner final : public engine::ModelRunner {
  public:
   ThrowingRunner(std::unique_ptr<engine::ModelRunner> inner, const Fault& fault)
@@ -103,6 +110,14 @@ class ThrowingRunner final : public engine::ModelRunner {
   Result<engine::RunnerIdentity> identity() override { return inner_->identity(); }
   Status init(Epoch epoch) override {
     epoch_ = epoch;
+    if (fault_.kind == "hang-at-init" && epoch > Epoch(1)) {
+      for (;;) {
+        ::pause();
+      }
+    }
+    if (fault_.kind == "throw-at-init" && epoch > Epoch(1)) {
+      throw std::runtime_error("injected by the test");
+    }
     return inner_->init(epoch);
   }
   Status sanity() override { return inner_->sanity(); }
@@ -144,13 +159,24 @@ class ThrowingRunner final : public engine::ModelRunner {
   Epoch epoch_;
 };
 
-// Throws inside the engine of the first incarnation of replica 0, which is about to send `message`.
-class ThrowingReplica {
+// Throws or stands still inside the engine of the first incarnation of replica 0, which is about to
+// send `message`.
+class FaultyReplica {
  public:
-  explicit ThrowingReplica(std::string kind) : kind_(std::move(kind)) {}
+  explicit FaultyReplica(std::string kind) : kind_(std::move(kind)) {}
 
   void operator()(ReplicaId replica, Incarnation incarnation, const wire::ReplicaMessage& message) {
-    if (replica == ReplicaId(0) && incarnation == Incarnation(1) && is_time(message)) {
+    if (replica != ReplicaId(0) || incarnation != Incarnation(1)) {
+      return;
+    }
+    constexpr std::string_view kDeaf = "deaf-while:";
+    if (kind_.starts_with(kDeaf)) {
+      while (std::filesystem::exists(kind_.substr(kDeaf.size()))) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      return;
+    }
+    if (is_time(message)) {
       throw std::runtime_error("injected by the test");
     }
   }
@@ -177,7 +203,7 @@ class ThrowingReplica {
 phalanx::app::Seams seams_of(const Fault& fault) {
   phalanx::app::Seams seams;
   if (const std::string kind = variable("FAULTY_REPLICA"); !kind.empty()) {
-    seams.before_replica_send = ThrowingReplica(kind);
+    seams.before_replica_send = FaultyReplica(kind);
   }
   if (fault.kind == "exit-at-start") {
     seams.at_rank_start = [fault](ReplicaId, RankId rank) {
@@ -185,7 +211,8 @@ phalanx::app::Seams seams_of(const Fault& fault) {
         ::_exit(69);
       }
     };
-  } else if (fault.kind.starts_with("throw-at-") || fault.kind == "segv-at-token") {
+  } else if (fault.kind.starts_with("throw-at-") || fault.kind == "hang-at-init" ||
+             fault.kind == "segv-at-token") {
     seams.wrap_runner =
         [fault](std::unique_ptr<engine::ModelRunner> runner, ReplicaId replica, RankId rank) {
           const bool everywhere = fault.kind == "segv-at-token";
