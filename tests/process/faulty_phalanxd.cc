@@ -35,7 +35,7 @@
 #include <utility>
 #include <variant>
 
-#include "roles.h"
+#include "program.h"
 
 namespace {
 
@@ -200,8 +200,8 @@ class FaultyReplica {
   int heartbeats_ = 0;
 };
 
-phalanx::app::Seams seams_of(const Fault& fault) {
-  phalanx::app::Seams seams;
+phalanx::worker::Seams seams_of(const Fault& fault) {
+  phalanx::worker::Seams seams;
   if (const std::string kind = variable("FAULTY_REPLICA"); !kind.empty()) {
     seams.before_replica_send = FaultyReplica(kind);
   }

@@ -17,15 +17,15 @@ http::Response error_response(int status, const std::string& message) {
   return http::json_response(status, openai::error_body(openai::from_http_status(status, message)));
 }
 
-http::ServerOptions server_options(const Options& given) {
+http::ServerOptions server_options(const settings::Options& given) {
   http::ServerOptions options;
   options.address = given.host;
   options.port = static_cast<std::uint16_t>(given.port);
   options.limits.body_bytes_max = static_cast<std::size_t>(given.max_body_bytes);
   options.connections_max = static_cast<std::size_t>(given.max_connections);
   options.connections_per_address_max = static_cast<std::size_t>(given.max_connections_per_address);
-  options.allowed_hosts = split_list(given.allowed_hosts);
-  options.allowed_origins = split_list(given.allowed_origins);
+  options.allowed_hosts = settings::split_list(given.allowed_hosts);
+  options.allowed_origins = settings::split_list(given.allowed_origins);
   options.stream_pending_bytes_max = static_cast<std::size_t>(given.stream_buffer_bytes);
   options.comment_interval = seconds_of(given.keep_alive_comment_s);
   options.format_error = error_response;
@@ -48,7 +48,7 @@ void refresh_process_metrics(obs::MetricRegistry& registry, const os::EventLoop&
       .set(static_cast<double>(obs::log_lines_dropped()));
 }
 
-void print_ready(const Options& options, std::uint16_t port, const std::string& model) {
+void print_ready(const settings::Options& options, std::uint16_t port, const std::string& model) {
   const bool is_ipv6 = options.host.find(':') != std::string::npos;
   const std::string host = is_ipv6 ? "[" + options.host + "]" : options.host;
   const std::string url = "http://" + host + ":" + std::to_string(port);

@@ -7,8 +7,7 @@
 #include "phalanx/http/server.h"
 #include "phalanx/obs/metrics.h"
 #include "phalanx/os/event_loop.h"
-
-#include "options.h"
+#include "phalanx/settings/options.h"
 
 namespace phalanx::app {
 
@@ -18,12 +17,12 @@ namespace phalanx::app {
 [[nodiscard]] http::Response error_response(int status, const std::string& message);
 
 // What the options say about the HTTP server.
-[[nodiscard]] http::ServerOptions server_options(const Options& options);
+[[nodiscard]] http::ServerOptions server_options(const settings::Options& options);
 
 // Sets the metrics of the loop's callbacks and of the log.
 void refresh_process_metrics(obs::MetricRegistry& registry, const os::EventLoop& loop);
 
 // Tells on standard output where the server is reached, and a request to try.
-void print_ready(const Options& options, std::uint16_t port, const std::string& model);
+void print_ready(const settings::Options& options, std::uint16_t port, const std::string& model);
 
 }  // namespace phalanx::app

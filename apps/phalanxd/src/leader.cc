@@ -9,6 +9,7 @@
 
 #include "phalanx/admin/commands.h"
 #include "phalanx/base/version.h"
+#include "phalanx/fleet/worker_title.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/child_side.h"
 #include "phalanx/os/machine.h"
@@ -19,8 +20,6 @@
 #include "doors.h"
 #include "fleet_port.h"
 #include "leader_view.h"
-#include "offline_run.h"
-#include "roles.h"
 
 namespace phalanx::app {
 
@@ -32,7 +31,7 @@ constexpr int kSignalExitBase = 128;  // a second signal ended the server at onc
 
 }  // namespace
 
-Leader::Leader(const Options& options, LeaderPlan plan, ipc::ZmqContext context)
+Leader::Leader(const settings::Options& options, settings::LeaderPlan plan, ipc::ZmqContext context)
     : options_(options),
       plan_(std::move(plan)),
       context_(std::move(context)),
@@ -77,7 +76,7 @@ Status Leader::open_lifeline_pipe() {
 // Makes the parts around the replicas; the processes start when the weights are there.
 void Leader::start_replicas() {
   replicas_ = std::make_unique<fleet::ReplicaHost>(
-      loop_, context_, replica_start_of(options_, plan_), replica_events());
+      loop_, context_, settings::replica_start_of(options_, plan_), replica_events());
   port_ = std::make_unique<FleetPort>(*replicas_);
   dispatch::DispatcherOptions dispatching;
   dispatching.on_poisoned = serving::dump_poisoned(options_.dump_dir);
@@ -223,7 +222,7 @@ void Leader::load_weights() {
   bootstrap.arena_bytes = plan_.arena_bytes;
   loader_ = std::make_unique<fleet::WeightLoader>(
       loop_,
-      spawn_plan("loader node0"),
+      fleet::spawn_plan("loader node0"),
       std::move(bootstrap),
       lifeline_read_.get(),
       seconds_of(options_.start_timeout_s),
@@ -288,8 +287,8 @@ void Leader::announce_once() {
 }
 
 void Leader::start_prompts() {
-  offline_ =
-      std::make_unique<OfflineRun>(options_, plan_.model, *dispatcher_, [this](Result<int> result) {
+  offline_ = std::make_unique<serving::OfflineRun>(
+      settings::offline_of(options_), plan_.model, *dispatcher_, [this](Result<int> result) {
         result_ = std::move(result);
         life_.post(fleet::LeaderEvent::kPromptsDone);
       });

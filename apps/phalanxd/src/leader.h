@@ -17,14 +17,12 @@
 #include "phalanx/obs/metrics.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/os/work_pool.h"
+#include "phalanx/serving/offline_run.h"
 #include "phalanx/serving/serving_metrics.h"
-
-#include "leader_plan.h"
-#include "options.h"
+#include "phalanx/settings/leader_plan.h"
+#include "phalanx/settings/options.h"
 
 namespace phalanx::app {
-
-class OfflineRun;
 
 // The leader: its parts in the order in which they need each other, and what they do in the phases
 // of fleet/leader_phases.h.
@@ -32,7 +30,7 @@ class OfflineRun;
 // Threads: the loop thread.
 class Leader {
  public:
-  Leader(const Options& options, LeaderPlan plan, ipc::ZmqContext context);
+  Leader(const settings::Options& options, settings::LeaderPlan plan, ipc::ZmqContext context);
   Leader(const Leader&) = delete;
   Leader& operator=(const Leader&) = delete;
   ~Leader();
@@ -65,8 +63,8 @@ class Leader {
   [[nodiscard]] bool offline() const { return !options_.prompts.empty(); }
   [[nodiscard]] fleet::ReplicaSlots& slots() const { return replicas_->slots(); }
 
-  const Options& options_;
-  LeaderPlan plan_;
+  const settings::Options& options_;
+  settings::LeaderPlan plan_;
   ipc::ZmqContext context_;
   os::EventLoop loop_;
   os::WorkPool pool_;       // short bodies
@@ -84,7 +82,7 @@ class Leader {
   std::unique_ptr<dispatch::Dispatcher> dispatcher_;
   std::unique_ptr<http::Server> server_;
   std::unique_ptr<admin::AdminServer> admin_;
-  std::unique_ptr<OfflineRun> offline_;
+  std::unique_ptr<serving::OfflineRun> offline_;
   std::vector<std::unique_ptr<os::EventLoop::Handle>> handles_;
   fleet::LeaderLife life_{
       [this](fleet::LeaderAction action, const Error* cause) { perform(action, cause); }};

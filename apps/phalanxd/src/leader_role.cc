@@ -7,9 +7,9 @@
 #include "phalanx/base/version.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/machine.h"
+#include "phalanx/settings/start_limits.h"
 
 #include "leader.h"
-#include "start_limits.h"
 
 namespace phalanx::app {
 
@@ -20,14 +20,14 @@ int fail(const Error& error) {
   return error_traits(error.code()).exit_status;
 }
 
-Result<int> serve(Options options) {
+Result<int> serve(settings::Options options) {
   PHALANX_RETURN_IF_ERROR(os::restrict_process(options.core_dumps));
   PHALANX_TRY(os::ProcessLimits limits, os::process_limits());
   PHALANX_TRY(limits.open_files, os::raise_open_file_limit());
-  PHALANX_RETURN_IF_ERROR(apply_limits(limits, &options));
-  PHALANX_TRY(LeaderPlan plan, make_leader_plan(options));
-  PHALANX_RETURN_IF_ERROR(check_plan_fits(limits, plan.memory));
-  std::cerr << start_summary(options, plan) << std::flush;
+  PHALANX_RETURN_IF_ERROR(settings::apply_limits(limits, &options));
+  PHALANX_TRY(settings::LeaderPlan plan, settings::make_leader_plan(options));
+  PHALANX_RETURN_IF_ERROR(settings::check_plan_fits(limits, plan.memory));
+  std::cerr << settings::start_summary(options, plan) << std::flush;
   PHALANX_TRY(ipc::ZmqContext context, ipc::ZmqContext::create());
   Leader leader(options, std::move(plan), std::move(context));
   return leader.run();
@@ -39,9 +39,9 @@ int run_leader(const std::vector<std::string>& arguments,
                const std::map<std::string, std::string>& environment) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);  // until the leader listens to it: nothing older runs yet
-  Options options;
-  flags::FlagTable table = make_flag_table(&options);
-  const auto request = parse_options(&table, &options, arguments, environment);
+  settings::Options options;
+  flags::FlagTable table = settings::make_flag_table(&options);
+  const auto request = settings::parse_options(&table, &options, arguments, environment);
   if (!request) {
     return fail(request.error());
   }

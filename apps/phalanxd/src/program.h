@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "phalanx/worker/worker.h"
+
+namespace phalanx::app {
+
+// The whole program: the leader, or a worker if argv[0] says so. Throws nothing: an exception is
+// told in one line, as the exit status of its cause.
+[[nodiscard]] int run_phalanxd(int argc, char** argv, const worker::Seams& seams);
+
+}  // namespace phalanx::app

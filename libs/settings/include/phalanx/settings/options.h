@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "phalanx/base/result.h"
+#include "phalanx/flags/flag_table.h"
+#include "phalanx/model/memory_plan.h"
+#include "phalanx/serving/offline_run.h"
+#include "phalanx/supervise/restart_policy.h"
+
+namespace phalanx::settings {
+
+// Everything phalanxd can be told, as given; values derived from the model or the machine are in
+// LeaderPlan.
+struct Options {
+  // Model.
+  std::string model;
+  std::string served_model_name;   // empty: the folder's name
+  std::int64_t max_model_len = 0;  // 0: what the model allows and the KV cache holds
+
+  // Topology.
+  std::int64_t dp = 1;
+  std::int64_t tp = 1;
+  std::string devices;  // "0-1|2-3", one core set per rank; empty: derived
+  std::string routing_policy = "least_pending_tokens";
+
+  // Engine.
+  std::int64_t max_num_seqs = model::kDefaultMaxNumSeqs;
+  std::int64_t max_num_batched_tokens = model::kDefaultMaxNumBatchedTokens;
+  std::int64_t kv_cache_memory_bytes = 0;  // per replica; 0: derived
+  std::int64_t num_kv_blocks = 0;          // per replica; 0: derived
+  std::string runner = "cpu";
+  std::int64_t sim_step_us = 0;
+  std::int64_t sim_token_us = 0;
+  std::string isa = "auto";  // PHALANX_ISA
+
+  // HTTP.
+  std::string host = "127.0.0.1";
+  std::int64_t port = 8000;
+  std::int64_t max_num_queued_reqs = 1024;
+  std::int64_t max_num_queued_tokens = std::int64_t{1} << 20;
+  std::int64_t max_connections = 4096;
+  std::int64_t max_connections_per_address = 0;  // 0: a quarter of them; loopback without limit
+  std::string allowed_hosts;                     // "a.example,b.example:8000"
+  std::string allowed_origins;
+  bool strict_api = false;
+  std::int64_t max_body_bytes = std::int64_t{8} << 20;
+  std::int64_t stream_buffer_bytes = std::int64_t{1} << 20;
+  double keep_alive_comment_s = 10.0;
+  std::string chat_template_path;
+
+  // Supervision.
+  std::string restart_intensity = "5/60s";
+  supervise::RestartIntensity restarts;  // what that says
+  double start_timeout_s = 600.0;
+  std::string dump_dir;  // after parsing a folder
+  double shutdown_timeout_s = 30.0;
+  bool core_dumps = false;
+
+  // Logs.
+  std::string log_level = "info";  // as obs::to_string() has it
+
+  // Offline generation.
+  std::vector<std::string> prompts;
+  bool apply_chat_template = true;
+  std::int64_t max_tokens = 256;
+  double temperature = -1.0;  // < 0: the model's own default
+  std::int64_t seed = -1;     // < 0: drawn
+};
+
+// The flag table of phalanxd over `options`, which must outlive it.
+[[nodiscard]] flags::FlagTable make_flag_table(Options* options);
+
+// Reads all sources and checks what needs more than one flag.
+// Errors: kInvalidArgument, kUnimplemented (a known flag of other servers that is not supported),
+// each naming the flag.
+[[nodiscard]] Result<flags::FlagTable::Request> parse_options(
+    flags::FlagTable* table,
+    Options* options,
+    const std::vector<std::string>& arguments,
+    const std::map<std::string, std::string>& environment);
+
+// What they say about the prompts of the command line.
+[[nodiscard]] serving::OfflineOptions offline_of(const Options& options);
+
+// "a, b" → "a" and "b"; empty pieces are left out.
+[[nodiscard]] std::vector<std::string> split_list(const std::string& text);
+
+}  // namespace phalanx::settings

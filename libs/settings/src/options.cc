@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/settings/options.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "phalanx/dispatch/policy.h"
+#include "phalanx/obs/log.h"
+#include "phalanx/serving/poison_dump.h"
+
+namespace phalanx::settings {
+
+namespace {
+
+constexpr std::int64_t kMaxInt = std::numeric_limits<std::int64_t>::max();
+constexpr double kWeekSeconds = 604800.0;
+
+void add_model_flags(flags::FlagTable* table, Options* o) {
+  table->group("Model");
+  table->add_text("model",
+                  &o->model,
+                  "PATH",
+                  "Hugging Face folder or GGUF file to serve; may also be the first argument");
+  table->add_text("served-model-name",
+                  &o->served_model_name,
+                  "NAME",
+                  "Name in the API; the folder's name if not given");
+  table->add_int("max-model-len",
+                 &o->max_model_len,
+                 0,
+                 1 << 20,
+                 "Most tokens of prompt and answer together; 0 takes what the model allows and the "
+                 "KV cache holds");
+  table->add_text("chat-template",
+                  &o->chat_template_path,
+                  "FILE",
+                  "Jinja chat template instead of the model's own");
+}
+
+void add_topology_flags(flags::FlagTable* table, Options* o) {
+  table->group("Topology");
+  table->add_int("data-parallel-size,dp",
+                 &o->dp,
+                 1,
+                 256,
+                 "Replicas, each with its own scheduler and KV cache");
+  table->add_int("tensor-parallel-size,tp",
+                 &o->tp,
+                 1,
+                 64,
+                 "Rank processes that share the work of one replica");
+  table->add_text("devices",
+                  &o->devices,
+                  "SETS",
+                  "Core sets, one per rank, separated by |, as in 0-1|2-3; consecutive ranks form "
+                  "a replica. Derived from "
+                  "the allowed cores if not given");
+  std::vector<std::string> policies(std::begin(dispatch::kPolicyNames),
+                                    std::end(dispatch::kPolicyNames));
+  table->add_choice("routing-policy,load-balance-method",
+                    &o->routing_policy,
+                    std::move(policies),
+                    "How a request finds its replica");
+}
+
+void add_engine_flags(flags::FlagTable* table, Options* o) {
+  table->group("Engine");
+  table->add_int("max-num-seqs",
+                 &o->max_num_seqs,
+                 1,
+                 4096,
+                 "Most sequences that a replica runs at the same time");
+  table->add_int("max-num-batched-tokens",
+                 &o->max_num_batched_tokens,
+                 1,
+                 1 << 16,
+                 "Most tokens in one step of a replica; a longer prompt is computed in chunks");
+  table->add_int(
+      "kv-cache-memory-bytes",
+      &o->kv_cache_memory_bytes,
+      0,
+      kMaxInt,
+      "Memory for the KV cache of one replica; 0 derives it from the machine and --max-num-seqs");
+  table->add_int(
+      "num-kv-blocks,num-gpu-blocks-override",
+      &o->num_kv_blocks,
+      0,
+      1 << 24,
+      "Blocks of 32 tokens in the KV cache of one replica; 0 derives them from the memory");
+  table->add_choice("runner",
+                    &o->runner,
+                    {"cpu", "sim"},
+                    "What a rank computes with; sim keeps the whole protocol and sleeps for a "
+                    "modelled time, to measure the "
+                    "control plane");
+  table->add_int(
+      "sim-step-us", &o->sim_step_us, 0, 60'000'000, "Modelled time of a step, with --runner sim");
+  table->add_int("sim-token-us",
+                 &o->sim_token_us,
+                 0,
+                 60'000'000,
+                 "Modelled time per token, with --runner sim");
+  table->add_choice("isa",
+                    &o->isa,
+                    {"auto", "ref", "avx2", "avx512"},
+                    "Instruction set of the kernels; all give the same bits");
+}
+
+void add_http_flags(flags::FlagTable* table, Options* o) {
+  table->group("HTTP");
+  table->add_text("host", &o->host, "ADDRESS", "Address to listen on");
+  table->add_int("port", &o->port, 0, 65535, "Port to listen on; 0 takes a free one and prints it");
+  table->add_int("max-num-queued-reqs",
+                 &o->max_num_queued_reqs,
+                 1,
+                 1 << 20,
+                 "Most requests in the server; more are answered 503 with Retry-After");
+  table->add_int("max-num-queued-tokens",
+                 &o->max_num_queued_tokens,
+                 1,
+                 kMaxInt,
+                 "Most tokens of all requests in the server, prompt and answer");
+  table->add_int(
+      "max-connections", &o->max_connections, 1, 1 << 20, "Most open client connections");
+  table->add_int(
+      "max-connections-per-address",
+      &o->max_connections_per_address,
+      0,
+      1 << 20,
+      "Most open connections of one client address (of IPv6, one /64); 0 is a quarter of "
+      "--max-connections, and no limit for loopback");
+  table->add_text(
+      "allowed-hosts",
+      &o->allowed_hosts,
+      "NAMES",
+      "Names, separated by commas, that requests may address the server by; * is any. On "
+      "a loopback --host the loopback names are allowed besides, and nothing else if "
+      "not given; elsewhere any name is");
+  table->add_text("allowed-origins",
+                  &o->allowed_origins,
+                  "ORIGINS",
+                  "Origins of web pages, separated by commas, that may use the server from another "
+                  "origin, as in https://chat.example.org; * is any");
+  table->add_switch(
+      "strict-api",
+      &o->strict_api,
+      "Refuse requests with fields that are not known, instead of ignoring the fields");
+  table->add_int(
+      "max-body-bytes", &o->max_body_bytes, 1024, std::int64_t{1} << 30, "Largest request body");
+  table->add_int(
+      "stream-buffer-bytes",
+      &o->stream_buffer_bytes,
+      4096,
+      std::int64_t{1} << 30,
+      "Most bytes kept for a client that reads its stream too slowly; past it the stream is cut");
+  table->add_double("keep-alive-interval",
+                    &o->keep_alive_comment_s,
+                    0.1,
+                    3600.0,
+                    "Seconds between comments in a stream that has nothing to say");
+}
+
+void add_supervision_flags(flags::FlagTable* table, Options* o) {
+  table->group("Supervision");
+  table->add_text("restart-intensity",
+                  &o->restart_intensity,
+                  "N/TIME",
+                  "A process that ends more than N times within TIME is not started again");
+  table->add_double(
+      "start-timeout", &o->start_timeout_s, 1.0, kWeekSeconds, "Seconds that a start may take");
+  table->add_text("dump-dir",
+                  &o->dump_dir,
+                  "FOLDER",
+                  "Where requests that end what computes them are written down, the newest 16; "
+                  "phalanx/poisoned below $XDG_STATE_HOME or ~/.local/state if not given");
+  table->add_double("shutdown-timeout",
+                    &o->shutdown_timeout_s,
+                    0.0,
+                    kWeekSeconds,
+                    "Seconds that SIGTERM waits for open requests");
+  table->add_switch(
+      "core-dumps",
+      &o->core_dumps,
+      "Let processes that crash leave core dumps, as far as ulimit -c allows; weights "
+      "and KV are never in them");
+  flags::Flag log_level;
+  log_level.names = {"log-level"};
+  log_level.value_name = "trace|debug|info|warning|error";
+  log_level.help = "Least level logged";
+  log_level.default_text = o->log_level;
+  log_level.set = [o](const std::string& text) -> Status {
+    PHALANX_TRY(const obs::LogLevel level, obs::parse_log_level(text));
+    o->log_level = obs::to_string(level);
+    return ok();
+  };
+  table->add(std::move(log_level));
+}
+
+void add_offline_flags(flags::FlagTable* table, Options* o) {
+  table->group("Offline generation");
+  table->add_texts("prompt",
+                   &o->prompts,
+                   "TEXT",
+                   "Generate for this prompt and exit; may be given several times");
+  table->add_switch(
+      "apply-chat-template",
+      &o->apply_chat_template,
+      "Send each --prompt as a user's message through the chat template, if the model has one");
+  table->add_int(
+      "max-tokens", &o->max_tokens, 1, 1 << 20, "Most tokens to generate for a --prompt");
+  table->add_double("temperature",
+                    &o->temperature,
+                    -1.0,
+                    2.0,
+                    "Temperature for --prompt; -1 is the model's default");
+  table->add_int("seed", &o->seed, -1, kMaxInt, "Random seed for --prompt; -1 draws one");
+}
+
+void refuse_known_flags(flags::FlagTable* table) {
+  table->refuse("pipeline-parallel-size,pp", "Phalanx does not shard by pipeline stage", "1");
+  table->refuse("enable-expert-parallel,ep,expert-parallel-size",
+                "mixture-of-experts models are not supported",
+                "false");
+  table->refuse("enable-prefix-caching", "there is no prefix cache in this version", "false");
+  table->refuse("no-enable-prefix-caching", "", "true");
+  table->refuse("enable-chunked-prefill", "prompts are always computed in chunks", "true");
+  table->refuse("no-enable-chunked-prefill", "prompts are always computed in chunks", "false");
+  table->refuse("dtype,kv-cache-dtype", "weights and KV are bfloat16 in this version", "bfloat16");
+  table->refuse("quantization,q", "weights are bfloat16 in this version");
+  table->refuse("speculative-config", "there is no speculative decoding in this version");
+  table->refuse("enable-lora,lora-modules", "there are no adapters in this version");
+  table->refuse("api-key", "there are no keys in this version; put a proxy in front");
+  table->refuse("ssl-keyfile,ssl-certfile,ssl-ca-certs",
+                "there is no TLS in this version; put a proxy in front");
+  table->refuse(
+      "nnodes,node-rank,master-addr,master-port,headless,data-parallel-address,data-parallel-size-"
+      "local",
+      "all processes run on one host in this version");
+  table->refuse("distributed-executor-backend", "ranks are always processes of this binary");
+  table->refuse("gpu-memory-utilization", "there is no GPU back end; see --kv-cache-memory-bytes");
+  table->refuse("tokenizer", "the tokenizer is read from the model's folder or GGUF file");
+  table->refuse("scheduling-policy", "requests are served first come, first served", "fcfs");
+  table->refuse("enable-auto-tool-choice,tool-call-parser,reasoning-parser",
+                "tool calls are not parsed in this version");
+}
+
+}  // namespace
+
+flags::FlagTable make_flag_table(Options* options) {
+  flags::FlagTable table(
+      "phalanxd",
+      "phalanxd serves a language model from data-parallel × tensor-parallel process groups.",
+      "PHALANX_");
+  table.positional("model");
+  table.allow_environment("PHALANX_LOAD_");  // of phalanx-load
+  add_model_flags(&table, options);
+  add_topology_flags(&table, options);
+  add_engine_flags(&table, options);
+  add_http_flags(&table, options);
+  add_supervision_flags(&table, options);
+  add_offline_flags(&table, options);
+  refuse_known_flags(&table);
+  return table;
+}
+
+serving::OfflineOptions offline_of(const Options& options) {
+  serving::OfflineOptions offline;
+  offline.prompts = options.prompts;
+  offline.apply_chat_template = options.apply_chat_template;
+  offline.max_tokens = static_cast<std::uint32_t>(options.max_tokens);
+  if (options.temperature >= 0.0) {
+    offline.temperature = static_cast<float>(options.temperature);
+  }
+  if (options.seed >= 0) {
+    offline.seed = options.seed;
+  }
+  return offline;
+}
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> items;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    std::string item = text.substr(begin, end - begin);
+    std::erase(item, ' ');
+    if (!item.empty()) {
+      items.push_back(std::move(item));
+    }
+    begin = end + 1;
+  }
+  return items;
+}
+
+Result<flags::FlagTable::Request> parse_options(
+    flags::FlagTable* table,
+    Options* options,
+    const std::vector<std::string>& arguments,
+    const std::map<std::string, std::string>& environment) {
+  PHALANX_TRY(const flags::FlagTable::Request request, table->parse(arguments, environment));
+  if (request != flags::FlagTable::Request::kRun) {
+    return request;
+  }
+  if (options->model.empty()) {
+    return invalid_argument(
+        "--model is missing: expected the path of a Hugging Face folder or of a GGUF file");
+  }
+  while (options->model.size() > 1 && options->model.back() == '/') {
+    options->model.pop_back();
+  }
+  if (options->runner != "sim" && (options->sim_step_us > 0 || options->sim_token_us > 0)) {
+    return invalid_argument("--sim-step-us and --sim-token-us need --runner sim");
+  }
+  if (options->kv_cache_memory_bytes > 0 && options->num_kv_blocks > 0) {
+    return invalid_argument(
+        "--kv-cache-memory-bytes and --num-kv-blocks say the same: give one of them");
+  }
+  if (options->max_num_batched_tokens < options->max_num_seqs) {
+    return invalid_argument("--max-num-batched-tokens: expected at least --max-num-seqs (" +
+                            std::to_string(options->max_num_seqs) +
+                            "), so that every sequence can decode in one step, found " +
+                            std::to_string(options->max_num_batched_tokens));
+  }
+  auto restarts = supervise::parse_restart_intensity(options->restart_intensity);
+  if (!restarts) {
+    return std::move(restarts).error().with("--restart-intensity");
+  }
+  options->restarts = *restarts;
+  options->dump_dir = serving::dump_folder(options->dump_dir, environment);
+  return request;
+}
+
+}  // namespace phalanx::settings

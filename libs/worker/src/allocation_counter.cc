@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocation_counter.h"
+
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+thread_local std::uint64_t allocations = 0;
+
+void* counted_allocation(std::size_t bytes) {
+  ++allocations;
+  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
+  if (memory == nullptr) {
+    throw std::bad_alloc();
+  }
+  return memory;
+}
+
+}  // namespace
+
+// The array and nothrow forms of the standard library call these.
+void* operator new(std::size_t bytes) {
+  return counted_allocation(bytes);
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+namespace phalanx::worker {
+
+std::uint64_t allocation_count() {
+  return allocations;
+}
+
+}  // namespace phalanx::worker

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "phalanx/engine/model_runner.h"
+#include "phalanx/kernels/thread_team.h"
+#include "phalanx/model/rank_model.h"
+#include "phalanx/os/memfd.h"
+
+#include "group_member.h"
+
+namespace phalanx::worker {
+
+// The model runner that computes: joins the rank loop of `engine` with the model of `model`, which
+// do not know each other.
+//
+// Ownership: owns team and model; borrows the group and the KV memory.
+// Threads: the rank's main thread.
+class CpuRunner final : public engine::ModelRunner {
+ public:
+  CpuRunner(std::unique_ptr<kernels::ThreadTeam> team,
+            std::unique_ptr<model::RankModel> rank_model,
+            GroupMember& group,
+            os::Mapping& kv,
+            std::uint32_t max_num_seqs);
+
+  [[nodiscard]] Result<engine::RunnerIdentity> identity() override;
+  [[nodiscard]] Status init(Epoch epoch) override;
+  [[nodiscard]] Status sanity() override;
+  void on_slot_changed(const engine::SequenceTable& table, std::uint32_t slot) override;
+  [[nodiscard]] Status step(StepId step,
+                            const engine::SequenceTable& table,
+                            std::span<const wire::StepItem> items,
+                            std::span<wire::SampleResult> results) override;
+  [[nodiscard]] Status clear(bool zero_kv) override;
+  [[nodiscard]] Status unload() override;
+  [[nodiscard]] engine::RunnerCounters counters() const override;
+
+ private:
+  std::unique_ptr<kernels::ThreadTeam> team_;
+  std::unique_ptr<model::RankModel> model_;
+  GroupMember& group_;
+  os::Mapping& kv_;
+  std::vector<model::StepItem> items_;  // of the present step; reserved once
+  Status table_status_;                 // of the latest change of a slot, reported by the next step
+};
+
+}  // namespace phalanx::worker

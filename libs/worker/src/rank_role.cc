@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rank_role.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "phalanx/checkpoint/config_record.h"
+#include "phalanx/engine/rank_loop.h"
+#include "phalanx/fleet/child_start.h"
+#include "phalanx/ipc/blocking_channel.h"
+#include "phalanx/kernels/float_mode.h"
+#include "phalanx/kernels/isa.h"
+#include "phalanx/obs/log.h"
+#include "phalanx/os/cpu_set.h"
+#include "phalanx/os/memfd.h"
+#include "phalanx/wire/codec.h"
+
+#include "allocation_counter.h"
+#include "cpu_runner.h"
+#include "group_member.h"
+#include "sim_host.h"
+
+namespace phalanx::worker {
+
+namespace {
+
+// Descriptors of a RankBootstrap behind the common ones.
+enum Region : std::size_t { kKv, kScratch, kSequenceTable, kResultRing, kArena };
+
+constexpr auto kSegmentDeadline = std::chrono::seconds(10);
+constexpr auto kIdleSlice = std::chrono::seconds(1);
+constexpr auto kReplyDeadline = std::chrono::seconds(10);
+constexpr std::uint32_t kSpinWithoutOwnCore = 100;
+constexpr auto kFarewellLimit = std::chrono::seconds(1);
+
+// A rank's memory and parts, in the order in which they need each other.
+class Rank {
+ public:
+  Rank(fleet::ChildStart& start, wire::RankBootstrap bootstrap)
+      : start_(start), bootstrap_(std::move(bootstrap)) {}
+
+  [[nodiscard]] Status prepare(const Seams& seams) {
+    PHALANX_RETURN_IF_ERROR(map_regions());
+    group_.emplace(
+        bootstrap_.rank,
+        [this](Epoch epoch) { return map_segment(epoch); },
+        communicator_options());
+    std::unique_ptr<engine::ModelRunner> runner;
+    if (bootstrap_.plan.runner == "sim") {
+      PHALANX_TRY(runner, make_sim_runner());
+    } else {
+      PHALANX_TRY(runner, make_cpu_runner());
+    }
+    runner_ = seams.wrap_runner
+                  ? seams.wrap_runner(std::move(runner), bootstrap_.replica, bootstrap_.rank)
+                  : std::move(runner);
+    return ok();
+  }
+
+  // Answers commands until the one to shut down. Every wait is short or ends with the parent
+  // (HangUpWatch).
+  [[nodiscard]] Status serve() {
+    PHALANX_TRY(ipc::ZmqContext context, ipc::ZmqContext::create());
+    PHALANX_TRY(
+        ipc::BlockingChannel channel,
+        ipc::BlockingChannel::connect(context, bootstrap_.common.endpoint, ipc::ChannelOptions{}));
+    const std::span<std::byte> ring_bytes = mappings_[kResultRing].bytes();
+    engine::ResultRing ring({reinterpret_cast<wire::SampleResult*>(ring_bytes.data()),
+                             std::size_t{bootstrap_.plan.max_num_seqs} * wire::kResultRingSteps},
+                            bootstrap_.plan.max_num_seqs);
+    engine::RankLoop loop(loop_options(), *runner_, ring);
+    while (!loop.finished()) {
+      PHALANX_TRY(const std::optional<std::string> frame, channel.receive(kIdleSlice));
+      if (!frame) {
+        continue;
+      }
+      PHALANX_TRY(const wire::RankCommand command, wire::decode_rank_command(*frame));
+      start_.bump_progress();
+      const wire::RankReply reply = loop.handle(command);
+      if (reply.code != 0) {
+        obs::log_warn("command_failed",
+                      {{"op", static_cast<int>(command.op)},
+                       {"epoch", command.epoch.value()},
+                       {"step", command.step.value()},
+                       {"error", reply.message}});
+      }
+      PHALANX_RETURN_IF_ERROR(channel.send(wire::encode(reply), kReplyDeadline));
+    }
+    channel.deliver_rest(kFarewellLimit);
+    return ok();
+  }
+
+ private:
+  [[nodiscard]] engine::RankLoopOptions loop_options() const {
+    engine::RankLoopOptions options;
+    options.rank = bootstrap_.rank;
+    options.pid = ::getpid();
+    options.secret = bootstrap_.common.secret;
+    options.max_num_seqs = bootstrap_.plan.max_num_seqs;
+    options.max_num_batched_tokens = bootstrap_.plan.max_num_batched_tokens;
+    options.max_model_len = bootstrap_.plan.max_model_len;
+    options.kv_blocks = bootstrap_.plan.kv_blocks;
+    return options;
+  }
+
+  // In a group with more ranks than cores the peer waited for may be waiting for this core:
+  // spinning keeps it from coming. Few pauses then make steps of 3 and 4 ranks on 2 cores 25 % and
+  // 16 % shorter; with a core for each rank they would make them longer.
+  [[nodiscard]] collective::Communicator::Options communicator_options() const {
+    collective::Communicator::Options options;
+    if (bootstrap_.plan.tp > os::allowed_cpus().size()) {
+      options.spin = kSpinWithoutOwnCore;
+    }
+    return options;
+  }
+
+  [[nodiscard]] Status map_regions() {
+    if (bootstrap_.region_bytes.size() != kResultRing + 1) {
+      return invalid_argument("bootstrap: expected 4 regions, found " +
+                              std::to_string(bootstrap_.region_bytes.size()));
+    }
+    for (std::size_t i = kKv; i <= kResultRing; ++i) {
+      PHALANX_TRY(os::UniqueFd fd, start_.take_fd(i));
+      PHALANX_TRY(const os::Memfd memfd,
+                  os::Memfd::adopt(std::move(fd), bootstrap_.region_bytes[i].second));
+      PHALANX_TRY(mappings_[i], memfd.map(os::Access::kReadWrite));
+      start_.bump_progress();
+    }
+    return mappings_[kKv].exclude_from_dumps();
+  }
+
+  [[nodiscard]] Result<EpochMemory> map_segment(Epoch epoch) {
+    const SteadyTime deadline = steady_clock().now() + kSegmentDeadline;
+    for (;;) {
+      PHALANX_TRY(os::ControlMessage message, start_.control().receive_until(deadline));
+      PHALANX_TRY(const wire::ControlRecord record, wire::decode_control_record(message.bytes));
+      const auto* const segment = std::get_if<wire::EpochSegment>(&record);
+      if (segment == nullptr || message.fds.size() != 1) {
+        return invalid_argument("the control socket gave no communicator segment");
+      }
+      if (segment->epoch < epoch) {
+        continue;  // of an epoch that ended before this rank took part in it
+      }
+      if (segment->epoch > epoch) {
+        return failed_precondition("the communicator of epoch " + std::to_string(epoch.value()) +
+                                   " is gone already");
+      }
+      PHALANX_TRY(const os::Memfd memfd,
+                  os::Memfd::adopt(std::move(message.fds[0]), segment->segment_bytes));
+      PHALANX_TRY(segment_, memfd.map(os::Access::kReadWrite));
+      collective::SegmentSpec spec;
+      spec.epoch = epoch;
+      spec.world = bootstrap_.plan.tp;
+      spec.nonce = segment->nonce;
+      spec.slot_bytes = segment->slot_bytes;
+      return EpochMemory{segment_.bytes(), spec};
+    }
+  }
+
+  [[nodiscard]] Result<std::unique_ptr<engine::ModelRunner>> make_sim_runner() {
+    PHALANX_TRY(const checkpoint::ModelConfig config,
+                checkpoint::from_record(bootstrap_.plan.model_config));
+    engine::SimOptions options;
+    options.step = std::chrono::microseconds(bootstrap_.plan.sim_step_us);
+    options.token = std::chrono::microseconds(bootstrap_.plan.sim_token_us);
+    options.token_count = config.vocab;
+    sim_host_ = std::make_unique<GroupSimHost>(*group_, start_.lifeline().progress()[0]);
+    return std::unique_ptr<engine::ModelRunner>(
+        std::make_unique<engine::SimRunner>(options, *sim_host_));
+  }
+
+  [[nodiscard]] Result<std::unique_ptr<engine::ModelRunner>> make_cpu_runner() {
+    PHALANX_TRY(os::UniqueFd fd, start_.take_fd(kArena));
+    model::RankModelOptions options;
+    PHALANX_TRY(options.config, checkpoint::from_record(bootstrap_.plan.model_config));
+    PHALANX_TRY(const os::Memfd arena,
+                os::Memfd::adopt(std::move(fd), model::layout_of(options.config).bytes));
+    PHALANX_TRY(arena_, arena.map(os::Access::kReadOnly));
+    PHALANX_RETURN_IF_ERROR(arena_.exclude_from_dumps());
+    PHALANX_TRY(options.shard,
+                model::plan_shard(options.config, bootstrap_.rank.value(), bootstrap_.plan.tp));
+    options.limits = {bootstrap_.plan.max_model_len,
+                      bootstrap_.plan.max_num_seqs,
+                      bootstrap_.plan.max_num_batched_tokens,
+                      bootstrap_.plan.kv_blocks};
+    PHALANX_TRY(options.isa,
+                kernels::resolve_isa(bootstrap_.plan.isa == "auto" ? "" : bootstrap_.plan.isa));
+    options.allocation_counter = allocation_count;
+
+    kernels::TeamHooks hooks;
+    hooks.context = this;
+    hooks.should_stop = [](void* self) { return static_cast<Rank*>(self)->group_->aborted(); };
+    hooks.tile_finished = [](void* self) { static_cast<Rank*>(self)->start_.bump_progress(); };
+    const std::vector<int> cpus(bootstrap_.cpus.begin(), bootstrap_.cpus.end());
+    PHALANX_TRY(auto team, kernels::ThreadTeam::create(cpus, hooks));
+    model::RankRegions regions;
+    regions.weights = arena_.bytes();
+    regions.kv = mappings_[kKv].bytes();
+    regions.scratch = mappings_[kScratch].bytes();
+    regions.sequence_table = mappings_[kSequenceTable].bytes();
+    PHALANX_TRY(auto rank_model, model::RankModel::create(options, regions, *team));
+    return std::unique_ptr<engine::ModelRunner>(
+        std::make_unique<CpuRunner>(std::move(team),
+                                    std::move(rank_model),
+                                    *group_,
+                                    mappings_[kKv],
+                                    bootstrap_.plan.max_num_seqs));
+  }
+
+  fleet::ChildStart& start_;
+  wire::RankBootstrap bootstrap_;
+  std::array<os::Mapping, kResultRing + 1> mappings_;
+  os::Mapping arena_;
+  os::Mapping segment_;
+  std::optional<GroupMember> group_;
+  std::unique_ptr<GroupSimHost> sim_host_;
+  std::unique_ptr<engine::ModelRunner> runner_;
+};
+
+}  // namespace
+
+int run_rank(const Seams& seams) {
+  kernels::set_float_mode();
+  wire::RankBootstrap bootstrap;
+  auto start = fleet::ChildStart::begin(&bootstrap);
+  if (!start) {
+    return fleet::fail_child(nullptr, start.error());
+  }
+  if (seams.at_rank_start) {
+    seams.at_rank_start(bootstrap.replica, bootstrap.rank);
+  }
+  // Outside of its life: a failure is told before the memory is torn down.
+  Rank rank(**start, std::move(bootstrap));
+  return fleet::live_child(**start, [&]() -> Status {
+    PHALANX_RETURN_IF_ERROR(rank.prepare(seams));
+    return rank.serve();
+  });
+}
+
+}  // namespace phalanx::worker

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "replica_role.h"
+
+#include <unistd.h>
+
+#include <deque>
+#include <utility>
+
+#include "phalanx/checkpoint/config_record.h"
+#include "phalanx/engine/replica_engine.h"
+#include "phalanx/fleet/child_start.h"
+#include "phalanx/fleet/rank_host.h"
+#include "phalanx/fleet/worker_title.h"
+#include "phalanx/ipc/connected_channel.h"
+#include "phalanx/model/kv_layout.h"
+#include "phalanx/model/memory_plan.h"
+#include "phalanx/obs/log.h"
+#include "phalanx/wire/codec.h"
+
+namespace phalanx::worker {
+
+namespace {
+
+// Frames that the leader does not take for a while. Past it the leader is faulty, and its lifeline
+// will say so.
+constexpr std::size_t kMaxUnsentFrames = 4096;
+
+// For the leader to take the last frames. A leader that is gone ends this process anyway.
+constexpr auto kFarewellLimit = std::chrono::seconds(1);
+
+// The replica's end of the link to the leader: frames in order, kept while the link would block.
+class LeaderLink final : public engine::ReplicaSink {
+ public:
+  LeaderLink(os::EventLoop& loop, const wire::ReplicaBootstrap& bootstrap, const Seams& seams)
+      : loop_(loop),
+        common_(bootstrap.common),
+        replica_(bootstrap.replica),
+        before_send_(seams.before_replica_send) {}
+
+  [[nodiscard]] Status connect(ipc::ZmqContext& context,
+                               std::function<void(std::string_view)> on_frame) {
+    ipc::ChannelHandlers handlers;
+    handlers.on_frame = std::move(on_frame);
+    handlers.on_writable = [this] { flush(); };
+    PHALANX_TRY(
+        channel_,
+        ipc::ConnectedChannel::connect(context, loop_, common_.endpoint, std::move(handlers), {}));
+    return ok();
+  }
+
+  void send(wire::ReplicaMessage message) override {
+    if (before_send_) {
+      before_send_(replica_, common_.incarnation, message);
+    }
+    if (unsent_.size() >= kMaxUnsentFrames) {
+      obs::log_error("leader_takes_nothing", {{"unsent", unsent_.size()}});
+      loop_.stop();
+      return;
+    }
+    unsent_.push_back(
+        wire::encode(wire::ReplicaFrame{common_.boot, common_.incarnation, std::move(message)}));
+    flush();
+  }
+
+  void on_stopped(const Status& status) override {
+    result_ = status;
+    stopped_ = true;
+    flush();
+    if (unsent_.empty()) {
+      end();
+    }
+  }
+
+  // The replica cannot go on with this leader.
+  void fail(Error error) {
+    result_ = std::move(error);
+    loop_.stop();
+  }
+
+  [[nodiscard]] const Status& result() const { return result_; }
+
+ private:
+  void flush() {
+    while (!unsent_.empty() && channel_->send(unsent_.front()) == wire::Sent::kQueued) {
+      unsent_.pop_front();
+    }
+    if (stopped_ && unsent_.empty()) {
+      end();
+    }
+  }
+
+  // The last frames are with the transport, not yet with the leader.
+  void end() {
+    channel_->deliver_rest(kFarewellLimit);
+    loop_.stop();
+  }
+
+  os::EventLoop& loop_;
+  const wire::ChildCommon& common_;
+  ReplicaId replica_;
+  std::function<void(ReplicaId, Incarnation, const wire::ReplicaMessage&)> before_send_;
+  std::unique_ptr<ipc::ConnectedChannel> channel_;
+  std::deque<std::string> unsent_;
+  Status result_;
+  bool stopped_ = false;
+};
+
+Result<engine::ReplicaOptions> engine_options(const wire::ReplicaBootstrap& bootstrap,
+                                              std::uint64_t memory_bytes) {
+  PHALANX_TRY(const checkpoint::ModelConfig config,
+              checkpoint::from_record(bootstrap.plan.model_config));
+  engine::ReplicaOptions options;
+  options.replica = bootstrap.replica;
+  options.scheduler.max_model_len = bootstrap.plan.max_model_len;
+  options.scheduler.max_num_seqs = bootstrap.plan.max_num_seqs;
+  options.scheduler.max_num_batched_tokens = bootstrap.plan.max_num_batched_tokens;
+  options.scheduler.kv_blocks = bootstrap.plan.kv_blocks;
+  options.scheduler.vocab_size = config.vocab;
+  options.group.ranks = bootstrap.plan.tp;
+  options.group.secret = bootstrap.common.secret;
+  options.group.restart_limit = bootstrap.restart_limit;
+  options.group.restart_window = std::chrono::milliseconds(bootstrap.restart_window_ms);
+  options.memory_bytes = memory_bytes;
+  PHALANX_RETURN_IF_ERROR(engine::validate(options.scheduler));
+  return options;
+}
+
+// A simulated rank computes nothing, so only its result ring has a size of its own.
+Result<std::vector<fleet::SlotSizes>> slot_sizes(const wire::ModelPlan& plan) {
+  std::vector<fleet::SlotSizes> result(plan.tp);
+  for (fleet::SlotSizes& sizes : result) {
+    sizes.result_ring = wire::kResultRowBytes * plan.max_num_seqs;
+    sizes.kv_blocks = plan.kv_blocks;
+  }
+  if (plan.runner == "sim") {
+    return result;
+  }
+  PHALANX_TRY(const checkpoint::ModelConfig config, checkpoint::from_record(plan.model_config));
+  const model::RankLimits limits{
+      plan.max_model_len, plan.max_num_seqs, plan.max_num_batched_tokens, plan.kv_blocks};
+  for (std::uint32_t rank = 0; rank < plan.tp; ++rank) {
+    PHALANX_TRY(const model::Shard shard, model::plan_shard(config, rank, plan.tp));
+    PHALANX_TRY(const model::RankMemory bytes,
+                model::rank_memory(config, shard, limits, wire::kResultRowBytes));
+    result[rank].kv = bytes.kv;
+    result[rank].kv_block = model::kv_block_bytes(config, shard);
+    result[rank].scratch = bytes.scratch;
+    result[rank].sequence_table = bytes.sequence_table;
+    result[rank].result_ring = bytes.result_ring;
+  }
+  return result;
+}
+
+std::vector<os::SpawnPlan> rank_plans(const wire::ReplicaBootstrap& bootstrap) {
+  std::vector<os::SpawnPlan> result;
+  for (std::uint32_t rank = 0; rank < bootstrap.plan.tp; ++rank) {
+    result.push_back(fleet::spawn_plan("rank dp" + std::to_string(bootstrap.replica.value()) +
+                                       " tp" + std::to_string(rank)));
+  }
+  return result;
+}
+
+Status serve(fleet::ChildStart& start,
+             const wire::ReplicaBootstrap& bootstrap,
+             os::UniqueFd arena,
+             const Seams& seams) {
+  os::EventLoop loop;
+  PHALANX_TRY(ipc::ZmqContext context, ipc::ZmqContext::create());
+  LeaderLink link(loop, bootstrap, seams);
+  fleet::RankHost host(
+      loop, context, bootstrap, rank_plans(bootstrap), start.lifeline_pipe(), arena.get());
+  PHALANX_TRY(const std::vector<fleet::SlotSizes> sizes, slot_sizes(bootstrap.plan));
+  PHALANX_RETURN_IF_ERROR(host.reserve(sizes));
+  PHALANX_TRY(const engine::ReplicaOptions options, engine_options(bootstrap, host.memory_bytes()));
+  engine::ReplicaEngine replica(options, host, host.results(), host, link, steady_clock());
+  host.set_engine(&replica);
+
+  PHALANX_RETURN_IF_ERROR(link.connect(context, [&](std::string_view bytes) {
+    auto frame = wire::decode_leader_frame(bytes);
+    if (!frame) {
+      obs::log_error("bad_frame_from_leader", {{"error", frame.error().message()}});
+      const auto refused = wire::read_refused_submit(bytes);
+      if (!refused) {
+        link.fail(data_loss("a frame of the leader cannot be read: " + frame.error().message()));
+      } else if (refused->boot == bootstrap.common.boot &&
+                 refused->incarnation == bootstrap.common.incarnation) {
+        replica.refuse_submit(refused->key, frame.error());
+      }
+      return;
+    }
+    if (frame->boot == bootstrap.common.boot &&
+        frame->incarnation == bootstrap.common.incarnation) {
+      replica.handle(frame->message);
+    }
+  }));
+  link.send(wire::ReplicaHello{wire::kProtocolVersion, bootstrap.common.secret, ::getpid()});
+  const auto ticks = loop.call_every(options.group.progress.period, [&] {
+    start.bump_progress();
+    replica.on_tick();
+  });
+  replica.start();
+  loop.run();
+  return link.result();
+}
+
+}  // namespace
+
+int run_replica(const Seams& seams) {
+  wire::ReplicaBootstrap bootstrap;
+  auto start = fleet::ChildStart::begin(&bootstrap);
+  if (!start) {
+    return fleet::fail_child(nullptr, start.error());
+  }
+  return fleet::live_child(**start, [&]() -> Status {
+    os::UniqueFd arena;
+    if (bootstrap.plan.runner != "sim") {
+      PHALANX_TRY(arena, (*start)->take_fd(0));
+    }
+    return serve(**start, bootstrap, std::move(arena), seams);
+  });
+}
+
+}  // namespace phalanx::worker
