@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "phalanx/base/printable.h"
+
 namespace phalanx::app {
 
 namespace {
@@ -93,30 +95,32 @@ std::string inspection_text(const Inspection& inspection,
                             const std::optional<model::MemoryPlan>& memory,
                             const model::MemoryRequest& request) {
   std::ostringstream out;
-  out << inspection.path << "\n";
-  out << "  format     " << inspection.format << ", " << inspection.weight_files
+  out << printable(inspection.path) << "\n";
+  out << "  format     " << printable(inspection.format) << ", " << inspection.weight_files
       << (inspection.weight_files == 1 ? " weight file\n" : " weight files\n");
-  out << "  model      " << inspection.architecture
-      << (inspection.name.empty() ? "" : ", \"" + inspection.name + "\"") << ", "
+  out << "  model      " << printable(inspection.architecture)
+      << (inspection.name.empty() ? "" : ", \"" + printable(inspection.name) + "\"") << ", "
       << count_text(inspection.parameters) << " parameters in "
       << model::bytes_text(inspection.weight_bytes) << "\n";
   if (inspection.config) {
     print_config(*inspection.config, out);
   }
   for (const auto& [name, use] : inspection.types) {
-    out << "  type       " << name << ": " << use.tensors << " tensors, "
+    out << "  type       " << printable(name) << ": " << use.tensors << " tensors, "
         << count_text(use.elements) << " parameters, " << model::bytes_text(use.bytes) << "\n";
   }
   if (inspection.context_length) {
     out << "  context    " << *inspection.context_length << " tokens\n";
   }
-  out << "  tokenizer  " << (inspection.tokenizer.empty() ? "none" : inspection.tokenizer)
+  out << "  tokenizer  "
+      << (inspection.tokenizer.empty() ? "none" : printable(inspection.tokenizer))
       << (inspection.has_chat_template ? ", with a chat template" : ", no chat template") << "\n";
   if (memory) {
     print_memory(*memory, request, out);
   }
   for (const checkpoint::Obstacle& obstacle : inspection.obstacles) {
-    out << "  not served " << obstacle.part << ": " << obstacle.error.message() << "\n";
+    out << "  not served " << printable(obstacle.part) << ": "
+        << printable(obstacle.error.message()) << "\n";
   }
   if (inspection.obstacles.empty()) {
     out << "  can be served\n";
@@ -161,8 +165,8 @@ std::string inspection_json(const Inspection& inspection,
   if (memory) {
     json["memory"] = memory_json(*memory, request);
   }
-  // A name in a file may hold any bytes; what is no UTF-8 is replaced.
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  // A name in a file may hold any bytes: what is no UTF-8 is replaced, what is no ASCII escaped.
+  return json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace phalanx::app

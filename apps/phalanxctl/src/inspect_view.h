@@ -9,6 +9,8 @@
 
 namespace phalanx::app {
 
+// Whatever the files of the model hold, what is returned is printable.
+//
 // `memory` is what the model needs under `request`; absent if that could not be planned.
 
 // For people: one fact a line, the verdict last.

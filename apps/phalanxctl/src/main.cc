@@ -11,6 +11,7 @@
 #include "phalanx/admin/admin_server.h"
 #include "phalanx/admin/commands.h"
 #include "phalanx/admin/status_view.h"
+#include "phalanx/base/printable.h"
 #include "phalanx/base/version.h"
 #include "phalanx/checkpoint/inspect.h"
 #include "phalanx/flags/flag_table.h"
@@ -94,10 +95,10 @@ flags::FlagTable make_table(CtlOptions* o) {
 }
 
 Result<std::string> call(const CtlOptions& options, const std::string& line) {
-  const std::string name = admin::admin_socket_name(static_cast<std::uint32_t>(options.uid),
-                                                    static_cast<std::uint16_t>(options.port));
+  const admin::AdminAddress server{static_cast<std::uint32_t>(options.uid),
+                                   static_cast<std::uint16_t>(options.port)};
   return admin::admin_call(
-      name,
+      server,
       line,
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.timeout_s)));
 }
@@ -105,13 +106,12 @@ Result<std::string> call(const CtlOptions& options, const std::string& line) {
 Status print_status(const CtlOptions& options) {
   do {
     PHALANX_TRY(const std::string document, call(options, admin::admin_line({"status"})));
-    std::string shown = document + "\n";
-    if (!options.json) {
-      PHALANX_TRY(shown, admin::status_table(document));
-    }
+    PHALANX_TRY(const std::string shown,
+                options.json ? admin::status_line(document) : admin::status_table(document));
     // On a terminal the picture is redrawn in place.
     const bool redraw = options.watch && !options.json && ::isatty(STDOUT_FILENO) != 0;
-    std::cout << (redraw ? "\x1b[H\x1b[2J" : "") << shown << std::flush;
+    std::cout << (redraw ? "\x1b[H\x1b[2J" : "") << shown << (options.json ? "\n" : "")
+              << std::flush;
     if (options.watch) {
       std::this_thread::sleep_for(std::chrono::duration<double>(options.interval_s));
     }
@@ -189,7 +189,7 @@ int run(int argc, char** argv) {
   }
   for (const flags::FlagTable::Note& note : table.notes()) {
     if (note.is_warning) {
-      std::cerr << "phalanxctl: warning: " << note.text << "\n";
+      std::cerr << "phalanxctl: warning: " << printable(note.text) << "\n";
     }
   }
   if (!options.words.empty()) {
@@ -200,7 +200,7 @@ int run(int argc, char** argv) {
     status = run_command(options);
   }
   if (!status) {
-    std::cerr << "phalanxctl: " << status.error().message() << "\n";
+    std::cerr << "phalanxctl: " << printable(status.error().message()) << "\n";
     return error_traits(status.error().code()).exit_status;
   }
   return 0;
@@ -214,7 +214,7 @@ int main(int argc, char** argv) {
   try {
     return phalanx::app::run(argc, argv);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "phalanxctl: unexpected: %s\n", error.what());
+    std::fprintf(stderr, "phalanxctl: unexpected: %s\n", phalanx::printable(error.what()).c_str());
     return 70;
   }
 }

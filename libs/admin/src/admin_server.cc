@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <optional>
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
@@ -30,13 +31,19 @@ Protocol::endpoint endpoint_of(const std::string& name) {
   return {std::string(1, '\0') + name};
 }
 
-bool peer_allowed(Protocol::socket& socket) {
+// Who is at the other end, by the kernel: of a client its user when it connected, of a server its
+// user when it began to listen.
+std::optional<uid_t> peer_of(Protocol::socket& socket) {
   ucred credentials{};
   socklen_t length = sizeof credentials;
   if (getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
-    return false;
+    return std::nullopt;
   }
-  return credentials.uid == 0 || credentials.uid == geteuid();
+  return credentials.uid;
+}
+
+bool is_trusted(std::optional<uid_t> peer, uid_t user) {
+  return peer && (*peer == 0 || *peer == user);
 }
 
 // One client: reads a line, answers it, ends. Kept alive by its pending operations.
@@ -106,7 +113,7 @@ class AsioAdminServer final : public AdminServer {
       if (error == asio::error::operation_aborted) {
         return;
       }
-      if (!error && *clients_ < kMaxClients && peer_allowed(socket)) {
+      if (!error && *clients_ < kMaxClients && is_trusted(peer_of(socket), geteuid())) {
         std::make_shared<Client>(std::move(socket), handler_, clients_)->start();
       }
       accept();
@@ -145,7 +152,10 @@ std::string admin_socket_name(std::uint32_t uid, std::uint16_t port) {
   return "phalanx-admin-" + std::to_string(uid) + "-" + std::to_string(port);
 }
 
-Result<std::string> admin_call(const std::string& name, const std::string& line, Duration timeout) {
+Result<std::string> admin_call(const AdminAddress& server,
+                               const std::string& line,
+                               Duration timeout) {
+  const std::string name = admin_socket_name(server.uid, server.port);
   asio::io_context io;
   Protocol::socket socket(io);
   boost::system::error_code error;
@@ -153,6 +163,12 @@ Result<std::string> admin_call(const std::string& name, const std::string& line,
   if (error) {
     return not_found("no server answers at @" + name + " (" + error.message() +
                      "): is phalanxd running on that port?");
+  }
+  if (const auto peer = peer_of(socket); !is_trusted(peer, server.uid)) {
+    return failed_precondition("the process at @" + name + " is run by " +
+                               (peer ? "user " + std::to_string(*peer) : "nobody known") +
+                               ", expected user " + std::to_string(server.uid) +
+                               " or root; nothing was sent to it");
   }
   std::string answer;
   bool done = false;

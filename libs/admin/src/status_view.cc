@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "phalanx/base/printable.h"
+
 namespace phalanx::admin {
 
 namespace {
@@ -14,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 std::string text(const json& object, const char* key) {
-  return object.at(key).get<std::string>();
+  return printable(object.at(key).get<std::string>());
 }
 std::uint64_t number(const json& object, const char* key) {
   return object.at(key).get<std::uint64_t>();
@@ -78,6 +80,14 @@ Result<std::string> status_table(const std::string& document) {
   } catch (const json::exception& error) {
     return data_loss(std::string("the server's status could not be read: ") + error.what());
   }
+}
+
+Result<std::string> status_line(const std::string& document) {
+  const auto status = nlohmann::ordered_json::parse(document, nullptr, false);
+  if (!status.is_object()) {
+    return data_loss("the server's status could not be read: it is no JSON object");
+  }
+  return status.dump(-1, ' ', true, json::error_handler_t::replace);
 }
 
 }  // namespace phalanx::admin

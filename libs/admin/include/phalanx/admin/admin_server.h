@@ -36,10 +36,19 @@ class AdminServer {
 // Name of the socket of the server on `port` of user `uid`.
 [[nodiscard]] std::string admin_socket_name(std::uint32_t uid, std::uint16_t port);
 
-// Sends `line` to the server of that name and returns its answer. Blocks, at most `timeout`.
+// Where a client finds a server, and whose it must be.
+struct AdminAddress {
+  std::uint32_t uid = 0;
+  std::uint16_t port = 0;
+};
+
+// Sends `line` to that server and returns its answer. Anybody may take a name in the abstract
+// namespace: nothing is sent to, or taken from, a process of another user than `uid` and root.
+// Blocks: at most `timeout`.
 //
-// Errors: kNotFound no such server; kDeadlineExceeded; kUnavailable it hung up without an answer.
-[[nodiscard]] Result<std::string> admin_call(const std::string& name,
+// Errors: kNotFound no such server; kFailedPrecondition another user's; kDeadlineExceeded;
+// kUnavailable it hung up without an answer. The answer may hold any bytes but a line end.
+[[nodiscard]] Result<std::string> admin_call(const AdminAddress& server,
                                              const std::string& line,
                                              Duration timeout);
 
