@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doors.h"
 
+#include <algorithm>
 #include <iostream>
 #include <utility>
 
@@ -46,6 +47,18 @@ void refresh_process_metrics(obs::MetricRegistry& registry, const os::EventLoop&
       .gauge("phalanx_log_lines_dropped",
              "Log lines of the leader that found no room where standard error goes")
       .set(static_cast<double>(obs::log_lines_dropped()));
+}
+
+void log_longest_callback(const os::EventLoop& loop, Duration* told) {
+  const os::EventLoop::CallbackTimes& times = loop.callback_times();
+  if (times.longest <= std::max(*told, os::EventLoop::kCallbackTimeMax)) {
+    return;
+  }
+  *told = times.longest;
+  obs::log_debug(
+      "longest_callback",
+      {{"callback", times.longest_name},
+       {"cpu_us", std::chrono::duration_cast<std::chrono::microseconds>(times.longest).count()}});
 }
 
 void print_ready(const settings::Options& options, std::uint16_t port, const std::string& model) {

@@ -19,6 +19,10 @@ namespace phalanx::app {
 // What the options say about the HTTP server.
 [[nodiscard]] http::ServerOptions server_options(const settings::Options& options);
 
+// Says at debug level which callback of the loop was the longest, if it is longer than `told` and
+// than callbacks may be.
+void log_longest_callback(const os::EventLoop& loop, Duration* told);
+
 // Sets the metrics of the loop's callbacks and of the log.
 void refresh_process_metrics(obs::MetricRegistry& registry, const os::EventLoop& loop);
 

@@ -54,8 +54,10 @@ Result<int> Leader::run() {
   PHALANX_RETURN_IF_ERROR(open_doors());
   watch_signals();
   handles_.push_back(loop_.call_every(kTick, [this] {
+    loop_.name_callback("tick");
     slots().on_tick();
     dispatcher_->on_tick();
+    log_longest_callback(loop_, &longest_told_);
   }));
   if (plan_.arena_bytes > 0) {
     load_weights();

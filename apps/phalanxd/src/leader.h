@@ -89,6 +89,7 @@ class Leader {
   fleet::EndSignals end_signals_;
   int last_signal_ = 0;
   bool announced_ = false;
+  Duration longest_told_{};  // of the loop's callbacks
   Result<int> result_ = 0;
   int printed_tenths_ = -1;
 };

@@ -6,6 +6,7 @@
 
 #include "phalanx/base/version.h"
 #include "phalanx/obs/log.h"
+#include "phalanx/os/heap.h"
 #include "phalanx/os/machine.h"
 #include "phalanx/settings/start_limits.h"
 
@@ -39,6 +40,7 @@ int run_leader(const std::vector<std::string>& arguments,
                const std::map<std::string, std::string>& environment) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);  // until the leader listens to it: nothing older runs yet
+  os::keep_heap_small();
   settings::Options options;
   flags::FlagTable table = settings::make_flag_table(&options);
   const auto request = settings::parse_options(&table, &options, arguments, environment);

@@ -9,9 +9,6 @@
 namespace phalanx::http {
 namespace {
 
-// A client that claims much and sends little must not cost what it claims.
-constexpr std::uint64_t kReservedBytes = std::uint64_t{64} << 10;
-
 constexpr int kSizeDigitsMax = 16;
 
 // May stand in a chunk extension or a trailer field.
@@ -33,7 +30,6 @@ BodyReader::BodyReader(std::optional<std::uint64_t> length, const RequestLimits&
   if (*length == 0) {
     state_ = State::kComplete;
   }
-  body_.reserve(static_cast<std::size_t>(std::min(*length, kReservedBytes)));
 }
 
 std::size_t BodyReader::feed(std::string_view bytes) {

@@ -28,7 +28,7 @@ class BodyReader {
   [[nodiscard]] bool complete() const { return state_ == State::kComplete; }
   [[nodiscard]] const std::optional<RequestReader::Refusal>& refusal() const { return refusal_; }
   [[nodiscard]] std::size_t bytes() const { return body_.size(); }
-  [[nodiscard]] std::string take() { return std::move(body_); }
+  [[nodiscard]] Body take() { return std::move(body_); }
 
  private:
   enum class State {
@@ -61,7 +61,7 @@ class BodyReader {
   int digits_ = 0;
   std::size_t extension_bytes_ = 0;  // of all chunks
   std::size_t trailer_bytes_ = 0;
-  std::string body_;
+  Body body_;
   std::optional<RequestReader::Refusal> refusal_;
 };
 

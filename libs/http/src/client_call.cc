@@ -130,7 +130,7 @@ void ClientCall::on_connected() {
   reader_.emplace(request_.method == "HEAD");
   output_.clear();
   output_.push(head());
-  output_.push(request_.body);
+  output_.push(std::move(request_.body));
   wait_readable();
   flush();
 }
@@ -138,7 +138,7 @@ void ClientCall::on_connected() {
 void ClientCall::flush() {
   SystemError error;
   output_.write_to(socket_, error);
-  if (error == asio::error::would_block) {
+  if (error == asio::error::would_block || (!error && !output_.empty())) {
     socket_.async_wait(Tcp::socket::wait_write,
                        [self = shared_from_this()](const SystemError& failure) {
                          if (!failure && !self->finished_) {

@@ -13,9 +13,6 @@
 namespace phalanx::http {
 namespace {
 
-// One client may not keep the loop from the others.
-constexpr int kReadsPerTurn = 4;
-
 constexpr std::size_t kKeptBufferBytes = 4096;
 
 SteadyTime now() {
@@ -78,25 +75,18 @@ void Connection::wait_readable() {
 }
 
 void Connection::on_readable() {
-  for (int i = 0; i < kReadsPerTurn; ++i) {
-    SystemError error;
-    const std::size_t count = socket_.read_some(asio::buffer(core_->scratch), error);
-    if (error == asio::error::would_block) {
-      break;
-    }
-    if (error) {
-      return on_peer_closed();
-    }
-    if (phase_ == Phase::kLingering) {
-      continue;
-    }
+  core_->loop.name_callback("http read");
+  // Once: a client that sends much has its next turn after the others.
+  SystemError error;
+  const std::size_t count = socket_.read_some(asio::buffer(core_->scratch), error);
+  if (error && error != asio::error::would_block) {
+    return on_peer_closed();
+  }
+  if (!error && phase_ != Phase::kLingering) {
     in_.append(core_->scratch.data(), count);
     pump();
     if (phase_ == Phase::kClosed) {
       return;
-    }
-    if (count < core_->scratch.size() || in_.size() >= core_->options.limits.header_bytes_max) {
-      break;
     }
   }
   wait_readable();

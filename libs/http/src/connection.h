@@ -49,7 +49,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The calls of Exchange; `serial` names the request, so that a stale handle does nothing.
   void respond(std::uint64_t serial, Response response);
   void start_stream(std::uint64_t serial, int status, const Headers& headers);
-  void write(std::uint64_t serial, std::string_view data);
+  void write(std::uint64_t serial, std::string data);
   void finish(std::uint64_t serial);
   void on_close(std::uint64_t serial, std::function<void()> callback);
   void handle_dropped(std::uint64_t serial);
@@ -71,6 +71,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void refuse(int status, const std::string& message);
   void send(Response response);
   void complete_answer();
+  // What several events of one turn write to a client goes to its socket in one call, and each
+  // client's socket has a turn of its own.
+  void flush_soon();
   void flush();
   void wait_writable();
   void on_drained();
@@ -105,7 +108,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool chunked_ = false;
   bool is_sse_ = false;
   bool reading_ = false;
-  bool writing_ = false;
+  bool writing_ = false;  // flush() is to come
+  bool blocked_ = false;  // the socket has taken no more
   bool pumping_ = false;
 };
 

@@ -34,7 +34,7 @@ void Connection::send(Response response) {
   if (!bodiless && !head_only_) {
     output_.push(std::move(response.body));
   }
-  flush();
+  flush_soon();
 }
 
 bool Connection::is_current(std::uint64_t serial) const {
@@ -71,10 +71,10 @@ void Connection::start_stream(std::uint64_t serial, int status, const Headers& h
                               .content_length = std::nullopt,
                               .request_id = request_id_,
                               .access_fields = &access_fields_}));
-  flush();
+  flush_soon();
 }
 
-void Connection::write(std::uint64_t serial, std::string_view data) {
+void Connection::write(std::uint64_t serial, std::string data) {
   if (!is_current(serial)) {
     return;
   }
@@ -83,9 +83,15 @@ void Connection::write(std::uint64_t serial, std::string_view data) {
     return;
   }
   last_write_ = now();
-  output_.push(chunked_ ? chunk(data) : std::string(data));
-  flush();
-  if (phase_ != Phase::kClosed && output_.bytes() > core_->options.stream_pending_bytes_max) {
+  if (chunked_) {
+    output_.push(chunk_head(data.size()));
+  }
+  output_.push(std::move(data));
+  if (chunked_) {
+    output_.push(std::string(kLineEnd));
+  }
+  flush_soon();
+  if (blocked_ && output_.bytes() > core_->options.stream_pending_bytes_max) {
     drop_slow();
   }
 }
@@ -99,7 +105,7 @@ void Connection::finish(std::uint64_t serial) {
   if (chunked_ && !head_only_) {
     output_.push(std::string(kLastChunk));
   }
-  flush();
+  flush_soon();
 }
 
 void Connection::on_close(std::uint64_t serial, std::function<void()> callback) {
@@ -125,16 +131,30 @@ void Connection::complete_answer() {
   on_close_ = nullptr;
 }
 
+void Connection::flush_soon() {
+  if (writing_ || phase_ == Phase::kClosed) {
+    return;
+  }
+  writing_ = true;
+  last_progress_ = now();
+  core_->loop.post([self = shared_from_this()] {
+    self->writing_ = false;
+    self->flush();
+  });
+}
+
 void Connection::flush() {
   if (writing_ || phase_ == Phase::kClosed) {
     return;
   }
+  core_->loop.name_callback("http write");
   SystemError error;
   const std::size_t written = output_.write_to(socket_, error);
   if (written > 0) {
     last_progress_ = now();
   }
-  if (error == asio::error::would_block) {
+  blocked_ = error == asio::error::would_block;
+  if (blocked_ || (!error && !output_.empty())) {
     wait_writable();
   } else if (error) {
     abort();

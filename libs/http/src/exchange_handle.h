@@ -32,7 +32,7 @@ class ExchangeHandle final : public Exchange {
   void start_stream(int status, Headers headers) override {
     connection_->start_stream(serial_, status, headers);
   }
-  void write(std::string data) override { connection_->write(serial_, data); }
+  void write(std::string data) override { connection_->write(serial_, std::move(data)); }
   void finish() override {
     complete_ = true;
     connection_->finish(serial_);

@@ -5,7 +5,8 @@
 #include <cstddef>
 #include <deque>
 #include <string>
-#include <string_view>
+
+#include "phalanx/http/body.h"
 
 #include "asio.h"
 
@@ -14,6 +15,9 @@ namespace phalanx::http {
 // Bytes waiting for a socket, in order. Small pieces are joined, large ones are never copied.
 class OutputQueue {
  public:
+  // What one client gets in one turn of the loop: the kernel copies it in the call.
+  static constexpr std::size_t kBytesPerTurn = std::size_t{64} << 10;
+
   void push(std::string piece) {
     if (piece.empty()) {
       return;
@@ -25,19 +29,20 @@ class OutputQueue {
       pieces_.push_back(std::move(piece));
     }
   }
+  void push(Body body) {
+    for (std::string& piece : body.take_pieces()) {
+      push(std::move(piece));
+    }
+  }
 
-  // Writes as much as the socket takes now; tells how much that was. `error` is would_block if
-  // something is left.
+  // Writes as much as the socket takes now, and at most kBytesPerTurn; tells how much that was.
+  // `error` is would_block if the socket takes no more.
   std::size_t write_to(Tcp::socket& socket, SystemError& error) {
     std::size_t total = 0;
     error = {};
-    while (!pieces_.empty() && !error) {
+    while (!pieces_.empty() && !error && total < kBytesPerTurn) {
       std::array<asio::const_buffer, kPiecesPerWrite> buffers;
-      std::size_t count = 0;
-      for (; count < buffers.size() && count < pieces_.size(); ++count) {
-        buffers[count] = asio::buffer(pieces_[count]);
-      }
-      buffers[0] += offset_;
+      const std::size_t count = gather(buffers, kBytesPerTurn - total);
       const std::size_t written = socket.write_some(Buffers{buffers.data(), count}, error);
       total += written;
       consume(written);
@@ -64,6 +69,19 @@ class OutputQueue {
     [[nodiscard]] const asio::const_buffer* begin() const { return first; }
     [[nodiscard]] const asio::const_buffer* end() const { return first + count; }
   };
+
+  // The first `limit` bytes, or what fits into `buffers`; how many of these are used.
+  template <typename Array>
+  std::size_t gather(Array& buffers, std::size_t limit) const {
+    std::size_t count = 0;
+    std::size_t begin = offset_;
+    for (; count < buffers.size() && count < pieces_.size() && limit > 0; ++count) {
+      buffers[count] = asio::buffer(asio::buffer(pieces_[count]) + begin, limit);
+      limit -= buffers[count].size();
+      begin = 0;
+    }
+    return count;
+  }
 
   void consume(std::size_t written) {
     bytes_ -= written;

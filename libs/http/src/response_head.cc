@@ -83,13 +83,10 @@ std::string response_head(int status, const Headers& headers, const Framing& fra
   return out.append("\r\n");
 }
 
-std::string chunk(std::string_view data) {
-  std::array<char, 16> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), data.size(), 16).ptr;
-  std::string out;
-  out.reserve(data.size() + 24);
-  out.append(digits.data(), end).append("\r\n").append(data).append("\r\n");
-  return out;
+std::string chunk_head(std::size_t bytes) {
+  std::array<char, 18> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), bytes, 16).ptr;
+  return std::string(digits.data(), end).append(kLineEnd);
 }
 
 }  // namespace phalanx::http

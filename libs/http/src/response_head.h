@@ -24,10 +24,11 @@ struct Framing {
 // become spaces: a value can never add a field.
 [[nodiscard]] std::string response_head(int status, const Headers& headers, const Framing& framing);
 
-// `data` as one chunk.
-// Requires: not empty, as an empty chunk ends the body.
-[[nodiscard]] std::string chunk(std::string_view data);
+// What stands before a chunk of `bytes`; kLineEnd stands behind it.
+// Requires: not 0, as an empty chunk ends the body.
+[[nodiscard]] std::string chunk_head(std::size_t bytes);
 
+inline constexpr std::string_view kLineEnd = "\r\n";
 inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
 inline constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 

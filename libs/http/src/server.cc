@@ -156,6 +156,7 @@ class AsioServer final : public Server {
       if (!*alive || !acceptor_.is_open()) {
         return;
       }
+      core_->loop.name_callback("http accept");
       if (!error) {
         admit(std::move(socket));
       } else if (error != asio::error::connection_aborted) {
@@ -206,6 +207,7 @@ class AsioServer final : public Server {
   }
 
   void tick() {
+    core_->loop.name_callback("http tick");
     const SteadyTime now = steady_clock().now();
     for (const auto& connection : snapshot()) {
       connection->tick(now);

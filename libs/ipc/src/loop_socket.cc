@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "phalanx/base/thread_time.h"
+
 namespace phalanx::ipc {
 
 LoopSocket::LoopSocket(ZmqSocket socket,
@@ -59,8 +61,12 @@ void LoopSocket::post_turn() {
 
 void LoopSocket::turn() {
   const auto self = shared_from_this();  // a handler may drop the channel
+  loop_.name_callback("frames of a channel");
   zmq::message_t message;
-  for (std::uint32_t handed = 0; socket_ && handed < options_.frames_per_turn; ++handed) {
+  const CpuTimeLimit limit(options_.cpu_time_per_turn);
+  for (std::uint32_t handed = 0;
+       socket_ && handed < options_.frames_per_turn && !(handed > 0 && limit.passed());
+       ++handed) {
     if (!socket_->receive(message)) {
       break;
     }

@@ -33,8 +33,7 @@ Refusal read_members(std::string_view json, Read&& read) {
 Parsed<TokenizeRequest> parse_tokenize_request(std::string_view json, const RequestBounds& bounds) {
   TokenizeRequest request;
   std::optional<bool> add_special_tokens;
-  std::vector<std::string> ignored;
-  TemplateInputReader input(bounds, &ignored);
+  TemplateInputReader input(bounds, &request.ignored_fields);
   auto refusal = read_members(json, [&](const Field& field) -> Refusal {
     if (field.name == "model") {
       return read_text(field, &request.model, kModelBytesMax);
@@ -52,6 +51,7 @@ Parsed<TokenizeRequest> parse_tokenize_request(std::string_view json, const Requ
     if (field.name == "return_token_strs") {
       return read_bool(field, &request.return_token_strs);
     }
+    note_ignored(field.name, &request.ignored_fields);
     return std::nullopt;
   });
   if (!refusal) {
@@ -83,6 +83,7 @@ Parsed<DetokenizeRequest> parse_detokenize_request(std::string_view json,
       has_tokens = true;
       return read_tokens(field, bounds.vocab_size, kTokensMax, &request.tokens);
     }
+    note_ignored(field.name, &request.ignored_fields);
     return std::nullopt;
   });
   if (refusal) {

@@ -23,6 +23,8 @@ using boost::system::error_code;
 // How often the lag is sampled: a tick that comes late shows how long the loop did not turn.
 constexpr auto kLagPeriod = std::chrono::milliseconds(10);
 
+constexpr const char* kUnnamed = "unnamed";
+
 // Every handle shares its state with the pending operation, so that an operation that completes
 // after the handle is gone finds nobody to call.
 class TimerHandle final : public EventLoop::Handle {
@@ -152,10 +154,14 @@ struct EventLoop::Impl {
     while (io.run_one() > 0) {
       const Duration now = thread_cpu_time();
       const Duration taken = now - std::exchange(before, now);
+      const char* const done = std::exchange(name, kUnnamed);
       if (std::exchange(forget_this, false)) {
         continue;
       }
-      times.longest = std::max(times.longest, taken);
+      if (taken > times.longest) {
+        times.longest = taken;
+        times.longest_name = done;
+      }
       times.too_long += taken > kCallbackTimeMax ? 1U : 0U;
     }
   }
@@ -166,6 +172,7 @@ struct EventLoop::Impl {
   SteadyTime last_tick{};
   Duration longest_lag{};
   CallbackTimes times;
+  const char* name = kUnnamed;
   bool forget_this = false;  // the callback under way, in which times were reset
 };
 
@@ -212,6 +219,10 @@ void EventLoop::stop() {
 
 Duration EventLoop::take_longest_lag() {
   return std::exchange(impl_->longest_lag, Duration::zero());
+}
+
+void EventLoop::name_callback(const char* name) {
+  impl_->name = name;
 }
 
 const EventLoop::CallbackTimes& EventLoop::callback_times() const {

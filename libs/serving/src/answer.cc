@@ -13,7 +13,11 @@ namespace {
 constexpr int kRetryAfterSeconds = 2;
 
 // Writing JSON of so many bytes takes a fraction of a millisecond.
-constexpr std::size_t kLargeAnswerBytes = std::size_t{32} << 10;
+constexpr std::size_t kLargeAnswerBytes = std::size_t{16} << 10;
+
+// When the queue of what is written away from the loop is full.
+constexpr Duration kRetryTime = std::chrono::milliseconds(10);
+
 constexpr std::size_t kLogprobBytes = 96;  // of one token's logprob as JSON, about
 
 std::string sampling_summary(const wire::SamplingParams& sampling) {
@@ -22,13 +26,27 @@ std::string sampling_summary(const wire::SamplingParams& sampling) {
          " seed=" + std::to_string(sampling.seed);
 }
 
+}  // namespace
+
+openai::ResponseHead head_of(ApiKind kind,
+                             const std::string& id,
+                             SteadyTime arrived,
+                             const ServedModel& model) {
+  const std::uint64_t high = Fingerprint().add_text(id).value();
+  const auto low = static_cast<std::uint64_t>(arrived.time_since_epoch().count());
+  openai::ResponseHead head;
+  head.id = kind == ApiKind::kChat ? openai::chat_completion_id(high, mix64(low))
+                                   : openai::completion_id(high, mix64(low));
+  head.created = static_cast<std::int64_t>(unix_seconds());
+  head.model = model.name;
+  return head;
+}
+
 void add_ignored_fields(const std::string& names, http::Headers* headers) {
   if (!names.empty()) {
     headers->set("x-phalanx-ignored-fields", names);
   }
 }
-
-}  // namespace
 
 http::Response error_answer(const openai::ApiError& error) {
   http::Response response = http::json_response(error.http_status, openai::error_body(error));
@@ -83,22 +101,12 @@ Answer::Answer(const AnswerContext& context,
       options_(std::move(options)),
       exchange_(std::move(exchange)),
       record_(std::move(record)),
-      arrived_(arrived) {
-  const std::uint64_t high = Fingerprint().add_text(record_.id).value();
-  const auto low = static_cast<std::uint64_t>(arrived.time_since_epoch().count());
-  head_.id = options_.kind == ApiKind::kChat ? openai::chat_completion_id(high, mix64(low))
-                                             : openai::completion_id(high, mix64(low));
-  head_.created = static_cast<std::int64_t>(unix_seconds());
-  head_.model = context_.model.name;
-}
+      arrived_(arrived) {}
 
 void Answer::start(std::vector<GenerationRequest> prompts, dispatch::Admission::Ticket ticket) {
   const std::shared_ptr<Answer> self = shared_from_this();
   choices_per_prompt_ = prompts.front().generation.choices;
   choices_.resize(prompts.size() * choices_per_prompt_);
-  for (std::size_t i = 0; i < choices_.size() && !options_.echo.empty(); ++i) {
-    choices_[i].text = options_.echo[i / choices_per_prompt_];
-  }
   std::uint64_t booked = 0;
   for (const GenerationRequest& prompt : prompts) {
     booked += prompt.booked_tokens;
@@ -145,13 +153,13 @@ void Answer::begin_stream() {
   exchange_->start_stream(200, std::move(headers));
   for (std::uint32_t i = 0; i < choices_.size(); ++i) {
     if (options_.kind == ApiKind::kChat) {
-      write(openai::chat_role_chunk(head_, i));
-    } else if (!choices_[i].text.empty()) {
-      openai::ChoiceText echo;
-      echo.index = i;
-      echo.text = choices_[i].text;
-      write(openai::text_chunk(head_, echo));
-      choices_[i].characters = openai::character_count(choices_[i].text);
+      write(openai::chat_role_chunk(options_.head, i));
+    } else if (!options_.echo.empty()) {
+      EchoedPrompt& echo = options_.echo[i / choices_per_prompt_];
+      choices_[i].characters = echo.characters;
+      if (!echo.events.empty()) {
+        exchange_->write(std::move(echo.events[i % choices_per_prompt_]));
+      }
     }
   }
 }
@@ -219,8 +227,8 @@ void Answer::write_token(std::size_t index,
   }
   const openai::Usage so_far = usage();
   const openai::Usage* shown = options_.continuous_usage ? &so_far : nullptr;
-  write(options_.kind == ApiKind::kChat ? openai::chat_chunk(head_, text, shown)
-                                        : openai::text_chunk(head_, text, shown));
+  write(options_.kind == ApiKind::kChat ? openai::chat_chunk(options_.head, text, shown)
+                                        : openai::text_chunk(options_.head, text, shown));
   choice.characters += openai::character_count(event.text);
 }
 
@@ -237,12 +245,13 @@ openai::Usage Answer::usage() const {
   return result;
 }
 
-std::vector<openai::ChoiceText> Answer::whole_choices() const {
+// Requires `texts` to live as long as the result.
+std::vector<openai::ChoiceText> Answer::whole_choices(const std::vector<std::string>& texts) const {
   std::vector<openai::ChoiceText> result;
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     openai::ChoiceText text;
     text.index = static_cast<std::uint32_t>(i);
-    text.text = choices_[i].text;
+    text.text = texts[i];
     text.finish_reason = choices_[i].finish_reason;
     text.stop_reason = choices_[i].stop_reason;
     text.has_logprobs = options_.logprobs;
@@ -258,28 +267,40 @@ void Answer::finish() {
   }
   begin_stream();
   if (options_.include_usage) {
-    write(options_.kind == ApiKind::kChat ? openai::chat_usage_chunk(head_, usage())
-                                          : openai::text_usage_chunk(head_, usage()));
+    write(options_.kind == ApiKind::kChat ? openai::chat_usage_chunk(options_.head, usage())
+                                          : openai::text_usage_chunk(options_.head, usage()));
   }
   write(openai::kStreamEnd);
   exchange_->finish();
   close(choices_.back().finish_reason, "");
 }
 
-// Nothing changes the choices any more, so a large answer can be written away from the loop. If
-// there is no room for that it is written here: the tokens are paid for.
+// Nothing changes the choices any more, so a large answer can be written, and what it was made of
+// given back, away from the loop. It waits for room there: the tokens are paid for.
 void Answer::finish_whole() {
-  if (is_large()) {
-    auto response = std::make_shared<http::Response>();
-    const auto self = shared_from_this();
-    if (context_.run_away(
-            true,
-            [self, response] { *response = self->whole_answer(); },
-            [self, response] { self->respond_whole(std::move(*response)); })) {
-      return;
-    }
+  if (ended_) {
+    return;
   }
-  respond_whole(whole_answer());
+  record_.outcome = choices_.back().finish_reason;
+  if (!is_large()) {
+    respond_whole(whole_answer());
+    return;
+  }
+  auto response = std::make_shared<http::Response>();
+  const auto self = shared_from_this();
+  const auto work = [self, response] {
+    *response = self->whole_answer();
+    self->release_choices();
+  };
+  if (!context_.run_away(
+          true, work, [self, response] { self->respond_whole(std::move(*response)); })) {
+    retry_timer_ = context_.loop.call_after(kRetryTime, [self] { self->finish_whole(); });
+  }
+}
+
+void Answer::release_choices() {
+  choices_ = {};
+  options_.echo = {};
 }
 
 void Answer::respond_whole(http::Response response) {
@@ -287,21 +308,29 @@ void Answer::respond_whole(http::Response response) {
     return;  // the client left, or the server's deadline came
   }
   exchange_->respond(std::move(response));
-  close(choices_.back().finish_reason, "");
+  close(record_.outcome, "");
 }
 
 http::Response Answer::whole_answer() const {
-  const std::vector<openai::ChoiceText> choices = whole_choices();
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    texts.push_back(options_.echo.empty() ? "" : options_.echo[i / choices_per_prompt_].text);
+    texts.back() += choices_[i].text;
+  }
+  const std::vector<openai::ChoiceText> choices = whole_choices(texts);
   http::Response response = http::json_response(
       200,
-      options_.kind == ApiKind::kChat ? openai::chat_completion(head_, choices, usage())
-                                      : openai::text_completion(head_, choices, usage()));
+      options_.kind == ApiKind::kChat ? openai::chat_completion(options_.head, choices, usage())
+                                      : openai::text_completion(options_.head, choices, usage()));
   add_ignored_fields(options_.ignored_fields, &response.headers);
   return response;
 }
 
 bool Answer::is_large() const {
   std::size_t bytes = 0;
+  for (const EchoedPrompt& echo : options_.echo) {
+    bytes += echo.text.size() * choices_per_prompt_;
+  }
   for (const ChoiceState& choice : choices_) {
     bytes += choice.text.size() +
              choice.logprobs.size() * kLogprobBytes *
@@ -348,6 +377,7 @@ void Answer::close(const std::string& outcome, const std::string& error) {
   ended_ = true;
   ticket_ = dispatch::Admission::Ticket();
   comment_timer_.reset();
+  retry_timer_.reset();
   record_.outcome = outcome;
   record_.error = error;
   record_.duration = context_.clock.now() - arrived_;

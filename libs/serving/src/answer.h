@@ -32,15 +32,29 @@ struct AnswerContext {
       run_away;
 };
 
+// A prompt that stands before each of its choices.
+struct EchoedPrompt {
+  std::string text;  // of a whole answer; a stream has events instead
+  std::size_t characters = 0;
+  std::vector<std::string> events;  // one per choice, complete as server-sent events
+};
+
 struct AnswerOptions {
   ApiKind kind = ApiKind::kChat;
+  openai::ResponseHead head;
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;
   bool logprobs = false;
-  std::string ignored_fields;     // of the request, as the answer's header names them; "" = none
-  std::vector<std::string> echo;  // per prompt: text put before each of its choices; empty = none
+  std::string ignored_fields;      // of the request, as the answer's header names them; "" = none
+  std::vector<EchoedPrompt> echo;  // per prompt; empty = none
 };
+
+// What the objects of an answer begin with, for the request `id`.
+[[nodiscard]] openai::ResponseHead head_of(ApiKind kind,
+                                           const std::string& id,
+                                           SteadyTime arrived,
+                                           const ServedModel& model);
 
 // The answer to one chat or completion request: hears the tokens of its prompts and choices and
 // writes them to the client, as events or as one object. Choice index = prompt index · n + choice.
@@ -79,6 +93,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void note_time(ChoiceState& choice);
   void finish();
   void finish_whole();
+  void release_choices();
   void respond_whole(http::Response response);
   [[nodiscard]] http::Response whole_answer() const;
   [[nodiscard]] bool is_large() const;
@@ -86,7 +101,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void cancel_rest();
   void close(const std::string& outcome, const std::string& error);
   [[nodiscard]] openai::TokenLogprobs logprobs_of(const dispatch::TokenEvent& token) const;
-  [[nodiscard]] std::vector<openai::ChoiceText> whole_choices() const;
+  [[nodiscard]] std::vector<openai::ChoiceText> whole_choices(
+      const std::vector<std::string>& texts) const;
   [[nodiscard]] openai::Usage usage() const;
 
   AnswerContext context_;
@@ -94,7 +110,6 @@ class Answer : public std::enable_shared_from_this<Answer> {
   std::shared_ptr<http::Exchange> exchange_;
   RequestRecord record_;
   SteadyTime arrived_;
-  openai::ResponseHead head_;
   std::vector<ChoiceState> choices_;
   std::uint32_t choices_per_prompt_ = 1;
   std::vector<RequestId> requests_;
@@ -102,8 +117,12 @@ class Answer : public std::enable_shared_from_this<Answer> {
   bool streaming_ = false;
   bool ended_ = false;
   std::unique_ptr<os::EventLoop::Handle> comment_timer_;
+  std::unique_ptr<os::EventLoop::Handle> retry_timer_;
   dispatch::Admission::Ticket ticket_;
 };
+
+// Names what a request said that has no effect; "" adds nothing.
+void add_ignored_fields(const std::string& names, http::Headers* headers);
 
 [[nodiscard]] http::Response error_answer(const openai::ApiError& error);
 

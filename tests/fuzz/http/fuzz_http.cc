@@ -33,8 +33,8 @@ Outcome read_requests(std::string_view bytes, std::size_t step) {
       if (goes_on) {
         const phalanx::http::Request request = reader.take();
         PHALANX_CHECK(request.body.size() <= 4096, "a body beyond its limit");
-        outcome.requests +=
-            request.method + " " + request.path + " " + request.query + "\n" + request.body + "\n";
+        outcome.requests += request.method + " " + request.path + " " + request.query + "\n" +
+                            request.body.text() + "\n";
       }
     }
     PHALANX_CHECK(pending.size() <= 4096 + step || reader.state() == RequestReader::State::kRefused,

@@ -210,7 +210,8 @@ class RunningServer {
 
 // Answers with what was asked.
 inline void echo(const Request& request, const std::shared_ptr<Exchange>& exchange) {
-  exchange->respond(text_response(200, request.method + " " + request.path + " " + request.body));
+  exchange->respond(
+      text_response(200, request.method + " " + request.path + " " + request.body.text()));
 }
 
 inline std::string get(std::string_view path, std::string_view fields = "") {

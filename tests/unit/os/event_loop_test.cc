@@ -195,6 +195,25 @@ TEST(EventLoop, MeasuresTheCpuTimeOfEachCallback) {
   EXPECT_GE(loop.callback_times().too_long, 2U);
 }
 
+TEST(EventLoop, TellsWhichCallbackWasTheLongest) {
+  EventLoop loop;
+  std::string first;
+  loop.post([&] {
+    loop.name_callback("first");
+    loop.name_callback("first, second half");
+    burn(milliseconds(20));
+  });
+  loop.post([&] {
+    first = loop.callback_times().longest_name;
+    loop.name_callback("short");
+  });
+  loop.post([] { burn(milliseconds(50)); });
+  loop.post([&] { loop.stop(); });
+  loop.run();
+  EXPECT_EQ(first, "first, second half");
+  EXPECT_STREQ(loop.callback_times().longest_name, "unnamed") << "a name is that of one callback";
+}
+
 TEST(EventLoop, ForgetsCallbackTimesWhenTold) {
   EventLoop loop;
   loop.post([] { burn(milliseconds(50)); });

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "phalanx/http/body.h"
+
 namespace phalanx::http {
 
 // Header fields in the order they came. Names compare without regard to case, as HTTP demands.
@@ -38,7 +40,7 @@ struct Request {
   std::string path;    // the target without query, percent-decoded: "/v1/models"
   std::string query;   // behind the first '?', as sent; empty if there is none
   Headers headers;
-  std::string body;
+  Body body;
   std::string peer;  // "127.0.0.1:41000"
   // X-Request-Id if the client sent a usable one (1 … 128 visible ASCII characters), else drawn
   // here. The answer carries it.
@@ -48,7 +50,7 @@ struct Request {
 struct Response {
   int status = 200;
   Headers headers;  // content-length, connection and date are the server's to add
-  std::string body;
+  Body body;
 };
 
 [[nodiscard]] Response text_response(int status,

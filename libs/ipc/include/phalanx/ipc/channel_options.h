@@ -6,6 +6,7 @@
 #include <functional>
 #include <string_view>
 
+#include "phalanx/base/clock.h"
 #include "phalanx/wire/limits.h"
 
 namespace phalanx::ipc {
@@ -15,8 +16,9 @@ struct ChannelOptions {
   int send_queue_frames = 1024;                        // beyond it send() answers kWouldBlock
   int receive_queue_frames = 1024;                     // beyond it the peer's sends do
   std::size_t max_frame_bytes = wire::kMaxFrameBytes;  // a longer frame ends the connection
-  std::uint32_t frames_per_turn =
-      64;  // handed over in one turn of the loop, then others' work runs
+  // Handed over in one turn of the loop, and for so long; then others' work runs.
+  std::uint32_t frames_per_turn = 64;
+  Duration cpu_time_per_turn = std::chrono::microseconds(300);
 };
 
 // What a channel in an event loop tells its owner, on the loop thread. A handler may send on the

@@ -99,11 +99,13 @@ struct TokenizeRequest {
   TemplateInput conversation;
   bool add_special_tokens = true;  // a conversation: false unless sent
   bool return_token_strs = false;
+  std::vector<std::string> ignored_fields;  // as in GenerationFields
 };
 
 struct DetokenizeRequest {
   std::string model;
   std::vector<TokenId> tokens;
+  std::vector<std::string> ignored_fields;  // as in GenerationFields
 };
 
 // JSON text → request. Unknown fields are ignored and listed; a known field of the wrong type or

@@ -33,7 +33,8 @@ class EventLoop {
   // CPU time of the loop thread by callback, whoever of the program's parts made it.
   struct CallbackTimes {
     Duration longest{};
-    std::uint64_t too_long = 0;  // callbacks above kCallbackTimeMax
+    const char* longest_name = "";  // as name_callback() had it
+    std::uint64_t too_long = 0;     // callbacks above kCallbackTimeMax
   };
 
   EventLoop();
@@ -65,6 +66,10 @@ class EventLoop {
   // The longest time a callback kept the loop from turning since the last call, for the loop-lag
   // metric.
   [[nodiscard]] Duration take_longest_lag();
+
+  // Says what the callback under way does, so that CallbackTimes can tell which one was the
+  // longest; the last name given in it counts. `name` lives as long as the program.
+  void name_callback(const char* name);
 
   // Since the loop began, or since reset_callback_times().
   [[nodiscard]] const CallbackTimes& callback_times() const;

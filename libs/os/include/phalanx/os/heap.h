@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace phalanx::os {
+
+// Has the heap of this process give back what is freed: blocks of 128 KB and more are mappings of
+// their own and go as soon as they are freed, and what is free at the end of a heap goes from 128
+// KB on. By default the allocator learns from the largest block that was ever freed (up to 32 MB)
+// to keep as much. Its threads share two arenas.
+//
+// Before the first thread is started.
+void keep_heap_small();
+
+}  // namespace phalanx::os

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preparation.h"
+
+#include <utility>
+#include <variant>
+
+#include "phalanx/http/sse.h"
+
+#include "ignored_fields.h"
+
+namespace phalanx::serving {
+
+namespace {
+
+constexpr std::uint32_t kCompletionDefaultTokens = 16;  // what the completions API documents
+
+// What a body may multiply at most, besides n and prompts × n (RequestBounds).
+constexpr std::size_t kTopLogprobsPerStepMax = 512;          // prompts × n × top_logprobs
+constexpr std::size_t kEchoBytesMax = std::size_t{4} << 20;  // echoed text × n
+
+std::optional<openai::ApiError> check_top_logprobs(const openai::GenerationFields& fields,
+                                                   std::size_t prompts,
+                                                   const std::string& field) {
+  const std::size_t asked = prompts * fields.n * fields.top_logprobs.value_or(0);
+  if (asked <= kTopLogprobsPerStepMax) {
+    return std::nullopt;
+  }
+  return openai::invalid_field(field,
+                               field + ": expected prompts × n × " + field + " of at most " +
+                                   std::to_string(kTopLogprobsPerStepMax) + ", found " +
+                                   std::to_string(asked));
+}
+
+std::optional<openai::ApiError> check_echo(std::size_t bytes) {
+  if (bytes <= kEchoBytesMax) {
+    return std::nullopt;
+  }
+  return openai::invalid_field("echo",
+                               "echo: expected prompts × n of at most " +
+                                   std::to_string(kEchoBytesMax) + " bytes, came at least " +
+                                   std::to_string(bytes) + "; lower n or leave echo out");
+}
+
+AnswerOptions answer_options(ApiKind kind,
+                             const openai::GenerationFields& fields,
+                             openai::ResponseHead head) {
+  AnswerOptions options;
+  options.kind = kind;
+  options.head = std::move(head);
+  options.stream = fields.stream;
+  options.include_usage = fields.include_usage;
+  options.continuous_usage = fields.continuous_usage_stats;
+  options.logprobs = fields.top_logprobs.has_value();
+  options.ignored_fields = ignored_fields_text(fields.ignored_fields);
+  return options;
+}
+
+// Adds one prompt; false if it was refused.
+bool add_prompt(const ServedModel& model,
+                const openai::GenerationFields& fields,
+                std::vector<TokenId> ids,
+                const PromptOrigin& origin,
+                std::uint64_t seed,
+                Prepared* out) {
+  auto completed = complete_request(model, fields, std::move(ids), origin, seed);
+  if (auto* error = std::get_if<openai::ApiError>(&completed)) {
+    out->error = std::move(*error);
+    return false;
+  }
+  out->prompts.push_back(std::get<GenerationRequest>(std::move(completed)));
+  return true;
+}
+
+std::variant<std::vector<TokenId>, openai::ApiError> ids_of(const ServedModel& model,
+                                                            const openai::Prompt& prompt,
+                                                            bool add_special_tokens) {
+  if (const auto* text = std::get_if<std::string>(&prompt)) {
+    return tokenize_text(model, *text, add_special_tokens);
+  }
+  return std::get<std::vector<TokenId>>(prompt);
+}
+
+// How a prompt stands before each of its choices. The events of a stream are made here: n times a
+// long text is nothing to write on a loop.
+EchoedPrompt echo_of(std::string text,
+                     const openai::ResponseHead& head,
+                     const openai::GenerationFields& fields,
+                     std::size_t first_choice) {
+  EchoedPrompt echo;
+  echo.characters = openai::character_count(text);
+  for (std::uint32_t i = 0; fields.stream && !text.empty() && i < fields.n; ++i) {
+    openai::ChoiceText choice;
+    choice.index = static_cast<std::uint32_t>(first_choice) + i;
+    choice.text = text;
+    echo.events.push_back(http::sse_event(openai::text_chunk(head, choice)));
+  }
+  if (!fields.stream) {
+    echo.text = std::move(text);
+  }
+  return echo;
+}
+
+}  // namespace
+
+openai::RequestBounds bounds_of(const ServedModel& model) {
+  openai::RequestBounds bounds;
+  bounds.vocab_size = static_cast<TokenId>(model.vocab);
+  return bounds;
+}
+
+std::optional<openai::ApiError> check_model(const ServedModel& model, const std::string& asked) {
+  if (asked.empty() || asked == model.name) {
+    return std::nullopt;
+  }
+  return openai::model_not_found(asked, model.name);
+}
+
+Prepared prepare_chat(const ServedModel& model, Unprepared unprepared) {
+  Prepared out;
+  auto parsed = openai::parse_chat_request(unprepared.body, bounds_of(model));
+  if (auto* error = std::get_if<openai::ApiError>(&parsed)) {
+    out.error = std::move(*error);
+    return out;
+  }
+  const auto& request = std::get<openai::ChatRequest>(parsed);
+  if ((out.error = check_model(model, request.model))) {
+    return out;
+  }
+  if ((out.error = check_top_logprobs(request.generation, 1, "top_logprobs"))) {
+    return out;
+  }
+  auto ids = tokenize_chat(model, request.conversation);
+  if (auto* error = std::get_if<openai::ApiError>(&ids)) {
+    out.error = std::move(*error);
+    return out;
+  }
+  out.answer = answer_options(ApiKind::kChat, request.generation, std::move(unprepared.head));
+  out.ignored_fields = request.generation.ignored_fields;
+  add_prompt(model,
+             request.generation,
+             std::get<0>(std::move(ids)),
+             {"messages", 0},
+             unprepared.seed,
+             &out);
+  return out;
+}
+
+Prepared prepare_completion(const ServedModel& model, Unprepared unprepared) {
+  Prepared out;
+  auto parsed = openai::parse_completion_request(unprepared.body, bounds_of(model));
+  if (auto* error = std::get_if<openai::ApiError>(&parsed)) {
+    out.error = std::move(*error);
+    return out;
+  }
+  const auto& request = std::get<openai::CompletionRequest>(parsed);
+  if ((out.error = check_model(model, request.model))) {
+    return out;
+  }
+  if ((out.error = check_top_logprobs(request.generation, request.prompts.size(), "logprobs"))) {
+    return out;
+  }
+  out.answer = answer_options(ApiKind::kCompletion, request.generation, unprepared.head);
+  out.ignored_fields = request.generation.ignored_fields;
+  std::size_t echo_bytes = 0;
+  for (const openai::Prompt& prompt : request.prompts) {
+    auto ids = ids_of(model, prompt, request.add_special_tokens);
+    if (auto* error = std::get_if<openai::ApiError>(&ids)) {
+      out.error = std::move(*error);
+      return out;
+    }
+    if (request.echo) {
+      const auto* given = std::get_if<std::string>(&prompt);
+      std::string text =
+          given != nullptr ? *given : model.tokenizer->decode(std::get<0>(ids), {false});
+      echo_bytes += text.size() * request.generation.n;
+      if ((out.error = check_echo(echo_bytes))) {
+        return out;
+      }
+      out.answer.echo.push_back(echo_of(std::move(text),
+                                        unprepared.head,
+                                        request.generation,
+                                        out.answer.echo.size() * request.generation.n));
+    }
+    if (!add_prompt(model,
+                    request.generation,
+                    std::get<0>(std::move(ids)),
+                    {"prompt", kCompletionDefaultTokens},
+                    unprepared.seed,
+                    &out)) {
+      return out;
+    }
+  }
+  return out;
+}
+
+}  // namespace phalanx::serving

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tokenize_routes.h"
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "answer.h"
+#include "preparation.h"
+
+namespace phalanx::serving {
+
+namespace {
+
+struct Answered {
+  http::Response response;
+  std::vector<std::string> ignored_fields;
+};
+
+std::variant<std::vector<TokenId>, openai::ApiError> ids_of(const ServedModel& model,
+                                                            const openai::TokenizeRequest& asked) {
+  return asked.prompt ? tokenize_text(model, *asked.prompt, asked.add_special_tokens)
+                      : tokenize_chat(model, asked.conversation);
+}
+
+std::variant<std::string, openai::ApiError> answer_to(const ServedModel& model,
+                                                      const openai::TokenizeRequest& asked) {
+  auto encoded = ids_of(model, asked);
+  if (auto* error = std::get_if<openai::ApiError>(&encoded)) {
+    return std::move(*error);
+  }
+  const auto& ids = std::get<std::vector<TokenId>>(encoded);
+  std::vector<std::string> strings;
+  for (std::size_t i = 0; asked.return_token_strs && i < ids.size(); ++i) {
+    strings.push_back(model.tokenizer->token_text(ids[i]));
+  }
+  return openai::tokenize_response(
+      ids, model.max_model_len, asked.return_token_strs ? &strings : nullptr);
+}
+
+std::variant<std::string, openai::ApiError> answer_to(const ServedModel& model,
+                                                      const openai::DetokenizeRequest& asked) {
+  return openai::detokenize_response(model.tokenizer->decode(asked.tokens, {false}));
+}
+
+template <typename Asked>
+Answered answered(const ServedModel& model, bool strict_api, openai::Parsed<Asked> parsed) {
+  if (const auto* error = std::get_if<openai::ApiError>(&parsed)) {
+    return {error_answer(*error), {}};
+  }
+  auto& asked = std::get<Asked>(parsed);
+  Answered out{{}, std::move(asked.ignored_fields)};
+  std::optional<openai::ApiError> error = check_model(model, asked.model);
+  if (!error && strict_api) {
+    error = refuse_unknown(out.ignored_fields);
+  }
+  std::variant<std::string, openai::ApiError> body;
+  if (!error) {
+    body = answer_to(model, asked);
+    if (auto* refused = std::get_if<openai::ApiError>(&body)) {
+      error = std::move(*refused);
+    }
+  }
+  out.response = error ? error_answer(*error)
+                       : http::json_response(200, std::get<std::string>(std::move(body)));
+  add_ignored_fields(ignored_fields_text(out.ignored_fields), &out.response.headers);
+  return out;
+}
+
+Answered tokenize(const ServedModel& model, bool strict_api, const std::string& body) {
+  return answered(model, strict_api, openai::parse_tokenize_request(body, bounds_of(model)));
+}
+
+Answered detokenize(const ServedModel& model, bool strict_api, const std::string& body) {
+  return answered(model, strict_api, openai::parse_detokenize_request(body, bounds_of(model)));
+}
+
+http::Handler pure_route(const ApiContext& context,
+                         std::shared_ptr<IgnoredFields> seen,
+                         Answered (*answer)(const ServedModel&,
+                                            bool strict_api,
+                                            const std::string& body)) {
+  struct Job {
+    http::Request request;
+    std::shared_ptr<http::Exchange> exchange;
+    dispatch::Admission::Ticket ticket;
+    Answered answered;
+  };
+  return [context, seen = std::move(seen), answer](http::Request request,
+                                                   std::shared_ptr<http::Exchange> exchange) {
+    auto ticket = context.admission.admit(request.body.size());
+    if (!ticket) {
+      respond_error(*exchange, openai::from_error(ticket.error()));
+      return;
+    }
+    const bool long_body = is_long(context, request);
+    auto job = std::make_shared<Job>();
+    job->request = std::move(request);
+    job->exchange = std::move(exchange);
+    job->ticket = *std::move(ticket);
+    auto work = [job, model = &context.model, strict = context.strict_api, answer] {
+      job->answered = answer(*model, strict, job->request.body.take_text());
+    };
+    auto done = [job, seen, &loop = context.loop] {
+      loop.name_callback("tokens of a text are there");
+      seen->note(job->request.path, job->answered.ignored_fields);
+      job->exchange->respond(std::move(job->answered.response));
+    };
+    if (!context.run_away(long_body, std::move(work), std::move(done))) {
+      respond_error(*job->exchange, too_many_to_read());
+    }
+  };
+}
+
+}  // namespace
+
+http::Handler tokenize_route(const ApiContext& context, std::shared_ptr<IgnoredFields> seen) {
+  return pure_route(context, std::move(seen), tokenize);
+}
+
+http::Handler detokenize_route(const ApiContext& context, std::shared_ptr<IgnoredFields> seen) {
+  return pure_route(context, std::move(seen), detokenize);
+}
+
+bool is_long(const ApiContext& context, const http::Request& request) {
+  return request.body.size() > context.long_body_bytes;
+}
+
+openai::ApiError too_many_to_read() {
+  return openai::from_error(
+      resource_exhausted("too many requests wait to be read; try again later"));
+}
+
+}  // namespace phalanx::serving

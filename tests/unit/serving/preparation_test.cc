@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preparation.h"
+
+#include <gtest/gtest.h>
+
+#include "phalanx/http/sse.h"
+
+#include "byte_tokenizer.h"
+
+namespace phalanx::serving {
+namespace {
+
+class PreparationTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(tokenizer_, nullptr);
+    model_.name = "m";
+    model_.vocab = 257;
+    model_.max_model_len = 1 << 16;
+    model_.tokenizer = tokenizer_.get();
+    head_ = head_of(ApiKind::kCompletion, "req-1", SteadyTime{}, model_);
+  }
+
+  Prepared completion(const std::string& members) {
+    return prepare_completion(model_, {"{" + members + "}", head_, 7});
+  }
+
+  [[nodiscard]] std::string event(std::uint32_t index, std::string_view text) const {
+    openai::ChoiceText choice;
+    choice.index = index;
+    choice.text = text;
+    return http::sse_event(openai::text_chunk(head_, choice));
+  }
+
+  std::unique_ptr<tokenizer::Tokenizer> tokenizer_ = make_byte_tokenizer();
+  ServedModel model_;
+  openai::ResponseHead head_;
+};
+
+TEST_F(PreparationTest, MakesTheEventsOfAnEchoForEveryChoice) {
+  const Prepared prepared =
+      completion(R"("prompt":["a\u00e9","b"],"n":2,"echo":true,"stream":true)");
+  ASSERT_FALSE(prepared.error) << prepared.error->message;
+  ASSERT_EQ(prepared.answer.echo.size(), 2U);
+  EXPECT_EQ(prepared.answer.echo[0].events,
+            (std::vector{event(0, "a\u00e9"), event(1, "a\u00e9")}));
+  EXPECT_EQ(prepared.answer.echo[0].characters, 2U);
+  EXPECT_EQ(prepared.answer.echo[1].events, (std::vector{event(2, "b"), event(3, "b")}));
+  EXPECT_EQ(prepared.answer.head.id, head_.id);
+  EXPECT_EQ(prepared.prompts.size(), 2U);
+}
+
+TEST_F(PreparationTest, KeepsTheTextOfAnEchoForAWholeAnswer) {
+  const Prepared prepared = completion(R"("prompt":[97,98],"n":3,"echo":true)");
+  ASSERT_FALSE(prepared.error) << prepared.error->message;
+  ASSERT_EQ(prepared.answer.echo.size(), 1U);
+  EXPECT_EQ(prepared.answer.echo[0].text, "ab");
+  EXPECT_TRUE(prepared.answer.echo[0].events.empty());
+}
+
+TEST_F(PreparationTest, RefusesAnEchoThatIsTooLargeBeforeItIsMade) {
+  const Prepared prepared = completion(R"("prompt":")" + std::string(40'000, 'a') +
+                                       R"(","n":128,"echo":true,"stream":true)");
+  ASSERT_TRUE(prepared.error);
+  EXPECT_EQ(prepared.error->param, "echo");
+  EXPECT_TRUE(prepared.answer.echo.empty());
+}
+
+}  // namespace
+}  // namespace phalanx::serving
