@@ -110,7 +110,7 @@ class RankFaults(unittest.TestCase):
         self.break_mid_prefill(0, signal.SIGSTOP)
 
     def test_crash_mid_decode(self):
-        """After a segmentation fault the rank's KV is not trusted: its sequences are computed again, to the same tokens."""
+        """By a signal that somebody sent, which is a kill like any other."""
         self.break_mid_decode(1, signal.SIGSEGV)
 
     def test_survivors_answer_within_10_ms(self):

@@ -48,8 +48,8 @@ void KvBacking::limit() {
 }
 
 // Nothing runs, something waits, and it does not fit into the memory there is.
-bool KvBacking::starved() {
-  if (!limited() || scheduler_.running() > 0 || scheduler_.waiting() == 0) {
+bool KvBacking::starved(bool forming) {
+  if (forming || !limited() || scheduler_.running() > 0 || scheduler_.waiting() == 0) {
     starved_since_.reset();
   } else if (!starved_since_) {
     starved_since_ = clock_.now();
@@ -57,8 +57,8 @@ bool KvBacking::starved() {
   return starved_since_ && clock_.now() - *starved_since_ >= kStarvedLimit;
 }
 
-bool KvBacking::on_tick(const std::function<void(wire::TokenUpdate)>& give_up) {
-  if (starved()) {
+bool KvBacking::on_tick(bool forming, const std::function<void(wire::TokenUpdate)>& give_up) {
+  if (starved(forming)) {
     give_up(scheduler_.fail_first_waiting(resource_exhausted(
         "the machine has no memory for the KV of this sequence: " + std::to_string(backed_) +
         " of " + std::to_string(scheduler_.blocks().total()) + " blocks have any")));

@@ -199,7 +199,8 @@ void ReplicaEngine::on_tick() {
   if (stop_deadline_ && !group_stopping_ && clock_.now() >= *stop_deadline_) {
     stop_now();
   }
-  if (kv_.on_tick([this](wire::TokenUpdate starved) { publish_one(std::move(starved)); })) {
+  if (kv_.on_tick(group_.forming(),
+                  [this](wire::TokenUpdate starved) { publish_one(std::move(starved)); })) {
     pump();
   }
   if (++ticks_since_status_ >= options_.status_ticks) {

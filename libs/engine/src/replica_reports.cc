@@ -75,8 +75,7 @@ wire::ReplicaStatus ReplicaEngine::status() const {
   status.last_nonce = last_nonce_;
   status.epoch = group_.epoch();
   status.last_step = group_.last_step();
-  status.recovering =
-      group_.state() == RankGroup::State::kReaping || group_.state() == RankGroup::State::kForming;
+  status.recovering = group_.forming();
   status.running = scheduler_.running();
   status.waiting = scheduler_.waiting();
   status.to_compute = scheduler_.to_compute();

@@ -8,7 +8,7 @@
 namespace phalanx::engine {
 
 bool kv_survives(const RankDeath& death) {
-  return !death.signaled || !is_crash_signal(death.number);
+  return !death.signaled || !is_crash_signal(death.number) || death.origin == DeathOrigin::kSent;
 }
 
 bool StepFault::own_evidence() const {

@@ -107,21 +107,24 @@ TEST(GroupStart, FailsWhenARankNeverConnects) {
 }
 
 TEST(GroupDeath, CostsNoKvWhenTheRankWasKilledFromOutside) {
-  ReplicaWorld world({});
-  ASSERT_TRUE(world.start());
-  world.submit(world.request(1, 100, 20));
-  ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 3; }));
-  world.cluster.crash(kSecond, SIGTERM);
-  ASSERT_TRUE(world.run_until([&] { return world.book.ready.size() == 2; }));
-  EXPECT_EQ(world.engine.scheduler().to_compute(), 0U);
-  EXPECT_EQ(world.cluster.count(RankOp::kClear), 0U);
-  ASSERT_TRUE(world.run_to_ends());
-  EXPECT_EQ(entry(world, 1).tokens.size(), 20U);
-  const wire::ReplicaStatus status = world.engine.status();
-  EXPECT_EQ(status.ranks[0].restarts, 0U);
-  EXPECT_EQ(status.ranks[1].restarts, 1U);
-  EXPECT_EQ(status.ranks[1].incarnation, Incarnation(2));
-  EXPECT_NE(status.ranks[1].last_error.find("signal 15"), std::string::npos);
+  for (const int signal : {SIGTERM, SIGSEGV}) {
+    ReplicaWorld world({});
+    ASSERT_TRUE(world.start());
+    world.submit(world.request(1, 100, 20));
+    ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 3; }));
+    world.cluster.crash(kSecond, signal);
+    ASSERT_TRUE(world.run_until([&] { return world.book.ready.size() == 2; }));
+    EXPECT_EQ(world.engine.scheduler().to_compute(), 0U);
+    EXPECT_EQ(world.cluster.count(RankOp::kClear), 0U);
+    ASSERT_TRUE(world.run_to_ends());
+    EXPECT_EQ(entry(world, 1).tokens.size(), 20U);
+    const wire::ReplicaStatus status = world.engine.status();
+    EXPECT_EQ(status.ranks[0].restarts, 0U);
+    EXPECT_EQ(status.ranks[1].restarts, 1U);
+    EXPECT_EQ(status.ranks[1].incarnation, Incarnation(2));
+    EXPECT_NE(status.ranks[1].last_error.find("signal " + std::to_string(signal)),
+              std::string::npos);
+  }
 }
 
 TEST(GroupDeath, CostsTheKvWhenTheRankMayHaveWrittenAnywhere) {
@@ -130,7 +133,7 @@ TEST(GroupDeath, CostsTheKvWhenTheRankMayHaveWrittenAnywhere) {
     ASSERT_TRUE(world.start());
     world.submit(world.request(1, 100, 20));
     ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 3; }));
-    world.cluster.crash(kFirst, signal);
+    world.cluster.crash(kFirst, signal, engine::DeathOrigin::kOwn);
     ASSERT_TRUE(world.run_until([&] { return world.cluster.count(RankOp::kClear) == 2; }));
     EXPECT_GE(world.engine.scheduler().to_compute(), 100U) << "prompt and produced, all anew";
     world.expect_equal_ledger();

@@ -83,6 +83,23 @@ TEST(KvMemory, IsNotWaitedForForever) {
 }
 
 // A sequence that ran a part of the way each time would neither end nor fail.
+TEST(KvMemory, IsNotWaitedForWhileTheGroupForms) {
+  WorldOptions options;
+  options.cluster.reap = 8000;
+  ReplicaWorld world(options);
+  world.kv.available = 2;
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 3 * engine::kBlockTokens, 4));
+  world.pass(6000);
+  world.cluster.crash(RankId(1), SIGKILL);
+  world.pass(8500);
+  EXPECT_TRUE(world.engine.group().ready());
+  EXPECT_TRUE(world.book.open(world.request(1, 1, 1).key)) << "no step could have run it";
+  world.kv.available = 100;
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(entry(world, 1).end->finish, FinishReason::kLength);
+}
+
 TEST(KvMemory, OfALongPromptIsThereBeforeItRunsAgain) {
   ReplicaWorld world({});
   world.kv.available = 5;
@@ -100,7 +117,7 @@ TEST(KvMemory, ThatWasGivenBackIsAskedForAnew) {
   world.submit(world.request(1, 2 * engine::kBlockTokens, 20));
   ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 5; }));
   const std::uint32_t calls = world.kv.calls;
-  world.cluster.crash(RankId(1), SIGSEGV);
+  world.cluster.crash(RankId(1), SIGSEGV, engine::DeathOrigin::kOwn);
   ASSERT_TRUE(world.run_to_ends());
   EXPECT_GT(world.kv.calls, calls);
   EXPECT_EQ(world.kv.backed, 3U);

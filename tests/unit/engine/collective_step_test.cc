@@ -283,7 +283,8 @@ TEST(RankDeath, TrustsTheKvOfWhoeverWasEndedFromOutside) {
     EXPECT_TRUE(kv_survives(RankDeath{true, signal, ""}));
   }
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
-    EXPECT_FALSE(kv_survives(RankDeath{true, signal, ""}));
+    EXPECT_FALSE(kv_survives(RankDeath{true, signal, "", DeathOrigin::kOwn}));
+    EXPECT_TRUE(kv_survives(RankDeath{true, signal, "", DeathOrigin::kSent}));
   }
   EXPECT_TRUE(kv_survives(RankDeath{false, SIGSEGV, "an exit status"}));
 }

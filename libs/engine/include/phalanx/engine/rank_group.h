@@ -81,6 +81,9 @@ class RankGroup {
 
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] bool ready() const { return state_ == State::kReady; }
+  [[nodiscard]] bool forming() const {
+    return state_ == State::kReaping || state_ == State::kForming;
+  }
   [[nodiscard]] Epoch epoch() const { return epoch_; }
   [[nodiscard]] StepId last_step() const { return last_done_; }
   [[nodiscard]] std::uint64_t drains() const { return drains_; }

@@ -26,7 +26,7 @@ struct RankDeath {
 };
 
 // Can the KV of a rank that died like this be used by its successor? Not after one of
-// kCrashSignals: such a rank may have written anywhere before it was stopped.
+// kCrashSignals that it brought about itself: such a rank may have written anywhere before.
 [[nodiscard]] bool kv_survives(const RankDeath& death);
 
 // What one rank did wrong in one operation.
