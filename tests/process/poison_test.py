@@ -73,9 +73,16 @@ class PoisonedRequest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as dumps:
             with Server("--dp", 1, "--tp", 2, "--restart-intensity", "2/60s", "--dump-dir", dumps, program="phalanxd-with-faults",
                         environment={"FAULTY_RANK": f"segv-at-token:0:{token_of(MARK)}"}) as server:
-                for _ in range(3):
-                    status, answer, _ = server.request("POST", "/v1/chat/completions", server.chat_body(f"{MARK} 1"))
+                for i in range(3):
+                    status, answer, _ = server.request("POST", "/v1/chat/completions", server.chat_body(f"{MARK} {i}"))
                     self.assertEqual((status, answer["error"]["code"]), (500, "poisoned_request"))
+                self.assertEqual(len(os.listdir(dumps)), 3)
+                epoch = server.status()["replicas"][0]["epoch"]
+                for i in range(3):
+                    status, answer, _ = server.request("POST", "/v1/chat/completions", server.chat_body(f"{MARK} {i}"))
+                    self.assertEqual((status, answer["error"]["code"]), (500, "poisoned_request"))
+                self.assertEqual(server.status()["replicas"][0]["epoch"], epoch, "the same again costs no death")
+                self.assertEqual(len(os.listdir(dumps)), 3)
                 self.assertEqual(server.status()["replicas"][0]["incarnation"], 1)
                 self.assertEqual(server.chat("count from 7 to 12")["choices"][0]["message"]["content"], counted(7, 12))
 

@@ -19,16 +19,42 @@ Admission::Ticket& Admission::Ticket::operator=(Ticket&& other) noexcept {
 Admission::Ticket::~Ticket() {
   if (owner_ != nullptr) {
     --owner_->requests_;
-    owner_->tokens_ -= tokens_;
+    owner_->remove(tokens_);
   }
 }
 
-void Admission::Ticket::correct(std::uint64_t tokens) {
-  if (owner_ != nullptr) {
-    tokens = std::min(tokens, owner_->limits_.tokens / 2);
-    owner_->tokens_ += tokens - tokens_;
+Status Admission::Ticket::correct(std::uint64_t tokens) {
+  if (owner_ == nullptr) {
+    return ok();
+  }
+  tokens = std::min(tokens, owner_->for_large() / 2);
+  owner_->remove(tokens_);
+  Status room = owner_->check_large(tokens);
+  if (room) {
     tokens_ = tokens;
   }
+  owner_->add(tokens_);
+  return room;
+}
+
+void Admission::add(std::uint64_t tokens) {
+  tokens_ += tokens;
+  large_tokens_ += is_large(tokens) ? tokens : 0;
+}
+
+void Admission::remove(std::uint64_t tokens) {
+  tokens_ -= tokens;
+  large_tokens_ -= is_large(tokens) ? tokens : 0;
+}
+
+// May a body of so many tokens be added to the large ones, if it is one?
+Status Admission::check_large(std::uint64_t tokens) const {
+  if (is_large(tokens) && large_tokens_ > 0 && large_tokens_ + tokens > for_large()) {
+    return resource_exhausted("the server already holds large requests of " +
+                              std::to_string(large_tokens_) + " tokens (limit " +
+                              std::to_string(for_large()) + "); try again later");
+  }
+  return ok();
 }
 
 Result<Admission::Ticket> Admission::admit(std::uint64_t body_bytes) {
@@ -42,8 +68,9 @@ Result<Admission::Ticket> Admission::admit(std::uint64_t body_bytes) {
                               " tokens (limit " + std::to_string(limits_.tokens) +
                               "); try again later");
   }
+  PHALANX_RETURN_IF_ERROR(check_large(body_bytes));
   ++requests_;
-  tokens_ += body_bytes;
+  add(body_bytes);
   return Ticket(this, body_bytes);
 }
 

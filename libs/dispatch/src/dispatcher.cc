@@ -50,6 +50,10 @@ RequestId Dispatcher::submit(Generation spec, std::shared_ptr<GenerationSink> si
     request.choices.push_back({Choice(i, request.spec), {}, 0, {}, {}, 0});
   }
   requests_.emplace(id, std::move(owned));
+  if (poison_.knows(request.spec, clock_.now())) {
+    refused_.push_back(id);
+    return id;
+  }
   for (Running& running : request.choices) {
     dispatch_or_wait(request, running);
   }
@@ -371,6 +375,7 @@ void Dispatcher::on_tick() {
     router_.table().at(ReplicaId(i)).blocked = false;
     replicas_[i].link.flush();
   }
+  end_refused();
   judge_orphans();
   test_suspects();
   dispatch_waiting();

@@ -126,7 +126,18 @@ void Dispatcher::condemn(Request& request, const Running& running, const Error& 
     options_.on_poisoned(
         {request.id, running.choice.index(), request.spec, running.choice.produced(), error});
   }
+  poison_.add(request.spec, running.choice.index(), running.choice.produced().size(), clock_.now());
   fail_request(request.id, error);
+}
+
+void Dispatcher::end_refused() {
+  for (const RequestId id : std::exchange(refused_, {})) {
+    fail_request(
+        id,
+        Error(Code::kPoisoned,
+              "a request of the same tokens and parameters ended whoever computed it; such "
+              "requests are refused for some minutes after that"));
+  }
 }
 
 // It has a token more than when its replica died. Whoever goes on beside those that are still under

@@ -107,12 +107,7 @@ void Answer::start(std::vector<GenerationRequest> prompts, dispatch::Admission::
   const std::shared_ptr<Answer> self = shared_from_this();
   choices_per_prompt_ = prompts.front().generation.choices;
   choices_.resize(prompts.size() * choices_per_prompt_);
-  std::uint64_t booked = 0;
-  for (const GenerationRequest& prompt : prompts) {
-    booked += prompt.booked_tokens;
-  }
   ticket_ = std::move(ticket);
-  ticket_.correct(booked);
   record_.choices = static_cast<std::uint32_t>(choices_.size());
   for (const GenerationRequest& prompt : prompts) {
     record_.prompt_tokens += prompt.generation.prompt_ids.size();

@@ -67,11 +67,26 @@ class GenerationRoute {
     respond_error(exchange, error);
   }
 
+  // What the body has turned out to be counts from here on.
+  static std::optional<openai::ApiError> book(Job& job) {
+    std::uint64_t tokens = 0;
+    for (const GenerationRequest& prompt : job.prepared.prompts) {
+      tokens += prompt.booked_tokens;
+    }
+    if (const Status room = job.ticket.correct(tokens); !room) {
+      return openai::from_error(room.error());
+    }
+    return std::nullopt;
+  }
+
   static void begin(const ApiContext& context, IgnoredFields& seen, Job& job) {
     context.loop.name_callback("a generation begins");
     seen.note(job.request.path, job.prepared.ignored_fields);
     if (context.strict_api && !job.prepared.error) {
       job.prepared.error = refuse_unknown(job.prepared.ignored_fields);
+    }
+    if (!job.prepared.error) {
+      job.prepared.error = book(job);
     }
     if (job.prepared.error) {
       context.observer.on_request_refused(job.request.path, job.prepared.error->http_status);

@@ -2,6 +2,7 @@
 #include "phalanx/dispatch/admission.h"
 
 #include <optional>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -25,7 +26,7 @@ TEST(Admission, CountsBytesFirstAndTokensAfterwards) {
   Admission admission({10, 100});
   Admission::Ticket ticket = *admission.admit(90);
   EXPECT_FALSE(admission.admit(20));
-  ticket.correct(30);
+  EXPECT_TRUE(ticket.correct(30));
   EXPECT_EQ(admission.tokens(), 30U);
   EXPECT_TRUE(admission.admit(20));
 }
@@ -42,19 +43,41 @@ TEST(Admission, IsEmptyWhenEveryTicketIsGone) {
   {
     Admission::Ticket ticket = *admission.admit(5);
     Admission::Ticket moved = std::move(ticket);
-    moved.correct(9);
+    EXPECT_TRUE(moved.correct(9));
     EXPECT_EQ(admission.requests(), 1U);
   }
   EXPECT_EQ(admission.requests(), 0U);
   EXPECT_EQ(admission.tokens(), 0U);
 }
 
-TEST(Admission, OneBodyIsBookedWithAtMostHalf) {
-  Admission admission({10, 100});
-  Admission::Ticket ticket = *admission.admit(5);
-  ticket.correct(100'000);
-  EXPECT_EQ(admission.tokens(), 50U);
-  EXPECT_TRUE(admission.admit(50));
+TEST(Admission, LargeBodiesShutNobodyOut) {
+  Admission admission({100, 1600});
+  Admission::Ticket first = *admission.admit(5);
+  EXPECT_TRUE(first.correct(1'000'000));
+  EXPECT_EQ(admission.tokens(), 600U) << "half of what is there for large ones";
+  Admission::Ticket second = *admission.admit(5);
+  EXPECT_TRUE(second.correct(1'000'000));
+  Admission::Ticket third = *admission.admit(5);
+  const Status refused = third.correct(101);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Code::kResourceExhausted);
+  EXPECT_EQ(refused.error().message(),
+            "the server already holds large requests of 1200 tokens (limit 1200); try again later");
+  EXPECT_EQ(admission.tokens(), 1205U) << "as before";
+  EXPECT_FALSE(admission.admit(101));
+  EXPECT_TRUE(third.correct(100));
+  std::vector<Admission::Ticket> small;
+  for (int i = 0; i < 3; ++i) {
+    small.push_back(*admission.admit(5));
+    EXPECT_TRUE(small.back().correct(100));
+  }
+  EXPECT_FALSE(admission.admit(5)) << "full of work, not of one kind of it";
+  small.clear();
+  { const Admission::Ticket gone = std::move(first); }
+  EXPECT_TRUE(third.correct(500)) << "it has become large";
+  EXPECT_FALSE(admission.admit(101));
+  EXPECT_TRUE(third.correct(10)) << "and small";
+  EXPECT_TRUE(admission.admit(101));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -73,11 +74,12 @@ class DispatcherDeaths : public ::testing::TestWithParam<std::uint32_t> {
     return options;
   }
 
-  void submit(std::size_t count) {
+  // Their prompts differ, from that numbered `first` on.
+  void submit(std::size_t count, std::optional<std::size_t> first = std::nullopt) {
     for (std::size_t i = 0; i < count; ++i) {
       sinks.push_back(std::make_shared<Sink>());
       Generation generation;
-      generation.prompt_ids = {1, 2, 3};
+      generation.prompt_ids = {1, 2, static_cast<TokenId>(first ? *first + i : sinks.size())};
       generation.stop.max_tokens = 50;
       dispatcher_.submit(std::move(generation), sinks.back());
     }
@@ -168,6 +170,28 @@ TEST_P(DispatcherDeaths, OnlyTheCulpritEnds) {
       EXPECT_EQ(sinks[i - 1]->error.has_value(), i == before + culprit);
     }
   }
+}
+
+TEST_P(DispatcherDeaths, TheSameAgainEndsAtOnceAndKillsNobody) {
+  submit(1);
+  run({1});
+  ASSERT_TRUE(sinks[0]->error);
+  const std::uint64_t dispatches = dispatcher_.counters().dispatches;
+  submit(1, 1);
+  EXPECT_FALSE(sinks[1]->error) << "not from within";
+  submit(1, 1);
+  dispatcher_.cancel(RequestId(3));
+  dispatcher_.on_tick();
+  ASSERT_TRUE(sinks[1]->error);
+  EXPECT_EQ(sinks[1]->error->code(), Code::kPoisoned);
+  EXPECT_FALSE(sinks[2]->error);
+  EXPECT_EQ(dispatcher_.requests(), 0U);
+  EXPECT_EQ(dispatcher_.counters().dispatches, dispatches);
+  EXPECT_EQ(dumped, std::vector<std::uint64_t>{1});
+  clock_.advance(PoisonMemory::kRemembered);
+  submit(1, 1);
+  run({});
+  EXPECT_TRUE(sinks[3]->done) << "it is tried again";
 }
 
 TEST_P(DispatcherDeaths, SeveralCulpritsEnd) {

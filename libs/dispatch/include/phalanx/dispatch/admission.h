@@ -16,13 +16,16 @@ struct AdmissionLimits {
 // (a token is at least one byte), after tokenization by the tokens of all its prompts and choices,
 // until the last of them has ended.
 //
+// A body of more than a sixteenth of the token limit is large. Large bodies together hold at most
+// three quarters of the limit, so that however many of them come, small ones find a place.
+//
 // Threads: one.
 class Admission {
  public:
   explicit Admission(AdmissionLimits limits) : limits_(limits) {}
 
-  // A place for one body; returned when it is destroyed.
-  // Ownership: the Admission must outlive it.
+  // A place for one body; returned when it is destroyed. Ownership: the Admission must outlive
+  // it.
   class Ticket {
    public:
     Ticket() = default;
@@ -32,9 +35,10 @@ class Admission {
     Ticket& operator=(Ticket&& other) noexcept;
     ~Ticket();
 
-    // Replaces the booked amount, never refuses: the work is already accepted. One body is booked
-    // with at most half of the limit, so that alone it shuts nobody out.
-    void correct(std::uint64_t tokens);
+    // Replaces the booked amount. One body is booked with at most half of what large ones may hold.
+    // Errors: kResourceExhausted for a large body beside which the other large ones leave no room;
+    // the ticket is as before. A small one is never refused.
+    [[nodiscard]] Status correct(std::uint64_t tokens);
 
    private:
     friend class Admission;
@@ -51,9 +55,16 @@ class Admission {
   [[nodiscard]] std::uint64_t tokens() const { return tokens_; }
 
  private:
+  [[nodiscard]] bool is_large(std::uint64_t tokens) const { return tokens > limits_.tokens / 16; }
+  [[nodiscard]] std::uint64_t for_large() const { return limits_.tokens / 4 * 3; }
+  [[nodiscard]] Status check_large(std::uint64_t tokens) const;
+  void add(std::uint64_t tokens);
+  void remove(std::uint64_t tokens);
+
   AdmissionLimits limits_;
   std::uint64_t requests_ = 0;
   std::uint64_t tokens_ = 0;
+  std::uint64_t large_tokens_ = 0;  // of tokens_, those of large bodies
 };
 
 }  // namespace phalanx::dispatch

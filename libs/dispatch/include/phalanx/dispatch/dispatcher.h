@@ -14,6 +14,7 @@
 #include "phalanx/base/clock.h"
 #include "phalanx/dispatch/choice.h"
 #include "phalanx/dispatch/generation.h"
+#include "phalanx/dispatch/poison_memory.h"
 #include "phalanx/dispatch/replica_link.h"
 #include "phalanx/dispatch/router.h"
 #include "phalanx/dispatch/waiting_queue.h"
@@ -30,8 +31,7 @@ struct PoisonedChoice {
 };
 
 struct DispatcherOptions {
-  Duration wait_for_replica =
-      std::chrono::seconds(60);  // how long a choice may wait for a usable replica
+  Duration wait_for_replica = std::chrono::seconds(60);  // of a choice, for a usable one
   // Hears of a choice before its request ends with kPoisoned. May be empty.
   std::function<void(const PoisonedChoice&)> on_poisoned;
 };
@@ -76,11 +76,10 @@ class Dispatcher {
   ~Dispatcher();
 
   // Starts a request. The sink hears everything that follows; also an error, if no replica can ever
-  // take it.
+  // take it, or, with the next tick, if it is known to end whoever computes it.
   RequestId submit(Generation spec, std::shared_ptr<GenerationSink> sink);
 
-  // The client has gone: nothing is called any more and the replicas drop the sequences at their
-  // next step boundary.
+  // The client has gone: nothing is called any more; replicas drop it at their next step boundary.
   void cancel(RequestId id);
 
   // The sink has found that a choice ends with its token at `position`: the replica drops the
@@ -100,7 +99,7 @@ class Dispatcher {
   // on_replica_died() has told how it ended, or without that after half a second.
   void on_replica_lost(ReplicaId replica);
 
-  // Answers whether the death is held against requests. `own`: it died by what it was doing.
+  // Answers whether it is held against requests. `own`: it died by what it was doing.
   bool on_replica_died(ReplicaId replica, bool own, const std::string& how);
 
   // It lives, but computes nothing for now: those of its choices that another replica takes go on
@@ -159,6 +158,7 @@ class Dispatcher {
   void run_again(Request& request, Running& running);
   void go_on(const std::vector<ChoiceName>& names);
   void condemn(Request& request, const Running& running, const Error& error);
+  void end_refused();
   void acquit(Request& request, Running& running);
   void forget_suspects(RequestId id);
   void search_on(std::optional<ReplicaId> bench);
@@ -192,6 +192,8 @@ class Dispatcher {
   std::set<ChoiceName> suspects_;   // of the search; they wait for their turn, not in the queue
   std::optional<ReplicaId> bench_;  // reserved for those under test
   SteadyTime bench_seen_{};         // ready, at a tick
+  PoisonMemory poison_;
+  std::vector<RequestId> refused_;  // known poison; their errors come with the next tick
   WaitingQueue waiting_;            // bounded by admission: each request has at most 128 choices
 };
 
