@@ -106,12 +106,16 @@ class Drained(unittest.TestCase):
             self.assertEqual(server.request("POST", "/v1/completions", {"prompt": "count from 1 to 3", "max_tokens": 4})[0], 200)
 
 
+LONGEST_TOKEN = 377  # <|endoftext|>, in the built-in model
+
+
 class Multiplied(unittest.TestCase):
     def test_what_a_body_multiplies_is_capped_by_name(self):
         with Server() as server:
             for fields, *words in (({"n": 128, "logprobs": 5}, "logprobs", "512"),
                                    ({"n": 129}, "n", "128"),
-                                   ({"prompt": ["x"] * 129}, "prompt", "128")):
+                                   ({"prompt": ["x"] * 129}, "prompt", "128"),
+                                   ({"prompt": [LONGEST_TOKEN] * 3000, "n": 128, "echo": True}, "echo", str(4 << 20))):
                 with self.subTest(words=words):
                     status, body = server.request("POST", "/v1/completions", {"prompt": "x", "max_tokens": 1, **fields})[:2]
                     self.assertEqual(status, 400, body)
