@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <iostream>
 #include <utility>
 
 #include "phalanx/admin/commands.h"
@@ -231,8 +230,8 @@ void Leader::load_weights() {
       [this](std::uint64_t done, std::uint64_t total) {
         const int tenths = static_cast<int>(done * 10 / std::max<std::uint64_t>(total, 1));
         if (tenths != std::exchange(printed_tenths_, tenths) && total > (std::uint64_t{64} << 20)) {
-          std::cerr << "loading weights: " << tenths * 10 << " % of " << model::bytes_text(total)
-                    << std::endl;
+          obs::print_lines("loading weights: " + std::to_string(tenths * 10) + " % of " +
+                           model::bytes_text(total));
         }
       },
       [this](Result<os::Memfd> arena) { on_weights(std::move(arena)); });

@@ -16,8 +16,11 @@ namespace phalanx::app {
 
 namespace {
 
+// For the reader of standard error to take the last word of a server that fails.
+constexpr auto kPatience = std::chrono::seconds(1);
+
 int fail(const Error& error) {
-  std::cerr << "phalanxd: " << error.message() << std::endl;
+  obs::print_lines("phalanxd: " + error.message(), kPatience);
   return error_traits(error.code()).exit_status;
 }
 
@@ -28,7 +31,7 @@ Result<int> serve(settings::Options options) {
   PHALANX_RETURN_IF_ERROR(settings::apply_limits(limits, &options));
   PHALANX_TRY(settings::LeaderPlan plan, settings::make_leader_plan(options));
   PHALANX_RETURN_IF_ERROR(settings::check_plan_fits(limits, plan.memory));
-  std::cerr << settings::start_summary(options, plan) << std::flush;
+  obs::print_lines(settings::start_summary(options, plan));
   PHALANX_TRY(ipc::ZmqContext context, ipc::ZmqContext::create());
   Leader leader(options, std::move(plan), std::move(context));
   return leader.run();

@@ -14,8 +14,6 @@ namespace phalanx::fleet {
 
 namespace {
 
-// For the ranks of a dead replica to be gone: the kernel has told them to end.
-constexpr auto kOrphanLimit = std::chrono::seconds(5);
 constexpr auto kOrphanPoll = std::chrono::milliseconds(2);
 
 }  // namespace
@@ -29,7 +27,16 @@ ReplicaHost::ReplicaHost(os::EventLoop& loop,
       start_(std::move(start)),
       events_(std::move(events)),
       stop_timeout_(std::chrono::seconds(5)),
-      links_(start_.spawn.size()) {
+      links_(start_.spawn.size()),
+      burials_(
+          os::living_adopted,
+          [this](const supervise::Death& death, const std::vector<pid_t>& remaining) {
+            for (const pid_t orphan : remaining) {
+              obs::log_error("orphan_remains", {{"replica", death.slot}, {"child", orphan}});
+            }
+            slots_->on_exit(death);
+          },
+          steady_clock()) {
   // The end comes from inside of what the runner and the slots are doing, and may destroy them.
   events_.on_stopped = [this, stopped = events_.on_stopped] { loop_.post(stopped); };
   runner_ = std::make_unique<supervise::PosixProcessRunner>(links_.size(), loop_, *this);
@@ -193,22 +200,17 @@ void ReplicaHost::lose(std::size_t index) {
 
 void ReplicaHost::on_exit(const supervise::Death& death) {
   lose(death.slot);
-  bury(slots_->judge(death), steady_clock().now() + kOrphanLimit);
+  burials_.begin(slots_->judge(death));
+  await_orphans();
 }
 
-// The ranks of a dead replica are this process's children until they are gone, and hold their KV
-// until then: the next incarnation may not fit beside it, so the slot counts as dead afterwards.
-void ReplicaHost::bury(const supervise::Death& death, SteadyTime deadline) {
-  const std::vector<pid_t> orphans = os::living_adopted();
-  if (!orphans.empty() && steady_clock().now() < deadline) {
-    links_[death.slot].burial =
-        loop_.call_after(kOrphanPoll, [this, death, deadline] { bury(death, deadline); });
-    return;
+void ReplicaHost::await_orphans() {
+  if (burials_.any()) {
+    orphan_poll_ = loop_.call_after(kOrphanPoll, [this] {
+      burials_.poll();
+      await_orphans();
+    });
   }
-  for (const pid_t orphan : orphans) {
-    obs::log_error("orphan_remains", {{"replica", death.slot}, {"child", orphan}});
-  }
-  slots_->on_exit(death);
 }
 
 }  // namespace phalanx::fleet

@@ -12,6 +12,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include <spdlog/logger.h>
@@ -27,6 +28,7 @@ namespace phalanx::obs {
 namespace {
 
 constexpr std::size_t kRecentLines = 64;
+constexpr auto kRetry = std::chrono::milliseconds(5);
 constexpr std::size_t kMaxLineBytes =
     4000;  // below PIPE_BUF: lines of several processes stay whole
 
@@ -91,6 +93,19 @@ class RecentSink final : public spdlog::sinks::base_sink<std::mutex> {
 // Standard error, for which no thread ever waits.
 class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
+  // Tries again until `deadline`.
+  void print(std::string_view line, SteadyTime deadline) {
+    const std::lock_guard lock(mutex_);
+    while (!tell_of_dropped() || !writer_.write(line)) {
+      if (steady_clock().now() >= deadline) {
+        ++untold_;
+        dropped_.fetch_add(1, std::memory_order_relaxed);
+        return;
+      }
+      std::this_thread::sleep_for(kRetry);
+    }
+  }
+
   [[nodiscard]] std::uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
  protected:
@@ -245,6 +260,15 @@ void start_log(const LogOptions& options) {
   the_log().set_prefix(prefix);
   the_log().recent->set_flight(options.flight);
   set_log_level(options.level);
+}
+
+void print_lines(std::string_view text, Duration patience) {
+  const SteadyTime deadline = steady_clock().now() + patience;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    the_log().output->print(std::string(line.substr(0, kMaxLineBytes)) + "\n", deadline);
+  }
 }
 
 void detach_flight() {

@@ -55,9 +55,10 @@ Result<RestartIntensity> parse_restart_intensity(std::string_view text) {
       return RestartIntensity{static_cast<std::uint32_t>(*limit), *window};
     }
   }
-  return invalid_argument("restart intensity '" + std::string(text) +
-                          "': expected RESTARTS/TIME, as in 5/60s; units are ms, s, m, h, "
-                          "the longest time is 720h");
+  return invalid_argument(
+      "expected RESTARTS/TIME, as in 5/60s; units are ms, s, m, h, the longest time is 720h; found "
+      "\"" +
+      std::string(text) + "\"");
 }
 
 RestartPolicy::RestartPolicy(const RestartPolicyOptions& options, std::uint64_t seed)

@@ -57,6 +57,33 @@ class StalledStderr {
 
 class StalledLog : public testing::TestWithParam<StalledStderr::Kind> {};
 
+// Of plain lines, before the first line of the log and after its last.
+TEST_P(StalledLog, PlainLinesWaitNoLongerThanTheyMay) {
+  const std::uint64_t before = log_lines_dropped();
+  std::chrono::steady_clock::duration took{};
+  std::string first;
+  std::string last;
+  {
+    StalledStderr stalled(GetParam());
+    print_lines("phalanxd\n  model  tiny\n");
+    first = stalled.drain();
+    for (int i = 0; i < 400; ++i) {
+      print_lines(std::string(3000, 'x'));
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    print_lines("lost", std::chrono::milliseconds(100));
+    took = std::chrono::steady_clock::now() - begin;
+    static_cast<void>(stalled.drain());
+    print_lines("phalanxd: the cause", std::chrono::seconds(20));
+    last = stalled.drain();
+  }
+  EXPECT_EQ(first, "phalanxd\n  model  tiny\n");
+  EXPECT_GE(took, std::chrono::milliseconds(100));
+  EXPECT_GT(log_lines_dropped(), before);
+  EXPECT_NE(last.find("log_lines_dropped lines="), std::string::npos) << last;
+  EXPECT_NE(last.find("\nphalanxd: the cause\n"), std::string::npos) << last;
+}
+
 // Logs far more than fits; whether that came to its end while nobody read.
 TEST_P(StalledLog, DropsLinesAndTellsHowMany) {
   constexpr int kLines = 5000;

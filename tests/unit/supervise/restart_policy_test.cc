@@ -113,6 +113,7 @@ TEST(ParseRestartIntensity, RefusesAnythingElse) {
     const auto intensity = parse_restart_intensity(text);
     ASSERT_FALSE(intensity) << text;
     EXPECT_NE(intensity.error().message().find("5/60s"), std::string::npos);
+    EXPECT_EQ(intensity.error().message().find("expected"), 0U) << "who asks names the option";
   }
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "phalanx/fleet/burials.h"
 #include "phalanx/fleet/replica_slots.h"
 #include "phalanx/ipc/bound_channel.h"
 #include "phalanx/os/cpu_set.h"
@@ -63,7 +64,6 @@ class ReplicaHost final : public supervise::ChildHost {
   struct Link {
     Incarnation incarnation;
     std::unique_ptr<ipc::BoundChannel> channel;
-    std::unique_ptr<os::EventLoop::Handle> burial;  // it is dead, its ranks are not yet
   };
 
   void on_frame(std::size_t index, Incarnation incarnation, std::string_view bytes);
@@ -73,7 +73,7 @@ class ReplicaHost final : public supervise::ChildHost {
                     const Error& error);
   void on_message(std::size_t index, Incarnation incarnation, const wire::ReplicaMessage& message);
   void lose(std::size_t index);
-  void bury(const supervise::Death& death, SteadyTime deadline);
+  void await_orphans();
 
   os::EventLoop& loop_;
   ipc::ZmqContext& context_;
@@ -83,6 +83,8 @@ class ReplicaHost final : public supervise::ChildHost {
   int arena_ = -1;
   int lifeline_pipe_ = -1;
   std::vector<Link> links_;
+  Burials burials_;
+  std::unique_ptr<os::EventLoop::Handle> orphan_poll_;
   std::unique_ptr<supervise::PosixProcessRunner> runner_;
   std::unique_ptr<ReplicaSlots> slots_;
 };

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "phalanx/base/clock.h"
 #include "phalanx/base/result.h"
 
 namespace phalanx::obs {
@@ -93,6 +94,10 @@ inline void log_warn(std::string_view event, LogFields fields = {}) {
 inline void log_error(std::string_view event, LogFields fields = {}) {
   log_at(LogLevel::kError, event, fields);
 }
+
+// Writes plain lines, as they are, to standard error, in order with those of the log. Lines for
+// which nobody makes room within `patience`, all together, are dropped and counted as above.
+void print_lines(std::string_view text, Duration patience = Duration{});
 
 // "event key=value key=\"quoted value\"", as the line has it after the fixed fields.
 [[nodiscard]] std::string format_event(std::string_view event, std::span<const LogField> fields);
