@@ -92,9 +92,9 @@ Fault read_rank_fault() {
 
 // Does this step compute the token `id`?
 bool computes(const engine::SequenceTable& table,
-              std::span<const wire::StepItem> items,
+              std::span<const step::StepItem> items,
               std::uint64_t id) {
-  return std::any_of(items.begin(), items.end(), [&](const wire::StepItem& item) {
+  return std::any_of(items.begin(), items.end(), [&](const step::StepItem& item) {
     const auto tokens = std::span(table.at(item.slot).tokens).subspan(item.start, item.count);
     return std::find(tokens.begin(), tokens.end(), static_cast<phalanx::TokenId>(id)) !=
            tokens.end();
@@ -126,8 +126,8 @@ class ThrowingRunner final : public engine::ModelRunner {
   }
   Status step(StepId step,
               const engine::SequenceTable& table,
-              std::span<const wire::StepItem> items,
-              std::span<wire::SampleResult> results) override {
+              std::span<const step::StepItem> items,
+              std::span<step::SampleResult> results) override {
     stepped_ = true;
     if (fault_.kind == "throw-at-step" && epoch_ == Epoch(1) && ++steps_ == fault_.step) {
       throw std::runtime_error("injected by the test");

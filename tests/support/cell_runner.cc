@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "phalanx/base/hash.h"
+#include "phalanx/step/item.h"
+#include "phalanx/step/sample_result.h"
 
 namespace phalanx::testing {
 namespace {
@@ -42,17 +44,17 @@ void CellRunner::on_slot_changed(const engine::SequenceTable& /*table*/, std::ui
 
 Status CellRunner::step(StepId /*step*/,
                         const engine::SequenceTable& table,
-                        std::span<const wire::StepItem> items,
-                        std::span<wire::SampleResult> results) {
+                        std::span<const step::StepItem> items,
+                        std::span<step::SampleResult> results) {
   for (std::size_t i = 0; i < items.size() && i < rows_written_; ++i) {
-    const wire::StepItem& item = items[i];
-    const wire::SequenceAttach& sequence = table.at(item.slot);
+    const step::StepItem& item = items[i];
+    const step::SequenceAttach& sequence = table.at(item.slot);
     compute(sequence, item);
     if (item.sample) {
       const std::uint32_t last = item.start + item.count - 1;
       const std::size_t place =
-          std::size_t{item.blocks[last / engine::kBlockTokens]} * engine::kBlockTokens +
-          last % engine::kBlockTokens;
+          std::size_t{item.blocks[last / step::kBlockTokens]} * step::kBlockTokens +
+          last % step::kBlockTokens;
       results[i].token =
           draw(memory_.cells[place], sequence.sampling.seed, sequence.choice, vocab_size_);
       results[i].logprob = -1.0F;
@@ -65,10 +67,10 @@ Status CellRunner::step(StepId /*step*/,
   return take_outcome();
 }
 
-void CellRunner::compute(const wire::SequenceAttach& sequence, const wire::StepItem& item) {
+void CellRunner::compute(const step::SequenceAttach& sequence, const step::StepItem& item) {
   const auto place = [&](std::uint32_t position) -> std::uint64_t& {
-    const std::size_t block = item.blocks[position / engine::kBlockTokens];
-    return memory_.cells[block * engine::kBlockTokens + position % engine::kBlockTokens];
+    const std::size_t block = item.blocks[position / step::kBlockTokens];
+    return memory_.cells[block * step::kBlockTokens + position % step::kBlockTokens];
   };
   std::uint64_t before = item.start == 0 ? 0 : place(item.start - 1);
   for (std::uint32_t position = item.start; position < item.start + item.count; ++position) {

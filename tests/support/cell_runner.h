@@ -8,14 +8,15 @@
 #include "phalanx/base/ids.h"
 #include "phalanx/engine/model_runner.h"
 #include "phalanx/engine/sequence.h"
+#include "phalanx/step/item.h"
+#include "phalanx/step/sample_result.h"
 
 namespace phalanx::testing {
 
 // The KV memory of one rank slot: one word for each token place. It outlives the rank, as a memfd
 // does.
 struct CellMemory {
-  explicit CellMemory(std::uint32_t blocks)
-      : cells(std::size_t{blocks} * engine::kBlockTokens, 0) {}
+  explicit CellMemory(std::uint32_t blocks) : cells(std::size_t{blocks} * step::kBlockTokens, 0) {}
   std::vector<std::uint64_t> cells;
 };
 
@@ -42,8 +43,8 @@ class CellRunner final : public engine::ModelRunner {
   void on_slot_changed(const engine::SequenceTable& table, std::uint32_t slot) override;
   [[nodiscard]] Status step(StepId step,
                             const engine::SequenceTable& table,
-                            std::span<const wire::StepItem> items,
-                            std::span<wire::SampleResult> results) override;
+                            std::span<const step::StepItem> items,
+                            std::span<step::SampleResult> results) override;
   [[nodiscard]] Status clear(bool zero_kv) override;
   [[nodiscard]] Status unload() override { return ok(); }
   [[nodiscard]] engine::RunnerCounters counters() const override { return counters_; }
@@ -56,7 +57,7 @@ class CellRunner final : public engine::ModelRunner {
 
  private:
   [[nodiscard]] Status take_outcome();
-  void compute(const wire::SequenceAttach& sequence, const wire::StepItem& item);
+  void compute(const step::SequenceAttach& sequence, const step::StepItem& item);
 
   CellMemory& memory_;
   std::uint32_t vocab_size_;

@@ -8,13 +8,14 @@
 #include <gtest/gtest.h>
 
 #include "phalanx/base/hash.h"
+#include "phalanx/step/sample_result.h"
 #include "phalanx/wire/codec.h"
 
 namespace phalanx::testing {
 
 RankCluster::Slot::Slot(const ClusterOptions& options)
     : memory(options.kv_blocks),
-      rows(std::size_t{options.max_num_seqs} * wire::kResultRingSteps),
+      rows(step::result_ring_rows(options.max_num_seqs)),
       ring(std::make_unique<engine::ResultRing>(rows, options.max_num_seqs)) {}
 
 RankCluster::RankCluster(const ClusterOptions& options,
@@ -297,10 +298,10 @@ Status RankCluster::respawn(RankId rank, Incarnation incarnation) {
   const engine::RankLoopOptions loop{rank,
                                      static_cast<std::int32_t>(1000 + spawns_),
                                      options_.secret,
-                                     options_.max_num_seqs,
-                                     options_.max_num_batched_tokens,
-                                     options_.max_model_len,
-                                     options_.kv_blocks};
+                                     {options_.max_model_len,
+                                      options_.max_num_seqs,
+                                      options_.max_num_batched_tokens,
+                                      options_.kv_blocks}};
   own.process = std::make_unique<Process>(loop, own.memory, *own.ring, options_.vocab_size);
   own.process->runner.identity_value = own.identity;
   own.process->connected_at = time_.millis() + options_.connect;

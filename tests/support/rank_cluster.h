@@ -13,6 +13,8 @@
 #include "phalanx/engine/rank_group.h"
 #include "phalanx/engine/rank_loop.h"
 #include "phalanx/engine/result_ring.h"
+#include "phalanx/step/item.h"
+#include "phalanx/step/sample_result.h"
 
 #include "support/cell_runner.h"
 #include "support/faulty_transport.h"
@@ -67,7 +69,7 @@ class RankCluster final : public engine::GroupPort {
   // ---- faults
   void crash(RankId rank, int signal, engine::DeathOrigin origin = engine::DeathOrigin::kSent);
   // Rank 0 crashes by itself whenever it computes a step with an item that this holds for.
-  void poison(std::function<bool(const wire::StepItem&)> deadly) { deadly_ = std::move(deadly); }
+  void poison(std::function<bool(const step::StepItem&)> deadly) { deadly_ = std::move(deadly); }
   void exit(RankId rank, int status);
   void freeze(RankId rank) { slots_[rank.value()].frozen = true; }
   // Freezes it by a signal: its death says so.
@@ -126,7 +128,7 @@ class RankCluster final : public engine::GroupPort {
   struct Slot {
     explicit Slot(const ClusterOptions& options);
     CellMemory memory;
-    std::vector<wire::SampleResult> rows;
+    std::vector<step::SampleResult> rows;
     std::unique_ptr<engine::ResultRing> ring;
     std::unique_ptr<Process> process;
     Incarnation incarnation;
@@ -164,7 +166,7 @@ class RankCluster final : public engine::GroupPort {
   std::map<wire::RankOp, std::uint64_t> replies_;
   std::optional<Error> respawn_error_;
   std::optional<Error> segment_error_;
-  std::function<bool(const wire::StepItem&)> deadly_;
+  std::function<bool(const step::StepItem&)> deadly_;
   std::optional<Millis> abort_answered_;
   Epoch segment_;
   bool lifelines_ = true;

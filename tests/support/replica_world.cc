@@ -8,6 +8,7 @@
 
 #include "phalanx/base/hash.h"
 #include "phalanx/obs/log.h"
+#include "phalanx/step/sampling.h"
 #include "phalanx/wire/codec.h"
 
 namespace phalanx::testing {
@@ -15,10 +16,10 @@ namespace {
 
 engine::ReplicaOptions replica_options(const WorldOptions& world) {
   engine::ReplicaOptions options;
-  options.scheduler.max_model_len = world.cluster.max_model_len;
-  options.scheduler.max_num_seqs = world.cluster.max_num_seqs;
-  options.scheduler.max_num_batched_tokens = world.cluster.max_num_batched_tokens;
-  options.scheduler.kv_blocks = world.cluster.kv_blocks;
+  options.scheduler.limits.max_model_len = world.cluster.max_model_len;
+  options.scheduler.limits.max_num_seqs = world.cluster.max_num_seqs;
+  options.scheduler.limits.max_num_batched_tokens = world.cluster.max_num_batched_tokens;
+  options.scheduler.limits.kv_blocks = world.cluster.kv_blocks;
   options.scheduler.max_waiting = world.max_waiting;
   options.scheduler.vocab_size = world.cluster.vocab_size;
   options.group.ranks = world.cluster.ranks;
@@ -88,7 +89,7 @@ void LeaderBook::accept(const wire::TokenUpdate& update) {
   }
   entry.to_compute = update.to_compute;
   entry.to_generate = update.to_generate;
-  if (update.finish != wire::FinishReason::kNone) {
+  if (update.finish != step::FinishReason::kNone) {
     EXPECT_EQ(update.to_compute + update.to_generate, 0U) << "an end leaves nothing to do";
     entry.end = update;
   }

@@ -132,7 +132,6 @@ Status inspect(const CtlOptions& options) {
   request.limits.max_num_batched_tokens =
       static_cast<std::uint32_t>(options.max_num_batched_tokens);
   request.limits.kv_blocks = static_cast<std::uint32_t>(options.num_kv_blocks);
-  request.result_row_bytes = wire::kResultRowBytes;
   PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
   request.available_bytes = model::memory_to_plan(
       available, request.limits.kv_blocks, 1 + request.replicas * (1 + request.ranks));

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "phalanx/base/check.h"
+#include "phalanx/step/sampling.h"
 
 namespace phalanx::dispatch {
 
@@ -35,9 +36,9 @@ TokenEvent Choice::accept(const wire::TokenUpdate& update) {
   produced_.push_back(update.token);
   if (produced_.size() >= min_tokens_ &&
       std::binary_search(stop_token_ids_.begin(), stop_token_ids_.end(), update.token)) {
-    finish_ = wire::FinishReason::kStop;
+    finish_ = step::FinishReason::kStop;
   } else if (produced_.size() >= max_tokens_) {
-    finish_ = wire::FinishReason::kLength;
+    finish_ = step::FinishReason::kLength;
   }
   event.finish = finish_;
   return event;
@@ -46,7 +47,7 @@ TokenEvent Choice::accept(const wire::TokenUpdate& update) {
 void Choice::stop(std::uint32_t position) {
   PHALANX_CHECK(position < produced_.size(), "a choice ends at a token that it has");
   produced_.resize(position + std::size_t{1});
-  finish_ = wire::FinishReason::kStop;
+  finish_ = step::FinishReason::kStop;
 }
 
 }  // namespace phalanx::dispatch

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "phalanx/step/sampling.h"
+
 #include "dispatcher_request.h"
 
 namespace phalanx::dispatch {
@@ -191,8 +193,8 @@ void Dispatcher::apply(ReplicaId replica, const wire::TokenUpdate& update) {
     return;
   }
   router_.ledger().set(replica, update.key, {update.to_compute, update.to_generate});
-  if (update.finish == wire::FinishReason::kError ||
-      update.finish == wire::FinishReason::kCancelled) {
+  if (update.finish == step::FinishReason::kError ||
+      update.finish == step::FinishReason::kCancelled) {
     apply_error(request, running, replica, update);
     return;
   }
@@ -222,8 +224,8 @@ void Dispatcher::accept_token(Request& request, Running& running, const wire::To
   event.request = request.id;
   const std::shared_ptr<GenerationSink> sink = request.sink;
   bool done = false;
-  if (event.finish != wire::FinishReason::kNone) {
-    done = end_choice(request, running, update.finish == wire::FinishReason::kNone);
+  if (event.finish != step::FinishReason::kNone) {
+    done = end_choice(request, running, update.finish == step::FinishReason::kNone);
   }
   if (!done) {
     acquit(request, running);
@@ -274,7 +276,7 @@ void Dispatcher::apply_error(Request& request,
                              ReplicaId replica,
                              const wire::TokenUpdate& update) {
   const Error error(static_cast<Code>(update.error_code), update.error_message);
-  const bool failed = update.finish == wire::FinishReason::kError;
+  const bool failed = update.finish == step::FinishReason::kError;
   if (failed && error.code() == Code::kPoisoned) {
     settle(request, running);
     condemn(request, running, error);

@@ -17,7 +17,7 @@ Planner::Planner(const SchedulerOptions& options,
       waiting_(waiting),
       free_slots_(free_slots),
       only_(only),
-      budget_(options.max_num_batched_tokens),
+      budget_(options.limits.max_num_batched_tokens),
       available_(blocks.free()) {}
 
 StepPlan Planner::run() {
@@ -56,9 +56,9 @@ void Planner::serve_running(bool decoding) {
 void Planner::serve(const Sequence& sequence) {
   const std::uint32_t wanted = std::min(budget_, sequence.uncomputed());
   const auto held = static_cast<std::uint32_t>(sequence.blocks.size());
-  const std::uint32_t reachable = (held + available_) * kBlockTokens - sequence.computed;
+  const std::uint32_t reachable = (held + available_) * step::kBlockTokens - sequence.computed;
   if (reachable > 0 || make_room(sequence)) {
-    const std::uint32_t now = (held + available_) * kBlockTokens - sequence.computed;
+    const std::uint32_t now = (held + available_) * step::kBlockTokens - sequence.computed;
     draft(sequence, *sequence.slot, std::min(wanted, now), false);
   }
 }
@@ -106,8 +106,8 @@ void Planner::preempt(const Sequence& victim) {
 // Blocks that a running sequence is going to ask for soon: the rest of its prompt, and one to
 // grow into. Admitting somebody into them would only preempt him again.
 std::uint32_t Planner::reserved_by(const Sequence& sequence) const {
-  const std::uint32_t known = blocks_for(sequence.length());
-  const std::uint32_t final = blocks_for(sequence.token_limit - 1);
+  const std::uint32_t known = step::blocks_for(sequence.length());
+  const std::uint32_t final = step::blocks_for(sequence.token_limit - 1);
   const auto held = static_cast<std::uint32_t>(sequence.blocks.size());
   return (known > held ? known - held : 0) + (final > known ? 1U : 0U);
 }
@@ -132,7 +132,7 @@ void Planner::admit_waiting() {
     if (!may_run(id)) {
       continue;
     }
-    const std::uint32_t whole = blocks_for(sequence.length());
+    const std::uint32_t whole = step::blocks_for(sequence.length());
     const bool alone = running_.empty() && drafts_.empty();
     if (available_ < whole || (!alone && available_ < whole + reserved)) {
       if (sequence.passed >= options_.max_passes || ++overtaken > options_.max_passes) {
@@ -149,7 +149,7 @@ void Planner::admit_waiting() {
 void Planner::draft(const Sequence& sequence, std::uint32_t slot, std::uint32_t count, bool admit) {
   Draft row{&sequence, slot, count, 0, admit};
   const auto held = static_cast<std::uint32_t>(sequence.blocks.size());
-  const std::uint32_t needed = blocks_for(sequence.computed + count);
+  const std::uint32_t needed = step::blocks_for(sequence.computed + count);
   row.new_blocks = needed > held ? needed - held : 0;
   available_ -= row.new_blocks;
   budget_ -= count;

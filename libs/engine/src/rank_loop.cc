@@ -7,6 +7,8 @@
 
 #include "phalanx/base/check.h"
 #include "phalanx/engine/collective_step.h"
+#include "phalanx/step/item.h"
+#include "phalanx/step/sample_result.h"
 #include "phalanx/wire/limits.h"
 
 namespace phalanx::engine {
@@ -15,10 +17,10 @@ RankLoop::RankLoop(const RankLoopOptions& options, ModelRunner& runner, ResultRi
     : options_(options),
       runner_(runner),
       ring_(ring),
-      table_(options.max_num_seqs, options.max_model_len),
-      results_(options.max_num_seqs),
-      slot_used_(options.max_num_seqs) {
-  PHALANX_CHECK(ring.rows() >= options.max_num_seqs, "a row of the ring for each item");
+      table_(options.limits.max_num_seqs, options.limits.max_model_len),
+      results_(options.limits.max_num_seqs),
+      slot_used_(options.limits.max_num_seqs) {
+  PHALANX_CHECK(ring.rows() >= options.limits.max_num_seqs, "a row of the ring for each item");
 }
 
 wire::RankReply RankLoop::handle(const wire::RankCommand& command) {
@@ -44,7 +46,7 @@ wire::RankReply RankLoop::handle(const wire::RankCommand& command) {
   }
   const bool is_step = command.op == wire::RankOp::kStep;
   reply.state_hash =
-      table_.hash(is_step ? std::span(command.items) : std::span<const wire::StepItem>());
+      table_.hash(is_step ? std::span(command.items) : std::span<const step::StepItem>());
   const RunnerCounters counters = runner_.counters();
   reply.compute_us = counters.compute_us;
   reply.collective_us = counters.collective_us;
@@ -152,7 +154,7 @@ Status RankLoop::attach(const wire::RankCommand& command) {
     PHALANX_RETURN_IF_ERROR(table_.detach(slot));
     runner_.on_slot_changed(table_, slot);
   }
-  for (const wire::SequenceAttach& sequence : command.attach) {
+  for (const step::SequenceAttach& sequence : command.attach) {
     PHALANX_RETURN_IF_ERROR(table_.attach(sequence));
     runner_.on_slot_changed(table_, sequence.slot);
   }
@@ -163,7 +165,7 @@ Status RankLoop::step(const wire::RankCommand& command) {
   PHALANX_RETURN_IF_ERROR(attach(command));
   PHALANX_RETURN_IF_ERROR(check_items(command));
   const std::span results = std::span(results_).first(command.items.size());
-  for (wire::SampleResult& result : results) {
+  for (step::SampleResult& result : results) {
     result.top_count = 0;
     result.fault = 0;
   }
@@ -173,14 +175,14 @@ Status RankLoop::step(const wire::RankCommand& command) {
 }
 
 Status RankLoop::check_items(const wire::RankCommand& command) {
-  if (command.items.empty() || command.items.size() > options_.max_num_seqs) {
+  if (command.items.empty() || command.items.size() > options_.limits.max_num_seqs) {
     return failed_precondition("a step of " + std::to_string(command.items.size()) +
-                               " items; 1 to " + std::to_string(options_.max_num_seqs) +
+                               " items; 1 to " + std::to_string(options_.limits.max_num_seqs) +
                                " are possible");
   }
   slot_used_.assign(slot_used_.size(), false);
   std::uint64_t tokens = 0;
-  for (const wire::StepItem& item : command.items) {
+  for (const step::StepItem& item : command.items) {
     PHALANX_RETURN_IF_ERROR(table_.check(item));
     if (slot_used_[item.slot]) {
       return failed_precondition("slot " + std::to_string(item.slot) + " twice in one step");
@@ -188,22 +190,22 @@ Status RankLoop::check_items(const wire::RankCommand& command) {
     slot_used_[item.slot] = true;
     tokens += item.count;
     for (const std::uint32_t block : item.blocks) {
-      if (block >= options_.kv_blocks) {
+      if (block >= options_.limits.kv_blocks) {
         return failed_precondition("KV block " + std::to_string(block) + " of " +
-                                   std::to_string(options_.kv_blocks));
+                                   std::to_string(options_.limits.kv_blocks));
       }
     }
   }
-  if (tokens > options_.max_num_batched_tokens) {
+  if (tokens > options_.limits.max_num_batched_tokens) {
     return failed_precondition("a step of " + std::to_string(tokens) + " tokens; at most " +
-                               std::to_string(options_.max_num_batched_tokens) + " fit");
+                               std::to_string(options_.limits.max_num_batched_tokens) + " fit");
   }
   return ok();
 }
 
 void RankLoop::publish(const wire::RankCommand& command) {
   for (std::uint32_t i = 0; i < command.items.size(); ++i) {
-    const wire::StepItem& item = command.items[i];
+    const step::StepItem& item = command.items[i];
     if (item.sample) {
       results_[i].sequence = item.sequence;
       ring_.publish(command.step, i, results_[i]);

@@ -6,6 +6,8 @@
 #include <variant>
 
 #include "phalanx/obs/log.h"
+#include "phalanx/step/item.h"
+#include "phalanx/step/sample_result.h"
 #include "phalanx/wire/limits.h"
 
 #include "bounded_text.h"
@@ -18,7 +20,7 @@ namespace {
 constexpr std::size_t kRememberedChoices = 8192;
 constexpr std::size_t kForgetScan = 8;  // looked at for each new one
 
-wire::TokenUpdate final_update(const wire::SequenceKey& key, wire::FinishReason reason) {
+wire::TokenUpdate final_update(const wire::SequenceKey& key, step::FinishReason reason) {
   wire::TokenUpdate update;
   update.key = key;
   update.finish = reason;
@@ -26,7 +28,7 @@ wire::TokenUpdate final_update(const wire::SequenceKey& key, wire::FinishReason 
 }
 
 wire::TokenUpdate final_error(const wire::SequenceKey& key, const Error& error) {
-  wire::TokenUpdate update = final_update(key, wire::FinishReason::kError);
+  wire::TokenUpdate update = final_update(key, step::FinishReason::kError);
   update.error_code = static_cast<std::uint32_t>(error.code());
   update.error_message = bounded_text(error.message());
   return update;
@@ -46,9 +48,9 @@ ReplicaEngine::ReplicaEngine(const ReplicaOptions& options,
       clock_(clock),
       scheduler_(options.scheduler),
       kv_(kv, scheduler_, clock),
-      digest_(options.scheduler.max_num_seqs),
+      digest_(options.scheduler.limits.max_num_seqs),
       group_(options.group, port, *this, clock),
-      samples_(options.scheduler.max_num_seqs) {}
+      samples_(options.scheduler.limits.max_num_seqs) {}
 
 ReplicaEngine::~ReplicaEngine() = default;
 
@@ -111,7 +113,7 @@ bool ReplicaEngine::admit_attempt(const wire::SequenceKey& key) {
     return false;
   }
   if (key.attempt < seen->second) {
-    publish_one(final_update(key, wire::FinishReason::kCancelled));
+    publish_one(final_update(key, step::FinishReason::kCancelled));
     return false;
   }
   static_cast<void>(scheduler_.cancel({key.request, key.choice, seen->second}));
@@ -139,7 +141,7 @@ void ReplicaEngine::cancel(const wire::Cancel& cancel) {
   if (scheduler_.cancel(cancel.key)) {
     pump();
   } else {
-    publish_one(final_update(cancel.key, wire::FinishReason::kCancelled));
+    publish_one(final_update(cancel.key, step::FinishReason::kCancelled));
   }
 }
 
@@ -255,7 +257,7 @@ GroupClient::Attachment ReplicaEngine::attachment(bool kv_lost) {
   Attachment attachment;
   attachment.table = scheduler_.attach_table();
   digest_.clear();
-  for (const wire::SequenceAttach& sequence : attachment.table) {
+  for (const step::SequenceAttach& sequence : attachment.table) {
     digest_.attach(sequence);
   }
   attachment.hash = digest_.hash({});
@@ -265,14 +267,14 @@ GroupClient::Attachment ReplicaEngine::attachment(bool kv_lost) {
 wire::RankCommand ReplicaEngine::self_test() {
   const Scheduler::Probe probe = scheduler_.probe();
   wire::RankCommand command;
-  wire::SequenceAttach sequence;
+  step::SequenceAttach sequence;
   sequence.slot = probe.slot;
   sequence.sequence = probe.sequence.value();
   sequence.tokens = {0};
   sequence.prompt_tokens = 1;
   sequence.sampling.temperature = 0.0F;
   command.attach.push_back(std::move(sequence));
-  wire::StepItem item;
+  step::StepItem item;
   item.slot = probe.slot;
   item.sequence = probe.sequence.value();
   item.count = 1;
@@ -286,15 +288,15 @@ Result<std::uint64_t> ReplicaEngine::settle(const wire::RankCommand& command) {
   for (const std::uint32_t slot : command.detach) {
     digest_.detach(slot);
   }
-  for (const wire::SequenceAttach& sequence : command.attach) {
+  for (const step::SequenceAttach& sequence : command.attach) {
     digest_.attach(sequence);
   }
   for (std::uint32_t i = 0; i < command.items.size(); ++i) {
-    const wire::StepItem& item = command.items[i];
+    const step::StepItem& item = command.items[i];
     if (!item.sample) {
       continue;
     }
-    const std::optional<wire::SampleResult> sample = results_.read(command.step, i);
+    const std::optional<step::SampleResult> sample = results_.read(command.step, i);
     if (!sample || sample->sequence != item.sequence) {
       return data_loss("the ring holds no result for sequence " + std::to_string(item.sequence));
     }
@@ -337,8 +339,11 @@ void ReplicaEngine::on_step(const wire::RankCommand& command, const CollectiveSt
 
 void ReplicaEngine::on_ready(Epoch epoch) {
   const BlockPool& blocks = scheduler_.blocks();
-  sink_.send(wire::ReplicaReady{
-      epoch, group_.numerics_fingerprint(), blocks.total(), kBlockTokens, options_.memory_bytes});
+  sink_.send(wire::ReplicaReady{epoch,
+                                group_.numerics_fingerprint(),
+                                blocks.total(),
+                                step::kBlockTokens,
+                                options_.memory_bytes});
   send_status();
   pump();
 }

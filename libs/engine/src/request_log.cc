@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "phalanx/obs/log.h"
+#include "phalanx/step/sampling.h"
 
 namespace phalanx::engine {
 namespace {
@@ -18,7 +19,7 @@ std::string named(const wire::SequenceKey& key) {
 
 void RequestLog::began(const wire::Submit& submit, SteadyTime now) {
   open_[submit.key] = Times{now, std::nullopt, std::nullopt, 0};
-  const wire::SamplingParams& sampling = submit.sampling;
+  const step::SamplingParams& sampling = submit.sampling;
   obs::log_info("request_start",
                 {{"req", named(submit.key)},
                  {"prompt", submit.prompt_ids.size()},
@@ -54,10 +55,10 @@ void RequestLog::updated(const wire::TokenUpdate& update, SteadyTime now) {
                    {"prefill_ms", to_milliseconds(now - times.admitted.value_or(times.began))},
                    {"since_start_ms", to_milliseconds(now - times.began)}});
   }
-  if (update.finish != wire::FinishReason::kNone) {
+  if (update.finish != step::FinishReason::kNone) {
     obs::log_info("request_end",
                   {{"req", named(update.key)},
-                   {"reason", wire::finish_name(update.finish)},
+                   {"reason", step::finish_name(update.finish)},
                    {"tokens", times.tokens},
                    {"decode_ms", to_milliseconds(now - times.first_token.value_or(now))},
                    {"total_ms", to_milliseconds(now - times.began)},

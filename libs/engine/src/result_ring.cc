@@ -4,23 +4,24 @@
 #include <atomic>
 
 #include "phalanx/base/check.h"
+#include "phalanx/step/sample_result.h"
 
 namespace phalanx::engine {
 
 static_assert(std::atomic_ref<std::uint64_t>::is_always_lock_free);
 
-ResultRing::ResultRing(std::span<wire::SampleResult> memory, std::uint32_t rows)
+ResultRing::ResultRing(std::span<step::SampleResult> memory, std::uint32_t rows)
     : memory_(memory), rows_(rows) {
-  PHALANX_CHECK(memory.size() == std::size_t{rows} * wire::kResultRingSteps, "size of the ring");
+  PHALANX_CHECK(memory.size() == std::size_t{rows} * step::kResultRingSteps, "size of the ring");
 }
 
-wire::SampleResult& ResultRing::cell(StepId step, std::uint32_t row) const {
+step::SampleResult& ResultRing::cell(StepId step, std::uint32_t row) const {
   PHALANX_CHECK(row < rows_, "row outside the ring");
-  return memory_[(step.value() % wire::kResultRingSteps) * rows_ + row];
+  return memory_[(step.value() % step::kResultRingSteps) * rows_ + row];
 }
 
-void ResultRing::publish(StepId step, std::uint32_t row, const wire::SampleResult& result) {
-  wire::SampleResult& target = cell(step, row);
+void ResultRing::publish(StepId step, std::uint32_t row, const step::SampleResult& result) {
+  step::SampleResult& target = cell(step, row);
   std::atomic_ref<std::uint64_t> published(target.step);
   // The acquire half keeps the row below from being written before it is marked as unwritten: a
   // rank that is killed in between leaves no torn row.
@@ -36,13 +37,13 @@ void ResultRing::publish(StepId step, std::uint32_t row, const wire::SampleResul
   published.store(step.value(), std::memory_order_release);
 }
 
-std::optional<wire::SampleResult> ResultRing::read(StepId step, std::uint32_t row) {
-  wire::SampleResult& source = cell(step, row);
+std::optional<step::SampleResult> ResultRing::read(StepId step, std::uint32_t row) {
+  step::SampleResult& source = cell(step, row);
   std::atomic_ref<std::uint64_t> published(source.step);
   if (published.load(std::memory_order_acquire) != step.value()) {
     return std::nullopt;
   }
-  wire::SampleResult copy = source;
+  step::SampleResult copy = source;
   copy.step = step.value();
   return copy;
 }

@@ -22,8 +22,8 @@ std::uint32_t size32(const auto& container) {
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options)
-    : options_(options), blocks_(options.kv_blocks) {
-  for (std::uint32_t slot = 0; slot < options.max_num_seqs; ++slot) {
+    : options_(options), blocks_(options.limits.kv_blocks) {
+  for (std::uint32_t slot = 0; slot < options.limits.max_num_seqs; ++slot) {
     free_slots_.insert(slot);
   }
 }
@@ -92,9 +92,9 @@ std::vector<wire::TokenUpdate> Scheduler::sweep() {
       continue;  // it has finished since, or was cancelled twice over
     }
     const Sequence& sequence = at(id);
-    wire::FinishReason reason = wire::FinishReason::kCancelled;
+    step::FinishReason reason = step::FinishReason::kCancelled;
     if (!sequence.cancelled) {
-      reason = stops_at_end(sequence) ? wire::FinishReason::kStop : wire::FinishReason::kLength;
+      reason = stops_at_end(sequence) ? step::FinishReason::kStop : step::FinishReason::kLength;
     }
     updates.push_back(remove(id, reason));
   }
@@ -117,7 +117,7 @@ wire::RankCommand Scheduler::command(const StepPlan& plan) const {
     if (row.admit) {
       command.attach.push_back(attach_record(sequence, row.slot));
     }
-    wire::StepItem item;
+    step::StepItem item;
     item.slot = row.slot;
     item.sequence = row.sequence.value();
     item.start = row.start;
@@ -135,8 +135,8 @@ wire::RankCommand Scheduler::command(const StepPlan& plan) const {
   return command;
 }
 
-wire::SequenceAttach Scheduler::attach_record(const Sequence& sequence, std::uint32_t slot) {
-  wire::SequenceAttach record;
+step::SequenceAttach Scheduler::attach_record(const Sequence& sequence, std::uint32_t slot) {
+  step::SequenceAttach record;
   record.slot = slot;
   record.sequence = sequence.id.value();
   record.tokens = sequence.tokens;
@@ -148,7 +148,7 @@ wire::SequenceAttach Scheduler::attach_record(const Sequence& sequence, std::uin
 }
 
 std::vector<wire::TokenUpdate> Scheduler::confirm(const StepPlan& plan,
-                                                  std::span<const wire::SampleResult> samples) {
+                                                  std::span<const step::SampleResult> samples) {
   PHALANX_CHECK(samples.size() >= plan.rows.size(), "a result for each row");
   std::vector<wire::TokenUpdate> updates;
   updates.reserve(plan.rows.size() + plan.preempted.size());
@@ -195,7 +195,7 @@ void Scheduler::apply_row(const PlannedRow& row) {
     sequence.blocks.push_back(block);
   }
   const std::uint32_t end = row.start + row.count;
-  for (std::uint32_t i = row.start / kBlockTokens; i < blocks_for(end); ++i) {
+  for (std::uint32_t i = row.start / step::kBlockTokens; i < step::blocks_for(end); ++i) {
     PHALANX_CHECK(blocks_.references(sequence.blocks[i]) == 1, "a shared block was written");
   }
   sequence.computed = end;
@@ -213,13 +213,13 @@ void Scheduler::count_passes(const StepPlan& plan) {
   }
 }
 
-wire::TokenUpdate Scheduler::settle_row(const PlannedRow& row, const wire::SampleResult& sample) {
+wire::TokenUpdate Scheduler::settle_row(const PlannedRow& row, const step::SampleResult& sample) {
   Sequence& sequence = at(row.sequence);
   if (!row.sample) {
     return remainders(sequence);
   }
   if (sample.fault != 0) {
-    wire::TokenUpdate update = remove(row.sequence, wire::FinishReason::kError);
+    wire::TokenUpdate update = remove(row.sequence, step::FinishReason::kError);
     update.error_code = sample.fault;
     update.error_message =
         "the sampling parameters and this prompt lead to logits that are not finite, or leave no "
@@ -231,9 +231,9 @@ wire::TokenUpdate Scheduler::settle_row(const PlannedRow& row, const wire::Sampl
   sequence.tokens.push_back(sample.token);
   wire::TokenUpdate update;
   if (stops_at_end(sequence)) {
-    update = remove(row.sequence, wire::FinishReason::kStop);
+    update = remove(row.sequence, step::FinishReason::kStop);
   } else if (sequence.to_generate() == 0) {
-    update = remove(row.sequence, wire::FinishReason::kLength);
+    update = remove(row.sequence, step::FinishReason::kLength);
   } else {
     update = remainders(sequence);
   }
@@ -257,7 +257,7 @@ wire::TokenUpdate Scheduler::remainders(const Sequence& sequence) {
   return update;
 }
 
-wire::TokenUpdate Scheduler::remove(SequenceId id, wire::FinishReason reason) {
+wire::TokenUpdate Scheduler::remove(SequenceId id, step::FinishReason reason) {
   Sequence& sequence = at(id);
   release(sequence);
   wire::TokenUpdate update;
@@ -301,9 +301,9 @@ std::vector<wire::TokenUpdate> Scheduler::drop_kv() {
   return updates;
 }
 
-std::vector<wire::SequenceAttach> Scheduler::attach_table() {
+std::vector<step::SequenceAttach> Scheduler::attach_table() {
   stale_slots_.clear();
-  std::vector<wire::SequenceAttach> table;
+  std::vector<step::SequenceAttach> table;
   table.reserve(running_.size());
   for (const auto& [id, sequence] : running_) {
     table.push_back(attach_record(sequence, *sequence.slot));
@@ -322,7 +322,7 @@ std::vector<wire::TokenUpdate> Scheduler::fail_all(const Error& error) {
 }
 
 std::uint32_t Scheduler::first_waiting_blocks() const {
-  return waiting_.empty() ? 0 : blocks_for(waiting_.begin()->second.length());
+  return waiting_.empty() ? 0 : step::blocks_for(waiting_.begin()->second.length());
 }
 
 wire::TokenUpdate Scheduler::fail_first_waiting(const Error& error) {
@@ -331,7 +331,7 @@ wire::TokenUpdate Scheduler::fail_first_waiting(const Error& error) {
 }
 
 wire::TokenUpdate Scheduler::fail(SequenceId id, const Error& error) {
-  wire::TokenUpdate update = remove(id, wire::FinishReason::kError);
+  wire::TokenUpdate update = remove(id, step::FinishReason::kError);
   update.error_code = static_cast<std::uint32_t>(error.code());
   update.error_message = bounded_text(error.message());
   return update;

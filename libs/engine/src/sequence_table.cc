@@ -5,11 +5,12 @@
 
 #include "phalanx/base/check.h"
 #include "phalanx/engine/sequence.h"
+#include "phalanx/step/item.h"
 
 namespace phalanx::engine {
 namespace {
 
-std::string named(const wire::StepItem& item) {
+std::string named(const step::StepItem& item) {
   return "sequence " + std::to_string(item.sequence) + " in slot " + std::to_string(item.slot);
 }
 
@@ -18,7 +19,7 @@ std::string named(const wire::StepItem& item) {
 SequenceTable::SequenceTable(std::uint32_t slots, std::uint32_t max_model_len)
     : rows_(slots), digest_(slots), max_model_len_(max_model_len) {}
 
-Status SequenceTable::attach(const wire::SequenceAttach& sequence) {
+Status SequenceTable::attach(const step::SequenceAttach& sequence) {
   if (sequence.slot >= slots()) {
     return failed_precondition("slot " + std::to_string(sequence.slot) + " of " +
                                std::to_string(slots()));
@@ -34,7 +35,7 @@ Status SequenceTable::attach(const wire::SequenceAttach& sequence) {
                                std::to_string(sequence.tokens.size()) + " tokens, " +
                                std::to_string(sequence.prompt_tokens) + " of them prompt");
   }
-  wire::SequenceAttach& row = rows_[sequence.slot];
+  step::SequenceAttach& row = rows_[sequence.slot];
   row = sequence;
   row.tokens.reserve(max_model_len_);
   digest_.attach(sequence);
@@ -53,7 +54,7 @@ void SequenceTable::clear() {
   digest_.clear();
 }
 
-Status SequenceTable::check(const wire::StepItem& item) const {
+Status SequenceTable::check(const step::StepItem& item) const {
   if (!contains(item.slot) || rows_[item.slot].sequence != item.sequence) {
     return failed_precondition(named(item) + " is not attached");
   }
@@ -66,7 +67,7 @@ Status SequenceTable::check(const wire::StepItem& item) const {
   if (item.sample && length >= max_model_len_) {
     return failed_precondition(named(item) + " has no room for another token");
   }
-  if (item.blocks.size() < blocks_for(static_cast<std::uint32_t>(end))) {
+  if (item.blocks.size() < step::blocks_for(static_cast<std::uint32_t>(end))) {
     return failed_precondition(named(item) + ": " + std::to_string(item.blocks.size()) +
                                " blocks for " + std::to_string(end) + " tokens");
   }

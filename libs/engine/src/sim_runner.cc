@@ -5,16 +5,18 @@
 
 #include "phalanx/base/check.h"
 #include "phalanx/base/hash.h"
+#include "phalanx/step/item.h"
+#include "phalanx/step/sample_result.h"
 #include "phalanx/wire/limits.h"
 
 namespace phalanx::engine {
 
 SimRunner::SimRunner(const SimOptions& options, SimHost& host) : options_(options), host_(host) {
-  PHALANX_CHECK(options.token_count > wire::kMaxStopTokens, "more tokens than can be forbidden");
+  PHALANX_CHECK(options.token_count > step::kMaxStopTokens, "more tokens than can be forbidden");
   counters_.preparations = 1;
 }
 
-TokenId SimRunner::draw(const wire::SequenceAttach& sequence, std::uint32_t position) const {
+TokenId SimRunner::draw(const step::SequenceAttach& sequence, std::uint32_t position) const {
   const std::uint64_t word = Fingerprint()
                                  .add(sequence.sampling.seed)
                                  .add((std::uint64_t{sequence.choice} << 32) | position)
@@ -49,14 +51,14 @@ void SimRunner::on_slot_changed(const SequenceTable& /*table*/, std::uint32_t /*
 
 Status SimRunner::step(StepId /*step*/,
                        const SequenceTable& table,
-                       std::span<const wire::StepItem> items,
-                       std::span<wire::SampleResult> results) {
+                       std::span<const step::StepItem> items,
+                       std::span<step::SampleResult> results) {
   std::int64_t tokens = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const wire::StepItem& item = items[i];
+    const step::StepItem& item = items[i];
     tokens += item.count;
     if (item.sample) {
-      const wire::SequenceAttach& sequence = table.at(item.slot);
+      const step::SequenceAttach& sequence = table.at(item.slot);
       results[i].token = draw(sequence, item.start + item.count);
       results[i].logprob = 0.0F;
       results[i].top_count = 0;

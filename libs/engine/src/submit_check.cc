@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "phalanx/step/limits.h"
 #include "phalanx/wire/limits.h"
 
 namespace phalanx::engine {
@@ -32,50 +33,51 @@ Status check_ids(const char* what, std::span<const TokenId> ids, std::uint32_t v
 // admitted when blocks are left for its tokens and for what running prompts still need; those that
 // grow meanwhile take at most as many again.
 Status check_longest_command(const SchedulerOptions& options) {
-  const std::uint64_t sequences = options.max_num_seqs;
+  const std::uint64_t sequences = options.limits.max_num_seqs;
   const std::uint64_t tokens =
-      std::min(sequences * options.max_model_len,
-               2 * std::uint64_t{options.kv_blocks} * kBlockTokens + sequences);
+      std::min(sequences * options.limits.max_model_len,
+               2 * std::uint64_t{options.limits.kv_blocks} * step::kBlockTokens + sequences);
   const std::uint64_t bytes =
-      sequences * kMaxSequenceBytes + (tokens + options.kv_blocks) * sizeof(TokenId);
+      sequences * kMaxSequenceBytes + (tokens + options.limits.kv_blocks) * sizeof(TokenId);
   if (bytes <= wire::kMaxFrameBytes) {
     return ok();
   }
   return invalid_argument(
       "max_num_seqs " + std::to_string(sequences) + ", max_model_len " +
-      std::to_string(options.max_model_len) + " and " + std::to_string(options.kv_blocks) +
-      " KV blocks make commands to the ranks of up to " + std::to_string(bytes) +
-      " bytes; at most " + std::to_string(wire::kMaxFrameBytes) +
+      std::to_string(options.limits.max_model_len) + " and " +
+      std::to_string(options.limits.kv_blocks) + " KV blocks make commands to the ranks of up to " +
+      std::to_string(bytes) + " bytes; at most " + std::to_string(wire::kMaxFrameBytes) +
       " are possible: lower one of them");
 }
 
 }  // namespace
 
 Status validate(const SchedulerOptions& options) {
-  PHALANX_RETURN_IF_ERROR(check_at_least("max_model_len", options.max_model_len, 2));
-  PHALANX_RETURN_IF_ERROR(check_at_least("max_num_seqs", options.max_num_seqs, 1));
-  PHALANX_RETURN_IF_ERROR(check_at_least("kv_blocks", options.kv_blocks, 1));
+  PHALANX_RETURN_IF_ERROR(check_at_least("max_model_len", options.limits.max_model_len, 2));
+  PHALANX_RETURN_IF_ERROR(check_at_least("max_num_seqs", options.limits.max_num_seqs, 1));
+  PHALANX_RETURN_IF_ERROR(check_at_least("kv_blocks", options.limits.kv_blocks, 1));
   PHALANX_RETURN_IF_ERROR(check_at_least("max_waiting", options.max_waiting, 1));
   PHALANX_RETURN_IF_ERROR(check_at_least("vocab_size", options.vocab_size, 1));
-  if (options.max_model_len > wire::kMaxPromptTokens) {
+  if (options.limits.max_model_len > step::kMaxPromptTokens) {
     return invalid_argument("max_model_len must be at most " +
-                            std::to_string(wire::kMaxPromptTokens) + ", is " +
-                            std::to_string(options.max_model_len));
+                            std::to_string(step::kMaxPromptTokens) + ", is " +
+                            std::to_string(options.limits.max_model_len));
   }
-  if (options.max_num_seqs > wire::kMaxSequencesPerStep) {
+  if (options.limits.max_num_seqs > step::kMaxSequencesPerStep) {
     return invalid_argument("max_num_seqs must be at most " +
-                            std::to_string(wire::kMaxSequencesPerStep) + ", is " +
-                            std::to_string(options.max_num_seqs));
+                            std::to_string(step::kMaxSequencesPerStep) + ", is " +
+                            std::to_string(options.limits.max_num_seqs));
   }
   // Otherwise a step could not give every running sequence its token.
-  PHALANX_RETURN_IF_ERROR(check_at_least(
-      "max_num_batched_tokens", options.max_num_batched_tokens, options.max_num_seqs));
+  PHALANX_RETURN_IF_ERROR(check_at_least("max_num_batched_tokens",
+                                         options.limits.max_num_batched_tokens,
+                                         options.limits.max_num_seqs));
   return check_longest_command(options);
 }
 
 std::uint32_t token_limit(const SchedulerOptions& options, const wire::Submit& submit) {
   const std::uint64_t wanted = submit.prompt_ids.size() + std::uint64_t{submit.stop.max_tokens};
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, options.max_model_len));
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, options.limits.max_model_len));
 }
 
 Status check_submit(const SchedulerOptions& options, const wire::Submit& submit) {
@@ -83,10 +85,11 @@ Status check_submit(const SchedulerOptions& options, const wire::Submit& submit)
   if (submit.prompt_ids.empty()) {
     return invalid_argument("the prompt is empty; it needs at least one token");
   }
-  if (submit.prompt_ids.size() >= options.max_model_len) {
+  if (submit.prompt_ids.size() >= options.limits.max_model_len) {
     return invalid_argument("the prompt has " + std::to_string(submit.prompt_ids.size()) +
-                            " tokens; max_model_len " + std::to_string(options.max_model_len) +
-                            " leaves room for " + std::to_string(options.max_model_len - 1));
+                            " tokens; max_model_len " +
+                            std::to_string(options.limits.max_model_len) + " leaves room for " +
+                            std::to_string(options.limits.max_model_len - 1));
   }
   if (submit.stop.max_tokens == 0) {
     return invalid_argument("max_tokens must be at least 1, is 0");
@@ -97,10 +100,10 @@ Status check_submit(const SchedulerOptions& options, const wire::Submit& submit)
                             "; the sequence may reach " + std::to_string(limit));
   }
   // The newest token of a sequence never needs KV.
-  if (blocks_for(limit - 1) > options.kv_blocks) {
+  if (step::blocks_for(limit - 1) > options.limits.kv_blocks) {
     return invalid_argument("the sequence may reach " + std::to_string(limit) + " tokens, " +
-                            std::to_string(blocks_for(limit - 1)) + " KV blocks; there are " +
-                            std::to_string(options.kv_blocks));
+                            std::to_string(step::blocks_for(limit - 1)) + " KV blocks; there are " +
+                            std::to_string(options.limits.kv_blocks));
   }
   PHALANX_RETURN_IF_ERROR(check_ids("the prompt", submit.prompt_ids, options.vocab_size));
   return check_ids("the history", submit.produced_ids, options.vocab_size);

@@ -5,6 +5,7 @@
 
 #include "phalanx/base/check.h"
 #include "phalanx/base/hash.h"
+#include "phalanx/step/item.h"
 
 namespace phalanx::engine {
 namespace {
@@ -18,8 +19,8 @@ std::uint64_t bits(float value) {
 }
 
 // Everything about a sequence that never changes while it is attached.
-std::uint64_t parameters_of(const wire::SequenceAttach& sequence) {
-  const wire::SamplingParams& sampling = sequence.sampling;
+std::uint64_t parameters_of(const step::SequenceAttach& sequence) {
+  const step::SamplingParams& sampling = sequence.sampling;
   Fingerprint print;
   print.add(sequence.prompt_tokens).add(sequence.choice).add(sampling.seed);
   print.add(bits(sampling.temperature)).add(static_cast<std::uint64_t>(sampling.top_k));
@@ -45,7 +46,7 @@ void TableDigest::clear() {
   rows_.assign(rows_.size(), Row{});
 }
 
-void TableDigest::attach(const wire::SequenceAttach& sequence) {
+void TableDigest::attach(const step::SequenceAttach& sequence) {
   PHALANX_CHECK(sequence.slot < rows_.size(), "slot outside the table");
   PHALANX_CHECK(sequence.sequence != 0, "sequences count from 1");
   Row& row = rows_[sequence.slot];
@@ -72,7 +73,7 @@ void TableDigest::append(std::uint32_t slot, TokenId token) {
   ++row.produced;
 }
 
-std::uint64_t TableDigest::hash(std::span<const wire::StepItem> items) const {
+std::uint64_t TableDigest::hash(std::span<const step::StepItem> items) const {
   Fingerprint print;
   for (std::size_t slot = 0; slot < rows_.size(); ++slot) {
     const Row& row = rows_[slot];
@@ -82,7 +83,7 @@ std::uint64_t TableDigest::hash(std::span<const wire::StepItem> items) const {
     }
   }
   print.add(items.size());
-  for (const wire::StepItem& item : items) {
+  for (const step::StepItem& item : items) {
     print.add(item.slot).add(item.sequence).add(item.start).add(item.count);
     print.add(item.sample ? 1 : 0).add(item.blocks.size());
     for (const std::uint32_t block : item.blocks) {

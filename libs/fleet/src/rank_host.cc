@@ -9,6 +9,7 @@
 
 #include "phalanx/engine/replica_engine.h"
 #include "phalanx/obs/log.h"
+#include "phalanx/step/sample_result.h"
 #include "phalanx/wire/codec.h"
 
 namespace phalanx::fleet {
@@ -66,10 +67,10 @@ Status RankHost::reserve(const std::vector<SlotSizes>& sizes) {
     PHALANX_TRY(slots_[rank].memory, SlotMemory::create(rank, sizes[rank]));
   }
   PHALANX_TRY(result_mapping_, slots_.front().memory.map_results());
-  const std::uint32_t rows = config_.plan.max_num_seqs;
+  const std::uint32_t rows = config_.plan.limits.max_num_seqs;
   results_ = std::make_unique<engine::ResultRing>(
-      std::span(reinterpret_cast<wire::SampleResult*>(result_mapping_.bytes().data()),
-                std::size_t{rows} * wire::kResultRingSteps),
+      std::span(reinterpret_cast<step::SampleResult*>(result_mapping_.bytes().data()),
+                step::result_ring_rows(rows)),
       rows);
   while (back(1).blocks == 0) {
     PHALANX_RETURN_IF_ERROR(kv_status_);

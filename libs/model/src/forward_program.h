@@ -16,13 +16,14 @@
 #include "phalanx/model/sampler.h"
 #include "phalanx/model/shard_plan.h"
 #include "phalanx/model/weight_arena.h"
+#include "phalanx/step/limits.h"
 
 namespace phalanx::model {
 
 struct ForwardShape {
   checkpoint::ModelConfig config;
   Shard shard;
-  RankLimits limits;
+  step::RankLimits limits;
   ArenaLayout arena;
   KvLayout kv;
 };

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 
+#include "phalanx/step/sample_result.h"
 #include "phalanx/tensor/shape.h"
 
 #include "forward_program.h"
@@ -14,7 +15,6 @@ namespace phalanx::model {
 namespace {
 
 constexpr std::uint32_t kMaxBatchedTokens = 1U << 20;
-constexpr std::uint32_t kMaxSequences = 4096;
 constexpr std::size_t kPageBytes = 4096;
 constexpr std::uint32_t kThreadsAssumed = 2;  // of a rank, for its sampling tables
 
@@ -35,7 +35,7 @@ Status check_limit(const char* name, std::uint64_t value, std::uint64_t least, s
 // The program's scratch, from a recording that is bound to nothing.
 Result<std::size_t> scratch_bytes(const checkpoint::ModelConfig& config,
                                   const Shard& shard,
-                                  const RankLimits& limits) {
+                                  const step::RankLimits& limits) {
   const Units units = units_of(config);
   PHALANX_TRY(const auto attention, collective::TreePlan::make(units.attention, shard.ranks));
   PHALANX_TRY(const auto mlp, collective::TreePlan::make(units.mlp, shard.ranks));
@@ -56,12 +56,11 @@ struct Sized {
 
 Result<Sized> size_replica(const checkpoint::ModelConfig& config,
                            const MemoryRequest& request,
-                           const RankLimits& limits) {
+                           const step::RankLimits& limits) {
   Sized sized;
   for (std::uint32_t rank = 0; rank < request.ranks; ++rank) {
     PHALANX_TRY(const Shard shard, plan_shard(config, rank, request.ranks));
-    PHALANX_TRY(const RankMemory memory,
-                rank_memory(config, shard, limits, request.result_row_bytes));
+    PHALANX_TRY(const RankMemory memory, rank_memory(config, shard, limits));
     sized.replica += memory.total();
     sized.block += kv_block_bytes(config, shard);
     sized.ranks.push_back(memory);
@@ -72,7 +71,7 @@ Result<Sized> size_replica(const checkpoint::ModelConfig& config,
 // The most of `limits` that fits beside the weights with one KV block pool of `blocks`.
 bool fits(const checkpoint::ModelConfig& config,
           const MemoryRequest& request,
-          const RankLimits& limits) {
+          const step::RankLimits& limits) {
   const auto sized = size_replica(config, request, limits);
   return sized.has_value() &&
          layout_of(config).bytes + sized->replica * request.replicas <= request.available_bytes;
@@ -81,17 +80,17 @@ bool fits(const checkpoint::ModelConfig& config,
 // The largest value of `field` in [1, current] for which everything fits; 0 = none.
 std::uint32_t largest_that_fits(const checkpoint::ModelConfig& config,
                                 const MemoryRequest& request,
-                                RankLimits limits,
-                                std::uint32_t RankLimits::*field,
+                                step::RankLimits limits,
+                                std::uint32_t step::RankLimits::*field,
                                 bool least_blocks) {
   std::uint32_t low = 0;
   std::uint32_t high = limits.*field;
   while (low < high) {
     const std::uint32_t middle = low + (high - low + 1) / 2;
-    RankLimits candidate = limits;
+    step::RankLimits candidate = limits;
     candidate.*field = middle;
     if (least_blocks) {
-      candidate.kv_blocks = blocks_for(candidate.max_model_len);
+      candidate.kv_blocks = step::blocks_for(candidate.max_model_len);
     }
     if (fits(config, request, candidate)) {
       low = middle;
@@ -104,16 +103,16 @@ std::uint32_t largest_that_fits(const checkpoint::ModelConfig& config,
 
 Error does_not_fit(const checkpoint::ModelConfig& config,
                    const MemoryRequest& request,
-                   const RankLimits& least,
+                   const step::RankLimits& least,
                    std::size_t needed) {
   struct Setting {
     const char* name;
-    std::uint32_t RankLimits::*field;
+    std::uint32_t step::RankLimits::*field;
   };
   constexpr std::array<Setting, 3> kSettings = {
-      {{"--max-model-len", &RankLimits::max_model_len},
-       {"--max-num-batched-tokens", &RankLimits::max_num_batched_tokens},
-       {"--max-num-seqs", &RankLimits::max_num_seqs}}};
+      {{"--max-model-len", &step::RankLimits::max_model_len},
+       {"--max-num-batched-tokens", &step::RankLimits::max_num_batched_tokens},
+       {"--max-num-seqs", &step::RankLimits::max_num_seqs}}};
   std::string message = "memory: expected at most " + bytes_text(request.available_bytes) +
                         ", found a need of " + bytes_text(needed);
   bool any = false;
@@ -134,10 +133,11 @@ Error does_not_fit(const checkpoint::ModelConfig& config,
 
 }  // namespace
 
-Status check_limits(const checkpoint::ModelConfig& config, const RankLimits& limits) {
+Status check_limits(const checkpoint::ModelConfig& config, const step::RankLimits& limits) {
   PHALANX_RETURN_IF_ERROR(
       check_limit("max_model_len", limits.max_model_len, 1, config.max_position));
-  PHALANX_RETURN_IF_ERROR(check_limit("max_num_seqs", limits.max_num_seqs, 1, kMaxSequences));
+  PHALANX_RETURN_IF_ERROR(
+      check_limit("max_num_seqs", limits.max_num_seqs, 1, step::kMaxSequencesPerStep));
   PHALANX_RETURN_IF_ERROR(
       check_limit("max_num_batched_tokens", limits.max_num_batched_tokens, 1, kMaxBatchedTokens));
   return check_limit("kv_blocks", limits.kv_blocks, 1, 1U << 28);
@@ -145,8 +145,7 @@ Status check_limits(const checkpoint::ModelConfig& config, const RankLimits& lim
 
 Result<RankMemory> rank_memory(const checkpoint::ModelConfig& config,
                                const Shard& shard,
-                               const RankLimits& limits,
-                               std::size_t result_row_bytes) {
+                               const step::RankLimits& limits) {
   PHALANX_RETURN_IF_ERROR(check_limits(config, limits));
   RankMemory memory;
   memory.kv = tensor::round_up(kv_layout(config, shard, limits.kv_blocks).bytes(), kPageBytes);
@@ -155,7 +154,7 @@ Result<RankMemory> rank_memory(const checkpoint::ModelConfig& config,
   memory.sequence_table = tensor::round_up(
       SequenceTable::bytes_for({limits.max_num_seqs, limits.max_model_len, config.vocab}),
       kPageBytes);
-  memory.result_ring = tensor::round_up(result_row_bytes * limits.max_num_seqs, kPageBytes);
+  memory.result_ring = tensor::round_up(step::result_ring_bytes(limits.max_num_seqs), kPageBytes);
   Sampler::Options sampling;
   sampling.tokens = shard.tokens;
   sampling.rows_max = limits.max_num_seqs;
@@ -170,26 +169,26 @@ namespace {
 // The length of a sequence that nobody named: the model's own, or what the KV cache that was named,
 // or the memory, can hold.
 std::uint32_t derived_length(const checkpoint::ModelConfig& config, const MemoryRequest& request) {
-  RankLimits limits = request.limits;
+  step::RankLimits limits = request.limits;
   limits.max_model_len = config.max_position;
   if (limits.kv_blocks != 0) {
-    const std::uint64_t held = std::uint64_t{limits.kv_blocks} * kBlockTokens;
+    const std::uint64_t held = std::uint64_t{limits.kv_blocks} * step::kBlockTokens;
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(held, config.max_position));
   }
   const std::uint32_t fitting =
-      largest_that_fits(config, request, limits, &RankLimits::max_model_len, true);
+      largest_that_fits(config, request, limits, &step::RankLimits::max_model_len, true);
   return fitting >= std::min(kLeastDerivedLength, config.max_position) ? fitting
                                                                        : config.max_position;
 }
 
 Error beyond_memory(const checkpoint::ModelConfig& config,
                     const MemoryRequest& request,
-                    RankLimits limits,
+                    step::RankLimits limits,
                     std::size_t needed) {
-  const std::uint32_t least_blocks = blocks_for(limits.max_model_len);
+  const std::uint32_t least_blocks = step::blocks_for(limits.max_model_len);
   if (request.limits.kv_blocks != 0) {
     const std::uint32_t largest =
-        largest_that_fits(config, request, limits, &RankLimits::kv_blocks, false);
+        largest_that_fits(config, request, limits, &step::RankLimits::kv_blocks, false);
     if (largest >= least_blocks) {
       return resource_exhausted("memory: expected at most " + bytes_text(request.available_bytes) +
                                 ", found a need of " + bytes_text(needed) +
@@ -204,20 +203,20 @@ Error beyond_memory(const checkpoint::ModelConfig& config,
 
 Result<MemoryPlan> plan_memory(const checkpoint::ModelConfig& config,
                                const MemoryRequest& request) {
-  const RankLimits& asked = request.limits;
-  RankLimits limits = asked;
+  const step::RankLimits& asked = request.limits;
+  step::RankLimits limits = asked;
   if (limits.max_model_len == 0) {
     limits.max_model_len = derived_length(config, request);
   }
   // At the least, one sequence of the full length.
-  const std::uint32_t least_blocks = blocks_for(limits.max_model_len);
+  const std::uint32_t least_blocks = step::blocks_for(limits.max_model_len);
   limits.kv_blocks = asked.kv_blocks == 0 ? least_blocks : asked.kv_blocks;
   if (limits.kv_blocks < least_blocks) {
     return invalid_argument("kv_blocks: expected at least " + std::to_string(least_blocks) +
                             " for one sequence of " + std::to_string(limits.max_model_len) +
                             " tokens, found " + std::to_string(limits.kv_blocks) +
                             ", which hold a max_model_len of " +
-                            std::to_string(std::uint64_t{limits.kv_blocks} * kBlockTokens));
+                            std::to_string(std::uint64_t{limits.kv_blocks} * step::kBlockTokens));
   }
   PHALANX_TRY(Sized sized, size_replica(config, request, limits));
   MemoryPlan plan;

@@ -10,6 +10,7 @@
 
 #include "phalanx/base/clock.h"
 #include "phalanx/base/hash.h"
+#include "phalanx/step/limits.h"
 #include "phalanx/tensor/arena.h"
 
 #include "forward_program.h"
@@ -123,7 +124,7 @@ Status RankModel::Impl::bind() {
 
 Status RankModel::Impl::prepare() {
   const checkpoint::ModelConfig& config = options.config;
-  const RankLimits& limits = options.limits;
+  const step::RankLimits& limits = options.limits;
   PHALANX_RETURN_IF_ERROR(check_limits(config, limits));
   const std::uint64_t version = cached_arithmetic_version(kernels);
   if (version != kernels::kArithmeticVersion) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "phalanx/step/sampling.h"
+
 namespace phalanx::model {
 namespace {
 
@@ -15,7 +17,7 @@ using kernels::VocabSlice;
 constexpr float kBanned = -std::numeric_limits<float>::infinity();
 constexpr std::uint32_t kSeenBit = 1U << 31;
 
-bool has_penalties(const SamplingParams& sampling) {
+bool has_penalties(const step::SamplingNumbers& sampling) {
   return sampling.repetition_penalty != 1.0F || sampling.presence_penalty != 0.0F ||
          sampling.frequency_penalty != 0.0F;
 }
@@ -25,8 +27,8 @@ bool masks(const SequenceRow& sequence, std::uint32_t position) {
          position - sequence.prompt_tokens < sequence.sampling.min_tokens;
 }
 
-bool is_greedy(const SamplingParams& sampling) {
-  return sampling.temperature < kGreedyTemperature;
+bool is_greedy(const step::SamplingNumbers& sampling) {
+  return sampling.temperature < step::kGreedyTemperature;
 }
 
 // Merges `from` into the first top_count entries of `top`, keeping the best `most`.
@@ -78,7 +80,7 @@ void Sampler::begin(std::span<const SampleRow> rows) {
     state = RowState();
     state.row = rows[row];
     const SequenceRow& sequence = table_.row(state.row.slot);
-    const SamplingParams& sampling = sequence.sampling;
+    const step::SamplingNumbers& sampling = sequence.sampling;
     state.is_greedy = is_greedy(sampling);
     state.wants_logprobs = sampling.top_logprobs >= 0;
     state.is_shaped = has_penalties(sampling) || sequence.bias_count != 0 ||
@@ -145,7 +147,7 @@ void Sampler::apply_penalties(const RowState& state,
                               float* shaped,
                               std::uint32_t thread) {
   const SequenceRow& row = sequence(state);
-  const SamplingParams& sampling = row.sampling;
+  const step::SamplingNumbers& sampling = row.sampling;
   const kernels::TokenPenalty penalty{
       sampling.repetition_penalty, sampling.presence_penalty, sampling.frequency_penalty};
   const std::span<std::uint32_t> counts = std::span(counts_).subspan(

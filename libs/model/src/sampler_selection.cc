@@ -7,6 +7,7 @@
 
 #include "phalanx/collective/summation_tree.h"
 #include "phalanx/model/sampler.h"
+#include "phalanx/step/sampling.h"
 
 namespace phalanx::model {
 namespace {
@@ -66,7 +67,7 @@ void Sampler::count(const kernels::KernelTable& kernels,
 
 // `all` is the first histogram of the row; those of the next rank follow after all rows.
 void Sampler::start_selection(RowState& state, Selection selection, const VocabHistogram* all) {
-  const SamplingParams& sampling = sequence(state).sampling;
+  const step::SamplingNumbers& sampling = sequence(state).sampling;
   state.prefix = 0;
   state.target = sampling.top_k;
   if (selection == Selection::kTopP) {

@@ -9,6 +9,8 @@
 #include <type_traits>
 
 #include "phalanx/base/check.h"
+#include "phalanx/step/limits.h"
+#include "phalanx/step/sampling.h"
 #include "phalanx/tensor/shape.h"
 
 namespace phalanx::model {
@@ -51,7 +53,7 @@ Status check_number(const SequenceSpec& spec, const char* what, float value, boo
 }
 
 Status check_sampling(const SequenceSpec& spec) {
-  const SamplingParams& s = spec.sampling;
+  const step::SamplingNumbers& s = spec.sampling;
   PHALANX_RETURN_IF_ERROR(check_number(spec, "temperature", s.temperature, s.temperature >= 0.0F));
   PHALANX_RETURN_IF_ERROR(check_number(spec, "top_p", s.top_p, s.top_p > 0.0F && s.top_p <= 1.0F));
   PHALANX_RETURN_IF_ERROR(check_number(spec, "min_p", s.min_p, s.min_p >= 0.0F && s.min_p <= 1.0F));
@@ -59,17 +61,17 @@ Status check_sampling(const SequenceSpec& spec) {
       check_number(spec, "repetition_penalty", s.repetition_penalty, s.repetition_penalty > 0.0F));
   PHALANX_RETURN_IF_ERROR(check_number(spec, "presence_penalty", s.presence_penalty, true));
   PHALANX_RETURN_IF_ERROR(check_number(spec, "frequency_penalty", s.frequency_penalty, true));
-  if (s.top_logprobs < -1 || s.top_logprobs > static_cast<std::int32_t>(kMaxTopLogprobs)) {
+  if (s.top_logprobs < -1 || s.top_logprobs > static_cast<std::int32_t>(step::kMaxTopLogprobs)) {
     return out_of_range(spec, "top_logprobs", "-1 … 20", std::to_string(s.top_logprobs));
   }
   return ok();
 }
 
 Status check_bias(const SequenceSpec& spec, std::uint32_t vocab) {
-  if (spec.logit_bias.size() > kMaxLogitBias) {
+  if (spec.logit_bias.size() > step::kMaxLogitBias) {
     return out_of_range(spec,
                         "logit_bias",
-                        "at most " + std::to_string(kMaxLogitBias) + " entries",
+                        "at most " + std::to_string(step::kMaxLogitBias) + " entries",
                         std::to_string(spec.logit_bias.size()));
   }
   TokenId before = -1;
@@ -101,10 +103,10 @@ Status check_spec(const SequenceSpec& spec, const SequenceTable::Limits& limits)
                         "at most " + std::to_string(spec.tokens.size()),
                         std::to_string(spec.prompt_tokens));
   }
-  if (spec.masked_until_min_tokens.size() > kMaxMaskedTokens) {
+  if (spec.masked_until_min_tokens.size() > step::kMaxStopTokens) {
     return out_of_range(spec,
                         "masked_until_min_tokens",
-                        "at most " + std::to_string(kMaxMaskedTokens) + " ids",
+                        "at most " + std::to_string(step::kMaxStopTokens) + " ids",
                         std::to_string(spec.masked_until_min_tokens.size()));
   }
   PHALANX_RETURN_IF_ERROR(check_ids(spec, "tokens", spec.tokens, limits.vocab));

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "phalanx/model/kv_layout.h"
+#include "phalanx/step/limits.h"
 
 namespace phalanx::model {
 namespace {
@@ -23,7 +24,7 @@ Error wrong_item(std::uint32_t index,
 
 }  // namespace
 
-StepInputs::StepInputs(const RankLimits& limits, std::uint32_t kv_heads, std::uint32_t group)
+StepInputs::StepInputs(const step::RankLimits& limits, std::uint32_t kv_heads, std::uint32_t group)
     : limits_(limits),
       kv_heads_(kv_heads),
       group_(group),
@@ -35,7 +36,7 @@ StepInputs::StepInputs(const RankLimits& limits, std::uint32_t kv_heads, std::ui
       samples_(limits.max_num_seqs),
       slot_seen_(limits.max_num_seqs) {}
 
-std::size_t StepInputs::heap_bytes(const RankLimits& limits) {
+std::size_t StepInputs::heap_bytes(const step::RankLimits& limits) {
   return limits.max_num_batched_tokens *
              (sizeof(TokenId) + sizeof(std::uint32_t) + sizeof(std::uint64_t)) +
          limits.max_num_seqs * (sizeof(kernels::AttentionSequence) + sizeof(SampleRow) +
@@ -72,7 +73,7 @@ Status StepInputs::check_item(std::uint32_t index,
   if (item.sample && end < row.prompt_tokens) {
     return wrong_item(index, item, "expected to sample from position", row.prompt_tokens, end);
   }
-  const std::uint32_t needed = blocks_for(static_cast<std::uint32_t>(end));
+  const std::uint32_t needed = step::blocks_for(static_cast<std::uint32_t>(end));
   if (item.blocks.size() < needed) {
     return wrong_item(index, item, "expected blocks, at least", needed, item.blocks.size());
   }
@@ -117,8 +118,9 @@ void StepInputs::fill_item(std::uint32_t index, const StepItem& item, const Sequ
     const std::uint32_t row = shape_.rows + i;
     tokens_[row] = tokens[position];
     positions_[row] = position;
-    kv_slots_[row] = std::uint64_t{item.blocks[position / kBlockTokens]} * kBlockTokens +
-                     position % kBlockTokens;
+    kv_slots_[row] =
+        std::uint64_t{item.blocks[position / step::kBlockTokens]} * step::kBlockTokens +
+        position % step::kBlockTokens;
   }
   shape_.rows += item.count;
   if (item.sample) {

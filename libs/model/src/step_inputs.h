@@ -12,6 +12,7 @@
 #include "phalanx/model/rank_model.h"
 #include "phalanx/model/sampler.h"
 #include "phalanx/model/sequence_table.h"
+#include "phalanx/step/limits.h"
 
 namespace phalanx::model {
 
@@ -19,7 +20,7 @@ namespace phalanx::model {
 // of the largest size, and never move.
 class StepInputs {
  public:
-  StepInputs(const RankLimits& limits, std::uint32_t kv_heads, std::uint32_t group);
+  StepInputs(const step::RankLimits& limits, std::uint32_t kv_heads, std::uint32_t group);
 
   // Checks every item before anything changes, then fills the arrays. Allocates nothing.
   //
@@ -37,7 +38,7 @@ class StepInputs {
   [[nodiscard]] const kernels::AttentionSequence* sequences() const { return sequences_.data(); }
   [[nodiscard]] const std::uint32_t* sample_rows() const { return sample_rows_.data(); }
 
-  [[nodiscard]] static std::size_t heap_bytes(const RankLimits& limits);
+  [[nodiscard]] static std::size_t heap_bytes(const step::RankLimits& limits);
 
  private:
   Status check(std::span<const StepItem> items, const SequenceTable& table);
@@ -46,7 +47,7 @@ class StepInputs {
                                   const SequenceTable& table) const;
   void fill_item(std::uint32_t index, const StepItem& item, const SequenceTable& table);
 
-  RankLimits limits_;
+  step::RankLimits limits_;
   std::uint32_t kv_heads_;
   std::uint32_t group_;
   StepShape shape_;

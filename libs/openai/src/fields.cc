@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "phalanx/json/writer.h"
+#include "phalanx/step/sampling_rules.h"
 
 namespace phalanx::openai {
 namespace {
@@ -47,16 +48,16 @@ Refusal read_text(const Field& field, std::string* out, std::size_t bytes_max) {
   return std::nullopt;
 }
 
-Refusal read_real(const Field& field, const wire::RealRule& rule, std::optional<float>* out) {
+Refusal read_real(const Field& field, const step::RealRule& rule, std::optional<float>* out) {
   double value = NAN;
   if (const auto* integer = field.value.as_int()) {
     value = static_cast<double>(*integer);
   } else if (const double* real = field.value.as_double()) {
     value = *real;
   }
-  const float number = wire::narrowed(value);
+  const float number = step::narrowed(value);
   if (!rule.allows(number)) {
-    return wrong(field, wire::range_of(rule));
+    return wrong(field, step::range_of(rule));
   }
   *out = number;
   return std::nullopt;

@@ -11,7 +11,7 @@
 #include "phalanx/base/ids.h"
 #include "phalanx/json/value.h"
 #include "phalanx/openai/api_error.h"
-#include "phalanx/wire/sampling_rules.h"
+#include "phalanx/step/sampling_rules.h"
 
 namespace phalanx::openai {
 
@@ -40,7 +40,7 @@ struct IntRange {
 [[nodiscard]] Refusal read_bool(const Field& field, bool* out);
 [[nodiscard]] Refusal read_text(const Field& field, std::string* out, std::size_t bytes_max);
 [[nodiscard]] Refusal read_real(const Field& field,
-                                const wire::RealRule& rule,
+                                const step::RealRule& rule,
                                 std::optional<float>* out);
 [[nodiscard]] Refusal read_int(const Field& field, IntRange range, std::int64_t* out);
 

@@ -9,16 +9,16 @@ namespace phalanx::openai {
 namespace {
 
 struct RealField {
-  const wire::RealRule& rule;
+  const step::RealRule& rule;
   std::optional<float> GenerationFields::*member;
 };
 constexpr std::array kRealFields = {
-    RealField{wire::kTemperatureRule, &GenerationFields::temperature},
-    RealField{wire::kTopPRule, &GenerationFields::top_p},
-    RealField{wire::kMinPRule, &GenerationFields::min_p},
-    RealField{wire::kRepetitionPenaltyRule, &GenerationFields::repetition_penalty},
-    RealField{wire::kPresencePenaltyRule, &GenerationFields::presence_penalty},
-    RealField{wire::kFrequencyPenaltyRule, &GenerationFields::frequency_penalty}};
+    RealField{step::kTemperatureRule, &GenerationFields::temperature},
+    RealField{step::kTopPRule, &GenerationFields::top_p},
+    RealField{step::kMinPRule, &GenerationFields::min_p},
+    RealField{step::kRepetitionPenaltyRule, &GenerationFields::repetition_penalty},
+    RealField{step::kPresencePenaltyRule, &GenerationFields::presence_penalty},
+    RealField{step::kFrequencyPenaltyRule, &GenerationFields::frequency_penalty}};
 
 struct SwitchField {
   std::string_view name;
@@ -176,7 +176,7 @@ Refusal GenerationReader::read_logit_bias(const Field& field) {
     }
     std::optional<float> bias;
     if (auto refusal =
-            read_real({field.name + "[" + key + "]", value}, wire::kLogitBiasRule, &bias)) {
+            read_real({field.name + "[" + key + "]", value}, step::kLogitBiasRule, &bias)) {
       return refusal;
     }
     out_->logit_bias.emplace_back(id, *bias);

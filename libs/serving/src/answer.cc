@@ -5,6 +5,7 @@
 
 #include "phalanx/base/hash.h"
 #include "phalanx/http/sse.h"
+#include "phalanx/step/sampling.h"
 
 namespace phalanx::serving {
 
@@ -20,7 +21,7 @@ constexpr Duration kRetryTime = std::chrono::milliseconds(10);
 
 constexpr std::size_t kLogprobBytes = 96;  // of one token's logprob as JSON, about
 
-std::string sampling_summary(const wire::SamplingParams& sampling) {
+std::string sampling_summary(const step::SamplingParams& sampling) {
   return "temperature=" + std::to_string(sampling.temperature) +
          " top_k=" + std::to_string(sampling.top_k) + " top_p=" + std::to_string(sampling.top_p) +
          " seed=" + std::to_string(sampling.seed);
@@ -176,7 +177,7 @@ openai::TokenLogprobs Answer::logprobs_of(const dispatch::TokenEvent& token) con
   openai::TokenLogprobs result;
   result.bytes = tokenizer.token_bytes(token.token);
   result.logprob = token.logprob.value_or(0.0F);
-  for (const wire::TokenLogprob& top : token.top_logprobs) {
+  for (const step::TokenLogprob& top : token.top_logprobs) {
     result.top.emplace_back(tokenizer.token_bytes(top.token), top.logprob);
   }
   return result;
@@ -191,7 +192,7 @@ void Answer::on_token(std::size_t index,
   ChoiceState& choice = choices_[index];
   note_time(choice);
   ++record_.completion_tokens;
-  choice.finish_reason = wire::finish_name(event.finish);
+  choice.finish_reason = step::finish_name(event.finish);
   choice.stop_reason = event.stopped_by;
   if (options_.stream) {
     write_token(index, token, event);

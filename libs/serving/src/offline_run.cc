@@ -7,6 +7,7 @@
 
 #include "phalanx/json/writer.h"
 #include "phalanx/os/machine.h"
+#include "phalanx/step/sampling.h"
 
 namespace phalanx::serving {
 
@@ -38,8 +39,8 @@ class OfflineRun::Sink final : public dispatch::GenerationSink {
     generation.last_token = now;
     generation.ids.push_back(token.token);
     generation.text += event.text;
-    if (event.finish != wire::FinishReason::kNone) {
-      generation.finish_reason = wire::finish_name(event.finish);
+    if (event.finish != step::FinishReason::kNone) {
+      generation.finish_reason = step::finish_name(event.finish);
     }
   }
   void on_done() override { run_.end_one(); }

@@ -19,6 +19,7 @@
 #include "phalanx/json/writer.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/unique_fd.h"
+#include "phalanx/step/sampling.h"
 
 namespace phalanx::serving {
 
@@ -36,7 +37,7 @@ void write_ids(json::Writer& json, std::string_view name, const std::vector<Toke
 
 std::string content_of(const dispatch::PoisonedChoice& choice) {
   const dispatch::Generation& generation = choice.generation;
-  const wire::SamplingParams& sampling = generation.sampling;
+  const step::SamplingParams& sampling = generation.sampling;
   json::Writer json;
   json.begin_object();
   json.key("error").text(choice.error.message());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "phalanx/step/sampling.h"
 #include "phalanx/wire/codec.h"
 
 namespace phalanx::serving {
@@ -13,10 +14,10 @@ namespace {
 // Booked for a choice whose client names no max_tokens: most end long before the context is full.
 constexpr std::uint32_t kBookedUnsaid = 1024;
 
-wire::SamplingParams sampling_of(const ServedModel& model,
+step::SamplingParams sampling_of(const ServedModel& model,
                                  const openai::GenerationFields& fields,
                                  std::uint64_t drawn_seed) {
-  wire::SamplingParams result = model.default_sampling;
+  step::SamplingParams result = model.default_sampling;
   result.temperature = fields.temperature.value_or(result.temperature);
   result.top_k = fields.top_k.value_or(result.top_k);
   result.top_p = fields.top_p.value_or(result.top_p);

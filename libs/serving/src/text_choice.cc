@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "phalanx/base/check.h"
+#include "phalanx/step/sampling.h"
 
 namespace phalanx::serving {
 
@@ -22,20 +23,20 @@ TextEvent TextChoice::push(const dispatch::TokenEvent& token) {
     event.text = std::move(output.text);
     if (output.match) {
       finished_ = true;
-      event.finish = wire::FinishReason::kStop;
+      event.finish = step::FinishReason::kStop;
       event.stopped_by = *std::move(output.match);
-      event.to_stop = token.finish == wire::FinishReason::kNone;
+      event.to_stop = token.finish == step::FinishReason::kNone;
       return event;
     }
   } else {
     event.text = std::move(piece);
   }
   event.finish = token.finish;
-  if (token.finish == wire::FinishReason::kNone) {
+  if (token.finish == step::FinishReason::kNone) {
     return event;
   }
   finished_ = true;
-  if (token.finish == wire::FinishReason::kStop && !tokenizer_->is_special(token.token)) {
+  if (token.finish == step::FinishReason::kStop && !tokenizer_->is_special(token.token)) {
     event.stopped_by = token.token;
   }
   StopScanner::Output tail = scanner_.push(decoder_.finish());

@@ -121,7 +121,6 @@ Status plan_memory(const Options& options, LeaderPlan* plan) {
   if (options.kv_cache_memory_bytes > 0) {
     PHALANX_TRY(request.limits.kv_blocks, blocks_for_bytes(options, config));
   }
-  request.result_row_bytes = wire::kResultRowBytes;
   PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
   request.available_bytes = model::memory_to_plan(
       available, request.limits.kv_blocks, 1 + request.replicas * (1 + request.ranks));
@@ -132,10 +131,7 @@ Status plan_memory(const Options& options, LeaderPlan* plan) {
 // What a replica would refuse is refused before one is started.
 Status check_limits(const LeaderPlan& plan) {
   engine::SchedulerOptions scheduler;
-  scheduler.max_model_len = plan.memory.limits.max_model_len;
-  scheduler.max_num_seqs = plan.memory.limits.max_num_seqs;
-  scheduler.max_num_batched_tokens = plan.memory.limits.max_num_batched_tokens;
-  scheduler.kv_blocks = plan.memory.limits.kv_blocks;
+  scheduler.limits = plan.memory.limits;
   scheduler.vocab_size = plan.config.vocab;
   return engine::validate(scheduler);
 }
@@ -156,10 +152,10 @@ Status check_defaults(const serving::ServedModel& model) {
   if (Status fits = wire::check(model.default_sampling); !fits) {
     return std::move(fits).error().with("the model's generation defaults");
   }
-  if (model.end_tokens.size() > wire::kMaxEndTokens) {
+  if (model.end_tokens.size() > step::kMaxEndTokens) {
     return invalid_argument("the model names " + std::to_string(model.end_tokens.size()) +
                             " end-of-sequence tokens; at most " +
-                            std::to_string(wire::kMaxEndTokens) + " are possible");
+                            std::to_string(step::kMaxEndTokens) + " are possible");
   }
   return ok();
 }
@@ -193,10 +189,7 @@ wire::ModelPlan model_plan_of(const Options& options, const LeaderPlan& plan) {
   result.runner = options.runner;
   result.isa = plan.isa;
   result.tp = static_cast<std::uint32_t>(options.tp);
-  result.max_model_len = plan.memory.limits.max_model_len;
-  result.max_num_seqs = plan.memory.limits.max_num_seqs;
-  result.max_num_batched_tokens = plan.memory.limits.max_num_batched_tokens;
-  result.kv_blocks = plan.memory.limits.kv_blocks;
+  result.limits = plan.memory.limits;
   result.sim_step_us = static_cast<std::uint64_t>(options.sim_step_us);
   result.sim_token_us = static_cast<std::uint64_t>(options.sim_token_us);
   return result;

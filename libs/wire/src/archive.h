@@ -26,8 +26,8 @@
 #include "phalanx/base/check.h"
 #include "phalanx/base/ids.h"
 #include "phalanx/base/result.h"
+#include "phalanx/step/sampling.h"
 #include "phalanx/wire/limits.h"
-#include "phalanx/wire/sampling.h"
 
 #include "packer.h"
 #include "reader.h"

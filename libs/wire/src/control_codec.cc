@@ -23,10 +23,10 @@ void fields(Archive& archive, Message& message) {
   archive.text("runner", message.runner, kMaxNameBytes);
   archive.text("isa", message.isa, kMaxNameBytes);
   archive.number("tp", message.tp, 1, kMaxRanks);
-  archive.number("max_model_len", message.max_model_len);
-  archive.number("max_num_seqs", message.max_num_seqs);
-  archive.number("max_num_batched_tokens", message.max_num_batched_tokens);
-  archive.number("kv_blocks", message.kv_blocks);
+  archive.number("max_model_len", message.limits.max_model_len);
+  archive.number("max_num_seqs", message.limits.max_num_seqs);
+  archive.number("max_num_batched_tokens", message.limits.max_num_batched_tokens);
+  archive.number("kv_blocks", message.limits.kv_blocks);
   archive.number("sim_step_us", message.sim_step_us);
   archive.number("sim_token_us", message.sim_token_us);
 }

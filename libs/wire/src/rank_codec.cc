@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "phalanx/step/item.h"
+#include "phalanx/step/limits.h"
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/limits.h"
 
@@ -8,28 +10,28 @@
 
 namespace phalanx::wire {
 
-template <typename Archive, Like<SequenceAttach> Message>
+template <typename Archive, Like<step::SequenceAttach> Message>
 void fields(Archive& archive, Message& message) {
   archive.number("slot", message.slot);
   archive.number("sequence", message.sequence);
-  archive.words("tokens", message.tokens, kMaxPromptTokens);
+  archive.words("tokens", message.tokens, step::kMaxPromptTokens);
   archive.number("prompt_tokens", message.prompt_tokens);
   archive.number("choice", message.choice);
   archive.structure("sampling", message.sampling);
-  archive.words("masked_until_min_tokens", message.masked_until_min_tokens, kMaxStopTokens);
+  archive.words("masked_until_min_tokens", message.masked_until_min_tokens, step::kMaxStopTokens);
   archive.require(message.prompt_tokens <= message.tokens.size(),
                   "prompt_tokens",
                   "at most the number of tokens");
 }
 
-template <typename Archive, Like<StepItem> Message>
+template <typename Archive, Like<step::StepItem> Message>
 void fields(Archive& archive, Message& message) {
   archive.number("slot", message.slot);
   archive.number("sequence", message.sequence);
-  archive.number("start", message.start, 0, static_cast<std::uint32_t>(kMaxPromptTokens));
-  archive.number("count", message.count, 1, static_cast<std::uint32_t>(kMaxPromptTokens));
+  archive.number("start", message.start, 0, static_cast<std::uint32_t>(step::kMaxPromptTokens));
+  archive.number("count", message.count, 1, static_cast<std::uint32_t>(step::kMaxPromptTokens));
   archive.boolean("sample", message.sample);
-  archive.words("blocks", message.blocks, kMaxBlocksPerSequence);
+  archive.words("blocks", message.blocks, step::kMaxBlocksPerSequence);
 }
 
 template <typename Archive, Like<RankCommand> Message>
@@ -37,9 +39,9 @@ void fields(Archive& archive, Message& message) {
   archive.id("epoch", message.epoch);
   archive.id("step", message.step);
   archive.choice("op", message.op, RankOp::kHello, RankOp::kShutdown);
-  archive.list("attach", message.attach, kMaxSequencesPerStep);
-  archive.words("detach", message.detach, kMaxSequencesPerStep);
-  archive.list("items", message.items, kMaxSequencesPerStep);
+  archive.list("attach", message.attach, step::kMaxSequencesPerStep);
+  archive.words("detach", message.detach, step::kMaxSequencesPerStep);
+  archive.list("items", message.items, step::kMaxSequencesPerStep);
   archive.boolean("zero_kv", message.zero_kv);
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "phalanx/step/limits.h"
+#include "phalanx/step/sampling.h"
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/limits.h"
 
@@ -18,8 +20,8 @@ void fields(Archive& archive, Message& message) {
 template <typename Archive, Like<Submit> Message>
 void fields(Archive& archive, Message& message) {
   archive.structure("key", message.key);
-  archive.words("prompt_ids", message.prompt_ids, kMaxPromptTokens);
-  archive.words("produced_ids", message.produced_ids, kMaxPromptTokens);
+  archive.words("prompt_ids", message.prompt_ids, step::kMaxPromptTokens);
+  archive.words("produced_ids", message.produced_ids, step::kMaxPromptTokens);
   archive.structure("sampling", message.sampling);
   archive.structure("stop", message.stop);
   archive.require(!message.prompt_ids.empty(), "prompt_ids", "at least one token");
@@ -71,10 +73,10 @@ void fields(Archive& archive, Message& message) {
   archive.boolean("has_token", message.has_token);
   archive.number("token", message.token, 0, std::numeric_limits<TokenId>::max());
   archive.optional_real("logprob", message.logprob);
-  archive.id_values("top_logprobs", message.top_logprobs, kMaxTopLogprobs);
+  archive.id_values("top_logprobs", message.top_logprobs, step::kMaxTopLogprobs);
   archive.number("to_compute", message.to_compute);
   archive.number("to_generate", message.to_generate);
-  archive.choice("finish", message.finish, FinishReason::kNone, FinishReason::kError);
+  archive.choice("finish", message.finish, step::FinishReason::kNone, step::FinishReason::kError);
   archive.number("error_code", message.error_code);
   archive.text("error_message", message.error_message, kMaxErrorBytes);
 }
@@ -83,7 +85,7 @@ template <typename Archive, Like<TokenBatch> Message>
 void fields(Archive& archive, Message& message) {
   archive.id("step", message.step);
   archive.number("step_us", message.step_us);
-  archive.list("updates", message.updates, kMaxSequencesPerStep);
+  archive.list("updates", message.updates, step::kMaxSequencesPerStep);
 }
 
 template <typename Archive, Like<RankStatus> Message>
@@ -154,10 +156,10 @@ Status check(const LeaderFrame& frame) {
 Status check(const ReplicaFrame& frame) {
   return Checker::check("replica_frame", frame);
 }
-Status check(const SamplingParams& sampling) {
+Status check(const step::SamplingParams& sampling) {
   return Checker::check("sampling", sampling);
 }
-Status check(const StopParams& stop) {
+Status check(const step::StopParams& stop) {
   return Checker::check("stop", stop);
 }
 Result<LeaderFrame> decode_leader_frame(std::string_view bytes) {
@@ -219,7 +221,7 @@ Result<SequenceKey> key_at(const Tape& tape, std::size_t position) {
 TokenUpdate error_update(const SequenceKey& key, const Error& error) {
   TokenUpdate update;
   update.key = key;
-  update.finish = FinishReason::kError;
+  update.finish = step::FinishReason::kError;
   update.error_code = static_cast<std::uint32_t>(Code::kDataLoss);
   update.error_message = "the replica sent an update that cannot be read: " + error.message();
   return update;

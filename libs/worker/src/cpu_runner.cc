@@ -6,40 +6,27 @@
 #include <utility>
 
 #include "phalanx/model/callables.h"
+#include "phalanx/step/item.h"
+#include "phalanx/step/sample_result.h"
 
 namespace phalanx::worker {
 
 namespace {
 
-model::SamplingParams sampling_of(const wire::SamplingParams& params) {
-  model::SamplingParams result;
-  result.temperature = params.temperature;
-  result.top_k = params.top_k;
-  result.top_p = params.top_p;
-  result.min_p = params.min_p;
-  result.repetition_penalty = params.repetition_penalty;
-  result.presence_penalty = params.presence_penalty;
-  result.frequency_penalty = params.frequency_penalty;
-  result.top_logprobs = params.top_logprobs;
-  result.min_tokens = params.min_tokens;
-  result.seed = params.seed;
-  return result;
-}
-
-model::SequenceSpec spec_of(const wire::SequenceAttach& attach) {
+model::SequenceSpec spec_of(const step::SequenceAttach& attach) {
   model::SequenceSpec spec;
   spec.slot = attach.slot;
   spec.sequence = attach.sequence;
   spec.tokens = attach.tokens;
   spec.prompt_tokens = attach.prompt_tokens;
   spec.choice = attach.choice;
-  spec.sampling = sampling_of(attach.sampling);
+  spec.sampling = attach.sampling;
   spec.logit_bias = attach.sampling.logit_bias;
   spec.masked_until_min_tokens = attach.masked_until_min_tokens;
   return spec;
 }
 
-void store(const model::SampledToken& sampled, wire::SampleResult* result) {
+void store(const model::SampledToken& sampled, step::SampleResult* result) {
   if (sampled.token < 0) {
     result->fault = static_cast<std::uint32_t>(Code::kInvalidArgument);
     return;
@@ -94,13 +81,13 @@ void CpuRunner::on_slot_changed(const engine::SequenceTable& table, std::uint32_
 
 Status CpuRunner::step(StepId,
                        const engine::SequenceTable&,
-                       std::span<const wire::StepItem> items,
-                       std::span<wire::SampleResult> results) {
+                       std::span<const step::StepItem> items,
+                       std::span<step::SampleResult> results) {
   if (!table_status_) {
     return std::exchange(table_status_, ok());
   }
   items_.clear();
-  for (const wire::StepItem& item : items) {
+  for (const step::StepItem& item : items) {
     items_.push_back({item.slot, item.sequence, item.start, item.count, item.sample, item.blocks});
   }
   PHALANX_TRY(const std::span<const model::SampledToken> sampled, model_->step(items_));

@@ -8,6 +8,8 @@
 #include "phalanx/kernels/thread_team.h"
 #include "phalanx/model/rank_model.h"
 #include "phalanx/os/memfd.h"
+#include "phalanx/step/item.h"
+#include "phalanx/step/sample_result.h"
 
 #include "group_member.h"
 
@@ -32,8 +34,8 @@ class CpuRunner final : public engine::ModelRunner {
   void on_slot_changed(const engine::SequenceTable& table, std::uint32_t slot) override;
   [[nodiscard]] Status step(StepId step,
                             const engine::SequenceTable& table,
-                            std::span<const wire::StepItem> items,
-                            std::span<wire::SampleResult> results) override;
+                            std::span<const step::StepItem> items,
+                            std::span<step::SampleResult> results) override;
   [[nodiscard]] Status clear(bool zero_kv) override;
   [[nodiscard]] Status unload() override;
   [[nodiscard]] engine::RunnerCounters counters() const override;

@@ -16,6 +16,7 @@
 #include "phalanx/obs/log.h"
 #include "phalanx/os/cpu_set.h"
 #include "phalanx/os/memfd.h"
+#include "phalanx/step/sample_result.h"
 #include "phalanx/wire/codec.h"
 
 #include "allocation_counter.h"
@@ -68,9 +69,9 @@ class Rank {
         ipc::BlockingChannel channel,
         ipc::BlockingChannel::connect(context, bootstrap_.common.endpoint, ipc::ChannelOptions{}));
     const std::span<std::byte> ring_bytes = mappings_[kResultRing].bytes();
-    engine::ResultRing ring({reinterpret_cast<wire::SampleResult*>(ring_bytes.data()),
-                             std::size_t{bootstrap_.plan.max_num_seqs} * wire::kResultRingSteps},
-                            bootstrap_.plan.max_num_seqs);
+    engine::ResultRing ring({reinterpret_cast<step::SampleResult*>(ring_bytes.data()),
+                             step::result_ring_rows(bootstrap_.plan.limits.max_num_seqs)},
+                            bootstrap_.plan.limits.max_num_seqs);
     engine::RankLoop loop(loop_options(), *runner_, ring);
     while (!loop.finished()) {
       PHALANX_TRY(const std::optional<std::string> frame, channel.receive(kIdleSlice));
@@ -99,10 +100,7 @@ class Rank {
     options.rank = bootstrap_.rank;
     options.pid = ::getpid();
     options.secret = bootstrap_.common.secret;
-    options.max_num_seqs = bootstrap_.plan.max_num_seqs;
-    options.max_num_batched_tokens = bootstrap_.plan.max_num_batched_tokens;
-    options.max_model_len = bootstrap_.plan.max_model_len;
-    options.kv_blocks = bootstrap_.plan.kv_blocks;
+    options.limits = bootstrap_.plan.limits;
     return options;
   }
 
@@ -182,10 +180,7 @@ class Rank {
     PHALANX_RETURN_IF_ERROR(arena_.exclude_from_dumps());
     PHALANX_TRY(options.shard,
                 model::plan_shard(options.config, bootstrap_.rank.value(), bootstrap_.plan.tp));
-    options.limits = {bootstrap_.plan.max_model_len,
-                      bootstrap_.plan.max_num_seqs,
-                      bootstrap_.plan.max_num_batched_tokens,
-                      bootstrap_.plan.kv_blocks};
+    options.limits = bootstrap_.plan.limits;
     PHALANX_TRY(options.isa,
                 kernels::resolve_isa(bootstrap_.plan.isa == "auto" ? "" : bootstrap_.plan.isa));
     options.allocation_counter = allocation_count;
@@ -207,7 +202,7 @@ class Rank {
                                     std::move(rank_model),
                                     *group_,
                                     mappings_[kKv],
-                                    bootstrap_.plan.max_num_seqs));
+                                    bootstrap_.plan.limits.max_num_seqs));
   }
 
   fleet::ChildStart& start_;

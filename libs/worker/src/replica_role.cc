@@ -15,6 +15,7 @@
 #include "phalanx/model/kv_layout.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/obs/log.h"
+#include "phalanx/step/sample_result.h"
 #include "phalanx/wire/codec.h"
 
 namespace phalanx::worker {
@@ -111,10 +112,7 @@ Result<engine::ReplicaOptions> engine_options(const wire::ReplicaBootstrap& boot
               checkpoint::from_record(bootstrap.plan.model_config));
   engine::ReplicaOptions options;
   options.replica = bootstrap.replica;
-  options.scheduler.max_model_len = bootstrap.plan.max_model_len;
-  options.scheduler.max_num_seqs = bootstrap.plan.max_num_seqs;
-  options.scheduler.max_num_batched_tokens = bootstrap.plan.max_num_batched_tokens;
-  options.scheduler.kv_blocks = bootstrap.plan.kv_blocks;
+  options.scheduler.limits = bootstrap.plan.limits;
   options.scheduler.vocab_size = config.vocab;
   options.group.ranks = bootstrap.plan.tp;
   options.group.secret = bootstrap.common.secret;
@@ -129,19 +127,16 @@ Result<engine::ReplicaOptions> engine_options(const wire::ReplicaBootstrap& boot
 Result<std::vector<fleet::SlotSizes>> slot_sizes(const wire::ModelPlan& plan) {
   std::vector<fleet::SlotSizes> result(plan.tp);
   for (fleet::SlotSizes& sizes : result) {
-    sizes.result_ring = wire::kResultRowBytes * plan.max_num_seqs;
-    sizes.kv_blocks = plan.kv_blocks;
+    sizes.result_ring = step::result_ring_bytes(plan.limits.max_num_seqs);
+    sizes.kv_blocks = plan.limits.kv_blocks;
   }
   if (plan.runner == "sim") {
     return result;
   }
   PHALANX_TRY(const checkpoint::ModelConfig config, checkpoint::from_record(plan.model_config));
-  const model::RankLimits limits{
-      plan.max_model_len, plan.max_num_seqs, plan.max_num_batched_tokens, plan.kv_blocks};
   for (std::uint32_t rank = 0; rank < plan.tp; ++rank) {
     PHALANX_TRY(const model::Shard shard, model::plan_shard(config, rank, plan.tp));
-    PHALANX_TRY(const model::RankMemory bytes,
-                model::rank_memory(config, shard, limits, wire::kResultRowBytes));
+    PHALANX_TRY(const model::RankMemory bytes, model::rank_memory(config, shard, plan.limits));
     result[rank].kv = bytes.kv;
     result[rank].kv_block = model::kv_block_bytes(config, shard);
     result[rank].scratch = bytes.scratch;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "phalanx/step/item.h"
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/limits.h"
 
@@ -29,18 +30,18 @@ Golden golden(std::string name, const Message& message, Decode decode) {
 
 inline const SequenceKey kGoldenKey{RequestId(1001), ChoiceIndex(0), Attempt(2)};
 
-inline SamplingParams golden_sampling() {
-  return {.temperature = 0.75F,
-          .top_k = 40,
-          .top_p = 0.9F,
-          .min_p = 0.05F,
-          .repetition_penalty = 1.1F,
-          .presence_penalty = -0.5F,
-          .frequency_penalty = 0.25F,
-          .seed = 0x0123456789ABCDEFULL,
-          .logit_bias = {{3, -100.0F}, {250, 1.5F}},
-          .top_logprobs = 5,
-          .min_tokens = 2};
+inline step::SamplingParams golden_sampling() {
+  return {{.temperature = 0.75F,
+           .top_k = 40,
+           .top_p = 0.9F,
+           .min_p = 0.05F,
+           .repetition_penalty = 1.1F,
+           .presence_penalty = -0.5F,
+           .frequency_penalty = 0.25F,
+           .seed = 0x0123456789ABCDEFULL,
+           .top_logprobs = 5,
+           .min_tokens = 2},
+          {{3, -100.0F}, {250, 1.5F}}};
 }
 
 inline std::vector<Golden> golden_leader_frames() {
@@ -76,12 +77,12 @@ inline std::vector<Golden> golden_replica_frames() {
                           .top_logprobs = {{42, -0.5F}, {9, -1.25F}},
                           .to_compute = 0,
                           .to_generate = 110,
-                          .finish = FinishReason::kNone,
+                          .finish = step::FinishReason::kNone,
                           .error_code = 0,
                           .error_message = {}};
   TokenUpdate failed;
   failed.key = {RequestId(1002), ChoiceIndex(1), Attempt(1)};
-  failed.finish = FinishReason::kError;
+  failed.finish = step::FinishReason::kError;
   failed.error_code = static_cast<std::uint32_t>(Code::kDataLoss);
   failed.error_message = "non-finite value in layer 3";
   const RankStatus rank{.state = RankState::kRecovering,
@@ -139,13 +140,13 @@ inline std::vector<Golden> golden_replica_frames() {
 }
 
 inline std::vector<Golden> golden_rank_frames() {
-  const SequenceAttach attach{.slot = 1,
-                              .sequence = 55,
-                              .tokens = {10, 11, 12, 13},
-                              .prompt_tokens = 3,
-                              .choice = 0,
-                              .sampling = golden_sampling(),
-                              .masked_until_min_tokens = {0, 2}};
+  const step::SequenceAttach attach{.slot = 1,
+                                    .sequence = 55,
+                                    .tokens = {10, 11, 12, 13},
+                                    .prompt_tokens = 3,
+                                    .choice = 0,
+                                    .sampling = golden_sampling(),
+                                    .masked_until_min_tokens = {0, 2}};
   const auto command = [](RankOp op) {
     RankCommand value;
     value.epoch = Epoch(4);
@@ -207,10 +208,10 @@ inline std::vector<Golden> golden_control_records() {
                        .runner = "cpu",
                        .isa = "auto",
                        .tp = 2,
-                       .max_model_len = 2048,
-                       .max_num_seqs = 64,
-                       .max_num_batched_tokens = 512,
-                       .kv_blocks = 512,
+                       .limits = {.max_model_len = 2048,
+                                  .max_num_seqs = 64,
+                                  .max_num_batched_tokens = 512,
+                                  .kv_blocks = 512},
                        .sim_step_us = 0,
                        .sim_token_us = 0};
   const auto record = [](std::string name, ControlRecord value) {

@@ -11,7 +11,7 @@
 namespace phalanx::testing {
 namespace {
 
-using wire::FinishReason;
+using step::FinishReason;
 
 const LeaderBook::Entry& entry(const ReplicaWorld& world, std::uint64_t number) {
   return world.book.at(world.request(number, 1, 1).key);
@@ -21,11 +21,11 @@ TEST(KvMemory, IsAskedForWhenBlocksAreFirstUsed) {
   ReplicaWorld world({});
   ASSERT_TRUE(world.start());
   EXPECT_EQ(world.kv.backed, 0U) << "a start takes none";
-  world.submit(world.request(1, 2 * engine::kBlockTokens, 4));
+  world.submit(world.request(1, 2 * step::kBlockTokens, 4));
   ASSERT_TRUE(world.run_to_ends());
   EXPECT_EQ(world.kv.backed, 3U);
   const std::uint32_t calls = world.kv.calls;
-  world.submit(world.request(2, engine::kBlockTokens, 4));
+  world.submit(world.request(2, step::kBlockTokens, 4));
   ASSERT_TRUE(world.run_to_ends());
   EXPECT_EQ(world.kv.calls, calls) << "blocks that were used before are used first";
 }
@@ -34,7 +34,7 @@ TEST(KvMemory, ComesInPiecesWithoutEndingAnything) {
   ReplicaWorld world({});
   world.kv.piece = 1;
   ASSERT_TRUE(world.start());
-  world.submit(world.request(1, 4 * engine::kBlockTokens, 8));
+  world.submit(world.request(1, 4 * step::kBlockTokens, 8));
   ASSERT_TRUE(world.run_to_ends());
   EXPECT_EQ(entry(world, 1).end->finish, FinishReason::kLength);
   EXPECT_EQ(world.engine.group().epoch(), Epoch(1));
@@ -45,7 +45,7 @@ TEST(KvMemory, ThatIsNotThereIsAFullPool) {
   world.kv.available = 4;
   ASSERT_TRUE(world.start());
   for (std::uint64_t i = 1; i <= 4; ++i) {
-    world.submit(world.request(i, engine::kBlockTokens - 2, 2 * engine::kBlockTokens));
+    world.submit(world.request(i, step::kBlockTokens - 2, 2 * step::kBlockTokens));
   }
   ASSERT_TRUE(world.run_until([&] { return world.engine.scheduler().preemptions() > 0; }));
   EXPECT_EQ(world.engine.scheduler().blocks().limit(), 4U);
@@ -61,7 +61,7 @@ TEST(KvMemory, IsLookedForAgain) {
   ReplicaWorld world({});
   world.kv.available = 2;
   ASSERT_TRUE(world.start());
-  world.submit(world.request(1, 3 * engine::kBlockTokens, 4));
+  world.submit(world.request(1, 3 * step::kBlockTokens, 4));
   world.pass(3000);
   EXPECT_TRUE(world.book.open(world.request(1, 1, 1).key));
   EXPECT_EQ(entry(world, 1).tokens.size(), 0U);
@@ -74,8 +74,8 @@ TEST(KvMemory, IsNotWaitedForForever) {
   ReplicaWorld world({});
   world.kv.available = 2;
   ASSERT_TRUE(world.start());
-  world.submit(world.request(1, 3 * engine::kBlockTokens, 4));
-  world.submit(world.request(2, engine::kBlockTokens, 4));
+  world.submit(world.request(1, 3 * step::kBlockTokens, 4));
+  world.submit(world.request(2, step::kBlockTokens, 4));
   ASSERT_TRUE(world.run_until([&] { return world.book.open_count() == 0; }, 15000));
   EXPECT_EQ(entry(world, 1).end->finish, FinishReason::kError);
   EXPECT_EQ(entry(world, 1).end->error_code, static_cast<std::uint32_t>(Code::kResourceExhausted));
@@ -104,7 +104,7 @@ TEST(KvMemory, OfALongPromptIsThereBeforeItRunsAgain) {
   ReplicaWorld world({});
   world.kv.available = 5;
   ASSERT_TRUE(world.start());
-  world.submit(world.request(1, 7 * engine::kBlockTokens, 4));
+  world.submit(world.request(1, 7 * step::kBlockTokens, 4));
   ASSERT_TRUE(world.run_until([&] { return world.engine.scheduler().preemptions() == 1; }));
   ASSERT_TRUE(world.run_until([&] { return world.book.open_count() == 0; }, 15000));
   EXPECT_EQ(entry(world, 1).end->finish, FinishReason::kError);
@@ -114,7 +114,7 @@ TEST(KvMemory, OfALongPromptIsThereBeforeItRunsAgain) {
 TEST(KvMemory, ThatWasGivenBackIsAskedForAnew) {
   ReplicaWorld world({});
   ASSERT_TRUE(world.start());
-  world.submit(world.request(1, 2 * engine::kBlockTokens, 20));
+  world.submit(world.request(1, 2 * step::kBlockTokens, 20));
   ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 5; }));
   const std::uint32_t calls = world.kv.calls;
   world.cluster.crash(RankId(1), SIGSEGV, engine::DeathOrigin::kOwn);

@@ -11,7 +11,7 @@ namespace phalanx::testing {
 namespace {
 
 using engine::DeathOrigin;
-using wire::FinishReason;
+using step::FinishReason;
 using wire::RankOp;
 
 const RankId kFirst(0);
@@ -34,7 +34,7 @@ void poison(ReplicaWorld& world, std::set<std::uint64_t> numbers, std::uint32_t 
   for (const std::uint64_t number : numbers) {
     ids.insert(world.engine.scheduler().find(world.request(number, 1, 1).key)->id.value());
   }
-  world.cluster.poison([ids, from_position](const wire::StepItem& item) {
+  world.cluster.poison([ids, from_position](const step::StepItem& item) {
     return ids.contains(item.sequence) && item.start + item.count > from_position;
   });
 }

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/step/limits.h"
+#include "phalanx/step/sampling.h"
 #include "phalanx/wire/limits.h"
 
 #include "support/replica_world.h"
@@ -12,7 +14,7 @@
 namespace phalanx::testing {
 namespace {
 
-using wire::FinishReason;
+using step::FinishReason;
 using wire::RankOp;
 
 const LeaderBook::Entry& entry(const ReplicaWorld& world, std::uint64_t number) {
@@ -128,7 +130,7 @@ TEST(ReplicaEngine, EndsASequenceWithAFaultOfItsOwnAndNothingElse) {
 
 // As when every client leaves at once: more ends than one frame may tell.
 TEST(ReplicaEngine, TellsAnyNumberOfEndsInFramesThatTheLeaderTakes) {
-  constexpr std::uint32_t kRequests = wire::kMaxSequencesPerStep + 900;
+  constexpr std::uint32_t kRequests = step::kMaxSequencesPerStep + 900;
   WorldOptions options;
   options.max_waiting = kRequests;
   ReplicaWorld world(options);
@@ -163,10 +165,10 @@ TEST(ReplicaEngine, AnswersRefusalsAndUnknownKeysAtOnce) {
   Inbox inbox;
   FakeKvMemory kv;
   engine::ReplicaOptions options;
-  options.scheduler.max_model_len = 64;
-  options.scheduler.max_num_seqs = 2;
-  options.scheduler.max_num_batched_tokens = 16;
-  options.scheduler.kv_blocks = 8;
+  options.scheduler.limits.max_model_len = 64;
+  options.scheduler.limits.max_num_seqs = 2;
+  options.scheduler.limits.max_num_batched_tokens = 16;
+  options.scheduler.limits.kv_blocks = 8;
   options.scheduler.max_waiting = 1;
   options.scheduler.vocab_size = 100;
   options.group.ranks = 2;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/step/sampling.h"
+
 namespace phalanx::dispatch {
 namespace {
 
@@ -36,24 +38,24 @@ TEST(Choice, AcceptsATokenOnlyAtExactlyTheNextPosition) {
 
 TEST(Choice, EndsAtAStopToken) {
   Choice choice(0, generation(10));
-  EXPECT_EQ(choice.accept(token_at(0, 'a')).finish, wire::FinishReason::kNone);
-  EXPECT_EQ(choice.accept(token_at(1, kEnd)).finish, wire::FinishReason::kStop);
+  EXPECT_EQ(choice.accept(token_at(0, 'a')).finish, step::FinishReason::kNone);
+  EXPECT_EQ(choice.accept(token_at(1, kEnd)).finish, step::FinishReason::kStop);
   EXPECT_EQ(choice.judge(token_at(2, 'x')), Choice::Verdict::kRepeat);
   EXPECT_EQ(choice.to_generate(), 0U);
 }
 
 TEST(Choice, EndsAtTheLengthLimit) {
   Choice choice(0, generation(2));
-  EXPECT_EQ(choice.accept(token_at(0, 'a')).finish, wire::FinishReason::kNone);
-  EXPECT_EQ(choice.accept(token_at(1, 'b')).finish, wire::FinishReason::kLength);
+  EXPECT_EQ(choice.accept(token_at(0, 'a')).finish, step::FinishReason::kNone);
+  EXPECT_EQ(choice.accept(token_at(1, 'b')).finish, step::FinishReason::kLength);
 }
 
 TEST(Choice, NoStopTokenEndsItBeforeMinTokens) {
   Generation spec = generation(10);
   spec.sampling.min_tokens = 2;
   Choice choice(0, spec);
-  EXPECT_EQ(choice.accept(token_at(0, kEnd)).finish, wire::FinishReason::kNone);
-  EXPECT_EQ(choice.accept(token_at(1, kEnd)).finish, wire::FinishReason::kStop);
+  EXPECT_EQ(choice.accept(token_at(0, kEnd)).finish, step::FinishReason::kNone);
+  EXPECT_EQ(choice.accept(token_at(1, kEnd)).finish, step::FinishReason::kStop);
 }
 
 TEST(Choice, AStopForgetsWhatCameBeyondIt) {

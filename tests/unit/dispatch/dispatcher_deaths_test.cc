@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "phalanx/dispatch/dispatcher.h"
+#include "phalanx/step/sampling.h"
 
 #include "support/manual_clock.h"
 
@@ -117,7 +118,7 @@ class DispatcherDeaths : public ::testing::TestWithParam<std::uint32_t> {
         update.position = sinks[key.request.value() - 1]->tokens;
         update.to_generate = 49 - update.position;
         if (update.position == 49) {
-          update.finish = wire::FinishReason::kLength;
+          update.finish = step::FinishReason::kLength;
           replicas_.running[replica].erase(key);
         }
         dispatcher_.on_token_batch(replica, {StepId(1), 0, {update}});

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/step/sampling.h"
+
 #include "support/manual_clock.h"
 
 namespace phalanx::dispatch {
@@ -92,21 +94,21 @@ class DispatcherTest : public ::testing::Test {
   void produce(std::size_t index,
                std::uint32_t position,
                TokenId token,
-               wire::FinishReason finish = wire::FinishReason::kNone) {
+               step::FinishReason finish = step::FinishReason::kNone) {
     wire::TokenUpdate update;
     update.key = port_.submit(index).key;
     update.position = position;
     update.has_token = true;
     update.token = token;
     update.finish = finish;
-    update.to_generate = finish == wire::FinishReason::kNone ? 4 - position : 0;
+    update.to_generate = finish == step::FinishReason::kNone ? 4 - position : 0;
     dispatcher_.on_token_batch(port_.sent[index].first, {StepId(1), 0, {update}});
   }
 
   void fail(std::size_t index, Code code) {
     wire::TokenUpdate update;
     update.key = port_.submit(index).key;
-    update.finish = wire::FinishReason::kError;
+    update.finish = step::FinishReason::kError;
     update.error_code = static_cast<std::uint32_t>(code);
     update.error_message = "broken";
     dispatcher_.on_token_batch(port_.sent[index].first, {StepId(1), 0, {update}});
@@ -149,7 +151,7 @@ TEST_F(DispatcherTest, CarriesARequestFromSubmitToItsEnd) {
   produce(0, 0, 'h');
   EXPECT_EQ(router_.ledger().pending(ReplicaId(0)), (Remainder{0, 4}));
   produce(0, 1, 'i');
-  produce(0, 2, kEosToken, wire::FinishReason::kStop);
+  produce(0, 2, kEosToken, step::FinishReason::kStop);
   EXPECT_EQ(sink->text, "hi");
   EXPECT_EQ(sink->ends, 1);
   expect_nothing_left();
@@ -170,7 +172,7 @@ TEST_F(DispatcherTest, GoesOnAtTheSamePositionWhenTheReplicaDies) {
 
   produce(0, 2, 'X');  // the dead incarnation speaks once more
   produce(1, 2, 'c');
-  produce(1, 3, kEosToken, wire::FinishReason::kStop);
+  produce(1, 3, kEosToken, step::FinishReason::kStop);
   EXPECT_EQ(sink->text, "abc");
   EXPECT_EQ(sink->ends, 1);
   EXPECT_EQ(dispatcher_.counters().stale_updates, 1U);
@@ -187,7 +189,7 @@ TEST_F(DispatcherTest, DropsRepeatedTokensAndRunsAgainAfterAGap) {
   produce(0, 2, 'c');
   EXPECT_EQ(dispatcher_.counters().gaps, 1U);
   EXPECT_EQ(port_.submit(1).produced_ids, (std::vector<TokenId>{'a'}));
-  produce(1, 1, kEosToken, wire::FinishReason::kStop);
+  produce(1, 1, kEosToken, step::FinishReason::kStop);
   EXPECT_EQ(sink->ends, 1);
   expect_nothing_left();
 }
@@ -204,7 +206,7 @@ TEST_F(DispatcherTest, WaitsWithoutAReplicaAndEndsInTime) {
   dispatcher_.on_replica_ready(ReplicaId(1));
   ASSERT_EQ(port_.sent.size(), 1U);
   EXPECT_EQ(port_.submit(0).key.attempt, Attempt(1));
-  produce(0, 0, kEosToken, wire::FinishReason::kStop);
+  produce(0, 0, kEosToken, step::FinishReason::kStop);
 
   set_ready(ReplicaId(1), false);
   const auto late = std::make_shared<FakeSink>();
@@ -263,7 +265,7 @@ TEST_F(DispatcherTest, FailuresOfTheReplicaAreTriedElsewhereHoweverOften) {
     dispatcher_.on_tick();
   }
   EXPECT_EQ(sink->ends, 0);
-  produce(10, 0, kEosToken, wire::FinishReason::kStop);
+  produce(10, 0, kEosToken, step::FinishReason::kStop);
   EXPECT_EQ(sink->ends, 1);
   expect_nothing_left();
 }
@@ -286,7 +288,7 @@ TEST_F(DispatcherTest, RestartsAndFullQueuesAreHeldAgainstNoRequest) {
     dispatcher_.on_tick();
   }
   EXPECT_EQ(sink->ends, 0);
-  produce(port_.sent.size() - 1, 0, kEosToken, wire::FinishReason::kStop);
+  produce(port_.sent.size() - 1, 0, kEosToken, step::FinishReason::kStop);
   EXPECT_EQ(sink->ends, 1);
   expect_nothing_left();
 }
@@ -306,9 +308,9 @@ TEST_F(DispatcherTest, ChoicesRunIndependentlyAndThePromptIsBookedOnce) {
   const auto sink = std::make_shared<FakeSink>();
   submit(sink, 2);
   EXPECT_EQ(router_.ledger().pending_total(), (Remainder{2, 10}));
-  produce(1, 0, kEosToken, wire::FinishReason::kStop);
+  produce(1, 0, kEosToken, step::FinishReason::kStop);
   EXPECT_EQ(sink->ends, 0);
-  produce(0, 0, kEosToken, wire::FinishReason::kStop);
+  produce(0, 0, kEosToken, step::FinishReason::kStop);
   EXPECT_EQ(sink->ends, 1);
   expect_nothing_left();
 }
@@ -325,7 +327,7 @@ TEST_F(DispatcherTest, BackPressureOfALinkMeansWaitingNotLosing) {
   dispatcher_.on_tick();
   ASSERT_EQ(port_.sent.size(), 1U);
   EXPECT_EQ(port_.submit(0).key.attempt, Attempt(1));
-  produce(0, 0, kEosToken, wire::FinishReason::kStop);
+  produce(0, 0, kEosToken, step::FinishReason::kStop);
   EXPECT_EQ(sink->ends, 1);
   expect_nothing_left();
 }
@@ -390,7 +392,7 @@ TEST_F(DispatcherTest, DispatchesAgainWhatAReplicaDoesNotHave) {
   EXPECT_EQ(port_.submit(1).produced_ids, (std::vector<TokenId>{'a'}));
   hold(0, 1, {});
   EXPECT_EQ(dispatcher_.difference(ReplicaId(0)).missing, 0U);
-  produce(1, 1, kEosToken, wire::FinishReason::kStop);
+  produce(1, 1, kEosToken, step::FinishReason::kStop);
   EXPECT_EQ(sink->text, "a");
   expect_nothing_left();
 }

@@ -110,10 +110,10 @@ TEST(BlockPoolDeathTest, EndsTheProcessOnADoubleRelease) {
 }
 
 TEST(Sequence, CountsBlocksByFullAndBegunOnes) {
-  EXPECT_EQ(blocks_for(0), 0U);
-  EXPECT_EQ(blocks_for(1), 1U);
-  EXPECT_EQ(blocks_for(kBlockTokens), 1U);
-  EXPECT_EQ(blocks_for(kBlockTokens + 1), 2U);
+  EXPECT_EQ(step::blocks_for(0), 0U);
+  EXPECT_EQ(step::blocks_for(1), 1U);
+  EXPECT_EQ(step::blocks_for(step::kBlockTokens), 1U);
+  EXPECT_EQ(step::blocks_for(step::kBlockTokens + 1), 2U);
 }
 
 TEST(Sequence, CountsTheNewestOwnTokenAsGeneration) {

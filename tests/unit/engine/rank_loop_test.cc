@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "phalanx/engine/table_digest.h"
+#include "phalanx/step/item.h"
+#include "phalanx/step/sample_result.h"
 
 #include "support/cell_runner.h"
 
@@ -39,19 +41,19 @@ class RankLoopTest : public ::testing::Test {
       ASSERT_EQ(say(op, epoch, step).code, 0U);
     }
   }
-  static wire::SequenceAttach sequence(std::uint32_t slot, std::uint32_t tokens) {
-    wire::SequenceAttach attach;
+  static step::SequenceAttach sequence(std::uint32_t slot, std::uint32_t tokens) {
+    step::SequenceAttach attach;
     attach.slot = slot;
     attach.sequence = 10 + slot;
     attach.tokens.assign(tokens, 3);
     attach.prompt_tokens = tokens;
     return attach;
   }
-  static wire::RankCommand step_of(const wire::SequenceAttach& attach) {
+  static wire::RankCommand step_of(const step::SequenceAttach& attach) {
     wire::RankCommand command;
     command.op = RankOp::kStep;
     command.attach = {attach};
-    wire::StepItem item;
+    step::StepItem item;
     item.slot = attach.slot;
     item.sequence = attach.sequence;
     item.count = static_cast<std::uint32_t>(attach.tokens.size());
@@ -64,7 +66,7 @@ class RankLoopTest : public ::testing::Test {
 
   CellMemory memory{16};
   CellRunner runner{memory, 50};
-  std::vector<wire::SampleResult> rows = std::vector<wire::SampleResult>(8);
+  std::vector<step::SampleResult> rows = std::vector<step::SampleResult>(8);
   ResultRing ring{rows, 4};
   RankLoop loop{small(), runner, ring};
 };
@@ -92,7 +94,7 @@ TEST_F(RankLoopTest, DemandsTheOrderOfForming) {
 
 TEST_F(RankLoopTest, SamplesIntoTheRingAndReportsItsState) {
   form();
-  const wire::SequenceAttach attach = sequence(2, 5);
+  const step::SequenceAttach attach = sequence(2, 5);
   const wire::RankCommand command = step_of(attach);
   const wire::RankReply reply = say(command, 1, 6);
   ASSERT_EQ(reply.code, 0U) << reply.message;
@@ -141,8 +143,8 @@ class ThrowingRunner final : public ModelRunner {
   void on_slot_changed(const SequenceTable& /*table*/, std::uint32_t /*slot*/) override {}
   Status step(StepId /*step*/,
               const SequenceTable& /*table*/,
-              std::span<const wire::StepItem> /*items*/,
-              std::span<wire::SampleResult> /*results*/) override {
+              std::span<const step::StepItem> /*items*/,
+              std::span<step::SampleResult> /*results*/) override {
     throw std::runtime_error("bad tile");
   }
   Status clear(bool /*zero_kv*/) override { return ok(); }

@@ -7,20 +7,22 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/step/item.h"
+#include "phalanx/step/sample_result.h"
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/limits.h"
 
 namespace phalanx::engine {
 namespace {
 
-using wire::FinishReason;
+using step::FinishReason;
 
 SchedulerOptions small() {
   SchedulerOptions options;
-  options.max_model_len = 512;
-  options.max_num_seqs = 4;
-  options.max_num_batched_tokens = 64;
-  options.kv_blocks = 32;
+  options.limits.max_model_len = 512;
+  options.limits.max_num_seqs = 4;
+  options.limits.max_num_batched_tokens = 64;
+  options.limits.kv_blocks = 32;
   options.max_waiting = 8;
   options.vocab_size = 100;
   return options;
@@ -46,13 +48,13 @@ void accept(Scheduler& scheduler, const wire::Submit& submit) {
 // Runs one step; every sampled token is `token`.
 std::vector<wire::TokenUpdate> step(Scheduler& scheduler, TokenId token = 5) {
   const StepPlan plan = scheduler.plan();
-  wire::SampleResult sample;
+  step::SampleResult sample;
   sample.token = token;
   sample.logprob = -0.5F;
   sample.top_count = 2;
   sample.top[0] = {token, -0.5F};
   sample.top[1] = {9, -1.5F};
-  return scheduler.confirm(plan, std::vector<wire::SampleResult>(plan.rows.size(), sample));
+  return scheduler.confirm(plan, std::vector<step::SampleResult>(plan.rows.size(), sample));
 }
 
 std::string refusal(const SchedulerOptions& options, const wire::Submit& submit) {
@@ -64,38 +66,38 @@ std::string refusal(const SchedulerOptions& options, const wire::Submit& submit)
 TEST(SchedulerOptions, NamesTheOptionThatIsWrong) {
   SchedulerOptions options = small();
   EXPECT_TRUE(validate(options));
-  options.max_num_batched_tokens = 3;
+  options.limits.max_num_batched_tokens = 3;
   EXPECT_EQ(validate(options).error().message(), "max_num_batched_tokens must be at least 4, is 3");
   options = small();
-  options.max_num_seqs = 5000;
+  options.limits.max_num_seqs = 5000;
   EXPECT_EQ(validate(options).error().message(), "max_num_seqs must be at most 4096, is 5000");
 }
 
 TEST(SchedulerOptions, RefusesWhatDoesNotFitIntoACommand) {
   SchedulerOptions options = small();
-  options.max_num_seqs = 1024;
-  options.max_num_batched_tokens = 1024;
-  options.max_model_len = 1 << 20;
-  options.kv_blocks = 1 << 17;
+  options.limits.max_num_seqs = 1024;
+  options.limits.max_num_batched_tokens = 1024;
+  options.limits.max_model_len = 1 << 20;
+  options.limits.kv_blocks = 1 << 17;
   EXPECT_TRUE(validate(options)) << "the blocks hold few of the tokens";
-  options.kv_blocks = 1 << 20;
+  options.limits.kv_blocks = 1 << 20;
   EXPECT_EQ(validate(options).error().message(),
             "max_num_seqs 1024, max_model_len 1048576 and 1048576 KV blocks make commands to the "
             "ranks of up to 282071040 bytes; at most 67108864 are possible: lower one of them");
-  options.max_model_len = 8192;
+  options.limits.max_model_len = 8192;
   EXPECT_TRUE(validate(options)) << "no sequence is long";
 }
 
 // What the check allows for a sequence is what the codec may need for it.
 TEST(SchedulerOptions, KnowWhatASequenceTakesInACommand) {
-  wire::SequenceAttach sequence;
+  step::SequenceAttach sequence;
   sequence.slot = sequence.prompt_tokens = sequence.choice = ~0U;
   sequence.sequence = ~0ULL;
   sequence.tokens.assign(7, 1 << 30);
-  sequence.masked_until_min_tokens.assign(wire::kMaxStopTokens, 1 << 30);
-  sequence.sampling.logit_bias.assign(wire::kMaxLogitBias, {1 << 30, 1.0F});
+  sequence.masked_until_min_tokens.assign(step::kMaxStopTokens, 1 << 30);
+  sequence.sampling.logit_bias.assign(step::kMaxLogitBias, {1 << 30, 1.0F});
   sequence.sampling.seed = ~0ULL;
-  wire::StepItem item;
+  step::StepItem item;
   item.slot = item.start = item.count = ~0U;
   item.sequence = ~0ULL;
   item.blocks.assign(3, ~0U);
@@ -208,7 +210,7 @@ TEST(Scheduler, EndsAtMaxTokensAndAtStopTokens) {
 
 TEST(Scheduler, EndsAtTheLengthOfTheModel) {
   SchedulerOptions options = small();
-  options.max_model_len = 20;
+  options.limits.max_model_len = 20;
   Scheduler scheduler(options);
   accept(scheduler, request(1, 18, 100));
   EXPECT_EQ(scheduler.to_generate(), 2U);
@@ -223,7 +225,7 @@ TEST(Scheduler, EndsOnlyTheSequenceWhoseSampleIsAFault) {
   static_cast<void>(step(scheduler));
   const StepPlan plan = scheduler.plan();
   ASSERT_EQ(plan.rows.size(), 2U);
-  std::vector<wire::SampleResult> samples(2);
+  std::vector<step::SampleResult> samples(2);
   samples[0].token = 5;
   samples[1].fault = static_cast<std::uint32_t>(Code::kInvalidArgument);
   const auto updates = scheduler.confirm(plan, samples);
@@ -294,7 +296,7 @@ TEST(Scheduler, DropsACancelledSequenceAtTheNextBoundary) {
   const StepPlan plan = scheduler.plan();
   EXPECT_TRUE(scheduler.cancel(key(1)));
   EXPECT_FALSE(scheduler.cancel(key(9)));
-  const auto updates = scheduler.confirm(plan, std::vector<wire::SampleResult>(2));
+  const auto updates = scheduler.confirm(plan, std::vector<step::SampleResult>(2));
   ASSERT_EQ(updates.size(), 2U);
   EXPECT_EQ(updates[0].key, key(2));
   EXPECT_EQ(updates[1].key, key(1));
@@ -307,7 +309,7 @@ TEST(Scheduler, DropsACancelledSequenceAtTheNextBoundary) {
 // Two sequences fill the pool; the older needs a block.
 TEST(Scheduler, PreemptsTheYoungestAndComputesItAnewWithWhatItProduced) {
   SchedulerOptions options = small();
-  options.kv_blocks = 3;
+  options.limits.kv_blocks = 3;
   Scheduler scheduler(options);
   accept(scheduler, request(1, 31, 40));
   step(scheduler);
@@ -344,7 +346,7 @@ TEST(Scheduler, PreemptsTheYoungestAndComputesItAnewWithWhatItProduced) {
 // The blocks of a victim are still needed if the step that preempts it fails.
 TEST(Scheduler, LeavesTheBlocksOfAVictimAloneInTheStepThatPreemptsIt) {
   SchedulerOptions options = small();
-  options.kv_blocks = 5;
+  options.limits.kv_blocks = 5;
   Scheduler scheduler(options);
   accept(scheduler, request(1, 60, 60));
   accept(scheduler, request(2, 40, 60));
@@ -367,7 +369,7 @@ TEST(Scheduler, LeavesTheBlocksOfAVictimAloneInTheStepThatPreemptsIt) {
 
 TEST(Scheduler, LetsSmallOnesPassABigOneButNotForever) {
   SchedulerOptions options = small();
-  options.kv_blocks = 8;
+  options.limits.kv_blocks = 8;
   options.max_passes = 3;
   options.max_waiting = 100;
   Scheduler scheduler(options);

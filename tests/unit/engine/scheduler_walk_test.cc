@@ -10,6 +10,8 @@
 #include "phalanx/base/hash.h"
 #include "phalanx/engine/scheduler.h"
 #include "phalanx/engine/sequence_table.h"
+#include "phalanx/step/item.h"
+#include "phalanx/step/sample_result.h"
 #include "phalanx/wire/codec.h"
 
 #include "support/cell_runner.h"
@@ -18,10 +20,10 @@
 namespace phalanx::engine {
 namespace {
 
+using step::FinishReason;
 using testing::CellMemory;
 using testing::CellRunner;
 using testing::reference_token;
-using wire::FinishReason;
 
 constexpr std::uint32_t kVocab = 50;
 
@@ -39,9 +41,9 @@ class Walk {
       : random_(mix64(seed)),
         options_(draw_options()),
         scheduler_(options_),
-        memory_(options_.kv_blocks),
+        memory_(options_.limits.kv_blocks),
         runner_(memory_, kVocab),
-        table_(options_.max_num_seqs, options_.max_model_len) {}
+        table_(options_.limits.max_num_seqs, options_.limits.max_model_len) {}
 
   void run(int moves) {
     for (int i = 0; i < moves && !::testing::Test::HasFailure(); ++i) {
@@ -65,7 +67,7 @@ class Walk {
     }
     EXPECT_TRUE(scheduler_.empty()) << "somebody is never served";
     EXPECT_TRUE(open_.empty()) << "somebody has no end";
-    EXPECT_EQ(scheduler_.blocks().free(), options_.kv_blocks);
+    EXPECT_EQ(scheduler_.blocks().free(), options_.limits.kv_blocks);
   }
 
   [[nodiscard]] std::uint64_t preemptions() const { return scheduler_.preemptions(); }
@@ -81,10 +83,10 @@ class Walk {
 
   SchedulerOptions draw_options() {
     SchedulerOptions options;
-    options.max_num_seqs = draw32(1, 8);
-    options.max_num_batched_tokens = options.max_num_seqs + draw32(0, 80);
-    options.max_model_len = draw32(40, 300);
-    options.kv_blocks = blocks_for(options.max_model_len) + draw32(0, 5);
+    options.limits.max_num_seqs = draw32(1, 8);
+    options.limits.max_num_batched_tokens = options.limits.max_num_seqs + draw32(0, 80);
+    options.limits.max_model_len = draw32(40, 300);
+    options.limits.kv_blocks = step::blocks_for(options.limits.max_model_len) + draw32(0, 5);
     options.max_waiting = draw32(2, 20);
     options.max_passes = draw32(1, 6);
     options.vocab_size = kVocab;
@@ -94,7 +96,7 @@ class Walk {
   void submit() {
     wire::Submit submit;
     submit.key = {RequestId(++requests_), ChoiceIndex(draw32(0, 3)), Attempt(1)};
-    const std::uint32_t prompt = draw32(1, options_.max_model_len);
+    const std::uint32_t prompt = draw32(1, options_.limits.max_model_len);
     for (std::uint32_t i = 0; i < prompt; ++i) {
       submit.prompt_ids.push_back(static_cast<TokenId>(draw(kVocab)));
     }
@@ -103,7 +105,8 @@ class Walk {
     if (draw(2) == 0) {
       submit.stop.stop_token_ids = {static_cast<TokenId>(draw(kVocab))};
     }
-    const std::uint32_t room = std::min(submit.stop.max_tokens, options_.max_model_len - prompt);
+    const std::uint32_t room =
+        std::min(submit.stop.max_tokens, options_.limits.max_model_len - prompt);
     for (std::uint32_t i = 0; draw(4) == 0 && i < room; ++i) {
       submit.produced_ids.push_back(static_cast<TokenId>(draw(kVocab)));
     }
@@ -118,7 +121,7 @@ class Walk {
         expected.tokens.end(), submit.produced_ids.begin(), submit.produced_ids.end());
     expected.to_compute = expected.tokens.size();
     expected.to_generate =
-        std::min<std::uint64_t>(prompt + submit.stop.max_tokens, options_.max_model_len) -
+        std::min<std::uint64_t>(prompt + submit.stop.max_tokens, options_.limits.max_model_len) -
         expected.tokens.size();
   }
 
@@ -142,26 +145,26 @@ class Walk {
   }
 
   // What the ranks make of the command; empty results where they were interrupted after `rows`.
-  std::vector<wire::SampleResult> compute(const StepPlan& plan, std::uint32_t rows) {
+  std::vector<step::SampleResult> compute(const StepPlan& plan, std::uint32_t rows) {
     const wire::RankCommand command = scheduler_.command(plan);
     const Status fits = wire::check(command);
     EXPECT_TRUE(fits) << "a rank would refuse it: " << fits.error().to_string();
     for (const std::uint32_t slot : command.detach) {
       EXPECT_TRUE(table_.detach(slot));
     }
-    for (const wire::SequenceAttach& sequence : command.attach) {
+    for (const step::SequenceAttach& sequence : command.attach) {
       EXPECT_TRUE(table_.attach(sequence));
     }
-    EXPECT_LE(command.items.size(), options_.max_num_seqs);
+    EXPECT_LE(command.items.size(), options_.limits.max_num_seqs);
     std::uint32_t tokens = 0;
-    for (const wire::StepItem& item : command.items) {
+    for (const step::StepItem& item : command.items) {
       const Status status = table_.check(item);
       EXPECT_TRUE(status) << status.error().to_string();
       tokens += item.count;
     }
-    EXPECT_LE(tokens, options_.max_num_batched_tokens);
+    EXPECT_LE(tokens, options_.limits.max_num_batched_tokens);
     EXPECT_EQ(tokens, plan.tokens);
-    std::vector<wire::SampleResult> results(command.items.size());
+    std::vector<step::SampleResult> results(command.items.size());
     runner_.let_next(ok(), rows);
     EXPECT_TRUE(runner_.step(StepId(1), table_, command.items, results));
     for (std::size_t i = 0; i < results.size() && rows == kAll; ++i) {
@@ -207,7 +210,7 @@ class Walk {
     for (std::uint32_t slot = 0; slot < table_.slots(); ++slot) {
       EXPECT_TRUE(table_.detach(slot));
     }
-    for (const wire::SequenceAttach& sequence : scheduler_.attach_table()) {
+    for (const step::SequenceAttach& sequence : scheduler_.attach_table()) {
       EXPECT_TRUE(table_.attach(sequence));
     }
   }
@@ -241,7 +244,7 @@ class Walk {
     const std::size_t produced = expected.tokens.size() - expected.submit.prompt_ids.size();
     const bool stopped = produced > 0 && !stops.empty() && expected.tokens.back() == stops[0];
     const bool full = produced == expected.submit.stop.max_tokens ||
-                      expected.tokens.size() == options_.max_model_len;
+                      expected.tokens.size() == options_.limits.max_model_len;
     if (update.finish == FinishReason::kCancelled) {
       EXPECT_TRUE(expected.cancelled);
     } else {
@@ -264,14 +267,15 @@ class Walk {
         EXPECT_TRUE(owned.insert(block).second) << "a block with two owners";
         EXPECT_EQ(scheduler_.blocks().references(block), 1U);
       }
-      EXPECT_EQ(sequence->blocks.size(), blocks_for(sequence->computed));
+      EXPECT_EQ(sequence->blocks.size(), step::blocks_for(sequence->computed));
       if (sequence->slot) {
         EXPECT_TRUE(slots.insert(*sequence->slot).second) << "a slot with two owners";
       }
       to_compute += expected.to_compute;
       to_generate += expected.to_generate;
     }
-    EXPECT_EQ(owned.size() + scheduler_.blocks().free(), options_.kv_blocks) << "a block is lost";
+    EXPECT_EQ(owned.size() + scheduler_.blocks().free(), options_.limits.kv_blocks)
+        << "a block is lost";
     EXPECT_EQ(slots.size(), scheduler_.running());
     EXPECT_EQ(to_compute, scheduler_.to_compute());
     EXPECT_EQ(to_generate, scheduler_.to_generate());

@@ -12,6 +12,8 @@
 #include "phalanx/engine/sim_runner.h"
 #include "phalanx/engine/step_fault.h"
 #include "phalanx/engine/table_digest.h"
+#include "phalanx/step/item.h"
+#include "phalanx/step/sample_result.h"
 #include "phalanx/wire/limits.h"
 
 namespace phalanx::engine {
@@ -58,8 +60,8 @@ TEST(ProgressWatch, GrowsPatientWithTheGapsItHasSeen) {
   EXPECT_EQ(watch.patience(), 100U) << "a start is the slowest thing there is";
 }
 
-wire::SequenceAttach sequence(std::vector<TokenId> tokens, std::uint32_t prompt) {
-  wire::SequenceAttach attach;
+step::SequenceAttach sequence(std::vector<TokenId> tokens, std::uint32_t prompt) {
+  step::SequenceAttach attach;
   attach.slot = 1;
   attach.sequence = 5;
   attach.tokens = std::move(tokens);
@@ -67,7 +69,7 @@ wire::SequenceAttach sequence(std::vector<TokenId> tokens, std::uint32_t prompt)
   return attach;
 }
 
-std::uint64_t digest_of(const wire::SequenceAttach& attach) {
+std::uint64_t digest_of(const step::SequenceAttach& attach) {
   TableDigest digest(4);
   digest.attach(attach);
   return digest.hash({});
@@ -84,26 +86,26 @@ TEST(TableDigest, IsTheSameHoweverTheStateCameAbout) {
 }
 
 TEST(TableDigest, DiffersWithEverythingThatMatters) {
-  using Change = std::function<void(wire::SequenceAttach&)>;
+  using Change = std::function<void(step::SequenceAttach&)>;
   const std::vector<Change> changes = {
-      [](wire::SequenceAttach&) {},
-      [](wire::SequenceAttach& s) { s.slot = 2; },
-      [](wire::SequenceAttach& s) { s.sequence = 6; },
-      [](wire::SequenceAttach& s) { s.tokens[1] = 4; },
-      [](wire::SequenceAttach& s) { std::swap(s.tokens[0], s.tokens[1]); },
-      [](wire::SequenceAttach& s) { s.tokens.push_back(0); },
-      [](wire::SequenceAttach& s) { s.prompt_tokens = 2; },
-      [](wire::SequenceAttach& s) { s.choice = 1; },
-      [](wire::SequenceAttach& s) { s.sampling.seed = 1; },
-      [](wire::SequenceAttach& s) { s.sampling.temperature = 0.5F; },
-      [](wire::SequenceAttach& s) {
+      [](step::SequenceAttach&) {},
+      [](step::SequenceAttach& s) { s.slot = 2; },
+      [](step::SequenceAttach& s) { s.sequence = 6; },
+      [](step::SequenceAttach& s) { s.tokens[1] = 4; },
+      [](step::SequenceAttach& s) { std::swap(s.tokens[0], s.tokens[1]); },
+      [](step::SequenceAttach& s) { s.tokens.push_back(0); },
+      [](step::SequenceAttach& s) { s.prompt_tokens = 2; },
+      [](step::SequenceAttach& s) { s.choice = 1; },
+      [](step::SequenceAttach& s) { s.sampling.seed = 1; },
+      [](step::SequenceAttach& s) { s.sampling.temperature = 0.5F; },
+      [](step::SequenceAttach& s) {
         s.sampling.logit_bias = {{1, 2.0F}};
       },
-      [](wire::SequenceAttach& s) { s.masked_until_min_tokens = {7}; },
+      [](step::SequenceAttach& s) { s.masked_until_min_tokens = {7}; },
   };
   std::set<std::uint64_t> seen;
   for (const Change& change : changes) {
-    wire::SequenceAttach attach = sequence({1, 2, 3}, 3);
+    step::SequenceAttach attach = sequence({1, 2, 3}, 3);
     change(attach);
     EXPECT_TRUE(seen.insert(digest_of(attach)).second) << "change " << seen.size();
   }
@@ -111,10 +113,10 @@ TEST(TableDigest, DiffersWithEverythingThatMatters) {
 
 TEST(TableDigest, CoversPositionsAndBlocksOfTheStep) {
   TableDigest digest(4);
-  wire::StepItem item;
+  step::StepItem item;
   item.blocks = {1, 2};
   std::set<std::uint64_t> seen{digest.hash({})};
-  const auto differs = [&](const wire::StepItem& changed) {
+  const auto differs = [&](const step::StepItem& changed) {
     return seen.insert(digest.hash(std::vector{changed})).second;
   };
   EXPECT_TRUE(differs(item));
@@ -127,10 +129,10 @@ TEST(TableDigest, CoversPositionsAndBlocksOfTheStep) {
 }
 
 TEST(ResultRing, KeepsTwoStepsApart) {
-  std::vector<wire::SampleResult> memory(6);
+  std::vector<step::SampleResult> memory(6);
   ResultRing ring(memory, 3);
   EXPECT_FALSE(ring.read(StepId(4), 0));
-  wire::SampleResult result;
+  step::SampleResult result;
   result.sequence = 9;
   result.token = 40;
   result.top_count = 1;
@@ -148,7 +150,7 @@ TEST(ResultRing, KeepsTwoStepsApart) {
 }
 
 TEST(ResultRing, OutlivesItsWriter) {
-  std::vector<wire::SampleResult> memory(2);
+  std::vector<step::SampleResult> memory(2);
   ResultRing(memory, 1).publish(StepId(8), 0, {0, 3, 7, 0.0F, 0, 0, {}});
   ResultRing again(memory, 1);
   ASSERT_TRUE(again.read(StepId(8), 0));
@@ -203,12 +205,12 @@ TEST_F(SimRunnerTest, TakesTheModelledTimeAndMeetsItsPeersOnce) {
   EXPECT_EQ(host.joined, Epoch(4));
   SequenceTable table(4, 64);
   ASSERT_TRUE(table.attach(sequence({1, 2, 3, 4, 5, 6, 7, 8}, 8)));
-  wire::StepItem item;
+  step::StepItem item;
   item.slot = 1;
   item.sequence = 5;
   item.count = 8;
   item.sample = true;
-  std::vector<wire::SampleResult> results(1);
+  std::vector<step::SampleResult> results(1);
   ASSERT_TRUE(runner.step(StepId(1), table, std::vector{item}, results));
   EXPECT_EQ(host.waited, std::chrono::microseconds(2800));
   EXPECT_EQ(host.barriers, 1);
@@ -222,7 +224,7 @@ TEST_F(SimRunnerTest, TakesTheModelledTimeAndMeetsItsPeersOnce) {
 TEST_F(SimRunnerTest, DrawsByTheRequestAloneAndNeverAStopToken) {
   SimRunner runner(options, host);
   SimRunner other(options, host);
-  wire::SequenceAttach one = sequence({1, 2}, 2);
+  step::SequenceAttach one = sequence({1, 2}, 2);
   one.sampling.seed = 77;
   std::set<TokenId> drawn;
   for (std::uint32_t position = 0; position < 2000; ++position) {
@@ -232,11 +234,11 @@ TEST_F(SimRunnerTest, DrawsByTheRequestAloneAndNeverAStopToken) {
   }
   EXPECT_EQ(drawn.size(), 200U);
   EXPECT_EQ(*drawn.begin(), 10);
-  wire::SequenceAttach other_choice = one;
+  step::SequenceAttach other_choice = one;
   other_choice.choice = 1;
   EXPECT_NE(runner.draw(one, 3), runner.draw(other_choice, 3));
 
-  const TokenId end = 10 + static_cast<TokenId>(wire::kMaxStopTokens);
+  const TokenId end = 10 + static_cast<TokenId>(step::kMaxStopTokens);
   for (TokenId stop = 10; stop < end; ++stop) {
     one.masked_until_min_tokens.push_back(stop);
   }

@@ -9,9 +9,11 @@
 #include <gtest/gtest.h>
 
 #include "phalanx/model/kv_layout.h"
+#include "phalanx/step/sample_result.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/model/shard_plan.h"
 #include "phalanx/model/weight_arena.h"
+#include "phalanx/step/limits.h"
 #include "phalanx/tensor/arena.h"
 
 #include "unit/checkpoint/test_checkpoint.h"
@@ -212,9 +214,9 @@ TEST(KvLayout, CountsTilesOfAllLayersAndHeads) {
   EXPECT_EQ(layout.block_stride, layout.layers * layout.layer_stride) << "a block is one range";
   EXPECT_EQ(replica_block_bytes(config, 3).value(),
             kv_block_bytes(config, plan_shard(config, 0, 1).value()));
-  EXPECT_EQ(blocks_for(0), 0U);
-  EXPECT_EQ(blocks_for(32), 1U);
-  EXPECT_EQ(blocks_for(33), 2U);
+  EXPECT_EQ(step::blocks_for(0), 0U);
+  EXPECT_EQ(step::blocks_for(32), 1U);
+  EXPECT_EQ(step::blocks_for(33), 2U);
 }
 
 MemoryRequest request_of(std::uint32_t replicas, std::uint32_t ranks, std::size_t available) {
@@ -222,7 +224,6 @@ MemoryRequest request_of(std::uint32_t replicas, std::uint32_t ranks, std::size_
   request.replicas = replicas;
   request.ranks = ranks;
   request.limits = {512, 8, 128, 0};
-  request.result_row_bytes = 192;
   request.available_bytes = available;
   return request;
 }
@@ -274,7 +275,8 @@ TEST(MemoryPlan, DerivesALengthThatFitsWhenNoneIsNamed) {
 TEST(MemoryPlan, CountsTheResultRingOnce) {
   const checkpoint::ModelConfig config = config_of({});
   const Shard shard = plan_shard(config, 0, 1).value();
-  EXPECT_EQ(rank_memory(config, shard, {512, 64, 128, 16}, 1024)->result_ring, 64U * 1024U);
+  EXPECT_EQ(rank_memory(config, shard, {512, 64, 128, 16})->result_ring,
+            (step::result_ring_bytes(64) + 4095) / 4096 * 4096);
 }
 
 TEST(MemoryPlan, LeavesRoomUnlessTheCacheIsNamed) {
@@ -307,7 +309,7 @@ TEST(MemoryPlan, NamesTheLargestSettingThatFits) {
 
 TEST(MemoryPlan, RefusesWhatCannotBe) {
   const checkpoint::ModelConfig config = config_of({});
-  const auto refused = [&](RankLimits limits, const char* part) {
+  const auto refused = [&](step::RankLimits limits, const char* part) {
     MemoryRequest request = request_of(1, 1, std::size_t{1} << 30);
     request.limits = limits;
     const auto plan = plan_memory(config, request);

@@ -12,7 +12,6 @@ MemoryRequest request_of(std::uint32_t ranks) {
   MemoryRequest request;
   request.ranks = ranks;
   request.limits = {0, 8, 64, 0};
-  request.result_row_bytes = 64;
   request.available_bytes = std::size_t{1} << 30;
   return request;
 }

@@ -365,7 +365,7 @@ TEST(RankModel, RefusesRegionsThatAreTooSmall) {
   options.config = weights().config();
   options.shard = plan_shard(options.config, 0, 1).value();
   options.limits = {256, 8, 64, 128};
-  const RankMemory memory = rank_memory(options.config, options.shard, options.limits, 192).value();
+  const RankMemory memory = rank_memory(options.config, options.shard, options.limits).value();
   tensor::AlignedBuffer kv(memory.kv / 2);
   tensor::AlignedBuffer scratch(memory.scratch);
   tensor::AlignedBuffer table(memory.sequence_table);

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/step/sampling.h"
 #include "phalanx/tensor/arena.h"
 
 namespace phalanx::model {
@@ -26,7 +27,7 @@ const kernels::KernelTable& kernels_ref() {
 // The table of one rank and its rows of logits.
 struct Case {
   std::vector<float> logits;  // [kRows][kVocab]
-  std::vector<SamplingParams> sampling;
+  std::vector<step::SamplingNumbers> sampling;
   std::vector<TokenId> history;
   std::uint32_t prompt = 4;
   std::vector<std::pair<TokenId, float>> bias;
@@ -170,7 +171,7 @@ struct Shaped {
 };
 
 std::vector<Shaped> shaped_logits(const Case& given, std::uint32_t row) {
-  const SamplingParams& s = given.sampling[row];
+  const step::SamplingNumbers& s = given.sampling[row];
   std::map<TokenId, float> bias(given.bias.begin(), given.bias.end());
   std::vector<Shaped> result;
   for (TokenId id = 0; id < static_cast<TokenId>(kVocab); ++id) {
@@ -189,7 +190,7 @@ std::vector<Shaped> shaped_logits(const Case& given, std::uint32_t row) {
     if (is_masked) {
       logit = -std::numeric_limits<float>::infinity();
     }
-    if (s.temperature >= kGreedyTemperature) {
+    if (s.temperature >= step::kGreedyTemperature) {
       logit = logit / s.temperature;
     }
     result.push_back({id, logit});
@@ -202,9 +203,9 @@ std::vector<Shaped> shaped_logits(const Case& given, std::uint32_t row) {
 
 // By the definition: sort, cut, cut, cut, add noise, take the largest.
 TokenId reference_token(const Case& given, std::uint32_t row) {
-  const SamplingParams& s = given.sampling[row];
+  const step::SamplingNumbers& s = given.sampling[row];
   std::vector<Shaped> kept = shaped_logits(given, row);
-  if (s.temperature < kGreedyTemperature) {
+  if (s.temperature < step::kGreedyTemperature) {
     return kept[0].id;
   }
   const float maximum = kept[0].logit;
@@ -264,7 +265,7 @@ Case random_case(std::mt19937_64& random, bool with_ties) {
     return *(values.begin() + static_cast<std::ptrdiff_t>(random() % values.size()));
   };
   for (std::uint32_t row = 0; row < kRows; ++row) {
-    SamplingParams s;
+    step::SamplingNumbers s;
     s.temperature = pick({0.0F, 0.5F, 1.0F, 1.0F, 1.7F});
     s.top_k = static_cast<std::int32_t>(pick({0, 1, 2, 7, 50, 202, 203, 1000}));
     s.top_p = pick({1.0F, 1.0F, 0.95F, 0.5F, 0.01F, 0.9999F});
@@ -297,7 +298,7 @@ Case random_case(std::mt19937_64& random, bool with_ties) {
 void expect_reference(const Case& given, const std::vector<SampledToken>& results) {
   for (std::uint32_t row = 0; row < kRows; ++row) {
     const SampledToken& result = results[row];
-    const SamplingParams& s = given.sampling[row];
+    const step::SamplingNumbers& s = given.sampling[row];
     EXPECT_EQ(result.token, reference_token(given, row))
         << "row " << row << " temperature " << s.temperature << " top_k " << s.top_k << " top_p "
         << s.top_p << " min_p " << s.min_p;

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/step/limits.h"
 #include "phalanx/tensor/arena.h"
 
 namespace phalanx::model {
@@ -66,7 +67,7 @@ TEST(SequenceTable, RefusesWhatIsOutOfRange) {
   const std::vector<TokenId> too_many(17, 1);
   const std::vector<std::pair<TokenId, float>> falling = {{9, 1.0F}, {4, 1.0F}};
   const std::vector<std::pair<TokenId, float>> no_number = {{9, std::nanf("")}};
-  const std::vector<std::pair<TokenId, float>> many_biases(kMaxLogitBias + 1);
+  const std::vector<std::pair<TokenId, float>> many_biases(step::kMaxLogitBias + 1);
   refused([](SequenceSpec& s) { s.slot = 4; }, "slot");
   refused(
       [&](SequenceSpec& s) {

@@ -18,6 +18,8 @@
 #include "phalanx/collective/communicator.h"
 #include "phalanx/kernels/thread_team.h"
 #include "phalanx/model/rank_model.h"
+#include "phalanx/step/limits.h"
+#include "phalanx/step/sampling.h"
 #include "phalanx/tensor/arena.h"
 
 namespace phalanx::model {
@@ -41,7 +43,7 @@ struct GroupOptions {
   std::uint32_t ranks = 1;
   std::uint32_t threads = 1;  // of each rank
   kernels::Isa isa = kernels::Isa::kRef;
-  RankLimits limits{256, 8, 64, 128};
+  step::RankLimits limits{256, 8, 64, 128};
   std::uint64_t (*allocation_counter)() = nullptr;
 };
 
@@ -107,7 +109,7 @@ class TestGroup {
 struct TestRequest {
   std::vector<TokenId> prompt;
   std::uint32_t produce = 8;
-  SamplingParams sampling;
+  step::SamplingNumbers sampling;
   std::uint32_t choice = 0;
   std::vector<std::pair<TokenId, float>> logit_bias;
   std::vector<TokenId> masked;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/step/sampling.h"
+
 #include "byte_tokenizer.h"
 
 namespace phalanx::serving {
@@ -14,7 +16,7 @@ class TextChoiceTest : public ::testing::Test {
 
   static dispatch::TokenEvent token_at(std::uint32_t position,
                                        TokenId token,
-                                       wire::FinishReason finish = wire::FinishReason::kNone) {
+                                       step::FinishReason finish = step::FinishReason::kNone) {
     dispatch::TokenEvent event;
     event.position = position;
     event.token = token;
@@ -29,9 +31,9 @@ class TextChoiceTest : public ::testing::Test {
 TEST_F(TextChoiceTest, EndsAtTheEndTokenWithoutShowingIt) {
   TextChoice choice(options_, *tokenizer_);
   EXPECT_EQ(choice.push(token_at(0, 'a')).text, "a");
-  const TextEvent event = choice.push(token_at(1, kEosToken, wire::FinishReason::kStop));
+  const TextEvent event = choice.push(token_at(1, kEosToken, step::FinishReason::kStop));
   EXPECT_EQ(event.text, "");
-  EXPECT_EQ(event.finish, wire::FinishReason::kStop);
+  EXPECT_EQ(event.finish, step::FinishReason::kStop);
   EXPECT_EQ(event.stopped_by.index(), 0U);
   EXPECT_FALSE(event.to_stop);
   EXPECT_TRUE(choice.finished());
@@ -39,7 +41,7 @@ TEST_F(TextChoiceTest, EndsAtTheEndTokenWithoutShowingIt) {
 
 TEST_F(TextChoiceTest, NamesAStopTokenThatIsNotSpecial) {
   TextChoice choice(options_, *tokenizer_);
-  const TextEvent event = choice.push(token_at(0, 'a', wire::FinishReason::kStop));
+  const TextEvent event = choice.push(token_at(0, 'a', step::FinishReason::kStop));
   EXPECT_EQ(std::get<TokenId>(event.stopped_by), 'a');
 }
 
@@ -48,11 +50,11 @@ TEST_F(TextChoiceTest, EndsAtTheLengthLimitAndShowsWhatWasWithheld) {
   TextChoice choice(options_, *tokenizer_);
   EXPECT_EQ(choice.push(token_at(0, 'a')).text, "a");
   EXPECT_EQ(choice.push(token_at(1, 0xE2)).text, "");  // first byte of a character of three
-  const TextEvent event = choice.push(token_at(2, 'c', wire::FinishReason::kLength));
+  const TextEvent event = choice.push(token_at(2, 'c', step::FinishReason::kLength));
   EXPECT_EQ(event.text,
             "\xEF\xBF\xBD"
             "c");
-  EXPECT_EQ(event.finish, wire::FinishReason::kLength);
+  EXPECT_EQ(event.finish, step::FinishReason::kLength);
 }
 
 TEST_F(TextChoiceTest, EndsAtAStopStringSaysWhichAndAsksToStop) {
@@ -62,7 +64,7 @@ TEST_F(TextChoiceTest, EndsAtAStopStringSaysWhichAndAsksToStop) {
   text += choice.push(token_at(1, 'b')).text;
   const TextEvent event = choice.push(token_at(2, 'c'));
   EXPECT_EQ(text + event.text, "a");
-  EXPECT_EQ(event.finish, wire::FinishReason::kStop);
+  EXPECT_EQ(event.finish, step::FinishReason::kStop);
   EXPECT_EQ(std::get<std::string>(event.stopped_by), "bc");
   EXPECT_TRUE(event.to_stop);
 }
@@ -70,8 +72,8 @@ TEST_F(TextChoiceTest, EndsAtAStopStringSaysWhichAndAsksToStop) {
 TEST_F(TextChoiceTest, AStopStringInTheLastTokenNeedsNoStop) {
   options_.stop_strings = {"a"};
   TextChoice choice(options_, *tokenizer_);
-  const TextEvent event = choice.push(token_at(0, 'a', wire::FinishReason::kLength));
-  EXPECT_EQ(event.finish, wire::FinishReason::kStop);
+  const TextEvent event = choice.push(token_at(0, 'a', step::FinishReason::kLength));
+  EXPECT_EQ(event.finish, step::FinishReason::kStop);
   EXPECT_EQ(std::get<std::string>(event.stopped_by), "a");
   EXPECT_FALSE(event.to_stop);
 }
@@ -80,9 +82,9 @@ TEST_F(TextChoiceTest, NoStopStringEndsItBeforeMinTokens) {
   options_.stop_strings = {"a"};
   options_.min_tokens = 3;
   TextChoice choice(options_, *tokenizer_);
-  EXPECT_EQ(choice.push(token_at(0, 'a')).finish, wire::FinishReason::kNone);
-  EXPECT_EQ(choice.push(token_at(1, 'a')).finish, wire::FinishReason::kNone);
-  EXPECT_EQ(choice.push(token_at(2, 'a')).finish, wire::FinishReason::kStop);
+  EXPECT_EQ(choice.push(token_at(0, 'a')).finish, step::FinishReason::kNone);
+  EXPECT_EQ(choice.push(token_at(1, 'a')).finish, step::FinishReason::kNone);
+  EXPECT_EQ(choice.push(token_at(2, 'a')).finish, step::FinishReason::kStop);
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 
 #include <gtest/gtest.h>
 
-#include "phalanx/wire/sampling_rules.h"
+#include "phalanx/step/item.h"
+#include "phalanx/step/limits.h"
+#include "phalanx/step/sampling_rules.h"
 
 #include "random_messages.h"
 
@@ -26,11 +28,15 @@ class Extremes {
   void bend(LeaderFrame& frame) {
     if (auto* submit = std::get_if<Submit>(&frame.message)) {
       maybe([&] { bend(submit->sampling); });
-      maybe([&] { resize(submit->prompt_ids, {0, 1, kMaxPromptTokens, kMaxPromptTokens + 1}); });
-      maybe([&] { resize(submit->produced_ids, {0, kMaxPromptTokens + 1}); });
+      maybe([&] {
+        resize(submit->prompt_ids, {0, 1, step::kMaxPromptTokens, step::kMaxPromptTokens + 1});
+      });
+      maybe([&] { resize(submit->produced_ids, {0, step::kMaxPromptTokens + 1}); });
       maybe([&] { submit->prompt_ids.assign(3, token()); });
       maybe([&] { submit->stop.max_tokens = pick<std::uint32_t>({0, 1, ~0U}); });
-      maybe([&] { resize(submit->stop.stop_token_ids, {0, kMaxStopTokens, kMaxStopTokens + 1}); });
+      maybe([&] {
+        resize(submit->stop.stop_token_ids, {0, step::kMaxStopTokens, step::kMaxStopTokens + 1});
+      });
       maybe([&] { submit->stop.stop_token_ids = {token(), token()}; });
     }
   }
@@ -42,11 +48,11 @@ class Extremes {
         maybe([&] { update.top_logprobs.resize(pick<std::size_t>({0, 20, 21})); });
         maybe([&] { update.top_logprobs.assign(1, {token(), real()}); });
         maybe([&] { update.error_message = text(kMaxErrorBytes); });
-        maybe([&] { update.finish = static_cast<FinishReason>(pick<int>({0, 4, 5, 255})); });
+        maybe([&] { update.finish = static_cast<step::FinishReason>(pick<int>({0, 4, 5, 255})); });
       }
       maybe([&] {
         batch->updates.resize(
-            pick<std::size_t>({0, kMaxSequencesPerStep, kMaxSequencesPerStep + 1}));
+            pick<std::size_t>({0, step::kMaxSequencesPerStep, step::kMaxSequencesPerStep + 1}));
       });
     } else if (auto* status = std::get_if<ReplicaStatus>(&frame.message)) {
       maybe([&] { status->last_error = text(kMaxErrorBytes); });
@@ -62,21 +68,21 @@ class Extremes {
   }
   void bend(RankCommand& command) {
     maybe([&] { command.op = static_cast<RankOp>(pick({0, 1, 9, 10})); });
-    maybe([&] { command.detach.resize(kMaxSequencesPerStep + pick<std::size_t>({0, 1})); });
-    for (SequenceAttach& attach : command.attach) {
+    maybe([&] { command.detach.resize(step::kMaxSequencesPerStep + pick<std::size_t>({0, 1})); });
+    for (step::SequenceAttach& attach : command.attach) {
       maybe([&] { bend(attach.sampling); });
       maybe([&] { attach.tokens.assign(2, token()); });
       maybe([&] { attach.prompt_tokens = pick<std::uint32_t>({0, 2, 3, ~0U}); });
       maybe([&] {
-        resize(attach.masked_until_min_tokens, {0, kMaxStopTokens, kMaxStopTokens + 1});
+        resize(attach.masked_until_min_tokens, {0, step::kMaxStopTokens, step::kMaxStopTokens + 1});
       });
     }
-    for (StepItem& item : command.items) {
-      maybe([&] { item.start = pick<std::uint32_t>({0, kMaxPromptTokens, ~0U}); });
-      maybe([&] { item.count = pick<std::uint32_t>({0, 1, kMaxPromptTokens, ~0U}); });
-      maybe([&] { item.blocks.resize(kMaxBlocksPerSequence + pick<std::size_t>({0, 1})); });
+    for (step::StepItem& item : command.items) {
+      maybe([&] { item.start = pick<std::uint32_t>({0, step::kMaxPromptTokens, ~0U}); });
+      maybe([&] { item.count = pick<std::uint32_t>({0, 1, step::kMaxPromptTokens, ~0U}); });
+      maybe([&] { item.blocks.resize(step::kMaxBlocksPerSequence + pick<std::size_t>({0, 1})); });
     }
-    maybe([&] { command.items.resize(kMaxSequencesPerStep + pick<std::size_t>({0, 1})); });
+    maybe([&] { command.items.resize(step::kMaxSequencesPerStep + pick<std::size_t>({0, 1})); });
   }
   void bend(RankReply& reply) {
     maybe([&] { reply.rank = RankId(pick<std::uint32_t>({0, kMaxRanks - 1, kMaxRanks, ~0U})); });
@@ -106,19 +112,19 @@ class Extremes {
   }
 
  private:
-  void bend(SamplingParams& sampling) {
-    for (float SamplingParams::*member : {&SamplingParams::temperature,
-                                          &SamplingParams::top_p,
-                                          &SamplingParams::min_p,
-                                          &SamplingParams::repetition_penalty,
-                                          &SamplingParams::presence_penalty,
-                                          &SamplingParams::frequency_penalty}) {
+  void bend(step::SamplingParams& sampling) {
+    for (float step::SamplingParams::*member : {&step::SamplingParams::temperature,
+                                                &step::SamplingParams::top_p,
+                                                &step::SamplingParams::min_p,
+                                                &step::SamplingParams::repetition_penalty,
+                                                &step::SamplingParams::presence_penalty,
+                                                &step::SamplingParams::frequency_penalty}) {
       maybe([&] { sampling.*member = real(); });
     }
     maybe([&] { sampling.top_k = token(); });
     maybe([&] { sampling.top_logprobs = pick({-2, -1, 0, 20, 21}); });
     maybe([&] { sampling.logit_bias = {{token(), real()}, {token(), real()}}; });
-    maybe([&] { sampling.logit_bias.resize(kMaxLogitBias + 1); });
+    maybe([&] { sampling.logit_bias.resize(step::kMaxLogitBias + 1); });
   }
   void bend(ChildCommon& common) {
     maybe([&] { common.endpoint = text(kMaxNameBytes); });
@@ -214,23 +220,23 @@ TEST(Check, SaysOfEveryMessageWhatItsReceiverWillSay) {
 }
 
 TEST(Check, NamesTheFieldTheRangeAndTheValue) {
-  SamplingParams sampling;
+  step::SamplingParams sampling;
   sampling.top_p = 1.5F;
   EXPECT_EQ(check(sampling).error().message(),
             "sampling.top_p: expected a float from 0.000000 to 1.000000, came 1.500000");
 }
 
 TEST(SamplingRules, JudgeTheNumberThatRanksComputeWith) {
-  EXPECT_EQ(narrowed(1e-39), 0.0F);
-  EXPECT_EQ(narrowed(-1e-39), 0.0F);
-  EXPECT_EQ(narrowed(1e-50), 0.0F);
-  EXPECT_EQ(narrowed(1.2e-38), 1.2e-38F);
-  EXPECT_EQ(narrowed(1e300), std::numeric_limits<float>::infinity());
-  EXPECT_EQ(narrowed(-1e39), -std::numeric_limits<float>::infinity());
-  EXPECT_TRUE(std::isnan(narrowed(std::nan(""))));
-  EXPECT_FALSE(kTopPRule.allows(narrowed(std::nan(""))));
-  EXPECT_TRUE(kTopPRule.allows(narrowed(1e-10)));
-  EXPECT_TRUE(kRepetitionPenaltyRule.allows(narrowed(0.01)));
+  EXPECT_EQ(step::narrowed(1e-39), 0.0F);
+  EXPECT_EQ(step::narrowed(-1e-39), 0.0F);
+  EXPECT_EQ(step::narrowed(1e-50), 0.0F);
+  EXPECT_EQ(step::narrowed(1.2e-38), 1.2e-38F);
+  EXPECT_EQ(step::narrowed(1e300), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(step::narrowed(-1e39), -std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(std::isnan(step::narrowed(std::nan(""))));
+  EXPECT_FALSE(step::kTopPRule.allows(step::narrowed(std::nan(""))));
+  EXPECT_TRUE(step::kTopPRule.allows(step::narrowed(1e-10)));
+  EXPECT_TRUE(step::kRepetitionPenaltyRule.allows(step::narrowed(0.01)));
 }
 
 // ---- what cannot be read
@@ -272,7 +278,7 @@ TEST(SalvagedBatches, CostOnlyTheKeysThatCannotBeRead) {
   EXPECT_EQ(updates[2], batch.updates[2]);
   EXPECT_EQ(updates[1].key, kKey);
   EXPECT_FALSE(updates[1].has_token);
-  EXPECT_EQ(updates[1].finish, FinishReason::kError);
+  EXPECT_EQ(updates[1].finish, step::FinishReason::kError);
   EXPECT_EQ(updates[1].error_code, static_cast<std::uint32_t>(Code::kDataLoss));
 }
 

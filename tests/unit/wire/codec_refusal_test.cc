@@ -198,16 +198,16 @@ TEST(CodecRefusal, RefusesValuesOutOfRange) {
        [](Submit& s) {
          s.sampling.logit_bias = {{2, 1.0F}, {2, 1.0F}};
        }},
-      {"logit_bias", [](Submit& s) { s.sampling.logit_bias.resize(kMaxLogitBias + 1); }},
+      {"logit_bias", [](Submit& s) { s.sampling.logit_bias.resize(step::kMaxLogitBias + 1); }},
       {"prompt_ids", [](Submit& s) { s.prompt_ids.clear(); }},
       {"prompt_ids", [](Submit& s) { s.prompt_ids[1] = -5; }},
-      {"prompt_ids", [](Submit& s) { s.prompt_ids.resize(kMaxPromptTokens + 1); }},
+      {"prompt_ids", [](Submit& s) { s.prompt_ids.resize(step::kMaxPromptTokens + 1); }},
       {"max_tokens", [](Submit& s) { s.stop.max_tokens = 0; }},
       {"stop_token_ids",
        [](Submit& s) {
          s.stop.stop_token_ids = {3, 2};
        }},
-      {"stop_token_ids", [](Submit& s) { s.stop.stop_token_ids.resize(kMaxStopTokens + 1); }},
+      {"stop_token_ids", [](Submit& s) { s.stop.stop_token_ids.resize(step::kMaxStopTokens + 1); }},
   };
   for (const auto& [field, change] : changes) {
     const std::string message = refusal(encode(submit_with(change)));
@@ -223,7 +223,7 @@ TEST(CodecRefusal, RefusesUnknownEnumerators) {
   EXPECT_FALSE(decode_rank_command(encode(command)));
   ReplicaFrame frame;
   TokenUpdate update;
-  update.finish = static_cast<FinishReason>(5);
+  update.finish = static_cast<step::FinishReason>(5);
   frame.message = TokenBatch{.updates = {update}};
   EXPECT_FALSE(decode_replica_frame(encode(frame)));
 }

@@ -54,29 +54,30 @@ TEST(Codec, GivesBackEveryControlRecord) {
 }
 
 TEST(Codec, GivesBackMessagesAtTheirLimits) {
-  SamplingParams sampling;
-  sampling.top_logprobs = static_cast<std::int32_t>(kMaxTopLogprobs);
-  for (std::size_t i = 0; i < kMaxLogitBias; ++i) {
+  step::SamplingParams sampling;
+  sampling.top_logprobs = static_cast<std::int32_t>(step::kMaxTopLogprobs);
+  for (std::size_t i = 0; i < step::kMaxLogitBias; ++i) {
     sampling.logit_bias.emplace_back(static_cast<TokenId>(i), 1.0F);
   }
-  const LeaderFrame frame{.boot = Boot(~0ULL),
-                          .incarnation = Incarnation(~0U),
-                          .message = Submit{.key = {},
-                                            .prompt_ids = std::vector<TokenId>(kMaxPromptTokens, 7),
-                                            .produced_ids = {},
-                                            .sampling = sampling,
-                                            .stop = {}}};
+  const LeaderFrame frame{
+      .boot = Boot(~0ULL),
+      .incarnation = Incarnation(~0U),
+      .message = Submit{.key = {},
+                        .prompt_ids = std::vector<TokenId>(step::kMaxPromptTokens, 7),
+                        .produced_ids = {},
+                        .sampling = sampling,
+                        .stop = {}}};
   expect_same(decode_leader_frame(encode(frame)), frame, 0);
 
   RankCommand command;
   command.op = RankOp::kStep;
-  command.items.resize(kMaxSequencesPerStep, {.slot = 1, .count = 1});
-  command.attach.resize(kMaxSequencesPerStep);
-  command.detach.resize(kMaxSequencesPerStep);
+  command.items.resize(step::kMaxSequencesPerStep, {.slot = 1, .count = 1});
+  command.attach.resize(step::kMaxSequencesPerStep);
+  command.detach.resize(step::kMaxSequencesPerStep);
   expect_same(decode_rank_command(encode(command)), command, 0);
 
   ReplicaFrame tokens;
-  tokens.message = TokenBatch{.updates = std::vector<TokenUpdate>(kMaxSequencesPerStep)};
+  tokens.message = TokenBatch{.updates = std::vector<TokenUpdate>(step::kMaxSequencesPerStep)};
   expect_same(decode_replica_frame(encode(tokens)), tokens, 0);
 }
 

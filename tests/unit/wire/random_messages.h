@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "phalanx/step/item.h"
+#include "phalanx/step/limits.h"
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/limits.h"
 
@@ -26,7 +28,7 @@ class RandomMessages {
                                .produced_ids = tokens(0, 50),
                                .sampling = sampling(),
                                .stop = {.max_tokens = 1 + small(),
-                                        .stop_token_ids = sorted_tokens(kMaxStopTokens),
+                                        .stop_token_ids = sorted_tokens(step::kMaxStopTokens),
                                         .ignore_eos = coin()}};
         break;
       case 1:
@@ -78,13 +80,13 @@ class RandomMessages {
                         .items = {},
                         .zero_kv = coin()};
     for (std::uint32_t i = below(4); i > 0; --i) {
-      SequenceAttach attach{.slot = small(),
-                            .sequence = word(),
-                            .tokens = tokens(0, 300),
-                            .prompt_tokens = 0,
-                            .choice = small(),
-                            .sampling = sampling(),
-                            .masked_until_min_tokens = tokens(0, kMaxStopTokens)};
+      step::SequenceAttach attach{.slot = small(),
+                                  .sequence = word(),
+                                  .tokens = tokens(0, 300),
+                                  .prompt_tokens = 0,
+                                  .choice = small(),
+                                  .sampling = sampling(),
+                                  .masked_until_min_tokens = tokens(0, step::kMaxStopTokens)};
       attach.prompt_tokens = below(static_cast<std::uint32_t>(attach.tokens.size() + 1));
       command.attach.push_back(std::move(attach));
     }
@@ -209,18 +211,18 @@ class RandomMessages {
   }
   SequenceKey key() { return {RequestId(word()), ChoiceIndex(small()), Attempt(small())}; }
 
-  SamplingParams sampling() {
-    SamplingParams params{.temperature = real(0.0F, 2.0F),
-                          .top_k = static_cast<std::int32_t>(small()),
-                          .top_p = real(0.1F, 1.0F),
-                          .min_p = real(0.0F, 1.0F),
-                          .repetition_penalty = real(0.5F, 2.0F),
-                          .presence_penalty = real(-2.0F, 2.0F),
-                          .frequency_penalty = real(-2.0F, 2.0F),
-                          .seed = word(),
-                          .logit_bias = {},
-                          .top_logprobs = static_cast<std::int32_t>(below(22)) - 1,
-                          .min_tokens = small()};
+  step::SamplingParams sampling() {
+    step::SamplingParams params{{.temperature = real(0.0F, 2.0F),
+                                 .top_k = static_cast<std::int32_t>(small()),
+                                 .top_p = real(0.1F, 1.0F),
+                                 .min_p = real(0.0F, 1.0F),
+                                 .repetition_penalty = real(0.5F, 2.0F),
+                                 .presence_penalty = real(-2.0F, 2.0F),
+                                 .frequency_penalty = real(-2.0F, 2.0F),
+                                 .seed = word(),
+                                 .top_logprobs = static_cast<std::int32_t>(below(22)) - 1,
+                                 .min_tokens = small()},
+                                {}};
     TokenId token = 0;
     for (std::uint32_t i = below(5); i > 0; --i) {
       token += 1 + static_cast<TokenId>(below(1000));
@@ -240,10 +242,10 @@ class RandomMessages {
                          .top_logprobs = {},
                          .to_compute = small(),
                          .to_generate = small(),
-                         .finish = static_cast<FinishReason>(below(5)),
+                         .finish = static_cast<step::FinishReason>(below(5)),
                          .error_code = below(16),
                          .error_message = text(40)};
-      for (std::uint32_t k = below(kMaxTopLogprobs + 1); k > 0; --k) {
+      for (std::uint32_t k = below(step::kMaxTopLogprobs + 1); k > 0; --k) {
         update.top_logprobs.push_back({static_cast<TokenId>(small()), real(-20.0F, 0.0F)});
       }
       value.updates.push_back(std::move(update));
@@ -294,10 +296,10 @@ class RandomMessages {
             .runner = text(8),
             .isa = text(8),
             .tp = 1 + below(kMaxRanks),
-            .max_model_len = small(),
-            .max_num_seqs = small(),
-            .max_num_batched_tokens = small(),
-            .kv_blocks = small(),
+            .limits = {.max_model_len = small(),
+                       .max_num_seqs = small(),
+                       .max_num_batched_tokens = small(),
+                       .kv_blocks = small()},
             .sim_step_us = word(),
             .sim_token_us = word()};
   }

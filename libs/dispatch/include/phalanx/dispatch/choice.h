@@ -29,7 +29,7 @@ class Choice {
   void stop(std::uint32_t position);
 
   [[nodiscard]] std::uint32_t index() const { return index_; }
-  [[nodiscard]] bool finished() const { return finish_ != wire::FinishReason::kNone; }
+  [[nodiscard]] bool finished() const { return finish_ != step::FinishReason::kNone; }
   [[nodiscard]] const std::vector<TokenId>& produced() const { return produced_; }
   [[nodiscard]] std::uint32_t to_generate() const;
 
@@ -42,7 +42,7 @@ class Choice {
   std::uint32_t min_tokens_;
   std::vector<TokenId> stop_token_ids_;  // ascending
   std::vector<TokenId> produced_;
-  wire::FinishReason finish_ = wire::FinishReason::kNone;
+  step::FinishReason finish_ = step::FinishReason::kNone;
 };
 
 }  // namespace phalanx::dispatch

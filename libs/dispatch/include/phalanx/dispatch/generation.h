@@ -17,8 +17,8 @@ namespace phalanx::dispatch {
 struct Generation {
   std::string label;  // X-Request-Id, for logs
   std::vector<TokenId> prompt_ids;
-  wire::SamplingParams sampling;
-  wire::StopParams stop;
+  step::SamplingParams sampling;
+  step::StopParams stop;
   std::uint32_t choices = 1;  // n
 };
 
@@ -29,8 +29,8 @@ struct TokenEvent {
   std::uint32_t position = 0;  // 0 is the first generated token
   TokenId token = 0;
   std::optional<float> logprob;
-  std::vector<wire::TokenLogprob> top_logprobs;
-  wire::FinishReason finish = wire::FinishReason::kNone;  // kStop (a stop token) or kLength with
+  std::vector<step::TokenLogprob> top_logprobs;
+  step::FinishReason finish = step::FinishReason::kNone;  // kStop (a stop token) or kLength with
                                                           // the last token
 };
 

@@ -41,7 +41,7 @@ class GroupClient {
   // The table for kAttach. With `kv_lost` no KV exists any more: forget what was computed; the step
   // that failed is not run again.
   struct Attachment {
-    std::vector<wire::SequenceAttach> table;
+    std::vector<step::SequenceAttach> table;
     std::uint64_t hash = 0;  // that every rank must report afterwards
   };
   [[nodiscard]] virtual Attachment attachment(bool kv_lost) = 0;

@@ -7,6 +7,7 @@
 #include "phalanx/base/ids.h"
 #include "phalanx/base/result.h"
 #include "phalanx/engine/sequence_table.h"
+#include "phalanx/step/sample_result.h"
 #include "phalanx/wire/rank_messages.h"
 
 namespace phalanx::engine {
@@ -58,8 +59,8 @@ class ModelRunner {
   // KV of those positions, in the blocks named (S8). Allocates nothing and prepares nothing.
   [[nodiscard]] virtual Status step(StepId step,
                                     const SequenceTable& table,
-                                    std::span<const wire::StepItem> items,
-                                    std::span<wire::SampleResult> results) = 0;
+                                    std::span<const step::StepItem> items,
+                                    std::span<step::SampleResult> results) = 0;
 
   // Every sequence is gone. With `zero_kv` the KV is made finite again.
   [[nodiscard]] virtual Status clear(bool zero_kv) = 0;

@@ -8,6 +8,7 @@
 #include "phalanx/engine/model_runner.h"
 #include "phalanx/engine/result_ring.h"
 #include "phalanx/engine/sequence_table.h"
+#include "phalanx/step/sample_result.h"
 #include "phalanx/wire/rank_messages.h"
 
 namespace phalanx::engine {
@@ -16,10 +17,7 @@ struct RankLoopOptions {
   RankId rank;
   std::int32_t pid = 0;
   std::uint64_t secret = 0;
-  std::uint32_t max_num_seqs = 0;  // slots, and items of a step
-  std::uint32_t max_num_batched_tokens = 0;
-  std::uint32_t max_model_len = 0;
-  std::uint32_t kv_blocks = 0;
+  step::RankLimits limits;
 };
 
 // A rank's command loop without the socket: one reply for one command, always (S2).
@@ -63,7 +61,7 @@ class RankLoop {
   ModelRunner& runner_;
   ResultRing& ring_;
   SequenceTable table_;
-  std::vector<wire::SampleResult> results_;
+  std::vector<step::SampleResult> results_;
   std::vector<bool> slot_used_;
   Phase phase_ = Phase::kNothing;
   Epoch epoch_;

@@ -18,6 +18,7 @@
 #include "phalanx/engine/result_ring.h"
 #include "phalanx/engine/scheduler.h"
 #include "phalanx/engine/table_digest.h"
+#include "phalanx/step/sample_result.h"
 #include "phalanx/wire/replica_messages.h"
 
 namespace phalanx::engine {
@@ -139,7 +140,7 @@ class ReplicaEngine final : private GroupClient {
   Bisection<SequenceId> bisection_;
 
   std::optional<StepPlan> plan_;  // of the step in flight
-  std::vector<wire::SampleResult> samples_;
+  std::vector<step::SampleResult> samples_;
   SteadyTime step_started_;
 
   std::map<Choice, Attempt> attempts_;  // highest seen; bounded, oldest forgotten

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "phalanx/base/ids.h"
+#include "phalanx/step/sample_result.h"
 #include "phalanx/wire/rank_messages.h"
 
 namespace phalanx::engine {
@@ -20,7 +21,7 @@ class ResultSource {
   virtual ~ResultSource() = default;
 
   // The result of item `row` of `step`; none if the rank has not written it.
-  [[nodiscard]] virtual std::optional<wire::SampleResult> read(StepId step, std::uint32_t row) = 0;
+  [[nodiscard]] virtual std::optional<step::SampleResult> read(StepId step, std::uint32_t row) = 0;
 };
 
 // Rows in plain memory that one process writes and one reads: the memfd of a rank slot, mapped by
@@ -31,16 +32,16 @@ class ResultSource {
 class ResultRing final : public ResultSource {
  public:
   // Requires memory.size() == rows * kResultRingSteps.
-  ResultRing(std::span<wire::SampleResult> memory, std::uint32_t rows);
+  ResultRing(std::span<step::SampleResult> memory, std::uint32_t rows);
 
   [[nodiscard]] std::uint32_t rows() const { return rows_; }
-  void publish(StepId step, std::uint32_t row, const wire::SampleResult& result);
-  [[nodiscard]] std::optional<wire::SampleResult> read(StepId step, std::uint32_t row) override;
+  void publish(StepId step, std::uint32_t row, const step::SampleResult& result);
+  [[nodiscard]] std::optional<step::SampleResult> read(StepId step, std::uint32_t row) override;
 
  private:
-  [[nodiscard]] wire::SampleResult& cell(StepId step, std::uint32_t row) const;
+  [[nodiscard]] step::SampleResult& cell(StepId step, std::uint32_t row) const;
 
-  std::span<wire::SampleResult> memory_;
+  std::span<step::SampleResult> memory_;
   std::uint32_t rows_;
 };
 

@@ -11,16 +11,15 @@
 #include "phalanx/engine/block_pool.h"
 #include "phalanx/engine/sequence.h"
 #include "phalanx/engine/step_plan.h"
+#include "phalanx/step/limits.h"
+#include "phalanx/step/sample_result.h"
 #include "phalanx/wire/rank_messages.h"
 #include "phalanx/wire/replica_messages.h"
 
 namespace phalanx::engine {
 
 struct SchedulerOptions {
-  std::uint32_t max_model_len = 0;           // prompt and produced tokens of one sequence
-  std::uint32_t max_num_seqs = 0;            // running at once; also the number of slots
-  std::uint32_t max_num_batched_tokens = 0;  // of one step
-  std::uint32_t kv_blocks = 0;
+  step::RankLimits limits;
   std::uint32_t max_waiting = 4096;  // sequences that have not started; more are refused
   std::uint32_t vocab_size = 0;      // token ids from outside must lie below it
   std::uint32_t max_passes = 64;     // how often a waiting sequence that does not fit is overtaken
@@ -86,7 +85,7 @@ class Scheduler {
   // whose sample is a fault ends with it. Answers one update for each sequence whose remainders
   // changed; a final one has a finish reason and remainders of zero.
   [[nodiscard]] std::vector<wire::TokenUpdate> confirm(const StepPlan& plan,
-                                                       std::span<const wire::SampleResult> samples);
+                                                       std::span<const step::SampleResult> samples);
 
   // Only blocks below `limit` are used from the next plan on (BlockPool::set_limit): the memory for
   // the others is not there. Sequences wait and are preempted as in a smaller pool.
@@ -103,7 +102,7 @@ class Scheduler {
   [[nodiscard]] std::vector<wire::TokenUpdate> drop_kv();
 
   // The running sequences for kAttach. The ranks then know these and no others.
-  [[nodiscard]] std::vector<wire::SequenceAttach> attach_table();
+  [[nodiscard]] std::vector<step::SequenceAttach> attach_table();
 
   // Ends the sequence, which is here, with `error`; not between plan() and confirm().
   [[nodiscard]] wire::TokenUpdate fail(SequenceId id, const Error& error);
@@ -145,15 +144,15 @@ class Scheduler {
 
   [[nodiscard]] static bool stops_at_end(const Sequence& sequence);
   [[nodiscard]] static wire::TokenUpdate remainders(const Sequence& sequence);
-  [[nodiscard]] static wire::SequenceAttach attach_record(const Sequence& sequence,
+  [[nodiscard]] static step::SequenceAttach attach_record(const Sequence& sequence,
                                                           std::uint32_t slot);
   [[nodiscard]] Sequence& at(SequenceId id);
   [[nodiscard]] const Sequence& at(SequenceId id) const;
   void apply_row(const PlannedRow& row);
   void count_passes(const StepPlan& plan);
   [[nodiscard]] wire::TokenUpdate settle_row(const PlannedRow& row,
-                                             const wire::SampleResult& sample);
-  [[nodiscard]] wire::TokenUpdate remove(SequenceId id, wire::FinishReason reason);
+                                             const step::SampleResult& sample);
+  [[nodiscard]] wire::TokenUpdate remove(SequenceId id, step::FinishReason reason);
   void release(Sequence& sequence);
   void to_waiting(SequenceId id);
 

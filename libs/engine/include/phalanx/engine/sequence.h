@@ -6,21 +6,15 @@
 #include <vector>
 
 #include "phalanx/base/ids.h"
+#include "phalanx/step/limits.h"
+#include "phalanx/step/sampling.h"
 #include "phalanx/wire/replica_messages.h"
-#include "phalanx/wire/sampling.h"
 
 namespace phalanx::engine {
 
 // One sequence of one replica incarnation. Counted from 1 in order of arrival and never reused, so
 // that it is also the order in which sequences are served.
 using SequenceId = Id<struct SequenceIdTag, std::uint64_t>;
-
-// Tokens of one KV block. Fixed by the arithmetic (docs/arithmetic.md): it is the attention block.
-inline constexpr std::uint32_t kBlockTokens = 32;
-
-[[nodiscard]] constexpr std::uint32_t blocks_for(std::uint32_t tokens) {
-  return tokens / kBlockTokens + (tokens % kBlockTokens != 0 ? 1U : 0U);
-}
 
 // What a scheduler knows about one sequence. A value: equal fields mean equal behaviour from here
 // on.
@@ -35,8 +29,8 @@ struct Sequence {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t submitted_tokens = 0;  // prompt and history; what exceeds it was produced here
   std::uint32_t token_limit = 0;       // of prompt and produced together
-  wire::SamplingParams sampling;
-  wire::StopParams stop;
+  step::SamplingParams sampling;
+  step::StopParams stop;
 
   std::uint32_t computed = 0;
   std::vector<BlockId> blocks;  // block i holds the KV of tokens [32 i, 32 i + 32)

@@ -25,24 +25,24 @@ class SequenceTable {
   [[nodiscard]] bool contains(std::uint32_t slot) const { return digest_.contains(slot); }
 
   // Requires contains(slot). `tokens` includes what has been sampled since.
-  [[nodiscard]] const wire::SequenceAttach& at(std::uint32_t slot) const { return rows_[slot]; }
+  [[nodiscard]] const step::SequenceAttach& at(std::uint32_t slot) const { return rows_[slot]; }
 
-  [[nodiscard]] Status attach(const wire::SequenceAttach& sequence);
+  [[nodiscard]] Status attach(const step::SequenceAttach& sequence);
   [[nodiscard]] Status detach(std::uint32_t slot);
   void clear();
 
   // Is this row range of a step one that the table can serve?
-  [[nodiscard]] Status check(const wire::StepItem& item) const;
+  [[nodiscard]] Status check(const step::StepItem& item) const;
 
   // Requires contains(slot) and room for it.
   void append(std::uint32_t slot, TokenId token);
 
-  [[nodiscard]] std::uint64_t hash(std::span<const wire::StepItem> items) const {
+  [[nodiscard]] std::uint64_t hash(std::span<const step::StepItem> items) const {
     return digest_.hash(items);
   }
 
  private:
-  std::vector<wire::SequenceAttach> rows_;
+  std::vector<step::SequenceAttach> rows_;
   TableDigest digest_;
   std::uint32_t max_model_len_;
 };

@@ -5,6 +5,8 @@
 
 #include "phalanx/base/clock.h"
 #include "phalanx/engine/model_runner.h"
+#include "phalanx/step/item.h"
+#include "phalanx/step/sample_result.h"
 
 namespace phalanx::engine {
 
@@ -28,7 +30,7 @@ struct SimOptions {
   Duration step{};                // of every step
   Duration token{};               // for each token of the batch
   TokenId first_token = 0;        // pseudo tokens lie in [first_token, first_token + token_count)
-  std::uint32_t token_count = 0;  // ≥ wire::kMaxStopTokens + 1
+  std::uint32_t token_count = 0;  // ≥ step::kMaxStopTokens + 1
 };
 
 // A runner that computes nothing (`--runner sim`): it keeps the whole protocol, takes the modelled
@@ -41,7 +43,7 @@ class SimRunner final : public ModelRunner {
   SimRunner(const SimOptions& options, SimHost& host);
 
   // The token drawn at `position` of `sequence`.
-  [[nodiscard]] TokenId draw(const wire::SequenceAttach& sequence, std::uint32_t position) const;
+  [[nodiscard]] TokenId draw(const step::SequenceAttach& sequence, std::uint32_t position) const;
 
   [[nodiscard]] Result<RunnerIdentity> identity() override;
   [[nodiscard]] Status init(Epoch epoch) override;
@@ -49,8 +51,8 @@ class SimRunner final : public ModelRunner {
   void on_slot_changed(const SequenceTable& table, std::uint32_t slot) override;
   [[nodiscard]] Status step(StepId step,
                             const SequenceTable& table,
-                            std::span<const wire::StepItem> items,
-                            std::span<wire::SampleResult> results) override;
+                            std::span<const step::StepItem> items,
+                            std::span<step::SampleResult> results) override;
   [[nodiscard]] Status clear(bool zero_kv) override;
   [[nodiscard]] Status unload() override;
   [[nodiscard]] RunnerCounters counters() const override { return counters_; }

@@ -23,7 +23,7 @@ class TableDigest {
   explicit TableDigest(std::uint32_t slots);
 
   void clear();
-  void attach(const wire::SequenceAttach& sequence);  // requires slot < slots
+  void attach(const step::SequenceAttach& sequence);  // requires slot < slots
   void detach(std::uint32_t slot);
   void append(std::uint32_t slot, TokenId token);  // requires contains(slot)
 
@@ -32,7 +32,7 @@ class TableDigest {
   }
 
   // After a command; `items` are those of a step, and empty for every other operation.
-  [[nodiscard]] std::uint64_t hash(std::span<const wire::StepItem> items) const;
+  [[nodiscard]] std::uint64_t hash(std::span<const step::StepItem> items) const;
 
  private:
   struct Row {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "phalanx/base/ids.h"
+#include "phalanx/step/limits.h"
 #include "phalanx/tensor/half.h"
 #include "phalanx/tensor/shape.h"
 
@@ -16,9 +17,9 @@ namespace phalanx::kernels {
 
 using tensor::Bf16;
 
-inline constexpr std::size_t kStripColumns = 16;   // output columns of one packed strip
-inline constexpr std::size_t kDotBlock = 32;       // K elements of one step of a bf16 dot product
-inline constexpr std::size_t kKvBlockTokens = 32;  // tokens of a KV block = of an attention block
+inline constexpr std::size_t kStripColumns = 16;  // output columns of one packed strip
+inline constexpr std::size_t kDotBlock = 32;      // K elements of one step of a bf16 dot product
+inline constexpr std::size_t kKvBlockTokens = step::kBlockTokens;
 inline constexpr std::size_t kMaxHeadDim = 256;
 
 [[nodiscard]] constexpr std::size_t padded_columns(std::size_t columns) {

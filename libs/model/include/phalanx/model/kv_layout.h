@@ -11,12 +11,6 @@
 
 namespace phalanx::model {
 
-inline constexpr std::uint32_t kBlockTokens = kernels::kKvBlockTokens;
-
-[[nodiscard]] constexpr std::uint32_t blocks_for(std::uint32_t tokens) {
-  return (tokens + kBlockTokens - 1) / kBlockTokens;
-}
-
 // The KV memory of one rank: [blocks][layers][kv_heads of the rank] tiles of kernels/layout.h, in
 // bf16. A block is one range of memory, so that memory can come block by block; new memory is
 // zeroes. Block numbers are the replica's.

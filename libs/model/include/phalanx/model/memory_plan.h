@@ -9,22 +9,13 @@
 #include "phalanx/base/result.h"
 #include "phalanx/checkpoint/config.h"
 #include "phalanx/model/shard_plan.h"
+#include "phalanx/step/limits.h"
 
 namespace phalanx::model {
 
 // What --max-num-seqs and --max-num-batched-tokens are unless said otherwise.
 inline constexpr std::uint32_t kDefaultMaxNumSeqs = 64;
 inline constexpr std::uint32_t kDefaultMaxNumBatchedTokens = 512;
-
-// The sizes that a program, its scratch and the sequence table are prepared for.
-struct RankLimits {
-  std::uint32_t max_model_len = 0;           // tokens of one sequence, prompt and produced
-  std::uint32_t max_num_seqs = 0;            // items of one step, and slots
-  std::uint32_t max_num_batched_tokens = 0;  // rows of one step
-  std::uint32_t kv_blocks = 0;
-
-  friend bool operator==(const RankLimits&, const RankLimits&) = default;
-};
 
 // Bytes of the memory that one rank slot has of its own.
 struct RankMemory {
@@ -40,32 +31,29 @@ struct RankMemory {
 };
 
 // Errors: kInvalidArgument  a limit is zero or beyond what is possible (name, expected, found)
-[[nodiscard]] Status check_limits(const checkpoint::ModelConfig& config, const RankLimits& limits);
+[[nodiscard]] Status check_limits(const checkpoint::ModelConfig& config,
+                                  const step::RankLimits& limits);
 
 // The one source of these sizes: they are what is planned, reserved and mapped. All but the heap
 // are multiples of the page.
 //
-//   result_row_bytes  what one item takes in the result ring, of all steps that it holds
-//
 // Errors: as check_limits()
 [[nodiscard]] Result<RankMemory> rank_memory(const checkpoint::ModelConfig& config,
                                              const Shard& shard,
-                                             const RankLimits& limits,
-                                             std::size_t result_row_bytes);
+                                             const step::RankLimits& limits);
 
 // What an operator asked for.
 struct MemoryRequest {
   std::uint32_t replicas = 1;
   std::uint32_t ranks = 1;  // of each replica
-  RankLimits limits;        // kv_blocks 0 = as many as fit, at most what max_num_seqs sequences of
+  step::RankLimits limits;  // kv_blocks 0 = as many as fit, at most what max_num_seqs sequences of
                             // max_model_len tokens can use; max_model_len 0 = the model's own, or
                             // the largest that fits
-  std::size_t result_row_bytes = 0;
   std::size_t available_bytes = 0;
 };
 
 struct MemoryPlan {
-  RankLimits limits;              // max_model_len and kv_blocks filled in
+  step::RankLimits limits;        // max_model_len and kv_blocks filled in
   std::size_t weights = 0;        // one arena, shared by all
   std::vector<RankMemory> ranks;  // by rank; the same in every replica
   std::size_t total = 0;          // weights + replicas · sum of ranks

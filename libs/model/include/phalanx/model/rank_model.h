@@ -20,6 +20,7 @@
 #include "phalanx/model/sequence_table.h"
 #include "phalanx/model/shard_plan.h"
 #include "phalanx/model/weight_arena.h"
+#include "phalanx/step/limits.h"
 
 namespace phalanx::model {
 
@@ -44,7 +45,7 @@ struct RankRegions {
 struct RankModelOptions {
   checkpoint::ModelConfig config;
   Shard shard;
-  RankLimits limits;
+  step::RankLimits limits;
   kernels::Isa isa = kernels::Isa::kRef;
   ProgramObserver observer;
   std::uint64_t (*allocation_counter)() = nullptr;  // of the process; null = not counted

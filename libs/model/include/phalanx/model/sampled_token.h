@@ -5,16 +5,10 @@
 #include <cstdint>
 
 #include "phalanx/base/ids.h"
-#include "phalanx/model/sequence_table.h"
+#include "phalanx/step/limits.h"
+#include "phalanx/step/sampling.h"
 
 namespace phalanx::model {
-
-struct TokenLogprob {
-  TokenId token = 0;
-  float logprob = 0.0F;  // log-softmax of the raw logits
-
-  friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
-};
 
 // What an item of a step drew. token is −1 for an item that does not sample, and for one whose row
 // has a fault of its own: a logit that is not finite, or no token that may be drawn.
@@ -22,7 +16,7 @@ struct SampledToken {
   TokenId token = -1;
   float logprob = 0.0F;         // 0 when no log probabilities were asked for
   std::uint32_t top_count = 0;  // entries of `top`, likeliest first
-  std::array<TokenLogprob, kMaxTopLogprobs> top{};
+  std::array<step::TokenLogprob, step::kMaxTopLogprobs> top{};
 
   friend bool operator==(const SampledToken&, const SampledToken&) = default;
 };

@@ -24,6 +24,7 @@
 #include "phalanx/model/sampled_token.h"
 #include "phalanx/model/sequence_table.h"
 #include "phalanx/model/shard_plan.h"
+#include "phalanx/step/limits.h"
 
 namespace phalanx::model {
 
@@ -33,7 +34,7 @@ struct PeakRecord {
   kernels::VocabPeak shaped;
   float shaped_raw = 0.0F;  // the raw logit of shaped.id
   std::uint32_t top_count = 0;
-  std::array<kernels::VocabCandidate, kMaxTopLogprobs> top{};
+  std::array<kernels::VocabCandidate, step::kMaxTopLogprobs> top{};
 };
 struct DrawRecord {
   kernels::VocabPeak peak;
@@ -127,7 +128,7 @@ class Sampler {
     kernels::VocabPeak shaped;  // of the whole row
     float shaped_raw = 0.0F;
     std::uint32_t top_count = 0;
-    std::array<kernels::VocabCandidate, kMaxTopLogprobs> top{};
+    std::array<kernels::VocabCandidate, step::kMaxTopLogprobs> top{};
     kernels::VocabKeep keep;   // what is kept so far, seen from this rank
     std::uint32_t prefix = 0;  // of the threshold being searched
     std::int64_t target = 0;   // tokens or mass still to find below the prefix

@@ -9,30 +9,10 @@
 
 #include "phalanx/base/ids.h"
 #include "phalanx/base/result.h"
+#include "phalanx/step/limits.h"
+#include "phalanx/step/sampling.h"
 
 namespace phalanx::model {
-
-inline constexpr std::uint32_t kMaxLogitBias = 1024;
-inline constexpr std::uint32_t kMaxMaskedTokens = 192;
-inline constexpr std::uint32_t kMaxTopLogprobs = 20;
-
-// How the next token of a sequence is chosen (docs/arithmetic.md, "Sampling").
-struct SamplingParams {
-  float temperature = 1.0F;  // below kGreedyTemperature: the largest logit, ties to the lower id
-  std::int32_t top_k = 0;    // ≤ 0 = all
-  float top_p = 1.0F;        // (0, 1]
-  float min_p = 0.0F;        // [0, 1]
-  float repetition_penalty = 1.0F;  // > 0, over prompt and produced tokens
-  float presence_penalty = 0.0F;    // over produced tokens
-  float frequency_penalty = 0.0F;   // over produced tokens
-  std::int32_t top_logprobs = -1;   // −1 = no logprobs; else 0 … kMaxTopLogprobs
-  std::uint32_t min_tokens = 0;     // masked ids cannot be drawn before so many were produced
-  std::uint64_t seed = 0;
-
-  friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
-};
-
-inline constexpr float kGreedyTemperature = 1e-5F;
 
 // A sequence to be registered. Borrowed for the call.
 struct SequenceSpec {
@@ -41,7 +21,7 @@ struct SequenceSpec {
   std::span<const TokenId> tokens;  // prompt, then what was produced so far
   std::uint32_t prompt_tokens = 0;
   std::uint32_t choice = 0;
-  SamplingParams sampling;
+  step::SamplingNumbers sampling;
   std::span<const std::pair<TokenId, float>> logit_bias;
   std::span<const TokenId> masked_until_min_tokens;
 };
@@ -55,10 +35,10 @@ struct SequenceRow {
   std::uint32_t choice = 0;
   std::uint32_t bias_count = 0;
   std::uint32_t masked_count = 0;
-  SamplingParams sampling;
-  std::array<TokenId, kMaxLogitBias> bias_token{};
-  std::array<float, kMaxLogitBias> bias{};
-  std::array<TokenId, kMaxMaskedTokens> masked{};
+  step::SamplingNumbers sampling;
+  std::array<TokenId, step::kMaxLogitBias> bias_token{};
+  std::array<float, step::kMaxLogitBias> bias{};
+  std::array<TokenId, step::kMaxStopTokens> masked{};
 };
 
 // The live sequences of a rank, in memory that outlives it: one row per slot. Sampled tokens are

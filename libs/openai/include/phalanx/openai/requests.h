@@ -12,6 +12,7 @@
 
 #include "phalanx/base/ids.h"
 #include "phalanx/openai/api_error.h"
+#include "phalanx/step/limits.h"
 #include "phalanx/wire/limits.h"
 
 namespace phalanx::openai {
@@ -26,9 +27,9 @@ struct RequestBounds {
   std::size_t documents_max = 1024;
   std::size_t stop_strings_max = 4;
   std::size_t stop_string_bytes_max = 1024;
-  std::size_t stop_token_ids_max = wire::kMaxRequestStopTokens;
-  std::size_t logit_bias_max = wire::kMaxLogitBias;
-  std::uint32_t top_logprobs_max = wire::kMaxTopLogprobs;
+  std::size_t stop_token_ids_max = step::kMaxRequestStopTokens;
+  std::size_t logit_bias_max = step::kMaxLogitBias;
+  std::uint32_t top_logprobs_max = step::kMaxTopLogprobs;
 };
 
 // The fields that chat and completions share. What the client left out (or sent as null) is absent,

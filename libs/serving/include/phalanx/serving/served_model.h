@@ -10,6 +10,7 @@
 #include "phalanx/openai/api_error.h"
 #include "phalanx/openai/requests.h"
 #include "phalanx/serving/text_choice.h"
+#include "phalanx/step/sampling.h"
 #include "phalanx/tokenizer/chat_template.h"
 #include "phalanx/tokenizer/tokenizer.h"
 
@@ -26,7 +27,7 @@ struct ServedModel {
   const tokenizer::Tokenizer* tokenizer = nullptr;
   const tokenizer::ChatTemplate* chat_template = nullptr;  // null: completions only
   const tokenizer::ChatTemplate* tool_template = nullptr;  // for tools; null: the same one
-  wire::SamplingParams default_sampling;                   // of generation_config.json
+  step::SamplingParams default_sampling;                   // of generation_config.json
   std::vector<TokenId> end_tokens;                         // end-of-sequence ids, ascending
 };
 

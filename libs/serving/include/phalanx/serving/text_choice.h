@@ -10,6 +10,7 @@
 #include "phalanx/base/ids.h"
 #include "phalanx/dispatch/generation.h"
 #include "phalanx/serving/stop_scanner.h"
+#include "phalanx/step/sampling.h"
 #include "phalanx/tokenizer/incremental_decoder.h"
 #include "phalanx/tokenizer/tokenizer.h"
 
@@ -34,7 +35,7 @@ struct GenerationRequest {
 // One token as the client sees it. Exactly one per token, in order; the text may be empty.
 struct TextEvent {
   std::string text;
-  wire::FinishReason finish = wire::FinishReason::kNone;  // kStop or kLength with the last token
+  step::FinishReason finish = step::FinishReason::kNone;  // kStop or kLength with the last token
   std::variant<std::monostate, TokenId, std::string>
       stopped_by;  // with kStop: the stop token (not end-of-sequence) or string
   bool to_stop =

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "phalanx/base/ids.h"
+#include "phalanx/step/limits.h"
 
 namespace phalanx::wire {
 
@@ -35,10 +36,7 @@ struct ModelPlan {
   std::string runner{};        // "cpu" or "sim"
   std::string isa{};           // "auto", or the instruction set that PHALANX_ISA forces
   std::uint32_t tp = 1;
-  std::uint32_t max_model_len = 0;
-  std::uint32_t max_num_seqs = 0;
-  std::uint32_t max_num_batched_tokens = 0;
-  std::uint32_t kv_blocks = 0;
+  step::RankLimits limits{};
   std::uint64_t sim_step_us = 0;
   std::uint64_t sim_token_us = 0;
   friend bool operator==(const ModelPlan&, const ModelPlan&) = default;

@@ -32,8 +32,8 @@ namespace phalanx::wire {
 [[nodiscard]] Status check(const RankCommand& command);
 [[nodiscard]] Status check(const RankReply& reply);
 [[nodiscard]] Status check(const ControlRecord& record);
-[[nodiscard]] Status check(const SamplingParams& sampling);
-[[nodiscard]] Status check(const StopParams& stop);
+[[nodiscard]] Status check(const step::SamplingParams& sampling);
+[[nodiscard]] Status check(const step::StopParams& stop);
 
 [[nodiscard]] Result<LeaderFrame> decode_leader_frame(std::string_view bytes);
 [[nodiscard]] Result<ReplicaFrame> decode_replica_frame(std::string_view bytes);

@@ -7,18 +7,10 @@
 namespace phalanx::wire {
 
 // Bounds that every decoder enforces before it allocates. A frame beyond one of them is a protocol
-// error of its sender.
+// error of its sender. Those of steps and sequences: phalanx/step/limits.h.
 inline constexpr std::uint32_t kProtocolVersion = 2;
 inline constexpr std::size_t kMaxFrameBytes = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxDepth = 8;
-inline constexpr std::size_t kMaxPromptTokens = std::size_t{1} << 20;
-inline constexpr std::size_t kMaxSequencesPerStep = 4096;
-inline constexpr std::size_t kMaxBlocksPerSequence = std::size_t{1} << 16;
-inline constexpr std::size_t kMaxTopLogprobs = 20;
-inline constexpr std::size_t kMaxLogitBias = 1024;
-inline constexpr std::size_t kMaxRequestStopTokens = 128;  // stop_token_ids of a request
-inline constexpr std::size_t kMaxEndTokens = 64;           // end-of-sequence ids of a model
-inline constexpr std::size_t kMaxStopTokens = kMaxRequestStopTokens + kMaxEndTokens;
 inline constexpr std::size_t kMaxHeldKeys = 512;  // of one ReplicaHolding
 inline constexpr std::size_t kMaxErrorBytes = 4096;
 inline constexpr std::size_t kMaxPathBytes = 4096;

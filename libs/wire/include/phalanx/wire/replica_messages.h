@@ -11,7 +11,7 @@
 
 #include "phalanx/base/error.h"
 #include "phalanx/base/ids.h"
-#include "phalanx/wire/sampling.h"
+#include "phalanx/step/sampling.h"
 
 namespace phalanx::wire {
 
@@ -31,8 +31,8 @@ struct Submit {
   std::vector<TokenId> prompt_ids{};    // 1 … max_model_len - 1
   std::vector<TokenId> produced_ids{};  // by earlier attempts: history, never prompt; the next
                                         // position is their count
-  SamplingParams sampling{};
-  StopParams stop{};
+  step::SamplingParams sampling{};
+  step::StopParams stop{};
   friend bool operator==(const Submit&, const Submit&) = default;
 };
 
@@ -95,11 +95,11 @@ struct TokenUpdate {
       0;  // index of the produced token, counted over all attempts; meaningful if has_token
   bool has_token = false;
   TokenId token = 0;
-  std::optional<float> logprob{};            // of the token, if asked for
-  std::vector<TokenLogprob> top_logprobs{};  // likeliest first
+  std::optional<float> logprob{};                  // of the token, if asked for
+  std::vector<step::TokenLogprob> top_logprobs{};  // likeliest first
   std::uint32_t to_compute = 0;   // prompt and history tokens whose KV is still to be computed
   std::uint32_t to_generate = 0;  // tokens that may still be produced
-  FinishReason finish = FinishReason::kNone;
+  step::FinishReason finish = step::FinishReason::kNone;
   std::uint32_t error_code = 0;  // a phalanx::Code, with finish == kError
   std::string error_message{};
   friend bool operator==(const TokenUpdate&, const TokenUpdate&) = default;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "phalanx/wire/sampling.h"
+#include "phalanx/step/sampling.h"
 
-namespace phalanx::wire {
+namespace phalanx::step {
 namespace {
 
 TEST(FinishName, IsTheWordOfTheApiAndNothingWhileASequenceRuns) {
@@ -15,4 +15,4 @@ TEST(FinishName, IsTheWordOfTheApiAndNothingWhileASequenceRuns) {
 }
 
 }  // namespace
-}  // namespace phalanx::wire
+}  // namespace phalanx::step

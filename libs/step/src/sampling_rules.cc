@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/wire/sampling_rules.h"
+#include "phalanx/step/sampling_rules.h"
 
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
 
-namespace phalanx::wire {
+namespace phalanx::step {
 namespace {
 
 std::string text_of(double value) {
@@ -32,4 +32,4 @@ std::string range_of(const RealRule& rule) {
   return "a number from " + text_of(rule.low) + " to " + text_of(rule.high);
 }
 
-}  // namespace phalanx::wire
+}  // namespace phalanx::step

@@ -9,13 +9,11 @@
 
 #include "phalanx/base/ids.h"
 
-namespace phalanx::wire {
+namespace phalanx::step {
 
-// How the next token of a sequence is chosen (docs/arithmetic.md, "Sampling"). Complete: nothing
-// else about a request changes its tokens. Order of application: penalties and bias on the raw
-// logits, temperature, top_k, top_p, min_p, draw. Ranges: sampling_rules.h.
-struct SamplingParams {
-  float temperature = 1.0F;  // 0 = greedy: the largest logit, ties to the lower id
+// The numbers of SamplingParams: plain memory, as the sequence table of a rank keeps them.
+struct SamplingNumbers {
+  float temperature = 1.0F;  // below kGreedyTemperature: the largest logit, ties to the lower id
   std::int32_t top_k = 0;    // 0 = all
   float top_p = 1.0F;
   float min_p = 0.0F;
@@ -23,11 +21,21 @@ struct SamplingParams {
   float presence_penalty = 0.0F;    // over produced tokens
   float frequency_penalty = 0.0F;   // over produced tokens
   std::uint64_t seed = 0;  // always present: the leader draws one when the client gave none
-  std::vector<std::pair<TokenId, float>> logit_bias{};  // ascending ids
   std::int32_t top_logprobs =
       -1;  // -1 = no logprobs; 0 … 20 = that of the token and of so many likeliest
   std::uint32_t min_tokens =
       0;  // end-of-sequence and stop tokens are masked before so many are produced
+
+  friend bool operator==(const SamplingNumbers&, const SamplingNumbers&) = default;
+};
+
+inline constexpr float kGreedyTemperature = 1e-5F;
+
+// How the next token of a sequence is chosen (docs/arithmetic.md, "Sampling"). Complete: nothing
+// else about a request changes its tokens. Order of application: penalties and bias on the raw
+// logits, temperature, top_k, top_p, min_p, draw. Ranges: sampling_rules.h.
+struct SamplingParams : SamplingNumbers {
+  std::vector<std::pair<TokenId, float>> logit_bias{};  // ascending ids
 
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 };
@@ -62,4 +70,4 @@ struct TokenLogprob {
   friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
 };
 
-}  // namespace phalanx::wire
+}  // namespace phalanx::step

@@ -4,10 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "phalanx/wire/limits.h"
-#include "phalanx/wire/sampling.h"
-
-namespace phalanx::wire {
+namespace phalanx::step {
 
 // The numbers that a request may choose, each stated here and nowhere else: the API refuses by them
 // what a client sends, a sender what it is about to send, and a decoder what came. Both ends of a
@@ -39,4 +36,4 @@ inline constexpr RealRule kLogitBiasRule{"logit_bias", -100, 100};
 // "a number from 0 to 2"
 [[nodiscard]] std::string range_of(const RealRule& rule);
 
-}  // namespace phalanx::wire
+}  // namespace phalanx::step

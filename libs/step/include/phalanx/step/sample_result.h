@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "phalanx/base/ids.h"
+#include "phalanx/step/limits.h"
+#include "phalanx/step/sampling.h"
+
+namespace phalanx::step {
+
+// One row of the result ring, a memfd that the replica maps read-only and the rank writes. Plain
+// memory, same machine.
+struct SampleResult {
+  std::uint64_t step =
+      0;  // StepId, written last with release order: a reader that sees another value has no result
+  std::uint64_t sequence = 0;
+  TokenId token = 0;
+  float logprob = 0.0F;
+  std::uint32_t top_count = 0;
+  std::uint32_t fault = 0;  // 0 = drawn; else the phalanx::Code of why this sequence has no token
+  TokenLogprob top[kMaxTopLogprobs] = {};
+};
+static_assert(std::is_trivially_copyable_v<SampleResult>);
+
+inline constexpr std::uint32_t kResultRingSteps = 2;  // a step and the one dispatched ahead of it
+
+[[nodiscard]] constexpr std::size_t result_ring_rows(std::uint32_t max_num_seqs) {
+  return std::size_t{max_num_seqs} * kResultRingSteps;
+}
+[[nodiscard]] constexpr std::size_t result_ring_bytes(std::uint32_t max_num_seqs) {
+  return result_ring_rows(max_num_seqs) * sizeof(SampleResult);
+}
+
+}  // namespace phalanx::step
