@@ -47,6 +47,7 @@ using phalanx::Result;
 using phalanx::Status;
 using phalanx::StepId;
 namespace engine = phalanx::engine;
+namespace step = phalanx::step;
 namespace wire = phalanx::wire;
 
 struct Fault {
@@ -91,11 +92,11 @@ Fault read_rank_fault() {
 }
 
 // Does this step compute the token `id`?
-bool computes(const engine::SequenceTable& table,
+bool computes(const step::SequenceTable& table,
               std::span<const step::StepItem> items,
               std::uint64_t id) {
   return std::any_of(items.begin(), items.end(), [&](const step::StepItem& item) {
-    const auto tokens = std::span(table.at(item.slot).tokens).subspan(item.start, item.count);
+    const auto tokens = table.tokens(item.slot).subspan(item.start, item.count);
     return std::find(tokens.begin(), tokens.end(), static_cast<phalanx::TokenId>(id)) !=
            tokens.end();
   });
@@ -121,11 +122,8 @@ class ThrowingRunner final : public engine::ModelRunner {
     return inner_->init(epoch);
   }
   Status sanity() override { return inner_->sanity(); }
-  void on_slot_changed(const engine::SequenceTable& table, std::uint32_t slot) override {
-    inner_->on_slot_changed(table, slot);
-  }
   Status step(StepId step,
-              const engine::SequenceTable& table,
+              const step::SequenceTable& table,
               std::span<const step::StepItem> items,
               std::span<step::SampleResult> results) override {
     stepped_ = true;

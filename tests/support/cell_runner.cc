@@ -40,20 +40,19 @@ Status CellRunner::init(Epoch /*epoch*/) {
   return take_outcome();
 }
 
-void CellRunner::on_slot_changed(const engine::SequenceTable& /*table*/, std::uint32_t /*slot*/) {}
-
 Status CellRunner::step(StepId /*step*/,
-                        const engine::SequenceTable& table,
+                        const step::SequenceTable& table,
                         std::span<const step::StepItem> items,
                         std::span<step::SampleResult> results) {
   for (std::size_t i = 0; i < items.size() && i < rows_written_; ++i) {
     const step::StepItem& item = items[i];
-    const step::SequenceAttach& sequence = table.at(item.slot);
-    compute(sequence, item);
+    const step::SequenceRow& sequence = table.row(item.slot);
+    const std::span<const std::uint32_t> blocks = table.blocks(item.slot);
+    compute(table.tokens(item.slot), blocks, item);
     if (item.sample) {
       const std::uint32_t last = item.start + item.count - 1;
       const std::size_t place =
-          std::size_t{item.blocks[last / step::kBlockTokens]} * step::kBlockTokens +
+          std::size_t{blocks[last / step::kBlockTokens]} * step::kBlockTokens +
           last % step::kBlockTokens;
       results[i].token =
           draw(memory_.cells[place], sequence.sampling.seed, sequence.choice, vocab_size_);
@@ -67,14 +66,16 @@ Status CellRunner::step(StepId /*step*/,
   return take_outcome();
 }
 
-void CellRunner::compute(const step::SequenceAttach& sequence, const step::StepItem& item) {
+void CellRunner::compute(std::span<const TokenId> tokens,
+                         std::span<const std::uint32_t> blocks,
+                         const step::StepItem& item) {
   const auto place = [&](std::uint32_t position) -> std::uint64_t& {
-    const std::size_t block = item.blocks[position / step::kBlockTokens];
+    const std::size_t block = blocks[position / step::kBlockTokens];
     return memory_.cells[block * step::kBlockTokens + position % step::kBlockTokens];
   };
   std::uint64_t before = item.start == 0 ? 0 : place(item.start - 1);
   for (std::uint32_t position = item.start; position < item.start + item.count; ++position) {
-    before = next_cell(before, sequence.tokens[position]);
+    before = next_cell(before, tokens[position]);
     place(position) = before;
   }
 }

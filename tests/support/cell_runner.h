@@ -40,9 +40,8 @@ class CellRunner final : public engine::ModelRunner {
   [[nodiscard]] Result<engine::RunnerIdentity> identity() override;
   [[nodiscard]] Status init(Epoch epoch) override;
   [[nodiscard]] Status sanity() override { return take_outcome(); }
-  void on_slot_changed(const engine::SequenceTable& table, std::uint32_t slot) override;
   [[nodiscard]] Status step(StepId step,
-                            const engine::SequenceTable& table,
+                            const step::SequenceTable& table,
                             std::span<const step::StepItem> items,
                             std::span<step::SampleResult> results) override;
   [[nodiscard]] Status clear(bool zero_kv) override;
@@ -57,7 +56,9 @@ class CellRunner final : public engine::ModelRunner {
 
  private:
   [[nodiscard]] Status take_outcome();
-  void compute(const step::SequenceAttach& sequence, const step::StepItem& item);
+  void compute(std::span<const TokenId> tokens,
+               std::span<const std::uint32_t> blocks,
+               const step::StepItem& item);
 
   CellMemory& memory_;
   std::uint32_t vocab_size_;

@@ -160,8 +160,9 @@ void RankCluster::finish(RankId rank, Status outcome) {
     crash(rank, SIGSEGV, engine::DeathOrigin::kOwn);
     return;
   }
-  const wire::RankCommand command = *std::exchange(process.command, std::nullopt);
+  wire::RankCommand command = *std::exchange(process.command, std::nullopt);
   process.finish_at.reset();
+  misplace_block(own, &command);
   const bool was_aborted = !outcome;
   if (own.failure && own.failure->first == command.op) {
     process.runner.let_next(std::exchange(own.failure, std::nullopt)->second);
@@ -179,6 +180,15 @@ void RankCluster::finish(RankId rank, Status outcome) {
       {Direction::kToReplica, rank, own.incarnation, wire::encode(reply), 0}, time_.millis()));
   if (process.loop.finished()) {
     perish(rank, engine::RankDeath{false, 0, "exited with status 0", engine::DeathOrigin::kOwn});
+  }
+}
+
+void RankCluster::misplace_block(Slot& own, wire::RankCommand* command) const {
+  for (step::StepItem& item : command->items) {
+    if (own.misplaces_block && !item.blocks.empty()) {
+      own.misplaces_block = false;
+      item.blocks.back() = (item.blocks.back() + 1) % options_.kv_blocks;
+    }
   }
 }
 
@@ -295,14 +305,13 @@ Status RankCluster::respawn(RankId rank, Incarnation incarnation) {
   own.incarnation = incarnation;
   own.gone = false;
   own.failure.reset();
-  const engine::RankLoopOptions loop{rank,
-                                     static_cast<std::int32_t>(1000 + spawns_),
-                                     options_.secret,
-                                     {options_.max_model_len,
-                                      options_.max_num_seqs,
-                                      options_.max_num_batched_tokens,
-                                      options_.kv_blocks}};
-  own.process = std::make_unique<Process>(loop, own.memory, *own.ring, options_.vocab_size);
+  const engine::RankLoopOptions loop{
+      rank, static_cast<std::int32_t>(1000 + spawns_), options_.secret};
+  const step::RankLimits limits{options_.max_model_len,
+                                options_.max_num_seqs,
+                                options_.max_num_batched_tokens,
+                                options_.kv_blocks};
+  own.process = std::make_unique<Process>(loop, limits, own.memory, *own.ring, options_.vocab_size);
   own.process->runner.identity_value = own.identity;
   own.process->connected_at = time_.millis() + options_.connect;
   return ok();

@@ -18,6 +18,7 @@
 
 #include "support/cell_runner.h"
 #include "support/faulty_transport.h"
+#include "support/table_memory.h"
 #include "support/virtual_time.h"
 
 namespace phalanx::testing {
@@ -79,6 +80,8 @@ class RankCluster final : public engine::GroupPort {
   void fail_next(RankId rank, wire::RankOp op, Error error);
   // Changes every KV cell of the rank: it goes on, and computes something else.
   void corrupt_memory(RankId rank);
+  // The next step that gives the rank a new KV block gives it another one.
+  void misplace_next_block(RankId rank) { slots_[rank.value()].misplaces_block = true; }
   void refuse_respawns(Error error) { respawn_error_ = std::move(error); }
   void fail_next_segment(Error error) { segment_error_ = std::move(error); }
   void hide_lifelines() { lifelines_ = false; }
@@ -112,10 +115,14 @@ class RankCluster final : public engine::GroupPort {
  private:
   struct Process {
     Process(const engine::RankLoopOptions& options,
+            const step::RankLimits& limits,
             CellMemory& memory,
             engine::ResultRing& ring,
             std::uint32_t vocab_size)
-        : runner(memory, vocab_size), loop(options, runner, ring) {}
+        : table(limits, vocab_size),
+          runner(memory, vocab_size),
+          loop(options, *table, runner, ring) {}
+    TableMemory table;
     CellRunner runner;
     engine::RankLoop loop;
     std::deque<std::string> inbox;
@@ -133,6 +140,7 @@ class RankCluster final : public engine::GroupPort {
     std::unique_ptr<Process> process;
     Incarnation incarnation;
     std::uint64_t progress = 0;
+    bool misplaces_block = false;
     bool frozen = false;
     bool stopped = false;
     bool gone = true;  // no process holds the memory
@@ -155,6 +163,7 @@ class RankCluster final : public engine::GroupPort {
   void perish(RankId rank, engine::RankDeath death);
   void after(Millis delay, std::function<void()> run);
   void run_events();
+  void misplace_block(Slot& own, wire::RankCommand* command) const;
 
   ClusterOptions options_;
   FaultyTransport& transport_;

@@ -13,14 +13,17 @@
 
 namespace phalanx::engine {
 
-RankLoop::RankLoop(const RankLoopOptions& options, ModelRunner& runner, ResultRing& ring)
+RankLoop::RankLoop(const RankLoopOptions& options,
+                   step::SequenceTable& table,
+                   ModelRunner& runner,
+                   ResultRing& ring)
     : options_(options),
+      table_(table),
       runner_(runner),
       ring_(ring),
-      table_(options.limits.max_num_seqs, options.limits.max_model_len),
-      results_(options.limits.max_num_seqs),
-      slot_used_(options.limits.max_num_seqs) {
-  PHALANX_CHECK(ring.rows() >= options.limits.max_num_seqs, "a row of the ring for each item");
+      results_(table.limits().max_num_seqs),
+      slot_used_(table.limits().max_num_seqs) {
+  PHALANX_CHECK(ring.rows() >= table.limits().max_num_seqs, "a row of the ring for each item");
 }
 
 wire::RankReply RankLoop::handle(const wire::RankCommand& command) {
@@ -118,14 +121,14 @@ Status RankLoop::execute(const wire::RankCommand& command, wire::RankReply& repl
       phase_ = Phase::kSanity;
       return ok();
     case wire::RankOp::kAttach:
-      drop_all_slots();
+      table_.clear();
       PHALANX_RETURN_IF_ERROR(attach(command));
       phase_ = Phase::kAttached;
       return ok();
     case wire::RankOp::kStep:
       return step(command);
     case wire::RankOp::kClear:
-      drop_all_slots();
+      table_.clear();
       return runner_.clear(command.zero_kv);
     case wire::RankOp::kUnload:
       PHALANX_RETURN_IF_ERROR(runner_.unload());
@@ -152,11 +155,9 @@ Status RankLoop::hello(wire::RankReply& reply) {
 Status RankLoop::attach(const wire::RankCommand& command) {
   for (const std::uint32_t slot : command.detach) {
     PHALANX_RETURN_IF_ERROR(table_.detach(slot));
-    runner_.on_slot_changed(table_, slot);
   }
   for (const step::SequenceAttach& sequence : command.attach) {
     PHALANX_RETURN_IF_ERROR(table_.attach(sequence));
-    runner_.on_slot_changed(table_, sequence.slot);
   }
   return ok();
 }
@@ -164,6 +165,9 @@ Status RankLoop::attach(const wire::RankCommand& command) {
 Status RankLoop::step(const wire::RankCommand& command) {
   PHALANX_RETURN_IF_ERROR(attach(command));
   PHALANX_RETURN_IF_ERROR(check_items(command));
+  for (const step::StepItem& item : command.items) {
+    table_.extend(item);
+  }
   const std::span results = std::span(results_).first(command.items.size());
   for (step::SampleResult& result : results) {
     result.top_count = 0;
@@ -175,9 +179,9 @@ Status RankLoop::step(const wire::RankCommand& command) {
 }
 
 Status RankLoop::check_items(const wire::RankCommand& command) {
-  if (command.items.empty() || command.items.size() > options_.limits.max_num_seqs) {
+  if (command.items.empty() || command.items.size() > table_.limits().max_num_seqs) {
     return failed_precondition("a step of " + std::to_string(command.items.size()) +
-                               " items; 1 to " + std::to_string(options_.limits.max_num_seqs) +
+                               " items; 1 to " + std::to_string(table_.limits().max_num_seqs) +
                                " are possible");
   }
   slot_used_.assign(slot_used_.size(), false);
@@ -189,16 +193,10 @@ Status RankLoop::check_items(const wire::RankCommand& command) {
     }
     slot_used_[item.slot] = true;
     tokens += item.count;
-    for (const std::uint32_t block : item.blocks) {
-      if (block >= options_.limits.kv_blocks) {
-        return failed_precondition("KV block " + std::to_string(block) + " of " +
-                                   std::to_string(options_.limits.kv_blocks));
-      }
-    }
   }
-  if (tokens > options_.limits.max_num_batched_tokens) {
+  if (tokens > table_.limits().max_num_batched_tokens) {
     return failed_precondition("a step of " + std::to_string(tokens) + " tokens; at most " +
-                               std::to_string(options_.limits.max_num_batched_tokens) + " fit");
+                               std::to_string(table_.limits().max_num_batched_tokens) + " fit");
   }
   return ok();
 }
@@ -212,15 +210,6 @@ void RankLoop::publish(const wire::RankCommand& command) {
       if (results_[i].fault == 0) {
         table_.append(item.slot, results_[i].token);
       }
-    }
-  }
-}
-
-void RankLoop::drop_all_slots() {
-  for (std::uint32_t slot = 0; slot < table_.slots(); ++slot) {
-    if (table_.contains(slot)) {
-      static_cast<void>(table_.detach(slot));
-      runner_.on_slot_changed(table_, slot);
     }
   }
 }

@@ -37,7 +37,7 @@ void ReplicaEngine::on_blamed(const Error& cause) {
           bounded_text("this request ended the process that computed it twice while it ran alone; "
                        "it is not tried again. The last time: " +
                        cause.message()))));
-  publish(group_.last_step(), Duration{}, std::move(updates));
+  publish(group_.last_step(), std::move(updates));
 }
 
 // While a culprit is looked for only the suspects under test run.

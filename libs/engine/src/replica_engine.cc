@@ -65,7 +65,6 @@ void ReplicaEngine::handle(const wire::LeaderMessage& message) {
     ReplicaEngine& engine;
     void operator()(const wire::Submit& submit) const { engine.submit(submit); }
     void operator()(const wire::Cancel& cancel) const { engine.cancel(cancel); }
-    void operator()(const wire::LeaderPing& ping) const { engine.ping(ping); }
     void operator()(const wire::StopReplica& stop) const { engine.stop(stop); }
   };
   std::visit(Visitor{*this}, message);
@@ -145,11 +144,6 @@ void ReplicaEngine::cancel(const wire::Cancel& cancel) {
   }
 }
 
-void ReplicaEngine::ping(const wire::LeaderPing& ping) {
-  last_nonce_ = ping.nonce;
-  send_status();
-}
-
 void ReplicaEngine::stop(const wire::StopReplica& stop) {
   stopping_ = true;
   const SteadyTime deadline =
@@ -164,7 +158,7 @@ void ReplicaEngine::stop(const wire::StopReplica& stop) {
 
 void ReplicaEngine::stop_now() {
   plan_.reset();
-  publish(group_.last_step(), Duration{}, scheduler_.fail_all(unavailable("the replica stops")));
+  publish(group_.last_step(), scheduler_.fail_all(unavailable("the replica stops")));
   end_group();
 }
 
@@ -217,14 +211,14 @@ void ReplicaEngine::pump() {
   if (plan_ || group_stopping_) {
     return;
   }
-  publish(group_.last_step(), Duration{}, scheduler_.sweep());
+  publish(group_.last_step(), scheduler_.sweep());
   while (group_.ready()) {
     std::optional<StepPlan> plan = next_plan();
     if (!plan || !plan->changes_anything()) {
       break;
     }
     if (!plan->needs_step()) {
-      publish(group_.last_step(), Duration{}, scheduler_.confirm(*plan, {}));
+      publish(group_.last_step(), scheduler_.confirm(*plan, {}));
       continue;
     }
     begin_step(*std::move(plan));
@@ -252,7 +246,7 @@ GroupClient::Attachment ReplicaEngine::attachment(bool kv_lost) {
   if (kv_lost) {
     plan_.reset();
     kv_.forget();
-    publish(group_.last_step(), Duration{}, scheduler_.drop_kv());
+    publish(group_.last_step(), scheduler_.drop_kv());
   }
   Attachment attachment;
   attachment.table = scheduler_.attach_table();
@@ -293,6 +287,7 @@ Result<std::uint64_t> ReplicaEngine::settle(const wire::RankCommand& command) {
   }
   for (std::uint32_t i = 0; i < command.items.size(); ++i) {
     const step::StepItem& item = command.items[i];
+    digest_.extend(item.slot, item.blocks);
     if (!item.sample) {
       continue;
     }
@@ -331,7 +326,7 @@ void ReplicaEngine::on_step(const wire::RankCommand& command, const CollectiveSt
                       {"blocks_free", scheduler_.blocks().free()},
                       {"ms", to_milliseconds(took)}});
     }
-    publish(command.step, took, scheduler_.confirm(plan, samples_));
+    publish(command.step, scheduler_.confirm(plan, samples_));
     acquit(plan);
   }
   pump();
@@ -339,11 +334,8 @@ void ReplicaEngine::on_step(const wire::RankCommand& command, const CollectiveSt
 
 void ReplicaEngine::on_ready(Epoch epoch) {
   const BlockPool& blocks = scheduler_.blocks();
-  sink_.send(wire::ReplicaReady{epoch,
-                                group_.numerics_fingerprint(),
-                                blocks.total(),
-                                step::kBlockTokens,
-                                options_.memory_bytes});
+  sink_.send(wire::ReplicaReady{
+      epoch, group_.numerics_fingerprint(), blocks.total(), options_.memory_bytes});
   send_status();
   pump();
 }

@@ -28,20 +28,17 @@ Iterator end_of_frame(Iterator first, Iterator end) {
 
 }  // namespace
 
-void ReplicaEngine::publish(StepId step, Duration took, std::vector<wire::TokenUpdate> updates) {
+void ReplicaEngine::publish(StepId step, std::vector<wire::TokenUpdate> updates) {
   if (updates.empty()) {
     return;
   }
   for (const wire::TokenUpdate& update : updates) {
     log_.updated(update, clock_.now());
   }
-  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(took).count();
-  auto step_us = static_cast<std::uint64_t>(us);
   for (auto first = updates.begin(); first != updates.end();) {
     const auto last = end_of_frame(first, updates.end());
-    sink_.send(wire::TokenBatch{
-        step, step_us, {std::make_move_iterator(first), std::make_move_iterator(last)}});
-    step_us = 0;
+    sink_.send(
+        wire::TokenBatch{step, {std::make_move_iterator(first), std::make_move_iterator(last)}});
     first = last;
   }
 }
@@ -49,7 +46,7 @@ void ReplicaEngine::publish(StepId step, Duration took, std::vector<wire::TokenU
 void ReplicaEngine::publish_one(wire::TokenUpdate update) {
   std::vector<wire::TokenUpdate> updates;
   updates.push_back(std::move(update));
-  publish(group_.last_step(), Duration{}, std::move(updates));
+  publish(group_.last_step(), std::move(updates));
 }
 
 void ReplicaEngine::send_status() {
@@ -72,7 +69,6 @@ void ReplicaEngine::send_holding() {
 wire::ReplicaStatus ReplicaEngine::status() const {
   wire::ReplicaStatus status;
   status.sequence = status_sequence_;
-  status.last_nonce = last_nonce_;
   status.epoch = group_.epoch();
   status.last_step = group_.last_step();
   status.recovering = group_.forming();

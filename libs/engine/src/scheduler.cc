@@ -19,6 +19,21 @@ std::uint32_t size32(const auto& container) {
   return static_cast<std::uint32_t>(container.size());
 }
 
+std::uint64_t sum_of(const auto& sequences, std::uint32_t (Sequence::*part)() const) {
+  std::uint64_t sum = 0;
+  for (const auto& [id, sequence] : sequences) {
+    sum += (sequence.*part)();
+  }
+  return sum;
+}
+
+std::vector<std::uint32_t> numbers_of(const std::vector<BlockId>& blocks) {
+  std::vector<std::uint32_t> numbers(blocks.size());
+  std::transform(
+      blocks.begin(), blocks.end(), numbers.begin(), [](BlockId block) { return block.value(); });
+  return numbers;
+}
+
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options)
@@ -123,13 +138,8 @@ wire::RankCommand Scheduler::command(const StepPlan& plan) const {
     item.start = row.start;
     item.count = row.count;
     item.sample = row.sample;
-    item.blocks.reserve(sequence.blocks.size() + row.new_blocks.size());
-    for (const BlockId block : sequence.blocks) {
-      item.blocks.push_back(block.value());
-    }
-    for (const BlockId block : row.new_blocks) {
-      item.blocks.push_back(block.value());
-    }
+    item.held_blocks = size32(sequence.blocks);
+    item.blocks = numbers_of(row.new_blocks);
     command.items.push_back(std::move(item));
   }
   return command;
@@ -144,6 +154,7 @@ step::SequenceAttach Scheduler::attach_record(const Sequence& sequence, std::uin
   record.choice = sequence.key.choice.value();
   record.sampling = sequence.sampling;
   record.masked_until_min_tokens = sequence.stop.stop_token_ids;
+  record.blocks = numbers_of(sequence.blocks);
   return record;
 }
 
@@ -345,23 +356,11 @@ Scheduler::Probe Scheduler::probe() {
 }
 
 std::uint64_t Scheduler::to_compute() const {
-  std::uint64_t sum = 0;
-  for (const Sequences* part : {&running_, &waiting_}) {
-    for (const auto& [id, sequence] : *part) {
-      sum += sequence.to_compute();
-    }
-  }
-  return sum;
+  return sum_of(running_, &Sequence::to_compute) + sum_of(waiting_, &Sequence::to_compute);
 }
 
 std::uint64_t Scheduler::to_generate() const {
-  std::uint64_t sum = 0;
-  for (const Sequences* part : {&running_, &waiting_}) {
-    for (const auto& [id, sequence] : *part) {
-      sum += sequence.to_generate();
-    }
-  }
-  return sum;
+  return sum_of(running_, &Sequence::to_generate) + sum_of(waiting_, &Sequence::to_generate);
 }
 
 const Sequence* Scheduler::find(const wire::SequenceKey& key) const {

@@ -16,13 +16,13 @@ SimRunner::SimRunner(const SimOptions& options, SimHost& host) : options_(option
   counters_.preparations = 1;
 }
 
-TokenId SimRunner::draw(const step::SequenceAttach& sequence, std::uint32_t position) const {
+TokenId SimRunner::draw(const step::SequenceRow& sequence, std::uint32_t position) const {
   const std::uint64_t word = Fingerprint()
                                  .add(sequence.sampling.seed)
                                  .add((std::uint64_t{sequence.choice} << 32) | position)
                                  .value();
   auto offset = static_cast<std::uint32_t>(word % options_.token_count);
-  const auto& stops = sequence.masked_until_min_tokens;
+  const auto stops = std::span(sequence.masked).first(sequence.masked_count);
   const auto token = [&] { return options_.first_token + static_cast<TokenId>(offset); };
   while (std::find(stops.begin(), stops.end(), token()) != stops.end()) {
     offset = (offset + 1) % options_.token_count;
@@ -47,10 +47,8 @@ Status SimRunner::sanity() {
   return host_.sanity();
 }
 
-void SimRunner::on_slot_changed(const SequenceTable& /*table*/, std::uint32_t /*slot*/) {}
-
 Status SimRunner::step(StepId /*step*/,
-                       const SequenceTable& table,
+                       const step::SequenceTable& table,
                        std::span<const step::StepItem> items,
                        std::span<step::SampleResult> results) {
   std::int64_t tokens = 0;
@@ -58,8 +56,7 @@ Status SimRunner::step(StepId /*step*/,
     const step::StepItem& item = items[i];
     tokens += item.count;
     if (item.sample) {
-      const step::SequenceAttach& sequence = table.at(item.slot);
-      results[i].token = draw(sequence, item.start + item.count);
+      results[i].token = draw(table.row(item.slot), item.start + item.count);
       results[i].logprob = 0.0F;
       results[i].top_count = 0;
     }

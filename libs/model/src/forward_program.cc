@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "phalanx/step/sequence_table.h"
 #include "phalanx/tensor/shape.h"
 
 #include "forward_recorder.h"
@@ -24,10 +25,8 @@ ForwardRecorder::ForwardRecorder(const ForwardShape& shape, const ForwardInputs&
   mlp_columns_ = std::size_t{shard_.mlp_blocks.count} * kMlpBlock;
   resident_.weights = recorder_.resident("weights", shape.arena.bytes);
   resident_.kv = recorder_.resident("kv", shape.kv.bytes());
-  resident_.sequence_table = recorder_.resident(
-      "sequence table",
-      SequenceTable::bytes_for(
-          {shape.limits.max_num_seqs, shape.limits.max_model_len, config_.vocab}));
+  resident_.sequence_table =
+      recorder_.resident("sequence table", step::SequenceTable::bytes_for(shape.limits));
   resident_.results =
       recorder_.resident("results", shape.limits.max_num_seqs * sizeof(SampledToken));
   cos_ = floats("cos", config_.head_dim / 2);

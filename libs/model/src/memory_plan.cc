@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "phalanx/step/sample_result.h"
+#include "phalanx/step/sequence_table.h"
 #include "phalanx/tensor/shape.h"
 
 #include "forward_program.h"
@@ -151,9 +152,7 @@ Result<RankMemory> rank_memory(const checkpoint::ModelConfig& config,
   memory.kv = tensor::round_up(kv_layout(config, shard, limits.kv_blocks).bytes(), kPageBytes);
   PHALANX_TRY(const std::size_t scratch, scratch_bytes(config, shard, limits));
   memory.scratch = tensor::round_up(scratch, kPageBytes);
-  memory.sequence_table = tensor::round_up(
-      SequenceTable::bytes_for({limits.max_num_seqs, limits.max_model_len, config.vocab}),
-      kPageBytes);
+  memory.sequence_table = tensor::round_up(step::SequenceTable::bytes_for(limits), kPageBytes);
   memory.result_ring = tensor::round_up(step::result_ring_bytes(limits.max_num_seqs), kPageBytes);
   Sampler::Options sampling;
   sampling.tokens = shard.tokens;

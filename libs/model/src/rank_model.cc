@@ -45,21 +45,25 @@ std::span<std::byte> writable(std::span<const std::byte> memory) {
 }  // namespace
 
 struct RankModel::Impl {
-  Impl(const RankModelOptions& given, const RankRegions& memory, kernels::ThreadTeam& threads)
+  Impl(const RankModelOptions& given,
+       const RankRegions& memory,
+       const step::SequenceTable& sequences,
+       kernels::ThreadTeam& threads)
       : options(given),
         regions(memory),
+        table(sequences),
         team(threads),
         kernels(kernels::kernel_table(given.isa)),
         inputs(given.limits, given.shard.attention.count, given.config.heads_per_group()) {}
 
   RankModelOptions options;
   RankRegions regions;
+  const step::SequenceTable& table;
   kernels::ThreadTeam& team;
   const kernels::KernelTable& kernels;
   WeightArena arena;
   KvLayout kv;
   StepInputs inputs;
-  std::unique_ptr<SequenceTable> table;
   std::unique_ptr<Sampler> sampler;
   kernels::RopeFrequencies frequencies;
   std::unique_ptr<collective::TreePlan> attention_tree;
@@ -75,9 +79,8 @@ struct RankModel::Impl {
   Status make_plans();
   Status record();
   Status bind();
-  Status run(std::span<const StepItem> items);
+  Status run(std::span<const step::StepItem> items);
   [[nodiscard]] Status check_keys_and_values() const;
-  void confirm(std::span<const StepItem> items);
   [[nodiscard]] SampledToken* rows() const {
     return reinterpret_cast<SampledToken*>(results.bytes().data());
   }
@@ -118,7 +121,7 @@ Status RankModel::Impl::bind() {
   PHALANX_RETURN_IF_ERROR(program.bind_scratch(regions.scratch));
   PHALANX_RETURN_IF_ERROR(program.bind(buffers.weights, writable(regions.weights)));
   PHALANX_RETURN_IF_ERROR(program.bind(buffers.kv, regions.kv));
-  PHALANX_RETURN_IF_ERROR(program.bind(buffers.sequence_table, regions.sequence_table));
+  PHALANX_RETURN_IF_ERROR(program.bind(buffers.sequence_table, writable(table.memory())));
   return program.bind(buffers.results, results.bytes());
 }
 
@@ -136,10 +139,6 @@ Status RankModel::Impl::prepare() {
   PHALANX_TRY(arena, open_arena(regions.weights, config));
   fingerprint = Fingerprint().add(version).add(arena.key).add(arena.content_hash).value();
   kv = kv_layout(config, options.shard, limits.kv_blocks);
-  PHALANX_TRY(SequenceTable mapped,
-              SequenceTable::map(regions.sequence_table,
-                                 {limits.max_num_seqs, limits.max_model_len, config.vocab}));
-  table = std::make_unique<SequenceTable>(mapped);
   Sampler::Options sampling;
   sampling.tokens = options.shard.tokens;
   sampling.rank = options.shard.rank;
@@ -147,7 +146,7 @@ Status RankModel::Impl::prepare() {
   sampling.rows_max = limits.max_num_seqs;
   sampling.threads = team.size();
   sampling.logits_stride = logits_stride(options.shard);
-  sampler = std::make_unique<Sampler>(sampling, *table);
+  sampler = std::make_unique<Sampler>(sampling, table);
   results = tensor::AlignedBuffer(limits.max_num_seqs * sizeof(SampledToken));
   PHALANX_RETURN_IF_ERROR(make_plans());
   PHALANX_RETURN_IF_ERROR(record());
@@ -163,21 +162,12 @@ Status RankModel::Impl::check_keys_and_values() const {
   return ok();
 }
 
-void RankModel::Impl::confirm(std::span<const StepItem> items) {
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    const StepItem& item = items[i];
-    if (item.sample && rows()[i].token >= 0) {
-      table->row(item.slot).length = item.start + item.count + 1;
-    }
-  }
-}
-
-Status RankModel::Impl::run(std::span<const StepItem> items) {
+Status RankModel::Impl::run(std::span<const step::StepItem> items) {
   if (group == nullptr) {
     return failed_precondition("step: expected a communicator, found none: join() comes first");
   }
   PHALANX_RETURN_IF_ERROR(forward->program.ready());
-  PHALANX_RETURN_IF_ERROR(inputs.fill(items, *table));
+  inputs.fill(items, table);
   sampler->begin(inputs.samples());
   non_finite.store(0, std::memory_order_relaxed);
   std::fill_n(rows(), items.size(), SampledToken());
@@ -187,9 +177,7 @@ Status RankModel::Impl::run(std::span<const StepItem> items) {
   shape.final_rows = sampler->drawing();
   const TaskRuntime runtime{&kernels, group};
   PHALANX_RETURN_IF_ERROR(forward->program.run(shape, team, runtime, options.observer));
-  PHALANX_RETURN_IF_ERROR(check_keys_and_values());
-  confirm(items);
-  return ok();
+  return check_keys_and_values();
 }
 
 RankModel::RankModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -197,13 +185,14 @@ RankModel::~RankModel() = default;
 
 Result<std::unique_ptr<RankModel>> RankModel::create(const RankModelOptions& options,
                                                      const RankRegions& regions,
+                                                     const step::SequenceTable& table,
                                                      kernels::ThreadTeam& team) {
   const std::vector<kernels::Isa> available = kernels::available_isas();
   if (std::find(available.begin(), available.end(), options.isa) == available.end()) {
     return failed_precondition("instruction set " + std::string(kernels::isa_name(options.isa)) +
                                ": expected to be available, found it absent");
   }
-  auto impl = std::make_unique<Impl>(options, regions, team);
+  auto impl = std::make_unique<Impl>(options, regions, table, team);
   PHALANX_RETURN_IF_ERROR(impl->prepare());
   return std::unique_ptr<RankModel>(new RankModel(std::move(impl)));
 }
@@ -220,23 +209,7 @@ Status RankModel::join(collective::Communicator* group) {
   return ok();
 }
 
-Status RankModel::attach(std::span<const SequenceSpec> sequences) {
-  impl_->table->clear();
-  return update({}, sequences);
-}
-
-Status RankModel::update(std::span<const std::uint32_t> slots,
-                         std::span<const SequenceSpec> sequences) {
-  for (const std::uint32_t slot : slots) {
-    PHALANX_RETURN_IF_ERROR(impl_->table->remove(slot));
-  }
-  for (const SequenceSpec& spec : sequences) {
-    PHALANX_RETURN_IF_ERROR(impl_->table->add(spec));
-  }
-  return ok();
-}
-
-Result<std::span<const SampledToken>> RankModel::step(std::span<const StepItem> items) {
+Result<std::span<const SampledToken>> RankModel::step(std::span<const step::StepItem> items) {
   Impl& impl = *impl_;
   const auto allocations = [&]() -> std::uint64_t {
     return impl.options.allocation_counter == nullptr ? 0 : impl.options.allocation_counter();
@@ -256,10 +229,6 @@ Result<std::span<const SampledToken>> RankModel::step(std::span<const StepItem> 
     return std::move(status).error();
   }
   return std::span<const SampledToken>(impl.rows(), items.size());
-}
-
-void RankModel::clear() {
-  impl_->table->clear();
 }
 
 void RankModel::unload() {

@@ -22,7 +22,7 @@ bool has_penalties(const step::SamplingNumbers& sampling) {
          sampling.frequency_penalty != 0.0F;
 }
 
-bool masks(const SequenceRow& sequence, std::uint32_t position) {
+bool masks(const step::SequenceRow& sequence, std::uint32_t position) {
   return sequence.masked_count != 0 &&
          position - sequence.prompt_tokens < sequence.sampling.min_tokens;
 }
@@ -55,7 +55,7 @@ std::uint32_t merge_top(std::span<VocabCandidate> top,
 
 }  // namespace
 
-Sampler::Sampler(const Options& options, SequenceTable& table)
+Sampler::Sampler(const Options& options, const step::SequenceTable& table)
     : options_(options),
       table_(table),
       states_(options.rows_max),
@@ -79,14 +79,14 @@ void Sampler::begin(std::span<const SampleRow> rows) {
     RowState& state = states_[row];
     state = RowState();
     state.row = rows[row];
-    const SequenceRow& sequence = table_.row(state.row.slot);
+    const step::SequenceRow& sequence = table_.row(state.row.slot);
     const step::SamplingNumbers& sampling = sequence.sampling;
     state.is_greedy = is_greedy(sampling);
     state.wants_logprobs = sampling.top_logprobs >= 0;
     state.is_shaped = has_penalties(sampling) || sequence.bias_count != 0 ||
                       masks(sequence, state.row.position) ||
                       (!state.is_greedy && sampling.temperature != 1.0F);
-    const auto vocab = static_cast<std::int64_t>(table_.limits().vocab);
+    const auto vocab = static_cast<std::int64_t>(table_.vocab());
     const auto join = [&](Selection selection) {
       const auto index = static_cast<std::size_t>(selection);
       selecting_[index][selecting_count_[index]++] = row;
@@ -112,7 +112,7 @@ std::uint32_t Sampler::row_of(Selection selection, std::uint32_t index) const {
   return selecting_[static_cast<std::size_t>(selection)][index];
 }
 
-const SequenceRow& Sampler::sequence(const RowState& state) const {
+const step::SequenceRow& Sampler::sequence(const RowState& state) const {
   return table_.row(state.row.slot);
 }
 
@@ -146,7 +146,7 @@ void Sampler::apply_penalties(const RowState& state,
                               const float* logits,
                               float* shaped,
                               std::uint32_t thread) {
-  const SequenceRow& row = sequence(state);
+  const step::SequenceRow& row = sequence(state);
   const step::SamplingNumbers& sampling = row.sampling;
   const kernels::TokenPenalty penalty{
       sampling.repetition_penalty, sampling.presence_penalty, sampling.frequency_penalty};
@@ -162,8 +162,8 @@ void Sampler::apply_penalties(const RowState& state,
     counts[index] = 0;
   };
   for (std::uint32_t i = 0; i < row.bias_count; ++i) {
-    if (is_local(row.bias_token[i])) {
-      apply(row.bias_token[i], row.bias[i]);
+    if (is_local(row.bias[i].token)) {
+      apply(row.bias[i].token, row.bias[i].bias);
     }
   }
   if (!has_penalties(sampling)) {
@@ -180,7 +180,7 @@ void Sampler::apply_penalties(const RowState& state,
 }
 
 void Sampler::ban_masked(const RowState& state, float* logits) const {
-  const SequenceRow& sequence = this->sequence(state);
+  const step::SequenceRow& sequence = this->sequence(state);
   if (!masks(sequence, state.row.position)) {
     return;
   }
@@ -198,7 +198,7 @@ void Sampler::shape(const kernels::KernelTable& kernels,
                     std::uint32_t row,
                     std::uint32_t thread) {
   const RowState& state = states_[row];
-  const SequenceRow& sequence = this->sequence(state);
+  const step::SequenceRow& sequence = this->sequence(state);
   const VocabSlice raw = slice(logits, row);
   PeakRecord& record = own[row];
   record = PeakRecord();
@@ -260,7 +260,7 @@ void Sampler::draw(const kernels::KernelTable& kernels,
   if (state.is_faulty) {
     return;
   }
-  const SequenceRow& sequence = this->sequence(state);
+  const step::SequenceRow& sequence = this->sequence(state);
   const VocabSlice raw = slice(logits.raw, row);
   if (state.wants_logprobs) {
     record.raw_mass = kernels.vocab_mass(raw, {}, state.raw.value);
@@ -320,7 +320,6 @@ void Sampler::finish(const DrawRecord* all, SampledToken* results, std::uint32_t
                        kernels::log_softmax(state.top[i].logit, state.raw.value, best.raw_mass)};
     }
   }
-  table_.tokens(state.row.slot)[state.row.position] = result.token;
 }
 
 }  // namespace phalanx::model

@@ -9,10 +9,9 @@
 #include "phalanx/kernels/attention.h"
 #include "phalanx/model/callables.h"
 #include "phalanx/model/memory_plan.h"
-#include "phalanx/model/rank_model.h"
 #include "phalanx/model/sampler.h"
-#include "phalanx/model/sequence_table.h"
 #include "phalanx/step/limits.h"
+#include "phalanx/step/sequence_table.h"
 
 namespace phalanx::model {
 
@@ -22,10 +21,8 @@ class StepInputs {
  public:
   StepInputs(const step::RankLimits& limits, std::uint32_t kv_heads, std::uint32_t group);
 
-  // Checks every item before anything changes, then fills the arrays. Allocates nothing.
-  //
-  // Errors: as RankModel::step()
-  Status fill(std::span<const StepItem> items, const SequenceTable& table);
+  // Requires what RankModel::step() does. Allocates nothing.
+  void fill(std::span<const step::StepItem> items, const step::SequenceTable& table);
 
   [[nodiscard]] const StepShape& shape() const { return shape_; }
   [[nodiscard]] std::span<const SampleRow> samples() const {
@@ -41,13 +38,8 @@ class StepInputs {
   [[nodiscard]] static std::size_t heap_bytes(const step::RankLimits& limits);
 
  private:
-  Status check(std::span<const StepItem> items, const SequenceTable& table);
-  [[nodiscard]] Status check_item(std::uint32_t index,
-                                  const StepItem& item,
-                                  const SequenceTable& table) const;
-  void fill_item(std::uint32_t index, const StepItem& item, const SequenceTable& table);
+  void fill_item(std::uint32_t index, const step::StepItem& item, const step::SequenceTable& table);
 
-  step::RankLimits limits_;
   std::uint32_t kv_heads_;
   std::uint32_t group_;
   StepShape shape_;
@@ -57,8 +49,6 @@ class StepInputs {
   std::vector<kernels::AttentionSequence> sequences_;
   std::vector<std::uint32_t> sample_rows_;
   std::vector<SampleRow> samples_;
-  std::vector<std::uint64_t> slot_seen_;  // the fill that last named the slot
-  std::uint64_t fill_ = 0;
 };
 
 }  // namespace phalanx::model

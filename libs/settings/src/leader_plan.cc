@@ -15,6 +15,7 @@
 #include "phalanx/kernels/isa.h"
 #include "phalanx/model/weight_arena.h"
 #include "phalanx/os/machine.h"
+#include "phalanx/step/limits.h"
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/limits.h"
 #include "phalanx/wire/rank_messages.h"
@@ -238,7 +239,6 @@ fleet::ReplicaStart replica_start_of(const Options& options, const LeaderPlan& p
   bootstrap.restart_limit = options.restarts.limit;
   bootstrap.restart_window_ms = static_cast<std::uint32_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(options.restarts.window).count());
-  bootstrap.start_timeout_ms = static_cast<std::uint32_t>(options.start_timeout_s * 1000.0);
   for (std::int64_t replica = 0; replica < options.dp; ++replica) {
     start.spawn.push_back(fleet::spawn_plan("replica dp" + std::to_string(replica)));
   }

@@ -19,6 +19,7 @@ void fields(Archive& archive, Message& message) {
   archive.number("choice", message.choice);
   archive.structure("sampling", message.sampling);
   archive.words("masked_until_min_tokens", message.masked_until_min_tokens, step::kMaxStopTokens);
+  archive.words("blocks", message.blocks, step::kMaxBlocksPerSequence);
   archive.require(message.prompt_tokens <= message.tokens.size(),
                   "prompt_tokens",
                   "at most the number of tokens");
@@ -31,6 +32,10 @@ void fields(Archive& archive, Message& message) {
   archive.number("start", message.start, 0, static_cast<std::uint32_t>(step::kMaxPromptTokens));
   archive.number("count", message.count, 1, static_cast<std::uint32_t>(step::kMaxPromptTokens));
   archive.boolean("sample", message.sample);
+  archive.number("held_blocks",
+                 message.held_blocks,
+                 0,
+                 static_cast<std::uint32_t>(step::kMaxBlocksPerSequence));
   archive.words("blocks", message.blocks, step::kMaxBlocksPerSequence);
 }
 

@@ -32,11 +32,6 @@ void fields(Archive& archive, Message& message) {
   archive.structure("key", message.key);
 }
 
-template <typename Archive, Like<LeaderPing> Message>
-void fields(Archive& archive, Message& message) {
-  archive.number("nonce", message.nonce);
-}
-
 template <typename Archive, Like<StopReplica> Message>
 void fields(Archive& archive, Message& message) {
   archive.boolean("drain", message.drain);
@@ -62,7 +57,6 @@ void fields(Archive& archive, Message& message) {
   archive.id("epoch", message.epoch);
   archive.number("numerics_fingerprint", message.numerics_fingerprint);
   archive.number("kv_blocks", message.kv_blocks);
-  archive.number("kv_block_tokens", message.kv_block_tokens);
   archive.number("memory_bytes", message.memory_bytes);
 }
 
@@ -84,7 +78,6 @@ void fields(Archive& archive, Message& message) {
 template <typename Archive, Like<TokenBatch> Message>
 void fields(Archive& archive, Message& message) {
   archive.id("step", message.step);
-  archive.number("step_us", message.step_us);
   archive.list("updates", message.updates, step::kMaxSequencesPerStep);
 }
 
@@ -102,7 +95,6 @@ void fields(Archive& archive, Message& message) {
 template <typename Archive, Like<ReplicaStatus> Message>
 void fields(Archive& archive, Message& message) {
   archive.number("sequence", message.sequence);
-  archive.number("last_nonce", message.last_nonce);
   archive.id("epoch", message.epoch);
   archive.id("last_step", message.last_step);
   archive.boolean("recovering", message.recovering);
@@ -246,17 +238,16 @@ std::optional<RefusedSubmit> read_refused_submit(std::string_view bytes) {
 
 Result<SalvagedBatch> salvage_token_batch(std::string_view bytes) {
   constexpr std::uint64_t kTokenBatchKind = 3;
-  constexpr std::size_t kUpdates = kFirstField + 2;  // behind step and step_us
+  constexpr std::size_t kUpdates = kFirstField + 1;  // behind step
   PHALANX_TRY(const Tape tape, read_tape(bytes));
   if (!has_envelope(tape, kTokenBatchKind) || !is_number(tape, kFirstField) ||
-      !is_number(tape, kFirstField + 1) || !is_array(tape, kUpdates) ||
-      end_of(tape, 0) != tape.size()) {
+      !is_array(tape, kUpdates) || end_of(tape, 0) != tape.size()) {
     return invalid_argument("replica_frame: expected a token batch");
   }
   SalvagedBatch result;
   result.frame.boot = Boot(tape[kBoot].number);
   result.frame.incarnation = Incarnation(static_cast<std::uint32_t>(tape[kIncarnation].number));
-  TokenBatch batch{StepId(tape[kFirstField].number), tape[kFirstField + 1].number, {}};
+  TokenBatch batch{StepId(tape[kFirstField].number), {}};
   std::size_t position = kUpdates + 1;
   for (std::uint32_t i = 0; i < tape[kUpdates].size; ++i) {
     if (!is_array(tape, position)) {

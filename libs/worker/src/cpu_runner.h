@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "phalanx/engine/model_runner.h"
 #include "phalanx/kernels/thread_team.h"
@@ -16,7 +15,7 @@
 namespace phalanx::worker {
 
 // The model runner that computes: joins the rank loop of `engine` with the model of `model`, which
-// do not know each other.
+// do not know each other. The model reads the table that the loop keeps.
 //
 // Ownership: owns team and model; borrows the group and the KV memory.
 // Threads: the rank's main thread.
@@ -25,15 +24,13 @@ class CpuRunner final : public engine::ModelRunner {
   CpuRunner(std::unique_ptr<kernels::ThreadTeam> team,
             std::unique_ptr<model::RankModel> rank_model,
             GroupMember& group,
-            os::Mapping& kv,
-            std::uint32_t max_num_seqs);
+            os::Mapping& kv);
 
   [[nodiscard]] Result<engine::RunnerIdentity> identity() override;
   [[nodiscard]] Status init(Epoch epoch) override;
   [[nodiscard]] Status sanity() override;
-  void on_slot_changed(const engine::SequenceTable& table, std::uint32_t slot) override;
   [[nodiscard]] Status step(StepId step,
-                            const engine::SequenceTable& table,
+                            const step::SequenceTable& table,
                             std::span<const step::StepItem> items,
                             std::span<step::SampleResult> results) override;
   [[nodiscard]] Status clear(bool zero_kv) override;
@@ -45,8 +42,6 @@ class CpuRunner final : public engine::ModelRunner {
   std::unique_ptr<model::RankModel> model_;
   GroupMember& group_;
   os::Mapping& kv_;
-  std::vector<model::StepItem> items_;  // of the present step; reserved once
-  Status table_status_;                 // of the latest change of a slot, reported by the next step
 };
 
 }  // namespace phalanx::worker

@@ -17,6 +17,7 @@
 #include "phalanx/os/cpu_set.h"
 #include "phalanx/os/memfd.h"
 #include "phalanx/step/sample_result.h"
+#include "phalanx/step/sequence_table.h"
 #include "phalanx/wire/codec.h"
 
 #include "allocation_counter.h"
@@ -45,15 +46,20 @@ class Rank {
 
   [[nodiscard]] Status prepare(const Seams& seams) {
     PHALANX_RETURN_IF_ERROR(map_regions());
+    PHALANX_TRY(const checkpoint::ModelConfig config,
+                checkpoint::from_record(bootstrap_.plan.model_config));
+    PHALANX_TRY(table_,
+                step::SequenceTable::map(
+                    mappings_[kSequenceTable].bytes(), bootstrap_.plan.limits, config.vocab));
     group_.emplace(
         bootstrap_.rank,
         [this](Epoch epoch) { return map_segment(epoch); },
         communicator_options());
     std::unique_ptr<engine::ModelRunner> runner;
     if (bootstrap_.plan.runner == "sim") {
-      PHALANX_TRY(runner, make_sim_runner());
+      PHALANX_TRY(runner, make_sim_runner(config));
     } else {
-      PHALANX_TRY(runner, make_cpu_runner());
+      PHALANX_TRY(runner, make_cpu_runner(config));
     }
     runner_ = seams.wrap_runner
                   ? seams.wrap_runner(std::move(runner), bootstrap_.replica, bootstrap_.rank)
@@ -72,7 +78,7 @@ class Rank {
     engine::ResultRing ring({reinterpret_cast<step::SampleResult*>(ring_bytes.data()),
                              step::result_ring_rows(bootstrap_.plan.limits.max_num_seqs)},
                             bootstrap_.plan.limits.max_num_seqs);
-    engine::RankLoop loop(loop_options(), *runner_, ring);
+    engine::RankLoop loop(loop_options(), *table_, *runner_, ring);
     while (!loop.finished()) {
       PHALANX_TRY(const std::optional<std::string> frame, channel.receive(kIdleSlice));
       if (!frame) {
@@ -100,7 +106,6 @@ class Rank {
     options.rank = bootstrap_.rank;
     options.pid = ::getpid();
     options.secret = bootstrap_.common.secret;
-    options.limits = bootstrap_.plan.limits;
     return options;
   }
 
@@ -158,9 +163,8 @@ class Rank {
     }
   }
 
-  [[nodiscard]] Result<std::unique_ptr<engine::ModelRunner>> make_sim_runner() {
-    PHALANX_TRY(const checkpoint::ModelConfig config,
-                checkpoint::from_record(bootstrap_.plan.model_config));
+  [[nodiscard]] Result<std::unique_ptr<engine::ModelRunner>> make_sim_runner(
+      const checkpoint::ModelConfig& config) {
     engine::SimOptions options;
     options.step = std::chrono::microseconds(bootstrap_.plan.sim_step_us);
     options.token = std::chrono::microseconds(bootstrap_.plan.sim_token_us);
@@ -170,10 +174,11 @@ class Rank {
         std::make_unique<engine::SimRunner>(options, *sim_host_));
   }
 
-  [[nodiscard]] Result<std::unique_ptr<engine::ModelRunner>> make_cpu_runner() {
+  [[nodiscard]] Result<std::unique_ptr<engine::ModelRunner>> make_cpu_runner(
+      const checkpoint::ModelConfig& config) {
     PHALANX_TRY(os::UniqueFd fd, start_.take_fd(kArena));
     model::RankModelOptions options;
-    PHALANX_TRY(options.config, checkpoint::from_record(bootstrap_.plan.model_config));
+    options.config = config;
     PHALANX_TRY(const os::Memfd arena,
                 os::Memfd::adopt(std::move(fd), model::layout_of(options.config).bytes));
     PHALANX_TRY(arena_, arena.map(os::Access::kReadOnly));
@@ -195,14 +200,9 @@ class Rank {
     regions.weights = arena_.bytes();
     regions.kv = mappings_[kKv].bytes();
     regions.scratch = mappings_[kScratch].bytes();
-    regions.sequence_table = mappings_[kSequenceTable].bytes();
-    PHALANX_TRY(auto rank_model, model::RankModel::create(options, regions, *team));
-    return std::unique_ptr<engine::ModelRunner>(
-        std::make_unique<CpuRunner>(std::move(team),
-                                    std::move(rank_model),
-                                    *group_,
-                                    mappings_[kKv],
-                                    bootstrap_.plan.limits.max_num_seqs));
+    PHALANX_TRY(auto rank_model, model::RankModel::create(options, regions, *table_, *team));
+    return std::unique_ptr<engine::ModelRunner>(std::make_unique<CpuRunner>(
+        std::move(team), std::move(rank_model), *group_, mappings_[kKv]));
   }
 
   fleet::ChildStart& start_;
@@ -210,6 +210,7 @@ class Rank {
   std::array<os::Mapping, kResultRing + 1> mappings_;
   os::Mapping arena_;
   os::Mapping segment_;
+  std::optional<step::SequenceTable> table_;
   std::optional<GroupMember> group_;
   std::unique_ptr<GroupSimHost> sim_host_;
   std::unique_ptr<engine::ModelRunner> runner_;

@@ -16,6 +16,7 @@
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/step/sample_result.h"
+#include "phalanx/step/sequence_table.h"
 #include "phalanx/wire/codec.h"
 
 namespace phalanx::worker {
@@ -123,11 +124,12 @@ Result<engine::ReplicaOptions> engine_options(const wire::ReplicaBootstrap& boot
   return options;
 }
 
-// A simulated rank computes nothing, so only its result ring has a size of its own.
+// A simulated rank computes nothing: it has neither KV nor scratch.
 Result<std::vector<fleet::SlotSizes>> slot_sizes(const wire::ModelPlan& plan) {
   std::vector<fleet::SlotSizes> result(plan.tp);
   for (fleet::SlotSizes& sizes : result) {
     sizes.result_ring = step::result_ring_bytes(plan.limits.max_num_seqs);
+    sizes.sequence_table = step::SequenceTable::bytes_for(plan.limits);
     sizes.kv_blocks = plan.limits.kv_blocks;
   }
   if (plan.runner == "sim") {

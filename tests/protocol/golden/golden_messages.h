@@ -12,7 +12,7 @@
 
 namespace phalanx::wire {
 
-// A message whose bytes are kept in proto/golden/v2/<name>.bin.
+// A message whose bytes are kept in proto/golden/v3/<name>.bin.
 struct Golden {
   std::string name;
   std::string bytes;                              // as encoded by this build
@@ -58,7 +58,6 @@ inline std::vector<Golden> golden_leader_frames() {
                  .stop = {.max_tokens = 128, .stop_token_ids = {0, 151645}, .ignore_eos = true}}),
              decode_leader_frame),
       golden("leader_cancel", frame(Cancel{kGoldenKey}), decode_leader_frame),
-      golden("leader_ping", frame(LeaderPing{77}), decode_leader_frame),
       golden("leader_stop",
              frame(StopReplica{.drain = true, .deadline_ms = 30'000}),
              decode_leader_frame),
@@ -101,15 +100,13 @@ inline std::vector<Golden> golden_replica_frames() {
              frame(ReplicaReady{.epoch = Epoch(4),
                                 .numerics_fingerprint = 0x1122334455667788ULL,
                                 .kv_blocks = 512,
-                                .kv_block_tokens = 32,
                                 .memory_bytes = 123'456'789}),
              decode_replica_frame),
       golden("replica_token_batch",
-             frame(TokenBatch{.step = StepId(900), .step_us = 1500, .updates = {token, failed}}),
+             frame(TokenBatch{.step = StepId(900), .updates = {token, failed}}),
              decode_replica_frame),
       golden("replica_status",
              frame(ReplicaStatus{.sequence = 12,
-                                 .last_nonce = 77,
                                  .epoch = Epoch(4),
                                  .last_step = StepId(900),
                                  .recovering = true,
@@ -146,7 +143,8 @@ inline std::vector<Golden> golden_rank_frames() {
                                     .prompt_tokens = 3,
                                     .choice = 0,
                                     .sampling = golden_sampling(),
-                                    .masked_until_min_tokens = {0, 2}};
+                                    .masked_until_min_tokens = {0, 2},
+                                    .blocks = {}};
   const auto command = [](RankOp op) {
     RankCommand value;
     value.epoch = Epoch(4);
@@ -157,9 +155,20 @@ inline std::vector<Golden> golden_rank_frames() {
   RankCommand step = command(RankOp::kStep);
   step.attach = {attach};
   step.detach = {6};
-  step.items = {
-      {.slot = 1, .sequence = 55, .start = 0, .count = 4, .sample = true, .blocks = {9}},
-      {.slot = 2, .sequence = 40, .start = 64, .count = 1, .sample = false, .blocks = {1, 2, 300}}};
+  step.items = {{.slot = 1,
+                 .sequence = 55,
+                 .start = 0,
+                 .count = 4,
+                 .sample = true,
+                 .held_blocks = 0,
+                 .blocks = {9}},
+                {.slot = 2,
+                 .sequence = 40,
+                 .start = 64,
+                 .count = 1,
+                 .sample = false,
+                 .held_blocks = 2,
+                 .blocks = {300}}};
   RankCommand clear = command(RankOp::kClear);
   clear.zero_kv = true;
   RankReply done{.epoch = Epoch(4),
@@ -224,8 +233,7 @@ inline std::vector<Golden> golden_control_records() {
                               .plan = plan,
                               .rank_cpus = {{0, 1}, {2, 3}},
                               .restart_limit = 5,
-                              .restart_window_ms = 60'000,
-                              .start_timeout_ms = 120'000}),
+                              .restart_window_ms = 60'000}),
       record("control_rank_bootstrap",
              RankBootstrap{.common = common,
                            .replica = ReplicaId(1),

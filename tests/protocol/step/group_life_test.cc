@@ -42,7 +42,6 @@ TEST(GroupStart, ProvesItselfBeforeItIsReady) {
   ASSERT_EQ(world.book.ready.size(), 1U);
   EXPECT_EQ(world.book.ready[0].epoch, Epoch(1));
   EXPECT_EQ(world.book.ready[0].numerics_fingerprint, 22U);
-  EXPECT_EQ(world.book.ready[0].kv_block_tokens, 32U);
   EXPECT_EQ(world.engine.status().ranks[1].state, wire::RankState::kReady);
   EXPECT_EQ(world.engine.status().ranks[1].incarnation, Incarnation(1));
 }

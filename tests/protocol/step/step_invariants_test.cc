@@ -4,6 +4,7 @@
 // also run against a library in which the protection it is about has been taken out, and must then
 // fail (CMakeLists.txt beside this file).
 #include <csignal>
+#include <set>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -253,6 +254,58 @@ TEST(StepInvariants, S9ADivergedRankIsAFaultAndNeverAWrongToken) {
     EXPECT_GE(world.engine.status().drains, 1U);
     EXPECT_NE(world.engine.status().last_error.find("data_loss"), std::string::npos);
   }
+}
+
+// A rank whose block table differs by one entry would read the KV of somebody else. Its tokens may
+// still be right; its state is not.
+TEST(StepInvariants, S9ADifferentBlockTableIsAFault) {
+  for (const RankId liar : {kFirst, kSecond}) {
+    ReplicaWorld world({});
+    ASSERT_TRUE(world.start());
+    world.submit(world.request(1, 40, 60));
+    ASSERT_TRUE(world.run_until(
+        [&] { return world.book.at(world.request(1, 1, 1).key).tokens.size() == 5; }));
+    const std::uint64_t drains = world.engine.status().drains;
+    world.cluster.misplace_next_block(liar);
+    ASSERT_TRUE(world.run_to_ends());
+    EXPECT_EQ(world.book.at(world.request(1, 1, 1).key).tokens.size(), 60U);
+    EXPECT_EQ(world.engine.status().drains, drains + 1);
+    EXPECT_NE(world.engine.status().last_error.find("data_loss"), std::string::npos);
+  }
+}
+
+// Ranks that have taken the blocks of a step which failed elsewhere are given the whole table of
+// before it: nobody counts the blocks of the repetition twice. Every command comes twice as well.
+TEST(StepInvariants, S8BlocksOfAFailedStepAreTakenOnceByEveryRank) {
+  WorldOptions options;
+  options.cluster.ranks = 3;
+  options.restart_limit = 100;
+  ReplicaWorld world(options);
+  ASSERT_TRUE(world.start());
+  std::set<StepId> growing;
+  bool grows = false;
+  world.transport.judge_with([&](const Passage& passage) {
+    Treatment treatment;
+    if (passage.direction == Direction::kToRank && op_of(passage) == RankOp::kStep) {
+      const wire::RankCommand command = *wire::decode_rank_command(passage.bytes);
+      if (!command.items.empty() && !command.items[0].blocks.empty()) {
+        grows = growing.insert(command.step).second || grows;
+      }
+      treatment.copy = 3;
+    }
+    return treatment;
+  });
+  world.submit(world.request(1, 20, 150));
+  // Of every step that brings a block, the first attempt loses a rank in its middle.
+  while (world.run_until([&] { return grows || world.book.open_count() == 0; }) && grows) {
+    ASSERT_TRUE(world.run_until([&] { return world.cluster.executing(kSecond, RankOp::kStep); }));
+    world.cluster.crash(kSecond, SIGKILL);
+    grows = false;
+  }
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(world.book.at(world.request(1, 1, 1).key).tokens.size(), 150U);
+  EXPECT_EQ(growing.size(), 6U) << "170 tokens take six blocks";
+  EXPECT_EQ(world.engine.status().drains, 6U) << world.engine.status().last_error;
 }
 
 }  // namespace

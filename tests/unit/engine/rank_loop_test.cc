@@ -6,11 +6,11 @@
 
 #include <gtest/gtest.h>
 
-#include "phalanx/engine/table_digest.h"
 #include "phalanx/step/item.h"
 #include "phalanx/step/sample_result.h"
 
 #include "support/cell_runner.h"
+#include "support/table_memory.h"
 
 namespace phalanx::engine {
 namespace {
@@ -20,8 +20,11 @@ using testing::CellRunner;
 using testing::reference_token;
 using wire::RankOp;
 
+// Four sequences of 128 tokens, steps of 32, 16 blocks.
+constexpr step::RankLimits kLimits{128, 4, 32, 16};
+
 RankLoopOptions small() {
-  return {RankId(1), 4321, 99, 4, 32, 128, 16};
+  return {RankId(1), 4321, 99};
 }
 
 class RankLoopTest : public ::testing::Test {
@@ -58,6 +61,7 @@ class RankLoopTest : public ::testing::Test {
     item.sequence = attach.sequence;
     item.count = static_cast<std::uint32_t>(attach.tokens.size());
     item.sample = true;
+    item.held_blocks = static_cast<std::uint32_t>(attach.blocks.size());
     item.blocks = {0, 1, 2, 3};
     command.items = {item};
     return command;
@@ -68,7 +72,8 @@ class RankLoopTest : public ::testing::Test {
   CellRunner runner{memory, 50};
   std::vector<step::SampleResult> rows = std::vector<step::SampleResult>(8);
   ResultRing ring{rows, 4};
-  RankLoop loop{small(), runner, ring};
+  testing::TableMemory table{kLimits, 50};
+  RankLoop loop{small(), *table, runner, ring};
 };
 
 TEST_F(RankLoopTest, SaysWhoItIs) {
@@ -104,8 +109,9 @@ TEST_F(RankLoopTest, SamplesIntoTheRingAndReportsItsState) {
   EXPECT_EQ(result->token, reference_token(attach.tokens, 0, 0, 50));
   EXPECT_FALSE(ring.read(StepId(4), 0)) << "another step of the same place";
 
-  TableDigest expected(4);
+  step::TableDigest expected(4);
   expected.attach(attach);
+  expected.extend(2, command.items[0].blocks);
   expected.append(2, result->token);
   EXPECT_EQ(reply.state_hash, expected.hash(command.items));
 }
@@ -140,9 +146,8 @@ class ThrowingRunner final : public ModelRunner {
   Result<RunnerIdentity> identity() override { return RunnerIdentity{}; }
   Status init(Epoch /*epoch*/) override { return ok(); }
   Status sanity() override { return ok(); }
-  void on_slot_changed(const SequenceTable& /*table*/, std::uint32_t /*slot*/) override {}
   Status step(StepId /*step*/,
-              const SequenceTable& /*table*/,
+              const step::SequenceTable& /*table*/,
               std::span<const step::StepItem> /*items*/,
               std::span<step::SampleResult> /*results*/) override {
     throw std::runtime_error("bad tile");
@@ -154,7 +159,7 @@ class ThrowingRunner final : public ModelRunner {
 
 TEST_F(RankLoopTest, AnswersEvenWhenTheRunnerThrows) {
   ThrowingRunner throwing;
-  RankLoop other(small(), throwing, ring);
+  RankLoop other(small(), *table, throwing, ring);
   wire::RankCommand command;
   command.epoch = Epoch(1);
   for (const RankOp op : {RankOp::kHello, RankOp::kInit, RankOp::kSanity, RankOp::kAttach}) {
@@ -183,6 +188,7 @@ TEST_F(RankLoopTest, BelievesNoStepThatCannotBe) {
       {"sampling midway", [](wire::RankCommand& c) { c.items[0].count = 4; }},
       {"no tokens", [](wire::RankCommand& c) { c.items[0].count = 0; }},
       {"no blocks", [](wire::RankCommand& c) { c.items[0].blocks.clear(); }},
+      {"blocks it has not", [](wire::RankCommand& c) { c.items[0].held_blocks = 1; }},
       {"block outside", [](wire::RankCommand& c) { c.items[0].blocks[0] = 16; }},
       {"slot twice", [](wire::RankCommand& c) { c.items.push_back(c.items[0]); }},
       {"nothing", [](wire::RankCommand& c) { c.items.clear(); }},
@@ -206,7 +212,7 @@ TEST_F(RankLoopTest, BelievesNoStepThatCannotBe) {
 TEST_F(RankLoopTest, ForgetsEverythingOnAttachAndClear) {
   form();
   ASSERT_EQ(say(step_of(sequence(0, 5)), 1, 2).code, 0U);
-  const std::uint64_t empty = TableDigest(4).hash({});
+  const std::uint64_t empty = step::TableDigest(4).hash({});
   form(2);
   EXPECT_EQ(say(RankOp::kPing, 2, 2).state_hash, empty);
   ASSERT_EQ(say(step_of(sequence(0, 5)), 2, 3).code, 0U);

@@ -100,6 +100,7 @@ TEST(SchedulerOptions, KnowWhatASequenceTakesInACommand) {
   step::StepItem item;
   item.slot = item.start = item.count = ~0U;
   item.sequence = ~0ULL;
+  item.held_blocks = ~0U;
   item.blocks.assign(3, ~0U);
   wire::RankCommand command;
   const std::size_t empty = wire::encode(command).size();
@@ -109,6 +110,28 @@ TEST(SchedulerOptions, KnowWhatASequenceTakesInACommand) {
   const std::size_t bytes = wire::encode(command).size() - empty - (7 + 3) * sizeof(TokenId);
   EXPECT_LE(bytes, kMaxSequenceBytes);
   EXPECT_GE(bytes, kMaxSequenceBytes * 9 / 10);
+}
+
+// The command of the step in which a sequence of `context` tokens draws its next one.
+wire::RankCommand decoding_at(std::uint32_t context) {
+  SchedulerOptions options = small();
+  options.limits = {16384, 4, 16384, 2048};
+  Scheduler scheduler(options);
+  accept(scheduler, request(1, context, 100));
+  step(scheduler);
+  step(scheduler);
+  return scheduler.command(scheduler.plan());
+}
+
+TEST(Scheduler, SaysOnlyWhatIsNewSoThatAStepCostsByItsBatch) {
+  const wire::RankCommand early = decoding_at(64);
+  const wire::RankCommand late = decoding_at(8192);
+  ASSERT_EQ(late.items.size(), 1U);
+  EXPECT_EQ(late.items[0].start, 8193U);
+  EXPECT_EQ(late.items[0].held_blocks, 257U);
+  EXPECT_TRUE(late.items[0].blocks.empty());
+  // The positions take a few bytes more.
+  EXPECT_LE(wire::encode(late).size(), wire::encode(early).size() + 4);
 }
 
 TEST(Scheduler, RefusesWhatCanNeverRun) {
@@ -127,7 +150,7 @@ TEST(Scheduler, RefusesWhatCanNeverRun) {
   EXPECT_EQ(refusal(small(), long_history),
             "invalid_argument: prompt and produced tokens are 11; the sequence may reach 10");
   SchedulerOptions tight = small();
-  tight.kv_blocks = 3;
+  tight.limits.kv_blocks = 3;
   EXPECT_EQ(refusal(tight, request(1, 50, 48)),
             "invalid_argument: the sequence may reach 98 tokens, 4 KV blocks; there are 3");
   EXPECT_EQ(refusal(tight, request(1, 50, 47)), "accepted");

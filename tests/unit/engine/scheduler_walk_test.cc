@@ -9,13 +9,13 @@
 
 #include "phalanx/base/hash.h"
 #include "phalanx/engine/scheduler.h"
-#include "phalanx/engine/sequence_table.h"
 #include "phalanx/step/item.h"
 #include "phalanx/step/sample_result.h"
 #include "phalanx/wire/codec.h"
 
 #include "support/cell_runner.h"
 #include "support/seeds.h"
+#include "support/table_memory.h"
 
 namespace phalanx::engine {
 namespace {
@@ -43,7 +43,7 @@ class Walk {
         scheduler_(options_),
         memory_(options_.limits.kv_blocks),
         runner_(memory_, kVocab),
-        table_(options_.limits.max_num_seqs, options_.limits.max_model_len) {}
+        table_(options_.limits, kVocab) {}
 
   void run(int moves) {
     for (int i = 0; i < moves && !::testing::Test::HasFailure(); ++i) {
@@ -150,26 +150,27 @@ class Walk {
     const Status fits = wire::check(command);
     EXPECT_TRUE(fits) << "a rank would refuse it: " << fits.error().to_string();
     for (const std::uint32_t slot : command.detach) {
-      EXPECT_TRUE(table_.detach(slot));
+      EXPECT_TRUE(table_->detach(slot));
     }
     for (const step::SequenceAttach& sequence : command.attach) {
-      EXPECT_TRUE(table_.attach(sequence));
+      EXPECT_TRUE(table_->attach(sequence));
     }
     EXPECT_LE(command.items.size(), options_.limits.max_num_seqs);
     std::uint32_t tokens = 0;
     for (const step::StepItem& item : command.items) {
-      const Status status = table_.check(item);
+      const Status status = table_->check(item);
       EXPECT_TRUE(status) << status.error().to_string();
+      table_->extend(item);
       tokens += item.count;
     }
     EXPECT_LE(tokens, options_.limits.max_num_batched_tokens);
     EXPECT_EQ(tokens, plan.tokens);
     std::vector<step::SampleResult> results(command.items.size());
     runner_.let_next(ok(), rows);
-    EXPECT_TRUE(runner_.step(StepId(1), table_, command.items, results));
+    EXPECT_TRUE(runner_.step(StepId(1), *table_, command.items, results));
     for (std::size_t i = 0; i < results.size() && rows == kAll; ++i) {
       if (command.items[i].sample) {
-        table_.append(command.items[i].slot, results[i].token);
+        table_->append(command.items[i].slot, results[i].token);
       }
     }
     return results;
@@ -183,6 +184,22 @@ class Walk {
     }
     const auto results = compute(plan, kAll);
     settle(scheduler_.confirm(plan, results));
+    check_table();
+  }
+
+  // However many steps have grown it, the ranks' table is the one that a rank would be given now.
+  void check_table() {
+    Scheduler now = scheduler_;
+    step::TableDigest expected(options_.limits.max_num_seqs);
+    for (const step::SequenceAttach& sequence : now.attach_table()) {
+      expected.attach(sequence);
+    }
+    for (std::uint32_t slot = 0; slot < options_.limits.max_num_seqs; ++slot) {
+      if (!expected.contains(slot)) {
+        EXPECT_TRUE(table_->detach(slot)) << "what the next step would do";
+      }
+    }
+    EXPECT_EQ(table_->hash({}), expected.hash({}));
   }
 
   // The ranks do part of a step and fail; it is run again, whole.
@@ -207,11 +224,9 @@ class Walk {
   }
 
   void attach() {
-    for (std::uint32_t slot = 0; slot < table_.slots(); ++slot) {
-      EXPECT_TRUE(table_.detach(slot));
-    }
+    table_->clear();
     for (const step::SequenceAttach& sequence : scheduler_.attach_table()) {
-      EXPECT_TRUE(table_.attach(sequence));
+      EXPECT_TRUE(table_->attach(sequence));
     }
   }
 
@@ -287,7 +302,7 @@ class Walk {
   Scheduler scheduler_;
   CellMemory memory_;
   CellRunner runner_;
-  SequenceTable table_;
+  testing::TableMemory table_;
   std::map<wire::SequenceKey, Expected> open_;
   std::uint64_t requests_ = 0;
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The small parts of a step: progress, digest, ring, combined errors, simulated shard.
 #include <algorithm>
-#include <functional>
 #include <set>
 #include <vector>
 
@@ -11,10 +10,11 @@
 #include "phalanx/engine/result_ring.h"
 #include "phalanx/engine/sim_runner.h"
 #include "phalanx/engine/step_fault.h"
-#include "phalanx/engine/table_digest.h"
 #include "phalanx/step/item.h"
 #include "phalanx/step/sample_result.h"
 #include "phalanx/wire/limits.h"
+
+#include "support/table_memory.h"
 
 namespace phalanx::engine {
 namespace {
@@ -58,74 +58,6 @@ TEST(ProgressWatch, GrowsPatientWithTheGapsItHasSeen) {
   EXPECT_EQ(watch.patience(), 28U);
   watch.saw_gap(60);
   EXPECT_EQ(watch.patience(), 100U) << "a start is the slowest thing there is";
-}
-
-step::SequenceAttach sequence(std::vector<TokenId> tokens, std::uint32_t prompt) {
-  step::SequenceAttach attach;
-  attach.slot = 1;
-  attach.sequence = 5;
-  attach.tokens = std::move(tokens);
-  attach.prompt_tokens = prompt;
-  return attach;
-}
-
-std::uint64_t digest_of(const step::SequenceAttach& attach) {
-  TableDigest digest(4);
-  digest.attach(attach);
-  return digest.hash({});
-}
-
-TEST(TableDigest, IsTheSameHoweverTheStateCameAbout) {
-  TableDigest walked(4);
-  walked.attach(sequence({1, 2, 3}, 3));
-  walked.append(1, 8);
-  walked.append(1, 9);
-  EXPECT_EQ(walked.hash({}), digest_of(sequence({1, 2, 3, 8, 9}, 3)));
-  walked.detach(1);
-  EXPECT_EQ(walked.hash({}), TableDigest(4).hash({}));
-}
-
-TEST(TableDigest, DiffersWithEverythingThatMatters) {
-  using Change = std::function<void(step::SequenceAttach&)>;
-  const std::vector<Change> changes = {
-      [](step::SequenceAttach&) {},
-      [](step::SequenceAttach& s) { s.slot = 2; },
-      [](step::SequenceAttach& s) { s.sequence = 6; },
-      [](step::SequenceAttach& s) { s.tokens[1] = 4; },
-      [](step::SequenceAttach& s) { std::swap(s.tokens[0], s.tokens[1]); },
-      [](step::SequenceAttach& s) { s.tokens.push_back(0); },
-      [](step::SequenceAttach& s) { s.prompt_tokens = 2; },
-      [](step::SequenceAttach& s) { s.choice = 1; },
-      [](step::SequenceAttach& s) { s.sampling.seed = 1; },
-      [](step::SequenceAttach& s) { s.sampling.temperature = 0.5F; },
-      [](step::SequenceAttach& s) {
-        s.sampling.logit_bias = {{1, 2.0F}};
-      },
-      [](step::SequenceAttach& s) { s.masked_until_min_tokens = {7}; },
-  };
-  std::set<std::uint64_t> seen;
-  for (const Change& change : changes) {
-    step::SequenceAttach attach = sequence({1, 2, 3}, 3);
-    change(attach);
-    EXPECT_TRUE(seen.insert(digest_of(attach)).second) << "change " << seen.size();
-  }
-}
-
-TEST(TableDigest, CoversPositionsAndBlocksOfTheStep) {
-  TableDigest digest(4);
-  step::StepItem item;
-  item.blocks = {1, 2};
-  std::set<std::uint64_t> seen{digest.hash({})};
-  const auto differs = [&](const step::StepItem& changed) {
-    return seen.insert(digest.hash(std::vector{changed})).second;
-  };
-  EXPECT_TRUE(differs(item));
-  item.blocks = {2, 1};
-  EXPECT_TRUE(differs(item));
-  item.start = 32;
-  EXPECT_TRUE(differs(item));
-  item.count = 1;
-  EXPECT_TRUE(differs(item));
 }
 
 TEST(ResultRing, KeepsTwoStepsApart) {
@@ -203,28 +135,33 @@ TEST_F(SimRunnerTest, TakesTheModelledTimeAndMeetsItsPeersOnce) {
   SimRunner runner(options, host);
   ASSERT_TRUE(runner.init(Epoch(4)));
   EXPECT_EQ(host.joined, Epoch(4));
-  SequenceTable table(4, 64);
-  ASSERT_TRUE(table.attach(sequence({1, 2, 3, 4, 5, 6, 7, 8}, 8)));
+  testing::TableMemory table({64, 4, 64, 8}, 300);
+  step::SequenceAttach attach;
+  attach.slot = 1;
+  attach.sequence = 5;
+  attach.tokens = {1, 2, 3, 4, 5, 6, 7, 8};
+  attach.prompt_tokens = 8;
+  ASSERT_TRUE(table->attach(attach));
   step::StepItem item;
   item.slot = 1;
   item.sequence = 5;
   item.count = 8;
   item.sample = true;
   std::vector<step::SampleResult> results(1);
-  ASSERT_TRUE(runner.step(StepId(1), table, std::vector{item}, results));
+  ASSERT_TRUE(runner.step(StepId(1), *table, std::vector{item}, results));
   EXPECT_EQ(host.waited, std::chrono::microseconds(2800));
   EXPECT_EQ(host.barriers, 1);
-  EXPECT_EQ(results[0].token, runner.draw(table.at(1), 8));
+  EXPECT_EQ(results[0].token, runner.draw(table->row(1), 8));
 
   host.aborting = true;
-  EXPECT_EQ(runner.step(StepId(2), table, std::vector{item}, results).error().code(),
+  EXPECT_EQ(runner.step(StepId(2), *table, std::vector{item}, results).error().code(),
             Code::kAborted);
 }
 
 TEST_F(SimRunnerTest, DrawsByTheRequestAloneAndNeverAStopToken) {
   SimRunner runner(options, host);
   SimRunner other(options, host);
-  step::SequenceAttach one = sequence({1, 2}, 2);
+  step::SequenceRow one;
   one.sampling.seed = 77;
   std::set<TokenId> drawn;
   for (std::uint32_t position = 0; position < 2000; ++position) {
@@ -234,13 +171,13 @@ TEST_F(SimRunnerTest, DrawsByTheRequestAloneAndNeverAStopToken) {
   }
   EXPECT_EQ(drawn.size(), 200U);
   EXPECT_EQ(*drawn.begin(), 10);
-  step::SequenceAttach other_choice = one;
+  step::SequenceRow other_choice = one;
   other_choice.choice = 1;
   EXPECT_NE(runner.draw(one, 3), runner.draw(other_choice, 3));
 
   const TokenId end = 10 + static_cast<TokenId>(step::kMaxStopTokens);
   for (TokenId stop = 10; stop < end; ++stop) {
-    one.masked_until_min_tokens.push_back(stop);
+    one.masked[one.masked_count++] = stop;
   }
   for (std::uint32_t position = 0; position < 500; ++position) {
     EXPECT_GE(runner.draw(one, position), end);

@@ -9,11 +9,11 @@
 #include <gtest/gtest.h>
 
 #include "phalanx/model/kv_layout.h"
-#include "phalanx/step/sample_result.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/model/shard_plan.h"
 #include "phalanx/model/weight_arena.h"
 #include "phalanx/step/limits.h"
+#include "phalanx/step/sample_result.h"
 #include "phalanx/tensor/arena.h"
 
 #include "unit/checkpoint/test_checkpoint.h"

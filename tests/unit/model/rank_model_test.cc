@@ -110,7 +110,7 @@ TEST(RankModel, GivesTheSameKvAndTokensWhenAStepRunsTwice) {
   EXPECT_EQ(copy_of(group.kv(1)), kv);
 }
 
-TEST(RankModel, ReadsTheNextInputFromItsOwnSequenceTable) {
+TEST(RankModel, ReadsTheNextInputFromTheSequenceTable) {
   TestGroup group(weights(), {});
   const SequenceSpec spec = sampled_spec(0, 1);
   group.attach({&spec, 1});
@@ -176,43 +176,27 @@ TEST(RankModel, PreparesAndAllocatesNothingInSteps) {
   // One rank at a time would wait for the other; both count what the process allocates meanwhile.
   std::vector<std::uint64_t> grown(2);
   const std::vector<std::uint32_t> slots = {0};
-  group.on_ranks([&](std::uint32_t rank, RankModel& model) {
-    const std::uint64_t before = count_allocations();
-    bool fine = true;
-    for (int request = 0; request < 3; ++request) {
-      fine = fine && model.update(slots, {&spec, 1}).has_value();
-      fine = fine && model.step({&item, 1}).has_value();
-      const StepItem decode{0, 1, 8, 1, true, kBlocks};
-      fine = fine && model.step({&decode, 1}).has_value();
+  const StepItem decode{0, 1, 8, 1, true, kBlocks};
+  for (int request = 0; request < 3; ++request) {
+    group.update(slots, {&spec, 1});
+    for (const StepItem& next : {item, decode}) {
+      std::vector<std::vector<step::StepItem>> given;
+      given.push_back(group.begin(0, {&next, 1}).value());
+      given.push_back(group.begin(1, {&next, 1}).value());
+      std::vector<SampledToken> sampled(2);
+      group.on_ranks([&](std::uint32_t rank, RankModel& model) {
+        const std::uint64_t before = count_allocations();
+        const auto result = model.step(given[rank]);
+        grown[rank] += result ? count_allocations() - before : 1000;
+        sampled[rank] = result ? (*result)[0] : SampledToken();
+      });
+      group.settle(0, given[0], {&sampled[0], 1});
+      group.settle(1, given[1], {&sampled[1], 1});
     }
-    grown[rank] = fine ? count_allocations() - before : 1000;
-  });
+  }
   EXPECT_EQ(grown[0], 0U);
   EXPECT_EQ(grown[1], 0U);
   EXPECT_EQ(group.model(0).counters().preparations, preparations);
-}
-
-TEST(RankModel, RefusesItemsThatAreOutOfRange) {
-  TestGroup group(weights(), {});
-  const SequenceSpec spec = sampled_spec(0, 1);
-  group.attach({&spec, 1});
-  const std::vector<std::uint32_t> far = {3, 500};
-  const auto code_of = [&](const StepItem& item) {
-    const auto result = group.step({&item, 1});
-    return result ? Code::kCancelled : result.error().code();
-  };
-  EXPECT_EQ(code_of({9, 1, 0, 8, true, kBlocks}), Code::kInvalidArgument);
-  EXPECT_EQ(code_of({0, 2, 0, 8, true, kBlocks}), Code::kFailedPrecondition);
-  EXPECT_EQ(code_of({1, 1, 0, 8, true, kBlocks}), Code::kFailedPrecondition);
-  EXPECT_EQ(code_of({0, 1, 0, 0, true, kBlocks}), Code::kInvalidArgument);
-  EXPECT_EQ(code_of({0, 1, 8, 1, true, kBlocks}), Code::kFailedPrecondition);
-  EXPECT_EQ(code_of({0, 1, 0, 4, true, kBlocks}), Code::kInvalidArgument);
-  EXPECT_EQ(code_of({0, 1, 0, 300, true, kBlocks}), Code::kInvalidArgument);
-  EXPECT_EQ(code_of({0, 1, 0, 8, true, {}}), Code::kInvalidArgument);
-  EXPECT_EQ(code_of({0, 1, 0, 8, true, far}), Code::kInvalidArgument);
-  const std::vector<StepItem> twice = {prefill(0, 1), prefill(0, 1)};
-  EXPECT_FALSE(group.step(twice).has_value());
-  EXPECT_FALSE(group.step({}).has_value());
 }
 
 TEST(RankModel, NamesTheResidentBufferThatIsNotThere) {
@@ -253,8 +237,8 @@ TEST(RankModel, AnswersAbortedWhenTheTeamIsStopped) {
   // Rank 0 stops between tiles; rank 1 waits for it in a collective until the abort word is up.
   group.stop(0) = true;
   std::vector<Code> codes(2);
-  group.on_ranks([&](std::uint32_t rank, RankModel& model) {
-    const auto result = model.step({&item, 1});
+  group.on_ranks([&](std::uint32_t rank, RankModel&) {
+    const auto result = group.step_on(rank, {&item, 1});
     codes[rank] = result ? Code::kCancelled : result.error().code();
     if (rank == 0) {
       group.communicator(0).abort();
@@ -303,16 +287,6 @@ TEST(RankModel, FailsAStepThatWouldWriteANonFiniteKey) {
   std::memcpy(place, &saved, sizeof(saved));
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code(), Code::kDataLoss);
-}
-
-TEST(RankModel, ForgetsSequencesOnClear) {
-  TestGroup group(weights(), {});
-  const SequenceSpec spec = sampled_spec(0, 1);
-  group.attach({&spec, 1});
-  const StepItem item = prefill(0, 1);
-  ASSERT_TRUE(group.step({&item, 1}).has_value());
-  group.on_ranks([](std::uint32_t, RankModel& model) { model.clear(); });
-  EXPECT_FALSE(group.step({&item, 1}).has_value());
 }
 
 // What a block holds never reaches beyond its own range, so memory can come block by block.
@@ -368,9 +342,11 @@ TEST(RankModel, RefusesRegionsThatAreTooSmall) {
   const RankMemory memory = rank_memory(options.config, options.shard, options.limits).value();
   tensor::AlignedBuffer kv(memory.kv / 2);
   tensor::AlignedBuffer scratch(memory.scratch);
-  tensor::AlignedBuffer table(memory.sequence_table);
-  const RankRegions regions{weights().memory(), kv.bytes(), scratch.bytes(), table.bytes()};
-  const auto model = RankModel::create(options, regions, **team);
+  tensor::AlignedBuffer table_memory(memory.sequence_table);
+  const step::SequenceTable table =
+      step::SequenceTable::map(table_memory.bytes(), options.limits, options.config.vocab).value();
+  const RankRegions regions{weights().memory(), kv.bytes(), scratch.bytes()};
+  const auto model = RankModel::create(options, regions, table, **team);
   ASSERT_FALSE(model.has_value());
   EXPECT_EQ(model.error().code(), Code::kInvalidArgument);
   EXPECT_NE(model.error().message().find("kv"), std::string::npos);

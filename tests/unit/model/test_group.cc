@@ -84,7 +84,10 @@ void TestGroup::build(std::uint32_t index) {
       take(rank_memory(weights_.config(), rank.shard, options_.limits, 192), "memory");
   rank.kv = tensor::AlignedBuffer(memory.kv);
   rank.scratch = tensor::AlignedBuffer(memory.scratch);
-  rank.table = tensor::AlignedBuffer(memory.sequence_table);
+  rank.table_memory = tensor::AlignedBuffer(memory.sequence_table);
+  rank.table = take(
+      step::SequenceTable::map(rank.table_memory.bytes(), options_.limits, weights_.config().vocab),
+      "table");
   collective::Communicator::Options waiting;
   waiting.spin = 200;
   rank.group = std::make_unique<collective::Communicator>(
@@ -97,9 +100,8 @@ void TestGroup::build(std::uint32_t index) {
   options.limits = options_.limits;
   options.isa = options_.isa;
   options.allocation_counter = options_.allocation_counter;
-  const RankRegions regions{
-      weights_.memory(), rank.kv.bytes(), rank.scratch.bytes(), rank.table.bytes()};
-  rank.model = take(RankModel::create(options, regions, *rank.team), "model");
+  const RankRegions regions{weights_.memory(), rank.kv.bytes(), rank.scratch.bytes()};
+  rank.model = take(RankModel::create(options, regions, *rank.table, *rank.team), "model");
   EXPECT_TRUE(rank.model->join(rank.group.get()).has_value());
 }
 
@@ -141,10 +143,10 @@ void TestGroup::on_ranks(const std::function<void(std::uint32_t, RankModel&)>& w
 Result<std::vector<SampledToken>> TestGroup::step(std::span<const StepItem> items) {
   std::vector<std::vector<SampledToken>> results(options_.ranks);
   std::vector<Status> statuses(options_.ranks);
-  on_ranks([&](std::uint32_t rank, RankModel& model) {
-    auto result = model.step(items);
+  on_ranks([&](std::uint32_t rank, RankModel&) {
+    auto result = step_on(rank, items);
     if (result) {
-      results[rank].assign(result->begin(), result->end());
+      results[rank] = *std::move(result);
     } else {
       statuses[rank] = std::move(result).error();
     }
@@ -158,19 +160,84 @@ Result<std::vector<SampledToken>> TestGroup::step(std::span<const StepItem> item
   return results[0];
 }
 
+Result<std::vector<step::StepItem>> TestGroup::begin(std::uint32_t rank,
+                                                     std::span<const StepItem> items) {
+  step::SequenceTable& table = *ranks_[rank]->table;
+  std::vector<step::StepItem> result;
+  for (const StepItem& item : items) {
+    const bool known = table.contains(item.slot);
+    const std::uint32_t end = item.start + item.count;
+    const std::size_t held = known ? table.blocks(item.slot).size() : 0;
+    const std::size_t needed =
+        std::clamp<std::size_t>(step::blocks_for(end), held, std::max(held, item.blocks.size()));
+    result.push_back({item.slot,
+                      item.sequence,
+                      item.start,
+                      item.count,
+                      item.sample,
+                      static_cast<std::uint32_t>(held),
+                      {}});
+    const auto added = item.blocks.first(needed).subspan(held);
+    result.back().blocks.assign(added.begin(), added.end());
+    if (!known || !item.sample || end >= table.row(item.slot).length) {
+      PHALANX_RETURN_IF_ERROR(table.check(result.back()));
+    }
+  }
+  for (const step::StepItem& item : result) {
+    table.extend(item);
+  }
+  return result;
+}
+
+void TestGroup::settle(std::uint32_t rank,
+                       std::span<const step::StepItem> items,
+                       std::span<const SampledToken> results) {
+  step::SequenceTable& table = *ranks_[rank]->table;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const step::StepItem& item = items[i];
+    const bool is_next = item.start + item.count == table.row(item.slot).length;
+    if (item.sample && is_next && results[i].token >= 0) {
+      table.append(item.slot, results[i].token);
+    }
+  }
+}
+
+Result<std::vector<SampledToken>> TestGroup::step_on(std::uint32_t rank,
+                                                     std::span<const StepItem> items) {
+  PHALANX_TRY(const std::vector<step::StepItem> given, begin(rank, items));
+  PHALANX_TRY(const std::span<const SampledToken> results, ranks_[rank]->model->step(given));
+  settle(rank, given, results);
+  return std::vector<SampledToken>(results.begin(), results.end());
+}
+
 void TestGroup::attach(std::span<const SequenceSpec> sequences) {
-  on_ranks([&](std::uint32_t, RankModel& model) {
-    const Status status = model.attach(sequences);
-    EXPECT_TRUE(status.has_value()) << status.error().to_string();
-  });
+  for (const auto& rank : ranks_) {
+    rank->table->clear();
+  }
+  update({}, sequences);
 }
 
 void TestGroup::update(std::span<const std::uint32_t> slots,
                        std::span<const SequenceSpec> sequences) {
-  on_ranks([&](std::uint32_t, RankModel& model) {
-    const Status status = model.update(slots, sequences);
-    EXPECT_TRUE(status.has_value()) << status.error().to_string();
-  });
+  for (const auto& rank : ranks_) {
+    for (const std::uint32_t slot : slots) {
+      EXPECT_TRUE(rank->table->detach(slot));
+    }
+    for (const SequenceSpec& spec : sequences) {
+      step::SequenceAttach attach;
+      attach.slot = spec.slot;
+      attach.sequence = spec.sequence;
+      attach.tokens.assign(spec.tokens.begin(), spec.tokens.end());
+      attach.prompt_tokens = spec.prompt_tokens;
+      attach.choice = spec.choice;
+      static_cast<step::SamplingNumbers&>(attach.sampling) = spec.sampling;
+      attach.sampling.logit_bias.assign(spec.logit_bias.begin(), spec.logit_bias.end());
+      attach.masked_until_min_tokens.assign(spec.masked_until_min_tokens.begin(),
+                                            spec.masked_until_min_tokens.end());
+      const Status status = rank->table->attach(attach);
+      EXPECT_TRUE(status.has_value()) << status.error().to_string();
+    }
+  }
 }
 
 void TestGroup::keep_logits() {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -39,6 +40,26 @@ class TestWeights {
   std::uint64_t content_hash_ = 0;
 };
 
+// A sequence, and a row range of a step with the whole block table, as these tests name them.
+struct SequenceSpec {
+  std::uint32_t slot = 0;
+  std::uint64_t sequence = 0;
+  std::span<const TokenId> tokens;
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t choice = 0;
+  step::SamplingNumbers sampling;
+  std::span<const std::pair<TokenId, float>> logit_bias;
+  std::span<const TokenId> masked_until_min_tokens;
+};
+struct StepItem {
+  std::uint32_t slot = 0;
+  std::uint64_t sequence = 0;
+  std::uint32_t start = 0;
+  std::uint32_t count = 0;
+  bool sample = false;  // also within what is known already, to see logits there
+  std::span<const std::uint32_t> blocks;
+};
+
 struct GroupOptions {
   std::uint32_t ranks = 1;
   std::uint32_t threads = 1;  // of each rank
@@ -57,8 +78,17 @@ class TestGroup {
   // Runs `work(rank, model)` on the thread of every rank and returns when all are done.
   void on_ranks(const std::function<void(std::uint32_t, RankModel&)>& work);
 
-  // The step on every rank; fails the test unless all agree on results and state hash.
+  // The step on every rank, and what it sampled appended to the tables; fails the test unless all
+  // agree on the results.
   Result<std::vector<SampledToken>> step(std::span<const StepItem> items);
+
+  // Its parts, for the thread of one rank: gives the table its new blocks, runs, appends.
+  Result<std::vector<step::StepItem>> begin(std::uint32_t rank, std::span<const StepItem> items);
+  Result<std::vector<SampledToken>> step_on(std::uint32_t rank, std::span<const StepItem> items);
+  void settle(std::uint32_t rank,
+              std::span<const step::StepItem> items,
+              std::span<const SampledToken> results);
+
   void attach(std::span<const SequenceSpec> sequences);
   void update(std::span<const std::uint32_t> slots, std::span<const SequenceSpec> sequences);
 
@@ -83,7 +113,8 @@ class TestGroup {
     std::unique_ptr<RankModel> model;
     tensor::AlignedBuffer kv;
     tensor::AlignedBuffer scratch;
-    tensor::AlignedBuffer table;
+    tensor::AlignedBuffer table_memory;
+    std::optional<step::SequenceTable> table;
     std::vector<float> logits;
     Shard shard;
     std::atomic<bool> stop{false};

@@ -23,8 +23,8 @@ std::string built(const std::function<void(Pack&)>& build) {
   return {buffer.data(), buffer.size()};
 }
 
-// A ping of the leader, [boot, incarnation, [3, [nonce]]], with one part replaced.
-std::string ping(const std::function<void(Pack&)>& kind, const std::function<void(Pack&)>& body) {
+// A stop of the leader, [boot, incarnation, [3, [drain, deadline_ms]]], with one part replaced.
+std::string stop(const std::function<void(Pack&)>& kind, const std::function<void(Pack&)>& body) {
   return built([&](Pack& pack) {
     pack.pack_array(3);
     pack.pack(std::uint64_t{1}).pack(std::uint32_t{2});
@@ -43,29 +43,31 @@ std::string refusal(std::string_view bytes) {
   return result.error().message();
 }
 
-const auto kPingKind = [](Pack& pack) { pack.pack(3); };
-const auto kPingBody = [](Pack& pack) { pack.pack_array(1).pack(9); };
+const auto kStopKind = [](Pack& pack) { pack.pack(3); };
+const auto kStopBody = [](Pack& pack) { pack.pack_array(2).pack(true).pack(9); };
 
-TEST(CodecRefusal, TakesThePingItVaries) {
-  const auto frame = decode_leader_frame(ping(kPingKind, kPingBody));
+TEST(CodecRefusal, TakesTheStopItVaries) {
+  const auto frame = decode_leader_frame(stop(kStopKind, kStopBody));
   ASSERT_TRUE(frame) << frame.error().to_string();
-  EXPECT_EQ(*frame, (LeaderFrame{Boot(1), Incarnation(2), LeaderPing{9}}));
+  EXPECT_EQ(*frame, (LeaderFrame{Boot(1), Incarnation(2), StopReplica{true, 9}}));
 }
 
 TEST(CodecRefusal, NamesTheFieldWhatWasExpectedAndWhatCame) {
-  EXPECT_EQ(refusal(ping([](Pack& pack) { pack.pack(5); }, kPingBody)),
-            "leader_frame.message.kind: expected an integer from 1 to 4, came 5");
-  EXPECT_EQ(refusal(ping([](Pack& pack) { pack.pack(0); }, kPingBody)),
-            "leader_frame.message.kind: expected an integer from 1 to 4, came 0");
-  EXPECT_EQ(refusal(ping(kPingKind, [](Pack& pack) { pack.pack_array(1).pack(-1); })),
-            "leader_frame.message.nonce: expected an unsigned integer, came -1");
-  EXPECT_EQ(refusal(ping(kPingKind, [](Pack& pack) { pack.pack_array(1).pack("x"); })),
-            "leader_frame.message.nonce: expected an unsigned integer, came a string of 1 bytes");
-  EXPECT_EQ(refusal(ping(kPingKind, [](Pack& pack) { pack.pack_array(2).pack(1).pack(1); })),
-            "leader_frame.message: expected an array of 1, came an array of 2");
-  EXPECT_EQ(refusal(ping(kPingKind, [](Pack& pack) { pack.pack_array(0); })),
-            "leader_frame.message: expected an array of 1, came an array of 0");
-  EXPECT_EQ(refusal(ping(kPingKind, [](Pack& pack) { pack.pack_nil(); })),
+  EXPECT_EQ(refusal(stop([](Pack& pack) { pack.pack(5); }, kStopBody)),
+            "leader_frame.message.kind: expected an integer from 1 to 3, came 5");
+  EXPECT_EQ(refusal(stop([](Pack& pack) { pack.pack(0); }, kStopBody)),
+            "leader_frame.message.kind: expected an integer from 1 to 3, came 0");
+  EXPECT_EQ(refusal(stop(kStopKind, [](Pack& pack) { pack.pack_array(2).pack(true).pack(-1); })),
+            "leader_frame.message.deadline_ms: expected an unsigned integer, came -1");
+  EXPECT_EQ(
+      refusal(stop(kStopKind, [](Pack& pack) { pack.pack_array(2).pack(true).pack("x"); })),
+      "leader_frame.message.deadline_ms: expected an unsigned integer, came a string of 1 bytes");
+  EXPECT_EQ(
+      refusal(stop(kStopKind, [](Pack& pack) { pack.pack_array(3).pack(true).pack(1).pack(1); })),
+      "leader_frame.message: expected an array of 2, came an array of 3");
+  EXPECT_EQ(refusal(stop(kStopKind, [](Pack& pack) { pack.pack_array(0); })),
+            "leader_frame.message: expected an array of 2, came an array of 0");
+  EXPECT_EQ(refusal(stop(kStopKind, [](Pack& pack) { pack.pack_nil(); })),
             "leader_frame.message: expected an array, came nil");
 }
 
@@ -134,9 +136,10 @@ TEST(CodecRefusal, SurvivesEveryFlippedByte) {
 }
 
 TEST(CodecRefusal, RefusesObjectsTheProtocolHasNoUseFor) {
-  EXPECT_NE(refusal(ping(kPingKind, [](Pack& pack) { pack.pack_map(1).pack(1).pack(2); })),
+  EXPECT_NE(refusal(stop(kStopKind, [](Pack& pack) { pack.pack_map(1).pack(1).pack(2); })),
             "accepted");
-  EXPECT_NE(refusal(ping(kPingKind, [](Pack& pack) { pack.pack_array(1).pack(1.5); })), "accepted");
+  EXPECT_NE(refusal(stop(kStopKind, [](Pack& pack) { pack.pack_array(2).pack(true).pack(1.5); })),
+            "accepted");
   EXPECT_NE(refusal(std::string("\x93\x01\x02\xd4\x01\x00", 6)), "accepted");
   std::string deep(1000, '\x91');
   EXPECT_EQ(refusal(deep + '\x01'), "leader_frame: arrays nested deeper than 8");
@@ -252,7 +255,7 @@ TEST(CodecRefusal, RefusesBlobsThatAreNoWholeNumberOfRecords) {
     pack.pack_bin(5).pack_bin_body("12345", 5);
     pack.pack_nil().pack_nil().pack_nil();
   };
-  EXPECT_EQ(refusal(ping([](Pack& pack) { pack.pack(1); }, body)),
+  EXPECT_EQ(refusal(stop([](Pack& pack) { pack.pack(1); }, body)),
             "leader_frame.message.prompt_ids: expected a blob of at most 1048576 records of 4 "
             "bytes, came a blob of 5 bytes");
 }

@@ -87,7 +87,7 @@ TEST(Codec, KeepsFloatsBitForBit) {
     ReplicaFrame frame;
     TokenUpdate update;
     update.logprob = value;
-    frame.message = TokenBatch{.step = StepId(1), .step_us = 0, .updates = {update}};
+    frame.message = TokenBatch{.step = StepId(1), .updates = {update}};
     const auto decoded = decode_replica_frame(encode(frame));
     ASSERT_TRUE(decoded) << decoded.error().to_string();
     const auto& batch = std::get<TokenBatch>(decoded->message);

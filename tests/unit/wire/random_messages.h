@@ -21,7 +21,7 @@ class RandomMessages {
 
   LeaderFrame leader_frame() {
     LeaderFrame frame{.boot = Boot(word()), .incarnation = Incarnation(small()), .message = {}};
-    switch (below(4)) {
+    switch (below(3)) {
       case 0:
         frame.message = Submit{.key = key(),
                                .prompt_ids = tokens(1, 200),
@@ -33,9 +33,6 @@ class RandomMessages {
         break;
       case 1:
         frame.message = Cancel{key()};
-        break;
-      case 2:
-        frame.message = LeaderPing{word()};
         break;
       default:
         frame.message = StopReplica{.drain = coin(), .deadline_ms = small()};
@@ -53,7 +50,6 @@ class RandomMessages {
         frame.message = ReplicaReady{.epoch = Epoch(small()),
                                      .numerics_fingerprint = word(),
                                      .kv_blocks = small(),
-                                     .kv_block_tokens = small(),
                                      .memory_bytes = word()};
         break;
       case 2:
@@ -86,7 +82,8 @@ class RandomMessages {
                                   .prompt_tokens = 0,
                                   .choice = small(),
                                   .sampling = sampling(),
-                                  .masked_until_min_tokens = tokens(0, step::kMaxStopTokens)};
+                                  .masked_until_min_tokens = tokens(0, step::kMaxStopTokens),
+                                  .blocks = words(100)};
       attach.prompt_tokens = below(static_cast<std::uint32_t>(attach.tokens.size() + 1));
       command.attach.push_back(std::move(attach));
     }
@@ -96,6 +93,7 @@ class RandomMessages {
                                .start = below(1 << 20),
                                .count = 1 + below(1 << 19),
                                .sample = coin(),
+                               .held_blocks = below(100),
                                .blocks = words(100)});
     }
     return command;
@@ -127,8 +125,7 @@ class RandomMessages {
                                 .plan = plan(),
                                 .rank_cpus = {},
                                 .restart_limit = small(),
-                                .restart_window_ms = small(),
-                                .start_timeout_ms = small()};
+                                .restart_window_ms = small()};
         for (std::uint32_t i = below(5); i > 0; --i) {
           record.rank_cpus.push_back(words(8));
         }
@@ -232,7 +229,7 @@ class RandomMessages {
   }
 
   TokenBatch batch() {
-    TokenBatch value{.step = StepId(word()), .step_us = word(), .updates = {}};
+    TokenBatch value{.step = StepId(word()), .updates = {}};
     for (std::uint32_t i = below(6); i > 0; --i) {
       TokenUpdate update{.key = key(),
                          .position = small(),
@@ -255,7 +252,6 @@ class RandomMessages {
 
   ReplicaStatus status() {
     ReplicaStatus value{.sequence = word(),
-                        .last_nonce = word(),
                         .epoch = Epoch(small()),
                         .last_step = StepId(word()),
                         .recovering = coin(),

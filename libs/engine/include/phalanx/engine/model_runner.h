@@ -6,8 +6,8 @@
 
 #include "phalanx/base/ids.h"
 #include "phalanx/base/result.h"
-#include "phalanx/engine/sequence_table.h"
 #include "phalanx/step/sample_result.h"
+#include "phalanx/step/sequence_table.h"
 #include "phalanx/wire/rank_messages.h"
 
 namespace phalanx::engine {
@@ -48,17 +48,14 @@ class ModelRunner {
   // A reduction of 1 over the group equals its size, and a pattern crosses every pair of ranks.
   [[nodiscard]] virtual Status sanity() = 0;
 
-  // `slot` of the table has become another sequence (after attach), or free (after detach). State
-  // that the runner keeps per slot must be derived from the table again.
-  virtual void on_slot_changed(const SequenceTable& table, std::uint32_t slot) = 0;
-
   // Computes `items` and samples: results[i].token, .logprob, .top_count and .top for every item
   // with `sample`, or .fault where one sequence, and it alone, cannot go on (all ranks agree); the
-  // caller fills in the rest. Items have been checked against the table; their
-  // inputs are table.at(slot).tokens[start … start + count). Must be idempotent: it writes only the
-  // KV of those positions, in the blocks named (S8). Allocates nothing and prepares nothing.
+  // caller fills in the rest, and appends the token to the table. Items have been checked against
+  // the table, which has their new blocks already: inputs are table.tokens(slot)[start … start +
+  // count), their KV lies in table.blocks(slot). Must be idempotent: it writes only the KV of those
+  // positions (S8). Allocates nothing and prepares nothing.
   [[nodiscard]] virtual Status step(StepId step,
-                                    const SequenceTable& table,
+                                    const step::SequenceTable& table,
                                     std::span<const step::StepItem> items,
                                     std::span<step::SampleResult> results) = 0;
 

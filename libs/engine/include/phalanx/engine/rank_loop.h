@@ -7,7 +7,6 @@
 #include "phalanx/base/ids.h"
 #include "phalanx/engine/model_runner.h"
 #include "phalanx/engine/result_ring.h"
-#include "phalanx/engine/sequence_table.h"
 #include "phalanx/step/sample_result.h"
 #include "phalanx/wire/rank_messages.h"
 
@@ -17,7 +16,6 @@ struct RankLoopOptions {
   RankId rank;
   std::int32_t pid = 0;
   std::uint64_t secret = 0;
-  step::RankLimits limits;
 };
 
 // A rank's command loop without the socket: one reply for one command, always (S2).
@@ -37,7 +35,11 @@ struct RankLoopOptions {
 // Threads: one.
 class RankLoop {
  public:
-  RankLoop(const RankLoopOptions& options, ModelRunner& runner, ResultRing& ring);
+  // The table says what is possible. The references outlive the loop.
+  RankLoop(const RankLoopOptions& options,
+           step::SequenceTable& table,
+           ModelRunner& runner,
+           ResultRing& ring);
 
   [[nodiscard]] wire::RankReply handle(const wire::RankCommand& command);
 
@@ -55,12 +57,11 @@ class RankLoop {
   [[nodiscard]] Status step(const wire::RankCommand& command);
   [[nodiscard]] Status check_items(const wire::RankCommand& command);
   void publish(const wire::RankCommand& command);
-  void drop_all_slots();
 
   RankLoopOptions options_;
+  step::SequenceTable& table_;
   ModelRunner& runner_;
   ResultRing& ring_;
-  SequenceTable table_;
   std::vector<step::SampleResult> results_;
   std::vector<bool> slot_used_;
   Phase phase_ = Phase::kNothing;

@@ -17,8 +17,8 @@
 #include "phalanx/engine/request_log.h"
 #include "phalanx/engine/result_ring.h"
 #include "phalanx/engine/scheduler.h"
-#include "phalanx/engine/table_digest.h"
 #include "phalanx/step/sample_result.h"
+#include "phalanx/step/table_digest.h"
 #include "phalanx/wire/replica_messages.h"
 
 namespace phalanx::engine {
@@ -81,9 +81,8 @@ class ReplicaEngine final : private GroupClient {
 
   void submit(const wire::Submit& submit);
   void cancel(const wire::Cancel& cancel);
-  void ping(const wire::LeaderPing& ping);
   void stop(const wire::StopReplica& stop);
-  void handle(const wire::LeaderMessage& message);  // any of the four
+  void handle(const wire::LeaderMessage& message);  // any of the three
 
   // A Submit of this key came and could not be read: the key ends with `error`, as every key ends.
   void refuse_submit(const wire::SequenceKey& key, const Error& error);
@@ -119,7 +118,7 @@ class ReplicaEngine final : private GroupClient {
   void acquit(const StepPlan& plan);
   void begin_step(StepPlan plan);
   void refuse(const wire::SequenceKey& key, const Error& error);
-  void publish(StepId step, Duration took, std::vector<wire::TokenUpdate> updates);
+  void publish(StepId step, std::vector<wire::TokenUpdate> updates);
   void publish_one(wire::TokenUpdate update);
   [[nodiscard]] bool admit_attempt(const wire::SequenceKey& key);
   void remember(const Choice& choice, Attempt attempt);
@@ -134,7 +133,7 @@ class ReplicaEngine final : private GroupClient {
   const Clock& clock_;
   Scheduler scheduler_;
   KvBacking kv_;
-  TableDigest digest_;
+  step::TableDigest digest_;
   RankGroup group_;
   RequestLog log_;
   Bisection<SequenceId> bisection_;
@@ -150,7 +149,6 @@ class ReplicaEngine final : private GroupClient {
   bool stopping_ = false;
   bool group_stopping_ = false;
   std::uint64_t status_sequence_ = 0;
-  std::uint64_t last_nonce_ = 0;
   std::uint64_t effects_ = 0;       // Submit and Cancel frames so far
   wire::SequenceKey holding_from_;  // where the next ReplicaHolding goes on
   std::uint32_t ticks_since_status_ = 0;

@@ -7,6 +7,7 @@
 #include "phalanx/engine/model_runner.h"
 #include "phalanx/step/item.h"
 #include "phalanx/step/sample_result.h"
+#include "phalanx/step/sequence_row.h"
 
 namespace phalanx::engine {
 
@@ -42,15 +43,14 @@ class SimRunner final : public ModelRunner {
  public:
   SimRunner(const SimOptions& options, SimHost& host);
 
-  // The token drawn at `position` of `sequence`.
-  [[nodiscard]] TokenId draw(const step::SequenceAttach& sequence, std::uint32_t position) const;
+  // The token drawn at `position` of a sequence.
+  [[nodiscard]] TokenId draw(const step::SequenceRow& sequence, std::uint32_t position) const;
 
   [[nodiscard]] Result<RunnerIdentity> identity() override;
   [[nodiscard]] Status init(Epoch epoch) override;
   [[nodiscard]] Status sanity() override;
-  void on_slot_changed(const SequenceTable& table, std::uint32_t slot) override;
   [[nodiscard]] Status step(StepId step,
-                            const SequenceTable& table,
+                            const step::SequenceTable& table,
                             std::span<const step::StepItem> items,
                             std::span<step::SampleResult> results) override;
   [[nodiscard]] Status clear(bool zero_kv) override;

@@ -17,29 +17,18 @@
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/model/program.h"
 #include "phalanx/model/sampled_token.h"
-#include "phalanx/model/sequence_table.h"
 #include "phalanx/model/shard_plan.h"
 #include "phalanx/model/weight_arena.h"
 #include "phalanx/step/limits.h"
+#include "phalanx/step/sequence_table.h"
 
 namespace phalanx::model {
 
-// One row range of a step: compute positions [start, start + count) of the sequence in `slot`.
-struct StepItem {
-  std::uint32_t slot = 0;
-  std::uint64_t sequence = 0;
-  std::uint32_t start = 0;  // absolute position
-  std::uint32_t count = 0;  // ≥ 1; the inputs are the sequence's tokens at those positions
-  bool sample = false;      // draw the token at position start + count
-  std::span<const std::uint32_t> blocks;  // block table covering at least start + count tokens
-};
-
 // The memory of a rank slot, mapped by its caller and outliving the model. Sizes: rank_memory().
 struct RankRegions {
-  std::span<const std::byte> weights;   // a filled arena; 64-byte aligned at least
-  std::span<std::byte> kv;              // zeroed when new
-  std::span<std::byte> scratch;         // any contents
-  std::span<std::byte> sequence_table;  // any contents; attach() follows
+  std::span<const std::byte> weights;  // a filled arena; 64-byte aligned at least
+  std::span<std::byte> kv;             // zeroed when new
+  std::span<std::byte> scratch;        // any contents
 };
 
 struct RankModelOptions {
@@ -60,6 +49,7 @@ struct RankCounters {
   std::uint64_t allocations = 0;    // total inside step()
 };
 
+// Borrows the sequence table, which has the same limits, and reads it in steps.
 // Threads: one at a time, the thread that made `team`.
 class RankModel {
  public:
@@ -68,6 +58,7 @@ class RankModel {
   //                              absent
   [[nodiscard]] static Result<std::unique_ptr<RankModel>> create(const RankModelOptions& options,
                                                                  const RankRegions& regions,
+                                                                 const step::SequenceTable& table,
                                                                  kernels::ThreadTeam& team);
   RankModel(const RankModel&) = delete;
   RankModel& operator=(const RankModel&) = delete;
@@ -78,26 +69,19 @@ class RankModel {
   // Errors: kInvalidArgument  its rank or world is not the shard's
   Status join(collective::Communicator* group);
 
-  // Replaces the table of live sequences.
-  Status attach(std::span<const SequenceSpec> sequences);
-  // Frees `slots`, then adds `sequences`.
-  Status update(std::span<const std::uint32_t> slots, std::span<const SequenceSpec> sequences);
-
   // Runs a batch of prefill chunks and decodes, one item per sequence, and returns one row per
-  // item, valid until the next call. Sampled tokens are in the sequence table as well. Running a
-  // step twice gives the same KV, tokens and results. A row with a fault of its own ends without a
-  // token (SampledToken); the others are what they would be without it.
+  // item, valid until the next call. Inputs, positions, blocks and sampling are read from the
+  // table, which stays as it is. Running a step twice gives the same KV, tokens and results. A row
+  // with a fault of its own ends without a token (SampledToken); the others are what they would be
+  // without it.
   //
+  // Requires: each item passes table.check(), and the table has its new blocks; no two name one
+  //           slot; together they are within the limits.
   // Allocates: nothing.
-  // Errors: kInvalidArgument     an item is out of range (which, expected, found)
-  //         kFailedPrecondition  a slot holds another sequence; an input token is not known yet; no
-  //                              group; a resident buffer is not there
+  // Errors: kFailedPrecondition  no group; a resident buffer is not there
   //         kDataLoss            a non-finite key or value
   //         kAborted, kDeadlineExceeded, kDataLoss of the communicator
-  [[nodiscard]] Result<std::span<const SampledToken>> step(std::span<const StepItem> items);
-
-  // Forgets all sequences.
-  void clear();
+  [[nodiscard]] Result<std::span<const SampledToken>> step(std::span<const step::StepItem> items);
 
   // Gives up the weights: later steps fail with kFailedPrecondition until reload().
   void unload();

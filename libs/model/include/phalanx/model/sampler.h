@@ -22,9 +22,9 @@
 #include "phalanx/kernels/kernel_table.h"
 #include "phalanx/kernels/vocab.h"
 #include "phalanx/model/sampled_token.h"
-#include "phalanx/model/sequence_table.h"
 #include "phalanx/model/shard_plan.h"
 #include "phalanx/step/limits.h"
+#include "phalanx/step/sequence_table.h"
 
 namespace phalanx::model {
 
@@ -75,7 +75,7 @@ class Sampler {
     std::uint32_t threads = 1;
     std::size_t logits_stride = 0;  // elements between rows of logits and of shaped logits
   };
-  Sampler(const Options& options, SequenceTable& table);
+  Sampler(const Options& options, const step::SequenceTable& table);
 
   // Bytes that a sampler of these options allocates.
   [[nodiscard]] static std::size_t heap_bytes(const Options& options);
@@ -113,8 +113,8 @@ class Sampler {
             const LogitBuffers& logits,
             DrawRecord* own,
             std::uint32_t index);
-  // Writes results[item], and the token into the sequence table. A row with a NaN, an infinity or
-  // no token that may be drawn gets none, on all ranks alike.
+  // Writes results[item]. A row with a NaN, an infinity or no token that may be drawn gets none, on
+  // all ranks alike.
   void finish(const DrawRecord* all, SampledToken* results, std::uint32_t row);
 
  private:
@@ -138,7 +138,7 @@ class Sampler {
   [[nodiscard]] kernels::VocabSlice slice(const float* logits, std::uint32_t row) const;
   [[nodiscard]] kernels::VocabSlice shaped_slice(const LogitBuffers& logits,
                                                  std::uint32_t row) const;
-  [[nodiscard]] const SequenceRow& sequence(const RowState& state) const;
+  [[nodiscard]] const step::SequenceRow& sequence(const RowState& state) const;
   [[nodiscard]] std::uint32_t row_of(Selection selection, std::uint32_t index) const;
   void apply_penalties(const RowState& state,
                        const float* logits,
@@ -153,7 +153,7 @@ class Sampler {
                    std::span<const std::uint64_t> tied_by_rank) const;
 
   Options options_;
-  SequenceTable& table_;
+  const step::SequenceTable& table_;
   std::vector<RowState> states_;
   std::uint32_t row_count_ = 0;
   std::array<std::vector<std::uint32_t>, 2> selecting_;  // rows, by selection

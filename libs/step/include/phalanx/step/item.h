@@ -20,6 +20,7 @@ struct SequenceAttach {
   std::uint32_t choice = 0;         // for the random key
   SamplingParams sampling{};
   std::vector<TokenId> masked_until_min_tokens{};  // ids that min_tokens masks
+  std::vector<std::uint32_t> blocks{};             // its block table so far
   friend bool operator==(const SequenceAttach&, const SequenceAttach&) = default;
 };
 
@@ -27,11 +28,11 @@ struct SequenceAttach {
 struct StepItem {
   std::uint32_t slot = 0;
   std::uint64_t sequence = 0;
-  std::uint32_t start = 0;  // absolute position of the first token
-  std::uint32_t count = 0;  // ≥ 1; the inputs are the sequence's tokens at those positions
-  bool sample = false;      // draw the token at position start + count
-  std::vector<std::uint32_t>
-      blocks{};  // whole block table of the sequence, covering start + count tokens
+  std::uint32_t start = 0;        // absolute position of the first token
+  std::uint32_t count = 0;        // ≥ 1; the inputs are the sequence's tokens at those positions
+  bool sample = false;            // draw the token at position start + count
+  std::uint32_t held_blocks = 0;  // entries that the block table has before this step
+  std::vector<std::uint32_t> blocks{};  // what this step adds to it: all cover start + count tokens
   friend bool operator==(const StepItem&, const StepItem&) = default;
 };
 

@@ -43,11 +43,6 @@ struct Cancel {
   friend bool operator==(const Cancel&, const Cancel&) = default;
 };
 
-struct LeaderPing {
-  std::uint64_t nonce = 0;
-  friend bool operator==(const LeaderPing&, const LeaderPing&) = default;
-};
-
 // Stop after finishing (drain) or aborting (!drain) what is there. The replica exits with status 0
 // after a clean drain.
 struct StopReplica {
@@ -56,7 +51,7 @@ struct StopReplica {
   friend bool operator==(const StopReplica&, const StopReplica&) = default;
 };
 
-using LeaderMessage = std::variant<Submit, Cancel, LeaderPing, StopReplica>;
+using LeaderMessage = std::variant<Submit, Cancel, StopReplica>;
 
 struct LeaderFrame {
   Boot boot{};
@@ -82,7 +77,6 @@ struct ReplicaReady {
   std::uint64_t numerics_fingerprint =
       0;  // arithmetic version, weights, probe bits; equal on replicas that may swap streams
   std::uint32_t kv_blocks = 0;
-  std::uint32_t kv_block_tokens = 0;
   std::uint64_t memory_bytes = 0;  // of this replica's memfds, weights excluded
   friend bool operator==(const ReplicaReady&, const ReplicaReady&) = default;
 };
@@ -107,7 +101,6 @@ struct TokenUpdate {
 
 struct TokenBatch {
   StepId step{};
-  std::uint64_t step_us = 0;  // wall time of the step
   std::vector<TokenUpdate> updates{};
   friend bool operator==(const TokenBatch&, const TokenBatch&) = default;
 };
@@ -128,8 +121,7 @@ struct RankStatus {
 
 // Heartbeat, every 100 ms while the replica's loop turns, and at once on a change of state.
 struct ReplicaStatus {
-  std::uint64_t sequence = 0;    // counts up; proves that the loop turns
-  std::uint64_t last_nonce = 0;  // of the last LeaderPing
+  std::uint64_t sequence = 0;  // counts up; proves that the loop turns
   Epoch epoch{};
   StepId last_step{};
   bool recovering = false;
