@@ -81,6 +81,12 @@ void Leader::start_replicas() {
   port_ = std::make_unique<FleetPort>(*replicas_);
   dispatch::DispatcherOptions dispatching;
   dispatching.on_poisoned = serving::dump_poisoned(options_.dump_dir);
+  dispatching.on_more = [this] {
+    loop_.post([this] {
+      loop_.name_callback("dispatch");
+      dispatcher_->dispatch_more();
+    });
+  };
   dispatcher_ = std::make_unique<dispatch::Dispatcher>(
       router_, *port_, steady_clock(), std::move(dispatching));
 }

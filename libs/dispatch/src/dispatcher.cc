@@ -22,7 +22,7 @@ Dispatcher::Dispatcher(Router& router,
                        ReplicaPort& port,
                        const Clock& clock,
                        DispatcherOptions options)
-    : router_(router), clock_(clock), options_(std::move(options)) {
+    : router_(router), clock_(clock), options_(std::move(options)), turn_(options_.on_more) {
   for (std::uint32_t i = 0; i < router.table().size(); ++i) {
     replicas_.push_back({ReplicaLink(ReplicaId(i), port), {}, {}});
   }
@@ -56,6 +56,7 @@ RequestId Dispatcher::submit(Generation spec, std::shared_ptr<GenerationSink> si
     refused_.push_back(id);
     return id;
   }
+  turn_.begin_unless_counted();
   for (Running& running : request.choices) {
     dispatch_or_wait(request, running);
   }
@@ -64,8 +65,11 @@ RequestId Dispatcher::submit(Generation spec, std::shared_ptr<GenerationSink> si
 
 void Dispatcher::dispatch_or_wait(Request& request, Running& running) {
   // Nobody overtakes those who wait for the same replicas.
-  if (waiting_.first(running.fingerprint) || !try_dispatch(request, running)) {
+  if (waiting_.first(running.fingerprint) || turn_.over() || !try_dispatch(request, running)) {
     waiting_.add({request.id, running.choice.index()}, running.fingerprint, clock_.now());
+  }
+  if (turn_.over()) {
+    turn_.ask_for_more();
   }
 }
 
@@ -107,6 +111,7 @@ bool Dispatcher::send_to(ReplicaId replica, Request& request, Running& running) 
   if (!effect) {
     return false;
   }
+  turn_.spend(request.spec.prompt_ids.size() + choice.produced().size());
   ++counters_.dispatches;
   counters_.redispatches += choice.attempt.value() > 1 ? 1U : 0U;
   running.replica = replica;
@@ -125,7 +130,11 @@ void Dispatcher::settle(Request& request, Running& running) {
 // Ends the current attempt from this side: the replica is told, in case it still runs it.
 void Dispatcher::end_attempt(Request& request, Running& running) {
   if (running.replica) {
-    replicas_.at(running.replica->value()).link.cancel(key_of(request, running));
+    ReplicaLink& link = replicas_.at(running.replica->value()).link;
+    link.cancel(key_of(request, running));
+    if (link.unsent() > 0) {
+      turn_.ask_for_more();
+    }
   }
   settle(request, running);
 }
@@ -354,40 +363,6 @@ void Dispatcher::on_holding(ReplicaId replica, const wire::ReplicaHolding& holdi
 void Dispatcher::fail_all(const Error& cause) {
   while (!requests_.empty()) {
     fail_request(requests_.begin()->first, cause);
-  }
-}
-
-// The first of each line speaks for its line: the work is that of what is dispatched.
-void Dispatcher::dispatch_waiting() {
-  std::size_t left = kDispatchesPerCall;
-  for (const Fingerprint& line : waiting_.lines()) {
-    for (auto name = waiting_.first(line); name && left > 0; name = waiting_.first(line), --left) {
-      Request* request = nullptr;
-      Running* const running = find(*name, &request);
-      if (!try_dispatch(*request, *running)) {
-        break;
-      }
-      waiting_.remove(*name);
-    }
-  }
-}
-
-void Dispatcher::on_tick() {
-  for (std::uint32_t i = 0; i < replicas_.size(); ++i) {
-    router_.table().at(ReplicaId(i)).blocked = false;
-    replicas_[i].link.flush();
-  }
-  end_refused();
-  judge_orphans();
-  test_suspects();
-  dispatch_waiting();
-  const SteadyTime limit = clock_.now() - options_.wait_for_replica;
-  for (std::size_t i = 0; i < kDispatchesPerCall; ++i) {
-    const auto late = waiting_.waiting_since(limit);
-    if (!late) {
-      return;
-    }
-    fail_request(late->first, unavailable("no replica became ready in time; try again later"));
   }
 }
 

@@ -11,8 +11,10 @@ std::optional<std::uint64_t> ReplicaLink::submit(const wire::Submit& submit) {
 }
 
 void ReplicaLink::cancel(const wire::SequenceKey& key) {
-  if (!unsent_.empty() || !send_cancel(key)) {
+  if (!unsent_.empty() || cancels_left_ == 0 || !send_cancel(key)) {
     unsent_.insert(key);
+  } else {
+    --cancels_left_;
   }
 }
 
@@ -26,10 +28,14 @@ bool ReplicaLink::send_cancel(const wire::SequenceKey& key) {
   return true;
 }
 
-void ReplicaLink::flush() {
-  while (!unsent_.empty() && send_cancel(*unsent_.begin())) {
+bool ReplicaLink::flush() {
+  for (cancels_left_ = kCancelsPerTurn; cancels_left_ > 0; --cancels_left_) {
+    if (unsent_.empty() || !send_cancel(*unsent_.begin())) {
+      return false;
+    }
     unsent_.erase(unsent_.begin());
   }
+  return !unsent_.empty();
 }
 
 void ReplicaLink::on_handled(std::uint64_t effects) {

@@ -485,13 +485,53 @@ TEST_F(DispatcherTest, WhatWaitsCostsOnlyWhatIsDispatched) {
   EXPECT_EQ(port_.asked, 0U);
   set_ready(ReplicaId(0), true);
   dispatcher_.on_replica_ready(ReplicaId(0));
-  EXPECT_EQ(port_.sent.size(), Dispatcher::kDispatchesPerCall);
+  EXPECT_EQ(port_.sent.size(), SendingTurn::kSubmissions);
   EXPECT_EQ(port_.submit(0).key.request, RequestId(1));
-  EXPECT_EQ(port_.submit(255).key.request, RequestId(2));
+  EXPECT_EQ(port_.submit(15).key.choice, ChoiceIndex(15));
   port_.answer = wire::Sent::kWouldBlock;
   port_.asked = 0;
   dispatcher_.on_tick();
   EXPECT_EQ(port_.asked, 1U) << "one refusal speaks for the line";
+}
+
+// The loop has other work: what a body multiplies is sent in turns, and each is asked for once.
+TEST_F(DispatcherTest, SendsAndCancelsManyChoicesInTurns) {
+  int asked = 0;
+  Dispatcher dispatcher(
+      router_, port_, clock_, {std::chrono::seconds(10), {}, [&asked] { ++asked; }});
+  const auto submit_choices = [&](std::uint32_t choices, std::size_t tokens) {
+    Generation spec;
+    spec.prompt_ids.assign(tokens, 1);
+    spec.choices = choices;
+    spec.stop.max_tokens = 4;
+    return dispatcher.submit(std::move(spec), std::make_shared<FakeSink>());
+  };
+  const RequestId many = submit_choices(100, 1);
+  EXPECT_EQ(port_.sent.size(), SendingTurn::kSubmissions);
+  submit_choices(1, 1);
+  EXPECT_EQ(port_.sent.size(), SendingTurn::kSubmissions) << "it is the same turn";
+  for (int turn = 1; turn <= 6; ++turn) {
+    EXPECT_EQ(asked, turn);
+    const std::size_t before = port_.sent.size();
+    dispatcher.dispatch_more();
+    EXPECT_LE(port_.sent.size() - before, SendingTurn::kSubmissions);
+  }
+  EXPECT_EQ(port_.sent.size(), 101U);
+  EXPECT_EQ(dispatcher.waiting(), 0U);
+
+  dispatcher.dispatch_more();
+  asked = 0;
+  dispatcher.cancel(many);
+  EXPECT_LT(port_.sent.size(), 201U);
+  for (int turn = 1; port_.sent.size() < 201 && turn < 10; ++turn) {
+    EXPECT_EQ(asked, turn);
+    dispatcher.dispatch_more();
+  }
+  EXPECT_EQ(port_.sent.size(), 201U);
+
+  port_.sent.clear();
+  submit_choices(8, SendingTurn::kTokens / 2);
+  EXPECT_EQ(port_.sent.size(), 2U) << "long ones are more work";
 }
 
 TEST_F(DispatcherTest, NobodyOvertakesThoseWhoWait) {

@@ -17,6 +17,7 @@
 #include "phalanx/dispatch/poison_memory.h"
 #include "phalanx/dispatch/replica_link.h"
 #include "phalanx/dispatch/router.h"
+#include "phalanx/dispatch/sending_turn.h"
 #include "phalanx/dispatch/waiting_queue.h"
 
 namespace phalanx::dispatch {
@@ -34,6 +35,7 @@ struct DispatcherOptions {
   Duration wait_for_replica = std::chrono::seconds(60);  // of a choice, for a usable one
   // Hears of a choice before its request ends with kPoisoned. May be empty.
   std::function<void(const PoisonedChoice&)> on_poisoned;
+  std::function<void()> on_more = nullptr;  // dispatch_more() is to follow in another turn
 };
 
 struct DispatcherCounters {
@@ -60,16 +62,13 @@ struct Difference {
 // A replica that died by what it was doing gets its choices back in halves, and nothing else, until
 // each has a token more or one has ended it alone twice, which ends with kPoisoned.
 //
-// No call looks at all requests or at all that waits, and at most kDispatchesPerCall choices leave
-// the queue in one.
+// No call looks at all requests or at all that waits; what one sends is bounded by SendingTurn.
 //
 // Ownership: borrows router, port and clock; keeps each sink until its request has ended.
 // Threads: the loop thread only.
 // Blocks: never.
 class Dispatcher {
  public:
-  static constexpr std::size_t kDispatchesPerCall = 256;
-
   Dispatcher(Router& router, ReplicaPort& port, const Clock& clock, DispatcherOptions options);
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
@@ -103,7 +102,7 @@ class Dispatcher {
   bool on_replica_died(ReplicaId replica, bool own, const std::string& how);
 
   // It lives, but computes nothing for now: those of its choices that another replica takes go on
-  // there. Answers how many; at most kDispatchesPerCall, so it is called until none is left.
+  // there. Answers how many; not all in one turn, so it is called until none is left.
   std::size_t relieve(ReplicaId replica);
 
   // It does not come back: what was to be tried on it runs elsewhere.
@@ -112,8 +111,8 @@ class Dispatcher {
   // No replica will ever come back: everything ends with `cause`.
   void fail_all(const Error& cause);
 
-  // At least every 100 ms: retries what waits, ends what waited too long.
-  void on_tick();
+  void on_tick();  // at least every 100 ms: retries what waits, ends what waited too long
+  void dispatch_more();
 
   [[nodiscard]] std::size_t requests() const { return requests_.size(); }
   [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
@@ -184,6 +183,7 @@ class Dispatcher {
   const Clock& clock_;
   DispatcherOptions options_;
   DispatcherCounters counters_;
+  SendingTurn turn_;
   std::uint64_t next_request_ = 1;
   std::map<RequestId, std::unique_ptr<Request>> requests_;
   std::vector<Replica> replicas_;

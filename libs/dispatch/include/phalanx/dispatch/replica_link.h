@@ -38,10 +38,12 @@ class ReplicaLink {
   // The number of this effect; nothing if the link does not take it now.
   [[nodiscard]] std::optional<std::uint64_t> submit(const wire::Submit& submit);
 
+  // Sent now, or by flush(): later ones than kCancelsPerTurn wait for it.
   void cancel(const wire::SequenceKey& key);
 
-  // Sends cancellations until the link takes no more.
-  void flush();
+  // Sends cancellations until the link takes no more, or it is enough for one turn: true if more
+  // can be sent in the next one.
+  [[nodiscard]] bool flush();
 
   // The replica has handled so many effects.
   void on_handled(std::uint64_t effects);
@@ -56,11 +58,14 @@ class ReplicaLink {
   void reset();
 
  private:
+  static constexpr std::size_t kCancelsPerTurn = 32;
+
   [[nodiscard]] bool send_cancel(const wire::SequenceKey& key);
 
   ReplicaId replica_;
   ReplicaPort* port_;
   std::uint64_t effects_ = 0;
+  std::size_t cancels_left_ = kCancelsPerTurn;
   std::set<wire::SequenceKey> unsent_;
   std::set<wire::SequenceKey> sent_;                               // not known to be handled
   std::deque<std::pair<std::uint64_t, wire::SequenceKey>> order_;  // of sent_, by effect

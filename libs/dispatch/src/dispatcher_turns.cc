@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is sent in one turn of the loop, and what follows in later ones.
+#include "dispatcher_request.h"
+
+namespace phalanx::dispatch {
+
+namespace {
+
+constexpr std::size_t kExpiriesPerTick = 64;
+
+}  // namespace
+
+// The first of each line speaks for its line: the work is that of what is dispatched.
+void Dispatcher::dispatch_waiting() {
+  turn_.begin_unless_counted();
+  for (const Fingerprint& line : waiting_.lines()) {
+    for (auto name = waiting_.first(line); name && !turn_.over(); name = waiting_.first(line)) {
+      Request* request = nullptr;
+      Running* const running = find(*name, &request);
+      if (!try_dispatch(*request, *running)) {
+        break;
+      }
+      waiting_.remove(*name);
+    }
+  }
+  if (turn_.over() && waiting_.size() > 0) {
+    turn_.ask_for_more();
+  }
+}
+
+void Dispatcher::dispatch_more() {
+  turn_.begin_asked();
+  for (Replica& replica : replicas_) {
+    if (replica.link.flush()) {
+      turn_.ask_for_more();
+    }
+  }
+  dispatch_waiting();
+}
+
+void Dispatcher::on_tick() {
+  turn_.begin();
+  for (std::uint32_t i = 0; i < replicas_.size(); ++i) {
+    router_.table().at(ReplicaId(i)).blocked = false;
+    if (replicas_[i].link.flush()) {
+      turn_.ask_for_more();
+    }
+  }
+  end_refused();
+  judge_orphans();
+  test_suspects();
+  dispatch_waiting();
+  const SteadyTime limit = clock_.now() - options_.wait_for_replica;
+  for (std::size_t i = 0; i < kExpiriesPerTick; ++i) {
+    const auto late = waiting_.waiting_since(limit);
+    if (!late) {
+      return;
+    }
+    fail_request(late->first, unavailable("no replica became ready in time; try again later"));
+  }
+}
+
+}  // namespace phalanx::dispatch
