@@ -21,7 +21,7 @@ namespace {
 
 // The golden vectors take up to a second on `ref`; a process computes them once per table.
 std::uint64_t cached_arithmetic_version(const kernels::KernelTable& table) {
-  static std::array<std::atomic<std::uint64_t>, 16> cache{};
+  static std::array<std::atomic<std::uint64_t>, kernels::kIsas.size()> cache{};
   std::atomic<std::uint64_t>& entry = cache[static_cast<std::size_t>(table.isa)];
   std::uint64_t version = entry.load(std::memory_order_relaxed);
   if (version == 0) {

@@ -220,8 +220,7 @@ Result<LeaderPlan> make_leader_plan(const Options& options) {
   }
   PHALANX_RETURN_IF_ERROR(plan_memory(options, &plan));
   PHALANX_RETURN_IF_ERROR(check_limits(plan));
-  PHALANX_TRY(const kernels::Isa isa,
-              kernels::resolve_isa(options.isa == "auto" ? "" : options.isa));
+  PHALANX_TRY(const kernels::Isa isa, kernels::resolve_isa(options.isa));
   plan.isa = kernels::isa_name(isa);
   plan.arena_bytes = options.runner == "sim" ? 0 : model::layout_of(plan.config).bytes;
   PHALANX_RETURN_IF_ERROR(describe_model(options, checkpoint.generation(), &plan));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "phalanx/dispatch/policy.h"
+#include "phalanx/kernels/isa.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/serving/poison_dump.h"
 
@@ -101,10 +102,11 @@ void add_engine_flags(flags::FlagTable* table, Options* o) {
                  0,
                  60'000'000,
                  "Modelled time per token, with --runner sim");
-  table->add_choice("isa",
-                    &o->isa,
-                    {"auto", "ref", "avx2", "avx512"},
-                    "Instruction set of the kernels; all give the same bits");
+  table->add_choice(
+      "isa",
+      &o->isa,
+      kernels::isa_choices(),
+      "Instruction set of the kernels; all give the same bits (" + kernels::isa_needs() + ")");
 }
 
 void add_http_flags(flags::FlagTable* table, Options* o) {

@@ -186,8 +186,7 @@ class Rank {
     PHALANX_TRY(options.shard,
                 model::plan_shard(options.config, bootstrap_.rank.value(), bootstrap_.plan.tp));
     options.limits = bootstrap_.plan.limits;
-    PHALANX_TRY(options.isa,
-                kernels::resolve_isa(bootstrap_.plan.isa == "auto" ? "" : bootstrap_.plan.isa));
+    PHALANX_TRY(options.isa, kernels::resolve_isa(bootstrap_.plan.isa));
     options.allocation_counter = allocation_count;
 
     kernels::TeamHooks hooks;

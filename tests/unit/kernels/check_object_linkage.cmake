@@ -1,18 +1,18 @@
 # Fails when an object file that is compiled for more than the x86-64 baseline defines anything with external linkage but
-# entries of its own namespace: such a symbol could be linked in place of the baseline's and crash on an older processor.
+# the function that returns its table: such a symbol could be linked in place of the baseline's and crash on an older processor.
 #   cmake -DNM=<nm> -DOBJECTS=<list> -P check_object_linkage.cmake
 set(checked 0)
 foreach(object IN LISTS OBJECTS)
-  if(NOT object MATCHES "/src/(avx[0-9a-z]*|amx)/")
+  if(NOT object MATCHES "/src/(avx[0-9a-z]*)\\.cc")
     continue()
   endif()
   set(isa ${CMAKE_MATCH_1})
-  string(LENGTH ${isa} length)
+  string(LENGTH ${isa}_table length)
   execute_process(COMMAND ${NM} --defined-only --extern-only ${object}
     OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX REPLACE "\n" ";" symbols "${symbols}")
   foreach(symbol IN LISTS symbols)
-    if(symbol AND NOT symbol MATCHES " T _ZN7phalanx7kernels${length}${isa}")
+    if(symbol AND NOT symbol MATCHES " T _ZN7phalanx7kernels${length}${isa}_tableEv$")
       message(SEND_ERROR "${object} defines ${symbol}")
     endif()
   endforeach()
@@ -21,4 +21,4 @@ endforeach()
 if(checked EQUAL 0)
   message(FATAL_ERROR "no object of an instruction set was found")
 endif()
-message(STATUS "${checked} objects define only their entries")
+message(STATUS "${checked} objects define only their table")

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -10,21 +12,38 @@
 namespace phalanx::kernels {
 
 // A way to carry out the arithmetic. All give the same bits; they differ in speed only.
-enum class Isa : std::uint8_t {
-  kRef,     // plain C++ for any x86-64: the definition, slow
-  kAvx2,    // AVX2 + FMA
-  kAvx512,  // AVX-512 F, BW, DQ, VL
+enum class Isa : std::uint8_t { kRef, kAvx2, kAvx512 };
+
+struct IsaRow {
+  Isa isa;
+  std::string_view name;
+  std::string_view needs;  // features of the processor as /proc/cpuinfo names them, by blanks
 };
 
-[[nodiscard]] std::string_view isa_name(Isa isa);  // "ref", "avx2", "avx512"
+// Every instruction set, slowest first, in the order of the enum. Options, messages, help and tests
+// are made from this table.
+inline constexpr std::array kIsas = {
+    IsaRow{Isa::kRef, "ref", ""},  // plain C++ for any x86-64: the definition
+    IsaRow{Isa::kAvx2, "avx2", "avx2 fma"},
+    IsaRow{Isa::kAvx512, "avx512", "avx512f avx512bw avx512dq avx512vl"},
+};
+
+[[nodiscard]] std::string_view isa_name(Isa isa);
+
+// What resolve_isa() takes: "auto" and the names.
+[[nodiscard]] std::vector<std::string> isa_choices();
+
+// For help texts: "avx2 needs avx2 fma; avx512 needs …".
+[[nodiscard]] std::string isa_needs();
 
 // Those that this processor and kernel can run, slowest first; kRef is always there.
 [[nodiscard]] std::vector<Isa> available_isas();
 
-// Parses the value of PHALANX_ISA. An empty text is the fastest that is available.
+// The instruction set of that name; "auto" is the fastest that is available.
 //
 // Errors: kInvalidArgument     no such name; the message lists the names
-//         kFailedPrecondition  known, but absent here; the message lists what is available
+//         kFailedPrecondition  known, but absent here; the message says what it needs and what is
+//                              available
 [[nodiscard]] Result<Isa> resolve_isa(std::string_view requested);
 
 }  // namespace phalanx::kernels

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The kernel table over the lanes of the instruction set that this translation unit is compiled
+// for.
+
+#include "phalanx/kernels/kernel_table.h"
+
+#include "lanes/attention_body.h"
+#include "lanes/matmul_body.h"
+#include "lanes/rows_body.h"
+#include "lanes/vocab_body.h"
+
+namespace phalanx::kernels {
+namespace {
+
+constexpr KernelTable lanes_table(Isa isa) {
+  return {.isa = isa,
+          .matmul = matmul_tile,
+          .rms_norm = rms_norm_tile,
+          .head_norm_rope = head_norm_rope_tile,
+          .attention = attend_tile,
+          .swiglu = swiglu_tile,
+          .vocab_max = vocab_max_slice,
+          .vocab_mass = vocab_mass_slice,
+          .vocab_histogram = vocab_histogram_slice,
+          .gumbel_max = gumbel_max_slice};
+}
+
+}  // namespace
+}  // namespace phalanx::kernels

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ref/entries.h"
+#include "tables.h"
+
+namespace phalanx::kernels {
+
+const KernelTable& ref_table() {
+  static constexpr KernelTable kTable = {.isa = Isa::kRef,
+                                         .matmul = ref::matmul,
+                                         .rms_norm = ref::rms_norm,
+                                         .head_norm_rope = ref::head_norm_rope,
+                                         .attention = ref::attention,
+                                         .swiglu = ref::swiglu,
+                                         .vocab_max = ref::vocab_max,
+                                         .vocab_mass = ref::vocab_mass,
+                                         .vocab_histogram = ref::vocab_histogram,
+                                         .gumbel_max = ref::gumbel_max};
+  return kTable;
+}
+
+}  // namespace phalanx::kernels

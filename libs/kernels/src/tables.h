@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "phalanx/kernels/kernel_table.h"
+
+// The table of each instruction set. All but `ref` are one translation unit each, compiled for that
+// instruction set, whose only symbol with external linkage is its function here: an inline function
+// of a shared header must never be linked from there. Call it only where the set is available.
+
+namespace phalanx::kernels {
+
+const KernelTable& ref_table();
+const KernelTable& avx2_table();
+const KernelTable& avx512_table();
+
+}  // namespace phalanx::kernels
