@@ -311,15 +311,6 @@ Result<FlagTable::Request> FlagTable::parse(const std::vector<std::string>& argu
   return request;
 }
 
-std::string FlagTable::origin_summary() const {
-  std::string result;
-  for (const auto& [name, origin] : origins_) {
-    result.append(result.empty() ? "--" : " --").append(name);
-    result.append(" (").append(origin).append(")");
-  }
-  return result;
-}
-
 std::vector<std::string> arguments_of(int argc, char** argv) {
   return argc > 1 ? std::vector<std::string>(argv + 1, argv + argc) : std::vector<std::string>();
 }

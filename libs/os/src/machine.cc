@@ -83,23 +83,6 @@ std::uint64_t cgroup_room() {
 
 }  // namespace
 
-Result<ProcessMemory> process_memory(pid_t pid) {
-  const std::string path = "/proc/" + std::to_string(pid) + "/smaps_rollup";
-  errno = 0;
-  const auto text = read_small_file(path);
-  if (!text) {
-    return not_found("there is no process " + std::to_string(pid) + " whose memory can be read");
-  }
-  const auto kilobytes = [&](std::string_view name) {
-    return number_after(*text, name).value_or(0) * kKilobyte;
-  };
-  if (!number_after(*text, "Pss")) {
-    return failed_precondition("the memory of process " + std::to_string(pid) +
-                               " cannot be read: it is not ours, or it is ending");
-  }
-  return ProcessMemory{kilobytes("Pss"), kilobytes("Pss_Anon"), kilobytes("Pss_Shmem")};
-}
-
 Result<std::uint64_t> available_memory_bytes() {
   const std::string text = read_small_file("/proc/meminfo").value_or("");
   const auto available = number_after(text, "MemAvailable");

@@ -23,7 +23,6 @@ constexpr int kAdviceCollapse = MADV_COLLAPSE;
 #else
 constexpr int kAdviceCollapse = 25;
 #endif
-constexpr int kAdvicePopulateRead = 22;
 constexpr int kAdvicePopulateWrite = 23;
 
 constexpr int kSizeSeals = F_SEAL_GROW | F_SEAL_SHRINK;
@@ -98,15 +97,12 @@ void make_huge(std::byte* begin, std::size_t bytes) {
 }  // namespace
 
 Mapping::Mapping(Mapping&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)),
-      access_(other.access_) {}
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   if (this != &other) {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
-    std::swap(access_, other.access_);
   }
   return *this;
 }
@@ -127,14 +123,6 @@ Status Mapping::exclude_from_dumps() {
 Status Mapping::discard() {
   if (::madvise(data_, round_up(size_, page_bytes()), MADV_REMOVE) != 0) {
     return errno_error("giving back " + std::to_string(size_) + " bytes of shared memory", errno);
-  }
-  return ok();
-}
-
-Status Mapping::populate() {
-  const int advice = access_ == Access::kReadOnly ? kAdvicePopulateRead : kAdvicePopulateWrite;
-  if (::madvise(data_, round_up(size_, page_bytes()), advice) != 0) {
-    return errno_error("populating a mapping of " + std::to_string(size_) + " bytes", errno);
   }
   return ok();
 }
@@ -245,7 +233,7 @@ Result<Mapping> Memfd::map(Access access, std::size_t offset, std::size_t bytes)
     ::munmap(address, length);
     return errno_error("mapping shared memory", code);
   }
-  return Mapping(static_cast<std::byte*>(mapped), bytes, access);
+  return Mapping(static_cast<std::byte*>(mapped), bytes);
 }
 
 }  // namespace phalanx::os

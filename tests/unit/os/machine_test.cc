@@ -1,38 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/os/machine.h"
 
-#include <unistd.h>
-
 #include <array>
-#include <cstring>
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "phalanx/os/memfd.h"
 #include "phalanx/os/unique_fd.h"
 
 namespace phalanx::os {
 namespace {
-
-TEST(ProcessMemory, CountsSharedMemoryThatIsMapped) {
-  constexpr std::size_t kBytes = std::size_t{8} << 20;
-  const auto before = process_memory(::getpid());
-  ASSERT_TRUE(before);
-  EXPECT_GT(before->pss_bytes, 0U);
-  const Memfd memory = *Memfd::create("test", kBytes);
-  Mapping mapping = *memory.map(Access::kReadWrite);
-  std::memset(mapping.data(), 1, mapping.size());
-  const auto after = process_memory(::getpid());
-  ASSERT_TRUE(after);
-  EXPECT_GE(after->pss_shared_memory_bytes, before->pss_shared_memory_bytes + kBytes);
-}
-
-TEST(ProcessMemory, RefusesAProcessThatIsNotThere) {
-  const auto memory = process_memory(0x3FFFFFFF);
-  ASSERT_FALSE(memory);
-  EXPECT_EQ(memory.error().code(), Code::kNotFound);
-}
 
 TEST(AvailableMemory, IsPositive) {
   const auto available = available_memory_bytes();

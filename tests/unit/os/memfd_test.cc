@@ -150,12 +150,6 @@ TEST(Mapping, StaysOutOfCoreDumps) {
   ADD_FAILURE() << "the mapping is not listed";
 }
 
-TEST(Mapping, PopulatesBothKinds) {
-  const Memfd memory = *Memfd::create("test", 1 << 20);
-  EXPECT_TRUE(memory.map(Access::kReadWrite)->populate());
-  EXPECT_TRUE(memory.map(Access::kReadOnly)->populate());
-}
-
 TEST(Mapping, OutlivesTheDescriptor) {
   Mapping mapping;
   {

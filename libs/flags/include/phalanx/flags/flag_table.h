@@ -107,10 +107,6 @@ class FlagTable {
   [[nodiscard]] std::string help_text() const;
   [[nodiscard]] const std::vector<Flag>& flags() const { return flags_; }
 
-  // "release --max-num-seqs=64 (command line) --port=8000 (environment)": where each changed value
-  // came from.
-  [[nodiscard]] std::string origin_summary() const;
-
  private:
   struct Refusal {
     std::string reason;

@@ -2,8 +2,6 @@
 // What the machine and the kernel grant this process.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -12,18 +10,6 @@
 #include "phalanx/base/result.h"
 
 namespace phalanx::os {
-
-// Memory of a process. Proportional figures: shared pages are divided among their mappers, so that
-// sums over processes are true.
-struct ProcessMemory {
-  std::uint64_t pss_bytes = 0;
-  std::uint64_t pss_anonymous_bytes = 0;
-  std::uint64_t pss_shared_memory_bytes = 0;  // memfds
-};
-
-// Errors: kNotFound no such process; kFailedPrecondition not ours to look at.
-// Cost: the kernel walks the page tables; 10 ms per GB of 4 KB pages.
-[[nodiscard]] Result<ProcessMemory> process_memory(pid_t pid);
 
 // What this process could still allocate without swapping: MemAvailable, cut to what the memory
 // cgroups above it leave.

@@ -44,18 +44,12 @@ class Mapping {
   // what writes to it without Memfd::back() takes the risk of SIGBUS. Requires kReadWrite.
   [[nodiscard]] Status discard();
 
-  // Enters all existing pages of the range into the page table, so that the first pass over it
-  // takes no faults. A read-only mapping is populated for reading.
-  [[nodiscard]] Status populate();
-
  private:
   friend class Memfd;
-  Mapping(std::byte* data, std::size_t size, Access access)
-      : data_(data), size_(size), access_(access) {}
+  Mapping(std::byte* data, std::size_t size) : data_(data), size_(size) {}
 
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
-  Access access_ = Access::kReadOnly;
 };
 
 // Anonymous shared memory of a fixed size: passed by descriptor, without a name that could be left

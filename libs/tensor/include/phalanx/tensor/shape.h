@@ -50,17 +50,6 @@ struct MatrixView {
     PHALANX_DCHECK(index < rows, "row index out of range");
     return data + index * stride;
   }
-  [[nodiscard]] std::span<T> row_span(std::size_t index) const { return {row(index), columns}; }
-  // Rows [first, first + count).
-  [[nodiscard]] MatrixView sub_rows(std::size_t first, std::size_t count) const {
-    PHALANX_DCHECK(first + count <= rows, "row range out of range");
-    return {data + first * stride, count, columns, stride};
-  }
-  // Columns [first, first + count) of every row.
-  [[nodiscard]] MatrixView sub_columns(std::size_t first, std::size_t count) const {
-    PHALANX_DCHECK(first + count <= columns, "column range out of range");
-    return {data + first, rows, count, stride};
-  }
 };
 
 [[nodiscard]] constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
