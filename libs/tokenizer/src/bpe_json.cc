@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "json_fields.h"
+#include "components.h"
 #include "tokenizer_json.h"
 #include "vocabulary_file.h"
 
@@ -136,10 +136,10 @@ Status read_option(std::string_view name, std::string_view json, Options& option
   }
   if (name == "unk_token") {
     PHALANX_TRY(const Json value, parse_json(json, name));
-    if (!value.is_null() && !value.is_string()) {
+    if (!value.is_null() && value.as_string() == nullptr) {
       return expected("a string", value).with("unk_token");
     }
-    options.unknown = value.is_null() ? "" : value.get<std::string>();
+    options.unknown = value.is_null() ? "" : *value.as_string();
     return ok();
   }
   if (name == "dropout") {

@@ -28,19 +28,20 @@ Result<Behavior> read_behavior(const Json& split) {
 }
 
 Result<Regex> read_pattern(const Json& split) {
-  const auto pattern = split.find("pattern");
-  if (pattern == split.end() || !pattern->is_object() || pattern->size() != 1) {
-    return expected("a pattern of {\"Regex\": …} or {\"String\": …}", split);
-  }
-  if (pattern->contains("Regex")) {
-    PHALANX_TRY(const std::string text, string_field(*pattern, "Regex", ""));
+  const Json* const pattern = split.find("pattern");
+  const Json::Object* const object = pattern == nullptr ? nullptr : pattern->as_object();
+  const std::string_view kind =
+      object == nullptr || object->size() != 1 ? "" : std::string_view(object->front().key);
+  if (kind == "Regex") {
+    PHALANX_TRY(const std::string text, string_field(*pattern, kind, ""));
     return Regex::compile(text);
   }
-  if (pattern->contains("String")) {
-    PHALANX_TRY(const std::string text, string_field(*pattern, "String", ""));
+  if (kind == "String") {
+    PHALANX_TRY(const std::string text, string_field(*pattern, kind, ""));
     return Regex::literal(text);
   }
-  return expected("a pattern of {\"Regex\": …} or {\"String\": …}", *pattern);
+  return expected("a pattern of {\"Regex\": …} or {\"String\": …}",
+                  pattern == nullptr ? split : *pattern);
 }
 
 Status add_split(const Json& split, PreTokenizer& out) {
@@ -78,9 +79,8 @@ Status add_byte_level(const Json& byte_level, PreTokenizer& out) {
 
 Status add_sequence(const Json& sequence, PreTokenizer& out) {
   PHALANX_RETURN_IF_ERROR(refuse_unknown_fields(sequence, {"type", "pretokenizers"}));
-  const auto stages = sequence.find("pretokenizers");
-  if (stages == sequence.end() || !stages->is_array() || stages->empty() ||
-      stages->size() > kMaxStages) {
+  const Json::Array* const stages = array_field(sequence, "pretokenizers", kMaxStages);
+  if (stages == nullptr || stages->empty()) {
     return expected("an array of 1 to " + std::to_string(kMaxStages) + " pretokenizers", sequence);
   }
   for (std::size_t i = 0; i < stages->size(); ++i) {

@@ -6,7 +6,7 @@
 
 #include "phalanx/base/result.h"
 
-#include "json_fields.h"
+#include "components.h"
 #include "pre_tokenizer.h"
 #include "tokenizer_data.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "json_fields.h"
+#include "components.h"
 #include "tokenizer_json.h"
 
 namespace phalanx::tokenizer {
@@ -15,10 +15,10 @@ constexpr std::array<const char*, 7> kRoles{
 
 // A role's token: its text, or an object with the text as "content".
 Result<std::string> token_text_of(const Json& value) {
-  if (value.is_string()) {
-    return value.get<std::string>();
+  if (const std::string* text = value.as_string()) {
+    return *text;
   }
-  if (value.is_object()) {
+  if (value.as_object() != nullptr) {
     return string_field(value, "content", "");
   }
   return expected("a string or an object with content", value);
@@ -27,14 +27,17 @@ Result<std::string> token_text_of(const Json& value) {
 // One template, or several with names, as a list or an object: "default" is the one for
 // conversations, "tool_use" the one for those with tools.
 Status read_templates(const Json& value, TemplateSources& out) {
-  if (value.is_string()) {
-    out.chat = value.get<std::string>();
+  if (const std::string* text = value.as_string()) {
+    out.chat = *text;
     return ok();
   }
-  if (!value.is_array() && !value.is_object()) {
+  const Json::Array* const list = value.as_array();
+  const Json::Object* const object = value.as_object();
+  if (list == nullptr && object == nullptr) {
     return expected("a string or a list of named templates", value);
   }
-  const auto take = [&](const std::string& name, const Json& holder, const char* field) -> Status {
+  const auto take =
+      [&](std::string_view name, const Json& holder, std::string_view field) -> Status {
     PHALANX_TRY(std::string source, string_field(holder, field, ""));
     if (name == "default") {
       out.chat = std::move(source);
@@ -43,12 +46,13 @@ Status read_templates(const Json& value, TemplateSources& out) {
     }
     return ok();
   };
-  for (const auto& [key, entry] : value.items()) {
-    if (value.is_object()) {
-      PHALANX_RETURN_IF_ERROR(take(key, value, key.c_str()));
-      continue;
-    }
-    if (!entry.is_object()) {
+  for (std::size_t i = 0; object != nullptr && i < object->size(); ++i) {
+    const std::string& name = (*object)[i].key;
+    PHALANX_RETURN_IF_ERROR(take(name, value, name));
+  }
+  for (std::size_t i = 0; list != nullptr && i < list->size(); ++i) {
+    const Json& entry = (*list)[i];
+    if (entry.as_object() == nullptr) {
       return expected("an object with name and template", entry);
     }
     PHALANX_TRY(const std::string name, string_field(entry, "name", ""));
@@ -61,8 +65,8 @@ Status read_templates(const Json& value, TemplateSources& out) {
 }
 
 Status read_chat_template(const Json& config, TemplateSources& out) {
-  const auto chat = config.find("chat_template");
-  if (chat == config.end() || chat->is_null()) {
+  const Json* const chat = config.find("chat_template");
+  if (chat == nullptr || chat->is_null()) {
     return ok();
   }
   Status status = read_templates(*chat, out);
@@ -70,10 +74,11 @@ Status read_chat_template(const Json& config, TemplateSources& out) {
 }
 
 Status read_added(const Json& decoder, std::vector<AddedToken>& added) {
-  if (!decoder.is_object() || decoder.size() > kMaxAddedTokens) {
+  const Json::Object* const tokens = decoder.as_object();
+  if (tokens == nullptr || tokens->size() > kMaxAddedTokens) {
     return expected("an object of at most " + std::to_string(kMaxAddedTokens) + " tokens", decoder);
   }
-  for (const auto& [key, value] : decoder.items()) {
+  for (const auto& [key, value] : *tokens) {
     TokenId id = 0;
     const auto parsed = std::from_chars(key.data(), key.data() + key.size(), id);
     if (parsed.ec != std::errc() || parsed.ptr != key.data() + key.size() || id < 0 ||
@@ -91,13 +96,13 @@ Status read_added(const Json& decoder, std::vector<AddedToken>& added) {
 
 Result<ConfigFile> read_tokenizer_config(std::string_view json) {
   PHALANX_TRY(const Json config, parse_json(json, "file"));
-  if (!config.is_object()) {
+  if (config.as_object() == nullptr) {
     return expected("an object", config);
   }
   ConfigFile file;
   for (const char* role : kRoles) {
-    const auto value = config.find(role);
-    if (value == config.end() || value->is_null()) {
+    const Json* const value = config.find(role);
+    if (value == nullptr || value->is_null()) {
       continue;
     }
     Result<std::string> text = token_text_of(*value);
@@ -106,7 +111,7 @@ Result<ConfigFile> read_tokenizer_config(std::string_view json) {
     }
     file.named_tokens.push_back({role, *std::move(text), std::nullopt});
   }
-  if (const auto added = config.find("added_tokens_decoder"); added != config.end()) {
+  if (const Json* added = config.find("added_tokens_decoder"); added != nullptr) {
     if (Status status = read_added(*added, file.added); !status) {
       return std::move(status).error().with("added_tokens_decoder");
     }
@@ -117,7 +122,7 @@ Result<ConfigFile> read_tokenizer_config(std::string_view json) {
 
 Result<TemplateSources> read_template_json(std::string_view json) {
   PHALANX_TRY(const Json config, parse_json(json, "file"));
-  if (!config.is_object()) {
+  if (config.as_object() == nullptr) {
     return expected("an object", config);
   }
   TemplateSources templates;

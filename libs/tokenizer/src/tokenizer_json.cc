@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "json_fields.h"
+#include "components.h"
 #include "pre_tokenizer_json.h"
 
 namespace phalanx::tokenizer {
@@ -69,8 +69,8 @@ Status for_each_component(const Json& component, const char* members, const Visi
     return visit(component, type);
   }
   PHALANX_RETURN_IF_ERROR(refuse_unknown_fields(component, {"type", members}));
-  const auto list = component.find(members);
-  if (list == component.end() || !list->is_array() || list->size() > kMaxSequence) {
+  const Json::Array* const list = array_field(component, members, kMaxSequence);
+  if (list == nullptr) {
     return expected("an array of at most " + std::to_string(kMaxSequence) + " " + members,
                     component);
   }
@@ -92,9 +92,11 @@ struct Shape {
 Status read_replace(const Json& member, std::string_view from, std::string_view to) {
   PHALANX_RETURN_IF_ERROR(refuse_unknown_fields(member, {"type", "pattern", "content"}));
   PHALANX_TRY(const std::string content, string_field(member, "content", ""));
-  const auto pattern = member.find("pattern");
-  const Json wanted = {{"String", from}};
-  return pattern != member.end() && *pattern == wanted && content == to
+  const Json* const pattern = member.find("pattern");
+  const Json::Object* const object = pattern == nullptr ? nullptr : pattern->as_object();
+  const bool is_from = object != nullptr && object->size() == 1 &&
+                       string_field(*pattern, "String", "").value_or("") == from;
+  return is_from && content == to
              ? ok()
              : Status(unimplemented("Replace is supported only of \"" + std::string(from) +
                                     "\" by \"" + std::string(to) + "\""));
@@ -124,9 +126,14 @@ Status read_normalizer(const Json& component, Tokenizer::Data& data) {
 }
 
 Status read_strip(const Json& member, Tokenizer::Data& data) {
-  const Json wanted = {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}};
+  PHALANX_RETURN_IF_ERROR(refuse_unknown_fields(member, {"type", "content", "start", "stop"}));
+  PHALANX_TRY(const std::string content, string_field(member, "content", ""));
+  const auto is_number = [&](std::string_view name, std::int64_t wanted) {
+    const Json* const field = member.find(name);
+    return field != nullptr && field->as_int() != nullptr && *field->as_int() == wanted;
+  };
   data.strip_first_space = true;
-  return member == wanted
+  return content == " " && is_number("start", 1) && is_number("stop", 0)
              ? ok()
              : Status(unimplemented("Strip is supported only of one space at the start"));
 }
@@ -160,17 +167,18 @@ Status append_template_ids(const Json& piece,
                            const Json& special_tokens,
                            std::vector<TokenId>& out) {
   PHALANX_TRY(const std::string name, string_field(piece, "id", ""));
-  const auto token = special_tokens.find(name);
-  if (token == special_tokens.end() || !token->is_object() || !token->contains("ids") ||
-      !(*token)["ids"].is_array() || (*token)["ids"].size() > kMaxTemplatePieces) {
+  const Json* const token = special_tokens.find(name);
+  const Json::Array* const ids =
+      token == nullptr ? nullptr : array_field(*token, "ids", kMaxTemplatePieces);
+  if (ids == nullptr) {
     return expected("the ids of \"" + name + "\"", special_tokens).with("special_tokens");
   }
-  for (const Json& id : (*token)["ids"]) {
-    if (!id.is_number_unsigned() ||
-        id.get<std::uint64_t>() > static_cast<std::uint64_t>(kMaxTokenId)) {
-      return expected("a token id", id).with("special_tokens");
+  for (const Json& entry : *ids) {
+    auto id = token_id_of(&entry, "a token id", entry);
+    if (!id) {
+      return std::move(id).error().with("special_tokens");
     }
-    out.push_back(id.get<TokenId>());
+    out.push_back(*id);
   }
   return ok();
 }
@@ -178,25 +186,26 @@ Status append_template_ids(const Json& piece,
 Status read_template_processing(const Json& component, Tokenizer::Data& data) {
   PHALANX_RETURN_IF_ERROR(
       refuse_unknown_fields(component, {"type", "single", "pair", "special_tokens"}));
-  const Json special_tokens = component.value("special_tokens", Json::object());
-  const Json single = component.value("single", Json());
-  if (!single.is_array() || single.size() > kMaxTemplatePieces || !special_tokens.is_object()) {
+  const Json none{Json::Data(Json::Object{})};
+  const Json* const given = component.find("special_tokens");
+  const Json& special_tokens = given == nullptr ? none : *given;
+  const Json::Array* const single = array_field(component, "single", kMaxTemplatePieces);
+  if (single == nullptr || special_tokens.as_object() == nullptr) {
     return expected("a template of special tokens and one sequence", component);
   }
   bool seen_sequence = false;
-  for (const Json& piece : single) {
-    if (piece.is_object() && piece.contains("Sequence") && !seen_sequence) {
+  for (const Json& piece : *single) {
+    const Json* const token = piece.find("SpecialToken");
+    if (piece.find("Sequence") != nullptr && !seen_sequence) {
       seen_sequence = true;
-    } else if (piece.is_object() && piece.contains("SpecialToken")) {
-      PHALANX_RETURN_IF_ERROR(
-          append_template_ids(piece["SpecialToken"],
-                              special_tokens,
-                              seen_sequence ? data.suffix_ids : data.prefix_ids));
+    } else if (token != nullptr) {
+      PHALANX_RETURN_IF_ERROR(append_template_ids(
+          *token, special_tokens, seen_sequence ? data.suffix_ids : data.prefix_ids));
     } else {
       return expected("a special token or one sequence", piece).with("single");
     }
   }
-  return seen_sequence ? ok() : Status(expected("a sequence", single).with("single"));
+  return seen_sequence ? ok() : Status(expected("a sequence", component).with("single"));
 }
 
 Status read_post_processor(const Json& component, Tokenizer::Data& data) {
@@ -221,16 +230,14 @@ Status read_added_tokens(const Json& list, std::vector<AddedToken>& added) {
   if (list.is_null()) {
     return ok();
   }
-  if (!list.is_array() || list.size() > kMaxAddedTokens) {
+  const Json::Array* const tokens = list.as_array();
+  if (tokens == nullptr || tokens->size() > kMaxAddedTokens) {
     return expected("an array of at most " + std::to_string(kMaxAddedTokens) + " tokens", list);
   }
-  for (const Json& entry : list) {
-    const Json id = entry.is_object() ? entry.value("id", Json()) : Json();
-    if (!id.is_number_unsigned() ||
-        id.get<std::uint64_t>() > static_cast<std::uint64_t>(kMaxTokenId)) {
-      return expected("a token with an id from 0 to " + std::to_string(kMaxTokenId), entry);
-    }
-    PHALANX_TRY(AddedToken token, read_added_token(entry, id.get<TokenId>()));
+  const std::string what = "a token with an id from 0 to " + std::to_string(kMaxTokenId);
+  for (const Json& entry : *tokens) {
+    PHALANX_TRY(const TokenId id, token_id_of(entry.find("id"), what, entry));
+    PHALANX_TRY(AddedToken token, read_added_token(entry, id));
     added.push_back(std::move(token));
   }
   return ok();
