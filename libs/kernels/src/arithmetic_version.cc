@@ -57,8 +57,9 @@ void add_matmul(const KernelTable& table, GoldenInputs* inputs, Fingerprint* has
   for (const std::uint32_t count : kLeafK) {
     const std::vector<Bf16> weight = inputs->bf16s(std::size_t{kColumns} * count);
     packed.emplace_back(packed_elements(kColumns, count));
-    pack_weight({weight.data(), kColumns, count, count}, packed.back());
-    leaves.push_back({packed.back().data(), k, count, 0, true});
+    const auto bytes = std::as_writable_bytes(std::span(packed.back()));
+    pack_weight({weight.data(), kColumns, count, count}, WeightFormat::kBf16, bytes);
+    leaves.push_back({{WeightFormat::kBf16, count, kColumns, bytes.data()}, k, 0, true});
     k += count;
   }
   const std::vector<Bf16> activations = inputs->bf16s(std::size_t{kRows} * k);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <string>
+#include <utility>
 
 #include "phalanx/base/check.h"
 
@@ -48,17 +50,29 @@ std::uint64_t append_row(const KvAppendArgs& args, std::uint32_t row, std::uint3
 }  // namespace
 
 void embedding(const EmbeddingArgs& args, std::uint32_t tile) {
-  const std::size_t k_padded = padded_k(args.hidden);
+  const std::size_t k_padded = padded_k(args.table.rows);
+  const auto* table = reinterpret_cast<const Bf16*>(args.table.data);
   const std::uint32_t end = std::min((tile + 1) * kRowTile, args.rows);
   for (std::uint32_t row = tile * kRowTile; row < end; ++row) {
-    PHALANX_DCHECK(args.tokens[row] >= 0, "negative token id");
     const auto token = static_cast<std::size_t>(args.tokens[row]);
-    const Bf16* packed = args.packed + packed_index(token, 0, k_padded);
+    PHALANX_DCHECK(token < args.table.columns, "a token id outside the table");
+    const Bf16* packed = table + packed_index(token, 0, k_padded);
     float* x = args.x + row * args.x_stride;
-    for (std::size_t i = 0; i < args.hidden; ++i) {
+    for (std::size_t i = 0; i < args.table.rows; ++i) {
       x[i] = tensor::to_float(packed[i / 2 * 2 * kStripColumns + i % 2]);
     }
   }
+}
+
+Status check_embedding(const EmbeddingArgs& args) {
+  if (auto checked = check_weight(args.table); !checked) {
+    return std::move(checked).error().with("embedding");
+  }
+  if (args.table.rows > args.x_stride) {
+    return invalid_argument("embedding: expected rows of at most " + std::to_string(args.x_stride) +
+                            " numbers, found " + std::to_string(args.table.rows));
+  }
+  return ok();
 }
 
 void kv_append(const KvAppendArgs& args, std::uint32_t tile) {

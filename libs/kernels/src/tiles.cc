@@ -3,6 +3,8 @@
 // arithmetic that all instruction sets share.
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
 
 #include "phalanx/base/check.h"
 #include "phalanx/kernels/attention.h"
@@ -76,6 +78,31 @@ std::uint32_t matmul_tiles(const MatmulArgs& args) {
   const std::uint32_t row_tile_count = (args.rows + kMatmulTileRows - 1) / kMatmulTileRows;
   const std::uint32_t column_tiles = (args.columns + kMatmulTileColumns - 1) / kMatmulTileColumns;
   return row_tile_count * column_tiles;
+}
+
+Status check_matmul(const MatmulArgs& args) {
+  if (args.leaf_count == 0 || args.leaf_count > kMaxLeaves) {
+    return invalid_argument("expected 1 to " + std::to_string(kMaxLeaves) + " leaves, found " +
+                            std::to_string(args.leaf_count));
+  }
+  for (std::uint32_t i = 0; i < args.leaf_count; ++i) {
+    const MatmulLeaf& leaf = args.leaves[i];
+    if (auto checked = check_weight(leaf.weight); !checked) {
+      return std::move(checked).error().with("leaf " + std::to_string(i));
+    }
+    if (leaf.weight.columns < args.columns) {
+      return invalid_argument("leaf " + std::to_string(i) + ": expected at least " +
+                              std::to_string(args.columns) + " columns, found " +
+                              std::to_string(leaf.weight.columns));
+    }
+    if (std::size_t{leaf.first_k} + leaf.weight.rows > args.activation_stride) {
+      return invalid_argument("leaf " + std::to_string(i) + ": expected inputs among " +
+                              std::to_string(args.activation_stride) + " activations, found " +
+                              std::to_string(leaf.weight.rows) + " from " +
+                              std::to_string(leaf.first_k));
+    }
+  }
+  return ok();
 }
 
 std::uint32_t kv_append_tiles(const KvAppendArgs& args) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "phalanx/base/hash.h"
-#include "phalanx/kernels/layout.h"
+#include "phalanx/kernels/weight.h"
 #include "phalanx/model/weight_arena.h"
 #include "phalanx/tensor/half.h"
 
@@ -34,8 +34,7 @@ struct Job {
   bool is_vector = false;  // fp32 instead of packed
 
   [[nodiscard]] std::size_t bytes() const {
-    return is_vector ? k_count * sizeof(float)
-                     : kernels::packed_elements(row_count, k_count) * sizeof(Bf16);
+    return is_vector ? k_count * sizeof(float) : packed_bytes(row_count, k_count);
   }
 };
 
@@ -54,7 +53,7 @@ class JobList {
               std::size_t first_k,
               std::size_t k_count) {
     const checkpoint::WeightTensor& weight = checkpoint_.weight(name);
-    const std::size_t strip_bytes = kernels::packed_elements(kStripColumns, k_count) * sizeof(Bf16);
+    const std::size_t strip_bytes = packed_bytes(kStripColumns, k_count);
     const std::size_t rows_per_job =
         std::max<std::size_t>(1, kJobBytes / strip_bytes) * kStripColumns;
     for (std::size_t row = 0; row < weight.rows; row += rows_per_job) {
@@ -114,7 +113,7 @@ void add_layer(const checkpoint::ModelConfig& config,
   jobs.matrix(prefix + "self_attn.k_proj.weight", layer.k);
   jobs.matrix(prefix + "self_attn.v_proj.weight", layer.v);
   const std::size_t group_k = std::size_t{config.heads_per_group()} * config.head_dim;
-  const std::size_t group_bytes = kernels::packed_elements(hidden, group_k) * sizeof(Bf16);
+  const std::size_t group_bytes = packed_bytes(hidden, group_k);
   for (std::size_t group = 0; group < config.kv_heads; ++group) {
     jobs.matrix(prefix + "self_attn.o_proj.weight",
                 layer.o + group * group_bytes,
@@ -124,7 +123,7 @@ void add_layer(const checkpoint::ModelConfig& config,
   jobs.matrix(prefix + "mlp.gate_proj.weight", layer.gate);
   jobs.matrix(prefix + "mlp.up_proj.weight", layer.up);
   const Units units = units_of(config);
-  const std::size_t block_bytes = kernels::packed_elements(hidden, kMlpBlock) * sizeof(Bf16);
+  const std::size_t block_bytes = packed_bytes(hidden, kMlpBlock);
   for (std::uint32_t unit = 0; unit < units.mlp; ++unit) {
     const Run blocks = units.mlp_blocks_of(unit);
     jobs.matrix(prefix + "mlp.down_proj.weight",
@@ -164,8 +163,7 @@ void run_job(const Job& job, std::span<std::byte> memory, std::vector<Bf16>& row
     return;
   }
   const tensor::MatrixView<const Bf16> from{rows.data(), job.row_count, job.k_count, job.k_count};
-  const std::size_t elements = kernels::packed_elements(job.row_count, job.k_count);
-  kernels::pack_weight_strips(from, 0, std::span(reinterpret_cast<Bf16*>(target), elements));
+  kernels::pack_weight_strips(from, 0, kArenaFormat, {target, job.bytes()});
 }
 
 class Filler {

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "phalanx/model/weight_arena.h"
+
 namespace phalanx::model {
 
 inline constexpr std::size_t kArenaHeaderBytes = 4096;
@@ -22,5 +24,11 @@ struct ArenaHeader {
   std::uint64_t content_hash = 0;
 };
 static_assert(sizeof(ArenaHeader) <= kArenaHeaderBytes);
+
+// Bytes of a packed matrix of the arena with `columns` outputs and `k` inputs; of so many columns
+// of one when `columns` is a multiple of a strip.
+inline std::size_t packed_bytes(std::size_t columns, std::size_t k) {
+  return kernels::weight_bytes(kArenaFormat, k, columns);
+}
 
 }  // namespace phalanx::model

@@ -35,6 +35,10 @@ void run_embedding(const void* args, const TaskRuntime&, std::uint32_t tile, std
   kernels::embedding(as<kernels::EmbeddingArgs>(args), tile);
 }
 
+Status check_embedding(const void* args) {
+  return kernels::check_embedding(as<kernels::EmbeddingArgs>(args));
+}
+
 std::uint64_t refresh_rope_rows(void* args, const StepShape& shape) {
   auto& task = as<kernels::RopeRowsArgs>(args);
   task.rows = shape.rows;
@@ -60,6 +64,10 @@ std::uint64_t refresh_matmul(void* args, const StepShape& shape) {
 }
 void run_matmul(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
   rt.kernels->matmul(as<MatmulTask>(args).kernel, tile);
+}
+
+Status check_matmul(const void* args) {
+  return kernels::check_matmul(as<MatmulTask>(args).kernel);
 }
 
 std::uint64_t refresh_head_norm_rope(void* args, const StepShape& shape) {
@@ -187,24 +195,25 @@ template <typename Args>
 constexpr CallableRow tiles_row(std::string_view name,
                                 Schedule schedule,
                                 decltype(CallableRow::refresh) refresh,
-                                decltype(CallableRow::run) run) {
-  return {name, sizeof(Args), schedule, refresh, run, nullptr};
+                                decltype(CallableRow::run) run,
+                                decltype(CallableRow::check) check = nullptr) {
+  return {name, sizeof(Args), schedule, refresh, run, nullptr, check};
 }
 template <typename Args>
 constexpr CallableRow collective_row(std::string_view name,
                                      decltype(CallableRow::refresh) refresh,
                                      decltype(CallableRow::meet) meet) {
-  return {name, sizeof(Args), Schedule::kStatic, refresh, nullptr, meet};
+  return {name, sizeof(Args), Schedule::kStatic, refresh, nullptr, meet, nullptr};
 }
 
 // In the order of Callable.
 constexpr std::array<CallableRow, static_cast<std::size_t>(Callable::kCallableCount)> kTable = {
     tiles_row<kernels::EmbeddingArgs>(
-        "embedding", Schedule::kStatic, refresh_embedding, run_embedding),
+        "embedding", Schedule::kStatic, refresh_embedding, run_embedding, check_embedding),
     tiles_row<kernels::RopeRowsArgs>(
         "rope_rows", Schedule::kStatic, refresh_rope_rows, run_rope_rows),
     tiles_row<RmsNormTask>("rms_norm", Schedule::kStatic, refresh_rms_norm, run_rms_norm),
-    tiles_row<MatmulTask>("matmul", Schedule::kStatic, refresh_matmul, run_matmul),
+    tiles_row<MatmulTask>("matmul", Schedule::kStatic, refresh_matmul, run_matmul, check_matmul),
     tiles_row<kernels::HeadNormRopeArgs>(
         "head_norm_rope", Schedule::kStatic, refresh_head_norm_rope, run_head_norm_rope),
     tiles_row<kernels::KvAppendArgs>(

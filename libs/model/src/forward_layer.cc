@@ -42,14 +42,14 @@ void ForwardRecorder::columns(const std::string& name, BufferId out, const Colum
   args.kernel.columns = static_cast<std::uint32_t>(weight.columns);
   args.kernel.out_stride = weight.columns;
   const std::span<MatmulLeaf> leaves = recorder_.array<MatmulLeaf>(1);
-  leaves[0].k_count = config_.hidden;
+  leaves[0].weight = arena_weight(hidden_, weight.columns);
   args.kernel.leaves = leaves.data();
   auto* task = recorder_.task(Callable::kMatmul, prefix_ + name, args);
   recorder_.link(normed_, Access::kIn, &task->kernel.activations);
   recorder_.link(resident_.weights,
                  Access::kIn,
-                 &leaves[0].weight,
-                 weight.matrix + packed_offset(weight.first, hidden_));
+                 &leaves[0].weight.data,
+                 weight.matrix + packed_bytes(weight.first, hidden_));
   link_vector(
       where(weight.bias.has_value(), weight.bias.value_or(0) + weight.first * sizeof(float)),
       &task->kernel.bias);
@@ -145,12 +145,12 @@ void ForwardRecorder::attention(const LayerOffsets& offsets, std::uint32_t index
   recorder_.link(resident_.kv, Access::kIn, &task->kernel.kv.data, kv_offset);
 
   const std::uint32_t leaf_k = config_.heads_per_group() * config_.head_dim;
-  const std::size_t leaf_bytes = packed_offset(hidden_, leaf_k);
+  const std::size_t leaf_bytes = packed_bytes(hidden_, leaf_k);
   MatmulTask* output = leaf_task("o", q_bf16_, q_columns_, attention_nodes_);
   const std::span<MatmulLeaf> leaves = recorder_.array<MatmulLeaf>(shard_.attention.count);
   for (std::uint32_t i = 0; i < leaves.size(); ++i) {
     leaves[i].first_k = i * leaf_k;
-    leaves[i].k_count = leaf_k;
+    leaves[i].weight = arena_weight(leaf_k, hidden_);
     leaf(output, leaves, i, offsets.o + (shard_.attention.first + i) * leaf_bytes);
   }
   kernels::plan_leaves(units_of(config_).attention, shard_.attention.first, leaves);
@@ -163,7 +163,7 @@ void ForwardRecorder::leaf(MatmulTask* task,
                            std::size_t weight) {
   task->kernel.leaves = leaves.data();
   task->kernel.leaf_count = static_cast<std::uint32_t>(leaves.size());
-  recorder_.link(resident_.weights, Access::kIn, &leaves[index].weight, weight);
+  recorder_.link(resident_.weights, Access::kIn, &leaves[index].weight.data, weight);
 }
 
 void ForwardRecorder::mlp(const LayerOffsets& offsets) {
@@ -182,13 +182,13 @@ void ForwardRecorder::mlp(const LayerOffsets& offsets) {
   recorder_.link(active_, Access::kOut, &task->out);
 
   const Units units = units_of(config_);
-  const std::size_t block_bytes = packed_offset(hidden_, kMlpBlock);
+  const std::size_t block_bytes = packed_bytes(hidden_, kMlpBlock);
   MatmulTask* down = leaf_task("down", active_, mlp_columns_, mlp_nodes_);
   const std::span<MatmulLeaf> leaves = recorder_.array<MatmulLeaf>(shard_.mlp.count);
   for (std::uint32_t i = 0; i < leaves.size(); ++i) {
     const Run blocks = units.mlp_blocks_of(shard_.mlp.first + i);
     leaves[i].first_k = (blocks.first - shard_.mlp_blocks.first) * kMlpBlock;
-    leaves[i].k_count = blocks.count * kMlpBlock;
+    leaves[i].weight = arena_weight(std::size_t{blocks.count} * kMlpBlock, hidden_);
     leaf(down, leaves, i, offsets.down + blocks.first * block_bytes);
   }
   kernels::plan_leaves(units.mlp, shard_.mlp.first, leaves);

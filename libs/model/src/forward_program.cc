@@ -62,12 +62,12 @@ std::uint32_t ForwardRecorder::nodes_of(std::uint32_t leaves, Run run) const {
 void ForwardRecorder::embed() {
   auto* task = recorder_.task(Callable::kEmbedding, "embedding", [&] {
     kernels::EmbeddingArgs args;
-    args.hidden = config_.hidden;
+    args.table = arena_weight(hidden_, config_.vocab);
     args.tokens = inputs_.tokens;
     args.x_stride = hidden_;
     return args;
   }());
-  recorder_.link(resident_.weights, Access::kIn, &task->packed, shape_.arena.embedding);
+  recorder_.link(resident_.weights, Access::kIn, &task->table.data, shape_.arena.embedding);
   recorder_.link(x_, Access::kOut, &task->x);
   auto* rope = recorder_.task(Callable::kRopeRows, "rope rows", [&] {
     kernels::RopeRowsArgs args;
@@ -120,14 +120,14 @@ void ForwardRecorder::head() {
   product.kernel.columns = shard_.tokens.count;
   product.kernel.out_stride = stride;
   const std::span<MatmulLeaf> leaves = recorder_.array<MatmulLeaf>(1);
-  leaves[0].k_count = config_.hidden;
+  leaves[0].weight = arena_weight(hidden_, shard_.tokens.count);
   product.kernel.leaves = leaves.data();
   auto* task = recorder_.task(Callable::kMatmul, "lm head", product);
   recorder_.link(normed, Access::kIn, &task->kernel.activations);
   recorder_.link(resident_.weights,
                  Access::kIn,
-                 &leaves[0].weight,
-                 shape_.arena.head + packed_offset(shard_.tokens.first, hidden_));
+                 &leaves[0].weight.data,
+                 shape_.arena.head + packed_bytes(shard_.tokens.first, hidden_));
   recorder_.link(logits, Access::kOut, &task->kernel.out);
   record_sampling({seqs, stride, shard_.ranks}, resident_, logits, inputs_.sampler, recorder_);
 }

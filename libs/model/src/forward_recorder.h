@@ -10,14 +10,17 @@
 
 #include "phalanx/kernels/matmul.h"
 
+#include "arena_header.h"
 #include "forward_program.h"
 #include "task_args.h"
 
 namespace phalanx::model {
 
-// Bytes before column `first` of a packed matrix; `first` is a multiple of a strip.
-inline std::size_t packed_offset(std::size_t first, std::size_t k) {
-  return kernels::packed_elements(first, k) * sizeof(kernels::Bf16);
+// `columns` outputs of `rows` inputs of a matrix of the arena.
+inline kernels::WeightView arena_weight(std::size_t rows, std::size_t columns) {
+  return {.format = kArenaFormat,
+          .rows = static_cast<std::uint32_t>(rows),
+          .columns = static_cast<std::uint32_t>(columns)};
 }
 
 // Where a vector lies in the arena; nowhere when the model does not have it.

@@ -192,10 +192,18 @@ void ProgramRecorder::add_link(BufferId buffer,
 
 Result<Program> ProgramRecorder::finish() && {
   for (const Impl::Task& task : impl_->tasks) {
-    if (task.args_bytes != callable_row(task.callable).args_bytes) {
+    const CallableRow& row = callable_row(task.callable);
+    if (task.args_bytes != row.args_bytes) {
       return internal_error("task \"" + task.name + "\": expected " +
-                            std::to_string(callable_row(task.callable).args_bytes) +
-                            " bytes of arguments, found " + std::to_string(task.args_bytes));
+                            std::to_string(row.args_bytes) + " bytes of arguments, found " +
+                            std::to_string(task.args_bytes));
+    }
+    if (row.check == nullptr) {
+      continue;
+    }
+    if (auto checked = row.check(task.args); !checked) {
+      return internal_error("task \"" + task.name +
+                            "\": " + std::string(checked.error().message()));
     }
   }
   make_stages(*impl_);

@@ -7,23 +7,12 @@
 
 #include "phalanx/base/hash.h"
 #include "phalanx/kernels/kernel_table.h"
-#include "phalanx/kernels/layout.h"
 #include "phalanx/tensor/arena.h"
 
 #include "arena_header.h"
 
 namespace phalanx::model {
 namespace {
-
-using kernels::Bf16;
-using kernels::packed_elements;
-
-constexpr std::uint64_t kFormatBf16 = 1;
-
-// Bytes of `count` packed matrices of one shape.
-std::size_t packed_bytes(std::size_t columns, std::size_t k) {
-  return packed_elements(columns, k) * sizeof(Bf16);
-}
 
 class RangeList {
  public:
@@ -199,7 +188,8 @@ std::vector<ByteRange> arena_ranges(const checkpoint::ModelConfig& config, const
 
 std::uint64_t arena_key(const checkpoint::ModelConfig& config, std::uint64_t structure_hash) {
   Fingerprint key;
-  key.add(structure_hash).add(checkpoint::hash_of(config)).add(kFormatBf16);
+  key.add(structure_hash).add(checkpoint::hash_of(config));
+  key.add(static_cast<std::uint64_t>(kArenaFormat));
   key.add(kernels::kArithmeticVersion).add(kArenaVersion);
   return key.value();
 }

@@ -80,6 +80,20 @@ inline std::vector<Bf16> bf16s(std::size_t count, std::uint64_t seed, Kind kind)
   return rounded;
 }
 
+inline std::span<std::byte> bytes_of(std::vector<Bf16>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+// A packed weight of `rows` inputs and `columns` outputs.
+inline WeightView bf16_weight(const std::vector<Bf16>& packed,
+                              std::size_t rows,
+                              std::size_t columns) {
+  return {.format = WeightFormat::kBf16,
+          .rows = static_cast<std::uint32_t>(rows),
+          .columns = static_cast<std::uint32_t>(columns),
+          .data = std::as_bytes(std::span(packed)).data()};
+}
+
 // fp32 results are compared by bits; all NaNs are one value (docs/arithmetic.md, "Numbers").
 inline void expect_same_bits(std::span<const float> actual, std::span<const float> expected) {
   ASSERT_EQ(actual.size(), expected.size());

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/kernels/matmul.h"
 
+#include <array>
 #include <cmath>
 #include <numeric>
+#include <string>
 
 #include "kernel_inputs.h"
 
@@ -34,12 +36,11 @@ struct Product {
     for (std::size_t i = 0; i < leaf_k.size(); ++i) {
       weights.push_back(bf16s(columns * leaf_k[i], seed + 100 + i, kind));
       packed.emplace_back(packed_elements(columns, leaf_k[i]));
-      pack_weight({weights[i].data(), columns, leaf_k[i], leaf_k[i]}, packed[i]);
-      leaves.push_back({packed[i].data(),
-                        static_cast<std::uint32_t>(first),
-                        static_cast<std::uint32_t>(leaf_k[i]),
-                        0,
-                        true});
+      pack_weight({weights[i].data(), columns, leaf_k[i], leaf_k[i]},
+                  WeightFormat::kBf16,
+                  bytes_of(packed[i]));
+      leaves.push_back(
+          {bf16_weight(packed[i], leaf_k[i], columns), static_cast<std::uint32_t>(first), 0, true});
       first += leaf_k[i];
     }
   }
@@ -132,7 +133,7 @@ TEST_P(MatmulOnEachIsa, GivesARowTheSameBitsInAnyBatch) {
         batch.activations.begin() + static_cast<std::ptrdiff_t>(row * batch.stride),
         batch.activations.begin() + static_cast<std::ptrdiff_t>((row + 1) * batch.stride));
     for (std::size_t i = 0; i < alone.leaves.size(); ++i) {
-      alone.leaves[i].weight = alone.packed[i].data();
+      alone.leaves[i].weight = bf16_weight(alone.packed[i], alone.leaf_k[i], alone.columns);
     }
     expect_same_bits(alone.run(table(), 1), std::span(together).subspan(row * 48, 48));
   }
@@ -168,7 +169,8 @@ TEST(Matmul, AccumulatesAsTheDocumentSays) {
   const FloatModeScope mode;
   Product product(1, 1, {32}, 1, Kind::kOrdinary);
   std::fill(product.weights[0].begin(), product.weights[0].end(), tensor::to_bf16(1.0F));
-  pack_weight({product.weights[0].data(), 1, 32, 32}, product.packed[0]);
+  pack_weight(
+      {product.weights[0].data(), 1, 32, 32}, WeightFormat::kBf16, bytes_of(product.packed[0]));
   for (std::size_t k = 0; k < 32; ++k) {
     product.activations[k] = tensor::to_bf16(k == 0 ? 1.0F : 0x1p-24F);
   }
@@ -248,10 +250,43 @@ TEST(PlanLeaves, MakesOneNodeOfAWholeTree) {
   }
 }
 
+TEST(CheckMatmul, RefusesWeightsThatDoNotFit) {
+  std::array<MatmulLeaf, 2> leaves;
+  leaves[0].weight = {.rows = 32, .columns = 48};
+  leaves[1].weight = {.rows = 16, .columns = 48};
+  leaves[1].first_k = 32;
+  MatmulArgs args;
+  args.activation_stride = 48;
+  args.leaves = leaves.data();
+  args.leaf_count = 2;
+  args.columns = 48;
+  EXPECT_TRUE(check_matmul(args).has_value());
+  const auto refused = [&](const auto& change) {
+    const std::array<MatmulLeaf, 2> leaves_before = leaves;
+    const MatmulArgs args_before = args;
+    change();
+    const auto checked = check_matmul(args);
+    leaves = leaves_before;
+    args = args_before;
+    return checked.has_value() ? std::string() : std::string(checked.error().message());
+  };
+  EXPECT_NE(refused([&] { args.leaf_count = 0; }).find("found 0"), std::string::npos);
+  EXPECT_NE(refused([&] { args.columns = 49; }).find("at least 49 columns, found 48"),
+            std::string::npos);
+  EXPECT_NE(refused([&] { leaves[1].first_k = 33; }).find("leaf 1"), std::string::npos);
+  EXPECT_NE(refused([&] { leaves[1].weight.rows = 0; }).find("0 × 48"), std::string::npos);
+  EXPECT_NE(
+      refused([&] { leaves[0].weight.format = WeightFormat{9}; }).find("expected bf16, found"),
+      std::string::npos);
+  const float scale = 1.0F;
+  EXPECT_NE(refused([&] { leaves[0].weight.scales = &scale; }).find("without scales"),
+            std::string::npos);
+}
+
 TEST(PackWeight, PutsEachElementAtItsIndex) {
   const std::vector<Bf16> weight = bf16s(20 * 35, 3, Kind::kOrdinary);
   std::vector<Bf16> packed(packed_elements(20, 35), Bf16{0x1234});
-  pack_weight({weight.data(), 20, 35, 35}, packed);
+  pack_weight({weight.data(), 20, 35, 35}, WeightFormat::kBf16, bytes_of(packed));
   std::size_t zeros = 0;
   for (std::size_t column = 0; column < 32; ++column) {
     for (std::size_t k = 0; k < 64; ++k) {
@@ -270,10 +305,12 @@ TEST(PackWeight, PutsEachElementAtItsIndex) {
 TEST(PackWeight, PacksRangesOfStripsAsTheWhole) {
   const std::vector<Bf16> weight = bf16s(50 * 40, 4, Kind::kExtreme);
   std::vector<Bf16> whole(packed_elements(50, 40));
-  pack_weight({weight.data(), 50, 40, 40}, whole);
+  const tensor::MatrixView<const Bf16> from{weight.data(), 50, 40, 40};
+  pack_weight(from, WeightFormat::kBf16, bytes_of(whole));
   std::vector<Bf16> parts(whole.size());
-  pack_weight_strips({weight.data(), 50, 40, 40}, 0, std::span(parts).first(32 * 64));
-  pack_weight_strips({weight.data(), 50, 40, 40}, 32, std::span(parts).subspan(32 * 64));
+  const std::size_t half = weight_bytes(WeightFormat::kBf16, 40, 32);
+  pack_weight_strips(from, 0, WeightFormat::kBf16, bytes_of(parts).first(half));
+  pack_weight_strips(from, 32, WeightFormat::kBf16, bytes_of(parts).subspan(half));
   EXPECT_EQ(parts, whole);
 }
 

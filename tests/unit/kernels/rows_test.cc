@@ -250,14 +250,15 @@ TEST(Embedding, ReadsRowsOfThePackedTable) {
   constexpr std::uint32_t kHidden = 40;
   const std::vector<Bf16> table = bf16s(kVocab * kHidden, 5, Kind::kOrdinary);
   std::vector<Bf16> packed(packed_elements(kVocab, kHidden));
-  pack_weight({table.data(), kVocab, kHidden, kHidden}, packed);
+  pack_weight({table.data(), kVocab, kHidden, kHidden}, WeightFormat::kBf16, bytes_of(packed));
+  const WeightView view = bf16_weight(packed, kHidden, kVocab);
   std::vector<TokenId> tokens;
   for (TokenId token = kVocab - 1; token >= 0; --token) {
     tokens.push_back(token);
   }
   std::vector<float> x(tokens.size() * kHidden);
   for (std::uint32_t tile = 0; tile < row_tiles(kVocab); ++tile) {
-    embedding({packed.data(), kHidden, tokens.data(), kVocab, x.data(), kHidden}, tile);
+    embedding({view, tokens.data(), kVocab, x.data(), kHidden}, tile);
   }
   for (std::size_t row = 0; row < tokens.size(); ++row) {
     for (std::size_t i = 0; i < kHidden; ++i) {

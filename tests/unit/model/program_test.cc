@@ -105,6 +105,19 @@ TEST(Program, RefusesArgumentsOfAnotherCallable) {
   EXPECT_EQ(std::move(recorder).finish().error().code(), Code::kInternal);
 }
 
+TEST(Program, RefusesWeightsThatDoNotFit) {
+  ProgramRecorder recorder;
+  EmbeddingArgs args;
+  args.table = {.rows = 64, .columns = 100};
+  args.x_stride = 32;
+  recorder.task(Callable::kEmbedding, "narrow", args);
+  const auto program = std::move(recorder).finish();
+  ASSERT_FALSE(program.has_value());
+  EXPECT_EQ(program.error().code(), Code::kInternal);
+  EXPECT_NE(program.error().message().find("narrow"), std::string::npos);
+  EXPECT_NE(program.error().message().find("at most 32 numbers, found 64"), std::string::npos);
+}
+
 TEST(Program, RunsOnlyWithEveryBufferThere) {
   ProgramRecorder recorder;
   const BufferId in = recorder.resident("in", 4096);

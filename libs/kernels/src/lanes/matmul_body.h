@@ -33,8 +33,8 @@ class RowBlock {
         f_store(sums_[s][depth_] + r * 16, f_set(0.0F));
       }
     }
-    const std::size_t padded = (std::size_t{leaf.k_count} + 31) / 32 * 32;
-    const auto* weight = reinterpret_cast<const std::uint16_t*>(leaf.weight);
+    const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
+    const auto* weight = reinterpret_cast<const std::uint16_t*>(leaf.weight.data);
     for (std::size_t k = 0; k < padded; k += kChunk) {
       const std::size_t chunk = padded - k < kChunk ? padded - k : kChunk;
       widen_rows(leaf, k, chunk);
@@ -79,7 +79,7 @@ class RowBlock {
   static constexpr std::size_t kStride = kChunk + kRowGap;
 
   void widen_rows(const MatmulLeaf& leaf, std::size_t k, std::size_t chunk) {
-    const std::size_t valid = leaf.k_count - k < chunk ? leaf.k_count - k : chunk;
+    const std::size_t valid = leaf.weight.rows - k < chunk ? leaf.weight.rows - k : chunk;
     for (std::size_t r = 0; r < kRows; ++r) {
       const auto* row = reinterpret_cast<const std::uint16_t*>(
           args_.activations + (first_row_ + r) * args_.activation_stride);

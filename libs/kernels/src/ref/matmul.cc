@@ -39,8 +39,10 @@ void one_strip(const MatmulArgs& args, std::uint32_t row, std::uint32_t first_co
   PartialSums pending;
   for (std::uint32_t i = 0; i < args.leaf_count; ++i) {
     const MatmulLeaf& leaf = args.leaves[i];
-    const Bf16* strip = leaf.weight + packed_index(first_column, 0, padded_k(leaf.k_count));
-    scalar::dot_strip(activations + leaf.first_k, leaf.k_count, strip, pending.push());
+    const auto* weight = reinterpret_cast<const Bf16*>(leaf.weight.data);
+    const std::uint32_t k = leaf.weight.rows;
+    const Bf16* strip = weight + packed_index(first_column, 0, padded_k(k));
+    scalar::dot_strip(activations + leaf.first_k, k, strip, pending.push());
     for (std::uint32_t merge = 0; merge < leaf.merges; ++merge) {
       pending.merge();
     }

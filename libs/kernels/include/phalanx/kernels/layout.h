@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "phalanx/base/ids.h"
 #include "phalanx/step/limits.h"
@@ -29,34 +28,18 @@ inline constexpr std::size_t kMaxHeadDim = 256;
   return tensor::round_up(k, kDotBlock);
 }
 
-// Elements (not bytes) of a packed weight with `columns` outputs and `k` inputs.
+// Elements (not bytes) of a packed bf16 matrix with `columns` outputs and `k` inputs.
 [[nodiscard]] constexpr std::size_t packed_elements(std::size_t columns, std::size_t k) {
   return padded_columns(columns) * padded_k(k);
 }
 
-// Where weight (column, k) lies in a packed weight [columns/16][K/2][16][2].
+// Where element (column, k) lies in a packed bf16 matrix [columns/16][K/2][16][2].
 [[nodiscard]] constexpr std::size_t packed_index(std::size_t column,
                                                  std::size_t k,
                                                  std::size_t k_padded) {
   return (column / kStripColumns) * kStripColumns * k_padded + (k / 2) * kStripColumns * 2 +
          (column % kStripColumns) * 2 + k % 2;
 }
-
-// Packs columns [first_column, first_column + 16 · n) of a weight into a packed weight whose first
-// strip is to[0]; n = to.size() / (16 · padded_k(k)). Padding columns and the padding along K are
-// zeros; denormals become zeros and NaNs kBf16Nan.
-//
-//   from  [columns, k]  bf16, row-major: row = output column, as in a checkpoint
-//   to    [n][padded_k/2][16][2]
-//
-// Requires: first_column a multiple of 16; to.size() a multiple of 16 · padded_k(k).
-// Cost:     a range of strips is a unit of work, so that a caller can spread a weight over threads.
-void pack_weight_strips(tensor::MatrixView<const Bf16> from,
-                        std::size_t first_column,
-                        std::span<Bf16> to);
-
-// The whole weight. Requires to.size() == packed_elements(from.rows, from.columns).
-void pack_weight(tensor::MatrixView<const Bf16> from, std::span<Bf16> to);
 
 // One KV block of one KV head ("KV tile"): 32 tokens of keys, then of values, both packed as the
 // weights are, so that scores and values are dot products like any other:

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "phalanx/kernels/layout.h"
+#include "phalanx/kernels/weight.h"
 
 namespace phalanx::kernels {
 
@@ -13,9 +13,8 @@ inline constexpr std::uint32_t kMaxLeaves = 64;  // leaves of one summation tree
 
 // A run of the K axis with a dot product of its own: the leaf of the summation tree.
 struct MatmulLeaf {
-  const Bf16* weight = nullptr;  // packed [columns/16][padded_k(k_count)/2][16][2], 64-byte aligned
-  std::uint32_t first_k = 0;     // its first activation column
-  std::uint32_t k_count = 0;     // its activation columns; zeros are added up to a multiple of 32
+  WeightView weight;          // as many rows as the run has activation columns
+  std::uint32_t first_k = 0;  // its first activation column
   // Partial sums form a stack. After this leaf has been pushed, the two topmost become one
   // (lower + upper) so many times; then, if `emit`, the top is the next finished node.
   std::uint32_t merges = 0;
@@ -62,5 +61,11 @@ struct MatmulArgs {
 inline constexpr std::uint32_t kMatmulTileRows = 64;
 inline constexpr std::uint32_t kMatmulTileColumns = 64;
 [[nodiscard]] std::uint32_t matmul_tiles(const MatmulArgs& args);
+
+// Whether the weights of the leaves are ones that kernels read and fit the product. For the place
+// that builds the arguments: pointers are not looked at.
+//
+// Errors: kInvalidArgument  naming the leaf, with what was expected and what was found
+[[nodiscard]] Status check_matmul(const MatmulArgs& args);
 
 }  // namespace phalanx::kernels

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "phalanx/kernels/layout.h"
+#include "phalanx/kernels/weight.h"
 
 // Operations on rows of activations. A tile is a run of kRowTile rows (of one head, where the
 // operation has heads); tiles write disjoint outputs.
@@ -21,20 +21,24 @@ inline constexpr std::uint32_t kRowTile = 8;
 
 // x[row] = the embedding of tokens[row], read from a packed weight.
 //
-//   packed  [vocab/16][padded_k(hidden)/2][16][2]  the whole table, as packed for lm_head
-//   x       [rows, x_stride]  f32, out
+//   table  hidden × vocab, as packed for lm_head
+//   x      [rows, x_stride]  f32, out
 //
 // Tiles:    row_tiles(rows).
 // Requires: 0 ≤ tokens[row] < vocab.
 struct EmbeddingArgs {
-  const Bf16* packed = nullptr;
-  std::uint32_t hidden = 0;
+  WeightView table;
   const TokenId* tokens = nullptr;
   std::uint32_t rows = 0;
   float* x = nullptr;
   std::size_t x_stride = 0;
 };
 void embedding(const EmbeddingArgs& args, std::uint32_t tile);
+
+// Whether kernels read such a table and its rows fit x. For the place that builds the arguments.
+//
+// Errors: kInvalidArgument  what was expected and what was found
+[[nodiscard]] Status check_embedding(const EmbeddingArgs& args);
 
 // x += delta + delta_bias (when there is a delta), then out = bf16(x · 1/rms(x) · gain).
 //

@@ -66,6 +66,8 @@ struct CallableRow {
               std::uint32_t thread) = nullptr;
   // The whole of a collective, on the thread that runs the program. Null otherwise.
   Status (*meet)(void* args, const TaskRuntime& runtime) = nullptr;
+  // Whether the recorded constants fit each other. Null when there is nothing to check.
+  Status (*check)(const void* args) = nullptr;
 };
 
 [[nodiscard]] const CallableRow& callable_row(Callable callable);

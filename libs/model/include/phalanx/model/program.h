@@ -138,7 +138,7 @@ class ProgramRecorder {
   void uses(BufferId buffer, Access access) { add_link(buffer, access, nullptr, 0); }
 
   // Errors: kInternal  a task reads scratch that no task has written, or a task's argument block
-  //                    has not the size that its callable expects
+  //                    is not of its callable, or holds weights that do not fit (check_matmul())
   [[nodiscard]] Result<Program> finish() &&;
 
  private:

@@ -13,12 +13,15 @@
 #include "phalanx/base/result.h"
 #include "phalanx/checkpoint/checkpoint.h"
 #include "phalanx/checkpoint/config.h"
+#include "phalanx/kernels/weight.h"
 #include "phalanx/model/shard_plan.h"
 
 namespace phalanx::model {
 
 inline constexpr std::size_t kArenaAlignment = std::size_t{2} << 20;  // of the mapping and the size
 inline constexpr std::uint32_t kArenaVersion = 1;  // of the layout; a change makes arenas distinct
+
+inline constexpr auto kArenaFormat = kernels::WeightFormat::kBf16;  // of every matrix
 
 // A piece of the arena.
 struct ByteRange {
@@ -28,7 +31,7 @@ struct ByteRange {
   friend bool operator==(ByteRange, ByteRange) = default;
 };
 
-// Where a layer's weights begin. Matrices are packed (kernels/layout.h), gains and biases are fp32.
+// Where a layer's weights begin. Matrices are packed (kernels/weight.h), gains and biases are fp32.
 // What the model does not have takes no room and begins at 0.
 //
 //   q, k, v, gate, up  packed over all output columns: a rank reads its run of strips
