@@ -36,7 +36,7 @@ struct Options {
   std::string runner = "cpu";
   std::int64_t sim_step_us = 0;
   std::int64_t sim_token_us = 0;
-  std::string isa = "auto";  // PHALANX_ISA
+  std::string isa = "auto";  // one of kernels::isa_choices()
 
   // HTTP.
   std::string host = "127.0.0.1";
