@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step_inputs.h"
 
-#include <string>
-
-#include "phalanx/model/kv_layout.h"
 #include "phalanx/step/limits.h"
 
 namespace phalanx::model {
+
 StepInputs::StepInputs(const step::RankLimits& limits, std::uint32_t kv_heads, std::uint32_t group)
     : kv_heads_(kv_heads),
       group_(group),

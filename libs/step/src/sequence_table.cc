@@ -67,7 +67,7 @@ Result<SequenceTable> SequenceTable::map(std::span<std::byte> memory,
 void SequenceTable::clear() {
   digest_.clear();
   for (std::uint32_t slot = 0; slot < limits_.max_num_seqs; ++slot) {
-    new (at(slot)) SequenceRow();
+    writable_row(slot).sequence = 0;
   }
 }
 

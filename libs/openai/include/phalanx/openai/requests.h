@@ -33,7 +33,7 @@ struct RequestBounds {
 };
 
 // The fields that chat and completions share. What the client left out (or sent as null) is absent,
-// so that the model's own defaults can apply. Ranges of the real numbers: wire/sampling_rules.h.
+// so that the model's own defaults can apply. Ranges of the real numbers: step/sampling_rules.h.
 struct GenerationFields {
   std::optional<float> temperature;
   std::optional<float> top_p;
