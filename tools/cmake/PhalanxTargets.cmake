@@ -118,6 +118,33 @@ function(phalanx_test)
   endif()
 endfunction()
 
+# phalanx_mutation_test(NAME <name> LABEL unit|protocol TEST <Suite.Name> ASSERTION <text> [LIMIT s] SOURCES ... DEPS ...
+#                       [DEFINITIONS ...] [INCLUDES ...])
+# A test of a test: SOURCES are compiled with DEFINITIONS that take a protection out, and TEST must fail then, first by the
+# assertion whose output holds ASSERTION. A source that is also in a library stands before it on the link line, so the
+# library's own object is not taken.
+function(phalanx_mutation_test)
+  cmake_parse_arguments(ARG "" "NAME;LABEL;TEST;ASSERTION;LIMIT" "SOURCES;DEPS;DEFINITIONS;INCLUDES" ${ARGN})
+  if(NOT ARG_LIMIT)
+    set(ARG_LIMIT 50)
+  endif()
+  add_executable(${ARG_NAME} ${ARG_SOURCES})
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(${ARG_NAME} PRIVATE phalanx::${dep})
+  endforeach()
+  target_compile_definitions(${ARG_NAME} PRIVATE ${ARG_DEFINITIONS})
+  target_include_directories(${ARG_NAME} PRIVATE ${CMAKE_SOURCE_DIR}/tests ${CMAKE_BINARY_DIR}/tests ${ARG_INCLUDES})
+  target_compile_options(${ARG_NAME} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1> $<$<CONFIG:RelWithDebInfo>:-g0>)
+  target_link_libraries(${ARG_NAME} PRIVATE phalanx::options GTest::gtest_main GTest::gmock)
+  add_dependencies(tests_${ARG_LABEL} ${ARG_NAME})
+  math(EXPR limit "${PHALANX_TIMEOUT_FACTOR} * ${ARG_LIMIT}")
+  add_test(NAME ${ARG_NAME}
+    COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${ARG_NAME}> -DTEST=${ARG_TEST} "-DASSERTION=${ARG_ASSERTION}"
+      -DLIMIT=${limit} -P ${CMAKE_SOURCE_DIR}/tools/cmake/expect_failure.cmake)
+  math(EXPR timeout "${limit} + 10")
+  set_tests_properties(${ARG_NAME} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${timeout})
+endfunction()
+
 # phalanx_python_test(NAME <name> LABEL process|e2e SCRIPT <file> [TIMEOUT s] [PROGRAMS <target...>])
 # A test that runs the built programs from outside, written in Python with its standard library only.
 function(phalanx_python_test)

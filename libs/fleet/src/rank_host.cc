@@ -217,7 +217,9 @@ void RankHost::on_record(std::size_t slot, Incarnation incarnation, os::ControlM
 
 void RankHost::on_dying(std::size_t slot, Incarnation incarnation) {
   last_dying_.store(steady_clock().now().time_since_epoch().count(), std::memory_order_relaxed);
+#ifndef PHALANX_MUTATE_NO_ABORT_ON_DYING
   segment_.raise_abort();
+#endif
   // By the time the loop gets to it the slot may have a successor, which must not be blamed.
   loop_.post([this, slot, incarnation] {
     if (slots_[slot].incarnation == incarnation) {
