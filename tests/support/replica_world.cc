@@ -50,6 +50,7 @@ void LeaderBook::book(const wire::Submit& submit) {
 void LeaderBook::send(wire::ReplicaMessage message) {
   const Status fits = wire::check(wire::ReplicaFrame{Boot(1), Incarnation(1), message});
   EXPECT_TRUE(fits) << "the leader would refuse it: " << fits.error().to_string();
+  EXPECT_TRUE(failed.empty()) << "something follows the ReplicaFailed";
   if (auto* batch = std::get_if<wire::TokenBatch>(&message)) {
     for (const wire::TokenUpdate& update : batch->updates) {
       accept(update);

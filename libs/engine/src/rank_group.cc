@@ -145,11 +145,7 @@ void RankGroup::op_done(CollectiveStep& step) {
       hello_done(step);
       break;
     case wire::RankOp::kInit:
-      if (kMutation == Mutation::kNoSanity) {
-        attach();
-      } else {
-        begin_forming(wire::RankOp::kSanity);
-      }
+      begin_forming(wire::RankOp::kSanity);
       break;
     case wire::RankOp::kSanity:
       attach();

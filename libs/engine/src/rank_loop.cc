@@ -11,6 +11,8 @@
 #include "phalanx/step/sample_result.h"
 #include "phalanx/wire/limits.h"
 
+#include "mutation.h"
+
 namespace phalanx::engine {
 
 RankLoop::RankLoop(const RankLoopOptions& options,
@@ -117,7 +119,9 @@ Status RankLoop::execute(const wire::RankCommand& command, wire::RankReply& repl
       phase_ = Phase::kInit;
       return ok();
     case wire::RankOp::kSanity:
-      PHALANX_RETURN_IF_ERROR(runner_.sanity());
+      if (kMutation != Mutation::kNoSanity) {
+        PHALANX_RETURN_IF_ERROR(runner_.sanity());
+      }
       phase_ = Phase::kSanity;
       return ok();
     case wire::RankOp::kAttach:

@@ -350,10 +350,10 @@ void ReplicaEngine::on_fault(const StepFault& fault) {
 }
 
 void ReplicaEngine::on_failed(const Error& error) {
-  failure_ = error;
   plan_.reset();
   sink_.send(
       wire::ReplicaFailed{static_cast<std::uint32_t>(error.code()), bounded_text(error.message())});
+  failure_ = error;
 }
 
 void ReplicaEngine::on_stopped() {

@@ -28,8 +28,10 @@ Iterator end_of_frame(Iterator first, Iterator end) {
 
 }  // namespace
 
+// After its ReplicaFailed a replica says nothing more: the leader has taken everything away from
+// it.
 void ReplicaEngine::publish(StepId step, std::vector<wire::TokenUpdate> updates) {
-  if (updates.empty()) {
+  if (updates.empty() || failure_) {
     return;
   }
   for (const wire::TokenUpdate& update : updates) {
@@ -51,12 +53,18 @@ void ReplicaEngine::publish_one(wire::TokenUpdate update) {
 
 void ReplicaEngine::send_status() {
   ticks_since_status_ = 0;
+  if (failure_) {
+    return;
+  }
   wire::ReplicaStatus now = status();
   now.sequence = ++status_sequence_;
   sink_.send(std::move(now));
 }
 
 void ReplicaEngine::send_holding() {
+  if (failure_) {
+    return;
+  }
   wire::ReplicaHolding holding;
   holding.effects = effects_;
   holding.after = holding_from_;

@@ -7,12 +7,11 @@
 #include "phalanx/base/hash.h"
 #include "phalanx/step/item.h"
 #include "phalanx/step/sample_result.h"
-#include "phalanx/wire/limits.h"
 
 namespace phalanx::engine {
 
 SimRunner::SimRunner(const SimOptions& options, SimHost& host) : options_(options), host_(host) {
-  PHALANX_CHECK(options.token_count > step::kMaxStopTokens, "more tokens than can be forbidden");
+  PHALANX_CHECK(options.token_count > 0, "a vocabulary without tokens");
   counters_.preparations = 1;
 }
 
@@ -21,13 +20,17 @@ TokenId SimRunner::draw(const step::SequenceRow& sequence, std::uint32_t positio
                                  .add(sequence.sampling.seed)
                                  .add((std::uint64_t{sequence.choice} << 32) | position)
                                  .value();
-  auto offset = static_cast<std::uint32_t>(word % options_.token_count);
+  const auto first = static_cast<std::uint32_t>(word % options_.token_count);
   const auto stops = std::span(sequence.masked).first(sequence.masked_count);
-  const auto token = [&] { return options_.first_token + static_cast<TokenId>(offset); };
-  while (std::find(stops.begin(), stops.end(), token()) != stops.end()) {
-    offset = (offset + 1) % options_.token_count;
+  const auto token = [&](std::uint32_t skipped) {
+    return options_.first_token + static_cast<TokenId>((first + skipped) % options_.token_count);
+  };
+  for (std::uint32_t skipped = 0; skipped < options_.token_count; ++skipped) {
+    if (std::find(stops.begin(), stops.end(), token(skipped)) == stops.end()) {
+      return token(skipped);
+    }
   }
-  return token();
+  return token(0);
 }
 
 Result<RunnerIdentity> SimRunner::identity() {

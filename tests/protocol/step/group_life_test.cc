@@ -182,6 +182,23 @@ TEST(GroupDeath, DuringRecoveryStartsItAnew) {
   EXPECT_EQ(entry(world, 1).tokens.size(), 20U);
 }
 
+// The ranks of a replica that has failed take their time to go; meanwhile it is mute.
+TEST(GroupDeath, NothingFollowsTheWordThatAReplicaHasFailed) {
+  WorldOptions options;
+  options.restart_limit = 0;
+  options.cluster.reap = 500;
+  ReplicaWorld world(options);
+  ASSERT_TRUE(world.start());
+  world.cluster.crash(kFirst, SIGKILL);
+  ASSERT_TRUE(world.run_until([&] { return world.book.failed.size() == 1; }, 2000));
+  const std::size_t statuses = world.book.statuses.size();
+  world.submit(world.request(1, 20, 20));
+  world.pass(400);
+  EXPECT_EQ(world.book.statuses.size(), statuses) << "a heartbeat of a replica that has failed";
+  EXPECT_EQ(world.book.open_count(), 1U) << "the leader has moved it";
+  ASSERT_TRUE(world.run_until([&] { return world.book.stopped.has_value(); }, 2000));
+}
+
 TEST(GroupDeath, OfAnIdleRankIsRepairedWithoutBeingAsked) {
   ReplicaWorld world({});
   ASSERT_TRUE(world.start());
