@@ -304,6 +304,37 @@ TEST(Descendants, AreListedWhileTheyLiveWithoutTheirParent) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
 }
 
+// A command that runs a child of its own.
+SpawnPlan command_plan(const std::string& script) {
+  SpawnPlan plan;
+  plan.program = "/bin/sh";
+  plan.arguments = {"sh", "-c", script};
+  plan.environment = {"PATH=/usr/bin:/bin"};
+  plan.leads_group = true;
+  return plan;
+}
+
+TEST(ChildGroup, HasEndedWhenNobodyOfItIsLeft) {
+  ASSERT_TRUE(become_subreaper());
+  ChildProcess child = *ChildProcess::spawn(command_plan("sleep 60 & exit 3"));
+  EXPECT_EQ(child.wait_exit(soon()), ExitReason(Exited{3}));
+  EXPECT_EQ(::kill(-child.pid(), 0), -1) << "what it left behind lives on";
+  EXPECT_FALSE(child.leaves_group());
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
+}
+
+TEST(ChildGroup, IsWhatASignalIsFor) {
+  ASSERT_TRUE(become_subreaper());
+  // The shell waits for its child, and would go on if only that were killed.
+  ChildProcess child = *ChildProcess::spawn(command_plan("sleep 60; sleep 60; exit 3"));
+  ASSERT_TRUE(
+      test::eventually([&] { return test::descendants(child.pid()).size() == 1; }, seconds(10)));
+  ASSERT_TRUE(child.signal(SIGKILL));
+  EXPECT_EQ(child.wait_exit(soon()), ExitReason(Signaled{SIGKILL, false}));
+  EXPECT_EQ(::kill(-child.pid(), 0), -1);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
+}
+
 TEST(ReapAdopted, LeavesOwnChildrenAlone) {
   ChildProcess child = spawn("exit 65");
   ASSERT_TRUE(test::eventually([&] { return !test::is_alive(child.pid()); }, seconds(5)));

@@ -26,6 +26,7 @@ engine::ReplicaOptions replica_options(const WorldOptions& world) {
   options.group.secret = world.cluster.secret;
   options.group.restart_limit = world.restart_limit;
   options.group.ping_ticks = world.ping_ticks;
+  options.group.patient = world.patient;
   options.group.reap_ticks = 20;
   options.group.progress.min_ticks = 5;
   options.group.progress.gap_factor = 2;

@@ -8,7 +8,7 @@
 
 #include "phalanx/admin/commands.h"
 #include "phalanx/base/version.h"
-#include "phalanx/fleet/worker_title.h"
+#include "phalanx/fleet/worker_command.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/child_side.h"
 #include "phalanx/os/machine.h"
@@ -229,7 +229,7 @@ void Leader::load_weights() {
   bootstrap.arena_bytes = plan_.arena_bytes;
   loader_ = std::make_unique<fleet::WeightLoader>(
       loop_,
-      fleet::spawn_plan("loader node0"),
+      fleet::worker_plan(fleet::WorkerRole::kLoader, fleet::loader_wrapper(options_.wrappers)),
       std::move(bootstrap),
       lifeline_read_.get(),
       seconds_of(options_.start_timeout_s),
@@ -341,7 +341,7 @@ std::string Leader::phase_name() const {
 }
 
 std::string Leader::status_text() const {
-  admin::ServerView view = server_view(router_, *dispatcher_, slots());
+  admin::ServerView view = server_view(router_, *dispatcher_, slots(), options_.wrappers);
   view.model = plan_.model.name;
   view.phase = phase_name();
   view.requests_finished = metrics_.finished();

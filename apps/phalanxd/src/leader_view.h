@@ -5,6 +5,7 @@
 #include "phalanx/dispatch/dispatcher.h"
 #include "phalanx/dispatch/router.h"
 #include "phalanx/fleet/replica_slots.h"
+#include "phalanx/fleet/worker_command.h"
 
 namespace phalanx::app {
 
@@ -12,6 +13,7 @@ namespace phalanx::app {
 // out.
 [[nodiscard]] admin::ServerView server_view(const dispatch::Router& router,
                                             const dispatch::Dispatcher& dispatcher,
-                                            const fleet::ReplicaSlots& replicas);
+                                            const fleet::ReplicaSlots& replicas,
+                                            const std::vector<fleet::WorkerWrapper>& wrappers);
 
 }  // namespace phalanx::app

@@ -7,12 +7,11 @@
 #include <exception>
 #include <new>
 #include <string>
-#include <string_view>
 #include <system_error>
 
 #include "phalanx/base/error.h"
 #include "phalanx/flags/flag_table.h"
-#include "phalanx/fleet/worker_title.h"
+#include "phalanx/fleet/worker_command.h"
 
 #include "leader_role.h"
 
@@ -28,10 +27,9 @@ int fail(const Error& error) {
 }  // namespace
 
 int run_phalanxd(int argc, char** argv, const worker::Seams& seams) {
-  const std::string_view title = argc > 0 ? argv[0] : "";
   try {
-    if (title.starts_with(fleet::kWorkerTitlePrefix)) {
-      return worker::run_worker(title, seams);
+    if (argc > 1 && argv[1] == fleet::kWorkerMode) {
+      return worker::run_worker(argc, argv, seams);
     }
     return run_leader(flags::arguments_of(argc, argv), flags::environment_of(environ));
   } catch (const std::bad_alloc&) {

@@ -29,17 +29,20 @@ std::string_view rank_state(wire::RankState state) {
   return "unknown";
 }
 
-json ranks_json(const wire::ReplicaStatus& status) {
+json ranks_json(const ReplicaView& replica) {
   json ranks = json::array();
-  for (const wire::RankStatus& rank : status.ranks) {
-    ranks.push_back({{"rank", ranks.size()},
+  for (const wire::RankStatus& rank : replica.report.ranks) {
+    const std::size_t index = ranks.size();
+    const bool wrapped = index < replica.rank_wrappers.size();
+    ranks.push_back({{"rank", index},
                      {"state", rank_state(rank.state)},
                      {"pid", rank.pid},
                      {"incarnation", rank.incarnation.value()},
                      {"restarts", rank.restarts},
                      {"last_error", rank.last_error},
                      {"preparations", rank.preparations},
-                     {"allocations", rank.allocations}});
+                     {"allocations", rank.allocations},
+                     {"wrapper", wrapped ? replica.rank_wrappers[index] : ""}});
   }
   return ranks;
 }
@@ -65,7 +68,8 @@ json replica_json(std::size_t index, const ReplicaView& replica) {
           {"pending_tokens", remainder_json(replica.pending)},
           {"pending_tokens_recount", remainder_json(replica.recount)},
           {"open_attempts", replica.open_attempts},
-          {"ranks", ranks_json(status)}};
+          {"wrapper", replica.wrapper},
+          {"ranks", ranks_json(replica)}};
 }
 
 }  // namespace

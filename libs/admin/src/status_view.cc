@@ -31,6 +31,9 @@ void write_row(std::ostream& out,
   out << "  " << std::left << std::setw(10) << name << std::setw(12) << state << std::right
       << std::setw(8) << pid << std::setw(6) << number(object, "incarnation") << std::setw(10)
       << number(object, "restarts") << "  " << work;
+  if (const std::string wrapper = text(object, "wrapper"); !wrapper.empty()) {
+    out << (work.empty() ? "" : "  ") << "under " << wrapper;
+  }
   const std::string error = text(object, "last_error");
   out << (error.empty() ? "" : "  last error: " + error) << "\n";
 }

@@ -2,6 +2,7 @@
 #include "phalanx/engine/rank_group.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "phalanx/base/check.h"
@@ -84,6 +85,10 @@ StepId RankGroup::upcoming() const {
 }
 
 StepLimits RankGroup::limits_for(wire::RankOp op) const {
+  if (options_.patient) {
+    constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max();
+    return {kNever, kNever, options_.patient_grace_ticks};
+  }
   const ProgressOptions& progress = watch_.options();
   const std::uint32_t patience = watch_.patience();
   switch (op) {

@@ -75,6 +75,10 @@ void FlagTable::group(std::string title) {
   group_ = std::move(title);
 }
 
+void FlagTable::section(std::string title, std::string text) {
+  sections_.emplace_back(std::move(title), std::move(text));
+}
+
 void FlagTable::add(Flag flag) {
   flag.group = group_;
   flags_.push_back(std::move(flag));

@@ -61,6 +61,10 @@ std::string FlagTable::help_text() const {
         flag.help + (flag.default_text.empty() ? "." : " (default " + flag.default_text + ")."),
         &out);
   }
+  for (const auto& [title, text] : sections_) {
+    out += "\n" + title + "\n";
+    append_wrapped(text, &out);
+  }
   out += "\n    -h, --help\n        Show this.\n    --version\n        Show the version.\n\n";
   out +=
       "What is on or off is switched on by --NAME or --NAME=true, off by --no-NAME or "

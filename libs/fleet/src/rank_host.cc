@@ -157,15 +157,17 @@ Result<supervise::Bootstrap> RankHost::bootstrap(std::size_t index,
                                                  pid_t pid) {
   Slot& slot = slots_[index];
   const RankId rank(static_cast<std::uint32_t>(index));
+  const bool wrapped = spawn_[index].leads_group;
   ipc::ChannelHandlers handlers;
   handlers.on_frame = [this, rank](std::string_view frame) { on_frame(rank, frame); };
   handlers.on_writable = [this, rank] { engine_->on_writable(rank); };
-  PHALANX_TRY(slot.channel, ipc::BoundChannel::bind(context_, loop_, pid, std::move(handlers), {}));
+  PHALANX_TRY(slot.channel,
+              ipc::BoundChannel::bind(context_, loop_, wrapped ? 0 : pid, std::move(handlers), {}));
 
   wire::RankBootstrap record;
   record.common = config_.common;
   record.common.incarnation = incarnation;
-  record.common.parent_pid = ::getpid();
+  record.common.parent_pid = wrapped ? 0 : ::getpid();
   record.common.endpoint = slot.channel->endpoint();
   record.replica = config_.replica;
   record.rank = rank;

@@ -42,6 +42,11 @@ ReplicaHost::ReplicaHost(os::EventLoop& loop,
   runner_ = std::make_unique<supervise::PosixProcessRunner>(links_.size(), loop_, *this);
   slots_ = std::make_unique<ReplicaSlots>(
       links_.size(), start_.supervision, *runner_, events_, steady_clock());
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    if (start_.spawn[i].leads_group) {
+      slots_->be_patient_with(i);
+    }
+  }
 }
 
 ReplicaHost::~ReplicaHost() = default;
@@ -69,17 +74,19 @@ Result<supervise::Bootstrap> ReplicaHost::bootstrap(std::size_t index,
                                                     Incarnation incarnation,
                                                     pid_t pid) {
   Link& link = links_[index];
+  const bool wrapped = start_.spawn[index].leads_group;
   link.incarnation = incarnation;
   slots_->on_spawned(index, incarnation);
   ipc::ChannelHandlers handlers;
   handlers.on_frame = [this, index, incarnation](std::string_view bytes) {
     on_frame(index, incarnation, bytes);
   };
-  PHALANX_TRY(link.channel, ipc::BoundChannel::bind(context_, loop_, pid, std::move(handlers), {}));
+  PHALANX_TRY(link.channel,
+              ipc::BoundChannel::bind(context_, loop_, wrapped ? 0 : pid, std::move(handlers), {}));
 
   wire::ReplicaBootstrap record = start_.bootstrap;
   record.common.incarnation = incarnation;
-  record.common.parent_pid = ::getpid();
+  record.common.parent_pid = wrapped ? 0 : ::getpid();
   record.common.endpoint = link.channel->endpoint();
   record.replica = ReplicaId(static_cast<std::uint32_t>(index));
   for (std::uint32_t rank = 0; rank < record.plan.tp; ++rank) {

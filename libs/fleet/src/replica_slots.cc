@@ -62,7 +62,13 @@ ReplicaSlots::ReplicaSlots(std::size_t replicas,
     : events_(events),
       clock_(clock),
       supervisor_(replicas, options, runner, *this, clock),
-      slots_(replicas) {}
+      slots_(replicas),
+      patient_(replicas, false) {}
+
+void ReplicaSlots::be_patient_with(std::size_t slot) {
+  patient_[slot] = true;
+  supervisor_.be_patient_with(slot);
+}
 
 // ---- commands
 
@@ -221,7 +227,7 @@ void ReplicaSlots::on_tick() {
   last_tick_ = now;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
-    if (slot.proven && on_time && ++slot.quiet_ticks == kQuietTicksMax) {
+    if (slot.proven && on_time && !patient_[i] && ++slot.quiet_ticks == kQuietTicksMax) {
       slot.hung = true;
       supervisor_.on_hung(
           i,

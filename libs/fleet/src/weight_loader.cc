@@ -59,7 +59,11 @@ void WeightLoader::start() {
   arm();
 }
 
+// Under a wrapper it may be as slow as it is.
 void WeightLoader::arm() {
+  if (spawn_.leads_group) {
+    return;
+  }
   timer_ = loop_.call_after(patience_, [this] {
     reported_ = deadline_exceeded("loading made no progress for " +
                                   std::to_string(to_seconds(patience_)) + " s");
@@ -74,7 +78,7 @@ os::SpawnPlan WeightLoader::plan(std::size_t, Incarnation) {
 Result<supervise::Bootstrap> WeightLoader::bootstrap(std::size_t, Incarnation incarnation, pid_t) {
   wire::LoaderBootstrap record = bootstrap_;
   record.common.incarnation = incarnation;
-  record.common.parent_pid = ::getpid();
+  record.common.parent_pid = spawn_.leads_group ? 0 : ::getpid();
   supervise::Bootstrap result;
   result.record = wire::encode(wire::ControlRecord(record));
   result.fds = {lifeline_pipe_, arena_.fd()};

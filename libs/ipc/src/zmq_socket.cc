@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "zmq_socket.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -56,7 +58,11 @@ Result<ZmqSocket> ZmqSocket::bind(ZmqContext& context,
     zmq::socket_t socket(context.impl().context, zmq::socket_type::dealer);
     configure(socket, options);
     // Before bind: a listener keeps the filters it was made with.
-    socket.set(zmq::sockopt::integral_option<ZMQ_IPC_FILTER_PID, pid_t>{}, peer);
+    if (peer != 0) {
+      socket.set(zmq::sockopt::integral_option<ZMQ_IPC_FILTER_PID, pid_t>{}, peer);
+    } else {
+      socket.set(zmq::sockopt::integral_option<ZMQ_IPC_FILTER_UID, uid_t>{}, ::geteuid());
+    }
     socket.bind(endpoint);
     const int descriptor = socket.get(zmq::sockopt::fd);
     return ZmqSocket(std::move(socket), descriptor);

@@ -17,6 +17,7 @@
 
 #include "phalanx/base/crash_signals.h"
 #include "phalanx/base/scope_exit.h"
+#include "phalanx/os/child_side.h"
 
 #include "own_children.h"
 #include "proc_files.h"
@@ -89,7 +90,7 @@ Status check_plan(const SpawnPlan& plan) {
   if (plan.arguments.empty() ||
       std::any_of(plan.arguments.begin(), plan.arguments.end(), has_zero) ||
       std::any_of(plan.environment.begin(), plan.environment.end(), has_zero)) {
-    return invalid_argument("a child needs a title, and no argument may hold a zero byte");
+    return invalid_argument("a child needs an argv[0], and no argument may hold a zero byte");
   }
   return ok();
 }
@@ -111,7 +112,12 @@ Result<pid_t> spawn_with_control(const SpawnPlan& plan, int control_fd) {
   sigfillset(&all);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
+  if (plan.leads_group) {
+    posix_spawnattr_setpgroup(&attributes, 0);
+    flags |= POSIX_SPAWN_SETPGROUP;
+  }
+  posix_spawnattr_setflags(&attributes, flags);
 
   std::vector<std::string> arguments = plan.arguments;
   std::vector<std::string> environment = child_environment(plan.environment);
@@ -161,6 +167,8 @@ ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
     pid_ = std::exchange(other.pid_, -1);
     pidfd_ = std::move(other.pidfd_);
     control_ = std::move(other.control_);
+    leads_group_ = other.leads_group_;
+    left_ = std::exchange(other.left_, std::nullopt);
     exit_ = std::exchange(other.exit_, std::nullopt);
   }
   return *this;
@@ -185,30 +193,50 @@ Result<ChildProcess> ChildProcess::spawn(const SpawnPlan& plan) {
     return errno_error("opening a pidfd", code);
   }
   own_children().pids.insert(pid);
-  return ChildProcess(pid, std::move(pidfd), std::move(ends.first));
+  return ChildProcess(pid, std::move(pidfd), std::move(ends.first), plan.leads_group);
 }
 
+// A number stays taken as long as it names a process or a group, so it means this group to its end.
 std::optional<ExitReason> ChildProcess::poll_exit() {
   if (exit_ || !pidfd_.valid()) {
     return exit_;
   }
-  siginfo_t info{};
-  int code = 0;
-  // Until it is reaped its pid is not given to another child: the list changes in the same moment.
-  const std::lock_guard lock(own_children().mutex);
-  do {
-    code = ::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED | WNOHANG);
-  } while (code != 0 && errno == EINTR);
-  if (code != 0) {
-    // Somebody else reaped it. It is gone; how it ended is not known any more.
-    exit_ = Exited{error_traits(Code::kInternal).exit_status};
-  } else if (info.si_pid != 0) {
-    exit_ = reason_of(info);
+  if (!left_) {
+    left_ = reap();
   }
-  if (exit_) {
-    own_children().pids.erase(pid_);
+  if (left_ && leads_group_) {
+    static_cast<void>(reap_adopted());  // until it is reaped a member of the group counts
+  }
+  if (left_ && (!leads_group_ || ::kill(-pid_, 0) != 0)) {
+    exit_ = left_;
   }
   return exit_;
+}
+
+std::optional<ExitReason> ChildProcess::reap() {
+  siginfo_t info{};
+  int code = 0;
+  const auto wait = [&](int options) {
+    do {
+      code = ::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, options | WNOHANG);
+    } while (code != 0 && errno == EINTR);
+  };
+  // Until it is reaped its pid is not given to another child: the list changes in the same moment.
+  const std::lock_guard lock(own_children().mutex);
+  if (leads_group_) {
+    wait(WEXITED | WNOWAIT);
+    if (code == 0 && info.si_pid == 0) {
+      return std::nullopt;
+    }
+    ::kill(-pid_, SIGKILL);
+  }
+  wait(WEXITED);
+  if (code == 0 && info.si_pid == 0) {
+    return std::nullopt;
+  }
+  own_children().pids.erase(pid_);
+  // When somebody else reaped it, it is gone, and how it ended is not known any more.
+  return code == 0 ? reason_of(info) : Exited{error_traits(Code::kInternal).exit_status};
 }
 
 std::optional<ExitReason> ChildProcess::wait_exit(SteadyTime deadline) {
@@ -217,8 +245,9 @@ std::optional<ExitReason> ChildProcess::wait_exit(SteadyTime deadline) {
     if (left.count() <= 0) {
       break;
     }
-    pollfd entry{pidfd_.get(), POLLIN, 0};
-    const auto limit = std::min<std::chrono::milliseconds::rep>(left.count(), 60'000);
+    pollfd entry{leaves_group() ? -1 : pidfd_.get(), POLLIN, 0};
+    const auto limit =
+        std::min<std::chrono::milliseconds::rep>(left.count(), leaves_group() ? 1 : 60'000);
     ::poll(&entry, 1, static_cast<int>(limit));
   }
   return exit_;
@@ -243,7 +272,11 @@ Status ChildProcess::signal(int signal) const {
   if (exit_ || !pidfd_.valid()) {
     return ok();
   }
-  if (::syscall(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0) != 0 && errno != ESRCH) {
+  const int code =
+      leads_group_
+          ? ::kill(-pid_, signal)
+          : static_cast<int>(::syscall(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0));
+  if (code != 0 && errno != ESRCH) {
     return errno_error("signalling process " + std::to_string(pid_), errno);
   }
   return ok();

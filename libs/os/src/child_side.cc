@@ -86,11 +86,15 @@ Status enter_child(const std::string& thread_name) {
 
 Status check_parent(pid_t expected) {
   const pid_t parent = ::getppid();
-  if (parent != expected) {
+  if (expected != 0 && parent != expected) {
     return unavailable("the parent process " + std::to_string(expected) +
                        " is gone; this process now belongs to " + std::to_string(parent));
   }
   return ok();
+}
+
+bool has_control_socket() {
+  return ControlSocket::is_one(kChildControlFd);
 }
 
 Result<ControlSocket> inherited_control_socket() {

@@ -63,13 +63,15 @@ Result<std::pair<ControlSocket, ControlSocket>> ControlSocket::make_pair() {
   return std::pair(std::move(first), std::move(second));
 }
 
-Result<ControlSocket> ControlSocket::adopt(UniqueFd fd) {
+bool ControlSocket::is_one(int fd) {
   int type = 0;
   socklen_t length = sizeof type;
-  if (::getsockopt(fd.get(), SOL_SOCKET, SO_TYPE, &type, &length) != 0 || type != SOCK_SEQPACKET) {
-    return invalid_argument("descriptor " + std::to_string(fd.get()) +
-                            " is no control socket: was this program started by hand under a "
-                            "child's title?");
+  return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_SEQPACKET;
+}
+
+Result<ControlSocket> ControlSocket::adopt(UniqueFd fd) {
+  if (!is_one(fd.get())) {
+    return invalid_argument("descriptor " + std::to_string(fd.get()) + " is no control socket");
   }
   PHALANX_RETURN_IF_ERROR(prepare(fd.get()));
   return ControlSocket(std::move(fd));

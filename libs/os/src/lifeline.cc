@@ -2,6 +2,7 @@
 #include "phalanx/os/lifeline.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <ctime>
@@ -16,7 +17,7 @@ namespace phalanx::os {
 
 namespace {
 
-constexpr std::uint64_t kMark = 0x70686C78'00000002ULL;  // layout 2
+constexpr std::uint64_t kMark = 0x70686C78'00000003ULL;  // layout 3
 constexpr Duration kSlice = std::chrono::milliseconds(100);
 
 enum Ownership : std::uint32_t { kNobody = 0, kOwned = 1, kReleased = 2, kFailed = 3 };
@@ -40,6 +41,7 @@ struct Lifeline::Page {
   pthread_mutex_t mutex{};
   alignas(64) std::atomic<std::uint64_t> current_task{0};
   CrashRecord crash;
+  std::atomic<pid_t> owner{0};
   // One cache line each would make the page eight times as large for words that move once per
   // group of tiles.
   alignas(64) std::array<std::atomic<std::uint64_t>, kProgressWords> progress{};
@@ -89,6 +91,10 @@ CrashRecord& Lifeline::crash_record() const {
   return page()->crash;
 }
 
+pid_t Lifeline::owner() const {
+  return page()->owner.load(std::memory_order_acquire);
+}
+
 std::span<std::byte> Lifeline::flight_area() const {
   return page()->flight;
 }
@@ -113,6 +119,7 @@ Result<LifelineOwner> LifelineOwner::acquire(const Lifeline& lifeline) {
     }
     return failed_precondition("this lifeline page had an owner before; each life needs its own");
   }
+  page->owner.store(::getpid(), std::memory_order_release);
   page->ownership.store(kOwned, std::memory_order_release);
   futex_wake_all(page->ownership);
   return LifelineOwner(page);

@@ -11,7 +11,7 @@
 #include "phalanx/checkpoint/config_record.h"
 #include "phalanx/checkpoint/model_folder.h"
 #include "phalanx/engine/scheduler.h"
-#include "phalanx/fleet/worker_title.h"
+#include "phalanx/fleet/worker_command.h"
 #include "phalanx/kernels/isa.h"
 #include "phalanx/model/weight_arena.h"
 #include "phalanx/os/machine.h"
@@ -239,7 +239,8 @@ fleet::ReplicaStart replica_start_of(const Options& options, const LeaderPlan& p
   bootstrap.restart_window_ms = static_cast<std::uint32_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(options.restarts.window).count());
   for (std::int64_t replica = 0; replica < options.dp; ++replica) {
-    start.spawn.push_back(fleet::spawn_plan("replica dp" + std::to_string(replica)));
+    start.spawn.push_back(
+        fleet::replica_plan(options.wrappers, ReplicaId(static_cast<std::uint32_t>(replica))));
   }
   start.rank_cpus = plan.rank_cpus;
   start.supervision.restart.intensity = options.restarts;
@@ -263,6 +264,9 @@ std::string start_summary(const Options& options, const LeaderPlan& plan) {
       << plan.memory.limits.max_num_seqs << " sequences and "
       << plan.memory.limits.max_num_batched_tokens << " tokens a step, "
       << plan.memory.limits.kv_blocks << " KV blocks of 32 tokens per replica\n";
+  for (const fleet::WorkerWrapper& wrapper : options.wrappers) {
+    out << "  wrapped    " << wrapper.text << "; never called hung\n";
+  }
   if (options.runner != "sim") {
     for (const model::MemoryPlan::Row& row :
          plan.memory.rows(static_cast<std::uint32_t>(options.dp))) {

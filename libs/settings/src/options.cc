@@ -186,6 +186,20 @@ void add_supervision_flags(flags::FlagTable* table, Options* o) {
       &o->core_dumps,
       "Let processes that crash leave core dumps, as far as ulimit -c allows; weights "
       "and KV are never in them");
+  flags::Flag wrapper;
+  wrapper.names = {"worker-wrapper"};
+  wrapper.value_name = "SELECTOR=COMMAND";
+  wrapper.help =
+      "Run the selected workers under a command (rank:dp0.tp1=valgrind, rank, "
+      "replica:dp0=perf record -o FILE, loader); may be given several times, the last that selects "
+      "a worker counts";
+  wrapper.repeatable = true;
+  wrapper.set = [o](const std::string& text) -> Status {
+    PHALANX_TRY(fleet::WorkerWrapper parsed, fleet::parse_worker_wrapper(text));
+    o->wrappers.push_back(std::move(parsed));
+    return ok();
+  };
+  table->add(std::move(wrapper));
   flags::Flag log_level;
   log_level.names = {"log-level"};
   log_level.value_name = "trace|debug|info|warning|error";
@@ -247,6 +261,21 @@ void refuse_known_flags(flags::FlagTable* table) {
                 "tool calls are not parsed in this version");
 }
 
+Status check_wrapper(const fleet::WorkerWrapper& wrapper, const Options& options) {
+  const auto none = [&](const char* what, std::int64_t count) {
+    return invalid_argument("\"" + wrapper.text + "\" selects no worker: there are " +
+                            std::to_string(count) + " " + what + ", numbered from 0");
+  };
+  if (wrapper.replica && wrapper.replica->value() >= options.dp) {
+    return none("replicas", options.dp);
+  }
+  if (wrapper.rank && wrapper.rank->value() >= options.tp) {
+    return none("ranks in each replica", options.tp);
+  }
+  const auto program = fleet::find_program(wrapper.command.front());
+  return program ? ok() : Status(program.error());
+}
+
 }  // namespace
 
 flags::FlagTable make_flag_table(Options* options) {
@@ -263,6 +292,11 @@ flags::FlagTable make_flag_table(Options* options) {
   add_supervision_flags(&table, options);
   add_offline_flags(&table, options);
   refuse_known_flags(&table);
+  table.section(
+      "Worker processes",
+      "phalanxd worker rank|replica|loader is how a server starts the processes below it: "
+      "the leader starts the loader and the replicas, each replica its ranks. They are "
+      "told over an inherited socket what to do, and refuse to be started by hand.");
   return table;
 }
 
@@ -328,6 +362,11 @@ Result<flags::FlagTable::Request> parse_options(
     return std::move(restarts).error().with("--restart-intensity");
   }
   options->restarts = *restarts;
+  for (const fleet::WorkerWrapper& wrapper : options->wrappers) {
+    if (Status status = check_wrapper(wrapper, *options); !status) {
+      return std::move(status).error().with("--worker-wrapper");
+    }
+  }
   options->dump_dir = serving::dump_folder(options->dump_dir, environment);
   return request;
 }

@@ -22,6 +22,10 @@ namespace {
 constexpr int kRecordsPerTurn = 32;
 constexpr std::size_t kLastLines = 8;
 constexpr auto kMemoryPeriod = std::chrono::seconds(1);
+// Between looks at what a wrapper leaves behind: it was killed, or its parent-death signal has come.
+constexpr auto kRestPoll = std::chrono::milliseconds(2);
+// By convention of shells: the command was ended by signal status - 128.
+constexpr int kSignalStatusBase = 128;
 
 using Handle = std::unique_ptr<os::EventLoop::Handle>;
 
@@ -36,6 +40,7 @@ struct PosixProcessRunner::Child {
   os::ChildProcess process;
   Handle exit_handle;
   Handle control_handle;
+  bool wrapped = false;  // it is a command that runs the child
   bool killed = false;   // by this process
   bool stopped = false;  // … while it stood still
 };
@@ -59,6 +64,7 @@ struct PosixProcessRunner::Impl {
   void read_control(std::size_t slot, int limit);
   [[nodiscard]] DeathOrigin origin_of(const Child& child, const os::ExitReason& reason) const;
   void reap(std::size_t slot);
+  [[nodiscard]] static bool worker_remains(const Child& child);
   void on_child_signal();
   void count_memory_kills();
 };
@@ -66,13 +72,15 @@ struct PosixProcessRunner::Impl {
 Result<std::unique_ptr<PosixProcessRunner::Child>> PosixProcessRunner::Impl::create(
     std::size_t slot, Incarnation incarnation) {
   PHALANX_TRY(os::Lifeline lifeline, os::Lifeline::create());
-  PHALANX_TRY(os::ChildProcess process, os::ChildProcess::spawn(host.plan(slot, incarnation)));
+  const os::SpawnPlan plan = host.plan(slot, incarnation);
+  PHALANX_TRY(os::ChildProcess process, os::ChildProcess::spawn(plan));
   return std::make_unique<Child>(Child{incarnation,
                                        std::move(lifeline),
                                        nullptr,
                                        std::move(process),
                                        nullptr,
                                        nullptr,
+                                       plan.leads_group,
                                        false,
                                        false});
 }
@@ -136,6 +144,10 @@ void PosixProcessRunner::Impl::reap(std::size_t slot) {
     return;
   }
   const auto reason = child->process.poll_exit();
+  if (child->process.leaves_group() || (reason && worker_remains(*child))) {
+    child->exit_handle = loop.call_after(kRestPoll, [this, slot] { reap(slot); });
+    return;
+  }
   if (!reason) {
     return;
   }
@@ -150,15 +162,31 @@ void PosixProcessRunner::Impl::reap(std::size_t slot) {
   host.on_exit(death);
 }
 
+// A wrapper may have put the child into a group of its own (debuggers do); the kernel has told it
+// to end with its parent.
+bool PosixProcessRunner::Impl::worker_remains(const Child& child) {
+  const pid_t worker = child.lifeline.owner();
+  return child.wrapped && worker != 0 && worker != child.process.pid() && ::kill(worker, 0) == 0;
+}
+
 DeathOrigin PosixProcessRunner::Impl::origin_of(const Child& child,
                                                 const os::ExitReason& reason) const {
+  const std::optional<os::Crash> crash = child.lifeline.crash_record().read();
   const auto* const signaled = std::get_if<os::Signaled>(&reason);
+  if (child.wrapped && crash) {
+    return os::is_own(*crash, child.lifeline.owner()) ? DeathOrigin::kOwn : DeathOrigin::kSent;
+  }
+  if (child.wrapped && !child.killed) {
+    // The end of the wrapper tells only of statuses that the child has left with.
+    const auto* const exited = std::get_if<os::Exited>(&reason);
+    return exited != nullptr && exited->status < kSignalStatusBase ? DeathOrigin::kOwn
+                                                                   : DeathOrigin::kSent;
+  }
   if (signaled == nullptr) {
     return DeathOrigin::kOwn;
   }
   if (os::is_crash(reason)) {
     // Without a record the handler had no stack left to run on, which no sent signal brings about.
-    const std::optional<os::Crash> crash = child.lifeline.crash_record().read();
     return !crash || os::is_own(*crash, child.process.pid()) ? DeathOrigin::kOwn
                                                              : DeathOrigin::kSent;
   }

@@ -67,7 +67,10 @@ void Supervisor::perform(std::size_t index, Action action) {
       spawn(index);
       break;
     case kArmStartDeadline:
-      slot.deadline = now + options_.start_timeout;
+      slot.deadline.reset();
+      if (!slot.patient) {
+        slot.deadline = now + options_.start_timeout;
+      }
       break;
     case kKill:
       kill(index);

@@ -51,13 +51,14 @@ Result<std::uint64_t> load(fleet::ChildStart& start, const wire::LoaderBootstrap
 
 }  // namespace
 
-int run_loader() {
+int run_loader(WorkerContext& context) {
   kernels::set_float_mode();
   wire::LoaderBootstrap bootstrap;
   auto start = fleet::ChildStart::begin(&bootstrap);
   if (!start) {
     return fleet::fail_child(nullptr, start.error());
   }
+  context.set_title("loader");
   const auto fingerprint = load(**start, bootstrap);
   if (!fingerprint) {
     return fleet::fail_child(start->get(), fingerprint.error());

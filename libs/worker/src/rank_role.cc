@@ -217,13 +217,15 @@ class Rank {
 
 }  // namespace
 
-int run_rank(const Seams& seams) {
+int run_rank(WorkerContext& context) {
   kernels::set_float_mode();
   wire::RankBootstrap bootstrap;
   auto start = fleet::ChildStart::begin(&bootstrap);
   if (!start) {
     return fleet::fail_child(nullptr, start.error());
   }
+  context.set_title(fleet::name_of(bootstrap.replica, bootstrap.rank));
+  const Seams& seams = context.seams;
   if (seams.at_rank_start) {
     seams.at_rank_start(bootstrap.replica, bootstrap.rank);
   }

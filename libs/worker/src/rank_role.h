@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "phalanx/worker/worker.h"
+#include "worker_context.h"
 
 namespace phalanx::worker {
 
 // The life of a rank process, from its bootstrap record to its exit status.
-[[nodiscard]] int run_rank(const Seams& seams);
+[[nodiscard]] int run_rank(WorkerContext& context);
 
 }  // namespace phalanx::worker

@@ -10,7 +10,7 @@
 #include "phalanx/engine/replica_engine.h"
 #include "phalanx/fleet/child_start.h"
 #include "phalanx/fleet/rank_host.h"
-#include "phalanx/fleet/worker_title.h"
+#include "phalanx/fleet/worker_command.h"
 #include "phalanx/ipc/connected_channel.h"
 #include "phalanx/model/kv_layout.h"
 #include "phalanx/model/memory_plan.h"
@@ -108,7 +108,8 @@ class LeaderLink final : public engine::ReplicaSink {
 };
 
 Result<engine::ReplicaOptions> engine_options(const wire::ReplicaBootstrap& bootstrap,
-                                              std::uint64_t memory_bytes) {
+                                              std::uint64_t memory_bytes,
+                                              bool wraps_ranks) {
   PHALANX_TRY(const checkpoint::ModelConfig config,
               checkpoint::from_record(bootstrap.plan.model_config));
   engine::ReplicaOptions options;
@@ -119,6 +120,7 @@ Result<engine::ReplicaOptions> engine_options(const wire::ReplicaBootstrap& boot
   options.group.secret = bootstrap.common.secret;
   options.group.restart_limit = bootstrap.restart_limit;
   options.group.restart_window = std::chrono::milliseconds(bootstrap.restart_window_ms);
+  options.group.patient = wraps_ranks;
   options.memory_bytes = memory_bytes;
   PHALANX_RETURN_IF_ERROR(engine::validate(options.scheduler));
   return options;
@@ -148,11 +150,13 @@ Result<std::vector<fleet::SlotSizes>> slot_sizes(const wire::ModelPlan& plan) {
   return result;
 }
 
-std::vector<os::SpawnPlan> rank_plans(const wire::ReplicaBootstrap& bootstrap) {
+std::vector<os::SpawnPlan> rank_plans(const wire::ReplicaBootstrap& bootstrap,
+                                      const WorkerContext& context) {
   std::vector<os::SpawnPlan> result;
   for (std::uint32_t rank = 0; rank < bootstrap.plan.tp; ++rank) {
-    result.push_back(fleet::spawn_plan("rank dp" + std::to_string(bootstrap.replica.value()) +
-                                       " tp" + std::to_string(rank)));
+    const fleet::WorkerWrapper* const wrapper =
+        fleet::wrapper_of(context.wrappers, bootstrap.replica, RankId(rank));
+    result.push_back(fleet::worker_plan(fleet::WorkerRole::kRank, wrapper, context.program));
   }
   return result;
 }
@@ -160,15 +164,16 @@ std::vector<os::SpawnPlan> rank_plans(const wire::ReplicaBootstrap& bootstrap) {
 Status serve(fleet::ChildStart& start,
              const wire::ReplicaBootstrap& bootstrap,
              os::UniqueFd arena,
-             const Seams& seams) {
+             const WorkerContext& worker) {
   os::EventLoop loop;
   PHALANX_TRY(ipc::ZmqContext context, ipc::ZmqContext::create());
-  LeaderLink link(loop, bootstrap, seams);
+  LeaderLink link(loop, bootstrap, worker.seams);
   fleet::RankHost host(
-      loop, context, bootstrap, rank_plans(bootstrap), start.lifeline_pipe(), arena.get());
+      loop, context, bootstrap, rank_plans(bootstrap, worker), start.lifeline_pipe(), arena.get());
   PHALANX_TRY(const std::vector<fleet::SlotSizes> sizes, slot_sizes(bootstrap.plan));
   PHALANX_RETURN_IF_ERROR(host.reserve(sizes));
-  PHALANX_TRY(const engine::ReplicaOptions options, engine_options(bootstrap, host.memory_bytes()));
+  PHALANX_TRY(const engine::ReplicaOptions options,
+              engine_options(bootstrap, host.memory_bytes(), !worker.wrappers.empty()));
   engine::ReplicaEngine replica(options, host, host.results(), host, link, steady_clock());
   host.set_engine(&replica);
 
@@ -202,18 +207,19 @@ Status serve(fleet::ChildStart& start,
 
 }  // namespace
 
-int run_replica(const Seams& seams) {
+int run_replica(WorkerContext& context) {
   wire::ReplicaBootstrap bootstrap;
   auto start = fleet::ChildStart::begin(&bootstrap);
   if (!start) {
     return fleet::fail_child(nullptr, start.error());
   }
+  context.set_title(fleet::name_of(bootstrap.replica));
   return fleet::live_child(**start, [&]() -> Status {
     os::UniqueFd arena;
     if (bootstrap.plan.runner != "sim") {
       PHALANX_TRY(arena, (*start)->take_fd(0));
     }
-    return serve(**start, bootstrap, std::move(arena), seams);
+    return serve(**start, bootstrap, std::move(arena), context);
   });
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "phalanx/worker/worker.h"
+#include "worker_context.h"
 
 namespace phalanx::worker {
 
 // The life of a replica engine process, from its bootstrap record to its exit status.
-[[nodiscard]] int run_replica(const Seams& seams);
+[[nodiscard]] int run_replica(WorkerContext& context);
 
 }  // namespace phalanx::worker

@@ -3,28 +3,53 @@
 
 #include <cstdio>
 
-#include "phalanx/fleet/worker_title.h"
+#include "phalanx/os/child_side.h"
 
 #include "loader_role.h"
 #include "rank_role.h"
 #include "replica_role.h"
+#include "worker_context.h"
 
 namespace phalanx::worker {
 
-int run_worker(std::string_view title, const Seams& seams) {
-  const std::string_view role = title.substr(fleet::kWorkerTitlePrefix.size());
-  if (role.starts_with("rank ")) {
-    return run_rank(seams);
+namespace {
+
+int refuse(const std::string& why) {
+  std::fprintf(stderr, "phalanxd: worker: %s\n", why.c_str());
+  return error_traits(Code::kInvalidArgument).exit_status;
+}
+
+}  // namespace
+
+int run_worker(int argc, char** argv, const Seams& seams) {
+  const std::string word = argc > 2 ? argv[2] : "";
+  const std::optional<fleet::WorkerRole> role = fleet::parse_worker_role(word);
+  if (!role) {
+    return refuse("expected rank, replica or loader, found \"" + word +
+                  "\" (a model of the name \"worker\" is ./worker)");
   }
-  if (role.starts_with("replica ")) {
-    return run_replica(seams);
+  if (!os::has_control_socket()) {
+    return refuse("a " + word +
+                  " is started by phalanxd itself, which tells it over descriptor 3 what to do; to "
+                  "start a server: phalanxd MODEL");
   }
-  if (role.starts_with("loader ")) {
-    return run_loader();
+  WorkerContext context{argv[0], {}, os::ProcessTitle(argc, argv), seams};
+  for (int i = 3; i < argc; ++i) {
+    auto wrapper = fleet::parse_worker_wrapper(argv[i]);
+    if (!wrapper) {
+      return refuse(wrapper.error().message());
+    }
+    context.wrappers.push_back(*std::move(wrapper));
   }
-  std::fprintf(
-      stderr, "phalanxd: unknown role \"%.*s\"\n", static_cast<int>(role.size()), role.data());
-  return 64;
+  switch (*role) {
+    case fleet::WorkerRole::kRank:
+      return run_rank(context);
+    case fleet::WorkerRole::kReplica:
+      return run_replica(context);
+    case fleet::WorkerRole::kLoader:
+      break;
+  }
+  return run_loader(context);
 }
 
 }  // namespace phalanx::worker

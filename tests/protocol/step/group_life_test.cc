@@ -301,6 +301,37 @@ TEST(GroupHang, OfALinkThatTakesNothingEndsInAKill) {
   EXPECT_NE(world.engine.status().ranks[1].last_error.find("takes no command"), std::string::npos);
 }
 
+TEST(GroupHang, UnderAWrapperIsSlownessAndIsWaitedFor) {
+  WorldOptions options;
+  options.patient = true;
+  ReplicaWorld world(options);
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 20, 20));
+  ASSERT_TRUE(world.run_until([&] { return world.cluster.executing(kSecond, RankOp::kStep); }));
+  world.cluster.freeze(kSecond);  // a debugger holds it
+  world.pass(60'000);
+  EXPECT_EQ(world.cluster.kills(), 0U);
+  world.cluster.thaw(kSecond);
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(world.engine.status().epoch, Epoch(1));
+}
+
+TEST(GroupHang, UnderAWrapperLastsNotForEverOnceTheGroupHasToFormAgain) {
+  WorldOptions options;
+  options.patient = true;
+  ReplicaWorld world(options);
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 20, 20));
+  ASSERT_TRUE(world.run_until([&] { return world.cluster.executing(kSecond, RankOp::kStep); }));
+  world.cluster.freeze(kSecond);
+  world.cluster.crash(kFirst, SIGKILL);
+  world.pass(25'000);
+  EXPECT_EQ(world.cluster.kills(), 0U) << "it has 30 s to answer the abort";
+  world.pass(10'000);
+  EXPECT_EQ(world.cluster.kills(), 1U);
+  ASSERT_TRUE(world.run_to_ends());
+}
+
 TEST(GroupHang, OfALateWatcherAccusesNobody) {
   ReplicaWorld world({});
   ASSERT_TRUE(world.start());

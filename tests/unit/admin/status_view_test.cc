@@ -41,6 +41,17 @@ TEST(StatusTable, ShowsAServerItsReplicasAndTheirRanks) {
   EXPECT_EQ(std::count(table->begin(), table->end(), '\n'), 4);
 }
 
+TEST(StatusTable, ShowsWhatRunsUnderAWrapper) {
+  ServerView server;
+  ReplicaView& replica = server.replicas.emplace_back();
+  replica.report.ranks.resize(2);
+  replica.rank_wrappers = {"", "valgrind -q"};
+  const auto table = status_table(status_json(server));
+  ASSERT_TRUE(table) << table.error().message();
+  EXPECT_EQ(table->find("under"), table->rfind("under")) << *table;
+  EXPECT_NE(table->find("under valgrind -q\n"), std::string::npos) << *table;
+}
+
 TEST(StatusTable, NothingInItReachesTheTerminalRaw) {
   const auto table = status_table(document("a\x1b[2J\u202Eb", "line\nanother\x9b line\xff"));
   ASSERT_TRUE(table) << table.error().message();

@@ -131,6 +131,31 @@ wire::ReplicaStatus report_with_rank(std::int32_t pid) {
   return status;
 }
 
+TEST(ReplicaSlots, UnderAWrapperIsNeverHungForBeingSilent) {
+  World world(2);
+  world.slots.be_patient_with(1);
+  world.start();
+  for (int tick = 0; tick < 600; ++tick) {  // a minute without a heartbeat
+    world.clock.advance(milliseconds(100));
+    world.slots.on_tick();
+  }
+  EXPECT_EQ(world.runner.processes.at(0).signals, std::vector<int>{SIGKILL}) << "the other is";
+  EXPECT_TRUE(world.runner.processes.at(1).signals.empty());
+  EXPECT_EQ(world.status(1).state, State::kReady);
+}
+
+TEST(ReplicaSlots, UnderAWrapperMayTakeItsTimeToStart) {
+  World world(2);
+  world.slots.be_patient_with(1);
+  world.slots.start_all();
+  world.clock.advance(seconds(3600));
+  world.slots.on_tick();
+  EXPECT_EQ(world.runner.processes.at(0).signals, std::vector<int>{SIGKILL});
+  EXPECT_TRUE(world.runner.processes.at(1).signals.empty());
+  world.ready(1);
+  EXPECT_EQ(world.status(1).state, State::kReady);
+}
+
 TEST(ReplicaSlots, OnlyADeathOfItsOwnWhileItServesIsHeldAgainstRequests) {
   using supervise::DeathOrigin;
   const os::ExitReason fault = os::Signaled{SIGSEGV, false};

@@ -18,6 +18,8 @@ struct ReplicaView {
   dispatch::Remainder pending;
   dispatch::Remainder recount;
   std::size_t open_attempts = 0;
+  std::string wrapper;                     // the command that it runs under; empty: none
+  std::vector<std::string> rank_wrappers;  // the same of each of report.ranks
 };
 
 struct ServerView {

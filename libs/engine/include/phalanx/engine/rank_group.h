@@ -27,6 +27,10 @@ struct GroupOptions {
   std::uint32_t reap_ticks = 500;  // for a killed process to be gone
   std::uint32_t ping_ticks = 50;   // an idle group is pinged so often; 0 = never
   ProgressOptions progress;
+  // Some rank runs under a wrapper, and the others wait for it: nobody is hung for making no
+  // progress; an abort must be answered within …
+  bool patient = false;
+  std::uint32_t patient_grace_ticks = 1500;
 };
 
 // The life of the ranks of one replica (S7): start → hello → init → sanity → attach → self-test →

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "phalanx/base/result.h"
@@ -100,6 +101,9 @@ class FlagTable {
   };
   [[nodiscard]] const std::vector<Note>& notes() const { return notes_; }
 
+  // One more paragraph of the help, behind the flags.
+  void section(std::string title, std::string text);
+
   // A variable with the prefix that another program reads; one that ends in _ stands for all that
   // begin so. No note is made of it.
   void allow_environment(std::string variable);
@@ -149,6 +153,7 @@ class FlagTable {
   std::vector<Flag> flags_;
   std::map<std::string, Refusal, std::less<>> refusals_;
   std::vector<std::string> allowed_environment_;
+  std::vector<std::pair<std::string, std::string>> sections_;  // title and text
   std::map<std::string, std::string, std::less<>>
       origins_;  // canonical name → origin of the value in force
 };

@@ -66,6 +66,9 @@ class ReplicaSlots final : public supervise::SupervisorListener {
   void roll();  // begins a rolling restart, or queues one more; ends in events.on_rolled
   void drop_roll() { rollout_.drop(); }
 
+  // It runs under a wrapper: it is never called hung for being silent, at its start or later.
+  void be_patient_with(std::size_t slot);
+
   // What comes from the process of a slot; of an earlier incarnation it means nothing.
   void on_spawned(std::size_t slot, Incarnation incarnation);  // before its first word
   void on_hello(std::size_t slot, Incarnation incarnation);    // it has proven who it is
@@ -129,6 +132,7 @@ class ReplicaSlots final : public supervise::SupervisorListener {
   const Clock& clock_;
   supervise::Supervisor supervisor_;
   std::vector<Slot> slots_;
+  std::vector<bool> patient_;  // by slot
   std::map<ReplicaId, wire::ReplicaStatus> reports_;
   Rollout rollout_;
   bool advancing_ = false;

@@ -24,7 +24,7 @@ class WeightLoader final : public supervise::ChildHost {
   using Progress = std::function<void(std::uint64_t done_bytes, std::uint64_t total_bytes)>;
 
   // `spawn` is what to run. Starts at once; `done` runs once, from the loop. A loader that makes no
-  // progress for `patience` is ended.
+  // progress for `patience` is ended, unless it runs under a wrapper.
   WeightLoader(os::EventLoop& loop,
                os::SpawnPlan spawn,
                wire::LoaderBootstrap bootstrap,

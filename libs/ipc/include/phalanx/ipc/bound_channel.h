@@ -18,9 +18,10 @@ namespace phalanx::ipc {
 class LoopSocket;
 
 // The parent's end of the link to one incarnation of one child: a socket bound to a fresh abstract
-// endpoint that admits only the child's pid. A new incarnation gets a new channel, so it never sees
-// a frame that was meant for its predecessor; what the predecessor had not read yet is dropped with
-// this object.
+// endpoint that admits only the child's pid, or with pid 0, for a child under a wrapper, any
+// process of this user; whoever comes proves by its hello that it is the child. A new incarnation
+// gets a new channel, so it never sees a frame that was meant for its predecessor; what the
+// predecessor had not read yet is dropped with this object.
 //
 //   spawn the child → bind() → endpoint() goes to the child in its bootstrap record → it connects
 //

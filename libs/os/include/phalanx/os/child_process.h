@@ -41,10 +41,13 @@ using ExitReason = std::variant<Exited, Signaled>;
 // else; its signals are unblocked and default.
 struct SpawnPlan {
   std::string program = "/proc/self/exe";  // the same binary: parent and child never differ
-  std::vector<std::string> arguments;      // argv; [0] is the title that ps shows
+  std::vector<std::string> arguments;      // argv
   // "NAME=value". Besides these a child has only the LD_LIBRARY_PATH, LD_PRELOAD, GLIBC_TUNABLES,
   // MALLOC_… and sanitizer options of this process.
   std::vector<std::string> environment;
+  // The program may have children of its own: it leads a process group, every signal is for the
+  // whole group, and it has ended when nobody of the group is left.
+  bool leads_group = false;
 };
 
 // A child: pid, pidfd and control socket. Everything is done through the pidfd, so a recycled pid
@@ -64,7 +67,7 @@ class ChildProcess {
 
   // Returns as soon as the kernel has created the child.
   //
-  // Errors: kInvalidArgument    no title, or a zero byte in an argument
+  // Errors: kInvalidArgument    no argv[0], or a zero byte in an argument
   //         kNotFound           no such executable
   //         kResourceExhausted  process, memory or descriptor limit
   [[nodiscard]] static Result<ChildProcess> spawn(const SpawnPlan& plan);
@@ -74,9 +77,13 @@ class ChildProcess {
   [[nodiscard]] int pidfd() const { return pidfd_.get(); }  // readable when the process has ended
   [[nodiscard]] ControlSocket& control() { return control_; }
 
-  // How it ended, once it has; reaps it.
+  // How it ended, once it has; reaps it. When it led a group, what is left of the group is killed
+  // first, and the answer comes when that is gone and reaped by who adopted it (this process does).
   // Blocks: no.
   [[nodiscard]] std::optional<ExitReason> poll_exit();
+  // It has ended, others of its group have not: poll_exit() must be asked again, as pidfd() tells
+  // nothing of them.
+  [[nodiscard]] bool leaves_group() const { return left_ && !exit_; }
   // The same, waiting until `deadline`.
   [[nodiscard]] std::optional<ExitReason> wait_exit(SteadyTime deadline);
 
@@ -91,13 +98,19 @@ class ChildProcess {
   [[nodiscard]] Status signal(int signal) const;
 
  private:
-  ChildProcess(pid_t pid, UniqueFd pidfd, ControlSocket control)
-      : pid_(pid), pidfd_(std::move(pidfd)), control_(std::move(control)) {}
+  ChildProcess(pid_t pid, UniqueFd pidfd, ControlSocket control, bool leads_group)
+      : pid_(pid),
+        pidfd_(std::move(pidfd)),
+        control_(std::move(control)),
+        leads_group_(leads_group) {}
+  [[nodiscard]] std::optional<ExitReason> reap();
   void kill_and_reap() noexcept;
 
   pid_t pid_ = -1;
   UniqueFd pidfd_;
   ControlSocket control_;
+  bool leads_group_ = false;
+  std::optional<ExitReason> left_;  // of the leader of a group
   std::optional<ExitReason> exit_;
 };
 

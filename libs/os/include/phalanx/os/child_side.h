@@ -24,9 +24,13 @@ inline constexpr int kParentGoneStatus = 69;
 [[nodiscard]] Status enter_child(const std::string& thread_name);
 
 // Behind enter_child(), with the pid from the bootstrap record: the parent may have died before the
-// parent-death signal was asked for.
+// parent-death signal was asked for. 0: a wrapper stands between them; the control socket tells of
+// the parent's end.
 // Errors: kUnavailable if the parent is another process.
 [[nodiscard]] Status check_parent(pid_t expected);
+
+// Whether a parent of ours has started this process: kChildControlFd is a control socket.
+[[nodiscard]] bool has_control_socket();
 
 // The control socket that the parent left at kChildControlFd.
 // Errors: kInvalidArgument if this process was not started by a parent of ours.

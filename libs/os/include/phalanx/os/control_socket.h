@@ -46,6 +46,8 @@ class ControlSocket {
   // Two connected ends, non-blocking and close-on-exec.
   [[nodiscard]] static Result<std::pair<ControlSocket, ControlSocket>> make_pair();
 
+  [[nodiscard]] static bool is_one(int fd);  // a local SEQPACKET socket
+
   // Takes an inherited descriptor and makes it non-blocking and close-on-exec.
   // Errors: kInvalidArgument if it is no local SEQPACKET socket.
   [[nodiscard]] static Result<ControlSocket> adopt(UniqueFd fd);

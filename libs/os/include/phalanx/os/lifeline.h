@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -39,6 +41,9 @@ class Lifeline {
   [[nodiscard]] std::uint64_t progress_sum() const;
   [[nodiscard]] std::atomic<std::uint64_t>& current_task() const;
   [[nodiscard]] CrashRecord& crash_record() const;
+  // The process that holds or held it; 0 before. Under a wrapper it is not the one that the parent
+  // has started.
+  [[nodiscard]] pid_t owner() const;
   [[nodiscard]] std::span<std::byte> flight_area() const;
 
   [[nodiscard]] int fd() const { return memfd_.fd(); }

@@ -8,6 +8,7 @@
 
 #include "phalanx/base/result.h"
 #include "phalanx/flags/flag_table.h"
+#include "phalanx/fleet/worker_command.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/serving/offline_run.h"
 #include "phalanx/supervise/restart_policy.h"
@@ -59,6 +60,7 @@ struct Options {
   double start_timeout_s = 600.0;
   std::string dump_dir;  // after parsing a folder
   double shutdown_timeout_s = 30.0;
+  std::vector<fleet::WorkerWrapper> wrappers;  // of --worker-wrapper, in their order
   bool core_dumps = false;
 
   // Logs.

@@ -91,6 +91,9 @@ class Supervisor {
   // whatever status and in whatever slot: it is followed by a restart within the intensity.
   void end_first_start() { lenient_ = true; }
 
+  // From here on the starts of this slot have no timeout: it runs under a tool that may be slow.
+  void be_patient_with(std::size_t slot) { slots_[slot].patient = true; }
+
   // Reports.
   void on_progress(std::size_t slot, Incarnation incarnation);
   void on_ready(std::size_t slot, Incarnation incarnation);
@@ -124,6 +127,7 @@ class Supervisor {
     bool said_ready = false;        // this incarnation
     bool doomed = false;            // SIGKILL was sent: its words count no more
     bool restart_wanted = false;
+    bool patient = false;
   };
   void post(std::size_t slot, Event event);
   void apply(std::size_t index, Event event);

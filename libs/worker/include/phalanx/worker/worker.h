@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <memory>
-#include <string_view>
 
 #include "phalanx/base/ids.h"
 #include "phalanx/engine/model_runner.h"
@@ -23,8 +22,9 @@ struct Seams {
   std::function<void(ReplicaId, Incarnation, const wire::ReplicaMessage&)> before_replica_send;
 };
 
-// The life of a worker process whose title is `title` (fleet/worker_title.h): what it is and gets
-// comes over the inherited control socket. Returns its exit status.
-[[nodiscard]] int run_worker(std::string_view title, const Seams& seams);
+// The life of a worker process, `PROGRAM worker rank|replica|loader` (fleet/worker_command.h): what
+// it is and gets comes over the inherited control socket. Sets the command line that ps shows.
+// Returns its exit status; one that nobody gave a control socket is refused in one line.
+[[nodiscard]] int run_worker(int argc, char** argv, const Seams& seams);
 
 }  // namespace phalanx::worker

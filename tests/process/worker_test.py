@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers: started by hand, shown by ps, and run under a command (--worker-wrapper)."""
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from phalanx_server import BIN, TINY, Server, alive, counted, descendants, eventually, main, stat_fields  # noqa: E402
+
+PHALANXD = os.path.join(BIN, "phalanxd")
+# In place, and as a child that is waited for.
+EXECS = "env WRAPPED=1"
+FORKS = "sh -c '\"$@\"; exit $?' --"
+PROMPT = "count from 3 to 40"
+
+
+def command_line(pid):
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        return file.read().replace(b"\0", b" ").decode().strip()
+
+
+def environment(pid):
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        return dict(setting.split("=", 1) for setting in file.read().decode().split("\0") if "=" in setting)
+
+
+def run(*arguments, **more):
+    return subprocess.run([PHALANXD, *arguments], capture_output=True, text=True, timeout=60, check=False, **more)
+
+
+class ByHand(unittest.TestCase):
+    def test_is_refused_in_one_line(self):
+        for role in ("rank", "replica", "loader"):
+            ended = run("worker", role)
+            self.assertEqual(ended.returncode, 64, ended.stderr)
+            self.assertEqual(ended.stderr.count("\n"), 1, ended.stderr)
+            self.assertIn(f"a {role} is started by phalanxd itself", ended.stderr)
+
+    def test_an_unknown_role_names_the_known_ones(self):
+        for words in (("worker",), ("worker", "keeper")):
+            ended = run(*words)
+            self.assertEqual(ended.returncode, 64)
+            self.assertIn("expected rank, replica or loader", ended.stderr)
+
+    def test_help_says_who_starts_workers(self):
+        self.assertIn("phalanxd worker rank|replica|loader is how a server starts", run("--help").stdout)
+
+
+class Titles(unittest.TestCase):
+    def test_are_what_each_process_is(self):
+        with Server("--dp", 2, "--tp", 2) as server:
+            titles = sorted(command_line(pid) for pid in descendants(server.pid))
+            self.assertEqual(titles, ["phalanxd: rank dp0.tp0", "phalanxd: rank dp0.tp1", "phalanxd: rank dp1.tp0",
+                                      "phalanxd: rank dp1.tp1", "phalanxd: replica dp0", "phalanxd: replica dp1"])
+
+
+class BadWrappers(unittest.TestCase):
+    def test_are_refused_at_start(self):
+        for wrapper, cause in (("valgrind", "expected SELECTOR=COMMAND"),
+                               ("rank:dp0.tp1=env", "there are 1 ranks in each replica"),
+                               ("replica:dp3=env", "there are 1 replicas"),
+                               ("rank=no-such-tool -q", "no-such-tool: no such program in PATH"),
+                               ("rank=sh -c 'true", "without its end")):
+            ended = run("--model", TINY, "--port", "0", "--worker-wrapper", wrapper)
+            self.assertIn(ended.returncode, (64, 66), wrapper)
+            self.assertIn(cause, ended.stderr)
+            self.assertIn("--worker-wrapper", ended.stderr)
+
+
+class Wrapped(unittest.TestCase):
+    """Leaving a Server proves that none of its processes, sockets or memory is left."""
+
+    def rank_of(self, server, rank=1):
+        return eventually(lambda: server.all_ready() and server.rank_pid(0, rank), 60, "the rank is ready")
+
+    def answers(self, server):
+        answer = server.chat(PROMPT, temperature=0)
+        return answer["choices"][0]["message"]["content"]
+
+    def test_that_execs_in_place(self):
+        with Server("--tp", 2, "--worker-wrapper", f"rank:dp0.tp1={EXECS}") as server:
+            plain, wrapped = self.rank_of(server, 0), self.rank_of(server, 1)
+            self.assertEqual(environment(wrapped).get("WRAPPED"), "1")
+            self.assertEqual(environment(wrapped).get("PATH"), os.environ.get("PATH"))
+            self.assertNotIn("WRAPPED", environment(plain))
+            self.assertEqual(command_line(wrapped), "phalanxd: rank dp0.tp1")
+            self.assertIn("4", self.answers(server))
+            ranks = server.status()["replicas"][0]["ranks"]
+            self.assertEqual([rank["wrapper"] for rank in ranks], ["", EXECS])
+            self.assertIn(f"under {EXECS}", server.control("status").stdout)
+            self.assertIn(f"wrapped    rank:dp0.tp1={EXECS}", server.log_text())
+            os.kill(wrapped, signal.SIGKILL)
+            eventually(lambda: server.all_ready() and server.rank_pid(0, 1) != wrapped, 30, "it is replaced")
+            self.assertEqual(environment(server.rank_pid(0, 1)).get("WRAPPED"), "1", "its successor is wrapped too")
+
+    def test_that_forks_and_waits(self):
+        with Server("--tp", 2, "--worker-wrapper", f"rank={FORKS}") as server:
+            worker = self.rank_of(server)
+            wrapper = stat_fields(worker)[1]
+            self.assertTrue(command_line(wrapper).startswith("sh -c"), command_line(wrapper))
+            stream = server.stream(counted(1, 30), max_tokens=300)
+            stream.wait_for_tokens(5)
+            os.kill(wrapper, signal.SIGKILL)
+            eventually(lambda: not alive(worker), 10, "the worker ends with its wrapper")
+            stream.finish()
+            self.assertIn(stream.finish_reason, ("stop", "length"))
+            eventually(lambda: server.all_ready() and server.rank_pid(0, 1) != worker, 30, "it is replaced")
+            again = server.rank_pid(0, 1)
+            os.kill(again, signal.SIGKILL)
+            eventually(lambda: server.all_ready() and server.rank_pid(0, 1) != again, 30, "the worker is replaced")
+            self.assertIn("4", self.answers(server))
+
+    def test_replica_and_loader(self):
+        with Server("--tp", 2, "--worker-wrapper", f"replica={FORKS}", "--worker-wrapper", f"loader={FORKS}",
+                    "--worker-wrapper", f"rank:dp0.tp0={EXECS}") as server:
+            self.rank_of(server)
+            wrapper = server.replica_pid(0)
+            family = descendants(wrapper)
+            self.assertEqual(len(family), 3, [command_line(pid) for pid in family])
+            os.kill(wrapper, signal.SIGKILL)
+            eventually(lambda: not any(alive(pid) for pid in family), 10, "nothing of the replica is left")
+            eventually(lambda: server.all_ready() and server.replica_pid(0) != wrapper, 60, "it is started again")
+            self.assertIn("4", self.answers(server))
+
+    def test_that_stands_still_is_waited_for(self):
+        with Server("--tp", 2, "--worker-wrapper", f"rank:dp0.tp1={FORKS}") as server:
+            worker = self.rank_of(server)
+            stream = server.stream(counted(1, 30), max_tokens=300)
+            stream.wait_for_tokens(5)
+            os.kill(worker, signal.SIGSTOP)  # its parent is the wrapper, so only its silence is seen
+            time.sleep(6)  # a rank without a wrapper is hung after 2 s
+            os.kill(worker, signal.SIGCONT)
+            stream.finish()
+            self.assertIn(stream.finish_reason, ("stop", "length"))
+            rank = server.status()["replicas"][0]["ranks"][1]
+            self.assertEqual((rank["pid"], rank["restarts"]), (worker, 0))
+
+    def test_the_leader_dies(self):
+        server = Server("--dp", 2, "--tp", 2, "--worker-wrapper", f"rank={FORKS}")
+        family = descendants(server.pid)
+        server.kill()
+        eventually(lambda: not any(alive(pid) for pid in family), 10, "nothing outlives the leader")
+        server.residue.check()
+
+
+if __name__ == "__main__":
+    main()
