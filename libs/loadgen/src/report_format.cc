@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "phalanx/base/printable.h"
 #include "phalanx/loadgen/report.h"
 
 namespace phalanx::loadgen {
@@ -95,7 +96,7 @@ void error_rows(std::string& out, const Report& report) {
   std::sort(errors.rbegin(), errors.rend());
   headline(out, "Failures", '-');
   for (std::size_t i = 0; i < std::min(errors.size(), kShownErrorsMax); ++i) {
-    out += std::to_string(errors[i].first) + " x " + errors[i].second + "\n";
+    out += std::to_string(errors[i].first) + " x " + printable(errors[i].second) + "\n";
   }
   if (errors.size() > kShownErrorsMax) {
     out += "and " + std::to_string(errors.size() - kShownErrorsMax) + " other kinds\n";

@@ -146,6 +146,17 @@ TEST(ReportJson, HasTheKeysThatOtherToolsRead) {
   EXPECT_EQ(result["itls"][0].size(), 2U);
 }
 
+// Errors hold what servers say.
+TEST(ReportText, NothingFromAServerReachesTheTerminalRaw) {
+  Report report = sample_report();
+  for (RequestRecord& record : report.records) {
+    record.error = "\x1b[2J\n0 x nothing";
+  }
+  const std::string text = report_text(report);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_NE(text.find("3 x \\u{1b}[2J\\u{a}0 x nothing\n"), std::string::npos) << text;
+}
+
 TEST(ReportText, ShowsCountsLatenciesAndFailures) {
   const std::string text = report_text(sample_report());
   for (const char* part : {"Serving Benchmark Result",
