@@ -214,6 +214,27 @@ TEST(LoadTokenizer, RefusesAFieldThatStandsTwice) {
   std::string text = fixture_json().dump();
   text.insert(1, "\"version\":\"1.0\",");
   expect_refused(text, Code::kInvalidArgument, {"version", "twice"});
+  // Anywhere in the files, not only at the top.
+  const std::string whole = fixture_json().dump();
+  expect_refused(whole,
+                 Code::kInvalidArgument,
+                 {"eos_token", "twice"},
+                 R"({"eos_token":"a","eos_token":"b"})");
+  std::string nested = whole;
+  nested.insert(nested.find("\"decoder\":{") + 11, "\"type\":\"Fuse\",");
+  expect_refused(nested, Code::kInvalidArgument, {"decoder", "type", "twice"});
+}
+
+TEST(LoadTokenizer, SaysWhereAFileIsNoJsonAndWhatStoodInstead) {
+  const std::string whole = fixture_json().dump();
+  expect_refused(
+      whole, Code::kInvalidArgument, {"file", "not valid JSON at byte"}, "{\"eos_token\": nope}");
+  expect_refused(whole, Code::kInvalidArgument, {"nested deeper than 64"}, std::string(70, '['));
+  // What is shown is cut between characters.
+  json file = fixture_json();
+  const std::string content = std::string(46, 'x') + "\u4e00\u4e00\u4e00\u4e00\u4e00";
+  file["added_tokens"] = json::array({{{"content", content}}});
+  expect_refused(file.dump(), Code::kInvalidArgument, {"expected a token with an id", "xx…"});
 }
 
 TEST(LoadTokenizer, ReadsMergesOfBothSpellings) {
