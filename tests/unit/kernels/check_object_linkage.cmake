@@ -3,7 +3,7 @@
 #   cmake -DNM=<nm> -DOBJECTS=<list> -P check_object_linkage.cmake
 set(checked 0)
 foreach(object IN LISTS OBJECTS)
-  if(NOT object MATCHES "/src/(avx[0-9a-z]*)\\.cc")
+  if(NOT object MATCHES "/src/(avx[0-9a-z]*|vnni|amx)\\.cc")
     continue()
   endif()
   set(isa ${CMAKE_MATCH_1})
