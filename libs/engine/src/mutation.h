@@ -13,7 +13,7 @@ enum class Mutation {
   kNoAbort,             // S4: a failure does not raise the abort word
   kNoLifeline,          // S5: a death counts when the process is gone, not before
   kFirstErrorOnly,      // S6: later failures are not recorded
-  kNoSanity,            // S7: a group attaches without having been checked
+  kNoSanity,            // S7: a rank passes its check without making it
   kNoNewEpoch,          // S7: a recovered group keeps its epoch
   kNoRollback,          // S8: a failed step counts as done
   kNoHashCheck          // S9: what the ranks say about their state is ignored

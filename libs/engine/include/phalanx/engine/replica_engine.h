@@ -31,7 +31,8 @@ class ReplicaSink {
   ReplicaSink& operator=(const ReplicaSink&) = delete;
   virtual ~ReplicaSink() = default;
 
-  // TokenBatch, ReplicaStatus, ReplicaHolding, ReplicaReady and ReplicaFailed, in order.
+  // TokenBatch, ReplicaStatus, ReplicaHolding, ReplicaReady and ReplicaFailed, in order; after
+  // ReplicaFailed nothing.
   virtual void send(wire::ReplicaMessage message) = 0;
 
   // The last call: no rank lives. Ok after a drain; otherwise what ended the replica (its
@@ -52,7 +53,7 @@ struct ReplicaOptions {
 //
 //   - Steps run one after another while there is work; cancellations and new work enter between
 //     steps.
-//   - Every submitted key gets exactly one final TokenUpdate. Refusals are final updates with
+//   - Every submitted key gets exactly one final TokenUpdate, or a ReplicaFailed ends them all. Refusals are final updates with
 //     kError. A second Submit of a key is ignored; one of a higher attempt ends the lower one; one
 //     of a lower attempt, and a Cancel of an unknown key, are answered with kCancelled.
 //   - While the group recovers, work is accepted and waits.

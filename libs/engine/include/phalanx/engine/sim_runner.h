@@ -31,12 +31,12 @@ struct SimOptions {
   Duration step{};                // of every step
   Duration token{};               // for each token of the batch
   TokenId first_token = 0;        // pseudo tokens lie in [first_token, first_token + token_count)
-  std::uint32_t token_count = 0;  // ≥ step::kMaxStopTokens + 1
+  std::uint32_t token_count = 0;  // ≥ 1
 };
 
 // A runner that computes nothing (`--runner sim`): it keeps the whole protocol, takes the modelled
 // time, meets its peers once a step, and draws token = f(seed, choice, position). Stop tokens are
-// never drawn, so a sequence runs to its limit. Logprobs are 0.
+// not drawn while there are others, so a sequence runs to its limit. Logprobs are 0.
 //
 // Threads: one.
 class SimRunner final : public ModelRunner {
