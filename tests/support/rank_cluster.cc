@@ -205,7 +205,7 @@ void RankCluster::crash(RankId rank, int signal, engine::DeathOrigin origin) {
     process.runner.let_next(aborted("dying"), static_cast<std::uint32_t>(draw(4)));
     static_cast<void>(process.loop.handle(*process.command));
   }
-  if (!engine::kv_survives(engine::RankDeath{true, signal, {}})) {
+  if (!engine::kv_survives(engine::RankDeath{true, signal, {}, origin})) {
     corrupt_memory(rank);
   }
   transport_.cut(rank, own.incarnation, draw(2) == 0);

@@ -85,14 +85,17 @@ TEST(KvMemory, IsNotWaitedForForever) {
 // A sequence that ran a part of the way each time would neither end nor fail.
 TEST(KvMemory, IsNotWaitedForWhileTheGroupForms) {
   WorldOptions options;
-  options.cluster.reap = 8000;
+  options.cluster.reap = 300;
+  options.restart_limit = 100;
   ReplicaWorld world(options);
   world.kv.available = 2;
   ASSERT_TRUE(world.start());
   world.submit(world.request(1, 3 * engine::kBlockTokens, 4));
   world.pass(6000);
-  world.cluster.crash(RankId(1), SIGKILL);
-  world.pass(8500);
+  for (int i = 0; i < 20; ++i) {
+    world.cluster.crash(RankId(1), SIGKILL);
+    world.pass(350);
+  }
   EXPECT_TRUE(world.engine.group().ready());
   EXPECT_TRUE(world.book.open(world.request(1, 1, 1).key)) << "no step could have run it";
   world.kv.available = 100;
