@@ -58,6 +58,12 @@ class Doors(unittest.TestCase):
             "POST", "/v1/chat/completions", {**body, "stream": True, "grammar": "x"})
         self.assertEqual((status, headers["x-phalanx-ignored-fields"]), (200, "presence_penality,grammar"))
 
+    def test_routes_that_only_tokenize_name_unknown_fields_too(self):
+        for path, body in (("/tokenize", {"prompt": "a", "propmt": 1}), ("/detokenize", {"tokens": [1], "propmt": 1})):
+            status, _, headers = self.server.request("POST", path, body)
+            self.assertEqual((status, headers["x-phalanx-ignored-fields"]), (200, "propmt"))
+        self.assertEqual(self.server.log_text().count("field=propmt"), 1)
+
     def test_a_large_text_is_tokenized_away_from_the_loop(self):
         text = "count from 1 to 3 " * 200_000  # hundreds of milliseconds of work
         status, answer, _ = self.server.request("POST", "/tokenize", {"prompt": text})
@@ -65,7 +71,7 @@ class Doors(unittest.TestCase):
         _, metrics, _ = self.server.request("GET", "/metrics")
         longest = float(re.search(r"^phalanx_loop_callback_seconds_max (\S+)$", metrics, re.M)[1])
         print(f"longest callback of the loop: {longest * 1e3:.2f} ms")
-        self.assertLess(longest, 0.020)
+        self.assertLess(longest, 0.010)  # a tick beside a busy machine; the adversary asks for 2 ms
 
 
 class StrictApi(unittest.TestCase):
@@ -75,6 +81,10 @@ class StrictApi(unittest.TestCase):
             self.assertEqual(server.request("POST", "/v1/completions", body)[0], 200)
             status, answer, _ = server.request("POST", "/v1/completions", {**body, "max_new_tokens": 3})
             self.assertEqual((status, answer["error"]["param"]), (400, "max_new_tokens"))
+            for path, valid in (("/tokenize", {"prompt": "a"}), ("/detokenize", {"tokens": [1]})):
+                self.assertEqual(server.request("POST", path, valid)[0], 200)
+                status, answer, _ = server.request("POST", path, {**valid, "propmt": 3})
+                self.assertEqual((status, answer["error"]["param"]), (400, "propmt"))
 
 
 class ShutdownDeadline(unittest.TestCase):

@@ -154,6 +154,36 @@ TEST(ServerStream, DropsAClientThatTakesNothing) {
   EXPECT_EQ(server.counters().clients_too_slow, 1U);
 }
 
+// What others have to do comes in between.
+TEST(ServerStream, SendsALargePieceInTurns) {
+  constexpr std::size_t kBytes = std::size_t{2} << 20;
+  constexpr std::size_t kMostPerTurn = std::size_t{64} << 10;
+  HeldStream stream;
+  RunningServer server({}, std::ref(stream));
+  RawClient client(server.port());
+  client.send(get("/"));
+  client.read_until("hello\n\n");
+  std::vector<std::size_t> pending;
+  std::function<void()> look = [&] {
+    pending.push_back(stream.exchange->pending_bytes());
+    if (pending.back() > 0) {
+      server.loop().post(look);
+    }
+  };
+  server.call([&] {
+    stream.exchange->write(std::string(kBytes, 'x'));
+    EXPECT_GE(stream.exchange->pending_bytes(), kBytes) << "nothing is sent in the call";
+    look();
+  });
+  const std::string received = client.read_until("x\r\n");
+  EXPECT_GE(received.size(), kBytes);
+  ASSERT_TRUE(server.eventually([&] { return pending.back() == 0; }));
+  for (std::size_t i = 1; i < pending.size(); ++i) {
+    ASSERT_LE(pending[i - 1] - pending[i], kMostPerTurn);
+  }
+  server.call([&] { stream.exchange.reset(); });
+}
+
 TEST(ServerStream, SendsCommentsWhileItIsQuiet) {
   HeldStream stream;
   ServerOptions options;
