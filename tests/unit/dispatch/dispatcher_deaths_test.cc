@@ -121,7 +121,7 @@ class DispatcherDeaths : public ::testing::TestWithParam<std::uint32_t> {
           update.finish = step::FinishReason::kLength;
           replicas_.running[replica].erase(key);
         }
-        dispatcher_.on_token_batch(replica, {StepId(1), 0, {update}});
+        dispatcher_.on_token_batch(replica, {StepId(1), {update}});
       }
     }
     clock_.advance(milliseconds(100));
@@ -300,7 +300,7 @@ TEST_P(DispatcherRelief, WhatItStillSaysOfThemIsLate) {
   late.token = 9;
   pause(first);
   EXPECT_EQ(dispatcher_.relieve(first), 1U);
-  dispatcher_.on_token_batch(first, {StepId(1), 0, {late}});
+  dispatcher_.on_token_batch(first, {StepId(1), {late}});
   EXPECT_EQ(sinks[late.key.request.value() - 1]->tokens, 0U);
   EXPECT_EQ(dispatcher_.counters().stale_updates, 1U);
   dispatcher_.on_holding(first, {1, {}, true, {late.key}});

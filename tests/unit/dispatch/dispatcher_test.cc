@@ -102,7 +102,7 @@ class DispatcherTest : public ::testing::Test {
     update.token = token;
     update.finish = finish;
     update.to_generate = finish == step::FinishReason::kNone ? 4 - position : 0;
-    dispatcher_.on_token_batch(port_.sent[index].first, {StepId(1), 0, {update}});
+    dispatcher_.on_token_batch(port_.sent[index].first, {StepId(1), {update}});
   }
 
   void fail(std::size_t index, Code code) {
@@ -111,7 +111,7 @@ class DispatcherTest : public ::testing::Test {
     update.finish = step::FinishReason::kError;
     update.error_code = static_cast<std::uint32_t>(code);
     update.error_message = "broken";
-    dispatcher_.on_token_batch(port_.sent[index].first, {StepId(1), 0, {update}});
+    dispatcher_.on_token_batch(port_.sent[index].first, {StepId(1), {update}});
   }
 
   // The replica has handled so many effects and has these keys beyond `after`.
