@@ -51,10 +51,11 @@ void refresh_process_metrics(obs::MetricRegistry& registry, const os::EventLoop&
 
 void log_longest_callback(const os::EventLoop& loop, Duration* told) {
   const os::EventLoop::CallbackTimes& times = loop.callback_times();
-  if (times.longest <= std::max(*told, os::EventLoop::kCallbackTimeMax)) {
+  const bool is_longer = times.longest > std::max(*told, os::EventLoop::kCallbackTimeMax);
+  *told = times.longest;  // shorter than before once the times were reset
+  if (!is_longer) {
     return;
   }
-  *told = times.longest;
   obs::log_debug(
       "longest_callback",
       {{"callback", times.longest_name},
