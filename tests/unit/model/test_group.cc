@@ -81,7 +81,7 @@ void TestGroup::build(std::uint32_t index) {
   rank.team = take(kernels::ThreadTeam::create_unpinned(options_.threads, hooks), "team");
   rank.shard = take(plan_shard(weights_.config(), index, options_.ranks), "shard");
   const RankMemory memory =
-      take(rank_memory(weights_.config(), rank.shard, options_.limits, 192), "memory");
+      take(rank_memory(weights_.config(), rank.shard, options_.limits), "memory");
   rank.kv = tensor::AlignedBuffer(memory.kv);
   rank.scratch = tensor::AlignedBuffer(memory.scratch);
   rank.table_memory = tensor::AlignedBuffer(memory.sequence_table);
