@@ -139,11 +139,11 @@ class Wrapped(unittest.TestCase):
             self.assertEqual((rank["pid"], rank["restarts"]), (worker, 0))
 
     def test_the_leader_dies(self):
-        server = Server("--dp", 2, "--tp", 2, "--worker-wrapper", f"rank={FORKS}")
-        family = descendants(server.pid)
-        server.kill()
-        eventually(lambda: not any(alive(pid) for pid in family), 10, "nothing outlives the leader")
-        server.residue.check()
+        with Server("--dp", 2, "--tp", 2, "--worker-wrapper", f"rank={FORKS}") as server:
+            family = descendants(server.pid)
+            server.kill()
+            eventually(lambda: not any(alive(pid) for pid in family), 10, "nothing outlives the leader")
+            server.residue.check()
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 
 namespace phalanx::app {
 
-// The whole program: the leader, or a worker if the first argument says so. Throws nothing: an exception is
-// told in one line, as the exit status of its cause.
+// The whole program: the leader, or a worker if the first argument says so. Throws nothing: an
+// exception is told in one line, as the exit status of its cause.
 [[nodiscard]] int run_phalanxd(int argc, char** argv, const worker::Seams& seams);
 
 }  // namespace phalanx::app
