@@ -77,7 +77,8 @@ class PoisonedRequest(unittest.TestCase):
                     status, answer, _ = server.request("POST", "/v1/chat/completions", server.chat_body(f"{MARK} {i}"))
                     self.assertEqual((status, answer["error"]["code"]), (500, "poisoned_request"))
                 self.assertEqual(len(os.listdir(dumps)), 3)
-                epoch = server.status()["replicas"][0]["epoch"]
+                epoch = 1 + 2 * 3  # each of them ended a rank twice
+                eventually(lambda: server.status()["replicas"][0]["epoch"] == epoch, 20, "the last death is mended")
                 for i in range(3):
                     status, answer, _ = server.request("POST", "/v1/chat/completions", server.chat_body(f"{MARK} {i}"))
                     self.assertEqual((status, answer["error"]["code"]), (500, "poisoned_request"))
