@@ -89,7 +89,7 @@ struct Cost {
   std::vector<std::uint64_t> rank_ns;
 };
 
-class World final : private engine::GroupPort {
+class World final : public engine::GroupPort {
  public:
   World(std::uint32_t ranks, std::uint32_t sequences, std::uint32_t context) {
     const std::uint32_t length = context + 4 * kSteps;

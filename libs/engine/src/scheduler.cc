@@ -15,6 +15,15 @@
 namespace phalanx::engine {
 namespace {
 
+const char* row_fault_text(Code fault) {
+  if (fault == Code::kDataLoss) {
+    return "the model gave logits that are not finite for this prompt: its weights are damaged, or "
+           "their numbers leave the range of its arithmetic";
+  }
+  return "the sampling parameters and this prompt lead to logits that are not finite, or leave no "
+         "token that may be drawn";
+}
+
 std::uint32_t size32(const auto& container) {
   return static_cast<std::uint32_t>(container.size());
 }
@@ -232,9 +241,7 @@ wire::TokenUpdate Scheduler::settle_row(const PlannedRow& row, const step::Sampl
   if (sample.fault != 0) {
     wire::TokenUpdate update = remove(row.sequence, step::FinishReason::kError);
     update.error_code = sample.fault;
-    update.error_message =
-        "the sampling parameters and this prompt lead to logits that are not finite, or leave no "
-        "token that may be drawn";
+    update.error_message = row_fault_text(static_cast<Code>(sample.fault));
     return update;
   }
   const std::uint32_t position = sequence.produced();

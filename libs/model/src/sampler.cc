@@ -246,7 +246,13 @@ void Sampler::peak(const PeakRecord* all, std::uint32_t row) {
     state.top_count =
         merge_top(state.top, state.top_count, std::span(record.top).first(record.top_count), most);
   }
-  state.is_faulty = !state.raw.finite || !state.shaped.finite || state.shaped.value == kBanned;
+  if (!state.raw.finite) {
+    state.fault = RowFault::kLogits;
+  } else if (!state.shaped.finite || state.shaped.value == kBanned) {
+    state.fault = RowFault::kSampling;
+  } else {
+    state.fault = RowFault::kNone;
+  }
 }
 
 void Sampler::draw(const kernels::KernelTable& kernels,
@@ -257,7 +263,7 @@ void Sampler::draw(const kernels::KernelTable& kernels,
   RowState& state = states_[row];
   DrawRecord& record = own[index];
   record = DrawRecord();
-  if (state.is_faulty) {
+  if (state.fault != RowFault::kNone) {
     return;
   }
   const step::SequenceRow& sequence = this->sequence(state);
@@ -286,7 +292,8 @@ void Sampler::finish(const DrawRecord* all, SampledToken* results, std::uint32_t
   RowState& state = states_[row];
   SampledToken& result = results[state.row.item];
   result = SampledToken();
-  if (state.is_faulty) {
+  result.fault = state.fault;
+  if (state.fault != RowFault::kNone) {
     return;
   }
   DrawRecord best;

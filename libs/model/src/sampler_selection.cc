@@ -53,7 +53,7 @@ void Sampler::count(const kernels::KernelTable& kernels,
   const std::uint32_t row = row_of(pass.selection, index);
   RowState& state = states_[row];
   own[index] = VocabHistogram();
-  if (state.is_faulty) {
+  if (state.fault != RowFault::kNone) {
     return;
   }
   kernels::VocabHistogramArgs args;
@@ -85,7 +85,7 @@ void Sampler::select(const LogitBuffers& logits,
                      std::uint32_t index) {
   const std::uint32_t row = row_of(pass.selection, index);
   RowState& state = states_[row];
-  if (state.is_faulty) {
+  if (state.fault != RowFault::kNone) {
     return;
   }
   const std::size_t stride = selecting(pass.selection);

@@ -12,9 +12,13 @@ namespace phalanx::worker {
 
 namespace {
 
+Code code_of(model::RowFault fault) {
+  return fault == model::RowFault::kLogits ? Code::kDataLoss : Code::kInvalidArgument;
+}
+
 void store(const model::SampledToken& sampled, step::SampleResult* result) {
-  if (sampled.token < 0) {
-    result->fault = static_cast<std::uint32_t>(Code::kInvalidArgument);
+  if (sampled.fault != model::RowFault::kNone) {
+    result->fault = static_cast<std::uint32_t>(code_of(sampled.fault));
     return;
   }
   result->token = sampled.token;

@@ -77,7 +77,7 @@ class RawClient {
       }
       buffer_.erase(0, *used);
       if (reader.has_head()) {
-        response.body += reader.take_body();
+        response.body.append(reader.take_body());
       }
       if (reader.complete()) {
         break;

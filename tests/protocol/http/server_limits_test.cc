@@ -39,13 +39,13 @@ TEST(ServerLimits, RefusesALargeHeader) {
   const Response response =
       refused(small_limits(), get("/", "X-Big: " + std::string(100000, 'a') + "\r\n"));
   EXPECT_EQ(response.status, 431);
-  EXPECT_NE(response.body.find("2000 bytes"), std::string::npos);
+  EXPECT_NE(response.body.text().find("2000 bytes"), std::string::npos);
 }
 
 TEST(ServerLimits, RefusesALargeBodyWhoseClientSendsOn) {
   const Response response = refused(small_limits(), post("/", std::string(3'000'000, 'a')));
   EXPECT_EQ(response.status, 413);
-  EXPECT_NE(response.body.find("5000 bytes"), std::string::npos);
+  EXPECT_NE(response.body.text().find("5000 bytes"), std::string::npos);
 }
 
 TEST(ServerLimits, RefusesWhatIsNotHttp) {
@@ -99,7 +99,7 @@ TEST(ServerLimits, RefusesConnectionsBeyondTheLimit) {
   ASSERT_TRUE(response);
   EXPECT_EQ(response->status, 503);
   EXPECT_NE(response->headers.find("retry-after"), nullptr);
-  EXPECT_NE(response->body.find("2 connections"), std::string::npos);
+  EXPECT_NE(response->body.text().find("2 connections"), std::string::npos);
   first.close();
   ASSERT_TRUE(server.eventually([&] { return server.server().connections() < 3; }));
   second.send(get("/"));
@@ -116,7 +116,7 @@ TEST(ServerLimits, RefusesConnectionsOfOneAddressBeyondItsShare) {
   const auto response = RawClient(server.port()).read_response();
   ASSERT_TRUE(response);
   EXPECT_EQ(response->status, 503);
-  EXPECT_NE(response->body.find("--max-connections-per-address"), std::string::npos);
+  EXPECT_NE(response->body.text().find("--max-connections-per-address"), std::string::npos);
   EXPECT_EQ(server.counters().connections_refused, 1U);
   // Another address of loopback has a share of its own.
   RawClient other(server.port(), 0, "127.0.0.2");
@@ -176,12 +176,12 @@ TEST(ServerLimits, ForeignNamesAndOriginsAreRefusedBeforeTheirBody) {
   const Response host = refused(
       small_limits(), "POST / HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 4000\r\n\r\n");
   EXPECT_EQ(host.status, 421);
-  EXPECT_NE(host.body.find("--allowed-hosts"), std::string::npos);
+  EXPECT_NE(host.body.text().find("--allowed-hosts"), std::string::npos);
   const Response origin = refused(small_limits(),
                                   "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: "
                                   "https://evil.example\r\nContent-Length: 4000\r\n\r\n");
   EXPECT_EQ(origin.status, 403);
-  EXPECT_NE(origin.body.find("--allowed-origins"), std::string::npos);
+  EXPECT_NE(origin.body.text().find("--allowed-origins"), std::string::npos);
 }
 
 TEST(ServerLimits, AnAllowedOriginMayReadTheAnswer) {

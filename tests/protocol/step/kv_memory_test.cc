@@ -90,7 +90,7 @@ TEST(KvMemory, IsNotWaitedForWhileTheGroupForms) {
   ReplicaWorld world(options);
   world.kv.available = 2;
   ASSERT_TRUE(world.start());
-  world.submit(world.request(1, 3 * engine::kBlockTokens, 4));
+  world.submit(world.request(1, 3 * step::kBlockTokens, 4));
   world.pass(6000);
   for (int i = 0; i < 20; ++i) {
     world.cluster.crash(RankId(1), SIGKILL);

@@ -262,6 +262,13 @@ TEST(Scheduler, EndsOnlyTheSequenceWhoseSampleIsAFault) {
   EXPECT_EQ(updates[1].to_compute + updates[1].to_generate, 0U);
   EXPECT_FALSE(scheduler.contains(key(2)));
   EXPECT_EQ(scheduler.command(scheduler.plan()).detach.size(), 1U);
+
+  samples.resize(1);
+  samples[0].fault = static_cast<std::uint32_t>(Code::kDataLoss);
+  const auto damaged = scheduler.confirm(scheduler.plan(), samples);
+  ASSERT_EQ(damaged.size(), 1U);
+  EXPECT_EQ(damaged[0].error_code, static_cast<std::uint32_t>(Code::kDataLoss));
+  EXPECT_NE(damaged[0].error_message.find("weights"), std::string::npos);
 }
 
 TEST(Scheduler, ReportsLogprobsOnlyWhereAskedFor) {

@@ -153,7 +153,8 @@ TEST(RankModel, EndsOneRowWithAFaultAndTouchesNoOther) {
     const auto result = group.step(items);
     ASSERT_TRUE(result.has_value()) << result.error().to_string();
     EXPECT_EQ((*result)[0], (*expected)[0]);
-    EXPECT_EQ((*result)[1], SampledToken());
+    EXPECT_EQ((*result)[1].token, -1);
+    EXPECT_EQ((*result)[1].fault, RowFault::kSampling);
 
     // The faulty one has left; the other goes on.
     const StepItem decode{0, 1, 8, 1, true, kBlocks};
@@ -263,7 +264,8 @@ TEST(RankModel, GivesNoTokenToARowWhoseLogitsAreNotFinite) {
   const auto result = group.step({&item, 1});
   std::memcpy(place, &saved, sizeof(saved));
   ASSERT_TRUE(result.has_value()) << result.error().to_string();
-  EXPECT_EQ((*result)[0], SampledToken());
+  EXPECT_EQ((*result)[0].token, -1);
+  EXPECT_EQ((*result)[0].fault, RowFault::kLogits);
   // No token, so no input at its position either.
   const StepItem decode{0, 1, 8, 1, true, kBlocks};
   const auto next = group.step({&decode, 1});

@@ -258,7 +258,7 @@ TEST(RefusedSubmits, TellTheirKey) {
 }
 
 TEST(SalvagedBatches, CostOnlyTheKeysThatCannotBeRead) {
-  TokenBatch batch{StepId(9), 100, std::vector<TokenUpdate>(3)};
+  TokenBatch batch{StepId(9), std::vector<TokenUpdate>(3)};
   for (std::uint64_t i = 0; i < 3; ++i) {
     batch.updates[i].key.request = RequestId(i);
     batch.updates[i].has_token = true;
@@ -283,7 +283,7 @@ TEST(SalvagedBatches, CostOnlyTheKeysThatCannotBeRead) {
 }
 
 TEST(SalvagedBatches, NeverReadBeyondAFrame) {
-  TokenBatch batch{StepId(9), 100, std::vector<TokenUpdate>(2)};
+  TokenBatch batch{StepId(9), std::vector<TokenUpdate>(2)};
   batch.updates[1].logprob = std::nanf("");
   const std::string bytes = encode(ReplicaFrame{Boot(3), Incarnation(4), batch});
   for (std::size_t size = 0; size < bytes.size(); ++size) {

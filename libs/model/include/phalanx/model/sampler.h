@@ -122,7 +122,7 @@ class Sampler {
     SampleRow row;
     bool is_shaped = false;  // the shaped buffer holds the row; otherwise raw = shaped
     bool is_greedy = false;
-    bool is_faulty = false;
+    RowFault fault = RowFault::kNone;
     bool wants_logprobs = false;
     kernels::VocabPeak raw;     // of the whole row
     kernels::VocabPeak shaped;  // of the whole row

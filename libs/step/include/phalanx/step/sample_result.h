@@ -20,7 +20,9 @@ struct SampleResult {
   TokenId token = 0;
   float logprob = 0.0F;
   std::uint32_t top_count = 0;
-  std::uint32_t fault = 0;  // 0 = drawn; else the phalanx::Code of why this sequence has no token
+  // 0 = drawn; else the phalanx::Code of why this sequence, and it alone, has no token: kDataLoss
+  // where the model's logits are not finite, kInvalidArgument where its sampling leaves none.
+  std::uint32_t fault = 0;
   TokenLogprob top[kMaxTopLogprobs] = {};
 };
 static_assert(std::is_trivially_copyable_v<SampleResult>);
