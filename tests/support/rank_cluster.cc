@@ -125,8 +125,11 @@ void RankCluster::take_command(RankId rank) {
   if (command->op == wire::RankOp::kHello) {
     process.epoch = std::max(process.epoch, command->epoch);
   }
-  // A command of another epoch is refused by the loop; nobody is waited for.
-  const bool waits = is_collective(command->op) && command->epoch == process.epoch;
+  // One of another epoch, or seen before, is refused by the loop; nobody is waited for.
+  const std::tuple identity{command->epoch, command->step, command->op};
+  const bool waits = is_collective(command->op) && command->epoch == process.epoch &&
+                     process.last_taken < identity;
+  process.last_taken = std::max(process.last_taken, identity);
   process.command = std::move(*command);
   if (waits) {
     meet(*process.command);

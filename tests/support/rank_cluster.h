@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "phalanx/engine/rank_group.h"
@@ -129,6 +130,7 @@ class RankCluster final : public engine::GroupPort {
     std::optional<wire::RankCommand> command;
     std::optional<Millis> finish_at;
     Epoch epoch;
+    std::tuple<Epoch, StepId, wire::RankOp> last_taken;
     Millis connected_at = 0;
     bool announced = false;
   };

@@ -121,6 +121,9 @@ void Connection::handle_dropped(std::uint64_t serial) {
   if (answer_ == Answer::kAwaited) {
     respond(serial, core_->error_response(500, "the request was dropped without an answer"));
   } else {
+    // What was written before the end goes out as far as the socket takes it.
+    SystemError ignored;
+    output_.write_to(socket_, ignored);
     abort();
   }
 }

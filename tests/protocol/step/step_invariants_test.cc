@@ -189,7 +189,7 @@ TEST(StepInvariants, S7AFaultStartsANewEpochThatIsCheckedBeforeUse) {
   world.submit(world.request(1, 20, 10));
   ASSERT_TRUE(world.run_until([&] { return world.cluster.executing(kSecond, RankOp::kStep); }));
   world.cluster.crash(kSecond, SIGKILL);
-  world.cluster.fail_next(kFirst, RankOp::kSanity, data_loss("a sum differs"));
+  world.cluster.fail_next(kFirst, RankOp::kSanity, internal_error("no scratch"));
   ASSERT_TRUE(world.run_until([&] { return world.book.ready.size() == 2; }, 2000))
       << "the group was not formed again: " << world.engine.status().last_error;
   EXPECT_EQ(world.engine.status().epoch, Epoch(3))
