@@ -15,13 +15,10 @@
 namespace phalanx::engine {
 namespace {
 
-const char* row_fault_text(Code fault) {
-  if (fault == Code::kDataLoss) {
-    return "the model gave logits that are not finite for this prompt: its weights are damaged, or "
-           "their numbers leave the range of its arithmetic";
-  }
-  return "the sampling parameters and this prompt lead to logits that are not finite, or leave no "
-         "token that may be drawn";
+Error row_fault(Code code) {
+  return code == Code::kDataLoss
+             ? data_loss("the model gives logits that are not finite: its weights may be damaged")
+             : Error(code, "these sampling parameters make logits infinite or leave no token");
 }
 
 std::uint32_t size32(const auto& container) {
@@ -239,10 +236,7 @@ wire::TokenUpdate Scheduler::settle_row(const PlannedRow& row, const step::Sampl
     return remainders(sequence);
   }
   if (sample.fault != 0) {
-    wire::TokenUpdate update = remove(row.sequence, step::FinishReason::kError);
-    update.error_code = sample.fault;
-    update.error_message = row_fault_text(static_cast<Code>(sample.fault));
-    return update;
+    return fail(row.sequence, row_fault(static_cast<Code>(sample.fault)));
   }
   const std::uint32_t position = sequence.produced();
   const std::int32_t top_logprobs = sequence.sampling.top_logprobs;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "phalanx/http/request_reader.h"
 
@@ -28,7 +29,7 @@ class BodyReader {
   [[nodiscard]] bool complete() const { return state_ == State::kComplete; }
   [[nodiscard]] const std::optional<RequestReader::Refusal>& refusal() const { return refusal_; }
   [[nodiscard]] std::size_t bytes() const { return body_.size(); }
-  [[nodiscard]] Body take() { return std::move(body_); }
+  [[nodiscard]] Body take() { return std::exchange(body_, {}); }
 
  private:
   enum class State {

@@ -128,7 +128,7 @@ void ClientCall::on_connected() {
   socket_.non_blocking(true, ignored);
   socket_.set_option(Tcp::no_delay(true), ignored);
   reader_.emplace(request_.method == "HEAD");
-  output_.clear();
+  static_cast<void>(output_.take());
   output_.push(head());
   output_.push(std::move(request_.body));
   wait_readable();

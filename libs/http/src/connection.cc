@@ -7,6 +7,7 @@
 #include "phalanx/http/sse.h"
 
 #include "address_key.h"
+#include "drop_in_turns.h"
 #include "exchange_handle.h"
 #include "response_head.h"
 
@@ -160,6 +161,11 @@ void Connection::release_body() {
   body_bytes_ = 0;
 }
 
+void Connection::drop_body() {
+  release_body();
+  drop_in_turns(core_->loop, reader_.take_body().take_pieces());
+}
+
 void Connection::dispatch() {
   release_body();
   keep_alive_ = reader_.keep_alive();
@@ -184,7 +190,7 @@ void Connection::dispatch() {
 
 void Connection::refuse(int status, const std::string& message) {
   ++core_->counters.requests_refused;
-  release_body();
+  drop_body();
   keep_alive_ = false;
   head_only_ = false;
   http_1_1_ = true;

@@ -67,6 +67,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] bool read_request();
   [[nodiscard]] bool account_body();
   void release_body();
+  void drop_body();
   void dispatch();
   void refuse(int status, const std::string& message);
   void send(Response response);

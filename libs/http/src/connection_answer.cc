@@ -4,6 +4,7 @@
 #include "phalanx/base/check.h"
 
 #include "connection.h"
+#include "drop_in_turns.h"
 #include "response_head.h"
 
 namespace phalanx::http {
@@ -252,8 +253,8 @@ void Connection::discard() {
   if (answer_ != Answer::kNone) {
     complete_answer();
   }
-  release_body();
-  output_.clear();
+  drop_body();
+  drop_in_turns(core_->loop, output_.take());
   SystemError ignored;
   socket_.close(ignored);
   if (core_->connections.erase(shared_from_this()) > 0) {

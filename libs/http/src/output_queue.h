@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <deque>
 #include <string>
+#include <utility>
 
 #include "phalanx/http/body.h"
 
@@ -50,10 +51,11 @@ class OutputQueue {
     return total;
   }
 
-  void clear() {
-    pieces_.clear();
+  // What is left. Leaves nothing.
+  [[nodiscard]] std::deque<std::string> take() {
     bytes_ = 0;
     offset_ = 0;
+    return std::exchange(pieces_, {});
   }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] bool empty() const { return bytes_ == 0; }

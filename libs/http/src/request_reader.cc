@@ -286,6 +286,10 @@ bool RequestReader::is_http_1_1() const {
   return impl_->parser->get().version() >= 11;
 }
 
+Body RequestReader::take_body() {
+  return impl_->body ? impl_->body->take() : Body();
+}
+
 Request RequestReader::take() {
   PHALANX_CHECK(impl_->state == State::kComplete, "take() without a complete request");
   Request request = std::move(impl_->request);

@@ -71,6 +71,9 @@ class RequestReader {
   // kComplete.
   [[nodiscard]] Request take();
 
+  // What came of a body that nobody waits for any more. Leaves none.
+  [[nodiscard]] Body take_body();
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
