@@ -18,7 +18,8 @@ inline void drop_in_turns(os::EventLoop& loop, std::deque<std::string> pieces) {
     dropped += pieces.front().size();
   }
   if (!pieces.empty()) {
-    loop.post([&loop, rest = std::move(pieces)]() mutable { drop_in_turns(loop, std::move(rest)); });
+    loop.post(
+        [&loop, rest = std::move(pieces)]() mutable { drop_in_turns(loop, std::move(rest)); });
   }
 }
 
