@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "phalanx/base/result.h"
 #include "phalanx/openai/requests.h"
 
 #include "generation_fields.h"
@@ -32,7 +33,7 @@ class ChatReader {
     return generation_.read(field);
   }
 
-  Parsed<ChatRequest> finish() {
+  ApiResult<ChatRequest> finish() {
     if (auto refusal = input_.finish()) {
       return *std::move(refusal);
     }
@@ -57,13 +58,10 @@ class ChatReader {
 
 }  // namespace
 
-Parsed<ChatRequest> parse_chat_request(std::string_view json, const RequestBounds& bounds) {
-  auto parsed = parse_object(json);
-  if (auto* error = std::get_if<ApiError>(&parsed)) {
-    return std::move(*error);
-  }
+ApiResult<ChatRequest> parse_chat_request(std::string_view json, const RequestBounds& bounds) {
+  PHALANX_TRY(const json::Value object, parse_object(json));
   ChatReader reader(bounds);
-  for (const auto& [key, value] : *std::get<json::Value>(parsed).as_object()) {
+  for (const auto& [key, value] : *object.as_object()) {
     if (value.is_null()) {
       continue;
     }

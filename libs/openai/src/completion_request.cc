@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "phalanx/base/result.h"
 #include "phalanx/openai/requests.h"
 
 #include "generation_fields.h"
@@ -36,7 +37,7 @@ class CompletionReader {
     return generation_.read(field);
   }
 
-  Parsed<CompletionRequest> finish() {
+  ApiResult<CompletionRequest> finish() {
     if (request_.prompts.empty()) {
       return invalid_field("prompt", "prompt: expected a string or a list, came nothing");
     }
@@ -115,14 +116,11 @@ class CompletionReader {
 
 }  // namespace
 
-Parsed<CompletionRequest> parse_completion_request(std::string_view json,
-                                                   const RequestBounds& bounds) {
-  auto parsed = parse_object(json);
-  if (auto* error = std::get_if<ApiError>(&parsed)) {
-    return std::move(*error);
-  }
+ApiResult<CompletionRequest> parse_completion_request(std::string_view json,
+                                                      const RequestBounds& bounds) {
+  PHALANX_TRY(const json::Value object, parse_object(json));
   CompletionReader reader(bounds);
-  for (const auto& [key, value] : *std::get<json::Value>(parsed).as_object()) {
+  for (const auto& [key, value] : *object.as_object()) {
     if (value.is_null()) {
       continue;
     }

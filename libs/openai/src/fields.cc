@@ -112,7 +112,7 @@ Refusal read_tokens(const Field& field,
   return std::nullopt;
 }
 
-Parsed<json::Value> parse_object(std::string_view json) {
+ApiResult<json::Value> parse_object(std::string_view json) {
   auto parsed = json::parse(json);
   ApiError error;
   if (!parsed) {

@@ -54,7 +54,7 @@ struct IntRange {
 [[nodiscard]] std::optional<std::int64_t> integer_of(const json::Value& value);
 
 // The top-level object of a request, or the answer to something else.
-[[nodiscard]] Parsed<json::Value> parse_object(std::string_view json);
+[[nodiscard]] ApiResult<json::Value> parse_object(std::string_view json);
 
 // Adds a name to the list of ignored fields, which is bounded.
 void note_ignored(const std::string& name, std::vector<std::string>* ignored);

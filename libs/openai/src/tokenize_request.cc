@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "phalanx/base/result.h"
 #include "phalanx/openai/requests.h"
 
 #include "fields.h"
@@ -14,11 +15,8 @@ constexpr std::size_t kTokensMax = std::size_t{1} << 22;
 // Calls `read` for each member that is not null, until one is refused.
 template <typename Read>
 Refusal read_members(std::string_view json, Read&& read) {
-  auto parsed = parse_object(json);
-  if (auto* error = std::get_if<ApiError>(&parsed)) {
-    return std::move(*error);
-  }
-  for (const auto& [key, value] : *std::get<json::Value>(parsed).as_object()) {
+  PHALANX_TRY(const json::Value object, parse_object(json));
+  for (const auto& [key, value] : *object.as_object()) {
     if (!value.is_null()) {
       if (auto refusal = read(Field{key, value})) {
         return refusal;
@@ -30,7 +28,8 @@ Refusal read_members(std::string_view json, Read&& read) {
 
 }  // namespace
 
-Parsed<TokenizeRequest> parse_tokenize_request(std::string_view json, const RequestBounds& bounds) {
+ApiResult<TokenizeRequest> parse_tokenize_request(std::string_view json,
+                                                  const RequestBounds& bounds) {
   TokenizeRequest request;
   std::optional<bool> add_special_tokens;
   TemplateInputReader input(bounds, &request.ignored_fields);
@@ -71,8 +70,8 @@ Parsed<TokenizeRequest> parse_tokenize_request(std::string_view json, const Requ
   return request;
 }
 
-Parsed<DetokenizeRequest> parse_detokenize_request(std::string_view json,
-                                                   const RequestBounds& bounds) {
+ApiResult<DetokenizeRequest> parse_detokenize_request(std::string_view json,
+                                                      const RequestBounds& bounds) {
   DetokenizeRequest request;
   bool has_tokens = false;
   auto refusal = read_members(json, [&](const Field& field) -> Refusal {

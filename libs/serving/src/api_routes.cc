@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <utility>
-#include <variant>
 
 #include "answer.h"
 #include "ignored_fields.h"

@@ -82,10 +82,10 @@ Status OfflineRun::submit(std::size_t index) {
     openai::TemplateInput conversation;
     conversation.messages_json = messages_of(generation.prompt);
     auto tokens = tokenize_chat(model_, conversation);
-    if (const auto* error = std::get_if<openai::ApiError>(&tokens)) {
-      return invalid_argument("--prompt: " + error->message);
+    if (!tokens) {
+      return invalid_argument("--prompt: " + tokens.error().message);
     }
-    ids = std::get<0>(std::move(tokens));
+    ids = *std::move(tokens);
   } else {
     PHALANX_TRY(ids, model_.tokenizer->encode(generation.prompt, {true, true}));
   }
@@ -95,12 +95,11 @@ Status OfflineRun::submit(std::size_t index) {
   fields.seed = options_.seed;
   auto request = complete_request(
       model_, fields, std::move(ids), {"--prompt", options_.max_tokens}, os::random_u64());
-  if (const auto* error = std::get_if<openai::ApiError>(&request)) {
-    return invalid_argument(error->message);
+  if (!request) {
+    return invalid_argument(request.error().message);
   }
-  auto& complete = std::get<GenerationRequest>(request);
-  dispatcher_.submit(std::move(complete.generation),
-                     std::make_shared<Sink>(*this, index, complete.text));
+  dispatcher_.submit(std::move(request->generation),
+                     std::make_shared<Sink>(*this, index, request->text));
   return ok();
 }
 

@@ -63,17 +63,17 @@ bool add_prompt(const ServedModel& model,
                 std::uint64_t seed,
                 Prepared* out) {
   auto completed = complete_request(model, fields, std::move(ids), origin, seed);
-  if (auto* error = std::get_if<openai::ApiError>(&completed)) {
-    out->error = std::move(*error);
+  if (!completed) {
+    out->error = std::move(completed).error();
     return false;
   }
-  out->prompts.push_back(std::get<GenerationRequest>(std::move(completed)));
+  out->prompts.push_back(*std::move(completed));
   return true;
 }
 
-std::variant<std::vector<TokenId>, openai::ApiError> ids_of(const ServedModel& model,
-                                                            const openai::Prompt& prompt,
-                                                            bool add_special_tokens) {
+openai::ApiResult<std::vector<TokenId>> ids_of(const ServedModel& model,
+                                               const openai::Prompt& prompt,
+                                               bool add_special_tokens) {
   if (const auto* text = std::get_if<std::string>(&prompt)) {
     return tokenize_text(model, *text, add_special_tokens);
   }
@@ -118,11 +118,11 @@ std::optional<openai::ApiError> check_model(const ServedModel& model, const std:
 Prepared prepare_chat(const ServedModel& model, Unprepared unprepared) {
   Prepared out;
   auto parsed = openai::parse_chat_request(unprepared.body, bounds_of(model));
-  if (auto* error = std::get_if<openai::ApiError>(&parsed)) {
-    out.error = std::move(*error);
+  if (!parsed) {
+    out.error = std::move(parsed).error();
     return out;
   }
-  const auto& request = std::get<openai::ChatRequest>(parsed);
+  const openai::ChatRequest& request = *parsed;
   if ((out.error = check_model(model, request.model))) {
     return out;
   }
@@ -130,29 +130,24 @@ Prepared prepare_chat(const ServedModel& model, Unprepared unprepared) {
     return out;
   }
   auto ids = tokenize_chat(model, request.conversation);
-  if (auto* error = std::get_if<openai::ApiError>(&ids)) {
-    out.error = std::move(*error);
+  if (!ids) {
+    out.error = std::move(ids).error();
     return out;
   }
   out.answer = answer_options(ApiKind::kChat, request.generation, std::move(unprepared.head));
   out.ignored_fields = request.generation.ignored_fields;
-  add_prompt(model,
-             request.generation,
-             std::get<0>(std::move(ids)),
-             {"messages", 0},
-             unprepared.seed,
-             &out);
+  add_prompt(model, request.generation, *std::move(ids), {"messages", 0}, unprepared.seed, &out);
   return out;
 }
 
 Prepared prepare_completion(const ServedModel& model, Unprepared unprepared) {
   Prepared out;
   auto parsed = openai::parse_completion_request(unprepared.body, bounds_of(model));
-  if (auto* error = std::get_if<openai::ApiError>(&parsed)) {
-    out.error = std::move(*error);
+  if (!parsed) {
+    out.error = std::move(parsed).error();
     return out;
   }
-  const auto& request = std::get<openai::CompletionRequest>(parsed);
+  const openai::CompletionRequest& request = *parsed;
   if ((out.error = check_model(model, request.model))) {
     return out;
   }
@@ -164,14 +159,13 @@ Prepared prepare_completion(const ServedModel& model, Unprepared unprepared) {
   std::size_t echo_bytes = 0;
   for (const openai::Prompt& prompt : request.prompts) {
     auto ids = ids_of(model, prompt, request.add_special_tokens);
-    if (auto* error = std::get_if<openai::ApiError>(&ids)) {
-      out.error = std::move(*error);
+    if (!ids) {
+      out.error = std::move(ids).error();
       return out;
     }
     if (request.echo) {
       const auto* given = std::get_if<std::string>(&prompt);
-      std::string text =
-          given != nullptr ? *given : model.tokenizer->decode(std::get<0>(ids), {false});
+      std::string text = given != nullptr ? *given : model.tokenizer->decode(*ids, {false});
       echo_bytes += text.size() * request.generation.n;
       if ((out.error = check_echo(echo_bytes))) {
         return out;
@@ -183,7 +177,7 @@ Prepared prepare_completion(const ServedModel& model, Unprepared unprepared) {
     }
     if (!add_prompt(model,
                     request.generation,
-                    std::get<0>(std::move(ids)),
+                    *std::move(ids),
                     {"prompt", kCompletionDefaultTokens},
                     unprepared.seed,
                     &out)) {

@@ -44,8 +44,8 @@ std::vector<TokenId> stop_tokens_of(const ServedModel& model,
 }
 
 // A text that takes the tokenizer too long is the client's to change, and no state of the server.
-std::variant<std::vector<TokenId>, openai::ApiError> ids_or_refusal(
-    const std::string& field, Result<std::vector<TokenId>> ids) {
+openai::ApiResult<std::vector<TokenId>> ids_or_refusal(const std::string& field,
+                                                       Result<std::vector<TokenId>> ids) {
   if (ids) {
     return *std::move(ids);
   }
@@ -56,12 +56,11 @@ std::variant<std::vector<TokenId>, openai::ApiError> ids_or_refusal(
 
 }  // namespace
 
-std::variant<GenerationRequest, openai::ApiError> complete_request(
-    const ServedModel& model,
-    const openai::GenerationFields& fields,
-    std::vector<TokenId> prompt_ids,
-    const PromptOrigin& origin,
-    std::uint64_t drawn_seed) {
+openai::ApiResult<GenerationRequest> complete_request(const ServedModel& model,
+                                                      const openai::GenerationFields& fields,
+                                                      std::vector<TokenId> prompt_ids,
+                                                      const PromptOrigin& origin,
+                                                      std::uint64_t drawn_seed) {
   if (prompt_ids.empty()) {
     return openai::invalid_field(origin.field,
                                  origin.field + " gives no token: expected at least one");
@@ -106,8 +105,8 @@ std::variant<GenerationRequest, openai::ApiError> complete_request(
   return request;
 }
 
-std::variant<std::vector<TokenId>, openai::ApiError> tokenize_chat(
-    const ServedModel& model, const openai::TemplateInput& conversation) {
+openai::ApiResult<std::vector<TokenId>> tokenize_chat(const ServedModel& model,
+                                                      const openai::TemplateInput& conversation) {
   const bool has_tools = !conversation.tools_json.empty();
   const tokenizer::ChatTemplate* const chat_template =
       has_tools && model.tool_template != nullptr ? model.tool_template : model.chat_template;
@@ -138,9 +137,9 @@ std::variant<std::vector<TokenId>, openai::ApiError> tokenize_chat(
   return ids_or_refusal("messages", model.tokenizer->encode_segments(*segments));
 }
 
-std::variant<std::vector<TokenId>, openai::ApiError> tokenize_text(const ServedModel& model,
-                                                                   std::string_view text,
-                                                                   bool add_special_tokens) {
+openai::ApiResult<std::vector<TokenId>> tokenize_text(const ServedModel& model,
+                                                      std::string_view text,
+                                                      bool add_special_tokens) {
   return ids_or_refusal("prompt", model.tokenizer->encode(text, {true, add_special_tokens}));
 }
 

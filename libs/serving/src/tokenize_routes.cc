@@ -3,8 +3,9 @@
 
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
+
+#include "phalanx/base/result.h"
 
 #include "answer.h"
 #include "preparation.h"
@@ -18,19 +19,15 @@ struct Answered {
   std::vector<std::string> ignored_fields;
 };
 
-std::variant<std::vector<TokenId>, openai::ApiError> ids_of(const ServedModel& model,
-                                                            const openai::TokenizeRequest& asked) {
+openai::ApiResult<std::vector<TokenId>> ids_of(const ServedModel& model,
+                                               const openai::TokenizeRequest& asked) {
   return asked.prompt ? tokenize_text(model, *asked.prompt, asked.add_special_tokens)
                       : tokenize_chat(model, asked.conversation);
 }
 
-std::variant<std::string, openai::ApiError> answer_to(const ServedModel& model,
-                                                      const openai::TokenizeRequest& asked) {
-  auto encoded = ids_of(model, asked);
-  if (auto* error = std::get_if<openai::ApiError>(&encoded)) {
-    return std::move(*error);
-  }
-  const auto& ids = std::get<std::vector<TokenId>>(encoded);
+openai::ApiResult<std::string> answer_to(const ServedModel& model,
+                                         const openai::TokenizeRequest& asked) {
+  PHALANX_TRY(const std::vector<TokenId> ids, ids_of(model, asked));
   std::vector<std::string> strings;
   for (std::size_t i = 0; asked.return_token_strs && i < ids.size(); ++i) {
     strings.push_back(model.tokenizer->token_text(ids[i]));
@@ -39,31 +36,24 @@ std::variant<std::string, openai::ApiError> answer_to(const ServedModel& model,
       ids, model.max_model_len, asked.return_token_strs ? &strings : nullptr);
 }
 
-std::variant<std::string, openai::ApiError> answer_to(const ServedModel& model,
-                                                      const openai::DetokenizeRequest& asked) {
+openai::ApiResult<std::string> answer_to(const ServedModel& model,
+                                         const openai::DetokenizeRequest& asked) {
   return openai::detokenize_response(model.tokenizer->decode(asked.tokens, {false}));
 }
 
 template <typename Asked>
-Answered answered(const ServedModel& model, bool strict_api, openai::Parsed<Asked> parsed) {
-  if (const auto* error = std::get_if<openai::ApiError>(&parsed)) {
-    return {error_answer(*error), {}};
+Answered answered(const ServedModel& model, bool strict_api, openai::ApiResult<Asked> parsed) {
+  if (!parsed) {
+    return {error_answer(parsed.error()), {}};
   }
-  auto& asked = std::get<Asked>(parsed);
-  Answered out{{}, std::move(asked.ignored_fields)};
-  std::optional<openai::ApiError> error = check_model(model, asked.model);
+  Answered out{{}, std::move(parsed->ignored_fields)};
+  std::optional<openai::ApiError> error = check_model(model, parsed->model);
   if (!error && strict_api) {
     error = refuse_unknown(out.ignored_fields);
   }
-  std::variant<std::string, openai::ApiError> body;
-  if (!error) {
-    body = answer_to(model, asked);
-    if (auto* refused = std::get_if<openai::ApiError>(&body)) {
-      error = std::move(*refused);
-    }
-  }
-  out.response = error ? error_answer(*error)
-                       : http::json_response(200, std::get<std::string>(std::move(body)));
+  openai::ApiResult<std::string> body =
+      error ? openai::ApiResult<std::string>(*std::move(error)) : answer_to(model, *parsed);
+  out.response = body ? http::json_response(200, *std::move(body)) : error_answer(body.error());
   add_ignored_fields(ignored_fields_text(out.ignored_fields), &out.response.headers);
   return out;
 }

@@ -29,9 +29,9 @@ RequestBounds bounds() {
 constexpr std::string_view kMessages = R"("messages":[{"role":"user","content":"hi"}])";
 
 template <typename T>
-void expect_error(const Parsed<T>& parsed, const BadField& bad) {
-  ASSERT_TRUE(std::holds_alternative<ApiError>(parsed)) << "accepted: " << bad.fields;
-  const auto& error = std::get<ApiError>(parsed);
+void expect_error(const ApiResult<T>& parsed, const BadField& bad) {
+  ASSERT_FALSE(parsed) << "accepted: " << bad.fields;
+  const ApiError& error = parsed.error();
   EXPECT_EQ(error.http_status, 400);
   EXPECT_EQ(error.type, "invalid_request_error");
   EXPECT_EQ(error.param.value_or("(none)"), bad.param);
@@ -306,8 +306,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 std::string message_of(std::string_view json) {
   const auto parsed = parse_chat_request(json);
-  const auto* error = std::get_if<ApiError>(&parsed);
-  return error == nullptr ? "accepted" : error->message;
+  return parsed ? "accepted" : parsed.error().message;
 }
 
 TEST(BadJson, IsRefusedWithItsPosition) {

@@ -8,11 +8,11 @@ namespace {
 
 ChatRequest parse(std::string_view json) {
   auto parsed = parse_chat_request(json);
-  if (const auto* error = std::get_if<ApiError>(&parsed)) {
-    ADD_FAILURE() << error->message;
+  if (!parsed) {
+    ADD_FAILURE() << parsed.error().message;
     return {};
   }
-  return std::get<ChatRequest>(std::move(parsed));
+  return *std::move(parsed);
 }
 
 ChatRequest parse_with(const std::string& fields) {

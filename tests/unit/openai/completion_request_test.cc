@@ -7,18 +7,17 @@ namespace phalanx::openai {
 namespace {
 
 template <typename T>
-T value_of(Parsed<T> parsed) {
-  if (const auto* error = std::get_if<ApiError>(&parsed)) {
-    ADD_FAILURE() << error->message;
+T value_of(ApiResult<T> parsed) {
+  if (!parsed) {
+    ADD_FAILURE() << parsed.error().message;
     return {};
   }
-  return std::get<T>(std::move(parsed));
+  return *std::move(parsed);
 }
 
 template <typename T>
-std::string message_of(const Parsed<T>& parsed) {
-  const auto* error = std::get_if<ApiError>(&parsed);
-  return error == nullptr ? "accepted" : error->message;
+std::string message_of(const ApiResult<T>& parsed) {
+  return parsed ? "accepted" : parsed.error().message;
 }
 
 std::vector<Prompt> prompts_of(const std::string& prompt) {

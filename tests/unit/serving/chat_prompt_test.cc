@@ -30,22 +30,19 @@ class ChatPromptTest : public ::testing::Test {
     model_.chat_template = &template_;
   }
 
-  std::variant<std::vector<TokenId>, openai::ApiError> prompt(const std::string& body) {
-    auto parsed = openai::parse_chat_request(body);
-    if (auto* error = std::get_if<openai::ApiError>(&parsed)) {
-      return *error;
-    }
-    return tokenize_chat(model_, std::get<openai::ChatRequest>(parsed).conversation);
+  openai::ApiResult<std::vector<TokenId>> prompt(const std::string& body) {
+    PHALANX_TRY(const openai::ChatRequest request, openai::parse_chat_request(body));
+    return tokenize_chat(model_, request.conversation);
   }
 
   // The prompt as text, special tokens in brackets.
   std::string text_of(const std::string& messages, const std::string& fields = "") {
     const auto ids = prompt(R"({"messages":)" + messages + fields + "}");
-    if (const auto* error = std::get_if<openai::ApiError>(&ids)) {
-      return *error->param + "! " + error->message;
+    if (!ids) {
+      return *ids.error().param + "! " + ids.error().message;
     }
     std::string text;
-    for (const TokenId id : std::get<0>(ids)) {
+    for (const TokenId id : *ids) {
       text += tokenizer_->is_special(id) ? "[" + tokenizer_->token_text(id) + "]"
                                          : tokenizer_->decode({&id, 1});
     }

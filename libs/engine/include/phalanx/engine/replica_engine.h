@@ -53,9 +53,10 @@ struct ReplicaOptions {
 //
 //   - Steps run one after another while there is work; cancellations and new work enter between
 //     steps.
-//   - Every submitted key gets exactly one final TokenUpdate, or a ReplicaFailed ends them all. Refusals are final updates with
-//     kError. A second Submit of a key is ignored; one of a higher attempt ends the lower one; one
-//     of a lower attempt, and a Cancel of an unknown key, are answered with kCancelled.
+//   - Every submitted key gets exactly one final TokenUpdate, or a ReplicaFailed ends them all.
+//     Refusals are final updates with kError. A second Submit of a key is ignored; one of a higher
+//     attempt ends the lower one; one of a lower attempt, and a Cancel of an unknown key, are
+//     answered with kCancelled.
 //   - While the group recovers, work is accepted and waits.
 //   - The sequences of a step that was blamed for its failure are run again in halves, while the
 //     others wait. One that kills alone twice ends with kPoisoned.

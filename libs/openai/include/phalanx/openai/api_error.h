@@ -4,7 +4,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
+#include <utility>
+
+#include <tl/expected.hpp>
 
 #include "phalanx/base/error.h"
 
@@ -21,9 +23,33 @@ struct ApiError {
   friend bool operator==(const ApiError&, const ApiError&) = default;
 };
 
-// A value, or the answer that the client gets instead.
+// A value, or the answer that the client gets instead: as Result, with another error. PHALANX_TRY
+// takes it.
 template <typename T>
-using Parsed = std::variant<T, ApiError>;
+class [[nodiscard]] ApiResult {
+ public:
+  // Both convert implicitly, for `return value;` and `return error;`.
+  ApiResult(T value) : state_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  ApiResult(ApiError error)                         // NOLINT(google-explicit-constructor)
+      : state_(tl::unexpect, std::move(error)) {}
+
+  [[nodiscard]] bool has_value() const { return state_.has_value(); }
+  explicit operator bool() const { return has_value(); }
+
+  // Requires has_value().
+  T& operator*() & { return *state_; }
+  const T& operator*() const& { return *state_; }
+  T&& operator*() && { return std::move(*state_); }
+  T* operator->() { return &*state_; }
+  const T* operator->() const { return &*state_; }
+
+  // Requires !has_value().
+  [[nodiscard]] const ApiError& error() const& { return state_.error(); }
+  [[nodiscard]] ApiError&& error() && { return std::move(state_.error()); }
+
+ private:
+  tl::expected<T, ApiError> state_;
+};
 
 // 400 about one field. The message should say what was expected and what came.
 [[nodiscard]] ApiError invalid_field(std::string param, std::string message);

@@ -117,13 +117,13 @@ struct DetokenizeRequest {
 //
 // Pure; any thread.
 // Cost: linear in the text.
-[[nodiscard]] Parsed<ChatRequest> parse_chat_request(std::string_view json,
-                                                     const RequestBounds& bounds = {});
-[[nodiscard]] Parsed<CompletionRequest> parse_completion_request(std::string_view json,
-                                                                 const RequestBounds& bounds = {});
-[[nodiscard]] Parsed<TokenizeRequest> parse_tokenize_request(std::string_view json,
-                                                             const RequestBounds& bounds = {});
-[[nodiscard]] Parsed<DetokenizeRequest> parse_detokenize_request(std::string_view json,
-                                                                 const RequestBounds& bounds = {});
+[[nodiscard]] ApiResult<ChatRequest> parse_chat_request(std::string_view json,
+                                                        const RequestBounds& bounds = {});
+[[nodiscard]] ApiResult<CompletionRequest> parse_completion_request(
+    std::string_view json, const RequestBounds& bounds = {});
+[[nodiscard]] ApiResult<TokenizeRequest> parse_tokenize_request(std::string_view json,
+                                                                const RequestBounds& bounds = {});
+[[nodiscard]] ApiResult<DetokenizeRequest> parse_detokenize_request(
+    std::string_view json, const RequestBounds& bounds = {});
 
 }  // namespace phalanx::openai

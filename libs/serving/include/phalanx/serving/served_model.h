@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "phalanx/openai/api_error.h"
@@ -40,7 +39,7 @@ struct PromptOrigin {
 // Fills in what the client left out, and checks the prompt against the context: at least one token,
 // room for at least one more, and for max_tokens if the client named it. `drawn_seed` is used if
 // the client gave none.
-[[nodiscard]] std::variant<GenerationRequest, openai::ApiError> complete_request(
+[[nodiscard]] openai::ApiResult<GenerationRequest> complete_request(
     const ServedModel& model,
     const openai::GenerationFields& fields,
     std::vector<TokenId> prompt_ids,
@@ -50,12 +49,13 @@ struct PromptOrigin {
 // Renders and tokenizes a conversation.
 // Errors: 400 about "messages" with the template's own message; 400 if the model has no template,
 // or none that takes the tools or documents sent.
-[[nodiscard]] std::variant<std::vector<TokenId>, openai::ApiError> tokenize_chat(
+[[nodiscard]] openai::ApiResult<std::vector<TokenId>> tokenize_chat(
     const ServedModel& model, const openai::TemplateInput& conversation);
 
 // Tokenizes a plain text.
 // Errors: 400 about "prompt" if that takes the tokenizer too long.
-[[nodiscard]] std::variant<std::vector<TokenId>, openai::ApiError> tokenize_text(
-    const ServedModel& model, std::string_view text, bool add_special_tokens);
+[[nodiscard]] openai::ApiResult<std::vector<TokenId>> tokenize_text(const ServedModel& model,
+                                                                    std::string_view text,
+                                                                    bool add_special_tokens);
 
 }  // namespace phalanx::serving

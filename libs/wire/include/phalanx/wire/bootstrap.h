@@ -34,7 +34,7 @@ struct ChildCommon {
 struct ModelPlan {
   std::string model_config{};  // checkpoint::to_record(): only leader and loader open files
   std::string runner{};        // "cpu" or "sim"
-  std::string isa{};           // "auto", or the instruction set that PHALANX_ISA forces
+  std::string isa{};           // name of the instruction set, chosen by the leader
   std::uint32_t tp = 1;
   step::RankLimits limits{};
   std::uint64_t sim_step_us = 0;
