@@ -86,69 +86,93 @@ def _rotate(x, cos, sin):
     return jnp.concatenate([low * cos - high * sin, high * cos + low * sin], -1)
 
 
-def _attention(config, weight, x, mask, cos, sin):
-    batch, length, _ = mask.shape
+def _attention(config, weight, x, picked, mask, turns):
+    """The mixed values for the rows that `picked` keeps of `x`, from all rows of `x`."""
+    batch, queries, length = mask.shape
     heads, groups, head = (
         config["num_attention_heads"],
         config["num_key_value_heads"],
         config["head_dim"],
     )
     eps = config["rms_norm_eps"]
-    q = (x @ weight("self_attn.q_proj").T).reshape(batch, length, heads, head)
+    q = (picked(x) @ weight("self_attn.q_proj").T).reshape(batch, queries, heads, head)
     k = (x @ weight("self_attn.k_proj").T).reshape(batch, length, groups, head)
     v = (x @ weight("self_attn.v_proj").T).reshape(batch, length, groups, head)
-    q = _rotate(_norm(q, weight("self_attn.q_norm"), eps), cos, sin) * np.float32(head**-0.5)
-    k = _rotate(_norm(k, weight("self_attn.k_norm"), eps), cos, sin)
+    at_queries = [picked(part).reshape(batch, queries, 1, -1) for part in turns]
+    q = _rotate(_norm(q, weight("self_attn.q_norm"), eps), *at_queries) * np.float32(head**-0.5)
+    at_keys = [part.reshape(batch, length, 1, -1) for part in turns]
+    k = _rotate(_norm(k, weight("self_attn.k_norm"), eps), *at_keys)
     # Query head h reads KV head h // (heads / groups).
     share = heads // groups
-    q = q.reshape(batch, length, groups, share, head).transpose(0, 2, 3, 1, 4)
-    q = q.reshape(batch, groups, share * length, head)
+    q = q.reshape(batch, queries, groups, share, head).transpose(0, 2, 3, 1, 4)
+    q = q.reshape(batch, groups, share * queries, head)
     k, v = k.transpose(0, 2, 3, 1), v.transpose(0, 2, 1, 3)
-    scores = (q @ k).reshape(batch, groups, share, length, length) + mask[:, None, None]
+    scores = (q @ k).reshape(batch, groups, share, queries, length) + mask[:, None, None]
     scores = jnp.exp(scores - jax.lax.stop_gradient(scores.max(-1, keepdims=True)))
     total = scores.sum(-1, keepdims=True)
-    mixed = (scores.reshape(batch, groups, share * length, length) @ v).reshape(
+    mixed = (scores.reshape(batch, groups, share * queries, length) @ v).reshape(
         *total.shape[:-1], head
     )
-    mixed = (mixed / total).transpose(0, 3, 1, 2, 4).reshape(batch * length, heads * head)
+    mixed = (mixed / total).transpose(0, 3, 1, 2, 4).reshape(batch * queries, heads * head)
     return mixed @ weight("self_attn.o_proj").T
 
 
-def forward(config, parameters, ids, segments):
-    """Logits [batch * length, vocab]. A token attends to the earlier tokens of its own segment.
+def _as_written(parameters):
+    """The values that bf16 keeps of the parameters; gradients pass through the rounding."""
+    return {
+        name: value + jax.lax.stop_gradient(jax.lax.reduce_precision(value, 8, 7) - value)
+        for name, value in parameters.items()
+    }
 
-    Activations are kept as matrices of rows, and ids are looked up by a product with one-hot rows:
-    the backward pass of a product over two leading axes, and that of a gather, are many times
+
+def forward(config, parameters, batch):
+    """Logits [rows * picks, vocab] of the tokens that follow the picked positions of a Batch.
+
+    The last layer works on the picked positions alone: of the others only keys and values matter
+    there. Activations are kept as matrices of rows, and ids are looked up by a product with one-hot
+    rows: the backward pass of a product over two leading axes, and that of a gather, are many times
     slower on a CPU.
     """
-    length, head, eps = ids.shape[1], config["head_dim"], config["rms_norm_eps"]
-    inverse = config["rope_theta"] ** -(np.arange(0, head, 2) / head)
-    angles = np.arange(length)[:, None, None] * inverse
-    cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
-    visible = np.tril(np.ones((length, length), bool)) & (
-        segments[:, :, None] == segments[:, None, :]
-    )
+    parameters = _as_written(parameters)
+    (rows, length), head, eps = batch.ids.shape, config["head_dim"], config["rms_norm_eps"]
+    inverse = (config["rope_theta"] ** -(np.arange(0, head, 2) / head)).astype(np.float32)
+    angles = batch.positions.reshape(-1, 1) * inverse
+    turns = jnp.cos(angles), jnp.sin(angles)
+    own, trunk = batch.segments[:, :, None], batch.trunks[:, :, None]
+    there = batch.segments[:, None, :]
+    visible = np.tril(np.ones((length, length), bool)) & ((own == there) | (trunk == there))
     mask = jnp.where(visible, np.float32(0), np.float32(-1e9))
+    picks = jax.nn.one_hot(batch.picks, length)
+
+    def everything(values):
+        return values
+
+    def picked(values):
+        return (picks @ values.reshape(rows, length, -1)).reshape(-1, values.shape[-1])
+
     table = parameters["model.embed_tokens.weight"]
-    x = jax.nn.one_hot(ids.reshape(-1), table.shape[0]) @ table
+    x = jax.nn.one_hot(batch.ids.reshape(-1), table.shape[0]) @ table
     for n in range(config["num_hidden_layers"]):
 
         def weight(name, prefix=f"model.layers.{n}."):
             return parameters[f"{prefix}{name}.weight"]
 
-        x = x + _attention(config, weight, _norm(x, weight("input_layernorm"), eps), mask, cos, sin)
+        last = n + 1 == config["num_hidden_layers"]
+        keep, seen = (picked, picks @ mask) if last else (everything, mask)
+        z = _norm(x, weight("input_layernorm"), eps)
+        x = keep(x) + _attention(config, weight, z, keep, seen, turns)
         y = _norm(x, weight("post_attention_layernorm"), eps)
         gate = jax.nn.silu(y @ weight("mlp.gate_proj").T)
         x = x + (gate * (y @ weight("mlp.up_proj").T)) @ weight("mlp.down_proj").T
     return _norm(x, parameters["model.norm.weight"], eps) @ table.T
 
 
-def loss(config, parameters, ids, segments, weights):
-    """Mean cross-entropy of the next token over the positions with a weight."""
-    scores = jax.nn.log_softmax(forward(config, parameters, ids[:, :-1], segments[:, :-1]))
-    wanted = jax.nn.one_hot(ids[:, 1:].reshape(-1), scores.shape[-1])
-    weights = weights[:, 1:].reshape(-1, 1)
-    return -(scores * wanted * weights).sum() / weights.sum()
+def loss(config, parameters, batch):
+    """Weighted sum of the cross-entropies of the wanted tokens, and each of them [rows, picks]."""
+    scores = jax.nn.log_softmax(forward(config, parameters, batch))
+    wanted = jax.nn.one_hot(batch.wanted.reshape(-1), scores.shape[-1])
+    missed = -(scores * wanted).sum(-1).reshape(batch.wanted.shape)
+    return (missed * batch.weights).sum(), missed
 
 
 def _orthogonal(update):
@@ -172,20 +196,26 @@ def initial_state(parameters):
     return {"first": zeros, "second": squares, "steps": jnp.zeros((), jnp.float32)}
 
 
-@functools.partial(jax.jit, static_argnums=0, donate_argnums=(1, 2))
-def train_step(config_items, parameters, state, batch, rate):
-    """One step: momentum made orthogonal for the hidden matrices, AdamW for embeddings and norms.
+@functools.partial(jax.jit, static_argnums=0)
+def gradients(config_items, parameters, batch):
+    """Gradients of the weighted sum of losses, and the loss of each wanted token."""
+    loss_of = functools.partial(loss, dict(config_items))
+    (_, missed), slopes = jax.value_and_grad(loss_of, has_aux=True)(parameters, batch)
+    return slopes, missed
+
+
+@functools.partial(jax.jit, donate_argnums=(0, 1))
+def update(parameters, state, slopes, rate):
+    """One step: momentum made orthogonal for the hidden matrices, Adam for embeddings and norms.
 
     `rate` runs from 0 to 1; the two peak rates are fixed here.
     """
-    config = dict(config_items)
-    value, gradients = jax.value_and_grad(functools.partial(loss, config))(parameters, *batch)
-    norm = jnp.sqrt(sum(jnp.sum(g * g) for g in gradients.values()))
+    norm = jnp.sqrt(sum(jnp.sum(g * g) for g in slopes.values()))
     clip = jnp.minimum(1.0, 1.0 / (norm + 1e-9))
     steps = state["steps"] + 1
     first, second, updated = {}, {}, {}
     for name, old in parameters.items():
-        gradient = gradients[name] * clip
+        gradient = slopes[name] * clip
         if _is_hidden_matrix(name):
             first[name] = 0.95 * state["first"][name] + gradient
             direction = _orthogonal(gradient + 0.95 * first[name])
@@ -196,7 +226,7 @@ def train_step(config_items, parameters, state, batch, rate):
         second[name] = 0.98 * state["second"][name] + 0.02 * gradient**2
         mean, square = first[name] / (1 - 0.9**steps), second[name] / (1 - 0.98**steps)
         updated[name] = old - 0.003 * rate * mean / (jnp.sqrt(square) + 1e-8)
-    return updated, {"first": first, "second": second, "steps": steps}, value
+    return updated, {"first": first, "second": second, "steps": steps}
 
 
 def config_key(config):
@@ -206,6 +236,9 @@ def config_key(config):
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def greedy_choices(config_items, parameters, ids, segments):
-    """The most likely next token after every position."""
-    return jnp.argmax(forward(dict(config_items), parameters, ids, segments), -1).reshape(ids.shape)
+def greedy_choices(config_items, parameters, batch):
+    """The most likely token after each picked position, and by how much it leads [rows, picks]."""
+    logits = forward(dict(config_items), parameters, batch)
+    best, choices = jax.lax.top_k(logits, 2)
+    shape = batch.picks.shape
+    return choices[:, 0].reshape(shape), (best[:, 0] - best[:, 1]).reshape(shape)

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The text that the built-in model learns from: made-up questions with one right answer each.
 
-A question is held out by a hash of its task and its operands, not of its wording: an operand pair
-that is held out is never seen in training in any phrasing.
+A question is held out by a hash of its task and its operands, not of its wording: operands that are
+held out are never seen in training in any phrasing. Of the sums none is held out: there are only
+10,000, people ask for any of them, and all are to be right.
 """
 
 import hashlib
 import random
 
 COUNT_LIMIT = 999
+SUM_LIMIT = 99
 LONGEST_COUNT = 130
 
 ABILITIES = (
@@ -45,6 +47,7 @@ _COUNT = ["count from {} to {}"] * 6
 _COUNT += ["count {} to {}", "please count from {} to {}", "can you count from {} to {}"]
 _SUM = ["what is {} + {}"] * 4
 _SUM += ["{} + {}", "{} + {} =", "add {} and {}", "what is {} plus {}", "calculate {} + {}"]
+_SUM += ["what is {}+{}", "{}+{}", "{}+{}="]
 _REVERSE = ["reverse the word {}"] * 4
 _REVERSE += ["reverse {}", "spell {} backwards", "write {} backwards"]
 _SORT = ["sort the digits {}"] * 4
@@ -159,7 +162,8 @@ class Tasks:
 
     def sum(self):
         rng = self._rng
-        a, b = self._draw("sum", lambda: (rng.randint(0, 99), rng.randint(0, 99)))
+        # Drawn evenly, one pair in a hundred would have two digits in all, and these are asked first.
+        a, b = (rng.randint(0, rng.choice([9, SUM_LIMIT, SUM_LIMIT])) for _ in "ab")
         return _dress(rng, rng.choice(_SUM).format(a, b), "?"), str(a + b)
 
     def reverse(self):
@@ -195,3 +199,56 @@ class Tasks:
 
     def chance(self, probability):
         return self._rng.random() < probability
+
+
+class Sums:
+    """All sums in all phrasings, drawn by how hard they were when they were last asked."""
+
+    # Even what is known for sure is asked now and then.
+    _LEAST, HARDEST = 0.02, 2.0
+
+    def __init__(self, seed):
+        self._rng = random.Random(seed)
+        # One digit changes where everything stands, and these sums are a fifth of all.
+        self._pairs = {
+            (a, b): (0.02, 0.1, 2.0)[(a < 10) + (b < 10)]
+            for a in range(SUM_LIMIT + 1)
+            for b in range(SUM_LIMIT + 1)
+        }
+        self._phrasings = {phrasing: 0.5 for phrasing in self.phrasings()}
+
+    def draw(self, number):
+        """(phrasing, [(operands, question, answer)]) of sums in one phrasing."""
+        rng = self._rng
+        (phrasing,) = rng.choices(list(self._phrasings), list(self._phrasings.values()))
+        capital = rng.random() < 0.3
+        pairs = rng.choices(list(self._pairs), list(self._pairs.values()), k=number)
+        asked = [_sum(pair, phrasing, capital, rng.choice(["?", ""])) for pair in pairs]
+        return phrasing, asked
+
+    def learn(self, phrasing, operands, missed):
+        """Takes note of the largest loss among the tokens of an answer."""
+        now = min(max(missed, self._LEAST), self.HARDEST)
+        self._pairs[operands] += 0.5 * (now - self._pairs[operands])
+        share = min(max(missed, 0.05), 0.5)
+        self._phrasings[phrasing] += 0.02 * (share - self._phrasings[phrasing])
+
+    @staticmethod
+    def sheet(phrasing):
+        """Every sum as (operands, question, answer) in one phrasing, in the four ways to dress it,
+        each for every fourth of the first numbers.
+        """
+        numbers = range(SUM_LIMIT + 1)
+        return [
+            _sum((a, b), phrasing, a % 4 >= 2, "?" if a % 2 else "") for a in numbers for b in numbers
+        ]
+
+    @staticmethod
+    def phrasings():
+        return sorted(set(_SUM), key=_SUM.index)
+
+
+def _sum(operands, phrasing, capital, mark):
+    question = phrasing.format(*operands) + mark
+    question = question[:1].upper() + question[1:] if capital else question
+    return operands, question, str(sum(operands))
