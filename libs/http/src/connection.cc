@@ -192,7 +192,7 @@ void Connection::refuse(int status, const std::string& message) {
   ++core_->counters.requests_refused;
   drop_body();
   keep_alive_ = false;
-  head_only_ = false;
+  head_only_ = reader_.is_head();
   http_1_1_ = true;
   request_id_.clear();
   access_fields_ = {};

@@ -274,6 +274,10 @@ bool RequestReader::take_expects_continue() {
   return impl_->continue_taken;
 }
 
+bool RequestReader::is_head() const {
+  return impl_->parser->get().method() == beast_http::verb::head;
+}
+
 std::size_t RequestReader::body_bytes() const {
   return impl_->body ? impl_->body->bytes() : 0;
 }

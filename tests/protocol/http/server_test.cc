@@ -95,6 +95,18 @@ TEST(Server, HeadHasTheLengthAndNoBody) {
   EXPECT_EQ(next->body, "GET /y ");
 }
 
+TEST(Server, ARefusedHeadHasNoBodyEither) {
+  RunningServer server({}, echo);
+  for (const char* target : {"/%zz", "/%00", "nowhere"}) {
+    RawClient client(server.port());
+    client.send("HEAD " + std::string(target) + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    const auto head = client.read_response(true);
+    ASSERT_TRUE(head);
+    EXPECT_EQ(head->status, 400);
+    EXPECT_TRUE(client.closed_by_server()) << target;
+  }
+}
+
 TEST(Server, ReadsChunkedBodies) {
   RunningServer server({}, echo);
   RawClient client(server.port());

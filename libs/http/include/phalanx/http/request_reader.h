@@ -53,6 +53,9 @@ class RequestReader {
   [[nodiscard]] State state() const;
   [[nodiscard]] const Refusal& refusal() const;
 
+  // Whether the request line, as far as it has come, says HEAD: whatever is answered has no body.
+  [[nodiscard]] bool is_head() const;
+
   // A byte of the request has come.
   [[nodiscard]] bool started() const;
 
