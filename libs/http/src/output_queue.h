@@ -17,7 +17,7 @@ namespace phalanx::http {
 class OutputQueue {
  public:
   // What one client gets in one turn of the loop: the kernel copies it in the call.
-  static constexpr std::size_t kBytesPerTurn = std::size_t{64} << 10;
+  static constexpr std::size_t kBytesPerTurn = std::size_t{32} << 10;
 
   void push(std::string piece) {
     if (piece.empty()) {

@@ -41,7 +41,7 @@ struct ServerCore {
   bool draining = false;              // every answer says "Connection: close"
   bool destroyed = false;             // no callback may run any more
   // One for all: a connection's bytes are used up, or copied, before the next one reads.
-  std::array<char, std::size_t{64} << 10> scratch{};
+  std::array<char, std::size_t{32} << 10> scratch{};
 };
 
 }  // namespace phalanx::http
