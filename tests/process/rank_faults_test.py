@@ -60,7 +60,7 @@ class RankFaults(unittest.TestCase):
         return at
 
     def break_mid_prefill(self, rank, sign):
-        stream = self.server.stream(LONG_PROMPT, max_tokens=4)
+        stream = self.server.stream(LONG_PROMPT, cache_salt=f"{rank} {sign}", max_tokens=4)  # nothing of it is cached
         eventually(lambda: self.server.status()["replicas"][0]["running"] > 0 or stream.events, 20, "the prefill began")
         pid = self.server.rank_pid(0, rank)
         os.kill(pid, sign)

@@ -43,7 +43,8 @@ class ReplicaFaults(unittest.TestCase):
 
     def break_mid_prefill(self, sign):
         expected = self.server.chat(LONG_PROMPT, max_tokens=8)["choices"][0]["message"]["content"]
-        streams = [self.server.stream(LONG_PROMPT, max_tokens=8) for _ in range(4)]
+        # In caches of their own, so that there is something to compute.
+        streams = [self.server.stream(LONG_PROMPT, cache_salt=f"{sign} {i}", max_tokens=8) for i in range(4)]
         eventually(lambda: self.server.status()["replicas"][0]["running"] > 0, 20, "the prefill began")
         os.kill(self.before["pid"], sign)
         for stream in streams:

@@ -23,7 +23,7 @@ WRONG = ["null", "true", "false", '""', '"1"', '"NaN"', '"1e-40"', "[]", "[1]", 
 NUMBER_FIELDS = ["temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "seed",
                  "min_tokens", "top_logprobs", "logprobs", "best_of", "priority", "length_penalty"]
 LENGTH_FIELDS = ["max_tokens", "max_completion_tokens"]
-OTHER_FIELDS = ["model", "messages", "prompt", "stop", "stop_token_ids", "logit_bias", "stream", "stream_options", "n", "echo", "user",
+OTHER_FIELDS = ["model", "messages", "prompt", "stop", "stop_token_ids", "logit_bias", "stream", "stream_options", "n", "echo", "user", "cache_salt",
                 "ignore_eos", "tools", "tool_choice", "documents", "chat_template", "chat_template_kwargs", "add_generation_prompt",
                 "continue_final_message", "add_special_tokens", "skip_special_tokens", "include_stop_str_in_output",
                 "response_format", "functions", "suffix", "modalities", "metadata", "tokens", "return_token_strs", "bad_words"]

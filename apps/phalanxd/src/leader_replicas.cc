@@ -39,6 +39,9 @@ fleet::ReplicaEvents Leader::replica_events() {
   events.on_holding = [this](ReplicaId replica, const wire::ReplicaHolding& holding) {
     dispatcher_->on_holding(replica, holding);
   };
+  events.on_prefix_changes = [this](ReplicaId replica, const wire::PrefixChanges& changes) {
+    router_.prefixes().apply(replica, changes);
+  };
   events.on_reaped = [this](ReplicaId) {
     life_.post(fleet::LeaderEvent::kReplicaDied);
     announce_once();

@@ -33,6 +33,10 @@ TokenEvent Choice::accept(const wire::TokenUpdate& update) {
   event.token = update.token;
   event.logprob = update.logprob;
   event.top_logprobs = update.top_logprobs;
+  if (update.position == 0) {
+    cached_tokens_ = update.cached_tokens;
+  }
+  event.cached_tokens = cached_tokens_;
   produced_.push_back(update.token);
   if (produced_.size() >= min_tokens_ &&
       std::binary_search(stop_token_ids_.begin(), stop_token_ids_.end(), update.token)) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "phalanx/step/prefix_hash.h"
 #include "phalanx/step/sampling.h"
 
 #include "dispatcher_request.h"
@@ -47,6 +48,7 @@ RequestId Dispatcher::submit(Generation spec, std::shared_ptr<GenerationSink> si
   const RequestId id(next_request_++);
   auto owned = std::make_unique<Request>(Request{id, std::move(spec), std::move(sink), {}});
   Request& request = *owned;
+  step::extend_prefix_hashes(request.spec.cache_salt, request.spec.prompt_ids, request.prefix);
   request.choices.reserve(request.spec.choices);
   for (std::uint32_t i = 0; i < request.spec.choices; ++i) {
     request.choices.push_back({Choice(i, request.spec), {}, 0, {}, {}, 0});
@@ -78,18 +80,18 @@ bool Dispatcher::try_dispatch(Request& request, Running& running) {
   Choice& choice = running.choice;
   choice.attempt = Attempt(choice.attempt.value() + 1);
   const wire::SequenceKey key = key_of(request, running);
-  // With n > 1 the prompt is booked once: the other choices share its work when they run on the
-  // same replica.
-  const std::uint64_t to_compute =
-      choice.produced().size() + (choice.index() == 0 ? request.spec.prompt_ids.size() : 0);
+  Work work;
+  work.prompt_tokens = request.spec.prompt_ids.size();
+  work.remainder = {work.prompt_tokens + choice.produced().size(), choice.to_generate()};
+  work.prefix = request.prefix;
+  // The choices of a request share its prompt where they run on the same replica.
+  if (choice.index() > 0) {
+    work.computes_prompt = request.choices.front().replica;
+  }
   const std::optional<ReplicaId> only =
       suspects_.contains({request.id, choice.index()}) ? bench_ : std::nullopt;
-  while (const auto replica = router_.dispatch(key,
-                                               {to_compute, choice.to_generate()},
-                                               clock_.now(),
-                                               running.avoid,
-                                               running.fingerprint,
-                                               only)) {
+  while (const auto replica =
+             router_.dispatch(key, work, clock_.now(), running.avoid, running.fingerprint, only)) {
     if (send_to(*replica, request, running)) {
       return true;
     }
@@ -107,7 +109,8 @@ bool Dispatcher::send_to(ReplicaId replica, Request& request, Running& running) 
                                                     request.spec.prompt_ids,
                                                     choice.produced(),
                                                     request.spec.sampling,
-                                                    request.spec.stop});
+                                                    request.spec.stop,
+                                                    request.spec.cache_salt});
   if (!effect) {
     return false;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -14,6 +15,7 @@ struct Dispatcher::Request {
   Generation spec;
   std::shared_ptr<GenerationSink> sink;
   std::vector<Running> choices;
+  std::vector<std::uint64_t> prefix{};  // step::extend_prefix_hashes() of the prompt
 
   [[nodiscard]] bool finished() const {
     return std::all_of(

@@ -7,10 +7,20 @@
 namespace phalanx::dispatch {
 
 Router::Router(std::size_t replicas, std::unique_ptr<Policy> policy, CircuitBreakerOptions breaker)
-    : table_(replicas, breaker), ledger_(replicas), policy_(std::move(policy)) {}
+    : table_(replicas, breaker),
+      ledger_(replicas),
+      prefixes_(replicas),
+      policy_(std::move(policy)) {}
+
+std::uint64_t Router::to_compute(ReplicaId replica, const Work& work) const {
+  const std::uint64_t known = replica == work.computes_prompt
+                                  ? work.prompt_tokens
+                                  : prefixes_.known_tokens(replica, work.prefix);
+  return work.remainder.to_compute - std::min(work.remainder.to_compute, known);
+}
 
 std::optional<ReplicaId> Router::dispatch(const wire::SequenceKey& key,
-                                          Remainder remainder,
+                                          const Work& work,
                                           SteadyTime now,
                                           std::optional<ReplicaId> avoid,
                                           std::optional<std::uint64_t> fingerprint,
@@ -22,7 +32,7 @@ std::optional<ReplicaId> Router::dispatch(const wire::SequenceKey& key,
         !fingerprint || table_.at(replica).numerics_fingerprint == *fingerprint;
     const bool open_to_it = only ? replica == *only : !table_.at(replica).reserved;
     if (same_numerics && open_to_it && table_.usable(replica, now)) {
-      candidates.push_back({replica, ledger_.pending(replica).total()});
+      candidates.push_back({replica, ledger_.pending(replica).total() + to_compute(replica, work)});
     }
   }
   if (avoid && candidates.size() > 1) {
@@ -33,7 +43,7 @@ std::optional<ReplicaId> Router::dispatch(const wire::SequenceKey& key,
     return std::nullopt;
   }
   const ReplicaId chosen = candidates[policy_->choose(candidates)].replica;
-  ledger_.book(chosen, key, remainder);
+  ledger_.book(chosen, key, {to_compute(chosen, work), work.remainder.to_generate});
   table_.at(chosen).breaker.on_dispatch(key, now);
   return chosen;
 }
@@ -45,6 +55,7 @@ void Router::settle(ReplicaId replica, const wire::SequenceKey& key) {
 
 std::vector<wire::SequenceKey> Router::lose(ReplicaId replica) {
   table_.at(replica).breaker.reset();
+  prefixes_.forget(replica);
   return ledger_.settle_all(replica);
 }
 

@@ -13,19 +13,42 @@ void BlockPool::set_limit(std::uint32_t limit) {
 }
 
 void BlockPool::untouch() {
-  PHALANX_CHECK(released_.size() == touched_, "a block is in use");
+  PHALANX_CHECK(released_.size() + kept_.size() == touched_, "a block is in use");
   released_.clear();
+  kept_.clear();
+  kept_at_.clear();
   touched_ = 0;
 }
 
-BlockId BlockPool::peek(std::uint32_t n) const {
-  PHALANX_CHECK(n < free(), "no such free block");
-  const auto released = static_cast<std::uint32_t>(released_.size());
-  return n < released ? released_[released - 1 - n] : BlockId(touched_ + n - released);
+std::vector<BlockId> BlockPool::peek(std::uint32_t count, const std::set<BlockId>& shared) const {
+  PHALANX_CHECK(count + shared.size() <= free(), "not so many blocks are free");
+  const std::size_t others = released_.size() + limit_ - touched_;
+  std::size_t from_kept = count > others ? count - others : 0;
+  std::vector<BlockId> blocks;
+  blocks.reserve(count);
+  for (auto next = released_.rbegin(); blocks.size() < count && next != released_.rend(); ++next) {
+    blocks.push_back(*next);
+  }
+  for (auto next = kept_.begin(); from_kept > 0; ++next) {
+    if (!shared.contains(next->second)) {
+      blocks.push_back(next->second);
+      --from_kept;
+    }
+  }
+  for (std::uint32_t next = touched_; blocks.size() < count; ++next) {
+    blocks.emplace_back(next);
+  }
+  return blocks;
+}
+
+void BlockPool::give_up(BlockId block) {
+  unkeep(block);
+  released_.push_front(block);
 }
 
 BlockId BlockPool::acquire() {
-  const BlockId block = peek(0);
+  PHALANX_CHECK(free() > kept(), "every free block is kept");
+  const BlockId block = peek(1).front();
   if (released_.empty()) {
     ++touched_;
   } else {
@@ -36,15 +59,30 @@ BlockId BlockPool::acquire() {
 }
 
 void BlockPool::share(BlockId block) {
-  PHALANX_CHECK(references(block) > 0, "a free block cannot be shared");
+  if (references(block) == 0) {
+    unkeep(block);
+  }
   ++counts_[block.value()];
 }
 
-void BlockPool::release(BlockId block) {
+void BlockPool::release(BlockId block, bool keep) {
   PHALANX_CHECK(references(block) > 0, "the block is free already");
-  if (--counts_[block.value()] == 0) {
+  if (--counts_[block.value()] > 0) {
+    return;
+  }
+  if (keep) {
+    kept_.emplace(releases_, block);
+    kept_at_.emplace(block, releases_++);
+  } else {
     released_.push_back(block);
   }
+}
+
+void BlockPool::unkeep(BlockId block) {
+  const auto kept = kept_at_.find(block);
+  PHALANX_CHECK(kept != kept_at_.end(), "the block is not kept");
+  kept_.erase(kept->second);
+  kept_at_.erase(kept);
 }
 
 std::uint32_t BlockPool::references(BlockId block) const {

@@ -2,17 +2,28 @@
 #include "planner.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "phalanx/step/prefix_hash.h"
 
 namespace phalanx::engine {
+namespace {
+
+// Waiting sequences that are left alone in one plan because their beginning is being computed.
+constexpr std::uint32_t kHeldBackMax = 256;
+
+}  // namespace
 
 Planner::Planner(const SchedulerOptions& options,
                  const BlockPool& blocks,
+                 const PrefixCache& cache,
                  const Sequences& running,
                  const Sequences& waiting,
                  const std::set<std::uint32_t>& free_slots,
                  const std::set<SequenceId>* only)
     : options_(options),
       blocks_(blocks),
+      cache_(cache),
       running_(running),
       waiting_(waiting),
       free_slots_(free_slots),
@@ -59,7 +70,12 @@ void Planner::serve(const Sequence& sequence) {
   const std::uint32_t reachable = (held + available_) * step::kBlockTokens - sequence.computed;
   if (reachable > 0 || make_room(sequence)) {
     const std::uint32_t now = (held + available_) * step::kBlockTokens - sequence.computed;
-    draft(sequence, *sequence.slot, std::min(wanted, now), false);
+    Draft row;
+    row.sequence = &sequence;
+    row.slot = *sequence.slot;
+    row.start = sequence.computed;
+    row.count = std::min(wanted, now);
+    draft(std::move(row));
   }
 }
 
@@ -113,18 +129,21 @@ std::uint32_t Planner::reserved_by(const Sequence& sequence) const {
 }
 
 void Planner::admit_waiting() {
-  std::uint32_t reserved = 0;
   std::uint32_t drafted_blocks = 0;
   for (const auto& [id, sequence] : running_) {
-    reserved += reserved_by(sequence);
+    reserved_ += reserved_by(sequence);
+    if (may_run(id)) {
+      note_computing(sequence, sequence.published);
+    }
   }
   for (const Draft& row : drafts_) {
     drafted_blocks += row.new_blocks;
   }
-  reserved -= std::min(reserved, drafted_blocks);
+  reserved_ -= std::min(reserved_, drafted_blocks);
 
   auto slot = free_slots_.begin();
   std::uint32_t overtaken = 0;
+  std::uint32_t held_back = 0;
   for (const auto& [id, sequence] : waiting_) {
     if (budget_ == 0 || slot == free_slots_.end()) {
       return;
@@ -132,44 +151,107 @@ void Planner::admit_waiting() {
     if (!may_run(id)) {
       continue;
     }
-    const std::uint32_t whole = step::blocks_for(sequence.length());
-    const bool alone = running_.empty() && drafts_.empty();
-    if (available_ < whole || (!alone && available_ < whole + reserved)) {
-      if (sequence.passed >= options_.max_passes || ++overtaken > options_.max_passes) {
+    if (awaits_prefix(sequence)) {
+      if (++held_back > kHeldBackMax) {
         return;
       }
-      continue;
+    } else if (admit(sequence, *slot)) {
+      ++slot;
+    } else if (sequence.passed >= options_.max_passes || ++overtaken > options_.max_passes) {
+      return;
     }
-    draft(sequence, *slot, std::min(budget_, sequence.uncomputed()), true);
-    ++slot;
-    reserved += reserved_by(sequence) - drafts_.back().new_blocks;
   }
 }
 
-void Planner::draft(const Sequence& sequence, std::uint32_t slot, std::uint32_t count, bool admit) {
-  Draft row{&sequence, slot, count, 0, admit};
-  const auto held = static_cast<std::uint32_t>(sequence.blocks.size());
-  const std::uint32_t needed = step::blocks_for(sequence.computed + count);
-  row.new_blocks = needed > held ? needed - held : 0;
-  available_ -= row.new_blocks;
-  budget_ -= count;
-  drafts_.push_back(row);
+// False: it does not fit.
+bool Planner::admit(const Sequence& sequence, std::uint32_t slot) {
+  std::vector<BlockId> cached = cached_blocks(sequence);
+  const auto known = static_cast<std::uint32_t>(cached.size());
+  const std::uint32_t taken = step::blocks_for(sequence.length()) - known + unpinned(cached);
+  const bool alone = running_.empty() && drafts_.empty();
+  if (available_ < taken || (!alone && available_ < taken + reserved_)) {
+    return false;
+  }
+  note_computing(sequence, known);
+  Draft row;
+  row.sequence = &sequence;
+  row.slot = slot;
+  row.start = known * step::kBlockTokens;
+  row.count = std::min(budget_, sequence.length() - row.start);
+  row.cached = std::move(cached);
+  row.admit = true;
+  draft(std::move(row));
+  reserved_ += reserved_by(sequence) - known - drafts_.back().new_blocks;
+  return true;
+}
+
+// The last token of a sequence is always computed: its logits are wanted.
+std::vector<BlockId> Planner::cached_blocks(const Sequence& sequence) const {
+  const std::size_t most = (sequence.length() - 1) / step::kBlockTokens;
+  const auto hashes = std::span(sequence.prefix).first(std::min(most, sequence.prefix.size()));
+  return cache_.match(sequence.cache_salt, sequence.tokens, hashes);
+}
+
+// Somebody is computing the block that would be the next one to share: it is cheaper to wait for it
+// than to compute it a second time.
+bool Planner::awaits_prefix(const Sequence& sequence) const {
+  if (computing_.empty()) {
+    return false;
+  }
+  const std::size_t most = (sequence.length() - 1) / step::kBlockTokens;
+  const auto hashes = std::span(sequence.prefix).first(std::min(most, sequence.prefix.size()));
+  const std::size_t known = step::known_prefix(hashes, cache_);
+  return known < hashes.size() && computing_.contains(hashes[known]);
+}
+
+void Planner::note_computing(const Sequence& sequence, std::size_t from) {
+  if (sequence.publishes && from < sequence.prefix.size()) {
+    computing_.insert(sequence.prefix.begin() + static_cast<std::ptrdiff_t>(from),
+                      sequence.prefix.end());
+  }
+}
+
+// How many free blocks sharing these takes.
+std::uint32_t Planner::unpinned(const std::vector<BlockId>& cached) const {
+  return static_cast<std::uint32_t>(
+      std::count_if(cached.begin(), cached.end(), [&](const BlockId block) {
+        return blocks_.references(block) == 0 && !pinned_.contains(block);
+      }));
+}
+
+void Planner::draft(Draft row) {
+  const std::size_t held = row.admit ? row.cached.size() : row.sequence->blocks.size();
+  const std::uint32_t needed = step::blocks_for(row.start + row.count);
+  row.new_blocks = needed > held ? needed - static_cast<std::uint32_t>(held) : 0;
+  available_ -= row.new_blocks + unpinned(row.cached);
+  for (const BlockId block : row.cached) {
+    if (blocks_.references(block) == 0) {
+      pinned_.insert(block);
+    }
+  }
+  budget_ -= row.count;
+  drafts_.push_back(std::move(row));
 }
 
 StepPlan Planner::finished() const {
   StepPlan plan;
-  std::uint32_t next_block = 0;
+  std::uint32_t new_blocks = 0;
+  for (const Draft& draft : drafts_) {
+    new_blocks += draft.new_blocks;
+  }
+  const std::vector<BlockId> blocks = blocks_.peek(new_blocks, pinned_);
+  auto next_block = blocks.begin();
   for (const Draft& draft : drafts_) {
     PlannedRow row;
     row.sequence = draft.sequence->id;
     row.slot = draft.slot;
     row.admit = draft.admit;
-    row.start = draft.sequence->computed;
+    row.start = draft.start;
     row.count = draft.count;
-    row.sample = draft.count == draft.sequence->uncomputed();
-    for (std::uint32_t i = 0; i < draft.new_blocks; ++i) {
-      row.new_blocks.push_back(blocks_.peek(next_block++));
-    }
+    row.sample = draft.start + draft.count == draft.sequence->length();
+    row.cached = draft.cached;
+    row.new_blocks.assign(next_block, next_block + draft.new_blocks);
+    next_block += draft.new_blocks;
     plan.tokens += row.count;
     plan.rows.push_back(std::move(row));
   }

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <unordered_set>
 #include <vector>
 
 #include "phalanx/engine/block_pool.h"
+#include "phalanx/engine/prefix_cache.h"
 #include "phalanx/engine/scheduler.h"
 #include "phalanx/engine/sequence.h"
 #include "phalanx/engine/step_plan.h"
@@ -20,6 +22,7 @@ class Planner {
 
   Planner(const SchedulerOptions& options,
           const BlockPool& blocks,
+          const PrefixCache& cache,
           const Sequences& running,
           const Sequences& waiting,
           const std::set<std::uint32_t>& free_slots,
@@ -32,7 +35,9 @@ class Planner {
   struct Draft {
     const Sequence* sequence = nullptr;
     std::uint32_t slot = 0;
+    std::uint32_t start = 0;
     std::uint32_t count = 0;
+    std::vector<BlockId> cached;
     std::uint32_t new_blocks = 0;
     bool admit = false;
   };
@@ -46,19 +51,28 @@ class Planner {
   [[nodiscard]] bool make_room(const Sequence& sequence);
   void preempt(const Sequence& victim);
   void admit_waiting();
+  [[nodiscard]] bool admit(const Sequence& sequence, std::uint32_t slot);
+  [[nodiscard]] std::vector<BlockId> cached_blocks(const Sequence& sequence) const;
+  [[nodiscard]] bool awaits_prefix(const Sequence& sequence) const;
+  void note_computing(const Sequence& sequence, std::size_t from);
+  [[nodiscard]] std::uint32_t unpinned(const std::vector<BlockId>& cached) const;
   [[nodiscard]] std::uint32_t reserved_by(const Sequence& sequence) const;
-  void draft(const Sequence& sequence, std::uint32_t slot, std::uint32_t count, bool admit);
+  void draft(Draft row);
   [[nodiscard]] StepPlan finished() const;
 
   const SchedulerOptions& options_;
   const BlockPool& blocks_;
+  const PrefixCache& cache_;
   const Sequences& running_;
   const Sequences& waiting_;
   const std::set<std::uint32_t>& free_slots_;
   const std::set<SequenceId>* only_;
   std::uint32_t budget_;
-  std::uint32_t available_;     // free blocks that no row has taken yet
-  std::uint32_t promised_ = 0;  // blocks of victims, for the next step
+  std::uint32_t available_;                      // free blocks that no row has taken yet
+  std::uint32_t promised_ = 0;                   // blocks of victims, for the next step
+  std::uint32_t reserved_ = 0;                   // blocks that those who run are going to ask for
+  std::set<BlockId> pinned_;                     // kept blocks that a row is going to share
+  std::unordered_set<std::uint64_t> computing_;  // hashes of blocks that are about to be published
   std::vector<Draft> drafts_;
   std::set<SequenceId> victims_;
 };

@@ -237,6 +237,7 @@ void ReplicaEngine::begin_step(StepPlan plan) {
     }
   }
   plan_ = std::move(plan);
+  scheduler_.begin(*plan_);
   group_.run(scheduler_.command(*plan_));
 }
 
@@ -327,6 +328,7 @@ void ReplicaEngine::on_step(const wire::RankCommand& command, const CollectiveSt
                       {"ms", to_milliseconds(took)}});
     }
     publish(command.step, scheduler_.confirm(plan, samples_));
+    send_prefix_changes();
     acquit(plan);
   }
   pump();
@@ -336,6 +338,7 @@ void ReplicaEngine::on_ready(Epoch epoch) {
   const BlockPool& blocks = scheduler_.blocks();
   sink_.send(wire::ReplicaReady{
       epoch, group_.numerics_fingerprint(), blocks.total(), options_.memory_bytes});
+  send_prefix_changes();
   send_status();
   pump();
 }

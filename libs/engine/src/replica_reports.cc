@@ -51,6 +51,28 @@ void ReplicaEngine::publish_one(wire::TokenUpdate update) {
   publish(group_.last_step(), std::move(updates));
 }
 
+void ReplicaEngine::send_prefix_changes() {
+  if (failure_) {
+    return;
+  }
+  PrefixCache::Changes changes = scheduler_.take_cache_changes();
+  auto published = changes.published.begin();
+  auto evicted = changes.evicted.begin();
+  while (changes.cleared || published != changes.published.end() ||
+         evicted != changes.evicted.end()) {
+    wire::PrefixChanges message;
+    message.cleared = std::exchange(changes.cleared, false);
+    const auto take = [](auto& next, auto end, std::vector<std::uint64_t>& part) {
+      while (next != end && part.size() < wire::kMaxPrefixChanges) {
+        part.push_back(*next++);
+      }
+    };
+    take(published, changes.published.end(), message.published);
+    take(evicted, changes.evicted.end(), message.evicted);
+    sink_.send(std::move(message));
+  }
+}
+
 void ReplicaEngine::send_status() {
   ticks_since_status_ = 0;
   if (failure_) {
@@ -86,6 +108,9 @@ wire::ReplicaStatus ReplicaEngine::status() const {
   status.to_generate = scheduler_.to_generate();
   status.kv_blocks_free = scheduler_.blocks().free();
   status.kv_blocks_total = scheduler_.blocks().total();
+  status.kv_blocks_cached = scheduler_.blocks().kept();
+  status.prefix_tokens_asked = scheduler_.prefix_tokens_asked();
+  status.prefix_tokens_found = scheduler_.prefix_tokens_found();
   status.preemptions = scheduler_.preemptions();
   status.drains = group_.drains();
   status.stale_replies = group_.stale_replies();

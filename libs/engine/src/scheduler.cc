@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "phalanx/base/check.h"
+#include "phalanx/step/prefix_hash.h"
 
 #include "bounded_text.h"
 #include "planner.h"
@@ -65,6 +66,10 @@ Result<SequenceId> Scheduler::submit(const wire::Submit& submit) {
   sequence.prompt_tokens = size32(submit.prompt_ids);
   sequence.submitted_tokens = sequence.length();
   sequence.token_limit = token_limit(options_, submit);
+  sequence.cache_salt = submit.cache_salt;
+  if (options_.prefix_cache) {
+    step::extend_prefix_hashes(sequence.cache_salt, sequence.tokens, sequence.prefix);
+  }
   sequence.sampling = submit.sampling;
   sequence.stop = submit.stop;
   if (sequence.to_generate() == 0 || stops_at_end(sequence)) {
@@ -123,7 +128,7 @@ std::vector<wire::TokenUpdate> Scheduler::sweep() {
 }
 
 StepPlan Scheduler::plan(const std::set<SequenceId>* only) const {
-  return Planner(options_, blocks_, running_, waiting_, free_slots_, only).run();
+  return Planner(options_, blocks_, cache_, running_, waiting_, free_slots_, only).run();
 }
 
 wire::RankCommand Scheduler::command(const StepPlan& plan) const {
@@ -136,7 +141,7 @@ wire::RankCommand Scheduler::command(const StepPlan& plan) const {
   for (const PlannedRow& row : plan.rows) {
     const Sequence& sequence = at(row.sequence);
     if (row.admit) {
-      command.attach.push_back(attach_record(sequence, row.slot));
+      command.attach.push_back(attach_record(sequence, row.slot, row.cached));
     }
     step::StepItem item;
     item.slot = row.slot;
@@ -144,14 +149,16 @@ wire::RankCommand Scheduler::command(const StepPlan& plan) const {
     item.start = row.start;
     item.count = row.count;
     item.sample = row.sample;
-    item.held_blocks = size32(sequence.blocks);
+    item.held_blocks = size32(row.admit ? row.cached : sequence.blocks);
     item.blocks = numbers_of(row.new_blocks);
     command.items.push_back(std::move(item));
   }
   return command;
 }
 
-step::SequenceAttach Scheduler::attach_record(const Sequence& sequence, std::uint32_t slot) {
+step::SequenceAttach Scheduler::attach_record(const Sequence& sequence,
+                                              std::uint32_t slot,
+                                              const std::vector<BlockId>& blocks) {
   step::SequenceAttach record;
   record.slot = slot;
   record.sequence = sequence.id.value();
@@ -160,7 +167,7 @@ step::SequenceAttach Scheduler::attach_record(const Sequence& sequence, std::uin
   record.choice = sequence.key.choice.value();
   record.sampling = sequence.sampling;
   record.masked_until_min_tokens = sequence.stop.stop_token_ids;
-  record.blocks = numbers_of(sequence.blocks);
+  record.blocks = numbers_of(blocks);
   return record;
 }
 
@@ -172,7 +179,13 @@ std::vector<wire::TokenUpdate> Scheduler::confirm(const StepPlan& plan,
   if (plan.needs_step()) {
     stale_slots_.clear();
   }
-  // Rows before victims: the numbers of the new blocks were chosen before any block came back.
+  // What is shared before what is new, rows before victims: the numbers of the new blocks were
+  // chosen so.
+  for (const PlannedRow& row : plan.rows) {
+    for (const BlockId block : row.cached) {
+      blocks_.share(block);
+    }
+  }
   for (std::size_t i = 0; i < plan.rows.size(); ++i) {
     apply_row(plan.rows[i]);
   }
@@ -195,27 +208,6 @@ std::vector<wire::TokenUpdate> Scheduler::confirm(const StepPlan& plan,
     updates.push_back(std::move(update));
   }
   return updates;
-}
-
-void Scheduler::apply_row(const PlannedRow& row) {
-  if (row.admit) {
-    auto node = waiting_.extract(row.sequence);
-    PHALANX_CHECK(!node.empty() && free_slots_.erase(row.slot) == 1, "the plan is not of now");
-    node.mapped().slot = row.slot;
-    node.mapped().passed = 0;
-    running_.insert(std::move(node));
-  }
-  Sequence& sequence = at(row.sequence);
-  PHALANX_CHECK(sequence.computed == row.start, "the plan is not of now");
-  for (const BlockId block : row.new_blocks) {
-    PHALANX_CHECK(blocks_.acquire() == block, "the plan is not of now");
-    sequence.blocks.push_back(block);
-  }
-  const std::uint32_t end = row.start + row.count;
-  for (std::uint32_t i = row.start / step::kBlockTokens; i < step::blocks_for(end); ++i) {
-    PHALANX_CHECK(blocks_.references(sequence.blocks[i]) == 1, "a shared block was written");
-  }
-  sequence.computed = end;
 }
 
 // Who was overtaken by an admission is entitled to his turn sooner.
@@ -266,6 +258,7 @@ wire::TokenUpdate Scheduler::remainders(const Sequence& sequence) {
   update.key = sequence.key;
   update.to_compute = sequence.to_compute();
   update.to_generate = sequence.to_generate();
+  update.cached_tokens = sequence.cached_tokens.value_or(0);
   return update;
 }
 
@@ -275,42 +268,11 @@ wire::TokenUpdate Scheduler::remove(SequenceId id, step::FinishReason reason) {
   wire::TokenUpdate update;
   update.key = sequence.key;
   update.finish = reason;
+  update.cached_tokens = sequence.cached_tokens.value_or(0);
   keys_.erase(sequence.key);
   running_.erase(id);
   waiting_.erase(id);
   return update;
-}
-
-void Scheduler::release(Sequence& sequence) {
-  // From the last: the pool hands out what came back last, so a sequence gets its blocks in order.
-  for (auto block = sequence.blocks.rbegin(); block != sequence.blocks.rend(); ++block) {
-    blocks_.release(*block);
-  }
-  sequence.blocks.clear();
-  sequence.computed = 0;
-  if (sequence.slot) {
-    free_slots_.insert(*sequence.slot);
-    stale_slots_.insert(*sequence.slot);
-    sequence.slot.reset();
-  }
-}
-
-void Scheduler::to_waiting(SequenceId id) {
-  auto node = running_.extract(id);
-  release(node.mapped());
-  waiting_.insert(std::move(node));
-}
-
-std::vector<wire::TokenUpdate> Scheduler::drop_kv() {
-  std::vector<wire::TokenUpdate> updates;
-  updates.reserve(running_.size());
-  while (!running_.empty()) {
-    const SequenceId id = running_.begin()->first;
-    to_waiting(id);
-    updates.push_back(remainders(at(id)));
-  }
-  blocks_.untouch();
-  return updates;
 }
 
 std::vector<step::SequenceAttach> Scheduler::attach_table() {
@@ -318,7 +280,7 @@ std::vector<step::SequenceAttach> Scheduler::attach_table() {
   std::vector<step::SequenceAttach> table;
   table.reserve(running_.size());
   for (const auto& [id, sequence] : running_) {
-    table.push_back(attach_record(sequence, *sequence.slot));
+    table.push_back(attach_record(sequence, *sequence.slot, sequence.blocks));
   }
   return table;
 }
@@ -347,13 +309,6 @@ wire::TokenUpdate Scheduler::fail(SequenceId id, const Error& error) {
   update.error_code = static_cast<std::uint32_t>(error.code());
   update.error_message = bounded_text(error.message());
   return update;
-}
-
-Scheduler::Probe Scheduler::probe() {
-  PHALANX_CHECK(running_.empty(), "a self-test belongs to a replica that serves nothing");
-  const Probe probe{SequenceId(next_sequence_++), *free_slots_.begin(), blocks_.peek(0)};
-  stale_slots_.insert(probe.slot);
-  return probe;
 }
 
 std::uint64_t Scheduler::to_compute() const {
@@ -385,6 +340,7 @@ const Sequence& Scheduler::at(SequenceId id) const {
 bool operator==(const Scheduler& a, const Scheduler& b) {
   const auto fields = [](const Scheduler& s) {
     return std::tie(s.blocks_,
+                    s.cache_,
                     s.running_,
                     s.waiting_,
                     s.keys_,

@@ -181,6 +181,8 @@ void ReplicaHost::on_message(std::size_t index,
     slots_->on_ready(index, incarnation, ready->numerics_fingerprint);
   } else if (const auto* holding = std::get_if<wire::ReplicaHolding>(&message)) {
     events_.on_holding(ReplicaId(static_cast<std::uint32_t>(index)), *holding);
+  } else if (const auto* changes = std::get_if<wire::PrefixChanges>(&message)) {
+    events_.on_prefix_changes(ReplicaId(static_cast<std::uint32_t>(index)), *changes);
   } else if (const auto* failed = std::get_if<wire::ReplicaFailed>(&message)) {
     slots_->on_giving_up(
         index, incarnation, Error(static_cast<Code>(failed->code), failed->message));

@@ -106,6 +106,11 @@ bool GenerationReader::read_list(const Field& field, Refusal* refusal) {
     *refusal = read_logprobs(field);
   } else if (field.name == "user") {
     *refusal = read_text(field, &out_->user, kUserBytesMax);
+  } else if (field.name == "cache_salt") {
+    *refusal = read_text(field, &out_->cache_salt, wire::kMaxSaltBytes);
+    if (!*refusal && out_->cache_salt.empty()) {
+      *refusal = wrong(field, "a string that is not empty");
+    }
   } else {
     return false;
   }

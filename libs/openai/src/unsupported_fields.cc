@@ -82,7 +82,6 @@ constexpr std::array kKnownFields = {
     KnownField{"priority", Harmless::kZero, "requests are served in the order they come"},
     KnownField{"return_tokens_as_token_ids", Harmless::kFalse, "tokens are shown as text"},
     KnownField{"return_token_ids", Harmless::kFalse, "tokens are shown as text"},
-    KnownField{"cache_salt", Harmless::kNullOnly, "the prefix cache has no partitions"},
     KnownField{"kv_transfer_params", Harmless::kNullOnly, "KV is not transferred"},
     KnownField{"thinking_token_budget", Harmless::kNullOnly, "thinking is not counted apart"},
     KnownField{"repetition_detection", Harmless::kNullOnly, "use repetition_penalty"},

@@ -192,6 +192,9 @@ void Answer::on_token(std::size_t index,
   ChoiceState& choice = choices_[index];
   note_time(choice);
   ++record_.completion_tokens;
+  if (token.choice == 0 && token.position == 0) {
+    record_.cached_tokens += token.cached_tokens;  // as its prompt counts once
+  }
   choice.finish_reason = step::finish_name(event.finish);
   choice.stop_reason = event.stopped_by;
   if (options_.stream) {
@@ -238,6 +241,7 @@ openai::Usage Answer::usage() const {
   openai::Usage result;
   result.prompt_tokens = record_.prompt_tokens;
   result.completion_tokens = record_.completion_tokens;
+  result.cached_tokens = record_.cached_tokens;
   return result;
 }
 

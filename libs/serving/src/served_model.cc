@@ -95,6 +95,7 @@ openai::ApiResult<GenerationRequest> complete_request(const ServedModel& model,
   }
   generation.choices = fields.n;
   generation.prompt_ids = std::move(prompt_ids);
+  generation.cache_salt = fields.cache_salt;
   const std::uint32_t per_choice =
       fields.max_tokens.value_or(std::min(generation.stop.max_tokens, kBookedUnsaid));
   request.booked_tokens = generation.prompt_ids.size() + std::uint64_t{per_choice} * fields.n;

@@ -103,6 +103,7 @@ void ServingMetrics::on_request_end(const RequestRecord& record) {
                  {"outcome", record.outcome},
                  {"error", record.error},
                  {"prompt_tokens", record.prompt_tokens},
+                 {"cached_tokens", record.cached_tokens},
                  {"completion_tokens", record.completion_tokens},
                  {"ttft_ms", to_milliseconds(record.time_to_first_token)},
                  {"decode_ms", to_milliseconds(decode)},
@@ -190,6 +191,15 @@ void ServingMetrics::refresh_replica(ReplicaId replica, const wire::ReplicaStatu
   set("vllm:kv_cache_usage_perc",
       "Used part of the KV cache, 0 … 1",
       total > 0 ? 1.0 - static_cast<double>(status.kv_blocks_free) / total : 0.0);
+  set("phalanx_kv_blocks_cached",
+      "Free KV blocks whose contents are kept for prompts that begin alike",
+      status.kv_blocks_cached);
+  set("vllm:prefix_cache_queries",
+      "Prompt tokens of the sequences admitted since the replica started",
+      static_cast<double>(status.prefix_tokens_asked));
+  set("vllm:prefix_cache_hits",
+      "Prompt tokens found in the prefix cache since the replica started",
+      static_cast<double>(status.prefix_tokens_found));
   set("phalanx_preemptions",
       "Sequences preempted since the replica started",
       static_cast<double>(status.preemptions));

@@ -89,6 +89,10 @@ void add_engine_flags(flags::FlagTable* table, Options* o) {
       0,
       1 << 24,
       "Blocks of 32 tokens in the KV cache of one replica; 0 derives them from the memory");
+  table->add_switch("prefix-cache,enable-prefix-caching",
+                    &o->prefix_cache,
+                    "Keep the KV of full blocks and share it between requests that begin alike; no "
+                    "answer depends on it");
   table->add_choice("runner",
                     &o->runner,
                     {"cpu", "sim"},

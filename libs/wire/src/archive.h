@@ -117,8 +117,8 @@ class Writer {
   }
   template <typename Word>
   void words(std::string_view /*name*/, const std::vector<Word>& values, std::size_t /*most*/) {
-    static_assert(sizeof(Word) == 4);
-    packer_.blob({reinterpret_cast<const char*>(values.data()), values.size() * 4});
+    static_assert(sizeof(Word) == 4 || sizeof(Word) == 8);
+    packer_.blob({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(Word)});
   }
   template <typename Word>
   void word_lists(std::string_view name,
@@ -224,8 +224,8 @@ class Reader {
   }
   template <typename Word>
   void words(std::string_view name, std::vector<Word>& values, std::size_t most) {
-    const std::string_view blob = cursor_.blob(name, 4, most);
-    values.resize(blob.size() / 4);
+    const std::string_view blob = cursor_.blob(name, sizeof(Word), most);
+    values.resize(blob.size() / sizeof(Word));
     if (!values.empty()) {
       std::memcpy(values.data(), blob.data(), blob.size());
     }

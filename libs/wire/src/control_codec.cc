@@ -39,6 +39,7 @@ void fields(Archive& archive, Message& message) {
   archive.word_lists("rank_cpus", message.rank_cpus, kMaxRanks, kMaxCpus);
   archive.number("restart_limit", message.restart_limit);
   archive.number("restart_window_ms", message.restart_window_ms);
+  archive.boolean("prefix_cache", message.prefix_cache);
 }
 
 using NamedRegion = std::pair<std::string, std::uint64_t>;

@@ -24,6 +24,7 @@ void fields(Archive& archive, Message& message) {
   archive.words("produced_ids", message.produced_ids, step::kMaxPromptTokens);
   archive.structure("sampling", message.sampling);
   archive.structure("stop", message.stop);
+  archive.text("cache_salt", message.cache_salt, kMaxSaltBytes);
   archive.require(!message.prompt_ids.empty(), "prompt_ids", "at least one token");
 }
 
@@ -70,6 +71,7 @@ void fields(Archive& archive, Message& message) {
   archive.id_values("top_logprobs", message.top_logprobs, step::kMaxTopLogprobs);
   archive.number("to_compute", message.to_compute);
   archive.number("to_generate", message.to_generate);
+  archive.number("cached_tokens", message.cached_tokens);
   archive.choice("finish", message.finish, step::FinishReason::kNone, step::FinishReason::kError);
   archive.number("error_code", message.error_code);
   archive.text("error_message", message.error_message, kMaxErrorBytes);
@@ -104,6 +106,9 @@ void fields(Archive& archive, Message& message) {
   archive.number("to_generate", message.to_generate);
   archive.number("kv_blocks_free", message.kv_blocks_free);
   archive.number("kv_blocks_total", message.kv_blocks_total);
+  archive.number("kv_blocks_cached", message.kv_blocks_cached);
+  archive.number("prefix_tokens_asked", message.prefix_tokens_asked);
+  archive.number("prefix_tokens_found", message.prefix_tokens_found);
   archive.number("preemptions", message.preemptions);
   archive.number("drains", message.drains);
   archive.number("stale_replies", message.stale_replies);
@@ -127,6 +132,13 @@ void fields(Archive& archive, Message& message) {
                       (message.to_end || !message.keys.empty()),
                   "keys",
                   "ascending keys, at least one unless they reach to the end");
+}
+
+template <typename Archive, Like<PrefixChanges> Message>
+void fields(Archive& archive, Message& message) {
+  archive.boolean("cleared", message.cleared);
+  archive.words("published", message.published, kMaxPrefixChanges);
+  archive.words("evicted", message.evicted, kMaxPrefixChanges);
 }
 
 template <typename Archive, Like<ReplicaFrame> Message>

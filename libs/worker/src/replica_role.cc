@@ -116,6 +116,7 @@ Result<engine::ReplicaOptions> engine_options(const wire::ReplicaBootstrap& boot
   options.replica = bootstrap.replica;
   options.scheduler.limits = bootstrap.plan.limits;
   options.scheduler.vocab_size = config.vocab;
+  options.scheduler.prefix_cache = bootstrap.prefix_cache;
   options.group.ranks = bootstrap.plan.tp;
   options.group.secret = bootstrap.common.secret;
   options.group.restart_limit = bootstrap.restart_limit;

@@ -12,7 +12,7 @@
 
 namespace phalanx::wire {
 
-// A message whose bytes are kept in proto/golden/v3/<name>.bin.
+// A message whose bytes are kept in proto/golden/v4/<name>.bin.
 struct Golden {
   std::string name;
   std::string bytes;                              // as encoded by this build
@@ -55,7 +55,8 @@ inline std::vector<Golden> golden_leader_frames() {
                  .prompt_ids = {1, 2, 65536, 151935},
                  .produced_ids = {7, 8},
                  .sampling = golden_sampling(),
-                 .stop = {.max_tokens = 128, .stop_token_ids = {0, 151645}, .ignore_eos = true}}),
+                 .stop = {.max_tokens = 128, .stop_token_ids = {0, 151645}, .ignore_eos = true},
+                 .cache_salt = "tenant 7"}),
              decode_leader_frame),
       golden("leader_cancel", frame(Cancel{kGoldenKey}), decode_leader_frame),
       golden("leader_stop",
@@ -76,6 +77,7 @@ inline std::vector<Golden> golden_replica_frames() {
                           .top_logprobs = {{42, -0.5F}, {9, -1.25F}},
                           .to_compute = 0,
                           .to_generate = 110,
+                          .cached_tokens = 64,
                           .finish = step::FinishReason::kNone,
                           .error_code = 0,
                           .error_message = {}};
@@ -116,6 +118,9 @@ inline std::vector<Golden> golden_replica_frames() {
                                  .to_generate = 330,
                                  .kv_blocks_free = 400,
                                  .kv_blocks_total = 512,
+                                 .kv_blocks_cached = 37,
+                                 .prefix_tokens_asked = 9000,
+                                 .prefix_tokens_found = 4096,
                                  .preemptions = 2,
                                  .drains = 1,
                                  .stale_replies = 1,
@@ -132,6 +137,11 @@ inline std::vector<Golden> golden_replica_frames() {
                                   .to_end = false,
                                   .keys = {{RequestId(1001), ChoiceIndex(1), Attempt(1)},
                                            {RequestId(1002), ChoiceIndex(0), Attempt(1)}}}),
+             decode_replica_frame),
+      golden("replica_prefix_changes",
+             frame(PrefixChanges{.cleared = true,
+                                 .published = {0x0123456789ABCDEFULL, 2},
+                                 .evicted = {0xFEDCBA9876543210ULL}}),
              decode_replica_frame),
   };
 }

@@ -304,10 +304,12 @@ TEST_F(DispatcherTest, TokensLeftOutAgainAndAgainEndTheRequest) {
   expect_nothing_left();
 }
 
-TEST_F(DispatcherTest, ChoicesRunIndependentlyAndThePromptIsBookedOnce) {
+TEST_F(DispatcherTest, ChoicesRunIndependentlyAndThePromptIsBookedOnceOnAReplica) {
   const auto sink = std::make_shared<FakeSink>();
-  submit(sink, 2);
-  EXPECT_EQ(router_.ledger().pending_total(), (Remainder{2, 10}));
+  submit(sink, 3);
+  EXPECT_EQ(router_.ledger().pending(ReplicaId(0)), (Remainder{2, 10}));
+  EXPECT_EQ(router_.ledger().pending(ReplicaId(1)), (Remainder{2, 5}));
+  produce(2, 0, kEosToken, step::FinishReason::kStop);
   produce(1, 0, kEosToken, step::FinishReason::kStop);
   EXPECT_EQ(sink->ends, 0);
   produce(0, 0, kEosToken, step::FinishReason::kStop);

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/dispatch/router.h"
 
+#include <numeric>
+#include <vector>
+
 #include <gtest/gtest.h>
+
+#include "phalanx/step/limits.h"
+#include "phalanx/step/prefix_hash.h"
 
 namespace phalanx::dispatch {
 namespace {
@@ -35,6 +41,55 @@ TEST(Router, WeighsByPendingTokensNotByRequests) {
   for (std::uint64_t i = 2; i < 12; ++i) {
     EXPECT_EQ(router.dispatch(key(i), {50, 40}, SteadyTime{}), ReplicaId(1));
   }
+}
+
+// Hashes of a prompt of so many full blocks.
+std::vector<std::uint64_t> hashes(std::size_t blocks, TokenId first = 0) {
+  std::vector<TokenId> tokens(blocks * step::kBlockTokens);
+  std::iota(tokens.begin(), tokens.end(), first);
+  std::vector<std::uint64_t> result;
+  step::extend_prefix_hashes("", tokens, result);
+  return result;
+}
+
+TEST(Router, CountsOnlyWhatAReplicaWouldHaveToCompute) {
+  Router router = make_router(2);
+  const std::vector<std::uint64_t> prefix = hashes(3);
+  router.prefixes().apply(ReplicaId(1), {.cleared = true, .published = prefix, .evicted = {}});
+  EXPECT_EQ(router.dispatch(key(1), {{100, 10}, prefix}, SteadyTime{}), ReplicaId(1));
+  EXPECT_EQ(router.ledger().pending(ReplicaId(1)), (Remainder{4, 10}));
+  // It owes 14 now; another prompt is better computed elsewhere.
+  const std::vector<std::uint64_t> other = hashes(3, 7);
+  EXPECT_EQ(router.dispatch(key(2), {{100, 10}, other}, SteadyTime{}), ReplicaId(0));
+  EXPECT_EQ(router.ledger().pending(ReplicaId(0)), (Remainder{100, 10}));
+}
+
+TEST(Router, SendsAKnownPromptElsewhereWhereTheLoadOutweighsIt) {
+  Router router = make_router(2);
+  const std::vector<std::uint64_t> prefix = hashes(3);
+  router.prefixes().apply(ReplicaId(1), {.cleared = true, .published = prefix, .evicted = {}});
+  router.ledger().book(ReplicaId(1), key(90), {0, 97});
+  EXPECT_EQ(router.dispatch(key(1), {{100, 10}, prefix}, SteadyTime{}), ReplicaId(0));
+}
+
+TEST(Router, ForgetsThePrefixesOfAnIncarnationThatIsOver) {
+  Router router = make_router(2);
+  const std::vector<std::uint64_t> prefix = hashes(3);
+  router.prefixes().apply(ReplicaId(1), {.cleared = true, .published = prefix, .evicted = {}});
+  EXPECT_EQ(router.prefixes().known_tokens(ReplicaId(1), prefix), 96U);
+  router.prefixes().apply(ReplicaId(1),
+                          {.cleared = false, .published = {}, .evicted = {prefix[2]}});
+  EXPECT_EQ(router.prefixes().known_tokens(ReplicaId(1), prefix), 64U);
+  EXPECT_TRUE(router.lose(ReplicaId(1)).empty());
+  EXPECT_EQ(router.prefixes().known_tokens(ReplicaId(1), prefix), 0U);
+}
+
+TEST(Router, BooksAPromptOnceWhereItsChoicesShareIt) {
+  Router router = make_router(1);
+  EXPECT_EQ(router.dispatch(key(1), {{100, 10}}, SteadyTime{}), ReplicaId(0));
+  EXPECT_EQ(router.dispatch(key(2), {{105, 10}, {}, ReplicaId(0), 100}, SteadyTime{}),
+            ReplicaId(0));
+  EXPECT_EQ(router.ledger().pending(ReplicaId(0)), (Remainder{105, 20}));
 }
 
 TEST(Router, DoesNotTakeAFailingReplicaForAnIdleOne) {

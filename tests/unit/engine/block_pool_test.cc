@@ -14,7 +14,7 @@ TEST(BlockPool, HandsOutEveryBlockOnce) {
   BlockPool pool(5);
   std::set<BlockId> seen;
   while (pool.free() > 0) {
-    const BlockId expected = pool.peek(0);
+    const BlockId expected = pool.peek(1).front();
     const BlockId block = pool.acquire();
     EXPECT_EQ(block, expected);
     EXPECT_EQ(pool.references(block), 1U);
@@ -27,13 +27,56 @@ TEST(BlockPool, HandsOutEveryBlockOnce) {
 TEST(BlockPool, PeeksTheOrderOfComingAcquisitions) {
   BlockPool pool(4);
   pool.release(pool.acquire());
-  std::vector<BlockId> expected;
-  for (std::uint32_t i = 0; i < 4; ++i) {
-    expected.push_back(pool.peek(i));
-  }
+  const std::vector<BlockId> expected = pool.peek(4);
   for (std::uint32_t i = 0; i < 4; ++i) {
     EXPECT_EQ(pool.acquire(), expected[i]);
   }
+}
+
+TEST(BlockPool, GivesUpWhatIsKeptOnlyWhereNothingElseIsFreeAndTheOldestFirst) {
+  BlockPool pool(4);
+  std::vector<BlockId> blocks;
+  for (int i = 0; i < 3; ++i) {
+    blocks.push_back(pool.acquire());
+  }
+  pool.release(blocks[1], true);
+  pool.release(blocks[0], true);
+  pool.release(blocks[2]);
+  EXPECT_EQ(pool.free(), 4U);
+  EXPECT_EQ(pool.kept(), 2U);
+  EXPECT_EQ(pool.peek(2), (std::vector<BlockId>{blocks[2], BlockId(3)}));
+  EXPECT_EQ(pool.peek(4), (std::vector<BlockId>{blocks[2], blocks[1], blocks[0], BlockId(3)}));
+  EXPECT_EQ(pool.peek(3, {blocks[1]}), (std::vector<BlockId>{blocks[2], blocks[0], BlockId(3)}));
+  pool.give_up(blocks[0]);
+  pool.share(blocks[1]);
+  EXPECT_EQ(pool.references(blocks[1]), 1U);
+  EXPECT_EQ(pool.peek(3), (std::vector<BlockId>{blocks[2], blocks[0], BlockId(3)}));
+  EXPECT_EQ(pool.acquire(), blocks[2]);
+  EXPECT_EQ(pool.acquire(), blocks[0]);
+  EXPECT_EQ(pool.acquire(), BlockId(3));
+  EXPECT_EQ(pool.free(), 0U);
+}
+
+TEST(BlockPool, ForgetsWhatIsKeptWithTheRest) {
+  BlockPool pool(3);
+  pool.release(pool.acquire(), true);
+  pool.untouch();
+  EXPECT_EQ(pool.kept(), 0U);
+  EXPECT_EQ(pool.free(), 3U);
+  EXPECT_EQ(pool.peek(1).front(), BlockId(0));
+}
+
+TEST(BlockPoolDeathTest, EndsTheProcessOnTakingWhatIsKept) {
+  BlockPool pool(1);
+  pool.release(pool.acquire(), true);
+  EXPECT_DEATH(pool.acquire(), "every free block is kept");
+}
+
+TEST(BlockPoolDeathTest, EndsTheProcessOnSharingWhatIsNotKept) {
+  BlockPool pool(1);
+  const BlockId block = pool.acquire();
+  pool.release(block);
+  EXPECT_DEATH(pool.share(block), "not kept");
 }
 
 TEST(BlockPool, KeepsASharedBlockUntilItsLastReaderLeaves) {
@@ -70,7 +113,7 @@ TEST(BlockPool, TouchesLowBlocksFirstAndNoMoreThanAreInUse) {
   pool.release(b);
   pool.untouch();
   EXPECT_EQ(pool.touched(), 0U);
-  EXPECT_EQ(pool.peek(0), BlockId(0));
+  EXPECT_EQ(pool.peek(1).front(), BlockId(0));
   EXPECT_EQ(pool.free(), 100U);
 }
 

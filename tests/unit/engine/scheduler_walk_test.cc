@@ -71,6 +71,8 @@ class Walk {
   }
 
   [[nodiscard]] std::uint64_t preemptions() const { return scheduler_.preemptions(); }
+  [[nodiscard]] std::uint64_t found() const { return scheduler_.prefix_tokens_found(); }
+  [[nodiscard]] std::uint64_t shared() const { return shared_; }
 
  private:
   std::uint64_t draw(std::uint64_t below) {
@@ -86,10 +88,12 @@ class Walk {
     options.limits.max_num_seqs = draw32(1, 8);
     options.limits.max_num_batched_tokens = options.limits.max_num_seqs + draw32(0, 80);
     options.limits.max_model_len = draw32(40, 300);
-    options.limits.kv_blocks = step::blocks_for(options.limits.max_model_len) + draw32(0, 5);
+    const std::uint32_t spare = draw(2) == 0 ? draw32(0, 5) : draw32(10, 60);
+    options.limits.kv_blocks = step::blocks_for(options.limits.max_model_len) + spare;
     options.max_waiting = draw32(2, 20);
     options.max_passes = draw32(1, 6);
     options.vocab_size = kVocab;
+    options.prefix_cache = draw(3) != 0;
     return options;
   }
 
@@ -97,9 +101,14 @@ class Walk {
     wire::Submit submit;
     submit.key = {RequestId(++requests_), ChoiceIndex(draw32(0, 3)), Attempt(1)};
     const std::uint32_t prompt = draw32(1, options_.limits.max_model_len);
+    // Most begin as others do.
+    const std::uint32_t alike = draw(4) == 0 ? 0 : draw32(prompt / 2, prompt + 1);
+    const std::uint64_t family = draw(3);
     for (std::uint32_t i = 0; i < prompt; ++i) {
-      submit.prompt_ids.push_back(static_cast<TokenId>(draw(kVocab)));
+      const std::uint64_t token = i < alike ? mix64(family * 1000 + i) : draw(1000);
+      submit.prompt_ids.push_back(static_cast<TokenId>(token % kVocab));
     }
+    submit.cache_salt = draw(4) == 0 ? "other" : "";
     submit.sampling.seed = draw(1000);
     submit.stop.max_tokens = draw32(1, 120);
     if (draw(2) == 0) {
@@ -182,6 +191,8 @@ class Walk {
       settle(scheduler_.confirm(plan, {}));
       return;
     }
+    scheduler_.begin(plan);
+    EXPECT_EQ(plan, scheduler_.plan()) << "to begin changes no plan";
     const auto results = compute(plan, kAll);
     settle(scheduler_.confirm(plan, results));
     check_table();
@@ -208,6 +219,7 @@ class Walk {
     if (!plan.needs_step()) {
       return;
     }
+    scheduler_.begin(plan);
     const Scheduler before = scheduler_;
     static_cast<void>(compute(plan, draw32(0, 4)));
     EXPECT_TRUE(scheduler_ == before) << "a failed step has changed the state";
@@ -270,7 +282,7 @@ class Walk {
 
   // Every block has one owner or none, every slot too, and the ledger is a recount.
   void check() {
-    std::set<BlockId> owned;
+    std::map<BlockId, std::uint32_t> owners;
     std::set<std::uint32_t> slots;
     std::uint64_t to_compute = 0;
     std::uint64_t to_generate = 0;
@@ -279,8 +291,12 @@ class Walk {
       ASSERT_NE(sequence, nullptr);
       EXPECT_EQ(sequence->tokens, expected.tokens);
       for (const BlockId block : sequence->blocks) {
-        EXPECT_TRUE(owned.insert(block).second) << "a block with two owners";
-        EXPECT_EQ(scheduler_.blocks().references(block), 1U);
+        ++owners[block];
+      }
+      // What may still be written has one owner.
+      for (std::size_t i = sequence->computed / step::kBlockTokens; i < sequence->blocks.size();
+           ++i) {
+        EXPECT_EQ(scheduler_.blocks().references(sequence->blocks[i]), 1U);
       }
       EXPECT_EQ(sequence->blocks.size(), step::blocks_for(sequence->computed));
       if (sequence->slot) {
@@ -289,7 +305,11 @@ class Walk {
       to_compute += expected.to_compute;
       to_generate += expected.to_generate;
     }
-    EXPECT_EQ(owned.size() + scheduler_.blocks().free(), options_.limits.kv_blocks)
+    for (const auto& [block, count] : owners) {
+      EXPECT_EQ(scheduler_.blocks().references(block), count);
+      shared_ += count > 1 ? 1U : 0U;
+    }
+    EXPECT_EQ(owners.size() + scheduler_.blocks().free(), options_.limits.kv_blocks)
         << "a block is lost";
     EXPECT_EQ(slots.size(), scheduler_.running());
     EXPECT_EQ(to_compute, scheduler_.to_compute());
@@ -305,18 +325,25 @@ class Walk {
   testing::TableMemory table_;
   std::map<wire::SequenceKey, Expected> open_;
   std::uint64_t requests_ = 0;
+  std::uint64_t shared_ = 0;  // blocks with several owners, as often as one was looked at
 };
 
 TEST(SchedulerWalk, KeepsEveryBlockTokenAndRemainderExact) {
   std::uint64_t preemptions = 0;
+  std::uint64_t found = 0;
+  std::uint64_t shared = 0;
   const std::uint64_t seeds = testing::seeds_to_walk(50);
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Walk walk(seed);
     walk.run(150);
     preemptions += walk.preemptions();
+    found += walk.found();
+    shared += walk.shared();
   }
   EXPECT_GT(preemptions, seeds / 2) << "the walks do not reach preemption";
+  EXPECT_GT(found, 100 * seeds) << "nothing is found in the prefix cache";
+  EXPECT_GT(shared, 10 * seeds) << "nothing is shared";
 }
 
 }  // namespace

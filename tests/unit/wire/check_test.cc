@@ -33,6 +33,7 @@ class Extremes {
       });
       maybe([&] { resize(submit->produced_ids, {0, step::kMaxPromptTokens + 1}); });
       maybe([&] { submit->prompt_ids.assign(3, token()); });
+      maybe([&] { submit->cache_salt = text(kMaxSaltBytes); });
       maybe([&] { submit->stop.max_tokens = pick<std::uint32_t>({0, 1, ~0U}); });
       maybe([&] {
         resize(submit->stop.stop_token_ids, {0, step::kMaxStopTokens, step::kMaxStopTokens + 1});
@@ -64,6 +65,10 @@ class Extremes {
       maybe([&] { holding->keys.resize(pick<std::size_t>({0, kMaxHeldKeys, kMaxHeldKeys + 1})); });
       maybe([&] { std::reverse(holding->keys.begin(), holding->keys.end()); });
       maybe([&] { holding->to_end = false; });
+    } else if (auto* changes = std::get_if<PrefixChanges>(&frame.message)) {
+      const std::size_t size = pick<std::size_t>({0, kMaxPrefixChanges, kMaxPrefixChanges + 1});
+      maybe([&] { changes->published.resize(size); });
+      maybe([&] { changes->evicted.resize(size); });
     }
   }
   void bend(RankCommand& command) {
@@ -244,7 +249,12 @@ TEST(SamplingRules, JudgeTheNumberThatRanksComputeWith) {
 const SequenceKey kKey{RequestId(7), ChoiceIndex(1), Attempt(2)};
 
 TEST(RefusedSubmits, TellTheirKey) {
-  Submit submit{.key = kKey, .prompt_ids = {1}, .produced_ids = {}, .sampling = {}, .stop = {}};
+  Submit submit{.key = kKey,
+                .prompt_ids = {1},
+                .produced_ids = {},
+                .sampling = {},
+                .stop = {},
+                .cache_salt = {}};
   submit.sampling.top_p = 0.0F;
   const std::string bytes = encode(LeaderFrame{Boot(3), Incarnation(4), submit});
   ASSERT_FALSE(decode_leader_frame(bytes));

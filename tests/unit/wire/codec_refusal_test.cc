@@ -250,10 +250,10 @@ TEST(CodecRefusal, RefusesContradictions) {
 
 TEST(CodecRefusal, RefusesBlobsThatAreNoWholeNumberOfRecords) {
   const auto body = [](Pack& pack) {
-    pack.pack_array(5);
+    pack.pack_array(6);
     pack.pack_array(3).pack(1).pack(1).pack(1);
     pack.pack_bin(5).pack_bin_body("12345", 5);
-    pack.pack_nil().pack_nil().pack_nil();
+    pack.pack_nil().pack_nil().pack_nil().pack_nil();
   };
   EXPECT_EQ(refusal(stop([](Pack& pack) { pack.pack(1); }, body)),
             "leader_frame.message.prompt_ids: expected a blob of at most 1048576 records of 4 "

@@ -29,7 +29,8 @@ class RandomMessages {
                                .sampling = sampling(),
                                .stop = {.max_tokens = 1 + small(),
                                         .stop_token_ids = sorted_tokens(step::kMaxStopTokens),
-                                        .ignore_eos = coin()}};
+                                        .ignore_eos = coin()},
+                               .cache_salt = text(kMaxSaltBytes)};
         break;
       case 1:
         frame.message = Cancel{key()};
@@ -42,7 +43,7 @@ class RandomMessages {
 
   ReplicaFrame replica_frame() {
     ReplicaFrame frame{.boot = Boot(word()), .incarnation = Incarnation(small()), .message = {}};
-    switch (below(6)) {
+    switch (below(7)) {
       case 0:
         frame.message = ReplicaHello{.protocol = small(), .secret = word(), .pid = number()};
         break;
@@ -60,6 +61,10 @@ class RandomMessages {
         break;
       case 4:
         frame.message = holding();
+        break;
+      case 5:
+        frame.message =
+            PrefixChanges{.cleared = coin(), .published = hashes(), .evicted = hashes()};
         break;
       default:
         frame.message = ReplicaFailed{.code = small(), .message = text(kMaxErrorBytes)};
@@ -206,6 +211,11 @@ class RandomMessages {
     std::sort(holding.keys.begin(), holding.keys.end());
     return holding;
   }
+  std::vector<std::uint64_t> hashes() {
+    std::vector<std::uint64_t> values(below(20));
+    std::generate(values.begin(), values.end(), [this] { return word(); });
+    return values;
+  }
   SequenceKey key() { return {RequestId(word()), ChoiceIndex(small()), Attempt(small())}; }
 
   step::SamplingParams sampling() {
@@ -239,6 +249,7 @@ class RandomMessages {
                          .top_logprobs = {},
                          .to_compute = small(),
                          .to_generate = small(),
+                         .cached_tokens = small(),
                          .finish = static_cast<step::FinishReason>(below(5)),
                          .error_code = below(16),
                          .error_message = text(40)};
@@ -261,6 +272,9 @@ class RandomMessages {
                         .to_generate = word(),
                         .kv_blocks_free = small(),
                         .kv_blocks_total = small(),
+                        .kv_blocks_cached = small(),
+                        .prefix_tokens_asked = word(),
+                        .prefix_tokens_found = word(),
                         .preemptions = word(),
                         .drains = word(),
                         .stale_replies = word(),

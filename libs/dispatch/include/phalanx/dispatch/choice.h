@@ -42,6 +42,7 @@ class Choice {
   std::uint32_t min_tokens_;
   std::vector<TokenId> stop_token_ids_;  // ascending
   std::vector<TokenId> produced_;
+  std::uint32_t cached_tokens_ = 0;  // as told with the first token
   step::FinishReason finish_ = step::FinishReason::kNone;
 };
 

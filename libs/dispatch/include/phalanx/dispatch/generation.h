@@ -20,6 +20,7 @@ struct Generation {
   step::SamplingParams sampling;
   step::StopParams stop;
   std::uint32_t choices = 1;  // n
+  std::string cache_salt;     // KV is shared with requests of the same salt only
 };
 
 // One sampled token. Exactly one event per token and choice, in the order of positions.
@@ -30,6 +31,7 @@ struct TokenEvent {
   TokenId token = 0;
   std::optional<float> logprob;
   std::vector<step::TokenLogprob> top_logprobs;
+  std::uint32_t cached_tokens = 0;  // of the prompt, not computed for this choice; constant
   step::FinishReason finish = step::FinishReason::kNone;  // kStop (a stop token) or kLength with
                                                           // the last token
 };

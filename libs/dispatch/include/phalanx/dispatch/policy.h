@@ -12,7 +12,8 @@
 
 namespace phalanx::dispatch {
 
-// A replica that may take the request, with its load in pending tokens.
+// A replica that may take the request, with its load in pending tokens: what it owes, and what it
+// would have to compute of this request's prompt.
 struct Candidate {
   ReplicaId replica;
   std::uint64_t pending_tokens = 0;

@@ -3,14 +3,24 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "phalanx/base/clock.h"
 #include "phalanx/dispatch/policy.h"
+#include "phalanx/dispatch/prefix_directory.h"
 #include "phalanx/dispatch/replica_table.h"
 #include "phalanx/dispatch/token_ledger.h"
 
 namespace phalanx::dispatch {
+
+// What an attempt asks of a replica.
+struct Work {
+  Remainder remainder;                            // where nothing of it is known
+  std::span<const std::uint64_t> prefix = {};     // hashes of the prompt's full blocks
+  std::optional<ReplicaId> computes_prompt = {};  // for another choice of the request …
+  std::uint64_t prompt_tokens = 0;                // … so many, which count for nothing there
+};
 
 // Decides where an attempt runs and books it. Always in the path, with one replica too.
 //
@@ -20,12 +30,13 @@ class Router {
  public:
   Router(std::size_t replicas, std::unique_ptr<Policy> policy, CircuitBreakerOptions breaker);
 
-  // Books `key` on a usable replica and returns it; nothing if none is usable now. `avoid` is left
-  // out while another one is usable (the replica that has just failed this request). With
+  // Books `key` on a usable replica and returns it; nothing if none is usable now. A replica's load
+  // is what it owes and what of `work` it would have to compute, which is then booked. `avoid` is
+  // left out while another one is usable (the replica that has just failed this request). With
   // `fingerprint`, only a replica of equal numerics is taken: one that differs never goes on with a
   // stream. With `only`, that replica or none; without, none that is reserved.
   [[nodiscard]] std::optional<ReplicaId> dispatch(const wire::SequenceKey& key,
-                                                  Remainder remainder,
+                                                  const Work& work,
                                                   SteadyTime now,
                                                   std::optional<ReplicaId> avoid = {},
                                                   std::optional<std::uint64_t> fingerprint = {},
@@ -42,9 +53,14 @@ class Router {
   [[nodiscard]] TokenLedger& ledger() { return ledger_; }
   [[nodiscard]] const TokenLedger& ledger() const { return ledger_; }
 
+  [[nodiscard]] PrefixDirectory& prefixes() { return prefixes_; }
+
  private:
+  [[nodiscard]] std::uint64_t to_compute(ReplicaId replica, const Work& work) const;
+
   ReplicaTable table_;
   TokenLedger ledger_;
+  PrefixDirectory prefixes_;
   std::unique_ptr<Policy> policy_;
 };
 

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
 #include <vector>
 
 #include "phalanx/base/ids.h"
@@ -12,7 +15,8 @@ namespace phalanx::engine {
 // same range of every rank's KV. A value, copied and compared with the scheduler it belongs to.
 //
 // A block that was never used is handed out only when no used one is free, and then the lowest, so
-// that blocks 0 … touched() - 1 are all that ever needed memory.
+// that blocks 0 … touched() - 1 are all that ever needed memory. A free block whose contents are
+// kept can be shared again; it is handed out only once it has been given up.
 //
 // A block of count 1 has one sequence that may write it; a shared block (count > 1) is full and
 // immutable (S8). A block is handed out again as soon as its count is zero, so the owner releases
@@ -26,8 +30,9 @@ class BlockPool {
   [[nodiscard]] std::uint32_t total() const { return static_cast<std::uint32_t>(counts_.size()); }
   // Blocks that are free and below the limit.
   [[nodiscard]] std::uint32_t free() const {
-    return static_cast<std::uint32_t>(released_.size()) + limit_ - touched_;
+    return static_cast<std::uint32_t>(released_.size() + kept_.size()) + limit_ - touched_;
   }
+  [[nodiscard]] std::uint32_t kept() const { return static_cast<std::uint32_t>(kept_.size()); }
 
   // Blocks handed out at least once since the pool was new, or untouch() was called.
   [[nodiscard]] std::uint32_t touched() const { return touched_; }
@@ -37,29 +42,42 @@ class BlockPool {
   [[nodiscard]] std::uint32_t limit() const { return limit_; }
   void set_limit(std::uint32_t limit);
 
-  // Every block is as if it was never used. Requires that none is in use.
+  // Every block is as if it was never used; nothing is kept. Requires that none is in use.
   void untouch();
 
-  // The block that the (n + 1)-th acquire() from now returns. Requires n < free().
-  [[nodiscard]] BlockId peek(std::uint32_t n) const;
+  // The blocks that the next `count` acquire() return, in order, once those of `shared`, which are
+  // kept now, have been shared, and those in the answer that are kept have been given up in its
+  // order: the ones released first, and no more than it takes. Requires count + shared.size() ≤
+  // free().
+  [[nodiscard]] std::vector<BlockId> peek(std::uint32_t count,
+                                          const std::set<BlockId>& shared = {}) const;
 
-  // Takes a free block, its count becoming 1. Requires free() > 0.
+  // What a kept block holds is not wanted any more.
+  void give_up(BlockId block);
+
+  // Takes a free block that is not kept, its count becoming 1. Requires free() > kept().
   BlockId acquire();
 
-  // Adds a reader of a full block.
+  // Adds a reader of a full block, which is in use or kept.
   void share(BlockId block);
 
   // Drops one reference. At zero the block is free, and the next to be handed out: the most
-  // recently used memory is the warmest.
-  void release(BlockId block);
+  // recently used memory is the warmest. With `keep` it is kept.
+  void release(BlockId block, bool keep = false);
 
+  // 0 for a free block, also for a kept one.
   [[nodiscard]] std::uint32_t references(BlockId block) const;
 
   friend bool operator==(const BlockPool&, const BlockPool&) = default;
 
  private:
+  void unkeep(BlockId block);
+
   std::vector<std::uint32_t> counts_;
-  std::vector<BlockId> released_;  // used before and free; the last is the next
+  std::deque<BlockId> released_;              // used before and free; the last is the next
+  std::map<std::uint64_t, BlockId> kept_;     // by the time of their release, counted
+  std::map<BlockId, std::uint64_t> kept_at_;  // the same the other way round
+  std::uint64_t releases_ = 0;                // with `keep`
   std::uint32_t touched_ = 0;
   std::uint32_t limit_ = 0;
 };

@@ -31,8 +31,8 @@ class ReplicaSink {
   ReplicaSink& operator=(const ReplicaSink&) = delete;
   virtual ~ReplicaSink() = default;
 
-  // TokenBatch, ReplicaStatus, ReplicaHolding, ReplicaReady and ReplicaFailed, in order; after
-  // ReplicaFailed nothing.
+  // TokenBatch, ReplicaStatus, ReplicaHolding, PrefixChanges, ReplicaReady and ReplicaFailed, in
+  // order; after ReplicaFailed nothing.
   virtual void send(wire::ReplicaMessage message) = 0;
 
   // The last call: no rank lives. Ok after a drain; otherwise what ended the replica (its
@@ -128,6 +128,7 @@ class ReplicaEngine final : private GroupClient {
   void end_group();
   void send_status();
   void send_holding();
+  void send_prefix_changes();
 
   ReplicaOptions options_;
   ResultSource& results_;

@@ -9,6 +9,7 @@
 
 #include "phalanx/base/result.h"
 #include "phalanx/engine/block_pool.h"
+#include "phalanx/engine/prefix_cache.h"
 #include "phalanx/engine/sequence.h"
 #include "phalanx/engine/step_plan.h"
 #include "phalanx/step/limits.h"
@@ -23,6 +24,7 @@ struct SchedulerOptions {
   std::uint32_t max_waiting = 4096;  // sequences that have not started; more are refused
   std::uint32_t vocab_size = 0;      // token ids from outside must lie below it
   std::uint32_t max_passes = 64;     // how often a waiting sequence that does not fit is overtaken
+  bool prefix_cache = false;         // full blocks are kept and shared by equal beginnings
 };
 
 // Most bytes that a command to a rank takes for one sequence, tokens and block ids apart.
@@ -33,7 +35,8 @@ inline constexpr std::size_t kMaxSequenceBytes = std::size_t{9} << 10;
 [[nodiscard]] Status validate(const SchedulerOptions& options);
 
 // Continuous batching over paged KV, as a value: plan() is a pure function of the state, and only
-// confirm() applies a plan. A fault therefore rolls back by doing nothing (S8).
+// confirm() applies a plan. A fault therefore rolls back by doing nothing (S8). begin() only lets
+// the prefix cache forget what the step may overwrite.
 //
 // A step has one budget of tokens. Sequences that decode come first, then running prompts in order
 // of arrival, then waiting ones in order of arrival; prompts are cut into chunks of what is left.
@@ -42,6 +45,12 @@ inline constexpr std::size_t kMaxSequenceBytes = std::size_t{9} << 10;
 // a running sequence needs a block and none is free, the youngest running one is preempted: it
 // waits again at its place of arrival, and prompt *and* produced tokens are computed anew. Its
 // blocks serve the next step, not this one, whose failure must find them untouched.
+//
+// With the prefix cache a block that a confirmed step has filled is published, and kept when its
+// sequence leaves until the pool has no other. A sequence is admitted with the published blocks of
+// its beginning and computes the rest, its last token at least. KV does not depend on how it was
+// computed, so no token does. While somebody computes the block that a waiting sequence would share
+// next, that sequence waits, and loses no place.
 //
 // Between plan() and the confirm() or abandonment of that plan only submit() and cancel() may be
 // called; neither touches what the plan names.
@@ -78,12 +87,17 @@ class Scheduler {
   // nobody else runs; running ones keep their place unless it is needed.
   [[nodiscard]] StepPlan plan(const std::set<SequenceId>* only = nullptr) const;
 
+  // To be called before the command of a plan goes out, which may run, or half of it, whether it is
+  // confirmed or not: what the prefix cache has in the blocks that it writes is gone. Changes
+  // nothing else; the state plans as it did.
+  void begin(const StepPlan& plan);
+
   // The parts of a rank command that the plan determines: attach, detach and items.
   [[nodiscard]] wire::RankCommand command(const StepPlan& plan) const;
 
-  // Applies `plan`. `samples[i]` belongs to rows[i] and is read where that row samples; a sequence
-  // whose sample is a fault ends with it. Answers one update for each sequence whose remainders
-  // changed; a final one has a finish reason and remainders of zero.
+  // Applies `plan`, which has begun. `samples[i]` belongs to rows[i] and is read where that row
+  // samples; a sequence whose sample is a fault ends with it. Answers one update for each sequence
+  // whose remainders changed; a final one has a finish reason and remainders of zero.
   [[nodiscard]] std::vector<wire::TokenUpdate> confirm(const StepPlan& plan,
                                                        std::span<const step::SampleResult> samples);
 
@@ -129,6 +143,12 @@ class Scheduler {
   [[nodiscard]] std::uint64_t to_generate() const;
   [[nodiscard]] std::uint64_t preemptions() const { return preemptions_; }
   [[nodiscard]] const BlockPool& blocks() const { return blocks_; }
+
+  // Prompt tokens of the sequences admitted so far, and how many of them were in the prefix cache.
+  [[nodiscard]] std::uint64_t prefix_tokens_asked() const { return prefix_tokens_asked_; }
+  [[nodiscard]] std::uint64_t prefix_tokens_found() const { return prefix_tokens_found_; }
+  [[nodiscard]] const PrefixCache& cache() const { return cache_; }
+  [[nodiscard]] PrefixCache::Changes take_cache_changes() { return cache_.take_changes(); }
   [[nodiscard]] const SchedulerOptions& options() const { return options_; }
 
   [[nodiscard]] const wire::SequenceKey& key_of(SequenceId id) const { return at(id).key; }
@@ -145,10 +165,14 @@ class Scheduler {
   [[nodiscard]] static bool stops_at_end(const Sequence& sequence);
   [[nodiscard]] static wire::TokenUpdate remainders(const Sequence& sequence);
   [[nodiscard]] static step::SequenceAttach attach_record(const Sequence& sequence,
-                                                          std::uint32_t slot);
+                                                          std::uint32_t slot,
+                                                          const std::vector<BlockId>& blocks);
   [[nodiscard]] Sequence& at(SequenceId id);
   [[nodiscard]] const Sequence& at(SequenceId id) const;
   void apply_row(const PlannedRow& row);
+  void begin_with(Sequence& sequence, const std::vector<BlockId>& cached);
+  void publish(Sequence& sequence);
+  void give_up(BlockId block);
   void count_passes(const StepPlan& plan);
   [[nodiscard]] wire::TokenUpdate settle_row(const PlannedRow& row,
                                              const step::SampleResult& sample);
@@ -158,6 +182,7 @@ class Scheduler {
 
   SchedulerOptions options_;
   BlockPool blocks_;
+  PrefixCache cache_;
   Sequences running_;
   Sequences waiting_;
   std::map<wire::SequenceKey, SequenceId> keys_;
@@ -166,6 +191,8 @@ class Scheduler {
   std::vector<SequenceId> leaving_;      // cancelled or complete, until the next sweep
   std::uint64_t next_sequence_ = 1;
   std::uint64_t preemptions_ = 0;
+  std::uint64_t prefix_tokens_asked_ = 0;
+  std::uint64_t prefix_tokens_found_ = 0;
 };
 
 }  // namespace phalanx::engine

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "phalanx/base/ids.h"
@@ -32,8 +33,14 @@ struct Sequence {
   step::SamplingParams sampling;
   step::StopParams stop;
 
+  std::string cache_salt;             // shares KV only with sequences of the same salt
+  std::vector<std::uint64_t> prefix;  // step::extend_prefix_hashes() of full blocks of `tokens`
+
   std::uint32_t computed = 0;
   std::vector<BlockId> blocks;  // block i holds the KV of tokens [32 i, 32 i + 32)
+  std::uint32_t published = 0;  // so many blocks from the first on are in the prefix cache
+  bool publishes = true;        // not if another sequence has published its next block before it
+  std::optional<std::uint32_t> cached_tokens;  // of the prompt, when it was admitted first
   std::optional<std::uint32_t> slot;
   bool cancelled = false;
   std::uint32_t passed = 0;  // younger sequences admitted while this one did not fit

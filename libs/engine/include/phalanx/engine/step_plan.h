@@ -17,6 +17,7 @@ struct PlannedRow {
   std::uint32_t start = 0;
   std::uint32_t count = 0;
   bool sample = false;
+  std::vector<BlockId> cached;      // full blocks that an admitted sequence begins with
   std::vector<BlockId> new_blocks;  // appended to its block table by this step
   friend bool operator==(const PlannedRow&, const PlannedRow&) = default;
 };

@@ -30,6 +30,7 @@ struct ReplicaEvents {
   std::function<void(ReplicaId, bool draining)> on_draining;  // as an operator wants it
   std::function<void(ReplicaId, const wire::TokenBatch&)> on_tokens;
   std::function<void(ReplicaId, const wire::ReplicaHolding&)> on_holding;
+  std::function<void(ReplicaId, const wire::PrefixChanges&)> on_prefix_changes;
   std::function<void(ReplicaId)> on_reaped;                      // it is started again
   std::function<void(ReplicaId, const Error& cause)> on_failed;  // not started again by itself
   std::function<void()> on_rolled;   // the rolling restart is over, well or not

@@ -48,6 +48,7 @@ struct GenerationFields {
   std::optional<std::uint32_t> max_tokens;      // ≥ 1
   std::string max_tokens_field = "max_tokens";  // the spelling the client used, for messages
   std::uint32_t min_tokens = 0;
+  std::string cache_salt;               // not empty if given; at most wire::kMaxSaltBytes
   std::vector<std::string> stop;        // none is empty
   std::vector<TokenId> stop_token_ids;  // ascending, no duplicates
   bool ignore_eos = false;

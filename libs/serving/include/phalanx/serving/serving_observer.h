@@ -18,6 +18,7 @@ struct RequestRecord {
   bool stream = false;
   std::uint32_t choices = 0;
   std::uint64_t prompt_tokens = 0;
+  std::uint64_t cached_tokens = 0;  // of them, found in a prefix cache
   std::uint64_t completion_tokens = 0;
   Duration tokenize_time{};        // parsing, template and tokenization
   Duration time_to_first_token{};  // zero if there was none

@@ -34,6 +34,7 @@ struct Options {
   std::int64_t max_num_batched_tokens = model::kDefaultMaxNumBatchedTokens;
   std::int64_t kv_cache_memory_bytes = 0;  // per replica; 0: derived
   std::int64_t num_kv_blocks = 0;          // per replica; 0: derived
+  bool prefix_cache = true;
   std::string runner = "cpu";
   std::int64_t sim_step_us = 0;
   std::int64_t sim_token_us = 0;

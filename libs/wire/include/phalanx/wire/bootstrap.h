@@ -50,6 +50,7 @@ struct ReplicaBootstrap {
   std::vector<std::vector<std::uint32_t>> rank_cpus{};  // one core set per rank
   std::uint32_t restart_limit = 0;                      // --restart-intensity: so many restarts …
   std::uint32_t restart_window_ms = 0;                  // … within so long
+  bool prefix_cache = true;                             // --prefix-cache
   friend bool operator==(const ReplicaBootstrap&, const ReplicaBootstrap&) = default;
 };
 

@@ -8,10 +8,12 @@ namespace phalanx::wire {
 
 // Bounds that every decoder enforces before it allocates. A frame beyond one of them is a protocol
 // error of its sender. Those of steps and sequences: phalanx/step/limits.h.
-inline constexpr std::uint32_t kProtocolVersion = 3;
+inline constexpr std::uint32_t kProtocolVersion = 4;
 inline constexpr std::size_t kMaxFrameBytes = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxDepth = 8;
-inline constexpr std::size_t kMaxHeldKeys = 512;  // of one ReplicaHolding
+inline constexpr std::size_t kMaxHeldKeys = 512;        // of one ReplicaHolding
+inline constexpr std::size_t kMaxPrefixChanges = 4096;  // of one PrefixChanges, each way
+inline constexpr std::size_t kMaxSaltBytes = 256;       // cache_salt
 inline constexpr std::size_t kMaxErrorBytes = 4096;
 inline constexpr std::size_t kMaxPathBytes = 4096;
 inline constexpr std::size_t kMaxConfigBytes = std::size_t{32} << 10;  // of a model

@@ -33,6 +33,7 @@ struct Submit {
                                         // position is their count
   step::SamplingParams sampling{};
   step::StopParams stop{};
+  std::string cache_salt{};  // KV is shared only between equal salts; at most kMaxSaltBytes
   friend bool operator==(const Submit&, const Submit&) = default;
 };
 
@@ -91,8 +92,10 @@ struct TokenUpdate {
   TokenId token = 0;
   std::optional<float> logprob{};                  // of the token, if asked for
   std::vector<step::TokenLogprob> top_logprobs{};  // likeliest first
-  std::uint32_t to_compute = 0;   // prompt and history tokens whose KV is still to be computed
-  std::uint32_t to_generate = 0;  // tokens that may still be produced
+  std::uint32_t to_compute = 0;     // prompt and history tokens whose KV is still to be computed
+  std::uint32_t to_generate = 0;    // tokens that may still be produced
+  std::uint32_t cached_tokens = 0;  // of the prompt, found in the prefix cache when this attempt
+                                    // was admitted; 0 before that
   step::FinishReason finish = step::FinishReason::kNone;
   std::uint32_t error_code = 0;  // a phalanx::Code, with finish == kError
   std::string error_message{};
@@ -132,6 +135,9 @@ struct ReplicaStatus {
   std::uint64_t to_generate = 0;
   std::uint32_t kv_blocks_free = 0;
   std::uint32_t kv_blocks_total = 0;
+  std::uint32_t kv_blocks_cached = 0;     // of the free ones: what they hold can be shared
+  std::uint64_t prefix_tokens_asked = 0;  // prompt tokens of the sequences admitted so far …
+  std::uint64_t prefix_tokens_found = 0;  // … of which so many were in the prefix cache
   std::uint64_t preemptions = 0;
   std::uint64_t drains = 0;         // steps that ended by abort and drain
   std::uint64_t stale_replies = 0;  // replies of older epochs or steps, dropped
@@ -160,8 +166,23 @@ struct ReplicaHolding {
   friend bool operator==(const ReplicaHolding&, const ReplicaHolding&) = default;
 };
 
-using ReplicaMessage = std::
-    variant<ReplicaHello, ReplicaReady, TokenBatch, ReplicaStatus, ReplicaFailed, ReplicaHolding>;
+// How the prefix cache of the replica has changed: hashes of phalanx/step/prefix_hash.h, `cleared`
+// before the rest. The first one of an incarnation clears. A hint for routing, no more: what is
+// missing in it costs time and nothing else.
+struct PrefixChanges {
+  bool cleared = false;
+  std::vector<std::uint64_t> published{};  // at most kMaxPrefixChanges
+  std::vector<std::uint64_t> evicted{};    // at most kMaxPrefixChanges, none of them published here
+  friend bool operator==(const PrefixChanges&, const PrefixChanges&) = default;
+};
+
+using ReplicaMessage = std::variant<ReplicaHello,
+                                    ReplicaReady,
+                                    TokenBatch,
+                                    ReplicaStatus,
+                                    ReplicaFailed,
+                                    ReplicaHolding,
+                                    PrefixChanges>;
 
 struct ReplicaFrame {
   Boot boot{};

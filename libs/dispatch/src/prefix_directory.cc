@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/dispatch/prefix_directory.h"
+
+#include "phalanx/step/limits.h"
+#include "phalanx/step/prefix_hash.h"
+
+namespace phalanx::dispatch {
+namespace {
+
+// More blocks than a replica may have (--num-kv-blocks): a mirror that has lost count ends here.
+constexpr std::size_t kHashesMax = std::size_t{1} << 24;
+
+}  // namespace
+
+void PrefixDirectory::apply(ReplicaId replica, const wire::PrefixChanges& changes) {
+  std::unordered_set<std::uint64_t>& known = known_.at(replica.value());
+  if (changes.cleared) {
+    known.clear();
+  }
+  for (const std::uint64_t hash : changes.evicted) {
+    known.erase(hash);
+  }
+  if (known.size() + changes.published.size() <= kHashesMax) {
+    known.insert(changes.published.begin(), changes.published.end());
+  }
+}
+
+std::uint64_t PrefixDirectory::known_tokens(ReplicaId replica,
+                                            std::span<const std::uint64_t> hashes) const {
+  return step::known_prefix(hashes, known_.at(replica.value())) * step::kBlockTokens;
+}
+
+}  // namespace phalanx::dispatch

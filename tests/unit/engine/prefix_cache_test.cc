@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/engine/prefix_cache.h"
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/engine/scheduler.h"
+#include "phalanx/step/prefix_hash.h"
+
+namespace phalanx::engine {
+namespace {
+
+std::vector<TokenId> numbers(std::size_t count, TokenId first = 0) {
+  std::vector<TokenId> tokens(count);
+  std::iota(tokens.begin(), tokens.end(), first);
+  return tokens;
+}
+
+std::vector<std::uint64_t> hashes_of(const std::vector<TokenId>& tokens, const std::string& salt) {
+  std::vector<std::uint64_t> hashes;
+  step::extend_prefix_hashes(salt, tokens, hashes);
+  return hashes;
+}
+
+// Publishes the blocks `first`, `first` + 1, … for the full blocks of `tokens`.
+void publish(PrefixCache& cache,
+             const std::vector<TokenId>& tokens,
+             std::uint32_t first,
+             const std::string& salt = "") {
+  const auto hashes = hashes_of(tokens, salt);
+  std::optional<BlockId> parent;
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
+    const BlockId id(first + static_cast<std::uint32_t>(i));
+    const auto own = std::span(tokens).subspan(i * step::kBlockTokens, step::kBlockTokens);
+    ASSERT_TRUE(cache.publish({id, hashes[i], parent, own, salt}));
+    parent = id;
+  }
+}
+
+std::size_t matched(const PrefixCache& cache,
+                    const std::vector<TokenId>& tokens,
+                    const std::string& salt = "") {
+  return cache.match(salt, tokens, hashes_of(tokens, salt)).size();
+}
+
+TEST(PrefixHashes, NameFullBlocksAndGoOnWhereTheyEnded) {
+  const std::vector<TokenId> tokens = numbers(100);
+  const auto whole = hashes_of(tokens, "a");
+  EXPECT_EQ(whole.size(), 3U);
+  std::vector<std::uint64_t> grown;
+  for (std::size_t length = 0; length <= tokens.size(); ++length) {
+    step::extend_prefix_hashes("a", std::span(tokens).first(length), grown);
+    EXPECT_EQ(grown.size(), length / step::kBlockTokens);
+  }
+  EXPECT_EQ(grown, whole);
+  EXPECT_NE(hashes_of(tokens, "b")[0], whole[0]);
+  EXPECT_NE(hashes_of(tokens, "b")[2], whole[2]);
+  EXPECT_NE(hashes_of(numbers(100, 1), "a")[0], whole[0]);
+}
+
+TEST(PrefixHashes, AreCountedByHalves) {
+  std::set<std::uint64_t> known;
+  std::vector<std::uint64_t> hashes(37);
+  std::iota(hashes.begin(), hashes.end(), 5U);
+  for (std::size_t i = 0; i <= hashes.size(); ++i) {
+    EXPECT_EQ(step::known_prefix(hashes, known), i);
+    if (i < hashes.size()) {
+      known.insert(hashes[i]);
+    }
+  }
+}
+
+TEST(PrefixCache, FindsTheLongestKnownBeginning) {
+  PrefixCache cache;
+  publish(cache, numbers(100), 10);
+  EXPECT_EQ(cache.size(), 3U);
+  const std::vector<TokenId> longer = numbers(200);
+  const auto blocks = cache.match("", longer, hashes_of(longer, ""));
+  EXPECT_EQ(blocks, (std::vector<BlockId>{BlockId(10), BlockId(11), BlockId(12)}));
+  std::vector<TokenId> other = numbers(100);
+  other[40] = 7;
+  EXPECT_EQ(matched(cache, other), 1U);
+  EXPECT_EQ(matched(cache, numbers(100), "tenant"), 0U);
+}
+
+// Whoever finds another text of the same hash gets nothing of it.
+TEST(PrefixCache, ProvesEveryTokenWhateverTheHashSays) {
+  PrefixCache cache;
+  const std::vector<TokenId> tokens = numbers(96);
+  publish(cache, tokens, 0);
+  const auto hashes = hashes_of(tokens, "");
+  EXPECT_TRUE(cache.match("", numbers(96, 1), hashes).empty());
+  EXPECT_TRUE(cache.match("tenant", tokens, hashes).empty());
+  std::vector<TokenId> last_differs = tokens;
+  last_differs[95] = 0;
+  EXPECT_EQ(cache.match("", last_differs, hashes).size(), 2U);
+  // The same block of tokens behind another beginning.
+  const std::vector<std::uint64_t> forged = {hashes[1]};
+  EXPECT_TRUE(cache.match("", numbers(32, 32), forged).empty());
+}
+
+TEST(PrefixCache, TakesOneBlockForABeginning) {
+  PrefixCache cache;
+  const std::vector<TokenId> tokens = numbers(32);
+  publish(cache, tokens, 0);
+  EXPECT_FALSE(cache.publish({BlockId(9), hashes_of(tokens, "")[0], {}, tokens, ""}));
+  EXPECT_FALSE(cache.contains(BlockId(9)));
+}
+
+TEST(PrefixCache, TellsTheDifferenceThatWasMade) {
+  PrefixCache cache;
+  EXPECT_TRUE(cache.take_changes().cleared) << "as of nothing";
+  publish(cache, numbers(64), 0);
+  const auto hashes = hashes_of(numbers(64), "");
+  cache.evict(BlockId(1));
+  PrefixCache::Changes changes = cache.take_changes();
+  EXPECT_FALSE(changes.cleared);
+  EXPECT_EQ(changes.published, (std::set<std::uint64_t>{hashes[0]}));
+  EXPECT_TRUE(changes.evicted.empty());
+  cache.evict(BlockId(0));
+  publish(cache, numbers(32), 5);
+  EXPECT_EQ(cache.take_changes(), PrefixCache::Changes{});
+  cache.clear();
+  publish(cache, numbers(32), 6);
+  changes = cache.take_changes();
+  EXPECT_TRUE(changes.cleared);
+  EXPECT_EQ(changes.published, (std::set<std::uint64_t>{hashes[0]}));
+}
+
+TEST(PrefixCacheDeathTest, EndsTheProcessOnEvictingAParent) {
+  PrefixCache cache;
+  publish(cache, numbers(64), 0);
+  EXPECT_DEATH(cache.evict(BlockId(0)), "after those that follow it");
+}
+
+// ---- in a scheduler
+
+class CachingScheduler : public ::testing::Test {
+ protected:
+  static SchedulerOptions options(std::uint32_t blocks = 32) {
+    SchedulerOptions options;
+    options.limits = {512, 4, 64, blocks};
+    options.max_waiting = 8;
+    options.vocab_size = 1000;
+    options.prefix_cache = true;
+    return options;
+  }
+
+  static wire::SequenceKey key(std::uint64_t number) {
+    return {RequestId(number), ChoiceIndex(0), Attempt(1)};
+  }
+
+  static void submit(Scheduler& scheduler,
+                     std::uint64_t number,
+                     std::vector<TokenId> prompt,
+                     const std::string& salt = "",
+                     std::uint32_t max_tokens = 1) {
+    wire::Submit submit;
+    submit.key = key(number);
+    submit.prompt_ids = std::move(prompt);
+    submit.stop.max_tokens = max_tokens;
+    submit.cache_salt = salt;
+    const auto id = scheduler.submit(submit);
+    ASSERT_TRUE(id) << id.error().to_string();
+  }
+
+  static std::vector<wire::TokenUpdate> step(Scheduler& scheduler) {
+    const StepPlan plan = scheduler.plan();
+    scheduler.begin(plan);
+    step::SampleResult sample;
+    sample.token = 5;
+    return scheduler.confirm(plan, std::vector<step::SampleResult>(plan.rows.size(), sample));
+  }
+
+  static std::uint32_t run_alone(Scheduler& scheduler, std::uint64_t number) {
+    std::uint32_t cached = 0;
+    while (scheduler.contains(key(number))) {
+      for (const wire::TokenUpdate& update : step(scheduler)) {
+        cached = update.key == key(number) ? update.cached_tokens : cached;
+      }
+    }
+    return cached;
+  }
+};
+
+TEST_F(CachingScheduler, ComputesOnlyWhatIsNotThere) {
+  Scheduler scheduler(options());
+  submit(scheduler, 1, numbers(100));
+  EXPECT_EQ(run_alone(scheduler, 1), 0U);
+  submit(scheduler, 2, numbers(100));
+  const StepPlan plan = scheduler.plan();
+  ASSERT_EQ(plan.rows.size(), 1U);
+  EXPECT_EQ(plan.rows[0].start, 96U);
+  EXPECT_EQ(plan.rows[0].count, 4U);
+  EXPECT_EQ(plan.rows[0].cached.size(), 3U);
+  EXPECT_EQ(scheduler.command(plan).attach[0].blocks.size(), 3U);
+  EXPECT_EQ(run_alone(scheduler, 2), 96U);
+  EXPECT_EQ(scheduler.prefix_tokens_asked(), 200U);
+  EXPECT_EQ(scheduler.prefix_tokens_found(), 96U);
+}
+
+TEST_F(CachingScheduler, AlwaysComputesTheLastToken) {
+  Scheduler scheduler(options());
+  submit(scheduler, 1, numbers(64));
+  run_alone(scheduler, 1);
+  submit(scheduler, 2, numbers(64));
+  EXPECT_EQ(scheduler.plan().rows[0].start, 32U);
+}
+
+TEST_F(CachingScheduler, SharesNothingBetweenSalts) {
+  Scheduler scheduler(options());
+  submit(scheduler, 1, numbers(100), "a");
+  run_alone(scheduler, 1);
+  submit(scheduler, 2, numbers(100), "b");
+  EXPECT_EQ(run_alone(scheduler, 2), 0U);
+  submit(scheduler, 3, numbers(100), "a");
+  EXPECT_EQ(run_alone(scheduler, 3), 96U);
+}
+
+TEST_F(CachingScheduler, LetsAPromptWaitForTheOneThatComputesItsBeginning) {
+  Scheduler scheduler(options());
+  submit(scheduler, 1, numbers(200));
+  submit(scheduler, 2, numbers(200));
+  submit(scheduler, 3, numbers(40, 500));
+  for (int chunk = 0; chunk < 3; ++chunk) {
+    const StepPlan plan = scheduler.plan();
+    for (const PlannedRow& row : plan.rows) {
+      EXPECT_NE(scheduler.key_of(row.sequence), key(2)) << "it would compute what is on its way";
+    }
+    step(scheduler);
+  }
+  EXPECT_EQ(run_alone(scheduler, 2), 192U);
+}
+
+TEST_F(CachingScheduler, GivesUpTheOldestWhenASequenceNeedsTheBlocks) {
+  Scheduler scheduler(options(8));
+  submit(scheduler, 1, numbers(100));
+  run_alone(scheduler, 1);
+  submit(scheduler, 2, numbers(100, 200));
+  run_alone(scheduler, 2);
+  EXPECT_EQ(scheduler.blocks().kept(), 6U);
+  submit(scheduler, 3, numbers(100, 400));
+  run_alone(scheduler, 3);
+  submit(scheduler, 4, numbers(100));
+  const std::uint32_t oldest = run_alone(scheduler, 4);
+  EXPECT_LT(oldest, 96U);
+  submit(scheduler, 5, numbers(100, 400));
+  EXPECT_EQ(run_alone(scheduler, 5), 96U);
+}
+
+// A step that has begun may have written its blocks, whatever becomes of it.
+TEST_F(CachingScheduler, ForgetsWhatAFailedStepHasOverwritten) {
+  Scheduler scheduler(options(4));
+  submit(scheduler, 1, numbers(128));
+  run_alone(scheduler, 1);
+  EXPECT_EQ(scheduler.blocks().kept(), 4U);
+  submit(scheduler, 2, numbers(100, 300));
+  const StepPlan plan = scheduler.plan();
+  scheduler.begin(plan);
+  EXPECT_EQ(plan, scheduler.plan());
+  ASSERT_TRUE(scheduler.cancel(key(2)));
+  EXPECT_EQ(scheduler.sweep().size(), 1U);
+  submit(scheduler, 3, numbers(128));
+  EXPECT_EQ(run_alone(scheduler, 3), 64U) << "a block of 64 tokens was written over two of them";
+}
+
+TEST_F(CachingScheduler, FindsTheKvOfAPreemptedSequenceAgain) {
+  Scheduler scheduler(options(6));
+  submit(scheduler, 1, numbers(60), "", 120);
+  submit(scheduler, 2, numbers(60, 300), "", 100);
+  while (scheduler.preemptions() == 0) {
+    step(scheduler);
+  }
+  while (!scheduler.find(key(2))->slot) {
+    step(scheduler);
+  }
+  EXPECT_GT(scheduler.find(key(2))->published, 0U);
+  EXPECT_EQ(*scheduler.find(key(2))->cached_tokens, 0U) << "its own work is no find";
+}
+
+TEST_F(CachingScheduler, ForgetsEverythingWithTheKv) {
+  Scheduler scheduler(options());
+  submit(scheduler, 1, numbers(100));
+  run_alone(scheduler, 1);
+  EXPECT_TRUE(scheduler.drop_kv().empty());
+  EXPECT_EQ(scheduler.blocks().kept(), 0U);
+  submit(scheduler, 2, numbers(100));
+  EXPECT_EQ(run_alone(scheduler, 2), 0U);
+}
+
+}  // namespace
+}  // namespace phalanx::engine
