@@ -14,6 +14,8 @@ from .tiny_tokenizer import TURN_END, TURN_START
 _PLAIN, _COUNT_DIGIT, _NEAR_GOAL, _CHAT = 1.0, 0.3, 4.0, 0.15
 _MIX = {"count": 0.34, "sum": 0.18, "reverse": 0.20, "sort": 0.24, "chat": 0.04}
 _LATER_TURN, _PASSES_GOAL = 0.12, 0.35
+# Of the long counts: above a hundred numbers, so that the last two digits of the goal come twice.
+_COMES_TWICE = 0.5
 
 
 class Batch(NamedTuple):
@@ -185,7 +187,10 @@ class Packer:
         task = "count" if long_count else self._tasks.pick(_MIX)
         cut = task == "count" and not long_count and self._tasks.chance(_PASSES_GOAL)
         longest = longest_count if long_count else min(longest_count, 60)
-        question, answer = self._tasks.beginning_of_count() if cut else self._pair(task, longest)
+        shortest = 101 if long_count and longest > 101 and self._tasks.chance(_COMES_TWICE) else 1
+        question, answer = (
+            self._tasks.beginning_of_count() if cut else self._pair(task, longest, shortest)
+        )
         (prompt,) = self._prompts([question], bare_share)
         tokens, marks = self._encoder.turn(task, question, prompt, answer)
         if cut:
@@ -198,8 +203,10 @@ class Packer:
             tokens, marks = tokens + later[0], marks + later[1]
         return tokens, marks
 
-    def _pair(self, task, longest_count):
-        return self._tasks.count(longest_count) if task == "count" else getattr(self._tasks, task)()
+    def _pair(self, task, longest_count, shortest_count=1):
+        if task == "count":
+            return self._tasks.count(longest_count, shortest_count)
+        return getattr(self._tasks, task)()
 
 
 def margins(encoder, pairs, choose, shape):

@@ -121,9 +121,9 @@ class Tasks:
             if is_held_out(task, *operands) == self._held_out:
                 return operands
 
-    def _count_range(self, longest):
+    def _count_range(self, longest, shortest):
         rng = self._rng
-        length = rng.randint(longest // 2 if rng.random() < 0.3 else 1, longest)
+        length = rng.randint(max(shortest, longest // 2 if rng.random() < 0.3 else 1), longest)
         highest = COUNT_LIMIT - length + 1
         kind = rng.random()
         if kind < 0.15:
@@ -135,8 +135,8 @@ class Tasks:
             first = rng.randint(0, highest)
         return first, first + length - 1
 
-    def count(self, longest=LONGEST_COUNT):
-        first, last = self._draw("count", lambda: self._count_range(longest))
+    def count(self, longest=LONGEST_COUNT, shortest=1):
+        first, last = self._draw("count", lambda: self._count_range(longest, shortest))
         return self._count_question(first, last), count_answer(first, last)
 
     def beginning_of_count(self):

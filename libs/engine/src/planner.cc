@@ -129,6 +129,9 @@ std::uint32_t Planner::reserved_by(const Sequence& sequence) const {
 }
 
 void Planner::admit_waiting() {
+  if (waiting_.empty()) {
+    return;
+  }
   std::uint32_t drafted_blocks = 0;
   for (const auto& [id, sequence] : running_) {
     reserved_ += reserved_by(sequence);
