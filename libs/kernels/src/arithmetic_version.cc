@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The golden vectors of the arithmetic and their hash.
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <vector>
 
@@ -17,11 +18,16 @@ namespace {
 class GoldenInputs {
  public:
   float next() {
-    const std::uint64_t bits = mix64(++counter_);
-    const float mantissa = static_cast<float>(bits & 0xFFFFFF) * 0x1p-23F - 1.0F;
-    const auto shift = static_cast<std::uint32_t>((bits >> 32) % 20);
-    const float scale = 4.0F / static_cast<float>(std::uint32_t{1} << (shift < 12 ? 0 : shift));
-    return mantissa * scale;
+    if (counter_ % 2 == 0) {
+      bits_ = mix64(counter_ / 2 + 1);
+    }
+    ++counter_;
+    const auto half = static_cast<std::uint32_t>(bits_);
+    bits_ >>= 32;
+    const float mantissa = static_cast<float>(half & 0xFFFFFF) * 0x1p-23F - 1.0F;
+    const std::uint32_t shift = (half >> 24) % 20;
+    // 4 ÷ 2^shift by its exponent.
+    return mantissa * std::bit_cast<float>((129 - (shift < 12 ? 0 : shift)) << 23);
   }
   std::vector<float> floats(std::size_t count) {
     std::vector<float> values(count);
@@ -40,6 +46,7 @@ class GoldenInputs {
 
  private:
   std::uint64_t counter_ = 0;
+  std::uint64_t bits_ = 0;
 };
 
 template <typename T>
@@ -47,29 +54,43 @@ void add(Fingerprint* hash, const std::vector<T>& values) {
   hash->add_bytes(std::as_bytes(std::span(values)));
 }
 
-void add_matmul(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash) {
-  constexpr std::uint32_t kRows = 9;
-  constexpr std::uint32_t kColumns = 40;
-  constexpr std::uint32_t kLeafK[] = {64, 40, 96, 32, 2};
+// A product over a summation tree whose rows, columns and longest leaf cross every blocking
+// boundary.
+struct GoldenProduct {
+  static constexpr std::uint32_t kRows = 71;
+  static constexpr std::uint32_t kColumns = 72;
+  static constexpr std::uint32_t kLeafK[] = {64, 40, 700, 32, 2};
+
+  explicit GoldenProduct(GoldenInputs* inputs) {
+    for (const std::uint32_t count : kLeafK) {
+      const std::vector<Bf16> weight = inputs->bf16s(std::size_t{kColumns} * count);
+      packed.emplace_back(packed_elements(kColumns, count));
+      const auto bytes = std::as_writable_bytes(std::span(packed.back()));
+      pack_weight({weight.data(), kColumns, count, count}, WeightFormat::kBf16, bytes);
+      leaves.push_back({{WeightFormat::kBf16, count, kColumns, bytes.data()}, k, 0, true});
+      k += count;
+    }
+    activations = inputs->bf16s(std::size_t{kRows} * k);
+    bias = inputs->floats(kColumns);
+  }
+
   std::vector<std::vector<Bf16>> packed;
   std::vector<MatmulLeaf> leaves;
   std::uint32_t k = 0;
-  for (const std::uint32_t count : kLeafK) {
-    const std::vector<Bf16> weight = inputs->bf16s(std::size_t{kColumns} * count);
-    packed.emplace_back(packed_elements(kColumns, count));
-    const auto bytes = std::as_writable_bytes(std::span(packed.back()));
-    pack_weight({weight.data(), kColumns, count, count}, WeightFormat::kBf16, bytes);
-    leaves.push_back({{WeightFormat::kBf16, count, kColumns, bytes.data()}, k, 0, true});
-    k += count;
-  }
-  const std::vector<Bf16> activations = inputs->bf16s(std::size_t{kRows} * k);
-  const std::vector<float> bias = inputs->floats(kColumns);
+  std::vector<Bf16> activations;
+  std::vector<float> bias;
+};
+
+void add_matmul(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash) {
+  constexpr std::uint32_t kRows = GoldenProduct::kRows;
+  constexpr std::uint32_t kColumns = GoldenProduct::kColumns;
+  GoldenProduct product(inputs);
   for (const std::uint32_t first : {0U, 1U}) {
-    const std::span<MatmulLeaf> run = std::span(leaves).subspan(first);
+    const std::span<MatmulLeaf> run = std::span(product.leaves).subspan(first);
     const std::uint32_t nodes = plan_leaves(5, first, run);
     std::vector<float> out(std::size_t{nodes} * kRows * kColumns);
-    const MatmulArgs args{activations.data(),
-                          k,
+    const MatmulArgs args{product.activations.data(),
+                          product.k,
                           kRows,
                           run.data(),
                           static_cast<std::uint32_t>(run.size()),
@@ -77,7 +98,7 @@ void add_matmul(const KernelTable& table, GoldenInputs* inputs, Fingerprint* has
                           out.data(),
                           kColumns,
                           std::size_t{kRows} * kColumns,
-                          nodes == 1 ? bias.data() : nullptr};
+                          nodes == 1 ? product.bias.data() : nullptr};
     for (std::uint32_t tile = 0; tile < matmul_tiles(args); ++tile) {
       table.matmul(args, tile);
     }
@@ -121,22 +142,25 @@ void add_rows(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash)
 
 // Query, key and rotary tables, the KV cache and attention, as in a layer.
 struct GoldenLayer {
-  static constexpr std::uint32_t kRows = 70;
+  static constexpr std::uint32_t kRows = 1100;  // more than a segment of the context
   static constexpr std::uint32_t kHeadDim = 48;
   static constexpr std::uint32_t kGroup = 2;
   static constexpr std::uint32_t kHalf = kHeadDim / 2;
   static constexpr std::size_t kKeyStride = kHeadDim;
   static constexpr std::size_t kQueryStride = std::size_t{kGroup} * kHeadDim;
-  static constexpr std::uint32_t kBlocks[] = {1, 0, 3};
+  static constexpr std::uint32_t kBlockCount = (kRows + 31) / 32;
 
   explicit GoldenLayer(GoldenInputs* inputs)
       : gain(inputs->floats(kHeadDim)),
         q(inputs->floats(kRows * kQueryStride)),
         k(inputs->floats(kRows * kKeyStride)),
         v(inputs->floats(kRows * kKeyStride)) {
+    for (std::uint32_t i = 0; i < kBlockCount; ++i) {
+      blocks[i] = kBlockCount - i;  // not in order, as in a real pool
+    }
     for (std::uint32_t row = 0; row < kRows; ++row) {
       positions[row] = row;
-      slots[row] = kBlocks[row / 32] * std::uint64_t{32} + row % 32;
+      slots[row] = blocks[row / 32] * std::uint64_t{32} + row % 32;
     }
   }
 
@@ -183,8 +207,9 @@ struct GoldenLayer {
     }
   }
 
-  void attend(const KernelTable& table) {
-    AttentionSequence sequence{0, kRows, 0, kBlocks, 0, 0};
+  // Rows first … first + count − 1: more queries than a tile has.
+  void attend(const KernelTable& table, std::uint32_t first, std::uint32_t count) {
+    AttentionSequence sequence{first, count, first, blocks.data(), 0, 0};
     const std::uint32_t tiles = plan_attention({&sequence, 1}, 1, kGroup);
     for (std::uint32_t tile = 0; tile < tiles; ++tile) {
       table.attention({q_rounded.data(),
@@ -214,7 +239,8 @@ struct GoldenLayer {
   std::vector<float> sin = std::vector<float>(std::size_t{kRows} * kHalf);
   std::vector<Bf16> q_rounded = std::vector<Bf16>(kRows * kQueryStride);
   std::vector<Bf16> k_rounded = std::vector<Bf16>(kRows * kKeyStride);
-  std::vector<Bf16> kv = std::vector<Bf16>(4 * kv_tile_elements(kHeadDim));
+  std::vector<std::uint32_t> blocks = std::vector<std::uint32_t>(kBlockCount);
+  std::vector<Bf16> kv = std::vector<Bf16>((kBlockCount + 1) * kv_tile_elements(kHeadDim));
   std::vector<Bf16> out = std::vector<Bf16>(kRows * kQueryStride);
   std::atomic<std::uint64_t> non_finite{0};
 };
@@ -228,7 +254,8 @@ void add_attention(const KernelTable& table, GoldenInputs* inputs, Fingerprint* 
   PHALANX_CHECK(frequencies.has_value(), "the golden rope is valid");
   GoldenLayer layer(inputs);
   layer.project(table, *frequencies);
-  layer.attend(table);
+  layer.attend(table, 0, 70);
+  layer.attend(table, GoldenLayer::kRows - 40, 40);
   add(hash, layer.cos);
   add(hash, layer.sin);
   add(hash, layer.kv);

@@ -32,6 +32,23 @@ float fused(float a, float b, float c) {
                             static_cast<double>(c));
 }
 
+float fma(float a, float b, float c) {
+  // The product has 48 bits and is exact. Where the sum is not, rounding it to odd keeps the second
+  // rounding from meeting a false tie (S. Boldo and G. Melquiond, "Emulation of FMA and correctly
+  // rounded sums", 2008).
+  const double product = static_cast<double>(a) * static_cast<double>(b);
+  const double addend = c;
+  double sum = product + addend;
+  const double part = sum - product;
+  const double error = (product - (sum - part)) + (addend - part);
+  const auto bits = std::bit_cast<std::uint64_t>(sum);
+  if (std::isfinite(sum) && error != 0.0 && (bits & 1) == 0) {
+    const bool outwards = (error > 0.0) == (sum > 0.0);
+    sum = std::bit_cast<double>(outwards ? bits + 1 : bits - 1);
+  }
+  return static_cast<float>(sum);
+}
+
 float exp(float x) {
   constexpr float kLargest = 0x1.62e42ep+6F;    // exp of the next float is beyond the range
   constexpr float kSmallest = -0x1.5d589ep+6F;  // exp of the next float down is a denormal
@@ -44,20 +61,38 @@ float exp(float x) {
   if (x < kSmallest) {
     return 0.0F;
   }
-  const float shifted = x * kLog2E + kRoundingShift;
+  const float shifted = fma(x, kLog2E, kRoundingShift);
   const auto n = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted) -
                                            std::bit_cast<std::uint32_t>(kRoundingShift));
   const float whole = shifted - kRoundingShift;
-  const float r = (x - whole * kLn2High) - whole * kLn2Low;
+  const float r = fma(whole, -kLn2Low, fma(whole, -kLn2High, x));
   float p = 0x1.6a25ccp-10F;
-  p = p * r + 0x1.1239d4p-7F;
-  p = p * r + 0x1.5558eep-5F;
-  p = p * r + 0x1.555492p-3F;
-  p = p * r + 0x1.fffffcp-2F;
-  p = p * (r * r) + r;
+  p = fma(p, r, 0x1.1239d4p-7F);
+  p = fma(p, r, 0x1.5558eep-5F);
+  p = fma(p, r, 0x1.555492p-3F);
+  p = fma(p, r, 0x1.fffffcp-2F);
+  p = fma(p, r * r, r);
   p = p + 1.0F;
   const std::int32_t half = n >> 1;
   return p * power_of_two(half) * power_of_two(n - half);
+}
+
+float exp2(float x) {
+  constexpr float kShift = kRoundingShift + 127.0F;  // the low bits hold the exponent field
+  if (std::isnan(x)) {
+    return x;
+  }
+  if (x < -126.0F) {
+    return 0.0F;
+  }
+  const float shifted = x + kShift;
+  const float r = x - (shifted - kShift);
+  float p = 0x1.3a02ccp-7F;
+  p = fma(p, r, 0x1.c9fc46p-5F);
+  p = fma(p, r, 0x1.ec0378p-3F);
+  p = fma(p, r, 0x1.62e12cp-1F);
+  p = fma(p, r, 1.0F);
+  return p * std::bit_cast<float>(std::bit_cast<std::uint32_t>(shifted) << 23);
 }
 
 float log(float x) {
@@ -70,18 +105,18 @@ float log(float x) {
   const float f = m - 1.0F;
   const float f2 = f * f;
   float q = -0x1.38bf3ep-4F;
-  q = q * f + 0x1.05727cp-3F;
-  q = q * f + -0x1.0d8de8p-3F;
-  q = q * f + 0x1.22d786p-3F;
-  q = q * f + -0x1.547134p-3F;
-  q = q * f + 0x1.99a01cp-3F;
-  q = q * f + -0x1.00022ap-2F;
-  q = q * f + 0x1.555554p-2F;
+  q = fma(q, f, 0x1.05727cp-3F);
+  q = fma(q, f, -0x1.0d8de8p-3F);
+  q = fma(q, f, 0x1.22d786p-3F);
+  q = fma(q, f, -0x1.547134p-3F);
+  q = fma(q, f, 0x1.99a01cp-3F);
+  q = fma(q, f, -0x1.00022ap-2F);
+  q = fma(q, f, 0x1.555554p-2F);
   float y = (q * f) * f2;
-  y = y + e * kLn2Low;
-  y = y - 0.5F * f2;
+  y = fma(e, kLn2Low, y);
+  y = fma(-0.5F, f2, y);
   y = f + y;
-  return y + e * kLn2High;
+  return fma(e, kLn2High, y);
 }
 
 float silu(float x) {
@@ -89,12 +124,12 @@ float silu(float x) {
 }
 
 float gumbel(std::uint32_t word) {
-  const float v = static_cast<float>(word) * 0x1p-32F + 0x1p-33F;
+  const float v = fma(static_cast<float>(word), 0x1p-32F, 0x1p-33F);
   float e = 0.0F;
   if (v < 0x1p-6F) {
-    float p = v * 0.25F + 0x1.555556p-2F;
-    p = p * v + 0.5F;
-    p = p * v + 1.0F;
+    float p = fma(v, 0.25F, 0x1.555556p-2F);
+    p = fma(p, v, 0.5F);
+    p = fma(p, v, 1.0F);
     e = p * v;
   } else {
     const float u = 1.0F - v;

@@ -15,7 +15,11 @@ namespace phalanx::kernels::scalar {
 // and is exact in double, and neither the sum's nor the final rounding can meet a false tie.
 [[nodiscard]] float fused(float a, float b, float c);
 
+// a · b + c rounded once, for any a, b and c: what the fused instructions compute.
+[[nodiscard]] float fma(float a, float b, float c);
+
 [[nodiscard]] float exp(float x);
+[[nodiscard]] float exp2(float x);               // of attention; requires x ≤ 0 or NaN
 [[nodiscard]] float log(float x);                // requires a positive normal x
 [[nodiscard]] float silu(float x);               // x / (1 + exp(−x))
 [[nodiscard]] float gumbel(std::uint32_t word);  // −log of an exponential variate

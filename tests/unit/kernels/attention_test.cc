@@ -176,6 +176,30 @@ TEST_P(AttentionOnEachIsa, EqualsRefOnExtremeNumbers) {
   }
 }
 
+// Contexts of several segments, and more queries than one tile holds.
+TEST_P(AttentionOnEachIsa, EqualsRefAcrossSegments) {
+  const Shape shapes[] = {{1, 2, 64}, {2, 7, 16}, {1, 40, 32}};
+  for (const Shape& shape : shapes) {
+    for (const std::uint32_t length : {1024U, 1025U, 2100U}) {
+      Cache cache(shape, length, length, Kind::kOrdinary);
+      cache.soil();
+      ASSERT_EQ(cache.append(0, length), 0U);
+      for (const std::uint32_t count : {1U, 45U}) {
+        expect_same_bits(cache.attend(table(), length - count, count),
+                         cache.attend(ref(), length - count, count));
+      }
+    }
+  }
+}
+
+TEST_P(AttentionOnEachIsa, EqualsRefOnExtremeNumbersAcrossSegments) {
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    Cache cache({1, 2, 32}, 1100, seed, Kind::kExtreme);
+    ASSERT_EQ(cache.append(0, 1100), 0U);
+    expect_same_bits(cache.attend(table(), 1000, 100), cache.attend(ref(), 1000, 100));
+  }
+}
+
 TEST_P(AttentionOnEachIsa, DoesNotDependOnTheChunks) {
   const Shape shape{2, 2, 32};
   Cache whole(shape, 75, 4, Kind::kOrdinary);
@@ -230,6 +254,17 @@ TEST(Attention, IsCloseToSoftmaxInDouble) {
                     2 * 0x1p-8 + 0x1p-8 + 1e-5);
       }
     }
+  }
+}
+
+TEST(Attention, IsCloseToSoftmaxInDoubleAcrossSegments) {
+  const FloatModeScope mode;
+  Cache cache({1, 1, 32}, 2500, 8, Kind::kOrdinary);
+  ASSERT_EQ(cache.append(0, 2500), 0U);
+  const std::vector<Bf16> out = cache.attend(kernel_table(Isa::kRef), 2499, 1);
+  const std::vector<double> expected = cache.oracle(2499, 0);
+  for (std::size_t i = 0; i < 32; ++i) {
+    EXPECT_NEAR(double{tensor::to_float(out[i])}, expected[i], 2 * 0x1p-8 + 0x1p-8 + 1e-5);
   }
 }
 

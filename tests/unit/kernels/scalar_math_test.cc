@@ -45,6 +45,23 @@ TEST_F(ScalarMath, ExpNeverExceedsOneBelowZero) {
   }
 }
 
+TEST_F(ScalarMath, Exp2IsExactAtIntegersAndFarBelowTheRoundingOfAWeight) {
+  for (int n = 0; n >= -126; --n) {
+    ASSERT_EQ(scalar::exp2(static_cast<float>(n)), std::ldexp(1.0F, n));
+  }
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(scalar::exp2(-0.0F)), 0x3F800000U);
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(scalar::exp2(-126.5F)), 0U);
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(scalar::exp2(-std::numeric_limits<float>::infinity())),
+            0U);
+  EXPECT_TRUE(std::isnan(scalar::exp2(std::numeric_limits<float>::quiet_NaN())));
+  double worst = 0.0;
+  for (float x = -126.0F; x <= 0.0F; x += 0.00031F) {
+    const double expected = std::exp2(double{x});
+    worst = std::max(worst, std::abs(double{scalar::exp2(x)} - expected) / expected);
+  }
+  EXPECT_LT(worst, 0x1p-18);
+}
+
 TEST_F(ScalarMath, LogIsWithinTwoUlps) {
   EXPECT_EQ(scalar::log(1.0F), 0.0F);
   double worst = 0.0;
@@ -89,6 +106,16 @@ TEST_F(ScalarMath, GumbelIsMinusLogOfAnExponential) {
   EXPECT_TRUE(std::isfinite(scalar::gumbel(0xFFFFFFFF)));
 }
 
+void expect_fused(float a, float b, float c, float actual) {
+  const float expected = std::fma(a, b, c);
+  if (std::isnan(expected)) {
+    ASSERT_TRUE(std::isnan(actual));
+    return;
+  }
+  ASSERT_EQ(std::bit_cast<std::uint32_t>(actual), std::bit_cast<std::uint32_t>(expected))
+      << a << " * " << b << " + " << c;
+}
+
 TEST_F(ScalarMath, FusedEqualsTheFusedInstruction) {
   Inputs inputs(1);
   for (int i = 0; i < 300000; ++i) {
@@ -96,14 +123,26 @@ TEST_F(ScalarMath, FusedEqualsTheFusedInstruction) {
     const float b = tensor::to_float(tensor::to_bf16(inputs.extreme()));
     // Sums that almost cancel, or lie far apart, or in the denormal range.
     const float c = inputs.below(2) == 0 ? inputs.extreme() : a * b * (1.0F + inputs.uniform());
-    const float expected = std::fma(a, b, c);
-    const float actual = scalar::fused(a, b, c);
-    if (std::isnan(expected)) {
-      ASSERT_TRUE(std::isnan(actual));
-      continue;
-    }
-    ASSERT_EQ(std::bit_cast<std::uint32_t>(actual), std::bit_cast<std::uint32_t>(expected))
-        << a << " * " << b << " + " << c;
+    ASSERT_NO_FATAL_FAILURE(expect_fused(a, b, c, scalar::fused(a, b, c)));
+    ASSERT_NO_FATAL_FAILURE(expect_fused(a, b, c, scalar::fma(a, b, c)));
+  }
+}
+
+TEST_F(ScalarMath, FmaOfAnyNumbersEqualsTheFusedInstruction) {
+  Inputs inputs(2);
+  for (int i = 0; i < 300000; ++i) {
+    const float a = inputs.extreme();
+    const float b = inputs.extreme();
+    const float c = inputs.extreme();
+    ASSERT_NO_FATAL_FAILURE(expect_fused(a, b, c, scalar::fma(a, b, c)));
+  }
+  // Exact sums that lie next to the middle of two floats, where the second rounding would be wrong.
+  for (int i = 0; i < 300000; ++i) {
+    const float a = 1.0F + static_cast<float>(inputs.below(1 << 12)) * 0x1p-12F;
+    const float b = 0x1p-25F * (1.0F + static_cast<float>(inputs.below(1 << 11)) * 0x1p-23F);
+    const float c = 1.0F + static_cast<float>(inputs.below(1 << 23)) * 0x1p-23F;
+    ASSERT_NO_FATAL_FAILURE(expect_fused(a, b, c, scalar::fma(a, b, c)));
+    ASSERT_NO_FATAL_FAILURE(expect_fused(-a, b, c, scalar::fma(-a, b, c)));
   }
 }
 

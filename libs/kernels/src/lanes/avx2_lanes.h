@@ -13,7 +13,9 @@
 namespace phalanx::kernels {
 namespace {
 
-inline constexpr std::size_t kMaxBlockRows = 2;  // 8 chain registers and 4 of weights fill 12 of 16
+// 8 chain registers and 4 of weights fill 12 of 16.
+inline constexpr std::size_t kMaxBlockRows = 2;
+inline constexpr std::size_t kMaxBlockStrips = 1;
 
 struct F16 {
   __m256 a;  // lanes 0 … 7
@@ -84,6 +86,9 @@ PHALANX_LANES F16 f_fused(F16 x, F16 y, F16 z) {  // x · y + z, rounded once
 }
 PHALANX_LANES F16 f_larger(F16 x, F16 y) {  // x > y ? x : y, so y when x is NaN
   return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)};
+}
+PHALANX_LANES float f_first(F16 x) {
+  return _mm256_cvtss_f32(x.a);
 }
 
 PHALANX_LANES I16 i_set(std::uint32_t x) {

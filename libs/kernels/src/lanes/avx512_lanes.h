@@ -16,7 +16,10 @@
 namespace phalanx::kernels {
 namespace {
 
-inline constexpr std::size_t kMaxBlockRows = 8;  // 16 chains and 8 sums fill 24 of 32 registers
+// 24 chains and two pairs of weights fill 28 of 32 registers; each activation that is loaded is
+// used twice, so that loads do not limit.
+inline constexpr std::size_t kMaxBlockRows = 6;
+inline constexpr std::size_t kMaxBlockStrips = 2;
 
 struct F16 {
   __m512 v;
@@ -64,6 +67,9 @@ PHALANX_LANES F16 f_fused(F16 a, F16 b, F16 c) {  // a · b + c, rounded once
 }
 PHALANX_LANES F16 f_larger(F16 a, F16 b) {  // a > b ? a : b, so b when a is NaN
   return {_mm512_max_ps(a.v, b.v)};
+}
+PHALANX_LANES float f_first(F16 a) {
+  return _mm512_cvtss_f32(a.v);
 }
 
 PHALANX_LANES I16 i_set(std::uint32_t x) {

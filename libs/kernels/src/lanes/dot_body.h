@@ -1,62 +1,102 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The bf16 dot product over a packed strip.
+// The bf16 dot product over packed strips.
 
 #include "lanes/lanes.h"
 
 namespace phalanx::kernels {
 namespace {
 
-// Prefetching hides the latency of memory; with many rows the arithmetic does.
-inline constexpr std::size_t kPrefetchRows = 4;
-inline constexpr std::size_t kPrefetchElements = 640;  // 1280 bytes ahead
+// Neighbouring strips of a packed matrix, [k/2][16][2] bf16 each, from some K element on.
+struct Strips {
+  const std::uint16_t* first;
+  std::size_t stride;    // elements from strip to strip
+  std::ptrdiff_t ahead;  // elements from what is read to what is fetched into the cache
+};
 
-// sums[r][c] += dot(a[r][0 … k), column c of the strip), for kRows rows at once.
-//
-//   a     [kRows, a_stride]  f32, the bf16 activations widened
-//   strip [k/2][16][2]       k a multiple of 32
-//   sums  [kRows, 16]
-template <std::size_t kRows>
-PHALANX_LANES void add_dots(
-    const float* a, std::size_t a_stride, const std::uint16_t* strip, std::size_t k, float* sums) {
-  F16 sum[kRows];
-#pragma GCC unroll 8
-  for (std::size_t r = 0; r < kRows; ++r) {
-    sum[r] = f_load(sums + r * 16);
+// Sums of rows × strips, 16 floats each.
+struct StripSums {
+  float* first;
+  std::size_t row_stride;
+  std::size_t strip_stride;
+
+  [[nodiscard]] float* at(std::size_t row, std::size_t strip) const {
+    return first + row * row_stride + strip * strip_stride;
   }
+};
+
+// sums[r][s][c] += dot(a[r][0 … k), column c of strip s), for kRows rows and kStrips strips at
+// once.
+//
+//   a  [kRows, a_stride]  f32, the bf16 activations widened
+//   k  a multiple of 32
+template <std::size_t kRows, std::size_t kStrips>
+PHALANX_LANES void add_dots(
+    const float* a, std::size_t a_stride, const Strips& strips, std::size_t k, StripSums sums) {
+  const std::uint16_t* weights = strips.first;
   for (std::size_t block = 0; block < k; block += 32) {
-    F16 even[kRows];
-    F16 odd[kRows];
+    F16 even[kRows][kStrips];
+    F16 odd[kRows][kStrips];
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
-      even[r] = f_set(0.0F);
-      odd[r] = f_set(0.0F);
+#pragma GCC unroll 4
+      for (std::size_t s = 0; s < kStrips; ++s) {
+        even[r][s] = f_set(0.0F);
+        odd[r][s] = f_set(0.0F);
+      }
     }
 #pragma GCC unroll 4
-    for (int i = 0; i < 32; i += 2) {
-      if constexpr (kRows <= kPrefetchRows) {
-        prefetch(strip + kPrefetchElements);
+    for (std::size_t i = 0; i < 32; i += 2) {
+      WeightPair w[kStrips];
+#pragma GCC unroll 4
+      for (std::size_t s = 0; s < kStrips; ++s) {
+        prefetch(weights + s * strips.stride + strips.ahead);
+        w[s] = load_weights(weights + s * strips.stride);
       }
-      const WeightPair w = load_weights(strip);
-      const float* pair = a + i;
 #pragma GCC unroll 8
       for (std::size_t r = 0; r < kRows; ++r) {
-        const float* of_row = pair + r * a_stride;
-        even[r] = f_fused(f_set(of_row[0]), w.even, even[r]);
-        odd[r] = f_fused(f_set(of_row[1]), w.odd, odd[r]);
+        const F16 first = f_set(a[r * a_stride + i]);
+        const F16 second = f_set(a[r * a_stride + i + 1]);
+#pragma GCC unroll 4
+        for (std::size_t s = 0; s < kStrips; ++s) {
+          even[r][s] = f_fused(first, w[s].even, even[r][s]);
+          odd[r][s] = f_fused(second, w[s].odd, odd[r][s]);
+        }
       }
-      strip += 32;
+      weights += 32;
     }
     a += 32;
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
-      sum[r] = sum[r] + (even[r] + odd[r]);
+#pragma GCC unroll 4
+      for (std::size_t s = 0; s < kStrips; ++s) {
+        float* sum = sums.at(r, s);
+        f_store(sum, f_load(sum) + (even[r][s] + odd[r][s]));
+      }
     }
   }
-#pragma GCC unroll 8
-  for (std::size_t r = 0; r < kRows; ++r) {
-    f_store(sums + r * 16, sum[r]);
+}
+
+// As add_dots(), for any number of strips.
+template <std::size_t kRows>
+PHALANX_LANES void add_strips(const float* a,
+                              std::size_t a_stride,
+                              Strips strips,
+                              std::size_t count,
+                              std::size_t k,
+                              StripSums sums) {
+  for (; count >= kMaxBlockStrips; count -= kMaxBlockStrips) {
+    add_dots<kRows, kMaxBlockStrips>(a, a_stride, strips, k, sums);
+    strips.first += kMaxBlockStrips * strips.stride;
+    sums.first += kMaxBlockStrips * sums.strip_stride;
+  }
+  if constexpr (kMaxBlockStrips > 1) {
+    for (; count > 0; --count) {
+      add_dots<kRows, 1>(a, a_stride, strips, k, sums);
+      strips.first += strips.stride;
+      sums.first += sums.strip_stride;
+    }
   }
 }
 

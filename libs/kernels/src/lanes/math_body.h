@@ -11,22 +11,37 @@ namespace {
 
 PHALANX_LANES F16 f_exp(F16 x) {
   const F16 shift = f_set(0x1.8p23F);
-  const F16 shifted = x * f_set(0x1.715476p+0F) + shift;
+  const F16 shifted = f_fused(x, f_set(0x1.715476p+0F), shift);
   const I16 n = i_bits(shifted) - i_bits(shift);
   const F16 whole = shifted - shift;
-  const F16 r = (x - whole * f_set(0x1.63p-1F)) - whole * f_set(-0x1.bd0106p-13F);
+  const F16 high = f_fused(whole, f_set(-0x1.63p-1F), x);
+  const F16 r = f_fused(whole, f_set(0x1.bd0106p-13F), high);
   F16 p = f_set(0x1.6a25ccp-10F);
-  p = p * r + f_set(0x1.1239d4p-7F);
-  p = p * r + f_set(0x1.5558eep-5F);
-  p = p * r + f_set(0x1.555492p-3F);
-  p = p * r + f_set(0x1.fffffcp-2F);
-  p = p * (r * r) + r;
+  p = f_fused(p, r, f_set(0x1.1239d4p-7F));
+  p = f_fused(p, r, f_set(0x1.5558eep-5F));
+  p = f_fused(p, r, f_set(0x1.555492p-3F));
+  p = f_fused(p, r, f_set(0x1.fffffcp-2F));
+  p = f_fused(p, r * r, r);
   p = p + f_set(1.0F);
   const I16 half = i_right_signed<1>(n);
   const I16 bias = i_set(127);
   p = p * f_bits(i_left<23>(half + bias)) * f_bits(i_left<23>((n - half) + bias));
   p = choose(is_greater(x, f_set(0x1.62e42ep+6F)), f_bits(i_set(0x7F800000)), p);
   return choose(is_less(x, f_set(-0x1.5d589ep+6F)), f_set(0.0F), p);
+}
+
+// Requires x ≤ 0 or NaN.
+PHALANX_LANES F16 f_exp2(F16 x) {
+  const F16 shift = f_set(0x1.8p23F + 127.0F);
+  const F16 shifted = x + shift;
+  const F16 r = x - (shifted - shift);
+  F16 p = f_set(0x1.3a02ccp-7F);
+  p = f_fused(p, r, f_set(0x1.c9fc46p-5F));
+  p = f_fused(p, r, f_set(0x1.ec0378p-3F));
+  p = f_fused(p, r, f_set(0x1.62e12cp-1F));
+  p = f_fused(p, r, f_set(1.0F));
+  p = p * f_bits(i_left<23>(i_bits(shifted)));
+  return choose(is_less(x, f_set(-126.0F)), f_set(0.0F), p);
 }
 
 PHALANX_LANES F16 f_log(F16 x) {
@@ -37,18 +52,18 @@ PHALANX_LANES F16 f_log(F16 x) {
   const F16 f = m - f_set(1.0F);
   const F16 f2 = f * f;
   F16 q = f_set(-0x1.38bf3ep-4F);
-  q = q * f + f_set(0x1.05727cp-3F);
-  q = q * f + f_set(-0x1.0d8de8p-3F);
-  q = q * f + f_set(0x1.22d786p-3F);
-  q = q * f + f_set(-0x1.547134p-3F);
-  q = q * f + f_set(0x1.99a01cp-3F);
-  q = q * f + f_set(-0x1.00022ap-2F);
-  q = q * f + f_set(0x1.555554p-2F);
+  q = f_fused(q, f, f_set(0x1.05727cp-3F));
+  q = f_fused(q, f, f_set(-0x1.0d8de8p-3F));
+  q = f_fused(q, f, f_set(0x1.22d786p-3F));
+  q = f_fused(q, f, f_set(-0x1.547134p-3F));
+  q = f_fused(q, f, f_set(0x1.99a01cp-3F));
+  q = f_fused(q, f, f_set(-0x1.00022ap-2F));
+  q = f_fused(q, f, f_set(0x1.555554p-2F));
   F16 y = (q * f) * f2;
-  y = y + e * f_set(-0x1.bd0106p-13F);
-  y = y - f_set(0.5F) * f2;
+  y = f_fused(e, f_set(-0x1.bd0106p-13F), y);
+  y = f_fused(f_set(-0.5F), f2, y);
   y = f + y;
-  return y + e * f_set(0x1.63p-1F);
+  return f_fused(e, f_set(0x1.63p-1F), y);
 }
 
 // The bits of the bf16 nearest to each lane, in the low halves.

@@ -16,6 +16,7 @@ inline constexpr std::size_t kMaxDepth = 8;    // pending subtrees: log2(kMaxLea
 inline constexpr std::size_t kRowGap = 16;     // keeps rows off the same cache sets
 // Widened activations stay in the L1 cache while every strip of the tile passes over them.
 inline constexpr std::size_t kWideFloats = 4096;
+inline constexpr std::ptrdiff_t kPrefetchElements = 640;  // 1280 bytes ahead
 
 // Some rows against the strips of a tile. Its buffers are not initialised: they are large.
 template <std::size_t kRows>
@@ -38,13 +39,12 @@ class RowBlock {
     for (std::size_t k = 0; k < padded; k += kChunk) {
       const std::size_t chunk = padded - k < kChunk ? padded - k : kChunk;
       widen_rows(leaf, k, chunk);
-      for (std::size_t s = 0; s < strips_; ++s) {
-        add_dots<kRows>(wide_,
+      add_strips<kRows>(wide_,
                         kStride,
-                        weight + (first_column_ + s * 16) * padded + k * 16,
+                        {weight + first_column_ * padded + k * 16, padded * 16, kPrefetchElements},
+                        strips_,
                         chunk,
-                        sums_[s][depth_]);
-      }
+                        {sums_[0][depth_], 16, kMaxDepth * kRows * 16});
     }
     ++depth_;
   }

@@ -123,10 +123,10 @@ PHALANX_LANES void philox(I16 counter, const GumbelKey& key, I16 (&words)[4]) {
 }
 
 PHALANX_LANES F16 gumbel(I16 word) {
-  const F16 v = f_of_unsigned(word) * f_set(0x1p-32F) + f_set(0x1p-33F);
-  F16 series = v * f_set(0.25F) + f_set(0x1.555556p-2F);
-  series = series * v + f_set(0.5F);
-  series = series * v + f_set(1.0F);
+  const F16 v = f_fused(f_of_unsigned(word), f_set(0x1p-32F), f_set(0x1p-33F));
+  F16 series = f_fused(v, f_set(0.25F), f_set(0x1.555556p-2F));
+  series = f_fused(series, v, f_set(0.5F));
+  series = f_fused(series, v, f_set(1.0F));
   series = series * v;
   const F16 u = f_set(1.0F) - v;
   const F16 smallest = f_set(0x1p-24F);

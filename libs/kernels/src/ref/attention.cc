@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/kernels/attention.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include "ref/entries.h"
@@ -11,8 +13,8 @@ namespace phalanx::kernels::ref {
 
 namespace {
 
-// What is known of one query after some blocks: the largest score, the sum of the rounded
-// probabilities relative to it, and their weighted sum of values.
+// What is known of one query after some blocks or segments: the integer that weights are relative
+// to, the sum of the rounded weights, and their weighted sum of values.
 struct Running {
   float maximum = -std::numeric_limits<float>::infinity();
   float denominator = 0.0F;
@@ -38,37 +40,65 @@ Scores block_scores(const AttentionArgs& args, const Bf16* q, const Bf16* keys, 
   return scores;
 }
 
-void add_block(const AttentionArgs& args,
-               const Bf16* q,
-               const Bf16* tile,
-               std::size_t valid,
-               Running* running) {
-  const Scores scores = block_scores(args, q, tile, valid);
-  float maximum = running->maximum;
-  for (const float score : scores) {
-    maximum = score > maximum ? score : maximum;
-  }
-  const float correction = scalar::exp(running->maximum - maximum);
-  std::array<Bf16, kKvBlockTokens> probabilities{};
-  float lanes[16] = {};
-  for (std::size_t token = 0; token < kKvBlockTokens; ++token) {
-    probabilities[token] = tensor::to_bf16(scalar::exp(scores[token] - maximum));
-    lanes[token % 16] = lanes[token % 16] + tensor::to_float(probabilities[token]);
-  }
-  running->denominator = running->denominator * correction + scalar::sum_lanes(lanes);
-  const Bf16* values = tile + kv_tile_key_elements(args.head_dim);
-  for (std::size_t first = 0; first < args.head_dim; first += kStripColumns) {
-    float weighted[kStripColumns];
-    scalar::dot_strip(probabilities.data(),
-                      kKvBlockTokens,
-                      values + packed_index(first, 0, kKvBlockTokens),
-                      weighted);
-    for (std::size_t i = 0; i < kStripColumns; ++i) {
-      running->sum[first + i] = running->sum[first + i] * correction + weighted[i];
+// The sums of one segment.
+class Segment {
+ public:
+  explicit Segment(std::uint32_t head_dim) : head_dim_(head_dim) {}
+
+  void add_block(const Scores& scores, const Bf16* values) {
+    float largest = -std::numeric_limits<float>::infinity();
+    for (const float score : scores) {
+      largest = score > largest ? score : largest;
     }
+    if (is_first_) {
+      base_ = largest;
+      is_first_ = false;
+    }
+    const float above = std::ceil(largest - base_);
+    const float exponent = above > exponent_ ? above : exponent_;
+    const float correction = scalar::exp2(exponent_ - exponent);
+    std::array<Bf16, kKvBlockTokens> weights{};
+    for (std::size_t token = 0; token < kKvBlockTokens; ++token) {
+      weights[token] = tensor::to_bf16(scalar::exp2((scores[token] - base_) - exponent));
+    }
+    for (std::size_t i = 0; i < 16; ++i) {
+      lanes_[i] = (lanes_[i] * correction + tensor::to_float(weights[i])) +
+                  tensor::to_float(weights[i + 16]);
+    }
+    for (std::size_t first = 0; first < head_dim_; first += kStripColumns) {
+      float weighted[kStripColumns];
+      scalar::dot_strip(weights.data(),
+                        kKvBlockTokens,
+                        values + packed_index(first, 0, kKvBlockTokens),
+                        weighted);
+      for (std::size_t i = 0; i < kStripColumns; ++i) {
+        sum_[first + i] = sum_[first + i] * correction + weighted[i];
+      }
+    }
+    exponent_ = exponent;
   }
-  running->maximum = maximum;
-}
+
+  void fold_into(Running* all) const {
+    const float own = base_ + exponent_;
+    const float maximum = own > all->maximum ? own : all->maximum;
+    const float old = scalar::exp2(all->maximum - maximum);
+    const float added = scalar::exp2(own - maximum);
+    all->denominator = all->denominator * old + scalar::sum_lanes(lanes_) * added;
+    for (std::size_t i = 0; i < head_dim_; ++i) {
+      all->sum[i] = all->sum[i] * old + sum_[i] * added;
+    }
+    all->maximum = maximum;
+  }
+
+ private:
+  std::uint32_t head_dim_;
+  bool is_first_ = true;
+  // Weights are relative to base + exponent, which is an integer.
+  float base_ = 0.0F;
+  float exponent_ = 0.0F;
+  float lanes_[16] = {};
+  float sum_[kMaxHeadDim] = {};
+};
 
 void one_query(const AttentionArgs& args,
                const AttentionTile& tile,
@@ -78,13 +108,17 @@ void one_query(const AttentionArgs& args,
   const std::size_t position = tile.first_position + (row - tile.first_row);
   const Bf16* q = args.q + row * args.q_stride + head * args.head_dim;
   Running running;
-  for (std::size_t first = 0; first <= position; first += kKvBlockTokens) {
-    const std::uint32_t block = tile.sequence->blocks[first / kKvBlockTokens];
-    add_block(args,
-              q,
-              args.kv.data + block * args.kv.block_stride + tile.kv_head * args.kv.head_stride,
-              position + 1 - first,
-              &running);
+  for (std::size_t first = 0; first <= position; first += kSegmentTokens) {
+    Segment segment(args.head_dim);
+    const std::size_t end = std::min(position + 1, first + kSegmentTokens);
+    for (std::size_t token = first; token < end; token += kKvBlockTokens) {
+      const std::uint32_t block = tile.sequence->blocks[token / kKvBlockTokens];
+      const Bf16* kv_tile =
+          args.kv.data + block * args.kv.block_stride + tile.kv_head * args.kv.head_stride;
+      segment.add_block(block_scores(args, q, kv_tile, position + 1 - token),
+                        kv_tile + kv_tile_key_elements(args.head_dim));
+    }
+    segment.fold_into(&running);
   }
   Bf16* out = args.out + row * args.out_stride + head * args.head_dim;
   const float inverse = 1.0F / running.denominator;

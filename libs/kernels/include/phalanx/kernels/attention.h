@@ -9,6 +9,11 @@
 
 namespace phalanx::kernels {
 
+// Queries (rows × heads of a group) that share one pass over keys and values.
+inline constexpr std::uint32_t kAttentionTileQueries = 36;
+// Positions are summed in segments of so many, each from nothing, so that a context can be divided.
+inline constexpr std::size_t kSegmentTokens = 1024;
+
 // Rows of one sequence in a step: a prefill chunk or a decode, which are the same thing.
 struct AttentionSequence {
   std::uint32_t first_row = 0;       // its first row among those of the step
@@ -36,16 +41,16 @@ struct AttentionArgs {
   std::uint32_t kv_heads = 0;
   std::uint32_t group = 0;  // query heads per KV head
   std::uint32_t head_dim = 0;
-  float scale = 0.0F;  // applied to the scores: attention_scale(head_dim)
+  float scale = 0.0F;  // makes powers of two of dot products: attention_scale(head_dim)
   const AttentionSequence* sequences = nullptr;
   std::uint32_t sequence_count = 0;
 };
 
-// 1/√head_dim as fp32: the quotient in double, rounded once.
+// log2(e)/√head_dim as fp32: the quotient in double, rounded once.
 [[nodiscard]] float attention_scale(std::uint32_t head_dim);
 
 // Divides the work of a step into tiles: fills first_tile and tile_rows of each sequence and
-// returns the number of tiles. A tile is one KV head and few enough rows to take below 1 ms.
+// returns the number of tiles. A tile is one KV head and few enough rows to take some ms.
 [[nodiscard]] std::uint32_t plan_attention(std::span<AttentionSequence> sequences,
                                            std::uint32_t kv_heads,
                                            std::uint32_t group);
