@@ -77,9 +77,10 @@ def ask(server, body):
     return json.dumps([choice["message"]["content"], choice["finish_reason"], choice["logprobs"]], sort_keys=True)
 
 
-def run(load, chunk, dp, tp, isa):
+def run(load, chunk, dp, tp, isa, quantization="auto"):
     bodies = requests()
-    with Server("--dp", dp, "--tp", tp, "--max-num-batched-tokens", chunk, "--max-num-seqs", 16, "--isa", isa) as server:
+    with Server("--dp", dp, "--tp", tp, "--max-num-batched-tokens", chunk, "--max-num-seqs", 16, "--isa", isa,
+                "--quantization", quantization) as server:
         if load == "alone":
             return [ask(server, body) for body in bodies]
         order = bodies if load == "together" else bodies[::-1]
@@ -105,6 +106,21 @@ class Determinism(unittest.TestCase):
             for index, (answer, wanted) in enumerate(zip(answers, expected)):
                 self.assertEqual(answer, wanted, f"request {index} in run {row}")
             print(f"identical: load={row[0]} chunk={row[1]} dp={row[2]} tp={row[3]} isa={row[4]}", flush=True)
+
+    def test_weights_of_integers_change_the_answers_and_nothing_else_does(self):
+        sets = instruction_sets()
+        seen = {"bf16": None}
+        for quantization in ("bf16", "int8", "int8-g32", "int4"):
+            rows = [("together", 64, 1, 2, sets[-1])]
+            if quantization != "bf16":
+                rows += [("reverse", 16, 2, 3, sets[-2 if len(sets) > 1 else -1]), ("together", 512, 1, 4, sets[1 % len(sets)])]
+            for row in rows:
+                answers = run(*row, quantization)
+                wanted = seen.setdefault(quantization, None) or answers
+                seen[quantization] = wanted
+                self.assertEqual(answers, wanted, f"{quantization} in run {row}")
+                print(f"identical: {quantization} load={row[0]} chunk={row[1]} dp={row[2]} tp={row[3]} isa={row[4]}", flush=True)
+        self.assertEqual(len({json.dumps(answers) for answers in seen.values()}), 4)
 
 
 if __name__ == "__main__":

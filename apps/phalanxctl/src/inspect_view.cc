@@ -35,6 +35,7 @@ void print_config(const checkpoint::ModelConfig& config, std::ostringstream& out
       << config.heads << " heads, " << config.kv_heads << " KV heads of " << config.head_dim
       << ", MLP " << config.intermediate << ", vocabulary " << config.vocab
       << (config.tied_head ? ", tied head" : "") << "\n";
+  out << "  served as  " << checkpoint::describe(config.formats) << "\n";
 }
 
 void print_memory(const model::MemoryPlan& plan,
@@ -63,7 +64,8 @@ nlohmann::ordered_json config_json(const checkpoint::ModelConfig& config) {
           {"head_dim", config.head_dim},
           {"intermediate", config.intermediate},
           {"vocab", config.vocab},
-          {"tied_head", config.tied_head}};
+          {"tied_head", config.tied_head},
+          {"served_as", checkpoint::describe(config.formats)}};
 }
 
 nlohmann::ordered_json memory_json(const model::MemoryPlan& plan,

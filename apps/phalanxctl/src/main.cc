@@ -13,6 +13,7 @@
 #include "phalanx/admin/status_view.h"
 #include "phalanx/base/printable.h"
 #include "phalanx/base/version.h"
+#include "phalanx/checkpoint/checkpoint.h"
 #include "phalanx/checkpoint/inspect.h"
 #include "phalanx/flags/flag_table.h"
 #include "phalanx/model/memory_plan.h"
@@ -42,6 +43,7 @@ struct CtlOptions {
   std::int64_t max_num_seqs = model::kDefaultMaxNumSeqs;
   std::int64_t max_num_batched_tokens = model::kDefaultMaxNumBatchedTokens;
   std::int64_t num_kv_blocks = 0;
+  std::string quantization = "auto";
 };
 
 // Spelled and defaulted as for phalanxd.
@@ -64,6 +66,10 @@ void add_topology(flags::FlagTable* table, CtlOptions* o) {
                  0,
                  1 << 24,
                  "inspect: KV blocks of a replica; 0 derives them from this machine's memory");
+  table->add_choice("quantization",
+                    &o->quantization,
+                    checkpoint::quantization_choices(),
+                    "inspect: format of the weights; auto takes what the files have");
 }
 
 flags::FlagTable make_table(CtlOptions* o) {
@@ -135,7 +141,8 @@ Status inspect(const CtlOptions& options) {
   PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
   request.available_bytes = model::memory_to_plan(
       available, request.limits.kv_blocks, 1 + request.replicas * (1 + request.ranks));
-  PHALANX_TRY(checkpoint::Inspection found, checkpoint::inspect(options.argument));
+  PHALANX_TRY(checkpoint::Inspection found,
+              checkpoint::inspect(options.argument, options.quantization));
   const std::optional<model::MemoryPlan> memory = model::needs_of(found, request);
   std::cout << (options.json ? inspection_json(found, memory, request) + "\n"
                              : inspection_text(found, memory, request));

@@ -14,7 +14,6 @@
 #include "phalanx/os/machine.h"
 #include "phalanx/serving/api_routes.h"
 #include "phalanx/serving/poison_dump.h"
-#include "phalanx/wire/limits.h"
 
 #include "doors.h"
 #include "fleet_port.h"
@@ -222,15 +221,10 @@ void Leader::perform(fleet::LeaderAction action, const Error* cause) {
 }
 
 void Leader::load_weights() {
-  wire::LoaderBootstrap bootstrap;
-  bootstrap.common.protocol = wire::kProtocolVersion;
-  bootstrap.common.log_level = options_.log_level;
-  bootstrap.model_path = options_.model;
-  bootstrap.arena_bytes = plan_.arena_bytes;
   loader_ = std::make_unique<fleet::WeightLoader>(
       loop_,
       fleet::worker_plan(fleet::WorkerRole::kLoader, fleet::loader_wrapper(options_.wrappers)),
-      std::move(bootstrap),
+      settings::loader_bootstrap_of(options_, plan_),
       lifeline_read_.get(),
       seconds_of(options_.start_timeout_s),
       [this](std::uint64_t done, std::uint64_t total) {

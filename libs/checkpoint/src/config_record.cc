@@ -43,6 +43,8 @@ void fields(Archive& archive, Config& config) {
   archive.number("qkv_bias", config.qkv_bias);
   archive.number("output_bias", config.output_bias);
   archive.number("mlp_bias", config.mlp_bias);
+  archive.number("format_layers", config.formats.layers);
+  archive.number("format_head", config.formats.head);
   archive.list("eos", config.eos);
 }
 

@@ -44,7 +44,7 @@ void inspect_tokenizer(ModelFolder& folder, Inspection& inspection) {
 
 }  // namespace
 
-Result<Inspection> inspect(const std::string& path) {
+Result<Inspection> inspect(const std::string& path, const std::string& quantization) {
   PHALANX_RETURN_IF_ERROR(check_model_path(path));
   ModelFolder folder(path);
   Inspection inspection;
@@ -53,6 +53,7 @@ Result<Inspection> inspect(const std::string& path) {
                                                      : describe_gguf(folder, inspection));
   if (const auto checkpoint = Checkpoint::open(folder); checkpoint) {
     inspection.config = checkpoint->config();
+    inspection.config->formats = checkpoint->formats_for(quantization);
   } else {
     add_obstacle(inspection, "model", checkpoint.error());
   }

@@ -45,6 +45,21 @@ void read_run(const WeightTensor& tensor, std::uint64_t first, std::span<tensor:
 
 }  // namespace
 
+void WeightTensor::read_blocks(std::uint64_t row,
+                               std::uint64_t first,
+                               std::uint64_t count,
+                               std::span<std::byte> out) const {
+  const gguf::TypeTraits& traits = gguf::traits_of(type);
+  const std::uint64_t elements = traits.block_elements;
+  PHALANX_CHECK(row < rows && first + count <= columns && first % elements == 0 &&
+                    count % elements == 0 && out.size() == count / elements * traits.block_bytes,
+                "weight blocks out of range");
+  const std::uint64_t stored = interleaved_head == 0 ? row : interleaved(row, interleaved_head);
+  const auto from =
+      static_cast<std::size_t>((stored * columns + first) / elements) * traits.block_bytes;
+  std::memcpy(out.data(), bytes.data() + from, out.size());
+}
+
 void WeightTensor::read_bf16(std::uint64_t row,
                              std::uint64_t first,
                              std::span<tensor::Bf16> out) const {

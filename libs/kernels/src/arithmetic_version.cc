@@ -286,6 +286,52 @@ void add_vocab(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash
   }
 }
 
+// Quantised activations and products of integers, over two leaves.
+void add_integers(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash) {
+  constexpr std::uint32_t kRows = 9;
+  constexpr std::uint32_t kColumns = 40;
+  constexpr QuantizeLeaf kLeaves[] = {{0, 160}, {160, 40}};
+  constexpr std::size_t kStride = 256;
+  const std::vector<float> x = inputs->floats(std::size_t{kRows} * 200);
+  const std::vector<Bf16> weight = inputs->bf16s(std::size_t{kColumns} * 200);
+  std::vector<std::int8_t> codes(kRows * kStride);
+  std::vector<std::int32_t> sums(codes.size() / kDotBlock);
+  std::vector<float> scales(codes.size() / kDotBlock);
+  for (const ScaleSpan span : {ScaleSpan::kLeaf, ScaleSpan::kBlock}) {
+    const QuantizedRows rows{codes.data(), kStride, sums.data(), scales.data(), span};
+    for (std::uint32_t tile = 0; tile < row_tiles(kRows); ++tile) {
+      table.quantize({x.data(), 200, kRows, kLeaves, 2, rows}, tile);
+    }
+    add(hash, codes);
+    add(hash, scales);
+    for (const WeightFormat format :
+         {WeightFormat::kInt8, WeightFormat::kInt8G32, WeightFormat::kInt4}) {
+      std::vector<std::vector<std::byte>> packed;
+      std::vector<MatmulLeaf> leaves;
+      for (const QuantizeLeaf& leaf : kLeaves) {
+        packed.emplace_back(weight_bytes(format, leaf.k, kColumns));
+        pack_weight({weight.data() + leaf.first_k, kColumns, leaf.k, 200}, format, packed.back());
+        leaves.push_back({{format, leaf.k, kColumns, packed.back().data()}, leaf.first_k});
+      }
+      add(hash, packed[0]);
+      plan_leaves(2, 0, leaves);
+      std::vector<float> out(std::size_t{kRows} * kColumns);
+      MatmulArgs args;
+      args.rows = kRows;
+      args.leaves = leaves.data();
+      args.leaf_count = 2;
+      args.columns = kColumns;
+      args.out = out.data();
+      args.out_stride = kColumns;
+      args.quantized = rows;
+      for (std::uint32_t tile = 0; tile < matmul_tiles(args); ++tile) {
+        table.matmul(args, tile);
+      }
+      add(hash, out);
+    }
+  }
+}
+
 }  // namespace
 
 std::uint64_t arithmetic_version(const KernelTable& table) {
@@ -296,6 +342,7 @@ std::uint64_t arithmetic_version(const KernelTable& table) {
   add_rows(table, &inputs, &hash);
   add_attention(table, &inputs, &hash);
   add_vocab(table, &inputs, &hash);
+  add_integers(table, &inputs, &hash);
   return hash.value();
 }
 

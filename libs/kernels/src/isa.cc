@@ -21,10 +21,12 @@ struct Feature {
 constexpr std::array kFeatures = {
     Feature{"avx2", [] { return __builtin_cpu_supports("avx2") != 0; }},
     Feature{"fma", [] { return __builtin_cpu_supports("fma") != 0; }},
+    Feature{"f16c", [] { return __builtin_cpu_supports("f16c") != 0; }},
     Feature{"avx512f", [] { return __builtin_cpu_supports("avx512f") != 0; }},
     Feature{"avx512bw", [] { return __builtin_cpu_supports("avx512bw") != 0; }},
     Feature{"avx512dq", [] { return __builtin_cpu_supports("avx512dq") != 0; }},
     Feature{"avx512vl", [] { return __builtin_cpu_supports("avx512vl") != 0; }},
+    Feature{"avx512_vnni", [] { return __builtin_cpu_supports("avx512vnni") != 0; }},
 };
 
 // Whether `holds` is true of every feature that is needed; a feature without a row is a null.

@@ -15,6 +15,8 @@ const KernelTable& kernel_table(Isa isa) {
       return avx2_table();
     case Isa::kAvx512:
       return avx512_table();
+    case Isa::kAvx512Vnni:
+      return avx512vnni_table();
   }
   PHALANX_CHECK(false, "not an instruction set");
   return ref_table();

@@ -9,6 +9,8 @@
 
 #include "phalanx/base/check.h"
 
+#include "packed_codes.h"
+
 namespace phalanx::kernels {
 
 namespace {
@@ -47,19 +49,37 @@ std::uint64_t append_row(const KvAppendArgs& args, std::uint32_t row, std::uint3
   return non_finite;
 }
 
+void read_bf16(const std::byte* strip, std::size_t column, std::size_t k, float* x) {
+  const Bf16* packed = reinterpret_cast<const Bf16*>(strip) + column * 2;
+  for (std::size_t i = 0; i < k; ++i) {
+    x[i] = tensor::to_float(packed[i / 2 * 2 * kStripColumns + i % 2]);
+  }
+}
+
+void read_codes(const PackedStrip<const std::byte>& strip,
+                std::size_t column,
+                std::size_t k,
+                float* x) {
+  for (std::size_t i = 0; i < k; ++i) {
+    x[i] = static_cast<float>(strip.code(i, column)) * strip.scale(i, column);
+  }
+}
+
 }  // namespace
 
 void embedding(const EmbeddingArgs& args, std::uint32_t tile) {
-  const std::size_t k_padded = padded_k(args.table.rows);
-  const auto* table = reinterpret_cast<const Bf16*>(args.table.data);
+  const WeightView& table = args.table;
+  const std::size_t strip_bytes = weight_bytes(table.format, table.rows, kStripColumns);
   const std::uint32_t end = std::min((tile + 1) * kRowTile, args.rows);
   for (std::uint32_t row = tile * kRowTile; row < end; ++row) {
     const auto token = static_cast<std::size_t>(args.tokens[row]);
-    PHALANX_DCHECK(token < args.table.columns, "a token id outside the table");
-    const Bf16* packed = table + packed_index(token, 0, k_padded);
+    PHALANX_DCHECK(token < table.columns, "a token id outside the table");
+    const std::byte* strip = table.data + token / kStripColumns * strip_bytes;
     float* x = args.x + row * args.x_stride;
-    for (std::size_t i = 0; i < args.table.rows; ++i) {
-      x[i] = tensor::to_float(packed[i / 2 * 2 * kStripColumns + i % 2]);
+    if (table.format == WeightFormat::kBf16) {
+      read_bf16(strip, token % kStripColumns, table.rows, x);
+    } else {
+      read_codes({table.format, table.rows, strip}, token % kStripColumns, table.rows, x);
     }
   }
 }

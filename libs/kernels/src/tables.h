@@ -12,5 +12,6 @@ namespace phalanx::kernels {
 const KernelTable& ref_table();
 const KernelTable& avx2_table();
 const KernelTable& avx512_table();
+const KernelTable& avx512vnni_table();
 
 }  // namespace phalanx::kernels

@@ -3,12 +3,11 @@
 // arithmetic that all instruction sets share.
 #include <algorithm>
 #include <cmath>
-#include <string>
-#include <utility>
 
 #include "phalanx/base/check.h"
 #include "phalanx/kernels/attention.h"
 #include "phalanx/kernels/matmul.h"
+#include "phalanx/kernels/quantize.h"
 #include "phalanx/kernels/rows.h"
 
 namespace phalanx::kernels {
@@ -78,29 +77,12 @@ std::uint32_t matmul_tiles(const MatmulArgs& args) {
   return row_tile_count * column_tiles;
 }
 
-Status check_matmul(const MatmulArgs& args) {
-  if (args.leaf_count == 0 || args.leaf_count > kMaxLeaves) {
-    return invalid_argument("expected 1 to " + std::to_string(kMaxLeaves) + " leaves, found " +
-                            std::to_string(args.leaf_count));
+std::size_t code_stride(const QuantizeLeaf* leaves, std::uint32_t leaf_count) {
+  std::size_t codes = 0;
+  for (std::uint32_t i = 0; i < leaf_count; ++i) {
+    codes += padded_k(leaves[i].k);
   }
-  for (std::uint32_t i = 0; i < args.leaf_count; ++i) {
-    const MatmulLeaf& leaf = args.leaves[i];
-    if (auto checked = check_weight(leaf.weight); !checked) {
-      return std::move(checked).error().with("leaf " + std::to_string(i));
-    }
-    if (leaf.weight.columns < args.columns) {
-      return invalid_argument("leaf " + std::to_string(i) + ": expected at least " +
-                              std::to_string(args.columns) + " columns, found " +
-                              std::to_string(leaf.weight.columns));
-    }
-    if (std::size_t{leaf.first_k} + leaf.weight.rows > args.activation_stride) {
-      return invalid_argument("leaf " + std::to_string(i) + ": expected inputs among " +
-                              std::to_string(args.activation_stride) + " activations, found " +
-                              std::to_string(leaf.weight.rows) + " from " +
-                              std::to_string(leaf.first_k));
-    }
-  }
-  return ok();
+  return tensor::round_up(codes, kCodeAlignment);
 }
 
 std::uint32_t kv_append_tiles(const KvAppendArgs& args) {

@@ -4,6 +4,8 @@
 // does not show.
 #include <atomic>
 #include <cstring>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -21,6 +23,7 @@ namespace {
 
 using kernels::Bf16;
 using kernels::kStripColumns;
+using kernels::WeightFormat;
 
 constexpr std::size_t kJobBytes = std::size_t{1} << 20;  // packed bytes of a job, about
 
@@ -31,29 +34,48 @@ struct Job {
   std::size_t row_count = 0;
   std::size_t first_k = 0;
   std::size_t k_count = 0;
-  bool is_vector = false;  // fp32 instead of packed
+  std::optional<WeightFormat> format;  // none: a vector, fp32
 
   [[nodiscard]] std::size_t bytes() const {
-    return is_vector ? k_count * sizeof(float) : packed_bytes(row_count, k_count);
+    return format ? packed_bytes(*format, row_count, k_count) : k_count * sizeof(float);
   }
 };
 
 class JobList {
  public:
-  explicit JobList(const checkpoint::Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
+  JobList(const checkpoint::Checkpoint& checkpoint, const checkpoint::WeightFormats& formats)
+      : checkpoint_(checkpoint), formats_(formats) {}
 
   void vector(const std::string& name, std::size_t offset) {
     const checkpoint::WeightTensor& weight = checkpoint_.weight(name);
-    jobs_.push_back({&weight, offset, 0, 1, 0, weight.columns, true});
+    jobs_.push_back({&weight, offset, 0, 1, 0, weight.columns, std::nullopt});
   }
 
-  // Columns [first_k, first_k + k_count) of the weight as one packed matrix.
+  // Columns [first_k, first_k + k_count) of a weight of a layer as one packed matrix.
   void matrix(const std::string& name,
               std::size_t offset,
               std::size_t first_k,
               std::size_t k_count) {
+    matrix(checkpoint_.weight(name), formats_.layers, offset, first_k, k_count);
+  }
+  void matrix(const std::string& name, std::size_t offset) {
+    matrix(name, offset, 0, checkpoint_.weight(name).columns);
+  }
+  // The embedding or the head.
+  void tokens(const std::string& name, std::size_t offset) {
     const checkpoint::WeightTensor& weight = checkpoint_.weight(name);
-    const std::size_t strip_bytes = packed_bytes(kStripColumns, k_count);
+    matrix(weight, formats_.head, offset, 0, weight.columns);
+  }
+
+  [[nodiscard]] std::vector<Job> take() && { return std::move(jobs_); }
+
+ private:
+  void matrix(const checkpoint::WeightTensor& weight,
+              WeightFormat format,
+              std::size_t offset,
+              std::size_t first_k,
+              std::size_t k_count) {
+    const std::size_t strip_bytes = packed_bytes(format, kStripColumns, k_count);
     const std::size_t rows_per_job =
         std::max<std::size_t>(1, kJobBytes / strip_bytes) * kStripColumns;
     for (std::size_t row = 0; row < weight.rows; row += rows_per_job) {
@@ -64,17 +86,12 @@ class JobList {
                        rows,
                        first_k,
                        k_count,
-                       false});
+                       format});
     }
   }
-  void matrix(const std::string& name, std::size_t offset) {
-    matrix(name, offset, 0, checkpoint_.weight(name).columns);
-  }
 
-  [[nodiscard]] std::vector<Job> take() && { return std::move(jobs_); }
-
- private:
   const checkpoint::Checkpoint& checkpoint_;
+  checkpoint::WeightFormats formats_;
   std::vector<Job> jobs_;
 };
 
@@ -113,7 +130,7 @@ void add_layer(const checkpoint::ModelConfig& config,
   jobs.matrix(prefix + "self_attn.k_proj.weight", layer.k);
   jobs.matrix(prefix + "self_attn.v_proj.weight", layer.v);
   const std::size_t group_k = std::size_t{config.heads_per_group()} * config.head_dim;
-  const std::size_t group_bytes = packed_bytes(hidden, group_k);
+  const std::size_t group_bytes = packed_bytes(config.formats.layers, hidden, group_k);
   for (std::size_t group = 0; group < config.kv_heads; ++group) {
     jobs.matrix(prefix + "self_attn.o_proj.weight",
                 layer.o + group * group_bytes,
@@ -123,22 +140,22 @@ void add_layer(const checkpoint::ModelConfig& config,
   jobs.matrix(prefix + "mlp.gate_proj.weight", layer.gate);
   jobs.matrix(prefix + "mlp.up_proj.weight", layer.up);
   const Units units = units_of(config);
-  const std::size_t block_bytes = packed_bytes(hidden, kMlpBlock);
   for (std::uint32_t unit = 0; unit < units.mlp; ++unit) {
     const Run blocks = units.mlp_blocks_of(unit);
     jobs.matrix(prefix + "mlp.down_proj.weight",
-                layer.down + blocks.first * block_bytes,
+                layer.down + down_bytes_before(config, unit),
                 std::size_t{blocks.first} * kMlpBlock,
                 std::size_t{blocks.count} * kMlpBlock);
   }
 }
 
-std::vector<Job> jobs_of(const checkpoint::Checkpoint& checkpoint, const ArenaLayout& layout) {
-  const checkpoint::ModelConfig& config = checkpoint.config();
-  JobList jobs(checkpoint);
-  jobs.matrix("model.embed_tokens.weight", layout.embedding);
+std::vector<Job> jobs_of(const checkpoint::Checkpoint& checkpoint,
+                         const checkpoint::ModelConfig& config,
+                         const ArenaLayout& layout) {
+  JobList jobs(checkpoint, config.formats);
+  jobs.tokens("model.embed_tokens.weight", layout.embedding);
   if (!config.tied_head) {
-    jobs.matrix("lm_head.weight", layout.head);
+    jobs.tokens("lm_head.weight", layout.head);
   }
   jobs.vector("model.norm.weight", layout.final_gain);
   for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
@@ -147,23 +164,59 @@ std::vector<Job> jobs_of(const checkpoint::Checkpoint& checkpoint, const ArenaLa
   return std::move(jobs).take();
 }
 
-// Reads the job's rows as bf16 into `rows`, which it may resize, and writes them where they go.
-void run_job(const Job& job, std::span<std::byte> memory, std::vector<Bf16>& rows) {
+// What a thread reads rows into.
+struct RowBuffers {
+  std::vector<Bf16> numbers;
+  std::vector<std::byte> blocks;
+};
+
+// Whether the blocks of the file are what the format is made of, and the job's columns whole ones.
+bool keeps_blocks(const Job& job) {
+  const bool same =
+      (job.weight->type == gguf::TensorType::kQ8_0 && job.format == WeightFormat::kInt8G32) ||
+      (job.weight->type == gguf::TensorType::kQ4_0 && job.format == WeightFormat::kInt4);
+  return same && job.first_k % kernels::kDotBlock == 0 && job.k_count % kernels::kDotBlock == 0;
+}
+
+Status pack_blocks(const Job& job, std::span<std::byte> target, std::vector<std::byte>& blocks) {
+  const std::size_t row_bytes =
+      job.k_count / kernels::kDotBlock * kernels::source_block_bytes(*job.format);
+  blocks.resize(job.row_count * row_bytes);
+  for (std::size_t row = 0; row < job.row_count; ++row) {
+    job.weight->read_blocks(job.first_row + row,
+                            job.first_k,
+                            job.k_count,
+                            std::span(blocks).subspan(row * row_bytes, row_bytes));
+  }
+  return kernels::pack_block_strips(
+      {*job.format, blocks.data(), job.row_count, row_bytes}, {0, job.k_count}, 0, target);
+}
+
+void write_vector(std::span<const Bf16> numbers, std::byte* target) {
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const float value = tensor::to_float(tensor::canonical(numbers[i]));
+    std::memcpy(target + i * sizeof(float), &value, sizeof(float));
+  }
+}
+
+// Reads the job's rows into the buffers, which it may resize, and writes them where they go.
+Status run_job(const Job& job, std::span<std::byte> memory, RowBuffers& buffers) {
+  const std::span<std::byte> target = memory.subspan(job.offset, job.bytes());
+  if (keeps_blocks(job)) {
+    return pack_blocks(job, target, buffers.blocks);
+  }
+  std::vector<Bf16>& rows = buffers.numbers;
   rows.resize(job.row_count * job.k_count);
   for (std::size_t row = 0; row < job.row_count; ++row) {
     job.weight->read_bf16(
         job.first_row + row, job.first_k, std::span(rows).subspan(row * job.k_count, job.k_count));
   }
-  std::byte* target = memory.data() + job.offset;
-  if (job.is_vector) {
-    for (std::size_t i = 0; i < job.k_count; ++i) {
-      const float value = tensor::to_float(tensor::canonical(rows[i]));
-      std::memcpy(target + i * sizeof(float), &value, sizeof(float));
-    }
-    return;
+  if (!job.format) {
+    write_vector(rows, target.data());
+    return ok();
   }
   const tensor::MatrixView<const Bf16> from{rows.data(), job.row_count, job.k_count, job.k_count};
-  kernels::pack_weight_strips(from, 0, kArenaFormat, {target, job.bytes()});
+  return kernels::pack_weight_strips(from, 0, *job.format, target);
 }
 
 class Filler {
@@ -171,17 +224,20 @@ class Filler {
   Filler(std::span<const Job> jobs, std::span<std::byte> memory)
       : jobs_(jobs), memory_(memory), hashes_(jobs.size()) {}
 
-  // Takes jobs until none is left. `report` is called after each.
+  // Takes jobs until none is left or one has failed. `report` is called after each.
   template <typename Report>
   void work(const Report& report) {
-    std::vector<Bf16> rows;
+    RowBuffers buffers;
     for (;;) {
       const std::size_t index = next_.fetch_add(1, std::memory_order_relaxed);
       if (index >= jobs_.size()) {
         return;
       }
       const Job& job = jobs_[index];
-      run_job(job, memory_, rows);
+      if (Status packed = run_job(job, memory_, buffers); !packed) {
+        fail(std::move(packed).error().with(std::string(job.weight->name)));
+        return;
+      }
       Fingerprint hash;
       hashes_[index] = hash.add_bytes(memory_.subspan(job.offset, job.bytes())).value();
       done_.fetch_add(job.bytes(), std::memory_order_relaxed);
@@ -190,6 +246,9 @@ class Filler {
   }
 
   [[nodiscard]] std::uint64_t done() const { return done_.load(std::memory_order_relaxed); }
+
+  // After the last work().
+  [[nodiscard]] Status status() { return failed_ ? Status(std::move(*failed_)) : ok(); }
 
   [[nodiscard]] std::uint64_t content_hash() const {
     Fingerprint hash;
@@ -200,9 +259,20 @@ class Filler {
   }
 
  private:
+  // The first failure counts; the other threads stop at their next job.
+  void fail(Error error) {
+    const std::lock_guard lock(mutex_);
+    next_.store(jobs_.size(), std::memory_order_relaxed);
+    if (!failed_) {
+      failed_ = std::move(error);
+    }
+  }
+
   std::span<const Job> jobs_;
   std::span<std::byte> memory_;
   std::vector<std::uint64_t> hashes_;
+  std::mutex mutex_;
+  std::optional<Error> failed_;
   std::atomic<std::size_t> next_{0};
   std::atomic<std::uint64_t> done_{0};
 };
@@ -232,29 +302,37 @@ void fill(Filler& filler, const FillOptions& options, std::uint64_t total) {
 }  // namespace
 
 Result<std::uint64_t> fill_arena(const checkpoint::Checkpoint& checkpoint,
+                                 const checkpoint::ModelConfig& config,
                                  std::span<std::byte> memory,
                                  const FillOptions& options) {
-  const ArenaLayout layout = layout_of(checkpoint.config());
+  checkpoint::ModelConfig found = checkpoint.config();
+  found.formats = config.formats;
+  if (checkpoint::hash_of(found) != checkpoint::hash_of(config)) {
+    return failed_precondition(
+        "the model's files describe another model than when the server started");
+  }
+  const ArenaLayout layout = layout_of(config);
   if (memory.size() != layout.bytes ||
       reinterpret_cast<std::uintptr_t>(memory.data()) % tensor::kRowAlignment != 0) {
     return invalid_argument("weight arena: expected " + std::to_string(layout.bytes) +
                             " aligned bytes, found " + std::to_string(memory.size()));
   }
-  const std::vector<Job> jobs = jobs_of(checkpoint, layout);
+  const std::vector<Job> jobs = jobs_of(checkpoint, config, layout);
   std::uint64_t total = 0;
   for (const Job& job : jobs) {
     total += job.bytes();
   }
   Filler filler(jobs, memory);
   fill(filler, options, total);
-  for (const checkpoint::WeightSpec& spec : checkpoint::required_weights(checkpoint.config())) {
+  PHALANX_RETURN_IF_ERROR(filler.status());
+  for (const checkpoint::WeightSpec& spec : checkpoint::required_weights(config)) {
     checkpoint.done_with(spec.name);
   }
   ArenaHeader header;
   header.version = kArenaVersion;
   header.bytes = layout.bytes;
-  header.config_hash = checkpoint::hash_of(checkpoint.config());
-  header.key = arena_key(checkpoint.config(), checkpoint.structure_hash());
+  header.config_hash = checkpoint::hash_of(config);
+  header.key = arena_key(config, checkpoint.structure_hash());
   header.content_hash = filler.content_hash();
   std::memcpy(memory.data(), &header, sizeof(header));
   std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(memory.data()))

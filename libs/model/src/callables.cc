@@ -57,6 +57,15 @@ void run_rms_norm(const void* args, const TaskRuntime& rt, std::uint32_t tile, s
   rt.kernels->rms_norm(as<RmsNormTask>(args).kernel, tile);
 }
 
+std::uint64_t refresh_quantize(void* args, const StepShape& shape) {
+  auto& task = as<QuantizeTask>(args);
+  task.kernel.rows = rows_of(task.rows, shape);
+  return kernels::row_tiles(task.kernel.rows);
+}
+void run_quantize(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
+  rt.kernels->quantize(as<QuantizeTask>(args).kernel, tile);
+}
+
 std::uint64_t refresh_matmul(void* args, const StepShape& shape) {
   auto& task = as<MatmulTask>(args);
   task.kernel.rows = rows_of(task.rows, shape);
@@ -213,6 +222,7 @@ constexpr std::array<CallableRow, static_cast<std::size_t>(Callable::kCallableCo
     tiles_row<kernels::RopeRowsArgs>(
         "rope_rows", Schedule::kStatic, refresh_rope_rows, run_rope_rows),
     tiles_row<RmsNormTask>("rms_norm", Schedule::kStatic, refresh_rms_norm, run_rms_norm),
+    tiles_row<QuantizeTask>("quantize", Schedule::kStatic, refresh_quantize, run_quantize),
     tiles_row<MatmulTask>("matmul", Schedule::kStatic, refresh_matmul, run_matmul, check_matmul),
     tiles_row<kernels::HeadNormRopeArgs>(
         "head_norm_rope", Schedule::kStatic, refresh_head_norm_rope, run_head_norm_rope),

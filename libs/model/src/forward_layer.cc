@@ -8,6 +8,15 @@ namespace phalanx::model {
 
 using kernels::MatmulLeaf;
 
+namespace {
+
+// From leaf to leaf of an input: codes of each begin at a multiple of a block.
+std::uint32_t first_k_of(const ProductInput& input, std::uint32_t leaf_k) {
+  return input.is_quantized() ? static_cast<std::uint32_t>(kernels::padded_k(leaf_k)) : leaf_k;
+}
+
+}  // namespace
+
 // x += delta, normed = norm(x). The sums of the units are added here, to keep one pass over x.
 void ForwardRecorder::norm(const std::string& name,
                            std::size_t gain,
@@ -25,7 +34,8 @@ void ForwardRecorder::norm(const std::string& name,
     link_vector(delta->bias, &task->kernel.delta_bias);
   }
   recorder_.link(resident_.weights, Access::kIn, &task->kernel.gain, gain);
-  recorder_.link(normed_, Access::kOut, &task->kernel.out);
+  link_output(&task->kernel, normed_);
+  quantize(name + " codes", normed_, RowsOf::kAll);
 }
 
 void ForwardRecorder::link_vector(VectorOffset offset, const float** field) {
@@ -36,20 +46,20 @@ void ForwardRecorder::link_vector(VectorOffset offset, const float** field) {
 
 // out = normed · the columns of the weight.
 void ForwardRecorder::columns(const std::string& name, BufferId out, const ColumnWeight& weight) {
+  const kernels::WeightFormat format = config_.formats.layers;
   MatmulTask args;
-  args.kernel.activation_stride = hidden_;
   args.kernel.leaf_count = 1;
   args.kernel.columns = static_cast<std::uint32_t>(weight.columns);
   args.kernel.out_stride = weight.columns;
   const std::span<MatmulLeaf> leaves = recorder_.array<MatmulLeaf>(1);
-  leaves[0].weight = arena_weight(hidden_, weight.columns);
+  leaves[0].weight = arena_weight(format, hidden_, weight.columns);
   args.kernel.leaves = leaves.data();
   auto* task = recorder_.task(Callable::kMatmul, prefix_ + name, args);
-  recorder_.link(normed_, Access::kIn, &task->kernel.activations);
+  link_activations(task, normed_);
   recorder_.link(resident_.weights,
                  Access::kIn,
                  &leaves[0].weight.data,
-                 weight.matrix + packed_bytes(weight.first, hidden_));
+                 weight.matrix + packed_bytes(format, weight.first, hidden_));
   link_vector(
       where(weight.bias.has_value(), weight.bias.value_or(0) + weight.first * sizeof(float)),
       &task->kernel.bias);
@@ -57,16 +67,14 @@ void ForwardRecorder::columns(const std::string& name, BufferId out, const Colum
 }
 
 MatmulTask* ForwardRecorder::leaf_task(const std::string& name,
-                                       BufferId in,
-                                       std::size_t in_stride,
+                                       const ProductInput& in,
                                        BufferId nodes) {
   MatmulTask args;
-  args.kernel.activation_stride = in_stride;
   args.kernel.columns = config_.hidden;
   args.kernel.out_stride = hidden_;
   args.kernel.node_stride = rows_ * hidden_;
   auto* task = recorder_.task(Callable::kMatmul, prefix_ + name, args);
-  recorder_.link(in, Access::kIn, &task->kernel.activations);
+  link_activations(task, in);
   recorder_.link(nodes, Access::kOut, &task->kernel.out);
   return task;
 }
@@ -140,17 +148,27 @@ void ForwardRecorder::attention(const LayerOffsets& offsets, std::uint32_t index
   attend.kernel.scale = kernels::attention_scale(config_.head_dim);
   attend.kernel.sequences = inputs_.sequences;
   auto* task = recorder_.task(Callable::kAttention, prefix_ + "attention", attend);
-  recorder_.link(q_bf16_, Access::kInOut, &task->kernel.q);
-  recorder_.link(q_bf16_, Access::kInOut, &task->kernel.out);
+  if (attended_.is_quantized()) {
+    recorder_.link(q_bf16_, Access::kIn, &task->kernel.q);
+    link_output(&task->kernel, attended_);
+  } else {
+    recorder_.link(q_bf16_, Access::kInOut, &task->kernel.q);
+    recorder_.link(q_bf16_, Access::kInOut, &task->kernel.out);
+  }
   recorder_.link(resident_.kv, Access::kIn, &task->kernel.kv.data, kv_offset);
+  quantize("attention codes", attended_, RowsOf::kAll);
+  attention_output(offsets);
+}
 
+void ForwardRecorder::attention_output(const LayerOffsets& offsets) {
+  const kernels::WeightFormat format = config_.formats.layers;
   const std::uint32_t leaf_k = config_.heads_per_group() * config_.head_dim;
-  const std::size_t leaf_bytes = packed_bytes(hidden_, leaf_k);
-  MatmulTask* output = leaf_task("o", q_bf16_, q_columns_, attention_nodes_);
+  const std::size_t leaf_bytes = packed_bytes(format, hidden_, leaf_k);
+  MatmulTask* output = leaf_task("o", attended_, attention_nodes_);
   const std::span<MatmulLeaf> leaves = recorder_.array<MatmulLeaf>(shard_.attention.count);
   for (std::uint32_t i = 0; i < leaves.size(); ++i) {
-    leaves[i].first_k = i * leaf_k;
-    leaves[i].weight = arena_weight(leaf_k, hidden_);
+    leaves[i].first_k = i * first_k_of(attended_, leaf_k);
+    leaves[i].weight = arena_weight(format, leaf_k, hidden_);
     leaf(output, leaves, i, offsets.o + (shard_.attention.first + i) * leaf_bytes);
   }
   kernels::plan_leaves(units_of(config_).attention, shard_.attention.first, leaves);
@@ -179,17 +197,21 @@ void ForwardRecorder::mlp(const LayerOffsets& offsets) {
   auto* task = recorder_.task(Callable::kSwiglu, prefix_ + "swiglu", args);
   recorder_.link(gate_, Access::kIn, &task->gate);
   recorder_.link(up_, Access::kIn, &task->up);
-  recorder_.link(active_, Access::kOut, &task->out);
+  link_output(task, active_);
+  quantize("swiglu codes", active_, RowsOf::kAll);
+  mlp_output(offsets);
+}
 
+void ForwardRecorder::mlp_output(const LayerOffsets& offsets) {
   const Units units = units_of(config_);
-  const std::size_t block_bytes = packed_bytes(hidden_, kMlpBlock);
-  MatmulTask* down = leaf_task("down", active_, mlp_columns_, mlp_nodes_);
+  MatmulTask* down = leaf_task("down", active_, mlp_nodes_);
   const std::span<MatmulLeaf> leaves = recorder_.array<MatmulLeaf>(shard_.mlp.count);
   for (std::uint32_t i = 0; i < leaves.size(); ++i) {
     const Run blocks = units.mlp_blocks_of(shard_.mlp.first + i);
     leaves[i].first_k = (blocks.first - shard_.mlp_blocks.first) * kMlpBlock;
-    leaves[i].weight = arena_weight(std::size_t{blocks.count} * kMlpBlock, hidden_);
-    leaf(down, leaves, i, offsets.down + blocks.first * block_bytes);
+    leaves[i].weight =
+        arena_weight(config_.formats.layers, std::size_t{blocks.count} * kMlpBlock, hidden_);
+    leaf(down, leaves, i, offsets.down + down_bytes_before(config_, shard_.mlp.first + i));
   }
   kernels::plan_leaves(units.mlp, shard_.mlp.first, leaves);
   reduce("mlp sum", mlp_nodes_, inputs_.mlp_tree);

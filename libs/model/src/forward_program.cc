@@ -2,7 +2,9 @@
 // What comes before and after the layers.
 #include "forward_program.h"
 
+#include <array>
 #include <utility>
+#include <vector>
 
 #include "phalanx/step/sequence_table.h"
 #include "phalanx/tensor/shape.h"
@@ -32,18 +34,34 @@ ForwardRecorder::ForwardRecorder(const ForwardShape& shape, const ForwardInputs&
   cos_ = floats("cos", config_.head_dim / 2);
   sin_ = floats("sin", config_.head_dim / 2);
   x_ = floats("x", hidden_);
-  normed_ = halves("normed", hidden_);
+  normed_ = product_input("normed", config_.formats.layers, rows_, std::array{hidden_});
   q_ = floats("q", q_columns_);
   k_ = floats("k", kv_columns_);
   v_ = floats("v", kv_columns_);
-  q_bf16_ = halves("q bf16", q_columns_);
+  attended_ = attention_input();
+  q_bf16_ = attended_.is_quantized() ? halves("q bf16", q_columns_) : attended_.rows;
   k_bf16_ = halves("k bf16", kv_columns_);
   attention_nodes_ =
       floats("attention nodes", hidden_ * nodes_of(units.attention, shard_.attention));
   gate_ = floats("gate", mlp_columns_);
   up_ = floats("up", mlp_columns_);
-  active_ = halves("active", mlp_columns_);
+  active_ = mlp_input();
   mlp_nodes_ = floats("mlp nodes", hidden_ * nodes_of(units.mlp, shard_.mlp));
+}
+
+ProductInput ForwardRecorder::attention_input() {
+  const std::size_t leaf_k = std::size_t{config_.heads_per_group()} * config_.head_dim;
+  const std::vector<std::size_t> leaves(shard_.attention.count, leaf_k);
+  return product_input("attended", config_.formats.layers, rows_, leaves);
+}
+
+ProductInput ForwardRecorder::mlp_input() {
+  const Units units = units_of(config_);
+  std::vector<std::size_t> leaves;
+  for (std::uint32_t run = shard_.mlp.first; run < shard_.mlp.end(); ++run) {
+    leaves.push_back(std::size_t{units.mlp_blocks_of(run).count} * kMlpBlock);
+  }
+  return product_input("active", config_.formats.layers, rows_, leaves);
 }
 
 BufferId ForwardRecorder::floats(std::string name, std::size_t columns) {
@@ -62,7 +80,7 @@ std::uint32_t ForwardRecorder::nodes_of(std::uint32_t leaves, Run run) const {
 void ForwardRecorder::embed() {
   auto* task = recorder_.task(Callable::kEmbedding, "embedding", [&] {
     kernels::EmbeddingArgs args;
-    args.table = arena_weight(hidden_, config_.vocab);
+    args.table = arena_weight(config_.formats.head, hidden_, config_.vocab);
     args.tokens = inputs_.tokens;
     args.x_stride = hidden_;
     return args;
@@ -86,7 +104,8 @@ void ForwardRecorder::head() {
   const std::size_t row_bytes = hidden_ * sizeof(float);
   const BufferId x = recorder_.scratch("sampled x", seqs * row_bytes);
   const BufferId delta = recorder_.scratch("sampled delta", seqs * row_bytes);
-  const BufferId normed = recorder_.scratch("sampled normed", seqs * hidden_ * sizeof(Bf16));
+  const kernels::WeightFormat format = config_.formats.head;
+  const ProductInput normed = product_input("sampled normed", format, seqs, std::array{hidden_});
   const std::size_t stride = logits_stride(shard_);
   const BufferId logits = recorder_.scratch("logits", seqs * stride * sizeof(float));
 
@@ -111,23 +130,23 @@ void ForwardRecorder::head() {
   recorder_.link(delta, Access::kIn, &final_norm->kernel.delta);
   link_vector(mlp_delta(shape_.arena.layers.back()).bias, &final_norm->kernel.delta_bias);
   recorder_.link(resident_.weights, Access::kIn, &final_norm->kernel.gain, shape_.arena.final_gain);
-  recorder_.link(normed, Access::kOut, &final_norm->kernel.out);
+  link_output(&final_norm->kernel, normed);
+  quantize("final norm codes", normed, RowsOf::kSampled);
 
   MatmulTask product;
   product.rows = RowsOf::kSampled;
-  product.kernel.activation_stride = hidden_;
   product.kernel.leaf_count = 1;
   product.kernel.columns = shard_.tokens.count;
   product.kernel.out_stride = stride;
   const std::span<MatmulLeaf> leaves = recorder_.array<MatmulLeaf>(1);
-  leaves[0].weight = arena_weight(hidden_, shard_.tokens.count);
+  leaves[0].weight = arena_weight(format, hidden_, shard_.tokens.count);
   product.kernel.leaves = leaves.data();
   auto* task = recorder_.task(Callable::kMatmul, "lm head", product);
-  recorder_.link(normed, Access::kIn, &task->kernel.activations);
+  link_activations(task, normed);
   recorder_.link(resident_.weights,
                  Access::kIn,
                  &leaves[0].weight.data,
-                 shape_.arena.head + packed_bytes(shard_.tokens.first, hidden_));
+                 shape_.arena.head + packed_bytes(format, shard_.tokens.first, hidden_));
   recorder_.link(logits, Access::kOut, &task->kernel.out);
   record_sampling({seqs, stride, shard_.ranks}, resident_, logits, inputs_.sampler, recorder_);
 }

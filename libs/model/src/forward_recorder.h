@@ -17,8 +17,10 @@
 namespace phalanx::model {
 
 // `columns` outputs of `rows` inputs of a matrix of the arena.
-inline kernels::WeightView arena_weight(std::size_t rows, std::size_t columns) {
-  return {.format = kArenaFormat,
+inline kernels::WeightView arena_weight(kernels::WeightFormat format,
+                                        std::size_t rows,
+                                        std::size_t columns) {
+  return {.format = format,
           .rows = static_cast<std::uint32_t>(rows),
           .columns = static_cast<std::uint32_t>(columns)};
 }
@@ -38,6 +40,22 @@ struct ColumnWeight {
   std::size_t columns = 0;
 };
 
+// The activations of matrix products, of `columns` for each row: bf16; or for weights of integers
+// what a row operation leaves in fp32, and its codes.
+struct ProductInput {
+  kernels::WeightFormat format = kernels::WeightFormat::kBf16;  // of the weights
+  std::size_t columns = 0;
+  BufferId rows;
+  // For weights of integers.
+  BufferId codes;
+  BufferId sums;
+  BufferId scales;
+  std::size_t code_stride = 0;
+  std::span<kernels::QuantizeLeaf> leaves;
+
+  [[nodiscard]] bool is_quantized() const { return format != kernels::WeightFormat::kBf16; }
+};
+
 // What a norm adds to the residual stream first.
 struct Delta {
   BufferId values;
@@ -55,22 +73,42 @@ class ForwardRecorder {
   void layer(std::uint32_t index);
   void attention(const LayerOffsets& offsets, std::uint32_t index);
   void project_heads(const LayerOffsets& offsets);
+  void attention_output(const LayerOffsets& offsets);
   void mlp(const LayerOffsets& offsets);
+  void mlp_output(const LayerOffsets& offsets);
   void head();
   void norm(const std::string& name, std::size_t gain, const std::optional<Delta>& delta);
   void head_norm(
       const std::string& name, BufferId from, BufferId to, VectorOffset gain, std::uint32_t heads);
   void columns(const std::string& name, BufferId out, const ColumnWeight& weight);
-  MatmulTask* leaf_task(const std::string& name,
-                        BufferId in,
-                        std::size_t in_stride,
-                        BufferId nodes);
+  MatmulTask* leaf_task(const std::string& name, const ProductInput& in, BufferId nodes);
   void leaf(MatmulTask* task,
             std::span<kernels::MatmulLeaf> leaves,
             std::uint32_t index,
             std::size_t weight);
   void reduce(const std::string& name, BufferId nodes, const collective::TreePlan* plan);
   void link_vector(VectorOffset offset, const float** field);
+
+  // The input of products with weights of `format` for `rows` rows of so many columns, quantised by
+  // leaves of these sizes.
+  [[nodiscard]] ProductInput product_input(const std::string& name,
+                                           kernels::WeightFormat format,
+                                           std::size_t rows,
+                                           std::span<const std::size_t> leaf_columns);
+  [[nodiscard]] ProductInput attention_input();
+  [[nodiscard]] ProductInput mlp_input();
+  // The row operation that writes the input.
+  template <typename Args>
+  void link_output(Args* args, const ProductInput& input) {
+    if (input.is_quantized()) {
+      recorder_.link(input.rows, Access::kOut, &args->out_wide);
+    } else {
+      recorder_.link(input.rows, Access::kOut, &args->out);
+    }
+  }
+  // Its codes; nothing for bf16.
+  void quantize(const std::string& name, const ProductInput& input, RowsOf rows);
+  void link_activations(MatmulTask* task, const ProductInput& input);
 
   // Scratch of so many columns for each row of a step.
   BufferId floats(std::string name, std::size_t columns);
@@ -90,8 +128,11 @@ class ForwardRecorder {
   std::size_t q_columns_ = 0;
   std::size_t kv_columns_ = 0;
   std::size_t mlp_columns_ = 0;
-  BufferId cos_, sin_, x_, normed_, q_, k_, v_, q_bf16_, k_bf16_;
-  BufferId attention_nodes_, gate_, up_, active_, mlp_nodes_;
+  BufferId cos_, sin_, x_, q_, k_, v_, q_bf16_, k_bf16_;
+  BufferId attention_nodes_, gate_, up_, mlp_nodes_;
+  ProductInput normed_;
+  ProductInput attended_;  // its rows are q_bf16_ for bf16
+  ProductInput active_;
 };
 
 }  // namespace phalanx::model

@@ -44,6 +44,11 @@ struct MatmulTask {
   RowsOf rows = RowsOf::kAll;
 };
 
+struct QuantizeTask {
+  kernels::QuantizeArgs kernel;
+  RowsOf rows = RowsOf::kAll;
+};
+
 struct AttentionTask {
   kernels::AttentionArgs kernel;
 };

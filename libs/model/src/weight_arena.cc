@@ -80,14 +80,15 @@ void add_layer(const checkpoint::ModelConfig& config,
   const std::size_t hidden = config.hidden;
   const std::size_t head_dim = config.head_dim;
   const std::size_t group = config.heads_per_group();
+  const kernels::WeightFormat format = config.formats.layers;
   const auto columns = [&](std::size_t matrix, std::size_t first, std::size_t count) {
-    ranges.add(matrix + packed_bytes(first, hidden), packed_bytes(count, hidden));
+    ranges.add(matrix + packed_bytes(format, first, hidden), packed_bytes(format, count, hidden));
   };
   columns(
       layer.q, shard.attention.first * group * head_dim, shard.attention.count * group * head_dim);
   columns(layer.k, shard.attention.first * head_dim, shard.attention.count * head_dim);
   columns(layer.v, shard.attention.first * head_dim, shard.attention.count * head_dim);
-  const std::size_t o_bytes = packed_bytes(hidden, group * head_dim);
+  const std::size_t o_bytes = packed_bytes(format, hidden, group * head_dim);
   ranges.add(layer.o + shard.attention.first * o_bytes, shard.attention.count * o_bytes);
   columns(layer.gate,
           std::size_t{shard.mlp_blocks.first} * kMlpBlock,
@@ -95,9 +96,8 @@ void add_layer(const checkpoint::ModelConfig& config,
   columns(layer.up,
           std::size_t{shard.mlp_blocks.first} * kMlpBlock,
           std::size_t{shard.mlp_blocks.count} * kMlpBlock);
-  const std::size_t block_bytes = packed_bytes(hidden, kMlpBlock);
-  ranges.add(layer.down + shard.mlp_blocks.first * block_bytes,
-             shard.mlp_blocks.count * block_bytes);
+  const std::size_t down = down_bytes_before(config, shard.mlp.first);
+  ranges.add(layer.down + down, down_bytes_before(config, shard.mlp.end()) - down);
 }
 
 Result<ArenaHeader> read_header(std::span<const std::byte> memory) {
@@ -125,20 +125,21 @@ LayerOffsets place_layer(const checkpoint::ModelConfig& config, tensor::ArenaPla
   const std::size_t q_columns = config.heads * head_dim;
   const std::size_t kv_columns = config.kv_heads * head_dim;
   const std::size_t group_columns = config.heads_per_group() * head_dim;
+  const kernels::WeightFormat format = config.formats.layers;
   LayerOffsets layer;
   layer.attention_gain = plan.add_array<float>(hidden);
-  layer.q = plan.add(packed_bytes(q_columns, hidden));
-  layer.k = plan.add(packed_bytes(kv_columns, hidden));
-  layer.v = plan.add(packed_bytes(kv_columns, hidden));
+  layer.q = plan.add(packed_bytes(format, q_columns, hidden));
+  layer.k = plan.add(packed_bytes(format, kv_columns, hidden));
+  layer.v = plan.add(packed_bytes(format, kv_columns, hidden));
   if (config.qk_norm) {
     layer.q_gain = plan.add_array<float>(head_dim);
     layer.k_gain = plan.add_array<float>(head_dim);
   }
-  layer.o = plan.add(config.kv_heads * packed_bytes(hidden, group_columns));
+  layer.o = plan.add(config.kv_heads * packed_bytes(format, hidden, group_columns));
   layer.mlp_gain = plan.add_array<float>(hidden);
-  layer.gate = plan.add(packed_bytes(config.intermediate, hidden));
-  layer.up = plan.add(packed_bytes(config.intermediate, hidden));
-  layer.down = plan.add(packed_bytes(hidden, config.intermediate));
+  layer.gate = plan.add(packed_bytes(format, config.intermediate, hidden));
+  layer.up = plan.add(packed_bytes(format, config.intermediate, hidden));
+  layer.down = plan.add(down_bytes_before(config, units_of(config).mlp));
   if (config.qkv_bias) {
     layer.q_bias = plan.add_array<float>(q_columns);
     layer.k_bias = plan.add_array<float>(kv_columns);
@@ -162,8 +163,9 @@ ArenaLayout layout_of(const checkpoint::ModelConfig& config) {
   tensor::ArenaPlan plan;
   plan.add(kArenaHeaderBytes);
   ArenaLayout layout;
-  layout.embedding = plan.add(packed_bytes(config.vocab, hidden));
-  layout.head = config.tied_head ? layout.embedding : plan.add(packed_bytes(config.vocab, hidden));
+  const std::size_t head_bytes = packed_bytes(config.formats.head, config.vocab, hidden);
+  layout.embedding = plan.add(head_bytes);
+  layout.head = config.tied_head ? layout.embedding : plan.add(head_bytes);
   layout.final_gain = plan.add_array<float>(hidden);
   for (std::uint32_t index = 0; index < config.layers; ++index) {
     layout.layers.push_back(place_layer(config, plan));
@@ -176,9 +178,10 @@ std::vector<ByteRange> arena_ranges(const checkpoint::ModelConfig& config, const
   const ArenaLayout layout = layout_of(config);
   RangeList ranges;
   ranges.add(0, kArenaHeaderBytes);
-  ranges.add(layout.embedding, packed_bytes(config.vocab, config.hidden));
-  ranges.add(layout.head + packed_bytes(shard.tokens.first, config.hidden),
-             packed_bytes(shard.tokens.count, config.hidden));
+  const kernels::WeightFormat head = config.formats.head;
+  ranges.add(layout.embedding, packed_bytes(head, config.vocab, config.hidden));
+  ranges.add(layout.head + packed_bytes(head, shard.tokens.first, config.hidden),
+             packed_bytes(head, shard.tokens.count, config.hidden));
   ranges.add(layout.final_gain, config.hidden * sizeof(float));
   for (const LayerOffsets& layer : layout.layers) {
     add_layer(config, shard, layer, ranges);
@@ -189,7 +192,6 @@ std::vector<ByteRange> arena_ranges(const checkpoint::ModelConfig& config, const
 std::uint64_t arena_key(const checkpoint::ModelConfig& config, std::uint64_t structure_hash) {
   Fingerprint key;
   key.add(structure_hash).add(checkpoint::hash_of(config));
-  key.add(static_cast<std::uint64_t>(kArenaFormat));
   key.add(kernels::kArithmeticVersion).add(kArenaVersion);
   return key.value();
 }

@@ -206,6 +206,7 @@ Result<LeaderPlan> make_leader_plan(const Options& options) {
   checkpoint::ModelFolder folder(options.model);
   PHALANX_TRY(const checkpoint::Checkpoint checkpoint, checkpoint::Checkpoint::open(folder));
   plan.config = checkpoint.config();
+  plan.config.formats = checkpoint.formats_for(options.quantization);
   PHALANX_TRY(plan.tokenizer, checkpoint::load_tokenizer(folder));
   if (plan.tokenizer->vocab_size() > plan.config.vocab) {
     return invalid_argument("the tokenizer has " + std::to_string(plan.tokenizer->vocab_size()) +
@@ -225,6 +226,16 @@ Result<LeaderPlan> make_leader_plan(const Options& options) {
   plan.arena_bytes = options.runner == "sim" ? 0 : model::layout_of(plan.config).bytes;
   PHALANX_RETURN_IF_ERROR(describe_model(options, checkpoint.generation(), &plan));
   return plan;
+}
+
+wire::LoaderBootstrap loader_bootstrap_of(const Options& options, const LeaderPlan& plan) {
+  wire::LoaderBootstrap bootstrap;
+  bootstrap.common.protocol = wire::kProtocolVersion;
+  bootstrap.common.log_level = options.log_level;
+  bootstrap.model_path = options.model;
+  bootstrap.model_config = checkpoint::to_record(plan.config);
+  bootstrap.arena_bytes = plan.arena_bytes;
+  return bootstrap;
 }
 
 fleet::ReplicaStart replica_start_of(const Options& options, const LeaderPlan& plan) {
@@ -259,7 +270,9 @@ std::string start_summary(const Options& options, const LeaderPlan& plan) {
       << " KV heads, vocabulary " << c.vocab << ")\n";
   out << "  topology   " << options.dp << " replicas × " << options.tp << " ranks, cores "
       << os::format_core_sets(plan.rank_cpus) << ", routing " << options.routing_policy << "\n";
-  out << "  kernels    " << (options.runner == "sim" ? "none: simulated" : plan.isa + ", bfloat16")
+  out << "  kernels    "
+      << (options.runner == "sim" ? "none: simulated"
+                                  : plan.isa + ", weights " + checkpoint::describe(c.formats))
       << "\n";
   out << "  limits     " << plan.memory.limits.max_model_len << " tokens of context, "
       << plan.memory.limits.max_num_seqs << " sequences and "

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "phalanx/checkpoint/checkpoint.h"
 #include "phalanx/dispatch/policy.h"
 #include "phalanx/kernels/isa.h"
 #include "phalanx/obs/log.h"
@@ -33,6 +34,11 @@ void add_model_flags(flags::FlagTable* table, Options* o) {
                  1 << 20,
                  "Most tokens of prompt and answer together; 0 takes what the model allows and the "
                  "KV cache holds");
+  table->add_choice("quantization",
+                    &o->quantization,
+                    checkpoint::quantization_choices(),
+                    "Format that weight matrices are packed in and computed with; auto takes what "
+                    "the files have: int8-g32 for Q8_0, int4 for Q4_0, else bf16");
   table->add_text("chat-template",
                   &o->chat_template_path,
                   "FILE",
@@ -247,7 +253,6 @@ void refuse_known_flags(flags::FlagTable* table) {
   table->refuse("enable-chunked-prefill", "prompts are always computed in chunks", "true");
   table->refuse("no-enable-chunked-prefill", "prompts are always computed in chunks", "false");
   table->refuse("dtype,kv-cache-dtype", "weights and KV are bfloat16 in this version", "bfloat16");
-  table->refuse("quantization,q", "weights are bfloat16 in this version");
   table->refuse("speculative-config", "there is no speculative decoding in this version");
   table->refuse("enable-lora,lora-modules", "there are no adapters in this version");
   table->refuse("api-key", "there are no keys in this version; put a proxy in front");

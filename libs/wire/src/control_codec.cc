@@ -65,6 +65,7 @@ template <typename Archive, Like<LoaderBootstrap> Message>
 void fields(Archive& archive, Message& message) {
   archive.structure("common", message.common);
   archive.text("model_path", message.model_path, kMaxPathBytes);
+  archive.text("model_config", message.model_config, kMaxConfigBytes);
   archive.number("arena_bytes", message.arena_bytes);
 }
 

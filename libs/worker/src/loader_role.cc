@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "phalanx/checkpoint/checkpoint.h"
+#include "phalanx/checkpoint/config_record.h"
 #include "phalanx/checkpoint/model_folder.h"
 #include "phalanx/fleet/child_start.h"
 #include "phalanx/kernels/float_mode.h"
@@ -32,6 +33,8 @@ Status back(fleet::ChildStart& start, const os::Memfd& arena) {
 Result<std::uint64_t> load(fleet::ChildStart& start, const wire::LoaderBootstrap& bootstrap) {
   PHALANX_TRY(os::UniqueFd fd, start.take_fd(0));
   PHALANX_TRY(const os::Memfd arena, os::Memfd::adopt(std::move(fd), bootstrap.arena_bytes));
+  PHALANX_TRY(const checkpoint::ModelConfig config,
+              checkpoint::from_record(bootstrap.model_config));
   checkpoint::ModelFolder folder(bootstrap.model_path);
   PHALANX_TRY(const checkpoint::Checkpoint checkpoint, checkpoint::Checkpoint::open(folder));
   PHALANX_RETURN_IF_ERROR(back(start, arena));
@@ -44,7 +47,7 @@ Result<std::uint64_t> load(fleet::ChildStart& start, const wire::LoaderBootstrap
     start.tell(wire::ChildProgress{"loading weights", done, total});
   };
   PHALANX_TRY(const std::uint64_t fingerprint,
-              model::fill_arena(checkpoint, mapping.bytes(), options));
+              model::fill_arena(checkpoint, config, mapping.bytes(), options));
   obs::log_info("weights_packed", {{"bytes", mapping.size()}});
   return fingerprint;
 }

@@ -24,15 +24,17 @@ struct Packed {
   friend bool operator==(const Packed&, const Packed&) = default;
 };
 
-Result<Packed> pack(FileSource& files) {
+Result<Packed> pack(FileSource& files, const WeightFormats& formats = {}) {
   PHALANX_TRY(const Checkpoint checkpoint, Checkpoint::open(files));
-  const std::size_t bytes = model::layout_of(checkpoint.config()).bytes;
+  ModelConfig config = checkpoint.config();
+  config.formats = formats;
+  const std::size_t bytes = model::layout_of(config).bytes;
   std::vector<std::byte> memory(bytes + model::kArenaAlignment);
   const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
   const std::size_t skip =
       (model::kArenaAlignment - address % model::kArenaAlignment) % model::kArenaAlignment;
   PHALANX_TRY(const std::uint64_t hash,
-              model::fill_arena(checkpoint, std::span(memory).subspan(skip, bytes), {}));
+              model::fill_arena(checkpoint, config, std::span(memory).subspan(skip, bytes), {}));
   return Packed{hash_of(checkpoint.config()), hash};
 }
 
@@ -114,6 +116,89 @@ TEST(GgufCheckpoint, DecodesBlocksFromAnyColumn) {
       }
     }
   }
+}
+
+// Codes of a matrix whose every block has the one that says its scale, 2^-6, so that quantising the
+// decoded numbers gives the same codes again.
+struct Codes {
+  int least;
+  int most;
+
+  [[nodiscard]] int at(std::size_t index) const {
+    const auto range = static_cast<std::size_t>(most - least + 1);
+    return index % 32 == index / 32 % 32 ? least : least + static_cast<int>(index * 37 % range);
+  }
+};
+
+std::vector<std::byte> blocks_of(gguf::TensorType type, const Codes& codes, std::size_t count) {
+  std::vector<std::byte> bytes;
+  for (std::size_t first = 0; first < count; first += 32) {
+    bytes.insert(bytes.end(), {std::byte{0x00}, std::byte{0x24}});  // 2^-6 as binary16
+    for (std::size_t i = 0; type == gguf::TensorType::kQ8_0 && i < 32; ++i) {
+      bytes.push_back(static_cast<std::byte>(codes.at(first + i)));
+    }
+    for (std::size_t i = 0; type == gguf::TensorType::kQ4_0 && i < 16; ++i) {
+      const int pair = (codes.at(first + i) + 8) | (codes.at(first + i + 16) + 8) << 4;
+      bytes.push_back(static_cast<std::byte>(pair));
+    }
+  }
+  return bytes;
+}
+
+std::vector<std::byte> bf16_of(const Codes& codes, std::size_t count) {
+  std::vector<tensor::Bf16> numbers(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    numbers[i] = tensor::to_bf16(static_cast<float>(codes.at(i)) * 0x1p-6F);
+  }
+  const auto bytes = std::as_bytes(std::span(numbers));
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(GgufCheckpoint, KeepsTheBlocksThatAFormatIsMadeOf) {
+  const std::tuple<gguf::TensorType, Codes, kernels::WeightFormat> cases[] = {
+      {gguf::TensorType::kQ8_0, {-127, 127}, kernels::WeightFormat::kInt8G32},
+      {gguf::TensorType::kQ4_0, {-8, 7}, kernels::WeightFormat::kInt4}};
+  for (const auto& [type, codes, format] : cases) {
+    // Rows of a llama file are interleaved, which blocks must follow too.
+    const TestShape shape = shape_of("llama", "BF16");
+    const auto with = [&, type = type, codes = codes](bool as_blocks) {
+      return gguf_checkpoint(shape, [&](GgufParts& parts) {
+        for (GgufTensor& tensor : parts.tensors) {
+          if (tensor.shape.size() == 2) {
+            const std::size_t count = tensor.shape[0] * tensor.shape[1];
+            tensor.type = static_cast<std::uint32_t>(as_blocks ? type : gguf::TensorType::kBF16);
+            tensor.bytes = as_blocks ? blocks_of(type, codes, count) : bf16_of(codes, count);
+          }
+        }
+      });
+    };
+    const auto blocks = Checkpoint::open(*with(true));
+    ASSERT_TRUE(blocks.has_value()) << blocks.error().message();
+    EXPECT_EQ(blocks->stored_formats(), (WeightFormats{format, format}));
+    EXPECT_EQ(Checkpoint::open(*with(false)).value().stored_formats(), WeightFormats{});
+    const auto kept = pack(*with(true), {format, format});
+    const auto made = pack(*with(false), {format, format});
+    ASSERT_TRUE(kept.has_value()) << kept.error().message();
+    ASSERT_TRUE(made.has_value()) << made.error().message();
+    EXPECT_EQ(*kept, *made);
+  }
+}
+
+TEST(GgufCheckpoint, RefusesWeightsThatIntegersCannotHold) {
+  const auto source = gguf_checkpoint(shape_of("qwen3", "BF16"), [](GgufParts& parts) {
+    for (GgufTensor& tensor : parts.tensors) {
+      if (tensor.name == "blk.1.ffn_up.weight") {
+        tensor.bytes[1] = std::byte{0x7F};
+        tensor.bytes[0] = std::byte{0x80};
+      }
+    }
+  });
+  EXPECT_TRUE(pack(*source).has_value());
+  const auto refused = pack(*source, {kernels::WeightFormat::kInt8, kernels::WeightFormat::kInt8});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), Code::kDataLoss);
+  EXPECT_NE(refused.error().message().find("model.layers.1.mlp.up_proj.weight"), std::string::npos)
+      << refused.error().message();
 }
 
 TEST(GgufCheckpoint, ReadsTheConfiguration) {

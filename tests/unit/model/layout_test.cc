@@ -69,6 +69,7 @@ struct Filled {
         std::make_unique<checkpoint::Checkpoint>(checkpoint::Checkpoint::open(*files).value());
     memory = tensor::AlignedBuffer(layout_of(checkpoint->config()).bytes, kArenaAlignment);
     hash = fill_arena(*checkpoint,
+                      checkpoint->config(),
                       memory.bytes(),
                       {threads,
                        [this](std::uint64_t done, std::uint64_t total) {
@@ -141,7 +142,9 @@ TEST(WeightArena, OpensOnlyWhatItWasFilledFor) {
   const tensor::AlignedBuffer empty(filled.memory.size(), kArenaAlignment);
   EXPECT_EQ(open_arena(empty.bytes(), config).error().code(), Code::kFailedPrecondition);
   EXPECT_FALSE(open_arena({}, config).has_value());
-  EXPECT_FALSE(fill_arena(*filled.checkpoint, empty.bytes().first(4096), {}).has_value());
+  EXPECT_FALSE(fill_arena(*filled.checkpoint, config, empty.bytes().first(4096), {}).has_value());
+  EXPECT_EQ(fill_arena(*filled.checkpoint, other, filled.memory.bytes(), {}).error().code(),
+            Code::kFailedPrecondition);
 }
 
 checkpoint::TestShape biased_shape() {

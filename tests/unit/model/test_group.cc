@@ -34,11 +34,14 @@ T take(Result<T> result, const char* what) {
 
 }  // namespace
 
-TestWeights::TestWeights(checkpoint::FileSource& files, std::uint32_t threads) {
+TestWeights::TestWeights(checkpoint::FileSource& files,
+                         std::uint32_t threads,
+                         const checkpoint::WeightFormats& formats) {
   const checkpoint::Checkpoint checkpoint = take(checkpoint::Checkpoint::open(files), "checkpoint");
   config_ = checkpoint.config();
+  config_.formats = formats;
   memory_ = tensor::AlignedBuffer(layout_of(config_).bytes, kArenaAlignment);
-  content_hash_ = take(fill_arena(checkpoint, memory_.bytes(), {threads, {}}), "arena");
+  content_hash_ = take(fill_arena(checkpoint, config_, memory_.bytes(), {threads, {}}), "arena");
 }
 
 TestGroup::TestGroup(const TestWeights& weights, const GroupOptions& options)

@@ -28,7 +28,9 @@ namespace phalanx::model {
 // Weights packed once, for any number of ranks.
 class TestWeights {
  public:
-  explicit TestWeights(checkpoint::FileSource& files, std::uint32_t threads = 2);
+  explicit TestWeights(checkpoint::FileSource& files,
+                       std::uint32_t threads = 2,
+                       const checkpoint::WeightFormats& formats = {});
 
   [[nodiscard]] const checkpoint::ModelConfig& config() const { return config_; }
   [[nodiscard]] std::span<std::byte> memory() const { return memory_.bytes(); }

@@ -109,6 +109,7 @@ class Extremes {
       maybe([&] { rank->region_bytes.assign(1, {text(kMaxNameBytes), 1}); });
     } else if (auto* loader = std::get_if<LoaderBootstrap>(&record)) {
       maybe([&] { loader->model_path = text(kMaxPathBytes); });
+      maybe([&] { loader->model_config = text(kMaxConfigBytes); });
     } else if (auto* progress = std::get_if<ChildProgress>(&record)) {
       maybe([&] { progress->phase = text(kMaxNameBytes); });
     } else if (auto* failed = std::get_if<ChildFailed>(&record)) {

@@ -150,7 +150,10 @@ class RandomMessages {
         return record;
       }
       case 2:
-        return LoaderBootstrap{.common = common(), .model_path = text(300), .arena_bytes = word()};
+        return LoaderBootstrap{.common = common(),
+                               .model_path = text(300),
+                               .model_config = text(100),
+                               .arena_bytes = word()};
       case 3:
         return EpochSegment{.epoch = Epoch(small()),
                             .segment_bytes = word(),

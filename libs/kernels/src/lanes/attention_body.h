@@ -8,6 +8,7 @@
 #include "lanes/dot_body.h"
 #include "lanes/lanes.h"
 #include "lanes/math_body.h"
+#include "lanes/row_out.h"
 
 namespace phalanx::kernels {
 namespace {
@@ -60,12 +61,11 @@ class QueryTile {
   void store() const {
     for (std::size_t i = 0; i < count_; ++i) {
       const Query& query = queries_[i];
-      auto* out = reinterpret_cast<std::uint16_t*>(args_.out + query.row * args_.out_stride +
-                                                   query.head * args_.head_dim);
+      const RowOut out(
+          args_.out, args_.out_wide, query.row * args_.out_stride + query.head * args_.head_dim);
       const F16 inverse = f_set(1.0F / query.denominator);
       for (std::size_t d = 0; d < args_.head_dim; d += 16) {
-        const F16 mean = f_load(sums_ + i * stride_ + d) * inverse + f_set(0.0F);
-        i_store_low(out + d, f_to_bf16(mean), 16);
+        out.store(d, f_load(sums_ + i * stride_ + d) * inverse + f_set(0.0F), 16);
       }
     }
   }

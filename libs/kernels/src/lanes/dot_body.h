@@ -8,6 +8,9 @@
 namespace phalanx::kernels {
 namespace {
 
+// How far ahead of what is read a stream of weights is fetched into the cache.
+inline constexpr std::ptrdiff_t kPrefetchBytes = 1280;
+
 // Neighbouring strips of a packed matrix, [k/2][16][2] bf16 each, from some K element on.
 struct Strips {
   const std::uint16_t* first;

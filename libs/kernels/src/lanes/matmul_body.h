@@ -6,32 +6,28 @@
 #include "phalanx/kernels/matmul.h"
 
 #include "lanes/dot_body.h"
+#include "lanes/int_matmul_body.h"
 #include "lanes/lanes.h"
+#include "lanes/tile_body.h"
 
 namespace phalanx::kernels {
 namespace {
 
-inline constexpr std::size_t kTileStrips = 4;  // kMatmulTileColumns / 16
-inline constexpr std::size_t kMaxDepth = 8;    // pending subtrees: log2(kMaxLeaves) + 2
-inline constexpr std::size_t kRowGap = 16;     // keeps rows off the same cache sets
 // Widened activations stay in the L1 cache while every strip of the tile passes over them.
 inline constexpr std::size_t kWideFloats = 4096;
-inline constexpr std::ptrdiff_t kPrefetchElements = 640;  // 1280 bytes ahead
 
-// Some rows against the strips of a tile. Its buffers are not initialised: they are large.
+// Some rows of bf16 against the strips of a tile. Its buffer is not initialised: it is large.
 template <std::size_t kRows>
 class RowBlock {
  public:
-  RowBlock(const MatmulArgs& args,
-           std::uint32_t first_row,
-           std::uint32_t first_column,
-           std::size_t strips)
-      : args_(args), first_row_(first_row), first_column_(first_column), strips_(strips) {}
+  static constexpr std::size_t kBlockRows = kRows;
 
-  void add_leaf(const MatmulLeaf& leaf) {
-    for (std::size_t s = 0; s < strips_; ++s) {
+  RowBlock(const MatmulArgs& args, const TilePart& part) : args_(args), part_(part) {}
+
+  void add_leaf(const MatmulLeaf& leaf, PendingSums<kRows>& pending) {
+    for (std::size_t s = 0; s < part_.strips; ++s) {
       for (std::size_t r = 0; r < kRows; ++r) {
-        f_store(sums_[s][depth_] + r * 16, f_set(0.0F));
+        f_store(pending.next(s) + r * 16, f_set(0.0F));
       }
     }
     const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
@@ -41,36 +37,12 @@ class RowBlock {
       widen_rows(leaf, k, chunk);
       add_strips<kRows>(wide_,
                         kStride,
-                        {weight + first_column_ * padded + k * 16, padded * 16, kPrefetchElements},
-                        strips_,
+                        {weight + part_.first_column * padded + k * 16,
+                         padded * 16,
+                         kPrefetchBytes / static_cast<std::ptrdiff_t>(sizeof(std::uint16_t))},
+                        part_.strips,
                         chunk,
-                        {sums_[0][depth_], 16, kMaxDepth * kRows * 16});
-    }
-    ++depth_;
-  }
-
-  void merge() {
-    --depth_;
-    for (std::size_t s = 0; s < strips_; ++s) {
-      for (std::size_t r = 0; r < kRows; ++r) {
-        float* lower = sums_[s][depth_ - 1] + r * 16;
-        f_store(lower, f_load(lower) + f_load(sums_[s][depth_] + r * 16));
-      }
-    }
-  }
-
-  void emit(float* out) {
-    --depth_;
-    for (std::size_t s = 0; s < strips_; ++s) {
-      const std::size_t column = first_column_ + s * 16;
-      const std::size_t left = args_.columns - column;
-      for (std::size_t r = 0; r < kRows; ++r) {
-        F16 sum = f_load(sums_[s][depth_] + r * 16);
-        if (args_.bias != nullptr) {
-          sum = sum + f_load_first(args_.bias + column, left);
-        }
-        f_store_first(out + (first_row_ + r) * args_.out_stride + column, sum, left);
-      }
+                        {pending.next(0), 16, PendingSums<kRows>::kStripFloats});
     }
   }
 
@@ -82,67 +54,39 @@ class RowBlock {
     const std::size_t valid = leaf.weight.rows - k < chunk ? leaf.weight.rows - k : chunk;
     for (std::size_t r = 0; r < kRows; ++r) {
       const auto* row = reinterpret_cast<const std::uint16_t*>(
-          args_.activations + (first_row_ + r) * args_.activation_stride);
+          args_.activations + (part_.first_row + r) * args_.activation_stride);
       widen(row + leaf.first_k + k, valid, wide_ + r * kStride, chunk);
     }
   }
 
   const MatmulArgs& args_;
-  std::size_t first_row_;
-  std::size_t first_column_;
-  std::size_t strips_;
-  std::size_t depth_ = 0;
+  const TilePart& part_;
   alignas(64) float wide_[kRows * kStride];
-  // Partial sums of each strip: a stack of subtrees waiting for the part to their right.
-  alignas(64) float sums_[kTileStrips][kMaxDepth][kRows * 16];
 };
 
+// As many rows as part.rows says; at most kRows.
 template <std::size_t kRows>
-[[gnu::noinline]] void run_rows(const MatmulArgs& args,
-                                std::uint32_t first_row,
-                                std::uint32_t first_column,
-                                std::size_t strips) {
-  RowBlock<kRows> block(args, first_row, first_column, strips);
-  float* out = args.out;
-  for (std::uint32_t i = 0; i < args.leaf_count; ++i) {
-    const MatmulLeaf& leaf = args.leaves[i];
-    block.add_leaf(leaf);
-    for (std::uint32_t merge = 0; merge < leaf.merges; ++merge) {
-      block.merge();
-    }
-    if (leaf.emit) {
-      block.emit(out);
-      out += args.node_stride;
-    }
-  }
-}
-
-template <std::size_t kRows>
-void run_some_rows(std::uint32_t rows,
-                   const MatmulArgs& args,
-                   std::uint32_t first_row,
-                   std::uint32_t first_column,
-                   std::size_t strips) {
+void run_some_rows(const MatmulArgs& args, const TilePart& part) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) {
-      run_some_rows<kRows - 1>(rows, args, first_row, first_column, strips);
+    if (part.rows < kRows) {
+      run_some_rows<kRows - 1>(args, part);
       return;
     }
   }
-  run_rows<kRows>(args, first_row, first_column, strips);
+  run_block<RowBlock<kRows>>(args, part);
 }
 
 inline void matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
-  const std::uint32_t column_tiles = (args.columns + kMatmulTileColumns - 1) / kMatmulTileColumns;
-  const std::uint32_t first_row = tile / column_tiles * kMatmulTileRows;
-  const std::uint32_t first_column = tile % column_tiles * kMatmulTileColumns;
-  const std::uint32_t rows_left = args.rows - first_row;
-  const std::uint32_t end_row =
-      first_row + (rows_left < kMatmulTileRows ? rows_left : kMatmulTileRows);
-  const std::size_t columns_left = (args.columns - first_column + 15) / 16;
-  const std::size_t strips = columns_left < kTileStrips ? columns_left : kTileStrips;
-  for (std::uint32_t row = first_row; row < end_row; row += kMaxBlockRows) {
-    run_some_rows<kMaxBlockRows>(end_row - row, args, row, first_column, strips);
+  const TilePart whole = whole_tile(args, tile);
+  if (args.leaves[0].weight.format != WeightFormat::kBf16) {
+    int_matmul_tile(args, whole);
+    return;
+  }
+  for (std::size_t row = 0; row < whole.rows; row += kMaxBlockRows) {
+    TilePart part = whole;
+    part.first_row += row;
+    part.rows = whole.rows - row < kMaxBlockRows ? whole.rows - row : kMaxBlockRows;
+    run_some_rows<kMaxBlockRows>(args, part);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "lanes/lanes.h"
 #include "lanes/math_body.h"
+#include "lanes/row_out.h"
 
 namespace phalanx::kernels {
 namespace {
@@ -48,15 +49,15 @@ inline void rms_norm_tile(const RmsNormArgs& args, std::uint32_t tile) {
     if (args.delta != nullptr) {
       add_row(x, args.delta + row * args.delta_stride, args.delta_bias, args.hidden);
     }
-    if (args.out == nullptr) {
+    if (args.out == nullptr && args.out_wide == nullptr) {
       continue;
     }
     const F16 scale = f_set(inverse_rms(x, args.hidden, args.epsilon));
-    std::uint16_t* out = bits_of(args.out + row * args.out_stride);
+    const RowOut out(args.out, args.out_wide, row * args.out_stride);
     for (std::size_t i = 0; i < args.hidden; i += 16) {
       const std::size_t left = args.hidden - i;
       const F16 normed = f_load_first(x + i, left) * scale * f_load_first(args.gain + i, left);
-      i_store_low(out + i, f_to_bf16(normed), left);
+      out.store(i, normed, left);
     }
   }
 }
@@ -101,13 +102,13 @@ inline void swiglu_tile(const SwigluArgs& args, std::uint32_t tile) {
   for (std::size_t row = std::size_t{tile} * kRowTile; row < end; ++row) {
     const float* gate = args.gate + row * args.gate_stride;
     const float* up = args.up + row * args.up_stride;
-    std::uint16_t* out = bits_of(args.out + row * args.out_stride);
+    const RowOut out(args.out, args.out_wide, row * args.out_stride);
     for (std::size_t i = 0; i < args.columns; i += 16) {
       const std::size_t left = args.columns - i;
       const F16 g = f_load_first(gate + i, left);
       const F16 negated = f_bits(i_bits(g) ^ i_set(0x80000000));
       const F16 silu = g / (f_set(1.0F) + f_exp(negated));
-      i_store_low(out + i, f_to_bf16(silu * f_load_first(up + i, left)), left);
+      out.store(i, silu * f_load_first(up + i, left), left);
     }
   }
 }

@@ -8,6 +8,7 @@
 
 #include "lanes/attention_body.h"
 #include "lanes/matmul_body.h"
+#include "lanes/quantize_body.h"
 #include "lanes/rows_body.h"
 #include "lanes/vocab_body.h"
 
@@ -17,6 +18,7 @@ namespace {
 constexpr KernelTable lanes_table(Isa isa) {
   return {.isa = isa,
           .matmul = matmul_tile,
+          .quantize = quantize_tile,
           .rms_norm = rms_norm_tile,
           .head_norm_rope = head_norm_rope_tile,
           .attention = attend_tile,

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ref/entries.h"
+#include "ref/row_out.h"
 #include "scalar_math.h"
 
 namespace phalanx::kernels::ref {
@@ -120,11 +121,11 @@ void one_query(const AttentionArgs& args,
     }
     segment.fold_into(&running);
   }
-  Bf16* out = args.out + row * args.out_stride + head * args.head_dim;
+  const RowOut out = {args.out, args.out_wide, row * args.out_stride + head * args.head_dim};
   const float inverse = 1.0F / running.denominator;
   for (std::size_t i = 0; i < args.head_dim; ++i) {
     // The added zero makes −0 of an empty sum +0, so that the sign of a masked zero cannot show.
-    out[i] = tensor::to_bf16(running.sum[i] * inverse + 0.0F);
+    out.store(i, running.sum[i] * inverse + 0.0F);
   }
 }
 

@@ -8,6 +8,7 @@
 namespace phalanx::kernels::ref {
 
 void matmul(const MatmulArgs& args, std::uint32_t tile);
+void quantize(const QuantizeArgs& args, std::uint32_t tile);
 void rms_norm(const RmsNormArgs& args, std::uint32_t tile);
 void head_norm_rope(const HeadNormRopeArgs& args, std::uint32_t tile);
 void attention(const AttentionArgs& args, std::uint32_t tile);

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "ref/entries.h"
+#include "ref/int_matmul.h"
 #include "scalar_math.h"
 
 namespace phalanx::kernels::ref {
@@ -32,17 +33,29 @@ class PartialSums {
   std::size_t depth_ = 0;
 };
 
+void one_leaf(const MatmulArgs& args,
+              const MatmulLeaf& leaf,
+              std::uint32_t row,
+              std::uint32_t first_column,
+              float (&sums)[kStripColumns]) {
+  if (leaf.weight.format != WeightFormat::kBf16) {
+    int_dot_strip(args.quantized, row, leaf, first_column, sums);
+    return;
+  }
+  const Bf16* activations = args.activations + row * args.activation_stride;
+  const auto* weight = reinterpret_cast<const Bf16*>(leaf.weight.data);
+  const std::uint32_t k = leaf.weight.rows;
+  const Bf16* strip = weight + packed_index(first_column, 0, padded_k(k));
+  scalar::dot_strip(activations + leaf.first_k, k, strip, sums);
+}
+
 void one_strip(const MatmulArgs& args, std::uint32_t row, std::uint32_t first_column) {
   const std::size_t columns = std::min<std::size_t>(kStripColumns, args.columns - first_column);
-  const Bf16* activations = args.activations + row * args.activation_stride;
   float* out = args.out + row * args.out_stride + first_column;
   PartialSums pending;
   for (std::uint32_t i = 0; i < args.leaf_count; ++i) {
     const MatmulLeaf& leaf = args.leaves[i];
-    const auto* weight = reinterpret_cast<const Bf16*>(leaf.weight.data);
-    const std::uint32_t k = leaf.weight.rows;
-    const Bf16* strip = weight + packed_index(first_column, 0, padded_k(k));
-    scalar::dot_strip(activations + leaf.first_k, k, strip, pending.push());
+    one_leaf(args, leaf, row, first_column, pending.push());
     for (std::uint32_t merge = 0; merge < leaf.merges; ++merge) {
       pending.merge();
     }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "ref/entries.h"
+#include "ref/row_out.h"
 #include "scalar_math.h"
 
 namespace phalanx::kernels::ref {
@@ -56,13 +57,13 @@ void rms_norm(const RmsNormArgs& args, std::uint32_t tile) {
         x[i] = x[i] + (args.delta_bias == nullptr ? delta[i] : delta[i] + args.delta_bias[i]);
       }
     }
-    if (args.out == nullptr) {
+    if (args.out == nullptr && args.out_wide == nullptr) {
       continue;
     }
     const float scale = inverse_rms(x, args.hidden, args.epsilon);
-    Bf16* out = args.out + row * args.out_stride;
+    const RowOut out = {args.out, args.out_wide, row * args.out_stride};
     for (std::size_t i = 0; i < args.hidden; ++i) {
-      out[i] = tensor::to_bf16(x[i] * scale * args.gain[i]);
+      out.store(i, x[i] * scale * args.gain[i]);
     }
   }
 }
@@ -81,9 +82,9 @@ void swiglu(const SwigluArgs& args, std::uint32_t tile) {
   for (std::uint32_t row = tile * kRowTile; row < end; ++row) {
     const float* gate = args.gate + row * args.gate_stride;
     const float* up = args.up + row * args.up_stride;
-    Bf16* out = args.out + row * args.out_stride;
+    const RowOut out = {args.out, args.out_wide, row * args.out_stride};
     for (std::size_t i = 0; i < args.columns; ++i) {
-      out[i] = tensor::to_bf16(scalar::silu(gate[i]) * up[i]);
+      out.store(i, scalar::silu(gate[i]) * up[i]);
     }
   }
 }

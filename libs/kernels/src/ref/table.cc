@@ -7,6 +7,7 @@ namespace phalanx::kernels {
 const KernelTable& ref_table() {
   static constexpr KernelTable kTable = {.isa = Isa::kRef,
                                          .matmul = ref::matmul,
+                                         .quantize = ref::quantize,
                                          .rms_norm = ref::rms_norm,
                                          .head_norm_rope = ref::head_norm_rope,
                                          .attention = ref::attention,

@@ -33,6 +33,13 @@ struct WeightTensor {
   // Copies row `row`, columns [first, first + out.size()), as bf16: bf16 unchanged, everything else
   // decoded to fp32 (gguf/tensor_type.h) and rounded to nearest even. Needs a few KB of stack.
   void read_bf16(std::uint64_t row, std::uint64_t first, std::span<tensor::Bf16> out) const;
+
+  // Copies the blocks of row `row`, columns [first, first + count), as they are in the file.
+  // Requires: `first` and `count` are multiples of the type's block; out.size() is what they take.
+  void read_blocks(std::uint64_t row,
+                   std::uint64_t first,
+                   std::uint64_t count,
+                   std::span<std::byte> out) const;
 };
 
 // Name and shape of a weight that an architecture needs.
@@ -44,6 +51,9 @@ struct WeightSpec {
 
 // The weights of `config`, in a fixed order.
 [[nodiscard]] std::vector<WeightSpec> required_weights(const ModelConfig& config);
+
+// "auto" and the names of the weight formats.
+[[nodiscard]] std::vector<std::string> quantization_choices();
 
 // What a model is read from, either
 // - a Hugging Face folder: config.json, generation_config.json (may be absent), and
@@ -80,6 +90,14 @@ class Checkpoint {
   // tensor: cheap, for matching an arena with a folder. It does not cover the weights themselves;
   // the arena header has a fingerprint that does.
   [[nodiscard]] std::uint64_t structure_hash() const { return structure_hash_; }
+
+  // What `quantization`, one of quantization_choices(), asks for: the format of that name for every
+  // matrix, or stored_formats().
+  [[nodiscard]] WeightFormats formats_for(std::string_view quantization) const;
+
+  // The formats that the files have already: for the layers, and for embedding and head, kInt8G32
+  // where every matrix is Q8_0, kInt4 where every one is Q4_0, else kBf16.
+  [[nodiscard]] WeightFormats stored_formats() const;
 
   // The pages of a weight are not read again.
   void done_with(std::string_view name) const;

@@ -9,8 +9,20 @@
 #include "phalanx/base/ids.h"
 #include "phalanx/base/result.h"
 #include "phalanx/kernels/rope.h"
+#include "phalanx/kernels/weight.h"
 
 namespace phalanx::checkpoint {
+
+// How matrices are packed and computed with. Vectors are fp32 whatever these say.
+struct WeightFormats {
+  kernels::WeightFormat layers = kernels::WeightFormat::kBf16;
+  kernels::WeightFormat head = kernels::WeightFormat::kBf16;  // and the embedding
+
+  friend bool operator==(const WeightFormats&, const WeightFormats&) = default;
+};
+
+// "int4", or "int4, head bf16" where they differ.
+[[nodiscard]] std::string describe(const WeightFormats& formats);
 
 // The shape of a decoder-only transformer. Everything here was checked: positive, bounded,
 // consistent, and within what the kernels take.
@@ -32,6 +44,7 @@ struct ModelConfig {
   bool output_bias = false;  // of the product after attention
   bool mlp_bias = false;     // of the gate, up and down products
   std::vector<TokenId> eos;  // of config.json; generation_config.json overrides
+  WeightFormats formats;     // chosen by who serves it (--quantization), not by the files
 
   [[nodiscard]] std::uint32_t heads_per_group() const { return heads / kv_heads; }
 };

@@ -45,6 +45,7 @@ struct Inspection {
 //
 // Errors: kNotFound, kInvalidArgument, kDataLoss  there is no model at `path`, or nothing about it
 //                                                 can be read
-[[nodiscard]] Result<Inspection> inspect(const std::string& path);
+[[nodiscard]] Result<Inspection> inspect(const std::string& path,
+                                         const std::string& quantization = "auto");
 
 }  // namespace phalanx::checkpoint

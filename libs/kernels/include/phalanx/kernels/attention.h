@@ -28,7 +28,8 @@ struct AttentionSequence {
 // which must be in the KV cache already.
 //
 //   q    [rows, q_stride]    bf16, [kv_heads][group][head_dim] in each row
-//   out  [rows, out_stride]  bf16, same shape; may be q itself
+//   out  [rows, out_stride]  bf16, same shape; may be q itself. Null with out_wide
+//   out_wide  [rows, out_stride]  f32, the same before the rounding, for weights of integers; or null
 //
 // Math: docs/arithmetic.md, "Attention". Independent of chunking and of the other sequences.
 // Requires: head_dim a multiple of 16, ≤ kMaxHeadDim; plan_attention() was called for `sequences`.
@@ -44,6 +45,7 @@ struct AttentionArgs {
   float scale = 0.0F;  // makes powers of two of dot products: attention_scale(head_dim)
   const AttentionSequence* sequences = nullptr;
   std::uint32_t sequence_count = 0;
+  float* out_wide = nullptr;
 };
 
 // log2(e)/√head_dim as fp32: the quotient in double, rounded once.

@@ -12,7 +12,7 @@
 namespace phalanx::kernels {
 
 // A way to carry out the arithmetic. All give the same bits; they differ in speed only.
-enum class Isa : std::uint8_t { kRef, kAvx2, kAvx512 };
+enum class Isa : std::uint8_t { kRef, kAvx2, kAvx512, kAvx512Vnni };
 
 struct IsaRow {
   Isa isa;
@@ -24,8 +24,9 @@ struct IsaRow {
 // are made from this table.
 inline constexpr std::array kIsas = {
     IsaRow{Isa::kRef, "ref", ""},  // plain C++ for any x86-64: the definition
-    IsaRow{Isa::kAvx2, "avx2", "avx2 fma"},
+    IsaRow{Isa::kAvx2, "avx2", "avx2 fma f16c"},
     IsaRow{Isa::kAvx512, "avx512", "avx512f avx512bw avx512dq avx512vl"},
+    IsaRow{Isa::kAvx512Vnni, "avx512vnni", "avx512f avx512bw avx512dq avx512vl avx512_vnni"},
 };
 
 [[nodiscard]] std::string_view isa_name(Isa isa);
@@ -33,7 +34,7 @@ inline constexpr std::array kIsas = {
 // What resolve_isa() takes: "auto" and the names.
 [[nodiscard]] std::vector<std::string> isa_choices();
 
-// For help texts: "avx2 needs avx2 fma; avx512 needs …".
+// For help texts: "avx2 needs avx2 fma f16c; avx512 needs …".
 [[nodiscard]] std::string isa_needs();
 
 // Those that this processor and kernel can run, slowest first; kRef is always there.

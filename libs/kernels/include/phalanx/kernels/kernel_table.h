@@ -6,6 +6,7 @@
 #include "phalanx/kernels/attention.h"
 #include "phalanx/kernels/isa.h"
 #include "phalanx/kernels/matmul.h"
+#include "phalanx/kernels/quantize.h"
 #include "phalanx/kernels/rope.h"
 #include "phalanx/kernels/rows.h"
 #include "phalanx/kernels/vocab.h"
@@ -23,6 +24,7 @@ struct KernelTable {
   Isa isa = Isa::kRef;
 
   void (*matmul)(const MatmulArgs& args, std::uint32_t tile) = nullptr;
+  void (*quantize)(const QuantizeArgs& args, std::uint32_t tile) = nullptr;
   void (*rms_norm)(const RmsNormArgs& args, std::uint32_t tile) = nullptr;
   void (*head_norm_rope)(const HeadNormRopeArgs& args, std::uint32_t tile) = nullptr;
   void (*attention)(const AttentionArgs& args, std::uint32_t tile) = nullptr;
@@ -55,6 +57,6 @@ struct KernelTable {
 
 // What arithmetic_version() must be. A build for which it is not has a defect or a compiler that
 // fuses operations; it must not serve.
-inline constexpr std::uint64_t kArithmeticVersion = 0x435b4e8773e6e91d;
+inline constexpr std::uint64_t kArithmeticVersion = 0xa4c91058a47ce524;
 
 }  // namespace phalanx::kernels

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "phalanx/kernels/quantize.h"
 #include "phalanx/kernels/weight.h"
 
 namespace phalanx::kernels {
@@ -13,8 +14,9 @@ inline constexpr std::uint32_t kMaxLeaves = 64;  // leaves of one summation tree
 
 // A run of the K axis with a dot product of its own: the leaf of the summation tree.
 struct MatmulLeaf {
-  WeightView weight;          // as many rows as the run has activation columns
-  std::uint32_t first_k = 0;  // its first activation column
+  WeightView weight;  // as many rows as the run has activation columns
+  // Its first activation column; for weights of integers the first code, a multiple of 32.
+  std::uint32_t first_k = 0;
   // Partial sums form a stack. After this leaf has been pushed, the two topmost become one
   // (lower + upper) so many times; then, if `emit`, the top is the next finished node.
   std::uint32_t merges = 0;
@@ -31,8 +33,9 @@ std::uint32_t plan_leaves(std::uint32_t total, std::uint32_t first, std::span<Ma
 
 // out[node][row][column] = sum over the leaves of the node of the dot product of the leaf, + bias.
 //
-//   activations  [rows, activation_stride]          bf16, row-major
-//   leaves       [leaf_count]                       leaf_count ≤ kMaxLeaves
+//   activations  [rows, activation_stride]          bf16, row-major; for bf16 weights
+//   quantized    [rows, code_stride]                for weights of integers
+//   leaves       [leaf_count]                       leaf_count ≤ kMaxLeaves; of one format
 //   out          [nodes, rows, out_stride]          f32; only the first `columns` of a row are
 //                                                   written
 //   bias         [columns]                          f32, or null: nothing is added
@@ -40,7 +43,7 @@ std::uint32_t plan_leaves(std::uint32_t total, std::uint32_t first, std::span<Ma
 // A plain matrix product is one leaf with the default merges and emit. A row-parallel projection
 // has one leaf per unit of the rank; its nodes are what the ranks exchange.
 //
-// Math: docs/arithmetic.md, "Dot product", "Bias" and "The summation tree".
+// Math: docs/arithmetic.md, "Dot product", "Integer formats", "Bias" and "The summation tree".
 // Requires: no bias where a product has more than one node: it belongs to the whole sum
 // (RmsNormArgs::delta_bias).
 struct MatmulArgs {
@@ -54,6 +57,7 @@ struct MatmulArgs {
   std::size_t out_stride = 0;   // elements from row to row
   std::size_t node_stride = 0;  // elements from node to node
   const float* bias = nullptr;
+  QuantizedRows quantized = {};
 };
 
 // Tiles of one product: 64 rows by 64 columns each. Tiles write disjoint outputs and may run in any
@@ -62,8 +66,9 @@ inline constexpr std::uint32_t kMatmulTileRows = 64;
 inline constexpr std::uint32_t kMatmulTileColumns = 64;
 [[nodiscard]] std::uint32_t matmul_tiles(const MatmulArgs& args);
 
-// Whether the weights of the leaves are ones that kernels read and fit the product. For the place
-// that builds the arguments: pointers are not looked at.
+// Whether the weights of the leaves are ones that kernels read and fit the product, and the
+// activations are of the kind that the weights take: the stride of the other kind is 0. For the
+// place that builds the arguments: pointers are not looked at.
 //
 // Errors: kInvalidArgument  naming the leaf, with what was expected and what was found
 [[nodiscard]] Status check_matmul(const MatmulArgs& args);

@@ -19,9 +19,9 @@ inline constexpr std::uint32_t kRowTile = 8;
   return (rows + kRowTile - 1) / kRowTile;
 }
 
-// x[row] = the embedding of tokens[row], read from a packed weight.
+// x[row] = the embedding of tokens[row], read from a packed weight: bf16, or code × scale.
 //
-//   table  hidden × vocab, as packed for lm_head
+//   table  hidden × vocab, of any format, as packed for lm_head
 //   x      [rows, x_stride]  f32, out
 //
 // Tiles:    row_tiles(rows).
@@ -40,12 +40,14 @@ void embedding(const EmbeddingArgs& args, std::uint32_t tile);
 // Errors: kInvalidArgument  what was expected and what was found
 [[nodiscard]] Status check_embedding(const EmbeddingArgs& args);
 
-// x += delta + delta_bias (when there is a delta), then out = bf16(x · 1/rms(x) · gain).
+// x += delta + delta_bias (when there is a delta), then out = bf16(x · 1/rms(x) · gain), or
+// out_wide = that before the rounding, for weights of integers.
 //
 //   x           [rows, x_stride]      f32, the residual stream, in/out
 //   delta       [rows, delta_stride]  f32, or null: nothing is added
 //   gain        [hidden]              f32
-//   out         [rows, out_stride]    bf16, or null: only the addition is done
+//   out         [rows, out_stride]    bf16, or null
+//   out_wide    [rows, out_stride]    f32, or null; with neither, only the addition is done
 //   delta_bias  [hidden]              f32, or null: delta is added as it is
 //
 // Math: docs/arithmetic.md, "RMS norm" and "Bias".
@@ -62,6 +64,7 @@ struct RmsNormArgs {
   std::uint32_t rows = 0;
   std::uint32_t hidden = 0;
   const float* delta_bias = nullptr;
+  float* out_wide = nullptr;
 };
 
 // out = bf16(rope(norm(x))) for each head of each row; the norm is left out when gain is null.
@@ -115,10 +118,10 @@ struct KvAppendArgs {
 [[nodiscard]] std::uint32_t kv_append_tiles(const KvAppendArgs& args);
 void kv_append(const KvAppendArgs& args, std::uint32_t tile);
 
-// out = bf16(silu(gate) · up).
+// out = bf16(silu(gate) · up), or out_wide = that before the rounding, for weights of integers.
 //
-//   gate, up  [rows, …_stride]    f32
-//   out       [rows, out_stride]  bf16
+//   gate, up       [rows, …_stride]    f32
+//   out, out_wide  [rows, out_stride]  bf16, f32: one of them, the other null
 //
 // Math: docs/arithmetic.md, "SwiGLU".
 // Tiles: row_tiles(rows).
@@ -131,6 +134,7 @@ struct SwigluArgs {
   std::size_t out_stride = 0;
   std::uint32_t rows = 0;
   std::uint32_t columns = 0;
+  float* out_wide = nullptr;
 };
 
 }  // namespace phalanx::kernels

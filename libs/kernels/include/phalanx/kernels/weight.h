@@ -1,21 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "phalanx/base/result.h"
 #include "phalanx/kernels/layout.h"
 
 namespace phalanx::kernels {
 
-// How a packed weight is encoded. The values are part of the keys of weight arenas.
+// How a packed weight is encoded. The values are part of the keys of weight arenas. A packed weight
+// is a row of strips of 16 columns, each by itself contiguous and a multiple of 64 bytes long:
+// first its scales, rounded up to 64 bytes, then its codes. K is padded to a multiple of 32; a
+// group is 32 elements of K.
 enum class WeightFormat : std::uint8_t {
-  kBf16 = 1,  // [columns/16][padded_k(rows)/2][16][2] bf16, without scales
+  kBf16 = 1,     // no scales; [K/2][16][2] bf16
+  kInt8 = 2,     // [16] f32, one for a column; [K/4][16][4] uint8 = code + 128
+  kInt8G32 = 3,  // [K/32][16] f16, one for a group; codes as kInt8
+  // Scales as kInt8G32. [K/8][16][4] bytes: byte (q, column, j) holds the code + 8 of k = 8q + j in
+  // its low nibble and that of k = 8q + 4 + j in its high one.
+  kInt4 = 4,
 };
+inline constexpr std::array kWeightFormats = {
+    WeightFormat::kBf16, WeightFormat::kInt8, WeightFormat::kInt8G32, WeightFormat::kInt4};
 
-// Bytes of a packed weight of `columns` outputs and `rows` inputs.
+// "bf16", "int8", "int8-g32", "int4".
+[[nodiscard]] std::string_view weight_format_name(WeightFormat format);
+
+// The largest K of a weight of integers: sums of its products stay within an int32.
+inline constexpr std::size_t kMaxIntegerK = 131072;
+
+// Bytes of the scales at the beginning of a strip of `rows` inputs; 0 for kBf16.
+[[nodiscard]] std::size_t strip_scale_bytes(WeightFormat format, std::size_t rows);
+
+// Bytes of a packed weight of `columns` outputs and `rows` inputs: of n strips n times those of
+// one.
 [[nodiscard]] std::size_t weight_bytes(WeightFormat format, std::size_t rows, std::size_t columns);
 
 // A packed weight as kernels read it. Kernels take format and sizes for granted: they are checked
@@ -26,7 +48,6 @@ struct WeightView {
   std::uint32_t rows = 0;           // inputs (K); zeros are added up to a multiple of 32
   std::uint32_t columns = 0;        // outputs; the rest of the last strip is padding
   const std::byte* data = nullptr;  // 64-byte aligned, weight_bytes(format, rows, columns)
-  const float* scales = nullptr;    // null: the format has none
 };
 
 // Whether it is a weight that kernels can read; `data` may still be null.
@@ -36,18 +57,53 @@ struct WeightView {
 
 // Packs columns [first_column, first_column + 16 · n) of a weight into a packed weight whose first
 // strip is to[0]; n = to.size() / weight_bytes(format, from.columns, 16). Padding columns and the
-// padding along K are zeros; denormals become zeros and NaNs kBf16Nan.
+// padding along K are zeros; denormals become zeros and NaNs kBf16Nan. Integers have one scale for
+// the columns of `from`: a leaf of a summation tree is packed by itself.
 //
 //   from  [columns, k]  bf16, row-major: row = output column, as in a checkpoint
 //
+// Math:     docs/arithmetic.md, "Integer formats". The result does not depend on the float mode.
 // Requires: first_column a multiple of 16; to.size() a whole number of strips.
 // Cost:     a range of strips is a unit of work, so that a caller can spread a weight over threads.
-void pack_weight_strips(tensor::MatrixView<const Bf16> from,
-                        std::size_t first_column,
-                        WeightFormat format,
-                        std::span<std::byte> to);
+// Errors:   kDataLoss  integers cannot code an infinity or a NaN; the message names the column.
+//                      Never for kBf16
+[[nodiscard]] Status pack_weight_strips(tensor::MatrixView<const Bf16> from,
+                                        std::size_t first_column,
+                                        WeightFormat format,
+                                        std::span<std::byte> to);
 
-// The whole weight. Requires to.size() == weight_bytes(format, from.columns, from.rows).
+// The whole weight.
+// Requires: to.size() == weight_bytes(format, from.columns, from.rows); only finite numbers, unless
+//           the format is kBf16.
 void pack_weight(tensor::MatrixView<const Bf16> from, WeightFormat format, std::span<std::byte> to);
+
+// Rows of blocks of 32 numbers as GGUF stores them. The format says which: kInt8G32 is made of Q8_0
+// (f16 scale d, then 32 int8: code · d), kInt4 of Q4_0 (f16 scale d, then 16 bytes whose low
+// nibbles are numbers 0 … 15 and whose high ones are 16 … 31: (nibble − 8) · d).
+// Ownership: borrows.
+struct BlockRows {
+  WeightFormat format = WeightFormat::kInt8G32;
+  const std::byte* data = nullptr;  // of any alignment
+  std::size_t rows = 0;             // output columns
+  std::size_t row_bytes = 0;        // from row to row
+};
+
+// Bytes of one block: 34 for kInt8G32, 18 for kInt4.
+[[nodiscard]] std::size_t source_block_bytes(WeightFormat format);
+
+// Packs inputs [first_k, first_k + k) of output columns [first_column, …) as pack_weight_strips()
+// does, keeping codes and scales bit for bit.
+//
+// Requires: first_k and k multiples of 32, within the rows; first_column a multiple of 16;
+//           to.size() a whole number of strips.
+// Errors:   kDataLoss  a scale is infinite or NaN; the message names the column
+struct BlockRun {
+  std::size_t first_k = 0;
+  std::size_t k = 0;
+};
+[[nodiscard]] Status pack_block_strips(const BlockRows& from,
+                                       BlockRun run,
+                                       std::size_t first_column,
+                                       std::span<std::byte> to);
 
 }  // namespace phalanx::kernels

@@ -35,6 +35,7 @@ enum class Callable : std::uint16_t {
   kEmbedding,
   kRopeRows,
   kRmsNorm,
+  kQuantize,
   kMatmul,
   kHeadNormRope,
   kKvAppend,

@@ -19,9 +19,7 @@
 namespace phalanx::model {
 
 inline constexpr std::size_t kArenaAlignment = std::size_t{2} << 20;  // of the mapping and the size
-inline constexpr std::uint32_t kArenaVersion = 1;  // of the layout; a change makes arenas distinct
-
-inline constexpr auto kArenaFormat = kernels::WeightFormat::kBf16;  // of every matrix
+inline constexpr std::uint32_t kArenaVersion = 2;  // of the layout; a change makes arenas distinct
 
 // A piece of the arena.
 struct ByteRange {
@@ -31,7 +29,8 @@ struct ByteRange {
   friend bool operator==(ByteRange, ByteRange) = default;
 };
 
-// Where a layer's weights begin. Matrices are packed (kernels/weight.h), gains and biases are fp32.
+// Where a layer's weights begin. Matrices are packed (kernels/weight.h) in the format of the
+// layers, embedding and head in that of the head (ModelConfig::formats); gains and biases are fp32.
 // What the model does not have takes no room and begins at 0.
 //
 //   q, k, v, gate, up  packed over all output columns: a rank reads its run of strips
@@ -84,12 +83,17 @@ struct FillOptions {
   std::function<void(std::uint64_t done_bytes, std::uint64_t total_bytes)> progress;
 };
 
-// Packs every weight of `checkpoint` into `memory`, which is zeroed and of layout_of().bytes, and
-// writes the header last. Returns the fingerprint of the packed weights.
+// Packs every weight of `checkpoint` into `memory`, which is zeroed and of layout_of(config).bytes,
+// and writes the header last. `config` is that of the checkpoint with the formats to pack in.
+// Blocks of a GGUF file that the format can hold as they are keep their codes and scales;
+// everything else is rounded to bf16 first. Returns the fingerprint of the packed weights.
 //
 // Blocks: yes, for as long as reading and packing take.
-// Errors: kInvalidArgument  memory of another size or misaligned
+// Errors: kInvalidArgument     memory of another size or misaligned
+//         kFailedPrecondition  `config` is of another model: the files have changed
+//         kDataLoss            a weight that the format cannot hold: infinite or NaN (which)
 [[nodiscard]] Result<std::uint64_t> fill_arena(const checkpoint::Checkpoint& checkpoint,
+                                               const checkpoint::ModelConfig& config,
                                                std::span<std::byte> memory,
                                                const FillOptions& options);
 

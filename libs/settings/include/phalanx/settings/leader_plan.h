@@ -36,6 +36,10 @@ struct LeaderPlan {
 // --max-model-len that do not fit; kResourceExhausted for memory.
 [[nodiscard]] Result<LeaderPlan> make_leader_plan(const Options& options);
 
+// What the loader is told.
+[[nodiscard]] wire::LoaderBootstrap loader_bootstrap_of(const Options& options,
+                                                        const LeaderPlan& plan);
+
 // What the replicas are told at their start, with secrets drawn anew.
 [[nodiscard]] fleet::ReplicaStart replica_start_of(const Options& options, const LeaderPlan& plan);
 

@@ -20,8 +20,9 @@ namespace phalanx::settings {
 struct Options {
   // Model.
   std::string model;
-  std::string served_model_name;   // empty: the folder's name
-  std::int64_t max_model_len = 0;  // 0: what the model allows and the KV cache holds
+  std::string served_model_name;      // empty: the folder's name
+  std::int64_t max_model_len = 0;     // 0: what the model allows and the KV cache holds
+  std::string quantization = "auto";  // or the name of a kernels::WeightFormat
 
   // Topology.
   std::int64_t dp = 1;

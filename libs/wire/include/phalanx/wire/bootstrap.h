@@ -71,6 +71,8 @@ struct RankBootstrap {
 struct LoaderBootstrap {
   ChildCommon common{};
   std::string model_path{};
+  std::string
+      model_config{};  // checkpoint::to_record(): what the leader read there, and the formats
   std::uint64_t arena_bytes = 0;
   friend bool operator==(const LoaderBootstrap&, const LoaderBootstrap&) = default;
 };

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Operations on integer codes over the lanes of avx2_lanes.h; see avx512_codes.h.
+
+#include "lanes/avx2_lanes.h"
+
+namespace phalanx::kernels {
+namespace {
+
+inline constexpr std::size_t kMaxIntRows = 4;  // 8 registers of sums and 4 of weights
+inline constexpr std::size_t kMaxIntStrips = 1;
+
+PHALANX_LANES F16 f_load_f16(const std::uint16_t* p) {  // exact, denormals too
+  return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
+          _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
+}
+// Stores the low byte of each lane. Requires −128 … 127.
+PHALANX_LANES void i_store_bytes(std::int8_t* p, I16 x) {
+  // The packs work within 128 bits: quarters come out as 0, 2, 1, 3.
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xD8);
+  const __m128i low = _mm256_castsi256_si128(words);
+  const __m128i high = _mm256_extracti128_si256(words, 1);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(low, high));
+}
+PHALANX_LANES I16 i_larger(I16 x, I16 y) {  // as unsigned numbers
+  return {_mm256_max_epu32(x.a, y.a), _mm256_max_epu32(x.b, y.b)};
+}
+PHALANX_LANES std::uint32_t i_largest(I16 x) {
+  const __m256i by8 = _mm256_max_epu32(x.a, x.b);
+  const __m128i by4 = _mm_max_epu32(_mm256_castsi256_si128(by8), _mm256_extracti128_si256(by8, 1));
+  const __m128i by2 = _mm_max_epu32(by4, _mm_shuffle_epi32(by4, 0x4E));
+  const __m128i by1 = _mm_max_epu32(by2, _mm_shuffle_epi32(by2, 0xB1));
+  return static_cast<std::uint32_t>(_mm_cvtsi128_si32(by1));
+}
+PHALANX_LANES std::int32_t i_sum(I16 x) {
+  const __m256i by8 = _mm256_add_epi32(x.a, x.b);
+  const __m128i by4 = _mm_add_epi32(_mm256_castsi256_si128(by8), _mm256_extracti128_si256(by8, 1));
+  const __m128i by2 = _mm_add_epi32(by4, _mm_shuffle_epi32(by4, 0x4E));
+  return _mm_cvtsi128_si32(_mm_add_epi32(by2, _mm_shuffle_epi32(by2, 0xB1)));
+}
+
+inline constexpr std::size_t kQuadWords = 16;  // of 32 spread codes
+
+// Four unsigned codes of each of 16 columns: bytes 0 and 2, and bytes 1 and 3, as pairs of int16.
+struct Quads {
+  I16 even;
+  I16 odd;
+};
+PHALANX_LANES I16 q_bytes(const std::uint8_t* p) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32))};
+}
+PHALANX_LANES Quads q_load(const std::uint8_t* p) {
+  const I16 bytes = q_bytes(p);
+  const I16 mask = i_set(0x00FF00FF);
+  return {bytes & mask, i_right<8>(bytes) & mask};
+}
+// 32 codes of a row as q_dot() takes them.
+PHALANX_LANES void q_spread(const std::int8_t* codes, std::uint32_t* to) {
+  const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8), _mm256_srai_epi16(bytes, 8));
+}
+// sum + the products of quad q of a block with the columns.
+PHALANX_LANES I16 q_dot(I16 sum, Quads w, const std::uint32_t* block, std::size_t q) {
+  const __m256i even = _mm256_set1_epi32(static_cast<int>(block[q]));
+  const __m256i odd = _mm256_set1_epi32(static_cast<int>(block[q + 8]));
+  const I16 part = sum + I16{_mm256_madd_epi16(w.even.a, even), _mm256_madd_epi16(w.even.b, even)};
+  return part + I16{_mm256_madd_epi16(w.odd.a, odd), _mm256_madd_epi16(w.odd.b, odd)};
+}
+
+inline constexpr std::size_t kNibbleWords = 8;  // of 32 codes of a row, as they are
+
+// Four nibbles of each of 16 columns, as bytes.
+struct Nibbles {
+  I16 bytes;
+};
+// The low nibbles are one quad, the high ones the next.
+PHALANX_LANES void n_load(const std::uint8_t* p, Nibbles* low, Nibbles* high) {
+  const I16 mask = i_set(0x0F0F0F0F);
+  const I16 bytes = q_bytes(p);
+  low->bytes = bytes & mask;
+  high->bytes = i_right<4>(bytes) & mask;
+}
+PHALANX_LANES void n_spread(const std::int8_t* codes, std::uint32_t* to) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes)));
+}
+
+// A sum of one block over nibbles, from `start`, as pairs of int16, which hold a whole block: 8
+// quads of 2 · 15 · 127.
+struct NibbleSum {
+  I16 pairs;
+};
+PHALANX_LANES NibbleSum n_begin(std::int32_t /*start*/) {
+  return {i_set(0)};
+}
+PHALANX_LANES NibbleSum n_dot(NibbleSum sum, Nibbles w, const std::uint32_t* block, std::size_t q) {
+  const __m256i a = _mm256_set1_epi32(static_cast<int>(block[q]));
+  return {{_mm256_add_epi16(sum.pairs.a, _mm256_maddubs_epi16(w.bytes.a, a)),
+           _mm256_add_epi16(sum.pairs.b, _mm256_maddubs_epi16(w.bytes.b, a))}};
+}
+PHALANX_LANES I16 n_end(NibbleSum sum, std::int32_t start) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  return i_set(static_cast<std::uint32_t>(start)) +
+         I16{_mm256_madd_epi16(sum.pairs.a, ones), _mm256_madd_epi16(sum.pairs.b, ones)};
+}
+
+}  // namespace
+}  // namespace phalanx::kernels

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Operations on integer codes over the lanes of avx512_lanes.h, with VNNI and without;
+// avx2_codes.h has the same names.
+
+#include "lanes/avx512_lanes.h"
+
+namespace phalanx::kernels {
+namespace {
+
+inline constexpr std::size_t kMaxIntRows = 8;  // × 2 strips: 16 sums
+inline constexpr std::size_t kMaxIntStrips = 2;
+
+PHALANX_LANES F16 f_load_f16(const std::uint16_t* p) {  // exact, denormals too
+  return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+// Stores the low byte of each lane.
+PHALANX_LANES void i_store_bytes(std::int8_t* p, I16 a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
+}
+PHALANX_LANES I16 i_larger(I16 a, I16 b) {  // as unsigned numbers
+  return {_mm512_max_epu32(a.v, b.v)};
+}
+PHALANX_LANES std::uint32_t i_largest(I16 a) {
+  return _mm512_reduce_max_epu32(a.v);
+}
+PHALANX_LANES std::int32_t i_sum(I16 a) {
+  return _mm512_reduce_add_epi32(a.v);
+}
+
+inline constexpr std::size_t kNibbleWords = 8;  // of 32 codes of a row, as they are
+
+// Four nibbles of each of 16 columns, as bytes.
+struct Nibbles {
+  __m512i v;
+};
+// The low nibbles are one quad, the high ones the next.
+PHALANX_LANES void n_load(const std::uint8_t* p, Nibbles* low, Nibbles* high) {
+  const __m512i mask = _mm512_set1_epi8(15);
+  const __m512i bytes = _mm512_loadu_si512(p);
+  low->v = _mm512_and_si512(bytes, mask);
+  high->v = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), mask);
+}
+PHALANX_LANES void n_spread(const std::int8_t* codes, std::uint32_t* to) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes)));
+}
+
+#if defined(__AVX512VNNI__)
+
+inline constexpr std::size_t kQuadWords = 8;  // of 32 spread codes
+
+// Four unsigned codes of each of 16 columns.
+struct Quads {
+  __m512i v;
+};
+PHALANX_LANES Quads q_load(const std::uint8_t* p) {
+  return {_mm512_loadu_si512(p)};
+}
+// 32 codes of a row as q_dot() takes them.
+PHALANX_LANES void q_spread(const std::int8_t* codes, std::uint32_t* to) {
+  n_spread(codes, to);
+}
+// sum + the products of quad q of a block with the columns.
+PHALANX_LANES I16 q_dot(I16 sum, Quads w, const std::uint32_t* block, std::size_t q) {
+  return {_mm512_dpbusd_epi32(sum.v, w.v, _mm512_set1_epi32(static_cast<int>(block[q])))};
+}
+
+// A sum of one block over nibbles, from `start`.
+struct NibbleSum {
+  __m512i v;
+};
+PHALANX_LANES NibbleSum n_begin(std::int32_t start) {
+  return {_mm512_set1_epi32(start)};
+}
+PHALANX_LANES NibbleSum n_dot(NibbleSum sum, Nibbles w, const std::uint32_t* block, std::size_t q) {
+  return {_mm512_dpbusd_epi32(sum.v, w.v, _mm512_set1_epi32(static_cast<int>(block[q])))};
+}
+PHALANX_LANES I16 n_end(NibbleSum sum, std::int32_t /*start*/) {
+  return {sum.v};
+}
+
+#else
+
+inline constexpr std::size_t kQuadWords = 16;
+
+// Bytes 0 and 2 of each column, and bytes 1 and 3, as pairs of int16.
+struct Quads {
+  __m512i even;
+  __m512i odd;
+};
+PHALANX_LANES Quads q_split(__m512i bytes, __m512i mask) {
+  return {_mm512_and_si512(bytes, mask), _mm512_and_si512(_mm512_srli_epi16(bytes, 8), mask)};
+}
+PHALANX_LANES Quads q_load(const std::uint8_t* p) {
+  return q_split(_mm512_loadu_si512(p), _mm512_set1_epi16(255));
+}
+PHALANX_LANES void q_spread(const std::int8_t* codes, std::uint32_t* to) {
+  const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8), _mm256_srai_epi16(bytes, 8));
+}
+PHALANX_LANES I16 q_dot(I16 sum, Quads w, const std::uint32_t* block, std::size_t q) {
+  const __m512i even = _mm512_set1_epi32(static_cast<int>(block[q]));
+  const __m512i odd = _mm512_set1_epi32(static_cast<int>(block[q + 8]));
+  const __m512i part = _mm512_add_epi32(sum.v, _mm512_madd_epi16(w.even, even));
+  return {_mm512_add_epi32(part, _mm512_madd_epi16(w.odd, odd))};
+}
+
+// As pairs of int16, which hold a whole block: 8 quads of 2 · 15 · 127.
+struct NibbleSum {
+  __m512i pairs;
+};
+PHALANX_LANES NibbleSum n_begin(std::int32_t /*start*/) {
+  return {_mm512_setzero_si512()};
+}
+PHALANX_LANES NibbleSum n_dot(NibbleSum sum, Nibbles w, const std::uint32_t* block, std::size_t q) {
+  const __m512i a = _mm512_set1_epi32(static_cast<int>(block[q]));
+  return {_mm512_add_epi16(sum.pairs, _mm512_maddubs_epi16(w.v, a))};
+}
+PHALANX_LANES I16 n_end(NibbleSum sum, std::int32_t start) {
+  return {_mm512_add_epi32(_mm512_set1_epi32(start),
+                           _mm512_madd_epi16(sum.pairs, _mm512_set1_epi16(1)))};
+}
+
+#endif
+
+}  // namespace
+}  // namespace phalanx::kernels

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// One tile of a matrix product over integers.
+
+#include "phalanx/kernels/matmul.h"
+
+#include "lanes/int_dot_body.h"
+#include "lanes/lanes.h"
+#include "lanes/tile_body.h"
+
+namespace phalanx::kernels {
+namespace {
+
+// Spread codes stay in the L1 cache while every strip of the tile passes over them.
+inline constexpr std::size_t kSpreadCodes = 8192;
+
+// Up to kRows rows of codes against the strips of a tile; rows that do not exist are zeros. Its
+// buffers are not initialised: they are large.
+template <IntDot kDot, std::size_t kRows>
+class IntRowBlock {
+ public:
+  static constexpr std::size_t kBlockRows = kRows;
+
+  IntRowBlock(const MatmulArgs& args, const TilePart& part)
+      : rows_(args.quantized), part_(part), by_block_(rows_.span == ScaleSpan::kBlock) {}
+
+  void add_leaf(const MatmulLeaf& leaf, PendingSums<kRows>& pending) {
+    const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
+    begin_leaf(leaf, padded, pending);
+    for (std::size_t k = 0; k < padded; k += kChunk) {
+      const std::size_t chunk = padded - k < kChunk ? padded - k : kChunk;
+      take_rows(leaf.first_k + k, chunk);
+      std::size_t s = 0;
+      for (; s + kStrips <= part_.strips; s += kStrips) {
+        add_strips<kStrips>(strip_at(leaf, padded, s), padded, k, chunk, pending.next(s));
+      }
+      if constexpr (kStrips > 1) {
+        for (; s < part_.strips; ++s) {
+          add_strips<1>(strip_at(leaf, padded, s), padded, k, chunk, pending.next(s));
+        }
+      }
+    }
+    end_leaf(leaf, padded, pending);
+  }
+
+ private:
+  static constexpr std::size_t kChunk = kSpreadCodes / kRows;
+  static constexpr std::size_t kBlocks = kChunk / 32;
+  static constexpr std::size_t kStride = kBlocks * kSpreadWords<kDot> + kRowGap;
+  // One row is a matter of memory: a strip is read from its beginning to its end.
+  static constexpr std::size_t kStrips = kRows == 1 ? 1 : kMaxIntStrips;
+
+  // Where the block of codes lies that begins at `first_code` of a row.
+  [[nodiscard]] std::size_t block_at(std::size_t row, std::size_t first_code) const {
+    return ((part_.first_row + row) * rows_.code_stride + first_code) / 32;
+  }
+
+  [[nodiscard]] const std::uint8_t* strip_at(const MatmulLeaf& leaf,
+                                             std::size_t padded,
+                                             std::size_t strip) const {
+    return reinterpret_cast<const std::uint8_t*>(leaf.weight.data) +
+           (part_.first_column / 16 + strip) * strip_bytes<kDot>(padded);
+  }
+
+  // The sums of a whole leaf are integers until its end, and begin with what undoes the bias.
+  void begin_leaf(const MatmulLeaf& leaf, std::size_t padded, PendingSums<kRows>& pending) {
+    for (std::size_t r = 0; r < kRows; ++r) {
+      std::int32_t sum = 0;
+      if (kDot == IntDot::kInt8Whole && r < part_.rows) {
+        const std::int32_t* sums = rows_.block_sums + block_at(r, leaf.first_k);
+        for (std::size_t block = 0; block < padded / 32; ++block) {
+          sum += sums[block];
+        }
+      }
+      const F16 bits = f_bits(i_set(static_cast<std::uint32_t>(sum * -kCodeBias<kDot>)));
+      for (std::size_t s = 0; s < part_.strips; ++s) {
+        f_store(pending.next(s) + r * 16, bits);
+      }
+    }
+  }
+
+  void take_rows(std::size_t first_code, std::size_t chunk) {
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const bool exists = r < part_.rows;
+      // A row that does not exist repeats the first one.
+      const std::size_t first = block_at(exists ? r : 0, first_code);
+      const std::int8_t* codes = rows_.codes + first * 32;
+      for (std::size_t block = 0; block < chunk / 32; ++block) {
+        std::uint32_t* to = spread_ + r * kStride + block * kSpreadWords<kDot>;
+        if constexpr (kDot == IntDot::kInt4) {
+          n_spread(codes + block * 32, to);
+        } else {
+          q_spread(codes + block * 32, to);
+        }
+      }
+      if constexpr (kDot != IntDot::kInt8Whole) {
+        for (std::size_t block = 0; block < chunk / 32; ++block) {
+          starts_[block * kRows + r] = rows_.block_sums[first + block] * -kCodeBias<kDot>;
+          scales_[block * kRows + r] = by_block_ ? rows_.scales[first + block] : 1.0F;
+        }
+      }
+    }
+  }
+
+  template <std::size_t kCount>
+  void add_strips(const std::uint8_t* strip,
+                  std::size_t padded,
+                  std::size_t k,
+                  std::size_t chunk,
+                  float* sums) {
+    const IntRows<kRows> rows{spread_, kStride, starts_, scales_};
+    const IntStrips strips{strip + scale_bytes<kDot>(padded) + k * kCodeRow<kDot>,
+                           strip + k,  // 32 bytes of scales for 32 elements
+                           strip_bytes<kDot>(padded)};
+    add_int_dots<kDot, kRows, kCount>(
+        rows, strips, chunk / 32, sums, PendingSums<kRows>::kStripFloats);
+  }
+
+  void end_leaf(const MatmulLeaf& leaf, std::size_t padded, PendingSums<kRows>& pending) {
+    for (std::size_t s = 0; s < part_.strips; ++s) {
+      const auto* of_columns = reinterpret_cast<const float*>(strip_at(leaf, padded, s));
+      for (std::size_t r = 0; r < part_.rows; ++r) {
+        float* sums = pending.next(s) + r * 16;
+        F16 sum = f_load(sums);
+        if constexpr (kDot == IntDot::kInt8Whole) {
+          sum = f_of_signed(i_bits(sum));
+        }
+        if (!by_block_) {
+          sum = sum * f_set(rows_.scales[block_at(r, leaf.first_k)]);
+        }
+        if constexpr (kDot == IntDot::kInt8Whole || kDot == IntDot::kInt8Blocks) {
+          sum = sum * f_load(of_columns);
+        }
+        f_store(sums, sum);
+      }
+    }
+  }
+
+  const QuantizedRows& rows_;
+  const TilePart& part_;
+  bool by_block_;
+  alignas(64) std::uint32_t spread_[kRows * kStride];
+  alignas(64) std::int32_t starts_[kBlocks * kRows];
+  alignas(64) float scales_[kBlocks * kRows];
+};
+
+// As many rows as part.rows says, at most kRows, which is a power of two.
+template <IntDot kDot, std::size_t kRows>
+void run_some_int_rows(const MatmulArgs& args, const TilePart& part) {
+  if constexpr (kRows > 1) {
+    if (part.rows <= kRows / 2) {
+      run_some_int_rows<kDot, kRows / 2>(args, part);
+      return;
+    }
+  }
+  run_block<IntRowBlock<kDot, kRows>>(args, part);
+}
+
+template <IntDot kDot>
+void run_int_rows(const MatmulArgs& args, const TilePart& whole) {
+  for (std::size_t row = 0; row < whole.rows; row += kMaxIntRows) {
+    TilePart part = whole;
+    part.first_row += row;
+    part.rows = whole.rows - row < kMaxIntRows ? whole.rows - row : kMaxIntRows;
+    run_some_int_rows<kDot, kMaxIntRows>(args, part);
+  }
+}
+
+inline void int_matmul_tile(const MatmulArgs& args, const TilePart& whole) {
+  switch (args.leaves[0].weight.format) {
+    case WeightFormat::kBf16:
+      return;
+    case WeightFormat::kInt8:
+      if (args.quantized.span == ScaleSpan::kLeaf) {
+        run_int_rows<IntDot::kInt8Whole>(args, whole);
+      } else {
+        run_int_rows<IntDot::kInt8Blocks>(args, whole);
+      }
+      return;
+    case WeightFormat::kInt8G32:
+      run_int_rows<IntDot::kInt8G32>(args, whole);
+      return;
+    case WeightFormat::kInt4:
+      run_int_rows<IntDot::kInt4>(args, whole);
+      return;
+  }
+}
+
+}  // namespace
+}  // namespace phalanx::kernels

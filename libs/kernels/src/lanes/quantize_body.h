@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Activations as integers.
+
+#include "phalanx/kernels/quantize.h"
+
+#include "lanes/lanes.h"
+#include "lanes/rows_body.h"
+
+namespace phalanx::kernels {
+namespace {
+
+struct CodeScale {
+  float scale;
+  float inverse;  // 0: every code is 0
+};
+
+// Bits of magnitudes order as the magnitudes do, and those of infinities and NaNs are above.
+PHALANX_LANES CodeScale code_scale(const float* x, std::size_t count) {
+  const I16 magnitude = i_set(0x7FFFFFFF);
+  I16 largest = i_set(0);
+  for (std::size_t i = 0; i < count; i += 16) {
+    largest = i_larger(largest, i_bits(f_load_first(x + i, count - i)) & magnitude);
+  }
+  const std::uint32_t bits = i_largest(largest);
+  if (bits >= 0x7F800000) {
+    return {__builtin_nanf(""), 0.0F};
+  }
+  const float amax = __builtin_bit_cast(float, bits);
+  if (amax < kSmallestCoded) {
+    return {0.0F, 0.0F};
+  }
+  return {amax / 127.0F, 127.0F / amax};
+}
+
+// 16 codes, zeros from `count` on.
+PHALANX_LANES I16 some_codes(const float* x, std::size_t count, float inverse) {
+  return i_nearest(f_load_first(x, count) * f_set(inverse));
+}
+
+// One block of 32 codes; x has `count` ≤ 32 elements.
+PHALANX_LANES void code_block(
+    const float* x, std::size_t count, CodeScale scale, const QuantizedRows& out, std::size_t at) {
+  I16 low = i_set(0);
+  I16 high = i_set(0);
+  if (scale.inverse != 0.0F) {
+    low = some_codes(x, count, scale.inverse);
+    if (count > 16) {
+      high = some_codes(x + 16, count - 16, scale.inverse);
+    }
+  }
+  i_store_bytes(out.codes + at, low);
+  i_store_bytes(out.codes + at + 16, high);
+  out.block_sums[at / 32] = i_sum(low + high);
+  out.scales[at / 32] = scale.scale;
+}
+
+// The codes of the leaf begin at `at`.
+PHALANX_LANES void code_leaf(const float* x,
+                             std::size_t k,
+                             const QuantizedRows& out,
+                             std::size_t at) {
+  const bool of_blocks = out.span == ScaleSpan::kBlock;
+  CodeScale scale = {0.0F, 0.0F};
+  if (!of_blocks) {
+    scale = code_scale(x, k);
+  }
+  for (std::size_t i = 0; i < k; i += 32) {
+    const std::size_t count = k - i < 32 ? k - i : 32;
+    if (of_blocks) {
+      scale = code_scale(x + i, count);
+    }
+    code_block(x + i, count, scale, out, at + i);
+  }
+}
+
+inline void quantize_tile(const QuantizeArgs& args, std::uint32_t tile) {
+  const std::uint32_t end = end_of_row_tile(tile, args.rows);
+  for (std::size_t row = std::size_t{tile} * kRowTile; row < end; ++row) {
+    std::size_t at = row * args.out.code_stride;
+    for (std::uint32_t i = 0; i < args.leaf_count; ++i) {
+      const QuantizeLeaf& leaf = args.leaves[i];
+      code_leaf(args.x + row * args.x_stride + leaf.first_k, leaf.k, args.out, at);
+      at += (std::size_t{leaf.k} + 31) / 32 * 32;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace phalanx::kernels

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What the tiles of all matrix products share: how a tile lies in the product and how its leaves
+// become nodes.
+
+#include "phalanx/kernels/matmul.h"
+
+#include "lanes/lanes.h"
+
+namespace phalanx::kernels {
+namespace {
+
+inline constexpr std::size_t kTileStrips = 4;  // kMatmulTileColumns / 16
+inline constexpr std::size_t kMaxDepth = 8;    // pending subtrees: log2(kMaxLeaves) + 2
+inline constexpr std::size_t kRowGap = 16;     // keeps rows off the same cache sets
+
+// Rows and strips of a product, within one tile.
+struct TilePart {
+  std::size_t first_row;
+  std::size_t rows;
+  std::size_t first_column;
+  std::size_t strips;
+};
+
+PHALANX_LANES TilePart whole_tile(const MatmulArgs& args, std::uint32_t tile) {
+  const std::uint32_t column_tiles = (args.columns + kMatmulTileColumns - 1) / kMatmulTileColumns;
+  const std::uint32_t first_row = tile / column_tiles * kMatmulTileRows;
+  const std::uint32_t first_column = tile % column_tiles * kMatmulTileColumns;
+  const std::size_t rows_left = args.rows - first_row;
+  const std::size_t strips_left = (args.columns - first_column + 15) / 16;
+  return {first_row,
+          rows_left < kMatmulTileRows ? rows_left : kMatmulTileRows,
+          first_column,
+          strips_left < kTileStrips ? strips_left : kTileStrips};
+}
+
+// Partial sums of kRows rows and each strip: a stack of subtrees waiting for the part to their
+// right. They are not initialised.
+template <std::size_t kRows>
+class PendingSums {
+ public:
+  static constexpr std::size_t kStripFloats = kMaxDepth * kRows * 16;  // from strip to strip
+
+  // The sums [kRows][16] of the next leaf of a strip, until it is pushed.
+  [[nodiscard]] float* next(std::size_t strip) { return sums_[strip][depth_]; }
+  void push() { ++depth_; }
+
+  void merge(std::size_t strips) {
+    --depth_;
+    for (std::size_t s = 0; s < strips; ++s) {
+      for (std::size_t r = 0; r < kRows; ++r) {
+        float* lower = sums_[s][depth_ - 1] + r * 16;
+        f_store(lower, f_load(lower) + f_load(sums_[s][depth_] + r * 16));
+      }
+    }
+  }
+
+  // Writes the top, of the rows that there are.
+  void emit(const MatmulArgs& args, const TilePart& part, float* out) {
+    --depth_;
+    for (std::size_t s = 0; s < part.strips; ++s) {
+      const std::size_t column = part.first_column + s * 16;
+      const std::size_t left = args.columns - column;
+      for (std::size_t r = 0; r < part.rows; ++r) {
+        F16 sum = f_load(sums_[s][depth_] + r * 16);
+        if (args.bias != nullptr) {
+          sum = sum + f_load_first(args.bias + column, left);
+        }
+        f_store_first(out + (part.first_row + r) * args.out_stride + column, sum, left);
+      }
+    }
+  }
+
+ private:
+  std::size_t depth_ = 0;
+  alignas(64) float sums_[kTileStrips][kMaxDepth][kRows * 16];
+};
+
+// All leaves of one block of rows. `Block` adds a leaf to the pending sums of its rows.
+template <typename Block>
+[[gnu::noinline]] void run_block(const MatmulArgs& args, const TilePart& part) {
+  Block block(args, part);
+  PendingSums<Block::kBlockRows> pending;
+  float* out = args.out;
+  for (std::uint32_t i = 0; i < args.leaf_count; ++i) {
+    const MatmulLeaf& leaf = args.leaves[i];
+    block.add_leaf(leaf, pending);
+    pending.push();
+    for (std::uint32_t merge = 0; merge < leaf.merges; ++merge) {
+      pending.merge(part.strips);
+    }
+    if (leaf.emit) {
+      pending.emit(args, part, out);
+      out += args.node_stride;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace phalanx::kernels

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights as integers with scales: quantisation of bf16 numbers and the blocks of GGUF. A group
+// below kSmallestCoded is zeros, so no operation here meets a denormal that changes a code, and the
+// codes are the same in every float mode that rounds to nearest.
+#include "weight_codes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "phalanx/base/check.h"
+#include "phalanx/kernels/quantize.h"
+
+#include "packed_codes.h"
+
+namespace phalanx::kernels {
+
+namespace {
+
+using Strip = PackedStrip<std::byte>;
+
+constexpr std::uint16_t kF16Infinity = 0x7C00;
+constexpr std::uint16_t kF16Largest = 0x7BFF;
+constexpr std::uint16_t kF16Magnitude = 0x7FFF;
+
+// Adding and taking away 1.5 · 2^23 leaves the nearest integer, ties to even.
+std::int32_t nearest_within(float x, float low, float high) {
+  constexpr float kRound = 0x1.8p23F;
+  return static_cast<std::int32_t>((std::clamp(x, low, high) + kRound) - kRound);
+}
+
+// The first element of largest magnitude.
+float peak_of(std::span<const Bf16> elements) {
+  float peak = 0.0F;
+  for (const Bf16 element : elements) {
+    const float value = tensor::to_float(element);
+    peak = std::abs(value) > std::abs(peak) ? value : peak;
+  }
+  return std::abs(peak) < kSmallestCoded ? 0.0F : peak;
+}
+
+// The nearest f16, but the largest finite one for what is beyond, and one zero.
+tensor::F16 f16_scale(float scale) {
+  const tensor::F16 rounded = tensor::to_f16(scale);
+  const auto magnitude = static_cast<std::uint16_t>(rounded.bits & kF16Magnitude);
+  if (magnitude == 0) {
+    return {};
+  }
+  if (magnitude >= kF16Infinity) {
+    return {static_cast<std::uint16_t>((rounded.bits & ~kF16Magnitude) | kF16Largest)};
+  }
+  return rounded;
+}
+
+template <typename T>
+void store(std::byte* to, T value) {
+  std::memcpy(to, &value, sizeof(value));
+}
+
+struct CodeRange {
+  float low;
+  float high;
+};
+constexpr CodeRange kEightBits = {-127.0F, 127.0F};
+constexpr CodeRange kFourBits = {-8.0F, 7.0F};
+
+// Elements k, k + 1, … of a column by the scale that is stored for them.
+void put_codes(const Strip& strip,
+               std::size_t column,
+               std::size_t k,
+               std::span<const Bf16> elements,
+               CodeRange range) {
+  const float scale = strip.scale(k, column);
+  if (scale == 0.0F) {
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      strip.set_code(k + i, column, 0);
+    }
+    return;
+  }
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    const float quotient = tensor::to_float(tensor::canonical(elements[i])) / scale;
+    strip.set_code(k + i, column, nearest_within(quotient, range.low, range.high));
+  }
+}
+
+void put_column(const Strip& strip, std::size_t column, std::span<const Bf16> elements) {
+  if (strip.format == WeightFormat::kInt8) {
+    store(strip.scale_at(0, column), std::abs(peak_of(elements)) / kEightBits.high);
+    put_codes(strip, column, 0, elements, kEightBits);
+    return;
+  }
+  const bool is_int4 = strip.format == WeightFormat::kInt4;
+  for (std::size_t k = 0; k < elements.size(); k += kDotBlock) {
+    const auto group = elements.subspan(k, std::min(kDotBlock, elements.size() - k));
+    const float peak = peak_of(group);
+    const float scale = is_int4 ? peak / kFourBits.low : std::abs(peak) / kEightBits.high;
+    store(strip.scale_at(k, column), f16_scale(scale));
+    put_codes(strip, column, k, group, is_int4 ? kFourBits : kEightBits);
+  }
+}
+
+// Codes of elements that do not exist.
+void put_padding(const Strip& strip, std::size_t column, std::size_t begin, std::size_t end) {
+  for (std::size_t k = begin; k < end; ++k) {
+    strip.set_code(k, column, 0);
+  }
+}
+
+Error not_coded(std::size_t column, const char* what, std::size_t k, WeightFormat format) {
+  return data_loss("column " + std::to_string(column) + ": " + what + " " + std::to_string(k) +
+                   " is infinite or NaN, which " + std::string(weight_format_name(format)) +
+                   " cannot code");
+}
+
+// Codes and scale of one block of GGUF.
+void put_block(const Strip& strip, std::size_t column, std::size_t k, const std::byte* block) {
+  std::memcpy(strip.scale_at(k, column), block, sizeof(tensor::F16));
+  const std::byte* codes = block + sizeof(tensor::F16);
+  if (strip.format == WeightFormat::kInt8G32) {
+    for (std::size_t i = 0; i < kDotBlock; ++i) {
+      strip.set_code(k + i, column, static_cast<std::int8_t>(codes[i]));
+    }
+    return;
+  }
+  for (std::size_t i = 0; i < kDotBlock / 2; ++i) {
+    const auto byte = std::to_integer<std::int32_t>(codes[i]);
+    strip.set_code(k + i, column, (byte & 15) - 8);
+    strip.set_code(k + i + kDotBlock / 2, column, (byte >> 4) - 8);
+  }
+}
+
+bool is_finite_scale(const std::byte* block) {
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, block, sizeof(bits));
+  return (bits & kF16Infinity) != kF16Infinity;
+}
+
+}  // namespace
+
+Status pack_codes(tensor::MatrixView<const Bf16> from,
+                  std::size_t first_column,
+                  WeightFormat format,
+                  std::span<std::byte> to) {
+  const std::size_t strip_bytes = weight_bytes(format, from.columns, kStripColumns);
+  std::fill(to.begin(), to.end(), std::byte{0});
+  for (std::size_t offset = 0; offset < to.size(); offset += strip_bytes) {
+    const Strip strip(format, from.columns, to.data() + offset);
+    for (std::size_t c = 0; c < kStripColumns; ++c) {
+      const std::size_t column = first_column + offset / strip_bytes * kStripColumns + c;
+      const std::size_t k = column < from.rows ? from.columns : 0;
+      if (k != 0) {
+        const std::span<const Bf16> elements(from.row(column), k);
+        const auto bad = std::ranges::find_if_not(elements, tensor::is_finite);
+        if (bad != elements.end()) {
+          const auto at = static_cast<std::size_t>(bad - elements.begin());
+          return not_coded(column, "input", at, format);
+        }
+        put_column(strip, c, elements);
+      }
+      put_padding(strip, c, k, padded_k(from.columns));
+    }
+  }
+  return ok();
+}
+
+std::size_t source_block_bytes(WeightFormat format) {
+  PHALANX_CHECK(format == WeightFormat::kInt8G32 || format == WeightFormat::kInt4,
+                "only int8-g32 and int4 are made of blocks");
+  return sizeof(tensor::F16) + (format == WeightFormat::kInt4 ? kDotBlock / 2 : kDotBlock);
+}
+
+Status pack_block_strips(const BlockRows& from,
+                         BlockRun run,
+                         std::size_t first_column,
+                         std::span<std::byte> to) {
+  const std::size_t block_bytes = source_block_bytes(from.format);
+  const std::size_t strip_bytes = weight_bytes(from.format, run.k, kStripColumns);
+  PHALANX_CHECK(run.k != 0 && run.first_k % kDotBlock == 0 && run.k % kDotBlock == 0 &&
+                    (run.first_k + run.k) / kDotBlock * block_bytes <= from.row_bytes,
+                "the run is not whole blocks of the rows");
+  PHALANX_CHECK(first_column % kStripColumns == 0, "a strip begins at a multiple of 16 columns");
+  PHALANX_CHECK(to.size() % strip_bytes == 0, "the packed memory is not a whole number of strips");
+  std::fill(to.begin(), to.end(), std::byte{0});
+  for (std::size_t offset = 0; offset < to.size(); offset += strip_bytes) {
+    const Strip strip(from.format, run.k, to.data() + offset);
+    for (std::size_t c = 0; c < kStripColumns; ++c) {
+      const std::size_t column = first_column + offset / strip_bytes * kStripColumns + c;
+      if (column >= from.rows) {
+        put_padding(strip, c, 0, run.k);
+        continue;
+      }
+      const std::byte* block =
+          from.data + column * from.row_bytes + run.first_k / kDotBlock * block_bytes;
+      for (std::size_t k = 0; k < run.k; k += kDotBlock, block += block_bytes) {
+        if (!is_finite_scale(block)) {
+          return not_coded(
+              column, "the scale of block", (run.first_k + k) / kDotBlock, from.format);
+        }
+        put_block(strip, c, k, block);
+      }
+    }
+  }
+  return ok();
+}
+
+}  // namespace phalanx::kernels
