@@ -5,6 +5,7 @@ usage: random_trials_test.py [TRIALS | --long]   20 trials, or 300 and hang-ups 
 PHALANX_TEST_SEED repeats topologies, requests and faults of a run, though not what the moments of the faults hit.
 """
 import concurrent.futures
+import functools
 import os
 import random
 import signal
@@ -19,6 +20,7 @@ from phalanx_server import LONG_PROMPT, Server, Stream, counted, eventually, mai
 
 TRIALS, IS_LONG, SEED = trial_settings.read(20, 300)
 
+FORMATS = ("bf16", "int4", "int8-g32", "int8")
 TOPOLOGIES = [(dp, tp) for dp in (1, 2, 3) for tp in (1, 2, 3)]
 TRIALS_PER_SERVER = 5
 SIGNALS = [signal.SIGKILL, signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGTERM, signal.SIGSTOP]
@@ -74,9 +76,10 @@ def ask(server, index):
     return stream.status, stream.error, stream.done, choices, usage
 
 
-def undisturbed():
+@functools.lru_cache
+def undisturbed(quantization="bf16"):
     # It computes everything itself, while the others find what others have computed.
-    with Server("--no-prefix-cache") as server, concurrent.futures.ThreadPoolExecutor(4) as pool:
+    with Server("--no-prefix-cache", "--quantization", quantization) as server, concurrent.futures.ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda index: ask(server, index), range(len(REQUESTS))))
     for index, answer in enumerate(answers):
         assert answer[0] == 200 and (len(answer) == 3 or answer[1] is None and answer[2]), f"request {index}: {answer}"
@@ -148,9 +151,11 @@ class RandomTrials(unittest.TestCase):
     def test_no_answer_changes_whoever_ends(self):
         print(f"seed {SEED}, {TRIALS} trials", flush=True)
         rng = random.Random(SEED)
-        expected, wrong, ended = undisturbed(), [], 0
+        wrong, ended = [], 0
         for group, (dp, tp) in enumerate(topologies(rng, -(-TRIALS // TRIALS_PER_SERVER))):
-            with Server("--dp", dp, "--tp", tp, "--restart-intensity", "1000/60s", "--max-num-batched-tokens", 64,
+            form = FORMATS[group % len(FORMATS)]
+            expected = undisturbed(form)
+            with Server("--quantization", form, "--dp", dp, "--tp", tp, "--restart-intensity", "1000/60s", "--max-num-batched-tokens", 64,
                         "--max-num-seqs", 16, "--log-level", "warning") as server:
                 for trial in range(group * TRIALS_PER_SERVER, min(TRIALS, (group + 1) * TRIALS_PER_SERVER)):
                     began = time.monotonic()
@@ -158,8 +163,8 @@ class RandomTrials(unittest.TestCase):
                     server.wait_idle(60)
                     server.expect_family(dp * (1 + tp))
                     ended += len(faults)
-                    wrong += [f"trial {trial} of seed {SEED}, dp {dp} tp {tp}, {faults}: {difference}" for difference in found]
-                    print(f"trial {trial}: dp {dp} tp {tp}; {', '.join(faults)}; {time.monotonic() - began:.1f} s; {len(found)} different",
+                    wrong += [f"trial {trial} of seed {SEED}, dp {dp} tp {tp} {form}, {faults}: {difference}" for difference in found]
+                    print(f"trial {trial}: dp {dp} tp {tp} {form}; {', '.join(faults)}; {time.monotonic() - began:.1f} s; {len(found)} different",
                           flush=True)
         print(f"{TRIALS} trials, {ended} faults, {len(wrong)} answers different", flush=True)
         self.assertEqual(len(wrong), 0, "\n".join(wrong))

@@ -5,10 +5,10 @@ decode to. Nearest values with plain scales; real encoders search for better one
 
 import numpy as np
 
-F32, F16, Q4_1, Q8_0, Q4_K, BF16 = 0, 1, 3, 8, 12, 30
-NUMBERS = {"F32": F32, "F16": F16, "BF16": BF16, "Q8_0": Q8_0, "Q4_1": Q4_1, "Q4_K": Q4_K}
-BLOCK = {F32: 1, F16: 1, BF16: 1, Q8_0: 32, Q4_1: 32, Q4_K: 256}
-WIDTH = {F32: 4, F16: 2, BF16: 2, Q8_0: 34, Q4_1: 20, Q4_K: 144}
+F32, F16, Q4_0, Q4_1, Q8_0, Q4_K, BF16 = 0, 1, 2, 3, 8, 12, 30
+NUMBERS = {"F32": F32, "F16": F16, "BF16": BF16, "Q8_0": Q8_0, "Q4_0": Q4_0, "Q4_1": Q4_1, "Q4_K": Q4_K}
+BLOCK = {F32: 1, F16: 1, BF16: 1, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q4_K: 256}
+WIDTH = {F32: 4, F16: 2, BF16: 2, Q8_0: 34, Q4_0: 18, Q4_1: 20, Q4_K: 144}
 
 
 def _half(values):
@@ -27,6 +27,15 @@ def _q8_0(blocks):
     safe = np.where(d == 0, np.float32(1), d)
     codes = np.clip(np.rint(blocks / safe), -127, 127).astype(np.int8)
     return np.hstack([half.view(np.uint8), codes.view(np.uint8)]), d * codes.astype(np.float32)
+
+
+def _q4_0(blocks):
+    largest = np.take_along_axis(blocks, np.abs(blocks).argmax(axis=1, keepdims=True), axis=1)
+    half, d = _half(largest / -8)
+    safe = np.where(d == 0, np.float32(1), d)
+    codes = (np.clip(np.rint(blocks / safe), -8, 7) + 8).astype(np.uint8)
+    packed = codes[:, :16] | codes[:, 16:] << 4
+    return np.hstack([half.view(np.uint8), packed]), d * (codes.astype(np.float32) - 8)
 
 
 def _q4_1(blocks):
@@ -61,7 +70,7 @@ def _q4_k(blocks):
     return data, (scale * codes.astype(np.float32) - minimum).reshape(blocks.shape)
 
 
-_ENCODERS = {Q8_0: _q8_0, Q4_1: _q4_1, Q4_K: _q4_k}
+_ENCODERS = {Q8_0: _q8_0, Q4_0: _q4_0, Q4_1: _q4_1, Q4_K: _q4_k}
 
 
 def fitting(kind, shape):
