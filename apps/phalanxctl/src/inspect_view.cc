@@ -43,7 +43,7 @@ void print_memory(const model::MemoryPlan& plan,
                   std::ostringstream& out) {
   out << "  memory     for --dp " << request.replicas << " --tp " << request.ranks << ", "
       << plan.limits.max_num_seqs << " sequences, " << plan.limits.kv_blocks
-      << " KV blocks of 32 tokens, weights as bfloat16\n";
+      << " KV blocks of 32 tokens\n";
   out << "    weights  " << model::bytes_text(plan.weights) << ", shared by all ranks\n";
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
     const model::RankMemory& memory = plan.ranks[rank];
@@ -85,7 +85,6 @@ nlohmann::ordered_json memory_json(const model::MemoryPlan& plan,
           {"max_num_seqs", plan.limits.max_num_seqs},
           {"max_num_batched_tokens", plan.limits.max_num_batched_tokens},
           {"kv_blocks", plan.limits.kv_blocks},
-          {"weight_format", "bfloat16"},
           {"weights", plan.weights},
           {"ranks", std::move(ranks)},
           {"total", plan.total}};

@@ -252,7 +252,9 @@ void refuse_known_flags(flags::FlagTable* table) {
   table->refuse("no-enable-prefix-caching", "", "true");
   table->refuse("enable-chunked-prefill", "prompts are always computed in chunks", "true");
   table->refuse("no-enable-chunked-prefill", "prompts are always computed in chunks", "false");
-  table->refuse("dtype,kv-cache-dtype", "weights and KV are bfloat16 in this version", "bfloat16");
+  table->refuse("dtype,kv-cache-dtype",
+                "KV is bfloat16 in this version, and weights are what --quantization says",
+                "bfloat16");
   table->refuse("speculative-config", "there is no speculative decoding in this version");
   table->refuse("enable-lora,lora-modules", "there are no adapters in this version");
   table->refuse("api-key", "there are no keys in this version; put a proxy in front");
