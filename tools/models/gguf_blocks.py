@@ -5,10 +5,10 @@ decode to. Nearest values with plain scales; real encoders search for better one
 
 import numpy as np
 
-F32, F16, Q4_0, Q4_1, Q8_0, Q4_K, BF16 = 0, 1, 2, 3, 8, 12, 30
-NUMBERS = {"F32": F32, "F16": F16, "BF16": BF16, "Q8_0": Q8_0, "Q4_0": Q4_0, "Q4_1": Q4_1, "Q4_K": Q4_K}
-BLOCK = {F32: 1, F16: 1, BF16: 1, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q4_K: 256}
-WIDTH = {F32: 4, F16: 2, BF16: 2, Q8_0: 34, Q4_0: 18, Q4_1: 20, Q4_K: 144}
+F32, F16, Q4_0, Q4_1, Q8_0, Q4_K, Q6_K, BF16 = 0, 1, 2, 3, 8, 12, 14, 30
+NUMBERS = {"F32": F32, "F16": F16, "BF16": BF16, "Q8_0": Q8_0, "Q4_0": Q4_0, "Q4_1": Q4_1, "Q4_K": Q4_K, "Q6_K": Q6_K}
+BLOCK = {F32: 1, F16: 1, BF16: 1, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q4_K: 256, Q6_K: 256}
+WIDTH = {F32: 4, F16: 2, BF16: 2, Q8_0: 34, Q4_0: 18, Q4_1: 20, Q4_K: 144, Q6_K: 210}
 
 
 def _half(values):
@@ -70,7 +70,22 @@ def _q4_k(blocks):
     return data, (scale * codes.astype(np.float32) - minimum).reshape(blocks.shape)
 
 
-_ENCODERS = {Q8_0: _q8_0, Q4_0: _q4_0, Q4_1: _q4_1, Q4_K: _q4_k}
+def _q6_k(blocks):
+    runs = blocks.reshape(-1, 16, 16)
+    step = np.abs(runs).max(axis=2) / 31
+    half, d = _half(step.max(axis=1, keepdims=True) / 127)
+    s = _codes(step, d, 127)
+    scale = (d * s.astype(np.float32))[:, :, None]
+    safe = np.where(scale == 0, np.float32(1), scale)
+    codes = np.clip(np.rint(runs / safe), -32, 31).astype(np.int8)
+    stored = (codes + 32).astype(np.uint8).reshape(-1, 2, 4, 32)  # half, a, j
+    low = stored[:, :, 0:2] & 15 | (stored[:, :, 2:4] & 15) << 4
+    high = sum((stored[:, :, a] >> 4) << (2 * a) for a in range(4))
+    data = np.hstack([low.reshape(-1, 128), high.reshape(-1, 64), s, half.view(np.uint8)])
+    return data, (scale * codes.astype(np.float32)).reshape(blocks.shape)
+
+
+_ENCODERS = {Q8_0: _q8_0, Q4_0: _q4_0, Q4_1: _q4_1, Q4_K: _q4_k, Q6_K: _q6_k}
 
 
 def fitting(kind, shape):

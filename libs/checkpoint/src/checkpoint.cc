@@ -256,41 +256,6 @@ const WeightTensor& Checkpoint::weight(std::string_view name) const {
   return found->second.tensor;
 }
 
-std::vector<std::string> quantization_choices() {
-  std::vector<std::string> choices = {"auto"};
-  for (const kernels::WeightFormat format : kernels::kWeightFormats) {
-    choices.emplace_back(kernels::weight_format_name(format));
-  }
-  return choices;
-}
-
-WeightFormats Checkpoint::formats_for(std::string_view quantization) const {
-  for (const kernels::WeightFormat format : kernels::kWeightFormats) {
-    if (kernels::weight_format_name(format) == quantization) {
-      return {format, format};
-    }
-  }
-  PHALANX_CHECK(quantization == "auto", "not one of quantization_choices()");
-  return stored_formats();
-}
-
-WeightFormats Checkpoint::stored_formats() const {
-  const auto format_of = [this](bool of_layers) {
-    const auto all_are = [&](gguf::TensorType type) {
-      return std::ranges::all_of(weights_, [&](const auto& entry) {
-        const auto& [name, placed] = entry;
-        const bool counts =
-            placed.tensor.rows > 1 && name.starts_with("model.layers.") == of_layers;
-        return !counts || placed.tensor.type == type;
-      });
-    };
-    return all_are(gguf::TensorType::kQ8_0)   ? kernels::WeightFormat::kInt8G32
-           : all_are(gguf::TensorType::kQ4_0) ? kernels::WeightFormat::kInt4
-                                              : kernels::WeightFormat::kBf16;
-  };
-  return {format_of(true), format_of(false)};
-}
-
 void Checkpoint::done_with(std::string_view name) const {
   const auto found = weights_.find(name);
   PHALANX_CHECK(found != weights_.end(), "a weight that the architecture does not have");

@@ -172,14 +172,6 @@ Status read_float(
 
 }  // namespace
 
-std::string describe(const WeightFormats& formats) {
-  std::string text(kernels::weight_format_name(formats.layers));
-  if (formats.head != formats.layers) {
-    text.append(", head ").append(kernels::weight_format_name(formats.head));
-  }
-  return text;
-}
-
 std::uint64_t hash_of(const ModelConfig& config) {
   const auto bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
   const RopeConfig& rope = config.rope;
@@ -198,7 +190,12 @@ std::uint64_t hash_of(const ModelConfig& config) {
   }
   hash.add(config.qk_norm ? 1 : 0).add(config.qkv_bias ? 1 : 0);
   hash.add(config.output_bias ? 1 : 0).add(config.mlp_bias ? 1 : 0);
-  hash.add(static_cast<std::uint64_t>(config.formats.layers));
+  for (std::size_t layer = 0; layer < config.formats.layers.size(); ++layer) {
+    for (const kernels::WeightFormat format : config.formats.layers[layer].each()) {
+      hash.add(static_cast<std::uint64_t>(format));
+    }
+  }
+  hash.add(static_cast<std::uint64_t>(config.formats.embedding));
   hash.add(static_cast<std::uint64_t>(config.formats.head));
   return hash.value();
 }

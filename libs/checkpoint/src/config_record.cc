@@ -6,12 +6,46 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace phalanx::checkpoint {
 namespace {
+
+constexpr char kFirstFormat = 'a' - 1;
+
+// The formats of the layers, a letter for each matrix: there may be a thousand layers.
+template <typename Archive>
+void layer_formats(Archive& archive, const std::vector<LayerFormats>& layers) {
+  std::string letters;
+  for (const LayerFormats& layer : layers) {
+    for (const kernels::WeightFormat format : layer.each()) {
+      letters.push_back(static_cast<char>(kFirstFormat + static_cast<int>(format)));
+    }
+  }
+  archive.text("format_layers", letters);
+}
+// What is no format is told by the fingerprint, and by the kernels.
+template <typename Archive>
+void layer_formats(Archive& archive, std::vector<LayerFormats>& layers) {
+  std::string letters;
+  archive.text("format_layers", letters);
+  const auto format = [&](std::size_t at) {
+    return static_cast<kernels::WeightFormat>(letters[at] - kFirstFormat);
+  };
+  layers.clear();
+  for (std::size_t i = 0; i + 7 <= letters.size(); i += 7) {
+    layers.push_back({format(i),
+                      format(i + 1),
+                      format(i + 2),
+                      format(i + 3),
+                      format(i + 4),
+                      format(i + 5),
+                      format(i + 6)});
+  }
+}
 
 // Every field, in the order of the record. What the record says at the end, the fingerprint of the
 // configuration, tells a field that is missing here.
@@ -43,7 +77,8 @@ void fields(Archive& archive, Config& config) {
   archive.number("qkv_bias", config.qkv_bias);
   archive.number("output_bias", config.output_bias);
   archive.number("mlp_bias", config.mlp_bias);
-  archive.number("format_layers", config.formats.layers);
+  layer_formats(archive, config.formats.layers);
+  archive.number("format_embedding", config.formats.embedding);
   archive.number("format_head", config.formats.head);
   archive.list("eos", config.eos);
 }
@@ -185,7 +220,8 @@ Result<ModelConfig> from_record(std::string_view record) {
   fields(reader, config);
   std::uint64_t hash = 0;
   reader.number("hash", hash);
-  if (!reader.failed().empty() || !reader.at_end() || hash != hash_of(config)) {
+  if (!reader.failed().empty() || !reader.at_end() || config.formats.layers.empty() ||
+      hash != hash_of(config)) {
     return invalid_argument(
         "record of a model's configuration: expected one of this version, found another at '" +
         (reader.failed().empty() ? "hash" : reader.failed()) + "'");

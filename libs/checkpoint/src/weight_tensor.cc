@@ -20,8 +20,27 @@ std::uint64_t interleaved(std::uint64_t index, std::uint32_t head_dim) {
   return index - in_head + 2 * (in_head % half) + in_head / half;
 }
 
-// Elements [first, first + out.size()) of a tensor, `first` counted from its beginning. Rows are
-// whole blocks, so that no block crosses from one to the next.
+// The blocks that hold elements from one on, at most kPiece.
+struct BlockRun {
+  std::size_t offset = 0;  // of the first block, in bytes
+  std::size_t blocks = 0;
+  std::size_t skip = 0;   // elements of the blocks before the first that is asked for
+  std::size_t count = 0;  // of those that are
+};
+
+// `first` is counted from the beginning of the tensor. Rows are whole blocks, so that no block
+// crosses from one to the next.
+BlockRun run_of(const WeightTensor& tensor, std::uint64_t first, std::size_t wanted) {
+  const gguf::TypeTraits& traits = gguf::traits_of(tensor.type);
+  BlockRun run;
+  run.skip = static_cast<std::size_t>(first % traits.block_elements);
+  run.count = std::min(kPiece - run.skip, wanted);
+  run.blocks = (run.skip + run.count + traits.block_elements - 1) / traits.block_elements;
+  run.offset = static_cast<std::size_t>(first / traits.block_elements) * traits.block_bytes;
+  return run;
+}
+
+// Elements [first, first + out.size()) of a tensor, `first` counted from its beginning.
 void read_run(const WeightTensor& tensor, std::uint64_t first, std::span<tensor::Bf16> out) {
   if (tensor.type == gguf::TensorType::kBF16) {
     std::memcpy(out.data(), tensor.bytes.data() + first * sizeof(tensor::Bf16), out.size_bytes());
@@ -30,34 +49,43 @@ void read_run(const WeightTensor& tensor, std::uint64_t first, std::span<tensor:
   const gguf::TypeTraits& traits = gguf::traits_of(tensor.type);
   std::array<float, kPiece> values;
   for (std::size_t done = 0; done < out.size();) {
-    const std::uint64_t at = first + done;
-    const std::size_t skip = static_cast<std::size_t>(at % traits.block_elements);
-    const std::size_t count = std::min(kPiece - skip, out.size() - done);
-    const std::size_t blocks = (skip + count + traits.block_elements - 1) / traits.block_elements;
-    const auto from = static_cast<std::size_t>(at / traits.block_elements) * traits.block_bytes;
+    const BlockRun run = run_of(tensor, first + done, out.size() - done);
     gguf::decode(tensor.type,
-                 tensor.bytes.subspan(from, blocks * traits.block_bytes),
-                 std::span(values).first(blocks * traits.block_elements));
-    tensor::to_bf16(values.data() + skip, out.data() + done, count);
-    done += count;
+                 tensor.bytes.subspan(run.offset, run.blocks * traits.block_bytes),
+                 std::span(values).first(run.blocks * traits.block_elements));
+    tensor::to_bf16(values.data() + run.skip, out.data() + done, run.count);
+    done += run.count;
   }
 }
 
 }  // namespace
 
-void WeightTensor::read_blocks(std::uint64_t row,
-                               std::uint64_t first,
-                               std::uint64_t count,
-                               std::span<std::byte> out) const {
+void WeightTensor::read_codes(std::uint64_t row,
+                              std::uint64_t first,
+                              const gguf::CodeSpans& out) const {
+  PHALANX_CHECK(row < rows && first + out.codes.size() <= columns &&
+                    first % gguf::kCodeGroup == 0 && out.codes.size() % gguf::kCodeGroup == 0,
+                "weight codes out of range");
   const gguf::TypeTraits& traits = gguf::traits_of(type);
-  const std::uint64_t elements = traits.block_elements;
-  PHALANX_CHECK(row < rows && first + count <= columns && first % elements == 0 &&
-                    count % elements == 0 && out.size() == count / elements * traits.block_bytes,
-                "weight blocks out of range");
   const std::uint64_t stored = interleaved_head == 0 ? row : interleaved(row, interleaved_head);
-  const auto from =
-      static_cast<std::size_t>((stored * columns + first) / elements) * traits.block_bytes;
-  std::memcpy(out.data(), bytes.data() + from, out.size());
+  std::array<std::int8_t, kPiece> codes;
+  std::array<float, kPiece / gguf::kCodeGroup> scales;
+  std::array<float, kPiece / gguf::kCodeGroup> minima;
+  for (std::size_t done = 0; done < out.codes.size();) {
+    const BlockRun run = run_of(*this, stored * columns + first + done, out.codes.size() - done);
+    const std::size_t groups = run.blocks * traits.block_elements / gguf::kCodeGroup;
+    gguf::decode_codes(type,
+                       bytes.subspan(run.offset, run.blocks * traits.block_bytes),
+                       {std::span(codes).first(groups * gguf::kCodeGroup),
+                        std::span(scales).first(groups),
+                        std::span(minima).first(groups)});
+    const std::size_t skip = run.skip / gguf::kCodeGroup;
+    const std::size_t to = done / gguf::kCodeGroup;
+    std::copy_n(&codes[run.skip], run.count, &out.codes[done]);
+    std::copy_n(&scales[skip], run.count / gguf::kCodeGroup, &out.scales[to]);
+    std::copy_n(&minima[skip], run.count / gguf::kCodeGroup, &out.minima[to]);
+    done += run.count;
+  }
 }
 
 void WeightTensor::read_bf16(std::uint64_t row,

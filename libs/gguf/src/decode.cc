@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The formulas of tensor_type.h, one function for each type and block. Loops have fixed counts and
 // no branches, so that the compiler vectorises them.
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::size_t kSmall = 32;  // elements of a block of the older types
 constexpr std::size_t kHalfBytes = 2;
+constexpr std::size_t kLargestBlock = 256;
 
 std::uint32_t u8(const std::byte* from, std::size_t index) {
   return std::to_integer<std::uint32_t>(from[index]);
@@ -58,75 +60,73 @@ void block_bf16(const std::byte* block, float* out) {
   *out = std::bit_cast<float>(static_cast<std::uint32_t>(load<std::uint16_t>(block)) << 16);
 }
 
-void block_q8_0(const std::byte* block, float* out) {
-  const float d = half_at(block);
-  const std::byte* q = block + kHalfBytes;
-  for (std::size_t i = 0; i < kSmall; ++i) {
-    out[i] = d * static_cast<float>(static_cast<std::int8_t>(q[i]));
+// A block as codes: element i is codes[i] · scales[i / 16] − minima[i / 16].
+struct BlockCodes {
+  std::array<std::int8_t, kLargestBlock> codes;
+  std::array<float, kLargestBlock / kCodeGroup> scales;
+  std::array<float, kLargestBlock / kCodeGroup> minima;
+
+  void set(std::size_t element, std::uint32_t code) {
+    codes[element] = static_cast<std::int8_t>(static_cast<std::int32_t>(code));
   }
-}
-
-void block_q4_0(const std::byte* block, float* out) {
-  const float d = half_at(block);
-  const std::byte* q = block + kHalfBytes;
-  for (std::size_t j = 0; j < kSmall / 2; ++j) {
-    out[j] = d * as_float((u8(q, j) & 15U) - 8U);
-    out[j + kSmall / 2] = d * as_float((u8(q, j) >> 4) - 8U);
+  // Of elements [32 · run, 32 · run + 32).
+  void set_run(std::size_t run, float scale, float minimum) {
+    scales[2 * run] = scales[2 * run + 1] = scale;
+    minima[2 * run] = minima[2 * run + 1] = minimum;
   }
-}
-
-void block_q4_1(const std::byte* block, float* out) {
-  const float d = half_at(block);
-  const float m = half_at(block + kHalfBytes);
-  const std::byte* q = block + 2 * kHalfBytes;
-  for (std::size_t j = 0; j < kSmall / 2; ++j) {
-    out[j] = d * as_float(u8(q, j) & 15U) + m;
-    out[j + kSmall / 2] = d * as_float(u8(q, j) >> 4) + m;
-  }
-}
-
-// The 5-bit integers of a block: nibbles at `q`, the bits above them in `high`.
-std::array<std::uint32_t, kSmall> five_bits(std::uint32_t high, const std::byte* q) {
-  std::array<std::uint32_t, kSmall> integers;
-  for (std::uint32_t j = 0; j < kSmall / 2; ++j) {
-    integers[j] = (u8(q, j) & 15U) | ((high >> j) & 1U) << 4;
-    integers[j + kSmall / 2] = (u8(q, j) >> 4) | ((high >> (j + kSmall / 2)) & 1U) << 4;
-  }
-  return integers;
-}
-
-void block_q5_0(const std::byte* block, float* out) {
-  const float d = half_at(block);
-  const auto high = load<std::uint32_t>(block + kHalfBytes);
-  const auto q = five_bits(high, block + kHalfBytes + sizeof(high));
-  for (std::size_t i = 0; i < kSmall; ++i) {
-    out[i] = d * as_float(q[i] - 16U);
-  }
-}
-
-void block_q5_1(const std::byte* block, float* out) {
-  const float d = half_at(block);
-  const float m = half_at(block + kHalfBytes);
-  const auto high = load<std::uint32_t>(block + 2 * kHalfBytes);
-  const auto q = five_bits(high, block + 2 * kHalfBytes + sizeof(high));
-  for (std::size_t i = 0; i < kSmall; ++i) {
-    out[i] = d * as_float(q[i]) + m;
-  }
-}
-
-constexpr std::size_t kRuns = 8;  // of 32 elements in a block of Q4_K and Q5_K
-
-// (d·s, dmin·n) of a run.
-struct RunScale {
-  float scale = 0.0F;
-  float minimum = 0.0F;
 };
 
-std::array<RunScale, kRuns> run_scales(const std::byte* block) {
+void codes_q8_0(const std::byte* block, BlockCodes& out) {
+  out.set_run(0, half_at(block), 0.0F);
+  std::memcpy(out.codes.data(), block + kHalfBytes, kSmall);
+}
+
+// Nibbles of 32 elements less `bias`.
+void small_nibbles(const std::byte* q, std::uint32_t bias, BlockCodes& out) {
+  for (std::size_t j = 0; j < kSmall / 2; ++j) {
+    out.set(j, (u8(q, j) & 15U) - bias);
+    out.set(j + kSmall / 2, (u8(q, j) >> 4) - bias);
+  }
+}
+
+void codes_q4_0(const std::byte* block, BlockCodes& out) {
+  out.set_run(0, half_at(block), 0.0F);
+  small_nibbles(block + kHalfBytes, 8, out);
+}
+
+void codes_q4_1(const std::byte* block, BlockCodes& out) {
+  out.set_run(0, half_at(block), -half_at(block + kHalfBytes));
+  small_nibbles(block + 2 * kHalfBytes, 0, out);
+}
+
+// The 5-bit integers of a block less `bias`: nibbles at `q`, the bits above them in `high`.
+void five_bits(std::uint32_t high, const std::byte* q, std::uint32_t bias, BlockCodes& out) {
+  for (std::uint32_t j = 0; j < kSmall / 2; ++j) {
+    out.set(j, ((u8(q, j) & 15U) | ((high >> j) & 1U) << 4) - bias);
+    out.set(j + kSmall / 2, ((u8(q, j) >> 4) | ((high >> (j + kSmall / 2)) & 1U) << 4) - bias);
+  }
+}
+
+void codes_q5_0(const std::byte* block, BlockCodes& out) {
+  const auto high = load<std::uint32_t>(block + kHalfBytes);
+  out.set_run(0, half_at(block), 0.0F);
+  five_bits(high, block + kHalfBytes + sizeof(high), 16, out);
+}
+
+void codes_q5_1(const std::byte* block, BlockCodes& out) {
+  const auto high = load<std::uint32_t>(block + 2 * kHalfBytes);
+  out.set_run(0, half_at(block), -half_at(block + kHalfBytes));
+  five_bits(high, block + 2 * kHalfBytes + sizeof(high), 0, out);
+}
+
+constexpr std::size_t kRuns = 8;  // of 32 elements in a block of 256
+constexpr std::size_t kScaleBytes = 12;
+
+// The scales d·s and minima dmin·n of the runs of Q4_K and Q5_K.
+void run_scales(const std::byte* block, BlockCodes& out) {
   const float d = half_at(block);
   const float dmin = half_at(block + kHalfBytes);
   const std::byte* c = block + 2 * kHalfBytes;
-  std::array<RunScale, kRuns> scales;
   for (std::size_t r = 0; r < kRuns; ++r) {
     std::uint32_t s = 0;
     std::uint32_t n = 0;
@@ -137,59 +137,92 @@ std::array<RunScale, kRuns> run_scales(const std::byte* block) {
       s = (u8(c, r + 4) & 15U) | (u8(c, r - 4) >> 6) << 4;
       n = (u8(c, r + 4) >> 4) | (u8(c, r) >> 6) << 4;
     }
-    scales[r] = {d * as_float(s), dmin * as_float(n)};
+    out.set_run(r, d * as_float(s), dmin * as_float(n));
   }
-  return scales;
 }
 
-constexpr std::size_t kScaleBytes = 12;
-
-void block_q4_k(const std::byte* block, float* out) {
-  const auto scales = run_scales(block);
+void codes_q4_k(const std::byte* block, BlockCodes& out) {
+  run_scales(block, out);
   const std::byte* q = block + 2 * kHalfBytes + kScaleBytes;
   for (std::size_t r = 0; r < kRuns; ++r) {
-    const RunScale run = scales[r];
     const std::byte* nibbles = q + r / 2 * 32;
     const std::uint32_t shift = r % 2 == 0 ? 0 : 4;
     for (std::size_t j = 0; j < 32; ++j) {
-      out[32 * r + j] = run.scale * as_float((u8(nibbles, j) >> shift) & 15U) - run.minimum;
+      out.set(32 * r + j, (u8(nibbles, j) >> shift) & 15U);
     }
   }
 }
 
-void block_q5_k(const std::byte* block, float* out) {
-  const auto scales = run_scales(block);
+void codes_q5_k(const std::byte* block, BlockCodes& out) {
+  run_scales(block, out);
   const std::byte* high = block + 2 * kHalfBytes + kScaleBytes;
   const std::byte* q = high + 32;
   for (std::size_t r = 0; r < kRuns; ++r) {
-    const RunScale run = scales[r];
     const std::byte* nibbles = q + r / 2 * 32;
     const std::uint32_t shift = r % 2 == 0 ? 0 : 4;
     for (std::size_t j = 0; j < 32; ++j) {
-      const std::uint32_t integer = ((u8(nibbles, j) >> shift) & 15U) | ((u8(high, j) >> r) & 1U)
-                                                                            << 4;
-      out[32 * r + j] = run.scale * as_float(integer) - run.minimum;
+      const std::uint32_t top = (u8(high, j) >> r) & 1U;
+      out.set(32 * r + j, ((u8(nibbles, j) >> shift) & 15U) | top << 4);
     }
   }
 }
 
-void block_q6_k(const std::byte* block, float* out) {
-  const std::byte* low = block;
-  const std::byte* high = block + 128;
+void codes_q6_k(const std::byte* block, BlockCodes& out) {
   const std::byte* s = block + 192;
   const float d = half_at(block + 208);
-  for (std::size_t run = 0; run < 8; ++run) {  // of 32 elements
+  for (std::size_t group = 0; group < kLargestBlock / kCodeGroup; ++group) {
+    out.scales[group] = d * static_cast<float>(static_cast<std::int8_t>(s[group]));
+    out.minima[group] = 0.0F;
+  }
+  for (std::size_t run = 0; run < kRuns; ++run) {
     const std::size_t half = run / 4;
     const std::size_t a = run % 4;
-    const std::byte* nibbles = low + 64 * half + 32 * (a & 1U);
-    const std::byte* tops = high + 32 * half;
+    const std::byte* nibbles = block + 64 * half + 32 * (a & 1U);
+    const std::byte* tops = block + 128 + 32 * half;
     const std::uint32_t shift = a < 2 ? 0 : 4;
     for (std::size_t j = 0; j < 32; ++j) {
-      const std::size_t element = 32 * run + j;
-      const float scale = d * static_cast<float>(static_cast<std::int8_t>(s[element / 16]));
-      const std::uint32_t integer =
-          ((u8(nibbles, j) >> shift) & 15U) | ((u8(tops, j) >> (2 * a)) & 3U) << 4;
-      out[element] = scale * as_float(integer - 32U);
+      const std::uint32_t top = (u8(tops, j) >> (2 * a)) & 3U;
+      out.set(32 * run + j, (((u8(nibbles, j) >> shift) & 15U) | top << 4) - 32U);
+    }
+  }
+}
+
+using CodeFunction = void (*)(const std::byte* block, BlockCodes& out);
+
+// nullptr for the types that have no codes.
+CodeFunction code_function(TensorType type) {
+  switch (type) {
+    case TensorType::kF32:
+    case TensorType::kF16:
+    case TensorType::kBF16:
+      return nullptr;
+    case TensorType::kQ8_0:
+      return codes_q8_0;
+    case TensorType::kQ4_0:
+      return codes_q4_0;
+    case TensorType::kQ4_1:
+      return codes_q4_1;
+    case TensorType::kQ5_0:
+      return codes_q5_0;
+    case TensorType::kQ5_1:
+      return codes_q5_1;
+    case TensorType::kQ4_K:
+      return codes_q4_k;
+    case TensorType::kQ5_K:
+      return codes_q5_k;
+    case TensorType::kQ6_K:
+      return codes_q6_k;
+  }
+  return nullptr;
+}
+
+// The values of a block of `elements`.
+void values_of(const BlockCodes& block, std::size_t elements, float* out) {
+  for (std::size_t group = 0; group < elements / kCodeGroup; ++group) {
+    const float scale = block.scales[group];
+    const float minimum = block.minima[group];
+    for (std::size_t i = group * kCodeGroup; i < (group + 1) * kCodeGroup; ++i) {
+      out[i] = scale * static_cast<float>(block.codes[i]) - minimum;
     }
   }
 }
@@ -204,13 +237,29 @@ void each_block(const TypeTraits& traits, const std::byte* block, std::span<floa
   }
 }
 
+void check_sizes(const TypeTraits& traits, std::size_t bytes, std::size_t elements) {
+  PHALANX_CHECK(elements % traits.block_elements == 0 &&
+                    bytes == elements / traits.block_elements * traits.block_bytes,
+                "blocks and elements that do not belong together");
+}
+
 }  // namespace
+
+bool has_codes(TensorType type) {
+  return code_function(type) != nullptr;
+}
 
 void decode(TensorType type, std::span<const std::byte> blocks, std::span<float> out) {
   const TypeTraits& traits = traits_of(type);
-  PHALANX_CHECK(out.size() % traits.block_elements == 0 &&
-                    blocks.size() == out.size() / traits.block_elements * traits.block_bytes,
-                "blocks and elements that do not belong together");
+  check_sizes(traits, blocks.size(), out.size());
+  if (const CodeFunction codes = code_function(type)) {
+    BlockCodes block;
+    for (std::size_t at = 0; at < out.size(); at += traits.block_elements) {
+      codes(blocks.data() + at / traits.block_elements * traits.block_bytes, block);
+      values_of(block, traits.block_elements, out.data() + at);
+    }
+    return;
+  }
   switch (type) {
     case TensorType::kF32:
       return each_block<block_f32>(traits, blocks.data(), out);
@@ -218,24 +267,27 @@ void decode(TensorType type, std::span<const std::byte> blocks, std::span<float>
       return each_block<block_f16>(traits, blocks.data(), out);
     case TensorType::kBF16:
       return each_block<block_bf16>(traits, blocks.data(), out);
-    case TensorType::kQ8_0:
-      return each_block<block_q8_0>(traits, blocks.data(), out);
-    case TensorType::kQ4_0:
-      return each_block<block_q4_0>(traits, blocks.data(), out);
-    case TensorType::kQ4_1:
-      return each_block<block_q4_1>(traits, blocks.data(), out);
-    case TensorType::kQ5_0:
-      return each_block<block_q5_0>(traits, blocks.data(), out);
-    case TensorType::kQ5_1:
-      return each_block<block_q5_1>(traits, blocks.data(), out);
-    case TensorType::kQ4_K:
-      return each_block<block_q4_k>(traits, blocks.data(), out);
-    case TensorType::kQ5_K:
-      return each_block<block_q5_k>(traits, blocks.data(), out);
-    case TensorType::kQ6_K:
-      return each_block<block_q6_k>(traits, blocks.data(), out);
+    default:
+      PHALANX_CHECK(false, "a tensor type that cannot be decoded");
   }
-  PHALANX_CHECK(false, "a tensor type that cannot be decoded");
+}
+
+void decode_codes(TensorType type, std::span<const std::byte> blocks, const CodeSpans& out) {
+  const TypeTraits& traits = traits_of(type);
+  const CodeFunction codes = code_function(type);
+  PHALANX_CHECK(codes != nullptr, "a tensor type without codes");
+  check_sizes(traits, blocks.size(), out.codes.size());
+  PHALANX_CHECK(
+      out.scales.size() == out.codes.size() / kCodeGroup && out.minima.size() == out.scales.size(),
+      "expected a scale and a minimum for 16 codes");
+  BlockCodes block;
+  for (std::size_t at = 0; at < out.codes.size(); at += traits.block_elements) {
+    codes(blocks.data() + at / traits.block_elements * traits.block_bytes, block);
+    const auto groups = static_cast<std::ptrdiff_t>(traits.block_elements / kCodeGroup);
+    std::copy_n(block.codes.begin(), traits.block_elements, out.codes.data() + at);
+    std::copy_n(block.scales.begin(), groups, out.scales.data() + at / kCodeGroup);
+    std::copy_n(block.minima.begin(), groups, out.minima.data() + at / kCodeGroup);
+  }
 }
 
 }  // namespace phalanx::gguf

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The golden vectors of the arithmetic and their hash.
+#include "phalanx/kernels/arithmetic_version.h"
+
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstddef>
+#include <iterator>
 #include <vector>
 
 #include "phalanx/base/check.h"
 #include "phalanx/base/hash.h"
 #include "phalanx/kernels/float_mode.h"
-#include "phalanx/kernels/kernel_table.h"
 
 namespace phalanx::kernels {
 
@@ -286,48 +289,95 @@ void add_vocab(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash
   }
 }
 
-// Quantised activations and products of integers, over two leaves.
+// Products of integers over two leaves of 160 and of 64 elements.
+constexpr std::uint32_t kIntegerRows = 9;
+constexpr std::uint32_t kIntegerColumns = 40;
+constexpr std::uint32_t kIntegerK = 224;
+constexpr std::size_t kIntegerStride = 256;
+constexpr QuantizeLeaf kIntegerLeaves[] = {{0, 160}, {160, 64}};
+
+using PackedLeaves = std::array<std::vector<std::byte>, std::size(kIntegerLeaves)>;
+
+PackedLeaves packed_floats(WeightFormat format, const std::vector<Bf16>& weight) {
+  PackedLeaves packed;
+  for (std::size_t i = 0; i < packed.size(); ++i) {
+    const QuantizeLeaf& leaf = kIntegerLeaves[i];
+    packed[i].resize(weight_bytes(format, leaf.k, kIntegerColumns));
+    pack_weight(
+        {weight.data() + leaf.first_k, kIntegerColumns, leaf.k, kIntegerK}, format, packed[i]);
+  }
+  return packed;
+}
+
+// Any codes, and scales that no f16 is.
+PackedLeaves packed_codes(WeightFormat format, GoldenInputs* inputs) {
+  PackedLeaves packed;
+  for (std::size_t i = 0; i < packed.size(); ++i) {
+    const std::size_t count = std::size_t{kIntegerColumns} * kIntegerLeaves[i].k;
+    const std::vector<float> numbers = inputs->floats(count);
+    const std::vector<float> scales = inputs->floats(count / 16);
+    const std::vector<float> minima = inputs->floats(count / 16);
+    std::vector<std::int8_t> codes(count);
+    for (std::size_t at = 0; at < count; ++at) {
+      const std::uint32_t bits = std::bit_cast<std::uint32_t>(numbers[at]);
+      codes[at] = static_cast<std::int8_t>(bits & (traits_of(format).code_bits == 4 ? 15U : 255U));
+    }
+    packed[i].resize(weight_bytes(format, kIntegerLeaves[i].k, kIntegerColumns));
+    const Status done = pack_coded_strips(
+        {codes.data(), scales.data(), minima.data(), kIntegerColumns, kIntegerLeaves[i].k},
+        format,
+        packed[i]);
+    PHALANX_CHECK(done.has_value(), "golden scales are finite");
+  }
+  return packed;
+}
+
+void add_integer_product(const KernelTable& table,
+                         WeightFormat format,
+                         const PackedLeaves& packed,
+                         const QuantizedRows& rows,
+                         Fingerprint* hash) {
+  std::vector<MatmulLeaf> leaves;
+  for (std::size_t i = 0; i < packed.size(); ++i) {
+    const QuantizeLeaf& leaf = kIntegerLeaves[i];
+    leaves.push_back({{format, leaf.k, kIntegerColumns, packed[i].data()}, leaf.first_k});
+  }
+  plan_leaves(2, 0, leaves);
+  std::vector<float> out(std::size_t{kIntegerRows} * kIntegerColumns);
+  MatmulArgs args;
+  args.rows = kIntegerRows;
+  args.leaves = leaves.data();
+  args.leaf_count = 2;
+  args.columns = kIntegerColumns;
+  args.out = out.data();
+  args.out_stride = kIntegerColumns;
+  args.quantized = rows;
+  for (std::uint32_t tile = 0; tile < matmul_tiles(args); ++tile) {
+    table.matmul(args, tile);
+  }
+  add(hash, packed[0]);
+  add(hash, out);
+}
+
 void add_integers(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash) {
-  constexpr std::uint32_t kRows = 9;
-  constexpr std::uint32_t kColumns = 40;
-  constexpr QuantizeLeaf kLeaves[] = {{0, 160}, {160, 40}};
-  constexpr std::size_t kStride = 256;
-  const std::vector<float> x = inputs->floats(std::size_t{kRows} * 200);
-  const std::vector<Bf16> weight = inputs->bf16s(std::size_t{kColumns} * 200);
-  std::vector<std::int8_t> codes(kRows * kStride);
+  const std::vector<float> x = inputs->floats(std::size_t{kIntegerRows} * kIntegerK);
+  const std::vector<Bf16> weight = inputs->bf16s(std::size_t{kIntegerColumns} * kIntegerK);
+  std::vector<std::int8_t> codes(kIntegerRows * kIntegerStride);
   std::vector<std::int32_t> sums(codes.size() / kDotBlock);
   std::vector<float> scales(codes.size() / kDotBlock);
   for (const ScaleSpan span : {ScaleSpan::kLeaf, ScaleSpan::kBlock}) {
-    const QuantizedRows rows{codes.data(), kStride, sums.data(), scales.data(), span};
-    for (std::uint32_t tile = 0; tile < row_tiles(kRows); ++tile) {
-      table.quantize({x.data(), 200, kRows, kLeaves, 2, rows}, tile);
+    const QuantizedRows rows{codes.data(), kIntegerStride, sums.data(), scales.data(), span};
+    for (std::uint32_t tile = 0; tile < row_tiles(kIntegerRows); ++tile) {
+      table.quantize({x.data(), kIntegerK, kIntegerRows, kIntegerLeaves, 2, rows}, tile);
     }
     add(hash, codes);
     add(hash, scales);
-    for (const WeightFormat format :
-         {WeightFormat::kInt8, WeightFormat::kInt8G32, WeightFormat::kInt4}) {
-      std::vector<std::vector<std::byte>> packed;
-      std::vector<MatmulLeaf> leaves;
-      for (const QuantizeLeaf& leaf : kLeaves) {
-        packed.emplace_back(weight_bytes(format, leaf.k, kColumns));
-        pack_weight({weight.data() + leaf.first_k, kColumns, leaf.k, 200}, format, packed.back());
-        leaves.push_back({{format, leaf.k, kColumns, packed.back().data()}, leaf.first_k});
+    for (const WeightFormat format : kWeightFormats) {
+      if (format != WeightFormat::kBf16) {
+        const PackedLeaves packed = traits_of(format).from_floats ? packed_floats(format, weight)
+                                                                  : packed_codes(format, inputs);
+        add_integer_product(table, format, packed, rows, hash);
       }
-      add(hash, packed[0]);
-      plan_leaves(2, 0, leaves);
-      std::vector<float> out(std::size_t{kRows} * kColumns);
-      MatmulArgs args;
-      args.rows = kRows;
-      args.leaves = leaves.data();
-      args.leaf_count = 2;
-      args.columns = kColumns;
-      args.out = out.data();
-      args.out_stride = kColumns;
-      args.quantized = rows;
-      for (std::uint32_t tile = 0; tile < matmul_tiles(args); ++tile) {
-        table.matmul(args, tile);
-      }
-      add(hash, out);
     }
   }
 }

@@ -11,50 +11,48 @@
 
 namespace phalanx::kernels {
 
-// Unsigned in memory: code + bias.
-[[nodiscard]] constexpr std::int32_t code_bias(WeightFormat format) {
-  return format == WeightFormat::kInt4 ? 8 : 128;
-}
-
 // One strip. Requires an integer format. `Byte` is std::byte, or const std::byte to read only.
 template <typename Byte>
 struct PackedStrip {
-  WeightFormat format;
+  const WeightTraits& traits;
   Byte* scales;
   Byte* codes;
 
-  PackedStrip(WeightFormat of, std::size_t rows, Byte* strip)
-      : format(of), scales(strip), codes(strip + strip_scale_bytes(of, rows)) {}
+  PackedStrip(WeightFormat format, std::size_t rows, Byte* strip)
+      : traits(traits_of(format)), scales(strip), codes(strip + strip_scale_bytes(format, rows)) {}
 
+  // The scale of element k.
   [[nodiscard]] Byte* scale_at(std::size_t k, std::size_t column) const {
-    return format == WeightFormat::kInt8
-               ? scales + column * sizeof(float)
-               : scales + (k / kDotBlock * kStripColumns + column) * sizeof(tensor::F16);
+    return scales + (row_of_scales(k) * kStripColumns + column) * traits.scale_bytes;
+  }
+  // Requires a format with minima.
+  [[nodiscard]] Byte* minimum_at(std::size_t k, std::size_t column) const {
+    return scale_at(k, column) + kStripColumns * traits.scale_bytes;
   }
 
   [[nodiscard]] float scale(std::size_t k, std::size_t column) const {
-    if (format == WeightFormat::kInt8) {
-      float value = 0.0F;
-      std::memcpy(&value, scale_at(k, column), sizeof(value));
-      return value;
+    if (traits.scale_bytes == sizeof(tensor::F16)) {
+      return tensor::to_float(read<tensor::F16>(scale_at(k, column)));
     }
-    tensor::F16 value;
-    std::memcpy(&value, scale_at(k, column), sizeof(value));
-    return tensor::to_float(value);
+    return read<float>(scale_at(k, column));
+  }
+  [[nodiscard]] float minimum(std::size_t k, std::size_t column) const {
+    return traits.has_minima ? read<float>(minimum_at(k, column)) : 0.0F;
   }
 
   [[nodiscard]] std::int32_t code(std::size_t k, std::size_t column) const {
-    if (format != WeightFormat::kInt4) {
-      return std::to_integer<std::int32_t>(codes[byte_index(k / 4, k % 4, column)]) - 128;
+    if (traits.code_bits == 8) {
+      const auto byte = std::to_integer<std::int32_t>(codes[byte_index(k / 4, k % 4, column)]);
+      return byte - traits.code_bias;
     }
     const auto byte = std::to_integer<std::int32_t>(codes[byte_index(k / 8, k % 4, column)]);
-    return (k % 8 < 4 ? byte & 15 : byte >> 4) - 8;
+    return (k % 8 < 4 ? byte & 15 : byte >> 4) - traits.code_bias;
   }
 
-  // Requires a nibble that is zero, for kInt4.
+  // Requires a nibble that is zero, where codes have four bits.
   void set_code(std::size_t k, std::size_t column, std::int32_t value) const {
-    const auto biased = static_cast<std::uint32_t>(value + code_bias(format));
-    if (format != WeightFormat::kInt4) {
+    const auto biased = static_cast<std::uint32_t>(value + traits.code_bias);
+    if (traits.code_bits == 8) {
       codes[byte_index(k / 4, k % 4, column)] = static_cast<std::byte>(biased);
       return;
     }
@@ -63,6 +61,15 @@ struct PackedStrip {
   }
 
  private:
+  [[nodiscard]] std::size_t row_of_scales(std::size_t k) const {
+    return traits.group == 0 ? 0 : k / traits.group * (traits.has_minima ? 2 : 1);
+  }
+  template <typename T>
+  [[nodiscard]] static T read(const std::byte* from) {
+    T value;
+    std::memcpy(&value, from, sizeof(value));
+    return value;
+  }
   static std::size_t byte_index(std::size_t quad, std::size_t byte, std::size_t column) {
     return (quad * kStripColumns + column) * 4 + byte;
   }

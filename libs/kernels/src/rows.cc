@@ -61,7 +61,8 @@ void read_codes(const PackedStrip<const std::byte>& strip,
                 std::size_t k,
                 float* x) {
   for (std::size_t i = 0; i < k; ++i) {
-    x[i] = static_cast<float>(strip.code(i, column)) * strip.scale(i, column);
+    const float product = static_cast<float>(strip.code(i, column)) * strip.scale(i, column);
+    x[i] = strip.traits.has_minima ? product - strip.minimum(i, column) : product;
   }
 }
 

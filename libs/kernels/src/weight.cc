@@ -2,6 +2,7 @@
 #include "phalanx/kernels/weight.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "phalanx/base/check.h"
@@ -25,20 +26,19 @@ void pack_bf16(tensor::MatrixView<const Bf16> from, std::size_t first_column, st
   }
 }
 
-std::size_t strip_code_bytes(WeightFormat format, std::size_t rows) {
-  const std::size_t elements = kStripColumns * padded_k(rows);
-  switch (format) {
-    case WeightFormat::kBf16:
-      return elements * sizeof(Bf16);
-    case WeightFormat::kInt8:
-    case WeightFormat::kInt8G32:
-      return elements;
-    case WeightFormat::kInt4:
-      return elements / 2;
-  }
-  PHALANX_CHECK(false, "not a weight format");
-  return 0;
-}
+constexpr auto kF32 = static_cast<std::uint32_t>(sizeof(float));
+constexpr auto kF16 = static_cast<std::uint32_t>(sizeof(tensor::F16));
+
+// As kWeightFormats.
+constexpr std::array<WeightTraits, kWeightFormats.size()> kTraits = {{
+    {"bf16", 16, 0, 0, 0, false, true},
+    {"int8", 8, 128, 0, kF32, false, true},
+    {"int8-g32", 8, 128, 32, kF16, false, true},
+    {"int4", 4, 8, 32, kF16, false, true},
+    {"int8-g16", 8, 128, 16, kF32, false, false},
+    {"int8-g32-min", 8, 128, 32, kF32, true, false},
+    {"int4-g32-min", 4, 0, 32, kF32, true, false},
+}};
 
 bool is_format(WeightFormat format) {
   return std::ranges::count(kWeightFormats, format) != 0;
@@ -46,39 +46,22 @@ bool is_format(WeightFormat format) {
 
 }  // namespace
 
-std::string_view weight_format_name(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::kBf16:
-      return "bf16";
-    case WeightFormat::kInt8:
-      return "int8";
-    case WeightFormat::kInt8G32:
-      return "int8-g32";
-    case WeightFormat::kInt4:
-      return "int4";
-  }
-  PHALANX_CHECK(false, "not a weight format");
-  return {};
+const WeightTraits& traits_of(WeightFormat format) {
+  PHALANX_CHECK(is_format(format), "not a weight format");
+  return kTraits[static_cast<std::size_t>(format) - 1];
 }
 
 std::size_t strip_scale_bytes(WeightFormat format, std::size_t rows) {
-  switch (format) {
-    case WeightFormat::kBf16:
-      return 0;
-    case WeightFormat::kInt8:
-      return kStripColumns * sizeof(float);
-    case WeightFormat::kInt8G32:
-    case WeightFormat::kInt4:
-      return tensor::round_up(padded_k(rows) / kDotBlock * kStripColumns * sizeof(tensor::F16),
-                              tensor::kRowAlignment);
-  }
-  PHALANX_CHECK(false, "not a weight format");
-  return 0;
+  const WeightTraits& traits = traits_of(format);
+  const std::size_t groups = traits.group == 0 ? 1 : padded_k(rows) / traits.group;
+  const std::size_t of_group =
+      kStripColumns * traits.scale_bytes * (traits.has_minima ? std::size_t{2} : 1);
+  return tensor::round_up(groups * of_group, tensor::kRowAlignment);
 }
 
 std::size_t weight_bytes(WeightFormat format, std::size_t rows, std::size_t columns) {
-  return padded_columns(columns) / kStripColumns *
-         (strip_scale_bytes(format, rows) + strip_code_bytes(format, rows));
+  const std::size_t code_bytes = kStripColumns * padded_k(rows) * traits_of(format).code_bits / 8;
+  return padded_columns(columns) / kStripColumns * (strip_scale_bytes(format, rows) + code_bytes);
 }
 
 Status check_weight(const WeightView& weight) {
@@ -87,7 +70,7 @@ Status check_weight(const WeightView& weight) {
                             std::to_string(weight.rows) + " × " + std::to_string(weight.columns));
   }
   if (!is_format(weight.format)) {
-    return invalid_argument("weight: expected bf16, int8, int8-g32 or int4, found format " +
+    return invalid_argument("weight: expected a format of 1 to 7, found " +
                             std::to_string(static_cast<unsigned>(weight.format)));
   }
   if (weight.format != WeightFormat::kBf16 && weight.rows > kMaxIntegerK) {
@@ -102,6 +85,7 @@ Status pack_weight_strips(tensor::MatrixView<const Bf16> from,
                           WeightFormat format,
                           std::span<std::byte> to) {
   const std::size_t strip_bytes = weight_bytes(format, from.columns, kStripColumns);
+  PHALANX_CHECK(traits_of(format).from_floats, "a format that is not made of floats");
   PHALANX_CHECK(first_column % kStripColumns == 0, "a strip begins at a multiple of 16 columns");
   PHALANX_CHECK(strip_bytes != 0 && to.size() % strip_bytes == 0,
                 "the packed memory is not a whole number of strips");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights as integers with scales: quantisation of bf16 numbers and the blocks of GGUF. A group
+// Weights as integers with scales: quantisation of bf16 numbers, and what is coded already. A group
 // below kSmallestCoded is zeros, so no operation here meets a denormal that changes a code, and the
 // codes are the same in every float mode that rounds to nearest.
 #include "weight_codes.h"
@@ -85,12 +85,12 @@ void put_codes(const Strip& strip,
 }
 
 void put_column(const Strip& strip, std::size_t column, std::span<const Bf16> elements) {
-  if (strip.format == WeightFormat::kInt8) {
+  if (strip.traits.group == 0) {
     store(strip.scale_at(0, column), std::abs(peak_of(elements)) / kEightBits.high);
     put_codes(strip, column, 0, elements, kEightBits);
     return;
   }
-  const bool is_int4 = strip.format == WeightFormat::kInt4;
+  const bool is_int4 = strip.traits.code_bits == 4;
   for (std::size_t k = 0; k < elements.size(); k += kDotBlock) {
     const auto group = elements.subspan(k, std::min(kDotBlock, elements.size() - k));
     const float peak = peak_of(group);
@@ -113,27 +113,37 @@ Error not_coded(std::size_t column, const char* what, std::size_t k, WeightForma
                    " cannot code");
 }
 
-// Codes and scale of one block of GGUF.
-void put_block(const Strip& strip, std::size_t column, std::size_t k, const std::byte* block) {
-  std::memcpy(strip.scale_at(k, column), block, sizeof(tensor::F16));
-  const std::byte* codes = block + sizeof(tensor::F16);
-  if (strip.format == WeightFormat::kInt8G32) {
-    for (std::size_t i = 0; i < kDotBlock; ++i) {
-      strip.set_code(k + i, column, static_cast<std::int8_t>(codes[i]));
+// The element of a column from which a scale or minimum is no number; k where all are.
+std::size_t bad_scale(const CodedColumns& from, std::size_t column) {
+  constexpr std::size_t kRun = 16;
+  for (std::size_t k = 0; k < from.k; k += kRun) {
+    const std::size_t at = (column * from.k + k) / kRun;
+    if (!std::isfinite(from.scales[at]) || !std::isfinite(from.minima[at])) {
+      return k;
     }
-    return;
   }
-  for (std::size_t i = 0; i < kDotBlock / 2; ++i) {
-    const auto byte = std::to_integer<std::int32_t>(codes[i]);
-    strip.set_code(k + i, column, (byte & 15) - 8);
-    strip.set_code(k + i + kDotBlock / 2, column, (byte >> 4) - 8);
-  }
+  return from.k;
 }
 
-bool is_finite_scale(const std::byte* block) {
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, block, sizeof(bits));
-  return (bits & kF16Infinity) != kF16Infinity;
+void put_coded(const Strip& strip,
+               std::size_t strip_column,
+               const CodedColumns& from,
+               std::size_t column) {
+  const WeightTraits& traits = strip.traits;
+  for (std::size_t k = 0; k < from.k; k += traits.group) {
+    const std::size_t at = (column * from.k + k) / 16;
+    if (traits.scale_bytes == sizeof(tensor::F16)) {
+      store(strip.scale_at(k, strip_column), tensor::to_f16(from.scales[at]));
+    } else {
+      store(strip.scale_at(k, strip_column), from.scales[at]);
+    }
+    if (traits.has_minima) {
+      store(strip.minimum_at(k, strip_column), from.minima[at]);
+    }
+  }
+  for (std::size_t k = 0; k < from.k; ++k) {
+    strip.set_code(k, strip_column, from.codes[column * from.k + k]);
+  }
 }
 
 }  // namespace
@@ -164,42 +174,23 @@ Status pack_codes(tensor::MatrixView<const Bf16> from,
   return ok();
 }
 
-std::size_t source_block_bytes(WeightFormat format) {
-  PHALANX_CHECK(format == WeightFormat::kInt8G32 || format == WeightFormat::kInt4,
-                "only int8-g32 and int4 are made of blocks");
-  return sizeof(tensor::F16) + (format == WeightFormat::kInt4 ? kDotBlock / 2 : kDotBlock);
-}
-
-Status pack_block_strips(const BlockRows& from,
-                         BlockRun run,
-                         std::size_t first_column,
-                         std::span<std::byte> to) {
-  const std::size_t block_bytes = source_block_bytes(from.format);
-  const std::size_t strip_bytes = weight_bytes(from.format, run.k, kStripColumns);
-  PHALANX_CHECK(run.k != 0 && run.first_k % kDotBlock == 0 && run.k % kDotBlock == 0 &&
-                    (run.first_k + run.k) / kDotBlock * block_bytes <= from.row_bytes,
-                "the run is not whole blocks of the rows");
-  PHALANX_CHECK(first_column % kStripColumns == 0, "a strip begins at a multiple of 16 columns");
-  PHALANX_CHECK(to.size() % strip_bytes == 0, "the packed memory is not a whole number of strips");
+Status pack_coded_strips(const CodedColumns& from, WeightFormat format, std::span<std::byte> to) {
+  const std::size_t strip_bytes = weight_bytes(format, from.k, kStripColumns);
+  PHALANX_CHECK(traits_of(format).group != 0, "a format without groups");
+  PHALANX_CHECK(from.k % kDotBlock == 0 && to.size() == weight_bytes(format, from.k, from.columns),
+                "the packed memory does not fit the columns");
   std::fill(to.begin(), to.end(), std::byte{0});
-  for (std::size_t offset = 0; offset < to.size(); offset += strip_bytes) {
-    const Strip strip(from.format, run.k, to.data() + offset);
-    for (std::size_t c = 0; c < kStripColumns; ++c) {
-      const std::size_t column = first_column + offset / strip_bytes * kStripColumns + c;
-      if (column >= from.rows) {
-        put_padding(strip, c, 0, run.k);
-        continue;
-      }
-      const std::byte* block =
-          from.data + column * from.row_bytes + run.first_k / kDotBlock * block_bytes;
-      for (std::size_t k = 0; k < run.k; k += kDotBlock, block += block_bytes) {
-        if (!is_finite_scale(block)) {
-          return not_coded(
-              column, "the scale of block", (run.first_k + k) / kDotBlock, from.format);
-        }
-        put_block(strip, c, k, block);
-      }
+  for (std::size_t column = 0; column < padded_columns(from.columns); ++column) {
+    const std::size_t offset = column / kStripColumns * strip_bytes;
+    const Strip strip(format, from.k, to.data() + offset);
+    if (column >= from.columns) {
+      put_padding(strip, column % kStripColumns, 0, from.k);
+      continue;
     }
+    if (const std::size_t bad = bad_scale(from, column); bad != from.k) {
+      return not_coded(column, "the scale of input", bad, format);
+    }
+    put_coded(strip, column % kStripColumns, from, column);
   }
   return ok();
 }

@@ -43,38 +43,24 @@ struct Job {
 
 class JobList {
  public:
-  JobList(const checkpoint::Checkpoint& checkpoint, const checkpoint::WeightFormats& formats)
-      : checkpoint_(checkpoint), formats_(formats) {}
+  explicit JobList(const checkpoint::Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
 
   void vector(const std::string& name, std::size_t offset) {
     const checkpoint::WeightTensor& weight = checkpoint_.weight(name);
     jobs_.push_back({&weight, offset, 0, 1, 0, weight.columns, std::nullopt});
   }
 
-  // Columns [first_k, first_k + k_count) of a weight of a layer as one packed matrix.
+  // The weight as one packed matrix.
+  void matrix(const std::string& name, WeightFormat format, std::size_t offset) {
+    matrix(name, format, offset, 0, checkpoint_.weight(name).columns);
+  }
+  // Columns [first_k, first_k + k_count) of it.
   void matrix(const std::string& name,
-              std::size_t offset,
-              std::size_t first_k,
-              std::size_t k_count) {
-    matrix(checkpoint_.weight(name), formats_.layers, offset, first_k, k_count);
-  }
-  void matrix(const std::string& name, std::size_t offset) {
-    matrix(name, offset, 0, checkpoint_.weight(name).columns);
-  }
-  // The embedding or the head.
-  void tokens(const std::string& name, std::size_t offset) {
-    const checkpoint::WeightTensor& weight = checkpoint_.weight(name);
-    matrix(weight, formats_.head, offset, 0, weight.columns);
-  }
-
-  [[nodiscard]] std::vector<Job> take() && { return std::move(jobs_); }
-
- private:
-  void matrix(const checkpoint::WeightTensor& weight,
               WeightFormat format,
               std::size_t offset,
               std::size_t first_k,
               std::size_t k_count) {
+    const checkpoint::WeightTensor& weight = checkpoint_.weight(name);
     const std::size_t strip_bytes = packed_bytes(format, kStripColumns, k_count);
     const std::size_t rows_per_job =
         std::max<std::size_t>(1, kJobBytes / strip_bytes) * kStripColumns;
@@ -90,8 +76,10 @@ class JobList {
     }
   }
 
+  [[nodiscard]] std::vector<Job> take() && { return std::move(jobs_); }
+
+ private:
   const checkpoint::Checkpoint& checkpoint_;
-  checkpoint::WeightFormats formats_;
   std::vector<Job> jobs_;
 };
 
@@ -123,27 +111,30 @@ void add_vectors(const checkpoint::ModelConfig& config,
 void add_layer(const checkpoint::ModelConfig& config,
                const std::string& prefix,
                const LayerOffsets& layer,
+               const checkpoint::LayerFormats& formats,
                JobList& jobs) {
   const std::size_t hidden = config.hidden;
   add_vectors(config, prefix, layer, jobs);
-  jobs.matrix(prefix + "self_attn.q_proj.weight", layer.q);
-  jobs.matrix(prefix + "self_attn.k_proj.weight", layer.k);
-  jobs.matrix(prefix + "self_attn.v_proj.weight", layer.v);
+  jobs.matrix(prefix + "self_attn.q_proj.weight", formats.q, layer.q);
+  jobs.matrix(prefix + "self_attn.k_proj.weight", formats.k, layer.k);
+  jobs.matrix(prefix + "self_attn.v_proj.weight", formats.v, layer.v);
   const std::size_t group_k = std::size_t{config.heads_per_group()} * config.head_dim;
-  const std::size_t group_bytes = packed_bytes(config.formats.layers, hidden, group_k);
+  const std::size_t group_bytes = packed_bytes(formats.o, hidden, group_k);
   for (std::size_t group = 0; group < config.kv_heads; ++group) {
     jobs.matrix(prefix + "self_attn.o_proj.weight",
+                formats.o,
                 layer.o + group * group_bytes,
                 group * group_k,
                 group_k);
   }
-  jobs.matrix(prefix + "mlp.gate_proj.weight", layer.gate);
-  jobs.matrix(prefix + "mlp.up_proj.weight", layer.up);
+  jobs.matrix(prefix + "mlp.gate_proj.weight", formats.gate, layer.gate);
+  jobs.matrix(prefix + "mlp.up_proj.weight", formats.up, layer.up);
   const Units units = units_of(config);
   for (std::uint32_t unit = 0; unit < units.mlp; ++unit) {
     const Run blocks = units.mlp_blocks_of(unit);
     jobs.matrix(prefix + "mlp.down_proj.weight",
-                layer.down + down_bytes_before(config, unit),
+                formats.down,
+                layer.down + down_bytes_before(config, formats.down, unit),
                 std::size_t{blocks.first} * kMlpBlock,
                 std::size_t{blocks.count} * kMlpBlock);
   }
@@ -152,14 +143,18 @@ void add_layer(const checkpoint::ModelConfig& config,
 std::vector<Job> jobs_of(const checkpoint::Checkpoint& checkpoint,
                          const checkpoint::ModelConfig& config,
                          const ArenaLayout& layout) {
-  JobList jobs(checkpoint, config.formats);
-  jobs.tokens("model.embed_tokens.weight", layout.embedding);
+  JobList jobs(checkpoint);
+  jobs.matrix("model.embed_tokens.weight", config.formats.embedding, layout.embedding);
   if (!config.tied_head) {
-    jobs.tokens("lm_head.weight", layout.head);
+    jobs.matrix("lm_head.weight", config.formats.head, layout.head);
   }
   jobs.vector("model.norm.weight", layout.final_gain);
   for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
-    add_layer(config, "model.layers." + std::to_string(layer) + ".", layout.layers[layer], jobs);
+    add_layer(config,
+              "model.layers." + std::to_string(layer) + ".",
+              layout.layers[layer],
+              config.formats.layer(layer),
+              jobs);
   }
   return std::move(jobs).take();
 }
@@ -167,29 +162,36 @@ std::vector<Job> jobs_of(const checkpoint::Checkpoint& checkpoint,
 // What a thread reads rows into.
 struct RowBuffers {
   std::vector<Bf16> numbers;
-  std::vector<std::byte> blocks;
+  std::vector<std::int8_t> codes;
+  std::vector<float> scales;
+  std::vector<float> minima;
 };
 
-// Whether the blocks of the file are what the format is made of, and the job's columns whole ones.
-bool keeps_blocks(const Job& job) {
-  const bool same =
-      (job.weight->type == gguf::TensorType::kQ8_0 && job.format == WeightFormat::kInt8G32) ||
-      (job.weight->type == gguf::TensorType::kQ4_0 && job.format == WeightFormat::kInt4);
-  return same && job.first_k % kernels::kDotBlock == 0 && job.k_count % kernels::kDotBlock == 0;
+// Whether the format holds the codes of the file, and the job's columns are whole groups of them.
+bool keeps_codes(const Job& job) {
+  return job.format && job.format == checkpoint::format_of_codes(job.weight->type) &&
+         job.first_k % kernels::kDotBlock == 0 && job.k_count % kernels::kDotBlock == 0;
 }
 
-Status pack_blocks(const Job& job, std::span<std::byte> target, std::vector<std::byte>& blocks) {
-  const std::size_t row_bytes =
-      job.k_count / kernels::kDotBlock * kernels::source_block_bytes(*job.format);
-  blocks.resize(job.row_count * row_bytes);
+Status pack_codes(const Job& job, std::span<std::byte> target, RowBuffers& buffers) {
+  const std::size_t groups = job.k_count / gguf::kCodeGroup;
+  buffers.codes.resize(job.row_count * job.k_count);
+  buffers.scales.resize(job.row_count * groups);
+  buffers.minima.resize(job.row_count * groups);
   for (std::size_t row = 0; row < job.row_count; ++row) {
-    job.weight->read_blocks(job.first_row + row,
-                            job.first_k,
-                            job.k_count,
-                            std::span(blocks).subspan(row * row_bytes, row_bytes));
+    job.weight->read_codes(job.first_row + row,
+                           job.first_k,
+                           {std::span(buffers.codes).subspan(row * job.k_count, job.k_count),
+                            std::span(buffers.scales).subspan(row * groups, groups),
+                            std::span(buffers.minima).subspan(row * groups, groups)});
   }
-  return kernels::pack_block_strips(
-      {*job.format, blocks.data(), job.row_count, row_bytes}, {0, job.k_count}, 0, target);
+  return kernels::pack_coded_strips({buffers.codes.data(),
+                                     buffers.scales.data(),
+                                     buffers.minima.data(),
+                                     job.row_count,
+                                     job.k_count},
+                                    *job.format,
+                                    target);
 }
 
 void write_vector(std::span<const Bf16> numbers, std::byte* target) {
@@ -202,8 +204,8 @@ void write_vector(std::span<const Bf16> numbers, std::byte* target) {
 // Reads the job's rows into the buffers, which it may resize, and writes them where they go.
 Status run_job(const Job& job, std::span<std::byte> memory, RowBuffers& buffers) {
   const std::span<std::byte> target = memory.subspan(job.offset, job.bytes());
-  if (keeps_blocks(job)) {
-    return pack_blocks(job, target, buffers.blocks);
+  if (keeps_codes(job)) {
+    return pack_codes(job, target, buffers);
   }
   std::vector<Bf16>& rows = buffers.numbers;
   rows.resize(job.row_count * job.k_count);

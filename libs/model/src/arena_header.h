@@ -33,12 +33,14 @@ inline std::size_t packed_bytes(kernels::WeightFormat format, std::size_t column
 
 // From the beginning of a layer's `down` to the packed matrix of an MLP run; of the run after the
 // last: to the end. A run has scales of its own, so its bytes do not follow from its blocks alone.
-inline std::size_t down_bytes_before(const checkpoint::ModelConfig& config, std::uint32_t run) {
+inline std::size_t down_bytes_before(const checkpoint::ModelConfig& config,
+                                     kernels::WeightFormat format,
+                                     std::uint32_t run) {
   const Units units = units_of(config);
   std::size_t bytes = 0;
   for (std::uint32_t before = 0; before < run; ++before) {
     const std::size_t k = std::size_t{units.mlp_blocks_of(before).count} * kMlpBlock;
-    bytes += packed_bytes(config.formats.layers, config.hidden, k);
+    bytes += packed_bytes(format, config.hidden, k);
   }
   return bytes;
 }

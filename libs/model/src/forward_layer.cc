@@ -46,20 +46,19 @@ void ForwardRecorder::link_vector(VectorOffset offset, const float** field) {
 
 // out = normed · the columns of the weight.
 void ForwardRecorder::columns(const std::string& name, BufferId out, const ColumnWeight& weight) {
-  const kernels::WeightFormat format = config_.formats.layers;
   MatmulTask args;
   args.kernel.leaf_count = 1;
   args.kernel.columns = static_cast<std::uint32_t>(weight.columns);
   args.kernel.out_stride = weight.columns;
   const std::span<MatmulLeaf> leaves = recorder_.array<MatmulLeaf>(1);
-  leaves[0].weight = arena_weight(format, hidden_, weight.columns);
+  leaves[0].weight = arena_weight(weight.format, hidden_, weight.columns);
   args.kernel.leaves = leaves.data();
   auto* task = recorder_.task(Callable::kMatmul, prefix_ + name, args);
   link_activations(task, normed_);
   recorder_.link(resident_.weights,
                  Access::kIn,
                  &leaves[0].weight.data,
-                 weight.matrix + packed_bytes(format, weight.first, hidden_));
+                 weight.matrix + packed_bytes(weight.format, weight.first, hidden_));
   link_vector(
       where(weight.bias.has_value(), weight.bias.value_or(0) + weight.first * sizeof(float)),
       &task->kernel.bias);
@@ -113,9 +112,9 @@ void ForwardRecorder::project_heads(const LayerOffsets& offsets) {
   const std::size_t kv = std::size_t{shard_.attention.first} * config_.head_dim;
   const bool bias = config_.qkv_bias;
   const bool norm = config_.qk_norm;
-  columns("q", q_, {offsets.q, where(bias, offsets.q_bias), kv * group, q_columns_});
-  columns("k", k_, {offsets.k, where(bias, offsets.k_bias), kv, kv_columns_});
-  columns("v", v_, {offsets.v, where(bias, offsets.v_bias), kv, kv_columns_});
+  columns("q", q_, {formats_.q, offsets.q, where(bias, offsets.q_bias), kv * group, q_columns_});
+  columns("k", k_, {formats_.k, offsets.k, where(bias, offsets.k_bias), kv, kv_columns_});
+  columns("v", v_, {formats_.v, offsets.v, where(bias, offsets.v_bias), kv, kv_columns_});
   head_norm(
       "q norm rope", q_, q_bf16_, where(norm, offsets.q_gain), shard_.attention.count * group);
   head_norm("k norm rope", k_, k_bf16_, where(norm, offsets.k_gain), shard_.attention.count);
@@ -161,14 +160,13 @@ void ForwardRecorder::attention(const LayerOffsets& offsets, std::uint32_t index
 }
 
 void ForwardRecorder::attention_output(const LayerOffsets& offsets) {
-  const kernels::WeightFormat format = config_.formats.layers;
   const std::uint32_t leaf_k = config_.heads_per_group() * config_.head_dim;
-  const std::size_t leaf_bytes = packed_bytes(format, hidden_, leaf_k);
+  const std::size_t leaf_bytes = packed_bytes(formats_.o, hidden_, leaf_k);
   MatmulTask* output = leaf_task("o", attended_, attention_nodes_);
   const std::span<MatmulLeaf> leaves = recorder_.array<MatmulLeaf>(shard_.attention.count);
   for (std::uint32_t i = 0; i < leaves.size(); ++i) {
     leaves[i].first_k = i * first_k_of(attended_, leaf_k);
-    leaves[i].weight = arena_weight(format, leaf_k, hidden_);
+    leaves[i].weight = arena_weight(formats_.o, leaf_k, hidden_);
     leaf(output, leaves, i, offsets.o + (shard_.attention.first + i) * leaf_bytes);
   }
   kernels::plan_leaves(units_of(config_).attention, shard_.attention.first, leaves);
@@ -187,8 +185,11 @@ void ForwardRecorder::leaf(MatmulTask* task,
 void ForwardRecorder::mlp(const LayerOffsets& offsets) {
   const std::size_t first = std::size_t{shard_.mlp_blocks.first} * kMlpBlock;
   const bool bias = config_.mlp_bias;
-  columns("gate", gate_, {offsets.gate, where(bias, offsets.gate_bias), first, mlp_columns_});
-  columns("up", up_, {offsets.up, where(bias, offsets.up_bias), first, mlp_columns_});
+  const auto weight = [&](kernels::WeightFormat format, std::size_t matrix, std::size_t bias_at) {
+    return ColumnWeight{format, matrix, where(bias, bias_at), first, mlp_columns_};
+  };
+  columns("gate", gate_, weight(formats_.gate, offsets.gate, offsets.gate_bias));
+  columns("up", up_, weight(formats_.up, offsets.up, offsets.up_bias));
   kernels::SwigluArgs args;
   args.gate_stride = mlp_columns_;
   args.up_stride = mlp_columns_;
@@ -209,9 +210,9 @@ void ForwardRecorder::mlp_output(const LayerOffsets& offsets) {
   for (std::uint32_t i = 0; i < leaves.size(); ++i) {
     const Run blocks = units.mlp_blocks_of(shard_.mlp.first + i);
     leaves[i].first_k = (blocks.first - shard_.mlp_blocks.first) * kMlpBlock;
-    leaves[i].weight =
-        arena_weight(config_.formats.layers, std::size_t{blocks.count} * kMlpBlock, hidden_);
-    leaf(down, leaves, i, offsets.down + down_bytes_before(config_, shard_.mlp.first + i));
+    leaves[i].weight = arena_weight(formats_.down, std::size_t{blocks.count} * kMlpBlock, hidden_);
+    const std::size_t before = down_bytes_before(config_, formats_.down, shard_.mlp.first + i);
+    leaf(down, leaves, i, offsets.down + before);
   }
   kernels::plan_leaves(units.mlp, shard_.mlp.first, leaves);
   reduce("mlp sum", mlp_nodes_, inputs_.mlp_tree);
@@ -224,6 +225,7 @@ Delta ForwardRecorder::mlp_delta(const LayerOffsets& layer) const {
 void ForwardRecorder::layer(std::uint32_t index) {
   const LayerOffsets& offsets = shape_.arena.layers[index];
   prefix_ = "L" + std::to_string(index) + ".";
+  formats_ = config_.formats.layer(index);
   std::optional<Delta> before;
   if (index != 0) {
     before = mlp_delta(shape_.arena.layers[index - 1]);

@@ -34,7 +34,7 @@ ForwardRecorder::ForwardRecorder(const ForwardShape& shape, const ForwardInputs&
   cos_ = floats("cos", config_.head_dim / 2);
   sin_ = floats("sin", config_.head_dim / 2);
   x_ = floats("x", hidden_);
-  normed_ = product_input("normed", config_.formats.layers, rows_, std::array{hidden_});
+  normed_ = product_input("normed", layer_format(), rows_, std::array{hidden_});
   q_ = floats("q", q_columns_);
   k_ = floats("k", kv_columns_);
   v_ = floats("v", kv_columns_);
@@ -52,7 +52,7 @@ ForwardRecorder::ForwardRecorder(const ForwardShape& shape, const ForwardInputs&
 ProductInput ForwardRecorder::attention_input() {
   const std::size_t leaf_k = std::size_t{config_.heads_per_group()} * config_.head_dim;
   const std::vector<std::size_t> leaves(shard_.attention.count, leaf_k);
-  return product_input("attended", config_.formats.layers, rows_, leaves);
+  return product_input("attended", layer_format(), rows_, leaves);
 }
 
 ProductInput ForwardRecorder::mlp_input() {
@@ -61,7 +61,7 @@ ProductInput ForwardRecorder::mlp_input() {
   for (std::uint32_t run = shard_.mlp.first; run < shard_.mlp.end(); ++run) {
     leaves.push_back(std::size_t{units.mlp_blocks_of(run).count} * kMlpBlock);
   }
-  return product_input("active", config_.formats.layers, rows_, leaves);
+  return product_input("active", layer_format(), rows_, leaves);
 }
 
 BufferId ForwardRecorder::floats(std::string name, std::size_t columns) {
@@ -80,7 +80,7 @@ std::uint32_t ForwardRecorder::nodes_of(std::uint32_t leaves, Run run) const {
 void ForwardRecorder::embed() {
   auto* task = recorder_.task(Callable::kEmbedding, "embedding", [&] {
     kernels::EmbeddingArgs args;
-    args.table = arena_weight(config_.formats.head, hidden_, config_.vocab);
+    args.table = arena_weight(config_.formats.embedding, hidden_, config_.vocab);
     args.tokens = inputs_.tokens;
     args.x_stride = hidden_;
     return args;

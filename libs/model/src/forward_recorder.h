@@ -34,6 +34,7 @@ inline VectorOffset where(bool has, std::size_t offset) {
 
 // A part of the output columns of a product: those that a rank computes.
 struct ColumnWeight {
+  kernels::WeightFormat format = kernels::WeightFormat::kBf16;
   std::size_t matrix = 0;  // offset of the whole in the arena
   VectorOffset bias;       // of the whole
   std::size_t first = 0;   // column; a multiple of a strip
@@ -43,7 +44,7 @@ struct ColumnWeight {
 // The activations of matrix products, of `columns` for each row: bf16; or for weights of integers
 // what a row operation leaves in fp32, and its codes.
 struct ProductInput {
-  kernels::WeightFormat format = kernels::WeightFormat::kBf16;  // of the weights
+  kernels::WeightFormat format = kernels::WeightFormat::kBf16;  // of a weight that takes them
   std::size_t columns = 0;
   BufferId rows;
   // For weights of integers.
@@ -95,6 +96,8 @@ class ForwardRecorder {
                                            kernels::WeightFormat format,
                                            std::size_t rows,
                                            std::span<const std::size_t> leaf_columns);
+  // One of the layers: what it says of the activations of its product is true for all of them.
+  [[nodiscard]] kernels::WeightFormat layer_format() const { return config_.formats.layer(0).q; }
   [[nodiscard]] ProductInput attention_input();
   [[nodiscard]] ProductInput mlp_input();
   // The row operation that writes the input.
@@ -122,7 +125,8 @@ class ForwardRecorder {
   const Shard& shard_;
   ProgramRecorder recorder_;
   ForwardBuffers resident_;
-  std::string prefix_;  // "L3." in names of tasks
+  std::string prefix_;                // "L3." in names of tasks
+  checkpoint::LayerFormats formats_;  // of the layer that is recorded
   std::size_t rows_ = 0;
   std::size_t hidden_ = 0;
   std::size_t q_columns_ = 0;

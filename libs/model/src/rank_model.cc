@@ -10,6 +10,7 @@
 
 #include "phalanx/base/clock.h"
 #include "phalanx/base/hash.h"
+#include "phalanx/kernels/arithmetic_version.h"
 #include "phalanx/step/limits.h"
 #include "phalanx/tensor/arena.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "phalanx/base/hash.h"
-#include "phalanx/kernels/kernel_table.h"
+#include "phalanx/kernels/arithmetic_version.h"
 #include "phalanx/tensor/arena.h"
 
 #include "arena_header.h"
@@ -75,29 +75,30 @@ void add_vectors(const checkpoint::ModelConfig& config,
 void add_layer(const checkpoint::ModelConfig& config,
                const Shard& shard,
                const LayerOffsets& layer,
+               const checkpoint::LayerFormats& formats,
                RangeList& ranges) {
   add_vectors(config, shard, layer, ranges);
   const std::size_t hidden = config.hidden;
   const std::size_t head_dim = config.head_dim;
   const std::size_t group = config.heads_per_group();
-  const kernels::WeightFormat format = config.formats.layers;
-  const auto columns = [&](std::size_t matrix, std::size_t first, std::size_t count) {
-    ranges.add(matrix + packed_bytes(format, first, hidden), packed_bytes(format, count, hidden));
+  const auto columns = [&](kernels::WeightFormat format, std::size_t matrix, Run run) {
+    ranges.add(matrix + packed_bytes(format, run.first, hidden),
+               packed_bytes(format, run.count, hidden));
   };
-  columns(
-      layer.q, shard.attention.first * group * head_dim, shard.attention.count * group * head_dim);
-  columns(layer.k, shard.attention.first * head_dim, shard.attention.count * head_dim);
-  columns(layer.v, shard.attention.first * head_dim, shard.attention.count * head_dim);
-  const std::size_t o_bytes = packed_bytes(format, hidden, group * head_dim);
+  const auto times = [](Run run, std::size_t factor) {
+    return Run{static_cast<std::uint32_t>(run.first * factor),
+               static_cast<std::uint32_t>(run.count * factor)};
+  };
+  columns(formats.q, layer.q, times(shard.attention, group * head_dim));
+  columns(formats.k, layer.k, times(shard.attention, head_dim));
+  columns(formats.v, layer.v, times(shard.attention, head_dim));
+  const std::size_t o_bytes = packed_bytes(formats.o, hidden, group * head_dim);
   ranges.add(layer.o + shard.attention.first * o_bytes, shard.attention.count * o_bytes);
-  columns(layer.gate,
-          std::size_t{shard.mlp_blocks.first} * kMlpBlock,
-          std::size_t{shard.mlp_blocks.count} * kMlpBlock);
-  columns(layer.up,
-          std::size_t{shard.mlp_blocks.first} * kMlpBlock,
-          std::size_t{shard.mlp_blocks.count} * kMlpBlock);
-  const std::size_t down = down_bytes_before(config, shard.mlp.first);
-  ranges.add(layer.down + down, down_bytes_before(config, shard.mlp.end()) - down);
+  columns(formats.gate, layer.gate, times(shard.mlp_blocks, kMlpBlock));
+  columns(formats.up, layer.up, times(shard.mlp_blocks, kMlpBlock));
+  const auto down = [&](std::uint32_t run) { return down_bytes_before(config, formats.down, run); };
+  const std::size_t first = down(shard.mlp.first);
+  ranges.add(layer.down + first, down(shard.mlp.end()) - first);
 }
 
 Result<ArenaHeader> read_header(std::span<const std::byte> memory) {
@@ -119,27 +120,28 @@ Result<ArenaHeader> read_header(std::span<const std::byte> memory) {
   return header;
 }
 
-LayerOffsets place_layer(const checkpoint::ModelConfig& config, tensor::ArenaPlan& plan) {
+LayerOffsets place_layer(const checkpoint::ModelConfig& config,
+                         const checkpoint::LayerFormats& formats,
+                         tensor::ArenaPlan& plan) {
   const std::size_t hidden = config.hidden;
   const std::size_t head_dim = config.head_dim;
   const std::size_t q_columns = config.heads * head_dim;
   const std::size_t kv_columns = config.kv_heads * head_dim;
   const std::size_t group_columns = config.heads_per_group() * head_dim;
-  const kernels::WeightFormat format = config.formats.layers;
   LayerOffsets layer;
   layer.attention_gain = plan.add_array<float>(hidden);
-  layer.q = plan.add(packed_bytes(format, q_columns, hidden));
-  layer.k = plan.add(packed_bytes(format, kv_columns, hidden));
-  layer.v = plan.add(packed_bytes(format, kv_columns, hidden));
+  layer.q = plan.add(packed_bytes(formats.q, q_columns, hidden));
+  layer.k = plan.add(packed_bytes(formats.k, kv_columns, hidden));
+  layer.v = plan.add(packed_bytes(formats.v, kv_columns, hidden));
   if (config.qk_norm) {
     layer.q_gain = plan.add_array<float>(head_dim);
     layer.k_gain = plan.add_array<float>(head_dim);
   }
-  layer.o = plan.add(config.kv_heads * packed_bytes(format, hidden, group_columns));
+  layer.o = plan.add(config.kv_heads * packed_bytes(formats.o, hidden, group_columns));
   layer.mlp_gain = plan.add_array<float>(hidden);
-  layer.gate = plan.add(packed_bytes(format, config.intermediate, hidden));
-  layer.up = plan.add(packed_bytes(format, config.intermediate, hidden));
-  layer.down = plan.add(down_bytes_before(config, units_of(config).mlp));
+  layer.gate = plan.add(packed_bytes(formats.gate, config.intermediate, hidden));
+  layer.up = plan.add(packed_bytes(formats.up, config.intermediate, hidden));
+  layer.down = plan.add(down_bytes_before(config, formats.down, units_of(config).mlp));
   if (config.qkv_bias) {
     layer.q_bias = plan.add_array<float>(q_columns);
     layer.k_bias = plan.add_array<float>(kv_columns);
@@ -163,12 +165,13 @@ ArenaLayout layout_of(const checkpoint::ModelConfig& config) {
   tensor::ArenaPlan plan;
   plan.add(kArenaHeaderBytes);
   ArenaLayout layout;
-  const std::size_t head_bytes = packed_bytes(config.formats.head, config.vocab, hidden);
-  layout.embedding = plan.add(head_bytes);
-  layout.head = config.tied_head ? layout.embedding : plan.add(head_bytes);
+  const checkpoint::WeightFormats& formats = config.formats;
+  layout.embedding = plan.add(packed_bytes(formats.embedding, config.vocab, hidden));
+  layout.head = config.tied_head ? layout.embedding
+                                 : plan.add(packed_bytes(formats.head, config.vocab, hidden));
   layout.final_gain = plan.add_array<float>(hidden);
   for (std::uint32_t index = 0; index < config.layers; ++index) {
-    layout.layers.push_back(place_layer(config, plan));
+    layout.layers.push_back(place_layer(config, formats.layer(index), plan));
   }
   layout.bytes = tensor::round_up(plan.bytes(), kArenaAlignment);
   return layout;
@@ -179,12 +182,12 @@ std::vector<ByteRange> arena_ranges(const checkpoint::ModelConfig& config, const
   RangeList ranges;
   ranges.add(0, kArenaHeaderBytes);
   const kernels::WeightFormat head = config.formats.head;
-  ranges.add(layout.embedding, packed_bytes(head, config.vocab, config.hidden));
+  ranges.add(layout.embedding, packed_bytes(config.formats.embedding, config.vocab, config.hidden));
   ranges.add(layout.head + packed_bytes(head, shard.tokens.first, config.hidden),
              packed_bytes(head, shard.tokens.count, config.hidden));
   ranges.add(layout.final_gain, config.hidden * sizeof(float));
-  for (const LayerOffsets& layer : layout.layers) {
-    add_layer(config, shard, layer, ranges);
+  for (std::size_t index = 0; index < layout.layers.size(); ++index) {
+    add_layer(config, shard, layout.layers[index], config.formats.layer(index), ranges);
   }
   return std::move(ranges).merged();
 }

@@ -38,7 +38,8 @@ void add_model_flags(flags::FlagTable* table, Options* o) {
                     &o->quantization,
                     checkpoint::quantization_choices(),
                     "Format that weight matrices are packed in and computed with; auto takes what "
-                    "the files have: int8-g32 for Q8_0, int4 for Q4_0, else bf16");
+                    "the files have: each matrix of a GGUF file with the codes and scales of "
+                    "its blocks, else bf16");
   table->add_text("chat-template",
                   &o->chat_template_path,
                   "FILE",

@@ -27,6 +27,11 @@ ModelConfig unusual() {
   config.output_bias = true;
   config.mlp_bias = true;
   config.eos = {151645, -1};
+  LayerFormats mixed = LayerFormats::all(kernels::WeightFormat::kInt4G32Min);
+  mixed.v = mixed.down = kernels::WeightFormat::kInt8G16;
+  config.formats.layers = {LayerFormats::all(kernels::WeightFormat::kInt4), mixed};
+  config.formats.embedding = kernels::WeightFormat::kInt8;
+  config.formats.head = kernels::WeightFormat::kInt8G32;
   return config;
 }
 
@@ -39,6 +44,7 @@ TEST(ConfigRecord, KeepsEveryFieldToTheBit) {
   EXPECT_EQ(read.rope.head_dim, config.rope.head_dim);
   EXPECT_EQ(read.rope.divisors, config.rope.divisors);
   EXPECT_EQ(read.eos, config.eos);
+  EXPECT_EQ(read.formats, config.formats);
   EXPECT_EQ(to_record(read), to_record(config));
 }
 

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test_gguf.h"
 
+#include <algorithm>
+#include <cstring>
 #include <map>
+#include <random>
+
+#include "phalanx/tensor/half.h"
 
 namespace phalanx::checkpoint {
 namespace {
@@ -97,6 +102,59 @@ std::unique_ptr<GgufSource> gguf_checkpoint(const TestShape& shape,
   auto source = std::make_unique<GgufSource>("model.gguf");
   source->files().put("model.gguf", parts.writer.finish());
   return source;
+}
+
+std::vector<std::byte> random_blocks(gguf::TensorType type,
+                                     std::size_t elements,
+                                     std::uint64_t seed) {
+  const gguf::TypeTraits& traits = gguf::traits_of(type);
+  // f16 numbers of a block: where they lie and what they are.
+  struct Place {
+    std::size_t offset;
+    float value;
+  };
+  const std::vector<Place> places = [&]() -> std::vector<Place> {
+    switch (type) {
+      case gguf::TensorType::kQ8_0:
+        return {{0, 0.001F}};
+      case gguf::TensorType::kQ4_0:
+        return {{0, 0.02F}};
+      case gguf::TensorType::kQ4_1:
+        return {{0, 0.02F}, {2, -0.15F}};
+      case gguf::TensorType::kQ5_0:
+        return {{0, 0.01F}};
+      case gguf::TensorType::kQ5_1:
+        return {{0, 0.01F}, {2, -0.16F}};
+      case gguf::TensorType::kQ4_K:
+        return {{0, 0.0006F}, {2, 0.0045F}};
+      case gguf::TensorType::kQ5_K:
+        return {{0, 0.0003F}, {2, 0.0047F}};
+      default:
+        return {{208, 0.00008F}};  // Q6_K
+    }
+  }();
+  std::mt19937_64 random(seed);
+  std::vector<std::byte> bytes(elements / traits.block_elements * traits.block_bytes);
+  std::ranges::generate(bytes, [&] { return static_cast<std::byte>(random() & 255U); });
+  for (std::size_t block = 0; block < bytes.size(); block += traits.block_bytes) {
+    for (const Place& place : places) {
+      const tensor::F16 half =
+          tensor::to_f16(place.value * (1.0F + 0.1F * static_cast<float>(block % 7)));
+      std::memcpy(&bytes[block + place.offset], &half, sizeof(half));
+    }
+  }
+  return bytes;
+}
+
+void make_blocks(GgufParts& parts, const std::function<gguf::TensorType(std::size_t i)>& type_of) {
+  for (std::size_t i = 0; i < parts.tensors.size(); ++i) {
+    GgufTensor& tensor = parts.tensors[i];
+    if (tensor.shape.size() == 2) {
+      const gguf::TensorType type = type_of(i);
+      tensor.type = static_cast<std::uint32_t>(type);
+      tensor.bytes = random_blocks(type, tensor.shape[0] * tensor.shape[1], i + 1);
+    }
+  }
 }
 
 }  // namespace phalanx::checkpoint

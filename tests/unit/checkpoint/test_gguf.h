@@ -51,4 +51,12 @@ struct GgufParts {
 [[nodiscard]] std::unique_ptr<GgufSource> gguf_checkpoint(
     const TestShape& shape, const std::function<void(GgufParts&)>& change = {});
 
+// Blocks of a type with codes, of random codes and scales: numbers of about a tenth, around 0.
+[[nodiscard]] std::vector<std::byte> random_blocks(gguf::TensorType type,
+                                                   std::size_t elements,
+                                                   std::uint64_t seed);
+
+// Makes every matrix one of random blocks; `type_of` gives the type of tensor i.
+void make_blocks(GgufParts& parts, const std::function<gguf::TensorType(std::size_t i)>& type_of);
+
 }  // namespace phalanx::checkpoint

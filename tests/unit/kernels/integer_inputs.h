@@ -9,7 +9,14 @@
 
 namespace phalanx::kernels {
 
-inline constexpr std::array kIntegerFormats = {
+inline constexpr std::array kIntegerFormats = {WeightFormat::kInt8,
+                                               WeightFormat::kInt8G32,
+                                               WeightFormat::kInt4,
+                                               WeightFormat::kInt8G16,
+                                               WeightFormat::kInt8G32Min,
+                                               WeightFormat::kInt4G32Min};
+// Those of them that are made of floats.
+inline constexpr std::array kMadeFormats = {
     WeightFormat::kInt8, WeightFormat::kInt8G32, WeightFormat::kInt4};
 inline constexpr std::array kScaleSpans = {ScaleSpan::kLeaf, ScaleSpan::kBlock};
 
@@ -36,11 +43,15 @@ inline std::uint32_t stored_code(WeightFormat format,
                                  std::size_t column) {
   const std::byte* codes =
       packed + column / 16 * weight_bytes(format, rows, 16) + strip_scale_bytes(format, rows);
-  if (format != WeightFormat::kInt4) {
+  if (format != WeightFormat::kInt4 && format != WeightFormat::kInt4G32Min) {
     return std::to_integer<std::uint32_t>(codes[(k / 4 * 16 + column % 16) * 4 + k % 4]);
   }
   const auto byte = std::to_integer<std::uint32_t>(codes[(k / 8 * 16 + column % 16) * 4 + k % 4]);
   return k % 8 < 4 ? byte & 15U : byte >> 4U;
+}
+
+inline std::uint32_t bias_of(WeightFormat format) {
+  return format == WeightFormat::kInt4 ? 8 : format == WeightFormat::kInt4G32Min ? 0 : 128;
 }
 
 inline std::int32_t code_of(WeightFormat format,
@@ -49,14 +60,7 @@ inline std::int32_t code_of(WeightFormat format,
                             std::size_t k,
                             std::size_t column) {
   return static_cast<std::int32_t>(stored_code(format, packed, rows, k, column)) -
-         (format == WeightFormat::kInt4 ? 8 : 128);
-}
-
-inline std::byte* scale_address(
-    WeightFormat format, std::byte* packed, std::size_t rows, std::size_t k, std::size_t column) {
-  std::byte* strip = packed + column / 16 * weight_bytes(format, rows, 16);
-  return format == WeightFormat::kInt8 ? strip + column % 16 * 4
-                                       : strip + (k / 32 * 16 + column % 16) * 2;
+         static_cast<std::int32_t>(bias_of(format));
 }
 
 inline float scale_of(WeightFormat format,
@@ -64,15 +68,90 @@ inline float scale_of(WeightFormat format,
                       std::size_t rows,
                       std::size_t k,
                       std::size_t column) {
-  const std::byte* at = scale_address(format, const_cast<std::byte*>(packed), rows, k, column);
-  if (format == WeightFormat::kInt8) {
-    float scale = 0.0F;
-    std::memcpy(&scale, at, sizeof(scale));
-    return scale;
+  const std::byte* strip = packed + column / 16 * weight_bytes(format, rows, 16);
+  const std::size_t c = column % 16;
+  float wide = 0.0F;
+  tensor::F16 half;
+  switch (format) {
+    case WeightFormat::kBf16:
+      return 1.0F;
+    case WeightFormat::kInt8:
+      std::memcpy(&wide, strip + c * 4, 4);
+      return wide;
+    case WeightFormat::kInt8G32:
+    case WeightFormat::kInt4:
+      std::memcpy(&half, strip + (k / 32 * 16 + c) * 2, 2);
+      return tensor::to_float(half);
+    case WeightFormat::kInt8G16:
+      std::memcpy(&wide, strip + (k / 16 * 16 + c) * 4, 4);
+      return wide;
+    case WeightFormat::kInt8G32Min:
+    case WeightFormat::kInt4G32Min:
+      std::memcpy(&wide, strip + (k / 32 * 32 + c) * 4, 4);
+      return wide;
   }
-  tensor::F16 scale;
-  std::memcpy(&scale, at, sizeof(scale));
-  return tensor::to_float(scale);
+  return 0.0F;
+}
+
+inline float minimum_of(WeightFormat format,
+                        const std::byte* packed,
+                        std::size_t rows,
+                        std::size_t k,
+                        std::size_t column) {
+  if (format != WeightFormat::kInt8G32Min && format != WeightFormat::kInt4G32Min) {
+    return 0.0F;
+  }
+  const std::byte* strip = packed + column / 16 * weight_bytes(format, rows, 16);
+  float minimum = 0.0F;
+  std::memcpy(&minimum, strip + (k / 32 * 32 + 16 + column % 16) * 4, 4);
+  return minimum;
+}
+
+// Columns that are coded already, with one scale and minimum for 16 elements.
+struct TestCodes {
+  std::vector<std::int8_t> codes;
+  std::vector<float> scales;
+  std::vector<float> minima;
+  CodedColumns view;
+
+  // Of codes that the format holds. Where its groups are longer than 16, only the first scale of
+  // each counts.
+  TestCodes(WeightFormat format, std::size_t columns, std::size_t k, std::uint64_t seed, Kind kind)
+      : codes(columns * k),
+        scales(floats(columns * k / 16, seed, kind)),
+        minima(floats(columns * k / 16, seed + 1, kind)) {
+    Inputs inputs(seed + 2);
+    const bool is_half = traits_of(format).scale_bytes == 2;
+    for (std::size_t i = 0; is_half && i < scales.size(); ++i) {
+      // An f16, denormals among them.
+      scales[i] = tensor::to_float(
+          tensor::F16{static_cast<std::uint16_t>(inputs.below(0x7C00) | inputs.below(2) << 15)});
+    }
+    const std::uint32_t bits = traits_of(format).code_bits;
+    for (std::int8_t& code : codes) {
+      code = static_cast<std::int8_t>(static_cast<std::int32_t>(inputs.below(1U << bits)) -
+                                      static_cast<std::int32_t>(bias_of(format)));
+    }
+    view = {codes.data(), scales.data(), minima.data(), columns, k};
+  }
+  TestCodes(const TestCodes&) = delete;
+  TestCodes& operator=(const TestCodes&) = delete;
+};
+
+// A weight of any format: of floats where it is made of such, else of codes.
+inline void pack_test_weight(WeightFormat format,
+                             std::size_t columns,
+                             std::size_t k,
+                             std::uint64_t seed,
+                             Kind kind,
+                             std::span<std::byte> to) {
+  if (traits_of(format).from_floats) {
+    const std::vector<Bf16> weight = bf16s(columns * k, seed, kind);
+    pack_weight({weight.data(), columns, k, k}, format, to);
+    return;
+  }
+  const TestCodes coded(format, columns, padded_k(k), seed, kind);
+  EXPECT_TRUE(pack_coded_strips(coded.view, format, to).has_value());
 }
 
 // Quantised rows with their memory.

@@ -34,9 +34,8 @@ struct IntegerProduct {
     for (const std::size_t of_leaf : leaf_k) {
       // Weights are never infinite.
       const Kind of_weights = kind == Kind::kLawless ? Kind::kExtreme : kind;
-      const std::vector<Bf16> weight = bf16s(columns * of_leaf, seed + 100 + k, of_weights);
       packed.emplace_back(weight_bytes(format, of_leaf, columns));
-      pack_weight({weight.data(), columns, of_leaf, of_leaf}, format, packed.back().bytes());
+      pack_test_weight(format, columns, of_leaf, seed + 100 + k, of_weights, packed.back().bytes());
       leaves.push_back({{format,
                          static_cast<std::uint32_t>(of_leaf),
                          static_cast<std::uint32_t>(columns),
@@ -171,13 +170,13 @@ void fill_weight(IntegerProduct* product, std::uint64_t seed, Inputs* inputs) {
   const auto bytes = product->packed[0].bytes();
   const std::size_t strip = weight_bytes(weight.format, weight.rows, 16);
   const std::size_t of_scales = strip_scale_bytes(weight.format, weight.rows);
-  const bool is_int8 = weight.format == WeightFormat::kInt8;
+  const bool is_wide = traits_of(weight.format).scale_bytes == 4;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (i % strip >= of_scales) {
       bytes[i] = static_cast<std::byte>(seed < 2 ? seed * 255 : inputs->below(256));
-    } else if (!is_int8 && i % 2 == 0) {
+    } else if (!is_wide && i % 2 == 0) {
       std::memcpy(&bytes[i], &kScales[inputs->below(8)], 2);
-    } else if (is_int8 && i % 4 == 0) {
+    } else if (is_wide && i % 4 == 0) {
       const float scale = inputs->extreme();
       std::memcpy(&bytes[i], &scale, sizeof(scale));
     }
@@ -269,13 +268,18 @@ TEST(IntegerMatmul, IsWithinTheBoundOfItsRoundings) {
             const std::byte* packed = product.packed[0].data();
             const double weight = double{scale_of(format, packed, 320, k, column)} *
                                   code_of(format, packed, 320, k, column);
-            const double term =
-                weight * double{rows.scales[(row * rows.stride + k) / 32]} * rows.row(row)[k];
-            exact += term;
-            magnitude += std::abs(term);
+            const double minimum{minimum_of(format, packed, 320, k, column)};
+            const double activation =
+                double{rows.scales[(row * rows.stride + k) / 32]} * rows.row(row)[k];
+            exact += (weight - minimum) * activation;
+            magnitude += (std::abs(weight) + std::abs(minimum)) * std::abs(activation);
           }
-          // The scale of a group, 10 additions, and two scales at the end.
-          EXPECT_NEAR(double{out[row * 24 + column]}, exact, (1 + 10 + 2) * 0x1p-24 * magnitude);
+          // The scale of a group, an addition for each scale and minimum of a group of 16 or 32,
+          // and two scales at the end.
+          const bool is_double =
+              traits_of(format).scale_bytes == 4 && format != WeightFormat::kInt8;
+          const double roundings = 1 + (is_double ? 20 : 10) + 2;
+          EXPECT_NEAR(double{out[row * 24 + column]}, exact, roundings * 0x1p-24 * magnitude);
         }
       }
     }

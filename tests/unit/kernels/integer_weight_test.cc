@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -33,6 +35,8 @@ float expected_scale(WeightFormat format, std::span<const Bf16> elements) {
       return to_f16_and_back(std::abs(peak) / 127.0F);
     case WeightFormat::kInt4:
       return to_f16_and_back(peak / -8.0F);
+    default:
+      break;
   }
   return 0.0F;
 }
@@ -74,7 +78,7 @@ void expect_packed(WeightFormat format, std::size_t columns, std::size_t k, Kind
 }
 
 TEST(PackIntegers, CodesByTheDefinition) {
-  for (const WeightFormat format : kIntegerFormats) {
+  for (const WeightFormat format : kMadeFormats) {
     for (const Kind kind : {Kind::kOrdinary, Kind::kExtreme}) {
       for (const std::size_t k : {1U, 31U, 32U, 33U, 64U, 100U, 161U}) {
         expect_packed(format, 20, k, kind);
@@ -84,7 +88,7 @@ TEST(PackIntegers, CodesByTheDefinition) {
 }
 
 TEST(PackIntegers, DoesNotDependOnTheFloatMode) {
-  for (const WeightFormat format : kIntegerFormats) {
+  for (const WeightFormat format : kMadeFormats) {
     const std::vector<Bf16> weight = bf16s(20 * 100, 3, Kind::kExtreme);
     PackedBytes plain(weight_bytes(format, 100, 20));
     PackedBytes in_mode(weight_bytes(format, 100, 20));
@@ -96,7 +100,7 @@ TEST(PackIntegers, DoesNotDependOnTheFloatMode) {
 }
 
 TEST(PackIntegers, PacksRangesOfStripsAsTheWhole) {
-  for (const WeightFormat format : kIntegerFormats) {
+  for (const WeightFormat format : kMadeFormats) {
     const std::vector<Bf16> weight = bf16s(50 * 40, 4, Kind::kOrdinary);
     const tensor::MatrixView<const Bf16> from{weight.data(), 50, 40, 40};
     PackedBytes whole(weight_bytes(format, 40, 50));
@@ -112,7 +116,7 @@ TEST(PackIntegers, PacksRangesOfStripsAsTheWhole) {
 }
 
 TEST(PackIntegers, RefusesWhatIsNotFiniteAndNamesTheColumn) {
-  for (const WeightFormat format : kIntegerFormats) {
+  for (const WeightFormat format : kMadeFormats) {
     for (const std::uint32_t bits : {0x7F80U, 0xFF80U, 0x7FC0U, 0x7F81U}) {
       std::vector<Bf16> weight(40 * 64);
       weight[37 * 64 + 5].bits = static_cast<std::uint16_t>(bits);
@@ -129,71 +133,56 @@ TEST(PackIntegers, RefusesWhatIsNotFiniteAndNamesTheColumn) {
   }
 }
 
-// Blocks of random codes with scales from the corners of f16.
-std::vector<std::byte> random_blocks(WeightFormat format, std::size_t blocks, std::uint64_t seed) {
-  constexpr std::uint16_t kScales[] = {
-      0x0001, 0x8001, 0x03FF, 0x7BFF, 0xFBFF, 0x0000, 0x8000, 0x3C01};
-  Inputs inputs(seed);
-  std::vector<std::byte> bytes(blocks * source_block_bytes(format));
-  for (std::byte& byte : bytes) {
-    byte = static_cast<std::byte>(inputs.below(256));
-  }
-  for (std::size_t block = 0; block < blocks; ++block) {
-    std::memcpy(&bytes[block * source_block_bytes(format)], &kScales[inputs.below(8)], 2);
-  }
-  return bytes;
-}
+constexpr std::array kCodedFormats = {WeightFormat::kInt8G32,
+                                      WeightFormat::kInt4,
+                                      WeightFormat::kInt8G16,
+                                      WeightFormat::kInt8G32Min,
+                                      WeightFormat::kInt4G32Min};
 
-float value_in_block(WeightFormat format, const std::byte* block, std::size_t i) {
-  tensor::F16 scale;
-  std::memcpy(&scale, block, sizeof(scale));
-  const std::byte* codes = block + 2;
-  if (format == WeightFormat::kInt8G32) {
-    return static_cast<float>(static_cast<std::int8_t>(codes[i])) * tensor::to_float(scale);
-  }
-  const auto byte = std::to_integer<int>(codes[i % 16]);
-  return static_cast<float>((i < 16 ? byte & 15 : byte >> 4) - 8) * tensor::to_float(scale);
-}
-
-TEST(PackBlocks, KeepsEveryValue) {
+TEST(PackCodes, KeepsEveryCodeScaleAndMinimum) {
   constexpr std::size_t kColumns = 37;
-  constexpr std::size_t kBlocks = 7;
-  for (const WeightFormat format : {WeightFormat::kInt8G32, WeightFormat::kInt4}) {
-    const std::size_t block_bytes = source_block_bytes(format);
-    const std::vector<std::byte> blocks = random_blocks(format, kColumns * kBlocks, 5);
-    const BlockRows from{format, blocks.data(), kColumns, kBlocks * block_bytes};
-    PackedBytes packed(weight_bytes(format, 96, 48));
-    ASSERT_TRUE(pack_block_strips(from, {64, 96}, 0, packed.bytes()).has_value());
+  constexpr std::size_t kInputs = 160;
+  for (const WeightFormat format : kCodedFormats) {
+    SCOPED_TRACE(weight_format_name(format));
+    const TestCodes from(format, kColumns, kInputs, 5, Kind::kExtreme);
+    PackedBytes packed(weight_bytes(format, kInputs, kColumns));
+    ASSERT_TRUE(pack_coded_strips(from.view, format, packed.bytes()).has_value());
+    const auto bits = [](float value) { return std::bit_cast<std::uint32_t>(value); };
+    const std::uint32_t group = traits_of(format).group;
     for (std::size_t column = 0; column < 48; ++column) {
-      for (std::size_t k = 0; k < 96; ++k) {
-        const float scale = scale_of(format, packed.data(), 96, k, column);
-        const float value =
-            static_cast<float>(code_of(format, packed.data(), 96, k, column)) * scale;
-        const std::byte* block = blocks.data() + (column * kBlocks + 2 + k / 32) * block_bytes;
-        ASSERT_EQ(std::bit_cast<std::uint32_t>(value),
-                  column < kColumns
-                      ? std::bit_cast<std::uint32_t>(value_in_block(format, block, k % 32))
-                      : 0U);
+      for (std::size_t k = 0; k < kInputs; ++k) {
+        const bool exists = column < kColumns;
+        const std::size_t at = column * kInputs + k;
+        const std::size_t scale = (at - k % group) / 16;
+        ASSERT_EQ(code_of(format, packed.data(), kInputs, k, column), exists ? from.codes[at] : 0);
+        ASSERT_EQ(bits(scale_of(format, packed.data(), kInputs, k, column)),
+                  exists ? bits(from.scales[scale]) : 0U);
+        ASSERT_EQ(bits(minimum_of(format, packed.data(), kInputs, k, column)),
+                  exists && traits_of(format).has_minima ? bits(from.minima[scale]) : 0U);
       }
     }
-    PackedBytes last(weight_bytes(format, 96, 16));
-    ASSERT_TRUE(pack_block_strips(from, {64, 96}, 32, last.bytes()).has_value());
-    EXPECT_TRUE(std::ranges::equal(last.bytes(), packed.bytes().subspan(2 * last.bytes().size())));
   }
 }
 
-TEST(PackBlocks, RefusesAScaleThatIsNotFinite) {
-  for (const WeightFormat format : {WeightFormat::kInt8G32, WeightFormat::kInt4}) {
-    const std::size_t block_bytes = source_block_bytes(format);
-    std::vector<std::byte> blocks = random_blocks(format, 3 * 4, 5);
-    constexpr std::uint16_t kInfinity = 0xFC00;
-    std::memcpy(&blocks[(2 * 4 + 3) * block_bytes], &kInfinity, 2);
-    const BlockRows from{format, blocks.data(), 3, 4 * block_bytes};
-    PackedBytes packed(weight_bytes(format, 96, 16));
-    EXPECT_TRUE(pack_block_strips(from, {0, 96}, 0, packed.bytes()).has_value());
-    const Status refused = pack_block_strips(from, {32, 96}, 0, packed.bytes());
-    ASSERT_FALSE(refused.has_value());
-    EXPECT_NE(refused.error().message().find("column 2: the scale of block 3"), std::string::npos);
+TEST(PackCodes, RefusesAScaleOrMinimumThatIsNotFinite) {
+  for (const WeightFormat format : kCodedFormats) {
+    TestCodes from(format, 3, 96, 5, Kind::kOrdinary);
+    PackedBytes packed(weight_bytes(format, 96, 3));
+    EXPECT_TRUE(pack_coded_strips(from.view, format, packed.bytes()).has_value());
+    for (std::vector<float>* numbers : {&from.scales, &from.minima}) {
+      for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+        float& at = (*numbers)[2 * 96 / 16 + 4];
+        const float before = at;
+        at = bad;
+        const Status refused = pack_coded_strips(from.view, format, packed.bytes());
+        at = before;
+        ASSERT_FALSE(refused.has_value());
+        EXPECT_EQ(refused.error().code(), Code::kDataLoss);
+        EXPECT_NE(refused.error().message().find("column 2: the scale of input 64 is infinite"),
+                  std::string::npos)
+            << refused.error().message();
+      }
+    }
   }
 }
 
@@ -207,9 +196,8 @@ TEST(Embedding, ReadsRowsOfIntegers) {
   constexpr std::uint32_t kVocab = 37;
   constexpr std::uint32_t kHidden = 40;
   for (const WeightFormat format : kIntegerFormats) {
-    const std::vector<Bf16> table = bf16s(kVocab * kHidden, 5, Kind::kOrdinary);
     PackedBytes packed(weight_bytes(format, kHidden, kVocab));
-    pack_weight({table.data(), kVocab, kHidden, kHidden}, format, packed.bytes());
+    pack_test_weight(format, kVocab, kHidden, 5, Kind::kOrdinary, packed.bytes());
     std::vector<TokenId> tokens;
     for (TokenId token = kVocab - 1; token >= 0; --token) {
       tokens.push_back(token);
@@ -224,9 +212,11 @@ TEST(Embedding, ReadsRowsOfIntegers) {
     for (std::size_t row = 0; row < tokens.size(); ++row) {
       const auto column = static_cast<std::size_t>(tokens[row]);
       for (std::size_t i = 0; i < kHidden; ++i) {
+        const float product =
+            static_cast<float>(code_of(format, packed.data(), kHidden, i, column)) *
+            scale_of(format, packed.data(), kHidden, i, column);
         ASSERT_EQ(x[row * kHidden + i],
-                  static_cast<float>(code_of(format, packed.data(), kHidden, i, column)) *
-                      scale_of(format, packed.data(), kHidden, i, column));
+                  product - minimum_of(format, packed.data(), kHidden, i, column));
       }
     }
   }

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/kernels/arithmetic_version.h"
 #include "phalanx/kernels/float_mode.h"
 #include "phalanx/kernels/kernel_table.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The forward pass over weights of integers: the same bits however it is cut, and near that of bf16.
+#include <array>
 #include <cmath>
 #include <random>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "test_group.h"
 #include "unit/checkpoint/test_checkpoint.h"
+#include "unit/checkpoint/test_gguf.h"
 
 namespace phalanx::model {
 namespace {
@@ -67,27 +69,32 @@ checkpoint::TestShape uneven_shape() {
   return shape;
 }
 
+// The same bits on every instruction set, however the work is cut.
+void expect_same_bits(const TestWeights& weights) {
+  const std::vector<TestRequest> requests = requests_for(weights.config().vocab);
+  std::vector<std::vector<SampledToken>> expected;
+  for (const Cut& cut : cuts(3)) {
+    GroupOptions options;
+    options.ranks = cut.ranks;
+    options.threads = cut.threads;
+    options.isa = cut.isa;
+    TestGroup group(weights, options);
+    const auto streams = generate(group, requests, cut.generate);
+    if (expected.empty()) {
+      expected = streams;
+    }
+    EXPECT_EQ(streams, expected) << cut.ranks << " ranks, " << cut.threads << " threads, "
+                                 << kernels::isa_name(cut.isa);
+  }
+}
+
 class EachFormat : public ::testing::TestWithParam<WeightFormat> {};
 
 TEST_P(EachFormat, GivesTheSameBitsHoweverItIsCut) {
   for (const checkpoint::TestShape& shape : {checkpoint::TestShape(), uneven_shape()}) {
     const auto files = checkpoint::random_checkpoint(shape);
     const TestWeights weights(*files, 2, {GetParam(), GetParam()});
-    const std::vector<TestRequest> requests = requests_for(shape.vocab);
-    std::vector<std::vector<SampledToken>> expected;
-    for (const Cut& cut : cuts(3)) {
-      GroupOptions options;
-      options.ranks = cut.ranks;
-      options.threads = cut.threads;
-      options.isa = cut.isa;
-      TestGroup group(weights, options);
-      const auto streams = generate(group, requests, cut.generate);
-      if (expected.empty()) {
-        expected = streams;
-      }
-      EXPECT_EQ(streams, expected)
-          << cut.ranks << " ranks, " << cut.threads << " threads, " << kernels::isa_name(cut.isa);
-    }
+    expect_same_bits(weights);
   }
 }
 
@@ -158,13 +165,40 @@ TEST(Formats, OfLayersAndHeadMayDiffer) {
   const auto files = checkpoint::random_checkpoint(shape);
   const std::vector<TokenId> tokens = random_tokens(40, shape.vocab, 3);
   const std::vector<float> expected = logits_of(TestWeights(*files), tokens);
-  for (const WeightFormats formats : {WeightFormats{WeightFormat::kInt8, WeightFormat::kBf16},
-                                      WeightFormats{WeightFormat::kBf16, WeightFormat::kInt8G32}}) {
+  for (const WeightFormats& formats :
+       {WeightFormats{WeightFormat::kInt8, WeightFormat::kBf16},
+        WeightFormats{WeightFormat::kBf16, WeightFormat::kInt8G32}}) {
     const double distance =
         relative_distance(logits_of(TestWeights(*files, 2, formats), tokens), expected);
     EXPECT_LT(distance, 0.03);
     EXPECT_GT(distance, 1e-4);
   }
+}
+
+// Every format that files have and floats are not made into, mixed within a layer.
+TEST(Formats, OfAMixedFileGiveTheSameBitsHoweverTheyAreCut) {
+  checkpoint::TestShape shape;
+  shape.hidden = 256;
+  shape.intermediate = 512;
+  shape.tied = false;
+  using gguf::TensorType;
+  constexpr std::array kTypes = {TensorType::kQ4_K,
+                                 TensorType::kQ6_K,
+                                 TensorType::kQ5_K,
+                                 TensorType::kQ8_0,
+                                 TensorType::kQ4_1};
+  const auto file = checkpoint::gguf_checkpoint(shape, [&](checkpoint::GgufParts& parts) {
+    checkpoint::make_blocks(parts, [&](std::size_t i) { return kTypes[i % kTypes.size()]; });
+  });
+  const WeightFormats formats = checkpoint::Checkpoint::open(*file).value().stored_formats();
+  ASSERT_EQ(formats.layers.size(), 2U);
+  const TestWeights weights(*file, 2, formats);
+  expect_same_bits(weights);
+  const std::vector<TokenId> tokens = random_tokens(40, shape.vocab, 3);
+  const std::vector<float> expected = logits_of(TestWeights(*file), tokens);
+  const double distance = relative_distance(logits_of(weights, tokens), expected);
+  EXPECT_LT(distance, 0.03);  // activations in 8 bits, and weights that bf16 rounds
+  EXPECT_GT(distance, 1e-4);
 }
 
 }  // namespace

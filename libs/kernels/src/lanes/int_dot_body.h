@@ -15,24 +15,40 @@ enum class IntDot {
   kInt8Blocks,  // a scale of activations for each block
   kInt8G32,     // a scale of weights for each block
   kInt4,        // as kInt8G32
+  kInt8G16,     // two scales of weights for each block
+  kInt8G32Min,  // a scale and a minimum of weights for each block
+  kInt4G32Min,  // as kInt8G32Min
 };
 
 template <IntDot kDot>
-inline constexpr bool kHasGroups = kDot == IntDot::kInt8G32 || kDot == IntDot::kInt4;
+inline constexpr bool kHasGroups = kDot != IntDot::kInt8Whole&& kDot != IntDot::kInt8Blocks;
 template <IntDot kDot>
-inline constexpr std::int32_t kCodeBias = kDot == IntDot::kInt4 ? 8 : 128;
+inline constexpr bool kHasMinima = kDot == IntDot::kInt8G32Min || kDot == IntDot::kInt4G32Min;
+template <IntDot kDot>
+inline constexpr bool kIsNibbles = kDot == IntDot::kInt4 || kDot == IntDot::kInt4G32Min;
+// Groups of weights in a block.
+template <IntDot kDot>
+inline constexpr std::size_t kParts = kDot == IntDot::kInt8G16 ? 2 : 1;
+template <IntDot kDot>
+inline constexpr std::int32_t kCodeBias = kDot == IntDot::kInt4         ? 8
+                                          : kDot == IntDot::kInt4G32Min ? 0
+                                                                        : 128;
 // Bytes of the codes of 16 columns for one element of K.
 template <IntDot kDot>
-inline constexpr std::size_t kCodeRow = kDot == IntDot::kInt4 ? 8 : 16;
+inline constexpr std::size_t kCodeRow = kIsNibbles<kDot> ? 8 : 16;
+// Bytes of the scales of 16 columns for one block, where there are groups.
+template <IntDot kDot>
+inline constexpr std::size_t kScaleRow =
+    kHasMinima<kDot> || kDot == IntDot::kInt8G16 ? std::size_t{128} : std::size_t{32};
 
 // Words of 32 codes of a row, spread for the products.
 template <IntDot kDot>
-inline constexpr std::size_t kSpreadWords = kDot == IntDot::kInt4 ? kNibbleWords : kQuadWords;
+inline constexpr std::size_t kSpreadWords = kIsNibbles<kDot> ? kNibbleWords : kQuadWords;
 
 // strip_scale_bytes() and weight_bytes() of one strip, for a padded K.
 template <IntDot kDot>
 PHALANX_LANES std::size_t scale_bytes(std::size_t padded) {
-  return kHasGroups<kDot> ? (padded + 63) / 64 * 64 : 64;
+  return kHasGroups<kDot> ? (padded / 32 * kScaleRow<kDot> + 63) / 64 * 64 : 64;
 }
 template <IntDot kDot>
 PHALANX_LANES std::size_t strip_bytes(std::size_t padded) {
@@ -44,25 +60,26 @@ template <std::size_t kRows>
 struct IntRows {
   const std::uint32_t* spread;  // [kRows, stride], kSpreadWords for each block
   std::size_t stride;
-  const std::int32_t* starts;  // [blocks][kRows]: −bias · the sum of the codes
+  const std::int32_t* starts;  // [blocks][kParts][kRows]: −bias · the sum of the codes
   const float* scales;         // [blocks][kRows]
+  const float* factors;  // [blocks][kRows]: −scale · the sum of the codes, where there are minima
 };
 // The same run of some neighbouring strips.
 struct IntStrips {
   const std::uint8_t* codes;
-  const std::uint8_t* scales;  // [blocks][16] f16, where there are groups
+  const std::uint8_t* scales;  // [blocks], kScaleRow each, where there are groups
   std::size_t stride;          // bytes from strip to strip
 };
 
-// sum[r][s] += block `codes` of strip s times block `a` of row r.
-template <std::size_t kRows, std::size_t kStrips>
+// sum[r][s] += quads [kFirst, kEnd) of block `codes` of strip s times those of block `a` of row r.
+template <std::size_t kFirst, std::size_t kEnd, std::size_t kRows, std::size_t kStrips>
 PHALANX_LANES void add_block(const std::uint32_t* a,
                              std::size_t a_stride,
                              const std::uint8_t* codes,
                              std::size_t strip_stride,
                              I16 (&sum)[kRows][kStrips]) {
 #pragma GCC unroll 8
-  for (std::size_t q = 0; q < 8; ++q) {
+  for (std::size_t q = kFirst; q < kEnd; ++q) {
     Quads w[kStrips];
 #pragma GCC unroll 2
     for (std::size_t s = 0; s < kStrips; ++s) {
@@ -80,11 +97,11 @@ PHALANX_LANES void add_block(const std::uint32_t* a,
   }
 }
 template <std::size_t kRows, std::size_t kStrips>
-PHALANX_LANES void add_block(const std::uint32_t* a,
-                             std::size_t a_stride,
-                             const std::uint8_t* codes,
-                             std::size_t strip_stride,
-                             NibbleSum (&sum)[kRows][kStrips]) {
+PHALANX_LANES void add_nibbles(const std::uint32_t* a,
+                               std::size_t a_stride,
+                               const std::uint8_t* codes,
+                               std::size_t strip_stride,
+                               NibbleSum (&sum)[kRows][kStrips]) {
 #pragma GCC unroll 4
   for (std::size_t q = 0; q < 8; q += 2) {
     Nibbles low[kStrips];
@@ -106,13 +123,13 @@ PHALANX_LANES void add_block(const std::uint32_t* a,
   }
 }
 
-// The integer sums of one block, with the bias undone.
-template <IntDot kDot, std::size_t kRows, std::size_t kStrips>
-PHALANX_LANES void sum_block(const IntRows<kRows>& rows,
-                             const IntStrips& strips,
-                             std::size_t block,
-                             I16 (&sum)[kRows][kStrips]) {
-  const std::int32_t* starts = rows.starts + block * kRows;
+// The integer sums of a part of one block, with the bias undone.
+template <IntDot kDot, std::size_t kPart, std::size_t kRows, std::size_t kStrips>
+PHALANX_LANES void sum_part(const IntRows<kRows>& rows,
+                            const IntStrips& strips,
+                            std::size_t block,
+                            I16 (&sum)[kRows][kStrips]) {
+  const std::int32_t* starts = rows.starts + (block * kParts<kDot> + kPart) * kRows;
   const std::uint32_t* a = rows.spread + block * kSpreadWords<kDot>;
   const std::uint8_t* codes = strips.codes + block * 32 * kCodeRow<kDot>;
   NibbleSum nibbles[kRows][kStrips];
@@ -120,17 +137,18 @@ PHALANX_LANES void sum_block(const IntRows<kRows>& rows,
   for (std::size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
     for (std::size_t s = 0; s < kStrips; ++s) {
-      if constexpr (kDot == IntDot::kInt4) {
+      if constexpr (kIsNibbles<kDot>) {
         nibbles[r][s] = n_begin(starts[r]);
       } else {
         sum[r][s] = i_set(static_cast<std::uint32_t>(starts[r]));
       }
     }
   }
-  if constexpr (kDot != IntDot::kInt4) {
-    add_block(a, rows.stride, codes, strips.stride, sum);
+  if constexpr (!kIsNibbles<kDot>) {
+    constexpr std::size_t kQuads = 8 / kParts<kDot>;
+    add_block<kPart * kQuads, (kPart + 1) * kQuads>(a, rows.stride, codes, strips.stride, sum);
   } else {
-    add_block(a, rows.stride, codes, strips.stride, nibbles);
+    add_nibbles(a, rows.stride, codes, strips.stride, nibbles);
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
@@ -160,11 +178,11 @@ PHALANX_LANES void add_whole(const IntRows<kRows>& rows,
     const std::uint32_t* a = rows.spread + block * kSpreadWords<IntDot::kInt8Whole>;
     const std::uint8_t* codes = strips.codes + block * 512;
     if constexpr (kRows * kStrips >= 4) {
-      add_block(a, rows.stride, codes, strips.stride, sum);
+      add_block<0, 8>(a, rows.stride, codes, strips.stride, sum);
     } else {
       // One chain through all blocks would wait for itself.
       I16 part[kRows][kStrips] = {};
-      add_block(a, rows.stride, codes, strips.stride, part);
+      add_block<0, 8>(a, rows.stride, codes, strips.stride, part);
 #pragma GCC unroll 8
       for (std::size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
@@ -183,7 +201,51 @@ PHALANX_LANES void add_whole(const IntRows<kRows>& rows,
   }
 }
 
-// sums = fma(the integer sum of a block, its scale, sums), block by block.
+// The scales of part kPart of the weights of a block.
+template <IntDot kDot, std::size_t kPart>
+PHALANX_LANES F16 weight_scales(const std::uint8_t* of_block) {
+  if constexpr (!kHasGroups<kDot>) {
+    return f_set(1.0F);
+  } else if constexpr (kScaleRow<kDot> == 32) {
+    return f_load_f16(reinterpret_cast<const std::uint16_t*>(of_block));
+  } else {
+    return f_load(reinterpret_cast<const float*>(of_block) + kPart * 16);
+  }
+}
+
+// sums = fma(the integer sum of a part, its scale, sums), and of a minimum after it.
+template <IntDot kDot, std::size_t kPart, std::size_t kRows, std::size_t kStrips>
+PHALANX_LANES void add_part(const IntRows<kRows>& rows,
+                            const IntStrips& strips,
+                            std::size_t block,
+                            float* sums,
+                            std::size_t sum_stride) {
+  const float* scales = rows.scales + block * kRows;
+  I16 sum[kRows][kStrips];
+  sum_part<kDot, kPart>(rows, strips, block, sum);
+#pragma GCC unroll 2
+  for (std::size_t s = 0; s < kStrips; ++s) {
+    const std::uint8_t* of_block = strips.scales + s * strips.stride + block * kScaleRow<kDot>;
+    const F16 of_weights = weight_scales<kDot, kPart>(of_block);
+    const F16 minima = kHasMinima<kDot>             ? weight_scales < kDot,
+              kHasMinima<kDot> ? 1 : 0 > (of_block) : of_weights;
+#pragma GCC unroll 8
+    for (std::size_t r = 0; r < kRows; ++r) {
+      float* acc = sums + s * sum_stride + r * 16;
+      F16 scale = f_set(scales[r]);
+      if constexpr (kHasGroups<kDot>) {
+        scale = scale * of_weights;
+      }
+      F16 added = f_fused(f_of_signed(sum[r][s]), scale, f_load(acc));
+      if constexpr (kHasMinima<kDot>) {
+        added = f_fused(minima, f_set(rows.factors[block * kRows + r]), added);
+      }
+      f_store(acc, added);
+    }
+  }
+}
+
+// Block by block, and within them part by part.
 template <IntDot kDot, std::size_t kRows, std::size_t kStrips>
 PHALANX_LANES void add_scaled(const IntRows<kRows>& rows,
                               const IntStrips& strips,
@@ -191,25 +253,9 @@ PHALANX_LANES void add_scaled(const IntRows<kRows>& rows,
                               float* sums,
                               std::size_t sum_stride) {
   for (std::size_t block = 0; block < blocks; ++block) {
-    const float* scales = rows.scales + block * kRows;
-    I16 sum[kRows][kStrips];
-    sum_block<kDot>(rows, strips, block, sum);
-#pragma GCC unroll 2
-    for (std::size_t s = 0; s < kStrips; ++s) {
-      F16 of_weights = f_set(1.0F);
-      if constexpr (kHasGroups<kDot>) {
-        const std::uint8_t* group = strips.scales + s * strips.stride + block * 32;
-        of_weights = f_load_f16(reinterpret_cast<const std::uint16_t*>(group));
-      }
-#pragma GCC unroll 8
-      for (std::size_t r = 0; r < kRows; ++r) {
-        float* acc = sums + s * sum_stride + r * 16;
-        F16 scale = f_set(scales[r]);
-        if constexpr (kHasGroups<kDot>) {
-          scale = scale * of_weights;
-        }
-        f_store(acc, f_fused(f_of_signed(sum[r][s]), scale, f_load(acc)));
-      }
+    add_part<kDot, 0, kRows, kStrips>(rows, strips, block, sums, sum_stride);
+    if constexpr (kParts<kDot> == 2) {
+      add_part<kDot, 1, kRows, kStrips>(rows, strips, block, sums, sum_stride);
     }
   }
 }

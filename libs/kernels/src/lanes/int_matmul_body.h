@@ -82,24 +82,41 @@ class IntRowBlock {
 
   void take_rows(std::size_t first_code, std::size_t chunk) {
     for (std::size_t r = 0; r < kRows; ++r) {
-      const bool exists = r < part_.rows;
       // A row that does not exist repeats the first one.
-      const std::size_t first = block_at(exists ? r : 0, first_code);
+      const std::size_t first = block_at(r < part_.rows ? r : 0, first_code);
       const std::int8_t* codes = rows_.codes + first * 32;
       for (std::size_t block = 0; block < chunk / 32; ++block) {
         std::uint32_t* to = spread_ + r * kStride + block * kSpreadWords<kDot>;
-        if constexpr (kDot == IntDot::kInt4) {
+        if constexpr (kIsNibbles<kDot>) {
           n_spread(codes + block * 32, to);
         } else {
           q_spread(codes + block * 32, to);
         }
-      }
-      if constexpr (kDot != IntDot::kInt8Whole) {
-        for (std::size_t block = 0; block < chunk / 32; ++block) {
-          starts_[block * kRows + r] = rows_.block_sums[first + block] * -kCodeBias<kDot>;
-          scales_[block * kRows + r] = by_block_ ? rows_.scales[first + block] : 1.0F;
+        if constexpr (kDot != IntDot::kInt8Whole) {
+          take_scales(r, block, first + block);
         }
       }
+    }
+  }
+
+  // What the sums of a block begin with and are multiplied by.
+  void take_scales(std::size_t row, std::size_t block, std::size_t from) {
+    const std::int32_t sum = rows_.block_sums[from];
+    const float scale = by_block_ ? rows_.scales[from] : 1.0F;
+    std::int32_t* starts = starts_ + block * kParts<kDot> * kRows + row;
+    scales_[block * kRows + row] = scale;
+    if constexpr (kParts<kDot> == 2) {
+      std::int32_t of_first = 0;
+      for (std::size_t i = 0; i < 16; ++i) {
+        of_first += rows_.codes[from * 32 + i];
+      }
+      starts[0] = of_first * -kCodeBias<kDot>;
+      starts[kRows] = (sum - of_first) * -kCodeBias<kDot>;
+    } else {
+      starts[0] = sum * -kCodeBias<kDot>;
+    }
+    if constexpr (kHasMinima<kDot>) {
+      factors_[block * kRows + row] = -(scale * static_cast<float>(sum));
     }
   }
 
@@ -109,9 +126,9 @@ class IntRowBlock {
                   std::size_t k,
                   std::size_t chunk,
                   float* sums) {
-    const IntRows<kRows> rows{spread_, kStride, starts_, scales_};
+    const IntRows<kRows> rows{spread_, kStride, starts_, scales_, factors_};
     const IntStrips strips{strip + scale_bytes<kDot>(padded) + k * kCodeRow<kDot>,
-                           strip + k,  // 32 bytes of scales for 32 elements
+                           strip + k / 32 * kScaleRow<kDot>,
                            strip_bytes<kDot>(padded)};
     add_int_dots<kDot, kRows, kCount>(
         rows, strips, chunk / 32, sums, PendingSums<kRows>::kStripFloats);
@@ -141,8 +158,9 @@ class IntRowBlock {
   const TilePart& part_;
   bool by_block_;
   alignas(64) std::uint32_t spread_[kRows * kStride];
-  alignas(64) std::int32_t starts_[kBlocks * kRows];
+  alignas(64) std::int32_t starts_[kBlocks * kParts<kDot> * kRows];
   alignas(64) float scales_[kBlocks * kRows];
+  alignas(64) float factors_[kHasMinima<kDot> ? kBlocks * kRows : 1];
 };
 
 // As many rows as part.rows says, at most kRows, which is a power of two.
@@ -183,6 +201,15 @@ inline void int_matmul_tile(const MatmulArgs& args, const TilePart& whole) {
       return;
     case WeightFormat::kInt4:
       run_int_rows<IntDot::kInt4>(args, whole);
+      return;
+    case WeightFormat::kInt8G16:
+      run_int_rows<IntDot::kInt8G16>(args, whole);
+      return;
+    case WeightFormat::kInt8G32Min:
+      run_int_rows<IntDot::kInt8G32Min>(args, whole);
+      return;
+    case WeightFormat::kInt4G32Min:
+      run_int_rows<IntDot::kInt4G32Min>(args, whole);
       return;
   }
 }

@@ -41,16 +41,31 @@ float whole_dot(const LeafCodes& a, const Strip& strip, std::size_t column, std:
   return sum * a.scales[0] * strip.scale(0, column);
 }
 
+// −(the scale of a group of activations · the sum of its codes), which its minima are multiplied
+// by.
+float minimum_factor(const LeafCodes& a, float scale, std::size_t begin, std::size_t end) {
+  std::int32_t sum = 0;
+  for (std::size_t k = begin; k < end; ++k) {
+    sum += a.codes[k];
+  }
+  return -(scale * static_cast<float>(sum));
+}
+
 float grouped_dot(
     const LeafCodes& a, ScaleSpan span, const Strip& strip, std::size_t column, std::size_t k) {
-  const bool weight_groups = strip.format != WeightFormat::kInt8;
+  const bool weight_groups = strip.traits.group != 0;
   const bool activation_groups = span == ScaleSpan::kBlock;
+  const std::size_t step = weight_groups ? strip.traits.group : kDotBlock;
   float acc = 0.0F;
-  for (std::size_t group = 0; group < k; group += kDotBlock) {
-    const auto sum = static_cast<float>(code_sum(a, strip, column, group, group + kDotBlock));
+  for (std::size_t group = 0; group < k; group += step) {
+    const auto sum = static_cast<float>(code_sum(a, strip, column, group, group + step));
     const float of_activations = activation_groups ? a.scales[group / kDotBlock] : 1.0F;
     const float of_weights = weight_groups ? strip.scale(group, column) : 1.0F;
     acc = fused(sum, of_activations * of_weights, acc);
+    if (strip.traits.has_minima) {
+      const float factor = minimum_factor(a, of_activations, group, group + step);
+      acc = fused(strip.minimum(group, column), factor, acc);
+    }
   }
   acc = activation_groups ? acc : acc * a.scales[0];
   return weight_groups ? acc : acc * strip.scale(0, column);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,12 +35,11 @@ struct WeightTensor {
   // decoded to fp32 (gguf/tensor_type.h) and rounded to nearest even. Needs a few KB of stack.
   void read_bf16(std::uint64_t row, std::uint64_t first, std::span<tensor::Bf16> out) const;
 
-  // Copies the blocks of row `row`, columns [first, first + count), as they are in the file.
-  // Requires: `first` and `count` are multiples of the type's block; out.size() is what they take.
-  void read_blocks(std::uint64_t row,
-                   std::uint64_t first,
-                   std::uint64_t count,
-                   std::span<std::byte> out) const;
+  // The codes of row `row`, columns [first, first + out.codes.size()), and their scales and minima.
+  // Needs a few KB of stack.
+  // Requires: gguf::has_codes(type); `first` and the number of codes are multiples of 16, and there
+  //           is a scale and a minimum for 16 of them.
+  void read_codes(std::uint64_t row, std::uint64_t first, const gguf::CodeSpans& out) const;
 };
 
 // Name and shape of a weight that an architecture needs.
@@ -52,7 +52,10 @@ struct WeightSpec {
 // The weights of `config`, in a fixed order.
 [[nodiscard]] std::vector<WeightSpec> required_weights(const ModelConfig& config);
 
-// "auto" and the names of the weight formats.
+// The format that holds every code, scale and minimum of a type; none for types without codes.
+[[nodiscard]] std::optional<kernels::WeightFormat> format_of_codes(gguf::TensorType type);
+
+// "auto" and the names of the weight formats that are made of any numbers.
 [[nodiscard]] std::vector<std::string> quantization_choices();
 
 // What a model is read from, either
@@ -95,8 +98,9 @@ class Checkpoint {
   // matrix, or stored_formats().
   [[nodiscard]] WeightFormats formats_for(std::string_view quantization) const;
 
-  // The formats that the files have already: for the layers, and for embedding and head, kInt8G32
-  // where every matrix is Q8_0, kInt4 where every one is Q4_0, else kBf16.
+  // The formats that the files have already: that of format_of_codes() for each matrix, where every
+  // matrix of the layers has one and no leaf of a product divides a group of scales; else kBf16 for
+  // all matrices of the layers. Embedding and head stand for themselves.
   [[nodiscard]] WeightFormats stored_formats() const;
 
   // The pages of a weight are not read again.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,15 +15,53 @@
 
 namespace phalanx::checkpoint {
 
+// How the matrices of a layer are packed: either all are bf16, or none is.
+struct LayerFormats {
+  kernels::WeightFormat q = kernels::WeightFormat::kBf16;
+  kernels::WeightFormat k = kernels::WeightFormat::kBf16;
+  kernels::WeightFormat v = kernels::WeightFormat::kBf16;
+  kernels::WeightFormat o = kernels::WeightFormat::kBf16;
+  kernels::WeightFormat gate = kernels::WeightFormat::kBf16;
+  kernels::WeightFormat up = kernels::WeightFormat::kBf16;
+  kernels::WeightFormat down = kernels::WeightFormat::kBf16;
+
+  [[nodiscard]] static LayerFormats all(kernels::WeightFormat format) {
+    return {format, format, format, format, format, format, format};
+  }
+  // In the order above.
+  [[nodiscard]] std::array<kernels::WeightFormat, 7> each() const {
+    return {q, k, v, o, gate, up, down};
+  }
+
+  friend bool operator==(const LayerFormats&, const LayerFormats&) = default;
+};
+
 // How matrices are packed and computed with. Vectors are fp32 whatever these say.
 struct WeightFormats {
-  kernels::WeightFormat layers = kernels::WeightFormat::kBf16;
-  kernels::WeightFormat head = kernels::WeightFormat::kBf16;  // and the embedding
+  WeightFormats() = default;
+  // One format for the layers, one for embedding and head.
+  WeightFormats(kernels::WeightFormat of_layers, kernels::WeightFormat of_head)
+      : layers{LayerFormats::all(of_layers)}, embedding(of_head), head(of_head) {}
+
+  // Of the layers from 0 on; the last counts for all that follow, so that one may stand for all. If
+  // one is bf16, all are.
+  std::vector<LayerFormats> layers = {LayerFormats{}};
+  kernels::WeightFormat embedding = kernels::WeightFormat::kBf16;
+  kernels::WeightFormat head = kernels::WeightFormat::kBf16;  // of a tied one: as the embedding
+
+  [[nodiscard]] const LayerFormats& layer(std::size_t index) const {
+    return layers[std::min(index, layers.size() - 1)];
+  }
+  // Whether the products of the layers take quantised activations.
+  [[nodiscard]] bool integer_layers() const {
+    return layers.front().q != kernels::WeightFormat::kBf16;
+  }
 
   friend bool operator==(const WeightFormats&, const WeightFormats&) = default;
 };
 
-// "int4", or "int4, head bf16" where they differ.
+// "int4", "int4, head bf16" where head and layers differ, and for formats that differ from matrix
+// to matrix all that occur: "int4-g32-min and int8-g16".
 [[nodiscard]] std::string describe(const WeightFormats& formats);
 
 // The shape of a decoder-only transformer. Everything here was checked: positive, bounded,

@@ -51,12 +51,4 @@ struct KernelTable {
 // Requires: isa is one of available_isas().
 [[nodiscard]] const KernelTable& kernel_table(Isa isa);
 
-// The hash of the golden vectors of every operation, computed by `table`: two builds that agree on
-// it give the same tokens. Deterministic; takes some milliseconds (ref: some 100).
-[[nodiscard]] std::uint64_t arithmetic_version(const KernelTable& table);
-
-// What arithmetic_version() must be. A build for which it is not has a defect or a compiler that
-// fuses operations; it must not serve.
-inline constexpr std::uint64_t kArithmeticVersion = 0xa4c91058a47ce524;
-
 }  // namespace phalanx::kernels

@@ -15,7 +15,8 @@ namespace phalanx::kernels {
 // How a packed weight is encoded. The values are part of the keys of weight arenas. A packed weight
 // is a row of strips of 16 columns, each by itself contiguous and a multiple of 64 bytes long:
 // first its scales, rounded up to 64 bytes, then its codes. K is padded to a multiple of 32; a
-// group is 32 elements of K.
+// group is 16 or 32 elements of K. An element is code · scale − minimum; the minimum is 0 where a
+// format has none. The last three hold what GGUF files have, and are made of nothing else.
 enum class WeightFormat : std::uint8_t {
   kBf16 = 1,     // no scales; [K/2][16][2] bf16
   kInt8 = 2,     // [16] f32, one for a column; [K/4][16][4] uint8 = code + 128
@@ -23,12 +24,32 @@ enum class WeightFormat : std::uint8_t {
   // Scales as kInt8G32. [K/8][16][4] bytes: byte (q, column, j) holds the code + 8 of k = 8q + j in
   // its low nibble and that of k = 8q + 4 + j in its high one.
   kInt4 = 4,
+  kInt8G16 = 5,     // [K/16][16] f32, one for a group; codes as kInt8
+  kInt8G32Min = 6,  // [K/32][2][16] f32: the scale and the minimum of a group; codes as kInt8
+  kInt4G32Min = 7,  // scales and minima as kInt8G32Min; codes as kInt4, but 0 … 15 as they are
 };
-inline constexpr std::array kWeightFormats = {
-    WeightFormat::kBf16, WeightFormat::kInt8, WeightFormat::kInt8G32, WeightFormat::kInt4};
+inline constexpr std::array kWeightFormats = {WeightFormat::kBf16,
+                                              WeightFormat::kInt8,
+                                              WeightFormat::kInt8G32,
+                                              WeightFormat::kInt4,
+                                              WeightFormat::kInt8G16,
+                                              WeightFormat::kInt8G32Min,
+                                              WeightFormat::kInt4G32Min};
 
-// "bf16", "int8", "int8-g32", "int4".
-[[nodiscard]] std::string_view weight_format_name(WeightFormat format);
+struct WeightTraits {
+  std::string_view name;          // "int8-g32"
+  std::uint32_t code_bits = 0;    // 16 for kBf16
+  std::int32_t code_bias = 0;     // added to a code where it is stored
+  std::uint32_t group = 0;        // elements of K with one scale; 0: a whole column
+  std::uint32_t scale_bytes = 0;  // of one scale: an f16 or an f32; 0: none
+  bool has_minima = false;
+  bool from_floats = false;  // pack_weight_strips() makes it
+};
+// Requires one of kWeightFormats.
+[[nodiscard]] const WeightTraits& traits_of(WeightFormat format);
+[[nodiscard]] inline std::string_view weight_format_name(WeightFormat format) {
+  return traits_of(format).name;
+}
 
 // The largest K of a weight of integers: sums of its products stay within an int32.
 inline constexpr std::size_t kMaxIntegerK = 131072;
@@ -63,7 +84,7 @@ struct WeightView {
 //   from  [columns, k]  bf16, row-major: row = output column, as in a checkpoint
 //
 // Math:     docs/arithmetic.md, "Integer formats". The result does not depend on the float mode.
-// Requires: first_column a multiple of 16; to.size() a whole number of strips.
+// Requires: a format from floats; first_column a multiple of 16; to.size() a whole number of strips.
 // Cost:     a range of strips is a unit of work, so that a caller can spread a weight over threads.
 // Errors:   kDataLoss  integers cannot code an infinity or a NaN; the message names the column.
 //                      Never for kBf16
@@ -77,33 +98,26 @@ struct WeightView {
 //           the format is kBf16.
 void pack_weight(tensor::MatrixView<const Bf16> from, WeightFormat format, std::span<std::byte> to);
 
-// Rows of blocks of 32 numbers as GGUF stores them. The format says which: kInt8G32 is made of Q8_0
-// (f16 scale d, then 32 int8: code · d), kInt4 of Q4_0 (f16 scale d, then 16 bytes whose low
-// nibbles are numbers 0 … 15 and whose high ones are 16 … 31: (nibble − 8) · d).
+// Output columns as codes, scales and minima, of which there is one for 16 elements: element i is
+// codes[i] · scales[i / 16] − minima[i / 16].
 // Ownership: borrows.
-struct BlockRows {
-  WeightFormat format = WeightFormat::kInt8G32;
-  const std::byte* data = nullptr;  // of any alignment
-  std::size_t rows = 0;             // output columns
-  std::size_t row_bytes = 0;        // from row to row
-};
-
-// Bytes of one block: 34 for kInt8G32, 18 for kInt4.
-[[nodiscard]] std::size_t source_block_bytes(WeightFormat format);
-
-// Packs inputs [first_k, first_k + k) of output columns [first_column, …) as pack_weight_strips()
-// does, keeping codes and scales bit for bit.
-//
-// Requires: first_k and k multiples of 32, within the rows; first_column a multiple of 16;
-//           to.size() a whole number of strips.
-// Errors:   kDataLoss  a scale is infinite or NaN; the message names the column
-struct BlockRun {
-  std::size_t first_k = 0;
+struct CodedColumns {
+  const std::int8_t* codes = nullptr;  // [columns, k]
+  const float* scales = nullptr;       // [columns, k / 16]
+  const float* minima = nullptr;       // [columns, k / 16]
+  std::size_t columns = 0;
   std::size_t k = 0;
 };
-[[nodiscard]] Status pack_block_strips(const BlockRows& from,
-                                       BlockRun run,
-                                       std::size_t first_column,
+
+// Packs columns that are coded already, keeping every code, scale and minimum. Where a group has 32
+// elements, those of its first 16 are taken.
+//
+// Requires: an integer format that can hold what is given (its bits, its groups, scales that are
+//           f16 where it stores such, no minima where it has none) and is not kInt8;
+//           k a multiple of 32; to.size() the strips of all columns.
+// Errors:   kDataLoss  a scale or minimum is infinite or NaN; the message names column and element
+[[nodiscard]] Status pack_coded_strips(const CodedColumns& from,
+                                       WeightFormat format,
                                        std::span<std::byte> to);
 
 }  // namespace phalanx::kernels

@@ -19,7 +19,7 @@
 namespace phalanx::model {
 
 inline constexpr std::size_t kArenaAlignment = std::size_t{2} << 20;  // of the mapping and the size
-inline constexpr std::uint32_t kArenaVersion = 2;  // of the layout; a change makes arenas distinct
+inline constexpr std::uint32_t kArenaVersion = 3;  // of the layout; a change makes arenas distinct
 
 // A piece of the arena.
 struct ByteRange {
@@ -29,8 +29,8 @@ struct ByteRange {
   friend bool operator==(ByteRange, ByteRange) = default;
 };
 
-// Where a layer's weights begin. Matrices are packed (kernels/weight.h) in the format of the
-// layers, embedding and head in that of the head (ModelConfig::formats); gains and biases are fp32.
+// Where a layer's weights begin. Matrices are packed (kernels/weight.h) in the formats that
+// ModelConfig::formats has for them; gains and biases are fp32.
 // What the model does not have takes no room and begins at 0.
 //
 //   q, k, v, gate, up  packed over all output columns: a rank reads its run of strips

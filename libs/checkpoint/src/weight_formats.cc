@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which formats the matrices of a checkpoint are served in.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "phalanx/base/check.h"
+#include "phalanx/checkpoint/checkpoint.h"
+
+namespace phalanx::checkpoint {
+
+using gguf::TensorType;
+using kernels::WeightFormat;
+
+std::string describe(const WeightFormats& formats) {
+  std::vector<WeightFormat> of_layers;
+  for (const LayerFormats& layer : formats.layers) {
+    for (const WeightFormat format : layer.each()) {
+      if (std::ranges::count(of_layers, format) == 0) {
+        of_layers.push_back(format);
+      }
+    }
+  }
+  std::string text;
+  for (const WeightFormat format : of_layers) {
+    text.append(text.empty() ? "" : " and ").append(kernels::weight_format_name(format));
+  }
+  if (of_layers != std::vector{formats.head}) {
+    text.append(", head ").append(kernels::weight_format_name(formats.head));
+  }
+  if (formats.embedding != formats.head) {
+    text.append(", embedding ").append(kernels::weight_format_name(formats.embedding));
+  }
+  return text;
+}
+
+std::optional<WeightFormat> format_of_codes(TensorType type) {
+  switch (type) {
+    case TensorType::kF32:
+    case TensorType::kF16:
+    case TensorType::kBF16:
+      return std::nullopt;
+    case TensorType::kQ8_0:
+    case TensorType::kQ5_0:
+      return WeightFormat::kInt8G32;
+    case TensorType::kQ4_0:
+      return WeightFormat::kInt4;
+    case TensorType::kQ4_1:
+    case TensorType::kQ4_K:
+      return WeightFormat::kInt4G32Min;
+    case TensorType::kQ5_1:
+    case TensorType::kQ5_K:
+      return WeightFormat::kInt8G32Min;
+    case TensorType::kQ6_K:
+      return WeightFormat::kInt8G16;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> quantization_choices() {
+  std::vector<std::string> choices = {"auto"};
+  for (const WeightFormat format : kernels::kWeightFormats) {
+    if (kernels::traits_of(format).from_floats) {
+      choices.emplace_back(kernels::weight_format_name(format));
+    }
+  }
+  return choices;
+}
+
+WeightFormats Checkpoint::formats_for(std::string_view quantization) const {
+  for (const WeightFormat format : kernels::kWeightFormats) {
+    const kernels::WeightTraits& traits = kernels::traits_of(format);
+    if (traits.from_floats && traits.name == quantization) {
+      return {format, format};
+    }
+  }
+  PHALANX_CHECK(quantization == "auto", "not one of quantization_choices()");
+  return stored_formats();
+}
+
+WeightFormats Checkpoint::stored_formats() const {
+  const auto format_of = [this](const std::string& name) {
+    return format_of_codes(weight(name).type).value_or(WeightFormat::kBf16);
+  };
+  WeightFormats formats;
+  formats.embedding = format_of("model.embed_tokens.weight");
+  formats.head = config_.tied_head ? formats.embedding : format_of("lm_head.weight");
+  std::vector<LayerFormats> layers;
+  for (std::uint32_t index = 0; index < config_.layers; ++index) {
+    const std::string layer = "model.layers." + std::to_string(index) + ".";
+    const LayerFormats found = {format_of(layer + "self_attn.q_proj.weight"),
+                                format_of(layer + "self_attn.k_proj.weight"),
+                                format_of(layer + "self_attn.v_proj.weight"),
+                                format_of(layer + "self_attn.o_proj.weight"),
+                                format_of(layer + "mlp.gate_proj.weight"),
+                                format_of(layer + "mlp.up_proj.weight"),
+                                format_of(layer + "mlp.down_proj.weight")};
+    if (std::ranges::count(found.each(), WeightFormat::kBf16) != 0) {
+      return formats;
+    }
+    layers.push_back(found);
+  }
+  // The leaves of the product after attention are those of a group of heads; all others are whole
+  // groups of scales in any model (ModelConfig).
+  if (std::size_t{config_.heads_per_group()} * config_.head_dim % kernels::kDotBlock != 0) {
+    return formats;
+  }
+  const bool equal = std::ranges::all_of(
+      layers, [&](const LayerFormats& layer) { return layer == layers.front(); });
+  layers.resize(equal ? 1 : layers.size());
+  formats.layers = std::move(layers);
+  return formats;
+}
+
+}  // namespace phalanx::checkpoint

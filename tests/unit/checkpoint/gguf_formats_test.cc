@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// The formats that GGUF files are served in: every block type with exactly the values that it
+// decodes to.
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/checkpoint/checkpoint.h"
+#include "phalanx/kernels/rows.h"
+#include "phalanx/model/shard_plan.h"
+#include "phalanx/model/weight_arena.h"
+#include "phalanx/tensor/arena.h"
+
+#include "test_gguf.h"
+
+namespace phalanx::checkpoint {
+namespace {
+
+using gguf::TensorType;
+using kernels::WeightFormat;
+
+constexpr std::array kCodedTypes = {TensorType::kQ8_0,
+                                    TensorType::kQ4_K,
+                                    TensorType::kQ6_K,
+                                    TensorType::kQ5_0,
+                                    TensorType::kQ5_K,
+                                    TensorType::kQ4_0,
+                                    TensorType::kQ5_1,
+                                    TensorType::kQ4_1};
+
+// Leaves of 64 and of 32 inputs lie within blocks of 256.
+TestShape shape_of_blocks() {
+  TestShape shape;
+  shape.hidden = 256;
+  shape.intermediate = 512;
+  shape.vocab = 97;
+  shape.tied = false;
+  return shape;
+}
+
+// The elements of column `column` of a packed weight.
+std::vector<float> column_of(const kernels::WeightView& weight, std::uint32_t column) {
+  const auto token = static_cast<TokenId>(column);
+  std::vector<float> values(weight.rows);
+  kernels::embedding({weight, &token, 1, values.data(), weight.rows}, 0);
+  return values;
+}
+
+class PackedFile {
+ public:
+  explicit PackedFile(GgufSource& source)
+      : checkpoint_(Checkpoint::open(source).value()), config_(checkpoint_.config()) {
+    config_.formats = checkpoint_.stored_formats();
+    layout_ = model::layout_of(config_);
+    memory_ = tensor::AlignedBuffer(layout_.bytes, model::kArenaAlignment);
+    EXPECT_TRUE(model::fill_arena(checkpoint_, config_, memory_.bytes(), {}).has_value());
+  }
+
+  [[nodiscard]] const ModelConfig& config() const { return config_; }
+  [[nodiscard]] const model::ArenaLayout& layout() const { return layout_; }
+
+  // Inputs [first_k, first_k + k) of the weight lie at `offset` as one packed matrix.
+  void expect_packed(const std::string& name,
+                     WeightFormat format,
+                     std::size_t offset,
+                     std::size_t first_k,
+                     std::size_t k) const {
+    SCOPED_TRACE(name);
+    const WeightTensor& tensor = checkpoint_.weight(name);
+    std::vector<float> values(tensor.rows * tensor.columns);
+    gguf::decode(tensor.type, tensor.bytes, values);
+    const kernels::WeightView view = {format,
+                                      static_cast<std::uint32_t>(k),
+                                      static_cast<std::uint32_t>(tensor.rows),
+                                      memory_.bytes().data() + offset};
+    for (std::uint32_t row = 0; row < tensor.rows; ++row) {
+      const std::vector<float> found = column_of(view, row);
+      for (std::size_t i = 0; i < k; ++i) {
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(found[i]),
+                  std::bit_cast<std::uint32_t>(values[row * tensor.columns + first_k + i]))
+            << "row " << row << ", column " << first_k + i;
+      }
+    }
+  }
+
+ private:
+  Checkpoint checkpoint_;
+  ModelConfig config_;
+  model::ArenaLayout layout_;
+  tensor::AlignedBuffer memory_;
+};
+
+TEST(GgufFormats, HoldEveryBlockTypeWithItsDecodedValues) {
+  const TestShape shape = shape_of_blocks();
+  for (std::size_t turn = 0; turn < kCodedTypes.size(); ++turn) {
+    const auto source = gguf_checkpoint(shape, [&](GgufParts& parts) {
+      make_blocks(parts, [&](std::size_t i) { return kCodedTypes[(i + turn) % 8]; });
+    });
+    const PackedFile file(*source);
+    const WeightFormats& formats = file.config().formats;
+    file.expect_packed(
+        "model.embed_tokens.weight", formats.embedding, file.layout().embedding, 0, shape.hidden);
+    file.expect_packed("lm_head.weight", formats.head, file.layout().head, 0, shape.hidden);
+    const auto index = static_cast<std::uint32_t>(turn % shape.layers);
+    const std::string layer = "model.layers." + std::to_string(index) + ".";
+    const LayerFormats& of_layer = formats.layer(index);
+    const model::LayerOffsets& at = file.layout().layers[index];
+    file.expect_packed(layer + "self_attn.q_proj.weight", of_layer.q, at.q, 0, shape.hidden);
+    file.expect_packed(layer + "self_attn.k_proj.weight", of_layer.k, at.k, 0, shape.hidden);
+    file.expect_packed(layer + "self_attn.v_proj.weight", of_layer.v, at.v, 0, shape.hidden);
+    file.expect_packed(layer + "mlp.gate_proj.weight", of_layer.gate, at.gate, 0, shape.hidden);
+    file.expect_packed(layer + "mlp.up_proj.weight", of_layer.up, at.up, 0, shape.hidden);
+    const std::size_t o_bytes = kernels::weight_bytes(of_layer.o, 64, shape.hidden);
+    for (std::size_t group = 0; group < shape.kv_heads; ++group) {
+      file.expect_packed(
+          layer + "self_attn.o_proj.weight", of_layer.o, at.o + group * o_bytes, group * 64, 64);
+    }
+    const std::size_t down_bytes = kernels::weight_bytes(of_layer.down, 32, shape.hidden);
+    ASSERT_EQ(model::units_of(file.config()).mlp, 16U);
+    for (std::size_t run = 0; run < 16; ++run) {
+      file.expect_packed(
+          layer + "mlp.down_proj.weight", of_layer.down, at.down + run * down_bytes, run * 32, 32);
+    }
+  }
+}
+
+// As llama.cpp's Q4_K_M mixes them: some matrices of some layers in finer blocks, and the head.
+TEST(GgufFormats, AreThoseOfEachMatrix) {
+  TestShape shape = shape_of_blocks();
+  const auto open = [&](const auto& type_of) {
+    const auto source = gguf_checkpoint(shape, [&](GgufParts& parts) {
+      make_blocks(parts, [&](std::size_t i) { return type_of(parts.tensors[i].name); });
+    });
+    return Checkpoint::open(*source).value().stored_formats();
+  };
+  const WeightFormats mixed = open([](const std::string& name) {
+    const bool is_fine =
+        name == "output.weight" || name == "blk.1.ffn_down.weight" || name == "blk.1.attn_v.weight";
+    return is_fine ? TensorType::kQ6_K : TensorType::kQ4_K;
+  });
+  LayerFormats fine = LayerFormats::all(WeightFormat::kInt4G32Min);
+  EXPECT_EQ(mixed.layer(0), fine);
+  fine.v = fine.down = WeightFormat::kInt8G16;
+  EXPECT_EQ(mixed.layer(1), fine);
+  EXPECT_EQ(mixed.embedding, WeightFormat::kInt4G32Min);
+  EXPECT_EQ(mixed.head, WeightFormat::kInt8G16);
+  EXPECT_EQ(describe(mixed), "int4-g32-min and int8-g16, head int8-g16, embedding int4-g32-min");
+  const WeightFormats even = open([](const std::string&) { return TensorType::kQ5_K; });
+  EXPECT_EQ(even, WeightFormats(WeightFormat::kInt8G32Min, WeightFormat::kInt8G32Min));
+  EXPECT_EQ(describe(even), "int8-g32-min");
+}
+
+TEST(GgufFormats, AreBf16WhereALeafIsNoWholeGroup) {
+  TestShape shape = shape_of_blocks();
+  shape.heads = shape.kv_heads = 16;
+  shape.head_dim = 16;
+  const auto source = gguf_checkpoint(shape, [&](GgufParts& parts) {
+    make_blocks(parts, [&](std::size_t) { return TensorType::kQ8_0; });
+  });
+  EXPECT_EQ(Checkpoint::open(*source).value().stored_formats(),
+            WeightFormats(WeightFormat::kBf16, WeightFormat::kInt8G32));
+}
+
+TEST(GgufFormats, AreBf16WhereAMatrixOfALayerHasNoCodes) {
+  const TestShape shape = shape_of_blocks();
+  const auto source = gguf_checkpoint(shape, [&](GgufParts& parts) {
+    std::vector<GgufTensor> plain = parts.tensors;
+    make_blocks(parts, [&](std::size_t) { return TensorType::kQ4_K; });
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      if (plain[i].name == "blk.1.attn_k.weight" || plain[i].name == "token_embd.weight") {
+        parts.tensors[i] = plain[i];
+      }
+    }
+  });
+  WeightFormats expected(WeightFormat::kBf16, WeightFormat::kBf16);
+  expected.head = WeightFormat::kInt4G32Min;
+  EXPECT_EQ(Checkpoint::open(*source).value().stored_formats(), expected);
+}
+
+TEST(GgufFormats, ReadCodesFromAnyGroup) {
+  constexpr std::uint64_t kRows = 3;
+  constexpr std::uint64_t kColumns = 2560;  // more than is decoded at once
+  for (const TensorType type : kCodedTypes) {
+    const std::vector<std::byte> bytes = random_blocks(type, kRows * kColumns, 4);
+    std::vector<float> values(kRows * kColumns);
+    gguf::decode(type, bytes, values);
+    const WeightTensor weight{"w", type, kRows, kColumns, bytes, 0};
+    for (const auto& [first, count] : std::vector<std::pair<std::size_t, std::size_t>>{
+             {0, kColumns}, {16, 16}, {240, 32}, {304, 1024}, {1008, 1552}, {2544, 16}}) {
+      std::vector<std::int8_t> codes(count);
+      std::vector<float> scales(count / 16);
+      std::vector<float> minima(count / 16);
+      weight.read_codes(2, first, {codes, scales, minima});
+      for (std::size_t i = 0; i < count; ++i) {
+        const float product = scales[i / 16] * static_cast<float>(codes[i]);
+        ASSERT_EQ(product - minima[i / 16], values[2 * kColumns + first + i])
+            << gguf::traits_of(type).name << " " << first << "+" << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace phalanx::checkpoint
