@@ -145,8 +145,8 @@ function(phalanx_mutation_test)
   set_tests_properties(${ARG_NAME} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${timeout})
 endfunction()
 
-# phalanx_python_test(NAME <name> LABEL process|e2e SCRIPT <file> [TIMEOUT s] [PROGRAMS <target...>])
-# A test that runs the built programs from outside, written in Python with its standard library only.
+# phalanx_python_test(NAME <name> LABEL unit|process|e2e SCRIPT <file> [TIMEOUT s] [PROGRAMS <target...>])
+# A test of a script, or one that runs the built programs from outside, written in Python with its standard library only.
 function(phalanx_python_test)
   cmake_parse_arguments(ARG "" "NAME;LABEL;SCRIPT;TIMEOUT" "" ${ARGN})
   if(NOT ARG_TIMEOUT)

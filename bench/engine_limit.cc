@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine_limit.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "phalanx/kernels/layout.h"
+#include "phalanx/kernels/weight.h"
+
+namespace phalanx::bench {
+namespace {
+
+using kernels::WeightFormat;
+
+// Conversion and fma, of two operations each, for a group of 32 and one output.
+constexpr double kFlopsOfGroup = 4.0;
+
+void add_product(
+    Work& work, WeightFormat format, std::size_t inputs, std::size_t outputs, double rows) {
+  work.read_bytes += static_cast<double>(kernels::weight_bytes(format, inputs, outputs));
+  const double products = rows * static_cast<double>(inputs) * static_cast<double>(outputs);
+  if (format == WeightFormat::kBf16) {
+    work.fma_flops += 2 * products;
+    return;
+  }
+  (format == WeightFormat::kInt4 ? work.int4_ops : work.int8_ops) += 2 * products;
+  if (format != WeightFormat::kInt8) {
+    work.fma_flops += kFlopsOfGroup * products / static_cast<double>(kernels::kDotBlock);
+  }
+}
+
+}  // namespace
+
+Work work_of(const checkpoint::ModelConfig& config, std::span<const step::StepItem> items) {
+  double rows = 0;
+  double sampled = 0;
+  double read = 0;  // positions of earlier steps
+  double seen = 0;  // positions that rows attend to
+  for (const step::StepItem& item : items) {
+    const auto count = static_cast<double>(item.count);
+    const auto start = static_cast<double>(item.start);
+    rows += count;
+    sampled += item.sample ? 1 : 0;
+    read += start;
+    seen += count * start + count * (count + 1) / 2;
+  }
+  const std::size_t q = std::size_t{config.heads} * config.head_dim;
+  const std::size_t kv = std::size_t{config.kv_heads} * config.head_dim;
+  const WeightFormat format = config.formats.layers;
+  Work work;
+  for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
+    add_product(work, format, config.hidden, q + 2 * kv, rows);
+    add_product(work, format, q, config.hidden, rows);
+    add_product(work, format, config.hidden, std::size_t{2} * config.intermediate, rows);
+    add_product(work, format, config.intermediate, config.hidden, rows);
+  }
+  const auto layers = static_cast<double>(config.layers);
+  work.read_bytes += layers * read * 2 * static_cast<double>(kv * sizeof(kernels::Bf16));
+  work.fma_flops += layers * seen * 4 * static_cast<double>(q);
+  if (sampled > 0) {
+    add_product(work, config.formats.head, config.hidden, config.vocab, sampled);
+  }
+  return work;
+}
+
+Limit limit_of(const Work& work, const Peaks& peaks) {
+  const auto time = [](double amount, double rate) { return amount > 0 ? amount / rate : 0.0; };
+  const double reading = time(work.read_bytes, peaks.read_bytes);
+  const double computing = time(work.fma_flops, peaks.fma_flops) +
+                           time(work.int8_ops, peaks.int8_ops) +
+                           time(work.int4_ops, peaks.int4_ops);
+  return {std::max(reading, computing), reading > computing};
+}
+
+}  // namespace phalanx::bench

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What bench/compare says of samples."""
+import os
+import sys
+import unittest
+import xml.etree.ElementTree
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "bench"))
+import comparison  # noqa: E402
+
+KINDS = {"ours": "phalanx", "limit of ours": "limit", "theirs": "peer"}
+
+
+def sample(subject, number, **metrics):
+    return {"subject": subject, "round": number, **({"limit_of": "ours"} if "limit" in subject else {}), **metrics}
+
+
+def rounds(count):
+    """A machine that is twice as fast in every second round."""
+    samples = []
+    for number in range(count):
+        speed = 1 + number % 2
+        samples += [sample("limit of ours", number, prefill=100 * speed, decode_b1=20 * speed),
+                    sample("ours", number, prefill=50 * speed, decode_b1=10 * speed),
+                    sample("theirs", number, prefill=40 * speed, decode_b1=None)]
+    return samples
+
+
+class Ratios(unittest.TestCase):
+    def test_are_of_samples_of_one_round(self):
+        records = comparison.summaries(rounds(6), KINDS)
+        ratios = {(r["to"], r["metric"]): r for r in records if r["what"] == "ratio"}
+        self.assertEqual(set(ratios), {("limit of ours", "prefill"), ("limit of ours", "decode_b1"), ("theirs", "prefill")})
+        peer = ratios["theirs", "prefill"]
+        self.assertEqual((peer["median"], peer["low"], peer["high"], peer["rounds"]), (1.25, 1.25, 1.25, 6))
+        rate = next(r for r in records if r["what"] == "rate" and r["subject"] == "ours" and r["metric"] == "prefill")
+        self.assertEqual((rate["median"], rate["min"], rate["max"]), (75, 50, 100))
+
+    def test_leave_out_rounds_that_one_of_them_lacks(self):
+        self.assertEqual(comparison.paired_ratios([(0, 10), (1, 30), (2, 90)], [(1, 10), (2, 30), (3, 1)]), [3, 3])
+
+    def test_limits_are_compared_with_what_they_limit_only(self):
+        kinds = {**KINDS, "ours int8": "phalanx"}
+        records = comparison.summaries(rounds(5) + [sample("ours int8", 0, prefill=90)], kinds)
+        pairs = {(r["subject"], r["to"]) for r in records if r["what"] == "ratio"}
+        self.assertEqual(pairs, {("ours", "limit of ours"), ("ours", "theirs"), ("ours int8", "theirs")})
+
+
+class Intervals(unittest.TestCase):
+    def test_of_few_rounds_are_their_ends(self):
+        self.assertEqual(comparison.interval([1.1, 0.9, 1.0]), (0.9, 1.1))
+
+    def test_hold_the_median_and_are_narrower_than_the_ends(self):
+        ratios = [1.0 + 0.01 * n for n in range(20)] + [9.0]
+        low, high = comparison.interval(ratios)
+        self.assertLess(1.0, low)
+        self.assertLess(low, 1.10)
+        self.assertLess(1.10, high)
+        self.assertLess(high, 1.19)
+        self.assertEqual((low, high), comparison.interval(ratios))
+
+
+class Output(unittest.TestCase):
+    def test_table_has_a_row_for_each_subject_and_ratio(self):
+        text = comparison.table(comparison.summaries(rounds(5), KINDS))
+        self.assertIn("| ours | 50.0 (50.0–100.0) | 10.0 (10.0–20.0) | - |", text)
+        self.assertIn("| ours ÷ limit of ours | 0.50 (0.50–0.50) | 0.50 (0.50–0.50) | - |", text)
+        self.assertIn("| theirs | 40.0 (40.0–80.0) | - | - |", text)
+
+    def test_chart_is_well_formed_and_has_a_bar_for_each_rate(self):
+        records = comparison.summaries(rounds(5), KINDS)
+        root = xml.etree.ElementTree.fromstring(comparison.chart(records, "a < b & c"))
+        bars = [e for e in root.iter("{http://www.w3.org/2000/svg}rect") if e.get("x")]
+        self.assertEqual(len(bars), 5)
+        self.assertTrue(all(float(bar.get("width")) > 0 for bar in bars))
+
+
+unittest.main()

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine_limit.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace phalanx::bench {
+namespace {
+
+using kernels::WeightFormat;
+
+// Every product has a size of its own, so that one that is left out or counted twice shows.
+checkpoint::ModelConfig small(WeightFormat format) {
+  checkpoint::ModelConfig config;
+  config.layers = 3;
+  config.hidden = 64;
+  config.heads = 6;
+  config.kv_heads = 2;
+  config.head_dim = 32;
+  config.intermediate = 320;
+  config.vocab = 1600;
+  config.formats = {format, format};
+  return config;
+}
+
+step::StepItem item(std::uint32_t start, std::uint32_t count, bool sample) {
+  step::StepItem result;
+  result.start = start;
+  result.count = count;
+  result.sample = sample;
+  return result;
+}
+
+// Elements of the matrices of a layer: q and o, k and v, gate and up and down.
+constexpr double kLayer = 2.0 * 64 * 192 + 2.0 * 64 * 64 + 3.0 * 64 * 320;
+constexpr double kHead = 64.0 * 1600;
+constexpr double kPositions = 3 * 4.0 * 192;   // operations of a row for a position it attends to
+constexpr double kKvBytes = 3 * 2.0 * 64 * 2;  // keys and values of a position
+
+TEST(EngineWork, OfDecodeReadsWeightsOnceAndAllKeysAndValues) {
+  const std::vector<step::StepItem> items = {item(99, 1, true), item(49, 1, true)};
+  const Work work = work_of(small(WeightFormat::kBf16), items);
+  EXPECT_DOUBLE_EQ(work.read_bytes, 2 * (3 * kLayer + kHead) + kKvBytes * (99 + 49));
+  EXPECT_DOUBLE_EQ(work.fma_flops, 2 * 2 * (3 * kLayer + kHead) + kPositions * (100 + 50));
+  EXPECT_EQ(work.int8_ops, 0);
+  EXPECT_EQ(work.int4_ops, 0);
+}
+
+TEST(EngineWork, OfAChunkIsCausalAndHasAHeadOnlyWhereItSamples) {
+  const auto config = small(WeightFormat::kBf16);
+  const std::vector<step::StepItem> first = {item(0, 3, false)};
+  const std::vector<step::StepItem> last = {item(3, 2, true)};
+  EXPECT_DOUBLE_EQ(work_of(config, first).fma_flops, 3 * 2 * 3 * kLayer + kPositions * (1 + 2 + 3));
+  EXPECT_DOUBLE_EQ(work_of(config, first).read_bytes, 2 * 3 * kLayer);
+  EXPECT_DOUBLE_EQ(work_of(config, last).fma_flops,
+                   2 * 2 * 3 * kLayer + 2 * kHead + kPositions * (4 + 5));
+  EXPECT_DOUBLE_EQ(work_of(config, last).read_bytes, 2 * (3 * kLayer + kHead) + kKvBytes * 3);
+}
+
+TEST(EngineWork, OfIntegersHasTheConversionsOfItsGroups) {
+  const std::vector<step::StepItem> items = {item(0, 5, false)};
+  const double products = 5 * 3 * kLayer;
+  const double attention = kPositions * 15;
+  const Work whole = work_of(small(WeightFormat::kInt8), items);
+  EXPECT_DOUBLE_EQ(whole.int8_ops, 2 * products);
+  EXPECT_DOUBLE_EQ(whole.fma_flops, attention);
+  const Work groups = work_of(small(WeightFormat::kInt8G32), items);
+  EXPECT_DOUBLE_EQ(groups.int8_ops, 2 * products);
+  EXPECT_DOUBLE_EQ(groups.fma_flops, attention + products / 32 * 4);
+  EXPECT_DOUBLE_EQ(groups.read_bytes, 3 * kLayer * 34 / 32);
+  const Work nibbles = work_of(small(WeightFormat::kInt4), items);
+  EXPECT_DOUBLE_EQ(nibbles.int4_ops, 2 * products);
+  EXPECT_EQ(nibbles.int8_ops, 0);
+  EXPECT_DOUBLE_EQ(nibbles.fma_flops, groups.fma_flops);
+  EXPECT_DOUBLE_EQ(nibbles.read_bytes, 3 * kLayer * 18 / 32);
+}
+
+TEST(EngineWork, OfLayersAndHeadHasTheFormatOfEach) {
+  auto config = small(WeightFormat::kInt8);
+  config.formats.head = WeightFormat::kBf16;
+  const std::vector<step::StepItem> items = {item(0, 1, true)};
+  const Work work = work_of(config, items);
+  EXPECT_DOUBLE_EQ(work.int8_ops, 2 * 3 * kLayer);
+  EXPECT_DOUBLE_EQ(work.fma_flops, 2 * kHead + kPositions);
+}
+
+TEST(EngineLimit, IsTheLargerOfReadingAndComputing) {
+  const Peaks peaks{100, 10, 40, 80};
+  const Limit reading = limit_of({1000, 10, 40, 0}, peaks);
+  EXPECT_DOUBLE_EQ(reading.seconds, 10);
+  EXPECT_TRUE(reading.by_reading);
+  const Limit computing = limit_of({1000, 100, 40, 160}, peaks);
+  EXPECT_DOUBLE_EQ(computing.seconds, 10 + 1 + 2);
+  EXPECT_FALSE(computing.by_reading);
+}
+
+// A processor without integer products has no peak of them.
+TEST(EngineLimit, AsksForNoPeakThatTheWorkDoesNotNeed) {
+  EXPECT_DOUBLE_EQ(limit_of({100, 100, 0, 0}, {100, 10, 0, 0}).seconds, 10);
+}
+
+}  // namespace
+}  // namespace phalanx::bench
