@@ -12,8 +12,10 @@ namespace {
 
 using kernels::WeightFormat;
 
-// Conversion and fma, of two operations each, for a group of 32 and one output.
+// Conversion and fma, of two operations each, for a group of weights and one output; another fma
+// for its minimum.
 constexpr double kFlopsOfGroup = 4.0;
+constexpr double kFlopsOfMinimum = 2.0;
 
 void add_product(
     Work& work, WeightFormat format, std::size_t inputs, std::size_t outputs, double rows) {
@@ -23,9 +25,11 @@ void add_product(
     work.fma_flops += 2 * products;
     return;
   }
-  (format == WeightFormat::kInt4 ? work.int4_ops : work.int8_ops) += 2 * products;
-  if (format != WeightFormat::kInt8) {
-    work.fma_flops += kFlopsOfGroup * products / static_cast<double>(kernels::kDotBlock);
+  const kernels::WeightTraits& traits = kernels::traits_of(format);
+  (traits.code_bits == 4 ? work.int4_ops : work.int8_ops) += 2 * products;
+  if (traits.group != 0) {
+    const double of_group = kFlopsOfGroup + (traits.has_minima ? kFlopsOfMinimum : 0.0);
+    work.fma_flops += of_group * products / static_cast<double>(traits.group);
   }
 }
 
@@ -46,13 +50,16 @@ Work work_of(const checkpoint::ModelConfig& config, std::span<const step::StepIt
   }
   const std::size_t q = std::size_t{config.heads} * config.head_dim;
   const std::size_t kv = std::size_t{config.kv_heads} * config.head_dim;
-  const WeightFormat format = config.formats.layers;
   Work work;
   for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
-    add_product(work, format, config.hidden, q + 2 * kv, rows);
-    add_product(work, format, q, config.hidden, rows);
-    add_product(work, format, config.hidden, std::size_t{2} * config.intermediate, rows);
-    add_product(work, format, config.intermediate, config.hidden, rows);
+    const checkpoint::LayerFormats& formats = config.formats.layer(layer);
+    add_product(work, formats.q, config.hidden, q, rows);
+    add_product(work, formats.k, config.hidden, kv, rows);
+    add_product(work, formats.v, config.hidden, kv, rows);
+    add_product(work, formats.o, q, config.hidden, rows);
+    add_product(work, formats.gate, config.hidden, config.intermediate, rows);
+    add_product(work, formats.up, config.hidden, config.intermediate, rows);
+    add_product(work, formats.down, config.intermediate, config.hidden, rows);
   }
   const auto layers = static_cast<double>(config.layers);
   work.read_bytes += layers * read * 2 * static_cast<double>(kv * sizeof(kernels::Bf16));

@@ -25,10 +25,10 @@ struct Work {
 };
 
 // Counts: every matrix read once, the head only where an item samples; keys and values of earlier
-// steps read once; products and attention. A group of 32 integers takes a conversion and an fma for
-// each output, and both count as an fma. Everything else (norms, exponentials, coding, sampling,
-// sums over ranks) counts as nothing, so that the limit is one for any implementation of the
-// format.
+// steps read once; products and attention. A group of integers takes a conversion and an fma for
+// each output, and both count as an fma; so does its minimum, where it has one. Everything else
+// (norms, exponentials, coding, sampling, sums over ranks) counts as nothing, so that the limit is
+// one for any implementation of the format.
 // The number of ranks changes nothing: they share all of it.
 [[nodiscard]] Work work_of(const checkpoint::ModelConfig& config,
                            std::span<const step::StepItem> items);

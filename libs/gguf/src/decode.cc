@@ -245,10 +245,6 @@ void check_sizes(const TypeTraits& traits, std::size_t bytes, std::size_t elemen
 
 }  // namespace
 
-bool has_codes(TensorType type) {
-  return code_function(type) != nullptr;
-}
-
 void decode(TensorType type, std::span<const std::byte> blocks, std::span<float> out) {
   const TypeTraits& traits = traits_of(type);
   check_sizes(traits, blocks.size(), out.size());

@@ -52,10 +52,6 @@ struct WeightFormats {
   [[nodiscard]] const LayerFormats& layer(std::size_t index) const {
     return layers[std::min(index, layers.size() - 1)];
   }
-  // Whether the products of the layers take quantised activations.
-  [[nodiscard]] bool integer_layers() const {
-    return layers.front().q != kernels::WeightFormat::kBf16;
-  }
 
   friend bool operator==(const WeightFormats&, const WeightFormats&) = default;
 };

@@ -88,9 +88,6 @@ struct TypeTraits {
 // Allocates: nothing.
 void decode(TensorType type, std::span<const std::byte> blocks, std::span<float> out);
 
-// Whether elements of the type are integers with scales, as decode_codes() gives them.
-[[nodiscard]] bool has_codes(TensorType type);
-
 inline constexpr std::size_t kCodeGroup = 16;  // elements that share a scale and a minimum
 
 // Element i is codes[i] · scales[i / 16] − minima[i / 16]: the formulas above, with 0 where a type
@@ -103,7 +100,7 @@ struct CodeSpans {
 
 // As decode(), without the last two operations. Every scale and minimum is exact.
 //
-// Requires: has_codes(type); out.codes.size() elements in whole blocks, a scale and a minimum for
+// Requires: a type of blocks: not F32, F16 or BF16; out.codes.size() elements in whole blocks, a scale and a minimum for
 //           16 of them.
 void decode_codes(TensorType type, std::span<const std::byte> blocks, const CodeSpans& out);
 
