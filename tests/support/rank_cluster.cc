@@ -148,9 +148,14 @@ void RankCluster::meet(const wire::RankCommand& command) {
   if (!std::all_of(slots_.begin(), slots_.end(), here)) {
     return;
   }
+  std::uint32_t rows = 0;
+  for (const step::StepItem& item : command.items) {
+    rows += item.count;
+  }
+  const Millis row_work = options_.rows_per_milli == 0 ? 0 : rows / options_.rows_per_milli;
   for (Slot& other : slots_) {
     other.process->finish_at =
-        time_.millis() + options_.work +
+        time_.millis() + options_.work + row_work +
         static_cast<Millis>(draw(static_cast<std::uint64_t>(options_.jitter) + 1));
   }
 }

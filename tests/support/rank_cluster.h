@@ -33,10 +33,11 @@ struct ClusterOptions {
   std::uint32_t vocab_size = 1000;
   std::uint64_t secret = 77;
   std::uint64_t seed = 1;
-  Millis work = 4;     // of a step, once all ranks have met
-  Millis jitter = 3;   // a rank finishes up to so much later than another
-  Millis connect = 2;  // from the spawn until the link takes frames
-  Millis reap = 6;     // from a death until the process is gone
+  Millis work = 4;                   // of a step, once all ranks have met
+  std::uint32_t rows_per_milli = 0;  // 0: rows cost nothing
+  Millis jitter = 3;                 // a rank finishes up to so much later than another
+  Millis connect = 2;                // from the spawn until the link takes frames
+  Millis reap = 6;                   // from a death until the process is gone
 };
 
 // Who hears what happens to the ranks.

@@ -2,6 +2,7 @@
 #include "support/replica_world.h"
 
 #include <algorithm>
+#include <chrono>
 #include <variant>
 
 #include <gtest/gtest.h>
@@ -22,6 +23,7 @@ engine::ReplicaOptions replica_options(const WorldOptions& world) {
   options.scheduler.limits.kv_blocks = world.cluster.kv_blocks;
   options.scheduler.max_waiting = world.max_waiting;
   options.scheduler.vocab_size = world.cluster.vocab_size;
+  options.max_step = std::chrono::milliseconds(world.max_step);
   options.group.ranks = world.cluster.ranks;
   options.group.secret = world.cluster.secret;
   options.group.restart_limit = world.restart_limit;

@@ -79,6 +79,7 @@ struct WorldOptions {
   std::uint32_t max_waiting = 64;
   std::uint32_t restart_limit = 5;
   std::uint32_t ping_ticks = 0;
+  Millis max_step = 0;
   bool patient = false;  // a rank runs under a wrapper
 };
 

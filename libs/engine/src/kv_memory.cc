@@ -15,9 +15,10 @@ constexpr auto kStarvedLimit = std::chrono::seconds(10);
 
 }  // namespace
 
-std::optional<StepPlan> KvBacking::plan(const std::set<SequenceId>* only) {
+std::optional<StepPlan> KvBacking::plan(const std::set<SequenceId>* only,
+                                        const StepBudget& budget) {
   for (;;) {
-    StepPlan plan = scheduler_.plan(only);
+    StepPlan plan = scheduler_.plan(only, &budget);
     const std::uint32_t needed = plan.blocks_end();
     if (needed > backed_) {
       const KvMemory::Backed got = memory_.back(needed);

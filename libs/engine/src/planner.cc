@@ -20,7 +20,8 @@ Planner::Planner(const SchedulerOptions& options,
                  const Sequences& running,
                  const Sequences& waiting,
                  const std::set<std::uint32_t>& free_slots,
-                 const std::set<SequenceId>* only)
+                 const std::set<SequenceId>* only,
+                 const StepBudget* step_budget)
     : options_(options),
       blocks_(blocks),
       cache_(cache),
@@ -28,6 +29,7 @@ Planner::Planner(const SchedulerOptions& options,
       waiting_(waiting),
       free_slots_(free_slots),
       only_(only),
+      step_budget_(step_budget),
       budget_(options.limits.max_num_batched_tokens),
       available_(blocks.free()) {}
 
@@ -59,13 +61,23 @@ void Planner::serve_running(bool decoding) {
   for (const auto& [id, sequence] : running_) {
     const bool is_decoding = sequence.uncomputed() == 1;
     if (is_decoding == decoding && budget_ > 0 && may_run(id) && !victims_.contains(id)) {
-      serve(sequence);
+      serve(sequence, decoding);
     }
   }
 }
 
-void Planner::serve(const Sequence& sequence) {
-  const std::uint32_t wanted = std::min(budget_, sequence.uncomputed());
+// How many rows of a prompt that goes on at `start` the step may still take.
+std::uint32_t Planner::prompt_rows(std::uint32_t start) const {
+  return step_budget_ == nullptr ? budget_
+                                 : std::min(budget_, step_budget_->prefill_rows(work_, start));
+}
+
+void Planner::serve(const Sequence& sequence, bool decoding) {
+  const std::uint32_t wanted =
+      std::min(decoding ? budget_ : prompt_rows(sequence.computed), sequence.uncomputed());
+  if (wanted == 0) {
+    return;
+  }
   const auto held = static_cast<std::uint32_t>(sequence.blocks.size());
   const std::uint32_t reachable = (held + available_) * step::kBlockTokens - sequence.computed;
   if (reachable > 0 || make_room(sequence)) {
@@ -75,6 +87,7 @@ void Planner::serve(const Sequence& sequence) {
     row.slot = *sequence.slot;
     row.start = sequence.computed;
     row.count = std::min(wanted, now);
+    row.decodes = decoding;
     draft(std::move(row));
   }
 }
@@ -115,6 +128,7 @@ void Planner::preempt(const Sequence& victim) {
   if (row != drafts_.end()) {
     available_ += row->new_blocks;
     budget_ += row->count;
+    work_ -= row->work();
     drafts_.erase(row);
   }
 }
@@ -158,7 +172,15 @@ void Planner::admit_waiting() {
       if (++held_back > kHeldBackMax) {
         return;
       }
-    } else if (admit(sequence, *slot)) {
+      continue;
+    }
+    std::vector<BlockId> cached = cached_blocks(sequence);
+    const std::uint32_t rows =
+        prompt_rows(static_cast<std::uint32_t>(cached.size()) * step::kBlockTokens);
+    if (rows == 0) {
+      return;
+    }
+    if (admit(sequence, *slot, std::move(cached), rows)) {
       ++slot;
     } else if (sequence.passed >= options_.max_passes || ++overtaken > options_.max_passes) {
       return;
@@ -167,8 +189,10 @@ void Planner::admit_waiting() {
 }
 
 // False: it does not fit.
-bool Planner::admit(const Sequence& sequence, std::uint32_t slot) {
-  std::vector<BlockId> cached = cached_blocks(sequence);
+bool Planner::admit(const Sequence& sequence,
+                    std::uint32_t slot,
+                    std::vector<BlockId> cached,
+                    std::uint32_t rows) {
   const auto known = static_cast<std::uint32_t>(cached.size());
   const std::uint32_t taken = step::blocks_for(sequence.length()) - known + unpinned(cached);
   const bool alone = running_.empty() && drafts_.empty();
@@ -180,7 +204,7 @@ bool Planner::admit(const Sequence& sequence, std::uint32_t slot) {
   row.sequence = &sequence;
   row.slot = slot;
   row.start = known * step::kBlockTokens;
-  row.count = std::min(budget_, sequence.length() - row.start);
+  row.count = std::min(rows, sequence.length() - row.start);
   row.cached = std::move(cached);
   row.admit = true;
   draft(std::move(row));
@@ -233,11 +257,13 @@ void Planner::draft(Draft row) {
     }
   }
   budget_ -= row.count;
+  work_ += row.work();
   drafts_.push_back(std::move(row));
 }
 
 StepPlan Planner::finished() const {
   StepPlan plan;
+  plan.work = work_;
   std::uint32_t new_blocks = 0;
   for (const Draft& draft : drafts_) {
     new_blocks += draft.new_blocks;

@@ -11,6 +11,7 @@
 #include "phalanx/engine/prefix_cache.h"
 #include "phalanx/engine/scheduler.h"
 #include "phalanx/engine/sequence.h"
+#include "phalanx/engine/step_budget.h"
 #include "phalanx/engine/step_plan.h"
 
 namespace phalanx::engine {
@@ -26,7 +27,8 @@ class Planner {
           const Sequences& running,
           const Sequences& waiting,
           const std::set<std::uint32_t>& free_slots,
-          const std::set<SequenceId>* only);
+          const std::set<SequenceId>* only,
+          const StepBudget* step_budget);
 
   [[nodiscard]] StepPlan run();
 
@@ -40,6 +42,11 @@ class Planner {
     std::vector<BlockId> cached;
     std::uint32_t new_blocks = 0;
     bool admit = false;
+    bool decodes = false;
+
+    [[nodiscard]] StepWork work() const {
+      return decodes ? StepWork::decode(start) : StepWork::prefill(start, count);
+    }
   };
 
   [[nodiscard]] bool may_run(SequenceId id) const {
@@ -47,11 +54,15 @@ class Planner {
   }
   void preempt_others();
   void serve_running(bool decoding);
-  void serve(const Sequence& sequence);
+  void serve(const Sequence& sequence, bool decoding);
+  [[nodiscard]] std::uint32_t prompt_rows(std::uint32_t start) const;
   [[nodiscard]] bool make_room(const Sequence& sequence);
   void preempt(const Sequence& victim);
   void admit_waiting();
-  [[nodiscard]] bool admit(const Sequence& sequence, std::uint32_t slot);
+  [[nodiscard]] bool admit(const Sequence& sequence,
+                           std::uint32_t slot,
+                           std::vector<BlockId> cached,
+                           std::uint32_t rows);
   [[nodiscard]] std::vector<BlockId> cached_blocks(const Sequence& sequence) const;
   [[nodiscard]] bool awaits_prefix(const Sequence& sequence) const;
   void note_computing(const Sequence& sequence, std::size_t from);
@@ -67,7 +78,9 @@ class Planner {
   const Sequences& waiting_;
   const std::set<std::uint32_t>& free_slots_;
   const std::set<SequenceId>* only_;
+  const StepBudget* step_budget_;
   std::uint32_t budget_;
+  StepWork work_;                                // of the rows so far
   std::uint32_t available_;                      // free blocks that no row has taken yet
   std::uint32_t promised_ = 0;                   // blocks of victims, for the next step
   std::uint32_t reserved_ = 0;                   // blocks that those who run are going to ask for

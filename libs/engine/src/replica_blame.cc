@@ -45,7 +45,7 @@ std::optional<StepPlan> ReplicaEngine::next_plan() {
   if (bisection_.knows_any()) {
     bisection_.keep([&](SequenceId id) { return scheduler_.contains(id); });
   }
-  return kv_.plan(bisection_.active() ? &bisection_.testing() : nullptr);
+  return kv_.plan(bisection_.active() ? &bisection_.testing() : nullptr, budget_);
 }
 
 // A token accepted is further than where the sequences were when somebody died.

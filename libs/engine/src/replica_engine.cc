@@ -50,7 +50,8 @@ ReplicaEngine::ReplicaEngine(const ReplicaOptions& options,
       kv_(kv, scheduler_, clock),
       digest_(options.scheduler.limits.max_num_seqs),
       group_(options.group, port, *this, clock),
-      samples_(options.scheduler.limits.max_num_seqs) {}
+      samples_(options.scheduler.limits.max_num_seqs),
+      budget_(options.max_step, options.row_reads) {}
 
 ReplicaEngine::~ReplicaEngine() = default;
 
@@ -231,6 +232,7 @@ void ReplicaEngine::pump() {
 
 void ReplicaEngine::begin_step(StepPlan plan) {
   step_started_ = clock_.now();
+  step_epoch_ = group_.epoch();
   for (const PlannedRow& row : plan.rows) {
     if (row.admit) {
       log_.admitted(scheduler_.key_of(row.sequence), step_started_);
@@ -314,24 +316,33 @@ Result<std::uint64_t> ReplicaEngine::settle(const wire::RankCommand& command) {
 void ReplicaEngine::on_step(const wire::RankCommand& command, const CollectiveStep& step) {
   if (plan_) {
     const StepPlan plan = *std::exchange(plan_, std::nullopt);
-    const Duration took = clock_.now() - step_started_;
-    if (obs::log_enabled(obs::LogLevel::kTrace)) {
-      obs::log_trace("step",
-                     {{"step", command.step.value()},
-                      {"epoch", step.identity().epoch.value()},
-                      {"rows", plan.rows.size()},
-                      {"tokens", plan.tokens},
-                      {"admitted", command.attach.size()},
-                      {"preempted", plan.preempted.size()},
-                      {"waiting", scheduler_.waiting()},
-                      {"blocks_free", scheduler_.blocks().free()},
-                      {"ms", to_milliseconds(took)}});
-    }
+    measure(plan, command, step.identity().epoch);
     publish(command.step, scheduler_.confirm(plan, samples_));
     send_prefix_changes();
     acquit(plan);
   }
   pump();
+}
+
+void ReplicaEngine::measure(const StepPlan& plan, const wire::RankCommand& command, Epoch epoch) {
+  const Duration took = clock_.now() - step_started_;
+  if (obs::log_enabled(obs::LogLevel::kTrace)) {
+    obs::log_trace("step",
+                   {{"step", command.step.value()},
+                    {"epoch", epoch.value()},
+                    {"rows", plan.rows.size()},
+                    {"tokens", plan.tokens},
+                    {"prefill", plan.work.prefill_rows},
+                    {"admitted", command.attach.size()},
+                    {"preempted", plan.preempted.size()},
+                    {"waiting", scheduler_.waiting()},
+                    {"blocks_free", scheduler_.blocks().free()},
+                    {"ms", to_milliseconds(took)},
+                    {"expected_ms", to_milliseconds(budget_.expected(plan.work))}});
+  }
+  if (epoch == step_epoch_) {  // else it took a recovery as well
+    budget_.confirmed(plan.work, took);
+  }
 }
 
 void ReplicaEngine::on_ready(Epoch epoch) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a replica tells its leader of steps, sequences and itself.
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -112,6 +113,8 @@ wire::ReplicaStatus ReplicaEngine::status() const {
   status.prefix_tokens_asked = scheduler_.prefix_tokens_asked();
   status.prefix_tokens_found = scheduler_.prefix_tokens_found();
   status.preemptions = scheduler_.preemptions();
+  status.step_budget_rows = std::min(budget_.prefill_rows({.decode_rows = 1}, 0),
+                                     options_.scheduler.limits.max_num_batched_tokens);
   status.drains = group_.drains();
   status.stale_replies = group_.stale_replies();
   status.last_error = last_error_;

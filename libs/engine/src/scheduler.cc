@@ -127,8 +127,8 @@ std::vector<wire::TokenUpdate> Scheduler::sweep() {
   return updates;
 }
 
-StepPlan Scheduler::plan(const std::set<SequenceId>* only) const {
-  return Planner(options_, blocks_, cache_, running_, waiting_, free_slots_, only).run();
+StepPlan Scheduler::plan(const std::set<SequenceId>* only, const StepBudget* budget) const {
+  return Planner(options_, blocks_, cache_, running_, waiting_, free_slots_, only, budget).run();
 }
 
 wire::RankCommand Scheduler::command(const StepPlan& plan) const {

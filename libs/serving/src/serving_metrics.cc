@@ -203,6 +203,9 @@ void ServingMetrics::refresh_replica(ReplicaId replica, const wire::ReplicaStatu
   set("phalanx_preemptions",
       "Sequences preempted since the replica started",
       static_cast<double>(status.preemptions));
+  set("phalanx_step_budget_rows",
+      "Prompt tokens that fit into a step beside a running answer within --max-step-ms, as learnt",
+      status.step_budget_rows);
   set("phalanx_drains",
       "Steps that ended by abort and drain since the replica started",
       static_cast<double>(status.drains));

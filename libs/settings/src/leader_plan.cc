@@ -247,6 +247,7 @@ fleet::ReplicaStart replica_start_of(const Options& options, const LeaderPlan& p
   bootstrap.common.log_level = options.log_level;
   bootstrap.plan = model_plan_of(options, plan);
   bootstrap.prefix_cache = options.prefix_cache;
+  bootstrap.max_step_ms = static_cast<std::uint32_t>(options.max_step_ms);
   bootstrap.restart_limit = options.restarts.limit;
   bootstrap.restart_window_ms = static_cast<std::uint32_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(options.restarts.window).count());

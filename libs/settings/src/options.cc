@@ -84,6 +84,13 @@ void add_engine_flags(flags::FlagTable* table, Options* o) {
                  1,
                  1 << 16,
                  "Most tokens in one step of a replica; a longer prompt is computed in chunks");
+  table->add_int("max-step-ms",
+                 &o->max_step_ms,
+                 0,
+                 600'000,
+                 "Longest step, in milliseconds, in which prompts go on beside running answers; as "
+                 "many of their tokens as fit by what steps were measured to take, at least 32. 0 "
+                 "is no limit");
   table->add_int(
       "kv-cache-memory-bytes",
       &o->kv_cache_memory_bytes,

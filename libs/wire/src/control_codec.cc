@@ -40,6 +40,7 @@ void fields(Archive& archive, Message& message) {
   archive.number("restart_limit", message.restart_limit);
   archive.number("restart_window_ms", message.restart_window_ms);
   archive.boolean("prefix_cache", message.prefix_cache);
+  archive.number("max_step_ms", message.max_step_ms);
 }
 
 using NamedRegion = std::pair<std::string, std::uint64_t>;

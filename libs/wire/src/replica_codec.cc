@@ -110,6 +110,7 @@ void fields(Archive& archive, Message& message) {
   archive.number("prefix_tokens_asked", message.prefix_tokens_asked);
   archive.number("prefix_tokens_found", message.prefix_tokens_found);
   archive.number("preemptions", message.preemptions);
+  archive.number("step_budget_rows", message.step_budget_rows);
   archive.number("drains", message.drains);
   archive.number("stale_replies", message.stale_replies);
   archive.text("last_error", message.last_error, kMaxErrorBytes);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <deque>
+#include <limits>
 #include <utility>
 
 #include "phalanx/checkpoint/config_record.h"
@@ -107,6 +108,16 @@ class LeaderLink final : public engine::ReplicaSink {
   bool stopped_ = false;
 };
 
+// The positions that a row reads with as many multiplications as its products with weights take. A
+// simulated one reads none.
+double row_reads(const checkpoint::ModelConfig& config) {
+  const double hidden = config.hidden;
+  const double queries = static_cast<double>(config.heads) * config.head_dim;
+  const double keys = static_cast<double>(config.kv_heads) * config.head_dim;
+  const double weights = hidden * (2.0 * queries + 2.0 * keys + 3.0 * config.intermediate);
+  return weights / (2.0 * queries);
+}
+
 Result<engine::ReplicaOptions> engine_options(const wire::ReplicaBootstrap& bootstrap,
                                               std::uint64_t memory_bytes,
                                               bool wraps_ranks) {
@@ -117,6 +128,9 @@ Result<engine::ReplicaOptions> engine_options(const wire::ReplicaBootstrap& boot
   options.scheduler.limits = bootstrap.plan.limits;
   options.scheduler.vocab_size = config.vocab;
   options.scheduler.prefix_cache = bootstrap.prefix_cache;
+  options.max_step = std::chrono::milliseconds(bootstrap.max_step_ms);
+  options.row_reads =
+      bootstrap.plan.runner == "sim" ? std::numeric_limits<double>::infinity() : row_reads(config);
   options.group.ranks = bootstrap.plan.tp;
   options.group.secret = bootstrap.common.secret;
   options.group.restart_limit = bootstrap.restart_limit;

@@ -2,6 +2,8 @@
 // Random walks of a scheduler over a rank whose KV is real enough to be wrong: submissions,
 // cancellations, preemptions, failed steps and lost KV in any order, against a model that knows of
 // each request only what was asked and what must come.
+#include <chrono>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -43,7 +45,8 @@ class Walk {
         scheduler_(options_),
         memory_(options_.limits.kv_blocks),
         runner_(memory_, kVocab),
-        table_(options_.limits, kVocab) {}
+        table_(options_.limits, kVocab),
+        budget_(std::chrono::milliseconds(draw(2) == 0 ? 0 : draw32(1, 60)), kReadsCostNothing) {}
 
   void run(int moves) {
     for (int i = 0; i < moves && !::testing::Test::HasFailure(); ++i) {
@@ -73,6 +76,7 @@ class Walk {
   [[nodiscard]] std::uint64_t preemptions() const { return scheduler_.preemptions(); }
   [[nodiscard]] std::uint64_t found() const { return scheduler_.prefix_tokens_found(); }
   [[nodiscard]] std::uint64_t shared() const { return shared_; }
+  [[nodiscard]] std::uint64_t cut() const { return cut_; }
 
  private:
   std::uint64_t draw(std::uint64_t below) {
@@ -145,11 +149,33 @@ class Walk {
     settle(scheduler_.sweep());
   }
 
+  [[nodiscard]] StepPlan planned() const { return scheduler_.plan(nullptr, &budget_); }
+
+  // The plan knows what its rows cost, and no more prompt goes on beside decodes than may.
+  void check_work(const StepPlan& plan) {
+    StepWork decodes;
+    StepWork prompts;
+    for (const PlannedRow& row : plan.rows) {
+      const Sequence* sequence = scheduler_.find(scheduler_.key_of(row.sequence));
+      if (!row.admit && sequence->uncomputed() == 1) {
+        decodes += StepWork::decode(row.start);
+      } else {
+        prompts += StepWork::prefill(row.start, row.count);
+      }
+    }
+    StepWork both = decodes;
+    both += prompts;
+    EXPECT_EQ(plan.work, both);
+    EXPECT_LE(prompts.prefill_rows, budget_.prefill_rows(decodes, 0));
+    cut_ += prompts.prefill_rows == budget_.prefill_rows(decodes, 0) ? 1U : 0U;
+  }
+
   // The next plan; what is complete or needs no ranks is settled on the way.
   StepPlan next_plan() {
     settle(scheduler_.sweep());
-    StepPlan plan = scheduler_.plan();
-    EXPECT_EQ(plan, scheduler_.plan()) << "planning is a function of the state";
+    StepPlan plan = planned();
+    EXPECT_EQ(plan, planned()) << "planning is a function of the state";
+    check_work(plan);
     return plan;
   }
 
@@ -192,9 +218,10 @@ class Walk {
       return;
     }
     scheduler_.begin(plan);
-    EXPECT_EQ(plan, scheduler_.plan()) << "to begin changes no plan";
+    EXPECT_EQ(plan, planned()) << "to begin changes no plan";
     const auto results = compute(plan, kAll);
     settle(scheduler_.confirm(plan, results));
+    budget_.confirmed(plan.work, std::chrono::milliseconds(draw(60)));
     check_table();
   }
 
@@ -224,7 +251,7 @@ class Walk {
     static_cast<void>(compute(plan, draw32(0, 4)));
     EXPECT_TRUE(scheduler_ == before) << "a failed step has changed the state";
     attach();
-    EXPECT_EQ(plan, scheduler_.plan());
+    EXPECT_EQ(plan, planned());
     const auto results = compute(plan, kAll);
     settle(scheduler_.confirm(plan, results));
   }
@@ -317,14 +344,17 @@ class Walk {
   }
 
   static constexpr std::uint32_t kAll = 0xFFFFFFFF;
+  static constexpr double kReadsCostNothing = std::numeric_limits<double>::infinity();
   std::uint64_t random_;
   SchedulerOptions options_;
   Scheduler scheduler_;
   CellMemory memory_;
   CellRunner runner_;
   testing::TableMemory table_;
+  StepBudget budget_;
   std::map<wire::SequenceKey, Expected> open_;
   std::uint64_t requests_ = 0;
+  std::uint64_t cut_ = 0;     // steps whose prompts were cut to the time
   std::uint64_t shared_ = 0;  // blocks with several owners, as often as one was looked at
 };
 
@@ -332,6 +362,7 @@ TEST(SchedulerWalk, KeepsEveryBlockTokenAndRemainderExact) {
   std::uint64_t preemptions = 0;
   std::uint64_t found = 0;
   std::uint64_t shared = 0;
+  std::uint64_t cut = 0;
   const std::uint64_t seeds = testing::seeds_to_walk(50);
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -340,8 +371,10 @@ TEST(SchedulerWalk, KeepsEveryBlockTokenAndRemainderExact) {
     preemptions += walk.preemptions();
     found += walk.found();
     shared += walk.shared();
+    cut += walk.cut();
   }
   EXPECT_GT(preemptions, seeds / 2) << "the walks do not reach preemption";
+  EXPECT_GT(cut, seeds) << "no step is cut to its time";
   EXPECT_GT(found, 100 * seeds) << "nothing is found in the prefix cache";
   EXPECT_GT(shared, 10 * seeds) << "nothing is shared";
 }

@@ -279,6 +279,7 @@ class RandomMessages {
                         .prefix_tokens_asked = word(),
                         .prefix_tokens_found = word(),
                         .preemptions = word(),
+                        .step_budget_rows = small(),
                         .drains = word(),
                         .stale_replies = word(),
                         .last_error = text(60),

@@ -48,7 +48,8 @@ class KvBacking {
 
   // The scheduler's next plan, of the sequences in `only` alone if it is given, every block of
   // which has memory. Null: not yet, on_tick() will tell.
-  [[nodiscard]] std::optional<StepPlan> plan(const std::set<SequenceId>* only = nullptr);
+  [[nodiscard]] std::optional<StepPlan> plan(const std::set<SequenceId>* only,
+                                             const StepBudget& budget);
 
   // True: there may be a step to plan now. `give_up` gets the end of a sequence that has waited
   // alone, and long, for memory that does not come. Time in which no step could run, memory or not

@@ -17,6 +17,7 @@
 #include "phalanx/engine/request_log.h"
 #include "phalanx/engine/result_ring.h"
 #include "phalanx/engine/scheduler.h"
+#include "phalanx/engine/step_budget.h"
 #include "phalanx/step/sample_result.h"
 #include "phalanx/step/table_digest.h"
 #include "phalanx/wire/replica_messages.h"
@@ -43,6 +44,8 @@ class ReplicaSink {
 struct ReplicaOptions {
   ReplicaId replica;  // for the log
   SchedulerOptions scheduler;
+  Duration max_step{};        // of StepBudget, as is …
+  double row_reads = 4096.0;  // … this
   GroupOptions group;
   std::uint64_t memory_bytes = 0;  // told in ReplicaReady
   std::uint32_t status_ticks = 5;  // ticks between two heartbeats
@@ -118,6 +121,7 @@ class ReplicaEngine final : private GroupClient {
   void pump();  // the one place that starts a step
   [[nodiscard]] std::optional<StepPlan> next_plan();
   void acquit(const StepPlan& plan);
+  void measure(const StepPlan& plan, const wire::RankCommand& command, Epoch epoch);
   void begin_step(StepPlan plan);
   void refuse(const wire::SequenceKey& key, const Error& error);
   void publish(StepId step, std::vector<wire::TokenUpdate> updates);
@@ -144,6 +148,8 @@ class ReplicaEngine final : private GroupClient {
   std::optional<StepPlan> plan_;  // of the step in flight
   std::vector<step::SampleResult> samples_;
   SteadyTime step_started_;
+  Epoch step_epoch_;  // in which it was begun
+  StepBudget budget_;
 
   std::map<Choice, Attempt> attempts_;  // highest seen; bounded, oldest forgotten
   std::deque<Choice> attempt_order_;

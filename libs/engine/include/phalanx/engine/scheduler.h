@@ -38,8 +38,8 @@ inline constexpr std::size_t kMaxSequenceBytes = std::size_t{9} << 10;
 // confirm() applies a plan. A fault therefore rolls back by doing nothing (S8). begin() only lets
 // the prefix cache forget what the step may overwrite.
 //
-// A step has one budget of tokens. Sequences that decode come first, then running prompts in order
-// of arrival, then waiting ones in order of arrival; prompts are cut into chunks of what is left.
+// A step has one budget of tokens. Sequences that decode come first, then running and then waiting
+// prompts in order of arrival, cut into chunks of what is left and what StepBudget allows.
 // A sequence is admitted when free blocks cover its tokens so far and what running prompts still
 // need; one that does not fit is overtaken by younger ones that do, at most max_passes times. When
 // a running sequence needs a block and none is free, the youngest running one is preempted: it
@@ -84,8 +84,10 @@ class Scheduler {
   [[nodiscard]] std::vector<wire::TokenUpdate> sweep();
 
   // The next step. A plan that changes nothing means that there is nothing to do. With `only`,
-  // nobody else runs; running ones keep their place unless it is needed.
-  [[nodiscard]] StepPlan plan(const std::set<SequenceId>* only = nullptr) const;
+  // nobody else runs; running ones keep their place unless it is needed. Without `budget` no time
+  // limits it.
+  [[nodiscard]] StepPlan plan(const std::set<SequenceId>* only = nullptr,
+                              const StepBudget* budget = nullptr) const;
 
   // To be called before the command of a plan goes out, which may run, or half of it, whether it is
   // confirmed or not: what the prefix cache has in the blocks that it writes is gone. Changes

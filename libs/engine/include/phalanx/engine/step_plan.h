@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "phalanx/engine/sequence.h"
+#include "phalanx/engine/step_budget.h"
 
 namespace phalanx::engine {
 
@@ -28,6 +29,7 @@ struct StepPlan {
   std::vector<PlannedRow> rows;
   std::vector<SequenceId> preempted;  // lose slot and blocks, and wait again
   std::uint32_t tokens = 0;           // sum of the rows' counts
+  StepWork work;                      // what the rows cost
 
   // One more than the highest number among the new blocks; 0 without any.
   [[nodiscard]] std::uint32_t blocks_end() const;

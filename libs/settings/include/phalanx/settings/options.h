@@ -33,6 +33,7 @@ struct Options {
   // Engine.
   std::int64_t max_num_seqs = model::kDefaultMaxNumSeqs;
   std::int64_t max_num_batched_tokens = model::kDefaultMaxNumBatchedTokens;
+  std::int64_t max_step_ms = 100;          // 0: no limit
   std::int64_t kv_cache_memory_bytes = 0;  // per replica; 0: derived
   std::int64_t num_kv_blocks = 0;          // per replica; 0: derived
   bool prefix_cache = true;

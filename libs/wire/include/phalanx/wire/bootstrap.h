@@ -51,6 +51,7 @@ struct ReplicaBootstrap {
   std::uint32_t restart_limit = 0;                      // --restart-intensity: so many restarts …
   std::uint32_t restart_window_ms = 0;                  // … within so long
   bool prefix_cache = true;                             // --prefix-cache
+  std::uint32_t max_step_ms = 0;                        // --max-step-ms; 0: no limit
   friend bool operator==(const ReplicaBootstrap&, const ReplicaBootstrap&) = default;
 };
 

@@ -139,6 +139,8 @@ struct ReplicaStatus {
   std::uint64_t prefix_tokens_asked = 0;  // prompt tokens of the sequences admitted so far …
   std::uint64_t prefix_tokens_found = 0;  // … of which so many were in the prefix cache
   std::uint64_t preemptions = 0;
+  std::uint32_t step_budget_rows =
+      0;                            // of a prompt's beginning that fit into a step beside a decode
   std::uint64_t drains = 0;         // steps that ended by abort and drain
   std::uint64_t stale_replies = 0;  // replies of older epochs or steps, dropped
   std::string last_error{};
