@@ -62,8 +62,8 @@ class RealWeights(unittest.TestCase):
         with open(os.path.join(HERE, "real_weights", "passages.txt"), encoding="utf-8") as file:
             cls.text = file.read()
 
-    def serve(self, tp):
-        return Server(*ARGUMENTS, "--tp", tp, model=self.gguf)
+    def serve(self, tp, quantization="auto"):
+        return Server(*ARGUMENTS, "--tp", tp, "--quantization", quantization, model=self.gguf)
 
     def ask(self, server, path, **body):
         status, answer, _ = server.request("POST", path, body, timeout=600)
@@ -121,15 +121,22 @@ class RealWeights(unittest.TestCase):
         self.assertGreaterEqual(same, AGREE * len(sure))
 
     def test_agrees_with_foreign_implementations_at_every_degree(self):
-        with self.serve(1) as server:
-            windows = self.windows(server)
-            prefixes = [piece[:end] for piece in windows for end in range(1, len(piece) + 1)]
-            found = self.best(server, prefixes)
-        for tp in (2, 3):
-            with self.serve(tp) as server:
-                self.assertEqual(self.best(server, prefixes[::SPREAD]), found[::SPREAD], f"tp {tp} against tp 1")
+        """With the decoded weights in bf16, and with the codes of the file and activations of 8 bits."""
+        found = {}
+        for quantization in ("bf16", "auto"):
+            with self.serve(1, quantization) as server:
+                windows = self.windows(server)
+                prefixes = [piece[:end] for piece in windows for end in range(1, len(piece) + 1)]
+                found[quantization] = self.best(server, prefixes)
+            for tp in (2, 3):
+                with self.serve(tp, quantization) as server:
+                    self.assertEqual(self.best(server, prefixes[::SPREAD]), found[quantization][::SPREAD],
+                                     f"{quantization}: tp {tp} against tp 1")
+        self.assertNotEqual(found["auto"], found["bf16"], "the file is served in its own codes")
         for source in ("numpy", "llama.cpp"):
-            self.expect_agreement(source, self.reference(source, windows), found)
+            reference = self.reference(source, windows)
+            for quantization in found:
+                self.expect_agreement(f"{source} and {quantization}", reference, found[quantization])
 
     def test_answers_in_english_at_every_degree(self):
         answers = []
