@@ -176,9 +176,7 @@ double best_rate(kernels::ThreadTeam& team, double amount, const Body& body) {
   for (int i = 0; i < kTries; ++i) {
     const auto begun = std::chrono::steady_clock::now();
     const bool finished = team.parallel_for(
-        team.size(), kernels::Schedule::kStatic, [&](std::uint32_t tile, std::uint32_t /*thread*/) {
-          body(tile);
-        });
+        team.size(), [&](std::uint32_t tile, std::uint32_t /*thread*/) { body(tile); });
     PHALANX_CHECK(finished, "nobody stops this team");
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
     best = std::max(best, amount / took.count());

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -14,6 +14,8 @@
 #include "phalanx/base/check.h"
 #include "phalanx/kernels/float_mode.h"
 #include "phalanx/os/cpu_set.h"
+
+#include "tile_runs.h"
 
 namespace phalanx::kernels {
 
@@ -50,20 +52,21 @@ Status pin(int cpu) {
 // Its counters have cache lines of their own.
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): see above
 struct ThreadTeam::Shared {
+  Shared(std::uint32_t thread_count, TeamHooks given_hooks)
+      : hooks(given_hooks), size(thread_count), runs(thread_count) {}
+
   TeamHooks hooks;
   std::vector<int> cpus;  // one per thread, or empty: not pinned
-  std::uint32_t size = 1;
+  std::uint32_t size;
   std::vector<std::thread> threads;
 
-  std::uint32_t tiles = 0;
-  Schedule schedule = Schedule::kStatic;
+  TileRuns runs;
   const TileBody* body = nullptr;
   std::atomic<bool> stopped{false};  // should_stop() was true during this job
   bool quit = false;
 
   alignas(64) std::atomic<std::uint32_t> generation{0};
   alignas(64) std::atomic<std::uint32_t> finished{0};
-  alignas(64) std::atomic<std::uint32_t> next_tile{0};
 
   // Worker threads that could not be pinned, and the first such cpu.
   std::atomic<std::uint32_t> pin_failures{0};
@@ -82,20 +85,8 @@ struct ThreadTeam::Shared {
   }
 
   void run_part(std::uint32_t thread) {
-    if (schedule == Schedule::kStatic) {
-      const std::uint64_t count = tiles;
-      const auto first = static_cast<std::uint32_t>(count * thread / size);
-      const auto end = static_cast<std::uint32_t>(count * (thread + 1) / size);
-      for (std::uint32_t tile = first; tile < end; ++tile) {
-        if (!run_tile(tile, thread)) {
-          return;
-        }
-      }
-      return;
-    }
-    while (true) {
-      const std::uint32_t tile = next_tile.fetch_add(1, std::memory_order_relaxed);
-      if (tile >= tiles || !run_tile(tile, thread)) {
+    while (const std::optional<std::uint32_t> tile = runs.take(thread)) {
+      if (!run_tile(*tile, thread)) {
         return;
       }
     }
@@ -173,10 +164,9 @@ ThreadTeam::~ThreadTeam() {
 }
 
 Result<std::unique_ptr<ThreadTeam>> ThreadTeam::create(std::span<const int> cpus, TeamHooks hooks) {
-  auto shared = std::make_unique<Shared>();
-  shared->hooks = hooks;
+  const auto size = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(cpus.size()));
+  auto shared = std::make_unique<Shared>(size, hooks);
   shared->cpus.assign(cpus.begin(), cpus.end());
-  shared->size = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(cpus.size()));
   std::unique_ptr<ThreadTeam> team(new ThreadTeam(std::move(shared)));
   PHALANX_RETURN_IF_ERROR(team->shared_->start());
   return team;
@@ -185,9 +175,7 @@ Result<std::unique_ptr<ThreadTeam>> ThreadTeam::create(std::span<const int> cpus
 Result<std::unique_ptr<ThreadTeam>> ThreadTeam::create_unpinned(std::uint32_t size,
                                                                 TeamHooks hooks) {
   PHALANX_CHECK(size >= 1, "a team has at least one thread");
-  auto shared = std::make_unique<Shared>();
-  shared->hooks = hooks;
-  shared->size = size;
+  auto shared = std::make_unique<Shared>(size, hooks);
   std::unique_ptr<ThreadTeam> team(new ThreadTeam(std::move(shared)));
   PHALANX_RETURN_IF_ERROR(team->shared_->start());
   return team;
@@ -197,19 +185,17 @@ std::uint32_t ThreadTeam::size() const {
   return shared_->size;
 }
 
-bool ThreadTeam::parallel_for(std::uint32_t tiles, Schedule schedule, TileBody body) {
+bool ThreadTeam::parallel_for(std::uint32_t tiles, TileBody body) {
   Shared& shared = *shared_;
-  shared.tiles = tiles;
-  shared.schedule = schedule;
   shared.body = &body;
   shared.stopped.store(false, std::memory_order_relaxed);
-  shared.next_tile.store(0, std::memory_order_relaxed);
   // A job of one tile is not worth waking anybody.
   if (shared.size == 1 || tiles <= 1) {
     for (std::uint32_t tile = 0; tile < tiles && shared.run_tile(tile, 0); ++tile) {
     }
     return !shared.stopped.load(std::memory_order_relaxed);
   }
+  shared.runs.reset(tiles);
   shared.finished.store(0, std::memory_order_relaxed);
   shared.publish();
   shared.run_part(0);

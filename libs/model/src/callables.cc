@@ -12,8 +12,6 @@
 namespace phalanx::model {
 namespace {
 
-using kernels::Schedule;
-
 // Tiles of row operations that have no kernel of their own here: one row each.
 constexpr std::uint32_t kGatherTileRows = 1;
 
@@ -202,44 +200,40 @@ void run_sample_finish(const void* args, const TaskRuntime&, std::uint32_t tile,
 
 template <typename Args>
 constexpr CallableRow tiles_row(std::string_view name,
-                                Schedule schedule,
                                 decltype(CallableRow::refresh) refresh,
                                 decltype(CallableRow::run) run,
                                 decltype(CallableRow::check) check = nullptr) {
-  return {name, sizeof(Args), schedule, refresh, run, nullptr, check};
+  return {name, sizeof(Args), refresh, run, nullptr, check};
 }
 template <typename Args>
 constexpr CallableRow collective_row(std::string_view name,
                                      decltype(CallableRow::refresh) refresh,
                                      decltype(CallableRow::meet) meet) {
-  return {name, sizeof(Args), Schedule::kStatic, refresh, nullptr, meet, nullptr};
+  return {name, sizeof(Args), refresh, nullptr, meet, nullptr};
 }
 
 // In the order of Callable.
 constexpr std::array<CallableRow, static_cast<std::size_t>(Callable::kCallableCount)> kTable = {
     tiles_row<kernels::EmbeddingArgs>(
-        "embedding", Schedule::kStatic, refresh_embedding, run_embedding, check_embedding),
-    tiles_row<kernels::RopeRowsArgs>(
-        "rope_rows", Schedule::kStatic, refresh_rope_rows, run_rope_rows),
-    tiles_row<RmsNormTask>("rms_norm", Schedule::kStatic, refresh_rms_norm, run_rms_norm),
-    tiles_row<QuantizeTask>("quantize", Schedule::kStatic, refresh_quantize, run_quantize),
-    tiles_row<MatmulTask>("matmul", Schedule::kStatic, refresh_matmul, run_matmul, check_matmul),
+        "embedding", refresh_embedding, run_embedding, check_embedding),
+    tiles_row<kernels::RopeRowsArgs>("rope_rows", refresh_rope_rows, run_rope_rows),
+    tiles_row<RmsNormTask>("rms_norm", refresh_rms_norm, run_rms_norm),
+    tiles_row<QuantizeTask>("quantize", refresh_quantize, run_quantize),
+    tiles_row<MatmulTask>("matmul", refresh_matmul, run_matmul, check_matmul),
     tiles_row<kernels::HeadNormRopeArgs>(
-        "head_norm_rope", Schedule::kStatic, refresh_head_norm_rope, run_head_norm_rope),
-    tiles_row<kernels::KvAppendArgs>(
-        "kv_append", Schedule::kStatic, refresh_kv_append, run_kv_append),
-    tiles_row<AttentionTask>("attention", Schedule::kDynamic, refresh_attention, run_attention),
-    tiles_row<kernels::SwigluArgs>("swiglu", Schedule::kStatic, refresh_swiglu, run_swiglu),
+        "head_norm_rope", refresh_head_norm_rope, run_head_norm_rope),
+    tiles_row<kernels::KvAppendArgs>("kv_append", refresh_kv_append, run_kv_append),
+    tiles_row<AttentionTask>("attention", refresh_attention, run_attention),
+    tiles_row<kernels::SwigluArgs>("swiglu", refresh_swiglu, run_swiglu),
     collective_row<ReduceTreeTask>("reduce_tree", refresh_reduce_tree, meet_reduce_tree),
-    tiles_row<GatherRowsTask>(
-        "gather_rows", Schedule::kStatic, refresh_gather_rows, run_gather_rows),
+    tiles_row<GatherRowsTask>("gather_rows", refresh_gather_rows, run_gather_rows),
     collective_row<AllGatherTask>("all_gather", refresh_all_gather, meet_all_gather),
-    tiles_row<SampleTask>("sample_shape", Schedule::kDynamic, refresh_sample, run_sample_shape),
-    tiles_row<SampleTask>("sample_peak", Schedule::kStatic, refresh_sample, run_sample_peak),
-    tiles_row<SampleTask>("sample_count", Schedule::kDynamic, refresh_sample, run_sample_count),
-    tiles_row<SampleTask>("sample_select", Schedule::kDynamic, refresh_sample, run_sample_select),
-    tiles_row<SampleTask>("sample_draw", Schedule::kDynamic, refresh_sample, run_sample_draw),
-    tiles_row<SampleTask>("sample_finish", Schedule::kStatic, refresh_sample, run_sample_finish),
+    tiles_row<SampleTask>("sample_shape", refresh_sample, run_sample_shape),
+    tiles_row<SampleTask>("sample_peak", refresh_sample, run_sample_peak),
+    tiles_row<SampleTask>("sample_count", refresh_sample, run_sample_count),
+    tiles_row<SampleTask>("sample_select", refresh_sample, run_sample_select),
+    tiles_row<SampleTask>("sample_draw", refresh_sample, run_sample_draw),
+    tiles_row<SampleTask>("sample_finish", refresh_sample, run_sample_finish),
 };
 
 }  // namespace

@@ -73,7 +73,7 @@ Status run_tiles(const StageTiles& tiles,
     const std::uint32_t first = task == 0 ? 0 : tiles.ends[task - 1];
     tiles.rows[task]->run(tiles.args[task], runtime, tile - first, thread);
   };
-  if (tiles.total != 0 && !team.parallel_for(tiles.total, stage.schedule, body)) {
+  if (tiles.total != 0 && !team.parallel_for(tiles.total, body)) {
     return aborted("stopped in stage \"" + stage.name + "\"");
   }
   return ok();

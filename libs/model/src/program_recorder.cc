@@ -29,8 +29,7 @@ bool conflict(const Impl& impl, const Impl::Task& a, const Impl::Task& b) {
 
 bool joins(const Impl& impl, const Stage& stage, const Impl::Task& task) {
   const CallableRow& row = callable_row(task.callable);
-  if (stage.collective || row.meet != nullptr || stage.count == kMaxTasksPerStage ||
-      stage.schedule != row.schedule) {
+  if (stage.collective || row.meet != nullptr || stage.count == kMaxTasksPerStage) {
     return false;
   }
   for (std::uint32_t i = stage.first; i < stage.first + stage.count; ++i) {
@@ -51,7 +50,7 @@ void make_stages(Impl& impl) {
       ++stage.count;
       stage.name += " + " + task.name;
     } else {
-      impl.stages.push_back({index, 1, row.meet != nullptr, row.schedule, task.name});
+      impl.stages.push_back({index, 1, row.meet != nullptr, task.name});
     }
   }
 }

@@ -5,7 +5,9 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -21,25 +23,65 @@ std::unique_ptr<ThreadTeam> make_team(std::uint32_t size, TeamHooks hooks = {}) 
   return std::move(team).value();
 }
 
+// Waits until `count` has come to `value`; false after ten seconds.
+bool reaches(const std::atomic<std::uint32_t>& count, std::uint32_t value) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (count.load() < value) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      return false;
+    }
+    std::this_thread::yield();
+  }
+  return true;
+}
+
 TEST(ThreadTeam, RunsEveryTileOnce) {
   const FloatModeScope mode;
   for (const std::uint32_t size : {1U, 2U, 5U}) {
     const auto team = make_team(size);
-    for (const Schedule schedule : {Schedule::kStatic, Schedule::kDynamic}) {
-      for (const std::uint32_t tiles : {0U, 1U, 2U, 7U, 1000U}) {
+    for (const std::uint32_t tiles : {0U, 1U, 2U, 7U, 1000U}) {
+      for (int again = 0; again < 100; ++again) {
         std::vector<std::atomic<int>> runs(tiles);
-        const bool done =
-            team->parallel_for(tiles, schedule, [&](std::uint32_t tile, std::uint32_t thread) {
-              EXPECT_LT(thread, size);
-              runs[tile].fetch_add(1, std::memory_order_relaxed);
-            });
-        EXPECT_TRUE(done);
+        EXPECT_TRUE(team->parallel_for(tiles, [&](std::uint32_t tile, std::uint32_t thread) {
+          EXPECT_LT(thread, size);
+          runs[tile].fetch_add(1, std::memory_order_relaxed);
+        }));
         for (const std::atomic<int>& count : runs) {
-          EXPECT_EQ(count.load(), 1);
+          ASSERT_EQ(count.load(), 1);
         }
       }
     }
   }
+}
+
+// The first tile ends when all others have run, wherever they were to run.
+TEST(ThreadTeam, TakesOverTheTilesOfAThreadThatIsHeldUp) {
+  const FloatModeScope mode;
+  for (const std::uint32_t size : {2U, 3U}) {
+    const auto team = make_team(size);
+    for (const std::uint32_t slow : {0U, 30U, 59U}) {
+      std::atomic<std::uint32_t> others{0};
+      ASSERT_TRUE(team->parallel_for(60, [&](std::uint32_t tile, std::uint32_t /*thread*/) {
+        if (tile == slow) {
+          EXPECT_TRUE(reaches(others, 59));
+        } else {
+          ++others;
+        }
+      }));
+    }
+  }
+}
+
+// As long as all are at work, nobody leaves its run.
+TEST(ThreadTeam, GivesEveryThreadAContiguousRunInOrder) {
+  const FloatModeScope mode;
+  const auto team = make_team(2);
+  std::array<std::atomic<std::uint32_t>, 2> done{};
+  ASSERT_TRUE(team->parallel_for(20, [&](std::uint32_t tile, std::uint32_t thread) {
+    EXPECT_EQ(tile, thread * 10 + done[thread].load());
+    const std::uint32_t turn = ++done[thread];
+    EXPECT_TRUE(reaches(done[1 - thread], turn));
+  }));
 }
 
 TEST(ThreadTeam, MakesWritesOfTheBodiesVisible) {
@@ -47,7 +89,7 @@ TEST(ThreadTeam, MakesWritesOfTheBodiesVisible) {
   const auto team = make_team(4);
   std::vector<std::uint64_t> squares(512);
   for (std::uint64_t round = 0; round < 200; ++round) {
-    ASSERT_TRUE(team->parallel_for(512, Schedule::kDynamic, [&](std::uint32_t tile, std::uint32_t) {
+    ASSERT_TRUE(team->parallel_for(512, [&](std::uint32_t tile, std::uint32_t) {
       squares[tile] += round * tile;  // plain memory: a missing edge is a race
     }));
   }
@@ -67,22 +109,20 @@ TEST(ThreadTeam, StopsBetweenTilesWhenTold) {
                         [](void* context) { ++static_cast<Control*>(context)->finished; },
                         &control};
   for (const std::uint32_t size : {1U, 3U}) {
-    for (const Schedule schedule : {Schedule::kStatic, Schedule::kDynamic}) {
-      control.stop = false;
-      control.finished = 0;
-      const auto team = make_team(size, hooks);
-      std::atomic<std::uint32_t> runs{0};
-      EXPECT_FALSE(team->parallel_for(1000, schedule, [&](std::uint32_t, std::uint32_t) {
-        if (runs.fetch_add(1) == 4) {
-          control.stop = true;
-        }
-      }));
-      EXPECT_LT(runs.load(), 1000U);
-      EXPECT_EQ(control.finished.load(), runs.load());
-      // The next job runs as if nothing had happened.
-      control.stop = false;
-      EXPECT_TRUE(team->parallel_for(50, schedule, [](std::uint32_t, std::uint32_t) {}));
-    }
+    control.stop = false;
+    control.finished = 0;
+    const auto team = make_team(size, hooks);
+    std::atomic<std::uint32_t> runs{0};
+    EXPECT_FALSE(team->parallel_for(1000, [&](std::uint32_t, std::uint32_t) {
+      if (runs.fetch_add(1) == 4) {
+        control.stop = true;
+      }
+    }));
+    EXPECT_LT(runs.load(), 1000U);
+    EXPECT_EQ(control.finished.load(), runs.load());
+    // The next job runs as if nothing had happened.
+    control.stop = false;
+    EXPECT_TRUE(team->parallel_for(50, [](std::uint32_t, std::uint32_t) {}));
   }
 }
 
@@ -90,8 +130,11 @@ TEST(ThreadTeam, SetsTheFloatModeOfEveryThread) {
   const FloatModeScope restore;
   const auto team = make_team(3);
   std::array<std::atomic<bool>, 3> flushed{};
-  ASSERT_TRUE(team->parallel_for(3, Schedule::kStatic, [&](std::uint32_t, std::uint32_t thread) {
+  std::atomic<std::uint32_t> begun{0};
+  ASSERT_TRUE(team->parallel_for(3, [&](std::uint32_t, std::uint32_t thread) {
     flushed[thread] = float_mode_is_set();
+    ++begun;
+    EXPECT_TRUE(reaches(begun, 3));  // so nobody has two
   }));
   for (const std::atomic<bool>& of_thread : flushed) {
     EXPECT_TRUE(of_thread.load());
@@ -110,9 +153,8 @@ TEST(ThreadTeam, PinsItsThreads) {
     const std::array<int, 2> cpus = {cpu, cpu};
     auto team = ThreadTeam::create(cpus);
     ASSERT_TRUE(team.has_value());
-    ASSERT_TRUE((*team)->parallel_for(2, Schedule::kStatic, [&](std::uint32_t, std::uint32_t) {
-      EXPECT_EQ(sched_getcpu(), cpu);
-    }));
+    ASSERT_TRUE((*team)->parallel_for(
+        2, [&](std::uint32_t, std::uint32_t) { EXPECT_EQ(sched_getcpu(), cpu); }));
   }
   sched_setaffinity(0, sizeof(before), &before);
 }

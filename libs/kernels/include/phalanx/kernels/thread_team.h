@@ -36,13 +36,12 @@ class TileBody {
   void (*call_)(const void*, std::uint32_t, std::uint32_t);
 };
 
-enum class Schedule : std::uint8_t {
-  kStatic,   // thread t runs one contiguous run of tiles: best for streaming weights
-  kDynamic,  // each thread takes the next tile: best where tiles differ in cost
-};
-
 // The compute threads of a rank: one per given cpu, made once and pinned. The thread that made the
 // team is its thread 0 and works along; it must be the one that calls parallel_for().
+//
+// The tiles of a job are divided into one contiguous run for each thread, taken in order: best for
+// streaming weights. A thread that is done takes over tiles from the end of the longest run that is
+// left, so a slow core, or tiles of unequal cost, hold nobody up for longer than a tile.
 //
 // Threads wait by spinning for a short time, then sleeping in the kernel. Which thread runs a tile
 // never changes a result: tiles write disjoint outputs and each tile is computed in one way.
@@ -76,7 +75,7 @@ class ThreadTeam {
   // may then not have run, none is running any more.
   //
   // Allocates nothing.
-  [[nodiscard]] bool parallel_for(std::uint32_t tiles, Schedule schedule, TileBody body);
+  [[nodiscard]] bool parallel_for(std::uint32_t tiles, TileBody body);
 
  private:
   struct Shared;

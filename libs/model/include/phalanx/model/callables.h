@@ -56,7 +56,6 @@ enum class Callable : std::uint16_t {
 struct CallableRow {
   std::string_view name;
   std::size_t args_bytes = 0;
-  kernels::Schedule schedule = kernels::Schedule::kStatic;
   // Sets row counts and the like in the argument block; returns the number of tiles, or for a
   // collective the number of bytes to move. 0 = nothing to do in this step.
   std::uint64_t (*refresh)(void* args, const StepShape& shape) = nullptr;

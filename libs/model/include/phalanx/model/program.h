@@ -44,7 +44,6 @@ struct Stage {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
   bool collective = false;
-  kernels::Schedule schedule = kernels::Schedule::kStatic;
   std::string name;  // the tasks' names, for traces
 };
 
