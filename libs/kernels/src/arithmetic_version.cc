@@ -196,17 +196,17 @@ struct GoldenLayer {
                             1,
                             kHeadDim},
                            tile);
-      kv_append({k_rounded.data(),
-                 kKeyStride,
-                 v.data(),
-                 kKeyStride,
-                 slots.data(),
-                 view(),
-                 kRows,
-                 1,
-                 kHeadDim,
-                 &non_finite},
-                tile);
+      table.kv_append({k_rounded.data(),
+                       kKeyStride,
+                       v.data(),
+                       kKeyStride,
+                       slots.data(),
+                       view(),
+                       kRows,
+                       1,
+                       kHeadDim,
+                       &non_finite},
+                      tile);
     }
   }
 

@@ -94,8 +94,8 @@ std::uint64_t refresh_kv_append(void* args, const StepShape& shape) {
   task.rows = shape.rows;
   return task.rows == 0 ? 0 : kernels::kv_append_tiles(task);
 }
-void run_kv_append(const void* args, const TaskRuntime&, std::uint32_t tile, std::uint32_t) {
-  kernels::kv_append(as<kernels::KvAppendArgs>(args), tile);
+void run_kv_append(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
+  rt.kernels->kv_append(as<kernels::KvAppendArgs>(args), tile);
 }
 
 std::uint64_t refresh_attention(void* args, const StepShape& shape) {

@@ -60,6 +60,7 @@ template <std::size_t kRows>
 struct IntRows {
   const std::uint32_t* spread;  // [kRows, stride], kSpreadWords for each block
   std::size_t stride;
+  // Of a whole leaf there is one start and one scale for each row.
   const std::int32_t* starts;  // [blocks][kParts][kRows]: −bias · the sum of the codes
   const float* scales;         // [blocks][kRows]
   const float* factors;  // [blocks][kRows]: −scale · the sum of the codes, where there are minima
@@ -67,8 +68,21 @@ struct IntRows {
 // The same run of some neighbouring strips.
 struct IntStrips {
   const std::uint8_t* codes;
-  const std::uint8_t* scales;  // [blocks], kScaleRow each, where there are groups
+  const std::uint8_t* scales;  // [blocks], kScaleRow each; without groups [16] floats of the leaf
   std::size_t stride;          // bytes from strip to strip
+};
+struct IntSums {
+  float* first;              // [strips][kRows][16]
+  std::size_t strip_stride;  // floats from strip to strip
+
+  [[nodiscard]] float* at(std::size_t row, std::size_t strip) const {
+    return first + strip * strip_stride + row * 16;
+  }
+};
+// Whether a run of blocks begins and ends its leaf.
+struct LeafPart {
+  bool begins;
+  bool ends;
 };
 
 // sum[r][s] += quads [kFirst, kEnd) of block `codes` of strip s times those of block `a` of row r.
@@ -159,44 +173,66 @@ PHALANX_LANES void sum_part(const IntRows<kRows>& rows,
   }
 }
 
-// The integer sums, which lie in `sums` by their bits, of a run of blocks.
+// One block of a whole leaf.
+template <std::size_t kRows, std::size_t kStrips>
+PHALANX_LANES void add_whole_block(const std::uint32_t* a,
+                                   std::size_t a_stride,
+                                   const std::uint8_t* codes,
+                                   std::size_t strip_stride,
+                                   I16 (&sum)[kRows][kStrips]) {
+  if constexpr (kRows * kStrips >= 4) {
+    add_block<0, 8>(a, a_stride, codes, strip_stride, sum);
+  } else {
+    // One chain through all blocks would wait for itself.
+    I16 part[kRows][kStrips] = {};
+    add_block<0, 8>(a, a_stride, codes, strip_stride, part);
+#pragma GCC unroll 8
+    for (std::size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+      for (std::size_t s = 0; s < kStrips; ++s) {
+        sum[r][s] = sum[r][s] + part[r][s];
+      }
+    }
+  }
+}
+
+// A run of blocks of a whole leaf. Between its parts the integer sums lie in `to` by their bits.
 template <std::size_t kRows, std::size_t kStrips>
 PHALANX_LANES void add_whole(const IntRows<kRows>& rows,
                              const IntStrips& strips,
                              std::size_t blocks,
-                             float* sums,
-                             std::size_t sum_stride) {
+                             LeafPart place,
+                             IntSums to) {
   I16 sum[kRows][kStrips];
 #pragma GCC unroll 8
   for (std::size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
     for (std::size_t s = 0; s < kStrips; ++s) {
-      sum[r][s] = i_bits(f_load(sums + s * sum_stride + r * 16));
-    }
-  }
-  for (std::size_t block = 0; block < blocks; ++block) {
-    const std::uint32_t* a = rows.spread + block * kSpreadWords<IntDot::kInt8Whole>;
-    const std::uint8_t* codes = strips.codes + block * 512;
-    if constexpr (kRows * kStrips >= 4) {
-      add_block<0, 8>(a, rows.stride, codes, strips.stride, sum);
-    } else {
-      // One chain through all blocks would wait for itself.
-      I16 part[kRows][kStrips] = {};
-      add_block<0, 8>(a, rows.stride, codes, strips.stride, part);
-#pragma GCC unroll 8
-      for (std::size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-        for (std::size_t s = 0; s < kStrips; ++s) {
-          sum[r][s] = sum[r][s] + part[r][s];
-        }
+      if (place.begins) {
+        sum[r][s] = i_set(static_cast<std::uint32_t>(rows.starts[r]));
+      } else {
+        sum[r][s] = i_bits(f_load(to.at(r, s)));
       }
     }
   }
-#pragma GCC unroll 8
-  for (std::size_t r = 0; r < kRows; ++r) {
+  for (std::size_t block = 0; block < blocks; ++block) {
+    add_whole_block(rows.spread + block * kSpreadWords<IntDot::kInt8Whole>,
+                    rows.stride,
+                    strips.codes + block * 512,
+                    strips.stride,
+                    sum);
+  }
 #pragma GCC unroll 2
-    for (std::size_t s = 0; s < kStrips; ++s) {
-      f_store(sums + s * sum_stride + r * 16, f_bits(sum[r][s]));
+  for (std::size_t s = 0; s < kStrips; ++s) {
+    const F16 of_columns =
+        f_load(reinterpret_cast<const float*>(strips.scales + s * strips.stride));
+#pragma GCC unroll 8
+    for (std::size_t r = 0; r < kRows; ++r) {
+      if (place.ends) {
+        f_store(to.at(r, s), f_of_signed(sum[r][s]) * f_set(rows.scales[r]) * of_columns);
+      } else {
+        f_store(to.at(r, s), f_bits(sum[r][s]));
+      }
     }
   }
 }
@@ -218,8 +254,7 @@ template <IntDot kDot, std::size_t kPart, std::size_t kRows, std::size_t kStrips
 PHALANX_LANES void add_part(const IntRows<kRows>& rows,
                             const IntStrips& strips,
                             std::size_t block,
-                            float* sums,
-                            std::size_t sum_stride) {
+                            IntSums to) {
   const float* scales = rows.scales + block * kRows;
   I16 sum[kRows][kStrips];
   sum_part<kDot, kPart>(rows, strips, block, sum);
@@ -231,7 +266,7 @@ PHALANX_LANES void add_part(const IntRows<kRows>& rows,
               kHasMinima<kDot> ? 1 : 0 > (of_block) : of_weights;
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
-      float* acc = sums + s * sum_stride + r * 16;
+      float* acc = to.at(r, s);
       F16 scale = f_set(scales[r]);
       if constexpr (kHasGroups<kDot>) {
         scale = scale * of_weights;
@@ -250,26 +285,12 @@ template <IntDot kDot, std::size_t kRows, std::size_t kStrips>
 PHALANX_LANES void add_scaled(const IntRows<kRows>& rows,
                               const IntStrips& strips,
                               std::size_t blocks,
-                              float* sums,
-                              std::size_t sum_stride) {
+                              IntSums to) {
   for (std::size_t block = 0; block < blocks; ++block) {
-    add_part<kDot, 0, kRows, kStrips>(rows, strips, block, sums, sum_stride);
+    add_part<kDot, 0, kRows, kStrips>(rows, strips, block, to);
     if constexpr (kParts<kDot> == 2) {
-      add_part<kDot, 1, kRows, kStrips>(rows, strips, block, sums, sum_stride);
+      add_part<kDot, 1, kRows, kStrips>(rows, strips, block, to);
     }
-  }
-}
-
-template <IntDot kDot, std::size_t kRows, std::size_t kStrips>
-PHALANX_LANES void add_int_dots(const IntRows<kRows>& rows,
-                                const IntStrips& strips,
-                                std::size_t blocks,
-                                float* sums,
-                                std::size_t sum_stride) {
-  if constexpr (kDot == IntDot::kInt8Whole) {
-    add_whole<kRows, kStrips>(rows, strips, blocks, sums, sum_stride);
-  } else {
-    add_scaled<kDot, kRows, kStrips>(rows, strips, blocks, sums, sum_stride);
   }
 }
 

@@ -15,6 +15,14 @@ namespace {
 // Spread codes stay in the L1 cache while every strip of the tile passes over them.
 inline constexpr std::size_t kSpreadCodes = 8192;
 
+PHALANX_LANES std::int32_t i_sum_all(const std::int32_t* numbers, std::size_t count) {
+  I16 sum = i_set(0);
+  for (std::size_t i = 0; i < count; i += 16) {
+    sum = sum + i_bits(f_load_first(reinterpret_cast<const float*>(numbers + i), count - i));
+  }
+  return i_sum(sum);
+}
+
 // Up to kRows rows of codes against the strips of a tile; rows that do not exist are zeros. Its
 // buffers are not initialised: they are large.
 template <IntDot kDot, std::size_t kRows>
@@ -27,7 +35,11 @@ class IntRowBlock {
 
   void add_leaf(const MatmulLeaf& leaf, PendingSums<kRows>& pending) {
     const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
-    begin_leaf(leaf, padded, pending);
+    if constexpr (kDot == IntDot::kInt8Whole) {
+      begin_sums(leaf, padded);
+    } else {
+      begin_leaf(pending);
+    }
     for (std::size_t k = 0; k < padded; k += kChunk) {
       const std::size_t chunk = padded - k < kChunk ? padded - k : kChunk;
       take_rows(leaf.first_k + k, chunk);
@@ -41,7 +53,9 @@ class IntRowBlock {
         }
       }
     }
-    end_leaf(leaf, padded, pending);
+    if constexpr (kDot != IntDot::kInt8Whole) {
+      end_leaf(leaf, padded, pending);
+    }
   }
 
  private:
@@ -63,19 +77,19 @@ class IntRowBlock {
            (part_.first_column / 16 + strip) * strip_bytes<kDot>(padded);
   }
 
-  // The sums of a whole leaf are integers until its end, and begin with what undoes the bias.
-  void begin_leaf(const MatmulLeaf& leaf, std::size_t padded, PendingSums<kRows>& pending) {
+  // What the integer sum of a whole leaf begins with, and what it is multiplied by.
+  void begin_sums(const MatmulLeaf& leaf, std::size_t padded) {
     for (std::size_t r = 0; r < kRows; ++r) {
-      std::int32_t sum = 0;
-      if (kDot == IntDot::kInt8Whole && r < part_.rows) {
-        const std::int32_t* sums = rows_.block_sums + block_at(r, leaf.first_k);
-        for (std::size_t block = 0; block < padded / 32; ++block) {
-          sum += sums[block];
-        }
-      }
-      const F16 bits = f_bits(i_set(static_cast<std::uint32_t>(sum * -kCodeBias<kDot>)));
-      for (std::size_t s = 0; s < part_.strips; ++s) {
-        f_store(pending.next(s) + r * 16, bits);
+      const std::size_t first = block_at(r < part_.rows ? r : 0, leaf.first_k);
+      starts_[r] = i_sum_all(rows_.block_sums + first, padded / 32) * -kCodeBias<kDot>;
+      scales_[r] = rows_.scales[first];
+    }
+  }
+
+  void begin_leaf(PendingSums<kRows>& pending) {
+    for (std::size_t s = 0; s < part_.strips; ++s) {
+      for (std::size_t r = 0; r < kRows; ++r) {
+        f_store(pending.next(s) + r * 16, f_set(0.0F));
       }
     }
   }
@@ -130,8 +144,13 @@ class IntRowBlock {
     const IntStrips strips{strip + scale_bytes<kDot>(padded) + k * kCodeRow<kDot>,
                            strip + k / 32 * kScaleRow<kDot>,
                            strip_bytes<kDot>(padded)};
-    add_int_dots<kDot, kRows, kCount>(
-        rows, strips, chunk / 32, sums, PendingSums<kRows>::kStripFloats);
+    const IntSums to{sums, PendingSums<kRows>::kStripFloats};
+    if constexpr (kDot == IntDot::kInt8Whole) {
+      const LeafPart place{k == 0, k + chunk == padded};
+      add_whole<kRows, kCount>(rows, {strips.codes, strip, strips.stride}, chunk / 32, place, to);
+    } else {
+      add_scaled<kDot, kRows, kCount>(rows, strips, chunk / 32, to);
+    }
   }
 
   void end_leaf(const MatmulLeaf& leaf, std::size_t padded, PendingSums<kRows>& pending) {
@@ -140,13 +159,10 @@ class IntRowBlock {
       for (std::size_t r = 0; r < part_.rows; ++r) {
         float* sums = pending.next(s) + r * 16;
         F16 sum = f_load(sums);
-        if constexpr (kDot == IntDot::kInt8Whole) {
-          sum = f_of_signed(i_bits(sum));
-        }
         if (!by_block_) {
           sum = sum * f_set(rows_.scales[block_at(r, leaf.first_k)]);
         }
-        if constexpr (kDot == IntDot::kInt8Whole || kDot == IntDot::kInt8Blocks) {
+        if constexpr (kDot == IntDot::kInt8Blocks) {
           sum = sum * f_load(of_columns);
         }
         f_store(sums, sum);

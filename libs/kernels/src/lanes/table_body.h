@@ -7,6 +7,7 @@
 #include "phalanx/kernels/kernel_table.h"
 
 #include "lanes/attention_body.h"
+#include "lanes/kv_body.h"
 #include "lanes/matmul_body.h"
 #include "lanes/quantize_body.h"
 #include "lanes/rows_body.h"
@@ -21,6 +22,7 @@ constexpr KernelTable lanes_table(Isa isa) {
           .quantize = quantize_tile,
           .rms_norm = rms_norm_tile,
           .head_norm_rope = head_norm_rope_tile,
+          .kv_append = kv_append_tile,
           .attention = attend_tile,
           .swiglu = swiglu_tile,
           .vocab_max = vocab_max_slice,

@@ -11,6 +11,7 @@ void matmul(const MatmulArgs& args, std::uint32_t tile);
 void quantize(const QuantizeArgs& args, std::uint32_t tile);
 void rms_norm(const RmsNormArgs& args, std::uint32_t tile);
 void head_norm_rope(const HeadNormRopeArgs& args, std::uint32_t tile);
+void kv_append(const KvAppendArgs& args, std::uint32_t tile);
 void attention(const AttentionArgs& args, std::uint32_t tile);
 void swiglu(const SwigluArgs& args, std::uint32_t tile);
 void vocab_max(const VocabSlice& slice, VocabPeak* peak);

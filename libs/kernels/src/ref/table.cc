@@ -10,6 +10,7 @@ const KernelTable& ref_table() {
                                          .quantize = ref::quantize,
                                          .rms_norm = ref::rms_norm,
                                          .head_norm_rope = ref::head_norm_rope,
+                                         .kv_append = ref::kv_append,
                                          .attention = ref::attention,
                                          .swiglu = ref::swiglu,
                                          .vocab_max = ref::vocab_max,

@@ -14,8 +14,8 @@
 namespace phalanx::kernels {
 
 // The arithmetic of one instruction set. Every entry gives the bits of the `ref` table
-// (docs/arithmetic.md); operations without an entry here (embedding, kv_append, rope_rows, packing)
-// have one implementation for all.
+// (docs/arithmetic.md); operations without an entry here (embedding, rope_rows, packing) have one
+// implementation for all.
 //
 // An entry with a tile computes that tile of the operation: the caller runs every tile in
 // [0, …_tiles) once, in any order, on any threads, all in the float mode of float_mode.h. Entries
@@ -27,6 +27,7 @@ struct KernelTable {
   void (*quantize)(const QuantizeArgs& args, std::uint32_t tile) = nullptr;
   void (*rms_norm)(const RmsNormArgs& args, std::uint32_t tile) = nullptr;
   void (*head_norm_rope)(const HeadNormRopeArgs& args, std::uint32_t tile) = nullptr;
+  void (*kv_append)(const KvAppendArgs& args, std::uint32_t tile) = nullptr;
   void (*attention)(const AttentionArgs& args, std::uint32_t tile) = nullptr;
   void (*swiglu)(const SwigluArgs& args, std::uint32_t tile) = nullptr;
 

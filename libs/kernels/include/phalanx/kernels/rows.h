@@ -116,7 +116,6 @@ struct KvAppendArgs {
   std::atomic<std::uint64_t>* non_finite = nullptr;
 };
 [[nodiscard]] std::uint32_t kv_append_tiles(const KvAppendArgs& args);
-void kv_append(const KvAppendArgs& args, std::uint32_t tile);
 
 // out = bf16(silu(gate) · up), or out_wide = that before the rounding, for weights of integers.
 //
