@@ -55,15 +55,17 @@ PHALANX_LANES std::size_t strip_bytes(std::size_t padded) {
   return scale_bytes<kDot>(padded) + padded * kCodeRow<kDot>;
 }
 
-// A run of blocks of some rows.
-template <std::size_t kRows>
+// A run of blocks of some rows, which have room for kRowBlocks.
+template <std::size_t kRows, std::size_t kRowBlocks>
 struct IntRows {
+  static constexpr std::size_t kPartStride = kRows * kRowBlocks;  // from part to part of starts
+
   const std::uint32_t* spread;  // [kRows, stride], kSpreadWords for each block
   std::size_t stride;
-  // Of a whole leaf there is one start and one scale for each row.
-  const std::int32_t* starts;  // [blocks][kParts][kRows]: −bias · the sum of the codes
-  const float* scales;         // [blocks][kRows]
-  const float* factors;  // [blocks][kRows]: −scale · the sum of the codes, where there are minima
+  // [kRows, kRowBlocks] each, one for a block; of a whole leaf the first stands for all of them.
+  const std::int32_t* starts;  // [kParts] such: −bias · the sum of the codes
+  const float* scales;
+  const float* factors;  // −scale · the sum of the codes, where there are minima
 };
 // The same run of some neighbouring strips.
 struct IntStrips {
@@ -85,6 +87,26 @@ struct LeafPart {
   bool ends;
 };
 
+// Where neighbouring strips begin, in a register each: g++ would otherwise keep a pointer to every
+// place within them, and spill.
+template <std::size_t kStrips>
+class StripPointers {
+ public:
+  PHALANX_LANES StripPointers(const std::uint8_t* first, std::size_t stride) {
+#pragma GCC unroll 2
+    for (std::size_t s = 0; s < kStrips; ++s) {
+      first_[s] = first + s * stride;
+      asm("" : "+r"(first_[s]));
+    }
+  }
+  PHALANX_LANES const std::uint8_t* operator[](std::size_t strip) const {
+    return first_[strip];
+  }
+
+ private:
+  const std::uint8_t* first_[kStrips];
+};
+
 // sum[r][s] += quads [kFirst, kEnd) of block `codes` of strip s times those of block `a` of row r.
 template <std::size_t kFirst, std::size_t kEnd, std::size_t kRows, std::size_t kStrips>
 PHALANX_LANES void add_block(const std::uint32_t* a,
@@ -92,12 +114,13 @@ PHALANX_LANES void add_block(const std::uint32_t* a,
                              const std::uint8_t* codes,
                              std::size_t strip_stride,
                              I16 (&sum)[kRows][kStrips]) {
+  const StripPointers<kStrips> of_strip(codes, strip_stride);
 #pragma GCC unroll 8
   for (std::size_t q = kFirst; q < kEnd; ++q) {
     Quads w[kStrips];
 #pragma GCC unroll 2
     for (std::size_t s = 0; s < kStrips; ++s) {
-      const std::uint8_t* from = codes + s * strip_stride + q * 64;
+      const std::uint8_t* from = of_strip[s] + q * 64;
       prefetch(from + kPrefetchBytes);
       w[s] = q_load(from);
     }
@@ -116,13 +139,14 @@ PHALANX_LANES void add_nibbles(const std::uint32_t* a,
                                const std::uint8_t* codes,
                                std::size_t strip_stride,
                                NibbleSum (&sum)[kRows][kStrips]) {
+  const StripPointers<kStrips> of_strip(codes, strip_stride);
 #pragma GCC unroll 4
   for (std::size_t q = 0; q < 8; q += 2) {
     Nibbles low[kStrips];
     Nibbles high[kStrips];
 #pragma GCC unroll 2
     for (std::size_t s = 0; s < kStrips; ++s) {
-      const std::uint8_t* from = codes + s * strip_stride + q * 32;
+      const std::uint8_t* from = of_strip[s] + q * 32;
       prefetch(from + kPrefetchBytes);
       n_load(from, &low[s], &high[s]);
     }
@@ -138,12 +162,17 @@ PHALANX_LANES void add_nibbles(const std::uint32_t* a,
 }
 
 // The integer sums of a part of one block, with the bias undone.
-template <IntDot kDot, std::size_t kPart, std::size_t kRows, std::size_t kStrips>
-PHALANX_LANES void sum_part(const IntRows<kRows>& rows,
+template <IntDot kDot,
+          std::size_t kPart,
+          std::size_t kRows,
+          std::size_t kRowBlocks,
+          std::size_t kStrips>
+PHALANX_LANES void sum_part(const IntRows<kRows, kRowBlocks>& rows,
                             const IntStrips& strips,
                             std::size_t block,
                             I16 (&sum)[kRows][kStrips]) {
-  const std::int32_t* starts = rows.starts + (block * kParts<kDot> + kPart) * kRows;
+  const std::int32_t* starts =
+      rows.starts + kPart * IntRows<kRows, kRowBlocks>::kPartStride + block;
   const std::uint32_t* a = rows.spread + block * kSpreadWords<kDot>;
   const std::uint8_t* codes = strips.codes + block * 32 * kCodeRow<kDot>;
   NibbleSum nibbles[kRows][kStrips];
@@ -152,9 +181,9 @@ PHALANX_LANES void sum_part(const IntRows<kRows>& rows,
 #pragma GCC unroll 2
     for (std::size_t s = 0; s < kStrips; ++s) {
       if constexpr (kIsNibbles<kDot>) {
-        nibbles[r][s] = n_begin(starts[r]);
+        nibbles[r][s] = n_begin(starts[r * kRowBlocks]);
       } else {
-        sum[r][s] = i_set(static_cast<std::uint32_t>(starts[r]));
+        sum[r][s] = i_set(static_cast<std::uint32_t>(starts[r * kRowBlocks]));
       }
     }
   }
@@ -167,7 +196,7 @@ PHALANX_LANES void sum_part(const IntRows<kRows>& rows,
     for (std::size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
       for (std::size_t s = 0; s < kStrips; ++s) {
-        sum[r][s] = n_end(nibbles[r][s], starts[r]);
+        sum[r][s] = n_end(nibbles[r][s], starts[r * kRowBlocks]);
       }
     }
   }
@@ -197,8 +226,8 @@ PHALANX_LANES void add_whole_block(const std::uint32_t* a,
 }
 
 // A run of blocks of a whole leaf. Between its parts the integer sums lie in `to` by their bits.
-template <std::size_t kRows, std::size_t kStrips>
-PHALANX_LANES void add_whole(const IntRows<kRows>& rows,
+template <std::size_t kStrips, std::size_t kRows, std::size_t kRowBlocks>
+PHALANX_LANES void add_whole(const IntRows<kRows, kRowBlocks>& rows,
                              const IntStrips& strips,
                              std::size_t blocks,
                              LeafPart place,
@@ -209,7 +238,7 @@ PHALANX_LANES void add_whole(const IntRows<kRows>& rows,
 #pragma GCC unroll 2
     for (std::size_t s = 0; s < kStrips; ++s) {
       if (place.begins) {
-        sum[r][s] = i_set(static_cast<std::uint32_t>(rows.starts[r]));
+        sum[r][s] = i_set(static_cast<std::uint32_t>(rows.starts[r * kRowBlocks]));
       } else {
         sum[r][s] = i_bits(f_load(to.at(r, s)));
       }
@@ -229,7 +258,8 @@ PHALANX_LANES void add_whole(const IntRows<kRows>& rows,
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
       if (place.ends) {
-        f_store(to.at(r, s), f_of_signed(sum[r][s]) * f_set(rows.scales[r]) * of_columns);
+        f_store(to.at(r, s),
+                f_of_signed(sum[r][s]) * f_set(rows.scales[r * kRowBlocks]) * of_columns);
       } else {
         f_store(to.at(r, s), f_bits(sum[r][s]));
       }
@@ -250,12 +280,16 @@ PHALANX_LANES F16 weight_scales(const std::uint8_t* of_block) {
 }
 
 // sums = fma(the integer sum of a part, its scale, sums), and of a minimum after it.
-template <IntDot kDot, std::size_t kPart, std::size_t kRows, std::size_t kStrips>
-PHALANX_LANES void add_part(const IntRows<kRows>& rows,
+template <IntDot kDot,
+          std::size_t kPart,
+          std::size_t kStrips,
+          std::size_t kRows,
+          std::size_t kRowBlocks>
+PHALANX_LANES void add_part(const IntRows<kRows, kRowBlocks>& rows,
                             const IntStrips& strips,
                             std::size_t block,
                             IntSums to) {
-  const float* scales = rows.scales + block * kRows;
+  const float* scales = rows.scales + block;
   I16 sum[kRows][kStrips];
   sum_part<kDot, kPart>(rows, strips, block, sum);
 #pragma GCC unroll 2
@@ -267,13 +301,13 @@ PHALANX_LANES void add_part(const IntRows<kRows>& rows,
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
       float* acc = to.at(r, s);
-      F16 scale = f_set(scales[r]);
+      F16 scale = f_set(scales[r * kRowBlocks]);
       if constexpr (kHasGroups<kDot>) {
         scale = scale * of_weights;
       }
       F16 added = f_fused(f_of_signed(sum[r][s]), scale, f_load(acc));
       if constexpr (kHasMinima<kDot>) {
-        added = f_fused(minima, f_set(rows.factors[block * kRows + r]), added);
+        added = f_fused(minima, f_set(rows.factors[block + r * kRowBlocks]), added);
       }
       f_store(acc, added);
     }
@@ -281,15 +315,15 @@ PHALANX_LANES void add_part(const IntRows<kRows>& rows,
 }
 
 // Block by block, and within them part by part.
-template <IntDot kDot, std::size_t kRows, std::size_t kStrips>
-PHALANX_LANES void add_scaled(const IntRows<kRows>& rows,
+template <IntDot kDot, std::size_t kStrips, std::size_t kRows, std::size_t kRowBlocks>
+PHALANX_LANES void add_scaled(const IntRows<kRows, kRowBlocks>& rows,
                               const IntStrips& strips,
                               std::size_t blocks,
                               IntSums to) {
   for (std::size_t block = 0; block < blocks; ++block) {
-    add_part<kDot, 0, kRows, kStrips>(rows, strips, block, to);
+    add_part<kDot, 0, kStrips>(rows, strips, block, to);
     if constexpr (kParts<kDot> == 2) {
-      add_part<kDot, 1, kRows, kStrips>(rows, strips, block, to);
+      add_part<kDot, 1, kStrips>(rows, strips, block, to);
     }
   }
 }

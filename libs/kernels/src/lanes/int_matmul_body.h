@@ -15,10 +15,17 @@ namespace {
 // Spread codes stay in the L1 cache while every strip of the tile passes over them.
 inline constexpr std::size_t kSpreadCodes = 8192;
 
+// The first `count` lanes; zeros beyond, which are not read.
+PHALANX_LANES I16 i_load_first(const std::int32_t* p, std::size_t count) {
+  return i_bits(f_load_first(reinterpret_cast<const float*>(p), count));
+}
+PHALANX_LANES void i_store_first(std::int32_t* p, I16 a, std::size_t count) {
+  f_store_first(reinterpret_cast<float*>(p), f_bits(a), count);
+}
 PHALANX_LANES std::int32_t i_sum_all(const std::int32_t* numbers, std::size_t count) {
   I16 sum = i_set(0);
   for (std::size_t i = 0; i < count; i += 16) {
-    sum = sum + i_bits(f_load_first(reinterpret_cast<const float*>(numbers + i), count - i));
+    sum = sum + i_load_first(numbers + i, count - i);
   }
   return i_sum(sum);
 }
@@ -38,7 +45,7 @@ class IntRowBlock {
     if constexpr (kDot == IntDot::kInt8Whole) {
       begin_sums(leaf, padded);
     } else {
-      begin_leaf(pending);
+      pending.clear_next(part_.strips);
     }
     for (std::size_t k = 0; k < padded; k += kChunk) {
       const std::size_t chunk = padded - k < kChunk ? padded - k : kChunk;
@@ -81,16 +88,8 @@ class IntRowBlock {
   void begin_sums(const MatmulLeaf& leaf, std::size_t padded) {
     for (std::size_t r = 0; r < kRows; ++r) {
       const std::size_t first = block_at(r < part_.rows ? r : 0, leaf.first_k);
-      starts_[r] = i_sum_all(rows_.block_sums + first, padded / 32) * -kCodeBias<kDot>;
-      scales_[r] = rows_.scales[first];
-    }
-  }
-
-  void begin_leaf(PendingSums<kRows>& pending) {
-    for (std::size_t s = 0; s < part_.strips; ++s) {
-      for (std::size_t r = 0; r < kRows; ++r) {
-        f_store(pending.next(s) + r * 16, f_set(0.0F));
-      }
+      starts_[r * kBlocks] = i_sum_all(rows_.block_sums + first, padded / 32) * -kCodeBias<kDot>;
+      scales_[r * kBlocks] = rows_.scales[first];
     }
   }
 
@@ -106,32 +105,61 @@ class IntRowBlock {
         } else {
           q_spread(codes + block * 32, to);
         }
-        if constexpr (kDot != IntDot::kInt8Whole) {
-          take_scales(r, block, first + block);
-        }
+      }
+      if constexpr (kDot != IntDot::kInt8Whole) {
+        take_scales(r, first, chunk / 32);
       }
     }
   }
 
-  // What the sums of a block begin with and are multiplied by.
-  void take_scales(std::size_t row, std::size_t block, std::size_t from) {
-    const std::int32_t sum = rows_.block_sums[from];
-    const float scale = by_block_ ? rows_.scales[from] : 1.0F;
-    std::int32_t* starts = starts_ + block * kParts<kDot> * kRows + row;
-    scales_[block * kRows + row] = scale;
-    if constexpr (kParts<kDot> == 2) {
-      std::int32_t of_first = 0;
-      for (std::size_t i = 0; i < 16; ++i) {
-        of_first += rows_.codes[from * 32 + i];
+  // What the sums of `count` blocks begin with and are multiplied by, 16 blocks at a time.
+  void take_scales(std::size_t row, std::size_t from, std::size_t count) {
+    for (std::size_t block = 0; block < count; block += 16) {
+      const std::size_t left = count - block;
+      const std::size_t to = row * kBlocks + block;
+      const I16 sums = i_load_first(rows_.block_sums + from + block, left);
+      F16 scales = f_set(1.0F);
+      if (by_block_) {
+        scales = f_load_first(rows_.scales + from + block, left);
       }
-      starts[0] = of_first * -kCodeBias<kDot>;
-      starts[kRows] = (sum - of_first) * -kCodeBias<kDot>;
+      f_store_first(scales_ + to, scales, left);
+      I16 second = sums;
+      if constexpr (kParts<kDot> == 2) {
+        const I16 of_first = first_halves(rows_.codes + (from + block) * 32, left);
+        second = sums - of_first;
+        i_store_first(starts_ + kRows * kBlocks + to, unbiased(second), left);
+        second = of_first;
+      }
+      i_store_first(starts_ + to, unbiased(second), left);
+      if constexpr (kHasMinima<kDot>) {
+        const F16 factor = scales * f_of_signed(sums);
+        f_store_first(factors_ + to, f_bits(i_bits(factor) ^ i_set(0x80000000)), left);
+      }
+    }
+  }
+
+  // −bias · sum.
+  [[nodiscard]] static I16 unbiased(I16 sums) {
+    static_assert(kCodeBias<kDot> == 0 || kCodeBias<kDot> == 8 || kCodeBias<kDot> == 128);
+    const I16 negative = i_set(0) - sums;
+    if constexpr (kCodeBias<kDot> == 128) {
+      return i_left<7>(negative);
+    } else if constexpr (kCodeBias<kDot> == 8) {
+      return i_left<3>(negative);
     } else {
-      starts[0] = sum * -kCodeBias<kDot>;
+      return i_set(0);
     }
-    if constexpr (kHasMinima<kDot>) {
-      factors_[block * kRows + row] = -(scale * static_cast<float>(sum));
+  }
+
+  // The sums of the first 16 codes of each block.
+  [[nodiscard]] static I16 first_halves(const std::int8_t* codes, std::size_t count) {
+    alignas(64) std::int32_t sums[16] = {};
+    for (std::size_t block = 0; block < 16 && block < count; ++block) {
+      for (std::size_t i = 0; i < 16; ++i) {
+        sums[block] += codes[block * 32 + i];
+      }
     }
+    return i_load_first(sums, 16);
   }
 
   template <std::size_t kCount>
@@ -140,20 +168,24 @@ class IntRowBlock {
                   std::size_t k,
                   std::size_t chunk,
                   float* sums) {
-    const IntRows<kRows> rows{spread_, kStride, starts_, scales_, factors_};
+    const IntRows<kRows, kBlocks> rows{spread_, kStride, starts_, scales_, factors_};
     const IntStrips strips{strip + scale_bytes<kDot>(padded) + k * kCodeRow<kDot>,
                            strip + k / 32 * kScaleRow<kDot>,
                            strip_bytes<kDot>(padded)};
     const IntSums to{sums, PendingSums<kRows>::kStripFloats};
     if constexpr (kDot == IntDot::kInt8Whole) {
       const LeafPart place{k == 0, k + chunk == padded};
-      add_whole<kRows, kCount>(rows, {strips.codes, strip, strips.stride}, chunk / 32, place, to);
+      add_whole<kCount>(rows, {strips.codes, strip, strips.stride}, chunk / 32, place, to);
     } else {
-      add_scaled<kDot, kRows, kCount>(rows, strips, chunk / 32, to);
+      add_scaled<kDot, kCount>(rows, strips, chunk / 32, to);
     }
   }
 
+  // Multiplies by the scales that are of the leaf, if any are.
   void end_leaf(const MatmulLeaf& leaf, std::size_t padded, PendingSums<kRows>& pending) {
+    if (by_block_ && kDot != IntDot::kInt8Blocks) {
+      return;
+    }
     for (std::size_t s = 0; s < part_.strips; ++s) {
       const auto* of_columns = reinterpret_cast<const float*>(strip_at(leaf, padded, s));
       for (std::size_t r = 0; r < part_.rows; ++r) {
@@ -174,7 +206,7 @@ class IntRowBlock {
   const TilePart& part_;
   bool by_block_;
   alignas(64) std::uint32_t spread_[kRows * kStride];
-  alignas(64) std::int32_t starts_[kBlocks * kParts<kDot> * kRows];
+  alignas(64) std::int32_t starts_[kParts<kDot> * kRows * kBlocks];
   alignas(64) float scales_[kBlocks * kRows];
   alignas(64) float factors_[kHasMinima<kDot> ? kBlocks * kRows : 1];
 };

@@ -25,11 +25,7 @@ class RowBlock {
   RowBlock(const MatmulArgs& args, const TilePart& part) : args_(args), part_(part) {}
 
   void add_leaf(const MatmulLeaf& leaf, PendingSums<kRows>& pending) {
-    for (std::size_t s = 0; s < part_.strips; ++s) {
-      for (std::size_t r = 0; r < kRows; ++r) {
-        f_store(pending.next(s) + r * 16, f_set(0.0F));
-      }
-    }
+    pending.clear_next(part_.strips);
     const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
     const auto* weight = reinterpret_cast<const std::uint16_t*>(leaf.weight.data);
     for (std::size_t k = 0; k < padded; k += kChunk) {

@@ -40,19 +40,28 @@ PHALANX_LANES TilePart whole_tile(const MatmulArgs& args, std::uint32_t tile) {
 template <std::size_t kRows>
 class PendingSums {
  public:
-  static constexpr std::size_t kStripFloats = kMaxDepth * kRows * 16;  // from strip to strip
+  static constexpr std::size_t kStripFloats = kRows * 16;  // from strip to strip
 
   // The sums [kRows][16] of the next leaf of a strip, until it is pushed.
-  [[nodiscard]] float* next(std::size_t strip) { return sums_[strip][depth_]; }
+  [[nodiscard]] float* next(std::size_t strip) { return sums_[depth_] + strip * kStripFloats; }
+  void clear_next(std::size_t strips) {
+    for (std::size_t i = 0; i < strips * kStripFloats; i += 16) {
+      f_store(sums_[depth_] + i, f_set(0.0F));
+    }
+  }
   void push() { ++depth_; }
 
   void merge(std::size_t strips) {
     --depth_;
+    float* lower = sums_[depth_ - 1];
+    const float* upper = sums_[depth_];
     for (std::size_t s = 0; s < strips; ++s) {
+#pragma GCC unroll 8
       for (std::size_t r = 0; r < kRows; ++r) {
-        float* lower = sums_[s][depth_ - 1] + r * 16;
-        f_store(lower, f_load(lower) + f_load(sums_[s][depth_] + r * 16));
+        f_store(lower + r * 16, f_load(lower + r * 16) + f_load(upper + r * 16));
       }
+      lower += kStripFloats;
+      upper += kStripFloats;
     }
   }
 
@@ -63,7 +72,7 @@ class PendingSums {
       const std::size_t column = part.first_column + s * 16;
       const std::size_t left = args.columns - column;
       for (std::size_t r = 0; r < part.rows; ++r) {
-        F16 sum = f_load(sums_[s][depth_] + r * 16);
+        F16 sum = f_load(sums_[depth_] + s * kStripFloats + r * 16);
         if (args.bias != nullptr) {
           sum = sum + f_load_first(args.bias + column, left);
         }
@@ -74,7 +83,7 @@ class PendingSums {
 
  private:
   std::size_t depth_ = 0;
-  alignas(64) float sums_[kTileStrips][kMaxDepth][kRows * 16];
+  alignas(64) float sums_[kMaxDepth][kTileStrips * kStripFloats];
 };
 
 // All leaves of one block of rows. `Block` adds a leaf to the pending sums of its rows.
