@@ -252,7 +252,7 @@ void Bench::print_machine() const {
       machine_.c_str());
   std::fprintf(stderr,
                "\n%zu threads, %s: read %.1f GB/s, fma %.1f GFLOP/s, int8 %.1f GOP/s, "
-               "int4 %.1f GOP/s\n\n%-4s %-9s %2s %5s %8s %20s %10s %-8s %s\n",
+               "int4 %.1f GOP/s\n\n%-4s %-13s %2s %5s %8s %20s %10s %-8s %s\n",
                cpus_.size(),
                std::string(kernels::isa_name(isa_)).c_str(),
                spread_of(read).median,
@@ -315,7 +315,7 @@ void Bench::print_row(const Figure& figure,
                   100 * share.max);
   }
   std::fprintf(stderr,
-               "%-4s %-9s %2u %5u %8u %20s %10.1f %-8s %s\n",
+               "%-4s %-13s %2u %5u %8u %20s %10.1f %-8s %s\n",
                what,
                format.c_str(),
                ranks_[figure.group],

@@ -25,109 +25,78 @@ constexpr std::size_t kLeastBuffer = std::size_t{256} << 20;
 constexpr std::size_t kCachesOfBuffer = 2;
 constexpr std::size_t kPrefetchAhead = 2048;
 
-// A loop over registers: what it did, in operations. The empty asm hides each sum (and a factor,
-// where products could be taken out of the loop) from the compiler, which would find the chains to
-// be equal and keep one of them.
 using Loop = double (*)(long loops);
 
-__attribute__((target("avx2,fma"))) double fma_256(long loops) {
-  __m256 sums[kChains] = {};
-  const __m256 shrink = _mm256_set1_ps(0.75F);
-  const __m256 add = _mm256_set1_ps(0.5F);
-  for (long i = 0; i < loops; ++i) {
-#pragma GCC unroll 12
-    for (__m256& sum : sums) {
-      sum = _mm256_fmadd_ps(sum, shrink, add);
-      asm volatile("" : "+x"(sum));
-    }
+// A loop over registers: what it did, in operations. The empty asm hides each sum (and a factor,
+// where products could be taken out of the loop) from the compiler, which would find the chains to
+// be equal and keep one of them. A macro, because intrinsics are inlined only into functions that
+// name their instruction set.
+#define PHALANX_PEAK_LOOP(name, features, Register, multiple, factor, next, operations) \
+  __attribute__((target(features))) double name(long loops) {                           \
+    Register sums[kChains] = {};                                                        \
+    Register a = multiple;                                                              \
+    const Register b = factor;                                                          \
+    for (long i = 0; i < loops; ++i) {                                                  \
+      _Pragma("GCC unroll 12") for (Register & sum : sums) {                            \
+        sum = next;                                                                     \
+        asm volatile("" : "+v"(sum), "+v"(a));                                          \
+      }                                                                                 \
+    }                                                                                   \
+    return static_cast<double>(loops) * kChains * (operations);                         \
   }
-  return static_cast<double>(loops) * kChains * 8 * 2;
-}
 
-__attribute__((target("avx512f"))) double fma_512(long loops) {
-  __m512 sums[kChains] = {};
-  const __m512 shrink = _mm512_set1_ps(0.75F);
-  const __m512 add = _mm512_set1_ps(0.5F);
-  for (long i = 0; i < loops; ++i) {
-#pragma GCC unroll 12
-    for (__m512& sum : sums) {
-      sum = _mm512_fmadd_ps(sum, shrink, add);
-      asm volatile("" : "+v"(sum));
-    }
-  }
-  return static_cast<double>(loops) * kChains * 16 * 2;
-}
-
-__attribute__((target("avx512f,avx512vnni"))) double vnni_512(long loops) {
-  __m512i sums[kChains] = {};
-  const __m512i weights = _mm512_set1_epi8(5);
-  const __m512i codes = _mm512_set1_epi8(-3);
-  for (long i = 0; i < loops; ++i) {
-#pragma GCC unroll 12
-    for (__m512i& sum : sums) {
-      sum = _mm512_dpbusd_epi32(sum, weights, codes);
-      asm volatile("" : "+v"(sum));
-    }
-  }
-  return static_cast<double>(loops) * kChains * 64 * 2;
-}
-
+PHALANX_PEAK_LOOP(fma_256,
+                  "avx2,fma",
+                  __m256,
+                  _mm256_set1_ps(0.75F),
+                  _mm256_set1_ps(0.5F),
+                  _mm256_fmadd_ps(sum, a, b),
+                  8 * 2)
+PHALANX_PEAK_LOOP(fma_512,
+                  "avx512f",
+                  __m512,
+                  _mm512_set1_ps(0.75F),
+                  _mm512_set1_ps(0.5F),
+                  _mm512_fmadd_ps(sum, a, b),
+                  16 * 2)
+PHALANX_PEAK_LOOP(vnni_512,
+                  "avx512f,avx512vnni",
+                  __m512i,
+                  _mm512_set1_epi8(5),
+                  _mm512_set1_epi8(-3),
+                  _mm512_dpbusd_epi32(sum, a, b),
+                  64 * 2)
 // Without VNNI: products of pairs and an addition.
-__attribute__((target("avx2"))) double pairs_16_256(long loops) {
-  __m256i sums[kChains] = {};
-  __m256i weights = _mm256_set1_epi16(5);
-  const __m256i codes = _mm256_set1_epi16(-3);
-  for (long i = 0; i < loops; ++i) {
-#pragma GCC unroll 12
-    for (__m256i& sum : sums) {
-      sum = _mm256_add_epi32(sum, _mm256_madd_epi16(weights, codes));
-      asm volatile("" : "+x"(sum), "+x"(weights));
-    }
-  }
-  return static_cast<double>(loops) * kChains * 16 * 2;
-}
+PHALANX_PEAK_LOOP(pairs_16_256,
+                  "avx2",
+                  __m256i,
+                  _mm256_set1_epi16(5),
+                  _mm256_set1_epi16(-3),
+                  _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)),
+                  16 * 2)
+PHALANX_PEAK_LOOP(pairs_8_256,
+                  "avx2",
+                  __m256i,
+                  _mm256_set1_epi8(5),
+                  _mm256_set1_epi8(-3),
+                  _mm256_add_epi16(sum, _mm256_maddubs_epi16(a, b)),
+                  32 * 2)
+PHALANX_PEAK_LOOP(pairs_16_512,
+                  "avx512f,avx512bw",
+                  __m512i,
+                  _mm512_set1_epi16(5),
+                  _mm512_set1_epi16(-3),
+                  _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)),
+                  32 * 2)
+PHALANX_PEAK_LOOP(pairs_8_512,
+                  "avx512f,avx512bw",
+                  __m512i,
+                  _mm512_set1_epi8(5),
+                  _mm512_set1_epi8(-3),
+                  _mm512_add_epi16(sum, _mm512_maddubs_epi16(a, b)),
+                  64 * 2)
 
-__attribute__((target("avx2"))) double pairs_8_256(long loops) {
-  __m256i sums[kChains] = {};
-  __m256i weights = _mm256_set1_epi8(5);
-  const __m256i codes = _mm256_set1_epi8(-3);
-  for (long i = 0; i < loops; ++i) {
-#pragma GCC unroll 12
-    for (__m256i& sum : sums) {
-      sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(weights, codes));
-      asm volatile("" : "+x"(sum), "+x"(weights));
-    }
-  }
-  return static_cast<double>(loops) * kChains * 32 * 2;
-}
-
-__attribute__((target("avx512f,avx512bw"))) double pairs_16_512(long loops) {
-  __m512i sums[kChains] = {};
-  __m512i weights = _mm512_set1_epi16(5);
-  const __m512i codes = _mm512_set1_epi16(-3);
-  for (long i = 0; i < loops; ++i) {
-#pragma GCC unroll 12
-    for (__m512i& sum : sums) {
-      sum = _mm512_add_epi32(sum, _mm512_madd_epi16(weights, codes));
-      asm volatile("" : "+v"(sum), "+v"(weights));
-    }
-  }
-  return static_cast<double>(loops) * kChains * 32 * 2;
-}
-
-__attribute__((target("avx512f,avx512bw"))) double pairs_8_512(long loops) {
-  __m512i sums[kChains] = {};
-  __m512i weights = _mm512_set1_epi8(5);
-  const __m512i codes = _mm512_set1_epi8(-3);
-  for (long i = 0; i < loops; ++i) {
-#pragma GCC unroll 12
-    for (__m512i& sum : sums) {
-      sum = _mm512_add_epi16(sum, _mm512_maddubs_epi16(weights, codes));
-      asm volatile("" : "+v"(sum), "+v"(weights));
-    }
-  }
-  return static_cast<double>(loops) * kChains * 64 * 2;
-}
+#undef PHALANX_PEAK_LOOP
 
 // The loops of kernels of an instruction set.
 struct Loops {

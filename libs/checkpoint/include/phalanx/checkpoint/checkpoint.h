@@ -37,8 +37,8 @@ struct WeightTensor {
 
   // The codes of row `row`, columns [first, first + out.codes.size()), and their scales and minima.
   // Needs a few KB of stack.
-  // Requires: a type with codes (format_of_codes); `first` and the number of codes are multiples of 16, and there
-  //           is a scale and a minimum for 16 of them.
+  // Requires: a type with codes (format_of_codes); `first` and the number of codes are multiples of
+  //           16, and there is a scale and a minimum for 16 of them.
   void read_codes(std::uint64_t row, std::uint64_t first, const gguf::CodeSpans& out) const;
 };
 

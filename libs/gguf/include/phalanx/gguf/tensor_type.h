@@ -100,8 +100,8 @@ struct CodeSpans {
 
 // As decode(), without the last two operations. Every scale and minimum is exact.
 //
-// Requires: a type of blocks: not F32, F16 or BF16; out.codes.size() elements in whole blocks, a scale and a minimum for
-//           16 of them.
+// Requires: a type of blocks: not F32, F16 or BF16; out.codes.size() elements in whole blocks, a
+//           scale and a minimum for 16 of them.
 void decode_codes(TensorType type, std::span<const std::byte> blocks, const CodeSpans& out);
 
 }  // namespace phalanx::gguf

@@ -84,7 +84,8 @@ struct WeightView {
 //   from  [columns, k]  bf16, row-major: row = output column, as in a checkpoint
 //
 // Math:     docs/arithmetic.md, "Integer formats". The result does not depend on the float mode.
-// Requires: a format from floats; first_column a multiple of 16; to.size() a whole number of strips.
+// Requires: a format from floats; first_column a multiple of 16; to.size() a whole number of
+//           strips.
 // Cost:     a range of strips is a unit of work, so that a caller can spread a weight over threads.
 // Errors:   kDataLoss  integers cannot code an infinity or a NaN; the message names the column.
 //                      Never for kBf16
