@@ -72,6 +72,23 @@ TEST(ThreadTeam, TakesOverTheTilesOfAThreadThatIsHeldUp) {
   }
 }
 
+// The last tile first, so that the one who is held up goes on in order.
+TEST(ThreadTeam, TakesOverFromTheEndOfARun) {
+  const FloatModeScope mode;
+  const auto team = make_team(2);
+  std::vector<std::uint32_t> order;  // of the tiles beside tile 0, which are all one thread's
+  std::atomic<std::uint32_t> others{0};
+  ASSERT_TRUE(team->parallel_for(8, [&](std::uint32_t tile, std::uint32_t /*thread*/) {
+    if (tile == 0) {
+      EXPECT_TRUE(reaches(others, 7));
+    } else {
+      order.push_back(tile);
+      ++others;
+    }
+  }));
+  EXPECT_EQ(order, (std::vector<std::uint32_t>{4, 5, 6, 7, 3, 2, 1}));
+}
+
 // As long as all are at work, nobody leaves its run.
 TEST(ThreadTeam, GivesEveryThreadAContiguousRunInOrder) {
   const FloatModeScope mode;
