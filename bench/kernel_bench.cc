@@ -311,6 +311,9 @@ Result<std::vector<Case>> cases_of(const Options& options,
                               "\"");
     }
   }
+  if (cases.empty()) {
+    return invalid_argument("--kernel: expected matmul, attention or rows, found nothing");
+  }
   return cases;
 }
 
