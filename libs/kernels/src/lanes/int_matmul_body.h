@@ -30,8 +30,8 @@ PHALANX_LANES std::int32_t i_sum_all(const std::int32_t* numbers, std::size_t co
   return i_sum(sum);
 }
 
-// Up to kRows rows of codes against the strips of a tile; rows that do not exist are zeros. Its
-// buffers are not initialised: they are large.
+// Up to kRows rows of codes against the strips of a tile; rows that do not exist repeat the first
+// one and are not written. Its buffers are not initialised: they are large.
 template <IntDot kDot, std::size_t kRows>
 class IntRowBlock {
  public:
@@ -95,7 +95,6 @@ class IntRowBlock {
 
   void take_rows(std::size_t first_code, std::size_t chunk) {
     for (std::size_t r = 0; r < kRows; ++r) {
-      // A row that does not exist repeats the first one.
       const std::size_t first = block_at(r < part_.rows ? r : 0, first_code);
       const std::int8_t* codes = rows_.codes + first * 32;
       for (std::size_t block = 0; block < chunk / 32; ++block) {
@@ -123,14 +122,12 @@ class IntRowBlock {
         scales = f_load_first(rows_.scales + from + block, left);
       }
       f_store_first(scales_ + to, scales, left);
-      I16 second = sums;
+      I16 of_first_part = sums;
       if constexpr (kParts<kDot> == 2) {
-        const I16 of_first = first_halves(rows_.codes + (from + block) * 32, left);
-        second = sums - of_first;
-        i_store_first(starts_ + kRows * kBlocks + to, unbiased(second), left);
-        second = of_first;
+        of_first_part = first_halves(rows_.codes + (from + block) * 32, left);
+        i_store_first(starts_ + kRows * kBlocks + to, unbiased(sums - of_first_part), left);
       }
-      i_store_first(starts_ + to, unbiased(second), left);
+      i_store_first(starts_ + to, unbiased(of_first_part), left);
       if constexpr (kHasMinima<kDot>) {
         const F16 factor = scales * f_of_signed(sums);
         f_store_first(factors_ + to, f_bits(i_bits(factor) ^ i_set(0x80000000)), left);
