@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prefill and decode of the engine without a server, in one process, beside what the machine could
 // do at most: engine_bench --help. A line of JSON for each figure; a table on stderr.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "phalanx/base/error.h"
-#include "phalanx/base/version.h"
 #include "phalanx/checkpoint/model_folder.h"
 #include "phalanx/flags/flag_table.h"
 #include "phalanx/kernels/isa.h"
@@ -20,6 +15,7 @@
 #include "phalanx/os/cpu_set.h"
 #include "phalanx/os/machine.h"
 
+#include "bench_main.h"
 #include "engine_cells.h"
 #include "engine_group.h"
 #include "engine_limit.h"
@@ -334,46 +330,20 @@ void Bench::print() const {
   }
 }
 
-int complain(const Error& error) {
-  std::fprintf(stderr, "engine_bench: %s\n", error.message().c_str());
-  return error_traits(error.code()).exit_status;
-}
-
-int run(int argc, char** argv) {
-  Options options;
-  flags::FlagTable flags = flags_of(&options);
-  const auto request = flags.parse(flags::arguments_of(argc, argv), flags::environment_of(environ));
-  if (!request) {
-    return complain(request.error());
-  }
-  if (*request == flags::FlagTable::Request::kVersion) {
-    std::printf("engine_bench %s\n", std::string(kVersion).c_str());
-    return 0;
-  }
-  if (*request == flags::FlagTable::Request::kHelp) {
-    std::fputs(flags.help_text().c_str(), stdout);
-    return 0;
-  }
+Status measure(const Options& options) {
   Bench bench;
-  Status status = bench.prepare(options);
-  if (status) {
-    status = bench.run(options.rounds);
-  }
-  if (!status) {
-    return complain(status.error());
-  }
+  PHALANX_RETURN_IF_ERROR(bench.prepare(options));
+  PHALANX_RETURN_IF_ERROR(bench.run(options.rounds));
   bench.print();
-  return 0;
+  return ok();
 }
 
 }  // namespace
 }  // namespace phalanx::bench
 
 int main(int argc, char** argv) {
-  try {
-    return phalanx::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "engine_bench: unexpected: %s\n", error.what());
-    return 70;
-  }
+  phalanx::bench::Options options;
+  phalanx::flags::FlagTable flags = phalanx::bench::flags_of(&options);
+  return phalanx::bench::bench_main(
+      "engine_bench", flags, argc, argv, [&] { return phalanx::bench::measure(options); });
 }

@@ -4,13 +4,10 @@
 // Products have the shapes of a layer of Qwen3-0.6B: the gate (K 1024, one leaf) and the down
 // projection (K 3072, a leaf for each of 8 units). Their weights are as many different matrices as
 // a step would read from memory.
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <exception>
 #include <functional>
 #include <numeric>
 #include <string>
@@ -18,13 +15,12 @@
 #include <vector>
 
 #include "phalanx/base/check.h"
-#include "phalanx/base/error.h"
-#include "phalanx/base/version.h"
 #include "phalanx/flags/flag_table.h"
 #include "phalanx/kernels/float_mode.h"
 #include "phalanx/kernels/kernel_table.h"
 #include "phalanx/os/memfd.h"
 
+#include "bench_main.h"
 #include "engine_cells.h"
 #include "engine_weights.h"
 #include "machine.h"
@@ -380,38 +376,12 @@ Status measure(const Options& options) {
   return ok();
 }
 
-int complain(const Error& error) {
-  std::fprintf(stderr, "kernel_bench: %s\n", error.message().c_str());
-  return error_traits(error.code()).exit_status;
-}
-
-int run(int argc, char** argv) {
-  Options options;
-  flags::FlagTable flags = flags_of(&options);
-  const auto request = flags.parse(flags::arguments_of(argc, argv), flags::environment_of(environ));
-  if (!request) {
-    return complain(request.error());
-  }
-  if (*request == flags::FlagTable::Request::kVersion) {
-    std::printf("kernel_bench %s\n", std::string(kVersion).c_str());
-    return 0;
-  }
-  if (*request == flags::FlagTable::Request::kHelp) {
-    std::fputs(flags.help_text().c_str(), stdout);
-    return 0;
-  }
-  const Status status = measure(options);
-  return status ? 0 : complain(status.error());
-}
-
 }  // namespace
 }  // namespace phalanx::bench
 
 int main(int argc, char** argv) {
-  try {
-    return phalanx::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "kernel_bench: unexpected: %s\n", error.what());
-    return 70;
-  }
+  phalanx::bench::Options options;
+  phalanx::flags::FlagTable flags = phalanx::bench::flags_of(&options);
+  return phalanx::bench::bench_main(
+      "kernel_bench", flags, argc, argv, [&] { return phalanx::bench::measure(options); });
 }
