@@ -11,6 +11,7 @@
 #include "phalanx/checkpoint/model_folder.h"
 #include "phalanx/flags/flag_table.h"
 #include "phalanx/kernels/isa.h"
+#include "phalanx/model/kv_layout.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/os/cpu_set.h"
 #include "phalanx/os/machine.h"
@@ -126,7 +127,8 @@ Status Bench::plan(const Options& options) {
               parse_numbers("--tg", options.batches, 1, step::kMaxSequencesPerStep));
   PHALANX_TRY(const auto contexts, parse_numbers("--context", options.contexts, 1, kTokensMax));
   PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
-  PHALANX_TRY(const std::size_t block, model::replica_block_bytes(arenas_[0].config, 1));
+  PHALANX_TRY(const std::size_t block,
+              model::replica_block_bytes(arenas_[0].config, 1, shape_.kv_format));
   std::vector<Cell> cells;
   for (const Cell& cell : cells_of(prompts, batches, contexts)) {
     const std::size_t bytes = block * blocks_of(cell, shape_);
@@ -188,6 +190,7 @@ Status Bench::prepare(const Options& options) {
               parse_numbers("--tp", options.tp, 1, static_cast<std::uint32_t>(cpus_.size())));
   shape_.chunk = static_cast<std::uint32_t>(options.chunk);
   shape_.steps = static_cast<std::uint32_t>(options.steps);
+  shape_.kv_format = model::kv_format_of(options.kv_cache_dtype);
   PHALANX_TRY(buffer_, take_memory("buffer", read_buffer_bytes()));
   crew_ = std::make_unique<Crew>(cpus_);
   PHALANX_RETURN_IF_ERROR(load(options));
@@ -274,11 +277,12 @@ void Bench::print_figure(const Figure& figure, const std::string& machine) const
                                             : spread_json("tokens_per_s", figure.rates) + "," +
                                                   spread_json("share", figure.shares) + ",";
   std::printf(
-      "{\"bench\":\"engine_bench\",\"what\":\"%s\",\"format\":\"%s\",\"tp\":%u,"
+      "{\"bench\":\"engine_bench\",\"what\":\"%s\",\"format\":\"%s\",\"kv\":\"%s\",\"tp\":%u,"
       "\"threads\":%zu,\"batch\":%u,\"%s\":%u,\"layers\":%u,\"rounds\":%zu,"
       "%s%s,\"limit_by\":\"%s\",%s}\n",
       what,
       format.c_str(),
+      std::string(model::kv_format_name(shape_.kv_format)).c_str(),
       ranks_[figure.group],
       cpus_.size(),
       figure.cell.sequences,

@@ -54,7 +54,7 @@ std::uint32_t blocks_of(const Cell& cell, const CellShape& shape) {
 
 step::RankLimits limits_for(const std::vector<Cell>& cells, const CellShape& shape) {
   PHALANX_CHECK(!cells.empty(), "nothing to measure");
-  step::RankLimits limits{0, 0, shape.chunk, 0};
+  step::RankLimits limits{0, 0, shape.chunk, 0, shape.kv_format};
   for (const Cell& cell : cells) {
     limits.max_model_len = std::max(limits.max_model_len, length_of(cell, shape));
     limits.max_num_seqs = std::max(limits.max_num_seqs, cell.sequences);
@@ -66,6 +66,7 @@ step::RankLimits limits_for(const std::vector<Cell>& cells, const CellShape& sha
 
 Job job_of(const Cell& cell, const CellShape& shape, std::uint32_t vocab) {
   Job job;
+  job.kv_format = shape.kv_format;
   std::minstd_rand random(1);
   const std::uint32_t blocks = blocks_of(cell, shape) / cell.sequences;
   for (std::uint32_t slot = 0; slot < cell.sequences; ++slot) {
@@ -112,7 +113,7 @@ Limit limit_of_job(const checkpoint::ModelConfig& config, const Job& job, const 
   double seconds = 0;
   double reading = 0;
   for (std::size_t i = job.warm_up; i < job.steps.size(); ++i) {
-    const Limit limit = limit_of(work_of(config, job.steps[i]), peaks);
+    const Limit limit = limit_of(work_of(config, job.steps[i], job.kv_format), peaks);
     seconds += limit.seconds;
     reading += limit.by_reading ? limit.seconds : 0;
   }

@@ -28,6 +28,7 @@ struct Cell {
 struct CellShape {
   std::uint32_t chunk = 512;  // tokens of a prompt in one step
   std::uint32_t steps = 8;    // of decode
+  step::KvFormat kv_format = step::KvFormat::kBf16;
 };
 
 // Every prompt length, then every context with every batch, in the order given.

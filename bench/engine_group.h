@@ -47,6 +47,7 @@ class Crew {
 // What is computed: `sequences` are attached with all their blocks, then the steps run one after
 // the other, each with the tokens that the ones before have drawn.
 struct Job {
+  step::KvFormat kv_format = step::KvFormat::kBf16;
   std::vector<step::SequenceAttach> sequences;
   std::vector<std::vector<step::StepItem>> steps;
   std::size_t warm_up = 0;  // the first steps, which are not timed

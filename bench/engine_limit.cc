@@ -35,7 +35,9 @@ void add_product(
 
 }  // namespace
 
-Work work_of(const checkpoint::ModelConfig& config, std::span<const step::StepItem> items) {
+Work work_of(const checkpoint::ModelConfig& config,
+             std::span<const step::StepItem> items,
+             step::KvFormat kv_format) {
   double rows = 0;
   double sampled = 0;
   double read = 0;  // positions of earlier steps
@@ -62,8 +64,17 @@ Work work_of(const checkpoint::ModelConfig& config, std::span<const step::StepIt
     add_product(work, formats.down, config.intermediate, config.hidden, rows);
   }
   const auto layers = static_cast<double>(config.layers);
-  work.read_bytes += layers * read * 2 * static_cast<double>(kv * sizeof(kernels::Bf16));
-  work.fma_flops += layers * seen * 4 * static_cast<double>(q);
+  const double of_token = static_cast<double>(kernels::kv_tile(kv_format, config.head_dim).bytes) /
+                          kernels::kKvBlockTokens * config.kv_heads;
+  work.read_bytes += layers * read * of_token;
+  const double products = layers * seen * static_cast<double>(q);  // of scores, and of values
+  work.fma_flops += 2 * products;
+  if (kv_format == step::KvFormat::kInt8) {
+    work.int8_ops += 2 * products;
+    work.fma_flops += kFlopsOfGroup * products / kernels::kDotBlock;
+  } else {
+    work.fma_flops += 2 * products;
+  }
   if (sampled > 0) {
     add_product(work, config.formats.head, config.hidden, config.vocab, sampled);
   }

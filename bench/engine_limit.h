@@ -5,6 +5,7 @@
 
 #include "phalanx/checkpoint/config.h"
 #include "phalanx/step/item.h"
+#include "phalanx/step/limits.h"
 
 namespace phalanx::bench {
 
@@ -26,12 +27,14 @@ struct Work {
 
 // Counts: every matrix read once, the head only where an item samples; keys and values of earlier
 // steps read once; products and attention. A group of integers takes a conversion and an fma for
-// each output, and both count as an fma; so does its minimum, where it has one. Everything else
-// (norms, exponentials, coding, sampling, sums over ranks) counts as nothing, so that the limit is
-// one for any implementation of the format.
+// each output, and both count as an fma; so does its minimum, where it has one. Scores over a KV
+// cache of codes are products of 8 bits in groups of 32, sums of values fmas in any format.
+// Everything else (norms, exponentials, coding, sampling, sums over ranks) counts as nothing, so
+// that the limit is one for any implementation of the format.
 // The number of ranks changes nothing: they share all of it.
 [[nodiscard]] Work work_of(const checkpoint::ModelConfig& config,
-                           std::span<const step::StepItem> items);
+                           std::span<const step::StepItem> items,
+                           step::KvFormat kv_format);
 
 struct Limit {
   double seconds = 0.0;  // no step of that work takes less

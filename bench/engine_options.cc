@@ -2,6 +2,7 @@
 #include "engine_options.h"
 
 #include "phalanx/kernels/isa.h"
+#include "phalanx/model/kv_layout.h"
 
 namespace phalanx::bench {
 
@@ -18,6 +19,10 @@ flags::FlagTable flags_of(Options* options) {
   flags.add_text("pp", &options->prompts, "LIST", "Prompt lengths to prefill; \"\" for none");
   flags.add_text("tg", &options->batches, "LIST", "Batches to decode; \"\" for none");
   flags.add_text("context", &options->contexts, "LIST", "Tokens before those that are decoded");
+  flags.add_choice("kv-cache-dtype",
+                   &options->kv_cache_dtype,
+                   model::kv_format_choices(),
+                   "Format of the KV cache");
   flags.add_choice("isa", &options->isa, kernels::isa_choices(), "Instruction set");
   flags.add_int(
       "threads", &options->threads, 0, 4096, "Threads of all ranks together; 0 takes all cores");

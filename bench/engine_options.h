@@ -17,6 +17,7 @@ struct Options {
   std::string prompts = "128,512";
   std::string batches = "1,16";
   std::string contexts = "128,8192";
+  std::string kv_cache_dtype = "bf16";
   std::string isa = "auto";
   std::int64_t threads = 0;
   std::int64_t rounds = 5;

@@ -36,6 +36,7 @@ constexpr std::uint32_t kGroup = 2;
 constexpr std::uint32_t kHeadDim = 128;
 constexpr std::uint32_t kMaxRows = 512;
 constexpr std::size_t kWeightBytes = std::size_t{192} << 20;  // more than caches hold
+constexpr step::KvFormat kKvFormats[] = {step::KvFormat::kBf16, step::KvFormat::kInt8};
 constexpr double kGiga = 1e9;
 
 struct Options {
@@ -165,24 +166,29 @@ class Attention {
     std::iota(blocks_.rbegin(), blocks_.rend(), 0U);
   }
 
-  void add(std::vector<Case>& cases, std::uint32_t rows, std::uint32_t context) {
+  void add(std::vector<Case>& cases,
+           step::KvFormat format,
+           std::uint32_t rows,
+           std::uint32_t context) {
     Case attention;
-    attention.name = "\"kernel\":\"attention\",\"rows\":" + std::to_string(rows) +
+    const std::string name = format == step::KvFormat::kInt8 ? "attention-int8" : "attention";
+    attention.name = "\"kernel\":\"" + name + "\",\"rows\":" + std::to_string(rows) +
                      ",\"context\":" + std::to_string(context);
-    attention.row = "attention " + std::to_string(rows) + " at " + std::to_string(context);
+    attention.row = name + " " + std::to_string(rows) + " at " + std::to_string(context);
     const double pairs = static_cast<double>(rows) * context - rows * (rows - 1.0) / 2;
     attention.operations = 4.0 * pairs * kKvHeads * kGroup * kHeadDim;
-    attention.bytes = 4.0 * context * kKvHeads * kHeadDim;
-    attention.run = [=, this](std::size_t turn) { run(rows, context, turn); };
+    attention.bytes = static_cast<double>(kernels::kv_tile(format, kHeadDim).bytes) /
+                      kernels::kKvBlockTokens * context * kKvHeads;
+    attention.run = [=, this](std::size_t turn) { run(format, rows, context, turn); };
     cases.push_back(std::move(attention));
   }
 
  private:
   static constexpr std::uint32_t kTokens = 8192;
 
-  void run(std::uint32_t rows, std::uint32_t context, std::size_t turn) {
-    const std::size_t tile = kernels::kv_tile_elements(kHeadDim);
-    const std::size_t bytes = blocks_.size() * kKvHeads * tile * sizeof(tensor::Bf16);
+  void run(step::KvFormat format, std::uint32_t rows, std::uint32_t context, std::size_t turn) {
+    const std::size_t tile = kernels::kv_tile(format, kHeadDim).bytes;
+    const std::size_t bytes = blocks_.size() * kKvHeads * tile;
     std::vector<kernels::AttentionSequence> sequences(1);
     sequences[0].row_count = rows;
     sequences[0].first_position = context - rows;
@@ -192,10 +198,10 @@ class Attention {
     args.q_stride = std::size_t{kKvHeads} * kGroup * kHeadDim;
     args.out = reinterpret_cast<tensor::Bf16*>(scratch_.out.data());
     args.out_stride = args.q_stride;
-    args.kv = {reinterpret_cast<tensor::Bf16*>(scratch_.weights.data() +
-                                               turn % (kWeightBytes / bytes) * bytes),
+    args.kv = {scratch_.weights.data() + turn % (kWeightBytes / bytes) * bytes,
                tile * kKvHeads,
-               tile};
+               tile,
+               format};
     args.kv_heads = kKvHeads;
     args.group = kGroup;
     args.head_dim = kHeadDim;
@@ -262,18 +268,23 @@ void add_row_kernels(std::vector<Case>& cases,
   static std::vector<std::uint64_t> slots(kMaxRows);
   static std::atomic<std::uint64_t> non_finite{0};
   std::iota(slots.begin(), slots.end(), std::uint64_t{0});
-  const std::size_t tile = kernels::kv_tile_elements(kHeadDim);
   kernels::KvAppendArgs append;
   append.keys = reinterpret_cast<const tensor::Bf16*>(in);
   append.values = in;
   append.key_stride = append.value_stride = std::size_t{kKvHeads} * kHeadDim;
   append.slots = slots.data();
-  append.kv = {reinterpret_cast<tensor::Bf16*>(out), tile * kKvHeads, tile};
   append.rows = kMaxRows;
   append.kv_heads = kKvHeads;
   append.head_dim = kHeadDim;
   append.non_finite = &non_finite;
-  add("kv_append", table.kv_append, append, kernels::kv_append_tiles(append));
+  for (const step::KvFormat format : kKvFormats) {
+    const std::size_t tile = kernels::kv_tile(format, kHeadDim).bytes;
+    append.kv = {reinterpret_cast<std::byte*>(out), tile * kKvHeads, tile, format};
+    add(format == step::KvFormat::kInt8 ? "kv_append-int8" : "kv_append",
+        table.kv_append,
+        append,
+        kernels::kv_append_tiles(append));
+  }
 }
 
 Result<std::vector<Case>> cases_of(const Options& options,
@@ -298,7 +309,9 @@ Result<std::vector<Case>> cases_of(const Options& options,
       }
     } else if (kernel == "attention") {
       for (const auto& [rows, context] : {std::pair{512U, 512U}, {1U, 128U}, {1U, 8192U}}) {
-        attention.add(cases, rows, context);
+        for (const step::KvFormat kv_format : kKvFormats) {
+          attention.add(cases, kv_format, rows, context);
+        }
       }
     } else if (kernel == "rows") {
       add_row_kernels(cases, table, scratch);

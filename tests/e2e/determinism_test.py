@@ -77,10 +77,10 @@ def ask(server, body):
     return json.dumps([choice["message"]["content"], choice["finish_reason"], choice["logprobs"]], sort_keys=True)
 
 
-def run(load, chunk, dp, tp, isa, quantization="auto"):
+def run(load, chunk, dp, tp, isa, quantization="auto", kv="bf16"):
     bodies = requests()
     with Server("--dp", dp, "--tp", tp, "--max-num-batched-tokens", chunk, "--max-num-seqs", 16, "--isa", isa,
-                "--quantization", quantization) as server:
+                "--quantization", quantization, "--kv-cache-dtype", kv) as server:
         if load == "alone":
             return [ask(server, body) for body in bodies]
         order = bodies if load == "together" else bodies[::-1]
@@ -107,20 +107,20 @@ class Determinism(unittest.TestCase):
                 self.assertEqual(answer, wanted, f"request {index} in run {row}")
             print(f"identical: load={row[0]} chunk={row[1]} dp={row[2]} tp={row[3]} isa={row[4]}", flush=True)
 
-    def test_weights_of_integers_change_the_answers_and_nothing_else_does(self):
+    def test_integers_change_the_answers_and_nothing_else_does(self):
+        """Weights, and keys and values."""
         sets = instruction_sets()
-        seen = {"bf16": None}
-        for quantization in ("bf16", "int8", "int8-g32", "int4"):
+        answers_of = {}
+        for form in (("bf16", "bf16"), ("int8", "bf16"), ("int8-g32", "bf16"), ("int4", "bf16"), ("bf16", "int8"), ("int8", "int8")):
             rows = [("together", 64, 1, 2, sets[-1])]
-            if quantization != "bf16":
+            if form != ("bf16", "bf16"):
                 rows += [("reverse", 16, 2, 3, sets[-2 if len(sets) > 1 else -1]), ("together", 512, 1, 4, sets[1 % len(sets)])]
             for row in rows:
-                answers = run(*row, quantization)
-                wanted = seen.setdefault(quantization, None) or answers
-                seen[quantization] = wanted
-                self.assertEqual(answers, wanted, f"{quantization} in run {row}")
-                print(f"identical: {quantization} load={row[0]} chunk={row[1]} dp={row[2]} tp={row[3]} isa={row[4]}", flush=True)
-        self.assertEqual(len({json.dumps(answers) for answers in seen.values()}), 4)
+                answers = run(*row, *form)
+                self.assertEqual(answers, answers_of.setdefault(form, answers), f"{form} in run {row}")
+                print(f"identical: weights {form[0]} kv {form[1]} load={row[0]} chunk={row[1]} dp={row[2]} tp={row[3]} isa={row[4]}",
+                      flush=True)
+        self.assertEqual(len({json.dumps(answers) for answers in answers_of.values()}), len(answers_of))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from phalanx_server import LONG_PROMPT, Server, Stream, counted, eventually, mai
 
 TRIALS, IS_LONG, SEED = trial_settings.read(20, 300)
 
-FORMATS = ("bf16", "int4", "int8-g32", "int8")
+FORMATS = (("bf16", "bf16"), ("int4", "int8"), ("int8-g32", "bf16"), ("int8", "int8"))  # of weights and of the KV cache
 TOPOLOGIES = [(dp, tp) for dp in (1, 2, 3) for tp in (1, 2, 3)]
 TRIALS_PER_SERVER = 5
 SIGNALS = [signal.SIGKILL, signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGTERM, signal.SIGSTOP]
@@ -77,9 +77,10 @@ def ask(server, index):
 
 
 @functools.lru_cache
-def undisturbed(quantization="bf16"):
+def undisturbed(weights="bf16", kv="bf16"):
     # It computes everything itself, while the others find what others have computed.
-    with Server("--no-prefix-cache", "--quantization", quantization) as server, concurrent.futures.ThreadPoolExecutor(4) as pool:
+    with (Server("--no-prefix-cache", "--quantization", weights, "--kv-cache-dtype", kv) as server,
+          concurrent.futures.ThreadPoolExecutor(4) as pool):
         answers = list(pool.map(lambda index: ask(server, index), range(len(REQUESTS))))
     for index, answer in enumerate(answers):
         assert answer[0] == 200 and (len(answer) == 3 or answer[1] is None and answer[2]), f"request {index}: {answer}"
@@ -153,10 +154,11 @@ class RandomTrials(unittest.TestCase):
         rng = random.Random(SEED)
         wrong, ended = [], 0
         for group, (dp, tp) in enumerate(topologies(rng, -(-TRIALS // TRIALS_PER_SERVER))):
-            form = FORMATS[group % len(FORMATS)]
-            expected = undisturbed(form)
-            with Server("--quantization", form, "--dp", dp, "--tp", tp, "--restart-intensity", "1000/60s", "--max-num-batched-tokens", 64,
-                        "--max-num-seqs", 16, "--log-level", "warning") as server:
+            weights, kv = FORMATS[group % len(FORMATS)]
+            form = f"{weights} kv {kv}"
+            expected = undisturbed(weights, kv)
+            with Server("--quantization", weights, "--kv-cache-dtype", kv, "--dp", dp, "--tp", tp, "--restart-intensity", "1000/60s",
+                        "--max-num-batched-tokens", 64, "--max-num-seqs", 16, "--log-level", "warning") as server:
                 for trial in range(group * TRIALS_PER_SERVER, min(TRIALS, (group + 1) * TRIALS_PER_SERVER)):
                     began = time.monotonic()
                     found, faults = Plan(rng).run(server, expected)

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "phalanx/base/printable.h"
+#include "phalanx/model/kv_layout.h"
 
 namespace phalanx::app {
 
@@ -85,6 +86,7 @@ nlohmann::ordered_json memory_json(const model::MemoryPlan& plan,
           {"max_num_seqs", plan.limits.max_num_seqs},
           {"max_num_batched_tokens", plan.limits.max_num_batched_tokens},
           {"kv_blocks", plan.limits.kv_blocks},
+          {"kv_cache_dtype", model::kv_format_name(plan.limits.kv_format)},
           {"weights", plan.weights},
           {"ranks", std::move(ranks)},
           {"total", plan.total}};

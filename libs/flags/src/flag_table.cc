@@ -7,6 +7,8 @@
 #include <cmath>
 #include <utility>
 
+#include "phalanx/base/check.h"
+
 #include "sources.h"
 #include "suggestion.h"
 
@@ -205,6 +207,7 @@ void FlagTable::refuse(std::string_view names,
                        const std::string& reason,
                        const std::string& harmless_value) {
   for (const std::string& name : split_names(names)) {
+    PHALANX_CHECK(find(name) == nullptr, "a name that is a flag is refused");
     refusals_[name] = {reason, harmless_value};
   }
 }

@@ -3,8 +3,6 @@
 #include "phalanx/kernels/arithmetic_version.h"
 
 #include <array>
-#include <atomic>
-#include <bit>
 #include <cstddef>
 #include <iterator>
 #include <vector>
@@ -13,49 +11,11 @@
 #include "phalanx/base/hash.h"
 #include "phalanx/kernels/float_mode.h"
 
+#include "golden_inputs.h"
+
 namespace phalanx::kernels {
 
 namespace {
-
-// Inputs by integer arithmetic alone: numbers in (−4, 4) with exponents from 2^-20 up.
-class GoldenInputs {
- public:
-  float next() {
-    if (counter_ % 2 == 0) {
-      bits_ = mix64(counter_ / 2 + 1);
-    }
-    ++counter_;
-    const auto half = static_cast<std::uint32_t>(bits_);
-    bits_ >>= 32;
-    const float mantissa = static_cast<float>(half & 0xFFFFFF) * 0x1p-23F - 1.0F;
-    const std::uint32_t shift = (half >> 24) % 20;
-    // 4 ÷ 2^shift by its exponent.
-    return mantissa * std::bit_cast<float>((129 - (shift < 12 ? 0 : shift)) << 23);
-  }
-  std::vector<float> floats(std::size_t count) {
-    std::vector<float> values(count);
-    for (float& value : values) {
-      value = next();
-    }
-    return values;
-  }
-  std::vector<Bf16> bf16s(std::size_t count) {
-    std::vector<Bf16> values(count);
-    for (Bf16& value : values) {
-      value = tensor::to_bf16(next());
-    }
-    return values;
-  }
-
- private:
-  std::uint64_t counter_ = 0;
-  std::uint64_t bits_ = 0;
-};
-
-template <typename T>
-void add(Fingerprint* hash, const std::vector<T>& values) {
-  hash->add_bytes(std::as_bytes(std::span(values)));
-}
 
 // A product over a summation tree whose rows, columns and longest leaf cross every blocking
 // boundary.
@@ -141,128 +101,6 @@ void add_rows(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash)
                  tile);
   }
   add(hash, out);
-}
-
-// Query, key and rotary tables, the KV cache and attention, as in a layer.
-struct GoldenLayer {
-  static constexpr std::uint32_t kRows = 1100;  // more than a segment of the context
-  static constexpr std::uint32_t kHeadDim = 48;
-  static constexpr std::uint32_t kGroup = 2;
-  static constexpr std::uint32_t kHalf = kHeadDim / 2;
-  static constexpr std::size_t kKeyStride = kHeadDim;
-  static constexpr std::size_t kQueryStride = std::size_t{kGroup} * kHeadDim;
-  static constexpr std::uint32_t kBlockCount = (kRows + 31) / 32;
-
-  explicit GoldenLayer(GoldenInputs* inputs)
-      : gain(inputs->floats(kHeadDim)),
-        q(inputs->floats(kRows * kQueryStride)),
-        k(inputs->floats(kRows * kKeyStride)),
-        v(inputs->floats(kRows * kKeyStride)) {
-    for (std::uint32_t i = 0; i < kBlockCount; ++i) {
-      blocks[i] = kBlockCount - i;  // not in order, as in a real pool
-    }
-    for (std::uint32_t row = 0; row < kRows; ++row) {
-      positions[row] = row;
-      slots[row] = blocks[row / 32] * std::uint64_t{32} + row % 32;
-    }
-  }
-
-  void project(const KernelTable& table, const RopeFrequencies& frequencies) {
-    for (std::uint32_t tile = 0; tile < row_tiles(kRows); ++tile) {
-      rope_rows({&frequencies, positions.data(), kRows, cos.data(), sin.data(), kHalf}, tile);
-      table.head_norm_rope({q.data(),
-                            kQueryStride,
-                            gain.data(),
-                            1e-6F,
-                            cos.data(),
-                            sin.data(),
-                            kHalf,
-                            q_rounded.data(),
-                            kQueryStride,
-                            kRows,
-                            kGroup,
-                            kHeadDim},
-                           tile);
-      table.head_norm_rope({k.data(),
-                            kKeyStride,
-                            gain.data(),
-                            1e-6F,
-                            cos.data(),
-                            sin.data(),
-                            kHalf,
-                            k_rounded.data(),
-                            kKeyStride,
-                            kRows,
-                            1,
-                            kHeadDim},
-                           tile);
-      table.kv_append({k_rounded.data(),
-                       kKeyStride,
-                       v.data(),
-                       kKeyStride,
-                       slots.data(),
-                       view(),
-                       kRows,
-                       1,
-                       kHeadDim,
-                       &non_finite},
-                      tile);
-    }
-  }
-
-  // Rows first … first + count − 1: more queries than a tile has.
-  void attend(const KernelTable& table, std::uint32_t first, std::uint32_t count) {
-    AttentionSequence sequence{first, count, first, blocks.data(), 0, 0};
-    const std::uint32_t tiles = plan_attention({&sequence, 1}, 1, kGroup);
-    for (std::uint32_t tile = 0; tile < tiles; ++tile) {
-      table.attention({q_rounded.data(),
-                       kQueryStride,
-                       out.data(),
-                       kQueryStride,
-                       view(),
-                       1,
-                       kGroup,
-                       kHeadDim,
-                       attention_scale(kHeadDim),
-                       &sequence,
-                       1},
-                      tile);
-    }
-  }
-
-  KvView view() { return {kv.data(), kv_tile_elements(kHeadDim), kv_tile_elements(kHeadDim)}; }
-
-  std::vector<float> gain;
-  std::vector<float> q;
-  std::vector<float> k;
-  std::vector<float> v;
-  std::vector<std::uint32_t> positions = std::vector<std::uint32_t>(kRows);
-  std::vector<std::uint64_t> slots = std::vector<std::uint64_t>(kRows);
-  std::vector<float> cos = std::vector<float>(std::size_t{kRows} * kHalf);
-  std::vector<float> sin = std::vector<float>(std::size_t{kRows} * kHalf);
-  std::vector<Bf16> q_rounded = std::vector<Bf16>(kRows * kQueryStride);
-  std::vector<Bf16> k_rounded = std::vector<Bf16>(kRows * kKeyStride);
-  std::vector<std::uint32_t> blocks = std::vector<std::uint32_t>(kBlockCount);
-  std::vector<Bf16> kv = std::vector<Bf16>((kBlockCount + 1) * kv_tile_elements(kHeadDim));
-  std::vector<Bf16> out = std::vector<Bf16>(kRows * kQueryStride);
-  std::atomic<std::uint64_t> non_finite{0};
-};
-
-void add_attention(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash) {
-  const auto frequencies = make_rope_frequencies({.head_dim = GoldenLayer::kHeadDim,
-                                                  .theta = 1e6,
-                                                  .scaling = RopeScaling::kYarn,
-                                                  .factor = 4.0,
-                                                  .original_max_position_embeddings = 64});
-  PHALANX_CHECK(frequencies.has_value(), "the golden rope is valid");
-  GoldenLayer layer(inputs);
-  layer.project(table, *frequencies);
-  layer.attend(table, 0, 70);
-  layer.attend(table, GoldenLayer::kRows - 40, 40);
-  add(hash, layer.cos);
-  add(hash, layer.sin);
-  add(hash, layer.kv);
-  add(hash, layer.out);
 }
 
 void add_vocab(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash) {
@@ -390,7 +228,7 @@ std::uint64_t arithmetic_version(const KernelTable& table) {
   Fingerprint hash;
   add_matmul(table, &inputs, &hash);
   add_rows(table, &inputs, &hash);
-  add_attention(table, &inputs, &hash);
+  add_golden_attention(table, &inputs, &hash);
   add_vocab(table, &inputs, &hash);
   add_integers(table, &inputs, &hash);
   return hash.value();

@@ -84,22 +84,6 @@ void put_codes(const Strip& strip,
   }
 }
 
-void put_column(const Strip& strip, std::size_t column, std::span<const Bf16> elements) {
-  if (strip.traits.group == 0) {
-    store(strip.scale_at(0, column), std::abs(peak_of(elements)) / kEightBits.high);
-    put_codes(strip, column, 0, elements, kEightBits);
-    return;
-  }
-  const bool is_int4 = strip.traits.code_bits == 4;
-  for (std::size_t k = 0; k < elements.size(); k += kDotBlock) {
-    const auto group = elements.subspan(k, std::min(kDotBlock, elements.size() - k));
-    const float peak = peak_of(group);
-    const float scale = is_int4 ? peak / kFourBits.low : std::abs(peak) / kEightBits.high;
-    store(strip.scale_at(k, column), f16_scale(scale));
-    put_codes(strip, column, k, group, is_int4 ? kFourBits : kEightBits);
-  }
-}
-
 // Codes of elements that do not exist.
 void put_padding(const Strip& strip, std::size_t column, std::size_t begin, std::size_t end) {
   for (std::size_t k = begin; k < end; ++k) {
@@ -148,6 +132,22 @@ void put_coded(const Strip& strip,
 
 }  // namespace
 
+void code_column(const Strip& strip, std::size_t column, std::span<const Bf16> elements) {
+  if (strip.traits.group == 0) {
+    store(strip.scale_at(0, column), std::abs(peak_of(elements)) / kEightBits.high);
+    put_codes(strip, column, 0, elements, kEightBits);
+    return;
+  }
+  const bool is_int4 = strip.traits.code_bits == 4;
+  for (std::size_t k = 0; k < elements.size(); k += kDotBlock) {
+    const auto group = elements.subspan(k, std::min(kDotBlock, elements.size() - k));
+    const float peak = peak_of(group);
+    const float scale = is_int4 ? peak / kFourBits.low : std::abs(peak) / kEightBits.high;
+    store(strip.scale_at(k, column), f16_scale(scale));
+    put_codes(strip, column, k, group, is_int4 ? kFourBits : kEightBits);
+  }
+}
+
 Status pack_codes(tensor::MatrixView<const Bf16> from,
                   std::size_t first_column,
                   WeightFormat format,
@@ -166,7 +166,7 @@ Status pack_codes(tensor::MatrixView<const Bf16> from,
           const auto at = static_cast<std::size_t>(bad - elements.begin());
           return not_coded(column, "input", at, format);
         }
-        put_column(strip, c, elements);
+        code_column(strip, c, elements);
       }
       put_padding(strip, c, k, padded_k(from.columns));
     }

@@ -122,8 +122,8 @@ void ForwardRecorder::project_heads(const LayerOffsets& offsets) {
 
 void ForwardRecorder::attention(const LayerOffsets& offsets, std::uint32_t index) {
   project_heads(offsets);
-  const kernels::KvView kv{nullptr, shape_.kv.block_stride, shape_.kv.head_stride};
-  const std::size_t kv_offset = shape_.kv.layer_offset_bytes(index);
+  const kernels::KvView kv = shape_.kv.view();
+  const std::size_t kv_offset = shape_.kv.layer_offset(index);
   kernels::KvAppendArgs append;
   append.key_stride = kv_columns_;
   append.value_stride = kv_columns_;

@@ -44,7 +44,7 @@ Result<std::size_t> scratch_bytes(const checkpoint::ModelConfig& config,
   inputs.attention_tree = &attention;
   inputs.mlp_tree = &mlp;
   const ForwardShape shape{
-      config, shard, limits, layout_of(config), kv_layout(config, shard, limits.kv_blocks)};
+      config, shard, limits, layout_of(config), kv_layout(config, shard, limits)};
   PHALANX_TRY(const ForwardProgram forward, record_forward(shape, inputs));
   return forward.program.scratch_bytes();
 }
@@ -63,7 +63,7 @@ Result<Sized> size_replica(const checkpoint::ModelConfig& config,
     PHALANX_TRY(const Shard shard, plan_shard(config, rank, request.ranks));
     PHALANX_TRY(const RankMemory memory, rank_memory(config, shard, limits));
     sized.replica += memory.total();
-    sized.block += kv_block_bytes(config, shard);
+    sized.block += kv_block_bytes(config, shard, limits.kv_format);
     sized.ranks.push_back(memory);
   }
   return sized;
@@ -149,7 +149,7 @@ Result<RankMemory> rank_memory(const checkpoint::ModelConfig& config,
                                const step::RankLimits& limits) {
   PHALANX_RETURN_IF_ERROR(check_limits(config, limits));
   RankMemory memory;
-  memory.kv = tensor::round_up(kv_layout(config, shard, limits.kv_blocks).bytes(), kPageBytes);
+  memory.kv = tensor::round_up(kv_layout(config, shard, limits).bytes(), kPageBytes);
   PHALANX_TRY(const std::size_t scratch, scratch_bytes(config, shard, limits));
   memory.scratch = tensor::round_up(scratch, kPageBytes);
   memory.sequence_table = tensor::round_up(step::SequenceTable::bytes_for(limits), kPageBytes);
@@ -243,11 +243,12 @@ Result<MemoryPlan> plan_memory(const checkpoint::ModelConfig& config,
 }
 
 Result<std::size_t> replica_block_bytes(const checkpoint::ModelConfig& config,
-                                        std::uint32_t ranks) {
+                                        std::uint32_t ranks,
+                                        kernels::KvFormat format) {
   std::size_t bytes = 0;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     PHALANX_TRY(const Shard shard, plan_shard(config, rank, ranks));
-    bytes += kv_block_bytes(config, shard);
+    bytes += kv_block_bytes(config, shard, format);
   }
   return bytes;
 }

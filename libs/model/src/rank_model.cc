@@ -138,8 +138,13 @@ Status RankModel::Impl::prepare() {
         ": this build computes other numbers and must not serve");
   }
   PHALANX_TRY(arena, open_arena(regions.weights, config));
-  fingerprint = Fingerprint().add(version).add(arena.key).add(arena.content_hash).value();
-  kv = kv_layout(config, options.shard, limits.kv_blocks);
+  fingerprint = Fingerprint()
+                    .add(version)
+                    .add(arena.key)
+                    .add(arena.content_hash)
+                    .add(static_cast<std::uint64_t>(limits.kv_format))
+                    .value();
+  kv = kv_layout(config, options.shard, limits);
   Sampler::Options sampling;
   sampling.tokens = options.shard.tokens;
   sampling.rank = options.shard.rank;

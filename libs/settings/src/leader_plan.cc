@@ -13,6 +13,7 @@
 #include "phalanx/engine/scheduler.h"
 #include "phalanx/fleet/worker_command.h"
 #include "phalanx/kernels/isa.h"
+#include "phalanx/model/kv_layout.h"
 #include "phalanx/model/weight_arena.h"
 #include "phalanx/os/machine.h"
 #include "phalanx/step/limits.h"
@@ -85,7 +86,9 @@ Status plan_cores(const Options& options, LeaderPlan* plan) {
 Result<std::uint32_t> blocks_for_bytes(const Options& options,
                                        const checkpoint::ModelConfig& config) {
   PHALANX_TRY(const std::uint64_t block_bytes,
-              model::replica_block_bytes(config, static_cast<std::uint32_t>(options.tp)));
+              model::replica_block_bytes(config,
+                                         static_cast<std::uint32_t>(options.tp),
+                                         model::kv_format_of(options.kv_cache_dtype)));
   const std::uint64_t blocks =
       static_cast<std::uint64_t>(options.kv_cache_memory_bytes) / block_bytes;
   if (blocks == 0) {
@@ -119,6 +122,7 @@ Status plan_memory(const Options& options, LeaderPlan* plan) {
   request.limits.max_num_batched_tokens =
       static_cast<std::uint32_t>(options.max_num_batched_tokens);
   request.limits.kv_blocks = static_cast<std::uint32_t>(options.num_kv_blocks);
+  request.limits.kv_format = model::kv_format_of(options.kv_cache_dtype);
   if (options.kv_cache_memory_bytes > 0) {
     PHALANX_TRY(request.limits.kv_blocks, blocks_for_bytes(options, config));
   }
@@ -272,8 +276,10 @@ std::string start_summary(const Options& options, const LeaderPlan& plan) {
   out << "  topology   " << options.dp << " replicas × " << options.tp << " ranks, cores "
       << os::format_core_sets(plan.rank_cpus) << ", routing " << options.routing_policy << "\n";
   out << "  kernels    "
-      << (options.runner == "sim" ? "none: simulated"
-                                  : plan.isa + ", weights " + checkpoint::describe(c.formats))
+      << (options.runner == "sim"
+              ? "none: simulated"
+              : plan.isa + ", weights " + checkpoint::describe(c.formats) + ", KV cache " +
+                    std::string(model::kv_format_name(plan.memory.limits.kv_format)))
       << "\n";
   out << "  limits     " << plan.memory.limits.max_model_len << " tokens of context, "
       << plan.memory.limits.max_num_seqs << " sequences and "

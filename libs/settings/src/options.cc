@@ -8,6 +8,7 @@
 #include "phalanx/checkpoint/checkpoint.h"
 #include "phalanx/dispatch/policy.h"
 #include "phalanx/kernels/isa.h"
+#include "phalanx/model/kv_layout.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/serving/poison_dump.h"
 
@@ -103,6 +104,11 @@ void add_engine_flags(flags::FlagTable* table, Options* o) {
       0,
       1 << 24,
       "Blocks of 32 tokens in the KV cache of one replica; 0 derives them from the memory");
+  table->add_choice("kv-cache-dtype",
+                    &o->kv_cache_dtype,
+                    model::kv_format_choices(),
+                    "Format of keys and values in the KV cache; int8 holds about twice as many "
+                    "tokens in the same memory. auto and bfloat16 are bf16");
   table->add_switch("prefix-cache,enable-prefix-caching",
                     &o->prefix_cache,
                     "Keep the KV of full blocks and share it between requests that begin alike; no "
@@ -256,12 +262,10 @@ void refuse_known_flags(flags::FlagTable* table) {
   table->refuse("enable-expert-parallel,ep,expert-parallel-size",
                 "mixture-of-experts models are not supported",
                 "false");
-  table->refuse("enable-prefix-caching", "there is no prefix cache in this version", "false");
-  table->refuse("no-enable-prefix-caching", "", "true");
   table->refuse("enable-chunked-prefill", "prompts are always computed in chunks", "true");
   table->refuse("no-enable-chunked-prefill", "prompts are always computed in chunks", "false");
-  table->refuse("dtype,kv-cache-dtype",
-                "KV is bfloat16 in this version, and weights are what --quantization says",
+  table->refuse("dtype",
+                "weights are what --quantization says, and the KV cache what --kv-cache-dtype says",
                 "bfloat16");
   table->refuse("speculative-config", "there is no speculative decoding in this version");
   table->refuse("enable-lora,lora-modules", "there are no adapters in this version");

@@ -27,6 +27,8 @@ void fields(Archive& archive, Message& message) {
   archive.number("max_num_seqs", message.limits.max_num_seqs);
   archive.number("max_num_batched_tokens", message.limits.max_num_batched_tokens);
   archive.number("kv_blocks", message.limits.kv_blocks);
+  archive.choice(
+      "kv_format", message.limits.kv_format, step::KvFormat::kBf16, step::KvFormat::kInt8);
   archive.number("sim_step_us", message.sim_step_us);
   archive.number("sim_token_us", message.sim_token_us);
 }

@@ -157,7 +157,7 @@ Result<std::vector<fleet::SlotSizes>> slot_sizes(const wire::ModelPlan& plan) {
     PHALANX_TRY(const model::Shard shard, model::plan_shard(config, rank, plan.tp));
     PHALANX_TRY(const model::RankMemory bytes, model::rank_memory(config, shard, plan.limits));
     result[rank].kv = bytes.kv;
-    result[rank].kv_block = model::kv_block_bytes(config, shard);
+    result[rank].kv_block = model::kv_block_bytes(config, shard, plan.limits.kv_format);
     result[rank].scratch = bytes.scratch;
     result[rank].sequence_table = bytes.sequence_table;
     result[rank].result_ring = bytes.result_ring;

@@ -12,7 +12,7 @@
 
 namespace phalanx::wire {
 
-// A message whose bytes are kept in proto/golden/v5/<name>.bin.
+// A message whose bytes are kept in proto/golden/v6/<name>.bin.
 struct Golden {
   std::string name;
   std::string bytes;                              // as encoded by this build
@@ -231,7 +231,8 @@ inline std::vector<Golden> golden_control_records() {
                        .limits = {.max_model_len = 2048,
                                   .max_num_seqs = 64,
                                   .max_num_batched_tokens = 512,
-                                  .kv_blocks = 512},
+                                  .kv_blocks = 512,
+                                  .kv_format = step::KvFormat::kInt8},
                        .sim_step_us = 0,
                        .sim_token_us = 0};
   const auto record = [](std::string name, ControlRecord value) {

@@ -57,7 +57,7 @@ TEST(EngineCells, TheLimitOfAJobIsThatOfItsTimedSteps) {
   const Job job = job_of({false, 2, 62}, kShape, kVocab);
   double seconds = 0;
   for (std::size_t i = 1; i < job.steps.size(); ++i) {
-    seconds += limit_of(work_of(config, job.steps[i]), peaks).seconds;
+    seconds += limit_of(work_of(config, job.steps[i], step::KvFormat::kBf16), peaks).seconds;
   }
   EXPECT_DOUBLE_EQ(limit_of_job(config, job, peaks).seconds, seconds);
   EXPECT_FALSE(limit_of_job(config, job, peaks).by_reading);

@@ -40,7 +40,7 @@ constexpr double kKvBytes = 3 * 2.0 * 64 * 2;  // keys and values of a position
 
 TEST(EngineWork, OfDecodeReadsWeightsOnceAndAllKeysAndValues) {
   const std::vector<step::StepItem> items = {item(99, 1, true), item(49, 1, true)};
-  const Work work = work_of(small(WeightFormat::kBf16), items);
+  const Work work = work_of(small(WeightFormat::kBf16), items, step::KvFormat::kBf16);
   EXPECT_DOUBLE_EQ(work.read_bytes, 2 * (3 * kLayer + kHead) + kKvBytes * (99 + 49));
   EXPECT_DOUBLE_EQ(work.fma_flops, 2 * 2 * (3 * kLayer + kHead) + kPositions * (100 + 50));
   EXPECT_EQ(work.int8_ops, 0);
@@ -51,36 +51,52 @@ TEST(EngineWork, OfAChunkIsCausalAndHasAHeadOnlyWhereItSamples) {
   const auto config = small(WeightFormat::kBf16);
   const std::vector<step::StepItem> first = {item(0, 3, false)};
   const std::vector<step::StepItem> last = {item(3, 2, true)};
-  EXPECT_DOUBLE_EQ(work_of(config, first).fma_flops, 3 * 2 * 3 * kLayer + kPositions * (1 + 2 + 3));
-  EXPECT_DOUBLE_EQ(work_of(config, first).read_bytes, 2 * 3 * kLayer);
-  EXPECT_DOUBLE_EQ(work_of(config, last).fma_flops,
+  EXPECT_DOUBLE_EQ(work_of(config, first, step::KvFormat::kBf16).fma_flops,
+                   3 * 2 * 3 * kLayer + kPositions * (1 + 2 + 3));
+  EXPECT_DOUBLE_EQ(work_of(config, first, step::KvFormat::kBf16).read_bytes, 2 * 3 * kLayer);
+  EXPECT_DOUBLE_EQ(work_of(config, last, step::KvFormat::kBf16).fma_flops,
                    2 * 2 * 3 * kLayer + 2 * kHead + kPositions * (4 + 5));
-  EXPECT_DOUBLE_EQ(work_of(config, last).read_bytes, 2 * (3 * kLayer + kHead) + kKvBytes * 3);
+  EXPECT_DOUBLE_EQ(work_of(config, last, step::KvFormat::kBf16).read_bytes,
+                   2 * (3 * kLayer + kHead) + kKvBytes * 3);
 }
 
 TEST(EngineWork, OfIntegersHasTheConversionsOfItsGroups) {
   const std::vector<step::StepItem> items = {item(0, 5, false)};
   const double products = 5 * 3 * kLayer;
   const double attention = kPositions * 15;
-  const Work whole = work_of(small(WeightFormat::kInt8), items);
+  const Work whole = work_of(small(WeightFormat::kInt8), items, step::KvFormat::kBf16);
   EXPECT_DOUBLE_EQ(whole.int8_ops, 2 * products);
   EXPECT_DOUBLE_EQ(whole.fma_flops, attention);
-  const Work groups = work_of(small(WeightFormat::kInt8G32), items);
+  const Work groups = work_of(small(WeightFormat::kInt8G32), items, step::KvFormat::kBf16);
   EXPECT_DOUBLE_EQ(groups.int8_ops, 2 * products);
   EXPECT_DOUBLE_EQ(groups.fma_flops, attention + products / 32 * 4);
   EXPECT_DOUBLE_EQ(groups.read_bytes, 3 * kLayer * 34 / 32);
-  const Work nibbles = work_of(small(WeightFormat::kInt4), items);
+  const Work nibbles = work_of(small(WeightFormat::kInt4), items, step::KvFormat::kBf16);
   EXPECT_DOUBLE_EQ(nibbles.int4_ops, 2 * products);
   EXPECT_EQ(nibbles.int8_ops, 0);
   EXPECT_DOUBLE_EQ(nibbles.fma_flops, groups.fma_flops);
   EXPECT_DOUBLE_EQ(nibbles.read_bytes, 3 * kLayer * 18 / 32);
 }
 
+// Scores are products of integers in groups of 32 then, sums of values stay fmas.
+TEST(EngineWork, OverAKvCacheOfCodesReadsThemAndTheirScales) {
+  const std::vector<step::StepItem> items = {item(99, 1, false)};
+  const auto config = small(WeightFormat::kBf16);
+  const Work wide = work_of(config, items, step::KvFormat::kBf16);
+  const Work coded = work_of(config, items, step::KvFormat::kInt8);
+  const double products = kPositions * 100 / 4;
+  EXPECT_DOUBLE_EQ(coded.int8_ops, 2 * products);
+  EXPECT_DOUBLE_EQ(coded.fma_flops, wide.fma_flops - 2 * products + products / 32 * 4);
+  // Codes of keys and values; 64 bytes of scales for 16 keys and for 32 values of a KV head.
+  const double of_token = 64 + 64 + 2 * (64.0 / 16 + 64.0 / 32);
+  EXPECT_DOUBLE_EQ(coded.read_bytes, wide.read_bytes - kKvBytes * 99 + 3 * of_token * 99);
+}
+
 TEST(EngineWork, OfLayersAndHeadHasTheFormatOfEach) {
   auto config = small(WeightFormat::kInt8);
   config.formats.head = WeightFormat::kBf16;
   const std::vector<step::StepItem> items = {item(0, 1, true)};
-  const Work work = work_of(config, items);
+  const Work work = work_of(config, items, step::KvFormat::kBf16);
   EXPECT_DOUBLE_EQ(work.int8_ops, 2 * 3 * kLayer);
   EXPECT_DOUBLE_EQ(work.fma_flops, 2 * kHead + kPositions);
 }

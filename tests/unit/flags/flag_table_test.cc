@@ -114,6 +114,13 @@ TEST(FlagTable, RefusesAKnownButUnsupportedFlagByName) {
   EXPECT_EQ(error_of({"--pipeline_parallel_size", "1"}), "");
 }
 
+TEST(FlagTable, RefusesNoNameThatIsAFlag) {
+  bool cache = true;
+  FlagTable table("program", "Summary.", "PROGRAM_");
+  table.add_switch("cache,enable-cache", &cache, "Keeps a cache");
+  EXPECT_DEATH(table.refuse("enable-cache", "there is no cache"), "a flag is refused");
+}
+
 TEST(FlagTable, SaysWhatWasExpectedAndFound) {
   EXPECT_EQ(
       error_of({"--tp", "0"}),

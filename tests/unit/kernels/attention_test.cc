@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 
 #include "phalanx/kernels/rows.h"
 
@@ -21,8 +22,13 @@ struct Shape {
 // One sequence of `length` tokens with its keys and values in a KV cache of its own.
 class Cache {
  public:
-  Cache(const Shape& shape, std::uint32_t length, std::uint64_t seed, Kind kind)
+  Cache(const Shape& shape,
+        std::uint32_t length,
+        std::uint64_t seed,
+        Kind kind,
+        KvFormat format = KvFormat::kBf16)
       : shape_(shape),
+        format_(format),
         q_stride_(std::size_t{shape.kv_heads} * shape.group * shape.head_dim),
         q_(bf16s(length * q_stride_, seed, kind)),
         keys_(bf16s(std::size_t{length} * shape.kv_heads * shape.head_dim, seed + 1, kind)),
@@ -31,27 +37,42 @@ class Cache {
     for (std::uint32_t i = 0; i < blocks; ++i) {
       blocks_.push_back(blocks - 1 - i);  // not in order, as in a real pool
     }
-    kv_memory_.assign(blocks * shape.kv_heads * kv_tile_elements(shape.head_dim), Bf16{});
+    kv_memory_.assign(blocks * shape.kv_heads * kv_tile(format, shape.head_dim).bytes, {});
   }
 
-  // Fills what the sequence has not written with finite garbage.
+  // Fills what the sequence has not written with finite garbage: what kv_append() wrote for others.
   void soil() {
     Inputs inputs(99);
-    for (Bf16& element : kv_memory_) {
-      element = tensor::to_bf16(inputs.uniform() * 1e30F);
+    const std::size_t stride = std::size_t{shape_.kv_heads} * shape_.head_dim;
+    const auto tokens = static_cast<std::uint32_t>(blocks_.size() * 32);
+    std::vector<Bf16> keys(tokens * stride);
+    std::vector<float> values(tokens * stride);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      keys[i] = tensor::to_bf16(inputs.uniform() * 1e30F);
+      values[i] = inputs.uniform() * 1e30F;
     }
+    ASSERT_EQ(append_rows(0, tokens, keys.data(), values.data()), 0U);
   }
 
   [[nodiscard]] std::uint64_t append(std::uint32_t first, std::uint32_t count) {
+    const std::size_t stride = std::size_t{shape_.kv_heads} * shape_.head_dim;
+    return append_rows(
+        first, count, keys_.data() + first * stride, values_.data() + first * stride);
+  }
+
+  [[nodiscard]] std::uint64_t append_rows(std::uint32_t first,
+                                          std::uint32_t count,
+                                          const Bf16* keys,
+                                          const float* values) {
     std::vector<std::uint64_t> slots;
     for (std::uint32_t i = first; i < first + count; ++i) {
       slots.push_back(std::uint64_t{blocks_[i / 32]} * 32 + i % 32);
     }
     std::atomic<std::uint64_t> non_finite{0};
     const std::size_t stride = std::size_t{shape_.kv_heads} * shape_.head_dim;
-    const KvAppendArgs args{keys_.data() + first * stride,
+    const KvAppendArgs args{keys,
                             stride,
-                            values_.data() + first * stride,
+                            values,
                             stride,
                             slots.data(),
                             view(),
@@ -89,18 +110,17 @@ class Cache {
     return out;
   }
 
-  // Softmax attention in double for one query of the last row.
+  // Softmax attention in double for one query, over the numbers that are held for it.
   [[nodiscard]] std::vector<double> oracle(std::uint32_t row, std::uint32_t head) const {
     const std::size_t d = shape_.head_dim;
-    const std::size_t stride = shape_.kv_heads * d;
-    const std::size_t kv = head / shape_.group * d;
+    const std::uint32_t kv_head = head / shape_.group;
+    const std::vector<double> q = held_query(row, head);
     std::vector<double> weights;
     double largest = -1e300;
     for (std::uint32_t token = 0; token <= row; ++token) {
       double score = 0.0;
       for (std::size_t i = 0; i < d; ++i) {
-        score += double{tensor::to_float(q_[row * q_stride_ + head * d + i])} *
-                 double{tensor::to_float(keys_[token * stride + kv + i])};
+        score += q[i] * held_key(token, kv_head, i);
       }
       weights.push_back(score / std::sqrt(static_cast<double>(d)));
       largest = std::max(largest, weights.back());
@@ -113,8 +133,7 @@ class Cache {
     std::vector<double> out(d);
     for (std::uint32_t token = 0; token <= row; ++token) {
       for (std::size_t i = 0; i < d; ++i) {
-        out[i] += weights[token] / total *
-                  double{tensor::to_float(tensor::to_bf16(values_[token * stride + kv + i]))};
+        out[i] += weights[token] / total * held_value(token, kv_head, i);
       }
     }
     return out;
@@ -122,32 +141,97 @@ class Cache {
 
   [[nodiscard]] std::size_t q_stride() const { return q_stride_; }
   [[nodiscard]] std::vector<float>& values() { return values_; }
-  [[nodiscard]] const std::vector<Bf16>& kv_memory() const { return kv_memory_; }
 
  private:
+  // As codes of 32 elements with one scale, where keys are codes.
+  [[nodiscard]] std::vector<double> held_query(std::uint32_t row, std::uint32_t head) const {
+    const Bf16* q = q_.data() + row * q_stride_ + std::size_t{head} * shape_.head_dim;
+    std::vector<double> held(shape_.head_dim);
+    std::transform(
+        q, q + held.size(), held.begin(), [](Bf16 x) { return double{tensor::to_float(x)}; });
+    if (format_ == KvFormat::kInt8) {
+      for (std::size_t i = 0; i < held.size(); i += 32) {
+        const auto group = std::span(held).subspan(i, std::min<std::size_t>(32, held.size() - i));
+        double largest = 0.0;
+        for (const double x : group) {
+          largest = std::max(largest, std::abs(x));
+        }
+        for (double& x : group) {
+          x = std::round(x * 127.0 / largest) * largest / 127.0;
+        }
+      }
+    }
+    return held;
+  }
+
+  [[nodiscard]] const std::byte* tile_of(std::uint32_t token, std::uint32_t kv_head) const {
+    return view().tile(blocks_[token / 32], kv_head);
+  }
+  template <typename T>
+  [[nodiscard]] static T number_at(const std::byte* from, std::size_t index) {
+    T number;
+    std::memcpy(&number, from + index * sizeof(T), sizeof(T));
+    return number;
+  }
+
+  // Where layout.h says.
+  [[nodiscard]] double held_key(std::uint32_t token, std::uint32_t kv_head, std::size_t i) const {
+    const std::byte* tile = tile_of(token, kv_head);
+    const std::size_t key_dim = padded_k(shape_.head_dim);
+    const std::size_t column = token % 16;
+    if (format_ == KvFormat::kBf16) {
+      const std::size_t index = packed_index(token % 32, i, key_dim);
+      return double{tensor::to_float(number_at<Bf16>(tile, index))};
+    }
+    const std::size_t scale_bytes = (key_dim / 32 * 16 * 2 + 63) / 64 * 64;
+    const std::byte* strip = tile + token % 32 / 16 * (scale_bytes + key_dim * 16);
+    const auto scale = number_at<tensor::F16>(strip, i / 32 * 16 + column);
+    const auto code =
+        number_at<std::uint8_t>(strip + scale_bytes, (i / 4 * 16 + column) * 4 + i % 4);
+    return (static_cast<double>(code) - 128.0) * double{tensor::to_float(scale)};
+  }
+  [[nodiscard]] double held_value(std::uint32_t token, std::uint32_t kv_head, std::size_t i) const {
+    const std::byte* tile = tile_of(token, kv_head);
+    const KvTile layout = kv_tile(format_, shape_.head_dim);
+    if (format_ == KvFormat::kBf16) {
+      const std::size_t index = packed_index(i, token % 32, 32);
+      return double{tensor::to_float(number_at<Bf16>(tile + layout.values, index))};
+    }
+    const auto scale = number_at<Bf16>(tile + layout.value_scales, token % 32);
+    const auto code =
+        number_at<std::int8_t>(tile + layout.values, (i / 16 * 32 + token % 32) * 16 + i % 16);
+    return static_cast<double>(code) * double{tensor::to_float(scale)};
+  }
+
   [[nodiscard]] KvView view() const {
-    const std::size_t tile = kv_tile_elements(shape_.head_dim);
-    return {const_cast<Bf16*>(kv_memory_.data()), tile * shape_.kv_heads, tile};
+    const std::size_t tile = kv_tile(format_, shape_.head_dim).bytes;
+    return {const_cast<std::byte*>(kv_memory_.data()), tile * shape_.kv_heads, tile, format_};
   }
 
   Shape shape_;
+  KvFormat format_;
   std::size_t q_stride_;
   std::vector<Bf16> q_;
   std::vector<Bf16> keys_;
   std::vector<float> values_;
   std::vector<std::uint32_t> blocks_;
-  std::vector<Bf16> kv_memory_;
+  std::vector<std::byte> kv_memory_;
 };
+
+constexpr KvFormat kFormats[] = {KvFormat::kBf16, KvFormat::kInt8};
 
 class AttentionOnEachIsa : public EachIsa {};
 
 TEST_P(AttentionOnEachIsa, EqualsRefForEveryHeadShape) {
-  const Shape shapes[] = {{1, 1, 16}, {2, 1, 32}, {1, 2, 48}, {2, 3, 64}, {1, 8, 128}, {1, 9, 256}};
-  for (const Shape& shape : shapes) {
-    for (const std::uint32_t length : {1U, 31U, 33U, 70U}) {
-      Cache cache(shape, length, length, Kind::kOrdinary);
-      ASSERT_EQ(cache.append(0, length), 0U);
-      expect_same_bits(cache.attend(table(), 0, length), cache.attend(ref(), 0, length));
+  for (const KvFormat format : kFormats) {
+    const Shape shapes[] = {
+        {1, 1, 16}, {2, 1, 32}, {1, 2, 48}, {2, 3, 64}, {1, 8, 128}, {1, 9, 256}};
+    for (const Shape& shape : shapes) {
+      for (const std::uint32_t length : {1U, 31U, 33U, 70U}) {
+        Cache cache(shape, length, length, Kind::kOrdinary, format);
+        ASSERT_EQ(cache.append(0, length), 0U);
+        expect_same_bits(cache.attend(table(), 0, length), cache.attend(ref(), 0, length));
+      }
     }
   }
 }
@@ -156,65 +240,75 @@ TEST_P(AttentionOnEachIsa, EqualsRefForEveryHeadShape) {
 // few tokens the output shows each weight, and so exp; past the first block it shows the
 // correction.
 TEST_P(AttentionOnEachIsa, EqualsRefInTheLastBitOfFp32) {
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
-    Cache cache({8, 8, 16}, 4, seed, Kind::kOrdinary);
-    ASSERT_EQ(cache.append(0, 4), 0U);
-    expect_same_bits(cache.attend(table(), 0, 4), cache.attend(ref(), 0, 4));
-  }
-  for (std::uint64_t seed = 0; seed < 12; ++seed) {
-    Cache cache({4, 4, 256}, 40, seed, Kind::kOrdinary);
-    ASSERT_EQ(cache.append(0, 40), 0U);
-    expect_same_bits(cache.attend(table(), 32, 8), cache.attend(ref(), 32, 8));
+  for (const KvFormat format : kFormats) {
+    for (std::uint64_t seed = 0; seed < 100; ++seed) {
+      Cache cache({8, 8, 16}, 4, seed, Kind::kOrdinary, format);
+      ASSERT_EQ(cache.append(0, 4), 0U);
+      expect_same_bits(cache.attend(table(), 0, 4), cache.attend(ref(), 0, 4));
+    }
+    for (std::uint64_t seed = 0; seed < 12; ++seed) {
+      Cache cache({4, 4, 256}, 40, seed, Kind::kOrdinary, format);
+      ASSERT_EQ(cache.append(0, 40), 0U);
+      expect_same_bits(cache.attend(table(), 32, 8), cache.attend(ref(), 32, 8));
+    }
   }
 }
 
 TEST_P(AttentionOnEachIsa, EqualsRefOnExtremeNumbers) {
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    Cache cache({1, 2, 32}, 80, seed, Kind::kExtreme);
-    ASSERT_EQ(cache.append(0, 80), 0U);
-    expect_same_bits(cache.attend(table(), 0, 80), cache.attend(ref(), 0, 80));
+  for (const KvFormat format : kFormats) {
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      Cache cache({1, 2, 32}, 80, seed, Kind::kExtreme, format);
+      ASSERT_EQ(cache.append(0, 80), 0U);
+      expect_same_bits(cache.attend(table(), 0, 80), cache.attend(ref(), 0, 80));
+    }
   }
 }
 
 // Contexts of several segments, and more queries than one tile holds.
 TEST_P(AttentionOnEachIsa, EqualsRefAcrossSegments) {
-  const Shape shapes[] = {{1, 2, 64}, {2, 7, 16}, {1, 40, 32}};
-  for (const Shape& shape : shapes) {
-    for (const std::uint32_t length : {1024U, 1025U, 2100U}) {
-      Cache cache(shape, length, length, Kind::kOrdinary);
-      cache.soil();
-      ASSERT_EQ(cache.append(0, length), 0U);
-      for (const std::uint32_t count : {1U, 45U}) {
-        expect_same_bits(cache.attend(table(), length - count, count),
-                         cache.attend(ref(), length - count, count));
+  for (const KvFormat format : kFormats) {
+    const Shape shapes[] = {{1, 2, 64}, {2, 7, 16}, {1, 40, 32}};
+    for (const Shape& shape : shapes) {
+      for (const std::uint32_t length : {1024U, 1025U, 2100U}) {
+        Cache cache(shape, length, length, Kind::kOrdinary, format);
+        cache.soil();
+        ASSERT_EQ(cache.append(0, length), 0U);
+        for (const std::uint32_t count : {1U, 45U}) {
+          expect_same_bits(cache.attend(table(), length - count, count),
+                           cache.attend(ref(), length - count, count));
+        }
       }
     }
   }
 }
 
 TEST_P(AttentionOnEachIsa, EqualsRefOnExtremeNumbersAcrossSegments) {
-  for (std::uint64_t seed = 0; seed < 5; ++seed) {
-    Cache cache({1, 2, 32}, 1100, seed, Kind::kExtreme);
-    ASSERT_EQ(cache.append(0, 1100), 0U);
-    expect_same_bits(cache.attend(table(), 1000, 100), cache.attend(ref(), 1000, 100));
+  for (const KvFormat format : kFormats) {
+    for (std::uint64_t seed = 0; seed < 5; ++seed) {
+      Cache cache({1, 2, 32}, 1100, seed, Kind::kExtreme, format);
+      ASSERT_EQ(cache.append(0, 1100), 0U);
+      expect_same_bits(cache.attend(table(), 1000, 100), cache.attend(ref(), 1000, 100));
+    }
   }
 }
 
 TEST_P(AttentionOnEachIsa, DoesNotDependOnTheChunks) {
-  const Shape shape{2, 2, 32};
-  Cache whole(shape, 75, 4, Kind::kOrdinary);
-  ASSERT_EQ(whole.append(0, 75), 0U);
-  const std::vector<Bf16> expected = whole.attend(table(), 0, 75);
-  for (const std::uint32_t chunk : {1U, 7U, 32U}) {
-    // What the chunk does not reach yet is garbage, as in a pool whose blocks are used again.
-    Cache cache(shape, 75, 4, Kind::kOrdinary);
-    cache.soil();
-    for (std::uint32_t first = 0; first < 75; first += chunk) {
-      const std::uint32_t count = std::min(chunk, 75 - first);
-      ASSERT_EQ(cache.append(first, count), 0U);
-      expect_same_bits(
-          cache.attend(table(), first, count),
-          std::span(expected).subspan(first * cache.q_stride(), count * cache.q_stride()));
+  for (const KvFormat format : kFormats) {
+    const Shape shape{2, 2, 32};
+    Cache whole(shape, 75, 4, Kind::kOrdinary, format);
+    ASSERT_EQ(whole.append(0, 75), 0U);
+    const std::vector<Bf16> expected = whole.attend(table(), 0, 75);
+    for (const std::uint32_t chunk : {1U, 7U, 32U}) {
+      // What the chunk does not reach yet is garbage, as in a pool whose blocks are used again.
+      Cache cache(shape, 75, 4, Kind::kOrdinary, format);
+      cache.soil();
+      for (std::uint32_t first = 0; first < 75; first += chunk) {
+        const std::uint32_t count = std::min(chunk, 75 - first);
+        ASSERT_EQ(cache.append(first, count), 0U);
+        expect_same_bits(
+            cache.attend(table(), first, count),
+            std::span(expected).subspan(first * cache.q_stride(), count * cache.q_stride()));
+      }
     }
   }
 }
@@ -226,32 +320,37 @@ INSTANTIATE_TEST_SUITE_P(Isa,
 
 TEST(Attention, RefDoesNotDependOnTheChunks) {
   const FloatModeScope mode;
-  const KernelTable& ref = kernel_table(Isa::kRef);
-  Cache whole({1, 2, 16}, 40, 6, Kind::kExtreme);
-  ASSERT_EQ(whole.append(0, 40), 0U);
-  const std::vector<Bf16> expected = whole.attend(ref, 0, 40);
-  Cache cache({1, 2, 16}, 40, 6, Kind::kExtreme);
-  cache.soil();
-  for (std::uint32_t row = 0; row < 40; ++row) {
-    ASSERT_EQ(cache.append(row, 1), 0U);
-    expect_same_bits(cache.attend(ref, row, 1),
-                     std::span(expected).subspan(row * cache.q_stride(), cache.q_stride()));
+  for (const KvFormat format : kFormats) {
+    const KernelTable& ref = kernel_table(Isa::kRef);
+    Cache whole({1, 2, 16}, 40, 6, Kind::kExtreme, format);
+    ASSERT_EQ(whole.append(0, 40), 0U);
+    const std::vector<Bf16> expected = whole.attend(ref, 0, 40);
+    Cache cache({1, 2, 16}, 40, 6, Kind::kExtreme, format);
+    cache.soil();
+    for (std::uint32_t row = 0; row < 40; ++row) {
+      ASSERT_EQ(cache.append(row, 1), 0U);
+      expect_same_bits(cache.attend(ref, row, 1),
+                       std::span(expected).subspan(row * cache.q_stride(), cache.q_stride()));
+    }
   }
 }
 
 TEST(Attention, IsCloseToSoftmaxInDouble) {
   const FloatModeScope mode;
-  Cache cache({2, 2, 32}, 100, 8, Kind::kOrdinary);
-  ASSERT_EQ(cache.append(0, 100), 0U);
-  const std::vector<Bf16> out = cache.attend(kernel_table(Isa::kRef), 0, 100);
-  for (const std::uint32_t row : {0U, 1U, 50U, 99U}) {
-    for (std::uint32_t head = 0; head < 4; ++head) {
-      const std::vector<double> expected = cache.oracle(row, head);
-      for (std::size_t i = 0; i < 32; ++i) {
-        // Each weight is rounded to bf16 (2^-8 relative), and so is the result; values are below 1.
-        EXPECT_NEAR(double{tensor::to_float(out[row * cache.q_stride() + head * 32 + i])},
-                    expected[i],
-                    2 * 0x1p-8 + 0x1p-8 + 1e-5);
+  for (const KvFormat format : kFormats) {
+    Cache cache({2, 2, 32}, 100, 8, Kind::kOrdinary, format);
+    ASSERT_EQ(cache.append(0, 100), 0U);
+    const std::vector<Bf16> out = cache.attend(kernel_table(Isa::kRef), 0, 100);
+    for (const std::uint32_t row : {0U, 1U, 50U, 99U}) {
+      for (std::uint32_t head = 0; head < 4; ++head) {
+        const std::vector<double> expected = cache.oracle(row, head);
+        for (std::size_t i = 0; i < 32; ++i) {
+          // Each weight is rounded to bf16 (2^-8 relative), and so is the result; values are
+          // below 1.
+          EXPECT_NEAR(double{tensor::to_float(out[row * cache.q_stride() + head * 32 + i])},
+                      expected[i],
+                      2 * 0x1p-8 + 0x1p-8 + 1e-5);
+        }
       }
     }
   }
@@ -259,12 +358,33 @@ TEST(Attention, IsCloseToSoftmaxInDouble) {
 
 TEST(Attention, IsCloseToSoftmaxInDoubleAcrossSegments) {
   const FloatModeScope mode;
-  Cache cache({1, 1, 32}, 2500, 8, Kind::kOrdinary);
-  ASSERT_EQ(cache.append(0, 2500), 0U);
-  const std::vector<Bf16> out = cache.attend(kernel_table(Isa::kRef), 2499, 1);
-  const std::vector<double> expected = cache.oracle(2499, 0);
-  for (std::size_t i = 0; i < 32; ++i) {
-    EXPECT_NEAR(double{tensor::to_float(out[i])}, expected[i], 2 * 0x1p-8 + 0x1p-8 + 1e-5);
+  for (const KvFormat format : kFormats) {
+    Cache cache({1, 1, 32}, 2500, 8, Kind::kOrdinary, format);
+    ASSERT_EQ(cache.append(0, 2500), 0U);
+    const std::vector<Bf16> out = cache.attend(kernel_table(Isa::kRef), 2499, 1);
+    const std::vector<double> expected = cache.oracle(2499, 0);
+    for (std::size_t i = 0; i < 32; ++i) {
+      EXPECT_NEAR(double{tensor::to_float(out[i])}, expected[i], 2 * 0x1p-8 + 0x1p-8 + 1e-5);
+    }
+  }
+}
+
+// Nothing but the rounding of keys and values to codes stands between the formats: each code is off
+// by at most half of a 127th of the largest number of its group, so a score by no more than this.
+TEST(Attention, OfCodesIsCloseToThatOfBf16) {
+  const FloatModeScope mode;
+  constexpr double kOfNumber = 0.5 / 127 + 0x1p-9;  // a scale is rounded too
+  const double of_score = 32 * 2 * kOfNumber / std::sqrt(32.0);
+  Cache exact({2, 2, 32}, 100, 8, Kind::kOrdinary, KvFormat::kBf16);
+  Cache coded({2, 2, 32}, 100, 8, Kind::kOrdinary, KvFormat::kInt8);
+  ASSERT_EQ(exact.append(0, 100), 0U);
+  ASSERT_EQ(coded.append(0, 100), 0U);
+  const std::vector<Bf16> expected = exact.attend(kernel_table(Isa::kRef), 0, 100);
+  const std::vector<Bf16> actual = coded.attend(kernel_table(Isa::kRef), 0, 100);
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    EXPECT_NEAR(tensor::to_float(actual[i]),
+                tensor::to_float(expected[i]),
+                std::expm1(2 * of_score) + kOfNumber + 4 * 0x1p-8);
   }
 }
 

@@ -70,7 +70,8 @@ checkpoint::TestShape uneven_shape() {
 }
 
 // The same bits on every instruction set, however the work is cut.
-void expect_same_bits(const TestWeights& weights) {
+void expect_same_bits(const TestWeights& weights,
+                      step::KvFormat kv_format = step::KvFormat::kBf16) {
   const std::vector<TestRequest> requests = requests_for(weights.config().vocab);
   std::vector<std::vector<SampledToken>> expected;
   for (const Cut& cut : cuts(3)) {
@@ -78,6 +79,7 @@ void expect_same_bits(const TestWeights& weights) {
     options.ranks = cut.ranks;
     options.threads = cut.threads;
     options.isa = cut.isa;
+    options.limits.kv_format = kv_format;
     TestGroup group(weights, options);
     const auto streams = generate(group, requests, cut.generate);
     if (expected.empty()) {
@@ -99,8 +101,12 @@ TEST_P(EachFormat, GivesTheSameBitsHoweverItIsCut) {
 }
 
 // Logits at every position of one text.
-std::vector<float> logits_of(const TestWeights& weights, std::span<const TokenId> tokens) {
-  TestGroup group(weights, {});
+std::vector<float> logits_of(const TestWeights& weights,
+                             std::span<const TokenId> tokens,
+                             step::KvFormat kv_format = step::KvFormat::kBf16) {
+  GroupOptions options;
+  options.limits.kv_format = kv_format;
+  TestGroup group(weights, options);
   group.keep_logits();
   SequenceSpec spec;
   spec.sequence = 1;
@@ -158,6 +164,22 @@ INSTANTIATE_TEST_SUITE_P(Formats,
                            std::erase(name, '-');
                            return name;
                          });
+
+// With weights of integers and without.
+TEST(Formats, OfTheKvCacheGivesTheSameBitsHoweverItIsCut) {
+  for (const checkpoint::TestShape& shape : {checkpoint::TestShape(), uneven_shape()}) {
+    const auto files = checkpoint::random_checkpoint(shape);
+    for (const WeightFormat format : {WeightFormat::kBf16, WeightFormat::kInt8}) {
+      expect_same_bits(TestWeights(*files, 2, {format, format}), step::KvFormat::kInt8);
+    }
+    const TestWeights weights(*files);
+    const std::vector<TokenId> tokens = random_tokens(70, shape.vocab, 9);
+    const double distance = relative_distance(logits_of(weights, tokens, step::KvFormat::kInt8),
+                                              logits_of(weights, tokens));
+    EXPECT_LT(distance, 0.03);
+    EXPECT_GT(distance, 1e-4);
+  }
+}
 
 TEST(Formats, OfLayersAndHeadMayDiffer) {
   checkpoint::TestShape shape;

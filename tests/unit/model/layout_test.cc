@@ -211,12 +211,18 @@ TEST(WeightArena, SharesTheWholeOverTheRanks) {
 TEST(KvLayout, CountsTilesOfAllLayersAndHeads) {
   const checkpoint::ModelConfig config = config_of({});
   const Shard shard = plan_shard(config, 1, 3).value();
-  const KvLayout layout = kv_layout(config, shard, 10);
-  EXPECT_EQ(layout.bytes(), 2 * 10 * shard.attention.count * kernels::kv_tile_elements(32) * 2);
-  EXPECT_EQ(kv_block_bytes(config, shard) * 10, layout.bytes());
-  EXPECT_EQ(layout.block_stride, layout.layers * layout.layer_stride) << "a block is one range";
-  EXPECT_EQ(replica_block_bytes(config, 3).value(),
-            kv_block_bytes(config, plan_shard(config, 0, 1).value()));
+  for (const step::KvFormat format : {step::KvFormat::kBf16, step::KvFormat::kInt8}) {
+    step::RankLimits limits;
+    limits.kv_blocks = 10;
+    limits.kv_format = format;
+    const KvLayout layout = kv_layout(config, shard, limits);
+    EXPECT_EQ(layout.bytes(), 2 * 10 * shard.attention.count * kernels::kv_tile(format, 32).bytes);
+    EXPECT_EQ(kv_block_bytes(config, shard, format) * 10, layout.bytes());
+    EXPECT_EQ(layout.block_stride, layout.layers * layout.layer_stride) << "a block is one range";
+    EXPECT_EQ(layout.view().format, format);
+    EXPECT_EQ(replica_block_bytes(config, 3, format).value(),
+              kv_block_bytes(config, plan_shard(config, 0, 1).value(), format));
+  }
   EXPECT_EQ(step::blocks_for(0), 0U);
   EXPECT_EQ(step::blocks_for(32), 1U);
   EXPECT_EQ(step::blocks_for(33), 2U);
@@ -264,7 +270,8 @@ TEST(MemoryPlan, DerivesALengthThatFitsWhenNoneIsNamed) {
   EXPECT_EQ(plan_memory(config, request).value().limits.max_model_len, 320U);
   request.limits.kv_blocks = 0;
   const std::size_t most = plan_memory(config, request_of(1, 1, std::size_t{1} << 30))->total;
-  const std::size_t block = kv_block_bytes(config, plan_shard(config, 0, 1).value());
+  const std::size_t block =
+      kv_block_bytes(config, plan_shard(config, 0, 1).value(), step::KvFormat::kBf16);
   request.available_bytes = most - (8 * 16 - 12) * block;  // twelve blocks are left
   const MemoryPlan less = plan_memory(config, request).value();
   EXPECT_GE(less.limits.max_model_len, 12U * 32U);

@@ -300,9 +300,9 @@ TEST(RankModel, WritesOnlyTheBlocksOfItsItems) {
   ASSERT_TRUE(group.step({&item, 1}).has_value());
   const checkpoint::ModelConfig& config = weights().config();
   const KvLayout layout =
-      kv_layout(config, plan_shard(config, 0, 1).value(), group.options().limits.kv_blocks);
+      kv_layout(config, plan_shard(config, 0, 1).value(), group.options().limits);
   for (std::uint32_t block = 0; block < layout.blocks; ++block) {
-    const auto memory = group.kv(0).subspan(block * layout.block_bytes(), layout.block_bytes());
+    const auto memory = group.kv(0).subspan(block * layout.block_stride, layout.block_stride);
     const bool written = std::any_of(
         memory.begin(), memory.end(), [](std::byte byte) { return byte != std::byte{0}; });
     EXPECT_EQ(written, block == kBlocks[0]) << "block " << block;

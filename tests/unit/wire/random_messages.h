@@ -313,7 +313,8 @@ class RandomMessages {
             .limits = {.max_model_len = small(),
                        .max_num_seqs = small(),
                        .max_num_batched_tokens = small(),
-                       .kv_blocks = small()},
+                       .kv_blocks = small(),
+                       .kv_format = below(2) == 0 ? step::KvFormat::kBf16 : step::KvFormat::kInt8},
             .sim_step_us = word(),
             .sim_token_us = word()};
   }

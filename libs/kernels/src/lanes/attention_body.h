@@ -5,7 +5,7 @@
 
 #include "phalanx/kernels/attention.h"
 
-#include "lanes/dot_body.h"
+#include "lanes/kv_cache_body.h"
 #include "lanes/lanes.h"
 #include "lanes/math_body.h"
 #include "lanes/row_out.h"
@@ -13,14 +13,10 @@
 namespace phalanx::kernels {
 namespace {
 
-inline constexpr std::size_t kTokens = kKvBlockTokens;
-inline constexpr std::size_t kTokenStride = kTokens + 16;
-// From row to row of queries and sums: some floats more keep rows off the same cache sets.
-inline constexpr std::size_t kMaxRowFloats = kMaxHeadDim + 16;
-
 // The queries of one KV head that walk the blocks together, so that each block is read once for all
 // of them. A block beyond the position of a query leaves it as it was. Its buffers are not
 // initialised: they are large.
+template <typename Cache>
 class QueryTile {
  public:
   QueryTile(const AttentionArgs& args,
@@ -30,19 +26,17 @@ class QueryTile {
       : args_(args),
         tile_(tile),
         count_(count),
-        key_dim_((std::size_t{args.head_dim} + 31) / 32 * 32),
-        stride_(key_dim_ + 16) {
+        stride_(up_to_32(args.head_dim) + 16),
+        cache_(args.head_dim) {
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t index = first_query + i;
       Query& query = queries_[i];
       query.row = tile.first_row + index / args.group;
       query.head = std::size_t{tile.kv_head} * args.group + index % args.group;
       query.position = tile.first_position + index / args.group;
-      widen(reinterpret_cast<const std::uint16_t*>(args.q + query.row * args.q_stride +
-                                                   query.head * args.head_dim),
-            args.head_dim,
-            q_ + i * stride_,
-            key_dim_);
+      cache_.take_query(i,
+                        reinterpret_cast<const std::uint16_t*>(args.q + query.row * args.q_stride +
+                                                               query.head * args.head_dim));
     }
   }
 
@@ -93,92 +87,89 @@ class QueryTile {
     }
   }
 
-  [[nodiscard]] const std::uint16_t* block_at(std::size_t position) const {
+  [[nodiscard]] const std::uint8_t* tile_at(std::size_t position) const {
     const std::size_t block = tile_.sequence->blocks[position / kTokens];
-    return reinterpret_cast<const std::uint16_t*>(args_.kv.data + block * args_.kv.block_stride +
-                                                  tile_.kv_head * args_.kv.head_stride);
+    return reinterpret_cast<const std::uint8_t*>(args_.kv.data + block * args_.kv.block_stride +
+                                                 tile_.kv_head * args_.kv.head_stride);
   }
 
   void add_block(std::size_t first, bool has_next) {
-    const std::uint16_t* keys = block_at(first);
-    const std::ptrdiff_t ahead = has_next ? block_at(first + kTokens) - keys : 0;
+    const std::uint8_t* bytes = tile_at(first);
+    const TileAt tile{bytes, has_next ? tile_at(first + kTokens) - bytes : 0};
     for (std::size_t i = 0; i < count_; i += kMaxBlockRows) {
       const std::size_t rows = count_ - i < kMaxBlockRows ? count_ - i : kMaxBlockRows;
       if (queries_[i + rows - 1].position >= first) {
-        add_some_rows<kMaxBlockRows>(rows, i, first, keys, ahead);
+        add_some_rows<kMaxBlockRows>(rows, i, first, tile);
       }
     }
   }
 
   template <std::size_t kRows>
-  void add_some_rows(std::size_t rows,
-                     std::size_t query,
-                     std::size_t first,
-                     const std::uint16_t* keys,
-                     std::ptrdiff_t ahead) {
+  void add_some_rows(std::size_t rows, std::size_t query, std::size_t first, TileAt tile) {
     if constexpr (kRows > 1) {
       if (rows < kRows) {
-        add_some_rows<kRows - 1>(rows, query, first, keys, ahead);
+        add_some_rows<kRows - 1>(rows, query, first, tile);
         return;
       }
     }
-    add_rows<kRows>(query, first, keys, ahead);
+    add_rows<kRows>(query, first, tile);
   }
 
   template <std::size_t kRows>
-  [[gnu::noinline]] void add_rows(std::size_t query,
-                                  std::size_t first,
-                                  const std::uint16_t* keys,
-                                  std::ptrdiff_t ahead) {
-    // Scores, then the probabilities that come of them.
-    alignas(64) float tokens[kRows * kTokenStride];
-    for (std::size_t r = 0; r < kRows; ++r) {
-      f_store(tokens + r * kTokenStride, f_set(0.0F));
-      f_store(tokens + r * kTokenStride + 16, f_set(0.0F));
-    }
-    add_strips<kRows>(q_ + query * stride_,
-                      stride_,
-                      {keys, 16 * key_dim_, ahead},
-                      kTokens / 16,
-                      key_dim_,
-                      {tokens, kTokenStride, 16});
+  [[gnu::noinline]] void add_rows(std::size_t query, std::size_t first, TileAt tile) {
+    TokenSums<kRows> scores;
+    scores.clear();
+    cache_.add_scores(query, tile, &scores);
+    alignas(64) float weights[kRows * kTokenStride];
     for (std::size_t r = 0; r < kRows; ++r) {
       const std::size_t end = queries_[query + r].position + 1;
-      float* scores = tokens + r * kTokenStride;
-      weigh(query + r, first, end > first ? end - first : 0, scores);
+      const float* low = scores.all + r * 16;
+      const float* high = low + TokenSums<kRows>::kStrip;
+      weigh({query + r, first, end > first ? end - first : 0},
+            {f_load(low), f_load(high)},
+            tile,
+            weights + r * kTokenStride);
     }
-    add_strips<kRows>(tokens,
-                      kTokenStride,
-                      {keys + kTokens * key_dim_, 16 * kTokens, ahead},
-                      args_.head_dim / 16,
-                      kTokens,
-                      {segment_sums_ + query * stride_, stride_, 16});
+    cache_.template add_values<kRows>(
+        tile, weights, {segment_sums_ + query * stride_, stride_, 16});
   }
 
-  // From scores to rounded probabilities. The first block of a segment says what they are relative
-  // to; where a later one rises above that, it is by whole powers of two, and what was summed is
-  // corrected. The first `valid` tokens of the block count.
-  void weigh(std::size_t index, std::size_t first, std::size_t valid, float* tokens) {
-    Query& query = queries_[index];
+  // The first `valid` tokens of the block at `first` count for a query.
+  struct Span {
+    std::size_t query;
+    std::size_t first;
+    std::size_t valid;
+  };
+  struct Dots {
+    F16 low;  // of tokens 0 … 15
+    F16 high;
+  };
+  // From scores to weights of values. The first block of a segment says what they are relative to;
+  // where a later one rises above that, it is by whole powers of two, and what was summed is
+  // corrected.
+  PHALANX_LANES void weigh(Span span, Dots dots, TileAt tile, float* weights) {
+    Query& query = queries_[span.query];
     const F16 scale = f_set(args_.scale);
     const F16 nothing = f_set(-__builtin_inff());
-    F16 low = choose(m_first(valid), f_load(tokens) * scale, nothing);
-    F16 high = choose(m_first(valid > 16 ? valid - 16 : 0), f_load(tokens + 16) * scale, nothing);
+    const std::size_t second = span.valid > 16 ? span.valid - 16 : 0;
+    F16 low = choose(m_first(span.valid), dots.low * scale, nothing);
+    F16 high = choose(m_first(second), dots.high * scale, nothing);
     const float largest = f_largest(f_larger(high, f_larger(low, nothing)));
-    if (first % kSegmentTokens == 0) {
+    if (span.first % kSegmentTokens == 0) {
       query.base = largest;
     } else if (largest - query.base > query.exponent) {
       const float exponent = __builtin_ceilf(largest - query.base);
-      correct(index, f_exp2(f_set(query.exponent) - f_set(exponent)));
+      correct(span.query, f_exp2(f_set(query.exponent) - f_set(exponent)));
       query.exponent = exponent;
     }
     low = (low - f_set(query.base)) - f_set(query.exponent);
     high = (high - f_set(query.base)) - f_set(query.exponent);
-    low = f_of_bf16_bits(f_to_bf16(f_exp2(low)));
-    high = f_of_bf16_bits(f_to_bf16(f_exp2(high)));
-    f_store(tokens, low);
-    f_store(tokens + 16, high);
-    f_store(denominators_[index], (f_load(denominators_[index]) + low) + high);
+    const TokenWeights of_low = cache_.weights(tile, 0, f_exp2(low));
+    const TokenWeights of_high = cache_.weights(tile, 16, f_exp2(high));
+    f_store(weights, of_low.of_values);
+    f_store(weights + 16, of_high.of_values);
+    float* denominator = denominators_[span.query];
+    f_store(denominator, (f_load(denominator) + of_low.own) + of_high.own);
   }
 
   void correct(std::size_t index, F16 correction) {
@@ -218,24 +209,32 @@ class QueryTile {
   const AttentionArgs& args_;
   const AttentionTile& tile_;
   std::size_t count_;
-  std::size_t key_dim_;
   std::size_t stride_;  // floats from query to query
+  Cache cache_;
   Query queries_[kAttentionTileQueries];
   alignas(64) float denominators_[kAttentionTileQueries][16];
-  alignas(64) float q_[kAttentionTileQueries * kMaxRowFloats];
   alignas(64) float segment_sums_[kAttentionTileQueries * kMaxRowFloats];
   alignas(64) float sums_[kAttentionTileQueries * kMaxRowFloats];
 };
 
-inline void attend_tile(const AttentionArgs& args, std::uint32_t tile) {
-  const AttentionTile work = attention_tile(args, tile);
+template <typename Cache>
+void attend_queries(const AttentionArgs& args, const AttentionTile& work) {
   const std::size_t queries = std::size_t{work.row_count} * args.group;
   for (std::size_t first = 0; first < queries; first += kAttentionTileQueries) {
     const std::size_t left = queries - first;
-    QueryTile tile_queries(
+    QueryTile<Cache> tile_queries(
         args, work, first, left < kAttentionTileQueries ? left : kAttentionTileQueries);
     tile_queries.run();
     tile_queries.store();
+  }
+}
+
+inline void attend_tile(const AttentionArgs& args, std::uint32_t tile) {
+  const AttentionTile work = attention_tile(args, tile);
+  if (args.kv.format == KvFormat::kInt8) {
+    attend_queries<Int8Cache>(args, work);
+  } else {
+    attend_queries<Bf16Cache>(args, work);
   }
 }
 

@@ -15,6 +15,23 @@ PHALANX_LANES F16 f_load_f16(const std::uint16_t* p) {  // exact, denormals too
   return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
           _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
 }
+// The codes of 16 columns as they are, of one K element and then of the next.
+PHALANX_LANES F16 f_of_codes(const std::int8_t* p) {
+  const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  const __m128i last = _mm_unpackhi_epi64(codes, codes);
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes)),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(last))};
+}
+PHALANX_LANES WeightPair load_weights(const std::int8_t* p) {
+  return {f_of_codes(p), f_of_codes(p + 16)};
+}
+// The nearest f16, denormals too, infinity beyond. In every float mode that rounds to nearest.
+PHALANX_LANES std::uint16_t to_f16(float x) {
+  return static_cast<std::uint16_t>(_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT));
+}
+PHALANX_LANES float of_f16(std::uint16_t bits) {
+  return _cvtsh_ss(bits);
+}
 // Stores the low byte of each lane. Requires −128 … 127.
 PHALANX_LANES void i_store_bytes(std::int8_t* p, I16 x) {
   // The packs work within 128 bits: quarters come out as 0, 2, 1, 3.

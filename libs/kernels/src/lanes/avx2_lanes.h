@@ -87,6 +87,9 @@ PHALANX_LANES F16 f_fused(F16 x, F16 y, F16 z) {  // x · y + z, rounded once
 PHALANX_LANES F16 f_larger(F16 x, F16 y) {  // x > y ? x : y, so y when x is NaN
   return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)};
 }
+PHALANX_LANES F16 f_smaller(F16 x, F16 y) {  // x < y ? x : y
+  return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)};
+}
 PHALANX_LANES float f_first(F16 x) {
   return _mm256_cvtss_f32(x.a);
 }

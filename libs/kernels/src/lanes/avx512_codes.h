@@ -15,6 +15,22 @@ inline constexpr std::size_t kMaxIntStrips = 2;
 PHALANX_LANES F16 f_load_f16(const std::uint16_t* p) {  // exact, denormals too
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
 }
+// The codes of 16 columns as they are, of one K element and then of the next.
+PHALANX_LANES F16 f_of_codes(const std::int8_t* p) {
+  const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(codes))};
+}
+PHALANX_LANES WeightPair load_weights(const std::int8_t* p) {
+  return {f_of_codes(p), f_of_codes(p + 16)};
+}
+// The nearest f16, denormals too, infinity beyond. In every float mode that rounds to nearest.
+PHALANX_LANES std::uint16_t to_f16(float x) {
+  const __m256i halves = _mm512_cvtps_ph(_mm512_set1_ps(x), _MM_FROUND_TO_NEAREST_INT);
+  return static_cast<std::uint16_t>(_mm_cvtsi128_si32(_mm256_castsi256_si128(halves)));
+}
+PHALANX_LANES float of_f16(std::uint16_t bits) {
+  return _mm512_cvtss_f32(_mm512_cvtph_ps(_mm256_set1_epi16(static_cast<short>(bits))));
+}
 // Stores the low byte of each lane.
 PHALANX_LANES void i_store_bytes(std::int8_t* p, I16 a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));

@@ -68,6 +68,9 @@ PHALANX_LANES F16 f_fused(F16 a, F16 b, F16 c) {  // a · b + c, rounded once
 PHALANX_LANES F16 f_larger(F16 a, F16 b) {  // a > b ? a : b, so b when a is NaN
   return {_mm512_max_ps(a.v, b.v)};
 }
+PHALANX_LANES F16 f_smaller(F16 a, F16 b) {  // a < b ? a : b
+  return {_mm512_min_ps(a.v, b.v)};
+}
 PHALANX_LANES float f_first(F16 a) {
   return _mm512_cvtss_f32(a.v);
 }

@@ -11,9 +11,11 @@ namespace {
 // How far ahead of what is read a stream of weights is fetched into the cache.
 inline constexpr std::ptrdiff_t kPrefetchBytes = 1280;
 
-// Neighbouring strips of a packed matrix, [k/2][16][2] bf16 each, from some K element on.
+// Neighbouring strips of a packed matrix, from some K element on: [k/2][16][2] bf16 each, or
+// [k][16] codes that are multiplied as they are.
+template <typename Element>
 struct Strips {
-  const std::uint16_t* first;
+  const Element* first;
   std::size_t stride;    // elements from strip to strip
   std::ptrdiff_t ahead;  // elements from what is read to what is fetched into the cache
 };
@@ -34,10 +36,13 @@ struct StripSums {
 //
 //   a  [kRows, a_stride]  f32, the bf16 activations widened
 //   k  a multiple of 32
-template <std::size_t kRows, std::size_t kStrips>
-PHALANX_LANES void add_dots(
-    const float* a, std::size_t a_stride, const Strips& strips, std::size_t k, StripSums sums) {
-  const std::uint16_t* weights = strips.first;
+template <std::size_t kRows, std::size_t kStrips, typename Element>
+PHALANX_LANES void add_dots(const float* a,
+                            std::size_t a_stride,
+                            const Strips<Element>& strips,
+                            std::size_t k,
+                            StripSums sums) {
+  const Element* weights = strips.first;
   for (std::size_t block = 0; block < k; block += 32) {
     F16 even[kRows][kStrips];
     F16 odd[kRows][kStrips];
@@ -82,10 +87,10 @@ PHALANX_LANES void add_dots(
 }
 
 // As add_dots(), for any number of strips.
-template <std::size_t kRows>
+template <std::size_t kRows, typename Element>
 PHALANX_LANES void add_strips(const float* a,
                               std::size_t a_stride,
-                              Strips strips,
+                              Strips<Element> strips,
                               std::size_t count,
                               std::size_t k,
                               StripSums sums) {

@@ -5,6 +5,7 @@
 
 #include "phalanx/kernels/rows.h"
 
+#include "lanes/kv_cache_body.h"
 #include "lanes/lanes.h"
 #include "lanes/math_body.h"
 #include "lanes/rows_body.h"
@@ -78,32 +79,154 @@ PHALANX_LANES void append_values(const float* even,
   }
 }
 
-inline void kv_append_tile(const KvAppendArgs& args, std::uint32_t tile) {
-  const std::uint32_t head = tile % args.kv_heads;
-  const std::uint32_t first = tile / args.kv_heads * kRowTile;
-  const std::uint32_t end = end_of_row_tile(tile / args.kv_heads, args.rows);
+// The rows that one tile of the operation puts into the tiles of one head.
+struct AppendRows {
+  const KvAppendArgs& args;
+  std::size_t head;
+  std::size_t first;
+  std::size_t end;
+
+  [[nodiscard]] PHALANX_LANES const Bf16* key(std::size_t row) const {
+    return args.keys + row * args.key_stride + head * args.head_dim;
+  }
+  [[nodiscard]] PHALANX_LANES const float* value(std::size_t row) const {
+    return args.values + row * args.value_stride + head * args.head_dim;
+  }
+  [[nodiscard]] PHALANX_LANES std::byte* tile(std::size_t row) const {
+    return args.kv.data + args.slots[row] / kTokens * args.kv.block_stride +
+           head * args.kv.head_stride;
+  }
+};
+
+PHALANX_LANES void append_bf16_rows(const AppendRows& rows, std::uint64_t* non_finite) {
+  const KvAppendArgs& args = rows.args;
   const std::size_t dim = args.head_dim;
-  const std::size_t key_stride = (dim + 31) / 32 * 32;
-  std::uint64_t non_finite = 0;
-  for (std::size_t row = first; row < end; ++row) {
+  const std::size_t key_stride = up_to_32(dim);
+  for (std::size_t row = rows.first; row < rows.end; ++row) {
     const std::uint64_t slot = args.slots[row];
-    const std::size_t token = slot % kKvBlockTokens;
-    Bf16* keys =
-        args.kv.data + slot / kKvBlockTokens * args.kv.block_stride + head * args.kv.head_stride;
-    Bf16* values = keys + kKvBlockTokens * key_stride;
+    const std::size_t token = slot % kTokens;
+    auto* keys = reinterpret_cast<Bf16*>(rows.tile(row));
     auto* strip =
         reinterpret_cast<std::uint32_t*>(keys + token / kStripColumns * kStripColumns * key_stride);
-    append_key(args.keys + row * args.key_stride + head * dim,
-               dim,
-               strip + token % kStripColumns,
-               &non_finite);
-    const float* value = args.values + row * args.value_stride + head * dim;
-    Bf16* line = values + token / 2 * kStripColumns * 2;
-    if (token % 2 == 0 && row + 1 < end && args.slots[row + 1] == slot + 1) {
-      append_values(value, value + args.value_stride, dim, line, &non_finite);
-    } else if (token % 2 == 0 || row == first || args.slots[row - 1] + 1 != slot) {
-      append_value(value, dim, line + token % 2, &non_finite);
+    append_key(rows.key(row), dim, strip + token % kStripColumns, non_finite);
+    const float* value = rows.value(row);
+    Bf16* line = keys + kTokens * key_stride + token / 2 * kStripColumns * 2;
+    if (token % 2 == 0 && row + 1 < rows.end && args.slots[row + 1] == slot + 1) {
+      append_values(value, value + args.value_stride, dim, line, non_finite);
+    } else if (token % 2 == 0 || row == rows.first || args.slots[row - 1] + 1 != slot) {
+      append_value(value, dim, line + token % 2, non_finite);
     }
+  }
+}
+
+// One group of a key as kInt8G32 codes columns: 32 numbers, of which those beyond the head are
+// zeros. `column` is where its first four codes go.
+PHALANX_LANES void append_key_group(const float* x,
+                                    std::uint16_t* scale_at,
+                                    std::uint32_t* column,
+                                    std::uint64_t* non_finite) {
+  constexpr std::uint16_t kInfinity = 0x7C00;
+  constexpr std::uint16_t kLargest = 0x7BFF;
+  const std::uint32_t bits = largest_bits(x, 32);
+  const bool is_finite = bits < kInfinite;
+  *non_finite += is_finite ? 0 : 1;
+  const float largest = __builtin_bit_cast(float, bits);
+  std::uint16_t scale = 0;
+  if (is_finite && largest >= kSmallestCoded) {
+    scale = to_f16(largest / 127.0F);
+    scale = scale >= kInfinity ? kLargest : scale;
+  }
+  *scale_at = scale;
+  alignas(64) std::int8_t codes[32];
+  for (std::size_t i = 0; i < 32; i += 16) {
+    I16 nearest = i_set(0);
+    if (scale != 0) {
+      const F16 quotient = f_load(x + i) / f_set(of_f16(scale));
+      nearest = i_nearest(f_smaller(f_larger(quotient, f_set(-127.0F)), f_set(127.0F)));
+    }
+    i_store_bytes(codes + i, nearest);
+  }
+  for (std::size_t quad = 0; quad < 8; ++quad) {
+    std::uint32_t word;
+    __builtin_memcpy(&word, codes + quad * 4, sizeof(word));
+    column[quad * kStripColumns] = word ^ 0x80808080U;  // + 128
+  }
+}
+
+// Groups beyond the head are not written, nor read.
+PHALANX_LANES void append_key_codes(const Bf16* key,
+                                    std::size_t head_dim,
+                                    std::byte* strip,
+                                    std::size_t column,
+                                    std::uint64_t* non_finite) {
+  alignas(64) float wide[kMaxHeadDim];
+  const std::size_t padded = up_to_32(head_dim);
+  widen(reinterpret_cast<const std::uint16_t*>(key), head_dim, wide, padded);
+  auto* scales = reinterpret_cast<std::uint16_t*>(strip);
+  auto* codes = reinterpret_cast<std::uint32_t*>(strip + scale_bytes<IntDot::kInt8G32>(padded));
+  for (std::size_t block = 0; block < padded / 32; ++block) {
+    append_key_group(wide + block * 32,
+                     scales + block * kStripColumns + column,
+                     codes + block * 8 * kStripColumns + column,
+                     non_finite);
+  }
+}
+
+PHALANX_LANES void append_value_codes(const float* value,
+                                      std::size_t head_dim,
+                                      std::uint16_t* scale_at,
+                                      std::int8_t* codes,
+                                      std::uint64_t* non_finite) {
+  const std::uint32_t bits = largest_bits(value, head_dim);
+  const bool is_finite = bits < kInfinite;
+  *non_finite += is_finite ? 0 : 1;
+  const float largest = __builtin_bit_cast(float, bits);
+  const bool is_coded = is_finite && largest >= kSmallestCoded;
+  I16 scale = i_set(0);
+  F16 inverse = f_set(0.0F);
+  if (is_coded) {
+    scale = f_to_bf16(f_set(largest / 127.0F));
+    inverse = f_set(1.0F) / f_of_bf16_bits(scale);
+  }
+  i_store_low(scale_at, scale, 1);
+  for (std::size_t i = 0; i < head_dim; i += 16) {
+    const I16 nearest = is_coded ? i_nearest(f_load(value + i) * inverse) : i_set(0);
+    i_store_bytes(codes + i * kTokens, nearest);
+  }
+}
+
+PHALANX_LANES void append_int8_rows(const AppendRows& rows, std::uint64_t* non_finite) {
+  const std::size_t dim = rows.args.head_dim;
+  const std::size_t strip_stride = strip_bytes<IntDot::kInt8G32>(up_to_32(dim));
+  for (std::size_t row = rows.first; row < rows.end; ++row) {
+    const std::size_t token = rows.args.slots[row] % kTokens;
+    std::byte* tile = rows.tile(row);
+    append_key_codes(rows.key(row),
+                     dim,
+                     tile + token / kStripColumns * strip_stride,
+                     token % kStripColumns,
+                     non_finite);
+    std::byte* values = tile + 2 * strip_stride;
+    append_value_codes(
+        rows.value(row),
+        dim,
+        reinterpret_cast<std::uint16_t*>(values) + token,
+        reinterpret_cast<std::int8_t*>(values) + kTokens * sizeof(Bf16) + token * kStripColumns,
+        non_finite);
+  }
+}
+
+inline void kv_append_tile(const KvAppendArgs& args, std::uint32_t tile) {
+  const std::uint32_t row_tile = tile / args.kv_heads;
+  const AppendRows rows{args,
+                        tile % args.kv_heads,
+                        std::size_t{row_tile} * kRowTile,
+                        end_of_row_tile(row_tile, args.rows)};
+  std::uint64_t non_finite = 0;
+  if (args.kv.format == KvFormat::kInt8) {
+    append_int8_rows(rows, &non_finite);
+  } else {
+    append_bf16_rows(rows, &non_finite);
   }
   if (non_finite != 0) {
     args.non_finite->fetch_add(non_finite, std::memory_order_relaxed);

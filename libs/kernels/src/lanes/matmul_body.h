@@ -31,11 +31,13 @@ class RowBlock {
     for (std::size_t k = 0; k < padded; k += kChunk) {
       const std::size_t chunk = padded - k < kChunk ? padded - k : kChunk;
       widen_rows(leaf, k, chunk);
+      const Strips<std::uint16_t> strips{
+          weight + part_.first_column * padded + k * 16,
+          padded * 16,
+          kPrefetchBytes / static_cast<std::ptrdiff_t>(sizeof(std::uint16_t))};
       add_strips<kRows>(wide_,
                         kStride,
-                        {weight + part_.first_column * padded + k * 16,
-                         padded * 16,
-                         kPrefetchBytes / static_cast<std::ptrdiff_t>(sizeof(std::uint16_t))},
+                        strips,
                         part_.strips,
                         chunk,
                         {pending.next(0), 16, PendingSums<kRows>::kStripFloats});

@@ -16,15 +16,20 @@ struct CodeScale {
   float inverse;  // 0: every code is 0
 };
 
-// Bits of magnitudes order as the magnitudes do, and those of infinities and NaNs are above.
-PHALANX_LANES CodeScale code_scale(const float* x, std::size_t count) {
-  const I16 magnitude = i_set(0x7FFFFFFF);
+// The largest magnitude of `count` numbers by its bits, which order as the magnitudes do; kInfinite
+// or above if one of them is not finite.
+inline constexpr std::uint32_t kInfinite = 0x7F800000;
+PHALANX_LANES std::uint32_t largest_bits(const float* x, std::size_t count) {
   I16 largest = i_set(0);
   for (std::size_t i = 0; i < count; i += 16) {
-    largest = i_larger(largest, i_bits(f_load_first(x + i, count - i)) & magnitude);
+    largest = i_larger(largest, i_bits(f_load_first(x + i, count - i)) & i_set(0x7FFFFFFF));
   }
-  const std::uint32_t bits = i_largest(largest);
-  if (bits >= 0x7F800000) {
+  return i_largest(largest);
+}
+
+PHALANX_LANES CodeScale code_scale(const float* x, std::size_t count) {
+  const std::uint32_t bits = largest_bits(x, count);
+  if (bits >= kInfinite) {
     return {__builtin_nanf(""), 0.0F};
   }
   const float amax = __builtin_bit_cast(float, bits);

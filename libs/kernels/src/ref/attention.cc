@@ -6,7 +6,10 @@
 #include <cmath>
 #include <limits>
 
+#include "phalanx/kernels/quantize.h"
+
 #include "ref/entries.h"
+#include "ref/int_matmul.h"
 #include "ref/row_out.h"
 #include "scalar_math.h"
 
@@ -15,38 +18,115 @@ namespace phalanx::kernels::ref {
 namespace {
 
 // What is known of one query after some blocks or segments: the integer that weights are relative
-// to, the sum of the rounded weights, and their weighted sum of values.
+// to, the sum of the weights, and their weighted sum of values.
 struct Running {
   float maximum = -std::numeric_limits<float>::infinity();
   float denominator = 0.0F;
   float sum[kMaxHeadDim] = {};
 };
 
-using Scores = std::array<float, kKvBlockTokens>;
+using PerToken = std::array<float, kKvBlockTokens>;
 
-Scores block_scores(const AttentionArgs& args, const Bf16* q, const Bf16* keys, std::size_t valid) {
-  Scores scores{};
-  for (std::size_t strip = 0; strip < kKvBlockTokens / kStripColumns; ++strip) {
-    float dots[kStripColumns];
-    scalar::dot_strip(q,
-                      args.head_dim,
-                      keys + packed_index(strip * kStripColumns, 0, padded_k(args.head_dim)),
-                      dots);
-    for (std::size_t i = 0; i < kStripColumns; ++i) {
-      const std::size_t token = strip * kStripColumns + i;
-      scores[token] =
-          token < valid ? dots[i] * args.scale : -std::numeric_limits<float>::infinity();
+// One query as its products with keys take it.
+class Query {
+ public:
+  Query(const AttentionArgs& args, const Bf16* q) : args_(args), q_(q) {
+    if (args.kv.format == KvFormat::kInt8) {
+      std::array<float, kMaxHeadDim> wide{};
+      std::transform(
+          q, q + args.head_dim, wide.begin(), [](Bf16 x) { return tensor::to_float(x); });
+      const QuantizeLeaf leaf{0, args.head_dim};
+      quantize({wide.data(), wide.size(), 1, &leaf, 1, codes()}, 0);
     }
   }
-  return scores;
-}
+
+  // Of the first `valid` tokens of a block; −∞ for the others.
+  PerToken scores(const std::byte* tile, std::size_t valid) {
+    PerToken scores{};
+    for (std::size_t first = 0; first < kKvBlockTokens; first += kStripColumns) {
+      float dots[kStripColumns];
+      if (args_.kv.format == KvFormat::kInt8) {
+        const WeightView keys{WeightFormat::kInt8G32, args_.head_dim, kKvBlockTokens, tile};
+        int_dot_strip(codes(), 0, {keys, 0, 0, true}, static_cast<std::uint32_t>(first), dots);
+      } else {
+        const auto* keys = reinterpret_cast<const Bf16*>(tile);
+        scalar::dot_strip(
+            q_, args_.head_dim, keys + packed_index(first, 0, padded_k(args_.head_dim)), dots);
+      }
+      for (std::size_t i = 0; i < kStripColumns; ++i) {
+        const bool is_valid = first + i < valid;
+        scores[first + i] =
+            is_valid ? dots[i] * args_.scale : -std::numeric_limits<float>::infinity();
+      }
+    }
+    return scores;
+  }
+
+ private:
+  [[nodiscard]] QuantizedRows codes() {
+    return {codes_.data(), kMaxHeadDim, sums_.data(), scales_.data(), ScaleSpan::kBlock};
+  }
+
+  const AttentionArgs& args_;
+  const Bf16* q_;
+  alignas(64) std::array<std::int8_t, kMaxHeadDim> codes_{};
+  std::array<std::int32_t, kMaxHeadDim / kDotBlock> sums_{};
+  std::array<float, kMaxHeadDim / kDotBlock> scales_{};
+};
+
+// The values of one block.
+class Values {
+ public:
+  Values(const AttentionArgs& args, const std::byte* tile)
+      : layout_(kv_tile(args.kv.format, args.head_dim)), format_(args.kv.format), tile_(tile) {}
+
+  // What weight w of a token adds to the denominator, and what its value is multiplied by.
+  struct Weight {
+    float own;
+    Bf16 of_value;
+  };
+  [[nodiscard]] Weight weight(std::size_t token, float w) const {
+    if (format_ == KvFormat::kBf16) {
+      const Bf16 rounded = tensor::to_bf16(w);
+      return {tensor::to_float(rounded), rounded};
+    }
+    const Bf16 scale = reinterpret_cast<const Bf16*>(tile_ + layout_.value_scales)[token];
+    return {w, tensor::to_bf16(w * tensor::to_float(scale))};
+  }
+
+  // Dimensions first … first + 15 as [32/2][16][2] bf16, without their scales.
+  using Strip = std::array<Bf16, kKvBlockTokens * kStripColumns>;
+  [[nodiscard]] Strip strip(std::size_t first) const {
+    Strip strip{};
+    const std::byte* values = tile_ + layout_.values;
+    if (format_ == KvFormat::kBf16) {
+      std::copy_n(reinterpret_cast<const Bf16*>(values) + packed_index(first, 0, kKvBlockTokens),
+                  strip.size(),
+                  strip.begin());
+      return strip;
+    }
+    const auto* codes = reinterpret_cast<const std::int8_t*>(values + first * kKvBlockTokens);
+    for (std::size_t token = 0; token < kKvBlockTokens; ++token) {
+      for (std::size_t i = 0; i < kStripColumns; ++i) {
+        strip[packed_index(i, token, kKvBlockTokens)] =
+            tensor::to_bf16(static_cast<float>(codes[token * kStripColumns + i]));
+      }
+    }
+    return strip;
+  }
+
+ private:
+  KvTile layout_;
+  KvFormat format_;
+  const std::byte* tile_;
+};
 
 // The sums of one segment.
 class Segment {
  public:
   explicit Segment(std::uint32_t head_dim) : head_dim_(head_dim) {}
 
-  void add_block(const Scores& scores, const Bf16* values) {
+  void add_block(const PerToken& scores, const Values& values) {
     float largest = -std::numeric_limits<float>::infinity();
     for (const float score : scores) {
       largest = score > largest ? score : largest;
@@ -58,20 +138,19 @@ class Segment {
     const float above = std::ceil(largest - base_);
     const float exponent = above > exponent_ ? above : exponent_;
     const float correction = scalar::exp2(exponent_ - exponent);
-    std::array<Bf16, kKvBlockTokens> weights{};
+    PerToken weights{};
+    std::array<Bf16, kKvBlockTokens> of_values{};
     for (std::size_t token = 0; token < kKvBlockTokens; ++token) {
-      weights[token] = tensor::to_bf16(scalar::exp2((scores[token] - base_) - exponent));
+      const auto weight = values.weight(token, scalar::exp2((scores[token] - base_) - exponent));
+      weights[token] = weight.own;
+      of_values[token] = weight.of_value;
     }
     for (std::size_t i = 0; i < 16; ++i) {
-      lanes_[i] = (lanes_[i] * correction + tensor::to_float(weights[i])) +
-                  tensor::to_float(weights[i + 16]);
+      lanes_[i] = (lanes_[i] * correction + weights[i]) + weights[i + 16];
     }
     for (std::size_t first = 0; first < head_dim_; first += kStripColumns) {
       float weighted[kStripColumns];
-      scalar::dot_strip(weights.data(),
-                        kKvBlockTokens,
-                        values + packed_index(first, 0, kKvBlockTokens),
-                        weighted);
+      scalar::dot_strip(of_values.data(), kKvBlockTokens, values.strip(first).data(), weighted);
       for (std::size_t i = 0; i < kStripColumns; ++i) {
         sum_[first + i] = sum_[first + i] * correction + weighted[i];
       }
@@ -107,17 +186,15 @@ void one_query(const AttentionArgs& args,
                std::uint32_t member) {
   const std::size_t head = std::size_t{tile.kv_head} * args.group + member;
   const std::size_t position = tile.first_position + (row - tile.first_row);
-  const Bf16* q = args.q + row * args.q_stride + head * args.head_dim;
+  Query query(args, args.q + row * args.q_stride + head * args.head_dim);
   Running running;
   for (std::size_t first = 0; first <= position; first += kSegmentTokens) {
     Segment segment(args.head_dim);
     const std::size_t end = std::min(position + 1, first + kSegmentTokens);
     for (std::size_t token = first; token < end; token += kKvBlockTokens) {
       const std::uint32_t block = tile.sequence->blocks[token / kKvBlockTokens];
-      const Bf16* kv_tile =
-          args.kv.data + block * args.kv.block_stride + tile.kv_head * args.kv.head_stride;
-      segment.add_block(block_scores(args, q, kv_tile, position + 1 - token),
-                        kv_tile + kv_tile_key_elements(args.head_dim));
+      const std::byte* keys = args.kv.tile(block, tile.kv_head);
+      segment.add_block(query.scores(keys, position + 1 - token), Values(args, keys));
     }
     segment.fold_into(&running);
   }

@@ -7,6 +7,7 @@
 
 #include "phalanx/kernels/rows.h"
 
+#include "ref/code.h"
 #include "ref/entries.h"
 
 namespace phalanx::kernels::ref {
@@ -27,12 +28,6 @@ Scale scale_of(const float* x, std::size_t count) {
     largest = std::max(largest, std::abs(x[i]));
   }
   return largest < kSmallestCoded ? Scale{} : Scale{largest / 127.0F, 127.0F / largest};
-}
-
-// The nearest integer, ties to even, by adding and taking away 1.5 · 2^23.
-std::int8_t code_of(float x, float inverse) {
-  constexpr float kRound = 0x1.8p23F;
-  return static_cast<std::int8_t>((x * inverse + kRound) - kRound);
 }
 
 void one_leaf(const QuantizeArgs& args, const QuantizeLeaf& leaf, std::size_t row, std::size_t at) {

@@ -72,7 +72,7 @@ class FlagTable {
 
   // `names` are refused wherever they appear, with "--NAME is not supported: reason". If
   // `harmless_value` is not empty, that one value is accepted, as it asks for what the program does
-  // anyway (--pipeline-parallel-size 1).
+  // anyway (--pipeline-parallel-size 1). Requires names that are no flags.
   void refuse(std::string_view names,
               const std::string& reason,
               const std::string& harmless_value = "");

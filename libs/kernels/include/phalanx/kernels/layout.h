@@ -41,27 +41,54 @@ inline constexpr std::size_t kMaxHeadDim = 256;
          (column % kStripColumns) * 2 + k % 2;
 }
 
-// One KV block of one KV head ("KV tile"): 32 tokens of keys, then of values, both packed as the
-// weights are, so that scores and values are dot products like any other:
+using KvFormat = step::KvFormat;
+
+// One KV block of one KV head ("KV tile"): 32 tokens of keys, then of values, packed so that scores
+// and sums of values are dot products like any other. In bf16 both are packed as weights are:
 //
 //   keys    [32/16][key_dim/2][16][2]    column = token, K = dimension, zeros from head_dim up
 //   values  [head_dim/16][32/2][16][2]   column = dimension, K = token
 //
+// In int8 keys are a packed weight of WeightFormat::kInt8G32 with a column for each token, and
+// values have one scale for each token:
+//
+//   keys          2 strips: [key_dim/32][16] f16 scales, up to 64 bytes, [key_dim/4][16][4] code + 128
+//   value scales  [32] bf16
+//   values        [head_dim/16][32][16] codes
+//
 // The owner of the memory zeroes it once; after that only kv_append() writes to it, so tails are
 // finite.
-[[nodiscard]] constexpr std::size_t kv_tile_key_elements(std::size_t head_dim) {
-  return kKvBlockTokens * padded_k(head_dim);
-}
-[[nodiscard]] constexpr std::size_t kv_tile_elements(std::size_t head_dim) {
-  return kv_tile_key_elements(head_dim) + kKvBlockTokens * padded_columns(head_dim);
+struct KvTile {
+  std::size_t value_scales = 0;  // bytes from the beginning of the tile; kInt8 only
+  std::size_t values = 0;        // the same
+  std::size_t bytes = 0;         // of the tile, a multiple of 64
+};
+[[nodiscard]] constexpr KvTile kv_tile(KvFormat format, std::size_t head_dim) {
+  const std::size_t columns = padded_columns(head_dim);
+  if (format == KvFormat::kBf16) {
+    const std::size_t keys = kKvBlockTokens * padded_k(head_dim) * sizeof(Bf16);
+    return {0, keys, keys + kKvBlockTokens * columns * sizeof(Bf16)};
+  }
+  constexpr std::size_t kStrips = kKvBlockTokens / kStripColumns;
+  const std::size_t groups = padded_k(head_dim) / kDotBlock;
+  const std::size_t strip = tensor::round_up(groups * kStripColumns * sizeof(tensor::F16), 64) +
+                            padded_k(head_dim) * kStripColumns;
+  const std::size_t scales = kStrips * strip;
+  const std::size_t values = scales + kKvBlockTokens * sizeof(Bf16);
+  return {scales, values, values + kKvBlockTokens * columns};
 }
 
 // The KV tiles of one layer and rank: that of (block, kv_head) begins at
 // data[block * block_stride + kv_head * head_stride].
 struct KvView {
-  Bf16* data = nullptr;
-  std::size_t block_stride = 0;  // elements
-  std::size_t head_stride = 0;   // elements; ≥ kv_tile_elements(head_dim), a multiple of 32
+  std::byte* data = nullptr;     // 64-byte aligned
+  std::size_t block_stride = 0;  // bytes
+  std::size_t head_stride = 0;   // bytes; ≥ kv_tile(format, head_dim).bytes, a multiple of 64
+  KvFormat format = KvFormat::kBf16;
+
+  [[nodiscard]] std::byte* tile(std::size_t block, std::size_t kv_head) const {
+    return data + block * block_stride + kv_head * head_stride;
+  }
 };
 
 }  // namespace phalanx::kernels

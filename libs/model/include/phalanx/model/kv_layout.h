@@ -3,37 +3,51 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "phalanx/checkpoint/config.h"
 #include "phalanx/kernels/layout.h"
 #include "phalanx/model/shard_plan.h"
+#include "phalanx/step/limits.h"
 
 namespace phalanx::model {
 
-// The KV memory of one rank: [blocks][layers][kv_heads of the rank] tiles of kernels/layout.h, in
-// bf16. A block is one range of memory, so that memory can come block by block; new memory is
-// zeroes. Block numbers are the replica's.
+// What --kv-cache-dtype takes, in the words of kv_format_name() and those that other servers have
+// for the same.
+[[nodiscard]] std::vector<std::string> kv_format_choices();
+// Requires one of kv_format_choices().
+[[nodiscard]] kernels::KvFormat kv_format_of(std::string_view choice);
+[[nodiscard]] std::string_view kv_format_name(kernels::KvFormat format);  // "bf16", "int8"
+
+// The KV memory of one rank: [blocks][layers][kv_heads of the rank] tiles of kernels/layout.h. A
+// block is one range of memory, so that memory can come block by block; new memory is zeroes. Block
+// numbers are the replica's.
 struct KvLayout {
+  kernels::KvFormat format = kernels::KvFormat::kBf16;
   std::uint32_t layers = 0;
   std::uint32_t blocks = 0;
   std::uint32_t kv_heads = 0;    // of the rank
-  std::size_t head_stride = 0;   // elements
-  std::size_t layer_stride = 0;  // elements
-  std::size_t block_stride = 0;  // elements
+  std::size_t head_stride = 0;   // bytes
+  std::size_t layer_stride = 0;  // bytes
+  std::size_t block_stride = 0;  // bytes
 
-  [[nodiscard]] std::size_t block_bytes() const { return block_stride * sizeof(kernels::Bf16); }
-  [[nodiscard]] std::size_t bytes() const { return block_bytes() * blocks; }
-  [[nodiscard]] std::size_t layer_offset_bytes(std::uint32_t layer) const {
-    return layer_stride * layer * sizeof(kernels::Bf16);
+  [[nodiscard]] std::size_t bytes() const { return block_stride * blocks; }
+  [[nodiscard]] std::size_t layer_offset(std::uint32_t layer) const { return layer_stride * layer; }
+  [[nodiscard]] kernels::KvView view() const {
+    return {nullptr, block_stride, head_stride, format};
   }
 };
 
+// For limits.kv_blocks blocks of limits.kv_format.
 [[nodiscard]] KvLayout kv_layout(const checkpoint::ModelConfig& config,
                                  const Shard& shard,
-                                 std::uint32_t blocks);
+                                 const step::RankLimits& limits);
 
 // Bytes that one block takes in the rank of `shard`, all layers.
-[[nodiscard]] std::size_t kv_block_bytes(const checkpoint::ModelConfig& config, const Shard& shard);
+[[nodiscard]] std::size_t kv_block_bytes(const checkpoint::ModelConfig& config,
+                                         const Shard& shard,
+                                         kernels::KvFormat format);
 
 }  // namespace phalanx::model

@@ -8,6 +8,7 @@
 
 #include "phalanx/base/result.h"
 #include "phalanx/checkpoint/config.h"
+#include "phalanx/kernels/layout.h"
 #include "phalanx/model/shard_plan.h"
 #include "phalanx/step/limits.h"
 
@@ -75,7 +76,8 @@ struct MemoryPlan {
 
 // Bytes that one KV block takes in all ranks of a replica together.
 [[nodiscard]] Result<std::size_t> replica_block_bytes(const checkpoint::ModelConfig& config,
-                                                      std::uint32_t ranks);
+                                                      std::uint32_t ranks,
+                                                      kernels::KvFormat format);
 
 // Errors: kInvalidArgument    as rank_memory(); more ranks than the model has units
 //         kResourceExhausted  does not fit; the message names the setting and the largest value

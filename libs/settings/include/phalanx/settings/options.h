@@ -36,6 +36,7 @@ struct Options {
   std::int64_t max_step_ms = 100;          // 0: no limit
   std::int64_t kv_cache_memory_bytes = 0;  // per replica; 0: derived
   std::int64_t num_kv_blocks = 0;          // per replica; 0: derived
+  std::string kv_cache_dtype = "bf16";     // one of model::kv_format_choices()
   bool prefix_cache = true;
   std::string runner = "cpu";
   std::int64_t sim_step_us = 0;

@@ -13,12 +13,19 @@ inline constexpr std::uint32_t kBlockTokens = 32;
   return tokens / kBlockTokens + (tokens % kBlockTokens != 0 ? 1U : 0U);
 }
 
+// How the KV cache holds keys and values. The numbers are those of the wire.
+enum class KvFormat : std::uint8_t {
+  kBf16 = 1,
+  kInt8 = 2,  // codes with scales: docs/arithmetic.md, "KV cache of integers"
+};
+
 // What one replica and each of its ranks are prepared for.
 struct RankLimits {
   std::uint32_t max_model_len = 0;           // tokens of one sequence, prompt and produced
   std::uint32_t max_num_seqs = 0;            // items of one step, and slots
   std::uint32_t max_num_batched_tokens = 0;  // rows of one step
   std::uint32_t kv_blocks = 0;
+  KvFormat kv_format = KvFormat::kBf16;
 
   friend bool operator==(const RankLimits&, const RankLimits&) = default;
 };
