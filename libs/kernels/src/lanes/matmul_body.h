@@ -74,8 +74,7 @@ void run_some_rows(const MatmulArgs& args, const TilePart& part) {
   run_block<RowBlock<kRows>>(args, part);
 }
 
-inline void matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
-  const TilePart whole = whole_tile(args, tile);
+inline void matmul_part(const MatmulArgs& args, const TilePart& whole) {
   if (args.leaves[0].weight.format != WeightFormat::kBf16) {
     int_matmul_tile(args, whole);
     return;
@@ -86,6 +85,10 @@ inline void matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
     part.rows = whole.rows - row < kMaxBlockRows ? whole.rows - row : kMaxBlockRows;
     run_some_rows<kMaxBlockRows>(args, part);
   }
+}
+
+inline void matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
+  matmul_part(args, whole_tile(args, tile));
 }
 
 }  // namespace

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What products of integers do once for a row of a leaf or a block of it, however they are summed.
+
+#include "phalanx/kernels/matmul.h"
+
+#include "lanes/int_dot_body.h"
+#include "lanes/lanes.h"
+#include "lanes/tile_body.h"
+
+namespace phalanx::kernels {
+namespace {
+
+// The first `count` lanes; zeros beyond, which are not read.
+PHALANX_LANES I16 i_load_first(const std::int32_t* p, std::size_t count) {
+  return i_bits(f_load_first(reinterpret_cast<const float*>(p), count));
+}
+PHALANX_LANES void i_store_first(std::int32_t* p, I16 a, std::size_t count) {
+  f_store_first(reinterpret_cast<float*>(p), f_bits(a), count);
+}
+PHALANX_LANES std::int32_t i_sum_all(const std::int32_t* numbers, std::size_t count) {
+  I16 sum = i_set(0);
+  for (std::size_t i = 0; i < count; i += 16) {
+    sum = sum + i_load_first(numbers + i, count - i);
+  }
+  return i_sum(sum);
+}
+
+// Which block of all rows begins at `first_code` of a row of the tile.
+PHALANX_LANES std::size_t block_at(const QuantizedRows& rows,
+                                   const TilePart& part,
+                                   std::size_t row,
+                                   std::size_t first_code) {
+  return ((part.first_row + row) * rows.code_stride + first_code) / 32;
+}
+
+// A strip of the tile; `padded` is the padded K of the leaf.
+template <IntDot kDot>
+PHALANX_LANES const std::uint8_t* strip_at(const MatmulLeaf& leaf,
+                                           const TilePart& part,
+                                           std::size_t padded,
+                                           std::size_t strip) {
+  return reinterpret_cast<const std::uint8_t*>(leaf.weight.data) +
+         (part.first_column / 16 + strip) * strip_bytes<kDot>(padded);
+}
+
+// What the integer sum of a whole leaf of a row begins with; `first` is its first block.
+PHALANX_LANES std::int32_t whole_start(const QuantizedRows& rows,
+                                       std::size_t first,
+                                       std::size_t padded) {
+  return i_sum_all(rows.block_sums + first, padded / 32) * -kCodeBias<IntDot::kInt8Whole>;
+}
+
+// −bias · sum.
+template <IntDot kDot>
+PHALANX_LANES I16 unbiased(I16 sums) {
+  static_assert(kCodeBias<kDot> == 0 || kCodeBias<kDot> == 8 || kCodeBias<kDot> == 128);
+  const I16 negative = i_set(0) - sums;
+  if constexpr (kCodeBias<kDot> == 128) {
+    return i_left<7>(negative);
+  } else if constexpr (kCodeBias<kDot> == 8) {
+    return i_left<3>(negative);
+  } else {
+    return i_set(0);
+  }
+}
+
+// The sums of the first 16 codes of each block.
+PHALANX_LANES I16 first_halves(const std::int8_t* codes, std::size_t count) {
+  alignas(64) std::int32_t sums[16] = {};
+  for (std::size_t block = 0; block < 16 && block < count; ++block) {
+    for (std::size_t i = 0; i < 16; ++i) {
+      sums[block] += codes[block * 32 + i];
+    }
+  }
+  return i_load_first(sums, 16);
+}
+
+// What the sums of the blocks of one row begin with and are multiplied by, one number for each
+// block.
+struct BlockFactors {
+  std::int32_t* starts;     // −bias · the sum of the codes of a part
+  std::size_t part_stride;  // from part to part of starts
+  float* scales;            // 1 where scales of activations are of leaves
+  float* factors;           // −scale · the sum of the codes, where there are minima
+};
+
+// Those of `count` blocks from block `from` of all rows, 16 at a time.
+template <IntDot kDot>
+PHALANX_LANES void take_factors(const QuantizedRows& rows,
+                                std::size_t from,
+                                std::size_t count,
+                                const BlockFactors& to) {
+  for (std::size_t block = 0; block < count; block += 16) {
+    const std::size_t left = count - block;
+    const I16 sums = i_load_first(rows.block_sums + from + block, left);
+    F16 scales = f_set(1.0F);
+    if (rows.span == ScaleSpan::kBlock) {
+      scales = f_load_first(rows.scales + from + block, left);
+    }
+    f_store_first(to.scales + block, scales, left);
+    I16 of_first_part = sums;
+    if constexpr (kParts<kDot> == 2) {
+      of_first_part = first_halves(rows.codes + (from + block) * 32, left);
+      i_store_first(to.starts + to.part_stride + block, unbiased<kDot>(sums - of_first_part), left);
+    }
+    i_store_first(to.starts + block, unbiased<kDot>(of_first_part), left);
+    if constexpr (kHasMinima<kDot>) {
+      const F16 factor = scales * f_of_signed(sums);
+      f_store_first(to.factors + block, f_bits(i_bits(factor) ^ i_set(0x80000000)), left);
+    }
+  }
+}
+
+// Multiplies the next sums by the scales that are of the leaf, if any are.
+template <IntDot kDot, std::size_t kRows>
+PHALANX_LANES void end_leaf(const QuantizedRows& rows,
+                            const TilePart& part,
+                            const MatmulLeaf& leaf,
+                            std::size_t padded,
+                            PendingSums<kRows>& pending) {
+  const bool by_block = rows.span == ScaleSpan::kBlock;
+  if (by_block && kDot != IntDot::kInt8Blocks) {
+    return;
+  }
+  for (std::size_t s = 0; s < part.strips; ++s) {
+    const auto* of_columns = reinterpret_cast<const float*>(strip_at<kDot>(leaf, part, padded, s));
+    for (std::size_t r = 0; r < part.rows; ++r) {
+      float* sums = pending.next(s) + r * 16;
+      F16 sum = f_load(sums);
+      if (!by_block) {
+        sum = sum * f_set(rows.scales[block_at(rows, part, r, leaf.first_k)]);
+      }
+      if constexpr (kDot == IntDot::kInt8Blocks) {
+        sum = sum * f_load(of_columns);
+      }
+      f_store(sums, sum);
+    }
+  }
+}
+
+// Calls run.operator()<kDot>() for the kind of the product.
+// Requires weights of integers.
+template <typename Run>
+PHALANX_LANES void dispatch_int_dot(const MatmulArgs& args, const Run& run) {
+  switch (args.leaves[0].weight.format) {
+    case WeightFormat::kBf16:
+      return;
+    case WeightFormat::kInt8:
+      if (args.quantized.span == ScaleSpan::kLeaf) {
+        return run.template operator()<IntDot::kInt8Whole>();
+      }
+      return run.template operator()<IntDot::kInt8Blocks>();
+    case WeightFormat::kInt8G32:
+      return run.template operator()<IntDot::kInt8G32>();
+    case WeightFormat::kInt4:
+      return run.template operator()<IntDot::kInt4>();
+    case WeightFormat::kInt8G16:
+      return run.template operator()<IntDot::kInt8G16>();
+    case WeightFormat::kInt8G32Min:
+      return run.template operator()<IntDot::kInt8G32Min>();
+    case WeightFormat::kInt4G32Min:
+      return run.template operator()<IntDot::kInt4G32Min>();
+  }
+}
+
+}  // namespace
+}  // namespace phalanx::kernels
