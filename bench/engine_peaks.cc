@@ -107,6 +107,7 @@ struct Loops {
 
 Loops loops_of(Isa isa) {
   switch (isa) {
+    case Isa::kAmx:  // lanes too: shares are of what every product could reach without tiles
     case Isa::kAvx512Vnni:
       return {fma_512, vnni_512, vnni_512};
     case Isa::kAvx512:

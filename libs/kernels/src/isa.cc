@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/kernels/isa.h"
 
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <system_error>
 
 #include "phalanx/base/check.h"
 
@@ -16,6 +22,20 @@ struct Feature {
   bool (*is_present)();
 };
 
+// Bits of EDX of CPUID leaf 7. Whether the operating system saves tile registers is what its
+// permission says.
+constexpr unsigned kAmxBf16 = 22;
+constexpr unsigned kAmxTile = 24;
+constexpr unsigned kAmxInt8 = 25;
+
+bool has_extended_feature(unsigned bit) {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx >> bit & 1) != 0;
+}
+
 // The builtin wants a literal. It also asks the operating system whether it saves the wide
 // registers.
 constexpr std::array kFeatures = {
@@ -27,6 +47,9 @@ constexpr std::array kFeatures = {
     Feature{"avx512dq", [] { return __builtin_cpu_supports("avx512dq") != 0; }},
     Feature{"avx512vl", [] { return __builtin_cpu_supports("avx512vl") != 0; }},
     Feature{"avx512_vnni", [] { return __builtin_cpu_supports("avx512vnni") != 0; }},
+    Feature{"amx_tile", [] { return has_extended_feature(kAmxTile); }},
+    Feature{"amx_int8", [] { return has_extended_feature(kAmxInt8); }},
+    Feature{"amx_bf16", [] { return has_extended_feature(kAmxBf16); }},
 };
 
 // Whether `holds` is true of every feature that is needed; a feature without a row is a null.
@@ -52,8 +75,26 @@ static_assert(std::ranges::all_of(kIsas,
                                   }),
               "every feature that an instruction set needs has a row");
 
-bool is_available(const IsaRow& row) {
+bool has_processor(const IsaRow& row) {
   return all_needs(row.needs, [](const Feature* feature) { return feature->is_present(); });
+}
+
+// Asks for the permission to use tile registers, as often as it is called: it costs a system call.
+// Returns 0 or an errno.
+int request_tile_registers() {
+  // <asm/prctl.h> of older kernels does not have them.
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
+  return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0 ? 0 : errno;
+}
+
+// What keeps Linux from letting this process run the set. 0: nothing.
+int request_permission(const IsaRow& row) {
+  return row.isa == Isa::kAmx ? request_tile_registers() : 0;
+}
+
+bool is_available(const IsaRow& row) {
+  return has_processor(row) && request_permission(row) == 0;
 }
 
 template <typename Texts>
@@ -117,10 +158,16 @@ Result<Isa> resolve_isa(std::string_view requested) {
     if (row.name != requested) {
       continue;
     }
-    if (!is_available(row)) {
-      return failed_precondition("--isa " + std::string(requested) +
-                                 ": this processor does not have it (it needs " +
+    const std::string name = "--isa " + std::string(requested);
+    if (!has_processor(row)) {
+      return failed_precondition(name + ": this processor does not have it (it needs " +
                                  std::string(row.needs) + "); available: " + available_names());
+    }
+    if (const int refusal = request_permission(row); refusal != 0) {
+      return failed_precondition(
+          name + ": this processor has what it needs (" + std::string(row.needs) +
+          "), but Linux does not permit it: " + std::generic_category().message(refusal) +
+          "; available: " + available_names());
     }
     return row.isa;
   }

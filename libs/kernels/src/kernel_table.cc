@@ -17,6 +17,8 @@ const KernelTable& kernel_table(Isa isa) {
       return avx512_table();
     case Isa::kAvx512Vnni:
       return avx512vnni_table();
+    case Isa::kAmx:
+      return amx_table();
   }
   PHALANX_CHECK(false, "not an instruction set");
   return ref_table();

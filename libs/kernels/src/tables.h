@@ -13,5 +13,6 @@ const KernelTable& ref_table();
 const KernelTable& avx2_table();
 const KernelTable& avx512_table();
 const KernelTable& avx512vnni_table();
+const KernelTable& amx_table();
 
 }  // namespace phalanx::kernels

@@ -1,18 +1,21 @@
 # Fails when an object file that is compiled for more than the x86-64 baseline defines anything with external linkage but
-# the function that returns its table: such a symbol could be linked in place of the baseline's and crash on an older processor.
+# the functions that return its tables: such a symbol could be linked in place of the baseline's and crash on an older processor.
 #   cmake -DNM=<nm> -DOBJECTS=<list> -P check_object_linkage.cmake
 set(checked 0)
 foreach(object IN LISTS OBJECTS)
-  if(NOT object MATCHES "/src/(avx[0-9a-z]*|vnni|amx)\\.cc")
+  if(object MATCHES "/src/(avx[0-9a-z]*|amx)\\.cc")
+    string(LENGTH ${CMAKE_MATCH_1}_table length)
+    set(tables ${length}${CMAKE_MATCH_1}_table)
+  elseif(object MATCHES "/array_tiles\\.cc")
+    set(tables "17array_tiles_table|21all_array_tiles_table")
+  else()
     continue()
   endif()
-  set(isa ${CMAKE_MATCH_1})
-  string(LENGTH ${isa}_table length)
   execute_process(COMMAND ${NM} --defined-only --extern-only ${object}
     OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX REPLACE "\n" ";" symbols "${symbols}")
   foreach(symbol IN LISTS symbols)
-    if(symbol AND NOT symbol MATCHES " T _ZN7phalanx7kernels${length}${isa}_tableEv$")
+    if(symbol AND NOT symbol MATCHES " T _ZN7phalanx7kernels(${tables})Ev$")
       message(SEND_ERROR "${object} defines ${symbol}")
     endif()
   endforeach()
@@ -21,4 +24,4 @@ endforeach()
 if(checked EQUAL 0)
   message(FATAL_ERROR "no object of an instruction set was found")
 endif()
-message(STATUS "${checked} objects define only their table")
+message(STATUS "${checked} objects define only their tables")

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "integer_inputs.h"
+#include "matmul_tables.h"
 #include "ref/int_matmul.h"
 
 namespace phalanx::kernels {
@@ -95,7 +96,7 @@ struct IntegerProduct {
   }
 };
 
-class IntegerMatmulOnEachIsa : public EachIsa {
+class IntegerMatmulOnEachIsa : public EachMatmulTable {
  protected:
   void expect_ref(const IntegerProduct& product, std::size_t nodes = 1) const {
     for (const ScaleSpan span : kScaleSpans) {
@@ -247,10 +248,27 @@ TEST_P(IntegerMatmulOnEachIsa, GivesARowTheSameBitsInAnyBatch) {
   }
 }
 
+// Blocks of rows, pairs of tiles and of strips, and what is left of K, with leaves and a bias.
+TEST_P(IntegerMatmulOnEachIsa, EqualsRefAcrossTilesOfRows) {
+  for (const WeightFormat format : kIntegerFormats) {
+    for (const std::size_t rows : {16U, 31U, 33U, 64U, 97U}) {
+      const std::size_t columns = rows % 2 == 0 ? 97 : 48;
+      IntegerProduct product(format, rows, columns, {32, 50, 200, 64, 1}, rows, Kind::kOrdinary);
+      ASSERT_EQ(plan_leaves(5, 0, product.leaves), 1U);
+      product.bias = floats(columns, rows, Kind::kOrdinary);
+      expect_ref(product);
+    }
+    for (std::uint64_t seed = 0; seed < 6; ++seed) {
+      const Kind kind = seed % 2 == 0 ? Kind::kLawless : Kind::kExtreme;
+      expect_ref(IntegerProduct(format, 29 + 11 * seed, 40, {61 + seed, 600}, seed, kind), 2);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Isa,
                          IntegerMatmulOnEachIsa,
-                         ::testing::ValuesIn(vector_isas()),
-                         isa_test_name);
+                         ::testing::ValuesIn(matmul_tables()),
+                         matmul_table_name);
 
 TEST(IntegerMatmul, IsWithinTheBoundOfItsRoundings) {
   const FloatModeScope mode;

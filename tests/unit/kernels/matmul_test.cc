@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string>
 
-#include "kernel_inputs.h"
+#include "matmul_tables.h"
 
 namespace phalanx::kernels {
 namespace {
@@ -65,7 +65,7 @@ struct Product {
   }
 };
 
-class MatmulOnEachIsa : public EachIsa {};
+class MatmulOnEachIsa : public EachMatmulTable {};
 
 TEST_P(MatmulOnEachIsa, EqualsRefForEveryRowCount) {
   for (std::size_t rows = 1; rows <= 19; ++rows) {
@@ -139,7 +139,28 @@ TEST_P(MatmulOnEachIsa, GivesARowTheSameBitsInAnyBatch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, MatmulOnEachIsa, ::testing::ValuesIn(vector_isas()), isa_test_name);
+// Blocks of rows, pairs of tiles and of strips, and what is left of K, with leaves and a bias.
+TEST_P(MatmulOnEachIsa, EqualsRefAcrossTilesOfRows) {
+  for (const std::size_t rows : {15U, 16U, 17U, 31U, 32U, 33U, 48U, 63U, 64U, 65U, 97U, 130U}) {
+    for (const std::size_t columns : {16U, 31U, 48U, 64U, 97U}) {
+      Product product(rows, columns, {32, 50, 95, 64, 1}, rows + columns, Kind::kOrdinary);
+      ASSERT_EQ(plan_leaves(5, 0, product.leaves), 1U);
+      product.bias = floats(columns, rows, Kind::kOrdinary);
+      expect_same_bits(product.run(table(), 1), product.run(ref(), 1));
+    }
+  }
+  for (const Kind kind : {Kind::kExtreme, Kind::kLawless}) {
+    for (std::uint64_t seed = 0; seed < 6; ++seed) {
+      const Product product(29 + 11 * seed, 40, {61 + seed}, seed, kind);
+      expect_same_bits(product.run(table(), 1), product.run(ref(), 1));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa,
+                         MatmulOnEachIsa,
+                         ::testing::ValuesIn(matmul_tables()),
+                         matmul_table_name);
 
 TEST(Matmul, IsWithinTheBoundOfItsRoundings) {
   const FloatModeScope mode;

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Products of integers with a scale for each block of activations or group of weights: tiles sum
+// one group, lanes add it to the sums of the leaf.
+
+#include "phalanx/kernels/matmul.h"
+
+#include "amx/tile_step.h"
+#include "lanes/int_leaf_body.h"
+#include "lanes/tile_body.h"
+
+namespace phalanx::kernels {
+namespace {
+
+// The rows of a part against its strips. A tile has the K of one group: more would add what has
+// different scales. Nibbles are made bytes once for all rows. Full blocks have 4 tiles of rows,
+// others 1 or 2. Its buffers are not initialised.
+template <typename Tiles, IntDot kDot, std::size_t kRowTiles>
+class GroupTiles {
+ public:
+  static constexpr std::size_t kBlockRows = kRowTiles * kTileRegisterRows;
+
+  GroupTiles(const MatmulArgs& args, const TilePart& part)
+      : rows_(args.quantized), part_(part), tiles_(tile_shape(part.rows, kGroup)) {}
+
+  void add_leaf(const MatmulLeaf& leaf, PendingSums<kBlockRows>& pending) {
+    const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
+    pending.clear_next(part_.strips);
+    for (std::size_t block = 0; block < padded / 32; block += kBlocks) {
+      const std::size_t left = padded / 32 - block;
+      const Run run{leaf, padded, block, left < kBlocks ? left : kBlocks};
+      for (std::size_t r = 0; r < part_.rows; ++r) {
+        const std::size_t to = r * kBlocks;
+        take_factors<kDot>(rows_,
+                           block_at(rows_, part_, r, leaf.first_k) + block,
+                           run.blocks,
+                           {starts_ + to,
+                            kBlockRows * kBlocks,
+                            scales_ + to,
+                            kHasMinima<kDot> ? factors_ + to : nullptr});
+      }
+      std::size_t s = 0;
+      for (; s + 2 <= part_.strips; s += 2) {
+        add_columns<2>(run, s, pending);
+      }
+      if (s < part_.strips) {
+        add_columns<1>(run, s, pending);
+      }
+    }
+    end_leaf<kDot>(rows_, part_, leaf, padded, pending);
+  }
+
+ private:
+  static constexpr int kRows = kRowTiles == 1 ? 1 : 2;      // tiles at once
+  static constexpr std::size_t kGroup = 32 / kParts<kDot>;  // bytes of a row
+  static constexpr std::size_t kBlocks = 16;                // of a run
+  static constexpr std::size_t kCodeBytes = 512;            // of a block of a strip, as bytes
+  static constexpr std::size_t kUnpackedStrip = kBlocks * kCodeBytes;
+
+  // Some blocks of a leaf.
+  struct Run {
+    const MatmulLeaf& leaf;
+    std::size_t padded;  // K of the leaf
+    std::size_t first;   // block of the leaf
+    std::size_t blocks;
+  };
+
+  // All rows of the part against strips s … s + kColumns − 1.
+  template <int kColumns>
+  void add_columns(const Run& run, std::size_t s, PendingSums<kBlockRows>& pending) {
+    const std::uint8_t* strip = strip_at<kDot>(run.leaf, part_, run.padded, s);
+    const std::size_t stride = strip_bytes<kDot>(run.padded);
+    const std::uint8_t* codes =
+        strip + scale_bytes<kDot>(run.padded) + run.first * 32 * kCodeRow<kDot>;
+    TileOperands from{
+        nullptr, rows_.code_stride, reinterpret_cast<const std::byte*>(codes), stride};
+    if constexpr (kIsNibbles<kDot>) {
+      for (std::size_t column = 0; column < kColumns; ++column) {
+        unpack(codes + column * stride, run.blocks, unpacked_ + column * kUnpackedStrip);
+      }
+      from.columns = reinterpret_cast<const std::byte*>(unpacked_);
+      from.strip_stride = kUnpackedStrip;
+    }
+    const std::int8_t* first = rows_.codes + block_at(rows_, part_, 0, run.leaf.first_k) * 32;
+    for (std::size_t tile = 0; tile < kRowTiles; tile += 2) {
+      const std::size_t row = tile * kTileRegisterRows;
+      from.rows =
+          reinterpret_cast<const std::byte*>(first + row * rows_.code_stride + run.first * 32);
+      for (std::size_t block = 0; block < run.blocks; ++block) {
+        const std::uint8_t* scales = strip + (run.first + block) * kScaleRow<kDot>;
+        add_group<0, kColumns>(from, row, block, {scales, stride}, pending.next(s) + row * 16);
+        if constexpr (kParts<kDot> == 2) {
+          add_group<1, kColumns>(from, row, block, {scales, stride}, pending.next(s) + row * 16);
+        }
+      }
+    }
+  }
+
+  // Nibbles of a strip as the bytes of a tile. Each line of 64 holds two quads of K.
+  static void unpack(const std::uint8_t* from, std::size_t blocks, std::uint8_t* to) {
+    for (std::size_t line = 0; line < blocks * 4; ++line) {
+      Nibbles low;
+      Nibbles high;
+      prefetch(from + kPrefetchBytes);
+      n_load(from, &low, &high);
+      _mm512_storeu_si512(to, low.v);
+      _mm512_storeu_si512(to + 64, high.v);
+      from += 64;
+      to += 128;
+    }
+  }
+
+  // Scales of a block of neighbouring strips.
+  struct GroupScales {
+    const std::uint8_t* first;
+    std::size_t strip_stride;  // bytes
+  };
+
+  // Adds part kPart of a block of the run to the sums of the tiles from `row` on.
+  template <std::size_t kPart, int kColumns>
+  PHALANX_LANES void add_group(const TileOperands& from,
+                               std::size_t row,
+                               std::size_t block,
+                               const GroupScales& scales,
+                               float* sums) {
+    const TileOperands group{from.rows + block * 32 + kPart * kGroup,
+                             from.row_stride,
+                             from.columns + block * kCodeBytes + kPart * kGroup * 16,
+                             from.strip_stride};
+    if constexpr (!kIsNibbles<kDot>) {
+      if (row == 0) {  // later rows find the strips in the cache
+        prefetch_strips<kColumns>(group, kGroup * 16);
+      }
+    }
+    zero_sums<kRows, kColumns>(tiles_);
+    add_step<TileDot::kInt8, kRows, kColumns>(tiles_, group);
+    store_sums<kRows, kColumns>(
+        tiles_, reinterpret_cast<std::byte*>(group_sums_), kGroupStrip * sizeof(std::int32_t));
+    const std::size_t rows = kRowTiles == 4 ? kGroupRows : part_.rows;
+    for (std::size_t column = 0; column < kColumns; ++column) {
+      const std::uint8_t* of_group = scales.first + column * scales.strip_stride;
+      add_scaled<kPart>({weight_scales<kDot, kPart>(of_group), minima(of_group)},
+                        group_sums_ + column * kGroupStrip,
+                        row * kBlocks + block,
+                        rows,
+                        sums + column * PendingSums<kBlockRows>::kStripFloats);
+    }
+  }
+
+  struct OfColumns {
+    F16 scales;
+    F16 minima;
+  };
+
+  [[nodiscard]] PHALANX_LANES static F16 minima(const std::uint8_t* of_group) {
+    if constexpr (kHasMinima<kDot>) {
+      return weight_scales<kDot, 1>(of_group);
+    } else {
+      return f_set(0.0F);
+    }
+  }
+
+  // One strip: sums = fma(the integer sums, their scale, sums), and of a minimum after it. `at` is
+  // the place of the first row and the block among the factors.
+  template <std::size_t kPart>
+  PHALANX_LANES void add_scaled(const OfColumns& of_columns,
+                                const std::int32_t* group_sums,
+                                std::size_t at,
+                                std::size_t rows,
+                                float* sums) {
+    const std::int32_t* starts = starts_ + kPart * kBlockRows * kBlocks + at;
+#pragma GCC unroll 4
+    for (std::size_t r = 0; r < rows; ++r) {
+      I16 sum = i_load_first(group_sums + r * 16, 16);
+      if constexpr (kCodeBias<kDot> != 0) {
+        sum = sum + i_set(static_cast<std::uint32_t>(starts[r * kBlocks]));
+      }
+      F16 scale = f_set(scales_[at + r * kBlocks]);
+      if constexpr (kHasGroups<kDot>) {
+        scale = scale * of_columns.scales;
+      }
+      F16 added = f_fused(f_of_signed(sum), scale, f_load(sums + r * 16));
+      if constexpr (kHasMinima<kDot>) {
+        added = f_fused(of_columns.minima, f_set(factors_[at + r * kBlocks]), added);
+      }
+      f_store(sums + r * 16, added);
+    }
+  }
+
+  static constexpr std::size_t kGroupRows = kRows * kTileRegisterRows;
+  static constexpr std::size_t kGroupStrip = kGroupRows * 16;  // numbers
+
+  const QuantizedRows& rows_;
+  const TilePart& part_;
+  Tiles tiles_;
+  alignas(64) std::int32_t group_sums_[2 * kGroupStrip];
+  alignas(64) std::uint8_t unpacked_[kIsNibbles<kDot> ? 2 * kUnpackedStrip : 1];
+  // [kBlockRows, kBlocks] each.
+  alignas(64) std::int32_t starts_[kParts<kDot> * kBlockRows * kBlocks];
+  alignas(64) float scales_[kBlockRows * kBlocks];
+  alignas(64) float factors_[kHasMinima<kDot> ? kBlockRows * kBlocks : 1];
+};
+
+}  // namespace
+}  // namespace phalanx::kernels

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// One tile of a matrix product, by tile registers or, for few rows, by lanes.
+
+#include "phalanx/kernels/matmul.h"
+
+#include "amx/group_tiles.h"
+#include "amx/leaf_tiles.h"
+#include "lanes/matmul_body.h"
+
+namespace phalanx::kernels {
+namespace {
+
+// Calls run.operator()<kRowTiles>(part) for blocks of the rows: of 64, which use a tile of weights
+// twice from the cache and unpack nibbles once for all, or else of up to 32 and up to 16.
+template <typename Run>
+void for_row_tiles(const TilePart& whole, const Run& run) {
+  TilePart part = whole;
+  for (std::size_t row = 0; row < whole.rows; row += part.rows) {
+    const std::size_t left = whole.rows - row;
+    part.first_row = whole.first_row + row;
+    if (left >= 4 * kTileRegisterRows) {
+      part.rows = 4 * kTileRegisterRows;
+      run.template operator()<4>(part);
+    } else if (left > kTileRegisterRows) {
+      part.rows = left < 2 * kTileRegisterRows ? left : 2 * kTileRegisterRows;
+      run.template operator()<2>(part);
+    } else {
+      part.rows = left;
+      run.template operator()<1>(part);
+    }
+  }
+}
+
+// By tiles, however few the rows are.
+template <typename Tiles>
+void multiply_by_tiles(const MatmulArgs& args, const TilePart& whole) {
+  if (args.leaves[0].weight.format == WeightFormat::kBf16) {
+    for_row_tiles(whole, [&]<std::size_t kRowTiles>(const TilePart& part) {
+      run_block<LeafTiles<Tiles, TileDot::kBf16, kRowTiles>>(args, part);
+    });
+    return;
+  }
+  dispatch_int_dot(args, [&]<IntDot kDot>() {
+    for_row_tiles(whole, [&]<std::size_t kRowTiles>(const TilePart& part) {
+      if constexpr (kDot == IntDot::kInt8Whole) {
+        run_block<LeafTiles<Tiles, TileDot::kInt8, kRowTiles>>(args, part);
+      } else {
+        run_block<GroupTiles<Tiles, kDot, kRowTiles>>(args, part);
+      }
+    });
+  });
+}
+
+// Few rows go to the lanes, whose bits are the same. As long as one block of lanes holds them, it
+// reads the weights once and waits for memory; a tile instruction would take as long for them as
+// for 16 rows, and what tiles do besides (configuring, sums through memory) has few rows to pay
+// for it.
+template <typename Tiles>
+void amx_matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
+  const TilePart whole = whole_tile(args, tile);
+  const bool is_bf16 = args.leaves[0].weight.format == WeightFormat::kBf16;
+  if (whole.rows <= (is_bf16 ? kMaxBlockRows : kMaxIntRows)) {
+    matmul_part(args, whole);
+  } else {
+    multiply_by_tiles<Tiles>(args, whole);
+  }
+}
+
+}  // namespace
+}  // namespace phalanx::kernels

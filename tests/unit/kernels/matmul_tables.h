@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "array_tiles.h"
+#include "kernel_inputs.h"
+#include "tables.h"
+#include "tile_emulator.h"
+
+namespace phalanx::kernels {
+
+// A table whose matrix products are compared with those of ref.
+struct MatmulTable {
+  std::string name;
+  const KernelTable* table = nullptr;
+  bool needs_emulator = false;
+};
+inline void PrintTo(const MatmulTable& of, std::ostream* out) {
+  *out << of.name;
+}
+
+inline bool is_available(Isa isa) {
+  const std::vector<Isa> isas = available_isas();
+  return std::find(isas.begin(), isas.end(), isa) != isas.end();
+}
+
+// Those of this machine's vector instruction sets and the amx products over arrays, which have
+// lanes of avx512vnni beside them; where there is no AMX, also the amx table, emulated.
+inline std::vector<MatmulTable> matmul_tables() {
+  std::vector<MatmulTable> tables;
+  for (const Isa isa : vector_isas()) {
+    tables.push_back({std::string(isa_name(isa)), &kernel_table(isa)});
+  }
+  if (is_available(Isa::kAvx512Vnni)) {
+    tables.push_back({"amx_arrays", &array_tiles_table()});
+    tables.push_back({"amx_arrays_for_all_rows", &all_array_tiles_table()});
+    if (!is_available(Isa::kAmx)) {
+      tables.push_back({"amx_emulated", &amx_table(), true});
+    }
+  }
+  return tables;
+}
+
+inline std::string matmul_table_name(const ::testing::TestParamInfo<MatmulTable>& info) {
+  return info.param.name;
+}
+
+// A test that runs once for each of them, in the float mode.
+class EachMatmulTable : public ::testing::TestWithParam<MatmulTable> {
+ protected:
+  [[nodiscard]] const KernelTable& table() const { return *GetParam().table; }
+  [[nodiscard]] static const KernelTable& ref() { return kernel_table(Isa::kRef); }
+
+  void SetUp() override {
+    if (GetParam().needs_emulator) {
+      emulator_.emplace();
+    }
+  }
+
+ private:
+  FloatModeScope mode_;
+  std::optional<TileEmulator> emulator_;
+};
+
+}  // namespace phalanx::kernels
