@@ -141,8 +141,8 @@ TEST_P(MatmulOnEachIsa, GivesARowTheSameBitsInAnyBatch) {
 
 // Blocks of rows, pairs of tiles and of strips, and what is left of K, with leaves and a bias.
 TEST_P(MatmulOnEachIsa, EqualsRefAcrossTilesOfRows) {
-  for (const std::size_t rows : {15U, 16U, 17U, 31U, 32U, 33U, 48U, 63U, 64U, 65U, 97U, 130U}) {
-    for (const std::size_t columns : {16U, 31U, 48U, 64U, 97U}) {
+  for (const std::size_t rows : {15U, 16U, 17U, 31U, 33U, 63U, 64U, 97U, 130U}) {
+    for (const std::size_t columns : {31U, 48U, 97U}) {
       Product product(rows, columns, {32, 50, 95, 64, 1}, rows + columns, Kind::kOrdinary);
       ASSERT_EQ(plan_leaves(5, 0, product.leaves), 1U);
       product.bias = floats(columns, rows, Kind::kOrdinary);

@@ -96,13 +96,15 @@ void TileFile::dpbf16(int sums, int a, int b) {
   check_product(sums, a, b);
   const FloatModeScope mode;  // the instruction has it whatever MXCSR says
   Tile& to = at(sums);
+  const Tile& rows = at(a);
+  const Tile& columns = at(b);
   for (std::size_t row = 0; row < to.rows; ++row) {
     for (std::size_t column = 0; column < to.row_bytes / 4; ++column) {
       float even = 0.0F;
       float odd = 0.0F;
-      for (std::size_t pair = 0; pair < at(b).rows; ++pair) {
-        const std::byte* first = at(a).data[row].data();
-        const std::byte* second = at(b).data[pair].data();
+      for (std::size_t pair = 0; pair < columns.rows; ++pair) {
+        const std::byte* first = rows.data[row].data();
+        const std::byte* second = columns.data[pair].data();
         even = scalar::fused(bf16_at(first, 2 * pair), bf16_at(second, 2 * column), even);
         odd = scalar::fused(bf16_at(first, 2 * pair + 1), bf16_at(second, 2 * column + 1), odd);
       }
@@ -116,14 +118,16 @@ void TileFile::dpbf16(int sums, int a, int b) {
 void TileFile::dpbsud(int sums, int a, int b) {
   check_product(sums, a, b);
   Tile& to = at(sums);
+  const Tile& rows = at(a);
+  const Tile& columns = at(b);
   for (std::size_t row = 0; row < to.rows; ++row) {
     for (std::size_t column = 0; column < to.row_bytes / 4; ++column) {
       std::byte* at_sum = to.data[row].data() + 4 * column;
       auto sum = read<std::uint32_t>(at_sum);
-      for (std::size_t k = 0; k < at(b).rows * 4; ++k) {
-        const std::int32_t first = read<std::int8_t>(at(a).data[row].data() + k);
+      for (std::size_t k = 0; k < columns.rows * 4; ++k) {
+        const std::int32_t first = read<std::int8_t>(rows.data[row].data() + k);
         const std::int32_t second =
-            read<std::uint8_t>(at(b).data[k / 4].data() + 4 * column + k % 4);
+            read<std::uint8_t>(columns.data[k / 4].data() + 4 * column + k % 4);
         sum += static_cast<std::uint32_t>(first * second);
       }
       std::memcpy(at_sum, &sum, sizeof(sum));

@@ -56,7 +56,8 @@ void multiply_by_tiles(const MatmulArgs& args, const TilePart& whole) {
 // Few rows go to the lanes, whose bits are the same. As long as one block of lanes holds them, it
 // reads the weights once and waits for memory; a tile instruction would take as long for them as
 // for 16 rows, and what tiles do besides (configuring, sums through memory) has few rows to pay
-// for it.
+// for it. The golden vectors have more rows, so a processor whose tiles compute something else does
+// not have the arithmetic version.
 template <typename Tiles>
 void amx_matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
   const TilePart whole = whole_tile(args, tile);
