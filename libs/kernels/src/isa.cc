@@ -75,7 +75,7 @@ static_assert(std::ranges::all_of(kIsas,
                                   }),
               "every feature that an instruction set needs has a row");
 
-bool has_processor(const IsaRow& row) {
+bool processor_has(const IsaRow& row) {
   return all_needs(row.needs, [](const Feature* feature) { return feature->is_present(); });
 }
 
@@ -94,7 +94,7 @@ int request_permission(const IsaRow& row) {
 }
 
 bool is_available(const IsaRow& row) {
-  return has_processor(row) && request_permission(row) == 0;
+  return processor_has(row) && request_permission(row) == 0;
 }
 
 template <typename Texts>
@@ -159,7 +159,7 @@ Result<Isa> resolve_isa(std::string_view requested) {
       continue;
     }
     const std::string name = "--isa " + std::string(requested);
-    if (!has_processor(row)) {
+    if (!processor_has(row)) {
       return failed_precondition(name + ": this processor does not have it (it needs " +
                                  std::string(row.needs) + "); available: " + available_names());
     }
