@@ -2,7 +2,9 @@
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  # Without these ccache does not keep what is compiled after a precompiled header. No source says __DATE__ or __TIME__.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE_PROGRAM})
 endif()
 
 add_library(phalanx_options INTERFACE)
@@ -36,14 +38,58 @@ if(PHALANX_SANITIZE)
   set(PHALANX_TIMEOUT_FACTOR 10)
 endif()
 
+# Most of a first build went into the same headers and templates, once per source. With PHALANX_COMPILE_TOGETHER (presets release
+# and serve) the sources of a library are compiled eight at a time, after one precompiled header of the standard library; figures
+# in docs/benchmarks.md. The presets dev, asan, tsan and tidy compile every source alone, so one that leans on the includes of
+# another does not compile there.
+option(PHALANX_COMPILE_TOGETHER "Compile several sources at once, after a precompiled header" OFF)
+set(PHALANX_COMMON_HEADERS
+  <algorithm> <array> <atomic> <charconv> <chrono> <cmath> <cstdint> <cstring> <deque> <functional> <limits> <map> <memory>
+  <mutex> <optional> <set> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector> <tl/expected.hpp>)
+
+# phalanx_precompiled(<name> OPTIONS <option...> LIBRARIES <library...> HEADERS <header...>): a precompiled header for targets
+# that are compiled with these options; g++ takes it for no others.
+function(phalanx_precompiled name)
+  cmake_parse_arguments(ARG "" "" "OPTIONS;LIBRARIES;HEADERS" ${ARGN})
+  file(CONFIGURE OUTPUT ${name}.cc CONTENT "")
+  add_library(${name} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cc)
+  target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
+  target_link_libraries(${name} PRIVATE phalanx::options dep::expected ${ARG_LIBRARIES})
+  target_precompile_headers(${name} PRIVATE ${PHALANX_COMMON_HEADERS} ${ARG_HEADERS})
+endfunction()
+set(PHALANX_TEST_OPTIONS $<$<CONFIG:RelWithDebInfo>:-O1> $<$<CONFIG:RelWithDebInfo>:-g0>)
+if(PHALANX_COMPILE_TOGETHER)
+  phalanx_precompiled(phalanx_headers)
+  if(BUILD_TESTING)
+    phalanx_precompiled(phalanx_test_headers OPTIONS ${PHALANX_TEST_OPTIONS} LIBRARIES GTest::gtest_main GTest::gmock
+      HEADERS <gmock/gmock.h> <gtest/gtest.h>)
+  endif()
+endif()
+
+# phalanx_compile_together(<target> <source...>): all but these sources, which stay units of their own.
+function(phalanx_compile_together target)
+  if(PHALANX_COMPILE_TOGETHER)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    target_precompile_headers(${target} REUSE_FROM phalanx_headers)
+    # A source counts as a header here, in which a class must not have members of unnamed namespaces.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
+endfunction()
+
 # phalanx_library(<name> SOURCES <src/...> HEADERS <include/phalanx/<name>/...> DEPS <library...> THIRD_PARTY <dep...>
-#                 PRIVATE_THIRD_PARTY <dep...>)
+#                 PRIVATE_THIRD_PARTY <dep...> ALONE <src/...> [OWN_FLAGS])
+# ALONE names the sources that a test replaces by its own objects or that define what a program may leave out: an object of
+# several sources comes into a program as a whole. OWN_FLAGS: sources have flags of their own, each is compiled alone.
 # DEPS names libraries of this project; only their include folders are visible, so an include of a library that is not
 # linked does not compile. Files are listed, never globbed.
 function(phalanx_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS;DEPS;THIRD_PARTY;PRIVATE_THIRD_PARTY" ${ARGN})
+  cmake_parse_arguments(ARG "OWN_FLAGS" "" "SOURCES;HEADERS;DEPS;THIRD_PARTY;PRIVATE_THIRD_PARTY;ALONE" ${ARGN})
   if(ARG_SOURCES)
     add_library(phalanx_${name} STATIC ${ARG_SOURCES})
+    if(NOT ARG_OWN_FLAGS)
+      phalanx_compile_together(phalanx_${name} ${ARG_ALONE})
+    endif()
     set(scope PUBLIC)
     set(private_scope PRIVATE)
   else()
@@ -70,6 +116,7 @@ endfunction()
 function(phalanx_app name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;THIRD_PARTY" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
+  phalanx_compile_together(${name})
   target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/src)
   foreach(dep IN LISTS ARG_DEPS)
     target_link_libraries(${name} PRIVATE phalanx::${dep})
@@ -78,6 +125,14 @@ function(phalanx_app name)
     target_link_libraries(${name} PRIVATE dep::${dep})
   endforeach()
   target_link_libraries(${name} PRIVATE phalanx::options)
+endfunction()
+
+# The code under test keeps its optimisation; the tests themselves are compiled for a short build.
+function(phalanx_compile_as_test target)
+  target_compile_options(${target} PRIVATE ${PHALANX_TEST_OPTIONS})
+  if(PHALANX_COMPILE_TOGETHER)
+    target_precompile_headers(${target} REUSE_FROM phalanx_test_headers)
+  endif()
 endfunction()
 
 # phalanx_test(NAME <name> LABEL unit|protocol|process|e2e|long SOURCES ... DEPS ... [THIRD_PARTY ...] [TIMEOUT s] [SERIAL]
@@ -105,8 +160,7 @@ function(phalanx_test)
   target_compile_definitions(${ARG_NAME} PRIVATE ${ARG_DEFINITIONS})
   target_include_directories(${ARG_NAME} PRIVATE ${CMAKE_SOURCE_DIR}/tests ${CMAKE_BINARY_DIR}/tests)
   target_link_libraries(${ARG_NAME} PRIVATE phalanx::options GTest::gtest_main GTest::gmock)
-  # The code under test keeps its optimisation; the tests themselves are compiled for a short build.
-  target_compile_options(${ARG_NAME} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1> $<$<CONFIG:RelWithDebInfo>:-g0>)
+  phalanx_compile_as_test(${ARG_NAME})
   add_dependencies(tests_${ARG_LABEL} ${ARG_NAME})
   add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME})
   set_tests_properties(${ARG_NAME} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
@@ -134,7 +188,7 @@ function(phalanx_mutation_test)
   endforeach()
   target_compile_definitions(${ARG_NAME} PRIVATE ${ARG_DEFINITIONS})
   target_include_directories(${ARG_NAME} PRIVATE ${CMAKE_SOURCE_DIR}/tests ${CMAKE_BINARY_DIR}/tests ${ARG_INCLUDES})
-  target_compile_options(${ARG_NAME} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1> $<$<CONFIG:RelWithDebInfo>:-g0>)
+  phalanx_compile_as_test(${ARG_NAME})
   target_link_libraries(${ARG_NAME} PRIVATE phalanx::options GTest::gtest_main GTest::gmock)
   add_dependencies(tests_${ARG_LABEL} ${ARG_NAME})
   math(EXPR limit "${PHALANX_TIMEOUT_FACTOR} * ${ARG_LIMIT}")

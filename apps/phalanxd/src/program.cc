@@ -19,7 +19,7 @@ namespace phalanx::app {
 
 namespace {
 
-int fail(const Error& error) {
+int report_failure(const Error& error) {
   std::fprintf(stderr, "phalanxd: %s\n", error.message().c_str());
   return error_traits(error.code()).exit_status;
 }
@@ -33,15 +33,16 @@ int run_phalanxd(int argc, char** argv, const worker::Seams& seams) {
     }
     return run_leader(flags::arguments_of(argc, argv), flags::environment_of(environ));
   } catch (const std::bad_alloc&) {
-    return fail(resource_exhausted("out of memory: none is left, or ulimit -v is too low"));
+    return report_failure(
+        resource_exhausted("out of memory: none is left, or ulimit -v is too low"));
   } catch (const std::system_error& error) {
     const Error cause = errno_error("a thread or a descriptor is refused (see ulimit -u and -n)",
                                     error.code().value());
-    return fail(cause.code() == Code::kResourceExhausted
-                    ? cause
-                    : internal_error("unexpected: " + std::string(error.what())));
+    return report_failure(cause.code() == Code::kResourceExhausted
+                              ? cause
+                              : internal_error("unexpected: " + std::string(error.what())));
   } catch (const std::exception& error) {
-    return fail(internal_error("unexpected: " + std::string(error.what())));
+    return report_failure(internal_error("unexpected: " + std::string(error.what())));
   }
 }
 

@@ -17,7 +17,7 @@ struct GgufArchitecture {
   bool qk_norm = false;
   bool always_qkv_bias = false;
 };
-constexpr std::array<GgufArchitecture, 3> kArchitectures = {{
+constexpr std::array<GgufArchitecture, 3> kGgufArchitectures = {{
     {"qwen3", true, false},
     {"qwen2", false, true},
     {"llama", false, false},
@@ -26,7 +26,7 @@ constexpr std::array<GgufArchitecture, 3> kArchitectures = {{
 Result<GgufArchitecture> architecture_of(const gguf::Metadata& metadata) {
   PHALANX_TRY(const std::string_view name, metadata.text("general.architecture"));
   std::string names;
-  for (const GgufArchitecture& architecture : kArchitectures) {
+  for (const GgufArchitecture& architecture : kGgufArchitectures) {
     if (architecture.name == name) {
       return architecture;
     }

@@ -15,7 +15,7 @@
 namespace phalanx::checkpoint {
 namespace {
 
-constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxIndexedConfigBytes = std::size_t{1} << 20;
 
 void count(Inspection& inspection,
            const std::string& type,
@@ -127,7 +127,7 @@ Status describe_hugging_face(ModelFolder& folder, Inspection& inspection) {
   PHALANX_TRY(const std::unique_ptr<FileBytes> bytes, folder.open("config.json"));
   const std::string_view text(reinterpret_cast<const char*>(bytes->bytes().data()),
                               bytes->bytes().size());
-  const auto config = json::parse(text, {.bytes_max = kMaxConfigBytes});
+  const auto config = json::parse(text, {.bytes_max = kMaxIndexedConfigBytes});
   if (!config) {
     return Error(config.error()).with(folder.describe("config.json"));
   }

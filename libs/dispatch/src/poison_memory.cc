@@ -12,7 +12,7 @@ namespace phalanx::dispatch {
 namespace {
 
 std::uint64_t with_seed(std::uint64_t digest, std::uint64_t seed) {
-  return Fingerprint().add(digest).add(seed).value();
+  return phalanx::Fingerprint().add(digest).add(seed).value();
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ std::uint64_t PoisonMemory::digest(const Generation& generation) const {
   submit.sampling = generation.sampling;
   submit.sampling.seed = 0;
   submit.stop = generation.stop;
-  return Fingerprint()
+  return phalanx::Fingerprint()
       .add(salt_)
       .add_text(wire::encode(wire::LeaderFrame{{}, {}, std::move(submit)}))
       .value();

@@ -6,12 +6,12 @@
 namespace phalanx::gguf {
 namespace {
 
-constexpr std::uint32_t kTypes = 13;
+constexpr std::uint32_t kValueTypes = 13;
 
 Result<ValueType> read_type(Cursor& cursor) {
   PHALANX_TRY(const std::uint32_t number, cursor.number<std::uint32_t>("a value type"));
-  if (number >= kTypes) {
-    return data_loss("expected a value type below " + std::to_string(kTypes) + ", found " +
+  if (number >= kValueTypes) {
+    return data_loss("expected a value type below " + std::to_string(kValueTypes) + ", found " +
                      std::to_string(number));
   }
   return static_cast<ValueType>(number);

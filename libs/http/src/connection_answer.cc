@@ -14,10 +14,6 @@ namespace {
 // once would reset the connection, and the reset would overtake the answer.
 constexpr Duration kLingerTime = std::chrono::seconds(2);
 
-SteadyTime now() {
-  return steady_clock().now();
-}
-
 }  // namespace
 
 void Connection::send(Response response) {
@@ -63,7 +59,7 @@ void Connection::start_stream(std::uint64_t serial, int status, const Headers& h
   keep_alive_ = keep_alive_ && chunked_ && !core_->draining;
   const std::string* type = headers.find("content-type");
   is_sse_ = type != nullptr && type->starts_with("text/event-stream");
-  last_write_ = now();
+  last_write_ = steady_clock().now();
   output_.push(response_head(status,
                              headers,
                              {.keep_alive = keep_alive_,
@@ -83,7 +79,7 @@ void Connection::write(std::uint64_t serial, std::string data) {
   if (head_only_ || data.empty()) {
     return;
   }
-  last_write_ = now();
+  last_write_ = steady_clock().now();
   if (chunked_) {
     output_.push(chunk_head(data.size()));
   }
@@ -140,7 +136,7 @@ void Connection::flush_soon() {
     return;
   }
   writing_ = true;
-  last_progress_ = now();
+  last_progress_ = steady_clock().now();
   core_->loop.post([self = shared_from_this()] {
     self->writing_ = false;
     self->flush();
@@ -155,7 +151,7 @@ void Connection::flush() {
   SystemError error;
   const std::size_t written = output_.write_to(socket_, error);
   if (written > 0) {
-    last_progress_ = now();
+    last_progress_ = steady_clock().now();
   }
   blocked_ = error == asio::error::would_block;
   if (blocked_ || (!error && !output_.empty())) {
@@ -169,7 +165,7 @@ void Connection::flush() {
 
 void Connection::wait_writable() {
   writing_ = true;
-  last_progress_ = now();
+  last_progress_ = steady_clock().now();
   socket_.async_wait(Tcp::socket::wait_write, [self = shared_from_this()](SystemError error) {
     self->writing_ = false;
     if (!error) {

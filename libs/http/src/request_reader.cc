@@ -18,7 +18,7 @@ namespace phalanx::http {
 namespace {
 
 namespace beast_http = boost::beast::http;
-using Parser = beast_http::request_parser<beast_http::empty_body>;
+using RequestParser = beast_http::request_parser<beast_http::empty_body>;
 
 std::string text(boost::beast::string_view view) {
   return {view.data(), view.size()};
@@ -215,7 +215,7 @@ struct RequestReader::Impl {
 
   RequestLimits limits;
   HeadCheck check;
-  std::optional<Parser> parser;
+  std::optional<RequestParser> parser;
   std::optional<BodyReader> body;
   HeaderLines lines;
   Request request;  // its body comes last

@@ -17,7 +17,7 @@ namespace phalanx::http {
 namespace {
 
 namespace beast_http = boost::beast::http;
-using Parser = beast_http::response_parser<beast_http::string_body>;
+using ResponseParser = beast_http::response_parser<beast_http::string_body>;
 
 Error not_http(const boost::system::error_code& error) {
   return data_loss("the answer is not a valid HTTP response: " + error.message());
@@ -53,7 +53,7 @@ struct ResponseReader::Impl {
 
   bool answer_to_head;
   std::size_t header_bytes_max;
-  std::optional<Parser> parser;
+  std::optional<ResponseParser> parser;
   bool has_head = false;
   bool keep_alive = false;
   unsigned status = 0;

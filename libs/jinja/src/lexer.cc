@@ -13,7 +13,7 @@
 namespace phalanx::jinja {
 namespace {
 
-using Kind = Token::Kind;
+using TokenKind = Token::Kind;
 
 // Longest first.
 constexpr std::array<std::string_view, 27> kOperators{
@@ -71,14 +71,14 @@ class Lexer {
     while (position_ < source_.size()) {
       PHALANX_RETURN_IF_ERROR(text_and_tag());
     }
-    add(Kind::kEnd, {});
+    add(TokenKind::kEnd, {});
     return std::move(tokens_);
   }
 
  private:
   Error fail(std::string_view message) const { return invalid_argument(at_line(line_, message)); }
 
-  void add(Kind kind, std::string text) {
+  void add(TokenKind kind, std::string text) {
     Token token;
     token.kind = kind;
     token.text = std::move(text);
@@ -138,13 +138,13 @@ class Lexer {
     if (kind == '%' && is_raw()) {
       return raw();
     }
-    add(kind == '{' ? Kind::kOutputBegin : Kind::kBlockBegin, {});
+    add(kind == '{' ? TokenKind::kOutputBegin : TokenKind::kBlockBegin, {});
     return inside_tag(kind == '{');
   }
 
   void emit_text(std::string_view text) {
     if (!text.empty()) {
-      add(Kind::kText, std::string(text));
+      add(TokenKind::kText, std::string(text));
     }
   }
 
@@ -249,7 +249,7 @@ class Lexer {
     while (position_ < source_.size()) {
       // Inside brackets "}}" closes two of them.
       if (open_.empty() && take_tag_end(end, !is_output)) {
-        add(is_output ? Kind::kOutputEnd : Kind::kBlockEnd, {});
+        add(is_output ? TokenKind::kOutputEnd : TokenKind::kBlockEnd, {});
         return ok();
       }
       PHALANX_RETURN_IF_ERROR(token());
@@ -271,7 +271,7 @@ class Lexer {
       while (end < source_.size() && (is_name_start(source_[end]) || is_digit(source_[end]))) {
         ++end;
       }
-      add(Kind::kName, std::string(source_.substr(position_, end - position_)));
+      add(TokenKind::kName, std::string(source_.substr(position_, end - position_)));
       advance(end - position_);
       return ok();
     }
@@ -293,7 +293,7 @@ class Lexer {
     if (!value) {
       return Error(value.error().code(), at_line(line_, value.error().message()));
     }
-    add(Kind::kString, *std::move(value));
+    add(TokenKind::kString, *std::move(value));
     advance(end + 1 - position_);
     return ok();
   }
@@ -337,7 +337,7 @@ class Lexer {
 
   Status add_number(const std::string& digits, bool is_float, std::size_t bytes) {
     Token token;
-    token.kind = is_float ? Kind::kFloat : Kind::kInteger;
+    token.kind = is_float ? TokenKind::kFloat : TokenKind::kInteger;
     token.line = line_;
     token.text = digits;
     const char* const end = digits.data() + digits.size();
@@ -364,7 +364,7 @@ class Lexer {
         }
         open_.pop_back();
       }
-      add(Kind::kOperator, std::string(op));
+      add(TokenKind::kOperator, std::string(op));
       advance(op.size());
       return ok();
     }

@@ -105,16 +105,16 @@ Result<Value> default_filter(Interpreter& /*interpreter*/, Arguments& arguments)
   return parameters.has(1) ? *parameters.get(1) : Value::literal("");
 }
 
-constexpr std::array<Builtin, 5> kFilters{{{"abs", abs_filter},
-                                           {"d", default_filter},
-                                           {"default", default_filter},
-                                           {"float", float_filter},
-                                           {"int", int_filter}}};
+constexpr std::array<Builtin, 5> kNumberFilters{{{"abs", abs_filter},
+                                                 {"d", default_filter},
+                                                 {"default", default_filter},
+                                                 {"float", float_filter},
+                                                 {"int", int_filter}}};
 
 }  // namespace
 
 std::span<const Builtin> number_filters() {
-  return kFilters;
+  return kNumberFilters;
 }
 
 }  // namespace phalanx::jinja

@@ -27,7 +27,7 @@ Error undefined_or_mismatch(std::string_view sign, const Value& left, const Valu
                           std::string(left.type_name()) + " and " + std::string(right.type_name()));
 }
 
-std::string_view sign_of(Operator op) {
+std::string_view symbol_of(Operator op) {
   switch (op) {
     case Operator::kAdd:
       return "+";
@@ -297,10 +297,10 @@ Result<Value> apply_binary(Interpreter& interpreter,
   if (op == Operator::kMultiply && is_sequence(right) && left.as_integer()) {
     return repeat(interpreter, right, *left.as_integer());
   }
-  return undefined_or_mismatch(sign_of(op), left, right);
+  return undefined_or_mismatch(symbol_of(op), left, right);
 }
 
-Result<bool> contains(const Value& haystack, const Value& needle) {
+Result<bool> is_contained(const Value& haystack, const Value& needle) {
   if (const MarkedText* text = haystack.as_text()) {
     if (const MarkedText* part = needle.as_text()) {
       return text->view().find(part->view()) != std::string_view::npos;
@@ -346,9 +346,9 @@ Result<bool> apply_comparison(Operator op, const Value& left, const Value& right
     case Operator::kNotEqual:
       return !equal(left, right);
     case Operator::kIn:
-      return contains(right, left);
+      return is_contained(right, left);
     case Operator::kNotIn: {
-      PHALANX_TRY(const bool found, contains(right, left));
+      PHALANX_TRY(const bool found, is_contained(right, left));
       return !found;
     }
     default:

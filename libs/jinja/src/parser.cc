@@ -12,7 +12,7 @@
 namespace phalanx::jinja {
 namespace {
 
-using Kind = Statement::Kind;
+using StatementKind = Statement::Kind;
 using Node = std::unique_ptr<Statement>;
 
 // The names of all macros, known before parsing: a call may stand before the definition.
@@ -41,7 +41,7 @@ class Parser {
   }
 
  private:
-  [[nodiscard]] Node make(Kind kind) const {
+  [[nodiscard]] Node make(StatementKind kind) const {
     auto node = std::make_unique<Statement>();
     node->kind = kind;
     node->line = stream_.line();
@@ -65,14 +65,14 @@ class Parser {
     Body body;
     while (!stream_.at(Token::Kind::kEnd)) {
       if (stream_.at(Token::Kind::kText)) {
-        Node node = make(Kind::kText);
+        Node node = make(StatementKind::kText);
         node->text = stream_.current().text;
         stream_.next();
         body.push_back(std::move(node));
         continue;
       }
       if (stream_.at(Token::Kind::kOutputBegin)) {
-        Node node = make(Kind::kOutput);
+        Node node = make(StatementKind::kOutput);
         stream_.next();
         PHALANX_TRY(node->expression, expressions_.tuple_or_expression());
         PHALANX_RETURN_IF_ERROR(stream_.expect(Token::Kind::kOutputEnd, "\"}}\""));
@@ -127,7 +127,7 @@ class Parser {
   }
 
   Result<StatementPtr> if_tag() {
-    Node node = make(Kind::kIf);
+    Node node = make(StatementKind::kIf);
     do {
       stream_.next();
       PHALANX_TRY(ExpressionPtr condition, expressions_.tuple_or_expression(false));
@@ -144,7 +144,7 @@ class Parser {
   }
 
   Result<StatementPtr> for_tag() {
-    Node node = make(Kind::kFor);
+    Node node = make(StatementKind::kFor);
     stream_.next();
     PHALANX_TRY(node->target, target(/*with_namespace=*/false));
     if (!stream_.skip_name("in")) {
@@ -170,14 +170,14 @@ class Parser {
   }
 
   Result<StatementPtr> set_tag() {
-    Node node = make(Kind::kSet);
+    Node node = make(StatementKind::kSet);
     stream_.next();
     PHALANX_TRY(node->target, target(/*with_namespace=*/true));
     if (stream_.skip_operator("=")) {
       PHALANX_TRY(node->expression, expressions_.tuple_or_expression());
       return StatementPtr(std::move(node));
     }
-    node->kind = Kind::kSetBlock;
+    node->kind = StatementKind::kSetBlock;
     if (stream_.skip_operator("|")) {
       PHALANX_TRY(node->filters, filters_of_body());
     }
@@ -186,7 +186,7 @@ class Parser {
   }
 
   Result<StatementPtr> filter_tag() {
-    Node node = make(Kind::kFilter);
+    Node node = make(StatementKind::kFilter);
     stream_.next();
     PHALANX_TRY(node->filters, filters_of_body());
     PHALANX_TRY(node->body, outside_loops("endfilter"));
@@ -210,7 +210,7 @@ class Parser {
   }
 
   Result<StatementPtr> macro_tag() {
-    Node node = make(Kind::kMacro);
+    Node node = make(StatementKind::kMacro);
     auto macro = std::make_unique<MacroDefinition>();
     stream_.next();
     PHALANX_TRY(macro->name, stream_.expect_name());
@@ -235,7 +235,7 @@ class Parser {
   }
 
   Result<StatementPtr> with_tag() {
-    Node node = make(Kind::kWith);
+    Node node = make(StatementKind::kWith);
     stream_.next();
     while (!stream_.at(Token::Kind::kBlockEnd)) {
       if (!node->assignments.empty()) {
@@ -252,16 +252,16 @@ class Parser {
 
   // Marks what the model would have produced; it only matters for training.
   Result<StatementPtr> generation_tag() {
-    Node node = make(Kind::kScope);
+    Node node = make(StatementKind::kScope);
     stream_.next();
     PHALANX_TRY(node->body, outside_loops("endgeneration"));
     return StatementPtr(std::move(node));
   }
 
-  Result<StatementPtr> break_tag() { return loop_exit(Kind::kBreak); }
-  Result<StatementPtr> continue_tag() { return loop_exit(Kind::kContinue); }
+  Result<StatementPtr> break_tag() { return loop_exit(StatementKind::kBreak); }
+  Result<StatementPtr> continue_tag() { return loop_exit(StatementKind::kContinue); }
 
-  Result<StatementPtr> loop_exit(Kind kind) {
+  Result<StatementPtr> loop_exit(StatementKind kind) {
     if (loops_ == 0) {
       return stream_.fail("\"" + stream_.current().text + "\" outside of a loop");
     }

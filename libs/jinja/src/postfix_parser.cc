@@ -24,7 +24,7 @@ bool begins_primary(const Token& token) {
   }
 }
 
-std::string quoted(std::string_view kind, std::string_view name) {
+std::string named(std::string_view kind, std::string_view name) {
   return std::string(kind) + " \"" + std::string(name) + "\"";
 }
 
@@ -135,11 +135,11 @@ Result<ExpressionPtr> ExpressionParser::call(ExpressionPtr callee) {
     if (node->builtin != nullptr) {
       node->kind = Kind::kBuiltin;
     } else if (!macros_.contains(callee->name)) {
-      return stream_.unsupported(quoted("function", callee->name));
+      return stream_.unsupported(named("function", callee->name));
     }
   } else if (callee->kind == Kind::kAttribute) {
     if (!is_method(callee->name)) {
-      return stream_.unsupported(quoted("method", callee->name));
+      return stream_.unsupported(named("method", callee->name));
     }
   } else {
     return stream_.unsupported("a call of anything but a function, macro or method");
@@ -181,7 +181,7 @@ Result<ExpressionPtr> ExpressionParser::filter(ExpressionPtr operand) {
   PHALANX_TRY(const std::string name, stream_.expect_name());
   node->builtin = find_filter(name);
   if (node->builtin == nullptr) {
-    return stream_.unsupported(quoted("filter", name));
+    return stream_.unsupported(named("filter", name));
   }
   CallArguments arguments;
   if (stream_.at_operator("(")) {
@@ -207,13 +207,13 @@ Status ExpressionParser::check_named_builtin(const std::string& filter,
   }
   const MarkedText* const name = arguments.positional[naming->second]->literal.as_text();
   if (name == nullptr) {
-    return stream_.unsupported(quoted("filter", filter) + " with a computed name");
+    return stream_.unsupported(named("filter", filter) + " with a computed name");
   }
   const bool known =
       filter == "map" ? find_filter(name->view()) != nullptr : find_test(name->view()) != nullptr;
   return known ? ok()
-               : Status(stream_.unsupported(
-                     quoted(filter == "map" ? "filter" : "test", name->view())));
+               : Status(
+                     stream_.unsupported(named(filter == "map" ? "filter" : "test", name->view())));
 }
 
 Result<ExpressionPtr> ExpressionParser::test(ExpressionPtr operand) {
@@ -222,7 +222,7 @@ Result<ExpressionPtr> ExpressionParser::test(ExpressionPtr operand) {
   PHALANX_TRY(const std::string name, stream_.expect_name());
   node->builtin = find_test(name);
   if (node->builtin == nullptr) {
-    return stream_.unsupported(quoted("test", name));
+    return stream_.unsupported(named("test", name));
   }
   node->operands.push_back(std::move(operand));
   if (stream_.at_operator("(")) {

@@ -311,24 +311,24 @@ Result<Value> reverse(Interpreter& interpreter, Arguments& arguments) {
   return Value::text(std::move(text));
 }
 
-constexpr std::array<Builtin, 18> kFilters{{{"count", length_filter},
-                                            {"dictsort", dictsort},
-                                            {"first", end_of<true>},
-                                            {"items", items},
-                                            {"join", join},
-                                            {"last", end_of<false>},
-                                            {"length", length_filter},
-                                            {"list", list},
-                                            {"map", map},
-                                            {"max", extreme<true>},
-                                            {"min", extreme<false>},
-                                            {"reject", select<false, false>},
-                                            {"rejectattr", select<true, false>},
-                                            {"reverse", reverse},
-                                            {"select", select<false, true>},
-                                            {"selectattr", select<true, true>},
-                                            {"sort", sort},
-                                            {"unique", unique}}};
+constexpr std::array<Builtin, 18> kSequenceFilters{{{"count", length_filter},
+                                                    {"dictsort", dictsort},
+                                                    {"first", end_of<true>},
+                                                    {"items", items},
+                                                    {"join", join},
+                                                    {"last", end_of<false>},
+                                                    {"length", length_filter},
+                                                    {"list", list},
+                                                    {"map", map},
+                                                    {"max", extreme<true>},
+                                                    {"min", extreme<false>},
+                                                    {"reject", select<false, false>},
+                                                    {"rejectattr", select<true, false>},
+                                                    {"reverse", reverse},
+                                                    {"select", select<false, true>},
+                                                    {"selectattr", select<true, true>},
+                                                    {"sort", sort},
+                                                    {"unique", unique}}};
 
 }  // namespace
 
@@ -364,7 +364,7 @@ Result<Value> attribute_path(Interpreter& interpreter, const Value& value, const
 }
 
 std::span<const Builtin> sequence_filters() {
-  return kFilters;
+  return kSequenceFilters;
 }
 
 }  // namespace phalanx::jinja

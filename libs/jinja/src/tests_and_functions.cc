@@ -67,7 +67,7 @@ bool is_iterable(const Value& value) {
          value.as_iterable() != nullptr || value.is_undefined();
 }
 // Has a length and elements, as text and dicts do.
-bool is_sequence(const Value& value) {
+bool is_sized_sequence(const Value& value) {
   return is_iterable(value) && (value.as_iterable() == nullptr || value.as_iterable()->is_range());
 }
 // Jinja's undefined values have a call, which fails.
@@ -137,7 +137,7 @@ constexpr std::array<Builtin, 33> kTests{{{"!=", operator_test<Operator::kNotEqu
                                           {"none", unary_test<is_none>},
                                           {"number", unary_test<is_number>},
                                           {"odd", parity_test<1>},
-                                          {"sequence", unary_test<is_sequence>},
+                                          {"sequence", unary_test<is_sized_sequence>},
                                           {"string", unary_test<is_string>},
                                           {"true", unary_test<is_true>},
                                           {"undefined", unary_test<is_undefined>},

@@ -151,16 +151,16 @@ Result<Value> tojson(Interpreter& interpreter, Arguments& arguments) {
   return Value::text(std::move(text));
 }
 
-constexpr std::array<Builtin, 10> kFilters{{{"capitalize", case_filter<Case::kCapitalize>},
-                                            {"indent", indent},
-                                            {"lower", case_filter<Case::kLower>},
-                                            {"replace", replace},
-                                            {"safe", safe},
-                                            {"string", string},
-                                            {"title", title},
-                                            {"tojson", tojson},
-                                            {"trim", trim},
-                                            {"upper", case_filter<Case::kUpper>}}};
+constexpr std::array<Builtin, 10> kTextFilters{{{"capitalize", case_filter<Case::kCapitalize>},
+                                                {"indent", indent},
+                                                {"lower", case_filter<Case::kLower>},
+                                                {"replace", replace},
+                                                {"safe", safe},
+                                                {"string", string},
+                                                {"title", title},
+                                                {"tojson", tojson},
+                                                {"trim", trim},
+                                                {"upper", case_filter<Case::kUpper>}}};
 
 }  // namespace
 
@@ -178,7 +178,7 @@ Status charge_replacement(Interpreter& interpreter,
 }
 
 std::span<const Builtin> text_filters() {
-  return kFilters;
+  return kTextFilters;
 }
 
 }  // namespace phalanx::jinja

@@ -8,8 +8,6 @@
 namespace phalanx::openai {
 namespace {
 
-constexpr std::size_t kModelBytesMax = 256;
-
 class ChatReader {
  public:
   explicit ChatReader(const RequestBounds& bounds)

@@ -7,7 +7,6 @@
 namespace phalanx::openai {
 namespace {
 
-constexpr std::size_t kModelBytesMax = 256;
 constexpr std::size_t kPromptTokensMax = std::size_t{1} << 22;
 
 class CompletionReader {

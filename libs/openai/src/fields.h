@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -17,6 +18,8 @@ namespace phalanx::openai {
 
 // Nothing, or why a request is refused.
 using Refusal = std::optional<ApiError>;
+
+inline constexpr std::size_t kModelBytesMax = 256;
 
 // One member of a request and the name that messages use for it ("messages[2].role").
 struct Field {

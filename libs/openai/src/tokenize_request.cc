@@ -8,7 +8,6 @@
 namespace phalanx::openai {
 namespace {
 
-constexpr std::size_t kModelBytesMax = 256;
 constexpr std::size_t kTextBytesMax = std::size_t{1} << 30;  // the server's body limit is below
 constexpr std::size_t kTokensMax = std::size_t{1} << 22;
 

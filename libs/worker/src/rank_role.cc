@@ -36,7 +36,7 @@ constexpr auto kSegmentDeadline = std::chrono::seconds(10);
 constexpr auto kIdleSlice = std::chrono::seconds(1);
 constexpr auto kReplyDeadline = std::chrono::seconds(10);
 constexpr std::uint32_t kSpinWithoutOwnCore = 100;
-constexpr auto kFarewellLimit = std::chrono::seconds(1);
+constexpr auto kRankFarewellLimit = std::chrono::seconds(1);
 
 // A rank's memory and parts, in the order in which they need each other.
 class Rank {
@@ -96,7 +96,7 @@ class Rank {
       }
       PHALANX_RETURN_IF_ERROR(channel.send(wire::encode(reply), kReplyDeadline));
     }
-    channel.deliver_rest(kFarewellLimit);
+    channel.deliver_rest(kRankFarewellLimit);
     return ok();
   }
 
