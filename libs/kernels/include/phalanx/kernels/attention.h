@@ -31,7 +31,8 @@ struct AttentionSequence {
 //   out  [rows, out_stride]  bf16, same shape; may be q itself. Null with out_wide
 //   out_wide  [rows, out_stride]  f32, the same before the rounding, for weights of integers; or null
 //
-// Math: docs/arithmetic.md, "Attention". Independent of chunking and of the other sequences.
+// Math: docs/arithmetic.md, "Attention", and "KV cache of integers" where kv is int8. Independent of
+// chunking and of the other sequences.
 // Requires: head_dim a multiple of 16, ≤ kMaxHeadDim; plan_attention() was called for `sequences`.
 struct AttentionArgs {
   const Bf16* q = nullptr;

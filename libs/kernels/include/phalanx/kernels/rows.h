@@ -95,12 +95,13 @@ struct HeadNormRopeArgs {
 // Writes keys and values of rows into their KV slots.
 //
 //   keys    [rows, key_stride]    bf16, [kv_heads][head_dim]
-//   values  [rows, value_stride]  f32, [kv_heads][head_dim], rounded to bf16 here
+//   values  [rows, value_stride]  f32, [kv_heads][head_dim], rounded to bf16 or coded here
 //   slots   [rows]                block · 32 + token within the block; all different
 //
-// A non-finite key or value is written as zero, and counted: the caller must fail the step when
-// *non_finite is not zero.
+// A key or value that is not finite is written as zero, and counted; in int8 so is a group of a key
+// or a whole value. The caller must fail the step when *non_finite is not zero.
 //
+// Math: docs/arithmetic.md, "KV cache of integers" for int8.
 // Tiles: row_tiles(rows) · kv_heads.
 // Requires: head_dim a multiple of 16, ≤ kMaxHeadDim.
 struct KvAppendArgs {
