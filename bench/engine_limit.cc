@@ -33,6 +33,15 @@ void add_product(
   }
 }
 
+// Key and value of one KV head, without the padding that a layout may need.
+double bytes_of_token(step::KvFormat format, std::uint32_t head_dim) {
+  if (format == step::KvFormat::kBf16) {
+    return 2.0 * sizeof(kernels::Bf16) * head_dim;
+  }
+  const std::size_t groups = kernels::padded_k(head_dim) / kernels::kDotBlock;
+  return 2.0 * head_dim + static_cast<double>(groups * sizeof(tensor::F16)) + sizeof(kernels::Bf16);
+}
+
 }  // namespace
 
 Work work_of(const checkpoint::ModelConfig& config,
@@ -64,9 +73,7 @@ Work work_of(const checkpoint::ModelConfig& config,
     add_product(work, formats.down, config.intermediate, config.hidden, rows);
   }
   const auto layers = static_cast<double>(config.layers);
-  const double of_token = static_cast<double>(kernels::kv_tile(kv_format, config.head_dim).bytes) /
-                          kernels::kKvBlockTokens * config.kv_heads;
-  work.read_bytes += layers * read * of_token;
+  work.read_bytes += layers * read * config.kv_heads * bytes_of_token(kv_format, config.head_dim);
   const double products = layers * seen * static_cast<double>(q);  // of scores, and of values
   work.fma_flops += 2 * products;
   if (kv_format == step::KvFormat::kInt8) {

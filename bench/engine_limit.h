@@ -41,7 +41,8 @@ struct Limit {
   bool by_reading = false;
 };
 
-// The larger of the times of reading and of computing: at best they overlap completely.
+// The larger of the times of reading and of computing: at best they overlap completely. The peaks of
+// `amx` are those of its lanes, so tiles may be faster than this.
 [[nodiscard]] Limit limit_of(const Work& work, const Peaks& peaks);
 
 }  // namespace phalanx::bench

@@ -44,7 +44,7 @@ void print_memory(const model::MemoryPlan& plan,
                   std::ostringstream& out) {
   out << "  memory     for --dp " << request.replicas << " --tp " << request.ranks << ", "
       << plan.limits.max_num_seqs << " sequences, " << plan.limits.kv_blocks
-      << " KV blocks of 32 tokens\n";
+      << " KV blocks of 32 tokens in " << model::kv_format_name(plan.limits.kv_format) << "\n";
   out << "    weights  " << model::bytes_text(plan.weights) << ", shared by all ranks\n";
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
     const model::RankMemory& memory = plan.ranks[rank];

@@ -87,9 +87,21 @@ TEST(EngineWork, OverAKvCacheOfCodesReadsThemAndTheirScales) {
   const double products = kPositions * 100 / 4;
   EXPECT_DOUBLE_EQ(coded.int8_ops, 2 * products);
   EXPECT_DOUBLE_EQ(coded.fma_flops, wide.fma_flops - 2 * products + products / 32 * 4);
-  // Codes of keys and values; 64 bytes of scales for 16 keys and for 32 values of a KV head.
-  const double of_token = 64 + 64 + 2 * (64.0 / 16 + 64.0 / 32);
+  const double of_token = 2 * (32 + 2 + 32 + 2);  // a KV head's key and its scale, value and scale
   EXPECT_DOUBLE_EQ(coded.read_bytes, wide.read_bytes - kKvBytes * 99 + 3 * of_token * 99);
+}
+
+// Layouts pad keys to groups of 32 dimensions; what has to be read does not.
+TEST(EngineWork, CountsNoPaddingOfKeys) {
+  auto config = small(WeightFormat::kBf16);
+  config.head_dim = 80;
+  const auto of_token = [&](step::KvFormat format) {
+    const std::vector<step::StepItem> first = {item(0, 1, false)};
+    const std::vector<step::StepItem> second = {item(1, 1, false)};
+    return work_of(config, second, format).read_bytes - work_of(config, first, format).read_bytes;
+  };
+  EXPECT_DOUBLE_EQ(of_token(step::KvFormat::kBf16), 3 * 2 * 4 * 80);
+  EXPECT_DOUBLE_EQ(of_token(step::KvFormat::kInt8), 3 * 2 * (80 + 3 * 2 + 80 + 2));
 }
 
 TEST(EngineWork, OfLayersAndHeadHasTheFormatOfEach) {

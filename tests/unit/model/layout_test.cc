@@ -251,6 +251,34 @@ TEST(MemoryPlan, AddsUpToItsTotal) {
   EXPECT_EQ(rows.back().bytes, plan.total);
 }
 
+// What remains beside everything else is divided by the bytes of a block in the format that was
+// asked for.
+TEST(MemoryPlan, HoldsMoreBlocksOfCodes) {
+  const checkpoint::ModelConfig config = config_of({});
+  MemoryRequest request = request_of(1, 2, std::size_t{1} << 30);
+  const MemoryPlan wide = plan_memory(config, request).value();
+  const std::size_t block = replica_block_bytes(config, 2, step::KvFormat::kBf16).value();
+  const std::size_t coded = replica_block_bytes(config, 2, step::KvFormat::kInt8).value();
+  EXPECT_LT(coded * 10, block * 6);
+  request.available_bytes = wide.total - 64 * block;
+  EXPECT_NEAR(plan_memory(config, request).value().limits.kv_blocks, 64, 2);
+  request.limits.kv_format = step::KvFormat::kInt8;
+  const std::size_t room = 64 * block;
+  EXPECT_NEAR(plan_memory(config, request).value().limits.kv_blocks,
+              static_cast<double>(room) / static_cast<double>(coded),
+              2);
+}
+
+TEST(KvLayout, EveryChoiceNamesAFormat) {
+  for (const std::string& choice : kv_format_choices()) {
+    const step::KvFormat format = kv_format_of(choice);
+    EXPECT_EQ(format == step::KvFormat::kInt8, choice == "int8") << choice;
+    EXPECT_EQ(kv_format_of(kv_format_name(format)), format);
+  }
+  EXPECT_EQ(kv_format_of("auto"), step::KvFormat::kBf16);
+  EXPECT_EQ(kv_format_of("bfloat16"), step::KvFormat::kBf16);
+}
+
 TEST(MemoryPlan, TakesFewerKvBlocksWhenMemoryIsShort) {
   const checkpoint::ModelConfig config = config_of({});
   const MemoryPlan most = plan_memory(config, request_of(2, 2, std::size_t{1} << 30)).value();

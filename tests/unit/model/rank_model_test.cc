@@ -320,7 +320,7 @@ TEST(RankModel, DerivesStagesFromTheTags) {
   EXPECT_TRUE(found) << "the projections of query, key and value share a stage";
 }
 
-TEST(RankModel, FingerprintsWeightsAndArithmetic) {
+TEST(RankModel, FingerprintsWeightsArithmeticAndTheKvCache) {
   TestGroup one(weights(), {});
   GroupOptions two_ranks;
   two_ranks.ranks = 2;
@@ -332,6 +332,10 @@ TEST(RankModel, FingerprintsWeightsAndArithmetic) {
   const TestWeights others(*files);
   TestGroup other(others, {});
   EXPECT_NE(other.model(0).numerics_fingerprint(), one.model(0).numerics_fingerprint());
+  GroupOptions of_codes;
+  of_codes.limits.kv_format = step::KvFormat::kInt8;
+  TestGroup coded(weights(), of_codes);
+  EXPECT_NE(coded.model(0).numerics_fingerprint(), one.model(0).numerics_fingerprint());
 }
 
 TEST(RankModel, RefusesRegionsThatAreTooSmall) {

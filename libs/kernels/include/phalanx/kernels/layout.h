@@ -59,15 +59,15 @@ using KvFormat = step::KvFormat;
 // The owner of the memory zeroes it once; after that only kv_append() writes to it, so tails are
 // finite.
 struct KvTile {
-  std::size_t value_scales = 0;  // bytes from the beginning of the tile; kInt8 only
-  std::size_t values = 0;        // the same
+  std::size_t values = 0;        // bytes from the beginning of the tile
+  std::size_t value_scales = 0;  // the same; kInt8 only
   std::size_t bytes = 0;         // of the tile, a multiple of 64
 };
 [[nodiscard]] constexpr KvTile kv_tile(KvFormat format, std::size_t head_dim) {
   const std::size_t columns = padded_columns(head_dim);
   if (format == KvFormat::kBf16) {
     const std::size_t keys = kKvBlockTokens * padded_k(head_dim) * sizeof(Bf16);
-    return {0, keys, keys + kKvBlockTokens * columns * sizeof(Bf16)};
+    return {keys, 0, keys + kKvBlockTokens * columns * sizeof(Bf16)};
   }
   constexpr std::size_t kStrips = kKvBlockTokens / kStripColumns;
   const std::size_t groups = padded_k(head_dim) / kDotBlock;
@@ -75,7 +75,7 @@ struct KvTile {
                             padded_k(head_dim) * kStripColumns;
   const std::size_t scales = kStrips * strip;
   const std::size_t values = scales + kKvBlockTokens * sizeof(Bf16);
-  return {scales, values, values + kKvBlockTokens * columns};
+  return {values, scales, values + kKvBlockTokens * columns};
 }
 
 // The KV tiles of one layer and rank: that of (block, kv_head) begins at
