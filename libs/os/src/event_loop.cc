@@ -20,9 +20,6 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-// How often the lag is sampled: a tick that comes late shows how long the loop did not turn.
-constexpr auto kLagPeriod = std::chrono::milliseconds(10);
-
 constexpr const char* kUnnamed = "unnamed";
 
 // Every handle shares its state with the pending operation, so that an operation that completes
@@ -149,9 +146,25 @@ class SignalHandle final : public EventLoop::Handle {
 }  // namespace
 
 struct EventLoop::Impl {
+  // `callback`, which notes when it begins: a turn of the loop waits for it first.
+  [[nodiscard]] Callback noting_begin(Callback callback) {
+    return [this, callback = std::move(callback)] {
+      began = steady_clock().now();
+      callback();
+    };
+  }
+
+  void note_end() {
+    if (began != SteadyTime()) {
+      longest_lag =
+          std::max(longest_lag, steady_clock().now() - std::exchange(began, SteadyTime()));
+    }
+  }
+
   void run_timed() {
     Duration before = thread_cpu_time();
     while (io.run_one() > 0) {
+      note_end();
       const Duration now = thread_cpu_time();
       const Duration taken = now - std::exchange(before, now);
       const char* const done = std::exchange(name, kUnnamed);
@@ -168,8 +181,7 @@ struct EventLoop::Impl {
 
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
-  std::unique_ptr<Handle> lag_timer;
-  SteadyTime last_tick{};
+  SteadyTime began{};  // the callback under way; none: not yet
   Duration longest_lag{};
   CallbackTimes times;
   const char* name = kUnnamed;
@@ -181,36 +193,35 @@ EventLoop::EventLoop() : impl_(std::make_unique<Impl>()) {}
 EventLoop::~EventLoop() = default;
 
 void EventLoop::post(Callback callback) {
-  asio::post(impl_->io, std::move(callback));
+  asio::post(impl_->io, impl_->noting_begin(std::move(callback)));
 }
 
 std::unique_ptr<EventLoop::Handle> EventLoop::call_after(Duration delay, Callback callback) {
-  return std::make_unique<TimerHandle>(impl_->io, delay, Duration::zero(), std::move(callback));
+  return std::make_unique<TimerHandle>(
+      impl_->io, delay, Duration::zero(), impl_->noting_begin(std::move(callback)));
 }
 
 std::unique_ptr<EventLoop::Handle> EventLoop::call_every(Duration period, Callback callback) {
-  return std::make_unique<TimerHandle>(impl_->io, period, period, std::move(callback));
+  return std::make_unique<TimerHandle>(
+      impl_->io, period, period, impl_->noting_begin(std::move(callback)));
 }
 
 std::unique_ptr<EventLoop::Handle> EventLoop::watch_readable(int fd, Callback callback) {
-  return std::make_unique<ReadableHandle>(impl_->io, fd, std::move(callback));
+  return std::make_unique<ReadableHandle>(impl_->io, fd, impl_->noting_begin(std::move(callback)));
 }
 
 std::unique_ptr<EventLoop::Handle> EventLoop::watch_signal(int signal,
                                                            std::function<void(int)> callback) {
-  return std::make_unique<SignalHandle>(impl_->io, signal, std::move(callback));
+  auto noting_begin = [impl = impl_.get(), callback = std::move(callback)](int number) {
+    impl->began = steady_clock().now();
+    callback(number);
+  };
+  return std::make_unique<SignalHandle>(impl_->io, signal, std::move(noting_begin));
 }
 
 void EventLoop::run() {
-  impl_->last_tick = steady_clock().now();
-  impl_->lag_timer = call_every(kLagPeriod, [this] {
-    const SteadyTime now = steady_clock().now();
-    impl_->longest_lag = std::max(impl_->longest_lag, now - impl_->last_tick - kLagPeriod);
-    impl_->last_tick = now;
-  });
   impl_->io.restart();
   impl_->run_timed();
-  impl_->lag_timer.reset();
 }
 
 void EventLoop::stop() {
