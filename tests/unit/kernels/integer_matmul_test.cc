@@ -265,6 +265,18 @@ TEST_P(IntegerMatmulOnEachIsa, EqualsRefAcrossTilesOfRows) {
   }
 }
 
+// Runs of K that stay in the cache, what is left of them, and blocks of rows that meet them.
+TEST_P(IntegerMatmulOnEachIsa, EqualsRefAcrossPanels) {
+  for (const WeightFormat format : kIntegerFormats) {
+    for (const std::size_t k : {1023U, 1025U, 2080U}) {
+      for (const std::size_t rows : {2U, 8U, 12U, 65U}) {
+        const std::size_t columns = rows == 65 ? 40 : 150;
+        expect_ref(IntegerProduct(format, rows, columns, {k}, rows + k, Kind::kOrdinary));
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Isa,
                          IntegerMatmulOnEachIsa,
                          ::testing::ValuesIn(matmul_tables()),

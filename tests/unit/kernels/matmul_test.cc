@@ -157,6 +157,17 @@ TEST_P(MatmulOnEachIsa, EqualsRefAcrossTilesOfRows) {
   }
 }
 
+// Runs of K that stay in the cache, what is left of them, and blocks of rows that meet them.
+TEST_P(MatmulOnEachIsa, EqualsRefAcrossPanels) {
+  for (const std::size_t k : {255U, 256U, 257U, 513U, 1540U}) {
+    for (const std::size_t rows : {1U, 6U, 7U, 13U, 65U}) {
+      const std::size_t columns = rows == 65 ? 40 : 150;
+      const Product product(rows, columns, {k}, rows + k, Kind::kOrdinary);
+      expect_same_bits(product.run(table(), 1), product.run(ref(), 1));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Isa,
                          MatmulOnEachIsa,
                          ::testing::ValuesIn(matmul_tables()),

@@ -26,7 +26,7 @@ class GroupTiles {
 
   void add_leaf(const MatmulLeaf& leaf, PendingSums<kBlockRows>& pending) {
     const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
-    pending.clear_next(part_.strips);
+    pending.clear_next(part_.strips, kBlockRows);
     for (std::size_t block = 0; block < padded / 32; block += kBlocks) {
       const std::size_t left = padded / 32 - block;
       const Run run{leaf, padded, block, left < kBlocks ? left : kBlocks};
@@ -48,7 +48,7 @@ class GroupTiles {
         add_columns<1>(run, s, pending);
       }
     }
-    end_leaf<kDot>(rows_, part_, leaf, padded, pending);
+    end_sums<kDot>(rows_, part_, leaf, padded, pending);
   }
 
  private:

@@ -32,7 +32,7 @@ class LeafTiles {
 
   void add_leaf(const MatmulLeaf& leaf, PendingSums<kBlockRows>& pending) {
     if (part_.rows < kBlockRows) {
-      pending.clear_next(part_.strips);  // only rows that there are get sums
+      pending.clear_next(part_.strips, kBlockRows);  // only rows that there are get sums
     }
     const TileOperands from = operands(leaf);
     const std::size_t k_bytes = row_bytes(leaf);

@@ -14,6 +14,9 @@
 namespace phalanx::kernels {
 namespace {
 
+// How far ahead of what is read a stream of weights is fetched.
+inline constexpr std::ptrdiff_t kPrefetchBytes = 1280;
+
 enum class TileDot { kBf16, kInt8 };
 
 // Where the tiles of one product begin.

@@ -8,6 +8,9 @@
 namespace phalanx::kernels {
 namespace {
 
+// Four codes of a row.
+using Word [[gnu::may_alias]] = std::uint32_t;
+
 inline constexpr std::size_t kMaxIntRows = 4;  // 8 registers of sums and 4 of weights
 inline constexpr std::size_t kMaxIntStrips = 1;
 
@@ -81,7 +84,7 @@ PHALANX_LANES void q_spread(const std::int8_t* codes, std::uint32_t* to) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8), _mm256_srai_epi16(bytes, 8));
 }
 // sum + the products of quad q of a block with the columns.
-PHALANX_LANES I16 q_dot(I16 sum, Quads w, const std::uint32_t* block, std::size_t q) {
+PHALANX_LANES I16 q_dot(I16 sum, Quads w, const Word* block, std::size_t q) {
   const __m256i even = _mm256_set1_epi32(static_cast<int>(block[q]));
   const __m256i odd = _mm256_set1_epi32(static_cast<int>(block[q + 8]));
   const I16 part = sum + I16{_mm256_madd_epi16(w.even.a, even), _mm256_madd_epi16(w.even.b, even)};
@@ -114,7 +117,7 @@ struct NibbleSum {
 PHALANX_LANES NibbleSum n_begin(std::int32_t /*start*/) {
   return {i_set(0)};
 }
-PHALANX_LANES NibbleSum n_dot(NibbleSum sum, Nibbles w, const std::uint32_t* block, std::size_t q) {
+PHALANX_LANES NibbleSum n_dot(NibbleSum sum, Nibbles w, const Word* block, std::size_t q) {
   const __m256i a = _mm256_set1_epi32(static_cast<int>(block[q]));
   return {{_mm256_add_epi16(sum.pairs.a, _mm256_maddubs_epi16(w.bytes.a, a)),
            _mm256_add_epi16(sum.pairs.b, _mm256_maddubs_epi16(w.bytes.b, a))}};

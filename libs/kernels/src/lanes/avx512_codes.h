@@ -9,6 +9,9 @@
 namespace phalanx::kernels {
 namespace {
 
+// Four codes of a row.
+using Word [[gnu::may_alias]] = std::uint32_t;
+
 inline constexpr std::size_t kMaxIntRows = 8;  // × 2 strips: 16 sums
 inline constexpr std::size_t kMaxIntStrips = 2;
 
@@ -79,7 +82,7 @@ PHALANX_LANES void q_spread(const std::int8_t* codes, std::uint32_t* to) {
   n_spread(codes, to);
 }
 // sum + the products of quad q of a block with the columns.
-PHALANX_LANES I16 q_dot(I16 sum, Quads w, const std::uint32_t* block, std::size_t q) {
+PHALANX_LANES I16 q_dot(I16 sum, Quads w, const Word* block, std::size_t q) {
   return {_mm512_dpbusd_epi32(sum.v, w.v, _mm512_set1_epi32(static_cast<int>(block[q])))};
 }
 
@@ -90,7 +93,7 @@ struct NibbleSum {
 PHALANX_LANES NibbleSum n_begin(std::int32_t start) {
   return {_mm512_set1_epi32(start)};
 }
-PHALANX_LANES NibbleSum n_dot(NibbleSum sum, Nibbles w, const std::uint32_t* block, std::size_t q) {
+PHALANX_LANES NibbleSum n_dot(NibbleSum sum, Nibbles w, const Word* block, std::size_t q) {
   return {_mm512_dpbusd_epi32(sum.v, w.v, _mm512_set1_epi32(static_cast<int>(block[q])))};
 }
 PHALANX_LANES I16 n_end(NibbleSum sum, std::int32_t /*start*/) {
@@ -118,7 +121,7 @@ PHALANX_LANES void q_spread(const std::int8_t* codes, std::uint32_t* to) {
                       _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8), _mm256_srai_epi16(bytes, 8));
 }
-PHALANX_LANES I16 q_dot(I16 sum, Quads w, const std::uint32_t* block, std::size_t q) {
+PHALANX_LANES I16 q_dot(I16 sum, Quads w, const Word* block, std::size_t q) {
   const __m512i even = _mm512_set1_epi32(static_cast<int>(block[q]));
   const __m512i odd = _mm512_set1_epi32(static_cast<int>(block[q + 8]));
   const __m512i part = _mm512_add_epi32(sum.v, _mm512_madd_epi16(w.even, even));
@@ -132,7 +135,7 @@ struct NibbleSum {
 PHALANX_LANES NibbleSum n_begin(std::int32_t /*start*/) {
   return {_mm512_setzero_si512()};
 }
-PHALANX_LANES NibbleSum n_dot(NibbleSum sum, Nibbles w, const std::uint32_t* block, std::size_t q) {
+PHALANX_LANES NibbleSum n_dot(NibbleSum sum, Nibbles w, const Word* block, std::size_t q) {
   const __m512i a = _mm512_set1_epi32(static_cast<int>(block[q]));
   return {_mm512_add_epi16(sum.pairs, _mm512_maddubs_epi16(w.v, a))};
 }

@@ -3,21 +3,18 @@
 
 // The bf16 dot product over packed strips.
 
+#include "lanes/fetch_body.h"
 #include "lanes/lanes.h"
 
 namespace phalanx::kernels {
 namespace {
-
-// How far ahead of what is read a stream of weights is fetched into the cache.
-inline constexpr std::ptrdiff_t kPrefetchBytes = 1280;
 
 // Neighbouring strips of a packed matrix, from some K element on: [k/2][16][2] bf16 each, or
 // [k][16] codes that are multiplied as they are.
 template <typename Element>
 struct Strips {
   const Element* first;
-  std::size_t stride;    // elements from strip to strip
-  std::ptrdiff_t ahead;  // elements from what is read to what is fetched into the cache
+  std::size_t stride;  // elements from strip to strip
 };
 
 // Sums of rows × strips, 16 floats each.
@@ -36,14 +33,16 @@ struct StripSums {
 //
 //   a  [kRows, a_stride]  f32, the bf16 activations widened
 //   k  a multiple of 32
-template <std::size_t kRows, std::size_t kStrips, typename Element>
+template <std::size_t kRows, std::size_t kStrips, typename Element, typename Fetch>
 PHALANX_LANES void add_dots(const float* a,
                             std::size_t a_stride,
                             const Strips<Element>& strips,
                             std::size_t k,
-                            StripSums sums) {
+                            StripSums sums,
+                            Fetch& fetch) {
   const Element* weights = strips.first;
   for (std::size_t block = 0; block < k; block += 32) {
+    fetch.block();
     F16 even[kRows][kStrips];
     F16 odd[kRows][kStrips];
 #pragma GCC unroll 8
@@ -59,7 +58,7 @@ PHALANX_LANES void add_dots(const float* a,
       WeightPair w[kStrips];
 #pragma GCC unroll 4
       for (std::size_t s = 0; s < kStrips; ++s) {
-        prefetch(weights + s * strips.stride + strips.ahead);
+        fetch.line(weights + s * strips.stride);
         w[s] = load_weights(weights + s * strips.stride);
       }
 #pragma GCC unroll 8
@@ -87,21 +86,22 @@ PHALANX_LANES void add_dots(const float* a,
 }
 
 // As add_dots(), for any number of strips.
-template <std::size_t kRows, typename Element>
+template <std::size_t kRows, typename Element, typename Fetch>
 PHALANX_LANES void add_strips(const float* a,
                               std::size_t a_stride,
                               Strips<Element> strips,
                               std::size_t count,
                               std::size_t k,
-                              StripSums sums) {
+                              StripSums sums,
+                              Fetch& fetch) {
   for (; count >= kMaxBlockStrips; count -= kMaxBlockStrips) {
-    add_dots<kRows, kMaxBlockStrips>(a, a_stride, strips, k, sums);
+    add_dots<kRows, kMaxBlockStrips>(a, a_stride, strips, k, sums, fetch);
     strips.first += kMaxBlockStrips * strips.stride;
     sums.first += kMaxBlockStrips * sums.strip_stride;
   }
   if constexpr (kMaxBlockStrips > 1) {
     for (; count > 0; --count) {
-      add_dots<kRows, 1>(a, a_stride, strips, k, sums);
+      add_dots<kRows, 1>(a, a_stride, strips, k, sums, fetch);
       strips.first += strips.stride;
       sums.first += sums.strip_stride;
     }

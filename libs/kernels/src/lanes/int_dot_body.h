@@ -3,7 +3,7 @@
 
 // The dot products of integers over packed strips.
 
-#include "lanes/dot_body.h"
+#include "lanes/fetch_body.h"
 #include "lanes/lanes.h"
 
 namespace phalanx::kernels {
@@ -60,7 +60,7 @@ template <std::size_t kRows, std::size_t kRowBlocks>
 struct IntRows {
   static constexpr std::size_t kPartStride = kRows * kRowBlocks;  // from part to part of starts
 
-  const std::uint32_t* spread;  // [kRows, stride], kSpreadWords for each block
+  const Word* spread;  // [kRows, stride], kSpreadWords for each block
   std::size_t stride;
   // [kRows, kRowBlocks] each, one for a block; of a whole leaf the first stands for all of them.
   const std::int32_t* starts;  // [kParts] such: −bias · the sum of the codes
@@ -108,12 +108,17 @@ class StripPointers {
 };
 
 // sum[r][s] += quads [kFirst, kEnd) of block `codes` of strip s times those of block `a` of row r.
-template <std::size_t kFirst, std::size_t kEnd, std::size_t kRows, std::size_t kStrips>
-PHALANX_LANES void add_block(const std::uint32_t* a,
+template <std::size_t kFirst,
+          std::size_t kEnd,
+          std::size_t kRows,
+          std::size_t kStrips,
+          typename Fetch>
+PHALANX_LANES void add_block(const Word* a,
                              std::size_t a_stride,
                              const std::uint8_t* codes,
                              std::size_t strip_stride,
-                             I16 (&sum)[kRows][kStrips]) {
+                             I16 (&sum)[kRows][kStrips],
+                             const Fetch& fetch) {
   const StripPointers<kStrips> of_strip(codes, strip_stride);
 #pragma GCC unroll 8
   for (std::size_t q = kFirst; q < kEnd; ++q) {
@@ -121,7 +126,7 @@ PHALANX_LANES void add_block(const std::uint32_t* a,
 #pragma GCC unroll 2
     for (std::size_t s = 0; s < kStrips; ++s) {
       const std::uint8_t* from = of_strip[s] + q * 64;
-      prefetch(from + kPrefetchBytes);
+      fetch.line(from);
       w[s] = q_load(from);
     }
 #pragma GCC unroll 8
@@ -133,12 +138,13 @@ PHALANX_LANES void add_block(const std::uint32_t* a,
     }
   }
 }
-template <std::size_t kRows, std::size_t kStrips>
-PHALANX_LANES void add_nibbles(const std::uint32_t* a,
+template <std::size_t kRows, std::size_t kStrips, typename Fetch>
+PHALANX_LANES void add_nibbles(const Word* a,
                                std::size_t a_stride,
                                const std::uint8_t* codes,
                                std::size_t strip_stride,
-                               NibbleSum (&sum)[kRows][kStrips]) {
+                               NibbleSum (&sum)[kRows][kStrips],
+                               const Fetch& fetch) {
   const StripPointers<kStrips> of_strip(codes, strip_stride);
 #pragma GCC unroll 4
   for (std::size_t q = 0; q < 8; q += 2) {
@@ -147,12 +153,12 @@ PHALANX_LANES void add_nibbles(const std::uint32_t* a,
 #pragma GCC unroll 2
     for (std::size_t s = 0; s < kStrips; ++s) {
       const std::uint8_t* from = of_strip[s] + q * 32;
-      prefetch(from + kPrefetchBytes);
+      fetch.line(from);
       n_load(from, &low[s], &high[s]);
     }
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
-      const std::uint32_t* row = a + r * a_stride;
+      const Word* row = a + r * a_stride;
 #pragma GCC unroll 2
       for (std::size_t s = 0; s < kStrips; ++s) {
         sum[r][s] = n_dot(n_dot(sum[r][s], low[s], row, q), high[s], row, q + 1);
@@ -166,14 +172,16 @@ template <IntDot kDot,
           std::size_t kPart,
           std::size_t kRows,
           std::size_t kRowBlocks,
-          std::size_t kStrips>
+          std::size_t kStrips,
+          typename Fetch>
 PHALANX_LANES void sum_part(const IntRows<kRows, kRowBlocks>& rows,
                             const IntStrips& strips,
                             std::size_t block,
-                            I16 (&sum)[kRows][kStrips]) {
+                            I16 (&sum)[kRows][kStrips],
+                            const Fetch& fetch) {
   const std::int32_t* starts =
       rows.starts + kPart * IntRows<kRows, kRowBlocks>::kPartStride + block;
-  const std::uint32_t* a = rows.spread + block * kSpreadWords<kDot>;
+  const Word* a = rows.spread + block * kSpreadWords<kDot>;
   const std::uint8_t* codes = strips.codes + block * 32 * kCodeRow<kDot>;
   NibbleSum nibbles[kRows][kStrips];
 #pragma GCC unroll 8
@@ -189,9 +197,10 @@ PHALANX_LANES void sum_part(const IntRows<kRows, kRowBlocks>& rows,
   }
   if constexpr (!kIsNibbles<kDot>) {
     constexpr std::size_t kQuads = 8 / kParts<kDot>;
-    add_block<kPart * kQuads, (kPart + 1) * kQuads>(a, rows.stride, codes, strips.stride, sum);
+    add_block<kPart * kQuads, (kPart + 1) * kQuads>(
+        a, rows.stride, codes, strips.stride, sum, fetch);
   } else {
-    add_nibbles(a, rows.stride, codes, strips.stride, nibbles);
+    add_nibbles(a, rows.stride, codes, strips.stride, nibbles, fetch);
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
@@ -203,18 +212,19 @@ PHALANX_LANES void sum_part(const IntRows<kRows, kRowBlocks>& rows,
 }
 
 // One block of a whole leaf.
-template <std::size_t kRows, std::size_t kStrips>
-PHALANX_LANES void add_whole_block(const std::uint32_t* a,
+template <std::size_t kRows, std::size_t kStrips, typename Fetch>
+PHALANX_LANES void add_whole_block(const Word* a,
                                    std::size_t a_stride,
                                    const std::uint8_t* codes,
                                    std::size_t strip_stride,
-                                   I16 (&sum)[kRows][kStrips]) {
+                                   I16 (&sum)[kRows][kStrips],
+                                   const Fetch& fetch) {
   if constexpr (kRows * kStrips >= 4) {
-    add_block<0, 8>(a, a_stride, codes, strip_stride, sum);
+    add_block<0, 8>(a, a_stride, codes, strip_stride, sum, fetch);
   } else {
     // One chain through all blocks would wait for itself.
     I16 part[kRows][kStrips] = {};
-    add_block<0, 8>(a, a_stride, codes, strip_stride, part);
+    add_block<0, 8>(a, a_stride, codes, strip_stride, part, fetch);
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
@@ -226,12 +236,13 @@ PHALANX_LANES void add_whole_block(const std::uint32_t* a,
 }
 
 // A run of blocks of a whole leaf. Between its parts the integer sums lie in `to` by their bits.
-template <std::size_t kStrips, std::size_t kRows, std::size_t kRowBlocks>
+template <std::size_t kStrips, std::size_t kRows, std::size_t kRowBlocks, typename Fetch>
 PHALANX_LANES void add_whole(const IntRows<kRows, kRowBlocks>& rows,
                              const IntStrips& strips,
                              std::size_t blocks,
                              LeafPart place,
-                             IntSums to) {
+                             IntSums to,
+                             Fetch& fetch) {
   I16 sum[kRows][kStrips];
 #pragma GCC unroll 8
   for (std::size_t r = 0; r < kRows; ++r) {
@@ -245,11 +256,13 @@ PHALANX_LANES void add_whole(const IntRows<kRows, kRowBlocks>& rows,
     }
   }
   for (std::size_t block = 0; block < blocks; ++block) {
+    fetch.block();
     add_whole_block(rows.spread + block * kSpreadWords<IntDot::kInt8Whole>,
                     rows.stride,
                     strips.codes + block * 512,
                     strips.stride,
-                    sum);
+                    sum,
+                    fetch);
   }
 #pragma GCC unroll 2
   for (std::size_t s = 0; s < kStrips; ++s) {
@@ -284,14 +297,16 @@ template <IntDot kDot,
           std::size_t kPart,
           std::size_t kStrips,
           std::size_t kRows,
-          std::size_t kRowBlocks>
+          std::size_t kRowBlocks,
+          typename Fetch>
 PHALANX_LANES void add_part(const IntRows<kRows, kRowBlocks>& rows,
                             const IntStrips& strips,
                             std::size_t block,
-                            IntSums to) {
+                            IntSums to,
+                            const Fetch& fetch) {
   const float* scales = rows.scales + block;
   I16 sum[kRows][kStrips];
-  sum_part<kDot, kPart>(rows, strips, block, sum);
+  sum_part<kDot, kPart>(rows, strips, block, sum, fetch);
 #pragma GCC unroll 2
   for (std::size_t s = 0; s < kStrips; ++s) {
     const std::uint8_t* of_block = strips.scales + s * strips.stride + block * kScaleRow<kDot>;
@@ -315,15 +330,21 @@ PHALANX_LANES void add_part(const IntRows<kRows, kRowBlocks>& rows,
 }
 
 // Block by block, and within them part by part.
-template <IntDot kDot, std::size_t kStrips, std::size_t kRows, std::size_t kRowBlocks>
+template <IntDot kDot,
+          std::size_t kStrips,
+          std::size_t kRows,
+          std::size_t kRowBlocks,
+          typename Fetch>
 PHALANX_LANES void add_scaled(const IntRows<kRows, kRowBlocks>& rows,
                               const IntStrips& strips,
                               std::size_t blocks,
-                              IntSums to) {
+                              IntSums to,
+                              Fetch& fetch) {
   for (std::size_t block = 0; block < blocks; ++block) {
-    add_part<kDot, 0, kStrips>(rows, strips, block, to);
+    fetch.block();
+    add_part<kDot, 0, kStrips>(rows, strips, block, to, fetch);
     if constexpr (kParts<kDot> == 2) {
-      add_part<kDot, 1, kStrips>(rows, strips, block, to);
+      add_part<kDot, 1, kStrips>(rows, strips, block, to, fetch);
     }
   }
 }

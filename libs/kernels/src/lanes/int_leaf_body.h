@@ -115,7 +115,7 @@ PHALANX_LANES void take_factors(const QuantizedRows& rows,
 
 // Multiplies the next sums by the scales that are of the leaf, if any are.
 template <IntDot kDot, std::size_t kRows>
-PHALANX_LANES void end_leaf(const QuantizedRows& rows,
+PHALANX_LANES void end_sums(const QuantizedRows& rows,
                             const TilePart& part,
                             const MatmulLeaf& leaf,
                             std::size_t padded,

@@ -8,141 +8,173 @@
 #include "lanes/int_dot_body.h"
 #include "lanes/int_leaf_body.h"
 #include "lanes/lanes.h"
+#include "lanes/panel_body.h"
 #include "lanes/tile_body.h"
 
 namespace phalanx::kernels {
 namespace {
 
-// Spread codes stay in the L1 cache while every strip of the tile passes over them.
-inline constexpr std::size_t kSpreadCodes = 8192;
-
-// Up to kRows rows of codes against the strips of a tile; rows that do not exist repeat the first
-// one and are not written. Its buffers are not initialised: they are large.
-template <IntDot kDot, std::size_t kRows>
-class IntRowBlock {
+// Codes by codes. Blocks have a power of two of rows; those that do not exist repeat the first one
+// and are not written. Its buffers are not initialised: they are large.
+template <IntDot kDot>
+class IntProduct {
  public:
-  static constexpr std::size_t kBlockRows = kRows;
+  static constexpr std::size_t kMaxRows = kMaxIntRows;
+  static constexpr std::size_t fewer(std::size_t rows) { return rows / 2; }
+  static constexpr std::size_t kStrips = kMaxIntStrips;
 
-  IntRowBlock(const MatmulArgs& args, const TilePart& part) : rows_(args.quantized), part_(part) {}
+  // 32 KB of weights, but for one row, which passes over them once.
+  static PanelSize panel_size(std::size_t rows) {
+    return {kIsNibbles<kDot> || rows == 1 ? kTileStrips : kTileStrips / 2, kPanelK};
+  }
 
-  void add_leaf(const MatmulLeaf& leaf, PendingSums<kRows>& pending) {
-    const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
+  IntProduct(const MatmulArgs& args, const TilePart& part) : rows_(args.quantized), part_(part) {}
+
+  static StripPlaces places(const MatmulLeaf& leaf, const TilePart& part, std::size_t padded) {
+    return {strip_at<kDot>(leaf, part, padded, 0),
+            strip_bytes<kDot>(padded),
+            scale_bytes<kDot>(padded),
+            kCodeRow<kDot>};
+  }
+
+  void begin_leaf(const MatmulLeaf& leaf, TileSums& pending) {
     if constexpr (kDot == IntDot::kInt8Whole) {
-      begin_sums(leaf, padded);
+      const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
+      for (std::size_t r = 0; r < part_.rows; ++r) {
+        const std::size_t first = block_at(rows_, part_, r, leaf.first_k);
+        whole_starts_[r] = whole_start(rows_, first, padded);
+        whole_scales_[r] = rows_.scales[first];
+      }
     } else {
-      pending.clear_next(part_.strips);
+      pending.clear_next(part_.strips, part_.rows);
     }
-    for (std::size_t k = 0; k < padded; k += kChunk) {
-      const std::size_t chunk = padded - k < kChunk ? padded - k : kChunk;
-      take_rows(leaf.first_k + k, chunk);
-      std::size_t s = 0;
-      for (; s + kStrips <= part_.strips; s += kStrips) {
-        add_strips<kStrips>(
-            strip_at<kDot>(leaf, part_, padded, s), padded, k, chunk, pending.next(s));
-      }
-      if constexpr (kStrips > 1) {
-        for (; s < part_.strips; ++s) {
-          add_strips<1>(strip_at<kDot>(leaf, part_, padded, s), padded, k, chunk, pending.next(s));
-        }
-      }
-    }
+  }
+
+  void end_leaf(const MatmulLeaf& leaf, TileSums& pending) {
     if constexpr (kDot != IntDot::kInt8Whole) {
-      end_leaf<kDot>(rows_, part_, leaf, padded, pending);
+      const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
+      end_sums<kDot>(rows_, part_, leaf, padded, pending);
+    }
+  }
+
+  void fetch_rows(const Panel& panel, std::size_t first_row, std::size_t rows) const {
+    for (std::size_t r = 0; r < rows; ++r) {
+      const std::size_t first =
+          block_at(rows_, part_, first_row + r, panel.leaf->first_k + panel.k);
+      fetch_all(rows_.codes + first * 32, panel.chunk);
+    }
+  }
+
+  template <std::size_t kRows>
+  [[gnu::noinline]] void add(const Panel& panel,
+                             std::size_t first_row,
+                             std::size_t rows,
+                             TileSums& pending,
+                             FetchLater& fetch) {
+    const IntRows<kRows, kBlocks> from = take_rows<kRows>(panel, first_row, rows);
+    // One row is a matter of memory: a strip is read from its beginning to its end.
+    constexpr std::size_t kAtOnce = kRows == 1 ? 1 : kStrips;
+    std::size_t s = 0;
+    for (; s + kAtOnce <= panel.strips; s += kAtOnce) {
+      add_strips<kAtOnce>(from, panel, panel.first_strip + s, first_row, pending, fetch);
+    }
+    if constexpr (kAtOnce > 1) {
+      for (; s < panel.strips; ++s) {
+        add_strips<1>(from, panel, panel.first_strip + s, first_row, pending, fetch);
+      }
     }
   }
 
  private:
-  static constexpr std::size_t kChunk = kSpreadCodes / kRows;
-  static constexpr std::size_t kBlocks = kChunk / 32;
+  static constexpr std::size_t kPanelK = 1024;
+  static constexpr std::size_t kBlocks = kPanelK / 32;
   static constexpr std::size_t kStride = kBlocks * kSpreadWords<kDot> + kRowGap;
-  // One row is a matter of memory: a strip is read from its beginning to its end.
-  static constexpr std::size_t kStrips = kRows == 1 ? 1 : kMaxIntStrips;
 
-  // What the integer sum of a whole leaf begins with, and what it is multiplied by.
-  void begin_sums(const MatmulLeaf& leaf, std::size_t padded) {
+  template <std::size_t kRows>
+  PHALANX_LANES IntRows<kRows, kBlocks> take_rows(const Panel& panel,
+                                                  std::size_t first_row,
+                                                  std::size_t rows) {
+    const std::size_t first_code = panel.leaf->first_k + panel.k;
+    // Codes that are multiplied as they are stay where they are.
+    const bool spread = kSpreadWords<kDot> != 8 || rows < kRows;
     for (std::size_t r = 0; r < kRows; ++r) {
-      const std::size_t first = block_at(rows_, part_, r < part_.rows ? r : 0, leaf.first_k);
-      starts_[r * kBlocks] = whole_start(rows_, first, padded);
-      scales_[r * kBlocks] = rows_.scales[first];
-    }
-  }
-
-  void take_rows(std::size_t first_code, std::size_t chunk) {
-    for (std::size_t r = 0; r < kRows; ++r) {
-      const std::size_t first = block_at(rows_, part_, r < part_.rows ? r : 0, first_code);
-      const std::int8_t* codes = rows_.codes + first * 32;
-      for (std::size_t block = 0; block < chunk / 32; ++block) {
-        std::uint32_t* to = spread_ + r * kStride + block * kSpreadWords<kDot>;
-        if constexpr (kIsNibbles<kDot>) {
-          n_spread(codes + block * 32, to);
-        } else {
-          q_spread(codes + block * 32, to);
-        }
+      const std::size_t row = first_row + (r < rows ? r : 0);
+      const std::size_t first = block_at(rows_, part_, row, first_code);
+      if (spread) {
+        spread_row(rows_.codes + first * 32, panel.chunk / 32, spread_ + r * kStride);
       }
-      if constexpr (kDot != IntDot::kInt8Whole) {
-        const std::size_t to = r * kBlocks;
+      const std::size_t to = r * kBlocks;
+      if constexpr (kDot == IntDot::kInt8Whole) {
+        starts_[to] = whole_starts_[row];
+        scales_[to] = whole_scales_[row];
+      } else {
         take_factors<kDot>(rows_,
                            first,
-                           chunk / 32,
+                           panel.chunk / 32,
                            {starts_ + to,
                             kRows * kBlocks,
                             scales_ + to,
                             kHasMinima<kDot> ? factors_ + to : nullptr});
       }
     }
+    const std::int8_t* codes = rows_.codes + block_at(rows_, part_, first_row, first_code) * 32;
+    return {spread ? spread_ : reinterpret_cast<const Word*>(codes),
+            spread ? kStride : rows_.code_stride / 4,
+            starts_,
+            scales_,
+            factors_};
   }
 
-  template <std::size_t kCount>
-  void add_strips(const std::uint8_t* strip,
-                  std::size_t padded,
-                  std::size_t k,
-                  std::size_t chunk,
-                  float* sums) {
-    const IntRows<kRows, kBlocks> rows{spread_, kStride, starts_, scales_, factors_};
-    const IntStrips strips{strip + scale_bytes<kDot>(padded) + k * kCodeRow<kDot>,
-                           strip + k / 32 * kScaleRow<kDot>,
-                           strip_bytes<kDot>(padded)};
-    const IntSums to{sums, PendingSums<kRows>::kStripFloats};
+  PHALANX_LANES static void spread_row(const std::int8_t* codes,
+                                       std::size_t blocks,
+                                       std::uint32_t* to) {
+    for (std::size_t block = 0; block < blocks; ++block) {
+      if constexpr (kIsNibbles<kDot>) {
+        n_spread(codes + block * 32, to + block * kSpreadWords<kDot>);
+      } else {
+        q_spread(codes + block * 32, to + block * kSpreadWords<kDot>);
+      }
+    }
+  }
+
+  template <std::size_t kCount, std::size_t kRows>
+  PHALANX_LANES static void add_strips(const IntRows<kRows, kBlocks>& rows,
+                                       const Panel& panel,
+                                       std::size_t strip,
+                                       std::size_t first_row,
+                                       TileSums& pending,
+                                       FetchLater& fetch) {
+    const StripPlaces& places = panel.places;
+    const std::uint8_t* scales = places.first + strip * places.stride;
+    const IntStrips strips{
+        places.at(strip, panel.k), scales + panel.k / 32 * kScaleRow<kDot>, places.stride};
+    const IntSums to{pending.next(strip) + first_row * 16, TileSums::kStripFloats};
     if constexpr (kDot == IntDot::kInt8Whole) {
-      const LeafPart place{k == 0, k + chunk == padded};
-      add_whole<kCount>(rows, {strips.codes, strip, strips.stride}, chunk / 32, place, to);
+      add_whole<kCount>(rows,
+                        {strips.codes, scales, strips.stride},
+                        panel.chunk / 32,
+                        {panel.begins_leaf(), panel.ends_leaf()},
+                        to,
+                        fetch);
     } else {
-      add_scaled<kDot, kCount>(rows, strips, chunk / 32, to);
+      add_scaled<kDot, kCount>(rows, strips, panel.chunk / 32, to, fetch);
     }
   }
 
   const QuantizedRows& rows_;
   const TilePart& part_;
-  alignas(64) std::uint32_t spread_[kRows * kStride];
-  alignas(64) std::int32_t starts_[kParts<kDot> * kRows * kBlocks];
-  alignas(64) float scales_[kBlocks * kRows];
-  alignas(64) float factors_[kHasMinima<kDot> ? kBlocks * kRows : 1];
+  // What the integer sums of whole leaves begin with, and what they are multiplied by.
+  std::int32_t whole_starts_[kMatmulTileRows];
+  float whole_scales_[kMatmulTileRows];
+  alignas(64) std::uint32_t spread_[kMaxRows * kStride];
+  alignas(64) std::int32_t starts_[kParts<kDot> * kMaxRows * kBlocks];
+  alignas(64) float scales_[kMaxRows * kBlocks];
+  alignas(64) float factors_[kHasMinima<kDot> ? kMaxRows * kBlocks : 1];
 };
 
-// As many rows as part.rows says, at most kRows, which is a power of two.
-template <IntDot kDot, std::size_t kRows>
-void run_some_int_rows(const MatmulArgs& args, const TilePart& part) {
-  if constexpr (kRows > 1) {
-    if (part.rows <= kRows / 2) {
-      run_some_int_rows<kDot, kRows / 2>(args, part);
-      return;
-    }
-  }
-  run_block<IntRowBlock<kDot, kRows>>(args, part);
-}
-
-template <IntDot kDot>
-void run_int_rows(const MatmulArgs& args, const TilePart& whole) {
-  for (std::size_t row = 0; row < whole.rows; row += kMaxIntRows) {
-    TilePart part = whole;
-    part.first_row += row;
-    part.rows = whole.rows - row < kMaxIntRows ? whole.rows - row : kMaxIntRows;
-    run_some_int_rows<kDot, kMaxIntRows>(args, part);
-  }
-}
-
-inline void int_matmul_tile(const MatmulArgs& args, const TilePart& whole) {
-  dispatch_int_dot(args, [&]<IntDot kDot>() { run_int_rows<kDot>(args, whole); });
+inline void int_matmul_tile(const MatmulArgs& args, const TilePart& part) {
+  dispatch_int_dot(args,
+                   [&]<IntDot kDot>() { run_block<PanelTile<IntProduct<kDot>>>(args, part); });
 }
 
 }  // namespace

@@ -60,14 +60,16 @@ class Bf16Cache {
 
   template <std::size_t kRows>
   PHALANX_LANES void add_scores(std::size_t query, TileAt tile, TokenSums<kRows>* scores) const {
-    const Strips<std::uint16_t> keys{
-        reinterpret_cast<const std::uint16_t*>(tile.bytes), 16 * key_dim_, tile.ahead / kElement};
+    const Strips<std::uint16_t> keys{reinterpret_cast<const std::uint16_t*>(tile.bytes),
+                                     16 * key_dim_};
+    const FetchAhead fetch{tile.ahead};
     add_strips<kRows>(q_ + query * kMaxRowFloats,
                       kMaxRowFloats,
                       keys,
                       kTokens / 16,
                       key_dim_,
-                      {scores->all, 16, TokenSums<kRows>::kStrip});
+                      {scores->all, 16, TokenSums<kRows>::kStrip},
+                      fetch);
   }
 
   // w are the weights of tokens first … first + 15.
@@ -82,13 +84,12 @@ class Bf16Cache {
   template <std::size_t kRows>
   PHALANX_LANES void add_values(TileAt tile, const float* weights, StripSums sums) const {
     const auto* values = reinterpret_cast<const std::uint16_t*>(tile.bytes) + kTokens * key_dim_;
-    const Strips<std::uint16_t> strips{values, 16 * kTokens, tile.ahead / kElement};
-    add_strips<kRows>(weights, kTokenStride, strips, head_dim_ / 16, kTokens, sums);
+    const Strips<std::uint16_t> strips{values, 16 * kTokens};
+    const FetchAhead fetch{tile.ahead};
+    add_strips<kRows>(weights, kTokenStride, strips, head_dim_ / 16, kTokens, sums, fetch);
   }
 
  private:
-  static constexpr std::ptrdiff_t kElement = 2;  // bytes
-
   std::size_t head_dim_;
   std::size_t key_dim_;
   alignas(64) float q_[kAttentionTileQueries * kMaxRowFloats];
@@ -126,12 +127,14 @@ class Int8Cache {
                                           nullptr};
     const std::uint8_t* codes = tile.bytes + scale_bytes<kDot>(blocks_ * 32);
     constexpr std::size_t kStrip = TokenSums<kRows>::kStrip;
+    const FetchAhead fetch{tile.ahead};
     for (std::size_t strip = 0; strip < 2; strip += kMaxIntStrips) {
       const std::size_t offset = strip * key_strip_;
       add_scaled<kDot, kMaxIntStrips>(rows,
                                       {codes + offset, tile.bytes + offset, key_strip_},
                                       blocks_,
-                                      {scores->all + strip * kStrip, kStrip});
+                                      {scores->all + strip * kStrip, kStrip},
+                                      fetch);
     }
   }
 
@@ -146,8 +149,9 @@ class Int8Cache {
   PHALANX_LANES void add_values(TileAt tile, const float* weights, StripSums sums) const {
     const auto* values =
         reinterpret_cast<const std::int8_t*>(tile.bytes) + 2 * key_strip_ + kTokens * sizeof(Bf16);
-    const Strips<std::int8_t> strips{values, 16 * kTokens, tile.ahead};
-    add_strips<kRows>(weights, kTokenStride, strips, head_dim_ / 16, kTokens, sums);
+    const Strips<std::int8_t> strips{values, 16 * kTokens};
+    const FetchAhead fetch{tile.ahead};
+    add_strips<kRows>(weights, kTokenStride, strips, head_dim_ / 16, kTokens, sums, fetch);
   }
 
  private:

@@ -8,82 +8,89 @@
 #include "lanes/dot_body.h"
 #include "lanes/int_matmul_body.h"
 #include "lanes/lanes.h"
+#include "lanes/panel_body.h"
 #include "lanes/tile_body.h"
 
 namespace phalanx::kernels {
 namespace {
 
-// Widened activations stay in the L1 cache while every strip of the tile passes over them.
-inline constexpr std::size_t kWideFloats = 4096;
-
-// Some rows of bf16 against the strips of a tile. Its buffer is not initialised: it is large.
-template <std::size_t kRows>
-class RowBlock {
+// bf16 by bf16. Its buffer is not initialised: it is large.
+class Bf16Product {
  public:
-  static constexpr std::size_t kBlockRows = kRows;
+  static constexpr std::size_t kMaxRows = kMaxBlockRows;
+  static constexpr std::size_t fewer(std::size_t rows) { return rows - 1; }
+  static constexpr std::size_t kStrips = kMaxBlockStrips;
 
-  RowBlock(const MatmulArgs& args, const TilePart& part) : args_(args), part_(part) {}
+  // 32 KB of weights, and 6 KB of activations as floats. One row passes over weights once, and
+  // takes as much of them as there is room for its floats.
+  static PanelSize panel_size(std::size_t rows) {
+    return {kTileStrips, rows == 1 ? kMaxRows * kPanelK : kPanelK};
+  }
 
-  void add_leaf(const MatmulLeaf& leaf, PendingSums<kRows>& pending) {
-    pending.clear_next(part_.strips);
-    const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
-    const auto* weight = reinterpret_cast<const std::uint16_t*>(leaf.weight.data);
-    for (std::size_t k = 0; k < padded; k += kChunk) {
-      const std::size_t chunk = padded - k < kChunk ? padded - k : kChunk;
-      widen_rows(leaf, k, chunk);
-      const Strips<std::uint16_t> strips{
-          weight + part_.first_column * padded + k * 16,
-          padded * 16,
-          kPrefetchBytes / static_cast<std::ptrdiff_t>(sizeof(std::uint16_t))};
-      add_strips<kRows>(wide_,
-                        kStride,
-                        strips,
-                        part_.strips,
-                        chunk,
-                        {pending.next(0), 16, PendingSums<kRows>::kStripFloats});
+  Bf16Product(const MatmulArgs& args, const TilePart& part) : args_(args), part_(part) {}
+
+  static StripPlaces places(const MatmulLeaf& leaf, const TilePart& part, std::size_t padded) {
+    const auto* first = reinterpret_cast<const std::uint8_t*>(leaf.weight.data);
+    return {first + part.first_column * padded * 2, padded * 32, 0, 32};
+  }
+
+  void begin_leaf(const MatmulLeaf& /*leaf*/, TileSums& pending) {
+    pending.clear_next(part_.strips, part_.rows);
+  }
+  void end_leaf(const MatmulLeaf& /*leaf*/, TileSums& /*pending*/) {}
+
+  void fetch_rows(const Panel& panel, std::size_t first_row, std::size_t rows) const {
+    for (std::size_t r = 0; r < rows; ++r) {
+      const auto* row =
+          args_.activations + (part_.first_row + first_row + r) * args_.activation_stride;
+      fetch_all(row + panel.leaf->first_k + panel.k, panel.chunk * 2);
+    }
+  }
+
+  template <std::size_t kRows>
+  [[gnu::noinline]] void add(const Panel& panel,
+                             std::size_t first_row,
+                             std::size_t /*rows*/,
+                             TileSums& pending,
+                             FetchLater& fetch) {
+    const MatmulLeaf& leaf = *panel.leaf;
+    const std::size_t left = leaf.weight.rows - panel.k;
+    const std::size_t valid = left < panel.chunk ? left : panel.chunk;
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const auto* row = reinterpret_cast<const std::uint16_t*>(
+          args_.activations + (part_.first_row + first_row + r) * args_.activation_stride);
+      widen(row + leaf.first_k + panel.k, valid, wide_ + r * kStride, panel.chunk);
+    }
+    Strips<std::uint16_t> strips{
+        reinterpret_cast<const std::uint16_t*>(panel.places.at(panel.first_strip, panel.k)),
+        panel.padded * 16};
+    StripSums sums{pending.next(panel.first_strip) + first_row * 16, 16, TileSums::kStripFloats};
+    if constexpr (kRows > 1) {
+      add_strips<kRows>(wide_, kStride, strips, panel.strips, panel.chunk, sums, fetch);
+    } else {
+      // One row is a matter of memory: a strip is read from its beginning to its end.
+      for (std::size_t s = 0; s < panel.strips; ++s) {
+        add_dots<1, 1>(wide_, kStride, strips, panel.chunk, sums, fetch);
+        strips.first += strips.stride;
+        sums.first += sums.strip_stride;
+      }
     }
   }
 
  private:
-  static constexpr std::size_t kChunk = kWideFloats / kRows / 32 * 32;
-  static constexpr std::size_t kStride = kChunk + kRowGap;
-
-  void widen_rows(const MatmulLeaf& leaf, std::size_t k, std::size_t chunk) {
-    const std::size_t valid = leaf.weight.rows - k < chunk ? leaf.weight.rows - k : chunk;
-    for (std::size_t r = 0; r < kRows; ++r) {
-      const auto* row = reinterpret_cast<const std::uint16_t*>(
-          args_.activations + (part_.first_row + r) * args_.activation_stride);
-      widen(row + leaf.first_k + k, valid, wide_ + r * kStride, chunk);
-    }
-  }
+  static constexpr std::size_t kPanelK = 256;
+  static constexpr std::size_t kStride = kPanelK + kRowGap;
 
   const MatmulArgs& args_;
   const TilePart& part_;
-  alignas(64) float wide_[kRows * kStride];
+  alignas(64) float wide_[kMaxRows * kStride];
 };
 
-// As many rows as part.rows says; at most kRows.
-template <std::size_t kRows>
-void run_some_rows(const MatmulArgs& args, const TilePart& part) {
-  if constexpr (kRows > 1) {
-    if (part.rows < kRows) {
-      run_some_rows<kRows - 1>(args, part);
-      return;
-    }
-  }
-  run_block<RowBlock<kRows>>(args, part);
-}
-
-inline void matmul_part(const MatmulArgs& args, const TilePart& whole) {
-  if (args.leaves[0].weight.format != WeightFormat::kBf16) {
-    int_matmul_tile(args, whole);
-    return;
-  }
-  for (std::size_t row = 0; row < whole.rows; row += kMaxBlockRows) {
-    TilePart part = whole;
-    part.first_row += row;
-    part.rows = whole.rows - row < kMaxBlockRows ? whole.rows - row : kMaxBlockRows;
-    run_some_rows<kMaxBlockRows>(args, part);
+inline void matmul_part(const MatmulArgs& args, const TilePart& part) {
+  if (args.leaves[0].weight.format == WeightFormat::kBf16) {
+    run_block<PanelTile<Bf16Product>>(args, part);
+  } else {
+    int_matmul_tile(args, part);
   }
 }
 

@@ -24,9 +24,9 @@ struct TilePart {
 };
 
 PHALANX_LANES TilePart whole_tile(const MatmulArgs& args, std::uint32_t tile) {
-  const std::uint32_t column_tiles = (args.columns + kMatmulTileColumns - 1) / kMatmulTileColumns;
-  const std::uint32_t first_row = tile / column_tiles * kMatmulTileRows;
-  const std::uint32_t first_column = tile % column_tiles * kMatmulTileColumns;
+  const std::uint32_t row_tile_count = (args.rows + kMatmulTileRows - 1) / kMatmulTileRows;
+  const std::uint32_t first_row = tile % row_tile_count * kMatmulTileRows;
+  const std::uint32_t first_column = tile / row_tile_count * kMatmulTileColumns;
   const std::size_t rows_left = args.rows - first_row;
   const std::size_t strips_left = (args.columns - first_column + 15) / 16;
   return {first_row,
@@ -35,29 +35,30 @@ PHALANX_LANES TilePart whole_tile(const MatmulArgs& args, std::uint32_t tile) {
           strips_left < kTileStrips ? strips_left : kTileStrips};
 }
 
-// Partial sums of kRows rows and each strip: a stack of subtrees waiting for the part to their
-// right. They are not initialised.
+// Partial sums of up to kRows rows and each strip: a stack of subtrees waiting for the part to
+// their right. They are not initialised.
 template <std::size_t kRows>
 class PendingSums {
  public:
-  static constexpr std::size_t kStripFloats = kRows * 16;  // from strip to strip
+  static constexpr std::size_t kStripFloats = kRows * 16 + kRowGap;  // from strip to strip
 
   // The sums [kRows][16] of the next leaf of a strip, until it is pushed.
   [[nodiscard]] float* next(std::size_t strip) { return sums_[depth_] + strip * kStripFloats; }
-  void clear_next(std::size_t strips) {
-    for (std::size_t i = 0; i < strips * kStripFloats; i += 16) {
-      f_store(sums_[depth_] + i, f_set(0.0F));
+  void clear_next(std::size_t strips, std::size_t rows) {
+    for (std::size_t s = 0; s < strips; ++s) {
+      for (std::size_t r = 0; r < rows; ++r) {
+        f_store(next(s) + r * 16, f_set(0.0F));
+      }
     }
   }
   void push() { ++depth_; }
 
-  void merge(std::size_t strips) {
+  void merge(std::size_t strips, std::size_t rows) {
     --depth_;
     float* lower = sums_[depth_ - 1];
     const float* upper = sums_[depth_];
     for (std::size_t s = 0; s < strips; ++s) {
-#pragma GCC unroll 8
-      for (std::size_t r = 0; r < kRows; ++r) {
+      for (std::size_t r = 0; r < rows; ++r) {
         f_store(lower + r * 16, f_load(lower + r * 16) + f_load(upper + r * 16));
       }
       lower += kStripFloats;
@@ -86,7 +87,8 @@ class PendingSums {
   alignas(64) float sums_[kMaxDepth][kTileStrips * kStripFloats];
 };
 
-// All leaves of one block of rows. `Block` adds a leaf to the pending sums of its rows.
+// All leaves of some rows, up to Block::kBlockRows. `Block` adds a leaf to the pending sums of its
+// rows.
 template <typename Block>
 [[gnu::noinline]] void run_block(const MatmulArgs& args, const TilePart& part) {
   Block block(args, part);
@@ -97,7 +99,7 @@ template <typename Block>
     block.add_leaf(leaf, pending);
     pending.push();
     for (std::uint32_t merge = 0; merge < leaf.merges; ++merge) {
-      pending.merge(part.strips);
+      pending.merge(part.strips, part.rows);
     }
     if (leaf.emit) {
       pending.emit(args, part, out);

@@ -73,9 +73,9 @@ void one_strip(const MatmulArgs& args, std::uint32_t row, std::uint32_t first_co
 }  // namespace
 
 void matmul(const MatmulArgs& args, std::uint32_t tile) {
-  const std::uint32_t column_tiles = (args.columns + kMatmulTileColumns - 1) / kMatmulTileColumns;
-  const std::uint32_t first_row = tile / column_tiles * kMatmulTileRows;
-  const std::uint32_t first_column = tile % column_tiles * kMatmulTileColumns;
+  const std::uint32_t row_tile_count = (args.rows + kMatmulTileRows - 1) / kMatmulTileRows;
+  const std::uint32_t first_row = tile % row_tile_count * kMatmulTileRows;
+  const std::uint32_t first_column = tile / row_tile_count * kMatmulTileColumns;
   const std::uint32_t end_row = std::min(first_row + kMatmulTileRows, args.rows);
   const std::uint32_t end_column = std::min(first_column + kMatmulTileColumns, args.columns);
   for (std::uint32_t row = first_row; row < end_row; ++row) {

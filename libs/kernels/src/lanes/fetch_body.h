@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// How weights, keys and values come into the cache before they are read. Products over strips call
+// line() for each cache line that they read and block() for each 32 elements of K.
+
+#include <cstddef>
+
+#include "lanes/lanes.h"
+
+namespace phalanx::kernels {
+namespace {
+
+// What lies a distance ahead of each line that is read.
+struct FetchAhead {
+  std::ptrdiff_t bytes;
+
+  PHALANX_LANES void line(const void* read) const {
+    prefetch(static_cast<const std::byte*>(read) + bytes);
+  }
+  PHALANX_LANES void block() const {}
+};
+
+PHALANX_LANES void fetch_all(const void* first, std::size_t bytes) {
+  for (std::size_t offset = 0; offset < bytes; offset += 64) {
+    prefetch(static_cast<const std::byte*>(first) + offset);
+  }
+}
+
+// Runs of lines, and how many bytes lie between two of them.
+struct FetchRun {
+  const std::byte* first;
+  std::size_t lines;  // of a run
+  std::size_t runs;
+  std::size_t gap;
+};
+
+// Lines that are read later: some of them with each block of K, so that memory is read while the
+// cache is computed on.
+class FetchLater {
+ public:
+  // All runs, while `blocks` blocks are multiplied.
+  PHALANX_LANES static FetchLater all_of(const FetchRun& later, std::size_t blocks) {
+    return {later.first,
+            later.lines * later.runs,
+            blocks,
+            later.lines,
+            static_cast<std::ptrdiff_t>(later.gap),
+            later.lines};
+  }
+
+  // As many lines as `own`, a single run, has: from line `lead` to its end, and then on at `later`.
+  // Requires lead < own.lines.
+  PHALANX_LANES static FetchLater through(const FetchRun& own,
+                                          std::size_t lead,
+                                          const FetchRun& later,
+                                          std::size_t blocks) {
+    const std::ptrdiff_t gap = later.first - (own.first + own.lines * 64);
+    return {own.first + lead * 64, own.lines, blocks, own.lines - lead, gap, later.lines};
+  }
+
+  PHALANX_LANES void line(const void* /*read*/) const {}
+  PHALANX_LANES void block() {
+    std::size_t lines = per_block_ < left_ ? per_block_ : left_;
+    left_ -= lines;
+    for (; lines > 0; --lines) {
+      prefetch(next_);
+      next_ += 64;
+      if (--run_left_ == 0) {
+        next_ += gap_;
+        run_left_ = run_;
+      }
+    }
+  }
+
+ private:
+  PHALANX_LANES FetchLater(const std::byte* first,
+                           std::size_t lines,
+                           std::size_t blocks,
+                           std::size_t run_left,
+                           std::ptrdiff_t gap,
+                           std::size_t run)
+      : next_(first),
+        left_(lines),
+        per_block_((lines + blocks - 1) / blocks),
+        run_left_(run_left),
+        gap_(gap),
+        run_(run) {}
+
+  const std::byte* next_;
+  std::size_t left_;       // lines
+  std::size_t per_block_;  // lines
+  std::size_t run_left_;   // lines to the end of this run
+  std::ptrdiff_t gap_;     // bytes from there to the next run
+  std::size_t run_;        // lines of the runs after this one
+};
+
+}  // namespace
+}  // namespace phalanx::kernels

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// How the rows of a tile meet its weights. A panel, some strips of a run of K, stays in the L1
+// cache while one block of rows after the other is multiplied by it; meanwhile the next panel comes
+// into the cache, a share with each block of rows. So weights are read from memory once for all
+// rows of the tile, and all the time.
+
+#include "phalanx/kernels/matmul.h"
+
+#include "lanes/fetch_body.h"
+#include "lanes/lanes.h"
+#include "lanes/tile_body.h"
+
+namespace phalanx::kernels {
+namespace {
+
+using TileSums = PendingSums<kMatmulTileRows>;
+
+// Where the strips of a leaf lie: the first one of the tile, and others `stride` bytes apart, each
+// `head` bytes and then `per_k` bytes for every element of K.
+struct StripPlaces {
+  const std::uint8_t* first;
+  std::size_t stride;
+  std::size_t head;
+  std::size_t per_k;
+
+  [[nodiscard]] const std::uint8_t* at(std::size_t strip, std::size_t k) const {
+    return first + strip * stride + head + k * per_k;
+  }
+};
+
+struct PanelSize {
+  std::size_t strips;
+  std::size_t k;
+};
+struct Panel {
+  const MatmulLeaf* leaf;
+  std::size_t padded;  // K of the leaf
+  std::size_t k;
+  std::size_t chunk;  // elements of K from k on, a multiple of 32
+  std::size_t first_strip;
+  std::size_t strips;
+  StripPlaces places;
+
+  [[nodiscard]] bool begins_leaf() const { return k == 0; }
+  [[nodiscard]] bool ends_leaf() const { return k + chunk == padded; }
+};
+
+// All rows of a tile. `Product` multiplies a block of them by a panel:
+//
+//   kMaxRows      rows of the largest block
+//   fewer(rows)   the next smaller size of a block
+//   panel_size()  for so many rows of the tile, at most
+//   places()      of a leaf
+//   begin_leaf(), end_leaf()
+//   fetch_rows()  brings activations of some rows into the cache
+//   add<kRows>()  a block of up to kRows rows, more than fewer(kRows)
+template <typename Product>
+class PanelTile {
+ public:
+  static constexpr std::size_t kBlockRows = kMatmulTileRows;
+
+  PanelTile(const MatmulArgs& args, const TilePart& part)
+      : args_(args), part_(part), size_(Product::panel_size(part.rows)), product_(args, part) {}
+
+  void add_leaf(const MatmulLeaf& leaf, TileSums& pending) {
+    product_.begin_leaf(leaf, pending);
+    Panel panel = first_panel(leaf);
+    while (panel.leaf == &leaf && panel.first_strip < part_.strips) {
+      const Panel next = following(panel);
+      add_row_blocks(panel, next, pending);
+      panel = next;
+    }
+    product_.end_leaf(leaf, pending);
+  }
+
+ private:
+  static constexpr std::size_t kLeadLines = 128;
+
+  void add_row_blocks(const Panel& panel, const Panel& next, TileSums& pending) {
+    FetchLater fetch = fetch_during(panel, next);
+    for (std::size_t row = 0; row < part_.rows; row += Product::kMaxRows) {
+      const std::size_t after = row + Product::kMaxRows;
+      if (after < part_.rows) {
+        // The first panel of a run of K is the first that reads its activations.
+        if (panel.first_strip == 0) {
+          product_.fetch_rows(panel, after, first_of(part_.rows - after, Product::kMaxRows));
+        }
+      } else if (next.first_strip == 0) {
+        product_.fetch_rows(next, 0, Product::kMaxRows);
+      }
+      const std::size_t rows = first_of(part_.rows - row, Product::kMaxRows);
+      add_rows<Product::kMaxRows>(panel, row, rows, pending, fetch);
+    }
+  }
+
+  template <std::size_t kRows>
+  void add_rows(
+      const Panel& panel, std::size_t row, std::size_t rows, TileSums& pending, FetchLater& fetch) {
+    if constexpr (kRows > 1) {
+      if (rows <= Product::fewer(kRows)) {
+        add_rows<Product::fewer(kRows)>(panel, row, rows, pending, fetch);
+        return;
+      }
+    }
+    product_.template add<kRows>(panel, row, rows, pending, fetch);
+  }
+
+  [[nodiscard]] Panel first_panel(const MatmulLeaf& leaf) const {
+    const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
+    return {&leaf,
+            padded,
+            0,
+            first_of(padded, size_.k),
+            0,
+            first_of(part_.strips, size_.strips),
+            Product::places(leaf, part_, padded)};
+  }
+
+  // The panel after this one; after the last one of the tile the first one of the tile to the
+  // right, whose strips follow.
+  [[nodiscard]] Panel following(const Panel& panel) const {
+    Panel next = panel;
+    next.first_strip += panel.strips;
+    if (next.first_strip < part_.strips) {
+      next.strips = first_of(part_.strips - next.first_strip, size_.strips);
+      return next;
+    }
+    if (panel.ends_leaf()) {
+      const bool last = panel.leaf == args_.leaves + args_.leaf_count - 1;
+      next = first_panel(last ? args_.leaves[0] : panel.leaf[1]);
+      next.first_strip = last ? part_.strips : 0;
+      return next;
+    }
+    next.first_strip = 0;
+    next.strips = first_of(part_.strips, size_.strips);
+    next.k += panel.chunk;
+    next.chunk = first_of(panel.padded - next.k, size_.k);
+    return next;
+  }
+
+  // What is fetched while all rows are multiplied by a panel. One row passes over the panel once
+  // and is done with it as soon as memory is: what is fetched runs a short way ahead of it, and
+  // gets to the next panel that much before it. Requires a row.
+  [[nodiscard]] FetchLater fetch_during(const Panel& panel, const Panel& next) const {
+    const FetchRun own = lines_of(panel);
+    const FetchRun later = lines_of(next);
+    const bool once = part_.rows == 1;
+    const std::size_t row_blocks = (part_.rows + Product::kMaxRows - 1) / Product::kMaxRows;
+    const std::size_t at_once = once ? 1 : Product::kStrips;
+    const std::size_t calls = row_blocks * ((panel.strips + at_once - 1) / at_once);
+    const std::size_t blocks = calls * (panel.chunk / 32);
+    if (once && own.runs == 1 && own.lines > kLeadLines) {
+      return FetchLater::through(own, kLeadLines, later, blocks);
+    }
+    return FetchLater::all_of(later, blocks);
+  }
+
+  // Strips that are read from their beginning to their end, scales too, lie one behind the other.
+  [[nodiscard]] static FetchRun lines_of(const Panel& panel) {
+    const StripPlaces& places = panel.places;
+    const auto* first = reinterpret_cast<const std::byte*>(places.at(panel.first_strip, panel.k));
+    if (panel.begins_leaf() && panel.ends_leaf()) {
+      return {first - places.head, panel.strips * places.stride / 64, 1, 0};
+    }
+    const std::size_t lines = panel.chunk * places.per_k / 64;
+    return {first, lines, panel.strips, places.stride - lines * 64};
+  }
+
+  PHALANX_LANES static std::size_t first_of(std::size_t left, std::size_t most) {
+    return left < most ? left : most;
+  }
+
+  const MatmulArgs& args_;
+  const TilePart& part_;
+  PanelSize size_;
+  Product product_;
+};
+
+}  // namespace
+}  // namespace phalanx::kernels
