@@ -292,7 +292,7 @@ PHALANX_LANES F16 weight_scales(const std::uint8_t* of_block) {
   }
 }
 
-// sums = fma(the integer sum of a part, its scale, sums), and of a minimum after it.
+// total = fma(the integer sum of a part, its scale, total), and of a minimum after it.
 template <IntDot kDot,
           std::size_t kPart,
           std::size_t kStrips,
@@ -302,7 +302,7 @@ template <IntDot kDot,
 PHALANX_LANES void add_part(const IntRows<kRows, kRowBlocks>& rows,
                             const IntStrips& strips,
                             std::size_t block,
-                            IntSums to,
+                            F16 (&total)[kRows][kStrips],
                             const Fetch& fetch) {
   const float* scales = rows.scales + block;
   I16 sum[kRows][kStrips];
@@ -315,16 +315,14 @@ PHALANX_LANES void add_part(const IntRows<kRows, kRowBlocks>& rows,
               kHasMinima<kDot> ? 1 : 0 > (of_block) : of_weights;
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
-      float* acc = to.at(r, s);
       F16 scale = f_set(scales[r * kRowBlocks]);
       if constexpr (kHasGroups<kDot>) {
         scale = scale * of_weights;
       }
-      F16 added = f_fused(f_of_signed(sum[r][s]), scale, f_load(acc));
+      total[r][s] = f_fused(f_of_signed(sum[r][s]), scale, total[r][s]);
       if constexpr (kHasMinima<kDot>) {
-        added = f_fused(minima, f_set(rows.factors[block + r * kRowBlocks]), added);
+        total[r][s] = f_fused(minima, f_set(rows.factors[block + r * kRowBlocks]), total[r][s]);
       }
-      f_store(acc, added);
     }
   }
 }
@@ -340,11 +338,26 @@ PHALANX_LANES void add_scaled(const IntRows<kRows, kRowBlocks>& rows,
                               std::size_t blocks,
                               IntSums to,
                               Fetch& fetch) {
+  F16 total[kRows][kStrips];
+#pragma GCC unroll 8
+  for (std::size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (std::size_t s = 0; s < kStrips; ++s) {
+      total[r][s] = f_load(to.at(r, s));
+    }
+  }
   for (std::size_t block = 0; block < blocks; ++block) {
     fetch.block();
-    add_part<kDot, 0, kStrips>(rows, strips, block, to, fetch);
+    add_part<kDot, 0>(rows, strips, block, total, fetch);
     if constexpr (kParts<kDot> == 2) {
-      add_part<kDot, 1, kStrips>(rows, strips, block, to, fetch);
+      add_part<kDot, 1>(rows, strips, block, total, fetch);
+    }
+  }
+#pragma GCC unroll 8
+  for (std::size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (std::size_t s = 0; s < kStrips; ++s) {
+      f_store(to.at(r, s), total[r][s]);
     }
   }
 }

@@ -66,18 +66,21 @@ class PendingSums {
     }
   }
 
-  // Writes the top, of the rows that there are.
+  // Writes the top, of the rows that there are. Row by row: lines that lie together are written
+  // together.
   void emit(const MatmulArgs& args, const TilePart& part, float* out) {
     --depth_;
-    for (std::size_t s = 0; s < part.strips; ++s) {
-      const std::size_t column = part.first_column + s * 16;
-      const std::size_t left = args.columns - column;
-      for (std::size_t r = 0; r < part.rows; ++r) {
-        F16 sum = f_load(sums_[depth_] + s * kStripFloats + r * 16);
+    for (std::size_t r = 0; r < part.rows; ++r) {
+      const float* sums = sums_[depth_] + r * 16;
+      float* row = out + (part.first_row + r) * args.out_stride;
+      for (std::size_t s = 0; s < part.strips; ++s) {
+        const std::size_t column = part.first_column + s * 16;
+        const std::size_t left = args.columns - column;
+        F16 sum = f_load(sums + s * kStripFloats);
         if (args.bias != nullptr) {
           sum = sum + f_load_first(args.bias + column, left);
         }
-        f_store_first(out + (part.first_row + r) * args.out_stride + column, sum, left);
+        f_store_first(row + column, sum, left);
       }
     }
   }
