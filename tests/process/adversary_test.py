@@ -125,8 +125,16 @@ def shown(case):
     return f"{case.kind}: {data[:1500]!r}{f' and {len(data) - 1500} bytes' if len(data) > 1500 else ''}"
 
 
-def clock_noise(seconds=5):
-    """(longest step, steps above the bar) of the CPU clock of a thread that only reads it: what a virtual machine lost to its host."""
+def loop_seconds(pid):
+    """CPU time of the leader's loop, which is its first thread."""
+    with open(f"/proc/{pid}/task/{pid}/stat") as stat:
+        times = stat.read().rpartition(")")[2].split()
+    return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def clock_noise(seconds):
+    """(longest step, steps above the bar) of the CPU clock of a thread that only reads it, for so much CPU time: what a virtual
+    machine lost to its host, which counts as the thread's."""
     longest = above = 0
     began = last = time.thread_time()
     while last - began < seconds:
@@ -188,19 +196,23 @@ class Adversary(unittest.TestCase):
 
             steady, began, growth = self.attack(server, expected)
             longest, too_long = metric(server, "phalanx_loop_callback_seconds_max"), metric(server, "phalanx_loop_long_callbacks")
+            busy = loop_seconds(server.pid)
             usual = self.beside_valid_ones(server, expected, began)
             print(f"gap p99 of the streams: {1e3 * steady.p99():.1f} ms beside the generated requests, {1e3 * usual.p99():.1f} ms beside valid "
                   f"ones ({len(steady.gaps)} and {len(usual.gaps)} gaps); leader's memory {growth / 1024:+.1f} MB after the first tenth; "
                   f"longest callback {1e3 * longest:.2f} ms, {too_long:.0f} above 2 ms", flush=True)
             if IS_LONG:
-                noise, above = clock_noise()
-                print(f"beside that, a thread that only reads its CPU clock: longest step {1e3 * noise:.2f} ms, {above} above 2 ms in 5 s", flush=True)
+                noise, above = clock_noise(busy)
+                print(f"beside that, a thread that only reads its CPU clock: longest step {1e3 * noise:.2f} ms, {above} above 2 ms in the "
+                      f"{busy:.0f} s of CPU that the loop took", flush=True)
             self.expect_unharmed(server, family, (steady, usual))
             if REQUESTS >= USUAL:  # fewer have not met all kinds in their first tenth
                 self.assertLessEqual(growth, GROWTH_KB_MAX, f"kB, seed {SEED}")
             if IS_LONG:
                 self.assertLessEqual(steady.p99(), 3 * usual.p99(), f"seed {SEED}")
-                self.assertLessEqual(longest, CALLBACK_SECONDS_MAX, f"seed {SEED}")
+                # Where the machine takes more than the bar from a thread that does nothing, it takes it from callbacks as well.
+                self.assertLessEqual(longest, max(CALLBACK_SECONDS_MAX, 2 * noise if above else 0), f"seed {SEED}")
+                self.assertLessEqual(too_long, above + 3 * above ** 0.5, f"seed {SEED}")
 
 
 if __name__ == "__main__":

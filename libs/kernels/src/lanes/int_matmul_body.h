@@ -23,9 +23,14 @@ class IntProduct {
   static constexpr std::size_t fewer(std::size_t rows) { return rows / 2; }
   static constexpr std::size_t kStrips = kMaxIntStrips;
 
-  // 32 KB of weights, but for one row, which passes over them once.
+  // 32 KB of weights, but for one row, which passes over them once. Codes that have to be spread
+  // are so for each panel: it has all strips of the tile.
   static PanelSize panel_size(std::size_t rows) {
-    return {kIsNibbles<kDot> || rows == 1 ? kTileStrips : kTileStrips / 2, kPanelK};
+    if (rows == 1 || kIsNibbles<kDot>) {
+      return {kTileStrips, kPanelK};
+    }
+    return kSpreadAsTheyAre ? PanelSize{kTileStrips / 2, kPanelK}
+                            : PanelSize{kTileStrips, kPanelK / 2};
   }
 
   IntProduct(const MatmulArgs& args, const TilePart& part) : rows_(args.quantized), part_(part) {}
@@ -88,6 +93,7 @@ class IntProduct {
  private:
   static constexpr std::size_t kPanelK = 1024;
   static constexpr std::size_t kBlocks = kPanelK / 32;
+  static constexpr bool kSpreadAsTheyAre = kSpreadWords<kDot> == 8;
   static constexpr std::size_t kStride = kBlocks * kSpreadWords<kDot> + kRowGap;
 
   template <std::size_t kRows>
@@ -96,7 +102,7 @@ class IntProduct {
                                                   std::size_t rows) {
     const std::size_t first_code = panel.leaf->first_k + panel.k;
     // Codes that are multiplied as they are stay where they are.
-    const bool spread = kSpreadWords<kDot> != 8 || rows < kRows;
+    const bool spread = !kSpreadAsTheyAre || rows < kRows;
     for (std::size_t r = 0; r < kRows; ++r) {
       const std::size_t row = first_row + (r < rows ? r : 0);
       const std::size_t first = block_at(rows_, part_, row, first_code);

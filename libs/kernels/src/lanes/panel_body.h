@@ -88,7 +88,7 @@ class PanelTile {
           product_.fetch_rows(panel, after, first_of(part_.rows - after, Product::kMaxRows));
         }
       } else if (next.first_strip == 0) {
-        product_.fetch_rows(next, 0, Product::kMaxRows);
+        product_.fetch_rows(next, 0, first_of(part_.rows, Product::kMaxRows));
       }
       const std::size_t rows = first_of(part_.rows - row, Product::kMaxRows);
       add_rows<Product::kMaxRows>(panel, row, rows, pending, fetch);

@@ -60,8 +60,9 @@ struct MatmulArgs {
   QuantizedRows quantized = {};
 };
 
-// Tiles of one product: 64 rows by 64 columns each. Tiles write disjoint outputs and may run in any
-// order on any thread.
+// Tiles of one product: 64 rows by 64 columns each, numbered down the rows of the first 64 columns,
+// then down those of the next: a thread that takes them in their order reads each weight once.
+// Tiles write disjoint outputs and may run in any order on any thread.
 inline constexpr std::uint32_t kMatmulTileRows = 64;
 inline constexpr std::uint32_t kMatmulTileColumns = 64;
 [[nodiscard]] std::uint32_t matmul_tiles(const MatmulArgs& args);
