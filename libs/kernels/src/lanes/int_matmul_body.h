@@ -51,7 +51,9 @@ class IntProduct {
         whole_scales_[r] = rows_.scales[first];
       }
     } else {
-      pending.clear_next(part_.strips, part_.rows);
+      // Blocks of rows have sums for those, too, that do not exist.
+      const std::size_t rows = (part_.rows + kMaxRows - 1) / kMaxRows * kMaxRows;
+      pending.clear_next(part_.strips, part_.rows == 1 ? 1 : rows);
     }
   }
 
