@@ -7,6 +7,7 @@
 
 #include "phalanx/base/hash.h"
 
+#include "fused_tasks.h"
 #include "task_args.h"
 
 namespace phalanx::model {
@@ -51,14 +52,17 @@ std::uint64_t refresh_rms_norm(void* args, const StepShape& shape) {
   task.kernel.rows = rows_of(task.rows, shape);
   return kernels::row_tiles(task.kernel.rows);
 }
-void run_rms_norm(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
-  rt.kernels->rms_norm(as<RmsNormTask>(args).kernel, tile);
+void run_rms_norm(const void* args,
+                  const TaskRuntime& rt,
+                  std::uint32_t tile,
+                  std::uint32_t thread) {
+  run_tile(as<RmsNormTask>(args), rt, tile, thread);
 }
 
 std::uint64_t refresh_quantize(void* args, const StepShape& shape) {
   auto& task = as<QuantizeTask>(args);
-  task.kernel.rows = rows_of(task.rows, shape);
-  return kernels::row_tiles(task.kernel.rows);
+  task.kernel.rows = shape.rows;
+  return task.range.holds(shape.rows) ? kernels::row_tiles(shape.rows) : 0;
 }
 void run_quantize(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
   rt.kernels->quantize(as<QuantizeTask>(args).kernel, tile);
@@ -67,7 +71,8 @@ void run_quantize(const void* args, const TaskRuntime& rt, std::uint32_t tile, s
 std::uint64_t refresh_matmul(void* args, const StepShape& shape) {
   auto& task = as<MatmulTask>(args);
   task.kernel.rows = rows_of(task.rows, shape);
-  return task.kernel.rows == 0 ? 0 : kernels::matmul_tiles(task.kernel);
+  const bool any = task.kernel.rows != 0 && task.range.holds(shape.rows);
+  return any ? kernels::matmul_tiles(task.kernel) : 0;
 }
 void run_matmul(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
   rt.kernels->matmul(as<MatmulTask>(args).kernel, tile);
@@ -103,16 +108,33 @@ std::uint64_t refresh_attention(void* args, const StepShape& shape) {
   return shape.attention_tiles;
 }
 void run_attention(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
-  rt.kernels->attention(as<AttentionTask>(args).kernel, tile);
+  run_tile(as<AttentionTask>(args), rt, tile);
 }
 
 std::uint64_t refresh_swiglu(void* args, const StepShape& shape) {
-  auto& task = as<kernels::SwigluArgs>(args);
-  task.rows = shape.rows;
-  return kernels::row_tiles(task.rows);
+  auto& task = as<SwigluTask>(args);
+  task.kernel.rows = shape.rows;
+  return task.range.holds(shape.rows) ? tiles_of(task) : 0;
 }
-void run_swiglu(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
-  rt.kernels->swiglu(as<kernels::SwigluArgs>(args), tile);
+void run_swiglu(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t thread) {
+  run_tile(as<SwigluTask>(args), rt, tile, thread);
+}
+
+std::uint64_t refresh_gated_product(void* args, const StepShape& shape) {
+  auto& task = as<GatedProductTask>(args);
+  task.swiglu.rows = shape.rows;
+  return task.range.holds(shape.rows) ? tiles_of(task) : 0;
+}
+void run_gated_product(const void* args,
+                       const TaskRuntime& rt,
+                       std::uint32_t tile,
+                       std::uint32_t thread) {
+  run_tile(as<GatedProductTask>(args), rt, tile, thread);
+}
+Status check_gated_product(const void* args) {
+  const auto& task = as<GatedProductTask>(args);
+  PHALANX_RETURN_IF_ERROR(kernels::check_matmul(task.gate));
+  return kernels::check_matmul(task.up);
 }
 
 std::uint64_t refresh_reduce_tree(void* args, const StepShape& shape) {
@@ -224,7 +246,9 @@ constexpr std::array<CallableRow, static_cast<std::size_t>(Callable::kCallableCo
         "head_norm_rope", refresh_head_norm_rope, run_head_norm_rope),
     tiles_row<kernels::KvAppendArgs>("kv_append", refresh_kv_append, run_kv_append),
     tiles_row<AttentionTask>("attention", refresh_attention, run_attention),
-    tiles_row<kernels::SwigluArgs>("swiglu", refresh_swiglu, run_swiglu),
+    tiles_row<SwigluTask>("swiglu", refresh_swiglu, run_swiglu),
+    tiles_row<GatedProductTask>(
+        "gated_product", refresh_gated_product, run_gated_product, check_gated_product),
     collective_row<ReduceTreeTask>("reduce_tree", refresh_reduce_tree, meet_reduce_tree),
     tiles_row<GatherRowsTask>("gather_rows", refresh_gather_rows, run_gather_rows),
     collective_row<AllGatherTask>("all_gather", refresh_all_gather, meet_all_gather),

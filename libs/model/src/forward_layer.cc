@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "forward_recorder.h"
+#include "fused_tasks.h"
 
 namespace phalanx::model {
 
@@ -34,8 +35,7 @@ void ForwardRecorder::norm(const std::string& name,
     link_vector(delta->bias, &task->kernel.delta_bias);
   }
   recorder_.link(resident_.weights, Access::kIn, &task->kernel.gain, gain);
-  link_output(&task->kernel, normed_);
-  quantize(name + " codes", normed_, RowsOf::kAll);
+  link_normed(task, normed_);
 }
 
 void ForwardRecorder::link_vector(VectorOffset offset, const float** field) {
@@ -44,24 +44,32 @@ void ForwardRecorder::link_vector(VectorOffset offset, const float** field) {
   }
 }
 
-// out = normed · the columns of the weight.
-void ForwardRecorder::columns(const std::string& name, BufferId out, const ColumnWeight& weight) {
-  MatmulTask args;
-  args.kernel.leaf_count = 1;
-  args.kernel.columns = static_cast<std::uint32_t>(weight.columns);
-  args.kernel.out_stride = weight.columns;
+void ForwardRecorder::link_columns(kernels::MatmulArgs* product, const ColumnWeight& weight) {
+  product->leaf_count = 1;
+  product->columns = static_cast<std::uint32_t>(weight.columns);
   const std::span<MatmulLeaf> leaves = recorder_.array<MatmulLeaf>(1);
   leaves[0].weight = arena_weight(weight.format, hidden_, weight.columns);
-  args.kernel.leaves = leaves.data();
-  auto* task = recorder_.task(Callable::kMatmul, prefix_ + name, args);
-  link_activations(task, normed_);
+  product->leaves = leaves.data();
+  link_activations(product, normed_);
   recorder_.link(resident_.weights,
                  Access::kIn,
                  &leaves[0].weight.data,
                  weight.matrix + packed_bytes(weight.format, weight.first, hidden_));
   link_vector(
       where(weight.bias.has_value(), weight.bias.value_or(0) + weight.first * sizeof(float)),
-      &task->kernel.bias);
+      &product->bias);
+}
+
+// out = normed · the columns of the weight.
+void ForwardRecorder::columns(const std::string& name,
+                              BufferId out,
+                              const ColumnWeight& weight,
+                              RowRange range) {
+  MatmulTask args;
+  args.kernel.out_stride = weight.columns;
+  args.range = range;
+  auto* task = recorder_.task(Callable::kMatmul, prefix_ + name, args);
+  link_columns(&task->kernel, weight);
   recorder_.link(out, Access::kOut, &task->kernel.out);
 }
 
@@ -73,7 +81,7 @@ MatmulTask* ForwardRecorder::leaf_task(const std::string& name,
   args.kernel.out_stride = hidden_;
   args.kernel.node_stride = rows_ * hidden_;
   auto* task = recorder_.task(Callable::kMatmul, prefix_ + name, args);
-  link_activations(task, in);
+  link_activations(&task->kernel, in);
   recorder_.link(nodes, Access::kOut, &task->kernel.out);
   return task;
 }
@@ -150,12 +158,13 @@ void ForwardRecorder::attention(const LayerOffsets& offsets, std::uint32_t index
   if (attended_.is_quantized()) {
     recorder_.link(q_bf16_, Access::kIn, &task->kernel.q);
     link_output(&task->kernel, attended_);
+    task->codes = code_args(attended_);
+    link_codes(&task->codes, attended_, Access::kOut);
   } else {
     recorder_.link(q_bf16_, Access::kInOut, &task->kernel.q);
     recorder_.link(q_bf16_, Access::kInOut, &task->kernel.out);
   }
   recorder_.link(resident_.kv, Access::kIn, &task->kernel.kv.data, kv_offset);
-  quantize("attention codes", attended_, RowsOf::kAll);
   attention_output(offsets);
 }
 
@@ -188,19 +197,56 @@ void ForwardRecorder::mlp(const LayerOffsets& offsets) {
   const auto weight = [&](kernels::WeightFormat format, std::size_t matrix, std::size_t bias_at) {
     return ColumnWeight{format, matrix, where(bias, bias_at), first, mlp_columns_};
   };
-  columns("gate", gate_, weight(formats_.gate, offsets.gate, offsets.gate_bias));
-  columns("up", up_, weight(formats_.up, offsets.up, offsets.up_bias));
-  kernels::SwigluArgs args;
-  args.gate_stride = mlp_columns_;
-  args.up_stride = mlp_columns_;
-  args.out_stride = mlp_columns_;
-  args.columns = static_cast<std::uint32_t>(mlp_columns_);
-  auto* task = recorder_.task(Callable::kSwiglu, prefix_ + "swiglu", args);
-  recorder_.link(gate_, Access::kIn, &task->gate);
-  recorder_.link(up_, Access::kIn, &task->up);
-  link_output(task, active_);
-  quantize("swiglu codes", active_, RowsOf::kAll);
+  const ColumnWeight gate = weight(formats_.gate, offsets.gate, offsets.gate_bias);
+  const ColumnWeight up = weight(formats_.up, offsets.up, offsets.up_bias);
+  gated_product(gate, up);
+  gates_in_memory(gate, up);
   mlp_output(offsets);
+}
+
+// With many rows.
+void ForwardRecorder::gated_product(const ColumnWeight& gate, const ColumnWeight& up) {
+  GatedProductTask args;
+  args.swiglu.out_stride = mlp_columns_;
+  args.groups = gated_groups_;
+  args.range = many_rows_;
+  auto* task = recorder_.task(Callable::kGatedProduct, prefix_ + "gate up swiglu", args);
+  link_columns(&task->gate, gate);
+  link_columns(&task->up, up);
+  if (gates_are_coded_) {
+    task->codes = code_args(active_);
+    link_codes(&task->codes, active_, Access::kOut);
+    return;
+  }
+  link_output(&task->swiglu, active_);
+  if (active_.is_quantized()) {
+    QuantizeTask codes{code_args(active_), many_rows_};
+    auto* quantize = recorder_.task(Callable::kQuantize, prefix_ + "swiglu codes", codes);
+    recorder_.link(active_.rows, Access::kIn, &quantize->kernel.x);
+    link_codes(&quantize->kernel, active_, Access::kOut);
+  }
+}
+
+// With few rows: each weight is read from its beginning to its end, and by all threads. What it
+// writes is where gated_product() would have written it.
+void ForwardRecorder::gates_in_memory(const ColumnWeight& gate, const ColumnWeight& up) {
+  columns("gate", gate_, gate, few_rows_);
+  columns("up", up_, up, few_rows_);
+  SwigluTask args;
+  args.kernel.gate_stride = mlp_columns_;
+  args.kernel.up_stride = mlp_columns_;
+  args.kernel.out_stride = mlp_columns_;
+  args.codes = code_args(active_);
+  args.groups = leaf_groups_;
+  args.range = few_rows_;
+  auto* task = recorder_.task(Callable::kSwiglu, prefix_ + "swiglu", args);
+  recorder_.link(gate_, Access::kIn, &task->kernel.gate);
+  recorder_.link(up_, Access::kIn, &task->kernel.up);
+  if (active_.is_quantized()) {
+    link_codes(&task->codes, active_, Access::kInOut);
+  } else {
+    recorder_.link(active_.rows, Access::kInOut, &task->kernel.out);
+  }
 }
 
 void ForwardRecorder::mlp_output(const LayerOffsets& offsets) {

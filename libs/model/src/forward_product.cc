@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inputs of matrix products.
+#include <algorithm>
+
 #include "phalanx/tensor/shape.h"
 
 #include "forward_recorder.h"
+#include "fused_tasks.h"
 
 namespace phalanx::model {
+
+using kernels::ScaleSpan;
+
 namespace {
 
 // A scale for each row and leaf where the weights have one for each column, so that the whole leaf
 // is summed as integers; finer ones where they have one for each group (docs/adr/0005).
-kernels::ScaleSpan span_of(kernels::WeightFormat format) {
-  return format == kernels::WeightFormat::kInt8 ? kernels::ScaleSpan::kLeaf
-                                                : kernels::ScaleSpan::kBlock;
+ScaleSpan span_of(kernels::WeightFormat format) {
+  return format == kernels::WeightFormat::kInt8 ? ScaleSpan::kLeaf : ScaleSpan::kBlock;
 }
 
 }  // namespace
@@ -35,38 +40,90 @@ ProductInput ForwardRecorder::product_input(const std::string& name,
   input.code_stride =
       kernels::code_stride(input.leaves.data(), static_cast<std::uint32_t>(input.leaves.size()));
   const std::size_t blocks = rows * input.code_stride / kernels::kDotBlock;
-  input.rows = recorder_.scratch(name, rows * input.columns * sizeof(float));
   input.codes = recorder_.scratch(name + " codes", rows * input.code_stride);
   input.sums = recorder_.scratch(name + " sums", blocks * sizeof(std::int32_t));
   input.scales = recorder_.scratch(name + " scales", blocks * sizeof(float));
   return input;
 }
 
-void ForwardRecorder::quantize(const std::string& name, const ProductInput& input, RowsOf rows) {
-  if (!input.is_quantized()) {
-    return;
+ColumnGroups ForwardRecorder::mlp_leaves() {
+  const Units units = units_of(config_);
+  const std::span<Run> runs = recorder_.array<Run>(shard_.mlp.count);
+  for (std::uint32_t i = 0; i < runs.size(); ++i) {
+    const Run blocks = units.mlp_blocks_of(shard_.mlp.first + i);
+    runs[i] = {(blocks.first - shard_.mlp_blocks.first) * kMlpBlock, blocks.count * kMlpBlock};
   }
-  QuantizeTask args;
-  args.rows = rows;
-  args.kernel.x_stride = input.columns;
-  args.kernel.leaves = input.leaves.data();
-  args.kernel.leaf_count = static_cast<std::uint32_t>(input.leaves.size());
-  args.kernel.out.code_stride = input.code_stride;
-  args.kernel.out.span = span_of(input.format);
-  auto* task = recorder_.task(Callable::kQuantize, prefix_ + name, args);
-  recorder_.link(input.rows, Access::kIn, &task->kernel.x);
-  recorder_.link(input.codes, Access::kOut, &task->kernel.out.codes);
-  recorder_.link(input.sums, Access::kOut, &task->kernel.out.block_sums);
-  recorder_.link(input.scales, Access::kOut, &task->kernel.out.scales);
+  return {runs.data(), shard_.mlp.count};
 }
 
-void ForwardRecorder::link_activations(MatmulTask* task, const ProductInput& input) {
+ColumnGroups ForwardRecorder::mlp_tiles() {
+  constexpr std::uint32_t kColumns = kernels::kMatmulTileColumns;
+  const auto columns = static_cast<std::uint32_t>(mlp_columns_);
+  const std::span<Run> runs = recorder_.array<Run>((columns + kColumns - 1) / kColumns);
+  for (std::uint32_t i = 0; i < runs.size(); ++i) {
+    runs[i] = {i * kColumns, std::min(kColumns, columns - i * kColumns)};
+  }
+  return {runs.data(), static_cast<std::uint32_t>(runs.size())};
+}
+
+// The narrowest tiles leave most of the cache to weights. A scale for a leaf is known to who has
+// all of it.
+void ForwardRecorder::plan_groups(std::uint32_t threads) {
+  leaf_groups_ = mlp_leaves();
+  const bool by_leaf = active_.is_quantized() && span_of(active_.format) == ScaleSpan::kLeaf;
+  const bool leaves_fit = widest(leaf_groups_) <= kMaxGatedColumns;
+  gated_groups_ = by_leaf && leaves_fit ? leaf_groups_ : mlp_tiles();
+  gates_are_coded_ = active_.is_quantized() && (!by_leaf || leaves_fit);
+  if (active_.is_quantized() && !gates_are_coded_) {
+    active_.rows = floats("active", mlp_columns_);
+  }
+  // Enough tiles for every thread to have two.
+  const std::uint32_t row_tiles = (2 * threads + gated_groups_.count - 1) / gated_groups_.count;
+  many_rows_.least = kGatedRows * row_tiles;
+  few_rows_.most = many_rows_.least - 1;
+  thread_floats_ = gated_floats(gated_groups_);
+  if (active_.is_quantized()) {
+    thread_floats_ = std::max(thread_floats_, swiglu_floats(leaf_groups_));
+  }
+}
+
+kernels::QuantizeArgs ForwardRecorder::code_args(const ProductInput& input) const {
+  kernels::QuantizeArgs args;
+  if (input.is_quantized()) {
+    args.x_stride = input.columns;
+    args.leaves = input.leaves.data();
+    args.leaf_count = static_cast<std::uint32_t>(input.leaves.size());
+    args.out.code_stride = input.code_stride;
+    args.out.span = span_of(input.format);
+  }
+  return args;
+}
+
+void ForwardRecorder::link_codes(kernels::QuantizeArgs* args,
+                                 const ProductInput& input,
+                                 Access access) {
+  recorder_.link(input.codes, access, &args->out.codes);
+  recorder_.link(input.sums, access, &args->out.block_sums);
+  recorder_.link(input.scales, access, &args->out.scales);
+}
+
+void ForwardRecorder::link_normed(RmsNormTask* task, const ProductInput& input) {
+  if (input.is_quantized()) {
+    task->codes = code_args(input);
+    link_codes(&task->codes, input, Access::kOut);
+    thread_floats_ = std::max(thread_floats_, norm_floats(config_.hidden));
+  } else {
+    recorder_.link(input.rows, Access::kOut, &task->kernel.out);
+  }
+}
+
+void ForwardRecorder::link_activations(kernels::MatmulArgs* product, const ProductInput& input) {
   if (!input.is_quantized()) {
-    task->kernel.activation_stride = input.columns;
-    recorder_.link(input.rows, Access::kIn, &task->kernel.activations);
+    product->activation_stride = input.columns;
+    recorder_.link(input.rows, Access::kIn, &product->activations);
     return;
   }
-  kernels::QuantizedRows& rows = task->kernel.quantized;
+  kernels::QuantizedRows& rows = product->quantized;
   rows.code_stride = input.code_stride;
   rows.span = span_of(input.format);
   recorder_.link(input.codes, Access::kIn, &rows.codes);

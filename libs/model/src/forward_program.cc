@@ -47,12 +47,17 @@ ForwardRecorder::ForwardRecorder(const ForwardShape& shape, const ForwardInputs&
   up_ = floats("up", mlp_columns_);
   active_ = mlp_input();
   mlp_nodes_ = floats("mlp nodes", hidden_ * nodes_of(units.mlp, shard_.mlp));
+  plan_groups(shape.threads);
 }
 
 ProductInput ForwardRecorder::attention_input() {
   const std::size_t leaf_k = std::size_t{config_.heads_per_group()} * config_.head_dim;
   const std::vector<std::size_t> leaves(shard_.attention.count, leaf_k);
-  return product_input("attended", layer_format(), rows_, leaves);
+  ProductInput input = product_input("attended", layer_format(), rows_, leaves);
+  if (input.is_quantized()) {
+    input.rows = floats("attended", q_columns_);
+  }
+  return input;
 }
 
 ProductInput ForwardRecorder::mlp_input() {
@@ -130,8 +135,7 @@ void ForwardRecorder::head() {
   recorder_.link(delta, Access::kIn, &final_norm->kernel.delta);
   link_vector(mlp_delta(shape_.arena.layers.back()).bias, &final_norm->kernel.delta_bias);
   recorder_.link(resident_.weights, Access::kIn, &final_norm->kernel.gain, shape_.arena.final_gain);
-  link_output(&final_norm->kernel, normed);
-  quantize("final norm codes", normed, RowsOf::kSampled);
+  link_normed(final_norm, normed);
 
   MatmulTask product;
   product.rows = RowsOf::kSampled;
@@ -142,7 +146,7 @@ void ForwardRecorder::head() {
   leaves[0].weight = arena_weight(format, hidden_, shard_.tokens.count);
   product.kernel.leaves = leaves.data();
   auto* task = recorder_.task(Callable::kMatmul, "lm head", product);
-  link_activations(task, normed);
+  link_activations(&task->kernel, normed);
   recorder_.link(resident_.weights,
                  Access::kIn,
                  &leaves[0].weight.data,
@@ -158,7 +162,7 @@ Result<ForwardProgram> ForwardRecorder::record() && {
   }
   head();
   PHALANX_TRY(Program program, std::move(recorder_).finish());
-  return ForwardProgram{std::move(program), resident_};
+  return ForwardProgram{std::move(program), resident_, thread_floats_};
 }
 
 std::size_t logits_stride(const Shard& shard) {

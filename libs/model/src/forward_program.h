@@ -26,6 +26,7 @@ struct ForwardShape {
   step::RankLimits limits;
   ArenaLayout arena;
   KvLayout kv;
+  std::uint32_t threads = 1;  // of the team that will run it
 };
 
 // Memory that the program's owner keeps in place and fills before each step.
@@ -53,6 +54,7 @@ struct ForwardBuffers {
 struct ForwardProgram {
   Program program;
   ForwardBuffers buffers;
+  std::size_t thread_floats = 0;  // of TaskRuntime; depends on neither threads nor limits
 };
 
 // Elements between two rows of logits.

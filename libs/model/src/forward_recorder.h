@@ -42,7 +42,7 @@ struct ColumnWeight {
 };
 
 // The activations of matrix products, of `columns` for each row: bf16; or for weights of integers
-// what a row operation leaves in fp32, and its codes.
+// codes. `rows` are in fp32 then, and there where no thread keeps them to itself.
 struct ProductInput {
   kernels::WeightFormat format = kernels::WeightFormat::kBf16;  // of a weight that takes them
   std::size_t columns = 0;
@@ -76,12 +76,19 @@ class ForwardRecorder {
   void project_heads(const LayerOffsets& offsets);
   void attention_output(const LayerOffsets& offsets);
   void mlp(const LayerOffsets& offsets);
+  void gated_product(const ColumnWeight& gate, const ColumnWeight& up);
+  void gates_in_memory(const ColumnWeight& gate, const ColumnWeight& up);
   void mlp_output(const LayerOffsets& offsets);
   void head();
   void norm(const std::string& name, std::size_t gain, const std::optional<Delta>& delta);
   void head_norm(
       const std::string& name, BufferId from, BufferId to, VectorOffset gain, std::uint32_t heads);
-  void columns(const std::string& name, BufferId out, const ColumnWeight& weight);
+  void columns(const std::string& name,
+               BufferId out,
+               const ColumnWeight& weight,
+               RowRange range = {});
+  // The product with one matrix of an argument block, up to its output.
+  void link_columns(kernels::MatmulArgs* product, const ColumnWeight& weight);
   MatmulTask* leaf_task(const std::string& name, const ProductInput& in, BufferId nodes);
   void leaf(MatmulTask* task,
             std::span<kernels::MatmulLeaf> leaves,
@@ -100,18 +107,24 @@ class ForwardRecorder {
   [[nodiscard]] kernels::WeightFormat layer_format() const { return config_.formats.layer(0).q; }
   [[nodiscard]] ProductInput attention_input();
   [[nodiscard]] ProductInput mlp_input();
-  // The row operation that writes the input.
+  // The row operation that writes the input, or what becomes it.
   template <typename Args>
-  void link_output(Args* args, const ProductInput& input) {
+  void link_output(Args* args, const ProductInput& input, Access access = Access::kOut) {
     if (input.is_quantized()) {
-      recorder_.link(input.rows, Access::kOut, &args->out_wide);
+      recorder_.link(input.rows, access, &args->out_wide);
     } else {
-      recorder_.link(input.rows, Access::kOut, &args->out);
+      recorder_.link(input.rows, access, &args->out);
     }
   }
-  // Its codes; nothing for bf16.
-  void quantize(const std::string& name, const ProductInput& input, RowsOf rows);
-  void link_activations(MatmulTask* task, const ProductInput& input);
+  // The task that writes its codes, out of what `x` says is there.
+  [[nodiscard]] kernels::QuantizeArgs code_args(const ProductInput& input) const;
+  void link_codes(kernels::QuantizeArgs* args, const ProductInput& input, Access access);
+  // A norm that writes the input.
+  void link_normed(RmsNormTask* task, const ProductInput& input);
+  void link_activations(kernels::MatmulArgs* product, const ProductInput& input);
+  [[nodiscard]] ColumnGroups mlp_leaves();
+  [[nodiscard]] ColumnGroups mlp_tiles();
+  void plan_groups(std::uint32_t threads);
 
   // Scratch of so many columns for each row of a step.
   BufferId floats(std::string name, std::size_t columns);
@@ -137,6 +150,14 @@ class ForwardRecorder {
   ProductInput normed_;
   ProductInput attended_;  // its rows are q_bf16_ for bf16
   ProductInput active_;
+  // Of the MLP: with few rows its leaves, whose gates and ups are in memory; otherwise the columns
+  // of a tile that has its own.
+  ColumnGroups leaf_groups_;
+  ColumnGroups gated_groups_;
+  bool gates_are_coded_ = false;  // by the tile that has them
+  RowRange few_rows_;
+  RowRange many_rows_;
+  std::size_t thread_floats_ = 0;
 };
 
 }  // namespace phalanx::model

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint32_t kMaxBatchedTokens = 1U << 20;
 constexpr std::size_t kPageBytes = 4096;
-constexpr std::uint32_t kThreadsAssumed = 2;  // of a rank, for its sampling tables
+constexpr std::uint32_t kThreadsAssumed = 2;  // of a rank, for what each has of its own
 
 // A context below this is not worth a start that nobody asked to be so small.
 constexpr std::uint32_t kLeastDerivedLength = 256;
@@ -33,10 +33,10 @@ Status check_limit(const char* name, std::uint64_t value, std::uint64_t least, s
   return ok();
 }
 
-// The program's scratch, from a recording that is bound to nothing.
-Result<std::size_t> scratch_bytes(const checkpoint::ModelConfig& config,
-                                  const Shard& shard,
-                                  const step::RankLimits& limits) {
+// The program, bound to nothing.
+Result<ForwardProgram> unbound_program(const checkpoint::ModelConfig& config,
+                                       const Shard& shard,
+                                       const step::RankLimits& limits) {
   const Units units = units_of(config);
   PHALANX_TRY(const auto attention, collective::TreePlan::make(units.attention, shard.ranks));
   PHALANX_TRY(const auto mlp, collective::TreePlan::make(units.mlp, shard.ranks));
@@ -45,8 +45,7 @@ Result<std::size_t> scratch_bytes(const checkpoint::ModelConfig& config,
   inputs.mlp_tree = &mlp;
   const ForwardShape shape{
       config, shard, limits, layout_of(config), kv_layout(config, shard, limits)};
-  PHALANX_TRY(const ForwardProgram forward, record_forward(shape, inputs));
-  return forward.program.scratch_bytes();
+  return record_forward(shape, inputs);
 }
 
 struct Sized {
@@ -150,8 +149,8 @@ Result<RankMemory> rank_memory(const checkpoint::ModelConfig& config,
   PHALANX_RETURN_IF_ERROR(check_limits(config, limits));
   RankMemory memory;
   memory.kv = tensor::round_up(kv_layout(config, shard, limits).bytes(), kPageBytes);
-  PHALANX_TRY(const std::size_t scratch, scratch_bytes(config, shard, limits));
-  memory.scratch = tensor::round_up(scratch, kPageBytes);
+  PHALANX_TRY(const ForwardProgram forward, unbound_program(config, shard, limits));
+  memory.scratch = tensor::round_up(forward.program.scratch_bytes(), kPageBytes);
   memory.sequence_table = tensor::round_up(step::SequenceTable::bytes_for(limits), kPageBytes);
   memory.result_ring = tensor::round_up(step::result_ring_bytes(limits.max_num_seqs), kPageBytes);
   Sampler::Options sampling;
@@ -159,7 +158,8 @@ Result<RankMemory> rank_memory(const checkpoint::ModelConfig& config,
   sampling.rows_max = limits.max_num_seqs;
   sampling.threads = kThreadsAssumed;
   memory.heap = StepInputs::heap_bytes(limits) + Sampler::heap_bytes(sampling) +
-                limits.max_num_seqs * sizeof(SampledToken);
+                limits.max_num_seqs * sizeof(SampledToken) +
+                kThreadsAssumed * forward.thread_floats * sizeof(float);
   return memory;
 }
 

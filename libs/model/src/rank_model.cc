@@ -71,6 +71,7 @@ struct RankModel::Impl {
   std::unique_ptr<collective::TreePlan> mlp_tree;
   std::atomic<std::uint64_t> non_finite{0};
   tensor::AlignedBuffer results;
+  tensor::AlignedBuffer thread_memory;
   std::unique_ptr<ForwardProgram> forward;
   collective::Communicator* group = nullptr;
   RankCounters counters;
@@ -110,8 +111,10 @@ Status RankModel::Impl::record() {
   memory.attention_tree = attention_tree.get();
   memory.mlp_tree = mlp_tree.get();
   memory.sampler = sampler.get();
-  const ForwardShape shape{options.config, options.shard, options.limits, arena.layout, kv};
+  const ForwardShape shape{
+      options.config, options.shard, options.limits, arena.layout, kv, team.size()};
   PHALANX_TRY(ForwardProgram recorded, record_forward(shape, memory));
+  thread_memory = tensor::AlignedBuffer(team.size() * recorded.thread_floats * sizeof(float));
   forward = std::make_unique<ForwardProgram>(std::move(recorded));
   return ok();
 }
@@ -181,7 +184,8 @@ Status RankModel::Impl::run(std::span<const step::StepItem> items) {
   shape.top_k_rows = sampler->selecting(Selection::kTopK);
   shape.top_p_rows = sampler->selecting(Selection::kTopP);
   shape.final_rows = sampler->drawing();
-  const TaskRuntime runtime{&kernels, group};
+  const TaskRuntime runtime{
+      &kernels, group, thread_memory.as<float>().data(), forward->thread_floats};
   PHALANX_RETURN_IF_ERROR(forward->program.run(shape, team, runtime, options.observer));
   return check_keys_and_values();
 }

@@ -6,12 +6,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "phalanx/collective/summation_tree.h"
 #include "phalanx/kernels/kernel_table.h"
 #include "phalanx/kernels/rows.h"
 #include "phalanx/model/callables.h"
 #include "phalanx/model/sampler.h"
+#include "phalanx/model/shard_plan.h"
 
 namespace phalanx::model {
 
@@ -34,23 +36,63 @@ enum class RowsOf : std::uint8_t { kAll, kSampled, kTopK, kTopP, kDrawn };
   return 0;
 }
 
+// The steps that a task works in, by their rows: of two ways to the same numbers one is faster with
+// few rows.
+struct RowRange {
+  std::uint32_t least = 0;
+  std::uint32_t most = std::numeric_limits<std::uint32_t>::max();
+
+  [[nodiscard]] constexpr bool holds(std::uint32_t rows) const {
+    return rows >= least && rows <= most;
+  }
+};
+
+// With codes: out_wide is the memory of a thread, and what is in it becomes codes.
 struct RmsNormTask {
   kernels::RmsNormArgs kernel;
+  kernels::QuantizeArgs codes;
   RowsOf rows = RowsOf::kAll;
 };
 
 struct MatmulTask {
   kernels::MatmulArgs kernel;
   RowsOf rows = RowsOf::kAll;
+  RowRange range;
 };
 
 struct QuantizeTask {
   kernels::QuantizeArgs kernel;
-  RowsOf rows = RowsOf::kAll;
+  RowRange range;
 };
 
+// With codes: a leaf for each KV head, of what is in out_wide.
 struct AttentionTask {
   kernels::AttentionArgs kernel;
+  kernels::QuantizeArgs codes;
+};
+
+// Runs of the columns of a rank's MLP; with codes each is a leaf, or whole groups of scales.
+struct ColumnGroups {
+  const Run* runs = nullptr;
+  std::uint32_t count = 0;
+};
+
+// Of gates and ups in memory. With codes: as RmsNormTask.
+struct SwigluTask {
+  kernels::SwigluArgs kernel;
+  kernels::QuantizeArgs codes;
+  ColumnGroups groups;
+  RowRange range;
+};
+
+// Both products of an MLP and what follows, without gates and ups in memory that threads share.
+struct GatedProductTask {
+  kernels::MatmulArgs gate;
+  kernels::MatmulArgs up;
+  kernels::SwigluArgs swiglu;
+  kernels::QuantizeArgs codes;  // leaf_count 0: none, out or out_wide of `swiglu` is the result
+  ColumnGroups groups;
+  RowRange range;
 };
 
 // Nodes of one rank: at most two per level of a tree over kMaxLeaves leaves.

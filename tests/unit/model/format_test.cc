@@ -140,6 +140,64 @@ double relative_distance(std::span<const float> found, std::span<const float> ex
 // Rounding a number of an even distribution below amax to 127 steps errs by 1/127/√12 · √3 of its
 // root mean square, some 0.4 %; to 8 steps by 6 %. Some ten roundings add up, and a wrong place
 // would make the distance more than 1.
+// Logits of the last token of a prompt that is computed in chunks.
+std::vector<float> last_logits(const TestWeights& weights,
+                               GroupOptions options,
+                               std::span<const TokenId> tokens,
+                               std::uint32_t chunk) {
+  options.limits.max_num_batched_tokens = 256;
+  TestGroup group(weights, options);
+  group.keep_logits();
+  SequenceSpec spec;
+  spec.sequence = 1;
+  spec.tokens = tokens;
+  spec.prompt_tokens = static_cast<std::uint32_t>(tokens.size());
+  group.attach({&spec, 1});
+  const std::vector<std::uint32_t> blocks = {4, 2, 9, 1, 7};
+  for (std::uint32_t start = 0; start < tokens.size(); start += chunk) {
+    const auto count = std::min<std::uint32_t>(chunk, spec.prompt_tokens - start);
+    const StepItem item{0, 1, start, count, start + count == tokens.size(), blocks};
+    EXPECT_TRUE(group.step({&item, 1}).has_value());
+  }
+  return group.logits(1)[0];
+}
+
+// With many rows gates and ups are those of a tile: with few ones all threads share them.
+void expect_same_bits_with_many_rows(WeightFormat format) {
+  checkpoint::TestShape narrow;
+  narrow.model_type = "llama";
+  narrow.mlp_bias = true;
+  checkpoint::TestShape wide;  // leaves of 288 columns: more than a tile has
+  wide.intermediate = 16 * 288;
+  wide.layers = 1;
+  const std::vector<TokenId> tokens = random_tokens(150, narrow.vocab, 7);
+  for (const checkpoint::TestShape& shape : {narrow, wide}) {
+    const auto files = checkpoint::random_checkpoint(shape);
+    const TestWeights weights(*files, 2, {format, format});
+    const std::vector<float> expected = last_logits(weights, {}, tokens, 10);
+    for (const kernels::Isa isa : kernels::available_isas()) {
+      for (const std::uint32_t ranks : {1U, 3U}) {
+        for (const std::uint32_t chunk : {150U, 65U, 64U}) {
+          GroupOptions options;
+          options.ranks = ranks;
+          options.threads = 4 - ranks;
+          options.isa = isa;
+          EXPECT_EQ(last_logits(weights, options, tokens, chunk), expected)
+              << kernels::isa_name(isa) << ", " << ranks << " ranks, chunks of " << chunk;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(EachFormat, GivesTheSameBitsWithManyRows) {
+  expect_same_bits_with_many_rows(GetParam());
+}
+
+TEST(Formats, OfBf16GiveTheSameBitsWithManyRows) {
+  expect_same_bits_with_many_rows(WeightFormat::kBf16);
+}
+
 TEST_P(EachFormat, IsNearTheModelInBf16) {
   const double bound = GetParam() == WeightFormat::kInt4 ? 0.4 : 0.03;
   for (const checkpoint::TestShape& shape : {checkpoint::TestShape(), uneven_shape()}) {

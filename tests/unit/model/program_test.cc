@@ -13,17 +13,23 @@ namespace phalanx::model {
 namespace {
 
 using kernels::EmbeddingArgs;
-using kernels::SwigluArgs;
+using kernels::HeadNormRopeArgs;
 
-// swiglu reads two buffers and writes one: enough to build any dependence.
-SwigluArgs* swiglu(
-    ProgramRecorder& recorder, const char* name, BufferId gate, BufferId up, BufferId out) {
-  SwigluArgs args;
-  args.gate_stride = args.up_stride = args.out_stride = 16;
-  args.columns = 16;
-  auto* task = recorder.task(Callable::kSwiglu, name, args);
-  recorder.link(gate, Access::kIn, &task->gate);
-  recorder.link(up, Access::kIn, &task->up);
+HeadNormRopeArgs rotation_args() {
+  HeadNormRopeArgs args;
+  args.x_stride = args.out_stride = args.head_dim = 16;
+  args.rope_stride = 8;
+  args.heads = 1;
+  return args;
+}
+
+// A rotation reads two buffers and writes one: enough to build any dependence.
+HeadNormRopeArgs* rotation(
+    ProgramRecorder& recorder, const char* name, BufferId x, BufferId angles, BufferId out) {
+  auto* task = recorder.task(Callable::kHeadNormRope, name, rotation_args());
+  recorder.link(x, Access::kIn, &task->x);
+  recorder.link(angles, Access::kIn, &task->cos);
+  recorder.link(angles, Access::kIn, &task->sin);
   recorder.link(out, Access::kOut, &task->out);
   return task;
 }
@@ -34,9 +40,9 @@ TEST(Program, SharesAStageBetweenTasksThatDoNotDepend) {
   const BufferId a = recorder.scratch("a", 4096);
   const BufferId b = recorder.scratch("b", 4096);
   const BufferId c = recorder.scratch("c", 4096);
-  swiglu(recorder, "one", in, in, a);
-  swiglu(recorder, "two", in, in, b);
-  swiglu(recorder, "three", a, b, c);
+  rotation(recorder, "one", in, in, a);
+  rotation(recorder, "two", in, in, b);
+  rotation(recorder, "three", a, b, c);
   const auto program = std::move(recorder).finish();
   ASSERT_TRUE(program.has_value()) << program.error().to_string();
   ASSERT_EQ(program->stages().size(), 2U);
@@ -49,9 +55,9 @@ TEST(Program, ReusesScratchOfValuesThatHaveDied) {
   const BufferId in = recorder.resident("in", 4096);
   const BufferId a = recorder.scratch("a", 4096);
   const BufferId b = recorder.scratch("b", 4096);
-  swiglu(recorder, "0", in, in, a);
+  rotation(recorder, "0", in, in, a);
   for (int i = 1; i < 10; ++i) {
-    swiglu(recorder, "n", i % 2 == 1 ? a : b, in, i % 2 == 1 ? b : a);
+    rotation(recorder, "n", i % 2 == 1 ? a : b, in, i % 2 == 1 ? b : a);
   }
   const auto program = std::move(recorder).finish();
   ASSERT_TRUE(program.has_value());
@@ -65,9 +71,9 @@ TEST(Program, KeepsValuesApartThatLiveTogether) {
   const BufferId a = recorder.scratch("a", 1000);
   const BufferId b = recorder.scratch("b", 2000);
   const BufferId c = recorder.scratch("c", 3000);
-  auto* first = swiglu(recorder, "a", in, in, a);
-  auto* second = swiglu(recorder, "b", a, in, b);
-  auto* third = swiglu(recorder, "c", a, b, c);
+  auto* first = rotation(recorder, "a", in, in, a);
+  auto* second = rotation(recorder, "b", a, in, b);
+  auto* third = rotation(recorder, "c", a, b, c);
   auto program = std::move(recorder).finish();
   ASSERT_TRUE(program.has_value());
   tensor::AlignedBuffer scratch(program->scratch_bytes());
@@ -75,8 +81,8 @@ TEST(Program, KeepsValuesApartThatLiveTogether) {
   const auto place = [&](const tensor::Bf16* data) {
     return reinterpret_cast<const std::byte*>(data) - scratch.bytes().data();
   };
-  EXPECT_EQ(reinterpret_cast<const void*>(second->gate), first->out);
-  EXPECT_EQ(reinterpret_cast<const void*>(third->up), second->out);
+  EXPECT_EQ(reinterpret_cast<const void*>(second->x), first->out);
+  EXPECT_EQ(reinterpret_cast<const void*>(third->cos), second->out);
   const auto apart =
       [](std::ptrdiff_t x, std::ptrdiff_t x_bytes, std::ptrdiff_t y, std::ptrdiff_t y_bytes) {
         return x + x_bytes <= y || y + y_bytes <= x;
@@ -91,7 +97,7 @@ TEST(Program, RefusesScratchThatNobodyWrote) {
   const BufferId in = recorder.resident("in", 4096);
   const BufferId ghost = recorder.scratch("ghost", 4096);
   const BufferId out = recorder.scratch("out", 4096);
-  swiglu(recorder, "reader", in, ghost, out);
+  rotation(recorder, "reader", in, ghost, out);
   const auto program = std::move(recorder).finish();
   ASSERT_FALSE(program.has_value());
   EXPECT_EQ(program.error().code(), Code::kInternal);
@@ -101,7 +107,7 @@ TEST(Program, RefusesScratchThatNobodyWrote) {
 
 TEST(Program, RefusesArgumentsOfAnotherCallable) {
   ProgramRecorder recorder;
-  recorder.task(Callable::kSwiglu, "odd", EmbeddingArgs{});
+  recorder.task(Callable::kHeadNormRope, "odd", EmbeddingArgs{});
   EXPECT_EQ(std::move(recorder).finish().error().code(), Code::kInternal);
 }
 
@@ -122,12 +128,10 @@ TEST(Program, RunsOnlyWithEveryBufferThere) {
   ProgramRecorder recorder;
   const BufferId in = recorder.resident("in", 4096);
   const BufferId out = recorder.resident("out", 4096);
-  SwigluArgs args;
-  args.gate_stride = args.up_stride = args.out_stride = 16;
-  args.columns = 16;
-  auto* task = recorder.task(Callable::kSwiglu, "s", args);
-  recorder.link(in, Access::kIn, &task->gate);
-  recorder.link(in, Access::kIn, &task->up, 64);
+  auto* task = recorder.task(Callable::kHeadNormRope, "s", rotation_args());
+  recorder.link(in, Access::kIn, &task->x);
+  recorder.link(in, Access::kIn, &task->cos, 64);
+  recorder.link(in, Access::kIn, &task->sin, 128);
   recorder.link(out, Access::kOutExisting, &task->out);
   auto program = std::move(recorder).finish();
   ASSERT_TRUE(program.has_value());
@@ -135,7 +139,8 @@ TEST(Program, RunsOnlyWithEveryBufferThere) {
   ASSERT_TRUE(team.has_value());
   StepShape shape;
   shape.rows = 1;
-  const TaskRuntime runtime{&kernels::kernel_table(kernels::Isa::kRef), nullptr};
+  TaskRuntime runtime;
+  runtime.kernels = &kernels::kernel_table(kernels::Isa::kRef);
   EXPECT_EQ(program->run(shape, **team, runtime, {}).error().code(), Code::kFailedPrecondition);
 
   tensor::AlignedBuffer in_memory(4096);
@@ -166,8 +171,8 @@ TEST(Program, PoisonsScratchThatHasDied) {
   const BufferId in = recorder.resident("in", 4096);
   const BufferId a = recorder.scratch("a", 1024);
   const BufferId b = recorder.scratch("b", 1024);
-  swiglu(recorder, "one", in, in, a);
-  swiglu(recorder, "two", a, in, b);
+  rotation(recorder, "one", in, in, a);
+  rotation(recorder, "two", a, in, b);
   auto program = std::move(recorder).finish();
   ASSERT_TRUE(program.has_value());
   tensor::AlignedBuffer memory(4096);
@@ -177,7 +182,8 @@ TEST(Program, PoisonsScratchThatHasDied) {
   auto team = kernels::ThreadTeam::create_unpinned(1);
   StepShape shape;
   shape.rows = 1;
-  const TaskRuntime runtime{&kernels::kernel_table(kernels::Isa::kRef), nullptr};
+  TaskRuntime runtime;
+  runtime.kernels = &kernels::kernel_table(kernels::Isa::kRef);
   ASSERT_TRUE(program->run(shape, **team, runtime, {}).has_value());
   for (const std::byte byte : scratch.bytes()) {
     ASSERT_EQ(byte, std::byte{0xFF});

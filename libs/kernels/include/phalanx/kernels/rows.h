@@ -121,7 +121,7 @@ struct KvAppendArgs {
 // out = bf16(silu(gate) · up), or out_wide = that before the rounding, for weights of integers.
 //
 //   gate, up       [rows, …_stride]    f32
-//   out, out_wide  [rows, out_stride]  bf16, f32: one of them, the other null
+//   out, out_wide  [rows, out_stride]  bf16, f32: one of them, the other null; out_wide may be gate
 //
 // Math: docs/arithmetic.md, "SwiGLU".
 // Tiles: row_tiles(rows).

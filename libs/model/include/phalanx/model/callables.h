@@ -28,6 +28,14 @@ struct StepShape {
 struct TaskRuntime {
   const kernels::KernelTable* kernels = nullptr;
   collective::Communicator* group = nullptr;
+  // [threads][thread_floats], 64-byte aligned: what a tile keeps to itself. ForwardProgram says how
+  // much.
+  float* thread_memory = nullptr;
+  std::size_t thread_floats = 0;
+
+  [[nodiscard]] float* memory_of(std::uint32_t thread) const {
+    return thread_memory + thread * thread_floats;
+  }
 };
 
 // The kinds of task that a program may hold, by their place in the static table.
@@ -41,6 +49,7 @@ enum class Callable : std::uint16_t {
   kKvAppend,
   kAttention,
   kSwiglu,
+  kGatedProduct,
   kReduceTree,
   kGatherRows,
   kAllGather,

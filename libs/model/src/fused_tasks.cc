@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fused_tasks.h"
+
+#include <algorithm>
+#include <span>
+
+namespace phalanx::model {
+namespace {
+
+using kernels::kRowTile;
+
+// Some rows of some columns.
+struct Block {
+  std::uint32_t first_row = 0;
+  std::uint32_t rows = 0;
+  Run columns;
+};
+
+// Block `tile` of blocks of `most_rows` rows, which are numbered down the rows of each group.
+Block block_of(const ColumnGroups& groups,
+               std::uint32_t rows,
+               std::uint32_t most_rows,
+               std::uint32_t tile) {
+  const std::uint32_t row_blocks = (rows + most_rows - 1) / most_rows;
+  const std::uint32_t first_row = tile % row_blocks * most_rows;
+  return {first_row, std::min(most_rows, rows - first_row), groups.runs[tile / row_blocks]};
+}
+
+template <typename Args>
+void run_rows(void (*kernel)(const Args& args, std::uint32_t tile), const Args& args) {
+  for (std::uint32_t tile = 0; tile < kernels::row_tiles(args.rows); ++tile) {
+    kernel(args, tile);
+  }
+}
+
+// From this row and code on; a code that begins a block.
+kernels::QuantizedRows from(kernels::QuantizedRows rows,
+                            std::size_t first_row,
+                            std::size_t first_code) {
+  const std::size_t at = first_row * rows.code_stride + first_code;
+  rows.codes += at;
+  rows.block_sums += at / kernels::kDotBlock;
+  rows.scales += at / kernels::kDotBlock;
+  return rows;
+}
+
+// The columns of the block as a leaf of their own. `x` holds them alone.
+void code_columns(const TaskRuntime& runtime,
+                  const kernels::QuantizeArgs& codes,
+                  const Block& block,
+                  const float* x) {
+  const kernels::QuantizeLeaf leaf{0, block.columns.count};
+  kernels::QuantizeArgs args;
+  args.x = x;
+  args.x_stride = block.columns.count;
+  args.rows = block.rows;
+  args.leaves = &leaf;
+  args.leaf_count = 1;
+  args.out = from(codes.out, block.first_row, block.columns.first);
+  run_rows(runtime.kernels->quantize, args);
+}
+
+// The block of the product, into memory for it alone.
+void multiply(const TaskRuntime& runtime,
+              const kernels::MatmulArgs& product,
+              const Block& block,
+              float* out) {
+  kernels::MatmulLeaf leaf = product.leaves[0];
+  const auto* weights = static_cast<const std::byte*>(leaf.weight.data);
+  leaf.weight.data =
+      weights + kernels::weight_bytes(leaf.weight.format, leaf.weight.rows, block.columns.first);
+  leaf.weight.columns = block.columns.count;
+  kernels::MatmulArgs args = product;
+  args.leaves = &leaf;
+  args.rows = block.rows;
+  args.columns = block.columns.count;
+  args.out = out;
+  args.out_stride = block.columns.count;
+  if (args.bias != nullptr) {
+    args.bias += block.columns.first;
+  }
+  if (args.activations != nullptr) {
+    args.activations += block.first_row * args.activation_stride;
+  } else {
+    args.quantized = from(args.quantized, block.first_row, 0);
+  }
+  for (std::uint32_t tile = 0; tile < kernels::matmul_tiles(args); ++tile) {
+    runtime.kernels->matmul(args, tile);
+  }
+}
+
+// silu(gate) · up of a block that lies at args.gate and args.up, to where the task wants it; `wide`
+// is memory for what becomes codes.
+void gate_columns(const TaskRuntime& runtime,
+                  kernels::SwigluArgs args,
+                  const kernels::QuantizeArgs& codes,
+                  const Block& block,
+                  float* wide) {
+  args.rows = block.rows;
+  args.columns = block.columns.count;
+  if (codes.leaf_count != 0) {
+    args.out_wide = wide;
+    args.out_stride = block.columns.count;
+    run_rows(runtime.kernels->swiglu, args);
+    code_columns(runtime, codes, block, wide);
+    return;
+  }
+  const std::size_t at = block.first_row * args.out_stride + block.columns.first;
+  if (args.out != nullptr) {
+    args.out += at;
+  } else {
+    args.out_wide += at;
+  }
+  run_rows(runtime.kernels->swiglu, args);
+}
+
+}  // namespace
+
+std::uint32_t widest(const ColumnGroups& groups) {
+  std::uint32_t columns = 0;
+  for (const Run& run : std::span(groups.runs, groups.count)) {
+    columns = std::max(columns, run.count);
+  }
+  return columns;
+}
+
+std::size_t norm_floats(std::uint32_t hidden) {
+  return std::size_t{kRowTile} * hidden;
+}
+
+std::size_t swiglu_floats(const ColumnGroups& groups) {
+  return std::size_t{kRowTile} * widest(groups);
+}
+
+std::size_t gated_floats(const ColumnGroups& groups) {
+  return std::size_t{2} * kGatedRows * widest(groups);
+}
+
+std::uint32_t tiles_of(const SwigluTask& task) {
+  return kernels::row_tiles(task.kernel.rows) * task.groups.count;
+}
+
+std::uint32_t tiles_of(const GatedProductTask& task) {
+  return (task.swiglu.rows + kGatedRows - 1) / kGatedRows * task.groups.count;
+}
+
+void run_tile(const RmsNormTask& task,
+              const TaskRuntime& runtime,
+              std::uint32_t tile,
+              std::uint32_t thread) {
+  if (task.codes.leaf_count == 0) {
+    runtime.kernels->rms_norm(task.kernel, tile);
+    return;
+  }
+  kernels::RmsNormArgs norm = task.kernel;
+  const std::uint32_t first_row = tile * kRowTile;
+  norm.rows = std::min(kRowTile, norm.rows - first_row);
+  norm.x += first_row * norm.x_stride;
+  if (norm.delta != nullptr) {
+    norm.delta += first_row * norm.delta_stride;
+  }
+  norm.out_wide = runtime.memory_of(thread);
+  norm.out_stride = norm.hidden;
+  runtime.kernels->rms_norm(norm, 0);
+  code_columns(runtime, task.codes, {first_row, norm.rows, {0, norm.hidden}}, norm.out_wide);
+}
+
+void run_tile(const AttentionTask& task, const TaskRuntime& runtime, std::uint32_t tile) {
+  runtime.kernels->attention(task.kernel, tile);
+  if (task.codes.leaf_count == 0) {
+    return;
+  }
+  const kernels::AttentionTile done = kernels::attention_tile(task.kernel, tile);
+  const kernels::QuantizeLeaf* leaf = task.codes.leaves + done.kv_head;
+  kernels::QuantizeArgs codes = task.codes;
+  codes.x = task.kernel.out_wide + done.first_row * task.kernel.out_stride;
+  codes.rows = done.row_count;
+  codes.leaves = leaf;
+  codes.leaf_count = 1;
+  codes.out = from(codes.out, done.first_row, done.kv_head * kernels::padded_k(leaf->k));
+  run_rows(runtime.kernels->quantize, codes);
+}
+
+void run_tile(const SwigluTask& task,
+              const TaskRuntime& runtime,
+              std::uint32_t tile,
+              std::uint32_t thread) {
+  const Block block = block_of(task.groups, task.kernel.rows, kRowTile, tile);
+  kernels::SwigluArgs args = task.kernel;
+  args.gate += block.first_row * args.gate_stride + block.columns.first;
+  args.up += block.first_row * args.up_stride + block.columns.first;
+  gate_columns(runtime, args, task.codes, block, runtime.memory_of(thread));
+}
+
+void run_tile(const GatedProductTask& task,
+              const TaskRuntime& runtime,
+              std::uint32_t tile,
+              std::uint32_t thread) {
+  const Block block = block_of(task.groups, task.swiglu.rows, kGatedRows, tile);
+  float* gate = runtime.memory_of(thread);
+  float* up = gate + std::size_t{kGatedRows} * block.columns.count;
+  multiply(runtime, task.gate, block, gate);
+  multiply(runtime, task.up, block, up);
+  kernels::SwigluArgs args = task.swiglu;
+  args.gate = gate;
+  args.gate_stride = block.columns.count;
+  args.up = up;
+  args.up_stride = block.columns.count;
+  gate_columns(runtime, args, task.codes, block, gate);
+}
+
+}  // namespace phalanx::model

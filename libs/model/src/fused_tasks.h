@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tasks of more than one operation. A tile runs them one after the other on the same rows and
+// columns, so that what one hands to the next is in the cache of its thread, and no other thread
+// waits for it. The kernels are those of separate tasks, and so are the bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "phalanx/model/callables.h"
+
+#include "task_args.h"
+
+namespace phalanx::model {
+
+inline constexpr std::uint32_t kGatedRows = kernels::kMatmulTileRows;  // of a tile
+inline constexpr std::uint32_t kMaxGatedColumns = 256;                 // of a tile
+
+[[nodiscard]] std::uint32_t widest(const ColumnGroups& groups);
+
+// Floats of a thread's memory that a tile takes.
+[[nodiscard]] std::size_t norm_floats(std::uint32_t hidden);          // with codes
+[[nodiscard]] std::size_t swiglu_floats(const ColumnGroups& groups);  // with codes
+[[nodiscard]] std::size_t gated_floats(const ColumnGroups& groups);
+
+[[nodiscard]] std::uint32_t tiles_of(const SwigluTask& task);
+// Down the rows of the first group, then down those of the next, as those of a product.
+[[nodiscard]] std::uint32_t tiles_of(const GatedProductTask& task);
+
+void run_tile(const RmsNormTask& task,
+              const TaskRuntime& runtime,
+              std::uint32_t tile,
+              std::uint32_t thread);
+void run_tile(const AttentionTask& task, const TaskRuntime& runtime, std::uint32_t tile);
+void run_tile(const SwigluTask& task,
+              const TaskRuntime& runtime,
+              std::uint32_t tile,
+              std::uint32_t thread);
+void run_tile(const GatedProductTask& task,
+              const TaskRuntime& runtime,
+              std::uint32_t tile,
+              std::uint32_t thread);
+
+}  // namespace phalanx::model
