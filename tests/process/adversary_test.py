@@ -6,6 +6,8 @@ PHALANX_TEST_SEED repeats the requests of a run. Gaps and callbacks are judged i
 decides about them too; the short form prints them.
 """
 import collections
+import concurrent.futures
+import multiprocessing
 import os
 import random
 import re
@@ -132,15 +134,23 @@ def loop_seconds(pid):
     return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def clock_noise(seconds):
-    """(longest step, steps above the bar) of the CPU clock of a thread that only reads it, for so much CPU time: what a virtual
-    machine lost to its host, which counts as the thread's."""
+def clock_steps(seconds):
+    """(longest step, steps above the bar) of the CPU clock of a thread that only reads it, for so much CPU time."""
     longest = above = 0
     began = last = time.thread_time()
     while last - began < seconds:
         now = time.thread_time()
         longest, above, last = max(longest, now - last), above + (now - last > CALLBACK_SECONDS_MAX), now
     return longest, above
+
+
+def clock_noise(seconds):
+    """What a virtual machine loses to its host counts as the CPU time of who ran. (longest step, steps above the bar in so much CPU
+    time, on average) of threads that keep all cores busy and are seen for several times as long: the rarest are the longest."""
+    cores, times = os.cpu_count(), 3
+    with concurrent.futures.ProcessPoolExecutor(cores, multiprocessing.get_context("spawn")) as pool:
+        seen = list(pool.map(clock_steps, [times * seconds] * cores))
+    return max(longest for longest, _ in seen), sum(above for _, above in seen) / (times * cores)
 
 
 class Adversary(unittest.TestCase):
@@ -203,16 +213,16 @@ class Adversary(unittest.TestCase):
                   f"longest callback {1e3 * longest:.2f} ms, {too_long:.0f} above 2 ms", flush=True)
             if IS_LONG:
                 noise, above = clock_noise(busy)
-                print(f"beside that, a thread that only reads its CPU clock: longest step {1e3 * noise:.2f} ms, {above} above 2 ms in the "
-                      f"{busy:.0f} s of CPU that the loop took", flush=True)
+                print(f"beside that, threads that only read their CPU clock: longest step {1e3 * noise:.2f} ms, {above:.1f} above 2 ms in "
+                      f"{busy:.0f} s of CPU, which is what the loop took", flush=True)
             self.expect_unharmed(server, family, (steady, usual))
             if REQUESTS >= USUAL:  # fewer have not met all kinds in their first tenth
                 self.assertLessEqual(growth, GROWTH_KB_MAX, f"kB, seed {SEED}")
             if IS_LONG:
                 self.assertLessEqual(steady.p99(), 3 * usual.p99(), f"seed {SEED}")
-                # Where the machine takes more than the bar from a thread that does nothing, it takes it from callbacks as well.
+                # Where the machine takes more than the bar from threads that do nothing, it takes it from callbacks as well.
                 self.assertLessEqual(longest, max(CALLBACK_SECONDS_MAX, 2 * noise if above else 0), f"seed {SEED}")
-                self.assertLessEqual(too_long, above + 3 * above ** 0.5, f"seed {SEED}")
+                self.assertLessEqual(too_long, above + 3 * max(1, above) ** 0.5 if above else 0, f"seed {SEED}")
 
 
 if __name__ == "__main__":
