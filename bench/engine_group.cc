@@ -78,6 +78,7 @@ struct Group::Rank {
 
   model::Shard shard;
   std::span<std::byte> kv;
+  std::span<std::byte> exchange;  // of the group
   os::Mapping scratch;
   os::Mapping table_memory;
   std::optional<step::SequenceTable> table;
@@ -116,7 +117,7 @@ Status Group::Rank::build(const GroupOptions& options,
     of_model.shard = shard;
     of_model.limits = options.limits;
     of_model.isa = options.isa;
-    const model::RankRegions regions{arena.memory.bytes(), kv, scratch.bytes()};
+    const model::RankRegions regions{arena.memory.bytes(), kv, scratch.bytes(), exchange};
     PHALANX_TRY(auto made, model::RankModel::create(of_model, regions, *table, team));
     PHALANX_RETURN_IF_ERROR(made->join(&*group));
     models.push_back(std::move(made));
@@ -172,6 +173,23 @@ Result<std::size_t> group_kv_bytes(const checkpoint::ModelConfig& config,
   return bytes;
 }
 
+namespace {
+
+// The largest that any of the models asks for; mappings are not empty.
+Result<std::size_t> exchange_bytes_of(std::span<const Arena> arenas,
+                                      std::uint32_t ranks,
+                                      const step::RankLimits& limits) {
+  std::size_t bytes = 1;
+  for (const Arena& arena : arenas) {
+    PHALANX_TRY(const model::Shard first, model::plan_shard(arena.config, 0, ranks));
+    PHALANX_TRY(const model::RankMemory memory, model::rank_memory(arena.config, first, limits));
+    bytes = std::max(bytes, memory.exchange);
+  }
+  return bytes;
+}
+
+}  // namespace
+
 Group::Group() = default;
 
 Group::~Group() {
@@ -192,11 +210,15 @@ Result<std::unique_ptr<Group>> Group::create(const GroupOptions& options,
   PHALANX_TRY(made->segment_,
               take_memory("segment", collective::segment_bytes(spec.world, spec.slot_bytes)));
   PHALANX_RETURN_IF_ERROR(collective::initialize_segment(made->segment_.bytes(), spec));
+  PHALANX_TRY(const std::size_t exchange_bytes,
+              exchange_bytes_of(arenas, spec.world, options.limits));
+  PHALANX_TRY(made->exchange_, take_memory("exchange", exchange_bytes));
   for (std::uint32_t index = 0; index < spec.world; ++index) {
     auto rank = std::make_unique<Rank>(options.cpus[index]);
     PHALANX_TRY(rank->shard, model::plan_shard(arenas[0].config, index, spec.world));
     PHALANX_TRY(const model::RankMemory memory,
                 model::rank_memory(arenas[0].config, rank->shard, options.limits));
+    rank->exchange = made->exchange_.bytes();
     rank->kv = kv.first(memory.kv);
     kv = kv.subspan(memory.kv);
     PHALANX_TRY(rank->group,

@@ -91,6 +91,7 @@ class Group {
   [[nodiscard]] Status on_ranks(const std::function<Status(Rank&, kernels::ThreadTeam&)>& work);
 
   os::Mapping segment_;
+  os::Mapping exchange_;
   std::vector<std::unique_ptr<Rank>> ranks_;
 };
 

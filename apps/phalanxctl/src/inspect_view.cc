@@ -50,7 +50,9 @@ void print_memory(const model::MemoryPlan& plan,
     const model::RankMemory& memory = plan.ranks[rank];
     out << "    rank tp" << rank << " " << model::bytes_text(memory.total()) << ": KV "
         << model::bytes_text(memory.kv) << ", scratch " << model::bytes_text(memory.scratch)
-        << ", other " << model::bytes_text(memory.sequence_table + memory.result_ring + memory.heap)
+        << ", other "
+        << model::bytes_text(memory.sequence_table + memory.result_ring + memory.exchange +
+                             memory.heap)
         << "\n";
   }
   out << "    total    " << model::bytes_text(plan.total) << "\n";
@@ -77,6 +79,7 @@ nlohmann::ordered_json memory_json(const model::MemoryPlan& plan,
                      {"scratch", rank.scratch},
                      {"sequence_table", rank.sequence_table},
                      {"result_ring", rank.result_ring},
+                     {"exchange", rank.exchange},
                      {"heap", rank.heap},
                      {"total", rank.total()}});
   }

@@ -66,6 +66,10 @@ Status RankHost::reserve(const std::vector<SlotSizes>& sizes) {
   for (std::uint32_t rank = 0; rank < slots_.size(); ++rank) {
     PHALANX_TRY(slots_[rank].memory, SlotMemory::create(rank, sizes[rank]));
   }
+  PHALANX_TRY(exchange_,
+              os::Memfd::reserve("phalanx-exchange",
+                                 std::max(sizes.front().exchange, SlotMemory::kLeastBytes)));
+  PHALANX_RETURN_IF_ERROR(exchange_.back(0, exchange_.size()));
   PHALANX_TRY(result_mapping_, slots_.front().memory.map_results());
   const std::uint32_t rows = config_.plan.limits.max_num_seqs;
   results_ = std::make_unique<engine::ResultRing>(
@@ -104,7 +108,7 @@ void RankHost::forget() {
 }
 
 std::uint64_t RankHost::memory_bytes() const {
-  std::uint64_t total = 0;
+  std::uint64_t total = exchange_.size();
   for (const Slot& slot : slots_) {
     total += slot.memory.total_bytes();
   }
@@ -174,11 +178,13 @@ Result<supervise::Bootstrap> RankHost::bootstrap(std::size_t index,
   record.plan = config_.plan;
   record.cpus = config_.rank_cpus[index];
   record.region_bytes = slot.memory.region_bytes();
+  record.region_bytes.emplace_back("exchange", exchange_.size());
   supervise::Bootstrap result;
   result.record = wire::encode(wire::ControlRecord(record));
   result.fds = {lifeline_pipe_};
   const std::vector<int> regions = slot.memory.fds();
   result.fds.insert(result.fds.end(), regions.begin(), regions.end());
+  result.fds.push_back(exchange_.fd());
   if (arena_ >= 0) {
     result.fds.push_back(arena_);
   }

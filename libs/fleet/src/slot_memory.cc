@@ -8,7 +8,6 @@ namespace phalanx::fleet {
 
 namespace {
 
-constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kExtentBytes = 8 * os::kHugePageBytes;
 
 }  // namespace
@@ -21,7 +20,7 @@ Result<SlotMemory> SlotMemory::create(std::uint32_t rank, const SlotSizes& sizes
   result.kv_block_bytes_ = sizes.kv_block;
   for (std::size_t i = 0; i < kRegions; ++i) {
     const std::string name = "phalanx-" + result.names_[i] + "-tp" + std::to_string(rank);
-    PHALANX_TRY(result.memory_[i], os::Memfd::reserve(name, std::max(bytes[i], kPageBytes)));
+    PHALANX_TRY(result.memory_[i], os::Memfd::reserve(name, std::max(bytes[i], kLeastBytes)));
   }
   for (const os::Memfd& memory : std::span(result.memory_).subspan(1)) {
     PHALANX_RETURN_IF_ERROR(memory.back(0, memory.size()));

@@ -50,7 +50,7 @@ void run_rope_rows(const void* args, const TaskRuntime&, std::uint32_t tile, std
 std::uint64_t refresh_rms_norm(void* args, const StepShape& shape) {
   auto& task = as<RmsNormTask>(args);
   task.kernel.rows = rows_of(task.rows, shape);
-  return kernels::row_tiles(task.kernel.rows);
+  return task.range.holds(shape.rows) ? kernels::row_tiles(task.kernel.rows) : 0;
 }
 void run_rms_norm(const void* args,
                   const TaskRuntime& rt,
@@ -68,9 +68,18 @@ void run_quantize(const void* args, const TaskRuntime& rt, std::uint32_t tile, s
   rt.kernels->quantize(as<QuantizeTask>(args).kernel, tile);
 }
 
+void take(const Activations& input, kernels::MatmulArgs* product) {
+  product->activations = input.rows;
+  product->quantized = input.codes;
+}
+
 std::uint64_t refresh_matmul(void* args, const StepShape& shape) {
   auto& task = as<MatmulTask>(args);
   task.kernel.rows = rows_of(task.rows, shape);
+  const ProductPlace& place = task.exchanged.holds(shape.rows) ? task.shared : task.own;
+  take(place.in, &task.kernel);
+  task.kernel.out = place.out;
+  task.kernel.node_stride = place.node_stride;
   const bool any = task.kernel.rows != 0 && task.range.holds(shape.rows);
   return any ? kernels::matmul_tiles(task.kernel) : 0;
 }
@@ -123,6 +132,9 @@ void run_swiglu(const void* args, const TaskRuntime& rt, std::uint32_t tile, std
 std::uint64_t refresh_gated_product(void* args, const StepShape& shape) {
   auto& task = as<GatedProductTask>(args);
   task.swiglu.rows = shape.rows;
+  const Activations& input = task.exchanged.holds(shape.rows) ? task.shared : task.own;
+  take(input, &task.gate);
+  take(input, &task.up);
   return task.range.holds(shape.rows) ? tiles_of(task) : 0;
 }
 void run_gated_product(const void* args,
@@ -140,7 +152,7 @@ Status check_gated_product(const void* args) {
 std::uint64_t refresh_reduce_tree(void* args, const StepShape& shape) {
   auto& task = as<ReduceTreeTask>(args);
   task.floats = std::size_t{shape.rows} * task.row_floats;
-  return task.floats;
+  return task.range.holds(shape.rows) ? task.floats : 0;
 }
 Status meet_reduce_tree(void* args, const TaskRuntime& rt) {
   const auto& task = as<ReduceTreeTask>(args);
@@ -157,10 +169,32 @@ Status meet_reduce_tree(void* args, const TaskRuntime& rt) {
                                {task.nodes, task.floats});
 }
 
+std::uint64_t refresh_meet(void* args, const StepShape& shape) {
+  return as<MeetTask>(args).range.holds(shape.rows) ? 1 : 0;
+}
+Status meet_meet(void*, const TaskRuntime& rt) {
+  return rt.group->barrier();
+}
+
+std::uint64_t refresh_sum_norm(void* args, const StepShape& shape) {
+  auto& task = as<SumNormTask>(args);
+  if (!task.range.holds(shape.rows)) {
+    return 0;
+  }
+  task.norm.kernel.rows = rows_of(task.norm.rows, shape);
+  return plan_own_rows(&task, shape.rows);
+}
+void run_sum_norm(const void* args,
+                  const TaskRuntime& rt,
+                  std::uint32_t tile,
+                  std::uint32_t thread) {
+  run_tile(as<SumNormTask>(args), rt, tile, thread);
+}
+
 std::uint64_t refresh_gather_rows(void* args, const StepShape& shape) {
   auto& task = as<GatherRowsTask>(args);
   task.rows = shape.sample_rows;
-  return (task.rows + kGatherTileRows - 1) / kGatherTileRows;
+  return task.range.holds(shape.rows) ? (task.rows + kGatherTileRows - 1) / kGatherTileRows : 0;
 }
 void run_gather_rows(const void* args, const TaskRuntime&, std::uint32_t tile, std::uint32_t) {
   const auto& task = as<GatherRowsTask>(args);
@@ -250,6 +284,8 @@ constexpr std::array<CallableRow, static_cast<std::size_t>(Callable::kCallableCo
     tiles_row<GatedProductTask>(
         "gated_product", refresh_gated_product, run_gated_product, check_gated_product),
     collective_row<ReduceTreeTask>("reduce_tree", refresh_reduce_tree, meet_reduce_tree),
+    collective_row<MeetTask>("meet", refresh_meet, meet_meet),
+    tiles_row<SumNormTask>("sum_norm", refresh_sum_norm, run_sum_norm),
     tiles_row<GatherRowsTask>("gather_rows", refresh_gather_rows, run_gather_rows),
     collective_row<AllGatherTask>("all_gather", refresh_all_gather, meet_all_gather),
     tiles_row<SampleTask>("sample_shape", refresh_sample, run_sample_shape),

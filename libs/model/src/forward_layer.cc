@@ -22,12 +22,8 @@ std::uint32_t first_k_of(const ProductInput& input, std::uint32_t leaf_k) {
 void ForwardRecorder::norm(const std::string& name,
                            std::size_t gain,
                            const std::optional<Delta>& delta) {
-  RmsNormTask args;
-  args.kernel.x_stride = hidden_;
-  args.kernel.delta_stride = hidden_;
-  args.kernel.epsilon = config_.rms_norm_eps;
-  args.kernel.out_stride = hidden_;
-  args.kernel.hidden = config_.hidden;
+  RmsNormTask args = norm_args();
+  args.range = alone_;
   auto* task = recorder_.task(Callable::kRmsNorm, prefix_ + name, args);
   recorder_.link(x_, Access::kInOut, &task->kernel.x);
   if (delta) {
@@ -36,6 +32,9 @@ void ForwardRecorder::norm(const std::string& name,
   }
   recorder_.link(resident_.weights, Access::kIn, &task->kernel.gain, gain);
   link_normed(task, normed_);
+  if (exchanges()) {
+    exchange_norm(name + " of own rows", normed_, gain, delta, nullptr);
+  }
 }
 
 void ForwardRecorder::link_vector(VectorOffset offset, const float** field) {
@@ -50,7 +49,6 @@ void ForwardRecorder::link_columns(kernels::MatmulArgs* product, const ColumnWei
   const std::span<MatmulLeaf> leaves = recorder_.array<MatmulLeaf>(1);
   leaves[0].weight = arena_weight(weight.format, hidden_, weight.columns);
   product->leaves = leaves.data();
-  link_activations(product, normed_);
   recorder_.link(resident_.weights,
                  Access::kIn,
                  &leaves[0].weight.data,
@@ -68,21 +66,33 @@ void ForwardRecorder::columns(const std::string& name,
   MatmulTask args;
   args.kernel.out_stride = weight.columns;
   args.range = range;
+  args.exchanged = exchanged_;
   auto* task = recorder_.task(Callable::kMatmul, prefix_ + name, args);
   link_columns(&task->kernel, weight);
-  recorder_.link(out, Access::kOut, &task->kernel.out);
+  link_inputs(&task->kernel, &task->own.in, &task->shared.in, normed_);
+  link_output(task, out);
 }
 
 MatmulTask* ForwardRecorder::leaf_task(const std::string& name,
                                        const ProductInput& in,
-                                       BufferId nodes) {
+                                       BufferId nodes,
+                                       const collective::TreePlan* plan) {
   MatmulTask args;
+  args.exchanged = exchanged_;
   args.kernel.columns = config_.hidden;
   args.kernel.out_stride = hidden_;
-  args.kernel.node_stride = rows_ * hidden_;
+  args.own.node_stride = node_rows_ * hidden_;
+  args.shared.node_stride = rows_ * hidden_;
   auto* task = recorder_.task(Callable::kMatmul, prefix_ + name, args);
-  link_activations(&task->kernel, in);
-  recorder_.link(nodes, Access::kOut, &task->kernel.out);
+  link_inputs(&task->kernel, &task->own.in, &task->shared.in, in);
+  recorder_.link(nodes, Access::kOut, &task->own.out);
+  if (exchanges()) {
+    const std::size_t first = plan->first_node(shard_.rank) * args.shared.node_stride;
+    recorder_.link(*resident_.exchange,
+                   Access::kOutExisting,
+                   &task->shared.out,
+                   exchange_.nodes + first * sizeof(float));
+  }
   return task;
 }
 
@@ -91,7 +101,8 @@ void ForwardRecorder::reduce(const std::string& name,
                              const collective::TreePlan* plan) {
   ReduceTreeTask args;
   args.plan = plan;
-  args.node_stride = rows_ * hidden_;
+  args.range = alone_;
+  args.node_stride = node_rows_ * hidden_;
   args.node_count = static_cast<std::uint32_t>(plan->nodes_of(shard_.rank).size());
   args.row_floats = config_.hidden;
   auto* task = recorder_.task(Callable::kReduceTree, prefix_ + name, args);
@@ -171,7 +182,7 @@ void ForwardRecorder::attention(const LayerOffsets& offsets, std::uint32_t index
 void ForwardRecorder::attention_output(const LayerOffsets& offsets) {
   const std::uint32_t leaf_k = config_.heads_per_group() * config_.head_dim;
   const std::size_t leaf_bytes = packed_bytes(formats_.o, hidden_, leaf_k);
-  MatmulTask* output = leaf_task("o", attended_, attention_nodes_);
+  MatmulTask* output = leaf_task("o", attended_, attention_nodes_, inputs_.attention_tree);
   const std::span<MatmulLeaf> leaves = recorder_.array<MatmulLeaf>(shard_.attention.count);
   for (std::uint32_t i = 0; i < leaves.size(); ++i) {
     leaves[i].first_k = i * first_k_of(attended_, leaf_k);
@@ -210,9 +221,13 @@ void ForwardRecorder::gated_product(const ColumnWeight& gate, const ColumnWeight
   args.swiglu.out_stride = mlp_columns_;
   args.groups = gated_groups_;
   args.range = many_rows_;
+  args.exchanged = exchanged_;
   auto* task = recorder_.task(Callable::kGatedProduct, prefix_ + "gate up swiglu", args);
   link_columns(&task->gate, gate);
   link_columns(&task->up, up);
+  link_inputs(&task->gate, &task->own, &task->shared, normed_);
+  task->up.activation_stride = task->gate.activation_stride;
+  task->up.quantized = task->gate.quantized;
   if (gates_are_coded_) {
     task->codes = code_args(active_);
     link_codes(&task->codes, active_, Access::kOut);
@@ -251,7 +266,7 @@ void ForwardRecorder::gates_in_memory(const ColumnWeight& gate, const ColumnWeig
 
 void ForwardRecorder::mlp_output(const LayerOffsets& offsets) {
   const Units units = units_of(config_);
-  MatmulTask* down = leaf_task("down", active_, mlp_nodes_);
+  MatmulTask* down = leaf_task("down", active_, mlp_nodes_, inputs_.mlp_tree);
   const std::span<MatmulLeaf> leaves = recorder_.array<MatmulLeaf>(shard_.mlp.count);
   for (std::uint32_t i = 0; i < leaves.size(); ++i) {
     const Run blocks = units.mlp_blocks_of(shard_.mlp.first + i);
@@ -265,7 +280,7 @@ void ForwardRecorder::mlp_output(const LayerOffsets& offsets) {
 }
 
 Delta ForwardRecorder::mlp_delta(const LayerOffsets& layer) const {
-  return {mlp_nodes_, where(config_.mlp_bias, layer.down_bias)};
+  return {mlp_nodes_, where(config_.mlp_bias, layer.down_bias), inputs_.mlp_tree};
 }
 
 void ForwardRecorder::layer(std::uint32_t index) {
@@ -280,7 +295,7 @@ void ForwardRecorder::layer(std::uint32_t index) {
   attention(offsets, index);
   norm("mlp norm",
        offsets.mlp_gain,
-       Delta{attention_nodes_, where(config_.output_bias, offsets.o_bias)});
+       Delta{attention_nodes_, where(config_.output_bias, offsets.o_bias), inputs_.attention_tree});
   mlp(offsets);
   prefix_.clear();
 }

@@ -117,18 +117,42 @@ void ForwardRecorder::link_normed(RmsNormTask* task, const ProductInput& input) 
   }
 }
 
-void ForwardRecorder::link_activations(kernels::MatmulArgs* product, const ProductInput& input) {
+void ForwardRecorder::link_inputs(kernels::MatmulArgs* product,
+                                  Activations* own,
+                                  Activations* shared,
+                                  const ProductInput& input) {
+  product->activation_stride = input.is_quantized() ? 0 : input.columns;
+  link_input(own, input, nullptr);
+  link_input(shared, input, input.shared ? &*input.shared : nullptr);
+  product->quantized = own->codes;
+}
+
+void ForwardRecorder::link_input(Activations* to,
+                                 const ProductInput& input,
+                                 const SharedInput* shared) {
+  const auto link = [&](BufferId own, std::size_t offset, auto** field) {
+    if (shared != nullptr) {
+      recorder_.link(*resident_.exchange, Access::kIn, field, offset);
+    } else {
+      recorder_.link(own, Access::kIn, field);
+    }
+  };
+  const SharedInput at = shared != nullptr ? *shared : SharedInput();
   if (!input.is_quantized()) {
-    product->activation_stride = input.columns;
-    recorder_.link(input.rows, Access::kIn, &product->activations);
+    link(input.rows, at.rows, &to->rows);
     return;
   }
-  kernels::QuantizedRows& rows = product->quantized;
-  rows.code_stride = input.code_stride;
-  rows.span = span_of(input.format);
-  recorder_.link(input.codes, Access::kIn, &rows.codes);
-  recorder_.link(input.sums, Access::kIn, &rows.block_sums);
-  recorder_.link(input.scales, Access::kIn, &rows.scales);
+  to->codes.code_stride = input.code_stride;
+  to->codes.span = span_of(input.format);
+  link(input.codes, at.codes, &to->codes.codes);
+  link(input.sums, at.sums, &to->codes.block_sums);
+  link(input.scales, at.scales, &to->codes.scales);
+}
+
+// The same in every step.
+void ForwardRecorder::link_output(MatmulTask* task, BufferId out) {
+  recorder_.link(out, Access::kOut, &task->own.out);
+  recorder_.link(out, Access::kOut, &task->shared.out);
 }
 
 }  // namespace phalanx::model

@@ -31,22 +31,31 @@ ForwardRecorder::ForwardRecorder(const ForwardShape& shape, const ForwardInputs&
       recorder_.resident("sequence table", step::SequenceTable::bytes_for(shape.limits));
   resident_.results =
       recorder_.resident("results", shape.limits.max_num_seqs * sizeof(SampledToken));
+  node_rows_ = rows_;
+  if (shard_.ranks > 1) {
+    exchange_ = exchange_layout(config_, shape.limits, shard_.ranks);
+    resident_.exchange = recorder_.resident("exchange", exchange_.bytes);
+    exchanged_.least = kExchangedRows;
+    exchanged_.most = RowRange().most;
+    alone_.most = kExchangedRows - 1;
+    node_rows_ = std::min<std::size_t>(rows_, alone_.most);
+  }
   cos_ = floats("cos", config_.head_dim / 2);
   sin_ = floats("sin", config_.head_dim / 2);
   x_ = floats("x", hidden_);
   normed_ = product_input("normed", layer_format(), rows_, std::array{hidden_});
+  normed_.shared = exchanges() ? std::optional(exchange_.normed) : std::nullopt;
   q_ = floats("q", q_columns_);
   k_ = floats("k", kv_columns_);
   v_ = floats("v", kv_columns_);
   attended_ = attention_input();
   q_bf16_ = attended_.is_quantized() ? halves("q bf16", q_columns_) : attended_.rows;
   k_bf16_ = halves("k bf16", kv_columns_);
-  attention_nodes_ =
-      floats("attention nodes", hidden_ * nodes_of(units.attention, shard_.attention));
+  attention_nodes_ = node_memory("attention nodes", nodes_of(units.attention, shard_.attention));
   gate_ = floats("gate", mlp_columns_);
   up_ = floats("up", mlp_columns_);
   active_ = mlp_input();
-  mlp_nodes_ = floats("mlp nodes", hidden_ * nodes_of(units.mlp, shard_.mlp));
+  mlp_nodes_ = node_memory("mlp nodes", nodes_of(units.mlp, shard_.mlp));
   plan_groups(shape.threads);
 }
 
@@ -75,6 +84,10 @@ BufferId ForwardRecorder::floats(std::string name, std::size_t columns) {
 
 BufferId ForwardRecorder::halves(std::string name, std::size_t columns) {
   return recorder_.scratch(std::move(name), rows_ * columns * sizeof(Bf16));
+}
+
+BufferId ForwardRecorder::node_memory(std::string name, std::uint32_t nodes) {
+  return recorder_.scratch(std::move(name), nodes * node_rows_ * hidden_ * sizeof(float));
 }
 
 std::uint32_t ForwardRecorder::nodes_of(std::uint32_t leaves, Run run) const {
@@ -110,35 +123,38 @@ void ForwardRecorder::head() {
   const BufferId x = recorder_.scratch("sampled x", seqs * row_bytes);
   const BufferId delta = recorder_.scratch("sampled delta", seqs * row_bytes);
   const kernels::WeightFormat format = config_.formats.head;
-  const ProductInput normed = product_input("sampled normed", format, seqs, std::array{hidden_});
+  ProductInput normed = product_input("sampled normed", format, seqs, std::array{hidden_});
+  normed.shared = exchanges() ? std::optional(exchange_.sampled) : std::nullopt;
+  const Delta last = mlp_delta(shape_.arena.layers.back());
   const std::size_t stride = logits_stride(shard_);
   const BufferId logits = recorder_.scratch("logits", seqs * stride * sizeof(float));
 
   GatherRowsTask gather;
   gather.source_rows = inputs_.sample_rows;
   gather.hidden = config_.hidden;
+  gather.range = alone_;
   auto* rows = recorder_.task(Callable::kGatherRows, "gather rows", gather);
   recorder_.link(x_, Access::kIn, &rows->x);
   recorder_.link(mlp_nodes_, Access::kIn, &rows->delta);
   recorder_.link(x, Access::kOut, &rows->x_out);
   recorder_.link(delta, Access::kOut, &rows->delta_out);
 
-  RmsNormTask norm;
+  RmsNormTask norm = norm_args();
   norm.rows = RowsOf::kSampled;
-  norm.kernel.x_stride = hidden_;
-  norm.kernel.delta_stride = hidden_;
-  norm.kernel.epsilon = config_.rms_norm_eps;
-  norm.kernel.out_stride = hidden_;
-  norm.kernel.hidden = config_.hidden;
   auto* final_norm = recorder_.task(Callable::kRmsNorm, "final norm", norm);
   recorder_.link(x, Access::kInOut, &final_norm->kernel.x);
   recorder_.link(delta, Access::kIn, &final_norm->kernel.delta);
-  link_vector(mlp_delta(shape_.arena.layers.back()).bias, &final_norm->kernel.delta_bias);
+  link_vector(last.bias, &final_norm->kernel.delta_bias);
   recorder_.link(resident_.weights, Access::kIn, &final_norm->kernel.gain, shape_.arena.final_gain);
   link_normed(final_norm, normed);
+  if (exchanges()) {
+    exchange_norm(
+        "final norm of own rows", normed, shape_.arena.final_gain, last, inputs_.sample_rows);
+  }
 
   MatmulTask product;
   product.rows = RowsOf::kSampled;
+  product.exchanged = exchanged_;
   product.kernel.leaf_count = 1;
   product.kernel.columns = shard_.tokens.count;
   product.kernel.out_stride = stride;
@@ -146,12 +162,12 @@ void ForwardRecorder::head() {
   leaves[0].weight = arena_weight(format, hidden_, shard_.tokens.count);
   product.kernel.leaves = leaves.data();
   auto* task = recorder_.task(Callable::kMatmul, "lm head", product);
-  link_activations(&task->kernel, normed);
+  link_inputs(&task->kernel, &task->own.in, &task->shared.in, normed);
   recorder_.link(resident_.weights,
                  Access::kIn,
                  &leaves[0].weight.data,
                  shape_.arena.head + packed_bytes(format, shard_.tokens.first, hidden_));
-  recorder_.link(logits, Access::kOut, &task->kernel.out);
+  link_output(task, logits);
   record_sampling({seqs, stride, shard_.ranks}, resident_, logits, inputs_.sampler, recorder_);
 }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "phalanx/base/result.h"
 #include "phalanx/checkpoint/config.h"
@@ -49,6 +50,7 @@ struct ForwardBuffers {
   BufferId kv;
   BufferId sequence_table;
   BufferId results;
+  std::optional<BufferId> exchange;  // of a group of several ranks
 };
 
 struct ForwardProgram {

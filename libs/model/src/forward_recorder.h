@@ -11,6 +11,7 @@
 #include "phalanx/kernels/matmul.h"
 
 #include "arena_header.h"
+#include "exchange.h"
 #include "forward_program.h"
 #include "task_args.h"
 
@@ -53,14 +54,17 @@ struct ProductInput {
   BufferId scales;
   std::size_t code_stride = 0;
   std::span<kernels::QuantizeLeaf> leaves;
+  std::optional<SharedInput> shared;  // where ranks exchange it
 
   [[nodiscard]] bool is_quantized() const { return format != kernels::WeightFormat::kBf16; }
 };
 
-// What a norm adds to the residual stream first.
+// What a norm adds to the residual stream first: `values`, or the sum of the tree where ranks
+// exchange its nodes.
 struct Delta {
   BufferId values;
   VectorOffset bias;
+  const collective::TreePlan* tree = nullptr;
 };
 
 class ForwardRecorder {
@@ -81,6 +85,13 @@ class ForwardRecorder {
   void mlp_output(const LayerOffsets& offsets);
   void head();
   void norm(const std::string& name, std::size_t gain, const std::optional<Delta>& delta);
+  void exchange_norm(const std::string& name,
+                     const ProductInput& input,
+                     std::size_t gain,
+                     const std::optional<Delta>& delta,
+                     const std::uint32_t* source_rows);
+  void meet(const std::string& name);
+  [[nodiscard]] RmsNormTask norm_args() const;
   void head_norm(
       const std::string& name, BufferId from, BufferId to, VectorOffset gain, std::uint32_t heads);
   void columns(const std::string& name,
@@ -89,7 +100,11 @@ class ForwardRecorder {
                RowRange range = {});
   // The product with one matrix of an argument block, up to its output.
   void link_columns(kernels::MatmulArgs* product, const ColumnWeight& weight);
-  MatmulTask* leaf_task(const std::string& name, const ProductInput& in, BufferId nodes);
+  [[nodiscard]] bool exchanges() const { return resident_.exchange.has_value(); }
+  MatmulTask* leaf_task(const std::string& name,
+                        const ProductInput& in,
+                        BufferId nodes,
+                        const collective::TreePlan* plan);
   void leaf(MatmulTask* task,
             std::span<kernels::MatmulLeaf> leaves,
             std::uint32_t index,
@@ -121,7 +136,13 @@ class ForwardRecorder {
   void link_codes(kernels::QuantizeArgs* args, const ProductInput& input, Access access);
   // A norm that writes the input.
   void link_normed(RmsNormTask* task, const ProductInput& input);
-  void link_activations(kernels::MatmulArgs* product, const ProductInput& input);
+  // The input of a product, and the strides of both places in it.
+  void link_inputs(kernels::MatmulArgs* product,
+                   Activations* own,
+                   Activations* shared,
+                   const ProductInput& input);
+  void link_input(Activations* to, const ProductInput& input, const SharedInput* shared);
+  void link_output(MatmulTask* task, BufferId out);
   [[nodiscard]] ColumnGroups mlp_leaves();
   [[nodiscard]] ColumnGroups mlp_tiles();
   void plan_groups(std::uint32_t threads);
@@ -130,6 +151,7 @@ class ForwardRecorder {
   BufferId floats(std::string name, std::size_t columns);
   BufferId halves(std::string name, std::size_t columns);
   [[nodiscard]] Delta mlp_delta(const LayerOffsets& layer) const;
+  BufferId node_memory(std::string name, std::uint32_t nodes);
   [[nodiscard]] std::uint32_t nodes_of(std::uint32_t leaves, Run run) const;
 
   const ForwardShape& shape_;
@@ -157,6 +179,11 @@ class ForwardRecorder {
   bool gates_are_coded_ = false;  // by the tile that has them
   RowRange few_rows_;
   RowRange many_rows_;
+  // Steps in which every rank does all rows, and those in which ranks exchange them.
+  RowRange alone_;
+  RowRange exchanged_ = kNoRows;
+  ExchangeLayout exchange_;
+  std::size_t node_rows_ = 0;  // of memory for nodes of this rank alone
   std::size_t thread_floats_ = 0;
 };
 

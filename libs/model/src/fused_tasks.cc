@@ -114,6 +114,45 @@ void gate_columns(const TaskRuntime& runtime,
   run_rows(runtime.kernels->swiglu, args);
 }
 
+// One row of the sum of all ranks' nodes. `registers` have room for the plan's.
+void sum_row(const SumNormTask& task, std::size_t row, float* registers, float* out) {
+  const std::size_t hidden = task.norm.kernel.hidden;
+  const auto value_of = [&](collective::TreePlan::Operand which) -> const float* {
+    return which.is_register ? registers + which.index * hidden
+                             : task.nodes + which.index * task.node_stride + row * hidden;
+  };
+  const std::span<const collective::TreePlan::Step> steps = task.plan->steps();
+  if (steps.empty()) {
+    std::copy_n(value_of({}), hidden, out);
+    return;
+  }
+  for (const collective::TreePlan::Step& step : steps) {
+    const float* left = value_of(step.left);
+    const float* right = value_of(step.right);
+    float* sum = &step == &steps.back() ? out : registers + step.target * hidden;
+    for (std::size_t i = 0; i < hidden; ++i) {
+      sum[i] = left[i] + right[i];
+    }
+  }
+}
+
+// Norms rows from `first_row` of x on, and leaves them from `to_row` on.
+void norm_rows(const RmsNormTask& task,
+               const TaskRuntime& runtime,
+               kernels::RmsNormArgs norm,
+               std::uint32_t to_row,
+               float* wide) {
+  if (task.codes.leaf_count == 0) {
+    norm.out += to_row * norm.out_stride;
+    runtime.kernels->rms_norm(norm, 0);
+    return;
+  }
+  norm.out_wide = wide;
+  norm.out_stride = norm.hidden;
+  runtime.kernels->rms_norm(norm, 0);
+  code_columns(runtime, task.codes, {to_row, norm.rows, {0, norm.hidden}}, wide);
+}
+
 }  // namespace
 
 std::uint32_t widest(const ColumnGroups& groups) {
@@ -136,6 +175,10 @@ std::size_t gated_floats(const ColumnGroups& groups) {
   return std::size_t{2} * kGatedRows * widest(groups);
 }
 
+std::size_t sum_norm_floats(const collective::TreePlan& plan, std::uint32_t hidden) {
+  return 2 * norm_floats(hidden) + std::size_t{plan.registers()} * hidden;
+}
+
 std::uint32_t tiles_of(const SwigluTask& task) {
   return kernels::row_tiles(task.kernel.rows) * task.groups.count;
 }
@@ -148,10 +191,6 @@ void run_tile(const RmsNormTask& task,
               const TaskRuntime& runtime,
               std::uint32_t tile,
               std::uint32_t thread) {
-  if (task.codes.leaf_count == 0) {
-    runtime.kernels->rms_norm(task.kernel, tile);
-    return;
-  }
   kernels::RmsNormArgs norm = task.kernel;
   const std::uint32_t first_row = tile * kRowTile;
   norm.rows = std::min(kRowTile, norm.rows - first_row);
@@ -159,10 +198,43 @@ void run_tile(const RmsNormTask& task,
   if (norm.delta != nullptr) {
     norm.delta += first_row * norm.delta_stride;
   }
-  norm.out_wide = runtime.memory_of(thread);
-  norm.out_stride = norm.hidden;
-  runtime.kernels->rms_norm(norm, 0);
-  code_columns(runtime, task.codes, {first_row, norm.rows, {0, norm.hidden}}, norm.out_wide);
+  norm_rows(task, runtime, norm, first_row, runtime.memory_of(thread));
+}
+
+std::uint32_t plan_own_rows(SumNormTask* task, std::uint32_t rows) {
+  const Run tiles = run_of(kernels::row_tiles(rows), task->rank, task->ranks);
+  task->own_rows.first = tiles.first * kRowTile;
+  task->own_rows.count = std::min(tiles.end() * kRowTile, rows) - task->own_rows.first;
+  return task->source_rows == nullptr ? tiles.count : task->norm.kernel.rows;
+}
+
+void run_tile(const SumNormTask& task,
+              const TaskRuntime& runtime,
+              std::uint32_t tile,
+              std::uint32_t thread) {
+  kernels::RmsNormArgs norm = task.norm.kernel;
+  std::uint32_t row = task.own_rows.first + tile * kRowTile;
+  norm.rows = std::min(kRowTile, task.own_rows.end() - std::min(row, task.own_rows.end()));
+  std::uint32_t to_row = row;
+  if (task.source_rows != nullptr) {
+    row = task.source_rows[tile];
+    norm.rows = row >= task.own_rows.first && row < task.own_rows.end() ? 1 : 0;
+    to_row = tile;
+  }
+  float* wide = runtime.memory_of(thread);
+  norm.x += row * norm.x_stride;
+  if (task.plan != nullptr) {
+    float* delta = wide + norm_floats(norm.hidden);
+    float* registers = delta + norm_floats(norm.hidden);
+    for (std::uint32_t i = 0; i < norm.rows; ++i) {
+      sum_row(task, row + i, registers, delta + std::size_t{i} * norm.hidden);
+    }
+    norm.delta = delta;
+    norm.delta_stride = norm.hidden;
+  }
+  if (norm.rows != 0) {
+    norm_rows(task.norm, runtime, norm, to_row, wide);
+  }
 }
 
 void run_tile(const AttentionTask& task, const TaskRuntime& runtime, std::uint32_t tile) {

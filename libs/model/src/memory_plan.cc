@@ -9,6 +9,7 @@
 #include "phalanx/step/sequence_table.h"
 #include "phalanx/tensor/shape.h"
 
+#include "exchange.h"
 #include "forward_program.h"
 #include "step_inputs.h"
 
@@ -153,6 +154,10 @@ Result<RankMemory> rank_memory(const checkpoint::ModelConfig& config,
   memory.scratch = tensor::round_up(forward.program.scratch_bytes(), kPageBytes);
   memory.sequence_table = tensor::round_up(step::SequenceTable::bytes_for(limits), kPageBytes);
   memory.result_ring = tensor::round_up(step::result_ring_bytes(limits.max_num_seqs), kPageBytes);
+  if (shard.ranks > 1 && shard.rank == 0) {
+    memory.exchange =
+        tensor::round_up(exchange_layout(config, limits, shard.ranks).bytes, kPageBytes);
+  }
   Sampler::Options sampling;
   sampling.tokens = shard.tokens;
   sampling.rows_max = limits.max_num_seqs;
@@ -260,6 +265,7 @@ std::vector<MemoryPlan::Row> MemoryPlan::rows(std::uint32_t replicas) const {
     sum.scratch += rank.scratch * replicas;
     sum.sequence_table += rank.sequence_table * replicas;
     sum.result_ring += rank.result_ring * replicas;
+    sum.exchange += rank.exchange * replicas;
     sum.heap += rank.heap * replicas;
   }
   return {{"weights", weights},
@@ -267,6 +273,7 @@ std::vector<MemoryPlan::Row> MemoryPlan::rows(std::uint32_t replicas) const {
           {"scratch", sum.scratch},
           {"sequence_table", sum.sequence_table},
           {"result_ring", sum.result_ring},
+          {"exchange", sum.exchange},
           {"rank_heap", sum.heap},
           {"total", total}};
 }

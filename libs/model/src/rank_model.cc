@@ -125,6 +125,9 @@ Status RankModel::Impl::bind() {
   PHALANX_RETURN_IF_ERROR(program.bind_scratch(regions.scratch));
   PHALANX_RETURN_IF_ERROR(program.bind(buffers.weights, writable(regions.weights)));
   PHALANX_RETURN_IF_ERROR(program.bind(buffers.kv, regions.kv));
+  if (buffers.exchange) {
+    PHALANX_RETURN_IF_ERROR(program.bind(*buffers.exchange, regions.exchange));
+  }
   PHALANX_RETURN_IF_ERROR(program.bind(buffers.sequence_table, writable(table.memory())));
   return program.bind(buffers.results, results.bytes());
 }

@@ -46,18 +46,37 @@ struct RowRange {
     return rows >= least && rows <= most;
   }
 };
+inline constexpr RowRange kNoRows = {1, 0};
 
 // With codes: out_wide is the memory of a thread, and what is in it becomes codes.
 struct RmsNormTask {
   kernels::RmsNormArgs kernel;
   kernels::QuantizeArgs codes;
   RowsOf rows = RowsOf::kAll;
+  RowRange range;
 };
 
+// The input of a product: one of the two.
+struct Activations {
+  const kernels::Bf16* rows = nullptr;
+  kernels::QuantizedRows codes;
+};
+
+// Where a product reads and writes.
+struct ProductPlace {
+  Activations in;
+  float* out = nullptr;
+  std::size_t node_stride = 0;
+};
+
+// A step takes one of the two places: the rank's own, or what the ranks exchange rows in.
 struct MatmulTask {
   kernels::MatmulArgs kernel;
   RowsOf rows = RowsOf::kAll;
   RowRange range;
+  RowRange exchanged = kNoRows;
+  ProductPlace own;
+  ProductPlace shared;
 };
 
 struct QuantizeTask {
@@ -93,6 +112,28 @@ struct GatedProductTask {
   kernels::QuantizeArgs codes;  // leaf_count 0: none, out or out_wide of `swiglu` is the result
   ColumnGroups groups;
   RowRange range;
+  RowRange exchanged = kNoRows;
+  Activations own;
+  Activations shared;
+};
+
+// A meeting of the ranks: what each has written before is there for all.
+struct MeetTask {
+  RowRange range;
+};
+
+// The rows of this rank: the sum of what all ranks have left, the residual stream, and the norm, which
+// all ranks read then.
+struct SumNormTask {
+  RmsNormTask norm;                            // kernel.delta is memory of the thread
+  const collective::TreePlan* plan = nullptr;  // null: nothing is added
+  const float* nodes = nullptr;                // [plan->nodes()][rows][hidden]
+  std::size_t node_stride = 0;
+  const std::uint32_t* source_rows = nullptr;  // of sampled rows: their rows in x and nodes
+  std::uint32_t rank = 0;
+  std::uint32_t ranks = 1;
+  RowRange range;
+  Run own_rows;  // of this step
 };
 
 // Nodes of one rank: at most two per level of a tree over kMaxLeaves leaves.
@@ -105,6 +146,7 @@ struct ReduceTreeTask {
   std::uint32_t node_count = 0;
   std::uint32_t row_floats = 0;
   std::size_t floats = 0;  // of this step
+  RowRange range;
 };
 
 // The rows that sample, of the residual stream and of what is still to be added to it.
@@ -116,6 +158,7 @@ struct GatherRowsTask {
   float* delta_out = nullptr;
   std::uint32_t hidden = 0;
   std::uint32_t rows = 0;
+  RowRange range;
 };
 
 struct AllGatherTask {

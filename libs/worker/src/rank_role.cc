@@ -30,7 +30,7 @@ namespace phalanx::worker {
 namespace {
 
 // Descriptors of a RankBootstrap behind the common ones.
-enum Region : std::size_t { kKv, kScratch, kSequenceTable, kResultRing, kArena };
+enum Region : std::size_t { kKv, kScratch, kSequenceTable, kResultRing, kExchange, kArena };
 
 constexpr auto kSegmentDeadline = std::chrono::seconds(10);
 constexpr auto kIdleSlice = std::chrono::seconds(1);
@@ -121,11 +121,11 @@ class Rank {
   }
 
   [[nodiscard]] Status map_regions() {
-    if (bootstrap_.region_bytes.size() != kResultRing + 1) {
-      return invalid_argument("bootstrap: expected 4 regions, found " +
+    if (bootstrap_.region_bytes.size() != kArena) {
+      return invalid_argument("bootstrap: expected 5 regions, found " +
                               std::to_string(bootstrap_.region_bytes.size()));
     }
-    for (std::size_t i = kKv; i <= kResultRing; ++i) {
+    for (std::size_t i = kKv; i < kArena; ++i) {
       PHALANX_TRY(os::UniqueFd fd, start_.take_fd(i));
       PHALANX_TRY(const os::Memfd memfd,
                   os::Memfd::adopt(std::move(fd), bootstrap_.region_bytes[i].second));
@@ -199,6 +199,7 @@ class Rank {
     regions.weights = arena_.bytes();
     regions.kv = mappings_[kKv].bytes();
     regions.scratch = mappings_[kScratch].bytes();
+    regions.exchange = mappings_[kExchange].bytes();
     PHALANX_TRY(auto rank_model, model::RankModel::create(options, regions, *table_, *team));
     return std::unique_ptr<engine::ModelRunner>(std::make_unique<CpuRunner>(
         std::move(team), std::move(rank_model), *group_, mappings_[kKv]));
@@ -206,7 +207,7 @@ class Rank {
 
   fleet::ChildStart& start_;
   wire::RankBootstrap bootstrap_;
-  std::array<os::Mapping, kResultRing + 1> mappings_;
+  std::array<os::Mapping, kArena> mappings_;
   os::Mapping arena_;
   os::Mapping segment_;
   std::optional<step::SequenceTable> table_;

@@ -161,6 +161,7 @@ Result<std::vector<fleet::SlotSizes>> slot_sizes(const wire::ModelPlan& plan) {
     result[rank].scratch = bytes.scratch;
     result[rank].sequence_table = bytes.sequence_table;
     result[rank].result_ring = bytes.result_ring;
+    result[rank].exchange = bytes.exchange;
   }
   return result;
 }

@@ -198,6 +198,33 @@ TEST(Formats, OfBf16GiveTheSameBitsWithManyRows) {
   expect_same_bits_with_many_rows(WeightFormat::kBf16);
 }
 
+// The bytes that a rank publishes for the others in a step of so many rows.
+std::uint64_t published_bytes(const TestWeights& weights, std::uint32_t rows) {
+  GroupOptions options;
+  options.ranks = 2;
+  options.limits.max_num_batched_tokens = 256;
+  TestGroup group(weights, options);
+  const std::vector<TokenId> tokens = random_tokens(rows, weights.config().vocab, 8);
+  SequenceSpec spec;
+  spec.sequence = 1;
+  spec.tokens = tokens;
+  spec.prompt_tokens = rows;
+  group.attach({&spec, 1});
+  const std::uint64_t before = group.communicator(0).counters().bytes;
+  const std::vector<std::uint32_t> blocks = {4, 2, 9, 1, 7};
+  const StepItem item{0, 1, 0, rows, false, blocks};
+  EXPECT_TRUE(group.step({&item, 1}).has_value());
+  return group.communicator(0).counters().bytes - before;
+}
+
+TEST(Formats, RowsOfManyAreExchangedWithoutACopy) {
+  const auto files = checkpoint::random_checkpoint(checkpoint::TestShape());
+  const TestWeights weights(*files, 2, {WeightFormat::kInt8, WeightFormat::kInt8});
+  const std::size_t sums = 2 * weights.config().layers;
+  EXPECT_EQ(published_bytes(weights, 63), sums * 63 * weights.config().hidden * sizeof(float));
+  EXPECT_EQ(published_bytes(weights, 64), 0U);
+}
+
 TEST_P(EachFormat, IsNearTheModelInBf16) {
   const double bound = GetParam() == WeightFormat::kInt4 ? 0.4 : 0.03;
   for (const checkpoint::TestShape& shape : {checkpoint::TestShape(), uneven_shape()}) {

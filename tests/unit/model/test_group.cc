@@ -50,6 +50,9 @@ TestGroup::TestGroup(const TestWeights& weights, const GroupOptions& options)
       segment_(collective::segment_bytes(options.ranks, kSlotBytes), 4096) {
   const auto spec = segment_spec(options.ranks);
   EXPECT_TRUE(collective::initialize_segment(segment_.bytes(), spec).has_value());
+  const Shard first = take(plan_shard(weights.config(), 0, options.ranks), "shard");
+  exchange_ = tensor::AlignedBuffer(
+      take(rank_memory(weights.config(), first, options.limits), "memory").exchange);
   for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
     ranks_.push_back(std::make_unique<Rank>());
   }
@@ -103,7 +106,8 @@ void TestGroup::build(std::uint32_t index) {
   options.limits = options_.limits;
   options.isa = options_.isa;
   options.allocation_counter = options_.allocation_counter;
-  const RankRegions regions{weights_.memory(), rank.kv.bytes(), rank.scratch.bytes()};
+  const RankRegions regions{
+      weights_.memory(), rank.kv.bytes(), rank.scratch.bytes(), exchange_.bytes()};
   rank.model = take(RankModel::create(options, regions, *rank.table, *rank.team), "model");
   EXPECT_TRUE(rank.model->join(rank.group.get()).has_value());
 }

@@ -128,6 +128,7 @@ class TestGroup {
   const TestWeights& weights_;
   GroupOptions options_;
   tensor::AlignedBuffer segment_;
+  tensor::AlignedBuffer exchange_;
   std::vector<std::unique_ptr<Rank>> ranks_;
 
   std::mutex mutex_;

@@ -91,6 +91,9 @@ class RankHost final : public engine::GroupPort,
   int lifeline_pipe_;
   int arena_;
   engine::ReplicaEngine* engine_ = nullptr;
+  // Rows that the ranks exchange within a step. It outlives epochs, as the slots' memory does: no
+  // rank of one is left in a step when the next begins.
+  os::Memfd exchange_;
   EpochSegmentHolder segment_;
   std::atomic<Duration::rep> last_dying_{
       0};  // steady time of the latest lifeline that came free, for the log

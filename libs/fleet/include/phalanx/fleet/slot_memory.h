@@ -21,6 +21,7 @@ struct SlotSizes {
   std::size_t scratch = 0;
   std::size_t sequence_table = 0;
   std::size_t result_ring = 0;
+  std::size_t exchange = 0;  // of all slots together, named by the first
 };
 
 // The memory of one rank slot: KV, scratch, sequence table and result ring. The replica makes it at
@@ -28,6 +29,8 @@ struct SlotSizes {
 // where its predecessor left it.
 class SlotMemory {
  public:
+  static constexpr std::size_t kLeastBytes = 4096;  // of a region
+
   // The KV is address space until back_kv(); the rest has its memory now: a lack of it is a failed
   // start.
   //

@@ -51,6 +51,8 @@ enum class Callable : std::uint16_t {
   kSwiglu,
   kGatedProduct,
   kReduceTree,
+  kMeet,
+  kSumNorm,
   kGatherRows,
   kAllGather,
   kSampleShape,

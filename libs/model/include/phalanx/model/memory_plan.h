@@ -24,10 +24,11 @@ struct RankMemory {
   std::size_t scratch = 0;
   std::size_t sequence_table = 0;
   std::size_t result_ring = 0;
-  std::size_t heap = 0;  // prepared arguments, step inputs, sampling tables
+  std::size_t exchange = 0;  // of the whole group, with rank 0; a group of one has none
+  std::size_t heap = 0;      // prepared arguments, step inputs, sampling tables
 
   [[nodiscard]] std::size_t total() const {
-    return kv + scratch + sequence_table + result_ring + heap;
+    return kv + scratch + sequence_table + result_ring + exchange + heap;
   }
 };
 

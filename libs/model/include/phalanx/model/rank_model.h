@@ -29,6 +29,7 @@ struct RankRegions {
   std::span<const std::byte> weights;  // a filled arena; 64-byte aligned at least
   std::span<std::byte> kv;             // zeroed when new
   std::span<std::byte> scratch;        // any contents
+  std::span<std::byte> exchange{};     // of the whole group; any contents
 };
 
 struct RankModelOptions {

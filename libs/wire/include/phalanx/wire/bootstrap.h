@@ -56,7 +56,7 @@ struct ReplicaBootstrap {
 };
 
 // Role rank. Further descriptors: [2] KV, [3] scratch, [4] sequence table, [5] result ring, [6]
-// weight arena (absent for "sim").
+// exchange, [7] weight arena (absent for "sim").
 struct RankBootstrap {
   ChildCommon common{};
   ReplicaId replica{};
@@ -64,7 +64,7 @@ struct RankBootstrap {
   ModelPlan plan{};
   std::vector<std::uint32_t> cpus{};
   std::vector<std::pair<std::string, std::uint64_t>>
-      region_bytes{};  // name and size of descriptors [2] … [5], checked
+      region_bytes{};  // name and size of descriptors [2] … [6], checked
   friend bool operator==(const RankBootstrap&, const RankBootstrap&) = default;
 };
 
