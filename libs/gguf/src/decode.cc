@@ -141,6 +141,25 @@ void run_scales(const std::byte* block, BlockCodes& out) {
   }
 }
 
+void codes_q3_k(const std::byte* block, BlockCodes& out) {
+  const std::byte* low = block + 32;
+  const std::byte* c = block + 96;
+  const float d = half_at(block + 108);
+  for (std::size_t group = 0; group < kLargestBlock / kCodeGroup; ++group) {
+    const std::uint32_t nibble = (u8(c, group % 8) >> (group / 8 * 4)) & 15U;
+    const std::uint32_t top = (u8(c, 8 + group % 4) >> (group / 4 * 2)) & 3U;
+    out.scales[group] = d * as_float((nibble | top << 4) - 32U);
+    out.minima[group] = 0.0F;
+  }
+  for (std::size_t run = 0; run < kRuns; ++run) {
+    const std::byte* pairs = low + run / 4 * 32;
+    for (std::size_t j = 0; j < 32; ++j) {
+      const std::uint32_t top = (u8(block, j) >> run) & 1U;
+      out.set(32 * run + j, (((u8(pairs, j) >> (run % 4 * 2)) & 3U) | top << 2) - 4U);
+    }
+  }
+}
+
 void codes_q4_k(const std::byte* block, BlockCodes& out) {
   run_scales(block, out);
   const std::byte* q = block + 2 * kHalfBytes + kScaleBytes;
@@ -206,6 +225,8 @@ CodeFunction code_function(TensorType type) {
       return codes_q5_0;
     case TensorType::kQ5_1:
       return codes_q5_1;
+    case TensorType::kQ3_K:
+      return codes_q3_k;
     case TensorType::kQ4_K:
       return codes_q4_k;
     case TensorType::kQ5_K:

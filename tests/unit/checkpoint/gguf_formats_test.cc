@@ -30,7 +30,8 @@ constexpr std::array kCodedTypes = {TensorType::kQ8_0,
                                     TensorType::kQ5_K,
                                     TensorType::kQ4_0,
                                     TensorType::kQ5_1,
-                                    TensorType::kQ4_1};
+                                    TensorType::kQ4_1,
+                                    TensorType::kQ3_K};
 
 // Leaves of 64 and of 32 inputs lie within blocks of 256.
 TestShape shape_of_blocks() {
@@ -98,7 +99,7 @@ TEST(GgufFormats, HoldEveryBlockTypeWithItsDecodedValues) {
   const TestShape shape = shape_of_blocks();
   for (std::size_t turn = 0; turn < kCodedTypes.size(); ++turn) {
     const auto source = gguf_checkpoint(shape, [&](GgufParts& parts) {
-      make_blocks(parts, [&](std::size_t i) { return kCodedTypes[(i + turn) % 8]; });
+      make_blocks(parts, [&](std::size_t i) { return kCodedTypes[(i + turn) % kCodedTypes.size()]; });
     });
     const PackedFile file(*source);
     const WeightFormats& formats = file.config().formats;

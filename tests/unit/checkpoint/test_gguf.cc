@@ -125,6 +125,8 @@ std::vector<std::byte> random_blocks(gguf::TensorType type,
         return {{0, 0.01F}};
       case gguf::TensorType::kQ5_1:
         return {{0, 0.01F}, {2, -0.16F}};
+      case gguf::TensorType::kQ3_K:
+        return {{108, 0.003F}};
       case gguf::TensorType::kQ4_K:
         return {{0, 0.0006F}, {2, 0.0045F}};
       case gguf::TensorType::kQ5_K:

@@ -17,6 +17,8 @@
 //   Q5_1    32      24    d, m, high bits (32), 4-bit q[32]            d·q[i] + m
 //   Q4_K    256    144    d, dmin, scales[12], 4-bit q[256]            (d·s)·q[i] − dmin·n
 //   Q5_K    256    176    d, dmin, scales[12], high bits (256), q[256] (d·s)·q[i] − dmin·n
+//   Q3_K    256    110    high bits (256), low bits [64], scales[12],  (d·(s − 32))·(q[i] − 4)
+//                         d
 //   Q6_K    256    210    low bits [128], high bits [64], int8 s[16],  (d·s)·(q[i] − 32)
 //                         d
 //
@@ -28,6 +30,10 @@
 //   from bit 2g + h of high-bit byte j. s and n are 6-bit numbers per run r = i / 32 of the twelve
 //   bytes c: r < 4: s = c[r] & 63, n = c[r+4] & 63; r ≥ 4: s = c[r+4] & 15 | (c[r−4] >> 6) << 4,
 //   n = c[r+4] >> 4 | (c[r] >> 6) << 4.
+// - Q3_K: two halves of 128 elements with 32 low bytes each; in half h, element 32a + j (a = 0…3) has
+//   its low two bits in byte j at bits 2a, and its high bit at bit 4h + a of high-bit byte j. s is a
+//   6-bit number per run r = i / 16 of the twelve bytes c: its low four bits are nibble r / 8 of
+//   c[r % 8], its high two those of c[8 + r % 4] at bits 2(r / 4).
 // - Q6_K: two halves of 128 elements with 64 low and 32 high bytes each; in a half, element
 //   32a + j (a = 0…3) has its low four bits in byte 32(a & 1) + j, nibble a / 2, and its high two
 //   in byte j at bits 2a; s belongs to the run of 16 elements.
@@ -55,6 +61,7 @@ enum class TensorType : std::uint32_t {
   kQ5_0 = 6,
   kQ5_1 = 7,
   kQ8_0 = 8,
+  kQ3_K = 11,
   kQ4_K = 12,
   kQ5_K = 13,
   kQ6_K = 14,
