@@ -43,6 +43,7 @@ std::optional<WeightFormat> format_of_codes(TensorType type) {
       return std::nullopt;
     case TensorType::kQ8_0:
     case TensorType::kQ5_0:
+    case TensorType::kIQ4_NL:
       return WeightFormat::kInt8G32;
     case TensorType::kQ4_0:
       return WeightFormat::kInt4;
@@ -54,6 +55,7 @@ std::optional<WeightFormat> format_of_codes(TensorType type) {
       return WeightFormat::kInt8G32Min;
     case TensorType::kQ3_K:
     case TensorType::kQ6_K:
+    case TensorType::kIQ4_XS:
       return WeightFormat::kInt8G16;
   }
   return std::nullopt;

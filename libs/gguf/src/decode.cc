@@ -2,51 +2,16 @@
 // The formulas of tensor_type.h, one function for each type and block. Loops have fixed counts and
 // no branches, so that the compiler vectorises them.
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 
 #include "phalanx/base/check.h"
 #include "phalanx/gguf/tensor_type.h"
 
-#include "numbers.h"
+#include "block_codes.h"
 
 namespace phalanx::gguf {
 namespace {
-
-constexpr std::size_t kSmall = 32;  // elements of a block of the older types
-constexpr std::size_t kHalfBytes = 2;
-constexpr std::size_t kLargestBlock = 256;
-
-std::uint32_t u8(const std::byte* from, std::size_t index) {
-  return std::to_integer<std::uint32_t>(from[index]);
-}
-
-float as_float(std::uint32_t integer) {
-  return static_cast<float>(static_cast<std::int32_t>(integer));
-}
-
-// Exact; a NaN becomes a quiet NaN of its sign. Integer operations only, so that a thread that
-// flushes denormals reads the same.
-float half_at(const std::byte* from) {
-  const std::uint32_t bits = load<std::uint16_t>(from);
-  const std::uint32_t sign = (bits & 0x8000U) << 16;
-  std::uint32_t exponent = (bits >> 10) & 0x1FU;
-  std::uint32_t mantissa = bits & 0x3FFU;
-  if (exponent == 0x1F) {
-    return std::bit_cast<float>(sign | (mantissa != 0 ? 0x7FC00000U : 0x7F800000U));
-  }
-  if (exponent == 0 && mantissa == 0) {
-    return std::bit_cast<float>(sign);
-  }
-  if (exponent == 0) {
-    // Denormal: shift the leading one to the place that a normal number has it in.
-    const auto shift = static_cast<std::uint32_t>(std::countl_zero(mantissa)) - 21U;
-    mantissa = (mantissa << shift) & 0x3FFU;
-    exponent = 1U - shift;  // may wrap; the bias below brings it back
-  }
-  return std::bit_cast<float>(sign | ((exponent + 112U) << 23) | (mantissa << 13));
-}
 
 void block_f32(const std::byte* block, float* out) {
   std::memcpy(out, block, sizeof(float));
@@ -59,22 +24,6 @@ void block_f16(const std::byte* block, float* out) {
 void block_bf16(const std::byte* block, float* out) {
   *out = std::bit_cast<float>(static_cast<std::uint32_t>(load<std::uint16_t>(block)) << 16);
 }
-
-// A block as codes: element i is codes[i] · scales[i / 16] − minima[i / 16].
-struct BlockCodes {
-  std::array<std::int8_t, kLargestBlock> codes;
-  std::array<float, kLargestBlock / kCodeGroup> scales;
-  std::array<float, kLargestBlock / kCodeGroup> minima;
-
-  void set(std::size_t element, std::uint32_t code) {
-    codes[element] = static_cast<std::int8_t>(static_cast<std::int32_t>(code));
-  }
-  // Of elements [32 · run, 32 · run + 32).
-  void set_run(std::size_t run, float scale, float minimum) {
-    scales[2 * run] = scales[2 * run + 1] = scale;
-    minima[2 * run] = minima[2 * run + 1] = minimum;
-  }
-};
 
 void codes_q8_0(const std::byte* block, BlockCodes& out) {
   out.set_run(0, half_at(block), 0.0F);
@@ -119,7 +68,6 @@ void codes_q5_1(const std::byte* block, BlockCodes& out) {
   five_bits(high, block + 2 * kHalfBytes + sizeof(high), 0, out);
 }
 
-constexpr std::size_t kRuns = 8;  // of 32 elements in a block of 256
 constexpr std::size_t kScaleBytes = 12;
 
 // The scales d·s and minima dmin·n of the runs of Q4_K and Q5_K.
@@ -206,8 +154,6 @@ void codes_q6_k(const std::byte* block, BlockCodes& out) {
   }
 }
 
-using CodeFunction = void (*)(const std::byte* block, BlockCodes& out);
-
 // nullptr for the types that have no codes.
 CodeFunction code_function(TensorType type) {
   switch (type) {
@@ -233,6 +179,10 @@ CodeFunction code_function(TensorType type) {
       return codes_q5_k;
     case TensorType::kQ6_K:
       return codes_q6_k;
+    case TensorType::kIQ4_NL:
+      return codes_iq4_nl;
+    case TensorType::kIQ4_XS:
+      return codes_iq4_xs;
   }
   return nullptr;
 }

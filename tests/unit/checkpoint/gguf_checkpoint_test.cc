@@ -302,11 +302,11 @@ TEST(GgufCheckpoint, RefusesTensorsThatAreNotAsExpected) {
   expect_refused(
       [](GgufParts& parts) {
         GgufTensor& tensor = parts.tensors[0];
-        tensor.type = 20;
-        tensor.bytes.resize(301 * 64 / 32 * 18);
+        tensor.type = 42;
+        tensor.bytes.resize(301 * 18);
       },
       Code::kUnimplemented,
-      {"\"token_embd.weight\"", "IQ4_NL", "Q4_K"});
+      {"\"token_embd.weight\"", "Q2_0", "Q4_K"});
   expect_refused([](GgufParts& parts) { parts.tensors.erase(parts.tensors.begin()); },
                  Code::kNotFound,
                  {"token_embd.weight"});

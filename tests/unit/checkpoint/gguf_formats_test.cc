@@ -31,7 +31,9 @@ constexpr std::array kCodedTypes = {TensorType::kQ8_0,
                                     TensorType::kQ4_0,
                                     TensorType::kQ5_1,
                                     TensorType::kQ4_1,
-                                    TensorType::kQ3_K};
+                                    TensorType::kQ3_K,
+                                    TensorType::kIQ4_NL,
+                                    TensorType::kIQ4_XS};
 
 // Leaves of 64 and of 32 inputs lie within blocks of 256.
 TestShape shape_of_blocks() {

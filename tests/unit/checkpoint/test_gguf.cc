@@ -131,6 +131,10 @@ std::vector<std::byte> random_blocks(gguf::TensorType type,
         return {{0, 0.0006F}, {2, 0.0045F}};
       case gguf::TensorType::kQ5_K:
         return {{0, 0.0003F}, {2, 0.0047F}};
+      case gguf::TensorType::kIQ4_NL:
+        return {{0, 0.0015F}};
+      case gguf::TensorType::kIQ4_XS:
+        return {{0, 0.00008F}};
       default:
         return {{208, 0.00008F}};  // Q6_K
     }

@@ -158,12 +158,12 @@ TEST(Decode, ReadsBlocksAtAnyAddress) {
 TEST(TensorTypes, AreNamedAndSized) {
   EXPECT_EQ(find_type(4), nullptr);  // taken back by the format
   EXPECT_EQ(find_type(1000), nullptr);
-  ASSERT_NE(find_type(23), nullptr);
-  EXPECT_EQ(find_type(23)->name, "IQ4_XS");
-  EXPECT_FALSE(find_type(23)->decodable);
+  ASSERT_NE(find_type(22), nullptr);
+  EXPECT_EQ(find_type(22)->name, "IQ2_S");
+  EXPECT_FALSE(find_type(22)->decodable);
   EXPECT_EQ(traits_of(TensorType::kQ4_K).block_elements, 256U);
   EXPECT_EQ(traits_of(TensorType::kQ4_K).block_bytes, 144U);
-  EXPECT_EQ(decodable_types(), "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q3_K, Q4_K, Q5_K, Q6_K, BF16");
+  EXPECT_EQ(decodable_types(), "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, BF16");
 }
 
 TEST(DecodeDeathTest, RefusesSizesThatDoNotBelongTogether) {

@@ -3,7 +3,7 @@
 //
 // Notation: d, m, dmin are binary16 and are converted to fp32 exactly; q is an unsigned integer of
 // the stated width; all arithmetic is fp32, rounded to nearest even. Every product below is exact
-// in fp32 (11-bit significand × at most 7 + 6 bits of integers), so each value is rounded at most
+// in fp32 (11-bit significand × at most 13 bits of integers), so each value is rounded at most
 // once, in its final addition or subtraction, and does not depend on fused multiply-add.
 //
 //   type  elements bytes  layout, in order                             value of element i
@@ -21,6 +21,10 @@
 //                         d
 //   Q6_K    256    210    low bits [128], high bits [64], int8 s[16],  (d·s)·(q[i] − 32)
 //                         d
+//   IQ4_NL  32      18    d, 4-bit q[32]                               d·t(q[i])
+//   IQ4_XS  256    136    d, top bits (16), 4-bit s[8], 4-bit q[256]   (d·(s − 32))·t(q[i])
+//
+// t: −127, −104, −83, −65, −49, −35, −22, −10, 1, 13, 25, 38, 53, 69, 89, 113
 //
 // Places inside a block:
 // - 4-bit q[32]: the low nibble of byte j is element j, the high one element j + 16; high bit of
@@ -37,6 +41,9 @@
 // - Q6_K: two halves of 128 elements with 64 low and 32 high bytes each; in a half, element
 //   32a + j (a = 0…3) has its low four bits in byte 32(a & 1) + j, nibble a / 2, and its high two
 //   in byte j at bits 2a; s belongs to the run of 16 elements.
+// - IQ4_XS: runs r of 32 elements with 16 bytes of q each, as 4-bit q[32] above. s is a 6-bit number
+//   per run: its low four bits are nibble r % 2 of byte r / 2, its high two those of the
+//   little-endian word of top bits at bit 2r.
 //
 // Source: the block structures of ggml (MIT), as found in files written by llama.cpp.
 #pragma once
@@ -65,6 +72,8 @@ enum class TensorType : std::uint32_t {
   kQ4_K = 12,
   kQ5_K = 13,
   kQ6_K = 14,
+  kIQ4_NL = 20,
+  kIQ4_XS = 23,
   kBF16 = 30,
 };
 

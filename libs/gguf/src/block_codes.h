@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// One block of a GGUF type as codes: what the decoders of all types are made of.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "phalanx/gguf/tensor_type.h"
+
+#include "numbers.h"
+
+namespace phalanx::gguf {
+
+inline constexpr std::size_t kSmall = 32;  // elements of a block of the older types
+inline constexpr std::size_t kHalfBytes = 2;
+inline constexpr std::size_t kLargestBlock = 256;
+inline constexpr std::size_t kRuns = 8;  // of 32 elements in a block of 256
+
+[[nodiscard]] inline std::uint32_t u8(const std::byte* from, std::size_t index) {
+  return std::to_integer<std::uint32_t>(from[index]);
+}
+
+[[nodiscard]] inline float as_float(std::uint32_t integer) {
+  return static_cast<float>(static_cast<std::int32_t>(integer));
+}
+
+// Exact; a NaN becomes a quiet NaN of its sign. Integer operations only, so that a thread that
+// flushes denormals reads the same.
+[[nodiscard]] inline float half_at(const std::byte* from) {
+  const std::uint32_t bits = load<std::uint16_t>(from);
+  const std::uint32_t sign = (bits & 0x8000U) << 16;
+  std::uint32_t exponent = (bits >> 10) & 0x1FU;
+  std::uint32_t mantissa = bits & 0x3FFU;
+  if (exponent == 0x1F) {
+    return std::bit_cast<float>(sign | (mantissa != 0 ? 0x7FC00000U : 0x7F800000U));
+  }
+  if (exponent == 0 && mantissa == 0) {
+    return std::bit_cast<float>(sign);
+  }
+  if (exponent == 0) {
+    // Denormal: shift the leading one to the place that a normal number has it in.
+    const auto shift = static_cast<std::uint32_t>(std::countl_zero(mantissa)) - 21U;
+    mantissa = (mantissa << shift) & 0x3FFU;
+    exponent = 1U - shift;  // may wrap; the bias below brings it back
+  }
+  return std::bit_cast<float>(sign | ((exponent + 112U) << 23) | (mantissa << 13));
+}
+
+// A block as codes: element i is codes[i] · scales[i / 16] − minima[i / 16].
+struct BlockCodes {
+  std::array<std::int8_t, kLargestBlock> codes;
+  std::array<float, kLargestBlock / kCodeGroup> scales;
+  std::array<float, kLargestBlock / kCodeGroup> minima;
+
+  void set(std::size_t element, std::uint32_t code) {
+    codes[element] = static_cast<std::int8_t>(static_cast<std::int32_t>(code));
+  }
+  // Of elements [32 · run, 32 · run + 32).
+  void set_run(std::size_t run, float scale, float minimum) {
+    scales[2 * run] = scales[2 * run + 1] = scale;
+    minima[2 * run] = minima[2 * run + 1] = minimum;
+  }
+};
+
+using CodeFunction = void (*)(const std::byte* block, BlockCodes& out);
+
+// The types whose elements are numbers of a table; the others are in decode.cc.
+void codes_iq4_nl(const std::byte* block, BlockCodes& out);
+void codes_iq4_xs(const std::byte* block, BlockCodes& out);
+
+}  // namespace phalanx::gguf
