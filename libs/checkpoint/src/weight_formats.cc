@@ -56,6 +56,7 @@ std::optional<WeightFormat> format_of_codes(TensorType type) {
     case TensorType::kQ3_K:
     case TensorType::kQ6_K:
     case TensorType::kIQ4_XS:
+    case TensorType::kMXFP4:
       return WeightFormat::kInt8G16;
   }
   return std::nullopt;

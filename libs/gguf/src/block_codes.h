@@ -69,5 +69,9 @@ using CodeFunction = void (*)(const std::byte* block, BlockCodes& out);
 // The types whose elements are numbers of a table; the others are in decode.cc.
 void codes_iq4_nl(const std::byte* block, BlockCodes& out);
 void codes_iq4_xs(const std::byte* block, BlockCodes& out);
+void codes_mxfp4(const std::byte* block, BlockCodes& out);
+
+// The numbers themselves: those that codes cannot give as well.
+void values_mxfp4(const std::byte* block, float* out);
 
 }  // namespace phalanx::gguf

@@ -183,6 +183,8 @@ CodeFunction code_function(TensorType type) {
       return codes_iq4_nl;
     case TensorType::kIQ4_XS:
       return codes_iq4_xs;
+    case TensorType::kMXFP4:
+      return codes_mxfp4;
   }
   return nullptr;
 }
@@ -219,14 +221,6 @@ void check_sizes(const TypeTraits& traits, std::size_t bytes, std::size_t elemen
 void decode(TensorType type, std::span<const std::byte> blocks, std::span<float> out) {
   const TypeTraits& traits = traits_of(type);
   check_sizes(traits, blocks.size(), out.size());
-  if (const CodeFunction codes = code_function(type)) {
-    BlockCodes block;
-    for (std::size_t at = 0; at < out.size(); at += traits.block_elements) {
-      codes(blocks.data() + at / traits.block_elements * traits.block_bytes, block);
-      values_of(block, traits.block_elements, out.data() + at);
-    }
-    return;
-  }
   switch (type) {
     case TensorType::kF32:
       return each_block<block_f32>(traits, blocks.data(), out);
@@ -234,8 +228,17 @@ void decode(TensorType type, std::span<const std::byte> blocks, std::span<float>
       return each_block<block_f16>(traits, blocks.data(), out);
     case TensorType::kBF16:
       return each_block<block_bf16>(traits, blocks.data(), out);
+    case TensorType::kMXFP4:
+      return each_block<values_mxfp4>(traits, blocks.data(), out);
     default:
-      PHALANX_CHECK(false, "a tensor type that cannot be decoded");
+      break;
+  }
+  const CodeFunction codes = code_function(type);
+  PHALANX_CHECK(codes != nullptr, "a tensor type that cannot be decoded");
+  BlockCodes block;
+  for (std::size_t at = 0; at < out.size(); at += traits.block_elements) {
+    codes(blocks.data() + at / traits.block_elements * traits.block_bytes, block);
+    values_of(block, traits.block_elements, out.data() + at);
   }
 }
 

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The types of tensor_type.h whose q is no number but the place of one in a table.
+#include <algorithm>
+#include <bit>
+#include <limits>
+
 #include "block_codes.h"
 
 namespace phalanx::gguf {
@@ -10,8 +14,35 @@ using CodeTable = std::array<std::int8_t, 16>;
 constexpr CodeTable kNonLinear = {
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
+// Numbers of 1, 2 and 1 bits (sign, exponent, mantissa), doubled.
+constexpr CodeTable kDoubledE2m1 = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+constexpr std::uint32_t kNanExponent = 255;
+constexpr std::uint32_t kNormalExponent = 2;  // 2^(e − 128) is no fp32 denormal from it on
+
+// code · 2^(e − 128), infinite where fp32 ends. Integer operations only: the product may be a
+// denormal.
+float scaled_code(std::int32_t code, std::uint32_t e) {
+  if (e == kNanExponent) {
+    return std::numeric_limits<float>::quiet_NaN();
+  }
+  if (code == 0) {
+    return 0.0F;
+  }
+  const std::uint32_t sign = code < 0 ? 0x80000000U : 0U;
+  const auto magnitude = static_cast<std::uint32_t>(code < 0 ? -code : code);
+  const auto top = static_cast<std::uint32_t>(std::bit_width(magnitude)) - 1U;
+  if (e + top < 2) {
+    return std::bit_cast<float>(sign | magnitude << (21 + e));
+  }
+  const std::uint32_t exponent = std::min(e + top - 1, 255U);
+  const std::uint32_t mantissa = exponent == 255 ? 0 : (magnitude << (23 - top)) & 0x7FFFFFU;
+  return std::bit_cast<float>(sign | exponent << 23 | mantissa);
+}
+
 // The numbers at the places that the nibbles of 32 elements name.
-void table_nibbles(const std::byte* q, const CodeTable& table, std::int8_t* to) {
+template <typename T>
+void table_nibbles(const std::byte* q, const std::array<T, 16>& table, T* to) {
   for (std::size_t j = 0; j < kSmall / 2; ++j) {
     to[j] = table[u8(q, j) & 15U];
     to[j + kSmall / 2] = table[u8(q, j) >> 4];
@@ -36,6 +67,27 @@ void codes_iq4_xs(const std::byte* block, BlockCodes& out) {
     out.set_run(run, d * as_float((nibble | top << 4) - 32U), 0.0F);
     table_nibbles(q + run * kSmall / 2, kNonLinear, out.codes.data() + run * kSmall);
   }
+}
+
+void codes_mxfp4(const std::byte* block, BlockCodes& out) {
+  const std::uint32_t e = u8(block, 0);
+  table_nibbles(block + 1, kDoubledE2m1, out.codes.data());
+  float scale = std::numeric_limits<float>::quiet_NaN();
+  if (e >= kNormalExponent && e != kNanExponent) {
+    scale = std::bit_cast<float>((e - 1) << 23);
+  } else if (e < kNormalExponent &&
+             std::ranges::count(std::span(out.codes).first<kSmall>(), 0) == kSmall) {
+    scale = 0.0F;
+  }
+  out.set_run(0, scale, 0.0F);
+}
+
+void values_mxfp4(const std::byte* block, float* out) {
+  std::array<float, kDoubledE2m1.size()> values;
+  std::ranges::transform(kDoubledE2m1, values.begin(), [e = u8(block, 0)](std::int8_t code) {
+    return scaled_code(code, e);
+  });
+  table_nibbles(block + 1, values, out);
 }
 
 }  // namespace phalanx::gguf

@@ -49,7 +49,7 @@ constexpr std::array kTypes = {
     row(30, "BF16", 1, 2, true),
     row(34, "TQ1_0", 256, 54),
     row(35, "TQ2_0", 256, 66),
-    row(39, "MXFP4", 32, 17),
+    row(39, "MXFP4", 32, 17, true),
     row(40, "NVFP4", 64, 36),
     row(41, "Q1_0", 128, 18),
     row(42, "Q2_0", 64, 18),

@@ -3,13 +3,17 @@
 // decodes to.
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
+#include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "phalanx/checkpoint/checkpoint.h"
+#include "phalanx/kernels/float_mode.h"
 #include "phalanx/kernels/rows.h"
 #include "phalanx/model/shard_plan.h"
 #include "phalanx/model/weight_arena.h"
@@ -33,7 +37,8 @@ constexpr std::array kCodedTypes = {TensorType::kQ8_0,
                                     TensorType::kQ4_1,
                                     TensorType::kQ3_K,
                                     TensorType::kIQ4_NL,
-                                    TensorType::kIQ4_XS};
+                                    TensorType::kIQ4_XS,
+                                    TensorType::kMXFP4};
 
 // Leaves of 64 and of 32 inputs lie within blocks of 256.
 TestShape shape_of_blocks() {
@@ -182,6 +187,78 @@ TEST(GgufFormats, AreBf16WhereAMatrixOfALayerHasNoCodes) {
   WeightFormats expected(WeightFormat::kBf16, WeightFormat::kBf16);
   expected.head = WeightFormat::kInt4G32Min;
   EXPECT_EQ(Checkpoint::open(*source).value().stored_formats(), expected);
+}
+
+// What filling an arena says of a file of one type, the first block of whose second layer's
+// down_proj `change` has changed.
+Status filled_with(TensorType type, const std::function<void(std::span<std::byte>)>& change) {
+  const auto source = gguf_checkpoint(shape_of_blocks(), [&](GgufParts& parts) {
+    make_blocks(parts, [&](std::size_t) { return type; });
+    for (GgufTensor& tensor : parts.tensors) {
+      if (tensor.name == "blk.1.ffn_down.weight") {
+        change(std::span(tensor.bytes).first(gguf::traits_of(type).block_bytes));
+      }
+    }
+  });
+  const Checkpoint checkpoint = Checkpoint::open(*source).value();
+  ModelConfig config = checkpoint.config();
+  config.formats = checkpoint.stored_formats();
+  tensor::AlignedBuffer memory(model::layout_of(config).bytes, model::kArenaAlignment);
+  const auto filled = model::fill_arena(checkpoint, config, memory.bytes(), {});
+  return filled ? ok() : Status(filled.error());
+}
+
+void expect_bad_scale(const Status& filled) {
+  ASSERT_FALSE(filled.has_value());
+  EXPECT_EQ(filled.error().code(), Code::kDataLoss);
+  for (const char* part : {"model.layers.1.mlp.down_proj.weight", "column 0", "infinite or NaN"}) {
+    EXPECT_NE(filled.error().message().find(part), std::string::npos) << filled.error().message();
+  }
+}
+
+TEST(GgufFormats, RefuseScalesThatAreNoNumbers) {
+  for (const TensorType type : kCodedTypes) {
+    SCOPED_TRACE(gguf::traits_of(type).name);
+    expect_bad_scale(
+        filled_with(type, [&](std::span<std::byte> block) { spoil_scale(type, block); }));
+  }
+}
+
+// A denormal scale would count as zero in a product.
+TEST(GgufFormats, RefuseDenormalScalesButOfZeros) {
+  for (const int e : {0, 1}) {
+    const auto filled = [&](int codes) {
+      return filled_with(TensorType::kMXFP4, [&](std::span<std::byte> block) {
+        std::ranges::fill(block, static_cast<std::byte>(codes));
+        block[0] = static_cast<std::byte>(e);
+      });
+    };
+    expect_bad_scale(filled(0x01));
+    EXPECT_TRUE(filled(0x00).has_value());
+    EXPECT_TRUE(filled(0x88).has_value()) << "zeros with a sign";
+  }
+}
+
+TEST(GgufFormats, DecodeAlikeInTheFloatModeOfKernels) {
+  std::mt19937_64 random(3);
+  for (const TensorType type : kCodedTypes) {
+    const gguf::TypeTraits& traits = gguf::traits_of(type);
+    std::vector<std::byte> bytes(1024 * std::size_t{traits.block_bytes});
+    std::ranges::generate(bytes, [&] { return static_cast<std::byte>(random() & 255U); });
+    std::vector<float> expected(1024 * std::size_t{traits.block_elements});
+    std::vector<float> found(expected.size());
+    gguf::decode(type, bytes, expected);
+    {
+      const kernels::FloatModeScope mode;
+      gguf::decode(type, bytes, found);
+    }
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (!std::isnan(expected[i])) {
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(found[i]), std::bit_cast<std::uint32_t>(expected[i]))
+            << traits.name << " " << i;
+      }
+    }
+  }
 }
 
 TEST(GgufFormats, ReadCodesFromAnyGroup) {

@@ -58,6 +58,42 @@ std::vector<std::byte> interleave(const TestTensor& tensor, std::uint32_t head_d
   return out;
 }
 
+// An f16 number of a block: where it lies, and what makes numbers of about a tenth.
+struct HalfPlace {
+  std::size_t offset;
+  float value;
+};
+
+// The scale comes first.
+std::vector<HalfPlace> half_places(gguf::TensorType type) {
+  switch (type) {
+    case gguf::TensorType::kQ8_0:
+      return {{0, 0.001F}};
+    case gguf::TensorType::kQ4_0:
+      return {{0, 0.02F}};
+    case gguf::TensorType::kQ4_1:
+      return {{0, 0.02F}, {2, -0.15F}};
+    case gguf::TensorType::kQ5_0:
+      return {{0, 0.01F}};
+    case gguf::TensorType::kQ5_1:
+      return {{0, 0.01F}, {2, -0.16F}};
+    case gguf::TensorType::kQ3_K:
+      return {{108, 0.003F}};
+    case gguf::TensorType::kQ4_K:
+      return {{0, 0.0006F}, {2, 0.0045F}};
+    case gguf::TensorType::kQ5_K:
+      return {{0, 0.0003F}, {2, 0.0047F}};
+    case gguf::TensorType::kIQ4_NL:
+      return {{0, 0.0015F}};
+    case gguf::TensorType::kIQ4_XS:
+      return {{0, 0.00008F}};
+    case gguf::TensorType::kMXFP4:
+      return {};
+    default:
+      return {{208, 0.00008F}};  // Q6_K
+  }
+}
+
 }  // namespace
 
 std::vector<GgufTensor> gguf_tensors(const TestShape& shape) {
@@ -108,48 +144,29 @@ std::vector<std::byte> random_blocks(gguf::TensorType type,
                                      std::size_t elements,
                                      std::uint64_t seed) {
   const gguf::TypeTraits& traits = gguf::traits_of(type);
-  // f16 numbers of a block: where they lie and what they are.
-  struct Place {
-    std::size_t offset;
-    float value;
-  };
-  const std::vector<Place> places = [&]() -> std::vector<Place> {
-    switch (type) {
-      case gguf::TensorType::kQ8_0:
-        return {{0, 0.001F}};
-      case gguf::TensorType::kQ4_0:
-        return {{0, 0.02F}};
-      case gguf::TensorType::kQ4_1:
-        return {{0, 0.02F}, {2, -0.15F}};
-      case gguf::TensorType::kQ5_0:
-        return {{0, 0.01F}};
-      case gguf::TensorType::kQ5_1:
-        return {{0, 0.01F}, {2, -0.16F}};
-      case gguf::TensorType::kQ3_K:
-        return {{108, 0.003F}};
-      case gguf::TensorType::kQ4_K:
-        return {{0, 0.0006F}, {2, 0.0045F}};
-      case gguf::TensorType::kQ5_K:
-        return {{0, 0.0003F}, {2, 0.0047F}};
-      case gguf::TensorType::kIQ4_NL:
-        return {{0, 0.0015F}};
-      case gguf::TensorType::kIQ4_XS:
-        return {{0, 0.00008F}};
-      default:
-        return {{208, 0.00008F}};  // Q6_K
-    }
-  }();
   std::mt19937_64 random(seed);
   std::vector<std::byte> bytes(elements / traits.block_elements * traits.block_bytes);
   std::ranges::generate(bytes, [&] { return static_cast<std::byte>(random() & 255U); });
   for (std::size_t block = 0; block < bytes.size(); block += traits.block_bytes) {
-    for (const Place& place : places) {
+    if (type == gguf::TensorType::kMXFP4) {
+      bytes[block] = static_cast<std::byte>(122 - block % 3);
+    }
+    for (const HalfPlace& place : half_places(type)) {
       const tensor::F16 half =
           tensor::to_f16(place.value * (1.0F + 0.1F * static_cast<float>(block % 7)));
       std::memcpy(&bytes[block + place.offset], &half, sizeof(half));
     }
   }
   return bytes;
+}
+
+void spoil_scale(gguf::TensorType type, std::span<std::byte> block) {
+  if (type == gguf::TensorType::kMXFP4) {
+    block[0] = std::byte{255};
+    return;
+  }
+  const std::uint16_t infinity = 0x7C00;
+  std::memcpy(&block[half_places(type).front().offset], &infinity, sizeof(infinity));
 }
 
 void make_blocks(GgufParts& parts, const std::function<gguf::TensorType(std::size_t i)>& type_of) {

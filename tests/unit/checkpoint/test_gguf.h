@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,9 @@ struct GgufParts {
 [[nodiscard]] std::vector<std::byte> random_blocks(gguf::TensorType type,
                                                    std::size_t elements,
                                                    std::uint64_t seed);
+
+// Makes the scale of a block one that is no number.
+void spoil_scale(gguf::TensorType type, std::span<std::byte> block);
 
 // Makes every matrix one of random blocks; `type_of` gives the type of tensor i.
 void make_blocks(GgufParts& parts, const std::function<gguf::TensorType(std::size_t i)>& type_of);

@@ -140,6 +140,38 @@ TEST(Decode, ConvertsEveryHalfExactly) {
   }
 }
 
+// Every exponent of MXFP4 over every code.
+TEST(Decode, GivesMxfp4ScalesThatAreNormalOrNone) {
+  std::vector<std::byte> block(17);
+  for (std::size_t j = 0; j < 16; ++j) {
+    block[1 + j] = static_cast<std::byte>(j | (15 - j) << 4);
+  }
+  for (int e = 0; e < 256; ++e) {
+    block[0] = static_cast<std::byte>(e);
+    std::vector<float> values(32);
+    decode(TensorType::kMXFP4, block, values);
+    std::vector<std::int8_t> codes(32);
+    std::vector<float> scales(2);
+    std::vector<float> minima(2, 1.0F);
+    decode_codes(TensorType::kMXFP4, block, {codes, scales, minima});
+    EXPECT_EQ(minima, std::vector<float>(2));
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(scales[0]), std::bit_cast<std::uint32_t>(scales[1]));
+    for (std::size_t i = 0; i < 32; ++i) {
+      const auto exact = static_cast<float>(std::ldexp(codes[i], e - 128));
+      if (e < 255) {
+        EXPECT_EQ(values[i], exact) << e << " " << i;
+      } else {
+        EXPECT_TRUE(std::isnan(values[i])) << i;
+      }
+    }
+    if (e < 2 || e == 255) {
+      EXPECT_TRUE(std::isnan(scales[0])) << e;
+    } else {
+      EXPECT_EQ(scales[0], std::ldexp(1.0F, e - 128)) << e;
+    }
+  }
+}
+
 TEST(Decode, ReadsBlocksAtAnyAddress) {
   const TypeTraits& traits = traits_of(TensorType::kQ6_K);
   const auto blocks = splitmix(77, 3 * traits.block_bytes);
@@ -163,7 +195,7 @@ TEST(TensorTypes, AreNamedAndSized) {
   EXPECT_FALSE(find_type(22)->decodable);
   EXPECT_EQ(traits_of(TensorType::kQ4_K).block_elements, 256U);
   EXPECT_EQ(traits_of(TensorType::kQ4_K).block_bytes, 144U);
-  EXPECT_EQ(decodable_types(), "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, BF16");
+  EXPECT_EQ(decodable_types(), "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, BF16, MXFP4");
 }
 
 TEST(DecodeDeathTest, RefusesSizesThatDoNotBelongTogether) {

@@ -23,8 +23,12 @@
 //                         d
 //   IQ4_NL  32      18    d, 4-bit q[32]                               d·t(q[i])
 //   IQ4_XS  256    136    d, top bits (16), 4-bit s[8], 4-bit q[256]   (d·(s − 32))·t(q[i])
+//   MXFP4   32      17    8-bit e, 4-bit q[32]                         2^(e − 128)·u(q[i])
 //
 // t: −127, −104, −83, −65, −49, −35, −22, −10, 1, 13, 25, 38, 53, 69, 89, 113
+// u: 0, 1, 2, 3, 4, 6, 8, 12, 0, −1, −2, −3, −4, −6, −8, −12
+// e = 255 makes NaNs, as the Microscaling specification (OCP MX 1.0) says; llama.cpp goes on to 2^127.
+// From e = 253 on the largest elements are infinite, and below 2 the smallest are denormals.
 //
 // Places inside a block:
 // - 4-bit q[32]: the low nibble of byte j is element j, the high one element j + 16; high bit of
@@ -75,6 +79,7 @@ enum class TensorType : std::uint32_t {
   kIQ4_NL = 20,
   kIQ4_XS = 23,
   kBF16 = 30,
+  kMXFP4 = 39,
 };
 
 struct TypeTraits {
@@ -114,7 +119,9 @@ struct CodeSpans {
   std::span<float> minima;
 };
 
-// As decode(), without the last two operations. Every scale and minimum is exact.
+// As decode(), without the last two operations. Every scale and minimum is exact, but a scale of
+// MXFP4 that would be a denormal (e < 2): kernels, for which denormals are zeros, could not compute
+// with it. It is 0 in a block of zeros, and NaN, which no format takes, in any other.
 //
 // Requires: a type of blocks: not F32, F16 or BF16; out.codes.size() elements in whole blocks, a
 //           scale and a minimum for 16 of them.
