@@ -44,6 +44,8 @@ std::optional<WeightFormat> format_of_codes(TensorType type) {
     case TensorType::kQ8_0:
     case TensorType::kQ5_0:
     case TensorType::kIQ4_NL:
+    case TensorType::kTQ1_0:
+    case TensorType::kTQ2_0:
       return WeightFormat::kInt8G32;
     case TensorType::kQ4_0:
       return WeightFormat::kInt4;

@@ -57,6 +57,10 @@ struct BlockCodes {
   void set(std::size_t element, std::uint32_t code) {
     codes[element] = static_cast<std::int8_t>(static_cast<std::int32_t>(code));
   }
+  void set_all(float scale) {
+    scales.fill(scale);
+    minima.fill(0.0F);
+  }
   // Of elements [32 · run, 32 · run + 32).
   void set_run(std::size_t run, float scale, float minimum) {
     scales[2 * run] = scales[2 * run + 1] = scale;
@@ -66,10 +70,12 @@ struct BlockCodes {
 
 using CodeFunction = void (*)(const std::byte* block, BlockCodes& out);
 
-// The types whose elements are numbers of a table; the others are in decode.cc.
+// In table_codes.cc and ternary_codes.cc; those of the other types are in decode.cc.
 void codes_iq4_nl(const std::byte* block, BlockCodes& out);
 void codes_iq4_xs(const std::byte* block, BlockCodes& out);
 void codes_mxfp4(const std::byte* block, BlockCodes& out);
+void codes_tq1_0(const std::byte* block, BlockCodes& out);
+void codes_tq2_0(const std::byte* block, BlockCodes& out);
 
 // The numbers themselves: those that codes cannot give as well.
 void values_mxfp4(const std::byte* block, float* out);

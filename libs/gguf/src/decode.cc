@@ -183,6 +183,10 @@ CodeFunction code_function(TensorType type) {
       return codes_iq4_nl;
     case TensorType::kIQ4_XS:
       return codes_iq4_xs;
+    case TensorType::kTQ1_0:
+      return codes_tq1_0;
+    case TensorType::kTQ2_0:
+      return codes_tq2_0;
     case TensorType::kMXFP4:
       return codes_mxfp4;
   }

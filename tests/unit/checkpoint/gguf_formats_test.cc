@@ -38,7 +38,9 @@ constexpr std::array kCodedTypes = {TensorType::kQ8_0,
                                     TensorType::kQ3_K,
                                     TensorType::kIQ4_NL,
                                     TensorType::kIQ4_XS,
-                                    TensorType::kMXFP4};
+                                    TensorType::kMXFP4,
+                                    TensorType::kTQ1_0,
+                                    TensorType::kTQ2_0};
 
 // Leaves of 64 and of 32 inputs lie within blocks of 256.
 TestShape shape_of_blocks() {
@@ -106,7 +108,8 @@ TEST(GgufFormats, HoldEveryBlockTypeWithItsDecodedValues) {
   const TestShape shape = shape_of_blocks();
   for (std::size_t turn = 0; turn < kCodedTypes.size(); ++turn) {
     const auto source = gguf_checkpoint(shape, [&](GgufParts& parts) {
-      make_blocks(parts, [&](std::size_t i) { return kCodedTypes[(i + turn) % kCodedTypes.size()]; });
+      make_blocks(parts,
+                  [&](std::size_t i) { return kCodedTypes[(i + turn) % kCodedTypes.size()]; });
     });
     const PackedFile file(*source);
     const WeightFormats& formats = file.config().formats;

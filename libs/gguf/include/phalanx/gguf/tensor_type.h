@@ -23,12 +23,14 @@
 //                         d
 //   IQ4_NL  32      18    d, 4-bit q[32]                               d·t(q[i])
 //   IQ4_XS  256    136    d, top bits (16), 4-bit s[8], 4-bit q[256]   (d·(s − 32))·t(q[i])
+//   TQ1_0   256     54    digits [48], digits [4], d                   d·(q[i] − 1)
+//   TQ2_0   256     66    2-bit q[256], d                              d·(q[i] − 1)
 //   MXFP4   32      17    8-bit e, 4-bit q[32]                         2^(e − 128)·u(q[i])
 //
 // t: −127, −104, −83, −65, −49, −35, −22, −10, 1, 13, 25, 38, 53, 69, 89, 113
 // u: 0, 1, 2, 3, 4, 6, 8, 12, 0, −1, −2, −3, −4, −6, −8, −12
-// e = 255 makes NaNs, as the Microscaling specification (OCP MX 1.0) says; llama.cpp goes on to 2^127.
-// From e = 253 on the largest elements are infinite, and below 2 the smallest are denormals.
+// e = 255 makes NaNs, as the Microscaling specification (OCP MX 1.0) says; llama.cpp goes on to
+// 2^127. From e = 253 on the largest elements are infinite, and below 2 the smallest are denormals.
 //
 // Places inside a block:
 // - 4-bit q[32]: the low nibble of byte j is element j, the high one element j + 16; high bit of
@@ -38,16 +40,22 @@
 //   from bit 2g + h of high-bit byte j. s and n are 6-bit numbers per run r = i / 32 of the twelve
 //   bytes c: r < 4: s = c[r] & 63, n = c[r+4] & 63; r ≥ 4: s = c[r+4] & 15 | (c[r−4] >> 6) << 4,
 //   n = c[r+4] >> 4 | (c[r] >> 6) << 4.
-// - Q3_K: two halves of 128 elements with 32 low bytes each; in half h, element 32a + j (a = 0…3) has
-//   its low two bits in byte j at bits 2a, and its high bit at bit 4h + a of high-bit byte j. s is a
-//   6-bit number per run r = i / 16 of the twelve bytes c: its low four bits are nibble r / 8 of
-//   c[r % 8], its high two those of c[8 + r % 4] at bits 2(r / 4).
+// - Q3_K: two halves of 128 elements with 32 low bytes each; in half h, element 32a + j (a = 0…3)
+//   has its low two bits in byte j at bits 2a, and its high bit at bit 4h + a of high-bit byte j.
+//   s is a 6-bit number per run r = i / 16 of the twelve bytes c: its low four bits are nibble r / 8
+//   of c[r % 8], its high two those of c[8 + r % 4] at bits 2(r / 4).
 // - Q6_K: two halves of 128 elements with 64 low and 32 high bytes each; in a half, element
 //   32a + j (a = 0…3) has its low four bits in byte 32(a & 1) + j, nibble a / 2, and its high two
 //   in byte j at bits 2a; s belongs to the run of 16 elements.
-// - IQ4_XS: runs r of 32 elements with 16 bytes of q each, as 4-bit q[32] above. s is a 6-bit number
-//   per run: its low four bits are nibble r % 2 of byte r / 2, its high two those of the
+// - IQ4_XS: runs r of 32 elements with 16 bytes of q each, as 4-bit q[32] above. s is a 6-bit
+//   number per run: its low four bits are nibble r % 2 of byte r / 2, its high two those of the
 //   little-endian word of top bits at bit 2r.
+// - TQ1_0: a byte is a fraction of 256, and its digits to the base of 3 are q: digit n (the first
+//   after the point is 0) is the integer part of 3 · (byte · 3^n mod 256) / 256. Element 32n + j is
+//   digit n of byte j for the first 32 bytes, element 160 + 16n + j that of byte 32 + j for the next
+//   16, both with five digits, and element 240 + 4n + j that of byte j of the last four, with four.
+// - TQ2_0: two halves of 128 elements with 32 bytes each; in a half, element 32a + j (a = 0…3) is
+//   at bits 2a of byte j.
 //
 // Source: the block structures of ggml (MIT), as found in files written by llama.cpp.
 #pragma once
@@ -79,6 +87,8 @@ enum class TensorType : std::uint32_t {
   kIQ4_NL = 20,
   kIQ4_XS = 23,
   kBF16 = 30,
+  kTQ1_0 = 34,
+  kTQ2_0 = 35,
   kMXFP4 = 39,
 };
 
