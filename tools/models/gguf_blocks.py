@@ -5,10 +5,11 @@ decode to. Nearest values with plain scales; real encoders search for better one
 
 import numpy as np
 
-F32, F16, Q4_0, Q4_1, Q8_0, Q4_K, Q6_K, BF16 = 0, 1, 2, 3, 8, 12, 14, 30
-NUMBERS = {"F32": F32, "F16": F16, "BF16": BF16, "Q8_0": Q8_0, "Q4_0": Q4_0, "Q4_1": Q4_1, "Q4_K": Q4_K, "Q6_K": Q6_K}
-BLOCK = {F32: 1, F16: 1, BF16: 1, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q4_K: 256, Q6_K: 256}
-WIDTH = {F32: 4, F16: 2, BF16: 2, Q8_0: 34, Q4_0: 18, Q4_1: 20, Q4_K: 144, Q6_K: 210}
+F32, F16, Q4_0, Q4_1, Q8_0, Q3_K, Q4_K, Q6_K, BF16, MXFP4 = 0, 1, 2, 3, 8, 11, 12, 14, 30, 39
+NUMBERS = {"F32": F32, "F16": F16, "BF16": BF16, "Q8_0": Q8_0, "Q4_0": Q4_0, "Q4_1": Q4_1, "Q3_K": Q3_K, "Q4_K": Q4_K,
+           "Q6_K": Q6_K, "MXFP4": MXFP4}
+BLOCK = {F32: 1, F16: 1, BF16: 1, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q3_K: 256, Q4_K: 256, Q6_K: 256, MXFP4: 32}
+WIDTH = {F32: 4, F16: 2, BF16: 2, Q8_0: 34, Q4_0: 18, Q4_1: 20, Q3_K: 110, Q4_K: 144, Q6_K: 210, MXFP4: 17}
 
 
 def _half(values):
@@ -48,6 +49,37 @@ def _q4_1(blocks):
     return data, d * codes.astype(np.float32) + m
 
 
+def _q3_k(blocks):
+    runs = blocks.reshape(-1, 16, 16)
+    largest = np.take_along_axis(runs, np.abs(runs).argmax(axis=2, keepdims=True), axis=2)[:, :, 0]
+    step = largest / -4
+    half, d = _half(np.abs(step).max(axis=1, keepdims=True) / 31)
+    s = np.clip(np.rint(step / np.where(d == 0, np.float32(1), d)), -31, 31)
+    scale = (d * s.astype(np.float32))[:, :, None]
+    codes = np.clip(np.rint(runs / np.where(scale == 0, np.float32(1), scale)), -4, 3)
+    stored = (codes + 4).astype(np.uint8).reshape(-1, 8, 32)  # run, j
+    low = sum((stored.reshape(-1, 2, 4, 32)[:, :, a] & 3) << (2 * a) for a in range(4))
+    high = sum((stored[:, run] >> 2) << run for run in range(8))
+    s = (s + 32).astype(np.uint8)
+    tops = sum((s[:, 4 * m : 4 * m + 4] >> 4) << (2 * m) for m in range(4))
+    twelve = np.hstack([s[:, :8] & 15 | (s[:, 8:] & 15) << 4, tops])
+    data = np.hstack([high, low.reshape(-1, 64), twelve, half.view(np.uint8)])
+    return data, (scale * codes.astype(np.float32)).reshape(blocks.shape)
+
+
+def _mxfp4(blocks):
+    levels = np.array([0, 1, 2, 3, 4, 6, 8, 12], np.float32)
+    most = np.abs(blocks).max(axis=1, keepdims=True)
+    # The largest level is 1.5 · 2^3; a block of zeros has the smallest scale.
+    e = np.where(most > 0, np.clip(np.frexp(most)[1] + 124, 2, 252), 0)
+    scale = np.ldexp(np.float32(1), e - 128).astype(np.float32)
+    places = np.abs(np.abs(blocks / scale)[:, :, None] - levels).argmin(axis=2).astype(np.uint8)
+    negative = blocks < 0
+    codes = places | negative.astype(np.uint8) << 3
+    packed = codes[:, :16] | codes[:, 16:] << 4
+    return np.hstack([e.astype(np.uint8), packed]), scale * np.where(negative, -levels[places], levels[places])
+
+
 def _q4_k(blocks):
     runs = blocks.reshape(-1, 8, 32)
     low = np.minimum(runs.min(axis=2), 0)
@@ -85,7 +117,7 @@ def _q6_k(blocks):
     return data, (scale * codes.astype(np.float32)).reshape(blocks.shape)
 
 
-_ENCODERS = {Q8_0: _q8_0, Q4_0: _q4_0, Q4_1: _q4_1, Q4_K: _q4_k, Q6_K: _q6_k}
+_ENCODERS = {Q8_0: _q8_0, Q4_0: _q4_0, Q4_1: _q4_1, Q3_K: _q3_k, Q4_K: _q4_k, Q6_K: _q6_k, MXFP4: _mxfp4}
 
 
 def fitting(kind, shape):

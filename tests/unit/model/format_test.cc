@@ -293,7 +293,10 @@ TEST(Formats, OfAMixedFileGiveTheSameBitsHoweverTheyAreCut) {
                                  TensorType::kQ6_K,
                                  TensorType::kQ5_K,
                                  TensorType::kQ8_0,
-                                 TensorType::kQ4_1};
+                                 TensorType::kQ4_1,
+                                 TensorType::kIQ4_NL,
+                                 TensorType::kMXFP4,
+                                 TensorType::kQ3_K};
   const auto file = checkpoint::gguf_checkpoint(shape, [&](checkpoint::GgufParts& parts) {
     checkpoint::make_blocks(parts, [&](std::size_t i) { return kTypes[i % kTypes.size()]; });
   });
