@@ -38,6 +38,7 @@ constexpr std::array<WeightTraits, kWeightFormats.size()> kTraits = {{
     {"int8-g16", 8, 128, 16, kF32, false, false},
     {"int8-g32-min", 8, 128, 32, kF32, true, false},
     {"int4-g32-min", 4, 0, 32, kF32, true, false},
+    {"int8-g16-min", 8, 128, 16, kF32, true, false},
 }};
 
 bool is_format(WeightFormat format) {
@@ -70,7 +71,7 @@ Status check_weight(const WeightView& weight) {
                             std::to_string(weight.rows) + " × " + std::to_string(weight.columns));
   }
   if (!is_format(weight.format)) {
-    return invalid_argument("weight: expected a format of 1 to 7, found " +
+    return invalid_argument("weight: expected a format of 1 to 8, found " +
                             std::to_string(static_cast<unsigned>(weight.format)));
   }
   if (weight.format != WeightFormat::kBf16 && weight.rows > kMaxIntegerK) {

@@ -14,7 +14,8 @@ inline constexpr std::array kIntegerFormats = {WeightFormat::kInt8,
                                                WeightFormat::kInt4,
                                                WeightFormat::kInt8G16,
                                                WeightFormat::kInt8G32Min,
-                                               WeightFormat::kInt4G32Min};
+                                               WeightFormat::kInt4G32Min,
+                                               WeightFormat::kInt8G16Min};
 // Those of them that are made of floats.
 inline constexpr std::array kMadeFormats = {
     WeightFormat::kInt8, WeightFormat::kInt8G32, WeightFormat::kInt4};
@@ -89,6 +90,9 @@ inline float scale_of(WeightFormat format,
     case WeightFormat::kInt4G32Min:
       std::memcpy(&wide, strip + (k / 32 * 32 + c) * 4, 4);
       return wide;
+    case WeightFormat::kInt8G16Min:
+      std::memcpy(&wide, strip + (k / 16 * 32 + c) * 4, 4);
+      return wide;
   }
   return 0.0F;
 }
@@ -98,12 +102,13 @@ inline float minimum_of(WeightFormat format,
                         std::size_t rows,
                         std::size_t k,
                         std::size_t column) {
-  if (format != WeightFormat::kInt8G32Min && format != WeightFormat::kInt4G32Min) {
+  if (!traits_of(format).has_minima) {
     return 0.0F;
   }
+  const std::size_t group = format == WeightFormat::kInt8G16Min ? 16 : 32;
   const std::byte* strip = packed + column / 16 * weight_bytes(format, rows, 16);
   float minimum = 0.0F;
-  std::memcpy(&minimum, strip + (k / 32 * 32 + 16 + column % 16) * 4, 4);
+  std::memcpy(&minimum, strip + (k / group * 32 + 16 + column % 16) * 4, 4);
   return minimum;
 }
 

@@ -306,9 +306,9 @@ TEST(IntegerMatmul, IsWithinTheBoundOfItsRoundings) {
           }
           // The scale of a group, an addition for each scale and minimum of a group of 16 or 32,
           // and two scales at the end.
-          const bool is_double =
-              traits_of(format).scale_bytes == 4 && format != WeightFormat::kInt8;
-          const double roundings = 1 + (is_double ? 20 : 10) + 2;
+          const std::uint32_t group = std::max(traits_of(format).group, 16U);
+          const bool is_double = traits_of(format).has_minima;
+          const double roundings = 1 + 320.0 / group * (is_double ? 2 : 1) + 2;
           EXPECT_NEAR(double{out[row * 24 + column]}, exact, roundings * 0x1p-24 * magnitude);
         }
       }

@@ -137,7 +137,8 @@ constexpr std::array kCodedFormats = {WeightFormat::kInt8G32,
                                       WeightFormat::kInt4,
                                       WeightFormat::kInt8G16,
                                       WeightFormat::kInt8G32Min,
-                                      WeightFormat::kInt4G32Min};
+                                      WeightFormat::kInt4G32Min,
+                                      WeightFormat::kInt8G16Min};
 
 TEST(PackCodes, KeepsEveryCodeScaleAndMinimum) {
   constexpr std::size_t kColumns = 37;

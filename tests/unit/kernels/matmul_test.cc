@@ -309,7 +309,7 @@ TEST(CheckMatmul, RefusesWeightsThatDoNotFit) {
   EXPECT_NE(refused([&] { leaves[1].weight.rows = 0; }).find("0 × 48"), std::string::npos);
   EXPECT_NE(refused([&] {
               leaves[0].weight.format = WeightFormat{9};
-            }).find("a format of 1 to 7, found 9"),
+            }).find("a format of 1 to 8, found 9"),
             std::string::npos);
 }
 

@@ -140,11 +140,12 @@ class GroupTiles {
     const std::size_t rows = kRowTiles == 4 ? kGroupRows : part_.rows;
     for (std::size_t column = 0; column < kColumns; ++column) {
       const std::uint8_t* of_group = scales.first + column * scales.strip_stride;
-      add_scaled<kPart>({weight_scales<kDot, kPart>(of_group), minima(of_group)},
-                        group_sums_ + column * kGroupStrip,
-                        row * kBlocks + block,
-                        rows,
-                        sums + column * PendingSums<kBlockRows>::kStripFloats);
+      add_scaled<kPart>(
+          {weight_scales<kDot, kPart>(of_group), weight_minima<kDot, kPart>(of_group)},
+          group_sums_ + column * kGroupStrip,
+          row * kBlocks + block,
+          rows,
+          sums + column * PendingSums<kBlockRows>::kStripFloats);
     }
   }
 
@@ -152,14 +153,6 @@ class GroupTiles {
     F16 scales;
     F16 minima;
   };
-
-  [[nodiscard]] PHALANX_LANES static F16 minima(const std::uint8_t* of_group) {
-    if constexpr (kHasMinima<kDot>) {
-      return weight_scales<kDot, 1>(of_group);
-    } else {
-      return f_set(0.0F);
-    }
-  }
 
   // One strip: sums = fma(the integer sums, their scale, sums), and of a minimum after it. `at` is
   // the place of the first row and the block among the factors.
@@ -169,12 +162,12 @@ class GroupTiles {
                                 std::size_t at,
                                 std::size_t rows,
                                 float* sums) {
-    const std::int32_t* starts = starts_ + kPart * kBlockRows * kBlocks + at;
+    const std::size_t first = kPart * kBlockRows * kBlocks + at;
 #pragma GCC unroll 4
     for (std::size_t r = 0; r < rows; ++r) {
       I16 sum = i_load_first(group_sums + r * 16, 16);
       if constexpr (kCodeBias<kDot> != 0) {
-        sum = sum + i_set(static_cast<std::uint32_t>(starts[r * kBlocks]));
+        sum = sum + i_set(static_cast<std::uint32_t>(starts_[first + r * kBlocks]));
       }
       F16 scale = f_set(scales_[at + r * kBlocks]);
       if constexpr (kHasGroups<kDot>) {
@@ -182,7 +175,7 @@ class GroupTiles {
       }
       F16 added = f_fused(f_of_signed(sum), scale, f_load(sums + r * 16));
       if constexpr (kHasMinima<kDot>) {
-        added = f_fused(of_columns.minima, f_set(factors_[at + r * kBlocks]), added);
+        added = f_fused(of_columns.minima, f_set(factors_[first + r * kBlocks]), added);
       }
       f_store(sums + r * 16, added);
     }
@@ -196,10 +189,10 @@ class GroupTiles {
   Tiles tiles_;
   alignas(64) std::int32_t group_sums_[2 * kGroupStrip];
   alignas(64) std::uint8_t unpacked_[kIsNibbles<kDot> ? 2 * kUnpackedStrip : 1];
-  // [kBlockRows, kBlocks] each.
+  // [kBlockRows, kBlocks] each, of starts and factors for each part.
   alignas(64) std::int32_t starts_[kParts<kDot> * kBlockRows * kBlocks];
   alignas(64) float scales_[kBlockRows * kBlocks];
-  alignas(64) float factors_[kHasMinima<kDot> ? kBlockRows * kBlocks : 1];
+  alignas(64) float factors_[kHasMinima<kDot> ? kParts<kDot> * kBlockRows * kBlocks : 1];
 };
 
 }  // namespace

@@ -18,17 +18,23 @@ enum class IntDot {
   kInt8G16,     // two scales of weights for each block
   kInt8G32Min,  // a scale and a minimum of weights for each block
   kInt4G32Min,  // as kInt8G32Min
+  kInt8G16Min,  // two scales and minima of weights for each block
 };
 
 template <IntDot kDot>
 inline constexpr bool kHasGroups = kDot != IntDot::kInt8Whole&& kDot != IntDot::kInt8Blocks;
 template <IntDot kDot>
-inline constexpr bool kHasMinima = kDot == IntDot::kInt8G32Min || kDot == IntDot::kInt4G32Min;
+inline constexpr bool kHasMinima =
+    kDot == IntDot::kInt8G32Min || kDot == IntDot::kInt4G32Min || kDot == IntDot::kInt8G16Min;
 template <IntDot kDot>
 inline constexpr bool kIsNibbles = kDot == IntDot::kInt4 || kDot == IntDot::kInt4G32Min;
 // Groups of weights in a block.
 template <IntDot kDot>
-inline constexpr std::size_t kParts = kDot == IntDot::kInt8G16 ? 2 : 1;
+inline constexpr std::size_t kParts =
+    kDot == IntDot::kInt8G16 || kDot == IntDot::kInt8G16Min ? 2 : 1;
+// Lines of 16 columns, a scale and perhaps a minimum, for each of them.
+template <IntDot kDot>
+inline constexpr std::size_t kLines = kHasMinima<kDot> ? 2 : 1;
 template <IntDot kDot>
 inline constexpr std::int32_t kCodeBias = kDot == IntDot::kInt4         ? 8
                                           : kDot == IntDot::kInt4G32Min ? 0
@@ -39,7 +45,7 @@ inline constexpr std::size_t kCodeRow = kIsNibbles<kDot> ? 8 : 16;
 // Bytes of the scales of 16 columns for one block, where there are groups.
 template <IntDot kDot>
 inline constexpr std::size_t kScaleRow =
-    kHasMinima<kDot> || kDot == IntDot::kInt8G16 ? std::size_t{128} : std::size_t{32};
+    kHasMinima<kDot> || kParts<kDot> == 2 ? kParts<kDot>* kLines<kDot> * 64 : std::size_t{32};
 
 // Words of 32 codes of a row, spread for the products.
 template <IntDot kDot>
@@ -58,14 +64,15 @@ PHALANX_LANES std::size_t strip_bytes(std::size_t padded) {
 // A run of blocks of some rows, which have room for kRowBlocks.
 template <std::size_t kRows, std::size_t kRowBlocks>
 struct IntRows {
-  static constexpr std::size_t kPartStride = kRows * kRowBlocks;  // from part to part of starts
+  // From part to part of starts and factors.
+  static constexpr std::size_t kPartStride = kRows * kRowBlocks;
 
   const Word* spread;  // [kRows, stride], kSpreadWords for each block
   std::size_t stride;
   // [kRows, kRowBlocks] each, one for a block; of a whole leaf the first stands for all of them.
   const std::int32_t* starts;  // [kParts] such: −bias · the sum of the codes
   const float* scales;
-  const float* factors;  // −scale · the sum of the codes, where there are minima
+  const float* factors;  // [kParts] such where there are minima: −scale · the sum of the codes
 };
 // The same run of some neighbouring strips.
 struct IntStrips {
@@ -288,7 +295,16 @@ PHALANX_LANES F16 weight_scales(const std::uint8_t* of_block) {
   } else if constexpr (kScaleRow<kDot> == 32) {
     return f_load_f16(reinterpret_cast<const std::uint16_t*>(of_block));
   } else {
-    return f_load(reinterpret_cast<const float*>(of_block) + kPart * 16);
+    return f_load(reinterpret_cast<const float*>(of_block) + kPart * kLines<kDot> * 16);
+  }
+}
+// The minima of it; zeros where there are none.
+template <IntDot kDot, std::size_t kPart>
+PHALANX_LANES F16 weight_minima(const std::uint8_t* of_block) {
+  if constexpr (kHasMinima<kDot>) {
+    return f_load(reinterpret_cast<const float*>(of_block) + (kPart * kLines<kDot> + 1) * 16);
+  } else {
+    return f_set(0.0F);
   }
 }
 
@@ -311,8 +327,7 @@ PHALANX_LANES void add_part(const IntRows<kRows, kRowBlocks>& rows,
   for (std::size_t s = 0; s < kStrips; ++s) {
     const std::uint8_t* of_block = strips.scales + s * strips.stride + block * kScaleRow<kDot>;
     const F16 of_weights = weight_scales<kDot, kPart>(of_block);
-    const F16 minima = kHasMinima<kDot>             ? weight_scales < kDot,
-              kHasMinima<kDot> ? 1 : 0 > (of_block) : of_weights;
+    const F16 minima = weight_minima<kDot, kPart>(of_block);
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
       F16 scale = f_set(scales[r * kRowBlocks]);
@@ -321,7 +336,9 @@ PHALANX_LANES void add_part(const IntRows<kRows, kRowBlocks>& rows,
       }
       total[r][s] = f_fused(f_of_signed(sum[r][s]), scale, total[r][s]);
       if constexpr (kHasMinima<kDot>) {
-        total[r][s] = f_fused(minima, f_set(rows.factors[block + r * kRowBlocks]), total[r][s]);
+        const float* factors =
+            rows.factors + kPart * IntRows<kRows, kRowBlocks>::kPartStride + block;
+        total[r][s] = f_fused(minima, f_set(factors[r * kRowBlocks]), total[r][s]);
       }
     }
   }

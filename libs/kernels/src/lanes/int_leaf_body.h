@@ -81,10 +81,21 @@ PHALANX_LANES I16 first_halves(const std::int8_t* codes, std::size_t count) {
 // block.
 struct BlockFactors {
   std::int32_t* starts;     // −bias · the sum of the codes of a part
-  std::size_t part_stride;  // from part to part of starts
+  std::size_t part_stride;  // from part to part of starts and factors
   float* scales;            // 1 where scales of activations are of leaves
-  float* factors;           // −scale · the sum of the codes, where there are minima
+  float* factors;           // −scale · the sum of the codes of a part, where there are minima
 };
+
+// Those of one part of up to 16 blocks, `at` their place.
+template <IntDot kDot>
+PHALANX_LANES void put_factors(
+    I16 sums, F16 scales, std::size_t count, const BlockFactors& to, std::size_t at) {
+  i_store_first(to.starts + at, unbiased<kDot>(sums), count);
+  if constexpr (kHasMinima<kDot>) {
+    const F16 factor = scales * f_of_signed(sums);
+    f_store_first(to.factors + at, f_bits(i_bits(factor) ^ i_set(0x80000000)), count);
+  }
+}
 
 // Those of `count` blocks from block `from` of all rows, 16 at a time.
 template <IntDot kDot>
@@ -103,13 +114,9 @@ PHALANX_LANES void take_factors(const QuantizedRows& rows,
     I16 of_first_part = sums;
     if constexpr (kParts<kDot> == 2) {
       of_first_part = first_halves(rows.codes + (from + block) * 32, left);
-      i_store_first(to.starts + to.part_stride + block, unbiased<kDot>(sums - of_first_part), left);
+      put_factors<kDot>(sums - of_first_part, scales, left, to, to.part_stride + block);
     }
-    i_store_first(to.starts + block, unbiased<kDot>(of_first_part), left);
-    if constexpr (kHasMinima<kDot>) {
-      const F16 factor = scales * f_of_signed(sums);
-      f_store_first(to.factors + block, f_bits(i_bits(factor) ^ i_set(0x80000000)), left);
-    }
+    put_factors<kDot>(of_first_part, scales, left, to, block);
   }
 }
 
@@ -162,6 +169,8 @@ PHALANX_LANES void dispatch_int_dot(const MatmulArgs& args, const Run& run) {
       return run.template operator()<IntDot::kInt8G32Min>();
     case WeightFormat::kInt4G32Min:
       return run.template operator()<IntDot::kInt4G32Min>();
+    case WeightFormat::kInt8G16Min:
+      return run.template operator()<IntDot::kInt8G16Min>();
   }
 }
 

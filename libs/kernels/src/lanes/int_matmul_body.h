@@ -177,7 +177,7 @@ class IntProduct {
   alignas(64) std::uint32_t spread_[kMaxRows * kStride];
   alignas(64) std::int32_t starts_[kParts<kDot> * kMaxRows * kBlocks];
   alignas(64) float scales_[kMaxRows * kBlocks];
-  alignas(64) float factors_[kHasMinima<kDot> ? kMaxRows * kBlocks : 1];
+  alignas(64) float factors_[kHasMinima<kDot> ? kParts<kDot> * kMaxRows * kBlocks : 1];
 };
 
 inline void int_matmul_tile(const MatmulArgs& args, const TilePart& part) {

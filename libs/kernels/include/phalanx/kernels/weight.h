@@ -16,7 +16,7 @@ namespace phalanx::kernels {
 // is a row of strips of 16 columns, each by itself contiguous and a multiple of 64 bytes long:
 // first its scales, rounded up to 64 bytes, then its codes. K is padded to a multiple of 32; a
 // group is 16 or 32 elements of K. An element is code · scale − minimum; the minimum is 0 where a
-// format has none. The last three hold what GGUF files have, and are made of nothing else.
+// format has none. The last four hold what GGUF files have, and are made of nothing else.
 enum class WeightFormat : std::uint8_t {
   kBf16 = 1,     // no scales; [K/2][16][2] bf16
   kInt8 = 2,     // [16] f32, one for a column; [K/4][16][4] uint8 = code + 128
@@ -27,6 +27,7 @@ enum class WeightFormat : std::uint8_t {
   kInt8G16 = 5,     // [K/16][16] f32, one for a group; codes as kInt8
   kInt8G32Min = 6,  // [K/32][2][16] f32: the scale and the minimum of a group; codes as kInt8
   kInt4G32Min = 7,  // scales and minima as kInt8G32Min; codes as kInt4, but 0 … 15 as they are
+  kInt8G16Min = 8,  // [K/16][2][16] f32: the scale and the minimum of a group; codes as kInt8
 };
 inline constexpr std::array kWeightFormats = {WeightFormat::kBf16,
                                               WeightFormat::kInt8,
@@ -34,7 +35,8 @@ inline constexpr std::array kWeightFormats = {WeightFormat::kBf16,
                                               WeightFormat::kInt4,
                                               WeightFormat::kInt8G16,
                                               WeightFormat::kInt8G32Min,
-                                              WeightFormat::kInt4G32Min};
+                                              WeightFormat::kInt4G32Min,
+                                              WeightFormat::kInt8G16Min};
 
 struct WeightTraits {
   std::string_view name;          // "int8-g32"
