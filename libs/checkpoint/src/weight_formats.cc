@@ -55,6 +55,8 @@ std::optional<WeightFormat> format_of_codes(TensorType type) {
     case TensorType::kQ5_1:
     case TensorType::kQ5_K:
       return WeightFormat::kInt8G32Min;
+    case TensorType::kQ2_K:
+      return WeightFormat::kInt8G16Min;
     case TensorType::kQ3_K:
     case TensorType::kQ6_K:
     case TensorType::kIQ4_XS:

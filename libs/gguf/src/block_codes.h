@@ -68,6 +68,15 @@ struct BlockCodes {
   }
 };
 
+// 2-bit q[256] less `bias`.
+inline void two_bits(const std::byte* q, std::uint32_t bias, BlockCodes& out) {
+  for (std::size_t run = 0; run < kRuns; ++run) {
+    for (std::size_t j = 0; j < 32; ++j) {
+      out.set(32 * run + j, ((u8(q, run / 4 * 32 + j) >> (run % 4 * 2)) & 3U) - bias);
+    }
+  }
+}
+
 using CodeFunction = void (*)(const std::byte* block, BlockCodes& out);
 
 // In table_codes.cc and ternary_codes.cc; those of the other types are in decode.cc.

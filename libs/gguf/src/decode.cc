@@ -89,6 +89,17 @@ void run_scales(const std::byte* block, BlockCodes& out) {
   }
 }
 
+void codes_q2_k(const std::byte* block, BlockCodes& out) {
+  const float d = half_at(block + 80);
+  const float dmin = half_at(block + 82);
+  for (std::size_t group = 0; group < kLargestBlock / kCodeGroup; ++group) {
+    const std::uint32_t c = u8(block, group);
+    out.scales[group] = d * as_float(c & 15U);
+    out.minima[group] = dmin * as_float(c >> 4);
+  }
+  two_bits(block + 16, 0, out);
+}
+
 void codes_q3_k(const std::byte* block, BlockCodes& out) {
   const std::byte* low = block + 32;
   const std::byte* c = block + 96;
@@ -171,6 +182,8 @@ CodeFunction code_function(TensorType type) {
       return codes_q5_0;
     case TensorType::kQ5_1:
       return codes_q5_1;
+    case TensorType::kQ2_K:
+      return codes_q2_k;
     case TensorType::kQ3_K:
       return codes_q3_k;
     case TensorType::kQ4_K:

@@ -26,7 +26,7 @@ constexpr std::array kTypes = {
     row(7, "Q5_1", 32, 24, true),
     row(8, "Q8_0", 32, 34, true),
     row(9, "Q8_1", 32, 40),
-    row(10, "Q2_K", 256, 84),
+    row(10, "Q2_K", 256, 84, true),
     row(11, "Q3_K", 256, 110, true),
     row(12, "Q4_K", 256, 144, true),
     row(13, "Q5_K", 256, 176, true),

@@ -29,12 +29,7 @@ void codes_tq1_0(const std::byte* block, BlockCodes& out) {
 
 void codes_tq2_0(const std::byte* block, BlockCodes& out) {
   out.set_all(half_at(block + 64));
-  for (std::size_t run = 0; run < kRuns; ++run) {
-    const std::byte* q = block + run / 4 * 32;
-    for (std::size_t j = 0; j < 32; ++j) {
-      out.set(32 * run + j, ((u8(q, j) >> (run % 4 * 2)) & 3U) - 1U);
-    }
-  }
+  two_bits(block, 1, out);
 }
 
 }  // namespace phalanx::gguf

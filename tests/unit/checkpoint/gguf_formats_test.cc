@@ -40,7 +40,8 @@ constexpr std::array kCodedTypes = {TensorType::kQ8_0,
                                     TensorType::kIQ4_XS,
                                     TensorType::kMXFP4,
                                     TensorType::kTQ1_0,
-                                    TensorType::kTQ2_0};
+                                    TensorType::kTQ2_0,
+                                    TensorType::kQ2_K};
 
 // Leaves of 64 and of 32 inputs lie within blocks of 256.
 TestShape shape_of_blocks() {

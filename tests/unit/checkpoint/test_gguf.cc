@@ -77,6 +77,8 @@ std::vector<HalfPlace> half_places(gguf::TensorType type) {
       return {{0, 0.01F}};
     case gguf::TensorType::kQ5_1:
       return {{0, 0.01F}, {2, -0.16F}};
+    case gguf::TensorType::kQ2_K:
+      return {{80, 0.01F}, {82, 0.015F}};
     case gguf::TensorType::kQ3_K:
       return {{108, 0.003F}};
     case gguf::TensorType::kQ4_K:

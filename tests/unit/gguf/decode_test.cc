@@ -196,7 +196,7 @@ TEST(TensorTypes, AreNamedAndSized) {
   EXPECT_EQ(traits_of(TensorType::kQ4_K).block_elements, 256U);
   EXPECT_EQ(traits_of(TensorType::kQ4_K).block_bytes, 144U);
   EXPECT_EQ(decodable_types(),
-            "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q3_K, Q4_K, Q5_K, Q6_K, "
+            "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, "
             "IQ4_NL, IQ4_XS, BF16, TQ1_0, TQ2_0, MXFP4");
 }
 

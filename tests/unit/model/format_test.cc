@@ -296,7 +296,8 @@ TEST(Formats, OfAMixedFileGiveTheSameBitsHoweverTheyAreCut) {
                                  TensorType::kQ4_1,
                                  TensorType::kIQ4_NL,
                                  TensorType::kMXFP4,
-                                 TensorType::kQ3_K};
+                                 TensorType::kQ3_K,
+                                 TensorType::kQ2_K};
   const auto file = checkpoint::gguf_checkpoint(shape, [&](checkpoint::GgufParts& parts) {
     checkpoint::make_blocks(parts, [&](std::size_t i) { return kTypes[i % kTypes.size()]; });
   });

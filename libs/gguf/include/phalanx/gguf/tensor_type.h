@@ -17,6 +17,7 @@
 //   Q5_1    32      24    d, m, high bits (32), 4-bit q[32]            d·q[i] + m
 //   Q4_K    256    144    d, dmin, scales[12], 4-bit q[256]            (d·s)·q[i] − dmin·n
 //   Q5_K    256    176    d, dmin, scales[12], high bits (256), q[256] (d·s)·q[i] − dmin·n
+//   Q2_K    256     84    8-bit c[16], 2-bit q[256], d, dmin         (d·s)·q[i] − dmin·n
 //   Q3_K    256    110    high bits (256), low bits [64], scales[12],  (d·(s − 32))·(q[i] − 4)
 //                         d
 //   Q6_K    256    210    low bits [128], high bits [64], int8 s[16],  (d·s)·(q[i] − 32)
@@ -40,6 +41,9 @@
 //   from bit 2g + h of high-bit byte j. s and n are 6-bit numbers per run r = i / 32 of the twelve
 //   bytes c: r < 4: s = c[r] & 63, n = c[r+4] & 63; r ≥ 4: s = c[r+4] & 15 | (c[r−4] >> 6) << 4,
 //   n = c[r+4] >> 4 | (c[r] >> 6) << 4.
+// - 2-bit q[256]: two halves of 128 elements with 32 bytes each; in a half, element 32a + j
+//   (a = 0…3) is at bits 2a of byte j.
+// - Q2_K: s is the low nibble and n the high one of c[i / 16].
 // - Q3_K: two halves of 128 elements with 32 low bytes each; in half h, element 32a + j (a = 0…3)
 //   has its low two bits in byte j at bits 2a, and its high bit at bit 4h + a of high-bit byte j.
 //   s is a 6-bit number per run r = i / 16 of the twelve bytes c: its low four bits are nibble r / 8
@@ -54,8 +58,6 @@
 //   after the point is 0) is the integer part of 3 · (byte · 3^n mod 256) / 256. Element 32n + j is
 //   digit n of byte j for the first 32 bytes, element 160 + 16n + j that of byte 32 + j for the next
 //   16, both with five digits, and element 240 + 4n + j that of byte j of the last four, with four.
-// - TQ2_0: two halves of 128 elements with 32 bytes each; in a half, element 32a + j (a = 0…3) is
-//   at bits 2a of byte j.
 //
 // Source: the block structures of ggml (MIT), as found in files written by llama.cpp.
 #pragma once
@@ -80,6 +82,7 @@ enum class TensorType : std::uint32_t {
   kQ5_0 = 6,
   kQ5_1 = 7,
   kQ8_0 = 8,
+  kQ2_K = 10,
   kQ3_K = 11,
   kQ4_K = 12,
   kQ5_K = 13,
