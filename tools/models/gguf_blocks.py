@@ -5,11 +5,11 @@ decode to. Nearest values with plain scales; real encoders search for better one
 
 import numpy as np
 
-F32, F16, Q4_0, Q4_1, Q8_0, Q3_K, Q4_K, Q6_K, BF16, MXFP4 = 0, 1, 2, 3, 8, 11, 12, 14, 30, 39
-NUMBERS = {"F32": F32, "F16": F16, "BF16": BF16, "Q8_0": Q8_0, "Q4_0": Q4_0, "Q4_1": Q4_1, "Q3_K": Q3_K, "Q4_K": Q4_K,
-           "Q6_K": Q6_K, "MXFP4": MXFP4}
-BLOCK = {F32: 1, F16: 1, BF16: 1, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q3_K: 256, Q4_K: 256, Q6_K: 256, MXFP4: 32}
-WIDTH = {F32: 4, F16: 2, BF16: 2, Q8_0: 34, Q4_0: 18, Q4_1: 20, Q3_K: 110, Q4_K: 144, Q6_K: 210, MXFP4: 17}
+F32, F16, Q4_0, Q4_1, Q8_0, Q2_K, Q3_K, Q4_K, Q6_K, BF16, MXFP4 = 0, 1, 2, 3, 8, 10, 11, 12, 14, 30, 39
+NUMBERS = {"F32": F32, "F16": F16, "BF16": BF16, "Q8_0": Q8_0, "Q4_0": Q4_0, "Q4_1": Q4_1, "Q2_K": Q2_K, "Q3_K": Q3_K,
+           "Q4_K": Q4_K, "Q6_K": Q6_K, "MXFP4": MXFP4}
+BLOCK = {F32: 1, F16: 1, BF16: 1, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q2_K: 256, Q3_K: 256, Q4_K: 256, Q6_K: 256, MXFP4: 32}
+WIDTH = {F32: 4, F16: 2, BF16: 2, Q8_0: 34, Q4_0: 18, Q4_1: 20, Q2_K: 84, Q3_K: 110, Q4_K: 144, Q6_K: 210, MXFP4: 17}
 
 
 def _half(values):
@@ -47,6 +47,22 @@ def _q4_1(blocks):
     packed = codes[:, :16] | codes[:, 16:] << 4
     data = np.hstack([half.view(np.uint8), half_low.view(np.uint8), packed])
     return data, d * codes.astype(np.float32) + m
+
+
+def _q2_k(blocks):
+    runs = blocks.reshape(-1, 16, 16)
+    low = np.minimum(runs.min(axis=2), 0)
+    step = (runs.max(axis=2) - low) / 3
+    half, d = _half(step.max(axis=1, keepdims=True) / 15)
+    half_min, dmin = _half(-low.min(axis=1, keepdims=True) / 15)
+    s, n = _codes(step, d, 15), _codes(-low, dmin, 15)
+    scale = (d * s.astype(np.float32))[:, :, None]
+    minimum = (dmin * n.astype(np.float32))[:, :, None]
+    codes = _codes(runs + minimum, scale, 3)
+    quarters = codes.reshape(-1, 2, 4, 32)  # half, a, j
+    packed = sum(quarters[:, :, a] << (2 * a) for a in range(4)).reshape(-1, 64)
+    data = np.hstack([s | n << 4, packed, half.view(np.uint8), half_min.view(np.uint8)])
+    return data, (scale * codes.astype(np.float32) - minimum).reshape(blocks.shape)
 
 
 def _q3_k(blocks):
@@ -117,7 +133,8 @@ def _q6_k(blocks):
     return data, (scale * codes.astype(np.float32)).reshape(blocks.shape)
 
 
-_ENCODERS = {Q8_0: _q8_0, Q4_0: _q4_0, Q4_1: _q4_1, Q3_K: _q3_k, Q4_K: _q4_k, Q6_K: _q6_k, MXFP4: _mxfp4}
+_ENCODERS = {Q8_0: _q8_0, Q4_0: _q4_0, Q4_1: _q4_1, Q2_K: _q2_k, Q3_K: _q3_k, Q4_K: _q4_k, Q6_K: _q6_k,
+             MXFP4: _mxfp4}
 
 
 def fitting(kind, shape):

@@ -57,6 +57,7 @@ struct BlockCodes {
   void set(std::size_t element, std::uint32_t code) {
     codes[element] = static_cast<std::int8_t>(static_cast<std::int32_t>(code));
   }
+  // Of the whole block, which has no minima.
   void set_all(float scale) {
     scales.fill(scale);
     minima.fill(0.0F);

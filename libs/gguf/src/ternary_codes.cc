@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The types of tensor_type.h whose elements are −1, 0 and 1.
+// The types of tensor_type.h whose elements are −1, 0 and 1; the two bits of TQ2_0 can say 2 as
+// well.
 #include "block_codes.h"
 
 namespace phalanx::gguf {

@@ -15,11 +15,11 @@
 //   Q4_1    32      20    d, m, 4-bit q[32]                            d·q[i] + m
 //   Q5_0    32      22    d, high bits (32), 4-bit q[32]               d·(q[i] − 16)
 //   Q5_1    32      24    d, m, high bits (32), 4-bit q[32]            d·q[i] + m
-//   Q4_K    256    144    d, dmin, scales[12], 4-bit q[256]            (d·s)·q[i] − dmin·n
-//   Q5_K    256    176    d, dmin, scales[12], high bits (256), q[256] (d·s)·q[i] − dmin·n
-//   Q2_K    256     84    8-bit c[16], 2-bit q[256], d, dmin         (d·s)·q[i] − dmin·n
+//   Q2_K    256     84    8-bit c[16], 2-bit q[256], d, dmin           (d·s)·q[i] − dmin·n
 //   Q3_K    256    110    high bits (256), low bits [64], scales[12],  (d·(s − 32))·(q[i] − 4)
 //                         d
+//   Q4_K    256    144    d, dmin, scales[12], 4-bit q[256]            (d·s)·q[i] − dmin·n
+//   Q5_K    256    176    d, dmin, scales[12], high bits (256), q[256] (d·s)·q[i] − dmin·n
 //   Q6_K    256    210    low bits [128], high bits [64], int8 s[16],  (d·s)·(q[i] − 32)
 //                         d
 //   IQ4_NL  32      18    d, 4-bit q[32]                               d·t(q[i])
