@@ -166,6 +166,10 @@ TEST_P(MatmulOnEachIsa, EqualsRefAcrossPanels) {
       expect_same_bits(product.run(table(), 1), product.run(ref(), 1));
     }
   }
+  for (const std::size_t k : {8191U, 8193U, 16400U}) {  // of one row: the longest runs
+    const Product product(1, 70, {k}, k, Kind::kOrdinary);
+    expect_same_bits(product.run(table(), 1), product.run(ref(), 1));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Isa,

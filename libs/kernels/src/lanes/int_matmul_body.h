@@ -23,10 +23,14 @@ class IntProduct {
   static constexpr std::size_t fewer(std::size_t rows) { return rows / 2; }
   static constexpr std::size_t kStrips = kMaxIntStrips;
 
-  // 32 KB of weights, but for one row, which passes over them once. Codes that have to be spread
-  // are so for each panel: it has all strips of the tile.
+  // 32 KB of weights, but for one row, which passes over them once: as much of K as there is room
+  // for, so that memory is read without a gap. Codes that have to be spread are so for each panel:
+  // it has all strips of the tile.
   static PanelSize panel_size(std::size_t rows) {
-    if (rows == 1 || kIsNibbles<kDot>) {
+    if (rows == 1) {
+      return {kTileStrips, kMaxRows * kPanelK};
+    }
+    if (kIsNibbles<kDot>) {
       return {kTileStrips, kPanelK};
     }
     return kSpreadAsTheyAre ? PanelSize{kTileStrips / 2, kPanelK}
@@ -78,7 +82,7 @@ class IntProduct {
                              std::size_t rows,
                              TileSums& pending,
                              FetchLater& fetch) {
-    const IntRows<kRows, kBlocks> from = take_rows<kRows>(panel, first_row, rows);
+    const IntRows<kRows, kRowBlocks<kRows>> from = take_rows<kRows>(panel, first_row, rows);
     // One row is a matter of memory: a strip is read from its beginning to its end.
     constexpr std::size_t kAtOnce = kRows == 1 ? 1 : kStrips;
     std::size_t s = 0;
@@ -97,11 +101,14 @@ class IntProduct {
   static constexpr std::size_t kBlocks = kPanelK / 32;
   static constexpr bool kSpreadAsTheyAre = kSpreadWords<kDot> == 8;
   static constexpr std::size_t kStride = kBlocks * kSpreadWords<kDot> + kRowGap;
+  // Of each row of a block; one row has the room of all.
+  template <std::size_t kRows>
+  static constexpr std::size_t kRowBlocks = kRows == 1 ? kMaxRows * kBlocks : kBlocks;
 
   template <std::size_t kRows>
-  PHALANX_LANES IntRows<kRows, kBlocks> take_rows(const Panel& panel,
-                                                  std::size_t first_row,
-                                                  std::size_t rows) {
+  PHALANX_LANES IntRows<kRows, kRowBlocks<kRows>> take_rows(const Panel& panel,
+                                                            std::size_t first_row,
+                                                            std::size_t rows) {
     const std::size_t first_code = panel.leaf->first_k + panel.k;
     // Codes that are multiplied as they are stay where they are.
     const bool spread = !kSpreadAsTheyAre || rows < kRows;
@@ -111,7 +118,7 @@ class IntProduct {
       if (spread) {
         spread_row(rows_.codes + first * 32, panel.chunk / 32, spread_ + r * kStride);
       }
-      const std::size_t to = r * kBlocks;
+      const std::size_t to = r * kRowBlocks<kRows>;
       if constexpr (kDot == IntDot::kInt8Whole) {
         starts_[to] = whole_starts_[row];
         scales_[to] = whole_scales_[row];
@@ -120,7 +127,7 @@ class IntProduct {
                            first,
                            panel.chunk / 32,
                            {starts_ + to,
-                            kRows * kBlocks,
+                            kRows * kRowBlocks<kRows>,
                             scales_ + to,
                             kHasMinima<kDot> ? factors_ + to : nullptr});
       }
@@ -146,7 +153,7 @@ class IntProduct {
   }
 
   template <std::size_t kCount, std::size_t kRows>
-  PHALANX_LANES static void add_strips(const IntRows<kRows, kBlocks>& rows,
+  PHALANX_LANES static void add_strips(const IntRows<kRows, kRowBlocks<kRows>>& rows,
                                        const Panel& panel,
                                        std::size_t strip,
                                        std::size_t first_row,

@@ -21,10 +21,10 @@ class Bf16Product {
   static constexpr std::size_t fewer(std::size_t rows) { return rows - 1; }
   static constexpr std::size_t kStrips = kMaxBlockStrips;
 
-  // 32 KB of weights, and 6 KB of activations as floats. One row passes over weights once, and
-  // takes as much of them as there is room for its floats.
+  // 32 KB of weights, and 6 KB of activations as floats. One row passes over weights once: as much
+  // of K as there is room for, so that memory is read without a gap.
   static PanelSize panel_size(std::size_t rows) {
-    return {kTileStrips, rows == 1 ? kMaxRows * kPanelK : kPanelK};
+    return {kTileStrips, rows == 1 ? kOneRowK : kPanelK};
   }
 
   Bf16Product(const MatmulArgs& args, const TilePart& part) : args_(args), part_(part) {}
@@ -80,10 +80,12 @@ class Bf16Product {
  private:
   static constexpr std::size_t kPanelK = 256;
   static constexpr std::size_t kStride = kPanelK + kRowGap;
+  static constexpr std::size_t kOneRowK = 8192;
+  static_assert(kOneRowK >= kMaxRows * kStride);
 
   const MatmulArgs& args_;
   const TilePart& part_;
-  alignas(64) float wide_[kMaxRows * kStride];
+  alignas(64) float wide_[kOneRowK];
 };
 
 inline void matmul_part(const MatmulArgs& args, const TilePart& part) {
