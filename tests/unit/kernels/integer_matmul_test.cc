@@ -277,6 +277,17 @@ TEST_P(IntegerMatmulOnEachIsa, EqualsRefAcrossPanels) {
   }
 }
 
+// The runs of few rows are longer.
+TEST_P(IntegerMatmulOnEachIsa, EqualsRefAcrossPanelsOfFewRows) {
+  for (const WeightFormat format : kIntegerFormats) {
+    for (const std::size_t k : {2049U, 4097U, 8193U}) {
+      for (std::size_t rows = 1; rows <= 5; ++rows) {
+        expect_ref(IntegerProduct(format, rows, 70, {k, 40}, rows + k, Kind::kOrdinary), 2);
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Isa,
                          IntegerMatmulOnEachIsa,
                          ::testing::ValuesIn(matmul_tables()),

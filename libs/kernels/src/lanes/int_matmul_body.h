@@ -23,12 +23,14 @@ class IntProduct {
   static constexpr std::size_t fewer(std::size_t rows) { return rows / 2; }
   static constexpr std::size_t kStrips = kMaxIntStrips;
 
-  // 32 KB of weights, but for one row, which passes over them once: as much of K as there is room
+  static constexpr std::size_t kFewRows = kIsNibbles<kDot> ? 2 : 4;
+
+  // 32 KB of weights, but for few rows, which pass over them once: as much of K as there is room
   // for, so that memory is read without a gap. Codes that have to be spread are so for each panel:
   // it has all strips of the tile.
   static PanelSize panel_size(std::size_t rows) {
-    if (rows == 1) {
-      return {kTileStrips, kMaxRows * kPanelK};
+    if (rows <= kFewRows) {
+      return {kTileStrips, rows == 1 ? room<1>() : rows == 2 ? room<2>() : room<4>()};
     }
     if (kIsNibbles<kDot>) {
       return {kTileStrips, kPanelK};
@@ -83,16 +85,15 @@ class IntProduct {
                              TileSums& pending,
                              FetchLater& fetch) {
     const IntRows<kRows, kRowBlocks<kRows>> from = take_rows<kRows>(panel, first_row, rows);
-    // One row is a matter of memory: a strip is read from its beginning to its end.
-    constexpr std::size_t kAtOnce = kRows == 1 ? 1 : kStrips;
+    // Few rows are a matter of memory: a strip is read from its beginning to its end.
     std::size_t s = 0;
-    for (; s + kAtOnce <= panel.strips; s += kAtOnce) {
-      add_strips<kAtOnce>(from, panel, panel.first_strip + s, first_row, pending, fetch);
-    }
-    if constexpr (kAtOnce > 1) {
-      for (; s < panel.strips; ++s) {
-        add_strips<1>(from, panel, panel.first_strip + s, first_row, pending, fetch);
+    if (part_.rows > kFewRows) {
+      for (; s + kStrips <= panel.strips; s += kStrips) {
+        add_strips<kStrips>(from, panel, panel.first_strip + s, first_row, pending, fetch);
       }
+    }
+    for (; s < panel.strips; ++s) {
+      add_strips<1>(from, panel, panel.first_strip + s, first_row, pending, fetch);
     }
   }
 
@@ -100,10 +101,13 @@ class IntProduct {
   static constexpr std::size_t kPanelK = 1024;
   static constexpr std::size_t kBlocks = kPanelK / 32;
   static constexpr bool kSpreadAsTheyAre = kSpreadWords<kDot> == 8;
-  static constexpr std::size_t kStride = kBlocks * kSpreadWords<kDot> + kRowGap;
-  // Of each row of a block; one row has the room of all.
+  // Of each row of a block: fewer rows share the room of all.
   template <std::size_t kRows>
-  static constexpr std::size_t kRowBlocks = kRows == 1 ? kMaxRows * kBlocks : kBlocks;
+  static constexpr std::size_t kRowBlocks = kMaxRows / kRows * kBlocks;
+  template <std::size_t kRows>
+  static constexpr std::size_t kRowStride = kRowBlocks<kRows> * kSpreadWords<kDot> + kRowGap;
+  template <std::size_t kRows>
+  static constexpr std::size_t room() { return kRowBlocks<kRows> * 32; }
 
   template <std::size_t kRows>
   PHALANX_LANES IntRows<kRows, kRowBlocks<kRows>> take_rows(const Panel& panel,
@@ -116,7 +120,7 @@ class IntProduct {
       const std::size_t row = first_row + (r < rows ? r : 0);
       const std::size_t first = block_at(rows_, part_, row, first_code);
       if (spread) {
-        spread_row(rows_.codes + first * 32, panel.chunk / 32, spread_ + r * kStride);
+        spread_row(rows_.codes + first * 32, panel.chunk / 32, spread_ + r * kRowStride<kRows>);
       }
       const std::size_t to = r * kRowBlocks<kRows>;
       if constexpr (kDot == IntDot::kInt8Whole) {
@@ -134,7 +138,7 @@ class IntProduct {
     }
     const std::int8_t* codes = rows_.codes + block_at(rows_, part_, first_row, first_code) * 32;
     return {spread ? spread_ : reinterpret_cast<const Word*>(codes),
-            spread ? kStride : rows_.code_stride / 4,
+            spread ? kRowStride<kRows> : rows_.code_stride / 4,
             starts_,
             scales_,
             factors_};
@@ -181,7 +185,7 @@ class IntProduct {
   // What the integer sums of whole leaves begin with, and what they are multiplied by.
   std::int32_t whole_starts_[kMatmulTileRows];
   float whole_scales_[kMatmulTileRows];
-  alignas(64) std::uint32_t spread_[kMaxRows * kStride];
+  alignas(64) std::uint32_t spread_[kMaxRows * kRowStride<kMaxRows>];
   alignas(64) std::int32_t starts_[kParts<kDot> * kMaxRows * kBlocks];
   alignas(64) float scales_[kMaxRows * kBlocks];
   alignas(64) float factors_[kHasMinima<kDot> ? kParts<kDot> * kMaxRows * kBlocks : 1];

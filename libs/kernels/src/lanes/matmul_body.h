@@ -21,10 +21,12 @@ class Bf16Product {
   static constexpr std::size_t fewer(std::size_t rows) { return rows - 1; }
   static constexpr std::size_t kStrips = kMaxBlockStrips;
 
-  // 32 KB of weights, and 6 KB of activations as floats. One row passes over weights once: as much
+  static constexpr std::size_t kFewRows = 4;
+
+  // 32 KB of weights, and 6 KB of activations as floats. Few rows pass over weights once: as much
   // of K as there is room for, so that memory is read without a gap.
   static PanelSize panel_size(std::size_t rows) {
-    return {kTileStrips, rows == 1 ? kOneRowK : kPanelK};
+    return {kTileStrips, rows <= kFewRows ? kRoomK / rows / 32 * 32 : kPanelK};
   }
 
   Bf16Product(const MatmulArgs& args, const TilePart& part) : args_(args), part_(part) {}
@@ -56,21 +58,23 @@ class Bf16Product {
     const MatmulLeaf& leaf = *panel.leaf;
     const std::size_t left = leaf.weight.rows - panel.k;
     const std::size_t valid = left < panel.chunk ? left : panel.chunk;
+    const bool is_few = part_.rows <= kFewRows;
+    const std::size_t stride = is_few ? panel.chunk + kRowGap : kStride;
     for (std::size_t r = 0; r < kRows; ++r) {
       const auto* row = reinterpret_cast<const std::uint16_t*>(
           args_.activations + (part_.first_row + first_row + r) * args_.activation_stride);
-      widen(row + leaf.first_k + panel.k, valid, wide_ + r * kStride, panel.chunk);
+      widen(row + leaf.first_k + panel.k, valid, wide_ + r * stride, panel.chunk);
     }
     Strips<std::uint16_t> strips{
         reinterpret_cast<const std::uint16_t*>(panel.places.at(panel.first_strip, panel.k)),
         panel.padded * 16};
     StripSums sums{pending.next(panel.first_strip) + first_row * 16, 16, TileSums::kStripFloats};
-    if constexpr (kRows > 1) {
+    if (!is_few) {
       add_strips<kRows>(wide_, kStride, strips, panel.strips, panel.chunk, sums, fetch);
-    } else {
-      // One row is a matter of memory: a strip is read from its beginning to its end.
+    } else if constexpr (kRows <= kFewRows) {
+      // Few rows are a matter of memory: a strip is read from its beginning to its end.
       for (std::size_t s = 0; s < panel.strips; ++s) {
-        add_dots<1, 1>(wide_, kStride, strips, panel.chunk, sums, fetch);
+        add_dots<kRows, 1>(wide_, stride, strips, panel.chunk, sums, fetch);
         strips.first += strips.stride;
         sums.first += sums.strip_stride;
       }
@@ -80,12 +84,12 @@ class Bf16Product {
  private:
   static constexpr std::size_t kPanelK = 256;
   static constexpr std::size_t kStride = kPanelK + kRowGap;
-  static constexpr std::size_t kOneRowK = 8192;
-  static_assert(kOneRowK >= kMaxRows * kStride);
+  static constexpr std::size_t kRoomK = 8192;  // of all rows
+  static_assert(kRoomK + kFewRows * kRowGap >= kMaxRows * kStride);
 
   const MatmulArgs& args_;
   const TilePart& part_;
-  alignas(64) float wide_[kOneRowK];
+  alignas(64) float wide_[kRoomK + kFewRows * kRowGap];
 };
 
 inline void matmul_part(const MatmulArgs& args, const TilePart& part) {

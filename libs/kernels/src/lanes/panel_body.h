@@ -51,6 +51,7 @@ struct Panel {
 //
 //   kMaxRows      rows of the largest block
 //   fewer(rows)   the next smaller size of a block
+//   kFewRows      up to these many rows read one strip after the other
 //   panel_size()  for so many rows of the tile, at most
 //   places()      of a leaf
 //   begin_leaf(), end_leaf()
@@ -140,13 +141,13 @@ class PanelTile {
     return next;
   }
 
-  // What is fetched while all rows are multiplied by a panel. One row passes over the panel once
-  // and is done with it as soon as memory is: what is fetched runs a short way ahead of it, and
-  // gets to the next panel that much before it. Requires a row.
+  // What is fetched while all rows are multiplied by a panel. Few rows pass over the panel once
+  // and are done with it as soon as memory is: what is fetched runs a short way ahead of them, and
+  // gets to the next panel that much before them. Requires a row.
   [[nodiscard]] FetchLater fetch_during(const Panel& panel, const Panel& next) const {
     const FetchRun own = lines_of(panel);
     const FetchRun later = lines_of(next);
-    const bool once = part_.rows == 1;
+    const bool once = part_.rows <= Product::kFewRows;
     const std::size_t row_blocks = (part_.rows + Product::kMaxRows - 1) / Product::kMaxRows;
     const std::size_t at_once = once ? 1 : Product::kStrips;
     const std::size_t calls = row_blocks * ((panel.strips + at_once - 1) / at_once);
