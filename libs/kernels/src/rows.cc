@@ -54,6 +54,9 @@ Status check_embedding(const EmbeddingArgs& args) {
   if (auto checked = check_weight(args.table); !checked) {
     return std::move(checked).error().with("embedding");
   }
+  if (args.table.group_stride != 0) {
+    return invalid_argument("embedding: expected strips that follow one another");
+  }
   if (args.table.rows > args.x_stride) {
     return invalid_argument("embedding: expected rows of at most " + std::to_string(args.x_stride) +
                             " numbers, found " + std::to_string(args.table.rows));

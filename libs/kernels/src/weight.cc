@@ -78,6 +78,13 @@ Status check_weight(const WeightView& weight) {
     return invalid_argument("weight: expected at most " + std::to_string(kMaxIntegerK) +
                             " inputs of integers, found " + std::to_string(weight.rows));
   }
+  const std::size_t least = weight_bytes(weight.format, weight.rows, kGroupColumns);
+  const std::size_t stride = weight.group_stride;
+  if (stride != 0 && (stride < least || stride % 64 != 0)) {
+    return invalid_argument("weight: expected 64 columns to take at least " +
+                            std::to_string(least) + " bytes, a multiple of 64, found " +
+                            std::to_string(stride));
+  }
   return ok();
 }
 

@@ -52,27 +52,29 @@ class JobList {
 
   // The weight as one packed matrix.
   void matrix(const std::string& name, WeightFormat format, std::size_t offset) {
-    matrix(name, format, offset, 0, checkpoint_.weight(name).columns);
-  }
-  // Columns [first_k, first_k + k_count) of it.
-  void matrix(const std::string& name,
-              WeightFormat format,
-              std::size_t offset,
-              std::size_t first_k,
-              std::size_t k_count) {
     const checkpoint::WeightTensor& weight = checkpoint_.weight(name);
+    const std::size_t k_count = weight.columns;
     const std::size_t strip_bytes = packed_bytes(format, kStripColumns, k_count);
     const std::size_t rows_per_job =
         std::max<std::size_t>(1, kJobBytes / strip_bytes) * kStripColumns;
     for (std::size_t row = 0; row < weight.rows; row += rows_per_job) {
       const std::size_t rows = std::min<std::size_t>(rows_per_job, weight.rows - row);
-      jobs_.push_back({&weight,
-                       offset + row / kStripColumns * strip_bytes,
-                       row,
-                       rows,
-                       first_k,
-                       k_count,
-                       format});
+      jobs_.push_back(
+          {&weight, offset + row / kStripColumns * strip_bytes, row, rows, 0, k_count, format});
+    }
+  }
+
+  // A leaf: columns [first_k, first_k + k_count) of the weight, by groups of its rows.
+  void leaf(const std::string& name,
+            WeightFormat format,
+            std::size_t offset,
+            std::size_t group_stride,
+            Run k) {
+    const checkpoint::WeightTensor& weight = checkpoint_.weight(name);
+    for (std::size_t row = 0; row < weight.rows; row += kernels::kGroupColumns) {
+      const std::size_t rows = std::min<std::size_t>(kernels::kGroupColumns, weight.rows - row);
+      jobs_.push_back({&weight, offset, row, rows, k.first, k.count, format});
+      offset += group_stride;
     }
   }
 
@@ -113,30 +115,28 @@ void add_layer(const checkpoint::ModelConfig& config,
                const LayerOffsets& layer,
                const checkpoint::LayerFormats& formats,
                JobList& jobs) {
-  const std::size_t hidden = config.hidden;
   add_vectors(config, prefix, layer, jobs);
   jobs.matrix(prefix + "self_attn.q_proj.weight", formats.q, layer.q);
   jobs.matrix(prefix + "self_attn.k_proj.weight", formats.k, layer.k);
   jobs.matrix(prefix + "self_attn.v_proj.weight", formats.v, layer.v);
-  const std::size_t group_k = std::size_t{config.heads_per_group()} * config.head_dim;
-  const std::size_t group_bytes = packed_bytes(formats.o, hidden, group_k);
-  for (std::size_t group = 0; group < config.kv_heads; ++group) {
-    jobs.matrix(prefix + "self_attn.o_proj.weight",
-                formats.o,
-                layer.o + group * group_bytes,
-                group * group_k,
-                group_k);
+  const std::uint32_t head_k = config.heads_per_group() * config.head_dim;
+  for (std::uint32_t head = 0; head < config.kv_heads; ++head) {
+    jobs.leaf(prefix + "self_attn.o_proj.weight",
+              formats.o,
+              layer.o + o_bytes_before(config, formats.o, head),
+              o_bytes_before(config, formats.o, config.kv_heads),
+              {head * head_k, head_k});
   }
   jobs.matrix(prefix + "mlp.gate_proj.weight", formats.gate, layer.gate);
   jobs.matrix(prefix + "mlp.up_proj.weight", formats.up, layer.up);
   const Units units = units_of(config);
   for (std::uint32_t unit = 0; unit < units.mlp; ++unit) {
     const Run blocks = units.mlp_blocks_of(unit);
-    jobs.matrix(prefix + "mlp.down_proj.weight",
-                formats.down,
-                layer.down + down_bytes_before(config, formats.down, unit),
-                std::size_t{blocks.first} * kMlpBlock,
-                std::size_t{blocks.count} * kMlpBlock);
+    jobs.leaf(prefix + "mlp.down_proj.weight",
+              formats.down,
+              layer.down + down_bytes_before(config, formats.down, unit),
+              down_bytes_before(config, formats.down, units.mlp),
+              {blocks.first * kMlpBlock, blocks.count * kMlpBlock});
   }
 }
 

@@ -145,6 +145,9 @@ void run_gated_product(const void* args,
 }
 Status check_gated_product(const void* args) {
   const auto& task = as<GatedProductTask>(args);
+  if (task.gate.leaves[0].weight.group_stride != 0 || task.up.leaves[0].weight.group_stride != 0) {
+    return invalid_argument("gates and ups: expected strips that follow one another");
+  }
   PHALANX_RETURN_IF_ERROR(kernels::check_matmul(task.gate));
   return kernels::check_matmul(task.up);
 }

@@ -17,13 +17,15 @@
 
 namespace phalanx::model {
 
-// `columns` outputs of `rows` inputs of a matrix of the arena.
+// `columns` outputs of `rows` inputs of a matrix of the arena, or of one of its leaves.
 inline kernels::WeightView arena_weight(kernels::WeightFormat format,
                                         std::size_t rows,
-                                        std::size_t columns) {
+                                        std::size_t columns,
+                                        std::size_t group_stride = 0) {
   return {.format = format,
           .rows = static_cast<std::uint32_t>(rows),
-          .columns = static_cast<std::uint32_t>(columns)};
+          .columns = static_cast<std::uint32_t>(columns),
+          .group_stride = group_stride};
 }
 
 // Where a vector lies in the arena; nowhere when the model does not have it.

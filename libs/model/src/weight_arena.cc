@@ -14,93 +14,6 @@
 namespace phalanx::model {
 namespace {
 
-class RangeList {
- public:
-  void add(std::size_t offset, std::size_t bytes) { ranges_.push_back({offset, bytes}); }
-
-  [[nodiscard]] std::vector<ByteRange> merged() && {
-    std::sort(ranges_.begin(), ranges_.end(), [](ByteRange a, ByteRange b) {
-      return a.offset < b.offset;
-    });
-    std::vector<ByteRange> result;
-    for (const ByteRange range : ranges_) {
-      if (!result.empty() && result.back().offset + result.back().bytes >= range.offset) {
-        ByteRange& last = result.back();
-        last.bytes = std::max(last.offset + last.bytes, range.offset + range.bytes) - last.offset;
-      } else {
-        result.push_back(range);
-      }
-    }
-    return result;
-  }
-
- private:
-  std::vector<ByteRange> ranges_;
-};
-
-void add_vectors(const checkpoint::ModelConfig& config,
-                 const Shard& shard,
-                 const LayerOffsets& layer,
-                 RangeList& ranges) {
-  const std::size_t head_dim = config.head_dim;
-  const std::size_t kv_first = shard.attention.first * head_dim;
-  const std::size_t kv_count = shard.attention.count * head_dim;
-  const std::size_t group = config.heads_per_group();
-  const auto floats = [&](std::size_t vector, std::size_t first, std::size_t count) {
-    ranges.add(vector + first * sizeof(float), count * sizeof(float));
-  };
-  floats(layer.attention_gain, 0, config.hidden);
-  floats(layer.mlp_gain, 0, config.hidden);
-  if (config.qk_norm) {
-    floats(layer.q_gain, 0, config.head_dim);
-    floats(layer.k_gain, 0, config.head_dim);
-  }
-  if (config.qkv_bias) {
-    floats(layer.q_bias, kv_first * group, kv_count * group);
-    floats(layer.k_bias, kv_first, kv_count);
-    floats(layer.v_bias, kv_first, kv_count);
-  }
-  if (config.output_bias) {
-    floats(layer.o_bias, 0, config.hidden);
-  }
-  if (config.mlp_bias) {
-    const std::size_t first = std::size_t{shard.mlp_blocks.first} * kMlpBlock;
-    const std::size_t count = std::size_t{shard.mlp_blocks.count} * kMlpBlock;
-    floats(layer.gate_bias, first, count);
-    floats(layer.up_bias, first, count);
-    floats(layer.down_bias, 0, config.hidden);
-  }
-}
-
-void add_layer(const checkpoint::ModelConfig& config,
-               const Shard& shard,
-               const LayerOffsets& layer,
-               const checkpoint::LayerFormats& formats,
-               RangeList& ranges) {
-  add_vectors(config, shard, layer, ranges);
-  const std::size_t hidden = config.hidden;
-  const std::size_t head_dim = config.head_dim;
-  const std::size_t group = config.heads_per_group();
-  const auto columns = [&](kernels::WeightFormat format, std::size_t matrix, Run run) {
-    ranges.add(matrix + packed_bytes(format, run.first, hidden),
-               packed_bytes(format, run.count, hidden));
-  };
-  const auto times = [](Run run, std::size_t factor) {
-    return Run{static_cast<std::uint32_t>(run.first * factor),
-               static_cast<std::uint32_t>(run.count * factor)};
-  };
-  columns(formats.q, layer.q, times(shard.attention, group * head_dim));
-  columns(formats.k, layer.k, times(shard.attention, head_dim));
-  columns(formats.v, layer.v, times(shard.attention, head_dim));
-  const std::size_t o_bytes = packed_bytes(formats.o, hidden, group * head_dim);
-  ranges.add(layer.o + shard.attention.first * o_bytes, shard.attention.count * o_bytes);
-  columns(formats.gate, layer.gate, times(shard.mlp_blocks, kMlpBlock));
-  columns(formats.up, layer.up, times(shard.mlp_blocks, kMlpBlock));
-  const auto down = [&](std::uint32_t run) { return down_bytes_before(config, formats.down, run); };
-  const std::size_t first = down(shard.mlp.first);
-  ranges.add(layer.down + first, down(shard.mlp.end()) - first);
-}
-
 Result<ArenaHeader> read_header(std::span<const std::byte> memory) {
   if (memory.size() < kArenaHeaderBytes) {
     return failed_precondition("weight arena: expected at least " +
@@ -127,7 +40,6 @@ LayerOffsets place_layer(const checkpoint::ModelConfig& config,
   const std::size_t head_dim = config.head_dim;
   const std::size_t q_columns = config.heads * head_dim;
   const std::size_t kv_columns = config.kv_heads * head_dim;
-  const std::size_t group_columns = config.heads_per_group() * head_dim;
   LayerOffsets layer;
   layer.attention_gain = plan.add_array<float>(hidden);
   layer.q = plan.add(packed_bytes(formats.q, q_columns, hidden));
@@ -137,11 +49,12 @@ LayerOffsets place_layer(const checkpoint::ModelConfig& config,
     layer.q_gain = plan.add_array<float>(head_dim);
     layer.k_gain = plan.add_array<float>(head_dim);
   }
-  layer.o = plan.add(config.kv_heads * packed_bytes(formats.o, hidden, group_columns));
+  layer.o = plan.add(column_groups(config) * o_bytes_before(config, formats.o, config.kv_heads));
   layer.mlp_gain = plan.add_array<float>(hidden);
   layer.gate = plan.add(packed_bytes(formats.gate, config.intermediate, hidden));
   layer.up = plan.add(packed_bytes(formats.up, config.intermediate, hidden));
-  layer.down = plan.add(down_bytes_before(config, formats.down, units_of(config).mlp));
+  const std::uint32_t runs = units_of(config).mlp;
+  layer.down = plan.add(column_groups(config) * down_bytes_before(config, formats.down, runs));
   if (config.qkv_bias) {
     layer.q_bias = plan.add_array<float>(q_columns);
     layer.k_bias = plan.add_array<float>(kv_columns);
@@ -175,21 +88,6 @@ ArenaLayout layout_of(const checkpoint::ModelConfig& config) {
   }
   layout.bytes = tensor::round_up(plan.bytes(), kArenaAlignment);
   return layout;
-}
-
-std::vector<ByteRange> arena_ranges(const checkpoint::ModelConfig& config, const Shard& shard) {
-  const ArenaLayout layout = layout_of(config);
-  RangeList ranges;
-  ranges.add(0, kArenaHeaderBytes);
-  const kernels::WeightFormat head = config.formats.head;
-  ranges.add(layout.embedding, packed_bytes(config.formats.embedding, config.vocab, config.hidden));
-  ranges.add(layout.head + packed_bytes(head, shard.tokens.first, config.hidden),
-             packed_bytes(head, shard.tokens.count, config.hidden));
-  ranges.add(layout.final_gain, config.hidden * sizeof(float));
-  for (std::size_t index = 0; index < layout.layers.size(); ++index) {
-    add_layer(config, shard, layout.layers[index], config.formats.layer(index), ranges);
-  }
-  return std::move(ranges).merged();
 }
 
 std::uint64_t arena_key(const checkpoint::ModelConfig& config, std::uint64_t structure_hash) {

@@ -74,22 +74,25 @@ class PackedFile {
   [[nodiscard]] const ModelConfig& config() const { return config_; }
   [[nodiscard]] const model::ArenaLayout& layout() const { return layout_; }
 
-  // Inputs [first_k, first_k + k) of the weight lie at `offset` as one packed matrix.
+  // Inputs [first_k, first_k + k) of the weight lie at `offset` as one packed matrix, or as one for
+  // each 64 outputs, a stride apart.
   void expect_packed(const std::string& name,
                      WeightFormat format,
                      std::size_t offset,
                      std::size_t first_k,
-                     std::size_t k) const {
+                     std::size_t k,
+                     std::size_t stride = 0) const {
     SCOPED_TRACE(name);
     const WeightTensor& tensor = checkpoint_.weight(name);
     std::vector<float> values(tensor.rows * tensor.columns);
     gguf::decode(tensor.type, tensor.bytes, values);
-    const kernels::WeightView view = {format,
-                                      static_cast<std::uint32_t>(k),
-                                      static_cast<std::uint32_t>(tensor.rows),
-                                      memory_.bytes().data() + offset};
+    kernels::WeightView view = {format,
+                                static_cast<std::uint32_t>(k),
+                                static_cast<std::uint32_t>(tensor.rows),
+                                memory_.bytes().data() + offset};
     for (std::uint32_t row = 0; row < tensor.rows; ++row) {
-      const std::vector<float> found = column_of(view, row);
+      view.data = memory_.bytes().data() + offset + row / 64 * stride;
+      const std::vector<float> found = column_of(view, stride == 0 ? row : row % 64);
       for (std::size_t i = 0; i < k; ++i) {
         ASSERT_EQ(std::bit_cast<std::uint32_t>(found[i]),
                   std::bit_cast<std::uint32_t>(values[row * tensor.columns + first_k + i]))
@@ -126,16 +129,24 @@ TEST(GgufFormats, HoldEveryBlockTypeWithItsDecodedValues) {
     file.expect_packed(layer + "self_attn.v_proj.weight", of_layer.v, at.v, 0, shape.hidden);
     file.expect_packed(layer + "mlp.gate_proj.weight", of_layer.gate, at.gate, 0, shape.hidden);
     file.expect_packed(layer + "mlp.up_proj.weight", of_layer.up, at.up, 0, shape.hidden);
-    const std::size_t o_bytes = kernels::weight_bytes(of_layer.o, 64, shape.hidden);
+    const std::size_t o_bytes = kernels::weight_bytes(of_layer.o, 64, 64);
     for (std::size_t group = 0; group < shape.kv_heads; ++group) {
-      file.expect_packed(
-          layer + "self_attn.o_proj.weight", of_layer.o, at.o + group * o_bytes, group * 64, 64);
+      file.expect_packed(layer + "self_attn.o_proj.weight",
+                         of_layer.o,
+                         at.o + group * o_bytes,
+                         group * 64,
+                         64,
+                         shape.kv_heads * o_bytes);
     }
-    const std::size_t down_bytes = kernels::weight_bytes(of_layer.down, 32, shape.hidden);
+    const std::size_t down_bytes = kernels::weight_bytes(of_layer.down, 32, 64);
     ASSERT_EQ(model::units_of(file.config()).mlp, 16U);
     for (std::size_t run = 0; run < 16; ++run) {
-      file.expect_packed(
-          layer + "mlp.down_proj.weight", of_layer.down, at.down + run * down_bytes, run * 32, 32);
+      file.expect_packed(layer + "mlp.down_proj.weight",
+                         of_layer.down,
+                         at.down + run * down_bytes,
+                         run * 32,
+                         32,
+                         16 * down_bytes);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "grouped_leaves.h"
 #include "integer_inputs.h"
 #include "matmul_tables.h"
 #include "ref/int_matmul.h"
@@ -159,6 +160,21 @@ TEST_P(IntegerMatmulOnEachIsa, EqualsRefOverLeaves) {
         }
         expect_ref(product, nodes);
       }
+    }
+  }
+}
+
+TEST_P(IntegerMatmulOnEachIsa, EqualsRefOverLeavesThatLieTogether) {
+  for (const WeightFormat format : kIntegerFormats) {
+    for (const std::size_t rows : {1U, 3U, 16U, 65U}) {
+      const std::size_t columns = rows == 3 ? 272 : 150;
+      IntegerProduct product(format, rows, columns, {32, 300, 7}, rows, Kind::kOrdinary);
+      ASSERT_EQ(plan_leaves(3, 0, product.leaves), 1U);
+      const std::vector<float> expected = product.run(ref(), ScaleSpan::kLeaf);
+      const GroupedLeaves grouped(product.leaves);
+      product.leaves = grouped.leaves();
+      expect_same_bits(product.run(table(), ScaleSpan::kLeaf), expected);
+      expect_ref(product);
     }
   }
 }
@@ -391,6 +407,8 @@ TEST(CheckMatmul, RefusesIntegersThatDoNotFit) {
   expect_refused([&] { leaves[1].first_k = 40; }, "leaf 1: expected inputs from a multiple of 32");
   expect_refused([&] { leaves[1].first_k = 96; }, "among 128 codes, found 64 from 96");
   expect_refused([&] { leaves[0].weight.rows = 131073; }, "at most 131072 inputs");
+  expect_refused([&] { leaves[1].weight.group_stride = 64; }, "64 columns to take at least");
+  expect_refused([&] { leaves[1].weight.group_stride = 65537; }, "a multiple of 64, found 65537");
   expect_refused([&] { args.activation_stride = 128; }, "take quantised activations");
   expect_refused([&] { args.quantized.code_stride = 160; }, "multiple of 64, found 160");
   expect_refused([&] { args.quantized.span = ScaleSpan{7}; }, "found span 7");

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string>
 
+#include "grouped_leaves.h"
 #include "matmul_tables.h"
 
 namespace phalanx::kernels {
@@ -107,6 +108,20 @@ TEST_P(MatmulOnEachIsa, EqualsRefOverLeaves) {
       Product product(5, 50, k, total * 16 + first, Kind::kOrdinary);
       const std::uint32_t nodes = plan_leaves(total, first, product.leaves);
       expect_same_bits(product.run(table(), nodes), product.run(ref(), nodes));
+    }
+  }
+}
+
+TEST_P(MatmulOnEachIsa, EqualsRefOverLeavesThatLieTogether) {
+  for (const std::size_t rows : {1U, 3U, 16U, 65U}) {
+    for (const std::size_t columns : {48U, 64U, 150U, 272U}) {
+      Product product(rows, columns, {32, 300, 7}, rows + columns, Kind::kOrdinary);
+      const std::uint32_t nodes = plan_leaves(3, 0, product.leaves);
+      const std::vector<float> expected = product.run(ref(), nodes);
+      const GroupedLeaves grouped(product.leaves);
+      product.leaves = grouped.leaves();
+      expect_same_bits(product.run(ref(), nodes), expected);
+      expect_same_bits(product.run(table(), nodes), expected);
     }
   }
 }

@@ -127,6 +127,47 @@ TEST(WeightArena, PacksEachWeightWhereItsLayoutSays) {
             expected("model.layers.0.mlp.down_proj.weight", 40, 6 * 32 + 9));
 }
 
+// 160 columns are two groups of 64 and half of one, which takes as much room.
+TEST(WeightArena, PutsTheLeavesOfAGroupOfColumnsTogether) {
+  checkpoint::TestShape shape;
+  shape.hidden = 160;
+  const Filled filled(shape);
+  const checkpoint::ModelConfig& config = filled.checkpoint->config();
+  const LayerOffsets& layer = layout_of(config).layers[1];
+  const auto check = [&](std::size_t matrix,
+                         const std::string& name,
+                         std::size_t leaf_bytes,
+                         std::size_t stride,
+                         std::size_t leaf_k,
+                         std::size_t first_k) {
+    for (const std::size_t column : {0U, 63U, 64U, 140U, 159U}) {
+      for (const std::size_t k : {std::size_t{0}, leaf_k - 1}) {
+        tensor::Bf16 found;
+        std::vector<tensor::Bf16> expected(1);
+        std::memcpy(&found,
+                    filled.memory.bytes().data() + matrix + column / 64 * stride + leaf_bytes +
+                        2 * kernels::packed_index(column % 64, k, leaf_k),
+                    2);
+        filled.checkpoint->weight("model.layers.1." + name)
+            .read_bf16(column, first_k + k, expected);
+        EXPECT_EQ(found, expected[0]) << name << " " << column << " " << k;
+      }
+    }
+  };
+  const std::size_t head = 64 * 64 * 2;  // 2 heads of 32
+  check(layer.o, "self_attn.o_proj.weight", 3 * head, 4 * head, 64, 3 * 64);
+  const model::Run last = units_of(config).mlp_blocks_of(15);
+  ASSERT_EQ(last.end(), 19U);
+  const std::size_t block = 64 * 32 * 2;
+  check(layer.down,
+        "mlp.down_proj.weight",
+        last.first * block,
+        19 * block,
+        std::size_t{last.count} * 32,
+        std::size_t{last.first} * 32);
+  EXPECT_GE(layout_of(config).bytes, layer.down + 3 * 19 * block);
+}
+
 TEST(WeightArena, OpensOnlyWhatItWasFilledFor) {
   const Filled filled({});
   const checkpoint::ModelConfig& config = filled.checkpoint->config();
@@ -178,34 +219,6 @@ TEST(WeightArena, KeepsEachBiasAsFp32) {
       ASSERT_EQ(found, tensor::to_float(expected[i])) << name << " " << i;
     }
   }
-}
-
-void expect_ranks_to_share(const checkpoint::ModelConfig& config) {
-  const ArenaLayout layout = layout_of(config);
-  EXPECT_EQ(layout.bytes % kArenaAlignment, 0U);
-  for (const std::uint32_t ranks : {1U, 3U, 4U}) {
-    std::vector<ByteRange> all;
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      for (const ByteRange range : arena_ranges(config, plan_shard(config, rank, ranks).value())) {
-        EXPECT_LE(range.offset + range.bytes, layout.bytes);
-        all.push_back(range);
-      }
-    }
-    std::sort(all.begin(), all.end(), [](ByteRange a, ByteRange b) { return a.offset < b.offset; });
-    std::size_t end = 0;
-    for (const ByteRange range : all) {
-      EXPECT_LT(range.offset, end + 64 + 1) << "only alignment may lie between what ranks read";
-      end = std::max(end, range.offset + range.bytes);
-    }
-    EXPECT_GE(end + kArenaAlignment, layout.bytes);
-  }
-}
-
-TEST(WeightArena, SharesTheWholeOverTheRanks) {
-  checkpoint::TestShape shape;
-  shape.tied = false;
-  expect_ranks_to_share(config_of(shape));
-  expect_ranks_to_share(config_of(biased_shape()));
 }
 
 TEST(KvLayout, CountsTilesOfAllLayersAndHeads) {

@@ -75,7 +75,7 @@ class LeafTiles {
       const std::size_t first = part_.first_row * args_.activation_stride + leaf.first_k;
       return {reinterpret_cast<const std::byte*>(args_.activations + first),
               args_.activation_stride * 2,
-              leaf.weight.data + part_.first_column * padded * 2,
+              leaf.weight.data + strip_offset(leaf.weight, part_.first_column, padded * 32),
               padded * 32};
     }
   }

@@ -41,8 +41,9 @@ PHALANX_LANES const std::uint8_t* strip_at(const MatmulLeaf& leaf,
                                            const TilePart& part,
                                            std::size_t padded,
                                            std::size_t strip) {
+  const std::size_t bytes = strip_bytes<kDot>(padded);
   return reinterpret_cast<const std::uint8_t*>(leaf.weight.data) +
-         (part.first_column / 16 + strip) * strip_bytes<kDot>(padded);
+         strip_offset(leaf.weight, part.first_column, bytes) + strip * bytes;
 }
 
 // What the integer sum of a whole leaf of a row begins with; `first` is its first block.

@@ -103,11 +103,13 @@ class IntProduct {
   static constexpr bool kSpreadAsTheyAre = kSpreadWords<kDot> == 8;
   // Of each row of a block: fewer rows share the room of all.
   template <std::size_t kRows>
-  static constexpr std::size_t kRowBlocks = kMaxRows / kRows * kBlocks;
+  static constexpr std::size_t kRowBlocks = kMaxRows / kRows* kBlocks;
   template <std::size_t kRows>
-  static constexpr std::size_t kRowStride = kRowBlocks<kRows> * kSpreadWords<kDot> + kRowGap;
+  static constexpr std::size_t kRowStride = kRowBlocks<kRows>* kSpreadWords<kDot> + kRowGap;
   template <std::size_t kRows>
-  static constexpr std::size_t room() { return kRowBlocks<kRows> * 32; }
+  static constexpr std::size_t room() {
+    return kRowBlocks<kRows> * 32;
+  }
 
   template <std::size_t kRows>
   PHALANX_LANES IntRows<kRows, kRowBlocks<kRows>> take_rows(const Panel& panel,

@@ -33,7 +33,7 @@ class Bf16Product {
 
   static StripPlaces places(const MatmulLeaf& leaf, const TilePart& part, std::size_t padded) {
     const auto* first = reinterpret_cast<const std::uint8_t*>(leaf.weight.data);
-    return {first + part.first_column * padded * 2, padded * 32, 0, 32};
+    return {first + strip_offset(leaf.weight, part.first_column, padded * 32), padded * 32, 0, 32};
   }
 
   void begin_leaf(const MatmulLeaf& /*leaf*/, TileSums& pending) {

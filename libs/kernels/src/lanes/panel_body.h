@@ -67,8 +67,10 @@ class PanelTile {
 
   void add_leaf(const MatmulLeaf& leaf, TileSums& pending) {
     product_.begin_leaf(leaf, pending);
-    Panel panel = first_panel(leaf);
-    while (panel.leaf == &leaf && panel.first_strip < part_.strips) {
+    Panel panel = first_panel(leaf, part_);
+    bool is_last = false;
+    while (!is_last) {
+      is_last = panel.ends_leaf() && panel.first_strip + panel.strips == part_.strips;
       const Panel next = following(panel);
       add_row_blocks(panel, next, pending);
       panel = next;
@@ -108,7 +110,7 @@ class PanelTile {
     product_.template add<kRows>(panel, row, rows, pending, fetch);
   }
 
-  [[nodiscard]] Panel first_panel(const MatmulLeaf& leaf) const {
+  [[nodiscard]] Panel first_panel(const MatmulLeaf& leaf, const TilePart& part) const {
     const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
     return {&leaf,
             padded,
@@ -116,11 +118,11 @@ class PanelTile {
             first_of(padded, size_.k),
             0,
             first_of(part_.strips, size_.strips),
-            Product::places(leaf, part_, padded)};
+            Product::places(leaf, part, padded)};
   }
 
   // The panel after this one; after the last one of the tile the first one of the tile to the
-  // right, whose strips follow.
+  // right.
   [[nodiscard]] Panel following(const Panel& panel) const {
     Panel next = panel;
     next.first_strip += panel.strips;
@@ -130,9 +132,12 @@ class PanelTile {
     }
     if (panel.ends_leaf()) {
       const bool last = panel.leaf == args_.leaves + args_.leaf_count - 1;
-      next = first_panel(last ? args_.leaves[0] : panel.leaf[1]);
-      next.first_strip = last ? part_.strips : 0;
-      return next;
+      if (!last) {
+        return first_panel(panel.leaf[1], part_);
+      }
+      TilePart right = part_;
+      right.first_column += kTileStrips * 16;
+      return first_panel(args_.leaves[0], right);
     }
     next.first_strip = 0;
     next.strips = first_of(part_.strips, size_.strips);

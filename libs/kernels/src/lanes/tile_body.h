@@ -35,6 +35,14 @@ PHALANX_LANES TilePart whole_tile(const MatmulArgs& args, std::uint32_t tile) {
           strips_left < kTileStrips ? strips_left : kTileStrips};
 }
 
+// From the data of a weight to the strip of `column`, the first of a tile.
+PHALANX_LANES std::size_t strip_offset(const WeightView& weight,
+                                       std::size_t column,
+                                       std::size_t strip_bytes) {
+  return weight.group_stride == 0 ? column / 16 * strip_bytes
+                                  : column / kGroupColumns * weight.group_stride;
+}
+
 // Partial sums of up to kRows rows and each strip: a stack of subtrees waiting for the part to
 // their right. They are not initialised.
 template <std::size_t kRows>

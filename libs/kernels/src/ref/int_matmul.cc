@@ -92,6 +92,14 @@ float fused(float a, float b, float c) {
   return static_cast<float>(std::bit_cast<double>(bits));
 }
 
+std::size_t strip_offset(const WeightView& weight, std::size_t column, std::size_t strip_bytes) {
+  if (weight.group_stride == 0) {
+    return column / kStripColumns * strip_bytes;
+  }
+  return column / kGroupColumns * weight.group_stride +
+         column % kGroupColumns / kStripColumns * strip_bytes;
+}
+
 void int_dot_strip(const QuantizedRows& rows,
                    std::uint32_t row,
                    const MatmulLeaf& leaf,
@@ -100,7 +108,7 @@ void int_dot_strip(const QuantizedRows& rows,
   const WeightView& weight = leaf.weight;
   const std::size_t strip_bytes = weight_bytes(weight.format, weight.rows, kStripColumns);
   const Strip strip(
-      weight.format, weight.rows, weight.data + first_column / kStripColumns * strip_bytes);
+      weight.format, weight.rows, weight.data + strip_offset(weight, first_column, strip_bytes));
   const LeafCodes a(rows, row, leaf.first_k);
   const std::size_t k = padded_k(weight.rows);
   const bool is_whole = weight.format == WeightFormat::kInt8 && rows.span == ScaleSpan::kLeaf;

@@ -5,6 +5,11 @@
 
 namespace phalanx::kernels::ref {
 
+// From the data of a weight to the strip of `column`, a multiple of 16.
+[[nodiscard]] std::size_t strip_offset(const WeightView& weight,
+                                       std::size_t column,
+                                       std::size_t strip_bytes);
+
 // a · b + c rounded once, for any three numbers, in the float mode.
 [[nodiscard]] float fused(float a, float b, float c);
 

@@ -43,10 +43,10 @@ void one_leaf(const MatmulArgs& args,
     return;
   }
   const Bf16* activations = args.activations + row * args.activation_stride;
-  const auto* weight = reinterpret_cast<const Bf16*>(leaf.weight.data);
   const std::uint32_t k = leaf.weight.rows;
-  const Bf16* strip = weight + packed_index(first_column, 0, padded_k(k));
-  scalar::dot_strip(activations + leaf.first_k, k, strip, sums);
+  const std::size_t strip_bytes = weight_bytes(WeightFormat::kBf16, k, kStripColumns);
+  const std::byte* strip = leaf.weight.data + strip_offset(leaf.weight, first_column, strip_bytes);
+  scalar::dot_strip(activations + leaf.first_k, k, reinterpret_cast<const Bf16*>(strip), sums);
 }
 
 void one_strip(const MatmulArgs& args, std::uint32_t row, std::uint32_t first_column) {

@@ -64,7 +64,7 @@ struct MatmulArgs {
 // then down those of the next: a thread that takes them in their order reads each weight once.
 // Tiles write disjoint outputs and may run in any order on any thread.
 inline constexpr std::uint32_t kMatmulTileRows = 64;
-inline constexpr std::uint32_t kMatmulTileColumns = 64;
+inline constexpr std::uint32_t kMatmulTileColumns = kGroupColumns;
 [[nodiscard]] std::uint32_t matmul_tiles(const MatmulArgs& args);
 
 // Whether the weights of the leaves are ones that kernels read and fit the product, and the

@@ -71,7 +71,11 @@ struct WeightView {
   std::uint32_t rows = 0;           // inputs (K); zeros are added up to a multiple of 32
   std::uint32_t columns = 0;        // outputs; the rest of the last strip is padding
   const std::byte* data = nullptr;  // 64-byte aligned, weight_bytes(format, rows, columns)
+  // Bytes from the first strip of 64 columns to that of the next 64, where something else lies
+  // between them: a multiple of 64. 0: strips follow one another.
+  std::size_t group_stride = 0;
 };
+inline constexpr std::uint32_t kGroupColumns = 64;
 
 // Whether it is a weight that kernels can read; `data` may still be null.
 //

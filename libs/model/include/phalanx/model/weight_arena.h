@@ -19,23 +19,15 @@
 namespace phalanx::model {
 
 inline constexpr std::size_t kArenaAlignment = std::size_t{2} << 20;  // of the mapping and the size
-inline constexpr std::uint32_t kArenaVersion = 3;  // of the layout; a change makes arenas distinct
-
-// A piece of the arena.
-struct ByteRange {
-  std::size_t offset = 0;
-  std::size_t bytes = 0;
-
-  friend bool operator==(ByteRange, ByteRange) = default;
-};
+inline constexpr std::uint32_t kArenaVersion = 4;  // of the layout; a change makes arenas distinct
 
 // Where a layer's weights begin. Matrices are packed (kernels/weight.h) in the formats that
 // ModelConfig::formats has for them; gains and biases are fp32.
 // What the model does not have takes no room and begins at 0.
 //
 //   q, k, v, gate, up  packed over all output columns: a rank reads its run of strips
-//   o                  one packed matrix [hidden outputs, heads_per_group · head_dim] per group
-//   down               one packed matrix [hidden outputs, 32 · blocks] per MLP run
+//   o, down            for each 64 of the hidden outputs, a packed matrix of them for each leaf: of
+//                      heads_per_group · head_dim inputs per KV head, of 32 · blocks per MLP run
 //   biases             over all output columns of their product
 struct LayerOffsets {
   std::size_t attention_gain = 0;
@@ -67,10 +59,6 @@ struct ArenaLayout {
   std::vector<LayerOffsets> layers;
 };
 [[nodiscard]] ArenaLayout layout_of(const checkpoint::ModelConfig& config);
-
-// What a rank reads, in ascending order, without overlaps: the ranges to fault in or collapse.
-[[nodiscard]] std::vector<ByteRange> arena_ranges(const checkpoint::ModelConfig& config,
-                                                  const Shard& shard);
 
 // Names the contents that an arena of `config` and `structure_hash` must have: checkpoint, weight
 // format, arithmetic version and layout.
