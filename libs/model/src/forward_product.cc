@@ -77,9 +77,10 @@ void ForwardRecorder::plan_groups(std::uint32_t threads) {
   if (active_.is_quantized() && !gates_are_coded_) {
     active_.rows = floats("active", mlp_columns_);
   }
-  // Enough tiles for every thread to have two.
+  // Enough tiles for every thread to have two; fewer rows wait for memory, which is read best from
+  // one end of a matrix to the other.
   const std::uint32_t row_tiles = (2 * threads + gated_groups_.count - 1) / gated_groups_.count;
-  many_rows_.least = kGatedRows * row_tiles;
+  many_rows_.least = row_tiles == 1 ? kFewestGatedRows : kGatedRows * row_tiles;
   few_rows_.most = many_rows_.least - 1;
   thread_floats_ = gated_floats(gated_groups_);
   if (active_.is_quantized()) {

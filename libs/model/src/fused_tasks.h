@@ -14,7 +14,8 @@
 namespace phalanx::model {
 
 inline constexpr std::uint32_t kGatedRows = kernels::kMatmulTileRows;  // of a tile
-inline constexpr std::uint32_t kMaxGatedColumns = 256;                 // of a tile
+inline constexpr std::uint32_t kFewestGatedRows = 16;
+inline constexpr std::uint32_t kMaxGatedColumns = 256;  // of a tile
 
 [[nodiscard]] std::uint32_t widest(const ColumnGroups& groups);
 

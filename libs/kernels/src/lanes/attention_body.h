@@ -222,9 +222,7 @@ class QueryTile {
 };
 
 template <typename Cache>
-void attend_queries(const AttentionArgs& args,
-                    const AttentionTile& work,
-                    const std::byte* after) {
+void attend_queries(const AttentionArgs& args, const AttentionTile& work, const std::byte* after) {
   const std::size_t queries = std::size_t{work.row_count} * args.group;
   for (std::size_t first = 0; first < queries; first += kAttentionTileQueries) {
     const std::size_t left = queries - first;
