@@ -133,7 +133,7 @@ TEST(WeightArena, PutsTheLeavesOfAGroupOfColumnsTogether) {
   shape.hidden = 160;
   const Filled filled(shape);
   const checkpoint::ModelConfig& config = filled.checkpoint->config();
-  const LayerOffsets& layer = layout_of(config).layers[1];
+  const LayerOffsets layer = layout_of(config).layers[1];
   const auto check = [&](std::size_t matrix,
                          const std::string& name,
                          std::size_t leaf_bytes,

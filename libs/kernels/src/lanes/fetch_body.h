@@ -5,6 +5,7 @@
 // line() for each cache line that they read and block() for each 32 elements of K.
 
 #include <cstddef>
+#include <cstdint>
 
 #include "lanes/lanes.h"
 
@@ -49,14 +50,18 @@ class FetchLater {
             later.lines};
   }
 
-  // As many lines as `own`, a single run, has: from line `lead` to its end, and then on at `later`.
+  // As many lines as `own`, a single run, has: from line `lead` to its end, and then on at `later`,
+  // to the end of its first run.
   // Requires lead < own.lines.
   PHALANX_LANES static FetchLater through(const FetchRun& own,
                                           std::size_t lead,
                                           const FetchRun& later,
                                           std::size_t blocks) {
     const std::ptrdiff_t gap = later.first - (own.first + own.lines * 64);
-    return {own.first + lead * 64, own.lines, blocks, own.lines - lead, gap, later.lines};
+    const std::size_t left = own.lines - lead;
+    const std::size_t both = left + later.lines;
+    const std::size_t lines = both < own.lines ? both : own.lines;
+    return {own.first + lead * 64, lines, blocks, left, gap, later.lines};
   }
 
   PHALANX_LANES void line(const void* /*read*/) const {}
@@ -64,10 +69,10 @@ class FetchLater {
     std::size_t lines = per_block_ < left_ ? per_block_ : left_;
     left_ -= lines;
     for (; lines > 0; --lines) {
-      prefetch(next_);
+      prefetch(reinterpret_cast<const std::byte*>(next_));
       next_ += 64;
       if (--run_left_ == 0) {
-        next_ += gap_;
+        next_ += static_cast<std::uintptr_t>(gap_);
         run_left_ = run_;
       }
     }
@@ -80,14 +85,14 @@ class FetchLater {
                            std::size_t run_left,
                            std::ptrdiff_t gap,
                            std::size_t run)
-      : next_(first),
+      : next_(reinterpret_cast<std::uintptr_t>(first)),
         left_(lines),
         per_block_((lines + blocks - 1) / blocks),
         run_left_(run_left),
         gap_(gap),
         run_(run) {}
 
-  const std::byte* next_;
+  std::uintptr_t next_;    // an address: what lies behind the last run is nowhere
   std::size_t left_;       // lines
   std::size_t per_block_;  // lines
   std::size_t run_left_;   // lines to the end of this run
