@@ -23,7 +23,8 @@ class IntProduct {
   static constexpr std::size_t fewer(std::size_t rows) { return rows / 2; }
   static constexpr std::size_t kStrips = kMaxIntStrips;
 
-  static constexpr std::size_t kFewRows = kIsNibbles<kDot> ? 2 : 4;
+  static constexpr std::size_t kFewRows = kIsNibbles<kDot> ? 2 : 4;  // of one block
+  static_assert(kFewRows <= kMaxRows);
 
   // 32 KB of weights, but for few rows, which pass over them once: as much of K as there is room
   // for, so that memory is read without a gap. Codes that have to be spread are so for each panel:

@@ -21,7 +21,7 @@ class Bf16Product {
   static constexpr std::size_t fewer(std::size_t rows) { return rows - 1; }
   static constexpr std::size_t kStrips = kMaxBlockStrips;
 
-  static constexpr std::size_t kFewRows = 4;
+  static constexpr std::size_t kFewRows = kMaxRows < 4 ? kMaxRows : 4;  // of one block
 
   // 32 KB of weights, and 6 KB of activations as floats. Few rows pass over weights once: as much
   // of K as there is room for, so that memory is read without a gap.

@@ -51,7 +51,7 @@ struct Panel {
 //
 //   kMaxRows      rows of the largest block
 //   fewer(rows)   the next smaller size of a block
-//   kFewRows      up to these many rows read one strip after the other
+//   kFewRows      up to these many rows, of one block, read one strip after the other
 //   panel_size()  for so many rows of the tile, at most
 //   places()      of a leaf
 //   begin_leaf(), end_leaf()
