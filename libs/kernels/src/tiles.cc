@@ -126,14 +126,4 @@ AttentionTile attention_tile(const AttentionArgs& args, std::uint32_t tile) {
           index % args.kv_heads};
 }
 
-const std::byte* attention_tile_begins(const AttentionArgs& args, std::uint32_t tile) {
-  const AttentionTile work = attention_tile(args, tile);
-  const AttentionSequence& sequence = *work.sequence;
-  if (work.first_row >= sequence.first_row + sequence.row_count) {
-    return nullptr;
-  }
-  return args.kv.data + sequence.blocks[0] * args.kv.block_stride +
-         work.kv_head * args.kv.head_stride;
-}
-
 }  // namespace phalanx::kernels

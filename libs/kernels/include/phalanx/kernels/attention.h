@@ -69,7 +69,4 @@ struct AttentionTile {
 };
 [[nodiscard]] AttentionTile attention_tile(const AttentionArgs& args, std::uint32_t tile);
 
-// The first keys that a tile reads; null after the last tile.
-[[nodiscard]] const std::byte* attention_tile_begins(const AttentionArgs& args, std::uint32_t tile);
-
 }  // namespace phalanx::kernels
