@@ -59,6 +59,13 @@ std::optional<WeightFormat> format_of_codes(TensorType type) {
       return WeightFormat::kInt8G16Min;
     case TensorType::kQ3_K:
     case TensorType::kQ6_K:
+    case TensorType::kIQ1_S:
+    case TensorType::kIQ1_M:
+    case TensorType::kIQ2_XXS:
+    case TensorType::kIQ2_XS:
+    case TensorType::kIQ2_S:
+    case TensorType::kIQ3_XXS:
+    case TensorType::kIQ3_S:
     case TensorType::kIQ4_XS:
     case TensorType::kMXFP4:
       return WeightFormat::kInt8G16;

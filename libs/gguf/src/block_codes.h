@@ -28,8 +28,7 @@ inline constexpr std::size_t kRuns = 8;  // of 32 elements in a block of 256
 
 // Exact; a NaN becomes a quiet NaN of its sign. Integer operations only, so that a thread that
 // flushes denormals reads the same.
-[[nodiscard]] inline float half_at(const std::byte* from) {
-  const std::uint32_t bits = load<std::uint16_t>(from);
+[[nodiscard]] inline float half_of(std::uint32_t bits) {
   const std::uint32_t sign = (bits & 0x8000U) << 16;
   std::uint32_t exponent = (bits >> 10) & 0x1FU;
   std::uint32_t mantissa = bits & 0x3FFU;
@@ -46,6 +45,10 @@ inline constexpr std::size_t kRuns = 8;  // of 32 elements in a block of 256
     exponent = 1U - shift;  // may wrap; the bias below brings it back
   }
   return std::bit_cast<float>(sign | ((exponent + 112U) << 23) | (mantissa << 13));
+}
+
+[[nodiscard]] inline float half_at(const std::byte* from) {
+  return half_of(load<std::uint16_t>(from));
 }
 
 // A block as codes: element i is codes[i] · scales[i / 16] − minima[i / 16].
@@ -80,7 +83,14 @@ inline void two_bits(const std::byte* q, std::uint32_t bias, BlockCodes& out) {
 
 using CodeFunction = void (*)(const std::byte* block, BlockCodes& out);
 
-// In table_codes.cc and ternary_codes.cc; those of the other types are in decode.cc.
+// In grid_codes.cc, table_codes.cc and ternary_codes.cc; those of the other types are in decode.cc.
+void codes_iq1_s(const std::byte* block, BlockCodes& out);
+void codes_iq1_m(const std::byte* block, BlockCodes& out);
+void codes_iq2_xxs(const std::byte* block, BlockCodes& out);
+void codes_iq2_xs(const std::byte* block, BlockCodes& out);
+void codes_iq2_s(const std::byte* block, BlockCodes& out);
+void codes_iq3_xxs(const std::byte* block, BlockCodes& out);
+void codes_iq3_s(const std::byte* block, BlockCodes& out);
 void codes_iq4_nl(const std::byte* block, BlockCodes& out);
 void codes_iq4_xs(const std::byte* block, BlockCodes& out);
 void codes_mxfp4(const std::byte* block, BlockCodes& out);

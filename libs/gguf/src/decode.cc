@@ -192,6 +192,20 @@ CodeFunction code_function(TensorType type) {
       return codes_q5_k;
     case TensorType::kQ6_K:
       return codes_q6_k;
+    case TensorType::kIQ1_S:
+      return codes_iq1_s;
+    case TensorType::kIQ1_M:
+      return codes_iq1_m;
+    case TensorType::kIQ2_XXS:
+      return codes_iq2_xxs;
+    case TensorType::kIQ2_XS:
+      return codes_iq2_xs;
+    case TensorType::kIQ2_S:
+      return codes_iq2_s;
+    case TensorType::kIQ3_XXS:
+      return codes_iq3_xxs;
+    case TensorType::kIQ3_S:
+      return codes_iq3_s;
     case TensorType::kIQ4_NL:
       return codes_iq4_nl;
     case TensorType::kIQ4_XS:

@@ -85,6 +85,15 @@ std::vector<HalfPlace> half_places(gguf::TensorType type) {
       return {{0, 0.0006F}, {2, 0.0045F}};
     case gguf::TensorType::kQ5_K:
       return {{0, 0.0003F}, {2, 0.0047F}};
+    case gguf::TensorType::kIQ1_S:
+      return {{0, 0.016F}};
+    case gguf::TensorType::kIQ2_XXS:
+    case gguf::TensorType::kIQ2_XS:
+    case gguf::TensorType::kIQ2_S:
+      return {{0, 0.002F}};
+    case gguf::TensorType::kIQ3_XXS:
+    case gguf::TensorType::kIQ3_S:
+      return {{0, 0.0008F}};
     case gguf::TensorType::kIQ4_NL:
       return {{0, 0.0015F}};
     case gguf::TensorType::kIQ4_XS:
@@ -93,10 +102,19 @@ std::vector<HalfPlace> half_places(gguf::TensorType type) {
       return {{52, 0.1F}};
     case gguf::TensorType::kTQ2_0:
       return {{64, 0.07F}};
+    case gguf::TensorType::kIQ1_M:  // four nibbles apart
     case gguf::TensorType::kMXFP4:
       return {};
     default:
       return {{208, 0.00008F}};  // Q6_K
+  }
+}
+
+// The f16 scale of a block of IQ1_M: a nibble at the top of each of the last four words.
+void put_nibbles(std::uint16_t half, std::span<std::byte> block) {
+  for (std::size_t i = 0; i < 4; ++i) {
+    std::byte& top = block[49 + 2 * i];
+    top = (top & std::byte{15}) | static_cast<std::byte>((half >> (4 * i) & 15) << 4);
   }
 }
 
@@ -157,9 +175,14 @@ std::vector<std::byte> random_blocks(gguf::TensorType type,
     if (type == gguf::TensorType::kMXFP4) {
       bytes[block] = static_cast<std::byte>(122 - block % 3);
     }
+    const auto half_near = [block](float value) {
+      return tensor::to_f16(value * (1.0F + 0.1F * static_cast<float>(block % 7)));
+    };
+    if (type == gguf::TensorType::kIQ1_M) {
+      put_nibbles(half_near(0.016F).bits, std::span(bytes).subspan(block, traits.block_bytes));
+    }
     for (const HalfPlace& place : half_places(type)) {
-      const tensor::F16 half =
-          tensor::to_f16(place.value * (1.0F + 0.1F * static_cast<float>(block % 7)));
+      const tensor::F16 half = half_near(place.value);
       std::memcpy(&bytes[block + place.offset], &half, sizeof(half));
     }
   }
@@ -172,6 +195,10 @@ void spoil_scale(gguf::TensorType type, std::span<std::byte> block) {
     return;
   }
   const std::uint16_t infinity = 0x7C00;
+  if (type == gguf::TensorType::kIQ1_M) {
+    put_nibbles(infinity, block);
+    return;
+  }
   std::memcpy(&block[half_places(type).front().offset], &infinity, sizeof(infinity));
 }
 

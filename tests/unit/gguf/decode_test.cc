@@ -190,14 +190,15 @@ TEST(Decode, ReadsBlocksAtAnyAddress) {
 TEST(TensorTypes, AreNamedAndSized) {
   EXPECT_EQ(find_type(4), nullptr);  // taken back by the format
   EXPECT_EQ(find_type(1000), nullptr);
-  ASSERT_NE(find_type(22), nullptr);
-  EXPECT_EQ(find_type(22)->name, "IQ2_S");
-  EXPECT_FALSE(find_type(22)->decodable);
+  ASSERT_NE(find_type(15), nullptr);
+  EXPECT_EQ(find_type(15)->name, "Q8_K");
+  EXPECT_FALSE(find_type(15)->decodable);
   EXPECT_EQ(traits_of(TensorType::kQ4_K).block_elements, 256U);
   EXPECT_EQ(traits_of(TensorType::kQ4_K).block_bytes, 144U);
   EXPECT_EQ(decodable_types(),
             "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, "
-            "IQ4_NL, IQ4_XS, BF16, TQ1_0, TQ2_0, MXFP4");
+            "IQ2_XXS, IQ2_XS, IQ3_XXS, IQ1_S, IQ4_NL, IQ3_S, IQ2_S, IQ4_XS, IQ1_M, BF16, TQ1_0, "
+            "TQ2_0, MXFP4");
 }
 
 TEST(DecodeDeathTest, RefusesSizesThatDoNotBelongTogether) {

@@ -22,6 +22,15 @@
 //   Q5_K    256    176    d, dmin, scales[12], high bits (256), q[256] (d·s)·q[i] − dmin·n
 //   Q6_K    256    210    low bits [128], high bits [64], int8 s[16],  (d·s)·(q[i] − 32)
 //                         d
+//   IQ1_S   256     50    d, low bytes [32], 16-bit w[8]               (d·(2s + 1)/8)·(8·p[i] ± 1)
+//   IQ1_M   256     56    low bytes [32], 4-bit [32], 16-bit w[4]      (d·(2s + 1)/8)·(8·p[i] ± 1)
+//   IQ2_XXS 256     66    d, 8 of (low bytes [4], 32-bit w)            ±(d·(2s + 1)/8)·p[i]
+//   IQ2_XS  256     74    d, 16-bit w[32], 4-bit s[16]                 ±(d·(2s + 1)/8)·p[i]
+//   IQ2_S   256     82    d, low bytes [32], signs [32], tops [8],     ±(d·(2s + 1)/8)·p[i]
+//                         4-bit s[16]
+//   IQ3_XXS 256     98    d, low bytes [64], 32-bit w[8]               ±(d·(2s + 1)/4)·p[i]
+//   IQ3_S   256     110   d, low bytes [64], tops [8], signs [32],     ±(d·(2s + 1))·p[i]
+//                         4-bit s[8]
 //   IQ4_NL  32      18    d, 4-bit q[32]                               d·t(q[i])
 //   IQ4_XS  256    136    d, top bits (16), 4-bit s[8], 4-bit q[256]   (d·(s − 32))·t(q[i])
 //   TQ1_0   256     54    digits [48], digits [4], d                   d·(q[i] − 1)
@@ -51,6 +60,19 @@
 // - Q6_K: two halves of 128 elements with 64 low and 32 high bytes each; in a half, element
 //   32a + j (a = 0…3) has its low four bits in byte 32(a & 1) + j, nibble a / 2, and its high two
 //   in byte j at bits 2a; s belongs to the run of 16 elements.
+// - IQ1, IQ2, IQ3: p are coordinates of the points of the type's grid (src/code_grids.h; IQ1_M has
+//   that of IQ1_S). A point is an octet o = i / 8 of elements, of IQ3 four elements f = i / 4; n is its
+//   place in the grid, and low bytes are those of n. Run r = i / 32 has the octets k = o % 4. Signs:
+//   bit j makes element 8o + j negative; where seven are told, the eighth makes their number even.
+//   4-bit s[m]: the low nibble of byte j is number 2j, the high one 2j + 1, for runs of 256 / m.
+//   IQ1_S: of w[r], three bits at 3k are the high ones of n, three at 12 are s, bit 15 says −.
+//   IQ1_M: of nibble o, the low ones first, three bits are the high ones of n, bit 3 says −; s is
+//     three bits for each run of 16, four in a word at 0, 3, 6 and 9; bits 12 … 15 of the words are d,
+//     its low bits first.
+//   IQ2_XXS, IQ3_XXS: of w of run r, seven bits at 7k are the signs, four at 28 are s.
+//   IQ2_XS: of w[o], the low nine bits are n, the others the signs.
+//   IQ2_S: two bits at 2k of tops byte r are the high ones of n.
+//   IQ3_S: bit f % 8 of tops byte r is the high one of n.
 // - IQ4_XS: runs r of 32 elements with 16 bytes of q each, as 4-bit q[32] above. s is a 6-bit
 //   number per run: its low four bits are nibble r % 2 of byte r / 2, its high two those of the
 //   little-endian word of top bits at bit 2r.
@@ -87,8 +109,15 @@ enum class TensorType : std::uint32_t {
   kQ4_K = 12,
   kQ5_K = 13,
   kQ6_K = 14,
+  kIQ2_XXS = 16,
+  kIQ2_XS = 17,
+  kIQ3_XXS = 18,
+  kIQ1_S = 19,
   kIQ4_NL = 20,
+  kIQ3_S = 21,
+  kIQ2_S = 22,
   kIQ4_XS = 23,
+  kIQ1_M = 29,
   kBF16 = 30,
   kTQ1_0 = 34,
   kTQ2_0 = 35,
