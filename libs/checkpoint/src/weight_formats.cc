@@ -68,6 +68,7 @@ std::optional<WeightFormat> format_of_codes(TensorType type) {
     case TensorType::kIQ3_S:
     case TensorType::kIQ4_XS:
     case TensorType::kMXFP4:
+    case TensorType::kNVFP4:
       return WeightFormat::kInt8G16;
   }
   return std::nullopt;

@@ -94,6 +94,7 @@ void codes_iq3_s(const std::byte* block, BlockCodes& out);
 void codes_iq4_nl(const std::byte* block, BlockCodes& out);
 void codes_iq4_xs(const std::byte* block, BlockCodes& out);
 void codes_mxfp4(const std::byte* block, BlockCodes& out);
+void codes_nvfp4(const std::byte* block, BlockCodes& out);
 void codes_tq1_0(const std::byte* block, BlockCodes& out);
 void codes_tq2_0(const std::byte* block, BlockCodes& out);
 

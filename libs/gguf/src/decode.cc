@@ -216,6 +216,8 @@ CodeFunction code_function(TensorType type) {
       return codes_tq2_0;
     case TensorType::kMXFP4:
       return codes_mxfp4;
+    case TensorType::kNVFP4:
+      return codes_nvfp4;
   }
   return nullptr;
 }

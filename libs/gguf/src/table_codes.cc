@@ -40,13 +40,26 @@ float scaled_code(std::int32_t code, std::uint32_t e) {
   return std::bit_cast<float>(sign | exponent << 23 | mantissa);
 }
 
-// The numbers at the places that the nibbles of 32 elements name.
-template <typename T>
+// The numbers at the places that the nibbles of `elements` name.
+template <std::size_t elements = kSmall, typename T>
 void table_nibbles(const std::byte* q, const std::array<T, 16>& table, T* to) {
-  for (std::size_t j = 0; j < kSmall / 2; ++j) {
+  for (std::size_t j = 0; j < elements / 2; ++j) {
     to[j] = table[u8(q, j) & 15U];
-    to[j + kSmall / 2] = table[u8(q, j) >> 4];
+    to[j + elements / 2] = table[u8(q, j) >> 4];
   }
+}
+
+constexpr std::size_t kNvfp4Groups = 4;
+constexpr std::uint32_t kNanUe4m3 = 127;  // what is above has more than its 7 bits
+
+// Half of a number of 4 and 3 bits (exponent, mantissa) without a sign: for codes that are doubled.
+float half_of_ue4m3(std::uint32_t e) {
+  if (e >= kNanUe4m3) {
+    return std::numeric_limits<float>::quiet_NaN();
+  }
+  const std::uint32_t significand = e < 8 ? e : 8 + e % 8;
+  const std::uint32_t exponent = std::max(e / 8, 1U);
+  return as_float(significand) * std::bit_cast<float>((exponent + 116) << 23);  // 2^(exponent − 11)
 }
 
 }  // namespace
@@ -80,6 +93,16 @@ void codes_mxfp4(const std::byte* block, BlockCodes& out) {
     scale = 0.0F;
   }
   out.set_run(0, scale, 0.0F);
+}
+
+void codes_nvfp4(const std::byte* block, BlockCodes& out) {
+  const std::byte* q = block + kNvfp4Groups;
+  for (std::size_t group = 0; group < kNvfp4Groups; ++group) {
+    out.scales[group] = half_of_ue4m3(u8(block, group));
+    out.minima[group] = 0.0F;
+    table_nibbles<kCodeGroup>(
+        q + group * kCodeGroup / 2, kDoubledE2m1, out.codes.data() + group * kCodeGroup);
+  }
 }
 
 void values_mxfp4(const std::byte* block, float* out) {

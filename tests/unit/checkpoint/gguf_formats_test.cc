@@ -32,8 +32,8 @@ constexpr std::array kCodedTypes = {
     TensorType::kQ5_K,   TensorType::kQ4_0,   TensorType::kQ5_1,    TensorType::kQ4_1,
     TensorType::kQ3_K,   TensorType::kIQ1_S,  TensorType::kIQ1_M,   TensorType::kIQ2_XXS,
     TensorType::kIQ2_XS, TensorType::kIQ2_S,  TensorType::kIQ3_XXS, TensorType::kIQ3_S,
-    TensorType::kIQ4_NL, TensorType::kIQ4_XS, TensorType::kMXFP4,   TensorType::kTQ1_0,
-    TensorType::kTQ2_0,  TensorType::kQ2_K};
+    TensorType::kIQ4_NL, TensorType::kIQ4_XS, TensorType::kMXFP4,   TensorType::kNVFP4,
+    TensorType::kTQ1_0,  TensorType::kTQ2_0,  TensorType::kQ2_K};
 
 // Leaves of 64 and of 32 inputs lie within blocks of 256.
 TestShape shape_of_blocks() {

@@ -104,6 +104,7 @@ std::vector<HalfPlace> half_places(gguf::TensorType type) {
       return {{64, 0.07F}};
     case gguf::TensorType::kIQ1_M:  // four nibbles apart
     case gguf::TensorType::kMXFP4:
+    case gguf::TensorType::kNVFP4:
       return {};
     default:
       return {{208, 0.00008F}};  // Q6_K
@@ -175,6 +176,11 @@ std::vector<std::byte> random_blocks(gguf::TensorType type,
     if (type == gguf::TensorType::kMXFP4) {
       bytes[block] = static_cast<std::byte>(122 - block % 3);
     }
+    if (type == gguf::TensorType::kNVFP4) {
+      for (std::size_t i = 0; i < 4; ++i) {
+        bytes[block + i] = static_cast<std::byte>(16 + (block + 3 * i) % 11);
+      }
+    }
     const auto half_near = [block](float value) {
       return tensor::to_f16(value * (1.0F + 0.1F * static_cast<float>(block % 7)));
     };
@@ -192,6 +198,10 @@ std::vector<std::byte> random_blocks(gguf::TensorType type,
 void spoil_scale(gguf::TensorType type, std::span<std::byte> block) {
   if (type == gguf::TensorType::kMXFP4) {
     block[0] = std::byte{255};
+    return;
+  }
+  if (type == gguf::TensorType::kNVFP4) {
+    block[0] = std::byte{127};
     return;
   }
   const std::uint16_t infinity = 0x7C00;

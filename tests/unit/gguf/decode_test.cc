@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -172,6 +173,33 @@ TEST(Decode, GivesMxfp4ScalesThatAreNormalOrNone) {
   }
 }
 
+// Every scale of NVFP4 over every code, in another group for each of four.
+TEST(Decode, GivesNvfp4NumbersWithoutASignOrNone) {
+  std::vector<std::byte> block(36);
+  for (std::size_t j = 0; j < 32; ++j) {
+    block[4 + j] = static_cast<std::byte>(j % 8 | (15 - j % 8) << 4);
+  }
+  constexpr std::array kCodes = {0, 1, 2, 3, 4, 6, 8, 12, -12, -8, -6, -4, -3, -2, -1, 0};
+  for (std::size_t e = 0; e < 256; ++e) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      block[i] = static_cast<std::byte>((e + 64 * i) % 256);
+    }
+    std::vector<float> values(64);
+    decode(TensorType::kNVFP4, block, values);
+    for (std::size_t i = 0; i < 64; ++i) {
+      const auto scale = static_cast<std::uint32_t>(block[i / 16]);
+      const double number =
+          scale < 8 ? std::ldexp(scale, -9)
+                    : std::ldexp(1.0 + scale % 8 / 8.0, static_cast<int>(scale / 8) - 7);
+      if (scale < 127) {
+        EXPECT_EQ(values[i], static_cast<float>(number * kCodes[i % 16] / 2)) << e << " " << i;
+      } else {
+        EXPECT_TRUE(std::isnan(values[i])) << e << " " << i;
+      }
+    }
+  }
+}
+
 TEST(Decode, ReadsBlocksAtAnyAddress) {
   const TypeTraits& traits = traits_of(TensorType::kQ6_K);
   const auto blocks = splitmix(77, 3 * traits.block_bytes);
@@ -198,7 +226,7 @@ TEST(TensorTypes, AreNamedAndSized) {
   EXPECT_EQ(decodable_types(),
             "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, "
             "IQ2_XXS, IQ2_XS, IQ3_XXS, IQ1_S, IQ4_NL, IQ3_S, IQ2_S, IQ4_XS, IQ1_M, BF16, TQ1_0, "
-            "TQ2_0, MXFP4");
+            "TQ2_0, MXFP4, NVFP4");
 }
 
 TEST(DecodeDeathTest, RefusesSizesThatDoNotBelongTogether) {

@@ -36,11 +36,15 @@
 //   TQ1_0   256     54    digits [48], digits [4], d                   d·(q[i] − 1)
 //   TQ2_0   256     66    2-bit q[256], d                              d·(q[i] − 1)
 //   MXFP4   32      17    8-bit e, 4-bit q[32]                         2^(e − 128)·u(q[i])
+//   NVFP4   64      36    8-bit e[4], 4-bit q[64]                      (v(e)/2)·u(q[i])
 //
 // t: −127, −104, −83, −65, −49, −35, −22, −10, 1, 13, 25, 38, 53, 69, 89, 113
 // u: 0, 1, 2, 3, 4, 6, 8, 12, 0, −1, −2, −3, −4, −6, −8, −12
-// e = 255 makes NaNs, as the Microscaling specification (OCP MX 1.0) says; llama.cpp goes on to
-// 2^127. From e = 253 on the largest elements are infinite, and below 2 the smallest are denormals.
+// v: e·2^(−9) below 8, (8 + e % 8)·2^(e / 8 − 10) from there on (OCP 8-bit numbers, E4M3, unsigned)
+// e = 255 of MXFP4 makes NaNs, as the Microscaling specification (OCP MX 1.0) says; llama.cpp goes
+// on to 2^127. From e = 253 on the largest elements are infinite, and below 2 the smallest are
+// denormals. e ≥ 127 of NVFP4 makes NaNs too: 127 is that of E4M3, and beyond is no number of 7
+// bits; llama.cpp reads 0 in 127 and 128 and leaves the eighth bit out of the others.
 //
 // Places inside a block:
 // - 4-bit q[32]: the low nibble of byte j is element j, the high one element j + 16; high bit of
@@ -76,6 +80,8 @@
 // - IQ4_XS: runs r of 32 elements with 16 bytes of q each, as 4-bit q[32] above. s is a 6-bit
 //   number per run: its low four bits are nibble r % 2 of byte r / 2, its high two those of the
 //   little-endian word of top bits at bit 2r.
+// - NVFP4: e and 8 bytes of q for each group g of 16 elements: the low nibble of byte j is element
+//   16g + j, the high one 16g + 8 + j.
 // - TQ1_0: a byte is a fraction of 256, and its digits to the base of 3 are q: digit n (the first
 //   after the point is 0) is the integer part of 3 · (byte · 3^n mod 256) / 256. Element 32n + j is
 //   digit n of byte j for the first 32 bytes, element 160 + 16n + j that of byte 32 + j for the next
@@ -122,6 +128,7 @@ enum class TensorType : std::uint32_t {
   kTQ1_0 = 34,
   kTQ2_0 = 35,
   kMXFP4 = 39,
+  kNVFP4 = 40,
 };
 
 struct TypeTraits {
