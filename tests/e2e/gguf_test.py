@@ -62,7 +62,7 @@ class Gguf(unittest.TestCase):
             self.assertEqual(self.token_ids(self.path(f"{kind}.gguf")), expected, kind)
 
     def test_blocks_give_the_tokens_of_a_folder_with_the_decoded_values(self):
-        for kind in ("F16", "Q8_0", "Q4_0", "Q4_1", "Q2_K", "Q3_K", "Q4_K", "Q6_K", "MXFP4"):
+        for kind in ("F16", "Q8_0", "Q4_0", "Q4_1", "Q2_K", "Q3_K", "Q4_K", "Q6_K", "IQ3_S", "MXFP4", "NVFP4"):
             decoded = self.path(f"decoded-{kind}")
             make_gguf(self.path(f"{kind}.gguf"), "--type", kind, "--decoded", decoded)
             ids = self.token_ids(self.path(f"{kind}.gguf"), "--tp", "3", "--quantization", "bf16")
@@ -73,7 +73,7 @@ class Gguf(unittest.TestCase):
         for kind, form in (("Q8_0", "int8-g32"), ("Q4_0", "int4"), ("Q4_1", "int4-g32-min"),
                            ("Q4_K", "int8-g32 and int4-g32-min, head int8-g32"), ("Q6_K", "int8-g32 and int8-g16, head int8-g32"),
                            ("Q2_K", "int8-g32 and int8-g16-min, head int8-g32"), ("Q3_K", "int8-g32 and int8-g16, head int8-g32"),
-                           ("MXFP4", "int8-g16")):
+                           ("IQ3_S", "int8-g32 and int8-g16, head int8-g32"), ("MXFP4", "int8-g16"), ("NVFP4", "int8-g16")):
             file = self.path(f"kept-{kind}.gguf")
             make_gguf(file, "--type", kind)
             report = json.loads(inspect(file, "--json").stdout)

@@ -5,11 +5,15 @@ decode to. Nearest values with plain scales; real encoders search for better one
 
 import numpy as np
 
-F32, F16, Q4_0, Q4_1, Q8_0, Q2_K, Q3_K, Q4_K, Q6_K, BF16, MXFP4 = 0, 1, 2, 3, 8, 10, 11, 12, 14, 30, 39
+from . import gguf_grids
+
+F32, F16, Q4_0, Q4_1, Q8_0, Q2_K, Q3_K, Q4_K, Q6_K, IQ3_S, BF16, MXFP4, NVFP4 = 0, 1, 2, 3, 8, 10, 11, 12, 14, 21, 30, 39, 40
 NUMBERS = {"F32": F32, "F16": F16, "BF16": BF16, "Q8_0": Q8_0, "Q4_0": Q4_0, "Q4_1": Q4_1, "Q2_K": Q2_K, "Q3_K": Q3_K,
-           "Q4_K": Q4_K, "Q6_K": Q6_K, "MXFP4": MXFP4}
-BLOCK = {F32: 1, F16: 1, BF16: 1, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q2_K: 256, Q3_K: 256, Q4_K: 256, Q6_K: 256, MXFP4: 32}
-WIDTH = {F32: 4, F16: 2, BF16: 2, Q8_0: 34, Q4_0: 18, Q4_1: 20, Q2_K: 84, Q3_K: 110, Q4_K: 144, Q6_K: 210, MXFP4: 17}
+           "Q4_K": Q4_K, "Q6_K": Q6_K, "IQ3_S": IQ3_S, "MXFP4": MXFP4, "NVFP4": NVFP4}
+BLOCK = {F32: 1, F16: 1, BF16: 1, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q2_K: 256, Q3_K: 256, Q4_K: 256, Q6_K: 256, IQ3_S: 256,
+         MXFP4: 32, NVFP4: 64}
+WIDTH = {F32: 4, F16: 2, BF16: 2, Q8_0: 34, Q4_0: 18, Q4_1: 20, Q2_K: 84, Q3_K: 110, Q4_K: 144, Q6_K: 210, IQ3_S: 110,
+         MXFP4: 17, NVFP4: 36}
 
 
 def _half(values):
@@ -83,17 +87,54 @@ def _q3_k(blocks):
     return data, (scale * codes.astype(np.float32)).reshape(blocks.shape)
 
 
+_DOUBLED_E2M1 = np.array([0, 1, 2, 3, 4, 6, 8, 12], np.float32)
+
+
+def _nearest_e2m1(values):
+    """The codes of values over their scales, and the doubled numbers that they stand for."""
+    places = np.abs(np.abs(values)[..., None] - _DOUBLED_E2M1).argmin(axis=-1).astype(np.uint8)
+    negative = values < 0
+    return places | negative.astype(np.uint8) << 3, np.where(negative, -_DOUBLED_E2M1[places], _DOUBLED_E2M1[places])
+
+
 def _mxfp4(blocks):
-    levels = np.array([0, 1, 2, 3, 4, 6, 8, 12], np.float32)
     most = np.abs(blocks).max(axis=1, keepdims=True)
     # The largest level is 1.5 · 2^3; a block of zeros has the smallest scale.
     e = np.where(most > 0, np.clip(np.frexp(most)[1] + 124, 2, 252), 0)
     scale = np.ldexp(np.float32(1), e - 128).astype(np.float32)
-    places = np.abs(np.abs(blocks / scale)[:, :, None] - levels).argmin(axis=2).astype(np.uint8)
-    negative = blocks < 0
-    codes = places | negative.astype(np.uint8) << 3
+    codes, numbers = _nearest_e2m1(blocks / scale)
     packed = codes[:, :16] | codes[:, 16:] << 4
-    return np.hstack([e.astype(np.uint8), packed]), scale * np.where(negative, -levels[places], levels[places])
+    return np.hstack([e.astype(np.uint8), packed]), scale * numbers
+
+
+def _nvfp4(blocks):
+    groups = blocks.reshape(-1, 4, 16)
+    e = np.arange(127)
+    halves = np.where(e < 8, e * 2.0**-10, (8 + e % 8) * 2.0 ** (e // 8 - 11)).astype(np.float32)
+    # The smallest scale over which the largest value is no more than the largest level.
+    s = np.minimum(np.searchsorted(halves, np.abs(groups).max(axis=2) / 12), 126).astype(np.uint8)
+    scale = halves[s][:, :, None]
+    codes, numbers = _nearest_e2m1(groups / np.where(scale == 0, np.float32(1), scale))
+    packed = (codes[:, :, :8] | codes[:, :, 8:] << 4).reshape(-1, 32)
+    return np.hstack([s, packed]), (scale * numbers).reshape(blocks.shape)
+
+
+def _iq3_s(blocks):
+    runs = blocks.reshape(-1, 8, 32)
+    step = np.abs(runs).max(axis=2) / 15
+    half, d = _half(step.max(axis=1, keepdims=True) / 31)
+    s = _codes((step / np.where(d == 0, np.float32(1), d) - 1) / 2, np.float32(1), 15)
+    scale = (d * (2 * s.astype(np.float32) + 1))[:, :, None]
+    fours = np.abs(runs / np.where(scale == 0, np.float32(1), scale)).reshape(-1, 4)
+    points = gguf_grids.grid("kIq3SSet", range(1, 16, 2), 4).astype(np.float32)
+    places = ((points**2).sum(axis=1) - 2 * fours @ points.T).argmin(axis=1)
+    negative = runs.reshape(-1, 256) < 0
+    numbers = np.where(negative, -1, 1) * points[places].reshape(-1, 256)
+    places = places.reshape(-1, 64)
+    tops = np.packbits(places >> 8, axis=1, bitorder="little")
+    signs = np.packbits(negative, axis=1, bitorder="little")
+    data = np.hstack([half.view(np.uint8), places.astype(np.uint8), tops, signs, s[:, 0::2] | s[:, 1::2] << 4])
+    return data, (scale * numbers.reshape(-1, 8, 32).astype(np.float32)).reshape(blocks.shape)
 
 
 def _q4_k(blocks):
@@ -134,7 +175,7 @@ def _q6_k(blocks):
 
 
 _ENCODERS = {Q8_0: _q8_0, Q4_0: _q4_0, Q4_1: _q4_1, Q2_K: _q2_k, Q3_K: _q3_k, Q4_K: _q4_k, Q6_K: _q6_k,
-             MXFP4: _mxfp4}
+             IQ3_S: _iq3_s, MXFP4: _mxfp4, NVFP4: _nvfp4}
 
 
 def fitting(kind, shape):

@@ -19,6 +19,7 @@ using test::GgufWriter;
 
 constexpr std::uint32_t kF32 = 0;
 constexpr std::uint32_t kQ4_0 = 2;
+constexpr std::uint32_t kIq2Xs = 17;
 
 std::vector<std::byte> zeros(std::size_t count) {
   return std::vector<std::byte>(count);
@@ -169,6 +170,7 @@ TEST(GgufFile, RefusesAbsurdDimensions) {
   refused({0, 4}, {"\"w\"", "from 1", "found 0"});
   refused({1, 1, 1, 1, 1}, {"\"w\"", "at most 4", "found 5"});
   refused({2, 33}, {"\"w\"", "multiple of 32", "Q4_0", "33"}, kQ4_0);
+  refused({2, 128}, {"\"w\"", "multiple of 256", "IQ2_XS", "128"}, kIq2Xs);
   // Rows, not the whole, hold blocks.
   refused({32, 1}, {"\"w\"", "multiple of 32"}, kQ4_0);
 }
