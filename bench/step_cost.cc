@@ -77,6 +77,11 @@ class Memory final : public engine::KvMemory {
   void forget() override {}
 };
 
+class NoWakeUp final : public engine::WakeUp {
+ public:
+  void wake_after(Duration /*delay*/) override {}
+};
+
 class Sink final : public engine::ReplicaSink {
  public:
   void send(wire::ReplicaMessage /*message*/) override {}
@@ -105,7 +110,7 @@ class World final : public engine::GroupPort {
     options.group.secret = kSecret;
     PHALANX_CHECK(engine::validate(options.scheduler), "limits");
     engine_ = std::make_unique<engine::ReplicaEngine>(
-        options, *this, ranks_[0]->ring, memory_, sink_, steady_clock());
+        options, *this, ranks_[0]->ring, memory_, sink_, wake_up_, steady_clock());
     engine_->start();
     while (!frames_.empty()) {
       turn();
@@ -131,11 +136,13 @@ class World final : public engine::GroupPort {
   }
 
  private:
-  // One operation: every rank answers, and the engine goes on to the next.
+  // One operation: every rank answers, and the engine sends another. The next one may be here
+  // already.
   void turn() {
     std::uint64_t replica = 0;
-    for (std::deque<std::pair<RankId, std::string>> frames = std::exchange(frames_, {});
-         auto& [rank, frame] : frames) {
+    for (std::size_t i = 0; i < ranks_.size() && !frames_.empty(); ++i) {
+      const auto [rank, frame] = std::move(frames_.front());
+      frames_.pop_front();
       cost_.frame_bytes = frame.size();
       const std::uint64_t begun = thread_ns();
       const auto command = wire::decode_rank_command(frame);
@@ -163,6 +170,7 @@ class World final : public engine::GroupPort {
 
   Memory memory_;
   Sink sink_;
+  NoWakeUp wake_up_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::unique_ptr<engine::ReplicaEngine> engine_;
   std::deque<std::pair<RankId, std::string>> frames_;

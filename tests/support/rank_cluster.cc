@@ -269,6 +269,11 @@ bool RankCluster::executing(RankId rank, wire::RankOp op) const {
   return own.process && own.process->command && own.process->command->op == op;
 }
 
+bool RankCluster::executing(RankId rank, StepId step) const {
+  return executing(rank, wire::RankOp::kStep) &&
+         slots_[rank.value()].process->command->step == step;
+}
+
 std::uint32_t RankCluster::live_ranks() const {
   return static_cast<std::uint32_t>(
       std::count_if(slots_.begin(), slots_.end(), [](const Slot& s) { return !s.gone; }));

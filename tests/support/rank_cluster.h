@@ -96,6 +96,8 @@ class RankCluster final : public engine::GroupPort {
   // ---- facts
   [[nodiscard]] engine::ResultRing& ring(RankId rank) { return *slots_[rank.value()].ring; }
   [[nodiscard]] bool executing(RankId rank, wire::RankOp op) const;
+  // Is this step, of whatever epoch, what the rank is at?
+  [[nodiscard]] bool executing(RankId rank, StepId step) const;
   [[nodiscard]] bool alive(RankId rank) const { return slots_[rank.value()].process != nullptr; }
   [[nodiscard]] std::uint32_t live_ranks() const;
   [[nodiscard]] std::uint64_t aborts() const { return aborts_; }

@@ -125,7 +125,8 @@ std::uint64_t LeaderBook::to_generate() const {
 ReplicaWorld::ReplicaWorld(const WorldOptions& options)
     : cluster(options.cluster, transport, time),
       book(options.cluster.vocab_size),
-      engine(replica_options(options), cluster, cluster.ring(RankId(0)), kv, book, time),
+      wake_up(time),
+      engine(replica_options(options), cluster, cluster.ring(RankId(0)), kv, book, wake_up, time),
       vocab_size_(options.cluster.vocab_size) {
   obs::set_log_level(obs::LogLevel::kError);  // faults are the daily bread of these tests
   cluster.listen(*this);
@@ -158,6 +159,9 @@ void ReplicaWorld::pass(Millis millis) {
   for (Millis i = 0; i < millis; ++i) {
     time.pass();
     cluster.advance();
+    if (wake_up.take()) {
+      engine.on_wake();
+    }
     if (tick && time.millis() % tick_period == 0) {
       engine.on_tick();
     }

@@ -74,6 +74,25 @@ class FakeKvMemory final : public engine::KvMemory {
   std::uint32_t calls = 0;
 };
 
+// Wakes at the first millisecond that is not before it was asked to.
+class FakeWakeUp final : public engine::WakeUp {
+ public:
+  explicit FakeWakeUp(const VirtualTime& time) : time_(time) {}
+  void wake_after(Duration delay) override { at_ = time_.now() + delay; }
+  // Is it time? Only once.
+  [[nodiscard]] bool take() {
+    const bool due = at_ && time_.now() >= *at_;
+    if (due) {
+      at_.reset();
+    }
+    return due;
+  }
+
+ private:
+  const VirtualTime& time_;
+  std::optional<SteadyTime> at_;
+};
+
 struct WorldOptions {
   ClusterOptions cluster;
   std::uint32_t max_waiting = 64;
@@ -109,6 +128,7 @@ class ReplicaWorld final : private ClusterListener {
   RankCluster cluster;
   LeaderBook book;
   FakeKvMemory kv;
+  FakeWakeUp wake_up;
   engine::ReplicaEngine engine;
   bool tick = true;  // the watcher runs
   Millis tick_period = 20;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/engine/block_pool.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "phalanx/base/check.h"
 
 namespace phalanx::engine {
@@ -46,16 +49,20 @@ void BlockPool::give_up(BlockId block) {
   released_.push_front(block);
 }
 
-BlockId BlockPool::acquire() {
-  PHALANX_CHECK(free() > kept(), "every free block is kept");
-  const BlockId block = peek(1).front();
-  if (released_.empty()) {
-    ++touched_;
+void BlockPool::take(BlockId block) {
+  PHALANX_CHECK(block.value() < limit_ && references(block) == 0 && !kept_at_.contains(block),
+                "the block is not free, or kept");
+  if (block.value() < touched_) {
+    // What is taken was released lately: the search is short.
+    const auto found = std::find(released_.rbegin(), released_.rend(), block);
+    released_.erase(std::next(found).base());
   } else {
-    released_.pop_back();
+    for (; touched_ < block.value(); ++touched_) {
+      released_.emplace_front(touched_);
+    }
+    ++touched_;
   }
   counts_[block.value()] = 1;
-  return block;
 }
 
 void BlockPool::share(BlockId block) {

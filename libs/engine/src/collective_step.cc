@@ -12,11 +12,6 @@
 namespace phalanx::engine {
 namespace {
 
-// An error that only says that the step ended elsewhere.
-bool is_consequence(const RankFailure& failure) {
-  return failure.kind == RankFailure::Kind::kReply && failure.error.code() == Code::kAborted;
-}
-
 Error error_of(const wire::RankReply& reply) {
   return {static_cast<Code>(static_cast<int>(reply.code)),
           reply.message.empty() ? "no message" : reply.message};
@@ -225,8 +220,11 @@ StepFault CollectiveStep::fault() const {
   fault.hung = hung_;
   for (std::uint32_t i = 0; i < peers_.size(); ++i) {
     const Peer& peer = peers_[i];
-    // An answer to the abort takes no suspicion away.
-    if (peer.failure && !(peer.suspicion && is_consequence(*peer.failure))) {
+    // An answer to the abort, or to a step that was given up, takes no suspicion away.
+    const bool says_nothing =
+        peer.failure && (is_consequence(*peer.failure) ||
+                         (own_ && peer.failure->kind == RankFailure::Kind::kReply));
+    if (peer.failure && !(peer.suspicion && says_nothing)) {
       fault.ranks.push_back(*peer.failure);
     } else if (peer.suspicion) {
       fault.ranks.push_back({RankId(i), RankFailure::Kind::kSuspected, *peer.suspicion});
@@ -235,9 +233,7 @@ StepFault CollectiveStep::fault() const {
       fault.never_asked.emplace_back(i);
     }
   }
-  std::stable_partition(fault.ranks.begin(), fault.ranks.end(), [](const RankFailure& failure) {
-    return !is_consequence(failure);
-  });
+  fault.causes_first();
   if (hung_ && !fault.own && std::all_of(fault.ranks.begin(), fault.ranks.end(), is_consequence)) {
     fault.own =
         deadline_exceeded("no rank made progress for " + std::to_string(quiet_ticks_) + " ticks");

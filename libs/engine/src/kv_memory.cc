@@ -40,6 +40,17 @@ std::optional<StepPlan> KvBacking::plan(const std::set<SequenceId>* only,
   }
 }
 
+std::optional<StepPlan> KvBacking::plan_after(const StepPlan& plan) {
+  std::optional<StepPlan> next = scheduler_.plan_after(plan);
+  if (next && next->blocks_end() > backed_) {
+    backed_ = std::max(backed_, memory_.back(next->blocks_end()).blocks);
+    if (next->blocks_end() > backed_) {
+      return std::nullopt;  // plan() finds out what that means
+    }
+  }
+  return next;
+}
+
 void KvBacking::limit() {
   scheduler_.limit_blocks(backed_);
   tried_ = clock_.now();

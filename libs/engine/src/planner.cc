@@ -247,9 +247,9 @@ std::uint32_t Planner::unpinned(const std::vector<BlockId>& cached) const {
 }
 
 void Planner::draft(Draft row) {
-  const std::size_t held = row.admit ? row.cached.size() : row.sequence->blocks.size();
+  const std::uint32_t held = row.held_blocks();
   const std::uint32_t needed = step::blocks_for(row.start + row.count);
-  row.new_blocks = needed > held ? needed - static_cast<std::uint32_t>(held) : 0;
+  row.new_blocks = needed > held ? needed - held : 0;
   available_ -= row.new_blocks + unpinned(row.cached);
   for (const BlockId block : row.cached) {
     if (blocks_.references(block) == 0) {
@@ -278,6 +278,7 @@ StepPlan Planner::finished() const {
     row.start = draft.start;
     row.count = draft.count;
     row.sample = draft.start + draft.count == draft.sequence->length();
+    row.held_blocks = draft.held_blocks();
     row.cached = draft.cached;
     row.new_blocks.assign(next_block, next_block + draft.new_blocks);
     next_block += draft.new_blocks;

@@ -44,6 +44,9 @@ class Planner {
     bool admit = false;
     bool decodes = false;
 
+    [[nodiscard]] std::uint32_t held_blocks() const {
+      return static_cast<std::uint32_t>(admit ? cached.size() : sequence->blocks.size());
+    }
     [[nodiscard]] StepWork work() const {
       return decodes ? StepWork::decode(start) : StepWork::prefill(start, count);
     }

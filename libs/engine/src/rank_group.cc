@@ -39,7 +39,7 @@ RankGroup::RankGroup(const GroupOptions& options,
 }
 
 RankGroup::~RankGroup() {
-  step_.reset();
+  forget_steps();
   doom_all();
 }
 
@@ -70,11 +70,23 @@ void RankGroup::stop() {
     step_->fail_own(Error(Code::kCancelled, "the replica stops"));
   } else {
     state_ = State::kStopping;
-    step_.reset();
+    forget_steps();
     doom_all();
     end_if_empty();
   }
   advance();
+}
+
+wire::Sent RankGroup::send(RankId rank, std::string_view frame) {
+  return port_.send(rank, frame);
+}
+
+void RankGroup::raise_abort() {
+  port_.raise_abort();
+}
+
+void RankGroup::kill(RankId rank) {
+  doom(rank);
 }
 
 // ---- operations
@@ -103,19 +115,25 @@ StepLimits RankGroup::limits_for(wire::RankOp op) const {
   }
 }
 
+std::unique_ptr<CollectiveStep> RankGroup::ask(wire::RankOp op, wire::RankCommand* command) {
+  command->epoch = epoch_;
+  command->op = op;
+  RankPort& ranks = *this;
+  return std::make_unique<CollectiveStep>(ranks,
+                                          StepIdentity{epoch_, command->step, op},
+                                          wire::encode(*command),
+                                          options_.ranks,
+                                          limits_for(op),
+                                          clock_.now());
+}
+
 void RankGroup::begin(wire::RankOp op, wire::RankCommand command) {
   command_ = std::move(command);
-  command_.epoch = epoch_;
-  command_.op = op;
   idle_ticks_ = 0;
   own_death_ = false;
   stop_seen_ = false;
-  step_ = std::make_unique<CollectiveStep>(port_,
-                                           StepIdentity{epoch_, command_.step, op},
-                                           wire::encode(command_),
-                                           options_.ranks,
-                                           limits_for(op),
-                                           clock_.now());
+  settled_ = false;
+  step_ = ask(op, &command_);
 }
 
 void RankGroup::begin_numbered(wire::RankOp op, wire::RankCommand command) {
@@ -123,11 +141,49 @@ void RankGroup::begin_numbered(wire::RankOp op, wire::RankCommand command) {
   begin(op, std::move(command));
 }
 
+void RankGroup::run_ahead(wire::RankCommand command) {
+  PHALANX_CHECK(takes_ahead(), "a step is sent ahead of nothing");
+  // Its results must not fall on those of the step in flight.
+  if ((next_step_ - command_.step.value()) % step::kResultRingSteps == 0) {
+    ++next_step_;
+  }
+  command.step = StepId(next_step_++);
+  ahead_command_ = std::move(command);
+  ahead_ = ask(wire::RankOp::kStep, &ahead_command_);
+  advance();
+}
+
+bool RankGroup::takes_ahead() const {
+  return state_ == State::kStepping && step_ && command_.op == wire::RankOp::kStep &&
+         !step_->aborting() && !ahead_ && !late_ && !stop_wanted_;
+}
+
+std::vector<CollectiveStep*> RankGroup::in_flight() const {
+  std::vector<CollectiveStep*> steps{step_.get(), ahead_.get()};
+  std::erase(steps, nullptr);
+  return steps;
+}
+
+bool RankGroup::aborting() const {
+  const std::vector<CollectiveStep*> steps = in_flight();
+  return std::any_of(
+      steps.begin(), steps.end(), [](const CollectiveStep* step) { return step->aborting(); });
+}
+
+void RankGroup::forget_steps() {
+  step_.reset();
+  ahead_.reset();
+}
+
 void RankGroup::advance() {
   if (std::exchange(advancing_, true)) {
     return;  // a client that runs the next step from within; the loop below goes on with it
   }
   while (step_ && step_->done()) {
+    settle();
+    if (!drained()) {
+      break;
+    }
     const std::unique_ptr<CollectiveStep> step = std::move(step_);
     if (step->ok()) {
       op_done(*step);
@@ -136,6 +192,39 @@ void RankGroup::advance() {
     }
   }
   advancing_ = false;
+}
+
+// Reads what a step that all ranks have done has given. It may turn out to have failed.
+void RankGroup::settle() {
+  if (!step_->ok() || command_.op != wire::RankOp::kStep || std::exchange(settled_, true)) {
+    return;
+  }
+  Result<std::uint64_t> expected = client_.settle(command_);
+  if (expected) {
+    step_->verify_state(*expected);
+  } else {
+    step_->fail_own(std::move(expected).error());
+  }
+}
+
+// The step behind one that failed cannot be done any more, and is waited for as well: some of its
+// ranks may have begun it.
+bool RankGroup::drained() {
+  if (step_->ok() || !ahead_) {
+    return true;
+  }
+  ahead_->fail_own(aborted("the step before it failed"));
+  return ahead_->done();
+}
+
+// Of a failed operation and of the step behind it. What failed there may be why it failed: the
+// abort word of both is one.
+StepFault RankGroup::take_fault(const CollectiveStep& step) {
+  StepFault fault = step.fault();
+  if (const auto ahead = std::exchange(ahead_, nullptr)) {
+    fault.add_behind(ahead->fault());
+  }
+  return fault;
 }
 
 void RankGroup::op_done(CollectiveStep& step) {
@@ -178,7 +267,7 @@ void RankGroup::op_done(CollectiveStep& step) {
 
 void RankGroup::op_failed(const CollectiveStep& step) {
   ++drains_;
-  const StepFault fault = step.fault();
+  const StepFault fault = take_fault(step);
   log_drain(step, fault, options_.ranks);
   if (state_ == State::kStopping || stop_wanted_) {
     leave_after(step, fault);
@@ -219,17 +308,7 @@ void RankGroup::leave_after(const CollectiveStep& step, const StepFault& fault) 
 
 // ---- steps
 
-void RankGroup::step_done(CollectiveStep& step) {
-  Result<std::uint64_t> expected = client_.settle(command_);
-  if (expected) {
-    step.verify_state(*expected);
-  } else {
-    step.fail_own(std::move(expected).error());
-  }
-  if (!step.ok()) {
-    op_failed(step);
-    return;
-  }
+void RankGroup::step_done(const CollectiveStep& step) {
   last_done_ = command_.step;
   repeat_.reset();
   for (std::uint32_t i = 0; i < options_.ranks; ++i) {
@@ -240,8 +319,16 @@ void RankGroup::step_done(CollectiveStep& step) {
     become_ready();
     return;
   }
-  state_ = late_ || stop_wanted_ ? State::kForming : State::kReady;
-  client_.on_step(command_, step);
+  const wire::RankCommand command = std::move(command_);
+  if (ahead_) {
+    command_ = std::move(ahead_command_);
+    step_ = std::move(ahead_);
+    settled_ = false;
+    state_ = State::kStepping;
+  } else {
+    state_ = late_ || stop_wanted_ ? State::kForming : State::kReady;
+  }
+  client_.on_step(command, step);
   if (state_ == State::kForming) {
     become_idle();
   }
@@ -263,7 +350,10 @@ void RankGroup::become_idle() {
 // ---- events
 
 void RankGroup::on_reply(RankId rank, const wire::RankReply& reply) {
-  if (!step_ || !step_->on_reply(rank, reply, clock_.now())) {
+  const auto takes = [&](const std::unique_ptr<CollectiveStep>& step) {
+    return step && step->on_reply(rank, reply, clock_.now());
+  };
+  if (!takes(step_) && !takes(ahead_)) {
     ++stale_replies_;
     log_stale(rank, reply);
   }
@@ -286,10 +376,10 @@ void RankGroup::on_death(RankId rank, const RankDeath& death) {
   if (!expected) {
     status.last_error = bounded_text(death.description);
   }
-  if (step_) {
-    step_->on_death(rank, death);
+  for (CollectiveStep* const step : in_flight()) {
+    step->on_death(rank, death);
   }
-  if (step_ && !step_->aborting() && state_ != State::kStopping) {
+  if (step_ && !aborting() && state_ != State::kStopping) {
     if (!late_) {
       late_.emplace();
     }
@@ -329,7 +419,10 @@ bool RankGroup::distrust(RankId rank, Error error) {
     return true;
   }
   if (step_) {
-    if (!step_->suspect(rank, std::move(error))) {
+    const std::vector<CollectiveStep*> steps = in_flight();
+    if (std::none_of(steps.begin(), steps.end(), [&](CollectiveStep* step) {
+          return step->suspect(rank, error);
+        })) {
       return false;
     }
   } else if (state_ == State::kReady) {
@@ -342,10 +435,10 @@ bool RankGroup::distrust(RankId rank, Error error) {
 }
 
 void RankGroup::on_writable(RankId rank) {
-  if (step_) {
-    step_->on_writable(rank);
-    advance();
+  for (CollectiveStep* const step : in_flight()) {
+    step->on_writable(rank);
   }
+  advance();
 }
 
 void RankGroup::on_tick() {
@@ -356,6 +449,10 @@ void RankGroup::on_tick() {
   const ProgressTick tick = watch_.tick(clock_.now(), words);
   if (step_) {
     step_->on_tick(tick);
+    // The one behind it makes no progress of its own before it is begun.
+    if (ahead_ && (ahead_->aborting() || step_->done())) {
+      ahead_->on_tick(tick);
+    }
   } else if (tick.counted) {
     tick_without_step();
   }

@@ -140,6 +140,9 @@ void RankGroup::become_ready() {
     become_idle();
     return;
   }
+  if (repeat_ && !client_.revise(&*repeat_)) {
+    repeat_.reset();
+  }
   state_ = repeat_ ? State::kStepping : State::kReady;
   client_.on_ready(epoch_);
   if (repeat_ && state_ == State::kStepping) {
@@ -211,10 +214,7 @@ void RankGroup::doom_failing(const StepFault& fault) {
         failure.kind == RankFailure::Kind::kReply && failure.error.code() == Code::kAborted;
     status_[failure.rank.value()].last_error = bounded_text(failure.error.to_string());
     kv_lost_ = kv_lost_ || failure.error.code() == Code::kDataLoss;
-    Slot& slot = slots_[failure.rank.value()];
-    if (failure.kind == RankFailure::Kind::kKilled) {
-      slot.doomed = slot.alive;  // the step has killed it
-    } else if (!freed) {
+    if (!freed) {
       doom(failure.rank);
     }
   }
@@ -238,7 +238,7 @@ void RankGroup::doom_all() {
 void RankGroup::fail(const Error& error) {
   state_ = State::kFailed;
   obs::log_error("group_failed", {{"epoch", epoch_.value()}, {"error", error.to_string()}});
-  step_.reset();
+  forget_steps();
   doom_all();
   client_.on_failed(error);
   end_if_empty();

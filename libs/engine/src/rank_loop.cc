@@ -211,9 +211,7 @@ void RankLoop::publish(const wire::RankCommand& command) {
     if (item.sample) {
       results_[i].sequence = item.sequence;
       ring_.publish(command.step, i, results_[i]);
-      if (results_[i].fault == 0) {
-        table_.append(item.slot, results_[i].token);
-      }
+      table_.append(item.slot, step::table_token(results_[i]));
     }
   }
 }

@@ -19,7 +19,9 @@ void ReplicaEngine::on_blamed(const Error& cause) {
   const std::optional<StepPlan> plan = std::exchange(plan_, std::nullopt);
   std::vector<SequenceId> together;
   for (const PlannedRow& row : plan->rows) {
-    together.push_back(row.sequence);
+    if (scheduler_.contains(row.sequence)) {
+      together.push_back(row.sequence);
+    }
   }
   obs::log_warn("step_blamed", {{"sequences", together.size()}, {"cause", cause.to_string()}});
   const std::optional<SequenceId> culprit = bisection_.blame(together);

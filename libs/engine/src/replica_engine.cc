@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "phalanx/base/check.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/step/item.h"
 #include "phalanx/step/sample_result.h"
@@ -19,6 +20,10 @@ namespace {
 // a second time comes soon.
 constexpr std::size_t kRememberedChoices = 8192;
 constexpr std::size_t kForgetScan = 8;  // looked at for each new one
+
+// How long before the expected end of a step the next one is sent: what a thread waits for a core at
+// worst where all are busy, and some for the error of the expectation.
+constexpr auto kAhead = std::chrono::milliseconds(8);
 
 wire::TokenUpdate final_update(const wire::SequenceKey& key, step::FinishReason reason) {
   wire::TokenUpdate update;
@@ -41,10 +46,12 @@ ReplicaEngine::ReplicaEngine(const ReplicaOptions& options,
                              ResultSource& results,
                              KvMemory& kv,
                              ReplicaSink& sink,
+                             WakeUp& wake_up,
                              const Clock& clock)
     : options_(options),
       results_(results),
       sink_(sink),
+      wake_up_(wake_up),
       clock_(clock),
       scheduler_(options.scheduler),
       kv_(kv, scheduler_, clock),
@@ -157,8 +164,13 @@ void ReplicaEngine::stop(const wire::StopReplica& stop) {
   pump();
 }
 
-void ReplicaEngine::stop_now() {
+void ReplicaEngine::forget_plans() {
   plan_.reset();
+  ahead_.reset();
+}
+
+void ReplicaEngine::stop_now() {
+  forget_plans();
   publish(group_.last_step(), scheduler_.fail_all(unavailable("the replica stops")));
   end_group();
 }
@@ -209,7 +221,11 @@ void ReplicaEngine::on_tick() {
 // ---- the one place that starts a step
 
 void ReplicaEngine::pump() {
-  if (plan_ || group_stopping_) {
+  if (group_stopping_) {
+    return;
+  }
+  if (plan_) {
+    run_ahead();
     return;
   }
   publish(group_.last_step(), scheduler_.sweep());
@@ -241,13 +257,37 @@ void ReplicaEngine::begin_step(StepPlan plan) {
   plan_ = std::move(plan);
   scheduler_.begin(*plan_);
   group_.run(scheduler_.command(*plan_));
+  run_ahead();
+}
+
+// Work that arrives before can still take part in the next step, so it is not sent sooner than it
+// has to be. While a culprit is looked for, every step is judged before the next one.
+void ReplicaEngine::run_ahead() {
+  if (ahead_ || bisection_.active() || !group_.takes_ahead()) {
+    return;
+  }
+  const Duration left = step_started_ + budget_.expected(plan_->work) - clock_.now();
+  if (left > kAhead) {
+    wake_up_.wake_after(left - kAhead);
+    return;
+  }
+  std::optional<StepPlan> next = kv_.plan_after(*plan_);
+  if (next) {
+    ahead_ = std::move(next);
+    scheduler_.begin(*ahead_);
+    group_.run_ahead(scheduler_.command(*ahead_));
+  }
+}
+
+void ReplicaEngine::on_wake() {
+  pump();
 }
 
 // ---- the group's questions and news
 
 GroupClient::Attachment ReplicaEngine::attachment(bool kv_lost) {
   if (kv_lost) {
-    plan_.reset();
+    forget_plans();
     kv_.forget();
     publish(group_.last_step(), scheduler_.drop_kv());
   }
@@ -259,6 +299,19 @@ GroupClient::Attachment ReplicaEngine::attachment(bool kv_lost) {
   }
   attachment.hash = digest_.hash({});
   return attachment;
+}
+
+bool ReplicaEngine::revise(wire::RankCommand* command) {
+  PHALANX_CHECK(plan_ && plan_->rows.size() == command->items.size(), "the step in flight");
+  const auto ended = [&](std::uint64_t sequence) {
+    return !scheduler_.contains(SequenceId(sequence));
+  };
+  std::erase_if(plan_->rows, [&](const PlannedRow& row) { return ended(row.sequence.value()); });
+  std::erase_if(command->items, [&](const step::StepItem& item) { return ended(item.sequence); });
+  if (plan_->rows.empty()) {
+    plan_.reset();
+  }
+  return plan_.has_value();
 }
 
 wire::RankCommand ReplicaEngine::self_test() {
@@ -299,24 +352,22 @@ Result<std::uint64_t> ReplicaEngine::settle(const wire::RankCommand& command) {
       return data_loss("the ring holds no result for sequence " + std::to_string(item.sequence));
     }
     samples_[i] = *sample;
-    if (sample->fault != 0) {
-      continue;  // its sequence ends; the ranks have appended nothing either
-    }
-    if (sample->token < 0 ||
-        static_cast<std::uint32_t>(sample->token) >= options_.scheduler.vocab_size) {
+    const TokenId token = step::table_token(*sample);
+    if (token < 0 || static_cast<std::uint32_t>(token) >= options_.scheduler.vocab_size) {
       return data_loss("token " + std::to_string(sample->token) + " was sampled for sequence " +
                        std::to_string(item.sequence) + "; the vocabulary has " +
                        std::to_string(options_.scheduler.vocab_size));
     }
-    digest_.append(item.slot, sample->token);
+    digest_.append(item.slot, token);
   }
   return digest_.hash(command.items);
 }
 
 void ReplicaEngine::on_step(const wire::RankCommand& command, const CollectiveStep& step) {
   if (plan_) {
-    const StepPlan plan = *std::exchange(plan_, std::nullopt);
+    const StepPlan plan = *std::exchange(plan_, std::exchange(ahead_, std::nullopt));
     measure(plan, command, step.identity().epoch);
+    step_started_ = clock_.now();
     publish(command.step, scheduler_.confirm(plan, samples_));
     send_prefix_changes();
     acquit(plan);
@@ -359,12 +410,13 @@ void ReplicaEngine::on_idle() {
 }
 
 void ReplicaEngine::on_fault(const StepFault& fault) {
+  ahead_.reset();
   last_error_ = bounded_text(fault.combined().to_string());
   send_status();
 }
 
 void ReplicaEngine::on_failed(const Error& error) {
-  plan_.reset();
+  forget_plans();
   sink_.send(
       wire::ReplicaFailed{static_cast<std::uint32_t>(error.code()), bounded_text(error.message())});
   failure_ = error;

@@ -128,13 +128,16 @@ std::vector<wire::TokenUpdate> Scheduler::sweep() {
 }
 
 StepPlan Scheduler::plan(const std::set<SequenceId>* only, const StepBudget* budget) const {
-  return Planner(options_, blocks_, cache_, running_, waiting_, free_slots_, only, budget).run();
+  StepPlan plan =
+      Planner(options_, blocks_, cache_, running_, waiting_, free_slots_, only, budget).run();
+  plan.freed.assign(stale_slots_.begin(), stale_slots_.end());
+  return plan;
 }
 
 wire::RankCommand Scheduler::command(const StepPlan& plan) const {
   wire::RankCommand command;
   command.op = wire::RankOp::kStep;
-  command.detach.assign(stale_slots_.begin(), stale_slots_.end());
+  command.detach = plan.freed;
   for (const SequenceId id : plan.preempted) {
     command.detach.push_back(*at(id).slot);
   }
@@ -149,7 +152,7 @@ wire::RankCommand Scheduler::command(const StepPlan& plan) const {
     item.start = row.start;
     item.count = row.count;
     item.sample = row.sample;
-    item.held_blocks = size32(row.admit ? row.cached : sequence.blocks);
+    item.held_blocks = row.held_blocks;
     item.blocks = numbers_of(row.new_blocks);
     command.items.push_back(std::move(item));
   }
@@ -177,7 +180,9 @@ std::vector<wire::TokenUpdate> Scheduler::confirm(const StepPlan& plan,
   std::vector<wire::TokenUpdate> updates;
   updates.reserve(plan.rows.size() + plan.preempted.size());
   if (plan.needs_step()) {
-    stale_slots_.clear();
+    for (const std::uint32_t slot : plan.freed) {
+      stale_slots_.erase(slot);
+    }
   }
   // What is shared before what is new, rows before victims: the numbers of the new blocks were
   // chosen so.
@@ -186,8 +191,10 @@ std::vector<wire::TokenUpdate> Scheduler::confirm(const StepPlan& plan,
       blocks_.share(block);
     }
   }
-  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
-    apply_row(plan.rows[i]);
+  for (const PlannedRow& row : plan.rows) {
+    if (contains(row.sequence)) {
+      apply_row(row);
+    }
   }
   count_passes(plan);
   for (const SequenceId id : plan.preempted) {
@@ -200,7 +207,8 @@ std::vector<wire::TokenUpdate> Scheduler::confirm(const StepPlan& plan,
     updates.push_back(remainders(at(id)));
   }
   for (std::size_t i = 0; i < plan.rows.size(); ++i) {
-    if (!at(plan.rows[i].sequence).cancelled) {
+    const SequenceId id = plan.rows[i].sequence;
+    if (contains(id) && !at(id).cancelled) {
       updates.push_back(settle_row(plan.rows[i], samples[i]));
     }
   }

@@ -22,7 +22,7 @@ void Scheduler::apply_row(const PlannedRow& row) {
   Sequence& sequence = at(row.sequence);
   PHALANX_CHECK(sequence.computed == row.start, "the plan is not of now");
   for (const BlockId block : row.new_blocks) {
-    PHALANX_CHECK(blocks_.acquire() == block, "the plan is not of now");
+    blocks_.take(block);
     sequence.blocks.push_back(block);
   }
   const std::uint32_t end = row.start + row.count;

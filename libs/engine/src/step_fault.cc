@@ -11,6 +11,31 @@ bool kv_survives(const RankDeath& death) {
   return !death.signaled || !is_crash_signal(death.number) || death.origin == DeathOrigin::kSent;
 }
 
+bool is_consequence(const RankFailure& failure) {
+  return failure.kind == RankFailure::Kind::kReply && failure.error.code() == Code::kAborted;
+}
+
+void StepFault::add_behind(const StepFault& behind) {
+  for (const RankFailure& failure : behind.ranks) {
+    const auto known =
+        std::find_if(ranks.begin(), ranks.end(), [&](const RankFailure& own_failure) {
+          return own_failure.rank == failure.rank;
+        });
+    if (known == ranks.end()) {
+      ranks.push_back(failure);
+    } else if (is_consequence(*known) && failure.kind != RankFailure::Kind::kReply) {
+      *known = failure;  // a rank that has failed in one step refuses the next: that is no news
+    }
+  }
+  causes_first();
+}
+
+void StepFault::causes_first() {
+  std::stable_partition(ranks.begin(), ranks.end(), [](const RankFailure& failure) {
+    return !is_consequence(failure);
+  });
+}
+
 bool StepFault::own_evidence() const {
   return own || hung || std::any_of(ranks.begin(), ranks.end(), [](const RankFailure& failure) {
            return failure.kind == RankFailure::Kind::kDiverged ||

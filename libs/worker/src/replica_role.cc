@@ -108,6 +108,22 @@ class LeaderLink final : public engine::ReplicaSink {
   bool stopped_ = false;
 };
 
+class LoopWakeUp final : public engine::WakeUp {
+ public:
+  explicit LoopWakeUp(os::EventLoop& loop) : loop_(loop) {}
+
+  void set_engine(engine::ReplicaEngine* engine) { engine_ = engine; }
+
+  void wake_after(Duration delay) override {
+    timer_ = loop_.call_after(delay, [this] { engine_->on_wake(); });
+  }
+
+ private:
+  os::EventLoop& loop_;
+  engine::ReplicaEngine* engine_ = nullptr;
+  std::unique_ptr<os::EventLoop::Handle> timer_;
+};
+
 // The positions that a row reads with as many multiplications as its products with weights take. A
 // simulated one reads none.
 double row_reads(const checkpoint::ModelConfig& config) {
@@ -190,8 +206,10 @@ Status serve(fleet::ChildStart& start,
   PHALANX_RETURN_IF_ERROR(host.reserve(sizes));
   PHALANX_TRY(const engine::ReplicaOptions options,
               engine_options(bootstrap, host.memory_bytes(), !worker.wrappers.empty()));
-  engine::ReplicaEngine replica(options, host, host.results(), host, link, steady_clock());
+  LoopWakeUp wake_up(loop);
+  engine::ReplicaEngine replica(options, host, host.results(), host, link, wake_up, steady_clock());
   host.set_engine(&replica);
+  wake_up.set_engine(&replica);
 
   PHALANX_RETURN_IF_ERROR(link.connect(context, [&](std::string_view bytes) {
     auto frame = wire::decode_leader_frame(bytes);

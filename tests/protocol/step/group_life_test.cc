@@ -144,9 +144,9 @@ TEST(GroupDeath, CostsTheKvWhenTheRankMayHaveWrittenAnywhere) {
 TEST(GroupDeath, AfterTheAnswerConfirmsTheStepAndThenRecovers) {
   ReplicaWorld world({});
   ASSERT_TRUE(world.start());
-  world.submit(world.request(1, 20, 20));
+  world.submit(world.request(1, 20, 4));
   ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 3; }));
-  // Rank 1 has answered; rank 0's answer takes its time. In between rank 1 dies.
+  // Rank 1 has answered the last step; rank 0's answer takes its time. In between rank 1 dies.
   const StepId before = world.engine.status().last_step;
   bool slow = true;
   world.transport.judge_with([&](const Passage& passage) {

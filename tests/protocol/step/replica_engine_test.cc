@@ -172,7 +172,8 @@ TEST(ReplicaEngine, AnswersRefusalsAndUnknownKeysAtOnce) {
   options.scheduler.max_waiting = 1;
   options.scheduler.vocab_size = 100;
   options.group.ranks = 2;
-  engine::ReplicaEngine engine(options, cluster, cluster.ring(RankId(0)), kv, inbox, time);
+  FakeWakeUp wake_up(time);
+  engine::ReplicaEngine engine(options, cluster, cluster.ring(RankId(0)), kv, inbox, wake_up, time);
 
   wire::Submit submit;
   submit.key = {RequestId(1), ChoiceIndex(0), Attempt(1)};

@@ -3,7 +3,9 @@
 // that die, hang, fail and lie, and links that lose, delay, duplicate and reorder. Each test is
 // also run against a library in which the protection it is about has been taken out, and must then
 // fail (CMakeLists.txt beside this file).
+#include <algorithm>
 #include <csignal>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -197,10 +199,11 @@ TEST(StepInvariants, S7AFaultStartsANewEpochThatIsCheckedBeforeUse) {
   EXPECT_EQ(world.cluster.segment(), Epoch(3));
   EXPECT_GE(world.cluster.count(RankOp::kSanity), 5U) << "checked in each epoch";
   ASSERT_TRUE(world.run_to_ends());
-  ASSERT_GE(asked.size(), 2U);
+  const auto again = std::find_if(
+      asked.begin(), asked.end(), [](const auto& step) { return step.first == Epoch(3); });
+  ASSERT_NE(again, asked.end());
   EXPECT_EQ(asked[0].first, Epoch(1));
-  EXPECT_EQ(asked[1].first, Epoch(3));
-  EXPECT_EQ(asked[1].second, asked[0].second) << "a repeated step keeps its number";
+  EXPECT_EQ(again->second, asked[0].second) << "a repeated step keeps its number";
 }
 
 // A failed step has changed nothing: the scheduler is what it was at the last confirmed step, and
@@ -284,14 +287,16 @@ TEST(StepInvariants, S8BlocksOfAFailedStepAreTakenOnceByEveryRank) {
   options.restart_limit = 100;
   ReplicaWorld world(options);
   ASSERT_TRUE(world.start());
-  std::set<StepId> growing;
-  bool grows = false;
+  std::set<std::uint32_t> grown;  // by the blocks held before
+  std::optional<StepId> growing;
   world.transport.judge_with([&](const Passage& passage) {
     Treatment treatment;
     if (passage.direction == Direction::kToRank && op_of(passage) == RankOp::kStep) {
       const wire::RankCommand command = *wire::decode_rank_command(passage.bytes);
       if (!command.items.empty() && !command.items[0].blocks.empty()) {
-        grows = growing.insert(command.step).second || grows;
+        if (grown.insert(command.items[0].held_blocks).second) {
+          growing = command.step;
+        }
       }
       treatment.copy = 3;
     }
@@ -299,14 +304,14 @@ TEST(StepInvariants, S8BlocksOfAFailedStepAreTakenOnceByEveryRank) {
   });
   world.submit(world.request(1, 20, 150));
   // Of every step that brings a block, the first attempt loses a rank in its middle.
-  while (world.run_until([&] { return grows || world.book.open_count() == 0; }) && grows) {
-    ASSERT_TRUE(world.run_until([&] { return world.cluster.executing(kSecond, RankOp::kStep); }));
+  while (world.run_until([&] { return growing || world.book.open_count() == 0; }) && growing) {
+    ASSERT_TRUE(world.run_until([&] { return world.cluster.executing(kSecond, *growing); }));
     world.cluster.crash(kSecond, SIGKILL);
-    grows = false;
+    growing.reset();
   }
   ASSERT_TRUE(world.run_to_ends());
   EXPECT_EQ(world.book.at(world.request(1, 1, 1).key).tokens.size(), 150U);
-  EXPECT_EQ(growing.size(), 6U) << "170 tokens take six blocks";
+  EXPECT_EQ(grown.size(), 6U) << "170 tokens take six blocks";
   EXPECT_EQ(world.engine.status().drains, 6U) << world.engine.status().last_error;
 }
 

@@ -108,9 +108,18 @@ class Storm {
         }
         break;
       default:
-        world_.submit(world_.request(++requests_, draw32(1, 120), draw32(1, 40)));
+        submit();
         break;
     }
+  }
+
+  // One in three ends soon by a token that cannot be foreseen.
+  void submit() {
+    wire::Submit submit = world_.request(++requests_, draw32(1, 120), draw32(1, 40));
+    for (TokenId token = 0; draw(3) == 0 && token < 1000; token += 10) {
+      submit.stop.stop_token_ids.push_back(token);
+    }
+    world_.submit(submit);
   }
 
   void leave(std::uint64_t number) {

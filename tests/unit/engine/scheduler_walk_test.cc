@@ -55,8 +55,10 @@ class Walk {
         submit();
       } else if (move < 32) {
         cancel();
-      } else if (move < 94) {
+      } else if (move < 70) {
         step();
+      } else if (move < 94) {
+        two_steps();
       } else if (move < 99) {
         fail_step();
       } else {
@@ -77,6 +79,8 @@ class Walk {
   [[nodiscard]] std::uint64_t found() const { return scheduler_.prefix_tokens_found(); }
   [[nodiscard]] std::uint64_t shared() const { return shared_; }
   [[nodiscard]] std::uint64_t cut() const { return cut_; }
+  [[nodiscard]] std::uint64_t ahead() const { return ahead_; }
+  [[nodiscard]] std::uint64_t in_vain() const { return in_vain_; }
 
  private:
   std::uint64_t draw(std::uint64_t below) {
@@ -181,7 +185,12 @@ class Walk {
 
   // What the ranks make of the command; empty results where they were interrupted after `rows`.
   std::vector<step::SampleResult> compute(const StepPlan& plan, std::uint32_t rows) {
-    const wire::RankCommand command = scheduler_.command(plan);
+    return compute(scheduler_.command(plan), plan.tokens, rows);
+  }
+
+  std::vector<step::SampleResult> compute(const wire::RankCommand& command,
+                                          std::uint32_t planned_tokens,
+                                          std::uint32_t rows) {
     const Status fits = wire::check(command);
     EXPECT_TRUE(fits) << "a rank would refuse it: " << fits.error().to_string();
     for (const std::uint32_t slot : command.detach) {
@@ -199,7 +208,7 @@ class Walk {
       tokens += item.count;
     }
     EXPECT_LE(tokens, options_.limits.max_num_batched_tokens);
-    EXPECT_EQ(tokens, plan.tokens);
+    EXPECT_EQ(tokens, planned_tokens);
     std::vector<step::SampleResult> results(command.items.size());
     runner_.let_next(ok(), rows);
     EXPECT_TRUE(runner_.step(StepId(1), *table_, command.items, results));
@@ -224,6 +233,63 @@ class Walk {
     budget_.confirmed(plan.work, std::chrono::milliseconds(draw(60)));
     check_table();
   }
+
+  // The second is sent before anything is known of the first.
+  void two_steps() {
+    const StepPlan plan = next_plan();
+    scheduler_.begin(plan);
+    const std::optional<StepPlan> next = scheduler_.plan_after(plan);
+    if (!plan.needs_step() || !next) {
+      const auto results = plan.needs_step() ? compute(plan, kAll) : no_results();
+      settle(scheduler_.confirm(plan, results));
+      return;
+    }
+    ++ahead_;
+    scheduler_.begin(*next);
+    const wire::RankCommand command = scheduler_.command(*next);
+    const auto results = compute(plan, kAll);
+    if (draw(3) == 0) {
+      submit();
+    }
+    settle(scheduler_.confirm(plan, results));
+    check();
+    compare(*next);
+    if (draw(3) == 0) {
+      cancel();
+    }
+    if (draw(4) == 0) {
+      static_cast<void>(compute(command, next->tokens, draw32(0, 4)));
+      attach();  // and it is forgotten
+      return;
+    }
+    settle(scheduler_.confirm(*next, compute(command, next->tokens, kAll)));
+    check_table();
+  }
+
+  // Where nothing has come in between, it is the step that would be planned now.
+  void compare(const StepPlan& ahead) {
+    for (const PlannedRow& row : ahead.rows) {
+      if (!scheduler_.contains(row.sequence)) {
+        ++in_vain_;
+        return;
+      }
+    }
+    std::map<SequenceId, PlannedRow> expected;
+    for (const PlannedRow& row : planned().rows) {
+      if (!row.admit) {
+        expected[row.sequence] = row;
+      }
+    }
+    EXPECT_EQ(ahead.rows.size(), expected.size());
+    for (PlannedRow row : ahead.rows) {
+      PlannedRow now = expected[row.sequence];
+      EXPECT_EQ(row.new_blocks.size(), now.new_blocks.size());
+      now.new_blocks = row.new_blocks;
+      EXPECT_EQ(row, now);
+    }
+  }
+
+  static std::vector<step::SampleResult> no_results() { return {}; }
 
   // However many steps have grown it, the ranks' table is the one that a rank would be given now.
   void check_table() {
@@ -251,7 +317,10 @@ class Walk {
     static_cast<void>(compute(plan, draw32(0, 4)));
     EXPECT_TRUE(scheduler_ == before) << "a failed step has changed the state";
     attach();
-    EXPECT_EQ(plan, planned());
+    StepPlan again = planned();
+    EXPECT_TRUE(again.freed.empty()) << "whoever has just attached knows no other slots";
+    again.freed = plan.freed;
+    EXPECT_EQ(plan, again);
     const auto results = compute(plan, kAll);
     settle(scheduler_.confirm(plan, results));
   }
@@ -354,8 +423,10 @@ class Walk {
   StepBudget budget_;
   std::map<wire::SequenceKey, Expected> open_;
   std::uint64_t requests_ = 0;
-  std::uint64_t cut_ = 0;     // steps whose prompts were cut to the time
-  std::uint64_t shared_ = 0;  // blocks with several owners, as often as one was looked at
+  std::uint64_t cut_ = 0;      // steps whose prompts were cut to the time
+  std::uint64_t ahead_ = 0;    // steps that were sent before their turn …
+  std::uint64_t in_vain_ = 0;  // … with rows of sequences that had ended
+  std::uint64_t shared_ = 0;   // blocks with several owners, as often as one was looked at
 };
 
 TEST(SchedulerWalk, KeepsEveryBlockTokenAndRemainderExact) {
@@ -363,6 +434,8 @@ TEST(SchedulerWalk, KeepsEveryBlockTokenAndRemainderExact) {
   std::uint64_t found = 0;
   std::uint64_t shared = 0;
   std::uint64_t cut = 0;
+  std::uint64_t ahead = 0;
+  std::uint64_t in_vain = 0;
   const std::uint64_t seeds = testing::seeds_to_walk(50);
   for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -372,9 +445,13 @@ TEST(SchedulerWalk, KeepsEveryBlockTokenAndRemainderExact) {
     found += walk.found();
     shared += walk.shared();
     cut += walk.cut();
+    ahead += walk.ahead();
+    in_vain += walk.in_vain();
   }
   EXPECT_GT(preemptions, seeds / 2) << "the walks do not reach preemption";
   EXPECT_GT(cut, seeds) << "no step is cut to its time";
+  EXPECT_GT(ahead, 5 * seeds) << "no step is sent ahead";
+  EXPECT_GT(in_vain, seeds / 4) << "no sequence ends behind its back";
   EXPECT_GT(found, 100 * seeds) << "nothing is found in the prefix cache";
   EXPECT_GT(shared, 10 * seeds) << "nothing is shared";
 }

@@ -45,18 +45,19 @@ class BlockPool {
   // Every block is as if it was never used; nothing is kept. Requires that none is in use.
   void untouch();
 
-  // The blocks that the next `count` acquire() return, in order, once those of `shared`, which are
-  // kept now, have been shared, and those in the answer that are kept have been given up in its
-  // order: the ones released first, and no more than it takes. Requires count + shared.size() ≤
-  // free().
+  // `count` free blocks to take, best first: used ones, then kept ones, of which those released
+  // first come first and no more than it takes, and which are to be given up before they are taken;
+  // then new ones. None of `shared`, which are kept now and are going to be shared. Requires
+  // count + shared.size() ≤ free().
   [[nodiscard]] std::vector<BlockId> peek(std::uint32_t count,
                                           const std::set<BlockId>& shared = {}) const;
 
   // What a kept block holds is not wanted any more.
   void give_up(BlockId block);
 
-  // Takes a free block that is not kept, its count becoming 1. Requires free() > kept().
-  BlockId acquire();
+  // Takes this free block, which is not kept, its count becoming 1. Those before a new one count as
+  // used.
+  void take(BlockId block);
 
   // Adds a reader of a full block, which is in use or kept.
   void share(BlockId block);

@@ -29,8 +29,8 @@ class GroupPort : public RankPort {
 };
 
 // Whose group it is: owns the sequences, hears how the steps end. Called from inside the group's
-// own calls; may call run() when ready() from on_ready(), on_idle() and
-// on_step(), and stop().
+// own calls; may call run() when ready() from on_ready(), on_idle() and on_step(), run_ahead() from
+// on_step() when it takes_ahead(), and stop().
 class GroupClient {
  public:
   GroupClient() = default;
@@ -45,6 +45,10 @@ class GroupClient {
     std::uint64_t hash = 0;  // that every rank must report afterwards
   };
   [[nodiscard]] virtual Attachment attachment(bool kv_lost) = 0;
+
+  // `command` is about to be run again. Takes out what is not wanted any more; false: nothing is
+  // left.
+  [[nodiscard]] virtual bool revise(wire::RankCommand* command) = 0;
 
   // A step that proves that the group computes; asked for once, after the first attach.
   [[nodiscard]] virtual wire::RankCommand self_test() = 0;

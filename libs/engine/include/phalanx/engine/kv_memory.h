@@ -51,6 +51,10 @@ class KvBacking {
   [[nodiscard]] std::optional<StepPlan> plan(const std::set<SequenceId>* only,
                                              const StepBudget& budget);
 
+  // Scheduler::plan_after(), every block of which has memory; null also where that would be
+  // missing.
+  [[nodiscard]] std::optional<StepPlan> plan_after(const StepPlan& plan);
+
   // True: there may be a step to plan now. `give_up` gets the end of a sequence that has waited
   // alone, and long, for memory that does not come. Time in which no step could run, memory or not
   // (`forming`), is no such waiting.

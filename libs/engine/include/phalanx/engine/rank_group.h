@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "phalanx/base/clock.h"
@@ -46,7 +47,7 @@ struct GroupOptions {
 // a rank was stopped by a signal, only deaths of their own accuse.
 //
 // Threads: one.
-class RankGroup {
+class RankGroup final : private RankPort {
  public:
   enum class State {
     kNew,
@@ -62,13 +63,21 @@ class RankGroup {
   RankGroup(const GroupOptions& options, GroupPort& port, GroupClient& client, const Clock& clock);
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
-  ~RankGroup();
+  ~RankGroup() override;
 
   void start();  // once
 
   // Runs one step. Requires ready(). `command` needs attach, detach and items; identity and op are
   // filled in here. Ends in on_step(), or in a repetition, or in attachment(true).
   void run(wire::RankCommand command);
+
+  // Sends the step behind the one in flight, so that the ranks go on with it at once. It is begun
+  // when that one has ended in on_step(); when that one fails, both are drained, and this one is
+  // forgotten: on_fault() tells. Requires takes_ahead().
+  void run_ahead(wire::RankCommand command);
+
+  // A step is in flight, and as far as is known it will succeed.
+  [[nodiscard]] bool takes_ahead() const;
 
   // Ends the ranks: politely when idle, otherwise by abort and kill. Ends in on_stopped().
   void stop();
@@ -96,6 +105,11 @@ class RankGroup {
   [[nodiscard]] std::uint64_t numerics_fingerprint() const { return fingerprint_; }
 
  private:
+  // Steps reach the ranks through their group: two that are in flight kill nobody twice.
+  [[nodiscard]] wire::Sent send(RankId rank, std::string_view frame) override;
+  void raise_abort() override;
+  void kill(RankId rank) override;
+
   struct Slot {
     bool alive = false;
     bool doomed = false;  // a kill was sent, its death is not reported yet
@@ -108,16 +122,23 @@ class RankGroup {
   };
   [[nodiscard]] StepId upcoming() const;
   [[nodiscard]] StepLimits limits_for(wire::RankOp op) const;
+  [[nodiscard]] std::unique_ptr<CollectiveStep> ask(wire::RankOp op, wire::RankCommand* command);
   void begin(wire::RankOp op, wire::RankCommand command = {});
   void begin_numbered(wire::RankOp op, wire::RankCommand command = {});
+  void forget_steps();
+  [[nodiscard]] std::vector<CollectiveStep*> in_flight() const;
+  [[nodiscard]] bool aborting() const;
   void begin_forming(wire::RankOp op, wire::RankCommand command = {});
   void advance();  // after every event: the operation in flight may be done
+  void settle();
+  [[nodiscard]] bool drained();  // nothing of the operation in flight is under way any more
+  [[nodiscard]] StepFault take_fault(const CollectiveStep& step);
   void op_done(CollectiveStep& step);
   void op_failed(const CollectiveStep& step);
   void leave_after(const CollectiveStep& step, const StepFault& fault);
   void hello_done(CollectiveStep& step);
   void attach_done(CollectiveStep& step);
-  void step_done(CollectiveStep& step);
+  void step_done(const CollectiveStep& step);
   [[nodiscard]] Status check_hello(const CollectiveStep& step);
   void attach();
   void attached();
@@ -147,7 +168,9 @@ class RankGroup {
   std::vector<Slot> slots_;
   std::vector<wire::RankStatus> status_;
   std::unique_ptr<CollectiveStep> step_;
-  wire::RankCommand command_;                // in flight
+  wire::RankCommand command_;              // in flight
+  std::unique_ptr<CollectiveStep> ahead_;  // the step after it, if it was sent already
+  wire::RankCommand ahead_command_;
   std::optional<wire::RankCommand> repeat_;  // the step that a fault interrupted
   std::optional<Trial> trial_;
   bool own_death_ = false;         // since the operation began
@@ -164,6 +187,7 @@ class RankGroup {
   std::uint64_t stale_replies_ = 0;
   std::uint32_t reap_ticks_ = 0;
   std::uint32_t idle_ticks_ = 0;
+  bool settled_ = false;  // the results of the step in flight have been read
   bool kv_lost_ = false;
   bool was_ready_ = false;
   bool stop_wanted_ = false;

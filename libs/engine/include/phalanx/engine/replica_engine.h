@@ -41,6 +41,18 @@ class ReplicaSink {
   virtual void on_stopped(const Status& status) = 0;
 };
 
+// Wakes the engine.
+class WakeUp {
+ public:
+  WakeUp() = default;
+  WakeUp(const WakeUp&) = delete;
+  WakeUp& operator=(const WakeUp&) = delete;
+  virtual ~WakeUp() = default;
+
+  // Calls ReplicaEngine::on_wake() once, `delay` from now. Replaces what was asked for before.
+  virtual void wake_after(Duration delay) = 0;
+};
+
 struct ReplicaOptions {
   ReplicaId replica;  // for the log
   SchedulerOptions scheduler;
@@ -55,7 +67,9 @@ struct ReplicaOptions {
 // out through the ports; the program around it owns the sockets, processes and the timer.
 //
 //   - Steps run one after another while there is work; cancellations and new work enter between
-//     steps.
+//     steps. When all that a step leaves to do is to go on decoding, the next one is sent when the
+//     step is about to end, before its tokens are known: ranks then wait for nobody between the two.
+//     A sequence that has ended by such a token, or was cancelled, is computed once more for nothing.
 //   - Every submitted key gets exactly one final TokenUpdate, or a ReplicaFailed ends them all.
 //     Refusals are final updates with kError. A second Submit of a key is ignored; one of a higher
 //     attempt ends the lower one; one of a lower attempt, and a Cancel of an unknown key, are
@@ -77,6 +91,7 @@ class ReplicaEngine final : private GroupClient {
                 ResultSource& results,
                 KvMemory& kv,
                 ReplicaSink& sink,
+                WakeUp& wake_up,
                 const Clock& clock);
   ReplicaEngine(const ReplicaEngine&) = delete;
   ReplicaEngine& operator=(const ReplicaEngine&) = delete;
@@ -99,6 +114,7 @@ class ReplicaEngine final : private GroupClient {
   void on_stopped_by_signal(RankId rank);
   void on_writable(RankId rank);
   void on_tick();  // every options.group.progress.period
+  void on_wake();  // as asked for by WakeUp
 
   [[nodiscard]] wire::ReplicaStatus status() const;
   [[nodiscard]] const Scheduler& scheduler() const { return scheduler_; }
@@ -108,6 +124,7 @@ class ReplicaEngine final : private GroupClient {
   using Choice = std::pair<RequestId, ChoiceIndex>;
 
   [[nodiscard]] Attachment attachment(bool kv_lost) override;
+  [[nodiscard]] bool revise(wire::RankCommand* command) override;
   [[nodiscard]] wire::RankCommand self_test() override;
   [[nodiscard]] Result<std::uint64_t> settle(const wire::RankCommand& command) override;
   void on_blamed(const Error& cause) override;
@@ -123,6 +140,8 @@ class ReplicaEngine final : private GroupClient {
   void acquit(const StepPlan& plan);
   void measure(const StepPlan& plan, const wire::RankCommand& command, Epoch epoch);
   void begin_step(StepPlan plan);
+  void run_ahead();
+  void forget_plans();
   void refuse(const wire::SequenceKey& key, const Error& error);
   void publish(StepId step, std::vector<wire::TokenUpdate> updates);
   void publish_one(wire::TokenUpdate update);
@@ -137,6 +156,7 @@ class ReplicaEngine final : private GroupClient {
   ReplicaOptions options_;
   ResultSource& results_;
   ReplicaSink& sink_;
+  WakeUp& wake_up_;
   const Clock& clock_;
   Scheduler scheduler_;
   KvBacking kv_;
@@ -145,7 +165,8 @@ class ReplicaEngine final : private GroupClient {
   RequestLog log_;
   Bisection<SequenceId> bisection_;
 
-  std::optional<StepPlan> plan_;  // of the step in flight
+  std::optional<StepPlan> plan_;   // of the step in flight
+  std::optional<StepPlan> ahead_;  // of the one sent behind it
   std::vector<step::SampleResult> samples_;
   SteadyTime step_started_;
   Epoch step_epoch_;  // in which it was begun

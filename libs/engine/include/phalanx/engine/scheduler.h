@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -52,8 +53,9 @@ inline constexpr std::size_t kMaxSequenceBytes = std::size_t{9} << 10;
 // computed, so no token does. While somebody computes the block that a waiting sequence would share
 // next, that sequence waits, and loses no place.
 //
-// Between plan() and the confirm() or abandonment of that plan only submit() and cancel() may be
-// called; neither touches what the plan names.
+// Between plan() and the confirm() or abandonment of that plan only submit(), cancel() and
+// plan_after() may be called; none touches what the plan names. A plan of plan_after() is confirmed
+// after the one before it, or abandoned with it.
 //
 // Threads: one.
 class Scheduler {
@@ -89,6 +91,13 @@ class Scheduler {
   [[nodiscard]] StepPlan plan(const std::set<SequenceId>* only = nullptr,
                               const StepBudget* budget = nullptr) const;
 
+  // The step to run after `plan`, which has begun and is not confirmed: each of its sequences goes
+  // on with the token that `plan` draws. Null where that is not what plan() would answer then, as
+  // far as can be known now: a prompt goes on, a sequence could be admitted, or a block would be
+  // missing. A sequence that ends by a token that `plan` draws, or is cancelled, is in vain in the
+  // answer.
+  [[nodiscard]] std::optional<StepPlan> plan_after(const StepPlan& plan) const;
+
   // To be called before the command of a plan goes out, which may run, or half of it, whether it is
   // confirmed or not: what the prefix cache has in the blocks that it writes is gone. Changes
   // nothing else; the state plans as it did.
@@ -98,8 +107,9 @@ class Scheduler {
   [[nodiscard]] wire::RankCommand command(const StepPlan& plan) const;
 
   // Applies `plan`, which has begun. `samples[i]` belongs to rows[i] and is read where that row
-  // samples; a sequence whose sample is a fault ends with it. Answers one update for each sequence
-  // whose remainders changed; a final one has a finish reason and remainders of zero.
+  // samples; a sequence whose sample is a fault ends with it. Rows of sequences that have ended
+  // since they were planned are passed over. Answers one update for each sequence whose remainders
+  // changed; a final one has a finish reason and remainders of zero.
   [[nodiscard]] std::vector<wire::TokenUpdate> confirm(const StepPlan& plan,
                                                        std::span<const step::SampleResult> samples);
 
@@ -171,6 +181,9 @@ class Scheduler {
                                                           const std::vector<BlockId>& blocks);
   [[nodiscard]] Sequence& at(SequenceId id);
   [[nodiscard]] const Sequence& at(SequenceId id) const;
+  [[nodiscard]] bool only_decodes(const StepPlan& plan) const;
+  [[nodiscard]] bool draws_last(const PlannedRow& row) const;
+  [[nodiscard]] bool number_blocks(const StepPlan& plan, StepPlan* next) const;
   void apply_row(const PlannedRow& row);
   void begin_with(Sequence& sequence, const std::vector<BlockId>& cached);
   void publish(Sequence& sequence);

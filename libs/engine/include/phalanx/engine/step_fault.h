@@ -43,12 +43,19 @@ struct RankFailure {
   Error error;
 };
 
+// Does it only say that the operation ended elsewhere?
+[[nodiscard]] bool is_consequence(const RankFailure& failure);
+
 // Why an operation failed: everything, not the first thing (S6).
 struct StepFault {
   std::optional<Error> own;         // the replica's own part
   std::vector<RankFailure> ranks;   // causes in rank order, then those that were freed by the abort
   std::vector<RankId> never_asked;  // the fan-out ended before them
   bool hung = false;                // no rank moved any more; the abort ended that
+
+  // Adds what happened in the step that was sent behind this one.
+  void add_behind(const StepFault& behind);
+  void causes_first();  // brings `ranks` into its order, which is otherwise kept
 
   // Can the work itself have caused this? An error of a rank or of the replica's own part, a hang
   // and a diverged state can; what a death says is told by its origin.

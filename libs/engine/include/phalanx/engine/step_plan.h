@@ -18,6 +18,7 @@ struct PlannedRow {
   std::uint32_t start = 0;
   std::uint32_t count = 0;
   bool sample = false;
+  std::uint32_t held_blocks = 0;    // of its block table before this step, cached ones included
   std::vector<BlockId> cached;      // full blocks that an admitted sequence begins with
   std::vector<BlockId> new_blocks;  // appended to its block table by this step
   friend bool operator==(const PlannedRow&, const PlannedRow&) = default;
@@ -28,6 +29,7 @@ struct PlannedRow {
 struct StepPlan {
   std::vector<PlannedRow> rows;
   std::vector<SequenceId> preempted;  // lose slot and blocks, and wait again
+  std::vector<std::uint32_t> freed;   // slots that are free, and the ranks are told so by this step
   std::uint32_t tokens = 0;           // sum of the rows' counts
   StepWork work;                      // what the rows cost
 

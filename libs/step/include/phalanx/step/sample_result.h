@@ -27,6 +27,12 @@ struct SampleResult {
 };
 static_assert(std::is_trivially_copyable_v<SampleResult>);
 
+// What the tables of ranks and replica take for it. A sequence that has none is at its end, but a
+// step that was sent ahead may name the position.
+[[nodiscard]] constexpr TokenId table_token(const SampleResult& result) {
+  return result.fault == 0 ? result.token : 0;
+}
+
 inline constexpr std::uint32_t kResultRingSteps = 2;  // a step and the one dispatched ahead of it
 
 [[nodiscard]] constexpr std::size_t result_ring_rows(std::uint32_t max_num_seqs) {

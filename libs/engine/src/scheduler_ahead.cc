@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The step after one that is still running.
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "phalanx/engine/scheduler.h"
+
+namespace phalanx::engine {
+namespace {
+
+// The row of a sequence that goes on with the token which `before` draws. Its blocks have no
+// numbers yet.
+PlannedRow row_after(const PlannedRow& before) {
+  PlannedRow row;
+  row.sequence = before.sequence;
+  row.slot = before.slot;
+  row.start = before.start + before.count;
+  row.count = 1;
+  row.sample = true;
+  row.held_blocks = before.held_blocks + static_cast<std::uint32_t>(before.new_blocks.size());
+  row.new_blocks.resize(step::blocks_for(row.start + 1) - row.held_blocks);
+  return row;
+}
+
+}  // namespace
+
+// Whoever waits can come in only when a slot is free. Where all are taken it takes an end, and one
+// that is not foreseen is seen a step later.
+bool Scheduler::only_decodes(const StepPlan& plan) const {
+  const auto admitted = static_cast<std::size_t>(std::count_if(
+      plan.rows.begin(), plan.rows.end(), [](const PlannedRow& row) { return row.admit; }));
+  if (!plan.preempted.empty() || running_.size() + admitted != plan.rows.size()) {
+    return false;
+  }
+  const bool some_wait = waiting_.size() > admitted;
+  if (some_wait && free_slots_.size() > admitted) {
+    return false;
+  }
+  return std::all_of(plan.rows.begin(), plan.rows.end(), [&](const PlannedRow& row) {
+    return row.sample && contains(row.sequence) && !(some_wait && draws_last(row));
+  });
+}
+
+// Whatever the token is.
+bool Scheduler::draws_last(const PlannedRow& row) const {
+  return at(row.sequence).to_generate() <= 1;
+}
+
+std::optional<StepPlan> Scheduler::plan_after(const StepPlan& plan) const {
+  if (!only_decodes(plan)) {
+    return std::nullopt;
+  }
+  StepPlan next;
+  for (const PlannedRow& before : plan.rows) {
+    if (!draws_last(before) && !at(before.sequence).cancelled) {
+      next.rows.push_back(row_after(before));
+      next.work += StepWork::decode(next.rows.back().start);
+      ++next.tokens;
+    }
+  }
+  if (next.rows.empty() || !number_blocks(plan, &next)) {
+    return std::nullopt;
+  }
+  return next;
+}
+
+// Gives the new blocks of `next` numbers that `plan` does not use. False: there are not enough.
+bool Scheduler::number_blocks(const StepPlan& plan, StepPlan* next) const {
+  std::set<BlockId> taken;
+  std::set<BlockId> shared;
+  for (const PlannedRow& row : plan.rows) {
+    taken.insert(row.new_blocks.begin(), row.new_blocks.end());
+    std::copy_if(row.cached.begin(),
+                 row.cached.end(),
+                 std::inserter(shared, shared.end()),
+                 [&](BlockId block) { return blocks_.references(block) == 0; });
+  }
+  std::size_t count = taken.size();
+  for (const PlannedRow& row : next->rows) {
+    count += row.new_blocks.size();
+  }
+  if (count + shared.size() > blocks_.free()) {
+    return false;
+  }
+  std::vector<BlockId> free = blocks_.peek(static_cast<std::uint32_t>(count), shared);
+  std::erase_if(free, [&](BlockId block) { return taken.contains(block); });
+  auto number = free.begin();
+  for (PlannedRow& row : next->rows) {
+    for (BlockId& block : row.new_blocks) {
+      block = *number++;
+    }
+  }
+  return true;
+}
+
+}  // namespace phalanx::engine
