@@ -54,6 +54,19 @@ float log_softmax(float logit, float maximum, std::int64_t mass) {
   return static_cast<float>((static_cast<double>(logit) - static_cast<double>(maximum)) - log_mass);
 }
 
+float mass_floor(float maximum) {
+  constexpr float kRange = 22.0F;
+  return maximum - kRange;
+}
+
+// 4: what rounding may take from the difference. Where it could take more, neighbours are further
+// apart than any noise reaches.
+float noise_floor(float maximum) {
+  constexpr float kRange = 32.0F;
+  static_assert(kRange > kMostNoise - kLeastNoise + 4.0F);
+  return maximum - kRange;
+}
+
 float min_p_floor(float maximum, float min_p) {
   return static_cast<float>(static_cast<double>(maximum) + scalar::log(static_cast<double>(min_p)));
 }
@@ -69,15 +82,6 @@ float penalised_logit(
     value = value - penalty.frequency * static_cast<float>(produced);
   }
   return value + bias;
-}
-
-void divide_by_temperature(const float* logits,
-                           float* out,
-                           std::uint32_t count,
-                           float temperature) {
-  for (std::uint32_t i = 0; i < count; ++i) {
-    out[i] = logits[i] / temperature;
-  }
 }
 
 bool before(const VocabCandidate& a, const VocabCandidate& b) {

@@ -7,6 +7,8 @@
 
 #include "phalanx/step/sampling.h"
 
+#include "sampler_bounds.h"
+
 namespace phalanx::model {
 namespace {
 
@@ -29,28 +31,6 @@ bool masks(const step::SequenceRow& sequence, std::uint32_t position) {
 
 bool is_greedy(const step::SamplingNumbers& sampling) {
   return sampling.temperature < step::kGreedyTemperature;
-}
-
-// Merges `from` into the first top_count entries of `top`, keeping the best `most`.
-std::uint32_t merge_top(std::span<VocabCandidate> top,
-                        std::uint32_t top_count,
-                        std::span<const VocabCandidate> from,
-                        std::uint32_t most) {
-  for (const VocabCandidate& candidate : from) {
-    std::uint32_t place = top_count;
-    while (place > 0 && kernels::before(candidate, top[place - 1])) {
-      --place;
-    }
-    if (place >= most) {
-      continue;
-    }
-    top_count = std::min(top_count + 1, most);
-    for (std::uint32_t i = top_count - 1; i > place; --i) {
-      top[i] = top[i - 1];
-    }
-    top[place] = candidate;
-  }
-  return top_count;
 }
 
 }  // namespace
@@ -191,6 +171,25 @@ void Sampler::ban_masked(const RowState& state, float* logits) const {
   }
 }
 
+void Sampler::shape_row(const kernels::KernelTable& kernels,
+                        const RowState& state,
+                        const VocabSlice& raw,
+                        float* out,
+                        std::uint32_t thread) {
+  const step::SequenceRow& sequence = this->sequence(state);
+  const float* logits = raw.logits;
+  if (has_penalties(sequence.sampling) || sequence.bias_count != 0 ||
+      masks(sequence, state.row.position)) {
+    std::copy_n(raw.logits, raw.count, out);
+    apply_penalties(state, raw.logits, out, thread);
+    ban_masked(state, out);
+    logits = out;
+  }
+  if (!state.is_greedy && sequence.sampling.temperature != 1.0F) {
+    kernels.divide_by_temperature(logits, out, raw.count, sequence.sampling.temperature);
+  }
+}
+
 void Sampler::shape(const kernels::KernelTable& kernels,
                     const float* logits,
                     float* shaped,
@@ -208,13 +207,7 @@ void Sampler::shape(const kernels::KernelTable& kernels,
     std::copy_n(raw.logits, raw.count, raw_copy_.begin() + std::ptrdiff_t{row} * raw.count);
   }
   if (state.is_shaped) {
-    float* out = shaped + row * options_.logits_stride;
-    std::copy_n(raw.logits, raw.count, out);
-    apply_penalties(state, raw.logits, out, thread);
-    ban_masked(state, out);
-    if (!state.is_greedy && sequence.sampling.temperature != 1.0F) {
-      kernels::divide_by_temperature(out, out, raw.count, sequence.sampling.temperature);
-    }
+    shape_row(kernels, state, raw, shaped + row * options_.logits_stride, thread);
     kernels.vocab_max(slice(shaped, row), &record.shaped);
   }
   if (is_local(record.shaped.id)) {
@@ -224,7 +217,7 @@ void Sampler::shape(const kernels::KernelTable& kernels,
   if (sequence.sampling.top_logprobs > 0) {
     const auto most = static_cast<std::size_t>(sequence.sampling.top_logprobs);
     record.top_count =
-        static_cast<std::uint32_t>(kernels::vocab_top(raw, std::span(record.top).first(most)));
+        static_cast<std::uint32_t>(top_of(kernels, raw, std::span(record.top).first(most)));
   }
 }
 
@@ -275,14 +268,12 @@ void Sampler::draw(const kernels::KernelTable& kernels,
     return;
   }
   if (sequence.sampling.min_p > 0.0F) {
-    const std::uint32_t floor =
-        kernels::logit_key(kernels::min_p_floor(state.shaped.value, sequence.sampling.min_p));
-    if (floor > state.keep.floor_key) {
-      state.keep = {floor, std::numeric_limits<TokenId>::max()};
-    }
+    state.keep =
+        raised(state.keep, kernels::min_p_floor(state.shaped.value, sequence.sampling.min_p));
   }
+  const kernels::VocabKeep may_win = raised(state.keep, kernels::noise_floor(state.shaped.value));
   const kernels::GumbelKey key{sequence.sampling.seed, sequence.choice, state.row.position};
-  kernels.gumbel_max(shaped_slice(logits, row), state.keep, key, &record.peak);
+  kernels.gumbel_max(shaped_slice(logits, row), may_win, key, &record.peak);
   if (record.peak.id >= 0) {
     record.raw = raw.logits[static_cast<std::uint32_t>(record.peak.id) - options_.tokens.first];
   }

@@ -9,6 +9,8 @@
 #include "phalanx/model/sampler.h"
 #include "phalanx/step/sampling.h"
 
+#include "sampler_bounds.h"
+
 namespace phalanx::model {
 namespace {
 
@@ -56,9 +58,17 @@ void Sampler::count(const kernels::KernelTable& kernels,
   if (state.fault != RowFault::kNone) {
     return;
   }
+  if (pass.pass == 0) {
+    state.count_floor =
+        pass.selection == Selection::kTopP
+            ? kernels::mass_floor(state.shaped.value)
+            : floor_of_kth(kernels,
+                           shaped_slice(logits, row),
+                           static_cast<std::uint32_t>(sequence(state).sampling.top_k));
+  }
   kernels::VocabHistogramArgs args;
   args.slice = shaped_slice(logits, row);
-  args.keep = state.keep;
+  args.keep = raised(state.keep, state.count_floor);
   args.maximum = state.shaped.value;
   args.prefix = pass.pass == 0 ? 0 : state.prefix;
   args.shift = shift_of(pass.pass);

@@ -9,6 +9,7 @@
 #include "phalanx/base/philox.h"
 
 #include "kernel_inputs.h"
+#include "scalar_math.h"
 
 namespace phalanx::kernels {
 namespace {
@@ -67,6 +68,28 @@ TEST_P(VocabOnEachIsa, MaxEqualsRef) {
     const std::vector<float> logits = floats(90, seed, Kind::kLawless);
     const VocabSlice slice{logits.data(), 90, 0};
     expect_same_peak(peak_of(table(), slice), peak_of(ref(), slice));
+  }
+}
+
+TEST_P(VocabOnEachIsa, DivisionEqualsRefAndMayBeInPlace) {
+  for (const std::uint32_t count : {0U, 1U, 15U, 16U, 33U, 500U}) {
+    std::vector<float> logits = floats(count, count, Kind::kLawless);
+    for (const float temperature : {1e-6F, 0.7F, 1.0F, 2.0F, 1e30F}) {
+      std::vector<float> expected(count);
+      ref().divide_by_temperature(logits.data(), expected.data(), count, temperature);
+      std::vector<float> actual = logits;
+      actual.push_back(7.0F);
+      table().divide_by_temperature(actual.data(), actual.data(), count, temperature);
+      EXPECT_EQ(actual.back(), 7.0F) << "beyond the end";
+      for (std::uint32_t i = 0; i < count; ++i) {
+        if (std::isnan(expected[i])) {
+          EXPECT_TRUE(std::isnan(actual[i]));
+        } else {
+          EXPECT_EQ(std::bit_cast<std::uint32_t>(actual[i]),
+                    std::bit_cast<std::uint32_t>(expected[i]));
+        }
+      }
+    }
   }
 }
 
@@ -280,6 +303,53 @@ TEST_F(Vocab, TopIsTheSortedPrefix) {
     for (std::size_t i = 0; i < found; ++i) {
       EXPECT_EQ(top[i].id, expected[i].id);
     }
+  }
+}
+
+// Maxima of every size, so that differences are exact, rounded, and rounded away.
+std::vector<float> maxima() {
+  std::vector<float> result = {0.0F};
+  for (int exponent = -20; exponent < 127; ++exponent) {
+    for (const float significand : {1.0F, 1.37F, 1.9999999F}) {
+      result.push_back(std::ldexp(significand, exponent));
+      result.push_back(-std::ldexp(significand, exponent));
+    }
+  }
+  return result;
+}
+
+TEST(VocabBounds, BelowTheFloorOfMassesThereAreNone) {
+  for (const float maximum : maxima()) {
+    float logit = mass_floor(maximum);
+    ASSERT_LE(logit, maximum);
+    for (int i = 0; i < 3; ++i) {
+      logit = std::nextafter(logit, -kInfinity);
+      ASSERT_EQ(kernel_table(Isa::kRef).vocab_mass({&logit, 1, 0}, {}, maximum), 0) << maximum;
+    }
+  }
+}
+
+TEST(VocabBounds, BelowTheFloorOfNoiseNoneWins) {
+  for (const float maximum : maxima()) {
+    float logit = noise_floor(maximum);
+    ASSERT_LE(logit, maximum);
+    for (int i = 0; i < 3; ++i) {
+      logit = std::nextafter(logit, -kInfinity);
+      ASSERT_LT(logit + kMostNoise, maximum + kLeastNoise) << maximum;
+    }
+  }
+}
+
+TEST(VocabBounds, HoldTheNoise) {
+  Inputs inputs(9);
+  std::vector<std::uint32_t> words = {0, 1, 0xFFFFFFFF, 0xFFFFFFFE, 0x80000000};
+  for (int i = 0; i < 100000; ++i) {
+    words.push_back(inputs.below(0xFFFFFFFF) >> inputs.below(32));
+    words.push_back(~words.back());
+  }
+  for (const std::uint32_t word : words) {
+    ASSERT_GT(scalar::gumbel(word), kLeastNoise) << word;
+    ASSERT_LT(scalar::gumbel(word), kMostNoise) << word;
   }
 }
 

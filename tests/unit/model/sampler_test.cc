@@ -254,13 +254,17 @@ double reference_logprob(const Case& given, std::uint32_t row, TokenId token) {
 Case random_case(std::mt19937_64& random, bool with_ties) {
   Case result;
   std::normal_distribution<float> normal(0.0F, 3.0F);
-  for (std::uint32_t i = 0; i < kRows * kVocab; ++i) {
-    const float logit = normal(random);
-    result.logits.push_back(with_ties ? std::round(logit) : logit);
-  }
   const auto pick = [&](std::initializer_list<float> values) {
     return *(values.begin() + static_cast<std::ptrdiff_t>(random() % values.size()));
   };
+  for (std::uint32_t row = 0; row < kRows; ++row) {
+    // From one where every token may win to those where sums are rounded to the larger one.
+    const float spread = pick({1.0F, 1.0F, 4.0F, 1e3F, 1e7F, 3e8F, 1e30F});
+    for (std::uint32_t i = 0; i < kVocab; ++i) {
+      const float logit = normal(random) * spread;
+      result.logits.push_back(with_ties ? std::round(logit) : logit);
+    }
+  }
   for (std::uint32_t row = 0; row < kRows; ++row) {
     step::SamplingNumbers s;
     s.temperature = pick({0.0F, 0.5F, 1.0F, 1.0F, 1.7F});
@@ -292,6 +296,10 @@ Case random_case(std::mt19937_64& random, bool with_ties) {
   return result;
 }
 
+void expect_close(float logprob, double expected) {
+  EXPECT_NEAR(static_cast<double>(logprob), expected, std::max(1e-5, 1e-6 * std::abs(expected)));
+}
+
 void expect_reference(const Case& given, const std::vector<SampledToken>& results) {
   for (std::uint32_t row = 0; row < kRows; ++row) {
     const SampledToken& result = results[row];
@@ -303,8 +311,7 @@ void expect_reference(const Case& given, const std::vector<SampledToken>& result
       EXPECT_EQ(result.logprob, 0.0F);
       continue;
     }
-    EXPECT_NEAR(
-        static_cast<double>(result.logprob), reference_logprob(given, row, result.token), 1e-5);
+    expect_close(result.logprob, reference_logprob(given, row, result.token));
     ASSERT_EQ(result.top_count, static_cast<std::uint32_t>(s.top_logprobs));
     std::vector<std::pair<float, TokenId>> order;
     for (std::uint32_t i = 0; i < kVocab; ++i) {
@@ -313,16 +320,14 @@ void expect_reference(const Case& given, const std::vector<SampledToken>& result
     std::sort(order.begin(), order.end());
     for (std::uint32_t i = 0; i < result.top_count; ++i) {
       EXPECT_EQ(result.top[i].token, order[i].second);
-      EXPECT_NEAR(static_cast<double>(result.top[i].logprob),
-                  reference_logprob(given, row, order[i].second),
-                  1e-5);
+      expect_close(result.top[i].logprob, reference_logprob(given, row, order[i].second));
     }
   }
 }
 
 TEST(Sampler, FollowsTheDefinitionOverAnyNumberOfShards) {
   std::mt19937_64 random(3);
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < 600; ++round) {
     SCOPED_TRACE(round);
     const Case given = random_case(random, round % 2 == 1);
     const auto alone = Shards(given, 1).run();

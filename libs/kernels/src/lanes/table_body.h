@@ -25,6 +25,7 @@ constexpr KernelTable lanes_table(Isa isa) {
           .kv_append = kv_append_tile,
           .attention = attend_tile,
           .swiglu = swiglu_tile,
+          .divide_by_temperature = divide_by_temperature_slice,
           .vocab_max = vocab_max_slice,
           .vocab_mass = vocab_mass_slice,
           .vocab_histogram = vocab_histogram_slice,

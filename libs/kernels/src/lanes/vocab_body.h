@@ -32,6 +32,17 @@ PHALANX_LANES I16 masses(F16 logits, float maximum) {
   return i_nearest(f_exp(logits - f_set(maximum)) * f_set(0x1p30F));
 }
 
+inline void divide_by_temperature_slice(const float* logits,
+                                        float* out,
+                                        std::uint32_t count,
+                                        float temperature) {
+  const F16 divisor = f_set(temperature);
+  for (std::size_t i = 0; i < count; i += 16) {
+    const std::size_t left = count - i;
+    f_store_first(out + i, f_load_first(logits + i, left) / divisor, left);
+  }
+}
+
 inline void vocab_max_slice(const VocabSlice& slice, VocabPeak* peak) {
   const F16 nothing = f_set(-__builtin_inff());
   F16 largest = nothing;
@@ -180,6 +191,33 @@ PHALANX_LANES void best_of_lanes(const LaneBest& best, VocabPeak* peak) {
   }
 }
 
+// Tokens group … group + 63 of a slice, 16 in each vector, those outside of it or not kept as −inf.
+struct TokenGroup {
+  F16 logits[4];
+  M16 kept[4];
+  std::uint32_t any = 0;
+};
+
+PHALANX_LANES TokenGroup load_group(const VocabSlice& slice,
+                                    const VocabKeep& keep,
+                                    std::uint32_t group) {
+  const auto first_id = static_cast<std::uint32_t>(slice.first_id);
+  const std::uint32_t end_id = first_id + slice.count;
+  TokenGroup tokens;
+#pragma GCC unroll 4
+  for (std::uint32_t w = 0; w < 4; ++w) {
+    const std::uint32_t base = group + w * 16;
+    const bool outside = base + 16 <= first_id || base >= end_id;
+    const std::uint32_t begin = outside ? 0 : base < first_id ? first_id - base : 0;
+    const std::uint32_t end = outside ? 0 : end_id - base < 16 ? end_id - base : 16;
+    tokens.logits[w] = outside ? f_set(-__builtin_inff()) : load_lanes(slice, base, begin, end);
+    tokens.kept[w] = kept_lanes(logit_keys(tokens.logits[w]), i_set(base) + i_iota(), keep) &
+                     m_range(begin, end);
+    tokens.any |= m_bits(tokens.kept[w]);
+  }
+  return tokens;
+}
+
 inline void gumbel_max_slice(const VocabSlice& slice,
                              const VocabKeep& keep,
                              const GumbelKey& key,
@@ -187,27 +225,20 @@ inline void gumbel_max_slice(const VocabSlice& slice,
   const F16 nothing = f_set(-__builtin_inff());
   LaneBest best = {nothing, i_set(0xFFFFFFFF)};
   const auto first_id = static_cast<std::uint32_t>(slice.first_id);
-  const std::uint32_t end_id = first_id + slice.count;
   // 64 tokens share 16 draws, counted from token 0.
-  for (std::uint32_t group = first_id / 64 * 64; group < end_id; group += 64) {
+  for (std::uint32_t group = first_id / 64 * 64; group < first_id + slice.count; group += 64) {
+    const TokenGroup tokens = load_group(slice, keep, group);
+    if (tokens.any == 0) {
+      continue;
+    }
     I16 words[4];
     philox(i_set(group / 4) + draw_order(), key, words);
     transpose_fours(words);
     for (std::uint32_t w = 0; w < 4; ++w) {
-      const std::uint32_t base = group + w * 16;
-      if (base + 16 <= first_id || base >= end_id) {
-        continue;
-      }
-      const std::uint32_t begin = base < first_id ? first_id - base : 0;
-      const std::uint32_t end = end_id - base < 16 ? end_id - base : 16;
-      const F16 logits = load_lanes(slice, base, begin, end);
-      const I16 ids = i_set(base) + i_iota();
-      const M16 inside = m_range(begin, end);
-      const M16 kept = kept_lanes(logit_keys(logits), ids, keep) & inside;
-      const F16 scores = choose(kept, logits + gumbel(words[w]), nothing);
+      const F16 scores = choose(tokens.kept[w], tokens.logits[w] + gumbel(words[w]), nothing);
       const M16 better = is_greater(scores, best.scores);
       best.scores = choose(better, scores, best.scores);
-      best.ids = choose(better, ids, best.ids);
+      best.ids = choose(better, i_set(group + w * 16) + i_iota(), best.ids);
     }
   }
   best_of_lanes(best, peak);

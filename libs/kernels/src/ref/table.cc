@@ -13,6 +13,7 @@ const KernelTable& ref_table() {
                                          .kv_append = ref::kv_append,
                                          .attention = ref::attention,
                                          .swiglu = ref::swiglu,
+                                         .divide_by_temperature = ref::divide_by_temperature,
                                          .vocab_max = ref::vocab_max,
                                          .vocab_mass = ref::vocab_mass,
                                          .vocab_histogram = ref::vocab_histogram,

@@ -33,6 +33,15 @@ std::uint32_t random_word(const GumbelKey& key, TokenId id) {
 
 }  // namespace
 
+void divide_by_temperature(const float* logits,
+                           float* out,
+                           std::uint32_t count,
+                           float temperature) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    out[i] = logits[i] / temperature;
+  }
+}
+
 void vocab_max(const VocabSlice& slice, VocabPeak* peak) {
   *peak = {-std::numeric_limits<float>::infinity(), slice.count == 0 ? -1 : slice.first_id, true};
   for (std::uint32_t i = 0; i < slice.count; ++i) {

@@ -31,6 +31,11 @@ struct KernelTable {
   void (*attention)(const AttentionArgs& args, std::uint32_t tile) = nullptr;
   void (*swiglu)(const SwigluArgs& args, std::uint32_t tile) = nullptr;
 
+  // out[i] = logits[i] / temperature; in place is allowed. Requires temperature > 0.
+  void (*divide_by_temperature)(const float* logits,
+                                float* out,
+                                std::uint32_t count,
+                                float temperature) = nullptr;
   // The largest logit of a slice.
   void (*vocab_max)(const VocabSlice& slice, VocabPeak* peak) = nullptr;
   // Sum over the slice's kept tokens of round(exp(logit − maximum) · 2^30). `maximum` is that of

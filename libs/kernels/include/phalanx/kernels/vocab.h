@@ -79,6 +79,14 @@ struct GumbelKey {
 // The smallest logit that min_p keeps: fp32(maximum + log(min_p)). Requires 0 < min_p ≤ 1.
 [[nodiscard]] float min_p_floor(float maximum, float min_p);
 
+// Bounds under which a token cannot matter where `maximum` is the largest logit of its row, which
+// is kept: a token below mass_floor has mass 0, since exp(−22) · 2^30 < 0.3, and one below
+// noise_floor loses against the largest, whatever noise both draw.
+[[nodiscard]] float mass_floor(float maximum);
+[[nodiscard]] float noise_floor(float maximum);
+inline constexpr float kLeastNoise = -2.82F;
+inline constexpr float kMostNoise = 22.88F;
+
 struct TokenPenalty {
   float repetition = 1.0F;  // > 0; applied when the token was in the prompt or produced
   float presence = 0.0F;
@@ -89,9 +97,6 @@ struct TokenPenalty {
 //   produced  how often it was produced
 [[nodiscard]] float penalised_logit(
     float logit, const TokenPenalty& penalty, bool seen, std::uint32_t produced, float bias);
-
-// out[i] = logits[i] / temperature. In place is allowed. Requires temperature > 0.
-void divide_by_temperature(const float* logits, float* out, std::uint32_t count, float temperature);
 
 struct VocabCandidate {
   float logit = 0.0F;

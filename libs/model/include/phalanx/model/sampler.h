@@ -131,6 +131,7 @@ class Sampler {
     std::array<kernels::VocabCandidate, step::kMaxTopLogprobs> top{};
     kernels::VocabKeep keep;   // what is kept so far, seen from this rank
     std::uint32_t prefix = 0;  // of the threshold being searched
+    float count_floor = 0.0F;  // which is not below this
     std::int64_t target = 0;   // tokens or mass still to find below the prefix
     std::int32_t draw_index = -1;
   };
@@ -140,6 +141,11 @@ class Sampler {
                                                  std::uint32_t row) const;
   [[nodiscard]] const step::SequenceRow& sequence(const RowState& state) const;
   [[nodiscard]] std::uint32_t row_of(Selection selection, std::uint32_t index) const;
+  void shape_row(const kernels::KernelTable& kernels,
+                 const RowState& state,
+                 const kernels::VocabSlice& raw,
+                 float* out,
+                 std::uint32_t thread);
   void apply_penalties(const RowState& state,
                        const float* logits,
                        float* shaped,
