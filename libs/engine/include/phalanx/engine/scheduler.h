@@ -11,6 +11,7 @@
 #include "phalanx/base/result.h"
 #include "phalanx/engine/block_pool.h"
 #include "phalanx/engine/prefix_cache.h"
+#include "phalanx/engine/scheduler_options.h"
 #include "phalanx/engine/sequence.h"
 #include "phalanx/engine/step_plan.h"
 #include "phalanx/step/limits.h"
@@ -19,21 +20,6 @@
 #include "phalanx/wire/replica_messages.h"
 
 namespace phalanx::engine {
-
-struct SchedulerOptions {
-  step::RankLimits limits;
-  std::uint32_t max_waiting = 4096;  // sequences that have not started; more are refused
-  std::uint32_t vocab_size = 0;      // token ids from outside must lie below it
-  std::uint32_t max_passes = 64;     // how often a waiting sequence that does not fit is overtaken
-  bool prefix_cache = false;         // full blocks are kept and shared by equal beginnings
-};
-
-// Most bytes that a command to a rank takes for one sequence, tokens and block ids apart.
-inline constexpr std::size_t kMaxSequenceBytes = std::size_t{9} << 10;
-
-// kInvalidArgument naming the option, what it must be and what it is; also when a command to the
-// ranks could grow beyond a frame.
-[[nodiscard]] Status validate(const SchedulerOptions& options);
 
 // Continuous batching over paged KV, as a value: plan() is a pure function of the state, and only
 // confirm() applies a plan. A fault therefore rolls back by doing nothing (S8). begin() only lets
