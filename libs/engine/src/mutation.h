@@ -9,6 +9,7 @@ enum class Mutation {
   kNone,
   kNoIdentityCheck,     // S1: replies are matched by operation alone
   kNoDrain,             // S2: the first failure ends the wait for the others
+  kNoDrainBehind,       // S2: a step that was sent behind a failed one is not waited for
   kNoProgressDeadline,  // S3: nobody is ever hung
   kNoAbort,             // S4: a failure does not raise the abort word
   kNoLifeline,          // S5: a death counts when the process is gone, not before

@@ -136,6 +136,10 @@ bool RankGroup::drained() {
   if (step_->ok() || !ahead_) {
     return true;
   }
+  if (kMutation == Mutation::kNoDrainBehind) {
+    ahead_.reset();
+    return true;
+  }
   ahead_->fail_own(aborted("the step before it failed"));
   return ahead_->done();
 }

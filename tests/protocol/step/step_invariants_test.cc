@@ -83,6 +83,43 @@ TEST(StepInvariants, S2EveryRankYieldsExactlyOneOutcome) {
   EXPECT_EQ(world.engine.status().stale_replies, 0U);
 }
 
+// A step that was sent behind one that fails is drained with it: nobody is asked for anything else,
+// and nobody is killed, before every rank has an outcome of both.
+TEST(StepInvariants, S2AStepBehindAFailedOneIsDrainedWithIt) {
+  WorldOptions options;
+  options.cluster.ranks = 3;
+  ReplicaWorld world(options);
+  ASSERT_TRUE(world.start());
+  const wire::SequenceKey key = world.request(1, 1, 1).key;
+  world.submit(world.request(1, 20, 30));
+  ASSERT_TRUE(world.run_until([&] { return world.book.at(key).tokens.size() == 5; }));
+  Millis answered = 0;
+  Millis next_hello = 0;
+  StepId failed;
+  world.transport.judge_with([&](const Passage& passage) {
+    Treatment treatment;
+    if (passage.direction == Direction::kToReplica && op_of(passage) == RankOp::kStep) {
+      const wire::RankReply reply = *wire::decode_rank_reply(passage.bytes);
+      if (reply.code != 0 && passage.rank == kFirst && failed == StepId()) {
+        failed = reply.step;
+      } else if (passage.rank == RankId(2) && reply.epoch == Epoch(1) && failed != StepId() &&
+                 reply.step > failed) {
+        treatment.delay = 30;
+        answered = world.time.millis() + treatment.delay;
+      }
+    } else if (op_of(passage) == RankOp::kHello && next_hello == 0) {
+      next_hello = world.time.millis();
+    }
+    return treatment;
+  });
+  world.cluster.fail_next(kFirst, RankOp::kStep, internal_error("a kernel failed"));
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(world.cluster.kills(), 1U) << "only the one that failed has to go";
+  ASSERT_GT(answered, 0) << "no step was under way behind the one that failed";
+  EXPECT_GE(next_hello, answered) << "the group went on before the step behind was drained";
+  EXPECT_EQ(world.engine.status().drains, 1U);
+}
+
 // A rank that stands still, without dying, is found by the progress of the group, is aborted and
 // killed; a machine that stood still accuses nobody.
 TEST(StepInvariants, S3HangingIsJudgedByProgressAndEndsInAKill) {
