@@ -207,6 +207,12 @@ void CollectiveStep::verify_state(std::uint64_t expected) {
   }
 }
 
+bool CollectiveStep::reached_all() const {
+  return std::none_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
+    return peer.state == State::kBlocked || peer.state == State::kNotSent;
+  });
+}
+
 bool CollectiveStep::ok() const {
   return !failed_ && std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
     return peer.state == State::kReplied;

@@ -60,8 +60,8 @@ void KvBacking::limit() {
 }
 
 // Nothing runs, something waits, and it does not fit into the memory there is.
-bool KvBacking::starved(bool forming) {
-  if (forming || !limited() || scheduler_.running() > 0 || scheduler_.waiting() == 0) {
+bool KvBacking::starved(bool busy) {
+  if (busy || !limited() || scheduler_.running() > 0 || scheduler_.waiting() == 0) {
     starved_since_.reset();
   } else if (!starved_since_) {
     starved_since_ = clock_.now();
@@ -69,8 +69,8 @@ bool KvBacking::starved(bool forming) {
   return starved_since_ && clock_.now() - *starved_since_ >= kStarvedLimit;
 }
 
-bool KvBacking::on_tick(bool forming, const std::function<void(wire::TokenUpdate)>& give_up) {
-  if (starved(forming)) {
+bool KvBacking::on_tick(bool busy, const std::function<void(wire::TokenUpdate)>& give_up) {
+  if (starved(busy)) {
     give_up(scheduler_.fail_first_waiting(resource_exhausted(
         "the machine has no memory for the KV of this sequence: " + std::to_string(backed_) +
         " of " + std::to_string(scheduler_.blocks().total()) + " blocks have any")));

@@ -55,7 +55,6 @@ void RankGroup::begin(wire::RankOp op, wire::RankCommand command) {
   idle_ticks_ = 0;
   own_death_ = false;
   stop_seen_ = false;
-  settled_ = false;
   step_ = ask(op, &command_);
 }
 
@@ -78,7 +77,7 @@ void RankGroup::run_ahead(wire::RankCommand command) {
 
 bool RankGroup::takes_ahead() const {
   return state_ == State::kStepping && step_ && command_.op == wire::RankOp::kStep &&
-         !step_->aborting() && !ahead_ && !late_ && !stop_wanted_;
+         step_->reached_all() && !step_->aborting() && !ahead_ && !late_ && !stop_wanted_;
 }
 
 std::vector<CollectiveStep*> RankGroup::in_flight() const {
@@ -119,7 +118,7 @@ void RankGroup::advance() {
 
 // Reads what a step that all ranks have done has given. It may turn out to have failed.
 void RankGroup::settle() {
-  if (!step_->ok() || command_.op != wire::RankOp::kStep || std::exchange(settled_, true)) {
+  if (!step_->ok() || command_.op != wire::RankOp::kStep) {
     return;
   }
   Result<std::uint64_t> expected = client_.settle(command_);
@@ -228,7 +227,6 @@ void RankGroup::step_done(const CollectiveStep& step) {
   if (ahead_) {
     command_ = std::move(ahead_command_);
     step_ = std::move(ahead_);
-    settled_ = false;
     state_ = State::kStepping;
   } else {
     state_ = late_ || stop_wanted_ ? State::kForming : State::kReady;

@@ -24,7 +24,12 @@ void ReplicaEngine::on_blamed(const Error& cause) {
     }
   }
   obs::log_warn("step_blamed", {{"sequences", together.size()}, {"cause", cause.to_string()}});
-  const std::optional<SequenceId> culprit = bisection_.blame(together);
+  if (together.empty()) {
+    group_.charge();  // it was computed for sequences that have ended: nobody can be looked for
+    return;
+  }
+  const bool and_others = together.size() < plan->rows.size();
+  const std::optional<SequenceId> culprit = bisection_.blame(together, and_others);
   if (!culprit) {
     return;
   }

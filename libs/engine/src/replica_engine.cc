@@ -197,7 +197,7 @@ void ReplicaEngine::on_tick() {
   if (stop_deadline_ && !group_stopping_ && clock_.now() >= *stop_deadline_) {
     stop_now();
   }
-  if (kv_.on_tick(group_.forming(),
+  if (kv_.on_tick(group_.forming() || plan_,
                   [this](wire::TokenUpdate starved) { publish_one(std::move(starved)); })) {
     pump();
   }

@@ -87,6 +87,7 @@ void ReplicaEngine::on_step(const wire::RankCommand& command, const CollectiveSt
     const StepPlan plan = *std::exchange(plan_, std::exchange(ahead_, std::nullopt));
     measure(plan, command, step.identity().epoch);
     step_started_ = clock_.now();
+    step_epoch_ = step.identity().epoch;
     publish(command.step, scheduler_.confirm(plan, samples_));
     send_prefix_changes();
     acquit(plan);
@@ -125,6 +126,7 @@ bool ReplicaEngine::revise(wire::RankCommand* command) {
   if (plan_->rows.empty()) {
     plan_.reset();
   }
+  step_started_ = clock_.now();  // but not its epoch: a step that was begun twice teaches no time
   return plan_.has_value();
 }
 

@@ -192,6 +192,7 @@ std::vector<wire::TokenUpdate> Scheduler::confirm(const StepPlan& plan,
     }
   }
   for (const PlannedRow& row : plan.rows) {
+    PHALANX_CHECK(contains(row.sequence) || !row.admit, "only a running sequence can have ended");
     if (contains(row.sequence)) {
       apply_row(row);
     }

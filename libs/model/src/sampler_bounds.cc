@@ -75,11 +75,11 @@ std::size_t top_of(const kernels::KernelTable& kernels,
                    std::span<VocabCandidate> out) {
   const Pieces pieces(kernels, slice);
   const auto most = static_cast<std::uint32_t>(out.size());
-  const float floor = pieces.floor_of_kth(most);
+  const std::uint32_t floor = kernels::logit_key(pieces.floor_of_kth(most));
   std::array<VocabCandidate, step::kMaxTopLogprobs> some;
   std::uint32_t count = 0;
   for (std::size_t i = 0; i < pieces.count(); ++i) {
-    if (pieces.largest(i) >= floor) {
+    if (kernels::logit_key(pieces.largest(i)) >= floor) {
       const std::size_t found = kernels::vocab_top(pieces.piece(i), std::span(some).first(most));
       count = merge_top(out, count, std::span(some).first(found), most);
     }

@@ -171,5 +171,58 @@ TEST(StepsAhead, FailTogetherAndAreRepeatedFromTheFirst) {
   EXPECT_GT(revised, 0) << "no step was repeated without the one who had ended";
 }
 
+// What is computed for a sequence that has ended can end a rank, too. Nobody is left to look for,
+// so the group pays for it: such deaths are bounded like all others.
+TEST(StepsAhead, ThatKillForASequenceThatHasEndedAreChargedToTheGroup) {
+  ReplicaWorld calm({});
+  ASSERT_TRUE(calm.start());
+  calm.submit(calm.request(1, 20, 30));
+  ASSERT_TRUE(calm.run_to_ends());
+
+  WorldOptions options;
+  options.restart_limit = 3;
+  ReplicaWorld world(options);
+  ASSERT_TRUE(world.start());
+  world.cluster.poison([](const step::StepItem& item) { return item.start == 31; });
+  for (std::uint32_t attempt = 1; attempt <= 5 && world.book.failed.empty(); ++attempt) {
+    wire::Submit stopping = world.request(1, 20, 30);
+    stopping.key.attempt = Attempt(attempt);
+    stopping.stop.stop_token_ids = {entry(calm, 1).tokens[11]};  // drawn by the row at 30
+    world.submit(stopping);
+    ASSERT_TRUE(world.run_until([&] { return !world.book.open(stopping.key); }));
+    EXPECT_EQ(world.book.at(stopping.key).end->finish, FinishReason::kStop);
+    EXPECT_EQ(world.book.at(stopping.key).tokens.size(), 12U);
+    world.pass(200);
+  }
+  EXPECT_EQ(world.book.failed.size(), 1U) << "ranks die without end";
+}
+
+// A step does not overtake the one before it on a link that takes nothing for a while.
+TEST(StepsAhead, WaitUntilTheOneInFlightHasReachedEveryRank) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  int refusals = 0;
+  std::map<RankId, StepId> reached;
+  world.transport.judge_with([&](const Passage& passage) {
+    Treatment treatment;
+    if (passage.direction == Direction::kToRank) {
+      const wire::RankCommand command = *wire::decode_rank_command(passage.bytes);
+      if (passage.rank == kSecond && world.time.millis() % 40 < 15) {
+        treatment.sent = wire::Sent::kWouldBlock;
+        ++refusals;
+      } else if (command.op == RankOp::kStep) {
+        EXPECT_GT(command.step, reached[passage.rank]) << "overtaken";
+        reached[passage.rank] = command.step;
+      }
+    }
+    return treatment;
+  });
+  world.submit(world.request(1, 20, 60));
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(entry(world, 1).tokens.size(), 60U);
+  EXPECT_EQ(world.engine.status().drains, 0U);
+  EXPECT_GT(refusals, 10);
+}
+
 }  // namespace
 }  // namespace phalanx::testing

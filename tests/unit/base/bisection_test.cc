@@ -108,5 +108,14 @@ TEST(Bisection, EndsWhenTheSuspectsHaveLeft) {
   EXPECT_EQ(bisection.blame({5}), std::nullopt) << "a new one of that name";
 }
 
+// Beside somebody who is gone nobody has killed alone.
+TEST(Bisection, CountsNoDeathAsAloneWhereOthersRanThatAreGone) {
+  Bisection<int> bisection;
+  EXPECT_EQ(bisection.blame({5}, true), std::nullopt);
+  EXPECT_EQ(bisection.testing(), std::set<int>{5});
+  EXPECT_EQ(bisection.blame({5}), std::nullopt) << "the first time that it was alone";
+  EXPECT_EQ(bisection.blame({5}), 5);
+}
+
 }  // namespace
 }  // namespace phalanx

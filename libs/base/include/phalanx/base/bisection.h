@@ -25,16 +25,16 @@ class Bisection {
  public:
   static constexpr std::uint32_t kDeathsAlone = 2;
 
-  // Somebody died while exactly these ran. Answers the one that has now killed alone twice; it is
-  // forgotten.
-  [[nodiscard]] std::optional<Id> blame(const std::vector<Id>& together) {
+  // Somebody died while exactly these ran, or these and some that are not here any more. Answers
+  // the one that has now killed alone twice; it is forgotten.
+  [[nodiscard]] std::optional<Id> blame(const std::vector<Id>& together, bool and_others = false) {
     for (const Id& id : together) {
       take_out(id);
     }
     if (!groups_.empty()) {
       groups_.front().first_half = false;  // it has not passed
     }
-    if (together.size() == 1 && ++alone_[together.front()] >= kDeathsAlone) {
+    if (together.size() == 1 && !and_others && ++alone_[together.front()] >= kDeathsAlone) {
       alone_.erase(together.front());
       explained_ = true;
       settle();

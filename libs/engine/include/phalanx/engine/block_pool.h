@@ -19,8 +19,8 @@ namespace phalanx::engine {
 // kept can be shared again; it is handed out only once it has been given up.
 //
 // A block of count 1 has one sequence that may write it; a shared block (count > 1) is full and
-// immutable (S8). A block is handed out again as soon as its count is zero, so the owner releases
-// only what no dispatched step can still read.
+// immutable (S8). A block is handed out again as soon as its count is zero: ranks compute steps in
+// order, so a step that may still touch it is done with it before the one that uses it next.
 //
 // Failure: misuse (an unknown, free or overshared block) is a defect of ours and ends the process.
 class BlockPool {

@@ -102,6 +102,8 @@ class CollectiveStep {
   void verify_state(std::uint64_t expected);
 
   [[nodiscard]] bool done() const { return owing_ == 0; }
+  // The link of every rank has taken the command: another one sent now comes after it.
+  [[nodiscard]] bool reached_all() const;
   // Every rank answered "done", and nothing else failed.
   [[nodiscard]] bool ok() const;
   [[nodiscard]] bool aborting() const { return aborting_; }

@@ -29,8 +29,8 @@ class GroupPort : public RankPort {
 };
 
 // Whose group it is: owns the sequences, hears how the steps end. Called from inside the group's
-// own calls; may call run() when ready() from on_ready(), on_idle() and on_step(), run_ahead() from
-// on_step() when it takes_ahead(), and stop().
+// own calls; may call run() when ready() from on_ready(), on_idle() and on_step(), run_ahead()
+// whenever the group takes_ahead(), and stop().
 class GroupClient {
  public:
   GroupClient() = default;

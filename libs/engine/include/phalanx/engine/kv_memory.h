@@ -56,9 +56,9 @@ class KvBacking {
   [[nodiscard]] std::optional<StepPlan> plan_after(const StepPlan& plan);
 
   // True: there may be a step to plan now. `give_up` gets the end of a sequence that has waited
-  // alone, and long, for memory that does not come. Time in which no step could run, memory or not
-  // (`forming`), is no such waiting.
-  [[nodiscard]] bool on_tick(bool forming, const std::function<void(wire::TokenUpdate)>& give_up);
+  // alone, and long, for memory that does not come. Time in which a step runs, or none could,
+  // memory or not (`busy`), is no such waiting.
+  [[nodiscard]] bool on_tick(bool busy, const std::function<void(wire::TokenUpdate)>& give_up);
 
   // As KvMemory::forget().
   void forget();
@@ -66,7 +66,7 @@ class KvBacking {
  private:
   void limit();
   void look_again();
-  [[nodiscard]] bool starved(bool forming);
+  [[nodiscard]] bool starved(bool busy);
   [[nodiscard]] bool limited() const {
     return scheduler_.blocks().limit() < scheduler_.blocks().total();
   }

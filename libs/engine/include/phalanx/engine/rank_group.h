@@ -68,7 +68,8 @@ class RankGroup final : private RankPort {
   void start();  // once
 
   // Runs one step. Requires ready(). `command` needs attach, detach and items; identity and op are
-  // filled in here. Ends in on_step(), or in a repetition, or in attachment(true).
+  // filled in here. Ends in on_step(), in a repetition (after revise()), in on_blamed(), or in
+  // attachment(true).
   void run(wire::RankCommand command);
 
   // Sends the step behind the one in flight, so that the ranks go on with it at once. It is begun
@@ -187,7 +188,6 @@ class RankGroup final : private RankPort {
   std::uint64_t stale_replies_ = 0;
   std::uint32_t reap_ticks_ = 0;
   std::uint32_t idle_ticks_ = 0;
-  bool settled_ = false;  // the results of the step in flight have been read
   bool kv_lost_ = false;
   bool was_ready_ = false;
   bool stop_wanted_ = false;

@@ -39,9 +39,9 @@ namespace phalanx::engine {
 // computed, so no token does. While somebody computes the block that a waiting sequence would share
 // next, that sequence waits, and loses no place.
 //
-// Between plan() and the confirm() or abandonment of that plan only submit(), cancel() and
-// plan_after() may be called; none touches what the plan names. A plan of plan_after() is confirmed
-// after the one before it, or abandoned with it.
+// Between plan() and the confirm() or abandonment of that plan only submit(), cancel(), begin(),
+// plan_after() and a raised limit_blocks() may come; none touches what the plan names. A plan of
+// plan_after() is confirmed after the one before it, or abandoned with it.
 //
 // Threads: one.
 class Scheduler {
