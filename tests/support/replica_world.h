@@ -142,4 +142,12 @@ class ReplicaWorld final : private ClusterListener {
   std::uint32_t vocab_size_;
 };
 
+inline constexpr RankId kFirst(0);
+inline constexpr RankId kSecond(1);
+
+// What the leader knows of the request that has this number.
+inline const LeaderBook::Entry& entry(const ReplicaWorld& world, std::uint64_t number) {
+  return world.book.at(world.request(number, 1, 1).key);
+}
+
 }  // namespace phalanx::testing

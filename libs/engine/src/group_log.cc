@@ -72,9 +72,7 @@ void log_drain(const CollectiveStep& step, const StepFault& fault, std::uint32_t
   const auto of_kind = [&](RankFailure::Kind kind) {
     return count([kind](const RankFailure& failure) { return failure.kind == kind; });
   };
-  const auto freed = count([](const RankFailure& failure) {
-    return failure.kind == RankFailure::Kind::kReply && failure.error.code() == Code::kAborted;
-  });
+  const auto freed = count(is_consequence);
   const auto failed = static_cast<std::ptrdiff_t>(fault.ranks.size() + fault.never_asked.size());
   obs::log_debug("drained",
                  {{"op", name_of(step.identity().op)},

@@ -210,11 +210,9 @@ bool RankGroup::affords(const Error& cause) {
 // after contradictory data so is what it computed. One that only answered the abort goes on.
 void RankGroup::doom_failing(const StepFault& fault) {
   for (const RankFailure& failure : fault.ranks) {
-    const bool freed =
-        failure.kind == RankFailure::Kind::kReply && failure.error.code() == Code::kAborted;
     status_[failure.rank.value()].last_error = bounded_text(failure.error.to_string());
     kv_lost_ = kv_lost_ || failure.error.code() == Code::kDataLoss;
-    if (!freed) {
+    if (!is_consequence(failure)) {
       doom(failure.rank);
     }
   }

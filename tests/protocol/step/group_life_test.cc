@@ -16,9 +16,6 @@ namespace {
 using engine::RankGroup;
 using wire::RankOp;
 
-const RankId kFirst(0);
-const RankId kSecond(1);
-
 std::string failure_of(ReplicaWorld& world) {
   world.engine.start();
   EXPECT_TRUE(world.run_until([&] { return world.book.stopped.has_value(); }));
@@ -26,10 +23,6 @@ std::string failure_of(ReplicaWorld& world) {
   EXPECT_EQ(world.cluster.live_ranks(), 0U) << "a failed start leaves a process behind";
   EXPECT_TRUE(world.book.ready.empty());
   return world.book.failed.empty() ? "" : world.book.failed[0].message;
-}
-
-const LeaderBook::Entry& entry(const ReplicaWorld& world, std::uint64_t number) {
-  return world.book.at(world.request(number, 1, 1).key);
 }
 
 TEST(GroupStart, ProvesItselfBeforeItIsReady) {

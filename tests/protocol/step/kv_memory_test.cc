@@ -13,10 +13,6 @@ namespace {
 
 using step::FinishReason;
 
-const LeaderBook::Entry& entry(const ReplicaWorld& world, std::uint64_t number) {
-  return world.book.at(world.request(number, 1, 1).key);
-}
-
 TEST(KvMemory, IsAskedForWhenBlocksAreFirstUsed) {
   ReplicaWorld world({});
   ASSERT_TRUE(world.start());

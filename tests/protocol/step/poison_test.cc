@@ -14,13 +14,6 @@ using engine::DeathOrigin;
 using step::FinishReason;
 using wire::RankOp;
 
-const RankId kFirst(0);
-const RankId kSecond(1);
-
-const LeaderBook::Entry& entry(const ReplicaWorld& world, std::uint64_t number) {
-  return world.book.at(world.request(number, 1, 1).key);
-}
-
 WorldOptions wide() {
   WorldOptions options;
   options.cluster.max_num_seqs = 8;

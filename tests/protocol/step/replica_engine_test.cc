@@ -17,10 +17,6 @@ namespace {
 using step::FinishReason;
 using wire::RankOp;
 
-const LeaderBook::Entry& entry(const ReplicaWorld& world, std::uint64_t number) {
-  return world.book.at(world.request(number, 1, 1).key);
-}
-
 // Only what came for keys that the book does not know.
 class Inbox final : public engine::ReplicaSink {
  public:

@@ -20,9 +20,6 @@ namespace {
 
 using wire::RankOp;
 
-const RankId kFirst(0);
-const RankId kSecond(1);
-
 RankOp op_of(const Passage& passage) {
   if (passage.direction == Direction::kToRank) {
     return wire::decode_rank_command(passage.bytes)->op;

@@ -20,10 +20,6 @@ WorldOptions slow_rows(Millis max_step) {
   return options;
 }
 
-const LeaderBook::Entry& entry(const ReplicaWorld& world, std::uint64_t number) {
-  return world.book.at(world.request(number, 1, 1).key);
-}
-
 // The longest wait for a token of an answer while a prompt of 800 tokens is computed.
 Millis longest_pause(Millis max_step) {
   ReplicaWorld world(slow_rows(max_step));

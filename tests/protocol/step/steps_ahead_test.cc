@@ -19,13 +19,6 @@ namespace {
 using step::FinishReason;
 using wire::RankOp;
 
-const RankId kFirst(0);
-const RankId kSecond(1);
-
-const LeaderBook::Entry& entry(const ReplicaWorld& world, std::uint64_t number) {
-  return world.book.at(world.request(number, 1, 1).key);
-}
-
 // Every step that rank 0 was asked for, and what was under way then.
 struct Asked {
   wire::RankCommand command;
