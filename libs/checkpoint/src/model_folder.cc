@@ -60,6 +60,17 @@ std::string_view without_split_number(std::string_view stem) {
   return stem.substr(0, stem.size() - kShape.size());
 }
 
+// The file up to the end of its metadata.
+Result<tokenizer::GgufHead> head_of(const gguf::File& file, std::span<const std::byte> bytes) {
+  const std::size_t size = file.metadata_bytes();
+  if (size > tokenizer::kMaxGgufHeadBytes) {
+    return invalid_argument("metadata: expected at most " +
+                            std::to_string(tokenizer::kMaxGgufHeadBytes) + " bytes, found " +
+                            std::to_string(size));
+  }
+  return tokenizer::GgufHead{std::string(reinterpret_cast<const char*>(bytes.data()), size)};
+}
+
 }  // namespace
 
 ModelFolder::ModelFolder(const std::string& path) : folder_(path) {
@@ -114,9 +125,9 @@ std::string model_name_of(const std::string& path) {
   return std::string(without_split_number(stem));
 }
 
-Result<std::unique_ptr<tokenizer::Tokenizer>> load_tokenizer(ModelFolder& folder) {
+Result<tokenizer::TokenizerSource> tokenizer_source(ModelFolder& folder) {
   if (folder.gguf_name().empty()) {
-    return tokenizer::load_tokenizer(fs::path(folder.folder()));
+    return tokenizer::read_tokenizer_source(fs::path(folder.folder()));
   }
   std::string name = folder.gguf_name();
   for (;;) {
@@ -131,12 +142,17 @@ Result<std::unique_ptr<tokenizer::Tokenizer>> load_tokenizer(ModelFolder& folder
       name = names.front();  // the metadata is there
       continue;
     }
-    auto loaded = tokenizer::load_tokenizer(file->metadata());
-    if (!loaded) {
-      return std::move(loaded).error().with(folder.describe(name));
+    auto head = head_of(*file, bytes->bytes());
+    if (!head) {
+      return std::move(head).error().with(folder.describe(name));
     }
-    return loaded;
+    return tokenizer::TokenizerSource{.origin = folder.describe(name), .content = *std::move(head)};
   }
+}
+
+Result<std::unique_ptr<tokenizer::Tokenizer>> load_tokenizer(ModelFolder& folder) {
+  PHALANX_TRY(const tokenizer::TokenizerSource source, tokenizer_source(folder));
+  return tokenizer::load_tokenizer(source);
 }
 
 }  // namespace phalanx::checkpoint

@@ -79,13 +79,10 @@ class Reader {
   explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes), cursor_(bytes) {}
 
   Result<File> read() {
-    PHALANX_RETURN_IF_ERROR(read_version());
-    PHALANX_TRY(const std::uint64_t tensors, cursor_.number<std::uint64_t>("the tensor count"));
-    PHALANX_TRY(const std::uint64_t keys, cursor_.count(kLeastKeyBytes, "keys"));
-    PHALANX_TRY(const std::uint64_t checked, cursor_.fits(tensors, kLeastTensorBytes, "tensors"));
-    for (std::uint64_t i = 0; i < keys; ++i) {
-      PHALANX_RETURN_IF_ERROR(read_key(i, keys));
-    }
+    PHALANX_TRY(const Counts counts, read_counts());
+    PHALANX_TRY(const std::uint64_t checked,
+                cursor_.fits(counts.tensors, kLeastTensorBytes, "tensors"));
+    PHALANX_RETURN_IF_ERROR(read_keys(counts.keys));
     PHALANX_RETURN_IF_ERROR(read_alignment());
     for (std::uint64_t i = 0; i < checked; ++i) {
       PHALANX_RETURN_IF_ERROR(read_tensor(i, checked));
@@ -95,7 +92,30 @@ class Reader {
     return std::move(file_);
   }
 
+  Result<Metadata> read_head() {
+    PHALANX_TRY(const Counts counts, read_counts());
+    PHALANX_RETURN_IF_ERROR(read_keys(counts.keys));
+    if (cursor_.left() != 0) {
+      return data_loss("expected the end behind the metadata, found " +
+                       std::to_string(cursor_.left()) + " bytes more");
+    }
+    return std::move(file_.metadata_);
+  }
+
  private:
+  struct Counts {
+    std::uint64_t tensors = 0;
+    std::uint64_t keys = 0;
+  };
+
+  Result<Counts> read_counts() {
+    PHALANX_RETURN_IF_ERROR(read_version());
+    Counts counts;
+    PHALANX_TRY(counts.tensors, cursor_.number<std::uint64_t>("the tensor count"));
+    PHALANX_TRY(counts.keys, cursor_.count(kLeastKeyBytes, "keys"));
+    return counts;
+  }
+
   Status read_version() {
     if (!has_magic(bytes_)) {
       return data_loss("expected a file that begins with \"GGUF\", found other bytes");
@@ -108,6 +128,14 @@ class Reader {
     const bool big_endian = file_.version_ != 0 && file_.version_ % (1U << 16) == 0;
     return unimplemented("GGUF version: expected 2 or 3, found " + std::to_string(file_.version_) +
                          (big_endian ? ", as a big-endian file has it: not supported" : ""));
+  }
+
+  Status read_keys(std::uint64_t count) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      PHALANX_RETURN_IF_ERROR(read_key(i, count));
+    }
+    file_.metadata_bytes_ = cursor_.position();
+    return ok();
   }
 
   Status read_key(std::uint64_t index, std::uint64_t count) {
@@ -258,6 +286,10 @@ bool has_magic(std::span<const std::byte> bytes) {
 
 Result<File> File::parse(std::span<const std::byte> bytes) {
   return Reader(bytes).read();
+}
+
+Result<Metadata> parse_metadata(std::span<const std::byte> head) {
+  return Reader(head).read_head();
 }
 
 const Tensor* File::find(std::string_view name) const {

@@ -362,9 +362,21 @@ Status read_scored(const Metadata& metadata,
   return finish_vocabulary(file, data);
 }
 
+Result<TemplateSources> templates_of(const Metadata& metadata) {
+  TemplateSources templates;
+  if (metadata.has("tokenizer.chat_template")) {
+    PHALANX_TRY(templates.chat, metadata.text("tokenizer.chat_template"));
+  }
+  if (metadata.has("tokenizer.chat_template.tool_use")) {
+    PHALANX_TRY(templates.tool_use, metadata.text("tokenizer.chat_template.tool_use"));
+  }
+  return templates;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Tokenizer>> load_tokenizer(const gguf::Metadata& metadata) {
+Result<std::unique_ptr<Tokenizer>> load_tokenizer(const gguf::Metadata& metadata,
+                                                  const TemplateSources& templates) {
   PHALANX_TRY(const TokenTable table, read_tokens(metadata));
   PHALANX_TRY(const std::string_view model, metadata.text(kModel));
   auto data = std::make_unique<Tokenizer::Data>();
@@ -378,11 +390,9 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer(const gguf::Metadata& metadata
                          "\" is not supported; supported: gpt2, llama");
   }
   PHALANX_RETURN_IF_ERROR(read_roles(metadata, *data));
-  if (metadata.has("tokenizer.chat_template")) {
-    PHALANX_TRY(data->templates.chat, metadata.text("tokenizer.chat_template"));
-  }
-  if (metadata.has("tokenizer.chat_template.tool_use")) {
-    PHALANX_TRY(data->templates.tool_use, metadata.text("tokenizer.chat_template.tool_use"));
+  PHALANX_TRY(data->templates, templates_of(metadata));
+  if (!templates.chat.empty()) {
+    data->templates = templates;
   }
   return finish_tokenizer(std::move(data), std::move(added));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -10,6 +11,12 @@
 #include "tokenizer_data.h"
 
 namespace phalanx::tokenizer {
+
+inline constexpr const char* kTokenizerFile = "tokenizer.json";
+inline constexpr const char* kConfigFile = "tokenizer_config.json";
+
+// Errors: kInvalidArgument  more than `bytes_max`
+[[nodiscard]] Status check_size(std::size_t bytes, std::size_t bytes_max);
 
 // The end of loading, whatever the file: checks the chat template and makes what finds `added`.
 //

@@ -64,6 +64,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (file) {
     use_metadata(file->metadata());
     use_tensors(*file, bytes);
+    const auto head = phalanx::gguf::parse_metadata(bytes.first(file->metadata_bytes()));
+    if (!head || head->values().size() != file->metadata().values().size()) {
+      std::abort();
+    }
+  }
+  if (const auto head = phalanx::gguf::parse_metadata(bytes)) {
+    use_metadata(*head);
   }
   return 0;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Feeds the readers of a model's tokenizer and template. The first byte chooses: 't'
-// tokenizer.json, 'g' a GGUF file, 'c' tokenizer_config.json beside a small tokenizer, anything
-// else a chat template, which is also rendered. What is accepted must be usable: ids inside the
-// vocabulary, segments that encode.
+// tokenizer.json, 'g' a GGUF file, 'c' tokenizer_config.json beside a small tokenizer, 's' the
+// bytes of a tokenizer's source, anything else a chat template, which is also rendered. What is
+// accepted must be usable: ids inside the vocabulary, segments that encode, bytes that are the
+// source's own.
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "phalanx/tokenizer/chat_template.h"
 #include "phalanx/tokenizer/incremental_decoder.h"
 #include "phalanx/tokenizer/tokenizer.h"
+#include "phalanx/tokenizer/tokenizer_source.h"
 
 namespace {
 
@@ -100,6 +102,17 @@ void feed_template(const Tokenizer& tokenizer, std::string_view source) {
   require(tokenizer.encode_segments(*segments).has_value());
 }
 
+void feed_source(std::string_view bytes) {
+  const auto source = phalanx::tokenizer::tokenizer_source_from(bytes);
+  if (!source) {
+    return;
+  }
+  require(phalanx::tokenizer::to_bytes(*source) == bytes);
+  if (const auto tokenizer = phalanx::tokenizer::load_tokenizer(*source)) {
+    use(**tokenizer);
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -126,6 +139,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (const auto tokenizer = phalanx::tokenizer::load_tokenizer_from_text(kSmallest, bytes)) {
       use(**tokenizer);
     }
+  } else if (data[0] == 's') {
+    feed_source(bytes);
   } else {
     feed_template(*kTokenizer, bytes);
   }

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "source_dir.h"
+#include "support/gguf_writer.h"
 #include "support/temp_dir.h"
 
 namespace phalanx::checkpoint {
@@ -15,6 +17,34 @@ std::string put(const test::TempDir& folder, const std::string& name) {
   const std::string path = folder.path().string() + "/" + name;
   std::ofstream(path) << "x";
   return path;
+}
+
+std::string text_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// The keys of a small tokenizer; `model` makes it a good or a bad one.
+test::GgufWriter tokenizer_file(const char* model) {
+  test::GgufWriter writer;
+  writer.text("tokenizer.ggml.model", model)
+      .texts("tokenizer.ggml.tokens", {"a", "b", "ab"})
+      .texts("tokenizer.ggml.merges", {"a b"})
+      .text("tokenizer.chat_template", "{{ messages }}");
+  return writer;
+}
+
+test::GgufWriter& add_split(test::GgufWriter& writer, std::uint32_t number) {
+  writer.u32("split.no", number).u32("split.count", 2).u32("split.tensors.count", 2);
+  const char* name = number == 0 ? "first" : "second";
+  return writer.tensor(name, 0, {64}, std::vector<std::byte>(256, std::byte{0xF7}));
+}
+
+// Makes the tokenizer as a process does that has the bytes and no file.
+Result<std::unique_ptr<tokenizer::Tokenizer>> made_of_bytes(ModelFolder& folder) {
+  PHALANX_TRY(const tokenizer::TokenizerSource source, tokenizer_source(folder));
+  PHALANX_TRY(const tokenizer::TokenizerSource read,
+              tokenizer::tokenizer_source_from(tokenizer::to_bytes(source)));
+  return tokenizer::load_tokenizer(read);
 }
 
 TEST(ModelFolder, TellsAFolderFromAFile) {
@@ -56,6 +86,60 @@ TEST(ModelFolder, SaysWhatToNameInstead) {
   EXPECT_NE(folder.error().message().find(file), std::string::npos) << folder.error().message();
   put(place, "config.json");
   EXPECT_TRUE(check_model_path(place.path().string()).has_value());
+}
+
+TEST(ModelFolder, GivesTheTokenizerOfAFolderAsBytes) {
+  ModelFolder folder(std::string(PHALANX_SOURCE_DIR) + "/deploy/models/phalanx-tiny");
+  const auto expected = load_tokenizer(folder);
+  ASSERT_TRUE(expected.has_value()) << expected.error().message();
+  const auto made = made_of_bytes(folder);
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  EXPECT_EQ((*made)->vocab_size(), (*expected)->vocab_size());
+  EXPECT_EQ(*(*made)->encode("Two words."), *(*expected)->encode("Two words."));
+  EXPECT_EQ((*made)->chat_template(), (*expected)->chat_template());
+}
+
+// The source is that of the first file, whichever is named, and has nothing of a tensor.
+TEST(ModelFolder, GivesTheTokenizerOfASplitModelAsBytes) {
+  const test::TempDir place;
+  test::GgufWriter first = tokenizer_file("gpt2");
+  test::GgufWriter second;
+  place.write("m-00001-of-00002.gguf", text_of(add_split(first, 0).finish()));
+  place.write("m-00002-of-00002.gguf", text_of(add_split(second, 1).finish()));
+  for (const char* name : {"m-00001-of-00002.gguf", "m-00002-of-00002.gguf"}) {
+    SCOPED_TRACE(name);
+    ModelFolder folder(place.path().string() + "/" + name);
+    const auto source = tokenizer_source(folder);
+    ASSERT_TRUE(source.has_value()) << source.error().message();
+    EXPECT_EQ(source->origin, folder.describe("m-00001-of-00002.gguf"));
+    const std::string& head = std::get<tokenizer::GgufHead>(source->content).bytes;
+    EXPECT_NE(head.find("split.tensors.count"), std::string::npos);
+    EXPECT_EQ(head.find("first"), std::string::npos);
+    EXPECT_EQ(head.find('\xF7'), std::string::npos);
+    const auto made = made_of_bytes(folder);
+    ASSERT_TRUE(made.has_value()) << made.error().message();
+    EXPECT_EQ(*(*made)->encode("aba"), (std::vector<TokenId>{2, 0}));
+    EXPECT_EQ((*made)->chat_template(), "{{ messages }}");
+    EXPECT_EQ((*load_tokenizer(folder))->vocab_size(), 3U);
+  }
+}
+
+TEST(ModelFolder, NamesTheFileWhoseTokenizerIsBad) {
+  const test::TempDir place;
+  const std::string file = place.write("m.gguf", text_of(tokenizer_file("t5").finish()));
+  ModelFolder folder(file);
+  ASSERT_TRUE(tokenizer_source(folder).has_value()) << "it is not looked at";
+  for (const auto& loaded : {load_tokenizer(folder), made_of_bytes(folder)}) {
+    ASSERT_FALSE(loaded.has_value());
+    EXPECT_EQ(loaded.error().code(), Code::kUnimplemented);
+    EXPECT_EQ(loaded.error().message().find(file + ": tokenizer.ggml.model: "), 0U)
+        << loaded.error().message();
+  }
+  place.write("m.gguf", "GGUF");
+  const auto truncated = tokenizer_source(folder);
+  ASSERT_FALSE(truncated.has_value());
+  EXPECT_EQ(truncated.error().code(), Code::kDataLoss);
+  EXPECT_EQ(truncated.error().message().find(file + ": "), 0U) << truncated.error().message();
 }
 
 }  // namespace

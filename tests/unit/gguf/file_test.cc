@@ -99,6 +99,35 @@ TEST(GgufFile, FollowsTheAlignmentOfTheFile) {
   EXPECT_EQ(file->find("b")->offset, file->find("a")->offset + 256);
 }
 
+TEST(GgufFile, HasMetadataThatCanBeReadWithoutTheRest) {
+  const std::vector<std::byte> bytes = small_file().finish();
+  const auto file = File::parse(bytes);
+  ASSERT_TRUE(file.has_value()) << file.error().message();
+  const std::size_t size = file->metadata_bytes();
+  const auto metadata = parse_metadata(std::span(bytes).first(size));
+  ASSERT_TRUE(metadata.has_value()) << metadata.error().message();
+  ASSERT_EQ(metadata->values().size(), 2U);
+  EXPECT_EQ(*metadata->text("general.architecture"), "llama");
+  EXPECT_EQ(*metadata->texts("tokens"), *file->metadata().texts("tokens"));
+  for (std::size_t less = 0; less < size; ++less) {
+    EXPECT_FALSE(parse_metadata(std::span(bytes).first(less)).has_value()) << less;
+  }
+  for (const std::size_t more : {size + 1, bytes.size()}) {
+    const auto refused = parse_metadata(std::span(bytes).first(more));
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code(), Code::kDataLoss);
+    EXPECT_NE(refused.error().message().find(std::to_string(more - size) + " bytes more"),
+              std::string::npos)
+        << refused.error().message();
+  }
+}
+
+TEST(GgufFile, EndsBehindItsMetadataIfItHasNoTensors) {
+  GgufWriter writer;
+  const std::vector<std::byte> bytes = writer.u32("general.alignment", 1).finish();
+  EXPECT_EQ(File::parse(bytes)->metadata_bytes(), 24U + 8 + 17 + 4 + 4);
+}
+
 TEST(GgufFile, RefusesAFileThatEndsAnywhere) {
   const std::vector<std::byte> bytes = small_file().finish();
   ASSERT_TRUE(File::parse(bytes).has_value());

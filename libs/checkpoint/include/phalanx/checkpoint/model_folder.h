@@ -6,6 +6,7 @@
 
 #include "phalanx/checkpoint/file_source.h"
 #include "phalanx/tokenizer/tokenizer.h"
+#include "phalanx/tokenizer/tokenizer_source.h"
 
 namespace phalanx::checkpoint {
 
@@ -35,9 +36,17 @@ class ModelFolder final : public FileSource {
 // ".gguf" and without the number of a split file.
 [[nodiscard]] std::string model_name_of(const std::string& path);
 
-// The tokenizer of the folder, or the one in the metadata of the (first) GGUF file.
+// What the tokenizer of the folder is made from, or the one in the metadata of the (first) GGUF
+// file.
 //
-// Errors: as tokenizer::load_tokenizer; for a GGUF file also those of gguf::File::parse
+// Blocks: reads files.
+// Errors: as tokenizer::read_tokenizer_source; for a GGUF file those of gguf::File::parse, and
+//         kInvalidArgument if its metadata is longer than kMaxGgufHeadBytes
+[[nodiscard]] Result<tokenizer::TokenizerSource> tokenizer_source(ModelFolder& folder);
+
+// The tokenizer that is made from it.
+//
+// Errors: as tokenizer_source() and tokenizer::load_tokenizer
 [[nodiscard]] Result<std::unique_ptr<tokenizer::Tokenizer>> load_tokenizer(ModelFolder& folder);
 
 }  // namespace phalanx::checkpoint

@@ -62,6 +62,8 @@ class File {
 
   [[nodiscard]] std::uint32_t version() const { return version_; }
   [[nodiscard]] const Metadata& metadata() const { return metadata_; }
+  // Where the metadata ends: the bytes before are what parse_metadata() takes.
+  [[nodiscard]] std::size_t metadata_bytes() const { return metadata_bytes_; }
   [[nodiscard]] const std::vector<Tensor>& tensors() const { return tensors_; }  // in file order
   [[nodiscard]] const Tensor* find(std::string_view name) const;                 // nullptr: none
 
@@ -70,8 +72,16 @@ class File {
 
   std::uint32_t version_ = 0;
   Metadata metadata_;
+  std::size_t metadata_bytes_ = 0;
   std::vector<Tensor> tensors_;
   std::map<std::string_view, std::size_t> index_;
 };
+
+// The metadata of a file of which only the head is there: its first File::metadata_bytes() bytes.
+// How many tensors the head promises is not looked at.
+//
+// Ownership: borrows the bytes, as the metadata of a File does.
+// Errors: as File::parse for this part of a file; kDataLoss also for bytes behind the metadata
+[[nodiscard]] Result<Metadata> parse_metadata(std::span<const std::byte> head);
 
 }  // namespace phalanx::gguf

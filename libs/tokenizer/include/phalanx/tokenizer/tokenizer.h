@@ -152,12 +152,14 @@ class Tokenizer {
 // The same from the metadata of a GGUF file: vocabularies of the kinds "gpt2" (BPE) and "llama"
 // (merging by scores), named tokens and chat template. "tokenizer.ggml.pre" names the
 // pre-tokenizer; the expressions are those of the models that these names were made for, NFC of the
-// Qwen ones included. The metadata is not needed afterwards.
+// Qwen ones included. The metadata is not needed afterwards. `templates` with a source stand for
+// those that the metadata names.
 //
 // Errors: kNotFound         no vocabulary in it
 //         kInvalidArgument  a key is not what it must be
 //         kUnimplemented    another kind of vocabulary or pre-tokenizer, naming those there are
-[[nodiscard]] Result<std::unique_ptr<Tokenizer>> load_tokenizer(const gguf::Metadata& metadata);
+[[nodiscard]] Result<std::unique_ptr<Tokenizer>> load_tokenizer(
+    const gguf::Metadata& metadata, const TemplateSources& templates = {});
 
 // The same from the contents of the files; `config_json` may be empty. `templates` with a source
 // stand for all that the config names.
