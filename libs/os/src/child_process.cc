@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/os/child_process.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/syscall.h>
@@ -12,7 +13,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "phalanx/base/crash_signals.h"
@@ -176,6 +179,35 @@ ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
 
 ChildProcess::~ChildProcess() {
   kill_and_reap();
+}
+
+Result<std::string> program_beside(const std::string& name) {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) {
+    return errno_error("reading /proc/self/exe", error.value());
+  }
+  std::string path = (self.parent_path() / name).string();
+  if (::access(path.c_str(), X_OK) != 0) {
+    return not_found(path + ": expected the program " + name + " beside " +
+                     self.filename().string() + ", found none that may be run");
+  }
+  return path;
+}
+
+Result<HeldProgram> HeldProgram::open(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  std::error_code error;
+  if (!fd.valid() || !std::filesystem::is_regular_file(path, error) ||
+      ::access(path.c_str(), X_OK) != 0) {
+    return not_found(path + ": expected a program, found none that may be run");
+  }
+  return HeldProgram(std::move(fd), path);
+}
+
+// Not /proc/self: a child closes what it was not given before it becomes the program.
+std::string HeldProgram::spawn_path() const {
+  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fd_.get());
 }
 
 Result<ChildProcess> ChildProcess::spawn(const SpawnPlan& plan) {

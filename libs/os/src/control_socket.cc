@@ -84,8 +84,7 @@ Result<ControlSent> ControlSocket::send(std::string_view bytes, std::span<const 
                             std::to_string(kMaxControlRecordBytes) + " bytes and " +
                             std::to_string(kMaxControlRecordFds) + " descriptors");
   }
-  std::string copy(bytes);
-  iovec part{copy.data(), copy.size()};
+  iovec part{const_cast<char*>(bytes.data()), bytes.size()};  // sendmsg() writes nothing there
   alignas(cmsghdr) std::array<char, kFdSpace> space{};
   msghdr header{};
   header.msg_iov = &part;
@@ -106,7 +105,8 @@ Result<ControlSent> ControlSocket::send(std::string_view bytes, std::span<const 
   if (sent >= 0) {
     return ControlSent::kQueued;
   }
-  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) {
+  // ETOOMANYREFS: too many descriptors are on their way.
+  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS || errno == ETOOMANYREFS) {
     return ControlSent::kWouldBlock;
   }
   if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) {
@@ -116,9 +116,10 @@ Result<ControlSent> ControlSocket::send(std::string_view bytes, std::span<const 
 }
 
 Result<ControlReceived> ControlSocket::receive() {
+  // Of the thread: most records are small, and room for the largest costs more than to read one.
+  thread_local std::vector<char> room(kMaxControlRecordBytes);
   ControlMessage message;
-  message.bytes.resize(kMaxControlRecordBytes);
-  iovec part{message.bytes.data(), message.bytes.size()};
+  iovec part{room.data(), room.size()};
   alignas(cmsghdr) std::array<char, kFdSpace> space{};
   msghdr header{};
   header.msg_iov = &part;
@@ -147,8 +148,7 @@ Result<ControlReceived> ControlSocket::receive() {
   if (got == 0) {
     return ControlReceived(ControlEnd{});
   }
-  message.bytes.resize(static_cast<std::size_t>(got));
-  message.bytes.shrink_to_fit();
+  message.bytes.assign(room.data(), static_cast<std::size_t>(got));
   return ControlReceived(std::move(message));
 }
 

@@ -50,6 +50,29 @@ struct SpawnPlan {
   bool leads_group = false;
 };
 
+// The program `name` in the folder of the program that runs.
+// Errors: kNotFound if no file of that name is there that may be run.
+[[nodiscard]] Result<std::string> program_beside(const std::string& name);
+
+// A program that stays what it is when its file is replaced or removed. What it names is good for
+// SpawnPlan::program as long as it lives, and in this process's children only.
+class HeldProgram {
+ public:
+  HeldProgram() = default;
+
+  // Errors: kNotFound no such file, or none that may be run.
+  [[nodiscard]] static Result<HeldProgram> open(const std::string& path);
+
+  [[nodiscard]] std::string spawn_path() const;
+  [[nodiscard]] const std::string& path() const { return path_; }  // as it was opened
+
+ private:
+  HeldProgram(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  UniqueFd fd_;
+  std::string path_;
+};
+
 // A child: pid, pidfd and control socket. Everything is done through the pidfd, so a recycled pid
 // is never meant.
 //
