@@ -41,6 +41,10 @@ obs::LogOptions log_options(const wire::RankBootstrap& bootstrap) {
   return log;
 }
 
+obs::LogOptions log_options(const wire::FrontBootstrap& bootstrap) {
+  return log_options_of(bootstrap.common, "front");
+}
+
 // Whatever logs after this must not write into the lifeline page, which is unmapped here.
 ChildStart::~ChildStart() {
   obs::detach_flight();

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "phalanx/step/limits.h"
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/limits.h"
 
 #include "archive.h"
 #include "checker.h"
+#include "schema_sampling.h"
 
 namespace phalanx::wire {
 template <typename Archive, Like<ChildCommon> Message>
@@ -70,6 +72,31 @@ void fields(Archive& archive, Message& message) {
   archive.text("model_path", message.model_path, kMaxPathBytes);
   archive.text("model_config", message.model_config, kMaxConfigBytes);
   archive.number("arena_bytes", message.arena_bytes);
+}
+
+template <typename Archive, Like<FrontBootstrap> Message>
+void fields(Archive& archive, Message& message) {
+  archive.structure("common", message.common);
+  archive.number("front", message.front);
+  archive.text("model_name", message.model_name, kMaxNameBytes);
+  archive.text("model_root", message.model_root, kMaxPathBytes);
+  archive.number("created", message.created);
+  archive.number("max_model_len", message.max_model_len);
+  archive.number("vocab", message.vocab);
+  archive.structure("default_sampling", message.default_sampling);
+  archive.words("end_tokens", message.end_tokens, step::kMaxEndTokens);
+  archive.number("tokenizer_bytes", message.tokenizer_bytes);
+  archive.boolean("on_loopback", message.on_loopback);
+  archive.number("max_body_bytes", message.max_body_bytes);
+  archive.number("stream_buffer_bytes", message.stream_buffer_bytes);
+  archive.number("comment_ms", message.comment_ms);
+  archive.text("allowed_hosts", message.allowed_hosts, kMaxListBytes);
+  archive.text("allowed_origins", message.allowed_origins, kMaxListBytes);
+  archive.boolean("strict_api", message.strict_api);
+  archive.number("max_queued_reqs", message.max_queued_reqs);
+  archive.require(std::is_sorted(message.end_tokens.begin(), message.end_tokens.end()),
+                  "end_tokens",
+                  "ascending token ids");
 }
 
 template <typename Archive, Like<EpochSegment> Message>

@@ -30,5 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(phalanx::wire::decode_rank_command, bytes);
   check(phalanx::wire::decode_rank_reply, bytes);
   check(phalanx::wire::decode_control_record, bytes);
+  check(phalanx::wire::decode_leader_to_front, bytes);
+  check(phalanx::wire::decode_front_to_leader, bytes);
   return 0;
 }

@@ -271,6 +271,112 @@ inline std::vector<Golden> golden_control_records() {
       record("control_child_failed",
              ChildFailed{.code = static_cast<std::uint32_t>(Code::kInvalidArgument),
                          .message = "tensor lm_head.weight: expected [256, 64]"}),
+      record("control_front_bootstrap",
+             FrontBootstrap{.common = common,
+                            .front = 1,
+                            .model_name = "phalanx-tiny",
+                            .model_root = "deploy/models/phalanx-tiny",
+                            .created = 1'790'000'000,
+                            .max_model_len = 2048,
+                            .vocab = 4096,
+                            .default_sampling = golden_sampling(),
+                            .end_tokens = {0, 2},
+                            .tokenizer_bytes = 163'840,
+                            .on_loopback = false,
+                            .max_body_bytes = 8'388'608,
+                            .stream_buffer_bytes = 1'048'576,
+                            .comment_ms = 10'000,
+                            .allowed_hosts = "a.example,b.example:8000",
+                            .allowed_origins = "https://chat.example.org",
+                            .strict_api = true,
+                            .max_queued_reqs = 1024}),
+  };
+}
+
+inline constexpr RequestKey kGoldenRequest{70'001, 3};
+
+inline std::vector<Golden> golden_records_to_front() {
+  const auto record = [](std::string name, LeaderToFront value) {
+    return golden(std::move(name), value, decode_leader_to_front);
+  };
+  const FrontEvent token{.key = kGoldenRequest,
+                         .prompt = 1,
+                         .choice = 2,
+                         .position = 17,
+                         .token = 42,
+                         .logprob = -0.5F,
+                         .top_logprobs = {{42, -0.5F}, {9, -1.25F}},
+                         .cached_tokens = 64,
+                         .finish = step::FinishReason::kLength,
+                         .error_code = 0,
+                         .error_message = {}};
+  FrontEvent failed;
+  failed.key = {70'002, 1};
+  failed.finish = step::FinishReason::kError;
+  failed.error_code = static_cast<std::uint32_t>(Code::kResourceExhausted);
+  failed.error_message = "too many tokens are waiting";
+  return {
+      record(
+          "to_front_connect",
+          Connect{.connection = 70'001, .peer = "127.0.0.1:41000", .refusal = {}, .goes_on = true}),
+      record(
+          "to_front_connect_refused",
+          Connect{
+              .connection = 70'002, .peer = "127.0.0.1:41001", .refusal = "too many connections"}),
+      record("to_front_admitted",
+             Admitted{.key = kGoldenRequest,
+                      .code = static_cast<std::uint32_t>(Code::kUnavailable),
+                      .message = "the server is shutting down"}),
+      record("to_front_events", FrontEvents{{token, failed}}),
+      record("to_front_report",
+             Report{.query = 8, .status = 503, .text = "no replica serves", .last = true}),
+      record("to_front_retire", Retire{}),
+      record("to_front_drain", Drain{.answers_end = true}),
+  };
+}
+
+inline std::vector<Golden> golden_records_of_front() {
+  const auto record = [](std::string name, FrontToLeader value) {
+    return golden(std::move(name), value, decode_front_to_leader);
+  };
+  return {
+      record("front_admit",
+             Admit{.key = kGoldenRequest,
+                   .route = "/v1/chat/completions",
+                   .body_bytes = 12'345,
+                   .generates = true}),
+      record("front_begin",
+             Begin{.key = kGoldenRequest,
+                   .id = "req-1f",
+                   .booked_tokens = 3000,
+                   .prompts = 2,
+                   .stream = true,
+                   .tokenize_us = 450}),
+      record("front_prompt_part", PromptPart{.key = kGoldenRequest, .ids = {1, 2, 65536, 151935}}),
+      record(
+          "front_generate",
+          Generate{.key = kGoldenRequest,
+                   .choices = 3,
+                   .sampling = golden_sampling(),
+                   .stop = {.max_tokens = 128, .stop_token_ids = {0, 151645}, .ignore_eos = true},
+                   .cache_salt = "tenant 7"}),
+      record("front_stop_choice",
+             StopChoice{.key = kGoldenRequest, .prompt = 1, .choice = 2, .position = 17}),
+      record("front_end",
+             End{.key = kGoldenRequest,
+                 .outcome = "refused",
+                 .error = "temperature: expected a number from 0 to 2",
+                 .status = 400}),
+      record("front_query", Query{.query = 8, .kind = QueryKind::kMetrics}),
+      record("front_disconnected", Disconnected{70'001}),
+      record("front_at_rest", AtRest{.connection = 7, .received_bytes = 812, .sent_bytes = 70'000}),
+      record("front_released",
+             Released{.connection = 7, .received_bytes = 812, .sent_bytes = 70'000}),
+      record("front_times",
+             FrontTimes{.longest_callback_us = 900,
+                        .long_callbacks = 2,
+                        .longest_lag_us = 1500,
+                        .log_lines_dropped = 7}),
   };
 }
 

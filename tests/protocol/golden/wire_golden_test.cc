@@ -25,7 +25,9 @@ std::vector<Golden> all_goldens() {
   for (auto&& part : {golden_leader_frames(),
                       golden_replica_frames(),
                       golden_rank_frames(),
-                      golden_control_records()}) {
+                      golden_control_records(),
+                      golden_records_to_front(),
+                      golden_records_of_front()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
@@ -130,6 +132,22 @@ TEST(WireGolden, IsRefusedByTheOtherDecoders) {
   for (const Golden& golden : golden_rank_frames()) {
     EXPECT_FALSE(decode_leader_frame(golden.bytes)) << golden.name;
     EXPECT_FALSE(decode_replica_frame(golden.bytes)) << golden.name;
+  }
+}
+
+// The three kinds of records that go over one socket.
+TEST(WireGolden, TellsTheRecordsOfAStartFromThoseOfAFront) {
+  for (const Golden& golden : golden_control_records()) {
+    EXPECT_FALSE(decode_leader_to_front(golden.bytes)) << golden.name;
+    EXPECT_FALSE(decode_front_to_leader(golden.bytes)) << golden.name;
+  }
+  for (const Golden& golden : golden_records_to_front()) {
+    EXPECT_FALSE(decode_control_record(golden.bytes)) << golden.name;
+    EXPECT_FALSE(decode_front_to_leader(golden.bytes)) << golden.name;
+  }
+  for (const Golden& golden : golden_records_of_front()) {
+    EXPECT_FALSE(decode_control_record(golden.bytes)) << golden.name;
+    EXPECT_FALSE(decode_leader_to_front(golden.bytes)) << golden.name;
   }
 }
 

@@ -34,6 +34,15 @@ TEST(LogOptions, NameTheProcessAndTakeTheLevelOfTheLeader) {
   EXPECT_EQ(of_loader.role, "loader");
   EXPECT_EQ(of_loader.dp, std::nullopt);
   EXPECT_EQ(of_loader.level, obs::LogLevel::kWarn);
+
+  wire::FrontBootstrap front;
+  front.common.log_level = "trace";
+  front.front = 1;
+  const obs::LogOptions of_front = log_options(front);
+  EXPECT_EQ(of_front.role, "front");
+  EXPECT_EQ(of_front.dp, std::nullopt);
+  EXPECT_EQ(of_front.tp, std::nullopt);
+  EXPECT_EQ(of_front.level, obs::LogLevel::kTrace);
 }
 
 }  // namespace

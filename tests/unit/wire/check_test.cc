@@ -114,10 +114,82 @@ class Extremes {
       maybe([&] { progress->phase = text(kMaxNameBytes); });
     } else if (auto* failed = std::get_if<ChildFailed>(&record)) {
       maybe([&] { failed->message = text(kMaxErrorBytes); });
+    } else if (auto* front = std::get_if<FrontBootstrap>(&record)) {
+      maybe([&] { bend(front->common); });
+      maybe([&] { bend(front->default_sampling); });
+      maybe([&] { front->model_name = text(kMaxNameBytes); });
+      maybe([&] { front->model_root = text(kMaxPathBytes); });
+      maybe([&] { front->end_tokens = {token(), token()}; });
+      maybe([&] { front->end_tokens.resize(step::kMaxEndTokens + below(2)); });
+      maybe([&] { front->allowed_hosts = text(kMaxListBytes); });
+      maybe([&] { front->allowed_origins = text(kMaxListBytes); });
+    }
+  }
+  void bend(LeaderToFront& record) {
+    if (auto* connect = std::get_if<Connect>(&record)) {
+      maybe([&] { connect->connection = below(2); });
+      maybe([&] { connect->peer = text(kMaxNameBytes); });
+      maybe([&] { connect->refusal = text(kMaxErrorBytes); });
+    } else if (auto* admitted = std::get_if<Admitted>(&record)) {
+      bend(admitted->key);
+      maybe([&] { admitted->message = text(kMaxErrorBytes); });
+    } else if (auto* events = std::get_if<FrontEvents>(&record)) {
+      for (FrontEvent& event : events->events) {
+        bend(event.key);
+        maybe([&] { event.token = token(); });
+        maybe([&] { event.logprob = real(); });
+        maybe([&] { event.top_logprobs.assign(20 + below(2), {token(), real()}); });
+        maybe([&] { event.finish = static_cast<step::FinishReason>(pick<int>({0, 4, 5, 255})); });
+        maybe([&] { event.error_code = below(2); });
+        maybe([&] { event.error_message = text(kMaxErrorBytes); });
+      }
+      maybe([&] { events->events.resize(kMaxFrontEvents + below(2), {.key = {1, 1}}); });
+    } else if (auto* report = std::get_if<Report>(&record)) {
+      maybe([&] { report->status = http_status(); });
+      maybe([&] { report->text = text(kMaxReportBytes); });
+    }
+  }
+  void bend(FrontToLeader& record) {
+    if (auto* admit = std::get_if<Admit>(&record)) {
+      bend(admit->key);
+      maybe([&] { admit->route = text(kMaxNameBytes); });
+    } else if (auto* begin = std::get_if<Begin>(&record)) {
+      bend(begin->key);
+      maybe([&] { begin->id = text(kMaxNameBytes); });
+      maybe([&] { begin->prompts = pick({0U, 1U, kMaxFrontPrompts, kMaxFrontPrompts + 1}); });
+    } else if (auto* part = std::get_if<PromptPart>(&record)) {
+      bend(part->key);
+      maybe([&] { resize(part->ids, {0, 1, kMaxPromptPart, kMaxPromptPart + 1}); });
+      maybe([&] { part->ids.assign(3, token()); });
+    } else if (auto* generate = std::get_if<Generate>(&record)) {
+      bend(generate->key);
+      maybe([&] { generate->choices = pick({0U, 1U, kMaxFrontChoices, kMaxFrontChoices + 1}); });
+      maybe([&] { bend(generate->sampling); });
+      maybe([&] { generate->stop.stop_token_ids = {token(), token()}; });
+      maybe([&] { generate->cache_salt = text(kMaxSaltBytes); });
+    } else if (auto* stop = std::get_if<StopChoice>(&record)) {
+      bend(stop->key);
+    } else if (auto* end = std::get_if<End>(&record)) {
+      bend(end->key);
+      maybe([&] { end->outcome = text(kMaxNameBytes); });
+      maybe([&] { end->error = text(kMaxErrorBytes); });
+      maybe([&] { end->status = http_status(); });
+    } else if (auto* query = std::get_if<Query>(&record)) {
+      maybe([&] { query->kind = static_cast<QueryKind>(pick({0, 2, 3, 255})); });
+    } else if (auto* gone = std::get_if<Disconnected>(&record)) {
+      maybe([&] { gone->connection = below(2); });
+    } else if (auto* rest = std::get_if<AtRest>(&record)) {
+      maybe([&] { rest->connection = below(2); });
+    } else if (auto* released = std::get_if<Released>(&record)) {
+      maybe([&] { released->connection = below(2); });
     }
   }
 
  private:
+  void bend(RequestKey& key) {
+    maybe([&] { key.connection = pick<std::uint64_t>({0, 1, ~std::uint64_t{0}}); });
+    maybe([&] { key.ordinal = pick({0U, 1U, ~0U}); });
+  }
   void bend(step::SamplingParams& sampling) {
     for (float step::SamplingParams::*member : {&step::SamplingParams::temperature,
                                                 &step::SamplingParams::top_p,
@@ -158,6 +230,7 @@ class Extremes {
   void resize(Values& values, std::initializer_list<std::size_t> sizes) {
     values.resize(pick(sizes));
   }
+  std::uint32_t http_status() { return pick({0U, 99U, 100U, 599U, 600U, ~0U}); }
   TokenId token() { return pick<TokenId>({-1, 0, 7, 8, std::numeric_limits<TokenId>::max()}); }
   float real() {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -219,7 +292,11 @@ TEST(Check, SaysOfEveryMessageWhatItsReceiverWillSay) {
         compare([](std::uint32_t seed) { return RandomMessages(seed).rank_reply(); },
                 decode_rank_reply),
         compare([](std::uint32_t seed) { return RandomMessages(seed).control_record(); },
-                decode_control_record)}) {
+                decode_control_record),
+        compare([](std::uint32_t seed) { return RandomMessages(seed).leader_to_front(); },
+                decode_leader_to_front),
+        compare([](std::uint32_t seed) { return RandomMessages(seed).front_to_leader(); },
+                decode_front_to_leader)}) {
     EXPECT_GT(verdicts.accepted, kRounds / 10);
     EXPECT_GT(verdicts.refused, kRounds / 20);
   }

@@ -96,6 +96,8 @@ TEST(CodecRefusal, RefusesLengthsThatTheFrameDoesNotHold) {
     EXPECT_FALSE(decode_rank_command(bytes));
     EXPECT_FALSE(decode_rank_reply(bytes));
     EXPECT_FALSE(decode_control_record(bytes));
+    EXPECT_FALSE(decode_leader_to_front(bytes));
+    EXPECT_FALSE(decode_front_to_leader(bytes));
   }
 }
 
@@ -114,6 +116,8 @@ TEST(CodecRefusal, RefusesEveryTruncation) {
     decode_all(encode(random.rank_command()), decode_rank_command);
     decode_all(encode(random.rank_reply()), decode_rank_reply);
     decode_all(encode(random.control_record()), decode_control_record);
+    decode_all(encode(random.leader_to_front()), decode_leader_to_front);
+    decode_all(encode(random.front_to_leader()), decode_front_to_leader);
   }
 }
 
@@ -246,6 +250,119 @@ TEST(CodecRefusal, RefusesContradictions) {
   reply.rank = RankId(0);
   reply.message = std::string(kMaxErrorBytes + 1, 'x');
   EXPECT_FALSE(decode_rank_reply(encode(reply)));
+}
+
+// What the decoder says of it; check() accepts and refuses the same.
+template <typename Record, typename Decode>
+std::string refused_field(const Record& record, Decode decode) {
+  const auto result = decode(encode(record));
+  const Status checked = check(record);
+  EXPECT_EQ(bool(result), bool(checked));
+  return result ? "accepted" : result.error().message();
+}
+
+constexpr RequestKey kRequest{3, 2};
+
+TEST(CodecRefusal, RefusesOfALeaderToAFrontWhatItMayNotSay) {
+  const auto events = [](FrontEvent event) {
+    event.key = event.key == RequestKey{} ? kRequest : event.key;
+    return FrontEvents{{std::move(event)}};
+  };
+  const std::string long_name(kMaxNameBytes + 1, 'x');
+  const std::string long_error(kMaxErrorBytes + 1, 'x');
+  constexpr auto kError = step::FinishReason::kError;
+  const std::vector<std::pair<std::string, LeaderToFront>> records = {
+      {"record.connection", Connect{.connection = 0}},
+      {"record.peer", Connect{.connection = 1, .peer = long_name}},
+      {"record.refusal", Connect{.connection = 1, .refusal = long_error}},
+      {"record.key.connection", Admitted{.key = {0, 1}}},
+      {"record.key.ordinal", Admitted{.key = {1, 0}}},
+      {"record.message", Admitted{.key = kRequest, .message = long_error}},
+      {"record.events", FrontEvents{std::vector<FrontEvent>(kMaxFrontEvents + 1)}},
+      {"events[0].key.connection", events({.key = {0, 1}})},
+      {"events[0].key.ordinal", events({.key = {1, 0}})},
+      {"events[0].token", events({.token = -1})},
+      {"events[0].logprob", events({.logprob = std::nanf("")})},
+      {"events[0].top_logprobs",
+       events({.top_logprobs = std::vector<step::TokenLogprob>(step::kMaxTopLogprobs + 1)})},
+      {"events[0].finish", events({.finish = static_cast<step::FinishReason>(5)})},
+      {"events[0].error_code", events({.finish = kError, .error_code = 0})},
+      {"events[0].error_message", events({.error_message = long_error})},
+      {"record.status", Report{.status = 99}},
+      {"record.status", Report{.status = 600}},
+      {"record.text", Report{.text = std::string(kMaxReportBytes + 1, 'x')}},
+  };
+  for (const auto& [field, record] : records) {
+    const std::string message = refused_field(record, decode_leader_to_front);
+    EXPECT_NE(message.find(field + ":"), std::string::npos) << field << ": " << message;
+  }
+}
+
+TEST(CodecRefusal, RefusesOfAFrontWhatItMayNotSay) {
+  const std::string long_name(kMaxNameBytes + 1, 'x');
+  const auto generate = [](const std::function<void(Generate&)>& change) {
+    Generate value{.key = kRequest};
+    change(value);
+    return value;
+  };
+  const std::vector<std::pair<std::string, FrontToLeader>> records = {
+      {"key.connection", Admit{.key = {0, 1}}},
+      {"key.ordinal", Admit{.key = {1, 0}}},
+      {"route", Admit{.key = kRequest, .route = long_name}},
+      {"key.connection", Begin{.key = {0, 1}}},
+      {"id", Begin{.key = kRequest, .id = long_name}},
+      {"prompts", Begin{.key = kRequest, .prompts = 0}},
+      {"prompts", Begin{.key = kRequest, .prompts = kMaxFrontPrompts + 1}},
+      {"key.ordinal", PromptPart{.key = {1, 0}, .ids = {1}}},
+      {"ids", PromptPart{.key = kRequest, .ids = {}}},
+      {"ids", PromptPart{.key = kRequest, .ids = {-1}}},
+      {"ids", PromptPart{.key = kRequest, .ids = std::vector<TokenId>(kMaxPromptPart + 1)}},
+      {"key.connection", Generate{}},
+      {"choices", generate([](Generate& value) { value.choices = 0; })},
+      {"choices", generate([](Generate& value) { value.choices = kMaxFrontChoices + 1; })},
+      {"sampling.top_p", generate([](Generate& value) { value.sampling.top_p = 0.0F; })},
+      {"stop.max_tokens", generate([](Generate& value) { value.stop.max_tokens = 0; })},
+      {"cache_salt",
+       generate([](Generate& value) { value.cache_salt = std::string(kMaxSaltBytes + 1, 'x'); })},
+      {"key.connection", StopChoice{}},
+      {"key.connection", End{}},
+      {"outcome", End{.key = kRequest, .outcome = long_name}},
+      {"error", End{.key = kRequest, .error = std::string(kMaxErrorBytes + 1, 'x')}},
+      {"status", End{.key = kRequest, .status = 99}},
+      {"status", End{.key = kRequest, .status = 600}},
+      {"kind", Query{.kind = static_cast<QueryKind>(3)}},
+      {"connection", Disconnected{0}},
+      {"connection", AtRest{}},
+      {"connection", Released{}},
+  };
+  for (const auto& [field, record] : records) {
+    const std::string message = refused_field(record, decode_front_to_leader);
+    EXPECT_NE(message.find("record." + field + ":"), std::string::npos) << field << ": " << message;
+  }
+}
+
+TEST(CodecRefusal, RefusesOfAFrontsBootstrapWhatIsOutOfBounds) {
+  using Change = std::function<void(FrontBootstrap&)>;
+  const std::vector<std::pair<std::string, Change>> changes = {
+      {"model_name", [](FrontBootstrap& b) { b.model_name = std::string(kMaxNameBytes + 1, 'x'); }},
+      {"model_root", [](FrontBootstrap& b) { b.model_root = std::string(kMaxPathBytes + 1, 'x'); }},
+      {"default_sampling.top_k", [](FrontBootstrap& b) { b.default_sampling.top_k = -1; }},
+      {"end_tokens",
+       [](FrontBootstrap& b) {
+         b.end_tokens = {3, 2};
+       }},
+      {"end_tokens", [](FrontBootstrap& b) { b.end_tokens.resize(step::kMaxEndTokens + 1); }},
+      {"allowed_hosts",
+       [](FrontBootstrap& b) { b.allowed_hosts = std::string(kMaxListBytes + 1, 'x'); }},
+      {"allowed_origins",
+       [](FrontBootstrap& b) { b.allowed_origins = std::string(kMaxListBytes + 1, 'x'); }},
+  };
+  for (const auto& [field, change] : changes) {
+    FrontBootstrap bootstrap;
+    change(bootstrap);
+    const std::string message = refused_field(ControlRecord(bootstrap), decode_control_record);
+    EXPECT_NE(message.find("record." + field + ":"), std::string::npos) << field << ": " << message;
+  }
 }
 
 TEST(CodecRefusal, RefusesBlobsThatAreNoWholeNumberOfRecords) {

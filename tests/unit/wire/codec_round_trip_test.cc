@@ -53,6 +53,20 @@ TEST(Codec, GivesBackEveryControlRecord) {
   }
 }
 
+TEST(Codec, GivesBackEveryRecordToAFront) {
+  for (std::uint32_t seed = 0; seed < kRounds; ++seed) {
+    const LeaderToFront record = RandomMessages(seed).leader_to_front();
+    expect_same(decode_leader_to_front(encode(record)), record, seed);
+  }
+}
+
+TEST(Codec, GivesBackEveryRecordOfAFront) {
+  for (std::uint32_t seed = 0; seed < kRounds; ++seed) {
+    const FrontToLeader record = RandomMessages(seed).front_to_leader();
+    expect_same(decode_front_to_leader(encode(record)), record, seed);
+  }
+}
+
 TEST(Codec, GivesBackMessagesAtTheirLimits) {
   step::SamplingParams sampling;
   sampling.top_logprobs = static_cast<std::int32_t>(step::kMaxTopLogprobs);
@@ -79,6 +93,65 @@ TEST(Codec, GivesBackMessagesAtTheirLimits) {
   ReplicaFrame tokens;
   tokens.message = TokenBatch{.updates = std::vector<TokenUpdate>(step::kMaxSequencesPerStep)};
   expect_same(decode_replica_frame(encode(tokens)), tokens, 0);
+}
+
+// proto/leader-front.md: senders look at the bytes of FrontEvents and of nothing else.
+TEST(Codec, FitsTheLargestRecordsOfAFrontIntoAPacket) {
+  constexpr std::size_t kPacketBytes = std::size_t{128} << 10;
+  constexpr RequestKey kKey{~std::uint64_t{0}, ~0U};
+  const std::string name(kMaxNameBytes, 'x');
+  const std::string error(kMaxErrorBytes, 'x');
+  step::SamplingParams sampling;
+  for (std::size_t i = 0; i < step::kMaxLogitBias; ++i) {
+    sampling.logit_bias.emplace_back(static_cast<TokenId>(i), 1.0F);
+  }
+  const FrontEvent event{.key = kKey,
+                         .prompt = ~0U,
+                         .choice = ~0U,
+                         .position = ~0U,
+                         .token = 1 << 30,
+                         .logprob = -1.0F,
+                         .top_logprobs = std::vector<step::TokenLogprob>(step::kMaxTopLogprobs),
+                         .cached_tokens = ~0U,
+                         .finish = step::FinishReason::kError,
+                         .error_code = ~0U,
+                         .error_message = error};
+  const auto expect_fits = [&](const auto& record, const auto& decode) {
+    const std::string bytes = encode(record);
+    EXPECT_LE(bytes.size(), kPacketBytes);
+    expect_same(decode(bytes), record, 0);
+  };
+  for (const LeaderToFront& record :
+       {LeaderToFront(Connect{.connection = ~std::uint64_t{0}, .peer = name, .refusal = error}),
+        LeaderToFront(Admitted{.key = kKey, .code = ~0U, .message = error}),
+        LeaderToFront(FrontEvents{{event}}),
+        LeaderToFront(Report{.query = ~std::uint64_t{0},
+        .status = 599,
+        .text = std::string(kMaxReportBytes, 'x'),
+        .last = true})}) {
+    expect_fits(record, decode_leader_to_front);
+  }
+  for (const FrontToLeader& record :
+       {FrontToLeader(PromptPart{.key = kKey, .ids = std::vector<TokenId>(kMaxPromptPart)}),
+        FrontToLeader(Generate{.key = kKey,
+        .choices = kMaxFrontChoices,
+        .sampling = sampling,
+        .stop = {.max_tokens = ~0U, .stop_token_ids = std::vector<TokenId>(step::kMaxStopTokens)},
+        .cache_salt = std::string(kMaxSaltBytes, 'x')}),
+        FrontToLeader(End{.key = kKey, .outcome = name, .error = error, .status = 599})}) {
+    expect_fits(record, decode_front_to_leader);
+  }
+  expect_fits(ControlRecord(FrontBootstrap{.model_name = name,
+                                           .model_root = std::string(kMaxPathBytes, 'x'),
+                                           .default_sampling = sampling,
+                                           .end_tokens = std::vector<TokenId>(step::kMaxEndTokens),
+                                           .allowed_hosts = std::string(kMaxListBytes, 'x'),
+                                           .allowed_origins = std::string(kMaxListBytes, 'x')}),
+              decode_control_record);
+  // What the codec takes beyond that.
+  const LeaderToFront many = FrontEvents{std::vector<FrontEvent>(kMaxFrontEvents, event)};
+  EXPECT_GT(encode(many).size(), kPacketBytes);
+  expect_same(decode_leader_to_front(encode(many)), many, 0);
 }
 
 TEST(Codec, KeepsFloatsBitForBit) {

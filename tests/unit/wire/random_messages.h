@@ -27,9 +27,7 @@ class RandomMessages {
                                .prompt_ids = tokens(1, 200),
                                .produced_ids = tokens(0, 50),
                                .sampling = sampling(),
-                               .stop = {.max_tokens = 1 + small(),
-                                        .stop_token_ids = sorted_tokens(step::kMaxStopTokens),
-                                        .ignore_eos = coin()},
+                               .stop = stop(),
                                .cache_salt = text(kMaxSaltBytes)};
         break;
       case 1:
@@ -123,7 +121,7 @@ class RandomMessages {
   }
 
   ControlRecord control_record() {
-    switch (below(7)) {
+    switch (below(8)) {
       case 0: {
         ReplicaBootstrap record{.common = common(),
                                 .replica = ReplicaId(small()),
@@ -163,8 +161,73 @@ class RandomMessages {
         return ChildProgress{.phase = text(30), .done = word(), .total = word()};
       case 5:
         return ChildReady{word()};
+      case 6:
+        return front_bootstrap();
       default:
         return ChildFailed{.code = small(), .message = text(200)};
+    }
+  }
+
+  LeaderToFront leader_to_front() {
+    switch (below(6)) {
+      case 0:
+        return Connect{
+            .connection = count(), .peer = text(40), .refusal = text(100), .goes_on = coin()};
+      case 1:
+        return Admitted{.key = request_key(), .code = below(16), .message = text(100)};
+      case 2:
+        return front_events();
+      case 3:
+        return Report{
+            .query = word(), .status = 100 + below(500), .text = text(2000), .last = coin()};
+      case 4:
+        return Drain{.answers_end = coin()};
+      default:
+        return Retire{};
+    }
+  }
+
+  FrontToLeader front_to_leader() {
+    switch (below(11)) {
+      case 0:
+        return Admit{
+            .key = request_key(), .route = text(30), .body_bytes = word(), .generates = coin()};
+      case 1:
+        return Begin{.key = request_key(),
+                     .id = text(40),
+                     .booked_tokens = word(),
+                     .prompts = 1 + below(kMaxFrontPrompts),
+                     .stream = coin(),
+                     .tokenize_us = small()};
+      case 2:
+        return PromptPart{.key = request_key(), .ids = tokens(1, 200)};
+      case 3:
+        return Generate{.key = request_key(),
+                        .choices = 1 + below(kMaxFrontChoices),
+                        .sampling = sampling(),
+                        .stop = stop(),
+                        .cache_salt = text(kMaxSaltBytes)};
+      case 4:
+        return StopChoice{
+            .key = request_key(), .prompt = small(), .choice = small(), .position = small()};
+      case 5:
+        return End{.key = request_key(),
+                   .outcome = text(12),
+                   .error = text(100),
+                   .status = 100 + below(500)};
+      case 6:
+        return Query{.query = word(), .kind = static_cast<QueryKind>(below(3))};
+      case 7:
+        return Disconnected{count()};
+      case 8:
+        return FrontTimes{.longest_callback_us = word(),
+                          .long_callbacks = word(),
+                          .longest_lag_us = word(),
+                          .log_lines_dropped = word()};
+      case 9:
+        return AtRest{.connection = count(), .received_bytes = word(), .sent_bytes = word()};
+      default:
+        return Released{.connection = count(), .received_bytes = word(), .sent_bytes = word()};
     }
   }
 
@@ -219,6 +282,8 @@ class RandomMessages {
     std::generate(values.begin(), values.end(), [this] { return word(); });
     return values;
   }
+  std::uint64_t count() { return std::max<std::uint64_t>(word(), 1); }
+  RequestKey request_key() { return {count(), 1 + small()}; }
   SequenceKey key() { return {RequestId(word()), ChoiceIndex(small()), Attempt(small())}; }
 
   step::SamplingParams sampling() {
@@ -241,6 +306,12 @@ class RandomMessages {
     return params;
   }
 
+  step::StopParams stop() {
+    return {.max_tokens = 1 + small(),
+            .stop_token_ids = sorted_tokens(step::kMaxStopTokens),
+            .ignore_eos = coin()};
+  }
+
   TokenBatch batch() {
     TokenBatch value{.step = StepId(word()), .updates = {}};
     for (std::uint32_t i = below(6); i > 0; --i) {
@@ -256,10 +327,34 @@ class RandomMessages {
                          .finish = static_cast<step::FinishReason>(below(5)),
                          .error_code = below(16),
                          .error_message = text(40)};
-      for (std::uint32_t k = below(step::kMaxTopLogprobs + 1); k > 0; --k) {
-        update.top_logprobs.push_back({static_cast<TokenId>(small()), real(-20.0F, 0.0F)});
-      }
+      update.top_logprobs = top_logprobs();
       value.updates.push_back(std::move(update));
+    }
+    return value;
+  }
+
+  std::vector<step::TokenLogprob> top_logprobs() {
+    std::vector<step::TokenLogprob> values(below(step::kMaxTopLogprobs + 1));
+    for (step::TokenLogprob& value : values) {
+      value = {static_cast<TokenId>(small()), real(-20.0F, 0.0F)};
+    }
+    return values;
+  }
+
+  FrontEvents front_events() {
+    FrontEvents value;
+    for (std::uint32_t i = below(6); i > 0; --i) {
+      value.events.push_back({.key = request_key(),
+                              .prompt = small(),
+                              .choice = small(),
+                              .position = small(),
+                              .token = static_cast<TokenId>(small()),
+                              .logprob = coin() ? std::optional(real(-20.0F, 0.0F)) : std::nullopt,
+                              .top_logprobs = top_logprobs(),
+                              .cached_tokens = small(),
+                              .finish = static_cast<step::FinishReason>(below(5)),
+                              .error_code = 1 + below(15),
+                              .error_message = text(40)});
     }
     return value;
   }
@@ -304,6 +399,26 @@ class RandomMessages {
             .parent_pid = number(),
             .endpoint = text(60),
             .log_level = text(8)};
+  }
+  FrontBootstrap front_bootstrap() {
+    return {.common = common(),
+            .front = small(),
+            .model_name = text(30),
+            .model_root = text(100),
+            .created = number(),
+            .max_model_len = small(),
+            .vocab = small(),
+            .default_sampling = sampling(),
+            .end_tokens = sorted_tokens(step::kMaxEndTokens),
+            .tokenizer_bytes = word(),
+            .on_loopback = coin(),
+            .max_body_bytes = word(),
+            .stream_buffer_bytes = word(),
+            .comment_ms = small(),
+            .allowed_hosts = text(200),
+            .allowed_origins = text(200),
+            .strict_api = coin(),
+            .max_queued_reqs = small()};
   }
   ModelPlan plan() {
     return {.model_config = text(100),

@@ -22,6 +22,7 @@ namespace phalanx::fleet {
 [[nodiscard]] obs::LogOptions log_options(const wire::LoaderBootstrap& bootstrap);
 [[nodiscard]] obs::LogOptions log_options(const wire::ReplicaBootstrap& bootstrap);
 [[nodiscard]] obs::LogOptions log_options(const wire::RankBootstrap& bootstrap);
+[[nodiscard]] obs::LogOptions log_options(const wire::FrontBootstrap& bootstrap);
 
 // A child that has heard what it is: parent-death signal set, lifeline held, crashes recorded,
 // hang-up watched, log begun.

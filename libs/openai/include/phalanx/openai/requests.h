@@ -20,8 +20,8 @@ namespace phalanx::openai {
 // What a request may hold at most, besides the body limit of the server.
 struct RequestBounds {
   TokenId vocab_size = std::numeric_limits<TokenId>::max();  // ids must be below
-  std::uint32_t choices_max = 128;                           // n, and prompts × n
-  std::size_t prompts_max = 128;
+  std::uint32_t choices_max = wire::kMaxFrontChoices;        // n, and prompts × n
+  std::size_t prompts_max = wire::kMaxFrontPrompts;
   std::size_t messages_max = 8192;
   std::size_t tools_max = 1024;
   std::size_t documents_max = 1024;

@@ -13,6 +13,7 @@
 
 #include "phalanx/base/ids.h"
 #include "phalanx/step/limits.h"
+#include "phalanx/step/sampling.h"
 
 namespace phalanx::wire {
 
@@ -25,7 +26,7 @@ struct ChildCommon {
   Incarnation incarnation{};
   std::uint64_t secret = 0;
   std::int32_t parent_pid = 0;
-  std::string endpoint{};   // ZeroMQ endpoint to connect to; empty for the loader
+  std::string endpoint{};   // ZeroMQ endpoint to connect to; empty for loader and front
   std::string log_level{};  // trace … error
   friend bool operator==(const ChildCommon&, const ChildCommon&) = default;
 };
@@ -78,6 +79,30 @@ struct LoaderBootstrap {
   friend bool operator==(const LoaderBootstrap&, const LoaderBootstrap&) = default;
 };
 
+// Role front. Descriptor [2]: sealed memfd with the source of tokenizer and templates. What follows
+// the bootstrap record and the records of a start: front_messages.h.
+struct FrontBootstrap {
+  ChildCommon common{};
+  std::uint32_t front = 0;   // its slot
+  std::string model_name{};  // what clients call it
+  std::string model_root{};  // the folder it came from
+  std::int64_t created = 0;  // seconds since 1970
+  std::uint32_t max_model_len = 0;
+  std::uint32_t vocab = 0;
+  step::SamplingParams default_sampling{};  // where a request says nothing
+  std::vector<TokenId> end_tokens{};        // ids, ascending, at most step::kMaxEndTokens
+  std::uint64_t tokenizer_bytes = 0;        // of the descriptor
+  bool on_loopback = true;                  // what clients connect to
+  std::uint64_t max_body_bytes = 0;         // --max-body-bytes
+  std::uint64_t stream_buffer_bytes = 0;    // --stream-buffer-bytes
+  std::uint32_t comment_ms = 0;             // --keep-alive-interval
+  std::string allowed_hosts{};        // --allowed-hosts: separated by commas, at most kMaxListBytes
+  std::string allowed_origins{};      // --allowed-origins: the same
+  bool strict_api = false;            // --strict-api
+  std::uint32_t max_queued_reqs = 0;  // --max-num-queued-reqs
+  friend bool operator==(const FrontBootstrap&, const FrontBootstrap&) = default;
+};
+
 // replica → rank before RankOp::kInit of that epoch. Descriptor [0]: communicator segment. With the
 // group's size these are what collective::SegmentSpec asks for.
 struct EpochSegment {
@@ -111,6 +136,7 @@ using ControlRecord = std::variant<ReplicaBootstrap,
                                    EpochSegment,
                                    ChildProgress,
                                    ChildReady,
-                                   ChildFailed>;
+                                   ChildFailed,
+                                   FrontBootstrap>;
 
 }  // namespace phalanx::wire

@@ -8,6 +8,7 @@
 
 #include "phalanx/base/result.h"
 #include "phalanx/wire/bootstrap.h"
+#include "phalanx/wire/front_messages.h"
 #include "phalanx/wire/rank_messages.h"
 #include "phalanx/wire/replica_messages.h"
 
@@ -24,6 +25,8 @@ namespace phalanx::wire {
 [[nodiscard]] std::string encode(const RankCommand& command);
 [[nodiscard]] std::string encode(const RankReply& reply);
 [[nodiscard]] std::string encode(const ControlRecord& record);
+[[nodiscard]] std::string encode(const LeaderToFront& record);
+[[nodiscard]] std::string encode(const FrontToLeader& record);
 
 // Would the decoder of the other side accept this? kInvalidArgument naming the field, what is
 // expected and what it holds. For whoever puts into a frame what came from elsewhere.
@@ -32,6 +35,8 @@ namespace phalanx::wire {
 [[nodiscard]] Status check(const RankCommand& command);
 [[nodiscard]] Status check(const RankReply& reply);
 [[nodiscard]] Status check(const ControlRecord& record);
+[[nodiscard]] Status check(const LeaderToFront& record);
+[[nodiscard]] Status check(const FrontToLeader& record);
 [[nodiscard]] Status check(const step::SamplingParams& sampling);
 [[nodiscard]] Status check(const step::StopParams& stop);
 
@@ -40,6 +45,8 @@ namespace phalanx::wire {
 [[nodiscard]] Result<RankCommand> decode_rank_command(std::string_view bytes);
 [[nodiscard]] Result<RankReply> decode_rank_reply(std::string_view bytes);
 [[nodiscard]] Result<ControlRecord> decode_control_record(std::string_view bytes);
+[[nodiscard]] Result<LeaderToFront> decode_leader_to_front(std::string_view bytes);
+[[nodiscard]] Result<FrontToLeader> decode_front_to_leader(std::string_view bytes);
 
 // For a leader frame that does not decode: whose it was, if it is a Submit whose key can be read.
 // Every submitted key gets an end, also one whose frame is refused.

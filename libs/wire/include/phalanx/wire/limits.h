@@ -15,12 +15,20 @@ inline constexpr std::size_t kMaxHeldKeys = 512;        // of one ReplicaHolding
 inline constexpr std::size_t kMaxPrefixChanges = 4096;  // of one PrefixChanges, each way
 inline constexpr std::size_t kMaxSaltBytes = 256;       // cache_salt
 inline constexpr std::size_t kMaxErrorBytes = 4096;
+inline constexpr std::size_t kMaxListBytes = std::size_t{16} << 10;  // names, separated by commas
 inline constexpr std::size_t kMaxPathBytes = 4096;
 inline constexpr std::size_t kMaxConfigBytes = std::size_t{32} << 10;  // of a model
-inline constexpr std::size_t kMaxNameBytes = 256;   // endpoints, log levels, phases, region names
+inline constexpr std::size_t kMaxNameBytes = 256;   // endpoints, log levels, phases, routes, …
 inline constexpr std::size_t kMaxRegions = 16;      // named memory regions of a rank
 inline constexpr std::size_t kMaxCpus = 4096;       // of one core set
 inline constexpr std::uint32_t kMaxRanks = 64;      // of one replica
 inline constexpr std::uint32_t kMaxReplicas = 256;  // of one leader
+
+// Between the leader and a front. A request of a client may ask for so much, too.
+inline constexpr std::uint32_t kMaxFrontPrompts = 128;  // of one request
+inline constexpr std::uint32_t kMaxFrontChoices = 128;  // of one request, over its prompts
+inline constexpr std::size_t kMaxFrontEvents = 1024;    // of one FrontEvents
+inline constexpr std::size_t kMaxPromptPart = std::size_t{16} << 10;   // ids of one PromptPart
+inline constexpr std::size_t kMaxReportBytes = std::size_t{64} << 10;  // of one Report
 
 }  // namespace phalanx::wire

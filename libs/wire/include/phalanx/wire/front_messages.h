@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records between the leader and a front, over the front's control socket. Contract with units,
+// limits and who may send what in which state: proto/leader-front.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "phalanx/base/ids.h"
+#include "phalanx/step/sampling.h"
+
+namespace phalanx::wire {
+
+// Names one HTTP request: connections and the requests of each are counted from 1.
+struct RequestKey {
+  std::uint64_t connection = 0;
+  std::uint32_t ordinal = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): as in phalanx/base/ids.h
+  friend auto operator<=>(const RequestKey&, const RequestKey&) = default;
+};
+
+// ---- leader → front
+
+// An accepted connection. Descriptor [0]: a duplicate of its socket.
+struct Connect {
+  std::uint64_t connection = 0;
+  std::string peer{};     // "127.0.0.1:41000"
+  std::string refusal{};  // not empty: it is answered 503 with this, and closed
+  bool goes_on = false;   // it was served before, and is at rest between two requests
+  friend bool operator==(const Connect&, const Connect&) = default;
+};
+
+// The answer to an Admit.
+struct Admitted {
+  RequestKey key{};
+  std::uint32_t code = 0;  // 0: there is a place, until End; else a phalanx::Code: why not
+  std::string message{};
+  friend bool operator==(const Admitted&, const Admitted&) = default;
+};
+
+// What happened to a generation: one token of a choice, or with `finish` kError its request's end.
+struct FrontEvent {
+  RequestKey key{};
+  std::uint32_t prompt = 0;    // as numbered by the front; 0 with an error
+  std::uint32_t choice = 0;    // of the prompt
+  std::uint32_t position = 0;  // of the token in its choice
+  TokenId token = 0;
+  std::optional<float> logprob{};
+  std::vector<step::TokenLogprob> top_logprobs{};         // likeliest first
+  std::uint32_t cached_tokens = 0;                        // of the prompt, not computed
+  step::FinishReason finish = step::FinishReason::kNone;  // kStop, kLength: the choice's last token
+  std::uint32_t error_code = 0;                           // a phalanx::Code, with kError
+  std::string error_message{};
+  friend bool operator==(const FrontEvent&, const FrontEvent&) = default;
+};
+
+// In the order in which they happened. Whoever sends them keeps a record within the socket's bound
+// of bytes: so many large ones would exceed it.
+struct FrontEvents {
+  std::vector<FrontEvent> events{};  // at most kMaxFrontEvents
+  friend bool operator==(const FrontEvents&, const FrontEvents&) = default;
+};
+
+// A part of the answer to a Query; the parts of one come in order and without others in between.
+struct Report {
+  std::uint64_t query = 0;
+  std::uint32_t status = 200;  // of HTTP
+  std::string text{};          // at most kMaxReportBytes
+  bool last = true;
+  friend bool operator==(const Report&, const Report&) = default;
+};
+
+// Connections that wait for a request are closed, the others after their answer. `answers_end`: the
+// server's deadline has come; a request that has no answer yet is answered 503, and what its client
+// has not taken a second later is cut.
+struct Drain {
+  bool answers_end = false;
+  friend bool operator==(const Drain&, const Drain&) = default;
+};
+
+// The front is to be replaced: it lets go of each connection as soon as that is at rest, and says so.
+struct Retire {
+  friend bool operator==(const Retire&, const Retire&) = default;
+};
+
+using LeaderToFront = std::variant<Connect, Admitted, FrontEvents, Report, Drain, Retire>;
+
+// ---- front → leader
+
+// Asks for a place for a request of so many bytes, before it is parsed.
+struct Admit {
+  RequestKey key{};
+  std::string route{};  // "/v1/chat/completions"
+  std::uint64_t body_bytes = 0;
+  bool generates = true;  // false: tokens of a text only, which is served in every phase
+  friend bool operator==(const Admit&, const Admit&) = default;
+};
+
+// What an admitted request has turned out to be. Its prompts follow: PromptPart records and then
+// one Generate for each.
+struct Begin {
+  RequestKey key{};
+  std::string id{};                 // X-Request-Id
+  std::uint64_t booked_tokens = 0;  // what admission counts from here on
+  std::uint32_t prompts = 1;        // 1 … kMaxFrontPrompts
+  bool stream = false;
+  std::uint32_t tokenize_us = 0;
+  friend bool operator==(const Begin&, const Begin&) = default;
+};
+
+// The next ids of the next prompt.
+struct PromptPart {
+  RequestKey key{};
+  std::vector<TokenId> ids{};  // 1 … kMaxPromptPart
+  friend bool operator==(const PromptPart&, const PromptPart&) = default;
+};
+
+// The prompt is complete: it is generated for. Prompts are numbered from 0 in this order.
+struct Generate {
+  RequestKey key{};
+  std::uint32_t choices = 1;  // n: 1 … kMaxFrontChoices, over all prompts too
+  step::SamplingParams sampling{};
+  step::StopParams stop{};
+  std::string cache_salt{};
+  friend bool operator==(const Generate&, const Generate&) = default;
+};
+
+// The text of a choice ends with its token at `position`; tokens beyond do not count.
+struct StopChoice {
+  RequestKey key{};
+  std::uint32_t prompt = 0;
+  std::uint32_t choice = 0;
+  std::uint32_t position = 0;
+  friend bool operator==(const StopChoice&, const StopChoice&) = default;
+};
+
+// The request is over: its place is free, what still runs of it is cancelled. Without a Begin
+// before, `status` is what it was refused with.
+struct End {
+  RequestKey key{};
+  std::string outcome{};  // "stop", "length", "error", "client_gone", "refused"
+  std::string error{};
+  std::uint32_t status = 200;  // of HTTP
+  friend bool operator==(const End&, const End&) = default;
+};
+
+enum class QueryKind : std::uint8_t { kReady, kHealth, kMetrics };
+struct Query {
+  std::uint64_t query = 0;  // the front's number for it
+  QueryKind kind = QueryKind::kReady;
+  friend bool operator==(const Query&, const Query&) = default;
+};
+
+// The front has closed its duplicate.
+struct Disconnected {
+  std::uint64_t connection = 0;
+  friend bool operator==(const Disconnected&, const Disconnected&) = default;
+};
+
+// Of the front's loop and log, every second and before a query for metrics.
+struct FrontTimes {
+  std::uint64_t longest_callback_us = 0;  // of CPU time, since the server is ready
+  std::uint64_t long_callbacks = 0;
+  std::uint64_t longest_lag_us = 0;  // since the last record
+  std::uint64_t log_lines_dropped = 0;
+  friend bool operator==(const FrontTimes&, const FrontTimes&) = default;
+};
+
+// The connection waits for a request: every answer has been given to its socket, and of the next
+// request nothing has been read. Counted since its Connect. Until more is read or written, another
+// front may go on with it.
+struct AtRest {
+  std::uint64_t connection = 0;
+  std::uint64_t received_bytes = 0;
+  std::uint64_t sent_bytes = 0;
+  friend bool operator==(const AtRest&, const AtRest&) = default;
+};
+
+// As AtRest, and the front has let go of the connection: its duplicate is closed, and nothing else.
+struct Released {
+  std::uint64_t connection = 0, received_bytes = 0, sent_bytes = 0;
+  friend bool operator==(const Released&, const Released&) = default;
+};
+
+using FrontToLeader = std::variant<Admit,
+                                   Begin,
+                                   PromptPart,
+                                   Generate,
+                                   StopChoice,
+                                   End,
+                                   Query,
+                                   Disconnected,
+                                   FrontTimes,
+                                   AtRest,
+                                   Released>;
+
+}  // namespace phalanx::wire
