@@ -113,13 +113,11 @@ def send_all(server, cases, begins, senders, on_end=lambda count: None):
     return outcomes, began
 
 
-def resident_kb(pid):
-    with open(f"/proc/{pid}/status") as file:
-        return int(re.search(r"^VmRSS:\s+(\d+) kB", file.read(), re.M)[1])
-
-
-def metric(server, name):
-    return float(re.search(rf"^{name} (\S+)$", server.request("GET", "/metrics")[1], re.M)[1])
+def resident_kb(pids):
+    def of(pid):
+        with open(f"/proc/{pid}/status") as file:
+            return int(re.search(r"^VmRSS:\s+(\d+) kB", file.read(), re.M)[1])
+    return sum(map(of, pids))
 
 
 def shown(case):
@@ -127,11 +125,13 @@ def shown(case):
     return f"{case.kind}: {data[:1500]!r}{f' and {len(data) - 1500} bytes' if len(data) > 1500 else ''}"
 
 
-def loop_seconds(pid):
-    """CPU time of the leader's loop, which is its first thread."""
-    with open(f"/proc/{pid}/task/{pid}/stat") as stat:
-        times = stat.read().rpartition(")")[2].split()
-    return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+def loop_seconds(pids):
+    """CPU time of the loops of these processes, each of which is a first thread."""
+    def of(pid):
+        with open(f"/proc/{pid}/task/{pid}/stat") as stat:
+            times = stat.read().rpartition(")")[2].split()
+        return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(of, pids))
 
 
 def clock_steps(seconds):
@@ -155,16 +155,17 @@ def clock_noise(seconds):
 
 class Adversary(unittest.TestCase):
     def attack(self, server, expected):
-        """(the streams beside it, when each request began, growth of the leader's memory after the first tenth in kB)."""
+        """(the streams beside it, when each request began, growth of the memory of leader and fronts after the first tenth in kB)."""
         cases = hostile.cases(random.Random(SEED), REQUESTS)
+        outside = [server.pid, *server.front_pids()]  # what clients can reach
         resident = []
 
         def note_memory(count):
             if count == max(1, REQUESTS // 10):
-                resident.append(resident_kb(server.pid))
+                resident.append(resident_kb(outside))
         with SteadyStreams(server, expected) as steady:
             outcomes, began = send_all(server, cases, [i / RATE for i in range(REQUESTS)], SENDERS, note_memory)
-        growth = resident_kb(server.pid) - resident[0]
+        growth = resident_kb(outside) - resident[0]
         statuses = collections.Counter(status for outcome in outcomes for status in outcome.statuses)
         slowest = max(range(REQUESTS), key=lambda i: outcomes[i].seconds)
         print(f"answers {dict(sorted(statuses.items()))}; slowest {outcomes[slowest].seconds:.2f} s ({cases[slowest].kind}); "
@@ -205,11 +206,11 @@ class Adversary(unittest.TestCase):
             self.assertGreater(min(len(events) for events in expected), 50)
 
             steady, began, growth = self.attack(server, expected)
-            longest, too_long = metric(server, "phalanx_loop_callback_seconds_max"), metric(server, "phalanx_loop_long_callbacks")
-            busy = loop_seconds(server.pid)
+            longest, too_long = server.longest_callback()
+            busy = loop_seconds([server.pid, *server.front_pids()])
             usual = self.beside_valid_ones(server, expected, began)
             print(f"gap p99 of the streams: {1e3 * steady.p99():.1f} ms beside the generated requests, {1e3 * usual.p99():.1f} ms beside valid "
-                  f"ones ({len(steady.gaps)} and {len(usual.gaps)} gaps); leader's memory {growth / 1024:+.1f} MB after the first tenth; "
+                  f"ones ({len(steady.gaps)} and {len(usual.gaps)} gaps); leader and fronts {growth / 1024:+.1f} MB after the first tenth; "
                   f"longest callback {1e3 * longest:.2f} ms, {too_long:.0f} above 2 ms", flush=True)
             if IS_LONG:
                 noise, above = clock_noise(busy)

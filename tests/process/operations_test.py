@@ -43,7 +43,7 @@ class RollingRestart(unittest.TestCase):
                 self.assertIsNone(stream.error)
                 self.assertEqual((stream.text, stream.done), (counted(100 + i, 180 + i), True))
             server.wait_idle()
-            self.assertEqual([p for p in old if alive(p)], [], "no process of before the signal is left")
+            eventually(lambda: not [p for p in old if alive(p)], 10, "no process of before the signal is left")
             server.expect_family(4)
             self.assertEqual(server.process.poll(), None)
 

@@ -169,8 +169,15 @@ class OneReplica(unittest.TestCase):
         with Server("--dp", 1, "--tp", 1, "--restart-intensity", "1/60s") as server:
             for _ in range(2):
                 server.wait_idle(60)
+                streams = [server.stream(f"count from {100 * i} to {100 * i + 400}") for i in range(1, 5)]
+                for stream in streams:
+                    stream.wait_for_tokens(3)
                 os.kill(server.replica_pid(0), signal.SIGKILL)
                 eventually(lambda: self.down(server), 20, "the death is seen")
+            for stream in streams:
+                stream.finish()
+                self.assertTrue(stream.done, "the last word of a server reaches its clients")
+                self.assertIn("restart-intensity", stream.error["message"])
             eventually(lambda: server.process.poll() is not None, 20, "the server gives up")
             self.assertEqual(server.process.returncode, 69)
             self.assertIn("restart", server.log_text())

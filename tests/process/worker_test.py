@@ -53,7 +53,7 @@ class Titles(unittest.TestCase):
     def test_are_what_each_process_is(self):
         with Server("--dp", 2, "--tp", 2) as server:
             titles = sorted(command_line(pid) for pid in descendants(server.pid))
-            self.assertEqual(titles, ["phalanxd: rank dp0.tp0", "phalanxd: rank dp0.tp1", "phalanxd: rank dp1.tp0",
+            self.assertEqual(titles, ["phalanxd: front 0", "phalanxd: front 1", "phalanxd: rank dp0.tp0", "phalanxd: rank dp0.tp1", "phalanxd: rank dp1.tp0",
                                       "phalanxd: rank dp1.tp1", "phalanxd: replica dp0", "phalanxd: replica dp1"])
 
 

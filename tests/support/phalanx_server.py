@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import secrets
 import signal
 import socket
@@ -219,6 +220,7 @@ class Server:
             eventually(lambda: self.port or self.process.poll() is not None, start_seconds, "the server is ready")
             if not self.port:
                 raise AssertionError(f"phalanxd ended with {self.process.returncode}:\n{self.log_text()[-3000:]}")
+            eventually(lambda: all(self.front_pids()), start_seconds, "the spare front is there")
         except BaseException:
             self.kill()
             raise
@@ -273,19 +275,31 @@ class Server:
 
     def all_ready(self):
         status = self.status()
-        return all(r["state"] == "ready" and all(k["state"] == "ready" for k in r["ranks"]) for r in status["replicas"])
+        return all(f["state"] == "ready" for f in status["fronts"]) and all(
+            r["state"] == "ready" and all(k["state"] == "ready" for k in r["ranks"]) for r in status["replicas"])
 
     def ledger_is_zero(self):
         status = self.status()
         return status["requests"] == 0 and all(
             r["pending_tokens"] == {"to_compute": 0, "to_generate": 0} and r["open_attempts"] == 0 for r in status["replicas"])
 
+    def front_pids(self):
+        return [front["pid"] for front in self.status()["fronts"]]
+
     def expect_family(self, count, seconds=5):
-        """The leader has so many living descendants, and none that is dead and not reaped."""
+        """The leader's living descendants are its fronts and so many others, and none is dead and not reaped."""
         def as_it_should_be():
-            family = descendants(self.pid)
-            return len(family) == count and not zombies_of([self.pid, *family])
+            fronts, family = self.front_pids(), descendants(self.pid)
+            return all(fronts) and len(family) == count + len(fronts) and not zombies_of([self.pid, *family])
         eventually(as_it_should_be, seconds, f"{count} descendants and no zombie")
+
+    def longest_callback(self):
+        """(seconds of CPU of the longest callback, callbacks above 2 ms), of the loops of leader and fronts together."""
+        text = self.request("GET", "/metrics")[1]
+        of = {name: [float(value) for value in re.findall(rf"^phalanx_(?:front_)?{name}(?:\{{[^}}]*\}})? (\S+)$", text, re.M)]
+              for name in ("loop_callback_seconds_max", "loop_long_callbacks")}
+        assert all(len(values) == 1 + len(self.front_pids()) for values in of.values()), of
+        return max(of["loop_callback_seconds_max"]), sum(of["loop_long_callbacks"])
 
     def wait_idle(self, seconds=30):
         eventually(self.all_ready, seconds, "all replicas and ranks are ready")

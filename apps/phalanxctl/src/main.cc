@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <thread>
 
@@ -35,6 +36,7 @@ struct CtlOptions {
   std::int64_t port = 8000;
   std::int64_t uid = static_cast<std::int64_t>(::geteuid());
   bool json = false;
+  bool fronts = false;
   bool watch = false;
   double interval_s = 1.0;
   double timeout_s = 10.0;
@@ -83,8 +85,10 @@ flags::FlagTable make_table(CtlOptions* o) {
       "phalanxctl",
       "phalanxctl looks at a running phalanxd and operates it.\n\n"
       "commands: status (if none is given) | ping | drain REPLICA | resume REPLICA | restart "
-      "REPLICA | inspect "
-      "MODEL\n\n"
+      "REPLICA | reload [--fronts [PROGRAM]] | inspect MODEL\n\n"
+      "reload replaces the replicas and the fronts one after the other, as SIGHUP does; with "
+      "--fronts "
+      "only these, which then run PROGRAM, or what lies where theirs was found.\n\n"
       "inspect says what the model at a path is and what phalanxd would need to serve it, and "
       "starts "
       "nothing. It ends with 0 when the model can be served as asked, else with the status that "
@@ -99,6 +103,7 @@ flags::FlagTable make_table(CtlOptions* o) {
                 4294967295,
                 "User that runs the server; only that user and root are heard");
   table.add_switch("json", &o->json, "Print the status, or what inspect finds, as JSON");
+  table.add_switch("fronts", &o->fronts, "reload: only the fronts");
   table.add_switch("watch", &o->watch, "Print the status again and again, until interrupted");
   table.add_double("interval", &o->interval_s, 0.1, 3600, "Seconds between two prints of --watch");
   table.add_double("timeout", &o->timeout_s, 0.1, 3600, "Seconds to wait for an answer");
@@ -177,9 +182,14 @@ Status run_command(const CtlOptions& options) {
                               options.argument + "\"");
     }
     command.replica = static_cast<std::uint32_t>(std::stoul(digits));
+  } else if (options.command == "reload") {
+    command.fronts = options.fronts;
+    if (!options.argument.empty()) {
+      command.program = std::filesystem::absolute(options.argument).string();
+    }
   } else if (options.command != "ping") {
     return invalid_argument("unknown command \"" + options.command +
-                            "\"; expected status, ping, drain, resume, restart or inspect");
+                            "\"; expected status, ping, drain, resume, restart, reload or inspect");
   }
   PHALANX_TRY(const std::string answer, call(options, admin::admin_line(command)));
   PHALANX_RETURN_IF_ERROR(admin::command_outcome(answer));

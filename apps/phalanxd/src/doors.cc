@@ -6,31 +6,11 @@
 #include <utility>
 
 #include "phalanx/obs/log.h"
-#include "phalanx/openai/api_error.h"
 
 namespace phalanx::app {
 
 Duration seconds_of(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
-
-http::Response error_response(int status, const std::string& message) {
-  return http::json_response(status, openai::error_body(openai::from_http_status(status, message)));
-}
-
-http::ServerOptions server_options(const settings::Options& given) {
-  http::ServerOptions options;
-  options.address = given.host;
-  options.port = static_cast<std::uint16_t>(given.port);
-  options.limits.body_bytes_max = static_cast<std::size_t>(given.max_body_bytes);
-  options.connections_max = static_cast<std::size_t>(given.max_connections);
-  options.connections_per_address_max = static_cast<std::size_t>(given.max_connections_per_address);
-  options.allowed_hosts = settings::split_list(given.allowed_hosts);
-  options.allowed_origins = settings::split_list(given.allowed_origins);
-  options.stream_pending_bytes_max = static_cast<std::size_t>(given.stream_buffer_bytes);
-  options.comment_interval = seconds_of(given.keep_alive_comment_s);
-  options.format_error = error_response;
-  return options;
 }
 
 void refresh_process_metrics(obs::MetricRegistry& registry, const os::EventLoop& loop) {
@@ -47,6 +27,39 @@ void refresh_process_metrics(obs::MetricRegistry& registry, const os::EventLoop&
       .gauge("phalanx_log_lines_dropped",
              "Log lines of the leader that found no room where standard error goes")
       .set(static_cast<double>(obs::log_lines_dropped()));
+}
+
+void refresh_front_metrics(obs::MetricRegistry& registry, const keeper::Fronts& fronts) {
+  registry.gauge("phalanx_connections_kept", "Connections that went on when their front had died")
+      .set(static_cast<double>(fronts.connections_kept()));
+  registry.gauge("phalanx_connections_cut", "Connections that ended with their front")
+      .set(static_cast<double>(fronts.connections_cut()));
+  std::size_t number = 0;
+  for (const keeper::FrontView& front : fronts.views()) {
+    const std::string label = std::to_string(number++);
+    const auto set = [&](const char* name, const char* help, double value) {
+      registry.gauge(name, help, {{"front", label}}).set(value);
+    };
+    set("phalanx_front_ready",
+        "1 while the front speaks with clients",
+        front.slot.state == supervise::State::kReady ? 1 : 0);
+    set("phalanx_front_restarts", "Starts of the front after the first one", front.slot.restarts);
+    set("phalanx_front_connections",
+        "Connections that the front has",
+        static_cast<double>(front.connections));
+    set("phalanx_front_loop_callback_seconds_max",
+        "Most CPU time that one callback took on the front's loop since it is ready",
+        static_cast<double>(front.times.longest_callback_us) * 1e-6);
+    set("phalanx_front_loop_long_callbacks",
+        "Callbacks that took more than 2 ms of CPU time on the front's loop",
+        static_cast<double>(front.times.long_callbacks));
+    set("phalanx_front_loop_lag_seconds",
+        "Longest time of the last second that the front's loop stood still",
+        static_cast<double>(front.times.longest_lag_us) * 1e-6);
+    set("phalanx_front_log_lines_dropped",
+        "Log lines of the front that found no room where standard error goes",
+        static_cast<double>(front.times.log_lines_dropped));
+  }
 }
 
 void log_longest_callback(const os::EventLoop& loop, Duration* told) {

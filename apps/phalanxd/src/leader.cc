@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "leader.h"
 
-#include <unistd.h>
-
 #include <csignal>
 #include <utility>
 
 #include "phalanx/admin/commands.h"
-#include "phalanx/base/version.h"
 #include "phalanx/fleet/worker_command.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/child_side.h"
 #include "phalanx/os/machine.h"
-#include "phalanx/serving/api_routes.h"
 #include "phalanx/serving/poison_dump.h"
 
 #include "doors.h"
@@ -24,7 +20,6 @@ namespace phalanx::app {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(100);
-constexpr int kCutExitStatus = 75;    // some answers were cut at the shutdown deadline
 constexpr int kSignalExitBase = 128;  // a second signal ended the server at once
 
 }  // namespace
@@ -33,9 +28,6 @@ Leader::Leader(const settings::Options& options, settings::LeaderPlan plan, ipc:
     : options_(options),
       plan_(std::move(plan)),
       context_(std::move(context)),
-      pool_(loop_,
-            {.threads = 1, .queue_limit = static_cast<std::size_t>(options.max_num_queued_reqs)}),
-      long_pool_(loop_, {.threads = 1}),
       router_(static_cast<std::size_t>(options.dp),
               *dispatch::make_policy(options.routing_policy, os::random_u64()),
               {}),
@@ -55,6 +47,9 @@ Result<int> Leader::run() {
     loop_.name_callback("tick");
     slots().on_tick();
     dispatcher_->on_tick();
+    if (fronts_) {
+      fronts_->on_tick();
+    }
     log_longest_callback(loop_, &longest_told_);
   }));
   if (plan_.arena_bytes > 0) {
@@ -90,81 +85,6 @@ void Leader::start_replicas() {
       router_, *port_, steady_clock(), std::move(dispatching));
 }
 
-// Binds before anything is loaded, so that a taken port is known at once; until replicas are ready
-// requests get 503.
-Status Leader::open_doors() {
-  if (offline()) {
-    return ok();
-  }
-  PHALANX_TRY(server_, http::Server::listen(loop_, server_options(options_), make_routes()));
-  PHALANX_TRY(admin_,
-              admin::AdminServer::listen(
-                  loop_,
-                  admin::admin_socket_name(::geteuid(), server_->port()),
-                  [this](const std::string& line, const admin::AdminServer::Reply& reply) {
-                    answer_admin(line, reply);
-                  }));
-  return ok();
-}
-
-http::RouteTable Leader::make_routes() {
-  http::RouteTable routes(error_response);
-  serving::ApiContext context{
-      plan_.model,
-      *dispatcher_,
-      admission_,
-      metrics_,
-      steady_clock(),
-      loop_,
-      [this] { return accepting(); },
-      [this](bool is_long, std::function<void()> work, std::function<void()> done) {
-        os::WorkPool& pool = is_long ? long_pool_ : pool_;
-        return pool.submit(std::move(work), std::move(done)).has_value();
-      }};
-  context.strict_api = options_.strict_api;
-  context.draw_seed = os::random_u64;
-  context.first_comment = seconds_of(options_.keep_alive_comment_s);
-  serving::add_api_routes(&routes, context);
-  add_operator_routes(&routes);
-  return routes;
-}
-
-void Leader::add_operator_routes(http::RouteTable* routes) {
-  using Exchange = std::shared_ptr<http::Exchange>;
-  routes->add("GET", "/live", [](const http::Request&, const Exchange& exchange) {
-    exchange->respond(
-        http::json_response(200, R"({"status":"live"})"));  // the loop turns: it has answered
-  });
-  routes->add("GET", "/ready", [this](const http::Request&, const Exchange& exchange) {
-    const bool ready = serves() && router_.table().open_count() > 0;
-    http::Response response = http::json_response(
-        ready ? 200 : 503,
-        std::string(R"({"status":")") + (ready ? "ready" : phase_name()) + "\"}");
-    if (!ready) {
-      response.headers.set("retry-after", "2");
-    }
-    exchange->respond(std::move(response));
-  });
-  routes->add("GET", "/health", [this](const http::Request&, const Exchange& exchange) {
-    const bool healthy = router_.table().ready_count() > 0;
-    http::Response response = http::json_response(healthy ? 200 : 503, status_text());
-    if (!healthy) {
-      response.headers.set("retry-after", "2");
-    }
-    exchange->respond(std::move(response));
-  });
-  routes->add("GET", "/version", [](const http::Request&, const Exchange& exchange) {
-    exchange->respond(
-        http::json_response(200, std::string(R"({"version":")") + std::string(kVersion) + "\"}"));
-  });
-  routes->add("GET", "/metrics", [this](const http::Request&, const Exchange& exchange) {
-    metrics_.refresh(router_, *dispatcher_, slots().reports(), loop_.take_longest_lag());
-    refresh_process_metrics(registry_, loop_);
-    exchange->respond(http::text_response(
-        200, registry_.serialize(), "text/plain; version=0.0.4; charset=utf-8"));
-  });
-}
-
 void Leader::watch_signals() {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
     handles_.push_back(loop_.watch_signal(signal, [this](int number) { on_signal(number); }));
@@ -192,6 +112,11 @@ void Leader::perform(fleet::LeaderAction action, const Error* cause) {
     case fleet::kRoll:
       obs::log_info("reload", {});
       slots().roll();
+      if (fronts_) {
+        if (const Status begun = fronts_->renew(""); !begun) {
+          obs::log_error("fronts_not_replaced", {{"why", begun.error().message()}});
+        }
+      }
       break;
     case fleet::kDrain:
       drain();
@@ -200,6 +125,7 @@ void Leader::perform(fleet::LeaderAction action, const Error* cause) {
       result_ = *cause;
       break;
     case fleet::kFailOpen:
+      has_last_words_ = true;
       dispatcher_->fail_all(Error(Code::kUnavailable, result_.error().message()));
       break;
     case fleet::kStopReplicas:
@@ -215,7 +141,7 @@ void Leader::perform(fleet::LeaderAction action, const Error* cause) {
       obs::log_warn("signal_without_effect", {{"signal", last_signal_}, {"state", phase_name()}});
       break;
     case fleet::kFinish:
-      loop_.stop();
+      finish();
       break;
   }
 }
@@ -275,7 +201,8 @@ bool Leader::serves() const {
 
 // A replica whose first start fails while another one serves holds nothing up.
 void Leader::announce_once() {
-  if (announced_ || !serves() || !slots().start_is_over()) {
+  const bool open = offline() || fronts_->ever_ready();
+  if (announced_ || !open || !serves() || !slots().start_is_over()) {
     return;
   }
   announced_ = true;
@@ -284,7 +211,7 @@ void Leader::announce_once() {
     start_prompts();
     return;
   }
-  print_ready(options_, server_->port(), plan_.model.name);
+  print_ready(options_, fronts_->port(), plan_.model.name);
 }
 
 void Leader::start_prompts() {
@@ -306,27 +233,6 @@ void Leader::on_replica_failed(const Error& cause) {
   announce_once();
 }
 
-// Nothing new is accepted; what is open has --shutdown-timeout to end.
-void Leader::drain() {
-  obs::log_info(
-      "drain",
-      {{"open_requests", dispatcher_->requests()}, {"timeout_s", options_.shutdown_timeout_s}});
-  if (server_ == nullptr) {
-    life_.post(fleet::LeaderEvent::kDrained);
-    return;
-  }
-  const auto end_answers = [this] {
-    dispatcher_->fail_all(
-        unavailable("the server is shutting down, and --shutdown-timeout has passed"));
-  };
-  server_->close(seconds_of(options_.shutdown_timeout_s), end_answers, [this](std::size_t cut) {
-    if (cut > 0 && life_.phase() == fleet::Phase::kDraining) {
-      result_ = kCutExitStatus;
-    }
-    life_.post(fleet::LeaderEvent::kDrained);
-  });
-}
-
 std::string Leader::phase_name() const {
   if (life_.phase() == fleet::Phase::kServing && router_.table().ready_count() < slots().size()) {
     return "degraded";
@@ -336,6 +242,11 @@ std::string Leader::phase_name() const {
 
 std::string Leader::status_text() const {
   admin::ServerView view = server_view(router_, *dispatcher_, slots(), options_.wrappers);
+  if (fronts_) {
+    for (const keeper::FrontView& front : fronts_->views()) {
+      view.fronts.push_back({front.slot, front.active, front.connections});
+    }
+  }
   view.model = plan_.model.name;
   view.phase = phase_name();
   view.requests_finished = metrics_.finished();
@@ -353,7 +264,14 @@ void Leader::answer_admin(const std::string& line, const admin::AdminServer::Rep
     return;
   }
   Status status;
-  if (command->name != "ping") {
+  if (command->name == "reload") {
+    obs::log_info("operator_command", {{"command", "reload"}, {"fronts", command->fronts}});
+    if (command->fronts) {
+      status = fronts_->renew(command->program);
+    } else {
+      life_.post(fleet::LeaderEvent::kHangUp);
+    }
+  } else if (command->name != "ping") {
     const ReplicaId replica(command->replica);
     obs::log_info("operator_command", {{"command", command->name}, {"replica", replica.value()}});
     status = command->name == "drain"    ? slots().drain(replica)

@@ -11,14 +11,13 @@
 #include "phalanx/fleet/leader_phases.h"
 #include "phalanx/fleet/replica_host.h"
 #include "phalanx/fleet/weight_loader.h"
-#include "phalanx/http/route_table.h"
-#include "phalanx/http/server.h"
 #include "phalanx/ipc/zmq_context.h"
+#include "phalanx/keeper/fronts.h"
+#include "phalanx/keeper/request_metrics.h"
 #include "phalanx/obs/metrics.h"
 #include "phalanx/os/event_loop.h"
-#include "phalanx/os/work_pool.h"
+#include "phalanx/os/memfd.h"
 #include "phalanx/serving/offline_run.h"
-#include "phalanx/serving/serving_metrics.h"
 #include "phalanx/settings/leader_plan.h"
 #include "phalanx/settings/options.h"
 
@@ -45,8 +44,10 @@ class Leader {
   void on_weights(Result<os::Memfd> arena);
   void start_replicas();
   [[nodiscard]] fleet::ReplicaEvents replica_events();
-  [[nodiscard]] http::RouteTable make_routes();
-  void add_operator_routes(http::RouteTable* routes);
+  [[nodiscard]] keeper::FrontsCalls fronts_calls();
+  [[nodiscard]] Status start_fronts();
+  void on_fronts_failed(const Error& cause);
+  [[nodiscard]] keeper::Answer answer(wire::QueryKind kind);
   void watch_signals();
   void on_signal(int signal);
 
@@ -57,6 +58,7 @@ class Leader {
   void announce_once();
   void start_prompts();
   void drain();
+  void finish();
   void answer_admin(const std::string& line, const admin::AdminServer::Reply& reply);
   [[nodiscard]] std::string status_text() const;
   [[nodiscard]] std::string phase_name() const;
@@ -67,20 +69,19 @@ class Leader {
   settings::LeaderPlan plan_;
   ipc::ZmqContext context_;
   os::EventLoop loop_;
-  os::WorkPool pool_;       // short bodies
-  os::WorkPool long_pool_;  // long ones, and long answers
   dispatch::Router router_;
   dispatch::Admission admission_;
   obs::MetricRegistry registry_;
-  serving::ServingMetrics metrics_;
+  keeper::RequestMetrics metrics_;
   os::UniqueFd lifeline_read_;
   os::UniqueFd lifeline_write_;  // its end of file tells every descendant that the leader is gone
   os::Memfd arena_;
+  os::Memfd tokenizer_;  // for fronts
   std::unique_ptr<fleet::WeightLoader> loader_;
   std::unique_ptr<fleet::ReplicaHost> replicas_;
   std::unique_ptr<dispatch::ReplicaPort> port_;
   std::unique_ptr<dispatch::Dispatcher> dispatcher_;
-  std::unique_ptr<http::Server> server_;
+  std::unique_ptr<keeper::Fronts> fronts_;  // null while prompts of the command line are answered
   std::unique_ptr<admin::AdminServer> admin_;
   std::unique_ptr<serving::OfflineRun> offline_;
   std::vector<std::unique_ptr<os::EventLoop::Handle>> handles_;
@@ -89,6 +90,8 @@ class Leader {
   fleet::EndSignals end_signals_;
   int last_signal_ = 0;
   bool announced_ = false;
+  bool has_last_words_ = false;  // open requests have ended with the cause
+  bool finishing_ = false;
   Duration longest_told_{};  // of the loop's callbacks
   Result<int> result_ = 0;
   int printed_tenths_ = -1;

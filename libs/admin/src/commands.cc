@@ -9,6 +9,21 @@ namespace {
 
 using nlohmann::json;
 
+Status read_reload(const json& document, AdminCommand* command) {
+  const auto fronts = document.find("fronts");
+  const auto program = document.find("program");
+  if ((fronts != document.end() && !fronts->is_boolean()) ||
+      (program != document.end() && !program->is_string())) {
+    return invalid_argument("reload: expected true or false as fronts, and a text as program");
+  }
+  command->fronts = fronts != document.end() && fronts->get<bool>();
+  command->program = program != document.end() ? program->get<std::string>() : "";
+  if (!command->program.empty() && (!command->fronts || !command->program.starts_with('/'))) {
+    return invalid_argument("reload: expected an absolute path as program, of fronts only");
+  }
+  return ok();
+}
+
 }  // namespace
 
 bool takes_replica(const std::string& name) {
@@ -28,9 +43,11 @@ Result<AdminCommand> parse_admin_command(const std::string& line) {
       return invalid_argument(command.name + ": expected the number of a replica");
     }
     command.replica = document["replica"].get<std::uint32_t>();
+  } else if (command.name == "reload") {
+    PHALANX_RETURN_IF_ERROR(read_reload(document, &command));
   } else if (command.name != "status" && command.name != "ping") {
     return invalid_argument("unknown command \"" + command.name +
-                            "\"; expected status, ping, drain, resume or restart");
+                            "\"; expected status, ping, drain, resume, restart or reload");
   }
   return command;
 }
@@ -39,6 +56,10 @@ std::string admin_line(const AdminCommand& command) {
   json document = {{"command", command.name}};
   if (takes_replica(command.name)) {
     document["replica"] = command.replica;
+  }
+  if (command.name == "reload") {
+    document["fronts"] = command.fronts;
+    document["program"] = command.program;
   }
   return document.dump();
 }

@@ -75,12 +75,27 @@ json replica_json(std::size_t index, const ReplicaView& replica) {
           {"ranks", ranks_json(replica)}};
 }
 
+json front_json(std::size_t index, const FrontView& front) {
+  return {{"front", index},
+          {"state", supervise::to_string(front.slot.state)},
+          {"pid", front.slot.pid},
+          {"incarnation", front.slot.incarnation.value()},
+          {"restarts", front.slot.restarts},
+          {"last_error", front.slot.last_error},
+          {"active", front.active},
+          {"connections", front.connections}};
+}
+
 }  // namespace
 
 std::string status_json(const ServerView& server) {
   json list = json::array();
   for (const ReplicaView& replica : server.replicas) {
     list.push_back(replica_json(list.size(), replica));
+  }
+  json fronts = json::array();
+  for (const FrontView& front : server.fronts) {
+    fronts.push_back(front_json(fronts.size(), front));
   }
   const json document = {{"version", kVersion},
                          {"model", server.model},
@@ -90,6 +105,7 @@ std::string status_json(const ServerView& server) {
                          {"requests_waiting_for_replica", server.requests_waiting},
                          {"requests_finished", server.requests_finished},
                          {"redispatches", server.redispatches},
+                         {"fronts", fronts},
                          {"replicas", list}};
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -31,7 +31,8 @@ void write_row(std::ostream& out,
   out << "  " << std::left << std::setw(10) << name << std::setw(12) << state << std::right
       << std::setw(8) << pid << std::setw(6) << number(object, "incarnation") << std::setw(10)
       << number(object, "restarts") << "  " << work;
-  if (const std::string wrapper = text(object, "wrapper"); !wrapper.empty()) {
+  const std::string wrapper = object.contains("wrapper") ? text(object, "wrapper") : "";
+  if (!wrapper.empty()) {
     out << (work.empty() ? "" : "  ") << "under " << wrapper;
   }
   const std::string error = text(object, "last_error");
@@ -76,6 +77,16 @@ Result<std::string> status_table(const std::string& document) {
     out << "  " << std::left << std::setw(10) << "" << std::setw(12) << "STATE" << std::right
         << std::setw(8) << "PID" << std::setw(6) << "LIFE" << std::setw(10) << "RESTARTS"
         << "\n";
+    for (const json& front : status.at("fronts")) {
+      write_row(out,
+                "front " + std::to_string(number(front, "front")),
+                text(front, "state"),
+                pid_text(front),
+                front,
+                front.at("active").get<bool>()
+                    ? std::to_string(number(front, "connections")) + " connections"
+                    : "spare");
+    }
     for (const json& replica : status.at("replicas")) {
       write_replica(out, replica);
     }

@@ -6,7 +6,6 @@
 
 #include "phalanx/http/sse.h"
 
-#include "address_key.h"
 #include "drop_in_turns.h"
 #include "exchange_handle.h"
 #include "response_head.h"
@@ -33,31 +32,25 @@ std::string drawn_request_id(std::uint64_t& counter) {
 
 }  // namespace
 
-Connection::Connection(std::shared_ptr<ServerCore> core, Tcp::socket socket)
+Connection::Connection(std::shared_ptr<ServerCore> core, Tcp::socket socket, ConnectionInfo info)
     : core_(std::move(core)),
       socket_(std::move(socket)),
       reader_(core_->options.limits,
-              [shared = core_.get()](const Request& head) { return shared->access.check(head); }) {
+              [shared = core_.get()](const Request& head) { return shared->access.check(head); }),
+      info_(std::move(info)) {
   SystemError ignored;
   socket_.non_blocking(true, ignored);
   // An event of a stream must not wait for the acknowledgement of the one before it.
   socket_.set_option(Tcp::no_delay(true), ignored);
-  const Tcp::endpoint peer = socket_.remote_endpoint(ignored);
-  peer_ = peer.address().to_string() + ":" + std::to_string(peer.port());
-  address_key_ = address_key(peer.address());
 }
 
 void Connection::start() {
-  ++core_->connections_of[address_key_];
-  enter(Phase::kIdle, core_->options.header_timeout);
+  if (!info_.refusal.empty()) {
+    return refuse(503, info_.refusal);
+  }
+  const ServerOptions& options = core_->options;
+  enter(Phase::kIdle, info_.goes_on ? options.idle_timeout : options.header_timeout);
   wait_readable();
-}
-
-void Connection::start_refused(const std::string& message) {
-  ++core_->counters.connections_refused;
-  ++core_->refused;
-  refused_ = true;
-  refuse(503, message);
 }
 
 void Connection::wait_readable() {
@@ -83,6 +76,7 @@ void Connection::on_readable() {
   if (error && error != asio::error::would_block) {
     return on_peer_closed();
   }
+  received_ += error ? 0 : count;
   if (!error && phase_ != Phase::kLingering) {
     in_.append(core_->scratch.data(), count);
     pump();
@@ -174,14 +168,15 @@ void Connection::dispatch() {
   const std::string* id = request.headers.find("x-request-id");
   request_id_ = usable_request_id(id) ? *id : drawn_request_id(core_->next_request_id);
   request.id = request_id_;
-  request.peer = peer_;
+  request.peer = info_.peer;
+  request.connection = info_.id;
+  request.ordinal = static_cast<std::uint32_t>(++serial_);
   access_fields_ = core_->access.fields_for(request);
   head_only_ = request.method == "HEAD";
   chunked_ = false;
   is_sse_ = false;
   phase_ = Phase::kAnswering;
   answer_ = Answer::kAwaited;
-  ++serial_;
   ++core_->exchanges;
   ++core_->counters.requests;
   auto handle = std::make_shared<ExchangeHandle>(shared_from_this(), core_, serial_);
@@ -208,6 +203,23 @@ void Connection::close_when_idle() {
   if (phase_ == Phase::kIdle) {
     discard();
   }
+}
+
+// A byte of the next request that has been read is lost for whoever goes on.
+bool Connection::release_at_rest() {
+  if (phase_ != Phase::kIdle || !in_.empty() || !output_.empty()) {
+    return false;
+  }
+  phase_ = Phase::kClosed;
+  SystemError ignored;
+  socket_.close(ignored);
+  core_->connections.erase(shared_from_this());
+  post_while_alive(
+      core_,
+      [tell = &core_->options.on_released, id = info_.id, received = received_, sent = sent_] {
+        (*tell)(id, received, sent);
+      });
+  return true;
 }
 
 void Connection::enter(Phase phase, Duration timeout) {

@@ -18,21 +18,22 @@ namespace phalanx::http {
 // operations hold it too.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(std::shared_ptr<ServerCore> core, Tcp::socket socket);
+  Connection(std::shared_ptr<ServerCore> core, Tcp::socket socket, ConnectionInfo info);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
   ~Connection() = default;
 
+  // Reads requests, or, if the connection is refused, answers 503 without reading, and closes.
   void start();
-
-  // Answers 503 without reading, and closes.
-  void start_refused(const std::string& message);
 
   // Checks deadlines and sends comments; called every few milliseconds.
   void tick(SteadyTime time);
 
   // Ends the connection once nothing is under way on it.
   void close_when_idle();
+
+  // Lets go of it if it is at rest. True: it is gone.
+  bool release_at_rest();
 
   // Ends it now. The client of an incomplete answer counts as gone.
   void abort();
@@ -72,9 +73,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void refuse(int status, const std::string& message);
   void send(Response response);
   void complete_answer();
-  // What several events of one turn write to a client goes to its socket in one call, and each
-  // client's socket has a turn of its own.
+  // What several events of one turn write to a client goes to its socket in one call, and a turn is
+  // for a few clients.
   void flush_soon();
+  static void flush_some(const std::shared_ptr<ServerCore>& core);
   void flush();
   void wait_writable();
   void on_drained();
@@ -82,7 +84,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void drop_slow();
   void tick_answer(SteadyTime time);
   void tell_gone();
-  void forget_address();
+  void hang_up();
   void enter(Phase phase, Duration timeout);
 
   std::shared_ptr<ServerCore> core_;
@@ -96,13 +98,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   SteadyTime last_progress_{};  // of the socket taking bytes
   SteadyTime last_write_{};     // of the handler, for comments
   std::uint64_t serial_ = 0;    // of the request in work
-  std::string peer_;
-  std::string address_key_;
+  ConnectionInfo info_;
   std::string request_id_;
   Headers access_fields_;  // of the answer
   std::function<void()> on_close_;
   std::size_t body_bytes_ = 0;  // booked in the core
-  bool refused_ = false;        // never served
+  bool resets_ = false;         // at its end: what the client has not taken is thrown away
+  std::uint64_t received_ = 0;  // bytes of the socket, in all
+  std::uint64_t sent_ = 0;
   bool head_only_ = false;
   bool http_1_1_ = true;
   bool keep_alive_ = true;

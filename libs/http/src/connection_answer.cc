@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/socket.h>
+
 #include <optional>
 
 #include "phalanx/base/check.h"
@@ -13,6 +15,19 @@ namespace {
 // How long a client may take to read a refusal before the connection is closed on it. Closing at
 // once would reset the connection, and the reset would overtake the answer.
 constexpr Duration kLingerTime = std::chrono::seconds(2);
+
+// Resets a connection at once, whoever holds duplicates of its socket; the kernel throws away what
+// the client has not taken. Linux does that when a socket is disconnected; where it cannot be, the
+// last one that closes it resets.
+void reset_connection(Tcp::socket& socket) {
+  SystemError ignored;
+  socket.set_option(asio::socket_base::linger(true, 0), ignored);
+  const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
+  ::connect(socket.native_handle(), &nobody, sizeof nobody);
+}
+
+// Clients that are written to in one callback of the loop.
+constexpr std::size_t kFlushesPerTurn = 16;
 
 }  // namespace
 
@@ -137,10 +152,28 @@ void Connection::flush_soon() {
   }
   writing_ = true;
   last_progress_ = steady_clock().now();
-  core_->loop.post([self = shared_from_this()] {
-    self->writing_ = false;
-    self->flush();
-  });
+  core_->to_flush.push_back(shared_from_this());
+  if (core_->to_flush.size() == 1) {
+    core_->loop.post([core = core_] { flush_some(core); });
+  }
+}
+
+// A callback of its own for each of a hundred streams, with its clocks, would cost as much as a
+// tenth of their bytes.
+void Connection::flush_some(const std::shared_ptr<ServerCore>& core) {
+  std::deque<std::shared_ptr<Connection>> rest = std::exchange(core->to_flush, {});
+  for (std::size_t i = 0; i < kFlushesPerTurn && !rest.empty(); ++i) {
+    const std::shared_ptr<Connection> connection = std::move(rest.front());
+    rest.pop_front();
+    connection->writing_ = false;
+    connection->flush();
+  }
+  // What has come meanwhile waits for its turn behind the others, and has asked for one.
+  const bool is_asked_for = !core->to_flush.empty();
+  core->to_flush.insert(core->to_flush.begin(), rest.begin(), rest.end());
+  if (!core->to_flush.empty() && !is_asked_for) {
+    core->loop.post([core] { flush_some(core); });
+  }
 }
 
 void Connection::flush() {
@@ -150,6 +183,7 @@ void Connection::flush() {
   core_->loop.name_callback("http write");
   SystemError error;
   const std::size_t written = output_.write_to(socket_, error);
+  sent_ += written;
   if (written > 0) {
     last_progress_ = steady_clock().now();
   }
@@ -186,6 +220,14 @@ void Connection::on_drained() {
   }
   enter(Phase::kIdle, core_->options.idle_timeout);
   pump();
+  if (phase_ == Phase::kIdle && in_.empty() && output_.empty()) {
+    if (core_->releasing && release_at_rest()) {
+      return;
+    }
+    if (core_->options.on_rest) {
+      core_->options.on_rest(info_.id, received_, sent_);
+    }
+  }
   wait_readable();
 }
 
@@ -199,9 +241,7 @@ void Connection::linger() {
 
 void Connection::drop_slow() {
   ++core_->counters.clients_too_slow;
-  // A reset, so that the kernel throws away what the client does not take.
-  SystemError ignored;
-  socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+  resets_ = true;
   abort();
 }
 
@@ -218,12 +258,7 @@ void Connection::abort() {
 void Connection::tell_gone() {
   auto callback = std::exchange(on_close_, nullptr);
   if (callback) {
-    // Later, so that a handler is never called from inside its own call.
-    core_->loop.post([core = core_, callback = std::move(callback)] {
-      if (!core->destroyed) {
-        callback();
-      }
-    });
+    post_while_alive(core_, std::move(callback));
   }
 }
 
@@ -251,22 +286,21 @@ void Connection::discard() {
   }
   drop_body();
   drop_in_turns(core_->loop, output_.take());
-  SystemError ignored;
-  socket_.close(ignored);
-  if (core_->connections.erase(shared_from_this()) > 0) {
-    forget_address();
-  }
+  hang_up();
+  core_->connections.erase(shared_from_this());
+  report_closed(core_, info_.id);
 }
 
-void Connection::forget_address() {
-  if (refused_) {
-    --core_->refused;
-    return;
+// While somebody holds a duplicate of the socket, closing it tells the client nothing.
+void Connection::hang_up() {
+  SystemError ignored;
+  // As the kernel decides it where the last descriptor is closed: a client whose bytes nobody has
+  // read must not take them for read.
+  if (resets_ || socket_.available(ignored) > 0) {
+    reset_connection(socket_);
   }
-  const auto place = core_->connections_of.find(address_key_);
-  if (place != core_->connections_of.end() && --place->second == 0) {
-    core_->connections_of.erase(place);
-  }
+  socket_.shutdown(Tcp::socket::shutdown_both, ignored);
+  socket_.close(ignored);
 }
 
 }  // namespace phalanx::http

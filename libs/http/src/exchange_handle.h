@@ -49,11 +49,7 @@ class ExchangeHandle final : public Exchange {
     if (open()) {
       connection_->on_close(serial_, std::move(callback));
     } else if (!core_->destroyed) {
-      core_->loop.post([core = core_, callback = std::move(callback)] {
-        if (!core->destroyed) {
-          callback();
-        }
-      });
+      post_while_alive(core_, std::move(callback));
     }
   }
 

@@ -4,10 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_set>
+#include <utility>
 
 #include "phalanx/http/access_policy.h"
 #include "phalanx/http/server.h"
@@ -33,15 +35,33 @@ struct ServerCore {
   AccessPolicy access;
   ServerCounters counters;
   std::unordered_set<std::shared_ptr<Connection>> connections;
-  std::map<std::string, std::size_t> connections_of;  // by address_key(), without the refused ones
-  std::size_t refused = 0;                            // of `connections`: they only hear 503
   std::size_t exchanges = 0;
-  std::size_t body_bytes = 0;         // of all bodies being received
-  std::uint64_t next_request_id = 0;  // starts at random
-  bool draining = false;              // every answer says "Connection: close"
-  bool destroyed = false;             // no callback may run any more
+  std::size_t body_bytes = 0;                        // of all bodies being received
+  std::uint64_t next_request_id = 0;                 // starts at random
+  bool draining = false;                             // every answer says "Connection: close"
+  bool releasing = false;                            // connections at rest are let go of
+  std::deque<std::shared_ptr<Connection>> to_flush;  // in one of the next turns
+  bool destroyed = false;                            // no callback may run any more
   // One for all: a connection's bytes are used up, or copied, before the next one reads.
   std::array<char, std::size_t{32} << 10> scratch{};
 };
+
+// Runs `callback` later, so that nobody is called from inside a call of its own, unless the server
+// is destroyed by then.
+inline void post_while_alive(const std::shared_ptr<ServerCore>& core,
+                             std::function<void()> callback) {
+  core->loop.post([core, callback = std::move(callback)] {
+    if (!core->destroyed) {
+      callback();
+    }
+  });
+}
+
+// Says that the descriptor of a connection is closed here.
+inline void report_closed(const std::shared_ptr<ServerCore>& core, std::uint64_t id) {
+  if (core->options.on_closed) {
+    post_while_alive(core, [tell = &core->options.on_closed, id] { (*tell)(id); });
+  }
+}
 
 }  // namespace phalanx::http

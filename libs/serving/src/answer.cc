@@ -21,20 +21,11 @@ constexpr Duration kRetryTime = std::chrono::milliseconds(10);
 
 constexpr std::size_t kLogprobBytes = 96;  // of one token's logprob as JSON, about
 
-std::string sampling_summary(const step::SamplingParams& sampling) {
-  return "temperature=" + std::to_string(sampling.temperature) +
-         " top_k=" + std::to_string(sampling.top_k) + " top_p=" + std::to_string(sampling.top_p) +
-         " seed=" + std::to_string(sampling.seed);
-}
-
 }  // namespace
 
-openai::ResponseHead head_of(ApiKind kind,
-                             const std::string& id,
-                             SteadyTime arrived,
-                             const ServedModel& model) {
+openai::ResponseHead head_of(ApiKind kind, const std::string& id, const ServedModel& model) {
   const std::uint64_t high = Fingerprint().add_text(id).value();
-  const auto low = static_cast<std::uint64_t>(arrived.time_since_epoch().count());
+  const auto low = static_cast<std::uint64_t>(steady_clock().now().time_since_epoch().count());
   openai::ResponseHead head;
   head.id = kind == ApiKind::kChat ? openai::chat_completion_id(high, mix64(low))
                                    : openai::completion_id(high, mix64(low));
@@ -61,62 +52,26 @@ void respond_error(http::Exchange& exchange, const openai::ApiError& error) {
   exchange.respond(error_answer(error));
 }
 
-// The dispatcher's view of one prompt of an answer: makes text of tokens, and stops a choice whose
-// text ends it.
-class Answer::PromptSink final : public dispatch::GenerationSink {
- public:
-  PromptSink(std::shared_ptr<Answer> answer,
-             std::size_t first_choice,
-             std::uint32_t choices,
-             const TextOptions& options)
-      : answer_(std::move(answer)),
-        first_choice_(first_choice),
-        texts_(choices, TextChoice(options, *answer_->context_.model.tokenizer)) {}
-
-  void on_token(const dispatch::TokenEvent& token) override {
-    TextChoice& text = texts_[token.choice];
-    if (text.finished()) {
-      return;
-    }
-    const TextEvent event = text.push(token);
-    answer_->on_token(first_choice_ + token.choice, token, event);
-    if (event.to_stop) {
-      answer_->context_.dispatcher.stop(token.request, token.choice, token.position);
-    }
-  }
-  void on_done() override { answer_->on_prompt_done(); }
-  void on_error(const Error& error) override { answer_->on_error(error); }
-
- private:
-  std::shared_ptr<Answer> answer_;
-  std::size_t first_choice_;
-  std::vector<TextChoice> texts_;
-};
-
 Answer::Answer(const AnswerContext& context,
                AnswerOptions options,
                std::shared_ptr<http::Exchange> exchange,
-               RequestRecord record,
-               SteadyTime arrived)
+               Place place)
     : context_(context),
       options_(std::move(options)),
       exchange_(std::move(exchange)),
-      record_(std::move(record)),
-      arrived_(arrived) {}
+      place_(std::move(place)) {}
 
-void Answer::start(std::vector<GenerationRequest> prompts, dispatch::Admission::Ticket ticket) {
-  const std::shared_ptr<Answer> self = shared_from_this();
+void Answer::start(const RequestSummary& summary, std::vector<GenerationRequest> prompts) {
   choices_per_prompt_ = prompts.front().generation.choices;
-  choices_.resize(prompts.size() * choices_per_prompt_);
-  ticket_ = std::move(ticket);
-  record_.choices = static_cast<std::uint32_t>(choices_.size());
+  choices_open_ = prompts.size() * choices_per_prompt_;
+  choices_.reserve(choices_open_);
+  usage_.cached_tokens = 0;
   for (const GenerationRequest& prompt : prompts) {
-    record_.prompt_tokens += prompt.generation.prompt_ids.size();
+    usage_.prompt_tokens += prompt.generation.prompt_ids.size();
+    for (std::uint32_t i = 0; i < choices_per_prompt_; ++i) {
+      choices_.emplace_back(TextChoice(prompt.text, *context_.model.tokenizer));
+    }
   }
-  prompts_open_ = prompts.size();
-  context_.observer.on_request_start(record_,
-                                     prompts.front().generation.stop.max_tokens,
-                                     sampling_summary(prompts.front().generation.sampling));
   exchange_->on_close([weak = weak_from_this()] {
     if (const auto answer = weak.lock()) {
       answer->on_client_gone();
@@ -129,13 +84,7 @@ void Answer::start(std::vector<GenerationRequest> prompts, dispatch::Admission::
       }
     });
   }
-  for (std::size_t i = 0; i < prompts.size() && !ended_; ++i) {
-    prompts[i].generation.label = record_.id;
-    auto sink = std::make_shared<PromptSink>(
-        self, i * choices_per_prompt_, choices_per_prompt_, prompts[i].text);
-    requests_.push_back(
-        context_.dispatcher.submit(std::move(prompts[i].generation), std::move(sink)));
-  }
+  context_.desk.begin(place_.key(), summary, std::move(prompts), shared_from_this());
 }
 
 void Answer::begin_stream() {
@@ -160,19 +109,7 @@ void Answer::begin_stream() {
   }
 }
 
-void Answer::note_time(ChoiceState& choice) {
-  const SteadyTime now = context_.clock.now();
-  if (record_.time_to_first_token == Duration::zero()) {
-    record_.time_to_first_token = now - arrived_;
-    context_.observer.on_first_token(record_.time_to_first_token);
-  }
-  if (choice.last_token != SteadyTime{}) {
-    context_.observer.on_next_token(now - choice.last_token);
-  }
-  choice.last_token = now;
-}
-
-openai::TokenLogprobs Answer::logprobs_of(const dispatch::TokenEvent& token) const {
+openai::TokenLogprobs Answer::logprobs_of(const wire::FrontEvent& token) const {
   const tokenizer::Tokenizer& tokenizer = *context_.model.tokenizer;
   openai::TokenLogprobs result;
   result.bytes = tokenizer.token_bytes(token.token);
@@ -183,33 +120,36 @@ openai::TokenLogprobs Answer::logprobs_of(const dispatch::TokenEvent& token) con
   return result;
 }
 
-void Answer::on_token(std::size_t index,
-                      const dispatch::TokenEvent& token,
-                      const TextEvent& event) {
-  if (ended_) {
+void Answer::on_token(const wire::FrontEvent& token) {
+  const std::size_t index = std::size_t{token.prompt} * choices_per_prompt_ + token.choice;
+  if (ended_ || index >= choices_.size() || choices_[index].decoder.finished()) {
     return;
   }
   ChoiceState& choice = choices_[index];
-  note_time(choice);
-  ++record_.completion_tokens;
+  const TextEvent event = choice.decoder.push(token.position, token.token, token.finish);
+  ++usage_.completion_tokens;
   if (token.choice == 0 && token.position == 0) {
-    record_.cached_tokens += token.cached_tokens;  // as its prompt counts once
+    *usage_.cached_tokens += token.cached_tokens;  // as its prompt counts once
   }
   choice.finish_reason = step::finish_name(event.finish);
   choice.stop_reason = event.stopped_by;
   if (options_.stream) {
     write_token(index, token, event);
-    return;
+  } else {
+    choice.text += event.text;
+    if (options_.logprobs) {
+      choice.logprobs.push_back(logprobs_of(token));
+    }
   }
-  choice.text += event.text;
-  if (options_.logprobs) {
-    choice.logprobs.push_back(logprobs_of(token));
+  if (event.to_stop) {
+    context_.desk.stop({token.key, token.prompt, token.choice, token.position});
+  }
+  if (choice.decoder.finished() && --choices_open_ == 0) {
+    finish();
   }
 }
 
-void Answer::write_token(std::size_t index,
-                         const dispatch::TokenEvent& token,
-                         const TextEvent& event) {
+void Answer::write_token(std::size_t index, const wire::FrontEvent& token, const TextEvent& event) {
   begin_stream();
   ChoiceState& choice = choices_[index];
   openai::ChoiceText text;
@@ -224,25 +164,10 @@ void Answer::write_token(std::size_t index,
     text.has_logprobs = true;
     text.logprobs = logprobs;
   }
-  const openai::Usage so_far = usage();
-  const openai::Usage* shown = options_.continuous_usage ? &so_far : nullptr;
+  const openai::Usage* shown = options_.continuous_usage ? &usage_ : nullptr;
   write(options_.kind == ApiKind::kChat ? openai::chat_chunk(options_.head, text, shown)
                                         : openai::text_chunk(options_.head, text, shown));
   choice.characters += openai::character_count(event.text);
-}
-
-void Answer::on_prompt_done() {
-  if (--prompts_open_ == 0 && !ended_) {
-    finish();
-  }
-}
-
-openai::Usage Answer::usage() const {
-  openai::Usage result;
-  result.prompt_tokens = record_.prompt_tokens;
-  result.completion_tokens = record_.completion_tokens;
-  result.cached_tokens = record_.cached_tokens;
-  return result;
 }
 
 // Requires `texts` to live as long as the result.
@@ -267,8 +192,8 @@ void Answer::finish() {
   }
   begin_stream();
   if (options_.include_usage) {
-    write(options_.kind == ApiKind::kChat ? openai::chat_usage_chunk(options_.head, usage())
-                                          : openai::text_usage_chunk(options_.head, usage()));
+    write(options_.kind == ApiKind::kChat ? openai::chat_usage_chunk(options_.head, usage_)
+                                          : openai::text_usage_chunk(options_.head, usage_));
   }
   write(openai::kStreamEnd);
   exchange_->finish();
@@ -281,7 +206,7 @@ void Answer::finish_whole() {
   if (ended_) {
     return;
   }
-  record_.outcome = choices_.back().finish_reason;
+  outcome_ = choices_.back().finish_reason;
   if (!is_large()) {
     respond_whole(whole_answer());
     return;
@@ -308,7 +233,7 @@ void Answer::respond_whole(http::Response response) {
     return;  // the client left, or the server's deadline came
   }
   exchange_->respond(std::move(response));
-  close(record_.outcome, "");
+  close(outcome_, "");
 }
 
 http::Response Answer::whole_answer() const {
@@ -320,8 +245,8 @@ http::Response Answer::whole_answer() const {
   const std::vector<openai::ChoiceText> choices = whole_choices(texts);
   http::Response response = http::json_response(
       200,
-      options_.kind == ApiKind::kChat ? openai::chat_completion(options_.head, choices, usage())
-                                      : openai::text_completion(options_.head, choices, usage()));
+      options_.kind == ApiKind::kChat ? openai::chat_completion(options_.head, choices, usage_)
+                                      : openai::text_completion(options_.head, choices, usage_));
   add_ignored_fields(options_.ignored_fields, &response.headers);
   return response;
 }
@@ -352,7 +277,6 @@ void Answer::on_error(const Error& error) {
     respond_error(*exchange_, shown);
   }
   close("error", error.to_string());
-  cancel_rest();
 }
 
 void Answer::on_client_gone() {
@@ -360,13 +284,6 @@ void Answer::on_client_gone() {
     return;
   }
   close("client_gone", "");
-  cancel_rest();
-}
-
-void Answer::cancel_rest() {
-  for (const RequestId request : std::exchange(requests_, {})) {
-    context_.dispatcher.cancel(request);
-  }
 }
 
 void Answer::write(std::string_view json) {
@@ -375,13 +292,9 @@ void Answer::write(std::string_view json) {
 
 void Answer::close(const std::string& outcome, const std::string& error) {
   ended_ = true;
-  ticket_ = dispatch::Admission::Ticket();
   comment_timer_.reset();
   retry_timer_.reset();
-  record_.outcome = outcome;
-  record_.error = error;
-  record_.duration = context_.clock.now() - arrived_;
-  context_.observer.on_request_end(record_);
+  place_.end(outcome, error);
 }
 
 }  // namespace phalanx::serving

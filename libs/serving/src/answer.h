@@ -7,13 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "phalanx/dispatch/admission.h"
-#include "phalanx/dispatch/dispatcher.h"
 #include "phalanx/http/exchange.h"
 #include "phalanx/openai/responses.h"
 #include "phalanx/os/event_loop.h"
+#include "phalanx/serving/request_desk.h"
 #include "phalanx/serving/served_model.h"
-#include "phalanx/serving/serving_observer.h"
 
 namespace phalanx::serving {
 
@@ -22,9 +20,7 @@ enum class ApiKind { kChat, kCompletion };
 // Everything that the answers of one server share. Borrowed parts outlive every answer.
 struct AnswerContext {
   const ServedModel& model;
-  dispatch::Dispatcher& dispatcher;
-  ServingObserver& observer;
-  const Clock& clock;
+  RequestDesk& desk;
   os::EventLoop& loop;
   Duration first_comment;  // a stream that has no token after so long begins with comments
   // As ApiContext::run_away; large answers are written there.
@@ -53,44 +49,41 @@ struct AnswerOptions {
 // What the objects of an answer begin with, for the request `id`.
 [[nodiscard]] openai::ResponseHead head_of(ApiKind kind,
                                            const std::string& id,
-                                           SteadyTime arrived,
                                            const ServedModel& model);
 
 // The answer to one chat or completion request: hears the tokens of its prompts and choices and
 // writes them to the client, as events or as one object. Choice index = prompt index · n + choice.
 //
-// Ownership: shared by the sinks in the dispatcher and by the exchange's callback; ends when all is
-// said.
+// Ownership: shared by the desk, which it hears from, and by the exchange's callback; ends when all
+// is said.
 // Threads: the loop thread.
-class Answer : public std::enable_shared_from_this<Answer> {
+class Answer final : public RequestSink, public std::enable_shared_from_this<Answer> {
  public:
   Answer(const AnswerContext& context,
          AnswerOptions options,
          std::shared_ptr<http::Exchange> exchange,
-         RequestRecord record,
-         SteadyTime arrived);
+         Place place);
 
-  // Dispatches one generation per prompt.
-  void start(std::vector<GenerationRequest> prompts, dispatch::Admission::Ticket ticket);
+  // Asks for one generation per prompt.
+  void start(const RequestSummary& summary, std::vector<GenerationRequest> prompts);
+
+  void on_token(const wire::FrontEvent& token) override;
+  void on_error(const Error& error) override;
 
  private:
-  class PromptSink;
   struct ChoiceState {
+    explicit ChoiceState(TextChoice made) : decoder(std::move(made)) {}
+    TextChoice decoder;
     std::string text;
     std::size_t characters = 0;
     std::string finish_reason;
     openai::StopReason stop_reason;
     std::vector<openai::TokenLogprobs> logprobs;
-    SteadyTime last_token{};
   };
 
-  void on_token(std::size_t index, const dispatch::TokenEvent& token, const TextEvent& event);
-  void on_prompt_done();
-  void on_error(const Error& error);
   void on_client_gone();
   void begin_stream();
-  void write_token(std::size_t index, const dispatch::TokenEvent& token, const TextEvent& event);
-  void note_time(ChoiceState& choice);
+  void write_token(std::size_t index, const wire::FrontEvent& token, const TextEvent& event);
   void finish();
   void finish_whole();
   void release_choices();
@@ -98,27 +91,24 @@ class Answer : public std::enable_shared_from_this<Answer> {
   [[nodiscard]] http::Response whole_answer() const;
   [[nodiscard]] bool is_large() const;
   void write(std::string_view json);
-  void cancel_rest();
   void close(const std::string& outcome, const std::string& error);
-  [[nodiscard]] openai::TokenLogprobs logprobs_of(const dispatch::TokenEvent& token) const;
+  [[nodiscard]] openai::TokenLogprobs logprobs_of(const wire::FrontEvent& token) const;
   [[nodiscard]] std::vector<openai::ChoiceText> whole_choices(
       const std::vector<std::string>& texts) const;
-  [[nodiscard]] openai::Usage usage() const;
 
   AnswerContext context_;
   AnswerOptions options_;
   std::shared_ptr<http::Exchange> exchange_;
-  RequestRecord record_;
-  SteadyTime arrived_;
+  Place place_;
   std::vector<ChoiceState> choices_;
   std::uint32_t choices_per_prompt_ = 1;
-  std::vector<RequestId> requests_;
-  std::size_t prompts_open_ = 0;
+  std::size_t choices_open_ = 0;
+  openai::Usage usage_;  // so far
+  std::string outcome_;  // of a whole answer that is being written
   bool streaming_ = false;
   bool ended_ = false;
   std::unique_ptr<os::EventLoop::Handle> comment_timer_;
   std::unique_ptr<os::EventLoop::Handle> retry_timer_;
-  dispatch::Admission::Ticket ticket_;
 };
 
 // Names what a request said that has no effect; "" adds nothing.

@@ -13,69 +13,60 @@ namespace phalanx::serving {
 
 namespace {
 
-// The routes that generate: admission, preparation away from the loop, then an Answer.
+// The routes that generate: a place, preparation away from the loop, then an Answer.
 class GenerationRoute {
  public:
   GenerationRoute(ApiContext context, ApiKind kind, std::shared_ptr<IgnoredFields> seen)
       : context_(std::move(context)), kind_(kind), seen_(std::move(seen)) {}
 
   void operator()(http::Request request, std::shared_ptr<http::Exchange> exchange) const {
-    const SteadyTime arrived = context_.clock.now();
-    if (Status accepting = context_.accepting(); !accepting) {
-      refuse(request.path, *exchange, openai::from_error(accepting.error()));
-      return;
-    }
-    auto ticket = context_.admission.admit(request.body.size());
-    if (!ticket) {
-      refuse(request.path, *exchange, openai::from_error(ticket.error()));
-      return;
-    }
     auto job = std::make_shared<Job>();
+    job->key = {request.connection, request.ordinal};
     job->request = std::move(request);
     job->exchange = std::move(exchange);
-    job->ticket = *std::move(ticket);
-    job->arrived = arrived;
-    Unprepared unprepared{
-        {}, head_of(kind_, job->request.id, arrived, context_.model), context_.draw_seed()};
-    const bool long_body = is_long(context_, job->request);
-    const auto prepare = kind_ == ApiKind::kChat ? prepare_chat : prepare_completion;
-    auto work =
-        [job, unprepared = std::move(unprepared), model = &context_.model, prepare]() mutable {
-          unprepared.body = job->request.body.take_text();
-          job->prepared = prepare(*model, std::move(unprepared));
-        };
-    auto done = [job, context = context_, seen = seen_] { begin(context, *seen, *job); };
-    if (!context_.run_away(long_body, std::move(work), std::move(done))) {
-      refuse(job->request.path, *job->exchange, too_many_to_read());
-    }
+    job->arrived = context_.clock.now();
+    const wire::Admit wish{job->key, job->request.path, job->request.body.size(), true};
+    context_.desk.admit(wish, [context = context_, kind = kind_, seen = seen_, job](Status place) {
+      if (!place) {
+        respond_error(*job->exchange, openai::from_error(place.error()));
+        return;
+      }
+      job->place = Place(context.desk, job->key);
+      prepare(context, kind, seen, job);
+    });
   }
 
  private:
   struct Job {
+    wire::RequestKey key;
     http::Request request;
     std::shared_ptr<http::Exchange> exchange;
-    dispatch::Admission::Ticket ticket;
+    Place place;
     SteadyTime arrived;
     Prepared prepared;
   };
 
-  void refuse(const std::string& route,
-              http::Exchange& exchange,
-              const openai::ApiError& error) const {
-    context_.observer.on_request_refused(route, error.http_status);
-    respond_error(exchange, error);
+  static void prepare(const ApiContext& context,
+                      ApiKind kind,
+                      const std::shared_ptr<IgnoredFields>& seen,
+                      const std::shared_ptr<Job>& job) {
+    Unprepared unprepared{{}, head_of(kind, job->request.id, context.model), context.draw_seed()};
+    const bool long_body = is_long(context, job->request);
+    const auto prepare = kind == ApiKind::kChat ? prepare_chat : prepare_completion;
+    auto work =
+        [job, unprepared = std::move(unprepared), model = &context.model, prepare]() mutable {
+          unprepared.body = job->request.body.take_text();
+          job->prepared = prepare(*model, std::move(unprepared));
+        };
+    auto done = [job, context, seen] { begin(context, *seen, *job); };
+    if (!context.run_away(long_body, std::move(work), std::move(done))) {
+      refuse(*job, too_many_to_read());
+    }
   }
 
-  // What the body has turned out to be counts from here on.
-  static std::optional<openai::ApiError> book(Job& job) {
-    std::uint64_t tokens = 0;
-    for (const GenerationRequest& prompt : job.prepared.prompts) {
-      tokens += prompt.booked_tokens;
-    }
-    if (const Status room = job.ticket.correct(tokens); !room) {
-      return openai::from_error(room.error());
-    }
-    return std::nullopt;
+  static void refuse(Job& job, const openai::ApiError& error) {
+    job.place.refuse(error.http_status);
+    respond_error(*job.exchange, error);
   }
 
   static void begin(const ApiContext& context, IgnoredFields& seen, Job& job) {
@@ -84,32 +75,24 @@ class GenerationRoute {
     if (context.strict_api && !job.prepared.error) {
       job.prepared.error = refuse_unknown(job.prepared.ignored_fields);
     }
-    if (!job.prepared.error) {
-      job.prepared.error = book(job);
-    }
     if (job.prepared.error) {
-      context.observer.on_request_refused(job.request.path, job.prepared.error->http_status);
-      respond_error(*job.exchange, *job.prepared.error);
+      refuse(job, *job.prepared.error);
       return;
     }
-    RequestRecord record;
-    record.id = job.request.id;
-    record.route = job.request.path;
-    record.stream = job.prepared.answer.stream;
-    record.tokenize_time = context.clock.now() - job.arrived;
-    const AnswerContext answer_context{context.model,
-                                       context.dispatcher,
-                                       context.observer,
-                                       context.clock,
-                                       context.loop,
-                                       context.first_comment,
-                                       context.run_away};
+    RequestSummary summary;
+    summary.id = job.request.id;
+    summary.stream = job.prepared.answer.stream;
+    summary.tokenize_time = context.clock.now() - job.arrived;
+    for (const GenerationRequest& prompt : job.prepared.prompts) {
+      summary.booked_tokens += prompt.booked_tokens;
+    }
+    const AnswerContext answer_context{
+        context.model, context.desk, context.loop, context.first_comment, context.run_away};
     std::make_shared<Answer>(answer_context,
                              std::move(job.prepared.answer),
                              std::move(job.exchange),
-                             std::move(record),
-                             job.arrived)
-        ->start(std::move(job.prepared.prompts), std::move(job.ticket));
+                             std::move(job.place))
+        ->start(summary, std::move(job.prepared.prompts));
   }
 
   ApiContext context_;

@@ -30,7 +30,7 @@ class OfflineRun::Sink final : public dispatch::GenerationSink {
       : run_(run), index_(index), text_(options, *run.model_.tokenizer) {}
 
   void on_token(const dispatch::TokenEvent& token) override {
-    const TextEvent event = text_.push(token);
+    const TextEvent event = text_.push(token.position, token.token, token.finish);
     Generation& generation = run_.generations_[index_];
     const SteadyTime now = steady_clock().now();
     if (generation.ids.empty()) {

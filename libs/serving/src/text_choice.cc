@@ -14,30 +14,30 @@ TextChoice::TextChoice(const TextOptions& options, const tokenizer::Tokenizer& t
       decoder_(tokenizer, {.skip_special = options.skip_special_tokens, .continues = true}),
       scanner_(options.stop_strings, options.include_stop_in_output) {}
 
-TextEvent TextChoice::push(const dispatch::TokenEvent& token) {
+TextEvent TextChoice::push(std::uint32_t position, TokenId token, step::FinishReason finish) {
   PHALANX_CHECK(!finished_, "a finished choice has no further text");
   TextEvent event;
-  std::string piece = decoder_.push(token.token);
-  if (token.position + 1 >= min_tokens_) {
+  std::string piece = decoder_.push(token);
+  if (position + 1 >= min_tokens_) {
     StopScanner::Output output = scanner_.push(piece);
     event.text = std::move(output.text);
     if (output.match) {
       finished_ = true;
       event.finish = step::FinishReason::kStop;
       event.stopped_by = *std::move(output.match);
-      event.to_stop = token.finish == step::FinishReason::kNone;
+      event.to_stop = finish == step::FinishReason::kNone;
       return event;
     }
   } else {
     event.text = std::move(piece);
   }
-  event.finish = token.finish;
-  if (token.finish == step::FinishReason::kNone) {
+  event.finish = finish;
+  if (finish == step::FinishReason::kNone) {
     return event;
   }
   finished_ = true;
-  if (token.finish == step::FinishReason::kStop && !tokenizer_->is_special(token.token)) {
-    event.stopped_by = token.token;
+  if (finish == step::FinishReason::kStop && !tokenizer_->is_special(token)) {
+    event.stopped_by = token;
   }
   StopScanner::Output tail = scanner_.push(decoder_.finish());
   event.text += tail.text + scanner_.finish();

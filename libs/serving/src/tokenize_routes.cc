@@ -72,34 +72,44 @@ http::Handler pure_route(const ApiContext& context,
                                             bool strict_api,
                                             const std::string& body)) {
   struct Job {
+    wire::RequestKey key;
     http::Request request;
     std::shared_ptr<http::Exchange> exchange;
-    dispatch::Admission::Ticket ticket;
+    Place place;
     Answered answered;
   };
-  return [context, seen = std::move(seen), answer](http::Request request,
-                                                   std::shared_ptr<http::Exchange> exchange) {
-    auto ticket = context.admission.admit(request.body.size());
-    if (!ticket) {
-      respond_error(*exchange, openai::from_error(ticket.error()));
-      return;
-    }
-    const bool long_body = is_long(context, request);
-    auto job = std::make_shared<Job>();
-    job->request = std::move(request);
-    job->exchange = std::move(exchange);
-    job->ticket = *std::move(ticket);
+  const auto begin = [context, seen = std::move(seen), answer](const std::shared_ptr<Job>& job) {
+    job->place = Place(context.desk, job->key);
+    const bool long_body = is_long(context, job->request);
     auto work = [job, model = &context.model, strict = context.strict_api, answer] {
       job->answered = answer(*model, strict, job->request.body.take_text());
     };
     auto done = [job, seen, &loop = context.loop] {
       loop.name_callback("tokens of a text are there");
       seen->note(job->request.path, job->answered.ignored_fields);
+      job->place.end("tokenized", "");
       job->exchange->respond(std::move(job->answered.response));
     };
     if (!context.run_away(long_body, std::move(work), std::move(done))) {
-      respond_error(*job->exchange, too_many_to_read());
+      const openai::ApiError error = too_many_to_read();
+      job->place.refuse(error.http_status);
+      respond_error(*job->exchange, error);
     }
+  };
+  return [&desk = context.desk, begin](http::Request request,
+                                       std::shared_ptr<http::Exchange> exchange) {
+    auto job = std::make_shared<Job>();
+    job->key = {request.connection, request.ordinal};
+    job->request = std::move(request);
+    job->exchange = std::move(exchange);
+    const wire::Admit wish{job->key, job->request.path, job->request.body.size(), false};
+    desk.admit(wish, [job, begin](Status place) {
+      if (!place) {
+        respond_error(*job->exchange, openai::from_error(place.error()));
+        return;
+      }
+      begin(job);
+    });
   };
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <sstream>
+#include <variant>
 
 #include "phalanx/base/version.h"
 #include "phalanx/checkpoint/config_record.h"
@@ -17,6 +18,7 @@
 #include "phalanx/model/weight_arena.h"
 #include "phalanx/os/machine.h"
 #include "phalanx/step/limits.h"
+#include "phalanx/tokenizer/tokenizer_source.h"
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/limits.h"
 #include "phalanx/wire/rank_messages.h"
@@ -38,6 +40,9 @@ Result<std::string> read_text(const std::string& path) {
 Result<std::unique_ptr<tokenizer::ChatTemplate>> compile(const tokenizer::Tokenizer& tokenizer,
                                                          const std::string& source,
                                                          const std::string& origin) {
+  if (source.empty()) {
+    return std::unique_ptr<tokenizer::ChatTemplate>();
+  }
   Result<tokenizer::ChatTemplate> compiled = tokenizer::compile_chat_template(tokenizer, source);
   if (!compiled) {
     return std::move(compiled).error().with(origin);
@@ -45,22 +50,24 @@ Result<std::unique_ptr<tokenizer::ChatTemplate>> compile(const tokenizer::Tokeni
   return std::make_unique<tokenizer::ChatTemplate>(*std::move(compiled));
 }
 
-Status load_template(const Options& options, LeaderPlan* plan) {
-  const tokenizer::Tokenizer& tokenizer = *plan->tokenizer;
-  if (!options.chat_template_path.empty()) {
+// Fronts make theirs from the same bytes; here it is made to refuse what cannot be served.
+Status load_texts(const Options& options, checkpoint::ModelFolder& folder, LeaderPlan* plan) {
+  PHALANX_TRY(tokenizer::TokenizerSource source, checkpoint::tokenizer_source(folder));
+  const std::string& given = options.chat_template_path;
+  if (!given.empty()) {
     // It stands for all of the model's own.
-    PHALANX_TRY(const std::string source, read_text(options.chat_template_path));
-    PHALANX_TRY(plan->chat_template, compile(tokenizer, source, options.chat_template_path));
-    return ok();
+    PHALANX_TRY(const std::string text, read_text(given));
+    std::visit([&](auto& content) { content.templates = {text, ""}; }, source.content);
   }
-  if (!tokenizer.chat_template().empty()) {
-    PHALANX_TRY(plan->chat_template,
-                compile(tokenizer, tokenizer.chat_template(), "the model's chat template"));
-  }
-  if (!tokenizer.tool_use_template().empty()) {
-    PHALANX_TRY(plan->tool_template,
-                compile(tokenizer, tokenizer.tool_use_template(), "the model's tool_use template"));
-  }
+  plan->tokenizer_source = tokenizer::to_bytes(source);
+  PHALANX_TRY(plan->tokenizer, tokenizer::load_tokenizer(source));
+  const tokenizer::Tokenizer& tokenizer = *plan->tokenizer;
+  PHALANX_TRY(plan->chat_template,
+              compile(tokenizer,
+                      tokenizer.chat_template(),
+                      given.empty() ? "the model's chat template" : given));
+  PHALANX_TRY(plan->tool_template,
+              compile(tokenizer, tokenizer.tool_use_template(), "the model's tool_use template"));
   return ok();
 }
 
@@ -200,6 +207,14 @@ wire::ModelPlan model_plan_of(const Options& options, const LeaderPlan& plan) {
   return result;
 }
 
+std::string without_blanks(const std::string& list) {
+  std::string result;
+  for (const std::string& part : split_list(list)) {
+    result += (result.empty() ? "" : ",") + part;
+  }
+  return result;
+}
+
 }  // namespace
 
 Result<LeaderPlan> make_leader_plan(const Options& options) {
@@ -211,13 +226,12 @@ Result<LeaderPlan> make_leader_plan(const Options& options) {
   PHALANX_TRY(const checkpoint::Checkpoint checkpoint, checkpoint::Checkpoint::open(folder));
   plan.config = checkpoint.config();
   plan.config.formats = checkpoint.formats_for(options.quantization);
-  PHALANX_TRY(plan.tokenizer, checkpoint::load_tokenizer(folder));
+  PHALANX_RETURN_IF_ERROR(load_texts(options, folder, &plan));
   if (plan.tokenizer->vocab_size() > plan.config.vocab) {
     return invalid_argument("the tokenizer has " + std::to_string(plan.tokenizer->vocab_size()) +
                             " tokens and the model only " + std::to_string(plan.config.vocab) +
                             ": they do not belong together");
   }
-  PHALANX_RETURN_IF_ERROR(load_template(options, &plan));
   PHALANX_RETURN_IF_ERROR(plan_cores(options, &plan));
   if (auto shard = model::plan_shard(plan.config, 0, static_cast<std::uint32_t>(options.tp));
       !shard) {
@@ -263,6 +277,46 @@ fleet::ReplicaStart replica_start_of(const Options& options, const LeaderPlan& p
   start.supervision.restart.intensity = options.restarts;
   start.supervision.start_timeout =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.start_timeout_s));
+  return start;
+}
+
+keeper::DoorOptions doors_of(const Options& options) {
+  keeper::DoorOptions doors;
+  doors.address = options.host;
+  doors.port = static_cast<std::uint16_t>(options.port);
+  doors.connections_max = static_cast<std::size_t>(options.max_connections);
+  doors.connections_per_address_max = static_cast<std::size_t>(options.max_connections_per_address);
+  return doors;
+}
+
+Result<keeper::FrontStart> front_start_of(const Options& options, const LeaderPlan& plan) {
+  keeper::FrontStart start;
+  PHALANX_TRY(const std::string program, os::program_beside("phalanx-front"));
+  PHALANX_TRY(start.program, os::HeldProgram::open(program));
+  start.fronts = static_cast<std::size_t>(options.fronts);
+  start.start_timeout =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.start_timeout_s));
+  wire::FrontBootstrap& bootstrap = start.bootstrap;
+  bootstrap.common.protocol = wire::kProtocolVersion;
+  bootstrap.common.log_level = options.log_level;
+  bootstrap.model_name = plan.model.name;
+  bootstrap.model_root = plan.model.root;
+  bootstrap.created = plan.model.created;
+  bootstrap.max_model_len = plan.model.max_model_len;
+  bootstrap.vocab = plan.model.vocab;
+  bootstrap.default_sampling = plan.model.default_sampling;
+  bootstrap.end_tokens = plan.model.end_tokens;
+  bootstrap.tokenizer_bytes = plan.tokenizer_source.size();
+  bootstrap.max_body_bytes = static_cast<std::uint64_t>(options.max_body_bytes);
+  bootstrap.stream_buffer_bytes = static_cast<std::uint64_t>(options.stream_buffer_bytes);
+  bootstrap.comment_ms = static_cast<std::uint32_t>(options.keep_alive_comment_s * 1000.0);
+  bootstrap.allowed_hosts = without_blanks(options.allowed_hosts);
+  bootstrap.allowed_origins = without_blanks(options.allowed_origins);
+  bootstrap.strict_api = options.strict_api;
+  bootstrap.max_queued_reqs = static_cast<std::uint32_t>(options.max_num_queued_reqs);
+  if (Status fits = wire::check(wire::ControlRecord(bootstrap)); !fits) {
+    return std::move(fits).error().with("what fronts are told");
+  }
   return start;
 }
 

@@ -137,6 +137,7 @@ void add_http_flags(flags::FlagTable* table, Options* o) {
   table->group("HTTP");
   table->add_text("host", &o->host, "ADDRESS", "Address to listen on");
   table->add_int("port", &o->port, 0, 65535, "Port to listen on; 0 takes a free one and prints it");
+  table->add_int("fronts", &o->fronts, 1, 64, "Processes that speak HTTP; one more is spare");
   table->add_int("max-num-queued-reqs",
                  &o->max_num_queued_reqs,
                  1,

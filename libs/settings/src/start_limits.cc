@@ -12,7 +12,7 @@ namespace {
 
 // The event loop, ZeroMQ, listening sockets, pipes, files that are read for a moment.
 constexpr std::uint64_t kDescriptors = 64;
-// Process, control socket, pipe, frame channel and shared memory of a replica, or of a rank.
+// Process, control socket, pipe, frame channel and shared memory of a replica, a rank or a front.
 constexpr std::uint64_t kDescriptorsPerChild = 12;
 
 constexpr std::uint64_t kKibibyte = 1024;
@@ -39,8 +39,9 @@ Error below_bytes(const char* option,
 }  // namespace
 
 std::uint64_t descriptors_without_clients(const Options& options) {
-  return kDescriptors +
-         kDescriptorsPerChild * static_cast<std::uint64_t>(std::max(options.dp, options.tp));
+  const std::int64_t fronts = options.fronts + 1;  // a spare one
+  return kDescriptors + kDescriptorsPerChild *
+                            static_cast<std::uint64_t>(std::max(options.dp + fronts, options.tp));
 }
 
 Status apply_limits(const os::ProcessLimits& limits, Options* options) {

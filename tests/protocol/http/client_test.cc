@@ -70,7 +70,7 @@ TEST_F(ClientTest, UsesAConnectionAgain) {
     EXPECT_EQ(outcome.ends, 1);
     EXPECT_FALSE(outcome.error);
   }
-  EXPECT_EQ(server.counters().connections_accepted, 1U);
+  EXPECT_EQ(server.accepted(), 1U);
 }
 
 TEST_F(ClientTest, ReplacesAKeptConnectionThatTheServerClosed) {
@@ -80,7 +80,7 @@ TEST_F(ClientTest, ReplacesAKeptConnectionThatTheServerClosed) {
   EXPECT_EQ(ask({.host = "", .port = server.port()}).status, 200);
   ASSERT_TRUE(server.eventually([&] { return server.server().connections() == 0; }));
   EXPECT_EQ(ask({.host = "", .port = server.port()}).status, 200);
-  EXPECT_EQ(server.counters().connections_accepted, 2U);
+  EXPECT_EQ(server.accepted(), 2U);
 }
 
 TEST_F(ClientTest, SaysWhereNobodyListens) {

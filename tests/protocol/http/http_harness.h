@@ -7,18 +7,19 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 
 #include "phalanx/http/response_reader.h"
 #include "phalanx/http/server.h"
+#include "phalanx/os/tcp_listener.h"
 
 namespace phalanx::http {
 
@@ -28,9 +29,7 @@ using std::chrono::seconds;
 // A blocking client that shows the bytes as they are. Every wait ends after ten seconds.
 class RawClient {
  public:
-  explicit RawClient(std::uint16_t port,
-                     int receive_buffer_bytes = 0,
-                     const char* from_address = nullptr) {
+  explicit RawClient(std::uint16_t port, int receive_buffer_bytes = 0) {
     fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const timeval timeout{.tv_sec = 10, .tv_usec = 0};
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
@@ -38,32 +37,36 @@ class RawClient {
     if (receive_buffer_bytes > 0) {
       ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes, sizeof receive_buffer_bytes);
     }
-    if (from_address != nullptr) {
-      sockaddr_in from{};
-      from.sin_family = AF_INET;
-      ::inet_pton(AF_INET, from_address, &from.sin_addr);
-      ::bind(fd_, reinterpret_cast<const sockaddr*>(&from), sizeof from);
-    }
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    connected_ = ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    if (::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+      ADD_FAILURE() << "no connection to port " << port;
+    }
   }
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;
   ~RawClient() { close(); }
 
-  [[nodiscard]] bool connected() const { return connected_; }
+  // Its own, which the server sees as its peer's.
+  [[nodiscard]] std::uint16_t port() const {
+    sockaddr_in address{};
+    socklen_t size = sizeof address;
+    ::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size);
+    return ntohs(address.sin_port);
+  }
 
-  void send(std::string_view bytes) {
+  // False if the server has hung up; reading shows what it said.
+  bool send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t count = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (count <= 0) {
-        return;  // the server has hung up; reading shows what it said
+        return false;
       }
       bytes.remove_prefix(static_cast<std::size_t>(count));
     }
+    return true;
   }
 
   // One response, or nothing if the connection ends or stays silent first.
@@ -107,8 +110,16 @@ class RawClient {
     return result;
   }
 
-  // Whether the server closes the connection, without a further byte, within ten seconds.
-  bool closed_by_server() { return buffer_.empty() && !receive() && !timed_out_; }
+  // Whether the server closes the connection in an orderly way, without a further byte, within ten
+  // seconds.
+  bool closed_by_server() { return buffer_.empty() && !receive() && !timed_out_ && !was_reset_; }
+
+  // Whether it resets the connection, whatever it has sent before.
+  bool reset_by_server() {
+    while (receive()) {
+    }
+    return was_reset_;
+  }
 
   void shutdown_sending() { ::shutdown(fd_, SHUT_WR); }
 
@@ -128,6 +139,7 @@ class RawClient {
   bool receive() {
     std::array<char, 65536> bytes{};
     const ssize_t count = ::recv(fd_, bytes.data(), bytes.size(), 0);
+    was_reset_ = count < 0 && errno == ECONNRESET;
     timed_out_ = count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
     if (count <= 0) {
       return false;
@@ -137,9 +149,70 @@ class RawClient {
   }
 
   int fd_ = -1;
-  bool connected_ = false;
   bool timed_out_ = false;
+  bool was_reset_ = false;
   std::string buffer_;
+};
+
+// Accepts clients for a server, and holds a duplicate of each socket until the server says that the
+// connection is closed, as the process that listens does for those that speak.
+class Acceptor {
+ public:
+  explicit Acceptor(os::EventLoop& loop)
+      : loop_(loop), listener_(os::TcpListener::listen("localhost", 0, 4096)) {}
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+
+  // To be called from ServerOptions::on_closed.
+  void on_closed(std::uint64_t id) {
+    ++closed_;
+    if (!keeps_sockets_) {
+      sockets_.erase(id);
+    }
+  }
+
+  void serve(Server& server) {
+    watch_ = loop_.watch_readable(listener_->fd(), [this, &server] {
+      auto accepted = listener_->accept();
+      ASSERT_TRUE(accepted) << accepted.error().to_string();
+      if (*accepted) {
+        adopt(server, **std::move(accepted));
+      }
+    });
+  }
+
+  void stop() { watch_.reset(); }
+  void keep_sockets() { keeps_sockets_ = true; }                     // until the end of the test
+  void refuse(std::string reason) { refusal_ = std::move(reason); }  // those that come from now on
+  void go_on(bool goes_on) { goes_on_ = goes_on; }                   // likewise
+
+  [[nodiscard]] std::uint16_t port() const { return listener_->port(); }
+  [[nodiscard]] std::uint64_t accepted() const { return accepted_; }
+  [[nodiscard]] std::uint64_t closed() const { return closed_; }
+  [[nodiscard]] std::size_t held() const { return sockets_.size(); }
+
+ private:
+  void adopt(Server& server, os::AcceptedSocket accepted) {
+    auto duplicate = accepted.fd.duplicate();
+    ASSERT_TRUE(duplicate) << duplicate.error().to_string();
+    const std::uint64_t id = ++accepted_;
+    sockets_.emplace(id, std::move(accepted.fd));
+    server.adopt(*std::move(duplicate),
+                 {.id = id,
+                  .peer = accepted.address + ":" + std::to_string(accepted.port),
+                  .refusal = refusal_,
+                  .goes_on = goes_on_});
+  }
+
+  os::EventLoop& loop_;
+  Result<os::TcpListener> listener_;
+  std::unique_ptr<os::EventLoop::Handle> watch_;
+  std::map<std::uint64_t, os::UniqueFd> sockets_;
+  std::string refusal_;
+  std::uint64_t accepted_ = 0;
+  std::uint64_t closed_ = 0;
+  bool keeps_sockets_ = false;
+  bool goes_on_ = false;
 };
 
 // A server on a loop of its own thread.
@@ -152,13 +225,19 @@ class RunningServer {
   RunningServer(ServerOptions options,
                 Handler handler,
                 const std::function<void(os::EventLoop&)>& before) {
-    auto listening = Server::listen(loop_, std::move(options), std::move(handler));
-    if (!listening) {
-      ADD_FAILURE() << listening.error().to_string();
+    options.on_closed = [this, tell = std::move(options.on_closed)](std::uint64_t id) {
+      if (tell) {
+        tell(id);
+      }
+      acceptor_.on_closed(id);
+    };
+    auto server = Server::create(loop_, std::move(options), std::move(handler));
+    if (!server) {
+      ADD_FAILURE() << server.error().to_string();
       return;
     }
-    server_ = std::move(listening).value();
-    port_ = server_->port();
+    server_ = *std::move(server);
+    acceptor_.serve(*server_);
     before(loop_);
     thread_ = std::thread([this] { loop_.run(); });
   }
@@ -167,10 +246,18 @@ class RunningServer {
 
   ~RunningServer() {
     if (thread_.joinable()) {
-      call([this] { server_.reset(); });
+      destroy();
       loop_.stop();
       thread_.join();
     }
+  }
+
+  // Ends the server; the sockets that the acceptor holds stay open.
+  void destroy() {
+    call([this] {
+      acceptor_.stop();
+      server_.reset();
+    });
   }
 
   // Runs `action` on the loop and waits for it.
@@ -194,17 +281,21 @@ class RunningServer {
     return true;
   }
 
-  [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] std::uint16_t port() const { return acceptor_.port(); }
   os::EventLoop& loop() { return loop_; }
+  Acceptor& acceptor() { return acceptor_; }
   Server& server() { return *server_; }
   ServerCounters counters() {
     return call([this] { return server_->counters(); });
   }
+  std::uint64_t accepted() {
+    return call([this] { return acceptor_.accepted(); });
+  }
 
  private:
   os::EventLoop loop_;
+  Acceptor acceptor_{loop_};
   std::unique_ptr<Server> server_;
-  std::uint16_t port_ = 0;
   std::thread thread_;
 };
 

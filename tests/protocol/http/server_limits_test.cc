@@ -87,81 +87,19 @@ TEST(ServerLimits, ASilentConnectionIsClosedWithoutAWord) {
   EXPECT_TRUE(client.closed_by_server());
 }
 
-TEST(ServerLimits, RefusesConnectionsBeyondTheLimit) {
-  ServerOptions options = small_limits();
-  options.connections_max = 2;
-  RunningServer server(options, echo);
-  RawClient first(server.port());
-  RawClient second(server.port());
-  ASSERT_TRUE(server.eventually([&] { return server.server().connections() == 2; }));
-  RawClient third(server.port());
-  const auto response = third.read_response();
+TEST(ServerLimits, AConnectionThatIsRefusedIsToldWhy) {
+  RunningServer server(small_limits(), echo);
+  server.call([&] { server.acceptor().refuse("no place is left"); });
+  RawClient client(server.port());
+  const auto response = client.read_response();  // nothing was asked
   ASSERT_TRUE(response);
   EXPECT_EQ(response->status, 503);
   EXPECT_NE(response->headers.find("retry-after"), nullptr);
-  EXPECT_NE(response->body.text().find("2 connections"), std::string::npos);
-  first.close();
-  ASSERT_TRUE(server.eventually([&] { return server.server().connections() < 3; }));
-  second.send(get("/"));
-  EXPECT_TRUE(second.read_response());
-}
-
-TEST(ServerLimits, RefusesConnectionsOfOneAddressBeyondItsShare) {
-  ServerOptions options = small_limits();
-  options.connections_per_address_max = 2;
-  RunningServer server(options, echo);
-  RawClient first(server.port());
-  RawClient second(server.port());
-  ASSERT_TRUE(server.eventually([&] { return server.server().connections() == 2; }));
-  const auto response = RawClient(server.port()).read_response();
-  ASSERT_TRUE(response);
-  EXPECT_EQ(response->status, 503);
-  EXPECT_NE(response->body.text().find("--max-connections-per-address"), std::string::npos);
-  EXPECT_EQ(server.counters().connections_refused, 1U);
-  // Another address of loopback has a share of its own.
-  RawClient other(server.port(), 0, "127.0.0.2");
-  other.send(get("/"));
-  EXPECT_TRUE(other.read_response());
-  first.close();
-  ASSERT_TRUE(server.eventually([&] { return server.server().connections() == 2; }));
-  RawClient third(server.port());
-  third.send(get("/"));
-  const auto served = third.read_response();
-  ASSERT_TRUE(served);
-  EXPECT_EQ(served->status, 200);
-}
-
-TEST(ServerLimits, LoopbackHasNoShareUnlessOneIsSet) {
-  ServerOptions options = small_limits();
-  options.connections_max = 8;  // of which another address would have two
-  RunningServer server(options, echo);
-  std::vector<std::unique_ptr<RawClient>> clients;
-  for (int i = 0; i < 8; ++i) {
-    clients.push_back(std::make_unique<RawClient>(server.port()));
-    clients.back()->send(get("/"));
-    const auto response = clients.back()->read_response();
-    ASSERT_TRUE(response);
-    EXPECT_EQ(response->status, 200);
-  }
-}
-
-TEST(ServerLimits, AConnectionThatIsRefusedTakesNobodysPlace) {
-  ServerOptions options = small_limits();
-  options.connections_max = 3;
-  options.connections_per_address_max = 1;
-  RunningServer server(options, echo);
-  RawClient first(server.port());
-  ASSERT_TRUE(server.eventually([&] { return server.server().connections() == 1; }));
-  std::vector<std::unique_ptr<RawClient>> refused;
-  for (int i = 0; i < 5; ++i) {
-    refused.push_back(std::make_unique<RawClient>(server.port()));
-    ASSERT_TRUE(refused.back()->read_response());
-  }
-  RawClient other(server.port(), 0, "127.0.0.2");
-  other.send(get("/"));
-  const auto response = other.read_response();
-  ASSERT_TRUE(response);
-  EXPECT_EQ(response->status, 200);
+  EXPECT_NE(response->body.text().find("no place is left"), std::string::npos);
+  EXPECT_TRUE(client.closed_by_server());
+  client.close();
+  EXPECT_TRUE(server.eventually([&] { return server.acceptor().closed() == 1; }));
+  EXPECT_EQ(server.counters().requests, 0U);
 }
 
 TEST(ServerLimits, EndlessExtensionsAndTrailersAreRefused) {

@@ -282,12 +282,16 @@ class ManyStreams {
 TEST(ServerStream, CarriesFiveHundredStreamsAtOnce) {
   os::EventLoop loop;
   ManyStreams streams(loop);
+  Acceptor acceptor(loop);
+  ServerOptions options;
+  options.on_closed = [&](std::uint64_t id) { acceptor.on_closed(id); };
   auto server =
-      Server::listen(loop, {}, [&](const Request&, const std::shared_ptr<Exchange>& exchange) {
+      Server::create(loop, options, [&](const Request&, const std::shared_ptr<Exchange>& exchange) {
         streams.serve(exchange);
       });
   ASSERT_TRUE(server);
-  streams.ask((*server)->port());
+  acceptor.serve(**server);
+  streams.ask(acceptor.port());
   const auto guard = loop.call_after(seconds(30), [&] { loop.stop(); });
   loop.run();
   EXPECT_EQ(streams.ended(), ManyStreams::kStreams);

@@ -14,14 +14,11 @@ class TextChoiceTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_NE(tokenizer_, nullptr); }
 
-  static dispatch::TokenEvent token_at(std::uint32_t position,
-                                       TokenId token,
-                                       step::FinishReason finish = step::FinishReason::kNone) {
-    dispatch::TokenEvent event;
-    event.position = position;
-    event.token = token;
-    event.finish = finish;
-    return event;
+  static TextEvent push(TextChoice& choice,
+                        std::uint32_t position,
+                        TokenId token,
+                        step::FinishReason finish = step::FinishReason::kNone) {
+    return choice.push(position, token, finish);
   }
 
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_ = make_byte_tokenizer();
@@ -30,8 +27,8 @@ class TextChoiceTest : public ::testing::Test {
 
 TEST_F(TextChoiceTest, EndsAtTheEndTokenWithoutShowingIt) {
   TextChoice choice(options_, *tokenizer_);
-  EXPECT_EQ(choice.push(token_at(0, 'a')).text, "a");
-  const TextEvent event = choice.push(token_at(1, kEosToken, step::FinishReason::kStop));
+  EXPECT_EQ(push(choice, 0, 'a').text, "a");
+  const TextEvent event = push(choice, 1, kEosToken, step::FinishReason::kStop);
   EXPECT_EQ(event.text, "");
   EXPECT_EQ(event.finish, step::FinishReason::kStop);
   EXPECT_EQ(event.stopped_by.index(), 0U);
@@ -41,16 +38,16 @@ TEST_F(TextChoiceTest, EndsAtTheEndTokenWithoutShowingIt) {
 
 TEST_F(TextChoiceTest, NamesAStopTokenThatIsNotSpecial) {
   TextChoice choice(options_, *tokenizer_);
-  const TextEvent event = choice.push(token_at(0, 'a', step::FinishReason::kStop));
+  const TextEvent event = push(choice, 0, 'a', step::FinishReason::kStop);
   EXPECT_EQ(std::get<TokenId>(event.stopped_by), 'a');
 }
 
 TEST_F(TextChoiceTest, EndsAtTheLengthLimitAndShowsWhatWasWithheld) {
   options_.stop_strings = {"cx"};
   TextChoice choice(options_, *tokenizer_);
-  EXPECT_EQ(choice.push(token_at(0, 'a')).text, "a");
-  EXPECT_EQ(choice.push(token_at(1, 0xE2)).text, "");  // first byte of a character of three
-  const TextEvent event = choice.push(token_at(2, 'c', step::FinishReason::kLength));
+  EXPECT_EQ(push(choice, 0, 'a').text, "a");
+  EXPECT_EQ(push(choice, 1, 0xE2).text, "");  // first byte of a character of three
+  const TextEvent event = push(choice, 2, 'c', step::FinishReason::kLength);
   EXPECT_EQ(event.text,
             "\xEF\xBF\xBD"
             "c");
@@ -60,9 +57,9 @@ TEST_F(TextChoiceTest, EndsAtTheLengthLimitAndShowsWhatWasWithheld) {
 TEST_F(TextChoiceTest, EndsAtAStopStringSaysWhichAndAsksToStop) {
   options_.stop_strings = {"bc"};
   TextChoice choice(options_, *tokenizer_);
-  std::string text = choice.push(token_at(0, 'a')).text;
-  text += choice.push(token_at(1, 'b')).text;
-  const TextEvent event = choice.push(token_at(2, 'c'));
+  std::string text = push(choice, 0, 'a').text;
+  text += push(choice, 1, 'b').text;
+  const TextEvent event = push(choice, 2, 'c');
   EXPECT_EQ(text + event.text, "a");
   EXPECT_EQ(event.finish, step::FinishReason::kStop);
   EXPECT_EQ(std::get<std::string>(event.stopped_by), "bc");
@@ -72,7 +69,7 @@ TEST_F(TextChoiceTest, EndsAtAStopStringSaysWhichAndAsksToStop) {
 TEST_F(TextChoiceTest, AStopStringInTheLastTokenNeedsNoStop) {
   options_.stop_strings = {"a"};
   TextChoice choice(options_, *tokenizer_);
-  const TextEvent event = choice.push(token_at(0, 'a', step::FinishReason::kLength));
+  const TextEvent event = push(choice, 0, 'a', step::FinishReason::kLength);
   EXPECT_EQ(event.finish, step::FinishReason::kStop);
   EXPECT_EQ(std::get<std::string>(event.stopped_by), "a");
   EXPECT_FALSE(event.to_stop);
@@ -82,9 +79,9 @@ TEST_F(TextChoiceTest, NoStopStringEndsItBeforeMinTokens) {
   options_.stop_strings = {"a"};
   options_.min_tokens = 3;
   TextChoice choice(options_, *tokenizer_);
-  EXPECT_EQ(choice.push(token_at(0, 'a')).finish, step::FinishReason::kNone);
-  EXPECT_EQ(choice.push(token_at(1, 'a')).finish, step::FinishReason::kNone);
-  EXPECT_EQ(choice.push(token_at(2, 'a')).finish, step::FinishReason::kStop);
+  EXPECT_EQ(push(choice, 0, 'a').finish, step::FinishReason::kNone);
+  EXPECT_EQ(push(choice, 1, 'a').finish, step::FinishReason::kNone);
+  EXPECT_EQ(push(choice, 2, 'a').finish, step::FinishReason::kStop);
 }
 
 }  // namespace

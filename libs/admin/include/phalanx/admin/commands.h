@@ -10,8 +10,10 @@ namespace phalanx::admin {
 
 // One operator's command as it travels over the admin socket (proto/admin.md).
 struct AdminCommand {
-  std::string name;  // "status", "ping", "drain", "resume", "restart"
+  std::string name;  // "status", "ping", "drain", "resume", "restart", "reload"
   std::uint32_t replica = 0;
+  bool fronts = false;    // reload: only the fronts
+  std::string program{};  // … to run this; empty: what lies where theirs was found
 };
 
 // Errors: kInvalidArgument with what was expected.

@@ -22,6 +22,13 @@ struct ReplicaView {
   std::vector<std::string> rank_wrappers;  // the same of each of report.ranks
 };
 
+// What it shows of one front; likewise.
+struct FrontView {
+  supervise::SlotStatus slot;
+  bool active = false;  // false: spare, or not ready
+  std::size_t connections = 0;
+};
+
 struct ServerView {
   std::string model;
   std::string phase;
@@ -30,11 +37,12 @@ struct ServerView {
   std::size_t requests_waiting = 0;
   std::uint64_t requests_finished = 0;
   std::uint64_t redispatches = 0;
+  std::vector<FrontView> fronts;
   std::vector<ReplicaView> replicas;
 };
 
 // The whole state of the server as one line of JSON, for `phalanxctl status` and /health: leader,
-// replicas, ranks, ledger. The fields are those of proto/admin.md.
+// fronts, replicas, ranks, ledger. The fields are those of proto/admin.md.
 [[nodiscard]] std::string status_json(const ServerView& server);
 
 }  // namespace phalanx::admin

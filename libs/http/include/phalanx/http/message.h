@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,6 +46,8 @@ struct Request {
   // X-Request-Id if the client sent a usable one (1 … 128 visible ASCII characters), else drawn
   // here. The answer carries it.
   std::string id;
+  std::uint64_t connection = 0;  // ConnectionInfo::id
+  std::uint32_t ordinal = 0;  // which of its connection's requests to the handler; the first is 1
 };
 
 struct Response {

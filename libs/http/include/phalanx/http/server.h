@@ -12,21 +12,15 @@
 #include "phalanx/http/exchange.h"
 #include "phalanx/http/request_reader.h"
 #include "phalanx/os/event_loop.h"
+#include "phalanx/os/unique_fd.h"
 
 namespace phalanx::http {
 
 struct ServerOptions {
-  std::string address = "127.0.0.1";  // numeric IPv4 or IPv6 address, or "localhost"
-  std::uint16_t port = 0;             // 0 = any free one
-  int backlog = 4096;
   RequestLimits limits;
   std::size_t body_bytes_total_max = std::size_t{1} << 30;  // of all bodies being received; 503
-  std::size_t connections_max = 8192;                       // further ones are answered 503
-  // Of one address, or of one /64 of IPv6; further ones are answered 503. 0 = a quarter of
-  // connections_max, and none for loopback, where a proxy may speak for everybody.
-  std::size_t connections_per_address_max = 0;
-  // As AccessPolicy has them; whether the server is on loopback is known from its address. 421,
-  // 403.
+  // As AccessPolicy has them. 421, 403.
+  bool on_loopback = true;  // only this machine reaches the port that clients come by
   std::vector<std::string> allowed_hosts;
   std::vector<std::string> allowed_origins;
   Duration header_timeout = std::chrono::seconds(10);  // first byte to end of header; 408
@@ -42,30 +36,51 @@ struct ServerOptions {
   // 431, 500, 501, 503, 505). The server adds what the protocol demands (Allow, Retry-After,
   // Connection). Default: the message as text.
   std::function<Response(int status, const std::string& message)> format_error;
+  // Runs once for each connection, from the loop and never from inside a call on an Exchange, when
+  // its descriptor is closed here; behind the on_close of its requests.
+  std::function<void(std::uint64_t id)> on_closed;
+  // Runs each time a connection has come to rest, likewise: every answer has been given to its
+  // socket, and of the next request nothing has been read. So many bytes have been read and written
+  // since it was adopted. May be empty.
+  std::function<void(std::uint64_t id, std::uint64_t received, std::uint64_t sent)> on_rest =
+      nullptr;
+  // The same of a connection that was let go of; on_closed is not told of it.
+  std::function<void(std::uint64_t id, std::uint64_t received, std::uint64_t sent)> on_released =
+      nullptr;
+};
+
+// A connection that is handed to a server.
+struct ConnectionInfo {
+  std::uint64_t id = 0;  // as the requests and on_closed name it; the caller keeps it unique
+  std::string peer;      // as the requests show it: "127.0.0.1:41000"
+  std::string refusal;   // not empty: nothing is read, the client is answered 503 with it
+  bool goes_on = false;  // between two requests; else its first one is awaited
 };
 
 struct ServerCounters {
-  std::uint64_t connections_accepted = 0;
-  std::uint64_t connections_refused = 0;  // beyond connections_max or that of their address
-  std::uint64_t requests = 0;             // given to the handler
-  std::uint64_t requests_refused = 0;     // answered here: malformed, late, too large, not allowed
-  std::uint64_t clients_gone = 0;         // went before their answer was complete
-  std::uint64_t clients_too_slow = 0;     // dropped: pending limit or write timeout
+  std::uint64_t requests = 0;          // given to the handler
+  std::uint64_t requests_refused = 0;  // answered here: malformed, late, too large, not allowed
+  std::uint64_t clients_gone = 0;      // went before their answer was complete
+  std::uint64_t clients_too_slow = 0;  // dropped: pending limit or write timeout
 };
 
-// HTTP/1.1 server on one loop: keep-alive, pipelining (one request in work per connection, the next
-// ones wait in the kernel and in at most header_bytes_max of buffer), chunked bodies both ways,
-// HEAD without body, TCP_NODELAY. It keeps reading while an answer is under way, so a client that
-// goes is seen at once; a client that shuts down only its sending side counts as gone.
+// HTTP/1.1 server on one loop, for connections that somebody else accepts: keep-alive, pipelining
+// (one request in work per connection, the next ones wait in the kernel and in at most
+// header_bytes_max of buffer), chunked bodies both ways, HEAD without body, TCP_NODELAY. It keeps
+// reading while an answer is under way, so a client that goes is seen at once; a client that shuts
+// down only its sending side counts as gone.
+//
+// Others may hold duplicates of a connection's socket. A connection that ends is shut down, and
+// reset where bytes are thrown away, before it is closed: its client sees the end at once, and what
+// comes behind it is answered by a reset of the kernel, then or when the last duplicate is closed.
 //
 // Ownership: borrows the loop, which must outlive it.
-// Threads: the loop thread (listen() may run before the loop does). Destroying it closes
-// everything; no callback runs afterwards.
+// Threads: the loop thread (create() may run before the loop does). Destroying it ends every
+// connection; no callback runs afterwards.
 class Server {
  public:
-  // Errors: kInvalidArgument    the address is none, or an allowed host or origin is none
-  //         kFailedPrecondition the port is taken, or may not be bound by this user
-  [[nodiscard]] static Result<std::unique_ptr<Server>> listen(os::EventLoop& loop,
+  // Errors: kInvalidArgument an allowed host or origin is none
+  [[nodiscard]] static Result<std::unique_ptr<Server>> create(os::EventLoop& loop,
                                                               ServerOptions options,
                                                               Handler handler);
   Server() = default;
@@ -73,23 +88,27 @@ class Server {
   Server& operator=(const Server&) = delete;
   virtual ~Server() = default;
 
-  [[nodiscard]] virtual std::uint16_t port() const = 0;
-
-  // New connections are refused by the kernel from now on; those there go on.
-  virtual void stop_accepting() = 0;
+  // Serves a connected stream socket. After close_idle() it ends at once, as an idle one does; so
+  // does one that the loop cannot watch. on_closed is told in every case.
+  virtual void adopt(os::UniqueFd socket, ConnectionInfo info) = 0;
 
   // Closes connections that wait for a request; the others say "Connection: close" and close after
   // their answer.
   virtual void close_idle() = 0;
 
-  // stop_accepting() and close_idle(), then waits for the answers under way. After `deadline`
-  // `on_deadline` runs: handlers end their answers in it with an error of their own. Whoever has
-  // not begun to answer then is answered 503 (its on_close runs); what is not complete, or not
-  // taken by its client, a second later is cut (likewise). `done(cut)` gets the number of answers
-  // that were open at the deadline, and runs once, from the loop.
-  virtual void close(Duration deadline,
-                     std::function<void()> on_deadline,
-                     std::function<void(std::size_t cut)> done) = 0;
+  // Lets go of every connection as soon as it is at rest: its descriptor is closed here, and its
+  // client sees nothing of that, so that somebody else can go on with a duplicate. Requires
+  // on_released.
+  virtual void release_all() = 0;
+
+  // close_idle(), then waits for the answers under way. `done` runs once, from the loop, when there
+  // is no connection and on_closed has been told of all.
+  virtual void close(std::function<void()> done) = 0;
+
+  // Behind close(), when its answers have taken long enough: whoever has not begun to answer is
+  // answered 503 (its on_close runs); what is not complete, or not taken by its client, a second
+  // later is cut (likewise).
+  virtual void end_answers() = 0;
 
   [[nodiscard]] virtual std::size_t connections() const = 0;
   [[nodiscard]] virtual std::size_t exchanges() const = 0;  // requests not completely answered

@@ -4,26 +4,19 @@
 #include <functional>
 #include <memory>
 
-#include "phalanx/dispatch/admission.h"
-#include "phalanx/dispatch/dispatcher.h"
 #include "phalanx/http/route_table.h"
 #include "phalanx/os/event_loop.h"
+#include "phalanx/serving/request_desk.h"
 #include "phalanx/serving/served_model.h"
-#include "phalanx/serving/serving_observer.h"
 
 namespace phalanx::serving {
 
 // What the API routes work with. Borrowed parts outlive the routes and every request.
 struct ApiContext {
   const ServedModel& model;
-  dispatch::Dispatcher& dispatcher;
-  dispatch::Admission& admission;
-  ServingObserver& observer;
+  RequestDesk& desk;
   const Clock& clock;
   os::EventLoop& loop;
-
-  // Why new work is refused now (loading, draining, no replica can serve), or nothing. 503.
-  std::function<Status()> accepting;
 
   // Runs `work` away from the loop and then `done` on the loop; false if its queue is full. Every
   // body is parsed, rendered and tokenized there, as how long that takes is the client's choice;

@@ -50,8 +50,9 @@ class TextChoice {
  public:
   TextChoice(const TextOptions& options, const tokenizer::Tokenizer& tokenizer);
 
-  // Must not be called once finished.
-  [[nodiscard]] TextEvent push(const dispatch::TokenEvent& token);
+  // The token at `position` of the choice, which ends with it if there is a `finish`. Must not be
+  // called once finished.
+  [[nodiscard]] TextEvent push(std::uint32_t position, TokenId token, step::FinishReason finish);
 
   [[nodiscard]] bool finished() const { return finished_; }
 

@@ -7,6 +7,8 @@
 
 #include "phalanx/checkpoint/checkpoint.h"
 #include "phalanx/fleet/replica_host.h"
+#include "phalanx/keeper/doors.h"
+#include "phalanx/keeper/front_host.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/os/cpu_set.h"
 #include "phalanx/serving/served_model.h"
@@ -24,6 +26,7 @@ struct LeaderPlan {
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
   std::unique_ptr<tokenizer::ChatTemplate> chat_template;  // null if the model has none
   std::unique_ptr<tokenizer::ChatTemplate> tool_template;  // null if tools have none of their own
+  std::string tokenizer_source;  // tokenizer::to_bytes(): what fronts make theirs from
   serving::ServedModel model;
   model::MemoryPlan memory;
   std::vector<os::CpuList> rank_cpus;  // dp · tp core sets, those of a replica together
@@ -42,6 +45,13 @@ struct LeaderPlan {
 
 // What the replicas are told at their start, with secrets drawn anew.
 [[nodiscard]] fleet::ReplicaStart replica_start_of(const Options& options, const LeaderPlan& plan);
+
+// Where clients come in, and what fronts are told at their start.
+[[nodiscard]] keeper::DoorOptions doors_of(const Options& options);
+// Errors: kNotFound if the program of a front does not lie beside this one; kInvalidArgument for
+// what a front would refuse.
+[[nodiscard]] Result<keeper::FrontStart> front_start_of(const Options& options,
+                                                        const LeaderPlan& plan);
 
 // The summary that is printed at start, one fact a line.
 [[nodiscard]] std::string start_summary(const Options& options, const LeaderPlan& plan);

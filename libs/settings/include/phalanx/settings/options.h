@@ -46,6 +46,7 @@ struct Options {
   // HTTP.
   std::string host = "127.0.0.1";
   std::int64_t port = 8000;
+  std::int64_t fronts = 1;
   std::int64_t max_num_queued_reqs = 1024;
   std::int64_t max_num_queued_tokens = std::int64_t{1} << 20;
   std::int64_t max_connections = 4096;

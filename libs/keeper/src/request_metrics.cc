@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/serving/serving_metrics.h"
+#include "phalanx/keeper/request_metrics.h"
 
 #include <utility>
 
 #include "phalanx/obs/log.h"
 
-namespace phalanx::serving {
+namespace phalanx::keeper {
 
 namespace {
 
@@ -24,7 +24,7 @@ const std::vector<double> kTokenCountBuckets = {
 
 }  // namespace
 
-ServingMetrics::ServingMetrics(obs::MetricRegistry& registry, std::string model_name)
+RequestMetrics::RequestMetrics(obs::MetricRegistry& registry, std::string model_name)
     : registry_(registry),
       model_name_(std::move(model_name)),
       prompt_tokens_(registry.counter(
@@ -57,11 +57,11 @@ ServingMetrics::ServingMetrics(obs::MetricRegistry& registry, std::string model_
                                           kTokenCountBuckets,
                                           labels())) {}
 
-obs::Labels ServingMetrics::labels_of(ReplicaId replica) const {
+obs::Labels RequestMetrics::labels_of(ReplicaId replica) const {
   return {{"model_name", model_name_}, {"engine", std::to_string(replica.value())}};
 }
 
-void ServingMetrics::on_request_start(const RequestRecord& record,
+void RequestMetrics::on_request_start(const RequestRecord& record,
                                       std::uint32_t max_tokens,
                                       const std::string& sampling) {
   prompt_tokens_.add(static_cast<double>(record.prompt_tokens));
@@ -77,15 +77,15 @@ void ServingMetrics::on_request_start(const RequestRecord& record,
                  {"tokenize_ms", to_milliseconds(record.tokenize_time)}});
 }
 
-void ServingMetrics::on_first_token(Duration since_request) {
+void RequestMetrics::on_first_token(Duration since_request) {
   first_token_.observe(to_seconds(since_request));
 }
 
-void ServingMetrics::on_next_token(Duration since_last_token) {
+void RequestMetrics::on_next_token(Duration since_last_token) {
   next_token_.observe(to_seconds(since_last_token));
 }
 
-void ServingMetrics::on_request_end(const RequestRecord& record) {
+void RequestMetrics::on_request_end(const RequestRecord& record) {
   ++finished_;
   generation_tokens_.add(static_cast<double>(record.completion_tokens));
   generation_size_.observe(static_cast<double>(record.completion_tokens));
@@ -111,7 +111,7 @@ void ServingMetrics::on_request_end(const RequestRecord& record) {
                  {"client_gone", record.outcome == "client_gone"}});
 }
 
-void ServingMetrics::on_request_refused(const std::string& route, int status) {
+void RequestMetrics::on_request_refused(const std::string& route, int status) {
   obs::Labels refused = labels();
   refused["status"] = std::to_string(status);
   registry_
@@ -122,7 +122,7 @@ void ServingMetrics::on_request_refused(const std::string& route, int status) {
   obs::log_debug("request_refused", {{"route", route}, {"status", status}});
 }
 
-void ServingMetrics::refresh(const dispatch::Router& router,
+void RequestMetrics::refresh(const dispatch::Router& router,
                              const dispatch::Dispatcher& dispatcher,
                              const std::map<ReplicaId, wire::ReplicaStatus>& status,
                              Duration longest_loop_lag) {
@@ -158,7 +158,7 @@ void ServingMetrics::refresh(const dispatch::Router& router,
       .set(to_seconds(longest_loop_lag));
 }
 
-void ServingMetrics::refresh_differences(std::size_t replicas,
+void RequestMetrics::refresh_differences(std::size_t replicas,
                                          const dispatch::Dispatcher& dispatcher) {
   for (std::uint32_t i = 0; i < replicas; ++i) {
     const dispatch::Difference& difference = dispatcher.difference(ReplicaId(i));
@@ -180,7 +180,7 @@ void ServingMetrics::refresh_differences(std::size_t replicas,
   }
 }
 
-void ServingMetrics::refresh_replica(ReplicaId replica, const wire::ReplicaStatus& status) {
+void RequestMetrics::refresh_replica(ReplicaId replica, const wire::ReplicaStatus& status) {
   const obs::Labels labels = labels_of(replica);
   const auto set = [&](const char* name, const char* help, double value) {
     registry_.gauge(name, help, labels).set(value);
@@ -221,8 +221,8 @@ void ServingMetrics::refresh_replica(ReplicaId replica, const wire::ReplicaStatu
       static_cast<double>(restarts));
 }
 
-void ServingMetrics::forget_replica(ReplicaId replica) {
+void RequestMetrics::forget_replica(ReplicaId replica) {
   registry_.remove_series("engine", std::to_string(replica.value()));
 }
 
-}  // namespace phalanx::serving
+}  // namespace phalanx::keeper

@@ -6,30 +6,48 @@
 #include <string>
 #include <vector>
 
+#include "phalanx/base/clock.h"
 #include "phalanx/dispatch/dispatcher.h"
 #include "phalanx/dispatch/router.h"
 #include "phalanx/obs/metrics.h"
-#include "phalanx/serving/serving_observer.h"
 #include "phalanx/wire/replica_messages.h"
 
-namespace phalanx::serving {
+namespace phalanx::keeper {
+
+// One request, told once at its end.
+struct RequestRecord {
+  std::string id;     // X-Request-Id
+  std::string route;  // "/v1/chat/completions"
+  std::string
+      outcome;  // "stop", "length", "error", "client_gone"; of several choices that of the last
+  std::string error;
+  bool stream = false;
+  std::uint32_t choices = 0;
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t cached_tokens = 0;  // of them, found in a prefix cache
+  std::uint64_t completion_tokens = 0;
+  Duration tokenize_time{};        // parsing, template and tokenization, as its front says
+  Duration time_to_first_token{};  // zero if there was none
+  Duration duration{};             // from its admission to the end of the answer
+};
 
 // The metrics and log lines of the leader. The standard serving set has the names that dashboards
 // and autoscalers already read (vllm:…); ours begin with phalanx_.
 //
 // Ownership: borrows the registry.
 // Threads: the loop thread.
-class ServingMetrics final : public ServingObserver {
+class RequestMetrics {
  public:
-  ServingMetrics(obs::MetricRegistry& registry, std::string model_name);
+  RequestMetrics(obs::MetricRegistry& registry, std::string model_name);
 
+  // Tokenized and handed to the dispatcher.
   void on_request_start(const RequestRecord& record,
                         std::uint32_t max_tokens,
-                        const std::string& sampling) override;
-  void on_first_token(Duration since_request) override;
-  void on_next_token(Duration since_last_token) override;
-  void on_request_end(const RequestRecord& record) override;
-  void on_request_refused(const std::string& route, int status) override;
+                        const std::string& sampling);
+  void on_first_token(Duration since_request);
+  void on_next_token(Duration since_last_token);  // of the same choice
+  void on_request_end(const RequestRecord& record);
+  void on_request_refused(const std::string& route, int status);
 
   // Sets what is read and not counted, before the registry is served. `status` has an entry per
   // replica that has ever reported.
@@ -64,4 +82,4 @@ class ServingMetrics final : public ServingObserver {
   obs::Histogram& generation_size_;
 };
 
-}  // namespace phalanx::serving
+}  // namespace phalanx::keeper

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// What clients reach: the doors, the fronts that speak with them, and how both end.
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+
+#include "phalanx/obs/log.h"
+
+#include "doors.h"
+#include "leader.h"
+
+namespace phalanx::app {
+
+namespace {
+
+// For the last words of fronts, which take a second at most.
+constexpr auto kLastWordsTime = std::chrono::seconds(3);
+constexpr int kCutExitStatus = 75;  // some answers were cut at the shutdown deadline
+
+}  // namespace
+
+// Binds before anything is loaded, so that a taken port is known at once; until replicas are ready
+// requests get 503.
+Status Leader::open_doors() {
+  if (offline()) {
+    return ok();
+  }
+  PHALANX_TRY(keeper::FrontStart start, settings::front_start_of(options_, plan_));
+  PHALANX_TRY(fronts_,
+              keeper::Fronts::open(loop_,
+                                   settings::doors_of(options_),
+                                   std::move(start),
+                                   {*dispatcher_, admission_, metrics_},
+                                   fronts_calls()));
+  PHALANX_TRY(admin_,
+              admin::AdminServer::listen(
+                  loop_,
+                  admin::admin_socket_name(::geteuid(), fronts_->port()),
+                  [this](const std::string& line, const admin::AdminServer::Reply& reply) {
+                    answer_admin(line, reply);
+                  }));
+  return start_fronts();
+}
+
+// Beside the loading of the weights.
+Status Leader::start_fronts() {
+  const std::string source = std::exchange(plan_.tokenizer_source, {});
+  PHALANX_TRY(tokenizer_, os::Memfd::create("phalanx-tokenizer", source.size()));
+  {
+    PHALANX_TRY(const os::Mapping mapping, tokenizer_.map(os::Access::kReadWrite));
+    std::memcpy(mapping.data(), source.data(), source.size());
+  }
+  PHALANX_RETURN_IF_ERROR(tokenizer_.seal_content());
+  fronts_->start(tokenizer_.fd(), lifeline_read_.get());
+  return ok();
+}
+
+keeper::FrontsCalls Leader::fronts_calls() {
+  keeper::FrontsCalls calls;
+  calls.accepting = [this] { return accepting(); };
+  calls.answer = [this](wire::QueryKind kind) { return answer(kind); };
+  calls.on_ready = [this] { announce_once(); };
+  calls.on_failed = [this](const Error& cause) { on_fronts_failed(cause); };
+  calls.on_drained = [this] {
+    life_.post(fleet::LeaderEvent::kDrained);
+    if (finishing_) {
+      loop_.stop();
+    }
+  };
+  return calls;
+}
+
+void Leader::on_fronts_failed(const Error& cause) {
+  const bool loading = life_.phase() == fleet::Phase::kLoading;
+  life_.post(loading ? fleet::LeaderEvent::kLoadFailed : fleet::LeaderEvent::kAllFailed, cause);
+}
+
+keeper::Answer Leader::answer(wire::QueryKind kind) {
+  switch (kind) {
+    case wire::QueryKind::kReady: {
+      const bool ready = serves() && router_.table().open_count() > 0;
+      return {ready ? 200 : 503,
+              std::string(R"({"status":")") + (ready ? "ready" : phase_name()) + "\"}"};
+    }
+    case wire::QueryKind::kHealth:
+      return {router_.table().ready_count() > 0 ? 200 : 503, status_text()};
+    case wire::QueryKind::kMetrics:
+      break;
+  }
+  metrics_.refresh(router_, *dispatcher_, slots().reports(), loop_.take_longest_lag());
+  refresh_process_metrics(registry_, loop_);
+  refresh_front_metrics(registry_, *fronts_);
+  return {200, registry_.serialize()};
+}
+
+// Clients whose requests have ended with an error hear of it before the fronts end.
+void Leader::finish() {
+  if (fronts_ == nullptr || !has_last_words_) {
+    loop_.stop();
+    return;
+  }
+  finishing_ = true;
+  fronts_->drain();
+  fronts_->end_answers();
+  handles_.push_back(loop_.call_after(kLastWordsTime, [this] { loop_.stop(); }));
+}
+
+// Nothing new is accepted; what is open has --shutdown-timeout to end.
+void Leader::drain() {
+  obs::log_info(
+      "drain",
+      {{"open_requests", dispatcher_->requests()}, {"timeout_s", options_.shutdown_timeout_s}});
+  if (fronts_ == nullptr) {
+    life_.post(fleet::LeaderEvent::kDrained);
+    return;
+  }
+  fronts_->drain();
+  handles_.push_back(loop_.call_after(seconds_of(options_.shutdown_timeout_s), [this] {
+    if (life_.phase() != fleet::Phase::kDraining) {
+      return;
+    }
+    if (fronts_->open_requests() > 0) {
+      result_ = kCutExitStatus;
+    }
+    dispatcher_->fail_all(
+        unavailable("the server is shutting down, and --shutdown-timeout has passed"));
+    fronts_->end_answers();
+    // A front that does not even end what it has ends with the leader.
+    handles_.push_back(
+        loop_.call_after(kLastWordsTime, [this] { life_.post(fleet::LeaderEvent::kDrained); }));
+  }));
+}
+
+}  // namespace phalanx::app

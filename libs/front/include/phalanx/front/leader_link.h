@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "phalanx/base/result.h"
+#include "phalanx/os/control_socket.h"
+#include "phalanx/os/event_loop.h"
+#include "phalanx/os/unique_fd.h"
+#include "phalanx/serving/request_desk.h"
+#include "phalanx/wire/front_messages.h"
+
+namespace phalanx::front {
+
+// Hears of what is no request's. Loop thread.
+struct LinkCalls {
+  std::function<void(const wire::Connect& connection, os::UniqueFd socket)> on_connect;
+  std::function<void(bool answers_end)> on_drain;
+  std::function<void()> on_retire;
+  // The leader sends what no leader sends, or takes nothing: the front cannot go on with it.
+  std::function<void(const Error& error)> on_broken;
+};
+
+// The front's end of its link to the leader, which owns the requests: records in order, kept while
+// the link would block. That the leader has gone is noticed elsewhere (os::HangupWatch).
+//
+// Ownership: borrows loop and socket; keeps each sink until its request ends.
+// Threads: the loop thread.
+// Blocks: never. What has come is told a bounded number of tokens a turn, and no more is read
+// before.
+class LeaderLink final : public serving::RequestDesk {
+ public:
+  static constexpr std::size_t kEventsPerTurn = 128;
+  // Of records that the leader has not taken; beyond it the link is broken.
+  static constexpr std::size_t kUnsentBytesMax = std::size_t{64} << 20;
+
+  LeaderLink(os::EventLoop& loop, os::ControlSocket& socket, LinkCalls calls);
+  LeaderLink(const LeaderLink&) = delete;
+  LeaderLink& operator=(const LeaderLink&) = delete;
+  ~LeaderLink() override;
+
+  // RequestDesk
+  void admit(const wire::Admit& wish, Answered answered) override;
+  void begin(const wire::RequestKey& key,
+             const serving::RequestSummary& summary,
+             std::vector<serving::GenerationRequest> prompts,
+             std::shared_ptr<serving::RequestSink> sink) override;
+  void stop(const wire::StopChoice& choice) override;
+  void end(const wire::End& ending) override;
+
+  // Asks for something of the server as a whole; `told` hears once, later.
+  using Told = std::function<void(int status, std::string text)>;
+  void query(wire::QueryKind kind, Told told);
+
+  void send(const wire::FrontToLeader& record);
+
+ private:
+  struct Asked {
+    Told told;
+    std::string text;
+  };
+
+  void work();
+  void read_some();
+  void tell_some();
+  void on_record(os::ControlMessage message);
+  void on_report(wire::Report report);
+  void on_admitted(const wire::Admitted& admitted);
+  void tell(const wire::FrontEvent& event);
+  void flush();
+  void break_up(const Error& error);
+
+  os::EventLoop& loop_;
+  os::ControlSocket& socket_;
+  LinkCalls calls_;
+  std::map<wire::RequestKey, Answered> asking_;
+  std::map<wire::RequestKey, std::shared_ptr<serving::RequestSink>> sinks_;
+  std::map<std::uint64_t, Asked> queries_;
+  std::uint64_t next_query_ = 1;
+  std::deque<wire::FrontEvent> events_;  // that have come and are not told yet
+  std::deque<std::string> unsent_;
+  std::size_t unsent_bytes_ = 0;
+  bool work_posted_ = false;
+  bool broken_ = false;
+  std::unique_ptr<os::EventLoop::Handle> readable_;
+  std::unique_ptr<os::EventLoop::Handle> retry_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace phalanx::front

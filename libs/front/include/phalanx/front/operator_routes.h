@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "phalanx/front/leader_link.h"
+#include "phalanx/http/message.h"
+#include "phalanx/http/route_table.h"
+
+namespace phalanx::front {
+
+// An error of the HTTP layer as the API shows errors.
+[[nodiscard]] http::Response error_response(int status, const std::string& message);
+
+// Adds /version, which the front answers, and /live, /ready, /health and /metrics, whose answers
+// are the leader's; `before_metrics` is called before /metrics is asked for. The link outlives the
+// routes.
+void add_operator_routes(http::RouteTable* routes,
+                         LeaderLink& link,
+                         std::function<void()> before_metrics);
+
+}  // namespace phalanx::front

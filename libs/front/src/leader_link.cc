@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/front/leader_link.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+#include <variant>
+
+#include "phalanx/wire/codec.h"
+#include "phalanx/wire/limits.h"
+
+namespace phalanx::front {
+
+namespace {
+
+constexpr int kRecordsPerTurn = 32;
+constexpr auto kRetryTime = std::chrono::milliseconds(1);
+
+std::uint32_t microseconds_of(Duration duration) {
+  const auto count = std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
+  return static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>(count, 0, std::numeric_limits<std::uint32_t>::max()));
+}
+
+}  // namespace
+
+LeaderLink::LeaderLink(os::EventLoop& loop, os::ControlSocket& socket, LinkCalls calls)
+    : loop_(loop), socket_(socket), calls_(std::move(calls)) {
+  readable_ = loop_.watch_readable(socket_.fd(), [this] { work(); });
+}
+
+LeaderLink::~LeaderLink() {
+  *alive_ = false;
+}
+
+// ---- what comes
+
+void LeaderLink::work() {
+  if (events_.empty()) {
+    read_some();
+  }
+  tell_some();
+  if (!events_.empty() && !std::exchange(work_posted_, true)) {
+    loop_.post([this, alive = alive_] {
+      if (*alive) {
+        work_posted_ = false;
+        work();
+      }
+    });
+  }
+}
+
+void LeaderLink::read_some() {
+  loop_.name_callback("records of the leader");
+  for (int i = 0; i < kRecordsPerTurn && events_.empty() && !broken_; ++i) {
+    auto received = socket_.receive();
+    if (!received) {
+      break_up(received.error());
+    } else if (auto* const message = std::get_if<os::ControlMessage>(&*received)) {
+      on_record(std::move(*message));
+    } else {
+      if (std::holds_alternative<os::ControlEnd>(*received)) {
+        readable_.reset();  // the hang-up ends this process; until then it would spin
+      }
+      return;
+    }
+  }
+}
+
+void LeaderLink::on_record(os::ControlMessage message) {
+  auto record = wire::decode_leader_to_front(message.bytes);
+  if (!record) {
+    break_up(record.error());
+  } else if (auto* const events = std::get_if<wire::FrontEvents>(&*record)) {
+    std::move(events->events.begin(), events->events.end(), std::back_inserter(events_));
+  } else if (const auto* const admitted = std::get_if<wire::Admitted>(&*record)) {
+    on_admitted(*admitted);
+  } else if (const auto* const connect = std::get_if<wire::Connect>(&*record)) {
+    if (message.fds.size() != 1) {
+      break_up(invalid_argument("a connection came with " + std::to_string(message.fds.size()) +
+                                " descriptors; expected one"));
+      return;
+    }
+    calls_.on_connect(*connect, std::move(message.fds.front()));
+  } else if (auto* const report = std::get_if<wire::Report>(&*record)) {
+    on_report(std::move(*report));
+  } else if (const auto* const drain = std::get_if<wire::Drain>(&*record)) {
+    calls_.on_drain(drain->answers_end);
+  } else if (std::holds_alternative<wire::Retire>(*record)) {
+    calls_.on_retire();
+  }
+}
+
+void LeaderLink::tell_some() {
+  if (events_.empty()) {
+    return;
+  }
+  loop_.name_callback("tokens for clients");
+  for (std::size_t i = 0; i < kEventsPerTurn && !events_.empty(); ++i) {
+    const wire::FrontEvent event = std::move(events_.front());
+    events_.pop_front();
+    tell(event);
+  }
+}
+
+void LeaderLink::tell(const wire::FrontEvent& event) {
+  const auto entry = sinks_.find(event.key);
+  if (entry == sinks_.end()) {
+    return;  // it has ended here; the leader did not know that yet
+  }
+  const std::shared_ptr<serving::RequestSink> sink = entry->second;  // it may end itself
+  if (event.finish == step::FinishReason::kError) {
+    sink->on_error(Error(static_cast<Code>(event.error_code), event.error_message));
+  } else {
+    sink->on_token(event);
+  }
+}
+
+void LeaderLink::on_admitted(const wire::Admitted& admitted) {
+  const auto entry = asking_.find(admitted.key);
+  if (entry == asking_.end()) {
+    break_up(invalid_argument("a place came that nobody asked for"));
+    return;
+  }
+  const Answered answered = std::move(entry->second);
+  asking_.erase(entry);
+  answered(admitted.code == 0 ? ok() : Error(static_cast<Code>(admitted.code), admitted.message));
+}
+
+void LeaderLink::on_report(wire::Report report) {
+  const auto entry = queries_.find(report.query);
+  if (entry == queries_.end()) {
+    break_up(invalid_argument("a report came that nobody asked for"));
+    return;
+  }
+  entry->second.text += report.text;
+  if (report.last) {
+    Asked asked = std::move(entry->second);
+    queries_.erase(entry);
+    asked.told(static_cast<int>(report.status), std::move(asked.text));
+  }
+}
+
+// ---- what goes
+
+void LeaderLink::admit(const wire::Admit& wish, Answered answered) {
+  asking_.emplace(wish.key, std::move(answered));
+  send(wish);
+}
+
+void LeaderLink::begin(const wire::RequestKey& key,
+                       const serving::RequestSummary& summary,
+                       std::vector<serving::GenerationRequest> prompts,
+                       std::shared_ptr<serving::RequestSink> sink) {
+  sinks_[key] = std::move(sink);
+  send(wire::Begin{key,
+                   summary.id,
+                   summary.booked_tokens,
+                   static_cast<std::uint32_t>(prompts.size()),
+                   summary.stream,
+                   microseconds_of(summary.tokenize_time)});
+  for (serving::GenerationRequest& prompt : prompts) {
+    dispatch::Generation& generation = prompt.generation;
+    const std::vector<TokenId>& ids = generation.prompt_ids;
+    for (std::size_t at = 0; at < ids.size(); at += wire::kMaxPromptPart) {
+      const std::size_t end = std::min(at + wire::kMaxPromptPart, ids.size());
+      send(wire::PromptPart{key,
+                            {ids.begin() + static_cast<std::ptrdiff_t>(at),
+                             ids.begin() + static_cast<std::ptrdiff_t>(end)}});
+    }
+    send(wire::Generate{key,
+                        generation.choices,
+                        std::move(generation.sampling),
+                        std::move(generation.stop),
+                        std::move(generation.cache_salt)});
+  }
+}
+
+void LeaderLink::stop(const wire::StopChoice& choice) {
+  send(choice);
+}
+
+void LeaderLink::end(const wire::End& ending) {
+  sinks_.erase(ending.key);
+  send(ending);
+}
+
+void LeaderLink::query(wire::QueryKind kind, Told told) {
+  const std::uint64_t number = next_query_++;
+  queries_.emplace(number, Asked{std::move(told), ""});
+  send(wire::Query{number, kind});
+}
+
+void LeaderLink::send(const wire::FrontToLeader& record) {
+  if (broken_) {
+    return;
+  }
+  unsent_.push_back(wire::encode(record));
+  unsent_bytes_ += unsent_.back().size();
+  flush();
+  if (unsent_bytes_ > kUnsentBytesMax) {
+    break_up(unavailable("the leader takes nothing"));
+  }
+}
+
+void LeaderLink::flush() {
+  while (!unsent_.empty()) {
+    const auto sent = socket_.send(unsent_.front());
+    if (!sent) {
+      break_up(sent.error());
+      return;
+    }
+    if (*sent == os::ControlSent::kWouldBlock) {
+      retry_ = loop_.call_after(kRetryTime, [this] { flush(); });
+      return;
+    }
+    unsent_bytes_ -= unsent_.front().size();
+    unsent_.pop_front();
+  }
+}
+
+void LeaderLink::break_up(const Error& error) {
+  if (!std::exchange(broken_, true)) {
+    calls_.on_broken(error);
+  }
+}
+
+}  // namespace phalanx::front

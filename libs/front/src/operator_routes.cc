@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/front/operator_routes.h"
+
+#include <memory>
+#include <utility>
+
+#include "phalanx/base/version.h"
+#include "phalanx/openai/api_error.h"
+
+namespace phalanx::front {
+
+namespace {
+
+using Exchange = std::shared_ptr<http::Exchange>;
+
+constexpr const char* kRetryAfterSeconds = "2";
+constexpr const char* kJson = "application/json";
+constexpr const char* kPrometheus = "text/plain; version=0.0.4; charset=utf-8";
+
+http::Handler asks(LeaderLink& link, wire::QueryKind kind, const char* content_type) {
+  return [&link, kind, content_type](const http::Request&, const Exchange& exchange) {
+    link.query(kind, [exchange, content_type](int status, std::string text) {
+      http::Response response = http::text_response(status, std::move(text), content_type);
+      if (status == 503) {
+        response.headers.set("retry-after", kRetryAfterSeconds);
+      }
+      exchange->respond(std::move(response));
+    });
+  };
+}
+
+http::Handler says(std::string json) {
+  return [json = std::move(json)](const http::Request&, const Exchange& exchange) {
+    exchange->respond(http::json_response(200, json));
+  };
+}
+
+}  // namespace
+
+http::Response error_response(int status, const std::string& message) {
+  return http::json_response(status, openai::error_body(openai::from_http_status(status, message)));
+}
+
+void add_operator_routes(http::RouteTable* routes,
+                         LeaderLink& link,
+                         std::function<void()> before_metrics) {
+  routes->add("GET", "/live", [&link](const http::Request&, const Exchange& exchange) {
+    link.query(wire::QueryKind::kReady, [exchange](int, const std::string&) {
+      // Whatever it says: the loops of both turn.
+      exchange->respond(http::json_response(200, R"({"status":"live"})"));
+    });
+  });
+  routes->add("GET", "/version", says(R"({"version":")" + std::string(kVersion) + "\"}"));
+  routes->add("GET", "/ready", asks(link, wire::QueryKind::kReady, kJson));
+  routes->add("GET", "/health", asks(link, wire::QueryKind::kHealth, kJson));
+  routes->add("GET",
+              "/metrics",
+              [ask = asks(link, wire::QueryKind::kMetrics, kPrometheus),
+               before = std::move(before_metrics)](http::Request request, Exchange exchange) {
+                before();
+                ask(std::move(request), std::move(exchange));
+              });
+}
+
+}  // namespace phalanx::front

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "phalanx/base/result.h"
+#include "phalanx/os/event_loop.h"
+#include "phalanx/os/tcp_listener.h"
+#include "phalanx/os/unique_fd.h"
+
+namespace phalanx::keeper {
+
+struct DoorOptions {
+  std::string address = "127.0.0.1";  // as TcpListener::listen() has it
+  std::uint16_t port = 0;             // 0 = any free one
+  int backlog = 4096;
+  std::size_t connections_max = 4096;  // further ones are refused
+  // Of one address, or of one /64 of IPv6; further ones are refused. 0 = a quarter of
+  // connections_max, and none for loopback, where a proxy may speak for everybody.
+  std::size_t connections_per_address_max = 0;
+};
+
+// The port of a server and the sockets of its clients: accepts them, keeps them within the limits,
+// and holds each until the connection has ended. Whoever speaks with a client does so on a
+// duplicate of its socket, and shuts it down when it ends.
+//
+// Ownership: borrows the loop, which must outlive it; owns the sockets. Destroying it closes the
+// port and all of them; no callback runs afterwards.
+// Threads: the loop thread (open() may run before the loop does).
+// Blocks: never. When the process has no descriptor left, accepting rests for a moment, and clients
+// wait in the kernel.
+class Doors {
+ public:
+  // A client has come, by numbers that count from 1. `peer` is its address and port, as
+  // "127.0.0.1:41000". If `refusal` is not empty it must be told that and no more: it takes
+  // nobody's place, and at most 256 such are held, past which clients are hung up on without a word
+  // or a call. `socket` lives until closed(id), which may be called from inside.
+  using OnConnection = std::function<void(std::uint64_t id,
+                                          const os::UniqueFd& socket,
+                                          const std::string& peer,
+                                          const std::string& refusal)>;
+
+  // Errors: as TcpListener::listen()
+  [[nodiscard]] static Result<std::unique_ptr<Doors>> open(os::EventLoop& loop,
+                                                           DoorOptions options,
+                                                           OnConnection on_connection);
+  Doors(const Doors&) = delete;
+  Doors& operator=(const Doors&) = delete;
+
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] bool on_loopback() const { return on_loopback_; }  // as TcpListener has it
+
+  // New connections are refused by the kernel from now on; those there go on.
+  void stop_accepting();
+
+  // The connection has ended: its descriptor is closed and its place is free. Nothing happens if
+  // there is none of that number.
+  void closed(std::uint64_t id);
+
+  // The client's socket, which lives until closed(id); null if there is none of that number.
+  [[nodiscard]] const os::UniqueFd* socket(std::uint64_t id) const;
+
+  [[nodiscard]] std::size_t connections() const { return clients_.size(); }  // also refused ones
+
+ private:
+  struct Client {
+    os::UniqueFd socket;
+    std::string address_key;
+    bool is_refused = false;
+  };
+
+  Doors(os::EventLoop& loop,
+        DoorOptions options,
+        os::TcpListener listener,
+        OnConnection on_connection);
+  void accept_again();
+  void accept_some();
+  void rest();
+  void admit(os::AcceptedSocket accepted);
+  [[nodiscard]] std::string refusal_of(const std::string& address) const;
+
+  os::EventLoop& loop_;
+  DoorOptions options_;
+  OnConnection on_connection_;
+  std::optional<os::TcpListener> listener_;  // until stop_accepting()
+  std::uint16_t port_;
+  bool on_loopback_;
+  std::unordered_map<std::uint64_t, Client> clients_;
+  std::map<std::string, std::size_t> served_of_;  // by address_key(), without the refused ones
+  std::size_t refused_ = 0;                       // of `clients_`
+  std::uint64_t last_id_ = 0;
+  std::unique_ptr<os::EventLoop::Handle> accepting_;
+  std::unique_ptr<os::EventLoop::Handle> resting_;
+};
+
+}  // namespace phalanx::keeper

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "phalanx/base/clock.h"
+#include "phalanx/base/result.h"
+#include "phalanx/os/event_loop.h"
+#include "phalanx/supervise/posix_process_runner.h"
+#include "phalanx/supervise/supervisor.h"
+#include "phalanx/wire/bootstrap.h"
+#include "phalanx/wire/front_messages.h"
+
+namespace phalanx::keeper {
+
+// What the fronts are told at their start.
+struct FrontStart {
+  std::size_t fronts = 1;  // that are to be there
+  std::size_t spares =
+      1;  // besides, for when one dies; they are started behind the first readiness
+  os::HeldProgram program;         // what to run
+  wire::FrontBootstrap bootstrap;  // of all of them; the host adds what is each one's own
+  Duration start_timeout = std::chrono::seconds(120);
+};
+
+// Hears of the fronts. Loop thread; may call the host.
+struct FrontCalls {
+  std::function<void(std::size_t front)> on_ready;  // may be given connections
+  // Answers whether a working front sends that; one that does not is ended.
+  std::function<Status(std::size_t front, wire::FrontToLeader record)> on_record;
+  // Its process is dead and reaped, and all that it said has been told. It is started again.
+  std::function<void(std::size_t front)> on_gone;
+  std::function<void(const Error& cause)> on_first_start_failed;  // no front has ever been ready
+  // A new program was not ready when its front ended: the one before it is run again.
+  std::function<void(const Error& cause)> on_program_refused;
+  // The descriptor of a connection, which stays the caller's; -1: it has ended meanwhile.
+  std::function<int(std::uint64_t connection)> socket_of;
+};
+
+// The fronts as processes: starts them, again and again, and carries records. The first start is
+// strict; from the first readiness on no death is final, and the next start is at most a second
+// away. A front that is stopped, says nothing for kQuietTicksMax, or takes no record for
+// kStuckTime, is killed: nobody else may act for a connection before the front that had it is dead
+// and reaped.
+//
+// Ownership: owns processes, which its end kills: they own nothing. Borrows the loop.
+// Threads: the loop thread; on_dying() runs on watcher threads and does nothing.
+class FrontHost final : public supervise::ChildHost, public supervise::SupervisorListener {
+ public:
+  static constexpr Duration kStuckTime = std::chrono::seconds(5);
+  // A front says something every second. Only ticks that came on time count.
+  static constexpr std::uint32_t kQuietTicksMax = 100;
+  // Of records that one front has not taken; beyond it the front is killed.
+  static constexpr std::size_t kUnsentBytesMax = std::size_t{64} << 20;
+
+  FrontHost(os::EventLoop& loop, FrontStart start, FrontCalls calls);
+  FrontHost(const FrontHost&) = delete;
+  FrontHost& operator=(const FrontHost&) = delete;
+  ~FrontHost() override;
+
+  // `tokenizer`: sealed memory with the source of tokenizer and templates. `lifeline_pipe`: the
+  // read end whose other end only the leader holds. Both stay the caller's.
+  void start(int tokenizer, int lifeline_pipe);
+
+  // In order. Kept while the front does not take it; dropped if the front is not there. A Connect
+  // takes the socket along that FrontCalls::socket_of() names then.
+  void send(std::size_t front, const wire::LeaderToFront& record);
+
+  // Fronts that start from now on run this one. If the first of them ends before it is ready, the
+  // program of before is taken again, and on_program_refused hears.
+  void use_program(os::HeldProgram program);
+  [[nodiscard]] const std::string& program_path() const { return start_.program.path(); }
+
+  void restart(std::size_t front);  // which must have no connection
+  void on_tick();                   // every 100 ms
+
+  [[nodiscard]] std::size_t size() const { return links_.size(); }
+  [[nodiscard]] bool ready(std::size_t front) const { return links_[front].ready; }
+  [[nodiscard]] bool ever_ready() const { return ever_ready_; }
+  [[nodiscard]] supervise::SlotStatus status(std::size_t front) const {
+    return supervisor_->status(front);
+  }
+
+  // ChildHost
+  [[nodiscard]] os::SpawnPlan plan(std::size_t slot, Incarnation incarnation) override;
+  [[nodiscard]] Result<supervise::Bootstrap> bootstrap(std::size_t slot,
+                                                       Incarnation incarnation,
+                                                       pid_t pid) override;
+  void ask_to_stop(std::size_t slot) override;
+  void on_record(std::size_t slot, Incarnation incarnation, os::ControlMessage message) override;
+  void on_dying(std::size_t, Incarnation) override {}
+  void on_stopped_by_signal(std::size_t slot, Incarnation incarnation) override;
+  void on_exit(const supervise::Death& death) override;
+
+  // SupervisorListener
+  void on_slot_ready(std::size_t slot, Incarnation incarnation) override;
+  void on_slot_down(std::size_t, Incarnation) override {}
+  void on_slot_death(const supervise::Death& death) override;
+  void on_slot_failed(std::size_t slot, const Error& cause) override;
+  void on_slot_stopped(std::size_t) override {}
+  void on_slot_stuck(std::size_t slot, pid_t pid) override;
+
+ private:
+  struct Unsent {
+    std::string bytes;
+    std::uint64_t connection = 0;  // of a Connect
+  };
+  struct Link {
+    bool runs_new_program = false;
+    bool ready = false;
+    bool killed = false;            // its end is on the way
+    std::uint32_t quiet_ticks = 0;  // ticks on time since its last record
+    std::deque<Unsent> unsent;
+    std::size_t unsent_bytes = 0;
+    SteadyTime stuck_since{};  // with something unsent
+    std::unique_ptr<os::EventLoop::Handle> retry;
+  };
+
+  void on_start_record(std::size_t slot, Incarnation incarnation, const std::string& bytes);
+  [[nodiscard]] bool send_now(std::size_t front, const Unsent& record);
+  void flush(std::size_t front);
+  void kill(std::size_t front, const char* why);
+  void arm();
+
+  os::EventLoop& loop_;
+  FrontStart start_;
+  FrontCalls calls_;
+  int tokenizer_ = -1;
+  int lifeline_pipe_ = -1;
+  bool ever_ready_ = false;
+  std::optional<os::HeldProgram> last_program_;  // until the new one has been ready
+  std::vector<Link> links_;
+  std::unique_ptr<supervise::PosixProcessRunner> runner_;
+  std::unique_ptr<supervise::Supervisor> supervisor_;
+  std::unique_ptr<os::EventLoop::Handle> wake_;  // at the supervisor's next deadline
+  SteadyTime last_tick_{};
+};
+
+}  // namespace phalanx::keeper

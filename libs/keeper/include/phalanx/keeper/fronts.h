@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "phalanx/base/clock.h"
+#include "phalanx/base/result.h"
+#include "phalanx/dispatch/admission.h"
+#include "phalanx/dispatch/dispatcher.h"
+#include "phalanx/keeper/connection_table.h"
+#include "phalanx/keeper/doors.h"
+#include "phalanx/keeper/front_desk.h"
+#include "phalanx/keeper/front_host.h"
+#include "phalanx/keeper/request_metrics.h"
+#include "phalanx/os/event_loop.h"
+#include "phalanx/wire/front_messages.h"
+
+namespace phalanx::keeper {
+
+// What a front asks of the server as a whole.
+struct Answer {
+  int status = 200;  // of HTTP
+  std::string text;
+};
+
+// What the leader does for the fronts, and hears of them. Loop thread.
+struct FrontsCalls {
+  // Why no request may be generated for now, or nothing.
+  std::function<Status()> accepting;
+  std::function<Answer(wire::QueryKind kind)> answer;
+  std::function<void()> on_ready;                     // a front may serve (again)
+  std::function<void(const Error& cause)> on_failed;  // none has ever been ready, and none will
+  std::function<void()> on_drained;                   // after drain(): no connection is left
+};
+
+struct FrontsParts {
+  dispatch::Dispatcher& dispatcher;
+  dispatch::Admission& admission;
+  RequestMetrics& metrics;
+};
+
+// What a front last said of itself, for metrics and status.
+struct FrontView {
+  supervise::SlotStatus slot;
+  bool active = false;  // it gets connections; false: it is spare, or not ready
+  std::size_t connections = 0;
+  wire::FrontTimes times;
+};
+
+// Everything that clients reach the leader by: the port, the fronts that speak with them, and the
+// desk where their requests are. When a front has died, another one goes on with those of its
+// connections that were at rest, by the kernel's account (os/tcp_account.h); the others end.
+//
+// Ownership: borrows the loop and the parts, which must outlive it.
+// Threads: the loop thread (open() may run before the loop does).
+// Blocks: never.
+class Fronts {
+ public:
+  // Binds the port; start() starts the fronts.
+  // Errors: as Doors::open()
+  [[nodiscard]] static Result<std::unique_ptr<Fronts>> open(os::EventLoop& loop,
+                                                            const DoorOptions& doors,
+                                                            FrontStart start,
+                                                            const FrontsParts& parts,
+                                                            FrontsCalls calls);
+  Fronts(const Fronts&) = delete;
+  Fronts& operator=(const Fronts&) = delete;
+
+  // As FrontHost::start().
+  void start(int tokenizer, int lifeline_pipe);
+
+  // No new connections; those there end with their answers. on_drained follows.
+  void drain();
+
+  // Behind drain(), when that has taken long enough: what has no answer yet gets a last one, and a
+  // second later everything is cut.
+  void end_answers();
+
+  // Replaces the fronts one after the other, the spare one first, without ending a connection: each
+  // goes to another front when it is at rest. Called again while it is under way, it is done once
+  // more. They run what lies at `program` then, or, if it is empty, where their program was found;
+  // if that does not even get ready, the one before it stays and nothing else is replaced.
+  // Errors: as os::HeldProgram::open(); kFailedPrecondition if that would end connections.
+  [[nodiscard]] Status renew(const std::string& program);
+
+  void on_tick();  // at least every 100 ms
+
+  [[nodiscard]] std::uint16_t port() const { return doors_->port(); }
+  [[nodiscard]] bool ever_ready() const { return host_->ever_ready(); }
+  [[nodiscard]] std::size_t open_requests() const { return desk_->open(); }
+  [[nodiscard]] std::vector<FrontView> views() const;
+  [[nodiscard]] std::uint64_t connections_kept() const { return kept_; }  // over deaths of fronts
+  [[nodiscard]] std::uint64_t connections_cut() const { return cut_; }    // by deaths of fronts
+
+ private:
+  Fronts(os::EventLoop& loop, FrontsCalls calls);
+
+  [[nodiscard]] FrontCalls host_calls();
+  [[nodiscard]] DeskParts desk_parts(const FrontsParts& parts);
+  [[nodiscard]] Status on_record(std::size_t front, wire::FrontToLeader record);
+  void give(std::size_t front, const Newcomer& connection);
+  void answer(std::size_t front, const wire::Query& query);
+  void disconnect(std::uint64_t connection);
+  void on_gone(std::size_t front);
+  [[nodiscard]] bool is_at_rest(const ConnectionTable::Orphan& orphan) const;
+  void go_on_with(ConnectionTable::Orphan orphan);
+  void renew_all();
+  void advance_renewal();
+  void tell_drained();
+
+  os::EventLoop& loop_;
+  FrontsCalls calls_;
+  std::unique_ptr<FrontDesk> desk_;
+  std::unique_ptr<ConnectionTable> table_;
+  std::unique_ptr<FrontHost> host_;
+  std::unique_ptr<Doors> doors_;
+  std::vector<wire::FrontTimes> times_;
+  std::deque<std::size_t> to_renew_;  // the first of them is being replaced
+  bool retiring_ = false;             // … and has been told so
+  bool restarting_ = false;
+  bool renew_again_ = false;
+  bool accounts_ = false;   // this kernel's account of a connection can be relied on
+  std::uint64_t kept_ = 0;  // connections of dead fronts that another one went on with
+  std::uint64_t cut_ = 0;   // … that ended with their front, or waited too long for one
+  SteadyTime served_{};     // a front was active
+  bool draining_ = false;
+  bool drained_told_ = false;
+};
+
+}  // namespace phalanx::keeper

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/keeper/front_desk.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <string_view>
+
+#include "phalanx/step/limits.h"
+#include "phalanx/wire/limits.h"
+
+namespace phalanx::keeper {
+
+namespace {
+
+// Of one FrontEvents record, so that it fits into a record of a control socket.
+constexpr std::size_t kEventBytesMax = std::size_t{96} << 10;
+
+// Of bodies in bytes and of bookings in tokens: no request comes near it, and no sum overflows.
+constexpr std::uint64_t kAmountMax = std::uint64_t{1} << 40;
+
+constexpr std::array<std::string_view, 6> kOutcomes = {
+    "stop", "length", "error", "client_gone", "refused", "tokenized"};
+
+// As MessagePack writes it, at most.
+std::size_t bytes_of(const wire::FrontEvent& event) {
+  return 64 + 8 * event.top_logprobs.size() + event.error_message.size();
+}
+
+std::string sampling_summary(const step::SamplingParams& sampling) {
+  return "temperature=" + std::to_string(sampling.temperature) +
+         " top_k=" + std::to_string(sampling.top_k) + " top_p=" + std::to_string(sampling.top_p) +
+         " seed=" + std::to_string(sampling.seed);
+}
+
+std::string text_of(const wire::RequestKey& key) {
+  return "request " + std::to_string(key.connection) + "." + std::to_string(key.ordinal);
+}
+
+}  // namespace
+
+// One request that has a place.
+struct FrontDesk::Job {
+  std::size_t front = 0;
+  wire::RequestKey key;
+  bool generates = true;
+  bool begun = false;
+  bool told = false;    // its start is in the log
+  bool failed = false;  // its front has been told so; nothing more is told
+  dispatch::Admission::Ticket ticket;
+  std::uint32_t prompts = 0;              // to come in all
+  std::uint64_t tokens_left = 0;          // of booked ones, for prompts that are still to come
+  std::vector<TokenId> ids;               // of the prompt that is coming
+  std::vector<RequestId> requests;        // by prompt
+  std::vector<std::uint32_t> choices_of;  // by prompt: its first choice in the vectors below
+  std::vector<std::uint32_t> tokens;      // by choice: told, those beyond a stop left out
+  std::vector<SteadyTime> last_token;     // by choice
+  std::vector<bool> stopped;              // by choice: by its front
+  SteadyTime arrived;
+  RequestRecord record;
+};
+
+// The dispatcher's view of one prompt.
+class FrontDesk::Sink final : public dispatch::GenerationSink {
+ public:
+  Sink(FrontDesk& desk, std::shared_ptr<Job> job, std::uint32_t prompt)
+      : desk_(desk), job_(std::move(job)), prompt_(prompt) {}
+
+  void on_token(const dispatch::TokenEvent& token) override {
+    desk_.on_token(*job_, prompt_, token);
+  }
+  void on_done() override {}  // the front counts its choices itself
+  void on_error(const Error& error) override { desk_.fail(*job_, error); }
+
+ private:
+  FrontDesk& desk_;
+  std::shared_ptr<Job> job_;
+  std::uint32_t prompt_;
+};
+
+FrontDesk::FrontDesk(DeskParts parts) : parts_(std::move(parts)) {}
+FrontDesk::~FrontDesk() = default;
+
+FrontDesk::Job* FrontDesk::find(std::size_t front, const wire::RequestKey& key) {
+  const auto entry = jobs_.find({front, key});
+  return entry == jobs_.end() ? nullptr : entry->second.get();
+}
+
+Status FrontDesk::on_admit(std::size_t front, const wire::Admit& wish) {
+  if (find(front, wish.key) != nullptr || wish.body_bytes > kAmountMax) {
+    return invalid_argument(text_of(wish.key) +
+                            " asks for a second place, or for more than there is");
+  }
+  if (Status accepting = wish.generates ? parts_.accepting() : ok(); !accepting) {
+    refuse(front, wish, accepting.error());
+    return ok();
+  }
+  auto ticket = parts_.admission.admit(wish.body_bytes);
+  if (!ticket) {
+    refuse(front, wish, ticket.error());
+    return ok();
+  }
+  auto job = std::make_shared<Job>();
+  job->front = front;
+  job->key = wish.key;
+  job->generates = wish.generates;
+  job->ticket = *std::move(ticket);
+  job->arrived = parts_.clock.now();
+  job->record.route = wish.route;
+  jobs_.emplace(Name{front, wish.key}, std::move(job));
+  parts_.send(front, wire::Admitted{wish.key, 0, ""});
+  return ok();
+}
+
+void FrontDesk::refuse(std::size_t front, const wire::Admit& wish, const Error& error) {
+  if (wish.generates) {
+    parts_.metrics.on_request_refused(wish.route, error_traits(error.code()).http_status);
+  }
+  parts_.send(front,
+              wire::Admitted{wish.key,
+                             static_cast<std::uint32_t>(error.code()),
+                             error.message().substr(0, wire::kMaxErrorBytes)});
+}
+
+Status FrontDesk::on_begin(std::size_t front, const wire::Begin& begin) {
+  Job* const job = find(front, begin.key);
+  if (job == nullptr || job->begun || !job->generates || begin.booked_tokens > kAmountMax) {
+    return invalid_argument(text_of(begin.key) + " begins without a place, or twice");
+  }
+  job->begun = true;
+  job->prompts = begin.prompts;
+  job->tokens_left = begin.booked_tokens;
+  job->record.id = begin.id;
+  job->record.stream = begin.stream;
+  job->record.tokenize_time = std::chrono::microseconds(begin.tokenize_us);
+  if (const Status room = job->ticket.correct(begin.booked_tokens); !room) {
+    parts_.metrics.on_request_refused(job->record.route,
+                                      error_traits(room.error().code()).http_status);
+    fail(*job, room.error());
+  }
+  return ok();
+}
+
+Status FrontDesk::on_prompt_part(std::size_t front, const wire::PromptPart& part) {
+  Job* const job = find(front, part.key);
+  if (job == nullptr || !job->begun || job->requests.size() == job->prompts ||
+      part.ids.size() > job->tokens_left ||
+      job->ids.size() + part.ids.size() > step::kMaxPromptTokens) {
+    return invalid_argument(text_of(part.key) + " has more tokens than it said");
+  }
+  job->tokens_left -= part.ids.size();
+  if (!job->failed) {
+    job->ids.insert(job->ids.end(), part.ids.begin(), part.ids.end());
+  }
+  return ok();
+}
+
+Status FrontDesk::on_generate(std::size_t front, const wire::Generate& wish) {
+  Job* const job = find(front, wish.key);
+  if (job == nullptr || !job->begun || job->requests.size() == job->prompts) {
+    return invalid_argument(text_of(wish.key) + " has more prompts than it said");
+  }
+  if (job->tokens.size() + wish.choices > wire::kMaxFrontChoices) {
+    return invalid_argument(text_of(wish.key) + " has more choices than a request may have");
+  }
+  if (job->failed) {
+    return ok();
+  }
+  if (job->ids.empty()) {
+    return invalid_argument(text_of(wish.key) + " has a prompt without tokens");
+  }
+  dispatch(*job, wish);
+  return ok();
+}
+
+void FrontDesk::dispatch(Job& job, const wire::Generate& wish) {
+  const auto prompt = static_cast<std::uint32_t>(job.requests.size());
+  const std::size_t choices = job.tokens.size() + wish.choices;
+  job.choices_of.push_back(static_cast<std::uint32_t>(job.tokens.size()));
+  job.tokens.resize(choices);
+  job.last_token.resize(choices);
+  job.stopped.resize(choices);
+  job.record.choices = static_cast<std::uint32_t>(choices);
+  job.record.prompt_tokens += job.ids.size();
+  if (prompt + 1 == job.prompts) {
+    job.told = true;
+    parts_.metrics.on_request_start(
+        job.record, wish.stop.max_tokens, sampling_summary(wish.sampling));
+  }
+  dispatch::Generation generation;
+  generation.label = job.record.id;
+  generation.prompt_ids = std::exchange(job.ids, {});
+  generation.sampling = wish.sampling;
+  generation.stop = wish.stop;
+  generation.choices = wish.choices;
+  generation.cache_salt = wish.cache_salt;
+  const std::shared_ptr<Job> shared = jobs_.at({job.front, job.key});
+  job.requests.emplace_back();  // the sink may be called before the number is known
+  job.requests.back() = parts_.dispatcher.submit(std::move(generation),
+                                                 std::make_shared<Sink>(*this, shared, prompt));
+}
+
+void FrontDesk::on_stop(std::size_t front, const wire::StopChoice& stop) {
+  Job* const job = find(front, stop.key);
+  if (job == nullptr || stop.prompt >= job->requests.size()) {
+    return;
+  }
+  const std::size_t choice = job->choices_of[stop.prompt] + std::size_t{stop.choice};
+  const std::size_t end = stop.prompt + 1 < job->choices_of.size()
+                              ? job->choices_of[stop.prompt + 1]
+                              : job->tokens.size();
+  if (choice >= end || stop.position >= job->tokens[choice]) {
+    return;
+  }
+  job->tokens[choice] = stop.position + 1;
+  job->stopped[choice] = true;
+  parts_.dispatcher.stop(job->requests[stop.prompt], stop.choice, stop.position);
+}
+
+Status FrontDesk::on_end(std::size_t front, const wire::End& ending) {
+  // Each is a series of a metric.
+  if (std::find(kOutcomes.begin(), kOutcomes.end(), ending.outcome) == kOutcomes.end()) {
+    return invalid_argument(text_of(ending.key) + " ends as nothing does");
+  }
+  const auto entry = jobs_.find({front, ending.key});
+  if (entry == jobs_.end()) {
+    return ok();
+  }
+  const std::shared_ptr<Job> job = entry->second;
+  jobs_.erase(entry);
+  if (!job->begun && job->generates && ending.outcome == "refused") {
+    parts_.metrics.on_request_refused(job->record.route, static_cast<int>(ending.status));
+  }
+  finish(*job, ending.outcome, ending.error);
+  return ok();
+}
+
+// What it has of the dispatcher is given back; what has been dispatched is told once.
+void FrontDesk::finish(Job& job, const std::string& outcome, const std::string& error) {
+  job.failed = true;
+  for (const RequestId request : job.requests) {
+    parts_.dispatcher.cancel(request);
+  }
+  job.ticket = dispatch::Admission::Ticket();
+  if (!job.told) {
+    return;
+  }
+  job.record.outcome = outcome;
+  job.record.error = error;
+  job.record.completion_tokens =
+      std::accumulate(job.tokens.begin(), job.tokens.end(), std::uint64_t{0});
+  job.record.duration = parts_.clock.now() - job.arrived;
+  parts_.metrics.on_request_end(job.record);
+}
+
+void FrontDesk::on_front_gone(std::size_t front) {
+  outbox_.erase(front);
+  for (auto entry = jobs_.lower_bound({front, {}});
+       entry != jobs_.end() && entry->first.first == front;) {
+    const std::shared_ptr<Job> job = entry->second;
+    entry = jobs_.erase(entry);
+    finish(*job, "error", "its front died");
+  }
+}
+
+void FrontDesk::on_token(Job& job, std::uint32_t prompt, const dispatch::TokenEvent& token) {
+  const std::size_t choice = job.choices_of[prompt] + std::size_t{token.choice};
+  if (job.failed || job.stopped[choice]) {
+    return;
+  }
+  const SteadyTime now = parts_.clock.now();
+  if (job.record.time_to_first_token == Duration::zero()) {
+    job.record.time_to_first_token = now - job.arrived;
+    parts_.metrics.on_first_token(job.record.time_to_first_token);
+  }
+  if (token.position > 0) {
+    parts_.metrics.on_next_token(now - job.last_token[choice]);
+  } else if (token.choice == 0) {
+    job.record.cached_tokens += token.cached_tokens;  // as its prompt counts once
+  }
+  job.last_token[choice] = now;
+  job.tokens[choice] = token.position + 1;
+  wire::FrontEvent event;
+  event.key = job.key;
+  event.prompt = prompt;
+  event.choice = token.choice;
+  event.position = token.position;
+  event.token = token.token;
+  event.logprob = token.logprob;
+  event.top_logprobs = token.top_logprobs;
+  event.cached_tokens = token.cached_tokens;
+  event.finish = token.finish;
+  push(job.front, std::move(event));
+}
+
+void FrontDesk::fail(Job& job, const Error& error) {
+  if (std::exchange(job.failed, true)) {
+    return;
+  }
+  wire::FrontEvent event;
+  event.key = job.key;
+  event.finish = step::FinishReason::kError;
+  event.error_code = static_cast<std::uint32_t>(error.code());
+  event.error_message = error.message().substr(0, wire::kMaxErrorBytes);
+  push(job.front, std::move(event));
+}
+
+void FrontDesk::push(std::size_t front, wire::FrontEvent event) {
+  if (outbox_.empty()) {
+    parts_.flush_later();
+  }
+  outbox_[front].push_back(std::move(event));
+}
+
+void FrontDesk::flush() {
+  for (auto& [front, events] : std::exchange(outbox_, {})) {
+    wire::FrontEvents record;
+    std::size_t bytes = 0;
+    for (wire::FrontEvent& event : events) {
+      bytes += bytes_of(event);
+      if (record.events.size() == wire::kMaxFrontEvents || bytes > kEventBytesMax) {
+        parts_.send(front, std::exchange(record, {}));
+        bytes = bytes_of(event);
+      }
+      record.events.push_back(std::move(event));
+    }
+    parts_.send(front, std::move(record));
+  }
+}
+
+}  // namespace phalanx::keeper

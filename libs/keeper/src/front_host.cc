@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/keeper/front_host.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <limits>
+#include <span>
+#include <utility>
+#include <variant>
+
+#include "phalanx/obs/log.h"
+#include "phalanx/wire/codec.h"
+
+namespace phalanx::keeper {
+
+namespace {
+
+// A socket that is full holds some thousand tokens: its front is far behind, and a millisecond more
+// is nothing to it.
+constexpr auto kTickPeriod = std::chrono::milliseconds(100);
+constexpr auto kRetryTime = std::chrono::milliseconds(1);
+
+// The first restart comes nearly at once, so that clients wait for nothing but the new process; one
+// that dies at every start is tried about every second.
+supervise::SupervisorOptions supervision_of(const FrontStart& start) {
+  supervise::SupervisorOptions options;
+  options.restart.backoff.first = std::chrono::milliseconds(2);
+  options.restart.backoff.cap = std::chrono::milliseconds(800);
+  options.restart.intensity.limit = std::numeric_limits<std::uint32_t>::max();
+  options.restart.intensity.window = std::chrono::seconds(1);
+  options.start_timeout = start.start_timeout;
+  options.stop_timeout = Duration::zero();
+  options.term_timeout = Duration::zero();
+  return options;
+}
+
+}  // namespace
+
+FrontHost::FrontHost(os::EventLoop& loop, FrontStart start, FrontCalls calls)
+    : loop_(loop),
+      start_(std::move(start)),
+      calls_(std::move(calls)),
+      links_(start_.fronts + start_.spares) {
+  runner_ = std::make_unique<supervise::PosixProcessRunner>(links_.size(), loop_, *this);
+  supervisor_ = std::make_unique<supervise::Supervisor>(
+      links_.size(), supervision_of(start_), *runner_, *this, steady_clock());
+}
+
+FrontHost::~FrontHost() = default;
+
+void FrontHost::start(int tokenizer, int lifeline_pipe) {
+  tokenizer_ = tokenizer;
+  lifeline_pipe_ = lifeline_pipe;
+  for (std::size_t slot = 0; slot < start_.fronts; ++slot) {
+    supervisor_->start(slot);
+  }
+  arm();
+}
+
+void FrontHost::use_program(os::HeldProgram program) {
+  if (!last_program_) {
+    last_program_ = std::move(start_.program);
+  }
+  start_.program = std::move(program);
+}
+
+void FrontHost::restart(std::size_t front) {
+  supervisor_->restart(front);
+  arm();
+}
+
+// Restarts come when they are due and not with the next tick.
+void FrontHost::arm() {
+  const auto deadline = supervisor_->next_deadline();
+  if (!deadline) {
+    wake_.reset();
+    return;
+  }
+  const Duration wait = std::max<Duration>(*deadline - steady_clock().now(), Duration::zero());
+  wake_ = loop_.call_after(wait, [this] {
+    loop_.name_callback("front deadline");
+    supervisor_->on_tick();
+    arm();
+  });
+}
+
+void FrontHost::on_tick() {
+  const SteadyTime now = steady_clock().now();
+  const bool on_time = now - std::exchange(last_tick_, now) < 2 * kTickPeriod;
+  for (std::size_t front = 0; front < links_.size(); ++front) {
+    Link& link = links_[front];
+    link.quiet_ticks += link.ready && on_time ? 1U : 0U;
+    if (!link.unsent.empty() && now - link.stuck_since >= kStuckTime) {
+      kill(front, "it takes no record");
+    } else if (link.quiet_ticks > kQuietTicksMax) {
+      kill(front, "it says nothing");
+    }
+  }
+}
+
+// It gets nothing more: what is still to be told is told to another one, behind its end.
+void FrontHost::kill(std::size_t front, const char* why) {
+  Link& link = links_[front];
+  if (std::exchange(link.killed, true)) {
+    return;
+  }
+  obs::log_error("front_killed", {{"front", front}, {"why", why}});
+  link.unsent.clear();
+  link.unsent_bytes = 0;
+  runner_->signal(front, SIGKILL);
+}
+
+os::SpawnPlan FrontHost::plan(std::size_t, Incarnation) {
+  os::SpawnPlan plan;
+  plan.program = start_.program.spawn_path();
+  // Some words, as they are the room that the title has.
+  plan.arguments = {"phalanx-front", "worker", "front"};
+  return plan;
+}
+
+Result<supervise::Bootstrap> FrontHost::bootstrap(std::size_t slot,
+                                                  Incarnation incarnation,
+                                                  pid_t) {
+  links_[slot] = Link();
+  links_[slot].runs_new_program = last_program_.has_value();
+  wire::FrontBootstrap record = start_.bootstrap;
+  record.common.incarnation = incarnation;
+  record.common.parent_pid = ::getpid();
+  record.front = static_cast<std::uint32_t>(slot);
+  supervise::Bootstrap result;
+  result.record = wire::encode(wire::ControlRecord(record));
+  result.fds = {lifeline_pipe_, tokenizer_};
+  return result;
+}
+
+void FrontHost::ask_to_stop(std::size_t slot) {
+  runner_->signal(slot, SIGKILL);
+}
+
+void FrontHost::on_record(std::size_t slot, Incarnation incarnation, os::ControlMessage message) {
+  links_[slot].quiet_ticks = 0;
+  if (!links_[slot].ready) {
+    on_start_record(slot, incarnation, message.bytes);
+    return;
+  }
+  auto record = wire::decode_front_to_leader(message.bytes);
+  const Status taken = record ? calls_.on_record(slot, *std::move(record)) : record.error();
+  if (!taken) {
+    obs::log_error("bad_record_from_front", {{"front", slot}, {"error", taken.error().message()}});
+    kill(slot, "what it sends is wrong");
+  }
+}
+
+void FrontHost::on_start_record(std::size_t slot,
+                                Incarnation incarnation,
+                                const std::string& bytes) {
+  const auto record = wire::decode_control_record(bytes);
+  if (!record) {
+    obs::log_error("bad_record_from_front", {{"front", slot}, {"error", record.error().message()}});
+    kill(slot, "what it sends is wrong");
+  } else if (std::holds_alternative<wire::ChildReady>(*record)) {
+    supervisor_->on_ready(slot, incarnation);
+  } else if (std::holds_alternative<wire::ChildProgress>(*record)) {
+    supervisor_->on_progress(slot, incarnation);
+  } else if (const auto* failed = std::get_if<wire::ChildFailed>(&*record)) {
+    supervisor_->on_failure(
+        slot, incarnation, Error(static_cast<Code>(failed->code), failed->message));
+  }
+}
+
+// A stopped front would write on when it is continued: it is dead before anybody else speaks for
+// it.
+void FrontHost::on_stopped_by_signal(std::size_t slot, Incarnation) {
+  kill(slot, "stopped by a signal");
+}
+
+void FrontHost::on_exit(const supervise::Death& death) {
+  const Link link = std::exchange(links_[death.slot], Link());
+  if (link.ready) {
+    calls_.on_gone(death.slot);
+  } else if (link.runs_new_program && last_program_) {
+    const std::string path = start_.program.path();
+    start_.program = *std::exchange(last_program_, std::nullopt);
+    calls_.on_program_refused(unavailable(path + ": " + supervise::describe(death)));
+  }
+  supervisor_->on_exit(death);
+  arm();
+}
+
+void FrontHost::on_slot_ready(std::size_t slot, Incarnation incarnation) {
+  obs::log_info("front_ready", {{"front", slot}, {"incarnation", incarnation.value()}});
+  links_[slot].ready = true;
+  if (links_[slot].runs_new_program) {
+    last_program_.reset();
+  }
+  if (!std::exchange(ever_ready_, true)) {
+    supervisor_->end_first_start();
+    // Later, and not from inside of what the supervisor tells.
+    loop_.post([this] {
+      for (std::size_t spare = start_.fronts; spare < links_.size(); ++spare) {
+        supervisor_->start(spare);
+      }
+      arm();
+    });
+  }
+  calls_.on_ready(slot);
+}
+
+void FrontHost::on_slot_death(const supervise::Death& death) {
+  obs::log_warn("front_died",
+                {{"front", death.slot},
+                 {"incarnation", death.incarnation.value()},
+                 {"how", supervise::describe(death)}});
+}
+
+void FrontHost::on_slot_failed(std::size_t, const Error& cause) {
+  calls_.on_first_start_failed(cause);
+}
+
+void FrontHost::on_slot_stuck(std::size_t slot, pid_t pid) {
+  obs::log_error("front_hangs_in_the_kernel", {{"front", slot}, {"child", pid}});
+}
+
+void FrontHost::send(std::size_t front, const wire::LeaderToFront& record) {
+  Link& link = links_[front];
+  if (!link.ready || link.killed) {
+    return;
+  }
+  const auto* const connect = std::get_if<wire::Connect>(&record);
+  Unsent unsent{wire::encode(record), connect == nullptr ? 0 : connect->connection};
+  if (link.unsent.empty() && send_now(front, unsent)) {
+    return;
+  }
+  if (link.unsent.empty()) {
+    link.stuck_since = steady_clock().now();
+  }
+  link.unsent_bytes += unsent.bytes.size();
+  link.unsent.push_back(std::move(unsent));
+  if (link.unsent_bytes > kUnsentBytesMax) {
+    kill(front, "it is too far behind");
+  } else if (!link.retry) {
+    link.retry = loop_.call_every(kRetryTime, [this, front] { flush(front); });
+  }
+}
+
+// False: the front takes nothing now.
+bool FrontHost::send_now(std::size_t front, const Unsent& record) {
+  const bool is_connect = record.connection != 0;
+  const int fd = is_connect ? calls_.socket_of(record.connection) : -1;
+  if (is_connect && fd < 0) {
+    return true;
+  }
+  const auto sent = runner_->send(
+      front, record.bytes, is_connect ? std::span<const int>(&fd, 1) : std::span<const int>());
+  if (!sent) {
+    obs::log_error("record_lost", {{"front", front}, {"error", sent.error().message()}});
+    kill(front, "a record does not reach it");
+    return true;
+  }
+  return *sent != os::ControlSent::kWouldBlock;  // kClosed: its end is on the way
+}
+
+void FrontHost::flush(std::size_t front) {
+  loop_.name_callback("records to a front");
+  Link& link = links_[front];
+  while (!link.unsent.empty() && send_now(front, link.unsent.front())) {
+    if (link.killed) {
+      return;
+    }
+    link.unsent_bytes -= link.unsent.front().bytes.size();
+    link.unsent.pop_front();
+    link.stuck_since = steady_clock().now();
+  }
+  if (link.unsent.empty()) {
+    link.retry.reset();
+  }
+}
+
+}  // namespace phalanx::keeper

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/keeper/fronts.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "phalanx/obs/log.h"
+#include "phalanx/os/tcp_account.h"
+#include "phalanx/wire/limits.h"
+
+namespace phalanx::keeper {
+
+namespace {
+
+// Of connections, for a front; about as long as one may be idle.
+constexpr auto kWaitMax = std::chrono::seconds(60);
+
+template <typename... Callables>
+struct Overloaded : Callables... {
+  using Callables::operator()...;
+};
+template <typename... Callables>
+Overloaded(Callables...) -> Overloaded<Callables...>;
+
+}  // namespace
+
+Fronts::Fronts(os::EventLoop& loop, FrontsCalls calls) : loop_(loop), calls_(std::move(calls)) {}
+
+Result<std::unique_ptr<Fronts>> Fronts::open(os::EventLoop& loop,
+                                             const DoorOptions& doors,
+                                             FrontStart start,
+                                             const FrontsParts& parts,
+                                             FrontsCalls calls) {
+  std::unique_ptr<Fronts> fronts(new Fronts(loop, std::move(calls)));
+  Fronts* const self = fronts.get();
+  PHALANX_TRY(self->doors_,
+              Doors::open(loop,
+                          doors,
+                          [self](std::uint64_t id,
+                                 const os::UniqueFd&,
+                                 const std::string& peer,
+                                 const std::string& refusal) {
+                            self->table_->add({id, peer, refusal});
+                          }));
+  const Status accounts = os::check_tcp_account();
+  self->accounts_ = accounts.has_value();
+  if (!self->accounts_) {
+    obs::log_warn("connections_end_with_their_front", {{"why", accounts.error().message()}});
+  }
+  start.bootstrap.on_loopback = self->doors_->on_loopback();
+  self->times_.resize(start.fronts + start.spares);
+  self->desk_ = std::make_unique<FrontDesk>(self->desk_parts(parts));
+  self->table_ = std::make_unique<ConnectionTable>(
+      start.fronts + start.spares,
+      start.fronts,
+      [self](std::size_t front, const Newcomer& connection) { self->give(front, connection); });
+  self->host_ = std::make_unique<FrontHost>(loop, std::move(start), self->host_calls());
+  return fronts;
+}
+
+void Fronts::start(int tokenizer, int lifeline_pipe) {
+  host_->start(tokenizer, lifeline_pipe);
+}
+
+FrontCalls Fronts::host_calls() {
+  FrontCalls calls;
+  calls.on_ready = [this](std::size_t front) {
+    if (draining_) {
+      host_->send(front, wire::Drain{false});
+    }
+    table_->on_front_ready(front);
+    calls_.on_ready();
+    advance_renewal();
+  };
+  calls.on_record = [this](std::size_t front, wire::FrontToLeader record) {
+    return on_record(front, std::move(record));
+  };
+  calls.on_gone = [this](std::size_t front) { on_gone(front); };
+  calls.on_program_refused = [this](const Error& cause) {
+    obs::log_error("front_program_refused", {{"why", cause.message()}});
+    to_renew_.clear();
+    retiring_ = false;
+    restarting_ = false;
+    renew_again_ = false;
+  };
+  calls.socket_of = [this](std::uint64_t connection) {
+    const os::UniqueFd* const socket = doors_->socket(connection);
+    return socket == nullptr ? -1 : socket->get();
+  };
+  calls.on_first_start_failed = [this](const Error& cause) { calls_.on_failed(cause); };
+  return calls;
+}
+
+DeskParts Fronts::desk_parts(const FrontsParts& parts) {
+  return {
+      parts.dispatcher,
+      parts.admission,
+      parts.metrics,
+      steady_clock(),
+      [this] { return calls_.accepting(); },
+      [this](std::size_t front, const wire::LeaderToFront& record) { host_->send(front, record); },
+      [this] {
+        loop_.post([this] {
+          loop_.name_callback("tokens to fronts");
+          desk_->flush();
+        });
+      }};
+}
+
+Status Fronts::on_record(std::size_t front, wire::FrontToLeader record) {
+  loop_.name_callback("a record of a front");
+  return std::visit(
+      Overloaded{[&](const wire::Admit& wish) { return desk_->on_admit(front, wish); },
+                 [&](const wire::Begin& begin) { return desk_->on_begin(front, begin); },
+                 [&](const wire::PromptPart& part) { return desk_->on_prompt_part(front, part); },
+                 [&](const wire::Generate& wish) { return desk_->on_generate(front, wish); },
+                 [&](const wire::StopChoice& stop) {
+                   desk_->on_stop(front, stop);
+                   return ok();
+                 },
+                 [&](const wire::End& ending) { return desk_->on_end(front, ending); },
+                 [&](const wire::Query& query) {
+                   answer(front, query);
+                   return ok();
+                 },
+                 [&](const wire::Disconnected& ended) -> Status {
+                   if (!table_->remove(front, ended.connection)) {
+                     return invalid_argument("connection " + std::to_string(ended.connection) +
+                                             " is not the front's to end");
+                   }
+                   disconnect(ended.connection);
+                   advance_renewal();
+                   return ok();
+                 },
+                 [&](const wire::Released& released) -> Status {
+                   auto orphan = table_->release(
+                       front, released.connection, released.received_bytes, released.sent_bytes);
+                   if (!orphan) {
+                     return invalid_argument("connection " + std::to_string(released.connection) +
+                                             " is not the front's to let go of");
+                   }
+                   if (is_at_rest(*orphan)) {
+                     go_on_with(*std::move(orphan));
+                   } else {
+                     disconnect(released.connection);
+                   }
+                   advance_renewal();
+                   return ok();
+                 },
+                 [&](const wire::AtRest& rest) -> Status {
+                   if (!table_->rest(
+                           front, rest.connection, rest.received_bytes, rest.sent_bytes)) {
+                     return invalid_argument("connection " + std::to_string(rest.connection) +
+                                             " is not the front's");
+                   }
+                   return ok();
+                 },
+                 [&](wire::FrontTimes& times) {
+                   times_[front] = std::move(times);
+                   return ok();
+                 }},
+      record);
+}
+
+void Fronts::give(std::size_t front, const Newcomer& connection) {
+  host_->send(
+      front, wire::Connect{connection.id, connection.peer, connection.refusal, connection.goes_on});
+}
+
+void Fronts::answer(std::size_t front, const wire::Query& query) {
+  const Answer answer = calls_.answer(query.kind);
+  std::size_t at = 0;
+  do {
+    const std::string part = answer.text.substr(at, wire::kMaxReportBytes);
+    at += part.size();
+    host_->send(front,
+                wire::Report{query.query,
+                             static_cast<std::uint32_t>(answer.status),
+                             part,
+                             at == answer.text.size()});
+  } while (at < answer.text.size());
+}
+
+void Fronts::disconnect(std::uint64_t connection) {
+  doors_->closed(connection);
+  tell_drained();
+}
+
+void Fronts::on_gone(std::size_t front) {
+  desk_->on_front_gone(front);
+  times_[front] = {};
+  if (!to_renew_.empty() && to_renew_.front() == front) {
+    // However it has ended, the next one in its place is a new one.
+    to_renew_.pop_front();
+    retiring_ = false;
+    restarting_ = false;
+    if (to_renew_.empty() && std::exchange(renew_again_, false)) {
+      loop_.post([this] { renew_all(); });
+    }
+  }
+  std::size_t kept = 0;
+  std::size_t cut = 0;
+  for (ConnectionTable::Orphan& orphan : table_->on_front_gone(front)) {
+    const bool rests = is_at_rest(orphan);
+    rests ? ++kept : ++cut;
+    if (rests) {
+      go_on_with(std::move(orphan));
+    } else {
+      disconnect(orphan.connection.id);
+    }
+  }
+  kept_ += kept;
+  cut_ += cut;
+  if (kept + cut > 0) {
+    obs::log_info("connections_of_a_dead_front", {{"front", front}, {"kept", kept}, {"cut", cut}});
+  }
+}
+
+void Fronts::go_on_with(ConnectionTable::Orphan orphan) {
+  orphan.connection.goes_on = orphan.rest.sent > 0;
+  table_->add(std::move(orphan.connection), orphan.rest);
+}
+
+Status Fronts::renew(const std::string& program) {
+  if (!accounts_) {
+    return failed_precondition(
+        "fronts are not replaced: on this kernel each would end its connections");
+  }
+  PHALANX_TRY(os::HeldProgram held,
+              os::HeldProgram::open(program.empty() ? host_->program_path() : program));
+  host_->use_program(std::move(held));
+  renew_all();
+  return ok();
+}
+
+void Fronts::renew_all() {
+  renew_again_ = !to_renew_.empty();
+  if (renew_again_) {
+    return;
+  }
+  for (std::size_t front = 0; front < host_->size(); ++front) {
+    // Spare ones first: those are to take over.
+    table_->active(front) ? to_renew_.push_back(front) : to_renew_.push_front(front);
+  }
+  advance_renewal();
+}
+
+// A front is replaced when it has no connection, and only beside another one that can get them.
+void Fronts::advance_renewal() {
+  if (to_renew_.empty() || draining_ || restarting_) {
+    return;
+  }
+  const std::size_t front = to_renew_.front();
+  if (!host_->ready(front)) {
+    return;  // on_ready() goes on
+  }
+  if (!retiring_) {
+    bool has_spare = false;
+    for (std::size_t other = 0; other < host_->size(); ++other) {
+      has_spare = has_spare || (other != front && table_->spare(other));
+    }
+    if (table_->active(front) && !has_spare) {
+      return;
+    }
+    retiring_ = true;
+    table_->retire(front);
+    host_->send(front, wire::Retire{});
+  }
+  if (table_->count(front) > 0) {
+    return;  // the last Released or Disconnected goes on
+  }
+  restarting_ = true;
+  obs::log_info("front_renewed", {{"front", front}});
+  host_->restart(front);
+}
+
+// The front is dead and reaped, or has let go of the connection: the kernel's count stands still.
+bool Fronts::is_at_rest(const ConnectionTable::Orphan& orphan) const {
+  const os::UniqueFd* const socket = doors_->socket(orphan.connection.id);
+  if (!accounts_ || socket == nullptr) {
+    return false;
+  }
+  const auto account = os::tcp_account(socket->get());
+  return account && *account == orphan.rest;
+}
+
+void Fronts::drain() {
+  draining_ = true;
+  doors_->stop_accepting();
+  for (std::size_t front = 0; front < host_->size(); ++front) {
+    host_->send(front, wire::Drain{false});
+  }
+  tell_drained();
+}
+
+void Fronts::end_answers() {
+  desk_->flush();  // what has been said of requests comes first
+  for (std::size_t front = 0; front < host_->size(); ++front) {
+    host_->send(front, wire::Drain{true});
+  }
+}
+
+void Fronts::tell_drained() {
+  if (draining_ && doors_->connections() == 0 && !std::exchange(drained_told_, true)) {
+    loop_.post([this] { calls_.on_drained(); });
+  }
+}
+
+void Fronts::on_tick() {
+  host_->on_tick();
+  const SteadyTime now = steady_clock().now();
+  bool any_active = false;
+  for (std::size_t front = 0; front < host_->size(); ++front) {
+    any_active = any_active || table_->active(front);
+  }
+  if (any_active || served_ == SteadyTime{}) {
+    served_ = now;
+  } else if (now - served_ >= kWaitMax) {
+    for (const std::uint64_t connection : table_->take_waiting()) {
+      ++cut_;
+      disconnect(connection);
+    }
+  }
+}
+
+std::vector<FrontView> Fronts::views() const {
+  std::vector<FrontView> views;
+  for (std::size_t front = 0; front < host_->size(); ++front) {
+    views.push_back(
+        {host_->status(front), table_->active(front), table_->count(front), times_[front]});
+  }
+  return views;
+}
+
+}  // namespace phalanx::keeper

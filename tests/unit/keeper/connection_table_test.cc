@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/keeper/connection_table.h"
+
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace phalanx::keeper {
+namespace {
+
+class ConnectionTableTest : public testing::Test {
+ protected:
+  using Given = std::pair<std::size_t, std::uint64_t>;  // front, connection
+
+  void add(std::uint64_t id) { table_.add({id, "127.0.0.1:41000", ""}); }
+
+  std::vector<std::uint64_t> lose(std::size_t front) {
+    orphans_ = table_.on_front_gone(front);
+    std::vector<std::uint64_t> ids;
+    for (const ConnectionTable::Orphan& orphan : orphans_) {
+      ids.push_back(orphan.connection.id);
+    }
+    return ids;
+  }
+
+  void make_ready() {
+    for (std::size_t front = 0; front < 3; ++front) {
+      table_.on_front_ready(front);
+    }
+  }
+
+  std::vector<Given> given_;
+  std::vector<Newcomer> newcomers_;
+  std::vector<ConnectionTable::Orphan> orphans_;
+  bool ends_at_once_ = false;
+  ConnectionTable table_{3, 3, [this](std::size_t front, const Newcomer& connection) {
+                           given_.emplace_back(front, connection.id);
+                           newcomers_.push_back(connection);
+                           if (ends_at_once_) {
+                             EXPECT_TRUE(table_.remove(front, connection.id));
+                           }
+                         }};
+};
+
+TEST_F(ConnectionTableTest, GivesAConnectionToTheFrontThatHasTheFewest) {
+  make_ready();
+  for (std::uint64_t id = 1; id <= 5; ++id) {
+    add(id);
+  }
+  EXPECT_EQ(given_, (std::vector<Given>{{0, 1}, {1, 2}, {2, 3}, {0, 4}, {1, 5}}));
+  EXPECT_TRUE(table_.remove(1, 2));
+  EXPECT_TRUE(table_.remove(1, 5));
+  add(6);
+  EXPECT_EQ(given_.back(), Given(1, 6));
+  EXPECT_EQ(table_.count(0), 2U);
+  EXPECT_EQ(table_.count(1), 1U);
+  EXPECT_EQ(table_.count(2), 1U);
+}
+
+TEST_F(ConnectionTableTest, PassesOnWhatIsToBeToldOfAConnection) {
+  make_ready();
+  table_.add({4, "[::1]:5", "the server has its 2 connections"});
+  ASSERT_EQ(newcomers_.size(), 1U);
+  EXPECT_EQ(newcomers_[0].peer, "[::1]:5");
+  EXPECT_EQ(newcomers_[0].refusal, "the server has its 2 connections");
+}
+
+TEST_F(ConnectionTableTest, ConnectionsWaitInOrderUntilAFrontIsReady) {
+  add(1);
+  add(2);
+  add(3);
+  EXPECT_TRUE(given_.empty());
+  EXPECT_FALSE(table_.remove(0, 1)) << "nobody has it";
+  table_.on_front_ready(2);
+  EXPECT_EQ(given_, (std::vector<Given>{{2, 1}, {2, 2}, {2, 3}}));
+  EXPECT_EQ(table_.count(2), 3U);
+  table_.on_front_ready(0);
+  EXPECT_EQ(given_.size(), 3U) << "none is given twice";
+  add(4);
+  EXPECT_EQ(given_.back(), Given(0, 4));
+}
+
+TEST_F(ConnectionTableTest, ThoseThatWaitCanBeGivenUp) {
+  add(1);
+  add(2);
+  EXPECT_EQ(table_.take_waiting(), (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_TRUE(table_.take_waiting().empty());
+  make_ready();
+  EXPECT_TRUE(given_.empty());
+}
+
+TEST_F(ConnectionTableTest, AFrontThatIsGoneLeavesItsConnectionsAndGetsNoMore) {
+  make_ready();
+  for (std::uint64_t id = 1; id <= 6; ++id) {
+    add(id);
+  }
+  EXPECT_TRUE(table_.remove(1, 2));
+  EXPECT_EQ(lose(1), std::vector<std::uint64_t>{5});
+  EXPECT_EQ(table_.count(1), 0U);
+  EXPECT_FALSE(table_.remove(1, 5)) << "nobody has it any more";
+  add(7);
+  add(8);
+  EXPECT_EQ(given_[6], Given(0, 7));
+  EXPECT_EQ(given_[7], Given(2, 8));
+
+  table_.on_front_ready(1);
+  add(9);
+  EXPECT_EQ(given_.back(), Given(1, 9)) << "it begins with none";
+  EXPECT_EQ(lose(1), std::vector<std::uint64_t>{9});
+  EXPECT_TRUE(lose(1).empty());
+}
+
+TEST_F(ConnectionTableTest, ConnectionsWaitAgainWhenEveryFrontIsGone) {
+  make_ready();
+  for (std::size_t front = 0; front < 3; ++front) {
+    EXPECT_TRUE(lose(front).empty());
+  }
+  add(1);
+  EXPECT_TRUE(given_.empty());
+  table_.on_front_ready(1);
+  EXPECT_EQ(given_, (std::vector<Given>{{1, 1}}));
+}
+
+TEST(SpareFront, BecomesActiveWhenOneIsMissing) {
+  std::vector<std::size_t> given;
+  ConnectionTable table(2, 1, [&](std::size_t front, const Newcomer&) { given.push_back(front); });
+  table.on_front_ready(1);
+  table.on_front_ready(0);
+  EXPECT_TRUE(table.active(1));
+  EXPECT_FALSE(table.active(0)) << "one is enough";
+  table.add({1, "", ""});
+  table.add({2, "", ""});
+  EXPECT_EQ(given, (std::vector<std::size_t>{1, 1}));
+  EXPECT_EQ(table.on_front_gone(1).size(), 2U);
+  EXPECT_TRUE(table.active(0));
+  table.add({3, "", ""});
+  table.on_front_ready(1);
+  EXPECT_FALSE(table.active(1)) << "now it is the spare one";
+  table.add({4, "", ""});
+  EXPECT_EQ(given, (std::vector<std::size_t>{1, 1, 0, 0}));
+  EXPECT_TRUE(table.on_front_gone(1).empty()) << "the death of a spare one is nobody's";
+  EXPECT_TRUE(table.active(0));
+}
+
+TEST(SpareFront, TakesTheConnectionsOfOneThatRetires) {
+  std::vector<std::pair<std::size_t, std::uint64_t>> given;
+  ConnectionTable table(2, 1, [&](std::size_t front, const Newcomer& connection) {
+    given.emplace_back(front, connection.id);
+  });
+  table.on_front_ready(0);
+  table.add({1, "peer", ""});
+  table.retire(0);
+  table.add({2, "", ""});
+  EXPECT_EQ(given.size(), 1U) << "the only one retires: the next one waits";
+  table.on_front_ready(1);
+  EXPECT_EQ(given.back(), std::pair(std::size_t{1}, std::uint64_t{2}));
+  EXPECT_FALSE(table.spare(0)) << "it is no spare one either";
+
+  EXPECT_FALSE(table.release(1, 1, 7, 9)) << "another front has it";
+  const auto orphan = table.release(0, 1, 7, 9);
+  ASSERT_TRUE(orphan);
+  EXPECT_EQ(orphan->connection.peer, "peer");
+  EXPECT_EQ(orphan->rest, (os::TcpAccount{7, 9}));
+  EXPECT_EQ(table.count(0), 0U);
+  EXPECT_FALSE(table.release(0, 1, 7, 9)) << "it has let go of it";
+  EXPECT_TRUE(table.on_front_gone(0).empty());
+  table.on_front_ready(0);
+  EXPECT_TRUE(table.spare(0));
+}
+
+TEST_F(ConnectionTableTest, AnOrphanTellsWhereItWasWhenItWasLastAtRest) {
+  make_ready();
+  add(1);
+  EXPECT_FALSE(table_.rest(1, 1, 7, 9)) << "another front has it";
+  EXPECT_TRUE(table_.rest(0, 1, 70, 900));
+  EXPECT_TRUE(table_.rest(0, 1, 140, 1800));
+  ASSERT_EQ(lose(0), std::vector<std::uint64_t>{1});
+  EXPECT_EQ(orphans_[0].rest, (os::TcpAccount{140, 1800}));
+
+  table_.add(orphans_[0].connection, orphans_[0].rest);
+  ASSERT_EQ(given_.back(), Given(1, 1));
+  ASSERT_EQ(lose(1), std::vector<std::uint64_t>{1});
+  EXPECT_EQ(orphans_[0].rest, (os::TcpAccount{140, 1800})) << "nothing was read or written since";
+
+  table_.add(orphans_[0].connection, orphans_[0].rest);
+  ASSERT_EQ(given_.back(), Given(2, 1));
+  EXPECT_TRUE(table_.rest(2, 1, 10, 20)) << "a front counts from when it got the connection";
+  ASSERT_EQ(lose(2), std::vector<std::uint64_t>{1});
+  EXPECT_EQ(orphans_[0].rest, (os::TcpAccount{150, 1820}));
+}
+
+TEST_F(ConnectionTableTest, OnlyTheFrontThatHasAConnectionEndsIt) {
+  make_ready();
+  add(1);
+  EXPECT_FALSE(table_.remove(1, 1));
+  EXPECT_FALSE(table_.remove(0, 2));
+  EXPECT_EQ(table_.count(0), 1U);
+  EXPECT_EQ(table_.count(1), 0U);
+  EXPECT_TRUE(table_.remove(0, 1));
+  EXPECT_FALSE(table_.remove(0, 1)) << "it has ended";
+  EXPECT_EQ(table_.count(0), 0U);
+}
+
+TEST_F(ConnectionTableTest, AConnectionMayEndWhileItIsGiven) {
+  ends_at_once_ = true;
+  add(1);
+  add(2);
+  table_.on_front_ready(0);
+  add(3);
+  EXPECT_EQ(given_, (std::vector<Given>{{0, 1}, {0, 2}, {0, 3}}));
+  EXPECT_EQ(table_.count(0), 0U);
+}
+
+}  // namespace
+}  // namespace phalanx::keeper
