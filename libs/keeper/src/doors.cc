@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <utility>
 
 #include "phalanx/os/net_address.h"
@@ -10,9 +11,6 @@
 namespace phalanx::keeper {
 
 namespace {
-
-// Connections beyond the limit that are told so; past them, the door is just shut.
-constexpr std::size_t kRefusedConnectionsMax = 256;
 
 // Clients that are let in before the loop sees to others.
 constexpr int kAcceptsPerTurn = 64;
@@ -48,6 +46,10 @@ void Doors::stop_accepting() {
   accepting_.reset();
   resting_.reset();
   listener_.reset();
+  wait_.reset();
+  for (const Waiting& one : std::exchange(waiting_, {})) {
+    clients_.erase(one.id);
+  }
 }
 
 void Doors::closed(std::uint64_t id) {
@@ -57,13 +59,16 @@ void Doors::closed(std::uint64_t id) {
   }
   const Client client = std::move(place->second);
   clients_.erase(place);
-  if (client.is_refused) {
-    --refused_;
+  if (!client.is_served) {
     return;
   }
+  --served_;
   const auto share = served_of_.find(client.address_key);
   if (--share->second == 0) {
     served_of_.erase(share);
+  }
+  if (!waiting_.empty() && !std::exchange(place_free_, true)) {
+    wait_on();
   }
 }
 
@@ -96,30 +101,83 @@ void Doors::rest() {
 }
 
 void Doors::admit(os::AcceptedSocket accepted) {
-  const std::string refusal = refusal_of(accepted.address);
-  if (!refusal.empty() && refused_ >= kRefusedConnectionsMax) {
+  let_in_waiting();  // before who came later
+  const bool waits = !refusal_of(accepted.address).empty();
+  if (waits && clients_.size() - served_ >= kRefusedMax) {
     return;
   }
   const std::uint64_t id = ++last_id_;
-  const auto place =
-      clients_
-          .emplace(
-              id,
-              Client{std::move(accepted.fd), os::address_key(accepted.address), !refusal.empty()})
-          .first;
-  if (refusal.empty()) {
-    ++served_of_[place->second.address_key];
-  } else {
-    ++refused_;
+  clients_.emplace(id, Client{std::move(accepted.fd), os::address_key(accepted.address)});
+  std::string peer = accepted.address + ":" + std::to_string(accepted.port);
+  if (!waits) {
+    return let_in(id, peer, "");
   }
-  on_connection_(
-      id, place->second.socket, accepted.address + ":" + std::to_string(accepted.port), refusal);
+  waiting_.push_back({id,
+                      std::move(accepted.address),
+                      std::move(peer),
+                      steady_clock().now() + options_.place_wait});
+  if (waiting_.size() == 1) {
+    wait_on();
+  }
+}
+
+// It is told, one way or the other.
+void Doors::let_in(std::uint64_t id, const std::string& peer, const std::string& refusal) {
+  Client& client = clients_.at(id);
+  client.is_served = refusal.empty();
+  if (client.is_served) {
+    ++served_;
+    ++served_of_[client.address_key];
+  }
+  on_connection_(id, client.socket, peer, refusal);
+}
+
+// Those of the waiting ones that have a place now.
+void Doors::let_in_waiting() {
+  if (!std::exchange(place_free_, false)) {
+    return;
+  }
+  for (std::size_t i = 0; i < waiting_.size();) {
+    if (!refusal_of(waiting_[i].address).empty()) {
+      ++i;
+      continue;
+    }
+    const Waiting one = std::move(waiting_[i]);
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+    let_in(one.id, one.peer, "");
+  }
+}
+
+// Those that have waited long enough.
+void Doors::refuse_waiting() {
+  const SteadyTime now = steady_clock().now();
+  while (!waiting_.empty() && waiting_.front().until <= now) {
+    const Waiting one = std::move(waiting_.front());
+    waiting_.pop_front();
+    let_in(one.id, one.peer, refusal_of(one.address));
+  }
+}
+
+// Looks at the waiting ones as soon as a place is free, else when the first has waited long enough.
+void Doors::wait_on() {
+  if (waiting_.empty()) {
+    wait_.reset();
+    return;
+  }
+  const Duration left = waiting_.front().until - steady_clock().now();
+  wait_ =
+      loop_.call_after(place_free_ ? Duration::zero() : std::max(left, Duration::zero()), [this] {
+        loop_.name_callback("clients that wait for a place");
+        let_in_waiting();
+        refuse_waiting();
+        wait_on();
+      });
 }
 
 // Why no further connection of this address is served; empty if one is.
 std::string Doors::refusal_of(const std::string& address) const {
   const std::size_t limit = options_.connections_max;
-  if (clients_.size() - refused_ >= limit) {
+  if (served_ >= limit) {
     return "the server has its " + std::to_string(limit) + " connections; try again later";
   }
   std::size_t share = options_.connections_per_address_max;

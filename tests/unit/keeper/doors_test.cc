@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <vector>
 
 #include <arpa/inet.h>
@@ -25,7 +26,11 @@ class DoorsTest : public testing::Test {
     std::string refusal;
   };
 
+  // Without a place_wait of its own a test sees refusals soon.
   void open(DoorOptions options) {
+    if (options.place_wait == DoorOptions().place_wait) {
+      options.place_wait = milliseconds(5);
+    }
     auto doors = Doors::open(loop_,
                              std::move(options),
                              [this](std::uint64_t id,
@@ -78,6 +83,13 @@ class DoorsTest : public testing::Test {
     clients_.push_back(connect(from));
     run_until([&] { return arrivals_.size() > before; });
     return arrivals_.size() > before ? arrivals_.back().refusal : "nobody came";
+  }
+
+  // A client comes that has to wait for a place.
+  void wait_at_the_door(const char* from = "127.0.0.1") {
+    const std::size_t before = doors_->connections();
+    clients_.push_back(connect(from));
+    run_until([&] { return doors_->connections() > before; });
   }
 
   // Whether the server has hung up on the client; waits for it.
@@ -161,6 +173,7 @@ TEST_F(DoorsTest, ShutsTheDoorOnManyThatAreRefused) {
   for (std::size_t i = 0; i < 1 + kRefused + 10; ++i) {
     clients_.push_back(connect());
   }
+  EXPECT_EQ(Doors::kRefusedMax, kRefused);
   run_until([&] { return arrivals_.size() == 1 + kRefused; });
   clients_.push_back(connect());
   run_until([&, hung_up = false]() mutable {
@@ -172,6 +185,97 @@ TEST_F(DoorsTest, ShutsTheDoorOnManyThatAreRefused) {
   EXPECT_EQ(doors_->connections(), 1 + kRefused);
   doors_->closed(2);
   EXPECT_NE(arrive(), "") << "there is room for a word again";
+}
+
+TEST_F(DoorsTest, AClientBeyondTheLimitGetsAPlaceThatIsFreeInTime) {
+  open({.connections_max = 2, .place_wait = seconds(60)});
+  EXPECT_EQ(arrive(), "");
+  EXPECT_EQ(arrive(), "");
+  wait_at_the_door();
+  EXPECT_EQ(doors_->connections(), 3U);
+  EXPECT_EQ(arrivals_.size(), 2U) << "nobody has been told of it";
+  doors_->closed(1);
+  run_until([&] { return arrivals_.size() == 3; });
+  EXPECT_EQ(arrivals_[2].id, 3U);
+  EXPECT_EQ(arrivals_[2].refusal, "");
+  EXPECT_EQ(arrivals_[2].peer.rfind("127.0.0.1:", 0), 0U);
+  EXPECT_EQ(doors_->connections(), 2U);
+  doors_->closed(3);
+  EXPECT_EQ(arrive(), "") << "its place is free like any other";
+}
+
+TEST_F(DoorsTest, AClientThatWaitedLongEnoughIsRefused) {
+  constexpr auto kWait = milliseconds(100);
+  open({.connections_max = 1, .place_wait = kWait});
+  EXPECT_EQ(arrive(), "");
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_EQ(arrive(), "the server has its 1 connections; try again later");
+  EXPECT_GE(std::chrono::steady_clock::now() - began, kWait);
+  doors_->closed(2);  // a refused one has no place to leave
+  wait_at_the_door();
+  EXPECT_EQ(arrivals_.size(), 2U);
+}
+
+TEST_F(DoorsTest, PlacesAreGivenInTheOrderOfArrival) {
+  open({.connections_max = 2, .place_wait = seconds(60)});
+  EXPECT_EQ(arrive(), "");
+  EXPECT_EQ(arrive(), "");
+  for (int i = 0; i < 3; ++i) {
+    wait_at_the_door();
+  }
+  doors_->closed(1);
+  clients_.push_back(connect());  // it comes while a place is free, and others were there before
+  run_until([&] { return arrivals_.size() == 3 && doors_->connections() == 5; });
+  doors_->closed(2);
+  doors_->closed(3);
+  run_until([&] { return arrivals_.size() == 5; });
+  EXPECT_EQ(arrivals_[2].id, 3U);
+  EXPECT_EQ(arrivals_[3].id, 4U);
+  EXPECT_EQ(arrivals_[4].id, 5U);
+  doors_->closed(4);
+  run_until([&] { return arrivals_.size() == 6; });
+  EXPECT_EQ(arrivals_[5].id, 6U);
+}
+
+TEST_F(DoorsTest, WhoeverWaitsForAShareHoldsNobodyElseUp) {
+  open({.connections_max = 3, .connections_per_address_max = 1, .place_wait = seconds(60)});
+  EXPECT_EQ(arrive(), "");
+  wait_at_the_door();
+  EXPECT_EQ(arrive("127.0.0.2"), "") << "there are places";
+  EXPECT_EQ(arrive("127.0.0.3"), "");
+  wait_at_the_door("127.0.0.4");
+  doors_->closed(3);
+  run_until([&] { return arrivals_.size() == 4; });
+  EXPECT_EQ(arrivals_[3].peer.rfind("127.0.0.4:", 0), 0U) << "of who came first the share is used";
+  doors_->closed(1);
+  run_until([&] { return arrivals_.size() == 5; });
+  EXPECT_EQ(arrivals_[4].id, 2U);
+}
+
+TEST_F(DoorsTest, APlaceThatIsLeftAtOnceIsTheNextOnes) {
+  open({.connections_max = 1, .place_wait = seconds(60)});
+  EXPECT_EQ(arrive(), "");
+  for (int i = 0; i < 3; ++i) {
+    wait_at_the_door();
+  }
+  hangs_up_at_once_ = true;
+  doors_->closed(1);
+  EXPECT_EQ(arrivals_.size(), 1U) << "nobody is told from within";
+  run_until([&] { return arrivals_.size() == 4; });
+  EXPECT_EQ(doors_->connections(), 0U);
+}
+
+TEST_F(DoorsTest, WhoeverWaitsIsHungUpOnWhenItHasStopped) {
+  open({.connections_max = 1, .place_wait = milliseconds(50)});
+  EXPECT_EQ(arrive(), "");
+  wait_at_the_door();
+  doors_->stop_accepting();
+  EXPECT_TRUE(is_hung_up(clients_[1]));
+  EXPECT_EQ(doors_->connections(), 1U);
+  doors_->closed(1);
+  const auto later = loop_.call_after(milliseconds(100), [this] { loop_.stop(); });
+  loop_.run();
+  EXPECT_EQ(arrivals_.size(), 1U);
 }
 
 TEST_F(DoorsTest, AClientMayBeGivenUpWhenItComes) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "phalanx/base/clock.h"
 #include "phalanx/base/result.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/os/tcp_listener.h"
@@ -25,6 +27,9 @@ struct DoorOptions {
   // Of one address, or of one /64 of IPv6; further ones are refused. 0 = a quarter of
   // connections_max, and none for loopback, where a proxy may speak for everybody.
   std::size_t connections_per_address_max = 0;
+  // How long one beyond a limit waits for a place before it is refused. Who closes connections and
+  // opens another at once is not to be refused because the server has not seen the ends yet.
+  Duration place_wait = std::chrono::milliseconds(500);
 };
 
 // The port of a server and the sockets of its clients: accepts them, keeps them within the limits,
@@ -38,10 +43,14 @@ struct DoorOptions {
 // wait in the kernel.
 class Doors {
  public:
-  // A client has come, by numbers that count from 1. `peer` is its address and port, as
-  // "127.0.0.1:41000". If `refusal` is not empty it must be told that and no more: it takes
-  // nobody's place, and at most 256 such are held, past which clients are hung up on without a word
-  // or a call. `socket` lives until closed(id), which may be called from inside.
+  // That are refused, or wait for a place, at a time; past them the door is just shut.
+  static constexpr std::size_t kRefusedMax = 256;
+
+  // A client has come, by numbers that count from 1; one that had to wait for a place comes when
+  // that is free or the wait is over, those that may come in the order of their arrival. `peer` is
+  // its address and port, as "127.0.0.1:41000". If `refusal` is not empty it must be told that and
+  // no more: it takes nobody's place. Past kRefusedMax, clients are hung up on without a word or a
+  // call. `socket` lives until closed(id), which may be called from inside.
   using OnConnection = std::function<void(std::uint64_t id,
                                           const os::UniqueFd& socket,
                                           const std::string& peer,
@@ -57,7 +66,8 @@ class Doors {
   [[nodiscard]] std::uint16_t port() const { return port_; }
   [[nodiscard]] bool on_loopback() const { return on_loopback_; }  // as TcpListener has it
 
-  // New connections are refused by the kernel from now on; those there go on.
+  // New connections are refused by the kernel from now on, and those that wait for a place are hung
+  // up on; those there go on.
   void stop_accepting();
 
   // The connection has ended: its descriptor is closed and its place is free. Nothing happens if
@@ -67,13 +77,20 @@ class Doors {
   // The client's socket, which lives until closed(id); null if there is none of that number.
   [[nodiscard]] const os::UniqueFd* socket(std::uint64_t id) const;
 
-  [[nodiscard]] std::size_t connections() const { return clients_.size(); }  // also refused ones
+  // Also refused ones and those that wait for a place.
+  [[nodiscard]] std::size_t connections() const { return clients_.size(); }
 
  private:
   struct Client {
     os::UniqueFd socket;
     std::string address_key;
-    bool is_refused = false;
+    bool is_served = false;
+  };
+  struct Waiting {
+    std::uint64_t id = 0;
+    std::string address;
+    std::string peer;
+    SteadyTime until{};
   };
 
   Doors(os::EventLoop& loop,
@@ -84,6 +101,10 @@ class Doors {
   void accept_some();
   void rest();
   void admit(os::AcceptedSocket accepted);
+  void let_in(std::uint64_t id, const std::string& peer, const std::string& refusal);
+  void let_in_waiting();
+  void refuse_waiting();
+  void wait_on();
   [[nodiscard]] std::string refusal_of(const std::string& address) const;
 
   os::EventLoop& loop_;
@@ -93,11 +114,14 @@ class Doors {
   std::uint16_t port_;
   bool on_loopback_;
   std::unordered_map<std::uint64_t, Client> clients_;
-  std::map<std::string, std::size_t> served_of_;  // by address_key(), without the refused ones
-  std::size_t refused_ = 0;                       // of `clients_`
+  std::map<std::string, std::size_t> served_of_;  // by address_key()
+  std::size_t served_ = 0;                        // of `clients_`
+  std::deque<Waiting> waiting_;                   // for a place, in the order of their arrival
+  bool place_free_ = false;                       // since they were last looked at
   std::uint64_t last_id_ = 0;
   std::unique_ptr<os::EventLoop::Handle> accepting_;
   std::unique_ptr<os::EventLoop::Handle> resting_;
+  std::unique_ptr<os::EventLoop::Handle> wait_;
 };
 
 }  // namespace phalanx::keeper
