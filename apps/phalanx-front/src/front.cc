@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "front.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 
 #include "phalanx/front/operator_routes.h"
 #include "phalanx/obs/log.h"
+#include "phalanx/os/crash_record.h"
 #include "phalanx/os/machine.h"
 #include "phalanx/os/memfd.h"
 #include "phalanx/serving/api_routes.h"
@@ -19,6 +21,17 @@
 namespace phalanx::app {
 
 namespace {
+
+// Of which the journal has marks.
+constexpr std::size_t kLoopThread = 0;
+constexpr std::size_t kPoolThread = 1;
+constexpr std::size_t kLongPoolThread = 2;
+
+// Of a request that another front has left: what takes longer than a millisecond to copy …
+constexpr std::uint64_t kLargeBytes = std::uint64_t{256} << 10;
+
+// … and the pause between two such.
+constexpr auto kLargePause = std::chrono::milliseconds(20);
 
 constexpr auto kTimesPeriod = std::chrono::seconds(1);
 
@@ -42,6 +55,13 @@ Result<std::unique_ptr<tokenizer::ChatTemplate>> compile(const tokenizer::Tokeni
   return std::make_unique<tokenizer::ChatTemplate>(std::move(compiled));
 }
 
+// What the leader admits bounds the queues. All of it comes at once to a front that takes another
+// one's connections over, and none of that may be refused: it was admitted, and may be half
+// answered.
+std::size_t queue_limit(const wire::FrontBootstrap& bootstrap) {
+  return std::size_t{bootstrap.max_queued_reqs} + bootstrap.journal_places;
+}
+
 std::uint64_t microseconds_of(Duration duration) {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
@@ -49,16 +69,18 @@ std::uint64_t microseconds_of(Duration duration) {
 
 }  // namespace
 
-Front::Front(fleet::ChildStart& start, wire::FrontBootstrap bootstrap)
+Front::Front(fleet::ChildStart& start, wire::FrontBootstrap bootstrap, const FrontSeams& seams)
     : start_(start),
       bootstrap_(std::move(bootstrap)),
-      pool_(loop_, {.threads = 1, .queue_limit = bootstrap_.max_queued_reqs}),
-      long_pool_(loop_, {.threads = 1}) {}
+      seams_(seams),
+      pool_(loop_, {.threads = 1, .queue_limit = queue_limit(bootstrap_)}),
+      long_pool_(loop_, {.threads = 1, .queue_limit = queue_limit(bootstrap_)}) {}
 
 Front::~Front() = default;
 
 Status Front::run() {
   PHALANX_RETURN_IF_ERROR(load_model());
+  PHALANX_RETURN_IF_ERROR(open_journal());
   link_ = std::make_unique<front::LeaderLink>(loop_, start_.control(), link_calls());
   PHALANX_RETURN_IF_ERROR(open_server());
   times_timer_ = loop_.call_every(kTimesPeriod, [this] {
@@ -97,6 +119,18 @@ Status Front::load_model() {
   return ok();
 }
 
+Status Front::open_journal() {
+  if (bootstrap_.journal_bytes == 0) {
+    return ok();
+  }
+  PHALANX_TRY(os::UniqueFd fd, start_.take_fd(1));
+  PHALANX_TRY(journal_,
+              front::JournalMemory::adopt(std::move(fd),
+                                          static_cast<std::size_t>(bootstrap_.journal_bytes),
+                                          bootstrap_.journal_places));
+  return ok();
+}
+
 Status Front::open_server() {
   http::ServerOptions options;
   options.limits.body_bytes_max = static_cast<std::size_t>(bootstrap_.max_body_bytes);
@@ -106,6 +140,8 @@ Status Front::open_server() {
   options.stream_pending_bytes_max = static_cast<std::size_t>(bootstrap_.stream_buffer_bytes);
   options.comment_interval = std::chrono::milliseconds(bootstrap_.comment_ms);
   options.format_error = front::error_response;
+  options.format_stream_failure = front::stream_failure;
+  options.mark = [this](std::uint64_t id) { mark(kLoopThread, id); };
   options.on_closed = [this](std::uint64_t id) { link_->send(wire::Disconnected{id}); };
   options.on_released = [this](std::uint64_t id, std::uint64_t received, std::uint64_t sent) {
     link_->send(wire::Released{id, received, sent});
@@ -113,11 +149,14 @@ Status Front::open_server() {
   options.on_rest = [this](std::uint64_t id, std::uint64_t received, std::uint64_t sent) {
     link_->send(wire::AtRest{id, received, sent});
   };
-  PHALANX_TRY(server_, http::Server::create(loop_, std::move(options), make_routes()));
+  if (seams_.wrap_server) {
+    options = seams_.wrap_server(std::move(options));
+  }
+  PHALANX_TRY(server_, http::Server::create(loop_, std::move(options), make_handler()));
   return ok();
 }
 
-http::RouteTable Front::make_routes() {
+http::Handler Front::make_handler() {
   http::RouteTable routes(front::error_response);
   serving::ApiContext context{
       model_,
@@ -125,24 +164,24 @@ http::RouteTable Front::make_routes() {
       steady_clock(),
       loop_,
       [this](bool is_long, std::function<void()> work, std::function<void()> done) {
-        os::WorkPool& pool = is_long ? long_pool_ : pool_;
-        return pool.submit(std::move(work), std::move(done)).has_value();
+        return run_away(is_long, std::move(work), std::move(done));
       }};
   context.strict_api = bootstrap_.strict_api;
   context.draw_seed = os::random_u64;
   context.first_comment = std::chrono::milliseconds(bootstrap_.comment_ms);
-  serving::add_api_routes(&routes, context);
+  serving::add_api_routes(&routes, seams_.wrap_api ? seams_.wrap_api(context) : context);
   front::add_operator_routes(&routes, *link_, [this] { tell_times(); });
-  return routes;
+  http::Handler handler = std::move(routes);
+  return seams_.wrap_handler ? seams_.wrap_handler(std::move(handler)) : handler;
 }
 
 front::LinkCalls Front::link_calls() {
   front::LinkCalls calls;
-  calls.on_connect = [this](const wire::Connect& connection, os::UniqueFd socket) {
-    server_->adopt(
-        std::move(socket),
-        {connection.connection, connection.peer, connection.refusal, connection.goes_on});
+  calls.on_connect = [this](
+                         const wire::Connect& connection, os::UniqueFd socket, os::UniqueFd left) {
+    connect(connection, std::move(socket), std::move(left));
   };
+  calls.mark = [this](std::uint64_t id) { mark(kLoopThread, id); };
   calls.on_drain = [this](bool answers_end) { drain(answers_end); };
   calls.on_retire = [this] { server_->release_all(); };
   calls.on_broken = [](const Error& error) {
@@ -151,6 +190,109 @@ front::LinkCalls Front::link_calls() {
     ::_exit(error_traits(error.code()).exit_status);
   };
   return calls;
+}
+
+// Megabytes of a body are copied when streams go on again: their clients wait for nothing.
+void Front::connect(const wire::Connect& connection, os::UniqueFd socket, os::UniqueFd left) {
+  if (connection.resumes) {
+    const auto bytes = front::JournalMemory::bytes_left(
+        left.get(), connection.left_at, connection.connection, connection.received_bytes);
+    if (bytes && *bytes > kLargeBytes) {
+      large_.push_back({connection, std::move(socket), std::move(left)});
+      if (!large_timer_) {
+        large_timer_ = loop_.call_every(kLargePause, [this] { serve_next_large(); });
+      }
+      return;
+    }
+  }
+  serve(connection, std::move(socket), left);
+}
+
+void Front::serve_next_large() {
+  loop_.name_callback("a large request goes on");
+  if (large_.empty()) {
+    large_timer_.reset();
+    return;
+  }
+  Large next = std::move(large_.front());
+  large_.pop_front();
+  mark(kLoopThread, next.connection.connection);
+  serve(next.connection, std::move(next.socket), next.left);
+  mark(kLoopThread, 0);
+}
+
+void Front::serve(const wire::Connect& connection, os::UniqueFd socket, const os::UniqueFd& left) {
+  http::ConnectionInfo info;
+  info.id = connection.connection;
+  info.peer = connection.peer;
+  info.refusal = connection.refusal;
+  info.goes_on = connection.goes_on;
+  info.received = connection.received_bytes;
+  info.sent = connection.sent_bytes;
+  info.failure = connection.failure;
+  if (connection.resumes) {
+    auto resumption = front::JournalMemory::read(left.get(),
+                                                 connection.left_at,
+                                                 connection.connection,
+                                                 connection.received_bytes,
+                                                 connection.sent_bytes);
+    if (!resumption) {
+      obs::log_error(
+          "connection_not_resumed",
+          {{"connection", connection.connection}, {"error", resumption.error().message()}});
+      ::shutdown(socket.get(), SHUT_RDWR);
+      link_->send(wire::Disconnected{connection.connection});
+      return;
+    }
+    info.resumption = *std::move(resumption);
+  }
+  info.journal = journal_of(connection, info);
+  server_->adopt(std::move(socket), std::move(info));
+}
+
+std::unique_ptr<http::Journal> Front::journal_of(const wire::Connect& connection,
+                                                 const http::ConnectionInfo& info) {
+  if (!journal_) {
+    return nullptr;
+  }
+  return info.resumption
+             ? journal_->go_on(connection.place,
+                               connection.connection,
+                               *info.resumption,
+                               info.received,
+                               info.sent)
+             : journal_->open(connection.place, connection.connection, info.received, info.sent);
+}
+
+// For whom a thread works is what it is suspected of if it crashes; and of all threads it stands in
+// the journal, as a front may end without a word.
+bool Front::run_away(bool is_long, std::function<void()> work, std::function<void()> done) {
+  os::WorkPool& pool = is_long ? long_pool_ : pool_;
+  const std::size_t thread = is_long ? kLongPoolThread : kPoolThread;
+  const std::uint64_t connection = working_for_;
+  return pool
+      .submit(
+          [this, thread, connection, work = std::move(work)] {
+            mark(thread, connection);
+            work();
+            mark(thread, 0);
+          },
+          [this, connection, done = std::move(done)] {
+            mark(kLoopThread, connection);
+            done();
+            mark(kLoopThread, 0);
+          })
+      .has_value();
+}
+
+void Front::mark(std::size_t thread, std::uint64_t connection) {
+  os::work_for(connection);
+  if (thread == kLoopThread) {
+    working_for_ = connection;
+  }
+  if (journal_) {
+    journal_->mark(thread, connection);
+  }
 }
 
 void Front::drain(bool answers_end) {
@@ -167,6 +309,12 @@ void Front::tell_times() {
     longest_told_ = times.longest;
     obs::log_debug("longest_callback",
                    {{"callback", times.longest_name}, {"cpu_us", microseconds_of(times.longest)}});
+  }
+  if (journal_ && journal_->lost() > std::exchange(lost_told_, journal_->lost())) {
+    obs::log_warn("journal_full",
+                  {{"connections", journal_->lost()},
+                   {"bytes", journal_->bytes_in_use()},
+                   {"hint", "these connections end if this front dies"}});
   }
   link_->send(wire::FrontTimes{microseconds_of(times.longest),
                                times.too_long,

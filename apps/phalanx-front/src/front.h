@@ -1,20 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "phalanx/base/result.h"
 #include "phalanx/fleet/child_start.h"
+#include "phalanx/front/journal_memory.h"
 #include "phalanx/front/leader_link.h"
 #include "phalanx/http/route_table.h"
 #include "phalanx/http/server.h"
 #include "phalanx/os/event_loop.h"
+#include "phalanx/os/unique_fd.h"
 #include "phalanx/os/work_pool.h"
 #include "phalanx/serving/served_model.h"
 #include "phalanx/tokenizer/chat_template.h"
 #include "phalanx/tokenizer/tokenizer.h"
 #include "phalanx/wire/bootstrap.h"
+
+#include "seams.h"
 
 namespace phalanx::app {
 
@@ -24,7 +32,7 @@ namespace phalanx::app {
 // Threads: the loop thread.
 class Front {
  public:
-  Front(fleet::ChildStart& start, wire::FrontBootstrap bootstrap);
+  Front(fleet::ChildStart& start, wire::FrontBootstrap bootstrap, const FrontSeams& seams);
   Front(const Front&) = delete;
   Front& operator=(const Front&) = delete;
   ~Front();
@@ -34,14 +42,23 @@ class Front {
 
  private:
   [[nodiscard]] Status load_model();
+  [[nodiscard]] Status open_journal();
   [[nodiscard]] Status open_server();
-  [[nodiscard]] http::RouteTable make_routes();
+  [[nodiscard]] http::Handler make_handler();
   [[nodiscard]] front::LinkCalls link_calls();
+  [[nodiscard]] bool run_away(bool is_long, std::function<void()> work, std::function<void()> done);
+  void connect(const wire::Connect& connection, os::UniqueFd socket, os::UniqueFd left);
+  void serve(const wire::Connect& connection, os::UniqueFd socket, const os::UniqueFd& left);
+  void serve_next_large();
+  [[nodiscard]] std::unique_ptr<http::Journal> journal_of(const wire::Connect& connection,
+                                                          const http::ConnectionInfo& info);
+  void mark(std::size_t thread, std::uint64_t connection);
   void drain(bool answers_end);
   void tell_times();
 
   fleet::ChildStart& start_;
   wire::FrontBootstrap bootstrap_;
+  FrontSeams seams_;
   os::EventLoop loop_;
   os::WorkPool pool_;       // short bodies
   os::WorkPool long_pool_;  // long ones, and long answers
@@ -49,10 +66,20 @@ class Front {
   std::unique_ptr<tokenizer::ChatTemplate> chat_template_;  // null if the model has none
   std::unique_ptr<tokenizer::ChatTemplate> tool_template_;  // null if tools have none of their own
   serving::ServedModel model_;
+  std::unique_ptr<front::JournalMemory> journal_;  // null: nothing outlives this process
+  std::uint64_t working_for_ = 0;                  // the connection that the loop works for
   std::unique_ptr<front::LeaderLink> link_;
+  struct Large {
+    wire::Connect connection;
+    os::UniqueFd socket;
+    os::UniqueFd left;
+  };
+  std::deque<Large> large_;  // connections that take long to go on with
+  std::unique_ptr<os::EventLoop::Handle> large_timer_;
   std::unique_ptr<http::Server> server_;
   std::unique_ptr<os::EventLoop::Handle> times_timer_;
   Duration longest_told_{};
+  std::uint64_t lost_told_ = 0;
 };
 
 }  // namespace phalanx::app

@@ -1,49 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
-#include <exception>
-#include <string>
-
-#include "phalanx/base/error.h"
-#include "phalanx/fleet/child_start.h"
-#include "phalanx/os/child_side.h"
-#include "phalanx/os/heap.h"
-#include "phalanx/os/process_title.h"
-#include "phalanx/wire/bootstrap.h"
-
-#include "front.h"
-
-namespace {
-
-int live(phalanx::os::ProcessTitle& title) {
-  using namespace phalanx;
-  wire::FrontBootstrap bootstrap;
-  auto start = fleet::ChildStart::begin(&bootstrap);
-  if (!start) {
-    return fleet::fail_child(nullptr, start.error());
-  }
-  os::keep_heap_small();
-  title.set("phalanxd: front " + std::to_string(bootstrap.front));
-  return fleet::live_child(**start, [&] {
-    app::Front front(**start, bootstrap);
-    return front.run();
-  });
-}
-
-}  // namespace
+#include "program.h"
 
 int main(int argc, char** argv) {
-  if (!phalanx::os::has_control_socket()) {
-    std::fputs(
-        "phalanx-front is started by phalanxd itself, which tells it over descriptor 3 what to do; "
-        "to start a server: phalanxd MODEL\n",
-        stderr);
-    return phalanx::error_traits(phalanx::Code::kInvalidArgument).exit_status;
-  }
-  try {
-    phalanx::os::ProcessTitle title(argc, argv);
-    return live(title);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "phalanx-front: unexpected: %s\n", error.what());
-    return phalanx::error_traits(phalanx::Code::kInternal).exit_status;
-  }
+  return phalanx::app::run_front(argc, argv, {});
 }

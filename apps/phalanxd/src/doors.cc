@@ -30,8 +30,15 @@ void refresh_process_metrics(obs::MetricRegistry& registry, const os::EventLoop&
 }
 
 void refresh_front_metrics(obs::MetricRegistry& registry, const keeper::Fronts& fronts) {
-  registry.gauge("phalanx_connections_kept", "Connections that went on when their front had died")
+  registry
+      .gauge("phalanx_connections_kept",
+             "Connections that were at rest and went on when their front had died")
       .set(static_cast<double>(fronts.connections_kept()));
+  registry
+      .gauge("phalanx_connections_resumed",
+             "Connections that went on in the middle of a request or of an answer when their front "
+             "had died")
+      .set(static_cast<double>(fronts.connections_resumed()));
   registry.gauge("phalanx_connections_cut", "Connections that ended with their front")
       .set(static_cast<double>(fronts.connections_cut()));
   std::size_t number = 0;

@@ -15,6 +15,9 @@ namespace phalanx::front {
 namespace {
 
 constexpr int kRecordsPerTurn = 32;
+
+// Tokens that were told before: nothing is written for them.
+constexpr std::size_t kHistoryPerTurn = 4096;
 constexpr auto kRetryTime = std::chrono::milliseconds(1);
 
 std::uint32_t microseconds_of(Duration duration) {
@@ -53,7 +56,10 @@ void LeaderLink::work() {
 
 void LeaderLink::read_some() {
   loop_.name_callback("records of the leader");
-  for (int i = 0; i < kRecordsPerTurn && events_.empty() && !broken_; ++i) {
+  history_told_ = 0;
+  for (int i = 0;
+       i < kRecordsPerTurn && events_.empty() && !broken_ && history_told_ < kHistoryPerTurn;
+       ++i) {
     auto received = socket_.receive();
     if (!received) {
       break_up(received.error());
@@ -74,21 +80,37 @@ void LeaderLink::on_record(os::ControlMessage message) {
     break_up(record.error());
   } else if (auto* const events = std::get_if<wire::FrontEvents>(&*record)) {
     std::move(events->events.begin(), events->events.end(), std::back_inserter(events_));
+  } else if (const auto* const history = std::get_if<wire::History>(&*record)) {
+    tell(*history);
   } else if (const auto* const admitted = std::get_if<wire::Admitted>(&*record)) {
     on_admitted(*admitted);
   } else if (const auto* const connect = std::get_if<wire::Connect>(&*record)) {
-    if (message.fds.size() != 1) {
-      break_up(invalid_argument("a connection came with " + std::to_string(message.fds.size()) +
-                                " descriptors; expected one"));
-      return;
-    }
-    calls_.on_connect(*connect, std::move(message.fds.front()));
+    on_connect(*connect, std::move(message.fds));
   } else if (auto* const report = std::get_if<wire::Report>(&*record)) {
     on_report(std::move(*report));
   } else if (const auto* const drain = std::get_if<wire::Drain>(&*record)) {
     calls_.on_drain(drain->answers_end);
   } else if (std::holds_alternative<wire::Retire>(*record)) {
     calls_.on_retire();
+  }
+}
+
+void LeaderLink::on_connect(const wire::Connect& connect, std::vector<os::UniqueFd> fds) {
+  const std::size_t expected = connect.resumes ? 2 : 1;
+  if (fds.size() != expected) {
+    break_up(invalid_argument("a connection came with " + std::to_string(fds.size()) +
+                              " descriptors; expected " + std::to_string(expected)));
+    return;
+  }
+  mark(connect.connection);
+  calls_.on_connect(
+      connect, std::move(fds.front()), connect.resumes ? std::move(fds.back()) : os::UniqueFd());
+  mark(0);
+}
+
+void LeaderLink::mark(std::uint64_t connection) const {
+  if (calls_.mark) {
+    calls_.mark(connection);
   }
 }
 
@@ -110,10 +132,23 @@ void LeaderLink::tell(const wire::FrontEvent& event) {
     return;  // it has ended here; the leader did not know that yet
   }
   const std::shared_ptr<serving::RequestSink> sink = entry->second;  // it may end itself
+  mark(event.key.connection);
   if (event.finish == step::FinishReason::kError) {
     sink->on_error(Error(static_cast<Code>(event.error_code), event.error_message));
   } else {
     sink->on_token(event);
+  }
+  mark(0);
+}
+
+void LeaderLink::tell(const wire::History& history) {
+  const auto entry = sinks_.find(history.key);
+  history_told_ += history.tokens.size();
+  if (entry != sinks_.end()) {
+    const std::shared_ptr<serving::RequestSink> sink = entry->second;
+    mark(history.key.connection);
+    sink->on_history(history);
+    mark(0);
   }
 }
 
@@ -125,7 +160,9 @@ void LeaderLink::on_admitted(const wire::Admitted& admitted) {
   }
   const Answered answered = std::move(entry->second);
   asking_.erase(entry);
+  mark(admitted.key.connection);
   answered(admitted.code == 0 ? ok() : Error(static_cast<Code>(admitted.code), admitted.message));
+  mark(0);
 }
 
 void LeaderLink::on_report(wire::Report report) {
@@ -159,7 +196,8 @@ void LeaderLink::begin(const wire::RequestKey& key,
                    summary.booked_tokens,
                    static_cast<std::uint32_t>(prompts.size()),
                    summary.stream,
-                   microseconds_of(summary.tokenize_time)});
+                   microseconds_of(summary.tokenize_time),
+                   summary.told});
   for (serving::GenerationRequest& prompt : prompts) {
     dispatch::Generation& generation = prompt.generation;
     const std::vector<TokenId>& ids = generation.prompt_ids;

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "phalanx/base/version.h"
+#include "phalanx/http/sse.h"
 #include "phalanx/openai/api_error.h"
+#include "phalanx/openai/responses.h"
 
 namespace phalanx::front {
 
@@ -36,6 +38,11 @@ http::Handler says(std::string json) {
 }
 
 }  // namespace
+
+std::string stream_failure(const std::string& message) {
+  return http::sse_event(openai::error_body(openai::from_http_status(500, message))) +
+         http::sse_event(openai::kStreamEnd);
+}
 
 http::Response error_response(int status, const std::string& message) {
   return http::json_response(status, openai::error_body(openai::from_http_status(status, message)));

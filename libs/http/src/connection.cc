@@ -24,9 +24,9 @@ bool usable_request_id(const std::string* id) {
          std::all_of(id->begin(), id->end(), [](char c) { return c > 0x20 && c < 0x7F; });
 }
 
-std::string drawn_request_id(std::uint64_t& counter) {
+std::string drawn_request_id(std::uint64_t number) {
   std::array<char, 20> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), ++counter, 16).ptr;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, 16).ptr;
   return "req-" + std::string(digits.data(), end);
 }
 
@@ -37,7 +37,12 @@ Connection::Connection(std::shared_ptr<ServerCore> core, Tcp::socket socket, Con
       socket_(std::move(socket)),
       reader_(core_->options.limits,
               [shared = core_.get()](const Request& head) { return shared->access.check(head); }),
-      info_(std::move(info)) {
+      info_(std::move(info)),
+      request_begin_(info_.received),
+      request_end_(info_.received),
+      journaled_(info_.sent),
+      received_(info_.received),
+      sent_(info_.sent) {
   SystemError ignored;
   socket_.non_blocking(true, ignored);
   // An event of a stream must not wait for the acknowledgement of the one before it.
@@ -45,6 +50,9 @@ Connection::Connection(std::shared_ptr<ServerCore> core, Tcp::socket socket, Con
 }
 
 void Connection::start() {
+  if (info_.resumption) {
+    return resume();
+  }
   if (!info_.refusal.empty()) {
     return refuse(503, info_.refusal);
   }
@@ -68,17 +76,38 @@ void Connection::wait_readable() {
   });
 }
 
+// What comes behind the last request is thrown away, and not kept for anybody.
+std::span<char> Connection::receive_room() {
+  std::span<char> room;
+  if (info_.journal && phase_ != Phase::kLingering) {
+    if (phase_ == Phase::kIdle && in_.empty()) {
+      // Empty lines before a request are nothing to keep for ever.
+      if (received_ - request_begin_ > kKeptBufferBytes) {
+        request_begin_ = request_end_ = received_;
+      }
+      publish();
+    }
+    room = info_.journal->room();
+  }
+  return room.empty() ? std::span<char>(core_->scratch) : room;
+}
+
 void Connection::on_readable() {
   core_->loop.name_callback("http read");
+  const WorkMark mark(*core_, info_.id);
   // Once: a client that sends much has its next turn after the others.
+  const std::span<char> room = receive_room();
   SystemError error;
-  const std::size_t count = socket_.read_some(asio::buffer(core_->scratch), error);
+  const std::size_t count = socket_.read_some(asio::buffer(room.data(), room.size()), error);
   if (error && error != asio::error::would_block) {
     return on_peer_closed();
   }
   received_ += error ? 0 : count;
   if (!error && phase_ != Phase::kLingering) {
-    in_.append(core_->scratch.data(), count);
+    if (info_.journal && room.data() != core_->scratch.data()) {
+      info_.journal->received(count);
+    }
+    in_.append(room.data(), count);
     pump();
     if (phase_ == Phase::kClosed) {
       return;
@@ -114,6 +143,10 @@ void Connection::pump() {
 // Returns whether another request may be complete in the buffer.
 bool Connection::read_request() {
   in_.erase(0, reader_.feed(in_));
+  return see_request();
+}
+
+bool Connection::see_request() {
   switch (reader_.state()) {
     case RequestReader::State::kHeader:
       if (phase_ == Phase::kIdle && reader_.started()) {
@@ -124,7 +157,7 @@ bool Connection::read_request() {
       if (phase_ != Phase::kBody) {
         enter(Phase::kBody, core_->options.body_timeout);
       }
-      if (account_body() && reader_.take_expects_continue()) {
+      if (account_body() && reader_.take_expects_continue() && !std::exchange(continued_, true)) {
         output_.push(std::string(kContinue));
         flush();
       }
@@ -162,25 +195,36 @@ void Connection::drop_body() {
 
 void Connection::dispatch() {
   release_body();
-  keep_alive_ = reader_.keep_alive();
-  http_1_1_ = reader_.is_http_1_1();
+  if (answer_ != Answer::kStreaming) {
+    keep_alive_ = reader_.keep_alive();
+    http_1_1_ = reader_.is_http_1_1();
+  }
   Request request = reader_.take();
   const std::string* id = request.headers.find("x-request-id");
-  request_id_ = usable_request_id(id) ? *id : drawn_request_id(core_->next_request_id);
+  const bool is_given = usable_request_id(id);
+  if (!resumed_) {
+    drawn_id_ = is_given ? 0 : ++core_->next_request_id;
+    notes_ = {};
+  }
+  request_id_ = is_given ? *id : drawn_request_id(drawn_id_);
   request.id = request_id_;
   request.peer = info_.peer;
   request.connection = info_.id;
   request.ordinal = static_cast<std::uint32_t>(++serial_);
   access_fields_ = core_->access.fields_for(request);
   head_only_ = request.method == "HEAD";
-  chunked_ = false;
-  is_sse_ = false;
+  request_end_ = received_ - in_.size();
   phase_ = Phase::kAnswering;
-  answer_ = Answer::kAwaited;
+  if (!resumed_) {
+    chunked_ = false;
+    is_sse_ = false;
+    answer_ = Answer::kAwaited;
+  }
   ++core_->exchanges;
   ++core_->counters.requests;
   auto handle = std::make_shared<ExchangeHandle>(shared_from_this(), core_, serial_);
   core_->handler(std::move(request), std::move(handle));
+  publish();
 }
 
 void Connection::refuse(int status, const std::string& message) {
@@ -214,11 +258,13 @@ bool Connection::release_at_rest() {
   SystemError ignored;
   socket_.close(ignored);
   core_->connections.erase(shared_from_this());
-  post_while_alive(
-      core_,
-      [tell = &core_->options.on_released, id = info_.id, received = received_, sent = sent_] {
-        (*tell)(id, received, sent);
-      });
+  // Until that is said, somebody else could still have to go on from the journal.
+  post_while_alive(core_,
+                   [tell = &core_->options.on_released,
+                    kept = std::shared_ptr<Journal>(std::move(info_.journal)),
+                    id = info_.id,
+                    received = received_,
+                    sent = sent_] { (*tell)(id, received, sent); });
   return true;
 }
 
@@ -228,6 +274,7 @@ void Connection::enter(Phase phase, Duration timeout) {
 }
 
 void Connection::tick(SteadyTime time) {
+  const WorkMark mark(*core_, info_.id);
   switch (phase_) {
     case Phase::kIdle:
     case Phase::kLingering:

@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "asio.h"
 #include "output_queue.h"
@@ -23,7 +26,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection& operator=(const Connection&) = delete;
   ~Connection() = default;
 
-  // Reads requests, or, if the connection is refused, answers 503 without reading, and closes.
+  // Reads requests, or, if the connection is refused, answers 503 without reading, and closes. One
+  // that was left in the middle of something goes on there.
   void start();
 
   // Checks deadlines and sends comments; called every few milliseconds.
@@ -55,6 +59,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_close(std::uint64_t serial, std::function<void()> callback);
   void handle_dropped(std::uint64_t serial);
   [[nodiscard]] bool is_current(std::uint64_t serial) const;
+  [[nodiscard]] const Resumed* resumed(std::uint64_t serial) const;
+  void note(std::uint64_t serial, const HandlerNotes& notes);
   [[nodiscard]] std::size_t pending_bytes() const { return output_.bytes(); }
 
  private:
@@ -63,9 +69,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void wait_readable();
   void on_readable();
+  [[nodiscard]] std::span<char> receive_room();
   void on_peer_closed();
   void pump();
   [[nodiscard]] bool read_request();
+  [[nodiscard]] bool see_request();
   [[nodiscard]] bool account_body();
   void release_body();
   void drop_body();
@@ -85,6 +93,20 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void tick_answer(SteadyTime time);
   void tell_gone();
   void hang_up();
+
+  // What is left to another process if this one dies.
+  [[nodiscard]] ConnectionState state() const;
+  [[nodiscard]] Stage stage() const;
+  [[nodiscard]] bool journal_output(std::size_t bytes_max);
+  void publish();
+
+  // What another one has left.
+  void resume();
+  void resume_reading(std::string_view received);
+  void resume_request(Stage stage, std::string_view received);
+  void resume_sending(std::string_view received);
+  void fail_stream();
+
   void enter(Phase phase, Duration timeout);
 
   std::shared_ptr<ServerCore> core_;
@@ -100,11 +122,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::uint64_t serial_ = 0;    // of the request in work
   ConnectionInfo info_;
   std::string request_id_;
-  Headers access_fields_;  // of the answer
+  std::uint64_t drawn_id_ = 0;       // what it was made from; 0: the client gave it
+  std::optional<Resumed> resumed_;   // of the request in work
+  HandlerNotes notes_{};             // likewise
+  bool continued_ = false;           // "100 Continue" has been written for it
+  std::uint64_t request_begin_ = 0;  // in what is received: of the request in work
+  std::uint64_t request_end_ = 0;    // likewise, once it is complete
+  std::uint64_t journaled_ = 0;      // in what is sent: appended to the journal so far
+  Headers access_fields_;            // of the answer
   std::function<void()> on_close_;
   std::size_t body_bytes_ = 0;  // booked in the core
   bool resets_ = false;         // at its end: what the client has not taken is thrown away
-  std::uint64_t received_ = 0;  // bytes of the socket, in all
+  std::uint64_t received_ = 0;  // bytes of the socket, from its beginning
   std::uint64_t sent_ = 0;
   bool head_only_ = false;
   bool http_1_1_ = true;

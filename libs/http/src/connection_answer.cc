@@ -29,6 +29,9 @@ void reset_connection(Tcp::socket& socket) {
 // Clients that are written to in one callback of the loop.
 constexpr std::size_t kFlushesPerTurn = 16;
 
+// Bytes that one client's answer is copied for whoever may go on with it, in one callback.
+constexpr std::size_t kJournaledPerTurn = std::size_t{256} << 10;
+
 }  // namespace
 
 void Connection::send(Response response) {
@@ -57,6 +60,9 @@ void Connection::respond(std::uint64_t serial, Response response) {
   if (!is_current(serial)) {
     return;
   }
+  if (resumed_ && answer_ == Answer::kStreaming) {
+    return abort();  // who had begun the stream could go on with it; this one cannot
+  }
   PHALANX_CHECK(answer_ == Answer::kAwaited, "respond() after start_stream()");
   complete_answer();
   send(std::move(response));
@@ -65,6 +71,9 @@ void Connection::respond(std::uint64_t serial, Response response) {
 void Connection::start_stream(std::uint64_t serial, int status, const Headers& headers) {
   if (!is_current(serial)) {
     return;
+  }
+  if (resumed_ && answer_ == Answer::kStreaming) {
+    return abort();  // a handler that does not know that it goes on
   }
   PHALANX_CHECK(answer_ == Answer::kAwaited, "start_stream() called twice");
   PHALANX_CHECK(!is_bodiless(status), "a stream with a status that has no body");
@@ -144,6 +153,7 @@ void Connection::complete_answer() {
   answer_ = Answer::kNone;
   --core_->exchanges;
   on_close_ = nullptr;
+  resumed_.reset();
 }
 
 void Connection::flush_soon() {
@@ -181,6 +191,12 @@ void Connection::flush() {
     return;
   }
   core_->loop.name_callback("http write");
+  const WorkMark mark(*core_, info_.id);
+#ifndef PHALANX_MUTATE_NO_JOURNAL
+  if (!journal_output(kJournaledPerTurn)) {
+    return flush_soon();
+  }
+#endif
   SystemError error;
   const std::size_t written = output_.write_to(socket_, error);
   sent_ += written;
@@ -210,7 +226,7 @@ void Connection::wait_writable() {
 
 void Connection::on_drained() {
   if (phase_ != Phase::kAnswering || answer_ != Answer::kNone) {
-    if (phase_ == Phase::kBody) {
+    if (phase_ <= Phase::kBody) {
       pump();
     }
     return;
@@ -218,9 +234,12 @@ void Connection::on_drained() {
   if (!keep_alive_ || core_->draining) {
     return linger();
   }
+  request_begin_ = request_end_;
+  continued_ = false;
   enter(Phase::kIdle, core_->options.idle_timeout);
   pump();
   if (phase_ == Phase::kIdle && in_.empty() && output_.empty()) {
+    publish();  // what was kept of the request and its answer is needed no more
     if (core_->releasing && release_at_rest()) {
       return;
     }
@@ -258,7 +277,10 @@ void Connection::abort() {
 void Connection::tell_gone() {
   auto callback = std::exchange(on_close_, nullptr);
   if (callback) {
-    post_while_alive(core_, std::move(callback));
+    post_while_alive(core_, [core = core_, id = info_.id, callback = std::move(callback)] {
+      const WorkMark mark(*core, id);
+      callback();
+    });
   }
 }
 
@@ -281,6 +303,7 @@ void Connection::discard() {
     return;
   }
   phase_ = Phase::kClosed;
+  info_.journal.reset();  // nobody goes on with it
   if (answer_ != Answer::kNone) {
     complete_answer();
   }

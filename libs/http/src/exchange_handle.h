@@ -37,6 +37,8 @@ class ExchangeHandle final : public Exchange {
     complete_ = true;
     connection_->finish(serial_);
   }
+  [[nodiscard]] const Resumed* resumed() const override { return connection_->resumed(serial_); }
+  void note(const HandlerNotes& notes) override { connection_->note(serial_, notes); }
   [[nodiscard]] std::size_t pending_bytes() const override {
     return open() ? connection_->pending_bytes() : 0;
   }

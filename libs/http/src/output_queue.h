@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <deque>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "phalanx/http/body.h"
@@ -49,6 +50,28 @@ class OutputQueue {
       consume(written);
     }
     return total;
+  }
+
+  // Shows `take` the pieces behind the first `offset` bytes, at most `limit` bytes of them; how
+  // many that were.
+  template <typename Take>
+  std::size_t show(std::size_t offset, std::size_t limit, Take take) const {
+    std::size_t shown = 0;
+    offset += offset_;
+    for (const std::string& piece : pieces_) {
+      if (offset >= piece.size()) {
+        offset -= piece.size();
+        continue;
+      }
+      const std::string_view part = std::string_view(piece).substr(offset).substr(0, limit - shown);
+      offset = 0;
+      take(part);
+      shown += part.size();
+      if (shown == limit) {
+        break;
+      }
+    }
+    return shown;
   }
 
   // What is left. Leaves nothing.

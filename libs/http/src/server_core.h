@@ -46,6 +46,26 @@ struct ServerCore {
   std::array<char, std::size_t{32} << 10> scratch{};
 };
 
+// While it lives the loop works for a connection.
+class WorkMark {
+ public:
+  WorkMark(const ServerCore& core, std::uint64_t id) : core_(core) {
+    if (core_.options.mark) {
+      core_.options.mark(id);
+    }
+  }
+  WorkMark(const WorkMark&) = delete;
+  WorkMark& operator=(const WorkMark&) = delete;
+  ~WorkMark() {
+    if (core_.options.mark) {
+      core_.options.mark(0);
+    }
+  }
+
+ private:
+  const ServerCore& core_;
+};
+
 // Runs `callback` later, so that nobody is called from inside a call of its own, unless the server
 // is destroyed by then.
 inline void post_while_alive(const std::shared_ptr<ServerCore>& core,

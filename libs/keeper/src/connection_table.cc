@@ -6,8 +6,11 @@
 
 namespace phalanx::keeper {
 
-ConnectionTable::ConnectionTable(std::size_t fronts, std::size_t active, Give give)
-    : active_max_(active), give_(std::move(give)), fronts_(fronts) {}
+ConnectionTable::ConnectionTable(std::size_t fronts,
+                                 std::size_t active,
+                                 std::uint32_t places,
+                                 Give give)
+    : active_max_(active), places_(places), give_(std::move(give)), fronts_(fronts) {}
 
 std::optional<std::size_t> ConnectionTable::least_loaded() const {
   std::optional<std::size_t> best;
@@ -27,14 +30,35 @@ ConnectionTable::Entry* ConnectionTable::find(std::size_t front, std::uint64_t i
 void ConnectionTable::give(std::size_t front, Entry& entry) {
   entry.front = front;
   ++fronts_[front].connections;
+  entry.connection.place = take_place(fronts_[front]);
   const Newcomer connection = entry.connection;  // it may end from within
   give_(front, connection);
 }
 
-void ConnectionTable::add(Newcomer connection, const os::TcpAccount& begun) {
+// The lowest one that is free: the memory of the lower ones has been touched before.
+std::uint32_t ConnectionTable::take_place(Front& front) const {
+  if (!front.free_places.empty()) {
+    return front.free_places.extract(front.free_places.begin()).value();
+  }
+  return front.places_begun < places_ ? front.places_begun++ : wire::kNoJournalPlace;
+}
+
+void ConnectionTable::erase(std::size_t front, std::uint64_t id) {
+  const auto entry = entries_.find(id);
+  if (const std::uint32_t place = entry->second.connection.place; place != wire::kNoJournalPlace) {
+    fronts_[front].free_places.insert(place);
+  }
+  --fronts_[front].connections;
+  entries_.erase(entry);
+}
+
+void ConnectionTable::add(Newcomer connection) {
   const std::uint64_t id = connection.id;
   Entry& entry = entries_[id];
-  entry = {std::move(connection), std::nullopt, begun, begun};
+  entry = {std::move(connection), std::nullopt, std::nullopt};
+  if (!entry.connection.resumes) {
+    entry.rest = entry.connection.account;
+  }
   if (const auto front = least_loaded()) {
     give(*front, entry);
   } else {
@@ -87,7 +111,11 @@ bool ConnectionTable::rest(std::size_t front,
   if (entry == nullptr) {
     return false;
   }
-  entry->rest = {entry->begun.received + received, entry->begun.sent + sent};
+  entry->rest = {.received = received, .sent = sent};
+  entry->connection.resumes = false;
+  entry->connection.journal.reset();
+  entry->connection.failure.clear();
+  entry->connection.strikes = 0;
   return true;
 }
 
@@ -104,10 +132,9 @@ std::optional<ConnectionTable::Orphan> ConnectionTable::release(std::size_t fron
   if (!rest(front, id, received, sent)) {
     return std::nullopt;
   }
-  Entry& entry = entries_.at(id);
-  Orphan orphan{std::move(entry.connection), entry.rest};
-  entries_.erase(id);
-  --fronts_[front].connections;
+  const Entry& entry = entries_.at(id);
+  Orphan orphan{entry.connection, entry.rest};
+  erase(front, id);
   return orphan;
 }
 
@@ -124,8 +151,7 @@ bool ConnectionTable::remove(std::size_t front, std::uint64_t id) {
   if (find(front, id) == nullptr) {
     return false;
   }
-  entries_.erase(id);
-  --fronts_[front].connections;
+  erase(front, id);
   return true;
 }
 

@@ -9,6 +9,8 @@
 #include "phalanx/step/limits.h"
 #include "phalanx/wire/limits.h"
 
+#include "front_job.h"
+
 namespace phalanx::keeper {
 
 namespace {
@@ -39,27 +41,6 @@ std::string text_of(const wire::RequestKey& key) {
 
 }  // namespace
 
-// One request that has a place.
-struct FrontDesk::Job {
-  std::size_t front = 0;
-  wire::RequestKey key;
-  bool generates = true;
-  bool begun = false;
-  bool told = false;    // its start is in the log
-  bool failed = false;  // its front has been told so; nothing more is told
-  dispatch::Admission::Ticket ticket;
-  std::uint32_t prompts = 0;              // to come in all
-  std::uint64_t tokens_left = 0;          // of booked ones, for prompts that are still to come
-  std::vector<TokenId> ids;               // of the prompt that is coming
-  std::vector<RequestId> requests;        // by prompt
-  std::vector<std::uint32_t> choices_of;  // by prompt: its first choice in the vectors below
-  std::vector<std::uint32_t> tokens;      // by choice: told, those beyond a stop left out
-  std::vector<SteadyTime> last_token;     // by choice
-  std::vector<bool> stopped;              // by choice: by its front
-  SteadyTime arrived;
-  RequestRecord record;
-};
-
 // The dispatcher's view of one prompt.
 class FrontDesk::Sink final : public dispatch::GenerationSink {
  public:
@@ -82,14 +63,26 @@ FrontDesk::FrontDesk(DeskParts parts) : parts_(std::move(parts)) {}
 FrontDesk::~FrontDesk() = default;
 
 FrontDesk::Job* FrontDesk::find(std::size_t front, const wire::RequestKey& key) {
-  const auto entry = jobs_.find({front, key});
-  return entry == jobs_.end() ? nullptr : entry->second.get();
+  const auto entry = jobs_.find(key);
+  if (entry == jobs_.end() || entry->second->front != front || entry->second->over) {
+    return nullptr;
+  }
+  return entry->second.get();
 }
 
 Status FrontDesk::on_admit(std::size_t front, const wire::Admit& wish) {
-  if (find(front, wish.key) != nullptr || wish.body_bytes > kAmountMax) {
-    return invalid_argument(text_of(wish.key) +
-                            " asks for a second place, or for more than there is");
+  if (wish.body_bytes > kAmountMax) {
+    return invalid_argument(text_of(wish.key) + " asks for more than there is");
+  }
+  drop_left({wish.key.connection, wish.key.ordinal - 1});  // who asks for more is done with them
+  if (const auto entry = jobs_.find(wish.key); entry != jobs_.end()) {
+    const std::shared_ptr<Job> job = entry->second;
+    if (job->front == front || !job->forgotten) {
+      return take_over(front, *job);
+    }
+    // Of a front that has let go of the connection at rest, where keys begin anew.
+    jobs_.erase(entry);
+    finish(*job, "error", "its front let go of the connection before it ended");
   }
   if (Status accepting = wish.generates ? parts_.accepting() : ok(); !accepting) {
     refuse(front, wish, accepting.error());
@@ -107,7 +100,8 @@ Status FrontDesk::on_admit(std::size_t front, const wire::Admit& wish) {
   job->ticket = *std::move(ticket);
   job->arrived = parts_.clock.now();
   job->record.route = wish.route;
-  jobs_.emplace(Name{front, wish.key}, std::move(job));
+  jobs_.emplace(wish.key, std::move(job));
+  ++open_;
   parts_.send(front, wire::Admitted{wish.key, 0, ""});
   return ok();
 }
@@ -124,11 +118,16 @@ void FrontDesk::refuse(std::size_t front, const wire::Admit& wish, const Error& 
 
 Status FrontDesk::on_begin(std::size_t front, const wire::Begin& begin) {
   Job* const job = find(front, begin.key);
+  if (job != nullptr && job->begins_again) {
+    begin_again(*job, begin);
+    return ok();
+  }
   if (job == nullptr || job->begun || !job->generates || begin.booked_tokens > kAmountMax) {
     return invalid_argument(text_of(begin.key) + " begins without a place, or twice");
   }
   job->begun = true;
   job->prompts = begin.prompts;
+  job->booked_tokens = begin.booked_tokens;
   job->tokens_left = begin.booked_tokens;
   job->record.id = begin.id;
   job->record.stream = begin.stream;
@@ -143,7 +142,10 @@ Status FrontDesk::on_begin(std::size_t front, const wire::Begin& begin) {
 
 Status FrontDesk::on_prompt_part(std::size_t front, const wire::PromptPart& part) {
   Job* const job = find(front, part.key);
-  if (job == nullptr || !job->begun || job->requests.size() == job->prompts ||
+  if (job != nullptr && job->comes_again()) {
+    return ok();
+  }
+  if (job == nullptr || !job->begun || job->begins_again || job->requests.size() == job->prompts ||
       part.ids.size() > job->tokens_left ||
       job->ids.size() + part.ids.size() > step::kMaxPromptTokens) {
     return invalid_argument(text_of(part.key) + " has more tokens than it said");
@@ -157,11 +159,18 @@ Status FrontDesk::on_prompt_part(std::size_t front, const wire::PromptPart& part
 
 Status FrontDesk::on_generate(std::size_t front, const wire::Generate& wish) {
   Job* const job = find(front, wish.key);
-  if (job == nullptr || !job->begun || job->requests.size() == job->prompts) {
+  if (job != nullptr && job->comes_again()) {
+    generate_again(*job, wish);
+    return ok();
+  }
+  if (job == nullptr || !job->begun || job->begins_again || job->requests.size() == job->prompts) {
     return invalid_argument(text_of(wish.key) + " has more prompts than it said");
   }
   if (job->tokens.size() + wish.choices > wire::kMaxFrontChoices) {
     return invalid_argument(text_of(wish.key) + " has more choices than a request may have");
+  }
+  if (job->ended && !job->failed) {
+    tell_failure(*job, unavailable("the request was ended before all of it had come"));
   }
   if (job->failed) {
     return ok();
@@ -180,6 +189,7 @@ void FrontDesk::dispatch(Job& job, const wire::Generate& wish) {
   job.tokens.resize(choices);
   job.last_token.resize(choices);
   job.stopped.resize(choices);
+  job.finished.resize(choices);
   job.record.choices = static_cast<std::uint32_t>(choices);
   job.record.prompt_tokens += job.ids.size();
   if (prompt + 1 == job.prompts) {
@@ -194,7 +204,7 @@ void FrontDesk::dispatch(Job& job, const wire::Generate& wish) {
   generation.stop = wish.stop;
   generation.choices = wish.choices;
   generation.cache_salt = wish.cache_salt;
-  const std::shared_ptr<Job> shared = jobs_.at({job.front, job.key});
+  const std::shared_ptr<Job> shared = jobs_.at(job.key);
   job.requests.emplace_back();  // the sink may be called before the number is known
   job.requests.back() = parts_.dispatcher.submit(std::move(generation),
                                                  std::make_shared<Sink>(*this, shared, prompt));
@@ -202,18 +212,16 @@ void FrontDesk::dispatch(Job& job, const wire::Generate& wish) {
 
 void FrontDesk::on_stop(std::size_t front, const wire::StopChoice& stop) {
   Job* const job = find(front, stop.key);
-  if (job == nullptr || stop.prompt >= job->requests.size()) {
+  if (job == nullptr || job->ended || stop.prompt >= job->requests.size()) {
     return;
   }
   const std::size_t choice = job->choices_of[stop.prompt] + std::size_t{stop.choice};
-  const std::size_t end = stop.prompt + 1 < job->choices_of.size()
-                              ? job->choices_of[stop.prompt + 1]
-                              : job->tokens.size();
-  if (choice >= end || stop.position >= job->tokens[choice]) {
+  if (choice >= job->choices_end(stop.prompt) || stop.position >= job->tokens[choice]) {
     return;
   }
   job->tokens[choice] = stop.position + 1;
   job->stopped[choice] = true;
+  job->finished[choice] = true;
   parts_.dispatcher.stop(job->requests[stop.prompt], stop.choice, stop.position);
 }
 
@@ -222,22 +230,28 @@ Status FrontDesk::on_end(std::size_t front, const wire::End& ending) {
   if (std::find(kOutcomes.begin(), kOutcomes.end(), ending.outcome) == kOutcomes.end()) {
     return invalid_argument(text_of(ending.key) + " ends as nothing does");
   }
-  const auto entry = jobs_.find({front, ending.key});
-  if (entry == jobs_.end()) {
+  Job* const job = find(front, ending.key);
+  if (job == nullptr) {
     return ok();
   }
-  const std::shared_ptr<Job> job = entry->second;
-  jobs_.erase(entry);
-  if (!job->begun && job->generates && ending.outcome == "refused") {
-    parts_.metrics.on_request_refused(job->record.route, static_cast<int>(ending.status));
+  job->over = true;
+  job->telling = Telling::kLive;  // nothing more is to be told
+  if (!job->ended) {
+    if (!job->begun && job->generates && ending.outcome == "refused") {
+      parts_.metrics.on_request_refused(job->record.route, static_cast<int>(ending.status));
+    }
+    finish(*job, ending.outcome, ending.error);
   }
-  finish(*job, ending.outcome, ending.error);
+  if (!job->begun || job->forgotten) {
+    jobs_.erase(ending.key);
+  }
   return ok();
 }
 
 // What it has of the dispatcher is given back; what has been dispatched is told once.
 void FrontDesk::finish(Job& job, const std::string& outcome, const std::string& error) {
-  job.failed = true;
+  job.ended = true;
+  --open_;
   for (const RequestId request : job.requests) {
     parts_.dispatcher.cancel(request);
   }
@@ -253,19 +267,9 @@ void FrontDesk::finish(Job& job, const std::string& outcome, const std::string& 
   parts_.metrics.on_request_end(job.record);
 }
 
-void FrontDesk::on_front_gone(std::size_t front) {
-  outbox_.erase(front);
-  for (auto entry = jobs_.lower_bound({front, {}});
-       entry != jobs_.end() && entry->first.first == front;) {
-    const std::shared_ptr<Job> job = entry->second;
-    entry = jobs_.erase(entry);
-    finish(*job, "error", "its front died");
-  }
-}
-
 void FrontDesk::on_token(Job& job, std::uint32_t prompt, const dispatch::TokenEvent& token) {
   const std::size_t choice = job.choices_of[prompt] + std::size_t{token.choice};
-  if (job.failed || job.stopped[choice]) {
+  if (job.ended || job.failed || job.stopped[choice]) {
     return;
   }
   const SteadyTime now = parts_.clock.now();
@@ -280,6 +284,7 @@ void FrontDesk::on_token(Job& job, std::uint32_t prompt, const dispatch::TokenEv
   }
   job.last_token[choice] = now;
   job.tokens[choice] = token.position + 1;
+  job.finished[choice] = token.finish != step::FinishReason::kNone;
   wire::FrontEvent event;
   event.key = job.key;
   event.prompt = prompt;
@@ -290,29 +295,42 @@ void FrontDesk::on_token(Job& job, std::uint32_t prompt, const dispatch::TokenEv
   event.top_logprobs = token.top_logprobs;
   event.cached_tokens = token.cached_tokens;
   event.finish = token.finish;
-  push(job.front, std::move(event));
+  tell(job, std::move(event));
 }
 
 void FrontDesk::fail(Job& job, const Error& error) {
-  if (std::exchange(job.failed, true)) {
-    return;
+  if (!job.ended && !job.failed) {
+    tell_failure(job, error);
   }
+}
+
+void FrontDesk::tell_failure(Job& job, const Error& error) {
+  job.failed = true;
   wire::FrontEvent event;
   event.key = job.key;
   event.finish = step::FinishReason::kError;
   event.error_code = static_cast<std::uint32_t>(error.code());
   event.error_message = error.message().substr(0, wire::kMaxErrorBytes);
-  push(job.front, std::move(event));
+  tell(job, std::move(event));
 }
 
-void FrontDesk::push(std::size_t front, wire::FrontEvent event) {
-  if (outbox_.empty()) {
+void FrontDesk::tell(Job& job, wire::FrontEvent event) {
+  job.log.append(event);
+  if (job.telling == Telling::kLive) {
+    ask_for_flush();
+    outbox_[*job.front].push_back(std::move(event));
+  }
+}
+
+void FrontDesk::ask_for_flush() {
+  if (!std::exchange(flush_asked_, true)) {
     parts_.flush_later();
   }
-  outbox_[front].push_back(std::move(event));
 }
 
 void FrontDesk::flush() {
+  flush_asked_ = false;
+  push_again();
   for (auto& [front, events] : std::exchange(outbox_, {})) {
     wire::FrontEvents record;
     std::size_t bytes = 0;

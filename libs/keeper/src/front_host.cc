@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <limits>
 #include <span>
@@ -21,6 +22,9 @@ namespace {
 // is nothing to it.
 constexpr auto kTickPeriod = std::chrono::milliseconds(100);
 constexpr auto kRetryTime = std::chrono::milliseconds(1);
+
+// In which the clients of a dead front are served again, mostly.
+constexpr auto kTakeOverTime = std::chrono::milliseconds(50);
 
 // The first restart comes nearly at once, so that clients wait for nothing but the new process; one
 // that dies at every start is tried about every second.
@@ -71,12 +75,17 @@ void FrontHost::restart(std::size_t front) {
   arm();
 }
 
-// Restarts come when they are due and not with the next tick.
+// Restarts come when they are due and not with the next tick, but leave the processor to a front
+// that takes connections over.
 void FrontHost::arm() {
-  const auto deadline = supervisor_->next_deadline();
+  auto deadline = supervisor_->next_deadline();
   if (!deadline) {
     wake_.reset();
     return;
+  }
+  const auto serves = [](const Link& link) { return link.ready && !link.killed; };
+  if (std::any_of(links_.begin(), links_.end(), serves)) {
+    deadline = std::max(*deadline, last_death_ + kTakeOverTime);
   }
   const Duration wait = std::max<Duration>(*deadline - steady_clock().now(), Duration::zero());
   wake_ = loop_.call_after(wait, [this] {
@@ -101,11 +110,12 @@ void FrontHost::on_tick() {
 }
 
 // It gets nothing more: what is still to be told is told to another one, behind its end.
-void FrontHost::kill(std::size_t front, const char* why) {
+void FrontHost::kill(std::size_t front, const char* why, bool at_fault) {
   Link& link = links_[front];
   if (std::exchange(link.killed, true)) {
     return;
   }
+  link.at_fault = at_fault;
   obs::log_error("front_killed", {{"front", front}, {"why", why}});
   link.unsent.clear();
   link.unsent_bytes = 0;
@@ -130,9 +140,30 @@ Result<supervise::Bootstrap> FrontHost::bootstrap(std::size_t slot,
   record.common.parent_pid = ::getpid();
   record.front = static_cast<std::uint32_t>(slot);
   supervise::Bootstrap result;
-  result.record = wire::encode(wire::ControlRecord(record));
   result.fds = {lifeline_pipe_, tokenizer_};
+  links_[slot].journal = make_journal(slot);
+  if (links_[slot].journal) {
+    result.fds.push_back(links_[slot].journal->fd());
+  } else {
+    record.journal_bytes = 0;
+    record.journal_places = 0;
+  }
+  result.record = wire::encode(wire::ControlRecord(record));
   return result;
+}
+
+// Null if fronts have none, or there cannot be one now.
+std::shared_ptr<FrontJournal> FrontHost::make_journal(std::size_t front) const {
+  if (start_.bootstrap.journal_bytes == 0) {
+    return nullptr;
+  }
+  auto journal =
+      FrontJournal::create(start_.bootstrap.journal_bytes, start_.bootstrap.journal_places);
+  if (!journal) {
+    obs::log_warn("front_has_no_journal", {{"front", front}, {"why", journal.error().message()}});
+    return nullptr;
+  }
+  return *std::move(journal);
 }
 
 void FrontHost::ask_to_stop(std::size_t slot) {
@@ -173,19 +204,35 @@ void FrontHost::on_start_record(std::size_t slot,
 // A stopped front would write on when it is continued: it is dead before anybody else speaks for
 // it.
 void FrontHost::on_stopped_by_signal(std::size_t slot, Incarnation) {
-  kill(slot, "stopped by a signal");
+  kill(slot, "stopped by a signal", false);
+}
+
+FrontEnd FrontHost::end_of(const Link& link, const supervise::Death& death) {
+  FrontEnd end;
+  end.is_own = link.at_fault || death.origin == supervise::DeathOrigin::kOwn;
+  end.culprit = death.work;
+  if (link.journal) {
+    if (const Status closed = link.journal->close_for_writing()) {
+      end.journal = link.journal;
+    } else {
+      obs::log_warn("journal_lost", {{"front", death.slot}, {"why", closed.error().message()}});
+    }
+  }
+  return end;
 }
 
 void FrontHost::on_exit(const supervise::Death& death) {
   const Link link = std::exchange(links_[death.slot], Link());
+  supervise::Death judged = death;
   if (link.ready) {
-    calls_.on_gone(death.slot);
+    judged.excused = calls_.on_gone(death.slot, end_of(link, death));
   } else if (link.runs_new_program && last_program_) {
     const std::string path = start_.program.path();
     start_.program = *std::exchange(last_program_, std::nullopt);
     calls_.on_program_refused(unavailable(path + ": " + supervise::describe(death)));
   }
-  supervisor_->on_exit(death);
+  supervisor_->on_exit(std::move(judged));
+  last_death_ = steady_clock().now();
   arm();
 }
 
@@ -223,13 +270,16 @@ void FrontHost::on_slot_stuck(std::size_t slot, pid_t pid) {
   obs::log_error("front_hangs_in_the_kernel", {{"front", slot}, {"child", pid}});
 }
 
-void FrontHost::send(std::size_t front, const wire::LeaderToFront& record) {
+void FrontHost::send(std::size_t front,
+                     const wire::LeaderToFront& record,
+                     std::shared_ptr<const FrontJournal> journal) {
   Link& link = links_[front];
   if (!link.ready || link.killed) {
     return;
   }
   const auto* const connect = std::get_if<wire::Connect>(&record);
-  Unsent unsent{wire::encode(record), connect == nullptr ? 0 : connect->connection};
+  Unsent unsent{
+      wire::encode(record), connect == nullptr ? 0 : connect->connection, std::move(journal)};
   if (link.unsent.empty() && send_now(front, unsent)) {
     return;
   }
@@ -248,15 +298,16 @@ void FrontHost::send(std::size_t front, const wire::LeaderToFront& record) {
 // False: the front takes nothing now.
 bool FrontHost::send_now(std::size_t front, const Unsent& record) {
   const bool is_connect = record.connection != 0;
-  const int fd = is_connect ? calls_.socket_of(record.connection) : -1;
-  if (is_connect && fd < 0) {
+  const std::array<int, 2> fds = {is_connect ? calls_.socket_of(record.connection) : -1,
+                                  record.journal ? record.journal->fd() : -1};
+  if (is_connect && fds[0] < 0) {
     return true;
   }
-  const auto sent = runner_->send(
-      front, record.bytes, is_connect ? std::span<const int>(&fd, 1) : std::span<const int>());
+  const std::size_t count = (is_connect ? 1U : 0U) + (record.journal ? 1U : 0U);
+  const auto sent = runner_->send(front, record.bytes, std::span(fds).first(count));
   if (!sent) {
     obs::log_error("record_lost", {{"front", front}, {"error", sent.error().message()}});
-    kill(front, "a record does not reach it");
+    kill(front, "a record does not reach it", false);
     return true;
   }
   return *sent != os::ControlSent::kWouldBlock;  // kClosed: its end is on the way

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "phalanx/keeper/hand_over.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/tcp_account.h"
 #include "phalanx/wire/limits.h"
@@ -41,12 +42,16 @@ Result<std::unique_ptr<Fronts>> Fronts::open(os::EventLoop& loop,
                                  const os::UniqueFd&,
                                  const std::string& peer,
                                  const std::string& refusal) {
-                            self->table_->add({id, peer, refusal});
+                            self->table_->add({.id = id, .peer = peer, .refusal = refusal});
                           }));
   const Status accounts = os::check_tcp_account();
   self->accounts_ = accounts.has_value();
   if (!self->accounts_) {
     obs::log_warn("connections_end_with_their_front", {{"why", accounts.error().message()}});
+  }
+  if (self->accounts_ && start.bootstrap.journal_bytes == 0) {
+    obs::log_info("answers_end_with_their_front",
+                  {{"why", "the addresses or files of this process are limited (ulimit -v, -f)"}});
   }
   start.bootstrap.on_loopback = self->doors_->on_loopback();
   self->times_.resize(start.fronts + start.spares);
@@ -54,6 +59,7 @@ Result<std::unique_ptr<Fronts>> Fronts::open(os::EventLoop& loop,
   self->table_ = std::make_unique<ConnectionTable>(
       start.fronts + start.spares,
       start.fronts,
+      start.bootstrap.journal_places,
       [self](std::size_t front, const Newcomer& connection) { self->give(front, connection); });
   self->host_ = std::make_unique<FrontHost>(loop, std::move(start), self->host_calls());
   return fronts;
@@ -76,7 +82,7 @@ FrontCalls Fronts::host_calls() {
   calls.on_record = [this](std::size_t front, wire::FrontToLeader record) {
     return on_record(front, std::move(record));
   };
-  calls.on_gone = [this](std::size_t front) { on_gone(front); };
+  calls.on_gone = [this](std::size_t front, const FrontEnd& end) { return on_gone(front, end); };
   calls.on_program_refused = [this](const Error& cause) {
     obs::log_error("front_program_refused", {{"why", cause.message()}});
     to_renew_.clear();
@@ -140,8 +146,11 @@ Status Fronts::on_record(std::size_t front, wire::FrontToLeader record) {
                      return invalid_argument("connection " + std::to_string(released.connection) +
                                              " is not the front's to let go of");
                    }
-                   if (is_at_rest(*orphan)) {
-                     go_on_with(*std::move(orphan));
+                   if (const auto account = account_of(released.connection);
+                       account && account == orphan->rest) {
+                     desk_->forget(released.connection);
+                     put_to_rest(orphan->connection, *account);
+                     table_->add(std::move(orphan->connection));
                    } else {
                      disconnect(released.connection);
                    }
@@ -154,6 +163,7 @@ Status Fronts::on_record(std::size_t front, wire::FrontToLeader record) {
                      return invalid_argument("connection " + std::to_string(rest.connection) +
                                              " is not the front's");
                    }
+                   desk_->forget(rest.connection);
                    return ok();
                  },
                  [&](wire::FrontTimes& times) {
@@ -164,8 +174,20 @@ Status Fronts::on_record(std::size_t front, wire::FrontToLeader record) {
 }
 
 void Fronts::give(std::size_t front, const Newcomer& connection) {
-  host_->send(
-      front, wire::Connect{connection.id, connection.peer, connection.refusal, connection.goes_on});
+  wire::Connect record;
+  record.connection = connection.id;
+  record.peer = connection.peer;
+  record.refusal = connection.refusal;
+  record.goes_on = connection.goes_on;
+  record.place = host_->has_journal(front) ? connection.place : wire::kNoJournalPlace;
+  record.received_bytes = connection.account.received;
+  record.sent_bytes = connection.account.sent;
+  record.resumes = connection.resumes;
+  if (connection.resumes) {
+    record.left_at = connection.left_at;
+    record.failure = connection.failure;
+  }
+  host_->send(front, record, connection.resumes ? connection.journal : nullptr);
 }
 
 void Fronts::answer(std::size_t front, const wire::Query& query) {
@@ -183,43 +205,22 @@ void Fronts::answer(std::size_t front, const wire::Query& query) {
 }
 
 void Fronts::disconnect(std::uint64_t connection) {
+  desk_->forget(connection);
   doors_->closed(connection);
   tell_drained();
 }
 
-void Fronts::on_gone(std::size_t front) {
-  desk_->on_front_gone(front);
-  times_[front] = {};
-  if (!to_renew_.empty() && to_renew_.front() == front) {
-    // However it has ended, the next one in its place is a new one.
-    to_renew_.pop_front();
-    retiring_ = false;
-    restarting_ = false;
-    if (to_renew_.empty() && std::exchange(renew_again_, false)) {
-      loop_.post([this] { renew_all(); });
-    }
+// However it has ended, the next one in its place is a new one.
+void Fronts::end_renewal_of(std::size_t front) {
+  if (to_renew_.empty() || to_renew_.front() != front) {
+    return;
   }
-  std::size_t kept = 0;
-  std::size_t cut = 0;
-  for (ConnectionTable::Orphan& orphan : table_->on_front_gone(front)) {
-    const bool rests = is_at_rest(orphan);
-    rests ? ++kept : ++cut;
-    if (rests) {
-      go_on_with(std::move(orphan));
-    } else {
-      disconnect(orphan.connection.id);
-    }
+  to_renew_.pop_front();
+  retiring_ = false;
+  restarting_ = false;
+  if (to_renew_.empty() && std::exchange(renew_again_, false)) {
+    loop_.post([this] { renew_all(); });
   }
-  kept_ += kept;
-  cut_ += cut;
-  if (kept + cut > 0) {
-    obs::log_info("connections_of_a_dead_front", {{"front", front}, {"kept", kept}, {"cut", cut}});
-  }
-}
-
-void Fronts::go_on_with(ConnectionTable::Orphan orphan) {
-  orphan.connection.goes_on = orphan.rest.sent > 0;
-  table_->add(std::move(orphan.connection), orphan.rest);
 }
 
 Status Fronts::renew(const std::string& program) {
@@ -273,16 +274,6 @@ void Fronts::advance_renewal() {
   restarting_ = true;
   obs::log_info("front_renewed", {{"front", front}});
   host_->restart(front);
-}
-
-// The front is dead and reaped, or has let go of the connection: the kernel's count stands still.
-bool Fronts::is_at_rest(const ConnectionTable::Orphan& orphan) const {
-  const os::UniqueFd* const socket = doors_->socket(orphan.connection.id);
-  if (!accounts_ || socket == nullptr) {
-    return false;
-  }
-  const auto account = os::tcp_account(socket->get());
-  return account && *account == orphan.rest;
 }
 
 void Fronts::drain() {

@@ -19,13 +19,17 @@ constexpr std::size_t kStackBytes = std::size_t{64} << 10;
 std::atomic<CrashRecord*> record_in_use{nullptr};
 std::array<struct sigaction, kCrashSignals.size()> previous{};
 alignas(16) std::array<std::byte, kStackBytes> handler_stack{};
+constinit thread_local std::atomic<std::uint64_t> work_of_this_thread{0};
 
 // Only calls that are safe in a handler. A fault is met again when the instruction runs again, now
 // under the previous disposition; a signal that was sent has to be raised again.
 void on_crash(int signal, siginfo_t* info, void* /*context*/) {
   const int saved = errno;
   if (CrashRecord* const record = record_in_use.load(std::memory_order_acquire)) {
-    record->write({signal, info->si_code, info->si_code <= 0 ? info->si_pid : 0});
+    record->write({signal,
+                   info->si_code,
+                   info->si_code <= 0 ? info->si_pid : 0,
+                   work_of_this_thread.load(std::memory_order_relaxed)});
   }
   for (std::size_t i = 0; i < kCrashSignals.size(); ++i) {
     ::sigaction(kCrashSignals[i], &previous[i], nullptr);
@@ -43,14 +47,17 @@ std::optional<Crash> CrashRecord::read() const {
   if (signal == 0) {
     return std::nullopt;
   }
-  return Crash{
-      signal, code_.load(std::memory_order_relaxed), sender_.load(std::memory_order_relaxed)};
+  return Crash{signal,
+               code_.load(std::memory_order_relaxed),
+               sender_.load(std::memory_order_relaxed),
+               work_.load(std::memory_order_relaxed)};
 }
 
 void CrashRecord::write(const Crash& crash) {
   if (taken_.exchange(1, std::memory_order_relaxed) == 0) {
     code_.store(crash.code, std::memory_order_relaxed);
     sender_.store(crash.sender, std::memory_order_relaxed);
+    work_.store(crash.work, std::memory_order_relaxed);
     signal_.store(crash.signal, std::memory_order_release);
   }
 }
@@ -82,6 +89,10 @@ Status record_crashes(CrashRecord& record) {
 
 void forget_crash_record() {
   record_in_use.store(nullptr, std::memory_order_release);
+}
+
+void work_for(std::uint64_t work) {
+  work_of_this_thread.store(work, std::memory_order_relaxed);
 }
 
 }  // namespace phalanx::os

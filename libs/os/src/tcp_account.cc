@@ -179,11 +179,13 @@ Result<TcpAccount> tcp_account(int fd) {
     return errno_error("the account of a connection", ENOTCONN);
   }
   TcpAccount account;
-  account.received = reading.bytes_received - static_cast<std::uint64_t>(reading.unread) -
-                     (has_fin_of_peer(reading.state) ? 1U : 0U);
   account.shut = has_own_fin(reading.state);
-  account.sent =
-      reading.bytes_acked + static_cast<std::uint64_t>(reading.unsent) - (account.shut ? 1U : 0U);
+  account.received = reading.bytes_received - static_cast<std::uint64_t>(reading.unread);
+  account.sent = reading.bytes_acked + static_cast<std::uint64_t>(reading.unsent);
+#ifndef PHALANX_MUTATE_NO_FIN_RULE
+  account.received -= has_fin_of_peer(reading.state) ? 1U : 0U;
+  account.sent -= account.shut ? 1U : 0U;
+#endif
   return account;
 }
 

@@ -23,13 +23,16 @@ constexpr std::size_t kLogprobBytes = 96;  // of one token's logprob as JSON, ab
 
 }  // namespace
 
-openai::ResponseHead head_of(ApiKind kind, const std::string& id, const ServedModel& model) {
+openai::ResponseHead head_of(ApiKind kind,
+                             const std::string& id,
+                             const AnswerNotes& notes,
+                             const ServedModel& model) {
   const std::uint64_t high = Fingerprint().add_text(id).value();
-  const auto low = static_cast<std::uint64_t>(steady_clock().now().time_since_epoch().count());
+  const std::uint64_t low = notes.salt;
   openai::ResponseHead head;
   head.id = kind == ApiKind::kChat ? openai::chat_completion_id(high, mix64(low))
                                    : openai::completion_id(high, mix64(low));
-  head.created = static_cast<std::int64_t>(unix_seconds());
+  head.created = static_cast<std::int64_t>(notes.created);
   head.model = model.name;
   return head;
 }
@@ -72,12 +75,18 @@ void Answer::start(const RequestSummary& summary, std::vector<GenerationRequest>
       choices_.emplace_back(TextChoice(prompt.text, *context_.model.tokenizer));
     }
   }
+  if (const http::Resumed* const resumed = exchange_->resumed();
+      resumed != nullptr && resumed->streaming) {
+    streaming_ = true;
+    count_echo();
+  }
+  options_.notes.told = 0;
   exchange_->on_close([weak = weak_from_this()] {
     if (const auto answer = weak.lock()) {
       answer->on_client_gone();
     }
   });
-  if (options_.stream) {
+  if (options_.stream && !streaming_) {
     comment_timer_ = context_.loop.call_after(context_.first_comment, [weak = weak_from_this()] {
       if (const auto answer = weak.lock()) {
         answer->begin_stream();
@@ -96,17 +105,29 @@ void Answer::begin_stream() {
   http::Headers headers = http::sse_headers();
   add_ignored_fields(options_.ignored_fields, &headers);
   exchange_->start_stream(200, std::move(headers));
+  count_echo();
   for (std::uint32_t i = 0; i < choices_.size(); ++i) {
     if (options_.kind == ApiKind::kChat) {
-      write(openai::chat_role_chunk(options_.head, i));
+      exchange_->write(http::sse_event(openai::chat_role_chunk(options_.head, i)));
     } else if (!options_.echo.empty()) {
       EchoedPrompt& echo = options_.echo[i / choices_per_prompt_];
-      choices_[i].characters = echo.characters;
       if (!echo.events.empty()) {
         exchange_->write(std::move(echo.events[i % choices_per_prompt_]));
       }
     }
   }
+}
+
+// The prompt that stands before a choice counts in its offsets.
+void Answer::count_echo() {
+  for (std::size_t i = 0; i < choices_.size() && !options_.echo.empty(); ++i) {
+    choices_[i].characters = options_.echo[i / choices_per_prompt_].characters;
+  }
+}
+
+void Answer::count_told() {
+  ++options_.notes.told;
+  exchange_->note(to_handler_notes(options_.notes));
 }
 
 openai::TokenLogprobs Answer::logprobs_of(const wire::FrontEvent& token) const {
@@ -122,17 +143,16 @@ openai::TokenLogprobs Answer::logprobs_of(const wire::FrontEvent& token) const {
 
 void Answer::on_token(const wire::FrontEvent& token) {
   const std::size_t index = std::size_t{token.prompt} * choices_per_prompt_ + token.choice;
+  count_told();
   if (ended_ || index >= choices_.size() || choices_[index].decoder.finished()) {
     return;
   }
   ChoiceState& choice = choices_[index];
   const TextEvent event = choice.decoder.push(token.position, token.token, token.finish);
-  ++usage_.completion_tokens;
   if (token.choice == 0 && token.position == 0) {
     *usage_.cached_tokens += token.cached_tokens;  // as its prompt counts once
   }
-  choice.finish_reason = step::finish_name(event.finish);
-  choice.stop_reason = event.stopped_by;
+  hear(choice, event);
   if (options_.stream) {
     write_token(index, token, event);
   } else {
@@ -146,6 +166,38 @@ void Answer::on_token(const wire::FrontEvent& token) {
   }
   if (choice.decoder.finished() && --choices_open_ == 0) {
     finish();
+  }
+}
+
+void Answer::hear(ChoiceState& choice, const TextEvent& event) {
+  ++usage_.completion_tokens;
+  choice.finish_reason = step::finish_name(event.finish);
+  choice.stop_reason = event.stopped_by;
+}
+
+// Nothing is written: that was done. Nor is anything noted: what was noted counts them all.
+void Answer::on_history(const wire::History& history) {
+  auto cached = history.cached_tokens.begin();
+  for (std::size_t i = 0; i < history.tokens.size(); ++i) {
+    const std::uint32_t mark = history.marks[i];
+    const std::uint32_t of_prompt = (mark >> 8U) & 0xFFU;
+    const std::size_t index = std::size_t{mark >> 16U} * choices_per_prompt_ + of_prompt;
+    ++options_.notes.told;
+    if (ended_ || index >= choices_.size() || choices_[index].decoder.finished()) {
+      continue;
+    }
+    ChoiceState& choice = choices_[index];
+    if (of_prompt == 0 && choice.told_before == 0 && cached != history.cached_tokens.end()) {
+      *usage_.cached_tokens += *cached++;
+    }
+    const auto finish = static_cast<step::FinishReason>(mark & 0xFFU);
+    const TextEvent event = choice.decoder.push(choice.told_before++, history.tokens[i], finish);
+    hear(choice, event);
+    if (event.to_stop) {  // whoever found it may have died before that was told
+      context_.desk.stop({history.key, mark >> 16U, of_prompt, choice.told_before - 1});
+    }
+    choice.characters += openai::character_count(event.text);
+    choices_open_ -= choice.decoder.finished() ? 1U : 0U;
   }
 }
 
@@ -268,6 +320,7 @@ void Answer::on_error(const Error& error) {
   if (ended_) {
     return;
   }
+  count_told();
   const openai::ApiError shown = openai::from_error(error);
   if (streaming_) {
     write(openai::error_body(shown));

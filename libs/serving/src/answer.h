@@ -13,6 +13,8 @@
 #include "phalanx/serving/request_desk.h"
 #include "phalanx/serving/served_model.h"
 
+#include "answer_notes.h"
+
 namespace phalanx::serving {
 
 enum class ApiKind { kChat, kCompletion };
@@ -44,15 +46,18 @@ struct AnswerOptions {
   bool logprobs = false;
   std::string ignored_fields;      // of the request, as the answer's header names them; "" = none
   std::vector<EchoedPrompt> echo;  // per prompt; empty = none
+  AnswerNotes notes;               // those that it begins with
 };
 
 // What the objects of an answer begin with, for the request `id`.
 [[nodiscard]] openai::ResponseHead head_of(ApiKind kind,
                                            const std::string& id,
+                                           const AnswerNotes& notes,
                                            const ServedModel& model);
 
 // The answer to one chat or completion request: hears the tokens of its prompts and choices and
 // writes them to the client, as events or as one object. Choice index = prompt index · n + choice.
+// Of a stream that another process has begun it hears first what that one has written.
 //
 // Ownership: shared by the desk, which it hears from, and by the exchange's callback; ends when all
 // is said.
@@ -68,12 +73,14 @@ class Answer final : public RequestSink, public std::enable_shared_from_this<Ans
   void start(const RequestSummary& summary, std::vector<GenerationRequest> prompts);
 
   void on_token(const wire::FrontEvent& token) override;
+  void on_history(const wire::History& history) override;
   void on_error(const Error& error) override;
 
  private:
   struct ChoiceState {
     explicit ChoiceState(TextChoice made) : decoder(std::move(made)) {}
     TextChoice decoder;
+    std::uint32_t told_before = 0;  // tokens
     std::string text;
     std::size_t characters = 0;
     std::string finish_reason;
@@ -82,6 +89,9 @@ class Answer final : public RequestSink, public std::enable_shared_from_this<Ans
   };
 
   void on_client_gone();
+  void count_told();
+  void count_echo();
+  void hear(ChoiceState& choice, const TextEvent& event);
   void begin_stream();
   void write_token(std::size_t index, const wire::FrontEvent& token, const TextEvent& event);
   void finish();

@@ -25,6 +25,7 @@ class GenerationRoute {
     job->request = std::move(request);
     job->exchange = std::move(exchange);
     job->arrived = context_.clock.now();
+    job->notes = notes_of(*job->exchange);
     const wire::Admit wish{job->key, job->request.path, job->request.body.size(), true};
     context_.desk.admit(wish, [context = context_, kind = kind_, seen = seen_, job](Status place) {
       if (!place) {
@@ -37,12 +38,26 @@ class GenerationRoute {
   }
 
  private:
+  // Those that another process has made, or new ones.
+  [[nodiscard]] AnswerNotes notes_of(http::Exchange& exchange) const {
+    if (const http::Resumed* const resumed = exchange.resumed()) {
+      return to_answer_notes(resumed->notes);
+    }
+    AnswerNotes notes;
+    notes.salt = static_cast<std::uint64_t>(steady_clock().now().time_since_epoch().count());
+    notes.created = static_cast<std::uint64_t>(unix_seconds());
+    notes.seed = context_.draw_seed();
+    exchange.note(to_handler_notes(notes));
+    return notes;
+  }
+
   struct Job {
     wire::RequestKey key;
     http::Request request;
     std::shared_ptr<http::Exchange> exchange;
     Place place;
     SteadyTime arrived;
+    AnswerNotes notes;
     Prepared prepared;
   };
 
@@ -50,7 +65,8 @@ class GenerationRoute {
                       ApiKind kind,
                       const std::shared_ptr<IgnoredFields>& seen,
                       const std::shared_ptr<Job>& job) {
-    Unprepared unprepared{{}, head_of(kind, job->request.id, context.model), context.draw_seed()};
+    Unprepared unprepared{
+        {}, head_of(kind, job->request.id, job->notes, context.model), job->notes.seed};
     const bool long_body = is_long(context, job->request);
     const auto prepare = kind == ApiKind::kChat ? prepare_chat : prepare_completion;
     auto work =
@@ -83,9 +99,14 @@ class GenerationRoute {
     summary.id = job.request.id;
     summary.stream = job.prepared.answer.stream;
     summary.tokenize_time = context.clock.now() - job.arrived;
+    if (const http::Resumed* const resumed = job.exchange->resumed();
+        resumed != nullptr && resumed->streaming) {
+      summary.told = job.notes.told;
+    }
     for (const GenerationRequest& prompt : job.prepared.prompts) {
       summary.booked_tokens += prompt.booked_tokens;
     }
+    job.prepared.answer.notes = job.notes;
     const AnswerContext answer_context{
         context.model, context.desk, context.loop, context.first_comment, context.run_away};
     std::make_shared<Answer>(answer_context,

@@ -13,6 +13,7 @@
 #include "phalanx/checkpoint/model_folder.h"
 #include "phalanx/engine/scheduler.h"
 #include "phalanx/fleet/worker_command.h"
+#include "phalanx/keeper/front_journal.h"
 #include "phalanx/kernels/isa.h"
 #include "phalanx/model/kv_layout.h"
 #include "phalanx/model/weight_arena.h"
@@ -20,6 +21,7 @@
 #include "phalanx/step/limits.h"
 #include "phalanx/tokenizer/tokenizer_source.h"
 #include "phalanx/wire/codec.h"
+#include "phalanx/wire/front_journal.h"
 #include "phalanx/wire/limits.h"
 #include "phalanx/wire/rank_messages.h"
 
@@ -289,6 +291,32 @@ keeper::DoorOptions doors_of(const Options& options) {
   return doors;
 }
 
+namespace {
+
+// Of a journal, for what a front keeps beside its records. None of it is memory before it is
+// written.
+constexpr std::uint64_t kJournalOwnBytes = std::uint64_t{2} << 30;
+
+// A front maps its own journal and those of the dead ones whose connections it got.
+constexpr std::uint64_t kJournalAddressSpace = std::uint64_t{16} << 30;
+
+// What a front keeps for the one behind it: nothing where addresses or files are limited.
+Status plan_journal(const Options& options, wire::FrontBootstrap* bootstrap) {
+  const auto connections =
+      static_cast<std::uint64_t>(options.max_connections) + keeper::Doors::kRefusedMax;
+  const auto places =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(connections, wire::kMaxJournalPlaces));
+  const std::uint64_t bytes = keeper::FrontJournal::bytes_of(places, kJournalOwnBytes);
+  PHALANX_TRY(const os::ProcessLimits limits, os::process_limits());
+  if (limits.address_space_bytes >= kJournalAddressSpace && limits.file_bytes >= bytes) {
+    bootstrap->journal_places = places;
+    bootstrap->journal_bytes = bytes;
+  }
+  return ok();
+}
+
+}  // namespace
+
 Result<keeper::FrontStart> front_start_of(const Options& options, const LeaderPlan& plan) {
   keeper::FrontStart start;
   PHALANX_TRY(const std::string program, os::program_beside("phalanx-front"));
@@ -314,6 +342,7 @@ Result<keeper::FrontStart> front_start_of(const Options& options, const LeaderPl
   bootstrap.allowed_origins = without_blanks(options.allowed_origins);
   bootstrap.strict_api = options.strict_api;
   bootstrap.max_queued_reqs = static_cast<std::uint32_t>(options.max_num_queued_reqs);
+  PHALANX_RETURN_IF_ERROR(plan_journal(options, &bootstrap));
   if (Status fits = wire::check(wire::ControlRecord(bootstrap)); !fits) {
     return std::move(fits).error().with("what fronts are told");
   }

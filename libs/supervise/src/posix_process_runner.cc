@@ -156,6 +156,9 @@ void PosixProcessRunner::Impl::reap(std::size_t slot) {
   death.incarnation = child->incarnation;
   death.reason = *reason;
   death.origin = origin_of(*child, *reason);
+  if (const auto crash = child->lifeline.crash_record().read()) {
+    death.work = crash->work;
+  }
   death.lines = obs::FlightRing(child->lifeline.flight_area()).lines(kLastLines);
   death.unix_time = unix_seconds();
   children[slot].reset();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/step/limits.h"
 #include "phalanx/wire/codec.h"
+#include "phalanx/wire/front_journal.h"
 #include "phalanx/wire/limits.h"
 
 #include "archive.h"
@@ -94,6 +95,8 @@ void fields(Archive& archive, Message& message) {
   archive.text("allowed_origins", message.allowed_origins, kMaxListBytes);
   archive.boolean("strict_api", message.strict_api);
   archive.number("max_queued_reqs", message.max_queued_reqs);
+  archive.number("journal_bytes", message.journal_bytes);
+  archive.number("journal_places", message.journal_places, 0, kMaxJournalPlaces);
   archive.require(std::is_sorted(message.end_tokens.begin(), message.end_tokens.end()),
                   "end_tokens",
                   "ascending token ids");

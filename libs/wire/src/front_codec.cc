@@ -2,6 +2,7 @@
 #include "phalanx/step/limits.h"
 #include "phalanx/step/sampling.h"
 #include "phalanx/wire/codec.h"
+#include "phalanx/wire/front_journal.h"
 #include "phalanx/wire/limits.h"
 
 #include "archive.h"
@@ -38,6 +39,15 @@ void fields(Archive& archive, Message& message) {
   archive.text("peer", message.peer, kMaxNameBytes);
   archive.text("refusal", message.refusal, kMaxErrorBytes);
   archive.boolean("goes_on", message.goes_on);
+  archive.number("place", message.place);
+  archive.number("received_bytes", message.received_bytes);
+  archive.number("sent_bytes", message.sent_bytes);
+  archive.boolean("resumes", message.resumes);
+  archive.number("left_at", message.left_at, 0, kMaxJournalPlaces - 1);
+  archive.text("failure", message.failure, kMaxErrorBytes);
+  archive.require(message.place < kMaxJournalPlaces || message.place == kNoJournalPlace,
+                  "place",
+                  "a place of a journal, or none");
 }
 
 template <typename Archive, Like<Admitted> Message>
@@ -68,6 +78,15 @@ void fields(Archive& archive, Message& message) {
 template <typename Archive, Like<FrontEvents> Message>
 void fields(Archive& archive, Message& message) {
   archive.list("events", message.events, kMaxFrontEvents);
+}
+
+template <typename Archive, Like<History> Message>
+void fields(Archive& archive, Message& message) {
+  archive.structure("key", message.key);
+  archive.words("marks", message.marks, kMaxHistory);
+  archive.words("tokens", message.tokens, kMaxHistory);
+  archive.words("cached_tokens", message.cached_tokens, kMaxFrontPrompts);
+  archive.require(message.marks.size() == message.tokens.size(), "tokens", "as many as marks");
 }
 
 template <typename Archive, Like<Report> Message>
@@ -101,6 +120,7 @@ void fields(Archive& archive, Message& message) {
   archive.number("prompts", message.prompts, 1, kMaxFrontPrompts);
   archive.boolean("stream", message.stream);
   archive.number("tokenize_us", message.tokenize_us);
+  archive.number("told", message.told);
 }
 
 template <typename Archive, Like<PromptPart> Message>

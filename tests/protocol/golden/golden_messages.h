@@ -8,6 +8,7 @@
 
 #include "phalanx/step/item.h"
 #include "phalanx/wire/codec.h"
+#include "phalanx/wire/front_journal.h"
 #include "phalanx/wire/limits.h"
 
 namespace phalanx::wire {
@@ -289,7 +290,9 @@ inline std::vector<Golden> golden_control_records() {
                             .allowed_hosts = "a.example,b.example:8000",
                             .allowed_origins = "https://chat.example.org",
                             .strict_api = true,
-                            .max_queued_reqs = 1024}),
+                            .max_queued_reqs = 1024,
+                            .journal_bytes = std::uint64_t{2} << 30U,
+                            .journal_places = 4'352}),
   };
 }
 
@@ -316,9 +319,23 @@ inline std::vector<Golden> golden_records_to_front() {
   failed.error_code = static_cast<std::uint32_t>(Code::kResourceExhausted);
   failed.error_message = "too many tokens are waiting";
   return {
-      record(
-          "to_front_connect",
-          Connect{.connection = 70'001, .peer = "127.0.0.1:41000", .refusal = {}, .goes_on = true}),
+      record("to_front_connect",
+             Connect{.connection = 70'001,
+                     .peer = "127.0.0.1:41000",
+                     .refusal = {},
+                     .goes_on = true,
+                     .place = 17,
+                     .received_bytes = 812,
+                     .sent_bytes = 70'000}),
+      record("to_front_connect_resumes",
+             Connect{.connection = 70'003,
+                     .peer = "127.0.0.1:41002",
+                     .place = kNoJournalPlace,
+                     .received_bytes = 913,
+                     .sent_bytes = 70'001,
+                     .resumes = true,
+                     .left_at = 4'351,
+                     .failure = "the request ended two processes that worked for it"}),
       record(
           "to_front_connect_refused",
           Connect{
@@ -331,6 +348,11 @@ inline std::vector<Golden> golden_records_to_front() {
       record("to_front_report",
              Report{.query = 8, .status = 503, .text = "no replica serves", .last = true}),
       record("to_front_retire", Retire{}),
+      record("to_front_history",
+             History{.key = kGoldenRequest,
+                     .marks = {0, 0x0000'0100, 0x0001'0202},
+                     .tokens = {42, 0, 151'935},
+                     .cached_tokens = {32}}),
       record("to_front_drain", Drain{.answers_end = true}),
   };
 }

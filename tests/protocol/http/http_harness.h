@@ -186,6 +186,9 @@ class Acceptor {
   void refuse(std::string reason) { refusal_ = std::move(reason); }  // those that come from now on
   void go_on(bool goes_on) { goes_on_ = goes_on; }                   // likewise
 
+  // Sees what the server is told of those that come from now on.
+  void prepare(std::function<void(ConnectionInfo&)> prepare) { prepare_ = std::move(prepare); }
+
   [[nodiscard]] std::uint16_t port() const { return listener_->port(); }
   [[nodiscard]] std::uint64_t accepted() const { return accepted_; }
   [[nodiscard]] std::uint64_t closed() const { return closed_; }
@@ -197,17 +200,22 @@ class Acceptor {
     ASSERT_TRUE(duplicate) << duplicate.error().to_string();
     const std::uint64_t id = ++accepted_;
     sockets_.emplace(id, std::move(accepted.fd));
-    server.adopt(*std::move(duplicate),
-                 {.id = id,
-                  .peer = accepted.address + ":" + std::to_string(accepted.port),
-                  .refusal = refusal_,
-                  .goes_on = goes_on_});
+    ConnectionInfo info;
+    info.id = id;
+    info.peer = accepted.address + ":" + std::to_string(accepted.port);
+    info.refusal = refusal_;
+    info.goes_on = goes_on_;
+    if (prepare_) {
+      prepare_(info);
+    }
+    server.adopt(*std::move(duplicate), std::move(info));
   }
 
   os::EventLoop& loop_;
   Result<os::TcpListener> listener_;
   std::unique_ptr<os::EventLoop::Handle> watch_;
   std::map<std::uint64_t, os::UniqueFd> sockets_;
+  std::function<void(ConnectionInfo&)> prepare_;
   std::string refusal_;
   std::uint64_t accepted_ = 0;
   std::uint64_t closed_ = 0;

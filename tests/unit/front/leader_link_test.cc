@@ -24,6 +24,8 @@ constexpr wire::RequestKey kKey{3, 1};
 constexpr wire::RequestKey kOther{4, 1};
 
 struct FakeSink final : serving::RequestSink {
+  void on_history(const wire::History& history) override { histories.push_back(history); }
+  std::vector<wire::History> histories;
   void on_token(const wire::FrontEvent& token) override {
     tokens.push_back(token.token);
     if (heard) {
@@ -71,9 +73,10 @@ class LeaderLinkTest : public testing::Test {
     ASSERT_TRUE(pair);
     std::tie(leader_, socket_) = *std::move(pair);
     LinkCalls calls;
-    calls.on_connect = [this](const wire::Connect& connection, os::UniqueFd socket) {
-      connected_.push_back({connection, std::move(socket)});
-    };
+    calls.on_connect =
+        [this](const wire::Connect& connection, os::UniqueFd socket, const os::UniqueFd& /*left*/) {
+          connected_.push_back({connection, std::move(socket)});
+        };
     calls.on_drain = [this](bool answers_end) { drains_.push_back(answers_end); };
     calls.on_broken = [this](const Error& error) { broken_.push_back(error); };
     link_.emplace(loop_, socket_, std::move(calls));

@@ -13,6 +13,8 @@ class RecordingExchange final : public Exchange {
   void start_stream(int /*status*/, Headers /*headers*/) override {}
   void write(std::string /*data*/) override {}
   void finish() override {}
+  [[nodiscard]] const Resumed* resumed() const override { return nullptr; }
+  void note(const HandlerNotes& /*notes*/) override {}
   [[nodiscard]] std::size_t pending_bytes() const override { return 0; }
   [[nodiscard]] bool open() const override { return true; }
   void on_close(std::function<void()> /*callback*/) override {}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/keeper/connection_table.h"
 
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -13,7 +14,7 @@ class ConnectionTableTest : public testing::Test {
  protected:
   using Given = std::pair<std::size_t, std::uint64_t>;  // front, connection
 
-  void add(std::uint64_t id) { table_.add({id, "127.0.0.1:41000", ""}); }
+  void add(std::uint64_t id) { table_.add({.id = id, .peer = "127.0.0.1:41000"}); }
 
   std::vector<std::uint64_t> lose(std::size_t front) {
     orphans_ = table_.on_front_gone(front);
@@ -22,6 +23,12 @@ class ConnectionTableTest : public testing::Test {
       ids.push_back(orphan.connection.id);
     }
     return ids;
+  }
+
+  // The only orphan rests where it is.
+  void hand_on() {
+    orphans_[0].connection.account = *orphans_[0].rest;
+    table_.add(orphans_[0].connection);
   }
 
   void make_ready() {
@@ -34,7 +41,7 @@ class ConnectionTableTest : public testing::Test {
   std::vector<Newcomer> newcomers_;
   std::vector<ConnectionTable::Orphan> orphans_;
   bool ends_at_once_ = false;
-  ConnectionTable table_{3, 3, [this](std::size_t front, const Newcomer& connection) {
+  ConnectionTable table_{3, 3, 3, [this](std::size_t front, const Newcomer& connection) {
                            given_.emplace_back(front, connection.id);
                            newcomers_.push_back(connection);
                            if (ends_at_once_) {
@@ -60,7 +67,7 @@ TEST_F(ConnectionTableTest, GivesAConnectionToTheFrontThatHasTheFewest) {
 
 TEST_F(ConnectionTableTest, PassesOnWhatIsToBeToldOfAConnection) {
   make_ready();
-  table_.add({4, "[::1]:5", "the server has its 2 connections"});
+  table_.add({.id = 4, .peer = "[::1]:5", .refusal = "the server has its 2 connections"});
   ASSERT_EQ(newcomers_.size(), 1U);
   EXPECT_EQ(newcomers_[0].peer, "[::1]:5");
   EXPECT_EQ(newcomers_[0].refusal, "the server has its 2 connections");
@@ -124,20 +131,21 @@ TEST_F(ConnectionTableTest, ConnectionsWaitAgainWhenEveryFrontIsGone) {
 
 TEST(SpareFront, BecomesActiveWhenOneIsMissing) {
   std::vector<std::size_t> given;
-  ConnectionTable table(2, 1, [&](std::size_t front, const Newcomer&) { given.push_back(front); });
+  ConnectionTable table(
+      2, 1, 8, [&](std::size_t front, const Newcomer&) { given.push_back(front); });
   table.on_front_ready(1);
   table.on_front_ready(0);
   EXPECT_TRUE(table.active(1));
   EXPECT_FALSE(table.active(0)) << "one is enough";
-  table.add({1, "", ""});
-  table.add({2, "", ""});
+  table.add({.id = 1});
+  table.add({.id = 2});
   EXPECT_EQ(given, (std::vector<std::size_t>{1, 1}));
   EXPECT_EQ(table.on_front_gone(1).size(), 2U);
   EXPECT_TRUE(table.active(0));
-  table.add({3, "", ""});
+  table.add({.id = 3});
   table.on_front_ready(1);
   EXPECT_FALSE(table.active(1)) << "now it is the spare one";
-  table.add({4, "", ""});
+  table.add({.id = 4});
   EXPECT_EQ(given, (std::vector<std::size_t>{1, 1, 0, 0}));
   EXPECT_TRUE(table.on_front_gone(1).empty()) << "the death of a spare one is nobody's";
   EXPECT_TRUE(table.active(0));
@@ -145,13 +153,13 @@ TEST(SpareFront, BecomesActiveWhenOneIsMissing) {
 
 TEST(SpareFront, TakesTheConnectionsOfOneThatRetires) {
   std::vector<std::pair<std::size_t, std::uint64_t>> given;
-  ConnectionTable table(2, 1, [&](std::size_t front, const Newcomer& connection) {
+  ConnectionTable table(2, 1, 8, [&](std::size_t front, const Newcomer& connection) {
     given.emplace_back(front, connection.id);
   });
   table.on_front_ready(0);
-  table.add({1, "peer", ""});
+  table.add({.id = 1, .peer = "peer"});
   table.retire(0);
-  table.add({2, "", ""});
+  table.add({.id = 2});
   EXPECT_EQ(given.size(), 1U) << "the only one retires: the next one waits";
   table.on_front_ready(1);
   EXPECT_EQ(given.back(), std::pair(std::size_t{1}, std::uint64_t{2}));
@@ -178,16 +186,89 @@ TEST_F(ConnectionTableTest, AnOrphanTellsWhereItWasWhenItWasLastAtRest) {
   ASSERT_EQ(lose(0), std::vector<std::uint64_t>{1});
   EXPECT_EQ(orphans_[0].rest, (os::TcpAccount{140, 1800}));
 
-  table_.add(orphans_[0].connection, orphans_[0].rest);
+  hand_on();
   ASSERT_EQ(given_.back(), Given(1, 1));
   ASSERT_EQ(lose(1), std::vector<std::uint64_t>{1});
   EXPECT_EQ(orphans_[0].rest, (os::TcpAccount{140, 1800})) << "nothing was read or written since";
 
-  table_.add(orphans_[0].connection, orphans_[0].rest);
+  hand_on();
   ASSERT_EQ(given_.back(), Given(2, 1));
-  EXPECT_TRUE(table_.rest(2, 1, 10, 20)) << "a front counts from when it got the connection";
+  EXPECT_EQ(newcomers_.back().account, (os::TcpAccount{140, 1800}));
+  EXPECT_TRUE(table_.rest(2, 1, 150, 1820));
   ASSERT_EQ(lose(2), std::vector<std::uint64_t>{1});
   EXPECT_EQ(orphans_[0].rest, (os::TcpAccount{150, 1820}));
+}
+
+TEST_F(ConnectionTableTest, AConnectionThatResumesIsNotAtRestBeforeItsFrontSaysSo) {
+  make_ready();
+  Newcomer connection{.id = 1, .account = {70, 900}, .resumes = true, .left_at = 5};
+  connection.journal = *FrontJournal::create(FrontJournal::bytes_of(8, 0), 8);
+  connection.failure = "it has ended two";
+  connection.strikes = 2;
+  table_.add(connection);
+  ASSERT_EQ(given_.back(), Given(0, 1));
+  EXPECT_EQ(newcomers_.back().journal, connection.journal);
+  EXPECT_EQ(newcomers_.back().left_at, 5U);
+  EXPECT_EQ(newcomers_.back().failure, "it has ended two");
+  ASSERT_EQ(lose(0), std::vector<std::uint64_t>{1});
+  EXPECT_FALSE(orphans_[0].rest);
+  EXPECT_EQ(orphans_[0].connection.journal, connection.journal) << "it may be needed again";
+  EXPECT_EQ(orphans_[0].connection.account, connection.account);
+  EXPECT_EQ(orphans_[0].connection.left_at, 5U);
+  EXPECT_EQ(orphans_[0].connection.place, 0U) << "in the journal of the second";
+
+  table_.add(orphans_[0].connection);
+  EXPECT_TRUE(table_.rest(1, 1, 80, 910));
+  ASSERT_EQ(lose(1), std::vector<std::uint64_t>{1});
+  EXPECT_EQ(orphans_[0].rest, (os::TcpAccount{80, 910}));
+  EXPECT_EQ(orphans_[0].connection.journal, nullptr);
+  EXPECT_FALSE(orphans_[0].connection.resumes);
+  EXPECT_EQ(orphans_[0].connection.failure, "");
+  EXPECT_EQ(orphans_[0].connection.strikes, 0U);
+}
+
+TEST_F(ConnectionTableTest, AConnectionThatWaitsKeepsWhatItResumesFrom) {
+  Newcomer connection{.id = 1, .resumes = true};
+  connection.journal = *FrontJournal::create(FrontJournal::bytes_of(8, 0), 8);
+  const std::weak_ptr<const FrontJournal> journal = connection.journal;
+  table_.add(std::move(connection));
+  table_.on_front_ready(1);
+  ASSERT_EQ(given_.back(), Given(1, 1));
+  EXPECT_EQ(newcomers_.back().journal, journal.lock());
+  newcomers_.clear();
+  EXPECT_TRUE(table_.remove(1, 1));
+  EXPECT_TRUE(journal.expired());
+}
+
+TEST(Places, AreTheLowestFreeOnesOfEachFront) {
+  std::vector<std::uint32_t> places;
+  ConnectionTable table(2, 2, 2, [&](std::size_t, const Newcomer& connection) {
+    places.push_back(connection.place);
+  });
+  constexpr std::uint32_t kNone = wire::kNoJournalPlace;
+  for (std::uint64_t id = 1; id <= 2; ++id) {
+    table.add({.id = id});
+  }
+  table.on_front_ready(0);
+  table.add({.id = 3});
+  table.add({.id = 4});
+  EXPECT_EQ(places, (std::vector<std::uint32_t>{0, 1, kNone, kNone}));
+  EXPECT_TRUE(table.remove(0, 2));
+  EXPECT_TRUE(table.remove(0, 3));
+  EXPECT_TRUE(table.release(0, 1, 0, 0));
+  places.clear();
+  for (std::uint64_t id = 5; id <= 7; ++id) {
+    table.add({.id = id});
+  }
+  EXPECT_EQ(places, (std::vector<std::uint32_t>{0, 1, kNone}));
+  EXPECT_EQ(table.on_front_gone(0).size(), 4U);
+  table.on_front_ready(0);
+  table.on_front_ready(1);
+  places.clear();
+  for (std::uint64_t id = 8; id <= 10; ++id) {
+    table.add({.id = id});
+  }
+  EXPECT_EQ(places, (std::vector<std::uint32_t>{0, 0, 1})) << "a new life has all of them";
 }
 
 TEST_F(ConnectionTableTest, OnlyTheFrontThatHasAConnectionEndsIt) {

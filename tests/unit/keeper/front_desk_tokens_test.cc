@@ -67,9 +67,9 @@ TEST_F(FrontDeskTokensTest, TheLastTokenOfAChoiceSaysHowItEnded) {
 
 TEST_F(FrontDeskTokensTest, AsksForOneFlushPerBatch) {
   begin(kKey, 1, 100, 0);
-  begin(kKey, 1, 100, 1);
+  begin(kOther, 1, 100, 1);
   generate(kKey);
-  generate(kKey, 1, kMaxTokens, 1);
+  generate(kOther, 1, kMaxTokens, 1);
   EXPECT_EQ(flushes_asked_, 0);
   dispatcher_.on_token_batch(
       ReplicaId(0), {StepId(1), {token_of(0, 0, 'a'), token_of(1, 0, 'b'), token_of(0, 1, 'c')}});
@@ -269,32 +269,6 @@ TEST_F(FrontDeskTokensTest, ARequestThatTurnsOutTooLargeIsAnErrorAndCountsAsRefu
     EXPECT_TRUE(desk_.on_end(0, {{7, i}, "refused", "", 503}));
   }
   EXPECT_EQ(refused(503), 1);
-  expect_nothing_left();
-}
-
-TEST_F(FrontDeskTokensTest, AFrontThatIsGoneTakesItsRequestsWithItAndNobodyElses) {
-  for (std::size_t front = 0; front < 3; ++front) {
-    begin(kKey, 1, 100, front);
-    generate(kKey, 1, kMaxTokens, front);
-    begin(kOther, 1, 100, front);
-    produce(front, 0);
-  }
-  desk_.on_front_gone(1);
-  EXPECT_EQ(port_.cancels, std::vector<wire::SequenceKey>{port_.submits[1].key});
-  EXPECT_EQ(desk_.open(), 4U);
-  EXPECT_EQ(admission_.requests(), 4U);
-  EXPECT_EQ(ended("error"), 1) << "the other had nothing to end";
-  EXPECT_TRUE(flush(1).empty());
-  EXPECT_EQ(sent_.size(), 2U) << "what the others are to hear";
-  for (std::size_t front = 0; front < 3; ++front) {
-    produce(front, 1);
-  }
-  desk_.flush();
-  EXPECT_EQ(sent_.size(), 4U);
-  EXPECT_EQ(admit(kKey, true, 1).code, 0U) << "its next life begins from nothing";
-  for (std::size_t front = 0; front < 3; ++front) {
-    desk_.on_front_gone(front);
-  }
   expect_nothing_left();
 }
 

@@ -11,11 +11,12 @@ namespace {
 TEST(CrashRecord, KeepsTheFirstCrash) {
   CrashRecord record;
   EXPECT_FALSE(record.read());
-  record.write({SIGSEGV, SEGV_MAPERR, 0});
-  record.write({SIGABRT, SI_TKILL, 77});
+  record.write({SIGSEGV, SEGV_MAPERR, 0, 12});
+  record.write({SIGABRT, SI_TKILL, 77, 13});
   ASSERT_TRUE(record.read());
   EXPECT_EQ(record.read()->signal, SIGSEGV);
   EXPECT_EQ(record.read()->code, SEGV_MAPERR);
+  EXPECT_EQ(record.read()->work, 12U);
 }
 
 TEST(CrashRecord, TellsFaultsAndOwnAbortsFromSignalsOfOthers) {

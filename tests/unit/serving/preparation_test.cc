@@ -18,7 +18,7 @@ class PreparationTest : public ::testing::Test {
     model_.vocab = 257;
     model_.max_model_len = 1 << 16;
     model_.tokenizer = tokenizer_.get();
-    head_ = head_of(ApiKind::kCompletion, "req-1", model_);
+    head_ = head_of(ApiKind::kCompletion, "req-1", {}, model_);
   }
 
   Prepared completion(const std::string& members) {

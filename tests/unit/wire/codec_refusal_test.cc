@@ -275,9 +275,18 @@ TEST(CodecRefusal, RefusesOfALeaderToAFrontWhatItMayNotSay) {
       {"record.connection", Connect{.connection = 0}},
       {"record.peer", Connect{.connection = 1, .peer = long_name}},
       {"record.refusal", Connect{.connection = 1, .refusal = long_error}},
+      {"record.place", Connect{.connection = 1, .place = kMaxJournalPlaces}},
+      {"record.left_at", Connect{.connection = 1, .left_at = kMaxJournalPlaces}},
+      {"record.failure", Connect{.connection = 1, .failure = long_error}},
       {"record.key.connection", Admitted{.key = {0, 1}}},
       {"record.key.ordinal", Admitted{.key = {1, 0}}},
       {"record.message", Admitted{.key = kRequest, .message = long_error}},
+      {"record.key.connection", History{.key = {0, 1}}},
+      {"record.tokens", History{.key = kRequest, .marks = {1, 2}, .tokens = {7}}},
+      {"record.marks",
+       History{.key = kRequest, .marks = std::vector<std::uint32_t>(kMaxHistory + 1)}},
+      {"record.cached_tokens",
+       History{.key = kRequest, .cached_tokens = std::vector<std::uint32_t>(kMaxFrontPrompts + 1)}},
       {"record.events", FrontEvents{std::vector<FrontEvent>(kMaxFrontEvents + 1)}},
       {"events[0].key.connection", events({.key = {0, 1}})},
       {"events[0].key.ordinal", events({.key = {1, 0}})},
@@ -356,6 +365,7 @@ TEST(CodecRefusal, RefusesOfAFrontsBootstrapWhatIsOutOfBounds) {
        [](FrontBootstrap& b) { b.allowed_hosts = std::string(kMaxListBytes + 1, 'x'); }},
       {"allowed_origins",
        [](FrontBootstrap& b) { b.allowed_origins = std::string(kMaxListBytes + 1, 'x'); }},
+      {"journal_places", [](FrontBootstrap& b) { b.journal_places = kMaxJournalPlaces + 1; }},
   };
   for (const auto& [field, change] : changes) {
     FrontBootstrap bootstrap;

@@ -10,6 +10,7 @@
 #include "phalanx/step/item.h"
 #include "phalanx/step/limits.h"
 #include "phalanx/wire/codec.h"
+#include "phalanx/wire/front_journal.h"
 #include "phalanx/wire/limits.h"
 
 namespace phalanx::wire {
@@ -169,10 +170,18 @@ class RandomMessages {
   }
 
   LeaderToFront leader_to_front() {
-    switch (below(6)) {
+    switch (below(7)) {
       case 0:
-        return Connect{
-            .connection = count(), .peer = text(40), .refusal = text(100), .goes_on = coin()};
+        return Connect{.connection = count(),
+                       .peer = text(40),
+                       .refusal = text(100),
+                       .goes_on = coin(),
+                       .place = coin() ? kNoJournalPlace : below(kMaxJournalPlaces),
+                       .received_bytes = word(),
+                       .sent_bytes = word(),
+                       .resumes = coin(),
+                       .left_at = below(kMaxJournalPlaces),
+                       .failure = text(100)};
       case 1:
         return Admitted{.key = request_key(), .code = below(16), .message = text(100)};
       case 2:
@@ -182,6 +191,8 @@ class RandomMessages {
             .query = word(), .status = 100 + below(500), .text = text(2000), .last = coin()};
       case 4:
         return Drain{.answers_end = coin()};
+      case 5:
+        return history();
       default:
         return Retire{};
     }
@@ -341,6 +352,12 @@ class RandomMessages {
     return values;
   }
 
+  History history() {
+    History value{.key = request_key(), .marks = words(100), .cached_tokens = words(5)};
+    value.tokens = tokens(value.marks.size(), value.marks.size());
+    return value;
+  }
+
   FrontEvents front_events() {
     FrontEvents value;
     for (std::uint32_t i = below(6); i > 0; --i) {
@@ -418,7 +435,9 @@ class RandomMessages {
             .allowed_hosts = text(200),
             .allowed_origins = text(200),
             .strict_api = coin(),
-            .max_queued_reqs = small()};
+            .max_queued_reqs = small(),
+            .journal_bytes = word(),
+            .journal_places = below(kMaxJournalPlaces)};
   }
   ModelPlan plan() {
     return {.model_config = text(100),

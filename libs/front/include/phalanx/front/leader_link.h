@@ -21,9 +21,13 @@ namespace phalanx::front {
 
 // Hears of what is no request's. Loop thread.
 struct LinkCalls {
-  std::function<void(const wire::Connect& connection, os::UniqueFd socket)> on_connect;
+  // `left`: the journal of the front that left the connection, if it resumes.
+  std::function<void(const wire::Connect& connection, os::UniqueFd socket, os::UniqueFd left)>
+      on_connect;
   std::function<void(bool answers_end)> on_drain;
   std::function<void()> on_retire;
+  // Runs before something is done for a connection and, with 0, behind it. May be empty.
+  std::function<void(std::uint64_t connection)> mark = nullptr;
   // The leader sends what no leader sends, or takes nothing: the front cannot go on with it.
   std::function<void(const Error& error)> on_broken;
 };
@@ -72,8 +76,11 @@ class LeaderLink final : public serving::RequestDesk {
   void tell_some();
   void on_record(os::ControlMessage message);
   void on_report(wire::Report report);
+  void on_connect(const wire::Connect& connect, std::vector<os::UniqueFd> fds);
+  void mark(std::uint64_t connection) const;
   void on_admitted(const wire::Admitted& admitted);
   void tell(const wire::FrontEvent& event);
+  void tell(const wire::History& history);
   void flush();
   void break_up(const Error& error);
 
@@ -87,6 +94,7 @@ class LeaderLink final : public serving::RequestDesk {
   std::deque<wire::FrontEvent> events_;  // that have come and are not told yet
   std::deque<std::string> unsent_;
   std::size_t unsent_bytes_ = 0;
+  std::size_t history_told_ = 0;  // tokens, in this turn
   bool work_posted_ = false;
   bool broken_ = false;
   std::unique_ptr<os::EventLoop::Handle> readable_;

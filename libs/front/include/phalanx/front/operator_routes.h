@@ -13,6 +13,9 @@ namespace phalanx::front {
 // An error of the HTTP layer as the API shows errors.
 [[nodiscard]] http::Response error_response(int status, const std::string& message);
 
+// How a stream of the API ends that nobody goes on with: an error, and its last event.
+[[nodiscard]] std::string stream_failure(const std::string& message);
+
 // Adds /version, which the front answers, and /live, /ready, /health and /metrics, whose answers
 // are the leader's; `before_metrics` is called before /metrics is asked for. The link outlives the
 // routes.

@@ -6,9 +6,16 @@
 #include <memory>
 #include <string>
 
+#include "phalanx/http/journal.h"
 #include "phalanx/http/message.h"
 
 namespace phalanx::http {
+
+// What another process has done for a request before it died.
+struct Resumed {
+  HandlerNotes notes{};    // the last that are known of
+  bool streaming = false;  // start_stream() was called, and what was written until then is sent
+};
 
 // The answer to one request: either respond() once, or start_stream(), any number of write(),
 // finish(). It may be given at once or later from any callback of the loop.
@@ -36,6 +43,15 @@ class Exchange {
   virtual void write(std::string data) = 0;
 
   virtual void finish() = 0;
+
+  // Null for a new request. If a stream had begun, the handler does not start it again, and its
+  // first write() is what comes behind the noted state. One that cannot go on may respond(): the
+  // stream is cut then.
+  [[nodiscard]] virtual const Resumed* resumed() const = 0;
+
+  // What is to be known if another process has to go on. Kept together with what was written until
+  // this callback of the loop ends.
+  virtual void note(const HandlerNotes& notes) = 0;
 
   // Bytes that the socket has not taken yet.
   [[nodiscard]] virtual std::size_t pending_bytes() const = 0;

@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "phalanx/base/clock.h"
 #include "phalanx/base/result.h"
 #include "phalanx/http/exchange.h"
+#include "phalanx/http/journal.h"
 #include "phalanx/http/request_reader.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/os/unique_fd.h"
@@ -36,12 +38,17 @@ struct ServerOptions {
   // 431, 500, 501, 503, 505). The server adds what the protocol demands (Allow, Retry-After,
   // Connection). Default: the message as text.
   std::function<Response(int status, const std::string& message)> format_error;
+  // What ends a stream of type text/event-stream that nobody goes on with, as its last events.
+  // Empty: it is cut.
+  std::function<std::string(const std::string& message)> format_stream_failure = nullptr;
+  // Runs before the loop works for a connection and, with 0, behind that. May be empty.
+  std::function<void(std::uint64_t id)> mark = nullptr;
   // Runs once for each connection, from the loop and never from inside a call on an Exchange, when
   // its descriptor is closed here; behind the on_close of its requests.
   std::function<void(std::uint64_t id)> on_closed;
   // Runs each time a connection has come to rest, likewise: every answer has been given to its
   // socket, and of the next request nothing has been read. So many bytes have been read and written
-  // since it was adopted. May be empty.
+  // in all, ConnectionInfo's included. May be empty.
   std::function<void(std::uint64_t id, std::uint64_t received, std::uint64_t sent)> on_rest =
       nullptr;
   // The same of a connection that was let go of; on_closed is not told of it.
@@ -51,10 +58,19 @@ struct ServerOptions {
 
 // A connection that is handed to a server.
 struct ConnectionInfo {
-  std::uint64_t id = 0;  // as the requests and on_closed name it; the caller keeps it unique
-  std::string peer;      // as the requests show it: "127.0.0.1:41000"
-  std::string refusal;   // not empty: nothing is read, the client is answered 503 with it
-  bool goes_on = false;  // between two requests; else its first one is awaited
+  std::uint64_t id = 0;        // as the requests and on_closed name it; the caller keeps it unique
+  std::string peer;            // as the requests show it: "127.0.0.1:41000"
+  std::string refusal;         // not empty: nothing is read, the client is answered 503 with it
+  bool goes_on = false;        // between two requests; else its first one is awaited
+  std::uint64_t received = 0;  // bytes that others have read from it and written to it
+  std::uint64_t sent = 0;
+  std::unique_ptr<Journal> journal{};  // null: nothing of it outlives this process
+  // It was left in the middle of a request or of an answer, and is gone on with. `journal`, if
+  // there is one, has all of it already, so that this process may die as well.
+  std::optional<Resumption> resumption{};
+  // Not empty: a request that it was left in is not tried again, but fails so (500, or the end of
+  // its stream), and the connection is closed.
+  std::string failure{};
 };
 
 struct ServerCounters {

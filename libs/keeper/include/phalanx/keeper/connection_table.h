@@ -6,20 +6,33 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "phalanx/keeper/front_journal.h"
 #include "phalanx/os/tcp_account.h"
+#include "phalanx/wire/front_journal.h"
 
 namespace phalanx::keeper {
 
 // What a front is told of a connection when it gets it.
 struct Newcomer {
   std::uint64_t id = 0;
-  std::string peer;      // "127.0.0.1:41000"
-  std::string refusal;   // not empty: only to be told so
-  bool goes_on = false;  // another front has served it
+  std::string peer{};                           // "127.0.0.1:41000"
+  std::string refusal{};                        // not empty: only to be told so
+  bool goes_on = false;                         // another front has served it, and it is at rest
+  std::uint32_t place = wire::kNoJournalPlace;  // in its front's journal; the table chooses it
+  os::TcpAccount account{};                     // when its front got it
+  // It was left in the middle of something, which is in the journal of a dead front, at that place.
+  bool resumes = false;
+  std::shared_ptr<const FrontJournal> journal{};
+  std::uint32_t left_at = 0;
+  std::string failure{};  // not empty: it is not gone on with, but fails so
+  std::uint32_t strikes =
+      0;  // fronts that have died while they worked for it, since it was at rest
 };
 
 // Which front has which connection. So many of the ready fronts are active, the others are spare: a
@@ -27,7 +40,8 @@ struct Newcomer {
 // as one is missing. While none is ready connections wait, as many as the doors let in.
 //
 // Of each it keeps what had been read and written when the connection was last at rest: one that
-// still is where it was then can be given to another front when its own has died.
+// still is where it was then can be given to another front when its own has died. One that is not
+// goes on by what its front has left in its journal, where each has a place of its own.
 //
 // Threads: one.
 class ConnectionTable {
@@ -36,22 +50,24 @@ class ConnectionTable {
 
   // A connection that nobody has any more.
   struct Orphan {
+    // As its front got it; `journal` is gone if it has been at rest since.
     Newcomer connection;
-    os::TcpAccount rest;  // of the kernel, if it is at rest
+    // Of the kernel, if it is at rest. None: it resumed and has not been at rest since.
+    std::optional<os::TcpAccount> rest;
   };
 
-  // At most `active` of `fronts` are active at a time.
-  ConnectionTable(std::size_t fronts, std::size_t active, Give give);
+  // At most `active` of `fronts` are active at a time. The journal of each has `places`.
+  ConnectionTable(std::size_t fronts, std::size_t active, std::uint32_t places, Give give);
 
-  // `begun`: the account of a connection that a front had before.
-  void add(Newcomer connection, const os::TcpAccount& begun = {});
+  // One that does not resume is at rest with its account.
+  void add(Newcomer connection);
   void on_front_ready(std::size_t front);
 
   // The front is gone: the connections that it had.
   [[nodiscard]] std::vector<Orphan> on_front_gone(std::size_t front);
 
-  // The front says that a connection is at rest, and what it has read and written since it has it.
-  // False: it is not this front's.
+  // The front says that a connection is at rest, and what has been read and written since its
+  // beginning. False: it is not this front's.
   [[nodiscard]] bool rest(std::size_t front,
                           std::uint64_t id,
                           std::uint64_t received,
@@ -60,8 +76,7 @@ class ConnectionTable {
   // The front gets no connection any more, nor is it a spare one.
   void retire(std::size_t front);
 
-  // It has let go of a connection, having read and written that much. Nothing: it is not this
-  // front's.
+  // It has let go of a connection that is at rest so. Nothing: it is not this front's.
   [[nodiscard]] std::optional<Orphan> release(std::size_t front,
                                               std::uint64_t id,
                                               std::uint64_t received,
@@ -85,21 +100,25 @@ class ConnectionTable {
     bool ready = false;
     bool active = false;
     std::size_t connections = 0;
+    std::set<std::uint32_t> free_places{};  // below `places_begun`
+    std::uint32_t places_begun = 0;         // that have ever been given
   };
 
   struct Entry {
     Newcomer connection;
-    std::optional<std::size_t> front;  // none: it waits for one
-    os::TcpAccount begun;              // when its front got it
-    os::TcpAccount rest;               // when it was last at rest
+    std::optional<std::size_t> front;    // none: it waits for one
+    std::optional<os::TcpAccount> rest;  // when it was last at rest
   };
 
   [[nodiscard]] std::optional<std::size_t> least_loaded() const;
   [[nodiscard]] Entry* find(std::size_t front, std::uint64_t id);
   void give(std::size_t front, Entry& entry);
+  void erase(std::size_t front, std::uint64_t id);
+  [[nodiscard]] std::uint32_t take_place(Front& front) const;
   void promote();
 
   std::size_t active_max_;
+  std::uint32_t places_;
   Give give_;
   std::vector<Front> fronts_;
   std::map<std::uint64_t, Entry> entries_;

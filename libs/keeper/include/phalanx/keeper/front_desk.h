@@ -3,11 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "phalanx/base/clock.h"
@@ -34,8 +34,13 @@ struct DeskParts {
 };
 
 // The requests of all fronts: gives places, dispatches what fronts have read, carries tokens back,
-// and keeps what is to be logged of a request. What a front has not ended when it is gone is
-// cancelled.
+// and keeps what is to be logged of a request.
+//
+// A request outlives its front: it goes on and what happens is kept, and the front that goes on
+// with its connection takes it over with the Admit of its key. Begin and prompts that had come
+// before come again then and are not taken twice; behind the last of them everything is told from
+// the first event on. A request that has ended is kept for that too, as its front may have died
+// before it had sent everything. forget() says that nobody will take it over.
 //
 // Threads: the loop thread.
 // Blocks: never.
@@ -55,29 +60,50 @@ class FrontDesk {
   void on_stop(std::size_t front, const wire::StopChoice& stop);
   [[nodiscard]] Status on_end(std::size_t front, const wire::End& ending);
 
+  // Its requests are nobody's until they are taken over or forgotten.
   void on_front_gone(std::size_t front);
 
-  // Sends what has happened since the last call.
+  // The connection has ended, or is at rest: of its requests those without a front end, and what is
+  // kept of ended ones goes. Those that are open and have a front are its own to end.
+  void forget(std::uint64_t connection);
+
+  // Sends what has happened since the last call, and a piece of what is told again.
   void flush();
 
-  [[nodiscard]] std::size_t open() const { return jobs_.size(); }  // places given
+  // Whether the connection has a request that has a place.
+  [[nodiscard]] bool has_open(std::uint64_t connection) const;
+  [[nodiscard]] std::size_t open() const { return open_; }  // places given
 
  private:
   struct Job;
   class Sink;
-  using Name = std::pair<std::size_t, wire::RequestKey>;  // front first: those of one lie together
 
   [[nodiscard]] Job* find(std::size_t front, const wire::RequestKey& key);
+  [[nodiscard]] Status take_over(std::size_t front, Job& job);
+  void begin_again(Job& job, const wire::Begin& begin);
+  void generate_again(Job& job, const wire::Generate& wish);
+  void refuse_other(Job& job);
+  void tell_again(Job& job);
+  void push_again();
+  [[nodiscard]] bool tell_history(Job& job, std::size_t* left);
+  void end_again(Job& job);
+  void drop_left(const wire::RequestKey& last);
+  [[nodiscard]] bool leave(Job& job);
   void dispatch(Job& job, const wire::Generate& wish);
   void refuse(std::size_t front, const wire::Admit& wish, const Error& error);
   void on_token(Job& job, std::uint32_t prompt, const dispatch::TokenEvent& token);
   void fail(Job& job, const Error& error);
-  void push(std::size_t front, wire::FrontEvent event);
+  void tell_failure(Job& job, const Error& error);
+  void tell(Job& job, wire::FrontEvent event);
+  void ask_for_flush();
   void finish(Job& job, const std::string& outcome, const std::string& error);
 
   DeskParts parts_;
-  std::map<Name, std::shared_ptr<Job>> jobs_;
+  std::map<wire::RequestKey, std::shared_ptr<Job>> jobs_;  // also ended ones
+  std::size_t open_ = 0;                                   // of them
   std::map<std::size_t, std::vector<wire::FrontEvent>> outbox_;
+  std::deque<std::shared_ptr<Job>> again_;  // of Telling::kAgain, and some that were
+  bool flush_asked_ = false;
 };
 
 }  // namespace phalanx::keeper

@@ -12,6 +12,7 @@
 
 #include "phalanx/base/clock.h"
 #include "phalanx/base/result.h"
+#include "phalanx/keeper/front_journal.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/supervise/posix_process_runner.h"
 #include "phalanx/supervise/supervisor.h"
@@ -30,13 +31,25 @@ struct FrontStart {
   Duration start_timeout = std::chrono::seconds(120);
 };
 
+// How a front that was ready has ended.
+struct FrontEnd {
+  // It died of what it did: a fault, an exit, or standing still until it was killed for that. False:
+  // somebody else's signal.
+  bool is_own = false;
+  std::shared_ptr<FrontJournal> journal;  // null: it had none
+  // The connection that the thread which crashed worked for. 0: not known; it is one of those that
+  // are marked in the journal.
+  std::uint64_t culprit = 0;
+};
+
 // Hears of the fronts. Loop thread; may call the host.
 struct FrontCalls {
   std::function<void(std::size_t front)> on_ready;  // may be given connections
   // Answers whether a working front sends that; one that does not is ended.
   std::function<Status(std::size_t front, wire::FrontToLeader record)> on_record;
   // Its process is dead and reaped, and all that it said has been told. It is started again.
-  std::function<void(std::size_t front)> on_gone;
+  // Answers whether its death is held against a request: such a one delays no start.
+  std::function<bool(std::size_t front, const FrontEnd& end)> on_gone;
   std::function<void(const Error& cause)> on_first_start_failed;  // no front has ever been ready
   // A new program was not ready when its front ended: the one before it is run again.
   std::function<void(const Error& cause)> on_program_refused;
@@ -70,8 +83,16 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   void start(int tokenizer, int lifeline_pipe);
 
   // In order. Kept while the front does not take it; dropped if the front is not there. A Connect
-  // takes the socket along that FrontCalls::socket_of() names then.
-  void send(std::size_t front, const wire::LeaderToFront& record);
+  // takes the socket along that FrontCalls::socket_of() names then, and behind it the journal that
+  // its connection resumes from.
+  void send(std::size_t front,
+            const wire::LeaderToFront& record,
+            std::shared_ptr<const FrontJournal> journal = nullptr);
+
+  // Whether this life of the front has a journal.
+  [[nodiscard]] bool has_journal(std::size_t front) const {
+    return links_[front].journal != nullptr;
+  }
 
   // Fronts that start from now on run this one. If the first of them ends before it is ready, the
   // program of before is taken again, and on_program_refused hears.
@@ -111,11 +132,14 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   struct Unsent {
     std::string bytes;
     std::uint64_t connection = 0;  // of a Connect
+    std::shared_ptr<const FrontJournal> journal;
   };
   struct Link {
     bool runs_new_program = false;
     bool ready = false;
-    bool killed = false;            // its end is on the way
+    bool killed = false;    // its end is on the way
+    bool at_fault = false;  // … for what it did, or did not do
+    std::shared_ptr<FrontJournal> journal;
     std::uint32_t quiet_ticks = 0;  // ticks on time since its last record
     std::deque<Unsent> unsent;
     std::size_t unsent_bytes = 0;
@@ -123,10 +147,12 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
     std::unique_ptr<os::EventLoop::Handle> retry;
   };
 
+  [[nodiscard]] static FrontEnd end_of(const Link& link, const supervise::Death& death);
   void on_start_record(std::size_t slot, Incarnation incarnation, const std::string& bytes);
   [[nodiscard]] bool send_now(std::size_t front, const Unsent& record);
   void flush(std::size_t front);
-  void kill(std::size_t front, const char* why);
+  void kill(std::size_t front, const char* why, bool at_fault = true);
+  [[nodiscard]] std::shared_ptr<FrontJournal> make_journal(std::size_t front) const;
   void arm();
 
   os::EventLoop& loop_;
@@ -141,6 +167,7 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   std::unique_ptr<supervise::Supervisor> supervisor_;
   std::unique_ptr<os::EventLoop::Handle> wake_;  // at the supervisor's next deadline
   SteadyTime last_tick_{};
+  SteadyTime last_death_{};
 };
 
 }  // namespace phalanx::keeper

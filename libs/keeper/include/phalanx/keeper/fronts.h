@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "phalanx/keeper/doors.h"
 #include "phalanx/keeper/front_desk.h"
 #include "phalanx/keeper/front_host.h"
+#include "phalanx/keeper/hand_over.h"
 #include "phalanx/keeper/request_metrics.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/wire/front_messages.h"
@@ -55,7 +58,9 @@ struct FrontView {
 
 // Everything that clients reach the leader by: the port, the fronts that speak with them, and the
 // desk where their requests are. When a front has died, another one goes on with those of its
-// connections that were at rest, by the kernel's account (os/tcp_account.h); the others end.
+// connections that were at rest, by the kernel's account (os/tcp_account.h), and with those that it
+// has left in its journal; the others end. A connection that two fronts have died of is not worked
+// for again: what it was in the middle of fails.
 //
 // Ownership: borrows the loop and the parts, which must outlive it.
 // Threads: the loop thread (open() may run before the loop does).
@@ -95,8 +100,10 @@ class Fronts {
   [[nodiscard]] bool ever_ready() const { return host_->ever_ready(); }
   [[nodiscard]] std::size_t open_requests() const { return desk_->open(); }
   [[nodiscard]] std::vector<FrontView> views() const;
-  [[nodiscard]] std::uint64_t connections_kept() const { return kept_; }  // over deaths of fronts
-  [[nodiscard]] std::uint64_t connections_cut() const { return cut_; }    // by deaths of fronts
+  // Over deaths of fronts: that were at rest, that were in the middle of something, that ended.
+  [[nodiscard]] std::uint64_t connections_kept() const { return kept_; }
+  [[nodiscard]] std::uint64_t connections_resumed() const { return resumed_; }
+  [[nodiscard]] std::uint64_t connections_cut() const { return cut_; }
 
  private:
   Fronts(os::EventLoop& loop, FrontsCalls calls);
@@ -107,9 +114,12 @@ class Fronts {
   void give(std::size_t front, const Newcomer& connection);
   void answer(std::size_t front, const wire::Query& query);
   void disconnect(std::uint64_t connection);
-  void on_gone(std::size_t front);
-  [[nodiscard]] bool is_at_rest(const ConnectionTable::Orphan& orphan) const;
-  void go_on_with(ConnectionTable::Orphan orphan);
+  [[nodiscard]] bool on_gone(std::size_t front, const FrontEnd& end);
+  void hand_on_some();
+  void give_back_later();
+  [[nodiscard]] Fate hand_on(ConnectionTable::Orphan orphan, const FrontEnd& end);
+  [[nodiscard]] std::optional<os::TcpAccount> account_of(std::uint64_t connection) const;
+  void end_renewal_of(std::size_t front);
   void renew_all();
   void advance_renewal();
   void tell_drained();
@@ -120,15 +130,28 @@ class Fronts {
   std::unique_ptr<ConnectionTable> table_;
   std::unique_ptr<FrontHost> host_;
   std::unique_ptr<Doors> doors_;
+  // Connections of a dead front that nobody has been given yet.
+  struct Left {
+    std::size_t front;
+    FrontEnd end;
+    std::deque<ConnectionTable::Orphan> orphans;
+    std::map<Fate, std::size_t> fates{};
+  };
+  std::deque<Left> left_;
+  std::unique_ptr<os::EventLoop::Handle> hand_on_timer_;
+  std::vector<std::shared_ptr<FrontJournal>> old_journals_;  // of dead fronts
+  std::unique_ptr<os::EventLoop::Handle> giving_back_;
   std::vector<wire::FrontTimes> times_;
   std::deque<std::size_t> to_renew_;  // the first of them is being replaced
   bool retiring_ = false;             // … and has been told so
   bool restarting_ = false;
   bool renew_again_ = false;
-  bool accounts_ = false;   // this kernel's account of a connection can be relied on
-  std::uint64_t kept_ = 0;  // connections of dead fronts that another one went on with
-  std::uint64_t cut_ = 0;   // … that ended with their front, or waited too long for one
-  SteadyTime served_{};     // a front was active
+  bool accounts_ = false;  // this kernel's account of a connection can be relied on
+  // Connections of dead fronts: that another one went on with, from rest or from the middle …
+  std::uint64_t kept_ = 0;
+  std::uint64_t resumed_ = 0;
+  std::uint64_t cut_ = 0;  // … that ended with their front, or waited too long for one
+  SteadyTime served_{};    // a front was active
   bool draining_ = false;
   bool drained_told_ = false;
 };

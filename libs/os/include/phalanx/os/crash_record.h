@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <cstdint>
 #include <optional>
 
 #include "phalanx/base/result.h"
@@ -13,8 +14,9 @@ namespace phalanx::os {
 // What the crash handler of a process saw: siginfo of the first of kCrashSignals.
 struct Crash {
   int signal = 0;
-  int code = 0;      // si_code
-  pid_t sender = 0;  // si_pid; of meaning only when a process sent the signal
+  int code = 0;            // si_code
+  pid_t sender = 0;        // si_pid; of meaning only when a process sent the signal
+  std::uint64_t work = 0;  // what the thread that the signal came to was at (work_for())
 };
 
 // Room for it in memory that a parent shares. Lies in a lifeline page; zeroes mean no crash.
@@ -30,6 +32,7 @@ class CrashRecord {
   std::atomic<int> taken_{0};
   std::atomic<int> code_{0};
   std::atomic<int> sender_{0};
+  std::atomic<std::uint64_t> work_{0};
   std::atomic<int> signal_{0};  // written last
 };
 
@@ -45,5 +48,8 @@ class CrashRecord {
 // Errors: those of sigaction and sigaltstack.
 [[nodiscard]] Status record_crashes(CrashRecord& record);
 void forget_crash_record();
+
+// What this thread works for from now on, in the numbers of who asks after a crash. 0: nothing.
+void work_for(std::uint64_t work);
 
 }  // namespace phalanx::os

@@ -27,6 +27,9 @@ class RequestSink {
   // One token; exactly one call per token, of each choice in the order of positions. Tokens may
   // come of a choice that has been stopped.
   virtual void on_token(const wire::FrontEvent& token) = 0;
+  // Tokens that another process has been told, and whose text it has written; those of on_token()
+  // come behind them.
+  virtual void on_history(const wire::History& history) = 0;
   virtual void on_error(const Error& error) = 0;  // and nothing after it
 };
 
@@ -36,6 +39,7 @@ struct RequestSummary {
   std::uint64_t booked_tokens = 0;
   bool stream = false;
   Duration tokenize_time{};  // parsing, template and tokenization
+  std::uint64_t told = 0;    // events whose text another process has written
 };
 
 // The requests as the API sees them, whoever owns them: asks for places, starts generations, hears

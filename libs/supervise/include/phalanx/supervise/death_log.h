@@ -25,7 +25,8 @@ struct Death {
   Incarnation incarnation;
   os::ExitReason reason;
   DeathOrigin origin = DeathOrigin::kSent;
-  std::string cause;               // what the child itself reported, if it could
+  std::uint64_t work = 0;  // what the thread that crashed was at (os::work_for()); 0: not known
+  std::string cause;       // what the child itself reported, if it could
   std::vector<std::string> lines;  // its last log lines, oldest first
   bool was_ready = false;
   bool excused = false;  // held against a request and not against the slot

@@ -79,8 +79,9 @@ struct LoaderBootstrap {
   friend bool operator==(const LoaderBootstrap&, const LoaderBootstrap&) = default;
 };
 
-// Role front. Descriptor [2]: sealed memfd with the source of tokenizer and templates. What follows
-// the bootstrap record and the records of a start: front_messages.h.
+// Role front. Descriptor [2]: sealed memfd with the source of tokenizer and templates; [3]: the
+// journal of this life of the front (front_journal.h). What follows the bootstrap record and the
+// records of a start: front_messages.h.
 struct FrontBootstrap {
   ChildCommon common{};
   std::uint32_t front = 0;   // its slot
@@ -100,6 +101,8 @@ struct FrontBootstrap {
   std::string allowed_origins{};      // --allowed-origins: the same
   bool strict_api = false;            // --strict-api
   std::uint32_t max_queued_reqs = 0;  // --max-num-queued-reqs
+  std::uint64_t journal_bytes = 0;    // of the descriptor
+  std::uint32_t journal_places = 0;   // records in it
   friend bool operator==(const FrontBootstrap&, const FrontBootstrap&) = default;
 };
 

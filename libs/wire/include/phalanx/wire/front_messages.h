@@ -11,25 +11,25 @@
 
 #include "phalanx/base/ids.h"
 #include "phalanx/step/sampling.h"
+#include "phalanx/wire/front_events.h"
 
 namespace phalanx::wire {
 
-// Names one HTTP request: connections and the requests of each are counted from 1.
-struct RequestKey {
-  std::uint64_t connection = 0;
-  std::uint32_t ordinal = 0;
-  // NOLINTNEXTLINE(modernize-use-nullptr): as in phalanx/base/ids.h
-  friend auto operator<=>(const RequestKey&, const RequestKey&) = default;
-};
-
 // ---- leader → front
 
-// An accepted connection. Descriptor [0]: a duplicate of its socket.
+// A connection. Descriptor [0]: a duplicate of its socket; [1] if it resumes: the journal of the
+// front that had it and died (front_journal.h).
 struct Connect {
   std::uint64_t connection = 0;
-  std::string peer{};     // "127.0.0.1:41000"
-  std::string refusal{};  // not empty: it is answered 503 with this, and closed
-  bool goes_on = false;   // it was served before, and is at rest between two requests
+  std::string peer{};                // "127.0.0.1:41000"
+  std::string refusal{};             // not empty: it is answered 503 with this, and closed
+  bool goes_on = false;              // it was served before, and is at rest between two requests
+  std::uint32_t place = 0;           // of its record in this front's journal, or kNoJournalPlace
+  std::uint64_t received_bytes = 0;  // by the kernel's account, from the connection's beginning
+  std::uint64_t sent_bytes = 0;
+  bool resumes = false;       // it was left in the middle of a request or of an answer
+  std::uint32_t left_at = 0;  // … and that is its place in the journal of the dead front
+  std::string failure{};      // not empty: what it was left in is not gone on with but fails so
   friend bool operator==(const Connect&, const Connect&) = default;
 };
 
@@ -39,29 +39,6 @@ struct Admitted {
   std::uint32_t code = 0;  // 0: there is a place, until End; else a phalanx::Code: why not
   std::string message{};
   friend bool operator==(const Admitted&, const Admitted&) = default;
-};
-
-// What happened to a generation: one token of a choice, or with `finish` kError its request's end.
-struct FrontEvent {
-  RequestKey key{};
-  std::uint32_t prompt = 0;    // as numbered by the front; 0 with an error
-  std::uint32_t choice = 0;    // of the prompt
-  std::uint32_t position = 0;  // of the token in its choice
-  TokenId token = 0;
-  std::optional<float> logprob{};
-  std::vector<step::TokenLogprob> top_logprobs{};         // likeliest first
-  std::uint32_t cached_tokens = 0;                        // of the prompt, not computed
-  step::FinishReason finish = step::FinishReason::kNone;  // kStop, kLength: the choice's last token
-  std::uint32_t error_code = 0;                           // a phalanx::Code, with kError
-  std::string error_message{};
-  friend bool operator==(const FrontEvent&, const FrontEvent&) = default;
-};
-
-// In the order in which they happened. Whoever sends them keeps a record within the socket's bound
-// of bytes: so many large ones would exceed it.
-struct FrontEvents {
-  std::vector<FrontEvent> events{};  // at most kMaxFrontEvents
-  friend bool operator==(const FrontEvents&, const FrontEvents&) = default;
 };
 
 // A part of the answer to a Query; the parts of one come in order and without others in between.
@@ -86,7 +63,7 @@ struct Retire {
   friend bool operator==(const Retire&, const Retire&) = default;
 };
 
-using LeaderToFront = std::variant<Connect, Admitted, FrontEvents, Report, Drain, Retire>;
+using LeaderToFront = std::variant<Connect, Admitted, FrontEvents, Report, Drain, Retire, History>;
 
 // ---- front → leader
 
@@ -108,6 +85,7 @@ struct Begin {
   std::uint32_t prompts = 1;        // 1 … kMaxFrontPrompts
   bool stream = false;
   std::uint32_t tokenize_us = 0;
+  std::uint64_t told = 0;  // events of it whose text has been written: by another front, before
   friend bool operator==(const Begin&, const Begin&) = default;
 };
 
@@ -170,7 +148,7 @@ struct FrontTimes {
 };
 
 // The connection waits for a request: every answer has been given to its socket, and of the next
-// request nothing has been read. Counted since its Connect. Until more is read or written, another
+// request nothing has been read. Counted from its beginning. Until more is read or written, another
 // front may go on with it.
 struct AtRest {
   std::uint64_t connection = 0;

@@ -28,6 +28,7 @@ inline constexpr std::uint32_t kMaxReplicas = 256;  // of one leader
 inline constexpr std::uint32_t kMaxFrontPrompts = 128;  // of one request
 inline constexpr std::uint32_t kMaxFrontChoices = 128;  // of one request, over its prompts
 inline constexpr std::size_t kMaxFrontEvents = 1024;    // of one FrontEvents
+inline constexpr std::size_t kMaxHistory = 8192;        // events of one History
 inline constexpr std::size_t kMaxPromptPart = std::size_t{16} << 10;   // ids of one PromptPart
 inline constexpr std::size_t kMaxReportBytes = std::size_t{64} << 10;  // of one Report
 

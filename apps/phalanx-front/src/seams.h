@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "phalanx/http/server.h"
+#include "phalanx/serving/api_routes.h"
+
+namespace phalanx::app {
+
+// Where a test program stands between a front and its parts. Each may be empty, and all are in the
+// shipped program. Loop thread, before the front is ready.
+struct FrontSeams {
+  std::function<http::ServerOptions(http::ServerOptions)> wrap_server;
+  std::function<serving::ApiContext(serving::ApiContext)> wrap_api;  // what it names outlives all
+  std::function<http::Handler(http::Handler)> wrap_handler;          // of all routes
+};
+
+}  // namespace phalanx::app

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a connection leaves to whoever goes on with it in another process, and how it goes on with
+// what another one has left.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "connection.h"
+#include "response_head.h"
+
+namespace phalanx::http {
+
+Stage Connection::stage() const {
+  switch (answer_) {
+    case Answer::kAwaited:
+      return Stage::kAwaited;
+    case Answer::kStreaming:
+      return Stage::kStreaming;
+    case Answer::kNone:
+      break;
+  }
+  return phase_ <= Phase::kBody ? Stage::kReading : Stage::kComplete;
+}
+
+ConnectionState Connection::state() const {
+  ConnectionState state;
+  state.stage = stage();
+  state.keep_alive = keep_alive_;
+  state.http_1_1 = http_1_1_;
+  state.chunked = chunked_;
+  state.is_sse = is_sse_;
+  state.head_only = head_only_;
+  state.continued = continued_;
+  state.ordinal = static_cast<std::uint32_t>(serial_);
+  state.request_begin = request_begin_;
+  state.request_end = phase_ <= Phase::kBody ? request_begin_ : request_end_;
+  state.drawn_id = drawn_id_;
+  state.notes = notes_;
+  return state;
+}
+
+// False: there is more, for another turn of the loop. What is sent is published before.
+bool Connection::journal_output(std::size_t bytes_max) {
+  const std::uint64_t end = sent_ + output_.bytes();
+  if (!info_.journal || info_.journal->lost() || journaled_ == end) {
+    return true;
+  }
+  journaled_ += output_.show(journaled_ - sent_, bytes_max, [this](std::string_view piece) {
+    info_.journal->append(piece, sent_);
+  });
+  if (journaled_ < end) {
+    return false;
+  }
+  info_.journal->publish(state(), sent_);
+  return true;
+}
+
+// A state is true only together with all that has been written in it.
+void Connection::publish() {
+  if (!info_.journal || phase_ == Phase::kClosed) {
+    return;
+  }
+  if (journaled_ == sent_ + output_.bytes()) {
+    info_.journal->publish(state(), sent_);
+  } else {
+    static_cast<void>(journal_output(std::numeric_limits<std::size_t>::max()));
+  }
+}
+
+const Resumed* Connection::resumed(std::uint64_t serial) const {
+  return is_current(serial) && resumed_ ? &*resumed_ : nullptr;
+}
+
+void Connection::note(std::uint64_t serial, const HandlerNotes& notes) {
+  if (is_current(serial)) {
+    notes_ = notes;
+  }
+}
+
+void Connection::resume() {
+  const Resumption left = *std::exchange(info_.resumption, std::nullopt);
+  const ConnectionState& state = left.state;
+  keep_alive_ = state.keep_alive;
+  http_1_1_ = state.http_1_1;
+  chunked_ = state.chunked;
+  is_sse_ = state.is_sse;
+  head_only_ = state.head_only;
+  continued_ = state.continued;
+  request_begin_ = state.request_begin;
+  request_end_ = state.request_end;
+  drawn_id_ = state.drawn_id;
+  notes_ = state.notes;
+  serial_ = state.ordinal;
+  output_.push(left.to_send);
+  journaled_ = sent_ + left.to_send.size();
+  last_write_ = last_progress_ = steady_clock().now();
+  switch (state.stage) {
+    case Stage::kReading:
+      resume_reading(left.received);
+      break;
+    case Stage::kAwaited:
+    case Stage::kStreaming:
+      resume_request(state.stage, left.received);
+      break;
+    case Stage::kComplete:
+      resume_sending(left.received);
+      break;
+  }
+  if (phase_ != Phase::kClosed) {
+    flush_soon();
+    wait_readable();
+  }
+}
+
+void Connection::resume_reading(std::string_view received) {
+  enter(Phase::kIdle, core_->options.header_timeout);
+  if (!info_.failure.empty()) {
+    return refuse(500, info_.failure);
+  }
+  if (!output_.empty()) {
+    in_ = received;  // it is read when that has gone
+    return;
+  }
+  // A large body is not copied once more.
+  in_ = received.substr(reader_.feed(received));
+  if (see_request()) {
+    pump();
+  }
+}
+
+void Connection::resume_sending(std::string_view received) {
+  phase_ = Phase::kAnswering;
+  if (received.size() < request_end_ - request_begin_) {
+    return abort();
+  }
+  in_ = received.substr(request_end_ - request_begin_);
+  if (info_.failure.empty()) {
+    return;
+  }
+  // Of an answer that is sent nobody has died, but of the request behind it.
+  if (keep_alive_ && output_.empty() && !in_.empty()) {
+    return refuse(500, info_.failure);
+  }
+  keep_alive_ = false;
+}
+
+// The request is read once more, and its handler runs once more.
+void Connection::resume_request(Stage stage, std::string_view received) {
+  const std::size_t bytes = request_end_ - request_begin_;
+  std::size_t used = 0;
+  for (std::size_t before = bytes; used < std::min(bytes, received.size()) && used != before;) {
+    before = used;
+    used += reader_.feed(received.substr(used, bytes - used));
+  }
+  if (used != bytes || reader_.state() != RequestReader::State::kComplete) {
+    return abort();
+  }
+  in_ = received.substr(bytes);
+  if (!info_.failure.empty()) {
+    return stage == Stage::kStreaming ? fail_stream() : refuse(500, info_.failure);
+  }
+  answer_ = stage == Stage::kStreaming ? Answer::kStreaming : Answer::kAwaited;
+  --serial_;  // dispatch() counts the request again
+  resumed_ = {notes_, stage == Stage::kStreaming};
+  dispatch();
+}
+
+void Connection::fail_stream() {
+  if (!is_sse_ || !core_->options.format_stream_failure) {
+    return abort();
+  }
+  phase_ = Phase::kAnswering;
+  keep_alive_ = false;
+  std::string events = core_->options.format_stream_failure(info_.failure);
+  if (chunked_) {
+    output_.push(chunk_head(events.size()));
+  }
+  output_.push(std::move(events));
+  if (chunked_) {
+    output_.push(std::string(kLineEnd));
+    output_.push(std::string(kLastChunk));
+  }
+}
+
+}  // namespace phalanx::http

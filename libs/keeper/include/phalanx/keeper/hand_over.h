@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "phalanx/keeper/connection_table.h"
+#include "phalanx/keeper/front_host.h"
+#include "phalanx/os/tcp_account.h"
+
+namespace phalanx::keeper {
+
+// Fronts that may die of what they do for a connection before that is not worked for any more.
+inline constexpr std::uint32_t kStrikesMax = 2;
+
+// What becomes of a connection whose front is dead and reaped.
+enum class Fate {
+  kRests,    // another front gets it between two requests
+  kResumes,  // another front goes on in the middle of what it was left in
+  kOver,     // it had ended, and its front had not yet said so
+  kCut       // nobody can go on with it
+};
+
+// The connections that the front is held to have died of: the one that the thread which crashed
+// worked for, or those that any of its threads did. None if somebody else has ended it.
+[[nodiscard]] FrontJournal::Marks suspects_of(const FrontEnd& end);
+
+// Judges by the kernel's account of the connection and by what its front has left, and makes of
+// `orphan.connection` what the next front is to be told. No account: the kernel's cannot be relied
+// on, or the connection is no more.
+//
+// It rests where its front said so and nothing has been read or written since. Else it resumes if
+// the journal of the front holds it; if that never came to keep anything of one that had resumed,
+// and nothing was read or written meanwhile, it resumes from where it did before. One that two
+// fronts have died of resumes with a failure, and is cut if a third dies of that. It is over if its
+// front had taken it out of the journal.
+[[nodiscard]] Fate hand_over(ConnectionTable::Orphan& orphan,
+                             const std::optional<os::TcpAccount>& account,
+                             const FrontEnd& end);
+
+// As it is told to whoever gets it at rest with that account.
+void put_to_rest(Newcomer& connection, const os::TcpAccount& account);
+
+}  // namespace phalanx::keeper

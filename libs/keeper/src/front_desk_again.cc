@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of requests whose front has died: they are kept, taken over, and told again.
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "phalanx/keeper/front_desk.h"
+
+#include "front_job.h"
+
+namespace phalanx::keeper {
+
+namespace {
+
+// Of events that are told again, in a turn of the loop.
+constexpr std::size_t kAgainMax = 512;
+
+// What a History costs, in events.
+constexpr std::size_t kHistoryCost = 64;
+
+}  // namespace
+
+void FrontDesk::on_front_gone(std::size_t front) {
+  outbox_.erase(front);
+  for (auto entry = jobs_.begin(); entry != jobs_.end();) {
+    const std::shared_ptr<Job> job = entry->second;
+    const bool stays = job->front != front || leave(*job);
+    entry = stays ? std::next(entry) : jobs_.erase(entry);
+  }
+}
+
+// The front that had the job is gone. Answers whether another one may take it over.
+bool FrontDesk::leave(Job& job) {
+  job.front.reset();
+  job.over = false;
+  job.telling = Telling::kHeld;
+  if (job.forgotten && !job.ended) {
+    finish(job, "error", "its front died");
+  }
+  return !job.forgotten;
+}
+
+bool FrontDesk::has_open(std::uint64_t connection) const {
+  const auto entry = jobs_.lower_bound({connection, 0});
+  return entry != jobs_.end() && entry->first.connection == connection && !entry->second->ended;
+}
+
+void FrontDesk::forget(std::uint64_t connection) {
+  for (auto entry = jobs_.lower_bound({connection, 0});
+       entry != jobs_.end() && entry->first.connection == connection;
+       ++entry) {
+    entry->second->forgotten = true;
+  }
+  drop_left({connection, std::numeric_limits<std::uint32_t>::max()});
+}
+
+// Of the connection's requests up to that one, those that have ended and those that are nobody's.
+void FrontDesk::drop_left(const wire::RequestKey& last) {
+  for (auto entry = jobs_.lower_bound({last.connection, 0});
+       entry != jobs_.end() && entry->first <= last;) {
+    const std::shared_ptr<Job> job = entry->second;
+    const bool stays = job->front && !job->ended;
+    entry = stays ? std::next(entry) : jobs_.erase(entry);
+    if (!stays && !job->ended) {
+      finish(*job, "error", "its front died");
+    }
+  }
+}
+
+// It has its place, so nothing is asked for it again.
+Status FrontDesk::take_over(std::size_t front, Job& job) {
+  if (job.front) {
+    return invalid_argument("request " + std::to_string(job.key.connection) + "." +
+                            std::to_string(job.key.ordinal) + " asks for a second place");
+  }
+  job.front = front;
+  job.differs = false;
+  if (job.begun) {
+    // What had come of a prompt that was not complete comes again.
+    job.ids.clear();
+    job.tokens_left = job.booked_tokens - job.record.prompt_tokens;
+    job.begins_again = true;
+    job.prompts_again = static_cast<std::uint32_t>(job.requests.size());
+  } else {
+    job.telling = Telling::kLive;
+  }
+  parts_.send(front, wire::Admitted{job.key, 0, ""});
+  return ok();
+}
+
+void FrontDesk::begin_again(Job& job, const wire::Begin& begin) {
+  job.begins_again = false;
+  job.written = begin.told;
+  if (begin.prompts != job.prompts) {
+    refuse_other(job);
+  } else if (job.prompts_again == 0) {
+    tell_again(job);
+  }
+}
+
+void FrontDesk::generate_again(Job& job, const wire::Generate& wish) {
+  if (job.differs) {
+    return;
+  }
+  const std::size_t prompt = job.requests.size() - job.prompts_again;
+  if (wish.choices != job.choices_end(prompt) - job.choices_of[prompt]) {
+    refuse_other(job);
+  } else if (--job.prompts_again == 0) {
+    tell_again(job);
+  }
+}
+
+// The front takes the same bytes for another request than the one before did. What has happened
+// would mean nothing to it, so it hears of a failure only; ending the front would only bring the
+// next one.
+void FrontDesk::refuse_other(Job& job) {
+  job.differs = true;
+  job.log = EventLog();
+  job.telling = Telling::kLive;
+  tell_failure(job, unavailable("a front that had died took this request for another one"));
+}
+
+void FrontDesk::tell_again(Job& job) {
+  job.telling = Telling::kAgain;
+  job.told_again = 0;
+  again_.push_back(jobs_.at(job.key));
+  ask_for_flush();
+}
+
+// Puts the next events that are told again where the others are. Once a job has been told all that
+// it had, it hears what happens as it happens.
+void FrontDesk::push_again() {
+  std::size_t left = kAgainMax;
+  while (!again_.empty()) {
+    Job& job = *again_.front();
+    if (!tell_history(job, &left)) {
+      return ask_for_flush();
+    }
+    while (job.telling == Telling::kAgain && job.told_again < job.log.size() && left > 0) {
+      outbox_[*job.front].push_back(job.log.event(job.told_again++, job.key));
+      --left;
+    }
+    if (job.telling == Telling::kAgain && job.told_again < job.log.size()) {
+      return ask_for_flush();
+    }
+    if (job.telling == Telling::kAgain) {
+      job.telling = Telling::kLive;
+      end_again(job);
+    }
+    again_.pop_front();
+  }
+}
+
+// What only the text behind it depends on comes in records of its own. False: there is more.
+bool FrontDesk::tell_history(Job& job, std::size_t* left) {
+  const std::size_t end = std::min(job.written, job.log.size());
+  while (job.telling == Telling::kAgain && job.told_again < end) {
+    if (*left < kHistoryCost) {
+      return false;
+    }
+    const wire::History history = job.log.history(job.told_again, end, job.key);
+    if (history.tokens.empty()) {
+      break;
+    }
+    *left -= kHistoryCost;
+    job.told_again += history.tokens.size();
+    parts_.send(*job.front, history);
+  }
+  return true;
+}
+
+// Of one whose end had been said when it was still generated for, the rest never comes.
+void FrontDesk::end_again(Job& job) {
+  const bool is_complete =
+      std::find(job.finished.begin(), job.finished.end(), false) == job.finished.end();
+  if (job.ended && !job.failed && !is_complete) {
+    tell_failure(job, unavailable("the request was ended before its answer was complete"));
+  }
+}
+
+}  // namespace phalanx::keeper

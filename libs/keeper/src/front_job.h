@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "phalanx/base/clock.h"
+#include "phalanx/base/ids.h"
+#include "phalanx/dispatch/admission.h"
+#include "phalanx/keeper/event_log.h"
+#include "phalanx/keeper/front_desk.h"
+#include "phalanx/keeper/request_metrics.h"
+#include "phalanx/wire/front_messages.h"
+
+namespace phalanx::keeper {
+
+// What a front is told of a request when something happens.
+enum class Telling {
+  kLive,   // all that was told before has been told to this front
+  kHeld,   // nothing: no front has it, or the one that has it has not said yet what it is
+  kAgain,  // what was told before; what happens meanwhile comes behind it
+};
+
+// One request that has a place, or had one and could have to be told again.
+struct FrontDesk::Job {
+  std::optional<std::size_t> front;  // none: its front has died
+  wire::RequestKey key;
+  bool generates = true;
+  bool begun = false;
+  bool told = false;       // its start is in the log
+  bool failed = false;     // that has been told; nothing more is told
+  bool ended = false;      // its place is given back; only its log is left
+  bool over = false;       // its front has said its End
+  bool forgotten = false;  // its connection has ended or rests: nobody takes it over
+  Telling telling = Telling::kLive;
+  EventLog log;
+  std::size_t told_again = 0;  // events of the log, with kAgain …
+  std::size_t written = 0;     // … of which so many have been written, by a front before
+
+  // Of one that was taken over after it had begun.
+  bool begins_again = false;        // its Begin is to come again …
+  std::uint32_t prompts_again = 0;  // … and so many of its first prompts
+  bool differs = false;             // it has been told to fail, and its prompts are not looked at
+
+  dispatch::Admission::Ticket ticket;
+  std::uint32_t prompts = 0;              // to come in all
+  std::uint64_t booked_tokens = 0;        // of all prompts and choices
+  std::uint64_t tokens_left = 0;          // of booked ones, for prompts that are still to come
+  std::vector<TokenId> ids;               // of the prompt that is coming
+  std::vector<RequestId> requests;        // by prompt
+  std::vector<std::uint32_t> choices_of;  // by prompt: its first choice in the vectors below
+  std::vector<std::uint32_t> tokens;      // by choice: told, those beyond a stop left out
+  std::vector<SteadyTime> last_token;     // by choice
+  std::vector<bool> stopped;              // by choice: by its front
+  std::vector<bool> finished;  // by choice: its last token has been told, or it is stopped
+  SteadyTime arrived;
+  RequestRecord record;
+
+  // What comes of its prompts now has come before.
+  [[nodiscard]] bool comes_again() const {
+    return begun && !begins_again && (differs || prompts_again > 0);
+  }
+
+  // Of one of its prompts, which has been dispatched: behind its last choice in the vectors above.
+  [[nodiscard]] std::size_t choices_end(std::size_t prompt) const {
+    return prompt + 1 < choices_of.size() ? choices_of[prompt + 1] : tokens.size();
+  }
+};
+
+}  // namespace phalanx::keeper

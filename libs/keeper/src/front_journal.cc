@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/keeper/front_journal.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "phalanx/os/machine.h"
+
+namespace phalanx::keeper {
+
+namespace {
+
+constexpr std::uint64_t kPageBytes = 4096;
+constexpr off_t kGivenBackAtOnce = off_t{4} << 20;
+
+// False if less than all of it can be read.
+template <typename Value>
+bool read_at(int fd, std::size_t offset, Value* value) {
+  ssize_t count = 0;
+  do {
+    count = ::pread(fd, value, sizeof *value, static_cast<off_t>(offset));
+  } while (count < 0 && errno == EINTR);
+  return count == static_cast<ssize_t>(sizeof *value);
+}
+
+}  // namespace
+
+std::uint64_t FrontJournal::bytes_of(std::uint32_t places, std::uint64_t own_bytes) {
+  const std::uint64_t bytes = wire::journal_record_offset(places) + own_bytes;
+  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
+
+Result<std::shared_ptr<FrontJournal>> FrontJournal::create(std::uint64_t bytes,
+                                                           std::uint32_t places) {
+  if (bytes < wire::journal_record_offset(places)) {
+    return invalid_argument("a journal of " + std::to_string(bytes) + " bytes has no room for " +
+                            std::to_string(places) + " records");
+  }
+  // Asked before, because the kernel's answer would be a signal.
+  PHALANX_TRY(const os::ProcessLimits limits, os::process_limits());
+  if (limits.file_bytes < bytes) {
+    return resource_exhausted("a journal needs " + std::to_string(bytes >> 20) +
+                              " MB, and files of this process may have " +
+                              std::to_string(limits.file_bytes >> 20) + " MB");
+  }
+  PHALANX_TRY(os::Memfd memory, os::Memfd::reserve("phalanx-front-journal", bytes));
+  const wire::JournalHeader header{
+      .magic = wire::kJournalMagic, .format = wire::kJournalFormat, .places = places};
+  if (::pwrite(memory.fd(), &header, sizeof header, 0) != ssize_t{sizeof header}) {
+    return errno_error("writing the header of a journal", errno);
+  }
+  return std::shared_ptr<FrontJournal>(new FrontJournal(std::move(memory), places));
+}
+
+Status FrontJournal::close_for_writing() {
+  const std::string path = "/proc/self/fd/" + std::to_string(memory_.fd());
+  os::UniqueFd reading(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!reading.valid()) {
+    return errno_error("opening a journal for reading", errno);
+  }
+  reading_ = std::move(reading);
+  return ok();
+}
+
+bool FrontJournal::give_back_some() {
+  const off_t data = ::lseek(memory_.fd(), 0, SEEK_DATA);
+  return data >= 0 &&
+         ::fallocate(
+             memory_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, data, kGivenBackAtOnce) == 0;
+}
+
+// Nobody's, where there is none.
+wire::JournalOwner FrontJournal::owner(std::uint32_t place) const {
+  wire::JournalOwner owner;
+  const bool is_read = place < places_ && read_at(fd(), wire::journal_record_offset(place), &owner);
+  return is_read ? owner : wire::JournalOwner();
+}
+
+bool FrontJournal::knows(std::uint32_t place, std::uint64_t connection) const {
+  return owner(place).connection == connection;
+}
+
+bool FrontJournal::holds(std::uint32_t place, std::uint64_t connection) const {
+  const wire::JournalOwner found = owner(place);
+  return found.connection == connection && found.published != 0;
+}
+
+FrontJournal::Marks FrontJournal::marks() const {
+  wire::JournalHeader header;
+  return read_at(fd(), 0, &header) ? header.marks : Marks{};
+}
+
+}  // namespace phalanx::keeper

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of the connections of a front that has died, and of the memory that it leaves.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "phalanx/keeper/fronts.h"
+#include "phalanx/obs/log.h"
+#include "phalanx/os/tcp_account.h"
+
+namespace phalanx::keeper {
+
+namespace {
+
+// Connections of dead fronts, in a turn of the loop, and the pause between two: the next front has
+// to keep up with them, and its streams go on in between.
+constexpr std::size_t kHandedOnPerTurn = 16;
+constexpr auto kHandOnPause = std::chrono::milliseconds(1);
+
+// Between two pieces of memory that nobody needs any more.
+constexpr auto kGiveBackPause = std::chrono::milliseconds(10);
+
+}  // namespace
+
+// Answers whether it died of what one of its connections was in the middle of.
+bool Fronts::on_gone(std::size_t front, const FrontEnd& end) {
+  desk_->on_front_gone(front);
+  times_[front] = {};
+  end_renewal_of(front);
+  // First those whose clients wait for bytes.
+  std::vector<ConnectionTable::Orphan> orphans = table_->on_front_gone(front);
+  std::stable_partition(
+      orphans.begin(), orphans.end(), [this](const ConnectionTable::Orphan& orphan) {
+        return desk_->has_open(orphan.connection.id);
+      });
+  if (end.journal) {
+    old_journals_.push_back(end.journal);
+    give_back_later();
+  }
+  if (orphans.empty()) {
+    return false;
+  }
+  const FrontJournal::Marks suspects = suspects_of(end);
+  const bool is_blamed =
+      std::any_of(orphans.begin(), orphans.end(), [&](const ConnectionTable::Orphan& orphan) {
+        if (std::find(suspects.begin(), suspects.end(), orphan.connection.id) == suspects.end()) {
+          return false;
+        }
+        const auto account = account_of(orphan.connection.id);
+        return !account || account != orphan.rest;
+      });
+  left_.push_back({front, end, {orphans.begin(), orphans.end()}});
+  if (left_.size() == 1) {
+    hand_on_some();
+  }
+  return is_blamed;
+}
+
+// A journal may hold hundreds of megabytes, and the loop would wait for the kernel to take them
+// all.
+void Fronts::give_back_later() {
+  giving_back_ = loop_.call_after(kGiveBackPause, [this] {
+    loop_.name_callback("memory of a dead front");
+    // One that is held elsewhere is needed by a connection that has not been at rest since.
+    const auto unused = std::find_if(old_journals_.begin(),
+                                     old_journals_.end(),
+                                     [](const auto& journal) { return journal.use_count() == 1; });
+    if (unused != old_journals_.end() && !(*unused)->give_back_some()) {
+      old_journals_.erase(unused);
+    }
+    if (!old_journals_.empty()) {
+      give_back_later();
+    }
+  });
+}
+
+// The first of many go on while the last still wait for their turn.
+void Fronts::hand_on_some() {
+  loop_.name_callback("connections of a dead front");
+  for (std::size_t i = 0; i < kHandedOnPerTurn && !left_.empty(); ++i) {
+    Left& left = left_.front();
+    ConnectionTable::Orphan orphan = std::move(left.orphans.front());
+    left.orphans.pop_front();
+    ++left.fates[hand_on(std::move(orphan), left.end)];
+    if (left.orphans.empty()) {
+      obs::log_info("connections_of_a_dead_front",
+                    {{"front", left.front},
+                     {"kept", left.fates[Fate::kRests]},
+                     {"resumed", left.fates[Fate::kResumes]},
+                     {"over", left.fates[Fate::kOver]},
+                     {"cut", left.fates[Fate::kCut]}});
+      left_.pop_front();
+    }
+  }
+  if (!left_.empty()) {
+    hand_on_timer_ = loop_.call_after(kHandOnPause, [this] { hand_on_some(); });
+  }
+}
+
+// A connection of a front that is dead and reaped.
+Fate Fronts::hand_on(ConnectionTable::Orphan orphan, const FrontEnd& end) {
+  const std::uint64_t id = orphan.connection.id;
+  const auto account = account_of(id);
+  Fate fate = hand_over(orphan, account, end);
+  if (fate == Fate::kCut && accounts_ && !account) {
+    fate = Fate::kOver;  // the kernel has no such connection any more
+  }
+  switch (fate) {
+    case Fate::kRests:
+      ++kept_;
+      desk_->forget(id);
+      table_->add(std::move(orphan.connection));
+      break;
+    case Fate::kResumes:
+      ++resumed_;
+      table_->add(std::move(orphan.connection));
+      break;
+    case Fate::kCut:
+      ++cut_;
+      disconnect(id);
+      break;
+    case Fate::kOver:
+      disconnect(id);
+      break;
+  }
+  return fate;
+}
+
+// None: the kernel's account cannot be relied on, or the connection is no more. True if its front is
+// dead and reaped, or has let go of it: then it stands still.
+std::optional<os::TcpAccount> Fronts::account_of(std::uint64_t connection) const {
+  const os::UniqueFd* const socket = doors_->socket(connection);
+  if (!accounts_ || socket == nullptr) {
+    return std::nullopt;
+  }
+  const auto account = os::tcp_account(socket->get());
+  return account ? std::optional(*account) : std::nullopt;
+}
+
+}  // namespace phalanx::keeper

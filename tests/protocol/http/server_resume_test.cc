@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connections that one server leaves at any moment and another one goes on with. A journal that
+// writes down every state stands for the memory that outlives a process; each state, with each
+// count that the kernel could have then, is gone on with by a new server on a new connection, and
+// the two halves of what clients read must be what one server says.
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <random>
+#include <regex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/http/sse.h"
+
+#include "http_harness.h"
+
+namespace phalanx::http {
+namespace {
+
+constexpr int kEvents = 6;
+
+// One published state.
+struct Moment {
+  ConnectionState state;
+  std::uint64_t sent = 0;      // at least
+  std::uint64_t rendered = 0;  // and at most
+  std::uint64_t received = 0;  // at least
+};
+
+// All that a connection's journal ever held, from the beginning of the connection.
+struct Recorded {
+  std::string received;
+  std::string rendered;
+  std::vector<Moment> moments;
+  bool closed = false;
+};
+
+class RecordingJournal final : public Journal {
+ public:
+  explicit RecordingJournal(std::shared_ptr<Recorded> out) : out_(std::move(out)) {}
+  RecordingJournal(std::shared_ptr<Recorded> out, const Resumption& left, std::uint64_t sent)
+      : out_(std::move(out)) {
+    out_->received.resize(left.state.request_begin, '?');
+    out_->received += left.received;
+    out_->rendered.resize(sent, '?');
+    out_->rendered += left.to_send;
+    publish(left.state, sent);
+  }
+  RecordingJournal(const RecordingJournal&) = delete;
+  RecordingJournal& operator=(const RecordingJournal&) = delete;
+  ~RecordingJournal() override { out_->closed = true; }
+
+  std::span<char> room() override { return room_; }
+  void received(std::size_t bytes) override { out_->received.append(room_.data(), bytes); }
+  void append(std::string_view bytes, std::uint64_t sent) override {
+    EXPECT_LE(sent, out_->rendered.size());
+    out_->rendered.append(bytes);
+  }
+  void publish(const ConnectionState& state, std::uint64_t sent) final {
+    EXPECT_TRUE(out_->moments.empty() || sent <= out_->moments.back().rendered)
+        << "bytes were sent before they were published";
+    out_->moments.push_back({state, sent, out_->rendered.size(), out_->received.size()});
+  }
+  [[nodiscard]] bool lost() const override { return false; }
+
+ private:
+  std::shared_ptr<Recorded> out_;
+  std::array<char, 64> room_{};  // small: a request comes in many pieces
+};
+
+// Without what differs from life to life in an answer that nobody has seen anything of: its date,
+// its drawn id, its salt.
+std::string comparable(const std::string& text) {
+  static const std::regex differs("date: [^\r]*|req-[0-9a-f]+|[12]00000[12]");
+  return std::regex_replace(text, differs, "*");
+}
+
+void expect_one_salt_an_answer(const std::string& text) {
+  for (std::size_t at = 0; (at = text.find("data: begin", at)) != std::string::npos; ++at) {
+    const std::string answer = text.substr(at, text.find("data: begin", at + 1) - at);
+    EXPECT_TRUE(answer.find("data: 1000001.") == std::string::npos ||
+                answer.find("data: 2000002.") == std::string::npos)
+        << answer;
+  }
+}
+
+// Answers in one piece, or as a stream of events that are noted one by one. Each life of a server
+// would choose another salt.
+class Teller {
+ public:
+  explicit Teller(std::uint64_t salt) : salt_(salt) {}
+
+  void answer(os::EventLoop& loop,
+              const Request& request,
+              const std::shared_ptr<Exchange>& exchange) const {
+    HandlerNotes notes{salt_, 0, 0, 0};
+    bool streaming = false;
+    if (const Resumed* const resumed = exchange->resumed()) {
+      notes = resumed->notes;
+      streaming = resumed->streaming;
+    }
+    exchange->note(notes);
+    if (request.path == "/stream") {
+      if (!streaming) {
+        exchange->start_stream(200, sse_headers());
+        exchange->write(sse_event("begin"));
+      }
+      tell(loop, exchange, notes);
+    } else {
+      exchange->respond(
+          text_response(200, "whole " + std::to_string(notes[0]) + request.body.text()));
+    }
+  }
+
+ private:
+  static void tell(os::EventLoop& loop,
+                   const std::shared_ptr<Exchange>& exchange,
+                   HandlerNotes notes) {
+    if (notes[1] == kEvents) {
+      exchange->finish();
+      return;
+    }
+    loop.post([&loop, exchange, notes]() mutable {
+      ++notes[1];
+      exchange->note(notes);
+      exchange->write(sse_event(std::to_string(notes[0]) + "." + std::to_string(notes[1])));
+      tell(loop, exchange, notes);
+    });
+  }
+
+  std::uint64_t salt_;
+};
+
+struct Left {
+  Moment moment;
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+  std::shared_ptr<Recorded> of;
+};
+
+// One server that says what is left to be said to a client that sends the rest of `input`.
+class Life {
+ public:
+  explicit Life(std::uint64_t salt) {
+    ServerOptions options;
+    options.format_stream_failure = [](const std::string& message) {
+      return sse_event("failed: " + message);
+    };
+    server_ = std::make_unique<RunningServer>(
+        std::move(options),
+        [this, salt](const Request& request, const std::shared_ptr<Exchange>& exchange) {
+          Teller(salt).answer(server_->loop(), request, exchange);
+        });
+  }
+
+  std::string talk(const std::string& input, const Left* left, std::string failure = "") {
+    recorded_ = std::make_shared<Recorded>();
+    server_->call([&] {
+      server_->acceptor().prepare([this, left, failure](ConnectionInfo& info) {
+        info.failure = failure;
+        if (left != nullptr) {
+          info.received = left->received;
+          info.sent = left->sent;
+          info.resumption = resumption_of(*left);
+          info.journal =
+              std::make_unique<RecordingJournal>(recorded_, *info.resumption, left->sent);
+        } else {
+          info.journal = std::make_unique<RecordingJournal>(recorded_);
+        }
+      });
+    });
+    RawClient client(server_->port());
+    client.send(std::string_view(input).substr(left == nullptr ? 0 : left->received));
+    return client.read_until("\x01 never said");
+  }
+
+  // Of the last talk, once its connection has ended.
+  std::shared_ptr<Recorded> recorded() {
+    EXPECT_TRUE(server_->eventually([this] { return recorded_->closed; }));
+    return recorded_;
+  }
+
+ private:
+  static Resumption resumption_of(const Left& left) {
+    Resumption out;
+    out.state = left.moment.state;
+    out.received = left.of->received.substr(left.moment.state.request_begin,
+                                            left.received - left.moment.state.request_begin);
+    out.to_send = left.of->rendered.substr(left.sent, left.moment.rendered - left.sent);
+    return out;
+  }
+
+  std::unique_ptr<RunningServer> server_;
+  std::shared_ptr<Recorded> recorded_;
+};
+
+// What the kernel's count may be while the state of number `i` is the last one.
+std::vector<Left> all_left_at(const std::shared_ptr<Recorded>& of, std::size_t i) {
+  const Moment& moment = of->moments[i];
+  const std::uint64_t received_most =
+      i + 1 < of->moments.size() ? of->moments[i + 1].received : of->received.size();
+  std::vector<Left> result;
+  for (const std::uint64_t sent :
+       {moment.sent, (moment.sent + moment.rendered) / 2, moment.rendered}) {
+    for (const std::uint64_t received : {moment.received, received_most}) {
+      result.push_back({moment, sent, received, of});
+    }
+  }
+  return result;
+}
+
+const std::string kLast = get("/last", "Connection: close\r\n");
+
+std::vector<std::string> inputs() {
+  return {
+      kLast,
+      get("/stream") + kLast,
+      get("/stream") + post("/body", std::string(200, 'b')) + get("/stream") + kLast,
+      "HEAD /whole HTTP/1.1\r\nHost: localhost\r\n\r\n" + kLast,
+      "GET /stream HTTP/1.0\r\nHost: localhost\r\n\r\n",
+      get("/stream", "X-Request-Id: mine\r\n") + "BROKEN\r\n\r\n",
+      "POST /body HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: "
+      "100\r\n\r\n" +
+          std::string(100, 'e') + kLast,
+      "POST /body HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
+      "chunked\r\n\r\n3\r\nabc\r\n40\r\n" +
+          std::string(64, 'c') + "\r\n0\r\n\r\n" + kLast,
+  };
+}
+
+TEST(Resume, AtEveryStateAndEveryCountTheBytesGoOn) {
+  Life first(1'000'001);
+  Life second(2'000'002);
+  std::size_t tried = 0;
+  for (const std::string& input : inputs()) {
+    const std::string whole = first.talk(input, nullptr);
+    const auto recorded = first.recorded();
+    ASSERT_EQ(recorded->rendered, whole);
+    ASSERT_FALSE(recorded->moments.empty());
+    for (std::size_t i = 0; i < recorded->moments.size(); ++i) {
+      for (const Left& left : all_left_at(recorded, i)) {
+        const std::string rest = second.talk(input, &left);
+        const std::string both = recorded->rendered.substr(0, left.sent) + rest;
+        expect_one_salt_an_answer(both);
+        ASSERT_EQ(comparable(both), comparable(whole))
+            << "input " << input.substr(0, 60) << ", state " << i << ", stage "
+            << static_cast<int>(left.moment.state.stage) << ", sent " << left.sent << " of "
+            << left.moment.rendered << ", received " << left.received;
+        ++tried;
+      }
+    }
+  }
+  EXPECT_GT(tried, 200U);
+}
+
+TEST(Resume, ManyLivesOneAfterTheOther) {
+  std::mt19937_64 random(7);
+  const std::string input = inputs()[2];
+  Life lives[] = {Life(1'000'001), Life(2'000'002)};
+  const std::string whole = lives[0].talk(input, nullptr);
+  for (int trial = 0; trial < 60; ++trial) {
+    static_cast<void>(lives[0].talk(input, nullptr));
+    std::shared_ptr<Recorded> recorded = lives[0].recorded();
+    std::string said;
+    std::uint64_t said_to = 0;
+    for (int life = 0; life < 5 && !recorded->moments.empty(); ++life) {
+      const std::size_t i = random() % recorded->moments.size();
+      const std::vector<Left> choices = all_left_at(recorded, i);
+      const Left left = choices[random() % choices.size()];
+      said += recorded->rendered.substr(said_to, left.sent - said_to);
+      said_to = left.sent;
+      const std::string rest = lives[life % 2].talk(input, &left);
+      recorded = lives[life % 2].recorded();
+      expect_one_salt_an_answer(said + rest);
+      ASSERT_EQ(comparable(said + rest), comparable(whole))
+          << "trial " << trial << ", life " << life;
+    }
+  }
+}
+
+TEST(Resume, WhatIsNotTriedAgainEndsWithAnError) {
+  Life first(1);
+  Life second(2);
+  const std::string input = get("/stream") + kLast;
+  const std::string whole = first.talk(input, nullptr);
+  const auto recorded = first.recorded();
+  for (std::size_t i = 0; i < recorded->moments.size(); ++i) {
+    const Left left = all_left_at(recorded, i).front();
+    const std::string rest = second.talk(input, &left, "no more");
+    switch (left.moment.state.stage) {
+      case Stage::kReading:
+      case Stage::kAwaited:
+        EXPECT_TRUE(rest.starts_with("HTTP/1.1 500 ")) << rest;
+        EXPECT_NE(rest.find("no more"), std::string::npos) << rest;
+        break;
+      case Stage::kStreaming:
+        EXPECT_TRUE(rest.ends_with("data: failed: no more\n\n\r\n0\r\n\r\n")) << rest;
+        break;
+      case Stage::kComplete:
+        EXPECT_EQ(rest.find("no more"), std::string::npos) << rest;
+        break;
+    }
+  }
+}
+
+TEST(Resume, WhatIsNotTriedAgainBehindAnAnswerThatIsSent) {
+  Life first(1);
+  Life second(2);
+  const std::string input = get("/stream") + kLast;
+  static_cast<void>(first.talk(input, nullptr));
+  const auto recorded = first.recorded();
+  std::size_t tried = 0;
+  for (const Moment& moment : recorded->moments) {
+    if (moment.state.stage != Stage::kComplete || !moment.state.keep_alive) {
+      continue;
+    }
+    const std::size_t end_of_first = moment.state.request_end;
+    const Left at_second{moment, moment.rendered, input.size(), recorded};
+    const std::string refusal = second.talk(input, &at_second, "no more");
+    EXPECT_TRUE(refusal.starts_with("HTTP/1.1 500 ")) << refusal;
+    EXPECT_NE(refusal.find("no more"), std::string::npos) << refusal;
+    // Nothing of the second request was read, or the first answer is what was being sent.
+    const Left at_end{moment, moment.rendered, end_of_first, recorded};
+    EXPECT_EQ(second.talk(input, &at_end, "no more"), "");
+    const Left in_first{moment, moment.rendered - 1, input.size(), recorded};
+    EXPECT_EQ(second.talk(input, &in_first, "no more"),
+              recorded->rendered.substr(moment.rendered - 1, 1));
+    ++tried;
+  }
+  EXPECT_GT(tried, 0U);
+}
+
+}  // namespace
+}  // namespace phalanx::http

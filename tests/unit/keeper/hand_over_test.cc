@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/keeper/hand_over.h"
+
+#include <unistd.h>
+
+#include <memory>
+
+#include <gtest/gtest.h>
+
+namespace phalanx::keeper {
+namespace {
+
+constexpr std::uint64_t kConnection = 41;
+constexpr os::TcpAccount kGiven{100, 2'000};
+constexpr os::TcpAccount kNow{150, 2'500};
+
+// A front that had the connection at place 1, and what it left of it.
+class HandOver : public testing::Test {
+ protected:
+  // The journal of a dead front. `published`: something is kept of the connection at that place.
+  static std::shared_ptr<FrontJournal> journal(bool published, std::uint64_t mark = 0) {
+    auto made = *FrontJournal::create(FrontJournal::bytes_of(4, 0), 4);
+    const wire::JournalOwner owner{.connection = kConnection, .published = published ? 1U : 0U};
+    const auto at = static_cast<off_t>(wire::journal_record_offset(1));
+    EXPECT_EQ(::pwrite(made->fd(), &owner, sizeof owner, at), ssize_t{sizeof owner});
+    const wire::JournalHeader header{.marks = {0, mark, 0}};
+    EXPECT_EQ(::pwrite(made->fd(), &header, sizeof header, 0), ssize_t{sizeof header});
+    EXPECT_TRUE(made->close_for_writing());
+    return made;
+  }
+
+  // It came at rest.
+  static ConnectionTable::Orphan orphan() {
+    return {{.id = kConnection, .place = 1, .account = kGiven}, kGiven};
+  }
+
+  // It resumed, and has not been at rest since.
+  static ConnectionTable::Orphan resumed_orphan() {
+    ConnectionTable::Orphan orphan{
+        {.id = kConnection, .place = 1, .account = kGiven, .resumes = true, .left_at = 3},
+        std::nullopt};
+    orphan.connection.journal = journal(true);
+    return orphan;
+  }
+};
+
+TEST_F(HandOver, SuspectsAreThoseThatItWorkedForWhenItDiedOfThat) {
+  EXPECT_EQ(suspects_of({true, journal(true, kConnection)}),
+            (FrontJournal::Marks{0, kConnection, 0}));
+  EXPECT_EQ(suspects_of({true, journal(true, kConnection), 7}), FrontJournal::Marks{7})
+      << "the thread that crashed was at that one";
+  EXPECT_EQ(suspects_of({true, nullptr, 7}), FrontJournal::Marks{7});
+  EXPECT_EQ(suspects_of({true, nullptr}), FrontJournal::Marks{});
+  EXPECT_EQ(suspects_of({false, journal(true, kConnection), 7}), FrontJournal::Marks{});
+}
+
+TEST_F(HandOver, WhatIsWhereItWasAtRestRests) {
+  ConnectionTable::Orphan rests = orphan();
+  rests.connection.strikes = 1;
+  EXPECT_EQ(hand_over(rests, kGiven, {true, journal(true, kConnection)}), Fate::kRests);
+  EXPECT_TRUE(rests.connection.goes_on);
+  EXPECT_FALSE(rests.connection.resumes);
+  EXPECT_EQ(rests.connection.account, kGiven);
+  EXPECT_EQ(rests.connection.journal, nullptr);
+  EXPECT_EQ(rests.connection.strikes, 0U) << "it was not worked for";
+
+  ConnectionTable::Orphan fresh{{.id = kConnection}, os::TcpAccount{}};
+  EXPECT_EQ(hand_over(fresh, os::TcpAccount{}, {}), Fate::kRests);
+  EXPECT_FALSE(fresh.connection.goes_on);
+}
+
+TEST_F(HandOver, WhatTheJournalHoldsResumesFromThere) {
+  ConnectionTable::Orphan left = orphan();
+  const FrontEnd end{false, journal(true)};
+  EXPECT_EQ(hand_over(left, kNow, end), Fate::kResumes);
+  EXPECT_TRUE(left.connection.resumes);
+  EXPECT_FALSE(left.connection.goes_on);
+  EXPECT_EQ(left.connection.journal, end.journal);
+  EXPECT_EQ(left.connection.left_at, 1U);
+  EXPECT_EQ(left.connection.account, kNow);
+  EXPECT_EQ(left.connection.failure, "");
+}
+
+TEST_F(HandOver, WithoutAccountOrRecordItIsCut) {
+  for (const FrontEnd& end : {FrontEnd{}, FrontEnd{false, journal(false)}}) {
+    ConnectionTable::Orphan left = orphan();
+    EXPECT_EQ(hand_over(left, kNow, end), Fate::kCut);
+  }
+  ConnectionTable::Orphan without = orphan();
+  EXPECT_EQ(hand_over(without, std::nullopt, {false, journal(true)}), Fate::kCut);
+  ConnectionTable::Orphan elsewhere = orphan();
+  elsewhere.connection.place = 2;
+  EXPECT_EQ(hand_over(elsewhere, kNow, {false, journal(true)}), Fate::kOver)
+      << "its front had taken it out of the journal";
+  elsewhere.connection.place = wire::kNoJournalPlace;
+  EXPECT_EQ(hand_over(elsewhere, kNow, {false, journal(true)}), Fate::kCut);
+}
+
+TEST_F(HandOver, OneThatResumedGoesOnFromTheNewerJournal) {
+  ConnectionTable::Orphan left = resumed_orphan();
+  const FrontEnd end{false, journal(true)};
+  EXPECT_EQ(hand_over(left, kGiven, end), Fate::kResumes) << "also if nothing has moved";
+  EXPECT_EQ(left.connection.journal, end.journal);
+  EXPECT_EQ(left.connection.left_at, 1U);
+}
+
+TEST_F(HandOver, OneThatResumedAndWasNotTouchedGoesOnFromTheOlderJournal) {
+  for (const FrontEnd& end : {FrontEnd{}, FrontEnd{false, journal(false)}}) {
+    ConnectionTable::Orphan left = resumed_orphan();
+    const auto older = left.connection.journal;
+    EXPECT_EQ(hand_over(left, kGiven, end), Fate::kResumes);
+    EXPECT_EQ(left.connection.journal, older);
+    EXPECT_EQ(left.connection.left_at, 3U);
+    EXPECT_EQ(left.connection.account, kGiven);
+    ConnectionTable::Orphan moved = resumed_orphan();
+    EXPECT_EQ(hand_over(moved, kNow, end), Fate::kCut) << "the older one knows nothing of that";
+  }
+}
+
+TEST_F(HandOver, TwoFrontsMayDieOfAConnectionAndAThirdOfItsFailure) {
+  ConnectionTable::Orphan left = orphan();
+  EXPECT_EQ(hand_over(left, kNow, {true, journal(true, kConnection)}), Fate::kResumes);
+  EXPECT_EQ(left.connection.strikes, 1U);
+  EXPECT_EQ(left.connection.failure, "");
+  left.rest.reset();
+  for (const FrontEnd& innocent : {FrontEnd{false, journal(true, kConnection)},
+                                   FrontEnd{true, journal(true, kConnection + 1)},
+                                   FrontEnd{true, nullptr}}) {
+    EXPECT_EQ(hand_over(left, kNow, innocent), Fate::kResumes);
+    EXPECT_EQ(left.connection.strikes, 1U);
+  }
+  EXPECT_EQ(hand_over(left, kNow, {true, journal(true, kConnection)}), Fate::kResumes);
+  EXPECT_EQ(left.connection.failure,
+            "the request ended two processes that worked for it; it is not tried again");
+  EXPECT_EQ(hand_over(left, kNow, {false, journal(true, kConnection)}), Fate::kResumes);
+  EXPECT_NE(left.connection.failure, "") << "until it is at rest";
+  EXPECT_EQ(hand_over(left, kNow, {true, journal(true, kConnection)}), Fate::kCut);
+}
+
+}  // namespace
+}  // namespace phalanx::keeper
