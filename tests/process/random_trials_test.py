@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks and replicas end in every way at random moments under mixed requests; every answer equals that of an undisturbed server.
+"""Ranks, replicas and fronts end in every way at random moments under mixed requests; every answer equals that of an undisturbed server.
 
 usage: random_trials_test.py [TRIALS | --long]   20 trials, or 300 and hang-ups under load with --long or PHALANX_TEST_LONG=1.
 PHALANX_TEST_SEED repeats topologies, requests and faults of a run, though not what the moments of the faults hit.
 """
 import concurrent.futures
 import functools
+import http.client
 import os
 import random
 import signal
@@ -23,6 +24,7 @@ TRIALS, IS_LONG, SEED = trial_settings.read(20, 300)
 FORMATS = (("bf16", "bf16"), ("int4", "int8"), ("int8-g32", "bf16"), ("int8", "int8"))  # of weights and of the KV cache
 TOPOLOGIES = [(dp, tp) for dp in (1, 2, 3) for tp in (1, 2, 3)]
 TRIALS_PER_SERVER = 5
+KINDS = ["rank"] * 5 + ["replica"] * 2 + ["front"] * 4
 SIGNALS = [signal.SIGKILL, signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGTERM, signal.SIGSTOP]
 ANSWER_SECONDS = 110  # below the time limit of a client's socket
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
@@ -93,7 +95,7 @@ def differences(expected, indexes, futures):
     for index, future in zip(indexes, futures):
         try:
             answer = future.result()
-        except (AssertionError, OSError, ValueError) as error:
+        except (AssertionError, OSError, ValueError, http.client.HTTPException) as error:
             answer = repr(error)
         if answer != expected[index]:
             found.append(f"request {index} {REQUESTS[index][1]}\n    expected {str(expected[index])[:1500]}\n    came     {str(answer)[:1500]}")
@@ -105,8 +107,12 @@ class Plan:
 
     def __init__(self, rng):
         self.asked = [(rng.uniform(0, 0.4), rng.randrange(len(REQUESTS))) for _ in range(rng.randrange(5, 10))]
-        self.faults = sorted((rng.uniform(0.02, 1.0), rng.choice(SIGNALS), rng.random() < 0.7, rng.random())
-                             for _ in range(rng.randrange(1, 4)))
+        self.faults = sorted((self.moment(rng, kind), rng.choice(SIGNALS), kind, rng.random())
+                             for kind in (rng.choice(KINDS) for _ in range(rng.randrange(1, 6))))
+
+    def moment(self, rng, kind):
+        """A front is hit while it has something to say, shortly behind a request; what ranks and replicas leave undone is done later."""
+        return rng.choice(self.asked)[0] + rng.uniform(0, 0.04) if kind == "front" else rng.uniform(0.02, 1.0)
 
     def run(self, server, expected):
         """(differences, the faults as they happened)."""
@@ -118,20 +124,24 @@ class Plan:
         with concurrent.futures.ThreadPoolExecutor(len(self.asked)) as pool:
             futures = [pool.submit(ask_later, *asked) for asked in self.asked]
             faults = []
-            for delay, sign, is_rank, share in self.faults:
+            for delay, sign, kind, share in self.faults:
                 time.sleep(max(0.0, began + delay - time.monotonic()))
-                faults.append(self.strike(server, sign, is_rank, share))
+                faults.append(self.strike(server, sign, kind, share))
             return differences(expected, [index for _, index in self.asked], futures), faults
 
     @staticmethod
-    def strike(server, sign, is_rank, share):
-        """Sends the signal to one of the ranks or replicas that there are at this moment."""
-        replicas = server.status()["replicas"]
-        there = [(f"dp{r['replica'] if 'replica' in r else i}.tp{k}", rank["pid"]) for i, r in enumerate(replicas)
-                 for k, rank in enumerate(r["ranks"])] if is_rank else [(f"dp{i}", r["pid"]) for i, r in enumerate(replicas)]
+    def strike(server, sign, kind, share):
+        """Sends the signal to one of those of its kind that there are at this moment."""
+        status = server.status()
+        if kind == "front":
+            there = [(f"front {front['front']}{'' if front['active'] else ' (spare)'}", front["pid"]) for front in status["fronts"]]
+        else:
+            replicas = status["replicas"]
+            there = [(f"dp{replica['replica']}.tp{rank['rank']}", rank["pid"]) for replica in replicas for rank in replica["ranks"]]
+            there = there if kind == "rank" else [(f"dp{replica['replica']}", replica["pid"]) for replica in replicas]
         there = [(name, pid) for name, pid in there if pid and pid > 1]
         if not there:
-            return "nobody there"
+            return f"no {kind} there"
         name, pid = there[int(share * len(there))]
         try:
             os.kill(pid, sign)
@@ -157,8 +167,8 @@ class RandomTrials(unittest.TestCase):
             weights, kv = FORMATS[group % len(FORMATS)]
             form = f"{weights} kv {kv}"
             expected = undisturbed(weights, kv)
-            with Server("--quantization", weights, "--kv-cache-dtype", kv, "--dp", dp, "--tp", tp, "--restart-intensity", "1000/60s",
-                        "--max-num-batched-tokens", 64, "--max-num-seqs", 16, "--log-level", "warning") as server:
+            with Server("--quantization", weights, "--kv-cache-dtype", kv, "--dp", dp, "--tp", tp, "--fronts", 1 + group % 2,
+                        "--restart-intensity", "1000/60s", "--max-num-batched-tokens", 64, "--max-num-seqs", 16, "--log-level", "warning") as server:
                 for trial in range(group * TRIALS_PER_SERVER, min(TRIALS, (group + 1) * TRIALS_PER_SERVER)):
                     began = time.monotonic()
                     found, faults = Plan(rng).run(server, expected)
