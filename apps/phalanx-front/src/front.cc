@@ -167,6 +167,7 @@ http::Handler Front::make_handler() {
         return run_away(is_long, std::move(work), std::move(done));
       }};
   context.strict_api = bootstrap_.strict_api;
+  context.mark = [this](std::uint64_t id) { mark(kLoopThread, id); };
   context.draw_seed = os::random_u64;
   context.first_comment = std::chrono::milliseconds(bootstrap_.comment_ms);
   serving::add_api_routes(&routes, seams_.wrap_api ? seams_.wrap_api(context) : context);
@@ -195,8 +196,11 @@ front::LinkCalls Front::link_calls() {
 // Megabytes of a body are copied when streams go on again: their clients wait for nothing.
 void Front::connect(const wire::Connect& connection, os::UniqueFd socket, os::UniqueFd left) {
   if (connection.resumes) {
-    const auto bytes = front::JournalMemory::bytes_left(
-        left.get(), connection.left_at, connection.connection, connection.received_bytes);
+    const auto bytes = front::JournalMemory::bytes_left(left.get(),
+                                                        connection.left_at,
+                                                        connection.connection,
+                                                        connection.received_bytes,
+                                                        connection.sent_bytes);
     if (bytes && *bytes > kLargeBytes) {
       large_.push_back({connection, std::move(socket), std::move(left)});
       if (!large_timer_) {
@@ -241,7 +245,7 @@ void Front::serve(const wire::Connect& connection, os::UniqueFd socket, const os
           "connection_not_resumed",
           {{"connection", connection.connection}, {"error", resumption.error().message()}});
       ::shutdown(socket.get(), SHUT_RDWR);
-      link_->send(wire::Disconnected{connection.connection});
+      link_->send(wire::Disconnected{connection.connection, true});
       return;
     }
     info.resumption = *std::move(resumption);

@@ -14,6 +14,10 @@ namespace phalanx::front {
 // Which blocks of the memory are free. That is known to this process only: who reads the memory
 // later follows chains and asks for nothing else.
 //
+// A block's pages are memory from when they are first written to, so that a stream of small events
+// costs two pages and not two blocks. Where the machine has no page left that ends the front, as it
+// would anywhere else.
+//
 // Ownership: borrows the memory. Threads: one. Blocks: never.
 class JournalBlocks {
  public:

@@ -70,7 +70,8 @@ std::unique_ptr<http::Journal> JournalMemory::go_on(std::uint32_t place,
                                                     std::uint64_t received,
                                                     std::uint64_t sent) {
   const std::uint64_t begin = left.state.request_begin;
-  if (begin > received || received - begin != left.received.size()) {
+  if (begin > received ||
+      (http::needs_received(left.state) && received - begin != left.received.size())) {
     return nullptr;
   }
   auto result = journal(place, connection, begin, sent);

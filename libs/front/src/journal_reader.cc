@@ -150,14 +150,15 @@ Result<os::Mapping> mapped(int fd) {
 Result<std::uint64_t> JournalMemory::bytes_left(int fd,
                                                 std::uint32_t place,
                                                 std::uint64_t connection,
-                                                std::uint64_t received) {
+                                                std::uint64_t received,
+                                                std::uint64_t sent) {
   PHALANX_TRY(const os::Mapping mapping, mapped(fd));
   PHALANX_RETURN_IF_ERROR(checked_header(mapping.bytes(), place));
   PHALANX_TRY(const JournalSlot slot, slot_of(mapping.bytes(), place, connection));
-  if (slot.state.request_begin > received) {
-    return data_loss("a request begins behind what was received");
+  if (slot.state.request_begin > received || slot.out_end < sent) {
+    return data_loss("what is kept begins behind what was received or sent");
   }
-  return received - slot.state.request_begin;
+  return received - slot.state.request_begin + slot.out_end - sent;
 }
 
 Result<http::Resumption> JournalMemory::read(int fd,
@@ -173,8 +174,10 @@ Result<http::Resumption> JournalMemory::read(int fd,
   PHALANX_TRY(left.state, restored_state(slot.state));
   PHALANX_RETURN_IF_ERROR(check_request(left.state, received));
   const std::span<const std::byte> blocks = memory.subspan(journal_blocks_offset(header.places));
-  PHALANX_TRY(left.received,
-              bytes_of(blocks, slot.in, connection, left.state.request_begin, received));
+  if (http::needs_received(left.state)) {
+    PHALANX_TRY(left.received,
+                bytes_of(blocks, slot.in, connection, left.state.request_begin, received));
+  }
   PHALANX_TRY(left.to_send, bytes_of(blocks, slot.out, connection, sent, slot.out_end));
   return left;
 }

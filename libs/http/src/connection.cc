@@ -79,7 +79,7 @@ void Connection::wait_readable() {
 // What comes behind the last request is thrown away, and not kept for anybody.
 std::span<char> Connection::receive_room() {
   std::span<char> room;
-  if (info_.journal && phase_ != Phase::kLingering) {
+  if (info_.journal && needs_received(state())) {
     if (phase_ == Phase::kIdle && in_.empty()) {
       // Empty lines before a request are nothing to keep for ever.
       if (received_ - request_begin_ > kKeptBufferBytes) {
@@ -120,6 +120,7 @@ void Connection::on_peer_closed() {
   if (answer_ == Answer::kNone && !output_.empty()) {
     // The answer is complete and on its way: a client that only ended its sending side still reads.
     keep_alive_ = false;
+    publish();
     return;
   }
   abort();
@@ -172,8 +173,12 @@ bool Connection::see_request() {
   return false;
 }
 
+// With a journal all that has come is held once more, and chunks may be mostly framing.
 bool Connection::account_body() {
-  const std::size_t held = reader_.body_bytes();
+  std::size_t held = reader_.body_bytes();
+  if (info_.journal) {
+    held = std::max<std::size_t>(held, received_ - request_begin_);
+  }
   core_->body_bytes += held - body_bytes_;
   body_bytes_ = held;
   if (core_->body_bytes <= core_->options.body_bytes_total_max) {

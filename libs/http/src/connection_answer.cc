@@ -251,6 +251,8 @@ void Connection::on_drained() {
 }
 
 void Connection::linger() {
+  keep_alive_ = false;
+  publish();
   SystemError ignored;
   socket_.shutdown(Tcp::socket::shutdown_send, ignored);
   std::string().swap(in_);

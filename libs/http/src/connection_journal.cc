@@ -117,8 +117,12 @@ void Connection::resume_reading(std::string_view received) {
   if (!info_.failure.empty()) {
     return refuse(500, info_.failure);
   }
+  if (!info_.refusal.empty()) {
+    return refuse(503, info_.refusal);
+  }
   if (!output_.empty()) {
     in_ = received;  // it is read when that has gone
+    enter(Phase::kHeader, core_->options.header_timeout);
     return;
   }
   // A large body is not copied once more.
@@ -130,6 +134,9 @@ void Connection::resume_reading(std::string_view received) {
 
 void Connection::resume_sending(std::string_view received) {
   phase_ = Phase::kAnswering;
+  if (!needs_received(state())) {
+    return;
+  }
   if (received.size() < request_end_ - request_begin_) {
     return abort();
   }
@@ -142,6 +149,7 @@ void Connection::resume_sending(std::string_view received) {
     return refuse(500, info_.failure);
   }
   keep_alive_ = false;
+  publish();
 }
 
 // The request is read once more, and its handler runs once more.

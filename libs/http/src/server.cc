@@ -75,6 +75,10 @@ class AsioServer final : public Server {
     auto connection = std::make_shared<Connection>(core_, std::move(adopted), std::move(info));
     core_->connections.insert(connection);
     connection->start();
+    if (core_->ending) {
+      connection->end_awaited();
+      cut_later();
+    }
     if (core_->draining) {
       connection->close_when_idle();
     } else if (core_->releasing) {
@@ -103,14 +107,11 @@ class AsioServer final : public Server {
   }
 
   void end_answers() override {
+    core_->ending = true;
     for (const auto& connection : snapshot()) {
       connection->end_awaited();
     }
-    cutting_ = core_->loop.call_after(kLastWordsTime, [this] {
-      for (const auto& connection : snapshot()) {
-        connection->abort();
-      }
-    });
+    cut_later();
   }
 
   [[nodiscard]] std::size_t connections() const override { return core_->connections.size(); }
@@ -128,6 +129,14 @@ class AsioServer final : public Server {
     for (const auto& connection : snapshot()) {
       connection->tick(now);
     }
+  }
+
+  void cut_later() {
+    cutting_ = core_->loop.call_after(kLastWordsTime, [this] {
+      for (const auto& connection : snapshot()) {
+        connection->abort();
+      }
+    });
   }
 
   void finish_close() {

@@ -40,6 +40,7 @@ struct ServerCore {
   std::uint64_t next_request_id = 0;                 // starts at random
   bool draining = false;                             // every answer says "Connection: close"
   bool releasing = false;                            // connections at rest are let go of
+  bool ending = false;                               // what is not answered is answered 503
   std::deque<std::shared_ptr<Connection>> to_flush;  // in one of the next turns
   bool destroyed = false;                            // no callback may run any more
   // One for all: a connection's bytes are used up, or copied, before the next one reads.

@@ -71,7 +71,7 @@ void ConnectionTable::on_front_ready(std::size_t front) {
   promote();
 }
 
-// Makes as many ready fronts active as there shall be, and gives them what has waited for one.
+// Makes as many ready fronts active as there shall be.
 void ConnectionTable::promote() {
   auto active = std::count_if(
       fronts_.begin(), fronts_.end(), [](const Front& front) { return front.active; });
@@ -81,9 +81,31 @@ void ConnectionTable::promote() {
       ++active;
     }
   }
-  if (active > 0) {
-    for (const std::uint64_t id : std::exchange(waiting_, {})) {
-      give(*least_loaded(), entries_.at(id));
+}
+
+bool ConnectionTable::give_waiting(std::size_t most) {
+  for (std::size_t i = 0; i < most && !waiting_.empty(); ++i) {
+    const auto front = least_loaded();
+    if (!front) {
+      return false;
+    }
+    const std::uint64_t id = waiting_.front();
+    waiting_.pop_front();
+    give(*front, entries_.at(id));
+  }
+  return !waiting_.empty() && least_loaded();
+}
+
+void ConnectionTable::drop_journals(std::size_t most, const Holds& holds) {
+  for (std::size_t i = 0; i < std::min(most, entries_.size()); ++i) {
+    auto entry = entries_.upper_bound(looked_at_);
+    if (entry == entries_.end()) {
+      entry = entries_.begin();
+    }
+    looked_at_ = entry->first;
+    const Entry& seen = entry->second;
+    if (seen.connection.journal && seen.front && holds(*seen.front, seen.connection)) {
+      entry->second.connection.journal.reset();
     }
   }
 }
@@ -116,6 +138,7 @@ bool ConnectionTable::rest(std::size_t front,
   entry->connection.journal.reset();
   entry->connection.failure.clear();
   entry->connection.strikes = 0;
+  entry->connection.riddles = 0;
   return true;
 }
 

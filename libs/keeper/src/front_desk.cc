@@ -324,7 +324,7 @@ void FrontDesk::tell(Job& job, wire::FrontEvent event) {
 
 void FrontDesk::ask_for_flush() {
   if (!std::exchange(flush_asked_, true)) {
-    parts_.flush_later();
+    parts_.flush_later(Duration::zero());
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What becomes of requests whose front has died: they are kept, taken over, and told again.
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <limits>
 #include <string>
@@ -16,6 +17,9 @@ namespace {
 
 // Of events that are told again, in a turn of the loop.
 constexpr std::size_t kAgainMax = 512;
+
+// For a front that is behind to take what it was sent.
+constexpr auto kBehindPause = std::chrono::milliseconds(1);
 
 // What a History costs, in events.
 constexpr std::size_t kHistoryCost = 64;
@@ -129,28 +133,46 @@ void FrontDesk::tell_again(Job& job) {
   ask_for_flush();
 }
 
-// Puts the next events that are told again where the others are. Once a job has been told all that
-// it had, it hears what happens as it happens.
+// Puts the next events that are told again where the others are.
 void FrontDesk::push_again() {
   std::size_t left = kAgainMax;
-  while (!again_.empty()) {
-    Job& job = *again_.front();
-    if (!tell_history(job, &left)) {
+  std::size_t waiting = 0;  // for their front
+  while (waiting < again_.size()) {
+    const std::shared_ptr<Job> job = again_.front();
+    const bool waits =
+        job->telling == Telling::kAgain && parts_.behind && parts_.behind(*job->front);
+    if (!waits && !push_some_again(*job, &left)) {
       return ask_for_flush();
-    }
-    while (job.telling == Telling::kAgain && job.told_again < job.log.size() && left > 0) {
-      outbox_[*job.front].push_back(job.log.event(job.told_again++, job.key));
-      --left;
-    }
-    if (job.telling == Telling::kAgain && job.told_again < job.log.size()) {
-      return ask_for_flush();
-    }
-    if (job.telling == Telling::kAgain) {
-      job.telling = Telling::kLive;
-      end_again(job);
     }
     again_.pop_front();
+    if (waits) {
+      again_.push_back(job);
+      ++waiting;
+    }
   }
+  if (waiting > 0) {
+    parts_.flush_later(kBehindPause);
+  }
+}
+
+// Once a job has been told all that it had, it hears what happens as it happens. False: there is
+// more.
+bool FrontDesk::push_some_again(Job& job, std::size_t* left) {
+  if (!tell_history(job, left)) {
+    return false;
+  }
+  while (job.telling == Telling::kAgain && job.told_again < job.log.size()) {
+    if (*left == 0) {
+      return false;
+    }
+    outbox_[*job.front].push_back(job.log.event(job.told_again++, job.key));
+    --*left;
+  }
+  if (job.telling == Telling::kAgain) {
+    job.telling = Telling::kLive;
+    end_again(job);
+  }
+  return true;
 }
 
 // What only the text behind it depends on comes in records of its own. False: there is more.

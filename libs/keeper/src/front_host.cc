@@ -26,6 +26,21 @@ constexpr auto kRetryTime = std::chrono::milliseconds(1);
 // In which the clients of a dead front are served again, mostly.
 constexpr auto kTakeOverTime = std::chrono::milliseconds(50);
 
+// Of whom a record speaks; 0: of nobody.
+std::uint64_t connection_of(const wire::FrontToLeader& record) {
+  return std::visit(
+      [](const auto& content) -> std::uint64_t {
+        if constexpr (requires { content.key.connection; }) {
+          return content.key.connection;
+        } else if constexpr (requires { content.connection; }) {
+          return content.connection;
+        } else {
+          return 0;
+        }
+      },
+      record);
+}
+
 // The first restart comes nearly at once, so that clients wait for nothing but the new process; one
 // that dies at every start is tried about every second.
 supervise::SupervisorOptions supervision_of(const FrontStart& start) {
@@ -110,12 +125,13 @@ void FrontHost::on_tick() {
 }
 
 // It gets nothing more: what is still to be told is told to another one, behind its end.
-void FrontHost::kill(std::size_t front, const char* why, bool at_fault) {
+void FrontHost::kill(std::size_t front, const char* why, bool at_fault, std::uint64_t culprit) {
   Link& link = links_[front];
   if (std::exchange(link.killed, true)) {
     return;
   }
   link.at_fault = at_fault;
+  link.culprit = culprit;
   obs::log_error("front_killed", {{"front", front}, {"why", why}});
   link.unsent.clear();
   link.unsent_bytes = 0;
@@ -177,10 +193,11 @@ void FrontHost::on_record(std::size_t slot, Incarnation incarnation, os::Control
     return;
   }
   auto record = wire::decode_front_to_leader(message.bytes);
+  const std::uint64_t connection = record ? connection_of(*record) : 0;
   const Status taken = record ? calls_.on_record(slot, *std::move(record)) : record.error();
   if (!taken) {
     obs::log_error("bad_record_from_front", {{"front", slot}, {"error", taken.error().message()}});
-    kill(slot, "what it sends is wrong");
+    kill(slot, "what it sends is wrong", true, connection);
   }
 }
 
@@ -210,7 +227,7 @@ void FrontHost::on_stopped_by_signal(std::size_t slot, Incarnation) {
 FrontEnd FrontHost::end_of(const Link& link, const supervise::Death& death) {
   FrontEnd end;
   end.is_own = link.at_fault || death.origin == supervise::DeathOrigin::kOwn;
-  end.culprit = death.work;
+  end.culprit = link.culprit != 0 ? link.culprit : death.work;
   if (link.journal) {
     if (const Status closed = link.journal->close_for_writing()) {
       end.journal = link.journal;
@@ -289,7 +306,7 @@ void FrontHost::send(std::size_t front,
   link.unsent_bytes += unsent.bytes.size();
   link.unsent.push_back(std::move(unsent));
   if (link.unsent_bytes > kUnsentBytesMax) {
-    kill(front, "it is too far behind");
+    kill(front, "it is too far behind", false);
   } else if (!link.retry) {
     link.retry = loop_.call_every(kRetryTime, [this, front] { flush(front); });
   }

@@ -49,7 +49,10 @@ Result<std::unique_ptr<Fronts>> Fronts::open(os::EventLoop& loop,
   if (!self->accounts_) {
     obs::log_warn("connections_end_with_their_front", {{"why", accounts.error().message()}});
   }
-  if (self->accounts_ && start.bootstrap.journal_bytes == 0) {
+  if (!self->accounts_) {
+    start.bootstrap.journal_bytes = 0;
+    start.bootstrap.journal_places = 0;
+  } else if (start.bootstrap.journal_bytes == 0) {
     obs::log_info("answers_end_with_their_front",
                   {{"why", "the addresses or files of this process are limited (ulimit -v, -f)"}});
   }
@@ -75,7 +78,11 @@ FrontCalls Fronts::host_calls() {
     if (draining_) {
       host_->send(front, wire::Drain{false});
     }
+    if (answers_end_) {
+      host_->send(front, wire::Drain{true});
+    }
     table_->on_front_ready(front);
+    hand_on_later();
     calls_.on_ready();
     advance_renewal();
   };
@@ -106,12 +113,18 @@ DeskParts Fronts::desk_parts(const FrontsParts& parts) {
       steady_clock(),
       [this] { return calls_.accepting(); },
       [this](std::size_t front, const wire::LeaderToFront& record) { host_->send(front, record); },
-      [this] {
-        loop_.post([this] {
+      [this](Duration wait) {
+        const auto flush = [this] {
           loop_.name_callback("tokens to fronts");
           desk_->flush();
-        });
-      }};
+        };
+        if (wait == Duration::zero()) {
+          loop_.post(flush);
+        } else {
+          flush_timer_ = loop_.call_after(wait, flush);
+        }
+      },
+      [this](std::size_t front) { return host_->behind(front); }};
 }
 
 Status Fronts::on_record(std::size_t front, wire::FrontToLeader record) {
@@ -135,6 +148,7 @@ Status Fronts::on_record(std::size_t front, wire::FrontToLeader record) {
                      return invalid_argument("connection " + std::to_string(ended.connection) +
                                              " is not the front's to end");
                    }
+                   cut_ += ended.cut ? 1U : 0U;
                    disconnect(ended.connection);
                    advance_renewal();
                    return ok();
@@ -266,6 +280,7 @@ void Fronts::advance_renewal() {
     }
     retiring_ = true;
     table_->retire(front);
+    hand_on_later();
     host_->send(front, wire::Retire{});
   }
   if (table_->count(front) > 0) {
@@ -286,6 +301,7 @@ void Fronts::drain() {
 }
 
 void Fronts::end_answers() {
+  answers_end_ = true;
   desk_->flush();  // what has been said of requests comes first
   for (std::size_t front = 0; front < host_->size(); ++front) {
     host_->send(front, wire::Drain{true});

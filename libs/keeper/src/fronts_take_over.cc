@@ -17,6 +17,9 @@ namespace {
 constexpr std::size_t kHandedOnPerTurn = 16;
 constexpr auto kHandOnPause = std::chrono::milliseconds(1);
 
+// Connections that are asked whether they need the journal of a dead front, in a turn of the loop.
+constexpr std::size_t kLookedAtOnce = 64;
+
 // Between two pieces of memory that nobody needs any more.
 constexpr auto kGiveBackPause = std::chrono::milliseconds(10);
 
@@ -38,6 +41,7 @@ bool Fronts::on_gone(std::size_t front, const FrontEnd& end) {
     give_back_later();
   }
   if (orphans.empty()) {
+    hand_on_later();  // those that wait, to the one that is active now
     return false;
   }
   const FrontJournal::Marks suspects = suspects_of(end);
@@ -50,9 +54,7 @@ bool Fronts::on_gone(std::size_t front, const FrontEnd& end) {
         return !account || account != orphan.rest;
       });
   left_.push_back({front, end, {orphans.begin(), orphans.end()}});
-  if (left_.size() == 1) {
-    hand_on_some();
-  }
+  hand_on_later();
   return is_blamed;
 }
 
@@ -61,7 +63,11 @@ bool Fronts::on_gone(std::size_t front, const FrontEnd& end) {
 void Fronts::give_back_later() {
   giving_back_ = loop_.call_after(kGiveBackPause, [this] {
     loop_.name_callback("memory of a dead front");
-    // One that is held elsewhere is needed by a connection that has not been at rest since.
+    // One that is held elsewhere is needed by a connection that has not been at rest since, and of
+    // which its front does not keep everything yet.
+    table_->drop_journals(kLookedAtOnce, [this](std::size_t front, const Newcomer& connection) {
+      return host_->holds(front, connection.place, connection.id);
+    });
     const auto unused = std::find_if(old_journals_.begin(),
                                      old_journals_.end(),
                                      [](const auto& journal) { return journal.use_count() == 1; });
@@ -74,9 +80,16 @@ void Fronts::give_back_later() {
   });
 }
 
+void Fronts::hand_on_later() {
+  if (!std::exchange(handing_on_, true)) {
+    hand_on_some();
+  }
+}
+
 // The first of many go on while the last still wait for their turn.
 void Fronts::hand_on_some() {
   loop_.name_callback("connections of a dead front");
+  const bool more_wait = table_->give_waiting(kHandedOnPerTurn);
   for (std::size_t i = 0; i < kHandedOnPerTurn && !left_.empty(); ++i) {
     Left& left = left_.front();
     ConnectionTable::Orphan orphan = std::move(left.orphans.front());
@@ -92,7 +105,8 @@ void Fronts::hand_on_some() {
       left_.pop_front();
     }
   }
-  if (!left_.empty()) {
+  handing_on_ = more_wait || !left_.empty();
+  if (handing_on_) {
     hand_on_timer_ = loop_.call_after(kHandOnPause, [this] { hand_on_some(); });
   }
 }

@@ -17,6 +17,26 @@ bool is_suspected(const FrontEnd& end, std::uint64_t connection) {
   return std::find(suspects.begin(), suspects.end(), connection) != suspects.end();
 }
 
+bool has_suspects(const FrontEnd& end) {
+  const FrontJournal::Marks suspects = suspects_of(end);
+  return std::any_of(suspects.begin(), suspects.end(), [](std::uint64_t id) { return id != 0; });
+}
+
+// Counts what is held against the connection. False: it has had its last chance.
+bool count_against(Newcomer& connection, const os::TcpAccount& account, const FrontEnd& end) {
+  if (is_suspected(end, connection.id)) {
+    ++connection.strikes;
+    obs::log_warn("request_suspected",
+                  {{"connection", connection.id}, {"strikes", connection.strikes}});
+    return connection.failure.empty();
+  }
+  if (account != connection.account) {
+    connection.riddles = 0;
+  }
+  connection.riddles += end.is_own && !has_suspects(end) ? 1U : 0U;
+  return connection.riddles < kRiddlesMax || connection.failure.empty();
+}
+
 // A front keeps something of a connection before it touches it, and takes that out when it ends it.
 bool was_ended(const FrontEnd& end, const Newcomer& connection) {
   return end.journal && connection.place != wire::kNoJournalPlace &&
@@ -42,6 +62,7 @@ void put_to_rest(Newcomer& connection, const os::TcpAccount& account) {
   connection.journal.reset();
   connection.failure.clear();
   connection.strikes = 0;
+  connection.riddles = 0;
 }
 
 Fate hand_over(ConnectionTable::Orphan& orphan,
@@ -61,15 +82,10 @@ Fate hand_over(ConnectionTable::Orphan& orphan,
   } else if (!connection.journal || *account != connection.account) {
     return was_ended(end, connection) ? Fate::kOver : Fate::kCut;
   }
-  if (is_suspected(end, connection.id)) {
-    ++connection.strikes;
-    obs::log_warn("request_suspected",
-                  {{"connection", connection.id}, {"strikes", connection.strikes}});
-    if (!connection.failure.empty()) {
-      return Fate::kCut;
-    }
+  if (!count_against(connection, *account, end)) {
+    return Fate::kCut;
   }
-  if (connection.strikes >= kStrikesMax) {
+  if (connection.strikes >= kStrikesMax || connection.riddles >= kRiddlesMax) {
     connection.failure = kSuspected;
   }
   connection.goes_on = false;

@@ -87,13 +87,26 @@ void Answer::start(const RequestSummary& summary, std::vector<GenerationRequest>
     }
   });
   if (options_.stream && !streaming_) {
-    comment_timer_ = context_.loop.call_after(context_.first_comment, [weak = weak_from_this()] {
-      if (const auto answer = weak.lock()) {
-        answer->begin_stream();
-      }
-    });
+    comment_timer_ = call_later(context_.first_comment, &Answer::begin_stream);
   }
   context_.desk.begin(place_.key(), summary, std::move(prompts), shared_from_this());
+}
+
+std::unique_ptr<os::EventLoop::Handle> Answer::call_later(Duration wait, void (Answer::*what)()) {
+  return context_.loop.call_after(wait, [weak = weak_from_this(), what] {
+    const auto answer = weak.lock();
+    if (answer == nullptr) {
+      return;
+    }
+    const std::function<void(std::uint64_t)> mark = answer->context_.mark;
+    if (mark) {
+      mark(answer->place_.key().connection);
+    }
+    (answer.get()->*what)();
+    if (mark) {
+      mark(0);
+    }
+  });
 }
 
 void Answer::begin_stream() {
@@ -199,6 +212,9 @@ void Answer::on_history(const wire::History& history) {
     choice.characters += openai::character_count(event.text);
     choices_open_ -= choice.decoder.finished() ? 1U : 0U;
   }
+  if (choices_open_ == 0 && !ended_) {
+    finish();  // nothing else comes that would
+  }
 }
 
 void Answer::write_token(std::size_t index, const wire::FrontEvent& token, const TextEvent& event) {
@@ -271,7 +287,7 @@ void Answer::finish_whole() {
   };
   if (!context_.run_away(
           true, work, [self, response] { self->respond_whole(std::move(*response)); })) {
-    retry_timer_ = context_.loop.call_after(kRetryTime, [self] { self->finish_whole(); });
+    retry_timer_ = call_later(kRetryTime, &Answer::finish_whole);
   }
 }
 

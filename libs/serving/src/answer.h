@@ -28,6 +28,7 @@ struct AnswerContext {
   // As ApiContext::run_away; large answers are written there.
   std::function<bool(bool is_long, std::function<void()> work, std::function<void()> done)>
       run_away;
+  std::function<void(std::uint64_t connection)> mark;  // as ApiContext::mark
 };
 
 // A prompt that stands before each of its choices.
@@ -93,6 +94,8 @@ class Answer final : public RequestSink, public std::enable_shared_from_this<Ans
   void count_echo();
   void hear(ChoiceState& choice, const TextEvent& event);
   void begin_stream();
+  [[nodiscard]] std::unique_ptr<os::EventLoop::Handle> call_later(Duration wait,
+                                                                  void (Answer::*what)());
   void write_token(std::size_t index, const wire::FrontEvent& token, const TextEvent& event);
   void finish();
   void finish_whole();

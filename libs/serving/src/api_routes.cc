@@ -107,8 +107,12 @@ class GenerationRoute {
       summary.booked_tokens += prompt.booked_tokens;
     }
     job.prepared.answer.notes = job.notes;
-    const AnswerContext answer_context{
-        context.model, context.desk, context.loop, context.first_comment, context.run_away};
+    const AnswerContext answer_context{context.model,
+                                       context.desk,
+                                       context.loop,
+                                       context.first_comment,
+                                       context.run_away,
+                                       context.mark};
     std::make_shared<Answer>(answer_context,
                              std::move(job.prepared.answer),
                              std::move(job.exchange),

@@ -164,6 +164,7 @@ void fields(Archive& archive, Message& message) {
 template <typename Archive, Like<Disconnected> Message>
 void fields(Archive& archive, Message& message) {
   connection_number(archive, message.connection);
+  archive.boolean("cut", message.cut);
 }
 
 template <typename Archive, Like<AtRest> Message>

@@ -390,7 +390,7 @@ inline std::vector<Golden> golden_records_of_front() {
                  .error = "temperature: expected a number from 0 to 2",
                  .status = 400}),
       record("front_query", Query{.query = 8, .kind = QueryKind::kMetrics}),
-      record("front_disconnected", Disconnected{70'001}),
+      record("front_disconnected", Disconnected{70'001, true}),
       record("front_at_rest", AtRest{.connection = 7, .received_bytes = 812, .sent_bytes = 70'000}),
       record("front_released",
              Released{.connection = 7, .received_bytes = 812, .sent_bytes = 70'000}),

@@ -80,6 +80,10 @@ TEST_F(ConnectionTableTest, ConnectionsWaitInOrderUntilAFrontIsReady) {
   EXPECT_TRUE(given_.empty());
   EXPECT_FALSE(table_.remove(0, 1)) << "nobody has it";
   table_.on_front_ready(2);
+  EXPECT_TRUE(given_.empty()) << "as many at a time as the caller can bear";
+  EXPECT_TRUE(table_.give_waiting(2));
+  EXPECT_EQ(given_, (std::vector<Given>{{2, 1}, {2, 2}}));
+  EXPECT_FALSE(table_.give_waiting(2));
   EXPECT_EQ(given_, (std::vector<Given>{{2, 1}, {2, 2}, {2, 3}}));
   EXPECT_EQ(table_.count(2), 3U);
   table_.on_front_ready(0);
@@ -91,6 +95,7 @@ TEST_F(ConnectionTableTest, ConnectionsWaitInOrderUntilAFrontIsReady) {
 TEST_F(ConnectionTableTest, ThoseThatWaitCanBeGivenUp) {
   add(1);
   add(2);
+  EXPECT_FALSE(table_.give_waiting(9)) << "there is no front";
   EXPECT_EQ(table_.take_waiting(), (std::vector<std::uint64_t>{1, 2}));
   EXPECT_TRUE(table_.take_waiting().empty());
   make_ready();
@@ -126,6 +131,7 @@ TEST_F(ConnectionTableTest, ConnectionsWaitAgainWhenEveryFrontIsGone) {
   add(1);
   EXPECT_TRUE(given_.empty());
   table_.on_front_ready(1);
+  EXPECT_FALSE(table_.give_waiting(9));
   EXPECT_EQ(given_, (std::vector<Given>{{1, 1}}));
 }
 
@@ -162,6 +168,7 @@ TEST(SpareFront, TakesTheConnectionsOfOneThatRetires) {
   table.add({.id = 2});
   EXPECT_EQ(given.size(), 1U) << "the only one retires: the next one waits";
   table.on_front_ready(1);
+  EXPECT_FALSE(table.give_waiting(9));
   EXPECT_EQ(given.back(), std::pair(std::size_t{1}, std::uint64_t{2}));
   EXPECT_FALSE(table.spare(0)) << "it is no spare one either";
 
@@ -233,6 +240,7 @@ TEST_F(ConnectionTableTest, AConnectionThatWaitsKeepsWhatItResumesFrom) {
   const std::weak_ptr<const FrontJournal> journal = connection.journal;
   table_.add(std::move(connection));
   table_.on_front_ready(1);
+  EXPECT_FALSE(table_.give_waiting(9));
   ASSERT_EQ(given_.back(), Given(1, 1));
   EXPECT_EQ(newcomers_.back().journal, journal.lock());
   newcomers_.clear();
@@ -250,6 +258,7 @@ TEST(Places, AreTheLowestFreeOnesOfEachFront) {
     table.add({.id = id});
   }
   table.on_front_ready(0);
+  EXPECT_FALSE(table.give_waiting(9));
   table.add({.id = 3});
   table.add({.id = 4});
   EXPECT_EQ(places, (std::vector<std::uint32_t>{0, 1, kNone, kNone}));
@@ -271,6 +280,29 @@ TEST(Places, AreTheLowestFreeOnesOfEachFront) {
   EXPECT_EQ(places, (std::vector<std::uint32_t>{0, 0, 1})) << "a new life has all of them";
 }
 
+TEST_F(ConnectionTableTest, TheJournalOfADeadFrontGoesWhenTheNextOneKeepsEverything) {
+  make_ready();
+  const std::shared_ptr<const FrontJournal> journal =
+      *FrontJournal::create(FrontJournal::bytes_of(8, 0), 8);
+  for (std::uint64_t id = 1; id <= 6; ++id) {
+    table_.add({.id = id, .resumes = true, .journal = journal});
+  }
+  newcomers_.clear();
+  std::vector<std::uint64_t> asked;
+  const auto holds = [&asked](std::size_t, const Newcomer& connection) {
+    asked.push_back(connection.id);
+    return connection.id != 2;
+  };
+  table_.drop_journals(4, holds);
+  EXPECT_EQ(asked, (std::vector<std::uint64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(journal.use_count(), 4);
+  table_.drop_journals(100, holds);
+  EXPECT_EQ(asked, (std::vector<std::uint64_t>{1, 2, 3, 4, 5, 6, 2}));
+  EXPECT_EQ(journal.use_count(), 2);
+  EXPECT_TRUE(table_.remove(0, 2) || table_.remove(1, 2) || table_.remove(2, 2));
+  EXPECT_EQ(journal.use_count(), 1);
+}
+
 TEST_F(ConnectionTableTest, OnlyTheFrontThatHasAConnectionEndsIt) {
   make_ready();
   add(1);
@@ -288,6 +320,7 @@ TEST_F(ConnectionTableTest, AConnectionMayEndWhileItIsGiven) {
   add(1);
   add(2);
   table_.on_front_ready(0);
+  EXPECT_FALSE(table_.give_waiting(9));
   add(3);
   EXPECT_EQ(given_, (std::vector<Given>{{0, 1}, {0, 2}, {0, 3}}));
   EXPECT_EQ(table_.count(0), 0U);

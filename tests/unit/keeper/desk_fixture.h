@@ -53,7 +53,8 @@ class DeskTest : public testing::Test {
               EXPECT_LE(wire::encode(record).size(), os::kMaxControlRecordBytes);
               sent_.emplace_back(front, record);
             },
-            [this] { ++flushes_asked_; }};
+            [this](Duration) { ++flushes_asked_; },
+            [this](std::size_t) { return behind_; }};
   }
 
   // Asks for a place; the answer.
@@ -177,6 +178,7 @@ class DeskTest : public testing::Test {
   Status accepting_ = ok();
   std::vector<std::pair<std::size_t, wire::LeaderToFront>> sent_;
   int flushes_asked_ = 0;
+  bool behind_ = false;  // every front
   FrontDesk desk_{parts()};
 };
 

@@ -164,6 +164,28 @@ TEST_F(FrontDeskAgainTest, ToldAgainFromTheFirstEventAndThenOn) {
   expect_nothing_left();
 }
 
+TEST_F(FrontDeskAgainTest, WhatIsToldAgainWaitsForAFrontThatIsBehind) {
+  begin(kKey);
+  generate(kKey);
+  produce(0, 0, 'a');
+  desk_.on_front_gone(0);
+  begin_again();
+  generate_again();
+  behind_ = true;
+  const int asked = flushes_asked_;
+  EXPECT_TRUE(flush_events(1).empty());
+  EXPECT_EQ(flushes_asked_, asked + 1) << "it is tried again later";
+  produce(0, 1, 'b');
+  EXPECT_TRUE(flush_events(1).empty()) << "in their order";
+  behind_ = false;
+  EXPECT_EQ(tokens_of(flush_events(1)), (Tokens{'a', 'b'}));
+  produce(0, 2, 'c');
+  behind_ = true;
+  EXPECT_EQ(tokens_of(flush_events(1)), (Tokens{'c'})) << "what happens now does not wait";
+  end();
+  expect_nothing_left();
+}
+
 TEST_F(FrontDeskAgainTest, ManyEventsAreToldInPiecesWithLiveOnesBehindThem) {
   constexpr std::uint32_t kTokens = 1'500;
   constexpr std::size_t kPiece = 512;

@@ -229,7 +229,7 @@ class RandomMessages {
       case 6:
         return Query{.query = word(), .kind = static_cast<QueryKind>(below(3))};
       case 7:
-        return Disconnected{count()};
+        return Disconnected{count(), coin()};
       case 8:
         return FrontTimes{.longest_callback_us = word(),
                           .long_callbacks = word(),

@@ -69,12 +69,13 @@ class JournalMemory {
                                                      std::uint64_t received,
                                                      std::uint64_t sent);
 
-  // How much of it was received, at most: what read() will have to copy.
+  // How much that is, at most: what read() will have to copy.
   // Errors: as read()
   [[nodiscard]] static Result<std::uint64_t> bytes_left(int fd,
                                                         std::uint32_t place,
                                                         std::uint64_t connection,
-                                                        std::uint64_t received);
+                                                        std::uint64_t received,
+                                                        std::uint64_t sent);
 
   // From now on this thread (< wire::kJournalMarks) works for the connection; 0: for none. Gives
   // whom it worked for before.

@@ -39,11 +39,18 @@ struct ConnectionState {
   friend bool operator==(const ConnectionState&, const ConnectionState&) = default;
 };
 
+// Whether somebody who goes on needs what was received: of the last answer of a connection nothing is
+// left but to send it.
+[[nodiscard]] constexpr bool needs_received(const ConnectionState& state) {
+  return state.stage != Stage::kComplete || state.keep_alive;
+}
+
 // What a dead process left of a connection.
 struct Resumption {
   ConnectionState state;
-  std::string received;  // from state.request_begin on, as far as the socket was read
-  std::string to_send;   // rendered, and not taken by the socket
+  // From state.request_begin on, as far as the socket was read; empty unless it is needed.
+  std::string received;
+  std::string to_send;  // rendered, and not taken by the socket
 };
 
 // Memory that outlives the process, for one connection: the bytes that were read and are still

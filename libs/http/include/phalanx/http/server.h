@@ -123,7 +123,7 @@ class Server {
 
   // Behind close(), when its answers have taken long enough: whoever has not begun to answer is
   // answered 503 (its on_close runs); what is not complete, or not taken by its client, a second
-  // later is cut (likewise).
+  // later is cut (likewise). So is a connection that is adopted from then on.
   virtual void end_answers() = 0;
 
   [[nodiscard]] virtual std::size_t connections() const = 0;

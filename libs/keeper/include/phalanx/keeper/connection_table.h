@@ -33,11 +33,13 @@ struct Newcomer {
   std::string failure{};  // not empty: it is not gone on with, but fails so
   std::uint32_t strikes =
       0;  // fronts that have died while they worked for it, since it was at rest
+  std::uint32_t riddles = 0;  // that have died of nobody knows what, since its last byte
 };
 
 // Which front has which connection. So many of the ready fronts are active, the others are spare: a
 // new connection goes to the active one that has the fewest, and a spare one becomes active as soon
-// as one is missing. While none is ready connections wait, as many as the doors let in.
+// as one is missing. While none is ready connections wait, as many as the doors let in; those that
+// have waited are given with give_waiting().
 //
 // Of each it keeps what had been read and written when the connection was last at rest: one that
 // still is where it was then can be given to another front when its own has died. One that is not
@@ -85,8 +87,17 @@ class ConnectionTable {
   // The front has ended the connection. False: it is not this front's.
   [[nodiscard]] bool remove(std::size_t front, std::uint64_t id);
 
+  // Gives so many of those that wait, in their order, if a front is active. True: more could be
+  // given.
+  [[nodiscard]] bool give_waiting(std::size_t most);
+
   // The connections that wait for a front; they are forgotten.
   [[nodiscard]] std::vector<std::uint64_t> take_waiting();
+
+  // Looks at `most` connections, others in each call, and lets go of the journal of a dead front
+  // where `holds` says that the connection's own front keeps all of it by now.
+  using Holds = std::function<bool(std::size_t front, const Newcomer& connection)>;
+  void drop_journals(std::size_t most, const Holds& holds);
 
   // Of a front, waiting ones left out.
   [[nodiscard]] std::size_t count(std::size_t front) const { return fronts_[front].connections; }
@@ -123,6 +134,7 @@ class ConnectionTable {
   std::vector<Front> fronts_;
   std::map<std::uint64_t, Entry> entries_;
   std::deque<std::uint64_t> waiting_;
+  std::uint64_t looked_at_ = 0;  // by drop_journals(), the last one
 };
 
 }  // namespace phalanx::keeper

@@ -29,8 +29,10 @@ struct DeskParts {
   // Why no request may be generated for now (loading, draining, no replica can serve), or nothing.
   std::function<Status()> accepting;
   std::function<void(std::size_t front, const wire::LeaderToFront& record)> send;
-  // flush() is to follow in another turn of the loop.
-  std::function<void()> flush_later;
+  // flush() is to follow in another turn of the loop, or later.
+  std::function<void(Duration wait)> flush_later;
+  // The front has not taken much of what it was sent: what it is told again waits. May be empty.
+  std::function<bool(std::size_t front)> behind = nullptr;
 };
 
 // The requests of all fronts: gives places, dispatches what fronts have read, carries tokens back,
@@ -85,6 +87,7 @@ class FrontDesk {
   void refuse_other(Job& job);
   void tell_again(Job& job);
   void push_again();
+  [[nodiscard]] bool push_some_again(Job& job, std::size_t* left);
   [[nodiscard]] bool tell_history(Job& job, std::size_t* left);
   void end_again(Job& job);
   void drop_left(const wire::RequestKey& last);

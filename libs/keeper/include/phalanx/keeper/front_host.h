@@ -72,6 +72,7 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   static constexpr std::uint32_t kQuietTicksMax = 100;
   // Of records that one front has not taken; beyond it the front is killed.
   static constexpr std::size_t kUnsentBytesMax = std::size_t{64} << 20;
+  static constexpr std::size_t kBehindBytes = std::size_t{1} << 20;
 
   FrontHost(os::EventLoop& loop, FrontStart start, FrontCalls calls);
   FrontHost(const FrontHost&) = delete;
@@ -98,6 +99,16 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   // program of before is taken again, and on_program_refused hears.
   void use_program(os::HeldProgram program);
   [[nodiscard]] const std::string& program_path() const { return start_.program.path(); }
+
+  // Whether this life of the front keeps something of the connection at that place.
+  [[nodiscard]] bool holds(std::size_t front, std::uint32_t place, std::uint64_t connection) const {
+    return has_journal(front) && links_[front].journal->holds(place, connection);
+  }
+
+  // It has not taken much of what it was sent: what can wait should.
+  [[nodiscard]] bool behind(std::size_t front) const {
+    return links_[front].unsent_bytes > kBehindBytes;
+  }
 
   void restart(std::size_t front);  // which must have no connection
   void on_tick();                   // every 100 ms
@@ -137,8 +148,9 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   struct Link {
     bool runs_new_program = false;
     bool ready = false;
-    bool killed = false;    // its end is on the way
-    bool at_fault = false;  // … for what it did, or did not do
+    bool killed = false;        // its end is on the way
+    bool at_fault = false;      // … for what it did, or did not do
+    std::uint64_t culprit = 0;  // … for this connection, if that is known
     std::shared_ptr<FrontJournal> journal;
     std::uint32_t quiet_ticks = 0;  // ticks on time since its last record
     std::deque<Unsent> unsent;
@@ -151,7 +163,7 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   void on_start_record(std::size_t slot, Incarnation incarnation, const std::string& bytes);
   [[nodiscard]] bool send_now(std::size_t front, const Unsent& record);
   void flush(std::size_t front);
-  void kill(std::size_t front, const char* why, bool at_fault = true);
+  void kill(std::size_t front, const char* why, bool at_fault = true, std::uint64_t culprit = 0);
   [[nodiscard]] std::shared_ptr<FrontJournal> make_journal(std::size_t front) const;
   void arm();
 

@@ -115,6 +115,7 @@ class Fronts {
   void answer(std::size_t front, const wire::Query& query);
   void disconnect(std::uint64_t connection);
   [[nodiscard]] bool on_gone(std::size_t front, const FrontEnd& end);
+  void hand_on_later();
   void hand_on_some();
   void give_back_later();
   [[nodiscard]] Fate hand_on(ConnectionTable::Orphan orphan, const FrontEnd& end);
@@ -139,6 +140,8 @@ class Fronts {
   };
   std::deque<Left> left_;
   std::unique_ptr<os::EventLoop::Handle> hand_on_timer_;
+  bool handing_on_ = false;
+  std::unique_ptr<os::EventLoop::Handle> flush_timer_;
   std::vector<std::shared_ptr<FrontJournal>> old_journals_;  // of dead fronts
   std::unique_ptr<os::EventLoop::Handle> giving_back_;
   std::vector<wire::FrontTimes> times_;
@@ -154,6 +157,7 @@ class Fronts {
   SteadyTime served_{};    // a front was active
   bool draining_ = false;
   bool drained_told_ = false;
+  bool answers_end_ = false;
 };
 
 }  // namespace phalanx::keeper

@@ -13,6 +13,10 @@ namespace phalanx::keeper {
 // Fronts that may die of what they do for a connection before that is not worked for any more.
 inline constexpr std::uint32_t kStrikesMax = 2;
 
+// Fronts that may die one after the other of nobody knows what, while a connection in the middle of
+// something gets no byte further, before it is held to be the cause.
+inline constexpr std::uint32_t kRiddlesMax = 16;
+
 // What becomes of a connection whose front is dead and reaped.
 enum class Fate {
   kRests,    // another front gets it between two requests
@@ -32,8 +36,8 @@ enum class Fate {
 // It rests where its front said so and nothing has been read or written since. Else it resumes if
 // the journal of the front holds it; if that never came to keep anything of one that had resumed,
 // and nothing was read or written meanwhile, it resumes from where it did before. One that two
-// fronts have died of resumes with a failure, and is cut if a third dies of that. It is over if its
-// front had taken it out of the journal.
+// fronts have died of resumes with a failure, and is cut if a third dies of that; likewise one that
+// many have died with. It is over if its front had taken it out of the journal.
 [[nodiscard]] Fate hand_over(ConnectionTable::Orphan& orphan,
                              const std::optional<os::TcpAccount>& account,
                              const FrontEnd& end);

@@ -26,6 +26,9 @@ struct ApiContext {
   std::size_t long_body_bytes = std::size_t{16} << 10;
   bool strict_api = false;  // unknown fields are refused instead of ignored
 
+  // Runs where a timer of a request begins to work for its connection and, with 0, behind that. May
+  // be empty.
+  std::function<void(std::uint64_t connection)> mark = {};
   std::function<std::uint64_t()> draw_seed = {};
   Duration first_comment = std::chrono::seconds(10);
 };

@@ -135,6 +135,7 @@ struct Query {
 // The front has closed its duplicate.
 struct Disconnected {
   std::uint64_t connection = 0;
+  bool cut = false;  // what was left of it could not be gone on with
   friend bool operator==(const Disconnected&, const Disconnected&) = default;
 };
 
