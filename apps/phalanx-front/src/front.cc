@@ -62,6 +62,12 @@ std::size_t queue_limit(const wire::FrontBootstrap& bootstrap) {
   return std::size_t{bootstrap.max_queued_reqs} + bootstrap.journal_places;
 }
 
+bool is_large(const front::LeftJournal& journal, const wire::Connect& connection) {
+  const auto bytes = journal.bytes_left(
+      connection.left_at, connection.connection, connection.received_bytes, connection.sent_bytes);
+  return bytes && *bytes > kLargeBytes;
+}
+
 std::uint64_t microseconds_of(Duration duration) {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
@@ -196,12 +202,8 @@ front::LinkCalls Front::link_calls() {
 // Megabytes of a body are copied when streams go on again: their clients wait for nothing.
 void Front::connect(const wire::Connect& connection, os::UniqueFd socket, os::UniqueFd left) {
   if (connection.resumes) {
-    const auto bytes = front::JournalMemory::bytes_left(left.get(),
-                                                        connection.left_at,
-                                                        connection.connection,
-                                                        connection.received_bytes,
-                                                        connection.sent_bytes);
-    if (bytes && *bytes > kLargeBytes) {
+    const auto journal = journal_left(left.get());
+    if (journal && is_large(**journal, connection)) {
       large_.push_back({connection, std::move(socket), std::move(left)});
       if (!large_timer_) {
         large_timer_ = loop_.call_every(kLargePause, [this] { serve_next_large(); });
@@ -235,11 +237,7 @@ void Front::serve(const wire::Connect& connection, os::UniqueFd socket, const os
   info.sent = connection.sent_bytes;
   info.failure = connection.failure;
   if (connection.resumes) {
-    auto resumption = front::JournalMemory::read(left.get(),
-                                                 connection.left_at,
-                                                 connection.connection,
-                                                 connection.received_bytes,
-                                                 connection.sent_bytes);
+    auto resumption = read_left(connection, left.get());
     if (!resumption) {
       obs::log_error(
           "connection_not_resumed",
@@ -252,6 +250,21 @@ void Front::serve(const wire::Connect& connection, os::UniqueFd socket, const os
   }
   info.journal = journal_of(connection, info);
   server_->adopt(std::move(socket), std::move(info));
+}
+
+// Mapped once for all connections that come with it.
+Result<const front::LeftJournal*> Front::journal_left(int fd) {
+  left_used_ = true;
+  if (!left_ || !left_->is(fd)) {
+    PHALANX_TRY(left_, front::LeftJournal::open(fd));
+  }
+  return &*left_;
+}
+
+Result<http::Resumption> Front::read_left(const wire::Connect& connection, int left) {
+  PHALANX_TRY(const front::LeftJournal* const journal, journal_left(left));
+  return journal->read(
+      connection.left_at, connection.connection, connection.received_bytes, connection.sent_bytes);
 }
 
 std::unique_ptr<http::Journal> Front::journal_of(const wire::Connect& connection,
@@ -308,6 +321,9 @@ void Front::drain(bool answers_end) {
 }
 
 void Front::tell_times() {
+  if (!std::exchange(left_used_, false)) {
+    left_.reset();
+  }
   const os::EventLoop::CallbackTimes& times = loop_.callback_times();
   if (times.longest > std::max(longest_told_, os::EventLoop::kCallbackTimeMax)) {
     longest_told_ = times.longest;

@@ -6,12 +6,14 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "phalanx/base/result.h"
 #include "phalanx/fleet/child_start.h"
 #include "phalanx/front/journal_memory.h"
 #include "phalanx/front/leader_link.h"
+#include "phalanx/front/left_journal.h"
 #include "phalanx/http/route_table.h"
 #include "phalanx/http/server.h"
 #include "phalanx/os/event_loop.h"
@@ -49,6 +51,8 @@ class Front {
   [[nodiscard]] bool run_away(bool is_long, std::function<void()> work, std::function<void()> done);
   void connect(const wire::Connect& connection, os::UniqueFd socket, os::UniqueFd left);
   void serve(const wire::Connect& connection, os::UniqueFd socket, const os::UniqueFd& left);
+  [[nodiscard]] Result<const front::LeftJournal*> journal_left(int fd);
+  [[nodiscard]] Result<http::Resumption> read_left(const wire::Connect& connection, int left);
   void serve_next_large();
   [[nodiscard]] std::unique_ptr<http::Journal> journal_of(const wire::Connect& connection,
                                                           const http::ConnectionInfo& info);
@@ -74,6 +78,9 @@ class Front {
     os::UniqueFd socket;
     os::UniqueFd left;
   };
+  // Of the front that died last, as long as connections of it come.
+  std::optional<front::LeftJournal> left_;
+  bool left_used_ = false;   // since the last second
   std::deque<Large> large_;  // connections that take long to go on with
   std::unique_ptr<os::EventLoop::Handle> large_timer_;
   std::unique_ptr<http::Server> server_;

@@ -51,6 +51,12 @@ bool FrontDesk::has_open(std::uint64_t connection) const {
   return entry != jobs_.end() && entry->first.connection == connection && !entry->second->ended;
 }
 
+std::size_t FrontDesk::taking_over() const {
+  return static_cast<std::size_t>(std::count_if(jobs_.begin(), jobs_.end(), [](const auto& entry) {
+    return !entry.second->ended && entry.second->telling != Telling::kLive;
+  }));
+}
+
 void FrontDesk::forget(std::uint64_t connection) {
   for (auto entry = jobs_.lower_bound({connection, 0});
        entry != jobs_.end() && entry->first.connection == connection;

@@ -17,6 +17,12 @@ namespace {
 constexpr std::size_t kHandedOnPerTurn = 16;
 constexpr auto kHandOnPause = std::chrono::milliseconds(1);
 
+// Of those that have a request in work, so many are gone on with at a time: the first go on while
+// the last have not begun, where all would come to their next byte together. What nobody waits for
+// comes behind them. Both for so long at most.
+constexpr std::size_t kUrgentAtOnce = 8;
+constexpr auto kUrgentTime = std::chrono::milliseconds(50);
+
 // Connections that are asked whether they need the journal of a dead front, in a turn of the loop.
 constexpr std::size_t kLookedAtOnce = 64;
 
@@ -32,10 +38,11 @@ bool Fronts::on_gone(std::size_t front, const FrontEnd& end) {
   end_renewal_of(front);
   // First those whose clients wait for bytes.
   std::vector<ConnectionTable::Orphan> orphans = table_->on_front_gone(front);
-  std::stable_partition(
+  const auto rest = std::stable_partition(
       orphans.begin(), orphans.end(), [this](const ConnectionTable::Orphan& orphan) {
         return desk_->has_open(orphan.connection.id);
       });
+  const auto urgent = static_cast<std::size_t>(rest - orphans.begin());
   if (end.journal) {
     old_journals_.push_back(end.journal);
     give_back_later();
@@ -53,7 +60,7 @@ bool Fronts::on_gone(std::size_t front, const FrontEnd& end) {
         const auto account = account_of(orphan.connection.id);
         return !account || account != orphan.rest;
       });
-  left_.push_back({front, end, {orphans.begin(), orphans.end()}});
+  left_.push_back({front, end, {orphans.begin(), orphans.end()}, urgent, steady_clock().now()});
   hand_on_later();
   return is_blamed;
 }
@@ -86,12 +93,31 @@ void Fronts::hand_on_later() {
   }
 }
 
+// Whether the next of them does, for those that are being gone on with. `in_work`: requests that
+// are to be told what they missed, those in left_ included.
+bool Fronts::waits(const Left& left, std::size_t in_work) const {
+  if (steady_clock().now() - left.since >= kUrgentTime) {
+    return false;
+  }
+  std::size_t not_begun = 0;
+  for (const Left& other : left_) {
+    not_begun += other.urgent;
+  }
+  const std::size_t begun = in_work - std::min(not_begun, in_work);
+  return left.urgent > 0 ? begun >= kUrgentAtOnce : in_work > 0;
+}
+
 // The first of many go on while the last still wait for their turn.
 void Fronts::hand_on_some() {
   loop_.name_callback("connections of a dead front");
   const bool more_wait = table_->give_waiting(kHandedOnPerTurn);
+  const std::size_t in_work = desk_->taking_over();
   for (std::size_t i = 0; i < kHandedOnPerTurn && !left_.empty(); ++i) {
     Left& left = left_.front();
+    if (waits(left, in_work)) {
+      break;
+    }
+    left.urgent -= left.urgent > 0 ? 1U : 0U;
     ConnectionTable::Orphan orphan = std::move(left.orphans.front());
     left.orphans.pop_front();
     ++left.fates[hand_on(std::move(orphan), left.end)];

@@ -57,7 +57,7 @@ class JournalMemoryTest : public testing::Test {
   }
 
   Result<http::Resumption> left(std::uint64_t received, std::uint64_t sent) const {
-    return JournalMemory::read(test_.memfd.fd(), 1, kConnection, received, sent);
+    return read_left(test_.memfd.fd(), 1, kConnection, received, sent);
   }
 
   std::size_t blocks_in_use() const { return memory_->bytes_in_use() / kTestBlockBytes; }
@@ -227,10 +227,10 @@ TEST_F(JournalMemoryTest, APlaceIsOneConnectionsAtATime) {
   EXPECT_FALSE(left(2 * kRoomOfABlock, 0).has_value());
 
   journal_ = memory_->open(1, 8, 0, 0);
-  EXPECT_FALSE(JournalMemory::read(test_.memfd.fd(), 1, 8, 0, 0).has_value());
+  EXPECT_FALSE(read_left(test_.memfd.fd(), 1, 8, 0, 0).has_value());
   receive(*journal_, "next");
   EXPECT_FALSE(left(4, 0).has_value());
-  EXPECT_EQ(JournalMemory::read(test_.memfd.fd(), 1, 8, 4, 0)->received, "next");
+  EXPECT_EQ(read_left(test_.memfd.fd(), 1, 8, 4, 0)->received, "next");
 }
 
 TEST_F(JournalMemoryTest, AJournalIsLostWhereMemoryIsShortAndNoOther) {
@@ -276,7 +276,7 @@ TEST_F(JournalMemoryTest, AConnectionGoesOnInTheMemoryOfTheNextFront) {
   auto journal = memory->go_on(0, kConnection, *found, received, sent);
   ASSERT_NE(journal, nullptr);
   receive(*journal, in_bytes(received, 10));
-  const auto again = JournalMemory::read(next.memfd.fd(), 0, kConnection, received + 10, sent + 5);
+  const auto again = read_left(next.memfd.fd(), 0, kConnection, received + 10, sent + 5);
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->state, found->state);
   EXPECT_EQ(again->received, found->received + in_bytes(received, 10));
@@ -285,7 +285,7 @@ TEST_F(JournalMemoryTest, AConnectionGoesOnInTheMemoryOfTheNextFront) {
   const auto short_of = memory->go_on(1, kConnection, *found, received, sent);
   ASSERT_NE(short_of, nullptr);
   EXPECT_TRUE(short_of->lost());
-  EXPECT_FALSE(JournalMemory::read(next.memfd.fd(), 1, kConnection, received, sent).has_value());
+  EXPECT_FALSE(read_left(next.memfd.fd(), 1, kConnection, received, sent).has_value());
   journal.reset();
   EXPECT_EQ(memory->bytes_in_use(), 0U);
 }
@@ -303,12 +303,12 @@ TEST_F(JournalMemoryTest, NumbersThatDoNotFitAreRefused) {
   EXPECT_FALSE(left(120, 71).has_value());
   EXPECT_FALSE(left(120, ~std::uint64_t{0}).has_value());
   const int fd = test_.memfd.fd();
-  EXPECT_FALSE(JournalMemory::read(fd, 0, kConnection, 120, 50).has_value());
-  EXPECT_FALSE(JournalMemory::read(fd, 4, kConnection, 120, 50).has_value());
-  EXPECT_FALSE(JournalMemory::read(fd, wire::kNoJournalPlace, kConnection, 120, 50).has_value());
-  EXPECT_FALSE(JournalMemory::read(fd, 1, 8, 120, 50).has_value());
-  EXPECT_FALSE(JournalMemory::read(fd, 0, 0, 120, 50).has_value());
-  EXPECT_FALSE(JournalMemory::read(-1, 1, kConnection, 120, 50).has_value());
+  EXPECT_FALSE(read_left(fd, 0, kConnection, 120, 50).has_value());
+  EXPECT_FALSE(read_left(fd, 4, kConnection, 120, 50).has_value());
+  EXPECT_FALSE(read_left(fd, wire::kNoJournalPlace, kConnection, 120, 50).has_value());
+  EXPECT_FALSE(read_left(fd, 1, 8, 120, 50).has_value());
+  EXPECT_FALSE(read_left(fd, 0, 0, 120, 50).has_value());
+  EXPECT_FALSE(read_left(-1, 1, kConnection, 120, 50).has_value());
   journal_->publish({.stage = http::Stage::kAwaited, .request_begin = 110, .request_end = 121}, 50);
   EXPECT_FALSE(left(120, 50).has_value()) << "a request that ends behind what was received";
 }
@@ -328,7 +328,7 @@ TEST(JournalAdoption, TakesOnlyTheMemoryThatWasAnnounced) {
     const TestMemory other = TestMemory::make(4, 1);
     other.memfd.map(os::Access::kReadWrite)->data()[offset] ^= std::byte{1};
     EXPECT_FALSE(adopted(other, other.bytes, 4)) << offset;
-    EXPECT_FALSE(JournalMemory::read(other.memfd.fd(), 1, kConnection, 0, 0).has_value());
+    EXPECT_FALSE(read_left(other.memfd.fd(), 1, kConnection, 0, 0).has_value());
   }
 }
 
@@ -359,7 +359,7 @@ TEST(JournalPages, ABurstGivesItsPagesBackInPieces) {
     room.front() = static_cast<char>(i);
     other->received(room.size());
   }
-  const auto found = JournalMemory::read(test.memfd.fd(), 0, 2, 200 + kBurst * kRoomOfABlock, 0);
+  const auto found = read_left(test.memfd.fd(), 0, 2, 200 + kBurst * kRoomOfABlock, 0);
   ASSERT_TRUE(found.has_value());
   for (std::size_t i = 0; i < kBurst; ++i) {
     ASSERT_EQ(found->received[i * kRoomOfABlock], static_cast<char>(i));
@@ -442,7 +442,7 @@ class JournalFuzz {
   bool can_be_read(std::uint32_t place) {
     const Truth& truth = truth_[place];
     const auto left =
-        JournalMemory::read(test_.memfd.fd(), place, truth.connection, truth.received, truth.sent);
+        read_left(test_.memfd.fd(), place, truth.connection, truth.received, truth.sent);
     if (!left) {
       EXPECT_FALSE(left.error().message().empty());
       return false;
@@ -486,8 +486,7 @@ TEST(JournalMemoryFuzz, NoiseIsRefused) {
     std::uint64_t connection = 0;
     std::memcpy(
         &connection, mapping->data() + wire::journal_record_offset(place), sizeof connection);
-    EXPECT_FALSE(
-        JournalMemory::read(test.memfd.fd(), place, connection, random(), random()).has_value());
+    EXPECT_FALSE(read_left(test.memfd.fd(), place, connection, random(), random()).has_value());
   }
 }
 

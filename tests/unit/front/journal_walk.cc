@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include <gtest/gtest.h>
+
 #include "phalanx/base/check.h"
 
 namespace phalanx::front {
@@ -59,6 +61,19 @@ std::unique_ptr<JournalMemory> TestMemory::adopt() const {
   auto adopted = JournalMemory::adopt(os::UniqueFd(::dup(memfd.fd())), bytes, places);
   PHALANX_CHECK(adopted.has_value(), "memory for journals");
   return std::move(*adopted);
+}
+
+Result<http::Resumption> read_left(int fd,
+                                   std::uint32_t place,
+                                   std::uint64_t connection,
+                                   std::uint64_t received,
+                                   std::uint64_t sent) {
+  PHALANX_TRY(const LeftJournal journal, LeftJournal::open(fd));
+  EXPECT_TRUE(journal.is(fd));
+  const auto most = journal.bytes_left(place, connection, received, sent);
+  Result<http::Resumption> left = journal.read(place, connection, received, sent);
+  EXPECT_TRUE(!left || (most && left->received.size() + left->to_send.size() <= *most));
+  return left;
 }
 
 std::string stream_bytes(std::uint64_t connection,
@@ -202,7 +217,7 @@ std::optional<http::Resumption> read_and_compare(int fd,
                                                  const Truth& truth,
                                                  std::string* problem) {
   const bool kept = truth.kept;
-  auto left = JournalMemory::read(
+  auto left = read_left(
       fd, static_cast<std::uint32_t>(place), truth.connection, truth.received, truth.sent);
   const auto say = [&](const std::string& what) {
     *problem += "connection " + std::to_string(truth.connection) + ", publication " +

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "phalanx/front/journal_memory.h"
+#include "phalanx/front/left_journal.h"
 
 namespace phalanx::front {
 
@@ -25,6 +26,13 @@ struct TestMemory {
   static TestMemory make(std::uint32_t places, std::size_t blocks);
   [[nodiscard]] std::unique_ptr<JournalMemory> adopt() const;
 };
+
+// What is left in the memory of that descriptor.
+Result<http::Resumption> read_left(int fd,
+                                   std::uint32_t place,
+                                   std::uint64_t connection,
+                                   std::uint64_t received,
+                                   std::uint64_t sent);
 
 // The bytes of a connection, from an offset on; another stream for each direction.
 enum class Direction : std::uint8_t { kIn, kOut };

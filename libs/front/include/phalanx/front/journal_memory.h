@@ -56,27 +56,6 @@ class JournalMemory {
                                                      std::uint64_t received,
                                                      std::uint64_t sent);
 
-  // What a front that is dead and reaped has left of a connection whose socket it had read and
-  // written so far. `fd` stays the caller's. Nothing in the memory is trusted: whatever it holds,
-  // the work and the answer are bounded by its size.
-  //
-  // Errors: kDataLoss         nothing is kept of the connection, or what is kept contradicts itself
-  //                           or the numbers
-  //         kInvalidArgument  no memfd, or one that could shrink
-  [[nodiscard]] static Result<http::Resumption> read(int fd,
-                                                     std::uint32_t place,
-                                                     std::uint64_t connection,
-                                                     std::uint64_t received,
-                                                     std::uint64_t sent);
-
-  // How much that is, at most: what read() will have to copy.
-  // Errors: as read()
-  [[nodiscard]] static Result<std::uint64_t> bytes_left(int fd,
-                                                        std::uint32_t place,
-                                                        std::uint64_t connection,
-                                                        std::uint64_t received,
-                                                        std::uint64_t sent);
-
   // From now on this thread (< wire::kJournalMarks) works for the connection; 0: for none. Gives
   // whom it worked for before.
   std::uint64_t mark(std::size_t thread, std::uint64_t connection);

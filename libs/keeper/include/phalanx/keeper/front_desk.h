@@ -72,6 +72,9 @@ class FrontDesk {
   // Sends what has happened since the last call, and a piece of what is told again.
   void flush();
 
+  // Requests whose front has died and that are still to be told what they missed.
+  [[nodiscard]] std::size_t taking_over() const;
+
   // Whether the connection has a request that has a place.
   [[nodiscard]] bool has_open(std::uint64_t connection) const;
   [[nodiscard]] std::size_t open() const { return open_; }  // places given

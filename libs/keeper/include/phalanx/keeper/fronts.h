@@ -136,8 +136,11 @@ class Fronts {
     std::size_t front;
     FrontEnd end;
     std::deque<ConnectionTable::Orphan> orphans;
+    std::size_t urgent;  // so many of them, at the beginning, have a request in work
+    SteadyTime since;
     std::map<Fate, std::size_t> fates{};
   };
+  [[nodiscard]] bool waits(const Left& left, std::size_t in_work) const;
   std::deque<Left> left_;
   std::unique_ptr<os::EventLoop::Handle> hand_on_timer_;
   bool handing_on_ = false;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "phalanx/front/left_journal.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -9,8 +11,6 @@
 #include <span>
 #include <string>
 #include <utility>
-
-#include "phalanx/front/journal_memory.h"
 
 #include "journal_layout.h"
 
@@ -134,7 +134,9 @@ Result<std::string> bytes_of(std::span<const std::byte> blocks,
   return bytes;
 }
 
-Result<os::Mapping> mapped(int fd) {
+}  // namespace
+
+Result<LeftJournal> LeftJournal::open(int fd) {
   struct stat info {};
   os::UniqueFd own(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!own.valid() || ::fstat(own.get(), &info) != 0) {
@@ -142,32 +144,33 @@ Result<os::Mapping> mapped(int fd) {
   }
   PHALANX_TRY(const os::Memfd memory,
               os::Memfd::adopt(std::move(own), static_cast<std::size_t>(info.st_size)));
-  return memory.map(os::Access::kReadOnly);
+  PHALANX_TRY(os::Mapping mapping, memory.map(os::Access::kReadOnly));
+  PHALANX_RETURN_IF_ERROR(mapping.exclude_from_dumps());
+  return LeftJournal(std::move(mapping), info.st_dev, info.st_ino);
 }
 
-}  // namespace
+bool LeftJournal::is(int fd) const {
+  struct stat info {};
+  return ::fstat(fd, &info) == 0 && info.st_dev == device_ && info.st_ino == inode_;
+}
 
-Result<std::uint64_t> JournalMemory::bytes_left(int fd,
-                                                std::uint32_t place,
-                                                std::uint64_t connection,
-                                                std::uint64_t received,
-                                                std::uint64_t sent) {
-  PHALANX_TRY(const os::Mapping mapping, mapped(fd));
-  PHALANX_RETURN_IF_ERROR(checked_header(mapping.bytes(), place));
-  PHALANX_TRY(const JournalSlot slot, slot_of(mapping.bytes(), place, connection));
+Result<std::uint64_t> LeftJournal::bytes_left(std::uint32_t place,
+                                              std::uint64_t connection,
+                                              std::uint64_t received,
+                                              std::uint64_t sent) const {
+  PHALANX_RETURN_IF_ERROR(checked_header(mapping_.bytes(), place));
+  PHALANX_TRY(const JournalSlot slot, slot_of(mapping_.bytes(), place, connection));
   if (slot.state.request_begin > received || slot.out_end < sent) {
     return data_loss("what is kept begins behind what was received or sent");
   }
   return received - slot.state.request_begin + slot.out_end - sent;
 }
 
-Result<http::Resumption> JournalMemory::read(int fd,
-                                             std::uint32_t place,
-                                             std::uint64_t connection,
-                                             std::uint64_t received,
-                                             std::uint64_t sent) {
-  PHALANX_TRY(const os::Mapping mapping, mapped(fd));
-  const std::span<const std::byte> memory = mapping.bytes();
+Result<http::Resumption> LeftJournal::read(std::uint32_t place,
+                                           std::uint64_t connection,
+                                           std::uint64_t received,
+                                           std::uint64_t sent) const {
+  const std::span<const std::byte> memory = mapping_.bytes();
   PHALANX_TRY(const wire::JournalHeader header, checked_header(memory, place));
   PHALANX_TRY(const JournalSlot slot, slot_of(memory, place, connection));
   http::Resumption left;
