@@ -8,13 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "phalanx/base/bytes_text.h"
 #include "phalanx/checkpoint/model_folder.h"
 #include "phalanx/flags/flag_table.h"
 #include "phalanx/kernels/isa.h"
-#include "phalanx/model/kv_layout.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/os/cpu_set.h"
 #include "phalanx/os/machine.h"
+#include "phalanx/step/choices.h"
 
 #include "bench_main.h"
 #include "engine_cells.h"
@@ -100,7 +101,7 @@ Status Bench::load(const Options& options) {
     files = std::make_unique<checkpoint::ModelFolder>(options.model);
   }
   PHALANX_TRY(const checkpoint::Checkpoint checkpoint, checkpoint::Checkpoint::open(*files));
-  const std::vector<std::string> choices = checkpoint::quantization_choices();
+  const std::vector<std::string> choices = step::quantization_choices();
   for (const std::string& format : split(options.formats)) {
     if (std::find(choices.begin(), choices.end(), format) == choices.end()) {
       return invalid_argument("--format: expected names that --quantization takes, found \"" +
@@ -137,7 +138,7 @@ Status Bench::plan(const Options& options) {
                    "left out: %u sequences at %u tokens need %s of KV\n",
                    cell.sequences,
                    cell.tokens,
-                   model::bytes_text(bytes).c_str());
+                   bytes_text(bytes).c_str());
       continue;
     }
     cells.push_back(cell);
@@ -190,7 +191,7 @@ Status Bench::prepare(const Options& options) {
               parse_numbers("--tp", options.tp, 1, static_cast<std::uint32_t>(cpus_.size())));
   shape_.chunk = static_cast<std::uint32_t>(options.chunk);
   shape_.steps = static_cast<std::uint32_t>(options.steps);
-  shape_.kv_format = model::kv_format_of(options.kv_cache_dtype);
+  shape_.kv_format = step::kv_format_of(options.kv_cache_dtype);
   PHALANX_TRY(buffer_, take_memory("buffer", read_buffer_bytes()));
   crew_ = std::make_unique<Crew>(cpus_);
   PHALANX_RETURN_IF_ERROR(load(options));
@@ -282,7 +283,7 @@ void Bench::print_figure(const Figure& figure, const std::string& machine) const
       "%s%s,\"limit_by\":\"%s\",%s}\n",
       what,
       format.c_str(),
-      std::string(model::kv_format_name(shape_.kv_format)).c_str(),
+      std::string(step::kv_format_name(shape_.kv_format)).c_str(),
       ranks_[figure.group],
       cpus_.size(),
       figure.cell.sequences,

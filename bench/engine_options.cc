@@ -2,7 +2,6 @@
 #include "engine_options.h"
 
 #include "phalanx/kernels/isa.h"
-#include "phalanx/model/kv_layout.h"
 
 namespace phalanx::bench {
 
@@ -21,7 +20,7 @@ flags::FlagTable flags_of(Options* options) {
   flags.add_text("context", &options->contexts, "LIST", "Tokens before those that are decoded");
   flags.add_choice("kv-cache-dtype",
                    &options->kv_cache_dtype,
-                   model::kv_format_choices(),
+                   step::kv_format_choices(),
                    "Format of the KV cache");
   flags.add_choice("isa", &options->isa, kernels::isa_choices(), "Instruction set");
   flags.add_int(

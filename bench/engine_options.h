@@ -5,7 +5,7 @@
 #include <string>
 
 #include "phalanx/flags/flag_table.h"
-#include "phalanx/model/memory_plan.h"
+#include "phalanx/step/choices.h"
 
 namespace phalanx::bench {
 
@@ -22,7 +22,7 @@ struct Options {
   std::int64_t threads = 0;
   std::int64_t rounds = 5;
   std::int64_t steps = 8;
-  std::int64_t chunk = model::kDefaultMaxNumBatchedTokens;
+  std::int64_t chunk = step::kDefaultMaxNumBatchedTokens;
   std::int64_t layers = 28;  // of Qwen3-0.6B
   bool only_limits = false;
 };

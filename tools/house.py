@@ -20,6 +20,35 @@ def unused_edges(allowed, sources, lists):
     return problems
 
 
+def way_to(target, begins, allowed):
+    """A chain of libraries from one of `begins` to `target`, or none."""
+    ways = [[name] for name in sorted(begins)]
+    seen = set()
+    while ways:
+        way = ways.pop(0)
+        if way[-1] == target:
+            return way
+        if way[-1] not in seen:
+            seen.add(way[-1])
+            ways += [[*way, edge] for edge in allowed.get(way[-1], [])]
+    return None
+
+
+def forbidden_reaches(allowed, programs, used):
+    """`programs`: program → libraries that it must not come to; `used`: program → those that it includes or links itself."""
+    problems = []
+    for program, forbidden in programs.items():
+        if program not in used:
+            problems.append(f"tools/layers.toml: there is no program {program}")
+            continue
+        for name in forbidden:
+            if name not in allowed:
+                problems.append(f"tools/layers.toml: {program} is kept from {name}, which is no library")
+            elif way := way_to(name, used[program], allowed):
+                problems.append(f"apps/{program}: comes to {name} by {' → '.join(way)}, which tools/layers.toml forbids")
+    return problems
+
+
 def table_differences(allowed, document):
     """The layer table of docs/architecture.md and tools/layers.toml say the same, and no edge leads upwards."""
     rows = re.findall(r"^\| (\d) \| `(\w+)` \| ([\w ]*) ?\| ", document, re.MULTILINE)
@@ -125,6 +154,9 @@ def self_test():
         ("an edge used", unused_edges({"b": ["a"]}, {"b": ['#include "phalanx/a/x.h"']}, {}), 0),
         ("an unused edge", unused_edges({"b": ["a"]}, {"b": [""]}, {}), 1),
         ("a link without includes", unused_edges({"b": []}, {"b": [""]}, {"b": "(\n  DEPS a)"}), 1),
+        ("a program that keeps away", forbidden_reaches({"a": [], "b": ["a"], "c": []}, {"p": ["c"]}, {"p": {"b"}}), 0),
+        ("a program that comes too far", forbidden_reaches({"a": [], "b": ["a"]}, {"p": ["a"]}, {"p": {"b"}}), 1),
+        ("a program that is not there", forbidden_reaches({"a": []}, {"q": ["a"]}, {"p": {"a"}}), 1),
         ("equal tables", table_differences({"a": [], "b": ["a"]}, table), 0),
         ("a row too few", table_differences({"a": [], "b": ["a"], "c": []}, table), 1),
         ("other edges", table_differences({"a": [], "b": []}, table), 1),

@@ -291,6 +291,7 @@ class NewProgram(unittest.TestCase):
     def test_is_not_taken_before_it_is_asked_for(self):
         self.copy("phalanxctl")
         self.copy("phalanxd")
+        self.copy("phalanx-worker")
         path = self.copy("phalanx-front")
         with Server("--tp", 1, program=os.path.join(self.folder.name, "phalanxd")) as server:
             os.remove(path)
@@ -335,7 +336,8 @@ class Program(unittest.TestCase):
     def test_that_is_missing_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
             alone = os.path.join(folder, "phalanxd")
-            shutil.copy(os.path.join(BIN, "phalanxd"), alone)
+            for name in ("phalanxd", "phalanx-worker"):
+                shutil.copy(os.path.join(BIN, name), os.path.join(folder, name))
             ended = subprocess.run([alone, "--model", TINY, "--port", "0"], capture_output=True, text=True, timeout=60)
             self.assertEqual(ended.returncode, 66)
             self.assertIn("expected the program phalanx-front beside phalanxd", ended.stderr)

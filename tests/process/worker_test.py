@@ -11,6 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from phalanx_server import BIN, TINY, Server, alive, counted, descendants, eventually, main, stat_fields  # noqa: E402
 
 PHALANXD = os.path.join(BIN, "phalanxd")
+WORKER = os.path.join(BIN, "phalanx-worker")
 # In place, and as a child that is waited for.
 EXECS = "env WRAPPED=1"
 FORKS = "sh -c '\"$@\"; exit $?' --"
@@ -27,26 +28,26 @@ def environment(pid):
         return dict(setting.split("=", 1) for setting in file.read().decode().split("\0") if "=" in setting)
 
 
-def run(*arguments, **more):
-    return subprocess.run([PHALANXD, *arguments], capture_output=True, text=True, timeout=60, check=False, **more)
+def run(*arguments, program=PHALANXD, **more):
+    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False, **more)
 
 
 class ByHand(unittest.TestCase):
     def test_is_refused_in_one_line(self):
-        for role in ("rank", "replica", "loader"):
-            ended = run("worker", role)
+        for role in ("rank", "replica", "loader", "planner"):
+            ended = run("worker", role, program=WORKER)
             self.assertEqual(ended.returncode, 64, ended.stderr)
             self.assertEqual(ended.stderr.count("\n"), 1, ended.stderr)
             self.assertIn(f"a {role} is started by phalanxd itself", ended.stderr)
 
     def test_an_unknown_role_names_the_known_ones(self):
-        for words in (("worker",), ("worker", "keeper")):
-            ended = run(*words)
+        for words in ((), ("worker",), ("worker", "keeper"), ("rank", "rank")):
+            ended = run(*words, program=WORKER)
             self.assertEqual(ended.returncode, 64)
-            self.assertIn("expected rank, replica or loader", ended.stderr)
+            self.assertIn("expected worker planner, loader, replica or rank", ended.stderr)
 
     def test_help_says_who_starts_workers(self):
-        self.assertIn("phalanxd worker rank|replica|loader is how a server starts", run("--help").stdout)
+        self.assertIn("phalanx-worker worker planner|loader|replica|rank is how a server starts", " ".join(run("--help").stdout.split()))
 
 
 class Titles(unittest.TestCase):

@@ -7,8 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "phalanx/base/bytes_text.h"
 #include "phalanx/base/printable.h"
-#include "phalanx/model/kv_layout.h"
+#include "phalanx/step/choices.h"
 
 namespace phalanx::app {
 
@@ -44,18 +45,16 @@ void print_memory(const model::MemoryPlan& plan,
                   std::ostringstream& out) {
   out << "  memory     for --dp " << request.replicas << " --tp " << request.ranks << ", "
       << plan.limits.max_num_seqs << " sequences, " << plan.limits.kv_blocks
-      << " KV blocks of 32 tokens in " << model::kv_format_name(plan.limits.kv_format) << "\n";
-  out << "    weights  " << model::bytes_text(plan.weights) << ", shared by all ranks\n";
+      << " KV blocks of 32 tokens in " << step::kv_format_name(plan.limits.kv_format) << "\n";
+  out << "    weights  " << bytes_text(plan.weights) << ", shared by all ranks\n";
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
     const model::RankMemory& memory = plan.ranks[rank];
-    out << "    rank tp" << rank << " " << model::bytes_text(memory.total()) << ": KV "
-        << model::bytes_text(memory.kv) << ", scratch " << model::bytes_text(memory.scratch)
-        << ", other "
-        << model::bytes_text(memory.sequence_table + memory.result_ring + memory.exchange +
-                             memory.heap)
+    out << "    rank tp" << rank << " " << bytes_text(memory.total()) << ": KV "
+        << bytes_text(memory.kv) << ", scratch " << bytes_text(memory.scratch) << ", other "
+        << bytes_text(memory.sequence_table + memory.result_ring + memory.exchange + memory.heap)
         << "\n";
   }
-  out << "    total    " << model::bytes_text(plan.total) << "\n";
+  out << "    total    " << bytes_text(plan.total) << "\n";
 }
 
 nlohmann::ordered_json config_json(const checkpoint::ModelConfig& config) {
@@ -89,7 +88,7 @@ nlohmann::ordered_json memory_json(const model::MemoryPlan& plan,
           {"max_num_seqs", plan.limits.max_num_seqs},
           {"max_num_batched_tokens", plan.limits.max_num_batched_tokens},
           {"kv_blocks", plan.limits.kv_blocks},
-          {"kv_cache_dtype", model::kv_format_name(plan.limits.kv_format)},
+          {"kv_cache_dtype", step::kv_format_name(plan.limits.kv_format)},
           {"weights", plan.weights},
           {"ranks", std::move(ranks)},
           {"total", plan.total}};
@@ -107,13 +106,13 @@ std::string inspection_text(const Inspection& inspection,
   out << "  model      " << printable(inspection.architecture)
       << (inspection.name.empty() ? "" : ", \"" + printable(inspection.name) + "\"") << ", "
       << count_text(inspection.parameters) << " parameters in "
-      << model::bytes_text(inspection.weight_bytes) << "\n";
+      << bytes_text(inspection.weight_bytes) << "\n";
   if (inspection.config) {
     print_config(*inspection.config, out);
   }
   for (const auto& [name, use] : inspection.types) {
     out << "  type       " << printable(name) << ": " << use.tensors << " tensors, "
-        << count_text(use.elements) << " parameters, " << model::bytes_text(use.bytes) << "\n";
+        << count_text(use.elements) << " parameters, " << bytes_text(use.bytes) << "\n";
   }
   if (inspection.context_length) {
     out << "  context    " << *inspection.context_length << " tokens\n";

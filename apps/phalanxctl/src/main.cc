@@ -17,10 +17,10 @@
 #include "phalanx/checkpoint/checkpoint.h"
 #include "phalanx/checkpoint/inspect.h"
 #include "phalanx/flags/flag_table.h"
-#include "phalanx/model/kv_layout.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/model/needs.h"
 #include "phalanx/os/machine.h"
+#include "phalanx/step/choices.h"
 #include "phalanx/wire/rank_messages.h"
 
 #include "inspect_view.h"
@@ -43,8 +43,8 @@ struct CtlOptions {
   std::int64_t dp = 1;
   std::int64_t tp = 1;
   std::int64_t max_model_len = 0;
-  std::int64_t max_num_seqs = model::kDefaultMaxNumSeqs;
-  std::int64_t max_num_batched_tokens = model::kDefaultMaxNumBatchedTokens;
+  std::int64_t max_num_seqs = step::kDefaultMaxNumSeqs;
+  std::int64_t max_num_batched_tokens = step::kDefaultMaxNumBatchedTokens;
   std::int64_t num_kv_blocks = 0;
   std::string kv_cache_dtype = "bf16";
   std::string quantization = "auto";
@@ -72,11 +72,11 @@ void add_topology(flags::FlagTable* table, CtlOptions* o) {
                  "inspect: KV blocks of a replica; 0 derives them from this machine's memory");
   table->add_choice("kv-cache-dtype",
                     &o->kv_cache_dtype,
-                    model::kv_format_choices(),
+                    step::kv_format_choices(),
                     "inspect: format of the KV cache");
   table->add_choice("quantization",
                     &o->quantization,
-                    checkpoint::quantization_choices(),
+                    step::quantization_choices(),
                     "inspect: format of the weights; auto takes what the files have");
 }
 
@@ -149,7 +149,7 @@ Status inspect(const CtlOptions& options) {
   request.limits.max_num_batched_tokens =
       static_cast<std::uint32_t>(options.max_num_batched_tokens);
   request.limits.kv_blocks = static_cast<std::uint32_t>(options.num_kv_blocks);
-  request.limits.kv_format = model::kv_format_of(options.kv_cache_dtype);
+  request.limits.kv_format = step::kv_format_of(options.kv_cache_dtype);
   PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
   request.available_bytes = model::memory_to_plan(
       available, request.limits.kv_blocks, 1 + request.replicas * (1 + request.ranks));

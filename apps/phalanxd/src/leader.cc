@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "phalanx/admin/commands.h"
+#include "phalanx/base/bytes_text.h"
 #include "phalanx/fleet/worker_command.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/child_side.h"
@@ -24,16 +25,18 @@ constexpr int kSignalExitBase = 128;  // a second signal ended the server at onc
 
 }  // namespace
 
-Leader::Leader(const settings::Options& options, settings::LeaderPlan plan, ipc::ZmqContext context)
+Leader::Leader(const settings::Options& options, LeaderStart start, ipc::ZmqContext context)
     : options_(options),
-      plan_(std::move(plan)),
+      plan_(std::move(start.plan)),
+      tokenizer_(std::move(start.tokenizer)),
+      workers_(std::move(start.workers)),
       context_(std::move(context)),
       router_(static_cast<std::size_t>(options.dp),
               *dispatch::make_policy(options.routing_policy, os::random_u64()),
               {}),
       admission_({static_cast<std::uint64_t>(options.max_num_queued_reqs),
                   static_cast<std::uint64_t>(options.max_num_queued_tokens)}),
-      metrics_(registry_, plan_.model.name) {}
+      metrics_(registry_, plan_.model_name) {}
 
 Leader::~Leader() = default;
 
@@ -52,7 +55,7 @@ Result<int> Leader::run() {
     }
     log_longest_callback(loop_, &longest_told_);
   }));
-  if (plan_.arena_bytes > 0) {
+  if (plan_.arena_bytes(options_) > 0) {
     load_weights();
   } else {
     on_weights(os::Memfd());
@@ -71,7 +74,7 @@ Status Leader::open_lifeline_pipe() {
 // Makes the parts around the replicas; the processes start when the weights are there.
 void Leader::start_replicas() {
   replicas_ = std::make_unique<fleet::ReplicaHost>(
-      loop_, context_, settings::replica_start_of(options_, plan_), replica_events());
+      loop_, context_, settings::replica_start_of(options_, plan_, workers_), replica_events());
   port_ = std::make_unique<FleetPort>(*replicas_);
   dispatch::DispatcherOptions dispatching;
   dispatching.on_poisoned = serving::dump_poisoned(options_.dump_dir);
@@ -149,7 +152,8 @@ void Leader::perform(fleet::LeaderAction action, const Error* cause) {
 void Leader::load_weights() {
   loader_ = std::make_unique<fleet::WeightLoader>(
       loop_,
-      fleet::worker_plan(fleet::WorkerRole::kLoader, fleet::loader_wrapper(options_.wrappers)),
+      fleet::worker_plan(
+          fleet::WorkerRole::kLoader, fleet::loader_wrapper(options_.wrappers), workers_),
       settings::loader_bootstrap_of(options_, plan_),
       lifeline_read_.get(),
       seconds_of(options_.start_timeout_s),
@@ -157,7 +161,7 @@ void Leader::load_weights() {
         const int tenths = static_cast<int>(done * 10 / std::max<std::uint64_t>(total, 1));
         if (tenths != std::exchange(printed_tenths_, tenths) && total > (std::uint64_t{64} << 20)) {
           obs::print_lines("loading weights: " + std::to_string(tenths * 10) + " % of " +
-                           model::bytes_text(total));
+                           bytes_text(total));
         }
       },
       [this](Result<os::Memfd> arena) { on_weights(std::move(arena)); });
@@ -211,15 +215,22 @@ void Leader::announce_once() {
     start_prompts();
     return;
   }
-  print_ready(options_, fronts_->port(), plan_.model.name);
+  print_ready(options_, fronts_->port(), plan_.model_name);
+}
+
+Status Leader::make_offline_model() {
+  PHALANX_TRY(offline_model_, offline_model_of(options_, plan_, tokenizer_));
+  return ok();
 }
 
 void Leader::start_prompts() {
-  offline_ = std::make_unique<serving::OfflineRun>(
-      settings::offline_of(options_), plan_.model, *dispatcher_, [this](Result<int> result) {
-        result_ = std::move(result);
-        life_.post(fleet::LeaderEvent::kPromptsDone);
-      });
+  offline_ = std::make_unique<serving::OfflineRun>(settings::offline_of(options_),
+                                                   offline_model_->served,
+                                                   *dispatcher_,
+                                                   [this](Result<int> result) {
+                                                     result_ = std::move(result);
+                                                     life_.post(fleet::LeaderEvent::kPromptsDone);
+                                                   });
   offline_->start();
 }
 
@@ -247,7 +258,7 @@ std::string Leader::status_text() const {
       view.fronts.push_back({front.slot, front.active, front.connections});
     }
   }
-  view.model = plan_.model.name;
+  view.model = plan_.model_name;
   view.phase = phase_name();
   view.requests_finished = metrics_.finished();
   return admin::status_json(view);

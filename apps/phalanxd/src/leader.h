@@ -21,7 +21,16 @@
 #include "phalanx/settings/leader_plan.h"
 #include "phalanx/settings/options.h"
 
+#include "offline.h"
+
 namespace phalanx::app {
+
+// What the leader begins with.
+struct LeaderStart {
+  settings::LeaderPlan plan;
+  os::Memfd tokenizer;  // for fronts
+  std::string workers;  // the program that workers are; it outlives the leader
+};
 
 // The leader: its parts in the order in which they need each other, and what they do in the phases
 // of fleet/leader_phases.h.
@@ -29,7 +38,7 @@ namespace phalanx::app {
 // Threads: the loop thread.
 class Leader {
  public:
-  Leader(const settings::Options& options, settings::LeaderPlan plan, ipc::ZmqContext context);
+  Leader(const settings::Options& options, LeaderStart start, ipc::ZmqContext context);
   Leader(const Leader&) = delete;
   Leader& operator=(const Leader&) = delete;
   ~Leader();
@@ -45,7 +54,6 @@ class Leader {
   void start_replicas();
   [[nodiscard]] fleet::ReplicaEvents replica_events();
   [[nodiscard]] keeper::FrontsCalls fronts_calls();
-  [[nodiscard]] Status start_fronts();
   void on_fronts_failed(const Error& cause);
   [[nodiscard]] keeper::Answer answer(wire::QueryKind kind);
   void watch_signals();
@@ -56,6 +64,7 @@ class Leader {
   void perform(fleet::LeaderAction action, const Error* cause);
   void on_replica_failed(const Error& cause);
   void announce_once();
+  [[nodiscard]] Status make_offline_model();
   void start_prompts();
   void drain();
   void finish();
@@ -67,6 +76,8 @@ class Leader {
 
   const settings::Options& options_;
   settings::LeaderPlan plan_;
+  os::Memfd tokenizer_;
+  std::string workers_;
   ipc::ZmqContext context_;
   os::EventLoop loop_;
   dispatch::Router router_;
@@ -76,13 +87,13 @@ class Leader {
   os::UniqueFd lifeline_read_;
   os::UniqueFd lifeline_write_;  // its end of file tells every descendant that the leader is gone
   os::Memfd arena_;
-  os::Memfd tokenizer_;  // for fronts
   std::unique_ptr<fleet::WeightLoader> loader_;
   std::unique_ptr<fleet::ReplicaHost> replicas_;
   std::unique_ptr<dispatch::ReplicaPort> port_;
   std::unique_ptr<dispatch::Dispatcher> dispatcher_;
   std::unique_ptr<keeper::Fronts> fronts_;  // null while prompts of the command line are answered
   std::unique_ptr<admin::AdminServer> admin_;
+  std::unique_ptr<OfflineModel> offline_model_;  // null without prompts of the command line
   std::unique_ptr<serving::OfflineRun> offline_;
   std::vector<std::unique_ptr<os::EventLoop::Handle>> handles_;
   fleet::LeaderLife life_{

@@ -2,7 +2,6 @@
 // What clients reach: the doors, the fronts that speak with them, and how both end.
 #include <unistd.h>
 
-#include <cstring>
 #include <utility>
 
 #include "phalanx/obs/log.h"
@@ -24,7 +23,7 @@ constexpr int kCutExitStatus = 75;  // some answers were cut at the shutdown dea
 // requests get 503.
 Status Leader::open_doors() {
   if (offline()) {
-    return ok();
+    return make_offline_model();
   }
   PHALANX_TRY(keeper::FrontStart start, settings::front_start_of(options_, plan_));
   PHALANX_TRY(fronts_,
@@ -40,18 +39,7 @@ Status Leader::open_doors() {
                   [this](const std::string& line, const admin::AdminServer::Reply& reply) {
                     answer_admin(line, reply);
                   }));
-  return start_fronts();
-}
-
-// Beside the loading of the weights.
-Status Leader::start_fronts() {
-  const std::string source = std::exchange(plan_.tokenizer_source, {});
-  PHALANX_TRY(tokenizer_, os::Memfd::create("phalanx-tokenizer", source.size()));
-  {
-    PHALANX_TRY(const os::Mapping mapping, tokenizer_.map(os::Access::kReadWrite));
-    std::memcpy(mapping.data(), source.data(), source.size());
-  }
-  PHALANX_RETURN_IF_ERROR(tokenizer_.seal_content());
+  // Beside the loading of the weights.
   fronts_->start(tokenizer_.fd(), lifeline_read_.get());
   return ok();
 }

@@ -3,14 +3,19 @@
 
 #include <csignal>
 #include <iostream>
+#include <optional>
+#include <utility>
 
 #include "phalanx/base/version.h"
+#include "phalanx/fleet/model_planner.h"
 #include "phalanx/obs/log.h"
+#include "phalanx/os/child_process.h"
 #include "phalanx/os/heap.h"
 #include "phalanx/os/machine.h"
 #include "phalanx/settings/start_limits.h"
 
 #include "leader.h"
+#include "planning.h"
 
 namespace phalanx::app {
 
@@ -24,23 +29,39 @@ int fail(const Error& error) {
   return error_traits(error.code()).exit_status;
 }
 
-Result<int> serve(settings::Options options) {
+// Whatever becomes of the file: workers that are started again run what the first ones ran.
+Result<os::HeldProgram> hold_beside(const std::string& name) {
+  PHALANX_TRY(const std::string path, os::program_beside(name));
+  return os::HeldProgram::open(path);
+}
+
+Result<int> serve(settings::Options options, const std::string& worker_program) {
   PHALANX_RETURN_IF_ERROR(os::restrict_process(options.core_dumps));
   PHALANX_TRY(os::ProcessLimits limits, os::process_limits());
   PHALANX_TRY(limits.open_files, os::raise_open_file_limit());
   PHALANX_RETURN_IF_ERROR(settings::apply_limits(limits, &options));
-  PHALANX_TRY(settings::LeaderPlan plan, settings::make_leader_plan(options));
-  PHALANX_RETURN_IF_ERROR(settings::check_plan_fits(limits, plan.memory));
+  PHALANX_TRY(std::vector<os::CpuList> cores, settings::core_sets_of(options));
+  PHALANX_TRY(os::HeldProgram workers, hold_beside(worker_program));
+  PHALANX_TRY(std::optional<fleet::MadePlan> made, have_planned(options, workers));
+  if (!made) {
+    return 0;  // asked to end before there was anything
+  }
+  PHALANX_RETURN_IF_ERROR(settings::check_plan_fits(limits, made->plan));
+  settings::LeaderPlan plan =
+      settings::leader_plan_of(options, std::move(made->plan), std::move(cores));
   obs::print_lines(settings::start_summary(options, plan));
   PHALANX_TRY(ipc::ZmqContext context, ipc::ZmqContext::create());
-  Leader leader(options, std::move(plan), std::move(context));
+  Leader leader(options,
+                {std::move(plan), std::move(made->tokenizer), workers.spawn_path()},
+                std::move(context));
   return leader.run();
 }
 
 }  // namespace
 
 int run_leader(const std::vector<std::string>& arguments,
-               const std::map<std::string, std::string>& environment) {
+               const std::map<std::string, std::string>& environment,
+               const std::string& worker_program) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);  // until the leader listens to it: nothing older runs yet
   os::keep_heap_small();
@@ -67,7 +88,7 @@ int run_leader(const std::vector<std::string>& arguments,
                 "environment",
                 {{"note", note.text}});
   }
-  const Result<int> result = serve(options);
+  const Result<int> result = serve(options, worker_program);
   return result ? *result : fail(result.error());
 }
 

@@ -7,8 +7,10 @@
 
 namespace phalanx::app {
 
-// The life of the leader, from its command line to its exit status.
+// The life of the leader, from its command line to its exit status. `worker_program` is the name of
+// the one beside it that its workers are.
 [[nodiscard]] int run_leader(const std::vector<std::string>& arguments,
-                             const std::map<std::string, std::string>& environment);
+                             const std::map<std::string, std::string>& environment,
+                             const std::string& worker_program);
 
 }  // namespace phalanx::app

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "phalanx/worker/worker.h"
+#include <string>
 
 namespace phalanx::app {
 
-// The whole program: the leader, or a worker if the first argument says so. Throws nothing: an
-// exception is told in one line, as the exit status of its cause.
-[[nodiscard]] int run_phalanxd(int argc, char** argv, const worker::Seams& seams);
+// The whole program: the leader. `worker_program` is the name of the one beside it that its workers
+// are. Throws nothing: an exception is told in one line, as the exit status of its cause.
+[[nodiscard]] int run_phalanxd(int argc, char** argv, const std::string& worker_program);
 
 }  // namespace phalanx::app

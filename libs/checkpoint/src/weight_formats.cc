@@ -7,6 +7,7 @@
 
 #include "phalanx/base/check.h"
 #include "phalanx/checkpoint/checkpoint.h"
+#include "phalanx/step/choices.h"
 
 namespace phalanx::checkpoint {
 
@@ -74,16 +75,6 @@ std::optional<WeightFormat> format_of_codes(TensorType type) {
   return std::nullopt;
 }
 
-std::vector<std::string> quantization_choices() {
-  std::vector<std::string> choices = {"auto"};
-  for (const WeightFormat format : kernels::kWeightFormats) {
-    if (kernels::traits_of(format).from_floats) {
-      choices.emplace_back(kernels::weight_format_name(format));
-    }
-  }
-  return choices;
-}
-
 WeightFormats Checkpoint::formats_for(std::string_view quantization) const {
   for (const WeightFormat format : kernels::kWeightFormats) {
     const kernels::WeightTraits& traits = kernels::traits_of(format);
@@ -91,7 +82,7 @@ WeightFormats Checkpoint::formats_for(std::string_view quantization) const {
       return {format, format};
     }
   }
-  PHALANX_CHECK(quantization == "auto", "not one of quantization_choices()");
+  PHALANX_CHECK(quantization == step::kAutoQuantization, "not one of quantization_choices()");
   return stored_formats();
 }
 

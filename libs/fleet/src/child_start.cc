@@ -24,6 +24,10 @@ obs::LogOptions log_options_of(const wire::ChildCommon& common, std::string_view
 
 }  // namespace
 
+obs::LogOptions log_options(const wire::PlannerBootstrap& bootstrap) {
+  return log_options_of(bootstrap.common, "planner");
+}
+
 obs::LogOptions log_options(const wire::LoaderBootstrap& bootstrap) {
   return log_options_of(bootstrap.common, "loader");
 }

@@ -10,20 +10,9 @@
 
 #include "phalanx/wire/codec.h"
 
+#include "child_end.h"
+
 namespace phalanx::fleet {
-
-namespace {
-
-// Of a loader that could not say what ended it: memory and threads by its exit status.
-Error end_of(const supervise::Death& death) {
-  const std::string text = "the loader " + supervise::describe(death);
-  const auto* exited = std::get_if<os::Exited>(&death.reason);
-  const bool exhausted =
-      exited != nullptr && exited->status == error_traits(Code::kResourceExhausted).exit_status;
-  return exhausted ? resource_exhausted(text) : unavailable(text);
-}
-
-}  // namespace
 
 WeightLoader::WeightLoader(os::EventLoop& loop,
                            os::SpawnPlan spawn,
@@ -106,7 +95,7 @@ void WeightLoader::on_stopped_by_signal(std::size_t, Incarnation) {
 
 void WeightLoader::on_exit(const supervise::Death& death) {
   if (reported_ || !filled_) {
-    finish(reported_ ? *reported_ : end_of(death));
+    finish(reported_ ? *reported_ : end_of_child("the loader", death));
     return;
   }
   if (Status sealed = arena_.seal_content(); !sealed) {

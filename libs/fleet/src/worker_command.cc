@@ -12,8 +12,6 @@ namespace phalanx::fleet {
 
 namespace {
 
-constexpr std::string_view kOwnProgram = "/proc/self/exe";
-
 // What tools need besides what every child gets.
 constexpr std::array<const char*, 3> kToolVariables = {"PATH", "HOME", "TERM"};
 
@@ -62,7 +60,7 @@ Status read_selector(std::string_view selector, WorkerWrapper* wrapper) {
   const std::string shown = "the selector \"" + std::string(selector) + "\"";
   const std::size_t colon = selector.find(':');
   const std::optional<WorkerRole> role = parse_worker_role(selector.substr(0, colon));
-  if (!role) {
+  if (!role || *role == WorkerRole::kPlanner) {
     return bad(shown);
   }
   wrapper->role = *role;
@@ -135,12 +133,15 @@ std::string_view to_string(WorkerRole role) {
       return "replica";
     case WorkerRole::kLoader:
       return "loader";
+    case WorkerRole::kPlanner:
+      return "planner";
   }
   return "unknown";
 }
 
 std::optional<WorkerRole> parse_worker_role(std::string_view text) {
-  for (const WorkerRole role : {WorkerRole::kRank, WorkerRole::kReplica, WorkerRole::kLoader}) {
+  for (const WorkerRole role :
+       {WorkerRole::kRank, WorkerRole::kReplica, WorkerRole::kLoader, WorkerRole::kPlanner}) {
     if (text == to_string(role)) {
       return role;
     }
@@ -216,17 +217,23 @@ os::SpawnPlan worker_plan(WorkerRole role,
     plan.leads_group = true;
     plan.environment = tool_environment();
   }
-  // Under a wrapper "self" is the wrapper.
-  plan.arguments.push_back(wrapper != nullptr && program == kOwnProgram
-                               ? "/proc/" + std::to_string(::getpid()) + "/exe"
-                               : program);
+  // What its own children are started as: itself, but under a wrapper "self" is the wrapper.
+  if (wrapper == nullptr) {
+    plan.arguments.emplace_back(kOwnProgram);
+  } else if (program == kOwnProgram) {
+    plan.arguments.push_back("/proc/" + std::to_string(::getpid()) + "/exe");
+  } else {
+    plan.arguments.push_back(program);
+  }
   plan.arguments.emplace_back(kWorkerMode);
   plan.arguments.emplace_back(to_string(role));
   return plan;
 }
 
-os::SpawnPlan replica_plan(const std::vector<WorkerWrapper>& wrappers, ReplicaId replica) {
-  os::SpawnPlan plan = worker_plan(WorkerRole::kReplica, wrapper_of(wrappers, replica));
+os::SpawnPlan replica_plan(const std::vector<WorkerWrapper>& wrappers,
+                           ReplicaId replica,
+                           const std::string& program) {
+  os::SpawnPlan plan = worker_plan(WorkerRole::kReplica, wrapper_of(wrappers, replica), program);
   bool wraps_ranks = false;
   for (const WorkerWrapper& wrapper : wrappers) {
     if (wrapper.role == WorkerRole::kRank && wrapper.replica.value_or(replica) == replica) {

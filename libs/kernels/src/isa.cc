@@ -15,8 +15,6 @@ namespace phalanx::kernels {
 
 namespace {
 
-constexpr std::string_view kAuto = "auto";
-
 struct Feature {
   std::string_view name;
   bool (*is_present)();
@@ -116,30 +114,6 @@ std::string available_names() {
 
 }  // namespace
 
-std::string_view isa_name(Isa isa) {
-  const auto index = static_cast<std::size_t>(isa);
-  PHALANX_CHECK(index < kIsas.size() && kIsas[index].isa == isa, "not an instruction set");
-  return kIsas[index].name;
-}
-
-std::vector<std::string> isa_choices() {
-  std::vector<std::string> choices{std::string(kAuto)};
-  for (const IsaRow& row : kIsas) {
-    choices.emplace_back(row.name);
-  }
-  return choices;
-}
-
-std::string isa_needs() {
-  std::string text;
-  for (const IsaRow& row : kIsas) {
-    if (!row.needs.empty()) {
-      text.append(text.empty() ? "" : "; ").append(row.name).append(" needs ").append(row.needs);
-    }
-  }
-  return text;
-}
-
 std::vector<Isa> available_isas() {
   std::vector<Isa> isas;
   for (const IsaRow& row : kIsas) {
@@ -151,7 +125,7 @@ std::vector<Isa> available_isas() {
 }
 
 Result<Isa> resolve_isa(std::string_view requested) {
-  if (requested == kAuto) {
+  if (requested == step::kAutoIsa) {
     return available_isas().back();
   }
   for (const IsaRow& row : kIsas) {

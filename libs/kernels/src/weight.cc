@@ -6,6 +6,7 @@
 #include <string>
 
 #include "phalanx/base/check.h"
+#include "phalanx/step/choices.h"
 
 #include "weight_codes.h"
 
@@ -40,6 +41,18 @@ constexpr std::array<WeightTraits, kWeightFormats.size()> kTraits = {{
     {"int4-g32-min", 4, 0, 32, kF32, true, false},
     {"int8-g16-min", 8, 128, 16, kF32, true, false},
 }};
+
+constexpr bool has_the_names_of_options() {
+  std::size_t found = 0;
+  for (const WeightTraits& traits : kTraits) {
+    if (traits.from_floats &&
+        (found == step::kQuantizations.size() || step::kQuantizations[found++] != traits.name)) {
+      return false;
+    }
+  }
+  return found == step::kQuantizations.size();
+}
+static_assert(has_the_names_of_options());
 
 bool is_format(WeightFormat format) {
   return std::ranges::count(kWeightFormats, format) != 0;

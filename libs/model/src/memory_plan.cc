@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 
+#include "phalanx/base/bytes_text.h"
 #include "phalanx/step/sample_result.h"
 #include "phalanx/step/sequence_table.h"
 #include "phalanx/tensor/shape.h"
@@ -287,19 +287,6 @@ std::size_t memory_to_plan(std::uint64_t available,
   }
   const std::uint64_t ours = std::min<std::uint64_t>(available, processes * kProcessBytes);
   return static_cast<std::size_t>(static_cast<double>(available - ours) * kShare);
-}
-
-std::string bytes_text(std::size_t bytes) {
-  constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (value >= 1024.0 && unit + 1 < kUnits.size()) {
-    value /= 1024.0;
-    ++unit;
-  }
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.2f %s", value, kUnits[unit]);
-  return text.data();
 }
 
 }  // namespace phalanx::model

@@ -5,12 +5,11 @@
 #include <limits>
 #include <utility>
 
-#include "phalanx/checkpoint/checkpoint.h"
 #include "phalanx/dispatch/policy.h"
-#include "phalanx/kernels/isa.h"
-#include "phalanx/model/kv_layout.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/serving/poison_dump.h"
+#include "phalanx/step/choices.h"
+#include "phalanx/step/isa.h"
 
 namespace phalanx::settings {
 
@@ -37,7 +36,7 @@ void add_model_flags(flags::FlagTable* table, Options* o) {
                  "KV cache holds");
   table->add_choice("quantization",
                     &o->quantization,
-                    checkpoint::quantization_choices(),
+                    step::quantization_choices(),
                     "Format that weight matrices are packed in and computed with; auto takes what "
                     "the files have: each matrix of a GGUF file with the codes and scales of "
                     "its blocks, else bf16");
@@ -106,7 +105,7 @@ void add_engine_flags(flags::FlagTable* table, Options* o) {
       "Blocks of 32 tokens in the KV cache of one replica; 0 derives them from the memory");
   table->add_choice("kv-cache-dtype",
                     &o->kv_cache_dtype,
-                    model::kv_format_choices(),
+                    step::kv_format_choices(),
                     "Format of keys and values in the KV cache; int8 holds about twice as many "
                     "tokens in the same memory. auto and bfloat16 are bf16");
   table->add_switch("prefix-cache,enable-prefix-caching",
@@ -129,8 +128,8 @@ void add_engine_flags(flags::FlagTable* table, Options* o) {
   table->add_choice(
       "isa",
       &o->isa,
-      kernels::isa_choices(),
-      "Instruction set of the kernels; all give the same bits (" + kernels::isa_needs() + ")");
+      step::isa_choices(),
+      "Instruction set of the kernels; all give the same bits (" + step::isa_needs() + ")");
 }
 
 void add_http_flags(flags::FlagTable* table, Options* o) {
@@ -277,7 +276,7 @@ void refuse_known_flags(flags::FlagTable* table) {
       "nnodes,node-rank,master-addr,master-port,headless,data-parallel-address,data-parallel-size-"
       "local",
       "all processes run on one host in this version");
-  table->refuse("distributed-executor-backend", "ranks are always processes of this binary");
+  table->refuse("distributed-executor-backend", "ranks are always processes of phalanx-worker");
   table->refuse("gpu-memory-utilization", "there is no GPU back end; see --kv-cache-memory-bytes");
   table->refuse("tokenizer", "the tokenizer is read from the model's folder or GGUF file");
   table->refuse("scheduling-policy", "requests are served first come, first served", "fcfs");
@@ -318,8 +317,8 @@ flags::FlagTable make_flag_table(Options* options) {
   refuse_known_flags(&table);
   table.section(
       "Worker processes",
-      "phalanxd worker rank|replica|loader is how a server starts the processes below it: "
-      "the leader starts the loader and the replicas, each replica its ranks. They are "
+      "phalanx-worker worker planner|loader|replica|rank is how a server starts the processes "
+      "below it: the leader starts planner, loader and replicas, each replica its ranks. They are "
       "told over an inherited socket what to do, and refuse to be started by hand.");
   return table;
 }

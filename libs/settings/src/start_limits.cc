@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "phalanx/base/bytes_text.h"
 #include "phalanx/obs/log.h"
 
 namespace phalanx::settings {
@@ -31,8 +32,8 @@ Error below_bytes(const char* option,
                   std::uint64_t limit,
                   std::uint64_t need) {
   return below(option,
-               model::bytes_text(limit) + " of " + what,
-               model::bytes_text(need) + " are needed",
+               bytes_text(limit) + " of " + what,
+               bytes_text(need) + " are needed",
                std::to_string((need + kKibibyte - 1) / kKibibyte) + " or unlimited");
 }
 
@@ -50,6 +51,9 @@ Status apply_limits(const os::ProcessLimits& limits, Options* options) {
   }
   if (limits.address_space_bytes < kAddressSpaceBytes) {
     return below_bytes("-v", "address space", limits.address_space_bytes, kAddressSpaceBytes);
+  }
+  if (limits.file_bytes < kFileBytes) {
+    return below_bytes("-f", "file size", limits.file_bytes, kFileBytes);
   }
   const std::uint64_t own = descriptors_without_clients(*options);
   const auto asked = static_cast<std::uint64_t>(options->max_connections);
@@ -73,16 +77,12 @@ Status apply_limits(const os::ProcessLimits& limits, Options* options) {
   return ok();
 }
 
-Status check_plan_fits(const os::ProcessLimits& limits, const model::MemoryPlan& plan) {
-  std::uint64_t largest = 0;
-  for (const model::RankMemory& rank : plan.ranks) {
-    largest = std::max<std::uint64_t>(largest, rank.total());
-  }
-  const std::uint64_t mapped = kAddressSpaceBytes + plan.weights + largest;
+Status check_plan_fits(const os::ProcessLimits& limits, const wire::ServerPlan& plan) {
+  const std::uint64_t mapped = kAddressSpaceBytes + plan.weight_bytes + plan.rank_bytes;
   if (limits.address_space_bytes < mapped) {
     return below_bytes("-v", "address space", limits.address_space_bytes, mapped);
   }
-  const std::uint64_t file = std::max<std::uint64_t>(plan.weights, largest);
+  const std::uint64_t file = std::max(plan.weight_bytes, plan.rank_bytes);
   if (limits.file_bytes < file) {
     return below_bytes("-f", "file size", limits.file_bytes, file);
   }

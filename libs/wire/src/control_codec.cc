@@ -20,18 +20,23 @@ void fields(Archive& archive, Message& message) {
   archive.text("log_level", message.log_level, kMaxNameBytes);
 }
 
+// In a row with the fields of whatever has them.
+template <typename Archive, Like<step::RankLimits> Limits>
+void limit_fields(Archive& archive, Limits& limits) {
+  archive.number("max_model_len", limits.max_model_len);
+  archive.number("max_num_seqs", limits.max_num_seqs);
+  archive.number("max_num_batched_tokens", limits.max_num_batched_tokens);
+  archive.number("kv_blocks", limits.kv_blocks);
+  archive.choice("kv_format", limits.kv_format, step::KvFormat::kBf16, step::KvFormat::kInt8);
+}
+
 template <typename Archive, Like<ModelPlan> Message>
 void fields(Archive& archive, Message& message) {
   archive.text("model_config", message.model_config, kMaxConfigBytes);
   archive.text("runner", message.runner, kMaxNameBytes);
   archive.text("isa", message.isa, kMaxNameBytes);
   archive.number("tp", message.tp, 1, kMaxRanks);
-  archive.number("max_model_len", message.limits.max_model_len);
-  archive.number("max_num_seqs", message.limits.max_num_seqs);
-  archive.number("max_num_batched_tokens", message.limits.max_num_batched_tokens);
-  archive.number("kv_blocks", message.limits.kv_blocks);
-  archive.choice(
-      "kv_format", message.limits.kv_format, step::KvFormat::kBf16, step::KvFormat::kInt8);
+  limit_fields(archive, message.limits);
   archive.number("sim_step_us", message.sim_step_us);
   archive.number("sim_token_us", message.sim_token_us);
 }
@@ -97,6 +102,39 @@ void fields(Archive& archive, Message& message) {
   archive.number("max_queued_reqs", message.max_queued_reqs);
   archive.number("journal_bytes", message.journal_bytes);
   archive.number("journal_places", message.journal_places, 0, kMaxJournalPlaces);
+  archive.require(std::is_sorted(message.end_tokens.begin(), message.end_tokens.end()),
+                  "end_tokens",
+                  "ascending token ids");
+}
+
+template <typename Archive, Like<PlannerBootstrap> Message>
+void fields(Archive& archive, Message& message) {
+  archive.structure("common", message.common);
+  archive.text("model_path", message.model_path, kMaxPathBytes);
+  archive.text("chat_template_path", message.chat_template_path, kMaxPathBytes);
+  archive.text("quantization", message.quantization, kMaxNameBytes);
+  archive.text("isa", message.isa, kMaxNameBytes);
+  archive.number("dp", message.dp, 1, kMaxReplicas);
+  archive.number("tp", message.tp, 1, kMaxRanks);
+  limit_fields(archive, message.limits);
+  archive.number("kv_memory_bytes", message.kv_memory_bytes);
+}
+
+template <typename Archive, Like<ServerPlan> Message>
+void fields(Archive& archive, Message& message) {
+  archive.text("model_config", message.model_config, kMaxConfigBytes);
+  archive.text("model_name", message.model_name, kMaxNameBytes);
+  archive.text("model_summary", message.model_summary, kMaxNameBytes);
+  archive.text("weight_summary", message.weight_summary, kMaxNameBytes);
+  archive.text("isa", message.isa, kMaxNameBytes);
+  limit_fields(archive, message.limits);
+  archive.number("vocab", message.vocab);
+  archive.structure("default_sampling", message.default_sampling);
+  archive.words("end_tokens", message.end_tokens, step::kMaxEndTokens);
+  archive.number("tokenizer_bytes", message.tokenizer_bytes, 1);
+  archive.number("weight_bytes", message.weight_bytes);
+  archive.number("rank_bytes", message.rank_bytes);
+  archive.list("memory", message.memory, kMaxRegions);
   archive.require(std::is_sorted(message.end_tokens.begin(), message.end_tokens.end()),
                   "end_tokens",
                   "ascending token ids");

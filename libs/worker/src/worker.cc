@@ -6,6 +6,7 @@
 #include "phalanx/os/child_side.h"
 
 #include "loader_role.h"
+#include "planner_role.h"
 #include "rank_role.h"
 #include "replica_role.h"
 #include "worker_context.h"
@@ -15,18 +16,18 @@ namespace phalanx::worker {
 namespace {
 
 int refuse(const std::string& why) {
-  std::fprintf(stderr, "phalanxd: worker: %s\n", why.c_str());
+  std::fprintf(stderr, "phalanx-worker: %s\n", why.c_str());
   return error_traits(Code::kInvalidArgument).exit_status;
 }
 
 }  // namespace
 
 int run_worker(int argc, char** argv, const Seams& seams) {
-  const std::string word = argc > 2 ? argv[2] : "";
+  const std::string word = argc > 2 && argv[1] == fleet::kWorkerMode ? argv[2] : "";
   const std::optional<fleet::WorkerRole> role = fleet::parse_worker_role(word);
   if (!role) {
-    return refuse("expected rank, replica or loader, found \"" + word +
-                  "\" (a model of the name \"worker\" is ./worker)");
+    return refuse("expected worker planner, loader, replica or rank, found \"" + word +
+                  "\"; to start a server: phalanxd MODEL");
   }
   if (!os::has_control_socket()) {
     return refuse("a " + word +
@@ -47,9 +48,11 @@ int run_worker(int argc, char** argv, const Seams& seams) {
     case fleet::WorkerRole::kReplica:
       return run_replica(context);
     case fleet::WorkerRole::kLoader:
+      return run_loader(context);
+    case fleet::WorkerRole::kPlanner:
       break;
   }
-  return run_loader(context);
+  return run_planner(context);
 }
 
 }  // namespace phalanx::worker

@@ -35,6 +35,10 @@ TEST(LogOptions, NameTheProcessAndTakeTheLevelOfTheLeader) {
   EXPECT_EQ(of_loader.dp, std::nullopt);
   EXPECT_EQ(of_loader.level, obs::LogLevel::kWarn);
 
+  wire::PlannerBootstrap planner;
+  planner.common.log_level = "info";
+  EXPECT_EQ(log_options(planner).role, "planner");
+
   wire::FrontBootstrap front;
   front.common.log_level = "trace";
   front.front = 1;

@@ -80,6 +80,7 @@ TEST(WorkerWrapper, ABadOneIsRefusedInWords) {
                            "replica:dp0.tp1=valgrind",
                            "loader:*=valgrind",
                            "leader=valgrind",
+                           "planner=valgrind",
                            "rank=",
                            "rank=   ",
                            "rank=''"}) {
@@ -94,35 +95,44 @@ TEST(WorkerWrapper, ABadOneIsRefusedInWords) {
   EXPECT_EQ(open.error().message(), "the command has a ' without its end");
 }
 
+// What an os::HeldProgram of the leader names.
+constexpr const char* kHeld = "/proc/7/fd/9";
+const std::string kSelf(kOwnProgram);
+
 TEST(WorkerPlan, OfAWorkerAloneIsItsProgramAndRole) {
-  const os::SpawnPlan plan = worker_plan(WorkerRole::kRank);
-  EXPECT_EQ(plan.program, "/proc/self/exe");
-  EXPECT_EQ(plan.arguments, (Words{"/proc/self/exe", "worker", "rank"}));
+  const os::SpawnPlan plan = worker_plan(WorkerRole::kPlanner, nullptr, kHeld);
+  EXPECT_EQ(plan.program, kHeld);
+  EXPECT_EQ(plan.arguments, (Words{kSelf, "worker", "planner"}))
+      << "its children are what it is itself";
   EXPECT_TRUE(plan.environment.empty());
   EXPECT_FALSE(plan.leads_group);
+  EXPECT_EQ(worker_plan(WorkerRole::kRank, nullptr, kSelf).program, kSelf);
 }
 
 TEST(WorkerPlan, UnderAWrapperBeginsWithTheCommand) {
   const WorkerWrapper wrapper = parsed("rank=sh -c 'exec \"$@\"' --");
-  const os::SpawnPlan plan = worker_plan(WorkerRole::kRank, &wrapper);
+  const os::SpawnPlan plan = worker_plan(WorkerRole::kRank, &wrapper, kSelf);
   EXPECT_EQ(plan.program.substr(plan.program.rfind('/')), "/sh") << plan.program;
   const std::string own = "/proc/" + std::to_string(::getpid()) + "/exe";
   EXPECT_EQ(plan.arguments, (Words{"sh", "-c", "exec \"$@\"", "--", own, "worker", "rank"}))
       << "the wrapper's own /proc/self/exe is the wrapper";
   EXPECT_TRUE(plan.leads_group);
   EXPECT_TRUE(has_variable(plan, "PATH"));
-  EXPECT_EQ(worker_plan(WorkerRole::kRank, &wrapper, "/proc/7/exe").arguments[4], "/proc/7/exe")
+  EXPECT_EQ(worker_plan(WorkerRole::kRank, &wrapper, kHeld).arguments[4], kHeld)
       << "of a replica that is itself wrapped";
 }
 
 TEST(WorkerPlan, OfAReplicaCarriesTheWrappersOfItsRanks) {
   const std::vector<WorkerWrapper> wrappers = {
       parsed("rank:dp0.tp1=env A=1"), parsed("rank:dp1=env"), parsed("loader=env")};
-  const os::SpawnPlan plan = replica_plan(wrappers, ReplicaId(0));
-  EXPECT_EQ(plan.arguments, (Words{"/proc/self/exe", "worker", "replica", "rank:dp0.tp1=env A=1"}));
+  const os::SpawnPlan plan = replica_plan(wrappers, ReplicaId(0), kHeld);
+  EXPECT_EQ(plan.program, kHeld);
+  EXPECT_EQ(plan.arguments, (Words{kSelf, "worker", "replica", "rank:dp0.tp1=env A=1"}));
   EXPECT_FALSE(plan.leads_group);
   EXPECT_TRUE(has_variable(plan, "PATH")) << "to hand on";
-  EXPECT_TRUE(replica_plan({}, ReplicaId(0)).environment.empty());
+  EXPECT_TRUE(replica_plan({}, ReplicaId(0), kHeld).environment.empty());
+  const os::SpawnPlan wrapped = replica_plan({parsed("replica=env")}, ReplicaId(0), kHeld);
+  EXPECT_EQ(wrapped.arguments, (Words{"env", kHeld, "worker", "replica"}));
 }
 
 TEST(FindProgram, LooksInPathAndNamesWhatIsMissing) {

@@ -282,16 +282,6 @@ TEST(MemoryPlan, HoldsMoreBlocksOfCodes) {
               2);
 }
 
-TEST(KvLayout, EveryChoiceNamesAFormat) {
-  for (const std::string& choice : kv_format_choices()) {
-    const step::KvFormat format = kv_format_of(choice);
-    EXPECT_EQ(format == step::KvFormat::kInt8, choice == "int8") << choice;
-    EXPECT_EQ(kv_format_of(kv_format_name(format)), format);
-  }
-  EXPECT_EQ(kv_format_of("auto"), step::KvFormat::kBf16);
-  EXPECT_EQ(kv_format_of("bfloat16"), step::KvFormat::kBf16);
-}
-
 TEST(MemoryPlan, TakesFewerKvBlocksWhenMemoryIsShort) {
   const checkpoint::ModelConfig config = config_of({});
   const MemoryPlan most = plan_memory(config, request_of(2, 2, std::size_t{1} << 30)).value();
@@ -374,11 +364,6 @@ TEST(MemoryPlan, RefusesWhatCannotBe) {
   refused({512, 8, 128, 15}, "kv_blocks: expected at least 16");
   EXPECT_FALSE(plan_memory(config, request_of(1, 5, std::size_t{1} << 30)).has_value());
   EXPECT_EQ(plan_memory(config, request_of(1, 1, 1000)).error().code(), Code::kResourceExhausted);
-}
-
-TEST(MemoryPlan, WritesBytesForPeople) {
-  EXPECT_EQ(bytes_text(512), "512 B");
-  EXPECT_EQ(bytes_text(std::size_t{5} << 28), "1.25 GiB");
 }
 
 }  // namespace

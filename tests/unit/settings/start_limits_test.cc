@@ -52,20 +52,22 @@ TEST(StartLimits, TooFewOpenFilesAreRefusedWithTheNeed) {
   EXPECT_EQ(refusal(limits, options), "") << "fewer were asked for";
 }
 
-TEST(StartLimits, LittleStackOrAddressSpaceIsRefused) {
+TEST(StartLimits, LittleStackAddressSpaceOrFileSizeIsRefused) {
   ProcessLimits limits;
   limits.stack_bytes = kStackBytes - 1;
   EXPECT_NE(refusal(limits).find("raise it with ulimit -s 2048"), std::string::npos);
   limits = {};
   limits.address_space_bytes = kAddressSpaceBytes - 1;
   EXPECT_NE(refusal(limits).find("raise it with ulimit -v 1048576"), std::string::npos);
+  limits = {};
+  limits.file_bytes = kFileBytes - 1;
+  EXPECT_NE(refusal(limits).find("raise it with ulimit -f 1024"), std::string::npos);
 }
 
 TEST(StartLimits, ARankMustBeAbleToMapItsMemory) {
-  model::MemoryPlan plan;
-  plan.weights = std::size_t{3} << 30;
-  plan.ranks.resize(2);
-  plan.ranks[1].kv = std::size_t{2} << 30;
+  wire::ServerPlan plan;
+  plan.weight_bytes = std::uint64_t{3} << 30;
+  plan.rank_bytes = std::uint64_t{2} << 30;
   ProcessLimits limits;
   EXPECT_TRUE(check_plan_fits(limits, plan));
   limits.address_space_bytes = std::uint64_t{6} << 30;

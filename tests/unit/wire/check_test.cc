@@ -114,6 +114,24 @@ class Extremes {
       maybe([&] { progress->phase = text(kMaxNameBytes); });
     } else if (auto* failed = std::get_if<ChildFailed>(&record)) {
       maybe([&] { failed->message = text(kMaxErrorBytes); });
+    } else if (auto* planner = std::get_if<PlannerBootstrap>(&record)) {
+      maybe([&] { bend(planner->common); });
+      maybe([&] { planner->model_path = text(kMaxPathBytes); });
+      maybe([&] { planner->chat_template_path = text(kMaxPathBytes); });
+      maybe([&] { planner->dp = pick<std::uint32_t>({0, 1, kMaxReplicas, kMaxReplicas + 1}); });
+      maybe([&] { planner->tp = pick<std::uint32_t>({0, 1, kMaxRanks, kMaxRanks + 1}); });
+      maybe([&] { planner->limits.kv_format = static_cast<step::KvFormat>(below(4)); });
+    } else if (auto* made = std::get_if<ServerPlan>(&record)) {
+      maybe([&] { made->model_config = text(kMaxConfigBytes); });
+      maybe([&] { made->model_name = text(kMaxNameBytes); });
+      maybe([&] { made->weight_summary = text(kMaxNameBytes); });
+      maybe([&] { made->limits.kv_format = static_cast<step::KvFormat>(below(4)); });
+      maybe([&] { bend(made->default_sampling); });
+      maybe([&] { made->end_tokens = {token(), token()}; });
+      maybe([&] { made->end_tokens.resize(step::kMaxEndTokens + below(2)); });
+      maybe([&] { made->tokenizer_bytes = below(2); });
+      maybe([&] { made->memory.resize(kMaxRegions + below(2)); });
+      maybe([&] { made->memory.assign(1, {text(kMaxNameBytes), 1}); });
     } else if (auto* front = std::get_if<FrontBootstrap>(&record)) {
       maybe([&] { bend(front->common); });
       maybe([&] { bend(front->default_sampling); });

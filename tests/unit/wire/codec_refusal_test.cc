@@ -375,6 +375,31 @@ TEST(CodecRefusal, RefusesOfAFrontsBootstrapWhatIsOutOfBounds) {
   }
 }
 
+TEST(CodecRefusal, RefusesOfAPlanWhatIsOutOfBounds) {
+  using Change = std::function<void(ServerPlan&)>;
+  const std::vector<std::pair<std::string, Change>> changes = {
+      {"model_config",
+       [](ServerPlan& p) { p.model_config = std::string(kMaxConfigBytes + 1, 'x'); }},
+      {"model_name", [](ServerPlan& p) { p.model_name = std::string(kMaxNameBytes + 1, 'x'); }},
+      {"kv_format", [](ServerPlan& p) { p.limits.kv_format = static_cast<step::KvFormat>(3); }},
+      {"default_sampling.top_k", [](ServerPlan& p) { p.default_sampling.top_k = -1; }},
+      {"end_tokens",
+       [](ServerPlan& p) {
+         p.end_tokens = {3, 2};
+       }},
+      {"end_tokens", [](ServerPlan& p) { p.end_tokens.resize(step::kMaxEndTokens + 1); }},
+      {"tokenizer_bytes", [](ServerPlan& p) { p.tokenizer_bytes = 0; }},
+      {"memory", [](ServerPlan& p) { p.memory.resize(kMaxRegions + 1); }},
+  };
+  for (const auto& [field, change] : changes) {
+    ServerPlan plan{.tokenizer_bytes = 1};
+    ASSERT_TRUE(check(ControlRecord(plan)));
+    change(plan);
+    const std::string message = refused_field(ControlRecord(plan), decode_control_record);
+    EXPECT_NE(message.find("record." + field + ":"), std::string::npos) << field << ": " << message;
+  }
+}
+
 TEST(CodecRefusal, RefusesBlobsThatAreNoWholeNumberOfRecords) {
   const auto body = [](Pack& pack) {
     pack.pack_array(6);

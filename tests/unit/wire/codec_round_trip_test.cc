@@ -148,6 +148,17 @@ TEST(Codec, FitsTheLargestRecordsOfAFrontIntoAPacket) {
                                            .allowed_hosts = std::string(kMaxListBytes, 'x'),
                                            .allowed_origins = std::string(kMaxListBytes, 'x')}),
               decode_control_record);
+  expect_fits(ControlRecord(ServerPlan{.model_config = std::string(kMaxConfigBytes, 'x'),
+                                       .model_name = name,
+                                       .model_summary = name,
+                                       .weight_summary = name,
+                                       .isa = name,
+                                       .default_sampling = sampling,
+                                       .end_tokens = std::vector<TokenId>(step::kMaxEndTokens),
+                                       .tokenizer_bytes = ~std::uint64_t{0},
+                                       .memory = std::vector<std::pair<std::string, std::uint64_t>>(
+                                           kMaxRegions, {name, 1})}),
+              decode_control_record);
   // What the codec takes beyond that.
   const LeaderToFront many = FrontEvents{std::vector<FrontEvent>(kMaxFrontEvents, event)};
   EXPECT_GT(encode(many).size(), kPacketBytes);

@@ -122,7 +122,7 @@ class RandomMessages {
   }
 
   ControlRecord control_record() {
-    switch (below(8)) {
+    switch (below(10)) {
       case 0: {
         ReplicaBootstrap record{.common = common(),
                                 .replica = ReplicaId(small()),
@@ -164,6 +164,10 @@ class RandomMessages {
         return ChildReady{word()};
       case 6:
         return front_bootstrap();
+      case 7:
+        return planner_bootstrap();
+      case 8:
+        return server_plan();
       default:
         return ChildFailed{.code = small(), .message = text(200)};
     }
@@ -417,6 +421,38 @@ class RandomMessages {
             .endpoint = text(60),
             .log_level = text(8)};
   }
+  PlannerBootstrap planner_bootstrap() {
+    return {.common = common(),
+            .model_path = text(300),
+            .chat_template_path = text(300),
+            .quantization = text(10),
+            .isa = text(10),
+            .dp = 1 + below(kMaxReplicas),
+            .tp = 1 + below(kMaxRanks),
+            .limits = plan().limits,
+            .kv_memory_bytes = word()};
+  }
+
+  ServerPlan server_plan() {
+    ServerPlan result{.model_config = text(100),
+                      .model_name = text(50),
+                      .model_summary = text(100),
+                      .weight_summary = text(100),
+                      .isa = text(10),
+                      .limits = plan().limits,
+                      .vocab = small(),
+                      .default_sampling = sampling(),
+                      .end_tokens = sorted_tokens(step::kMaxEndTokens),
+                      .tokenizer_bytes = 1 + below(1U << 20),
+                      .weight_bytes = word(),
+                      .rank_bytes = word(),
+                      .memory = {}};
+    for (std::uint32_t i = below(5); i > 0; --i) {
+      result.memory.emplace_back(text(20), word());
+    }
+    return result;
+  }
+
   FrontBootstrap front_bootstrap() {
     return {.common = common(),
             .front = small(),

@@ -55,9 +55,6 @@ struct WeightSpec {
 // The format that holds every code, scale and minimum of a type; none for types without codes.
 [[nodiscard]] std::optional<kernels::WeightFormat> format_of_codes(gguf::TensorType type);
 
-// "auto" and the names of the weight formats that are made of any numbers.
-[[nodiscard]] std::vector<std::string> quantization_choices();
-
 // What a model is read from, either
 // - a Hugging Face folder: config.json, generation_config.json (may be absent), and
 //   model.safetensors or model.safetensors.index.json with its shards; tensors that the
@@ -94,8 +91,8 @@ class Checkpoint {
   // the arena header has a fingerprint that does.
   [[nodiscard]] std::uint64_t structure_hash() const { return structure_hash_; }
 
-  // What `quantization`, one of quantization_choices(), asks for: the format of that name for every
-  // matrix, or stored_formats().
+  // What `quantization`, one of step::quantization_choices(), asks for: the format of that name for
+  // every matrix, or stored_formats().
   [[nodiscard]] WeightFormats formats_for(std::string_view quantization) const;
 
   // The formats that the files have already: that of format_of_codes() for each matrix, where every

@@ -19,6 +19,7 @@
 namespace phalanx::fleet {
 
 // Who the lines of a child's log are from, and from which level on.
+[[nodiscard]] obs::LogOptions log_options(const wire::PlannerBootstrap& bootstrap);
 [[nodiscard]] obs::LogOptions log_options(const wire::LoaderBootstrap& bootstrap);
 [[nodiscard]] obs::LogOptions log_options(const wire::ReplicaBootstrap& bootstrap);
 [[nodiscard]] obs::LogOptions log_options(const wire::RankBootstrap& bootstrap);

@@ -13,12 +13,18 @@
 
 namespace phalanx::fleet {
 
-enum class WorkerRole { kRank, kReplica, kLoader };
+enum class WorkerRole { kRank, kReplica, kLoader, kPlanner };
+
+// The program of workers, beside that of the leader.
+inline constexpr std::string_view kWorkerProgram = "phalanx-worker";
+
+// How a process names the program that it is itself.
+inline constexpr std::string_view kOwnProgram = "/proc/self/exe";
 
 // The first argument of a worker; the second is its role.
 inline constexpr std::string_view kWorkerMode = "worker";
 
-// "rank", "replica", "loader"
+// "rank", "replica", "loader", "planner"
 [[nodiscard]] std::string_view to_string(WorkerRole role);
 [[nodiscard]] std::optional<WorkerRole> parse_worker_role(std::string_view text);
 
@@ -54,17 +60,19 @@ struct WorkerWrapper {
                                               ReplicaId replica);
 [[nodiscard]] const WorkerWrapper* loader_wrapper(const std::vector<WorkerWrapper>& wrappers);
 
-// How a worker is started by a process that was itself started as `program` (/proc/self/exe, or
-// what stood before `worker` in its arguments). With a wrapper the command comes first, its program
-// is looked for in PATH, the worker gets the PATH, HOME and TERM of this process, and it leads a
-// group, so that nothing of it outlives it.
+// How a worker is started. `program` is that of workers: what an os::HeldProgram of the leader
+// names, or, for a worker's own children, what stood before `worker` in its arguments (mostly
+// kOwnProgram). With a wrapper the command comes first, its program is looked for in PATH, the
+// worker gets the PATH, HOME and TERM of this process, and it leads a group, so that nothing of it
+// outlives it.
 [[nodiscard]] os::SpawnPlan worker_plan(WorkerRole role,
-                                        const WorkerWrapper* wrapper = nullptr,
-                                        const std::string& program = "/proc/self/exe");
+                                        const WorkerWrapper* wrapper,
+                                        const std::string& program);
 
 // The same for a replica, with the wrappers of its ranks as further arguments.
 [[nodiscard]] os::SpawnPlan replica_plan(const std::vector<WorkerWrapper>& wrappers,
-                                         ReplicaId replica);
+                                         ReplicaId replica,
+                                         const std::string& program);
 
 // The file that a wrapper's first word means: itself if it has a slash, else looked up in PATH.
 // Errors: kNotFound naming it.

@@ -14,13 +14,6 @@
 
 namespace phalanx::model {
 
-// What --kv-cache-dtype takes, in the words of kv_format_name() and those that other servers have
-// for the same.
-[[nodiscard]] std::vector<std::string> kv_format_choices();
-// Requires one of kv_format_choices().
-[[nodiscard]] kernels::KvFormat kv_format_of(std::string_view choice);
-[[nodiscard]] std::string_view kv_format_name(kernels::KvFormat format);  // "bf16", "int8"
-
 // The KV memory of one rank: [blocks][layers][kv_heads of the rank] tiles of kernels/layout.h. A
 // block is one range of memory, so that memory can come block by block; new memory is zeroes. Block
 // numbers are the replica's.

@@ -14,10 +14,6 @@
 
 namespace phalanx::model {
 
-// What --max-num-seqs and --max-num-batched-tokens are unless said otherwise.
-inline constexpr std::uint32_t kDefaultMaxNumSeqs = 64;
-inline constexpr std::uint32_t kDefaultMaxNumBatchedTokens = 512;
-
 // Bytes of the memory that one rank slot has of its own.
 struct RankMemory {
   std::size_t kv = 0;
@@ -85,8 +81,5 @@ struct MemoryPlan {
 //                             that does
 [[nodiscard]] Result<MemoryPlan> plan_memory(const checkpoint::ModelConfig& config,
                                              const MemoryRequest& request);
-
-// "1.25 GiB"
-[[nodiscard]] std::string bytes_text(std::size_t bytes);
 
 }  // namespace phalanx::model

@@ -1,50 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
+// From the options of a server and what a planner has made of its model to what its processes are
+// told. Nothing here has seen a file of the model.
 #pragma once
 
-#include <memory>
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "phalanx/checkpoint/checkpoint.h"
 #include "phalanx/fleet/replica_host.h"
 #include "phalanx/keeper/doors.h"
 #include "phalanx/keeper/front_host.h"
-#include "phalanx/model/memory_plan.h"
 #include "phalanx/os/cpu_set.h"
-#include "phalanx/serving/served_model.h"
 #include "phalanx/settings/options.h"
-#include "phalanx/tokenizer/chat_template.h"
-#include "phalanx/tokenizer/tokenizer.h"
 #include "phalanx/wire/bootstrap.h"
 
 namespace phalanx::settings {
 
-// What the leader decides before it starts anything: everything that can be refused is refused
-// here, by name.
+// What the leader knows before it starts a server.
 struct LeaderPlan {
-  checkpoint::ModelConfig config;
-  std::unique_ptr<tokenizer::Tokenizer> tokenizer;
-  std::unique_ptr<tokenizer::ChatTemplate> chat_template;  // null if the model has none
-  std::unique_ptr<tokenizer::ChatTemplate> tool_template;  // null if tools have none of their own
-  std::string tokenizer_source;  // tokenizer::to_bytes(): what fronts make theirs from
-  serving::ServedModel model;
-  model::MemoryPlan memory;
+  wire::ServerPlan made;               // by the planner
+  std::string model_name;              // what clients call it
+  std::int64_t created = 0;            // seconds since 1970
   std::vector<os::CpuList> rank_cpus;  // dp · tp core sets, those of a replica together
-  std::string isa;                     // as resolved
-  std::size_t arena_bytes = 0;         // 0 with the simulated runner
+
+  // 0 with the simulated runner, which has none.
+  [[nodiscard]] std::uint64_t arena_bytes(const Options& options) const;
 };
 
-// Reads the model's folder (not its weights) and the machine.
-// Errors: those of the checkpoint, tokenizer and template; kInvalidArgument for --devices, --tp or
-// --max-model-len that do not fit; kResourceExhausted for memory.
-[[nodiscard]] Result<LeaderPlan> make_leader_plan(const Options& options);
+// What the planner is told.
+// Errors: kInvalidArgument for what it would refuse to read.
+[[nodiscard]] Result<wire::PlannerBootstrap> planner_bootstrap_of(const Options& options);
+
+// The core sets of all ranks: those of --devices, or derived from the cores that this process may
+// use.
+// Errors: kInvalidArgument for --devices that do not fit.
+[[nodiscard]] Result<std::vector<os::CpuList>> core_sets_of(const Options& options);
+
+[[nodiscard]] LeaderPlan leader_plan_of(const Options& options,
+                                        wire::ServerPlan made,
+                                        std::vector<os::CpuList> rank_cpus);
 
 // What the loader is told.
 [[nodiscard]] wire::LoaderBootstrap loader_bootstrap_of(const Options& options,
                                                         const LeaderPlan& plan);
 
-// What the replicas are told at their start, with secrets drawn anew.
-[[nodiscard]] fleet::ReplicaStart replica_start_of(const Options& options, const LeaderPlan& plan);
+// What the replicas are told at their start, with secrets drawn anew. `program` is that of workers.
+[[nodiscard]] fleet::ReplicaStart replica_start_of(const Options& options,
+                                                   const LeaderPlan& plan,
+                                                   const std::string& program);
 
 // Where clients come in, and what fronts are told at their start.
 [[nodiscard]] keeper::DoorOptions doors_of(const Options& options);

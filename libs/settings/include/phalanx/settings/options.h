@@ -9,8 +9,8 @@
 #include "phalanx/base/result.h"
 #include "phalanx/flags/flag_table.h"
 #include "phalanx/fleet/worker_command.h"
-#include "phalanx/model/memory_plan.h"
 #include "phalanx/serving/offline_run.h"
+#include "phalanx/step/choices.h"
 #include "phalanx/supervise/restart_policy.h"
 
 namespace phalanx::settings {
@@ -22,7 +22,7 @@ struct Options {
   std::string model;
   std::string served_model_name;      // empty: the folder's name
   std::int64_t max_model_len = 0;     // 0: what the model allows and the KV cache holds
-  std::string quantization = "auto";  // or the name of a kernels::WeightFormat
+  std::string quantization = "auto";  // one of step::quantization_choices()
 
   // Topology.
   std::int64_t dp = 1;
@@ -31,17 +31,17 @@ struct Options {
   std::string routing_policy = "least_pending_tokens";
 
   // Engine.
-  std::int64_t max_num_seqs = model::kDefaultMaxNumSeqs;
-  std::int64_t max_num_batched_tokens = model::kDefaultMaxNumBatchedTokens;
+  std::int64_t max_num_seqs = step::kDefaultMaxNumSeqs;
+  std::int64_t max_num_batched_tokens = step::kDefaultMaxNumBatchedTokens;
   std::int64_t max_step_ms = 100;          // 0: no limit
   std::int64_t kv_cache_memory_bytes = 0;  // per replica; 0: derived
   std::int64_t num_kv_blocks = 0;          // per replica; 0: derived
-  std::string kv_cache_dtype = "bf16";     // one of model::kv_format_choices()
+  std::string kv_cache_dtype = "bf16";     // one of step::kv_format_choices()
   bool prefix_cache = true;
   std::string runner = "cpu";
   std::int64_t sim_step_us = 0;
   std::int64_t sim_token_us = 0;
-  std::string isa = "auto";  // one of kernels::isa_choices()
+  std::string isa = "auto";  // one of step::isa_choices()
 
   // HTTP.
   std::string host = "127.0.0.1";

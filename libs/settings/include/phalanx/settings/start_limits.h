@@ -7,8 +7,8 @@
 
 #include "phalanx/base/result.h"
 #include "phalanx/os/machine.h"
-#include "phalanx/settings/leader_plan.h"
 #include "phalanx/settings/options.h"
+#include "phalanx/wire/bootstrap.h"
 
 namespace phalanx::settings {
 
@@ -16,6 +16,8 @@ namespace phalanx::settings {
 inline constexpr std::uint64_t kAddressSpaceBytes = std::uint64_t{1} << 30;
 // Threads of a process without a limit have as much; no part needs more.
 inline constexpr std::uint64_t kStackBytes = std::uint64_t{2} << 20;
+// What processes share by files in memory before the size of a model is known; no model has less.
+inline constexpr std::uint64_t kFileBytes = std::uint64_t{1} << 20;
 // Fewer are no server.
 inline constexpr std::uint64_t kLeastConnections = 8;
 
@@ -31,7 +33,6 @@ inline constexpr std::uint64_t kLeastConnections = 8;
 // Checks that a rank may map its memory and the weights, and that the files in memory may be as
 // large.
 // Errors: as apply_limits().
-[[nodiscard]] Status check_plan_fits(const os::ProcessLimits& limits,
-                                     const model::MemoryPlan& plan);
+[[nodiscard]] Status check_plan_fits(const os::ProcessLimits& limits, const wire::ServerPlan& plan);
 
 }  // namespace phalanx::settings

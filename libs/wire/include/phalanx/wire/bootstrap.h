@@ -26,16 +26,16 @@ struct ChildCommon {
   Incarnation incarnation{};
   std::uint64_t secret = 0;
   std::int32_t parent_pid = 0;
-  std::string endpoint{};   // ZeroMQ endpoint to connect to; empty for loader and front
+  std::string endpoint{};   // ZeroMQ endpoint to connect to; empty for planner, loader and front
   std::string log_level{};  // trace … error
   friend bool operator==(const ChildCommon&, const ChildCommon&) = default;
 };
 
 // How the model is cut and sized: equal for a replica and its ranks.
 struct ModelPlan {
-  std::string model_config{};  // checkpoint::to_record(): only leader and loader open files
+  std::string model_config{};  // checkpoint::to_record(): only planner and loader open files
   std::string runner{};        // "cpu" or "sim"
-  std::string isa{};           // name of the instruction set, chosen by the leader
+  std::string isa{};           // name of the instruction set, chosen by the planner
   std::uint32_t tp = 1;
   step::RankLimits limits{};
   std::uint64_t sim_step_us = 0;
@@ -74,9 +74,43 @@ struct LoaderBootstrap {
   ChildCommon common{};
   std::string model_path{};
   std::string
-      model_config{};  // checkpoint::to_record(): what the leader read there, and the formats
+      model_config{};  // checkpoint::to_record(): what the planner read there, and the formats
   std::uint64_t arena_bytes = 0;
   friend bool operator==(const LoaderBootstrap&, const LoaderBootstrap&) = default;
+};
+
+// Role planner: what was asked for, where it says something of the model or of memory. Zeroes are
+// derived from both.
+struct PlannerBootstrap {
+  ChildCommon common{};
+  std::string model_path{};           // --model
+  std::string chat_template_path{};   // --chat-template; empty: the model's own
+  std::string quantization{};         // one of step::quantization_choices()
+  std::string isa{};                  // one of step::isa_choices()
+  std::uint32_t dp = 1;               // --data-parallel-size
+  std::uint32_t tp = 1;               // --tensor-parallel-size
+  step::RankLimits limits{};          // of each replica
+  std::uint64_t kv_memory_bytes = 0;  // --kv-cache-memory-bytes: of each replica, for kv_blocks
+  friend bool operator==(const PlannerBootstrap&, const PlannerBootstrap&) = default;
+};
+
+// planner → leader: all that the leader knows of a model. Descriptor [0]: memfd with the source of
+// tokenizer and templates, as fronts get it (tokenizer::to_bytes()), mapped by nobody.
+struct ServerPlan {
+  std::string model_config{};    // checkpoint::to_record(), with the formats to pack in
+  std::string model_name{};      // after its folder or file
+  std::string model_summary{};   // for people: architecture and sizes
+  std::string weight_summary{};  // for people: the formats to pack in
+  std::string isa{};             // name of the instruction set, chosen
+  step::RankLimits limits{};     // derived where they were not asked for
+  std::uint32_t vocab = 0;
+  step::SamplingParams default_sampling{};  // of generation_config.json
+  std::vector<TokenId> end_tokens{};        // ids, ascending, at most step::kMaxEndTokens
+  std::uint64_t tokenizer_bytes = 0;        // of the descriptor
+  std::uint64_t weight_bytes = 0;           // of the arena
+  std::uint64_t rank_bytes = 0;             // of the slot of the rank that needs most
+  std::vector<std::pair<std::string, std::uint64_t>> memory{};  // for people: what, and how much
+  friend bool operator==(const ServerPlan&, const ServerPlan&) = default;
 };
 
 // Role front. Descriptor [2]: sealed memfd with the source of tokenizer and templates; [3]: the
@@ -140,6 +174,8 @@ using ControlRecord = std::variant<ReplicaBootstrap,
                                    ChildProgress,
                                    ChildReady,
                                    ChildFailed,
-                                   FrontBootstrap>;
+                                   FrontBootstrap,
+                                   PlannerBootstrap,
+                                   ServerPlan>;
 
 }  // namespace phalanx::wire

@@ -22,9 +22,10 @@ struct Seams {
   std::function<void(ReplicaId, Incarnation, const wire::ReplicaMessage&)> before_replica_send;
 };
 
-// The life of a worker process, `PROGRAM worker rank|replica|loader` (fleet/worker_command.h): what
-// it is and gets comes over the inherited control socket. Sets the command line that ps shows.
-// Returns its exit status; one that nobody gave a control socket is refused in one line.
+// The life of a worker process, `PROGRAM worker planner|loader|replica|rank`
+// (fleet/worker_command.h): what it is and gets comes over the inherited control socket. Sets the
+// command line that ps shows. Returns its exit status; one that nobody gave a control socket is
+// refused in one line.
 [[nodiscard]] int run_worker(int argc, char** argv, const Seams& seams);
 
 }  // namespace phalanx::worker

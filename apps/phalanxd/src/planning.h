@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "phalanx/base/result.h"
+#include "phalanx/fleet/model_planner.h"
+#include "phalanx/os/child_process.h"
+#include "phalanx/settings/options.h"
+
+namespace phalanx::app {
+
+// Has a planner read the model's files and size the server. None: SIGTERM or SIGINT came first, and
+// nothing is left of it.
+//
+// Threads: the thread that runs the leader's loop afterwards.
+// Blocks: until the planner has ended, for at most --start-timeout.
+// Errors: the planner's own, or how it died; kDeadlineExceeded.
+[[nodiscard]] Result<std::optional<fleet::MadePlan>> have_planned(const settings::Options& options,
+                                                                  const os::HeldProgram& workers);
+
+}  // namespace phalanx::app

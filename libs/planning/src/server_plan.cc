@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/planning/server_plan.h"
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "phalanx/checkpoint/checkpoint.h"
+#include "phalanx/checkpoint/config_record.h"
+#include "phalanx/checkpoint/model_folder.h"
+#include "phalanx/engine/scheduler.h"
+#include "phalanx/kernels/isa.h"
+#include "phalanx/model/memory_plan.h"
+#include "phalanx/model/weight_arena.h"
+#include "phalanx/os/machine.h"
+#include "phalanx/step/limits.h"
+#include "phalanx/tokenizer/chat_template.h"
+#include "phalanx/tokenizer/tokenizer.h"
+#include "phalanx/tokenizer/tokenizer_source.h"
+#include "phalanx/wire/codec.h"
+
+namespace phalanx::planning {
+
+namespace {
+
+Result<std::string> read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return not_found(path + ": no such file");
+  }
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+Status check_template(const tokenizer::Tokenizer& tokenizer,
+                      const std::string& source,
+                      const std::string& origin) {
+  if (source.empty()) {
+    return ok();
+  }
+  auto compiled = tokenizer::compile_chat_template(tokenizer, source);
+  return compiled ? ok() : Status(std::move(compiled).error().with(origin));
+}
+
+// Fronts make theirs from the same bytes; here it is made to refuse what cannot be served, and
+// given back for what it says of the model.
+Result<std::unique_ptr<tokenizer::Tokenizer>> read_texts(const wire::PlannerBootstrap& asked,
+                                                         checkpoint::ModelFolder& folder,
+                                                         std::string* bytes) {
+  PHALANX_TRY(tokenizer::TokenizerSource source, checkpoint::tokenizer_source(folder));
+  const std::string& given = asked.chat_template_path;
+  if (!given.empty()) {
+    // It stands for all of the model's own.
+    PHALANX_TRY(const std::string text, read_text(given));
+    std::visit([&](auto& content) { content.templates = {text, ""}; }, source.content);
+  }
+  *bytes = tokenizer::to_bytes(source);
+  PHALANX_TRY(std::unique_ptr<tokenizer::Tokenizer> tokenizer, tokenizer::load_tokenizer(source));
+  PHALANX_RETURN_IF_ERROR(check_template(
+      *tokenizer, tokenizer->chat_template(), given.empty() ? "the model's chat template" : given));
+  PHALANX_RETURN_IF_ERROR(
+      check_template(*tokenizer, tokenizer->tool_use_template(), "the model's tool_use template"));
+  return tokenizer;
+}
+
+// Blocks that --kv-cache-memory-bytes pays for, in each replica.
+Result<std::uint32_t> blocks_for_bytes(const wire::PlannerBootstrap& asked,
+                                       const checkpoint::ModelConfig& config) {
+  PHALANX_TRY(const std::uint64_t block_bytes,
+              model::replica_block_bytes(config, asked.tp, asked.limits.kv_format));
+  const std::uint64_t blocks = asked.kv_memory_bytes / block_bytes;
+  if (blocks == 0) {
+    return invalid_argument("--kv-cache-memory-bytes " + std::to_string(asked.kv_memory_bytes) +
+                            " is less than one KV block: expected at least " +
+                            std::to_string(block_bytes));
+  }
+  PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
+  if (asked.kv_memory_bytes > available / asked.dp) {
+    return resource_exhausted("no memory for the KV cache: --kv-cache-memory-bytes asks for " +
+                              std::to_string(asked.kv_memory_bytes) + " bytes in each of " +
+                              std::to_string(asked.dp) + " replicas, " + std::to_string(available) +
+                              " are available in all");
+  }
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, 1U << 24));
+}
+
+Result<model::MemoryPlan> plan_memory(const wire::PlannerBootstrap& asked,
+                                      const checkpoint::ModelConfig& config) {
+  model::MemoryRequest request;
+  request.replicas = asked.dp;
+  request.ranks = asked.tp;
+  if (asked.limits.max_model_len > config.max_position) {
+    return invalid_argument(
+        "--max-model-len: expected at most " + std::to_string(config.max_position) +
+        ", which the model allows, found " + std::to_string(asked.limits.max_model_len));
+  }
+  request.limits = asked.limits;
+  if (asked.kv_memory_bytes > 0) {
+    PHALANX_TRY(request.limits.kv_blocks, blocks_for_bytes(asked, config));
+  }
+  PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
+  request.available_bytes = model::memory_to_plan(
+      available, request.limits.kv_blocks, 1 + request.replicas * (1 + request.ranks));
+  return model::plan_memory(config, request);
+}
+
+void put_memory(const model::MemoryPlan& memory, std::uint32_t replicas, wire::ServerPlan* plan) {
+  plan->limits = memory.limits;
+  plan->weight_bytes = memory.weights;
+  for (const model::RankMemory& rank : memory.ranks) {
+    plan->rank_bytes = std::max<std::uint64_t>(plan->rank_bytes, rank.total());
+  }
+  for (const model::MemoryPlan::Row& row : memory.rows(replicas)) {
+    plan->memory.emplace_back(row.what, row.bytes);
+  }
+}
+
+// What a replica would refuse is refused before one is started.
+Status check_limits(const wire::ServerPlan& plan) {
+  engine::SchedulerOptions scheduler;
+  scheduler.limits = plan.limits;
+  scheduler.vocab_size = plan.vocab;
+  return engine::validate(scheduler);
+}
+
+// What the model's configuration names, and the tokenizer's own end token, which some models give
+// nowhere else.
+std::vector<TokenId> end_tokens(const checkpoint::GenerationDefaults& defaults,
+                                const tokenizer::Tokenizer& tokenizer) {
+  std::set<TokenId> result(defaults.eos.begin(), defaults.eos.end());
+  if (const std::optional<TokenId> id = tokenizer.eos_id()) {
+    result.insert(*id);
+  }
+  return {result.begin(), result.end()};
+}
+
+// What replicas would refuse in every request is refused once, before there are any.
+Status check_defaults(const wire::ServerPlan& plan) {
+  if (Status fits = wire::check(plan.default_sampling); !fits) {
+    return std::move(fits).error().with("the model's generation defaults");
+  }
+  if (plan.end_tokens.size() > step::kMaxEndTokens) {
+    return invalid_argument("the model names " + std::to_string(plan.end_tokens.size()) +
+                            " end-of-sequence tokens; at most " +
+                            std::to_string(step::kMaxEndTokens) + " are possible");
+  }
+  return ok();
+}
+
+Status put_defaults(const checkpoint::GenerationDefaults& defaults,
+                    const tokenizer::Tokenizer& tokenizer,
+                    wire::ServerPlan* plan) {
+  step::SamplingParams& sampling = plan->default_sampling;
+  sampling.temperature = defaults.temperature;
+  sampling.top_k = defaults.top_k;
+  sampling.top_p = defaults.top_p;
+  sampling.min_p = defaults.min_p;
+  sampling.repetition_penalty = defaults.repetition_penalty;
+  plan->end_tokens = end_tokens(defaults, tokenizer);
+  return check_defaults(*plan);
+}
+
+std::string summary_of(const checkpoint::ModelConfig& config) {
+  std::ostringstream out;
+  out << config.model_type << ", " << config.layers << " layers, hidden " << config.hidden << ", "
+      << config.heads << " heads, " << config.kv_heads << " KV heads, vocabulary " << config.vocab;
+  return out.str();
+}
+
+}  // namespace
+
+Result<Planned> make_plan(const wire::PlannerBootstrap& asked) {
+  if (Status status = checkpoint::check_model_path(asked.model_path); !status) {
+    return std::move(status).error().with("--model");
+  }
+  Planned made;
+  wire::ServerPlan& plan = made.plan;
+  checkpoint::ModelFolder folder(asked.model_path);
+  PHALANX_TRY(const checkpoint::Checkpoint checkpoint, checkpoint::Checkpoint::open(folder));
+  checkpoint::ModelConfig config = checkpoint.config();
+  config.formats = checkpoint.formats_for(asked.quantization);
+  PHALANX_TRY(const std::unique_ptr<tokenizer::Tokenizer> tokenizer,
+              read_texts(asked, folder, &made.tokenizer_source));
+  if (tokenizer->vocab_size() > config.vocab) {
+    return invalid_argument("the tokenizer has " + std::to_string(tokenizer->vocab_size()) +
+                            " tokens and the model only " + std::to_string(config.vocab) +
+                            ": they do not belong together");
+  }
+  if (auto shard = model::plan_shard(config, 0, asked.tp); !shard) {
+    return std::move(shard).error().with("--tensor-parallel-size");
+  }
+  PHALANX_TRY(const model::MemoryPlan memory, plan_memory(asked, config));
+  put_memory(memory, asked.dp, &plan);
+  plan.vocab = config.vocab;
+  PHALANX_RETURN_IF_ERROR(check_limits(plan));
+  PHALANX_TRY(const kernels::Isa isa, kernels::resolve_isa(asked.isa));
+  plan.isa = kernels::isa_name(isa);
+  plan.model_config = checkpoint::to_record(config);
+  plan.model_name = checkpoint::model_name_of(asked.model_path);
+  plan.model_summary = summary_of(config);
+  plan.weight_summary = checkpoint::describe(config.formats);
+  plan.tokenizer_bytes = made.tokenizer_source.size();
+  PHALANX_RETURN_IF_ERROR(put_defaults(checkpoint.generation(), *tokenizer, &plan));
+  if (Status fits = wire::check(wire::ControlRecord(plan)); !fits) {
+    return std::move(fits).error().with("what the leader is told of the model");
+  }
+  return made;
+}
+
+}  // namespace phalanx::planning

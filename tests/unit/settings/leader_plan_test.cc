@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the options and what a planner has made to what the processes of a server are told.
+#include "phalanx/settings/leader_plan.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/wire/codec.h"
+
+namespace phalanx::settings {
+namespace {
+
+Options options_of_two_by_two() {
+  Options options;
+  options.model = "models/phalanx-tiny";
+  options.dp = 2;
+  options.tp = 2;
+  options.devices = "0|0|0|0";
+  return options;
+}
+
+wire::ServerPlan made_plan() {
+  wire::ServerPlan made;
+  made.model_config = "layers=2";
+  made.model_name = "phalanx-tiny";
+  made.model_summary = "qwen3, 2 layers";
+  made.weight_summary = "int8";
+  made.isa = "ref";
+  made.limits = {.max_model_len = 2048,
+                 .max_num_seqs = 8,
+                 .max_num_batched_tokens = 64,
+                 .kv_blocks = 99,
+                 .kv_format = step::KvFormat::kInt8};
+  made.vocab = 384;
+  made.default_sampling.temperature = 0.5F;
+  made.end_tokens = {1, 2};
+  made.tokenizer_bytes = 1000;
+  made.weight_bytes = std::uint64_t{5} << 20;
+  made.memory = {{"weights", std::uint64_t{5} << 20}, {"total", std::uint64_t{1} << 30}};
+  return made;
+}
+
+LeaderPlan plan_of(const Options& options) {
+  return leader_plan_of(options, made_plan(), {{0}, {1}, {2}, {3}});
+}
+
+TEST(LeaderPlan, AsksThePlannerForWhatTheOptionsSay) {
+  Options options = options_of_two_by_two();
+  options.chat_template_path = "chat.jinja";
+  options.quantization = "int8";
+  options.isa = "avx2";
+  options.max_model_len = 100;
+  options.kv_cache_dtype = "int8";
+  options.kv_cache_memory_bytes = 12345;
+  options.num_kv_blocks = 7;
+  const wire::PlannerBootstrap asked = planner_bootstrap_of(options).value();
+  EXPECT_EQ(asked.model_path, options.model);
+  EXPECT_EQ(asked.chat_template_path, "chat.jinja");
+  EXPECT_EQ(asked.quantization, "int8");
+  EXPECT_EQ(asked.isa, "avx2");
+  EXPECT_EQ(asked.dp, 2U);
+  EXPECT_EQ(asked.tp, 2U);
+  EXPECT_EQ(asked.limits,
+            (step::RankLimits{.max_model_len = 100,
+                              .max_num_seqs = step::kDefaultMaxNumSeqs,
+                              .max_num_batched_tokens = step::kDefaultMaxNumBatchedTokens,
+                              .kv_blocks = 7,
+                              .kv_format = step::KvFormat::kInt8}));
+  EXPECT_EQ(asked.kv_memory_bytes, 12345U);
+}
+
+TEST(LeaderPlan, WhatThePlannerWouldNotReadIsRefused) {
+  Options options = options_of_two_by_two();
+  options.model = std::string(5000, 'x');
+  const auto refused = planner_bootstrap_of(options);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("model_path"), std::string::npos)
+      << refused.error().message();
+}
+
+TEST(LeaderPlan, TellsReplicasAndLoaderWhatWasMade) {
+  const Options options = options_of_two_by_two();
+  const LeaderPlan plan = plan_of(options);
+  const fleet::ReplicaStart start = replica_start_of(options, plan, "/proc/7/fd/9");
+  ASSERT_EQ(start.spawn.size(), 2U);
+  EXPECT_EQ(start.spawn[1].program, "/proc/7/fd/9");
+  EXPECT_EQ(start.rank_cpus, plan.rank_cpus);
+  EXPECT_EQ(start.bootstrap.plan,
+            (wire::ModelPlan{.model_config = "layers=2",
+                             .runner = "cpu",
+                             .isa = "ref",
+                             .tp = 2,
+                             .limits = plan.made.limits}));
+  const wire::LoaderBootstrap loader = loader_bootstrap_of(options, plan);
+  EXPECT_EQ(loader.model_path, options.model);
+  EXPECT_EQ(loader.model_config, "layers=2");
+  EXPECT_EQ(loader.arena_bytes, plan.made.weight_bytes);
+}
+
+TEST(LeaderPlan, ASimulatedModelHasNoArena) {
+  Options options = options_of_two_by_two();
+  EXPECT_EQ(plan_of(options).arena_bytes(options), plan_of(options).made.weight_bytes);
+  options.runner = "sim";
+  EXPECT_EQ(plan_of(options).arena_bytes(options), 0U);
+}
+
+TEST(LeaderPlan, TheNameOfTheOptionsComesFirst) {
+  Options options = options_of_two_by_two();
+  EXPECT_EQ(plan_of(options).model_name, "phalanx-tiny");
+  options.served_model_name = "mine";
+  EXPECT_EQ(plan_of(options).model_name, "mine");
+}
+
+TEST(LeaderPlan, OfCoreSetsTheOptionIsChecked) {
+  Options options = options_of_two_by_two();
+  const auto refused = core_sets_of(options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Code::kInvalidArgument);
+  EXPECT_NE(refused.error().message().find("--devices"), std::string::npos);
+  options.devices = "";
+  EXPECT_EQ(core_sets_of(options).value().size(), 4U);
+}
+
+TEST(LeaderPlan, IsSummedUpForPeople) {
+  Options options = options_of_two_by_two();
+  const std::string text = start_summary(options, plan_of(options));
+  for (const std::string line : {"  model      phalanx-tiny (qwen3, 2 layers)\n",
+                                 "  topology   2 replicas × 2 ranks, cores 0|1|2|3, routing",
+                                 "  kernels    ref, weights int8, KV cache int8\n",
+                                 "  limits     2048 tokens of context, 8 sequences and 64 tokens",
+                                 "  memory     weights: 5.00 MiB\n",
+                                 "  memory     total: 1.00 GiB\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
+  }
+  options.runner = "sim";
+  const std::string simulated = start_summary(options, plan_of(options));
+  EXPECT_NE(simulated.find("none: simulated"), std::string::npos);
+  EXPECT_EQ(simulated.find("memory"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace phalanx::settings
