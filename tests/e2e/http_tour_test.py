@@ -148,7 +148,16 @@ class HttpTour(unittest.TestCase):
         for path in ("/live", "/ready", "/health"):
             status, _, _ = self.server.request("GET", path)
             self.assertEqual(status, 200, path)
-        self.assertEqual(len(self.server.request("GET", "/health")[1]["replicas"]), 2)
+        health = self.server.request("GET", "/health")[1]
+        self.assertEqual(len(health["replicas"]), 2)
+        # One document, whoever writes it.
+        shown = self.server.status()
+        self.assertEqual(list(shown), list(health))
+        for part in ("model", "pid", "version", "state"):
+            self.assertEqual(shown[part], health[part], part)
+        for ours, theirs in zip(shown["replicas"] + shown["fronts"], health["replicas"] + health["fronts"]):
+            self.assertEqual(list(ours), list(theirs))
+            self.assertEqual(ours["pid"], theirs["pid"])
         self.assertIn("version", self.server.request("GET", "/version")[1])
         self.server.chat("count from 1 to 5")
         metrics = self.server.request("GET", "/metrics")[1]

@@ -9,6 +9,7 @@
 //                which is told to nobody
 //   once:N       … but not if another front has told it of some before
 //   spin:N       … the loop goes on for ever there
+// A --prompt with --max-tokens 77: the loop writes through a null pointer at its third token.
 // A request whose header alone is refused because its origin's name begins with "crash-in-head":
 // the loop writes through a null pointer when it says so.
 #include <cstdio>
@@ -29,6 +30,7 @@ namespace serving = phalanx::serving;
 namespace wire = phalanx::wire;
 
 constexpr const char* kCrashInHead = "http://crash-in-head";
+constexpr std::uint32_t kMaxTokensThatCrash = 77;
 
 struct Fault {
   std::string kind;
@@ -108,6 +110,10 @@ class FaultyDesk final : public serving::RequestDesk {
              const serving::RequestSummary& summary,
              std::vector<serving::GenerationRequest> prompts,
              std::shared_ptr<serving::RequestSink> sink) override {
+    if (key.connection >= wire::kFirstPromptConnection &&
+        prompts.at(0).generation.stop.max_tokens == kMaxTokensThatCrash) {
+      faults_[key.connection] = {"token", 3};
+    }
     if (const Fault& fault = faults_[key.connection]; fault.token > 0) {
       sink = std::make_shared<FaultySink>(std::move(sink), fault);
     }
@@ -154,6 +160,10 @@ phalanx::app::FrontSeams seams_of(FaultyDesk& desk) {
     return options;
   };
   seams.wrap_api = [&desk](const serving::ApiContext& context) { return wrap(desk, context); };
+  seams.wrap_prompt_desk = [&desk](serving::RequestDesk& inner) -> serving::RequestDesk& {
+    desk.pass_on_to(inner);
+    return desk;
+  };
   seams.wrap_handler = [&desk](http::Handler inner) -> http::Handler {
     return [&desk, inner = std::move(inner)](http::Request request,
                                              std::shared_ptr<http::Exchange> exchange) {

@@ -55,8 +55,9 @@ class PoisonedRequest(unittest.TestCase):
                 self.assertEqual(len(files), 1, files)
                 path = os.path.join(dumps, files[0])
                 self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
-                with open(path) as file:
-                    dump = json.load(file)
+                shown = server.control("dump", path)
+                self.assertEqual(shown.returncode, 0, shown.stderr)
+                dump = json.loads(shown.stdout)
                 self.assertIn(token_of(MARK), dump["prompt_ids"])
                 self.assertEqual(dump["produced_ids"], [])
                 self.assertEqual(dump["max_tokens"], 5)

@@ -17,6 +17,7 @@
 #include "phalanx/os/memfd.h"
 #include "phalanx/serving/api_routes.h"
 #include "phalanx/tokenizer/tokenizer_source.h"
+#include "phalanx/wire/limits.h"
 
 namespace phalanx::app {
 
@@ -191,6 +192,8 @@ front::LinkCalls Front::link_calls() {
   calls.mark = [this](std::uint64_t id) { mark(kLoopThread, id); };
   calls.on_drain = [this](bool answers_end) { drain(answers_end); };
   calls.on_retire = [this] { server_->release_all(); };
+  calls.on_prompt = [this](wire::PromptText part) { take_prompt(std::move(part)); };
+  calls.on_run_prompts = [this](const wire::RunPrompts& how) { run_prompts(how); };
   calls.on_broken = [](const Error& error) {
     // At once, as a death: nothing here may still speak with a client.
     obs::log_error("link_broken", {{"error", error.to_string()}});
@@ -318,6 +321,35 @@ void Front::drain(bool answers_end) {
     return;
   }
   server_->close([] {});
+}
+
+void Front::take_prompt(wire::PromptText part) {
+  if (!std::exchange(prompt_is_open_, !part.last)) {
+    prompts_.prompts.emplace_back();
+  }
+  prompts_.prompts.back() += part.text;
+}
+
+void Front::run_prompts(const wire::RunPrompts& how) {
+  prompts_.how = how;
+  serving::OfflineCalls calls;
+  calls.on_output = [this](const std::string& output) { put_out(output); };
+  calls.on_end = [this](const Status& status) {
+    link_->send(status
+                    ? wire::PromptsEnd{}
+                    : wire::PromptsEnd{static_cast<std::uint32_t>(status.error().code()),
+                                       status.error().message().substr(0, wire::kMaxErrorBytes)});
+  };
+  serving::RequestDesk& desk = seams_.wrap_prompt_desk ? seams_.wrap_prompt_desk(*link_) : *link_;
+  offline_ = std::make_unique<serving::OfflineRun>(
+      std::move(prompts_), model_, desk, steady_clock(), std::move(calls));
+  offline_->start();
+}
+
+void Front::put_out(const std::string& output) {
+  for (std::size_t at = 0; at < output.size(); at += wire::kMaxPromptTextBytes) {
+    link_->send(wire::PromptsOutput{output.substr(at, wire::kMaxPromptTextBytes)});
+  }
 }
 
 void Front::tell_times() {

@@ -19,6 +19,7 @@
 #include "phalanx/os/event_loop.h"
 #include "phalanx/os/unique_fd.h"
 #include "phalanx/os/work_pool.h"
+#include "phalanx/serving/offline_run.h"
 #include "phalanx/serving/served_model.h"
 #include "phalanx/tokenizer/chat_template.h"
 #include "phalanx/tokenizer/tokenizer.h"
@@ -58,6 +59,9 @@ class Front {
                                                           const http::ConnectionInfo& info);
   void mark(std::size_t thread, std::uint64_t connection);
   void drain(bool answers_end);
+  void take_prompt(wire::PromptText part);
+  void run_prompts(const wire::RunPrompts& how);
+  void put_out(const std::string& output);
   void tell_times();
 
   fleet::ChildStart& start_;
@@ -83,6 +87,9 @@ class Front {
   bool left_used_ = false;   // since the last second
   std::deque<Large> large_;  // connections that take long to go on with
   std::unique_ptr<os::EventLoop::Handle> large_timer_;
+  serving::OfflineOptions prompts_;  // of the command line, as far as they have come …
+  bool prompt_is_open_ = false;      // … of the last of them a part is still to come
+  std::unique_ptr<serving::OfflineRun> offline_;
   std::unique_ptr<http::Server> server_;
   std::unique_ptr<os::EventLoop::Handle> times_timer_;
   Duration longest_told_{};

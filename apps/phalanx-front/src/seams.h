@@ -14,6 +14,8 @@ struct FrontSeams {
   std::function<http::ServerOptions(http::ServerOptions)> wrap_server;
   std::function<serving::ApiContext(serving::ApiContext)> wrap_api;  // what it names outlives all
   std::function<http::Handler(http::Handler)> wrap_handler;          // of all routes
+  // Of the prompts of the command line; what it returns outlives the front.
+  std::function<serving::RequestDesk&(serving::RequestDesk&)> wrap_prompt_desk;
 };
 
 }  // namespace phalanx::app

@@ -11,11 +11,12 @@
 
 #include "phalanx/admin/admin_server.h"
 #include "phalanx/admin/commands.h"
-#include "phalanx/admin/status_view.h"
 #include "phalanx/base/printable.h"
 #include "phalanx/base/version.h"
 #include "phalanx/checkpoint/checkpoint.h"
 #include "phalanx/checkpoint/inspect.h"
+#include "phalanx/documents/poison_document.h"
+#include "phalanx/documents/status_document.h"
 #include "phalanx/flags/flag_table.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/model/needs.h"
@@ -32,7 +33,7 @@ namespace {
 struct CtlOptions {
   std::vector<std::string> words;  // the command and its argument, as given
   std::string command = "status";
-  std::string argument;  // of the command: a replica, or the path of a model
+  std::string argument;  // of the command: a replica, or a path
   std::int64_t port = 8000;
   std::int64_t uid = static_cast<std::int64_t>(::geteuid());
   bool json = false;
@@ -85,10 +86,12 @@ flags::FlagTable make_table(CtlOptions* o) {
       "phalanxctl",
       "phalanxctl looks at a running phalanxd and operates it.\n\n"
       "commands: status (if none is given) | ping | drain REPLICA | resume REPLICA | restart "
-      "REPLICA | reload [--fronts [PROGRAM]] | inspect MODEL\n\n"
+      "REPLICA | reload [--fronts [PROGRAM]] | dump FILE | inspect MODEL\n\n"
       "reload replaces the replicas and the fronts one after the other, as SIGHUP does; with "
       "--fronts "
       "only these, which then run PROGRAM, or what lies where theirs was found.\n\n"
+      "dump prints what a server has written down of a request that ended what computed it, a file "
+      "of its --dump-dir, as JSON.\n\n"
       "inspect says what the model at a path is and what phalanxd would need to serve it, and "
       "starts "
       "nothing. It ends with 0 when the model can be served as asked, else with the status that "
@@ -111,20 +114,25 @@ flags::FlagTable make_table(CtlOptions* o) {
   return table;
 }
 
-Result<std::string> call(const CtlOptions& options, const std::string& line) {
+Result<wire::AdminAnswer> call(const CtlOptions& options, const wire::AdminRequest& request) {
   const admin::AdminAddress server{static_cast<std::uint32_t>(options.uid),
                                    static_cast<std::uint16_t>(options.port)};
   return admin::admin_call(
       server,
-      line,
+      request,
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.timeout_s)));
 }
 
 Status print_status(const CtlOptions& options) {
   do {
-    PHALANX_TRY(const std::string document, call(options, admin::admin_line({"status"})));
-    PHALANX_TRY(const std::string shown,
-                options.json ? admin::status_line(document) : admin::status_table(document));
+    PHALANX_TRY(const wire::AdminAnswer answer, call(options, {wire::AdminCommand::kStatus}));
+    const auto* const status = std::get_if<wire::ServerStatus>(&answer);
+    if (status == nullptr) {
+      PHALANX_RETURN_IF_ERROR(admin::outcome_of(answer));
+      return data_loss("the server's status could not be read: it sent none");
+    }
+    const std::string shown =
+        options.json ? documents::status_json_in_ascii(*status) : documents::status_table(*status);
     // On a terminal the picture is redrawn in place.
     const bool redraw = options.watch && !options.json && ::isatty(STDOUT_FILENO) != 0;
     std::cout << (redraw ? "\x1b[H\x1b[2J" : "") << shown << (options.json ? "\n" : "")
@@ -165,6 +173,26 @@ Status inspect(const CtlOptions& options) {
   return ok();
 }
 
+Status print_dump(const CtlOptions& options) {
+  if (options.argument.empty()) {
+    return invalid_argument("dump: expected the path of a file of --dump-dir, found none");
+  }
+  PHALANX_TRY(const wire::PoisonedRequest request, documents::read_dump(options.argument));
+  std::cout << documents::poison_json(request) << "\n";
+  return ok();
+}
+
+Result<std::uint32_t> replica_of(const CtlOptions& options) {
+  const std::string digits =
+      options.argument.starts_with("dp") ? options.argument.substr(2) : options.argument;
+  if (digits.empty() || digits.size() > 5 ||
+      digits.find_first_not_of("0123456789") != std::string::npos) {
+    return invalid_argument(options.command + ": expected the number of a replica, found \"" +
+                            options.argument + "\"");
+  }
+  return static_cast<std::uint32_t>(std::stoul(digits));
+}
+
 Status run_command(const CtlOptions& options) {
   if (options.command == "status") {
     return print_status(options);
@@ -172,27 +200,26 @@ Status run_command(const CtlOptions& options) {
   if (options.command == "inspect") {
     return inspect(options);
   }
-  admin::AdminCommand command{options.command};
-  if (admin::takes_replica(options.command)) {
-    const std::string digits =
-        options.argument.starts_with("dp") ? options.argument.substr(2) : options.argument;
-    if (digits.empty() || digits.size() > 5 ||
-        digits.find_first_not_of("0123456789") != std::string::npos) {
-      return invalid_argument(options.command + ": expected the number of a replica, found \"" +
-                              options.argument + "\"");
-    }
-    command.replica = static_cast<std::uint32_t>(std::stoul(digits));
-  } else if (options.command == "reload") {
-    command.fronts = options.fronts;
-    if (!options.argument.empty()) {
-      command.program = std::filesystem::absolute(options.argument).string();
-    }
-  } else if (options.command != "ping") {
-    return invalid_argument("unknown command \"" + options.command +
-                            "\"; expected status, ping, drain, resume, restart, reload or inspect");
+  if (options.command == "dump") {
+    return print_dump(options);
   }
-  PHALANX_TRY(const std::string answer, call(options, admin::admin_line(command)));
-  PHALANX_RETURN_IF_ERROR(admin::command_outcome(answer));
+  const auto command = admin::command_named(options.command);
+  if (!command) {
+    return invalid_argument("unknown command \"" + options.command +
+                            "\"; expected status, ping, drain, resume, restart, reload, dump or "
+                            "inspect");
+  }
+  wire::AdminRequest request{*command};
+  if (admin::takes_replica(*command)) {
+    PHALANX_TRY(request.replica, replica_of(options));
+  } else if (*command == wire::AdminCommand::kReload) {
+    request.fronts = options.fronts;
+    if (!options.argument.empty()) {
+      request.program = std::filesystem::absolute(options.argument).string();
+    }
+  }
+  PHALANX_TRY(const wire::AdminAnswer answer, call(options, request));
+  PHALANX_RETURN_IF_ERROR(admin::outcome_of(answer));
   std::cout << "ok\n";
   return ok();
 }

@@ -2,15 +2,18 @@
 #include "leader.h"
 
 #include <csignal>
+#include <iostream>
+#include <limits>
 #include <utility>
 
 #include "phalanx/admin/commands.h"
 #include "phalanx/base/bytes_text.h"
 #include "phalanx/fleet/worker_command.h"
+#include "phalanx/keeper/poison_dump.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/child_side.h"
 #include "phalanx/os/machine.h"
-#include "phalanx/serving/poison_dump.h"
+#include "phalanx/wire/limits.h"
 
 #include "doors.h"
 #include "fleet_port.h"
@@ -23,6 +26,16 @@ namespace {
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr int kSignalExitBase = 128;  // a second signal ended the server at once
 
+// The prompts of a command line are a whole of its own: nobody would send again what was refused.
+dispatch::AdmissionLimits admission_of(const settings::Options& options) {
+  if (!options.prompts.empty()) {
+    return {std::numeric_limits<std::uint64_t>::max(),
+            std::numeric_limits<std::uint64_t>::max() / 2};
+  }
+  return {static_cast<std::uint64_t>(options.max_num_queued_reqs),
+          static_cast<std::uint64_t>(options.max_num_queued_tokens)};
+}
+
 }  // namespace
 
 Leader::Leader(const settings::Options& options, LeaderStart start, ipc::ZmqContext context)
@@ -34,8 +47,7 @@ Leader::Leader(const settings::Options& options, LeaderStart start, ipc::ZmqCont
       router_(static_cast<std::size_t>(options.dp),
               *dispatch::make_policy(options.routing_policy, os::random_u64()),
               {}),
-      admission_({static_cast<std::uint64_t>(options.max_num_queued_reqs),
-                  static_cast<std::uint64_t>(options.max_num_queued_tokens)}),
+      admission_(admission_of(options)),
       metrics_(registry_, plan_.model_name) {}
 
 Leader::~Leader() = default;
@@ -50,9 +62,7 @@ Result<int> Leader::run() {
     loop_.name_callback("tick");
     slots().on_tick();
     dispatcher_->on_tick();
-    if (fronts_) {
-      fronts_->on_tick();
-    }
+    fronts_ ? fronts_->on_tick() : prompt_front_->on_tick();
     log_longest_callback(loop_, &longest_told_);
   }));
   if (plan_.arena_bytes(options_) > 0) {
@@ -77,7 +87,7 @@ void Leader::start_replicas() {
       loop_, context_, settings::replica_start_of(options_, plan_, workers_), replica_events());
   port_ = std::make_unique<FleetPort>(*replicas_);
   dispatch::DispatcherOptions dispatching;
-  dispatching.on_poisoned = serving::dump_poisoned(options_.dump_dir);
+  dispatching.on_poisoned = keeper::dump_poisoned(options_.dump_dir);
   dispatching.on_more = [this] {
     loop_.post([this] {
       loop_.name_callback("dispatch");
@@ -212,26 +222,19 @@ void Leader::announce_once() {
   announced_ = true;
   loop_.reset_callback_times();  // what a start costs keeps no client waiting
   if (offline()) {
-    start_prompts();
+    prompt_front_->run();
     return;
   }
   print_ready(options_, fronts_->port(), plan_.model_name);
 }
 
-Status Leader::make_offline_model() {
-  PHALANX_TRY(offline_model_, offline_model_of(options_, plan_, tokenizer_));
-  return ok();
-}
-
-void Leader::start_prompts() {
-  offline_ = std::make_unique<serving::OfflineRun>(settings::offline_of(options_),
-                                                   offline_model_->served,
-                                                   *dispatcher_,
-                                                   [this](Result<int> result) {
-                                                     result_ = std::move(result);
-                                                     life_.post(fleet::LeaderEvent::kPromptsDone);
-                                                   });
-  offline_->start();
+void Leader::end_prompts(Result<std::string> output) {
+  if (output) {
+    std::cout << *output << std::flush;
+  } else {
+    result_ = output.error();
+  }
+  life_.post(fleet::LeaderEvent::kPromptsDone);
 }
 
 void Leader::on_replica_failed(const Error& cause) {
@@ -251,45 +254,58 @@ std::string Leader::phase_name() const {
   return std::string(fleet::to_string(life_.phase()));
 }
 
-std::string Leader::status_text() const {
-  admin::ServerView view = server_view(router_, *dispatcher_, slots(), options_.wrappers);
+wire::AdminAnswer Leader::status() const {
+  wire::ServerStatus view = server_view(router_, *dispatcher_, slots(), options_.wrappers);
   if (fronts_) {
     for (const keeper::FrontView& front : fronts_->views()) {
-      view.fronts.push_back({front.slot, front.active, front.connections});
+      view.fronts.push_back(front_view(front));
     }
   }
   view.model = plan_.model_name;
-  view.phase = phase_name();
+  view.state = phase_name();
   view.requests_finished = metrics_.finished();
-  return admin::status_json(view);
+  wire::fit(&view);
+  return view;
 }
 
-void Leader::answer_admin(const std::string& line, const admin::AdminServer::Reply& reply) {
-  const auto command = admin::parse_admin_command(line);
-  if (!command) {
-    reply(admin::admin_error(command.error()));
+Status Leader::reload(const wire::AdminRequest& request) {
+  obs::log_info("operator_command", {{"command", "reload"}, {"fronts", request.fronts}});
+  if (request.fronts) {
+    return fronts_->renew(request.program);
+  }
+  life_.post(fleet::LeaderEvent::kHangUp);
+  return ok();
+}
+
+Status Leader::operate(const wire::AdminRequest& request) {
+  const ReplicaId replica(request.replica);
+  obs::log_info("operator_command",
+                {{"command", admin::to_string(request.command)}, {"replica", replica.value()}});
+  switch (request.command) {
+    case wire::AdminCommand::kDrain:
+      return slots().drain(replica);
+    case wire::AdminCommand::kResume:
+      return slots().resume(replica);
+    default:
+      return slots().restart(replica);
+  }
+}
+
+void Leader::answer_admin(const wire::AdminRequest& request,
+                          const admin::AdminServer::Reply& reply) {
+  if (request.command == wire::AdminCommand::kStatus) {
+    reply(status());
     return;
   }
-  if (command->name == "status") {
-    reply(status_text());
+  const Status taken = request.command == wire::AdminCommand::kReload ? reload(request)
+                       : admin::takes_replica(request.command)        ? operate(request)
+                                                                      : ok();
+  if (taken) {
+    reply(wire::AdminDone{});
     return;
   }
-  Status status;
-  if (command->name == "reload") {
-    obs::log_info("operator_command", {{"command", "reload"}, {"fronts", command->fronts}});
-    if (command->fronts) {
-      status = fronts_->renew(command->program);
-    } else {
-      life_.post(fleet::LeaderEvent::kHangUp);
-    }
-  } else if (command->name != "ping") {
-    const ReplicaId replica(command->replica);
-    obs::log_info("operator_command", {{"command", command->name}, {"replica", replica.value()}});
-    status = command->name == "drain"    ? slots().drain(replica)
-             : command->name == "resume" ? slots().resume(replica)
-                                         : slots().restart(replica);
-  }
-  reply(status ? admin::admin_ok() : admin::admin_error(status.error()));
+  reply(wire::AdminRefused{static_cast<std::uint32_t>(taken.error().code()),
+                           taken.error().message().substr(0, wire::kMaxErrorBytes)});
 }
 
 }  // namespace phalanx::app

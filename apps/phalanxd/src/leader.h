@@ -13,15 +13,14 @@
 #include "phalanx/fleet/weight_loader.h"
 #include "phalanx/ipc/zmq_context.h"
 #include "phalanx/keeper/fronts.h"
+#include "phalanx/keeper/prompt_front.h"
 #include "phalanx/keeper/request_metrics.h"
 #include "phalanx/obs/metrics.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/os/memfd.h"
-#include "phalanx/serving/offline_run.h"
 #include "phalanx/settings/leader_plan.h"
 #include "phalanx/settings/options.h"
-
-#include "offline.h"
+#include "phalanx/wire/admin_messages.h"
 
 namespace phalanx::app {
 
@@ -54,6 +53,7 @@ class Leader {
   void start_replicas();
   [[nodiscard]] fleet::ReplicaEvents replica_events();
   [[nodiscard]] keeper::FrontsCalls fronts_calls();
+  [[nodiscard]] keeper::PromptCalls prompt_calls();
   void on_fronts_failed(const Error& cause);
   [[nodiscard]] keeper::Answer answer(wire::QueryKind kind);
   void watch_signals();
@@ -64,12 +64,13 @@ class Leader {
   void perform(fleet::LeaderAction action, const Error* cause);
   void on_replica_failed(const Error& cause);
   void announce_once();
-  [[nodiscard]] Status make_offline_model();
-  void start_prompts();
+  void end_prompts(Result<std::string> output);
   void drain();
   void finish();
-  void answer_admin(const std::string& line, const admin::AdminServer::Reply& reply);
-  [[nodiscard]] std::string status_text() const;
+  void answer_admin(const wire::AdminRequest& request, const admin::AdminServer::Reply& reply);
+  [[nodiscard]] Status reload(const wire::AdminRequest& request);
+  [[nodiscard]] Status operate(const wire::AdminRequest& request);
+  [[nodiscard]] wire::AdminAnswer status() const;
   [[nodiscard]] std::string phase_name() const;
   [[nodiscard]] bool offline() const { return !options_.prompts.empty(); }
   [[nodiscard]] fleet::ReplicaSlots& slots() const { return replicas_->slots(); }
@@ -91,10 +92,10 @@ class Leader {
   std::unique_ptr<fleet::ReplicaHost> replicas_;
   std::unique_ptr<dispatch::ReplicaPort> port_;
   std::unique_ptr<dispatch::Dispatcher> dispatcher_;
-  std::unique_ptr<keeper::Fronts> fronts_;  // null while prompts of the command line are answered
+  // One of them: the other is null.
+  std::unique_ptr<keeper::Fronts> fronts_;
+  std::unique_ptr<keeper::PromptFront> prompt_front_;
   std::unique_ptr<admin::AdminServer> admin_;
-  std::unique_ptr<OfflineModel> offline_model_;  // null without prompts of the command line
-  std::unique_ptr<serving::OfflineRun> offline_;
   std::vector<std::unique_ptr<os::EventLoop::Handle>> handles_;
   fleet::LeaderLife life_{
       [this](fleet::LeaderAction action, const Error* cause) { perform(action, cause); }};

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "phalanx/obs/log.h"
+#include "phalanx/wire/codec.h"
 
 #include "doors.h"
 #include "leader.h"
@@ -22,10 +23,18 @@ constexpr int kCutExitStatus = 75;  // some answers were cut at the shutdown dea
 // Binds before anything is loaded, so that a taken port is known at once; until replicas are ready
 // requests get 503.
 Status Leader::open_doors() {
-  if (offline()) {
-    return make_offline_model();
-  }
   PHALANX_TRY(keeper::FrontStart start, settings::front_start_of(options_, plan_));
+  if (offline()) {
+    PHALANX_TRY(keeper::Prompts prompts, settings::prompts_of(options_));
+    prompt_front_ = std::make_unique<keeper::PromptFront>(
+        loop_,
+        std::move(start),
+        keeper::FrontsParts{*dispatcher_, admission_, metrics_},
+        std::move(prompts),
+        prompt_calls());
+    prompt_front_->start(tokenizer_.fd(), lifeline_read_.get());
+    return ok();
+  }
   PHALANX_TRY(fronts_,
               keeper::Fronts::open(loop_,
                                    settings::doors_of(options_),
@@ -33,15 +42,22 @@ Status Leader::open_doors() {
                                    {*dispatcher_, admission_, metrics_},
                                    fronts_calls()));
   PHALANX_TRY(admin_,
-              admin::AdminServer::listen(
-                  loop_,
-                  admin::admin_socket_name(::geteuid(), fronts_->port()),
-                  [this](const std::string& line, const admin::AdminServer::Reply& reply) {
-                    answer_admin(line, reply);
-                  }));
+              admin::AdminServer::listen(loop_,
+                                         admin::admin_socket_name(::geteuid(), fronts_->port()),
+                                         [this](const wire::AdminRequest& request,
+                                                const admin::AdminServer::Reply& reply) {
+                                           answer_admin(request, reply);
+                                         }));
   // Beside the loading of the weights.
   fronts_->start(tokenizer_.fd(), lifeline_read_.get());
   return ok();
+}
+
+keeper::PromptCalls Leader::prompt_calls() {
+  keeper::PromptCalls calls;
+  calls.on_failed = [this](const Error& cause) { on_fronts_failed(cause); };
+  calls.on_end = [this](Result<std::string> output) { end_prompts(std::move(output)); };
+  return calls;
 }
 
 keeper::FrontsCalls Leader::fronts_calls() {
@@ -72,7 +88,7 @@ keeper::Answer Leader::answer(wire::QueryKind kind) {
               std::string(R"({"status":")") + (ready ? "ready" : phase_name()) + "\"}"};
     }
     case wire::QueryKind::kHealth:
-      return {router_.table().ready_count() > 0 ? 200 : 503, status_text()};
+      return {router_.table().ready_count() > 0 ? 200 : 503, wire::encode(status())};
     case wire::QueryKind::kMetrics:
       break;
   }

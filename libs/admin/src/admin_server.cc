@@ -4,15 +4,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
-#include <boost/asio/read_until.hpp>
+#include <boost/asio/read.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
+
+#include "phalanx/wire/codec.h"
+#include "phalanx/wire/frame_header.h"
+#include "phalanx/wire/limits.h"
 
 namespace phalanx::admin {
 
@@ -21,14 +27,40 @@ namespace {
 namespace asio = boost::asio;
 using Protocol = asio::local::stream_protocol;
 
-constexpr std::size_t kMaxLineBytes = std::size_t{64} << 10;
-constexpr std::size_t kMaxAnswerBytes = std::size_t{16} << 20;
 constexpr int kMaxClients = 16;
 constexpr auto kClientTimeout = std::chrono::seconds(10);
 
 // A leading zero byte makes the address abstract: it exists in the kernel only.
 Protocol::endpoint endpoint_of(const std::string& name) {
   return {std::string(1, '\0') + name};
+}
+
+// For who speaks to a server in lines, as the clients of older versions do, and reads its JSON.
+std::string line_for_others() {
+  return R"({"code":"failed_precondition","error":"this server expects frames of version )" +
+         std::to_string(wire::kProtocolVersion) +
+         R"( of its protocol; use the phalanxctl that belongs to it","ok":false})"
+         "\n";
+}
+
+wire::AdminRefused refusal_of(const Error& error) {
+  return {static_cast<std::uint32_t>(error.code()),
+          error.message().substr(0, wire::kMaxErrorBytes)};
+}
+
+using HeaderBytes = std::array<char, wire::kFrameHeaderBytes>;
+
+std::string_view text_of(const HeaderBytes& header, std::size_t size = wire::kFrameHeaderBytes) {
+  return {header.data(), size};
+}
+
+// A header, or as little as shows that it will be none.
+auto header_or_other(const HeaderBytes& header) {
+  return [&header](const boost::system::error_code& error, std::size_t size) -> std::size_t {
+    const bool done = error || size == header.size() ||
+                      (size > 0 && !wire::begins_as_header(text_of(header, size)));
+    return done ? 0 : header.size() - size;
+  };
 }
 
 // Who is at the other end, by the kernel: of a client its user when it connected, of a server its
@@ -46,7 +78,7 @@ bool is_trusted(std::optional<uid_t> peer, uid_t user) {
   return peer && (*peer == 0 || *peer == user);
 }
 
-// One client: reads a line, answers it, ends. Kept alive by its pending operations.
+// One client: reads a request, answers it, ends. Kept alive by its pending operations.
 class Client : public std::enable_shared_from_this<Client> {
  public:
   Client(Protocol::socket socket, AdminServer::Handler handler, std::shared_ptr<int> count)
@@ -67,22 +99,52 @@ class Client : public std::enable_shared_from_this<Client> {
         client->close();
       }
     });
-    asio::async_read_until(
+    asio::async_read(
         socket_,
-        asio::dynamic_buffer(line_, kMaxLineBytes),
-        '\n',
-        [self = shared_from_this()](boost::system::error_code error, std::size_t length) {
+        asio::buffer(header_),
+        header_or_other(header_),
+        [self = shared_from_this()](boost::system::error_code error, std::size_t size) {
           if (!error) {
-            self->line_.resize(length - 1);
-            self->handler_(self->line_,
-                           [self](std::string answer) { self->answer(std::move(answer)); });
+            self->on_header(size);
           }
         });
   }
 
  private:
-  void answer(std::string text) {
-    answer_ = std::move(text) + "\n";
+  void on_header(std::size_t size) {
+    if (!wire::begins_as_header(text_of(header_, size))) {
+      send(line_for_others());
+      return;
+    }
+    const auto bytes = wire::frame_bytes_of(text_of(header_), wire::kMaxAdminRequestBytes);
+    if (!bytes) {
+      answer(refusal_of(bytes.error()));
+      return;
+    }
+    request_.resize(*bytes);
+    asio::async_read(socket_,
+                     asio::buffer(request_),
+                     [self = shared_from_this()](boost::system::error_code error, std::size_t) {
+                       if (!error) {
+                         self->on_request();
+                       }
+                     });
+  }
+
+  void on_request() {
+    const auto request = wire::decode_admin_request(request_);
+    if (!request) {
+      answer(refusal_of(request.error()));
+      return;
+    }
+    handler_(*request,
+             [self = shared_from_this()](const wire::AdminAnswer& text) { self->answer(text); });
+  }
+
+  void answer(const wire::AdminAnswer& answer) { send(wire::with_header(wire::encode(answer))); }
+
+  void send(std::string bytes) {
+    answer_ = std::move(bytes);
     asio::async_write(
         socket_,
         asio::buffer(answer_),
@@ -99,7 +161,8 @@ class Client : public std::enable_shared_from_this<Client> {
   asio::steady_timer timer_;
   AdminServer::Handler handler_;
   std::shared_ptr<int> count_;
-  std::string line_;
+  HeaderBytes header_{};
+  std::string request_;
   std::string answer_;
 };
 
@@ -152,50 +215,105 @@ std::string admin_socket_name(std::uint32_t uid, std::uint16_t port) {
   return "phalanx-admin-" + std::to_string(uid) + "-" + std::to_string(port);
 }
 
-Result<std::string> admin_call(const AdminAddress& server,
-                               const std::string& line,
-                               Duration timeout) {
-  const std::string name = admin_socket_name(server.uid, server.port);
-  asio::io_context io;
-  Protocol::socket socket(io);
-  boost::system::error_code error;
-  socket.connect(endpoint_of(name), error);
-  if (error) {
-    return not_found("no server answers at @" + name + " (" + error.message() +
-                     "): is phalanxd running on that port?");
+namespace {
+
+// The client's end of one call.
+class Call {
+ public:
+  // Errors: as admin_call()
+  [[nodiscard]] Result<wire::AdminAnswer> make(const AdminAddress& server,
+                                               const wire::AdminRequest& request,
+                                               Duration timeout) {
+    PHALANX_RETURN_IF_ERROR(connect(server));
+    request_ = wire::with_header(wire::encode(request));
+    asio::async_write(
+        socket_, asio::buffer(request_), [this](boost::system::error_code error, std::size_t) {
+          error_ = error;
+          if (!error) {
+            read_header();
+          }
+        });
+    io_.run_for(std::chrono::duration_cast<std::chrono::milliseconds>(timeout));
+    if (!done_ && !error_) {
+      return deadline_exceeded("the server did not answer in time");
+    }
+    if (error_) {
+      return unavailable("the server hung up: " + error_.message() +
+                         "; only its own user and root are heard");
+    }
+    PHALANX_RETURN_IF_ERROR(refused_);
+    auto answer = wire::decode_admin_answer(answer_);
+    if (!answer) {
+      return data_loss("the server's answer could not be read: " + answer.error().message());
+    }
+    return answer;
   }
-  if (const auto peer = peer_of(socket); !is_trusted(peer, server.uid)) {
-    return failed_precondition("the process at @" + name + " is run by " +
-                               (peer ? "user " + std::to_string(*peer) : "nobody known") +
-                               ", expected user " + std::to_string(server.uid) +
-                               " or root; nothing was sent to it");
+
+ private:
+  Status connect(const AdminAddress& server) {
+    const std::string name = admin_socket_name(server.uid, server.port);
+    boost::system::error_code error;
+    socket_.connect(endpoint_of(name), error);
+    if (error) {
+      return not_found("no server answers at @" + name + " (" + error.message() +
+                       "): is phalanxd running on that port?");
+    }
+    if (const auto peer = peer_of(socket_); !is_trusted(peer, server.uid)) {
+      return failed_precondition("the process at @" + name + " is run by " +
+                                 (peer ? "user " + std::to_string(*peer) : "nobody known") +
+                                 ", expected user " + std::to_string(server.uid) +
+                                 " or root; nothing was sent to it");
+    }
+    return ok();
   }
-  std::string answer;
-  bool done = false;
-  const std::string request = line + "\n";
-  asio::async_write(
-      socket, asio::buffer(request), [&](boost::system::error_code write_error, std::size_t) {
-        error = write_error;
-        if (!error) {
-          asio::async_read_until(socket,
-                                 asio::dynamic_buffer(answer, kMaxAnswerBytes),
-                                 '\n',
-                                 [&](boost::system::error_code read_error, std::size_t) {
-                                   error = read_error;
-                                   done = true;
-                                 });
-        }
-      });
-  io.run_for(std::chrono::duration_cast<std::chrono::milliseconds>(timeout));
-  if (!done && !error) {
-    return deadline_exceeded("the server did not answer in time");
+
+  void read_header() {
+    asio::async_read(socket_,
+                     asio::buffer(header_),
+                     header_or_other(header_),
+                     [this](boost::system::error_code error, std::size_t size) {
+                       error_ = error;
+                       if (!error) {
+                         on_header(size);
+                       }
+                     });
   }
-  if (error) {
-    return unavailable("the server hung up: " + error.message() +
-                       "; only its own user and root are heard");
+
+  void on_header(std::size_t size) {
+    const auto bytes = wire::frame_bytes_of(text_of(header_, size), wire::kMaxAdminAnswerBytes);
+    if (!bytes) {
+      refused_ =
+          failed_precondition("the server's answer could not be read: " + bytes.error().message() +
+                              "; use the phalanxctl that belongs to it");
+      done_ = true;
+      return;
+    }
+    answer_.resize(*bytes);
+    asio::async_read(
+        socket_, asio::buffer(answer_), [this](boost::system::error_code error, std::size_t) {
+          error_ = error;
+          done_ = true;
+        });
   }
-  answer.pop_back();
-  return answer;
+
+  asio::io_context io_;
+  Protocol::socket socket_{io_};
+  std::string request_;
+  HeaderBytes header_{};
+  std::string answer_;
+  boost::system::error_code error_;
+  Status refused_ = ok();
+  bool done_ = false;
+};
+
+}  // namespace
+
+Result<wire::AdminAnswer> admin_call(const AdminAddress& server,
+                                     const wire::AdminRequest& request,
+                                     Duration timeout) {
+  PHALANX_RETURN_IF_ERROR(wire::check(request));
+  Call call;
+  return call.make(server, request, timeout);
 }
 
 }  // namespace phalanx::admin

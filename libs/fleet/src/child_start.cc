@@ -3,8 +3,10 @@
 
 #include <csignal>
 #include <exception>
+#include <string>
 #include <utility>
 
+#include "phalanx/base/exception_error.h"
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/limits.h"
 
@@ -125,7 +127,7 @@ int live_child(ChildStart& start, const std::function<Status()>& life) {
     const Status status = life();
     return status ? 0 : fail_child(&start, status.error());
   } catch (const std::exception& exception) {
-    return fail_child(&start, internal_error(std::string("exception: ") + exception.what()));
+    return fail_child(&start, error_of(exception));
   }
 }
 

@@ -92,6 +92,13 @@ void LeaderLink::on_record(os::ControlMessage message) {
     calls_.on_drain(drain->answers_end);
   } else if (std::holds_alternative<wire::Retire>(*record)) {
     calls_.on_retire();
+  } else if (auto* const part = std::get_if<wire::PromptText>(&*record); part && calls_.on_prompt) {
+    calls_.on_prompt(std::move(*part));
+  } else if (const auto* const how = std::get_if<wire::RunPrompts>(&*record);
+             how && calls_.on_run_prompts) {
+    calls_.on_run_prompts(*how);
+  } else {
+    break_up(invalid_argument("prompts of a command line came, and nobody here answers them"));
   }
 }
 

@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "phalanx/base/version.h"
+#include "phalanx/documents/status_document.h"
 #include "phalanx/http/sse.h"
 #include "phalanx/openai/api_error.h"
 #include "phalanx/openai/responses.h"
+#include "phalanx/wire/codec.h"
 
 namespace phalanx::front {
 
@@ -19,16 +21,31 @@ constexpr const char* kRetryAfterSeconds = "2";
 constexpr const char* kJson = "application/json";
 constexpr const char* kPrometheus = "text/plain; version=0.0.4; charset=utf-8";
 
+void respond_to(const Exchange& exchange, int status, std::string text, const char* content_type) {
+  http::Response response = http::text_response(status, std::move(text), content_type);
+  if (status == 503) {
+    response.headers.set("retry-after", kRetryAfterSeconds);
+  }
+  exchange->respond(std::move(response));
+}
+
 http::Handler asks(LeaderLink& link, wire::QueryKind kind, const char* content_type) {
   return [&link, kind, content_type](const http::Request&, const Exchange& exchange) {
     link.query(kind, [exchange, content_type](int status, std::string text) {
-      http::Response response = http::text_response(status, std::move(text), content_type);
-      if (status == 503) {
-        response.headers.set("retry-after", kRetryAfterSeconds);
-      }
-      exchange->respond(std::move(response));
+      respond_to(exchange, status, std::move(text), content_type);
     });
   };
+}
+
+// The leader tells its status as a record.
+void answer_health(const Exchange& exchange, int status, const std::string& record) {
+  const auto answer = wire::decode_admin_answer(record);
+  const auto* const shown = answer ? std::get_if<wire::ServerStatus>(&*answer) : nullptr;
+  if (shown == nullptr) {
+    exchange->respond(error_response(500, "the server's status could not be read"));
+    return;
+  }
+  respond_to(exchange, status, documents::status_json(*shown), kJson);
 }
 
 http::Handler says(std::string json) {
@@ -59,7 +76,11 @@ void add_operator_routes(http::RouteTable* routes,
   });
   routes->add("GET", "/version", says(R"({"version":")" + std::string(kVersion) + "\"}"));
   routes->add("GET", "/ready", asks(link, wire::QueryKind::kReady, kJson));
-  routes->add("GET", "/health", asks(link, wire::QueryKind::kHealth, kJson));
+  routes->add("GET", "/health", [&link](const http::Request&, const Exchange& exchange) {
+    link.query(wire::QueryKind::kHealth, [exchange](int status, const std::string& record) {
+      answer_health(exchange, status, record);
+    });
+  });
   routes->add("GET",
               "/metrics",
               [ask = asks(link, wire::QueryKind::kMetrics, kPrometheus),

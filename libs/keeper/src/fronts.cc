@@ -24,6 +24,10 @@ struct Overloaded : Callables... {
 template <typename... Callables>
 Overloaded(Callables...) -> Overloaded<Callables...>;
 
+Error without_prompts() {
+  return invalid_argument("a front that has clients speaks of prompts of the command line");
+}
+
 }  // namespace
 
 Fronts::Fronts(os::EventLoop& loop, FrontsCalls calls) : loop_(loop), calls_(std::move(calls)) {}
@@ -183,7 +187,9 @@ Status Fronts::on_record(std::size_t front, wire::FrontToLeader record) {
                  [&](wire::FrontTimes& times) {
                    times_[front] = std::move(times);
                    return ok();
-                 }},
+                 },
+                 [&](const wire::PromptsOutput&) -> Status { return without_prompts(); },
+                 [&](const wire::PromptsEnd&) -> Status { return without_prompts(); }},
       record);
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/serving/offline_run.h"
 
+#include <algorithm>
 #include <iomanip>
-#include <iostream>
+#include <sstream>
 #include <utility>
 
 #include "phalanx/json/writer.h"
@@ -13,6 +14,8 @@ namespace phalanx::serving {
 
 namespace {
 
+constexpr const char* kOfflineRoute = "--prompt";
+
 std::string messages_of(const std::string& prompt) {
   json::Writer messages;
   messages.begin_array().begin_object();
@@ -22,28 +25,21 @@ std::string messages_of(const std::string& prompt) {
   return messages.take();
 }
 
+wire::RequestKey offline_key(std::size_t index) {
+  return {wire::kFirstPromptConnection + index, 1};
+}
+
 }  // namespace
 
-class OfflineRun::Sink final : public dispatch::GenerationSink {
+class OfflineRun::Sink final : public RequestSink {
  public:
   Sink(OfflineRun& run, std::size_t index, const TextOptions& options)
       : run_(run), index_(index), text_(options, *run.model_.tokenizer) {}
 
-  void on_token(const dispatch::TokenEvent& token) override {
-    const TextEvent event = text_.push(token.position, token.token, token.finish);
-    Generation& generation = run_.generations_[index_];
-    const SteadyTime now = steady_clock().now();
-    if (generation.ids.empty()) {
-      generation.first_token = now;
-    }
-    generation.last_token = now;
-    generation.ids.push_back(token.token);
-    generation.text += event.text;
-    if (event.finish != step::FinishReason::kNone) {
-      generation.finish_reason = step::finish_name(event.finish);
-    }
+  void on_token(const wire::FrontEvent& token) override { run_.on_token(index_, text_, token); }
+  void on_history(const wire::History&) override {
+    run_.fail(internal_error("tokens came as written before, and nothing was"));
   }
-  void on_done() override { run_.end_one(); }
   void on_error(const Error& error) override { run_.fail(error); }
 
  private:
@@ -54,99 +50,158 @@ class OfflineRun::Sink final : public dispatch::GenerationSink {
 
 OfflineRun::OfflineRun(OfflineOptions options,
                        const ServedModel& model,
-                       dispatch::Dispatcher& dispatcher,
-                       Done done)
+                       RequestDesk& desk,
+                       const Clock& clock,
+                       OfflineCalls calls)
     : options_(std::move(options)),
       model_(model),
-      dispatcher_(dispatcher),
-      done_(std::move(done)) {}
+      desk_(desk),
+      clock_(clock),
+      calls_(std::move(calls)) {}
 
 OfflineRun::~OfflineRun() = default;
 
 void OfflineRun::start() {
-  started_ = steady_clock().now();
-  open_ = options_.prompts.size();
-  generations_.resize(open_);
-  for (std::size_t i = 0; i < generations_.size() && !ended_; ++i) {
-    if (Status status = submit(i); !status) {
-      fail(status.error());
-    }
-  }
+  started_ = clock_.now();
+  generations_.resize(options_.prompts.size());
+  begin_next();
 }
 
-Status OfflineRun::submit(std::size_t index) {
-  Generation& generation = generations_[index];
-  generation.prompt = options_.prompts[index];
+// One after the other, because the answer of the desk comes in another turn of the loop.
+void OfflineRun::begin_next() {
+  if (ended_ || begun_ == generations_.size()) {
+    return;
+  }
+  const std::size_t index = begun_++;
+  const SteadyTime before = clock_.now();
+  Result<GenerationRequest> request = request_of(options_.prompts[index]);
+  if (!request) {
+    fail(request.error());
+    return;
+  }
+  const Duration tokenize_time = clock_.now() - before;
+  const auto shared = std::make_shared<GenerationRequest>(*std::move(request));
+  desk_.admit({offline_key(index), kOfflineRoute, options_.prompts[index].size(), true},
+              [this, index, shared, tokenize_time](const Status& admitted) {
+                if (!admitted) {
+                  fail(admitted.error());
+                  return;
+                }
+                begin(index, std::move(*shared), tokenize_time);
+                begin_next();
+              });
+}
+
+Result<GenerationRequest> OfflineRun::request_of(const std::string& prompt) const {
   std::vector<TokenId> ids;
-  if (options_.apply_chat_template && model_.chat_template != nullptr) {
+  if (options_.how.apply_chat_template && model_.chat_template != nullptr) {
     openai::TemplateInput conversation;
-    conversation.messages_json = messages_of(generation.prompt);
+    conversation.messages_json = messages_of(prompt);
     auto tokens = tokenize_chat(model_, conversation);
     if (!tokens) {
       return invalid_argument("--prompt: " + tokens.error().message);
     }
     ids = *std::move(tokens);
   } else {
-    PHALANX_TRY(ids, model_.tokenizer->encode(generation.prompt, {true, true}));
+    PHALANX_TRY(ids, model_.tokenizer->encode(prompt, {true, true}));
   }
-  generation.prompt_tokens = ids.size();
   openai::GenerationFields fields;
-  fields.temperature = options_.temperature;
-  fields.seed = options_.seed;
+  fields.temperature = options_.how.temperature;
+  if (options_.how.is_seeded) {
+    fields.seed = options_.how.seed;
+  }
   auto request = complete_request(
-      model_, fields, std::move(ids), {"--prompt", options_.max_tokens}, os::random_u64());
+      model_, fields, std::move(ids), {kOfflineRoute, options_.how.max_tokens}, os::random_u64());
   if (!request) {
     return invalid_argument(request.error().message);
   }
-  dispatcher_.submit(std::move(request->generation),
-                     std::make_shared<Sink>(*this, index, request->text));
-  return ok();
+  return *std::move(request);
 }
 
-void OfflineRun::end_one() {
-  if (--open_ == 0 && !ended_) {
+void OfflineRun::begin(std::size_t index, GenerationRequest request, Duration tokenize_time) {
+  generations_[index].prompt_tokens = request.generation.prompt_ids.size();
+  RequestSummary summary;
+  summary.id = "prompt-" + std::to_string(index + 1);
+  summary.booked_tokens = request.booked_tokens;
+  summary.tokenize_time = tokenize_time;
+  auto sink = std::make_shared<Sink>(*this, index, request.text);
+  std::vector<GenerationRequest> prompts;
+  prompts.push_back(std::move(request));
+  desk_.begin(offline_key(index), summary, std::move(prompts), std::move(sink));
+}
+
+void OfflineRun::on_token(std::size_t index, TextChoice& text, const wire::FrontEvent& token) {
+  Generation& generation = generations_[index];
+  const TextEvent event = text.push(token.position, token.token, token.finish);
+  const SteadyTime now = clock_.now();
+  if (generation.ids.empty()) {
+    generation.first_token = now;
+  }
+  generation.last_token = now;
+  generation.ids.push_back(token.token);
+  generation.text += event.text;
+  if (event.finish != step::FinishReason::kNone) {
+    generation.finish_reason = step::finish_name(event.finish);
+    desk_.end({offline_key(index), generation.finish_reason, "", 200});
+    put_out();
+  }
+}
+
+// What is complete, as far as it is in order: at the end little is left to say.
+void OfflineRun::put_out() {
+  while (!ended_ && put_out_ < generations_.size() &&
+         !generations_[put_out_].finish_reason.empty()) {
+    calls_.on_output(output_of(put_out_++));
+  }
+  if (!ended_ && put_out_ == generations_.size()) {
     ended_ = true;
-    print();
-    done_(0);
+    calls_.on_output(overall());
+    calls_.on_end(ok());
   }
 }
 
 void OfflineRun::fail(const Error& error) {
   if (!std::exchange(ended_, true)) {
-    done_(error);
+    calls_.on_end(error);
   }
 }
 
-void OfflineRun::print() const {
+std::string OfflineRun::output_of(std::size_t index) const {
+  const Generation& generation = generations_[index];
+  const double ttft = to_milliseconds(generation.first_token - started_);
+  const auto later = static_cast<double>(generation.ids.size() - 1);
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(1);
+  out << "prompt         " << options_.prompts[index] << "\n"
+      << "text           " << generation.text << "\n"
+      << "token ids      [";
+  for (std::size_t i = 0; i < generation.ids.size(); ++i) {
+    out << (i == 0 ? "" : ", ") << generation.ids[i];
+  }
+  out << "]\n"
+      << "finish_reason  " << generation.finish_reason << "\n"
+      << "tokens         " << generation.prompt_tokens << " prompt, " << generation.ids.size()
+      << " generated\n"
+      << "TTFT           " << ttft << " ms\n"
+      << "ms per token   "
+      << (later > 0 ? to_milliseconds(generation.last_token - generation.first_token) / later : 0.0)
+      << "\n\n";
+  return out.str();
+}
+
+std::string OfflineRun::overall() const {
   std::size_t tokens = 0;
   SteadyTime last = started_;
-  std::cout << std::fixed << std::setprecision(1);
   for (const Generation& generation : generations_) {
     tokens += generation.ids.size();
     last = std::max(last, generation.last_token);
-    const double ttft = to_milliseconds(generation.first_token - started_);
-    const auto later = static_cast<double>(generation.ids.size() - 1);
-    std::cout << "prompt         " << generation.prompt << "\n"
-              << "text           " << generation.text << "\n"
-              << "token ids      [";
-    for (std::size_t i = 0; i < generation.ids.size(); ++i) {
-      std::cout << (i == 0 ? "" : ", ") << generation.ids[i];
-    }
-    std::cout << "]\n"
-              << "finish_reason  " << generation.finish_reason << "\n"
-              << "tokens         " << generation.prompt_tokens << " prompt, "
-              << generation.ids.size() << " generated\n"
-              << "TTFT           " << ttft << " ms\n"
-              << "ms per token   "
-              << (later > 0
-                      ? to_milliseconds(generation.last_token - generation.first_token) / later
-                      : 0.0)
-              << "\n\n";
   }
   const double seconds = to_seconds(last - started_);
-  std::cout << "overall        " << tokens << " tokens in " << std::setprecision(3) << seconds
-            << " s, " << std::setprecision(1)
-            << (seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0) << " tok/s" << std::endl;
+  std::ostringstream out;
+  out << std::fixed << "overall        " << tokens << " tokens in " << std::setprecision(3)
+      << seconds << " s, " << std::setprecision(1)
+      << (seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0) << " tok/s\n";
+  return out.str();
 }
 
 }  // namespace phalanx::serving

@@ -171,7 +171,9 @@ Result<keeper::FrontStart> front_start_of(const Options& options, const LeaderPl
   keeper::FrontStart start;
   PHALANX_TRY(const std::string program, os::program_beside("phalanx-front"));
   PHALANX_TRY(start.program, os::HeldProgram::open(program));
-  start.fronts = static_cast<std::size_t>(options.fronts);
+  const bool has_clients = options.prompts.empty();
+  start.fronts = has_clients ? static_cast<std::size_t>(options.fronts) : 1;
+  start.spares = has_clients ? start.spares : 0;
   start.start_timeout =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.start_timeout_s));
   wire::FrontBootstrap& bootstrap = start.bootstrap;
@@ -192,7 +194,9 @@ Result<keeper::FrontStart> front_start_of(const Options& options, const LeaderPl
   bootstrap.allowed_origins = without_blanks(options.allowed_origins);
   bootstrap.strict_api = options.strict_api;
   bootstrap.max_queued_reqs = static_cast<std::uint32_t>(options.max_num_queued_reqs);
-  PHALANX_RETURN_IF_ERROR(plan_journal(options, &bootstrap));
+  if (has_clients) {
+    PHALANX_RETURN_IF_ERROR(plan_journal(options, &bootstrap));
+  }
   if (Status fits = wire::check(wire::ControlRecord(bootstrap)); !fits) {
     return std::move(fits).error().with("what fronts are told");
   }

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "phalanx/dispatch/policy.h"
+#include "phalanx/keeper/poison_dump.h"
 #include "phalanx/obs/log.h"
-#include "phalanx/serving/poison_dump.h"
 #include "phalanx/step/choices.h"
 #include "phalanx/step/isa.h"
 
@@ -323,20 +323,6 @@ flags::FlagTable make_flag_table(Options* options) {
   return table;
 }
 
-serving::OfflineOptions offline_of(const Options& options) {
-  serving::OfflineOptions offline;
-  offline.prompts = options.prompts;
-  offline.apply_chat_template = options.apply_chat_template;
-  offline.max_tokens = static_cast<std::uint32_t>(options.max_tokens);
-  if (options.temperature >= 0.0) {
-    offline.temperature = static_cast<float>(options.temperature);
-  }
-  if (options.seed >= 0) {
-    offline.seed = options.seed;
-  }
-  return offline;
-}
-
 std::vector<std::string> split_list(const std::string& text) {
   std::vector<std::string> items;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -390,7 +376,7 @@ Result<flags::FlagTable::Request> parse_options(
       return std::move(status).error().with("--worker-wrapper");
     }
   }
-  options->dump_dir = serving::dump_folder(options->dump_dir, environment);
+  options->dump_dir = keeper::dump_folder(options->dump_dir, environment);
   return request;
 }
 

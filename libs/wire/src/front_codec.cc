@@ -102,6 +102,21 @@ void fields(Archive& archive, Message& message) {
   archive.boolean("answers_end", message.answers_end);
 }
 
+template <typename Archive, Like<PromptText> Message>
+void fields(Archive& archive, Message& message) {
+  archive.text("text", message.text, kMaxPromptTextBytes);
+  archive.boolean("last", message.last);
+}
+
+template <typename Archive, Like<RunPrompts> Message>
+void fields(Archive& archive, Message& message) {
+  archive.boolean("apply_chat_template", message.apply_chat_template);
+  archive.number("max_tokens", message.max_tokens, 1, std::numeric_limits<std::uint32_t>::max());
+  archive.optional_real("temperature", message.temperature);
+  archive.boolean("is_seeded", message.is_seeded);
+  archive.number("seed", message.seed, 0, std::numeric_limits<std::int64_t>::max());
+}
+
 // ---- front → leader
 
 template <typename Archive, Like<Admit> Message>
@@ -190,6 +205,17 @@ void fields(Archive& archive, Message& message) {
   archive.number("long_callbacks", message.long_callbacks);
   archive.number("longest_lag_us", message.longest_lag_us);
   archive.number("log_lines_dropped", message.log_lines_dropped);
+}
+
+template <typename Archive, Like<PromptsOutput> Message>
+void fields(Archive& archive, Message& message) {
+  archive.text("text", message.text, kMaxPromptTextBytes);
+}
+
+template <typename Archive, Like<PromptsEnd> Message>
+void fields(Archive& archive, Message& message) {
+  archive.number("code", message.code);
+  archive.text("message", message.message, kMaxErrorBytes);
 }
 
 namespace {

@@ -32,5 +32,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(phalanx::wire::decode_control_record, bytes);
   check(phalanx::wire::decode_leader_to_front, bytes);
   check(phalanx::wire::decode_front_to_leader, bytes);
+  check(phalanx::wire::decode_admin_request, bytes);
+  check(phalanx::wire::decode_admin_answer, bytes);
+  check(phalanx::wire::decode_poisoned_request, bytes);
   return 0;
 }

@@ -386,6 +386,13 @@ inline std::vector<Golden> golden_records_to_front() {
                      .tokens = {42, 0, 151'935},
                      .cached_tokens = {32}}),
       record("to_front_drain", Drain{.answers_end = true}),
+      record("to_front_prompt_text", PromptText{.text = "count from 3", .last = false}),
+      record("to_front_run_prompts",
+             RunPrompts{.apply_chat_template = true,
+                        .max_tokens = 256,
+                        .temperature = 0.5F,
+                        .is_seeded = true,
+                        .seed = 5}),
   };
 }
 
@@ -426,12 +433,75 @@ inline std::vector<Golden> golden_records_of_front() {
       record("front_at_rest", AtRest{.connection = 7, .received_bytes = 812, .sent_bytes = 70'000}),
       record("front_released",
              Released{.connection = 7, .received_bytes = 812, .sent_bytes = 70'000}),
+      record("front_prompts_output", PromptsOutput{"prompt         count from 3 to 40\n"}),
+      record("front_prompts_end",
+             PromptsEnd{.code = static_cast<std::uint32_t>(Code::kInvalidArgument),
+                        .message = "--prompt gives no token"}),
       record("front_times",
              FrontTimes{.longest_callback_us = 900,
                         .long_callbacks = 2,
                         .longest_lag_us = 1500,
                         .log_lines_dropped = 7}),
   };
+}
+
+inline std::vector<Golden> golden_admin_frames() {
+  const auto request = [](std::string name, const AdminRequest& value) {
+    return golden(std::move(name), value, decode_admin_request);
+  };
+  const auto answer = [](std::string name, const AdminAnswer& value) {
+    return golden(std::move(name), value, decode_admin_answer);
+  };
+  const ShownFront front{.slot = {.state = "ready",
+                                  .pid = 4101,
+                                  .incarnation = Incarnation(2),
+                                  .restarts = 1,
+                                  .last_error = "killed by signal 9 (SIGKILL)"},
+                         .active = true,
+                         .connections = 17};
+  ReplicaStatus report{.sequence = 900, .epoch = Epoch(3), .last_step = StepId(70'000)};
+  report.ranks = {{.state = RankState::kReady, .pid = 4103, .incarnation = Incarnation(1)}};
+  const ShownReplica replica{.slot = {.state = "ready", .pid = 4102, .incarnation = Incarnation(1)},
+                             .report = report,
+                             .to_compute = 512,
+                             .to_generate = 300,
+                             .recount_to_compute = 512,
+                             .recount_to_generate = 300,
+                             .open_attempts = 2,
+                             .wrapper = {},
+                             .rank_wrappers = {{"valgrind -q"}}};
+  return {
+      request("admin_status", {AdminCommand::kStatus}),
+      request("admin_drain", {AdminCommand::kDrain, 3}),
+      request("admin_reload", {AdminCommand::kReload, 0, true, "/opt/phalanx-front"}),
+      answer("admin_answer_done", AdminDone{}),
+      answer("admin_answer_refused",
+             AdminRefused{.code = static_cast<std::uint32_t>(Code::kNotFound),
+                          .message = "there is no replica 3"}),
+      answer("admin_answer_status",
+             ServerStatus{.version = "0.1.0",
+                          .model = "phalanx-tiny",
+                          .state = "serving",
+                          .pid = 4100,
+                          .requests = 2,
+                          .requests_waiting = 1,
+                          .requests_finished = 40,
+                          .redispatches = 5,
+                          .fronts = {front},
+                          .replicas = {replica}}),
+  };
+}
+
+inline std::vector<Golden> golden_dumps() {
+  const PoisonedRequest request{.error = "rank 1 was killed by signal 11 (SIGSEGV)",
+                                .label = "req-1f",
+                                .request = RequestId(1001),
+                                .choice = 2,
+                                .sampling = golden_sampling(),
+                                .stop = {.max_tokens = 128, .stop_token_ids = {0, 151645}},
+                                .prompt_ids = {1, 2, 65536},
+                                .produced_ids = {7}};
+  return {golden("dump_poisoned_request", request, decode_poisoned_request)};
 }
 
 }  // namespace phalanx::wire

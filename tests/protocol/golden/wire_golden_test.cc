@@ -27,7 +27,9 @@ std::vector<Golden> all_goldens() {
                       golden_rank_frames(),
                       golden_control_records(),
                       golden_records_to_front(),
-                      golden_records_of_front()}) {
+                      golden_records_of_front(),
+                      golden_admin_frames(),
+                      golden_dumps()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

@@ -6,41 +6,30 @@
 namespace phalanx::admin {
 namespace {
 
-TEST(AdminCommand, ComesBackFromItsLine) {
-  for (const AdminCommand& command : {AdminCommand{"status"},
-                                      AdminCommand{"ping"},
-                                      AdminCommand{"drain", 3},
-                                      AdminCommand{"reload"},
-                                      AdminCommand{"reload", 0, true, ""},
-                                      AdminCommand{"reload", 0, true, "/opt/phalanx-front"}}) {
-    const auto read = parse_admin_command(admin_line(command));
-    ASSERT_TRUE(read) << read.error().message();
-    EXPECT_EQ(read->name, command.name);
-    EXPECT_EQ(read->replica, command.replica);
-    EXPECT_EQ(read->fronts, command.fronts);
-    EXPECT_EQ(read->program, command.program);
+TEST(AdminCommand, ComesBackFromItsName) {
+  for (const char* name : {"status", "ping", "drain", "resume", "restart", "reload"}) {
+    const auto command = command_named(name);
+    ASSERT_TRUE(command) << name;
+    EXPECT_EQ(to_string(*command), name);
   }
+  EXPECT_EQ(command_named("restart"), wire::AdminCommand::kRestart);
+  EXPECT_FALSE(command_named("stop"));
+  EXPECT_FALSE(command_named(""));
 }
 
-TEST(AdminCommand, ReloadWithoutFieldsIsThatOfTheReplicas) {
-  const auto read = parse_admin_command(R"({"command": "reload"})");
-  ASSERT_TRUE(read);
-  EXPECT_FALSE(read->fronts);
+TEST(AdminCommand, OfAReplicaTakesItsNumber) {
+  EXPECT_TRUE(takes_replica(wire::AdminCommand::kDrain));
+  EXPECT_TRUE(takes_replica(wire::AdminCommand::kResume));
+  EXPECT_TRUE(takes_replica(wire::AdminCommand::kRestart));
+  EXPECT_FALSE(takes_replica(wire::AdminCommand::kReload));
 }
 
-TEST(AdminCommand, WhatNobodySendsIsRefused) {
-  for (const char* line : {"",
-                           "[]",
-                           R"({"command": 7})",
-                           R"({"command": "stop"})",
-                           R"({"command": "drain"})",
-                           R"({"command": "drain", "replica": -1})",
-                           R"({"command": "reload", "fronts": 1})",
-                           R"({"command": "reload", "fronts": true, "program": 7})",
-                           R"({"command": "reload", "fronts": true, "program": "front"})",
-                           R"({"command": "reload", "program": "/opt/phalanx-front"})"}) {
-    EXPECT_FALSE(parse_admin_command(line)) << line;
-  }
+TEST(AdminOutcome, IsTheServersOwnError) {
+  EXPECT_TRUE(outcome_of(wire::AdminDone{}));
+  const Status refused = outcome_of(wire::AdminRefused{5, "there is no replica 3"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message(), "there is no replica 3");
+  EXPECT_FALSE(outcome_of(wire::ServerStatus{}));
 }
 
 }  // namespace

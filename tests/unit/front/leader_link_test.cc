@@ -168,6 +168,30 @@ class LeaderLinkTest : public testing::Test {
   std::optional<LeaderLink> link_;
 };
 
+TEST_F(LeaderLinkTest, PromptsOfACommandLineComeInPartsAndInOrder) {
+  std::vector<wire::PromptText> parts;
+  std::vector<wire::RunPrompts> runs;
+  LinkCalls calls;
+  calls.on_prompt = [&](wire::PromptText part) { parts.push_back(std::move(part)); };
+  calls.on_run_prompts = [&](const wire::RunPrompts& how) { runs.push_back(how); };
+  calls.on_broken = [this](const Error& error) { broken_.push_back(error); };
+  link_.reset();
+  link_.emplace(loop_, socket_, std::move(calls));
+  tell(wire::PromptText{"count ", false});
+  tell(wire::PromptText{"from 3", true});
+  tell(wire::RunPrompts{.max_tokens = 7});
+  run_until([&] { return !runs.empty(); });
+  EXPECT_EQ(parts, (std::vector<wire::PromptText>{{"count ", false}, {"from 3", true}}));
+  EXPECT_EQ(runs.at(0).max_tokens, 7U);
+  EXPECT_TRUE(broken_.empty());
+}
+
+TEST_F(LeaderLinkTest, PromptsThatNobodyAnswersBreakIt) {
+  tell(wire::PromptText{"count ", false});
+  run_until([&] { return !broken_.empty(); });
+  EXPECT_EQ(broken_.size(), 1U);
+}
+
 TEST_F(LeaderLinkTest, AnAdmitIsAnsweredOnce) {
   std::vector<Status> answers;
   const wire::Admit wish{kKey, "/v1/completions", 17, true};

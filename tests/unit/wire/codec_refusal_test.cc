@@ -98,6 +98,9 @@ TEST(CodecRefusal, RefusesLengthsThatTheFrameDoesNotHold) {
     EXPECT_FALSE(decode_control_record(bytes));
     EXPECT_FALSE(decode_leader_to_front(bytes));
     EXPECT_FALSE(decode_front_to_leader(bytes));
+    EXPECT_FALSE(decode_admin_request(bytes));
+    EXPECT_FALSE(decode_admin_answer(bytes));
+    EXPECT_FALSE(decode_poisoned_request(bytes));
   }
 }
 
@@ -118,6 +121,9 @@ TEST(CodecRefusal, RefusesEveryTruncation) {
     decode_all(encode(random.control_record()), decode_control_record);
     decode_all(encode(random.leader_to_front()), decode_leader_to_front);
     decode_all(encode(random.front_to_leader()), decode_front_to_leader);
+    decode_all(encode(random.admin_request()), decode_admin_request);
+    decode_all(encode(random.admin_answer()), decode_admin_answer);
+    decode_all(encode(random.poisoned_request()), decode_poisoned_request);
   }
 }
 
@@ -300,6 +306,10 @@ TEST(CodecRefusal, RefusesOfALeaderToAFrontWhatItMayNotSay) {
       {"record.status", Report{.status = 99}},
       {"record.status", Report{.status = 600}},
       {"record.text", Report{.text = std::string(kMaxReportBytes + 1, 'x')}},
+      {"record.text", PromptText{.text = std::string(kMaxPromptTextBytes + 1, 'x')}},
+      {"record.max_tokens", RunPrompts{.max_tokens = 0}},
+      {"record.temperature", RunPrompts{.temperature = std::nanf("")}},
+      {"record.seed", RunPrompts{.seed = -1}},
   };
   for (const auto& [field, record] : records) {
     const std::string message = refused_field(record, decode_leader_to_front);
@@ -343,10 +353,84 @@ TEST(CodecRefusal, RefusesOfAFrontWhatItMayNotSay) {
       {"connection", Disconnected{0}},
       {"connection", AtRest{}},
       {"connection", Released{}},
+      {"text", PromptsOutput{std::string(kMaxPromptTextBytes + 1, 'x')}},
+      {"message", PromptsEnd{.message = std::string(kMaxErrorBytes + 1, 'x')}},
   };
   for (const auto& [field, record] : records) {
     const std::string message = refused_field(record, decode_front_to_leader);
     EXPECT_NE(message.find("record." + field + ":"), std::string::npos) << field << ": " << message;
+  }
+}
+
+TEST(CodecRefusal, RefusesOfAnOperatorWhatHeMayNotSay) {
+  using enum AdminCommand;
+  const std::vector<std::pair<std::string, AdminRequest>> requests = {
+      {"command", {static_cast<AdminCommand>(6)}},
+      {"replica", {kDrain, 0x10000}},
+      {"fronts", {kDrain, 0, true}},
+      {"program", {kReload, 0, true, "front"}},
+      {"program", {kReload, 0, false, "/opt/phalanx-front"}},
+      {"program", {kReload, 0, true, std::string(kMaxPathBytes + 1, '/')}},
+  };
+  for (const auto& [field, request] : requests) {
+    const std::string message = refused_field(request, decode_admin_request);
+    EXPECT_NE(message.find("admin_request." + field + ":"), std::string::npos)
+        << field << ": " << message;
+  }
+}
+
+TEST(CodecRefusal, RefusesOfAServersStatusWhatIsOutOfBounds) {
+  using Change = std::function<void(ServerStatus&)>;
+  const std::string long_name(kMaxNameBytes + 1, 'x');
+  const std::string long_error(kMaxErrorBytes + 1, 'x');
+  const std::vector<std::pair<std::string, Change>> changes = {
+      {"version", [&](ServerStatus& s) { s.version = long_name; }},
+      {"model", [&](ServerStatus& s) { s.model = long_name; }},
+      {"state", [&](ServerStatus& s) { s.state = long_name; }},
+      {"fronts", [](ServerStatus& s) { s.fronts.resize(kMaxFronts + 1); }},
+      {"replicas", [](ServerStatus& s) { s.replicas.resize(kMaxReplicas + 1); }},
+      {"slot.last_error",
+       [&](ServerStatus& s) {
+         s.fronts.resize(1);
+         s.fronts[0].slot.last_error = long_error;
+       }},
+      {"wrapper.command",
+       [&](ServerStatus& s) {
+         s.replicas.resize(1);
+         s.replicas[0].wrapper.command = long_error;
+       }},
+      {"rank_wrappers",
+       [](ServerStatus& s) {
+         s.replicas.resize(1);
+         s.replicas[0].rank_wrappers.resize(kMaxRanks + 1);
+       }},
+  };
+  for (const auto& [field, change] : changes) {
+    ServerStatus status;
+    change(status);
+    const std::string message = refused_field(AdminAnswer(status), decode_admin_answer);
+    EXPECT_NE(message.find(field + ":"), std::string::npos) << field << ": " << message;
+  }
+  EXPECT_NE(refused_field(AdminAnswer(AdminRefused{}), decode_admin_answer).find("code:"),
+            std::string::npos);
+}
+
+TEST(CodecRefusal, RefusesOfADumpWhatIsOutOfBounds) {
+  using Change = std::function<void(PoisonedRequest&)>;
+  const std::vector<std::pair<std::string, Change>> changes = {
+      {"error", [](PoisonedRequest& r) { r.error = std::string(kMaxErrorBytes + 1, 'x'); }},
+      {"label", [](PoisonedRequest& r) { r.label = std::string(kMaxNameBytes + 1, 'x'); }},
+      {"sampling.top_p", [](PoisonedRequest& r) { r.sampling.top_p = 0.0F; }},
+      {"stop.max_tokens", [](PoisonedRequest& r) { r.stop.max_tokens = 0; }},
+      {"prompt_ids", [](PoisonedRequest& r) { r.prompt_ids.resize(step::kMaxPromptTokens + 1); }},
+      {"produced_ids", [](PoisonedRequest& r) { r.produced_ids = {-1}; }},
+  };
+  for (const auto& [field, change] : changes) {
+    PoisonedRequest request;
+    change(request);
+    const std::string message = refused_field(request, decode_poisoned_request);
+    EXPECT_NE(message.find("poisoned_request." + field + ":"), std::string::npos)
+        << field << ": " << message;
   }
 }
 

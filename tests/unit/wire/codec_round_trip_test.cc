@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/wire/frame_header.h"
+
 #include "random_messages.h"
 
 namespace phalanx::wire {
@@ -65,6 +67,97 @@ TEST(Codec, GivesBackEveryRecordOfAFront) {
     const FrontToLeader record = RandomMessages(seed).front_to_leader();
     expect_same(decode_front_to_leader(encode(record)), record, seed);
   }
+}
+
+TEST(Codec, GivesBackEveryRequestOfAnOperator) {
+  for (std::uint32_t seed = 0; seed < kRounds; ++seed) {
+    const AdminRequest request = RandomMessages(seed).admin_request();
+    expect_same(decode_admin_request(encode(request)), request, seed);
+  }
+}
+
+TEST(Codec, GivesBackEveryAnswerToAnOperator) {
+  for (std::uint32_t seed = 0; seed < kRounds; ++seed) {
+    const AdminAnswer answer = RandomMessages(seed).admin_answer();
+    expect_same(decode_admin_answer(encode(answer)), answer, seed);
+  }
+}
+
+TEST(Codec, GivesBackEveryDumpOfARequest) {
+  for (std::uint32_t seed = 0; seed < kRounds; ++seed) {
+    const PoisonedRequest request = RandomMessages(seed).poisoned_request();
+    expect_same(decode_poisoned_request(encode(request)), request, seed);
+  }
+}
+
+// A reader gives up beyond that.
+TEST(Codec, FitsTheLargestDumpIntoItsFile) {
+  PoisonedRequest request;
+  request.error = std::string(kMaxErrorBytes, 'x');
+  for (std::size_t i = 0; i < step::kMaxLogitBias; ++i) {
+    request.sampling.logit_bias.emplace_back(static_cast<TokenId>(i), 1.0F);
+  }
+  request.prompt_ids.resize(step::kMaxPromptTokens);
+  request.produced_ids.resize(step::kMaxPromptTokens);
+  EXPECT_LE(encode(request).size(), kMaxDumpBytes);
+}
+
+// The leader may not fail over what its processes say of themselves.
+TEST(Codec, FitsTheStatusOfTheLargestServerIntoAnAnswer) {
+  const std::string text(std::size_t{1} << 20, 'x');
+  ServerStatus status;
+  status.fronts.resize(kMaxFronts);
+  status.replicas.resize(kMaxReplicas);
+  for (ShownReplica& replica : status.replicas) {
+    replica.slot.last_error = text;
+    replica.report.ranks.resize(kMaxRanks);
+    replica.rank_wrappers.resize(kMaxRanks);
+    for (std::uint32_t rank = 0; rank < kMaxRanks; ++rank) {
+      replica.report.ranks[rank].last_error = std::string(kMaxErrorBytes, 'x');
+      replica.report.ranks[rank].allocations = ~std::uint64_t{0};
+      replica.rank_wrappers[rank].command = std::string(kMaxErrorBytes, 'x');
+    }
+  }
+  fit(&status);
+  const AdminAnswer answer(status);
+  const std::string bytes = encode(answer);
+  EXPECT_LE(bytes.size(), kMaxAdminAnswerBytes);
+  expect_same(decode_admin_answer(bytes), answer, 0);
+}
+
+TEST(Codec, CutsNothingOfTheStatusOfASmallServer) {
+  ServerStatus status;
+  status.replicas.resize(2);
+  status.replicas[0].slot.last_error = std::string(kMaxErrorBytes, 'x');
+  const ServerStatus before = status;
+  fit(&status);
+  EXPECT_EQ(status, before);
+}
+
+TEST(FrameHeader, TellsTheBytesOfItsFrame) {
+  const std::string bytes = with_header("frame");
+  ASSERT_EQ(bytes.size(), kFrameHeaderBytes + 5);
+  const auto size = frame_bytes_of(bytes.substr(0, kFrameHeaderBytes), 5);
+  ASSERT_TRUE(size) << size.error().message();
+  EXPECT_EQ(*size, 5U);
+  for (std::size_t i = 1; i <= kFrameHeaderBytes; ++i) {
+    EXPECT_TRUE(begins_as_header(bytes.substr(0, i))) << i;
+  }
+}
+
+TEST(FrameHeader, IsRefusedByNameOfWhatIsWrong) {
+  std::string header = with_header("frame").substr(0, kFrameHeaderBytes);
+  EXPECT_EQ(frame_bytes_of(header, 4).error().code(), Code::kInvalidArgument);
+  EXPECT_FALSE(frame_bytes_of("", 5));
+  EXPECT_FALSE(frame_bytes_of("{\"command\":", 5));
+  EXPECT_FALSE(begins_as_header("{"));
+  header[4] = static_cast<char>(kProtocolVersion + 1);
+  const auto other = frame_bytes_of(header, 5);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code(), Code::kFailedPrecondition);
+  EXPECT_NE(other.error().message().find("of version " + std::to_string(kProtocolVersion + 1)),
+            std::string::npos)
+      << other.error().message();
 }
 
 TEST(Codec, GivesBackMessagesAtTheirLimits) {

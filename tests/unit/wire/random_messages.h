@@ -173,8 +173,38 @@ class RandomMessages {
     }
   }
 
+  AdminRequest admin_request() {
+    if (below(3) == 0) {
+      const bool fronts = coin();
+      return {AdminCommand::kReload, 0, fronts, fronts && coin() ? "/" + text(40) : ""};
+    }
+    return {static_cast<AdminCommand>(below(5)), below(0x10000)};
+  }
+
+  PoisonedRequest poisoned_request() {
+    return {.error = text(60),
+            .label = text(30),
+            .request = RequestId(word()),
+            .choice = small(),
+            .sampling = sampling(),
+            .stop = stop(),
+            .prompt_ids = tokens(1, 200),
+            .produced_ids = tokens(0, 50)};
+  }
+
+  AdminAnswer admin_answer() {
+    switch (below(4)) {
+      case 0:
+        return AdminDone{};
+      case 1:
+        return AdminRefused{1 + small(), text(kMaxErrorBytes)};
+      default:
+        return server_status();
+    }
+  }
+
   LeaderToFront leader_to_front() {
-    switch (below(7)) {
+    switch (below(9)) {
       case 0:
         return Connect{.connection = count(),
                        .peer = text(40),
@@ -197,13 +227,21 @@ class RandomMessages {
         return Drain{.answers_end = coin()};
       case 5:
         return history();
+      case 6:
+        return PromptText{.text = text(2000), .last = coin()};
+      case 7:
+        return RunPrompts{.apply_chat_template = coin(),
+                          .max_tokens = 1 + small(),
+                          .temperature = coin() ? std::optional(real(0.0F, 2.0F)) : std::nullopt,
+                          .is_seeded = coin(),
+                          .seed = below(1000)};
       default:
         return Retire{};
     }
   }
 
   FrontToLeader front_to_leader() {
-    switch (below(11)) {
+    switch (below(13)) {
       case 0:
         return Admit{
             .key = request_key(), .route = text(30), .body_bytes = word(), .generates = coin()};
@@ -241,6 +279,10 @@ class RandomMessages {
                           .log_lines_dropped = word()};
       case 9:
         return AtRest{.connection = count(), .received_bytes = word(), .sent_bytes = word()};
+      case 10:
+        return PromptsOutput{text(2000)};
+      case 11:
+        return PromptsEnd{.code = below(16), .message = text(100)};
       default:
         return Released{.connection = count(), .received_bytes = word(), .sent_bytes = word()};
     }
@@ -408,6 +450,42 @@ class RandomMessages {
                              .last_error = text(30),
                              .preparations = word(),
                              .allocations = word()});
+    }
+    return value;
+  }
+
+  ShownSlot slot() {
+    return {.state = text(20),
+            .pid = number(),
+            .incarnation = Incarnation(small()),
+            .restarts = small(),
+            .last_error = text(60)};
+  }
+
+  ServerStatus server_status() {
+    ServerStatus value{.version = text(20),
+                       .model = text(kMaxNameBytes),
+                       .state = text(20),
+                       .pid = number(),
+                       .requests = word(),
+                       .requests_waiting = word(),
+                       .requests_finished = word(),
+                       .redispatches = word(),
+                       .fronts = {},
+                       .replicas = {}};
+    for (std::uint32_t i = below(3); i > 0; --i) {
+      value.fronts.push_back({.slot = slot(), .active = coin(), .connections = word()});
+    }
+    for (std::uint32_t i = below(3); i > 0; --i) {
+      value.replicas.push_back({.slot = slot(),
+                                .report = status(),
+                                .to_compute = word(),
+                                .to_generate = word(),
+                                .recount_to_compute = word(),
+                                .recount_to_generate = word(),
+                                .open_attempts = word(),
+                                .wrapper = {text(30)},
+                                .rank_wrappers = {{text(10)}, {""}}});
     }
     return value;
   }

@@ -8,22 +8,25 @@
 
 #include "phalanx/base/result.h"
 #include "phalanx/os/event_loop.h"
+#include "phalanx/wire/admin_messages.h"
 
 namespace phalanx::admin {
 
 // The operator's entrance: an abstract local socket, so that no file outlives the leader. A client
-// sends one line of JSON and gets one line of JSON back. Only the leader's own user and root are
-// heard; the kernel tells who the peer is.
+// sends one request and gets one answer back, each a frame behind its header
+// (wire/frame_header.h). Only the leader's own user and root are heard; the kernel tells who the
+// peer is. A frame of another version, or one that does not decode, is answered with a refusal; who
+// sends no frame at all gets one line of text that says what is expected.
 //
-// Bounds: a line of 64 KB, 16 clients at a time, 10 s for a client to send its line and take its
-// answer.
+// Bounds: a request of 64 KB, 16 clients at a time, 10 s for a client to send its request and take
+// its answer.
 // Threads: the loop thread.
 // Ownership: borrows the loop, which must outlive it.
 class AdminServer {
  public:
-  // Sends the answer (one line without its end); may be called later, once.
-  using Reply = std::function<void(std::string)>;
-  using Handler = std::function<void(const std::string& line, Reply reply)>;
+  // Sends the answer, which wire::check() accepts; may be called later, once.
+  using Reply = std::function<void(const wire::AdminAnswer&)>;
+  using Handler = std::function<void(const wire::AdminRequest& request, Reply reply)>;
 
   // Errors: kFailedPrecondition if the name is taken (a server of this user on the same port is
   // running).
@@ -42,14 +45,16 @@ struct AdminAddress {
   std::uint16_t port = 0;
 };
 
-// Sends `line` to that server and returns its answer. Anybody may take a name in the abstract
+// Sends the request to that server and returns its answer. Anybody may take a name in the abstract
 // namespace: nothing is sent to, or taken from, a process of another user than `uid` and root.
 // Blocks: at most `timeout`.
 //
-// Errors: kNotFound no such server; kFailedPrecondition another user's; kDeadlineExceeded;
-// kUnavailable it hung up without an answer. The answer may hold any bytes but a line end.
-[[nodiscard]] Result<std::string> admin_call(const AdminAddress& server,
-                                             const std::string& line,
-                                             Duration timeout);
+// Errors: kInvalidArgument if wire::check() refuses the request; kNotFound no such server;
+// kFailedPrecondition another user's, or of another version; kDeadlineExceeded; kUnavailable it
+// hung up without an answer; kDataLoss the answer cannot be read. The texts of an answer may hold
+// any bytes.
+[[nodiscard]] Result<wire::AdminAnswer> admin_call(const AdminAddress& server,
+                                                   const wire::AdminRequest& request,
+                                                   Duration timeout);
 
 }  // namespace phalanx::admin

@@ -1,33 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <string>
+#include <optional>
+#include <string_view>
 
 #include "phalanx/base/result.h"
+#include "phalanx/wire/admin_messages.h"
 
 namespace phalanx::admin {
 
-// One operator's command as it travels over the admin socket (proto/admin.md).
-struct AdminCommand {
-  std::string name;  // "status", "ping", "drain", "resume", "restart", "reload"
-  std::uint32_t replica = 0;
-  bool fronts = false;    // reload: only the fronts
-  std::string program{};  // … to run this; empty: what lies where theirs was found
-};
+// An operator's commands as people spell them: "status", "ping", "drain", "resume", "restart",
+// "reload".
+[[nodiscard]] std::string_view to_string(wire::AdminCommand command);
+[[nodiscard]] std::optional<wire::AdminCommand> command_named(std::string_view name);
 
-// Errors: kInvalidArgument with what was expected.
-[[nodiscard]] Result<AdminCommand> parse_admin_command(const std::string& line);
+[[nodiscard]] bool takes_replica(wire::AdminCommand command);
 
-// The line of a command; a replica travels with the commands that take one.
-[[nodiscard]] std::string admin_line(const AdminCommand& command);
-[[nodiscard]] bool takes_replica(const std::string& name);
-
-// Answers to commands other than "status".
-[[nodiscard]] std::string admin_ok();
-[[nodiscard]] std::string admin_error(const Error& error);
-
-// Ok if the answer to a command says so, else the server's own error.
-[[nodiscard]] Status command_outcome(const std::string& answer);
+// Ok if the answer to a command other than "status" says so, else kFailedPrecondition with the
+// server's own message.
+[[nodiscard]] Status outcome_of(const wire::AdminAnswer& answer);
 
 }  // namespace phalanx::admin

@@ -26,6 +26,10 @@ struct LinkCalls {
       on_connect;
   std::function<void(bool answers_end)> on_drain;
   std::function<void()> on_retire;
+  // Prompts of the command line, and behind the last of them that they are to be run. Empty in a
+  // front that cannot have any: there they are what no leader sends.
+  std::function<void(wire::PromptText part)> on_prompt = nullptr;
+  std::function<void(const wire::RunPrompts& how)> on_run_prompts = nullptr;
   // Runs before something is done for a connection and, with 0, behind it. May be empty.
   std::function<void(std::uint64_t connection)> mark = nullptr;
   // The leader sends what no leader sends, or takes nothing: the front cannot go on with it.

@@ -17,8 +17,8 @@ namespace phalanx::front {
 [[nodiscard]] std::string stream_failure(const std::string& message);
 
 // Adds /version, which the front answers, and /live, /ready, /health and /metrics, whose answers
-// are the leader's; `before_metrics` is called before /metrics is asked for. The link outlives the
-// routes.
+// are the leader's, that of /health as a record (wire::AdminAnswer) which is written out here;
+// `before_metrics` is called before /metrics is asked for. The link outlives the routes.
 void add_operator_routes(http::RouteTable* routes,
                          LeaderLink& link,
                          std::function<void()> before_metrics);

@@ -9,7 +9,7 @@
 #include "phalanx/base/result.h"
 #include "phalanx/flags/flag_table.h"
 #include "phalanx/fleet/worker_command.h"
-#include "phalanx/serving/offline_run.h"
+#include "phalanx/keeper/prompt_front.h"
 #include "phalanx/step/choices.h"
 #include "phalanx/supervise/restart_policy.h"
 
@@ -92,7 +92,8 @@ struct Options {
     const std::map<std::string, std::string>& environment);
 
 // What they say about the prompts of the command line.
-[[nodiscard]] serving::OfflineOptions offline_of(const Options& options);
+// Errors: kInvalidArgument if they are more than a front is given.
+[[nodiscard]] Result<keeper::Prompts> prompts_of(const Options& options);
 
 // "a, b" → "a" and "b"; empty pieces are left out.
 [[nodiscard]] std::vector<std::string> split_list(const std::string& text);

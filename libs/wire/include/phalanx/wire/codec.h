@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "phalanx/base/result.h"
+#include "phalanx/wire/admin_messages.h"
 #include "phalanx/wire/bootstrap.h"
 #include "phalanx/wire/front_messages.h"
+#include "phalanx/wire/poisoned_request.h"
 #include "phalanx/wire/rank_messages.h"
 #include "phalanx/wire/replica_messages.h"
 
@@ -27,6 +29,9 @@ namespace phalanx::wire {
 [[nodiscard]] std::string encode(const ControlRecord& record);
 [[nodiscard]] std::string encode(const LeaderToFront& record);
 [[nodiscard]] std::string encode(const FrontToLeader& record);
+[[nodiscard]] std::string encode(const AdminRequest& request);
+[[nodiscard]] std::string encode(const AdminAnswer& answer);
+[[nodiscard]] std::string encode(const PoisonedRequest& request);
 
 // Would the decoder of the other side accept this? kInvalidArgument naming the field, what is
 // expected and what it holds. For whoever puts into a frame what came from elsewhere.
@@ -37,6 +42,9 @@ namespace phalanx::wire {
 [[nodiscard]] Status check(const ControlRecord& record);
 [[nodiscard]] Status check(const LeaderToFront& record);
 [[nodiscard]] Status check(const FrontToLeader& record);
+[[nodiscard]] Status check(const AdminRequest& request);
+[[nodiscard]] Status check(const AdminAnswer& answer);
+[[nodiscard]] Status check(const PoisonedRequest& request);
 [[nodiscard]] Status check(const step::SamplingParams& sampling);
 [[nodiscard]] Status check(const step::StopParams& stop);
 
@@ -47,6 +55,9 @@ namespace phalanx::wire {
 [[nodiscard]] Result<ControlRecord> decode_control_record(std::string_view bytes);
 [[nodiscard]] Result<LeaderToFront> decode_leader_to_front(std::string_view bytes);
 [[nodiscard]] Result<FrontToLeader> decode_front_to_leader(std::string_view bytes);
+[[nodiscard]] Result<AdminRequest> decode_admin_request(std::string_view bytes);
+[[nodiscard]] Result<AdminAnswer> decode_admin_answer(std::string_view bytes);
+[[nodiscard]] Result<PoisonedRequest> decode_poisoned_request(std::string_view bytes);
 
 // For a leader frame that does not decode: whose it was, if it is a Submit whose key can be read.
 // Every submitted key gets an end, also one whose frame is refused.

@@ -12,6 +12,7 @@
 #include "phalanx/base/ids.h"
 #include "phalanx/step/sampling.h"
 #include "phalanx/wire/front_events.h"
+#include "phalanx/wire/prompt_messages.h"
 
 namespace phalanx::wire {
 
@@ -63,7 +64,8 @@ struct Retire {
   friend bool operator==(const Retire&, const Retire&) = default;
 };
 
-using LeaderToFront = std::variant<Connect, Admitted, FrontEvents, Report, Drain, Retire, History>;
+using LeaderToFront = std::
+    variant<Connect, Admitted, FrontEvents, Report, Drain, Retire, History, PromptText, RunPrompts>;
 
 // ---- front → leader
 
@@ -174,6 +176,8 @@ using FrontToLeader = std::variant<Admit,
                                    Disconnected,
                                    FrontTimes,
                                    AtRest,
-                                   Released>;
+                                   Released,
+                                   PromptsOutput,
+                                   PromptsEnd>;
 
 }  // namespace phalanx::wire

@@ -23,13 +23,23 @@ inline constexpr std::size_t kMaxRegions = 16;      // named memory regions of a
 inline constexpr std::size_t kMaxCpus = 4096;       // of one core set
 inline constexpr std::uint32_t kMaxRanks = 64;      // of one replica
 inline constexpr std::uint32_t kMaxReplicas = 256;  // of one leader
+inline constexpr std::uint32_t kMaxFronts = 256;    // of one leader, with the spare one
+
+// Between an operator and the leader: as frames.
+inline constexpr std::size_t kMaxAdminRequestBytes = std::size_t{64} << 10;
+inline constexpr std::size_t kMaxAdminAnswerBytes = std::size_t{16} << 20;
 
 // Between the leader and a front. A request of a client may ask for so much, too.
 inline constexpr std::uint32_t kMaxFrontPrompts = 128;  // of one request
 inline constexpr std::uint32_t kMaxFrontChoices = 128;  // of one request, over its prompts
 inline constexpr std::size_t kMaxFrontEvents = 1024;    // of one FrontEvents
 inline constexpr std::size_t kMaxHistory = 8192;        // events of one History
-inline constexpr std::size_t kMaxPromptPart = std::size_t{16} << 10;   // ids of one PromptPart
-inline constexpr std::size_t kMaxReportBytes = std::size_t{64} << 10;  // of one Report
+inline constexpr std::size_t kMaxPromptPart = std::size_t{16} << 10;       // ids of one PromptPart
+inline constexpr std::size_t kMaxReportBytes = std::size_t{64} << 10;      // of one Report
+inline constexpr std::size_t kMaxPromptTextBytes = std::size_t{64} << 10;  // of one PromptText
+inline constexpr std::size_t kMaxPromptsBytes = std::size_t{16}
+                                                << 20;  // of the prompts of a command line
+inline constexpr std::size_t kMaxPromptsOutputBytes = std::size_t{1}
+                                                      << 30;  // over its PromptsOutputs
 
 }  // namespace phalanx::wire

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/serving/poison_dump.h"
+#include "phalanx/keeper/poison_dump.h"
 
 #include <sys/stat.h>
 
@@ -9,13 +9,16 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/wire/codec.h"
+#include "phalanx/wire/frame_header.h"
+
 #include "support/temp_dir.h"
 
-namespace phalanx::serving {
+namespace phalanx::keeper {
 namespace {
 
 std::string content(const std::string& path) {
-  std::ifstream file(path);
+  std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
@@ -43,18 +46,24 @@ TEST(PoisonDump, HoldsIdsAndParametersForItsOwnerOnly) {
   PoisonDump dump(temp.path() / "a" / "b");
   const auto path = dump.write(Choice().choice());
   ASSERT_TRUE(path) << path.error().to_string();
-  const std::string text = content(*path);
-  for (const char* part : {R"("error":"killed by \"SIGSEGV\"")",
-                           R"("request":9)",
-                           R"("choice":2)",
-                           R"("prompt_ids":[1,2,3])",
-                           R"("produced_ids":[7,8])",
-                           R"("max_tokens":5)",
-                           R"("temperature":0.5)",
-                           R"("seed":18446744073709551615)",
-                           R"("logit_bias":[[4,-1.5]])"}) {
-    EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
-  }
+  EXPECT_TRUE(path->ends_with(".dump")) << *path;
+  const std::string bytes = content(*path);
+  const auto size =
+      wire::frame_bytes_of(bytes.substr(0, wire::kFrameHeaderBytes), wire::kMaxDumpBytes);
+  ASSERT_TRUE(size) << size.error().message();
+  ASSERT_EQ(bytes.size(), wire::kFrameHeaderBytes + *size);
+  const auto record = wire::decode_poisoned_request(bytes.substr(wire::kFrameHeaderBytes));
+  ASSERT_TRUE(record) << record.error().message();
+  const Choice expected;
+  EXPECT_EQ(*record,
+            (wire::PoisonedRequest{.error = "killed by \"SIGSEGV\"",
+                                   .label = "req-1",
+                                   .request = RequestId(9),
+                                   .choice = 2,
+                                   .sampling = expected.generation.sampling,
+                                   .stop = expected.generation.stop,
+                                   .prompt_ids = {1, 2, 3},
+                                   .produced_ids = {7, 8}}));
   struct stat found {};
   ASSERT_EQ(::stat(path->c_str(), &found), 0);
   EXPECT_EQ(found.st_mode & 0777U, 0600U);
@@ -97,4 +106,4 @@ TEST(DumpFolder, FollowsOptionStateAndHome) {
 }
 
 }  // namespace
-}  // namespace phalanx::serving
+}  // namespace phalanx::keeper

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/serving/poison_dump.h"
+#include "phalanx/keeper/poison_dump.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -16,55 +16,31 @@
 #include <vector>
 
 #include "phalanx/base/clock.h"
-#include "phalanx/json/writer.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/unique_fd.h"
-#include "phalanx/step/sampling.h"
+#include "phalanx/wire/codec.h"
+#include "phalanx/wire/frame_header.h"
+#include "phalanx/wire/limits.h"
 
-namespace phalanx::serving {
+namespace phalanx::keeper {
 
 namespace {
 
 constexpr std::string_view kPrefix = "poisoned-";
 
-void write_ids(json::Writer& json, std::string_view name, const std::vector<TokenId>& ids) {
-  json.key(name).begin_array();
-  for (const TokenId id : ids) {
-    json.integer(id);
-  }
-  json.end_array();
-}
-
-std::string content_of(const dispatch::PoisonedChoice& choice) {
+Result<std::string> content_of(const dispatch::PoisonedChoice& choice) {
   const dispatch::Generation& generation = choice.generation;
-  const step::SamplingParams& sampling = generation.sampling;
-  json::Writer json;
-  json.begin_object();
-  json.key("error").text(choice.error.message());
-  json.key("label").text(generation.label);
-  json.key("request").unsigned_integer(choice.request.value());
-  json.key("choice").unsigned_integer(choice.choice);
-  json.key("max_tokens").unsigned_integer(generation.stop.max_tokens);
-  json.key("temperature").real(sampling.temperature);
-  json.key("top_k").integer(sampling.top_k);
-  json.key("top_p").real(sampling.top_p);
-  json.key("min_p").real(sampling.min_p);
-  json.key("repetition_penalty").real(sampling.repetition_penalty);
-  json.key("presence_penalty").real(sampling.presence_penalty);
-  json.key("frequency_penalty").real(sampling.frequency_penalty);
-  json.key("top_logprobs").integer(sampling.top_logprobs);
-  json.key("min_tokens").unsigned_integer(sampling.min_tokens);
-  json.key("seed").unsigned_integer(sampling.seed);
-  json.key("logit_bias").begin_array();
-  for (const auto& [token, bias] : sampling.logit_bias) {
-    json.begin_array().integer(token).real(bias).end_array();
-  }
-  json.end_array();
-  write_ids(json, "stop_token_ids", generation.stop.stop_token_ids);
-  write_ids(json, "prompt_ids", generation.prompt_ids);
-  write_ids(json, "produced_ids", choice.produced);
-  json.end_object();
-  return json.take() + "\n";
+  wire::PoisonedRequest record;
+  record.error = choice.error.message().substr(0, wire::kMaxErrorBytes);
+  record.label = generation.label.substr(0, wire::kMaxNameBytes);
+  record.request = choice.request;
+  record.choice = choice.choice;
+  record.sampling = generation.sampling;
+  record.stop = generation.stop;
+  record.prompt_ids = generation.prompt_ids;
+  record.produced_ids = choice.produced;
+  PHALANX_RETURN_IF_ERROR(wire::check(record));
+  return wire::with_header(wire::encode(record));
 }
 
 Status write_all(const std::string& path, std::string_view content) {
@@ -102,16 +78,17 @@ std::string dump_folder(const std::string& option,
 }
 
 Result<std::string> PoisonDump::write(const dispatch::PoisonedChoice& choice) {
+  PHALANX_TRY(const std::string content, content_of(choice));
   PHALANX_RETURN_IF_ERROR(make_folder());
   char name[64];
   std::snprintf(name,
                 sizeof name,
-                "%013lld-%d-%u.json",
+                "%013lld-%d-%u.dump",
                 static_cast<long long>(1000 * unix_seconds()),
                 static_cast<int>(::getpid()),
                 ++written_);
   const std::string path = folder_ + "/" + std::string(kPrefix) + name;
-  PHALANX_RETURN_IF_ERROR(write_all(path, content_of(choice)));
+  PHALANX_RETURN_IF_ERROR(write_all(path, content));
   remove_oldest();
   return path;
 }
@@ -163,4 +140,4 @@ std::function<void(const dispatch::PoisonedChoice&)> dump_poisoned(std::string f
   };
 }
 
-}  // namespace phalanx::serving
+}  // namespace phalanx::keeper

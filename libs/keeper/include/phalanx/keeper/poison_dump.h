@@ -10,16 +10,16 @@
 #include "phalanx/base/result.h"
 #include "phalanx/dispatch/dispatcher.h"
 
-namespace phalanx::serving {
+namespace phalanx::keeper {
 
 // Where dumps go: `option` if it is given, else phalanx/poisoned below $XDG_STATE_HOME or
 // $HOME/.local/state of `environment`, else phalanx-UID/poisoned below /tmp.
 [[nodiscard]] std::string dump_folder(const std::string& option,
                                       const std::map<std::string, std::string>& environment);
 
-// Writes down requests that end what computes them, one JSON file each, so that the defect can be
-// found: ids and parameters, no text. Only their owner can read the files. At most kFilesMax of
-// them remain, the newest; one is as large as its ids, below 4 MB with the longest context.
+// Writes down requests that end what computes them, one file each (proto/poison-dump.md), so that
+// the defect can be found: ids and parameters, no text. Only their owner can read the files. At
+// most kFilesMax of them remain, the newest; one is as large as its ids, 4 bytes each.
 //
 // Threads: one.
 // Blocks: for a small file; it follows the death of a process.
@@ -46,4 +46,4 @@ class PoisonDump {
 [[nodiscard]] std::function<void(const dispatch::PoisonedChoice&)> dump_poisoned(
     std::string folder);
 
-}  // namespace phalanx::serving
+}  // namespace phalanx::keeper

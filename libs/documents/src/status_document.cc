@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/admin/status_document.h"
+#include "phalanx/documents/status_document.h"
 
-#include <nlohmann/json.hpp>
+#include "status_object.h"
 
-#include "phalanx/base/version.h"
-
-namespace phalanx::admin {
+namespace phalanx::documents {
 
 namespace {
 
 using nlohmann::json;
 
-json remainder_json(const dispatch::Remainder& remainder) {
-  return {{"to_compute", remainder.to_compute}, {"to_generate", remainder.to_generate}};
+json tokens_json(std::uint64_t to_compute, std::uint64_t to_generate) {
+  return {{"to_compute", to_compute}, {"to_generate", to_generate}};
 }
 
 std::string_view rank_state(wire::RankState state) {
@@ -29,7 +27,7 @@ std::string_view rank_state(wire::RankState state) {
   return "unknown";
 }
 
-json ranks_json(const ReplicaView& replica) {
+json ranks_json(const wire::ShownReplica& replica) {
   json ranks = json::array();
   for (const wire::RankStatus& rank : replica.report.ranks) {
     const std::size_t index = ranks.size();
@@ -42,16 +40,16 @@ json ranks_json(const ReplicaView& replica) {
                      {"last_error", rank.last_error},
                      {"preparations", rank.preparations},
                      {"allocations", rank.allocations},
-                     {"wrapper", wrapped ? replica.rank_wrappers[index] : ""}});
+                     {"wrapper", wrapped ? replica.rank_wrappers[index].command : ""}});
   }
   return ranks;
 }
 
-json replica_json(std::size_t index, const ReplicaView& replica) {
-  const supervise::SlotStatus& slot = replica.slot;
+json replica_json(std::size_t index, const wire::ShownReplica& replica) {
+  const wire::ShownSlot& slot = replica.slot;
   const wire::ReplicaStatus& status = replica.report;
   return {{"replica", index},
-          {"state", supervise::to_string(slot.state)},
+          {"state", slot.state},
           {"pid", slot.pid},
           {"incarnation", slot.incarnation.value()},
           {"restarts", slot.restarts},
@@ -68,16 +66,17 @@ json replica_json(std::size_t index, const ReplicaView& replica) {
           {"preemptions", status.preemptions},
           {"drains", status.drains},
           {"stale_replies", status.stale_replies},
-          {"pending_tokens", remainder_json(replica.pending)},
-          {"pending_tokens_recount", remainder_json(replica.recount)},
+          {"pending_tokens", tokens_json(replica.to_compute, replica.to_generate)},
+          {"pending_tokens_recount",
+           tokens_json(replica.recount_to_compute, replica.recount_to_generate)},
           {"open_attempts", replica.open_attempts},
-          {"wrapper", replica.wrapper},
+          {"wrapper", replica.wrapper.command},
           {"ranks", ranks_json(replica)}};
 }
 
-json front_json(std::size_t index, const FrontView& front) {
+json front_json(std::size_t index, const wire::ShownFront& front) {
   return {{"front", index},
-          {"state", supervise::to_string(front.slot.state)},
+          {"state", front.slot.state},
           {"pid", front.slot.pid},
           {"incarnation", front.slot.incarnation.value()},
           {"restarts", front.slot.restarts},
@@ -88,26 +87,33 @@ json front_json(std::size_t index, const FrontView& front) {
 
 }  // namespace
 
-std::string status_json(const ServerView& server) {
-  json list = json::array();
-  for (const ReplicaView& replica : server.replicas) {
-    list.push_back(replica_json(list.size(), replica));
+json status_object(const wire::ServerStatus& status) {
+  json replicas = json::array();
+  for (const wire::ShownReplica& replica : status.replicas) {
+    replicas.push_back(replica_json(replicas.size(), replica));
   }
   json fronts = json::array();
-  for (const FrontView& front : server.fronts) {
+  for (const wire::ShownFront& front : status.fronts) {
     fronts.push_back(front_json(fronts.size(), front));
   }
-  const json document = {{"version", kVersion},
-                         {"model", server.model},
-                         {"state", server.phase},
-                         {"pid", server.pid},
-                         {"requests", server.requests},
-                         {"requests_waiting_for_replica", server.requests_waiting},
-                         {"requests_finished", server.requests_finished},
-                         {"redispatches", server.redispatches},
-                         {"fronts", fronts},
-                         {"replicas", list}};
-  return document.dump(-1, ' ', false, json::error_handler_t::replace);
+  return {{"version", status.version},
+          {"model", status.model},
+          {"state", status.state},
+          {"pid", status.pid},
+          {"requests", status.requests},
+          {"requests_waiting_for_replica", status.requests_waiting},
+          {"requests_finished", status.requests_finished},
+          {"redispatches", status.redispatches},
+          {"fronts", fronts},
+          {"replicas", replicas}};
 }
 
-}  // namespace phalanx::admin
+std::string status_json(const wire::ServerStatus& status) {
+  return status_object(status).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string status_json_in_ascii(const wire::ServerStatus& status) {
+  return status_object(status).dump(-1, ' ', true, json::error_handler_t::replace);
+}
+
+}  // namespace phalanx::documents

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/admin/status_view.h"
 
 #include <cstdint>
 #include <iomanip>
 #include <sstream>
 
-#include <nlohmann/json.hpp>
-
 #include "phalanx/base/printable.h"
+#include "phalanx/documents/status_document.h"
 
-namespace phalanx::admin {
+#include "status_object.h"
+
+namespace phalanx::documents {
 
 namespace {
 
@@ -66,42 +66,31 @@ void write_replica(std::ostream& out, const json& replica) {
 
 }  // namespace
 
-Result<std::string> status_table(const std::string& document) {
-  try {
-    const json status = json::parse(document);
-    std::ostringstream out;
-    out << text(status, "model") << "  " << text(status, "state") << "  leader pid "
-        << number(status, "pid") << "  version " << text(status, "version") << "  requests "
-        << number(status, "requests") << " open, " << number(status, "requests_finished")
-        << " finished, " << number(status, "redispatches") << " moved\n";
-    out << "  " << std::left << std::setw(10) << "" << std::setw(12) << "STATE" << std::right
-        << std::setw(8) << "PID" << std::setw(6) << "LIFE" << std::setw(10) << "RESTARTS"
-        << "\n";
-    for (const json& front : status.at("fronts")) {
-      write_row(out,
-                "front " + std::to_string(number(front, "front")),
-                text(front, "state"),
-                pid_text(front),
-                front,
-                front.at("active").get<bool>()
-                    ? std::to_string(number(front, "connections")) + " connections"
-                    : "spare");
-    }
-    for (const json& replica : status.at("replicas")) {
-      write_replica(out, replica);
-    }
-    return out.str();
-  } catch (const json::exception& error) {
-    return data_loss(std::string("the server's status could not be read: ") + error.what());
+// Of the text, because bytes that are no UTF-8 are replaced there.
+std::string status_table(const wire::ServerStatus& from) {
+  const json status = json::parse(status_json(from));
+  std::ostringstream out;
+  out << text(status, "model") << "  " << text(status, "state") << "  leader pid "
+      << number(status, "pid") << "  version " << text(status, "version") << "  requests "
+      << number(status, "requests") << " open, " << number(status, "requests_finished")
+      << " finished, " << number(status, "redispatches") << " moved\n";
+  out << "  " << std::left << std::setw(10) << "" << std::setw(12) << "STATE" << std::right
+      << std::setw(8) << "PID" << std::setw(6) << "LIFE" << std::setw(10) << "RESTARTS"
+      << "\n";
+  for (const json& front : status.at("fronts")) {
+    write_row(out,
+              "front " + std::to_string(number(front, "front")),
+              text(front, "state"),
+              pid_text(front),
+              front,
+              front.at("active").get<bool>()
+                  ? std::to_string(number(front, "connections")) + " connections"
+                  : "spare");
   }
+  for (const json& replica : status.at("replicas")) {
+    write_replica(out, replica);
+  }
+  return out.str();
 }
 
-Result<std::string> status_line(const std::string& document) {
-  const auto status = nlohmann::ordered_json::parse(document, nullptr, false);
-  if (!status.is_object()) {
-    return data_loss("the server's status could not be read: it is no JSON object");
-  }
-  return status.dump(-1, ' ', true, json::error_handler_t::replace);
-}
-
-}  // namespace phalanx::admin
+}  // namespace phalanx::documents

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/documents/poison_document.h"
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/wire/codec.h"
+#include "phalanx/wire/frame_header.h"
+
+#include "support/temp_dir.h"
+
+namespace phalanx::documents {
+namespace {
+
+wire::PoisonedRequest poisoned() {
+  wire::PoisonedRequest request{.error = "killed by \"SIGSEGV\"",
+                                .label = "req-1",
+                                .request = RequestId(9),
+                                .choice = 2,
+                                .prompt_ids = {1, 2, 3},
+                                .produced_ids = {7, 8}};
+  request.stop.max_tokens = 5;
+  request.stop.stop_token_ids = {0};
+  request.sampling.temperature = 0.5F;
+  request.sampling.seed = UINT64_MAX;
+  request.sampling.logit_bias = {{4, -1.5F}};
+  return request;
+}
+
+TEST(PoisonDocument, HasTheseFieldsInThisOrder) {
+  EXPECT_EQ(poison_json(poisoned()),
+            R"({"error":"killed by \"SIGSEGV\"","label":"req-1","request":9,"choice":2,)"
+            R"("max_tokens":5,"temperature":0.5,"top_k":0,"top_p":1.0,"min_p":0.0,)"
+            R"("repetition_penalty":1.0,"presence_penalty":0.0,"frequency_penalty":0.0,)"
+            R"("top_logprobs":-1,"min_tokens":0,"seed":18446744073709551615,)"
+            R"("logit_bias":[[4,-1.5]],"stop_token_ids":[0],"prompt_ids":[1,2,3],)"
+            R"("produced_ids":[7,8]})");
+}
+
+class ReadDump : public testing::Test {
+ protected:
+  Result<wire::PoisonedRequest> read(const std::string& bytes) {
+    std::ofstream(path_, std::ios::binary) << bytes;
+    return read_dump(path_);
+  }
+  const test::TempDir temp_;
+  const std::string path_ = temp_.path() / "poisoned-1.dump";
+};
+
+TEST_F(ReadDump, GivesBackWhatWasWritten) {
+  const auto request = read(wire::with_header(wire::encode(poisoned())));
+  ASSERT_TRUE(request) << request.error().message();
+  EXPECT_EQ(*request, poisoned());
+}
+
+TEST_F(ReadDump, NamesAFileThatIsNone) {
+  const std::string whole = wire::with_header(wire::encode(poisoned()));
+  for (const std::string& bytes : {std::string(),
+                                   std::string("{\"error\":\"killed\"}"),
+                                   whole.substr(0, whole.size() - 1),
+                                   whole + "x",
+                                   wire::with_header("x")}) {
+    const auto request = read(bytes);
+    ASSERT_FALSE(request) << bytes;
+    EXPECT_EQ(request.error().code(), Code::kDataLoss);
+    EXPECT_NE(request.error().message().find(path_), std::string::npos);
+  }
+  EXPECT_EQ(read_dump(path_ + "x").error().code(), Code::kNotFound);
+}
+
+TEST_F(ReadDump, NamesTheVersionOfAnotherOne) {
+  std::string bytes = wire::with_header(wire::encode(poisoned()));
+  bytes[4] = 99;
+  const auto request = read(bytes);
+  ASSERT_FALSE(request);
+  EXPECT_EQ(request.error().code(), Code::kFailedPrecondition);
+  EXPECT_NE(request.error().message().find("came one of version 99"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace phalanx::documents
