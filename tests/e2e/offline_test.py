@@ -111,7 +111,8 @@ class Offline(unittest.TestCase):
 
     def test_a_front_that_dies_of_them_ends_it(self):
         with tempfile.TemporaryDirectory() as folder:
-            shutil.copy(os.path.join(BIN, "phalanxd"), os.path.join(folder, "phalanxd"))
+            for name in ("phalanxd", "phalanx-worker"):
+                shutil.copy(os.path.join(BIN, name), os.path.join(folder, name))
             shutil.copy(os.path.join(BIN, "phalanx-front-with-faults"), os.path.join(folder, "phalanx-front"))
             result = self.run_offline("--prompt", "count from 3 to 40", "--max-tokens", "77", program=os.path.join(folder, "phalanxd"))
         self.assertEqual((result.returncode, result.stdout), (69, ""))

@@ -24,9 +24,9 @@ struct StoredState {
   std::uint8_t is_sse = 0;
   std::uint8_t head_only = 0;
   std::uint8_t continued = 0;
-  std::uint8_t reserved = 0;
+  std::uint8_t in_body = 0;
   std::uint32_t ordinal = 0;
-  std::uint32_t reserved_too = 0;
+  std::uint32_t deadline_ms = 0;
   std::uint64_t request_begin = 0;
   std::uint64_t request_end = 0;
   std::uint64_t drawn_id = 0;

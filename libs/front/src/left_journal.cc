@@ -63,7 +63,8 @@ Result<http::ConnectionState> restored_state(const StoredState& stored) {
                          stored.chunked,
                          stored.is_sse,
                          stored.head_only,
-                         stored.continued};
+                         stored.continued,
+                         stored.in_body};
   if (stored.stage > static_cast<std::uint8_t>(http::Stage::kComplete) ||
       std::any_of(flags.begin(), flags.end(), [](std::uint8_t flag) { return flag > 1; })) {
     return data_loss("a state that no connection has");
@@ -75,6 +76,8 @@ Result<http::ConnectionState> restored_state(const StoredState& stored) {
                                .is_sse = stored.is_sse == 1,
                                .head_only = stored.head_only == 1,
                                .continued = stored.continued == 1,
+                               .in_body = stored.in_body == 1,
+                               .deadline_ms = stored.deadline_ms,
                                .ordinal = stored.ordinal,
                                .request_begin = stored.request_begin,
                                .request_end = stored.request_end,

@@ -276,6 +276,9 @@ bool Connection::release_at_rest() {
 void Connection::enter(Phase phase, Duration timeout) {
   phase_ = phase;
   deadline_ = now() + timeout;
+  if (phase == Phase::kHeader || phase == Phase::kBody) {
+    publish();  // whoever goes on keeps that deadline
+  }
 }
 
 void Connection::tick(SteadyTime time) {

@@ -102,7 +102,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // What another one has left.
   void resume();
-  void resume_reading(std::string_view received);
+  void resume_reading(const Resumption& left);
+  void keep_deadline(const ConnectionState& left);
   void resume_request(Stage stage, std::string_view received);
   void resume_sending(std::string_view received);
   void fail_stream();

@@ -10,6 +10,16 @@
 
 namespace phalanx::http {
 
+namespace {
+
+// Modulo 2^32.
+std::uint32_t milliseconds_of(SteadyTime time) {
+  return static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count());
+}
+
+}  // namespace
+
 Stage Connection::stage() const {
   switch (answer_) {
     case Answer::kAwaited:
@@ -31,6 +41,10 @@ ConnectionState Connection::state() const {
   state.is_sse = is_sse_;
   state.head_only = head_only_;
   state.continued = continued_;
+  state.in_body = phase_ == Phase::kBody;
+  if (phase_ == Phase::kHeader || phase_ == Phase::kBody) {
+    state.deadline_ms = std::max(milliseconds_of(deadline_), 1U);
+  }
   state.ordinal = static_cast<std::uint32_t>(serial_);
   state.request_begin = request_begin_;
   state.request_end = phase_ <= Phase::kBody ? request_begin_ : request_end_;
@@ -96,7 +110,7 @@ void Connection::resume() {
   last_write_ = last_progress_ = steady_clock().now();
   switch (state.stage) {
     case Stage::kReading:
-      resume_reading(left.received);
+      resume_reading(left);
       break;
     case Stage::kAwaited:
     case Stage::kStreaming:
@@ -112,7 +126,8 @@ void Connection::resume() {
   }
 }
 
-void Connection::resume_reading(std::string_view received) {
+void Connection::resume_reading(const Resumption& left) {
+  const std::string_view received = left.received;
   enter(Phase::kIdle, core_->options.header_timeout);
   if (!info_.failure.empty()) {
     return refuse(500, info_.failure);
@@ -130,6 +145,19 @@ void Connection::resume_reading(std::string_view received) {
   if (see_request()) {
     pump();
   }
+  keep_deadline(left.state);
+}
+
+// A client gets no more time for a request because fronts die.
+void Connection::keep_deadline(const ConnectionState& left) {
+  const bool is_same = phase_ == (left.in_body ? Phase::kBody : Phase::kHeader);
+  if (left.deadline_ms == 0 || !is_same) {
+    return;
+  }
+  const SteadyTime time = steady_clock().now();
+  const auto ms = static_cast<std::int32_t>(left.deadline_ms - milliseconds_of(time));
+  deadline_ = std::min<SteadyTime>(deadline_, time + std::chrono::milliseconds(ms));
+  publish();
 }
 
 void Connection::resume_sending(std::string_view received) {

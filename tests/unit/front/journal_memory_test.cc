@@ -95,6 +95,8 @@ TEST_F(JournalMemoryTest, EveryFieldOfAStateComesBack) {
                                     .is_sse = true,
                                     .head_only = true,
                                     .continued = true,
+                                    .in_body = true,
+                                    .deadline_ms = ~0U,
                                     .ordinal = 3,
                                     .request_begin = 100,
                                     .request_end = 400,

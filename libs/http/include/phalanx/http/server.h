@@ -104,8 +104,9 @@ class Server {
   Server& operator=(const Server&) = delete;
   virtual ~Server() = default;
 
-  // Serves a connected stream socket. After close_idle() it ends at once, as an idle one does; so
-  // does one that the loop cannot watch. on_closed is told in every case.
+  // Serves a connected stream socket, from where it was left if that was in the middle of
+  // something. After close_idle() one that is idle ends at once; so does one that the loop cannot
+  // watch. on_closed is told in every case.
   virtual void adopt(os::UniqueFd socket, ConnectionInfo info) = 0;
 
   // Closes connections that wait for a request; the others say "Connection: close" and close after
