@@ -221,6 +221,9 @@ void FrontHost::on_start_record(std::size_t slot,
 // A stopped front would write on when it is continued: it is dead before anybody else speaks for
 // it.
 void FrontHost::on_stopped_by_signal(std::size_t slot, Incarnation) {
+#ifdef PHALANX_MUTATE_NO_FENCE
+  static_cast<void>(calls_.on_gone(slot, FrontEnd()));
+#endif
   kill(slot, "stopped by a signal", false);
 }
 

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fronts as processes, with this program as the front: what is said of a front's end is said behind
+// it. It is its own child; what it does then is the model's name in its bootstrap.
+#include "phalanx/keeper/front_host.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/fleet/child_start.h"
+#include "phalanx/os/child_side.h"
+#include "phalanx/os/event_loop.h"
+#include "phalanx/os/memfd.h"
+#include "phalanx/os/process_title.h"
+#include "phalanx/wire/codec.h"
+#include "phalanx/wire/limits.h"
+
+namespace phalanx::keeper {
+namespace {
+
+constexpr std::string_view kQuiet = "quiet";    // says that it lives, for ever
+constexpr std::string_view kTalker = "talker";  // says much and ends
+constexpr std::string_view kWrong = "wrong";    // says what no front says, and goes on
+constexpr int kRecords = 200;                   // of a talker
+
+int be_front(int argc, char** argv) {
+  const os::ProcessTitle title(argc, argv);
+  wire::FrontBootstrap bootstrap;
+  auto start = fleet::ChildStart::begin(&bootstrap);
+  if (!start) {
+    return fleet::fail_child(nullptr, start.error());
+  }
+  (*start)->tell(wire::ChildReady{});
+  const auto say = [&](const std::string& bytes) {
+    while (*(*start)->control().send(bytes) == os::ControlSent::kWouldBlock) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
+  if (bootstrap.model_name == kWrong) {
+    say("no record");
+  }
+  for (std::uint64_t i = 1; bootstrap.model_name != kTalker || i <= kRecords; ++i) {
+    say(wire::encode(wire::FrontToLeader(wire::FrontTimes{.long_callbacks = i})));
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(bootstrap.model_name == kTalker ? 0 : 20));
+  }
+  ::_exit(0);
+}
+
+// One front, until its first end.
+class FrontHostTest : public testing::Test {
+ protected:
+  void run(std::string_view as) {
+    FrontStart start;
+    start.fronts = 1;
+    start.spares = 0;
+    start.program = *os::HeldProgram::open("/proc/self/exe");
+    start.bootstrap.common.protocol = wire::kProtocolVersion;
+    start.bootstrap.common.log_level = "error";
+    start.bootstrap.model_name = as;
+    start.bootstrap.model_root = "somewhere";
+    start.bootstrap.max_model_len = 1;
+    start.bootstrap.vocab = 1;
+    start.bootstrap.tokenizer_bytes = 1;
+    start.bootstrap.max_body_bytes = 1;
+    start.bootstrap.stream_buffer_bytes = 1;
+    start.bootstrap.max_queued_reqs = 1;
+    host_ = std::make_unique<FrontHost>(loop_, std::move(start), calls());
+    host_->start(memory_.fd(), pipe_.read.get());
+    const auto patience = loop_.call_after(std::chrono::seconds(20), [this] { loop_.stop(); });
+    loop_.run();
+    host_.reset();
+  }
+
+  FrontCalls calls() {
+    FrontCalls calls;
+    calls.on_ready = [this](std::size_t front) {
+      pid_ = host_->status(front).pid;
+      if (signal_ != 0) {
+        ::kill(pid_, signal_);
+      }
+    };
+    calls.on_record = [this](std::size_t, const wire::FrontToLeader&) {
+      ++records_;
+      return ok();
+    };
+    calls.on_gone = [this](std::size_t, const FrontEnd& end) {
+      ends_.push_back(end.is_own);
+      lived_ = ::kill(pid_, 0) == 0;
+      loop_.stop();
+      return false;
+    };
+    calls.on_first_start_failed = [this](const Error& cause) {
+      ADD_FAILURE() << cause.message();
+      loop_.stop();
+    };
+    calls.socket_of = [](std::uint64_t) { return -1; };
+    return calls;
+  }
+
+  os::EventLoop loop_;
+  os::Memfd memory_ = *os::Memfd::create("phalanx-test", 1);
+  os::Pipe pipe_ = *os::make_pipe();
+  std::unique_ptr<FrontHost> host_;
+  int signal_ = 0;  // sent to the front when it is ready
+  pid_t pid_ = -1;
+  int records_ = 0;
+  bool lived_ = false;  // when its end was told
+  std::vector<bool> ends_;
+};
+
+TEST_F(FrontHostTest, NobodyElseActsForAFrontThatIsStillThere) {
+  signal_ = SIGSTOP;
+  run(kQuiet);
+  ASSERT_EQ(ends_, std::vector<bool>{false});
+  EXPECT_FALSE(lived_) << "it could be continued, and write on";
+}
+
+TEST_F(FrontHostTest, WhatADeadFrontHasSaidIsReadToTheEnd) {
+  run(kTalker);
+  ASSERT_EQ(ends_, std::vector<bool>{true});
+  EXPECT_FALSE(lived_);
+  EXPECT_EQ(records_, kRecords);
+}
+
+TEST_F(FrontHostTest, AFrontThatSaysWhatNoFrontSaysIsDeadBeforeThatIsTold) {
+  run(kWrong);
+  ASSERT_EQ(ends_, std::vector<bool>{true});
+  EXPECT_FALSE(lived_);
+}
+
+}  // namespace
+}  // namespace phalanx::keeper
+
+int main(int argc, char** argv) {
+  if (phalanx::os::has_control_socket()) {
+    return phalanx::keeper::be_front(argc, argv);
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
