@@ -53,6 +53,25 @@ class FailedStart(unittest.TestCase):
                 file.write(struct.pack("<Q", len(text)) + text + data)
         self.expect(start(model=self.broken_model(drop)), 66, "model.layers.0.self_attn.q_proj.weight")
 
+    def test_what_files_say_moves_no_cursor(self):
+        def name(folder):
+            path = os.path.join(folder, "config.json")
+            with open(path) as file:
+                config = json.load(file)
+            config["model_type"] = "x\x1b[31m\nphalanxd: fake\x9b"
+            with open(path, "w") as file:
+                json.dump(config, file)
+        output = self.expect(start(model=self.broken_model(name)), 64, "x\\u{1b}[31m\\u{a}phalanxd: fake\\u{9b}")
+        self.assertNotIn("\x1b", output)
+
+    def test_a_chat_template_that_is_none(self):
+        empty = os.path.join(self.broken_model(lambda folder: None), "empty.jinja")
+        with open(empty, "w"):
+            pass
+        for path in ("/tmp", "/dev/zero", empty):
+            self.expect(start("--chat-template", path), 64, path, "expected a file with a chat template")
+        self.expect(start("--chat-template", "/no/such.jinja"), 66, "/no/such.jinja: no such file")
+
     def test_truncated_file(self):
         def cut(folder):
             path = os.path.join(folder, "model.safetensors")

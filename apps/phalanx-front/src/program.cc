@@ -10,6 +10,7 @@
 #include "phalanx/os/child_side.h"
 #include "phalanx/os/heap.h"
 #include "phalanx/os/process_title.h"
+#include "phalanx/os/standard_files.h"
 #include "phalanx/wire/bootstrap.h"
 
 #include "front.h"
@@ -35,6 +36,7 @@ int live(os::ProcessTitle& title, const FrontSeams& seams) {
 }  // namespace
 
 int run_front(int argc, char** argv, const FrontSeams& seams) {
+  os::prepare_program();
   if (!os::has_control_socket()) {
     std::fputs(
         "phalanx-front is started by phalanxd itself, which tells it over descriptor 3 what to do; "

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "phalanx/flags/flag_table.h"
+#include "phalanx/os/standard_files.h"
 
 #include "session.h"
 
@@ -51,6 +52,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  phalanx::os::prepare_program();
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {

@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "phalanx/base/exception_error.h"
+#include "phalanx/os/standard_files.h"
 
 namespace phalanx::app {
 
@@ -18,6 +19,7 @@ int report_failure(const Error& error) {
 }  // namespace
 
 int run_worker_program(int argc, char** argv, const worker::Seams& seams) {
+  os::prepare_program();
   try {
     return worker::run_worker(argc, argv, seams);
   } catch (const std::exception& error) {

@@ -21,6 +21,7 @@
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/model/needs.h"
 #include "phalanx/os/machine.h"
+#include "phalanx/os/standard_files.h"
 #include "phalanx/step/choices.h"
 #include "phalanx/wire/rank_messages.h"
 
@@ -261,8 +262,14 @@ int run(int argc, char** argv) {
 }  // namespace phalanx::app
 
 int main(int argc, char** argv) {
+  phalanx::os::prepare_program();
   try {
-    return phalanx::app::run(argc, argv);
+    const int status = phalanx::app::run(argc, argv);
+    if (!std::cout.flush() && status == 0) {
+      std::fputs("phalanxctl: standard output cannot be written\n", stderr);
+      return phalanx::error_traits(phalanx::Code::kResourceExhausted).exit_status;
+    }
+    return status;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "phalanxctl: unexpected: %s\n", phalanx::printable(error.what()).c_str());
     return 70;

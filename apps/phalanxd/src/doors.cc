@@ -2,9 +2,9 @@
 #include "doors.h"
 
 #include <algorithm>
-#include <iostream>
 #include <utility>
 
+#include "phalanx/base/printable.h"
 #include "phalanx/obs/log.h"
 
 namespace phalanx::app {
@@ -82,16 +82,16 @@ void log_longest_callback(const os::EventLoop& loop, Duration* told) {
        {"cpu_us", std::chrono::duration_cast<std::chrono::microseconds>(times.longest).count()}});
 }
 
-void print_ready(const settings::Options& options, std::uint16_t port, const std::string& model) {
+std::string ready_text(const settings::Options& options,
+                       std::uint16_t port,
+                       const std::string& model) {
   const bool is_ipv6 = options.host.find(':') != std::string::npos;
   const std::string host = is_ipv6 ? "[" + options.host + "]" : options.host;
   const std::string url = "http://" + host + ":" + std::to_string(port);
-  std::cout << "ready " << url << "\n"
-            << "try: curl " << url
-            << "/v1/chat/completions -H 'content-type: application/json' -d '{\"model\": \""
-            << model
-            << "\", \"messages\": [{\"role\": \"user\", \"content\": \"count from 3 to 40\"}]}'"
-            << std::endl;
+  return "ready " + url + "\ntry: curl " + url +
+         "/v1/chat/completions -H 'content-type: application/json' -d '{\"model\": \"" +
+         printable(model) +
+         "\", \"messages\": [{\"role\": \"user\", \"content\": \"count from 3 to 40\"}]}'\n";
 }
 
 }  // namespace phalanx::app

@@ -24,7 +24,14 @@ void refresh_process_metrics(obs::MetricRegistry& registry, const os::EventLoop&
 // The same of the fronts' loops.
 void refresh_front_metrics(obs::MetricRegistry& registry, const keeper::Fronts& fronts);
 
-// Tells on standard output where the server is reached, and a request to try.
-void print_ready(const settings::Options& options, std::uint16_t port, const std::string& model);
+// What is told on standard output when the server is ready: where it is reached, and a request to
+// try.
+[[nodiscard]] std::string ready_text(const settings::Options& options,
+                                     std::uint16_t port,
+                                     const std::string& model);
+
+// An exit status: this, and the number of the signal by which the server was ended before it had done
+// what it was started for.
+inline constexpr int kSignalExitBase = 128;
 
 }  // namespace phalanx::app

@@ -2,7 +2,6 @@
 #include "leader.h"
 
 #include <csignal>
-#include <iostream>
 #include <limits>
 #include <utility>
 
@@ -18,13 +17,13 @@
 #include "doors.h"
 #include "fleet_port.h"
 #include "leader_view.h"
+#include "planning.h"
 
 namespace phalanx::app {
 
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(100);
-constexpr int kSignalExitBase = 128;  // a second signal ended the server at once
 
 // The prompts of a command line are a whole of its own: nobody would send again what was refused.
 dispatch::AdmissionLimits admission_of(const settings::Options& options) {
@@ -102,6 +101,7 @@ void Leader::watch_signals() {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
     handles_.push_back(loop_.watch_signal(signal, [this](int number) { on_signal(number); }));
   }
+  let_end_signals_come();
 }
 
 void Leader::on_signal(int signal) {
@@ -225,14 +225,20 @@ void Leader::announce_once() {
     prompt_front_->run();
     return;
   }
-  print_ready(options_, fronts_->port(), plan_.model_name);
+  output_.write(ready_text(options_, fronts_->port(), plan_.model_name));
 }
 
 void Leader::end_prompts(Result<std::string> output) {
-  if (output) {
-    std::cout << *output << std::flush;
-  } else {
-    result_ = output.error();
+  if (!output) {
+    end_prompts_with(output.error());
+    return;
+  }
+  output_.write(*std::move(output), [this](const Status& written) { end_prompts_with(written); });
+}
+
+void Leader::end_prompts_with(const Status& status) {
+  if (!status) {
+    result_ = status.error();
   }
   life_.post(fleet::LeaderEvent::kPromptsDone);
 }

@@ -18,6 +18,7 @@
 #include "phalanx/obs/metrics.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/os/memfd.h"
+#include "phalanx/os/standard_files.h"
 #include "phalanx/settings/leader_plan.h"
 #include "phalanx/settings/options.h"
 #include "phalanx/wire/admin_messages.h"
@@ -65,6 +66,7 @@ class Leader {
   void on_replica_failed(const Error& cause);
   void announce_once();
   void end_prompts(Result<std::string> output);
+  void end_prompts_with(const Status& status);
   void drain();
   void finish();
   void answer_admin(const wire::AdminRequest& request, const admin::AdminServer::Reply& reply);
@@ -81,6 +83,7 @@ class Leader {
   std::string workers_;
   ipc::ZmqContext context_;
   os::EventLoop loop_;
+  os::StandardOutput output_{loop_};
   dispatch::Router router_;
   dispatch::Admission admission_;
   obs::MetricRegistry registry_;

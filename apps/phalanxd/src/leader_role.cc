@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "phalanx/base/printable.h"
 #include "phalanx/base/version.h"
 #include "phalanx/fleet/model_planner.h"
 #include "phalanx/obs/log.h"
@@ -25,7 +26,7 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(1);
 
 int fail(const Error& error) {
-  obs::print_lines("phalanxd: " + error.message(), kPatience);
+  obs::print_lines("phalanxd: " + printable(error.message()), kPatience);
   return error_traits(error.code()).exit_status;
 }
 
@@ -64,6 +65,7 @@ int run_leader(const std::vector<std::string>& arguments,
                const std::string& worker_program) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);  // until the leader listens to it: nothing older runs yet
+  hold_end_signals();
   os::keep_heap_small();
   settings::Options options;
   flags::FlagTable table = settings::make_flag_table(&options);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planning.h"
 
+#include <chrono>
 #include <csignal>
-#include <memory>
 #include <utility>
-#include <vector>
 
 #include "phalanx/fleet/worker_command.h"
 #include "phalanx/os/child_side.h"
@@ -15,15 +14,45 @@
 
 namespace phalanx::app {
 
+namespace {
+
+// Until a signal is heard of.
+constexpr auto kSignalPause = std::chrono::milliseconds(10);
+
+sigset_t end_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+}  // namespace
+
+void hold_end_signals() {
+  const sigset_t signals = end_signals();
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+void let_end_signals_come() {
+  const sigset_t signals = end_signals();
+  ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
 Result<std::optional<fleet::MadePlan>> have_planned(const settings::Options& options,
                                                     const os::HeldProgram& workers) {
   PHALANX_TRY(wire::PlannerBootstrap bootstrap, settings::planner_bootstrap_of(options));
   PHALANX_TRY(const os::Pipe lifeline, os::make_pipe());
   os::EventLoop loop;
-  std::vector<std::unique_ptr<os::EventLoop::Handle>> signals;
-  for (const int signal : {SIGTERM, SIGINT}) {
-    signals.push_back(loop.watch_signal(signal, [&](int) { loop.stop(); }));
-  }
+  bool asked_to_end = false;
+  const auto asking = loop.call_every(kSignalPause, [&] {
+    const timespec at_once{};
+    const sigset_t signals = end_signals();
+    if (::sigtimedwait(&signals, nullptr, &at_once) > 0) {
+      asked_to_end = true;
+      loop.stop();
+    }
+  });
   std::optional<Result<fleet::MadePlan>> made;
   const fleet::ModelPlanner planner(
       loop,
@@ -36,7 +65,7 @@ Result<std::optional<fleet::MadePlan>> have_planned(const settings::Options& opt
         loop.stop();
       });
   loop.run();
-  if (!made) {
+  if (asked_to_end) {
     return std::optional<fleet::MadePlan>();
   }
   PHALANX_TRY(fleet::MadePlan plan, *std::move(made));

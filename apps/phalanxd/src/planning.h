@@ -10,6 +10,11 @@
 
 namespace phalanx::app {
 
+// From here on SIGTERM and SIGINT wait until somebody asks for them or lets them come, so that none
+// is lost between two who listen.
+void hold_end_signals();
+void let_end_signals_come();
+
 // Has a planner read the model's files and size the server. None: SIGTERM or SIGINT came first, and
 // nothing is left of it.
 //

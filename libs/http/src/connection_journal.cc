@@ -12,6 +12,9 @@ namespace phalanx::http {
 
 namespace {
 
+// For what lies in the socket of a connection that is gone on with.
+constexpr Duration kReadingTime = std::chrono::milliseconds(250);
+
 // Modulo 2^32.
 std::uint32_t milliseconds_of(SteadyTime time) {
   return static_cast<std::uint32_t>(
@@ -128,6 +131,7 @@ void Connection::resume() {
 
 void Connection::resume_reading(const Resumption& left) {
   const std::string_view received = left.received;
+  const ConnectionState& state = left.state;
   enter(Phase::kIdle, core_->options.header_timeout);
   if (!info_.failure.empty()) {
     return refuse(500, info_.failure);
@@ -137,7 +141,9 @@ void Connection::resume_reading(const Resumption& left) {
   }
   if (!output_.empty()) {
     in_ = received;  // it is read when that has gone
-    enter(Phase::kHeader, core_->options.header_timeout);
+    state.in_body ? enter(Phase::kBody, core_->options.body_timeout)
+                  : enter(Phase::kHeader, core_->options.header_timeout);
+    keep_deadline(state);
     return;
   }
   // A large body is not copied once more.
@@ -145,10 +151,11 @@ void Connection::resume_reading(const Resumption& left) {
   if (see_request()) {
     pump();
   }
-  keep_deadline(left.state);
+  keep_deadline(state);
 }
 
-// A client gets no more time for a request because fronts die.
+// A client gets no more time for a request because fronts die, but for what it may have sent while
+// there was none.
 void Connection::keep_deadline(const ConnectionState& left) {
   const bool is_same = phase_ == (left.in_body ? Phase::kBody : Phase::kHeader);
   if (left.deadline_ms == 0 || !is_same) {
@@ -156,7 +163,8 @@ void Connection::keep_deadline(const ConnectionState& left) {
   }
   const SteadyTime time = steady_clock().now();
   const auto ms = static_cast<std::int32_t>(left.deadline_ms - milliseconds_of(time));
-  deadline_ = std::min<SteadyTime>(deadline_, time + std::chrono::milliseconds(ms));
+  const Duration left_of_it = std::max<Duration>(std::chrono::milliseconds(ms), kReadingTime);
+  deadline_ = std::min<SteadyTime>(deadline_, time + left_of_it);
   publish();
 }
 

@@ -2,11 +2,14 @@
 #include "phalanx/planning/server_plan.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
 #include <set>
-#include <sstream>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -29,14 +32,29 @@ namespace phalanx::planning {
 
 namespace {
 
-Result<std::string> read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
+constexpr std::uintmax_t kTemplateBytesMax = std::uintmax_t{1} << 20;
+
+// A regular file only: others may have no end, or never begin.
+Result<std::string> read_template(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
     return not_found(path + ": no such file");
   }
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  const std::uintmax_t bytes =
+      std::filesystem::is_regular_file(path, error) ? std::filesystem::file_size(path, error) : 0;
+  if (error || bytes == 0 || bytes > kTemplateBytesMax) {
+    return invalid_argument(path + ": expected a file with a chat template of at most " +
+                            std::to_string(kTemplateBytesMax) + " bytes, found " +
+                            (bytes == 0 ? "none" : std::to_string(bytes) + " bytes"));
+  }
+  std::string text(bytes, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(text.data(), static_cast<std::streamsize>(bytes));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (file.bad() || text.empty()) {
+    return failed_precondition(path + ": cannot be read");
+  }
+  return text;
 }
 
 Status check_template(const tokenizer::Tokenizer& tokenizer,
@@ -58,7 +76,7 @@ Result<std::unique_ptr<tokenizer::Tokenizer>> read_texts(const wire::PlannerBoot
   const std::string& given = asked.chat_template_path;
   if (!given.empty()) {
     // It stands for all of the model's own.
-    PHALANX_TRY(const std::string text, read_text(given));
+    PHALANX_TRY(const std::string text, read_template(given));
     std::visit([&](auto& content) { content.templates = {text, ""}; }, source.content);
   }
   *bytes = tokenizer::to_bytes(source);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "phalanx/base/bytes_text.h"
+#include "phalanx/base/printable.h"
 #include "phalanx/base/version.h"
 #include "phalanx/fleet/worker_command.h"
 #include "phalanx/keeper/front_journal.h"
@@ -207,13 +208,15 @@ std::string start_summary(const Options& options, const LeaderPlan& plan) {
   const wire::ServerPlan& made = plan.made;
   std::ostringstream out;
   out << "phalanxd " << kVersion << "\n";
-  out << "  model      " << plan.model_name << " (" << made.model_summary << ")\n";
+  out << "  model      " << printable(plan.model_name) << " (" << printable(made.model_summary)
+      << ")\n";
   out << "  topology   " << options.dp << " replicas × " << options.tp << " ranks, cores "
       << os::format_core_sets(plan.rank_cpus) << ", routing " << options.routing_policy << "\n";
   out << "  kernels    "
-      << (options.runner == "sim" ? "none: simulated"
-                                  : made.isa + ", weights " + made.weight_summary + ", KV cache " +
-                                        std::string(step::kv_format_name(made.limits.kv_format)))
+      << (options.runner == "sim"
+              ? "none: simulated"
+              : printable(made.isa) + ", weights " + printable(made.weight_summary) +
+                    ", KV cache " + std::string(step::kv_format_name(made.limits.kv_format)))
       << "\n";
   out << "  limits     " << made.limits.max_model_len << " tokens of context, "
       << made.limits.max_num_seqs << " sequences and " << made.limits.max_num_batched_tokens
@@ -223,7 +226,7 @@ std::string start_summary(const Options& options, const LeaderPlan& plan) {
   }
   if (options.runner != "sim") {
     for (const auto& [what, bytes] : made.memory) {
-      out << "  memory     " << what << ": " << bytes_text(bytes) << "\n";
+      out << "  memory     " << printable(what) << ": " << bytes_text(bytes) << "\n";
     }
   }
   return out.str();

@@ -293,29 +293,33 @@ TEST(Resume, ManyLivesOneAfterTheOther) {
 TEST(Resume, AClientGetsNoMoreTimeForARequest) {
   Life first(1);
   Life second(2);
-  const std::string input =
-      post("/body", std::string(200, 'b')) +
+  const std::string last =
       get("/last", "Connection: close\r\nX-Long: " + std::string(200, 'x') + "\r\n");
-  static_cast<void>(first.talk(input, nullptr));
-  const auto recorded = first.recorded();
   std::size_t tried[2] = {};
-  for (const Moment& moment : recorded->moments) {
-    if (moment.state.deadline_ms == 0) {
-      continue;
+  std::size_t with_bytes_to_send = 0;
+  for (const std::string& input : {post("/body", std::string(200, 'b')) + last, inputs()[7]}) {
+    static_cast<void>(first.talk(input, nullptr));
+    const auto recorded = first.recorded();
+    for (const Moment& moment : recorded->moments) {
+      if (moment.state.deadline_ms == 0) {
+        continue;
+      }
+      Left left{moment, moment.sent, moment.received, recorded};
+      const auto now =
+          static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                         steady_clock().now().time_since_epoch())
+                                         .count());
+      EXPECT_LT(left.moment.state.deadline_ms - now, 61'000U);
+      left.moment.state.deadline_ms = now + 50;
+      const std::string answer = second.talk(input.substr(0, left.received), &left);
+      EXPECT_NE(answer.find("HTTP/1.1 408 "), std::string::npos) << answer;
+      ++tried[left.moment.state.in_body ? 1 : 0];
+      with_bytes_to_send += moment.sent < moment.rendered ? 1 : 0;
     }
-    Left left{moment, moment.sent, moment.received, recorded};
-    const auto now =
-        static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
-                                       steady_clock().now().time_since_epoch())
-                                       .count());
-    EXPECT_LT(left.moment.state.deadline_ms - now, 61'000U);
-    left.moment.state.deadline_ms = now + 50;
-    const std::string answer = second.talk(input.substr(0, left.received), &left);
-    EXPECT_TRUE(answer.starts_with("HTTP/1.1 408 ")) << answer;
-    ++tried[left.moment.state.in_body ? 1 : 0];
   }
   EXPECT_GT(tried[0], 0U);
   EXPECT_GT(tried[1], 0U);
+  EXPECT_GT(with_bytes_to_send, 0U);
 }
 
 TEST(Resume, WhatIsNotTriedAgainEndsWithAnError) {

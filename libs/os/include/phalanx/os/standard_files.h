@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "phalanx/base/result.h"
+#include "phalanx/os/event_loop.h"
+
+namespace phalanx::os {
+
+// First of all in a program: standard input, output and error are open, be it /dev/null, as the next
+// file that is opened would else be one of them, and get what is written there; and a file that may
+// not become larger is an error for who writes it, and not a signal.
+// Blocks: never. Where not even /dev/null can be opened nothing is changed.
+void prepare_program();
+
+// Standard output for a program with a loop: who reads it may take his time.
+//
+// Ownership: borrows the loop.
+// Threads: the loop thread.
+class StandardOutput {
+ public:
+  using Written = std::function<void(Status)>;
+
+  explicit StandardOutput(EventLoop& loop) : loop_(loop) {}
+
+  // Behind all that was given before. `written` runs once, from the loop, when the last byte is
+  // written or the first error has come; it may be empty.
+  // Errors: those of the kernel; the rest of that text is dropped
+  void write(std::string text, Written written = nullptr);
+
+ private:
+  struct Text {
+    std::string rest;
+    Written written;
+  };
+
+  void write_some();
+  void end_first(Status status);
+
+  EventLoop& loop_;
+  std::deque<Text> texts_;
+  std::unique_ptr<EventLoop::Handle> again_;
+};
+
+}  // namespace phalanx::os

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/os/standard_files.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <utility>
+
+namespace phalanx::os {
+
+namespace {
+
+// What a pipe that can be written to takes without blocking.
+constexpr std::size_t kAtOnce = 4096;
+
+// In one callback.
+constexpr int kPiecesAtOnce = 64;
+
+// Until a reader that is slow is asked again. Files have no event that would tell.
+constexpr auto kPause = std::chrono::milliseconds(2);
+
+// True: up to kAtOnce bytes can be written now, or an error is to be heard of.
+bool is_writable() {
+  pollfd asked{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  return ::poll(&asked, 1, 0) > 0;
+}
+
+}  // namespace
+
+void prepare_program() {
+  std::signal(SIGXFSZ, SIG_IGN);
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF) {
+      static_cast<void>(::open("/dev/null", O_RDWR));  // the lowest number that is free: this one
+    }
+  }
+}
+
+void StandardOutput::write(std::string text, Written written) {
+  texts_.push_back({std::move(text), std::move(written)});
+  if (texts_.size() == 1) {
+    again_ = loop_.call_after(Duration::zero(), [this] { write_some(); });
+  }
+}
+
+void StandardOutput::write_some() {
+  loop_.name_callback("standard output");
+  for (int i = 0; i < kPiecesAtOnce && !texts_.empty() && is_writable(); ++i) {
+    std::string& rest = texts_.front().rest;
+    const ssize_t count = ::write(STDOUT_FILENO, rest.data(), std::min(rest.size(), kAtOnce));
+    if (count >= 0) {
+      rest.erase(0, static_cast<std::size_t>(count));
+      if (rest.empty()) {
+        end_first(ok());
+      }
+    } else if (errno == EAGAIN || errno == EINTR) {
+      break;
+    } else {
+      end_first(errno_error("writing to standard output", errno));
+    }
+  }
+  if (!texts_.empty()) {
+    again_ = loop_.call_after(kPause, [this] { write_some(); });
+  }
+}
+
+void StandardOutput::end_first(Status status) {
+  const Text text = std::move(texts_.front());
+  texts_.pop_front();
+  if (text.written) {
+    text.written(std::move(status));
+  }
+}
+
+}  // namespace phalanx::os

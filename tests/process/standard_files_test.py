@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs whose standard input, output or error is closed, full, or read by nobody."""
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from phalanx_server import BIN, TINY, Residue, eventually, main  # noqa: E402
+
+PHALANXD = os.path.join(BIN, "phalanxd")
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def answers(port):
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+        connection.request("GET", "/ready")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+class StandardFiles(unittest.TestCase):
+    def setUp(self):
+        self.residue = Residue()
+
+    def tearDown(self):
+        self.residue.check()
+
+    def serve(self, **how):
+        """Starts a server so, and ends it when it answers."""
+        port = free_port()
+        server = subprocess.Popen([PHALANXD, "--model", TINY, "--tp", "2", "--port", str(port)],
+                                  **{"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **how})
+        try:
+            eventually(lambda: answers(port) or server.poll() is not None, 30, "it answers")
+            self.assertIsNone(server.poll(), "it serves")
+            server.send_signal(signal.SIGTERM)
+            self.assertEqual(server.wait(20), 0)
+        finally:
+            server.kill()
+            server.wait()
+
+    def test_closed_ones(self):
+        """What is opened next would have their numbers, and get what is said: the weights, too."""
+        for closed in ((0,), (1,), (2,), (0, 1, 2)):
+            self.serve(preexec_fn=lambda closed=closed: [os.close(fd) for fd in closed])
+
+    def test_a_full_pipe_that_nobody_reads(self):
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        try:
+            while True:
+                os.write(writing, b"x" * 4096)
+        except BlockingIOError:
+            pass
+        os.set_blocking(writing, True)
+        try:
+            self.serve(stdout=writing)
+        finally:
+            os.close(reading)
+            os.close(writing)
+
+    def test_output_that_cannot_be_written_is_no_success(self):
+        for target in ("/dev/full", None):
+            reading, writing = os.pipe()
+            os.close(reading)
+            with open(target, "w") if target else os.fdopen(writing, "w") as output:
+                result = subprocess.run([PHALANXD, "--model", TINY, "--prompt", "hi"], stdout=output, stderr=subprocess.PIPE, text=True,
+                                        timeout=60)
+            self.assertNotEqual(result.returncode, 0, target)
+            self.assertIn("writing to standard output", result.stderr)
+
+    def test_prompts_that_are_given_up(self):
+        for sign in (signal.SIGTERM, signal.SIGINT):
+            server = subprocess.Popen([PHALANXD, "--model", TINY, "--runner", "sim", "--sim-step-us", "50000", "--max-tokens", "500",
+                                       "--prompt", "hi"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            time.sleep(1.5)
+            server.send_signal(sign)
+            output, _ = server.communicate(timeout=20)
+            self.assertEqual((server.returncode, output), (128 + sign, b""))
+
+
+if __name__ == "__main__":
+    main()
