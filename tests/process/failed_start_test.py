@@ -104,8 +104,27 @@ class FailedStart(unittest.TestCase):
 
     def test_a_rank_that_exits_at_once(self):
         outcome = start("--tp", "2", program="phalanxd-with-faults", environment={"FAULTY_RANK": "exit-at-start:1"})
-        self.expect(outcome, 69, "rank")
+        self.expect(outcome, 69, "phalanxd: replica 0: ", "rank")
         self.assertLess(outcome[2], 30)
+
+    def test_fronts_that_exit_at_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("phalanxd", "phalanx-worker"):
+                shutil.copy(os.path.join(BIN, name), folder)
+            front = os.path.join(folder, "phalanx-front")
+            with open(front, "w") as file:
+                file.write("#!/bin/sh\nexit 3\n")
+            os.chmod(front, 0o755)
+            output = self.expect(start(program=os.path.join(folder, "phalanxd")), 69, "exited with status 3")
+        self.assertRegex(output, r"(?m)^phalanxd: front \d+: exited with status 3")
+
+    def test_a_pipe_in_the_place_of_a_file(self):
+        def change(folder):
+            os.remove(os.path.join(folder, "config.json"))
+            os.mkfifo(os.path.join(folder, "config.json"))
+        outcome = start(model=self.broken_model(change))
+        self.expect(outcome, 64, "config.json", "expected a file")
+        self.assertLess(outcome[2], 10)
 
     def test_known_flag_of_other_servers(self):
         self.expect(start("--pipeline-parallel-size", "2"), 64, "--pipeline-parallel-size is not supported")

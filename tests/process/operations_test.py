@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator does to a running server, and where it takes its settings from."""
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -11,7 +12,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from phalanx_server import BIN, TINY, Server, alive, counted, descendants, eventually, main  # noqa: E402
+from phalanx_server import BIN, TINY, Residue, Server, alive, counted, descendants, eventually, main  # noqa: E402
 from failed_start_test import start  # noqa: E402
 
 
@@ -21,6 +22,18 @@ def has_ipv6_loopback():
             return True
     except OSError:
         return False
+
+
+# As a process is called when it begins, and when it has named itself: the leader listens to signals by then.
+AFTER_THE_PLAN = re.compile(rb"(phalanxd: |phalanx-[a-z]+\0worker\0)(loader|replica)")
+
+
+def command_line(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 class RollingRestart(unittest.TestCase):
@@ -159,6 +172,39 @@ class Signals(unittest.TestCase):
             server.residue.check()
         finally:
             server.__exit__(None, None, None)
+
+    def end_a_start(self, moment, *arguments):
+        """SIGTERM when `moment` of the leader's pid has passed: it ends at once, and leaves nothing."""
+        residue = Residue()
+        with tempfile.TemporaryFile("w+") as log:
+            process = subprocess.Popen([os.path.join(BIN, "phalanxd"), "--model", TINY, "--port", "0", *arguments],
+                                       stdout=subprocess.DEVNULL, stderr=log)
+            try:
+                moment(process.pid)
+                family = descendants(process.pid)
+                process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.wait(3), 0)
+            finally:
+                process.kill()
+                process.wait(30)
+        eventually(lambda: not [pid for pid in family if alive(pid)], 2, "no descendant outlives the leader")
+        residue.check()
+
+    def test_an_end_at_any_moment_of_the_start_is_at_once(self):
+        for milliseconds in range(0, 120, 2):
+            def passed(pid, seconds=milliseconds / 1000):
+                eventually(lambda: any(AFTER_THE_PLAN.match(command_line(child)) for child in descendants(pid)), 20,
+                           "what comes behind the planner is there")
+                time.sleep(seconds)
+            with self.subTest(milliseconds=milliseconds):
+                self.end_a_start(passed)
+
+    def test_an_end_before_a_replica_says_a_word_is_at_once(self):
+        def there(pid):
+            def sleeps():
+                return any(b"sleep" in command_line(child) for child in descendants(pid))
+            eventually(sleeps, 20, "the replica's command runs")
+        self.end_a_start(there, "--worker-wrapper", "replica=sh -c 'sleep 20; exec \"$@\"' --")
 
     def test_a_hangup_before_it_serves_is_ignored(self):
         process = subprocess.Popen([os.path.join(BIN, "phalanxd"), "--model", TINY, "--port", "0", "--dp", "2"],

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process that reads a model's files for the leader: its end by whatever cause is an error in one line, and nothing is left."""
+import fcntl
 import os
 import shutil
 import signal
@@ -22,21 +23,25 @@ def title(pid):
 
 
 class WhileItReads(unittest.TestCase):
-    """A pipe in the place of the chat template, which nobody writes to, keeps a planner reading."""
+    """A lease on a file of the model, which is not given back while the test lasts, keeps a planner opening it."""
 
     def setUp(self):
         self.residue = Residue()
         self.folder = tempfile.TemporaryDirectory()
-        self.pipe = os.path.join(self.folder.name, "chat.jinja")
-        os.mkfifo(self.pipe)
+        self.model = shutil.copytree(TINY, os.path.join(self.folder.name, "model"))
+        self.leased = os.open(os.path.join(self.model, "tokenizer.json"), os.O_RDWR)
+        before = signal.signal(signal.SIGIO, signal.SIG_IGN)  # says that somebody opens the file
+        self.addCleanup(signal.signal, signal.SIGIO, before)
+        fcntl.fcntl(self.leased, fcntl.F_SETLEASE, fcntl.F_WRLCK)
 
     def tearDown(self):
+        os.close(self.leased)
         self.folder.cleanup()
         self.residue.check()
 
     def start(self, *arguments):
-        process = subprocess.Popen([os.path.join(BIN, "phalanxd"), "--model", TINY, "--port", "0", "--chat-template", self.pipe,
-                                    *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        process = subprocess.Popen([os.path.join(BIN, "phalanxd"), "--model", self.model, "--port", "0", *arguments],
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.addCleanup(process.stdout.close)
 
         def reading():

@@ -4,9 +4,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
@@ -29,6 +32,12 @@ using Protocol = asio::local::stream_protocol;
 
 constexpr int kMaxClients = 16;
 constexpr auto kClientTimeout = std::chrono::seconds(10);
+
+// How long accepting rests when the process has no descriptor left.
+constexpr auto kRest = std::chrono::milliseconds(100);
+
+// Between tries to connect to a server whose queue is full.
+constexpr auto kConnectRetry = std::chrono::milliseconds(10);
 
 // A leading zero byte makes the address abstract: it exists in the kernel only.
 Protocol::endpoint endpoint_of(const std::string& name) {
@@ -166,25 +175,50 @@ class Client : public std::enable_shared_from_this<Client> {
   std::string answer_;
 };
 
+// Into the empty buffer of a socket that is closed behind it, so that nobody is waited for.
+void refuse(Protocol::socket& socket, const Error& error) {
+  const std::string bytes = wire::with_header(wire::encode(wire::AdminAnswer(refusal_of(error))));
+  boost::system::error_code ignored;
+  socket.native_non_blocking(true, ignored);
+  socket.write_some(asio::buffer(bytes), ignored);
+}
+
 class AsioAdminServer final : public AdminServer {
  public:
-  AsioAdminServer(Protocol::acceptor acceptor, Handler handler)
-      : acceptor_(std::move(acceptor)), handler_(std::move(handler)) {}
+  AsioAdminServer(os::EventLoop& loop, Protocol::acceptor acceptor, Handler handler)
+      : loop_(loop), acceptor_(std::move(acceptor)), handler_(std::move(handler)) {}
 
   void accept() {
     acceptor_.async_accept([this](boost::system::error_code error, Protocol::socket socket) {
       if (error == asio::error::operation_aborted) {
         return;
       }
-      if (!error && *clients_ < kMaxClients && is_trusted(peer_of(socket), geteuid())) {
-        std::make_shared<Client>(std::move(socket), handler_, clients_)->start();
+      if (error) {
+        rest_ = loop_.call_after(kRest, [this] { accept(); });
+        return;
       }
+      admit(std::move(socket));
       accept();
     });
   }
 
  private:
+  void admit(Protocol::socket socket) {
+    if (!is_trusted(peer_of(socket), geteuid())) {
+      return;
+    }
+    if (*clients_ >= kMaxClients) {
+      refuse(socket,
+             resource_exhausted("too many clients: the server hears " +
+                                std::to_string(kMaxClients) + " at a time; try again"));
+      return;
+    }
+    std::make_shared<Client>(std::move(socket), handler_, clients_)->start();
+  }
+
+  os::EventLoop& loop_;
   Protocol::acceptor acceptor_;
+  std::unique_ptr<os::EventLoop::Handle> rest_;
   Handler handler_;
   std::shared_ptr<int> clients_ = std::make_shared<int>(0);
 };
@@ -206,7 +240,7 @@ Result<std::unique_ptr<AdminServer>> AdminServer::listen(os::EventLoop& loop,
   if (error) {
     return errno_error("admin socket @" + name, error.value());
   }
-  auto server = std::make_unique<AsioAdminServer>(std::move(acceptor), std::move(handler));
+  auto server = std::make_unique<AsioAdminServer>(loop, std::move(acceptor), std::move(handler));
   server->accept();
   return std::unique_ptr<AdminServer>(std::move(server));
 }
@@ -224,22 +258,21 @@ class Call {
   [[nodiscard]] Result<wire::AdminAnswer> make(const AdminAddress& server,
                                                const wire::AdminRequest& request,
                                                Duration timeout) {
-    PHALANX_RETURN_IF_ERROR(connect(server));
+    const SteadyTime deadline = steady_clock().now() + timeout;
+    PHALANX_RETURN_IF_ERROR(connect(server, deadline));
     request_ = wire::with_header(wire::encode(request));
-    asio::async_write(
-        socket_, asio::buffer(request_), [this](boost::system::error_code error, std::size_t) {
-          error_ = error;
-          if (!error) {
-            read_header();
-          }
-        });
-    io_.run_for(std::chrono::duration_cast<std::chrono::milliseconds>(timeout));
+    // Who is refused before its request is read finds the refusal behind a write that fails.
+    asio::async_write(socket_,
+                      asio::buffer(request_),
+                      [this](boost::system::error_code, std::size_t) { read_header(); });
+    io_.run_for(std::max(deadline - steady_clock().now(), Duration::zero()));
     if (!done_ && !error_) {
       return deadline_exceeded("the server did not answer in time");
     }
     if (error_) {
-      return unavailable("the server hung up: " + error_.message() +
-                         "; only its own user and root are heard");
+      return unavailable(
+          "the server hung up: " + error_.message() +
+          (is_trusted(geteuid(), server.uid) ? "" : "; only its own user and root are heard"));
     }
     PHALANX_RETURN_IF_ERROR(refused_);
     auto answer = wire::decode_admin_answer(answer_);
@@ -250,12 +283,20 @@ class Call {
   }
 
  private:
-  Status connect(const AdminAddress& server) {
+  Status connect(const AdminAddress& server, SteadyTime deadline) {
     const std::string name = admin_socket_name(server.uid, server.port);
-    boost::system::error_code error;
-    socket_.connect(endpoint_of(name), error);
-    if (error) {
-      return not_found("no server answers at @" + name + " (" + error.message() +
+    int error = try_to_connect(endpoint_of(name));
+    // A server that accepts nobody has a queue that is full; its end is told by nothing.
+    while (error == EAGAIN && steady_clock().now() < deadline) {
+      std::this_thread::sleep_for(kConnectRetry);
+      error = try_to_connect(endpoint_of(name));
+    }
+    if (error == EAGAIN) {
+      return deadline_exceeded("the server took no connection in time");
+    }
+    if (error != 0) {
+      return not_found("no server answers at @" + name + " (" +
+                       boost::system::system_category().message(error) +
                        "): is phalanxd running on that port?");
     }
     if (const auto peer = peer_of(socket_); !is_trusted(peer, server.uid)) {
@@ -265,6 +306,23 @@ class Call {
                                  " or root; nothing was sent to it");
     }
     return ok();
+  }
+
+  // 0, or the errno value.
+  int try_to_connect(const Protocol::endpoint& endpoint) {
+    boost::system::error_code error;
+    if (!socket_.is_open()) {
+      socket_.open(Protocol(), error);
+    }
+    if (!error) {
+      socket_.native_non_blocking(true, error);
+    }
+    if (error) {
+      return error.value();
+    }
+    const auto size = static_cast<socklen_t>(endpoint.size());
+    const int result = ::connect(socket_.native_handle(), endpoint.data(), size);
+    return result == 0 ? 0 : errno;
   }
 
   void read_header() {

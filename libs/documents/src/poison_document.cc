@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/documents/poison_document.h"
 
-#include <cerrno>
-#include <fstream>
+#include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "phalanx/json/writer.h"
+#include "phalanx/os/mapped_file.h"
 #include "phalanx/step/sampling.h"
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/frame_header.h"
@@ -26,17 +26,10 @@ void write_ids(json::Writer& json, std::string_view name, const std::vector<Toke
 
 // As much of a file as a dump may have, and a byte more of one that has more.
 Result<std::string> read_beginning(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return errno_error("opening " + path, errno);
-  }
-  std::string bytes(wire::kFrameHeaderBytes + wire::kMaxDumpBytes + 1, '\0');
-  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (file.bad()) {
-    return errno_error("reading " + path, errno);
-  }
-  bytes.resize(static_cast<std::size_t>(file.gcount()));
-  return bytes;
+  PHALANX_TRY(const os::MappedFile file, os::MappedFile::open(path));
+  const std::size_t most = wire::kFrameHeaderBytes + wire::kMaxDumpBytes + 1;
+  const auto bytes = file.bytes().first(std::min<std::size_t>(file.bytes().size(), most));
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
 }  // namespace

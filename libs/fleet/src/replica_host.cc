@@ -101,8 +101,14 @@ Result<supervise::Bootstrap> ReplicaHost::bootstrap(std::size_t index,
   return result;
 }
 
+// Before its hello nobody is behind the channel, and what is sent into it is lost. Such a replica
+// owns nothing that would have to be given back, and its ranks, if there are any, end with it.
 void ReplicaHost::ask_to_stop(std::size_t slot) {
   slots_->on_asked_to_stop(slot);
+  if (!slots_->proven(slot)) {
+    runner_->signal(slot, SIGKILL);
+    return;
+  }
   const auto deadline = std::chrono::duration_cast<std::chrono::milliseconds>(stop_timeout_);
   static_cast<void>(send(ReplicaId(static_cast<std::uint32_t>(slot)),
                          wire::StopReplica{false, static_cast<std::uint32_t>(deadline.count())}));

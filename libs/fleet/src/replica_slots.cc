@@ -302,7 +302,7 @@ void ReplicaSlots::on_slot_death(const supervise::Death& death) {
 
 void ReplicaSlots::on_slot_failed(std::size_t slot, const Error& cause) {
   obs::log_error("replica_failed", {{"replica", slot}, {"cause", cause.message()}});
-  events_.on_failed(id_of(slot), cause);
+  events_.on_failed(id_of(slot), Error(cause).with("replica " + std::to_string(slot)));
   advance_roll();
 }
 

@@ -282,8 +282,8 @@ void FrontHost::on_slot_death(const supervise::Death& death) {
                  {"how", supervise::describe(death)}});
 }
 
-void FrontHost::on_slot_failed(std::size_t, const Error& cause) {
-  calls_.on_first_start_failed(cause);
+void FrontHost::on_slot_failed(std::size_t slot, const Error& cause) {
+  calls_.on_first_start_failed(Error(cause).with("front " + std::to_string(slot)));
 }
 
 void FrontHost::on_slot_stuck(std::size_t slot, pid_t pid) {

@@ -27,6 +27,7 @@ namespace phalanx::keeper {
 namespace {
 
 constexpr std::string_view kPrefix = "poisoned-";
+constexpr std::string_view kUnfinished = ".part";
 
 Result<std::string> content_of(const dispatch::PoisonedChoice& choice) {
   const dispatch::Generation& generation = choice.generation;
@@ -44,7 +45,7 @@ Result<std::string> content_of(const dispatch::PoisonedChoice& choice) {
 }
 
 Status write_all(const std::string& path, std::string_view content) {
-  const os::UniqueFd file(
+  os::UniqueFd file(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file.valid()) {
     return errno_error("making " + path, errno);
@@ -56,7 +57,21 @@ Status write_all(const std::string& path, std::string_view content) {
     }
     content.remove_prefix(count < 0 ? 0 : static_cast<std::size_t>(count));
   }
-  return ok();
+  // Some file systems tell only here that they have no room.
+  return ::close(file.release()) == 0 ? ok() : errno_error("writing " + path, errno);
+}
+
+// The file is there as a whole or not at all.
+Status write_whole(const std::string& path, std::string_view content) {
+  const std::string unfinished = path + std::string(kUnfinished);
+  Status written = write_all(unfinished, content);
+  if (written && ::rename(unfinished.c_str(), path.c_str()) != 0) {
+    written = errno_error("naming " + path, errno);
+  }
+  if (!written) {
+    ::unlink(unfinished.c_str());
+  }
+  return written;
 }
 
 }  // namespace
@@ -88,8 +103,9 @@ Result<std::string> PoisonDump::write(const dispatch::PoisonedChoice& choice) {
                 static_cast<int>(::getpid()),
                 ++written_);
   const std::string path = folder_ + "/" + std::string(kPrefix) + name;
-  PHALANX_RETURN_IF_ERROR(write_all(path, content));
+  const Status written = write_whole(path, content);
   remove_oldest();
+  PHALANX_RETURN_IF_ERROR(written);
   return path;
 }
 
@@ -117,8 +133,9 @@ Status PoisonDump::make_folder() const {
 void PoisonDump::remove_oldest() const {
   std::error_code error;
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
-    std::string name = entry.path().filename().string();
+  std::filesystem::directory_iterator entry(folder_, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    std::string name = entry->path().filename().string();
     if (name.starts_with(kPrefix)) {
       names.push_back(std::move(name));
     }

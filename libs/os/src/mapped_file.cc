@@ -14,7 +14,8 @@
 namespace phalanx::os {
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Without waiting: a pipe is opened only when somebody writes to it.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (!fd.valid()) {
     return errno_error(path, errno);
   }
@@ -23,7 +24,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     return errno_error(path, errno);
   }
   if (!S_ISREG(status.st_mode)) {
-    return invalid_argument(path + ": expected a file, found a folder or device");
+    return invalid_argument(path + ": expected a file, found a folder, pipe or device");
   }
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) {

@@ -2,18 +2,22 @@
 // Both ends of the operator's socket, over the socket.
 #include "phalanx/admin/admin_server.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cstddef>
+#include <ctime>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "phalanx/os/unique_fd.h"
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/frame_header.h"
 #include "phalanx/wire/limits.h"
@@ -58,20 +62,42 @@ class AdminServerTest : public testing::Test {
     return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
   }
 
+  // What stands in for a server, with a queue of so many and one more.
+  [[nodiscard]] os::UniqueFd listening(int backlog) const {
+    os::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const auto [address, length] = address_of(admin_socket_name(user_, port_));
+    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
+    EXPECT_EQ(::listen(fd.get(), backlog), 0);
+    return fd;
+  }
+
+  [[nodiscard]] os::UniqueFd connected() const {
+    os::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const auto [address, length] = address_of(admin_socket_name(user_, port_));
+    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
+    return fd;
+  }
+
   // Sends these bytes to the server, and returns all that it answers.
   [[nodiscard]] std::string raw_call(const std::string& bytes) const {
-    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const auto [address, length] = address_of(admin_socket_name(user_, port_));
-    EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&address), length), 0);
-    EXPECT_EQ(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL),
+    const os::UniqueFd fd = connected();
+    EXPECT_EQ(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
     std::string answer;
     char byte = 0;
-    while (::recv(fd, &byte, 1, 0) > 0) {
+    while (::recv(fd.get(), &byte, 1, 0) > 0) {
       answer += byte;
     }
-    ::close(fd);
     return answer;
+  }
+
+  // The server sees by and by that clients have left.
+  [[nodiscard]] bool call_until_heard() const {
+    const SteadyTime end = steady_clock().now() + kLimit;
+    while (!heard_ && steady_clock().now() < end) {
+      static_cast<void>(admin_call({user_, port_}, kRequest, kLimit));
+    }
+    return heard_.has_value();
   }
 
   const std::uint32_t user_ = ::geteuid();
@@ -159,12 +185,9 @@ TEST_F(AdminServerTest, WhatMayNotBeAskedIsNotSent) {
 
 // A server of an older version answers with a line; one that is no server with anything.
 TEST_F(AdminServerTest, AServerThatAnswersInAnotherWayIsNamed) {
-  const int listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const auto [address, length] = address_of(admin_socket_name(user_, port_));
-  ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), length), 0);
-  ASSERT_EQ(::listen(listener, 1), 0);
-  std::thread server([listener] {
-    const int client = ::accept(listener, nullptr, nullptr);
+  const os::UniqueFd listener = listening(1);
+  std::thread server([&listener] {
+    const int client = ::accept(listener.get(), nullptr, nullptr);
     const std::string line = "{\"ok\":false}\n";
     EXPECT_EQ(::send(client, line.data(), line.size(), 0), static_cast<ssize_t>(line.size()));
     char byte = 0;
@@ -174,11 +197,67 @@ TEST_F(AdminServerTest, AServerThatAnswersInAnotherWayIsNamed) {
   });
   const auto answer = admin_call({user_, port_}, kRequest, kLimit);
   server.join();
-  ::close(listener);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code(), Code::kFailedPrecondition);
   EXPECT_NE(answer.error().message().find("expected a frame of version"), std::string::npos)
       << answer.error().message();
+}
+
+// The 17th is told why it is not heard, whether the server reads its request or not.
+TEST_F(AdminServerTest, OneClientTooManyIsRefused) {
+  listen(user_);
+  std::vector<os::UniqueFd> silent;
+  for (int i = 0; i < 16; ++i) {
+    silent.push_back(connected());
+  }
+  for (int i = 0; i < 50; ++i) {
+    const auto answer = admin_call({user_, port_}, kRequest, kLimit);
+    ASSERT_TRUE(answer) << answer.error().message();
+    const auto* const refused = std::get_if<wire::AdminRefused>(&*answer);
+    ASSERT_NE(refused, nullptr);
+    EXPECT_EQ(refused->code, static_cast<std::uint32_t>(Code::kResourceExhausted));
+    EXPECT_NE(refused->message.find("too many clients"), std::string::npos) << refused->message;
+  }
+  EXPECT_FALSE(heard_);
+  silent.clear();
+  EXPECT_TRUE(call_until_heard());
+}
+
+TEST_F(AdminServerTest, AServerThatAcceptsNobodyIsWaitedForInTimeOnly) {
+  const os::UniqueFd listener = listening(0);
+  const os::UniqueFd queued = connected();
+  const SteadyTime began = steady_clock().now();
+  const auto answer = admin_call({user_, port_}, kRequest, std::chrono::milliseconds(300));
+  EXPECT_LT(steady_clock().now() - began, std::chrono::seconds(5));
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code(), Code::kDeadlineExceeded) << answer.error().message();
+}
+
+TEST_F(AdminServerTest, WhoHangsUpIsNotSaidToHearOthersOnly) {
+  const os::UniqueFd listener = listening(1);
+  std::thread server([&listener] { ::close(::accept(listener.get(), nullptr, nullptr)); });
+  const auto answer = admin_call({user_, port_}, kRequest, kLimit);
+  server.join();
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code(), Code::kUnavailable);
+  EXPECT_EQ(answer.error().message().find("user"), std::string::npos) << answer.error().message();
+}
+
+TEST_F(AdminServerTest, WithoutDescriptorsAcceptingRests) {
+  listen(user_);
+  const os::UniqueFd client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{0, limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto [address, length] = address_of(admin_socket_name(user_, port_));
+  EXPECT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
+  const std::clock_t before = std::clock();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const std::clock_t spent = std::clock() - before;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_LT(spent, CLOCKS_PER_SEC / 10) << "of processor time, in half a second";
+  EXPECT_TRUE(admin_call({user_, port_}, kRequest, kLimit));
 }
 
 TEST_F(AdminServerTest, NobodyThere) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/documents/poison_document.h"
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <fstream>
 #include <string>
@@ -69,6 +71,15 @@ TEST_F(ReadDump, NamesAFileThatIsNone) {
     EXPECT_NE(request.error().message().find(path_), std::string::npos);
   }
   EXPECT_EQ(read_dump(path_ + "x").error().code(), Code::kNotFound);
+}
+
+TEST_F(ReadDump, WaitsForNobodyWhoWouldWriteIntoAPipe) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  const auto request = read_dump(path_);
+  ASSERT_FALSE(request);
+  EXPECT_EQ(request.error().code(), Code::kInvalidArgument);
+  EXPECT_NE(request.error().message().find(path_), std::string::npos);
+  EXPECT_FALSE(read_dump("/dev/zero"));
 }
 
 TEST_F(ReadDump, NamesTheVersionOfAnotherOne) {

@@ -36,7 +36,10 @@ struct World {
       return by_itself;
     };
     events.on_reaped = [note](ReplicaId replica) { note("died", replica); };
-    events.on_failed = [note](ReplicaId replica, const Error&) { note("failed", replica); };
+    events.on_failed = [this, note](ReplicaId replica, const Error& error) {
+      note("failed", replica);
+      cause = error.message();
+    };
     events.on_rolled = [this] { ++rolled; };
     events.on_stopped = [this] { stopped = true; };
     runner.on_spawn = [this](std::size_t slot, Incarnation incarnation) {
@@ -112,7 +115,8 @@ struct World {
   test::FakeProcessRunner runner;
   ReplicaEvents events;
   std::vector<std::string> notes;
-  bool own = false;  // what the last death was told as
+  bool own = false;   // what the last death was told as
+  std::string cause;  // of the last failure
   int rolled = 0;
   bool stopped = false;
   ReplicaSlots slots;
@@ -184,6 +188,7 @@ TEST(ReplicaSlots, TheFirstStartOfAllIsStrict) {
   EXPECT_FALSE(world.slots.start_is_over());
   world.die(1, os::Exited{69});
   EXPECT_EQ(world.take(), (Notes{"lost 1", "failed 1"}));
+  EXPECT_EQ(world.cause, "replica 1: exited with status 69");
   EXPECT_EQ(world.status(1).state, State::kFailed);
 }
 

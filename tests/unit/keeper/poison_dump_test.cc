@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/keeper/poison_dump.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -86,6 +88,30 @@ TEST(PoisonDump, KeepsTheNewestFewAndWhatIsNotItsOwn) {
   EXPECT_EQ(static_cast<std::size_t>(files), PoisonDump::kFilesMax + 1);
   EXPECT_TRUE(std::filesystem::exists(last));
   EXPECT_TRUE(std::filesystem::exists(temp.path() / "notes.txt"));
+}
+
+// A limit of this process stands for a disk that is full.
+TEST(PoisonDump, LeavesNothingOfAFileThatHasNoRoomAndStillRemovesTheOldest) {
+  const test::TempDir temp;
+  for (std::size_t i = 0; i < PoisonDump::kFilesMax + 5; ++i) {
+    std::ofstream(temp.path() / ("poisoned-" + std::to_string(10 + i) + ".dump")) << "old";
+  }
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit small{16, limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  PoisonDump dump(temp.path());
+  const auto path = dump.write(Choice().choice());
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  std::signal(SIGXFSZ, before);
+  ASSERT_FALSE(path);
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(temp.path())) {
+    EXPECT_EQ(content(entry.path()), "old") << entry.path();
+    ++files;
+  }
+  EXPECT_EQ(files, PoisonDump::kFilesMax);
 }
 
 TEST(PoisonDump, NamesAFolderItCannotUse) {

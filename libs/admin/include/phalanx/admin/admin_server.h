@@ -18,8 +18,8 @@ namespace phalanx::admin {
 // peer is. A frame of another version, or one that does not decode, is answered with a refusal; who
 // sends no frame at all gets one line of text that says what is expected.
 //
-// Bounds: a request of 64 KB, 16 clients at a time, 10 s for a client to send its request and take
-// its answer.
+// Bounds: a request of 64 KB; 16 clients at a time, further ones are refused; 10 s for a client to
+// send its request and take its answer.
 // Threads: the loop thread.
 // Ownership: borrows the loop, which must outlive it.
 class AdminServer {
@@ -50,9 +50,9 @@ struct AdminAddress {
 // Blocks: at most `timeout`.
 //
 // Errors: kInvalidArgument if wire::check() refuses the request; kNotFound no such server;
-// kFailedPrecondition another user's, or of another version; kDeadlineExceeded; kUnavailable it
-// hung up without an answer; kDataLoss the answer cannot be read. The texts of an answer may hold
-// any bytes.
+// kFailedPrecondition another user's, or of another version; kDeadlineExceeded, of a server that
+// takes no connection too; kUnavailable it hung up without an answer; kDataLoss the answer cannot
+// be read. The texts of an answer may hold any bytes.
 [[nodiscard]] Result<wire::AdminAnswer> admin_call(const AdminAddress& server,
                                                    const wire::AdminRequest& request,
                                                    Duration timeout);
