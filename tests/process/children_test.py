@@ -3,6 +3,7 @@
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -87,6 +88,27 @@ class Given(unittest.TestCase):
                 return False
             finally:
                 server.kill()
+
+    def test_every_descriptor_is_closed_by_another_program(self):
+        """Of leader, fronts, replicas and ranks, while a client and an operator are there."""
+        with Server("--tp", 2, "--log-level", "error") as server:
+            stream = server.stream("count from 1 to 300").wait_for_tokens(3)
+            with socket.socket(socket.AF_UNIX) as operator:
+                operator.connect(f"\0phalanx-admin-{os.getuid()}-{server.port}")
+                time.sleep(0.1)
+                seen = 0
+                for pid in [server.pid, *descendants(server.pid)]:
+                    for fd in os.listdir(f"/proc/{pid}/fd"):
+                        try:
+                            flags = next(line for line in read(pid, f"fdinfo/{fd}").splitlines() if line.startswith("flags:"))
+                            target = os.readlink(f"/proc/{pid}/fd/{fd}")
+                        except FileNotFoundError:
+                            continue  # closed meanwhile
+                        if int(fd) > 2:
+                            seen += 1
+                            self.assertTrue(int(flags.split()[1], 8) & os.O_CLOEXEC, f"{read(pid, 'cmdline')[:30]}: {fd} is {target}")
+                self.assertGreater(seen, 50)
+            stream.close()
 
     def test_core_dumps_when_asked_for(self):
         with Server("--tp", 2, "--core-dumps", before_exec=self.allow_cores) as server:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/admin/admin_server.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -29,6 +30,11 @@ namespace {
 
 namespace asio = boost::asio;
 using Protocol = asio::local::stream_protocol;
+
+// Asio does not.
+void close_on_exec(int fd) {
+  static_cast<void>(::fcntl(fd, F_SETFD, FD_CLOEXEC));
+}
 
 constexpr int kMaxClients = 16;
 constexpr auto kClientTimeout = std::chrono::seconds(10);
@@ -197,6 +203,7 @@ class AsioAdminServer final : public AdminServer {
         rest_ = loop_.call_after(kRest, [this] { accept(); });
         return;
       }
+      close_on_exec(socket.native_handle());
       admit(std::move(socket));
       accept();
     });
@@ -232,6 +239,7 @@ Result<std::unique_ptr<AdminServer>> AdminServer::listen(os::EventLoop& loop,
   boost::system::error_code error;
   acceptor.open(Protocol(), error);
   if (!error) {
+    close_on_exec(acceptor.native_handle());
     acceptor.bind(endpoint_of(name), error);
   }
   if (!error) {
