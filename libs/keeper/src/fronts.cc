@@ -10,19 +10,14 @@
 #include "phalanx/os/tcp_account.h"
 #include "phalanx/wire/limits.h"
 
+#include "overloaded.h"
+
 namespace phalanx::keeper {
 
 namespace {
 
 // Of connections, for a front; about as long as one may be idle.
 constexpr auto kWaitMax = std::chrono::seconds(60);
-
-template <typename... Callables>
-struct Overloaded : Callables... {
-  using Callables::operator()...;
-};
-template <typename... Callables>
-Overloaded(Callables...) -> Overloaded<Callables...>;
 
 Error without_prompts() {
   return invalid_argument("a front that has clients speaks of prompts of the command line");

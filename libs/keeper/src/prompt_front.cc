@@ -8,18 +8,13 @@
 #include "phalanx/base/clock.h"
 #include "phalanx/wire/limits.h"
 
+#include "overloaded.h"
+
 namespace phalanx::keeper {
 
 namespace {
 
 constexpr std::size_t kOnlyFront = 0;
-
-template <typename... Functions>
-struct RecordCases : Functions... {
-  using Functions::operator()...;
-};
-template <typename... Functions>
-RecordCases(Functions...) -> RecordCases<Functions...>;
 
 }  // namespace
 
@@ -101,7 +96,7 @@ void PromptFront::send_prompts() {
 
 Status PromptFront::on_record(const wire::FrontToLeader& record) {
   return std::visit(
-      RecordCases{
+      Overloaded{
           [&](const wire::Admit& wish) { return desk_->on_admit(kOnlyFront, wish); },
           [&](const wire::Begin& begin) { return desk_->on_begin(kOnlyFront, begin); },
           [&](const wire::PromptPart& part) { return desk_->on_prompt_part(kOnlyFront, part); },
