@@ -208,7 +208,7 @@ class Attention {
     args.scale = kernels::attention_scale(kHeadDim);
     args.sequences = sequences.data();
     args.sequence_count = 1;
-    const std::uint32_t tiles = kernels::plan_attention(sequences, kKvHeads, kGroup);
+    const std::uint32_t tiles = kernels::plan_attention(sequences, kKvHeads, kGroup, {}).tiles;
     for (std::uint32_t i = 0; i < tiles; ++i) {
       table_.attention(args, i);
     }

@@ -89,7 +89,7 @@ struct GoldenLayer {
   // Rows first … first + count − 1: more queries than a tile has.
   void attend(const KernelTable& table, std::uint32_t first, std::uint32_t count) {
     AttentionSequence sequence{first, count, first, blocks.data(), 0, 0};
-    const std::uint32_t tiles = plan_attention({&sequence, 1}, 1, kGroup);
+    const std::uint32_t tiles = plan_attention({&sequence, 1}, 1, kGroup, {}).tiles;
     for (std::uint32_t tile = 0; tile < tiles; ++tile) {
       table.attention({q_rounded.data(),
                        kQueryStride,

@@ -114,10 +114,21 @@ void run_kv_append(const void* args, const TaskRuntime& rt, std::uint32_t tile, 
 
 std::uint64_t refresh_attention(void* args, const StepShape& shape) {
   as<AttentionTask>(args).kernel.sequence_count = shape.sequences;
-  return shape.attention_tiles;
+  return shape.attention.tiles;
 }
 void run_attention(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
   run_tile(as<AttentionTask>(args), rt, tile);
+}
+
+std::uint64_t refresh_attention_fold(void* args, const StepShape& shape) {
+  as<AttentionTask>(args).kernel.sequence_count = shape.sequences;
+  return shape.attention.folds;
+}
+void run_attention_fold(const void* args,
+                        const TaskRuntime& rt,
+                        std::uint32_t tile,
+                        std::uint32_t) {
+  run_fold_tile(as<AttentionTask>(args), rt, tile);
 }
 
 std::uint64_t refresh_swiglu(void* args, const StepShape& shape) {
@@ -283,6 +294,7 @@ constexpr std::array<CallableRow, static_cast<std::size_t>(Callable::kCallableCo
         "head_norm_rope", refresh_head_norm_rope, run_head_norm_rope),
     tiles_row<kernels::KvAppendArgs>("kv_append", refresh_kv_append, run_kv_append),
     tiles_row<AttentionTask>("attention", refresh_attention, run_attention),
+    tiles_row<AttentionTask>("attention_fold", refresh_attention_fold, run_attention_fold),
     tiles_row<SwigluTask>("swiglu", refresh_swiglu, run_swiglu),
     tiles_row<GatedProductTask>(
         "gated_product", refresh_gated_product, run_gated_product, check_gated_product),

@@ -165,18 +165,29 @@ void ForwardRecorder::attention(const LayerOffsets& offsets, std::uint32_t index
   attend.kernel.head_dim = config_.head_dim;
   attend.kernel.scale = kernels::attention_scale(config_.head_dim);
   attend.kernel.sequences = inputs_.sequences;
+  attend.kernel.records.floats = kernels::attention_record_floats(config_.head_dim);
   auto* task = recorder_.task(Callable::kAttention, prefix_ + "attention", attend);
   if (attended_.is_quantized()) {
     recorder_.link(q_bf16_, Access::kIn, &task->kernel.q);
-    link_output(&task->kernel, attended_);
-    task->codes = code_args(attended_);
-    link_codes(&task->codes, attended_, Access::kOut);
   } else {
     recorder_.link(q_bf16_, Access::kInOut, &task->kernel.q);
-    recorder_.link(q_bf16_, Access::kInOut, &task->kernel.out);
   }
+  link_attended(task, attended_.is_quantized() ? Access::kOut : Access::kInOut);
+  recorder_.link(attention_records_, Access::kOut, &task->kernel.records.data);
   recorder_.link(resident_.kv, Access::kIn, &task->kernel.kv.data, kv_offset);
+  auto* fold = recorder_.task(Callable::kAttentionFold, prefix_ + "attention fold", attend);
+  link_attended(fold, Access::kInOut);
+  recorder_.link(attention_records_, Access::kIn, &fold->kernel.records.data);
   attention_output(offsets);
+}
+
+// What is attended to, and its codes.
+void ForwardRecorder::link_attended(AttentionTask* task, Access access) {
+  link_output(&task->kernel, attended_, access);
+  if (attended_.is_quantized()) {
+    task->codes = code_args(attended_);
+    link_codes(&task->codes, attended_, access);
+  }
 }
 
 void ForwardRecorder::attention_output(const LayerOffsets& offsets) {

@@ -13,6 +13,13 @@
 #include "sampling_program.h"
 
 namespace phalanx::model {
+namespace {
+
+// With more sequences at once there is work for every thread without dividing contexts.
+constexpr std::size_t kDividedSequences = 8;
+constexpr std::size_t kMaxRecordBytes = std::size_t{16} << 20;
+
+}  // namespace
 
 using kernels::Bf16;
 using kernels::MatmulLeaf;
@@ -51,6 +58,10 @@ ForwardRecorder::ForwardRecorder(const ForwardShape& shape, const ForwardInputs&
   attended_ = attention_input();
   q_bf16_ = attended_.is_quantized() ? halves("q bf16", q_columns_) : attended_.rows;
   k_bf16_ = halves("k bf16", kv_columns_);
+  attention_records_ =
+      recorder_.scratch("attention records",
+                        attention_records(config_, shard_, shape.limits) *
+                            kernels::attention_record_floats(config_.head_dim) * sizeof(float));
   attention_nodes_ = node_memory("attention nodes", nodes_of(units.attention, shard_.attention));
   gate_ = floats("gate", mlp_columns_);
   up_ = floats("up", mlp_columns_);
@@ -179,6 +190,20 @@ Result<ForwardProgram> ForwardRecorder::record() && {
   head();
   PHALANX_TRY(Program program, std::move(recorder_).finish());
   return ForwardProgram{std::move(program), resident_, thread_floats_};
+}
+
+std::uint32_t attention_records(const checkpoint::ModelConfig& config,
+                                const Shard& shard,
+                                const step::RankLimits& limits) {
+  const std::size_t segments =
+      (limits.max_model_len + kernels::kSegmentTokens - 1) / kernels::kSegmentTokens;
+  if (segments < 2) {
+    return 0;
+  }
+  const std::size_t wanted = std::min<std::size_t>(kDividedSequences, limits.max_num_seqs) *
+                             segments * shard.attention.count * config.heads_per_group();
+  const std::size_t bytes = kernels::attention_record_floats(config.head_dim) * sizeof(float);
+  return static_cast<std::uint32_t>(std::min(wanted, kMaxRecordBytes / bytes));
 }
 
 std::size_t logits_stride(const Shard& shard) {

@@ -59,6 +59,12 @@ struct ForwardProgram {
   std::size_t thread_floats = 0;  // of TaskRuntime; depends on neither threads nor limits
 };
 
+// How many records of attention a rank has room for: enough for the longest contexts of a few
+// sequences; none where no context is long enough to be divided.
+[[nodiscard]] std::uint32_t attention_records(const checkpoint::ModelConfig& config,
+                                              const Shard& shard,
+                                              const step::RankLimits& limits);
+
 // Elements between two rows of logits.
 [[nodiscard]] std::size_t logits_stride(const Shard& shard);
 

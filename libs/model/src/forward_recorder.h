@@ -80,6 +80,7 @@ class ForwardRecorder {
   void layer(std::uint32_t index);
   void attention(const LayerOffsets& offsets, std::uint32_t index);
   void project_heads(const LayerOffsets& offsets);
+  void link_attended(AttentionTask* task, Access access);
   void attention_output(const LayerOffsets& offsets);
   void mlp(const LayerOffsets& offsets);
   void gated_product(const ColumnWeight& gate, const ColumnWeight& up);
@@ -170,7 +171,7 @@ class ForwardRecorder {
   std::size_t kv_columns_ = 0;
   std::size_t mlp_columns_ = 0;
   BufferId cos_, sin_, x_, q_, k_, v_, q_bf16_, k_bf16_;
-  BufferId attention_nodes_, gate_, up_, mlp_nodes_;
+  BufferId attention_records_, attention_nodes_, gate_, up_, mlp_nodes_;
   ProductInput normed_;
   ProductInput attended_;  // its rows are q_bf16_ for bf16
   ProductInput active_;

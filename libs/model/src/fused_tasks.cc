@@ -136,6 +136,23 @@ void sum_row(const SumNormTask& task, std::size_t row, float* registers, float* 
   }
 }
 
+// The codes of what attention has written, where it is to become codes.
+void code_attended(const AttentionTask& task,
+                   const TaskRuntime& runtime,
+                   const kernels::AttentionTile& done) {
+  if (task.codes.leaf_count == 0) {
+    return;
+  }
+  const kernels::QuantizeLeaf* leaf = task.codes.leaves + done.kv_head;
+  kernels::QuantizeArgs codes = task.codes;
+  codes.x = task.kernel.out_wide + done.first_row * task.kernel.out_stride;
+  codes.rows = done.row_count;
+  codes.leaves = leaf;
+  codes.leaf_count = 1;
+  codes.out = from(codes.out, done.first_row, done.kv_head * kernels::padded_k(leaf->k));
+  run_rows(runtime.kernels->quantize, codes);
+}
+
 // Norms rows from `first_row` of x on, and leaves them from `to_row` on.
 void norm_rows(const RmsNormTask& task,
                const TaskRuntime& runtime,
@@ -239,18 +256,15 @@ void run_tile(const SumNormTask& task,
 
 void run_tile(const AttentionTask& task, const TaskRuntime& runtime, std::uint32_t tile) {
   runtime.kernels->attention(task.kernel, tile);
-  if (task.codes.leaf_count == 0) {
-    return;
-  }
   const kernels::AttentionTile done = kernels::attention_tile(task.kernel, tile);
-  const kernels::QuantizeLeaf* leaf = task.codes.leaves + done.kv_head;
-  kernels::QuantizeArgs codes = task.codes;
-  codes.x = task.kernel.out_wide + done.first_row * task.kernel.out_stride;
-  codes.rows = done.row_count;
-  codes.leaves = leaf;
-  codes.leaf_count = 1;
-  codes.out = from(codes.out, done.first_row, done.kv_head * kernels::padded_k(leaf->k));
-  run_rows(runtime.kernels->quantize, codes);
+  if (!done.is_part()) {
+    code_attended(task, runtime, done);
+  }
+}
+
+void run_fold_tile(const AttentionTask& task, const TaskRuntime& runtime, std::uint32_t tile) {
+  runtime.kernels->attention_fold(task.kernel, tile);
+  code_attended(task, runtime, kernels::attention_fold_tile(task.kernel, tile));
 }
 
 void run_tile(const SwigluTask& task,

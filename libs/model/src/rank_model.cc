@@ -55,7 +55,10 @@ struct RankModel::Impl {
         table(sequences),
         team(threads),
         kernels(kernels::kernel_table(given.isa)),
-        inputs(given.limits, given.shard.attention.count, given.config.heads_per_group()) {}
+        inputs(given.limits,
+               given.shard.attention.count,
+               given.config.heads_per_group(),
+               {threads.size(), attention_records(given.config, given.shard, given.limits)}) {}
 
   RankModelOptions options;
   RankRegions regions;

@@ -5,9 +5,13 @@
 
 namespace phalanx::model {
 
-StepInputs::StepInputs(const step::RankLimits& limits, std::uint32_t kv_heads, std::uint32_t group)
+StepInputs::StepInputs(const step::RankLimits& limits,
+                       std::uint32_t kv_heads,
+                       std::uint32_t group,
+                       const kernels::AttentionTeam& team)
     : kv_heads_(kv_heads),
       group_(group),
+      team_(team),
       tokens_(limits.max_num_batched_tokens),
       positions_(limits.max_num_batched_tokens),
       kv_slots_(limits.max_num_batched_tokens),
@@ -55,8 +59,8 @@ void StepInputs::fill(std::span<const step::StepItem> items, const step::Sequenc
     fill_item(index, items[index], table);
   }
   shape_.sequences = static_cast<std::uint32_t>(items.size());
-  shape_.attention_tiles =
-      kernels::plan_attention(std::span(sequences_).first(items.size()), kv_heads_, group_);
+  shape_.attention =
+      kernels::plan_attention(std::span(sequences_).first(items.size()), kv_heads_, group_, team_);
 }
 
 }  // namespace phalanx::model

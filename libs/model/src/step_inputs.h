@@ -19,7 +19,10 @@ namespace phalanx::model {
 // of the largest size, and never move.
 class StepInputs {
  public:
-  StepInputs(const step::RankLimits& limits, std::uint32_t kv_heads, std::uint32_t group);
+  StepInputs(const step::RankLimits& limits,
+             std::uint32_t kv_heads,
+             std::uint32_t group,
+             const kernels::AttentionTeam& team);
 
   // Requires what RankModel::step() does. Allocates nothing.
   void fill(std::span<const step::StepItem> items, const step::SequenceTable& table);
@@ -42,6 +45,7 @@ class StepInputs {
 
   std::uint32_t kv_heads_;
   std::uint32_t group_;
+  kernels::AttentionTeam team_;
   StepShape shape_;
   std::vector<TokenId> tokens_;
   std::vector<std::uint32_t> positions_;

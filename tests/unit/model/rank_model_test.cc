@@ -309,6 +309,60 @@ TEST(RankModel, WritesOnlyTheBlocksOfItsItems) {
   }
 }
 
+// A prompt of four segments in chunks and some tokens after it, beside a short sequence.
+std::vector<SampledToken> tokens_of_long_context(const TestWeights& packed, std::uint32_t threads) {
+  GroupOptions options;
+  options.ranks = 2;
+  options.threads = threads;
+  options.isa = kernels::available_isas().back();
+  options.limits = {4096, 2, 700, 130};
+  TestGroup group(packed, options);
+  std::vector<TokenId> prompt(3100);
+  std::vector<std::uint32_t> blocks(128);
+  for (std::uint32_t i = 0; i < prompt.size(); ++i) {
+    prompt[i] = static_cast<TokenId>(i * 7919 % 250);
+  }
+  for (std::uint32_t i = 0; i < blocks.size(); ++i) {
+    blocks[i] = 127 - i;
+  }
+  SequenceSpec specs[2] = {sampled_spec(0, 1), sampled_spec(1, 2)};
+  specs[0].tokens = prompt;
+  specs[0].prompt_tokens = 3100;
+  group.attach(specs);
+  std::vector<SampledToken> all;
+  const auto step = [&](std::span<const StepItem> items) {
+    const auto sampled = group.step(items);
+    ASSERT_TRUE(sampled.has_value());
+    all.insert(all.end(), sampled->begin(), sampled->end());
+  };
+  for (std::uint32_t start = 0; start < 3100; start += 620) {
+    const StepItem chunk{0, 1, start, 620, start + 620 == 3100, blocks};
+    step({&chunk, 1});
+  }
+  const std::vector<std::uint32_t> short_blocks = {128, 129};
+  const StepItem other{1, 2, 0, 8, true, short_blocks};
+  step({&other, 1});
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    const StepItem items[2] = {{0, 1, 3100 + i, 1, true, blocks},
+                               {1, 2, 8 + i, 1, true, short_blocks}};
+    step(items);
+  }
+  return all;
+}
+
+// With so many threads contexts are divided.
+TEST(RankModel, GivesTheSameTokensWithAnyNumberOfThreads) {
+  checkpoint::TestShape shape;
+  shape.max_position = 4096;
+  const std::unique_ptr<checkpoint::MemorySource> files = checkpoint::random_checkpoint(shape);
+  for (const kernels::WeightFormat format :
+       {kernels::WeightFormat::kBf16, kernels::WeightFormat::kInt8}) {
+    const TestWeights packed(*files, 2, {format, format});
+    const std::vector<SampledToken> alone = tokens_of_long_context(packed, 1);
+    EXPECT_EQ(tokens_of_long_context(packed, 12), alone);
+  }
+}
+
 TEST(RankModel, DerivesStagesFromTheTags) {
   TestGroup group(weights(), {});
   const Program& program = group.model(0).program();

@@ -13,6 +13,50 @@
 namespace phalanx::kernels {
 namespace {
 
+// The segments of one query, added up. Its sums are [head_dim], not initialised before the first.
+struct FoldedQuery {
+  float maximum;
+  float denominator;
+  float* sums;
+};
+// What a segment adds.
+struct SegmentSums {
+  float maximum;
+  float denominator;
+  const float* sums;
+};
+
+// The first segment is taken over as it is: nothing × 0 + its sums × 1.
+PHALANX_LANES void fold(const SegmentSums& segment,
+                        bool is_first,
+                        std::size_t head_dim,
+                        FoldedQuery* query) {
+  const float before = is_first ? -__builtin_inff() : query->maximum;
+  const float maximum = segment.maximum > before ? segment.maximum : before;
+  const F16 old = f_exp2(f_set(before) - f_set(maximum));
+  const F16 added = f_exp2(f_set(segment.maximum) - f_set(maximum));
+  float* sums = query->sums;
+  for (std::size_t d = 0; d < head_dim; d += 16) {
+    const F16 part = f_load(segment.sums + d) * added;
+    f_store(sums + d, is_first ? part : f_load(sums + d) * old + part);
+  }
+  const float part = segment.denominator * f_first(added);
+  query->denominator = is_first ? part : query->denominator * f_first(old) + part;
+  query->maximum = maximum;
+}
+
+// Where row `row` and query head `head` go.
+PHALANX_LANES void store_query(const AttentionArgs& args,
+                               std::size_t row,
+                               std::size_t head,
+                               const FoldedQuery& query) {
+  const RowOut out(args.out, args.out_wide, row * args.out_stride + head * args.head_dim);
+  const F16 inverse = f_set(1.0F / query.denominator);
+  for (std::size_t d = 0; d < args.head_dim; d += 16) {
+    out.store(d, f_load(query.sums + d) * inverse + f_set(0.0F), 16);
+  }
+}
+
 // The queries of one KV head that walk the blocks together, so that each block is read once for all
 // of them. A block beyond the position of a query leaves it as it was. Its buffers are not
 // initialised: they are large.
@@ -34,6 +78,7 @@ class QueryTile {
       query.row = tile.first_row + index / args.group;
       query.head = std::size_t{tile.kv_head} * args.group + index % args.group;
       query.position = tile.first_position + index / args.group;
+      query.folded.sums = sums_ + i * stride_;
       cache_.take_query(i,
                         reinterpret_cast<const std::uint16_t*>(args.q + query.row * args.q_stride +
                                                                query.head * args.head_dim));
@@ -41,26 +86,22 @@ class QueryTile {
   }
 
   void run() {
-    const std::size_t end = queries_[count_ - 1].position + 1;
-    for (std::size_t first = 0; first < end; first += kSegmentTokens) {
+    const std::size_t last = queries_[count_ - 1].position + 1;
+    const std::size_t end = last < tile_.end_token ? last : tile_.end_token;
+    for (std::size_t first = tile_.first_token; first < end; first += kSegmentTokens) {
       const std::size_t segment_end = end - first < kSegmentTokens ? end : first + kSegmentTokens;
       begin_segment();
       for (std::size_t block = first; block < segment_end; block += kTokens) {
         add_block(block, block + kTokens < end);
       }
-      fold_segment(first);
+      end_segment(first);
     }
   }
 
+  // Of all of the context.
   void store() const {
     for (std::size_t i = 0; i < count_; ++i) {
-      const Query& query = queries_[i];
-      const RowOut out(
-          args_.out, args_.out_wide, query.row * args_.out_stride + query.head * args_.head_dim);
-      const F16 inverse = f_set(1.0F / query.denominator);
-      for (std::size_t d = 0; d < args_.head_dim; d += 16) {
-        out.store(d, f_load(sums_ + i * stride_ + d) * inverse + f_set(0.0F), 16);
-      }
+      store_query(args_, queries_[i].row, queries_[i].head, queries_[i].folded);
     }
   }
 
@@ -69,9 +110,7 @@ class QueryTile {
     std::size_t row;
     std::size_t head;
     std::size_t position;
-    // Of the segments before the one at hand.
-    float maximum;
-    float denominator;
+    FoldedQuery folded;  // the segments before the one at hand
     // Of that: weights are relative to base + exponent, which is an integer.
     float base;
     float exponent;
@@ -180,30 +219,31 @@ class QueryTile {
     }
   }
 
-  // Adds the segment that begins at `first` to what came before. The first is taken over as it is:
-  // nothing × 0 + its sums × 1.
-  void fold_segment(std::size_t first) {
+  // Adds the segment that begins at `first` to what came before, or keeps it as it is.
+  void end_segment(std::size_t first) {
     for (std::size_t i = 0; i < count_; ++i) {
       Query& query = queries_[i];
       if (query.position < first) {
         continue;
       }
-      const float denominator = f_sum(f_load(denominators_[i]));
-      const float before = first == 0 ? -__builtin_inff() : query.maximum;
-      const float own = query.base + query.exponent;
-      const float maximum = own > before ? own : before;
-      const F16 old = f_exp2(f_set(before) - f_set(maximum));
-      const F16 added = f_exp2(f_set(own) - f_set(maximum));
-      float* sums = sums_ + i * stride_;
-      const float* segment = segment_sums_ + i * stride_;
-      for (std::size_t d = 0; d < args_.head_dim; d += 16) {
-        const F16 part = f_load(segment + d) * added;
-        f_store(sums + d, first == 0 ? part : f_load(sums + d) * old + part);
+      const SegmentSums segment{query.base + query.exponent,
+                                f_sum(f_load(denominators_[i])),
+                                segment_sums_ + i * stride_};
+      if (tile_.is_part()) {
+        keep(query, first, segment);
+      } else {
+        fold(segment, first == 0, args_.head_dim, &query.folded);
       }
-      const float part = denominator * f_first(added);
-      query.denominator = first == 0 ? part : query.denominator * f_first(old) + part;
-      query.maximum = maximum;
     }
+  }
+
+  void keep(const Query& query, std::size_t first, const SegmentSums& segment) {
+    float* record = attention_record(args_, tile_, first, query.row, query.head % args_.group);
+    for (std::size_t d = 0; d < args_.head_dim; d += 16) {
+      f_store(record + d, f_load(segment.sums + d));
+    }
+    record[args_.head_dim] = segment.maximum;
+    record[args_.head_dim + 1] = segment.denominator;
   }
 
   const AttentionArgs& args_;
@@ -225,7 +265,9 @@ void attend_queries(const AttentionArgs& args, const AttentionTile& work) {
     QueryTile<Cache> tile_queries(
         args, work, first, left < kAttentionTileQueries ? left : kAttentionTileQueries);
     tile_queries.run();
-    tile_queries.store();
+    if (!work.is_part()) {
+      tile_queries.store();
+    }
   }
 }
 
@@ -235,6 +277,22 @@ inline void attend_tile(const AttentionArgs& args, std::uint32_t tile) {
     attend_queries<Int8Cache>(args, work);
   } else {
     attend_queries<Bf16Cache>(args, work);
+  }
+}
+
+inline void fold_tile(const AttentionArgs& args, std::uint32_t tile) {
+  const AttentionTile work = attention_fold_tile(args, tile);
+  alignas(64) float sums[kMaxHeadDim];
+  for (std::size_t i = 0; i < std::size_t{work.row_count} * args.group; ++i) {
+    const std::size_t row = i / args.group;
+    const std::size_t member = i % args.group;
+    FoldedQuery query{0.0F, 0.0F, sums};
+    for (std::size_t first = 0; first <= work.first_position + row; first += kSegmentTokens) {
+      const float* record = attention_record(args, work, first, work.first_row + row, member);
+      const float* tail = record + args.head_dim;
+      fold({tail[0], tail[1], record}, first == 0, args.head_dim, &query);
+    }
+    store_query(args, work.first_row + row, work.kv_head * args.group + member, query);
   }
 }
 

@@ -24,6 +24,7 @@ constexpr KernelTable lanes_table(Isa isa) {
           .head_norm_rope = head_norm_rope_tile,
           .kv_append = kv_append_tile,
           .attention = attend_tile,
+          .attention_fold = fold_tile,
           .swiglu = swiglu_tile,
           .divide_by_temperature = divide_by_temperature_slice,
           .vocab_max = vocab_max_slice,

@@ -158,16 +158,11 @@ class Segment {
     exponent_ = exponent;
   }
 
-  void fold_into(Running* all) const {
-    const float own = base_ + exponent_;
-    const float maximum = own > all->maximum ? own : all->maximum;
-    const float old = scalar::exp2(all->maximum - maximum);
-    const float added = scalar::exp2(own - maximum);
-    all->denominator = all->denominator * old + scalar::sum_lanes(lanes_) * added;
-    for (std::size_t i = 0; i < head_dim_; ++i) {
-      all->sum[i] = all->sum[i] * old + sum_[i] * added;
-    }
-    all->maximum = maximum;
+  // Requires a block.
+  void store(Running* sums) const {
+    sums->maximum = base_ + exponent_;
+    sums->denominator = scalar::sum_lanes(lanes_);
+    std::copy_n(sum_, head_dim_, sums->sum);
   }
 
  private:
@@ -180,25 +175,37 @@ class Segment {
   float sum_[kMaxHeadDim] = {};
 };
 
-void one_query(const AttentionArgs& args,
-               const AttentionTile& tile,
-               std::uint32_t row,
-               std::uint32_t member) {
-  const std::size_t head = std::size_t{tile.kv_head} * args.group + member;
-  const std::size_t position = tile.first_position + (row - tile.first_row);
-  Query query(args, args.q + row * args.q_stride + head * args.head_dim);
-  Running running;
-  for (std::size_t first = 0; first <= position; first += kSegmentTokens) {
-    Segment segment(args.head_dim);
-    const std::size_t end = std::min(position + 1, first + kSegmentTokens);
-    for (std::size_t token = first; token < end; token += kKvBlockTokens) {
-      const std::uint32_t block = tile.sequence->blocks[token / kKvBlockTokens];
-      const std::byte* keys = args.kv.tile(block, tile.kv_head);
-      segment.add_block(query.scores(keys, position + 1 - token), Values(args, keys));
-    }
-    segment.fold_into(&running);
+// One query of a tile.
+struct One {
+  const AttentionArgs& args;
+  const AttentionTile& tile;
+  std::uint32_t row;
+  std::uint32_t member;
+
+  [[nodiscard]] std::size_t head() const { return std::size_t{tile.kv_head} * args.group + member; }
+  [[nodiscard]] std::size_t position() const {
+    return tile.first_position + (row - tile.first_row);
   }
-  const RowOut out = {args.out, args.out_wide, row * args.out_stride + head * args.head_dim};
+  [[nodiscard]] std::size_t end() const {
+    return std::min<std::size_t>(position() + 1, tile.end_token);
+  }
+};
+
+void fold(const Running& segment, std::uint32_t head_dim, Running* all) {
+  const float maximum = segment.maximum > all->maximum ? segment.maximum : all->maximum;
+  const float old = scalar::exp2(all->maximum - maximum);
+  const float added = scalar::exp2(segment.maximum - maximum);
+  all->denominator = all->denominator * old + segment.denominator * added;
+  for (std::size_t i = 0; i < head_dim; ++i) {
+    all->sum[i] = all->sum[i] * old + segment.sum[i] * added;
+  }
+  all->maximum = maximum;
+}
+
+void write_out(const One& one, const Running& running) {
+  const AttentionArgs& args = one.args;
+  const RowOut out = {
+      args.out, args.out_wide, one.row * args.out_stride + one.head() * args.head_dim};
   const float inverse = 1.0F / running.denominator;
   for (std::size_t i = 0; i < args.head_dim; ++i) {
     // The added zero makes −0 of an empty sum +0, so that the sign of a masked zero cannot show.
@@ -206,15 +213,72 @@ void one_query(const AttentionArgs& args,
   }
 }
 
+// The sums of the segment that begins at `first`.
+Running sums_of_segment(const One& one, Query& query, std::size_t first) {
+  const AttentionArgs& args = one.args;
+  Segment segment(args.head_dim);
+  const std::size_t end = std::min(one.position() + 1, first + kSegmentTokens);
+  for (std::size_t token = first; token < end; token += kKvBlockTokens) {
+    const std::uint32_t block = one.tile.sequence->blocks[token / kKvBlockTokens];
+    const std::byte* keys = args.kv.tile(block, one.tile.kv_head);
+    segment.add_block(query.scores(keys, one.position() + 1 - token), Values(args, keys));
+  }
+  Running sums;
+  segment.store(&sums);
+  return sums;
+}
+
+void attend(const One& one) {
+  const AttentionArgs& args = one.args;
+  Query query(args, args.q + one.row * args.q_stride + one.head() * args.head_dim);
+  Running running;
+  for (std::size_t first = one.tile.first_token; first < one.end(); first += kSegmentTokens) {
+    const Running segment = sums_of_segment(one, query, first);
+    if (one.tile.is_part()) {
+      float* record = attention_record(args, one.tile, first, one.row, one.member);
+      std::copy_n(segment.sum, args.head_dim, record);
+      record += padded_columns(args.head_dim);
+      record[0] = segment.maximum;
+      record[1] = segment.denominator;
+    } else {
+      fold(segment, args.head_dim, &running);
+    }
+  }
+  if (!one.tile.is_part()) {
+    write_out(one, running);
+  }
+}
+
+void fold_records(const One& one) {
+  const AttentionArgs& args = one.args;
+  Running running;
+  for (std::size_t first = 0; first <= one.position(); first += kSegmentTokens) {
+    const float* record = attention_record(args, one.tile, first, one.row, one.member);
+    const float* tail = record + padded_columns(args.head_dim);
+    Running segment{tail[0], tail[1]};
+    std::copy_n(record, args.head_dim, segment.sum);
+    fold(segment, args.head_dim, &running);
+  }
+  write_out(one, running);
+}
+
+template <typename Each>
+void for_queries(const AttentionArgs& args, const AttentionTile& work, Each each) {
+  for (std::uint32_t row = work.first_row; row < work.first_row + work.row_count; ++row) {
+    for (std::uint32_t member = 0; member < args.group; ++member) {
+      each(One{args, work, row, member});
+    }
+  }
+}
+
 }  // namespace
 
 void attention(const AttentionArgs& args, std::uint32_t tile) {
-  const AttentionTile work = attention_tile(args, tile);
-  for (std::uint32_t row = work.first_row; row < work.first_row + work.row_count; ++row) {
-    for (std::uint32_t member = 0; member < args.group; ++member) {
-      one_query(args, work, row, member);
-    }
-  }
+  for_queries(args, attention_tile(args, tile), attend);
+}
+
+void attention_fold(const AttentionArgs& args, std::uint32_t tile) {
+  for_queries(args, attention_fold_tile(args, tile), fold_records);
 }
 
 }  // namespace phalanx::kernels::ref

@@ -13,6 +13,7 @@ void rms_norm(const RmsNormArgs& args, std::uint32_t tile);
 void head_norm_rope(const HeadNormRopeArgs& args, std::uint32_t tile);
 void kv_append(const KvAppendArgs& args, std::uint32_t tile);
 void attention(const AttentionArgs& args, std::uint32_t tile);
+void attention_fold(const AttentionArgs& args, std::uint32_t tile);
 void swiglu(const SwigluArgs& args, std::uint32_t tile);
 void divide_by_temperature(const float* logits, float* out, std::uint32_t count, float temperature);
 void vocab_max(const VocabSlice& slice, VocabPeak* peak);

@@ -12,6 +12,7 @@ const KernelTable& ref_table() {
                                          .head_norm_rope = ref::head_norm_rope,
                                          .kv_append = ref::kv_append,
                                          .attention = ref::attention,
+                                         .attention_fold = ref::attention_fold,
                                          .swiglu = ref::swiglu,
                                          .divide_by_temperature = ref::divide_by_temperature,
                                          .vocab_max = ref::vocab_max,

@@ -20,9 +20,23 @@ struct AttentionSequence {
   std::uint32_t row_count = 0;       // ≥ 1
   std::uint32_t first_position = 0;  // position of its first row; row i is at first_position + i
   const std::uint32_t* blocks = nullptr;  // block of positions 32·i … 32·i + 31, up to the last row
-  std::uint32_t first_tile = 0;           // written by plan_attention()
-  std::uint32_t tile_rows = 0;            // written by plan_attention()
+  // Written by plan_attention().
+  std::uint32_t first_tile = 0;
+  std::uint32_t tile_rows = 0;
+  std::uint32_t parts = 1;  // of its context, one tile each
+  std::uint32_t part_segments = 0;
+  std::uint32_t first_fold = 0;    // tile of attention_fold(); only with several parts
+  std::uint32_t first_record = 0;  // the same
 };
+
+// What is known of a query and a segment before segments are added up: sums of values
+// [round_up(head_dim, 16)], the maximum, the denominator. `floats` lie from record to record; those
+// of a sequence are [kv_heads][segments][rows][group], from its first_record on.
+struct AttentionRecords {
+  float* data = nullptr;  // 64-byte aligned
+  std::size_t floats = 0;
+};
+[[nodiscard]] std::size_t attention_record_floats(std::uint32_t head_dim);
 
 // Causal attention of every row over the keys and values of its sequence up to its own position,
 // which must be in the KV cache already.
@@ -47,26 +61,54 @@ struct AttentionArgs {
   const AttentionSequence* sequences = nullptr;
   std::uint32_t sequence_count = 0;
   float* out_wide = nullptr;
+  // Of sequences with several parts: written by attention(), read by attention_fold(), which writes
+  // what attention() writes of the others.
+  AttentionRecords records = {};
 };
 
 // log2(e)/√head_dim as fp32: the quotient in double, rounded once.
 [[nodiscard]] float attention_scale(std::uint32_t head_dim);
 
-// Divides the work of a step into tiles: fills first_tile and tile_rows of each sequence and
-// returns the number of tiles. A tile is one KV head and few enough rows to take some ms.
-[[nodiscard]] std::uint32_t plan_attention(std::span<AttentionSequence> sequences,
+// Who computes a step, and what there is room for.
+struct AttentionTeam {
+  std::uint32_t threads = 1;
+  std::uint32_t records = 0;  // with none, no context is divided
+};
+struct AttentionPlan {
+  std::uint32_t tiles = 0;
+  std::uint32_t folds = 0;  // tiles of attention_fold()
+};
+// Divides the work of a step into tiles and fills what each sequence says of them. A tile is one KV
+// head and few enough rows to take some ms, of all of the context; where that leaves threads
+// without work, because contexts are longer than a thread's share of all of them, of a run of
+// segments.
+[[nodiscard]] AttentionPlan plan_attention(std::span<AttentionSequence> sequences,
                                            std::uint32_t kv_heads,
-                                           std::uint32_t group);
+                                           std::uint32_t group,
+                                           const AttentionTeam& team);
 
-// What a tile computes: rows [first_row, first_row + row_count) of the step, one KV head. Used by
-// the implementations.
+// What a tile computes: rows [first_row, first_row + row_count) of the step, one KV head, and the
+// positions [first_token, end_token) of the context. Used by the implementations.
 struct AttentionTile {
   const AttentionSequence* sequence = nullptr;
   std::uint32_t first_row = 0;
   std::uint32_t row_count = 0;
   std::uint32_t first_position = 0;
   std::uint32_t kv_head = 0;
+  std::uint32_t first_token = 0;  // a multiple of kSegmentTokens
+  std::uint32_t end_token = 0;
+
+  [[nodiscard]] bool is_part() const { return sequence->parts > 1; }
 };
 [[nodiscard]] AttentionTile attention_tile(const AttentionArgs& args, std::uint32_t tile);
+// That of attention_fold(): of the whole context.
+[[nodiscard]] AttentionTile attention_fold_tile(const AttentionArgs& args, std::uint32_t tile);
+// The record of query head `member` of the group of row `row` of the step, and the segment that
+// begins at `token`.
+[[nodiscard]] float* attention_record(const AttentionArgs& args,
+                                      const AttentionTile& tile,
+                                      std::size_t token,
+                                      std::size_t row,
+                                      std::size_t member);
 
 }  // namespace phalanx::kernels

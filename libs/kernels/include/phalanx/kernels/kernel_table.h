@@ -29,6 +29,7 @@ struct KernelTable {
   void (*head_norm_rope)(const HeadNormRopeArgs& args, std::uint32_t tile) = nullptr;
   void (*kv_append)(const KvAppendArgs& args, std::uint32_t tile) = nullptr;
   void (*attention)(const AttentionArgs& args, std::uint32_t tile) = nullptr;
+  void (*attention_fold)(const AttentionArgs& args, std::uint32_t tile) = nullptr;
   void (*swiglu)(const SwigluArgs& args, std::uint32_t tile) = nullptr;
 
   // out[i] = logits[i] / temperature; in place is allowed. Requires temperature > 0.

@@ -15,13 +15,13 @@ namespace phalanx::model {
 
 // Everything about a step that argument blocks depend on.
 struct StepShape {
-  std::uint32_t rows = 0;             // tokens computed
-  std::uint32_t attention_tiles = 0;  // plan_attention()
-  std::uint32_t sequences = 0;        // items of the step
-  std::uint32_t sample_rows = 0;      // items that draw a token
-  std::uint32_t top_k_rows = 0;       // of those, with a top_k that excludes something
-  std::uint32_t top_p_rows = 0;       // of those, with top_p below 1
-  std::uint32_t final_rows = 0;       // of those, not decided by the largest logit alone
+  std::uint32_t rows = 0;  // tokens computed
+  kernels::AttentionPlan attention;
+  std::uint32_t sequences = 0;    // items of the step
+  std::uint32_t sample_rows = 0;  // items that draw a token
+  std::uint32_t top_k_rows = 0;   // of those, with a top_k that excludes something
+  std::uint32_t top_p_rows = 0;   // of those, with top_p below 1
+  std::uint32_t final_rows = 0;   // of those, not decided by the largest logit alone
 };
 
 // What tasks need besides their arguments.
@@ -48,6 +48,7 @@ enum class Callable : std::uint16_t {
   kHeadNormRope,
   kKvAppend,
   kAttention,
+  kAttentionFold,
   kSwiglu,
   kGatedProduct,
   kReduceTree,
