@@ -210,6 +210,15 @@ AttentionTile attention_tile(const AttentionArgs& args, std::uint32_t tile) {
   return work;
 }
 
+const std::byte* attention_tile_begins(const AttentionArgs& args, std::uint32_t tile) {
+  const AttentionTile work = attention_tile(args, tile);
+  const AttentionSequence& sequence = *work.sequence;
+  if (work.first_row >= sequence.first_row + sequence.row_count) {
+    return nullptr;
+  }
+  return args.kv.tile(sequence.blocks[work.first_token / kKvBlockTokens], work.kv_head);
+}
+
 AttentionTile attention_fold_tile(const AttentionArgs& args, std::uint32_t tile) {
   const AttentionSequence& sequence = sequence_of(args, &AttentionSequence::first_fold, tile);
   const std::uint32_t index = tile - sequence.first_fold;

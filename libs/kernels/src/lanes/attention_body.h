@@ -66,9 +66,11 @@ class QueryTile {
   QueryTile(const AttentionArgs& args,
             const AttentionTile& tile,
             std::size_t first_query,
-            std::size_t count)
+            std::size_t count,
+            const std::byte* after)
       : args_(args),
         tile_(tile),
+        after_(reinterpret_cast<const std::uint8_t*>(after)),
         count_(count),
         stride_(up_to_32(args.head_dim) + 16),
         cache_(args.head_dim) {
@@ -134,7 +136,8 @@ class QueryTile {
 
   void add_block(std::size_t first, bool has_next) {
     const std::uint8_t* bytes = tile_at(first);
-    const TileAt tile{bytes, has_next ? tile_at(first + kTokens) - bytes : 0};
+    const std::uint8_t* next = has_next ? tile_at(first + kTokens) : after_;
+    const TileAt tile{bytes, next != nullptr ? next - bytes : 0};
     for (std::size_t i = 0; i < count_; i += kMaxBlockRows) {
       const std::size_t rows = count_ - i < kMaxBlockRows ? count_ - i : kMaxBlockRows;
       if (queries_[i + rows - 1].position >= first) {
@@ -248,6 +251,7 @@ class QueryTile {
 
   const AttentionArgs& args_;
   const AttentionTile& tile_;
+  const std::uint8_t* after_;  // what is read after the last block, or null
   std::size_t count_;
   std::size_t stride_;  // floats from query to query
   Cache cache_;
@@ -258,12 +262,12 @@ class QueryTile {
 };
 
 template <typename Cache>
-void attend_queries(const AttentionArgs& args, const AttentionTile& work) {
+void attend_queries(const AttentionArgs& args, const AttentionTile& work, const std::byte* after) {
   const std::size_t queries = std::size_t{work.row_count} * args.group;
   for (std::size_t first = 0; first < queries; first += kAttentionTileQueries) {
     const std::size_t left = queries - first;
     QueryTile<Cache> tile_queries(
-        args, work, first, left < kAttentionTileQueries ? left : kAttentionTileQueries);
+        args, work, first, left < kAttentionTileQueries ? left : kAttentionTileQueries, after);
     tile_queries.run();
     if (!work.is_part()) {
       tile_queries.store();
@@ -273,10 +277,13 @@ void attend_queries(const AttentionArgs& args, const AttentionTile& work) {
 
 inline void attend_tile(const AttentionArgs& args, std::uint32_t tile) {
   const AttentionTile work = attention_tile(args, tile);
+  // A thread takes tiles in their order: the beginning of the next one comes into the cache with
+  // the last block of this one.
+  const std::byte* after = attention_tile_begins(args, tile + 1);
   if (args.kv.format == KvFormat::kInt8) {
-    attend_queries<Int8Cache>(args, work);
+    attend_queries<Int8Cache>(args, work, after);
   } else {
-    attend_queries<Bf16Cache>(args, work);
+    attend_queries<Bf16Cache>(args, work, after);
   }
 }
 

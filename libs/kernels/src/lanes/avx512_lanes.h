@@ -249,6 +249,10 @@ PHALANX_LANES float inverse_square_root(float x) {
 PHALANX_LANES void prefetch(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
 }
+// Into the cache behind the first one.
+PHALANX_LANES void prefetch_second(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
+}
 
 }  // namespace
 }  // namespace phalanx::kernels

@@ -3,7 +3,7 @@
 
 // How the rows of a tile meet its weights. A panel, some strips of a run of K, stays in the L1
 // cache while one block of rows after the other is multiplied by it; meanwhile the next panel comes
-// into the cache, a share with each block of rows. So weights are read from memory once for all
+// into the L2 cache, a share with each block of rows. So weights are read from memory once for all
 // rows of the tile, and all the time.
 
 #include "phalanx/kernels/matmul.h"
@@ -157,10 +157,13 @@ class PanelTile {
     const std::size_t at_once = once ? 1 : Product::kStrips;
     const std::size_t calls = row_blocks * ((panel.strips + at_once - 1) / at_once);
     const std::size_t blocks = calls * (panel.chunk / 32);
+    // One row of bytes or wider computes so little that it takes lines as soon as they come.
+    const bool straight = part_.rows == 1 && panel.places.per_k >= 16;
+    const CacheLevel level = straight ? CacheLevel::kFirst : CacheLevel::kSecond;
     if (once && own.runs == 1 && own.lines > kLeadLines) {
-      return FetchLater::through(own, kLeadLines, later, blocks);
+      return FetchLater::through(own, kLeadLines, later, blocks, level);
     }
-    return FetchLater::all_of(later, blocks);
+    return FetchLater::all_of(later, blocks, level);
   }
 
   // Strips that are read from their beginning to their end, scales too, lie one behind the other.

@@ -101,6 +101,8 @@ struct AttentionTile {
   [[nodiscard]] bool is_part() const { return sequence->parts > 1; }
 };
 [[nodiscard]] AttentionTile attention_tile(const AttentionArgs& args, std::uint32_t tile);
+// The first keys of a tile; null behind the last tile.
+[[nodiscard]] const std::byte* attention_tile_begins(const AttentionArgs& args, std::uint32_t tile);
 // That of attention_fold(): of the whole context.
 [[nodiscard]] AttentionTile attention_fold_tile(const AttentionArgs& args, std::uint32_t tile);
 // The record of query head `member` of the group of row `row` of the step, and the segment that
