@@ -90,26 +90,69 @@ void run_matmul(const void* args, const TaskRuntime& rt, std::uint32_t tile, std
 Status check_matmul(const void* args) {
   return kernels::check_matmul(as<MatmulTask>(args).kernel);
 }
+// A product of which tiles take columns.
+Status check_columns(const kernels::MatmulArgs& product) {
+  if (product.leaves[0].weight.group_stride != 0) {
+    return invalid_argument("a product by columns: expected strips that follow one another");
+  }
+  return kernels::check_matmul(product);
+}
 
 std::uint64_t refresh_head_norm_rope(void* args, const StepShape& shape) {
-  auto& task = as<kernels::HeadNormRopeArgs>(args);
-  task.rows = shape.rows;
-  return kernels::row_tiles(task.rows);
+  auto& task = as<HeadNormRopeTask>(args);
+  task.kernel.rows = shape.rows;
+  return task.range.holds(shape.rows) ? kernels::row_tiles(shape.rows) : 0;
 }
 void run_head_norm_rope(const void* args,
                         const TaskRuntime& rt,
                         std::uint32_t tile,
                         std::uint32_t) {
-  rt.kernels->head_norm_rope(as<kernels::HeadNormRopeArgs>(args), tile);
+  rt.kernels->head_norm_rope(as<HeadNormRopeTask>(args).kernel, tile);
 }
 
 std::uint64_t refresh_kv_append(void* args, const StepShape& shape) {
-  auto& task = as<kernels::KvAppendArgs>(args);
-  task.rows = shape.rows;
-  return task.rows == 0 ? 0 : kernels::kv_append_tiles(task);
+  auto& task = as<KvAppendTask>(args);
+  task.kernel.rows = shape.rows;
+  return task.range.holds(shape.rows) ? kernels::kv_append_tiles(task.kernel) : 0;
 }
 void run_kv_append(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
-  rt.kernels->kv_append(as<kernels::KvAppendArgs>(args), tile);
+  rt.kernels->kv_append(as<KvAppendTask>(args).kernel, tile);
+}
+
+std::uint64_t refresh_query_product(void* args, const StepShape& shape) {
+  auto& task = as<QueryProductTask>(args);
+  task.heads.rows = shape.rows;
+  take(task.input.of(shape.rows), &task.product);
+  return task.range.holds(shape.rows) ? tiles_of(task) : 0;
+}
+void run_query_product(const void* args,
+                       const TaskRuntime& rt,
+                       std::uint32_t tile,
+                       std::uint32_t thread) {
+  run_tile(as<QueryProductTask>(args), rt, tile, thread);
+}
+Status check_query_product(const void* args) {
+  return check_columns(as<QueryProductTask>(args).product);
+}
+
+std::uint64_t refresh_key_value_product(void* args, const StepShape& shape) {
+  auto& task = as<KeyValueProductTask>(args);
+  task.append.rows = shape.rows;
+  const Activations& input = task.input.of(shape.rows);
+  take(input, &task.key);
+  take(input, &task.value);
+  return task.range.holds(shape.rows) ? tiles_of(task) : 0;
+}
+void run_key_value_product(const void* args,
+                           const TaskRuntime& rt,
+                           std::uint32_t tile,
+                           std::uint32_t thread) {
+  run_tile(as<KeyValueProductTask>(args), rt, tile, thread);
+}
+Status check_key_value_product(const void* args) {
+  const auto& task = as<KeyValueProductTask>(args);
+  PHALANX_RETURN_IF_ERROR(check_columns(task.key));
+  return check_columns(task.value);
 }
 
 std::uint64_t refresh_attention(void* args, const StepShape& shape) {
@@ -143,7 +186,7 @@ void run_swiglu(const void* args, const TaskRuntime& rt, std::uint32_t tile, std
 std::uint64_t refresh_gated_product(void* args, const StepShape& shape) {
   auto& task = as<GatedProductTask>(args);
   task.swiglu.rows = shape.rows;
-  const Activations& input = task.exchanged.holds(shape.rows) ? task.shared : task.own;
+  const Activations& input = task.input.of(shape.rows);
   take(input, &task.gate);
   take(input, &task.up);
   return task.range.holds(shape.rows) ? tiles_of(task) : 0;
@@ -156,11 +199,8 @@ void run_gated_product(const void* args,
 }
 Status check_gated_product(const void* args) {
   const auto& task = as<GatedProductTask>(args);
-  if (task.gate.leaves[0].weight.group_stride != 0 || task.up.leaves[0].weight.group_stride != 0) {
-    return invalid_argument("gates and ups: expected strips that follow one another");
-  }
-  PHALANX_RETURN_IF_ERROR(kernels::check_matmul(task.gate));
-  return kernels::check_matmul(task.up);
+  PHALANX_RETURN_IF_ERROR(check_columns(task.gate));
+  return check_columns(task.up);
 }
 
 std::uint64_t refresh_reduce_tree(void* args, const StepShape& shape) {
@@ -290,9 +330,14 @@ constexpr std::array<CallableRow, static_cast<std::size_t>(Callable::kCallableCo
     tiles_row<RmsNormTask>("rms_norm", refresh_rms_norm, run_rms_norm),
     tiles_row<QuantizeTask>("quantize", refresh_quantize, run_quantize),
     tiles_row<MatmulTask>("matmul", refresh_matmul, run_matmul, check_matmul),
-    tiles_row<kernels::HeadNormRopeArgs>(
-        "head_norm_rope", refresh_head_norm_rope, run_head_norm_rope),
-    tiles_row<kernels::KvAppendArgs>("kv_append", refresh_kv_append, run_kv_append),
+    tiles_row<HeadNormRopeTask>("head_norm_rope", refresh_head_norm_rope, run_head_norm_rope),
+    tiles_row<KvAppendTask>("kv_append", refresh_kv_append, run_kv_append),
+    tiles_row<QueryProductTask>(
+        "query_product", refresh_query_product, run_query_product, check_query_product),
+    tiles_row<KeyValueProductTask>("key_value_product",
+                                   refresh_key_value_product,
+                                   run_key_value_product,
+                                   check_key_value_product),
     tiles_row<AttentionTask>("attention", refresh_attention, run_attention),
     tiles_row<AttentionTask>("attention_fold", refresh_attention_fold, run_attention_fold),
     tiles_row<SwigluTask>("swiglu", refresh_swiglu, run_swiglu),

@@ -109,57 +109,13 @@ void ForwardRecorder::reduce(const std::string& name,
   recorder_.link(nodes, Access::kInOut, &task->nodes);
 }
 
-void ForwardRecorder::head_norm(
-    const std::string& name, BufferId from, BufferId to, VectorOffset gain, std::uint32_t heads) {
-  kernels::HeadNormRopeArgs args;
-  args.x_stride = std::size_t{heads} * config_.head_dim;
-  args.epsilon = config_.rms_norm_eps;
-  args.rope_stride = config_.head_dim / 2;
-  args.out_stride = args.x_stride;
-  args.heads = heads;
-  args.head_dim = config_.head_dim;
-  auto* task = recorder_.task(Callable::kHeadNormRope, prefix_ + name, args);
-  recorder_.link(from, Access::kIn, &task->x);
-  recorder_.link(cos_, Access::kIn, &task->cos);
-  recorder_.link(sin_, Access::kIn, &task->sin);
-  link_vector(gain, &task->gain);
-  recorder_.link(to, Access::kOut, &task->out);
-}
-
-void ForwardRecorder::project_heads(const LayerOffsets& offsets) {
-  const std::uint32_t group = config_.heads_per_group();
-  const std::size_t kv = std::size_t{shard_.attention.first} * config_.head_dim;
-  const bool bias = config_.qkv_bias;
-  const bool norm = config_.qk_norm;
-  columns("q", q_, {formats_.q, offsets.q, where(bias, offsets.q_bias), kv * group, q_columns_});
-  columns("k", k_, {formats_.k, offsets.k, where(bias, offsets.k_bias), kv, kv_columns_});
-  columns("v", v_, {formats_.v, offsets.v, where(bias, offsets.v_bias), kv, kv_columns_});
-  head_norm(
-      "q norm rope", q_, q_bf16_, where(norm, offsets.q_gain), shard_.attention.count * group);
-  head_norm("k norm rope", k_, k_bf16_, where(norm, offsets.k_gain), shard_.attention.count);
-}
-
 void ForwardRecorder::attention(const LayerOffsets& offsets, std::uint32_t index) {
-  project_heads(offsets);
-  const kernels::KvView kv = shape_.kv.view();
   const std::size_t kv_offset = shape_.kv.layer_offset(index);
-  kernels::KvAppendArgs append;
-  append.key_stride = kv_columns_;
-  append.value_stride = kv_columns_;
-  append.slots = inputs_.kv_slots;
-  append.kv = kv;
-  append.kv_heads = shard_.attention.count;
-  append.head_dim = config_.head_dim;
-  append.non_finite = inputs_.non_finite;
-  auto* append_task = recorder_.task(Callable::kKvAppend, prefix_ + "kv append", append);
-  recorder_.link(k_bf16_, Access::kIn, &append_task->keys);
-  recorder_.link(v_, Access::kIn, &append_task->values);
-  recorder_.link(resident_.kv, Access::kInOut, &append_task->kv.data, kv_offset);
-
+  project_heads(offsets, kv_offset);
   AttentionTask attend;
   attend.kernel.q_stride = q_columns_;
   attend.kernel.out_stride = q_columns_;
-  attend.kernel.kv = kv;
+  attend.kernel.kv = shape_.kv.view();
   attend.kernel.kv_heads = shard_.attention.count;
   attend.kernel.group = config_.heads_per_group();
   attend.kernel.head_dim = config_.head_dim;
@@ -233,13 +189,11 @@ void ForwardRecorder::gated_product(const ColumnWeight& gate, const ColumnWeight
   args.swiglu.out_stride = mlp_columns_;
   args.groups = gated_groups_;
   args.range = many_rows_;
-  args.exchanged = exchanged_;
   auto* task = recorder_.task(Callable::kGatedProduct, prefix_ + "gate up swiglu", args);
   link_columns(&task->gate, gate);
   link_columns(&task->up, up);
-  link_inputs(&task->gate, &task->own, &task->shared, normed_);
-  task->up.activation_stride = task->gate.activation_stride;
-  task->up.quantized = task->gate.quantized;
+  link_inputs(&task->gate, &task->input, normed_);
+  share_input(task->gate, &task->up);
   if (gates_are_coded_) {
     task->codes = code_args(active_);
     link_codes(&task->codes, active_, Access::kOut);

@@ -77,15 +77,19 @@ void ForwardRecorder::plan_groups(std::uint32_t threads) {
   if (active_.is_quantized() && !gates_are_coded_) {
     active_.rows = floats("active", mlp_columns_);
   }
-  // Enough tiles for every thread to have two; fewer rows wait for memory, which is read best from
-  // one end of a matrix to the other.
-  const std::uint32_t row_tiles = (2 * threads + gated_groups_.count - 1) / gated_groups_.count;
-  many_rows_.least = row_tiles == 1 ? kFewestGatedRows : kGatedRows * row_tiles;
+  many_rows_.least = fewest_fused_rows(kFewestGatedRows, gated_groups_.count, threads);
   few_rows_.most = many_rows_.least - 1;
   thread_floats_ = gated_floats(gated_groups_);
   if (active_.is_quantized()) {
     thread_floats_ = std::max(thread_floats_, swiglu_floats(leaf_groups_));
   }
+}
+
+std::uint32_t ForwardRecorder::fewest_fused_rows(std::uint32_t fewest,
+                                                 std::uint32_t groups,
+                                                 std::uint32_t threads) {
+  const std::uint32_t row_tiles = (2 * threads + groups - 1) / groups;
+  return row_tiles == 1 ? fewest : kFusedRows * row_tiles;
 }
 
 kernels::QuantizeArgs ForwardRecorder::code_args(const ProductInput& input) const {
@@ -126,6 +130,18 @@ void ForwardRecorder::link_inputs(kernels::MatmulArgs* product,
   link_input(own, input, nullptr);
   link_input(shared, input, input.shared ? &*input.shared : nullptr);
   product->quantized = own->codes;
+}
+
+void ForwardRecorder::link_inputs(kernels::MatmulArgs* product,
+                                  InputPlaces* places,
+                                  const ProductInput& input) {
+  places->exchanged = exchanged_;
+  link_inputs(product, &places->own, &places->shared, input);
+}
+
+void ForwardRecorder::share_input(const kernels::MatmulArgs& other, kernels::MatmulArgs* product) {
+  product->activation_stride = other.activation_stride;
+  product->quantized = other.quantized;
 }
 
 void ForwardRecorder::link_input(Activations* to,

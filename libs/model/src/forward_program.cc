@@ -68,6 +68,7 @@ ForwardRecorder::ForwardRecorder(const ForwardShape& shape, const ForwardInputs&
   active_ = mlp_input();
   mlp_nodes_ = node_memory("mlp nodes", nodes_of(units.mlp, shard_.mlp));
   plan_groups(shape.threads);
+  plan_heads(shape.threads);
 }
 
 ProductInput ForwardRecorder::attention_input() {

@@ -44,6 +44,15 @@ struct ColumnWeight {
   std::size_t columns = 0;
 };
 
+// Of the heads of a rank.
+struct HeadWeights {
+  ColumnWeight q;
+  ColumnWeight k;
+  ColumnWeight v;
+  VectorOffset q_gain;
+  VectorOffset k_gain;
+};
+
 // The activations of matrix products, of `columns` for each row: bf16; or for weights of integers
 // codes. `rows` are in fp32 then, and there where no thread keeps them to itself.
 struct ProductInput {
@@ -79,7 +88,14 @@ class ForwardRecorder {
   void embed();
   void layer(std::uint32_t index);
   void attention(const LayerOffsets& offsets, std::uint32_t index);
-  void project_heads(const LayerOffsets& offsets);
+  // Queries, and keys and values in the KV of the layer.
+  void project_heads(const LayerOffsets& offsets, std::size_t kv_offset);
+  void heads_in_tiles(const HeadWeights& weights, std::size_t kv_offset);
+  void heads_in_memory(const HeadWeights& weights, std::size_t kv_offset);
+  [[nodiscard]] HeadWeights head_weights(const LayerOffsets& offsets) const;
+  [[nodiscard]] kernels::HeadNormRopeArgs head_norm_args(std::size_t columns) const;
+  void link_head_norm(kernels::HeadNormRopeArgs* args, VectorOffset gain);
+  [[nodiscard]] kernels::KvAppendArgs append_args() const;
   void link_attended(AttentionTask* task, Access access);
   void attention_output(const LayerOffsets& offsets);
   void mlp(const LayerOffsets& offsets);
@@ -95,8 +111,6 @@ class ForwardRecorder {
                      const std::uint32_t* source_rows);
   void meet(const std::string& name);
   [[nodiscard]] RmsNormTask norm_args() const;
-  void head_norm(
-      const std::string& name, BufferId from, BufferId to, VectorOffset gain, std::uint32_t heads);
   void columns(const std::string& name,
                BufferId out,
                const ColumnWeight& weight,
@@ -144,11 +158,21 @@ class ForwardRecorder {
                    Activations* own,
                    Activations* shared,
                    const ProductInput& input);
+  void link_inputs(kernels::MatmulArgs* product, InputPlaces* places, const ProductInput& input);
+  // A product of what another one of the task has.
+  static void share_input(const kernels::MatmulArgs& other, kernels::MatmulArgs* product);
   void link_input(Activations* to, const ProductInput& input, const SharedInput* shared);
   void link_output(MatmulTask* task, BufferId out);
   [[nodiscard]] ColumnGroups mlp_leaves();
   [[nodiscard]] ColumnGroups mlp_tiles();
   void plan_groups(std::uint32_t threads);
+  // With enough tiles for every thread to have two, and at least `fewest`. Fewer rows wait for
+  // memory, which is read best from one end of a matrix to the other.
+  [[nodiscard]] static std::uint32_t fewest_fused_rows(std::uint32_t fewest,
+                                                       std::uint32_t groups,
+                                                       std::uint32_t threads);
+  [[nodiscard]] ColumnGroups head_groups(std::uint32_t heads);
+  void plan_heads(std::uint32_t threads);
 
   // Scratch of so many columns for each row of a step.
   BufferId floats(std::string name, std::size_t columns);
@@ -182,6 +206,11 @@ class ForwardRecorder {
   bool gates_are_coded_ = false;  // by the tile that has them
   RowRange few_rows_;
   RowRange many_rows_;
+  // The same of heads.
+  ColumnGroups query_groups_;
+  ColumnGroups kv_groups_;
+  RowRange few_heads_;
+  RowRange many_heads_;
   // Steps in which every rank does all rows, and those in which ranks exchange them.
   RowRange alone_;
   RowRange exchanged_ = kNoRows;

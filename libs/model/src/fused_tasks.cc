@@ -26,6 +26,10 @@ Block block_of(const ColumnGroups& groups,
   return {first_row, std::min(most_rows, rows - first_row), groups.runs[tile / row_blocks]};
 }
 
+std::uint32_t fused_tiles(const ColumnGroups& groups, std::uint32_t rows) {
+  return (rows + kFusedRows - 1) / kFusedRows * groups.count;
+}
+
 template <typename Args>
 void run_rows(void (*kernel)(const Args& args, std::uint32_t tile), const Args& args) {
   for (std::uint32_t tile = 0; tile < kernels::row_tiles(args.rows); ++tile) {
@@ -114,6 +118,20 @@ void gate_columns(const TaskRuntime& runtime,
   run_rows(runtime.kernels->swiglu, args);
 }
 
+// The heads of a block, which lie at `x` alone, to args.out.
+void norm_heads(const TaskRuntime& runtime,
+                kernels::HeadNormRopeArgs args,
+                const Block& block,
+                const float* x) {
+  args.x = x;
+  args.x_stride = block.columns.count;
+  args.cos += block.first_row * args.rope_stride;
+  args.sin += block.first_row * args.rope_stride;
+  args.rows = block.rows;
+  args.heads = block.columns.count / args.head_dim;
+  run_rows(runtime.kernels->head_norm_rope, args);
+}
+
 // One row of the sum of all ranks' nodes. `registers` have room for the plan's.
 void sum_row(const SumNormTask& task, std::size_t row, float* registers, float* out) {
   const std::size_t hidden = task.norm.kernel.hidden;
@@ -189,7 +207,16 @@ std::size_t swiglu_floats(const ColumnGroups& groups) {
 }
 
 std::size_t gated_floats(const ColumnGroups& groups) {
-  return std::size_t{2} * kGatedRows * widest(groups);
+  return std::size_t{2} * kFusedRows * widest(groups);
+}
+
+std::size_t query_floats(const ColumnGroups& groups) {
+  return std::size_t{kFusedRows} * widest(groups);
+}
+
+// Keys and values, and the keys in bf16.
+std::size_t key_value_floats(const ColumnGroups& groups) {
+  return std::size_t{3} * kFusedRows * widest(groups);
 }
 
 std::size_t sum_norm_floats(const collective::TreePlan& plan, std::uint32_t hidden) {
@@ -201,7 +228,15 @@ std::uint32_t tiles_of(const SwigluTask& task) {
 }
 
 std::uint32_t tiles_of(const GatedProductTask& task) {
-  return (task.swiglu.rows + kGatedRows - 1) / kGatedRows * task.groups.count;
+  return fused_tiles(task.groups, task.swiglu.rows);
+}
+
+std::uint32_t tiles_of(const QueryProductTask& task) {
+  return fused_tiles(task.groups, task.heads.rows);
+}
+
+std::uint32_t tiles_of(const KeyValueProductTask& task) {
+  return fused_tiles(task.groups, task.append.rows);
 }
 
 void run_tile(const RmsNormTask& task,
@@ -282,9 +317,9 @@ void run_tile(const GatedProductTask& task,
               const TaskRuntime& runtime,
               std::uint32_t tile,
               std::uint32_t thread) {
-  const Block block = block_of(task.groups, task.swiglu.rows, kGatedRows, tile);
+  const Block block = block_of(task.groups, task.swiglu.rows, kFusedRows, tile);
   float* gate = runtime.memory_of(thread);
-  float* up = gate + std::size_t{kGatedRows} * block.columns.count;
+  float* up = gate + std::size_t{kFusedRows} * block.columns.count;
   multiply(runtime, task.gate, block, gate);
   multiply(runtime, task.up, block, up);
   kernels::SwigluArgs args = task.swiglu;
@@ -293,6 +328,47 @@ void run_tile(const GatedProductTask& task,
   args.up = up;
   args.up_stride = block.columns.count;
   gate_columns(runtime, args, task.codes, block, gate);
+}
+
+void run_tile(const QueryProductTask& task,
+              const TaskRuntime& runtime,
+              std::uint32_t tile,
+              std::uint32_t thread) {
+  const Block block = block_of(task.groups, task.heads.rows, kFusedRows, tile);
+  float* x = runtime.memory_of(thread);
+  multiply(runtime, task.product, block, x);
+  kernels::HeadNormRopeArgs heads = task.heads;
+  heads.out += block.first_row * heads.out_stride + block.columns.first;
+  norm_heads(runtime, heads, block, x);
+}
+
+void run_tile(const KeyValueProductTask& task,
+              const TaskRuntime& runtime,
+              std::uint32_t tile,
+              std::uint32_t thread) {
+  const Block block = block_of(task.groups, task.append.rows, kFusedRows, tile);
+  const std::uint32_t columns = block.columns.count;
+  float* key = runtime.memory_of(thread);
+  float* value = key + std::size_t{kFusedRows} * columns;
+  auto* rounded = reinterpret_cast<kernels::Bf16*>(value + std::size_t{kFusedRows} * columns);
+  multiply(runtime, task.key, block, key);
+  multiply(runtime, task.value, block, value);
+  kernels::HeadNormRopeArgs heads = task.heads;
+  heads.out = rounded;
+  heads.out_stride = columns;
+  norm_heads(runtime, heads, block, key);
+  kernels::KvAppendArgs append = task.append;
+  append.keys = rounded;
+  append.key_stride = columns;
+  append.values = value;
+  append.value_stride = columns;
+  append.slots += block.first_row;
+  append.kv.data += block.columns.first / append.head_dim * append.kv.head_stride;
+  append.rows = block.rows;
+  append.kv_heads = columns / append.head_dim;
+  for (std::uint32_t part = 0; part < kernels::kv_append_tiles(append); ++part) {
+    runtime.kernels->kv_append(append, part);
+  }
 }
 
 }  // namespace phalanx::model

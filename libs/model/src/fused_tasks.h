@@ -13,7 +13,7 @@
 
 namespace phalanx::model {
 
-inline constexpr std::uint32_t kGatedRows = kernels::kMatmulTileRows;  // of a tile
+inline constexpr std::uint32_t kFusedRows = kernels::kMatmulTileRows;  // of a tile
 inline constexpr std::uint32_t kFewestGatedRows = 16;
 inline constexpr std::uint32_t kMaxGatedColumns = 256;  // of a tile
 
@@ -23,11 +23,15 @@ inline constexpr std::uint32_t kMaxGatedColumns = 256;  // of a tile
 [[nodiscard]] std::size_t norm_floats(std::uint32_t hidden);          // with codes
 [[nodiscard]] std::size_t swiglu_floats(const ColumnGroups& groups);  // with codes
 [[nodiscard]] std::size_t gated_floats(const ColumnGroups& groups);
+[[nodiscard]] std::size_t query_floats(const ColumnGroups& groups);
+[[nodiscard]] std::size_t key_value_floats(const ColumnGroups& groups);
 [[nodiscard]] std::size_t sum_norm_floats(const collective::TreePlan& plan, std::uint32_t hidden);
 
 [[nodiscard]] std::uint32_t tiles_of(const SwigluTask& task);
 // Down the rows of the first group, then down those of the next, as those of a product.
 [[nodiscard]] std::uint32_t tiles_of(const GatedProductTask& task);
+[[nodiscard]] std::uint32_t tiles_of(const QueryProductTask& task);
+[[nodiscard]] std::uint32_t tiles_of(const KeyValueProductTask& task);
 
 // Which rows of a step of `rows` are this rank's; the number of tiles.
 std::uint32_t plan_own_rows(SumNormTask* task, std::uint32_t rows);
@@ -46,7 +50,14 @@ void run_tile(const GatedProductTask& task,
               const TaskRuntime& runtime,
               std::uint32_t tile,
               std::uint32_t thread);
-
+void run_tile(const QueryProductTask& task,
+              const TaskRuntime& runtime,
+              std::uint32_t tile,
+              std::uint32_t thread);
+void run_tile(const KeyValueProductTask& task,
+              const TaskRuntime& runtime,
+              std::uint32_t tile,
+              std::uint32_t thread);
 void run_tile(const SumNormTask& task,
               const TaskRuntime& runtime,
               std::uint32_t tile,

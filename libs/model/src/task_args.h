@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include "phalanx/collective/summation_tree.h"
 #include "phalanx/kernels/kernel_table.h"
@@ -36,18 +35,6 @@ enum class RowsOf : std::uint8_t { kAll, kSampled, kTopK, kTopP, kDrawn };
   return 0;
 }
 
-// The steps that a task works in, by their rows: of two ways to the same numbers one is faster with
-// few rows.
-struct RowRange {
-  std::uint32_t least = 0;
-  std::uint32_t most = std::numeric_limits<std::uint32_t>::max();
-
-  [[nodiscard]] constexpr bool holds(std::uint32_t rows) const {
-    return rows >= least && rows <= most;
-  }
-};
-inline constexpr RowRange kNoRows = {1, 0};
-
 // With codes: out_wide is the memory of a thread, and what is in it becomes codes.
 struct RmsNormTask {
   kernels::RmsNormArgs kernel;
@@ -60,6 +47,18 @@ struct RmsNormTask {
 struct Activations {
   const kernels::Bf16* rows = nullptr;
   kernels::QuantizedRows codes;
+};
+
+// Where a product finds its input in a step of so many rows: with the rank, or in what the ranks
+// exchange rows in.
+struct InputPlaces {
+  RowRange exchanged = kNoRows;
+  Activations own;
+  Activations shared;
+
+  [[nodiscard]] const Activations& of(std::uint32_t rows) const {
+    return exchanged.holds(rows) ? shared : own;
+  }
 };
 
 // Where a product reads and writes.
@@ -90,7 +89,8 @@ struct AttentionTask {
   kernels::QuantizeArgs codes;
 };
 
-// Runs of the columns of a rank's MLP; with codes each is a leaf, or whole groups of scales.
+// Runs of the columns of a product of this rank. Of an MLP with codes each is a leaf, or whole
+// groups of scales; of heads each has whole heads.
 struct ColumnGroups {
   const Run* runs = nullptr;
   std::uint32_t count = 0;
@@ -112,9 +112,33 @@ struct GatedProductTask {
   kernels::QuantizeArgs codes;  // leaf_count 0: none, out or out_wide of `swiglu` is the result
   ColumnGroups groups;
   RowRange range;
-  RowRange exchanged = kNoRows;
-  Activations own;
-  Activations shared;
+  InputPlaces input;
+};
+
+struct KvAppendTask {
+  kernels::KvAppendArgs kernel;
+  RowRange range;
+};
+
+// The product of query heads and what follows; heads.x is memory of the thread.
+struct QueryProductTask {
+  kernels::MatmulArgs product;
+  kernels::HeadNormRopeArgs heads;
+  ColumnGroups groups;
+  RowRange range;
+  InputPlaces input;
+};
+
+// Both products of KV heads and what follows, up to the KV cache; heads.x, heads.out and what is
+// appended is memory of the thread.
+struct KeyValueProductTask {
+  kernels::MatmulArgs key;
+  kernels::MatmulArgs value;
+  kernels::HeadNormRopeArgs heads;
+  kernels::KvAppendArgs append;
+  ColumnGroups groups;
+  RowRange range;
+  InputPlaces input;
 };
 
 // A meeting of the ranks: what each has written before is there for all.

@@ -13,20 +13,20 @@ namespace phalanx::model {
 namespace {
 
 using kernels::EmbeddingArgs;
-using kernels::HeadNormRopeArgs;
 
-HeadNormRopeArgs rotation_args() {
-  HeadNormRopeArgs args;
+HeadNormRopeTask rotation_args() {
+  HeadNormRopeTask task;
+  kernels::HeadNormRopeArgs& args = task.kernel;
   args.x_stride = args.out_stride = args.head_dim = 16;
   args.rope_stride = 8;
   args.heads = 1;
-  return args;
+  return task;
 }
 
 // A rotation reads two buffers and writes one: enough to build any dependence.
-HeadNormRopeArgs* rotation(
+kernels::HeadNormRopeArgs* rotation(
     ProgramRecorder& recorder, const char* name, BufferId x, BufferId angles, BufferId out) {
-  auto* task = recorder.task(Callable::kHeadNormRope, name, rotation_args());
+  auto* task = &recorder.task(Callable::kHeadNormRope, name, rotation_args())->kernel;
   recorder.link(x, Access::kIn, &task->x);
   recorder.link(angles, Access::kIn, &task->cos);
   recorder.link(angles, Access::kIn, &task->sin);
@@ -128,7 +128,7 @@ TEST(Program, RunsOnlyWithEveryBufferThere) {
   ProgramRecorder recorder;
   const BufferId in = recorder.resident("in", 4096);
   const BufferId out = recorder.resident("out", 4096);
-  auto* task = recorder.task(Callable::kHeadNormRope, "s", rotation_args());
+  auto* task = &recorder.task(Callable::kHeadNormRope, "s", rotation_args())->kernel;
   recorder.link(in, Access::kIn, &task->x);
   recorder.link(in, Access::kIn, &task->cos, 64);
   recorder.link(in, Access::kIn, &task->sin, 128);

@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
 
 #include "phalanx/base/result.h"
 #include "phalanx/collective/communicator.h"
 #include "phalanx/kernels/kernel_table.h"
+#include "phalanx/kernels/rows.h"
 #include "phalanx/kernels/thread_team.h"
 
 namespace phalanx::model {
@@ -38,6 +40,24 @@ struct TaskRuntime {
   }
 };
 
+// The steps that a task works in, by their rows: of two ways to the same numbers one is faster with
+// few rows.
+struct RowRange {
+  std::uint32_t least = 0;
+  std::uint32_t most = std::numeric_limits<std::uint32_t>::max();
+
+  [[nodiscard]] constexpr bool holds(std::uint32_t rows) const {
+    return rows >= least && rows <= most;
+  }
+};
+inline constexpr RowRange kNoRows = {1, 0};
+
+// The argument block of kHeadNormRope.
+struct HeadNormRopeTask {
+  kernels::HeadNormRopeArgs kernel;
+  RowRange range;
+};
+
 // The kinds of task that a program may hold, by their place in the static table.
 enum class Callable : std::uint16_t {
   kEmbedding,
@@ -47,6 +67,8 @@ enum class Callable : std::uint16_t {
   kMatmul,
   kHeadNormRope,
   kKvAppend,
+  kQueryProduct,
+  kKeyValueProduct,
   kAttention,
   kAttentionFold,
   kSwiglu,

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the norm of a layer to its query heads and the KV cache.
+#include <algorithm>
+
+#include "forward_recorder.h"
+#include "fused_tasks.h"
+
+namespace phalanx::model {
+namespace {
+
+// Of a tile: enough to read a row of activations for, and little enough to leave most of the cache
+// to weights.
+constexpr std::uint32_t kHeadColumns = 128;
+
+}  // namespace
+
+ColumnGroups ForwardRecorder::head_groups(std::uint32_t heads) {
+  const std::uint32_t together = std::max(kHeadColumns / config_.head_dim, 1U);
+  const std::span<Run> runs = recorder_.array<Run>((heads + together - 1) / together);
+  for (std::uint32_t i = 0; i < runs.size(); ++i) {
+    const std::uint32_t first = i * together;
+    runs[i] = {first * config_.head_dim, std::min(together, heads - first) * config_.head_dim};
+  }
+  return {runs.data(), static_cast<std::uint32_t>(runs.size())};
+}
+
+// As plan_groups().
+void ForwardRecorder::plan_heads(std::uint32_t threads) {
+  query_groups_ = head_groups(shard_.attention.count * config_.heads_per_group());
+  kv_groups_ = head_groups(shard_.attention.count);
+  many_heads_.least =
+      fewest_fused_rows(kFusedRows, query_groups_.count + kv_groups_.count, threads);
+  few_heads_.most = many_heads_.least - 1;
+  thread_floats_ =
+      std::max({thread_floats_, query_floats(query_groups_), key_value_floats(kv_groups_)});
+}
+
+HeadWeights ForwardRecorder::head_weights(const LayerOffsets& offsets) const {
+  const std::size_t kv = std::size_t{shard_.attention.first} * config_.head_dim;
+  const std::size_t first_query = kv * config_.heads_per_group();
+  const bool bias = config_.qkv_bias;
+  return {{formats_.q, offsets.q, where(bias, offsets.q_bias), first_query, q_columns_},
+          {formats_.k, offsets.k, where(bias, offsets.k_bias), kv, kv_columns_},
+          {formats_.v, offsets.v, where(bias, offsets.v_bias), kv, kv_columns_},
+          where(config_.qk_norm, offsets.q_gain),
+          where(config_.qk_norm, offsets.k_gain)};
+}
+
+kernels::HeadNormRopeArgs ForwardRecorder::head_norm_args(std::size_t columns) const {
+  kernels::HeadNormRopeArgs args;
+  args.x_stride = columns;
+  args.epsilon = config_.rms_norm_eps;
+  args.rope_stride = config_.head_dim / 2;
+  args.out_stride = columns;
+  args.heads = static_cast<std::uint32_t>(columns / config_.head_dim);
+  args.head_dim = config_.head_dim;
+  return args;
+}
+
+void ForwardRecorder::link_head_norm(kernels::HeadNormRopeArgs* args, VectorOffset gain) {
+  recorder_.link(cos_, Access::kIn, &args->cos);
+  recorder_.link(sin_, Access::kIn, &args->sin);
+  link_vector(gain, &args->gain);
+}
+
+kernels::KvAppendArgs ForwardRecorder::append_args() const {
+  kernels::KvAppendArgs args;
+  args.key_stride = kv_columns_;
+  args.value_stride = kv_columns_;
+  args.slots = inputs_.kv_slots;
+  args.kv = shape_.kv.view();
+  args.kv_heads = shard_.attention.count;
+  args.head_dim = config_.head_dim;
+  args.non_finite = inputs_.non_finite;
+  return args;
+}
+
+void ForwardRecorder::project_heads(const LayerOffsets& offsets, std::size_t kv_offset) {
+  const HeadWeights weights = head_weights(offsets);
+  heads_in_tiles(weights, kv_offset);
+  heads_in_memory(weights, kv_offset);
+}
+
+// With many rows: what threads share of a head is what attention reads.
+void ForwardRecorder::heads_in_tiles(const HeadWeights& weights, std::size_t kv_offset) {
+  QueryProductTask query;
+  query.heads = head_norm_args(q_columns_);
+  query.groups = query_groups_;
+  query.range = many_heads_;
+  auto* q = recorder_.task(Callable::kQueryProduct, prefix_ + "q norm rope in tiles", query);
+  link_columns(&q->product, weights.q);
+  link_inputs(&q->product, &q->input, normed_);
+  link_head_norm(&q->heads, weights.q_gain);
+  recorder_.link(q_bf16_, Access::kOut, &q->heads.out);
+
+  KeyValueProductTask key_value;
+  key_value.heads = head_norm_args(kv_columns_);
+  key_value.append = append_args();
+  key_value.groups = kv_groups_;
+  key_value.range = many_heads_;
+  auto* kv = recorder_.task(Callable::kKeyValueProduct, prefix_ + "kv append in tiles", key_value);
+  link_columns(&kv->key, weights.k);
+  link_columns(&kv->value, weights.v);
+  link_inputs(&kv->key, &kv->input, normed_);
+  share_input(kv->key, &kv->value);
+  link_head_norm(&kv->heads, weights.k_gain);
+  recorder_.link(resident_.kv, Access::kInOut, &kv->append.kv.data, kv_offset);
+}
+
+// With few rows, as gates_in_memory().
+void ForwardRecorder::heads_in_memory(const HeadWeights& weights, std::size_t kv_offset) {
+  columns("q", q_, weights.q, few_heads_);
+  columns("k", k_, weights.k, few_heads_);
+  columns("v", v_, weights.v, few_heads_);
+  HeadNormRopeTask query{head_norm_args(q_columns_), few_heads_};
+  auto* q = recorder_.task(Callable::kHeadNormRope, prefix_ + "q norm rope", query);
+  recorder_.link(q_, Access::kIn, &q->kernel.x);
+  link_head_norm(&q->kernel, weights.q_gain);
+  recorder_.link(q_bf16_, Access::kInOut, &q->kernel.out);
+  HeadNormRopeTask key{head_norm_args(kv_columns_), few_heads_};
+  auto* k = recorder_.task(Callable::kHeadNormRope, prefix_ + "k norm rope", key);
+  recorder_.link(k_, Access::kIn, &k->kernel.x);
+  link_head_norm(&k->kernel, weights.k_gain);
+  recorder_.link(k_bf16_, Access::kOut, &k->kernel.out);
+
+  KvAppendTask append{append_args(), few_heads_};
+  auto* kv = recorder_.task(Callable::kKvAppend, prefix_ + "kv append", append);
+  recorder_.link(k_bf16_, Access::kIn, &kv->kernel.keys);
+  recorder_.link(v_, Access::kIn, &kv->kernel.values);
+  recorder_.link(resident_.kv, Access::kInOut, &kv->kernel.kv.data, kv_offset);
+}
+
+}  // namespace phalanx::model
