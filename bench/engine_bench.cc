@@ -14,6 +14,7 @@
 #include "phalanx/kernels/isa.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/os/cpu_set.h"
+#include "phalanx/os/cpu_topology.h"
 #include "phalanx/os/machine.h"
 #include "phalanx/step/choices.h"
 
@@ -166,7 +167,7 @@ Status Bench::make_groups(const step::RankLimits& limits) {
   fill_random(kv_.bytes(), 1);
   for (const std::uint32_t ranks : ranks_) {
     GroupOptions options;
-    options.cpus = os::default_core_sets(ranks, cpus_);
+    options.cpus = os::default_core_sets(ranks, os::read_cpu_topology(cpus_));
     options.limits = limits;
     options.isa = isa_;
     PHALANX_TRY(auto group, Group::create(options, arenas_, kv_.bytes()));

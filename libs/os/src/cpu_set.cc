@@ -10,8 +10,6 @@
 #include <memory>
 #include <optional>
 
-#include "phalanx/base/check.h"
-
 namespace phalanx::os {
 
 namespace {
@@ -165,22 +163,6 @@ Status check_core_sets(const std::vector<CpuList>& sets,
     }
   }
   return ok();
-}
-
-std::vector<CpuList> default_core_sets(std::size_t ranks, const CpuList& allowed) {
-  PHALANX_CHECK(ranks > 0 && !allowed.empty(), "core sets need ranks and CPUs");
-  std::vector<CpuList> sets(ranks);
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    if (allowed.size() < ranks) {
-      sets[rank] = {allowed[rank % allowed.size()]};
-      continue;
-    }
-    const std::size_t begin = rank * allowed.size() / ranks;
-    const std::size_t end = (rank + 1) * allowed.size() / ranks;
-    sets[rank].assign(allowed.begin() + static_cast<std::ptrdiff_t>(begin),
-                      allowed.begin() + static_cast<std::ptrdiff_t>(end));
-  }
-  return sets;
 }
 
 Status pin_current_thread(const CpuList& cpus) {

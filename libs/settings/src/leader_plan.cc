@@ -10,6 +10,7 @@
 #include "phalanx/base/version.h"
 #include "phalanx/fleet/worker_command.h"
 #include "phalanx/keeper/front_journal.h"
+#include "phalanx/os/cpu_topology.h"
 #include "phalanx/os/machine.h"
 #include "phalanx/step/choices.h"
 #include "phalanx/wire/codec.h"
@@ -74,7 +75,7 @@ Result<std::vector<os::CpuList>> core_sets_of(const Options& options) {
   const auto ranks = static_cast<std::size_t>(options.dp * options.tp);
   const os::CpuList allowed = os::allowed_cpus();
   if (options.devices.empty()) {
-    return os::default_core_sets(ranks, allowed);
+    return os::default_core_sets(ranks, os::read_cpu_topology(allowed));
   }
   auto sets = os::parse_core_sets(options.devices);
   if (!sets) {
@@ -204,14 +205,24 @@ Result<keeper::FrontStart> front_start_of(const Options& options, const LeaderPl
   return start;
 }
 
+namespace {
+
+std::string cores_text(const std::vector<os::CpuList>& rank_cpus) {
+  const bool pinned = !rank_cpus.front().empty();
+  return pinned ? "cores " + os::format_core_sets(rank_cpus)
+                : "one thread each, not pinned: there are fewer cores";
+}
+
+}  // namespace
+
 std::string start_summary(const Options& options, const LeaderPlan& plan) {
   const wire::ServerPlan& made = plan.made;
   std::ostringstream out;
   out << "phalanxd " << kVersion << "\n";
   out << "  model      " << printable(plan.model_name) << " (" << printable(made.model_summary)
       << ")\n";
-  out << "  topology   " << options.dp << " replicas × " << options.tp << " ranks, cores "
-      << os::format_core_sets(plan.rank_cpus) << ", routing " << options.routing_policy << "\n";
+  out << "  topology   " << options.dp << " replicas × " << options.tp << " ranks, "
+      << cores_text(plan.rank_cpus) << ", routing " << options.routing_policy << "\n";
   out << "  kernels    "
       << (options.runner == "sim"
               ? "none: simulated"

@@ -68,16 +68,6 @@ TEST(CheckCoreSets, RefusesSharedAndForeignCpus) {
   EXPECT_FALSE(check_core_sets({{0}, {}}, 2, allowed));
 }
 
-TEST(DefaultCoreSets, GivesContiguousAndNearlyEqualRuns) {
-  EXPECT_EQ(default_core_sets(2, {0, 1, 2, 3}), (std::vector<CpuList>{{0, 1}, {2, 3}}));
-  EXPECT_EQ(default_core_sets(3, {0, 1, 4, 5, 6}), (std::vector<CpuList>{{0}, {1, 4}, {5, 6}}));
-  EXPECT_EQ(default_core_sets(1, {3}), (std::vector<CpuList>{{3}}));
-}
-
-TEST(DefaultCoreSets, TakesTurnsWhenThereAreFewerCpusThanRanks) {
-  EXPECT_EQ(default_core_sets(4, {2, 5}), (std::vector<CpuList>{{2}, {5}, {2}, {5}}));
-}
-
 TEST(PinCurrentThread, RestrictsThisThreadOnly) {
   const CpuList before = allowed_cpus();
   ASSERT_FALSE(before.empty());

@@ -32,12 +32,6 @@ using CpuList = std::vector<std::uint32_t>;
                                      std::size_t ranks,
                                      const CpuList& allowed);
 
-// Contiguous runs of `allowed`, as equal as can be, in rank order, so that the ranks of a replica
-// are neighbours. With fewer CPUs than ranks each rank gets one CPU and they take turns: rank r has
-// CPU r modulo the count.
-// Requires: ranks > 0, `allowed` not empty.
-[[nodiscard]] std::vector<CpuList> default_core_sets(std::size_t ranks, const CpuList& allowed);
-
 // Restricts the calling thread (and threads it starts later) to `cpus`.
 // Errors: kInvalidArgument if none of them exists for this process.
 [[nodiscard]] Status pin_current_thread(const CpuList& cpus);
