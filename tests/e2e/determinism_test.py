@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A token depends on nothing but its request: the same 32 requests, bit-identical logprobs, whatever runs beside them.
 
-The runs are a pairwise table over load, chunk size, --dp, --tp and instruction set; --long runs the full cross.
+The runs are a pairwise table over load, chunk size, --dp, --tp and instruction set; --long runs the full cross, and the table with each
+format of weights and of the KV cache.
 """
 import concurrent.futures
 import itertools
@@ -42,6 +43,11 @@ PAIRWISE = [
     ("alone", 64, 1, 3, "other"), ("together", 512, 2, 3, "fast"), ("reverse", 16, 1, 3, "fast"),
     ("together", 512, 1, 4, "fast"), ("reverse", 64, 2, 4, "other"), ("alone", 16, 1, 4, "fast"),
 ]
+
+
+def pairwise(sets):
+    others = sets[:-1] or sets
+    return [(*row[:4], sets[-1] if row[4] == "fast" else others[i % len(others)]) for i, row in enumerate(PAIRWISE)]
 
 
 def requests():
@@ -92,11 +98,10 @@ def run(load, chunk, dp, tp, isa, quantization="auto", kv="bf16"):
 class Determinism(unittest.TestCase):
     def test_tokens_and_logprobs_are_the_same_in_every_run(self):
         sets = instruction_sets()
-        fast, others = sets[-1], sets[:-1] or sets
         if os.environ.get("TEST_LONG") == "1":
             rows = list(itertools.product(LOADS, CHUNKS, DPS, TPS, sets))
         else:
-            rows = [(*row[:4], fast if row[4] == "fast" else others[i % len(others)]) for i, row in enumerate(PAIRWISE)]
+            rows = pairwise(sets)
         expected = None
         for row in rows:
             answers = run(*row)
@@ -113,7 +118,9 @@ class Determinism(unittest.TestCase):
         answers_of = {}
         for form in (("bf16", "bf16"), ("int8", "bf16"), ("int8-g32", "bf16"), ("int4", "bf16"), ("bf16", "int8"), ("int8", "int8")):
             rows = [("together", 64, 1, 2, sets[-1])]
-            if form != ("bf16", "bf16"):
+            if os.environ.get("TEST_LONG") == "1":
+                rows = pairwise(sets)
+            elif form != ("bf16", "bf16"):
                 rows += [("reverse", 16, 2, 3, sets[-2 if len(sets) > 1 else -1]), ("together", 512, 1, 4, sets[1 % len(sets)])]
             for row in rows:
                 answers = run(*row, *form)
