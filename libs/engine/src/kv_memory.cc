@@ -20,6 +20,7 @@ std::optional<StepPlan> KvBacking::plan(const std::set<SequenceId>* only,
   for (;;) {
     StepPlan plan = scheduler_.plan(only, &budget);
     const std::uint32_t needed = plan.blocks_end();
+    used_ = std::max(used_, needed);
     if (needed > backed_) {
       const KvMemory::Backed got = memory_.back(needed);
       backed_ = std::max(backed_, got.blocks);
@@ -42,6 +43,7 @@ std::optional<StepPlan> KvBacking::plan(const std::set<SequenceId>* only,
 
 std::optional<StepPlan> KvBacking::plan_after(const StepPlan& plan) {
   std::optional<StepPlan> next = scheduler_.plan_after(plan);
+  used_ = std::max(used_, next ? next->blocks_end() : 0);
   if (next && next->blocks_end() > backed_) {
     backed_ = std::max(backed_, memory_.back(next->blocks_end()).blocks);
     if (next->blocks_end() > backed_) {
@@ -78,7 +80,19 @@ bool KvBacking::on_tick(bool busy, const std::function<void(wire::TokenUpdate)>&
   if (limited() && scheduler_.waiting() > 0 && clock_.now() - tried_ >= kTryAgain) {
     look_again();
   }
+  if (!busy && !limited() && scheduler_.running() == 0 && scheduler_.waiting() == 0) {
+    take_ahead();
+  }
   return std::exchange(unfinished_, false);
+}
+
+// Where there is no more, a step that needs it finds out.
+void KvBacking::take_ahead() {
+  const std::uint32_t target =
+      std::min(scheduler_.blocks().total(), used_ + std::min(used_, kBlocksAhead));
+  if (backed_ < target) {
+    backed_ = std::max(backed_, memory_.back(backed_ + 1).blocks);
+  }
 }
 
 // The limit is lifted when the memory is there for what was wanted and for the first that waits: a
@@ -102,6 +116,7 @@ void KvBacking::look_again() {
 
 void KvBacking::forget() {
   backed_ = 0;
+  used_ = 0;
   memory_.forget();
   scheduler_.limit_blocks(scheduler_.blocks().total());  // what was given back may be enough
 }

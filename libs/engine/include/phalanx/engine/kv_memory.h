@@ -35,9 +35,15 @@ class KvMemory {
   virtual void forget() = 0;
 };
 
+inline constexpr std::uint32_t kBlocksAhead = 32;  // 1,024 tokens
+
 // Decides between two steps whether the next one has the memory it needs. Memory that is not there
 // makes the scheduler's pool smaller, so that sequences wait or are preempted; from time to time it
 // is looked for again.
+//
+// New memory takes time, of which a prompt whose blocks are all new would wait for a tenth of its
+// own: what will be used next is taken while nothing is to be done, as much again as steps have
+// used, and at most kBlocksAhead.
 //
 // Threads: one, the engine's.
 class KvBacking {
@@ -57,7 +63,8 @@ class KvBacking {
 
   // True: there may be a step to plan now. `give_up` gets the end of a sequence that has waited
   // alone, and long, for memory that does not come. Time in which a step runs, or none could,
-  // memory or not (`busy`), is no such waiting.
+  // memory or not (`busy`), is no such waiting. Where there is nothing to do it takes memory ahead,
+  // a piece in each tick.
   [[nodiscard]] bool on_tick(bool busy, const std::function<void(wire::TokenUpdate)>& give_up);
 
   // As KvMemory::forget().
@@ -67,6 +74,7 @@ class KvBacking {
   void limit();
   void look_again();
   [[nodiscard]] bool starved(bool busy);
+  void take_ahead();
   [[nodiscard]] bool limited() const {
     return scheduler_.blocks().limit() < scheduler_.blocks().total();
   }
@@ -75,6 +83,7 @@ class KvBacking {
   Scheduler& scheduler_;
   const Clock& clock_;
   std::uint32_t backed_ = 0;
+  std::uint32_t used_ = 0;    // blocks that steps have asked for
   std::uint32_t wanted_ = 0;  // blocks with which the plan that met the limit would have gone on
   bool unfinished_ = false;
   bool short_ = false;  // the pool was made smaller, and none has got more memory since

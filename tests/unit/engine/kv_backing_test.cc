@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that is taken before a step needs it.
+#include <gtest/gtest.h>
+
+#include "phalanx/engine/kv_memory.h"
+#include "phalanx/step/sample_result.h"
+
+#include "support/manual_clock.h"
+#include "support/replica_world.h"
+
+namespace phalanx::engine {
+namespace {
+
+constexpr std::uint32_t kBlocks = 256;
+
+class Replica {
+ public:
+  Replica() : scheduler_(options()), backing_(memory, scheduler_, clock_) { memory.piece = 4; }
+
+  void submit(std::uint64_t number, std::uint32_t prompt) {
+    wire::Submit submit;
+    submit.key = {RequestId(number), ChoiceIndex(0), Attempt(1)};
+    submit.prompt_ids.assign(prompt, static_cast<TokenId>(number));
+    submit.stop.max_tokens = 1;
+    ASSERT_TRUE(scheduler_.submit(submit));
+  }
+  // One step of all that it may have, to its end. Memory that comes in pieces is asked for again.
+  void step() {
+    const StepBudget budget(std::chrono::hours(1), 1e9);
+    std::optional<StepPlan> plan;
+    for (int tries = 0; !plan && tries < 100; ++tries) {
+      plan = backing_.plan(nullptr, budget);
+    }
+    ASSERT_TRUE(plan.has_value());
+    static_cast<void>(
+        scheduler_.confirm(*plan, std::vector<step::SampleResult>(plan->rows.size())));
+  }
+  void tick(int times, bool busy = false) {
+    for (int i = 0; i < times; ++i) {
+      static_cast<void>(backing_.on_tick(busy, [](wire::TokenUpdate) {}));
+    }
+  }
+  void forget() { backing_.forget(); }
+
+  testing::FakeKvMemory memory;
+
+ private:
+  static SchedulerOptions options() {
+    SchedulerOptions options;
+    options.limits.max_model_len = 4096;
+    options.limits.max_num_seqs = 4;
+    options.limits.max_num_batched_tokens = 4096;
+    options.limits.kv_blocks = kBlocks;
+    options.vocab_size = 1000;
+    options.prefix_cache = true;
+    return options;
+  }
+
+  test::ManualClock clock_;
+  Scheduler scheduler_;
+  KvBacking backing_;
+};
+
+TEST(KvBacking, TakesAsMuchAgainAsWasUsedWhileNothingIsToBeDone) {
+  Replica replica;
+  replica.tick(10);
+  EXPECT_EQ(replica.memory.backed, 0U) << "a server that serves nothing takes nothing";
+  replica.submit(1, 10 * 32);
+  replica.tick(10);
+  EXPECT_EQ(replica.memory.backed, 0U) << "there is something to do";
+  replica.step();
+  EXPECT_EQ(replica.memory.backed, 10U);
+  replica.tick(10, true);
+  EXPECT_EQ(replica.memory.backed, 10U) << "a step runs, or a group is formed";
+  replica.tick(1);
+  EXPECT_EQ(replica.memory.backed, 11U) << "no more than a piece at a time";
+  replica.tick(100);
+  EXPECT_EQ(replica.memory.backed, 20U);
+  const std::uint32_t calls = replica.memory.calls;
+  replica.submit(2, 10 * 32);
+  replica.step();
+  EXPECT_EQ(replica.memory.calls, calls) << "the step waits for no memory";
+}
+
+TEST(KvBacking, TakesAheadWithinBounds) {
+  Replica replica;
+  replica.submit(1, 100 * 32);
+  replica.step();
+  replica.tick(500);
+  EXPECT_EQ(replica.memory.backed, 100U + kBlocksAhead);
+  replica.submit(2, 120 * 32);
+  replica.step();
+  replica.submit(3, 30 * 32);
+  replica.step();
+  replica.tick(500);
+  EXPECT_EQ(replica.memory.backed, kBlocks) << "not beyond the pool";
+  replica.forget();
+  replica.tick(500);
+  EXPECT_EQ(replica.memory.backed, 0U) << "what was given back is not taken for nothing";
+}
+
+TEST(KvBacking, GoesOnWithoutWhatIsNotThere) {
+  Replica replica;
+  replica.memory.available = 12;
+  replica.submit(1, 10 * 32);
+  replica.step();
+  replica.tick(500);
+  EXPECT_EQ(replica.memory.backed, 12U);
+  replica.submit(2, 2 * 32);
+  replica.step();
+}
+
+}  // namespace
+}  // namespace phalanx::engine
