@@ -18,8 +18,10 @@ TEST(KvMemory, IsAskedForWhenBlocksAreFirstUsed) {
   ASSERT_TRUE(world.start());
   EXPECT_EQ(world.kv.backed, 0U) << "a start takes none";
   world.submit(world.request(1, 2 * step::kBlockTokens, 4));
-  ASSERT_TRUE(world.run_to_ends());
+  ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 2; }));
   EXPECT_EQ(world.kv.backed, 3U);
+  ASSERT_TRUE(world.run_to_ends());
+  ASSERT_TRUE(world.run_until([&] { return world.kv.backed == 6; })) << "as much again, ahead";
   const std::uint32_t calls = world.kv.calls;
   world.submit(world.request(2, step::kBlockTokens, 4));
   ASSERT_TRUE(world.run_to_ends());
@@ -119,7 +121,7 @@ TEST(KvMemory, ThatWasGivenBackIsAskedForAnew) {
   world.cluster.crash(RankId(1), SIGSEGV, engine::DeathOrigin::kOwn);
   ASSERT_TRUE(world.run_to_ends());
   EXPECT_GT(world.kv.calls, calls);
-  EXPECT_EQ(world.kv.backed, 3U);
+  EXPECT_GE(world.kv.backed, 3U);
 }
 
 }  // namespace
