@@ -296,7 +296,7 @@ class Pings(unittest.TestCase):
     """Streams that have nothing to say for a while say so, in whole lines, before and behind the death of a front."""
 
     def test_go_on_between_events(self):
-        with Server("--no-prefix-cache", "--log-level", "warning", "--runner", "sim", "--sim-step-us", 150_000, "--keep-alive-interval",
+        with Server("--no-prefix-cache", "--log-level", "warning", "--runner", "sim", "--sim-step-us", 300_000, "--keep-alive-interval",
                     0.1) as server:
             exchanges = [whole(f"stream {seed}", CHAT, chat(seed=seed, max_tokens=7, n=seed, stream=True)) for seed in (1, 2)]
             undisturbed, tally, fronts = Undisturbed(server, exchanges), Tally(), Fronts(server)
@@ -310,7 +310,8 @@ class Pings(unittest.TestCase):
             for thread in clients:
                 thread.start()
             while any(thread.is_alive() for thread in clients):
-                time.sleep(rng.uniform(0.05, 0.25))
+                # Before a ping is due, and behind one or two.
+                time.sleep(rng.choice((rng.uniform(0.02, 0.09), rng.uniform(0.22, 0.3))))
                 fronts.rested().strike(KILL)
             print(f"pings: {fronts.ended} kills; {tally}; {sum(pings)} comments", flush=True)
             self.assertEqual(len(tally.wrong), 0, shown(tally.wrong))
