@@ -86,12 +86,15 @@ bool KvBacking::on_tick(bool busy, const std::function<void(wire::TokenUpdate)>&
   return std::exchange(unfinished_, false);
 }
 
-// Where there is no more, a step that needs it finds out.
+// Where there is no more, a step that needs it finds out, and it is not looked for ahead again
+// before more has been used.
 void KvBacking::take_ahead() {
   const std::uint32_t target =
       std::min(scheduler_.blocks().total(), used_ + std::min(used_, kBlocksAhead));
-  if (backed_ < target) {
-    backed_ = std::max(backed_, memory_.back(backed_ + 1).blocks);
+  if (backed_ < target && used_ != refused_) {
+    const KvMemory::Backed got = memory_.back(backed_ + 1);
+    backed_ = std::max(backed_, got.blocks);
+    refused_ = got.exhausted ? used_ : 0;
   }
 }
 
@@ -117,6 +120,7 @@ void KvBacking::look_again() {
 void KvBacking::forget() {
   backed_ = 0;
   used_ = 0;
+  refused_ = 0;
   memory_.forget();
   scheduler_.limit_blocks(scheduler_.blocks().total());  // what was given back may be enough
 }

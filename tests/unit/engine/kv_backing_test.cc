@@ -106,6 +106,9 @@ TEST(KvBacking, GoesOnWithoutWhatIsNotThere) {
   replica.step();
   replica.tick(500);
   EXPECT_EQ(replica.memory.backed, 12U);
+  const std::uint32_t calls = replica.memory.calls;
+  replica.tick(500);
+  EXPECT_EQ(replica.memory.calls, calls) << "it is not asked for in every tick";
   replica.submit(2, 2 * 32);
   replica.step();
 }

@@ -83,8 +83,9 @@ class KvBacking {
   Scheduler& scheduler_;
   const Clock& clock_;
   std::uint32_t backed_ = 0;
-  std::uint32_t used_ = 0;    // blocks that steps have asked for
-  std::uint32_t wanted_ = 0;  // blocks with which the plan that met the limit would have gone on
+  std::uint32_t used_ = 0;     // blocks that steps have asked for
+  std::uint32_t refused_ = 0;  // that number when there was no memory ahead; 0: there was
+  std::uint32_t wanted_ = 0;   // blocks with which the plan that met the limit would have gone on
   bool unfinished_ = false;
   bool short_ = false;  // the pool was made smaller, and none has got more memory since
   SteadyTime tried_;
