@@ -165,6 +165,7 @@ void Leader::load_weights() {
       fleet::worker_plan(
           fleet::WorkerRole::kLoader, fleet::loader_wrapper(options_.wrappers), workers_),
       settings::loader_bootstrap_of(options_, plan_),
+      settings::weight_nodes_of(plan_),
       lifeline_read_.get(),
       seconds_of(options_.start_timeout_s),
       [this](std::uint64_t done, std::uint64_t total) {

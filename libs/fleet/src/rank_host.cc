@@ -64,7 +64,8 @@ RankHost::~RankHost() = default;
 
 Status RankHost::reserve(const std::vector<SlotSizes>& sizes) {
   for (std::uint32_t rank = 0; rank < slots_.size(); ++rank) {
-    PHALANX_TRY(slots_[rank].memory, SlotMemory::create(rank, sizes[rank]));
+    const os::NodeList nodes = os::nodes_near(config_.rank_cpus[rank]);
+    PHALANX_TRY(slots_[rank].memory, SlotMemory::create(rank, sizes[rank], nodes));
   }
   PHALANX_TRY(exchange_,
               os::Memfd::reserve("phalanx-exchange",

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <span>
 
+#include "placed_memory.h"
+
 namespace phalanx::fleet {
 
 namespace {
@@ -12,7 +14,9 @@ constexpr std::size_t kExtentBytes = 8 * os::kHugePageBytes;
 
 }  // namespace
 
-Result<SlotMemory> SlotMemory::create(std::uint32_t rank, const SlotSizes& sizes) {
+Result<SlotMemory> SlotMemory::create(std::uint32_t rank,
+                                      const SlotSizes& sizes,
+                                      const os::NodeList& nodes) {
   const std::array<std::size_t, kRegions> bytes = {
       sizes.kv, sizes.scratch, sizes.sequence_table, sizes.result_ring};
   SlotMemory result;
@@ -21,6 +25,7 @@ Result<SlotMemory> SlotMemory::create(std::uint32_t rank, const SlotSizes& sizes
   for (std::size_t i = 0; i < kRegions; ++i) {
     const std::string name = "phalanx-" + result.names_[i] + "-tp" + std::to_string(rank);
     PHALANX_TRY(result.memory_[i], os::Memfd::reserve(name, std::max(bytes[i], kLeastBytes)));
+    place(result.memory_[i], name, nodes);
   }
   for (const os::Memfd& memory : std::span(result.memory_).subspan(1)) {
     PHALANX_RETURN_IF_ERROR(memory.back(0, memory.size()));

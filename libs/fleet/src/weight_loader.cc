@@ -11,12 +11,14 @@
 #include "phalanx/wire/codec.h"
 
 #include "child_end.h"
+#include "placed_memory.h"
 
 namespace phalanx::fleet {
 
 WeightLoader::WeightLoader(os::EventLoop& loop,
                            os::SpawnPlan spawn,
                            wire::LoaderBootstrap bootstrap,
+                           os::NodeList nodes,
                            int lifeline_pipe,
                            Duration patience,
                            Progress progress,
@@ -24,6 +26,7 @@ WeightLoader::WeightLoader(os::EventLoop& loop,
     : loop_(loop),
       spawn_(std::move(spawn)),
       bootstrap_(std::move(bootstrap)),
+      nodes_(std::move(nodes)),
       lifeline_pipe_(lifeline_pipe),
       patience_(patience),
       progress_(std::move(progress)),
@@ -41,6 +44,7 @@ void WeightLoader::start() {
     return;
   }
   arena_ = *std::move(arena);
+  place(arena_, "phalanx-weights", nodes_);
   if (auto pid = runner_->spawn(0, Incarnation(1)); !pid) {
     finish(std::move(pid).error().with("loader"));
     return;

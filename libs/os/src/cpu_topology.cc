@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <tuple>
 
@@ -24,10 +25,13 @@ std::optional<CpuList> read_cpu_list(const std::string& path) {
   return sets && sets->size() == 1 ? std::optional(sets->front()) : std::nullopt;
 }
 
+CpuList online_nodes(const std::string& sysfs) {
+  return read_cpu_list(sysfs + "/node/online").value_or(CpuList());
+}
+
 std::map<std::uint32_t, std::uint32_t> nodes_by_cpu(const std::string& sysfs) {
   std::map<std::uint32_t, std::uint32_t> nodes;
-  const CpuList online = read_cpu_list(sysfs + "/node/online").value_or(CpuList());
-  for (const std::uint32_t node : online) {
+  for (const std::uint32_t node : online_nodes(sysfs)) {
     if (node >= kMaxNodes) {
       break;
     }
@@ -110,6 +114,20 @@ CpuTopology read_cpu_topology(const CpuList& cpus, const std::string& sysfs) {
     places.push_back({cpu, siblings.front(), node == nodes.end() ? 0 : node->second});
   }
   return places;
+}
+
+NodeList nodes_near(const CpuList& cpus, const std::string& sysfs) {
+  if (online_nodes(sysfs).size() < 2) {
+    return {};
+  }
+  const std::map<std::uint32_t, std::uint32_t> by_cpu = nodes_by_cpu(sysfs);
+  std::set<std::uint32_t> nodes;
+  for (const std::uint32_t cpu : cpus) {
+    if (const auto at = by_cpu.find(cpu); at != by_cpu.end()) {
+      nodes.insert(at->second);
+    }
+  }
+  return {nodes.begin(), nodes.end()};
 }
 
 std::vector<CpuList> default_core_sets(std::size_t ranks, const CpuTopology& topology) {

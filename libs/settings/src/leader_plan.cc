@@ -98,6 +98,14 @@ LeaderPlan leader_plan_of(const Options& options,
   return plan;
 }
 
+os::NodeList weight_nodes_of(const LeaderPlan& plan) {
+  os::CpuList cpus;
+  for (const os::CpuList& set : plan.rank_cpus) {
+    cpus.insert(cpus.end(), set.begin(), set.end());
+  }
+  return os::nodes_near(cpus.empty() ? os::allowed_cpus() : cpus);
+}
+
 wire::LoaderBootstrap loader_bootstrap_of(const Options& options, const LeaderPlan& plan) {
   wire::LoaderBootstrap bootstrap;
   bootstrap.common.protocol = wire::kProtocolVersion;

@@ -72,6 +72,21 @@ TEST(ReadCpuTopology, FindsCoresAndNodes) {
             (CpuTopology{{1, 1, 0}, {2, 2, 2}, {9, 1, 0}, {10, 2, 2}}));
 }
 
+TEST(NodesNear, NamesThoseOfTheCpusWhereThereIsAChoice) {
+  const test::TempDir sysfs;
+  EXPECT_EQ(nodes_near({0, 1}, sysfs.path()), NodeList());
+  sysfs.write("node/online", "0\n");
+  sysfs.write("node/node0/cpulist", "0-1\n");
+  EXPECT_EQ(nodes_near({0, 1}, sysfs.path()), NodeList()) << "one node is no choice";
+  sysfs.write("node/online", "0,2-3\n");
+  sysfs.write("node/node2/cpulist", "2-3\n");
+  sysfs.write("node/node3/cpulist", "\n");  // memory alone
+  EXPECT_EQ(nodes_near({3, 2}, sysfs.path()), NodeList({2}));
+  EXPECT_EQ(nodes_near({3, 0}, sysfs.path()), NodeList({0, 2}));
+  EXPECT_EQ(nodes_near({}, sysfs.path()), NodeList());
+  EXPECT_EQ(nodes_near({7}, sysfs.path()), NodeList());
+}
+
 TEST(ReadCpuTopology, TakesWhatIsNotToldForACoreOfOneNode) {
   const test::TempDir sysfs;
   EXPECT_EQ(read_cpu_topology({4, 7}, sysfs.path()), (CpuTopology{{4, 4, 0}, {7, 7, 0}}));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "phalanx/base/result.h"
+#include "phalanx/os/cpu_topology.h"
 #include "phalanx/os/memfd.h"
 
 namespace phalanx::fleet {
@@ -32,10 +33,13 @@ class SlotMemory {
   static constexpr std::size_t kLeastBytes = 4096;  // of a region
 
   // The KV is address space until back_kv(); the rest has its memory now: a lack of it is a failed
-  // start.
+  // start. All of it is to lie on `nodes`, as os::place_on_nodes() has it; where the kernel does
+  // not let it, that is logged.
   //
   // Errors: kResourceExhausted.
-  [[nodiscard]] static Result<SlotMemory> create(std::uint32_t rank, const SlotSizes& sizes);
+  [[nodiscard]] static Result<SlotMemory> create(std::uint32_t rank,
+                                                 const SlotSizes& sizes,
+                                                 const os::NodeList& nodes);
 
   // Name and size of each region, in the order of the descriptors of a RankBootstrap.
   [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> region_bytes() const;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "phalanx/os/cpu_topology.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/os/memfd.h"
 #include "phalanx/supervise/posix_process_runner.h"
@@ -23,11 +24,13 @@ class WeightLoader final : public supervise::ChildHost {
   using Done = std::function<void(Result<os::Memfd>)>;
   using Progress = std::function<void(std::uint64_t done_bytes, std::uint64_t total_bytes)>;
 
-  // `spawn` is what to run. Starts at once; `done` runs once, from the loop. A loader that makes no
-  // progress for `patience` is ended, unless it runs under a wrapper.
+  // `spawn` is what to run, `nodes` are those that the weights are spread over. Starts at once;
+  // `done` runs once, from the loop. A loader that makes no progress for `patience` is ended,
+  // unless it runs under a wrapper.
   WeightLoader(os::EventLoop& loop,
                os::SpawnPlan spawn,
                wire::LoaderBootstrap bootstrap,
+               os::NodeList nodes,
                int lifeline_pipe,
                Duration patience,
                Progress progress,
@@ -54,6 +57,7 @@ class WeightLoader final : public supervise::ChildHost {
   os::EventLoop& loop_;
   os::SpawnPlan spawn_;
   wire::LoaderBootstrap bootstrap_;
+  os::NodeList nodes_;
   int lifeline_pipe_;
   Duration patience_;
   Progress progress_;

@@ -25,6 +25,12 @@ using CpuTopology = std::vector<CpuPlace>;
 [[nodiscard]] CpuTopology read_cpu_topology(const CpuList& cpus,
                                             const std::string& sysfs = "/sys/devices/system");
 
+// Nodes of memory near these CPUs, ascending. Empty where the machine has no more than one, or does
+// not say.
+using NodeList = std::vector<std::uint32_t>;
+[[nodiscard]] NodeList nodes_near(const CpuList& cpus,
+                                  const std::string& sysfs = "/sys/devices/system");
+
 // A set of CPUs for each rank, one CPU of each core: a second one adds nothing to loops that fill
 // the core, and is left to threads that pass messages. The ranks of a replica, which follow one
 // another, are neighbours; a rank stays within a node where nodes can be divided evenly. With fewer

@@ -11,6 +11,7 @@
 #include "phalanx/keeper/doors.h"
 #include "phalanx/keeper/front_host.h"
 #include "phalanx/os/cpu_set.h"
+#include "phalanx/os/cpu_topology.h"
 #include "phalanx/settings/options.h"
 #include "phalanx/wire/bootstrap.h"
 
@@ -41,6 +42,10 @@ struct LeaderPlan {
                                         std::vector<os::CpuList> rank_cpus);
 
 // What the loader is told.
+// The nodes of memory whose CPUs read the weights: those of all ranks, or, where these are not
+// pinned, of all CPUs that they may run on.
+[[nodiscard]] os::NodeList weight_nodes_of(const LeaderPlan& plan);
+
 [[nodiscard]] wire::LoaderBootstrap loader_bootstrap_of(const Options& options,
                                                         const LeaderPlan& plan);
 
