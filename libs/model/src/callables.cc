@@ -268,6 +268,10 @@ Status meet_all_gather(void* args, const TaskRuntime& rt) {
   return rt.group->all_gather({task.own, task.bytes}, {task.all, task.bytes * rt.group->world()});
 }
 
+std::uint64_t refresh_sample_parts(void* args, const StepShape& shape) {
+  const auto& task = as<SampleTask>(args);
+  return task.sampler->tiles(rows_of(task.rows, shape));
+}
 std::uint64_t refresh_sample(void* args, const StepShape& shape) {
   return rows_of(as<SampleTask>(args).rows, shape);
 }
@@ -348,11 +352,11 @@ constexpr std::array<CallableRow, static_cast<std::size_t>(Callable::kCallableCo
     tiles_row<SumNormTask>("sum_norm", refresh_sum_norm, run_sum_norm),
     tiles_row<GatherRowsTask>("gather_rows", refresh_gather_rows, run_gather_rows),
     collective_row<AllGatherTask>("all_gather", refresh_all_gather, meet_all_gather),
-    tiles_row<SampleTask>("sample_shape", refresh_sample, run_sample_shape),
+    tiles_row<SampleTask>("sample_shape", refresh_sample_parts, run_sample_shape),
     tiles_row<SampleTask>("sample_peak", refresh_sample, run_sample_peak),
-    tiles_row<SampleTask>("sample_count", refresh_sample, run_sample_count),
+    tiles_row<SampleTask>("sample_count", refresh_sample_parts, run_sample_count),
     tiles_row<SampleTask>("sample_select", refresh_sample, run_sample_select),
-    tiles_row<SampleTask>("sample_draw", refresh_sample, run_sample_draw),
+    tiles_row<SampleTask>("sample_draw", refresh_sample_parts, run_sample_draw),
     tiles_row<SampleTask>("sample_finish", refresh_sample, run_sample_finish),
 };
 

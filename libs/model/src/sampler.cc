@@ -19,6 +19,10 @@ using kernels::VocabSlice;
 constexpr float kBanned = -std::numeric_limits<float>::infinity();
 constexpr std::uint32_t kSeenBit = 1U << 31;
 
+std::uint32_t index_in(const VocabSlice& slice, TokenId token) {
+  return static_cast<std::uint32_t>(token - slice.first_id);
+}
+
 bool has_penalties(const step::SamplingNumbers& sampling) {
   return sampling.repetition_penalty != 1.0F || sampling.presence_penalty != 0.0F ||
          sampling.frequency_penalty != 0.0F;
@@ -27,6 +31,10 @@ bool has_penalties(const step::SamplingNumbers& sampling) {
 bool masks(const step::SequenceRow& sequence, std::uint32_t position) {
   return sequence.masked_count != 0 &&
          position - sequence.prompt_tokens < sequence.sampling.min_tokens;
+}
+
+bool is_in(const VocabSlice& slice, TokenId token) {
+  return token >= slice.first_id && index_in(slice, token) < slice.count;
 }
 
 bool is_greedy(const step::SamplingNumbers& sampling) {
@@ -38,6 +46,11 @@ bool is_greedy(const step::SamplingNumbers& sampling) {
 Sampler::Sampler(const Options& options, const step::SequenceTable& table)
     : options_(options),
       table_(table),
+      divided_(options.tokens, options.threads, options.part_tokens_least, options.rows_max),
+      peak_parts_(2 * std::size_t{options.threads}),
+      histogram_parts_(peak_parts_.size()),
+      draw_parts_(peak_parts_.size()),
+      count_floors_(RowParts::most_tiles(options.threads, options.rows_max)),
       states_(options.rows_max),
       drawing_(options.rows_max),
       counts_(std::size_t{options.threads} * options.tokens.count) {
@@ -47,12 +60,16 @@ Sampler::Sampler(const Options& options, const step::SequenceTable& table)
 }
 
 std::size_t Sampler::heap_bytes(const Options& options) {
-  return options.rows_max * (sizeof(RowState) + 3 * sizeof(std::uint32_t)) +
-         std::size_t{options.threads} * options.tokens.count * sizeof(std::uint32_t);
+  const std::size_t part =
+      sizeof(PeakRecord) + sizeof(kernels::VocabHistogram) + sizeof(DrawRecord);
+  return options.rows_max * (sizeof(RowState) + 4 * sizeof(std::uint32_t)) +
+         RowParts::most_tiles(options.threads, options.rows_max) * sizeof(float) +
+         std::size_t{options.threads} * (options.tokens.count * sizeof(std::uint32_t) + 2 * part);
 }
 
 void Sampler::begin(std::span<const SampleRow> rows) {
   row_count_ = static_cast<std::uint32_t>(rows.size());
+  divided_.begin();
   selecting_count_ = {};
   drawing_count_ = 0;
   for (std::uint32_t row = 0; row < row_count_; ++row) {
@@ -96,34 +113,37 @@ const step::SequenceRow& Sampler::sequence(const RowState& state) const {
   return table_.row(state.row.slot);
 }
 
-VocabSlice Sampler::slice(const float* logits, std::uint32_t row) const {
-  return {logits + row * options_.logits_stride,
-          options_.tokens.count,
-          static_cast<TokenId>(options_.tokens.first)};
+VocabSlice Sampler::slice(const float* logits, std::uint32_t row, const Run& tokens) const {
+  return {logits + row * options_.logits_stride + (tokens.first - options_.tokens.first),
+          tokens.count,
+          static_cast<TokenId>(tokens.first)};
 }
 
-VocabSlice Sampler::shaped_slice(const LogitBuffers& logits, std::uint32_t row) const {
-  return slice(states_[row].is_shaped ? logits.shaped : logits.raw, row);
+VocabSlice Sampler::shaped_slice(const LogitBuffers& logits,
+                                 std::uint32_t row,
+                                 const Run& tokens) const {
+  return slice(states_[row].is_shaped ? logits.shaped : logits.raw, row, tokens);
 }
 
-bool Sampler::is_local(TokenId token) const {
-  const auto id = static_cast<std::uint32_t>(token);
-  return id >= options_.tokens.first && id < options_.tokens.end();
+std::uint32_t Sampler::top_logprobs(const RowState& state) const {
+  return static_cast<std::uint32_t>(std::max(0, sequence(state).sampling.top_logprobs));
 }
 
-void Sampler::count_history(const RowState& state, std::span<std::uint32_t> counts) const {
+void Sampler::count_history(const RowState& state,
+                            const VocabSlice& raw,
+                            std::span<std::uint32_t> counts) const {
   const std::span<const TokenId> tokens = table_.tokens(state.row.slot);
   const std::uint32_t prompt = sequence(state).prompt_tokens;
   for (std::uint32_t i = 0; i < state.row.position; ++i) {
-    if (is_local(tokens[i])) {
-      std::uint32_t& count = counts[static_cast<std::uint32_t>(tokens[i]) - options_.tokens.first];
+    if (is_in(raw, tokens[i])) {
+      std::uint32_t& count = counts[index_in(raw, tokens[i])];
       count = (count + (i >= prompt ? 1U : 0U)) | kSeenBit;
     }
   }
 }
 
 void Sampler::apply_penalties(const RowState& state,
-                              const float* logits,
+                              const VocabSlice& raw,
                               float* shaped,
                               std::uint32_t thread) {
   const step::SequenceRow& row = sequence(state);
@@ -133,16 +153,19 @@ void Sampler::apply_penalties(const RowState& state,
   const std::span<std::uint32_t> counts = std::span(counts_).subspan(
       std::size_t{thread} * options_.tokens.count, options_.tokens.count);
   if (has_penalties(sampling)) {
-    count_history(state, counts);
+    count_history(state, raw, counts);
   }
   const auto apply = [&](TokenId token, float bias) {
-    const std::uint32_t index = static_cast<std::uint32_t>(token) - options_.tokens.first;
-    shaped[index] = kernels::penalised_logit(
-        logits[index], penalty, (counts[index] & kSeenBit) != 0, counts[index] & ~kSeenBit, bias);
+    const std::uint32_t index = index_in(raw, token);
+    shaped[index] = kernels::penalised_logit(raw.logits[index],
+                                             penalty,
+                                             (counts[index] & kSeenBit) != 0,
+                                             counts[index] & ~kSeenBit,
+                                             bias);
     counts[index] = 0;
   };
   for (std::uint32_t i = 0; i < row.bias_count; ++i) {
-    if (is_local(row.bias[i].token)) {
+    if (is_in(raw, row.bias[i].token)) {
       apply(row.bias[i].token, row.bias[i].bias);
     }
   }
@@ -152,21 +175,20 @@ void Sampler::apply_penalties(const RowState& state,
   // A token leaves with its count: each is changed once, and the counts end as they began.
   const std::span<const TokenId> tokens = table_.tokens(state.row.slot);
   for (std::uint32_t i = 0; i < state.row.position; ++i) {
-    if (is_local(tokens[i]) &&
-        counts[static_cast<std::uint32_t>(tokens[i]) - options_.tokens.first] != 0) {
+    if (is_in(raw, tokens[i]) && counts[index_in(raw, tokens[i])] != 0) {
       apply(tokens[i], 0.0F);
     }
   }
 }
 
-void Sampler::ban_masked(const RowState& state, float* logits) const {
+void Sampler::ban_masked(const RowState& state, const VocabSlice& raw, float* logits) const {
   const step::SequenceRow& sequence = this->sequence(state);
   if (!masks(sequence, state.row.position)) {
     return;
   }
   for (std::uint32_t i = 0; i < sequence.masked_count; ++i) {
-    if (is_local(sequence.masked[i])) {
-      logits[static_cast<std::uint32_t>(sequence.masked[i]) - options_.tokens.first] = kBanned;
+    if (is_in(raw, sequence.masked[i])) {
+      logits[index_in(raw, sequence.masked[i])] = kBanned;
     }
   }
 }
@@ -181,8 +203,8 @@ void Sampler::shape_row(const kernels::KernelTable& kernels,
   if (has_penalties(sequence.sampling) || sequence.bias_count != 0 ||
       masks(sequence, state.row.position)) {
     std::copy_n(raw.logits, raw.count, out);
-    apply_penalties(state, raw.logits, out, thread);
-    ban_masked(state, out);
+    apply_penalties(state, raw, out, thread);
+    ban_masked(state, raw, out);
     logits = out;
   }
   if (!state.is_greedy && sequence.sampling.temperature != 1.0F) {
@@ -194,54 +216,55 @@ void Sampler::shape(const kernels::KernelTable& kernels,
                     const float* logits,
                     float* shaped,
                     PeakRecord* own,
-                    std::uint32_t row,
+                    std::uint32_t tile,
                     std::uint32_t thread) {
-  const RowState& state = states_[row];
-  const step::SequenceRow& sequence = this->sequence(state);
-  const VocabSlice raw = slice(logits, row);
-  PeakRecord& record = own[row];
-  record = PeakRecord();
+  const RowPart part = divided_.part(row_count_, tile);
+  const RowState& state = states_[part.row];
+  const VocabSlice raw = slice(logits, part.row, part.tokens);
+  PeakRecord record;
   kernels.vocab_max(raw, &record.raw);
   record.shaped = record.raw;
-  if ((row + std::size_t{1}) * raw.count <= raw_copy_.size()) {
-    std::copy_n(raw.logits, raw.count, raw_copy_.begin() + std::ptrdiff_t{row} * raw.count);
+  const std::size_t row_begin = std::size_t{part.row} * options_.tokens.count;
+  if (row_begin + options_.tokens.count <= raw_copy_.size()) {
+    const std::size_t begin = row_begin + part.tokens.first - options_.tokens.first;
+    std::copy_n(raw.logits, raw.count, raw_copy_.begin() + static_cast<std::ptrdiff_t>(begin));
   }
   if (state.is_shaped) {
-    shape_row(kernels, state, raw, shaped + row * options_.logits_stride, thread);
-    kernels.vocab_max(slice(shaped, row), &record.shaped);
+    const std::ptrdiff_t at = raw.logits - logits;
+    shape_row(kernels, state, raw, shaped + at, thread);
+    kernels.vocab_max(slice(shaped, part.row, part.tokens), &record.shaped);
   }
-  if (is_local(record.shaped.id)) {
-    record.shaped_raw =
-        raw.logits[static_cast<std::uint32_t>(record.shaped.id) - options_.tokens.first];
+  if (is_in(raw, record.shaped.id)) {
+    record.shaped_raw = raw.logits[index_in(raw, record.shaped.id)];
   }
-  if (sequence.sampling.top_logprobs > 0) {
-    const auto most = static_cast<std::size_t>(sequence.sampling.top_logprobs);
+  const std::uint32_t most = top_logprobs(state);
+  if (most > 0) {
     record.top_count =
         static_cast<std::uint32_t>(top_of(kernels, raw, std::span(record.top).first(most)));
   }
+  divided_.settle(part, record, peak_parts_, own, [&](PeakRecord* row, const PeakRecord& next) {
+    row->add(next, most);
+  });
+}
+
+void PeakRecord::add(const PeakRecord& next, std::uint32_t most) {
+  raw = VocabPeak::merge(raw, next.raw);
+  shaped = VocabPeak::merge(shaped, next.shaped);
+  if (shaped.id == next.shaped.id) {
+    shaped_raw = next.shaped_raw;
+  }
+  top_count = merge_top(top, top_count, std::span(next.top).first(next.top_count), most);
 }
 
 void Sampler::peak(const PeakRecord* all, std::uint32_t row) {
   RowState& state = states_[row];
-  const auto most = static_cast<std::uint32_t>(std::max(0, sequence(state).sampling.top_logprobs));
-  state.raw = all[row].raw;
-  state.shaped = all[row].shaped;
-  state.shaped_raw = all[row].shaped_raw;
-  state.top_count =
-      merge_top(state.top, 0, std::span(all[row].top).first(all[row].top_count), most);
+  state.peak = all[row];
   for (std::uint32_t rank = 1; rank < options_.ranks; ++rank) {
-    const PeakRecord& record = all[std::size_t{rank} * row_count_ + row];
-    state.raw = VocabPeak::merge(state.raw, record.raw);
-    state.shaped = VocabPeak::merge(state.shaped, record.shaped);
-    if (state.shaped.id == record.shaped.id) {
-      state.shaped_raw = record.shaped_raw;
-    }
-    state.top_count =
-        merge_top(state.top, state.top_count, std::span(record.top).first(record.top_count), most);
+    state.peak.add(all[std::size_t{rank} * row_count_ + row], top_logprobs(state));
   }
-  if (!state.raw.finite) {
+  if (!state.peak.raw.finite) {
     state.fault = RowFault::kLogits;
-  } else if (!state.shaped.finite || state.shaped.value == kBanned) {
+  } else if (!state.peak.shaped.finite || state.peak.shaped.value == kBanned) {
     state.fault = RowFault::kSampling;
   } else {
     state.fault = RowFault::kNone;
@@ -251,32 +274,50 @@ void Sampler::peak(const PeakRecord* all, std::uint32_t row) {
 void Sampler::draw(const kernels::KernelTable& kernels,
                    const LogitBuffers& logits,
                    DrawRecord* own,
-                   std::uint32_t index) {
-  const std::uint32_t row = drawing_[index];
-  RowState& state = states_[row];
-  DrawRecord& record = own[index];
-  record = DrawRecord();
+                   std::uint32_t tile) {
+  const RowPart part = divided_.part(drawing_count_, tile);
+  DrawRecord record;
+  draw_part(kernels, logits, drawing_[part.row], part.tokens, &record);
+  divided_.settle(part, record, draw_parts_, own, [](DrawRecord* row, const DrawRecord& next) {
+    row->add(next);
+  });
+}
+
+void Sampler::draw_part(const kernels::KernelTable& kernels,
+                        const LogitBuffers& logits,
+                        std::uint32_t row,
+                        const Run& tokens,
+                        DrawRecord* record) const {
+  const RowState& state = states_[row];
   if (state.fault != RowFault::kNone) {
     return;
   }
   const step::SequenceRow& sequence = this->sequence(state);
-  const VocabSlice raw = slice(logits.raw, row);
+  const VocabSlice raw = slice(logits.raw, row, tokens);
   if (state.wants_logprobs) {
-    record.raw_mass = kernels.vocab_mass(raw, {}, state.raw.value);
+    record->raw_mass = kernels.vocab_mass(raw, {}, state.peak.raw.value);
   }
   if (state.is_greedy) {
     return;
   }
+  const float largest = state.peak.shaped.value;
+  kernels::VocabKeep may_win = raised(state.keep, kernels::noise_floor(largest));
   if (sequence.sampling.min_p > 0.0F) {
-    state.keep =
-        raised(state.keep, kernels::min_p_floor(state.shaped.value, sequence.sampling.min_p));
+    may_win = raised(may_win, kernels::min_p_floor(largest, sequence.sampling.min_p));
   }
-  const kernels::VocabKeep may_win = raised(state.keep, kernels::noise_floor(state.shaped.value));
   const kernels::GumbelKey key{sequence.sampling.seed, sequence.choice, state.row.position};
-  kernels.gumbel_max(shaped_slice(logits, row), may_win, key, &record.peak);
-  if (record.peak.id >= 0) {
-    record.raw = raw.logits[static_cast<std::uint32_t>(record.peak.id) - options_.tokens.first];
+  kernels.gumbel_max(shaped_slice(logits, row, tokens), may_win, key, &record->peak);
+  if (record->peak.id >= 0) {
+    record->raw = raw.logits[index_in(raw, record->peak.id)];
   }
+}
+
+void DrawRecord::add(const DrawRecord& next) {
+  peak = VocabPeak::merge(peak, next.peak);
+  if (peak.id == next.peak.id) {
+    raw = next.raw;
+  }
+  raw_mass += next.raw_mass;
 }
 
 void Sampler::finish(const DrawRecord* all, SampledToken* results, std::uint32_t row) {
@@ -288,34 +329,28 @@ void Sampler::finish(const DrawRecord* all, SampledToken* results, std::uint32_t
     return;
   }
   DrawRecord best;
-  best.peak = state.shaped;
-  best.raw = state.shaped_raw;
   if (state.draw_index >= 0) {
     const auto index = static_cast<std::size_t>(state.draw_index);
-    VocabPeak peak = all[index].peak;
-    float raw = all[index].raw;
-    std::int64_t mass = all[index].raw_mass;
+    best = all[index];
     for (std::uint32_t rank = 1; rank < options_.ranks; ++rank) {
-      const DrawRecord& record = all[std::size_t{rank} * drawing_count_ + index];
-      peak = VocabPeak::merge(peak, record.peak);
-      raw = peak.id == record.peak.id ? record.raw : raw;
-      mass += record.raw_mass;
+      best.add(all[std::size_t{rank} * drawing_count_ + index]);
     }
-    if (!state.is_greedy) {
-      best = {peak, raw, 0};
-    }
-    best.raw_mass = mass;
+  }
+  if (state.is_greedy) {
+    best.peak = state.peak.shaped;
+    best.raw = state.peak.shaped_raw;
   }
   if (best.peak.id < 0) {
     return;
   }
   result.token = best.peak.id;
   if (state.wants_logprobs) {
-    result.logprob = kernels::log_softmax(best.raw, state.raw.value, best.raw_mass);
-    result.top_count = state.top_count;
-    for (std::uint32_t i = 0; i < state.top_count; ++i) {
-      result.top[i] = {state.top[i].id,
-                       kernels::log_softmax(state.top[i].logit, state.raw.value, best.raw_mass)};
+    const float largest = state.peak.raw.value;
+    result.logprob = kernels::log_softmax(best.raw, largest, best.raw_mass);
+    result.top_count = state.peak.top_count;
+    for (std::uint32_t i = 0; i < result.top_count; ++i) {
+      const kernels::VocabCandidate& candidate = state.peak.top[i];
+      result.top[i] = {candidate.id, kernels::log_softmax(candidate.logit, largest, best.raw_mass)};
     }
   }
 }

@@ -27,6 +27,13 @@ bool is_kept(std::uint32_t key, TokenId id, const VocabKeep& keep) {
   return key > keep.floor_key || (key == keep.floor_key && id <= keep.last_tied_id);
 }
 
+void add(VocabHistogram* sum, const VocabHistogram& next) {
+  for (std::uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
+    sum->count[bucket] += next.count[bucket];
+    sum->mass[bucket] += next.mass[bucket];
+  }
+}
+
 // Counts and masses of one bucket over all ranks.
 struct Bucket {
   std::int64_t count = 0;
@@ -51,28 +58,28 @@ void Sampler::count(const kernels::KernelTable& kernels,
                     const LogitBuffers& logits,
                     SelectionPass pass,
                     VocabHistogram* own,
-                    std::uint32_t index) {
-  const std::uint32_t row = row_of(pass.selection, index);
-  RowState& state = states_[row];
-  own[index] = VocabHistogram();
-  if (state.fault != RowFault::kNone) {
-    return;
+                    std::uint32_t tile) {
+  const RowPart part = divided_.part(selecting(pass.selection), tile);
+  VocabHistogram& histogram = part.parts == 1 ? own[part.row] : histogram_parts_[part.tile];
+  histogram = VocabHistogram();
+  const std::uint32_t row = row_of(pass.selection, part.row);
+  const RowState& state = states_[row];
+  if (state.fault == RowFault::kNone) {
+    kernels::VocabHistogramArgs args;
+    args.slice = shaped_slice(logits, row, part.tokens);
+    args.maximum = state.peak.shaped.value;
+    float& floor = count_floors_[part.tile];
+    if (pass.pass == 0) {
+      const auto top_k = static_cast<std::uint32_t>(sequence(state).sampling.top_k);
+      floor = pass.selection == Selection::kTopP ? kernels::mass_floor(args.maximum)
+                                                 : floor_of_kth(kernels, args.slice, top_k);
+    }
+    args.keep = raised(state.keep, floor);
+    args.prefix = pass.pass == 0 ? 0 : state.prefix;
+    args.shift = shift_of(pass.pass);
+    kernels.vocab_histogram(args, &histogram);
   }
-  if (pass.pass == 0) {
-    state.count_floor =
-        pass.selection == Selection::kTopP
-            ? kernels::mass_floor(state.shaped.value)
-            : floor_of_kth(kernels,
-                           shaped_slice(logits, row),
-                           static_cast<std::uint32_t>(sequence(state).sampling.top_k));
-  }
-  kernels::VocabHistogramArgs args;
-  args.slice = shaped_slice(logits, row);
-  args.keep = raised(state.keep, state.count_floor);
-  args.maximum = state.shaped.value;
-  args.prefix = pass.pass == 0 ? 0 : state.prefix;
-  args.shift = shift_of(pass.pass);
-  kernels.vocab_histogram(args, &own[index]);
+  divided_.settle(part, histogram, histogram_parts_, own, add);
 }
 
 // `all` is the first histogram of the row; those of the next rank follow after all rows.
@@ -124,7 +131,8 @@ void Sampler::select(const LogitBuffers& logits,
   for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
     tied[rank] = histograms[rank * stride].count[bucket];
   }
-  settle_ties(state, shaped_slice(logits, row), std::span(tied).first(options_.ranks));
+  settle_ties(
+      state, shaped_slice(logits, row, options_.tokens), std::span(tied).first(options_.ranks));
 }
 
 // state.target tokens at the threshold are kept, the lower ids first.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <random>
@@ -38,23 +39,24 @@ struct Case {
 
 class Shards {
  public:
-  Shards(const Case& given, std::uint32_t ranks) : case_(given), ranks_(ranks) {
+  Shards(const Case& given, std::uint32_t ranks, std::uint32_t threads = 1)
+      : case_(given), ranks_(ranks), threads_(threads) {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      parts_.push_back(std::make_unique<Part>(given, rank, ranks));
+      parts_.push_back(std::make_unique<Part>(given, rank, ranks, threads));
     }
   }
 
   std::vector<SampledToken> run() {
     std::vector<PeakRecord> peaks(ranks_ * kRows);
-    for (std::uint32_t row = 0; row < kRows; ++row) {
-      for (auto& part : parts_) {
+    for (auto& part : parts_) {
+      for_tiles(*part, kRows, [&](std::uint32_t tile) {
         part->sampler->shape(kernels_ref(),
                              part->raw.data(),
                              part->shaped.data(),
                              peaks.data() + part->rank * kRows,
-                             row,
-                             0);
-      }
+                             tile,
+                             tile % threads_);
+      });
     }
     for (auto& part : parts_) {
       for (std::uint32_t row = 0; row < kRows; ++row) {
@@ -71,7 +73,8 @@ class Shards {
 
  private:
   struct Part {
-    Part(const Case& given, std::uint32_t index, std::uint32_t ranks) : rank(index) {
+    Part(const Case& given, std::uint32_t index, std::uint32_t ranks, std::uint32_t threads)
+        : rank(index) {
       std::vector<SampleRow> rows;
       for (std::uint32_t row = 0; row < kRows; ++row) {
         step::SequenceAttach spec;
@@ -91,6 +94,8 @@ class Shards {
       options.rank = rank;
       options.ranks = ranks;
       options.rows_max = kRows;
+      options.threads = threads;
+      options.part_tokens_least = 16;
       options.logits_stride = options.tokens.count;
       for (std::uint32_t row = 0; row < kRows; ++row) {
         const auto first = given.logits.begin() + row * kVocab + options.tokens.first;
@@ -108,17 +113,27 @@ class Shards {
     std::unique_ptr<Sampler> sampler;
   };
 
+  // In an order that is not that of the tiles.
+  static void for_tiles(const Part& part,
+                        std::uint32_t rows,
+                        const std::function<void(std::uint32_t)>& run) {
+    const std::uint32_t tiles = part.sampler->tiles(rows);
+    for (std::uint32_t i = 0; i < tiles; ++i) {
+      run((i + tiles / 2) % tiles);
+    }
+  }
+
   void select(Selection selection, std::uint32_t pass) {
     const std::uint32_t rows = parts_[0]->sampler->selecting(selection);
     std::vector<kernels::VocabHistogram> all(ranks_ * rows);
-    for (std::uint32_t index = 0; index < rows; ++index) {
-      for (auto& part : parts_) {
+    for (auto& part : parts_) {
+      for_tiles(*part, rows, [&](std::uint32_t tile) {
         part->sampler->count(kernels_ref(),
                              {part->raw.data(), part->shaped.data()},
                              {selection, pass},
                              all.data() + part->rank * rows,
-                             index);
-      }
+                             tile);
+      });
     }
     for (std::uint32_t index = 0; index < rows; ++index) {
       for (auto& part : parts_) {
@@ -131,13 +146,13 @@ class Shards {
   std::vector<SampledToken> draw() {
     const std::uint32_t rows = parts_[0]->sampler->drawing();
     std::vector<DrawRecord> all(ranks_ * rows);
-    for (std::uint32_t index = 0; index < rows; ++index) {
-      for (auto& part : parts_) {
+    for (auto& part : parts_) {
+      for_tiles(*part, rows, [&](std::uint32_t tile) {
         part->sampler->draw(kernels_ref(),
                             {part->raw.data(), part->shaped.data()},
                             all.data() + part->rank * rows,
-                            index);
-      }
+                            tile);
+      });
     }
     std::vector<SampledToken> expected;
     for (auto& part : parts_) {
@@ -155,6 +170,7 @@ class Shards {
 
   const Case& case_;
   std::uint32_t ranks_;
+  std::uint32_t threads_;
   std::vector<std::unique_ptr<Part>> parts_;
 };
 
@@ -334,6 +350,35 @@ TEST(Sampler, FollowsTheDefinitionOverAnyNumberOfShards) {
     expect_reference(given, alone);
     for (const std::uint32_t ranks : {2U, 3U, 4U, 7U}) {
       EXPECT_EQ(Shards(given, ranks).run(), alone) << ranks << " shards";
+    }
+    for (const std::uint32_t threads : {4U, 7U, 40U}) {
+      const std::uint32_t ranks = 1 + static_cast<std::uint32_t>(round) % 3;
+      EXPECT_EQ(Shards(given, ranks, threads).run(), alone)
+          << ranks << " shards of " << threads << " threads";
+    }
+  }
+}
+
+TEST(RowParts, CoverEachRowOnce) {
+  for (const std::uint32_t threads : {1U, 2U, 3U, 8U, 31U, 64U, 200U}) {
+    for (const std::uint32_t count : {1U, 16U, 17U, 500U, 4096U, 151936U}) {
+      const RowParts divided({1000, count}, threads, 64, 300);
+      for (const std::uint32_t rows : {1U, 2U, 3U, 7U, 63U, 300U}) {
+        const std::uint32_t parts = divided.parts(rows);
+        EXPECT_TRUE(rows < threads || parts == 1);
+        EXPECT_LE(std::size_t{rows} * parts, RowParts::most_tiles(threads, 300));
+        EXPECT_TRUE(parts == 1 || rows * parts < 2 * threads) << "records of parts";
+        std::uint32_t at = 0;
+        for (std::uint32_t tile = 0; tile < rows * parts; ++tile) {
+          const RowPart part = divided.part(rows, tile);
+          EXPECT_EQ(part.row, tile / parts);
+          at = tile % parts == 0 ? 1000 : at;
+          EXPECT_EQ(part.tokens.first, at);
+          EXPECT_GT(part.tokens.count, 0U);
+          at = part.tokens.end();
+          EXPECT_TRUE(tile % parts + 1 < parts || at == 1000 + count);
+        }
+      }
     }
   }
 }

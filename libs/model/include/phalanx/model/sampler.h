@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Choosing tokens from logits that lie in the shards of several ranks. Every phase works on one row
 // at a time from this rank's part of the vocabulary and from what the ranks exchanged after the
-// phase before; whatever the number of ranks, all reach the same tokens and the same log
-// probabilities (docs/arithmetic.md, "Sampling").
+// phase before; where there are fewer rows than threads, the phases that read the vocabulary work
+// on parts of rows. Whatever the number of ranks and threads, all reach the same tokens and the
+// same log probabilities (docs/arithmetic.md, "Sampling").
 //
 // Phases, for each row that samples:
 //   shape   penalties, bias, masks, temperature; this rank's largest logits     → exchange peaks
@@ -21,6 +22,7 @@
 #include "phalanx/base/ids.h"
 #include "phalanx/kernels/kernel_table.h"
 #include "phalanx/kernels/vocab.h"
+#include "phalanx/model/row_parts.h"
 #include "phalanx/model/sampled_token.h"
 #include "phalanx/model/shard_plan.h"
 #include "phalanx/step/limits.h"
@@ -28,18 +30,23 @@
 
 namespace phalanx::model {
 
-// What a rank tells the others about its part of a row.
+// What a rank tells the others about its part of a row. add() takes in what follows in the row.
 struct PeakRecord {
   kernels::VocabPeak raw;
   kernels::VocabPeak shaped;
   float shaped_raw = 0.0F;  // the raw logit of shaped.id
   std::uint32_t top_count = 0;
   std::array<kernels::VocabCandidate, step::kMaxTopLogprobs> top{};
+
+  // most: of the likeliest tokens that are wanted
+  void add(const PeakRecord& next, std::uint32_t most);
 };
 struct DrawRecord {
   kernels::VocabPeak peak;
   float raw = 0.0F;           // the raw logit of peak.id
   std::int64_t raw_mass = 0;  // of this rank's part, when log probabilities were asked for
+
+  void add(const DrawRecord& next);
 };
 
 enum class Selection : std::uint8_t { kTopK, kTopP };
@@ -64,7 +71,7 @@ struct SampleRow {
   std::uint32_t position = 0;  // of the token to draw
 };
 
-// Threads: begin() and the accessors on one; the phases of different rows on many.
+// Threads: begin() and the accessors on one; different tiles of a phase on many.
 class Sampler {
  public:
   struct Options {
@@ -73,7 +80,8 @@ class Sampler {
     std::uint32_t ranks = 1;
     std::uint32_t rows_max = 0;
     std::uint32_t threads = 1;
-    std::size_t logits_stride = 0;  // elements between rows of logits and of shaped logits
+    std::uint32_t part_tokens_least = 4096;  // fewer are not worth a tile
+    std::size_t logits_stride = 0;           // elements between rows of logits and of shaped logits
   };
   Sampler(const Options& options, const step::SequenceTable& table);
 
@@ -87,24 +95,30 @@ class Sampler {
   // ends it. For tools and tests.
   void keep_raw_logits(std::span<float> out) { raw_copy_ = out; }
 
+  // Tiles of the phases shape, count and draw over so many rows. The other phases have a tile a
+  // row.
+  [[nodiscard]] std::uint32_t tiles(std::uint32_t rows) const {
+    return rows * divided_.parts(rows);
+  }
+
   // How many rows take part in the phases of a selection, and in draw.
   [[nodiscard]] std::uint32_t selecting(Selection selection) const;
   [[nodiscard]] std::uint32_t drawing() const { return drawing_count_; }
 
-  // Records are indexed [row] for own ones and [rank][row] for all. In count, select and draw, rows
-  // are numbered within those that take part.
+  // Records are indexed [row] for own ones, complete when all tiles are done, and [rank][row] for
+  // all. In count, select and draw, rows are numbered within those that take part.
   void shape(const kernels::KernelTable& kernels,
              const float* logits,
              float* shaped,
              PeakRecord* own,
-             std::uint32_t row,
+             std::uint32_t tile,
              std::uint32_t thread);
   void peak(const PeakRecord* all, std::uint32_t row);
   void count(const kernels::KernelTable& kernels,
              const LogitBuffers& logits,
              SelectionPass pass,
              kernels::VocabHistogram* own,
-             std::uint32_t index);
+             std::uint32_t tile);
   void select(const LogitBuffers& logits,
               SelectionPass pass,
               const kernels::VocabHistogram* all,
@@ -112,7 +126,7 @@ class Sampler {
   void draw(const kernels::KernelTable& kernels,
             const LogitBuffers& logits,
             DrawRecord* own,
-            std::uint32_t index);
+            std::uint32_t tile);
   // Writes results[item]. A row with a NaN, an infinity or no token that may be drawn gets none, on
   // all ranks alike.
   void finish(const DrawRecord* all, SampledToken* results, std::uint32_t row);
@@ -124,21 +138,19 @@ class Sampler {
     bool is_greedy = false;
     RowFault fault = RowFault::kNone;
     bool wants_logprobs = false;
-    kernels::VocabPeak raw;     // of the whole row
-    kernels::VocabPeak shaped;  // of the whole row
-    float shaped_raw = 0.0F;
-    std::uint32_t top_count = 0;
-    std::array<kernels::VocabCandidate, step::kMaxTopLogprobs> top{};
+    PeakRecord peak;           // of the whole row
     kernels::VocabKeep keep;   // what is kept so far, seen from this rank
     std::uint32_t prefix = 0;  // of the threshold being searched
-    float count_floor = 0.0F;  // which is not below this
     std::int64_t target = 0;   // tokens or mass still to find below the prefix
     std::int32_t draw_index = -1;
   };
 
-  [[nodiscard]] kernels::VocabSlice slice(const float* logits, std::uint32_t row) const;
+  [[nodiscard]] kernels::VocabSlice slice(const float* logits,
+                                          std::uint32_t row,
+                                          const Run& tokens) const;
   [[nodiscard]] kernels::VocabSlice shaped_slice(const LogitBuffers& logits,
-                                                 std::uint32_t row) const;
+                                                 std::uint32_t row,
+                                                 const Run& tokens) const;
   [[nodiscard]] const step::SequenceRow& sequence(const RowState& state) const;
   [[nodiscard]] std::uint32_t row_of(Selection selection, std::uint32_t index) const;
   void shape_row(const kernels::KernelTable& kernels,
@@ -147,12 +159,19 @@ class Sampler {
                  float* out,
                  std::uint32_t thread);
   void apply_penalties(const RowState& state,
-                       const float* logits,
+                       const kernels::VocabSlice& raw,
                        float* shaped,
                        std::uint32_t thread);
-  void ban_masked(const RowState& state, float* logits) const;
-  void count_history(const RowState& state, std::span<std::uint32_t> counts) const;
-  [[nodiscard]] bool is_local(TokenId token) const;
+  void ban_masked(const RowState& state, const kernels::VocabSlice& raw, float* logits) const;
+  void count_history(const RowState& state,
+                     const kernels::VocabSlice& raw,
+                     std::span<std::uint32_t> counts) const;
+  [[nodiscard]] std::uint32_t top_logprobs(const RowState& state) const;
+  void draw_part(const kernels::KernelTable& kernels,
+                 const LogitBuffers& logits,
+                 std::uint32_t row,
+                 const Run& tokens,
+                 DrawRecord* record) const;
   void start_selection(RowState& state, Selection selection, const kernels::VocabHistogram* all);
   void settle_ties(RowState& state,
                    const kernels::VocabSlice& slice,
@@ -160,6 +179,12 @@ class Sampler {
 
   Options options_;
   const step::SequenceTable& table_;
+  RowParts divided_;
+  // [tile], where rows have several parts.
+  std::vector<PeakRecord> peak_parts_;
+  std::vector<kernels::VocabHistogram> histogram_parts_;
+  std::vector<DrawRecord> draw_parts_;
+  std::vector<float> count_floors_;  // [tile] of a selection: its threshold is not below
   std::vector<RowState> states_;
   std::uint32_t row_count_ = 0;
   std::array<std::vector<std::uint32_t>, 2> selecting_;  // rows, by selection
