@@ -517,8 +517,10 @@ class Ends(unittest.TestCase):
         with self.server(step_us=25_000) as server, Wire(server.port, seconds=60) as long, Wire(server.port, seconds=60) as short:
             long.send(poisonous("once:20", **ONCE))
             serving_alone(server)
+            began = time.monotonic()
             short.send(poisonous("token:2", max_tokens=4))
             self.assertIn(ENDED, json.loads(short.response().body)["error"]["message"])
+            self.assertLess(time.monotonic() - began, 24, "the other one takes thirty seconds")
             lives = sum(front["incarnation"] for front in common_fronts(server))
             self.assertEqual([front["connections"] for front in common_fronts(server) if front["active"]], [1])
             answer = long.response()
