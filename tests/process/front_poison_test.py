@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A request that crashes whoever reads it or answers it costs two fronts and itself. Everybody else notices nothing, and signals
-that somebody sends are held against no request."""
+"""A request that crashes whoever reads it or answers it costs one front that has others, two that work for it alone, and itself.
+Everybody else notices nothing, and signals that somebody sends are held against no request."""
+import contextlib
 import json
 import os
 import re
@@ -20,6 +21,8 @@ _, IS_LONG, _ = trial_settings.read(0, 1)
 
 FAULTY = os.path.join(BIN, "phalanx-front-with-faults")
 READY_SECONDS = 2.0  # until all fronts are there again
+ENDED = "the request ended the processes that worked for it"
+NOT_TRIED = "could not be tried again alone"
 
 
 # ---- who suffers nothing
@@ -83,6 +86,31 @@ def poisonous(crash, *, path=CHAT, version="1.1", **fields):
 POISONED_HEAD = head(CHAT, "content-type: application/json", "content-length: 100", "origin: http://crash-in-head.test")
 
 
+# Its first front crashes, and no other.
+ONCE = dict(stream=True, max_tokens=1200, ignore_eos=True)
+
+
+def common_fronts(server):
+    return [front for front in server.status()["fronts"] if not front["quarantine"]]
+
+
+def quarantine(server):
+    """The front that works for suspects, if there is one."""
+    return next((front for front in server.status()["fronts"] if front["quarantine"]), None)
+
+
+def serving_alone(server, behind=0):
+    """Its pid, as soon as it has a suspect and is not that one."""
+    found = {}
+
+    def is_there():
+        found["front"] = quarantine(server)
+        return found["front"] is not None and found["front"]["connections"] == 1 and found["front"]["pid"] != behind
+    eventually(is_there, 10, "a suspect is alone")
+    assert found["front"]["pid"] > 1
+    return found["front"]["pid"]
+
+
 def program(pid):
     try:
         return os.readlink(f"/proc/{pid}/exe")
@@ -117,7 +145,8 @@ class Fronts(unittest.TestCase):
         self.replicas = [replica["pid"] for replica in self.server.status()["replicas"]]
 
     def lives(self):
-        return sum(front["incarnation"] for front in self.server.status()["fronts"])
+        """Of the fronts that others have."""
+        return sum(front["incarnation"] for front in common_fronts(self.server))
 
     def active_pid(self):
         pid = next(front["pid"] for front in self.server.status()["fronts"] if front["active"])
@@ -125,7 +154,7 @@ class Fronts(unittest.TestCase):
         return pid
 
     def fronts_ready(self):
-        fronts = self.server.status()["fronts"]
+        fronts = common_fronts(self.server)
         return all(front["state"] == "ready" for front in fronts) and sum(front["active"] for front in fronts) == 1
 
     def log(self):
@@ -144,7 +173,7 @@ class Fronts(unittest.TestCase):
         """500, as JSON, and the end of the connection."""
         answer = wire.response()
         self.assertEqual((answer.status, answer.field("content-type"), answer.field("connection")), (500, b"application/json", b"close"))
-        self.assertIn("the request ended two processes", json.loads(answer.body)["error"]["message"])
+        self.assertIn(ENDED, json.loads(answer.body)["error"]["message"])
         wire.finish()
 
     def expect_ended_stream(self, wire, told):
@@ -154,7 +183,7 @@ class Fronts(unittest.TestCase):
         self.assertTrue(answer.field("content-type").startswith(b"text/event-stream"))
         events = answer.body.split(b"\n\n")[:-1]
         self.assertEqual(events.pop(), b"data: [DONE]")
-        self.assertIn("the request ended two processes", json.loads(events.pop()[6:])["error"]["message"])
+        self.assertIn(ENDED, json.loads(events.pop()[6:])["error"]["message"])
         if told is not None:
             expected = self.undisturbed.answers(self.plain)[0][3]
             came = events_by_choice(CREATED.sub(b'"created":0', ID.sub(b'"id":""', b"".join(event + b"\n\n" for event in events))))
@@ -162,17 +191,20 @@ class Fronts(unittest.TestCase):
         if answer.framing != "close":
             wire.finish()
 
-    def expect_recovery(self, poisonous_requests, deaths=None, strikes=(1, 2)):
-        """Behind as many poisonous requests, none of which anything is left of."""
+    def expect_recovery(self, poisonous_requests, deaths=None, strikes=(1, 2, 3)):
+        """Behind as many poisonous requests, none of which anything is left of; each costs the others one front."""
         eventually(self.fronts_ready, READY_SECONDS, "all fronts are ready")
-        self.assertEqual(self.lives() - self.before, 2 * poisonous_requests if deaths is None else deaths)
+        eventually(lambda: quarantine(self.server) is None, 5, "the quarantine is empty")
+        self.assertEqual(self.lives() - self.before, poisonous_requests if deaths is None else deaths)
         self.assertEqual(list(self.suspected().values()), [list(strikes)] * poisonous_requests)
         self.assertEqual(self.server.request("GET", "/version")[0], 200)
         eventually(lambda: self.server.status()["requests"] == 0, 10, "no request is open")
         self.server.wait_idle()
         eventually(lambda: sum(front["connections"] for front in self.server.status()["fronts"]) == 0, 10, "no connection is left")
         self.assertEqual([replica["pid"] for replica in self.server.status()["replicas"]], self.replicas)
-        self.assertRegex(self.server.request("GET", "/metrics")[1], r"(?m)^phalanx_connections_cut 0$")
+        metrics = self.server.request("GET", "/metrics")[1]
+        for line in ("phalanx_connections_cut 0", "phalanx_suspects 0"):
+            self.assertRegex(metrics, f"(?m)^{line}$")
         self.server.expect_family(4)
 
     def beside_innocents(self, act):
@@ -186,7 +218,7 @@ class Fronts(unittest.TestCase):
         return took
 
     def send(self, request, check):
-        with Wire(self.server.port) as wire:
+        with Wire(self.server.port, seconds=60) as wire:
             wire.begin()
             wire.send(request)
             check(wire)
@@ -307,7 +339,7 @@ class SeveralRequests(Fronts):
                     time.sleep(after)
                 self.beside_innocents(lambda leave=leave: self.send(poisonous("token:5", stream=True), leave))
                 eventually(self.fronts_ready, READY_SECONDS, "all fronts are ready")
-                self.assertLessEqual(self.lives() - self.before, 2)
+                self.assertLessEqual(self.lives() - self.before, 1)
                 self.server.wait_idle()
 
 
@@ -343,6 +375,169 @@ class Acquitted(Fronts):
         eventually(lambda: not alive(pid), 5, "the front is gone")
         eventually(self.fronts_ready, READY_SECONDS + 1, "all fronts are ready")
         self.expect_recovery(0, deaths=5)
+
+
+class Alone(Fronts):
+    """What happens to the front of a suspect, and meanwhile."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        try:
+            cls.long = whole("like one that crashes once", CHAT, chat(seed=1, **ONCE))
+            cls.undisturbed.of.update(Undisturbed(cls.server, [cls.long]).of)
+        except BaseException:
+            cls.server.kill()
+            raise
+
+    def begin_once(self, wire):
+        wire.begin()
+        wire.send(poisonous("once:20", **ONCE))
+        return serving_alone(self.server)
+
+    def expect_whole(self, wire):
+        self.assertIsNone(difference(self.undisturbed.answers(self.long), [normal(wire.response(), self.long)]))
+
+    def test_nobody_else_is_there(self):
+        """Whoever comes meanwhile is served by others, and the suspect goes back to them at rest."""
+        with Wire(self.server.port) as wire:
+            pid = self.begin_once(wire)
+            table = self.server.control("status").stdout
+            self.assertRegex(table, r"(?m)^  front 2 .*quarantine: a suspect$")
+            metrics = self.server.request("GET", "/metrics")[1]
+            for line in ('phalanx_suspects 1', 'phalanx_front_ready{front="quarantine"} 1', 'phalanx_front_connections{front="quarantine"} 1'):
+                self.assertIn("\n" + line + "\n", metrics)
+            with contextlib.ExitStack() as stack:
+                for _ in range(8):
+                    other = stack.enter_context(Wire(self.server.port))
+                    other.send(b"GET /version HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                    self.assertEqual(other.response().status, 200)
+                self.assertEqual(quarantine(self.server)["connections"], 1)
+            self.expect_whole(wire)
+            eventually(lambda: not alive(pid), 5, "its front is gone")
+            eventually(lambda: sum(front["connections"] for front in common_fronts(self.server)) == 1, 5, "others have it")
+            wire.begin()
+            wire.send(b"GET /version HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            self.assertEqual(wire.response().status, 200)
+        self.expect_recovery(1, strikes=(1,))
+
+    def test_signals_from_outside(self):
+        for sign in (signal.SIGSTOP, signal.SIGKILL, signal.SIGSEGV):
+            with self.subTest(sign=sign), Wire(self.server.port) as wire:
+                self.setUp()
+                pid = self.begin_once(wire)
+                os.kill(pid, sign)
+                for _ in range(2):
+                    pid = serving_alone(self.server, behind=pid)
+                    os.kill(pid, sign)
+                    eventually(lambda pid=pid: not alive(pid), 5, "it is gone")
+                self.expect_whole(wire)
+                wire.close()
+                self.expect_recovery(1, strikes=(1,))
+
+    def test_fronts_are_replaced_meanwhile(self):
+        with Wire(self.server.port) as wire:
+            alone = self.begin_once(wire)
+            before = [front["pid"] for front in common_fronts(self.server)]
+            done = self.server.control("reload", "--fronts", FAULTY)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            eventually(lambda: self.fronts_ready() and not set(before) & set(self.server.front_pids()), 5, "all others are new")
+            self.assertEqual(serving_alone(self.server), alone)
+            self.expect_whole(wire)
+        self.expect_recovery(1, deaths=3, strikes=(1,))
+
+    def test_one_that_dies_behind_one_that_lives(self):
+        """It waits for its turn, and only the first of its deaths is one of a front that others have."""
+        def both():
+            with Wire(self.server.port) as long, Wire(self.server.port) as short:
+                self.begin_once(long)
+                short.send(poisonous("token:20", max_tokens=40))
+                eventually(lambda: re.search(r"(?m)^phalanx_suspects 2$", self.server.request("GET", "/metrics")[1]), 5, "it waits")
+                self.expect_whole(long)
+                self.expect_error(short)
+        self.beside_innocents(both)
+        eventually(self.fronts_ready, READY_SECONDS, "all fronts are ready")
+        self.assertEqual(sorted(self.suspected().values()), [[1], [1, 2, 3]])
+        self.assertEqual(self.lives() - self.before, 2)
+
+
+class Ends(unittest.TestCase):
+    """Servers that end, or have little room, with suspects."""
+
+    @contextlib.contextmanager
+    def server(self, *arguments, step_us=1500):
+        with Server("--dp", 1, "--tp", 1, "--no-prefix-cache", "--runner", "sim", "--sim-step-us", step_us, *arguments) as server:
+            done = server.control("reload", "--fronts", FAULTY)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            eventually(lambda: [program(pid) for pid in server.front_pids()] == [FAULTY] * 2, 10, "all fronts run the other program")
+            yield server
+
+    def test_with_a_suspect_that_is_alone(self):
+        with self.server() as server, Wire(server.port) as wire:
+            wire.send(poisonous("once:20", **ONCE))
+            serving_alone(server)
+            os.kill(server.pid, signal.SIGTERM)
+            self.assertTrue(wire.response().body.endswith(b"data: [DONE]\n\n"))
+            server.process.wait(20)
+            self.assertEqual(server.process.returncode, 0)
+
+    def test_with_suspects_that_wait(self):
+        with self.server("--shutdown-timeout", 1) as server, contextlib.ExitStack() as stack:
+            alone, *waiting = [stack.enter_context(Wire(server.port)) for _ in range(3)]
+            alone.send(poisonous("once:20", **{**ONCE, "max_tokens": 2000}))
+            serving_alone(server)
+            for wire in waiting:
+                wire.send(poisonous("token:20", max_tokens=40))
+            eventually(lambda: "phalanx_suspects 3\n" in server.request("GET", "/metrics")[1], 5, "they wait")
+            os.kill(server.pid, signal.SIGTERM)
+            for wire in waiting:
+                answer = wire.response()
+                self.assertEqual(answer.status, 500)
+                self.assertIn(NOT_TRIED, json.loads(answer.body)["error"]["message"])
+            self.assertTrue(alone.response().body.endswith(b"data: [DONE]\n\n"))
+            server.process.wait(20)
+            self.assertEqual(server.process.returncode, 75)
+
+    def test_with_few_connections(self):
+        """Suspects keep their places, and give them back."""
+        with self.server("--max-connections", 2) as server:
+            for _ in range(2):
+                with Wire(server.port) as first, Wire(server.port) as second:
+                    for wire in (first, second):
+                        wire.send(poisonous("token:20", max_tokens=40))
+                    for wire in (first, second):
+                        answer = wire.response()
+                        self.assertEqual(answer.status, 500)
+                        self.assertIn(ENDED, json.loads(answer.body)["error"]["message"])
+            self.assertEqual(server.request("GET", "/version")[0], 200)
+
+    @unittest.skipUnless(IS_LONG, "a suspect that lives on is alone for fifteen seconds")
+    def test_with_one_that_lives_on(self):
+        """It goes back to the others in the middle of its answer, and who waits has its turn."""
+        with self.server(step_us=25_000) as server, Wire(server.port, seconds=60) as long, Wire(server.port, seconds=60) as short:
+            long.send(poisonous("once:20", **ONCE))
+            serving_alone(server)
+            began = time.monotonic()
+            short.send(poisonous("token:2", max_tokens=4))
+            self.assertIn(ENDED, json.loads(short.response().body)["error"]["message"])
+            self.assertLess(time.monotonic() - began, 24, "the other one takes thirty seconds")
+            lives = sum(front["incarnation"] for front in common_fronts(server))
+            self.assertEqual([front["connections"] for front in common_fronts(server) if front["active"]], [1])
+            answer = long.response()
+            self.assertTrue(answer.body.endswith(b"data: [DONE]\n\n"))
+            self.assertEqual(answer.body.count(b"data: ") - 2, ONCE["max_tokens"])
+            self.assertEqual(sum(front["incarnation"] for front in common_fronts(server)), lives)
+
+    def test_with_too_many_suspects(self):
+        with self.server() as server, contextlib.ExitStack() as stack:
+            alone, *others = [stack.enter_context(Wire(server.port)) for _ in range(11)]
+            alone.send(poisonous("once:20", **{**ONCE, "max_tokens": 2000}))
+            serving_alone(server)
+            for wire in others:
+                wire.send(poisonous("route"))
+            self.assertTrue(alone.response().body.endswith(b"data: [DONE]\n\n"))
+            said = [json.loads(wire.response().body)["error"]["message"] for wire in others]
+            self.assertEqual((sum(ENDED in text for text in said), sum(NOT_TRIED in text for text in said)), (8, 2), said)
 
 
 def cpu_ticks(pid):

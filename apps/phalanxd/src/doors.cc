@@ -41,9 +41,13 @@ void refresh_front_metrics(obs::MetricRegistry& registry, const keeper::Fronts& 
       .set(static_cast<double>(fronts.connections_resumed()));
   registry.gauge("phalanx_connections_cut", "Connections that ended with their front")
       .set(static_cast<double>(fronts.connections_cut()));
+  registry
+      .gauge("phalanx_suspects",
+             "Connections that a front may have died of: served alone, or waiting for that")
+      .set(static_cast<double>(fronts.suspects()));
   std::size_t number = 0;
   for (const keeper::FrontView& front : fronts.views()) {
-    const std::string label = std::to_string(number++);
+    const std::string label = front.is_quarantine ? "quarantine" : std::to_string(number++);
     const auto set = [&](const char* name, const char* help, double value) {
       registry.gauge(name, help, {{"front", label}}).set(value);
     };

@@ -265,7 +265,10 @@ wire::AdminAnswer Leader::status() const {
   wire::ServerStatus view = server_view(router_, *dispatcher_, slots(), options_.wrappers);
   if (fronts_) {
     for (const keeper::FrontView& front : fronts_->views()) {
-      view.fronts.push_back(front_view(front));
+      // That of the quarantine is there when there is a suspect.
+      if (!front.is_quarantine || front.slot.state != supervise::State::kStopped) {
+        view.fronts.push_back(front_view(front));
+      }
     }
   }
   view.model = plan_.model_name;

@@ -59,7 +59,7 @@ wire::ServerStatus server_view(const dispatch::Router& router,
 }
 
 wire::ShownFront front_view(const keeper::FrontView& front) {
-  return {slot_view(front.slot), front.active, front.connections};
+  return {slot_view(front.slot), front.active, front.is_quarantine, front.connections};
 }
 
 }  // namespace phalanx::app

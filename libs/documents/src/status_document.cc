@@ -82,6 +82,7 @@ json front_json(std::size_t index, const wire::ShownFront& front) {
           {"restarts", front.slot.restarts},
           {"last_error", front.slot.last_error},
           {"active", front.active},
+          {"quarantine", front.is_quarantine},
           {"connections", front.connections}};
 }
 

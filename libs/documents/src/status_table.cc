@@ -64,6 +64,15 @@ void write_replica(std::ostream& out, const json& replica) {
   }
 }
 
+std::string front_use(const json& front) {
+  if (front.at("quarantine").get<bool>()) {
+    return number(front, "connections") > 0 ? "quarantine: a suspect" : "quarantine";
+  }
+  return front.at("active").get<bool>()
+             ? std::to_string(number(front, "connections")) + " connections"
+             : "spare";
+}
+
 }  // namespace
 
 // Of the text, because bytes that are no UTF-8 are replaced there.
@@ -83,9 +92,7 @@ std::string status_table(const wire::ServerStatus& from) {
               text(front, "state"),
               pid_text(front),
               front,
-              front.at("active").get<bool>()
-                  ? std::to_string(number(front, "connections")) + " connections"
-                  : "spare");
+              front_use(front));
   }
   for (const json& replica : status.at("replicas")) {
     write_replica(out, replica);

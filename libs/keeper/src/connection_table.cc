@@ -52,13 +52,22 @@ void ConnectionTable::erase(std::size_t front, std::uint64_t id) {
   entries_.erase(entry);
 }
 
-void ConnectionTable::add(Newcomer connection) {
-  const std::uint64_t id = connection.id;
-  Entry& entry = entries_[id];
+ConnectionTable::Entry& ConnectionTable::enter(Newcomer connection) {
+  Entry& entry = entries_[connection.id];
   entry = {std::move(connection), std::nullopt, std::nullopt};
   if (!entry.connection.resumes) {
     entry.rest = entry.connection.account;
   }
+  return entry;
+}
+
+void ConnectionTable::add_to(std::size_t front, Newcomer connection) {
+  give(front, enter(std::move(connection)));
+}
+
+void ConnectionTable::add(Newcomer connection) {
+  const std::uint64_t id = connection.id;
+  Entry& entry = enter(std::move(connection));
   if (const auto front = least_loaded()) {
     give(*front, entry);
   } else {
@@ -139,6 +148,7 @@ bool ConnectionTable::rest(std::size_t front,
   entry->connection.failure.clear();
   entry->connection.strikes = 0;
   entry->connection.riddles = 0;
+  entry->connection.is_suspect = false;
   return true;
 }
 

@@ -61,7 +61,7 @@ FrontHost::FrontHost(os::EventLoop& loop, FrontStart start, FrontCalls calls)
     : loop_(loop),
       start_(std::move(start)),
       calls_(std::move(calls)),
-      links_(start_.fronts + start_.spares) {
+      links_(start_.fronts + start_.spares + (start_.has_quarantine ? 1 : 0)) {
   runner_ = std::make_unique<supervise::PosixProcessRunner>(links_.size(), loop_, *this);
   supervisor_ = std::make_unique<supervise::Supervisor>(
       links_.size(), supervision_of(start_), *runner_, *this, steady_clock());
@@ -87,6 +87,11 @@ void FrontHost::use_program(os::HeldProgram program) {
 
 void FrontHost::restart(std::size_t front) {
   supervisor_->restart(front);
+  arm();
+}
+
+void FrontHost::stop(std::size_t front) {
+  supervisor_->stop(front);
   arm();
 }
 
@@ -266,8 +271,8 @@ void FrontHost::on_slot_ready(std::size_t slot, Incarnation incarnation) {
     supervisor_->end_first_start();
     // Later, and not from inside of what the supervisor tells.
     loop_.post([this] {
-      for (std::size_t spare = start_.fronts; spare < links_.size(); ++spare) {
-        supervisor_->start(spare);
+      for (std::size_t spare = 0; spare < start_.spares; ++spare) {
+        supervisor_->start(start_.fronts + spare);
       }
       arm();
     });

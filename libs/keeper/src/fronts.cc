@@ -56,10 +56,13 @@ Result<std::unique_ptr<Fronts>> Fronts::open(os::EventLoop& loop,
                   {{"why", "the addresses or files of this process are limited (ulimit -v, -f)"}});
   }
   start.bootstrap.on_loopback = self->doors_->on_loopback();
-  self->times_.resize(start.fronts + start.spares);
+  start.has_quarantine = true;
+  self->quarantine_front_ = start.fronts + start.spares;
+  self->quarantine_ = std::make_unique<Quarantine>(steady_clock(), self->quarantine_calls());
+  self->times_.resize(self->quarantine_front_ + 1);
   self->desk_ = std::make_unique<FrontDesk>(self->desk_parts(parts));
   self->table_ = std::make_unique<ConnectionTable>(
-      start.fronts + start.spares,
+      self->quarantine_front_ + 1,
       start.fronts,
       start.bootstrap.journal_places,
       [self](std::size_t front, const Newcomer& connection) { self->give(front, connection); });
@@ -73,18 +76,7 @@ void Fronts::start(int tokenizer, int lifeline_pipe) {
 
 FrontCalls Fronts::host_calls() {
   FrontCalls calls;
-  calls.on_ready = [this](std::size_t front) {
-    if (draining_) {
-      host_->send(front, wire::Drain{false});
-    }
-    if (answers_end_) {
-      host_->send(front, wire::Drain{true});
-    }
-    table_->on_front_ready(front);
-    hand_on_later();
-    calls_.on_ready();
-    advance_renewal();
-  };
+  calls.on_ready = [this](std::size_t front) { on_ready(front); };
   calls.on_record = [this](std::size_t front, wire::FrontToLeader record) {
     return on_record(front, std::move(record));
   };
@@ -102,6 +94,32 @@ FrontCalls Fronts::host_calls() {
   };
   calls.on_first_start_failed = [this](const Error& cause) { calls_.on_failed(cause); };
   return calls;
+}
+
+Quarantine::Calls Fronts::quarantine_calls() {
+  return {[this] { host_->restart(quarantine_front_); },
+          [this] { host_->stop(quarantine_front_); },
+          [this](const Newcomer& suspect) {
+            table_->add_to(quarantine_front_, suspect);
+            host_->send(quarantine_front_, wire::Retire{});  // at rest it is not suspected any more
+          },
+          [this](Newcomer suspect) { table_->add(std::move(suspect)); }};
+}
+
+void Fronts::on_ready(std::size_t front) {
+  if (draining_) {
+    host_->send(front, wire::Drain{false});
+  }
+  if (answers_end_) {
+    host_->send(front, wire::Drain{true});
+  }
+  if (front == quarantine_front_) {
+    return quarantine_->on_ready();
+  }
+  table_->on_front_ready(front);
+  hand_on_later();
+  calls_.on_ready();
+  advance_renewal();
 }
 
 DeskParts Fronts::desk_parts(const FrontsParts& parts) {
@@ -149,7 +167,7 @@ Status Fronts::on_record(std::size_t front, wire::FrontToLeader record) {
                    }
                    cut_ += ended.cut ? 1U : 0U;
                    disconnect(ended.connection);
-                   advance_renewal();
+                   on_left(front);
                    return ok();
                  },
                  [&](const wire::Released& released) -> Status {
@@ -167,7 +185,7 @@ Status Fronts::on_record(std::size_t front, wire::FrontToLeader record) {
                    } else {
                      disconnect(released.connection);
                    }
-                   advance_renewal();
+                   on_left(front);
                    return ok();
                  },
                  [&](const wire::AtRest& rest) -> Status {
@@ -225,6 +243,15 @@ void Fronts::disconnect(std::uint64_t connection) {
   tell_drained();
 }
 
+// One of its connections has ended, or is at rest and was let go of.
+void Fronts::on_left(std::size_t front) {
+  if (front == quarantine_front_) {
+    quarantine_->on_left();
+  } else {
+    advance_renewal();
+  }
+}
+
 // However it has ended, the next one in its place is a new one.
 void Fronts::end_renewal_of(std::size_t front) {
   if (to_renew_.empty() || to_renew_.front() != front) {
@@ -255,7 +282,8 @@ void Fronts::renew_all() {
   if (renew_again_) {
     return;
   }
-  for (std::size_t front = 0; front < host_->size(); ++front) {
+  // That of the quarantine begins anew for each suspect.
+  for (std::size_t front = 0; front < quarantine_front_; ++front) {
     // Spare ones first: those are to take over.
     table_->active(front) ? to_renew_.push_back(front) : to_renew_.push_front(front);
   }
@@ -307,6 +335,7 @@ void Fronts::end_answers() {
   for (std::size_t front = 0; front < host_->size(); ++front) {
     host_->send(front, wire::Drain{true});
   }
+  quarantine_->close();
 }
 
 void Fronts::tell_drained() {
@@ -317,6 +346,7 @@ void Fronts::tell_drained() {
 
 void Fronts::on_tick() {
   host_->on_tick();
+  quarantine_->on_tick();
   const SteadyTime now = steady_clock().now();
   bool any_active = false;
   for (std::size_t front = 0; front < host_->size(); ++front) {
@@ -335,8 +365,11 @@ void Fronts::on_tick() {
 std::vector<FrontView> Fronts::views() const {
   std::vector<FrontView> views;
   for (std::size_t front = 0; front < host_->size(); ++front) {
-    views.push_back(
-        {host_->status(front), table_->active(front), table_->count(front), times_[front]});
+    views.push_back({host_->status(front),
+                     table_->active(front),
+                     front == quarantine_front_,
+                     table_->count(front),
+                     times_[front]});
   }
   return views;
 }

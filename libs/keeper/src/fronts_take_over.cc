@@ -38,6 +38,11 @@ bool Fronts::on_gone(std::size_t front, const FrontEnd& end) {
   end_renewal_of(front);
   // First those whose clients wait for bytes.
   std::vector<ConnectionTable::Orphan> orphans = table_->on_front_gone(front);
+  if (front == quarantine_front_ && quarantine_->on_gone()) {
+    for (ConnectionTable::Orphan& orphan : orphans) {
+      orphan.connection.is_suspect = false;
+    }
+  }
   const auto rest = std::stable_partition(
       orphans.begin(), orphans.end(), [this](const ConnectionTable::Orphan& orphan) {
         return desk_->has_open(orphan.connection.id);
@@ -107,11 +112,19 @@ bool Fronts::waits(const Left& left, std::size_t in_work) const {
   return left.urgent > 0 ? begun >= kUrgentAtOnce : in_work > 0;
 }
 
+// Requests that are to be told what they missed, as soon as they can be.
+std::size_t Fronts::taking_over() const {
+  const std::size_t waiting =
+      quarantine_->count_waiting([this](std::uint64_t id) { return desk_->has_open(id); });
+  const std::size_t all = desk_->taking_over();
+  return all - std::min(waiting, all);
+}
+
 // The first of many go on while the last still wait for their turn.
 void Fronts::hand_on_some() {
   loop_.name_callback("connections of a dead front");
   const bool more_wait = table_->give_waiting(kHandedOnPerTurn);
-  const std::size_t in_work = desk_->taking_over();
+  const std::size_t in_work = taking_over();
   for (std::size_t i = 0; i < kHandedOnPerTurn && !left_.empty(); ++i) {
     Left& left = left_.front();
     if (waits(left, in_work)) {
@@ -153,7 +166,11 @@ Fate Fronts::hand_on(ConnectionTable::Orphan orphan, const FrontEnd& end) {
       break;
     case Fate::kResumes:
       ++resumed_;
-      table_->add(std::move(orphan.connection));
+      if (orphan.connection.is_suspect) {
+        quarantine_->add(std::move(orphan.connection));
+      } else {
+        table_->add(std::move(orphan.connection));
+      }
       break;
     case Fate::kCut:
       ++cut_;

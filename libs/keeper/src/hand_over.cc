@@ -10,7 +10,7 @@ namespace phalanx::keeper {
 namespace {
 
 constexpr const char* kSuspected =
-    "the request ended two processes that worked for it; it is not tried again";
+    "the request ended the processes that worked for it; it is not tried again";
 
 bool is_suspected(const FrontEnd& end, std::uint64_t connection) {
   const FrontJournal::Marks suspects = suspects_of(end);
@@ -26,6 +26,7 @@ bool has_suspects(const FrontEnd& end) {
 bool count_against(Newcomer& connection, const os::TcpAccount& account, const FrontEnd& end) {
   if (is_suspected(end, connection.id)) {
     ++connection.strikes;
+    connection.is_suspect = true;
     obs::log_warn("request_suspected",
                   {{"connection", connection.id}, {"strikes", connection.strikes}});
     return connection.failure.empty();
@@ -63,6 +64,7 @@ void put_to_rest(Newcomer& connection, const os::TcpAccount& account) {
   connection.failure.clear();
   connection.strikes = 0;
   connection.riddles = 0;
+  connection.is_suspect = false;
 }
 
 Fate hand_over(ConnectionTable::Orphan& orphan,

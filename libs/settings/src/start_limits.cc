@@ -40,7 +40,7 @@ Error below_bytes(const char* option,
 }  // namespace
 
 std::uint64_t descriptors_without_clients(const Options& options) {
-  const std::int64_t fronts = options.fronts + 1;  // a spare one
+  const std::int64_t fronts = options.fronts + 2;  // a spare one, and one for suspects
   return kDescriptors + kDescriptorsPerChild *
                             static_cast<std::uint64_t>(std::max(options.dp + fronts, options.tp));
 }

@@ -58,6 +58,7 @@ template <typename Archive, Like<ShownFront> Message>
 void fields(Archive& archive, Message& message) {
   archive.structure("slot", message.slot);
   archive.boolean("active", message.active);
+  archive.boolean("is_quarantine", message.is_quarantine);
   archive.number("connections", message.connections);
 }
 

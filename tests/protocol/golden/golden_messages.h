@@ -458,6 +458,7 @@ inline std::vector<Golden> golden_admin_frames() {
                                   .restarts = 1,
                                   .last_error = "killed by signal 9 (SIGKILL)"},
                          .active = true,
+                         .is_quarantine = false,
                          .connections = 17};
   ReplicaStatus report{.sequence = 900, .epoch = Epoch(3), .last_step = StepId(70'000)};
   report.ranks = {{.state = RankState::kReady, .pid = 4103, .incarnation = Incarnation(1)}};

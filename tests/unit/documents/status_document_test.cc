@@ -38,7 +38,7 @@ TEST(StatusDocument, HasTheseFieldsInThisOrder) {
   EXPECT_EQ(
       status_json(status),
       R"({"fronts":[{"active":true,"connections":3,"front":0,"incarnation":0,"last_error":"",)"
-      R"("pid":18,"restarts":0,"state":"ready"}],"model":"phalanx-tiny","pid":17,"redispatches":0,)"
+      R"("pid":18,"quarantine":false,"restarts":0,"state":"ready"}],"model":"phalanx-tiny","pid":17,"redispatches":0,)"
       R"("replicas":[{"drains":0,"epoch":0,"incarnation":0,"kv_blocks_cached":0,)"
       R"("kv_blocks_free":0,"kv_blocks_total":0,"last_error":"exit status 1",)"
       R"("open_attempts":0,"pending_tokens":{"to_compute":5,"to_generate":0},)"
@@ -66,6 +66,23 @@ TEST(StatusTable, ShowsAServerItsReplicasAndTheirRanks) {
     EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
   }
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 4);
+}
+
+TEST(StatusTable, SaysWhatEachFrontIsFor) {
+  wire::ServerStatus server;
+  server.fronts = {{.active = true, .connections = 3},
+                   {.connections = 0},
+                   {.is_quarantine = true},
+                   {.is_quarantine = true, .connections = 1}};
+  const std::string table = status_table(server);
+  const auto line = [&table](const std::string& front) {
+    const std::size_t from = table.find(front);
+    return table.substr(from, table.find('\n', from) - from);
+  };
+  EXPECT_TRUE(line("front 0").ends_with("  3 connections")) << table;
+  EXPECT_TRUE(line("front 1").ends_with("  spare")) << table;
+  EXPECT_TRUE(line("front 2").ends_with("  quarantine")) << table;
+  EXPECT_TRUE(line("front 3").ends_with("  quarantine: a suspect")) << table;
 }
 
 TEST(StatusTable, ShowsWhatRunsUnderAWrapper) {

@@ -212,6 +212,7 @@ TEST_F(ConnectionTableTest, AConnectionThatResumesIsNotAtRestBeforeItsFrontSaysS
   connection.journal = *FrontJournal::create(FrontJournal::bytes_of(8, 0), 8);
   connection.failure = "it has ended two";
   connection.strikes = 2;
+  connection.is_suspect = true;
   table_.add(connection);
   ASSERT_EQ(given_.back(), Given(0, 1));
   EXPECT_EQ(newcomers_.back().journal, connection.journal);
@@ -232,6 +233,30 @@ TEST_F(ConnectionTableTest, AConnectionThatResumesIsNotAtRestBeforeItsFrontSaysS
   EXPECT_FALSE(orphans_[0].connection.resumes);
   EXPECT_EQ(orphans_[0].connection.failure, "");
   EXPECT_EQ(orphans_[0].connection.strikes, 0U);
+  EXPECT_FALSE(orphans_[0].connection.is_suspect);
+}
+
+TEST(FrontOfItsOwn, GetsOnlyWhatIsForItAndGivesItBackAtRest) {
+  std::vector<std::pair<std::size_t, std::uint64_t>> given;
+  ConnectionTable table(3, 1, 8, [&](std::size_t front, const Newcomer& connection) {
+    given.emplace_back(front, connection.id);
+  });
+  table.add({.id = 1});
+  table.add_to(2, {.id = 2, .account = {70, 900}, .resumes = true});
+  EXPECT_EQ(given, (std::vector<std::pair<std::size_t, std::uint64_t>>{{2, 2}}))
+      << "the other one waits for another front";
+  EXPECT_EQ(table.count(2), 1U);
+  EXPECT_FALSE(table.active(2) || table.spare(2));
+
+  const auto orphan = table.release(2, 2, 80, 990);
+  ASSERT_TRUE(orphan);
+  EXPECT_EQ(orphan->rest, (os::TcpAccount{80, 990}));
+  EXPECT_EQ(table.count(2), 0U);
+  table.add_to(2, {.id = 3, .account = {5, 6}, .resumes = true});
+  const auto left = table.on_front_gone(2);
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_EQ(left[0].connection.place, 0U);
+  EXPECT_FALSE(left[0].rest);
 }
 
 TEST_F(ConnectionTableTest, AConnectionThatWaitsKeepsWhatItResumesFrom) {

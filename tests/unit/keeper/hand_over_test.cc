@@ -57,12 +57,14 @@ TEST_F(HandOver, SuspectsAreThoseThatItWorkedForWhenItDiedOfThat) {
 TEST_F(HandOver, WhatIsWhereItWasAtRestRests) {
   ConnectionTable::Orphan rests = orphan();
   rests.connection.strikes = 1;
+  rests.connection.is_suspect = true;
   EXPECT_EQ(hand_over(rests, kGiven, {true, journal(true, kConnection)}), Fate::kRests);
   EXPECT_TRUE(rests.connection.goes_on);
   EXPECT_FALSE(rests.connection.resumes);
   EXPECT_EQ(rests.connection.account, kGiven);
   EXPECT_EQ(rests.connection.journal, nullptr);
   EXPECT_EQ(rests.connection.strikes, 0U) << "it was not worked for";
+  EXPECT_FALSE(rests.connection.is_suspect);
 
   ConnectionTable::Orphan fresh{{.id = kConnection}, os::TcpAccount{}};
   EXPECT_EQ(hand_over(fresh, os::TcpAccount{}, {}), Fate::kRests);
@@ -117,21 +119,28 @@ TEST_F(HandOver, OneThatResumedAndWasNotTouchedGoesOnFromTheOlderJournal) {
   }
 }
 
-TEST_F(HandOver, TwoFrontsMayDieOfAConnectionAndAThirdOfItsFailure) {
+TEST_F(HandOver, ThreeFrontsMayDieOfAConnectionAndAFourthOfItsFailure) {
   ConnectionTable::Orphan left = orphan();
   EXPECT_EQ(hand_over(left, kNow, {true, journal(true, kConnection)}), Fate::kResumes);
   EXPECT_EQ(left.connection.strikes, 1U);
+  EXPECT_TRUE(left.connection.is_suspect);
   EXPECT_EQ(left.connection.failure, "");
   left.rest.reset();
+  left.connection.is_suspect = false;  // it is taken for none
   for (const FrontEnd& innocent : {FrontEnd{false, journal(true, kConnection)},
                                    FrontEnd{true, journal(true, kConnection + 1)},
                                    FrontEnd{true, nullptr}}) {
     EXPECT_EQ(hand_over(left, kNow, innocent), Fate::kResumes);
     EXPECT_EQ(left.connection.strikes, 1U);
+    EXPECT_FALSE(left.connection.is_suspect);
   }
   EXPECT_EQ(hand_over(left, kNow, {true, journal(true, kConnection)}), Fate::kResumes);
+  EXPECT_EQ(left.connection.failure, "") << "only one of them had nothing else to do";
+  EXPECT_TRUE(left.connection.is_suspect);
+  EXPECT_EQ(hand_over(left, kNow, {true, journal(true, kConnection)}), Fate::kResumes);
   EXPECT_EQ(left.connection.failure,
-            "the request ended two processes that worked for it; it is not tried again");
+            "the request ended the processes that worked for it; it is not tried again");
+  EXPECT_TRUE(left.connection.is_suspect) << "nobody else is to see what comes of its failure";
   EXPECT_EQ(hand_over(left, kNow, {false, journal(true, kConnection)}), Fate::kResumes);
   EXPECT_NE(left.connection.failure, "") << "until it is at rest";
   EXPECT_EQ(hand_over(left, kNow, {true, journal(true, kConnection)}), Fate::kCut);

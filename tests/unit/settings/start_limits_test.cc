@@ -46,8 +46,8 @@ TEST(StartLimits, TooFewOpenFilesAreRefusedWithTheNeed) {
   ProcessLimits limits;
   limits.open_files = descriptors_without_clients(options) + kLeastConnections - 1;
   EXPECT_EQ(refusal(limits, options),
-            "the limit of this process (ulimit -n) is 131 open files and 132 are needed for 3 × 1 "
-            "processes and 8 connections: raise it with ulimit -n 4220");
+            "the limit of this process (ulimit -n) is 143 open files and 144 are needed for 3 × 1 "
+            "processes and 8 connections: raise it with ulimit -n 4232");
   options.max_connections = 1;
   EXPECT_EQ(refusal(limits, options), "") << "fewer were asked for";
 }

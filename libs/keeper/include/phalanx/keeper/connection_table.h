@@ -34,6 +34,7 @@ struct Newcomer {
   std::uint32_t strikes =
       0;  // fronts that have died while they worked for it, since it was at rest
   std::uint32_t riddles = 0;  // that have died of nobody knows what, since its last byte
+  bool is_suspect = false;    // behind a strike: it is worked for beside nobody else
 };
 
 // Which front has which connection. So many of the ready fronts are active, the others are spare: a
@@ -64,6 +65,9 @@ class ConnectionTable {
   // One that does not resume is at rest with its account.
   void add(Newcomer connection);
   void on_front_ready(std::size_t front);
+
+  // One for this front, whether or not it is active.
+  void add_to(std::size_t front, Newcomer connection);
 
   // The front is gone: the connections that it had.
   [[nodiscard]] std::vector<Orphan> on_front_gone(std::size_t front);
@@ -123,6 +127,7 @@ class ConnectionTable {
 
   [[nodiscard]] std::optional<std::size_t> least_loaded() const;
   [[nodiscard]] Entry* find(std::size_t front, std::uint64_t id);
+  [[nodiscard]] Entry& enter(Newcomer connection);
   void give(std::size_t front, Entry& entry);
   void erase(std::size_t front, std::uint64_t id);
   [[nodiscard]] std::uint32_t take_place(Front& front) const;

@@ -26,6 +26,8 @@ struct FrontStart {
   std::size_t fronts = 1;  // that are to be there
   std::size_t spares =
       1;  // besides, for when one dies; they are started behind the first readiness
+  // One more, the last one, that runs only from a restart() of it until stop().
+  bool has_quarantine = false;
   os::HeldProgram program;         // what to run
   wire::FrontBootstrap bootstrap;  // of all of them; the host adds what is each one's own
   Duration start_timeout = std::chrono::seconds(120);
@@ -110,8 +112,10 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
     return links_[front].unsent_bytes > kBehindBytes;
   }
 
-  void restart(std::size_t front);  // which must have no connection
-  void on_tick();                   // every 100 ms
+  // Ends the front, if it lives: its connections go the way of those of a dead one.
+  void restart(std::size_t front);
+  void stop(std::size_t front);
+  void on_tick();  // every 100 ms
 
   [[nodiscard]] std::size_t size() const { return links_.size(); }
   [[nodiscard]] bool ready(std::size_t front) const { return links_[front].ready; }

@@ -20,6 +20,7 @@
 #include "phalanx/keeper/front_desk.h"
 #include "phalanx/keeper/front_host.h"
 #include "phalanx/keeper/hand_over.h"
+#include "phalanx/keeper/quarantine.h"
 #include "phalanx/keeper/request_metrics.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/wire/front_messages.h"
@@ -51,7 +52,8 @@ struct FrontsParts {
 // What a front last said of itself, for metrics and status.
 struct FrontView {
   supervise::SlotStatus slot;
-  bool active = false;  // it gets connections; false: it is spare, or not ready
+  bool active = false;         // it gets connections; false: it is spare, or not ready
+  bool is_quarantine = false;  // it works for a suspect, and lives only for that
   std::size_t connections = 0;
   wire::FrontTimes times;
 };
@@ -59,8 +61,9 @@ struct FrontView {
 // Everything that clients reach the leader by: the port, the fronts that speak with them, and the
 // desk where their requests are. When a front has died, another one goes on with those of its
 // connections that were at rest, by the kernel's account (os/tcp_account.h), and with those that it
-// has left in its journal; the others end. A connection that two fronts have died of is not worked
-// for again: what it was in the middle of fails.
+// has left in its journal; the others end. A connection that a front has died of is gone on with by
+// one that has no other, until it is at rest. If two of those die of it, what it was in the middle
+// of fails.
 //
 // Ownership: borrows the loop and the parts, which must outlive it.
 // Threads: the loop thread (open() may run before the loop does).
@@ -104,19 +107,25 @@ class Fronts {
   [[nodiscard]] std::uint64_t connections_kept() const { return kept_; }
   [[nodiscard]] std::uint64_t connections_resumed() const { return resumed_; }
   [[nodiscard]] std::uint64_t connections_cut() const { return cut_; }
+  // Connections that a front may have died of: that are worked for alone, or wait for that.
+  [[nodiscard]] std::size_t suspects() const { return quarantine_->size(); }
 
  private:
   Fronts(os::EventLoop& loop, FrontsCalls calls);
 
   [[nodiscard]] FrontCalls host_calls();
+  [[nodiscard]] Quarantine::Calls quarantine_calls();
+  void on_ready(std::size_t front);
   [[nodiscard]] DeskParts desk_parts(const FrontsParts& parts);
   [[nodiscard]] Status on_record(std::size_t front, wire::FrontToLeader record);
   void give(std::size_t front, const Newcomer& connection);
   void answer(std::size_t front, const wire::Query& query);
   void disconnect(std::uint64_t connection);
+  void on_left(std::size_t front);
   [[nodiscard]] bool on_gone(std::size_t front, const FrontEnd& end);
   void hand_on_later();
   void hand_on_some();
+  [[nodiscard]] std::size_t taking_over() const;
   void give_back_later();
   [[nodiscard]] Fate hand_on(ConnectionTable::Orphan orphan, const FrontEnd& end);
   [[nodiscard]] std::optional<os::TcpAccount> account_of(std::uint64_t connection) const;
@@ -130,6 +139,8 @@ class Fronts {
   std::unique_ptr<FrontDesk> desk_;
   std::unique_ptr<ConnectionTable> table_;
   std::unique_ptr<FrontHost> host_;
+  std::size_t quarantine_front_ = 0;  // the last one
+  std::unique_ptr<Quarantine> quarantine_;
   std::unique_ptr<Doors> doors_;
   // Connections of a dead front that nobody has been given yet.
   struct Left {

@@ -10,8 +10,9 @@
 
 namespace phalanx::keeper {
 
-// Fronts that may die of what they do for a connection before that is not worked for any more.
-inline constexpr std::uint32_t kStrikesMax = 2;
+// Fronts that may die of what they do for a connection before that is not worked for any more: one
+// that has others, too, and two that have nothing else to do.
+inline constexpr std::uint32_t kStrikesMax = 3;
 
 // Fronts that may die one after the other of nobody knows what, while a connection in the middle of
 // something gets no byte further, before it is held to be the cause.
@@ -35,9 +36,10 @@ enum class Fate {
 //
 // It rests where its front said so and nothing has been read or written since. Else it resumes if
 // the journal of the front holds it; if that never came to keep anything of one that had resumed,
-// and nothing was read or written meanwhile, it resumes from where it did before. One that two
-// fronts have died of resumes with a failure, and is cut if a third dies of that; likewise one that
-// many have died with. It is over if its front had taken it out of the journal.
+// and nothing was read or written meanwhile, it resumes from where it did before. One that a
+// front has died of is a suspect; one that kStrikesMax have died of resumes with a failure, and is
+// cut if another dies of that; likewise one that many have died with. It is over if its front had
+// taken it out of the journal.
 [[nodiscard]] Fate hand_over(ConnectionTable::Orphan& orphan,
                              const std::optional<os::TcpAccount>& account,
                              const FrontEnd& end);

@@ -69,7 +69,8 @@ struct ShownReplica {
 
 struct ShownFront {
   ShownSlot slot{};
-  bool active = false;  // it gets connections; false: spare, or not ready
+  bool active = false;         // it gets connections; false: spare, or not ready
+  bool is_quarantine = false;  // it works for a suspect alone
   std::uint64_t connections = 0;
   friend bool operator==(const ShownFront&, const ShownFront&) = default;
 };
