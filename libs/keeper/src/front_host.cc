@@ -85,7 +85,8 @@ void FrontHost::use_program(os::HeldProgram program) {
   start_.program = std::move(program);
 }
 
-void FrontHost::restart(std::size_t front) {
+void FrontHost::replace(std::size_t front) {
+  links_[front].replaced = true;
   supervisor_->restart(front);
   arm();
 }
@@ -251,6 +252,7 @@ void FrontHost::on_exit(const supervise::Death& death) {
     start_.program = *std::exchange(last_program_, std::nullopt);
     calls_.on_program_refused(unavailable(path + ": " + supervise::describe(death)));
   }
+  renewed_ = link.replaced && death.origin != supervise::DeathOrigin::kOwn;
   supervisor_->on_exit(std::move(judged));
   last_death_ = steady_clock().now();
   arm();
@@ -276,6 +278,11 @@ void FrontHost::on_slot_ready(std::size_t slot, Incarnation incarnation) {
 }
 
 void FrontHost::on_slot_death(const supervise::Death& death) {
+  if (renewed_) {
+    obs::log_info("front_renewed",
+                  {{"front", death.slot}, {"incarnation", death.incarnation.value()}});
+    return;
+  }
   obs::log_warn("front_died",
                 {{"front", death.slot},
                  {"incarnation", death.incarnation.value()},
