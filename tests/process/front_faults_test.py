@@ -4,9 +4,11 @@ request or of an answer, byte for byte: front_takeover_test.py."""
 import http.client
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,10 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from phalanx_server import BIN, TINY, Server, alive, counted, eventually, main, open_files  # noqa: E402
+
+
+# 3,000 tokens take half a minute.
+SLOW = ("--runner", "sim", "--sim-step-us", 8000)
 
 
 def answers(server, first=3, last=12):
@@ -195,6 +201,38 @@ class SeveralFronts(unittest.TestCase):
             server.expect_family(4)
 
 
+class NoFront(unittest.TestCase):
+    """Fronts that cannot start, as their program may not be run."""
+
+    def test_clients_that_leave_are_noticed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("phalanxd", "phalanx-worker", "phalanx-front"):
+                shutil.copy(os.path.join(BIN, name), folder)
+            with Server("--tp", 1, *SLOW, program=os.path.join(folder, "phalanxd")) as server:
+                streams = [server.stream("count", max_tokens=3000, ignore_eos=True, seed=i) for i in range(4)]
+                for stream in streams:
+                    stream.wait_for_tokens(5)
+                os.chmod(os.path.join(folder, "phalanx-front"), 0)
+                for pid in server.front_pids():
+                    os.kill(pid, signal.SIGKILL)
+                    eventually(lambda pid=pid: not alive(pid), 5, "the front is gone")
+                self.assertEqual(server.status()["requests"], 4)
+                reset, ended, half_closed, patient = streams
+                reset.connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                reset.close()
+                ended.close()
+                half_closed.connection.sock.shutdown(socket.SHUT_WR)
+                eventually(lambda: server.status()["requests"] == 1, 4, "their requests are ended")
+                self.assertEqual(server.log_text().count("outcome=client_gone"), 3, "as what they are")
+                self.assertFalse(any(server.front_pids()), "nobody but the leader can have noticed")
+                os.chmod(os.path.join(folder, "phalanx-front"), 0o755)
+                read = len(patient.events)
+                patient.wait_for_tokens(read + 20)
+                self.assertIsNone(patient.error)
+                patient.close()
+                server.wait_idle()
+
+
 class Renewal(unittest.TestCase):
     """SIGHUP: every front is replaced, and no client notices."""
 
@@ -225,6 +263,34 @@ class Renewal(unittest.TestCase):
             self.assertEqual([ask(connection) for connection in rest], sockets)
             text = server.request("GET", "/metrics")[1]
             self.assertIn("phalanx_connections_cut 0\n", text)
+
+    def test_a_stream_does_not_hold_it_up(self):
+        asked = dict(max_tokens=1000, ignore_eos=True, seed=3)
+        with Server("--tp", 1, *SLOW) as server:
+            undisturbed = server.stream("count", **asked).finish()
+            stream = server.stream("count", **asked).wait_for_tokens(5)
+            old = server.front_pids()
+            self.assertEqual(server.control("reload", "--fronts").returncode, 0)
+            eventually(lambda: not any(map(alive, old)), 6, "every old front is gone")
+            self.assertFalse(stream.done, "it runs on")
+            stream.finish()
+            self.assertEqual((stream.error, stream.text, stream.done), (None, undisturbed.text, True))
+            log, metrics = server.log_text(), server.request("GET", "/metrics")[1]
+            self.assertEqual((log.count("front_renewed"), log.count("front_died")), (2, 0))
+            self.assertIn("phalanx_connections_resumed 1\n", metrics)
+            self.assertIn("phalanx_connections_cut 0\n", metrics)
+
+    def test_what_would_end_with_its_front_is_waited_for(self):
+        def without_journals():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 30, 2 << 30))
+        with Server("--tp", 1, *SLOW, before_exec=without_journals) as server:
+            self.assertIn("answers_end_with_their_front", server.log_text())
+            stream = server.stream("count", max_tokens=400, ignore_eos=True, seed=3).wait_for_tokens(5)
+            old = server.front_pids()
+            self.assertEqual(server.control("reload", "--fronts").returncode, 0)
+            stream.finish()
+            self.assertEqual((stream.error, stream.done, stream.finish_reason), (None, True, "length"))
+            eventually(lambda: not any(map(alive, old)), 6, "every old front is gone")
 
     def test_survives_deaths_of_fronts(self):
         with Server("--dp", 2, "--tp", 1) as server:

@@ -104,6 +104,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void resume();
   void resume_reading(const Resumption& left);
   void keep_deadline(const ConnectionState& left);
+  void keep_write_deadline(const ConnectionState& left);
   void resume_request(Stage stage, std::string_view received);
   void resume_sending(std::string_view received);
   void fail_stream();
@@ -118,7 +119,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Phase phase_ = Phase::kIdle;
   Answer answer_ = Answer::kNone;
   SteadyTime deadline_{};
-  SteadyTime last_progress_{};  // of the socket taking bytes
+  SteadyTime last_progress_{};  // of the socket taking bytes, or when it was first offered some
   SteadyTime last_write_{};     // of the handler, for comments
   std::uint64_t serial_ = 0;    // of the request in work
   ConnectionInfo info_;
@@ -143,7 +144,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool is_sse_ = false;
   bool reading_ = false;
   bool writing_ = false;  // flush() is to come
-  bool blocked_ = false;  // the socket has taken no more
+  bool blocked_ = false;  // the socket has taken no more, since last_progress_
   bool pumping_ = false;
 };
 

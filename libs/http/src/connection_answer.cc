@@ -161,7 +161,9 @@ void Connection::flush_soon() {
     return;
   }
   writing_ = true;
-  last_progress_ = steady_clock().now();
+  if (!blocked_) {
+    last_progress_ = steady_clock().now();
+  }
   core_->to_flush.push_back(shared_from_this());
   if (core_->to_flush.size() == 1) {
     core_->loop.post([core = core_] { flush_some(core); });
@@ -200,10 +202,13 @@ void Connection::flush() {
   SystemError error;
   const std::size_t written = output_.write_to(socket_, error);
   sent_ += written;
-  if (written > 0) {
+  const bool was_blocked = std::exchange(blocked_, error == asio::error::would_block);
+  if (written > 0 || !was_blocked) {
     last_progress_ = steady_clock().now();
   }
-  blocked_ = error == asio::error::would_block;
+  if (blocked_) {
+    publish();  // whoever goes on keeps the deadline
+  }
   if (blocked_ || (!error && !output_.empty())) {
     wait_writable();
   } else if (error) {
@@ -215,7 +220,6 @@ void Connection::flush() {
 
 void Connection::wait_writable() {
   writing_ = true;
-  last_progress_ = steady_clock().now();
   socket_.async_wait(Tcp::socket::wait_write, [self = shared_from_this()](SystemError error) {
     self->writing_ = false;
     if (!error) {

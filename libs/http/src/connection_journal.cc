@@ -15,10 +15,19 @@ namespace {
 // For what lies in the socket of a connection that is gone on with.
 constexpr Duration kReadingTime = std::chrono::milliseconds(250);
 
+// For a client to take some of what it was sent last, from when there is somebody to send the rest.
+constexpr Duration kTakingTime = std::chrono::seconds(1);
+
 // Modulo 2^32.
 std::uint32_t milliseconds_of(SteadyTime time) {
   return static_cast<std::uint32_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count());
+}
+
+// Of a deadline that another process has left, but between these.
+Duration left_of(std::uint32_t deadline_ms, SteadyTime time, Duration least, Duration most) {
+  const auto ms = static_cast<std::int32_t>(deadline_ms - milliseconds_of(time));
+  return std::min(std::max<Duration>(std::chrono::milliseconds(ms), least), most);
 }
 
 }  // namespace
@@ -47,6 +56,9 @@ ConnectionState Connection::state() const {
   state.in_body = phase_ == Phase::kBody;
   if (phase_ == Phase::kHeader || phase_ == Phase::kBody) {
     state.deadline_ms = std::max(milliseconds_of(deadline_), 1U);
+  } else if (phase_ == Phase::kAnswering && blocked_) {
+    state.deadline_ms =
+        std::max(milliseconds_of(last_progress_ + core_->options.write_timeout), 1U);
   }
   state.ordinal = static_cast<std::uint32_t>(serial_);
   state.request_begin = request_begin_;
@@ -110,7 +122,8 @@ void Connection::resume() {
   serial_ = state.ordinal;
   output_.push(left.to_send);
   journaled_ = sent_ + left.to_send.size();
-  last_write_ = last_progress_ = steady_clock().now();
+  last_write_ = steady_clock().now();
+  keep_write_deadline(state);
   switch (state.stage) {
     case Stage::kReading:
       resume_reading(left);
@@ -162,10 +175,18 @@ void Connection::keep_deadline(const ConnectionState& left) {
     return;
   }
   const SteadyTime time = steady_clock().now();
-  const auto ms = static_cast<std::int32_t>(left.deadline_ms - milliseconds_of(time));
-  const Duration left_of_it = std::max<Duration>(std::chrono::milliseconds(ms), kReadingTime);
-  deadline_ = std::min<SteadyTime>(deadline_, time + left_of_it);
+  deadline_ = time + left_of(left.deadline_ms, time, kReadingTime, deadline_ - time);
   publish();
+}
+
+// Nor to take an answer, as long as its socket takes nothing.
+void Connection::keep_write_deadline(const ConnectionState& left) {
+  blocked_ = left.stage != Stage::kReading && left.deadline_ms != 0 && !output_.empty();
+  last_progress_ = steady_clock().now();
+  if (blocked_) {
+    const Duration time = core_->options.write_timeout;
+    last_progress_ += left_of(left.deadline_ms, last_progress_, kTakingTime, time) - time;
+  }
 }
 
 void Connection::resume_sending(std::string_view received) {

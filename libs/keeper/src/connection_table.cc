@@ -105,6 +105,16 @@ bool ConnectionTable::give_waiting(std::size_t most) {
   return !waiting_.empty() && least_loaded();
 }
 
+std::vector<ConnectionTable::Orphan> ConnectionTable::connections_of(std::size_t front) const {
+  std::vector<Orphan> connections;
+  for (const auto& [id, entry] : entries_) {
+    if (entry.front == front) {
+      connections.push_back({entry.connection, entry.rest});
+    }
+  }
+  return connections;
+}
+
 void ConnectionTable::drop_journals(std::size_t most, const Holds& holds) {
   for (std::size_t i = 0; i < std::min(most, entries_.size()); ++i) {
     auto entry = entries_.upper_bound(looked_at_);
@@ -178,6 +188,12 @@ std::vector<std::uint64_t> ConnectionTable::take_waiting() {
     entries_.erase(id);
   }
   return ids;
+}
+
+void ConnectionTable::drop_waiting(const std::set<std::uint64_t>& connections) {
+  std::erase_if(waiting_, [&](std::uint64_t id) {
+    return connections.contains(id) && entries_.erase(id) == 1;
+  });
 }
 
 bool ConnectionTable::remove(std::size_t front, std::uint64_t id) {

@@ -66,6 +66,17 @@ void FrontDesk::forget(std::uint64_t connection) {
   drop_left({connection, std::numeric_limits<std::uint32_t>::max()});
 }
 
+void FrontDesk::forget_client(std::uint64_t connection) {
+  for (auto entry = jobs_.lower_bound({connection, 0});
+       entry != jobs_.end() && entry->first.connection == connection;
+       ++entry) {
+    if (!entry->second->ended) {
+      finish(*entry->second, "client_gone", "");
+    }
+  }
+  forget(connection);
+}
+
 // Of the connection's requests up to that one, those that have ended and those that are nobody's.
 void FrontDesk::drop_left(const wire::RequestKey& last) {
   for (auto entry = jobs_.lower_bound({last.connection, 0});

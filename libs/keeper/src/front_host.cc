@@ -90,6 +90,11 @@ void FrontHost::restart(std::size_t front) {
   arm();
 }
 
+void FrontHost::replace(std::size_t front) {
+  links_[front].replaced = true;
+  restart(front);
+}
+
 void FrontHost::stop(std::size_t front) {
   supervisor_->stop(front);
   arm();
@@ -256,6 +261,7 @@ void FrontHost::on_exit(const supervise::Death& death) {
     start_.program = *std::exchange(last_program_, std::nullopt);
     calls_.on_program_refused(unavailable(path + ": " + supervise::describe(death)));
   }
+  renewed_ = link.replaced && death.origin != supervise::DeathOrigin::kOwn;
   supervisor_->on_exit(std::move(judged));
   last_death_ = steady_clock().now();
   arm();
@@ -281,6 +287,11 @@ void FrontHost::on_slot_ready(std::size_t slot, Incarnation incarnation) {
 }
 
 void FrontHost::on_slot_death(const supervise::Death& death) {
+  if (renewed_) {
+    obs::log_info("front_renewed",
+                  {{"front", death.slot}, {"incarnation", death.incarnation.value()}});
+    return;
+  }
   obs::log_warn("front_died",
                 {{"front", death.slot},
                  {"incarnation", death.incarnation.value()},

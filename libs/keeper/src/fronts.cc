@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "phalanx/keeper/hand_over.h"
+#include "phalanx/keeper/hang_ups.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/tcp_account.h"
 #include "phalanx/wire/limits.h"
@@ -18,6 +19,9 @@ namespace {
 
 // Of connections, for a front; about as long as one may be idle.
 constexpr auto kWaitMax = std::chrono::seconds(60);
+
+// Between two looks at connections that wait for one.
+constexpr auto kHangUpPeriod = std::chrono::seconds(1);
 
 Error without_prompts() {
   return invalid_argument("a front that has clients speaks of prompts of the command line");
@@ -252,74 +256,6 @@ void Fronts::on_left(std::size_t front) {
   }
 }
 
-// However it has ended, the next one in its place is a new one.
-void Fronts::end_renewal_of(std::size_t front) {
-  if (to_renew_.empty() || to_renew_.front() != front) {
-    return;
-  }
-  to_renew_.pop_front();
-  retiring_ = false;
-  restarting_ = false;
-  if (to_renew_.empty() && std::exchange(renew_again_, false)) {
-    loop_.post([this] { renew_all(); });
-  }
-}
-
-Status Fronts::renew(const std::string& program) {
-  if (!accounts_) {
-    return failed_precondition(
-        "fronts are not replaced: on this kernel each would end its connections");
-  }
-  PHALANX_TRY(os::HeldProgram held,
-              os::HeldProgram::open(program.empty() ? host_->program_path() : program));
-  host_->use_program(std::move(held));
-  renew_all();
-  return ok();
-}
-
-void Fronts::renew_all() {
-  renew_again_ = !to_renew_.empty();
-  if (renew_again_) {
-    return;
-  }
-  // That of the quarantine begins anew for each suspect.
-  for (std::size_t front = 0; front < quarantine_front_; ++front) {
-    // Spare ones first: those are to take over.
-    table_->active(front) ? to_renew_.push_back(front) : to_renew_.push_front(front);
-  }
-  advance_renewal();
-}
-
-// A front is replaced when it has no connection, and only beside another one that can get them.
-void Fronts::advance_renewal() {
-  if (to_renew_.empty() || draining_ || restarting_) {
-    return;
-  }
-  const std::size_t front = to_renew_.front();
-  if (!host_->ready(front)) {
-    return;  // on_ready() goes on
-  }
-  if (!retiring_) {
-    bool has_spare = false;
-    for (std::size_t other = 0; other < host_->size(); ++other) {
-      has_spare = has_spare || (other != front && table_->spare(other));
-    }
-    if (table_->active(front) && !has_spare) {
-      return;
-    }
-    retiring_ = true;
-    table_->retire(front);
-    hand_on_later();
-    host_->send(front, wire::Retire{});
-  }
-  if (table_->count(front) > 0) {
-    return;  // the last Released or Disconnected goes on
-  }
-  restarting_ = true;
-  obs::log_info("front_renewed", {{"front", front}});
-  host_->restart(front);
-}
-
 void Fronts::drain() {
   draining_ = true;
   doors_->stop_accepting();
@@ -347,6 +283,7 @@ void Fronts::tell_drained() {
 void Fronts::on_tick() {
   host_->on_tick();
   quarantine_->on_tick();
+  advance_renewal();
   const SteadyTime now = steady_clock().now();
   bool any_active = false;
   for (std::size_t front = 0; front < host_->size(); ++front) {
@@ -359,6 +296,28 @@ void Fronts::on_tick() {
       ++cut_;
       disconnect(connection);
     }
+  }
+  if (!any_active && now - looked_at_ >= kHangUpPeriod) {
+    looked_at_ = now;
+    drop_left_by_clients();
+  }
+}
+
+// Of connections that wait for a front nobody else would notice.
+void Fronts::drop_left_by_clients() {
+  std::vector<UnservedClient> clients;
+  for (const std::uint64_t connection : table_->waiting()) {
+    clients.push_back({connection, doors_->socket(connection)->get(), desk_->has_open(connection)});
+  }
+  const std::vector<std::uint64_t> left = hung_up(clients);
+  if (left.empty()) {
+    return;
+  }
+  obs::log_info("clients_left_without_a_front", {{"connections", left.size()}});
+  table_->drop_waiting({left.begin(), left.end()});
+  for (const std::uint64_t connection : left) {
+    desk_->forget_client(connection);
+    disconnect(connection);
   }
 }
 

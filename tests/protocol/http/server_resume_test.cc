@@ -322,6 +322,114 @@ TEST(Resume, AClientGetsNoMoreTimeForARequest) {
   EXPECT_GT(with_bytes_to_send, 0U);
 }
 
+std::uint32_t in_milliseconds(Duration time) {
+  return static_cast<std::uint32_t>(
+      std::chrono::duration_cast<milliseconds>((steady_clock().now() + time).time_since_epoch())
+          .count());
+}
+
+TEST(Resume, ItIsKeptUntilWhenAClientMustTakeSome) {
+  RunningServer server({}, [](const Request&, const std::shared_ptr<Exchange>& exchange) {
+    exchange->respond(text_response(200, std::string(std::size_t{16} << 20, 'x')));
+  });
+  const auto recorded = std::make_shared<Recorded>();
+  server.call([&] {
+    server.acceptor().prepare(
+        [&](ConnectionInfo& info) { info.journal = std::make_unique<RecordingJournal>(recorded); });
+  });
+  RawClient client(server.port(), 4096);
+  client.send(get("/", "Connection: close\r\n"));
+  ASSERT_TRUE(server.eventually([&] {
+    return !recorded->moments.empty() && recorded->moments.back().state.deadline_ms != 0;
+  }));
+  const Moment moment = server.call([&] { return recorded->moments.back(); });
+  EXPECT_EQ(moment.state.stage, Stage::kComplete);
+  EXPECT_GT(moment.sent, 0U);
+  EXPECT_LT(moment.sent, moment.rendered);
+  EXPECT_LE(moment.state.deadline_ms - in_milliseconds(seconds(0)), 30'000U);
+  client.read_until("x\x01");
+  ASSERT_TRUE(server.eventually([&] { return recorded->moments.back().sent == moment.rendered; }));
+  EXPECT_EQ(server.call([&] { return recorded->moments.back().state.deadline_ms; }), 0U)
+      << "it has taken all of it";
+}
+
+// The last bytes of an answer, which a server goes on with on a socket that is full.
+class FullSocket : public testing::Test {
+ protected:
+  static constexpr std::string_view kRest = "the rest";
+
+  void SetUp() override {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    client_.reset(ends[0]);
+    server_end_.reset(ends[1]);
+    const std::string filler(4096, '-');
+    for (ssize_t count = 0; count >= 0; full_ += static_cast<std::size_t>(count)) {
+      count = ::send(ends[1], filler.data(), filler.size(), MSG_DONTWAIT);
+      if (count < 0) {
+        break;
+      }
+    }
+  }
+
+  void go_on(std::uint32_t deadline_ms, Duration write_timeout = seconds(30)) {
+    ServerOptions options;
+    options.write_timeout = write_timeout;
+    server_ = std::make_unique<RunningServer>(std::move(options), echo);
+    server_->call([&] {
+      ConnectionInfo info;
+      info.id = 1;
+      info.sent = full_;
+      info.resumption = Resumption{
+          .state = {.stage = Stage::kComplete, .keep_alive = false, .deadline_ms = deadline_ms},
+          .received = "",
+          .to_send = std::string(kRest)};
+      info.journal = std::make_unique<RecordingJournal>(recorded_, *info.resumption, full_);
+      server_->server().adopt(std::move(server_end_), std::move(info));
+    });
+  }
+
+  [[nodiscard]] std::uint64_t too_slow() const {
+    return server_->server().counters().clients_too_slow;
+  }
+
+  os::UniqueFd client_;
+  os::UniqueFd server_end_;
+  std::size_t full_ = 0;  // bytes that nobody has read
+  std::shared_ptr<Recorded> recorded_ = std::make_shared<Recorded>();
+  std::unique_ptr<RunningServer> server_;
+};
+
+TEST_F(FullSocket, TheClientHasWhatWasLeftOfItsTime) {
+  const std::uint32_t deadline = in_milliseconds(seconds(20));
+  go_on(deadline);
+  ASSERT_TRUE(server_->eventually([&] { return recorded_->moments.size() == 2; }));
+  const std::uint32_t kept =
+      server_->call([&] { return recorded_->moments.back().state.deadline_ms; });
+  EXPECT_NEAR(kept, deadline, 2) << "the one behind this one has it, too";
+}
+
+TEST_F(FullSocket, BehindTheDeadlineItIsTriedOnceMoreAndThenDropped) {
+  const SteadyTime begin = steady_clock().now();
+  go_on(in_milliseconds(-seconds(5)));
+  EXPECT_TRUE(server_->eventually([&] { return too_slow() == 1; }));
+  EXPECT_GE(steady_clock().now() - begin, seconds(1)) << "nobody could send to it before";
+}
+
+TEST_F(FullSocket, WhoTakesSomeThenIsServed) {
+  go_on(in_milliseconds(-seconds(5)));
+  std::string taken(full_ + kRest.size(), '?');
+  ASSERT_EQ(::recv(client_.get(), taken.data(), taken.size(), MSG_WAITALL),
+            static_cast<ssize_t>(taken.size()));
+  EXPECT_TRUE(taken.ends_with(kRest));
+  EXPECT_EQ(server_->call([&] { return too_slow(); }), 0U);
+}
+
+TEST_F(FullSocket, NobodyGetsMoreTimeThanThereIs) {
+  go_on(in_milliseconds(std::chrono::hours(24)), milliseconds(40));
+  EXPECT_TRUE(server_->eventually([&] { return too_slow() == 1; }));
+}
+
 TEST(Resume, WhatIsNotTriedAgainEndsWithAnError) {
   Life first(1);
   Life second(2);

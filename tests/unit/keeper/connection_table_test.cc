@@ -102,6 +102,37 @@ TEST_F(ConnectionTableTest, ThoseThatWaitCanBeGivenUp) {
   EXPECT_TRUE(given_.empty());
 }
 
+TEST_F(ConnectionTableTest, SaysBeforehandWhatAFrontWouldLeave) {
+  add(9);  // waits for a front
+  make_ready();
+  for (std::uint64_t id = 1; id <= 4; ++id) {
+    add(id);
+  }
+  EXPECT_TRUE(table_.rest(0, 4, 20, 30));
+  const std::vector<ConnectionTable::Orphan> before = table_.connections_of(0);
+  EXPECT_EQ(lose(0), (std::vector<std::uint64_t>{1, 4}));
+  ASSERT_EQ(before.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(before[i].connection.id, orphans_[i].connection.id);
+    EXPECT_EQ(before[i].connection.place, orphans_[i].connection.place);
+    EXPECT_EQ(before[i].rest, orphans_[i].rest);
+  }
+  EXPECT_TRUE(table_.connections_of(0).empty());
+}
+
+TEST_F(ConnectionTableTest, SomeOfThoseThatWaitCanBeGivenUp) {
+  for (std::uint64_t id = 1; id <= 4; ++id) {
+    add(id);
+  }
+  table_.drop_waiting({2, 3, 9});
+  EXPECT_EQ(table_.waiting(), (std::deque<std::uint64_t>{1, 4}));
+  table_.on_front_ready(1);
+  EXPECT_FALSE(table_.give_waiting(9));
+  table_.drop_waiting({1});
+  EXPECT_EQ(given_, (std::vector<Given>{{1, 1}, {1, 4}}));
+  EXPECT_TRUE(table_.remove(1, 1)) << "who has a front does not wait";
+}
+
 TEST_F(ConnectionTableTest, AFrontThatIsGoneLeavesItsConnectionsAndGetsNoMore) {
   make_ready();
   for (std::uint64_t id = 1; id <= 6; ++id) {

@@ -446,6 +446,26 @@ TEST_F(FrontDeskAgainTest, WhatIsForgottenEndsOnce) {
   expect_nothing_left();
 }
 
+TEST_F(FrontDeskAgainTest, RequestsOfAClientThatHasLeftEndAsThat) {
+  begin(kKey);
+  generate(kKey);
+  produce(0, 0);
+  begin(kForeign);
+  generate(kForeign);
+  desk_.on_front_gone(0);
+  desk_.forget_client(kKey.connection);
+  EXPECT_EQ(port_.cancels, std::vector<wire::SequenceKey>{port_.submits[0].key});
+  EXPECT_EQ(desk_.open(), 1U) << "those of other connections go on";
+  EXPECT_FALSE(desk_.has_open(kKey.connection));
+  desk_.forget(kKey.connection);
+  EXPECT_EQ(ended("client_gone"), 1);
+  EXPECT_EQ(ended("error"), 0);
+  EXPECT_EQ(counted_tokens(), 1);
+  desk_.forget_client(kForeign.connection);
+  EXPECT_EQ(ended("client_gone"), 2);
+  expect_nothing_left();
+}
+
 TEST_F(FrontDeskAgainTest, WhatHasALivingFrontIsItsOwnToEndAndThenGone) {
   begin(kKey);
   generate(kKey);

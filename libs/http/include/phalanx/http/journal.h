@@ -32,9 +32,10 @@ struct ConnectionState {
   bool head_only = false;
   bool continued = false;  // kReading: "100 Continue" has been written
   bool in_body = false;    // kReading: the header is complete
-  std::uint32_t deadline_ms =
-      0;                      // kReading: of that part, on the steady clock modulo 2^32; 0: none
-  std::uint32_t ordinal = 0;  // requests given to the handler, this one included
+  // On the steady clock modulo 2^32; 0: none. kReading: of that part of the request. Else until
+  // when the client has to take some of what it has not taken.
+  std::uint32_t deadline_ms = 0;
+  std::uint32_t ordinal = 0;        // requests given to the handler, this one included
   std::uint64_t request_begin = 0;  // in what is received; kReading: of the next request
   std::uint64_t request_end = 0;    // from kAwaited on
   std::uint64_t drawn_id = 0;       // the request's id was drawn from this; 0: the client gave it

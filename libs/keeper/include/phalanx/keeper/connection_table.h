@@ -95,8 +95,15 @@ class ConnectionTable {
   // given.
   [[nodiscard]] bool give_waiting(std::size_t most);
 
-  // The connections that wait for a front; they are forgotten.
+  // The connections that wait for a front, in their order …
+  [[nodiscard]] const std::deque<std::uint64_t>& waiting() const { return waiting_; }
+  // … which are forgotten, all of them …
   [[nodiscard]] std::vector<std::uint64_t> take_waiting();
+  // … or these, in any order.
+  void drop_waiting(const std::set<std::uint64_t>& connections);
+
+  // What on_front_gone() would say now.
+  [[nodiscard]] std::vector<Orphan> connections_of(std::size_t front) const;
 
   // Looks at `most` connections, others in each call, and lets go of the journal of a dead front
   // where `holds` says that the connection's own front keeps all of it by now.

@@ -69,6 +69,9 @@ class FrontDesk {
   // kept of ended ones goes. Those that are open and have a front are its own to end.
   void forget(std::uint64_t connection);
 
+  // The same of a connection without a front whose client has left.
+  void forget_client(std::uint64_t connection);
+
   // Sends what has happened since the last call, and a piece of what is told again.
   void flush();
 

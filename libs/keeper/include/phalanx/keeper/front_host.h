@@ -92,10 +92,11 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
             const wire::LeaderToFront& record,
             std::shared_ptr<const FrontJournal> journal = nullptr);
 
-  // Whether this life of the front has a journal.
-  [[nodiscard]] bool has_journal(std::size_t front) const {
-    return links_[front].journal != nullptr;
+  // Of this life of the front; null if it has none.
+  [[nodiscard]] const std::shared_ptr<FrontJournal>& journal(std::size_t front) const {
+    return links_[front].journal;
   }
+  [[nodiscard]] bool has_journal(std::size_t front) const { return journal(front) != nullptr; }
 
   // Fronts that start from now on run this one. If the first of them ends before it is ready, the
   // program of before is taken again, and on_program_refused hears.
@@ -112,9 +113,12 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
     return links_[front].unsent_bytes > kBehindBytes;
   }
 
-  // Ends the front, if it lives: its connections go the way of those of a dead one.
+  // Ends the front, if it lives: its connections go the way of those of a dead one. restart() starts
+  // another in its place.
   void restart(std::size_t front);
   void stop(std::size_t front);
+  // restart() of a front that is there, which the log calls a renewal.
+  void replace(std::size_t front);
   void on_tick();  // every 100 ms
 
   [[nodiscard]] std::size_t size() const { return links_.size(); }
@@ -154,6 +158,7 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
     bool ready = false;
     bool killed = false;        // its end is on the way
     bool at_fault = false;      // … for what it did, or did not do
+    bool replaced = false;      // … by replace()
     std::uint64_t culprit = 0;  // … for this connection, if that is known
     std::shared_ptr<FrontJournal> journal;
     std::uint32_t quiet_ticks = 0;  // ticks on time since its last record
@@ -179,6 +184,7 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   bool ever_ready_ = false;
   std::optional<os::HeldProgram> last_program_;  // until the new one has been ready
   std::vector<Link> links_;
+  bool renewed_ = false;  // the death that is being told was asked for
   std::unique_ptr<supervise::PosixProcessRunner> runner_;
   std::unique_ptr<supervise::Supervisor> supervisor_;
   std::unique_ptr<os::EventLoop::Handle> wake_;  // at the supervisor's next deadline

@@ -90,10 +90,12 @@ class Fronts {
   // second later everything is cut.
   void end_answers();
 
-  // Replaces the fronts one after the other, the spare one first, without ending a connection: each
-  // goes to another front when it is at rest. Called again while it is under way, it is done once
-  // more. They run what lies at `program` then, or, if it is empty, where their program was found;
-  // if that does not even get ready, the one before it stays and nothing else is replaced.
+  // Replaces the fronts one after the other, the spare one first: connections at rest go to another
+  // front, and those that are in the middle of something a moment later go on there as behind a
+  // death. One that would end of that is waited for, but not for ever. Called again while it is
+  // under way, it is done once more. They run what lies at `program` then, or, if it is empty,
+  // where their program was found; if that does not even get ready, the one before it stays and
+  // nothing else is replaced.
   // Errors: as os::HeldProgram::open(); kFailedPrecondition if that would end connections.
   [[nodiscard]] Status renew(const std::string& program);
 
@@ -132,7 +134,10 @@ class Fronts {
   void end_renewal_of(std::size_t front);
   void renew_all();
   void advance_renewal();
+  [[nodiscard]] bool may_replace(std::size_t front);
+  [[nodiscard]] bool would_cut(std::size_t front) const;
   void tell_drained();
+  void drop_left_by_clients();
 
   os::EventLoop& loop_;
   FrontsCalls calls_;
@@ -160,15 +165,18 @@ class Fronts {
   std::unique_ptr<os::EventLoop::Handle> giving_back_;
   std::vector<wire::FrontTimes> times_;
   std::deque<std::size_t> to_renew_;  // the first of them is being replaced
-  bool retiring_ = false;             // … and has been told so
+  bool retiring_ = false;             // … and has been told so …
+  SteadyTime retired_{};              // … then …
+  SteadyTime judged_{};               // … and what would end with it was last looked for then
   bool restarting_ = false;
   bool renew_again_ = false;
   bool accounts_ = false;  // this kernel's account of a connection can be relied on
   // Connections of dead fronts: that another one went on with, from rest or from the middle …
   std::uint64_t kept_ = 0;
   std::uint64_t resumed_ = 0;
-  std::uint64_t cut_ = 0;  // … that ended with their front, or waited too long for one
-  SteadyTime served_{};    // a front was active
+  std::uint64_t cut_ = 0;   // … that ended with their front, or waited too long for one
+  SteadyTime served_{};     // a front was active
+  SteadyTime looked_at_{};  // those that wait for one, whether their clients have left
   bool draining_ = false;
   bool drained_told_ = false;
   bool answers_end_ = false;
