@@ -157,6 +157,7 @@ void Connection::complete_answer() {
 }
 
 void Connection::flush_soon() {
+  account();
   if (writing_ || phase_ == Phase::kClosed) {
     return;
   }
@@ -202,6 +203,7 @@ void Connection::flush() {
   sent_ += written;
   if (written > 0) {
     last_progress_ = steady_clock().now();
+    account();
   }
   blocked_ = error == asio::error::would_block;
   if (blocked_ || (!error && !output_.empty())) {
@@ -236,6 +238,8 @@ void Connection::on_drained() {
   }
   request_begin_ = request_end_;
   continued_ = false;
+  held_ = 0;
+  account();
   enter(Phase::kIdle, core_->options.idle_timeout);
   pump();
   if (phase_ == Phase::kIdle && in_.empty() && output_.empty()) {
@@ -256,6 +260,7 @@ void Connection::linger() {
   SystemError ignored;
   socket_.shutdown(Tcp::socket::shutdown_send, ignored);
   std::string().swap(in_);
+  memory_.close();
   enter(Phase::kLingering, kLingerTime);
   wait_readable();
 }
@@ -309,6 +314,7 @@ void Connection::discard() {
   if (answer_ != Answer::kNone) {
     complete_answer();
   }
+  memory_.close();
   drop_body();
   drop_in_turns(core_->loop, output_.take());
   hang_up();
