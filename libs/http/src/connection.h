@@ -84,7 +84,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void account();
   [[nodiscard]] bool may_read();
   [[nodiscard]] bool admit_body();
-  void wait_for(std::size_t bytes);
+  [[nodiscard]] MemoryBudget::Standing standing() const;
+  void wait_for(std::size_t bytes, MemoryBudget::Standing wanted);
   void go_on_reading();
   void refuse_for_memory();
 

@@ -26,22 +26,28 @@ std::size_t Connection::bytes_held() const {
   return copies() * (received_ - request_begin_ + output_.bytes()) + held_;
 }
 
+// Of a request that comes, and is not admitted, nobody has asked for all.
+MemoryBudget::Standing Connection::standing() const {
+  return phase_ <= Phase::kBody && admitted_ == 0 ? MemoryBudget::Standing::kBegins
+                                                  : MemoryBudget::Standing::kGiven;
+}
+
 void Connection::account() {
-  memory_.book(std::max(admitted_, bytes_held()));
+  memory_.book(std::max(admitted_, bytes_held()), standing());
 }
 
 // What is thrown away, or was admitted before, needs no room; an end that nothing comes before is
 // heard at once.
 bool Connection::may_read() {
   const std::size_t wanted = memory_.bytes() + 1;
-  if (phase_ == Phase::kLingering || admitted_ > 0 || memory_.may_hold(wanted)) {
+  if (phase_ == Phase::kLingering || admitted_ > 0 || memory_.may_hold(wanted, standing())) {
     return true;
   }
   SystemError ignored;
   if (socket_.available(ignored) == 0) {
     return true;
   }
-  wait_for(wanted);
+  wait_for(wanted, standing());
   return false;
 }
 
@@ -62,9 +68,9 @@ bool Connection::admit_body() {
   const std::size_t unadmitted_max =
       2 * (core_->options.limits.header_bytes_max + core_->scratch.size());
   const bool was_admitted = continued_ || received_ - request_begin_ > unadmitted_max;
-  if (!was_admitted && !memory_.may_hold(wanted)) {
+  if (!was_admitted && !memory_.may_hold(wanted, MemoryBudget::Standing::kGiven)) {
     account();
-    wait_for(wanted);
+    wait_for(wanted, MemoryBudget::Standing::kGiven);
     return false;
   }
   memory_.give_up();
@@ -73,9 +79,9 @@ bool Connection::admit_body() {
   return true;
 }
 
-void Connection::wait_for(std::size_t bytes) {
+void Connection::wait_for(std::size_t bytes, MemoryBudget::Standing wanted) {
   ++core_->counters.memory_waits;
-  memory_.wait_for(bytes);
+  memory_.wait_for(bytes, wanted);
 }
 
 void Connection::go_on_reading() {

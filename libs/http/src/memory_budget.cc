@@ -12,29 +12,30 @@ constexpr int kAtOnce = 16;
 
 }  // namespace
 
-void MemoryBudget::Account::book(std::size_t bytes) {
-  const bool is_less = bytes < bytes_;
-  budget_.held_ += bytes - bytes_;
-  budget_.held_by_large_ -= budget_.is_large(bytes_) ? bytes_ : 0;
-  budget_.held_by_large_ += budget_.is_large(bytes) ? bytes : 0;
+void MemoryBudget::Account::book(std::size_t bytes, Standing standing) {
+  const bool is_less = bytes < bytes_ || standing == Standing::kGiven;
+  budget_.held_[kind_] -= bytes_;
   bytes_ = bytes;
+  kind_ = budget_.kind_of(bytes, standing);
+  budget_.held_[kind_] += bytes_;
   if (is_less) {
     budget_.ask();
   }
 }
 
-bool MemoryBudget::Account::may_hold(std::size_t bytes) const {
-  const auto& line = budget_.is_large(bytes) ? budget_.large_line_ : budget_.small_line_;
-  return (line.empty() || budget_.going_on_ == this) && budget_.fits(*this, bytes);
+bool MemoryBudget::Account::may_hold(std::size_t bytes, Standing standing) const {
+  const std::size_t kind = budget_.kind_of(bytes, standing);
+  return (budget_.lines_[kind].empty() || budget_.going_on_ == this) &&
+         budget_.fits(*this, bytes, kind);
 }
 
-void MemoryBudget::Account::wait_for(std::size_t bytes) {
+void MemoryBudget::Account::wait_for(std::size_t bytes, Standing standing) {
   if (waits()) {
     return;
   }
   wanted_ = bytes;
-  in_large_line_ = budget_.is_large(bytes);
-  auto& line = in_large_line_ ? budget_.large_line_ : budget_.small_line_;
+  wanted_kind_ = budget_.kind_of(bytes, standing);
+  auto& line = budget_.lines_[wanted_kind_];
   place_ = line.insert(line.end(), this);
 }
 
@@ -42,30 +43,48 @@ void MemoryBudget::Account::give_up() {
   if (!waits()) {
     return;
   }
-  (in_large_line_ ? budget_.large_line_ : budget_.small_line_).erase(*place_);
+  budget_.lines_[wanted_kind_].erase(*place_);
   place_.reset();
   budget_.ask();  // who is next may fit
 }
 
 void MemoryBudget::Account::close() {
   give_up();
-  book(0);
+  book(0, Standing::kBegins);
 }
 
-bool MemoryBudget::fits(const Account& account, std::size_t bytes) const {
-  const std::size_t others = held_ - account.bytes_;
-  if (others == 0) {
+std::size_t MemoryBudget::held() const {
+  return held_[kLarge] + held_[kSmall] + held_[kBeginning];
+}
+
+std::size_t MemoryBudget::waiting() const {
+  return lines_[kLarge].size() + lines_[kSmall].size() + lines_[kBeginning].size();
+}
+
+std::size_t MemoryBudget::kind_of(std::size_t bytes, Standing standing) const {
+  if (standing == Standing::kBegins) {
+    return kBeginning;
+  }
+  return bytes > limit_ / 256 ? kLarge : kSmall;
+}
+
+bool MemoryBudget::fits(const Account& account, std::size_t bytes, std::size_t kind) const {
+  std::array<std::size_t, kKinds> others = held_;
+  others[account.kind_] -= account.bytes_;
+  const std::size_t beside_large = others[kSmall] + others[kBeginning];
+  if (others[kLarge] + beside_large == 0) {
     return true;
   }
-  if (others + bytes > limit_) {
+  if (others[kLarge] + beside_large + bytes > limit_) {
     return false;
   }
-  const std::size_t own_large = is_large(account.bytes_) ? account.bytes_ : 0;
-  const std::size_t large = held_by_large_ - own_large;
-  if (is_large(bytes)) {
-    return large == 0 || large + bytes <= limit_ / 4 * 3;
+  if (kind == kLarge) {
+    return others[kLarge] == 0 || others[kLarge] + bytes <= limit_ / 4 * 3;
   }
-  return large_line_.empty() || others - large + bytes <= limit_ / 4;
+  if (kind == kBeginning && others[kBeginning] + bytes > limit_ / 4) {
+    return false;
+  }
+  return lines_[kLarge].empty() || beside_large + bytes <= limit_ / 4;
 }
 
 void MemoryBudget::ask() {
@@ -74,22 +93,26 @@ void MemoryBudget::ask() {
   }
 }
 
+// Beginnings last: of each comes one more that waits for room for the rest.
+MemoryBudget::Account* MemoryBudget::next() const {
+  for (const std::list<Account*>& line : lines_) {
+    if (!line.empty() && fits(*line.front(), line.front()->wanted_, line.front()->wanted_kind_)) {
+      return line.front();
+    }
+  }
+  return nullptr;
+}
+
 void MemoryBudget::go_on_some() {
   asked_ = false;
   for (int i = 0; i < kAtOnce; ++i) {
-    // Large ones first: what small ones may have beside them depends on whether one waits.
-    Account* next = nullptr;
-    for (std::list<Account*>* const line : {&large_line_, &small_line_}) {
-      if (next == nullptr && !line->empty() && fits(*line->front(), line->front()->wanted_)) {
-        next = line->front();
-      }
-    }
-    if (next == nullptr) {
+    Account* const account = next();
+    if (account == nullptr) {
       return;
     }
-    next->give_up();
-    going_on_ = next;
-    const std::function<void()> go_on = next->go_on_;  // it may end its account
+    account->give_up();
+    going_on_ = account;
+    const std::function<void()> go_on = account->go_on_;  // it may end its account
     go_on();
     going_on_ = nullptr;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/http/memory_budget.h"
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -12,6 +13,8 @@
 namespace phalanx::http {
 namespace {
 
+constexpr auto kBegins = MemoryBudget::Standing::kBegins;
+constexpr auto kGiven = MemoryBudget::Standing::kGiven;
 constexpr std::size_t kLimit = 256'000;  // more than 1,000 bytes are large
 
 // Clients of one budget, with turns instead of a loop.
@@ -35,15 +38,15 @@ class MemoryBudgetTest : public testing::Test {
   std::shared_ptr<Waiter> ask_for(std::size_t bytes) {
     auto waiter = std::make_shared<Waiter>();
     waiter->account = client([raw = waiter.get(), bytes] {
-      ASSERT_TRUE(raw->account->may_hold(bytes)) << "called without room";
-      raw->account->book(bytes);
+      ASSERT_TRUE(raw->account->may_hold(bytes, kGiven)) << "called without room";
+      raw->account->book(bytes, kGiven);
       raw->went_on = true;
     });
-    if (waiter->account->may_hold(bytes)) {
-      waiter->account->book(bytes);
+    if (waiter->account->may_hold(bytes, kGiven)) {
+      waiter->account->book(bytes, kGiven);
       waiter->went_on = true;
     } else {
-      waiter->account->wait_for(bytes);
+      waiter->account->wait_for(bytes, kGiven);
     }
     return waiter;
   }
@@ -61,13 +64,13 @@ class MemoryBudgetTest : public testing::Test {
 
 TEST_F(MemoryBudgetTest, BooksWhatIsHeldWhateverTheLimitIs) {
   const auto one = client();
-  one->book(2 * kLimit);
+  one->book(2 * kLimit, kGiven);
   EXPECT_TRUE(budget_.exceeded());
-  EXPECT_TRUE(one->may_hold(3 * kLimit)) << "what a client holds alone is always given";
-  EXPECT_FALSE(client()->may_hold(1));
-  one->book(10);
+  EXPECT_TRUE(one->may_hold(3 * kLimit, kGiven)) << "what a client holds alone is always given";
+  EXPECT_FALSE(client()->may_hold(1, kGiven));
+  one->book(10, kGiven);
   EXPECT_EQ(budget_.held(), 10U);
-  EXPECT_TRUE(client()->may_hold(1));
+  EXPECT_TRUE(client()->may_hold(1, kGiven));
 }
 
 TEST_F(MemoryBudgetTest, ASmallOneGoesOnBesideAnyNumberOfLargeOnes) {
@@ -103,17 +106,17 @@ TEST_F(MemoryBudgetTest, ALargeOneGetsItsTurnHoweverManySmallOnesCome) {
 
 TEST_F(MemoryBudgetTest, GoesOnInTheOrderOfArrival) {
   const auto first = client();
-  first->book(192'000);
+  first->book(192'000, kGiven);
   std::deque<std::shared_ptr<Waiter>> waiting;
   waiting.push_back(ask_for(100'000));
   waiting.push_back(ask_for(2'000));  // would fit before, and does not overtake
   waiting.push_back(ask_for(90'000));
-  first->book(100'000);
+  first->book(100'000, kGiven);
   EXPECT_EQ(asked_, 1);
   turn();
   EXPECT_FALSE(waiting[0]->went_on);
   EXPECT_FALSE(waiting[1]->went_on);
-  first->book(91'000);
+  first->book(91'000, kGiven);
   turn();
   EXPECT_TRUE(waiting[0]->went_on);
   EXPECT_FALSE(waiting[1]->went_on);
@@ -125,10 +128,10 @@ TEST_F(MemoryBudgetTest, GoesOnInTheOrderOfArrival) {
 
 TEST_F(MemoryBudgetTest, WhoLeavesTheLineHoldsUpNobody) {
   const auto first = client();
-  first->book(192'000);
+  first->book(192'000, kGiven);
   auto leaving = ask_for(180'000);
   const auto behind = ask_for(2'000);
-  first->book(150'000);
+  first->book(150'000, kGiven);
   turn();
   EXPECT_FALSE(behind->went_on);
   leaving.reset();
@@ -139,7 +142,7 @@ TEST_F(MemoryBudgetTest, WhoLeavesTheLineHoldsUpNobody) {
 
 TEST_F(MemoryBudgetTest, ManyGoOnInSeveralTurns) {
   const auto first = client();
-  first->book(kLimit);
+  first->book(kLimit, kGiven);
   std::vector<std::shared_ptr<Waiter>> waiting;
   for (int i = 0; i < 40; ++i) {
     waiting.push_back(ask_for(10));
@@ -151,6 +154,52 @@ TEST_F(MemoryBudgetTest, ManyGoOnInSeveralTurns) {
   EXPECT_EQ(asked_, 1);
   turn();
   EXPECT_EQ(budget_.waiting(), 0U);
+}
+
+// Clients that begin, and only then say what they want, would fill everything with beginnings.
+TEST_F(MemoryBudgetTest, BeginningsDoNotTakeTheRoomThatTheyWaitFor) {
+  struct Client {
+    std::unique_ptr<Account> account;
+    bool has_begun = false;
+    bool is_given = false;
+  };
+  constexpr std::size_t kBegun = 6'000;
+  for (const std::size_t wanted : {std::size_t{900}, std::size_t{20'000}, kLimit / 2}) {
+    std::vector<std::unique_ptr<Client>> clients;
+    const auto ask = [wanted](Client& one) {
+      if (!one.has_begun) {
+        if (!one.account->may_hold(1, kBegins)) {
+          return one.account->wait_for(1, kBegins);
+        }
+        one.has_begun = true;
+        one.account->book(std::min(kBegun, wanted / 2), kBegins);
+      }
+      if (!one.account->may_hold(wanted, kGiven)) {
+        return one.account->wait_for(wanted, kGiven);
+      }
+      one.is_given = true;
+      one.account->book(wanted, kGiven);
+    };
+    for (int i = 0; i < 1000; ++i) {
+      clients.push_back(std::make_unique<Client>());
+      Client& one = *clients.back();
+      one.account = client([&one, ask] { ask(one); });
+      ask(one);
+    }
+    for (std::size_t before = clients.size() + 1; !clients.empty() && clients.size() < before;) {
+      before = clients.size();
+      EXPECT_LE(budget_.held(), kLimit + kBegun);
+      // One after the other: what it had may be taken by a beginning.
+      const auto given = std::find_if(
+          clients.begin(), clients.end(), [](const auto& one) { return one->is_given; });
+      if (given != clients.end()) {
+        clients.erase(given);
+      }
+      turn();
+    }
+    EXPECT_TRUE(clients.empty()) << clients.size() << " that want " << wanted
+                                 << " are never served";
+  }
 }
 
 // Everybody who asks is served in the end as long as those who hold end, nobody is given what is
