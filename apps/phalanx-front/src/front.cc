@@ -145,6 +145,7 @@ Status Front::open_server() {
   options.allowed_hosts = split(bootstrap_.allowed_hosts);
   options.allowed_origins = split(bootstrap_.allowed_origins);
   options.stream_pending_bytes_max = static_cast<std::size_t>(bootstrap_.stream_buffer_bytes);
+  options.memory_bytes_max = static_cast<std::size_t>(bootstrap_.client_memory_bytes);
   options.comment_interval = std::chrono::milliseconds(bootstrap_.comment_ms);
   options.format_error = front::error_response;
   options.format_stream_failure = front::stream_failure;
@@ -367,6 +368,13 @@ void Front::tell_times() {
                   {{"connections", journal_->lost()},
                    {"bytes", journal_->bytes_in_use()},
                    {"hint", "these connections end if this front dies"}});
+  }
+  if (const std::uint64_t waits = server_->counters().memory_waits;
+      waits > std::exchange(waits_told_, waits)) {
+    obs::log_warn("clients_wait_for_memory",
+                  {{"times", waits},
+                   {"bytes", server_->memory_bytes()},
+                   {"hint", "--client-memory-bytes is what all fronts may hold"}});
   }
   link_->send(wire::FrontTimes{microseconds_of(times.longest),
                                times.too_long,

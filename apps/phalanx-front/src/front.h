@@ -94,6 +94,7 @@ class Front {
   std::unique_ptr<os::EventLoop::Handle> times_timer_;
   Duration longest_told_{};
   std::uint64_t lost_told_ = 0;
+  std::uint64_t waits_told_ = 0;
 };
 
 }  // namespace phalanx::app

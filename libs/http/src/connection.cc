@@ -41,6 +41,7 @@ Connection::Connection(std::shared_ptr<ServerCore> core, Tcp::socket socket, Con
       request_begin_(info_.received),
       request_end_(info_.received),
       journaled_(info_.sent),
+      memory_(core_->memory, [this] { go_on_reading(); }),
       received_(info_.received),
       sent_(info_.sent) {
   SystemError ignored;
@@ -63,7 +64,8 @@ void Connection::start() {
 
 void Connection::wait_readable() {
   const bool buffer_full = in_.size() >= core_->options.limits.header_bytes_max;
-  if (reading_ || phase_ == Phase::kClosed || (phase_ == Phase::kAnswering && buffer_full)) {
+  if (reading_ || phase_ == Phase::kClosed || memory_.waits() ||
+      (phase_ == Phase::kAnswering && buffer_full)) {
     return;
   }
   reading_ = true;
@@ -95,6 +97,12 @@ std::span<char> Connection::receive_room() {
 void Connection::on_readable() {
   core_->loop.name_callback("http read");
   const WorkMark mark(*core_, info_.id);
+  if (may_read()) {
+    read();
+  }
+}
+
+void Connection::read() {
   // Once: a client that sends much has its next turn after the others.
   const std::span<char> room = receive_room();
   SystemError error;
@@ -112,6 +120,7 @@ void Connection::on_readable() {
     if (phase_ == Phase::kClosed) {
       return;
     }
+    account();
   }
   wait_readable();
 }
@@ -158,7 +167,7 @@ bool Connection::see_request() {
       if (phase_ != Phase::kBody) {
         enter(Phase::kBody, core_->options.body_timeout);
       }
-      if (account_body() && reader_.take_expects_continue() && !std::exchange(continued_, true)) {
+      if (admit_body() && reader_.take_expects_continue() && !std::exchange(continued_, true)) {
         output_.push(std::string(kContinue));
         flush();
       }
@@ -173,33 +182,13 @@ bool Connection::see_request() {
   return false;
 }
 
-// With a journal all that has come is held once more, and chunks may be mostly framing.
-bool Connection::account_body() {
-  std::size_t held = reader_.body_bytes();
-  if (info_.journal) {
-    held = std::max<std::size_t>(held, received_ - request_begin_);
-  }
-  core_->body_bytes += held - body_bytes_;
-  body_bytes_ = held;
-  if (core_->body_bytes <= core_->options.body_bytes_total_max) {
-    return true;
-  }
-  refuse(503, "the server is receiving too many large requests; try again later");
-  return false;
-}
-
-void Connection::release_body() {
-  core_->body_bytes -= body_bytes_;
-  body_bytes_ = 0;
-}
-
 void Connection::drop_body() {
-  release_body();
+  admitted_ = 0;
   drop_in_turns(core_->loop, reader_.take_body().take_pieces());
 }
 
 void Connection::dispatch() {
-  release_body();
+  admitted_ = 0;
   if (answer_ != Answer::kStreaming) {
     keep_alive_ = reader_.keep_alive();
     http_1_1_ = reader_.is_http_1_1();
@@ -234,6 +223,7 @@ void Connection::dispatch() {
 
 void Connection::refuse(int status, const std::string& message) {
   ++core_->counters.requests_refused;
+  memory_.give_up();
   drop_body();
   keep_alive_ = false;
   head_only_ = reader_.is_head();
@@ -260,6 +250,7 @@ bool Connection::release_at_rest() {
     return false;
   }
   phase_ = Phase::kClosed;
+  memory_.close();
   SystemError ignored;
   socket_.close(ignored);
   core_->connections.erase(shared_from_this());
@@ -287,12 +278,14 @@ void Connection::tick(SteadyTime time) {
     case Phase::kIdle:
     case Phase::kLingering:
       if (time >= deadline_) {
-        discard();
+        memory_.waits() ? refuse_for_memory() : discard();
       }
       return;
     case Phase::kHeader:
     case Phase::kBody:
-      if (time >= deadline_) {
+      if (time >= deadline_ && memory_.waits()) {
+        refuse_for_memory();
+      } else if (time >= deadline_) {
         refuse(408,
                phase_ == Phase::kHeader ? "the request's header did not arrive in time"
                                         : "the request's body did not arrive in time");

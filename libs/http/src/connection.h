@@ -61,6 +61,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] bool is_current(std::uint64_t serial) const;
   [[nodiscard]] const Resumed* resumed(std::uint64_t serial) const;
   void note(std::uint64_t serial, const HandlerNotes& notes);
+  void hold(std::uint64_t serial, std::size_t bytes);
   [[nodiscard]] std::size_t pending_bytes() const { return output_.bytes(); }
 
  private:
@@ -74,9 +75,20 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void pump();
   [[nodiscard]] bool read_request();
   [[nodiscard]] bool see_request();
-  [[nodiscard]] bool account_body();
-  void release_body();
+  void read();
   void drop_body();
+
+  // What it makes the server hold, and whether it may be read from.
+  [[nodiscard]] std::size_t copies() const;
+  [[nodiscard]] std::size_t bytes_held() const;
+  void account();
+  [[nodiscard]] bool may_read();
+  [[nodiscard]] bool admit_body();
+  [[nodiscard]] MemoryBudget::Standing standing() const;
+  void wait_for(std::size_t bytes, MemoryBudget::Standing wanted);
+  void go_on_reading();
+  void refuse_for_memory();
+
   void dispatch();
   void refuse(int status, const std::string& message);
   void send(Response response);
@@ -133,7 +145,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::uint64_t journaled_ = 0;      // in what is sent: appended to the journal so far
   Headers access_fields_;            // of the answer
   std::function<void()> on_close_;
-  std::size_t body_bytes_ = 0;  // booked in the core
+  MemoryBudget::Account memory_;
+  std::size_t admitted_ = 0;    // booked for the body that comes; 0: it is not admitted
+  std::size_t held_ = 0;        // by the handler's account, for the request in work
   bool resets_ = false;         // at its end: what the client has not taken is thrown away
   std::uint64_t received_ = 0;  // bytes of the socket, from its beginning
   std::uint64_t sent_ = 0;

@@ -157,6 +157,7 @@ void Connection::complete_answer() {
 }
 
 void Connection::flush_soon() {
+  account();
   if (writing_ || phase_ == Phase::kClosed) {
     return;
   }
@@ -205,6 +206,7 @@ void Connection::flush() {
   const bool was_blocked = std::exchange(blocked_, error == asio::error::would_block);
   if (written > 0 || !was_blocked) {
     last_progress_ = steady_clock().now();
+    account();
   }
   if (blocked_) {
     publish();  // whoever goes on keeps the deadline
@@ -240,6 +242,8 @@ void Connection::on_drained() {
   }
   request_begin_ = request_end_;
   continued_ = false;
+  held_ = 0;
+  account();
   enter(Phase::kIdle, core_->options.idle_timeout);
   pump();
   if (phase_ == Phase::kIdle && in_.empty() && output_.empty()) {
@@ -260,6 +264,7 @@ void Connection::linger() {
   SystemError ignored;
   socket_.shutdown(Tcp::socket::shutdown_send, ignored);
   std::string().swap(in_);
+  memory_.close();
   enter(Phase::kLingering, kLingerTime);
   wait_readable();
 }
@@ -313,6 +318,7 @@ void Connection::discard() {
   if (answer_ != Answer::kNone) {
     complete_answer();
   }
+  memory_.close();
   drop_body();
   drop_in_turns(core_->loop, output_.take());
   hang_up();

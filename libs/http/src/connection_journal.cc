@@ -106,6 +106,13 @@ void Connection::note(std::uint64_t serial, const HandlerNotes& notes) {
   }
 }
 
+void Connection::hold(std::uint64_t serial, std::size_t bytes) {
+  if (is_current(serial)) {
+    held_ += bytes;
+    account();
+  }
+}
+
 void Connection::resume() {
   const Resumption left = *std::exchange(info_.resumption, std::nullopt);
   const ConnectionState& state = left.state;
@@ -137,7 +144,7 @@ void Connection::resume() {
       break;
   }
   if (phase_ != Phase::kClosed) {
-    flush_soon();
+    flush_soon();  // which counts what was left as well
     wait_readable();
   }
 }

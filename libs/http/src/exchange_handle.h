@@ -39,6 +39,7 @@ class ExchangeHandle final : public Exchange {
   }
   [[nodiscard]] const Resumed* resumed() const override { return connection_->resumed(serial_); }
   void note(const HandlerNotes& notes) override { connection_->note(serial_, notes); }
+  void hold(std::size_t bytes) override { connection_->hold(serial_, bytes); }
   [[nodiscard]] std::size_t pending_bytes() const override {
     return open() ? connection_->pending_bytes() : 0;
   }

@@ -278,6 +278,14 @@ bool RequestReader::is_head() const {
   return impl_->parser->get().method() == beast_http::verb::head;
 }
 
+std::size_t RequestReader::body_bytes_max() const {
+  const std::size_t most = impl_->limits.body_bytes_max;
+  const auto length = impl_->parser->content_length();
+  return impl_->parser->chunked()
+             ? most
+             : static_cast<std::size_t>(std::min<std::uint64_t>(length.value_or(0), most));
+}
+
 std::size_t RequestReader::body_bytes() const {
   return impl_->body ? impl_->body->bytes() : 0;
 }

@@ -37,6 +37,12 @@ class AsioServer final : public Server {
       : core_(std::make_shared<ServerCore>(loop, std::move(options), std::move(handler))) {
     std::random_device random;
     core_->next_request_id = (std::uint64_t{random()} << 32U) | random();
+    core_->memory.on_room([core = core_.get()] {
+      post_while_alive(core->shared_from_this(), [core] {
+        core->loop.name_callback("clients that waited for memory");
+        core->memory.go_on_some();
+      });
+    });
   }
   AsioServer(const AsioServer&) = delete;
   AsioServer& operator=(const AsioServer&) = delete;
@@ -116,6 +122,7 @@ class AsioServer final : public Server {
 
   [[nodiscard]] std::size_t connections() const override { return core_->connections.size(); }
   [[nodiscard]] std::size_t exchanges() const override { return core_->exchanges; }
+  [[nodiscard]] std::size_t memory_bytes() const override { return core_->memory.held(); }
   [[nodiscard]] const ServerCounters& counters() const override { return core_->counters; }
 
  private:

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "phalanx/http/access_policy.h"
+#include "phalanx/http/memory_budget.h"
 #include "phalanx/http/server.h"
 
 namespace phalanx::http {
@@ -20,9 +21,12 @@ class Connection;
 
 // What a server and its connections share. Outlives the server as long as a handler holds an
 // exchange.
-struct ServerCore {
+struct ServerCore : std::enable_shared_from_this<ServerCore> {
   ServerCore(os::EventLoop& event_loop, ServerOptions server_options, Handler request_handler)
-      : loop(event_loop), options(std::move(server_options)), handler(std::move(request_handler)) {}
+      : loop(event_loop),
+        options(std::move(server_options)),
+        handler(std::move(request_handler)),
+        memory(options.memory_bytes_max) {}
 
   [[nodiscard]] Response error_response(int status, const std::string& message) const {
     return options.format_error ? options.format_error(status, message)
@@ -32,11 +36,11 @@ struct ServerCore {
   os::EventLoop& loop;
   ServerOptions options;
   Handler handler;
+  MemoryBudget memory;
   AccessPolicy access;
   ServerCounters counters;
   std::unordered_set<std::shared_ptr<Connection>> connections;
   std::size_t exchanges = 0;
-  std::size_t body_bytes = 0;                        // of all bodies being received
   std::uint64_t next_request_id = 0;                 // starts at random
   bool draining = false;                             // every answer says "Connection: close"
   bool releasing = false;                            // connections at rest are let go of

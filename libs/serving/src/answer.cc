@@ -21,6 +21,10 @@ constexpr Duration kRetryTime = std::chrono::milliseconds(10);
 
 constexpr std::size_t kLogprobBytes = 96;  // of one token's logprob as JSON, about
 
+// Of a token that was told, in the leader, until its answer is sent.
+constexpr std::size_t kKeptTokenBytes = 32;
+constexpr std::size_t kKeptTopBytes = 16;
+
 }  // namespace
 
 openai::ResponseHead head_of(ApiKind kind,
@@ -166,14 +170,18 @@ void Answer::on_token(const wire::FrontEvent& token) {
     *usage_.cached_tokens += token.cached_tokens;  // as its prompt counts once
   }
   hear(choice, event);
+  std::size_t held = kKeptTokenBytes + kKeptTopBytes * token.top_logprobs.size();
   if (options_.stream) {
     write_token(index, token, event);
   } else {
     choice.text += event.text;
+    held += event.text.size();
     if (options_.logprobs) {
       choice.logprobs.push_back(logprobs_of(token));
+      held += kLogprobBytes * (1 + token.top_logprobs.size());
     }
   }
+  exchange_->hold(held);
   if (event.to_stop) {
     context_.desk.stop({token.key, token.prompt, token.choice, token.position});
   }
@@ -190,6 +198,7 @@ void Answer::hear(ChoiceState& choice, const TextEvent& event) {
 
 // Nothing is written: that was done. Nor is anything noted: what was noted counts them all.
 void Answer::on_history(const wire::History& history) {
+  exchange_->hold(kKeptTokenBytes * history.tokens.size());
   auto cached = history.cached_tokens.begin();
   for (std::size_t i = 0; i < history.tokens.size(); ++i) {
     const std::uint32_t mark = history.marks[i];

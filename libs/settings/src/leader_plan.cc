@@ -153,12 +153,12 @@ keeper::DoorOptions doors_of(const Options& options) {
 
 namespace {
 
-// Of a journal, for what a front keeps beside its records. None of it is memory before it is
-// written.
-constexpr std::uint64_t kJournalOwnBytes = std::uint64_t{2} << 30;
+// Of a journal, for what answers come to that go on beyond the bound, and for blocks that are not
+// full. None of it is memory before it is written.
+constexpr std::uint64_t kJournalSpareBytes = std::uint64_t{2} << 30;
 
 // A front maps its own journal and those of the dead ones whose connections it got.
-constexpr std::uint64_t kJournalAddressSpace = std::uint64_t{16} << 30;
+constexpr std::uint64_t kJournalsMapped = 6;
 
 // What a front keeps for the one behind it: nothing where addresses or files are limited.
 Status plan_journal(const Options& options, wire::FrontBootstrap* bootstrap) {
@@ -166,9 +166,10 @@ Status plan_journal(const Options& options, wire::FrontBootstrap* bootstrap) {
       static_cast<std::uint64_t>(options.max_connections) + keeper::Doors::kRefusedMax;
   const auto places =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(connections, wire::kMaxJournalPlaces));
-  const std::uint64_t bytes = keeper::FrontJournal::bytes_of(places, kJournalOwnBytes);
+  const std::uint64_t bytes =
+      keeper::FrontJournal::bytes_of(places, bootstrap->client_memory_bytes + kJournalSpareBytes);
   PHALANX_TRY(const os::ProcessLimits limits, os::process_limits());
-  if (limits.address_space_bytes >= kJournalAddressSpace && limits.file_bytes >= bytes) {
+  if (limits.address_space_bytes >= kJournalsMapped * bytes && limits.file_bytes >= bytes) {
     bootstrap->journal_places = places;
     bootstrap->journal_bytes = bytes;
   }
@@ -199,6 +200,8 @@ Result<keeper::FrontStart> front_start_of(const Options& options, const LeaderPl
   bootstrap.tokenizer_bytes = plan.made.tokenizer_bytes;
   bootstrap.max_body_bytes = static_cast<std::uint64_t>(options.max_body_bytes);
   bootstrap.stream_buffer_bytes = static_cast<std::uint64_t>(options.stream_buffer_bytes);
+  bootstrap.client_memory_bytes =
+      static_cast<std::uint64_t>(options.client_memory_bytes / options.fronts);
   bootstrap.comment_ms = static_cast<std::uint32_t>(options.keep_alive_comment_s * 1000.0);
   bootstrap.allowed_hosts = without_blanks(options.allowed_hosts);
   bootstrap.allowed_origins = without_blanks(options.allowed_origins);

@@ -18,6 +18,9 @@ namespace {
 constexpr std::int64_t kMaxInt = std::numeric_limits<std::int64_t>::max();
 constexpr double kWeekSeconds = 604800.0;
 
+// Header of a request, and what is read with it.
+constexpr std::int64_t kHeadBytes = std::int64_t{64} << 10;
+
 void add_model_flags(flags::FlagTable* table, Options* o) {
   table->group("Model");
   table->add_text("model",
@@ -172,6 +175,12 @@ void add_http_flags(flags::FlagTable* table, Options* o) {
       "strict-api",
       &o->strict_api,
       "Refuse requests with fields that are not known, instead of ignoring the fields");
+  table->add_int("client-memory-bytes",
+                 &o->client_memory_bytes,
+                 1 << 20,
+                 kMaxInt,
+                 "Memory for requests, their bodies, journals and answers that clients have not "
+                 "taken; beyond it nothing more is read from clients. Each front has its part");
   table->add_int(
       "max-body-bytes", &o->max_body_bytes, 1024, std::int64_t{1} << 30, "Largest request body");
   table->add_int(
@@ -365,6 +374,13 @@ Result<flags::FlagTable::Request> parse_options(
                             std::to_string(options->max_num_seqs) +
                             "), so that every sequence can decode in one step, found " +
                             std::to_string(options->max_num_batched_tokens));
+  }
+  const std::int64_t memory_needed = options->fronts * 4 * (options->max_body_bytes + kHeadBytes);
+  if (options->client_memory_bytes < memory_needed) {
+    return invalid_argument("--client-memory-bytes: expected at least " +
+                            std::to_string(memory_needed) +
+                            ", so that each front has room for bodies of --max-body-bytes, found " +
+                            std::to_string(options->client_memory_bytes));
   }
   auto restarts = supervise::parse_restart_intensity(options->restart_intensity);
   if (!restarts) {

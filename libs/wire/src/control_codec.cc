@@ -95,6 +95,7 @@ void fields(Archive& archive, Message& message) {
   archive.boolean("on_loopback", message.on_loopback);
   archive.number("max_body_bytes", message.max_body_bytes);
   archive.number("stream_buffer_bytes", message.stream_buffer_bytes);
+  archive.number("client_memory_bytes", message.client_memory_bytes);
   archive.number("comment_ms", message.comment_ms);
   archive.text("allowed_hosts", message.allowed_hosts, kMaxListBytes);
   archive.text("allowed_origins", message.allowed_origins, kMaxListBytes);

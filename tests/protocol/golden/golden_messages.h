@@ -286,6 +286,7 @@ inline std::vector<Golden> golden_control_records() {
                             .on_loopback = false,
                             .max_body_bytes = 8'388'608,
                             .stream_buffer_bytes = 1'048'576,
+                            .client_memory_bytes = 536'870'912,
                             .comment_ms = 10'000,
                             .allowed_hosts = "a.example,b.example:8000",
                             .allowed_origins = "https://chat.example.org",

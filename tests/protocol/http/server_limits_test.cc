@@ -52,17 +52,6 @@ TEST(ServerLimits, RefusesWhatIsNotHttp) {
   EXPECT_EQ(refused(small_limits(), "hello\r\n\r\n").status, 400);
 }
 
-TEST(ServerLimits, RefusesBodiesBeyondWhatAllMayHold) {
-  ServerOptions options = small_limits();
-  options.body_bytes_total_max = 1000;
-  const Response response =
-      refused(options,
-              "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000\r\n\r\n" +
-                  std::string(2000, 'a'));
-  EXPECT_EQ(response.status, 503);
-  EXPECT_NE(response.headers.find("retry-after"), nullptr);
-}
-
 TEST(ServerLimits, AHeaderMustArriveInTime) {
   ServerOptions options = small_limits();
   options.header_timeout = milliseconds(40);

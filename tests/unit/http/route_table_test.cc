@@ -14,6 +14,7 @@ class RecordingExchange final : public Exchange {
   void write(std::string /*data*/) override {}
   void finish() override {}
   [[nodiscard]] const Resumed* resumed() const override { return nullptr; }
+  void hold(std::size_t /*bytes*/) override {}
   void note(const HandlerNotes& /*notes*/) override {}
   [[nodiscard]] std::size_t pending_bytes() const override { return 0; }
   [[nodiscard]] bool open() const override { return true; }

@@ -98,6 +98,26 @@ TEST(LeaderPlan, TellsReplicasAndLoaderWhatWasMade) {
   EXPECT_EQ(loader.arena_bytes, plan.made.weight_bytes);
 }
 
+std::string refusal_of(const std::vector<std::string>& arguments) {
+  Options options;
+  flags::FlagTable table = make_flag_table(&options);
+  std::vector<std::string> all = {"--model", "somewhere"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  const auto parsed = parse_options(&table, &options, all, {});
+  return parsed ? "" : parsed.error().message();
+}
+
+TEST(LeaderPlan, MemoryForClientsHasRoomForTheLargestBodyInEachFront) {
+  EXPECT_EQ(refusal_of({}), "");
+  EXPECT_EQ(refusal_of({"--fronts", "3", "--client-memory-bytes", "101449728"}), "");
+  const std::string refusal = refusal_of({"--fronts", "3", "--client-memory-bytes", "101449727"});
+  EXPECT_NE(refusal.find("--client-memory-bytes: expected at least 101449728"), std::string::npos)
+      << refusal;
+  EXPECT_NE(refusal_of({"--max-body-bytes", "1073741824"}), "");
+  EXPECT_EQ(refusal_of({"--max-body-bytes", "1073741824", "--client-memory-bytes", "5000000000"}),
+            "");
+}
+
 TEST(LeaderPlan, ASimulatedModelHasNoArena) {
   Options options = options_of_two_by_two();
   EXPECT_EQ(plan_of(options).arena_bytes(options), plan_of(options).made.weight_bytes);

@@ -545,6 +545,7 @@ class RandomMessages {
             .on_loopback = coin(),
             .max_body_bytes = word(),
             .stream_buffer_bytes = word(),
+            .client_memory_bytes = word(),
             .comment_ms = small(),
             .allowed_hosts = text(200),
             .allowed_origins = text(200),

@@ -53,6 +53,10 @@ class Exchange {
   // this callback of the loop ends.
   virtual void note(const HandlerNotes& notes) = 0;
 
+  // So many bytes more are kept for this request, here or elsewhere, until its answer is sent:
+  // ServerOptions::memory_bytes_max counts them.
+  virtual void hold(std::size_t bytes) = 0;
+
   // Bytes that the socket has not taken yet.
   [[nodiscard]] virtual std::size_t pending_bytes() const = 0;
 

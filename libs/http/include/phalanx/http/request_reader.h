@@ -62,6 +62,10 @@ class RequestReader {
   // The client waits for "100 Continue" before it sends the body. True at most once per request.
   [[nodiscard]] bool take_expects_continue();
 
+  // The most that the body may come to: what the header says, or for a chunked one the limit. Valid
+  // from kBody on.
+  [[nodiscard]] std::size_t body_bytes_max() const;
+
   // Bytes of body held so far.
   [[nodiscard]] std::size_t body_bytes() const;
 

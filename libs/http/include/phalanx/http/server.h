@@ -20,7 +20,13 @@ namespace phalanx::http {
 
 struct ServerOptions {
   RequestLimits limits;
-  std::size_t body_bytes_total_max = std::size_t{1} << 30;  // of all bodies being received; 503
+  // Of all that clients make the server hold: what is received of a request until it is answered and
+  // its answer is sent, the body counted before it is read (a chunked one as the largest there may
+  // be); what is written and not taken; what Exchange::hold() adds. With a journal the bytes count
+  // twice. Beyond it nothing more is read. A client that waits so goes on in its turn, or is
+  // answered 503 when its deadline comes. Answers and what another process has left are never held
+  // up, so they may exceed it.
+  std::size_t memory_bytes_max = std::size_t{1} << 30;
   // As AccessPolicy has them. 421, 403.
   bool on_loopback = true;  // only this machine reaches the port that clients come by
   std::vector<std::string> allowed_hosts;
@@ -78,6 +84,7 @@ struct ServerCounters {
   std::uint64_t requests_refused = 0;  // answered here: malformed, late, too large, not allowed
   std::uint64_t clients_gone = 0;      // went before their answer was complete
   std::uint64_t clients_too_slow = 0;  // dropped: pending limit or write timeout
+  std::uint64_t memory_waits = 0;      // times a client was not read from for memory_bytes_max
 };
 
 // HTTP/1.1 server on one loop, for connections that somebody else accepts: keep-alive, pipelining
@@ -128,7 +135,8 @@ class Server {
   virtual void end_answers() = 0;
 
   [[nodiscard]] virtual std::size_t connections() const = 0;
-  [[nodiscard]] virtual std::size_t exchanges() const = 0;  // requests not completely answered
+  [[nodiscard]] virtual std::size_t exchanges() const = 0;     // requests not completely answered
+  [[nodiscard]] virtual std::size_t memory_bytes() const = 0;  // as memory_bytes_max counts them
   [[nodiscard]] virtual const ServerCounters& counters() const = 0;
 };
 

@@ -54,6 +54,7 @@ struct Options {
   std::string allowed_hosts;                     // "a.example,b.example:8000"
   std::string allowed_origins;
   bool strict_api = false;
+  std::int64_t client_memory_bytes = std::int64_t{1} << 30;
   std::int64_t max_body_bytes = std::int64_t{8} << 20;
   std::int64_t stream_buffer_bytes = std::int64_t{1} << 20;
   double keep_alive_comment_s = 10.0;

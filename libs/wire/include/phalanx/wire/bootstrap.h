@@ -130,6 +130,7 @@ struct FrontBootstrap {
   bool on_loopback = true;                  // what clients connect to
   std::uint64_t max_body_bytes = 0;         // --max-body-bytes
   std::uint64_t stream_buffer_bytes = 0;    // --stream-buffer-bytes
+  std::uint64_t client_memory_bytes = 0;    // of --client-memory-bytes, what is this front's
   std::uint32_t comment_ms = 0;             // --keep-alive-interval
   std::string allowed_hosts{};        // --allowed-hosts: separated by commas, at most kMaxListBytes
   std::string allowed_origins{};      // --allowed-origins: the same

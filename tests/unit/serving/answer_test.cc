@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "answer.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "byte_tokenizer.h"
+
+namespace phalanx::serving {
+namespace {
+
+struct SilentDesk final : RequestDesk {
+  void admit(const wire::Admit& /*wish*/, Answered /*answered*/) override {}
+  void begin(const wire::RequestKey& /*key*/,
+             const RequestSummary& /*summary*/,
+             std::vector<GenerationRequest> /*prompts*/,
+             std::shared_ptr<RequestSink> /*sink*/) override {}
+  void stop(const wire::StopChoice& /*choice*/) override {}
+  void end(const wire::End& /*ending*/) override {}
+};
+
+class CountingExchange final : public http::Exchange {
+ public:
+  explicit CountingExchange(std::size_t* held) : held_(held) {}
+  CountingExchange(const CountingExchange&) = delete;
+  CountingExchange& operator=(const CountingExchange&) = delete;
+
+  void respond(http::Response /*response*/) override {}
+  void start_stream(int /*status*/, http::Headers /*headers*/) override {}
+  void write(std::string /*data*/) override {}
+  void finish() override {}
+  [[nodiscard]] const http::Resumed* resumed() const override { return nullptr; }
+  void note(const http::HandlerNotes& /*notes*/) override {}
+  void hold(std::size_t bytes) override { *held_ += bytes; }
+  [[nodiscard]] std::size_t pending_bytes() const override { return 0; }
+  [[nodiscard]] bool open() const override { return true; }
+  void on_close(std::function<void()> /*callback*/) override {}
+
+ private:
+  std::size_t* held_;
+};
+
+// Bytes that an answer of 100 tokens is said to keep; the first `history` of them were written
+// before.
+std::size_t held_by(bool stream, bool logprobs, std::uint32_t history = 0) {
+  const auto tokenizer = make_byte_tokenizer();
+  ServedModel model;
+  model.tokenizer = tokenizer.get();
+  SilentDesk desk;
+  os::EventLoop loop;
+  std::size_t held = 0;
+  const AnswerContext context{model, desk, loop, std::chrono::seconds(10), {}, {}};
+  AnswerOptions options;
+  options.stream = stream;
+  options.logprobs = logprobs;
+  const auto answer = std::make_shared<Answer>(
+      context, options, std::make_shared<CountingExchange>(&held), Place(desk, {1, 1}));
+  std::vector<GenerationRequest> prompts(1);
+  prompts[0].generation.choices = 1;
+  answer->start({}, std::move(prompts));
+  if (history > 0) {
+    answer->on_history(
+        {{1, 1}, std::vector<std::uint32_t>(history, 0), std::vector<TokenId>(history, 'a'), {}});
+  }
+  for (std::uint32_t position = history; position < 100; ++position) {
+    wire::FrontEvent token;
+    token.key = {1, 1};
+    token.position = position;
+    token.token = 'a';
+    if (logprobs) {
+      token.logprob = -1.0F;
+      token.top_logprobs.resize(5, {.token = 'a', .logprob = -1.0F});
+    }
+    answer->on_token(token);
+  }
+  return held;
+}
+
+TEST(Answer, CountsWhatIsKeptOfItsTokens) {
+  const std::size_t stream = held_by(true, false);
+  EXPECT_GE(stream, 100U * 16) << "as the leader keeps them";
+  EXPECT_GE(held_by(true, true), stream + 100U * 5 * sizeof(step::TokenLogprob));
+  EXPECT_EQ(held_by(true, false, 60), stream) << "also of those that were written before";
+}
+
+TEST(Answer, CountsTheTextOfAWholeOneUntilItIsComplete) {
+  EXPECT_EQ(held_by(false, false), held_by(true, false) + 100);
+  EXPECT_GE(held_by(false, true),
+            held_by(true, true) + 100U * 6 * sizeof(openai::TokenLogprobs) / 2);
+}
+
+}  // namespace
+}  // namespace phalanx::serving
