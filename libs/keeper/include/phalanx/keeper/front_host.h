@@ -113,8 +113,8 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
     return links_[front].unsent_bytes > kBehindBytes;
   }
 
-  // Ends the front, if it lives: its connections go the way of those of a dead one. restart() starts
-  // another in its place.
+  // Ends the front, if it lives: its connections go the way of those of a dead one. restart()
+  // starts another in its place.
   void restart(std::size_t front);
   void stop(std::size_t front);
   // restart() of a front that is there, which the log calls a renewal.
