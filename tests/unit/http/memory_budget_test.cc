@@ -166,7 +166,7 @@ TEST_F(MemoryBudgetTest, BeginningsDoNotTakeTheRoomThatTheyWaitFor) {
   constexpr std::size_t kBegun = 6'000;
   for (const std::size_t wanted : {std::size_t{900}, std::size_t{20'000}, kLimit / 2}) {
     std::vector<std::unique_ptr<Client>> clients;
-    const auto ask = [wanted](Client& one) {
+    const auto ask = [&](Client& one) {
       if (!one.has_begun) {
         if (!one.account->may_hold(1, kBegins)) {
           return one.account->wait_for(1, kBegins);

@@ -63,7 +63,7 @@ TEST_F(HangUpsTest, NobodyHasLeft) {
 }
 
 TEST_F(HangUpsTest, AResetIsAlwaysAnEnd) {
-  for (const std::uint64_t id : {1, 2, 3}) {
+  for (const std::uint64_t id : {1U, 2U, 3U}) {
     connect(id, id == 1);
   }
   reset(0);
@@ -72,10 +72,10 @@ TEST_F(HangUpsTest, AResetIsAlwaysAnEnd) {
 }
 
 TEST_F(HangUpsTest, AnEndOfSendingIsAnEndWhileARequestIsInWork) {
-  for (const std::uint64_t id : {1, 2, 3}) {
+  for (const std::uint64_t id : {1U, 2U, 3U}) {
     connect(id, id != 2);
   }
-  for (const std::size_t index : {0, 1}) {
+  for (const std::size_t index : {0U, 1U}) {
     ASSERT_EQ(::send(clients_[index].get(), "more", 4, 0), 4);
     ASSERT_EQ(::shutdown(clients_[index].get(), SHUT_WR), 0);
     wait_for_end(index);
