@@ -208,11 +208,10 @@ void Connection::flush() {
     last_progress_ = steady_clock().now();
     account();
   }
-  if (blocked_) {
-    publish();  // whoever goes on keeps the deadline
-  }
-  if (blocked_ || (!error && !output_.empty())) {
+  waits_writable_ = blocked_ || (!error && !output_.empty());
+  if (waits_writable_) {
     wait_writable();
+    publish();  // whoever goes on keeps the deadline
   } else if (error) {
     abort();
   } else {

@@ -56,7 +56,7 @@ ConnectionState Connection::state() const {
   state.in_body = phase_ == Phase::kBody;
   if (phase_ == Phase::kHeader || phase_ == Phase::kBody) {
     state.deadline_ms = std::max(milliseconds_of(deadline_), 1U);
-  } else if (phase_ == Phase::kAnswering && blocked_) {
+  } else if (phase_ == Phase::kAnswering && (blocked_ || waits_writable_)) {
     state.deadline_ms =
         std::max(milliseconds_of(last_progress_ + core_->options.write_timeout), 1U);
   }
