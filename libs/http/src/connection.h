@@ -158,8 +158,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool is_sse_ = false;
   bool reading_ = false;
   bool writing_ = false;         // flush() is to come
-  bool blocked_ = false;         // the socket has taken no more, since last_progress_
-  bool waits_writable_ = false;  // … or not yet all: it may be as full as that before it says so
+  bool blocked_ = false;         // the socket has taken no more
+  bool waits_writable_ = false;  // … or not all of it, since last_progress_: it may be full, too
   bool pumping_ = false;
 };
 

@@ -162,7 +162,7 @@ void Connection::flush_soon() {
     return;
   }
   writing_ = true;
-  if (!blocked_) {
+  if (!waits_writable_) {
     last_progress_ = steady_clock().now();
   }
   core_->to_flush.push_back(shared_from_this());
@@ -203,12 +203,12 @@ void Connection::flush() {
   SystemError error;
   const std::size_t written = output_.write_to(socket_, error);
   sent_ += written;
-  const bool was_blocked = std::exchange(blocked_, error == asio::error::would_block);
-  if (written > 0 || !was_blocked) {
+  blocked_ = error == asio::error::would_block;
+  const bool waited = std::exchange(waits_writable_, blocked_ || (!error && !output_.empty()));
+  if (written > 0 || !waited) {
     last_progress_ = steady_clock().now();
     account();
   }
-  waits_writable_ = blocked_ || (!error && !output_.empty());
   if (waits_writable_) {
     wait_writable();
     publish();  // whoever goes on keeps the deadline

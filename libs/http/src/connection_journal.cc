@@ -56,7 +56,7 @@ ConnectionState Connection::state() const {
   state.in_body = phase_ == Phase::kBody;
   if (phase_ == Phase::kHeader || phase_ == Phase::kBody) {
     state.deadline_ms = std::max(milliseconds_of(deadline_), 1U);
-  } else if (phase_ == Phase::kAnswering && (blocked_ || waits_writable_)) {
+  } else if (phase_ == Phase::kAnswering && waits_writable_) {
     state.deadline_ms =
         std::max(milliseconds_of(last_progress_ + core_->options.write_timeout), 1U);
   }
@@ -188,9 +188,9 @@ void Connection::keep_deadline(const ConnectionState& left) {
 
 // Nor to take an answer, as long as its socket takes nothing.
 void Connection::keep_write_deadline(const ConnectionState& left) {
-  blocked_ = left.stage != Stage::kReading && left.deadline_ms != 0 && !output_.empty();
+  waits_writable_ = left.stage != Stage::kReading && left.deadline_ms != 0 && !output_.empty();
   last_progress_ = steady_clock().now();
-  if (blocked_) {
+  if (waits_writable_) {
     const Duration time = core_->options.write_timeout;
     last_progress_ += left_of(left.deadline_ms, last_progress_, kTakingTime, time) - time;
   }
