@@ -178,7 +178,7 @@ void add_http_flags(flags::FlagTable* table, Options* o) {
   table->add_int("client-memory-bytes",
                  &o->client_memory_bytes,
                  1 << 20,
-                 kMaxInt,
+                 std::int64_t{1} << 42,  // some journals of as much are mapped at once
                  "Memory for requests, their bodies, journals and answers that clients have not "
                  "taken; beyond it nothing more is read from clients. Each front has its part");
   table->add_int(

@@ -8,19 +8,10 @@
 #include <gtest/gtest.h>
 
 #include "byte_tokenizer.h"
+#include "fake_desk.h"
 
 namespace phalanx::serving {
 namespace {
-
-struct SilentDesk final : RequestDesk {
-  void admit(const wire::Admit& /*wish*/, Answered /*answered*/) override {}
-  void begin(const wire::RequestKey& /*key*/,
-             const RequestSummary& /*summary*/,
-             std::vector<GenerationRequest> /*prompts*/,
-             std::shared_ptr<RequestSink> /*sink*/) override {}
-  void stop(const wire::StopChoice& /*choice*/) override {}
-  void end(const wire::End& /*ending*/) override {}
-};
 
 class CountingExchange final : public http::Exchange {
  public:
@@ -49,7 +40,7 @@ std::size_t held_by(bool stream, bool logprobs, std::uint32_t history = 0) {
   const auto tokenizer = make_byte_tokenizer();
   ServedModel model;
   model.tokenizer = tokenizer.get();
-  SilentDesk desk;
+  FakeDesk desk;
   os::EventLoop loop;
   std::size_t held = 0;
   const AnswerContext context{model, desk, loop, std::chrono::seconds(10), {}, {}};

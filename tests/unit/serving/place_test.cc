@@ -3,23 +3,13 @@
 
 #include "phalanx/serving/request_desk.h"
 
+#include "fake_desk.h"
+
 namespace phalanx::serving {
 namespace {
 
 constexpr wire::RequestKey kKey{3, 2};
 constexpr wire::RequestKey kOther{4, 1};
-
-struct FakeDesk final : RequestDesk {
-  void admit(const wire::Admit& /*wish*/, Answered /*answered*/) override {}
-  void begin(const wire::RequestKey& /*key*/,
-             const RequestSummary& /*summary*/,
-             std::vector<GenerationRequest> /*prompts*/,
-             std::shared_ptr<RequestSink> /*sink*/) override {}
-  void stop(const wire::StopChoice& /*choice*/) override {}
-  void end(const wire::End& ending) override { endings.push_back(ending); }
-
-  std::vector<wire::End> endings;
-};
 
 TEST(Place, IsGivenBackOnceWithItsOutcome) {
   FakeDesk desk;

@@ -118,6 +118,11 @@ TEST(LeaderPlan, MemoryForClientsHasRoomForTheLargestBodyInEachFront) {
             "");
 }
 
+TEST(LeaderPlan, MemoryForClientsIsNoMoreThanJournalsCanBeMappedFor) {
+  EXPECT_EQ(refusal_of({"--client-memory-bytes", "4398046511104"}), "");
+  EXPECT_NE(refusal_of({"--client-memory-bytes", "4398046511105"}), "");
+}
+
 TEST(LeaderPlan, ASimulatedModelHasNoArena) {
   Options options = options_of_two_by_two();
   EXPECT_EQ(plan_of(options).arena_bytes(options), plan_of(options).made.weight_bytes);

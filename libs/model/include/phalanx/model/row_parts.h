@@ -18,9 +18,9 @@ struct RowPart {
   Run tokens;
 };
 
-// Divides rows among threads where there are fewer rows than these. Where a row ends depends on
-// numbers of threads and rows only in how the work is divided: what is found in parts is merged
-// exactly.
+// Divides rows into parts where there are fewer rows than threads, so that none of these has
+// nothing to do. What is found in parts is merged exactly, so results do not depend on the
+// division.
 // Threads: any; different tiles on different ones.
 class RowParts {
  public:
