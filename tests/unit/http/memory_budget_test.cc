@@ -202,6 +202,22 @@ TEST_F(MemoryBudgetTest, BeginningsDoNotTakeTheRoomThatTheyWaitFor) {
   }
 }
 
+// Headers that come slowly: all have begun before the first of them says what it wants.
+TEST_F(MemoryBudgetTest, BeginningsLeaveRoomForWhoeverWantsMost) {
+  std::vector<std::unique_ptr<Account>> begun;
+  for (int i = 0; i < 1000; ++i) {
+    begun.push_back(client());
+    if (!begun.back()->may_hold(6'000, kBegins)) {
+      begun.pop_back();
+      break;
+    }
+    begun.back()->book(6'000, kBegins);
+  }
+  EXPECT_GT(begun.size(), 1U);
+  EXPECT_TRUE(begun.front()->may_hold(kLimit / 2, kGiven));
+  EXPECT_TRUE(begun.back()->may_hold(kLimit / 2, kGiven));
+}
+
 // Everybody who asks is served in the end as long as those who hold end, nobody is given what is
 // not there, and nothing is left.
 TEST_F(MemoryBudgetTest, ARandomHistoryServesEveryoneAndEndsEmpty) {

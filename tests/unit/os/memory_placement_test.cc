@@ -55,14 +55,29 @@ int told_node(const std::byte* address) {
   return -1;
 }
 
+// Containers may forbid it.
+bool kernel_places_memory() {
+  const Memfd memory = *Memfd::reserve("test", kHugePageBytes);
+  const Mapping mapping = *memory.map(Access::kReadOnly);
+  const unsigned long first_node = 1;
+  return ::syscall(SYS_mbind,
+                   mapping.data(),
+                   mapping.size(),
+                   MPOL_PREFERRED,
+                   &first_node,
+                   sizeof first_node * CHAR_BIT,
+                   0) == 0;
+}
+
 TEST(PlaceOnNodes, HoldsForEveryMappingOfTheMemory) {
   const Memfd memory = *Memfd::reserve("test", 2 * kHugePageBytes + 100);
   const Mapping before = *memory.map(Access::kReadOnly);
   EXPECT_EQ(told_node(before.data()), -1);
-  const NodeList nodes = {0, 1};
-  if (const Status placed = place_on_nodes(memory, nodes); !placed) {
-    GTEST_SKIP() << placed.error().message();
+  if (!kernel_places_memory()) {
+    GTEST_SKIP() << "this kernel does not let memory be placed";
   }
+  const NodeList nodes = {0, 1};
+  ASSERT_TRUE(place_on_nodes(memory, nodes));
   const Mapping after = *memory.map(Access::kReadWrite);
   for (const Mapping* mapping : {&before, &after}) {
     EXPECT_EQ(told_node(mapping->data()), 0);
