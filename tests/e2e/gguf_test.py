@@ -15,12 +15,17 @@ sys.path.insert(0, os.path.join(HERE, "..", "support"))
 from phalanx_server import BIN, TINY, Residue, Server, counted, main  # noqa: E402
 
 MAKE_GGUF = os.path.join(HERE, "..", "..", "tools", "make_gguf")
+MAKE_MODEL = os.path.join(HERE, "..", "..", "tools", "make_synthetic_model")
 PROMPTS = ("count from 7 to 19", "what is 17 + 25?", "reverse the word stone")
 
 
-def make_gguf(out, *arguments):
+def run_tool(*arguments):
     # numpy belongs to the system's Python.
-    subprocess.run(["/usr/bin/python3", MAKE_GGUF, TINY, out, *arguments], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["/usr/bin/python3", *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+def make_gguf(out, *arguments, model=TINY):
+    run_tool(MAKE_GGUF, model, out, *arguments)
 
 
 def inspect(path, *arguments):
@@ -86,6 +91,18 @@ class Gguf(unittest.TestCase):
             with Server("--tp", "2", model=file) as server:
                 answer = server.chat("count from 3 to 12", temperature=0, model=f"kept-{kind}")
                 self.assertEqual(answer["choices"][0]["message"]["content"], counted(3, 12))
+
+    def test_scales_in_two_levels_give_the_same_tokens_however_they_are_computed(self):
+        model = self.path("blocks")
+        run_tool(MAKE_MODEL, model, "--shape", "blocks")
+        for kind, form in (("Q2_K", "int8-g16-min-k"), ("Q3_K", "int8-g16-k"), ("Q4_K", "int4-g32-min-k"), ("Q6_K", "int8-g16-k")):
+            file = self.path(f"levels-{kind}.gguf")
+            make_gguf(file, "--type", kind, model=model)
+            self.assertEqual(json.loads(inspect(file, "--json").stdout)["config"]["served_as"], form)
+            ids = self.token_ids(file)
+            self.assertGreater(len(set(ids)), 1)
+            self.assertEqual(self.token_ids(file, "--tp", "2", "--isa", "avx2", "--max-num-batched-tokens", "64"), ids, kind)
+            self.assertEqual(self.token_ids(file, "--tp", "2", "--isa", "ref"), ids, kind)
 
     def test_split_files_are_served_under_their_common_name(self):
         make_gguf(self.path("tiny.gguf"), "--type", "BF16", "--splits", "3")

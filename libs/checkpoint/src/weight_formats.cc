@@ -14,6 +14,15 @@ namespace phalanx::checkpoint {
 using gguf::TensorType;
 using kernels::WeightFormat;
 
+namespace {
+
+// Whether the leaves of the down projection are whole superblocks.
+bool has_even_mlp_leaves(const ModelConfig& config) {
+  return config.intermediate % (kMlpRuns * kernels::kSuperblock) == 0;
+}
+
+}  // namespace
+
 std::string describe(const WeightFormats& formats) {
   std::vector<WeightFormat> of_layers;
   for (const LayerFormats& layer : formats.layers) {
@@ -51,15 +60,18 @@ std::optional<WeightFormat> format_of_codes(TensorType type) {
     case TensorType::kQ4_0:
       return WeightFormat::kInt4;
     case TensorType::kQ4_1:
-    case TensorType::kQ4_K:
       return WeightFormat::kInt4G32Min;
     case TensorType::kQ5_1:
-    case TensorType::kQ5_K:
       return WeightFormat::kInt8G32Min;
     case TensorType::kQ2_K:
-      return WeightFormat::kInt8G16Min;
+      return WeightFormat::kInt8G16MinK;
+    case TensorType::kQ4_K:
+      return WeightFormat::kInt4G32MinK;
+    case TensorType::kQ5_K:
+      return WeightFormat::kInt8G32MinK;
     case TensorType::kQ3_K:
     case TensorType::kQ6_K:
+      return WeightFormat::kInt8G16K;
     case TensorType::kIQ1_S:
     case TensorType::kIQ1_M:
     case TensorType::kIQ2_XXS:
@@ -73,6 +85,21 @@ std::optional<WeightFormat> format_of_codes(TensorType type) {
       return WeightFormat::kInt8G16;
   }
   return std::nullopt;
+}
+
+WeightFormat in_one_level(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kInt8G16K:
+      return WeightFormat::kInt8G16;
+    case WeightFormat::kInt8G32MinK:
+      return WeightFormat::kInt8G32Min;
+    case WeightFormat::kInt4G32MinK:
+      return WeightFormat::kInt4G32Min;
+    case WeightFormat::kInt8G16MinK:
+      return WeightFormat::kInt8G16Min;
+    default:
+      return format;
+  }
 }
 
 WeightFormats Checkpoint::formats_for(std::string_view quantization) const {
@@ -108,10 +135,15 @@ WeightFormats Checkpoint::stored_formats() const {
     }
     layers.push_back(found);
   }
+  const std::size_t of_heads = std::size_t{config_.heads_per_group()} * config_.head_dim;
   // The leaves of the product after attention are those of a group of heads; all others are whole
-  // groups of scales in any model (ModelConfig).
-  if (std::size_t{config_.heads_per_group()} * config_.head_dim % kernels::kDotBlock != 0) {
+  // groups of scales in any model (ModelConfig), but not whole superblocks.
+  if (of_heads % kernels::kDotBlock != 0) {
     return formats;
+  }
+  for (LayerFormats& layer : layers) {
+    layer.o = of_heads % kernels::kSuperblock == 0 ? layer.o : in_one_level(layer.o);
+    layer.down = has_even_mlp_leaves(config_) ? layer.down : in_one_level(layer.down);
   }
   const bool equal = std::ranges::all_of(
       layers, [&](const LayerFormats& layer) { return layer == layers.front(); });

@@ -66,24 +66,42 @@ void WeightTensor::read_codes(std::uint64_t row,
   PHALANX_CHECK(row < rows && first + out.codes.size() <= columns &&
                     first % gguf::kCodeGroup == 0 && out.codes.size() % gguf::kCodeGroup == 0,
                 "weight codes out of range");
+  PHALANX_CHECK(out.superscales.empty() ||
+                    (first % gguf::kSuperblock == 0 && out.codes.size() % gguf::kSuperblock == 0),
+                "weight codes that are no whole superblocks");
   const gguf::TypeTraits& traits = gguf::traits_of(type);
   const std::uint64_t stored = interleaved_head == 0 ? row : interleaved(row, interleaved_head);
   std::array<std::int8_t, kPiece> codes;
   std::array<float, kPiece / gguf::kCodeGroup> scales;
   std::array<float, kPiece / gguf::kCodeGroup> minima;
+  std::array<float, kPiece / gguf::kSuperblock> superscales;
+  std::array<float, kPiece / gguf::kSuperblock> superminima;
+  const bool two_levels = !out.superscales.empty();
   for (std::size_t done = 0; done < out.codes.size();) {
     const BlockRun run = run_of(*this, stored * columns + first + done, out.codes.size() - done);
     const std::size_t groups = run.blocks * traits.block_elements / gguf::kCodeGroup;
+    const std::size_t superblocks = two_levels ? groups * gguf::kCodeGroup / gguf::kSuperblock : 0;
     gguf::decode_codes(type,
                        bytes.subspan(run.offset, run.blocks * traits.block_bytes),
                        {std::span(codes).first(groups * gguf::kCodeGroup),
                         std::span(scales).first(groups),
-                        std::span(minima).first(groups)});
+                        std::span(minima).first(groups),
+                        std::span(superscales).first(superblocks),
+                        std::span(superminima).first(superblocks)});
     const std::size_t skip = run.skip / gguf::kCodeGroup;
     const std::size_t to = done / gguf::kCodeGroup;
     std::copy_n(&codes[run.skip], run.count, &out.codes[done]);
     std::copy_n(&scales[skip], run.count / gguf::kCodeGroup, &out.scales[to]);
     std::copy_n(&minima[skip], run.count / gguf::kCodeGroup, &out.minima[to]);
+    if (two_levels) {
+      const std::size_t count = run.count / gguf::kSuperblock;
+      std::copy_n(&superscales[run.skip / gguf::kSuperblock],
+                  count,
+                  &out.superscales[done / gguf::kSuperblock]);
+      std::copy_n(&superminima[run.skip / gguf::kSuperblock],
+                  count,
+                  &out.superminima[done / gguf::kSuperblock]);
+    }
     done += run.count;
   }
 }

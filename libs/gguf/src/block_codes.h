@@ -51,11 +51,14 @@ inline constexpr std::size_t kRuns = 8;  // of 32 elements in a block of 256
   return half_of(load<std::uint16_t>(from));
 }
 
-// A block as codes: element i is codes[i] · scales[i / 16] − minima[i / 16].
+// A block as codes: element i is codes[i] · (scales[i / 16] · superscale) −
+// minima[i / 16] · superminimum. Types of two levels have steps as scales and minima.
 struct BlockCodes {
   std::array<std::int8_t, kLargestBlock> codes;
   std::array<float, kLargestBlock / kCodeGroup> scales;
   std::array<float, kLargestBlock / kCodeGroup> minima;
+  float superscale = 1.0F;
+  float superminimum = 1.0F;
 
   void set(std::size_t element, std::uint32_t code) {
     codes[element] = static_cast<std::int8_t>(static_cast<std::int32_t>(code));

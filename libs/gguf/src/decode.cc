@@ -72,8 +72,8 @@ constexpr std::size_t kScaleBytes = 12;
 
 // The scales d·s and minima dmin·n of the runs of Q4_K and Q5_K.
 void run_scales(const std::byte* block, BlockCodes& out) {
-  const float d = half_at(block);
-  const float dmin = half_at(block + kHalfBytes);
+  out.superscale = half_at(block);
+  out.superminimum = half_at(block + kHalfBytes);
   const std::byte* c = block + 2 * kHalfBytes;
   for (std::size_t r = 0; r < kRuns; ++r) {
     std::uint32_t s = 0;
@@ -85,17 +85,17 @@ void run_scales(const std::byte* block, BlockCodes& out) {
       s = (u8(c, r + 4) & 15U) | (u8(c, r - 4) >> 6) << 4;
       n = (u8(c, r + 4) >> 4) | (u8(c, r) >> 6) << 4;
     }
-    out.set_run(r, d * as_float(s), dmin * as_float(n));
+    out.set_run(r, as_float(s), as_float(n));
   }
 }
 
 void codes_q2_k(const std::byte* block, BlockCodes& out) {
-  const float d = half_at(block + 80);
-  const float dmin = half_at(block + 82);
+  out.superscale = half_at(block + 80);
+  out.superminimum = half_at(block + 82);
   for (std::size_t group = 0; group < kLargestBlock / kCodeGroup; ++group) {
     const std::uint32_t c = u8(block, group);
-    out.scales[group] = d * as_float(c & 15U);
-    out.minima[group] = dmin * as_float(c >> 4);
+    out.scales[group] = as_float(c & 15U);
+    out.minima[group] = as_float(c >> 4);
   }
   two_bits(block + 16, 0, out);
 }
@@ -103,11 +103,11 @@ void codes_q2_k(const std::byte* block, BlockCodes& out) {
 void codes_q3_k(const std::byte* block, BlockCodes& out) {
   const std::byte* low = block + 32;
   const std::byte* c = block + 96;
-  const float d = half_at(block + 108);
+  out.superscale = half_at(block + 108);
   for (std::size_t group = 0; group < kLargestBlock / kCodeGroup; ++group) {
     const std::uint32_t nibble = (u8(c, group % 8) >> (group / 8 * 4)) & 15U;
     const std::uint32_t top = (u8(c, 8 + group % 4) >> (group / 4 * 2)) & 3U;
-    out.scales[group] = d * as_float((nibble | top << 4) - 32U);
+    out.scales[group] = as_float((nibble | top << 4) - 32U);
     out.minima[group] = 0.0F;
   }
   for (std::size_t run = 0; run < kRuns; ++run) {
@@ -147,9 +147,9 @@ void codes_q5_k(const std::byte* block, BlockCodes& out) {
 
 void codes_q6_k(const std::byte* block, BlockCodes& out) {
   const std::byte* s = block + 192;
-  const float d = half_at(block + 208);
+  out.superscale = half_at(block + 208);
   for (std::size_t group = 0; group < kLargestBlock / kCodeGroup; ++group) {
-    out.scales[group] = d * static_cast<float>(static_cast<std::int8_t>(s[group]));
+    out.scales[group] = static_cast<float>(static_cast<std::int8_t>(s[group]));
     out.minima[group] = 0.0F;
   }
   for (std::size_t run = 0; run < kRuns; ++run) {
@@ -225,8 +225,8 @@ CodeFunction code_function(TensorType type) {
 // The values of a block of `elements`.
 void values_of(const BlockCodes& block, std::size_t elements, float* out) {
   for (std::size_t group = 0; group < elements / kCodeGroup; ++group) {
-    const float scale = block.scales[group];
-    const float minimum = block.minima[group];
+    const float scale = block.superscale * block.scales[group];
+    const float minimum = block.superminimum * block.minima[group];
     for (std::size_t i = group * kCodeGroup; i < (group + 1) * kCodeGroup; ++i) {
       out[i] = scale * static_cast<float>(block.codes[i]) - minimum;
     }
@@ -283,13 +283,27 @@ void decode_codes(TensorType type, std::span<const std::byte> blocks, const Code
   PHALANX_CHECK(
       out.scales.size() == out.codes.size() / kCodeGroup && out.minima.size() == out.scales.size(),
       "expected a scale and a minimum for 16 codes");
+  const bool two_levels = !out.superscales.empty();
+  PHALANX_CHECK(!two_levels || (traits.block_elements % kSuperblock == 0 &&
+                                out.superscales.size() == out.codes.size() / kSuperblock &&
+                                out.superminima.size() == out.superscales.size()),
+                "expected a superscale and a superminimum for 64 codes of whole blocks");
   BlockCodes block;
   for (std::size_t at = 0; at < out.codes.size(); at += traits.block_elements) {
     codes(blocks.data() + at / traits.block_elements * traits.block_bytes, block);
-    const auto groups = static_cast<std::ptrdiff_t>(traits.block_elements / kCodeGroup);
+    const std::size_t groups = traits.block_elements / kCodeGroup;
     std::copy_n(block.codes.begin(), traits.block_elements, out.codes.data() + at);
-    std::copy_n(block.scales.begin(), groups, out.scales.data() + at / kCodeGroup);
-    std::copy_n(block.minima.begin(), groups, out.minima.data() + at / kCodeGroup);
+    const float superscale = two_levels ? 1.0F : block.superscale;
+    const float superminimum = two_levels ? 1.0F : block.superminimum;
+    for (std::size_t group = 0; group < groups; ++group) {
+      out.scales[at / kCodeGroup + group] = superscale * block.scales[group];
+      out.minima[at / kCodeGroup + group] = superminimum * block.minima[group];
+    }
+    if (two_levels) {
+      const std::size_t superblocks = traits.block_elements / kSuperblock;
+      std::fill_n(out.superscales.data() + at / kSuperblock, superblocks, block.superscale);
+      std::fill_n(out.superminima.data() + at / kSuperblock, superblocks, block.superminimum);
+    }
   }
 }
 

@@ -147,24 +147,53 @@ PackedLeaves packed_floats(WeightFormat format, const std::vector<Bf16>& weight)
   return packed;
 }
 
+// As steps of two levels: 8 bits of each.
+void make_steps(std::vector<float>& numbers) {
+  for (float& number : numbers) {
+    number = static_cast<float>(static_cast<std::int8_t>(std::bit_cast<std::uint32_t>(number)));
+  }
+}
+std::vector<float> f16s(std::size_t count, GoldenInputs* inputs) {
+  std::vector<float> numbers = inputs->floats(count);
+  for (float& number : numbers) {
+    number = tensor::to_float(tensor::to_f16(number));
+  }
+  return numbers;
+}
+
 // Any codes, and scales that no f16 is.
 PackedLeaves packed_codes(WeightFormat format, GoldenInputs* inputs) {
   PackedLeaves packed;
   for (std::size_t i = 0; i < packed.size(); ++i) {
     const std::size_t count = std::size_t{kIntegerColumns} * kIntegerLeaves[i].k;
     const std::vector<float> numbers = inputs->floats(count);
-    const std::vector<float> scales = inputs->floats(count / 16);
-    const std::vector<float> minima = inputs->floats(count / 16);
+    std::vector<float> scales = inputs->floats(count / 16);
+    std::vector<float> minima = inputs->floats(count / 16);
+    std::vector<float> superscales;
+    std::vector<float> superminima;
+    const bool two_levels = traits_of(format).has_two_levels();
+    if (two_levels) {
+      const std::size_t superblocks = (kIntegerLeaves[i].k + kSuperblock - 1) / kSuperblock;
+      make_steps(scales);
+      make_steps(minima);
+      superscales = f16s(kIntegerColumns * superblocks, inputs);
+      superminima = f16s(kIntegerColumns * superblocks, inputs);
+    }
     std::vector<std::int8_t> codes(count);
     for (std::size_t at = 0; at < count; ++at) {
       const std::uint32_t bits = std::bit_cast<std::uint32_t>(numbers[at]);
       codes[at] = static_cast<std::int8_t>(bits & (traits_of(format).code_bits == 4 ? 15U : 255U));
     }
     packed[i].resize(weight_bytes(format, kIntegerLeaves[i].k, kIntegerColumns));
-    const Status done = pack_coded_strips(
-        {codes.data(), scales.data(), minima.data(), kIntegerColumns, kIntegerLeaves[i].k},
-        format,
-        packed[i]);
+    const Status done = pack_coded_strips({codes.data(),
+                                           scales.data(),
+                                           minima.data(),
+                                           kIntegerColumns,
+                                           kIntegerLeaves[i].k,
+                                           two_levels ? superscales.data() : nullptr,
+                                           two_levels ? superminima.data() : nullptr},
+                                          format,
+                                          packed[i]);
     PHALANX_CHECK(done.has_value(), "golden scales are finite");
   }
   return packed;

@@ -11,6 +11,12 @@
 
 namespace phalanx::kernels {
 
+// Scales and minima of one superblock of a strip. Requires a format with two levels.
+[[nodiscard]] inline std::size_t superblock_bytes(const WeightTraits& traits) {
+  const std::size_t lines = traits.has_minima ? 2 : 1;
+  return lines * kStripColumns * (sizeof(tensor::F16) + kSuperblock / traits.group);
+}
+
 // One strip. Requires an integer format. `Byte` is std::byte, or const std::byte to read only.
 template <typename Byte>
 struct PackedStrip {
@@ -21,8 +27,14 @@ struct PackedStrip {
   PackedStrip(WeightFormat format, std::size_t rows, Byte* strip)
       : traits(traits_of(format)), scales(strip), codes(strip + strip_scale_bytes(format, rows)) {}
 
-  // The scale of element k.
+  // The scale of element k, or its step.
   [[nodiscard]] Byte* scale_at(std::size_t k, std::size_t column) const {
+    if (traits.has_two_levels()) {
+      const std::size_t lines = traits.has_minima ? 2 : 1;
+      const std::size_t line = k % kSuperblock / traits.group * lines;
+      return superscale_at(k, 0) + lines * kStripColumns * sizeof(tensor::F16) +
+             line * kStripColumns + column;
+    }
     return scales + (row_of_scales(k) * kStripColumns + column) * traits.scale_bytes;
   }
   // Requires a format with minima.
@@ -30,14 +42,31 @@ struct PackedStrip {
     return scale_at(k, column) + kStripColumns * traits.scale_bytes;
   }
 
+  // Require a format with two levels; the second one minima, too.
+  [[nodiscard]] Byte* superscale_at(std::size_t k, std::size_t column) const {
+    return scales + k / kSuperblock * superblock_bytes(traits) + column * sizeof(tensor::F16);
+  }
+  [[nodiscard]] Byte* superminimum_at(std::size_t k, std::size_t column) const {
+    return superscale_at(k, kStripColumns + column);
+  }
+
   [[nodiscard]] float scale(std::size_t k, std::size_t column) const {
+    if (traits.has_two_levels()) {
+      return product(superscale_at(k, column), scale_at(k, column));
+    }
     if (traits.scale_bytes == sizeof(tensor::F16)) {
       return tensor::to_float(read<tensor::F16>(scale_at(k, column)));
     }
     return read<float>(scale_at(k, column));
   }
   [[nodiscard]] float minimum(std::size_t k, std::size_t column) const {
-    return traits.has_minima ? read<float>(minimum_at(k, column)) : 0.0F;
+    if (!traits.has_minima) {
+      return 0.0F;
+    }
+    if (traits.has_two_levels()) {
+      return product(superminimum_at(k, column), minimum_at(k, column));
+    }
+    return read<float>(minimum_at(k, column));
   }
 
   [[nodiscard]] std::int32_t code(std::size_t k, std::size_t column) const {
@@ -61,6 +90,10 @@ struct PackedStrip {
   }
 
  private:
+  [[nodiscard]] static float product(const std::byte* of_superblock, const std::byte* step) {
+    return tensor::to_float(read<tensor::F16>(of_superblock)) *
+           static_cast<float>(read<std::int8_t>(step));
+  }
   [[nodiscard]] std::size_t row_of_scales(std::size_t k) const {
     return traits.group == 0 ? 0 : k / traits.group * (traits.has_minima ? 2 : 1);
   }

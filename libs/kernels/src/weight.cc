@@ -8,6 +8,7 @@
 #include "phalanx/base/check.h"
 #include "phalanx/step/choices.h"
 
+#include "packed_codes.h"
 #include "weight_codes.h"
 
 namespace phalanx::kernels {
@@ -29,6 +30,7 @@ void pack_bf16(tensor::MatrixView<const Bf16> from, std::size_t first_column, st
 
 constexpr auto kF32 = static_cast<std::uint32_t>(sizeof(float));
 constexpr auto kF16 = static_cast<std::uint32_t>(sizeof(tensor::F16));
+constexpr auto kStep = static_cast<std::uint32_t>(sizeof(std::int8_t));
 
 // As kWeightFormats.
 constexpr std::array<WeightTraits, kWeightFormats.size()> kTraits = {{
@@ -40,6 +42,10 @@ constexpr std::array<WeightTraits, kWeightFormats.size()> kTraits = {{
     {"int8-g32-min", 8, 128, 32, kF32, true, false},
     {"int4-g32-min", 4, 0, 32, kF32, true, false},
     {"int8-g16-min", 8, 128, 16, kF32, true, false},
+    {"int8-g16-k", 8, 128, 16, kStep, false, false},
+    {"int8-g32-min-k", 8, 128, 32, kStep, true, false},
+    {"int4-g32-min-k", 4, 0, 32, kStep, true, false},
+    {"int8-g16-min-k", 8, 128, 16, kStep, true, false},
 }};
 
 constexpr bool has_the_names_of_options() {
@@ -67,6 +73,10 @@ const WeightTraits& traits_of(WeightFormat format) {
 
 std::size_t strip_scale_bytes(WeightFormat format, std::size_t rows) {
   const WeightTraits& traits = traits_of(format);
+  if (traits.has_two_levels()) {
+    const std::size_t superblocks = (padded_k(rows) + kSuperblock - 1) / kSuperblock;
+    return tensor::round_up(superblocks * superblock_bytes(traits), tensor::kRowAlignment);
+  }
   const std::size_t groups = traits.group == 0 ? 1 : padded_k(rows) / traits.group;
   const std::size_t of_group =
       kStripColumns * traits.scale_bytes * (traits.has_minima ? std::size_t{2} : 1);
@@ -84,7 +94,7 @@ Status check_weight(const WeightView& weight) {
                             std::to_string(weight.rows) + " × " + std::to_string(weight.columns));
   }
   if (!is_format(weight.format)) {
-    return invalid_argument("weight: expected a format of 1 to 8, found " +
+    return invalid_argument("weight: expected a format of 1 to 12, found " +
                             std::to_string(static_cast<unsigned>(weight.format)));
   }
   if (weight.format != WeightFormat::kBf16 && weight.rows > kMaxIntegerK) {

@@ -97,6 +97,11 @@ Error not_coded(std::size_t column, const char* what, std::size_t k, WeightForma
                    " cannot code");
 }
 
+// Where superscale and superminimum of element k of a column are.
+std::size_t superblock_of(const CodedColumns& from, std::size_t column, std::size_t k) {
+  return column * ((from.k + kSuperblock - 1) / kSuperblock) + k / kSuperblock;
+}
+
 // The element of a column from which a scale or minimum is no number; k where all are.
 std::size_t bad_scale(const CodedColumns& from, std::size_t column) {
   constexpr std::size_t kRun = 16;
@@ -105,8 +110,38 @@ std::size_t bad_scale(const CodedColumns& from, std::size_t column) {
     if (!std::isfinite(from.scales[at]) || !std::isfinite(from.minima[at])) {
       return k;
     }
+    if (from.superscales != nullptr) {
+      const std::size_t superblock = superblock_of(from, column, k);
+      if (!std::isfinite(from.superscales[superblock]) ||
+          !std::isfinite(from.superminima[superblock])) {
+        return k;
+      }
+    }
   }
   return from.k;
+}
+
+// Scale and minimum of the group that begins with element k of a column; `at` is its first run.
+void put_scales(const Strip& strip,
+                std::size_t k,
+                std::size_t column,
+                const CodedColumns& from,
+                std::size_t at) {
+  if (strip.traits.has_two_levels()) {
+    store(strip.scale_at(k, column), static_cast<std::int8_t>(from.scales[at]));
+  } else if (strip.traits.scale_bytes == sizeof(tensor::F16)) {
+    store(strip.scale_at(k, column), tensor::to_f16(from.scales[at]));
+  } else {
+    store(strip.scale_at(k, column), from.scales[at]);
+  }
+  if (!strip.traits.has_minima) {
+    return;
+  }
+  if (strip.traits.has_two_levels()) {
+    store(strip.minimum_at(k, column), static_cast<std::int8_t>(from.minima[at]));
+  } else {
+    store(strip.minimum_at(k, column), from.minima[at]);
+  }
 }
 
 void put_coded(const Strip& strip,
@@ -115,14 +150,13 @@ void put_coded(const Strip& strip,
                std::size_t column) {
   const WeightTraits& traits = strip.traits;
   for (std::size_t k = 0; k < from.k; k += traits.group) {
-    const std::size_t at = (column * from.k + k) / 16;
-    if (traits.scale_bytes == sizeof(tensor::F16)) {
-      store(strip.scale_at(k, strip_column), tensor::to_f16(from.scales[at]));
-    } else {
-      store(strip.scale_at(k, strip_column), from.scales[at]);
-    }
+    put_scales(strip, k, strip_column, from, (column * from.k + k) / 16);
+  }
+  for (std::size_t k = 0; traits.has_two_levels() && k < from.k; k += kSuperblock) {
+    const std::size_t superblock = superblock_of(from, column, k);
+    store(strip.superscale_at(k, strip_column), tensor::to_f16(from.superscales[superblock]));
     if (traits.has_minima) {
-      store(strip.minimum_at(k, strip_column), from.minima[at]);
+      store(strip.superminimum_at(k, strip_column), tensor::to_f16(from.superminima[superblock]));
     }
   }
   for (std::size_t k = 0; k < from.k; ++k) {
@@ -177,6 +211,8 @@ Status pack_codes(tensor::MatrixView<const Bf16> from,
 Status pack_coded_strips(const CodedColumns& from, WeightFormat format, std::span<std::byte> to) {
   const std::size_t strip_bytes = weight_bytes(format, from.k, kStripColumns);
   PHALANX_CHECK(traits_of(format).group != 0, "a format without groups");
+  PHALANX_CHECK(traits_of(format).has_two_levels() == (from.superscales != nullptr),
+                "superscales where the format has two levels, and only there");
   PHALANX_CHECK(from.k % kDotBlock == 0 && to.size() == weight_bytes(format, from.k, from.columns),
                 "the packed memory does not fit the columns");
   std::fill(to.begin(), to.end(), std::byte{0});

@@ -165,31 +165,44 @@ struct RowBuffers {
   std::vector<std::int8_t> codes;
   std::vector<float> scales;
   std::vector<float> minima;
+  std::vector<float> superscales;
+  std::vector<float> superminima;
 };
 
 // Whether the format holds the codes of the file, and the job's columns are whole groups of them.
 bool keeps_codes(const Job& job) {
-  return job.format && job.format == checkpoint::format_of_codes(job.weight->type) &&
+  const std::optional<WeightFormat> stored = checkpoint::format_of_codes(job.weight->type);
+  return job.format && stored &&
+         (job.format == stored || job.format == checkpoint::in_one_level(*stored)) &&
          job.first_k % kernels::kDotBlock == 0 && job.k_count % kernels::kDotBlock == 0;
 }
 
 Status pack_codes(const Job& job, std::span<std::byte> target, RowBuffers& buffers) {
   const std::size_t groups = job.k_count / gguf::kCodeGroup;
+  const bool two_levels = kernels::traits_of(*job.format).has_two_levels();
+  const std::size_t superblocks = two_levels ? job.k_count / gguf::kSuperblock : 0;
   buffers.codes.resize(job.row_count * job.k_count);
   buffers.scales.resize(job.row_count * groups);
   buffers.minima.resize(job.row_count * groups);
+  buffers.superscales.resize(job.row_count * superblocks);
+  buffers.superminima.resize(job.row_count * superblocks);
   for (std::size_t row = 0; row < job.row_count; ++row) {
-    job.weight->read_codes(job.first_row + row,
-                           job.first_k,
-                           {std::span(buffers.codes).subspan(row * job.k_count, job.k_count),
-                            std::span(buffers.scales).subspan(row * groups, groups),
-                            std::span(buffers.minima).subspan(row * groups, groups)});
+    job.weight->read_codes(
+        job.first_row + row,
+        job.first_k,
+        {std::span(buffers.codes).subspan(row * job.k_count, job.k_count),
+         std::span(buffers.scales).subspan(row * groups, groups),
+         std::span(buffers.minima).subspan(row * groups, groups),
+         std::span(buffers.superscales).subspan(row * superblocks, superblocks),
+         std::span(buffers.superminima).subspan(row * superblocks, superblocks)});
   }
   return kernels::pack_coded_strips({buffers.codes.data(),
                                      buffers.scales.data(),
                                      buffers.minima.data(),
                                      job.row_count,
-                                     job.k_count},
+                                     job.k_count,
+                                     two_levels ? buffers.superscales.data() : nullptr,
+                                     two_levels ? buffers.superminima.data() : nullptr},
                                     *job.format,
                                     target);
 }

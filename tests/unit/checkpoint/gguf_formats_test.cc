@@ -35,11 +35,11 @@ constexpr std::array kCodedTypes = {
     TensorType::kIQ4_NL, TensorType::kIQ4_XS, TensorType::kMXFP4,   TensorType::kNVFP4,
     TensorType::kTQ1_0,  TensorType::kTQ2_0,  TensorType::kQ2_K};
 
-// Leaves of 64 and of 32 inputs lie within blocks of 256.
-TestShape shape_of_blocks() {
+// Leaves of 64 inputs, and of the MLP of a 16th of `intermediate`, lie within blocks of 256.
+TestShape shape_of_blocks(std::uint32_t intermediate = 512) {
   TestShape shape;
   shape.hidden = 256;
-  shape.intermediate = 512;
+  shape.intermediate = intermediate;
   shape.vocab = 97;
   shape.tied = false;
   return shape;
@@ -100,8 +100,7 @@ class PackedFile {
   tensor::AlignedBuffer memory_;
 };
 
-TEST(GgufFormats, HoldEveryBlockTypeWithItsDecodedValues) {
-  const TestShape shape = shape_of_blocks();
+void expect_decoded_values(const TestShape& shape) {
   for (std::size_t turn = 0; turn < kCodedTypes.size(); ++turn) {
     const auto source = gguf_checkpoint(shape, [&](GgufParts& parts) {
       make_blocks(parts,
@@ -130,22 +129,29 @@ TEST(GgufFormats, HoldEveryBlockTypeWithItsDecodedValues) {
                          64,
                          shape.kv_heads * o_bytes);
     }
-    const std::size_t down_bytes = kernels::weight_bytes(of_layer.down, 32, 64);
+    const std::size_t run_k = shape.intermediate / 16;
+    const std::size_t down_bytes = kernels::weight_bytes(of_layer.down, run_k, 64);
     ASSERT_EQ(model::units_of(file.config()).mlp, 16U);
     for (std::size_t run = 0; run < 16; ++run) {
       file.expect_packed(layer + "mlp.down_proj.weight",
                          of_layer.down,
                          at.down + run * down_bytes,
-                         run * 32,
-                         32,
+                         run * run_k,
+                         run_k,
                          16 * down_bytes);
     }
   }
 }
 
+TEST(GgufFormats, HoldEveryBlockTypeWithItsDecodedValues) {
+  expect_decoded_values(shape_of_blocks(512));  // half superblocks
+  expect_decoded_values(shape_of_blocks(1024));
+  expect_decoded_values(shape_of_blocks(1536));
+}
+
 // As llama.cpp's Q4_K_M mixes them: some matrices of some layers in finer blocks, and the head.
 TEST(GgufFormats, AreThoseOfEachMatrix) {
-  TestShape shape = shape_of_blocks();
+  TestShape shape = shape_of_blocks(1024);
   const auto open = [&](const auto& type_of) {
     const auto source = gguf_checkpoint(shape, [&](GgufParts& parts) {
       make_blocks(parts, [&](std::size_t i) { return type_of(parts.tensors[i].name); });
@@ -157,16 +163,34 @@ TEST(GgufFormats, AreThoseOfEachMatrix) {
         name == "output.weight" || name == "blk.1.ffn_down.weight" || name == "blk.1.attn_v.weight";
     return is_fine ? TensorType::kQ6_K : TensorType::kQ4_K;
   });
-  LayerFormats fine = LayerFormats::all(WeightFormat::kInt4G32Min);
+  LayerFormats fine = LayerFormats::all(WeightFormat::kInt4G32MinK);
   EXPECT_EQ(mixed.layer(0), fine);
-  fine.v = fine.down = WeightFormat::kInt8G16;
+  fine.v = fine.down = WeightFormat::kInt8G16K;
   EXPECT_EQ(mixed.layer(1), fine);
-  EXPECT_EQ(mixed.embedding, WeightFormat::kInt4G32Min);
-  EXPECT_EQ(mixed.head, WeightFormat::kInt8G16);
-  EXPECT_EQ(describe(mixed), "int4-g32-min and int8-g16, head int8-g16, embedding int4-g32-min");
+  EXPECT_EQ(mixed.embedding, WeightFormat::kInt4G32MinK);
+  EXPECT_EQ(mixed.head, WeightFormat::kInt8G16K);
+  EXPECT_EQ(describe(mixed),
+            "int4-g32-min-k and int8-g16-k, head int8-g16-k, embedding int4-g32-min-k");
   const WeightFormats even = open([](const std::string&) { return TensorType::kQ5_K; });
-  EXPECT_EQ(even, WeightFormats(WeightFormat::kInt8G32Min, WeightFormat::kInt8G32Min));
-  EXPECT_EQ(describe(even), "int8-g32-min");
+  EXPECT_EQ(even, WeightFormats(WeightFormat::kInt8G32MinK, WeightFormat::kInt8G32MinK));
+  EXPECT_EQ(describe(even), "int8-g32-min-k");
+}
+
+TEST(GgufFormats, HaveOneLevelWhereALeafIsNoWholeSuperblock) {
+  TestShape shape = shape_of_blocks(1536);
+  const auto formats = [&] {
+    const auto source = gguf_checkpoint(shape, [&](GgufParts& parts) {
+      make_blocks(parts, [](std::size_t) { return TensorType::kQ4_K; });
+    });
+    return Checkpoint::open(*source).value().stored_formats().layer(0);
+  };
+  LayerFormats expected = LayerFormats::all(WeightFormat::kInt4G32MinK);
+  expected.down = WeightFormat::kInt4G32Min;
+  EXPECT_EQ(formats(), expected);
+  shape.heads = shape.kv_heads = 8;
+  shape.head_dim = 32;
+  expected.o = WeightFormat::kInt4G32Min;
+  EXPECT_EQ(formats(), expected);
 }
 
 TEST(GgufFormats, AreBf16WhereALeafIsNoWholeGroup) {
@@ -192,7 +216,7 @@ TEST(GgufFormats, AreBf16WhereAMatrixOfALayerHasNoCodes) {
     }
   });
   WeightFormats expected(WeightFormat::kBf16, WeightFormat::kBf16);
-  expected.head = WeightFormat::kInt4G32Min;
+  expected.head = WeightFormat::kInt4G32MinK;
   EXPECT_EQ(Checkpoint::open(*source).value().stored_formats(), expected);
 }
 
@@ -286,6 +310,37 @@ TEST(GgufFormats, ReadCodesFromAnyGroup) {
         const float product = scales[i / 16] * static_cast<float>(codes[i]);
         ASSERT_EQ(product - minima[i / 16], values[2 * kColumns + first + i])
             << gguf::traits_of(type).name << " " << first << "+" << i;
+      }
+    }
+  }
+}
+
+TEST(GgufFormats, ReadCodesInTwoLevelsFromAnySuperblock) {
+  constexpr std::uint64_t kColumns = 2560;
+  for (const TensorType type : {TensorType::kQ2_K,
+                                TensorType::kQ3_K,
+                                TensorType::kQ4_K,
+                                TensorType::kQ5_K,
+                                TensorType::kQ6_K}) {
+    const std::vector<std::byte> bytes = random_blocks(type, kColumns, 4);
+    std::vector<float> values(kColumns);
+    gguf::decode(type, bytes, values);
+    const WeightTensor weight{"w", type, 1, kColumns, bytes, 0};
+    for (const auto& [first, count] : std::vector<std::pair<std::size_t, std::size_t>>{
+             {0, kColumns}, {64, 64}, {192, 192}, {320, 1024}, {960, 1600}, {2496, 64}}) {
+      std::vector<std::int8_t> codes(count);
+      std::vector<float> scales(count / 16);
+      std::vector<float> minima(count / 16);
+      std::vector<float> superscales(count / 64);
+      std::vector<float> superminima(count / 64);
+      weight.read_codes(0, first, {codes, scales, minima, superscales, superminima});
+      for (std::size_t i = 0; i < count; ++i) {
+        const float scale = superscales[i / 64] * scales[i / 16];
+        ASSERT_EQ(scale * static_cast<float>(codes[i]) - superminima[i / 64] * minima[i / 16],
+                  values[first + i])
+            << gguf::traits_of(type).name << " " << first << "+" << i;
+        ASSERT_EQ(scales[i / 16], static_cast<float>(static_cast<std::int8_t>(scales[i / 16])));
+        ASSERT_EQ(minima[i / 16], static_cast<float>(static_cast<std::int8_t>(minima[i / 16])));
       }
     }
   }

@@ -15,7 +15,11 @@ inline constexpr std::array kIntegerFormats = {WeightFormat::kInt8,
                                                WeightFormat::kInt8G16,
                                                WeightFormat::kInt8G32Min,
                                                WeightFormat::kInt4G32Min,
-                                               WeightFormat::kInt8G16Min};
+                                               WeightFormat::kInt8G16Min,
+                                               WeightFormat::kInt8G16K,
+                                               WeightFormat::kInt8G32MinK,
+                                               WeightFormat::kInt4G32MinK,
+                                               WeightFormat::kInt8G16MinK};
 // Those of them that are made of floats.
 inline constexpr std::array kMadeFormats = {
     WeightFormat::kInt8, WeightFormat::kInt8G32, WeightFormat::kInt4};
@@ -36,6 +40,11 @@ class PackedBytes {
   std::size_t count_;
 };
 
+inline bool has_nibbles(WeightFormat format) {
+  return format == WeightFormat::kInt4 || format == WeightFormat::kInt4G32Min ||
+         format == WeightFormat::kInt4G32MinK;
+}
+
 // The code of (k, column) as it is stored, by the layout in weight.h.
 inline std::uint32_t stored_code(WeightFormat format,
                                  const std::byte* packed,
@@ -44,7 +53,7 @@ inline std::uint32_t stored_code(WeightFormat format,
                                  std::size_t column) {
   const std::byte* codes =
       packed + column / 16 * weight_bytes(format, rows, 16) + strip_scale_bytes(format, rows);
-  if (format != WeightFormat::kInt4 && format != WeightFormat::kInt4G32Min) {
+  if (!has_nibbles(format)) {
     return std::to_integer<std::uint32_t>(codes[(k / 4 * 16 + column % 16) * 4 + k % 4]);
   }
   const auto byte = std::to_integer<std::uint32_t>(codes[(k / 8 * 16 + column % 16) * 4 + k % 4]);
@@ -52,7 +61,7 @@ inline std::uint32_t stored_code(WeightFormat format,
 }
 
 inline std::uint32_t bias_of(WeightFormat format) {
-  return format == WeightFormat::kInt4 ? 8 : format == WeightFormat::kInt4G32Min ? 0 : 128;
+  return format == WeightFormat::kInt4 ? 8 : has_nibbles(format) ? 0 : 128;
 }
 
 inline std::int32_t code_of(WeightFormat format,
@@ -62,6 +71,38 @@ inline std::int32_t code_of(WeightFormat format,
                             std::size_t column) {
   return static_cast<std::int32_t>(stored_code(format, packed, rows, k, column)) -
          static_cast<std::int32_t>(bias_of(format));
+}
+
+// Line `line` of scales and minima of a strip that has them in two levels: `bytes` of a superblock,
+// of which the first 32 · `lines` are what its groups share, and `group` elements.
+inline float in_two_levels(const std::byte* strip,
+                           std::size_t bytes,
+                           std::size_t lines,
+                           std::size_t group,
+                           std::size_t k,
+                           std::size_t line,
+                           std::size_t column) {
+  const std::byte* superblock = strip + k / 64 * bytes;
+  tensor::F16 shared;
+  std::int8_t step = 0;
+  std::memcpy(&shared, superblock + line * 32 + column * 2, 2);
+  std::memcpy(&step, superblock + lines * 32 + (k % 64 / group * lines + line) * 16 + column, 1);
+  return tensor::to_float(shared) * static_cast<float>(step);
+}
+// The same by format; none of one level.
+inline float in_two_levels(WeightFormat format,
+                           const std::byte* strip,
+                           std::size_t k,
+                           std::size_t line,
+                           std::size_t column) {
+  switch (format) {
+    case WeightFormat::kInt8G16K:
+      return in_two_levels(strip, 96, 1, 16, k, line, column);
+    case WeightFormat::kInt8G16MinK:
+      return in_two_levels(strip, 192, 2, 16, k, line, column);
+    default:
+      return in_two_levels(strip, 128, 2, 32, k, line, column);
+  }
 }
 
 inline float scale_of(WeightFormat format,
@@ -93,6 +134,11 @@ inline float scale_of(WeightFormat format,
     case WeightFormat::kInt8G16Min:
       std::memcpy(&wide, strip + (k / 16 * 32 + c) * 4, 4);
       return wide;
+    case WeightFormat::kInt8G16K:
+    case WeightFormat::kInt8G32MinK:
+    case WeightFormat::kInt4G32MinK:
+    case WeightFormat::kInt8G16MinK:
+      return in_two_levels(format, strip, k, 0, c);
   }
   return 0.0F;
 }
@@ -107,17 +153,52 @@ inline float minimum_of(WeightFormat format,
   }
   const std::size_t group = format == WeightFormat::kInt8G16Min ? 16 : 32;
   const std::byte* strip = packed + column / 16 * weight_bytes(format, rows, 16);
+  if (traits_of(format).has_two_levels()) {
+    return in_two_levels(format, strip, k, 1, column % 16);
+  }
   float minimum = 0.0F;
   std::memcpy(&minimum, strip + (k / group * 32 + 16 + column % 16) * 4, 4);
   return minimum;
 }
 
-// Columns that are coded already, with one scale and minimum for 16 elements.
+// f16 numbers, denormals among them.
+inline void make_f16s(std::vector<float>& numbers, Inputs& inputs) {
+  for (float& number : numbers) {
+    number = tensor::to_float(
+        tensor::F16{static_cast<std::uint16_t>(inputs.below(0x7C00) | inputs.below(2) << 15)});
+  }
+}
+// Steps of two levels.
+inline void make_steps(std::vector<float>& numbers, Inputs& inputs) {
+  for (float& number : numbers) {
+    number = static_cast<float>(inputs.below(256)) - 128.0F;
+  }
+}
+
+// Columns that are coded already, with one scale and minimum for 16 elements, or steps and what 64
+// share.
 struct TestCodes {
   std::vector<std::int8_t> codes;
   std::vector<float> scales;
   std::vector<float> minima;
+  std::vector<float> superscales;
+  std::vector<float> superminima;
   CodedColumns view;
+
+  // Of element k of a column.
+  [[nodiscard]] float scale(std::size_t column, std::size_t k) const {
+    return of(scales, superscales, column, k);
+  }
+  [[nodiscard]] float minimum(std::size_t column, std::size_t k) const {
+    return of(minima, superminima, column, k);
+  }
+  [[nodiscard]] float of(const std::vector<float>& numbers,
+                         const std::vector<float>& shared,
+                         std::size_t column,
+                         std::size_t k) const {
+    const float number = numbers[(column * view.k + k) / 16];
+    return shared.empty() ? number : number * shared[column * ((view.k + 63) / 64) + k / 64];
+  }
 
   // Of codes that the format holds. Where its groups are longer than 16, only the first scale of
   // each counts.
@@ -126,18 +207,30 @@ struct TestCodes {
         scales(floats(columns * k / 16, seed, kind)),
         minima(floats(columns * k / 16, seed + 1, kind)) {
     Inputs inputs(seed + 2);
-    const bool is_half = traits_of(format).scale_bytes == 2;
-    for (std::size_t i = 0; is_half && i < scales.size(); ++i) {
-      // An f16, denormals among them.
-      scales[i] = tensor::to_float(
-          tensor::F16{static_cast<std::uint16_t>(inputs.below(0x7C00) | inputs.below(2) << 15)});
+    if (traits_of(format).scale_bytes == 2) {
+      make_f16s(scales, inputs);
+    }
+    if (traits_of(format).has_two_levels()) {
+      superscales.resize(columns * ((k + 63) / 64));
+      superminima.resize(superscales.size());
+      make_steps(scales, inputs);
+      make_steps(minima, inputs);
+      make_f16s(superscales, inputs);
+      make_f16s(superminima, inputs);
     }
     const std::uint32_t bits = traits_of(format).code_bits;
     for (std::int8_t& code : codes) {
       code = static_cast<std::int8_t>(static_cast<std::int32_t>(inputs.below(1U << bits)) -
                                       static_cast<std::int32_t>(bias_of(format)));
     }
-    view = {codes.data(), scales.data(), minima.data(), columns, k};
+    const bool two_levels = !superscales.empty();
+    view = {codes.data(),
+            scales.data(),
+            minima.data(),
+            columns,
+            k,
+            two_levels ? superscales.data() : nullptr,
+            two_levels ? superminima.data() : nullptr};
   }
   TestCodes(const TestCodes&) = delete;
   TestCodes& operator=(const TestCodes&) = delete;

@@ -138,7 +138,11 @@ constexpr std::array kCodedFormats = {WeightFormat::kInt8G32,
                                       WeightFormat::kInt8G16,
                                       WeightFormat::kInt8G32Min,
                                       WeightFormat::kInt4G32Min,
-                                      WeightFormat::kInt8G16Min};
+                                      WeightFormat::kInt8G16Min,
+                                      WeightFormat::kInt8G16K,
+                                      WeightFormat::kInt8G32MinK,
+                                      WeightFormat::kInt4G32MinK,
+                                      WeightFormat::kInt8G16MinK};
 
 TEST(PackCodes, KeepsEveryCodeScaleAndMinimum) {
   constexpr std::size_t kColumns = 37;
@@ -154,12 +158,12 @@ TEST(PackCodes, KeepsEveryCodeScaleAndMinimum) {
       for (std::size_t k = 0; k < kInputs; ++k) {
         const bool exists = column < kColumns;
         const std::size_t at = column * kInputs + k;
-        const std::size_t scale = (at - k % group) / 16;
+        const std::size_t first = k - k % group;
         ASSERT_EQ(code_of(format, packed.data(), kInputs, k, column), exists ? from.codes[at] : 0);
         ASSERT_EQ(bits(scale_of(format, packed.data(), kInputs, k, column)),
-                  exists ? bits(from.scales[scale]) : 0U);
+                  exists ? bits(from.scale(column, first)) : 0U);
         ASSERT_EQ(bits(minimum_of(format, packed.data(), kInputs, k, column)),
-                  exists && traits_of(format).has_minima ? bits(from.minima[scale]) : 0U);
+                  exists && traits_of(format).has_minima ? bits(from.minimum(column, first)) : 0U);
       }
     }
   }
@@ -170,9 +174,14 @@ TEST(PackCodes, RefusesAScaleOrMinimumThatIsNotFinite) {
     TestCodes from(format, 3, 96, 5, Kind::kOrdinary);
     PackedBytes packed(weight_bytes(format, 96, 3));
     EXPECT_TRUE(pack_coded_strips(from.view, format, packed.bytes()).has_value());
-    for (std::vector<float>* numbers : {&from.scales, &from.minima}) {
+    for (std::vector<float>* numbers :
+         {&from.scales, &from.minima, &from.superscales, &from.superminima}) {
       for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
-        float& at = (*numbers)[2 * 96 / 16 + 4];
+        if (numbers->empty()) {
+          continue;
+        }
+        const bool shared = numbers == &from.superscales || numbers == &from.superminima;
+        float& at = (*numbers)[shared ? 2 * 2 + 1 : 2 * 96 / 16 + 4];
         const float before = at;
         at = bad;
         const Status refused = pack_coded_strips(from.view, format, packed.bytes());

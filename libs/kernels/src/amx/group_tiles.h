@@ -88,10 +88,10 @@ class GroupTiles {
       from.rows =
           reinterpret_cast<const std::byte*>(first + row * rows_.code_stride + run.first * 32);
       for (std::size_t block = 0; block < run.blocks; ++block) {
-        const std::uint8_t* scales = strip + (run.first + block) * kScaleRow<kDot>;
-        add_group<0, kColumns>(from, row, block, {scales, stride}, pending.next(s) + row * 16);
+        const GroupScales scales{strip, stride, run.first + block};
+        add_group<0, kColumns>(from, row, block, scales, pending.next(s) + row * 16);
         if constexpr (kParts<kDot> == 2) {
-          add_group<1, kColumns>(from, row, block, {scales, stride}, pending.next(s) + row * 16);
+          add_group<1, kColumns>(from, row, block, scales, pending.next(s) + row * 16);
         }
       }
     }
@@ -113,8 +113,9 @@ class GroupTiles {
 
   // Scales of a block of neighbouring strips.
   struct GroupScales {
-    const std::uint8_t* first;
-    std::size_t strip_stride;  // bytes
+    const std::uint8_t* first;  // of the first strip
+    std::size_t strip_stride;   // bytes
+    std::size_t block;          // of the leaf
   };
 
   // Adds part kPart of a block of the run to the sums of the tiles from `row` on.
@@ -139,13 +140,13 @@ class GroupTiles {
         tiles_, reinterpret_cast<std::byte*>(group_sums_), kGroupStrip * sizeof(std::int32_t));
     const std::size_t rows = kRowTiles == 4 ? kGroupRows : part_.rows;
     for (std::size_t column = 0; column < kColumns; ++column) {
-      const std::uint8_t* of_group = scales.first + column * scales.strip_stride;
-      add_scaled<kPart>(
-          {weight_scales<kDot, kPart>(of_group), weight_minima<kDot, kPart>(of_group)},
-          group_sums_ + column * kGroupStrip,
-          row * kBlocks + block,
-          rows,
-          sums + column * PendingSums<kBlockRows>::kStripFloats);
+      const std::uint8_t* of_strip = scales.first + column * scales.strip_stride;
+      add_scaled<kPart>({weight_scales<kDot, kPart>(of_strip, scales.block),
+                         weight_minima<kDot, kPart>(of_strip, scales.block)},
+                        group_sums_ + column * kGroupStrip,
+                        row * kBlocks + block,
+                        rows,
+                        sums + column * PendingSums<kBlockRows>::kStripFloats);
     }
   }
 

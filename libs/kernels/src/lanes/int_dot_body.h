@@ -4,62 +4,11 @@
 // The dot products of integers over packed strips.
 
 #include "lanes/fetch_body.h"
+#include "lanes/int_formats_body.h"
 #include "lanes/lanes.h"
 
 namespace phalanx::kernels {
 namespace {
-
-// By how the sums of a leaf are made.
-enum class IntDot {
-  kInt8Whole,   // one integer sum; scales are of leaves
-  kInt8Blocks,  // a scale of activations for each block
-  kInt8G32,     // a scale of weights for each block
-  kInt4,        // as kInt8G32
-  kInt8G16,     // two scales of weights for each block
-  kInt8G32Min,  // a scale and a minimum of weights for each block
-  kInt4G32Min,  // as kInt8G32Min
-  kInt8G16Min,  // two scales and minima of weights for each block
-};
-
-template <IntDot kDot>
-inline constexpr bool kHasGroups = kDot != IntDot::kInt8Whole&& kDot != IntDot::kInt8Blocks;
-template <IntDot kDot>
-inline constexpr bool kHasMinima =
-    kDot == IntDot::kInt8G32Min || kDot == IntDot::kInt4G32Min || kDot == IntDot::kInt8G16Min;
-template <IntDot kDot>
-inline constexpr bool kIsNibbles = kDot == IntDot::kInt4 || kDot == IntDot::kInt4G32Min;
-// Groups of weights in a block.
-template <IntDot kDot>
-inline constexpr std::size_t kParts =
-    kDot == IntDot::kInt8G16 || kDot == IntDot::kInt8G16Min ? 2 : 1;
-// Lines of 16 columns, a scale and perhaps a minimum, for each of them.
-template <IntDot kDot>
-inline constexpr std::size_t kLines = kHasMinima<kDot> ? 2 : 1;
-template <IntDot kDot>
-inline constexpr std::int32_t kCodeBias = kDot == IntDot::kInt4         ? 8
-                                          : kDot == IntDot::kInt4G32Min ? 0
-                                                                        : 128;
-// Bytes of the codes of 16 columns for one element of K.
-template <IntDot kDot>
-inline constexpr std::size_t kCodeRow = kIsNibbles<kDot> ? 8 : 16;
-// Bytes of the scales of 16 columns for one block, where there are groups.
-template <IntDot kDot>
-inline constexpr std::size_t kScaleRow =
-    kHasMinima<kDot> || kParts<kDot> == 2 ? kParts<kDot>* kLines<kDot> * 64 : std::size_t{32};
-
-// Words of 32 codes of a row, spread for the products.
-template <IntDot kDot>
-inline constexpr std::size_t kSpreadWords = kIsNibbles<kDot> ? kNibbleWords : kQuadWords;
-
-// strip_scale_bytes() and weight_bytes() of one strip, for a padded K.
-template <IntDot kDot>
-PHALANX_LANES std::size_t scale_bytes(std::size_t padded) {
-  return kHasGroups<kDot> ? (padded / 32 * kScaleRow<kDot> + 63) / 64 * 64 : 64;
-}
-template <IntDot kDot>
-PHALANX_LANES std::size_t strip_bytes(std::size_t padded) {
-  return scale_bytes<kDot>(padded) + padded * kCodeRow<kDot>;
-}
 
 // A run of blocks of some rows, which have room for kRowBlocks.
 template <std::size_t kRows, std::size_t kRowBlocks>
@@ -77,8 +26,9 @@ struct IntRows {
 // The same run of some neighbouring strips.
 struct IntStrips {
   const std::uint8_t* codes;
-  const std::uint8_t* scales;  // [blocks], kScaleRow each; without groups [16] floats of the leaf
+  const std::uint8_t* scales;  // as scales_from(); without groups [16] floats of the leaf
   std::size_t stride;          // bytes from strip to strip
+  std::size_t scale_stride;    // of scales
 };
 struct IntSums {
   float* first;              // [strips][kRows][16]
@@ -274,7 +224,7 @@ PHALANX_LANES void add_whole(const IntRows<kRows, kRowBlocks>& rows,
 #pragma GCC unroll 2
   for (std::size_t s = 0; s < kStrips; ++s) {
     const F16 of_columns =
-        f_load(reinterpret_cast<const float*>(strips.scales + s * strips.stride));
+        f_load(reinterpret_cast<const float*>(strips.scales + s * strips.scale_stride));
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
       if (place.ends) {
@@ -284,27 +234,6 @@ PHALANX_LANES void add_whole(const IntRows<kRows, kRowBlocks>& rows,
         f_store(to.at(r, s), f_bits(sum[r][s]));
       }
     }
-  }
-}
-
-// The scales of part kPart of the weights of a block.
-template <IntDot kDot, std::size_t kPart>
-PHALANX_LANES F16 weight_scales(const std::uint8_t* of_block) {
-  if constexpr (!kHasGroups<kDot>) {
-    return f_set(1.0F);
-  } else if constexpr (kScaleRow<kDot> == 32) {
-    return f_load_f16(reinterpret_cast<const std::uint16_t*>(of_block));
-  } else {
-    return f_load(reinterpret_cast<const float*>(of_block) + kPart * kLines<kDot> * 16);
-  }
-}
-// The minima of it; zeros where there are none.
-template <IntDot kDot, std::size_t kPart>
-PHALANX_LANES F16 weight_minima(const std::uint8_t* of_block) {
-  if constexpr (kHasMinima<kDot>) {
-    return f_load(reinterpret_cast<const float*>(of_block) + (kPart * kLines<kDot> + 1) * 16);
-  } else {
-    return f_set(0.0F);
   }
 }
 
@@ -325,9 +254,9 @@ PHALANX_LANES void add_part(const IntRows<kRows, kRowBlocks>& rows,
   sum_part<kDot, kPart>(rows, strips, block, sum, fetch);
 #pragma GCC unroll 2
   for (std::size_t s = 0; s < kStrips; ++s) {
-    const std::uint8_t* of_block = strips.scales + s * strips.stride + block * kScaleRow<kDot>;
-    const F16 of_weights = weight_scales<kDot, kPart>(of_block);
-    const F16 minima = weight_minima<kDot, kPart>(of_block);
+    const std::uint8_t* of_strip = strips.scales + s * strips.scale_stride;
+    const F16 of_weights = weight_scales<kDot, kPart>(of_strip, block);
+    const F16 minima = weight_minima<kDot, kPart>(of_strip, block);
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
       F16 scale = f_set(scales[r * kRowBlocks]);

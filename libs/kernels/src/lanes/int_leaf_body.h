@@ -172,6 +172,14 @@ PHALANX_LANES void dispatch_int_dot(const MatmulArgs& args, const Run& run) {
       return run.template operator()<IntDot::kInt4G32Min>();
     case WeightFormat::kInt8G16Min:
       return run.template operator()<IntDot::kInt8G16Min>();
+    case WeightFormat::kInt8G16K:
+      return run.template operator()<IntDot::kInt8G16K>();
+    case WeightFormat::kInt8G32MinK:
+      return run.template operator()<IntDot::kInt8G32MinK>();
+    case WeightFormat::kInt4G32MinK:
+      return run.template operator()<IntDot::kInt4G32MinK>();
+    case WeightFormat::kInt8G16MinK:
+      return run.template operator()<IntDot::kInt8G16MinK>();
   }
 }
 

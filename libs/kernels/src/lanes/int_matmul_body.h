@@ -71,6 +71,17 @@ class IntProduct {
     }
   }
 
+  // Many rows share scales of one level, made here.
+  void begin_panel(const Panel& panel) {
+    if constexpr (kHasTwoLevels<kDot>) {
+      for (std::size_t s = 0; makes_one_level() && s < panel.strips; ++s) {
+        put_in_one_level<kDot>(scales_at(panel, panel.first_strip + s),
+                               panel.chunk / 32,
+                               one_level_ + s * kOneLevelStrip);
+      }
+    }
+  }
+
   void fetch_rows(const Panel& panel, std::size_t first_row, std::size_t rows) const {
     for (std::size_t r = 0; r < rows; ++r) {
       const std::size_t first =
@@ -99,7 +110,9 @@ class IntProduct {
   }
 
  private:
+  static constexpr IntDot kMade = kOneLevel<kDot>;
   static constexpr std::size_t kPanelK = 1024;
+  static_assert(kPanelK / 2 % kSuperblock == 0);
   static constexpr std::size_t kBlocks = kPanelK / 32;
   static constexpr bool kSpreadAsTheyAre = kSpreadWords<kDot> == 8;
   // Of each row of a block: fewer rows share the room of all.
@@ -159,26 +172,42 @@ class IntProduct {
     }
   }
 
+  [[nodiscard]] bool makes_one_level() const {
+    return kHasTwoLevels<kDot> && part_.rows > 2 * kMaxRows;
+  }
+  [[nodiscard]] PHALANX_LANES static const std::uint8_t* scales_at(const Panel& panel,
+                                                                   std::size_t strip) {
+    return scales_from<kDot>(panel.places.first + strip * panel.places.stride, panel.k);
+  }
+
   template <std::size_t kCount, std::size_t kRows>
-  PHALANX_LANES static void add_strips(const IntRows<kRows, kRowBlocks<kRows>>& rows,
-                                       const Panel& panel,
-                                       std::size_t strip,
-                                       std::size_t first_row,
-                                       TileSums& pending,
-                                       FetchLater& fetch) {
+  PHALANX_LANES void add_strips(const IntRows<kRows, kRowBlocks<kRows>>& rows,
+                                const Panel& panel,
+                                std::size_t strip,
+                                std::size_t first_row,
+                                TileSums& pending,
+                                FetchLater& fetch) const {
     const StripPlaces& places = panel.places;
-    const std::uint8_t* scales = places.first + strip * places.stride;
-    const IntStrips strips{
-        places.at(strip, panel.k), scales + panel.k / 32 * kScaleRow<kDot>, places.stride};
+    const std::uint8_t* codes = places.at(strip, panel.k);
     const IntSums to{pending.next(strip) + first_row * 16, TileSums::kStripFloats};
     if constexpr (kDot == IntDot::kInt8Whole) {
       add_whole<kCount>(rows,
-                        {strips.codes, scales, strips.stride},
+                        {codes, places.first + strip * places.stride, places.stride, places.stride},
                         panel.chunk / 32,
                         {panel.begins_leaf(), panel.ends_leaf()},
                         to,
                         fetch);
     } else {
+      if constexpr (kHasTwoLevels<kDot>) {
+        if (makes_one_level()) {
+          const auto* scales = reinterpret_cast<const std::uint8_t*>(
+              one_level_ + (strip - panel.first_strip) * kOneLevelStrip);
+          const IntStrips made{codes, scales, places.stride, kOneLevelStrip * sizeof(float)};
+          add_scaled<kMade, kCount>(rows, made, panel.chunk / 32, to, fetch);
+          return;
+        }
+      }
+      const IntStrips strips{codes, scales_at(panel, strip), places.stride, places.stride};
       add_scaled<kDot, kCount>(rows, strips, panel.chunk / 32, to, fetch);
     }
   }
@@ -191,6 +220,10 @@ class IntProduct {
   alignas(64) std::uint32_t spread_[kMaxRows * kRowStride<kMaxRows>];
   alignas(64) std::int32_t starts_[kParts<kDot> * kMaxRows * kBlocks];
   alignas(64) float scales_[kMaxRows * kBlocks];
+  // Of the strips of a panel.
+  static constexpr std::size_t kOneLevelStrip =
+      kHasTwoLevels<kDot> ? kBlocks * kScaleRow<kMade> / sizeof(float) : 0;
+  alignas(64) float one_level_[kHasTwoLevels<kDot> ? kTileStrips * kOneLevelStrip : 1];
   alignas(64) float factors_[kHasMinima<kDot> ? kParts<kDot> * kMaxRows * kBlocks : 1];
 };
 

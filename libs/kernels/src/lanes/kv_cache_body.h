@@ -131,7 +131,7 @@ class Int8Cache {
     for (std::size_t strip = 0; strip < 2; strip += kMaxIntStrips) {
       const std::size_t offset = strip * key_strip_;
       add_scaled<kDot, kMaxIntStrips>(rows,
-                                      {codes + offset, tile.bytes + offset, key_strip_},
+                                      {codes + offset, tile.bytes + offset, key_strip_, key_strip_},
                                       blocks_,
                                       {scores->all + strip * kStrip, kStrip},
                                       fetch);

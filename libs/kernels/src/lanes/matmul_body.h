@@ -41,6 +41,8 @@ class Bf16Product {
   }
   void end_leaf(const MatmulLeaf& /*leaf*/, TileSums& /*pending*/) {}
 
+  void begin_panel(const Panel& /*panel*/) {}
+
   void fetch_rows(const Panel& panel, std::size_t first_row, std::size_t rows) const {
     for (std::size_t r = 0; r < rows; ++r) {
       const auto* row =

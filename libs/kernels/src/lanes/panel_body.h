@@ -54,7 +54,7 @@ struct Panel {
 //   kFewRows      up to these many rows, of one block, read one strip after the other
 //   panel_size()  for so many rows of the tile, at most
 //   places()      of a leaf
-//   begin_leaf(), end_leaf()
+//   begin_leaf(), end_leaf(), begin_panel()
 //   fetch_rows()  brings activations of some rows into the cache
 //   add<kRows>()  a block of up to kRows rows, more than fewer(kRows)
 template <typename Product>
@@ -83,6 +83,7 @@ class PanelTile {
 
   void add_row_blocks(const Panel& panel, const Panel& next, TileSums& pending) {
     FetchLater fetch = fetch_during(panel, next);
+    product_.begin_panel(panel);
     for (std::size_t row = 0; row < part_.rows; row += Product::kMaxRows) {
       const std::size_t after = row + Product::kMaxRows;
       if (after < part_.rows) {

@@ -38,7 +38,8 @@ struct WeightTensor {
   // The codes of row `row`, columns [first, first + out.codes.size()), and their scales and minima.
   // Needs a few KB of stack.
   // Requires: a type with codes (format_of_codes); `first` and the number of codes are multiples of
-  //           16, and there is a scale and a minimum for 16 of them.
+  //           16, and there is a scale and a minimum for 16 of them; of 64, where there are
+  //           superscales.
   void read_codes(std::uint64_t row, std::uint64_t first, const gguf::CodeSpans& out) const;
 };
 
@@ -52,8 +53,12 @@ struct WeightSpec {
 // The weights of `config`, in a fixed order.
 [[nodiscard]] std::vector<WeightSpec> required_weights(const ModelConfig& config);
 
-// The format that holds every code, scale and minimum of a type; none for types without codes.
+// The format that holds every code, scale and minimum of a type in the fewest bytes; none for types
+// without codes.
 [[nodiscard]] std::optional<kernels::WeightFormat> format_of_codes(gguf::TensorType type);
+
+// The same codes with scales of one level; a format that has no other as it is.
+[[nodiscard]] kernels::WeightFormat in_one_level(kernels::WeightFormat format);
 
 // What a model is read from, either
 // - a Hugging Face folder: config.json, generation_config.json (may be absent), and
@@ -97,7 +102,8 @@ class Checkpoint {
 
   // The formats that the files have already: that of format_of_codes() for each matrix, where every
   // matrix of the layers has one and no leaf of a product divides a group of scales; else kBf16 for
-  // all matrices of the layers. Embedding and head stand for themselves.
+  // all matrices of the layers. Embedding and head stand for themselves. Where a leaf divides a
+  // superblock, in_one_level() of it.
   [[nodiscard]] WeightFormats stored_formats() const;
 
   // The pages of a weight are not read again.

@@ -15,6 +15,9 @@
 
 namespace phalanx::checkpoint {
 
+// Leaves of the summation tree of the MLP (docs/arithmetic.md), fewer if there are fewer blocks.
+inline constexpr std::uint32_t kMlpRuns = 16;
+
 // How the matrices of a layer are packed: either all are bf16, or none is.
 struct LayerFormats {
   kernels::WeightFormat q = kernels::WeightFormat::kBf16;

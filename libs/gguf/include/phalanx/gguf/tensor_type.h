@@ -158,14 +158,20 @@ struct TypeTraits {
 // Allocates: nothing.
 void decode(TensorType type, std::span<const std::byte> blocks, std::span<float> out);
 
-inline constexpr std::size_t kCodeGroup = 16;  // elements that share a scale and a minimum
+inline constexpr std::size_t kCodeGroup = 16;   // elements that share a scale and a minimum
+inline constexpr std::size_t kSuperblock = 64;  // elements that share a superscale
 
 // Element i is codes[i] · scales[i / 16] − minima[i / 16]: the formulas above, with 0 where a type
 // adds or takes away nothing, and −m where it adds m.
+//
+// With superscales, scales and minima are the integers s and n of Q2_K to Q6_K, and superscales and
+// superminima the d and dmin that those of elements i / 64 are multiplied by.
 struct CodeSpans {
   std::span<std::int8_t> codes;
   std::span<float> scales;
   std::span<float> minima;
+  std::span<float> superscales = {};  // empty: none
+  std::span<float> superminima = {};  // as superscales
 };
 
 // As decode(), without the last two operations. Every scale and minimum is exact, but a scale of
@@ -173,7 +179,8 @@ struct CodeSpans {
 // with it. It is 0 in a block of zeros, and NaN, which no format takes, in any other.
 //
 // Requires: a type of blocks: not F32, F16 or BF16; out.codes.size() elements in whole blocks, a
-//           scale and a minimum for 16 of them.
+//           scale and a minimum for 16 of them; superscales and superminima for 64, of Q2_K to
+//           Q6_K only, or neither.
 void decode_codes(TensorType type, std::span<const std::byte> blocks, const CodeSpans& out);
 
 }  // namespace phalanx::gguf

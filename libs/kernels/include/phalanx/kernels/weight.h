@@ -16,7 +16,10 @@ namespace phalanx::kernels {
 // is a row of strips of 16 columns, each by itself contiguous and a multiple of 64 bytes long:
 // first its scales, rounded up to 64 bytes, then its codes. K is padded to a multiple of 32; a
 // group is 16 or 32 elements of K. An element is code · scale − minimum; the minimum is 0 where a
-// format has none. The last four hold what GGUF files have, and are made of nothing else.
+// format has none. Those from kInt8G16 on hold what GGUF files have, and are made of nothing else.
+//
+// The last four have scales and minima in two levels: each is an integer, its step, times an f16
+// that a superblock of 64 elements shares. The product is exact in fp32.
 enum class WeightFormat : std::uint8_t {
   kBf16 = 1,     // no scales; [K/2][16][2] bf16
   kInt8 = 2,     // [16] f32, one for a column; [K/4][16][4] uint8 = code + 128
@@ -28,6 +31,13 @@ enum class WeightFormat : std::uint8_t {
   kInt8G32Min = 6,  // [K/32][2][16] f32: the scale and the minimum of a group; codes as kInt8
   kInt4G32Min = 7,  // scales and minima as kInt8G32Min; codes as kInt4, but 0 … 15 as they are
   kInt8G16Min = 8,  // [K/16][2][16] f32: the scale and the minimum of a group; codes as kInt8
+  // As the four before, but for the scales: for each superblock, of which the last one may be half,
+  // first [16] f16, one for its scales, and [16] f16 for its minima if there are any; then for each
+  // group [16] int8, the steps of its scales, and [16] int8 for its minima.
+  kInt8G16K = 9,
+  kInt8G32MinK = 10,
+  kInt4G32MinK = 11,
+  kInt8G16MinK = 12,
 };
 inline constexpr std::array kWeightFormats = {WeightFormat::kBf16,
                                               WeightFormat::kInt8,
@@ -36,16 +46,23 @@ inline constexpr std::array kWeightFormats = {WeightFormat::kBf16,
                                               WeightFormat::kInt8G16,
                                               WeightFormat::kInt8G32Min,
                                               WeightFormat::kInt4G32Min,
-                                              WeightFormat::kInt8G16Min};
+                                              WeightFormat::kInt8G16Min,
+                                              WeightFormat::kInt8G16K,
+                                              WeightFormat::kInt8G32MinK,
+                                              WeightFormat::kInt4G32MinK,
+                                              WeightFormat::kInt8G16MinK};
+inline constexpr std::size_t kSuperblock = 64;  // elements of K
 
 struct WeightTraits {
   std::string_view name;          // "int8-g32"
   std::uint32_t code_bits = 0;    // 16 for kBf16
   std::int32_t code_bias = 0;     // added to a code where it is stored
   std::uint32_t group = 0;        // elements of K with one scale; 0: a whole column
-  std::uint32_t scale_bytes = 0;  // of one scale: an f16 or an f32; 0: none
+  std::uint32_t scale_bytes = 0;  // of one scale: a step, an f16 or an f32; 0: none
   bool has_minima = false;
   bool from_floats = false;  // pack_weight_strips() makes it
+
+  [[nodiscard]] bool has_two_levels() const { return scale_bytes == 1; }
 };
 // Requires one of kWeightFormats.
 [[nodiscard]] const WeightTraits& traits_of(WeightFormat format);
@@ -106,7 +123,8 @@ inline constexpr std::uint32_t kGroupColumns = 64;
 void pack_weight(tensor::MatrixView<const Bf16> from, WeightFormat format, std::span<std::byte> to);
 
 // Output columns as codes, scales and minima, of which there is one for 16 elements: element i is
-// codes[i] · scales[i / 16] − minima[i / 16].
+// codes[i] · scales[i / 16] − minima[i / 16]. Where there are superscales, scales and minima are
+// steps, which those of the superblock of i are multiplied by.
 // Ownership: borrows.
 struct CodedColumns {
   const std::int8_t* codes = nullptr;  // [columns, k]
@@ -114,13 +132,16 @@ struct CodedColumns {
   const float* minima = nullptr;       // [columns, k / 16]
   std::size_t columns = 0;
   std::size_t k = 0;
+  const float* superscales = nullptr;  // [columns, k / 64], rounded up; null: none
+  const float* superminima = nullptr;  // as superscales
 };
 
 // Packs columns that are coded already, keeping every code, scale and minimum. Where a group has 32
 // elements, those of its first 16 are taken.
 //
 // Requires: an integer format that can hold what is given (its bits, its groups, scales that are
-//           f16 where it stores such, no minima where it has none) and is not kInt8;
+//           f16 where it stores such, no minima where it has none, superscales if and only if it
+//           has two levels: f16 then, and steps of −128 … 127) and is not kInt8;
 //           k a multiple of 32; to.size() the strips of all columns.
 // Errors:   kDataLoss  a scale or minimum is infinite or NaN; the message names column and element
 [[nodiscard]] Status pack_coded_strips(const CodedColumns& from,

@@ -9,7 +9,6 @@
 namespace phalanx::model {
 
 inline constexpr std::uint32_t kMlpBlock = 32;    // columns of the MLP that belong together
-inline constexpr std::uint32_t kMlpRuns = 16;     // leaves of the summation tree, fewer if B < 16
 inline constexpr std::uint32_t kVocabBlock = 16;  // tokens that share a packed tile
 
 // A run of consecutive indices.

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The kinds of products of integers, and where the scales of their weights lie.
+
+#include "phalanx/kernels/weight.h"
+
+#include "lanes/lanes.h"
+
+namespace phalanx::kernels {
+namespace {
+
+// By how the sums of a leaf are made.
+enum class IntDot {
+  kInt8Whole,   // one integer sum; scales are of leaves
+  kInt8Blocks,  // a scale of activations for each block
+  kInt8G32,     // a scale of weights for each block
+  kInt4,        // as kInt8G32
+  kInt8G16,     // two scales of weights for each block
+  kInt8G32Min,  // a scale and a minimum of weights for each block
+  kInt4G32Min,  // as kInt8G32Min
+  kInt8G16Min,  // two scales and minima of weights for each block
+  // As the four before, in two levels.
+  kInt8G16K,
+  kInt8G32MinK,
+  kInt4G32MinK,
+  kInt8G16MinK,
+};
+
+template <IntDot kDot>
+inline constexpr bool kHasTwoLevels = kDot >= IntDot::kInt8G16K;
+// The same product with scales of one level.
+template <IntDot kDot>
+inline constexpr IntDot kOneLevel = kDot == IntDot::kInt8G16K      ? IntDot::kInt8G16
+                                    : kDot == IntDot::kInt8G32MinK ? IntDot::kInt8G32Min
+                                    : kDot == IntDot::kInt4G32MinK ? IntDot::kInt4G32Min
+                                    : kDot == IntDot::kInt8G16MinK ? IntDot::kInt8G16Min
+                                                                   : kDot;
+template <IntDot kDot>
+inline constexpr bool kHasGroups = kDot != IntDot::kInt8Whole&& kDot != IntDot::kInt8Blocks;
+template <IntDot kDot>
+inline constexpr bool kHasMinima =
+    kHasGroups<kDot>&& kDot >= IntDot::kInt8G32Min&& kDot != IntDot::kInt8G16K;
+template <IntDot kDot>
+inline constexpr bool kIsNibbles =
+    kDot == IntDot::kInt4 || kDot == IntDot::kInt4G32Min || kDot == IntDot::kInt4G32MinK;
+// Groups of weights in a block.
+template <IntDot kDot>
+inline constexpr std::size_t kParts =
+    kDot == IntDot::kInt8G16 || kDot == IntDot::kInt8G16Min || kDot == IntDot::kInt8G16K ||
+            kDot == IntDot::kInt8G16MinK
+        ? 2
+        : 1;
+// Lines of 16 columns, a scale and perhaps a minimum, for each of them.
+template <IntDot kDot>
+inline constexpr std::size_t kLines = kHasMinima<kDot> ? 2 : 1;
+template <IntDot kDot>
+inline constexpr std::int32_t kCodeBias = kDot == IntDot::kInt4 ? 8
+                                          : kIsNibbles<kDot>    ? 0
+                                                                : 128;
+// Bytes of the codes of 16 columns for one element of K.
+template <IntDot kDot>
+inline constexpr std::size_t kCodeRow = kIsNibbles<kDot> ? 8 : 16;
+// Bytes of the scales of 16 columns for one block, where there are groups; of their steps, where
+// they have two levels.
+template <IntDot kDot>
+inline constexpr std::size_t kScaleRow =
+    kHasTwoLevels<kDot>                     ? kParts<kDot>* kLines<kDot> * 16
+    : kHasMinima<kDot> || kParts<kDot> == 2 ? kParts<kDot>* kLines<kDot> * 64
+                                            : std::size_t{32};
+// Of a superblock: what its two blocks share, and their steps.
+template <IntDot kDot>
+inline constexpr std::size_t kSuperHead = kLines<kDot> * 32;
+template <IntDot kDot>
+inline constexpr std::size_t kSuperRow = kSuperHead<kDot> + 2 * kScaleRow<kDot>;
+
+// Words of 32 codes of a row, spread for the products.
+template <IntDot kDot>
+inline constexpr std::size_t kSpreadWords = kIsNibbles<kDot> ? kNibbleWords : kQuadWords;
+
+// strip_scale_bytes() and weight_bytes() of one strip, for a padded K.
+template <IntDot kDot>
+PHALANX_LANES std::size_t scale_bytes(std::size_t padded) {
+  if constexpr (kHasTwoLevels<kDot>) {
+    return ((padded / 32 + 1) / 2 * kSuperRow<kDot> + 63) / 64 * 64;
+  }
+  return kHasGroups<kDot> ? (padded / 32 * kScaleRow<kDot> + 63) / 64 * 64 : 64;
+}
+template <IntDot kDot>
+PHALANX_LANES std::size_t strip_bytes(std::size_t padded) {
+  return scale_bytes<kDot>(padded) + padded * kCodeRow<kDot>;
+}
+
+// The scales of a strip from an element of K on; of a whole superblock, where there are such.
+template <IntDot kDot>
+PHALANX_LANES const std::uint8_t* scales_from(const std::uint8_t* strip, std::size_t k) {
+  if constexpr (kHasTwoLevels<kDot>) {
+    return strip + k / kSuperblock * kSuperRow<kDot>;
+  } else {
+    return strip + k / 32 * kScaleRow<kDot>;
+  }
+}
+// Line kLine of the scales and minima of a block.
+template <IntDot kDot, std::size_t kLine>
+PHALANX_LANES F16 scale_line(const std::uint8_t* scales, std::size_t block) {
+  if constexpr (kHasTwoLevels<kDot>) {
+    const std::uint8_t* of_superblock = scales + block / 2 * kSuperRow<kDot>;
+    const std::uint8_t* steps = of_superblock + kSuperHead<kDot> + block % 2 * kScaleRow<kDot>;
+    return f_load_f16(reinterpret_cast<const std::uint16_t*>(of_superblock) +
+                      kLine % kLines<kDot> * 16) *
+           f_of_codes(reinterpret_cast<const std::int8_t*>(steps) + kLine * 16);
+  } else {
+    const std::uint8_t* of_block = scales + block * kScaleRow<kDot>;
+    if constexpr (kScaleRow<kDot> == 32) {
+      return f_load_f16(reinterpret_cast<const std::uint16_t*>(of_block));
+    } else {
+      return f_load(reinterpret_cast<const float*>(of_block) + kLine * 16);
+    }
+  }
+}
+// The scales of part kPart of the weights of a block.
+template <IntDot kDot, std::size_t kPart>
+PHALANX_LANES F16 weight_scales(const std::uint8_t* scales, std::size_t block) {
+  if constexpr (kHasGroups<kDot>) {
+    return scale_line<kDot, kPart * kLines<kDot>>(scales, block);
+  } else {
+    return f_set(1.0F);
+  }
+}
+// The minima of it; zeros where there are none.
+template <IntDot kDot, std::size_t kPart>
+PHALANX_LANES F16 weight_minima(const std::uint8_t* scales, std::size_t block) {
+  if constexpr (kHasMinima<kDot>) {
+    return scale_line<kDot, kPart * kLines<kDot> + 1>(scales, block);
+  } else {
+    return f_set(0.0F);
+  }
+}
+
+// The scales and minima of some blocks of a strip as they lie in the format of one level.
+// Requires two levels; `scales` as scales_from().
+template <IntDot kDot>
+PHALANX_LANES void put_in_one_level(const std::uint8_t* scales, std::size_t blocks, float* to) {
+  constexpr std::size_t kRow = kScaleRow<kOneLevel<kDot>> / sizeof(float);
+  for (std::size_t block = 0; block < blocks; ++block) {
+    float* of_block = to + block * kRow;
+    f_store(of_block, weight_scales<kDot, 0>(scales, block));
+    if constexpr (kHasMinima<kDot>) {
+      f_store(of_block + 16, weight_minima<kDot, 0>(scales, block));
+    }
+    if constexpr (kParts<kDot> == 2) {
+      f_store(of_block + kLines<kDot> * 16, weight_scales<kDot, 1>(scales, block));
+      if constexpr (kHasMinima<kDot>) {
+        f_store(of_block + 48, weight_minima<kDot, 1>(scales, block));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace phalanx::kernels
