@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/http/sse.h"
 
+#include <algorithm>
+
 namespace phalanx::http {
 namespace {
 
 // CR, LF and CRLF all end a line of the stream, so each piece between them is a field of its own.
 void append_data(std::string& out, std::string_view data) {
   std::size_t begin = 0;
+  std::size_t feed = data.find('\n');
   while (true) {
-    const std::size_t end = data.find_first_of("\r\n", begin);
+    const std::string_view line = data.substr(begin, feed - begin);
+    const std::size_t end = begin + std::min(line.find('\r'), line.size());
     out.append("data: ").append(data.substr(begin, end - begin)).push_back('\n');
-    if (end == std::string_view::npos) {
+    if (end == data.size()) {
       return;
     }
-    const bool crlf = data[end] == '\r' && end + 1 < data.size() && data[end + 1] == '\n';
+    const bool crlf = data[end] == '\r' && end + 1 == feed;
     begin = end + (crlf ? 2 : 1);
+    if (feed != std::string_view::npos && begin > feed) {
+      feed = data.find('\n', begin);
+    }
   }
 }
 

@@ -26,6 +26,32 @@ TEST(SseEvent, WritesOneDataFieldPerLine) {
   EXPECT_EQ(sse_comment("ping"), ": ping\n\n");
 }
 
+// CR, LF and CRLF each end a line.
+std::string lines_of(std::string_view data) {
+  std::string event = "data: ";
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    if (data[i] == '\r' || data[i] == '\n') {
+      event += "\ndata: ";
+      i += data.substr(i, 2) == "\r\n" ? std::size_t{1} : 0;
+    } else {
+      event += data[i];
+    }
+  }
+  return event + "\n\n";
+}
+
+TEST(SseEvent, EndsLinesWhereverTheirEndsAre) {
+  std::vector<std::string> all = {""};
+  for (std::size_t at = 0; at < all.size() && all[at].size() < 7; ++at) {
+    for (const char c : {'a', '\r', '\n'}) {
+      all.push_back(all[at] + c);
+    }
+  }
+  for (const std::string& data : all) {
+    ASSERT_EQ(sse_event(data), lines_of(data));
+  }
+}
+
 TEST(SseParser, ReadsTheSameEventsHoweverTheStreamIsCut) {
   const std::string stream =
       "\xEF\xBB\xBF: hello\n\ndata: one\n\ndata:two\r\ndata:  three\r\n\r\nevent: kind\rid: "
