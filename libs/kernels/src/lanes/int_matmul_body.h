@@ -71,10 +71,10 @@ class IntProduct {
     }
   }
 
-  // Many rows share scales of one level, made here.
+  // Blocks of many rows share scales of one level, made here.
   void begin_panel(const Panel& panel) {
     if constexpr (kHasTwoLevels<kDot>) {
-      for (std::size_t s = 0; makes_one_level() && s < panel.strips; ++s) {
+      for (std::size_t s = 0; part_.rows > kFewRows && s < panel.strips; ++s) {
         put_in_one_level<kDot>(scales_at(panel, panel.first_strip + s),
                                panel.chunk / 32,
                                one_level_ + s * kOneLevelStrip);
@@ -172,9 +172,6 @@ class IntProduct {
     }
   }
 
-  [[nodiscard]] bool makes_one_level() const {
-    return kHasTwoLevels<kDot> && part_.rows > 2 * kMaxRows;
-  }
   [[nodiscard]] PHALANX_LANES static const std::uint8_t* scales_at(const Panel& panel,
                                                                    std::size_t strip) {
     return scales_from<kDot>(panel.places.first + strip * panel.places.stride, panel.k);
@@ -198,8 +195,8 @@ class IntProduct {
                         to,
                         fetch);
     } else {
-      if constexpr (kHasTwoLevels<kDot>) {
-        if (makes_one_level()) {
+      if constexpr (kHasTwoLevels<kDot> && (kRows > kFewRows || kRows == kMaxRows)) {
+        if (kRows > kFewRows || part_.rows > kFewRows) {
           const auto* scales = reinterpret_cast<const std::uint8_t*>(
               one_level_ + (strip - panel.first_strip) * kOneLevelStrip);
           const IntStrips made{codes, scales, places.stride, kOneLevelStrip * sizeof(float)};
@@ -207,8 +204,10 @@ class IntProduct {
           return;
         }
       }
-      const IntStrips strips{codes, scales_at(panel, strip), places.stride, places.stride};
-      add_scaled<kDot, kCount>(rows, strips, panel.chunk / 32, to, fetch);
+      if constexpr (!kHasTwoLevels<kDot> || kRows <= kFewRows) {
+        const IntStrips strips{codes, scales_at(panel, strip), places.stride, places.stride};
+        add_scaled<kDot, kCount>(rows, strips, panel.chunk / 32, to, fetch);
+      }
     }
   }
 
