@@ -222,8 +222,10 @@ TEST(GgufFormats, AreBf16WhereAMatrixOfALayerHasNoCodes) {
 
 // What filling an arena says of a file of one type, the first block of whose second layer's
 // down_proj `change` has changed.
-Status filled_with(TensorType type, const std::function<void(std::span<std::byte>)>& change) {
-  const auto source = gguf_checkpoint(shape_of_blocks(), [&](GgufParts& parts) {
+Status filled_with(TensorType type,
+                   const std::function<void(std::span<std::byte>)>& change,
+                   std::uint32_t intermediate = 512) {
+  const auto source = gguf_checkpoint(shape_of_blocks(intermediate), [&](GgufParts& parts) {
     make_blocks(parts, [&](std::size_t) { return type; });
     for (GgufTensor& tensor : parts.tensors) {
       if (tensor.name == "blk.1.ffn_down.weight") {
@@ -250,8 +252,10 @@ void expect_bad_scale(const Status& filled) {
 TEST(GgufFormats, RefuseScalesThatAreNoNumbers) {
   for (const TensorType type : kCodedTypes) {
     SCOPED_TRACE(gguf::traits_of(type).name);
-    expect_bad_scale(
-        filled_with(type, [&](std::span<std::byte> block) { spoil_scale(type, block); }));
+    for (const std::uint32_t intermediate : {512U, 1024U}) {  // one level, and two
+      expect_bad_scale(filled_with(
+          type, [&](std::span<std::byte> block) { spoil_scale(type, block); }, intermediate));
+    }
   }
 }
 
