@@ -20,6 +20,17 @@ struct Feature {
   bool (*is_present)();
 };
 
+// A bit of ECX of CPUID leaf 1. That the wide registers are saved is asked with avx2.
+constexpr unsigned kF16c = 29;
+
+bool has_basic_feature(unsigned bit) {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx >> bit & 1) != 0;
+}
+
 // Bits of EDX of CPUID leaf 7. Whether the operating system saves tile registers is what its
 // permission says.
 constexpr unsigned kAmxBf16 = 22;
@@ -39,7 +50,7 @@ bool has_extended_feature(unsigned bit) {
 constexpr std::array kFeatures = {
     Feature{"avx2", [] { return __builtin_cpu_supports("avx2") != 0; }},
     Feature{"fma", [] { return __builtin_cpu_supports("fma") != 0; }},
-    Feature{"f16c", [] { return __builtin_cpu_supports("f16c") != 0; }},
+    Feature{"f16c", [] { return has_basic_feature(kF16c); }},  // no builtin of clang 14 has it
     Feature{"avx512f", [] { return __builtin_cpu_supports("avx512f") != 0; }},
     Feature{"avx512bw", [] { return __builtin_cpu_supports("avx512bw") != 0; }},
     Feature{"avx512dq", [] { return __builtin_cpu_supports("avx512dq") != 0; }},

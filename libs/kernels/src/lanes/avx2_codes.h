@@ -30,10 +30,11 @@ PHALANX_LANES WeightPair load_weights(const std::int8_t* p) {
 }
 // The nearest f16, denormals too, infinity beyond. In every float mode that rounds to nearest.
 PHALANX_LANES std::uint16_t to_f16(float x) {
-  return static_cast<std::uint16_t>(_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT));
+  return static_cast<std::uint16_t>(
+      _mm_extract_epi16(_mm_cvtps_ph(_mm_set_ss(x), _MM_FROUND_TO_NEAREST_INT), 0));
 }
 PHALANX_LANES float of_f16(std::uint16_t bits) {
-  return _cvtsh_ss(bits);
+  return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
 }
 // Stores the low byte of each lane. Requires −128 … 127.
 PHALANX_LANES void i_store_bytes(std::int8_t* p, I16 x) {
