@@ -12,6 +12,7 @@
 #include "phalanx/base/check.h"
 
 #include "asio.h"
+#include "body_reader.h"
 
 namespace phalanx::http {
 namespace {
@@ -19,8 +20,8 @@ namespace {
 namespace beast_http = boost::beast::http;
 using ResponseParser = beast_http::response_parser<beast_http::string_body>;
 
-Error not_http(const boost::system::error_code& error) {
-  return data_loss("the answer is not a valid HTTP response: " + error.message());
+Error not_http(const std::string& why) {
+  return data_loss("the answer is not a valid HTTP response: " + why);
 }
 
 }  // namespace
@@ -32,7 +33,6 @@ struct ResponseReader::Impl {
 
   void restart() {
     parser.emplace();
-    parser->eager(true);
     parser->skip(answer_to_head);
     parser->header_limit(static_cast<std::uint32_t>(header_bytes_max));
     // The body is handed on as it comes and never held, so it needs no limit. Not boost::none,
@@ -40,8 +40,16 @@ struct ResponseReader::Impl {
     parser->body_limit(std::numeric_limits<std::uint64_t>::max());
   }
 
+  // Beast reads whatever ends with its length or with the connection. Its chunks are not read: it
+  // asserts that behind the last one at least two bytes come at once.
   void read_head() {
     const auto& message = parser->get();
+    if (parser->chunked() && !parser->is_done()) {
+      chunks.emplace(std::nullopt,
+                     RequestLimits{.header_bytes_max = header_bytes_max,
+                                   .body_bytes_max = std::numeric_limits<std::size_t>::max()});
+    }
+    parser->eager(true);
     status = message.result_int();
     keep_alive = message.keep_alive() && !message.need_eof();
     for (const auto& field : message) {
@@ -54,6 +62,7 @@ struct ResponseReader::Impl {
   bool answer_to_head;
   std::size_t header_bytes_max;
   std::optional<ResponseParser> parser;
+  std::optional<BodyReader> chunks;
   bool has_head = false;
   bool keep_alive = false;
   unsigned status = 0;
@@ -68,11 +77,18 @@ Result<std::size_t> ResponseReader::feed(std::string_view bytes) {
   std::size_t used = 0;
   SystemError error;
   while (used < bytes.size() && !complete()) {
+    if (impl_->chunks) {
+      used += impl_->chunks->feed(bytes.substr(used));
+      if (impl_->chunks->refusal()) {
+        return not_http(impl_->chunks->refusal()->message);
+      }
+      continue;
+    }
     const std::size_t taken =
         impl_->parser->put(asio::const_buffer(bytes.data() + used, bytes.size() - used), error);
     used += taken;
     if (error && error != beast_http::error::need_more) {
-      return not_http(error);
+      return not_http(error.message());
     }
     if (!impl_->has_head && impl_->parser->is_header_done()) {
       if (impl_->parser->get().result_int() / 100 == 1) {
@@ -80,6 +96,7 @@ Result<std::size_t> ResponseReader::feed(std::string_view bytes) {
         continue;
       }
       impl_->read_head();
+      continue;
     }
     if (error || taken == 0) {
       return used;
@@ -108,7 +125,7 @@ bool ResponseReader::has_head() const {
 }
 
 bool ResponseReader::complete() const {
-  return impl_->has_head && impl_->parser->is_done();
+  return impl_->has_head && (impl_->chunks ? impl_->chunks->complete() : impl_->parser->is_done());
 }
 
 int ResponseReader::status() const {
@@ -125,7 +142,8 @@ bool ResponseReader::keep_alive() const {
 }
 
 std::string ResponseReader::take_body() {
-  return std::exchange(impl_->parser->get().body(), {});
+  return impl_->chunks ? impl_->chunks->take().take_text()
+                       : std::exchange(impl_->parser->get().body(), {});
 }
 
 }  // namespace phalanx::http

@@ -159,17 +159,18 @@ class Life {
 
   std::string talk(const std::string& input, const Left* left, std::string failure = "") {
     recorded_ = std::make_shared<Recorded>();
+    const auto before = left != nullptr ? std::optional(*left) : std::nullopt;
     server_->call([&] {
-      server_->acceptor().prepare([this, left, failure](ConnectionInfo& info) {
+      server_->acceptor().prepare([recorded = recorded_, left = before, failure](
+                                      ConnectionInfo& info) {
         info.failure = failure;
-        if (left != nullptr) {
+        if (left) {
           info.received = left->received;
           info.sent = left->sent;
           info.resumption = resumption_of(*left);
-          info.journal =
-              std::make_unique<RecordingJournal>(recorded_, *info.resumption, left->sent);
+          info.journal = std::make_unique<RecordingJournal>(recorded, *info.resumption, left->sent);
         } else {
-          info.journal = std::make_unique<RecordingJournal>(recorded_);
+          info.journal = std::make_unique<RecordingJournal>(recorded);
         }
       });
     });

@@ -46,6 +46,30 @@ TEST(ResponseReader, ReadsEveryFramingHoweverItIsCut) {
   }
 }
 
+TEST(ResponseReader, ReadsChunksOfNothingHoweverTheyAreCut) {
+  const std::string response =
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: b\r\n\r\n";
+  for (std::size_t step = 1; step <= response.size(); ++step) {
+    ResponseReader reader;
+    std::string body;
+    const Status status = feed_in_steps(reader, response, step, &body);
+    ASSERT_TRUE(status) << step << " " << status.error().to_string();
+    EXPECT_TRUE(reader.complete()) << step;
+    EXPECT_EQ(body, "");
+  }
+}
+
+TEST(ResponseReader, RefusesWhatIsNoChunk) {
+  for (const char* chunks : {"x\r\n", "5\nhello", "5\r\nhello!", "0\r\nA: b\n\n\r\n1\r\v\r\n"}) {
+    ResponseReader reader;
+    std::string body;
+    const std::string head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const Status status = feed_in_steps(reader, head + chunks, 1, &body);
+    ASSERT_FALSE(status) << chunks;
+    EXPECT_EQ(status.error().code(), Code::kDataLoss);
+  }
+}
+
 TEST(ResponseReader, TellsACutAtEveryByte) {
   const std::string response =
       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
