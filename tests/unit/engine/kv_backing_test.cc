@@ -11,7 +11,7 @@
 namespace phalanx::engine {
 namespace {
 
-constexpr std::uint32_t kBlocks = 256;
+constexpr std::uint32_t kBlocks = 700;
 
 class Replica {
  public:
@@ -47,9 +47,9 @@ class Replica {
  private:
   static SchedulerOptions options() {
     SchedulerOptions options;
-    options.limits.max_model_len = 4096;
+    options.limits.max_model_len = 16384;
     options.limits.max_num_seqs = 4;
-    options.limits.max_num_batched_tokens = 4096;
+    options.limits.max_num_batched_tokens = 16384;
     options.limits.kv_blocks = kBlocks;
     options.vocab_size = 1000;
     options.prefix_cache = true;
@@ -84,11 +84,11 @@ TEST(KvBacking, TakesAsMuchAgainAsWasUsedWhileNothingIsToBeDone) {
 
 TEST(KvBacking, TakesAheadWithinBounds) {
   Replica replica;
-  replica.submit(1, 100 * 32);
+  replica.submit(1, 300 * 32);
   replica.step();
   replica.tick(500);
-  EXPECT_EQ(replica.memory.backed, 100U + kBlocksAhead);
-  replica.submit(2, 120 * 32);
+  EXPECT_EQ(replica.memory.backed, 300U + kBlocksAhead);
+  replica.submit(2, 350 * 32);
   replica.step();
   replica.submit(3, 30 * 32);
   replica.step();

@@ -35,7 +35,7 @@ class KvMemory {
   virtual void forget() = 0;
 };
 
-inline constexpr std::uint32_t kBlocksAhead = 32;  // 1,024 tokens
+inline constexpr std::uint32_t kBlocksAhead = 256;  // 8,192 tokens
 
 // Decides between two steps whether the next one has the memory it needs. Memory that is not there
 // makes the scheduler's pool smaller, so that sequences wait or are preempted; from time to time it
