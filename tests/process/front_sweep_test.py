@@ -58,10 +58,11 @@ class Reaper:
 
     def leave(self):
         """How many it has counted."""
-        count, _ = self.process.communicate(timeout=20)
-        if self.process.returncode != 0:
+        self.process.stdin.close()
+        if self.process.wait(timeout=20) != 0:
             raise AssertionError(f"syscall-reaper ended with {self.process.returncode}")
-        return int(count)
+        with self.process.stdout as said:  # not communicate(), which knows nothing of what was read with the first line
+            return int(said.read())
 
     def still_waits(self):
         return self.process.poll() is None
