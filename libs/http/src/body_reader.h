@@ -12,12 +12,12 @@
 
 namespace phalanx::http {
 
-// Takes the body of one request out of a stream of bytes, by its length or by its chunks. Chunk
-// extensions and trailer fields are read, bounded and forgotten: nothing of them is held, and none
-// becomes a header field.
+// Takes the body of one request or answer out of a stream of bytes, by its length or by its chunks.
+// Chunk extensions and trailer fields are read, bounded and forgotten: nothing of them is held, and
+// none becomes a header field.
 //
 // Threads: one at a time.
-// Memory: the body.
+// Memory: of the body what was not taken, which is also what `body_bytes_max` bounds.
 class BodyReader {
  public:
   // Without `length` the body is chunked.
@@ -29,6 +29,7 @@ class BodyReader {
   [[nodiscard]] bool complete() const { return state_ == State::kComplete; }
   [[nodiscard]] const std::optional<RequestReader::Refusal>& refusal() const { return refusal_; }
   [[nodiscard]] std::size_t bytes() const { return body_.size(); }
+  // What has come since the last call.
   [[nodiscard]] Body take() { return std::exchange(body_, {}); }
 
  private:

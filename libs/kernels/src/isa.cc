@@ -20,29 +20,33 @@ struct Feature {
   bool (*is_present)();
 };
 
-// A bit of ECX of CPUID leaf 1. That the wide registers are saved is asked with avx2.
+// Bits of ECX of CPUID leaf 1 and of EDX of leaf 7. That the wide registers are saved is asked with
+// avx2; whether the operating system saves tile registers is what its permission says.
 constexpr unsigned kF16c = 29;
-
-bool has_basic_feature(unsigned bit) {
-  unsigned eax = 0;
-  unsigned ebx = 0;
-  unsigned ecx = 0;
-  unsigned edx = 0;
-  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx >> bit & 1) != 0;
-}
-
-// Bits of EDX of CPUID leaf 7. Whether the operating system saves tile registers is what its
-// permission says.
 constexpr unsigned kAmxBf16 = 22;
 constexpr unsigned kAmxTile = 24;
 constexpr unsigned kAmxInt8 = 25;
 
-bool has_extended_feature(unsigned bit) {
+struct Cpuid {
   unsigned eax = 0;
   unsigned ebx = 0;
   unsigned ecx = 0;
   unsigned edx = 0;
-  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx >> bit & 1) != 0;
+};
+
+// Zeros where the processor has no such leaf.
+Cpuid cpuid(unsigned leaf) {
+  Cpuid found;
+  static_cast<void>(__get_cpuid_count(leaf, 0, &found.eax, &found.ebx, &found.ecx, &found.edx));
+  return found;
+}
+
+bool has_basic_feature(unsigned bit) {
+  return (cpuid(1).ecx >> bit & 1) != 0;
+}
+
+bool has_extended_feature(unsigned bit) {
+  return (cpuid(7).edx >> bit & 1) != 0;
 }
 
 // The builtin wants a literal. It also asks the operating system whether it saves the wide

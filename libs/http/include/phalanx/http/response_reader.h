@@ -27,7 +27,8 @@ class ResponseReader {
   // Reads from `bytes` and tells how many were used up; the rest must be offered again, with what
   // has come behind it.
   //
-  // Errors: kDataLoss  not HTTP, or the header is too large
+  // Errors: kDataLoss  not HTTP, or the header, the extensions of all chunks or the trailer fields
+  //                    are larger than `header_bytes_max`
   [[nodiscard]] Result<std::size_t> feed(std::string_view bytes);
 
   // The peer has closed.
