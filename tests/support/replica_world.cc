@@ -148,11 +148,20 @@ wire::Submit ReplicaWorld::request(std::uint64_t number,
 void ReplicaWorld::submit(const wire::Submit& submit) {
   book.book(submit);
   engine.submit(submit);
+  hasten_tick();
 }
 
 void ReplicaWorld::cancel(const wire::SequenceKey& key) {
   book.cancel(key);
   engine.cancel(wire::Cancel{key});
+}
+
+// As the program around the engine does after every message.
+void ReplicaWorld::hasten_tick() {
+  if (const std::uint32_t periods = engine.tick_periods(); periods < armed_) {
+    armed_ = periods;
+    armed_at_ = time.millis();
+  }
 }
 
 void ReplicaWorld::pass(Millis millis) {
@@ -162,8 +171,10 @@ void ReplicaWorld::pass(Millis millis) {
     if (wake_up.take()) {
       engine.on_wake();
     }
-    if (tick && time.millis() % tick_period == 0) {
-      engine.on_tick();
+    if (tick && time.millis() >= armed_at_ + armed_ * tick_period) {
+      engine.on_tick(armed_);
+      armed_ = engine.tick_periods();
+      armed_at_ = time.millis();
     }
   }
 }

@@ -134,12 +134,15 @@ class ReplicaWorld final : private ClusterListener {
   Millis tick_period = 20;
 
  private:
+  void hasten_tick();
   void on_reply(RankId rank, const wire::RankReply& reply) override;
   void on_death(RankId rank, const engine::RankDeath& death) override;
   void on_lifeline_free(RankId rank) override;
   void on_writable(RankId rank) override;
 
   std::uint32_t vocab_size_;
+  std::uint32_t armed_ = 1;  // the next tick comes so many periods …
+  Millis armed_at_ = 0;      // … after this
 };
 
 inline constexpr RankId kFirst(0);

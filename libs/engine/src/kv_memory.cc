@@ -80,7 +80,7 @@ bool KvBacking::on_tick(bool busy, const std::function<void(wire::TokenUpdate)>&
   if (limited() && scheduler_.waiting() > 0 && clock_.now() - tried_ >= kTryAgain) {
     look_again();
   }
-  if (!busy && !limited() && scheduler_.running() == 0 && scheduler_.waiting() == 0) {
+  if (!busy && scheduler_.running() == 0 && scheduler_.waiting() == 0 && takes_ahead()) {
     take_ahead();
   }
   return std::exchange(unfinished_, false);
@@ -88,14 +88,16 @@ bool KvBacking::on_tick(bool busy, const std::function<void(wire::TokenUpdate)>&
 
 // Where there is no more, a step that needs it finds out, and it is not looked for ahead again
 // before more has been used.
-void KvBacking::take_ahead() {
+bool KvBacking::takes_ahead() const {
   const std::uint32_t target =
       std::min(scheduler_.blocks().total(), used_ + std::min(used_, kBlocksAhead));
-  if (backed_ < target && used_ != refused_) {
-    const KvMemory::Backed got = memory_.back(backed_ + 1);
-    backed_ = std::max(backed_, got.blocks);
-    refused_ = got.exhausted ? used_ : 0;
-  }
+  return !limited() && backed_ < target && used_ != refused_;
+}
+
+void KvBacking::take_ahead() {
+  const KvMemory::Backed got = memory_.back(backed_ + 1);
+  backed_ = std::max(backed_, got.blocks);
+  refused_ = got.exhausted ? used_ : 0;
 }
 
 // The limit is lifted when the memory is there for what was wanted and for the first that waits: a

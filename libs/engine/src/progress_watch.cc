@@ -10,7 +10,9 @@ namespace phalanx::engine {
 ProgressWatch::ProgressWatch(const ProgressOptions& options, std::uint32_t ranks)
     : options_(options), words_(ranks, 0) {}
 
-ProgressTick ProgressWatch::tick(SteadyTime now, std::span<const std::uint64_t> words) {
+ProgressTick ProgressWatch::tick(SteadyTime now,
+                                 std::uint32_t periods,
+                                 std::span<const std::uint64_t> words) {
   PHALANX_CHECK(words.size() == words_.size(), "one progress word per rank");
   ProgressTick result;
   result.moved.resize(words.size());
@@ -19,8 +21,8 @@ ProgressTick ProgressWatch::tick(SteadyTime now, std::span<const std::uint64_t> 
     words_[i] = words[i];
   }
   const Duration since = now - last_;
-  result.counted =
-      ticked_ && since >= options_.period / 2 && since <= options_.period + options_.period / 2;
+  const Duration late = since - periods * options_.period;
+  result.counted = ticked_ && late >= -options_.period / 2 && late <= options_.period / 2;
   ticked_ = true;
   last_ = now;
   return result;

@@ -214,12 +214,12 @@ void RankGroup::on_writable(RankId rank) {
   advance();
 }
 
-void RankGroup::on_tick() {
+void RankGroup::on_tick(std::uint32_t periods) {
   std::vector<std::uint64_t> words(options_.ranks);
   for (std::uint32_t i = 0; i < options_.ranks; ++i) {
     words[i] = port_.progress(RankId(i));
   }
-  const ProgressTick tick = watch_.tick(clock_.now(), words);
+  const ProgressTick tick = watch_.tick(clock_.now(), periods, words);
   if (step_) {
     step_->on_tick(tick);
     // The one behind it makes no progress of its own before it is begun.
@@ -227,15 +227,16 @@ void RankGroup::on_tick() {
       ahead_->on_tick(tick);
     }
   } else if (tick.counted) {
-    tick_without_step();
+    tick_without_step(periods);
   }
   advance();
 }
 
-void RankGroup::tick_without_step() {
+void RankGroup::tick_without_step(std::uint32_t periods) {
   switch (state_) {
     case State::kReady:
-      if (options_.ping_ticks != 0 && ++idle_ticks_ >= options_.ping_ticks) {
+      idle_ticks_ += periods;
+      if (options_.ping_ticks != 0 && idle_ticks_ >= options_.ping_ticks) {
         state_ = State::kStepping;
         begin_numbered(wire::RankOp::kPing);
       }

@@ -192,8 +192,8 @@ void ReplicaEngine::on_writable(RankId rank) {
   group_.on_writable(rank);
 }
 
-void ReplicaEngine::on_tick() {
-  group_.on_tick();
+void ReplicaEngine::on_tick(std::uint32_t periods) {
+  group_.on_tick(periods);
   if (stop_deadline_ && !group_stopping_ && clock_.now() >= *stop_deadline_) {
     stop_now();
   }
@@ -201,10 +201,17 @@ void ReplicaEngine::on_tick() {
                   [this](wire::TokenUpdate starved) { publish_one(std::move(starved)); })) {
     pump();
   }
-  if (++ticks_since_status_ >= options_.status_ticks) {
+  periods_since_status_ += periods;
+  if (periods_since_status_ >= options_.status_periods) {
     send_status();
     send_holding();
   }
+}
+
+std::uint32_t ReplicaEngine::tick_periods() const {
+  const bool idle = group_.ready() && scheduler_.running() == 0 && scheduler_.waiting() == 0 &&
+                    !stopping_ && !kv_.takes_ahead();
+  return idle ? options_.idle_periods : 1;
 }
 
 // ---- the group's questions and news

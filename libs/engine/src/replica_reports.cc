@@ -75,7 +75,7 @@ void ReplicaEngine::send_prefix_changes() {
 }
 
 void ReplicaEngine::send_status() {
-  ticks_since_status_ = 0;
+  periods_since_status_ = 0;
   if (failure_) {
     return;
   }

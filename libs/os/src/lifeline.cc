@@ -18,7 +18,7 @@ namespace phalanx::os {
 namespace {
 
 constexpr std::uint64_t kMark = 0x70686C78'00000004ULL;  // layout 4
-constexpr Duration kSlice = std::chrono::milliseconds(100);
+constexpr Duration kSlice = std::chrono::milliseconds(500);
 
 enum Ownership : std::uint32_t { kNobody = 0, kOwned = 1, kReleased = 2, kFailed = 3 };
 

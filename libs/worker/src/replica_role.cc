@@ -124,6 +124,39 @@ class LoopWakeUp final : public engine::WakeUp {
   std::unique_ptr<os::EventLoop::Handle> timer_;
 };
 
+// The engine's ticks, each a sign of life, as often as it asks for them.
+class LoopTicks {
+ public:
+  LoopTicks(os::EventLoop& loop,
+            fleet::ChildStart& start,
+            engine::ReplicaEngine& engine,
+            Duration period)
+      : loop_(loop), start_(start), engine_(engine), period_(period) {}
+
+  // Sooner than they were armed, where the engine has got something to do.
+  void arm() {
+    const std::uint32_t periods = engine_.tick_periods();
+    if (timer_ && periods >= armed_) {
+      return;
+    }
+    armed_ = periods;
+    timer_ = loop_.call_after(periods * period_, [this] {
+      start_.bump_progress();
+      engine_.on_tick(armed_);
+      timer_.reset();
+      arm();
+    });
+  }
+
+ private:
+  os::EventLoop& loop_;
+  fleet::ChildStart& start_;
+  engine::ReplicaEngine& engine_;
+  Duration period_;
+  std::uint32_t armed_ = 0;
+  std::unique_ptr<os::EventLoop::Handle> timer_;
+};
+
 // The positions that a row reads with as many multiplications as its products with weights take. A
 // simulated one reads none.
 double row_reads(const checkpoint::ModelConfig& config) {
@@ -210,6 +243,7 @@ Status serve(fleet::ChildStart& start,
   engine::ReplicaEngine replica(options, host, host.results(), host, link, wake_up, steady_clock());
   host.set_engine(&replica);
   wake_up.set_engine(&replica);
+  LoopTicks ticks(loop, start, replica, options.group.progress.period);
 
   PHALANX_RETURN_IF_ERROR(link.connect(context, [&](std::string_view bytes) {
     auto frame = wire::decode_leader_frame(bytes);
@@ -227,14 +261,12 @@ Status serve(fleet::ChildStart& start,
     if (frame->boot == bootstrap.common.boot &&
         frame->incarnation == bootstrap.common.incarnation) {
       replica.handle(frame->message);
+      ticks.arm();
     }
   }));
   link.send(wire::ReplicaHello{wire::kProtocolVersion, bootstrap.common.secret, ::getpid()});
-  const auto ticks = loop.call_every(options.group.progress.period, [&] {
-    start.bump_progress();
-    replica.on_tick();
-  });
   replica.start();
+  ticks.arm();
   loop.run();
   return link.result();
 }

@@ -234,14 +234,30 @@ TEST(GroupDeath, LongAgoIsForgiven) {
 
 TEST(GroupHang, OfAnIdleRankIsFoundByAPing) {
   WorldOptions options;
-  options.ping_ticks = 5;
+  options.ping_ticks = 20;
   ReplicaWorld world(options);
   ASSERT_TRUE(world.start());
-  world.pass(1000);
+  world.pass(4000);
   EXPECT_GE(world.cluster.count(RankOp::kPing), 8U);
   world.cluster.freeze(kSecond);
   ASSERT_TRUE(world.run_until([&] { return world.book.ready.size() == 2; }, 1000));
   EXPECT_EQ(world.cluster.kills(), 1U);
+}
+
+// Ticks of an idle replica are rare. Its first step is watched no later for that, at whatever moment
+// between two of them it begins.
+TEST(GroupHang, InTheFirstStepOfAnIdleReplicaIsFoundAsSoonAsInAnyOther) {
+  for (Millis idle = 1000; idle < 1200; idle += 7) {
+    ReplicaWorld world({});
+    ASSERT_TRUE(world.start());
+    world.pass(idle);
+    world.cluster.freeze(kSecond);
+    world.submit(world.request(1, 20, 20));
+    const Millis at = world.time.millis();
+    ASSERT_TRUE(world.run_until([&] { return world.cluster.kills() == 1; }));
+    EXPECT_LE(world.time.millis() - at, (10 + 3 + 2) * 20) << "start, grace, and the odd tick";
+    ASSERT_TRUE(world.run_to_ends());
+  }
 }
 
 TEST(GroupHang, ByAStopSignalIsNotWaitedFor) {

@@ -28,19 +28,29 @@ SteadyTime at(int ms) {
 TEST(ProgressWatch, CountsOnlyTicksThatCameOnTime) {
   ProgressWatch watch({}, 1);
   const std::vector<std::uint64_t> words{0};
-  EXPECT_FALSE(watch.tick(at(1000), words).counted) << "nothing came before the first";
-  EXPECT_TRUE(watch.tick(at(1020), words).counted);
-  EXPECT_TRUE(watch.tick(at(1050), words).counted);
-  EXPECT_FALSE(watch.tick(at(1081), words).counted) << "late";
-  EXPECT_FALSE(watch.tick(at(1090), words).counted) << "made up for";
-  EXPECT_FALSE(watch.tick(at(9000), words).counted) << "the machine slept";
-  EXPECT_TRUE(watch.tick(at(9020), words).counted);
+  EXPECT_FALSE(watch.tick(at(1000), 1, words).counted) << "nothing came before the first";
+  EXPECT_TRUE(watch.tick(at(1020), 1, words).counted);
+  EXPECT_TRUE(watch.tick(at(1050), 1, words).counted);
+  EXPECT_FALSE(watch.tick(at(1081), 1, words).counted) << "late";
+  EXPECT_FALSE(watch.tick(at(1090), 1, words).counted) << "made up for";
+  EXPECT_FALSE(watch.tick(at(9000), 1, words).counted) << "the machine slept";
+  EXPECT_TRUE(watch.tick(at(9020), 1, words).counted);
+}
+
+TEST(ProgressWatch, CountsALongWaitThatWasAskedFor) {
+  ProgressWatch watch({}, 1);
+  const std::vector<std::uint64_t> words{0};
+  static_cast<void>(watch.tick(at(1000), 1, words));
+  EXPECT_TRUE(watch.tick(at(1200), 10, words).counted);
+  EXPECT_FALSE(watch.tick(at(1411), 10, words).counted) << "late";
+  EXPECT_FALSE(watch.tick(at(1431), 10, words).counted) << "early";
+  EXPECT_FALSE(watch.tick(at(1631), 1, words).counted) << "none was asked for";
 }
 
 TEST(ProgressWatch, SeesWhichWordsMoved) {
   ProgressWatch watch({}, 3);
-  static_cast<void>(watch.tick(at(0), std::vector<std::uint64_t>{1, 2, 3}));
-  const ProgressTick tick = watch.tick(at(20), std::vector<std::uint64_t>{1, 9, 2});
+  static_cast<void>(watch.tick(at(0), 1, std::vector<std::uint64_t>{1, 2, 3}));
+  const ProgressTick tick = watch.tick(at(20), 1, std::vector<std::uint64_t>{1, 9, 2});
   EXPECT_EQ(tick.moved, (std::vector<std::uint8_t>{0, 1, 1}));
 }
 

@@ -67,6 +67,9 @@ class KvBacking {
   // a piece in each tick.
   [[nodiscard]] bool on_tick(bool busy, const std::function<void(wire::TokenUpdate)>& give_up);
 
+  // on_tick() will take more memory ahead.
+  [[nodiscard]] bool takes_ahead() const;
+
   // As KvMemory::forget().
   void forget();
 

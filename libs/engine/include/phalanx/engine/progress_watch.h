@@ -35,9 +35,11 @@ class ProgressWatch {
  public:
   ProgressWatch(const ProgressOptions& options, std::uint32_t ranks);
 
-  // `words[r]`: the progress word of rank r. A tick is on time when it comes 0.5 … 1.5 periods
-  // after the one before it.
-  [[nodiscard]] ProgressTick tick(SteadyTime now, std::span<const std::uint64_t> words);
+  // `words[r]`: the progress word of rank r. A tick that was asked for `periods` after the one
+  // before it is on time when it comes less than half a period before or after that.
+  [[nodiscard]] ProgressTick tick(SteadyTime now,
+                                  std::uint32_t periods,
+                                  std::span<const std::uint64_t> words);
 
   // An operation succeeded although nothing had moved for `ticks` counted ticks.
   void saw_gap(std::uint32_t ticks);

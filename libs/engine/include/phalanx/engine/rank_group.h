@@ -91,7 +91,8 @@ class RankGroup final : private RankPort {
   void on_lifeline_free(RankId rank);                  // it is dying (S5): the abort must not wait
   void on_stopped_by_signal(RankId rank);              // WSTOPPED
   void on_writable(RankId rank);
-  void on_tick();  // every options.progress.period
+  // Asked for `periods` of options.progress.period after the tick before it: 1 unless ready().
+  void on_tick(std::uint32_t periods);
 
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] bool ready() const { return state_ == State::kReady; }
@@ -158,7 +159,7 @@ class RankGroup final : private RankPort {
   [[nodiscard]] bool any(bool Slot::*flag) const;
   [[nodiscard]] bool distrust(RankId rank, Error error);  // false: nobody waits for it
   void set_states(wire::RankState state);
-  void tick_without_step();
+  void tick_without_step(std::uint32_t periods);
 
   GroupOptions options_;
   GroupPort& port_;

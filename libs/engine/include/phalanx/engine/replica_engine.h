@@ -60,7 +60,8 @@ struct ReplicaOptions {
   double row_reads = 4096.0;  // … this
   GroupOptions group;
   std::uint64_t memory_bytes = 0;  // told in ReplicaReady
-  std::uint32_t status_ticks = 5;  // ticks between two heartbeats
+  std::uint32_t status_periods = 5;  // of options.group.progress.period between two heartbeats, …
+  std::uint32_t idle_periods = 10;   // … and between two ticks of a replica that has nothing to do
 };
 
 // One replica: scheduler and rank group joined. Work comes in as the leader's messages, effects go
@@ -113,7 +114,13 @@ class ReplicaEngine final : private GroupClient {
   void on_lifeline_free(RankId rank);
   void on_stopped_by_signal(RankId rank);
   void on_writable(RankId rank);
-  void on_tick();  // every options.group.progress.period
+
+  // Due `periods` of options.group.progress.period after the tick before it; the next one
+  // tick_periods() from now. Where an event shortens that, the tick may still come when it was due:
+  // whatever is judged by ticks is judged by that much later.
+  void on_tick(std::uint32_t periods);
+  [[nodiscard]] std::uint32_t tick_periods() const;
+
   void on_wake();  // as asked for by WakeUp
 
   [[nodiscard]] wire::ReplicaStatus status() const;
@@ -181,7 +188,7 @@ class ReplicaEngine final : private GroupClient {
   std::uint64_t status_sequence_ = 0;
   std::uint64_t effects_ = 0;       // Submit and Cancel frames so far
   wire::SequenceKey holding_from_;  // where the next ReplicaHolding goes on
-  std::uint32_t ticks_since_status_ = 0;
+  std::uint32_t periods_since_status_ = 0;
   std::string last_error_;
   std::optional<Error> failure_;
 };

@@ -88,7 +88,7 @@ class LifelineOwner {
 // The parent's watch: a thread that waits for the mutex. A child that dies before it held the
 // lifeline is told by its pidfd only.
 //
-// Ownership: the lifeline must outlive the watch. Destroying it takes at most 100 ms, and the
+// Ownership: the lifeline must outlive the watch. Destroying it takes at most 500 ms, and the
 // callback does not begin afterwards; an owner that is dead by then has been told of. Threads:
 // `on_death` runs on the watching thread, at most once, and not for a child that left in good
 // order; it must be short and thread-safe.
