@@ -144,7 +144,7 @@ class Products {
     } else {
       args.quantized.codes = reinterpret_cast<std::int8_t*>(scratch_.in.data());
       args.quantized.code_stride = k;
-      args.quantized.block_sums = sums_.data();
+      args.quantized.sums = sums_.data();
       args.quantized.scales = reinterpret_cast<float*>(scratch_.in.data());
       args.quantized.span = format == kernels::WeightFormat::kInt8 ? kernels::ScaleSpan::kLeaf
                                                                    : kernels::ScaleSpan::kBlock;

@@ -60,7 +60,7 @@ void ForwardRecorder::exchange_norm(const std::string& name,
   };
   if (input.is_quantized()) {
     link(input.shared->codes, &task->norm.codes.out.codes);
-    link(input.shared->sums, &task->norm.codes.out.block_sums);
+    link(input.shared->sums, &task->norm.codes.out.sums);
     link(input.shared->scales, &task->norm.codes.out.scales);
   } else {
     link(input.shared->rows, &kernel.out);

@@ -108,7 +108,7 @@ void ForwardRecorder::link_codes(kernels::QuantizeArgs* args,
                                  const ProductInput& input,
                                  Access access) {
   recorder_.link(input.codes, access, &args->out.codes);
-  recorder_.link(input.sums, access, &args->out.block_sums);
+  recorder_.link(input.sums, access, &args->out.sums);
   recorder_.link(input.scales, access, &args->out.scales);
 }
 
@@ -162,7 +162,7 @@ void ForwardRecorder::link_input(Activations* to,
   to->codes.code_stride = input.code_stride;
   to->codes.span = span_of(input.format);
   link(input.codes, at.codes, &to->codes.codes);
-  link(input.sums, at.sums, &to->codes.block_sums);
+  link(input.sums, at.sums, &to->codes.sums);
   link(input.scales, at.scales, &to->codes.scales);
 }
 

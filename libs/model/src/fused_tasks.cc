@@ -43,7 +43,7 @@ kernels::QuantizedRows from(kernels::QuantizedRows rows,
                             std::size_t first_code) {
   const std::size_t at = first_row * rows.code_stride + first_code;
   rows.codes += at;
-  rows.block_sums += at / kernels::kDotBlock;
+  rows.sums += at / kernels::kDotBlock;
   rows.scales += at / kernels::kDotBlock;
   return rows;
 }

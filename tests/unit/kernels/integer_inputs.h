@@ -256,18 +256,18 @@ inline void pack_test_weight(WeightFormat format,
 struct Quantized {
   std::size_t stride = 0;
   std::vector<CacheLine> codes;
-  std::vector<std::int32_t> block_sums;
+  std::vector<std::int32_t> sums;
   std::vector<float> scales;
   QuantizedRows view;
 
   Quantized(std::size_t rows, std::size_t code_stride, ScaleSpan span)
       : stride(code_stride),
         codes(rows * code_stride / 64),
-        block_sums(rows * code_stride / 32),
+        sums(rows * code_stride / 32),
         scales(rows * code_stride / 32) {
     view = {reinterpret_cast<std::int8_t*>(codes.data()),
             code_stride,
-            block_sums.data(),
+            sums.data(),
             scales.data(),
             span};
   }

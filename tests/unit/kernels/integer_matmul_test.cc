@@ -200,14 +200,17 @@ void fill_weight(IntegerProduct* product, std::uint64_t seed, Inputs* inputs) {
   }
 }
 
+// Each row is one leaf.
 void fill_rows(Quantized* rows, std::uint64_t seed, Inputs* inputs) {
   for (std::size_t block = 0; block < rows->scales.size(); ++block) {
     rows->scales[block] = inputs->extreme();
-    rows->block_sums[block] = 0;
+    const bool goes_on =
+        rows->view.span == ScaleSpan::kLeaf && block * 32 % rows->view.code_stride != 0;
+    rows->sums[block] = goes_on ? rows->sums[block - 1] : 0;
     for (std::size_t i = block * 32; i < block * 32 + 32; ++i) {
       const int code = seed < 2 ? 127 : static_cast<int>(inputs->below(255)) - 127;
       rows->view.codes[i] = static_cast<std::int8_t>(code);
-      rows->block_sums[block] += code;
+      rows->sums[block] += code;
     }
   }
 }

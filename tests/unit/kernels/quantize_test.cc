@@ -24,7 +24,7 @@ TEST_P(QuantizeOnEachIsa, EqualsRef) {
         run_quantize(table(), {x.data(), k + 33, 11, leaves.data(), 3, actual.view});
         run_quantize(ref(), {x.data(), k + 33, 11, leaves.data(), 3, expected.view});
         ASSERT_EQ(std::memcmp(actual.view.codes, expected.view.codes, 11 * stride), 0);
-        ASSERT_EQ(actual.block_sums, expected.block_sums);
+        ASSERT_EQ(actual.sums, expected.sums);
         expect_same_bits(actual.scales, expected.scales);
       }
     }
@@ -57,13 +57,21 @@ TEST(Quantize, CodesWhatTheDocumentSays) {
 }
 
 TEST(Quantize, SumsItsCodes) {
-  const std::vector<float> x = floats(3 * 100, 4, Kind::kExtreme);
-  const std::vector<QuantizeLeaf> leaves = {{0, 100}};
-  Quantized rows(3, 128, ScaleSpan::kBlock);
-  run_quantize(kernel_table(Isa::kRef), {x.data(), 100, 3, leaves.data(), 1, rows.view});
-  for (std::size_t block = 0; block < rows.block_sums.size(); ++block) {
-    const std::int8_t* codes = rows.view.codes + block * 32;
-    EXPECT_EQ(rows.block_sums[block], std::accumulate(codes, codes + 32, 0));
+  const std::vector<float> x = floats(3 * 100, 4, Kind::kOrdinary);
+  const std::vector<QuantizeLeaf> leaves = {{0, 70}, {70, 30}};
+  for (const Isa isa : available_isas()) {
+    Quantized blocks(3, 128, ScaleSpan::kBlock);
+    run_quantize(kernel_table(isa), {x.data(), 100, 3, leaves.data(), 2, blocks.view});
+    Quantized whole(3, 128, ScaleSpan::kLeaf);
+    run_quantize(kernel_table(isa), {x.data(), 100, 3, leaves.data(), 2, whole.view});
+    for (std::size_t block = 0; block < blocks.sums.size(); ++block) {
+      const std::int8_t* codes = blocks.view.codes + block * 32;
+      EXPECT_EQ(blocks.sums[block], std::accumulate(codes, codes + 32, 0));
+      const std::size_t begin = block % 4 < 3 ? block / 4 * 4 : block;
+      const std::int8_t* of_leaf = whole.view.codes + begin * 32;
+      const std::int8_t* end = whole.view.codes + (block + 1) * 32;
+      EXPECT_EQ(whole.sums[block], std::accumulate(of_leaf, end, 0));
+    }
   }
 }
 
@@ -98,14 +106,14 @@ TEST(Quantize, GivesNanForWhatIsNotFiniteAndZeroForWhatIsTiny) {
     Quantized rows(1, 128, ScaleSpan::kBlock);
     run_quantize(kernel_table(isa), {x.data(), 96, 1, &leaf, 1, rows.view});
     EXPECT_EQ(std::bit_cast<std::uint32_t>(rows.scales[0]), 0x7FC00000U);
-    EXPECT_EQ(rows.block_sums[0], 0);
+    EXPECT_EQ(rows.sums[0], 0);
     EXPECT_EQ(std::bit_cast<std::uint32_t>(rows.scales[1]), 0U);
-    EXPECT_EQ(rows.block_sums[1], 0);
-    EXPECT_EQ(rows.block_sums[2], 32 * 127);
+    EXPECT_EQ(rows.sums[1], 0);
+    EXPECT_EQ(rows.sums[2], 32 * 127);
     Quantized whole(1, 128, ScaleSpan::kLeaf);
     run_quantize(kernel_table(isa), {x.data(), 96, 1, &leaf, 1, whole.view});
     EXPECT_TRUE(std::isnan(whole.scales[2]));
-    EXPECT_EQ(whole.block_sums[2], 0);
+    EXPECT_EQ(whole.sums[2], 0);
   }
 }
 

@@ -35,6 +35,7 @@ class GroupTiles {
         take_factors<kDot>(rows_,
                            block_at(rows_, part_, r, leaf.first_k) + block,
                            run.blocks,
+                           block == 0,
                            {starts_ + to,
                             kBlockRows * kBlocks,
                             scales_ + to,

@@ -19,12 +19,11 @@ PHALANX_LANES I16 i_load_first(const std::int32_t* p, std::size_t count) {
 PHALANX_LANES void i_store_first(std::int32_t* p, I16 a, std::size_t count) {
   f_store_first(reinterpret_cast<float*>(p), f_bits(a), count);
 }
-PHALANX_LANES std::int32_t i_sum_all(const std::int32_t* numbers, std::size_t count) {
-  I16 sum = i_set(0);
-  for (std::size_t i = 0; i < count; i += 16) {
-    sum = sum + i_load_first(numbers + i, count - i);
-  }
-  return i_sum(sum);
+// The numbers before these: the first lane is 0, lane i has lane i − 1.
+PHALANX_LANES I16 i_later(I16 a) {
+  alignas(64) std::int32_t numbers[32] = {};
+  i_store_first(numbers + 1, a, 16);
+  return i_load_first(numbers, 16);
 }
 
 // Which block of all rows begins at `first_code` of a row of the tile.
@@ -50,7 +49,7 @@ PHALANX_LANES const std::uint8_t* strip_at(const MatmulLeaf& leaf,
 PHALANX_LANES std::int32_t whole_start(const QuantizedRows& rows,
                                        std::size_t first,
                                        std::size_t padded) {
-  return i_sum_all(rows.block_sums + first, padded / 32) * -kCodeBias<IntDot::kInt8Whole>;
+  return rows.sums[first + padded / 32 - 1] * -kCodeBias<IntDot::kInt8Whole>;
 }
 
 // −bias · sum.
@@ -98,15 +97,29 @@ PHALANX_LANES void put_factors(
   }
 }
 
-// Those of `count` blocks from block `from` of all rows, 16 at a time.
+// The sums of the codes of each of up to 16 blocks from block `first` of all rows, which begins its
+// leaf or not.
+PHALANX_LANES I16 sums_of_blocks(const QuantizedRows& rows,
+                                 std::size_t first,
+                                 std::size_t count,
+                                 bool begins_leaf) {
+  const I16 sums = i_load_first(rows.sums + first, count);
+  if (rows.span == ScaleSpan::kBlock) {
+    return sums;
+  }
+  return sums - (begins_leaf ? i_later(sums) : i_load_first(rows.sums + first - 1, count));
+}
+
+// Those of `count` blocks from block `from` of all rows, which begins its leaf or not, 16 at a time.
 template <IntDot kDot>
 PHALANX_LANES void take_factors(const QuantizedRows& rows,
                                 std::size_t from,
                                 std::size_t count,
+                                bool begins_leaf,
                                 const BlockFactors& to) {
   for (std::size_t block = 0; block < count; block += 16) {
     const std::size_t left = count - block;
-    const I16 sums = i_load_first(rows.block_sums + from + block, left);
+    const I16 sums = sums_of_blocks(rows, from + block, left, begins_leaf && block == 0);
     F16 scales = f_set(1.0F);
     if (rows.span == ScaleSpan::kBlock) {
       scales = f_load_first(rows.scales + from + block, left);

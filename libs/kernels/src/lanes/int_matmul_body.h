@@ -146,6 +146,7 @@ class IntProduct {
         take_factors<kDot>(rows_,
                            first,
                            panel.chunk / 32,
+                           panel.begins_leaf(),
                            {starts_ + to,
                             kRows * kRowBlocks<kRows>,
                             scales_ + to,

@@ -44,8 +44,8 @@ PHALANX_LANES I16 some_codes(const float* x, std::size_t count, float inverse) {
   return i_nearest(f_load_first(x, count) * f_set(inverse));
 }
 
-// One block of 32 codes; x has `count` ≤ 32 elements.
-PHALANX_LANES void code_block(
+// One block of 32 codes, and their sum; x has `count` ≤ 32 elements.
+PHALANX_LANES std::int32_t code_block(
     const float* x, std::size_t count, CodeScale scale, const QuantizedRows& out, std::size_t at) {
   I16 low = i_set(0);
   I16 high = i_set(0);
@@ -57,8 +57,8 @@ PHALANX_LANES void code_block(
   }
   i_store_bytes(out.codes + at, low);
   i_store_bytes(out.codes + at + 16, high);
-  out.block_sums[at / 32] = i_sum(low + high);
   out.scales[at / 32] = scale.scale;
+  return i_sum(low + high);
 }
 
 // The codes of the leaf begin at `at`.
@@ -71,12 +71,15 @@ PHALANX_LANES void code_leaf(const float* x,
   if (!of_blocks) {
     scale = code_scale(x, k);
   }
+  std::int32_t sum = 0;
   for (std::size_t i = 0; i < k; i += 32) {
     const std::size_t count = k - i < 32 ? k - i : 32;
     if (of_blocks) {
       scale = code_scale(x + i, count);
+      sum = 0;
     }
-    code_block(x + i, count, scale, out, at + i);
+    sum += code_block(x + i, count, scale, out, at + i);
+    out.sums[(at + i) / 32] = sum;
   }
 }
 

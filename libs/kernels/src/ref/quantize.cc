@@ -33,18 +33,20 @@ Scale scale_of(const float* x, std::size_t count) {
 void one_leaf(const QuantizeArgs& args, const QuantizeLeaf& leaf, std::size_t row, std::size_t at) {
   const float* x = args.x + row * args.x_stride + leaf.first_k;
   const std::size_t first = row * args.out.code_stride + at;
+  const bool by_leaf = args.out.span == ScaleSpan::kLeaf;
   const Scale of_leaf = scale_of(x, leaf.k);
+  std::int32_t sum = 0;
   for (std::size_t k = 0; k < leaf.k; k += kDotBlock) {
     const std::size_t count = std::min(kDotBlock, leaf.k - k);
-    const Scale scale = args.out.span == ScaleSpan::kLeaf ? of_leaf : scale_of(x + k, count);
+    const Scale scale = by_leaf ? of_leaf : scale_of(x + k, count);
     std::int8_t* codes = args.out.codes + first + k;
-    std::int32_t sum = 0;
+    sum = by_leaf ? sum : 0;
     for (std::size_t i = 0; i < kDotBlock; ++i) {
       codes[i] =
           i < count && scale.inverse != 0.0F ? code_of(x[k + i], scale.inverse) : std::int8_t{0};
       sum += codes[i];
     }
-    args.out.block_sums[(first + k) / kDotBlock] = sum;
+    args.out.sums[(first + k) / kDotBlock] = sum;
     args.out.scales[(first + k) / kDotBlock] = scale.scale;
   }
 }

@@ -26,8 +26,9 @@ struct QuantizedRows {
   std::int8_t* codes = nullptr;  // [rows, code_stride], 64-byte aligned; −127 … 127
   std::size_t code_stride = 0;   // a multiple of 64
   // [rows, code_stride / 32] each, one for a block of 32 codes. With ScaleSpan::kLeaf every block
-  // of a leaf holds the scale of the leaf.
-  std::int32_t* block_sums = nullptr;  // the sum of the codes
+  // of a leaf holds the scale of the leaf, and the sum of the leaf's codes to the end of the block:
+  // the last one has that of all.
+  std::int32_t* sums = nullptr;  // of the codes
   float* scales = nullptr;
   ScaleSpan span = ScaleSpan::kBlock;
 };
