@@ -244,8 +244,8 @@ TEST(GroupHang, OfAnIdleRankIsFoundByAPing) {
   EXPECT_EQ(world.cluster.kills(), 1U);
 }
 
-// Ticks of an idle replica are rare. Its first step is watched no later for that, at whatever moment
-// between two of them it begins.
+// Ticks of an idle replica are rare. Its first step is watched no later for that, at whatever
+// moment between two of them it begins.
 TEST(GroupHang, InTheFirstStepOfAnIdleReplicaIsFoundAsSoonAsInAnyOther) {
   for (Millis idle = 1000; idle < 1200; idle += 7) {
     ReplicaWorld world({});

@@ -94,7 +94,7 @@ class QueryTile {
       const std::size_t segment_end = end - first < kSegmentTokens ? end : first + kSegmentTokens;
       begin_segment();
       for (std::size_t block = first; block < segment_end; block += kTokens) {
-        add_block(block, block + kTokens < end);
+        add_block(block, end);
       }
       end_segment(first);
     }
@@ -134,14 +134,22 @@ class QueryTile {
                                                  tile_.kv_head * args_.kv.head_stride);
   }
 
-  void add_block(std::size_t first, bool has_next) {
+  // The block at `first` of the positions up to `end`. Its first rows fetch the next one.
+  void add_block(std::size_t first, std::size_t end) {
     const std::uint8_t* bytes = tile_at(first);
-    const std::uint8_t* next = has_next ? tile_at(first + kTokens) : after_;
-    const TileAt tile{bytes, next != nullptr ? next - bytes : 0};
+    const std::size_t left = end - first;
+    const std::uint8_t* next = left > kTokens ? tile_at(first + kTokens) : after_;
+    TileAt tile{bytes,
+                0,
+                next != nullptr ? next - bytes : 0,
+                left > kTokens && left < 2 * kTokens ? left - kTokens : kTokens};
     for (std::size_t i = 0; i < count_; i += kMaxBlockRows) {
       const std::size_t rows = count_ - i < kMaxBlockRows ? count_ - i : kMaxBlockRows;
-      if (queries_[i + rows - 1].position >= first) {
+      const std::size_t position = queries_[i + rows - 1].position;
+      if (position >= first) {
+        tile.tokens = position + 1 - first;
         add_some_rows<kMaxBlockRows>(rows, i, first, tile);
+        tile.ahead = 0;
       }
     }
   }
@@ -154,14 +162,18 @@ class QueryTile {
         return;
       }
     }
-    add_rows<kRows>(query, first, tile);
+    if (tile.is_half()) {
+      add_rows<kRows, true>(query, first, tile);
+    } else {
+      add_rows<kRows, false>(query, first, tile);
+    }
   }
 
-  template <std::size_t kRows>
+  template <std::size_t kRows, bool kIsHalf>
   [[gnu::noinline]] void add_rows(std::size_t query, std::size_t first, TileAt tile) {
     TokenSums<kRows> scores;
     scores.clear();
-    cache_.add_scores(query, tile, &scores);
+    cache_.template add_scores<kRows, kIsHalf>(query, tile, &scores);
     alignas(64) float weights[kRows * kTokenStride];
     for (std::size_t r = 0; r < kRows; ++r) {
       const std::size_t end = queries_[query + r].position + 1;
@@ -172,7 +184,7 @@ class QueryTile {
             tile,
             weights + r * kTokenStride);
     }
-    cache_.template add_values<kRows>(
+    cache_.template add_values<kRows, kIsHalf>(
         tile, weights, {segment_sums_ + query * stride_, stride_, 16});
   }
 

@@ -32,8 +32,12 @@ struct StripSums {
 // once.
 //
 //   a  [kRows, a_stride]  f32, the bf16 activations widened
-//   k  a multiple of 32
-template <std::size_t kRows, std::size_t kStrips, typename Element, typename Fetch>
+//   k  a multiple of kBlockK, which is 32, or where that is all of k, the other half being zeros, 16
+template <std::size_t kRows,
+          std::size_t kStrips,
+          std::size_t kBlockK = 32,
+          typename Element,
+          typename Fetch>
 PHALANX_LANES void add_dots(const float* a,
                             std::size_t a_stride,
                             const Strips<Element>& strips,
@@ -41,7 +45,7 @@ PHALANX_LANES void add_dots(const float* a,
                             StripSums sums,
                             Fetch& fetch) {
   const Element* weights = strips.first;
-  for (std::size_t block = 0; block < k; block += 32) {
+  for (std::size_t block = 0; block < k; block += kBlockK) {
     fetch.block();
     F16 even[kRows][kStrips];
     F16 odd[kRows][kStrips];
@@ -54,11 +58,11 @@ PHALANX_LANES void add_dots(const float* a,
       }
     }
 #pragma GCC unroll 4
-    for (std::size_t i = 0; i < 32; i += 2) {
+    for (std::size_t i = 0; i < kBlockK; i += 2) {
       WeightPair w[kStrips];
 #pragma GCC unroll 4
       for (std::size_t s = 0; s < kStrips; ++s) {
-        fetch.line(weights + s * strips.stride);
+        fetch.line(weights + s * strips.stride, s, i);
         w[s] = load_weights(weights + s * strips.stride);
       }
 #pragma GCC unroll 8
@@ -73,7 +77,7 @@ PHALANX_LANES void add_dots(const float* a,
       }
       weights += 32;
     }
-    a += 32;
+    a += kBlockK;
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
@@ -86,7 +90,7 @@ PHALANX_LANES void add_dots(const float* a,
 }
 
 // As add_dots(), for any number of strips.
-template <std::size_t kRows, typename Element, typename Fetch>
+template <std::size_t kRows, std::size_t kBlockK = 32, typename Element, typename Fetch>
 PHALANX_LANES void add_strips(const float* a,
                               std::size_t a_stride,
                               Strips<Element> strips,
@@ -95,13 +99,13 @@ PHALANX_LANES void add_strips(const float* a,
                               StripSums sums,
                               Fetch& fetch) {
   for (; count >= kMaxBlockStrips; count -= kMaxBlockStrips) {
-    add_dots<kRows, kMaxBlockStrips>(a, a_stride, strips, k, sums, fetch);
+    add_dots<kRows, kMaxBlockStrips, kBlockK>(a, a_stride, strips, k, sums, fetch);
     strips.first += kMaxBlockStrips * strips.stride;
     sums.first += kMaxBlockStrips * sums.strip_stride;
   }
   if constexpr (kMaxBlockStrips > 1) {
     for (; count > 0; --count) {
-      add_dots<kRows, 1>(a, a_stride, strips, k, sums, fetch);
+      add_dots<kRows, 1, kBlockK>(a, a_stride, strips, k, sums, fetch);
       strips.first += strips.stride;
       sums.first += sums.strip_stride;
     }

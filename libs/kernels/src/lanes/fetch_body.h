@@ -2,7 +2,8 @@
 #pragma once
 
 // How weights, keys and values come into the cache before they are read. Products over strips call
-// line() for each cache line that they read and block() for each 32 elements of K.
+// line() for each cache line that they read, of which of their strips and at which element of a
+// block of K, and block() for each 32 elements of K.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,16 +12,6 @@
 
 namespace phalanx::kernels {
 namespace {
-
-// What lies a distance ahead of each line that is read.
-struct FetchAhead {
-  std::ptrdiff_t bytes;
-
-  PHALANX_LANES void line(const void* read) const {
-    prefetch_second(static_cast<const std::byte*>(read) + bytes);
-  }
-  PHALANX_LANES void block() const {}
-};
 
 PHALANX_LANES void fetch_all(const void* first, std::size_t bytes) {
   for (std::size_t offset = 0; offset < bytes; offset += 64) {
@@ -72,7 +63,7 @@ class FetchLater {
     return {level, own.first + lead * 64, lines, blocks, left, gap, later.lines};
   }
 
-  PHALANX_LANES void line(const void* /*read*/) const {}
+  PHALANX_LANES void line(const void* /*read*/, std::size_t /*strip*/, std::size_t /*k*/) const {}
   PHALANX_LANES void block() {
     std::size_t lines = per_block_ < left_ ? per_block_ : left_;
     left_ -= lines;

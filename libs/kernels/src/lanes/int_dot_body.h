@@ -83,7 +83,7 @@ PHALANX_LANES void add_block(const Word* a,
 #pragma GCC unroll 2
     for (std::size_t s = 0; s < kStrips; ++s) {
       const std::uint8_t* from = of_strip[s] + q * 64;
-      fetch.line(from);
+      fetch.line(from, s, q * 4);
       w[s] = q_load(from);
     }
 #pragma GCC unroll 8
@@ -110,7 +110,7 @@ PHALANX_LANES void add_nibbles(const Word* a,
 #pragma GCC unroll 2
     for (std::size_t s = 0; s < kStrips; ++s) {
       const std::uint8_t* from = of_strip[s] + q * 32;
-      fetch.line(from);
+      fetch.line(from, s, q * 4);
       n_load(from, &low[s], &high[s]);
     }
 #pragma GCC unroll 8

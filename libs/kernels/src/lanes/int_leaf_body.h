@@ -110,7 +110,8 @@ PHALANX_LANES I16 sums_of_blocks(const QuantizedRows& rows,
   return sums - (begins_leaf ? i_later(sums) : i_load_first(rows.sums + first - 1, count));
 }
 
-// Those of `count` blocks from block `from` of all rows, which begins its leaf or not, 16 at a time.
+// Those of `count` blocks from block `from` of all rows, which begins its leaf or not, 16 at a
+// time.
 template <IntDot kDot>
 PHALANX_LANES void take_factors(const QuantizedRows& rows,
                                 std::size_t from,

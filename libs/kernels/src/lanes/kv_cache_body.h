@@ -24,11 +24,73 @@ PHALANX_LANES std::size_t up_to_32(std::size_t n) {
   return (n + 31) / 32 * 32;
 }
 
-// A tile at hand, and where the next one lies from it.
+// A tile at hand, and where the next one lies from it. Of a tile of which no query looks at more
+// than kHalf tokens, the other half is neither read nor fetched.
+inline constexpr std::size_t kHalf = kTokens / 2;
 struct TileAt {
   const std::uint8_t* bytes;
-  std::ptrdiff_t ahead;  // 0: there is none
+  std::size_t tokens;       // that a query looks at, ≥ 1
+  std::ptrdiff_t ahead;     // to the next one that is fetched; 0: there is none
+  std::size_t next_tokens;  // of that
+
+  [[nodiscard]] bool is_half() const { return tokens <= kHalf; }
+  // As `ahead`, for its second half.
+  [[nodiscard]] std::ptrdiff_t ahead_of_second() const { return next_tokens <= kHalf ? 0 : ahead; }
 };
+
+// Bring keys and values of the next tile into the cache while those of this one are read. Line by
+// line there is no time for a question: what is not to be fetched is what is being read.
+//
+// While all of a tile is read: of its two strips of keys …
+struct FetchKeys {
+  std::ptrdiff_t first;  // ahead
+  std::ptrdiff_t second;
+
+  PHALANX_LANES void line(const void* read, std::size_t strip, std::size_t /*k*/) const {
+    prefetch_second(static_cast<const std::byte*>(read) + (strip == 0 ? first : second));
+  }
+  PHALANX_LANES void block() const {}
+};
+// … and of two runs of tokens in each strip of values.
+struct FetchValues {
+  std::ptrdiff_t first;
+  std::ptrdiff_t second;
+
+  PHALANX_LANES void line(const void* read, std::size_t /*strip*/, std::size_t token) const {
+    prefetch_second(static_cast<const std::byte*>(read) + (token < kHalf ? first : second));
+  }
+  PHALANX_LANES void block() const {}
+};
+// While the first half is read.
+struct FetchBoth {
+  std::ptrdiff_t first;
+  std::ptrdiff_t second;
+
+  PHALANX_LANES void line(const void* read, std::size_t /*strip*/, std::size_t /*k*/) const {
+    prefetch_second(static_cast<const std::byte*>(read) + first);
+    prefetch_second(static_cast<const std::byte*>(read) + second);
+  }
+  PHALANX_LANES void block() const {}
+};
+// `half`: bytes from a line to the one at its place in the second half.
+PHALANX_LANES FetchBoth fetch_both(TileAt tile, std::ptrdiff_t half) {
+  const std::ptrdiff_t second = tile.ahead_of_second();
+  return {tile.ahead, second == 0 ? 0 : second + half};
+}
+
+// sums [kRows] += the values of a tile's strips by weights [kRows, kTokenStride].
+template <std::size_t kRows, bool kIsHalf, typename Element>
+PHALANX_LANES void add_weighed(
+    TileAt tile, const Element* values, std::size_t strips, const float* weights, StripSums sums) {
+  const Strips<Element> from{values, 16 * kTokens};
+  if constexpr (kIsHalf) {
+    const FetchBoth fetch = fetch_both(tile, 16 * kHalf * sizeof(Element));
+    add_strips<kRows, kHalf>(weights, kTokenStride, from, strips, kHalf, sums, fetch);
+  } else {
+    const FetchValues fetch{tile.ahead, tile.ahead_of_second()};
+    add_strips<kRows>(weights, kTokenStride, from, strips, kTokens, sums, fetch);
+  }
+}
 
 // Sums of kRows queries and the 32 tokens of a tile, [32/16][kRows][16].
 template <std::size_t kRows>
@@ -58,18 +120,20 @@ class Bf16Cache {
     widen(q, head_dim_, q_ + index * kMaxRowFloats, key_dim_);
   }
 
-  template <std::size_t kRows>
+  template <std::size_t kRows, bool kIsHalf>
   PHALANX_LANES void add_scores(std::size_t query, TileAt tile, TokenSums<kRows>* scores) const {
     const Strips<std::uint16_t> keys{reinterpret_cast<const std::uint16_t*>(tile.bytes),
                                      16 * key_dim_};
-    const FetchAhead fetch{tile.ahead};
-    add_strips<kRows>(q_ + query * kMaxRowFloats,
-                      kMaxRowFloats,
-                      keys,
-                      kTokens / 16,
-                      key_dim_,
-                      {scores->all, 16, TokenSums<kRows>::kStrip},
-                      fetch);
+    const StripSums sums{scores->all, 16, TokenSums<kRows>::kStrip};
+    const float* q = q_ + query * kMaxRowFloats;
+    if constexpr (kIsHalf) {
+      const FetchBoth fetch =
+          fetch_both(tile, static_cast<std::ptrdiff_t>(16 * key_dim_ * sizeof(Bf16)));
+      add_strips<kRows>(q, kMaxRowFloats, keys, 1, key_dim_, sums, fetch);
+    } else {
+      const FetchKeys fetch{tile.ahead, tile.ahead_of_second()};
+      add_strips<kRows>(q, kMaxRowFloats, keys, 2, key_dim_, sums, fetch);
+    }
   }
 
   // w are the weights of tokens first … first + 15.
@@ -81,12 +145,10 @@ class Bf16Cache {
   }
 
   // weights [kRows, kTokenStride]
-  template <std::size_t kRows>
+  template <std::size_t kRows, bool kIsHalf>
   PHALANX_LANES void add_values(TileAt tile, const float* weights, StripSums sums) const {
     const auto* values = reinterpret_cast<const std::uint16_t*>(tile.bytes) + kTokens * key_dim_;
-    const Strips<std::uint16_t> strips{values, 16 * kTokens};
-    const FetchAhead fetch{tile.ahead};
-    add_strips<kRows>(weights, kTokenStride, strips, head_dim_ / 16, kTokens, sums, fetch);
+    add_weighed<kRows, kIsHalf>(tile, values, head_dim_ / 16, weights, sums);
   }
 
  private:
@@ -118,7 +180,7 @@ class Int8Cache {
     }
   }
 
-  template <std::size_t kRows>
+  template <std::size_t kRows, bool kIsHalf>
   PHALANX_LANES void add_scores(std::size_t query, TileAt tile, TokenSums<kRows>* scores) const {
     const IntRows<kRows, kMaxBlocks> rows{spread_ + query * kSpread,
                                           kSpread,
@@ -127,14 +189,21 @@ class Int8Cache {
                                           nullptr};
     const std::uint8_t* codes = tile.bytes + scale_bytes<kDot>(blocks_ * 32);
     constexpr std::size_t kStrip = TokenSums<kRows>::kStrip;
-    const FetchAhead fetch{tile.ahead};
-    for (std::size_t strip = 0; strip < 2; strip += kMaxIntStrips) {
+    const auto add = [&]<std::size_t kStrips>(std::size_t strip, const auto& fetch) {
       const std::size_t offset = strip * key_strip_;
-      add_scaled<kDot, kMaxIntStrips>(rows,
-                                      {codes + offset, tile.bytes + offset, key_strip_, key_strip_},
-                                      blocks_,
-                                      {scores->all + strip * kStrip, kStrip},
-                                      fetch);
+      add_scaled<kDot, kStrips>(rows,
+                                {codes + offset, tile.bytes + offset, key_strip_, key_strip_},
+                                blocks_,
+                                {scores->all + strip * kStrip, kStrip},
+                                fetch);
+    };
+    if constexpr (kIsHalf) {
+      add.template operator()<1>(0, fetch_both(tile, static_cast<std::ptrdiff_t>(key_strip_)));
+    } else {
+      for (std::size_t strip = 0; strip < 2; strip += kMaxIntStrips) {
+        add.template operator()<kMaxIntStrips>(strip,
+                                               FetchKeys{tile.ahead, tile.ahead_of_second()});
+      }
     }
   }
 
@@ -145,13 +214,11 @@ class Int8Cache {
   }
 
   // weights [kRows, kTokenStride]
-  template <std::size_t kRows>
+  template <std::size_t kRows, bool kIsHalf>
   PHALANX_LANES void add_values(TileAt tile, const float* weights, StripSums sums) const {
     const auto* values =
         reinterpret_cast<const std::int8_t*>(tile.bytes) + 2 * key_strip_ + kTokens * sizeof(Bf16);
-    const Strips<std::int8_t> strips{values, 16 * kTokens};
-    const FetchAhead fetch{tile.ahead};
-    add_strips<kRows>(weights, kTokenStride, strips, head_dim_ / 16, kTokens, sums, fetch);
+    add_weighed<kRows, kIsHalf>(tile, values, head_dim_ / 16, weights, sums);
   }
 
  private:

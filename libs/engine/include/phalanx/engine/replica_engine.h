@@ -59,9 +59,9 @@ struct ReplicaOptions {
   Duration max_step{};        // of StepBudget, as is …
   double row_reads = 4096.0;  // … this
   GroupOptions group;
-  std::uint64_t memory_bytes = 0;  // told in ReplicaReady
+  std::uint64_t memory_bytes = 0;    // told in ReplicaReady
   std::uint32_t status_periods = 5;  // of options.group.progress.period between two heartbeats, …
-  std::uint32_t idle_periods = 10;   // … and between two ticks of a replica that has nothing to do
+  std::uint32_t idle_periods = 10;  // … and between two ticks of a replica that has nothing to do
 };
 
 // One replica: scheduler and rank group joined. Work comes in as the leader's messages, effects go
