@@ -36,6 +36,9 @@ constexpr auto kLargePause = std::chrono::milliseconds(20);
 
 constexpr auto kTimesPeriod = std::chrono::seconds(1);
 
+// Between two pieces of a journal that are given back.
+constexpr auto kGiveBackPause = std::chrono::milliseconds(10);
+
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -93,6 +96,7 @@ Status Front::run() {
   times_timer_ = loop_.call_every(kTimesPeriod, [this] {
     loop_.name_callback("times");
     tell_times();
+    give_back();
   });
   start_.tell(wire::ChildReady{});
   loop_.reset_callback_times();
@@ -351,6 +355,19 @@ void Front::put_out(const std::string& output) {
   for (std::size_t at = 0; at < output.size(); at += wire::kMaxPromptTextBytes) {
     link_->send(wire::PromptsOutput{output.substr(at, wire::kMaxPromptTextBytes)});
   }
+}
+
+// What a burst has left of its journals.
+void Front::give_back() {
+  if (!journal_ || give_back_timer_ || !journal_->give_back_some()) {
+    return;
+  }
+  give_back_timer_ = loop_.call_every(kGiveBackPause, [this] {
+    loop_.name_callback("journals given back");
+    if (!journal_->give_back_some()) {
+      give_back_timer_.reset();
+    }
+  });
 }
 
 void Front::tell_times() {

@@ -63,6 +63,7 @@ class Front {
   void run_prompts(const wire::RunPrompts& how);
   void put_out(const std::string& output);
   void tell_times();
+  void give_back();
 
   fleet::ChildStart& start_;
   wire::FrontBootstrap bootstrap_;
@@ -92,6 +93,7 @@ class Front {
   std::unique_ptr<serving::OfflineRun> offline_;
   std::unique_ptr<http::Server> server_;
   std::unique_ptr<os::EventLoop::Handle> times_timer_;
+  std::unique_ptr<os::EventLoop::Handle> give_back_timer_;  // while there is something to
   Duration longest_told_{};
   std::uint64_t lost_told_ = 0;
   std::uint64_t waits_told_ = 0;

@@ -10,8 +10,11 @@ namespace phalanx::front {
 
 namespace {
 
-// What fronts at work use again within moments: 64 MB.
+// What fronts at work use again within moments: 64 MB …
 constexpr std::size_t kFreeBlocksKept = 2048;
+
+// … and what is kept beside as much as is in use when no moment has come: 8 MB.
+constexpr std::size_t kFreeBlocksAtRest = 256;
 
 // Each costs some microseconds.
 constexpr int kBlocksDiscardedAtOnce = 16;
@@ -45,11 +48,17 @@ std::uint32_t JournalBlocks::take(std::uint64_t connection) {
 void JournalBlocks::free(std::span<const std::uint32_t> blocks) {
   free_.insert(free_.end(), blocks.begin(), blocks.end());
   in_use_ -= blocks.size();
-  discard_some();
+  discard_some(kFreeBlocksKept);
 }
 
-void JournalBlocks::discard_some() {
-  for (int i = 0; i < kBlocksDiscardedAtOnce && free_.size() > kFreeBlocksKept; ++i) {
+bool JournalBlocks::give_back_some() {
+  const std::size_t kept = std::min(kFreeBlocksKept, in_use_ + kFreeBlocksAtRest);
+  discard_some(kept);
+  return free_.size() > kept;
+}
+
+void JournalBlocks::discard_some(std::size_t kept) {
+  for (int i = 0; i < kBlocksDiscardedAtOnce && free_.size() > kept; ++i) {
     const std::uint32_t block = free_.front();
     free_.pop_front();
     // Where the kernel does not take the pages, they are only used later than others.

@@ -31,6 +31,10 @@ class JournalBlocks {
   // that is worth keeping, a few are given back to the kernel in each call.
   void free(std::span<const std::uint32_t> blocks);
 
+  // The same, beyond a smaller number: as many as are in use, and some. For whenever time has
+  // passed in which they were not used again. Whether there are more.
+  [[nodiscard]] bool give_back_some();
+
   // Makes `next` the block behind `last`. What a dead process has put into it is found from here
   // on.
   void link(std::uint32_t last, std::uint32_t next);
@@ -42,7 +46,7 @@ class JournalBlocks {
  private:
   [[nodiscard]] std::byte* memory_of(std::uint32_t block) const;
   [[nodiscard]] BlockHead& head(std::uint32_t block) const;
-  void discard_some();
+  void discard_some(std::size_t kept);
 
   std::span<std::byte> memory_;
   std::uint32_t count_;

@@ -93,6 +93,10 @@ std::uint64_t JournalMemory::mark(std::size_t thread, std::uint64_t connection) 
   return before;
 }
 
+bool JournalMemory::give_back_some() {
+  return blocks_->give_back_some();
+}
+
 std::uint64_t JournalMemory::lost() const {
   return blocks_->shortages();
 }

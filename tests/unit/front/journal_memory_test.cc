@@ -368,6 +368,33 @@ TEST(JournalPages, ABurstGivesItsPagesBackInPieces) {
   }
 }
 
+TEST(JournalPages, WhatABurstHasLeftIsGivenBackWhereNobodyUsesIt) {
+  constexpr std::size_t kBurst = 4096;
+  constexpr std::size_t kInUse = 300;
+  const TestMemory test = TestMemory::make(2, kBurst + kInUse + 2);
+  const auto memory = test.adopt();
+  auto stays = memory->open(1, 2, 0, 0);
+  for (std::size_t i = 0; i < kInUse; ++i) {
+    stays->received(stays->room().size());
+  }
+  auto burst = memory->open(0, 1, 0, 0);
+  for (std::size_t i = 0; i < kBurst; ++i) {
+    burst->received(burst->room().size());
+  }
+  burst.reset();
+  std::size_t before = touched_pages(test);
+  int calls = 0;
+  while (memory->give_back_some()) {
+    const std::size_t now = touched_pages(test);
+    EXPECT_LE(before - now, 16U) << "in pieces";
+    before = now;
+    ASSERT_LE(++calls, 1000);
+  }
+  EXPECT_LE(touched_pages(test), 2 * kInUse + 256 + 16U);
+  EXPECT_GE(touched_pages(test), kInUse) << "what is in use stays";
+  EXPECT_FALSE(memory->give_back_some());
+}
+
 TEST(JournalMarks, AreThoseOfTheThreadAndNest) {
   const TestMemory test = TestMemory::make(1, 1);
   const auto memory = test.adopt();

@@ -60,6 +60,10 @@ class JournalMemory {
   // whom it worked for before.
   std::uint64_t mark(std::size_t thread, std::uint64_t connection);
 
+  // Gives some pages of blocks that have not been used again back to the kernel; to be called from
+  // time to time. Whether there are more. Takes some tens of microseconds.
+  [[nodiscard]] bool give_back_some();
+
   // Of the blocks that journals hold.
   [[nodiscard]] std::size_t bytes_in_use() const;
 
