@@ -34,11 +34,6 @@ constexpr std::uint64_t kLargeBytes = std::uint64_t{256} << 10;
 // … and the pause between two such.
 constexpr auto kLargePause = std::chrono::milliseconds(20);
 
-constexpr auto kTimesPeriod = std::chrono::seconds(1);
-
-// Between two pieces of a journal that are given back.
-constexpr auto kGiveBackPause = std::chrono::milliseconds(10);
-
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -72,11 +67,6 @@ bool is_large(const front::LeftJournal& journal, const wire::Connect& connection
   return bytes && *bytes > kLargeBytes;
 }
 
-std::uint64_t microseconds_of(Duration duration) {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
-}
-
 }  // namespace
 
 Front::Front(fleet::ChildStart& start, wire::FrontBootstrap bootstrap, const FrontSeams& seams)
@@ -93,11 +83,7 @@ Status Front::run() {
   PHALANX_RETURN_IF_ERROR(open_journal());
   link_ = std::make_unique<front::LeaderLink>(loop_, start_.control(), link_calls());
   PHALANX_RETURN_IF_ERROR(open_server());
-  times_timer_ = loop_.call_every(kTimesPeriod, [this] {
-    loop_.name_callback("times");
-    tell_times();
-    give_back();
-  });
+  tick_each_second();
   start_.tell(wire::ChildReady{});
   loop_.reset_callback_times();
   loop_.run();
@@ -355,48 +341,6 @@ void Front::put_out(const std::string& output) {
   for (std::size_t at = 0; at < output.size(); at += wire::kMaxPromptTextBytes) {
     link_->send(wire::PromptsOutput{output.substr(at, wire::kMaxPromptTextBytes)});
   }
-}
-
-// What a burst has left of its journals.
-void Front::give_back() {
-  if (!journal_ || give_back_timer_ || !journal_->give_back_some()) {
-    return;
-  }
-  give_back_timer_ = loop_.call_every(kGiveBackPause, [this] {
-    loop_.name_callback("journals given back");
-    if (!journal_->give_back_some()) {
-      give_back_timer_.reset();
-    }
-  });
-}
-
-void Front::tell_times() {
-  if (!std::exchange(left_used_, false)) {
-    left_.reset();
-  }
-  const os::EventLoop::CallbackTimes& times = loop_.callback_times();
-  if (times.longest > std::max(longest_told_, os::EventLoop::kCallbackTimeMax)) {
-    longest_told_ = times.longest;
-    obs::log_debug("longest_callback",
-                   {{"callback", times.longest_name}, {"cpu_us", microseconds_of(times.longest)}});
-  }
-  if (journal_ && journal_->lost() > std::exchange(lost_told_, journal_->lost())) {
-    obs::log_warn("journal_full",
-                  {{"connections", journal_->lost()},
-                   {"bytes", journal_->bytes_in_use()},
-                   {"hint", "these connections end if this front dies"}});
-  }
-  if (const std::uint64_t waits = server_->counters().memory_waits;
-      waits > std::exchange(waits_told_, waits)) {
-    obs::log_warn("clients_wait_for_memory",
-                  {{"times", waits},
-                   {"bytes", server_->memory_bytes()},
-                   {"hint", "--client-memory-bytes is what all fronts may hold"}});
-  }
-  link_->send(wire::FrontTimes{microseconds_of(times.longest),
-                               times.too_long,
-                               microseconds_of(loop_.take_longest_lag()),
-                               obs::log_lines_dropped()});
 }
 
 }  // namespace phalanx::app

@@ -62,6 +62,7 @@ class Front {
   void take_prompt(wire::PromptText part);
   void run_prompts(const wire::RunPrompts& how);
   void put_out(const std::string& output);
+  void tick_each_second();
   void tell_times();
   void give_back();
 

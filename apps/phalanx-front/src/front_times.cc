@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a front tells and tidies up each second.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "phalanx/obs/log.h"
+
+#include "front.h"
+
+namespace phalanx::app {
+
+namespace {
+
+constexpr auto kTimesPeriod = std::chrono::seconds(1);
+
+// Between two pieces of a journal that are given back.
+constexpr auto kGiveBackPause = std::chrono::milliseconds(10);
+
+std::uint64_t microseconds_of(Duration duration) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
+}
+
+}  // namespace
+
+void Front::tick_each_second() {
+  times_timer_ = loop_.call_every(kTimesPeriod, [this] {
+    loop_.name_callback("times");
+    if (!std::exchange(left_used_, false)) {
+      left_.reset();
+    }
+    tell_times();
+    give_back();
+  });
+}
+
+// What a burst has left of its journals.
+void Front::give_back() {
+  if (!journal_ || give_back_timer_ || !journal_->give_back_some()) {
+    return;
+  }
+  give_back_timer_ = loop_.call_every(kGiveBackPause, [this] {
+    loop_.name_callback("journals given back");
+    if (!journal_->give_back_some()) {
+      give_back_timer_.reset();
+    }
+  });
+}
+
+void Front::tell_times() {
+  const os::EventLoop::CallbackTimes& times = loop_.callback_times();
+  if (times.longest > std::max(longest_told_, os::EventLoop::kCallbackTimeMax)) {
+    longest_told_ = times.longest;
+    obs::log_debug("longest_callback",
+                   {{"callback", times.longest_name}, {"cpu_us", microseconds_of(times.longest)}});
+  }
+  if (journal_ && journal_->lost() > std::exchange(lost_told_, journal_->lost())) {
+    obs::log_warn("journal_full",
+                  {{"connections", journal_->lost()},
+                   {"bytes", journal_->bytes_in_use()},
+                   {"hint", "these connections end if this front dies"}});
+  }
+  if (const std::uint64_t waits = server_->counters().memory_waits;
+      waits > std::exchange(waits_told_, waits)) {
+    obs::log_warn("clients_wait_for_memory",
+                  {{"times", waits},
+                   {"bytes", server_->memory_bytes()},
+                   {"hint", "--client-memory-bytes is what all fronts may hold"}});
+  }
+  link_->send(wire::FrontTimes{microseconds_of(times.longest),
+                               times.too_long,
+                               microseconds_of(loop_.take_longest_lag()),
+                               obs::log_lines_dropped()});
+}
+
+}  // namespace phalanx::app
