@@ -154,11 +154,13 @@ void ReplicaWorld::submit(const wire::Submit& submit) {
 void ReplicaWorld::cancel(const wire::SequenceKey& key) {
   book.cancel(key);
   engine.cancel(wire::Cancel{key});
+  hasten_tick();
 }
 
-// As the program around the engine does after every message.
+// As the program around the engine does after every message of the leader.
 void ReplicaWorld::hasten_tick() {
-  if (const std::uint32_t periods = engine.tick_periods(); periods < armed_) {
+  const std::uint32_t periods = engine.tick_periods();
+  if (time.millis() + periods * tick_period < armed_at_ + armed_ * tick_period) {
     armed_ = periods;
     armed_at_ = time.millis();
   }

@@ -37,7 +37,11 @@ void Front::tick_each_second() {
 
 // What a burst has left of its journals.
 void Front::give_back() {
-  if (!journal_ || give_back_timer_ || !journal_->give_back_some()) {
+  if (!journal_) {
+    return;
+  }
+  journal_->end_second();
+  if (give_back_timer_ || !journal_->give_back_some()) {
     return;
   }
   give_back_timer_ = loop_.call_every(kGiveBackPause, [this] {

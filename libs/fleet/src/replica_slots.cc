@@ -10,7 +10,7 @@ namespace phalanx::fleet {
 
 namespace {
 
-// A replica sends a heartbeat every 100 ms, or 200 ms when it has nothing to do. So many of our own
+// A replica sends a heartbeat every 100 to 300 ms. So many of our own
 // ticks without one, and only ticks that came on time count.
 constexpr std::uint32_t kQuietTicksMax = 30;
 constexpr auto kTickPeriod = std::chrono::milliseconds(100);

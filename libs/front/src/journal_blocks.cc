@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace phalanx::front {
 
@@ -41,6 +42,7 @@ std::uint32_t JournalBlocks::take(std::uint64_t connection) {
     return 0;
   }
   ++in_use_;
+  peak_ = std::max(peak_, in_use_);
   head(block) = BlockHead{.next = 0, .owner = static_cast<std::uint32_t>(connection)};
   return block;
 }
@@ -51,8 +53,14 @@ void JournalBlocks::free(std::span<const std::uint32_t> blocks) {
   discard_some(kFreeBlocksKept);
 }
 
+void JournalBlocks::end_second() {
+  last_peak_ = std::exchange(peak_, in_use_);
+}
+
 bool JournalBlocks::give_back_some() {
-  const std::size_t kept = std::min(kFreeBlocksKept, in_use_ + kFreeBlocksAtRest);
+  // What was in use of late may be so again.
+  const std::size_t again = std::max(peak_, last_peak_) - in_use_;
+  const std::size_t kept = std::min(kFreeBlocksKept, again + kFreeBlocksAtRest);
   discard_some(kept);
   return free_.size() > kept;
 }

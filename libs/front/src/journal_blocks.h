@@ -31,9 +31,10 @@ class JournalBlocks {
   // that is worth keeping, a few are given back to the kernel in each call.
   void free(std::span<const std::uint32_t> blocks);
 
-  // The same, beyond a smaller number: as many as are in use, and some. For whenever time has
-  // passed in which they were not used again. Whether there are more.
+  // The same, beyond a smaller number: those that were in use since the last call but one of
+  // end_second(), and some. Whether there are more.
   [[nodiscard]] bool give_back_some();
+  void end_second();
 
   // Makes `next` the block behind `last`. What a dead process has put into it is found from here
   // on.
@@ -54,6 +55,8 @@ class JournalBlocks {
   std::deque<std::uint32_t> free_;   // with their pages; last freed at the end
   std::vector<std::uint32_t> bare_;  // free, without pages
   std::size_t in_use_ = 0;
+  std::size_t peak_ = 0;       // of that, in this second
+  std::size_t last_peak_ = 0;  // in the one before
   std::uint64_t shortages_ = 0;
 };
 

@@ -97,6 +97,10 @@ bool JournalMemory::give_back_some() {
   return blocks_->give_back_some();
 }
 
+void JournalMemory::end_second() {
+  blocks_->end_second();
+}
+
 std::uint64_t JournalMemory::lost() const {
   return blocks_->shortages();
 }

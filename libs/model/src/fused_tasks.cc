@@ -37,7 +37,7 @@ void run_rows(void (*kernel)(const Args& args, std::uint32_t tile), const Args& 
   }
 }
 
-// From this row and code on; a code that begins a block.
+// From this row and code on; a code that begins a block, with ScaleSpan::kLeaf a leaf.
 kernels::QuantizedRows from(kernels::QuantizedRows rows,
                             std::size_t first_row,
                             std::size_t first_code) {

@@ -133,27 +133,36 @@ class LoopTicks {
             Duration period)
       : loop_(loop), start_(start), engine_(engine), period_(period) {}
 
-  // Sooner than they were armed, where the engine has got something to do.
-  void arm() {
-    const std::uint32_t periods = engine_.tick_periods();
-    if (timer_ && periods >= armed_) {
-      return;
-    }
-    armed_ = periods;
-    timer_ = loop_.call_after(periods * period_, [this] {
-      start_.bump_progress();
-      engine_.on_tick(armed_);
-      timer_.reset();
-      arm();
-    });
-  }
+  // To be called after events: where one has given the engine something to do, the next tick comes
+  // sooner than it would have.
+  void arm() { arm_from(steady_clock().now()); }
 
  private:
+  void arm_from(SteadyTime last) {
+    const std::uint32_t periods = engine_.tick_periods();
+    const SteadyTime due = last + periods * period_;
+    if (timer_ && due >= due_) {
+      return;
+    }
+    due_ = due;
+    const Duration left = std::max(due - steady_clock().now(), Duration::zero());
+    timer_ = loop_.call_after(left, [this, periods] { tick(periods); });
+  }
+
+  // The next one is counted from the beginning of this one, however long that takes.
+  void tick(std::uint32_t periods) {
+    const SteadyTime began = steady_clock().now();
+    start_.bump_progress();
+    engine_.on_tick(periods);
+    timer_.reset();
+    arm_from(began);
+  }
+
   os::EventLoop& loop_;
   fleet::ChildStart& start_;
   engine::ReplicaEngine& engine_;
   Duration period_;
-  std::uint32_t armed_ = 0;
+  SteadyTime due_;
   std::unique_ptr<os::EventLoop::Handle> timer_;
 };
 

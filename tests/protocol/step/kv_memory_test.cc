@@ -21,7 +21,8 @@ TEST(KvMemory, IsAskedForWhenBlocksAreFirstUsed) {
   ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 2; }));
   EXPECT_EQ(world.kv.backed, 3U);
   ASSERT_TRUE(world.run_to_ends());
-  ASSERT_TRUE(world.run_until([&] { return world.kv.backed == 6; })) << "as much again, ahead";
+  ASSERT_TRUE(world.run_until([&] { return world.kv.backed == 6; }, 4 * 20))
+      << "as much again, ahead, a block in each tick";
   const std::uint32_t calls = world.kv.calls;
   world.submit(world.request(2, step::kBlockTokens, 4));
   ASSERT_TRUE(world.run_to_ends());

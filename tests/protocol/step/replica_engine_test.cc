@@ -202,12 +202,31 @@ TEST(ReplicaEngine, BeatsWhileItsLoopTurns) {
   EXPECT_EQ(world.book.statuses.size() - idle, 5U) << "it has nothing to do";
   world.submit(world.request(1, 20, 20));
   world.cluster.freeze(kSecond);
+  world.pass(20);
   const std::size_t busy = world.book.statuses.size();
-  world.pass(200);
-  EXPECT_EQ(world.book.statuses.size() - busy, 2U) << "a step is under way";
+  world.pass(100);
+  EXPECT_EQ(world.book.statuses.size() - busy, 1U) << "a step is under way";
   for (std::size_t i = 1; i < world.book.statuses.size(); ++i) {
     EXPECT_EQ(world.book.statuses[i].sequence, world.book.statuses[i - 1].sequence + 1);
   }
+}
+
+TEST(ReplicaEngine, TicksRarelyOnlyWhileNothingIsToBeDone) {
+  ReplicaWorld world({});
+  EXPECT_EQ(world.engine.tick_periods(), 1U) << "it is not ready";
+  ASSERT_TRUE(world.start());
+  world.pass(1000);
+  EXPECT_EQ(world.engine.tick_periods(), 10U);
+  world.submit(world.request(1, 20, 20));
+  EXPECT_EQ(world.engine.tick_periods(), 1U);
+  ASSERT_TRUE(world.run_to_ends());
+  world.pass(1000);
+  EXPECT_EQ(world.engine.tick_periods(), 10U);
+  world.cluster.crash(kFirst, SIGKILL);
+  ASSERT_TRUE(world.run_until([&] { return world.engine.tick_periods() == 1; }, 5));
+  ASSERT_TRUE(world.run_until([&] { return world.engine.group().ready(); }));
+  world.engine.stop(wire::StopReplica{true, 60000});
+  EXPECT_EQ(world.engine.tick_periods(), 1U) << "a stop has a deadline";
 }
 
 TEST(ReplicaEngine, TellsPartByPartWhatItHolds) {

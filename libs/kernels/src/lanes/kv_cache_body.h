@@ -25,7 +25,8 @@ PHALANX_LANES std::size_t up_to_32(std::size_t n) {
 }
 
 // A tile at hand, and where the next one lies from it. Of a tile of which no query looks at more
-// than kHalf tokens, the other half is neither read nor fetched.
+// than kHalf tokens, keys and values of the other half are not read, nor fetched, but for keys
+// where strips are not read in pairs.
 inline constexpr std::size_t kHalf = kTokens / 2;
 struct TileAt {
   const std::uint8_t* bytes;

@@ -36,7 +36,7 @@ class ProgressWatch {
   ProgressWatch(const ProgressOptions& options, std::uint32_t ranks);
 
   // `words[r]`: the progress word of rank r. A tick that was asked for `periods` after the one
-  // before it is on time when it comes less than half a period before or after that.
+  // before it is on time when it comes at most half a period before or after that.
   [[nodiscard]] ProgressTick tick(SteadyTime now,
                                   std::uint32_t periods,
                                   std::span<const std::uint64_t> words);

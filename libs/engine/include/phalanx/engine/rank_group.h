@@ -26,7 +26,7 @@ struct GroupOptions {
   std::uint32_t restart_limit = 5;  // recoveries within …
   Duration restart_window = std::chrono::seconds(60);
   std::uint32_t reap_ticks = 500;  // for a killed process to be gone
-  std::uint32_t ping_ticks = 50;   // an idle group is pinged so often; 0 = never
+  std::uint32_t ping_ticks = 50;   // an idle group is pinged after so many periods; 0 = never
   ProgressOptions progress;
   // Some rank runs under a wrapper, and the others wait for it: nobody is hung for making no
   // progress; an abort must be answered within …
@@ -91,7 +91,8 @@ class RankGroup final : private RankPort {
   void on_lifeline_free(RankId rank);                  // it is dying (S5): the abort must not wait
   void on_stopped_by_signal(RankId rank);              // WSTOPPED
   void on_writable(RankId rank);
-  // Asked for `periods` of options.progress.period after the tick before it: 1 unless ready().
+  // Was due `periods` of options.progress.period after the tick before it: 1 unless ready() when
+  // that was said. Where it comes sooner it does not count as on time.
   void on_tick(std::uint32_t periods);
 
   [[nodiscard]] State state() const { return state_; }

@@ -115,9 +115,9 @@ class ReplicaEngine final : private GroupClient {
   void on_stopped_by_signal(RankId rank);
   void on_writable(RankId rank);
 
-  // Due `periods` of options.group.progress.period after the tick before it; the next one
-  // tick_periods() from now. Where an event shortens that, the tick may still come when it was due:
-  // whatever is judged by ticks is judged by that much later.
+  // Was due `periods` of options.group.progress.period after the tick before it; the next one is
+  // due tick_periods() after this. Where an event shortens that, it may come sooner, or still when
+  // it was due: whatever is judged by ticks is judged by that much later.
   void on_tick(std::uint32_t periods);
   [[nodiscard]] std::uint32_t tick_periods() const;
 

@@ -60,9 +60,10 @@ class JournalMemory {
   // whom it worked for before.
   std::uint64_t mark(std::size_t thread, std::uint64_t connection);
 
-  // Gives some pages of blocks that have not been used again back to the kernel; to be called from
-  // time to time. Whether there are more. Takes some tens of microseconds.
+  // Gives some pages back to the kernel, of blocks that were not used in this second and the one
+  // before. Whether there are more. Takes some tens of microseconds.
   [[nodiscard]] bool give_back_some();
+  void end_second();  // to be called each second
 
   // Of the blocks that journals hold.
   [[nodiscard]] std::size_t bytes_in_use() const;

@@ -15,7 +15,8 @@ inline constexpr std::uint32_t kMaxLeaves = 64;  // leaves of one summation tree
 // A run of the K axis with a dot product of its own: the leaf of the summation tree.
 struct MatmulLeaf {
   WeightView weight;  // as many rows as the run has activation columns
-  // Its first activation column; for weights of integers the first code, a multiple of 32.
+  // Its first activation column; for weights of integers the first code, a multiple of 32, and with
+  // ScaleSpan::kLeaf the first of a leaf that was quantised.
   std::uint32_t first_k = 0;
   // Partial sums form a stack. After this leaf has been pushed, the two topmost become one
   // (lower + upper) so many times; then, if `emit`, the top is the next finished node.

@@ -122,7 +122,8 @@ struct RankStatus {
   friend bool operator==(const RankStatus&, const RankStatus&) = default;
 };
 
-// Heartbeat, every 100 ms while the replica's loop turns, and at once on a change of state.
+// Heartbeat, every 100 to 300 ms while the replica's loop turns (proto/leader-replica.md), and at
+// once on a change of state.
 struct ReplicaStatus {
   std::uint64_t sequence = 0;  // counts up; proves that the loop turns
   Epoch epoch{};
