@@ -42,7 +42,7 @@ constexpr double kGiga = 1e9;
 struct Options {
   std::string isa = "auto";
   std::string kernels = "matmul,attention,rows";
-  std::string formats = "bf16,int8,int8-g32,int4,int4-g32-min-k,int8-g16-k";
+  std::string formats = "bf16,int8,int8-g32,int4,int4-g32-min-k,int6-g16-k";
   std::string rows = "1,4,16,64,512";
   std::int64_t rounds = 5;
 };

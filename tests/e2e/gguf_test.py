@@ -95,7 +95,7 @@ class Gguf(unittest.TestCase):
     def test_scales_in_two_levels_give_the_same_tokens_however_they_are_computed(self):
         model = self.path("blocks")
         run_tool(MAKE_MODEL, model, "--shape", "blocks")
-        for kind, form in (("Q2_K", "int8-g16-min-k"), ("Q3_K", "int8-g16-k"), ("Q4_K", "int4-g32-min-k"), ("Q6_K", "int8-g16-k")):
+        for kind, form in (("Q2_K", "int4-g16-min-k"), ("Q3_K", "int4-g16-k"), ("Q4_K", "int4-g32-min-k"), ("Q5_K", "int6-g32-min-k"), ("Q6_K", "int6-g16-k")):
             file = self.path(f"levels-{kind}.gguf")
             make_gguf(file, "--type", kind, model=model)
             self.assertEqual(json.loads(inspect(file, "--json").stdout)["config"]["served_as"], form)

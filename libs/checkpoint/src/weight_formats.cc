@@ -64,14 +64,15 @@ std::optional<WeightFormat> format_of_codes(TensorType type) {
     case TensorType::kQ5_1:
       return WeightFormat::kInt8G32Min;
     case TensorType::kQ2_K:
-      return WeightFormat::kInt8G16MinK;
+      return WeightFormat::kInt4G16MinK;
     case TensorType::kQ4_K:
       return WeightFormat::kInt4G32MinK;
     case TensorType::kQ5_K:
-      return WeightFormat::kInt8G32MinK;
+      return WeightFormat::kInt6G32MinK;
     case TensorType::kQ3_K:
+      return WeightFormat::kInt4G16K;
     case TensorType::kQ6_K:
-      return WeightFormat::kInt8G16K;
+      return WeightFormat::kInt6G16K;
     case TensorType::kIQ1_S:
     case TensorType::kIQ1_M:
     case TensorType::kIQ2_XXS:
@@ -89,13 +90,14 @@ std::optional<WeightFormat> format_of_codes(TensorType type) {
 
 WeightFormat in_one_level(WeightFormat format) {
   switch (format) {
-    case WeightFormat::kInt8G16K:
+    case WeightFormat::kInt6G16K:
+    case WeightFormat::kInt4G16K:
       return WeightFormat::kInt8G16;
-    case WeightFormat::kInt8G32MinK:
+    case WeightFormat::kInt6G32MinK:
       return WeightFormat::kInt8G32Min;
     case WeightFormat::kInt4G32MinK:
       return WeightFormat::kInt4G32Min;
-    case WeightFormat::kInt8G16MinK:
+    case WeightFormat::kInt4G16MinK:
       return WeightFormat::kInt8G16Min;
     default:
       return format;

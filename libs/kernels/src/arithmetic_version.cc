@@ -182,7 +182,7 @@ PackedLeaves packed_codes(WeightFormat format, GoldenInputs* inputs) {
     std::vector<std::int8_t> codes(count);
     for (std::size_t at = 0; at < count; ++at) {
       const std::uint32_t bits = std::bit_cast<std::uint32_t>(numbers[at]);
-      codes[at] = static_cast<std::int8_t>(bits & (traits_of(format).code_bits == 4 ? 15U : 255U));
+      codes[at] = static_cast<std::int8_t>(bits & ((1U << traits_of(format).code_bits) - 1));
     }
     packed[i].resize(weight_bytes(format, kIntegerLeaves[i].k, kIntegerColumns));
     const Status done = pack_coded_strips({codes.data(),

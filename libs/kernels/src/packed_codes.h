@@ -74,19 +74,27 @@ struct PackedStrip {
       const auto byte = std::to_integer<std::int32_t>(codes[byte_index(k / 4, k % 4, column)]);
       return byte - traits.code_bias;
     }
-    const auto byte = std::to_integer<std::int32_t>(codes[byte_index(k / 8, k % 4, column)]);
-    return (k % 8 < 4 ? byte & 15 : byte >> 4) - traits.code_bias;
+    const std::int32_t lower = bits_at(nibble_line(k) + byte_index(0, k % 4, column), k / 4 % 2 * 4);
+    if (traits.code_bits == 4) {
+      return (lower & 15) - traits.code_bias;
+    }
+    const std::int32_t upper = bits_at(upper_line(k) + byte_index(0, k % 4, column), k / 4 % 4 * 2);
+    return ((lower & 15) | (upper & 3) << 4) - traits.code_bias;
   }
 
-  // Requires a nibble that is zero, where codes have four bits.
+  // Requires bits that are zero, where a code has fewer than eight.
   void set_code(std::size_t k, std::size_t column, std::int32_t value) const {
     const auto biased = static_cast<std::uint32_t>(value + traits.code_bias);
     if (traits.code_bits == 8) {
       codes[byte_index(k / 4, k % 4, column)] = static_cast<std::byte>(biased);
       return;
     }
-    codes[byte_index(k / 8, k % 4, column)] |=
-        static_cast<std::byte>(k % 8 < 4 ? biased : biased << 4);
+    codes[nibble_line(k) + byte_index(0, k % 4, column)] |=
+        static_cast<std::byte>((biased & 15U) << (k / 4 % 2 * 4));
+    if (traits.code_bits == 6) {
+      codes[upper_line(k) + byte_index(0, k % 4, column)] |=
+          static_cast<std::byte>((biased >> 4U) << (k / 4 % 4 * 2));
+    }
   }
 
  private:
@@ -102,6 +110,17 @@ struct PackedStrip {
     T value;
     std::memcpy(&value, from, sizeof(value));
     return value;
+  }
+  [[nodiscard]] std::int32_t bits_at(std::size_t index, std::size_t shift) const {
+    return std::to_integer<std::int32_t>(codes[index] >> static_cast<int>(shift));
+  }
+  // Where codes have 4 or 6 bits: the line of the lower four of element k, and that of the others.
+  [[nodiscard]] std::size_t nibble_line(std::size_t k) const {
+    return traits.code_bits == 4 ? byte_index(k / 8, 0, 0)
+                                 : byte_index(k / 16 * 3 + k / 8 % 2, 0, 0);
+  }
+  [[nodiscard]] static std::size_t upper_line(std::size_t k) {
+    return byte_index(k / 16 * 3 + 2, 0, 0);
   }
   static std::size_t byte_index(std::size_t quad, std::size_t byte, std::size_t column) {
     return (quad * kStripColumns + column) * 4 + byte;

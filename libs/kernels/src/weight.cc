@@ -42,10 +42,11 @@ constexpr std::array<WeightTraits, kWeightFormats.size()> kTraits = {{
     {"int8-g32-min", 8, 128, 32, kF32, true, false},
     {"int4-g32-min", 4, 0, 32, kF32, true, false},
     {"int8-g16-min", 8, 128, 16, kF32, true, false},
-    {"int8-g16-k", 8, 128, 16, kStep, false, false},
-    {"int8-g32-min-k", 8, 128, 32, kStep, true, false},
+    {"int6-g16-k", 6, 32, 16, kStep, false, false},
+    {"int6-g32-min-k", 6, 0, 32, kStep, true, false},
     {"int4-g32-min-k", 4, 0, 32, kStep, true, false},
-    {"int8-g16-min-k", 8, 128, 16, kStep, true, false},
+    {"int4-g16-min-k", 4, 0, 16, kStep, true, false},
+    {"int4-g16-k", 4, 8, 16, kStep, false, false},
 }};
 
 constexpr bool has_the_names_of_options() {
@@ -94,7 +95,8 @@ Status check_weight(const WeightView& weight) {
                             std::to_string(weight.rows) + " × " + std::to_string(weight.columns));
   }
   if (!is_format(weight.format)) {
-    return invalid_argument("weight: expected a format of 1 to 12, found " +
+    return invalid_argument("weight: expected a format of 1 to " +
+                            std::to_string(kWeightFormats.size()) + ", found " +
                             std::to_string(static_cast<unsigned>(weight.format)));
   }
   if (weight.format != WeightFormat::kBf16 && weight.rows > kMaxIntegerK) {

@@ -165,14 +165,14 @@ TEST(GgufFormats, AreThoseOfEachMatrix) {
   });
   LayerFormats fine = LayerFormats::all(WeightFormat::kInt4G32MinK);
   EXPECT_EQ(mixed.layer(0), fine);
-  fine.v = fine.down = WeightFormat::kInt8G16K;
+  fine.v = fine.down = WeightFormat::kInt6G16K;
   EXPECT_EQ(mixed.layer(1), fine);
   EXPECT_EQ(mixed.embedding, WeightFormat::kInt4G32MinK);
-  EXPECT_EQ(mixed.head, WeightFormat::kInt8G16K);
+  EXPECT_EQ(mixed.head, WeightFormat::kInt6G16K);
   EXPECT_EQ(describe(mixed),
-            "int4-g32-min-k and int8-g16-k, head int8-g16-k, embedding int4-g32-min-k");
+            "int4-g32-min-k and int6-g16-k, head int6-g16-k, embedding int4-g32-min-k");
   const WeightFormats even = open([](const std::string&) { return TensorType::kQ5_K; });
-  EXPECT_EQ(even, WeightFormats(WeightFormat::kInt8G32MinK, WeightFormat::kInt8G32MinK));
+  EXPECT_EQ(even, WeightFormats(WeightFormat::kInt6G32MinK, WeightFormat::kInt6G32MinK));
   EXPECT_EQ(describe(even), "int8-g32-min-k");
 }
 

@@ -16,10 +16,11 @@ inline constexpr std::array kIntegerFormats = {WeightFormat::kInt8,
                                                WeightFormat::kInt8G32Min,
                                                WeightFormat::kInt4G32Min,
                                                WeightFormat::kInt8G16Min,
-                                               WeightFormat::kInt8G16K,
-                                               WeightFormat::kInt8G32MinK,
+                                               WeightFormat::kInt6G16K,
+                                               WeightFormat::kInt6G32MinK,
                                                WeightFormat::kInt4G32MinK,
-                                               WeightFormat::kInt8G16MinK};
+                                               WeightFormat::kInt4G16MinK,
+                                               WeightFormat::kInt4G16K};
 // Those of them that are made of floats.
 inline constexpr std::array kMadeFormats = {
     WeightFormat::kInt8, WeightFormat::kInt8G32, WeightFormat::kInt4};
@@ -42,7 +43,11 @@ class PackedBytes {
 
 inline bool has_nibbles(WeightFormat format) {
   return format == WeightFormat::kInt4 || format == WeightFormat::kInt4G32Min ||
-         format == WeightFormat::kInt4G32MinK;
+         format == WeightFormat::kInt4G32MinK || format == WeightFormat::kInt4G16MinK ||
+         format == WeightFormat::kInt4G16K;
+}
+inline bool has_six_bits(WeightFormat format) {
+  return format == WeightFormat::kInt6G16K || format == WeightFormat::kInt6G32MinK;
 }
 
 // The code of (k, column) as it is stored, by the layout in weight.h.
@@ -53,6 +58,13 @@ inline std::uint32_t stored_code(WeightFormat format,
                                  std::size_t column) {
   const std::byte* codes =
       packed + column / 16 * weight_bytes(format, rows, 16) + strip_scale_bytes(format, rows);
+  if (has_six_bits(format)) {
+    const std::byte* lines = codes + k / 16 * 192 + column % 16 * 4 + k % 4;
+    const auto lower = std::to_integer<std::uint32_t>(lines[k % 16 / 8 * 64]);
+    const auto upper = std::to_integer<std::uint32_t>(lines[128]);
+    const std::uint32_t quad = k % 16 / 4;
+    return (lower >> quad % 2 * 4 & 15U) + 16 * (upper >> quad * 2 & 3U);
+  }
   if (!has_nibbles(format)) {
     return std::to_integer<std::uint32_t>(codes[(k / 4 * 16 + column % 16) * 4 + k % 4]);
   }
@@ -61,7 +73,17 @@ inline std::uint32_t stored_code(WeightFormat format,
 }
 
 inline std::uint32_t bias_of(WeightFormat format) {
-  return format == WeightFormat::kInt4 ? 8 : has_nibbles(format) ? 0 : 128;
+  switch (format) {
+    case WeightFormat::kInt4:
+    case WeightFormat::kInt4G16K:
+      return 8;
+    case WeightFormat::kInt6G16K:
+      return 32;
+    case WeightFormat::kInt6G32MinK:
+      return 0;
+    default:
+      return has_nibbles(format) ? 0 : 128;
+  }
 }
 
 inline std::int32_t code_of(WeightFormat format,
@@ -96,9 +118,10 @@ inline float in_two_levels(WeightFormat format,
                            std::size_t line,
                            std::size_t column) {
   switch (format) {
-    case WeightFormat::kInt8G16K:
+    case WeightFormat::kInt6G16K:
+    case WeightFormat::kInt4G16K:
       return in_two_levels(strip, 96, 1, 16, k, line, column);
-    case WeightFormat::kInt8G16MinK:
+    case WeightFormat::kInt4G16MinK:
       return in_two_levels(strip, 192, 2, 16, k, line, column);
     default:
       return in_two_levels(strip, 128, 2, 32, k, line, column);
@@ -134,10 +157,11 @@ inline float scale_of(WeightFormat format,
     case WeightFormat::kInt8G16Min:
       std::memcpy(&wide, strip + (k / 16 * 32 + c) * 4, 4);
       return wide;
-    case WeightFormat::kInt8G16K:
-    case WeightFormat::kInt8G32MinK:
+    case WeightFormat::kInt6G16K:
+    case WeightFormat::kInt6G32MinK:
     case WeightFormat::kInt4G32MinK:
-    case WeightFormat::kInt8G16MinK:
+    case WeightFormat::kInt4G16MinK:
+    case WeightFormat::kInt4G16K:
       return in_two_levels(format, strip, k, 0, c);
   }
   return 0.0F;

@@ -139,10 +139,11 @@ constexpr std::array kCodedFormats = {WeightFormat::kInt8G32,
                                       WeightFormat::kInt8G32Min,
                                       WeightFormat::kInt4G32Min,
                                       WeightFormat::kInt8G16Min,
-                                      WeightFormat::kInt8G16K,
-                                      WeightFormat::kInt8G32MinK,
+                                      WeightFormat::kInt6G16K,
+                                      WeightFormat::kInt6G32MinK,
                                       WeightFormat::kInt4G32MinK,
-                                      WeightFormat::kInt8G16MinK};
+                                      WeightFormat::kInt4G16MinK,
+                                      WeightFormat::kInt4G16K};
 
 TEST(PackCodes, KeepsEveryCodeScaleAndMinimum) {
   constexpr std::size_t kColumns = 37;

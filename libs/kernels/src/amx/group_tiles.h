@@ -14,7 +14,7 @@ namespace phalanx::kernels {
 namespace {
 
 // The rows of a part against its strips. A tile has the K of one group: more would add what has
-// different scales. Nibbles are made bytes once for all rows. Full blocks have 4 tiles of rows,
+// different scales. Codes of 4 or 6 bits are made bytes once for all rows. Full blocks have 4 tiles of rows,
 // others 1 or 2. Its buffers are not initialised.
 template <typename Tiles, IntDot kDot, std::size_t kRowTiles>
 class GroupTiles {
@@ -54,6 +54,7 @@ class GroupTiles {
 
  private:
   static constexpr int kRows = kRowTiles == 1 ? 1 : 2;      // tiles at once
+  static constexpr bool kUnpacks = kCodeRow<kDot> != 16;
   static constexpr std::size_t kGroup = 32 / kParts<kDot>;  // bytes of a row
   static constexpr std::size_t kBlocks = 16;                // of a run
   static constexpr std::size_t kCodeBytes = 512;            // of a block of a strip, as bytes
@@ -76,7 +77,7 @@ class GroupTiles {
         strip + scale_bytes<kDot>(run.padded) + run.first * 32 * kCodeRow<kDot>;
     TileOperands from{
         nullptr, rows_.code_stride, reinterpret_cast<const std::byte*>(codes), stride};
-    if constexpr (kIsNibbles<kDot>) {
+    if constexpr (kUnpacks) {
       for (std::size_t column = 0; column < kColumns; ++column) {
         unpack(codes + column * stride, run.blocks, unpacked_ + column * kUnpackedStrip);
       }
@@ -98,17 +99,16 @@ class GroupTiles {
     }
   }
 
-  // Nibbles of a strip as the bytes of a tile. Each line of 64 holds two quads of K.
+  // Codes of a strip as the bytes of a tile.
   static void unpack(const std::uint8_t* from, std::size_t blocks, std::uint8_t* to) {
-    for (std::size_t line = 0; line < blocks * 4; ++line) {
-      Nibbles low;
-      Nibbles high;
-      prefetch(from + kPrefetchBytes);
-      n_load(from, &low, &high);
-      _mm512_storeu_si512(to, low.v);
-      _mm512_storeu_si512(to + 64, high.v);
-      from += 64;
-      to += 128;
+    constexpr std::size_t kBlockBytes = 32 * kCodeRow<kDot>;
+    for (std::size_t block = 0; block < blocks; ++block) {
+      for (std::size_t at = 0; at < kBlockBytes; at += 64) {
+        prefetch(from + at + kPrefetchBytes);
+      }
+      put_in_bytes<kDot>(from, 1, to);
+      from += kBlockBytes;
+      to += kCodeBytes;
     }
   }
 
@@ -130,7 +130,7 @@ class GroupTiles {
                              from.row_stride,
                              from.columns + block * kCodeBytes + kPart * kGroup * 16,
                              from.strip_stride};
-    if constexpr (!kIsNibbles<kDot>) {
+    if constexpr (!kUnpacks) {
       if (row == 0) {  // later rows find the strips in the cache
         prefetch_strips<kColumns>(group, kGroup * 16);
       }
@@ -190,7 +190,7 @@ class GroupTiles {
   const TilePart& part_;
   Tiles tiles_;
   alignas(64) std::int32_t group_sums_[2 * kGroupStrip];
-  alignas(64) std::uint8_t unpacked_[kIsNibbles<kDot> ? 2 * kUnpackedStrip : 1];
+  alignas(64) std::uint8_t unpacked_[kUnpacks ? 2 * kUnpackedStrip : 1];
   // [kBlockRows, kBlocks] each, of starts and factors for each part.
   alignas(64) std::int32_t starts_[kParts<kDot> * kBlockRows * kBlocks];
   alignas(64) float scales_[kBlockRows * kBlocks];

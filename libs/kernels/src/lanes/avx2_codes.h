@@ -60,6 +60,21 @@ PHALANX_LANES std::int32_t i_sum(I16 x) {
   const __m128i by2 = _mm_add_epi32(by4, _mm_shuffle_epi32(by4, 0x4E));
   return _mm_cvtsi128_si32(_mm_add_epi32(by2, _mm_shuffle_epi32(by2, 0xB1)));
 }
+// The sums of the first 16 codes of four blocks.
+PHALANX_LANES void sum_halves(const std::int8_t* blocks, std::int32_t* to) {
+  // Unsigned, code + 128, 8 at a time in the low 32 bits of each half.
+  const auto eights = [blocks](std::size_t block) {
+    const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(blocks + block * 32));
+    return _mm_sad_epu8(_mm_xor_si128(codes, _mm_set1_epi8(-128)), _mm_setzero_si128());
+  };
+  const auto pairs = [&eights](std::size_t block) {
+    return _mm_castps_si128(_mm_shuffle_ps(
+        _mm_castsi128_ps(eights(block)), _mm_castsi128_ps(eights(block + 1)), 0x88));
+  };
+  const __m128i biased = _mm_hadd_epi32(pairs(0), pairs(2));
+  const __m128i sums = _mm_sub_epi32(biased, _mm_set1_epi32(16 * 128));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), sums);
+}
 
 inline constexpr std::size_t kQuadWords = 16;  // of 32 spread codes
 
@@ -92,18 +107,33 @@ PHALANX_LANES I16 q_dot(I16 sum, Quads w, const Word* block, std::size_t q) {
   return part + I16{_mm256_madd_epi16(w.odd.a, odd), _mm256_madd_epi16(w.odd.b, odd)};
 }
 
-inline constexpr std::size_t kNibbleWords = 8;  // of 32 codes of a row, as they are
+inline constexpr std::size_t kPlainWords = 8;  // of 32 codes of a row, as they are
 
-// Four nibbles of each of 16 columns, as bytes.
-struct Nibbles {
+// Four unsigned codes of 4 or 6 bits of each of 16 columns, as bytes.
+struct CodeBytes {
   I16 bytes;
 };
+PHALANX_LANES void c_store(std::uint8_t* p, CodeBytes quad) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), quad.bytes.a);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 32), quad.bytes.b);
+}
 // The low nibbles are one quad, the high ones the next.
-PHALANX_LANES void n_load(const std::uint8_t* p, Nibbles* low, Nibbles* high) {
+PHALANX_LANES void n_load(const std::uint8_t* p, CodeBytes* low, CodeBytes* high) {
   const I16 mask = i_set(0x0F0F0F0F);
   const I16 bytes = q_bytes(p);
   low->bytes = bytes & mask;
   high->bytes = i_right<4>(bytes) & mask;
+}
+// Two lines of nibbles, and one of the upper 2 bits of the four quads.
+PHALANX_LANES void s_load(const std::uint8_t* p, CodeBytes (&quads)[4]) {
+  n_load(p, &quads[0], &quads[1]);
+  n_load(p + 64, &quads[2], &quads[3]);
+  const I16 upper = q_bytes(p + 128);
+  const I16 mask = i_set(0x30303030);
+  quads[0].bytes = quads[0].bytes | (i_left<4>(upper) & mask);
+  quads[1].bytes = quads[1].bytes | (i_left<2>(upper) & mask);
+  quads[2].bytes = quads[2].bytes | (upper & mask);
+  quads[3].bytes = quads[3].bytes | (i_right<2>(upper) & mask);
 }
 PHALANX_LANES void n_spread(const std::int8_t* codes, std::uint32_t* to) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
@@ -118,7 +148,7 @@ struct NibbleSum {
 PHALANX_LANES NibbleSum n_begin(std::int32_t /*start*/) {
   return {i_set(0)};
 }
-PHALANX_LANES NibbleSum n_dot(NibbleSum sum, Nibbles w, const Word* block, std::size_t q) {
+PHALANX_LANES NibbleSum n_dot(NibbleSum sum, CodeBytes w, const Word* block, std::size_t q) {
   const __m256i a = _mm256_set1_epi32(static_cast<int>(block[q]));
   return {{_mm256_add_epi16(sum.pairs.a, _mm256_maddubs_epi16(w.bytes.a, a)),
            _mm256_add_epi16(sum.pairs.b, _mm256_maddubs_epi16(w.bytes.b, a))}};
@@ -127,6 +157,11 @@ PHALANX_LANES I16 n_end(NibbleSum sum, std::int32_t start) {
   const __m256i ones = _mm256_set1_epi16(1);
   return i_set(static_cast<std::uint32_t>(start)) +
          I16{_mm256_madd_epi16(sum.pairs.a, ones), _mm256_madd_epi16(sum.pairs.b, ones)};
+}
+// sum + the products of quads q and q + 1 of a block with columns of 6 bits, as pairs of int16,
+// which hold two quads of 2 · 63 · 127.
+PHALANX_LANES I16 s_dot(I16 sum, CodeBytes a, CodeBytes b, const Word* block, std::size_t q) {
+  return sum + n_end(n_dot(n_dot(n_begin(0), a, block, q), b, block, q + 1), 0);
 }
 
 }  // namespace

@@ -47,19 +47,53 @@ PHALANX_LANES std::uint32_t i_largest(I16 a) {
 PHALANX_LANES std::int32_t i_sum(I16 a) {
   return _mm512_reduce_add_epi32(a.v);
 }
+// The sums of the first 16 codes of four blocks.
+PHALANX_LANES void sum_halves(const std::int8_t* blocks, std::int32_t* to) {
+  // Unsigned, code + 128, 8 at a time in the low 32 bits of each half.
+  const auto eights = [blocks](std::size_t block) {
+    const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(blocks + block * 32));
+    return _mm_sad_epu8(_mm_xor_si128(codes, _mm_set1_epi8(-128)), _mm_setzero_si128());
+  };
+  const auto pairs = [&eights](std::size_t block) {
+    return _mm_castps_si128(_mm_shuffle_ps(
+        _mm_castsi128_ps(eights(block)), _mm_castsi128_ps(eights(block + 1)), 0x88));
+  };
+  const __m128i biased = _mm_hadd_epi32(pairs(0), pairs(2));
+  const __m128i sums = _mm_sub_epi32(biased, _mm_set1_epi32(16 * 128));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), sums);
+}
 
-inline constexpr std::size_t kNibbleWords = 8;  // of 32 codes of a row, as they are
+inline constexpr std::size_t kPlainWords = 8;  // of 32 codes of a row, as they are
 
-// Four nibbles of each of 16 columns, as bytes.
-struct Nibbles {
+// Four unsigned codes of 4 or 6 bits of each of 16 columns, as bytes.
+struct CodeBytes {
   __m512i v;
 };
+PHALANX_LANES void c_store(std::uint8_t* p, CodeBytes quad) {
+  _mm512_storeu_si512(p, quad.v);
+}
 // The low nibbles are one quad, the high ones the next.
-PHALANX_LANES void n_load(const std::uint8_t* p, Nibbles* low, Nibbles* high) {
+PHALANX_LANES void n_load(const std::uint8_t* p, CodeBytes* low, CodeBytes* high) {
   const __m512i mask = _mm512_set1_epi8(15);
   const __m512i bytes = _mm512_loadu_si512(p);
   low->v = _mm512_and_si512(bytes, mask);
   high->v = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), mask);
+}
+// Two lines of nibbles, and one of the upper 2 bits of the four quads.
+PHALANX_LANES void s_load(const std::uint8_t* p, CodeBytes (&quads)[4]) {
+  const __m512i first = _mm512_loadu_si512(p);
+  const __m512i second = _mm512_loadu_si512(p + 64);
+  const __m512i upper = _mm512_loadu_si512(p + 128);
+  const __m512i low = _mm512_set1_epi8(0x0F);
+  const __m512i high = _mm512_set1_epi8(0x30);
+  const auto both = [&](__m512i nibbles, __m512i bits) {  // (bits & high) | (nibbles & low)
+    return CodeBytes{
+        _mm512_ternarylogic_epi32(_mm512_and_si512(bits, high), nibbles, low, 0xF8)};
+  };
+  quads[0] = both(first, _mm512_slli_epi16(upper, 4));
+  quads[1] = both(_mm512_srli_epi16(first, 4), _mm512_slli_epi16(upper, 2));
+  quads[2] = both(second, upper);
+  quads[3] = both(_mm512_srli_epi16(second, 4), _mm512_srli_epi16(upper, 2));
 }
 PHALANX_LANES void n_spread(const std::int8_t* codes, std::uint32_t* to) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
@@ -93,11 +127,15 @@ struct NibbleSum {
 PHALANX_LANES NibbleSum n_begin(std::int32_t start) {
   return {_mm512_set1_epi32(start)};
 }
-PHALANX_LANES NibbleSum n_dot(NibbleSum sum, Nibbles w, const Word* block, std::size_t q) {
+PHALANX_LANES NibbleSum n_dot(NibbleSum sum, CodeBytes w, const Word* block, std::size_t q) {
   return {_mm512_dpbusd_epi32(sum.v, w.v, _mm512_set1_epi32(static_cast<int>(block[q])))};
 }
 PHALANX_LANES I16 n_end(NibbleSum sum, std::int32_t /*start*/) {
   return {sum.v};
+}
+// sum + the products of quads q and q + 1 of a block with columns of 6 bits.
+PHALANX_LANES I16 s_dot(I16 sum, CodeBytes a, CodeBytes b, const Word* block, std::size_t q) {
+  return {n_dot(n_dot({sum.v}, a, block, q), b, block, q + 1).v};
 }
 
 #else
@@ -135,13 +173,17 @@ struct NibbleSum {
 PHALANX_LANES NibbleSum n_begin(std::int32_t /*start*/) {
   return {_mm512_setzero_si512()};
 }
-PHALANX_LANES NibbleSum n_dot(NibbleSum sum, Nibbles w, const Word* block, std::size_t q) {
+PHALANX_LANES NibbleSum n_dot(NibbleSum sum, CodeBytes w, const Word* block, std::size_t q) {
   const __m512i a = _mm512_set1_epi32(static_cast<int>(block[q]));
   return {_mm512_add_epi16(sum.pairs, _mm512_maddubs_epi16(w.v, a))};
 }
 PHALANX_LANES I16 n_end(NibbleSum sum, std::int32_t start) {
   return {_mm512_add_epi32(_mm512_set1_epi32(start),
                            _mm512_madd_epi16(sum.pairs, _mm512_set1_epi16(1)))};
+}
+// As pairs of int16, which hold two quads of 2 · 63 · 127.
+PHALANX_LANES I16 s_dot(I16 sum, CodeBytes a, CodeBytes b, const Word* block, std::size_t q) {
+  return sum + n_end(n_dot(n_dot(n_begin(0), a, block, q), b, block, q + 1), 0);
 }
 
 #endif

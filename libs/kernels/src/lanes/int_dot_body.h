@@ -95,7 +95,11 @@ PHALANX_LANES void add_block(const Word* a,
     }
   }
 }
-template <std::size_t kRows, std::size_t kStrips, typename Fetch>
+template <std::size_t kFirst,
+          std::size_t kEnd,
+          std::size_t kRows,
+          std::size_t kStrips,
+          typename Fetch>
 PHALANX_LANES void add_nibbles(const Word* a,
                                std::size_t a_stride,
                                const std::uint8_t* codes,
@@ -104,9 +108,9 @@ PHALANX_LANES void add_nibbles(const Word* a,
                                const Fetch& fetch) {
   const StripPointers<kStrips> of_strip(codes, strip_stride);
 #pragma GCC unroll 4
-  for (std::size_t q = 0; q < 8; q += 2) {
-    Nibbles low[kStrips];
-    Nibbles high[kStrips];
+  for (std::size_t q = kFirst; q < kEnd; q += 2) {
+    CodeBytes low[kStrips];
+    CodeBytes high[kStrips];
 #pragma GCC unroll 2
     for (std::size_t s = 0; s < kStrips; ++s) {
       const std::uint8_t* from = of_strip[s] + q * 32;
@@ -119,6 +123,40 @@ PHALANX_LANES void add_nibbles(const Word* a,
 #pragma GCC unroll 2
       for (std::size_t s = 0; s < kStrips; ++s) {
         sum[r][s] = n_dot(n_dot(sum[r][s], low[s], row, q), high[s], row, q + 1);
+      }
+    }
+  }
+}
+template <std::size_t kFirst,
+          std::size_t kEnd,
+          std::size_t kRows,
+          std::size_t kStrips,
+          typename Fetch>
+PHALANX_LANES void add_sixes(const Word* a,
+                             std::size_t a_stride,
+                             const std::uint8_t* codes,
+                             std::size_t strip_stride,
+                             I16 (&sum)[kRows][kStrips],
+                             const Fetch& fetch) {
+  const StripPointers<kStrips> of_strip(codes, strip_stride);
+#pragma GCC unroll 2
+  for (std::size_t q = kFirst; q < kEnd; q += 4) {
+    CodeBytes w[kStrips][4];
+#pragma GCC unroll 2
+    for (std::size_t s = 0; s < kStrips; ++s) {
+      const std::uint8_t* from = of_strip[s] + q * 48;
+      fetch.line(from, s, q * 4);
+      fetch.line(from + 64, s, q * 4);
+      fetch.line(from + 128, s, q * 4);
+      s_load(from, w[s]);
+    }
+#pragma GCC unroll 8
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const Word* row = a + r * a_stride;
+#pragma GCC unroll 2
+      for (std::size_t s = 0; s < kStrips; ++s) {
+        sum[r][s] = s_dot(sum[r][s], w[s][0], w[s][1], row, q);
+        sum[r][s] = s_dot(sum[r][s], w[s][2], w[s][3], row, q + 2);
       }
     }
   }
@@ -152,12 +190,14 @@ PHALANX_LANES void sum_part(const IntRows<kRows, kRowBlocks>& rows,
       }
     }
   }
-  if constexpr (!kIsNibbles<kDot>) {
-    constexpr std::size_t kQuads = 8 / kParts<kDot>;
-    add_block<kPart * kQuads, (kPart + 1) * kQuads>(
-        a, rows.stride, codes, strips.stride, sum, fetch);
+  constexpr std::size_t kFirst = kPart * 8 / kParts<kDot>;
+  constexpr std::size_t kEnd = (kPart + 1) * 8 / kParts<kDot>;
+  if constexpr (kIsSixBits<kDot>) {
+    add_sixes<kFirst, kEnd>(a, rows.stride, codes, strips.stride, sum, fetch);
+  } else if constexpr (!kIsNibbles<kDot>) {
+    add_block<kFirst, kEnd>(a, rows.stride, codes, strips.stride, sum, fetch);
   } else {
-    add_nibbles(a, rows.stride, codes, strips.stride, nibbles, fetch);
+    add_nibbles<kFirst, kEnd>(a, rows.stride, codes, strips.stride, nibbles, fetch);
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2

@@ -20,47 +20,55 @@ enum class IntDot {
   kInt8G32Min,  // a scale and a minimum of weights for each block
   kInt4G32Min,  // as kInt8G32Min
   kInt8G16Min,  // two scales and minima of weights for each block
-  // As the four before, in two levels.
-  kInt8G16K,
-  kInt8G32MinK,
+  // In two levels; otherwise as kInt8G16, kInt8G32Min and kInt8G16Min.
+  kInt6G16K,
+  kInt4G16K,
+  kInt6G32MinK,
   kInt4G32MinK,
-  kInt8G16MinK,
+  kInt4G16MinK,
 };
 
 template <IntDot kDot>
-inline constexpr bool kHasTwoLevels = kDot >= IntDot::kInt8G16K;
-// The same product with scales of one level.
+inline constexpr bool kHasTwoLevels = kDot >= IntDot::kInt6G16K;
+// What many rows are multiplied by: the same scales in one level, and codes that are cheap to read
+// again and again.
 template <IntDot kDot>
-inline constexpr IntDot kOneLevel = kDot == IntDot::kInt8G16K      ? IntDot::kInt8G16
-                                    : kDot == IntDot::kInt8G32MinK ? IntDot::kInt8G32Min
-                                    : kDot == IntDot::kInt4G32MinK ? IntDot::kInt4G32Min
-                                    : kDot == IntDot::kInt8G16MinK ? IntDot::kInt8G16Min
-                                                                   : kDot;
+inline constexpr IntDot kMade =
+    kDot == IntDot::kInt6G16K || kDot == IntDot::kInt4G16K ? IntDot::kInt8G16
+    : kDot == IntDot::kInt6G32MinK                         ? IntDot::kInt8G32Min
+    : kDot == IntDot::kInt4G32MinK                         ? IntDot::kInt4G32Min
+    : kDot == IntDot::kInt4G16MinK                         ? IntDot::kInt8G16Min
+                                                           : kDot;
 template <IntDot kDot>
 inline constexpr bool kHasGroups = kDot != IntDot::kInt8Whole&& kDot != IntDot::kInt8Blocks;
 template <IntDot kDot>
-inline constexpr bool kHasMinima =
-    kHasGroups<kDot>&& kDot >= IntDot::kInt8G32Min&& kDot != IntDot::kInt8G16K;
+inline constexpr bool kHasMinima = kHasGroups<kDot>&& kDot >= IntDot::kInt8G32Min&& kDot !=
+                                   IntDot::kInt6G16K&& kDot != IntDot::kInt4G16K;
 template <IntDot kDot>
 inline constexpr bool kIsNibbles =
-    kDot == IntDot::kInt4 || kDot == IntDot::kInt4G32Min || kDot == IntDot::kInt4G32MinK;
+    kDot == IntDot::kInt4 || kDot == IntDot::kInt4G32Min || kDot == IntDot::kInt4G32MinK ||
+    kDot == IntDot::kInt4G16K || kDot == IntDot::kInt4G16MinK;
+template <IntDot kDot>
+inline constexpr bool kIsSixBits = kDot == IntDot::kInt6G16K || kDot == IntDot::kInt6G32MinK;
 // Groups of weights in a block.
 template <IntDot kDot>
 inline constexpr std::size_t kParts =
-    kDot == IntDot::kInt8G16 || kDot == IntDot::kInt8G16Min || kDot == IntDot::kInt8G16K ||
-            kDot == IntDot::kInt8G16MinK
+    kDot == IntDot::kInt8G16 || kDot == IntDot::kInt8G16Min || kDot == IntDot::kInt6G16K ||
+            kDot == IntDot::kInt4G16K || kDot == IntDot::kInt4G16MinK
         ? 2
         : 1;
 // Lines of 16 columns, a scale and perhaps a minimum, for each of them.
 template <IntDot kDot>
 inline constexpr std::size_t kLines = kHasMinima<kDot> ? 2 : 1;
 template <IntDot kDot>
-inline constexpr std::int32_t kCodeBias = kDot == IntDot::kInt4 ? 8
-                                          : kIsNibbles<kDot>    ? 0
-                                                                : 128;
+inline constexpr std::int32_t kCodeBias =
+    kDot == IntDot::kInt6G16K                              ? 32
+    : kDot == IntDot::kInt4 || kDot == IntDot::kInt4G16K   ? 8
+    : kIsNibbles<kDot> || kDot == IntDot::kInt6G32MinK     ? 0
+                                                           : 128;
 // Bytes of the codes of 16 columns for one element of K.
 template <IntDot kDot>
-inline constexpr std::size_t kCodeRow = kIsNibbles<kDot> ? 8 : 16;
+inline constexpr std::size_t kCodeRow = kIsNibbles<kDot> ? 8 : kIsSixBits<kDot> ? 12 : 16;
 // Bytes of the scales of 16 columns for one block, where there are groups; of their steps, where
 // they have two levels.
 template <IntDot kDot>
@@ -76,7 +84,7 @@ inline constexpr std::size_t kSuperRow = kSuperHead<kDot> + 2 * kScaleRow<kDot>;
 
 // Words of 32 codes of a row, spread for the products.
 template <IntDot kDot>
-inline constexpr std::size_t kSpreadWords = kIsNibbles<kDot> ? kNibbleWords : kQuadWords;
+inline constexpr std::size_t kSpreadWords = kCodeRow<kDot> == 16 ? kQuadWords : kPlainWords;
 
 // strip_scale_bytes() and weight_bytes() of one strip, for a padded K.
 template <IntDot kDot>
@@ -137,11 +145,11 @@ PHALANX_LANES F16 weight_minima(const std::uint8_t* scales, std::size_t block) {
   }
 }
 
-// The scales and minima of some blocks of a strip as they lie in the format of one level.
+// The scales and minima of some blocks of a strip as they lie in one level.
 // Requires two levels; `scales` as scales_from().
 template <IntDot kDot>
 PHALANX_LANES void put_in_one_level(const std::uint8_t* scales, std::size_t blocks, float* to) {
-  constexpr std::size_t kRow = kScaleRow<kOneLevel<kDot>> / sizeof(float);
+  constexpr std::size_t kRow = kScaleRow<kMade<kDot>> / sizeof(float);
   for (std::size_t block = 0; block < blocks; ++block) {
     float* of_block = to + block * kRow;
     f_store(of_block, weight_scales<kDot, 0>(scales, block));
@@ -154,6 +162,33 @@ PHALANX_LANES void put_in_one_level(const std::uint8_t* scales, std::size_t bloc
         f_store(of_block + 48, weight_minima<kDot, 1>(scales, block));
       }
     }
+  }
+}
+
+// The codes of half a block of a strip, 16 elements of K, a byte each.
+// Requires codes of 4 or 6 bits.
+template <IntDot kDot>
+PHALANX_LANES void load_half(const std::uint8_t* codes, CodeBytes (&quads)[4]) {
+  if constexpr (kIsNibbles<kDot>) {
+    n_load(codes, &quads[0], &quads[1]);
+    n_load(codes + 64, &quads[2], &quads[3]);
+  } else {
+    s_load(codes, quads);
+  }
+}
+// The codes of some blocks of a strip as they lie in formats of bytes.
+// Requires codes of 4 or 6 bits.
+template <IntDot kDot>
+PHALANX_LANES void put_in_bytes(const std::uint8_t* codes, std::size_t blocks, std::uint8_t* to) {
+  for (std::size_t half = 0; half < 2 * blocks; ++half) {
+    CodeBytes quads[4];
+    load_half<kDot>(codes, quads);
+#pragma GCC unroll 4
+    for (const CodeBytes& quad : quads) {
+      c_store(to, quad);
+      to += 64;
+    }
+    codes += 16 * kCodeRow<kDot>;
   }
 }
 

@@ -55,10 +55,13 @@ PHALANX_LANES std::int32_t whole_start(const QuantizedRows& rows,
 // −bias · sum.
 template <IntDot kDot>
 PHALANX_LANES I16 unbiased(I16 sums) {
-  static_assert(kCodeBias<kDot> == 0 || kCodeBias<kDot> == 8 || kCodeBias<kDot> == 128);
+  static_assert(kCodeBias<kDot> == 0 || kCodeBias<kDot> == 8 || kCodeBias<kDot> == 32 ||
+                kCodeBias<kDot> == 128);
   const I16 negative = i_set(0) - sums;
   if constexpr (kCodeBias<kDot> == 128) {
     return i_left<7>(negative);
+  } else if constexpr (kCodeBias<kDot> == 32) {
+    return i_left<5>(negative);
   } else if constexpr (kCodeBias<kDot> == 8) {
     return i_left<3>(negative);
   } else {
@@ -66,10 +69,15 @@ PHALANX_LANES I16 unbiased(I16 sums) {
   }
 }
 
-// The sums of the first 16 codes of each block.
+// The sums of the first 16 codes of each block, of up to 16 blocks.
 PHALANX_LANES I16 first_halves(const std::int8_t* codes, std::size_t count) {
   alignas(64) std::int32_t sums[16] = {};
-  for (std::size_t block = 0; block < 16 && block < count; ++block) {
+  const std::size_t blocks = count < 16 ? count : 16;
+  std::size_t block = 0;
+  for (; block + 4 <= blocks; block += 4) {
+    sum_halves(codes + block * 32, sums + block);
+  }
+  for (; block < blocks; ++block) {
     for (std::size_t i = 0; i < 16; ++i) {
       sums[block] += codes[block * 32 + i];
     }
@@ -186,14 +194,16 @@ PHALANX_LANES void dispatch_int_dot(const MatmulArgs& args, const Run& run) {
       return run.template operator()<IntDot::kInt4G32Min>();
     case WeightFormat::kInt8G16Min:
       return run.template operator()<IntDot::kInt8G16Min>();
-    case WeightFormat::kInt8G16K:
-      return run.template operator()<IntDot::kInt8G16K>();
-    case WeightFormat::kInt8G32MinK:
-      return run.template operator()<IntDot::kInt8G32MinK>();
+    case WeightFormat::kInt6G16K:
+      return run.template operator()<IntDot::kInt6G16K>();
+    case WeightFormat::kInt4G16K:
+      return run.template operator()<IntDot::kInt4G16K>();
+    case WeightFormat::kInt6G32MinK:
+      return run.template operator()<IntDot::kInt6G32MinK>();
     case WeightFormat::kInt4G32MinK:
       return run.template operator()<IntDot::kInt4G32MinK>();
-    case WeightFormat::kInt8G16MinK:
-      return run.template operator()<IntDot::kInt8G16MinK>();
+    case WeightFormat::kInt4G16MinK:
+      return run.template operator()<IntDot::kInt4G16MinK>();
   }
 }
 

@@ -23,7 +23,7 @@ class IntProduct {
   static constexpr std::size_t fewer(std::size_t rows) { return rows / 2; }
   static constexpr std::size_t kStrips = kMaxIntStrips;
 
-  static constexpr std::size_t kFewRows = kIsNibbles<kDot> ? 2 : 4;  // of one block
+  static constexpr std::size_t kFewRows = kIsNibbles<kMade<kDot>> ? 2 : 4;  // of one block
   static_assert(kFewRows <= kMaxRows);
 
   // 32 KB of weights, but for few rows, which pass over them once: as much of K as there is room
@@ -33,11 +33,11 @@ class IntProduct {
     if (rows <= kFewRows) {
       return {kTileStrips, rows == 1 ? room<1>() : rows == 2 ? room<2>() : room<4>()};
     }
-    if (kIsNibbles<kDot>) {
+    if (kIsNibbles<kMadeDot>) {
       return {kTileStrips, kPanelK};
     }
-    return kSpreadAsTheyAre ? PanelSize{kTileStrips / 2, kPanelK}
-                            : PanelSize{kTileStrips, kPanelK / 2};
+    return kSpreadAsTheyAre<kMadeDot> ? PanelSize{kTileStrips / 2, kPanelK}
+                                      : PanelSize{kTileStrips, kPanelK / 2};
   }
 
   IntProduct(const MatmulArgs& args, const TilePart& part) : rows_(args.quantized), part_(part) {}
@@ -71,13 +71,15 @@ class IntProduct {
     }
   }
 
-  // Blocks of many rows share scales of one level, made here.
+  // Blocks of many rows share scales of one level and codes that are bytes, made here.
   void begin_panel(const Panel& panel) {
-    if constexpr (kHasTwoLevels<kDot>) {
-      for (std::size_t s = 0; part_.rows > kFewRows && s < panel.strips; ++s) {
-        put_in_one_level<kDot>(scales_at(panel, panel.first_strip + s),
-                               panel.chunk / 32,
-                               one_level_ + s * kOneLevelStrip);
+    for (std::size_t s = 0; part_.rows > kFewRows && s < panel.strips; ++s) {
+      const std::size_t strip = panel.first_strip + s;
+      if constexpr (kHasTwoLevels<kDot>) {
+        put_in_one_level<kDot>(scales_at(panel, strip), panel.chunk / 32, one_level(s));
+      }
+      if constexpr (kUnpacks) {
+        put_in_bytes<kDot>(panel.places.at(strip, panel.k), panel.chunk / 32, unpacked(s));
       }
     }
   }
@@ -96,47 +98,61 @@ class IntProduct {
                              std::size_t rows,
                              TileSums& pending,
                              FetchLater& fetch) {
-    const IntRows<kRows, kRowBlocks<kRows>> from = take_rows<kRows>(panel, first_row, rows);
     // Few rows are a matter of memory: a strip is read from its beginning to its end.
+    if constexpr (kMadeDot != kDot && kRows <= kFewRows) {
+      if (part_.rows <= kFewRows) {
+        const auto from = take_rows<kDot, kRows>(panel, first_row, rows);
+        for (std::size_t s = 0; s < panel.strips; ++s) {
+          add_strips<kDot, 1>(from, panel, s, first_row, pending, fetch);
+        }
+        return;
+      }
+    }
+    const auto from = take_rows<kMadeDot, kRows>(panel, first_row, rows);
     std::size_t s = 0;
     if (part_.rows > kFewRows) {
       for (; s + kStrips <= panel.strips; s += kStrips) {
-        add_strips<kStrips>(from, panel, panel.first_strip + s, first_row, pending, fetch);
+        add_strips<kMadeDot, kStrips>(from, panel, s, first_row, pending, fetch);
       }
     }
     for (; s < panel.strips; ++s) {
-      add_strips<1>(from, panel, panel.first_strip + s, first_row, pending, fetch);
+      add_strips<kMadeDot, 1>(from, panel, s, first_row, pending, fetch);
     }
   }
 
  private:
-  static constexpr IntDot kMade = kOneLevel<kDot>;
+  static constexpr IntDot kMadeDot = kMade<kDot>;
+  static constexpr bool kUnpacks = kCodeRow<kMadeDot> != kCodeRow<kDot>;
   static constexpr std::size_t kPanelK = 1024;
   static_assert(kPanelK / 2 % kSuperblock == 0);
   static constexpr std::size_t kBlocks = kPanelK / 32;
-  static constexpr bool kSpreadAsTheyAre = kSpreadWords<kDot> == 8;
+  template <IntDot kAs>
+  static constexpr bool kSpreadAsTheyAre = kSpreadWords<kAs> == 8;
   // Of each row of a block: fewer rows share the room of all.
   template <std::size_t kRows>
   static constexpr std::size_t kRowBlocks = kMaxRows / kRows* kBlocks;
   template <std::size_t kRows>
-  static constexpr std::size_t kRowStride = kRowBlocks<kRows>* kSpreadWords<kDot> + kRowGap;
+  static constexpr std::size_t kRowStride = kRowBlocks<kRows>* kSpreadWords<kMadeDot> + kRowGap;
+  static_assert(kSpreadWords<kDot> <= kSpreadWords<kMadeDot>);
   template <std::size_t kRows>
   static constexpr std::size_t room() {
     return kRowBlocks<kRows> * 32;
   }
 
-  template <std::size_t kRows>
+  // As a product of kAs takes them, which is kDot or what is made of it.
+  template <IntDot kAs, std::size_t kRows>
   PHALANX_LANES IntRows<kRows, kRowBlocks<kRows>> take_rows(const Panel& panel,
                                                             std::size_t first_row,
                                                             std::size_t rows) {
     const std::size_t first_code = panel.leaf->first_k + panel.k;
     // Codes that are multiplied as they are stay where they are.
-    const bool spread = !kSpreadAsTheyAre || rows < kRows;
+    const bool spread = !kSpreadAsTheyAre<kAs> || rows < kRows;
     for (std::size_t r = 0; r < kRows; ++r) {
       const std::size_t row = first_row + (r < rows ? r : 0);
       const std::size_t first = block_at(rows_, part_, row, first_code);
       if (spread) {
-        spread_row(rows_.codes + first * 32, panel.chunk / 32, spread_ + r * kRowStride<kRows>);
+        std::uint32_t* to_row = spread_ + r * kRowStride<kRows>;
+        spread_row<kAs>(rows_.codes + first * 32, panel.chunk / 32, to_row);
       }
       const std::size_t to = r * kRowBlocks<kRows>;
       if constexpr (kDot == IntDot::kInt8Whole) {
@@ -161,14 +177,15 @@ class IntProduct {
             factors_};
   }
 
+  template <IntDot kAs>
   PHALANX_LANES static void spread_row(const std::int8_t* codes,
                                        std::size_t blocks,
                                        std::uint32_t* to) {
     for (std::size_t block = 0; block < blocks; ++block) {
-      if constexpr (kIsNibbles<kDot>) {
-        n_spread(codes + block * 32, to + block * kSpreadWords<kDot>);
+      if constexpr (kCodeRow<kAs> < 16) {
+        n_spread(codes + block * 32, to + block * kSpreadWords<kAs>);
       } else {
-        q_spread(codes + block * 32, to + block * kSpreadWords<kDot>);
+        q_spread(codes + block * 32, to + block * kSpreadWords<kAs>);
       }
     }
   }
@@ -178,17 +195,40 @@ class IntProduct {
     return scales_from<kDot>(panel.places.first + strip * panel.places.stride, panel.k);
   }
 
-  template <std::size_t kCount, std::size_t kRows>
+  // Of strip s of a panel: its scales in one level, and its codes as bytes.
+  [[nodiscard]] float* one_level(std::size_t s) { return one_level_ + s * kOneLevelStrip; }
+  [[nodiscard]] std::uint8_t* unpacked(std::size_t s) { return unpacked_ + s * kUnpackedStrip; }
+
+  // From strip s of a panel on, as a product of kAs.
+  template <IntDot kAs>
+  [[nodiscard]] PHALANX_LANES IntStrips strips_at(const Panel& panel, std::size_t s) {
+    const StripPlaces& places = panel.places;
+    const std::size_t strip = panel.first_strip + s;
+    IntStrips strips{
+        places.at(strip, panel.k), scales_at(panel, strip), places.stride, places.stride};
+    if constexpr (kAs != kDot) {
+      strips.scales = reinterpret_cast<const std::uint8_t*>(one_level(s));
+      strips.scale_stride = kOneLevelStrip * sizeof(float);
+    }
+    if constexpr (kAs != kDot && kUnpacks) {
+      strips.codes = unpacked(s);
+      strips.stride = kUnpackedStrip;
+    }
+    return strips;
+  }
+
+  template <IntDot kAs, std::size_t kCount, std::size_t kRows>
   PHALANX_LANES void add_strips(const IntRows<kRows, kRowBlocks<kRows>>& rows,
                                 const Panel& panel,
-                                std::size_t strip,
+                                std::size_t s,
                                 std::size_t first_row,
                                 TileSums& pending,
-                                FetchLater& fetch) const {
+                                FetchLater& fetch) {
     const StripPlaces& places = panel.places;
-    const std::uint8_t* codes = places.at(strip, panel.k);
+    const std::size_t strip = panel.first_strip + s;
     const IntSums to{pending.next(strip) + first_row * 16, TileSums::kStripFloats};
     if constexpr (kDot == IntDot::kInt8Whole) {
+      const std::uint8_t* codes = places.at(strip, panel.k);
       add_whole<kCount>(rows,
                         {codes, places.first + strip * places.stride, places.stride, places.stride},
                         panel.chunk / 32,
@@ -196,19 +236,7 @@ class IntProduct {
                         to,
                         fetch);
     } else {
-      if constexpr (kHasTwoLevels<kDot> && (kRows > kFewRows || kRows == kMaxRows)) {
-        if (kRows > kFewRows || part_.rows > kFewRows) {
-          const auto* scales = reinterpret_cast<const std::uint8_t*>(
-              one_level_ + (strip - panel.first_strip) * kOneLevelStrip);
-          const IntStrips made{codes, scales, places.stride, kOneLevelStrip * sizeof(float)};
-          add_scaled<kMade, kCount>(rows, made, panel.chunk / 32, to, fetch);
-          return;
-        }
-      }
-      if constexpr (!kHasTwoLevels<kDot> || kRows <= kFewRows) {
-        const IntStrips strips{codes, scales_at(panel, strip), places.stride, places.stride};
-        add_scaled<kDot, kCount>(rows, strips, panel.chunk / 32, to, fetch);
-      }
+      add_scaled<kAs, kCount>(rows, strips_at<kAs>(panel, s), panel.chunk / 32, to, fetch);
     }
   }
 
@@ -222,8 +250,11 @@ class IntProduct {
   alignas(64) float scales_[kMaxRows * kBlocks];
   // Of the strips of a panel.
   static constexpr std::size_t kOneLevelStrip =
-      kHasTwoLevels<kDot> ? kBlocks * kScaleRow<kMade> / sizeof(float) : 0;
+      kHasTwoLevels<kDot> ? kBlocks * kScaleRow<kMadeDot> / sizeof(float) : 0;
+  static constexpr std::size_t kUnpackedStrip =
+      kSpreadAsTheyAre<kMadeDot> ? kPanelK * 16 : kPanelK / 2 * 16;
   alignas(64) float one_level_[kHasTwoLevels<kDot> ? kTileStrips * kOneLevelStrip : 1];
+  alignas(64) std::uint8_t unpacked_[kUnpacks ? std::size_t{32} * 1024 : 1];
   alignas(64) float factors_[kHasMinima<kDot> ? kParts<kDot> * kMaxRows * kBlocks : 1];
 };
 

@@ -18,8 +18,8 @@ namespace phalanx::kernels {
 // group is 16 or 32 elements of K. An element is code · scale − minimum; the minimum is 0 where a
 // format has none. Those from kInt8G16 on hold what GGUF files have, and are made of nothing else.
 //
-// The last four have scales and minima in two levels: each is an integer, its step, times an f16
-// that a superblock of 64 elements shares. The product is exact in fp32.
+// Those from kInt6G16K on have scales and minima in two levels: each is an integer, its step, times
+// an f16 that a superblock of 64 elements shares. The product is exact in fp32.
 enum class WeightFormat : std::uint8_t {
   kBf16 = 1,     // no scales; [K/2][16][2] bf16
   kInt8 = 2,     // [16] f32, one for a column; [K/4][16][4] uint8 = code + 128
@@ -31,13 +31,19 @@ enum class WeightFormat : std::uint8_t {
   kInt8G32Min = 6,  // [K/32][2][16] f32: the scale and the minimum of a group; codes as kInt8
   kInt4G32Min = 7,  // scales and minima as kInt8G32Min; codes as kInt4, but 0 … 15 as they are
   kInt8G16Min = 8,  // [K/16][2][16] f32: the scale and the minimum of a group; codes as kInt8
-  // As the four before, but for the scales: for each superblock, of which the last one may be half,
-  // first [16] f16, one for its scales, and [16] f16 for its minima if there are any; then for each
-  // group [16] int8, the steps of its scales, and [16] int8 for its minima.
-  kInt8G16K = 9,
-  kInt8G32MinK = 10,
-  kInt4G32MinK = 11,
-  kInt8G16MinK = 12,
+  // Scales in two levels: for each superblock, of which the last one may be half, first [16] f16,
+  // one for its scales, and [16] f16 for its minima if there are any; then for each group [16] int8,
+  // the steps of its scales, and [16] int8 for its minima.
+  //
+  // Codes of six bits: for each 16 elements of K three lines [16][4] of bytes. Byte (column, j) of
+  // the first holds the lower 4 bits of k = j in its low nibble and those of k = 4 + j in its high
+  // one, that of the second k = 8 + j and k = 12 + j; the third the upper 2 bits of k = j, 4 + j,
+  // 8 + j and 12 + j, from its lowest bits on.
+  kInt6G16K = 9,      // stored as code + 32
+  kInt6G32MinK = 10,  // 0 … 63 as they are
+  kInt4G32MinK = 11,  // codes as kInt4G32Min
+  kInt4G16MinK = 12,  // codes as kInt4G32Min
+  kInt4G16K = 13,     // codes as kInt4
 };
 inline constexpr std::array kWeightFormats = {WeightFormat::kBf16,
                                               WeightFormat::kInt8,
@@ -47,10 +53,11 @@ inline constexpr std::array kWeightFormats = {WeightFormat::kBf16,
                                               WeightFormat::kInt8G32Min,
                                               WeightFormat::kInt4G32Min,
                                               WeightFormat::kInt8G16Min,
-                                              WeightFormat::kInt8G16K,
-                                              WeightFormat::kInt8G32MinK,
+                                              WeightFormat::kInt6G16K,
+                                              WeightFormat::kInt6G32MinK,
                                               WeightFormat::kInt4G32MinK,
-                                              WeightFormat::kInt8G16MinK};
+                                              WeightFormat::kInt4G16MinK,
+                                              WeightFormat::kInt4G16K};
 inline constexpr std::size_t kSuperblock = 64;  // elements of K
 
 struct WeightTraits {

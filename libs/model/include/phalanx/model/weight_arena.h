@@ -19,7 +19,7 @@
 namespace phalanx::model {
 
 inline constexpr std::size_t kArenaAlignment = std::size_t{2} << 20;  // of the mapping and the size
-inline constexpr std::uint32_t kArenaVersion = 4;  // of the layout; a change makes arenas distinct
+inline constexpr std::uint32_t kArenaVersion = 5;  // of the layout; a change makes arenas distinct
 
 // Where a layer's weights begin. Matrices are packed (kernels/weight.h) in the formats that
 // ModelConfig::formats has for them; gains and biases are fp32.
