@@ -150,9 +150,9 @@ def _all_fields(folder):
     return fields
 
 
-def _write_file(path, fields, tensors, kind):
-    """`tensors`: as _tensors() gives them. Vectors and the divisors of rope stay F32."""
-    kinds = [gguf_blocks.fitting(kind, shape) for _, _, shape in tensors]
+def _write_file(path, fields, tensors, type_of):
+    """`tensors`: as _tensors() gives them; type_of(name, shape). Vectors and the divisors of rope stay F32."""
+    kinds = [type_of(name, shape) for name, _, shape in tensors]
     info, offset = b"", 0
     for (name, _, shape), number in zip(tensors, kinds):
         info += _text(name) + struct.pack("<I", len(shape))
@@ -168,18 +168,23 @@ def _write_file(path, fields, tensors, kind):
             file.write(data + b"\0" * (-len(data) % _ALIGNMENT))
 
 
-def write(path, folder, kind=gguf_blocks.F32, splits=1):
-    """`folder`: an hf_folder.Folder. Matrices are stored as `kind` where its blocks fit. The paths
-    of the files that were written.
+def write(path, folder, choice="F32", splits=1):
+    """`folder`: an hf_folder.Folder. Matrices are stored as `choice`, one of gguf_blocks.CHOICES, where its
+    blocks fit. The paths of the files that were written.
     """
+    layers = folder.config["num_hidden_layers"]
+
+    def type_of(name, shape):
+        return gguf_blocks.type_of(choice, name, layers, shape)
+
     fields, tensors = _all_fields(folder), list(_tensors(folder))
     if splits == 1:
-        _write_file(path, fields, tensors, kind)
+        _write_file(path, fields, tensors, type_of)
         return [path]
     paths = []
     for n in range(splits):
         part = tensors[n * len(tensors) // splits : (n + 1) * len(tensors) // splits]
         keys = {"split.no": n, "split.count": splits, "split.tensors.count": len(tensors)}
         paths.append(f"{path.removesuffix('.gguf')}-{n + 1:05d}-of-{splits:05d}.gguf")
-        _write_file(paths[-1], {**fields, **keys} if n == 0 else keys, part, kind)
+        _write_file(paths[-1], {**fields, **keys} if n == 0 else keys, part, type_of)
     return paths

@@ -7,13 +7,14 @@ import numpy as np
 
 from . import gguf_grids
 
-F32, F16, Q4_0, Q4_1, Q8_0, Q2_K, Q3_K, Q4_K, Q6_K, IQ3_S, BF16, MXFP4, NVFP4 = 0, 1, 2, 3, 8, 10, 11, 12, 14, 21, 30, 39, 40
+F32, F16, Q4_0, Q4_1, Q8_0, Q2_K, Q3_K = 0, 1, 2, 3, 8, 10, 11
+Q4_K, Q5_K, Q6_K, IQ3_S, BF16, MXFP4, NVFP4 = 12, 13, 14, 21, 30, 39, 40
 NUMBERS = {"F32": F32, "F16": F16, "BF16": BF16, "Q8_0": Q8_0, "Q4_0": Q4_0, "Q4_1": Q4_1, "Q2_K": Q2_K, "Q3_K": Q3_K,
-           "Q4_K": Q4_K, "Q6_K": Q6_K, "IQ3_S": IQ3_S, "MXFP4": MXFP4, "NVFP4": NVFP4}
-BLOCK = {F32: 1, F16: 1, BF16: 1, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q2_K: 256, Q3_K: 256, Q4_K: 256, Q6_K: 256, IQ3_S: 256,
-         MXFP4: 32, NVFP4: 64}
-WIDTH = {F32: 4, F16: 2, BF16: 2, Q8_0: 34, Q4_0: 18, Q4_1: 20, Q2_K: 84, Q3_K: 110, Q4_K: 144, Q6_K: 210, IQ3_S: 110,
-         MXFP4: 17, NVFP4: 36}
+           "Q4_K": Q4_K, "Q5_K": Q5_K, "Q6_K": Q6_K, "IQ3_S": IQ3_S, "MXFP4": MXFP4, "NVFP4": NVFP4}
+BLOCK = {F32: 1, F16: 1, BF16: 1, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q2_K: 256, Q3_K: 256, Q4_K: 256, Q5_K: 256, Q6_K: 256,
+         IQ3_S: 256, MXFP4: 32, NVFP4: 64}
+WIDTH = {F32: 4, F16: 2, BF16: 2, Q8_0: 34, Q4_0: 18, Q4_1: 20, Q2_K: 84, Q3_K: 110, Q4_K: 144, Q5_K: 176, Q6_K: 210,
+         IQ3_S: 110, MXFP4: 17, NVFP4: 36}
 
 
 def _half(values):
@@ -137,17 +138,17 @@ def _iq3_s(blocks):
     return data, (scale * numbers.reshape(-1, 8, 32).astype(np.float32)).reshape(blocks.shape)
 
 
-def _q4_k(blocks):
+def _runs(blocks, most):
+    """What Q4_K and Q5_K share: codes [blocks, 8, 32] up to `most`, the bytes of their scales, values."""
     runs = blocks.reshape(-1, 8, 32)
     low = np.minimum(runs.min(axis=2), 0)
-    step = (runs.max(axis=2) - low) / 15
+    step = (runs.max(axis=2) - low) / most
     half, d = _half(step.max(axis=1, keepdims=True) / 63)
     half_min, dmin = _half(-low.min(axis=1, keepdims=True) / 63)
     s, n = _codes(step, d, 63), _codes(-low, dmin, 63)
     scale = (d * s.astype(np.float32))[:, :, None]
     minimum = (dmin * n.astype(np.float32))[:, :, None]
-    codes = _codes(runs + minimum, scale, 15)
-    packed = (codes[:, 0::2] | codes[:, 1::2] << 4).reshape(-1, 128)
+    codes = _codes(runs + minimum, scale, most)
     twelve = np.hstack(
         [
             s[:, :4] | (s[:, 4:] >> 4) << 6,
@@ -155,8 +156,23 @@ def _q4_k(blocks):
             (s[:, 4:] & 15) | (n[:, 4:] & 15) << 4,
         ]
     )
-    data = np.hstack([half.view(np.uint8), half_min.view(np.uint8), twelve, packed])
-    return data, (scale * codes.astype(np.float32) - minimum).reshape(blocks.shape)
+    scales = np.hstack([half.view(np.uint8), half_min.view(np.uint8), twelve])
+    return codes, scales, (scale * codes.astype(np.float32) - minimum).reshape(blocks.shape)
+
+
+def _nibbles_of_runs(codes):
+    return (codes[:, 0::2] & 15 | codes[:, 1::2] << 4).reshape(-1, 128)
+
+
+def _q4_k(blocks):
+    codes, scales, values = _runs(blocks, 15)
+    return np.hstack([scales, _nibbles_of_runs(codes)]), values
+
+
+def _q5_k(blocks):
+    codes, scales, values = _runs(blocks, 31)
+    tops = sum((codes[:, run] >> 4) << run for run in range(8))
+    return np.hstack([scales, tops, _nibbles_of_runs(codes)]), values
 
 
 def _q6_k(blocks):
@@ -174,8 +190,28 @@ def _q6_k(blocks):
     return data, (scale * codes.astype(np.float32)).reshape(blocks.shape)
 
 
-_ENCODERS = {Q8_0: _q8_0, Q4_0: _q4_0, Q4_1: _q4_1, Q2_K: _q2_k, Q3_K: _q3_k, Q4_K: _q4_k, Q6_K: _q6_k,
-             IQ3_S: _iq3_s, MXFP4: _mxfp4, NVFP4: _nvfp4}
+_ENCODERS = {Q8_0: _q8_0, Q4_0: _q4_0, Q4_1: _q4_1, Q2_K: _q2_k, Q3_K: _q3_k, Q4_K: _q4_k, Q5_K: _q5_k,
+             Q6_K: _q6_k, IQ3_S: _iq3_s, MXFP4: _mxfp4, NVFP4: _nvfp4}
+
+
+CHOICES = (*NUMBERS, "Q4_K_M")
+
+
+def _has_more_bits(layer, layers):
+    return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2
+
+
+def type_of(choice, name, layers, shape):
+    """The type of a tensor by its name in the file, in a file of one of CHOICES. Q4_K_M is Q4_K, and Q6_K
+    where llama.cpp has more bits in it: the embedding, the head, and v and down of half of the layers.
+    """
+    if choice != "Q4_K_M":
+        return fitting(NUMBERS[choice], shape)
+    part = name.split(".")
+    fine = part[0] in ("token_embd", "output") or (
+        part[0] == "blk" and part[2] in ("attn_v", "ffn_down") and _has_more_bits(int(part[1]), layers)
+    )
+    return fitting(Q6_K if fine else Q4_K, shape)
 
 
 def fitting(kind, shape):

@@ -27,17 +27,19 @@ class IntProduct {
   static_assert(kFewRows <= kMaxRows);
 
   // 32 KB of weights, but for few rows, which pass over them once: as much of K as there is room
-  // for, so that memory is read without a gap. Codes that have to be spread are so for each panel:
-  // it has all strips of the tile.
-  static PanelSize panel_size(std::size_t rows) {
+  // for, so that memory is read without a gap. What is made of rows, codes that have to be spread
+  // and sums of half blocks, is so for each panel: it has all strips of the tile, as has that of a
+  // leaf which has room.
+  static PanelSize panel_size(std::size_t rows, std::size_t padded) {
     if (rows <= kFewRows) {
       return {kTileStrips, rows == 1 ? room<1>() : rows == 2 ? room<2>() : room<4>()};
     }
     if (kIsNibbles<kMadeDot>) {
       return {kTileStrips, kPanelK};
     }
-    return kSpreadAsTheyAre<kMadeDot> ? PanelSize{kTileStrips / 2, kPanelK}
-                                      : PanelSize{kTileStrips, kPanelK / 2};
+    const bool is_wide = !kSpreadAsTheyAre<kMadeDot> || padded <= kPanelK / 2 ||
+                         (kParts<kDot> == 2 && rows > 2 * kMaxRows);
+    return is_wide ? PanelSize{kTileStrips, kPanelK / 2} : PanelSize{kTileStrips / 2, kPanelK};
   }
 
   IntProduct(const MatmulArgs& args, const TilePart& part) : rows_(args.quantized), part_(part) {}
@@ -79,7 +81,7 @@ class IntProduct {
         put_in_one_level<kDot>(scales_at(panel, strip), panel.chunk / 32, one_level(s));
       }
       if constexpr (kUnpacks) {
-        put_in_bytes<kDot>(panel.places.at(strip, panel.k), panel.chunk / 32, unpacked(s));
+        put_in_bytes<kDot>(panel.places.at(strip, panel.k), panel.chunk / 32, unpacked(panel, s));
       }
     }
   }
@@ -197,7 +199,9 @@ class IntProduct {
 
   // Of strip s of a panel: its scales in one level, and its codes as bytes.
   [[nodiscard]] float* one_level(std::size_t s) { return one_level_ + s * kOneLevelStrip; }
-  [[nodiscard]] std::uint8_t* unpacked(std::size_t s) { return unpacked_ + s * kUnpackedStrip; }
+  [[nodiscard]] std::uint8_t* unpacked(const Panel& panel, std::size_t s) {
+    return unpacked_ + s * panel.chunk * 16;
+  }
 
   // From strip s of a panel on, as a product of kAs.
   template <IntDot kAs>
@@ -211,8 +215,8 @@ class IntProduct {
       strips.scale_stride = kOneLevelStrip * sizeof(float);
     }
     if constexpr (kAs != kDot && kUnpacks) {
-      strips.codes = unpacked(s);
-      strips.stride = kUnpackedStrip;
+      strips.codes = unpacked(panel, s);
+      strips.stride = panel.chunk * 16;
     }
     return strips;
   }
@@ -251,10 +255,8 @@ class IntProduct {
   // Of the strips of a panel.
   static constexpr std::size_t kOneLevelStrip =
       kHasTwoLevels<kDot> ? kBlocks * kScaleRow<kMadeDot> / sizeof(float) : 0;
-  static constexpr std::size_t kUnpackedStrip =
-      kSpreadAsTheyAre<kMadeDot> ? kPanelK * 16 : kPanelK / 2 * 16;
   alignas(64) float one_level_[kHasTwoLevels<kDot> ? kTileStrips * kOneLevelStrip : 1];
-  alignas(64) std::uint8_t unpacked_[kUnpacks ? std::size_t{32} * 1024 : 1];
+  alignas(64) std::uint8_t unpacked_[kUnpacks ? kTileStrips * (kPanelK / 2) * 16 : 1];
   alignas(64) float factors_[kHasMinima<kDot> ? kParts<kDot> * kMaxRows * kBlocks : 1];
 };
 

@@ -25,7 +25,7 @@ class Bf16Product {
 
   // 32 KB of weights, and 6 KB of activations as floats. Few rows pass over weights once: as much
   // of K as there is room for, so that memory is read without a gap.
-  static PanelSize panel_size(std::size_t rows) {
+  static PanelSize panel_size(std::size_t rows, std::size_t /*padded*/) {
     return {kTileStrips, rows <= kFewRows ? kRoomK / rows / 32 * 32 : kPanelK};
   }
 

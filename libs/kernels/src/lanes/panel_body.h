@@ -52,7 +52,7 @@ struct Panel {
 //   kMaxRows      rows of the largest block
 //   fewer(rows)   the next smaller size of a block
 //   kFewRows      up to these many rows, of one block, read one strip after the other
-//   panel_size()  for so many rows of the tile, at most
+//   panel_size()  for so many rows of the tile and a leaf of such a padded K, at most
 //   places()      of a leaf
 //   begin_leaf(), end_leaf(), begin_panel()
 //   fetch_rows()  brings activations of some rows into the cache
@@ -63,7 +63,7 @@ class PanelTile {
   static constexpr std::size_t kBlockRows = kMatmulTileRows;
 
   PanelTile(const MatmulArgs& args, const TilePart& part)
-      : args_(args), part_(part), size_(Product::panel_size(part.rows)), product_(args, part) {}
+      : args_(args), part_(part), product_(args, part) {}
 
   void add_leaf(const MatmulLeaf& leaf, TileSums& pending) {
     product_.begin_leaf(leaf, pending);
@@ -113,22 +113,24 @@ class PanelTile {
 
   [[nodiscard]] Panel first_panel(const MatmulLeaf& leaf, const TilePart& part) const {
     const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
+    const PanelSize size = Product::panel_size(part_.rows, padded);
     return {&leaf,
             padded,
             0,
-            first_of(padded, size_.k),
+            first_of(padded, size.k),
             0,
-            first_of(part_.strips, size_.strips),
+            first_of(part_.strips, size.strips),
             Product::places(leaf, part, padded)};
   }
 
   // The panel after this one; after the last one of the tile the first one of the tile to the
   // right.
   [[nodiscard]] Panel following(const Panel& panel) const {
+    const PanelSize size = Product::panel_size(part_.rows, panel.padded);
     Panel next = panel;
     next.first_strip += panel.strips;
     if (next.first_strip < part_.strips) {
-      next.strips = first_of(part_.strips - next.first_strip, size_.strips);
+      next.strips = first_of(part_.strips - next.first_strip, size.strips);
       return next;
     }
     if (panel.ends_leaf()) {
@@ -141,9 +143,9 @@ class PanelTile {
       return first_panel(args_.leaves[0], right);
     }
     next.first_strip = 0;
-    next.strips = first_of(part_.strips, size_.strips);
+    next.strips = first_of(part_.strips, size.strips);
     next.k += panel.chunk;
-    next.chunk = first_of(panel.padded - next.k, size_.k);
+    next.chunk = first_of(panel.padded - next.k, size.k);
     return next;
   }
 
@@ -158,8 +160,8 @@ class PanelTile {
     const std::size_t at_once = once ? 1 : Product::kStrips;
     const std::size_t calls = row_blocks * ((panel.strips + at_once - 1) / at_once);
     const std::size_t blocks = calls * (panel.chunk / 32);
-    // One row of bytes or wider computes so little that it takes lines as soon as they come.
-    const bool straight = part_.rows == 1 && panel.places.per_k >= 16;
+    // One row of six bits or wider computes so little that it takes lines as soon as they come.
+    const bool straight = part_.rows == 1 && panel.places.per_k >= 12;
     const CacheLevel level = straight ? CacheLevel::kFirst : CacheLevel::kSecond;
     if (once && own.runs == 1 && own.lines > kLeadLines) {
       return FetchLater::through(own, kLeadLines, later, blocks, level);
@@ -184,7 +186,6 @@ class PanelTile {
 
   const MatmulArgs& args_;
   const TilePart& part_;
-  PanelSize size_;
   Product product_;
 };
 
