@@ -74,7 +74,8 @@ struct PackedStrip {
       const auto byte = std::to_integer<std::int32_t>(codes[byte_index(k / 4, k % 4, column)]);
       return byte - traits.code_bias;
     }
-    const std::int32_t lower = bits_at(nibble_line(k) + byte_index(0, k % 4, column), k / 4 % 2 * 4);
+    const std::int32_t lower =
+        bits_at(nibble_line(k) + byte_index(0, k % 4, column), k / 4 % 2 * 4);
     if (traits.code_bits == 4) {
       return (lower & 15) - traits.code_bias;
     }

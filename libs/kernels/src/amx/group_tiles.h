@@ -14,8 +14,8 @@ namespace phalanx::kernels {
 namespace {
 
 // The rows of a part against its strips. A tile has the K of one group: more would add what has
-// different scales. Codes of 4 or 6 bits are made bytes once for all rows. Full blocks have 4 tiles of rows,
-// others 1 or 2. Its buffers are not initialised.
+// different scales. Codes of 4 or 6 bits are made bytes once for all rows. Full blocks have 4 tiles
+// of rows, others 1 or 2. Its buffers are not initialised.
 template <typename Tiles, IntDot kDot, std::size_t kRowTiles>
 class GroupTiles {
  public:
@@ -53,7 +53,7 @@ class GroupTiles {
   }
 
  private:
-  static constexpr int kRows = kRowTiles == 1 ? 1 : 2;      // tiles at once
+  static constexpr int kRows = kRowTiles == 1 ? 1 : 2;  // tiles at once
   static constexpr bool kUnpacks = kCodeRow<kDot> != 16;
   static constexpr std::size_t kGroup = 32 / kParts<kDot>;  // bytes of a row
   static constexpr std::size_t kBlocks = 16;                // of a run

@@ -13,6 +13,9 @@ using Word [[gnu::may_alias]] = std::uint32_t;
 
 inline constexpr std::size_t kMaxIntRows = 4;  // 8 registers of sums and 4 of weights
 inline constexpr std::size_t kMaxIntStrips = 1;
+// With so many groups of weights in a block.
+template <std::size_t kGroups>
+inline constexpr std::size_t kMaxGroupRows = kMaxIntRows;
 
 PHALANX_LANES F16 f_load_f16(const std::uint16_t* p) {  // exact, denormals too
   return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
@@ -68,8 +71,8 @@ PHALANX_LANES void sum_halves(const std::int8_t* blocks, std::int32_t* to) {
     return _mm_sad_epu8(_mm_xor_si128(codes, _mm_set1_epi8(-128)), _mm_setzero_si128());
   };
   const auto pairs = [&eights](std::size_t block) {
-    return _mm_castps_si128(_mm_shuffle_ps(
-        _mm_castsi128_ps(eights(block)), _mm_castsi128_ps(eights(block + 1)), 0x88));
+    return _mm_castps_si128(
+        _mm_shuffle_ps(_mm_castsi128_ps(eights(block)), _mm_castsi128_ps(eights(block + 1)), 0x88));
   };
   const __m128i biased = _mm_hadd_epi32(pairs(0), pairs(2));
   const __m128i sums = _mm_sub_epi32(biased, _mm_set1_epi32(16 * 128));

@@ -14,6 +14,10 @@ using Word [[gnu::may_alias]] = std::uint32_t;
 
 inline constexpr std::size_t kMaxIntRows = 8;  // × 2 strips: 16 sums
 inline constexpr std::size_t kMaxIntStrips = 2;
+// With so many groups of weights in a block: sums that go to memory twice for each of them cost
+// more than weights that are read twice.
+template <std::size_t kGroups>
+inline constexpr std::size_t kMaxGroupRows = kGroups == 2 ? 4 : kMaxIntRows;
 
 PHALANX_LANES F16 f_load_f16(const std::uint16_t* p) {  // exact, denormals too
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
@@ -55,8 +59,8 @@ PHALANX_LANES void sum_halves(const std::int8_t* blocks, std::int32_t* to) {
     return _mm_sad_epu8(_mm_xor_si128(codes, _mm_set1_epi8(-128)), _mm_setzero_si128());
   };
   const auto pairs = [&eights](std::size_t block) {
-    return _mm_castps_si128(_mm_shuffle_ps(
-        _mm_castsi128_ps(eights(block)), _mm_castsi128_ps(eights(block + 1)), 0x88));
+    return _mm_castps_si128(
+        _mm_shuffle_ps(_mm_castsi128_ps(eights(block)), _mm_castsi128_ps(eights(block + 1)), 0x88));
   };
   const __m128i biased = _mm_hadd_epi32(pairs(0), pairs(2));
   const __m128i sums = _mm_sub_epi32(biased, _mm_set1_epi32(16 * 128));
@@ -87,8 +91,7 @@ PHALANX_LANES void s_load(const std::uint8_t* p, CodeBytes (&quads)[4]) {
   const __m512i low = _mm512_set1_epi8(0x0F);
   const __m512i high = _mm512_set1_epi8(0x30);
   const auto both = [&](__m512i nibbles, __m512i bits) {  // (bits & high) | (nibbles & low)
-    return CodeBytes{
-        _mm512_ternarylogic_epi32(_mm512_and_si512(bits, high), nibbles, low, 0xF8)};
+    return CodeBytes{_mm512_ternarylogic_epi32(_mm512_and_si512(bits, high), nibbles, low, 0xF8)};
   };
   quads[0] = both(first, _mm512_slli_epi16(upper, 4));
   quads[1] = both(_mm512_srli_epi16(first, 4), _mm512_slli_epi16(upper, 2));

@@ -61,14 +61,15 @@ inline constexpr std::size_t kParts =
 template <IntDot kDot>
 inline constexpr std::size_t kLines = kHasMinima<kDot> ? 2 : 1;
 template <IntDot kDot>
-inline constexpr std::int32_t kCodeBias =
-    kDot == IntDot::kInt6G16K                              ? 32
-    : kDot == IntDot::kInt4 || kDot == IntDot::kInt4G16K   ? 8
-    : kIsNibbles<kDot> || kDot == IntDot::kInt6G32MinK     ? 0
-                                                           : 128;
+inline constexpr std::int32_t kCodeBias = kDot == IntDot::kInt6G16K                            ? 32
+                                          : kDot == IntDot::kInt4 || kDot == IntDot::kInt4G16K ? 8
+                                          : kIsNibbles<kDot> || kDot == IntDot::kInt6G32MinK   ? 0
+                                                                                             : 128;
 // Bytes of the codes of 16 columns for one element of K.
 template <IntDot kDot>
-inline constexpr std::size_t kCodeRow = kIsNibbles<kDot> ? 8 : kIsSixBits<kDot> ? 12 : 16;
+inline constexpr std::size_t kCodeRow = kIsNibbles<kDot>   ? 8
+                                        : kIsSixBits<kDot> ? 12
+                                                           : 16;
 // Bytes of the scales of 16 columns for one block, where there are groups; of their steps, where
 // they have two levels.
 template <IntDot kDot>

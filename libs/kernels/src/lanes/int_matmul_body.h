@@ -19,7 +19,7 @@ namespace {
 template <IntDot kDot>
 class IntProduct {
  public:
-  static constexpr std::size_t kMaxRows = kMaxIntRows;
+  static constexpr std::size_t kMaxRows = kMaxGroupRows<kParts<kDot>>;
   static constexpr std::size_t fewer(std::size_t rows) { return rows / 2; }
   static constexpr std::size_t kStrips = kMaxIntStrips;
 
@@ -38,7 +38,7 @@ class IntProduct {
       return {kTileStrips, kPanelK};
     }
     const bool is_wide = !kSpreadAsTheyAre<kMadeDot> || padded <= kPanelK / 2 ||
-                         (kParts<kDot> == 2 && rows > 2 * kMaxRows);
+                         (kParts<kDot> == 2 && rows > 2 * kMaxIntRows);
     return is_wide ? PanelSize{kTileStrips, kPanelK / 2} : PanelSize{kTileStrips / 2, kPanelK};
   }
 

@@ -32,8 +32,8 @@ enum class WeightFormat : std::uint8_t {
   kInt4G32Min = 7,  // scales and minima as kInt8G32Min; codes as kInt4, but 0 … 15 as they are
   kInt8G16Min = 8,  // [K/16][2][16] f32: the scale and the minimum of a group; codes as kInt8
   // Scales in two levels: for each superblock, of which the last one may be half, first [16] f16,
-  // one for its scales, and [16] f16 for its minima if there are any; then for each group [16] int8,
-  // the steps of its scales, and [16] int8 for its minima.
+  // one for its scales, and [16] f16 for its minima if there are any; then for each group [16]
+  // int8, the steps of its scales, and [16] int8 for its minima.
   //
   // Codes of six bits: for each 16 elements of K three lines [16][4] of bytes. Byte (column, j) of
   // the first holds the lower 4 bits of k = j in its low nibble and those of k = 4 + j in its high
