@@ -16,11 +16,6 @@ using kernels::WeightFormat;
 
 namespace {
 
-// Whether the leaves of the down projection are whole superblocks.
-bool has_even_mlp_leaves(const ModelConfig& config) {
-  return config.intermediate % (kMlpRuns * kernels::kSuperblock) == 0;
-}
-
 }  // namespace
 
 std::string describe(const WeightFormats& formats) {
@@ -145,7 +140,8 @@ WeightFormats Checkpoint::stored_formats() const {
   }
   for (LayerFormats& layer : layers) {
     layer.o = of_heads % kernels::kSuperblock == 0 ? layer.o : in_one_level(layer.o);
-    layer.down = has_even_mlp_leaves(config_) ? layer.down : in_one_level(layer.down);
+    layer.down = config_.mlp_run_columns() % kernels::kSuperblock == 0 ? layer.down
+                                                                       : in_one_level(layer.down);
   }
   const bool equal = std::ranges::all_of(
       layers, [&](const LayerFormats& layer) { return layer == layers.front(); });

@@ -26,6 +26,7 @@ Units units_of(const checkpoint::ModelConfig& config) {
   Units units;
   units.attention = config.kv_heads;
   units.mlp_blocks = config.intermediate / kMlpBlock;
+  units.mlp_step = config.mlp_run_columns() / kMlpBlock;
   units.mlp = std::min(checkpoint::kMlpRuns, units.mlp_blocks);
   units.vocab_blocks = (config.vocab + kVocabBlock - 1) / kVocabBlock;
   return units;

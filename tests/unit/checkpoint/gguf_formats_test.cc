@@ -129,16 +129,24 @@ void expect_decoded_values(const TestShape& shape) {
                          64,
                          shape.kv_heads * o_bytes);
     }
-    const std::size_t run_k = shape.intermediate / 16;
-    const std::size_t down_bytes = kernels::weight_bytes(of_layer.down, run_k, 64);
-    ASSERT_EQ(model::units_of(file.config()).mlp, 16U);
-    for (std::size_t run = 0; run < 16; ++run) {
+    const model::Units units = model::units_of(file.config());
+    ASSERT_EQ(units.mlp, 16U);
+    std::size_t stride = 0;
+    const auto k_of = [&](std::uint32_t run) {
+      return std::size_t{units.mlp_blocks_of(run).count} * model::kMlpBlock;
+    };
+    for (std::uint32_t run = 0; run < 16; ++run) {
+      stride += kernels::weight_bytes(of_layer.down, k_of(run), 64);
+    }
+    std::size_t offset = at.down;
+    for (std::uint32_t run = 0; run < 16; ++run) {
       file.expect_packed(layer + "mlp.down_proj.weight",
                          of_layer.down,
-                         at.down + run * down_bytes,
-                         run * run_k,
-                         run_k,
-                         16 * down_bytes);
+                         offset,
+                         std::size_t{units.mlp_blocks_of(run).first} * model::kMlpBlock,
+                         k_of(run),
+                         stride);
+      offset += kernels::weight_bytes(of_layer.down, k_of(run), 64);
     }
   }
 }
@@ -173,11 +181,11 @@ TEST(GgufFormats, AreThoseOfEachMatrix) {
             "int4-g32-min-k and int6-g16-k, head int6-g16-k, embedding int4-g32-min-k");
   const WeightFormats even = open([](const std::string&) { return TensorType::kQ5_K; });
   EXPECT_EQ(even, WeightFormats(WeightFormat::kInt6G32MinK, WeightFormat::kInt6G32MinK));
-  EXPECT_EQ(describe(even), "int8-g32-min-k");
+  EXPECT_EQ(describe(even), "int6-g32-min-k");
 }
 
 TEST(GgufFormats, HaveOneLevelWhereALeafIsNoWholeSuperblock) {
-  TestShape shape = shape_of_blocks(1536);
+  TestShape shape = shape_of_blocks(768);
   const auto formats = [&] {
     const auto source = gguf_checkpoint(shape, [&](GgufParts& parts) {
       make_blocks(parts, [](std::size_t) { return TensorType::kQ4_K; });

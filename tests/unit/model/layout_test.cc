@@ -27,7 +27,7 @@ checkpoint::ModelConfig config_of(const checkpoint::TestShape& shape) {
 
 TEST(ShardPlan, GivesEveryUnitToExactlyOneRank) {
   for (const std::uint32_t kv_heads : {3U, 4U, 8U}) {
-    for (const std::uint32_t intermediate : {160U, 608U, 512U, 3072U}) {
+    for (const std::uint32_t intermediate : {160U, 608U, 512U, 1088U, 1120U, 3072U}) {
       checkpoint::TestShape shape;
       shape.heads = 2 * kv_heads;
       shape.kv_heads = kv_heads;
@@ -51,6 +51,21 @@ TEST(ShardPlan, GivesEveryUnitToExactlyOneRank) {
       }
     }
   }
+}
+
+// Superblocks of scales, where there are enough of them: docs/arithmetic.md.
+TEST(ShardPlan, RunsOfTheMlpAreWholeSuperblocksWhereTheyCanBe) {
+  checkpoint::TestShape shape;
+  const auto third_run = [&](std::uint32_t intermediate) {
+    shape.intermediate = intermediate;
+    return units_of(config_of(shape)).mlp_blocks_of(2);
+  };
+  EXPECT_EQ(third_run(9728), (model::Run{38, 18}));  // 152 superblocks: 19 … 27
+  EXPECT_EQ(third_run(3072), (model::Run{12, 6}));
+  EXPECT_EQ(third_run(1024), (model::Run{4, 2}));
+  EXPECT_EQ(third_run(960), (model::Run{3, 2}));   // 15 superblocks are too few: 30 blocks
+  EXPECT_EQ(third_run(1056), (model::Run{4, 2}));  // 33 blocks
+  EXPECT_EQ(third_run(160), (model::Run{2, 1}));
 }
 
 TEST(ShardPlan, RefusesMoreRanksThanKvHeads) {

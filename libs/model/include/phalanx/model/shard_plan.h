@@ -30,11 +30,13 @@ struct Units {
   std::uint32_t attention = 0;   // KV-head groups
   std::uint32_t mlp = 0;         // runs of whole 32-column blocks
   std::uint32_t mlp_blocks = 0;  // 32-column blocks in all
+  std::uint32_t mlp_step = 1;    // blocks that a run is a multiple of; divides them all
   std::uint32_t vocab_blocks = 0;
 
   // The 32-column blocks of MLP run `unit`.
   [[nodiscard]] Run mlp_blocks_of(std::uint32_t unit) const {
-    return run_of(mlp_blocks, unit, mlp);
+    const Run steps = run_of(mlp_blocks / mlp_step, unit, mlp);
+    return {steps.first * mlp_step, steps.count * mlp_step};
   }
 };
 [[nodiscard]] Units units_of(const checkpoint::ModelConfig& config);
