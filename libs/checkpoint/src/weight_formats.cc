@@ -14,9 +14,7 @@ namespace phalanx::checkpoint {
 using gguf::TensorType;
 using kernels::WeightFormat;
 
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 
 std::string describe(const WeightFormats& formats) {
   std::vector<WeightFormat> of_layers;

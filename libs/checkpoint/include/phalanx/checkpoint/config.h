@@ -86,11 +86,11 @@ struct ModelConfig {
   WeightFormats formats;     // chosen by who serves it (--quantization), not by the files
 
   [[nodiscard]] std::uint32_t heads_per_group() const { return heads / kv_heads; }
-  // Columns that each leaf of the MLP begins at a multiple of: a superblock of scales, where the MLP
-  // is whole ones and has one for each leaf.
+  // Columns that each leaf of the MLP begins at a multiple of: a superblock of scales, where the
+  // MLP is whole ones and has one for each leaf.
   [[nodiscard]] std::uint32_t mlp_run_columns() const {
-    const bool wide = intermediate % kernels::kSuperblock == 0 &&
-                      intermediate / kernels::kSuperblock >= kMlpRuns;
+    const bool wide =
+        intermediate % kernels::kSuperblock == 0 && intermediate / kernels::kSuperblock >= kMlpRuns;
     return wide ? std::uint32_t{kernels::kSuperblock} : std::uint32_t{kernels::kDotBlock};
   }
 };
