@@ -73,6 +73,33 @@ class Doors(unittest.TestCase):
         self.assertLess(longest, took / 10, "the work is not the loop's; how long a callback may be is for the adversary's long form")
 
 
+    def test_an_answer_that_would_be_far_larger_than_its_body_is_refused(self):
+        long_token = 378  # <|im_start|>
+        status, answer, _ = self.server.request("POST", "/detokenize", {"tokens": [long_token] * 1_600_000})
+        self.assertEqual((status, answer["error"]["param"]), (400, "tokens"))
+        self.assertIn("at most 16777216 bytes", answer["error"]["message"])
+        body = {"prompt": "\u0627" * 1_300_000, "return_token_strs": True}
+        status, answer, _ = self.server.request("POST", "/tokenize", body)
+        self.assertEqual((status, answer["error"]["param"]), (400, "prompt"))
+        self.assertIn("no return_token_strs", answer["error"]["message"])
+
+    def test_a_large_body_finds_a_place_beside_a_small_one(self):
+        stream = self.server.stream("count", max_tokens=3000, min_tokens=3000).wait_for_tokens(1)
+        body = {"prompt": "a", "max_tokens": 1, "metadata": {"x": "y" * 3_000_000}}
+        self.assertEqual(self.server.request("POST", "/v1/completions", body)[0], 200)
+        self.assertTrue(stream.thread.is_alive())
+        stream.close()
+
+    def test_offsets_of_a_stream_are_those_of_the_whole_answer(self):
+        body = {"prompt": "count from 1 to 5", "max_tokens": 12, "min_tokens": 2, "logprobs": 0, "stop": ["aab"], "temperature": 2, "seed": 4}
+        _, answer, _ = self.server.request("POST", "/v1/completions", body)
+        whole = answer["choices"][0]["logprobs"]["text_offset"]
+        stream = Stream(self.server, "/v1/completions", {**body, "stream": True}).finish(20)
+        parts = [event["choices"][0]["logprobs"] for event in stream.events if event.get("choices")]
+        self.assertEqual([offset for part in parts for offset in part["text_offset"]], whole)
+        self.assertEqual(len(whole), 12)
+
+
 class StrictApi(unittest.TestCase):
     def test_a_field_that_is_not_known_is_refused(self):
         with Server("--strict-api") as server:

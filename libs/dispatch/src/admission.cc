@@ -27,7 +27,7 @@ Status Admission::Ticket::correct(std::uint64_t tokens) {
   if (owner_ == nullptr) {
     return ok();
   }
-  tokens = std::min(tokens, owner_->for_large() / 2);
+  tokens = owner_->booked_for(tokens);
   owner_->remove(tokens_);
   Status room = owner_->check_large(tokens);
   if (room) {
@@ -35,6 +35,10 @@ Status Admission::Ticket::correct(std::uint64_t tokens) {
   }
   owner_->add(tokens_);
   return room;
+}
+
+std::uint64_t Admission::booked_for(std::uint64_t tokens) const {
+  return std::min(tokens, for_large() / 2);
 }
 
 void Admission::add(std::uint64_t tokens) {
@@ -63,15 +67,16 @@ Result<Admission::Ticket> Admission::admit(std::uint64_t body_bytes) {
                               " requests (limit " + std::to_string(limits_.requests) +
                               "); try again later");
   }
-  if (requests_ > 0 && tokens_ + body_bytes > limits_.tokens) {
+  const std::uint64_t tokens = booked_for(body_bytes);
+  if (requests_ > 0 && tokens_ + tokens > limits_.tokens) {
     return resource_exhausted("the server already holds " + std::to_string(tokens_) +
                               " tokens (limit " + std::to_string(limits_.tokens) +
                               "); try again later");
   }
-  PHALANX_RETURN_IF_ERROR(check_large(body_bytes));
+  PHALANX_RETURN_IF_ERROR(check_large(tokens));
   ++requests_;
-  add(body_bytes);
-  return Ticket(this, body_bytes);
+  add(tokens);
+  return Ticket(this, tokens);
 }
 
 }  // namespace phalanx::dispatch

@@ -97,6 +97,13 @@ void RouteTable::operator()(Request request, std::shared_ptr<Exchange> exchange)
 Handler json_bodies_only(RouteTable::ErrorFormat format_error, Handler handler) {
   return [format_error = std::move(format_error), handler = std::move(handler)](
              Request request, std::shared_ptr<Exchange> exchange) {
+    const std::string* coding = request.headers.find("content-encoding");
+    if (coding != nullptr && !request.body.empty() && !equal_ignoring_case(*coding, "identity")) {
+      exchange->respond(format_error(415,
+                                     "expected a body without content-encoding, came \"" +
+                                         shown_text(*coding) + "\"; send it as it is"));
+      return;
+    }
     const std::string* type = request.headers.find("content-type");
     if (type == nullptr || request.body.empty() || is_json(*type)) {
       handler(std::move(request), std::move(exchange));

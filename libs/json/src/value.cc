@@ -2,7 +2,10 @@
 #include "phalanx/json/value.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <limits>
+#include <string_view>
 #include <unordered_set>
 
 #include <nlohmann/json.hpp>
@@ -37,9 +40,61 @@ const std::string* duplicate_key(const Value::Object& object) {
 
 // Builds the value from the parser's events. The parser itself does not recurse and has no limit of
 // its own, so this is where depth is bounded.
+bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+// The characters of a JSON text, but of each run of blanks outside of strings only the first: the
+// parser keeps what it has read of them, eight bytes for each, for the message of an error.
+class JsonBytes {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  JsonBytes(const char* at, const char* end) : at_(at), end_(end) {}
+
+  [[nodiscard]] const char* at() const { return at_; }
+  reference operator*() const { return *at_; }
+  JsonBytes& operator++() {
+    const char c = *at_++;
+    if (in_string_) {
+      in_string_ = escaped_ || c != '"';
+      escaped_ = !escaped_ && c == '\\';
+      return *this;
+    }
+    in_string_ = c == '"';
+    while (is_blank(c) && at_ != end_ && is_blank(*at_)) {
+      ++at_;
+    }
+    return *this;
+  }
+  friend bool operator==(const JsonBytes& a, const JsonBytes& b) { return a.at_ == b.at_; }
+  friend bool operator!=(const JsonBytes& a, const JsonBytes& b) { return !(a == b); }
+
+ private:
+  const char* at_;
+  const char* end_;
+  bool in_string_ = false;
+  bool escaped_ = false;
+};
+
+// What the parser says is wrong, without the text that it has read, which may be all of it.
+std::string_view complaint(std::string_view what) {
+  // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while …; last
+  // read: '…'; expected …", "[json.exception.out_of_range.406] number overflow parsing '1e999'"
+  what.remove_prefix(std::min(what.size(), what.find("] ") + 2));
+  if (what.starts_with("parse error")) {
+    what.remove_prefix(std::min(what.size(), what.find(": ") + 2));
+  }
+  return what.substr(0, std::min(what.find("; last read: "), what.find(" parsing '")));
+}
+
 class Builder {
  public:
-  explicit Builder(const Limits& limits) : limits_(limits) {}
+  Builder(std::string_view text, const Limits& limits) : text_(text), limits_(limits) {}
 
   using number_integer_t = nlohmann::json::number_integer_t;
   using number_unsigned_t = nlohmann::json::number_unsigned_t;
@@ -80,11 +135,16 @@ class Builder {
   bool parse_error(std::size_t position,
                    const std::string& /*token*/,
                    const nlohmann::detail::exception& error) {
-    std::string what = error.what();
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while …"
-    const std::size_t detail = what.find(": ");
-    error_ = "not valid JSON at byte " + std::to_string(position) + ": " +
-             (detail == std::string::npos ? what : what.substr(detail + 2));
+    constexpr std::size_t kShownBytes = 40;
+    JsonBytes at(text_.data(), text_.data() + text_.size());
+    for (std::size_t read = 0; read < position && at.at() != text_.data() + text_.size(); ++read) {
+      ++at;
+    }
+    const auto byte = static_cast<std::size_t>(at.at() - text_.data());
+    const std::size_t shown = std::min(byte, kShownBytes);
+    error_ = "not valid JSON at byte " + std::to_string(byte) + ": " +
+             std::string(complaint(error.what())) +
+             "; last read: " + quote(text_.substr(byte - shown, shown));
     return false;
   }
 
@@ -124,6 +184,7 @@ class Builder {
     return put(std::move(value));
   }
 
+  std::string_view text_;
   const Limits& limits_;
   std::size_t values_ = 0;
   Value root_;
@@ -158,8 +219,13 @@ Result<Value> parse(std::string_view text, const Limits& limits) {
     return invalid_argument("expected at most " + std::to_string(limits.bytes_max) +
                             " bytes of JSON, found " + std::to_string(text.size()));
   }
-  Builder builder(limits);
-  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
+  if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    // The parser would take it for the end of the text.
+    return invalid_argument("not valid JSON at byte " + std::to_string(nul + 1) + ": a NUL");
+  }
+  const char* const end = text.data() + text.size();
+  Builder builder(text, limits);
+  if (!nlohmann::json::sax_parse(JsonBytes(text.data(), end), JsonBytes(end, end), &builder)) {
     return invalid_argument(builder.error());
   }
   return builder.take();

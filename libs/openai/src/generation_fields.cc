@@ -180,8 +180,8 @@ Refusal GenerationReader::read_logit_bias(const Field& field) {
                    "keys that are token ids from 0 to " + std::to_string(bounds_.vocab_size - 1));
     }
     std::optional<float> bias;
-    if (auto refusal =
-            read_real({field.name + "[" + key + "]", value}, step::kLogitBiasRule, &bias)) {
+    if (auto refusal = read_real(
+            {field.name + "[" + std::to_string(id) + "]", value}, step::kLogitBiasRule, &bias)) {
       return refusal;
     }
     out_->logit_bias.emplace_back(id, *bias);

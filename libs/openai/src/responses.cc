@@ -85,10 +85,8 @@ void write_top_map(json::Writer& json, const TokenLogprobs& token) {
 
 void write_text_logprobs(json::Writer& json, const ChoiceText& choice) {
   json.begin_object().key("text_offset").begin_array();
-  std::size_t offset = choice.text_offset;
   for (const TokenLogprobs& token : choice.logprobs) {
-    json.unsigned_integer(offset);
-    offset += character_count(token.bytes);
+    json.unsigned_integer(token.text_offset);
   }
   json.end_array().key("token_logprobs").begin_array();
   for (const TokenLogprobs& token : choice.logprobs) {

@@ -82,7 +82,6 @@ void Answer::start(const RequestSummary& summary, std::vector<GenerationRequest>
   if (const http::Resumed* const resumed = exchange_->resumed();
       resumed != nullptr && resumed->streaming) {
     streaming_ = true;
-    count_echo();
   }
   options_.notes.told = 0;
   exchange_->on_close([weak = weak_from_this()] {
@@ -122,7 +121,6 @@ void Answer::begin_stream() {
   http::Headers headers = http::sse_headers();
   add_ignored_fields(options_.ignored_fields, &headers);
   exchange_->start_stream(200, std::move(headers));
-  count_echo();
   for (std::uint32_t i = 0; i < choices_.size(); ++i) {
     if (options_.kind == ApiKind::kChat) {
       exchange_->write(http::sse_event(openai::chat_role_chunk(options_.head, i)));
@@ -135,23 +133,18 @@ void Answer::begin_stream() {
   }
 }
 
-// The prompt that stands before a choice counts in its offsets.
-void Answer::count_echo() {
-  for (std::size_t i = 0; i < choices_.size() && !options_.echo.empty(); ++i) {
-    choices_[i].characters = options_.echo[i / choices_per_prompt_].characters;
-  }
-}
-
 void Answer::count_told() {
   ++options_.notes.told;
   exchange_->note(to_handler_notes(options_.notes));
 }
 
-openai::TokenLogprobs Answer::logprobs_of(const wire::FrontEvent& token) const {
+openai::TokenLogprobs Answer::logprobs_of(const wire::FrontEvent& token,
+                                          const TextEvent& event) const {
   const tokenizer::Tokenizer& tokenizer = *context_.model.tokenizer;
   openai::TokenLogprobs result;
   result.bytes = tokenizer.token_bytes(token.token);
   result.logprob = token.logprob.value_or(0.0F);
+  result.text_offset = event.offset;
   for (const step::TokenLogprob& top : token.top_logprobs) {
     result.top.emplace_back(tokenizer.token_bytes(top.token), top.logprob);
   }
@@ -177,7 +170,7 @@ void Answer::on_token(const wire::FrontEvent& token) {
     choice.text += event.text;
     held += event.text.size();
     if (options_.logprobs) {
-      choice.logprobs.push_back(logprobs_of(token));
+      choice.logprobs.push_back(logprobs_of(token, event));
       held += kLogprobBytes * (1 + token.top_logprobs.size());
     }
   }
@@ -218,7 +211,6 @@ void Answer::on_history(const wire::History& history) {
     if (event.to_stop) {  // whoever found it may have died before that was told
       context_.desk.stop({history.key, mark >> 16U, of_prompt, choice.told_before - 1});
     }
-    choice.characters += openai::character_count(event.text);
     choices_open_ -= choice.decoder.finished() ? 1U : 0U;
   }
   if (choices_open_ == 0 && !ended_) {
@@ -234,17 +226,15 @@ void Answer::write_token(std::size_t index, const wire::FrontEvent& token, const
   text.text = event.text;
   text.finish_reason = choice.finish_reason;
   text.stop_reason = choice.stop_reason;
-  text.text_offset = choice.characters;
   std::vector<openai::TokenLogprobs> logprobs;
   if (options_.logprobs) {
-    logprobs.push_back(logprobs_of(token));
+    logprobs.push_back(logprobs_of(token, event));
     text.has_logprobs = true;
     text.logprobs = logprobs;
   }
   const openai::Usage* shown = options_.continuous_usage ? &usage_ : nullptr;
   write(options_.kind == ApiKind::kChat ? openai::chat_chunk(options_.head, text, shown)
                                         : openai::text_chunk(options_.head, text, shown));
-  choice.characters += openai::character_count(event.text);
 }
 
 // Requires `texts` to live as long as the result.

@@ -33,8 +33,7 @@ struct AnswerContext {
 
 // A prompt that stands before each of its choices.
 struct EchoedPrompt {
-  std::string text;  // of a whole answer; a stream has events instead
-  std::size_t characters = 0;
+  std::string text;                 // of a whole answer; a stream has events instead
   std::vector<std::string> events;  // one per choice, complete as server-sent events
 };
 
@@ -83,7 +82,6 @@ class Answer final : public RequestSink, public std::enable_shared_from_this<Ans
     TextChoice decoder;
     std::uint32_t told_before = 0;  // tokens
     std::string text;
-    std::size_t characters = 0;
     std::string finish_reason;
     openai::StopReason stop_reason;
     std::vector<openai::TokenLogprobs> logprobs;
@@ -91,7 +89,6 @@ class Answer final : public RequestSink, public std::enable_shared_from_this<Ans
 
   void on_client_gone();
   void count_told();
-  void count_echo();
   void hear(ChoiceState& choice, const TextEvent& event);
   void begin_stream();
   [[nodiscard]] std::unique_ptr<os::EventLoop::Handle> call_later(Duration wait,
@@ -105,7 +102,8 @@ class Answer final : public RequestSink, public std::enable_shared_from_this<Ans
   [[nodiscard]] bool is_large() const;
   void write(std::string_view json);
   void close(const std::string& outcome, const std::string& error);
-  [[nodiscard]] openai::TokenLogprobs logprobs_of(const wire::FrontEvent& token) const;
+  [[nodiscard]] openai::TokenLogprobs logprobs_of(const wire::FrontEvent& token,
+                                                  const TextEvent& event) const;
   [[nodiscard]] std::vector<openai::ChoiceText> whole_choices(
       const std::vector<std::string>& texts) const;
 

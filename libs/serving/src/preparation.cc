@@ -55,6 +55,13 @@ AnswerOptions answer_options(ApiKind kind,
   return options;
 }
 
+// What prompt `index` of a body draws from when its client gave no seed, which is the same for all:
+// equal prompts are different samples.
+std::uint64_t drawn_for(std::uint64_t seed, std::size_t index) {
+  constexpr std::uint64_t kStep = 0x9E3779B97F4A7C15;  // odd: no two of a body are equal
+  return seed + index * kStep;
+}
+
 // Adds one prompt; false if it was refused.
 bool add_prompt(const ServedModel& model,
                 const openai::GenerationFields& fields,
@@ -87,7 +94,6 @@ EchoedPrompt echo_of(std::string text,
                      const openai::GenerationFields& fields,
                      std::size_t first_choice) {
   EchoedPrompt echo;
-  echo.characters = openai::character_count(text);
   for (std::uint32_t i = 0; fields.stream && !text.empty() && i < fields.n; ++i) {
     openai::ChoiceText choice;
     choice.index = static_cast<std::uint32_t>(first_choice) + i;
@@ -158,6 +164,9 @@ Prepared prepare_completion(const ServedModel& model, Unprepared unprepared) {
   out.ignored_fields = request.generation.ignored_fields;
   std::size_t echo_bytes = 0;
   for (const openai::Prompt& prompt : request.prompts) {
+    const std::string field = request.prompts.size() == 1
+                                  ? "prompt"
+                                  : "prompt[" + std::to_string(out.prompts.size()) + "]";
     auto ids = ids_of(model, prompt, request.add_special_tokens);
     if (!ids) {
       out.error = std::move(ids).error();
@@ -178,8 +187,8 @@ Prepared prepare_completion(const ServedModel& model, Unprepared unprepared) {
     if (!add_prompt(model,
                     request.generation,
                     *std::move(ids),
-                    {"prompt", kCompletionDefaultTokens},
-                    unprepared.seed,
+                    {field, kCompletionDefaultTokens},
+                    drawn_for(unprepared.seed, out.prompts.size()),
                     &out)) {
       return out;
     }

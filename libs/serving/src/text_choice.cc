@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "phalanx/base/check.h"
+#include "phalanx/openai/responses.h"
 #include "phalanx/step/sampling.h"
 
 namespace phalanx::serving {
@@ -17,7 +18,9 @@ TextChoice::TextChoice(const TextOptions& options, const tokenizer::Tokenizer& t
 TextEvent TextChoice::push(std::uint32_t position, TokenId token, step::FinishReason finish) {
   PHALANX_CHECK(!finished_, "a finished choice has no further text");
   TextEvent event;
+  event.offset = characters_;
   std::string piece = decoder_.push(token);
+  characters_ += openai::character_count(piece);
   if (position + 1 >= min_tokens_) {
     StopScanner::Output output = scanner_.push(piece);
     event.text = std::move(output.text);

@@ -14,6 +14,15 @@ namespace phalanx::serving {
 
 namespace {
 
+// What a body may become at most: a token of four bytes can be a hundred, and its id.
+constexpr std::size_t kAnswerBytesMax = std::size_t{16} << 20;
+
+openai::ApiError too_long_an_answer(const std::string& field, const std::string& what) {
+  return openai::invalid_field(field,
+                               field + ": expected what gives an answer of at most " +
+                                   std::to_string(kAnswerBytesMax) + " bytes; send less " + what);
+}
+
 struct Answered {
   http::Response response;
   std::vector<std::string> ignored_fields;
@@ -28,17 +37,39 @@ openai::ApiResult<std::vector<TokenId>> ids_of(const ServedModel& model,
 openai::ApiResult<std::string> answer_to(const ServedModel& model,
                                          const openai::TokenizeRequest& asked) {
   PHALANX_TRY(const std::vector<TokenId> ids, ids_of(model, asked));
+  const std::string field = asked.prompt ? "prompt" : "messages";
+  const std::string less = asked.return_token_strs ? "text, or no return_token_strs" : "text";
   std::vector<std::string> strings;
+  std::size_t bytes = 0;
   for (std::size_t i = 0; asked.return_token_strs && i < ids.size(); ++i) {
     strings.push_back(model.tokenizer->token_text(ids[i]));
+    bytes += strings.back().size();
+    if (bytes > kAnswerBytesMax) {
+      return too_long_an_answer(field, less);
+    }
   }
-  return openai::tokenize_response(
+  std::string answer = openai::tokenize_response(
       ids, model.max_model_len, asked.return_token_strs ? &strings : nullptr);
+  if (answer.size() > kAnswerBytesMax) {
+    return too_long_an_answer(field, less);
+  }
+  return answer;
 }
 
 openai::ApiResult<std::string> answer_to(const ServedModel& model,
                                          const openai::DetokenizeRequest& asked) {
-  return openai::detokenize_response(model.tokenizer->decode(asked.tokens, {false}));
+  std::size_t bytes = 0;
+  for (const TokenId token : asked.tokens) {
+    bytes += model.tokenizer->token_bytes(token).size();
+  }
+  std::string answer =
+      bytes > kAnswerBytesMax
+          ? std::string()
+          : openai::detokenize_response(model.tokenizer->decode(asked.tokens, {false}));
+  if (bytes > kAnswerBytesMax || answer.size() > kAnswerBytesMax) {
+    return too_long_an_answer("tokens", "tokens");
+  }
+  return answer;
 }
 
 template <typename Asked>

@@ -24,10 +24,12 @@ TEST(Admission, RefusesBeyondTheRequestLimitAndRecovers) {
 
 TEST(Admission, CountsBytesFirstAndTokensAfterwards) {
   Admission admission({10, 100});
-  Admission::Ticket ticket = *admission.admit(90);
+  const Admission::Ticket small[] = {*admission.admit(6), *admission.admit(6), *admission.admit(6)};
+  const Admission::Ticket first = *admission.admit(37);
+  Admission::Ticket second = *admission.admit(37);
   EXPECT_FALSE(admission.admit(20));
-  EXPECT_TRUE(ticket.correct(30));
-  EXPECT_EQ(admission.tokens(), 30U);
+  EXPECT_TRUE(second.correct(7));
+  EXPECT_EQ(admission.tokens(), 62U);
   EXPECT_TRUE(admission.admit(20));
 }
 
@@ -35,7 +37,18 @@ TEST(Admission, AdmitsALargeRequestWhenNothingElseIsThere) {
   Admission admission({10, 100});
   const auto ticket = admission.admit(5000);
   ASSERT_TRUE(ticket);
-  EXPECT_FALSE(admission.admit(1));
+  EXPECT_EQ(admission.tokens(), 37U);
+}
+
+TEST(Admission, AdmitsALargeBodyBesideASmallOne) {
+  Admission admission({10, 1600});
+  const auto small = admission.admit(5);
+  const auto large = admission.admit(8'000'000);
+  ASSERT_TRUE(large);
+  const auto other = admission.admit(8'000'000);
+  ASSERT_TRUE(other);
+  EXPECT_FALSE(admission.admit(8'000'000));
+  EXPECT_TRUE(admission.admit(5));
 }
 
 TEST(Admission, IsEmptyWhenEveryTicketIsGone) {

@@ -83,8 +83,10 @@ TEST_F(RouteTableTest, AnswersOptionsAndHead) {
   EXPECT_EQ(ask("HEAD", "/b").status, 405);
 }
 
-// What a handler of JSON answers to a body of that type; "" = a body without one.
-Response answer_to(const std::string& content_type, const std::string& body = "{}") {
+// What a handler of JSON answers to a body of that type and coding; "" = a body without one.
+Response answer_to(const std::string& content_type,
+                   const std::string& body = "{}",
+                   const std::string& coding = "") {
   const Handler handler = json_bodies_only(
       [](int status, const std::string& message) { return text_response(status, message); },
       [](const Request& request, const std::shared_ptr<Exchange>& exchange) {
@@ -94,6 +96,9 @@ Response answer_to(const std::string& content_type, const std::string& body = "{
   request.body = body;
   if (!content_type.empty()) {
     request.headers.add("Content-Type", content_type);
+  }
+  if (!coding.empty()) {
+    request.headers.add("Content-Encoding", coding);
   }
   Response response;
   handler(std::move(request), std::make_shared<RecordingExchange>(&response));
@@ -109,6 +114,15 @@ TEST(JsonBodiesOnly, TakesJsonByAnyOfItsNames) {
     EXPECT_EQ(answer_to(type).status, 200) << type;
   }
   EXPECT_EQ(answer_to("text/plain", "").status, 200) << "there is no body to be wrong about";
+}
+
+TEST(JsonBodiesOnly, RefusesABodyThatIsCompressed) {
+  const Response response = answer_to("application/json", "{}", "gzip");
+  EXPECT_EQ(response.status, 415);
+  EXPECT_EQ(response.body.text(),
+            "expected a body without content-encoding, came \"gzip\"; send it as it is");
+  EXPECT_EQ(answer_to("application/json", "{}", "Identity").status, 200);
+  EXPECT_EQ(answer_to("application/json", "", "gzip").status, 200);
 }
 
 TEST(JsonBodiesOnly, RefusesABodyThatCallsItselfSomethingElse) {

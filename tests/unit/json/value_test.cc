@@ -39,6 +39,44 @@ TEST(JsonValue, RefusesWhatIsNoJson) {
   }
 }
 
+TEST(JsonValue, TellsALittleOfWhatIsNoJson) {
+  const std::string blanks(1'000'000, '\n');
+  EXPECT_EQ(
+      error_of("{\"a\":1" + blanks + "x"),
+      "not valid JSON at byte 1000007: syntax error while parsing object - invalid literal; last "
+      "read: \"" +
+          [] {
+            std::string shown;
+            for (int i = 0; i < 39; ++i) {
+              shown += "\\n";
+            }
+            return shown;
+          }() +
+          "x\"");
+  EXPECT_LT(error_of("[\"" + std::string(1'000'000, 'a') + "\xFF\"]").size(), 300U);
+  EXPECT_LT(error_of("[" + std::string(1'000'000, '1') + "]").size(), 300U);
+  EXPECT_NE(error_of("[1e999]").find("number overflow"), std::string::npos);
+  EXPECT_NE(error_of("{\"a\" 1}").find("unexpected number literal; expected ':'"),
+            std::string::npos);
+}
+
+TEST(JsonValue, TakesBlanksWhereTheyMeanNothingAndKeepsThoseOfStrings) {
+  const auto value = parse("\n\n{ \t\"a  \\\"  b\" \r\n:  [1 ,\n\n 2, \"\\\\\"  ] }  \n");
+  ASSERT_TRUE(value) << error_of("");
+  const Value* list = value->find("a  \"  b");
+  ASSERT_NE(list, nullptr);
+  EXPECT_EQ(list->as_array()->size(), 3U);
+  EXPECT_EQ(*(*list->as_array())[2].as_string(), "\\");
+  EXPECT_NE(error_of("[1  2]"), "");
+}
+
+TEST(JsonValue, RefusesWhatStandsBehindANul) {
+  using namespace std::string_literals;
+  EXPECT_EQ(error_of("{\"a\":1}\0{\"b\":"s), "not valid JSON at byte 8: a NUL");
+  EXPECT_NE(error_of("{\"a\":1}\0\0"s), "");
+  EXPECT_NE(error_of("\"a\0b\""s), "");
+}
+
 TEST(JsonValue, RefusesAKeyThatStandsTwiceInSmallAndLargeObjects) {
   EXPECT_NE(error_of(R"({"a": 1, "a": 2})").find("\"a\" stands twice"), std::string::npos);
   std::string large = "{";

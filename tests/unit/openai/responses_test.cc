@@ -73,8 +73,8 @@ TEST(ChatLogprobs, CarryExactBytesAndReadableText) {
 }
 
 TEST(TextCompletion, HasTheShapeOfTheApi) {
-  const std::vector<TokenLogprobs> tokens = {{"\xC3\xA4", -0.25F, {{"b", -0.125F}}},
-                                             {"c", -1.0F, {{"c", -1.0F}, {"d", -2.0F}}}};
+  const std::vector<TokenLogprobs> tokens = {{"\xC3\xA4", -0.25F, {{"b", -0.125F}}, 10},
+                                             {"c", -1.0F, {{"c", -1.0F}, {"d", -2.0F}}, 11}};
   ChoiceText choice;
   choice.index = 1;
   choice.text =
@@ -84,7 +84,6 @@ TEST(TextCompletion, HasTheShapeOfTheApi) {
   choice.stop_reason = std::string("END");
   choice.has_logprobs = true;
   choice.logprobs = tokens;
-  choice.text_offset = 10;
   const json answer = json::parse(
       text_completion(head(),
                       std::vector{choice},

@@ -44,7 +44,6 @@ TEST_F(PreparationTest, MakesTheEventsOfAnEchoForEveryChoice) {
   ASSERT_EQ(prepared.answer.echo.size(), 2U);
   EXPECT_EQ(prepared.answer.echo[0].events,
             (std::vector{event(0, "a\u00e9"), event(1, "a\u00e9")}));
-  EXPECT_EQ(prepared.answer.echo[0].characters, 2U);
   EXPECT_EQ(prepared.answer.echo[1].events, (std::vector{event(2, "b"), event(3, "b")}));
   EXPECT_EQ(prepared.answer.head.id, head_.id);
   EXPECT_EQ(prepared.prompts.size(), 2U);
@@ -56,6 +55,35 @@ TEST_F(PreparationTest, KeepsTheTextOfAnEchoForAWholeAnswer) {
   ASSERT_EQ(prepared.answer.echo.size(), 1U);
   EXPECT_EQ(prepared.answer.echo[0].text, "ab");
   EXPECT_TRUE(prepared.answer.echo[0].events.empty());
+}
+
+// They are samples of the same distribution, as n choices of one prompt are.
+TEST_F(PreparationTest, DrawsForEachPromptUnlessTheClientGaveASeed) {
+  const auto seeds = [this](const std::string& more) {
+    const Prepared prepared = completion(R"("prompt":["a","a","a"])" + more);
+    std::vector<std::uint64_t> all;
+    for (const GenerationRequest& prompt : prepared.prompts) {
+      all.push_back(prompt.generation.sampling.seed);
+    }
+    return all;
+  };
+  const std::vector<std::uint64_t> drawn = seeds("");
+  ASSERT_EQ(drawn.size(), 3U);
+  EXPECT_EQ(drawn[0], 7U);
+  EXPECT_NE(drawn[0], drawn[1]);
+  EXPECT_NE(drawn[1], drawn[2]);
+  EXPECT_NE(drawn[0], drawn[2]);
+  EXPECT_EQ(seeds(""), drawn) << "the same wherever the body is read again";
+  EXPECT_EQ(seeds(R"(,"seed":5)"), std::vector<std::uint64_t>(3, 5));
+}
+
+TEST_F(PreparationTest, NamesThePromptThatIsWrong) {
+  const Prepared one = completion(R"("prompt":"")");
+  ASSERT_TRUE(one.error);
+  EXPECT_EQ(one.error->message, "prompt gives no token: expected at least one");
+  const Prepared second = completion(R"("prompt":["a",""])");
+  ASSERT_TRUE(second.error);
+  EXPECT_EQ(second.error->message, "prompt[1] gives no token: expected at least one");
 }
 
 TEST_F(PreparationTest, RefusesAnEchoThatIsTooLargeBeforeItIsMade) {

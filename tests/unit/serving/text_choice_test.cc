@@ -36,6 +36,19 @@ TEST_F(TextChoiceTest, EndsAtTheEndTokenWithoutShowingIt) {
   EXPECT_TRUE(choice.finished());
 }
 
+TEST_F(TextChoiceTest, TellsWhereTheTextOfEachTokenBegins) {
+  options_.stop_strings = {"bcx"};
+  TextChoice choice(options_, *tokenizer_);
+  std::vector<std::size_t> offsets;
+  std::uint32_t position = 0;
+  // An a with an accent in two tokens, two letters that a stop string holds back, half a character.
+  for (const TokenId token : {0xC3, 0xA4, int{'b'}, int{'c'}, 0xC3, int{'d'}}) {
+    offsets.push_back(push(choice, position++, token).offset);
+  }
+  EXPECT_EQ(offsets, (std::vector<std::size_t>{0, 0, 1, 2, 3, 3}));
+  EXPECT_EQ(push(choice, position, kEosToken, step::FinishReason::kStop).offset, 5U);
+}
+
 TEST_F(TextChoiceTest, NamesAStopTokenThatIsNotSpecial) {
   TextChoice choice(options_, *tokenizer_);
   const TextEvent event = push(choice, 0, 'a', step::FinishReason::kStop);

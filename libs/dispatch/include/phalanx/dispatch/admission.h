@@ -17,7 +17,8 @@ struct AdmissionLimits {
 // until the last of them has ended.
 //
 // A body of more than a sixteenth of the token limit is large. Large bodies together hold at most
-// three quarters of the limit, so that however many of them come, small ones find a place.
+// three quarters of the limit, so that however many of them come, small ones find a place. One body
+// is booked with at most half of that, so that it finds a place beside others.
 //
 // Threads: one.
 class Admission {
@@ -35,7 +36,7 @@ class Admission {
     Ticket& operator=(Ticket&& other) noexcept;
     ~Ticket();
 
-    // Replaces the booked amount. One body is booked with at most half of what large ones may hold.
+    // Replaces the booked amount.
     // Errors: kResourceExhausted for a large body beside which the other large ones leave no room;
     // the ticket is as before. A small one is never refused.
     [[nodiscard]] Status correct(std::uint64_t tokens);
@@ -57,6 +58,7 @@ class Admission {
  private:
   [[nodiscard]] bool is_large(std::uint64_t tokens) const { return tokens > limits_.tokens / 16; }
   [[nodiscard]] std::uint64_t for_large() const { return limits_.tokens / 4 * 3; }
+  [[nodiscard]] std::uint64_t booked_for(std::uint64_t tokens) const;
   [[nodiscard]] Status check_large(std::uint64_t tokens) const;
   void add(std::uint64_t tokens);
   void remove(std::uint64_t tokens);

@@ -37,6 +37,8 @@ struct TokenLogprobs {
   std::string bytes;
   float logprob = 0.0F;
   std::vector<std::pair<std::string, float>> top;  // (bytes, logprob), likeliest first
+  std::size_t text_offset = 0;  // completions only: where its text begins in that of the choice,
+                                // in characters
 };
 
 // Extension of vLLM: the stop token or string that ended the choice.
@@ -50,8 +52,6 @@ struct ChoiceText {
   StopReason stop_reason;
   bool has_logprobs = false;  // else "logprobs": null
   std::span<const TokenLogprobs> logprobs;
-  // Completions only: where `text` begins in the whole text, in characters, for text_offset.
-  std::size_t text_offset = 0;
 };
 
 [[nodiscard]] std::string chat_completion(const ResponseHead& head,

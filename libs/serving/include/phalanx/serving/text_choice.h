@@ -35,6 +35,9 @@ struct GenerationRequest {
 // One token as the client sees it. Exactly one per token, in order; the text may be empty.
 struct TextEvent {
   std::string text;
+  // Characters of the text of the tokens before it, also of what stop strings hold back. A
+  // character whose last byte is of this token counts to this one.
+  std::size_t offset = 0;
   step::FinishReason finish = step::FinishReason::kNone;  // kStop or kLength with the last token
   std::variant<std::monostate, TokenId, std::string>
       stopped_by;  // with kStop: the stop token (not end-of-sequence) or string
@@ -61,6 +64,7 @@ class TextChoice {
   const tokenizer::Tokenizer* tokenizer_;
   tokenizer::IncrementalDecoder decoder_;
   StopScanner scanner_;
+  std::size_t characters_ = 0;  // decoded so far
   bool finished_ = false;
 };
 
