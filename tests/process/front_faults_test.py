@@ -345,7 +345,7 @@ class NewProgram(unittest.TestCase):
             for path, cause in (("/bin/true", "front_program_refused"), (os.path.join(BIN, "phalanxctl"), "front_program_refused")):
                 active = front_of(server)["pid"]
                 self.assertEqual(server.control("reload", "--fronts", path).returncode, 0)
-                eventually(lambda: cause in server.log_text(), 10, "it is told")
+                eventually(lambda: f'{cause} why="{path}: ' in server.log_text(), 10, "it is told")
                 self.assertEqual(front_of(server)["pid"], active)
                 self.assertEqual(programs(server), before)
             for path in ("/no/such/program", TINY):
@@ -353,6 +353,56 @@ class NewProgram(unittest.TestCase):
                 self.assertNotEqual(done.returncode, 0)
                 self.assertIn("expected a program, found none that may be run", done.stderr)
             self.assertTrue(answers(server))
+
+    def script(self, name, text):
+        path = os.path.join(self.folder.name, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, 0o755)
+        return path
+
+    def survives_its_fronts(self, server, before):
+        for pid in server.front_pids():
+            os.kill(pid, signal.SIGKILL)
+        self.assertTrue(answers(server))
+        eventually(lambda: programs(server) == before, 10, "every front runs what is proven")
+
+    def test_that_cannot_be_run_is_refused(self):
+        with Server("--tp", 1) as server:
+            before = programs(server)
+            for path in (self.script("empty", ""), self.script("lost", "#!/no/such/interpreter\n")):
+                self.assertEqual(server.control("reload", "--fronts", path).returncode, 0)
+                eventually(lambda: f'front_program_refused why="{path}: ' in server.log_text(), 10, "it is told")
+                self.survives_its_fronts(server, before)
+
+    def test_that_hangs_keeps_nobody_from_being_served_and_gives_way_to_another(self):
+        with Server("--tp", 1) as server:
+            before = programs(server)
+            hangs = self.script("hangs", "#!/bin/sh\nexec sleep 1000\n")
+            self.assertEqual(server.control("reload", "--fronts", hangs).returncode, 0)
+            eventually(lambda: any(path.endswith("sleep") for path in programs(server)), 10, "it is tried")
+            ready = [pid for pid in server.front_pids() if not os.readlink(f"/proc/{pid}/exe").endswith("sleep")]
+            for pid in ready:
+                os.kill(pid, signal.SIGKILL)
+            self.assertTrue(answers(server))
+            good = self.copy("phalanx-front")
+            self.assertEqual(server.control("reload", "--fronts", good).returncode, 0)
+            eventually(lambda: programs(server) == [good] * len(before), 10, "every front is new")
+            self.assertTrue(answers(server))
+            self.assertNotIn("front_program_refused", server.log_text())
+
+    def test_that_is_bad_right_behind_a_good_one_is_refused(self):
+        with Server("--tp", 1) as server:
+            good = self.copy("phalanx-front")
+            command = [os.path.join(BIN, "phalanxctl"), "--port", str(server.port), "reload", "--fronts"]
+            for _ in range(3):
+                calls = [subprocess.Popen([*command, path]) for path in (good, "/bin/false")]
+                self.assertEqual([call.wait(20) for call in calls], [0, 0])
+                eventually(lambda: "front_program_refused" in server.log_text(), 10, "it is told")
+                server.wait_idle(60)
+                for pid in server.front_pids():
+                    os.kill(pid, signal.SIGKILL)
+                self.assertTrue(answers(server))
 
     def test_is_not_taken_before_it_is_asked_for(self):
         self.copy("phalanxctl")

@@ -60,6 +60,7 @@ supervise::SupervisorOptions supervision_of(const FrontStart& start) {
 FrontHost::FrontHost(os::EventLoop& loop, FrontStart start, FrontCalls calls)
     : loop_(loop),
       start_(std::move(start)),
+      programs_(std::move(start_.program)),
       calls_(std::move(calls)),
       links_(start_.fronts + start_.spares + (start_.has_quarantine ? 1 : 0)) {
   runner_ = std::make_unique<supervise::PosixProcessRunner>(links_.size(), loop_, *this);
@@ -79,10 +80,28 @@ void FrontHost::start(int tokenizer, int lifeline_pipe) {
 }
 
 void FrontHost::use_program(os::HeldProgram program) {
-  if (!last_program_) {
-    last_program_ = std::move(start_.program);
+  if (const auto slot = programs_.offer(std::move(program))) {
+    kill(*slot, "another program is to be tried", false);
   }
-  start_.program = std::move(program);
+}
+
+void FrontHost::judge_trial(SteadyTime now) {
+  const auto slot = programs_.trial();
+  if (!slot) {
+    return;
+  }
+  const supervise::SlotStatus status = supervisor_->status(*slot);
+  if (!supervise::has_process(status.state)) {
+    refuse_program(*slot, status.last_error);  // it could not be started
+  } else if (programs_.is_overdue(now)) {
+    kill(*slot, "it is not ready in time", false);
+  }
+}
+
+void FrontHost::refuse_program(std::size_t slot, const std::string& why) {
+  if (const auto path = programs_.on_failed(slot)) {
+    calls_.on_program_refused(unavailable(*path + ": " + why));
+  }
 }
 
 void FrontHost::restart(std::size_t front) {
@@ -132,6 +151,7 @@ void FrontHost::on_tick() {
       kill(front, "it says nothing");
     }
   }
+  judge_trial(now);
 }
 
 // It gets nothing more: what is still to be told is told to another one, behind its end.
@@ -148,9 +168,12 @@ void FrontHost::kill(std::size_t front, const char* why, bool at_fault, std::uin
   runner_->signal(front, SIGKILL);
 }
 
-os::SpawnPlan FrontHost::plan(std::size_t, Incarnation) {
+os::SpawnPlan FrontHost::plan(std::size_t slot, Incarnation) {
   os::SpawnPlan plan;
-  plan.program = start_.program.spawn_path();
+  const bool is_quarantine = start_.has_quarantine && slot + 1 == links_.size();
+  const os::HeldProgram& program =
+      is_quarantine ? programs_.proven() : programs_.start(slot, steady_clock().now());
+  plan.program = program.spawn_path();
   // Some words, as they are the room that the title has.
   plan.arguments = {"phalanx-front", "worker", "front"};
   return plan;
@@ -160,7 +183,6 @@ Result<supervise::Bootstrap> FrontHost::bootstrap(std::size_t slot,
                                                   Incarnation incarnation,
                                                   pid_t) {
   links_[slot] = Link();
-  links_[slot].runs_new_program = last_program_.has_value();
   wire::FrontBootstrap record = start_.bootstrap;
   record.common.incarnation = incarnation;
   record.common.parent_pid = ::getpid();
@@ -256,10 +278,8 @@ void FrontHost::on_exit(const supervise::Death& death) {
   supervise::Death judged = death;
   if (link.ready) {
     judged.excused = calls_.on_gone(death.slot, end_of(link, death));
-  } else if (link.runs_new_program && last_program_) {
-    const std::string path = start_.program.path();
-    start_.program = *std::exchange(last_program_, std::nullopt);
-    calls_.on_program_refused(unavailable(path + ": " + supervise::describe(death)));
+  } else {
+    refuse_program(death.slot, supervise::describe(death));
   }
   renewed_ = link.replaced && death.origin != supervise::DeathOrigin::kOwn;
   supervisor_->on_exit(std::move(judged));
@@ -270,9 +290,7 @@ void FrontHost::on_exit(const supervise::Death& death) {
 void FrontHost::on_slot_ready(std::size_t slot, Incarnation incarnation) {
   obs::log_info("front_ready", {{"front", slot}, {"incarnation", incarnation.value()}});
   links_[slot].ready = true;
-  if (links_[slot].runs_new_program) {
-    last_program_.reset();
-  }
+  programs_.on_ready(slot);
   if (!std::exchange(ever_ready_, true)) {
     supervisor_->end_first_start();
     // Later, and not from inside of what the supervisor tells.

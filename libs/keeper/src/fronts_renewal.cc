@@ -62,9 +62,10 @@ void Fronts::renew_all() {
   advance_renewal();
 }
 
-// Only beside another front that can get its connections.
+// Only beside another front that can get its connections, and when it is known which program the
+// next one is started with.
 void Fronts::advance_renewal() {
-  if (to_renew_.empty() || draining_ || restarting_) {
+  if (to_renew_.empty() || draining_ || restarting_ || host_->on_trial()) {
     return;
   }
   const std::size_t front = to_renew_.front();

@@ -13,6 +13,7 @@
 #include "phalanx/base/clock.h"
 #include "phalanx/base/result.h"
 #include "phalanx/keeper/front_journal.h"
+#include "phalanx/keeper/front_programs.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/supervise/posix_process_runner.h"
 #include "phalanx/supervise/supervisor.h"
@@ -28,7 +29,7 @@ struct FrontStart {
       1;  // besides, for when one dies; they are started behind the first readiness
   // One more, the last one, that runs only from a restart() of it until stop().
   bool has_quarantine = false;
-  os::HeldProgram program;         // what to run
+  os::HeldProgram program;         // what to run first
   wire::FrontBootstrap bootstrap;  // of all of them; the host adds what is each one's own
   Duration start_timeout = std::chrono::seconds(120);
 };
@@ -53,7 +54,7 @@ struct FrontCalls {
   // Answers whether its death is held against a request: such a one delays no start.
   std::function<bool(std::size_t front, const FrontEnd& end)> on_gone;
   std::function<void(const Error& cause)> on_first_start_failed;  // no front has ever been ready
-  // A new program was not ready when its front ended: the one before it is run again.
+  // A new program did not get ready: the one before it is run again.
   std::function<void(const Error& cause)> on_program_refused;
   // The descriptor of a connection, which stays the caller's; -1: it has ended meanwhile.
   std::function<int(std::uint64_t connection)> socket_of;
@@ -98,10 +99,13 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   }
   [[nodiscard]] bool has_journal(std::size_t front) const { return journal(front) != nullptr; }
 
-  // Fronts that start from now on run this one. If the first of them ends before it is ready, the
-  // program of before is taken again, and on_program_refused hears.
+  // The next front that starts tries this one; once it is ready there, all that start run it. If it
+  // cannot be started, ends before it is ready or is not ready in time, the program of before
+  // stays, and on_program_refused hears.
   void use_program(os::HeldProgram program);
-  [[nodiscard]] const std::string& program_path() const { return start_.program.path(); }
+  [[nodiscard]] const std::string& program_path() const { return programs_.path(); }
+  // A front with a program that is not proven has been started and is not ready yet.
+  [[nodiscard]] bool on_trial() const { return programs_.trial().has_value(); }
 
   // Whether this life of the front keeps something of the connection at that place.
   [[nodiscard]] bool holds(std::size_t front, std::uint32_t place, std::uint64_t connection) const {
@@ -154,7 +158,6 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
     std::shared_ptr<const FrontJournal> journal;
   };
   struct Link {
-    bool runs_new_program = false;
     bool ready = false;
     bool killed = false;        // its end is on the way
     bool at_fault = false;      // … for what it did, or did not do
@@ -173,16 +176,18 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   [[nodiscard]] bool send_now(std::size_t front, const Unsent& record);
   void flush(std::size_t front);
   void kill(std::size_t front, const char* why, bool at_fault = true, std::uint64_t culprit = 0);
+  void judge_trial(SteadyTime now);
+  void refuse_program(std::size_t slot, const std::string& why);
   [[nodiscard]] std::shared_ptr<FrontJournal> make_journal(std::size_t front) const;
   void arm();
 
   os::EventLoop& loop_;
   FrontStart start_;
+  FrontPrograms programs_;
   FrontCalls calls_;
   int tokenizer_ = -1;
   int lifeline_pipe_ = -1;
   bool ever_ready_ = false;
-  std::optional<os::HeldProgram> last_program_;  // until the new one has been ready
   std::vector<Link> links_;
   bool renewed_ = false;  // the death that is being told was asked for
   std::unique_ptr<supervise::PosixProcessRunner> runner_;

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/keeper/front_programs.h"
+
+#include <gtest/gtest.h>
+
+namespace phalanx::keeper {
+namespace {
+
+os::HeldProgram program(const char* path) {
+  return os::HeldProgram::open(path).value();
+}
+
+class FrontProgramsTest : public ::testing::Test {
+ protected:
+  const std::string& started(std::size_t slot) { return programs_.start(slot, now_).path(); }
+
+  SteadyTime now_{};
+  FrontPrograms programs_{program("/bin/sh")};
+};
+
+TEST_F(FrontProgramsTest, OneSlotTriesANewProgramAndOthersKeepTheProvenOne) {
+  EXPECT_EQ(started(0), "/bin/sh");
+  EXPECT_FALSE(programs_.offer(program("/bin/cat")));
+  EXPECT_FALSE(programs_.trial());
+  EXPECT_EQ(started(1), "/bin/cat");
+  EXPECT_EQ(started(0), "/bin/sh");
+  EXPECT_EQ(programs_.trial(), 1U);
+  programs_.on_ready(0);
+  EXPECT_EQ(started(0), "/bin/sh");
+  programs_.on_ready(1);
+  EXPECT_FALSE(programs_.trial());
+  EXPECT_EQ(started(0), "/bin/cat");
+  EXPECT_EQ(programs_.proven().path(), "/bin/cat");
+}
+
+TEST_F(FrontProgramsTest, ARefusedProgramIsForgotten) {
+  EXPECT_FALSE(programs_.offer(program("/bin/cat")));
+  EXPECT_EQ(started(1), "/bin/cat");
+  EXPECT_FALSE(programs_.on_failed(0)) << "which tried nothing";
+  EXPECT_EQ(programs_.on_failed(1), "/bin/cat");
+  EXPECT_EQ(started(1), "/bin/sh");
+  EXPECT_FALSE(programs_.on_failed(1));
+  EXPECT_EQ(programs_.path(), "/bin/sh");
+}
+
+TEST_F(FrontProgramsTest, AProgramThatCameLaterIsTriedInstead) {
+  EXPECT_FALSE(programs_.offer(program("/bin/cat")));
+  EXPECT_EQ(started(1), "/bin/cat");
+  EXPECT_EQ(programs_.offer(program("/bin/ls")), 1U) << "the slot that is to end";
+  programs_.on_ready(1);
+  EXPECT_EQ(started(0), "/bin/sh") << "the readiness of the one of before proves nothing";
+  EXPECT_FALSE(programs_.on_failed(1)) << "nor is its end held against the other";
+  EXPECT_EQ(programs_.path(), "/bin/ls");
+  EXPECT_EQ(started(1), "/bin/ls");
+  EXPECT_EQ(programs_.on_failed(1), "/bin/ls");
+}
+
+TEST_F(FrontProgramsTest, ATrialIsOverdueAMinuteAfterItsStart) {
+  EXPECT_FALSE(programs_.offer(program("/bin/cat")));
+  EXPECT_FALSE(programs_.is_overdue(now_ + 2 * FrontPrograms::kTrialTime));
+  EXPECT_EQ(started(1), "/bin/cat");
+  EXPECT_FALSE(programs_.is_overdue(now_ + FrontPrograms::kTrialTime / 2));
+  EXPECT_TRUE(programs_.is_overdue(now_ + FrontPrograms::kTrialTime));
+}
+
+}  // namespace
+}  // namespace phalanx::keeper
