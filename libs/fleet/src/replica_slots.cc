@@ -63,7 +63,8 @@ ReplicaSlots::ReplicaSlots(std::size_t replicas,
       clock_(clock),
       supervisor_(replicas, options, runner, *this, clock),
       slots_(replicas),
-      patient_(replicas, false) {}
+      patient_(replicas, false),
+      drained_(replicas, false) {}
 
 void ReplicaSlots::be_patient_with(std::size_t slot) {
   patient_[slot] = true;
@@ -89,6 +90,7 @@ void ReplicaSlots::stop_all() {
 
 Status ReplicaSlots::drain(ReplicaId replica) {
   PHALANX_RETURN_IF_ERROR(check(replica));
+  drained_[replica.value()] = true;
   events_.on_draining(replica, true);
   supervisor_.drain(replica.value());
   rollout_.leave_out(replica.value());
@@ -98,6 +100,7 @@ Status ReplicaSlots::drain(ReplicaId replica) {
 
 Status ReplicaSlots::resume(ReplicaId replica) {
   PHALANX_RETURN_IF_ERROR(check(replica));
+  drained_[replica.value()] = false;
   events_.on_draining(replica, false);
   supervisor_.resume(replica.value());
   return ok();
@@ -283,6 +286,9 @@ void ReplicaSlots::on_slot_ready(std::size_t slot, Incarnation) {
   supervisor_.end_first_start();
   slots_[slot].serves = true;
   events_.on_ready(id_of(slot), slots_[slot].numerics);
+  if (drained_[slot]) {
+    supervisor_.drain(slot);
+  }
   advance_roll();
 }
 

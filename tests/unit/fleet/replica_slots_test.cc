@@ -135,6 +135,32 @@ wire::ReplicaStatus report_with_rank(std::int32_t pid) {
   return status;
 }
 
+TEST(ReplicaSlots, ADrainedOneStaysDrainedOverItsRestarts) {
+  World world(2);
+  world.start();
+  EXPECT_TRUE(world.slots.drain(ReplicaId(0)).has_value());
+  EXPECT_TRUE(world.slots.restart(ReplicaId(0)).has_value());
+  world.settle();
+  EXPECT_EQ(world.incarnation(0), 2U);
+  EXPECT_EQ(world.status(0).state, State::kDraining);
+  EXPECT_TRUE(world.slots.restart(ReplicaId(1)).has_value());
+  EXPECT_TRUE(world.slots.drain(ReplicaId(1)).has_value()) << "while it stops";
+  world.settle();
+  EXPECT_EQ(world.status(1).state, State::kDraining);
+  world.die(0);
+  world.settle();
+  EXPECT_EQ(world.status(0).state, State::kStopped);
+  EXPECT_TRUE(world.slots.restart(ReplicaId(0)).has_value());
+  world.settle();
+  EXPECT_EQ(world.status(0).state, State::kDraining);
+  EXPECT_TRUE(world.slots.resume(ReplicaId(0)).has_value());
+  world.settle();
+  EXPECT_EQ(world.status(0).state, State::kReady);
+  EXPECT_TRUE(world.slots.restart(ReplicaId(0)).has_value());
+  world.settle();
+  EXPECT_EQ(world.status(0).state, State::kReady);
+}
+
 TEST(ReplicaSlots, UnderAWrapperIsNeverHungForBeingSilent) {
   World world(2);
   world.slots.be_patient_with(1);

@@ -57,7 +57,8 @@ class ReplicaSlots final : public supervise::SupervisorListener {
                const ReplicaEvents& events,
                const Clock& clock);
 
-  // Commands. kNotFound for a replica that is not there.
+  // Commands. kNotFound for a replica that is not there. A replica stays drained until it is resumed,
+  // over its restarts as well.
   void start_all() { supervisor_.start_all(); }
   void stop_all();
   void kill_all() { supervisor_.kill_all(); }
@@ -134,6 +135,7 @@ class ReplicaSlots final : public supervise::SupervisorListener {
   supervise::Supervisor supervisor_;
   std::vector<Slot> slots_;
   std::vector<bool> patient_;  // by slot
+  std::vector<bool> drained_;  // by slot: as an operator wants it
   std::map<ReplicaId, wire::ReplicaStatus> reports_;
   Rollout rollout_;
   bool advancing_ = false;
