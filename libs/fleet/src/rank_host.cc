@@ -247,7 +247,9 @@ void RankHost::on_exit(const supervise::Death& death) {
   if (!slot.reported.empty()) {
     told.description += ": " + slot.reported;
   }
-  const bool orderly = !told.signaled && told.number == 0;  // it was told to shut down
+  // It was told to shut down, or was in a step that nobody waits for any more.
+  const bool orderly =
+      told.signaled ? engine_->stopping() && told.number == SIGKILL : told.number == 0;
   obs::log_at(
       orderly ? obs::LogLevel::kInfo : obs::LogLevel::kWarn,
       orderly ? "rank_ended" : "rank_died",

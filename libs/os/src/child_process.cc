@@ -132,7 +132,11 @@ Result<pid_t> spawn_with_control(const SpawnPlan& plan, int control_fd) {
                                  pointers_to(arguments).data(),
                                  pointers_to(environment).data());
   if (code != 0) {
-    return errno_error("starting " + plan.program, code);
+    // What a held program is called is in its arguments, not in the path of its descriptor.
+    const bool is_held = plan.program.starts_with("/proc/") && !plan.arguments.empty();
+    return errno_error("starting " + (is_held ? plan.arguments.front() : plan.program) +
+                           (code == EAGAIN ? " (see ulimit -u)" : ""),
+                       code);
   }
   return pid;
 }

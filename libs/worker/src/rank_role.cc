@@ -88,11 +88,13 @@ class Rank {
       start_.bump_progress();
       const wire::RankReply reply = loop.handle(command);
       if (reply.code != 0) {
-        obs::log_warn("command_failed",
-                      {{"op", static_cast<int>(command.op)},
-                       {"epoch", command.epoch.value()},
-                       {"step", command.step.value()},
-                       {"error", reply.message}});
+        const bool was_aborted = reply.code == static_cast<std::uint32_t>(Code::kAborted);
+        obs::log_at(was_aborted ? obs::LogLevel::kInfo : obs::LogLevel::kWarn,
+                    "command_failed",
+                    {{"op", static_cast<int>(command.op)},
+                     {"epoch", command.epoch.value()},
+                     {"step", command.step.value()},
+                     {"error", reply.message}});
       }
       PHALANX_RETURN_IF_ERROR(channel.send(wire::encode(reply), kReplyDeadline));
     }

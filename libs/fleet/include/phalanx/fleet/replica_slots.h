@@ -57,8 +57,8 @@ class ReplicaSlots final : public supervise::SupervisorListener {
                const ReplicaEvents& events,
                const Clock& clock);
 
-  // Commands. kNotFound for a replica that is not there. A replica stays drained until it is resumed,
-  // over its restarts as well.
+  // Commands. kNotFound for a replica that is not there. A replica stays drained until it is
+  // resumed, over its restarts as well.
   void start_all() { supervisor_.start_all(); }
   void stop_all();
   void kill_all() { supervisor_.kill_all(); }
