@@ -2,7 +2,12 @@
 #include "sources.h"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -76,6 +81,13 @@ void append_argument(const po::option& option, std::vector<CommandLineArgument>*
   }
 }
 
+// With all digits that tell it from others.
+std::string shortest(double number) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
+  return {text.data(), end};
+}
+
 Status append_value(const std::string& key,
                     const toml::node& node,
                     std::vector<std::pair<std::string, std::string>>* out) {
@@ -91,7 +103,7 @@ Status append_value(const std::string& key,
   } else if (const auto* integer = node.as_integer()) {
     value = std::to_string(integer->get());
   } else if (const auto* number = node.as_floating_point()) {
-    value = std::to_string(number->get());
+    value = shortest(number->get());
   } else if (const auto* boolean = node.as_boolean()) {
     value = boolean->get() ? "true" : "false";
   } else {
@@ -143,16 +155,46 @@ Result<std::vector<CommandLineArgument>> split_command_line(
   return result;
 }
 
-Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const std::string& path) {
-  std::vector<std::pair<std::string, std::string>> result;
-  if (std::error_code ignored; !std::filesystem::exists(path, ignored)) {
+namespace {
+
+// Of a file that is a file: of a pipe or device the end may never come.
+Result<std::string> read_whole(const std::string& path) {
+  constexpr std::uintmax_t kBytesMax = std::uintmax_t{1} << 20;
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) {
     return not_found("--config: expected a TOML file, found none at " + path);
   }
+  if (!fs::is_regular_file(status)) {
+    return invalid_argument("--config: expected a TOML file, found a folder, pipe or device at " +
+                            path);
+  }
+  if (const std::uintmax_t bytes = fs::file_size(path, error); !error && bytes > kBytesMax) {
+    return invalid_argument("--config: expected at most " + std::to_string(kBytesMax) +
+                            " bytes, found " + std::to_string(bytes) + " at " + path);
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return errno_error("--config: reading " + path, errno);
+  }
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+}  // namespace
+
+Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const std::string& path) {
+  std::vector<std::pair<std::string, std::string>> result;
+  PHALANX_TRY(const std::string text, read_whole(path));
   try {
-    const toml::table table = toml::parse_file(path);
+    const toml::table table = toml::parse(text, path);
     for (const auto& [key, node] : table) {
       std::string name(key.str());
       std::replace(name.begin(), name.end(), '_', '-');
+      if (name == "config") {
+        return invalid_argument("config file " + path +
+                                ": expected no key \"config\": a file names " + "no other");
+      }
       PHALANX_RETURN_IF_ERROR(append_value(name, node, &result));
     }
   } catch (const toml::parse_error& error) {
