@@ -398,6 +398,19 @@ class NewProgram(unittest.TestCase):
             self.assertTrue(answers(server))
             self.assertNotIn("front_program_refused", server.log_text())
 
+    def test_is_run_by_a_front_that_died_while_another_one_tried_it(self):
+        good = self.copy("phalanx-front")
+        slow = self.script("slow", f'#!/bin/sh\nsleep 1\nexec {good} "$@"\n')
+        with Server("--tp", 1, "--fronts", 2) as server:
+            self.assertEqual(server.control("reload", "--fronts", slow).returncode, 0)
+            eventually(lambda: any(front["state"] == "starting" for front in server.status()["fronts"]), 10, "it is tried")
+            for front in server.status()["fronts"]:
+                if front["state"] == "ready":
+                    os.kill(front["pid"], signal.SIGKILL)
+            self.assertTrue(answers(server))
+            eventually(lambda: programs(server) == [good] * 3, 30, "every front is new")
+            self.assertTrue(answers(server))
+
     def test_that_is_bad_right_behind_a_good_one_is_refused(self):
         with Server("--tp", 1) as server:
             good = self.copy("phalanx-front")

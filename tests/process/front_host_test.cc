@@ -8,6 +8,8 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -75,9 +77,12 @@ class FrontHostTest : public testing::Test {
     start.bootstrap.max_body_bytes = 1;
     start.bootstrap.stream_buffer_bytes = 1;
     start.bootstrap.max_queued_reqs = 1;
+    start.trial_time = std::chrono::milliseconds(300);
     host_ = std::make_unique<FrontHost>(loop_, std::move(start), calls());
     host_->start(memory_.fd(), pipe_.read.get());
     const auto patience = loop_.call_after(std::chrono::seconds(20), [this] { loop_.stop(); });
+    const auto ticks =
+        loop_.call_every(std::chrono::milliseconds(100), [this] { host_->on_tick(); });
     loop_.run();
     host_.reset();
   }
@@ -86,6 +91,14 @@ class FrontHostTest : public testing::Test {
     FrontCalls calls;
     calls.on_ready = [this](std::size_t front) {
       pid_ = host_->status(front).pid;
+      if (!next_program_.empty() && refusal_.empty()) {
+        host_->use_program(os::HeldProgram::open(next_program_).value());
+        EXPECT_TRUE(host_->outdated(front));
+        host_->replace(front);
+      } else if (!next_program_.empty()) {
+        EXPECT_FALSE(host_->outdated(front));
+        loop_.stop();
+      }
       if (signal_ != 0) {
         ::kill(pid_, signal_);
       }
@@ -97,9 +110,12 @@ class FrontHostTest : public testing::Test {
     calls.on_gone = [this](std::size_t, const FrontEnd& end) {
       ends_.push_back(end.is_own);
       lived_ = ::kill(pid_, 0) == 0;
-      loop_.stop();
+      if (next_program_.empty()) {
+        loop_.stop();
+      }
       return false;
     };
+    calls.on_program_refused = [this](const Error& cause) { refusal_ = cause.message(); };
     calls.on_first_start_failed = [this](const Error& cause) {
       ADD_FAILURE() << cause.message();
       loop_.stop();
@@ -112,7 +128,9 @@ class FrontHostTest : public testing::Test {
   os::Memfd memory_ = *os::Memfd::create("phalanx-test", 1);
   os::Pipe pipe_ = *os::make_pipe();
   std::unique_ptr<FrontHost> host_;
-  int signal_ = 0;  // sent to the front when it is ready
+  int signal_ = 0;            // sent to the front when it is ready
+  std::string next_program_;  // tried then; until the one of before runs again
+  std::string refusal_;
   pid_t pid_ = -1;
   int records_ = 0;
   bool lived_ = false;  // when its end was told
@@ -137,6 +155,25 @@ TEST_F(FrontHostTest, AFrontThatSaysWhatNoFrontSaysIsDeadBeforeThatIsTold) {
   run(kWrong);
   ASSERT_EQ(ends_, std::vector<bool>{true});
   EXPECT_FALSE(lived_);
+}
+
+TEST_F(FrontHostTest, AProgramThatIsNotReadyInTimeIsRefusedForThat) {
+  next_program_ = testing::TempDir() + "front_host_test_hangs";
+  std::ofstream(next_program_) << "#!/bin/sh\nexec sleep 60\n";
+  std::filesystem::permissions(next_program_, std::filesystem::perms::owner_all);
+  run(kQuiet);
+  EXPECT_EQ(refusal_, next_program_ + ": it is not ready in time");
+  EXPECT_EQ(ends_.size(), 1U) << "only one was ever ready, and was replaced";
+  std::filesystem::remove(next_program_);
+}
+
+TEST_F(FrontHostTest, AProgramThatCannotBeStartedIsRefused) {
+  next_program_ = testing::TempDir() + "front_host_test_empty";
+  std::ofstream(next_program_).flush();
+  std::filesystem::permissions(next_program_, std::filesystem::perms::owner_all);
+  run(kQuiet);
+  EXPECT_NE(refusal_.find("Exec format error"), std::string::npos) << refusal_;
+  std::filesystem::remove(next_program_);
 }
 
 }  // namespace

@@ -60,9 +60,9 @@ supervise::SupervisorOptions supervision_of(const FrontStart& start) {
 FrontHost::FrontHost(os::EventLoop& loop, FrontStart start, FrontCalls calls)
     : loop_(loop),
       start_(std::move(start)),
-      programs_(std::move(start_.program)),
       calls_(std::move(calls)),
-      links_(start_.fronts + start_.spares + (start_.has_quarantine ? 1 : 0)) {
+      links_(start_.fronts + start_.spares + (start_.has_quarantine ? 1 : 0)),
+      programs_(std::move(start_.program), links_.size(), start_.trial_time) {
   runner_ = std::make_unique<supervise::PosixProcessRunner>(links_.size(), loop_, *this);
   supervisor_ = std::make_unique<supervise::Supervisor>(
       links_.size(), supervision_of(start_), *runner_, *this, steady_clock());
@@ -160,6 +160,7 @@ void FrontHost::kill(std::size_t front, const char* why, bool at_fault, std::uin
   if (std::exchange(link.killed, true)) {
     return;
   }
+  link.killed_for = why;
   link.at_fault = at_fault;
   link.culprit = culprit;
   obs::log_error("front_killed", {{"front", front}, {"why", why}});
@@ -171,9 +172,7 @@ void FrontHost::kill(std::size_t front, const char* why, bool at_fault, std::uin
 os::SpawnPlan FrontHost::plan(std::size_t slot, Incarnation) {
   os::SpawnPlan plan;
   const bool is_quarantine = start_.has_quarantine && slot + 1 == links_.size();
-  const os::HeldProgram& program =
-      is_quarantine ? programs_.proven() : programs_.start(slot, steady_clock().now());
-  plan.program = program.spawn_path();
+  plan.program = programs_.start(slot, !is_quarantine, steady_clock().now()).spawn_path();
   // Some words, as they are the room that the title has.
   plan.arguments = {"phalanx-front", "worker", "front"};
   return plan;
@@ -279,7 +278,7 @@ void FrontHost::on_exit(const supervise::Death& death) {
   if (link.ready) {
     judged.excused = calls_.on_gone(death.slot, end_of(link, death));
   } else {
-    refuse_program(death.slot, supervise::describe(death));
+    refuse_program(death.slot, link.killed ? link.killed_for : supervise::describe(death));
   }
   renewed_ = link.replaced && death.origin != supervise::DeathOrigin::kOwn;
   supervisor_->on_exit(std::move(judged));

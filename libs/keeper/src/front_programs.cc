@@ -5,23 +5,26 @@
 
 namespace phalanx::keeper {
 
-FrontPrograms::FrontPrograms(os::HeldProgram first) : proven_(std::move(first)) {}
+FrontPrograms::FrontPrograms(os::HeldProgram first, std::size_t slots, Duration trial_time)
+    : trial_time_(trial_time), proven_{std::move(first), 0}, started_with_(slots, 0) {}
 
 std::optional<std::size_t> FrontPrograms::offer(os::HeldProgram program) {
   const std::optional<std::size_t> running = trial();
   const std::optional<std::size_t> slot = trial_ ? trial_->slot : std::nullopt;
-  trial_ = Trial{std::move(program), slot, false, {}};
+  trial_ = Trial{{std::move(program), ++offered_}, slot, false, {}};
   return running;
 }
 
-const os::HeldProgram& FrontPrograms::start(std::size_t slot, SteadyTime now) {
-  if (!trial_ || trial_->slot.value_or(slot) != slot) {
-    return proven_;
+const os::HeldProgram& FrontPrograms::start(std::size_t slot, bool may_try, SteadyTime now) {
+  if (!trial_ || !may_try || trial_->slot.value_or(slot) != slot) {
+    started_with_[slot] = proven_.number;
+    return proven_.held;
   }
   trial_->slot = slot;
   trial_->is_running = true;
   trial_->since = now;
-  return trial_->program;
+  started_with_[slot] = trial_->program.number;
+  return trial_->program.held;
 }
 
 void FrontPrograms::on_ready(std::size_t slot) {
@@ -35,9 +38,13 @@ std::optional<std::string> FrontPrograms::on_failed(std::size_t slot) {
   if (trial() != slot) {
     return std::nullopt;
   }
-  std::string path = trial_->program.path();
+  std::string path = trial_->program.held.path();
   trial_.reset();
   return path;
+}
+
+bool FrontPrograms::is_outdated(std::size_t slot) const {
+  return started_with_[slot] != (trial_ ? trial_->program : proven_).number;
 }
 
 std::optional<std::size_t> FrontPrograms::trial() const {
@@ -45,11 +52,11 @@ std::optional<std::size_t> FrontPrograms::trial() const {
 }
 
 bool FrontPrograms::is_overdue(SteadyTime now) const {
-  return trial() && now - trial_->since >= kTrialTime;
+  return trial() && now - trial_->since >= trial_time_;
 }
 
 const std::string& FrontPrograms::path() const {
-  return trial_ ? trial_->program.path() : proven_.path();
+  return (trial_ ? trial_->program : proven_).held.path();
 }
 
 }  // namespace phalanx::keeper

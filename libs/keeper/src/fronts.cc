@@ -85,12 +85,8 @@ FrontCalls Fronts::host_calls() {
     return on_record(front, std::move(record));
   };
   calls.on_gone = [this](std::size_t front, const FrontEnd& end) { return on_gone(front, end); };
-  calls.on_program_refused = [this](const Error& cause) {
+  calls.on_program_refused = [](const Error& cause) {
     obs::log_error("front_program_refused", {{"why", cause.message()}});
-    to_renew_.clear();
-    retiring_ = false;
-    restarting_ = false;
-    renew_again_ = false;
   };
   calls.socket_of = [this](std::uint64_t connection) {
     const os::UniqueFd* const socket = doors_->socket(connection);

@@ -24,16 +24,11 @@ constexpr auto kRetireMax = std::chrono::minutes(10);
 
 }  // namespace
 
-// However it has ended, the next one in its place is a new one.
+// However it has ended. What the next one in its place runs tells whether that is renewed, too.
 void Fronts::end_renewal_of(std::size_t front) {
-  if (to_renew_.empty() || to_renew_.front() != front) {
-    return;
-  }
-  to_renew_.pop_front();
-  retiring_ = false;
-  restarting_ = false;
-  if (to_renew_.empty() && std::exchange(renew_again_, false)) {
-    loop_.post([this] { renew_all(); });
+  if (renewing_ == front) {
+    renewing_.reset();
+    restarting_ = false;
   }
 }
 
@@ -45,47 +40,43 @@ Status Fronts::renew(const std::string& program) {
   PHALANX_TRY(os::HeldProgram held,
               os::HeldProgram::open(program.empty() ? host_->program_path() : program));
   host_->use_program(std::move(held));
-  renew_all();
+  advance_renewal();
   return ok();
 }
 
-void Fronts::renew_all() {
-  renew_again_ = !to_renew_.empty();
-  if (renew_again_) {
-    return;
-  }
-  // That of the quarantine begins anew for each suspect.
+// Spare ones first: those are to take over. One that is active only beside another one that can get
+// its connections. That of the quarantine begins anew for each suspect.
+std::optional<std::size_t> Fronts::next_to_renew() const {
+  std::optional<std::size_t> active;
+  bool has_spare = false;
   for (std::size_t front = 0; front < quarantine_front_; ++front) {
-    // Spare ones first: those are to take over.
-    table_->active(front) ? to_renew_.push_back(front) : to_renew_.push_front(front);
+    if (host_->outdated(front) && !table_->active(front)) {
+      return front;
+    }
+    has_spare = has_spare || table_->spare(front);
+    if (host_->outdated(front) && !active) {
+      active = front;
+    }
   }
-  advance_renewal();
+  return has_spare ? active : std::nullopt;
 }
 
-// Only beside another front that can get its connections, and when it is known which program the
-// next one is started with.
+// When it is known which program the next one is started with.
 void Fronts::advance_renewal() {
-  if (to_renew_.empty() || draining_ || restarting_ || host_->on_trial()) {
+  if (draining_ || restarting_ || host_->on_trial()) {
     return;
   }
-  const std::size_t front = to_renew_.front();
-  if (!host_->ready(front)) {
-    return;  // on_ready() goes on
-  }
-  if (!retiring_) {
-    bool has_spare = false;
-    for (std::size_t other = 0; other < host_->size(); ++other) {
-      has_spare = has_spare || (other != front && table_->spare(other));
-    }
-    if (table_->active(front) && !has_spare) {
+  if (!renewing_) {
+    renewing_ = next_to_renew();
+    if (!renewing_) {
       return;
     }
-    retiring_ = true;
     retired_ = steady_clock().now();
-    table_->retire(front);
+    table_->retire(*renewing_);
     hand_on_later();
-    host_->send(front, wire::Retire{});
+    host_->send(*renewing_, wire::Retire{});
   }
+  const std::size_t front = *renewing_;
   if (table_->count(front) > 0 && !may_replace(front)) {
     return;  // the last Released or Disconnected goes on, or a tick
   }

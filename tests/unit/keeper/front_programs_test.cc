@@ -12,16 +12,20 @@ os::HeldProgram program(const char* path) {
 
 class FrontProgramsTest : public ::testing::Test {
  protected:
-  const std::string& started(std::size_t slot) { return programs_.start(slot, now_).path(); }
+  const std::string& started(std::size_t slot, bool may_try = true) {
+    return programs_.start(slot, may_try, now_).path();
+  }
 
+  static constexpr Duration kTrialTime = std::chrono::seconds(60);
   SteadyTime now_{};
-  FrontPrograms programs_{program("/bin/sh")};
+  FrontPrograms programs_{program("/bin/sh"), 3, kTrialTime};
 };
 
 TEST_F(FrontProgramsTest, OneSlotTriesANewProgramAndOthersKeepTheProvenOne) {
   EXPECT_EQ(started(0), "/bin/sh");
   EXPECT_FALSE(programs_.offer(program("/bin/cat")));
   EXPECT_FALSE(programs_.trial());
+  EXPECT_EQ(started(2, false), "/bin/sh") << "which tries nothing";
   EXPECT_EQ(started(1), "/bin/cat");
   EXPECT_EQ(started(0), "/bin/sh");
   EXPECT_EQ(programs_.trial(), 1U);
@@ -30,7 +34,26 @@ TEST_F(FrontProgramsTest, OneSlotTriesANewProgramAndOthersKeepTheProvenOne) {
   programs_.on_ready(1);
   EXPECT_FALSE(programs_.trial());
   EXPECT_EQ(started(0), "/bin/cat");
-  EXPECT_EQ(programs_.proven().path(), "/bin/cat");
+  EXPECT_EQ(started(2, false), "/bin/cat");
+}
+
+TEST_F(FrontProgramsTest, ASlotIsOutdatedUntilItIsStartedWithWhatWasOfferedLast) {
+  EXPECT_EQ(started(0), "/bin/sh");
+  EXPECT_FALSE(programs_.is_outdated(0));
+  EXPECT_FALSE(programs_.offer(program("/bin/sh")));
+  EXPECT_TRUE(programs_.is_outdated(0)) << "the same path, but perhaps another file";
+  EXPECT_EQ(started(1), "/bin/sh");
+  EXPECT_FALSE(programs_.is_outdated(1));
+  EXPECT_EQ(started(0), "/bin/sh");
+  EXPECT_TRUE(programs_.is_outdated(0)) << "it died during the trial: that is the old one again";
+  programs_.on_ready(1);
+  EXPECT_TRUE(programs_.is_outdated(0));
+  EXPECT_FALSE(programs_.offer(program("/bin/cat")));
+  EXPECT_EQ(started(1), "/bin/cat");
+  EXPECT_TRUE(programs_.on_failed(1));
+  EXPECT_TRUE(programs_.is_outdated(0)) << "what was proven before is still to come";
+  EXPECT_EQ(started(0), "/bin/sh");
+  EXPECT_FALSE(programs_.is_outdated(0));
 }
 
 TEST_F(FrontProgramsTest, ARefusedProgramIsForgotten) {
@@ -57,10 +80,10 @@ TEST_F(FrontProgramsTest, AProgramThatCameLaterIsTriedInstead) {
 
 TEST_F(FrontProgramsTest, ATrialIsOverdueAMinuteAfterItsStart) {
   EXPECT_FALSE(programs_.offer(program("/bin/cat")));
-  EXPECT_FALSE(programs_.is_overdue(now_ + 2 * FrontPrograms::kTrialTime));
+  EXPECT_FALSE(programs_.is_overdue(now_ + 2 * kTrialTime));
   EXPECT_EQ(started(1), "/bin/cat");
-  EXPECT_FALSE(programs_.is_overdue(now_ + FrontPrograms::kTrialTime / 2));
-  EXPECT_TRUE(programs_.is_overdue(now_ + FrontPrograms::kTrialTime));
+  EXPECT_FALSE(programs_.is_overdue(now_ + kTrialTime / 2));
+  EXPECT_TRUE(programs_.is_overdue(now_ + kTrialTime));
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ struct FrontStart {
   os::HeldProgram program;         // what to run first
   wire::FrontBootstrap bootstrap;  // of all of them; the host adds what is each one's own
   Duration start_timeout = std::chrono::seconds(120);
+  Duration trial_time = std::chrono::seconds(60);  // for the first front with a new program
 };
 
 // How a front that was ready has ended.
@@ -106,6 +107,11 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   [[nodiscard]] const std::string& program_path() const { return programs_.path(); }
   // A front with a program that is not proven has been started and is not ready yet.
   [[nodiscard]] bool on_trial() const { return programs_.trial().has_value(); }
+  // It is ready, and runs another program than what use_program() was last called with and is not
+  // refused.
+  [[nodiscard]] bool outdated(std::size_t front) const {
+    return links_[front].ready && programs_.is_outdated(front);
+  }
 
   // Whether this life of the front keeps something of the connection at that place.
   [[nodiscard]] bool holds(std::size_t front, std::uint32_t place, std::uint64_t connection) const {
@@ -159,7 +165,8 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   };
   struct Link {
     bool ready = false;
-    bool killed = false;        // its end is on the way
+    bool killed = false;  // its end is on the way
+    std::string killed_for;
     bool at_fault = false;      // … for what it did, or did not do
     bool replaced = false;      // … by replace()
     std::uint64_t culprit = 0;  // … for this connection, if that is known
@@ -183,12 +190,12 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
 
   os::EventLoop& loop_;
   FrontStart start_;
-  FrontPrograms programs_;
   FrontCalls calls_;
   int tokenizer_ = -1;
   int lifeline_pipe_ = -1;
   bool ever_ready_ = false;
   std::vector<Link> links_;
+  FrontPrograms programs_;
   bool renewed_ = false;  // the death that is being told was asked for
   std::unique_ptr<supervise::PosixProcessRunner> runner_;
   std::unique_ptr<supervise::Supervisor> supervisor_;

@@ -3,8 +3,10 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "phalanx/base/clock.h"
 #include "phalanx/os/child_process.h"
@@ -18,25 +20,26 @@ namespace phalanx::keeper {
 // Threads: one.
 class FrontPrograms {
  public:
-  // From the start of a front with a new program to its readiness.
-  static constexpr Duration kTrialTime = std::chrono::seconds(60);
-
-  explicit FrontPrograms(os::HeldProgram first);
+  // `trial_time`: from the start of a front with a new program to its readiness.
+  FrontPrograms(os::HeldProgram first, std::size_t slots, Duration trial_time);
 
   // A new program to be tried, instead of one that is being tried. The slot that tries that one, if
   // it runs: the caller ends it, and its next start is with this one.
   [[nodiscard]] std::optional<std::size_t> offer(os::HeldProgram program);
 
-  // What is to be run in a slot that starts now. The first one that asks tries the new program.
-  [[nodiscard]] const os::HeldProgram& start(std::size_t slot, SteadyTime now);
-  // … in one that never tries any.
-  [[nodiscard]] const os::HeldProgram& proven() const { return proven_; }
+  // What is to be run in a slot that starts now. The first one that asks and `may_try` tries the
+  // new program.
+  [[nodiscard]] const os::HeldProgram& start(std::size_t slot, bool may_try, SteadyTime now);
 
   // The new program is wherever fronts start from now on.
   void on_ready(std::size_t slot);
   // The front ended before it was ready, or could not be started. The path of the program that is
   // refused for it; none if the slot tried none, or one that another was offered instead of.
   [[nodiscard]] std::optional<std::string> on_failed(std::size_t slot);
+
+  // Whether the slot was last started with another program than the last one that was offered and
+  // not refused.
+  [[nodiscard]] bool is_outdated(std::size_t slot) const;
 
   // The slot that tries the new program; none before one has been started with it.
   [[nodiscard]] std::optional<std::size_t> trial() const;
@@ -46,14 +49,22 @@ class FrontPrograms {
   [[nodiscard]] const std::string& path() const;
 
  private:
+  // They are told apart by their number: two may have one path.
+  struct Program {
+    os::HeldProgram held;
+    std::uint64_t number = 0;
+  };
   struct Trial {
-    os::HeldProgram program;
+    Program program;
     std::optional<std::size_t> slot;  // that tries it
     bool is_running = false;          // … this one, and not the one of before
     SteadyTime since{};
   };
-  os::HeldProgram proven_;
+  Duration trial_time_;
+  Program proven_;
   std::optional<Trial> trial_;
+  std::uint64_t offered_ = 0;
+  std::vector<std::uint64_t> started_with_;  // by slot: the number of a program
 };
 
 }  // namespace phalanx::keeper

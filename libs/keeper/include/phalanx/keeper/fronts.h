@@ -132,8 +132,8 @@ class Fronts {
   [[nodiscard]] Fate hand_on(ConnectionTable::Orphan orphan, const FrontEnd& end);
   [[nodiscard]] std::optional<os::TcpAccount> account_of(std::uint64_t connection) const;
   void end_renewal_of(std::size_t front);
-  void renew_all();
   void advance_renewal();
+  [[nodiscard]] std::optional<std::size_t> next_to_renew() const;
   [[nodiscard]] bool may_replace(std::size_t front);
   [[nodiscard]] bool would_cut(std::size_t front) const;
   void tell_drained();
@@ -164,12 +164,10 @@ class Fronts {
   std::vector<std::shared_ptr<FrontJournal>> old_journals_;  // of dead fronts
   std::unique_ptr<os::EventLoop::Handle> giving_back_;
   std::vector<wire::FrontTimes> times_;
-  std::deque<std::size_t> to_renew_;  // the first of them is being replaced
-  bool retiring_ = false;             // … and has been told so …
-  SteadyTime retired_{};              // … then …
-  SteadyTime judged_{};               // … and what would end with it was last looked for then
-  bool restarting_ = false;
-  bool renew_again_ = false;
+  std::optional<std::size_t> renewing_;  // the front that is being replaced, and has been told so …
+  SteadyTime retired_{};                 // … then …
+  SteadyTime judged_{};      // … and what would end with it was last looked for then …
+  bool restarting_ = false;  // … and it is to end now
   bool accounts_ = false;  // this kernel's account of a connection can be relied on
   // Connections of dead fronts: that another one went on with, from rest or from the middle …
   std::uint64_t kept_ = 0;
