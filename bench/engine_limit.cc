@@ -26,7 +26,9 @@ void add_product(
     return;
   }
   const kernels::WeightTraits& traits = kernels::traits_of(format);
-  (traits.code_bits == 4 ? work.int4_ops : work.int8_ops) += 2 * products;
+  // Nibbles in groups of 16 are made bytes for many rows.
+  const bool is_nibbles = traits.code_bits == 4 && traits.group != 16;
+  (is_nibbles ? work.int4_ops : work.int8_ops) += 2 * products;
   if (traits.group != 0) {
     const double of_group = kFlopsOfGroup + (traits.has_minima ? kFlopsOfMinimum : 0.0);
     work.fma_flops += of_group * products / static_cast<double>(traits.group);

@@ -14,8 +14,6 @@ namespace phalanx::checkpoint {
 using gguf::TensorType;
 using kernels::WeightFormat;
 
-namespace {}  // namespace
-
 std::string describe(const WeightFormats& formats) {
   std::vector<WeightFormat> of_layers;
   for (const LayerFormats& layer : formats.layers) {

@@ -38,7 +38,7 @@ Status Admission::Ticket::correct(std::uint64_t tokens) {
 }
 
 std::uint64_t Admission::booked_for(std::uint64_t tokens) const {
-  return std::min(tokens, for_large() / 2);
+  return std::min(tokens, std::max<std::uint64_t>(1, for_large() / 2));
 }
 
 void Admission::add(std::uint64_t tokens) {

@@ -81,11 +81,12 @@ void append_argument(const po::option& option, std::vector<CommandLineArgument>*
   }
 }
 
-// With all digits that tell it from others.
-std::string shortest(double number) {
-  std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
-  return {text.data(), end};
+// With all digits that tell it from others. No whole number: a file that has 2.0 says no integer.
+std::string text_of(double number) {
+  std::array<char, 32> digits{};
+  std::string text(digits.data(),
+                   std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr);
+  return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;
 }
 
 Status append_value(const std::string& key,
@@ -103,7 +104,7 @@ Status append_value(const std::string& key,
   } else if (const auto* integer = node.as_integer()) {
     value = std::to_string(integer->get());
   } else if (const auto* number = node.as_floating_point()) {
-    value = shortest(number->get());
+    value = text_of(number->get());
   } else if (const auto* boolean = node.as_boolean()) {
     value = boolean->get() ? "true" : "false";
   } else {

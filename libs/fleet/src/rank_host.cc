@@ -249,7 +249,7 @@ void RankHost::on_exit(const supervise::Death& death) {
   }
   // It was told to shut down, or was in a step that nobody waits for any more.
   const bool orderly =
-      told.signaled ? engine_->stopping() && told.number == SIGKILL : told.number == 0;
+      told.signaled ? engine_->group_stopping() && told.number == SIGKILL : told.number == 0;
   obs::log_at(
       orderly ? obs::LogLevel::kInfo : obs::LogLevel::kWarn,
       orderly ? "rank_ended" : "rank_died",

@@ -38,8 +38,6 @@ const std::string* duplicate_key(const Value::Object& object) {
   return nullptr;
 }
 
-// Builds the value from the parser's events. The parser itself does not recurse and has no limit of
-// its own, so this is where depth is bounded.
 bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
@@ -92,6 +90,8 @@ std::string_view complaint(std::string_view what) {
   return what.substr(0, std::min(what.find("; last read: "), what.find(" parsing '")));
 }
 
+// Builds the value from the parser's events. The parser itself does not recurse and has no limit of
+// its own, so this is where depth is bounded.
 class Builder {
  public:
   Builder(std::string_view text, const Limits& limits) : text_(text), limits_(limits) {}

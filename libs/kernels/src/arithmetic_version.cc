@@ -129,6 +129,7 @@ void add_vocab(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash
 
 // Products of integers over two leaves of 160 and of 64 elements.
 constexpr std::uint32_t kIntegerRows = 9;
+constexpr std::uint32_t kFewIntegerRows = 2;  // which are multiplied by codes as they lie
 constexpr std::uint32_t kIntegerColumns = 40;
 constexpr std::uint32_t kIntegerK = 224;
 constexpr std::size_t kIntegerStride = 256;
@@ -163,6 +164,7 @@ std::vector<float> f16s(std::size_t count, GoldenInputs* inputs) {
 
 // Any codes, and scales that no f16 is.
 PackedLeaves packed_codes(WeightFormat format, GoldenInputs* inputs) {
+  const WeightTraits& traits = traits_of(format);
   PackedLeaves packed;
   for (std::size_t i = 0; i < packed.size(); ++i) {
     const std::size_t count = std::size_t{kIntegerColumns} * kIntegerLeaves[i].k;
@@ -171,7 +173,7 @@ PackedLeaves packed_codes(WeightFormat format, GoldenInputs* inputs) {
     std::vector<float> minima = inputs->floats(count / 16);
     std::vector<float> superscales;
     std::vector<float> superminima;
-    const bool two_levels = traits_of(format).has_two_levels();
+    const bool two_levels = traits.has_two_levels();
     if (two_levels) {
       const std::size_t superblocks = (kIntegerLeaves[i].k + kSuperblock - 1) / kSuperblock;
       make_steps(scales);
@@ -182,7 +184,8 @@ PackedLeaves packed_codes(WeightFormat format, GoldenInputs* inputs) {
     std::vector<std::int8_t> codes(count);
     for (std::size_t at = 0; at < count; ++at) {
       const std::uint32_t bits = std::bit_cast<std::uint32_t>(numbers[at]);
-      codes[at] = static_cast<std::int8_t>(bits & ((1U << traits_of(format).code_bits) - 1));
+      codes[at] = static_cast<std::int8_t>(
+          static_cast<std::int32_t>(bits & ((1U << traits.code_bits) - 1)) - traits.code_bias);
     }
     packed[i].resize(weight_bytes(format, kIntegerLeaves[i].k, kIntegerColumns));
     const Status done = pack_coded_strips({codes.data(),
@@ -203,6 +206,7 @@ void add_integer_product(const KernelTable& table,
                          WeightFormat format,
                          const PackedLeaves& packed,
                          const QuantizedRows& rows,
+                         std::uint32_t row_count,
                          Fingerprint* hash) {
   std::vector<MatmulLeaf> leaves;
   for (std::size_t i = 0; i < packed.size(); ++i) {
@@ -210,9 +214,9 @@ void add_integer_product(const KernelTable& table,
     leaves.push_back({{format, leaf.k, kIntegerColumns, packed[i].data()}, leaf.first_k});
   }
   plan_leaves(2, 0, leaves);
-  std::vector<float> out(std::size_t{kIntegerRows} * kIntegerColumns);
+  std::vector<float> out(std::size_t{row_count} * kIntegerColumns);
   MatmulArgs args;
-  args.rows = kIntegerRows;
+  args.rows = row_count;
   args.leaves = leaves.data();
   args.leaf_count = 2;
   args.columns = kIntegerColumns;
@@ -243,7 +247,8 @@ void add_integers(const KernelTable& table, GoldenInputs* inputs, Fingerprint* h
       if (format != WeightFormat::kBf16) {
         const PackedLeaves packed = traits_of(format).from_floats ? packed_floats(format, weight)
                                                                   : packed_codes(format, inputs);
-        add_integer_product(table, format, packed, rows, hash);
+        add_integer_product(table, format, packed, rows, kIntegerRows, hash);
+        add_integer_product(table, format, packed, rows, kFewIntegerRows, hash);
       }
     }
   }

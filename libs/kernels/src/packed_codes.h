@@ -83,7 +83,7 @@ struct PackedStrip {
     return ((lower & 15) | (upper & 3) << 4) - traits.code_bias;
   }
 
-  // Requires bits that are zero, where a code has fewer than eight.
+  // Requires a code of the format, and bits that are zero where a code has fewer than eight.
   void set_code(std::size_t k, std::size_t column, std::int32_t value) const {
     const auto biased = static_cast<std::uint32_t>(value + traits.code_bias);
     if (traits.code_bits == 8) {
@@ -94,7 +94,7 @@ struct PackedStrip {
         static_cast<std::byte>((biased & 15U) << (k / 4 % 2 * 4));
     if (traits.code_bits == 6) {
       codes[upper_line(k) + byte_index(0, k % 4, column)] |=
-          static_cast<std::byte>((biased >> 4U) << (k / 4 % 4 * 2));
+          static_cast<std::byte>((biased >> 4U & 3U) << (k / 4 % 4 * 2));
     }
   }
 

@@ -40,6 +40,18 @@ TEST(Admission, AdmitsALargeRequestWhenNothingElseIsThere) {
   EXPECT_EQ(admission.tokens(), 37U);
 }
 
+TEST(Admission, LimitsHoweverSmallTheLimitIs) {
+  for (const std::uint64_t limit : {1U, 2U, 3U}) {
+    Admission admission({10, limit});
+    std::vector<Admission::Ticket> held;
+    for (auto ticket = admission.admit(500); ticket; ticket = admission.admit(500)) {
+      held.push_back(*std::move(ticket));
+      ASSERT_LE(held.size(), limit);
+    }
+    EXPECT_FALSE(held.empty());
+  }
+}
+
 TEST(Admission, AdmitsALargeBodyBesideASmallOne) {
   Admission admission({10, 1600});
   const auto small = admission.admit(5);

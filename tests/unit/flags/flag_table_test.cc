@@ -119,6 +119,8 @@ TEST(FlagTable, ReadsOnlyAFileThatIsOne) {
   EXPECT_NE(error_of({"--config", "/no/such"}).find("found none at"), std::string::npos);
   EXPECT_NE(error_with("config = \"other.toml\"\n").find("no key \"config\""), std::string::npos);
   EXPECT_NE(error_with("tp = \n").find("line 1"), std::string::npos);
+  EXPECT_NE(error_with("tp = 2.0\n").find("2.0"), std::string::npos);
+  EXPECT_NE(error_with("tp = 1e1\n").find("10.0"), std::string::npos);
   EXPECT_NE(error_with(std::string((1 << 20) + 1, '#')).find("at most 1048576 bytes"),
             std::string::npos);
   std::filesystem::remove(path);

@@ -13,7 +13,7 @@ namespace phalanx::kernels {
 namespace {
 
 // Calls run.operator()<kRowTiles>(part) for blocks of the rows: of 64, which use a tile of weights
-// twice from the cache and unpack nibbles once for all, or else of up to 32 and up to 16.
+// twice from the cache and unpack codes once for all, or else of up to 32 and up to 16.
 template <typename Run>
 void for_row_tiles(const TilePart& whole, const Run& run) {
   TilePart part = whole;
@@ -53,11 +53,11 @@ void multiply_by_tiles(const MatmulArgs& args, const TilePart& whole) {
   });
 }
 
-// Few rows go to the lanes, whose bits are the same. As long as one block of lanes holds them, it
-// reads the weights once and waits for memory; a tile instruction would take as long for them as
-// for 16 rows, and what tiles do besides (configuring, sums through memory) has few rows to pay
-// for it. The golden vectors have more rows, so a processor whose tiles compute something else does
-// not have the arithmetic version.
+// Few rows go to the lanes, whose bits are the same. One block of lanes, or two where groups have
+// 16 elements, reads weights once from memory and waits for it; a tile instruction would take as
+// long for them as for 16 rows, and what tiles do besides (configuring, sums through memory) has
+// few rows to pay for it. The golden vectors have more rows, so a processor whose tiles compute
+// something else does not have the arithmetic version.
 template <typename Tiles>
 void amx_matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
   const TilePart whole = whole_tile(args, tile);

@@ -127,37 +127,25 @@ PHALANX_LANES void add_nibbles(const Word* a,
     }
   }
 }
-template <std::size_t kFirst,
-          std::size_t kEnd,
-          std::size_t kRows,
-          std::size_t kStrips,
-          typename Fetch>
+// Of one strip: many rows multiply bytes that are made of such codes.
+template <std::size_t kFirst, std::size_t kEnd, std::size_t kRows, typename Fetch>
 PHALANX_LANES void add_sixes(const Word* a,
                              std::size_t a_stride,
                              const std::uint8_t* codes,
-                             std::size_t strip_stride,
-                             I16 (&sum)[kRows][kStrips],
+                             I16 (&sum)[kRows][1],
                              const Fetch& fetch) {
-  const StripPointers<kStrips> of_strip(codes, strip_stride);
 #pragma GCC unroll 2
   for (std::size_t q = kFirst; q < kEnd; q += 4) {
-    CodeBytes w[kStrips][4];
-#pragma GCC unroll 2
-    for (std::size_t s = 0; s < kStrips; ++s) {
-      const std::uint8_t* from = of_strip[s] + q * 48;
-      fetch.line(from, s, q * 4);
-      fetch.line(from + 64, s, q * 4);
-      fetch.line(from + 128, s, q * 4);
-      s_load(from, w[s]);
+    const std::uint8_t* lines = codes + q * 48;
+    for (std::size_t line = 0; line < 3; ++line) {
+      fetch.line(lines + line * 64, 0, q * 4);
     }
+    CodeBytes w[4];
+    s_load(lines, w);
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
       const Word* row = a + r * a_stride;
-#pragma GCC unroll 2
-      for (std::size_t s = 0; s < kStrips; ++s) {
-        sum[r][s] = s_dot(sum[r][s], w[s][0], w[s][1], row, q);
-        sum[r][s] = s_dot(sum[r][s], w[s][2], w[s][3], row, q + 2);
-      }
+      sum[r][0] = s_dot(s_dot(sum[r][0], w[0], w[1], row, q), w[2], w[3], row, q + 2);
     }
   }
 }
@@ -193,7 +181,7 @@ PHALANX_LANES void sum_part(const IntRows<kRows, kRowBlocks>& rows,
   constexpr std::size_t kFirst = kPart * 8 / kParts<kDot>;
   constexpr std::size_t kEnd = (kPart + 1) * 8 / kParts<kDot>;
   if constexpr (kIsSixBits<kDot>) {
-    add_sixes<kFirst, kEnd>(a, rows.stride, codes, strips.stride, sum, fetch);
+    add_sixes<kFirst, kEnd>(a, rows.stride, codes, sum, fetch);
   } else if constexpr (!kIsNibbles<kDot>) {
     add_block<kFirst, kEnd>(a, rows.stride, codes, strips.stride, sum, fetch);
   } else {

@@ -5,6 +5,7 @@
 
 #include "phalanx/kernels/matmul.h"
 
+#include "lanes/half_sums.h"
 #include "lanes/int_dot_body.h"
 #include "lanes/lanes.h"
 #include "lanes/tile_body.h"

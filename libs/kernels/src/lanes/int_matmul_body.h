@@ -73,7 +73,7 @@ class IntProduct {
     }
   }
 
-  // Blocks of many rows share scales of one level and codes that are bytes, made here.
+  // Blocks of many rows share what kMade has: scales of one level, and codes as it takes them.
   void begin_panel(const Panel& panel) {
     for (std::size_t s = 0; part_.rows > kFewRows && s < panel.strips; ++s) {
       const std::size_t strip = panel.first_strip + s;

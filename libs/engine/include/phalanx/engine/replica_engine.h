@@ -103,7 +103,8 @@ class ReplicaEngine final : private GroupClient {
   void submit(const wire::Submit& submit);
   void cancel(const wire::Cancel& cancel);
   void stop(const wire::StopReplica& stop);
-  [[nodiscard]] bool stopping() const { return stopping_; }
+  // Its ranks are to end: what they still compute nobody waits for.
+  [[nodiscard]] bool group_stopping() const { return group_stopping_; }
   void handle(const wire::LeaderMessage& message);  // any of the three
 
   // A Submit of this key came and could not be read: the key ends with `error`, as every key ends.
