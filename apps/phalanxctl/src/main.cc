@@ -194,25 +194,7 @@ Result<std::uint32_t> replica_of(const CtlOptions& options) {
   return static_cast<std::uint32_t>(std::stoul(digits));
 }
 
-// Words that would have no effect.
-Status check_words(const CtlOptions& options) {
-  const auto command = admin::command_named(options.command);
-  const bool takes_none =
-      options.command == "status" ||
-      (command && !admin::takes_replica(*command) && *command != wire::AdminCommand::kReload);
-  if (takes_none && !options.argument.empty()) {
-    return invalid_argument(options.command + ": expected nothing behind it, found \"" +
-                            options.argument + "\"");
-  }
-  if (command == wire::AdminCommand::kReload && !options.argument.empty() && !options.fronts) {
-    return invalid_argument("reload: expected a program only with --fronts, found \"" +
-                            options.argument + "\"");
-  }
-  return ok();
-}
-
 Status run_command(const CtlOptions& options) {
-  PHALANX_RETURN_IF_ERROR(check_words(options));
   if (options.command == "status") {
     return print_status(options);
   }

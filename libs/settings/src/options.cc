@@ -11,14 +11,15 @@
 #include "phalanx/step/choices.h"
 #include "phalanx/step/isa.h"
 
-#include "options_check.h"
-
 namespace phalanx::settings {
 
 namespace {
 
 constexpr std::int64_t kMaxInt = std::numeric_limits<std::int64_t>::max();
 constexpr double kWeekSeconds = 604800.0;
+
+// Header of a request, and what is read with it.
+constexpr std::int64_t kHeadBytes = std::int64_t{64} << 10;
 
 void add_model_flags(flags::FlagTable* table, Options* o) {
   table->group("Model");
@@ -292,6 +293,21 @@ void refuse_known_flags(flags::FlagTable* table) {
                 "tool calls are not parsed in this version");
 }
 
+Status check_wrapper(const fleet::WorkerWrapper& wrapper, const Options& options) {
+  const auto none = [&](const char* what, std::int64_t count) {
+    return invalid_argument("\"" + wrapper.text + "\" selects no worker: there are " +
+                            std::to_string(count) + " " + what + ", numbered from 0");
+  };
+  if (wrapper.replica && wrapper.replica->value() >= options.dp) {
+    return none("replicas", options.dp);
+  }
+  if (wrapper.rank && wrapper.rank->value() >= options.tp) {
+    return none("ranks in each replica", options.tp);
+  }
+  const auto program = fleet::find_program(wrapper.command.front());
+  return program ? ok() : Status(program.error());
+}
+
 }  // namespace
 
 flags::FlagTable make_flag_table(Options* options) {
@@ -316,6 +332,20 @@ flags::FlagTable make_flag_table(Options* options) {
   return table;
 }
 
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> items;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    std::string item = text.substr(begin, end - begin);
+    std::erase(item, ' ');
+    if (!item.empty()) {
+      items.push_back(std::move(item));
+    }
+    begin = end + 1;
+  }
+  return items;
+}
+
 Result<flags::FlagTable::Request> parse_options(
     flags::FlagTable* table,
     Options* options,
@@ -332,12 +362,36 @@ Result<flags::FlagTable::Request> parse_options(
   while (options->model.size() > 1 && options->model.back() == '/') {
     options->model.pop_back();
   }
-  PHALANX_RETURN_IF_ERROR(check_options(*options));
+  if (options->runner != "sim" && (options->sim_step_us > 0 || options->sim_token_us > 0)) {
+    return invalid_argument("--sim-step-us and --sim-token-us need --runner sim");
+  }
+  if (options->kv_cache_memory_bytes > 0 && options->num_kv_blocks > 0) {
+    return invalid_argument(
+        "--kv-cache-memory-bytes and --num-kv-blocks say the same: give one of them");
+  }
+  if (options->max_num_batched_tokens < options->max_num_seqs) {
+    return invalid_argument("--max-num-batched-tokens: expected at least --max-num-seqs (" +
+                            std::to_string(options->max_num_seqs) +
+                            "), so that every sequence can decode in one step, found " +
+                            std::to_string(options->max_num_batched_tokens));
+  }
+  const std::int64_t memory_needed = options->fronts * 4 * (options->max_body_bytes + kHeadBytes);
+  if (options->client_memory_bytes < memory_needed) {
+    return invalid_argument("--client-memory-bytes: expected at least " +
+                            std::to_string(memory_needed) +
+                            ", so that each front has room for bodies of --max-body-bytes, found " +
+                            std::to_string(options->client_memory_bytes));
+  }
   auto restarts = supervise::parse_restart_intensity(options->restart_intensity);
   if (!restarts) {
     return std::move(restarts).error().with("--restart-intensity");
   }
   options->restarts = *restarts;
+  for (const fleet::WorkerWrapper& wrapper : options->wrappers) {
+    if (Status status = check_wrapper(wrapper, *options); !status) {
+      return std::move(status).error().with("--worker-wrapper");
+    }
+  }
   options->dump_dir = keeper::dump_folder(options->dump_dir, environment);
   return request;
 }
