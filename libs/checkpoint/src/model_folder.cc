@@ -86,17 +86,8 @@ Result<std::unique_ptr<FileBytes>> ModelFolder::open(const std::string& name) {
   if (name.empty() || name.find('/') != std::string::npos || name == "..") {
     return invalid_argument("\"" + name + "\" is no plain file name");
   }
-  const std::string path = describe(name);
-  auto file = os::MappedFile::open(path);
-  if (file) {
-    return std::unique_ptr<FileBytes>(std::make_unique<MappedBytes>(*std::move(file)));
-  }
-  std::error_code error;
-  if (file.error().code() == Code::kNotFound && fs::is_symlink(path, error)) {
-    // Not the same as no file: some may be left out.
-    return data_loss(path + ": expected a file, found a link to one that is not there");
-  }
-  return std::move(file).error();
+  PHALANX_TRY(os::MappedFile file, os::MappedFile::open(describe(name)));
+  return std::unique_ptr<FileBytes>(std::make_unique<MappedBytes>(std::move(file)));
 }
 
 std::string ModelFolder::describe(const std::string& name) const {

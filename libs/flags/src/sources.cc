@@ -2,12 +2,7 @@
 #include "sources.h"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <charconv>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -81,14 +76,6 @@ void append_argument(const po::option& option, std::vector<CommandLineArgument>*
   }
 }
 
-// With all digits that tell it from others. No whole number: a file that has 2.0 says no integer.
-std::string text_of(double number) {
-  std::array<char, 32> digits{};
-  std::string text(digits.data(),
-                   std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr);
-  return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;
-}
-
 Status append_value(const std::string& key,
                     const toml::node& node,
                     std::vector<std::pair<std::string, std::string>>* out) {
@@ -104,7 +91,7 @@ Status append_value(const std::string& key,
   } else if (const auto* integer = node.as_integer()) {
     value = std::to_string(integer->get());
   } else if (const auto* number = node.as_floating_point()) {
-    value = text_of(number->get());
+    value = std::to_string(number->get());
   } else if (const auto* boolean = node.as_boolean()) {
     value = boolean->get() ? "true" : "false";
   } else {
@@ -156,46 +143,16 @@ Result<std::vector<CommandLineArgument>> split_command_line(
   return result;
 }
 
-namespace {
-
-// Of a file that is a file: of a pipe or device the end may never come.
-Result<std::string> read_whole(const std::string& path) {
-  constexpr std::uintmax_t kBytesMax = std::uintmax_t{1} << 20;
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status)) {
-    return not_found("--config: expected a TOML file, found none at " + path);
-  }
-  if (!fs::is_regular_file(status)) {
-    return invalid_argument("--config: expected a TOML file, found a folder, pipe or device at " +
-                            path);
-  }
-  if (const std::uintmax_t bytes = fs::file_size(path, error); !error && bytes > kBytesMax) {
-    return invalid_argument("--config: expected at most " + std::to_string(kBytesMax) +
-                            " bytes, found " + std::to_string(bytes) + " at " + path);
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return errno_error("--config: reading " + path, errno);
-  }
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
-}  // namespace
-
 Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const std::string& path) {
   std::vector<std::pair<std::string, std::string>> result;
-  PHALANX_TRY(const std::string text, read_whole(path));
+  if (std::error_code ignored; !std::filesystem::exists(path, ignored)) {
+    return not_found("--config: expected a TOML file, found none at " + path);
+  }
   try {
-    const toml::table table = toml::parse(text, path);
+    const toml::table table = toml::parse_file(path);
     for (const auto& [key, node] : table) {
       std::string name(key.str());
       std::replace(name.begin(), name.end(), '_', '-');
-      if (name == "config") {
-        return invalid_argument("config file " + path +
-                                ": expected no key \"config\": a file names " + "no other");
-      }
       PHALANX_RETURN_IF_ERROR(append_value(name, node, &result));
     }
   } catch (const toml::parse_error& error) {

@@ -2,7 +2,6 @@
 #include "phalanx/tokenizer/tokenizer_source.h"
 
 #include <array>
-#include <cerrno>
 #include <fstream>
 #include <optional>
 #include <span>
@@ -21,29 +20,14 @@ constexpr const char* kTemplateFile = "chat_template.jinja";
 constexpr const char* kTemplateJsonFile = "chat_template.json";
 constexpr const char* kToolTemplateFile = "additional_chat_templates/tool_use.jinja";
 
-// The contents of a file, or nothing if there is no such file. One of no bytes, or what is there
-// and cannot be read, is an error: it was meant to count.
+// The contents of a file, or nothing if there is no such file.
 Result<std::optional<std::string>> read_file(const std::filesystem::path& path,
                                              std::size_t bytes_max) {
-  namespace fs = std::filesystem;
   std::error_code error;
-  if (fs::symlink_status(path, error).type() == fs::file_type::not_found) {
+  if (!std::filesystem::is_regular_file(path, error)) {
     return std::optional<std::string>();
   }
-  const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::not_found) {
-    return not_found("expected a file, found a link to one that is not there");
-  }
-  if (status.type() == fs::file_type::none) {
-    return errno_error("reading it", error.value());
-  }
-  if (status.type() != fs::file_type::regular) {
-    return invalid_argument("expected a file, found a folder, pipe or device");
-  }
   std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return errno_error("reading it", errno);
-  }
   std::string contents;
   std::array<char, 65536> buffer{};
   // Read to the end and not to a size asked for before: the file may change in between.
@@ -52,10 +36,7 @@ Result<std::optional<std::string>> read_file(const std::filesystem::path& path,
     PHALANX_RETURN_IF_ERROR(check_size(contents.size(), bytes_max));
   }
   if (!file.eof()) {
-    return errno_error("reading it", errno);
-  }
-  if (contents.empty()) {
-    return invalid_argument("expected text, found an empty file");
+    return unavailable("cannot read " + path.string());
   }
   return std::optional(std::move(contents));
 }

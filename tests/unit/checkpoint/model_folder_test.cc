@@ -59,23 +59,6 @@ TEST(ModelFolder, TellsAFolderFromAFile) {
   EXPECT_EQ(named.open("n.gguf").error().code(), Code::kNotFound);
 }
 
-// Files that may be left out are not left out then.
-TEST(ModelFolder, TellsALinkToNothingFromNoFile) {
-  namespace fs = std::filesystem;
-  const fs::path path = fs::path(testing::TempDir()) / "phalanx_model_folder_links";
-  fs::remove_all(path);
-  fs::create_directories(path);
-  ModelFolder folder(path.string());
-  EXPECT_EQ(folder.open("generation_config.json").error().code(), Code::kNotFound);
-  fs::create_symlink(path / "nothing", path / "generation_config.json");
-  const auto opened = folder.open("generation_config.json");
-  ASSERT_FALSE(opened.has_value());
-  EXPECT_EQ(opened.error().code(), Code::kDataLoss);
-  EXPECT_NE(opened.error().message().find("generation_config.json: expected a file, found a link"),
-            std::string::npos);
-  fs::remove_all(path);
-}
-
 TEST(ModelFolder, NamesTheModelAfterItsPath) {
   const test::TempDir place;
   std::filesystem::create_directory(place.path().string() + "/Qwen3-0.6B.gguf");

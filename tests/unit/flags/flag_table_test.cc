@@ -106,37 +106,6 @@ TEST(FlagTable, PrefersCommandLineToEnvironmentToFile) {
   EXPECT_EQ(settings.prompts.size(), 2U);
 }
 
-TEST(FlagTable, ReadsOnlyAFileThatIsOne) {
-  const std::string path = ::testing::TempDir() + "/flag_table_only_test.toml";
-  const auto error_with = [&](const std::string& text) {
-    std::ofstream(path) << text;
-    return error_of({"--config", path});
-  };
-  EXPECT_EQ(
-      error_of({"--config", ::testing::TempDir()}),
-      "--config: expected a TOML file, found a folder, pipe or device at " + ::testing::TempDir());
-  EXPECT_NE(error_of({"--config", "/dev/zero"}).find("pipe or device"), std::string::npos);
-  EXPECT_NE(error_of({"--config", "/no/such"}).find("found none at"), std::string::npos);
-  EXPECT_NE(error_with("config = \"other.toml\"\n").find("no key \"config\""), std::string::npos);
-  EXPECT_NE(error_with("tp = \n").find("line 1"), std::string::npos);
-  EXPECT_NE(error_with("tp = 2.0\n").find("2.0"), std::string::npos);
-  EXPECT_NE(error_with("tp = 1e1\n").find("10.0"), std::string::npos);
-  EXPECT_NE(error_with(std::string((1 << 20) + 1, '#')).find("at most 1048576 bytes"),
-            std::string::npos);
-  std::filesystem::remove(path);
-}
-
-TEST(FlagTable, ReadsNumbersOfAFileWithAllTheirDigits) {
-  const std::string path = ::testing::TempDir() + "/flag_table_number_test.toml";
-  std::ofstream(path) << "rate = 1e-9\n";
-  Settings settings;
-  FlagTable table = make_table(&settings);
-  const auto result = table.parse({"--config", path}, {});
-  std::filesystem::remove(path);
-  ASSERT_TRUE(result) << result.error().message();
-  EXPECT_EQ(settings.rate, 1e-9);
-}
-
 TEST(FlagTable, RefusesAKnownButUnsupportedFlagByName) {
   EXPECT_EQ(error_of({"--pipeline-parallel-size", "2"}),
             "--pipeline-parallel-size is not supported: Phalanx does not shard by pipeline stage");
