@@ -80,6 +80,9 @@ class SyntheticModel final : public checkpoint::FileSource {
     }
     return not_found(describe(name));
   }
+  [[nodiscard]] bool has(const std::string& name) const override {
+    return name == "config.json" || name == "model.safetensors";
+  }
   [[nodiscard]] std::string describe(const std::string& name) const override {
     return "synthetic model: " + name;
   }

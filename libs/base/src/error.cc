@@ -62,11 +62,13 @@ Code code_of_errno(int value) {
   switch (value) {
     case ENOENT:
     case ESRCH:
+    case ELOOP:
       return Code::kNotFound;
     case EINVAL:
     case E2BIG:
     case ENOTDIR:
     case EISDIR:
+    case ENAMETOOLONG:
       return Code::kInvalidArgument;
     case ENOMEM:
     case ENOSPC:

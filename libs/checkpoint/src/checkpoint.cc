@@ -112,14 +112,11 @@ Result<GenerationDefaults> Checkpoint::read_generation(FileSource& files,
     PHALANX_TRY(const GgufModel model, GgufModel::open(files, name));
     return read_gguf_generation(model, config);
   }
-  auto file = files.open(kGenerationName);
-  if (!file) {
-    if (file.error().code() == Code::kNotFound) {
-      return default_generation(config);
-    }
-    return std::move(file).error();
+  if (!files.has(kGenerationName)) {
+    return default_generation(config);
   }
-  auto defaults = parse_generation_config(text_of(**file), config);
+  PHALANX_TRY(const std::unique_ptr<FileBytes> file, files.open(kGenerationName));
+  auto defaults = parse_generation_config(text_of(*file), config);
   if (!defaults) {
     return std::move(defaults).error().with(files.describe(kGenerationName));
   }
@@ -166,16 +163,13 @@ Status Checkpoint::open_shards(FileSource& files, const FileBytes& index) {
 }
 
 Status Checkpoint::open_files(FileSource& files) {
-  auto index = files.open(kIndexName);
-  if (index) {
-    auto opened = open_shards(files, **index);
+  if (files.has(kIndexName)) {
+    PHALANX_TRY(const std::unique_ptr<FileBytes> index, files.open(kIndexName));
+    auto opened = open_shards(files, *index);
     if (!opened) {
       return std::move(opened).error().with(files.describe(kIndexName));
     }
     return ok();
-  }
-  if (index.error().code() != Code::kNotFound) {
-    return std::move(index).error();
   }
   PHALANX_RETURN_IF_ERROR(open_shard(files, kSingleName));
   for (const auto& [name, entry] : directories_.front()) {

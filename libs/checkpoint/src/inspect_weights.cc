@@ -11,6 +11,7 @@
 #include "phalanx/gguf/file.h"
 #include "phalanx/gguf/split.h"
 #include "phalanx/json/value.h"
+#include "phalanx/os/read_file.h"
 
 namespace phalanx::checkpoint {
 namespace {
@@ -83,7 +84,7 @@ std::vector<std::string> safetensors_of(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
   const std::filesystem::path place(folder);
-  if (std::filesystem::exists(place / "model.safetensors", error)) {
+  if (os::has_entry((place / "model.safetensors").string())) {
     return {"model.safetensors"};
   }
   for (std::filesystem::directory_iterator entry(place, error), end; !error && entry != end;

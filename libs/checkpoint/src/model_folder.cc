@@ -8,6 +8,7 @@
 #include "phalanx/gguf/file.h"
 #include "phalanx/gguf/split.h"
 #include "phalanx/os/mapped_file.h"
+#include "phalanx/os/read_file.h"
 
 namespace phalanx::checkpoint {
 namespace {
@@ -30,7 +31,7 @@ class MappedBytes final : public FileBytes {
 // A GGUF file in a folder that is no Hugging Face folder; empty if there is none.
 std::string gguf_within(const fs::path& folder) {
   std::error_code error;
-  if (fs::exists(folder / "config.json", error)) {
+  if (os::has_entry((folder / "config.json").string())) {
     return {};
   }
   std::string first;
@@ -88,6 +89,10 @@ Result<std::unique_ptr<FileBytes>> ModelFolder::open(const std::string& name) {
   }
   PHALANX_TRY(os::MappedFile file, os::MappedFile::open(describe(name)));
   return std::unique_ptr<FileBytes>(std::make_unique<MappedBytes>(std::move(file)));
+}
+
+bool ModelFolder::has(const std::string& name) const {
+  return os::has_entry(describe(name));
 }
 
 std::string ModelFolder::describe(const std::string& name) const {

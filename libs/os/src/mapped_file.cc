@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,31 +10,21 @@
 
 #include "phalanx/os/unique_fd.h"
 
+#include "regular_file.h"
+
 namespace phalanx::os {
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
-  // Without waiting: a pipe is opened only when somebody writes to it.
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  if (!fd.valid()) {
-    return errno_error(path, errno);
-  }
-  struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) {
-    return errno_error(path, errno);
-  }
-  if (!S_ISREG(status.st_mode)) {
-    return invalid_argument(path + ": expected a file, found a folder, pipe or device");
-  }
-  const auto size = static_cast<std::size_t>(status.st_size);
-  if (size == 0) {
+  PHALANX_TRY(const RegularFile file, open_regular_file(path));
+  if (file.size == 0) {
     return MappedFile(path, nullptr, 0);
   }
-  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  void* data = ::mmap(nullptr, file.size, PROT_READ, MAP_PRIVATE, file.fd.get(), 0);
   if (data == MAP_FAILED) {
     return errno_error("mapping " + path, errno);
   }
-  ::madvise(data, size, MADV_SEQUENTIAL);
-  return MappedFile(path, static_cast<const std::byte*>(data), size);
+  ::madvise(data, file.size, MADV_SEQUENTIAL);
+  return MappedFile(path, static_cast<const std::byte*>(data), file.size);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept

@@ -55,6 +55,8 @@ TEST(Error, ExplainsAnErrno) {
   EXPECT_EQ(errno_error("x", ECONNREFUSED).code(), Code::kUnavailable);
   EXPECT_EQ(errno_error("x", ETIMEDOUT).code(), Code::kDeadlineExceeded);
   EXPECT_EQ(errno_error("x", EINVAL).code(), Code::kInvalidArgument);
+  EXPECT_EQ(errno_error("x", ENAMETOOLONG).code(), Code::kInvalidArgument);
+  EXPECT_EQ(errno_error("x", ELOOP).code(), Code::kNotFound);
   EXPECT_EQ(errno_error("x", EIO).code(), Code::kInternal);
 }
 

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/checkpoint/checkpoint.h"
+
 #include "source_dir.h"
 #include "support/gguf_writer.h"
 #include "support/temp_dir.h"
@@ -57,6 +59,39 @@ TEST(ModelFolder, TellsAFolderFromAFile) {
   EXPECT_TRUE(named.open("m.gguf").has_value());
   EXPECT_EQ(named.open("../m.gguf").error().code(), Code::kInvalidArgument);
   EXPECT_EQ(named.open("n.gguf").error().code(), Code::kNotFound);
+}
+
+TEST(ModelFolder, HasWhatIsThereAndCannotBeOpened) {
+  const test::TempDir place;
+  ModelFolder folder(place.path().string());
+  EXPECT_FALSE(folder.has("a"));
+  std::filesystem::create_symlink("nowhere", place.path() / "a");
+  std::filesystem::create_symlink("b", place.path() / "b");
+  for (const char* name : {"a", "b"}) {
+    EXPECT_TRUE(folder.has(name));
+    const auto opened = folder.open(name);
+    ASSERT_FALSE(opened.has_value());
+    EXPECT_EQ(opened.error().code(), Code::kNotFound);
+    EXPECT_NE(opened.error().message().find(folder.describe(name)), std::string::npos);
+  }
+}
+
+TEST(ModelFolder, DoesWithoutFilesOnlyWhereTheyAreAbsent) {
+  for (const char* name : {"generation_config.json", "model.safetensors.index.json"}) {
+    SCOPED_TRACE(name);
+    const test::TempDir place;
+    std::filesystem::copy(std::filesystem::path(PHALANX_SOURCE_DIR) / "deploy/models/phalanx-tiny",
+                          place.path(),
+                          std::filesystem::copy_options::recursive);
+    ModelFolder folder(place.path().string());
+    std::filesystem::remove(place.path() / name);
+    EXPECT_TRUE(Checkpoint::open(folder).has_value());
+    std::filesystem::create_symlink("nowhere", place.path() / name);
+    const auto opened = Checkpoint::open(folder);
+    ASSERT_FALSE(opened.has_value());
+    EXPECT_EQ(opened.error().code(), Code::kNotFound);
+    EXPECT_NE(opened.error().message().find(name), std::string::npos) << opened.error().message();
+  }
 }
 
 TEST(ModelFolder, NamesTheModelAfterItsPath) {

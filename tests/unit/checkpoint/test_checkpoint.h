@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,6 +24,7 @@ class MemorySource final : public FileSource {
   [[nodiscard]] std::vector<std::byte>& bytes(const std::string& name) { return files_.at(name); }
 
   Result<std::unique_ptr<FileBytes>> open(const std::string& name) override;
+  [[nodiscard]] bool has(const std::string& name) const override { return files_.contains(name); }
   [[nodiscard]] std::string describe(const std::string& name) const override {
     return "memory/" + name;
   }
@@ -36,6 +38,9 @@ class FolderSource final : public FileSource {
  public:
   explicit FolderSource(std::string folder) : folder_(std::move(folder)) {}
   Result<std::unique_ptr<FileBytes>> open(const std::string& name) override;
+  [[nodiscard]] bool has(const std::string& name) const override {
+    return std::filesystem::exists(describe(name));
+  }
   [[nodiscard]] std::string describe(const std::string& name) const override {
     return folder_ + "/" + name;
   }

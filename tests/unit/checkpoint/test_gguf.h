@@ -22,6 +22,7 @@ class GgufSource final : public FileSource {
   Result<std::unique_ptr<FileBytes>> open(const std::string& name) override {
     return files_.open(name);
   }
+  [[nodiscard]] bool has(const std::string& name) const override { return files_.has(name); }
   [[nodiscard]] std::string gguf_name() const override { return name_; }
   [[nodiscard]] std::string describe(const std::string& name) const override { return name; }
 

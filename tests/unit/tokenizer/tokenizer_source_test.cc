@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/tokenizer/tokenizer_source.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -146,6 +149,42 @@ TEST(TokenizerSource, KeepsTheTemplatesOfFilesOfTheirOwn) {
   EXPECT_EQ(tokenizer->chat_template(), "of a file");
   EXPECT_EQ(tokenizer->tool_use_template(), "for tools");
   EXPECT_EQ(tokenizer->eos_id(), fixture().id_of("<|im_end|>"));
+}
+
+// An optional file that is there is right, or said.
+TEST(TokenizerSource, RefusesFilesThatAreThereAndCannotBeRead) {
+  const auto expect_code = [](const test::TempDir& place, const std::string& name, Code code) {
+    SCOPED_TRACE(name);
+    const auto source = read_tokenizer_source(place.path());
+    ASSERT_FALSE(source.has_value());
+    EXPECT_EQ(source.error().code(), code) << source.error().to_string();
+    EXPECT_THAT(source.error().message(), HasSubstr((place.path() / name).string()));
+  };
+  for (const std::string name : {"tokenizer_config.json",
+                                 "chat_template.jinja",
+                                 "chat_template.json",
+                                 "additional_chat_templates/tool_use.jinja"}) {
+    const test::TempDir place;
+    place.write("tokenizer.json", "{}");
+    if (name.starts_with("additional")) {
+      place.write("chat_template.jinja", "x");
+    }
+    ASSERT_TRUE(read_tokenizer_source(place.path()).has_value()) << "absent: " << name;
+    const std::filesystem::path file = place.write(name, "");
+    expect_code(place, name, Code::kDataLoss);
+    std::filesystem::remove(file);
+    std::filesystem::create_symlink("nowhere", file);
+    expect_code(place, name, Code::kNotFound);
+    std::filesystem::remove(file);
+    std::filesystem::create_symlink(file.filename(), file);
+    expect_code(place, name, Code::kNotFound);
+    std::filesystem::remove(file);
+    std::filesystem::create_directory(file);
+    expect_code(place, name, Code::kInvalidArgument);
+    std::filesystem::remove(file);
+    ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+    expect_code(place, name, Code::kInvalidArgument);
+  }
 }
 
 TEST(TokenizerSource, MakesTheTokenizerOfAGgufFile) {

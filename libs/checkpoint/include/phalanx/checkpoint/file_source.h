@@ -35,8 +35,12 @@ class FileSource {
   virtual ~FileSource() = default;
 
   // `name` is a plain file name: no separator, not "..".
-  // Errors: kNotFound  there is no such file
+  // Errors: kNotFound  there is no such file, or nothing behind its name
   [[nodiscard]] virtual Result<std::unique_ptr<FileBytes>> open(const std::string& name) = 0;
+
+  // Whether there is something of this name, be it a file that can be opened or not: what may be
+  // absent and is there must be right.
+  [[nodiscard]] virtual bool has(const std::string& name) const = 0;
 
   // The name of the GGUF file to read (any file of a split model); empty: a Hugging Face folder.
   [[nodiscard]] virtual std::string gguf_name() const { return {}; }

@@ -18,6 +18,7 @@ class ModelFolder final : public FileSource {
   explicit ModelFolder(const std::string& path);
 
   [[nodiscard]] Result<std::unique_ptr<FileBytes>> open(const std::string& name) override;
+  [[nodiscard]] bool has(const std::string& name) const override;
   [[nodiscard]] std::string gguf_name() const override { return gguf_name_; }
   [[nodiscard]] std::string describe(const std::string& name) const override;
   [[nodiscard]] const std::string& folder() const { return folder_; }

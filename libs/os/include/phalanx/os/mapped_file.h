@@ -15,7 +15,7 @@ namespace phalanx::os {
 // Ownership: unmaps at the end; the descriptor is closed at once. Move-only.
 class MappedFile {
  public:
-  // Errors: kNotFound no such file; kInvalidArgument a folder, pipe or device.
+  // Errors: as read_file(), but for its bound
   [[nodiscard]] static Result<MappedFile> open(const std::string& path);
 
   MappedFile(MappedFile&& other) noexcept;

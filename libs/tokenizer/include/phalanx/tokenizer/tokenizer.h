@@ -142,7 +142,7 @@ class Tokenizer {
 // latter is additional_chat_templates/tool_use.jinja.
 //
 // Blocks:  reads files; about 0.2 s for a vocabulary of 150,000.
-// Errors:  kNotFound         no tokenizer.json
+// Errors:  as read_tokenizer_source()
 //          kInvalidArgument  a file is not what it must be; names the file, what was expected and
 //                            what was found
 //          kUnimplemented    the file uses a component that this version does not have, by name

@@ -49,10 +49,11 @@ struct TokenizerSource {
 // Reads the files of a model folder that load_tokenizer(folder) names.
 //
 // Blocks: reads files.
-// Errors: kNotFound         no tokenizer.json
-//         kInvalidArgument  a file is too long, or chat_template.json is not what it must be; names
-//                           the file
-//         kUnavailable      a file cannot be read
+// Errors: kNotFound         no tokenizer.json, or one of the files is a link that leads nowhere
+//         kInvalidArgument  a file is too long or no regular file, or chat_template.json is not what
+//                           it must be
+//         kDataLoss         a file is empty
+//         else as os::read_file(); each names the file
 [[nodiscard]] Result<TokenizerSource> read_tokenizer_source(const std::filesystem::path& folder);
 
 // `source` as bytes. tokenizer_source_from() takes them if no part is longer than its kMax…Bytes.
