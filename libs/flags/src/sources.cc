@@ -2,13 +2,15 @@
 #include "sources.h"
 
 #include <algorithm>
-#include <filesystem>
+#include <array>
+#include <charconv>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include <boost/program_options.hpp>
 #include <toml++/toml.h>
+
+#include "phalanx/os/read_file.h"
 
 #include "suggestion.h"
 
@@ -17,6 +19,8 @@ namespace phalanx::flags {
 namespace {
 
 namespace po = boost::program_options;
+
+constexpr std::size_t kMaxConfigFileBytes = std::size_t{1} << 20;
 
 // "--max_num_seqs=4" → "--max-num-seqs=4", "-tp" → "--tp" and "-h" → "--help": only the name part
 // changes.
@@ -76,6 +80,14 @@ void append_argument(const po::option& option, std::vector<CommandLineArgument>*
   }
 }
 
+// All digits of it. With a point or an exponent, so that it is no whole number.
+std::string text_of(double number) {
+  std::array<char, 32> buffer{};
+  const auto end = std::to_chars(buffer.begin(), buffer.end(), number).ptr;
+  std::string text(buffer.begin(), end);
+  return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;
+}
+
 Status append_value(const std::string& key,
                     const toml::node& node,
                     std::vector<std::pair<std::string, std::string>>* out) {
@@ -91,7 +103,7 @@ Status append_value(const std::string& key,
   } else if (const auto* integer = node.as_integer()) {
     value = std::to_string(integer->get());
   } else if (const auto* number = node.as_floating_point()) {
-    value = std::to_string(number->get());
+    value = text_of(number->get());
   } else if (const auto* boolean = node.as_boolean()) {
     value = boolean->get() ? "true" : "false";
   } else {
@@ -145,14 +157,20 @@ Result<std::vector<CommandLineArgument>> split_command_line(
 
 Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const std::string& path) {
   std::vector<std::pair<std::string, std::string>> result;
-  if (std::error_code ignored; !std::filesystem::exists(path, ignored)) {
-    return not_found("--config: expected a TOML file, found none at " + path);
+  auto text = os::read_file(path, kMaxConfigFileBytes);
+  if (!text) {
+    return std::move(text).error().with("--config");
   }
   try {
-    const toml::table table = toml::parse_file(path);
+    const toml::table table = toml::parse(*text, path);
     for (const auto& [key, node] : table) {
       std::string name(key.str());
       std::replace(name.begin(), name.end(), '_', '-');
+      if (name == "config") {
+        return invalid_argument("config file " + path + ", line " +
+                                std::to_string(key.source().begin.line) +
+                                ": key \"config\": a file names no other one");
+      }
       PHALANX_RETURN_IF_ERROR(append_value(name, node, &result));
     }
   } catch (const toml::parse_error& error) {

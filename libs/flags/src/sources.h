@@ -26,6 +26,11 @@ struct CommandLineArgument {
     const CommandLineSyntax& syntax, const std::vector<std::string>& arguments);
 
 // Top-level keys of a TOML file as (name, value text); an array gives one entry per element.
+// Numbers keep all their digits.
+//
+// Blocks: reads the file.
+// Errors: kInvalidArgument  no TOML of names and values, or the name is "config"; says the line
+//         else as os::read_file() with 1 MiB
 [[nodiscard]] Result<std::vector<std::pair<std::string, std::string>>> read_config_file(
     const std::string& path);
 

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/flags/flag_table.h"
 
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 
 #include <gtest/gtest.h>
+
+#include "support/temp_dir.h"
 
 namespace phalanx::flags {
 namespace {
@@ -104,6 +108,52 @@ TEST(FlagTable, PrefersCommandLineToEnvironmentToFile) {
   EXPECT_EQ(settings.model, "from-env");
   EXPECT_EQ(settings.policy, "random");
   EXPECT_EQ(settings.prompts.size(), 2U);
+}
+
+// What parsing says of `--config path`, also where that waits for nothing.
+Error config_error_of(const std::string& path) {
+  Settings settings;
+  FlagTable table = make_table(&settings);
+  const auto result = table.parse({"--config", path}, {});
+  EXPECT_FALSE(result.has_value()) << path;
+  return result ? internal_error("none") : result.error();
+}
+
+TEST(FlagTable, TakesARegularFileForItsFileOnly) {
+  const test::TempDir place;
+  const std::string pipe = place.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {place.path().string(), std::string("/dev/zero"), pipe}) {
+    EXPECT_EQ(config_error_of(path),
+              invalid_argument("--config: " + path +
+                               ": expected a file, found a folder, pipe or device"));
+  }
+  const std::string absent = place.path() / "absent";
+  EXPECT_EQ(config_error_of(absent),
+            not_found("--config: " + absent + ": No such file or directory (errno 2)"));
+  const std::string large = place.write("large", "# " + std::string(std::size_t{1} << 20, 'x'));
+  EXPECT_EQ(config_error_of(large).message(),
+            "--config: " + large + ": expected at most 1048576 bytes, found 1048578");
+}
+
+TEST(FlagTable, ReadsNoFileThatItsFileNames) {
+  const test::TempDir place;
+  const std::string path = place.write("c.toml", "tp = 3\nconfig = \"c3.toml\"\n");
+  EXPECT_EQ(config_error_of(path),
+            invalid_argument("config file " + path +
+                             ", line 2: key \"config\": a file names no other one"));
+}
+
+TEST(FlagTable, KeepsTheDigitsOfNumbersInItsFile) {
+  const test::TempDir place;
+  Settings settings;
+  FlagTable table = make_table(&settings);
+  ASSERT_TRUE(table.parse({"--config", place.write("c.toml", "rate = 1e-9\n")}, {}));
+  EXPECT_EQ(settings.rate, 1e-9);
+  const std::string whole = place.write("d.toml", "tp = 4.0\n");
+  EXPECT_EQ(config_error_of(whole).message(),
+            "--tensor-parallel-size (file " + whole +
+                "): expected a whole number from 1 to 64, found \"4.0\"");
 }
 
 TEST(FlagTable, RefusesAKnownButUnsupportedFlagByName) {
