@@ -11,6 +11,8 @@
 #include "phalanx/step/choices.h"
 #include "phalanx/step/isa.h"
 
+#include "option_checks.h"
+
 namespace phalanx::settings {
 
 namespace {
@@ -293,21 +295,6 @@ void refuse_known_flags(flags::FlagTable* table) {
                 "tool calls are not parsed in this version");
 }
 
-Status check_wrapper(const fleet::WorkerWrapper& wrapper, const Options& options) {
-  const auto none = [&](const char* what, std::int64_t count) {
-    return invalid_argument("\"" + wrapper.text + "\" selects no worker: there are " +
-                            std::to_string(count) + " " + what + ", numbered from 0");
-  };
-  if (wrapper.replica && wrapper.replica->value() >= options.dp) {
-    return none("replicas", options.dp);
-  }
-  if (wrapper.rank && wrapper.rank->value() >= options.tp) {
-    return none("ranks in each replica", options.tp);
-  }
-  const auto program = fleet::find_program(wrapper.command.front());
-  return program ? ok() : Status(program.error());
-}
-
 }  // namespace
 
 flags::FlagTable make_flag_table(Options* options) {
@@ -362,6 +349,7 @@ Result<flags::FlagTable::Request> parse_options(
   while (options->model.size() > 1 && options->model.back() == '/') {
     options->model.pop_back();
   }
+  PHALANX_RETURN_IF_ERROR(check_values(*options));
   if (options->runner != "sim" && (options->sim_step_us > 0 || options->sim_token_us > 0)) {
     return invalid_argument("--sim-step-us and --sim-token-us need --runner sim");
   }
@@ -387,11 +375,6 @@ Result<flags::FlagTable::Request> parse_options(
     return std::move(restarts).error().with("--restart-intensity");
   }
   options->restarts = *restarts;
-  for (const fleet::WorkerWrapper& wrapper : options->wrappers) {
-    if (Status status = check_wrapper(wrapper, *options); !status) {
-      return std::move(status).error().with("--worker-wrapper");
-    }
-  }
   options->dump_dir = keeper::dump_folder(options->dump_dir, environment);
   return request;
 }

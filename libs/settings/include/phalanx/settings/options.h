@@ -76,14 +76,14 @@ struct Options {
   std::vector<std::string> prompts;
   bool apply_chat_template = true;
   std::int64_t max_tokens = 256;
-  double temperature = -1.0;  // < 0: the model's own default
+  double temperature = -1.0;  // -1: the model's own default
   std::int64_t seed = -1;     // < 0: drawn
 };
 
 // The flag table of phalanxd over `options`, which must outlive it.
 [[nodiscard]] flags::FlagTable make_flag_table(Options* options);
 
-// Reads all sources and checks what needs more than one flag.
+// Reads all sources, and checks what single flags hold and what needs more than one of them.
 // Errors: kInvalidArgument, kUnimplemented (a known flag of other servers that is not supported),
 // each naming the flag.
 [[nodiscard]] Result<flags::FlagTable::Request> parse_options(

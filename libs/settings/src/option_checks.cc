@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "option_checks.h"
+
+#include <string>
+#include <utility>
+
+#include "phalanx/base/printable.h"
+#include "phalanx/wire/limits.h"
+
+namespace phalanx::settings {
+
+namespace {
+
+Status check_length(const char* option, const std::string& text, std::size_t bytes_max) {
+  if (text.size() > bytes_max) {
+    return invalid_argument(std::string(option) + ": expected at most " +
+                            std::to_string(bytes_max) + " bytes, found " +
+                            std::to_string(text.size()));
+  }
+  return ok();
+}
+
+// A list of nothing would be taken for one that is not given, which allows more than any list.
+Status check_list(const char* option, const std::string& list) {
+  if (!list.empty() && split_list(list).empty()) {
+    return invalid_argument(std::string(option) + ": expected names separated by commas, found \"" +
+                            list + "\"");
+  }
+  return check_length(option, list, wire::kMaxListBytes);
+}
+
+// It stands in answers of JSON, metrics and lines for a terminal.
+Status check_name(const std::string& name) {
+  PHALANX_RETURN_IF_ERROR(check_length("--served-model-name", name, wire::kMaxNameBytes));
+  if (const std::string shown = printable(name); shown != name) {
+    return invalid_argument(
+        "--served-model-name: expected UTF-8 without control characters, found \"" + shown + "\"");
+  }
+  return ok();
+}
+
+Status check_wrapper(const fleet::WorkerWrapper& wrapper, const Options& options) {
+  const auto none = [&](const char* what, std::int64_t count) {
+    return invalid_argument("\"" + wrapper.text + "\" selects no worker: there are " +
+                            std::to_string(count) + " " + what + ", numbered from 0");
+  };
+  if (wrapper.replica && wrapper.replica->value() >= options.dp) {
+    return none("replicas", options.dp);
+  }
+  if (wrapper.rank && wrapper.rank->value() >= options.tp) {
+    return none("ranks in each replica", options.tp);
+  }
+  const auto program = fleet::find_program(wrapper.command.front());
+  return program ? ok() : Status(program.error());
+}
+
+}  // namespace
+
+Status check_values(const Options& options) {
+  PHALANX_RETURN_IF_ERROR(check_length("--model", options.model, wire::kMaxPathBytes));
+  PHALANX_RETURN_IF_ERROR(
+      check_length("--chat-template", options.chat_template_path, wire::kMaxPathBytes));
+  PHALANX_RETURN_IF_ERROR(check_name(options.served_model_name));
+  PHALANX_RETURN_IF_ERROR(check_list("--allowed-hosts", options.allowed_hosts));
+  PHALANX_RETURN_IF_ERROR(check_list("--allowed-origins", options.allowed_origins));
+  if (options.temperature < 0.0 && options.temperature != -1.0) {
+    return invalid_argument("--temperature: expected -1 or a number from 0 to 2, found " +
+                            std::to_string(options.temperature));
+  }
+  for (const fleet::WorkerWrapper& wrapper : options.wrappers) {
+    if (Status status = check_wrapper(wrapper, options); !status) {
+      return std::move(status).error().with("--worker-wrapper");
+    }
+  }
+  return ok();
+}
+
+}  // namespace phalanx::settings

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/settings/options.h"
+
+namespace phalanx::settings {
+namespace {
+
+// What is said of `arguments`; empty if they are taken.
+std::string error_of(std::vector<std::string> arguments) {
+  Options options;
+  flags::FlagTable table = make_flag_table(&options);
+  arguments.insert(arguments.begin(), {"--model", "m"});
+  const auto request = parse_options(&table, &options, arguments, {});
+  return request ? "" : request.error().message();
+}
+
+TEST(OptionChecks, AListOfNothingIsRefused) {
+  for (const std::string option : {"--allowed-hosts", "--allowed-origins"}) {
+    EXPECT_EQ(error_of({option, "a, b"}), "");
+    for (const std::string list : {",", " , ", " "}) {
+      EXPECT_EQ(error_of({option, list}),
+                option + ": expected names separated by commas, found \"" + list + "\"");
+    }
+  }
+}
+
+TEST(OptionChecks, OfNegativeTemperaturesOnlyMinusOneMeansTheModels) {
+  for (const char* temperature : {"-1", "0", "2"}) {
+    EXPECT_EQ(error_of({"--temperature", temperature}), "");
+  }
+  for (const char* temperature : {"-0.5", "-0.999"}) {
+    EXPECT_NE(error_of({"--temperature", temperature}).find("--temperature: expected -1 or"),
+              std::string::npos);
+  }
+}
+
+TEST(OptionChecks, ANameOfTheModelCanBeShown) {
+  EXPECT_EQ(error_of({"--served-model-name", "Modell-ä 7B"}), "");
+  EXPECT_EQ(error_of({"--served-model-name", "\xff\xfe"}),
+            "--served-model-name: expected UTF-8 without control characters, found \"\\xff\\xfe\"");
+  EXPECT_EQ(error_of({"--served-model-name", "a\nb"}),
+            "--served-model-name: expected UTF-8 without control characters, found \"a\\u{a}b\"");
+}
+
+TEST(OptionChecks, TextsThatAreTooLongAreNamedByTheirOption) {
+  EXPECT_EQ(error_of({"--served-model-name", std::string(256, 'x')}), "");
+  EXPECT_EQ(error_of({"--served-model-name", std::string(257, 'x')}),
+            "--served-model-name: expected at most 256 bytes, found 257");
+  EXPECT_EQ(error_of({"--chat-template", std::string(4097, 'x')}),
+            "--chat-template: expected at most 4096 bytes, found 4097");
+  Options options;
+  flags::FlagTable table = make_flag_table(&options);
+  const auto request = parse_options(&table, &options, {std::string(4097, 'x')}, {});
+  ASSERT_FALSE(request);
+  EXPECT_EQ(request.error().message(), "--model: expected at most 4096 bytes, found 4097");
+}
+
+}  // namespace
+}  // namespace phalanx::settings
