@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <iostream>
 #include <thread>
+#include <utility>
 
 #include "phalanx/admin/admin_server.h"
 #include "phalanx/admin/commands.h"
@@ -17,12 +18,14 @@
 #include "phalanx/checkpoint/inspect.h"
 #include "phalanx/documents/poison_document.h"
 #include "phalanx/documents/status_document.h"
+#include "phalanx/engine/scheduler_options.h"
 #include "phalanx/flags/flag_table.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/model/needs.h"
 #include "phalanx/os/machine.h"
 #include "phalanx/os/standard_files.h"
 #include "phalanx/step/choices.h"
+#include "phalanx/wire/limits.h"
 #include "phalanx/wire/rank_messages.h"
 
 #include "inspect_view.h"
@@ -54,7 +57,7 @@ struct CtlOptions {
 
 // Spelled and defaulted as for phalanxd.
 void add_topology(flags::FlagTable* table, CtlOptions* o) {
-  table->add_int("data-parallel-size,dp", &o->dp, 1, 1024, "inspect: replicas");
+  table->add_int("data-parallel-size,dp", &o->dp, 1, wire::kMaxReplicas, "inspect: replicas");
   table->add_int("tensor-parallel-size,tp", &o->tp, 1, 64, "inspect: ranks of each replica");
   table->add_int("max-model-len",
                  &o->max_model_len,
@@ -145,11 +148,15 @@ Status print_status(const CtlOptions& options) {
   return ok();
 }
 
-// The first obstacle, after everything was printed, is the outcome.
-Status inspect(const CtlOptions& options) {
-  if (options.argument.empty()) {
-    return invalid_argument("inspect: expected the path of a model, found none");
-  }
+// What a replica would refuse of the limits that memory leaves.
+Status check_limits(const step::RankLimits& limits, std::uint32_t vocab) {
+  engine::SchedulerOptions scheduler;
+  scheduler.limits = limits;
+  scheduler.vocab_size = vocab;
+  return engine::validate(scheduler);
+}
+
+model::MemoryRequest memory_request_of(const CtlOptions& options) {
   model::MemoryRequest request;
   request.replicas = static_cast<std::uint32_t>(options.dp);
   request.ranks = static_cast<std::uint32_t>(options.tp);
@@ -159,12 +166,31 @@ Status inspect(const CtlOptions& options) {
       static_cast<std::uint32_t>(options.max_num_batched_tokens);
   request.limits.kv_blocks = static_cast<std::uint32_t>(options.num_kv_blocks);
   request.limits.kv_format = step::kv_format_of(options.kv_cache_dtype);
+  return request;
+}
+
+// The first obstacle, after everything was printed, is the outcome.
+Status inspect(const CtlOptions& options) {
+  if (options.argument.empty()) {
+    return invalid_argument("inspect: expected the path of a model, found none");
+  }
+  if (options.max_num_batched_tokens < options.max_num_seqs) {
+    return invalid_argument("--max-num-batched-tokens: expected at least --max-num-seqs (" +
+                            std::to_string(options.max_num_seqs) + "), found " +
+                            std::to_string(options.max_num_batched_tokens));
+  }
+  model::MemoryRequest request = memory_request_of(options);
   PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
   request.available_bytes = model::memory_to_plan(
       available, request.limits.kv_blocks, 1 + request.replicas * (1 + request.ranks));
   PHALANX_TRY(checkpoint::Inspection found,
               checkpoint::inspect(options.argument, options.quantization));
   const std::optional<model::MemoryPlan> memory = model::needs_of(found, request);
+  if (memory) {
+    if (Status status = check_limits(memory->limits, found.config->vocab); !status) {
+      found.obstacles.push_back({"limits", std::move(status).error()});
+    }
+  }
   std::cout << (options.json ? inspection_json(found, memory, request) + "\n"
                              : inspection_text(found, memory, request));
   if (!found.obstacles.empty()) {
@@ -194,7 +220,24 @@ Result<std::uint32_t> replica_of(const CtlOptions& options) {
   return static_cast<std::uint32_t>(std::stoul(digits));
 }
 
+// What would be ignored was meant for something.
+Status check_argument(const CtlOptions& options) {
+  if (options.words.size() < 2) {
+    return ok();
+  }
+  if (options.command == "reload" && !options.fronts) {
+    return invalid_argument("reload: a program needs --fronts, found \"" + options.argument +
+                            "\" without");
+  }
+  if (options.command == "status" || options.command == "ping") {
+    return invalid_argument(options.command + ": expected no argument, found \"" +
+                            options.argument + "\"");
+  }
+  return ok();
+}
+
 Status run_command(const CtlOptions& options) {
+  PHALANX_RETURN_IF_ERROR(check_argument(options));
   if (options.command == "status") {
     return print_status(options);
   }

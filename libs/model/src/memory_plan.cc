@@ -114,7 +114,7 @@ Error does_not_fit(const checkpoint::ModelConfig& config,
       {{"--max-model-len", &step::RankLimits::max_model_len},
        {"--max-num-batched-tokens", &step::RankLimits::max_num_batched_tokens},
        {"--max-num-seqs", &step::RankLimits::max_num_seqs}}};
-  std::string message = "memory: expected at most " + bytes_text(request.available_bytes) +
+  std::string message = "expected at most " + bytes_text(request.available_bytes) +
                         ", found a need of " + bytes_text(needed);
   bool any = false;
   for (const Setting& setting : kSettings) {
@@ -194,7 +194,7 @@ Error beyond_memory(const checkpoint::ModelConfig& config,
     const std::uint32_t largest =
         largest_that_fits(config, request, limits, &step::RankLimits::kv_blocks, false);
     if (largest >= least_blocks) {
-      return resource_exhausted("memory: expected at most " + bytes_text(request.available_bytes) +
+      return resource_exhausted("expected at most " + bytes_text(request.available_bytes) +
                                 ", found a need of " + bytes_text(needed) +
                                 "; the largest kv_blocks that fits is " + std::to_string(largest));
     }

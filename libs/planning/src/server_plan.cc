@@ -126,7 +126,8 @@ Result<model::MemoryPlan> plan_memory(const wire::PlannerBootstrap& asked,
   PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
   request.available_bytes = model::memory_to_plan(
       available, request.limits.kv_blocks, 1 + request.replicas * (1 + request.ranks));
-  return model::plan_memory(config, request);
+  auto plan = model::plan_memory(config, request);
+  return plan ? std::move(plan) : Result<model::MemoryPlan>(std::move(plan).error().with("memory"));
 }
 
 void put_memory(const model::MemoryPlan& memory, std::uint32_t replicas, wire::ServerPlan* plan) {

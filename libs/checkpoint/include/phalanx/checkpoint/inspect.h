@@ -21,7 +21,7 @@ struct TypeUse {
 
 // What keeps a model from being served as asked.
 struct Obstacle {
-  std::string part;  // "model", "tokenizer", "chat template", "topology", "memory"
+  std::string part;  // "model", "tokenizer", "chat template", "topology", "memory", "limits"
   Error error;
 };
 

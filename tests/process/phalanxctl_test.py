@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""phalanxctl refuses what it would ignore, and `inspect` what phalanxd would refuse."""
+import os
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from phalanx_server import BIN, TINY, main  # noqa: E402
+
+
+def run(*arguments, program="phalanxctl"):
+    result = subprocess.run([os.path.join(BIN, program), *arguments], timeout=60, capture_output=True, text=True)
+    return result.returncode, result.stdout + result.stderr
+
+
+class Phalanxctl(unittest.TestCase):
+    def test_a_word_that_a_command_does_not_take_is_refused(self):
+        for words in (("status", "3"), ("ping", "foo"), ("ping", ""), ("reload", "program"), ("drain", "1", "2"), ("dump", "a", "b")):
+            status, output = run(*words)
+            self.assertEqual(status, 64, (words, output))
+            self.assertIn("expected" if words[0] != "reload" else "--fronts", output)
+
+    def test_inspect_refuses_what_phalanxd_refuses(self):
+        for limits in (("--max-model-len", "1"), ("--max-num-seqs", "4096", "--max-num-batched-tokens", "1"), ("--dp", "257")):
+            for program, words in (("phalanxctl", ("inspect", TINY)), ("phalanxd", (TINY, "--port", "0"))):
+                status, output = run(*words, *limits, program=program)
+                self.assertEqual(status, 64, (program, limits, output))
+
+    def test_inspect_names_what_does_not_fit_once(self):
+        status, output = run("inspect", TINY, "--num-kv-blocks", str(1 << 24))
+        self.assertEqual(status, 75, output)
+        self.assertIn("phalanxctl: memory: expected", output)
+        self.assertNotIn("memory: memory:", output)
+
+
+if __name__ == "__main__":
+    main()
