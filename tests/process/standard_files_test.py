@@ -83,6 +83,15 @@ class StandardFiles(unittest.TestCase):
             self.assertNotEqual(result.returncode, 0, target)
             self.assertIn("writing to standard output", result.stderr)
 
+    def test_help_that_cannot_be_written_is_no_success(self):
+        for program in ("phalanxd", "phalanxctl", "phalanx-load"):
+            for option in ("--help", "--version"):
+                with open("/dev/full", "w") as output:
+                    result = subprocess.run([os.path.join(BIN, program), option], stdout=output, stderr=subprocess.PIPE, text=True,
+                                            timeout=60)
+                self.assertEqual(result.returncode, 75, (program, option))
+                self.assertIn(f"{program}: standard output cannot be written", result.stderr)
+
     def test_prompts_that_are_given_up(self):
         for sign in (signal.SIGTERM, signal.SIGINT):
             server = subprocess.Popen([PHALANXD, "--model", TINY, "--runner", "sim", "--sim-step-us", "50000", "--max-tokens", "500",

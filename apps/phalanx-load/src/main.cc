@@ -2,8 +2,10 @@
 // phalanx-load: sends load to a server, audits every stream and reports latencies.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string>
 
 #include "phalanx/flags/flag_table.h"
 #include "phalanx/os/standard_files.h"
@@ -19,6 +21,11 @@ int complain(const phalanx::Error& error) {
   return phalanx::error_traits(error.code()).exit_status;
 }
 
+int print(const std::string& text) {
+  const phalanx::Status printed = phalanx::os::print(text);
+  return printed ? 0 : complain(printed.error());
+}
+
 int run(int argc, char** argv) {
   auto parsed = phalanx::load::parse_options(phalanx::flags::arguments_of(argc, argv),
                                              phalanx::flags::environment_of(environ));
@@ -26,8 +33,7 @@ int run(int argc, char** argv) {
     return complain(parsed.error());
   }
   if (parsed->print_and_exit) {
-    std::fputs(parsed->print_and_exit->c_str(), stdout);
-    return 0;
+    return print(*parsed->print_and_exit);
   }
   for (const auto& note : parsed->notes) {
     if (note.is_warning) {
@@ -38,15 +44,16 @@ int run(int argc, char** argv) {
   if (!report) {
     return complain(report.error());
   }
-  std::fputs(phalanx::loadgen::report_text(*report).c_str(), stdout);
+  // What cannot be shown is saved nevertheless.
+  int printed = print(phalanx::loadgen::report_text(*report));
   if (parsed->options.save_result) {
     const auto path = phalanx::load::save_report(parsed->options, *report);
     if (!path) {
       return complain(path.error());
     }
-    std::fprintf(stdout, "result: %s\n", path->c_str());
+    printed = std::max(printed, print("result: " + *path + "\n"));
   }
-  return report->failed > 0 ? kSomeRequestsFailed : 0;
+  return printed != 0 ? printed : report->failed > 0 ? kSomeRequestsFailed : 0;
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include "leader_role.h"
 
 #include <csignal>
-#include <iostream>
 #include <optional>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "phalanx/os/child_process.h"
 #include "phalanx/os/heap.h"
 #include "phalanx/os/machine.h"
+#include "phalanx/os/standard_files.h"
 #include "phalanx/settings/start_limits.h"
 
 #include "leader.h"
@@ -28,6 +28,11 @@ constexpr auto kPatience = std::chrono::seconds(1);
 int fail(const Error& error) {
   obs::print_lines("phalanxd: " + printable(error.message()), kPatience);
   return error_traits(error.code()).exit_status;
+}
+
+int print(const std::string& text) {
+  const Status printed = os::print(text);
+  return printed ? 0 : fail(printed.error());
 }
 
 // Whatever becomes of the file: workers that are started again run what the first ones ran.
@@ -74,12 +79,10 @@ int run_leader(const std::vector<std::string>& arguments,
     return fail(request.error());
   }
   if (*request == flags::FlagTable::Request::kHelp) {
-    std::cout << table.help_text();
-    return 0;
+    return print(table.help_text());
   }
   if (*request == flags::FlagTable::Request::kVersion) {
-    std::cout << "phalanxd " << kVersion << "\n";
-    return 0;
+    return print("phalanxd " + std::string(kVersion) + "\n");
   }
   obs::LogOptions log;
   log.level = obs::parse_log_level(options.log_level).value_or(obs::LogLevel::kInfo);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <utility>
 
 namespace phalanx::os {
@@ -39,6 +40,13 @@ void prepare_program() {
       static_cast<void>(::open("/dev/null", O_RDWR));  // the lowest number that is free: this one
     }
   }
+}
+
+Status print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) < text.size() || std::fflush(stdout) != 0) {
+    return resource_exhausted(errno_error("standard output cannot be written", errno).message());
+  }
+  return ok();
 }
 
 void StandardOutput::write(std::string text, Written written) {

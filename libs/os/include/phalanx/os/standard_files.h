@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "phalanx/base/result.h"
 #include "phalanx/os/event_loop.h"
@@ -16,6 +17,11 @@ namespace phalanx::os {
 // not become larger is an error for who writes it, and not a signal.
 // Blocks: never. Where not even /dev/null can be opened nothing is changed.
 void prepare_program();
+
+// Writes `text` to standard output, for a program without a loop.
+// Blocks: until it is written.
+// Errors: kResourceExhausted  standard output takes no more; names it and the cause
+[[nodiscard]] Status print(std::string_view text);
 
 // Standard output for a program with a loop: who reads it may take his time.
 //
