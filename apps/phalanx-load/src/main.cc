@@ -40,6 +40,11 @@ int run(int argc, char** argv) {
       std::fprintf(stderr, "phalanx-load: warning: %s\n", note.text.c_str());
     }
   }
+  if (parsed->options.save_result) {
+    if (const auto place = phalanx::load::check_result_place(parsed->options); !place) {
+      return complain(place.error());
+    }
+  }
   const auto report = phalanx::load::run_session(parsed->options);
   if (!report) {
     return complain(report.error());

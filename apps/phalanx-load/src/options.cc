@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "phalanx/base/printable.h"
 #include "phalanx/base/version.h"
 #include "phalanx/flags/flag_table.h"
 
@@ -266,6 +267,10 @@ Status apply_base_url(Options* o) {
 Status add_headers(Options* o) {
   o->http_headers.add("content-type", "application/json");
   for (const std::string& header : o->headers) {
+    // A line break would make two fields of it, or begin the body.
+    if (const std::string shown = printable(header); shown != header) {
+      return invalid_argument("--header: expected no control characters, came \"" + shown + "\"");
+    }
     const std::size_t colon = header.find(':');
     if (colon == 0 || colon == std::string::npos) {
       return invalid_argument("--header: expected \"NAME: VALUE\", came \"" + header + "\"");
@@ -295,6 +300,9 @@ Status derive(Options* o) {
   if (o->dataset_name != "custom" && !o->dataset_path.empty()) {
     return invalid_argument("--dataset-path needs --dataset-name custom");
   }
+  if (!o->save_result && (o->result_dir != Options().result_dir || !o->result_filename.empty())) {
+    return invalid_argument("--result-dir and --result-filename need --save-result");
+  }
   if (o->verify_counts && !is_chat) {
     return invalid_argument("--verify-counts needs --backend openai-chat");
   }
@@ -313,7 +321,8 @@ Result<ParsedOptions> parse_options(const std::vector<std::string>& arguments,
   flags::FlagTable table("phalanx-load",
                          "phalanx-load sends load to a server with an OpenAI API, audits every "
                          "stream and reports latencies.\n\nexit status: 0 all requests succeeded, "
-                         "1 some failed, 64 wrong usage, 69 no server",
+                         "1 some failed, 64 wrong usage, 66 a file is missing, 69 no server, "
+                         "75 what is said or saved cannot be written",
                          "PHALANX_LOAD_");
   add_server_flags(table, o);
   add_workload_flags(table, o);

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <ctime>
 #include <filesystem>
@@ -13,6 +17,7 @@
 #include "phalanx/loadgen/driver.h"
 #include "phalanx/openai/stream_event.h"
 #include "phalanx/os/event_loop.h"
+#include "phalanx/os/unique_fd.h"
 
 #include "progress.h"
 
@@ -212,6 +217,29 @@ Result<loadgen::Report> run_session(Options options) {
   return Session(std::move(options)).run();
 }
 
+Status check_result_place(const Options& options) {
+  const std::filesystem::path folder(options.result_dir);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return errno_error("--result-dir: " + folder.string(), error.value());
+  }
+  const bool is_named = !options.result_filename.empty();
+  const std::filesystem::path path =
+      folder / (is_named ? options.result_filename
+                         : ".phalanx-load-" + std::to_string(::getpid()) + ".json");
+  const bool existed = std::filesystem::exists(path, error);
+  const os::UniqueFd file(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666));
+  if (!file.valid()) {
+    return errno_error("--save-result: " + path.string(), errno);
+  }
+  if (!existed) {
+    std::filesystem::remove(path, error);
+  }
+  return ok();
+}
+
 Result<std::string> save_report(const Options& options, const loadgen::Report& report) {
   const std::string date = local_time();
   std::error_code error;
@@ -224,7 +252,7 @@ Result<std::string> save_report(const Options& options, const loadgen::Report& r
   file << loadgen::report_json(report, date);
   file.close();
   if (!file) {
-    return internal_error("cannot write the result to " + path.string());
+    return resource_exhausted("cannot write the result to " + path.string());
   }
   return path.string();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/loadgen/workload.h"
 
+#include <algorithm>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -61,6 +62,14 @@ TEST(CountWorkload, KnowsTheAnswer) {
   }
 }
 
+// The longest that the built-in model always has right.
+TEST(CountWorkload, AsksForNoMoreThanTheBuiltInModelCan) {
+  for (const PlannedRequest& request : count_workload(3000, 0)) {
+    const std::string& answer = *request.expected_text;
+    EXPECT_LT(std::count(answer.begin(), answer.end(), ' '), 40) << answer;
+  }
+}
+
 TEST(CustomWorkload, ReadsLinesAndRepeatsThem) {
   const auto requests = parse_custom_workload(
       "{\"prompt\": \"a\", \"output_tokens\": 5}\n\n{\"prompt\": \"b\"}\r\n", 5, 77);
@@ -84,7 +93,12 @@ TEST(CustomWorkload, NamesTheBadLine) {
   EXPECT_EQ(message("{\"prompt\":\"a\",\"output_tokens\":0}"),
             "line 1: output_tokens: expected an integer from 1 to 16777216");
   EXPECT_EQ(message("\n"), "the dataset holds no request");
-  EXPECT_EQ(load_custom_workload("/nowhere/x.jsonl", 1, 1).error().code(), Code::kNotFound);
+  for (const std::string path : {"/nowhere/x.jsonl", "/tmp", "/dev/zero"}) {
+    const auto requests = load_custom_workload(path, 1, 1);
+    ASSERT_FALSE(requests);
+    EXPECT_EQ(requests.error().code(), Code::kNotFound);
+    EXPECT_EQ(requests.error().message().find("cannot read the dataset " + path + ": "), 0U);
+  }
 }
 
 TEST(RequestBody, AsksForAStreamWithUsage) {

@@ -83,6 +83,19 @@ TEST(LoadOptions, SettingsOfTheServerAreLeftAlone) {
   EXPECT_TRUE(result->notes.empty());
 }
 
+TEST(LoadOptions, AHeaderFieldIsOne) {
+  EXPECT_EQ(*parsed({"--header", "a: b"}).http_headers.find("a"), "b");
+  EXPECT_EQ(refusal({"--header", "a: b\r\nc: d"}),
+            "--header: expected no control characters, came \"a: b\\u{d}\\u{a}c: d\"");
+}
+
+TEST(LoadOptions, APlaceForTheResultNeedsAResult) {
+  for (const char* option : {"--result-dir", "--result-filename"}) {
+    EXPECT_EQ(refusal({option, "x"}), "--result-dir and --result-filename need --save-result");
+    EXPECT_EQ(refusal({option, "x", "--save-result"}), "accepted");
+  }
+}
+
 TEST(LoadOptions, NameABadLimitOfGoodput) {
   EXPECT_EQ(refusal({"--goodput", "ttft:200", "itl:5"}),
             "--goodput (command line): expected ttft:MS, tpot:MS or e2el:MS, as in ttft:200, came "

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""phalanx-load finds out before the run what would spoil it."""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from phalanx_server import BIN, main  # noqa: E402
+
+
+def run(*arguments):
+    # Nothing listens on this port: whoever looks for a server first ends with 69.
+    result = subprocess.run([os.path.join(BIN, "phalanx-load"), "--port", "1", "--num-prompts", "1", *arguments], timeout=60,
+                            capture_output=True, text=True)
+    return result.returncode, result.stdout + result.stderr
+
+
+class PhalanxLoad(unittest.TestCase):
+    def test_a_result_that_cannot_be_written_is_known_before_the_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "taken"))
+            for place in (("--result-dir", "/proc/none"), ("--result-dir", "/dev/null/none"),
+                          ("--result-dir", folder, "--result-filename", "taken")):
+                status, output = run("--save-result", *place)
+                self.assertNotIn(status, (0, 69), output)
+                self.assertIn(place[-1], output)
+
+    def test_looking_for_the_place_leaves_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            kept = os.path.join(folder, "kept.json")
+            with open(kept, "w") as file:
+                file.write("kept")
+            for name in ((), ("--result-filename", "new.json"), ("--result-filename", "kept.json")):
+                self.assertEqual(run("--save-result", "--result-dir", folder, *name)[0], 69)
+            self.assertEqual(os.listdir(folder), ["kept.json"])
+            with open(kept) as file:
+                self.assertEqual(file.read(), "kept")
+
+    def test_a_dataset_that_cannot_be_read_is_named(self):
+        status, output = run("--model", "m", "--dataset-name", "custom", "--dataset-path", "/tmp")
+        self.assertEqual(status, 66, output)
+        self.assertIn("dataset /tmp: ", output)
+
+
+if __name__ == "__main__":
+    main()
