@@ -120,6 +120,9 @@ std::string inspection_text(const Inspection& inspection,
   out << "  tokenizer  "
       << (inspection.tokenizer.empty() ? "none" : printable(inspection.tokenizer))
       << (inspection.has_chat_template ? ", with a chat template" : ", no chat template") << "\n";
+  if (inspection.unused.count > 0) {
+    out << "  warning    " << printable(inspection.unused.text()) << "\n";
+  }
   if (memory) {
     print_memory(*memory, request, out);
   }
@@ -158,6 +161,7 @@ std::string inspection_json(const Inspection& inspection,
                                  {"tokenizer", inspection.tokenizer},
                                  {"chat_template", inspection.has_chat_template},
                                  {"config", nullptr},
+                                 {"unused_tensors", inspection.unused.count},
                                  {"memory", nullptr},
                                  {"supported", inspection.obstacles.empty()},
                                  {"obstacles", std::move(obstacles)}};

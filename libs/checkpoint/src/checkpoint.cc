@@ -54,7 +54,21 @@ std::vector<std::uint64_t> shape_of(const WeightSpec& spec) {
   return {spec.rows, spec.columns};
 }
 
+// What older versions of Transformers saved beside the weights, and makes no difference.
+bool is_buffer(std::string_view tensor) {
+  return tensor.ends_with("rotary_emb.inv_freq") || tensor.ends_with(".masked_bias") ||
+         tensor.ends_with(".attn.bias");
+}
+
 }  // namespace
+
+std::string UnusedTensors::text() const {
+  if (count == 0) {
+    return {};
+  }
+  return std::to_string(count) + (count == 1 ? " tensor" : " tensors") +
+         " of the model not used, the first: " + first;
+}
 
 std::vector<WeightSpec> required_weights(const ModelConfig& config) {
   const std::uint64_t hidden = config.hidden;
@@ -211,6 +225,19 @@ Status Checkpoint::place(const WeightSpec& spec) {
   return ok();
 }
 
+void Checkpoint::count_unused() {
+  for (const auto& [name, file] : file_of_) {
+    // A head that is the embedding may be written down once more.
+    const bool is_tied = config_.tied_head && name == "lm_head.weight";
+    if (weights_.contains(name) || is_tied || is_buffer(name)) {
+      continue;
+    }
+    if (unused_.count++ == 0) {
+      unused_.first = name;
+    }
+  }
+}
+
 void Checkpoint::keep(const WeightSpec& spec, const Placed& placed) {
   const auto inserted = weights_.emplace(spec.name, placed).first;
   inserted->second.tensor.name = inserted->first;
@@ -223,6 +250,7 @@ Status Checkpoint::open_folder(FileSource& files) {
   for (const WeightSpec& spec : required_weights(config_)) {
     PHALANX_RETURN_IF_ERROR(place(spec));
   }
+  count_unused();
   return ok();
 }
 

@@ -53,6 +53,7 @@ Result<Inspection> inspect(const std::string& path, const std::string& quantizat
                                                      : describe_gguf(folder, inspection));
   if (const auto checkpoint = Checkpoint::open(folder); checkpoint) {
     inspection.config = checkpoint->config();
+    inspection.unused = checkpoint->unused();
     inspection.config->formats = checkpoint->formats_for(quantization);
   } else {
     add_obstacle(inspection, "model", checkpoint.error());

@@ -203,6 +203,7 @@ Result<Planned> make_plan(const wire::PlannerBootstrap& asked) {
   wire::ServerPlan& plan = made.plan;
   checkpoint::ModelFolder folder(asked.model_path);
   PHALANX_TRY(const checkpoint::Checkpoint checkpoint, checkpoint::Checkpoint::open(folder));
+  made.warning = checkpoint.unused().text();
   checkpoint::ModelConfig config = checkpoint.config();
   config.formats = checkpoint.formats_for(asked.quantization);
   PHALANX_TRY(const std::unique_ptr<tokenizer::Tokenizer> tokenizer,

@@ -9,6 +9,7 @@
 #include "phalanx/base/bytes_text.h"
 #include "phalanx/base/exception_error.h"
 #include "phalanx/fleet/child_start.h"
+#include "phalanx/obs/log.h"
 #include "phalanx/os/machine.h"
 #include "phalanx/os/memfd.h"
 #include "phalanx/planning/server_plan.h"
@@ -35,6 +36,9 @@ Result<os::Memfd> in_memory(const std::string& bytes) {
 
 Status plan(fleet::ChildStart& start, const wire::PlannerBootstrap& asked) {
   PHALANX_TRY(const planning::Planned made, planning::make_plan(asked));
+  if (!made.warning.empty()) {
+    obs::log_at(obs::LogLevel::kWarn, "model", {{"note", made.warning}});
+  }
   PHALANX_TRY(const os::Memfd tokenizer, in_memory(made.tokenizer_source));
   const std::array<int, 1> fds = {tokenizer.fd()};
   PHALANX_TRY(const os::ControlSent sent,

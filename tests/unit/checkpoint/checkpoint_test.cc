@@ -137,6 +137,29 @@ TEST(Checkpoint, NamesAMissingTensor) {
   expect_error(error, Code::kNotFound, {kUp, "[608, 64]", "no such tensor"});
 }
 
+TEST(Checkpoint, CountsTensorsThatAreNotUsed) {
+  TestShape shape;
+  std::vector<TestTensor> tensors = random_tensors(shape);
+  for (const char* buffer : {"model.layers.0.self_attn.rotary_emb.inv_freq",
+                             "h.0.attn.masked_bias",
+                             "h.0.attn.bias",
+                             "lm_head.weight"}) {
+    tensors.push_back({buffer, "F32", {1}, std::vector<std::byte>(4)});
+  }
+  const auto opened = [&] {
+    MemorySource files;
+    files.put("config.json", config_json(shape));
+    files.put("model.safetensors", write_safetensors(tensors));
+    return Checkpoint::open(files).value();
+  };
+  EXPECT_EQ(opened().unused().text(), "");
+  shape.layers = 1;  // of two
+  const Checkpoint checkpoint = opened();
+  EXPECT_EQ(checkpoint.unused().count, 11U);
+  EXPECT_EQ(checkpoint.unused().text(),
+            "11 tensors of the model not used, the first: model.layers.1.input_layernorm.weight");
+}
+
 TEST(Checkpoint, NamesAWrongShape) {
   const Error error = error_after([](auto& tensors) { find(tensors, kUp).shape = {64, 608}; });
   expect_error(error, Code::kDataLoss, {"memory/model.safetensors", kUp, "[608, 64]", "[64, 608]"});

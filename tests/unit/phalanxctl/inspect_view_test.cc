@@ -20,6 +20,7 @@ checkpoint::Inspection hostile() {
   found.architecture = kHostile;
   found.name = kHostile;
   found.tokenizer = kHostile;
+  found.unused = {1, kHostile};
   found.types[kHostile] = {1, 2, 3};
   found.obstacles.push_back({kHostile, unimplemented(kHostile)});
   return found;
@@ -32,11 +33,11 @@ TEST(InspectionText, NothingFromAFileReachesTheTerminalRaw) {
        at = text.find(kShown, at + 1)) {
     ++shown;
   }
-  EXPECT_EQ(shown, 8U) << text;
+  EXPECT_EQ(shown, 9U) << text;
   EXPECT_TRUE(std::all_of(text.begin(), text.end(), [](char byte) {
     return byte == '\n' || (byte >= 0x20 && byte < 0x7F);
   })) << text;
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 6) << "no line can be forged";
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 7) << "no line can be forged";
 }
 
 TEST(InspectionJson, IsAscii) {

@@ -60,10 +60,20 @@ struct WeightSpec {
 // The same codes with scales of one level; a format that has no other as it is.
 [[nodiscard]] kernels::WeightFormat in_one_level(kernels::WeightFormat format);
 
+// Tensors of a Hugging Face folder that the architecture does not need and that are no known
+// buffers: a sign that config.json is not that of the weights.
+struct UnusedTensors {
+  std::size_t count = 0;
+  std::string first;  // by name
+
+  // "3 tensors of the model not used, the first: NAME"; empty if there is none.
+  [[nodiscard]] std::string text() const;
+};
+
 // What a model is read from, either
 // - a Hugging Face folder: config.json, generation_config.json (may be absent), and
 //   model.safetensors or model.safetensors.index.json with its shards; tensors that the
-//   architecture does not need are ignored; or
+//   architecture does not need are ignored, and counted by unused(); or
 // - a GGUF file, or all files of a split one; a tensor that the architecture does not have is
 //   refused, because it would change what the model computes.
 // Every tensor that the architecture needs was found with its shape and a readable type.
@@ -106,6 +116,8 @@ class Checkpoint {
   // superblock, in_one_level() of it.
   [[nodiscard]] WeightFormats stored_formats() const;
 
+  [[nodiscard]] const UnusedTensors& unused() const { return unused_; }
+
   // The pages of a weight are not read again.
   void done_with(std::string_view name) const;
 
@@ -121,6 +133,7 @@ class Checkpoint {
   Status open_shard(FileSource& files, const std::string& name);
   Status open_shards(FileSource& files, const FileBytes& index);
   Status place(const WeightSpec& spec);
+  void count_unused();
   Status open_gguf(FileSource& files, const std::string& name);
   void keep(const WeightSpec& spec, const Placed& placed);
 
@@ -131,6 +144,7 @@ class Checkpoint {
   std::vector<std::string> file_names_;                      // for messages
   std::map<std::string, std::size_t, std::less<>> file_of_;  // tensor → file
   std::map<std::string, Placed, std::less<>> weights_;
+  UnusedTensors unused_;
   std::uint64_t structure_hash_ = 0;
 };
 

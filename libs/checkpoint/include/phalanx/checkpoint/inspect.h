@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "phalanx/base/result.h"
+#include "phalanx/checkpoint/checkpoint.h"
 #include "phalanx/checkpoint/config.h"
 
 namespace phalanx::checkpoint {
@@ -38,7 +39,8 @@ struct Inspection {
   std::string tokenizer;                        // "BPE, 49152 tokens", as the file calls it
   bool has_chat_template = false;
   std::optional<ModelConfig> config;  // absent when the model is not supported
-  std::vector<Obstacle> obstacles;    // empty: it can be served
+  UnusedTensors unused;
+  std::vector<Obstacle> obstacles;  // empty: it can be served
 };
 
 // Reads everything but the values of the weights. What is merely unsupported becomes an obstacle.

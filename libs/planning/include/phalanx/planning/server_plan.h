@@ -12,6 +12,7 @@ namespace phalanx::planning {
 struct Planned {
   wire::ServerPlan plan;         // the leader's decoder takes it
   std::string tokenizer_source;  // tokenizer::to_bytes(): what fronts make theirs from
+  std::string warning{};         // about the model, for the log; empty: there is none
 };
 
 // Reads the model's folder or file (not its weights) and what memory and processor the machine has,
