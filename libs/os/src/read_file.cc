@@ -20,6 +20,11 @@ Error no_regular_file(const std::string& path) {
   return invalid_argument(path + ": expected a file, found a folder, pipe or device");
 }
 
+bool is_regular(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
 Error cannot_open(const std::string& path, int error) {
   if (error == ENXIO) {  // a socket
     return no_regular_file(path);
@@ -33,8 +38,13 @@ Error cannot_open(const std::string& path, int error) {
 }  // namespace
 
 Result<RegularFile> open_regular_file(const std::string& path) {
+  constexpr int kFlags = O_RDONLY | O_NOCTTY | O_CLOEXEC;
   // Without waiting: a pipe is opened only when somebody writes to it.
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  UniqueFd fd(::open(path.c_str(), kFlags | O_NONBLOCK));
+  // Another process has a lease on the file, which the kernel makes it give back.
+  if (!fd.valid() && errno == EWOULDBLOCK && is_regular(path)) {
+    fd = UniqueFd(::open(path.c_str(), kFlags));
+  }
   if (!fd.valid()) {
     return cannot_open(path, errno);
   }

@@ -14,7 +14,8 @@ struct RegularFile {
   std::size_t size = 0;  // as it was opened
 };
 
-// Opens a file for reading, without waiting for a pipe or device.
+// Opens a file for reading, without waiting for a pipe or device. Waits for whoever has a lease on
+// it.
 //
 // Errors: as read_file()
 [[nodiscard]] Result<RegularFile> open_regular_file(const std::string& path);
