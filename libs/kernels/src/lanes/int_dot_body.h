@@ -134,9 +134,10 @@ PHALANX_LANES void add_sixes(const Word* a,
                              const std::uint8_t* codes,
                              I16 (&sum)[kRows][1],
                              const Fetch& fetch) {
+  const StripPointers<1> strip(codes, 0);
 #pragma GCC unroll 2
   for (std::size_t q = kFirst; q < kEnd; q += 4) {
-    const std::uint8_t* lines = codes + q * 48;
+    const std::uint8_t* lines = strip[0] + q * 48;
     for (std::size_t line = 0; line < 3; ++line) {
       fetch.line(lines + line * 64, 0, q * 4);
     }

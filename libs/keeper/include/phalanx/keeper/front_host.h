@@ -14,6 +14,7 @@
 #include "phalanx/base/result.h"
 #include "phalanx/keeper/front_journal.h"
 #include "phalanx/keeper/front_programs.h"
+#include "phalanx/keeper/front_start.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/supervise/posix_process_runner.h"
 #include "phalanx/supervise/supervisor.h"
@@ -21,19 +22,6 @@
 #include "phalanx/wire/front_messages.h"
 
 namespace phalanx::keeper {
-
-// What the fronts are told at their start.
-struct FrontStart {
-  std::size_t fronts = 1;  // that are to be there
-  std::size_t spares =
-      1;  // besides, for when one dies; they are started behind the first readiness
-  // One more, the last one, that runs only from a restart() of it until stop().
-  bool has_quarantine = false;
-  os::HeldProgram program;         // what to run first
-  wire::FrontBootstrap bootstrap;  // of all of them; the host adds what is each one's own
-  Duration start_timeout = std::chrono::seconds(120);
-  Duration trial_time = std::chrono::seconds(60);  // for the first front with a new program
-};
 
 // How a front that was ready has ended.
 struct FrontEnd {

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+#include "phalanx/base/clock.h"
+#include "phalanx/os/child_process.h"
+#include "phalanx/wire/bootstrap.h"
+
+namespace phalanx::keeper {
+
+// What the fronts are told at their start.
+struct FrontStart {
+  std::size_t fronts = 1;  // that are to be there
+  std::size_t spares =
+      1;  // besides, for when one dies; they are started behind the first readiness
+  // One more, the last one, that runs only from a restart() of it until stop().
+  bool has_quarantine = false;
+  os::HeldProgram program;         // what to run first
+  wire::FrontBootstrap bootstrap;  // of all of them; the host adds what is each one's own
+  Duration start_timeout = std::chrono::seconds(120);
+  Duration trial_time = std::chrono::seconds(60);  // for the first front with a new program
+};
+
+}  // namespace phalanx::keeper
