@@ -438,6 +438,7 @@ class Alone(Fronts):
     def test_fronts_are_replaced_meanwhile(self):
         with Wire(self.server.port) as wire:
             alone = self.begin_once(wire)
+            eventually(self.fronts_ready, READY_SECONDS, "all fronts are ready")  # one that starts later is new as it is
             before = [front["pid"] for front in common_fronts(self.server)]
             done = self.server.control("reload", "--fronts", FAULTY)
             self.assertEqual(done.returncode, 0, done.stderr)
