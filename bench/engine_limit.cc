@@ -26,8 +26,8 @@ void add_product(
     return;
   }
   const kernels::WeightTraits& traits = kernels::traits_of(format);
-  // Nibbles in groups of 16 are made bytes for many rows.
-  const bool is_nibbles = traits.code_bits == 4 && traits.group != 16;
+  // Nibbles in groups of 16 and those that stand for codes are made bytes for many rows.
+  const bool is_nibbles = traits.code_bits == 4 && traits.group != 16 && traits.table == nullptr;
   (is_nibbles ? work.int4_ops : work.int8_ops) += 2 * products;
   if (traits.group != 0) {
     const double of_group = kFlopsOfGroup + (traits.has_minima ? kFlopsOfMinimum : 0.0);

@@ -67,7 +67,7 @@ class Gguf(unittest.TestCase):
             self.assertEqual(self.token_ids(self.path(f"{kind}.gguf")), expected, kind)
 
     def test_blocks_give_the_tokens_of_a_folder_with_the_decoded_values(self):
-        for kind in ("F16", "Q8_0", "Q4_0", "Q4_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ3_S", "MXFP4", "NVFP4"):
+        for kind in ("F16", "Q8_0", "Q4_0", "Q4_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ3_S", "IQ4_NL", "IQ4_XS", "MXFP4", "NVFP4"):
             decoded = self.path(f"decoded-{kind}")
             make_gguf(self.path(f"{kind}.gguf"), "--type", kind, "--decoded", decoded)
             ids = self.token_ids(self.path(f"{kind}.gguf"), "--tp", "3", "--quantization", "bf16")
@@ -78,7 +78,7 @@ class Gguf(unittest.TestCase):
         for kind, form in (("Q8_0", "int8-g32"), ("Q4_0", "int4"), ("Q4_1", "int4-g32-min"),
                            ("Q4_K", "int8-g32 and int4-g32-min, head int8-g32"), ("Q6_K", "int8-g32 and int8-g16, head int8-g32"),
                            ("Q2_K", "int8-g32 and int8-g16-min, head int8-g32"), ("Q3_K", "int8-g32 and int8-g16, head int8-g32"),
-                           ("IQ3_S", "int8-g32 and int8-g16, head int8-g32"), ("MXFP4", "int8-g16"), ("NVFP4", "int8-g16")):
+                           ("IQ3_S", "int8-g32 and int8-g16, head int8-g32"), ("IQ4_XS", "int8-g32 and iq4-g32, head int8-g32"), ("IQ4_NL", "iq4-g32"), ("MXFP4", "e2m1-g32"), ("NVFP4", "e2m1-g16")):
             file = self.path(f"kept-{kind}.gguf")
             make_gguf(file, "--type", kind)
             report = json.loads(inspect(file, "--json").stdout)
@@ -92,11 +92,11 @@ class Gguf(unittest.TestCase):
                 answer = server.chat("count from 3 to 12", temperature=0, model=f"kept-{kind}")
                 self.assertEqual(answer["choices"][0]["message"]["content"], counted(3, 12))
 
-    def test_scales_in_two_levels_give_the_same_tokens_however_they_are_computed(self):
+    def test_large_blocks_give_the_same_tokens_however_they_are_computed(self):
         model = self.path("blocks")
         run_tool(MAKE_MODEL, model, "--shape", "blocks")
         for kind, form in (("Q2_K", "int4-g16-min-k"), ("Q3_K", "int4-g16-k"), ("Q4_K", "int4-g32-min-k"), ("Q5_K", "int6-g32-min-k"), ("Q6_K", "int6-g16-k"),
-                           ("Q4_K_M", "int4-g32-min-k and int6-g16-k, head int6-g16-k")):
+                           ("IQ4_XS", "iq4-g32"), ("Q4_K_M", "int4-g32-min-k and int6-g16-k, head int6-g16-k")):
             file = self.path(f"levels-{kind}.gguf")
             make_gguf(file, "--type", kind, model=model)
             self.assertEqual(json.loads(inspect(file, "--json").stdout)["config"]["served_as"], form)

@@ -8,13 +8,14 @@ import numpy as np
 from . import gguf_grids
 
 F32, F16, Q4_0, Q4_1, Q8_0, Q2_K, Q3_K = 0, 1, 2, 3, 8, 10, 11
-Q4_K, Q5_K, Q6_K, IQ3_S, BF16, MXFP4, NVFP4 = 12, 13, 14, 21, 30, 39, 40
+Q4_K, Q5_K, Q6_K, IQ4_NL, IQ3_S, IQ4_XS, BF16, MXFP4, NVFP4 = 12, 13, 14, 20, 21, 23, 30, 39, 40
 NUMBERS = {"F32": F32, "F16": F16, "BF16": BF16, "Q8_0": Q8_0, "Q4_0": Q4_0, "Q4_1": Q4_1, "Q2_K": Q2_K, "Q3_K": Q3_K,
-           "Q4_K": Q4_K, "Q5_K": Q5_K, "Q6_K": Q6_K, "IQ3_S": IQ3_S, "MXFP4": MXFP4, "NVFP4": NVFP4}
+           "Q4_K": Q4_K, "Q5_K": Q5_K, "Q6_K": Q6_K, "IQ3_S": IQ3_S, "IQ4_NL": IQ4_NL, "IQ4_XS": IQ4_XS, "MXFP4": MXFP4,
+           "NVFP4": NVFP4}
 BLOCK = {F32: 1, F16: 1, BF16: 1, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q2_K: 256, Q3_K: 256, Q4_K: 256, Q5_K: 256, Q6_K: 256,
-         IQ3_S: 256, MXFP4: 32, NVFP4: 64}
+         IQ3_S: 256, IQ4_NL: 32, IQ4_XS: 256, MXFP4: 32, NVFP4: 64}
 WIDTH = {F32: 4, F16: 2, BF16: 2, Q8_0: 34, Q4_0: 18, Q4_1: 20, Q2_K: 84, Q3_K: 110, Q4_K: 144, Q5_K: 176, Q6_K: 210,
-         IQ3_S: 110, MXFP4: 17, NVFP4: 36}
+         IQ3_S: 110, IQ4_NL: 18, IQ4_XS: 136, MXFP4: 17, NVFP4: 36}
 
 
 def _half(values):
@@ -138,6 +139,41 @@ def _iq3_s(blocks):
     return data, (scale * numbers.reshape(-1, 8, 32).astype(np.float32)).reshape(blocks.shape)
 
 
+_IQ4 = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.float32)
+
+
+def _largest(values):
+    """Along the last axis, with their signs."""
+    return np.take_along_axis(values, np.abs(values).argmax(axis=-1, keepdims=True), axis=-1)
+
+
+def _nearest_iq4(values, scale):
+    """[..., 16] bytes of 32 values, the first 16 in low nibbles, and the numbers that they stand for."""
+    scaled = values / np.where(scale == 0, np.float32(1), scale)
+    places = np.abs(scaled[..., None] - _IQ4).argmin(axis=-1).astype(np.uint8)
+    return places[..., :16] | places[..., 16:] << 4, _IQ4[places]
+
+
+def _iq4_nl(blocks):
+    half, d = _half(_largest(blocks) / -127)
+    packed, numbers = _nearest_iq4(blocks, d)
+    return np.hstack([half.view(np.uint8), packed]), d * numbers
+
+
+def _iq4_xs(blocks):
+    runs = blocks.reshape(-1, 8, 32)
+    step = (_largest(runs) / -127)[:, :, 0]
+    half, d = _half(np.abs(step).max(axis=1, keepdims=True) / 31)
+    s = np.clip(np.rint(step / np.where(d == 0, np.float32(1), d)), -31, 31)
+    scale = (d * s.astype(np.float32))[:, :, None]
+    packed, numbers = _nearest_iq4(runs, scale)
+    s = (s + 32).astype(np.uint16)
+    tops = sum((s[:, run : run + 1] >> 4) << (2 * run) for run in range(8)).astype(np.uint16)
+    low = (s[:, 0::2] & 15 | (s[:, 1::2] & 15) << 4).astype(np.uint8)
+    data = np.hstack([half.view(np.uint8), tops.view(np.uint8), low, packed.reshape(-1, 128)])
+    return data, (scale * numbers).reshape(blocks.shape)
+
+
 def _runs(blocks, most):
     """What Q4_K and Q5_K share: codes [blocks, 8, 32] up to `most`, the bytes of their scales, values."""
     runs = blocks.reshape(-1, 8, 32)
@@ -191,7 +227,7 @@ def _q6_k(blocks):
 
 
 _ENCODERS = {Q8_0: _q8_0, Q4_0: _q4_0, Q4_1: _q4_1, Q2_K: _q2_k, Q3_K: _q3_k, Q4_K: _q4_k, Q5_K: _q5_k,
-             Q6_K: _q6_k, IQ3_S: _iq3_s, MXFP4: _mxfp4, NVFP4: _nvfp4}
+             Q6_K: _q6_k, IQ3_S: _iq3_s, IQ4_NL: _iq4_nl, IQ4_XS: _iq4_xs, MXFP4: _mxfp4, NVFP4: _nvfp4}
 
 
 CHOICES = (*NUMBERS, "Q4_K_M")

@@ -44,7 +44,6 @@ std::optional<WeightFormat> format_of_codes(TensorType type) {
       return std::nullopt;
     case TensorType::kQ8_0:
     case TensorType::kQ5_0:
-    case TensorType::kIQ4_NL:
     case TensorType::kTQ1_0:
     case TensorType::kTQ2_0:
       return WeightFormat::kInt8G32;
@@ -71,10 +70,14 @@ std::optional<WeightFormat> format_of_codes(TensorType type) {
     case TensorType::kIQ2_S:
     case TensorType::kIQ3_XXS:
     case TensorType::kIQ3_S:
-    case TensorType::kIQ4_XS:
-    case TensorType::kMXFP4:
-    case TensorType::kNVFP4:
       return WeightFormat::kInt8G16;
+    case TensorType::kIQ4_NL:
+    case TensorType::kIQ4_XS:
+      return WeightFormat::kIq4G32;
+    case TensorType::kMXFP4:
+      return WeightFormat::kE2m1G32;
+    case TensorType::kNVFP4:
+      return WeightFormat::kE2m1G16;
   }
   return std::nullopt;
 }

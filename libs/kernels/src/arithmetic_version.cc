@@ -184,8 +184,11 @@ PackedLeaves packed_codes(WeightFormat format, GoldenInputs* inputs) {
     std::vector<std::int8_t> codes(count);
     for (std::size_t at = 0; at < count; ++at) {
       const std::uint32_t bits = std::bit_cast<std::uint32_t>(numbers[at]);
-      codes[at] = static_cast<std::int8_t>(
-          static_cast<std::int32_t>(bits & ((1U << traits.code_bits) - 1)) - traits.code_bias);
+      const std::uint32_t stored = bits & ((1U << traits.code_bits) - 1);
+      codes[at] =
+          traits.table != nullptr
+              ? (*traits.table)[stored]
+              : static_cast<std::int8_t>(static_cast<std::int32_t>(stored) - traits.code_bias);
     }
     packed[i].resize(weight_bytes(format, kIntegerLeaves[i].k, kIntegerColumns));
     const Status done = pack_coded_strips({codes.data(),

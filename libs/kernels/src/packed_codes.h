@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
+#include "phalanx/base/check.h"
 #include "phalanx/kernels/weight.h"
 
 // Where the codes and scales of a packed strip of integers lie, one by one.
@@ -76,6 +79,9 @@ struct PackedStrip {
     }
     const std::int32_t lower =
         bits_at(nibble_line(k) + byte_index(0, k % 4, column), k / 4 % 2 * 4);
+    if (traits.table != nullptr) {
+      return (*traits.table)[static_cast<std::size_t>(lower & 15)];
+    }
     if (traits.code_bits == 4) {
       return (lower & 15) - traits.code_bias;
     }
@@ -85,7 +91,9 @@ struct PackedStrip {
 
   // Requires a code of the format, and bits that are zero where a code has fewer than eight.
   void set_code(std::size_t k, std::size_t column, std::int32_t value) const {
-    const auto biased = static_cast<std::uint32_t>(value + traits.code_bias);
+    const auto biased = traits.table != nullptr
+                            ? index_of(*traits.table, value)
+                            : static_cast<std::uint32_t>(value + traits.code_bias);
     if (traits.code_bits == 8) {
       codes[byte_index(k / 4, k % 4, column)] = static_cast<std::byte>(biased);
       return;
@@ -99,6 +107,16 @@ struct PackedStrip {
   }
 
  private:
+  // Of the first such code. Without a branch, so that the compiler looks at all of them at once.
+  [[nodiscard]] static std::uint32_t index_of(const std::array<std::int8_t, 16>& table,
+                                              std::int32_t code) {
+    std::uint32_t found = 0;
+    for (std::uint32_t i = 0; i < table.size(); ++i) {
+      found |= table[i] == code ? 1U << i : 0U;
+    }
+    PHALANX_DCHECK(found != 0, "a code that the format has not");
+    return static_cast<std::uint32_t>(std::countr_zero(found)) & 15U;
+  }
   [[nodiscard]] static float product(const std::byte* of_superblock, const std::byte* step) {
     return tensor::to_float(read<tensor::F16>(of_superblock)) *
            static_cast<float>(read<std::int8_t>(step));

@@ -47,6 +47,9 @@ constexpr std::array<WeightTraits, kWeightFormats.size()> kTraits = {{
     {"int4-g32-min-k", 4, 0, 32, kStep, true, false},
     {"int4-g16-min-k", 4, 0, 16, kStep, true, false},
     {"int4-g16-k", 4, 8, 16, kStep, false, false},
+    {"iq4-g32", 4, 0, 32, kF32, false, false, &kIq4Codes},
+    {"e2m1-g32", 4, 0, 32, kF32, false, false, &kE2m1Codes},
+    {"e2m1-g16", 4, 0, 16, kF32, false, false, &kE2m1Codes},
 }};
 
 constexpr bool has_the_names_of_options() {

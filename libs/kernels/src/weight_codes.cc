@@ -84,10 +84,11 @@ void put_codes(const Strip& strip,
   }
 }
 
-// Codes of elements that do not exist.
+// Codes of elements that do not exist; of a table, which need not have a 0, the first one.
 void put_padding(const Strip& strip, std::size_t column, std::size_t begin, std::size_t end) {
+  const std::int32_t code = strip.traits.table != nullptr ? strip.traits.table->front() : 0;
   for (std::size_t k = begin; k < end; ++k) {
-    strip.set_code(k, column, 0);
+    strip.set_code(k, column, code);
   }
 }
 

@@ -20,7 +20,10 @@ inline constexpr std::array kIntegerFormats = {WeightFormat::kInt8,
                                                WeightFormat::kInt6G32MinK,
                                                WeightFormat::kInt4G32MinK,
                                                WeightFormat::kInt4G16MinK,
-                                               WeightFormat::kInt4G16K};
+                                               WeightFormat::kInt4G16K,
+                                               WeightFormat::kIq4G32,
+                                               WeightFormat::kE2m1G32,
+                                               WeightFormat::kE2m1G16};
 // Those of them that are made of floats.
 inline constexpr std::array kMadeFormats = {
     WeightFormat::kInt8, WeightFormat::kInt8G32, WeightFormat::kInt4};
@@ -44,7 +47,8 @@ class PackedBytes {
 inline bool has_nibbles(WeightFormat format) {
   return format == WeightFormat::kInt4 || format == WeightFormat::kInt4G32Min ||
          format == WeightFormat::kInt4G32MinK || format == WeightFormat::kInt4G16MinK ||
-         format == WeightFormat::kInt4G16K;
+         format == WeightFormat::kInt4G16K || format == WeightFormat::kIq4G32 ||
+         format == WeightFormat::kE2m1G32 || format == WeightFormat::kE2m1G16;
 }
 inline bool has_six_bits(WeightFormat format) {
   return format == WeightFormat::kInt6G16K || format == WeightFormat::kInt6G32MinK;
@@ -86,13 +90,27 @@ inline std::uint32_t bias_of(WeightFormat format) {
   }
 }
 
+// The code that is stored as such a number.
+inline std::int32_t code_of(WeightFormat format, std::uint32_t stored) {
+  constexpr std::array kIq4 = {
+      -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+  constexpr std::array kE2m1 = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+  switch (format) {
+    case WeightFormat::kIq4G32:
+      return kIq4[stored];
+    case WeightFormat::kE2m1G32:
+    case WeightFormat::kE2m1G16:
+      return kE2m1[stored];
+    default:
+      return static_cast<std::int32_t>(stored) - static_cast<std::int32_t>(bias_of(format));
+  }
+}
 inline std::int32_t code_of(WeightFormat format,
                             const std::byte* packed,
                             std::size_t rows,
                             std::size_t k,
                             std::size_t column) {
-  return static_cast<std::int32_t>(stored_code(format, packed, rows, k, column)) -
-         static_cast<std::int32_t>(bias_of(format));
+  return code_of(format, stored_code(format, packed, rows, k, column));
 }
 
 // Line `line` of scales and minima of a strip that has them in two levels: `bytes` of a superblock,
@@ -148,7 +166,12 @@ inline float scale_of(WeightFormat format,
       std::memcpy(&half, strip + (k / 32 * 16 + c) * 2, 2);
       return tensor::to_float(half);
     case WeightFormat::kInt8G16:
+    case WeightFormat::kE2m1G16:
       std::memcpy(&wide, strip + (k / 16 * 16 + c) * 4, 4);
+      return wide;
+    case WeightFormat::kIq4G32:
+    case WeightFormat::kE2m1G32:
+      std::memcpy(&wide, strip + (k / 32 * 16 + c) * 4, 4);
       return wide;
     case WeightFormat::kInt8G32Min:
     case WeightFormat::kInt4G32Min:
@@ -244,8 +267,7 @@ struct TestCodes {
     }
     const std::uint32_t bits = traits_of(format).code_bits;
     for (std::int8_t& code : codes) {
-      code = static_cast<std::int8_t>(static_cast<std::int32_t>(inputs.below(1U << bits)) -
-                                      static_cast<std::int32_t>(bias_of(format)));
+      code = static_cast<std::int8_t>(code_of(format, inputs.below(1U << bits)));
     }
     const bool two_levels = !superscales.empty();
     view = {codes.data(),

@@ -143,7 +143,10 @@ constexpr std::array kCodedFormats = {WeightFormat::kInt8G32,
                                       WeightFormat::kInt6G32MinK,
                                       WeightFormat::kInt4G32MinK,
                                       WeightFormat::kInt4G16MinK,
-                                      WeightFormat::kInt4G16K};
+                                      WeightFormat::kInt4G16K,
+                                      WeightFormat::kIq4G32,
+                                      WeightFormat::kE2m1G32,
+                                      WeightFormat::kE2m1G16};
 
 TEST(PackCodes, KeepsEveryCodeScaleAndMinimum) {
   constexpr std::size_t kColumns = 37;
@@ -160,7 +163,8 @@ TEST(PackCodes, KeepsEveryCodeScaleAndMinimum) {
         const bool exists = column < kColumns;
         const std::size_t at = column * kInputs + k;
         const std::size_t first = k - k % group;
-        ASSERT_EQ(code_of(format, packed.data(), kInputs, k, column), exists ? from.codes[at] : 0);
+        ASSERT_EQ(code_of(format, packed.data(), kInputs, k, column),
+                  exists ? from.codes[at] : code_of(format, bias_of(format)));
         ASSERT_EQ(bits(scale_of(format, packed.data(), kInputs, k, column)),
                   exists ? bits(from.scale(column, first)) : 0U);
         ASSERT_EQ(bits(minimum_of(format, packed.data(), kInputs, k, column)),

@@ -75,10 +75,12 @@ PHALANX_LANES I16 q_bytes(const std::uint8_t* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32))};
 }
-PHALANX_LANES Quads q_load(const std::uint8_t* p) {
-  const I16 bytes = q_bytes(p);
+PHALANX_LANES Quads q_split(I16 bytes) {
   const I16 mask = i_set(0x00FF00FF);
   return {bytes & mask, i_right<8>(bytes) & mask};
+}
+PHALANX_LANES Quads q_load(const std::uint8_t* p) {
+  return q_split(q_bytes(p));
 }
 // 32 codes of a row as q_dot() takes them.
 PHALANX_LANES void q_spread(const std::int8_t* codes, std::uint32_t* to) {
@@ -122,6 +124,16 @@ PHALANX_LANES void s_load(const std::uint8_t* p, CodeBytes (&quads)[4]) {
   quads[1].bytes = quads[1].bytes | (i_left<2>(upper) & mask);
   quads[2].bytes = quads[2].bytes | (upper & mask);
   quads[3].bytes = quads[3].bytes | (i_right<2>(upper) & mask);
+}
+// Of each number below 16 the byte that stands there in a table of 16.
+PHALANX_LANES CodeBytes c_look_up(const std::uint8_t* table, CodeBytes indices) {
+  const __m256i bytes =
+      _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(table)));
+  return {
+      {_mm256_shuffle_epi8(bytes, indices.bytes.a), _mm256_shuffle_epi8(bytes, indices.bytes.b)}};
+}
+PHALANX_LANES Quads q_of(CodeBytes quad) {
+  return q_split(quad.bytes);
 }
 PHALANX_LANES void n_spread(const std::int8_t* codes, std::uint32_t* to) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),

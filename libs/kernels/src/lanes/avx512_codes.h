@@ -83,6 +83,11 @@ PHALANX_LANES void s_load(const std::uint8_t* p, CodeBytes (&quads)[4]) {
   quads[2] = both(second, upper);
   quads[3] = both(_mm512_srli_epi16(second, 4), _mm512_srli_epi16(upper, 2));
 }
+// Of each number below 16 the byte that stands there in a table of 16.
+PHALANX_LANES CodeBytes c_look_up(const std::uint8_t* table, CodeBytes indices) {
+  const __m128i bytes = _mm_load_si128(reinterpret_cast<const __m128i*>(table));
+  return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(bytes), indices.v)};
+}
 PHALANX_LANES void n_spread(const std::int8_t* codes, std::uint32_t* to) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
                       _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes)));
@@ -98,6 +103,9 @@ struct Quads {
 };
 PHALANX_LANES Quads q_load(const std::uint8_t* p) {
   return {_mm512_loadu_si512(p)};
+}
+PHALANX_LANES Quads q_of(CodeBytes quad) {
+  return {quad.v};
 }
 // 32 codes of a row as q_dot() takes them.
 PHALANX_LANES void q_spread(const std::int8_t* codes, std::uint32_t* to) {
@@ -140,6 +148,9 @@ PHALANX_LANES Quads q_split(__m512i bytes, __m512i mask) {
 }
 PHALANX_LANES Quads q_load(const std::uint8_t* p) {
   return q_split(_mm512_loadu_si512(p), _mm512_set1_epi16(255));
+}
+PHALANX_LANES Quads q_of(CodeBytes quad) {
+  return q_split(quad.v, _mm512_set1_epi16(255));
 }
 PHALANX_LANES void q_spread(const std::int8_t* codes, std::uint32_t* to) {
   const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes));

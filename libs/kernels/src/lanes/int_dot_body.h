@@ -151,6 +151,32 @@ PHALANX_LANES void add_sixes(const Word* a,
   }
 }
 
+// Of one strip, as add_sixes().
+template <IntDot kDot, std::size_t kFirst, std::size_t kEnd, std::size_t kRows, typename Fetch>
+PHALANX_LANES void add_of_table(const Word* a,
+                                std::size_t a_stride,
+                                const std::uint8_t* codes,
+                                I16 (&sum)[kRows][1],
+                                const Fetch& fetch) {
+  const StripPointers<1> strip(codes, 0);
+#pragma GCC unroll 2
+  for (std::size_t q = kFirst; q < kEnd; q += 4) {
+    const std::uint8_t* lines = strip[0] + q * 32;
+    fetch.line(lines, 0, q * 4);
+    fetch.line(lines + 64, 0, q * 4 + 8);
+    CodeBytes quads[4];
+    load_half<kDot>(lines, quads);
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < 4; ++i) {
+      const Quads w = q_of(quads[i]);
+#pragma GCC unroll 8
+      for (std::size_t r = 0; r < kRows; ++r) {
+        sum[r][0] = q_dot(sum[r][0], w, a + r * a_stride, q + i);
+      }
+    }
+  }
+}
+
 // The integer sums of a part of one block, with the bias undone.
 template <IntDot kDot,
           std::size_t kPart,
@@ -183,6 +209,8 @@ PHALANX_LANES void sum_part(const IntRows<kRows, kRowBlocks>& rows,
   constexpr std::size_t kEnd = (kPart + 1) * 8 / kParts<kDot>;
   if constexpr (kIsSixBits<kDot>) {
     add_sixes<kFirst, kEnd>(a, rows.stride, codes, sum, fetch);
+  } else if constexpr (kHasTable<kDot>) {
+    add_of_table<kDot, kFirst, kEnd>(a, rows.stride, codes, sum, fetch);
   } else if constexpr (!kIsNibbles<kDot>) {
     add_block<kFirst, kEnd>(a, rows.stride, codes, strips.stride, sum, fetch);
   } else {

@@ -3,6 +3,8 @@
 
 // The kinds of products of integers, and where the scales of their weights lie.
 
+#include <array>
+
 #include "phalanx/kernels/weight.h"
 
 #include "lanes/lanes.h"
@@ -12,14 +14,19 @@ namespace {
 
 // By how the sums of a leaf are made.
 enum class IntDot {
-  kInt8Whole,   // one integer sum; scales are of leaves
-  kInt8Blocks,  // a scale of activations for each block
-  kInt8G32,     // a scale of weights for each block
-  kInt4,        // as kInt8G32
-  kInt8G16,     // two scales of weights for each block
-  kInt8G32Min,  // a scale and a minimum of weights for each block
-  kInt4G32Min,  // as kInt8G32Min
-  kInt8G16Min,  // two scales and minima of weights for each block
+  kInt8Whole,    // one integer sum; scales are of leaves
+  kInt8Blocks,   // a scale of activations for each block
+  kInt8G32,      // a scale of weights for each block
+  kInt4,         // as kInt8G32
+  kInt8G16,      // two scales of weights for each block
+  kInt8G32Min,   // a scale and a minimum of weights for each block
+  kInt4G32Min,   // as kInt8G32Min
+  kInt8G16Min,   // two scales and minima of weights for each block
+  kInt8G32Wide,  // as kInt8G32, scales in f32; no weight lies so
+  // Nibbles that stand for codes; otherwise as kInt8G32Wide and kInt8G16.
+  kIq4G32,
+  kE2m1G32,
+  kE2m1G16,
   // In two levels; otherwise as kInt8G16, kInt8G32Min and kInt8G16Min.
   kInt6G16K,
   kInt4G16K,
@@ -30,20 +37,31 @@ enum class IntDot {
 
 template <IntDot kDot>
 inline constexpr bool kHasTwoLevels = kDot >= IntDot::kInt6G16K;
+// Nibbles are indices into 16 codes.
+template <IntDot kDot>
+inline constexpr bool kHasTable =
+    kDot == IntDot::kIq4G32 || kDot == IntDot::kE2m1G32 || kDot == IntDot::kE2m1G16;
+template <IntDot kDot>
+inline constexpr const std::array<std::int8_t, 16>& kTable =
+    kDot == IntDot::kIq4G32 ? kIq4Codes : kE2m1Codes;
 // What many rows are multiplied by: the same scales in one level, and codes that are cheap to read
 // again and again.
 template <IntDot kDot>
 inline constexpr IntDot kMade =
-    kDot == IntDot::kInt6G16K || kDot == IntDot::kInt4G16K ? IntDot::kInt8G16
-    : kDot == IntDot::kInt6G32MinK                         ? IntDot::kInt8G32Min
-    : kDot == IntDot::kInt4G32MinK                         ? IntDot::kInt4G32Min
-    : kDot == IntDot::kInt4G16MinK                         ? IntDot::kInt8G16Min
-                                                           : kDot;
+    kDot == IntDot::kIq4G32 || kDot == IntDot::kE2m1G32 ? IntDot::kInt8G32Wide
+    : kDot == IntDot::kInt6G16K || kDot == IntDot::kInt4G16K || kDot == IntDot::kE2m1G16
+        ? IntDot::kInt8G16
+    : kDot == IntDot::kInt6G32MinK ? IntDot::kInt8G32Min
+    : kDot == IntDot::kInt4G32MinK ? IntDot::kInt4G32Min
+    : kDot == IntDot::kInt4G16MinK ? IntDot::kInt8G16Min
+                                   : kDot;
 template <IntDot kDot>
 inline constexpr bool kHasGroups = kDot != IntDot::kInt8Whole&& kDot != IntDot::kInt8Blocks;
 template <IntDot kDot>
-inline constexpr bool kHasMinima = kHasGroups<kDot>&& kDot >= IntDot::kInt8G32Min&& kDot !=
-                                   IntDot::kInt6G16K&& kDot != IntDot::kInt4G16K;
+inline constexpr bool kHasMinima =
+    kDot == IntDot::kInt8G32Min || kDot == IntDot::kInt4G32Min || kDot == IntDot::kInt8G16Min ||
+    kDot == IntDot::kInt6G32MinK || kDot == IntDot::kInt4G32MinK || kDot == IntDot::kInt4G16MinK;
+// Nibbles are codes.
 template <IntDot kDot>
 inline constexpr bool kIsNibbles =
     kDot == IntDot::kInt4 || kDot == IntDot::kInt4G32Min || kDot == IntDot::kInt4G32MinK ||
@@ -54,7 +72,7 @@ inline constexpr bool kIsSixBits = kDot == IntDot::kInt6G16K || kDot == IntDot::
 template <IntDot kDot>
 inline constexpr std::size_t kParts =
     kDot == IntDot::kInt8G16 || kDot == IntDot::kInt8G16Min || kDot == IntDot::kInt6G16K ||
-            kDot == IntDot::kInt4G16K || kDot == IntDot::kInt4G16MinK
+            kDot == IntDot::kInt4G16K || kDot == IntDot::kInt4G16MinK || kDot == IntDot::kE2m1G16
         ? 2
         : 1;
 // Lines of 16 columns, a scale and perhaps a minimum, for each of them.
@@ -67,25 +85,28 @@ inline constexpr std::int32_t kCodeBias = kDot == IntDot::kInt6G16K             
                                                                                              : 128;
 // Bytes of the codes of 16 columns for one element of K.
 template <IntDot kDot>
-inline constexpr std::size_t kCodeRow = kIsNibbles<kDot>   ? 8
-                                        : kIsSixBits<kDot> ? 12
-                                                           : 16;
+inline constexpr std::size_t kCodeRow = kIsNibbles<kDot> || kHasTable<kDot> ? 8
+                                        : kIsSixBits<kDot>                  ? 12
+                                                                            : 16;
 // Bytes of the scales of 16 columns for one block, where there are groups; of their steps, where
 // they have two levels.
 template <IntDot kDot>
 inline constexpr std::size_t kScaleRow =
-    kHasTwoLevels<kDot>                     ? kParts<kDot>* kLines<kDot> * 16
-    : kHasMinima<kDot> || kParts<kDot> == 2 ? kParts<kDot>* kLines<kDot> * 64
-                                            : std::size_t{32};
+    kHasTwoLevels<kDot>                                 ? kParts<kDot>* kLines<kDot> * 16
+    : kDot == IntDot::kInt8G32 || kDot == IntDot::kInt4 ? std::size_t{32}
+                                                        : kParts<kDot>* kLines<kDot> * 64;
 // Of a superblock: what its two blocks share, and their steps.
 template <IntDot kDot>
 inline constexpr std::size_t kSuperHead = kLines<kDot> * 32;
 template <IntDot kDot>
 inline constexpr std::size_t kSuperRow = kSuperHead<kDot> + 2 * kScaleRow<kDot>;
 
+// Codes are multiplied as unsigned numbers of eight bits.
+template <IntDot kDot>
+inline constexpr bool kTakesBytes = kCodeRow<kDot> == 16 || kHasTable<kDot>;
 // Words of 32 codes of a row, spread for the products.
 template <IntDot kDot>
-inline constexpr std::size_t kSpreadWords = kCodeRow<kDot> == 16 ? kQuadWords : kPlainWords;
+inline constexpr std::size_t kSpreadWords = kTakesBytes<kDot> ? kQuadWords : kPlainWords;
 
 // strip_scale_bytes() and weight_bytes() of one strip, for a padded K.
 template <IntDot kDot>
@@ -146,6 +167,15 @@ PHALANX_LANES F16 weight_minima(const std::uint8_t* scales, std::size_t block) {
   }
 }
 
+// The codes of a table as they are multiplied.
+constexpr std::array<std::uint8_t, 16> stored_codes(const std::array<std::int8_t, 16>& table) {
+  std::array<std::uint8_t, 16> stored{};
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    stored[i] = static_cast<std::uint8_t>(table[i] + 128);
+  }
+  return stored;
+}
+
 // The scales and minima of some blocks of a strip as they lie in one level.
 // Requires two levels; `scales` as scales_from().
 template <IntDot kDot>
@@ -170,11 +200,18 @@ PHALANX_LANES void put_in_one_level(const std::uint8_t* scales, std::size_t bloc
 // Requires codes of 4 or 6 bits.
 template <IntDot kDot>
 PHALANX_LANES void load_half(const std::uint8_t* codes, CodeBytes (&quads)[4]) {
-  if constexpr (kIsNibbles<kDot>) {
+  if constexpr (kIsSixBits<kDot>) {
+    s_load(codes, quads);
+  } else {
     n_load(codes, &quads[0], &quads[1]);
     n_load(codes + 64, &quads[2], &quads[3]);
-  } else {
-    s_load(codes, quads);
+  }
+  if constexpr (kHasTable<kDot>) {
+    alignas(16) static constexpr auto kStored = stored_codes(kTable<kDot>);
+#pragma GCC unroll 4
+    for (CodeBytes& quad : quads) {
+      quad = c_look_up(kStored.data(), quad);
+    }
   }
 }
 // The codes of some blocks of a strip as they lie in formats of bytes.

@@ -184,7 +184,7 @@ class IntProduct {
                                        std::size_t blocks,
                                        std::uint32_t* to) {
     for (std::size_t block = 0; block < blocks; ++block) {
-      if constexpr (kCodeRow<kAs> < 16) {
+      if constexpr (!kTakesBytes<kAs>) {
         n_spread(codes + block * 32, to + block * kSpreadWords<kAs>);
       } else {
         q_spread(codes + block * 32, to + block * kSpreadWords<kAs>);
@@ -210,7 +210,7 @@ class IntProduct {
     const std::size_t strip = panel.first_strip + s;
     IntStrips strips{
         places.at(strip, panel.k), scales_at(panel, strip), places.stride, places.stride};
-    if constexpr (kAs != kDot) {
+    if constexpr (kAs != kDot && kHasTwoLevels<kDot>) {
       strips.scales = reinterpret_cast<const std::uint8_t*>(one_level(s));
       strips.scale_stride = kOneLevelStrip * sizeof(float);
     }

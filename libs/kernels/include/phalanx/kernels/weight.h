@@ -18,8 +18,8 @@ namespace phalanx::kernels {
 // group is 16 or 32 elements of K. An element is code · scale − minimum; the minimum is 0 where a
 // format has none. Those from kInt8G16 on hold what GGUF files have, and are made of nothing else.
 //
-// Those from kInt6G16K on have scales and minima in two levels: each is an integer, its step, times
-// an f16 that a superblock of 64 elements shares. The product is exact in fp32.
+// Those in K have scales and minima in two levels: each is an integer, its step, times an f16 that
+// a superblock of 64 elements shares. The product is exact in fp32.
 enum class WeightFormat : std::uint8_t {
   kBf16 = 1,     // no scales; [K/2][16][2] bf16
   kInt8 = 2,     // [16] f32, one for a column; [K/4][16][4] uint8 = code + 128
@@ -44,6 +44,10 @@ enum class WeightFormat : std::uint8_t {
   kInt4G32MinK = 11,  // codes as kInt4G32Min
   kInt4G16MinK = 12,  // codes as kInt4G32Min
   kInt4G16K = 13,     // codes as kInt4
+  // Nibbles as kInt4, but each is an index into the 16 codes of its format.
+  kIq4G32 = 14,   // [K/32][16] f32, one for a group; codes −127 … 113
+  kE2m1G32 = 15,  // scales as kIq4G32; codes −12 … 12
+  kE2m1G16 = 16,  // [K/16][16] f32, one for a group; codes as kE2m1G32
 };
 inline constexpr std::array kWeightFormats = {WeightFormat::kBf16,
                                               WeightFormat::kInt8,
@@ -57,8 +61,18 @@ inline constexpr std::array kWeightFormats = {WeightFormat::kBf16,
                                               WeightFormat::kInt6G32MinK,
                                               WeightFormat::kInt4G32MinK,
                                               WeightFormat::kInt4G16MinK,
-                                              WeightFormat::kInt4G16K};
+                                              WeightFormat::kInt4G16K,
+                                              WeightFormat::kIq4G32,
+                                              WeightFormat::kE2m1G32,
+                                              WeightFormat::kE2m1G16};
 inline constexpr std::size_t kSuperblock = 64;  // elements of K
+
+// The codes that nibbles stand for: those of IQ4_NL in GGUF, and twice the numbers of FP4 (E2M1),
+// which has two zeros.
+inline constexpr std::array<std::int8_t, 16> kIq4Codes = {
+    -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+inline constexpr std::array<std::int8_t, 16> kE2m1Codes = {
+    0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 struct WeightTraits {
   std::string_view name;          // "int8-g32"
@@ -68,6 +82,8 @@ struct WeightTraits {
   std::uint32_t scale_bytes = 0;  // of one scale: a step, an f16 or an f32; 0: none
   bool has_minima = false;
   bool from_floats = false;  // pack_weight_strips() makes it
+  // Where a code is stored as its index; null elsewhere.
+  const std::array<std::int8_t, 16>* table = nullptr;
 
   [[nodiscard]] bool has_two_levels() const { return scale_bytes == 1; }
 };
@@ -146,7 +162,7 @@ struct CodedColumns {
 // Packs columns that are coded already, keeping every code, scale and minimum. Where a group has 32
 // elements, those of its first 16 are taken.
 //
-// Requires: an integer format that can hold what is given (its bits, its groups, scales that are
+// Requires: an integer format that can hold what is given (its codes, its groups, scales that are
 //           f16 where it stores such, no minima where it has none, superscales if and only if it
 //           has two levels: f16 then, and steps of −128 … 127) and is not kInt8;
 //           k a multiple of 32; to.size() the strips of all columns.
