@@ -18,8 +18,8 @@ namespace phalanx::kernels {
 // group is 16 or 32 elements of K. An element is code · scale − minimum; the minimum is 0 where a
 // format has none. Those from kInt8G16 on hold what GGUF files have, and are made of nothing else.
 //
-// Those in K have scales and minima in two levels: each is an integer, its step, times an f16 that
-// a superblock of 64 elements shares. The product is exact in fp32.
+// Those whose names end in K have scales and minima in two levels: each is an integer, its step,
+// times an f16 that a superblock of 64 elements shares. The product is exact in fp32.
 enum class WeightFormat : std::uint8_t {
   kBf16 = 1,     // no scales; [K/2][16][2] bf16
   kInt8 = 2,     // [16] f32, one for a column; [K/4][16][4] uint8 = code + 128
