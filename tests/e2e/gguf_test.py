@@ -78,7 +78,7 @@ class Gguf(unittest.TestCase):
         for kind, form in (("Q8_0", "int8-g32"), ("Q4_0", "int4"), ("Q4_1", "int4-g32-min"),
                            ("Q4_K", "int8-g32 and int4-g32-min, head int8-g32"), ("Q6_K", "int8-g32 and int8-g16, head int8-g32"),
                            ("Q2_K", "int8-g32 and int8-g16-min, head int8-g32"), ("Q3_K", "int8-g32 and int8-g16, head int8-g32"),
-                           ("IQ3_S", "int8-g32 and int8-g16, head int8-g32"), ("IQ4_XS", "int8-g32 and iq4-g32, head int8-g32"),
+                           ("IQ3_S", "int8-g32 and iq3-s-g32, head int8-g32"), ("IQ4_XS", "int8-g32 and iq4-g32, head int8-g32"),
                            ("IQ4_NL", "iq4-g32"), ("MXFP4", "e2m1-g32"), ("NVFP4", "e2m1-g16")):
             file = self.path(f"kept-{kind}.gguf")
             make_gguf(file, "--type", kind)
@@ -97,7 +97,7 @@ class Gguf(unittest.TestCase):
         model = self.path("blocks")
         run_tool(MAKE_MODEL, model, "--shape", "blocks")
         for kind, form in (("Q2_K", "int4-g16-min-k"), ("Q3_K", "int4-g16-k"), ("Q4_K", "int4-g32-min-k"), ("Q5_K", "int6-g32-min-k"), ("Q6_K", "int6-g16-k"),
-                           ("IQ4_XS", "iq4-g32"), ("Q4_K_M", "int4-g32-min-k and int6-g16-k, head int6-g16-k")):
+                           ("IQ4_XS", "iq4-g32"), ("IQ3_S", "iq3-s-g32"), ("Q4_K_M", "int4-g32-min-k and int6-g16-k, head int6-g16-k")):
             file = self.path(f"levels-{kind}.gguf")
             make_gguf(file, "--type", kind, model=model)
             self.assertEqual(json.loads(inspect(file, "--json").stdout)["config"]["served_as"], form)

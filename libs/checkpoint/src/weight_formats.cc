@@ -44,10 +44,10 @@ std::optional<WeightFormat> format_of_codes(TensorType type) {
       return std::nullopt;
     case TensorType::kQ8_0:
     case TensorType::kQ5_0:
-    case TensorType::kTQ1_0:
-    case TensorType::kTQ2_0:
       return WeightFormat::kInt8G32;
     case TensorType::kQ4_0:
+    case TensorType::kTQ1_0:
+    case TensorType::kTQ2_0:
       return WeightFormat::kInt4;
     case TensorType::kQ4_1:
       return WeightFormat::kInt4G32Min;
@@ -64,13 +64,16 @@ std::optional<WeightFormat> format_of_codes(TensorType type) {
     case TensorType::kQ6_K:
       return WeightFormat::kInt6G16K;
     case TensorType::kIQ1_S:
-    case TensorType::kIQ1_M:
     case TensorType::kIQ2_XXS:
+      return WeightFormat::kIq2G32;
+    case TensorType::kIQ1_M:
     case TensorType::kIQ2_XS:
     case TensorType::kIQ2_S:
+      return WeightFormat::kIq2G16;
     case TensorType::kIQ3_XXS:
+      return WeightFormat::kIq3XxsG32;
     case TensorType::kIQ3_S:
-      return WeightFormat::kInt8G16;
+      return WeightFormat::kIq3SG32;
     case TensorType::kIQ4_NL:
     case TensorType::kIQ4_XS:
       return WeightFormat::kIq4G32;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -108,8 +107,7 @@ struct PackedStrip {
 
  private:
   // Of the first such code. Without a branch, so that the compiler looks at all of them at once.
-  [[nodiscard]] static std::uint32_t index_of(const std::array<std::int8_t, 16>& table,
-                                              std::int32_t code) {
+  [[nodiscard]] static std::uint32_t index_of(const CodeTable& table, std::int32_t code) {
     std::uint32_t found = 0;
     for (std::uint32_t i = 0; i < table.size(); ++i) {
       found |= table[i] == code ? 1U << i : 0U;

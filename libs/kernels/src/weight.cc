@@ -32,6 +32,17 @@ constexpr auto kF32 = static_cast<std::uint32_t>(sizeof(float));
 constexpr auto kF16 = static_cast<std::uint32_t>(sizeof(tensor::F16));
 constexpr auto kStep = static_cast<std::uint32_t>(sizeof(std::int8_t));
 
+// Of IQ4_NL and IQ4_XS in GGUF.
+constexpr CodeTable kIq4 = {
+    -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+// Twice the numbers of FP4, which has two zeros.
+constexpr CodeTable kE2m1 = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+constexpr CodeTable kIq3Xxs = {
+    -62, -52, -44, -36, -28, -20, -12, -4, 4, 12, 20, 28, 36, 44, 52, 62};
+constexpr CodeTable kIq3S = {-15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15};
+// Of all types of IQ2 and IQ1; the zeros are in no file.
+constexpr CodeTable kIq2 = {-43, -25, -9, -8, -7, -1, 0, 0, 0, 0, 1, 7, 8, 9, 25, 43};
+
 // As kWeightFormats.
 constexpr std::array<WeightTraits, kWeightFormats.size()> kTraits = {{
     {"bf16", 16, 0, 0, 0, false, true},
@@ -47,9 +58,13 @@ constexpr std::array<WeightTraits, kWeightFormats.size()> kTraits = {{
     {"int4-g32-min-k", 4, 0, 32, kStep, true, false},
     {"int4-g16-min-k", 4, 0, 16, kStep, true, false},
     {"int4-g16-k", 4, 8, 16, kStep, false, false},
-    {"iq4-g32", 4, 0, 32, kF32, false, false, &kIq4Codes},
-    {"e2m1-g32", 4, 0, 32, kF32, false, false, &kE2m1Codes},
-    {"e2m1-g16", 4, 0, 16, kF32, false, false, &kE2m1Codes},
+    {"iq4-g32", 4, 0, 32, kF32, false, false, &kIq4},
+    {"e2m1-g32", 4, 0, 32, kF32, false, false, &kE2m1},
+    {"e2m1-g16", 4, 0, 16, kF32, false, false, &kE2m1},
+    {"iq3-xxs-g32", 4, 0, 32, kF32, false, false, &kIq3Xxs},
+    {"iq3-s-g32", 4, 0, 32, kF32, false, false, &kIq3S},
+    {"iq2-g32", 4, 0, 32, kF32, false, false, &kIq2},
+    {"iq2-g16", 4, 0, 16, kF32, false, false, &kIq2},
 }};
 
 constexpr bool has_the_names_of_options() {

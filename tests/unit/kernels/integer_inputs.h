@@ -9,6 +9,7 @@
 
 namespace phalanx::kernels {
 
+// One for each kind of product: those with other tables are multiplied as these two are.
 inline constexpr std::array kIntegerFormats = {WeightFormat::kInt8,
                                                WeightFormat::kInt8G32,
                                                WeightFormat::kInt4,
@@ -22,7 +23,6 @@ inline constexpr std::array kIntegerFormats = {WeightFormat::kInt8,
                                                WeightFormat::kInt4G16MinK,
                                                WeightFormat::kInt4G16K,
                                                WeightFormat::kIq4G32,
-                                               WeightFormat::kE2m1G32,
                                                WeightFormat::kE2m1G16};
 // Those of them that are made of floats.
 inline constexpr std::array kMadeFormats = {
@@ -44,11 +44,39 @@ class PackedBytes {
   std::size_t count_;
 };
 
+// By the order that docs/arithmetic.md gives; nullptr where codes lie as they are.
+inline const std::array<std::int32_t, 16>* table_of(WeightFormat format) {
+  static constexpr std::array<std::int32_t, 16> kIq4 = {
+      -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+  static constexpr std::array<std::int32_t, 16> kE2m1 = {
+      0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+  static constexpr std::array<std::int32_t, 16> kIq3Xxs = {
+      -62, -52, -44, -36, -28, -20, -12, -4, 4, 12, 20, 28, 36, 44, 52, 62};
+  static constexpr std::array<std::int32_t, 16> kIq3S = {
+      -15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15};
+  static constexpr std::array<std::int32_t, 16> kIq2 = {
+      -43, -25, -9, -8, -7, -1, 0, 0, 0, 0, 1, 7, 8, 9, 25, 43};
+  switch (format) {
+    case WeightFormat::kIq4G32:
+      return &kIq4;
+    case WeightFormat::kE2m1G32:
+    case WeightFormat::kE2m1G16:
+      return &kE2m1;
+    case WeightFormat::kIq3XxsG32:
+      return &kIq3Xxs;
+    case WeightFormat::kIq3SG32:
+      return &kIq3S;
+    case WeightFormat::kIq2G32:
+    case WeightFormat::kIq2G16:
+      return &kIq2;
+    default:
+      return nullptr;
+  }
+}
 inline bool has_nibbles(WeightFormat format) {
   return format == WeightFormat::kInt4 || format == WeightFormat::kInt4G32Min ||
          format == WeightFormat::kInt4G32MinK || format == WeightFormat::kInt4G16MinK ||
-         format == WeightFormat::kInt4G16K || format == WeightFormat::kIq4G32 ||
-         format == WeightFormat::kE2m1G32 || format == WeightFormat::kE2m1G16;
+         format == WeightFormat::kInt4G16K || table_of(format) != nullptr;
 }
 inline bool has_six_bits(WeightFormat format) {
   return format == WeightFormat::kInt6G16K || format == WeightFormat::kInt6G32MinK;
@@ -92,18 +120,10 @@ inline std::uint32_t bias_of(WeightFormat format) {
 
 // The code that is stored as such a number.
 inline std::int32_t code_of(WeightFormat format, std::uint32_t stored) {
-  constexpr std::array kIq4 = {
-      -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-  constexpr std::array kE2m1 = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-  switch (format) {
-    case WeightFormat::kIq4G32:
-      return kIq4[stored];
-    case WeightFormat::kE2m1G32:
-    case WeightFormat::kE2m1G16:
-      return kE2m1[stored];
-    default:
-      return static_cast<std::int32_t>(stored) - static_cast<std::int32_t>(bias_of(format));
+  if (const auto* table = table_of(format)) {
+    return (*table)[stored];
   }
+  return static_cast<std::int32_t>(stored) - static_cast<std::int32_t>(bias_of(format));
 }
 inline std::int32_t code_of(WeightFormat format,
                             const std::byte* packed,
@@ -167,10 +187,14 @@ inline float scale_of(WeightFormat format,
       return tensor::to_float(half);
     case WeightFormat::kInt8G16:
     case WeightFormat::kE2m1G16:
+    case WeightFormat::kIq2G16:
       std::memcpy(&wide, strip + (k / 16 * 16 + c) * 4, 4);
       return wide;
     case WeightFormat::kIq4G32:
     case WeightFormat::kE2m1G32:
+    case WeightFormat::kIq3XxsG32:
+    case WeightFormat::kIq3SG32:
+    case WeightFormat::kIq2G32:
       std::memcpy(&wide, strip + (k / 32 * 16 + c) * 4, 4);
       return wide;
     case WeightFormat::kInt8G32Min:

@@ -146,7 +146,11 @@ constexpr std::array kCodedFormats = {WeightFormat::kInt8G32,
                                       WeightFormat::kInt4G16K,
                                       WeightFormat::kIq4G32,
                                       WeightFormat::kE2m1G32,
-                                      WeightFormat::kE2m1G16};
+                                      WeightFormat::kE2m1G16,
+                                      WeightFormat::kIq3XxsG32,
+                                      WeightFormat::kIq3SG32,
+                                      WeightFormat::kIq2G32,
+                                      WeightFormat::kIq2G16};
 
 TEST(PackCodes, KeepsEveryCodeScaleAndMinimum) {
   constexpr std::size_t kColumns = 37;

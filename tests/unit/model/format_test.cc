@@ -297,6 +297,9 @@ TEST(Formats, OfAMixedFileGiveTheSameBitsHoweverTheyAreCut) {
                                  TensorType::kQ4_1,
                                  TensorType::kIQ4_NL,
                                  TensorType::kMXFP4,
+                                 TensorType::kIQ3_S,
+                                 TensorType::kIQ2_XS,
+                                 TensorType::kNVFP4,
                                  TensorType::kQ3_K,
                                  TensorType::kQ2_K};
   const auto file = checkpoint::gguf_checkpoint(shape, [&](checkpoint::GgufParts& parts) {

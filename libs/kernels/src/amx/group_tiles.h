@@ -22,7 +22,10 @@ class GroupTiles {
   static constexpr std::size_t kBlockRows = kRowTiles * kTileRegisterRows;
 
   GroupTiles(const MatmulArgs& args, const TilePart& part)
-      : rows_(args.quantized), part_(part), tiles_(tile_shape(part.rows, kGroup)) {}
+      : rows_(args.quantized),
+        part_(part),
+        table_(traits_of(args.leaves[0].weight.format).table),
+        tiles_(tile_shape(part.rows, kGroup)) {}
 
   void add_leaf(const MatmulLeaf& leaf, PendingSums<kBlockRows>& pending) {
     const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
@@ -100,13 +103,13 @@ class GroupTiles {
   }
 
   // Codes of a strip as the bytes of a tile.
-  static void unpack(const std::uint8_t* from, std::size_t blocks, std::uint8_t* to) {
+  void unpack(const std::uint8_t* from, std::size_t blocks, std::uint8_t* to) const {
     constexpr std::size_t kBlockBytes = 32 * kCodeRow<kDot>;
     for (std::size_t block = 0; block < blocks; ++block) {
       for (std::size_t at = 0; at < kBlockBytes; at += 64) {
         prefetch(from + at + kPrefetchBytes);
       }
-      put_in_bytes<kDot>(from, 1, to);
+      put_in_bytes<kDot>(from, table_, 1, to);
       from += kBlockBytes;
       to += kCodeBytes;
     }
@@ -188,6 +191,7 @@ class GroupTiles {
 
   const QuantizedRows& rows_;
   const TilePart& part_;
+  const CodeTable* table_;
   Tiles tiles_;
   alignas(64) std::int32_t group_sums_[2 * kGroupStrip];
   alignas(64) std::uint8_t unpacked_[kUnpacks ? 2 * kUnpackedStrip : 1];

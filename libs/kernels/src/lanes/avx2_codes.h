@@ -3,6 +3,8 @@
 
 // Operations on integer codes over the lanes of avx2_lanes.h; see avx512_codes.h.
 
+#include "phalanx/kernels/weight.h"
+
 #include "lanes/avx2_lanes.h"
 
 namespace phalanx::kernels {
@@ -125,12 +127,16 @@ PHALANX_LANES void s_load(const std::uint8_t* p, CodeBytes (&quads)[4]) {
   quads[2].bytes = quads[2].bytes | (upper & mask);
   quads[3].bytes = quads[3].bytes | (i_right<2>(upper) & mask);
 }
-// Of each number below 16 the byte that stands there in a table of 16.
-PHALANX_LANES CodeBytes c_look_up(const std::uint8_t* table, CodeBytes indices) {
-  const __m256i bytes =
-      _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(table)));
-  return {
-      {_mm256_shuffle_epi8(bytes, indices.bytes.a), _mm256_shuffle_epi8(bytes, indices.bytes.b)}};
+// A table with 128 added to each code, and what stands there for numbers below 16.
+PHALANX_LANES CodeBytes c_table(const CodeTable& codes) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(&codes));
+  const __m256i biased =
+      _mm256_xor_si256(_mm256_broadcastsi128_si256(bytes), _mm256_set1_epi8(-128));
+  return {{biased, biased}};
+}
+PHALANX_LANES CodeBytes c_look_up(CodeBytes table, CodeBytes indices) {
+  return {{_mm256_shuffle_epi8(table.bytes.a, indices.bytes.a),
+           _mm256_shuffle_epi8(table.bytes.b, indices.bytes.b)}};
 }
 PHALANX_LANES Quads q_of(CodeBytes quad) {
   return q_split(quad.bytes);

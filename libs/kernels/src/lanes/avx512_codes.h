@@ -4,6 +4,8 @@
 // Operations on integer codes over the lanes of avx512_lanes.h, with VNNI and without;
 // avx2_codes.h has the same names.
 
+#include "phalanx/kernels/weight.h"
+
 #include "lanes/avx512_lanes.h"
 
 namespace phalanx::kernels {
@@ -83,10 +85,13 @@ PHALANX_LANES void s_load(const std::uint8_t* p, CodeBytes (&quads)[4]) {
   quads[2] = both(second, upper);
   quads[3] = both(_mm512_srli_epi16(second, 4), _mm512_srli_epi16(upper, 2));
 }
-// Of each number below 16 the byte that stands there in a table of 16.
-PHALANX_LANES CodeBytes c_look_up(const std::uint8_t* table, CodeBytes indices) {
-  const __m128i bytes = _mm_load_si128(reinterpret_cast<const __m128i*>(table));
-  return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(bytes), indices.v)};
+// A table with 128 added to each code, and what stands there for numbers below 16.
+PHALANX_LANES CodeBytes c_table(const CodeTable& codes) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(&codes));
+  return {_mm512_xor_si512(_mm512_broadcast_i32x4(bytes), _mm512_set1_epi8(-128))};
+}
+PHALANX_LANES CodeBytes c_look_up(CodeBytes table, CodeBytes indices) {
+  return {_mm512_shuffle_epi8(table.v, indices.v)};
 }
 PHALANX_LANES void n_spread(const std::int8_t* codes, std::uint32_t* to) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),

@@ -26,9 +26,10 @@ struct IntRows {
 // The same run of some neighbouring strips.
 struct IntStrips {
   const std::uint8_t* codes;
-  const std::uint8_t* scales;  // as scales_from(); without groups [16] floats of the leaf
-  std::size_t stride;          // bytes from strip to strip
-  std::size_t scale_stride;    // of scales
+  const std::uint8_t* scales;        // as scales_from(); without groups [16] floats of the leaf
+  std::size_t stride;                // bytes from strip to strip
+  std::size_t scale_stride;          // of scales
+  const CodeTable* table = nullptr;  // that nibbles are indices into
 };
 struct IntSums {
   float* first;              // [strips][kRows][16]
@@ -156,6 +157,7 @@ template <IntDot kDot, std::size_t kFirst, std::size_t kEnd, std::size_t kRows, 
 PHALANX_LANES void add_of_table(const Word* a,
                                 std::size_t a_stride,
                                 const std::uint8_t* codes,
+                                const CodeTable* table,
                                 I16 (&sum)[kRows][1],
                                 const Fetch& fetch) {
   const StripPointers<1> strip(codes, 0);
@@ -165,7 +167,7 @@ PHALANX_LANES void add_of_table(const Word* a,
     fetch.line(lines, 0, q * 4);
     fetch.line(lines + 64, 0, q * 4 + 8);
     CodeBytes quads[4];
-    load_half<kDot>(lines, quads);
+    load_half<kDot>(lines, table, quads);
 #pragma GCC unroll 4
     for (std::size_t i = 0; i < 4; ++i) {
       const Quads w = q_of(quads[i]);
@@ -210,7 +212,7 @@ PHALANX_LANES void sum_part(const IntRows<kRows, kRowBlocks>& rows,
   if constexpr (kIsSixBits<kDot>) {
     add_sixes<kFirst, kEnd>(a, rows.stride, codes, sum, fetch);
   } else if constexpr (kHasTable<kDot>) {
-    add_of_table<kDot, kFirst, kEnd>(a, rows.stride, codes, sum, fetch);
+    add_of_table<kDot, kFirst, kEnd>(a, rows.stride, codes, strips.table, sum, fetch);
   } else if constexpr (!kIsNibbles<kDot>) {
     add_block<kFirst, kEnd>(a, rows.stride, codes, strips.stride, sum, fetch);
   } else {

@@ -3,8 +3,6 @@
 
 // The kinds of products of integers, and where the scales of their weights lie.
 
-#include <array>
-
 #include "phalanx/kernels/weight.h"
 
 #include "lanes/lanes.h"
@@ -23,10 +21,9 @@ enum class IntDot {
   kInt4G32Min,   // as kInt8G32Min
   kInt8G16Min,   // two scales and minima of weights for each block
   kInt8G32Wide,  // as kInt8G32, scales in f32; no weight lies so
-  // Nibbles that stand for codes; otherwise as kInt8G32Wide and kInt8G16.
-  kIq4G32,
-  kE2m1G32,
-  kE2m1G16,
+  // Nibbles that stand for codes of a table; otherwise as kInt8G32Wide and kInt8G16.
+  kTableG32,
+  kTableG16,
   // In two levels; otherwise as kInt8G16, kInt8G32Min and kInt8G16Min.
   kInt6G16K,
   kInt4G16K,
@@ -39,17 +36,13 @@ template <IntDot kDot>
 inline constexpr bool kHasTwoLevels = kDot >= IntDot::kInt6G16K;
 // Nibbles are indices into 16 codes.
 template <IntDot kDot>
-inline constexpr bool kHasTable =
-    kDot == IntDot::kIq4G32 || kDot == IntDot::kE2m1G32 || kDot == IntDot::kE2m1G16;
-template <IntDot kDot>
-inline constexpr const std::array<std::int8_t, 16>& kTable =
-    kDot == IntDot::kIq4G32 ? kIq4Codes : kE2m1Codes;
+inline constexpr bool kHasTable = kDot == IntDot::kTableG32 || kDot == IntDot::kTableG16;
 // What many rows are multiplied by: the same scales in one level, and codes that are cheap to read
 // again and again.
 template <IntDot kDot>
 inline constexpr IntDot kMade =
-    kDot == IntDot::kIq4G32 || kDot == IntDot::kE2m1G32 ? IntDot::kInt8G32Wide
-    : kDot == IntDot::kInt6G16K || kDot == IntDot::kInt4G16K || kDot == IntDot::kE2m1G16
+    kDot == IntDot::kTableG32 ? IntDot::kInt8G32Wide
+    : kDot == IntDot::kInt6G16K || kDot == IntDot::kInt4G16K || kDot == IntDot::kTableG16
         ? IntDot::kInt8G16
     : kDot == IntDot::kInt6G32MinK ? IntDot::kInt8G32Min
     : kDot == IntDot::kInt4G32MinK ? IntDot::kInt4G32Min
@@ -72,7 +65,7 @@ inline constexpr bool kIsSixBits = kDot == IntDot::kInt6G16K || kDot == IntDot::
 template <IntDot kDot>
 inline constexpr std::size_t kParts =
     kDot == IntDot::kInt8G16 || kDot == IntDot::kInt8G16Min || kDot == IntDot::kInt6G16K ||
-            kDot == IntDot::kInt4G16K || kDot == IntDot::kInt4G16MinK || kDot == IntDot::kE2m1G16
+            kDot == IntDot::kInt4G16K || kDot == IntDot::kInt4G16MinK || kDot == IntDot::kTableG16
         ? 2
         : 1;
 // Lines of 16 columns, a scale and perhaps a minimum, for each of them.
@@ -167,15 +160,6 @@ PHALANX_LANES F16 weight_minima(const std::uint8_t* scales, std::size_t block) {
   }
 }
 
-// The codes of a table as they are multiplied.
-constexpr std::array<std::uint8_t, 16> stored_codes(const std::array<std::int8_t, 16>& table) {
-  std::array<std::uint8_t, 16> stored{};
-  for (std::size_t i = 0; i < stored.size(); ++i) {
-    stored[i] = static_cast<std::uint8_t>(table[i] + 128);
-  }
-  return stored;
-}
-
 // The scales and minima of some blocks of a strip as they lie in one level.
 // Requires two levels; `scales` as scales_from().
 template <IntDot kDot>
@@ -196,10 +180,12 @@ PHALANX_LANES void put_in_one_level(const std::uint8_t* scales, std::size_t bloc
   }
 }
 
-// The codes of half a block of a strip, 16 elements of K, a byte each.
-// Requires codes of 4 or 6 bits.
+// The codes of half a block of a strip, 16 elements of K, a byte each, as they are multiplied.
+// Requires codes of 4 or 6 bits; `table` where there is one.
 template <IntDot kDot>
-PHALANX_LANES void load_half(const std::uint8_t* codes, CodeBytes (&quads)[4]) {
+PHALANX_LANES void load_half(const std::uint8_t* codes,
+                             const CodeTable* table,
+                             CodeBytes (&quads)[4]) {
   if constexpr (kIsSixBits<kDot>) {
     s_load(codes, quads);
   } else {
@@ -207,20 +193,23 @@ PHALANX_LANES void load_half(const std::uint8_t* codes, CodeBytes (&quads)[4]) {
     n_load(codes + 64, &quads[2], &quads[3]);
   }
   if constexpr (kHasTable<kDot>) {
-    alignas(16) static constexpr auto kStored = stored_codes(kTable<kDot>);
+    const CodeBytes biased = c_table(*table);
 #pragma GCC unroll 4
     for (CodeBytes& quad : quads) {
-      quad = c_look_up(kStored.data(), quad);
+      quad = c_look_up(biased, quad);
     }
   }
 }
 // The codes of some blocks of a strip as they lie in formats of bytes.
-// Requires codes of 4 or 6 bits.
+// Requires as load_half().
 template <IntDot kDot>
-PHALANX_LANES void put_in_bytes(const std::uint8_t* codes, std::size_t blocks, std::uint8_t* to) {
+PHALANX_LANES void put_in_bytes(const std::uint8_t* codes,
+                                const CodeTable* table,
+                                std::size_t blocks,
+                                std::uint8_t* to) {
   for (std::size_t half = 0; half < 2 * blocks; ++half) {
     CodeBytes quads[4];
-    load_half<kDot>(codes, quads);
+    load_half<kDot>(codes, table, quads);
 #pragma GCC unroll 4
     for (const CodeBytes& quad : quads) {
       c_store(to, quad);

@@ -206,11 +206,14 @@ PHALANX_LANES void dispatch_int_dot(const MatmulArgs& args, const Run& run) {
     case WeightFormat::kInt4G16MinK:
       return run.template operator()<IntDot::kInt4G16MinK>();
     case WeightFormat::kIq4G32:
-      return run.template operator()<IntDot::kIq4G32>();
     case WeightFormat::kE2m1G32:
-      return run.template operator()<IntDot::kE2m1G32>();
+    case WeightFormat::kIq3XxsG32:
+    case WeightFormat::kIq3SG32:
+    case WeightFormat::kIq2G32:
+      return run.template operator()<IntDot::kTableG32>();
     case WeightFormat::kE2m1G16:
-      return run.template operator()<IntDot::kE2m1G16>();
+    case WeightFormat::kIq2G16:
+      return run.template operator()<IntDot::kTableG16>();
   }
 }
 

@@ -42,7 +42,8 @@ class IntProduct {
     return is_wide ? PanelSize{kTileStrips, kPanelK / 2} : PanelSize{kTileStrips / 2, kPanelK};
   }
 
-  IntProduct(const MatmulArgs& args, const TilePart& part) : rows_(args.quantized), part_(part) {}
+  IntProduct(const MatmulArgs& args, const TilePart& part)
+      : rows_(args.quantized), part_(part), table_(traits_of(args.leaves[0].weight.format).table) {}
 
   static StripPlaces places(const MatmulLeaf& leaf, const TilePart& part, std::size_t padded) {
     return {strip_at<kDot>(leaf, part, padded, 0),
@@ -81,7 +82,8 @@ class IntProduct {
         put_in_one_level<kDot>(scales_at(panel, strip), panel.chunk / 32, one_level(s));
       }
       if constexpr (kUnpacks) {
-        put_in_bytes<kDot>(panel.places.at(strip, panel.k), panel.chunk / 32, unpacked(panel, s));
+        put_in_bytes<kDot>(
+            panel.places.at(strip, panel.k), table_, panel.chunk / 32, unpacked(panel, s));
       }
     }
   }
@@ -209,7 +211,7 @@ class IntProduct {
     const StripPlaces& places = panel.places;
     const std::size_t strip = panel.first_strip + s;
     IntStrips strips{
-        places.at(strip, panel.k), scales_at(panel, strip), places.stride, places.stride};
+        places.at(strip, panel.k), scales_at(panel, strip), places.stride, places.stride, table_};
     if constexpr (kAs != kDot && kHasTwoLevels<kDot>) {
       strips.scales = reinterpret_cast<const std::uint8_t*>(one_level(s));
       strips.scale_stride = kOneLevelStrip * sizeof(float);
@@ -246,6 +248,7 @@ class IntProduct {
 
   const QuantizedRows& rows_;
   const TilePart& part_;
+  const CodeTable* table_;
   // What the integer sums of whole leaves begin with, and what they are multiplied by.
   std::int32_t whole_starts_[kMatmulTileRows];
   float whole_scales_[kMatmulTileRows];

@@ -45,34 +45,26 @@ enum class WeightFormat : std::uint8_t {
   kInt4G16MinK = 12,  // codes as kInt4G32Min
   kInt4G16K = 13,     // codes as kInt4
   // Nibbles as kInt4, but each is an index into the 16 codes of its format.
-  kIq4G32 = 14,   // [K/32][16] f32, one for a group; codes −127 … 113
-  kE2m1G32 = 15,  // scales as kIq4G32; codes −12 … 12
-  kE2m1G16 = 16,  // [K/16][16] f32, one for a group; codes as kE2m1G32
+  kIq4G32 = 14,  // [K/32][16] f32, one for a group
+  kE2m1G32 = 15,
+  kE2m1G16 = 16,  // [K/16][16] f32, one for a group
+  kIq3XxsG32 = 17,
+  kIq3SG32 = 18,
+  kIq2G32 = 19,
+  kIq2G16 = 20,
 };
-inline constexpr std::array kWeightFormats = {WeightFormat::kBf16,
-                                              WeightFormat::kInt8,
-                                              WeightFormat::kInt8G32,
-                                              WeightFormat::kInt4,
-                                              WeightFormat::kInt8G16,
-                                              WeightFormat::kInt8G32Min,
-                                              WeightFormat::kInt4G32Min,
-                                              WeightFormat::kInt8G16Min,
-                                              WeightFormat::kInt6G16K,
-                                              WeightFormat::kInt6G32MinK,
-                                              WeightFormat::kInt4G32MinK,
-                                              WeightFormat::kInt4G16MinK,
-                                              WeightFormat::kInt4G16K,
-                                              WeightFormat::kIq4G32,
-                                              WeightFormat::kE2m1G32,
-                                              WeightFormat::kE2m1G16};
+inline constexpr std::array kWeightFormats = {
+    WeightFormat::kBf16,        WeightFormat::kInt8,        WeightFormat::kInt8G32,
+    WeightFormat::kInt4,        WeightFormat::kInt8G16,     WeightFormat::kInt8G32Min,
+    WeightFormat::kInt4G32Min,  WeightFormat::kInt8G16Min,  WeightFormat::kInt6G16K,
+    WeightFormat::kInt6G32MinK, WeightFormat::kInt4G32MinK, WeightFormat::kInt4G16MinK,
+    WeightFormat::kInt4G16K,    WeightFormat::kIq4G32,      WeightFormat::kE2m1G32,
+    WeightFormat::kE2m1G16,     WeightFormat::kIq3XxsG32,   WeightFormat::kIq3SG32,
+    WeightFormat::kIq2G32,      WeightFormat::kIq2G16};
 inline constexpr std::size_t kSuperblock = 64;  // elements of K
 
-// The codes that nibbles stand for: those of IQ4_NL in GGUF, and twice the numbers of FP4 (E2M1),
-// which has two zeros.
-inline constexpr std::array<std::int8_t, 16> kIq4Codes = {
-    -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-inline constexpr std::array<std::int8_t, 16> kE2m1Codes = {
-    0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+// The codes that nibbles stand for.
+using CodeTable = std::array<std::int8_t, 16>;
 
 struct WeightTraits {
   std::string_view name;          // "int8-g32"
@@ -83,7 +75,7 @@ struct WeightTraits {
   bool has_minima = false;
   bool from_floats = false;  // pack_weight_strips() makes it
   // Where a code is stored as its index; null elsewhere.
-  const std::array<std::int8_t, 16>* table = nullptr;
+  const CodeTable* table = nullptr;
 
   [[nodiscard]] bool has_two_levels() const { return scale_bytes == 1; }
 };
