@@ -163,7 +163,8 @@ class HttpTour(unittest.TestCase):
         metrics = self.server.request("GET", "/metrics")[1]
         for name in ("vllm:num_requests_running", "vllm:prompt_tokens_total", "vllm:generation_tokens_total",
                      "vllm:time_to_first_token_seconds_bucket", "vllm:e2e_request_latency_seconds_count",
-                     "vllm:request_success_total", "phalanx_pending_tokens"):
+                     "vllm:request_success_total", "vllm:prefix_cache_queries_total", "phalanx_rank_restarts_total",
+                     "phalanx_pending_tokens"):
             self.assertIn(name, metrics)
 
     def test_request_id_is_echoed(self):

@@ -6,7 +6,7 @@
 namespace phalanx::fleet {
 
 Error end_of_child(const std::string& what, const supervise::Death& death) {
-  const std::string text = what + " " + supervise::describe(death);
+  const std::string text = what + " " + supervise::describe_for_log(death);
   const auto* exited = std::get_if<os::Exited>(&death.reason);
   const bool exhausted =
       exited != nullptr && exited->status == error_traits(Code::kResourceExhausted).exit_status;

@@ -244,16 +244,16 @@ void RankHost::on_stopped_by_signal(std::size_t slot, Incarnation) {
 void RankHost::on_exit(const supervise::Death& death) {
   Slot& slot = slots_[death.slot];
   engine::RankDeath told = death_of(death);
-  if (!slot.reported.empty()) {
-    told.description += ": " + slot.reported;
-  }
+  const std::string said = slot.reported.empty() ? "" : ": " + slot.reported;
+  told.description += said;
   // It was told to shut down, or was in a step that nobody waits for any more.
   const bool orderly =
       told.signaled ? engine_->group_stopping() && told.number == SIGKILL : told.number == 0;
-  obs::log_at(
-      orderly ? obs::LogLevel::kInfo : obs::LogLevel::kWarn,
-      orderly ? "rank_ended" : "rank_died",
-      {{"tp", death.slot}, {"incarnation", death.incarnation.value()}, {"how", told.description}});
+  obs::log_at(orderly ? obs::LogLevel::kInfo : obs::LogLevel::kWarn,
+              orderly ? "rank_ended" : "rank_died",
+              {{"tp", death.slot},
+               {"incarnation", death.incarnation.value()},
+               {"how", supervise::describe_for_log(death) + said}});
   slot.channel.reset();  // replies that it left unread are of no step that counts
   engine_->on_death(RankId(static_cast<std::uint32_t>(death.slot)), told);
 }

@@ -302,7 +302,7 @@ void ReplicaSlots::on_slot_death(const supervise::Death& death) {
     obs::log_warn("replica_died",
                   {{"replica", death.slot},
                    {"incarnation", death.incarnation.value()},
-                   {"how", supervise::describe(death)}});
+                   {"how", supervise::describe_for_log(death)}});
   }
 }
 

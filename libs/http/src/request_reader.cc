@@ -64,7 +64,7 @@ RequestReader::Refusal refusal_of(const boost::system::error_code& error,
     return {413, "the body is larger than " + std::to_string(limits.body_bytes_max) + " bytes"};
   }
   if (error == beast_http::error::bad_version) {
-    return {505, "expected HTTP/1.1 or HTTP/1.0"};
+    return {505, "expected HTTP/1.1 or HTTP/1.0 at the end of a line that ends with CR LF"};
   }
   return {400, "not an HTTP request: " + error.message()};
 }

@@ -278,7 +278,7 @@ void FrontHost::on_exit(const supervise::Death& death) {
   if (link.ready) {
     judged.excused = calls_.on_gone(death.slot, end_of(link, death));
   } else {
-    refuse_program(death.slot, link.killed ? link.killed_for : supervise::describe(death));
+    refuse_program(death.slot, link.killed ? link.killed_for : supervise::describe_for_log(death));
   }
   renewed_ = link.replaced && death.origin != supervise::DeathOrigin::kOwn;
   supervisor_->on_exit(std::move(judged));
@@ -312,7 +312,7 @@ void FrontHost::on_slot_death(const supervise::Death& death) {
   obs::log_warn("front_died",
                 {{"front", death.slot},
                  {"incarnation", death.incarnation.value()},
-                 {"how", supervise::describe(death)}});
+                 {"how", supervise::describe_for_log(death)}});
 }
 
 void FrontHost::on_slot_failed(std::size_t slot, const Error& cause) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/keeper/request_metrics.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "phalanx/obs/log.h"
@@ -185,6 +186,11 @@ void RequestMetrics::refresh_replica(ReplicaId replica, const wire::ReplicaStatu
   const auto set = [&](const char* name, const char* help, double value) {
     registry_.gauge(name, help, labels).set(value);
   };
+  // What a replica counts from its start on; its series go with it, and begin anew.
+  const auto count = [&](const char* name, const char* help, std::uint64_t value) {
+    obs::Counter& counter = registry_.counter(name, help, labels);
+    counter.add(std::max(static_cast<double>(value) - counter.value(), 0.0));
+  };
   set("vllm:num_requests_running", "Sequences in the replica's batch", status.running);
   set("vllm:num_requests_waiting", "Sequences that wait in the replica", status.waiting);
   const double total = status.kv_blocks_total;
@@ -194,31 +200,29 @@ void RequestMetrics::refresh_replica(ReplicaId replica, const wire::ReplicaStatu
   set("phalanx_kv_blocks_cached",
       "Free KV blocks whose contents are kept for prompts that begin alike",
       status.kv_blocks_cached);
-  set("vllm:prefix_cache_queries",
-      "Prompt tokens of the sequences admitted since the replica started",
-      static_cast<double>(status.prefix_tokens_asked));
-  set("vllm:prefix_cache_hits",
-      "Prompt tokens found in the prefix cache since the replica started",
-      static_cast<double>(status.prefix_tokens_found));
-  set("phalanx_preemptions",
-      "Sequences preempted since the replica started",
-      static_cast<double>(status.preemptions));
+  count("vllm:prefix_cache_queries_total",
+        "Prompt tokens of the sequences admitted since the replica started",
+        status.prefix_tokens_asked);
+  count("vllm:prefix_cache_hits_total",
+        "Prompt tokens found in the prefix cache since the replica started",
+        status.prefix_tokens_found);
+  count("vllm:num_preemptions_total",
+        "Sequences preempted since the replica started",
+        status.preemptions);
   set("phalanx_step_budget_rows",
       "Prompt tokens that fit into a step beside a running answer within --max-step-ms, as learnt",
       status.step_budget_rows);
-  set("phalanx_drains",
-      "Steps that ended by abort and drain since the replica started",
-      static_cast<double>(status.drains));
-  set("phalanx_stale_replies",
-      "Replies of older epochs or steps, dropped, since the replica started",
-      static_cast<double>(status.stale_replies));
+  count("phalanx_drains_total",
+        "Steps that ended by abort and drain since the replica started",
+        status.drains);
+  count("phalanx_stale_replies_total",
+        "Replies of older epochs or steps, dropped, since the replica started",
+        status.stale_replies);
   std::uint64_t restarts = 0;
   for (const wire::RankStatus& rank : status.ranks) {
     restarts += rank.restarts;
   }
-  set("phalanx_rank_restarts",
-      "Ranks started again since the replica started",
-      static_cast<double>(restarts));
+  count("phalanx_rank_restarts_total", "Ranks started again since the replica started", restarts);
 }
 
 void RequestMetrics::forget_replica(ReplicaId replica) {

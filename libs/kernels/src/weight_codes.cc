@@ -92,10 +92,9 @@ void put_padding(const Strip& strip, std::size_t column, std::size_t begin, std:
   }
 }
 
-Error not_coded(std::size_t column, const char* what, std::size_t k, WeightFormat format) {
-  return data_loss("column " + std::to_string(column) + ": " + what + " " + std::to_string(k) +
-                   " is infinite or NaN, which " + std::string(weight_format_name(format)) +
-                   " cannot code");
+Error not_coded(std::size_t column, const std::string& what, WeightFormat format) {
+  return data_loss("column " + std::to_string(column) + ": " + what + ", which " +
+                   std::string(weight_format_name(format)) + " cannot code");
 }
 
 // Where superscale and superminimum of element k of a column are.
@@ -199,7 +198,7 @@ Status pack_codes(tensor::MatrixView<const Bf16> from,
         const auto bad = std::ranges::find_if_not(elements, tensor::is_finite);
         if (bad != elements.end()) {
           const auto at = static_cast<std::size_t>(bad - elements.begin());
-          return not_coded(column, "input", at, format);
+          return not_coded(column, "input " + std::to_string(at) + " is infinite or NaN", format);
         }
         code_column(strip, c, elements);
       }
@@ -225,7 +224,10 @@ Status pack_coded_strips(const CodedColumns& from, WeightFormat format, std::spa
       continue;
     }
     if (const std::size_t bad = bad_scale(from, column); bad != from.k) {
-      return not_coded(column, "the scale of input", bad, format);
+      return not_coded(column,
+                       "the scale of input " + std::to_string(bad) +
+                           " is infinite or NaN, or a denormal of MXFP4",
+                       format);
     }
     put_coded(strip, column % kStripColumns, from, column);
   }

@@ -23,7 +23,7 @@ std::size_t open_suffix(std::string_view text, std::string_view stop) {
 StopScanner::StopScanner(std::vector<std::string> stops, bool include_stop_in_output)
     : stops_(std::move(stops)), include_stop_in_output_(include_stop_in_output) {}
 
-StopScanner::Output StopScanner::push(std::string_view piece) {
+StopScanner::Output StopScanner::push(std::string_view piece, bool may_end) {
   if (stops_.empty()) {
     return {std::string(piece), std::nullopt};
   }
@@ -33,7 +33,7 @@ StopScanner::Output StopScanner::push(std::string_view piece) {
   std::size_t first = std::string::npos;
   const std::string* matched = nullptr;
   for (const std::string& stop : stops_) {
-    const std::size_t at = text.find(stop);
+    const std::size_t at = may_end ? text.find(stop) : std::string::npos;
     if (at < first) {
       first = at;
       matched = &stop;

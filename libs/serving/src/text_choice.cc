@@ -21,29 +21,25 @@ TextEvent TextChoice::push(std::uint32_t position, TokenId token, step::FinishRe
   event.offset = characters_;
   std::string piece = decoder_.push(token);
   characters_ += openai::character_count(piece);
-  if (position + 1 >= min_tokens_) {
-    StopScanner::Output output = scanner_.push(piece);
-    event.text = std::move(output.text);
-    if (output.match) {
-      finished_ = true;
-      event.finish = step::FinishReason::kStop;
-      event.stopped_by = *std::move(output.match);
-      event.to_stop = finish == step::FinishReason::kNone;
-      return event;
-    }
-  } else {
-    event.text = std::move(piece);
+  if (finish != step::FinishReason::kNone) {
+    piece += decoder_.finish();
   }
-  event.finish = finish;
-  if (finish == step::FinishReason::kNone) {
+  StopScanner::Output output = scanner_.push(piece, position + 1 >= min_tokens_);
+  event.text = std::move(output.text);
+  finished_ = output.match || finish != step::FinishReason::kNone;
+  if (output.match) {
+    event.finish = step::FinishReason::kStop;
+    event.stopped_by = *std::move(output.match);
+    event.to_stop = finish == step::FinishReason::kNone;
     return event;
   }
-  finished_ = true;
-  if (finish == step::FinishReason::kStop && !tokenizer_->is_special(token)) {
-    event.stopped_by = token;
+  event.finish = finish;
+  if (finished_) {
+    event.text += scanner_.finish();
+    if (finish == step::FinishReason::kStop && !tokenizer_->is_special(token)) {
+      event.stopped_by = token;
+    }
   }
-  StopScanner::Output tail = scanner_.push(decoder_.finish());
-  event.text += tail.text + scanner_.finish();
   return event;
 }
 

@@ -9,7 +9,13 @@ std::string describe(const Death& death) {
   std::string text = os::to_string(death.reason);
   if (!death.cause.empty()) {
     text += ": " + death.cause;
-  } else if (!death.lines.empty()) {
+  }
+  return text;
+}
+
+std::string describe_for_log(const Death& death) {
+  std::string text = describe(death);
+  if (death.cause.empty() && !death.lines.empty()) {
     text += "; last log line: " + death.lines.back();
   }
   return text;

@@ -137,6 +137,7 @@ void PosixProcessRunner::Impl::read_control(std::size_t slot, int limit) {
 }
 
 void PosixProcessRunner::Impl::reap(std::size_t slot) {
+  loop.name_callback("the end of a child");
   // What the child said last, its reason above all, comes before the news of its death.
   read_control(slot, 1024);
   Child* const child = children[slot].get();

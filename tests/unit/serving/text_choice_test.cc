@@ -97,5 +97,34 @@ TEST_F(TextChoiceTest, NoStopStringEndsItBeforeMinTokens) {
   EXPECT_EQ(push(choice, 2, 'a').finish, step::FinishReason::kStop);
 }
 
+TEST_F(TextChoiceTest, AStopStringMayBeginBeforeMinTokens) {
+  options_.stop_strings = {"abc", "b"};
+  for (const std::uint32_t min_tokens : {2U, 3U, 4U}) {
+    options_.min_tokens = min_tokens;
+    TextChoice choice(options_, *tokenizer_);
+    std::string text = push(choice, 0, 'a').text;
+    const TextEvent second = push(choice, 1, 'b');
+    EXPECT_EQ(second.finish == step::FinishReason::kStop, min_tokens == 2) << "it ends in time";
+    if (min_tokens == 2) {
+      EXPECT_EQ(text + second.text, "a");
+      continue;
+    }
+    text += second.text;
+    const TextEvent third = push(choice, 2, 'c');
+    EXPECT_EQ(third.finish == step::FinishReason::kStop, min_tokens == 3);
+    EXPECT_EQ(text + third.text, min_tokens == 3 ? "" : "abc");
+  }
+}
+
+TEST_F(TextChoiceTest, AStopStringInWhatTheLastTokenLeavesOpenIsOne) {
+  options_.stop_strings = {"\xEF\xBF\xBD"};
+  TextChoice choice(options_, *tokenizer_);
+  EXPECT_EQ(push(choice, 0, 'a').text, "a");
+  const TextEvent event = push(choice, 1, 0xE2, step::FinishReason::kLength);
+  EXPECT_EQ(event.text, "");
+  EXPECT_EQ(event.finish, step::FinishReason::kStop);
+  EXPECT_FALSE(event.to_stop);
+}
+
 }  // namespace
 }  // namespace phalanx::serving

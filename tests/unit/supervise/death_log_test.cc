@@ -13,9 +13,11 @@ TEST(Describe, PrefersWhatTheChildSaidItself) {
   death.reason = os::Exited{65};
   EXPECT_EQ(describe(death), "exited with status 65");
   death.lines = {"older", "newest"};
-  EXPECT_EQ(describe(death), "exited with status 65; last log line: newest");
+  EXPECT_EQ(describe(death), "exited with status 65");
+  EXPECT_EQ(describe_for_log(death), "exited with status 65; last log line: newest");
   death.cause = "tensor missing";
   EXPECT_EQ(describe(death), "exited with status 65: tensor missing");
+  EXPECT_EQ(describe_for_log(death), describe(death));
 }
 
 TEST(Describe, NamesTheSignal) {

@@ -21,7 +21,7 @@ struct TextOptions {
   std::vector<std::string> stop_strings;
   bool include_stop_in_output = false;
   bool skip_special_tokens = true;
-  std::uint32_t min_tokens = 0;  // before so many tokens no stop string ends a choice
+  std::uint32_t min_tokens = 0;  // no stop string that ends before so many tokens ends a choice
 };
 
 // What a client asked for: the tokens to generate, and their text.

@@ -33,9 +33,11 @@ struct Death {
   double unix_time = 0;
 };
 
-// "killed by signal 9 (SIGKILL)"; with a reported cause "exited with status 65: cause"; without one
-// and with log lines, the last of them.
+// "killed by signal 9 (SIGKILL)"; with a reported cause "exited with status 65: cause". Clients may
+// read it.
 [[nodiscard]] std::string describe(const Death& death);
+// Without a cause and with log lines, the last of them, too, which may speak of anybody's request.
+[[nodiscard]] std::string describe_for_log(const Death& death);
 
 // The last `capacity` deaths of all slots, oldest first.
 // Threads: one.
