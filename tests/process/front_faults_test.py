@@ -416,6 +416,22 @@ class NewProgram(unittest.TestCase):
             eventually(lambda: programs(server) == [good] * 3, 30, "every front is new")
             self.assertTrue(answers(server))
 
+    def test_is_tried_again_when_somebody_ends_the_front_that_tries_it(self):
+        good = self.copy("phalanx-front")
+        slow = self.script("slow", f'#!/bin/sh\nsleep 0.5\nexec {good} "$@"\n')
+        with Server("--tp", 1, "--fronts", 2) as server:
+            for sign in (signal.SIGKILL, signal.SIGTERM):
+                old = server.front_pids()
+                self.assertEqual(server.control("reload", "--fronts", slow).returncode, 0)
+
+                def tried():
+                    return [front["pid"] for front in server.status()["fronts"] if front["state"] == "starting" and front["pid"] > 1]
+                eventually(tried, 10, "it is tried")
+                os.kill(tried()[0], sign)
+                eventually(lambda old=old: not set(old) & set(server.front_pids()) and programs(server) == [good] * 3, 30, "every front is new")
+                self.assertTrue(answers(server))
+            self.assertNotIn("front_program_refused", server.log_text())
+
     def test_that_is_bad_right_behind_a_good_one_is_refused(self):
         with Server("--tp", 1) as server:
             good = self.copy("phalanx-front")

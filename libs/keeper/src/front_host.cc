@@ -277,8 +277,10 @@ void FrontHost::on_exit(const supervise::Death& death) {
   supervise::Death judged = death;
   if (link.ready) {
     judged.excused = calls_.on_gone(death.slot, end_of(link, death));
-  } else {
+  } else if (link.killed || death.origin == supervise::DeathOrigin::kOwn) {
     refuse_program(death.slot, link.killed ? link.killed_for : supervise::describe_for_log(death));
+  } else {
+    programs_.on_ended(death.slot);
   }
   renewed_ = link.replaced && death.origin != supervise::DeathOrigin::kOwn;
   supervisor_->on_exit(std::move(judged));

@@ -22,7 +22,7 @@ const os::HeldProgram& FrontPrograms::start(std::size_t slot, bool may_try, Stea
   }
   trial_->slot = slot;
   trial_->is_running = true;
-  trial_->since = now;
+  trial_->since = trial_->since.value_or(now);
   started_with_[slot] = trial_->program.number;
   return trial_->program.held;
 }
@@ -43,6 +43,13 @@ std::optional<std::string> FrontPrograms::on_failed(std::size_t slot) {
   return path;
 }
 
+void FrontPrograms::on_ended(std::size_t slot) {
+  if (trial() == slot) {
+    trial_->slot.reset();
+    trial_->is_running = false;
+  }
+}
+
 bool FrontPrograms::is_outdated(std::size_t slot) const {
   return started_with_[slot] != (trial_ ? trial_->program : proven_).number;
 }
@@ -52,7 +59,7 @@ std::optional<std::size_t> FrontPrograms::trial() const {
 }
 
 bool FrontPrograms::is_overdue(SteadyTime now) const {
-  return trial() && now - trial_->since >= trial_time_;
+  return trial() && now - *trial_->since >= trial_time_;
 }
 
 const std::string& FrontPrograms::path() const {

@@ -78,6 +78,22 @@ TEST_F(FrontProgramsTest, AProgramThatCameLaterIsTriedInstead) {
   EXPECT_EQ(programs_.on_failed(1), "/bin/ls");
 }
 
+TEST_F(FrontProgramsTest, ATrialThatSomebodyEndsBeginsAgainElsewhereWithinItsTime) {
+  EXPECT_FALSE(programs_.offer(program("/bin/cat")));
+  EXPECT_EQ(started(1), "/bin/cat");
+  programs_.on_ended(0);
+  EXPECT_EQ(programs_.trial(), 1U) << "that was another one";
+  programs_.on_ended(1);
+  EXPECT_FALSE(programs_.trial());
+  EXPECT_TRUE(programs_.is_outdated(0));
+  now_ += kTrialTime / 2;
+  EXPECT_EQ(started(2), "/bin/cat");
+  EXPECT_EQ(started(1), "/bin/sh");
+  EXPECT_TRUE(programs_.is_overdue(now_ + kTrialTime / 2)) << "from the first start on";
+  programs_.on_ready(2);
+  EXPECT_EQ(started(1), "/bin/cat");
+}
+
 TEST_F(FrontProgramsTest, ATrialIsOverdueAMinuteAfterItsStart) {
   EXPECT_FALSE(programs_.offer(program("/bin/cat")));
   EXPECT_FALSE(programs_.is_overdue(now_ + 2 * kTrialTime));

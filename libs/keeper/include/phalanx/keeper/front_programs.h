@@ -20,7 +20,7 @@ namespace phalanx::keeper {
 // Threads: one.
 class FrontPrograms {
  public:
-  // `trial_time`: from the start of a front with a new program to its readiness.
+  // `trial_time`: from the first start of a front with a new program to its readiness.
   FrontPrograms(os::HeldProgram first, std::size_t slots, Duration trial_time);
 
   // A new program to be tried, instead of one that is being tried. The slot that tries that one, if
@@ -36,6 +36,9 @@ class FrontPrograms {
   // The front ended before it was ready, or could not be started. The path of the program that is
   // refused for it; none if the slot tried none, or one that another was offered instead of.
   [[nodiscard]] std::optional<std::string> on_failed(std::size_t slot);
+  // Somebody ended the front before it was ready: what it tried is tried again, by whichever starts
+  // next.
+  void on_ended(std::size_t slot);
 
   // Whether the slot was last started with another program than the last one that was offered and
   // not refused.
@@ -58,7 +61,7 @@ class FrontPrograms {
     Program program;
     std::optional<std::size_t> slot;  // that tries it
     bool is_running = false;          // … this one, and not the one of before
-    SteadyTime since{};
+    std::optional<SteadyTime> since;  // its first start
   };
   Duration trial_time_;
   Program proven_;
