@@ -420,7 +420,7 @@ class NewProgram(unittest.TestCase):
         good = self.copy("phalanx-front")
         slow = self.script("slow", f'#!/bin/sh\nsleep 0.5\nexec {good} "$@"\n')
         with Server("--tp", 1, "--fronts", 2) as server:
-            for sign in (signal.SIGKILL, signal.SIGTERM):
+            for sign in (signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP):
                 old = server.front_pids()
                 self.assertEqual(server.control("reload", "--fronts", slow).returncode, 0)
 

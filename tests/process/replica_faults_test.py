@@ -178,6 +178,7 @@ class OneReplica(unittest.TestCase):
                 stream.finish()
                 self.assertTrue(stream.done, "the last word of a server reaches its clients")
                 self.assertIn("restart-intensity", stream.error["message"])
+                self.assertNotIn("role=replica", stream.error["message"], "log lines may speak of others' requests")
             eventually(lambda: server.process.poll() is not None, 20, "the server gives up")
             self.assertEqual(server.process.returncode, 69)
             self.assertIn("restart", server.log_text())

@@ -277,7 +277,8 @@ void FrontHost::on_exit(const supervise::Death& death) {
   supervise::Death judged = death;
   if (link.ready) {
     judged.excused = calls_.on_gone(death.slot, end_of(link, death));
-  } else if (link.killed || death.origin == supervise::DeathOrigin::kOwn) {
+  } else if (death.origin == supervise::DeathOrigin::kOwn ||
+             (link.killed && death.origin != supervise::DeathOrigin::kStopped)) {
     refuse_program(death.slot, link.killed ? link.killed_for : supervise::describe_for_log(death));
   } else {
     programs_.on_ended(death.slot);

@@ -36,7 +36,7 @@ class FrontPrograms {
   // The front ended before it was ready, or could not be started. The path of the program that is
   // refused for it; none if the slot tried none, or one that another was offered instead of.
   [[nodiscard]] std::optional<std::string> on_failed(std::size_t slot);
-  // Somebody ended the front before it was ready: what it tried is tried again, by whichever starts
+  // Somebody ended or stopped the front before it was ready: what it tried is tried again, by whichever starts
   // next.
   void on_ended(std::size_t slot);
 

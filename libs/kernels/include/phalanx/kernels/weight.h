@@ -44,14 +44,16 @@ enum class WeightFormat : std::uint8_t {
   kInt4G32MinK = 11,  // codes as kInt4G32Min
   kInt4G16MinK = 12,  // codes as kInt4G32Min
   kInt4G16K = 13,     // codes as kInt4
-  // Nibbles as kInt4, but each is an index into the 16 codes of its format.
-  kIq4G32 = 14,  // [K/32][16] f32, one for a group
-  kE2m1G32 = 15,
-  kE2m1G16 = 16,  // [K/16][16] f32, one for a group
-  kIq3XxsG32 = 17,
-  kIq3SG32 = 18,
-  kIq2G32 = 19,
-  kIq2G16 = 20,
+  // Nibbles as kInt4, but each is an index into the 16 codes of its format (WeightTraits::table;
+  // docs/arithmetic.md, "Packed"). Scales: [K/32][16] f32, one for a group, in those named G32;
+  // [K/16][16] f32 in those named G16.
+  kIq4G32 = 14,     // the codes of IQ4_NL and IQ4_XS
+  kE2m1G32 = 15,    // the numbers of FP4, doubled: MXFP4
+  kE2m1G16 = 16,    // … NVFP4
+  kIq3XxsG32 = 17,  // the codes of IQ3_XXS
+  kIq3SG32 = 18,    // the codes of IQ3_S
+  kIq2G32 = 19,     // the codes of all types of IQ2 and IQ1
+  kIq2G16 = 20,     // as kIq2G32
 };
 inline constexpr std::array kWeightFormats = {
     WeightFormat::kBf16,        WeightFormat::kInt8,        WeightFormat::kInt8G32,

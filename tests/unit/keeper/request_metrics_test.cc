@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/keeper/request_metrics.h"
+
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "desk_fixture.h"
+
+namespace phalanx::keeper {
+namespace {
+
+class RequestMetricsTest : public DeskTest {
+ protected:
+  static constexpr const char* kLabels = R"(engine="0",model_name="m")";
+
+  void refresh(std::uint64_t preemptions, std::uint32_t running) {
+    wire::ReplicaStatus status;
+    status.preemptions = preemptions;
+    status.running = running;
+    metrics_.refresh(router_, dispatcher_, {{ReplicaId(0), status}}, {});
+  }
+  [[nodiscard]] double preemptions() const { return series("vllm:num_preemptions_total", kLabels); }
+};
+
+TEST_F(RequestMetricsTest, CountsWhatAReplicaSaysOnceAndAnewWithTheNextOne) {
+  refresh(3, 5);
+  refresh(3, 2);
+  EXPECT_EQ(preemptions(), 3);
+  EXPECT_EQ(series("vllm:num_requests_running", kLabels), 2);
+  refresh(7, 0);
+  EXPECT_EQ(preemptions(), 7);
+  metrics_.forget_replica(ReplicaId(0));
+  refresh(1, 0);
+  EXPECT_EQ(preemptions(), 1);
+  EXPECT_NE(registry_.serialize().find("# TYPE vllm:num_preemptions_total counter"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace phalanx::keeper
