@@ -74,11 +74,11 @@ class Gguf(unittest.TestCase):
             self.assertEqual(ids, self.token_ids(decoded), kind)
 
     def test_blocks_that_kernels_read_are_served_as_they_are(self):
-        # Rows of the embedding, and most others, are no whole blocks of 256: they are Q8_0.
+        # Rows of the embedding, and most others, are no whole blocks of 256: they are of a type that has blocks of 32.
         for kind, form in (("Q8_0", "int8-g32"), ("Q4_0", "int4"), ("Q4_1", "int4-g32-min"),
-                           ("Q4_K", "int8-g32 and int4-g32-min, head int8-g32"), ("Q6_K", "int8-g32 and int8-g16, head int8-g32"),
-                           ("Q2_K", "int8-g32 and int8-g16-min, head int8-g32"), ("Q3_K", "int8-g32 and int8-g16, head int8-g32"),
-                           ("IQ3_S", "int8-g32 and iq3-s-g32, head int8-g32"), ("IQ4_XS", "int8-g32 and iq4-g32, head int8-g32"),
+                           ("Q4_K", "int5-g32 and int4-g32-min, head int5-g32"), ("Q5_K", "int5-g32-min"), ("Q6_K", "int8-g32 and int8-g16, head int8-g32"),
+                           ("Q2_K", "iq4-g32 and int8-g16-min, head iq4-g32"), ("Q3_K", "iq4-g32 and int8-g16, head iq4-g32"),
+                           ("IQ3_S", "iq4-g32 and iq3-s-g32, head iq4-g32"), ("IQ4_XS", "iq4-g32"),
                            ("IQ4_NL", "iq4-g32"), ("MXFP4", "e2m1-g32"), ("NVFP4", "e2m1-g16")):
             file = self.path(f"kept-{kind}.gguf")
             make_gguf(file, "--type", kind)
@@ -96,7 +96,7 @@ class Gguf(unittest.TestCase):
     def test_large_blocks_give_the_same_tokens_however_they_are_computed(self):
         model = self.path("blocks")
         run_tool(MAKE_MODEL, model, "--shape", "blocks")
-        for kind, form in (("Q2_K", "int4-g16-min-k"), ("Q3_K", "int4-g16-k"), ("Q4_K", "int4-g32-min-k"), ("Q5_K", "int6-g32-min-k"), ("Q6_K", "int6-g16-k"),
+        for kind, form in (("Q2_K", "int4-g16-min-k"), ("Q3_K", "int4-g16-k"), ("Q4_K", "int4-g32-min-k"), ("Q5_K", "int5-g32-min-k"), ("Q6_K", "int6-g16-k"),
                            ("IQ4_XS", "iq4-g32"), ("IQ3_S", "iq3-s-g32"), ("Q4_K_M", "int4-g32-min-k and int6-g16-k, head int6-g16-k")):
             file = self.path(f"levels-{kind}.gguf")
             make_gguf(file, "--type", kind, model=model)
@@ -138,7 +138,7 @@ class Gguf(unittest.TestCase):
         make_gguf(self.path("seen.gguf"), "--type", "Q4_K")
         reports = []
         served = json.loads(inspect(self.path("seen.gguf"), "--json").stdout)["config"]["served_as"]
-        self.assertEqual(served, "int8-g32 and int4-g32-min, head int8-g32")
+        self.assertEqual(served, "int5-g32 and int4-g32-min, head int5-g32")
         for path, arguments in ((self.path("seen.gguf"), ("--quantization", "bf16")), (TINY, ())):
             result = inspect(path, "--json", "--tp", "2", *arguments)
             self.assertEqual(result.returncode, 0, result.stderr)

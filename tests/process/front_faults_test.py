@@ -263,7 +263,7 @@ class Renewal(unittest.TestCase):
                 server.wait_idle()
             self.assertEqual([ask(connection) for connection in rest], sockets)
             text = server.request("GET", "/metrics")[1]
-            self.assertIn("phalanx_connections_cut 0\n", text)
+            self.assertIn("phalanx_connections_cut_total 0\n", text)
 
     def test_a_stream_does_not_hold_it_up(self):
         asked = dict(max_tokens=1000, ignore_eos=True, seed=3)
@@ -278,8 +278,8 @@ class Renewal(unittest.TestCase):
             self.assertEqual((stream.error, stream.text, stream.done), (None, undisturbed.text, True))
             log, metrics = server.log_text(), server.request("GET", "/metrics")[1]
             self.assertEqual((log.count("front_renewed"), log.count("front_died")), (2, 0))
-            self.assertIn("phalanx_connections_resumed 1\n", metrics)
-            self.assertIn("phalanx_connections_cut 0\n", metrics)
+            self.assertIn("phalanx_connections_resumed_total 1\n", metrics)
+            self.assertIn("phalanx_connections_cut_total 0\n", metrics)
 
     def test_what_would_end_with_its_front_is_waited_for(self):
         def without_journals():

@@ -203,7 +203,7 @@ class Fronts(unittest.TestCase):
         eventually(lambda: sum(front["connections"] for front in self.server.status()["fronts"]) == 0, 10, "no connection is left")
         self.assertEqual([replica["pid"] for replica in self.server.status()["replicas"]], self.replicas)
         metrics = self.server.request("GET", "/metrics")[1]
-        for line in ("phalanx_connections_cut 0", "phalanx_suspects 0"):
+        for line in ("phalanx_connections_cut_total 0", "phalanx_suspects 0"):
             self.assertRegex(metrics, f"(?m)^{line}$")
         self.server.expect_family(4)
 

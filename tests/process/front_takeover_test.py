@@ -118,7 +118,7 @@ class Case(unittest.TestCase):
         self.leave()
         if self.server:
             self.server.wait_idle(60)
-            self.cut += metric(self.server, "phalanx_connections_cut")
+            self.cut += metric(self.server, "phalanx_connections_cut_total")
             self.ended, self.turn = self.ended + self.fronts.ended, self.fronts.turn
             self.server.__exit__(None, None, None)
             self.server = None
@@ -556,7 +556,7 @@ class MixedLoad(unittest.TestCase):
                 server.wait_idle(60)
                 server.expect_family(4)
                 if not wrong:
-                    self.assertEqual(metric(server, "phalanx_connections_cut"), 0)
+                    self.assertEqual(metric(server, "phalanx_connections_cut_total"), 0)
 
         def hit(what):
             return sum(mark[what] > 0 for mark in marks)

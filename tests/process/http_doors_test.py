@@ -163,7 +163,7 @@ class StalledLog(unittest.TestCase):
                 status, _, _ = server.request("POST", "/v1/completions", {"prompt": "count", "max_tokens": 8}, timeout=30)
                 self.assertEqual(status, 200)
             _, text, _ = server.request("GET", "/metrics")
-            self.assertGreaterEqual(float(re.search(r"^phalanx_log_lines_dropped (\S+)$", text, re.M)[1]), 5, "each request has a line")
+            self.assertGreaterEqual(float(re.search(r"^phalanx_log_lines_dropped_total (\S+)$", text, re.M)[1]), 5, "each request has a line")
             process.send_signal(signal.SIGTERM)
             eventually(lambda: process.poll() is not None, 20, "the server ends")
             self.assertEqual(process.returncode, 0)

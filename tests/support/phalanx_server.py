@@ -297,11 +297,11 @@ class Server:
         """(seconds of CPU of the longest callback, callbacks above 2 ms), of the loops of leader and fronts together."""
         text = self.request("GET", "/metrics")[1]
         of = {name: [float(value) for value in re.findall(rf"^phalanx_(?:front_)?{name}(?:\{{[^}}]*\}})? (\S+)$", text, re.M)]
-              for name in ("loop_callback_seconds_max", "loop_long_callbacks")}
+              for name in ("loop_callback_seconds_max", "loop_long_callbacks_total")}
         # Those of the leader and of the quarantine, which is there when there is a suspect, are always told.
         fronts = [front for front in self.status()["fronts"] if not front.get("quarantine")]
         assert all(len(values) == 2 + len(fronts) for values in of.values()), of
-        return max(of["loop_callback_seconds_max"]), sum(of["loop_long_callbacks"])
+        return max(of["loop_callback_seconds_max"]), sum(of["loop_long_callbacks_total"])
 
     def wait_idle(self, seconds=30):
         eventually(self.all_ready, seconds, "all replicas and ranks are ready")

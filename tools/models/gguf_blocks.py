@@ -7,15 +7,15 @@ import numpy as np
 
 from . import gguf_grids
 
-F32, F16, Q4_0, Q4_1, Q8_0, Q2_K, Q3_K = 0, 1, 2, 3, 8, 10, 11
+F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K = 0, 1, 2, 3, 6, 7, 8, 10, 11
 Q4_K, Q5_K, Q6_K, IQ4_NL, IQ3_S, IQ4_XS, BF16, MXFP4, NVFP4 = 12, 13, 14, 20, 21, 23, 30, 39, 40
-NUMBERS = {"F32": F32, "F16": F16, "BF16": BF16, "Q8_0": Q8_0, "Q4_0": Q4_0, "Q4_1": Q4_1, "Q2_K": Q2_K, "Q3_K": Q3_K,
-           "Q4_K": Q4_K, "Q5_K": Q5_K, "Q6_K": Q6_K, "IQ3_S": IQ3_S, "IQ4_NL": IQ4_NL, "IQ4_XS": IQ4_XS, "MXFP4": MXFP4,
+NUMBERS = {"F32": F32, "F16": F16, "BF16": BF16, "Q8_0": Q8_0, "Q4_0": Q4_0, "Q4_1": Q4_1, "Q5_0": Q5_0, "Q5_1": Q5_1,
+           "Q2_K": Q2_K, "Q3_K": Q3_K, "Q4_K": Q4_K, "Q5_K": Q5_K, "Q6_K": Q6_K, "IQ3_S": IQ3_S, "IQ4_NL": IQ4_NL, "IQ4_XS": IQ4_XS, "MXFP4": MXFP4,
            "NVFP4": NVFP4}
-BLOCK = {F32: 1, F16: 1, BF16: 1, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q2_K: 256, Q3_K: 256, Q4_K: 256, Q5_K: 256, Q6_K: 256,
-         IQ3_S: 256, IQ4_NL: 32, IQ4_XS: 256, MXFP4: 32, NVFP4: 64}
-WIDTH = {F32: 4, F16: 2, BF16: 2, Q8_0: 34, Q4_0: 18, Q4_1: 20, Q2_K: 84, Q3_K: 110, Q4_K: 144, Q5_K: 176, Q6_K: 210,
-         IQ3_S: 110, IQ4_NL: 18, IQ4_XS: 136, MXFP4: 17, NVFP4: 36}
+BLOCK = {F32: 1, F16: 1, BF16: 1, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q5_0: 32, Q5_1: 32, Q2_K: 256, Q3_K: 256, Q4_K: 256,
+         Q5_K: 256, Q6_K: 256, IQ3_S: 256, IQ4_NL: 32, IQ4_XS: 256, MXFP4: 32, NVFP4: 64}
+WIDTH = {F32: 4, F16: 2, BF16: 2, Q8_0: 34, Q4_0: 18, Q4_1: 20, Q5_0: 22, Q5_1: 24, Q2_K: 84, Q3_K: 110, Q4_K: 144,
+         Q5_K: 176, Q6_K: 210, IQ3_S: 110, IQ4_NL: 18, IQ4_XS: 136, MXFP4: 17, NVFP4: 36}
 
 
 def _half(values):
@@ -27,6 +27,11 @@ def _half(values):
 def _codes(values, scale, most):
     safe = np.where(scale == 0, np.float32(1), scale)
     return np.clip(np.rint(values / safe), 0, most).astype(np.uint8)
+
+
+def _largest(values):
+    """Along the last axis, with their signs."""
+    return np.take_along_axis(values, np.abs(values).argmax(axis=-1, keepdims=True), axis=-1)
 
 
 def _q8_0(blocks):
@@ -53,6 +58,26 @@ def _q4_1(blocks):
     packed = codes[:, :16] | codes[:, 16:] << 4
     data = np.hstack([half.view(np.uint8), half_low.view(np.uint8), packed])
     return data, d * codes.astype(np.float32) + m
+
+
+def _fives(codes):
+    """The fifth bits of 32 codes, and the others in nibbles."""
+    return np.packbits(codes >> 4, axis=1, bitorder="little"), codes[:, :16] & 15 | (codes[:, 16:] & 15) << 4
+
+
+def _q5_0(blocks):
+    half, d = _half(_largest(blocks) / -16)
+    safe = np.where(d == 0, np.float32(1), d)
+    codes = (np.clip(np.rint(blocks / safe), -16, 15) + 16).astype(np.uint8)
+    return np.hstack([half.view(np.uint8), *_fives(codes)]), d * (codes.astype(np.float32) - 16)
+
+
+def _q5_1(blocks):
+    low = blocks.min(axis=1, keepdims=True)
+    half, d = _half((blocks.max(axis=1, keepdims=True) - low) / 31)
+    half_low, m = _half(low)
+    codes = _codes(blocks - m, d, 31)
+    return np.hstack([half.view(np.uint8), half_low.view(np.uint8), *_fives(codes)]), d * codes.astype(np.float32) + m
 
 
 def _q2_k(blocks):
@@ -142,11 +167,6 @@ def _iq3_s(blocks):
 _IQ4 = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.float32)
 
 
-def _largest(values):
-    """Along the last axis, with their signs."""
-    return np.take_along_axis(values, np.abs(values).argmax(axis=-1, keepdims=True), axis=-1)
-
-
 def _nearest_iq4(values, scale):
     """[..., 16] bytes of 32 values, the first 16 in low nibbles, and the numbers that they stand for."""
     scaled = values / np.where(scale == 0, np.float32(1), scale)
@@ -226,8 +246,8 @@ def _q6_k(blocks):
     return data, (scale * codes.astype(np.float32)).reshape(blocks.shape)
 
 
-_ENCODERS = {Q8_0: _q8_0, Q4_0: _q4_0, Q4_1: _q4_1, Q2_K: _q2_k, Q3_K: _q3_k, Q4_K: _q4_k, Q5_K: _q5_k,
-             Q6_K: _q6_k, IQ3_S: _iq3_s, IQ4_NL: _iq4_nl, IQ4_XS: _iq4_xs, MXFP4: _mxfp4, NVFP4: _nvfp4}
+_ENCODERS = {Q8_0: _q8_0, Q4_0: _q4_0, Q4_1: _q4_1, Q5_0: _q5_0, Q5_1: _q5_1, Q2_K: _q2_k, Q3_K: _q3_k, Q4_K: _q4_k,
+             Q5_K: _q5_k, Q6_K: _q6_k, IQ3_S: _iq3_s, IQ4_NL: _iq4_nl, IQ4_XS: _iq4_xs, MXFP4: _mxfp4, NVFP4: _nvfp4}
 
 
 CHOICES = (*NUMBERS, "Q4_K_M")
@@ -251,10 +271,12 @@ def type_of(choice, name, layers, shape):
 
 
 def fitting(kind, shape):
-    """`kind`, or what is used where its blocks do not fit: vectors are F32, short rows Q8_0."""
+    """`kind`, or what llama.cpp takes where its blocks do not fit: for vectors F32, for other rows as below."""
     if len(shape) == 1:
         return F32
-    return kind if shape[-1] % BLOCK[kind] == 0 else Q8_0
+    if shape[-1] % BLOCK[kind] == 0:
+        return kind
+    return {Q4_K: Q5_0, Q5_K: Q5_1, Q2_K: IQ4_NL, Q3_K: IQ4_NL, IQ3_S: IQ4_NL, IQ4_XS: IQ4_NL}.get(kind, Q8_0)
 
 
 def encode(kind, values):

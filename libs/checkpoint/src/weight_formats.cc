@@ -43,8 +43,9 @@ std::optional<WeightFormat> format_of_codes(TensorType type) {
     case TensorType::kBF16:
       return std::nullopt;
     case TensorType::kQ8_0:
-    case TensorType::kQ5_0:
       return WeightFormat::kInt8G32;
+    case TensorType::kQ5_0:
+      return WeightFormat::kInt5G32;
     case TensorType::kQ4_0:
     case TensorType::kTQ1_0:
     case TensorType::kTQ2_0:
@@ -52,13 +53,13 @@ std::optional<WeightFormat> format_of_codes(TensorType type) {
     case TensorType::kQ4_1:
       return WeightFormat::kInt4G32Min;
     case TensorType::kQ5_1:
-      return WeightFormat::kInt8G32Min;
+      return WeightFormat::kInt5G32Min;
     case TensorType::kQ2_K:
       return WeightFormat::kInt4G16MinK;
     case TensorType::kQ4_K:
       return WeightFormat::kInt4G32MinK;
     case TensorType::kQ5_K:
-      return WeightFormat::kInt6G32MinK;
+      return WeightFormat::kInt5G32MinK;
     case TensorType::kQ3_K:
       return WeightFormat::kInt4G16K;
     case TensorType::kQ6_K:
@@ -90,8 +91,8 @@ WeightFormat in_one_level(WeightFormat format) {
     case WeightFormat::kInt6G16K:
     case WeightFormat::kInt4G16K:
       return WeightFormat::kInt8G16;
-    case WeightFormat::kInt6G32MinK:
-      return WeightFormat::kInt8G32Min;
+    case WeightFormat::kInt5G32MinK:
+      return WeightFormat::kInt5G32Min;
     case WeightFormat::kInt4G32MinK:
       return WeightFormat::kInt4G32Min;
     case WeightFormat::kInt4G16MinK:

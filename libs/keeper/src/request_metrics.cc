@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/keeper/request_metrics.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "phalanx/obs/log.h"
@@ -188,8 +187,7 @@ void RequestMetrics::refresh_replica(ReplicaId replica, const wire::ReplicaStatu
   };
   // What a replica counts from its start on; its series go with it, and begin anew.
   const auto count = [&](const char* name, const char* help, std::uint64_t value) {
-    obs::Counter& counter = registry_.counter(name, help, labels);
-    counter.add(std::max(static_cast<double>(value) - counter.value(), 0.0));
+    registry_.counter(name, help, labels).follow(static_cast<double>(value));
   };
   set("vllm:num_requests_running", "Sequences in the replica's batch", status.running);
   set("vllm:num_requests_waiting", "Sequences that wait in the replica", status.waiting);

@@ -84,8 +84,10 @@ struct PackedStrip {
     if (traits.code_bits == 4) {
       return (lower & 15) - traits.code_bias;
     }
-    const std::int32_t upper = bits_at(upper_line(k) + byte_index(0, k % 4, column), k / 4 % 4 * 2);
-    return ((lower & 15) | (upper & 3) << 4) - traits.code_bias;
+    const std::int32_t upper =
+        bits_at(upper_line(k) + byte_index(0, k % 4, column), upper_shift(k));
+    const std::int32_t mask = traits.code_bits == 5 ? 1 : 3;
+    return ((lower & 15) | (upper & mask) << 4) - traits.code_bias;
   }
 
   // Requires a code of the format, and bits that are zero where a code has fewer than eight.
@@ -99,9 +101,9 @@ struct PackedStrip {
     }
     codes[nibble_line(k) + byte_index(0, k % 4, column)] |=
         static_cast<std::byte>((biased & 15U) << (k / 4 % 2 * 4));
-    if (traits.code_bits == 6) {
+    if (traits.code_bits > 4) {
       codes[upper_line(k) + byte_index(0, k % 4, column)] |=
-          static_cast<std::byte>((biased >> 4U & 3U) << (k / 4 % 4 * 2));
+          static_cast<std::byte>((biased >> 4U) << upper_shift(k));
     }
   }
 
@@ -131,13 +133,21 @@ struct PackedStrip {
   [[nodiscard]] std::int32_t bits_at(std::size_t index, std::size_t shift) const {
     return std::to_integer<std::int32_t>(codes[index] >> static_cast<int>(shift));
   }
-  // Where codes have 4 or 6 bits: the line of the lower four of element k, and that of the others.
+  // Where codes have fewer than 8 bits: the line of the lower four of element k, and of the others
+  // the line and their place in a byte.
   [[nodiscard]] std::size_t nibble_line(std::size_t k) const {
-    return traits.code_bits == 4 ? byte_index(k / 8, 0, 0)
+    if (traits.code_bits == 4) {
+      return byte_index(k / 8, 0, 0);
+    }
+    return traits.code_bits == 5 ? byte_index(k / 32 * 5 + k / 8 % 4, 0, 0)
                                  : byte_index(k / 16 * 3 + k / 8 % 2, 0, 0);
   }
-  [[nodiscard]] static std::size_t upper_line(std::size_t k) {
-    return byte_index(k / 16 * 3 + 2, 0, 0);
+  [[nodiscard]] std::size_t upper_line(std::size_t k) const {
+    return traits.code_bits == 5 ? byte_index(k / 32 * 5 + 4, 0, 0)
+                                 : byte_index(k / 16 * 3 + 2, 0, 0);
+  }
+  [[nodiscard]] std::size_t upper_shift(std::size_t k) const {
+    return traits.code_bits == 5 ? k / 4 % 8 : k / 4 % 4 * 2;
   }
   static std::size_t byte_index(std::size_t quad, std::size_t byte, std::size_t column) {
     return (quad * kStripColumns + column) * 4 + byte;

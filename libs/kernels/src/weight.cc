@@ -50,11 +50,11 @@ constexpr std::array<WeightTraits, kWeightFormats.size()> kTraits = {{
     {"int8-g32", 8, 128, 32, kF16, false, true},
     {"int4", 4, 8, 32, kF16, false, true},
     {"int8-g16", 8, 128, 16, kF32, false, false},
-    {"int8-g32-min", 8, 128, 32, kF32, true, false},
+    {"int5-g32-min", 5, 0, 32, kF32, true, false},
     {"int4-g32-min", 4, 0, 32, kF32, true, false},
     {"int8-g16-min", 8, 128, 16, kF32, true, false},
     {"int6-g16-k", 6, 32, 16, kStep, false, false},
-    {"int6-g32-min-k", 6, 0, 32, kStep, true, false},
+    {"int5-g32-min-k", 5, 0, 32, kStep, true, false},
     {"int4-g32-min-k", 4, 0, 32, kStep, true, false},
     {"int4-g16-min-k", 4, 0, 16, kStep, true, false},
     {"int4-g16-k", 4, 8, 16, kStep, false, false},
@@ -65,6 +65,7 @@ constexpr std::array<WeightTraits, kWeightFormats.size()> kTraits = {{
     {"iq3-s-g32", 4, 0, 32, kF32, false, false, &kIq3S},
     {"iq2-g32", 4, 0, 32, kF32, false, false, &kIq2},
     {"iq2-g16", 4, 0, 16, kF32, false, false, &kIq2},
+    {"int5-g32", 5, 16, 32, kF16, false, false},
 }};
 
 constexpr bool has_the_names_of_options() {

@@ -24,11 +24,16 @@ class CounterSeries final : public Counter {
  public:
   explicit CounterSeries(prometheus::Counter& series) : series_(series) {}
   void add(double amount) override { series_.Increment(amount); }
+  void follow(double total) override {
+    series_.Increment(total < followed_ ? total : total - followed_);
+    followed_ = total;
+  }
   [[nodiscard]] double value() const override { return series_.Value(); }
   [[nodiscard]] prometheus::Counter* raw() { return &series_; }
 
  private:
   prometheus::Counter& series_;
+  double followed_ = 0;
 };
 
 class GaugeSeries final : public Gauge {

@@ -180,8 +180,8 @@ TEST(GgufFormats, AreThoseOfEachMatrix) {
   EXPECT_EQ(describe(mixed),
             "int4-g32-min-k and int6-g16-k, head int6-g16-k, embedding int4-g32-min-k");
   const WeightFormats even = open([](const std::string&) { return TensorType::kQ5_K; });
-  EXPECT_EQ(even, WeightFormats(WeightFormat::kInt6G32MinK, WeightFormat::kInt6G32MinK));
-  EXPECT_EQ(describe(even), "int6-g32-min-k");
+  EXPECT_EQ(even, WeightFormats(WeightFormat::kInt5G32MinK, WeightFormat::kInt5G32MinK));
+  EXPECT_EQ(describe(even), "int5-g32-min-k");
 }
 
 TEST(GgufFormats, HaveOneLevelWhereALeafIsNoWholeSuperblock) {

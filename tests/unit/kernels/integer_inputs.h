@@ -14,11 +14,12 @@ inline constexpr std::array kIntegerFormats = {WeightFormat::kInt8,
                                                WeightFormat::kInt8G32,
                                                WeightFormat::kInt4,
                                                WeightFormat::kInt8G16,
-                                               WeightFormat::kInt8G32Min,
+                                               WeightFormat::kInt5G32,
+                                               WeightFormat::kInt5G32Min,
                                                WeightFormat::kInt4G32Min,
                                                WeightFormat::kInt8G16Min,
                                                WeightFormat::kInt6G16K,
-                                               WeightFormat::kInt6G32MinK,
+                                               WeightFormat::kInt5G32MinK,
                                                WeightFormat::kInt4G32MinK,
                                                WeightFormat::kInt4G16MinK,
                                                WeightFormat::kInt4G16K,
@@ -78,8 +79,9 @@ inline bool has_nibbles(WeightFormat format) {
          format == WeightFormat::kInt4G32MinK || format == WeightFormat::kInt4G16MinK ||
          format == WeightFormat::kInt4G16K || table_of(format) != nullptr;
 }
-inline bool has_six_bits(WeightFormat format) {
-  return format == WeightFormat::kInt6G16K || format == WeightFormat::kInt6G32MinK;
+inline bool has_five_bits(WeightFormat format) {
+  return format == WeightFormat::kInt5G32 || format == WeightFormat::kInt5G32Min ||
+         format == WeightFormat::kInt5G32MinK;
 }
 
 // The code of (k, column) as it is stored, by the layout in weight.h.
@@ -90,7 +92,14 @@ inline std::uint32_t stored_code(WeightFormat format,
                                  std::size_t column) {
   const std::byte* codes =
       packed + column / 16 * weight_bytes(format, rows, 16) + strip_scale_bytes(format, rows);
-  if (has_six_bits(format)) {
+  if (has_five_bits(format)) {
+    const std::byte* lines = codes + k / 32 * 320 + column % 16 * 4 + k % 4;
+    const auto lower = std::to_integer<std::uint32_t>(lines[k % 32 / 8 * 64]);
+    const auto upper = std::to_integer<std::uint32_t>(lines[256]);
+    const std::uint32_t quad = k % 32 / 4;
+    return (lower >> quad % 2 * 4 & 15U) + 16 * (upper >> quad & 1U);
+  }
+  if (format == WeightFormat::kInt6G16K) {
     const std::byte* lines = codes + k / 16 * 192 + column % 16 * 4 + k % 4;
     const auto lower = std::to_integer<std::uint32_t>(lines[k % 16 / 8 * 64]);
     const auto upper = std::to_integer<std::uint32_t>(lines[128]);
@@ -111,10 +120,10 @@ inline std::uint32_t bias_of(WeightFormat format) {
       return 8;
     case WeightFormat::kInt6G16K:
       return 32;
-    case WeightFormat::kInt6G32MinK:
-      return 0;
+    case WeightFormat::kInt5G32:
+      return 16;
     default:
-      return has_nibbles(format) ? 0 : 128;
+      return has_nibbles(format) || has_five_bits(format) ? 0 : 128;
   }
 }
 
@@ -182,6 +191,7 @@ inline float scale_of(WeightFormat format,
       std::memcpy(&wide, strip + c * 4, 4);
       return wide;
     case WeightFormat::kInt8G32:
+    case WeightFormat::kInt5G32:
     case WeightFormat::kInt4:
       std::memcpy(&half, strip + (k / 32 * 16 + c) * 2, 2);
       return tensor::to_float(half);
@@ -197,7 +207,7 @@ inline float scale_of(WeightFormat format,
     case WeightFormat::kIq2G32:
       std::memcpy(&wide, strip + (k / 32 * 16 + c) * 4, 4);
       return wide;
-    case WeightFormat::kInt8G32Min:
+    case WeightFormat::kInt5G32Min:
     case WeightFormat::kInt4G32Min:
       std::memcpy(&wide, strip + (k / 32 * 32 + c) * 4, 4);
       return wide;
@@ -205,7 +215,7 @@ inline float scale_of(WeightFormat format,
       std::memcpy(&wide, strip + (k / 16 * 32 + c) * 4, 4);
       return wide;
     case WeightFormat::kInt6G16K:
-    case WeightFormat::kInt6G32MinK:
+    case WeightFormat::kInt5G32MinK:
     case WeightFormat::kInt4G32MinK:
     case WeightFormat::kInt4G16MinK:
     case WeightFormat::kInt4G16K:

@@ -333,8 +333,8 @@ TEST(CheckMatmul, RefusesWeightsThatDoNotFit) {
   EXPECT_NE(refused([&] { leaves[1].first_k = 33; }).find("leaf 1"), std::string::npos);
   EXPECT_NE(refused([&] { leaves[1].weight.rows = 0; }).find("0 × 48"), std::string::npos);
   EXPECT_NE(refused([&] {
-              leaves[0].weight.format = WeightFormat{21};
-            }).find("a format of 1 to 20, found 21"),
+              leaves[0].weight.format = WeightFormat{22};
+            }).find("a format of 1 to 21, found 22"),
             std::string::npos);
 }
 

@@ -57,6 +57,20 @@ TEST(MetricRegistry, RemovesTheSeriesOfWhatIsGone) {
       << "a successor starts from nothing";
 }
 
+TEST(MetricRegistry, FollowsWhatIsCountedElsewhere) {
+  MetricRegistry registry;
+  Counter& counter = registry.counter("c_total", "Help.");
+  counter.follow(5);
+  counter.follow(5);
+  EXPECT_EQ(counter.value(), 5);
+  counter.follow(7);
+  EXPECT_EQ(counter.value(), 7);
+  counter.follow(3);  // its process was started again
+  EXPECT_EQ(counter.value(), 10);
+  counter.follow(4);
+  EXPECT_EQ(counter.value(), 11);
+}
+
 TEST(MetricRegistry, CountsFromManyThreads) {
   MetricRegistry registry;
   Counter& counter = registry.counter("c_total", "Help.");

@@ -14,7 +14,7 @@ namespace phalanx::kernels {
 namespace {
 
 // The rows of a part against its strips. A tile has the K of one group: more would add what has
-// different scales. Codes of 4 or 6 bits are made bytes once for all rows. Full blocks have 4 tiles
+// different scales. Codes of 4 to 6 bits are made bytes once for all rows. Full blocks have 4 tiles
 // of rows, others 1 or 2. Its buffers are not initialised.
 template <typename Tiles, IntDot kDot, std::size_t kRowTiles>
 class GroupTiles {

@@ -101,7 +101,7 @@ PHALANX_LANES I16 q_dot(I16 sum, Quads w, const Word* block, std::size_t q) {
 
 inline constexpr std::size_t kPlainWords = 8;  // of 32 codes of a row, as they are
 
-// Four unsigned codes of 4 or 6 bits of each of 16 columns, as bytes.
+// Four unsigned codes of 4 to 6 bits of each of 16 columns, as bytes.
 struct CodeBytes {
   I16 bytes;
 };
@@ -116,7 +116,27 @@ PHALANX_LANES void n_load(const std::uint8_t* p, CodeBytes* low, CodeBytes* high
   low->bytes = bytes & mask;
   high->bytes = i_right<4>(bytes) & mask;
 }
-// Two lines of nibbles, and one of the upper 2 bits of the four quads.
+// Half kHalf of a block of five bits: four lines of nibbles, and one of the fifth bits of all
+// quads.
+template <std::size_t kHalf>
+PHALANX_LANES void v_load(const std::uint8_t* p, CodeBytes (&quads)[4]) {
+  n_load(p + kHalf * 128, &quads[0], &quads[1]);
+  n_load(p + kHalf * 128 + 64, &quads[2], &quads[3]);
+  const I16 fifth = q_bytes(p + 256);
+  const I16 mask = i_set(0x10101010);
+  if constexpr (kHalf == 0) {
+    quads[0].bytes = quads[0].bytes | (i_left<4>(fifth) & mask);
+    quads[1].bytes = quads[1].bytes | (i_left<3>(fifth) & mask);
+    quads[2].bytes = quads[2].bytes | (i_left<2>(fifth) & mask);
+    quads[3].bytes = quads[3].bytes | (i_left<1>(fifth) & mask);
+  } else {
+    quads[0].bytes = quads[0].bytes | (fifth & mask);
+    quads[1].bytes = quads[1].bytes | (i_right<1>(fifth) & mask);
+    quads[2].bytes = quads[2].bytes | (i_right<2>(fifth) & mask);
+    quads[3].bytes = quads[3].bytes | (i_right<3>(fifth) & mask);
+  }
+}
+// Of six bits: two lines of nibbles, and one of the upper 2 bits of the four quads.
 PHALANX_LANES void s_load(const std::uint8_t* p, CodeBytes (&quads)[4]) {
   n_load(p, &quads[0], &quads[1]);
   n_load(p + 64, &quads[2], &quads[3]);
@@ -164,8 +184,8 @@ PHALANX_LANES I16 n_end(NibbleSum sum, std::int32_t start) {
   return i_set(static_cast<std::uint32_t>(start)) +
          I16{_mm256_madd_epi16(sum.pairs.a, ones), _mm256_madd_epi16(sum.pairs.b, ones)};
 }
-// sum + the products of quads q and q + 1 of a block with columns of 6 bits, as pairs of int16,
-// which hold two quads of 2 · 63 · 127.
+// sum + the products of quads q and q + 1 of a block with columns of up to 6 bits, as pairs of
+// int16, which hold two quads of 2 · 63 · 127.
 PHALANX_LANES I16 s_dot(I16 sum, CodeBytes a, CodeBytes b, const Word* block, std::size_t q) {
   return sum + n_end(n_dot(n_dot(n_begin(0), a, block, q), b, block, q + 1), 0);
 }

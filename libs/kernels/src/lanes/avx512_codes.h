@@ -56,7 +56,7 @@ PHALANX_LANES std::int32_t i_sum(I16 a) {
 
 inline constexpr std::size_t kPlainWords = 8;  // of 32 codes of a row, as they are
 
-// Four unsigned codes of 4 or 6 bits of each of 16 columns, as bytes.
+// Four unsigned codes of 4 to 6 bits of each of 16 columns, as bytes.
 struct CodeBytes {
   __m512i v;
 };
@@ -70,7 +70,31 @@ PHALANX_LANES void n_load(const std::uint8_t* p, CodeBytes* low, CodeBytes* high
   low->v = _mm512_and_si512(bytes, mask);
   high->v = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), mask);
 }
-// Two lines of nibbles, and one of the upper 2 bits of the four quads.
+// Half kHalf of a block of five bits: four lines of nibbles, and one of the fifth bits of all
+// quads.
+template <std::size_t kHalf>
+PHALANX_LANES void v_load(const std::uint8_t* p, CodeBytes (&quads)[4]) {
+  const __m512i first = _mm512_loadu_si512(p + kHalf * 128);
+  const __m512i second = _mm512_loadu_si512(p + kHalf * 128 + 64);
+  const __m512i fifth = _mm512_loadu_si512(p + 256);
+  const __m512i low = _mm512_set1_epi8(0x0F);
+  const __m512i high = _mm512_set1_epi8(0x10);
+  const auto both = [&](__m512i nibbles, __m512i bits) {  // (bits & high) | (nibbles & low)
+    return CodeBytes{_mm512_ternarylogic_epi32(_mm512_and_si512(bits, high), nibbles, low, 0xF8)};
+  };
+  if constexpr (kHalf == 0) {
+    quads[0] = both(first, _mm512_slli_epi16(fifth, 4));
+    quads[1] = both(_mm512_srli_epi16(first, 4), _mm512_slli_epi16(fifth, 3));
+    quads[2] = both(second, _mm512_slli_epi16(fifth, 2));
+    quads[3] = both(_mm512_srli_epi16(second, 4), _mm512_slli_epi16(fifth, 1));
+  } else {
+    quads[0] = both(first, fifth);
+    quads[1] = both(_mm512_srli_epi16(first, 4), _mm512_srli_epi16(fifth, 1));
+    quads[2] = both(second, _mm512_srli_epi16(fifth, 2));
+    quads[3] = both(_mm512_srli_epi16(second, 4), _mm512_srli_epi16(fifth, 3));
+  }
+}
+// Of six bits: two lines of nibbles, and one of the upper 2 bits of the four quads.
 PHALANX_LANES void s_load(const std::uint8_t* p, CodeBytes (&quads)[4]) {
   const __m512i first = _mm512_loadu_si512(p);
   const __m512i second = _mm512_loadu_si512(p + 64);
@@ -134,7 +158,7 @@ PHALANX_LANES NibbleSum n_dot(NibbleSum sum, CodeBytes w, const Word* block, std
 PHALANX_LANES I16 n_end(NibbleSum sum, std::int32_t /*start*/) {
   return {sum.v};
 }
-// sum + the products of quads q and q + 1 of a block with columns of 6 bits.
+// sum + the products of quads q and q + 1 of a block with columns of up to 6 bits.
 PHALANX_LANES I16 s_dot(I16 sum, CodeBytes a, CodeBytes b, const Word* block, std::size_t q) {
   return {n_dot(n_dot({sum.v}, a, block, q), b, block, q + 1).v};
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How weights, keys and values come into the cache before they are read. Products over strips call
-// line() for each cache line that they read, of which of their strips and at which element of a
-// block of K, and block() for each 32 elements of K.
+// How weights, keys and values come into the cache before they are read. Products over strips that
+// keys and values have, too, call line() for each cache line that they read, of which of their
+// strips and at which element of a block of K; all call block() for each 32 elements of K.
 
 #include <cstddef>
 #include <cstdint>

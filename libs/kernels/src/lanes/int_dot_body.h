@@ -128,53 +128,32 @@ PHALANX_LANES void add_nibbles(const Word* a,
     }
   }
 }
-// Of one strip: many rows multiply bytes that are made of such codes.
-template <std::size_t kFirst, std::size_t kEnd, std::size_t kRows, typename Fetch>
-PHALANX_LANES void add_sixes(const Word* a,
-                             std::size_t a_stride,
-                             const std::uint8_t* codes,
-                             I16 (&sum)[kRows][1],
-                             const Fetch& fetch) {
-  const StripPointers<1> strip(codes, 0);
-#pragma GCC unroll 2
-  for (std::size_t q = kFirst; q < kEnd; q += 4) {
-    const std::uint8_t* lines = strip[0] + q * 48;
-    for (std::size_t line = 0; line < 3; ++line) {
-      fetch.line(lines + line * 64, 0, q * 4);
-    }
-    CodeBytes w[4];
-    s_load(lines, w);
-#pragma GCC unroll 8
-    for (std::size_t r = 0; r < kRows; ++r) {
-      const Word* row = a + r * a_stride;
-      sum[r][0] = s_dot(s_dot(sum[r][0], w[0], w[1], row, q), w[2], w[3], row, q + 2);
-    }
-  }
-}
-
-// Of one strip, as add_sixes().
-template <IntDot kDot, std::size_t kFirst, std::size_t kEnd, std::size_t kRows, typename Fetch>
-PHALANX_LANES void add_of_table(const Word* a,
+// Half kHalf of a block of one strip whose codes are unpacked: many rows multiply bytes that are
+// made of such.
+template <IntDot kDot, std::size_t kHalf, std::size_t kRows>
+PHALANX_LANES void add_unpacked(const Word* a,
                                 std::size_t a_stride,
-                                const std::uint8_t* codes,
+                                const StripPointers<1>& strip,
                                 const CodeTable* table,
-                                I16 (&sum)[kRows][1],
-                                const Fetch& fetch) {
-  const StripPointers<1> strip(codes, 0);
-#pragma GCC unroll 2
-  for (std::size_t q = kFirst; q < kEnd; q += 4) {
-    const std::uint8_t* lines = strip[0] + q * 32;
-    fetch.line(lines, 0, q * 4);
-    fetch.line(lines + 64, 0, q * 4 + 8);
-    CodeBytes quads[4];
-    load_half<kDot>(lines, table, quads);
+                                I16 (&sum)[kRows][1]) {
+  constexpr std::size_t kFirst = kHalf * 4;
+  CodeBytes quads[4];
+  load_half<kDot, kHalf>(strip[0], table, quads);
+  if constexpr (kHasTable<kDot>) {
 #pragma GCC unroll 4
     for (std::size_t i = 0; i < 4; ++i) {
       const Quads w = q_of(quads[i]);
 #pragma GCC unroll 8
       for (std::size_t r = 0; r < kRows; ++r) {
-        sum[r][0] = q_dot(sum[r][0], w, a + r * a_stride, q + i);
+        sum[r][0] = q_dot(sum[r][0], w, a + r * a_stride, kFirst + i);
       }
+    }
+  } else {
+#pragma GCC unroll 8
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const Word* row = a + r * a_stride;
+      const I16 first = s_dot(sum[r][0], quads[0], quads[1], row, kFirst);
+      sum[r][0] = s_dot(first, quads[2], quads[3], row, kFirst + 2);
     }
   }
 }
@@ -209,10 +188,14 @@ PHALANX_LANES void sum_part(const IntRows<kRows, kRowBlocks>& rows,
   }
   constexpr std::size_t kFirst = kPart * 8 / kParts<kDot>;
   constexpr std::size_t kEnd = (kPart + 1) * 8 / kParts<kDot>;
-  if constexpr (kIsSixBits<kDot>) {
-    add_sixes<kFirst, kEnd>(a, rows.stride, codes, sum, fetch);
-  } else if constexpr (kHasTable<kDot>) {
-    add_of_table<kDot, kFirst, kEnd>(a, rows.stride, codes, strips.table, sum, fetch);
+  if constexpr (kIsUnpacked<kDot>) {
+    const StripPointers<1> strip(codes, 0);
+    if constexpr (kFirst < 4) {
+      add_unpacked<kDot, 0>(a, rows.stride, strip, strips.table, sum);
+    }
+    if constexpr (kEnd > 4) {
+      add_unpacked<kDot, 1>(a, rows.stride, strip, strips.table, sum);
+    }
   } else if constexpr (!kIsNibbles<kDot>) {
     add_block<kFirst, kEnd>(a, rows.stride, codes, strips.stride, sum, fetch);
   } else {

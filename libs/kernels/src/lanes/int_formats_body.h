@@ -17,7 +17,9 @@ enum class IntDot {
   kInt8G32,      // a scale of weights for each block
   kInt4,         // as kInt8G32
   kInt8G16,      // two scales of weights for each block
-  kInt8G32Min,   // a scale and a minimum of weights for each block
+  kInt5G32,      // as kInt8G32
+  kInt8G32Min,   // a scale and a minimum of weights for each block; no weight lies so
+  kInt5G32Min,   // as kInt8G32Min
   kInt4G32Min,   // as kInt8G32Min
   kInt8G16Min,   // two scales and minima of weights for each block
   kInt8G32Wide,  // as kInt8G32, scales in f32; no weight lies so
@@ -27,7 +29,7 @@ enum class IntDot {
   // In two levels; otherwise as kInt8G16, kInt8G32Min and kInt8G16Min.
   kInt6G16K,
   kInt4G16K,
-  kInt6G32MinK,
+  kInt5G32MinK,
   kInt4G32MinK,
   kInt4G16MinK,
 };
@@ -41,26 +43,34 @@ inline constexpr bool kHasTable = kDot == IntDot::kTableG32 || kDot == IntDot::k
 // again and again.
 template <IntDot kDot>
 inline constexpr IntDot kMade =
-    kDot == IntDot::kTableG32 ? IntDot::kInt8G32Wide
+    kDot == IntDot::kTableG32  ? IntDot::kInt8G32Wide
+    : kDot == IntDot::kInt5G32 ? IntDot::kInt8G32
     : kDot == IntDot::kInt6G16K || kDot == IntDot::kInt4G16K || kDot == IntDot::kTableG16
         ? IntDot::kInt8G16
-    : kDot == IntDot::kInt6G32MinK ? IntDot::kInt8G32Min
-    : kDot == IntDot::kInt4G32MinK ? IntDot::kInt4G32Min
-    : kDot == IntDot::kInt4G16MinK ? IntDot::kInt8G16Min
-                                   : kDot;
+    : kDot == IntDot::kInt5G32Min || kDot == IntDot::kInt5G32MinK ? IntDot::kInt8G32Min
+    : kDot == IntDot::kInt4G32MinK                                ? IntDot::kInt4G32Min
+    : kDot == IntDot::kInt4G16MinK                                ? IntDot::kInt8G16Min
+                                                                  : kDot;
 template <IntDot kDot>
 inline constexpr bool kHasGroups = kDot != IntDot::kInt8Whole&& kDot != IntDot::kInt8Blocks;
 template <IntDot kDot>
 inline constexpr bool kHasMinima =
-    kDot == IntDot::kInt8G32Min || kDot == IntDot::kInt4G32Min || kDot == IntDot::kInt8G16Min ||
-    kDot == IntDot::kInt6G32MinK || kDot == IntDot::kInt4G32MinK || kDot == IntDot::kInt4G16MinK;
+    kDot == IntDot::kInt8G32Min || kDot == IntDot::kInt5G32Min || kDot == IntDot::kInt4G32Min ||
+    kDot == IntDot::kInt8G16Min || kDot == IntDot::kInt5G32MinK || kDot == IntDot::kInt4G32MinK ||
+    kDot == IntDot::kInt4G16MinK;
 // Nibbles are codes.
 template <IntDot kDot>
 inline constexpr bool kIsNibbles =
     kDot == IntDot::kInt4 || kDot == IntDot::kInt4G32Min || kDot == IntDot::kInt4G32MinK ||
     kDot == IntDot::kInt4G16K || kDot == IntDot::kInt4G16MinK;
 template <IntDot kDot>
-inline constexpr bool kIsSixBits = kDot == IntDot::kInt6G16K || kDot == IntDot::kInt6G32MinK;
+inline constexpr bool kIsFiveBits =
+    kDot == IntDot::kInt5G32 || kDot == IntDot::kInt5G32Min || kDot == IntDot::kInt5G32MinK;
+template <IntDot kDot>
+inline constexpr bool kIsSixBits = kDot == IntDot::kInt6G16K;
+// Codes are made bytes where they are multiplied.
+template <IntDot kDot>
+inline constexpr bool kIsUnpacked = kIsFiveBits<kDot> || kIsSixBits<kDot> || kHasTable<kDot>;
 // Groups of weights in a block.
 template <IntDot kDot>
 inline constexpr std::size_t kParts =
@@ -73,21 +83,24 @@ template <IntDot kDot>
 inline constexpr std::size_t kLines = kHasMinima<kDot> ? 2 : 1;
 template <IntDot kDot>
 inline constexpr std::int32_t kCodeBias = kDot == IntDot::kInt6G16K                            ? 32
+                                          : kDot == IntDot::kInt5G32                           ? 16
                                           : kDot == IntDot::kInt4 || kDot == IntDot::kInt4G16K ? 8
-                                          : kIsNibbles<kDot> || kDot == IntDot::kInt6G32MinK   ? 0
-                                                                                             : 128;
+                                          : kIsNibbles<kDot> || kIsFiveBits<kDot>              ? 0
+                                                                                  : 128;
 // Bytes of the codes of 16 columns for one element of K.
 template <IntDot kDot>
 inline constexpr std::size_t kCodeRow = kIsNibbles<kDot> || kHasTable<kDot> ? 8
+                                        : kIsFiveBits<kDot>                 ? 10
                                         : kIsSixBits<kDot>                  ? 12
                                                                             : 16;
 // Bytes of the scales of 16 columns for one block, where there are groups; of their steps, where
 // they have two levels.
 template <IntDot kDot>
 inline constexpr std::size_t kScaleRow =
-    kHasTwoLevels<kDot>                                 ? kParts<kDot>* kLines<kDot> * 16
-    : kDot == IntDot::kInt8G32 || kDot == IntDot::kInt4 ? std::size_t{32}
-                                                        : kParts<kDot>* kLines<kDot> * 64;
+    kHasTwoLevels<kDot> ? kParts<kDot>* kLines<kDot> * 16
+    : kDot == IntDot::kInt8G32 || kDot == IntDot::kInt5G32 || kDot == IntDot::kInt4
+        ? std::size_t{32}
+        : kParts<kDot>* kLines<kDot> * 64;
 // Of a superblock: what its two blocks share, and their steps.
 template <IntDot kDot>
 inline constexpr std::size_t kSuperHead = kLines<kDot> * 32;
@@ -180,17 +193,20 @@ PHALANX_LANES void put_in_one_level(const std::uint8_t* scales, std::size_t bloc
   }
 }
 
-// The codes of half a block of a strip, 16 elements of K, a byte each, as they are multiplied.
-// Requires codes of 4 or 6 bits; `table` where there is one.
-template <IntDot kDot>
-PHALANX_LANES void load_half(const std::uint8_t* codes,
+// The codes of half kHalf of a block of a strip, 16 elements of K, a byte each, as they are
+// multiplied.
+// Requires codes of 4, 5 or 6 bits; `table` where there is one.
+template <IntDot kDot, std::size_t kHalf>
+PHALANX_LANES void load_half(const std::uint8_t* block,
                              const CodeTable* table,
                              CodeBytes (&quads)[4]) {
   if constexpr (kIsSixBits<kDot>) {
-    s_load(codes, quads);
+    s_load(block + kHalf * 192, quads);
+  } else if constexpr (kIsFiveBits<kDot>) {
+    v_load<kHalf>(block, quads);
   } else {
-    n_load(codes, &quads[0], &quads[1]);
-    n_load(codes + 64, &quads[2], &quads[3]);
+    n_load(block + kHalf * 128, &quads[0], &quads[1]);
+    n_load(block + kHalf * 128 + 64, &quads[2], &quads[3]);
   }
   if constexpr (kHasTable<kDot>) {
     const CodeBytes biased = c_table(*table);
@@ -200,6 +216,17 @@ PHALANX_LANES void load_half(const std::uint8_t* codes,
     }
   }
 }
+template <IntDot kDot, std::size_t kHalf>
+PHALANX_LANES void put_half_in_bytes(const std::uint8_t* block,
+                                     const CodeTable* table,
+                                     std::uint8_t* to) {
+  CodeBytes quads[4];
+  load_half<kDot, kHalf>(block, table, quads);
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < 4; ++i) {
+    c_store(to + i * 64, quads[i]);
+  }
+}
 // The codes of some blocks of a strip as they lie in formats of bytes.
 // Requires as load_half().
 template <IntDot kDot>
@@ -207,15 +234,11 @@ PHALANX_LANES void put_in_bytes(const std::uint8_t* codes,
                                 const CodeTable* table,
                                 std::size_t blocks,
                                 std::uint8_t* to) {
-  for (std::size_t half = 0; half < 2 * blocks; ++half) {
-    CodeBytes quads[4];
-    load_half<kDot>(codes, table, quads);
-#pragma GCC unroll 4
-    for (const CodeBytes& quad : quads) {
-      c_store(to, quad);
-      to += 64;
-    }
-    codes += 16 * kCodeRow<kDot>;
+  for (std::size_t block = 0; block < blocks; ++block) {
+    put_half_in_bytes<kDot, 0>(codes, table, to);
+    put_half_in_bytes<kDot, 1>(codes, table, to + 256);
+    codes += 32 * kCodeRow<kDot>;
+    to += 512;
   }
 }
 

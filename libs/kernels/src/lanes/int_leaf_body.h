@@ -3,6 +3,8 @@
 
 // What products of integers do once for a row of a leaf or a block of it, however they are summed.
 
+#include <bit>
+
 #include "phalanx/kernels/matmul.h"
 
 #include "lanes/half_sums.h"
@@ -56,17 +58,12 @@ PHALANX_LANES std::int32_t whole_start(const QuantizedRows& rows,
 // −bias · sum.
 template <IntDot kDot>
 PHALANX_LANES I16 unbiased(I16 sums) {
-  static_assert(kCodeBias<kDot> == 0 || kCodeBias<kDot> == 8 || kCodeBias<kDot> == 32 ||
-                kCodeBias<kDot> == 128);
-  const I16 negative = i_set(0) - sums;
-  if constexpr (kCodeBias<kDot> == 128) {
-    return i_left<7>(negative);
-  } else if constexpr (kCodeBias<kDot> == 32) {
-    return i_left<5>(negative);
-  } else if constexpr (kCodeBias<kDot> == 8) {
-    return i_left<3>(negative);
-  } else {
+  constexpr std::uint32_t kBias = kCodeBias<kDot>;
+  static_assert(kBias == 0 || std::has_single_bit(kBias));
+  if constexpr (kBias == 0) {
     return i_set(0);
+  } else {
+    return i_left<std::countr_zero(kBias)>(i_set(0) - sums);
   }
 }
 
@@ -189,8 +186,10 @@ PHALANX_LANES void dispatch_int_dot(const MatmulArgs& args, const Run& run) {
       return run.template operator()<IntDot::kInt4>();
     case WeightFormat::kInt8G16:
       return run.template operator()<IntDot::kInt8G16>();
-    case WeightFormat::kInt8G32Min:
-      return run.template operator()<IntDot::kInt8G32Min>();
+    case WeightFormat::kInt5G32:
+      return run.template operator()<IntDot::kInt5G32>();
+    case WeightFormat::kInt5G32Min:
+      return run.template operator()<IntDot::kInt5G32Min>();
     case WeightFormat::kInt4G32Min:
       return run.template operator()<IntDot::kInt4G32Min>();
     case WeightFormat::kInt8G16Min:
@@ -199,8 +198,8 @@ PHALANX_LANES void dispatch_int_dot(const MatmulArgs& args, const Run& run) {
       return run.template operator()<IntDot::kInt6G16K>();
     case WeightFormat::kInt4G16K:
       return run.template operator()<IntDot::kInt4G16K>();
-    case WeightFormat::kInt6G32MinK:
-      return run.template operator()<IntDot::kInt6G32MinK>();
+    case WeightFormat::kInt5G32MinK:
+      return run.template operator()<IntDot::kInt5G32MinK>();
     case WeightFormat::kInt4G32MinK:
       return run.template operator()<IntDot::kInt4G32MinK>();
     case WeightFormat::kInt4G16MinK:

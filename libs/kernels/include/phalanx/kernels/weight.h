@@ -27,9 +27,12 @@ enum class WeightFormat : std::uint8_t {
   // Scales as kInt8G32. [K/8][16][4] bytes: byte (q, column, j) holds the code + 8 of k = 8q + j in
   // its low nibble and that of k = 8q + 4 + j in its high one.
   kInt4 = 4,
-  kInt8G16 = 5,     // [K/16][16] f32, one for a group; codes as kInt8
-  kInt8G32Min = 6,  // [K/32][2][16] f32: the scale and the minimum of a group; codes as kInt8
-  kInt4G32Min = 7,  // scales and minima as kInt8G32Min; codes as kInt4, but 0 … 15 as they are
+  kInt8G16 = 5,  // [K/16][16] f32, one for a group; codes as kInt8
+  // Codes of five bits: for each 32 elements of K the lower four as nibbles lie, and then a line
+  // [16][4] of bytes: byte (column, j) has the fifth bits of k = j, 4 + j, … 28 + j, from its
+  // lowest bit on.
+  kInt5G32Min = 6,  // [K/32][2][16] f32: the scale and the minimum of a group; 0 … 31 as they are
+  kInt4G32Min = 7,  // scales and minima as kInt5G32Min; codes as kInt4, but 0 … 15 as they are
   kInt8G16Min = 8,  // [K/16][2][16] f32: the scale and the minimum of a group; codes as kInt8
   // Scales in two levels: for each superblock, of which the last one may be half, first [16] f16,
   // one for its scales, and [16] f16 for its minima if there are any; then for each group [16]
@@ -40,7 +43,7 @@ enum class WeightFormat : std::uint8_t {
   // one, that of the second k = 8 + j and k = 12 + j; the third the upper 2 bits of k = j, 4 + j,
   // 8 + j and 12 + j, from its lowest bits on.
   kInt6G16K = 9,      // stored as code + 32
-  kInt6G32MinK = 10,  // 0 … 63 as they are
+  kInt5G32MinK = 10,  // codes as kInt5G32Min
   kInt4G32MinK = 11,  // codes as kInt4G32Min
   kInt4G16MinK = 12,  // codes as kInt4G32Min
   kInt4G16K = 13,     // codes as kInt4
@@ -54,15 +57,16 @@ enum class WeightFormat : std::uint8_t {
   kIq3SG32 = 18,    // the codes of IQ3_S
   kIq2G32 = 19,     // the codes of all types of IQ2 and IQ1
   kIq2G16 = 20,     // as kIq2G32
+  kInt5G32 = 21,    // scales as kInt8G32; five bits, stored as code + 16
 };
 inline constexpr std::array kWeightFormats = {
     WeightFormat::kBf16,        WeightFormat::kInt8,        WeightFormat::kInt8G32,
-    WeightFormat::kInt4,        WeightFormat::kInt8G16,     WeightFormat::kInt8G32Min,
+    WeightFormat::kInt4,        WeightFormat::kInt8G16,     WeightFormat::kInt5G32Min,
     WeightFormat::kInt4G32Min,  WeightFormat::kInt8G16Min,  WeightFormat::kInt6G16K,
-    WeightFormat::kInt6G32MinK, WeightFormat::kInt4G32MinK, WeightFormat::kInt4G16MinK,
+    WeightFormat::kInt5G32MinK, WeightFormat::kInt4G32MinK, WeightFormat::kInt4G16MinK,
     WeightFormat::kInt4G16K,    WeightFormat::kIq4G32,      WeightFormat::kE2m1G32,
     WeightFormat::kE2m1G16,     WeightFormat::kIq3XxsG32,   WeightFormat::kIq3SG32,
-    WeightFormat::kIq2G32,      WeightFormat::kIq2G16};
+    WeightFormat::kIq2G32,      WeightFormat::kIq2G16,      WeightFormat::kInt5G32};
 inline constexpr std::size_t kSuperblock = 64;  // elements of K
 
 // The codes that nibbles stand for.

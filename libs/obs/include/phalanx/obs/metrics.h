@@ -20,6 +20,9 @@ class Counter {
   Counter& operator=(const Counter&) = delete;
   virtual ~Counter() = default;
   virtual void add(double amount = 1) = 0;  // amount >= 0
+  // For what is counted elsewhere, by one thread: adds what `total` has grown by since the last
+  // call. Where it is less than it was, the count began anew, and all of it is added.
+  virtual void follow(double total) = 0;  // total >= 0
   [[nodiscard]] virtual double value() const = 0;
 };
 
