@@ -145,7 +145,7 @@ class Gguf(unittest.TestCase):
             reports.append(json.loads(result.stdout))
         gguf, folder = reports
         self.assertEqual((gguf["format"], folder["format"]), ("GGUF 3", "Hugging Face"))
-        self.assertEqual(set(gguf["types"]), {"F32", "Q8_0", "Q4_K"})
+        self.assertEqual(set(gguf["types"]), {"F32", "Q5_0", "Q4_K"})
         self.assertEqual(set(folder["types"]), {"BF16"})
         for field in ("parameters", "architecture", "context_length", "chat_template", "config", "memory"):
             self.assertEqual(gguf[field], folder[field], field)
