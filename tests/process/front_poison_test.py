@@ -499,6 +499,21 @@ class Ends(unittest.TestCase):
             server.process.wait(20)
             self.assertEqual(server.process.returncode, 75)
 
+    def test_with_suspects_whose_clients_leave(self):
+        """Those that wait for their turn have no front, and their requests end all the same."""
+        with self.server(step_us=10_000) as server, contextlib.ExitStack() as stack:
+            alone, *waiting = [stack.enter_context(Wire(server.port)) for _ in range(3)]
+            alone.send(poisonous("once:20", **ONCE))
+            serving_alone(server)
+            for wire in waiting:
+                wire.send(poisonous("token:3", **ONCE))
+            eventually(lambda: "phalanx_suspects 3\n" in server.request("GET", "/metrics")[1], 5, "they wait")
+            for wire in waiting:
+                wire.close()
+            eventually(lambda: "phalanx_suspects 1\n" in server.request("GET", "/metrics")[1], 2, "they have left")
+            self.assertEqual(server.status()["requests"], 1)
+            self.assertTrue(alone.response().body.endswith(b"data: [DONE]\n\n"))
+
     def test_with_few_connections(self):
         """Suspects keep their places, and give them back."""
         with self.server("--max-connections", 2) as server:

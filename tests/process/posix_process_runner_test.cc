@@ -2,6 +2,7 @@
 // The supervisor's hands on real processes: introduction, records, stops, deaths, restarts.
 #include "phalanx/supervise/posix_process_runner.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -266,6 +267,24 @@ TEST_F(PosixProcessRunnerTest, LeavesNothingOfAChildItCannotIntroduce) {
   EXPECT_FALSE(test::is_alive(host_.pids.at(0)));
   EXPECT_TRUE(test::zombies(::getpid()).empty());
   host_.bootstrap_error.reset();
+  start();
+}
+
+// A default stack that no address space has lets every std::thread fail as a limit of threads does.
+TEST_F(PosixProcessRunnerTest, LeavesNothingOfAChildThatNoThreadCanWatch) {
+  pthread_attr_t before;
+  ASSERT_EQ(::pthread_getattr_default_np(&before), 0);
+  pthread_attr_t huge = before;
+  ASSERT_EQ(::pthread_attr_setstacksize(&huge, std::size_t{1} << 47), 0);
+  ASSERT_EQ(::pthread_setattr_default_np(&huge), 0);
+  const auto pid = runner_.spawn(0, Incarnation(1));
+  ASSERT_EQ(::pthread_setattr_default_np(&before), 0);
+  ASSERT_FALSE(pid);
+  EXPECT_EQ(pid.error().code(), Code::kResourceExhausted);
+  EXPECT_NE(pid.error().message().find("expected a thread"), std::string::npos)
+      << pid.error().message();
+  EXPECT_FALSE(test::is_alive(host_.pids.at(0)));
+  EXPECT_TRUE(test::zombies(::getpid()).empty());
   start();
 }
 

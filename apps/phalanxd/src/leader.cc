@@ -280,6 +280,10 @@ wire::AdminAnswer Leader::status() const {
 
 Status Leader::reload(const wire::AdminRequest& request) {
   obs::log_info("operator_command", {{"command", "reload"}, {"fronts", request.fronts}});
+  if (!serves()) {
+    return failed_precondition("reload: expected a server that serves, found one that is " +
+                               phase_name());
+  }
   if (request.fronts) {
     return fronts_->renew(request.program);
   }

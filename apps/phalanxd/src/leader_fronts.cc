@@ -98,9 +98,10 @@ keeper::Answer Leader::answer(wire::QueryKind kind) {
   return {200, registry_.serialize()};
 }
 
-// Clients whose requests have ended with an error hear of it before the fronts end.
+// Clients whose requests have ended with an error hear of it before the fronts end, unless a signal
+// insists meanwhile.
 void Leader::finish() {
-  if (fronts_ == nullptr || !has_last_words_) {
+  if (fronts_ == nullptr || !has_last_words_ || finishing_) {
     loop_.stop();
     return;
   }

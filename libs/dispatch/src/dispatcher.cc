@@ -277,6 +277,7 @@ void Dispatcher::stop(RequestId id, std::uint32_t choice, std::uint32_t position
   }
   running.choice.stop(position);
   waiting_.remove({id, choice});
+  forget_suspects(id, choice);
   const std::shared_ptr<GenerationSink> sink = entry->second->sink;
   if (end_choice(*entry->second, running, true)) {
     sink->on_done();

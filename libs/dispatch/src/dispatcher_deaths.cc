@@ -157,12 +157,15 @@ void Dispatcher::acquit(Request& request, Running& running) {
   }
 }
 
-void Dispatcher::forget_suspects(RequestId id) {
+void Dispatcher::forget_suspects(RequestId id, std::optional<std::uint32_t> choice) {
   if (!search_.knows_any()) {
     return;
   }
-  search_.keep([id](const ChoiceName& name) { return name.first != id; });
-  std::erase_if(suspects_, [id](const ChoiceName& name) { return name.first == id; });
+  const auto is_gone = [&](const ChoiceName& name) {
+    return name.first == id && (!choice || name.second == *choice);
+  };
+  search_.keep([&](const ChoiceName& name) { return !is_gone(name); });
+  std::erase_if(suspects_, is_gone);
   if (!search_.active()) {
     search_on(std::nullopt);
   }

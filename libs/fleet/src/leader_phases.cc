@@ -42,7 +42,7 @@ constexpr Row kLoadingRow{{
     stay(Phase::kLoading),                                           // kEndRepeated
     stay(Phase::kLoading),                                           // kEndInsisted
     stay(Phase::kLoading),                                           // kDrained
-    stay(Phase::kLoading),                                           // kPromptsDone
+    go(Phase::kStopping, kDropLoader | kStopReplicas),               // kPromptsDone: never begun
     stay(Phase::kLoading),                                           // kGone
 }};
 
@@ -59,7 +59,7 @@ constexpr Row kStartingRow{{
     stay(Phase::kStarting),                 // kEndRepeated
     stay(Phase::kStarting),                 // kEndInsisted
     stay(Phase::kStarting),                 // kDrained
-    stay(Phase::kStarting),                 // kPromptsDone
+    go(Phase::kStopping, kStopReplicas),    // kPromptsDone: never begun
     stay(Phase::kStarting),                 // kGone
 }};
 

@@ -145,7 +145,8 @@ void FrontHost::on_tick() {
   for (std::size_t front = 0; front < links_.size(); ++front) {
     Link& link = links_[front];
     link.quiet_ticks += link.ready && on_time ? 1U : 0U;
-    if (!link.unsent.empty() && now - link.stuck_since >= kStuckTime) {
+    link.stuck_ticks += !link.unsent.empty() && on_time ? 1U : 0U;
+    if (link.stuck_ticks > kStuckTicksMax) {
       kill(front, "it takes no record");
     } else if (link.quiet_ticks > kQuietTicksMax) {
       kill(front, "it says nothing");
@@ -339,9 +340,6 @@ void FrontHost::send(std::size_t front,
   if (link.unsent.empty() && send_now(front, unsent)) {
     return;
   }
-  if (link.unsent.empty()) {
-    link.stuck_since = steady_clock().now();
-  }
   link.unsent_bytes += unsent.bytes.size();
   link.unsent.push_back(std::move(unsent));
   if (link.unsent_bytes > kUnsentBytesMax) {
@@ -378,7 +376,7 @@ void FrontHost::flush(std::size_t front) {
     }
     link.unsent_bytes -= link.unsent.front().bytes.size();
     link.unsent.pop_front();
-    link.stuck_since = steady_clock().now();
+    link.stuck_ticks = 0;
   }
   if (link.unsent.empty()) {
     link.retry.reset();

@@ -293,16 +293,20 @@ void Fronts::on_tick() {
       disconnect(connection);
     }
   }
-  if (!any_active && now - looked_at_ >= kHangUpPeriod) {
+  if (now - looked_at_ >= kHangUpPeriod) {
     looked_at_ = now;
-    drop_left_by_clients();
+    drop_left_by_clients(any_active);
   }
 }
 
-// Of connections that wait for a front nobody else would notice.
-void Fronts::drop_left_by_clients() {
+// Of connections that wait, for a front or for their turn in quarantine, nobody else would notice.
+void Fronts::drop_left_by_clients(bool any_active) {
+  std::vector<std::uint64_t> unserved = quarantine_->waiting();
+  if (!any_active) {
+    unserved.insert(unserved.end(), table_->waiting().begin(), table_->waiting().end());
+  }
   std::vector<UnservedClient> clients;
-  for (const std::uint64_t connection : table_->waiting()) {
+  for (const std::uint64_t connection : unserved) {
     clients.push_back({connection, doors_->socket(connection)->get(), desk_->has_open(connection)});
   }
   const std::vector<std::uint64_t> left = hung_up(clients);
@@ -311,6 +315,7 @@ void Fronts::drop_left_by_clients() {
   }
   obs::log_info("clients_left_without_a_front", {{"connections", left.size()}});
   table_->drop_waiting({left.begin(), left.end()});
+  quarantine_->drop_waiting({left.begin(), left.end()});
   for (const std::uint64_t connection : left) {
     desk_->forget_client(connection);
     disconnect(connection);

@@ -114,10 +114,11 @@ bool Fronts::waits(const Left& left, std::size_t in_work) const {
 
 // Requests that are to be told what they missed, as soon as they can be.
 std::size_t Fronts::taking_over() const {
-  const std::size_t waiting =
-      quarantine_->count_waiting([this](std::uint64_t id) { return desk_->has_open(id); });
+  const std::vector<std::uint64_t> waiting = quarantine_->waiting();
+  const auto begun = static_cast<std::size_t>(std::count_if(
+      waiting.begin(), waiting.end(), [this](std::uint64_t id) { return desk_->has_open(id); }));
   const std::size_t all = desk_->taking_over();
-  return all - std::min(waiting, all);
+  return all - std::min(begun, all);
 }
 
 // The first of many go on while the last still wait for their turn.

@@ -83,9 +83,18 @@ void Quarantine::on_tick() {
   }
 }
 
-std::size_t Quarantine::count_waiting(const std::function<bool(std::uint64_t id)>& is) const {
-  return static_cast<std::size_t>(std::count_if(
-      waiting_.begin(), waiting_.end(), [&](const Waiting& one) { return is(one.suspect.id); }));
+// A life that was begun for nobody else ends when its front is ready.
+void Quarantine::drop_waiting(const std::set<std::uint64_t>& connections) {
+  std::erase_if(waiting_,
+                [&](const Waiting& one) { return connections.contains(one.suspect.id); });
+}
+
+std::vector<std::uint64_t> Quarantine::waiting() const {
+  std::vector<std::uint64_t> ids;
+  for (const Waiting& one : waiting_) {
+    ids.push_back(one.suspect.id);
+  }
+  return ids;
 }
 
 }  // namespace phalanx::keeper

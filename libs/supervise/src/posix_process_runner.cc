@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <stdexcept>
 #include <utility>
 #include <variant>
 
@@ -61,6 +62,7 @@ struct PosixProcessRunner::Impl {
 
   [[nodiscard]] Result<std::unique_ptr<Child>> create(std::size_t slot, Incarnation incarnation);
   [[nodiscard]] Status introduce(std::size_t slot, Child& child);
+  [[nodiscard]] Status watch(std::size_t slot, Child& child);
   void read_control(std::size_t slot, int limit);
   [[nodiscard]] DeathOrigin origin_of(const Child& child, const os::ExitReason& reason) const;
   void reap(std::size_t slot);
@@ -98,15 +100,26 @@ Status PosixProcessRunner::Impl::introduce(std::size_t slot, Child& child) {
                               " bytes does not fit into the control socket");
   }
   // kClosed: the child is dead already, which its pidfd will tell.
-  child.watch = std::make_unique<os::LifelineWatch>(child.lifeline,
-                                                    [this, slot, incarnation = child.incarnation] {
-                                                      if (!closing) {
-                                                        host.on_dying(slot, incarnation);
-                                                      }
-                                                    });
-  child.exit_handle = loop.watch_readable(child.process.pidfd(), [this, slot] { reap(slot); });
-  child.control_handle = loop.watch_readable(child.process.control().fd(),
-                                             [this, slot] { read_control(slot, kRecordsPerTurn); });
+  return watch(slot, child);
+}
+
+// Where a limit leaves no thread or no place in epoll, the child is as one that cannot be had.
+Status PosixProcessRunner::Impl::watch(std::size_t slot, Child& child) {
+  const auto on_death = [this, slot, incarnation = child.incarnation] {
+    if (!closing) {
+      host.on_dying(slot, incarnation);
+    }
+  };
+  try {
+    child.watch = std::make_unique<os::LifelineWatch>(child.lifeline, on_death);
+    child.exit_handle = loop.watch_readable(child.process.pidfd(), [this, slot] { reap(slot); });
+    child.control_handle = loop.watch_readable(
+        child.process.control().fd(), [this, slot] { read_control(slot, kRecordsPerTurn); });
+  } catch (const std::runtime_error& error) {  // of the threads of std, and of Asio
+    return resource_exhausted(std::string("expected a thread and two descriptors of epoll to watch "
+                                          "a child, found: ") +
+                              error.what());
+  }
   return ok();
 }
 

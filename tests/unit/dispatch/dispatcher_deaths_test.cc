@@ -258,6 +258,58 @@ TEST_P(DispatcherDeaths, SuspectsThatLeaveFreeTheOthers) {
   run({});
 }
 
+// Of any number of choices.
+struct LooseSink final : GenerationSink {
+  void on_token(const TokenEvent& event) override { ++tokens[event.choice]; }
+  void on_done() override { done = true; }
+  void on_error(const Error& failure) override { error = failure; }
+  std::map<std::uint32_t, std::uint32_t> tokens;
+  bool done = false;
+  std::optional<Error> error;
+};
+
+TEST_P(DispatcherDeaths, AChoiceThatIsStoppedIsASuspectNoMore) {
+  const ReplicaId first(0);
+  for (std::uint32_t r = 1; r < GetParam(); ++r) {
+    router_.table().at(ReplicaId(r)).draining = true;
+  }
+  const auto sink = std::make_shared<LooseSink>();
+  Generation generation;
+  generation.prompt_ids = {1, 2, 3};
+  generation.stop.max_tokens = 3;
+  generation.choices = 2;
+  const RequestId id = dispatcher_.submit(std::move(generation), sink);
+  const auto tokens = [&] {
+    const auto now = replicas_.running[first];
+    for (const auto& [key, submit] : now) {
+      wire::TokenUpdate update;
+      update.key = key;
+      update.has_token = true;
+      update.token = 7;
+      update.position = sink->tokens[key.choice.value()];
+      update.to_generate = 2 - update.position;
+      if (update.position == 2) {
+        update.finish = step::FinishReason::kLength;
+        replicas_.running[first].erase(key);
+      }
+      dispatcher_.on_token_batch(first, {StepId(1), {update}});
+    }
+  };
+  tokens();
+  EXPECT_TRUE(die(first, true));
+  EXPECT_TRUE(router_.table().at(first).reserved);
+  dispatcher_.stop(id, 0, 0);  // its text had a stop string, which was seen late
+  dispatcher_.on_tick();
+  ASSERT_EQ(replicas_.running[first].size(), 1U);
+  EXPECT_EQ(replicas_.running[first].begin()->first.choice.value(), 1U);
+  tokens();
+  EXPECT_FALSE(router_.table().at(first).reserved) << "the other one got further";
+  tokens();
+  EXPECT_TRUE(sink->done);
+  EXPECT_FALSE(sink->error);
+  EXPECT_EQ(router_.ledger().pending_total(), Remainder{});
+}
+
 // ---- replicas that live and compute nothing
 
 class DispatcherRelief : public DispatcherDeaths {

@@ -33,6 +33,7 @@ const std::vector<Change>& changes() {
        "drop_loader keep_cause stop_replicas"},
       {Phase::kLoading, LeaderEvent::kHangUp, Phase::kLoading, "ignore_signal"},
       {Phase::kLoading, LeaderEvent::kEnd, Phase::kStopping, "drop_loader stop_replicas"},
+      {Phase::kLoading, LeaderEvent::kPromptsDone, Phase::kStopping, "drop_loader stop_replicas"},
 
       {Phase::kStarting, LeaderEvent::kReplicaReady, Phase::kServing, "-"},
       {Phase::kStarting,
@@ -45,6 +46,7 @@ const std::vector<Change>& changes() {
        "keep_cause fail_open stop_replicas"},
       {Phase::kStarting, LeaderEvent::kHangUp, Phase::kStarting, "ignore_signal"},
       {Phase::kStarting, LeaderEvent::kEnd, Phase::kStopping, "stop_replicas"},
+      {Phase::kStarting, LeaderEvent::kPromptsDone, Phase::kStopping, "stop_replicas"},
 
       {Phase::kServing,
        LeaderEvent::kAllFailed,

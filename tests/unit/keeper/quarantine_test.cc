@@ -156,13 +156,28 @@ TEST_F(QuarantineTest, NobodyIsTriedAnyMoreWhenItCloses) {
   EXPECT_EQ(refused(), (Ids{2, 3, 1}));
 }
 
-TEST_F(QuarantineTest, ThoseThatWaitAreCounted) {
+TEST_F(QuarantineTest, ThoseThatWaitMayLeave) {
   add(1);
   quarantine_.on_ready();
   add(2);
   add(3);
-  EXPECT_EQ(quarantine_.count_waiting([](std::uint64_t id) { return id != 2; }), 1U);
+  EXPECT_EQ(quarantine_.waiting(), (Ids{2, 3}));
   EXPECT_EQ(quarantine_.size(), 3U);
+  quarantine_.drop_waiting({1, 2});
+  EXPECT_EQ(quarantine_.waiting(), Ids{3}) << "the first does not wait";
+  EXPECT_EQ(quarantine_.size(), 2U);
+  EXPECT_EQ(refused(), Ids{});
+  quarantine_.drop_waiting({3});
+  quarantine_.on_left();
+  EXPECT_EQ(stops_, 1);
+}
+
+TEST_F(QuarantineTest, ALifeForOneThatHasLeftEndsWhenItIsReady) {
+  add(1);
+  quarantine_.drop_waiting({1});
+  quarantine_.on_ready();
+  EXPECT_EQ(given_, Ids{});
+  EXPECT_EQ(stops_, 1);
 }
 
 }  // namespace

@@ -159,7 +159,8 @@ class Dispatcher {
   void condemn(Request& request, const Running& running, const Error& error);
   void end_refused();
   void acquit(Request& request, Running& running);
-  void forget_suspects(RequestId id);
+  // Of a request that is gone, or of which one choice has ended by itself.
+  void forget_suspects(RequestId id, std::optional<std::uint32_t> choice = std::nullopt);
   void search_on(std::optional<ReplicaId> bench);
   void abandon_search();
   void judge_orphans();

@@ -52,15 +52,16 @@ struct FrontCalls {
 // The fronts as processes: starts them, again and again, and carries records. The first start is
 // strict; from the first readiness on no death is final, and the next start is at most a second
 // away. A front that is stopped, says nothing for kQuietTicksMax, or takes no record for
-// kStuckTime, is killed: nobody else may act for a connection before the front that had it is dead
+// kStuckTicksMax, is killed: nobody else may act for a connection before the front that had it is dead
 // and reaped.
 //
 // Ownership: owns processes, which its end kills: they own nothing. Borrows the loop.
 // Threads: the loop thread; on_dying() runs on watcher threads and does nothing.
 class FrontHost final : public supervise::ChildHost, public supervise::SupervisorListener {
  public:
-  static constexpr Duration kStuckTime = std::chrono::seconds(5);
-  // A front says something every second. Only ticks that came on time count.
+  // Ticks of 100 ms; a front says something every second. Only those that came on time count: what
+  // the leader itself is late for accuses nobody.
+  static constexpr std::uint32_t kStuckTicksMax = 50;
   static constexpr std::uint32_t kQuietTicksMax = 100;
   // Of records that one front has not taken; beyond it the front is killed.
   static constexpr std::size_t kUnsentBytesMax = std::size_t{64} << 20;
@@ -162,7 +163,7 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
     std::uint32_t quiet_ticks = 0;  // ticks on time since its last record
     std::deque<Unsent> unsent;
     std::size_t unsent_bytes = 0;
-    SteadyTime stuck_since{};  // with something unsent
+    std::uint32_t stuck_ticks = 0;  // … with something unsent that it does not take
     std::unique_ptr<os::EventLoop::Handle> retry;
   };
 

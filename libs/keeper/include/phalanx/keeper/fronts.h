@@ -137,7 +137,7 @@ class Fronts {
   [[nodiscard]] bool may_replace(std::size_t front);
   [[nodiscard]] bool would_cut(std::size_t front) const;
   void tell_drained();
-  void drop_left_by_clients();
+  void drop_left_by_clients(bool any_active);
 
   os::EventLoop& loop_;
   FrontsCalls calls_;

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <set>
+#include <vector>
 
 #include "phalanx/base/clock.h"
 #include "phalanx/keeper/connection_table.h"
@@ -52,8 +54,10 @@ class Quarantine {
   void on_left();  // the suspect has ended, or its front has let go of it at rest
   void on_tick();
 
-  // Those that wait are of interest one by one.
-  [[nodiscard]] std::size_t count_waiting(const std::function<bool(std::uint64_t id)>& is) const;
+  // Takes back those of them that wait: their clients have left.
+  void drop_waiting(const std::set<std::uint64_t>& connections);
+
+  [[nodiscard]] std::vector<std::uint64_t> waiting() const;  // in the order of their coming
   [[nodiscard]] std::size_t size() const { return waiting_.size() + (serves_ ? 1U : 0U); }
 
  private:

@@ -92,6 +92,7 @@ class LifelineOwner {
 // callback does not begin afterwards; an owner that is dead by then has been told of. Threads:
 // `on_death` runs on the watching thread, at most once, and not for a child that left in good
 // order; it must be short and thread-safe.
+// Throws: std::system_error where no thread can be had.
 class LifelineWatch {
  public:
   LifelineWatch(const Lifeline& lifeline, std::function<void()> on_death);
