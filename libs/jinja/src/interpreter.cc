@@ -39,6 +39,11 @@ Status Interpreter::charge(std::size_t bytes) {
   return check_time();
 }
 
+Result<std::vector<Value>> Interpreter::elements_of(const Value& value) {
+  PHALANX_RETURN_IF_ERROR(charge(elements_bytes(value)));
+  return elements(value);
+}
+
 Status Interpreter::check_time() {
   if (++steps_ % kStepsPerLook != 0 || !time_.passed()) {
     return ok();
@@ -167,8 +172,7 @@ Result<Interpreter::Flow> Interpreter::run_if(const Statement& statement,
 
 Result<std::vector<Value>> Interpreter::loop_items(const Statement& statement, Scope& scope) {
   PHALANX_TRY(const Value iterable, evaluate(*statement.expression, scope));
-  PHALANX_TRY(std::vector<Value> items, elements(iterable));
-  PHALANX_RETURN_IF_ERROR(charge(items.size() * kElementBytes));
+  PHALANX_TRY(std::vector<Value> items, elements_of(iterable));
   if (statement.condition == nullptr) {
     return items;
   }
@@ -232,7 +236,11 @@ Result<Value> Interpreter::captured(const Statement& statement, Scope& scope) {
   // Their arguments may name what the body has set.
   Scope filters(&inner);
   filters.set(kBodyName, Value::text(std::move(text)));
-  return evaluate(*statement.filters, filters);
+  PHALANX_TRY(Value value, evaluate(*statement.filters, filters));
+  if (!value.is_storable()) {  // a macro of the body, whose scope ends here
+    return invalid_argument(std::string(value.type_name()) + " cannot be the value of a block");
+  }
+  return value;
 }
 
 Result<Interpreter::Flow> Interpreter::run_with(const Statement& statement,
@@ -264,7 +272,7 @@ Status Interpreter::assign(const Target& target, Value value, Scope& scope) {
     scope.set(target.names.front(), std::move(value));
     return ok();
   }
-  PHALANX_TRY(std::vector<Value> parts, elements(value));
+  PHALANX_TRY(std::vector<Value> parts, elements_of(value));
   if (parts.size() != target.names.size()) {
     return invalid_argument("expected " + std::to_string(target.names.size()) +
                             " values to take apart, found " + std::to_string(parts.size()));

@@ -61,6 +61,8 @@ class Interpreter {
   // Counts work before it is done.
   // Errors: kResourceExhausted  past the limit
   [[nodiscard]] Status charge(std::size_t bytes);
+  // elements(), whose bytes are charged before they are made.
+  [[nodiscard]] Result<std::vector<Value>> elements_of(const Value& value);
   // What raise_exception() gives: the template's own words.
   [[nodiscard]] Error raise(std::string message);
 

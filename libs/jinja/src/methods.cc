@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "phalanx/base/find_text.h"
 #include "phalanx/base/utf8.h"
 
 #include "builtins.h"
@@ -83,20 +84,21 @@ Result<Value> replace_method(Interpreter& interpreter, const Value& object, Argu
 // Words between runs of white space; past `count` cuts the rest stays whole.
 std::vector<Value> split_at_space(const MarkedText& text, std::int64_t count) {
   std::vector<Value> parts;
-  MarkedText rest = strip(text, nullptr, Side::kLeft);
-  while (!rest.empty()) {
-    std::size_t end = 0;
-    std::size_t next = 0;
-    while (end < rest.size() && !is_strip_space(next_code_point(rest.view(), next))) {
-      end = next;
+  const std::string_view view = text.view();
+  // The end of the run of characters from `begin` on that are space, or that are none.
+  const auto end_of_run = [&](std::size_t begin, bool of_space) {
+    for (std::size_t next = begin; begin < view.size(); begin = next) {
+      if (is_strip_space(next_code_point(view, next)) != of_space) {
+        break;
+      }
     }
-    if (count == 0) {
-      parts.push_back(Value::text(std::move(rest)));
-      break;
-    }
+    return begin;
+  };
+  for (std::size_t begin = end_of_run(0, true); begin < view.size();) {
+    const std::size_t end = count == 0 ? view.size() : end_of_run(begin, false);
+    parts.push_back(Value::text(text.slice(begin, end)));
+    begin = end_of_run(end, true);
     --count;
-    parts.push_back(Value::text(rest.slice(0, end)));
-    rest = strip(rest.slice(end, rest.size()), nullptr, Side::kLeft);
   }
   return parts;
 }
@@ -107,7 +109,7 @@ std::vector<Value> split_at(const MarkedText& text,
   std::vector<Value> parts;
   std::size_t begin = 0;
   while (count != 0) {
-    const std::size_t found = text.view().find(separator, begin);
+    const std::size_t found = find_text(text.view(), separator, begin);
     if (found == std::string_view::npos) {
       break;
     }
@@ -182,7 +184,7 @@ Result<Value> find_method(Interpreter& /*interpreter*/, const Value& object, Arg
   PHALANX_TRY(const Value sub, parameters.required(0));
   PHALANX_TRY(const MarkedText part, parameters.text(0, ""));
   const std::string_view text = object.as_text()->view();
-  const std::size_t found = text.find(part.view());
+  const std::size_t found = find_text(text, part.view());
   return found == std::string_view::npos ? Value(std::int64_t{-1})
                                          : Value::integer(count_code_points(text.substr(0, found)));
 }
@@ -190,7 +192,7 @@ Result<Value> find_method(Interpreter& /*interpreter*/, const Value& object, Arg
 Result<Value> join_method(Interpreter& interpreter, const Value& object, Arguments& arguments) {
   PHALANX_TRY(const Parameters parameters, Parameters::bind(arguments, {"iterable"}));
   PHALANX_TRY(const Value iterable, parameters.required(0));
-  PHALANX_TRY(const std::vector<Value> items, elements(iterable));
+  PHALANX_TRY(const std::vector<Value> items, interpreter.elements_of(iterable));
   MarkedText joined;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const MarkedText* const text = items[i].as_text();

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "phalanx/base/find_text.h"
 #include "phalanx/base/utf8.h"
 
 namespace phalanx::jinja {
@@ -303,7 +304,7 @@ Result<Value> apply_binary(Interpreter& interpreter,
 Result<bool> is_contained(const Value& haystack, const Value& needle) {
   if (const MarkedText* text = haystack.as_text()) {
     if (const MarkedText* part = needle.as_text()) {
-      return text->view().find(part->view()) != std::string_view::npos;
+      return find_text(text->view(), part->view()) != std::string_view::npos;
     }
     return undefined_or_mismatch("in", needle, haystack);
   }

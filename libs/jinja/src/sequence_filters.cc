@@ -13,9 +13,7 @@ namespace phalanx::jinja {
 namespace {
 
 Result<std::vector<Value>> input_elements(Interpreter& interpreter, const Value& value) {
-  PHALANX_TRY(std::vector<Value> items, elements(value));
-  PHALANX_RETURN_IF_ERROR(interpreter.charge(items.size() * sizeof(Value)));
-  return items;
+  return interpreter.elements_of(value);
 }
 
 // map, select and their like take anything false for nothing to go through.

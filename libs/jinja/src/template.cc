@@ -39,7 +39,9 @@ Result<MarkedText> Template::render(const Variables& variables,
                                     std::chrono::system_clock::time_point now) const {
   Scope globals(nullptr);
   for (const auto& [name, value] : variables) {
-    globals.set(name, value);
+    if (mentions(name)) {  // clients may give any number of others
+      globals.set(name, value);
+    }
   }
   Interpreter interpreter(limits, program_->unset_names, now);
   return interpreter.run(program_->body, globals);

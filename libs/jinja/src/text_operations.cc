@@ -5,6 +5,7 @@
 
 #include <utf8proc.h>
 
+#include "phalanx/base/find_text.h"
 #include "phalanx/base/utf8.h"
 
 #include "builtins.h"
@@ -109,7 +110,7 @@ MarkedText replace_all(const MarkedText& text,
   std::size_t position = 0;
   while (count != 0) {
     // An empty pattern stands before every character and at the end.
-    const std::size_t found = text.view().find(from, position);
+    const std::size_t found = find_text(text.view(), from, position);
     if (found == std::string_view::npos) {
       break;
     }

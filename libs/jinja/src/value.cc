@@ -14,6 +14,9 @@ namespace {
 // Below this many keys a search is faster than a table.
 constexpr std::size_t kIndexedDictKeys = 16;
 
+// What the text of a character takes besides its value.
+constexpr std::size_t kCharacterBytes = 112;
+
 int sign_of(double difference) {
   return difference < 0 ? -1 : difference > 0 ? 1 : 0;
 }
@@ -353,6 +356,16 @@ Result<std::vector<Value>> elements(const Value& value) {
     return result;
   }
   return invalid_argument(std::string(value.type_name()) + " cannot be iterated");
+}
+
+std::size_t elements_bytes(const Value& value) {
+  if (const MarkedText* text = value.as_text()) {
+    return count_code_points(text->view()) * (sizeof(Value) + kCharacterBytes);
+  }
+  if (const Iterable* iterable = value.as_iterable()) {
+    return iterable->items.size() * sizeof(Value);
+  }
+  return length(value).value_or(0) * sizeof(Value);
 }
 
 Result<std::size_t> length(const Value& value) {

@@ -62,6 +62,9 @@ struct Method {
 // Errors: kInvalidArgument  the value cannot be iterated
 [[nodiscard]] Result<std::vector<Value>> elements(const Value& value);
 
+// How many bytes those take, or more.
+[[nodiscard]] std::size_t elements_bytes(const Value& value);
+
 // len();
 // Errors: as elements().
 [[nodiscard]] Result<std::size_t> length(const Value& value);

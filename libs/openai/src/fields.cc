@@ -9,6 +9,9 @@
 namespace phalanx::openai {
 namespace {
 
+// Values take up to a hundred times the bytes that they are written with. Prompts of token ids of a
+// whole batch have fewer.
+constexpr std::size_t kRequestValuesMax = std::size_t{1} << 20;
 constexpr std::size_t kIgnoredFieldsMax = 32;
 constexpr std::size_t kIgnoredNameBytesMax = 64;
 
@@ -113,7 +116,7 @@ Refusal read_tokens(const Field& field,
 }
 
 ApiResult<json::Value> parse_object(std::string_view json) {
-  auto parsed = json::parse(json);
+  auto parsed = json::parse(json, {.values_max = kRequestValuesMax});
   ApiError error;
   if (!parsed) {
     error.message = "the request body: " + parsed.error().message();

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "phalanx/base/find_text.h"
 #include "phalanx/jinja/json_value.h"
 
 namespace phalanx::tokenizer {
@@ -138,7 +139,7 @@ Result<FinalMessage> FinalMessage::mark(Value& messages) {
 
 Result<MarkedText> FinalMessage::cut(const MarkedText& rendered) const {
   const std::size_t at = rendered.view().rfind(mark_);
-  if (at == std::string_view::npos || rendered.view().find(text_) == std::string_view::npos) {
+  if (at == std::string_view::npos || find_text(rendered.view(), text_) == std::string_view::npos) {
     return invalid_argument(
         "continue_final_message: the chat template does not write the final message as it is, so "
         "there is no place to continue");

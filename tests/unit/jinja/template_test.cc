@@ -49,6 +49,48 @@ TEST(Template, TimeEndsARenderingToo) {
   EXPECT_NE(text.error().message().find("CPU time"), std::string::npos);
 }
 
+// What a text is taken apart into is many times its size.
+TEST(Template, CharactersAreChargedBeforeTheyAreMade) {
+  const Value text = Value::text(MarkedText::user(std::string(10'000, 'x')));
+  for (const char* source :
+       {"{% for c in x %}{% endfor %}", "{% set a, b = x %}", "{{ x|list|length }}", "{{ ''.join(x) }}"}) {
+    const auto rendered = render(source, {{"x", text}}, {.work_bytes_max = 100'000});
+    ASSERT_FALSE(rendered) << source;
+    EXPECT_EQ(rendered.error().code(), Code::kResourceExhausted) << source;
+  }
+}
+
+// Only as long as texts and their number: with its square it would run for hours.
+TEST(Template, TakesTimeThatGrowsWithItsVariablesAndTexts) {
+  std::string words;
+  for (int i = 0; i < 500'000; ++i) {
+    words += "ab ";
+  }
+  Template::Variables variables{{"x", Value::text(MarkedText::user(words))}};
+  for (int i = 0; i < 500'000; ++i) {
+    variables.emplace_back("v" + std::to_string(i), Value(std::int64_t{i}));
+  }
+  const Value part = Value::text(MarkedText::user(std::string(1'000'000, 'a') + "b"));
+  const Value whole = Value::text(MarkedText::user(std::string(2'000'000, 'a')));
+  variables.emplace_back("part", part);
+  variables.emplace_back("whole", whole);
+  const auto rendered =
+      render("{{ x.split()|length }} {{ part in whole }} {{ whole.find(part) }} "
+             "{{ whole.split(part)|length }} {{ whole.replace(part, '')|length }}",
+             variables,
+             {.work_bytes_max = std::size_t{1} << 30, .cpu_time_max = std::chrono::hours(1)});
+  ASSERT_TRUE(rendered) << rendered.error().message();
+  EXPECT_EQ(rendered->text(), "500000 False -1 1 2000000");
+}
+
+TEST(Template, AMacroDoesNotLeaveTheBlockThatHasIt) {
+  const auto rendered = render(
+      "{% set m | default(m, true) %}{% macro m() %}[{{ zzz }}]{% endmacro %}{% endset %}{{ m() }}",
+      {});
+  ASSERT_FALSE(rendered);
+  EXPECT_EQ(rendered.error().code(), Code::kInvalidArgument);
+}
+
 TEST(Template, RefusesWhenCompiledWhatItCannotRun) {
   EXPECT_EQ(Template::compile("{{ x|nothing }}").error().code(), Code::kUnimplemented);
   EXPECT_EQ(Template::compile("{% if %}").error().code(), Code::kInvalidArgument);

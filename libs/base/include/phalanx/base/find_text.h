@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstring>
+#include <string_view>
+
+namespace phalanx {
+
+// As text.find(part, from), in time that does not grow with their product: for two texts that come
+// from outside.
+[[nodiscard]] inline std::size_t find_text(std::string_view text,
+                                           std::string_view part,
+                                           std::size_t from = 0) {
+  if (from > text.size()) {
+    return std::string_view::npos;
+  }
+  const void* const found =
+      ::memmem(text.data() + from, text.size() - from, part.data(), part.size());
+  return found == nullptr ? std::string_view::npos
+                          : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+}
+
+}  // namespace phalanx
