@@ -151,13 +151,22 @@ openai::TokenLogprobs Answer::logprobs_of(const wire::FrontEvent& token,
   return result;
 }
 
+// Behind the last choice, tokens of before its stop may still come, while another thread has the
+// choices: they are not looked at any more.
+Answer::ChoiceState* Answer::open_choice(std::size_t index) {
+  const bool is_open = !ended_ && choices_open_ > 0 && index < choices_.size() &&
+                       !choices_[index].decoder.finished();
+  return is_open ? &choices_[index] : nullptr;
+}
+
 void Answer::on_token(const wire::FrontEvent& token) {
   const std::size_t index = std::size_t{token.prompt} * choices_per_prompt_ + token.choice;
   count_told();
-  if (ended_ || index >= choices_.size() || choices_[index].decoder.finished()) {
+  ChoiceState* const found = open_choice(index);
+  if (found == nullptr) {
     return;
   }
-  ChoiceState& choice = choices_[index];
+  ChoiceState& choice = *found;
   const TextEvent event = choice.decoder.push(token.position, token.token, token.finish);
   if (token.choice == 0 && token.position == 0) {
     *usage_.cached_tokens += token.cached_tokens;  // as its prompt counts once
@@ -198,23 +207,24 @@ void Answer::on_history(const wire::History& history) {
     const std::uint32_t of_prompt = (mark >> 8U) & 0xFFU;
     const std::size_t index = std::size_t{mark >> 16U} * choices_per_prompt_ + of_prompt;
     ++options_.notes.told;
-    if (ended_ || index >= choices_.size() || choices_[index].decoder.finished()) {
+    ChoiceState* const found = open_choice(index);
+    if (found == nullptr) {
       continue;
     }
-    ChoiceState& choice = choices_[index];
+    ChoiceState& choice = *found;
     if (of_prompt == 0 && choice.told_before == 0 && cached != history.cached_tokens.end()) {
       *usage_.cached_tokens += *cached++;
     }
-    const auto finish = static_cast<step::FinishReason>(mark & 0xFFU);
-    const TextEvent event = choice.decoder.push(choice.told_before++, history.tokens[i], finish);
+    const TextEvent event = choice.decoder.push(choice.told_before++,
+                                                history.tokens[i],
+                                                static_cast<step::FinishReason>(mark & 0xFFU));
     hear(choice, event);
     if (event.to_stop) {  // whoever found it may have died before that was told
       context_.desk.stop({history.key, mark >> 16U, of_prompt, choice.told_before - 1});
     }
-    choices_open_ -= choice.decoder.finished() ? 1U : 0U;
-  }
-  if (choices_open_ == 0 && !ended_) {
-    finish();  // nothing else comes that would
+    if (choice.decoder.finished() && --choices_open_ == 0) {
+      finish();  // nothing else comes that would
+    }
   }
 }
 

@@ -89,6 +89,7 @@ class Answer final : public RequestSink, public std::enable_shared_from_this<Ans
 
   void on_client_gone();
   void count_told();
+  [[nodiscard]] ChoiceState* open_choice(std::size_t index);
   void hear(ChoiceState& choice, const TextEvent& event);
   void begin_stream();
   [[nodiscard]] std::unique_ptr<os::EventLoop::Handle> call_later(Duration wait,

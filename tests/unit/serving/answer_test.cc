@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "answer.h"
 
+#include <functional>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,7 +21,7 @@ class CountingExchange final : public http::Exchange {
   CountingExchange(const CountingExchange&) = delete;
   CountingExchange& operator=(const CountingExchange&) = delete;
 
-  void respond(http::Response /*response*/) override {}
+  void respond(http::Response /*response*/) override { ++responses; }
   void start_stream(int /*status*/, http::Headers /*headers*/) override {}
   void write(std::string /*data*/) override {}
   void finish() override {}
@@ -29,6 +31,8 @@ class CountingExchange final : public http::Exchange {
   [[nodiscard]] std::size_t pending_bytes() const override { return 0; }
   [[nodiscard]] bool open() const override { return true; }
   void on_close(std::function<void()> /*callback*/) override {}
+
+  int responses = 0;
 
  private:
   std::size_t* held_;
@@ -81,6 +85,61 @@ TEST(Answer, CountsTheTextOfAWholeOneUntilItIsComplete) {
   EXPECT_EQ(held_by(false, false), held_by(true, false) + 100);
   EXPECT_GE(held_by(false, true),
             held_by(true, true) + 100U * 6 * sizeof(openai::TokenLogprobs) / 2);
+}
+
+// Of more than is written on the loop. What comes behind its last token finds its choices with
+// another thread, or gone.
+TEST(Answer, ALargeOneIsWrittenOnceWhateverStillComes) {
+  const auto tokenizer = make_byte_tokenizer();
+  ServedModel model;
+  model.tokenizer = tokenizer.get();
+  FakeDesk desk;
+  os::EventLoop loop;
+  std::size_t held = 0;
+  std::vector<std::pair<std::function<void()>, std::function<void()>>> away;
+  const AnswerContext context{model,
+                              desk,
+                              loop,
+                              std::chrono::seconds(10),
+                              [&](bool, std::function<void()> work, std::function<void()> done) {
+                                away.emplace_back(std::move(work), std::move(done));
+                                return true;
+                              },
+                              {}};
+  const auto exchange = std::make_shared<CountingExchange>(&held);
+  const auto answer =
+      std::make_shared<Answer>(context, AnswerOptions{}, exchange, Place(desk, {1, 1}));
+  std::vector<GenerationRequest> prompts(1);
+  prompts[0].generation.choices = 1;
+  answer->start({}, std::move(prompts));
+  constexpr std::uint32_t kTokens = 20'000;
+  const auto feed = [&](std::uint32_t position, step::FinishReason finish) {
+    wire::FrontEvent token;
+    token.key = {1, 1};
+    token.position = position;
+    token.token = 'a';
+    token.finish = finish;
+    answer->on_token(token);
+  };
+  const auto feed_late = [&] {
+    feed(kTokens, step::FinishReason::kNone);
+    answer->on_history({{1, 1}, {0, 0}, {'a', 'a'}, {}});
+  };
+  for (std::uint32_t position = 0; position < kTokens; ++position) {
+    feed(position,
+         position + 1 == kTokens ? step::FinishReason::kLength : step::FinishReason::kNone);
+  }
+  ASSERT_EQ(away.size(), 1U);
+  std::thread other(away[0].first);
+  for (int i = 0; i < 1000; ++i) {
+    feed_late();
+  }
+  other.join();
+  feed_late();
+  away[0].second();
+  feed_late();
+  EXPECT_EQ(away.size(), 1U);
+  EXPECT_EQ(exchange->responses, 1);
 }
 
 }  // namespace
