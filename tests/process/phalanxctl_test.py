@@ -21,6 +21,13 @@ class Phalanxctl(unittest.TestCase):
             self.assertEqual(status, 64, (words, output))
             self.assertIn("expected" if words[0] != "reload" else "--fronts", output)
 
+    def test_a_flag_without_an_effect_is_refused(self):
+        for words in (("drain", "0", "--fronts"), ("ping", "--watch"), ("status", "--num-kv-blocks", "4"), ("inspect", TINY, "--port", "1"),
+                      ("reload", "--json"), ("dump", TINY, "--interval", "2")):
+            status, output = run(*words)
+            self.assertEqual(status, 64, (words, output))
+            self.assertIn(f"found {words[-1] if words[-1].startswith('--') else words[-2]}", output)
+
     def test_inspect_refuses_what_phalanxd_refuses(self):
         for limits in (("--max-model-len", "1"), ("--max-num-seqs", "4096", "--max-num-batched-tokens", "1"), ("--dp", "257")):
             for program, words in (("phalanxctl", ("inspect", TINY)), ("phalanxd", (TINY, "--port", "0"))):

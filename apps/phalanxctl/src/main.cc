@@ -36,6 +36,7 @@ namespace {
 
 struct CtlOptions {
   std::vector<std::string> words;  // the command and its argument, as given
+  std::vector<std::string> flags;  // on the command line
   std::string command = "status";
   std::string argument;  // of the command: a replica, or a path
   std::int64_t port = 8000;
@@ -236,8 +237,41 @@ Status check_argument(const CtlOptions& options) {
   return ok();
 }
 
+bool has_effect(const std::string& command, const std::string& flag) {
+  if (flag == "json") {
+    return command == "status" || command == "inspect" || command == "dump";
+  }
+  if (flag == "fronts") {
+    return command == "reload";
+  }
+  if (flag == "watch" || flag == "interval") {
+    return command == "status";
+  }
+  if (flag == "port" || flag == "uid" || flag == "timeout") {
+    return command != "inspect" && command != "dump";
+  }
+  return command == "inspect";
+}
+
+Status check_flags(const CtlOptions& options) {
+  if (options.command != "inspect" && options.command != "dump" &&
+      !admin::command_named(options.command)) {
+    return ok();  // it is refused itself
+  }
+  for (const std::string& flag : options.flags) {
+    if (!has_effect(options.command, flag)) {
+      return invalid_argument(options.command +
+                              ": expected only flags that have an effect there, "
+                              "found --" +
+                              flag);
+    }
+  }
+  return ok();
+}
+
 Status run_command(const CtlOptions& options) {
   PHALANX_RETURN_IF_ERROR(check_argument(options));
+  PHALANX_RETURN_IF_ERROR(check_flags(options));
   if (options.command == "status") {
     return print_status(options);
   }
@@ -286,6 +320,7 @@ int run(int argc, char** argv) {
       std::cerr << "phalanxctl: warning: " << printable(note.text) << "\n";
     }
   }
+  options.flags = table.given();
   if (!options.words.empty()) {
     options.command = options.words.front();
     options.argument = options.words.size() > 1 ? options.words.back() : "";

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config_limits.h"
 
+#include <algorithm>
 #include <string>
+
+#include "phalanx/kernels/rope.h"
 
 namespace phalanx::checkpoint {
 
@@ -10,6 +13,22 @@ Status check_multiple(std::string_view field, std::uint32_t value, std::uint32_t
     return invalid_argument(std::string(field) + ": expected a multiple of " + std::to_string(of) +
                             ", found " + std::to_string(value));
   }
+  return ok();
+}
+
+Status finish_rope(ModelConfig& config) {
+  const kernels::RopeConfig& rope = config.rope;
+  if (const auto made = kernels::make_rope_frequencies(rope); !made) {
+    return made.error();
+  }
+  double reached = config.max_position;
+  if (rope.scaling == kernels::RopeScaling::kYarn) {
+    reached = std::max(reached, rope.original_max_position_embeddings * rope.factor);
+  } else if (rope.scaling == kernels::RopeScaling::kLinear) {
+    reached *= rope.factor;
+  }
+  config.max_position =
+      static_cast<std::uint32_t>(std::min(reached, static_cast<double>(kMaxPosition)));
   return ok();
 }
 

@@ -38,6 +38,13 @@ struct ShapeNames {
 //                           evenly (field, expected, found)
 Status check_shape(const ModelConfig& config, const ShapeNames& names);
 
+// To be called when config.rope is complete: positions that are scaled reach further than those
+// that the model was made with, which is what config.max_position is then. YaRN counts from its
+// original ones, linear scaling from max_position; llama3 and divisors leave it as it is.
+//
+// Errors: kInvalidArgument  what make_rope_frequencies() does not take
+Status finish_rope(ModelConfig& config);
+
 Status check_multiple(std::string_view field, std::uint32_t value, std::uint32_t of);
 
 }  // namespace phalanx::checkpoint

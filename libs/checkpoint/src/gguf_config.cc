@@ -38,6 +38,13 @@ Result<GgufArchitecture> architecture_of(const gguf::Metadata& metadata) {
 
 // Keys of variants that would need another arithmetic.
 Status refuse_variants(const GgufKeys& keys, const ModelConfig& config) {
+  if (constexpr std::string_view kCausal = "attention.causal"; keys.has(kCausal)) {
+    PHALANX_TRY(const bool causal, keys.all().boolean(keys.name(kCausal)));
+    if (!causal) {
+      return unimplemented("key \"" + keys.name(kCausal) +
+                           "\": expected true, found false: not supported");
+    }
+  }
   for (const std::string_view key : {"expert_count",
                                      "rope.scale_linear",
                                      "attention.max_alibi_bias",
@@ -171,11 +178,11 @@ Result<ModelConfig> read_config(const GgufModel& model) {
   config.model_type = keys.prefix();
   PHALANX_RETURN_IF_ERROR(read_shape(keys, config));
   PHALANX_TRY(config.vocab, vocabulary_of(model));
+  PHALANX_RETURN_IF_ERROR(read_gguf_rope(keys, model, config));
   PHALANX_RETURN_IF_ERROR(refuse_variants(keys, config));
   PHALANX_TRY(const double epsilon,
               keys.number("attention.layer_norm_rms_epsilon", kLeastEpsilon, kMaxEpsilon));
   config.rms_norm_eps = static_cast<float>(epsilon);
-  PHALANX_RETURN_IF_ERROR(read_gguf_rope(keys, model, config));
   const auto has = [&](std::string_view tensor) { return model.find(tensor).tensor != nullptr; };
   config.tied_head = !has("output.weight");
   config.qk_norm = architecture.qk_norm;

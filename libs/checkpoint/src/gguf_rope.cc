@@ -127,7 +127,8 @@ Status read_gguf_rope(const GgufKeys& keys, const GgufModel& model, ModelConfig&
   if (rope.scaling == RopeScaling::kYarn) {
     PHALANX_RETURN_IF_ERROR(read_yarn(keys, config));
   }
-  return read_divisors(model, rope);
+  PHALANX_RETURN_IF_ERROR(read_divisors(model, rope));
+  return finish_rope(config);
 }
 
 }  // namespace phalanx::checkpoint

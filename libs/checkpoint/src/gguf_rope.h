@@ -9,8 +9,8 @@
 
 namespace phalanx::checkpoint {
 
-// Fills config.rope; head_dim and max_position are known. rope_freqs.weight holds the divisors of
-// Llama 3 files.
+// Fills config.rope, and max_position as finish_rope(); head_dim and max_position are known.
+// rope_freqs.weight holds the divisors of Llama 3 files.
 // Errors: kInvalidArgument, kUnimplemented, kDataLoss as read_gguf_config
 Status read_gguf_rope(const GgufKeys& keys, const GgufModel& model, ModelConfig& config);
 

@@ -318,6 +318,16 @@ Result<FlagTable::Request> FlagTable::parse(const std::vector<std::string>& argu
   return request;
 }
 
+std::vector<std::string> FlagTable::given() const {
+  std::vector<std::string> names;
+  for (const auto& [name, origin] : origins_) {
+    if (origin == kCommandLine) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
 std::vector<std::string> arguments_of(int argc, char** argv) {
   return argc > 1 ? std::vector<std::string>(argv + 1, argv + argc) : std::vector<std::string>();
 }

@@ -9,6 +9,8 @@
 
 namespace phalanx::flags {
 
+inline constexpr const char* kCommandLine = "command line";  // as an origin of values
+
 struct CommandLineSyntax {
   std::vector<std::string> switches;  // every spelling that needs no value
   std::vector<std::string> valued;    // every spelling that takes one

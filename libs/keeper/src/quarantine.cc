@@ -85,8 +85,7 @@ void Quarantine::on_tick() {
 
 // A life that was begun for nobody else ends when its front is ready.
 void Quarantine::drop_waiting(const std::set<std::uint64_t>& connections) {
-  std::erase_if(waiting_,
-                [&](const Waiting& one) { return connections.contains(one.suspect.id); });
+  std::erase_if(waiting_, [&](const Waiting& one) { return connections.contains(one.suspect.id); });
 }
 
 std::vector<std::uint64_t> Quarantine::waiting() const {

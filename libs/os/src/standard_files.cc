@@ -59,11 +59,12 @@ void StandardOutput::write(std::string text, Written written) {
 void StandardOutput::write_some() {
   loop_.name_callback("standard output");
   for (int i = 0; i < kPiecesAtOnce && !texts_.empty() && is_writable(); ++i) {
-    std::string& rest = texts_.front().rest;
+    Text& text = texts_.front();
+    const std::string_view rest = std::string_view(text.bytes).substr(text.done);
     const ssize_t count = ::write(STDOUT_FILENO, rest.data(), std::min(rest.size(), kAtOnce));
     if (count >= 0) {
-      rest.erase(0, static_cast<std::size_t>(count));
-      if (rest.empty()) {
+      text.done += static_cast<std::size_t>(count);
+      if (text.done == text.bytes.size()) {
         end_first(ok());
       }
     } else if (errno == EAGAIN || errno == EINTR) {

@@ -215,9 +215,8 @@ void Answer::on_history(const wire::History& history) {
     if (of_prompt == 0 && choice.told_before == 0 && cached != history.cached_tokens.end()) {
       *usage_.cached_tokens += *cached++;
     }
-    const TextEvent event = choice.decoder.push(choice.told_before++,
-                                                history.tokens[i],
-                                                static_cast<step::FinishReason>(mark & 0xFFU));
+    const TextEvent event = choice.decoder.push(
+        choice.told_before++, history.tokens[i], static_cast<step::FinishReason>(mark & 0xFFU));
     hear(choice, event);
     if (event.to_stop) {  // whoever found it may have died before that was told
       context_.desk.stop({history.key, mark >> 16U, of_prompt, choice.told_before - 1});

@@ -76,6 +76,9 @@ void fields(Archive& archive, Message& message) {
   archive.choice("finish", message.finish, step::FinishReason::kNone, step::FinishReason::kError);
   archive.number("error_code", message.error_code);
   archive.text("error_message", message.error_message, kMaxErrorBytes);
+  archive.require(message.finish != step::FinishReason::kError || message.error_code != 0,
+                  "error_code",
+                  "the code of the error that the sequence ends with");
 }
 
 template <typename Archive, Like<TokenBatch> Message>

@@ -56,8 +56,10 @@ class LeaderLink final : public engine::ReplicaSink {
       before_send_(replica_, common_.incarnation, message);
     }
     if (unsent_.size() >= kMaxUnsentFrames) {
-      obs::log_error("leader_takes_nothing", {{"unsent", unsent_.size()}});
-      loop_.stop();
+      if (result_) {
+        fail(unavailable("the leader takes nothing: " + std::to_string(unsent_.size()) +
+                         " frames wait for it"));
+      }
       return;
     }
     unsent_.push_back(
@@ -69,9 +71,6 @@ class LeaderLink final : public engine::ReplicaSink {
     result_ = status;
     stopped_ = true;
     flush();
-    if (unsent_.empty()) {
-      end();
-    }
   }
 
   // The replica cannot go on with this leader.

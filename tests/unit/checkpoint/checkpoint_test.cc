@@ -97,15 +97,24 @@ TEST(Config, ReadsEachRopeScaling) {
   ASSERT_TRUE(linear.has_value());
   EXPECT_EQ(linear->rope.scaling, kernels::RopeScaling::kLinear);
   EXPECT_EQ(linear->rope.factor, 2.5);
+  EXPECT_EQ(linear->max_position, 1280U) << "as far as scaled positions reach";
   const auto llama3 =
       parsed(R"({"rope_type":"llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4,)"
              R"("original_max_position_embeddings":8192})");
   ASSERT_TRUE(llama3.has_value()) << llama3.error().to_string();
   EXPECT_EQ(llama3->rope.original_max_position_embeddings, 8192);
+  EXPECT_EQ(llama3->max_position, 512U);
   const auto yarn = parsed(R"({"rope_type":"yarn","factor":4,"beta_fast":16})");
   ASSERT_TRUE(yarn.has_value());
   EXPECT_EQ(yarn->rope.beta_fast, 16);
   EXPECT_EQ(yarn->rope.original_max_position_embeddings, 512);
+  EXPECT_EQ(yarn->max_position, 2048U);
+  const auto counted =
+      parsed(R"({"rope_type":"yarn","factor":4,"original_max_position_embeddings":64})");
+  EXPECT_EQ(counted->max_position, 512U) << "it says more itself";
+  expect_error(parsed(R"({"rope_type":"yarn","factor":4,"beta_fast":0.5})").error(),
+               Code::kInvalidArgument,
+               {"beta_fast", "at least beta_slow", "0.5"});
   EXPECT_EQ(parsed(R"({"rope_type":"dynamic","factor":4})").error().code(), Code::kUnimplemented);
   EXPECT_EQ(parsed(R"({"rope_type":"linear"})").error().code(), Code::kInvalidArgument);
   EXPECT_EQ(parsed(R"({"rope_type":"linear","factor":0})").error().code(), Code::kInvalidArgument);

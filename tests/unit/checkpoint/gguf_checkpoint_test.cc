@@ -273,6 +273,9 @@ TEST(GgufCheckpoint, RefusesWhatWouldBeAnotherModel) {
   expect_refused(key("llama.attention.sliding_window", 128),
                  Code::kUnimplemented,
                  {"sliding_window", "at least 512", "128"});
+  expect_refused([](GgufParts& parts) { parts.writer.boolean("llama.attention.causal", false); },
+                 Code::kUnimplemented,
+                 {"attention.causal", "expected true"});
   expect_refused(key("llama.rope.scaling.alpha", 2), Code::kUnimplemented, {"scaling.alpha"});
   expect_refused([](GgufParts& parts) { parts.writer.text("llama.rope.scaling.type", "longrope"); },
                  Code::kUnimplemented,

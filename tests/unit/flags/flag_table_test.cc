@@ -119,6 +119,17 @@ Error config_error_of(const std::string& path) {
   return result ? internal_error("none") : result.error();
 }
 
+TEST(FlagTable, TellsWhatTheCommandLineHas) {
+  std::int64_t tp = 1;
+  std::int64_t dp = 1;
+  FlagTable table("program", "Does something.", "TEST_");
+  table.add_int("tensor-parallel-size,tp", &tp, 1, 64, "Ranks");
+  table.add_int("data-parallel-size,dp", &dp, 1, 64, "Replicas");
+  ASSERT_TRUE(table.parse({"--tp", "2"}, {{"TEST_DP", "3"}}));
+  EXPECT_EQ(table.given(), std::vector<std::string>{"tensor-parallel-size"});
+  EXPECT_EQ(dp, 3);
+}
+
 TEST(FlagTable, TakesARegularFileForItsFileOnly) {
   const test::TempDir place;
   const std::string pipe = place.path() / "pipe";

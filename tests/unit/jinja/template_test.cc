@@ -52,8 +52,10 @@ TEST(Template, TimeEndsARenderingToo) {
 // What a text is taken apart into is many times its size.
 TEST(Template, CharactersAreChargedBeforeTheyAreMade) {
   const Value text = Value::text(MarkedText::user(std::string(10'000, 'x')));
-  for (const char* source :
-       {"{% for c in x %}{% endfor %}", "{% set a, b = x %}", "{{ x|list|length }}", "{{ ''.join(x) }}"}) {
+  for (const char* source : {"{% for c in x %}{% endfor %}",
+                             "{% set a, b = x %}",
+                             "{{ x|list|length }}",
+                             "{{ ''.join(x) }}"}) {
     const auto rendered = render(source, {{"x", text}}, {.work_bytes_max = 100'000});
     ASSERT_FALSE(rendered) << source;
     EXPECT_EQ(rendered.error().code(), Code::kResourceExhausted) << source;
@@ -74,11 +76,11 @@ TEST(Template, TakesTimeThatGrowsWithItsVariablesAndTexts) {
   const Value whole = Value::text(MarkedText::user(std::string(2'000'000, 'a')));
   variables.emplace_back("part", part);
   variables.emplace_back("whole", whole);
-  const auto rendered =
-      render("{{ x.split()|length }} {{ part in whole }} {{ whole.find(part) }} "
-             "{{ whole.split(part)|length }} {{ whole.replace(part, '')|length }}",
-             variables,
-             {.work_bytes_max = std::size_t{1} << 30, .cpu_time_max = std::chrono::hours(1)});
+  const auto rendered = render(
+      "{{ x.split()|length }} {{ part in whole }} {{ whole.find(part) }} "
+      "{{ whole.split(part)|length }} {{ whole.replace(part, '')|length }}",
+      variables,
+      {.work_bytes_max = std::size_t{1} << 30, .cpu_time_max = std::chrono::hours(1)});
   ASSERT_TRUE(rendered) << rendered.error().message();
   EXPECT_EQ(rendered->text(), "500000 False -1 1 2000000");
 }

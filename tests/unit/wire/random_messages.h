@@ -382,7 +382,7 @@ class RandomMessages {
                          .to_generate = small(),
                          .cached_tokens = small(),
                          .finish = static_cast<step::FinishReason>(below(5)),
-                         .error_code = below(16),
+                         .error_code = 1 + below(15),
                          .error_message = text(40)};
       update.top_logprobs = top_logprobs();
       value.updates.push_back(std::move(update));

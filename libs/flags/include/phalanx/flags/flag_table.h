@@ -101,6 +101,10 @@ class FlagTable {
   };
   [[nodiscard]] const std::vector<Note>& notes() const { return notes_; }
 
+  // The flags that parse() found on the command line, by their first names; not those of the
+  // environment or a file, which may be meant for other uses of the program.
+  [[nodiscard]] std::vector<std::string> given() const;
+
   // One more paragraph of the help, behind the flags.
   void section(std::string title, std::string text);
 

@@ -52,8 +52,8 @@ struct FrontCalls {
 // The fronts as processes: starts them, again and again, and carries records. The first start is
 // strict; from the first readiness on no death is final, and the next start is at most a second
 // away. A front that is stopped, says nothing for kQuietTicksMax, or takes no record for
-// kStuckTicksMax, is killed: nobody else may act for a connection before the front that had it is dead
-// and reaped.
+// kStuckTicksMax, is killed: nobody else may act for a connection before the front that had it is
+// dead and reaped.
 //
 // Ownership: owns processes, which its end kills: they own nothing. Borrows the loop.
 // Threads: the loop thread; on_dying() runs on watcher threads and does nothing.

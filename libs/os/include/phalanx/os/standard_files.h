@@ -40,8 +40,9 @@ class StandardOutput {
 
  private:
   struct Text {
-    std::string rest;
+    std::string bytes;
     Written written;
+    std::size_t done = 0;
   };
 
   void write_some();
