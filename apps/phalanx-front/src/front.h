@@ -98,6 +98,7 @@ class Front {
   Duration longest_told_{};
   std::uint64_t lost_told_ = 0;
   std::uint64_t waits_told_ = 0;
+  std::uint64_t slow_told_ = 0;
 };
 
 }  // namespace phalanx::app

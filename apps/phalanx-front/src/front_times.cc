@@ -72,6 +72,14 @@ void Front::tell_times() {
                    {"bytes", server_->memory_bytes()},
                    {"hint", "--client-memory-bytes is what all fronts may hold"}});
   }
+  if (const std::uint64_t slow = server_->counters().clients_too_slow;
+      slow > std::exchange(slow_told_, slow)) {
+    obs::log_warn("clients_cut",
+                  {{"clients", slow},
+                   {"hint",
+                    "they took nothing for the write timeout, or left --stream-buffer-bytes of an "
+                    "answer unread"}});
+  }
   link_->send(wire::FrontTimes{microseconds_of(times.longest),
                                times.too_long,
                                microseconds_of(loop_.take_longest_lag()),

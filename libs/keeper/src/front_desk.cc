@@ -272,6 +272,7 @@ void FrontDesk::on_token(Job& job, std::uint32_t prompt, const dispatch::TokenEv
   if (job.ended || job.failed || job.stopped[choice]) {
     return;
   }
+  parts_.metrics.on_token();
   const SteadyTime now = parts_.clock.now();
   if (job.record.time_to_first_token == Duration::zero()) {
     job.record.time_to_first_token = now - job.arrived;

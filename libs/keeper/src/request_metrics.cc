@@ -30,7 +30,7 @@ RequestMetrics::RequestMetrics(obs::MetricRegistry& registry, std::string model_
       prompt_tokens_(registry.counter(
           "vllm:prompt_tokens_total", "Prompt tokens of accepted requests", labels())),
       generation_tokens_(
-          registry.counter("vllm:generation_tokens_total", "Tokens sent to clients", labels())),
+          registry.counter("vllm:generation_tokens_total", "Tokens generated for clients", labels())),
       redispatches_(registry.counter("phalanx_redispatches_total",
                                      "Choices sent to another replica after their own failed",
                                      labels())),
@@ -77,6 +77,10 @@ void RequestMetrics::on_request_start(const RequestRecord& record,
                  {"tokenize_ms", to_milliseconds(record.tokenize_time)}});
 }
 
+void RequestMetrics::on_token() {
+  generation_tokens_.add();
+}
+
 void RequestMetrics::on_first_token(Duration since_request) {
   first_token_.observe(to_seconds(since_request));
 }
@@ -87,7 +91,6 @@ void RequestMetrics::on_next_token(Duration since_last_token) {
 
 void RequestMetrics::on_request_end(const RequestRecord& record) {
   ++finished_;
-  generation_tokens_.add(static_cast<double>(record.completion_tokens));
   generation_size_.observe(static_cast<double>(record.completion_tokens));
   end_to_end_.observe(to_seconds(record.duration));
   const Duration decode = record.duration - record.time_to_first_token;

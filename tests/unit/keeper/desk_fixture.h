@@ -158,7 +158,10 @@ class DeskTest : public testing::Test {
     return series("vllm:request_success_total",
                   "finished_reason=\"" + outcome + R"(",model_name="m")");
   }
-  [[nodiscard]] double counted_tokens() const { return series("vllm:generation_tokens_total"); }
+  [[nodiscard]] double counted_tokens() const {
+    return series("vllm:request_generation_tokens_sum");
+  }
+  [[nodiscard]] double generated_tokens() const { return series("vllm:generation_tokens_total"); }
 
   void expect_nothing_left() {
     EXPECT_EQ(desk_.open(), 0U);

@@ -288,6 +288,7 @@ TEST_F(FrontDeskTokensTest, CountsARequestOnceWithItsTimesAndTokens) {
   EXPECT_DOUBLE_EQ(series("vllm:time_to_first_token_seconds_sum"), 0.3);
   EXPECT_EQ(series("vllm:inter_token_latency_seconds_count"), 1);
   EXPECT_DOUBLE_EQ(series("vllm:inter_token_latency_seconds_sum"), 0.05);
+  EXPECT_EQ(generated_tokens(), 3) << "as they come";
   EXPECT_EQ(counted_tokens(), 0) << "at its end";
   EXPECT_TRUE(desk_.on_end(0, {kKey, "length", "", 200}));
   EXPECT_TRUE(desk_.on_end(0, {kKey, "length", "", 200}));

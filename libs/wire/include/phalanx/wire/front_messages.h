@@ -121,7 +121,7 @@ struct StopChoice {
 // before, `status` is what it was refused with.
 struct End {
   RequestKey key{};
-  std::string outcome{};  // "stop", "length", "error", "client_gone", "refused"
+  std::string outcome{};  // "stop", "length", "error", "client_gone", "refused", "tokenized"
   std::string error{};
   std::uint32_t status = 200;  // of HTTP
   friend bool operator==(const End&, const End&) = default;
