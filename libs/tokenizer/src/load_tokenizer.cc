@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -44,6 +45,21 @@ Status add_config_tokens(const std::vector<AddedToken>& from_config,
   return ok();
 }
 
+Result<std::vector<TokenId>> role_ids(const std::vector<NamedToken>& tokens,
+                                      std::string_view role,
+                                      bool wanted) {
+  const auto named = std::find_if(
+      tokens.begin(), tokens.end(), [&](const NamedToken& token) { return token.name == role; });
+  if (!wanted) {
+    return std::vector<TokenId>();
+  }
+  if (named == tokens.end() || !named->id) {
+    return invalid_argument("add_" + std::string(role) + ": expected a " + std::string(role) +
+                            " that the vocabulary has, found none");
+  }
+  return std::vector<TokenId>{*named->id};
+}
+
 Status apply_config(std::string_view json, Tokenizer::Data& data, std::vector<AddedToken>& added) {
   if (json.empty()) {
     return ok();
@@ -57,6 +73,10 @@ Status apply_config(std::string_view json, Tokenizer::Data& data, std::vector<Ad
     token.id = data.vocabulary.find(token.text);
   }
   data.named_tokens = std::move(config.named_tokens);
+  if (config.around) {
+    PHALANX_TRY(data.prefix_ids, role_ids(data.named_tokens, "bos_token", config.around->bos));
+    PHALANX_TRY(data.suffix_ids, role_ids(data.named_tokens, "eos_token", config.around->eos));
+  }
   data.templates = std::move(config.templates);
   return ok();
 }

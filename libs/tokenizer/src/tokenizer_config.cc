@@ -92,6 +92,19 @@ Status read_added(const Json& decoder, std::vector<AddedToken>& added) {
   return ok();
 }
 
+Status read_around(const Json& config, ConfigFile& file) {
+  const Json* const name = config.find("tokenizer_class");
+  const std::string* const text = name == nullptr ? nullptr : name->as_string();
+  if (text == nullptr || (*text != "LlamaTokenizer" && *text != "LlamaTokenizerFast")) {
+    return ok();
+  }
+  ConfigFile::Around around;
+  PHALANX_TRY(around.bos, bool_field(config, "add_bos_token", around.bos));
+  PHALANX_TRY(around.eos, bool_field(config, "add_eos_token", around.eos));
+  file.around = around;
+  return ok();
+}
+
 }  // namespace
 
 Result<ConfigFile> read_tokenizer_config(std::string_view json) {
@@ -117,6 +130,7 @@ Result<ConfigFile> read_tokenizer_config(std::string_view json) {
     }
   }
   PHALANX_RETURN_IF_ERROR(read_chat_template(config, file.templates));
+  PHALANX_RETURN_IF_ERROR(read_around(config, file));
   return file;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -33,6 +34,13 @@ struct ConfigFile {
   std::vector<NamedToken> named_tokens;
   std::vector<AddedToken> added;
   TemplateSources templates;
+  // What stands around a text instead of what tokenizer.json says: in the tokenizer classes of Llama
+  // of transformers, which take no notice of that. The roles' tokens.
+  struct Around {
+    bool bos = true;
+    bool eos = false;
+  };
+  std::optional<Around> around;
 };
 [[nodiscard]] Result<ConfigFile> read_tokenizer_config(std::string_view json);
 

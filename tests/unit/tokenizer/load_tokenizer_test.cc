@@ -266,6 +266,31 @@ TEST(LoadTokenizer, TakesNamedTokensAndTemplateFromTheConfig) {
   EXPECT_EQ(tokenizer->named_tokens()[1].id, std::nullopt);
 }
 
+// transformers makes the post-processor of these classes anew, by the flags.
+TEST(LoadTokenizer, TheClassesOfLlamaSayThemselvesWhatStandsAroundAText) {
+  const auto around = [](json config) {
+    config["bos_token"] = "<|im_start|>";
+    config["eos_token"] = "<|im_end|>";
+    const auto tokenizer = load_json(fixture_json(), config);
+    std::vector<TokenId> ids = *tokenizer->encode("a", {.add_special_tokens = true});
+    const std::vector<TokenId> inner = *tokenizer->encode("a");
+    EXPECT_NE(std::ranges::search(ids, inner).begin(), ids.end());
+    return std::pair(ids.front() == tokenizer->bos_id(), ids.back() == tokenizer->eos_id());
+  };
+  EXPECT_EQ(around({{"tokenizer_class", "LlamaTokenizerFast"}}), std::pair(true, false));
+  EXPECT_EQ(around({{"tokenizer_class", "LlamaTokenizer"},
+                    {"add_bos_token", false},
+                    {"add_eos_token", true}}),
+            std::pair(false, true));
+  EXPECT_EQ(around({{"tokenizer_class", "Qwen2Tokenizer"}, {"add_bos_token", true}}),
+            std::pair(false, false))
+      << "nobody reads it there";
+  expect_refused(fixture_json().dump(),
+                 Code::kInvalidArgument,
+                 {"add_bos_token", "vocabulary"},
+                 R"({"tokenizer_class": "LlamaTokenizerFast", "bos_token": "no such"})");
+}
+
 TEST(LoadTokenizer, TakesTheTemplateNamedDefault) {
   const json config{
       {"chat_template",
