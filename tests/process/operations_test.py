@@ -114,6 +114,43 @@ class Drained(unittest.TestCase):
             self.assertEqual(server.request("POST", "/v1/completions", {"prompt": "count from 1 to 3", "max_tokens": 4})[0], 200)
 
 
+    def test_what_was_accepted_goes_on_whatever_becomes_of_drained_replicas(self):
+        def drain(server, replica):
+            self.assertEqual(server.control("drain", str(replica)).returncode, 0)
+
+        def restart(server, replica):
+            self.assertEqual(server.control("restart", str(replica)).returncode, 0)
+
+        def kill(server, replica):
+            pid = server.replica_pid(replica)
+            self.assertGreater(pid, 1)
+            os.kill(pid, signal.SIGKILL)
+        for dp, acts in ((1, (drain, restart)), (1, (restart, drain)), (1, (drain, kill)), (1, (kill, drain)), (2, (drain, restart)), (2, (drain, kill))):
+            with self.subTest(dp=dp, acts=[act.__name__ for act in acts]), Server("--dp", dp, "--tp", 1) as server:
+                running = [server.stream(f"count from {100 + i} to {180 + i}").wait_for_tokens(2) for i in range(3)]
+                for act in acts:
+                    for replica in range(dp):
+                        act(server, replica)
+                for i, stream in enumerate(running):
+                    stream.finish()
+                    self.assertEqual((stream.text, stream.done, stream.error), (counted(100 + i, 180 + i), True, None))
+                eventually(lambda: {r["state"] for r in server.status()["replicas"]} == {"draining"}, 20, "they are drained as before")
+                self.assertEqual(server.request("GET", "/ready")[0], 503)
+                self.assertEqual(server.control("resume", "0").returncode, 0)
+                eventually(lambda: server.request("GET", "/ready")[0] == 200, 20, "a resumed replica serves")
+
+    def test_what_was_accepted_ends_behind_a_signal_as_well(self):
+        with Server("--dp", 2, "--tp", 1) as server:
+            running = server.stream("count from 100 to 180").wait_for_tokens(2)
+            server.process.send_signal(signal.SIGTERM)
+            for command in ("drain", "restart"):
+                for replica in ("0", "1"):
+                    self.assertEqual(server.control(command, replica).returncode, 0)
+            running.finish()
+            self.assertEqual((running.text, running.done, running.error), (counted(100, 180), True, None))
+            self.assertEqual(server.process.wait(30), 0)
+
+
 LONGEST_TOKEN = 377  # <|endoftext|>, in the built-in model
 
 

@@ -81,7 +81,7 @@ class StandardFiles(unittest.TestCase):
                 result = subprocess.run([PHALANXD, "--model", TINY, "--prompt", "hi"], stdout=output, stderr=subprocess.PIPE, text=True,
                                         timeout=60)
             self.assertNotEqual(result.returncode, 0, target)
-            self.assertIn("writing to standard output", result.stderr)
+            self.assertIn("standard output cannot be written", result.stderr)
 
     def test_help_that_cannot_be_written_is_no_success(self):
         for program in ("phalanxd", "phalanxctl", "phalanx-load"):

@@ -70,6 +70,9 @@ Result<int> Leader::run() {
     on_weights(os::Memfd());
   }
   loop_.run();
+  // While all is taken down nobody listens to them any more, and nothing is left that one could
+  // end.
+  hold_end_signals();
   return std::move(result_);
 }
 
@@ -295,6 +298,11 @@ Status Leader::operate(const wire::AdminRequest& request) {
   const ReplicaId replica(request.replica);
   obs::log_info("operator_command",
                 {{"command", admin::to_string(request.command)}, {"replica", replica.value()}});
+  if (life_.phase() == fleet::Phase::kLoading) {
+    return failed_precondition(std::string(admin::to_string(request.command)) +
+                               ": expected replicas that have been started, found a server that is "
+                               "loading");
+  }
   switch (request.command) {
     case wire::AdminCommand::kDrain:
       return slots().drain(replica);

@@ -12,6 +12,8 @@ fleet::ReplicaEvents Leader::replica_events() {
     dispatch::ReplicaEntry& entry = router_.table().at(replica);
     entry.numerics_fingerprint = numerics_fingerprint;
     entry.ready = true;
+    entry.alive = true;
+    entry.failed = false;
     dispatcher_->on_replica_ready(replica);
     life_.post(fleet::LeaderEvent::kReplicaReady);
     announce_once();
@@ -19,6 +21,7 @@ fleet::ReplicaEvents Leader::replica_events() {
   events.on_down = [this](ReplicaId replica) { router_.table().at(replica).ready = false; };
   events.on_lost = [this](ReplicaId replica) {
     router_.table().at(replica).ready = false;
+    router_.table().at(replica).alive = false;
     metrics_.forget_replica(replica);
     dispatcher_->on_replica_lost(replica);
   };
@@ -47,6 +50,7 @@ fleet::ReplicaEvents Leader::replica_events() {
     announce_once();
   };
   events.on_failed = [this](ReplicaId replica, const Error& cause) {
+    router_.table().at(replica).failed = true;
     dispatcher_->on_replica_failed(replica);
     on_replica_failed(cause);
   };

@@ -209,10 +209,11 @@ void Dispatcher::test_suspects() {
     return;
   }
   const ReplicaEntry& bench = router_.table().at(*bench_);
-  if (bench.ready) {
+  if (bench.ready || router_.table().usable(*bench_, clock_.now())) {
     bench_seen_ = clock_.now();
   }
-  if (bench.draining || clock_.now() - bench_seen_ >= options_.wait_for_replica) {
+  const bool others_may = bench.draining && !router_.table().all_draining();
+  if (others_may || clock_.now() - bench_seen_ >= options_.wait_for_replica) {
     abandon_search();
     return;
   }

@@ -10,7 +10,14 @@ ReplicaTable::ReplicaTable(std::size_t replicas, CircuitBreakerOptions breaker)
 
 bool ReplicaTable::usable(ReplicaId replica, SteadyTime now) const {
   const ReplicaEntry& entry = at(replica);
-  return entry.ready && !entry.draining && !entry.blocked && entry.breaker.allows(now);
+  const bool takes = entry.draining ? entry.alive && !any_open() : entry.ready;
+  return takes && !entry.blocked && entry.breaker.allows(now);
+}
+
+bool ReplicaTable::any_open() const {
+  return std::any_of(entries_.begin(), entries_.end(), [](const ReplicaEntry& entry) {
+    return !entry.draining && !entry.failed;
+  });
 }
 
 std::size_t ReplicaTable::ready_count() const {

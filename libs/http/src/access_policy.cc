@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include <boost/asio/ip/address.hpp>
+#include "phalanx/os/net_address.h"
 
-#include "asio.h"
 #include "shown_text.h"
 
 namespace phalanx::http {
@@ -73,9 +72,7 @@ bool is_loopback_name(std::string_view name) {
   if (equal_ignoring_case(without_trailing_dot(name), "localhost")) {
     return true;
   }
-  SystemError error;
-  const auto address = asio::ip::make_address(std::string(name), error);
-  return !error && address.is_loopback();
+  return os::is_loopback_address(std::string(name));
 }
 
 Result<AccessPolicy> AccessPolicy::create(bool on_loopback,

@@ -29,8 +29,8 @@ RequestMetrics::RequestMetrics(obs::MetricRegistry& registry, std::string model_
       model_name_(std::move(model_name)),
       prompt_tokens_(registry.counter(
           "vllm:prompt_tokens_total", "Prompt tokens of accepted requests", labels())),
-      generation_tokens_(
-          registry.counter("vllm:generation_tokens_total", "Tokens generated for clients", labels())),
+      generation_tokens_(registry.counter(
+          "vllm:generation_tokens_total", "Tokens generated for clients", labels())),
       redispatches_(registry.counter("phalanx_redispatches_total",
                                      "Choices sent to another replica after their own failed",
                                      labels())),

@@ -25,6 +25,10 @@ constexpr int kPiecesAtOnce = 64;
 // Until a reader that is slow is asked again. Files have no event that would tell.
 constexpr auto kPause = std::chrono::milliseconds(2);
 
+Error cannot_be_written(int code) {
+  return resource_exhausted(errno_error("standard output cannot be written", code).message());
+}
+
 // True: up to kAtOnce bytes can be written now, or an error is to be heard of.
 bool is_writable() {
   pollfd asked{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
@@ -44,7 +48,7 @@ void prepare_program() {
 
 Status print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) < text.size() || std::fflush(stdout) != 0) {
-    return resource_exhausted(errno_error("standard output cannot be written", errno).message());
+    return cannot_be_written(errno);
   }
   return ok();
 }
@@ -70,7 +74,7 @@ void StandardOutput::write_some() {
     } else if (errno == EAGAIN || errno == EINTR) {
       break;
     } else {
-      end_first(errno_error("writing to standard output", errno));
+      end_first(cannot_be_written(errno));
     }
   }
   if (!texts_.empty()) {

@@ -91,7 +91,9 @@ LeaderPlan leader_plan_of(const Options& options,
                           wire::ServerPlan made,
                           std::vector<os::CpuList> rank_cpus) {
   LeaderPlan plan;
-  plan.model_name = options.served_model_name.empty() ? made.model_name : options.served_model_name;
+  // A folder may be called anything; labels and answers are UTF-8.
+  plan.model_name =
+      options.served_model_name.empty() ? printable(made.model_name) : options.served_model_name;
   plan.made = std::move(made);
   plan.created = static_cast<std::int64_t>(unix_seconds());
   plan.rank_cpus = std::move(rank_cpus);

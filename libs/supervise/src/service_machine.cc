@@ -63,7 +63,7 @@ constexpr Row kStartingRow{{
     stay(State::kStarting, kKill),                           // kDeadline
     stay(State::kStarting),                                  // kBackoffOver
     stay(State::kStarting),                                  // kGiveUp
-    go(State::kDraining, kDisarm),                           // kDrain
+    stay(State::kStarting),                                  // kDrain
     stay(State::kStarting),                                  // kResume
     go(State::kStopping, kBeginStop),                        // kStop
 }};
@@ -82,7 +82,7 @@ constexpr Row kLoadingRow{{
     stay(State::kLoading, kKill),                            // kDeadline
     stay(State::kLoading),                                   // kBackoffOver
     stay(State::kLoading),                                   // kGiveUp
-    go(State::kDraining, kDisarm),                           // kDrain
+    stay(State::kLoading),                                   // kDrain
     stay(State::kLoading),                                   // kResume
     go(State::kStopping, kBeginStop),                        // kStop
 }};
@@ -120,23 +120,23 @@ constexpr Row kRecoveringRow{{
     stay(State::kRecovering, kKill),                         // kDeadline
     stay(State::kRecovering),                                // kBackoffOver
     stay(State::kRecovering),                                // kGiveUp
-    go(State::kDraining, kDisarm),                           // kDrain
+    stay(State::kRecovering),                                // kDrain
     stay(State::kRecovering),                                // kResume
     go(State::kStopping, kBeginStop),                        // kStop
 }};
 
-// A slot that dies while it drains stays down until it is resumed: whoever drained it does not
-// expect it back.
+// Only what was ready drains; of what is on its way the owner asks again when it is. It comes back
+// after a death, as what it had goes on there.
 constexpr Row kDrainingRow{{
     stay(State::kDraining),                                     // kStart
     stay(State::kDraining),                                     // kSpawned
-    go(State::kStopped, kDisarm | kReportStopped),              // kSpawnFailed
-    go(State::kFailed, kDisarm | kReportFailed),                // kSpawnRefused
+    stay(State::kDraining),                                     // kSpawnFailed
+    stay(State::kDraining),                                     // kSpawnRefused
     stay(State::kDraining),                                     // kProgress
     stay(State::kDraining),                                     // kReady
     stay(State::kDraining),                                     // kRecovering
     stay(State::kDraining, kKill),                              // kHung
-    go(State::kStopped, kEndAsWanted),                          // kDied
+    go(State::kBackoff, kRestart),                              // kDied
     go(State::kFailed, kEndForGood),                            // kDiedForGood
     stay(State::kDraining, kKill),                              // kDeadline: of a kill
     stay(State::kDraining),                                     // kBackoffOver
@@ -179,7 +179,7 @@ constexpr Row kBackoffRow{{
     stay(State::kBackoff),                          // kDeadline
     go(State::kStarting, kDisarm | kSpawn),         // kBackoffOver
     go(State::kFailed, kDisarm | kReportFailed),    // kGiveUp
-    go(State::kStopped, kDisarm | kReportStopped),  // kDrain
+    stay(State::kBackoff),                          // kDrain
     stay(State::kBackoff),                          // kResume
     go(State::kStopped, kDisarm | kReportStopped),  // kStop
 }};

@@ -34,8 +34,8 @@ struct ConfigFile {
   std::vector<NamedToken> named_tokens;
   std::vector<AddedToken> added;
   TemplateSources templates;
-  // What stands around a text instead of what tokenizer.json says: in the tokenizer classes of Llama
-  // of transformers, which take no notice of that. The roles' tokens.
+  // What stands around a text instead of what tokenizer.json says: in the tokenizer classes of
+  // Llama of transformers, which take no notice of that. The roles' tokens.
   struct Around {
     bool bos = true;
     bool eos = false;

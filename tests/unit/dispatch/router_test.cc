@@ -35,6 +35,25 @@ TEST(Router, SendsWorkOnlyToReadyReplicas) {
   EXPECT_EQ(router.ledger().open_attempts(ReplicaId(1)), 2U);
 }
 
+TEST(Router, DrainedReplicasFinishWhatNobodyElseCan) {
+  Router router = make_router(2);
+  ReplicaTable& table = router.table();
+  table.at(ReplicaId(0)).alive = table.at(ReplicaId(1)).alive = true;
+  table.at(ReplicaId(1)).draining = true;
+  table.at(ReplicaId(1)).ready = false;  // as supervision tells of a drained one
+  table.at(ReplicaId(0)).ready = false;
+  EXPECT_EQ(router.dispatch(key(1), {10, 10}, SteadyTime{}), std::nullopt)
+      << "the other comes back";
+  table.at(ReplicaId(0)).failed = true;
+  EXPECT_EQ(router.dispatch(key(1), {10, 10}, SteadyTime{}), ReplicaId(1));
+  table.at(ReplicaId(0)).failed = false;
+  table.at(ReplicaId(0)).draining = true;
+  EXPECT_EQ(router.dispatch(key(2), {10, 10}, SteadyTime{}), ReplicaId(0));
+  table.at(ReplicaId(0)).alive = false;
+  EXPECT_EQ(router.dispatch(key(3), {10, 10}, SteadyTime{}), ReplicaId(1));
+  EXPECT_EQ(table.open_count(), 0U) << "nothing new is taken";
+}
+
 TEST(Router, WeighsByPendingTokensNotByRequests) {
   Router router = make_router(2);
   EXPECT_EQ(router.dispatch(key(1), {1000, 0}, SteadyTime{}), ReplicaId(0));

@@ -39,6 +39,7 @@ TEST(AccessPolicy, OnLoopbackOnlyLoopbackNamesAreServed) {
                            "LocalHost.:8000",
                            "127.0.0.1",
                            "127.0.0.1:8000",
+                           "[::ffff:127.0.0.1]:8000",
                            "127.9.9.9:1",
                            "[::1]",
                            "[::1]:8000",

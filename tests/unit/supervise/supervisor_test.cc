@@ -225,24 +225,24 @@ TEST(Supervisor, DrainsAndResumesWithoutARestart) {
   EXPECT_EQ(world.notes.take(), Lines{"ready 0.1"});
 }
 
-TEST(Supervisor, WaitsForReadinessWhenResumedBeforeIt) {
+TEST(Supervisor, DrainsNothingThatIsNotReadyYet) {
   World world;
   world.supervisor.start(0);
   world.supervisor.drain(0);
-  world.supervisor.resume(0);
-  EXPECT_EQ(world.state(), State::kLoading);
+  EXPECT_EQ(world.state(), State::kStarting) << "with its deadline";
   world.ready();
   EXPECT_EQ(world.state(), State::kReady);
 }
 
-TEST(Supervisor, LeavesADrainedSlotDownAfterADeath) {
+TEST(Supervisor, BringsADrainedSlotBackAfterADeath) {
   World world;
   world.start_and_ready();
   world.supervisor.drain(0);
   world.die();
+  EXPECT_EQ(world.state(), State::kBackoff);
+  world.supervisor.drain(0);
+  EXPECT_EQ(world.state(), State::kBackoff);
   world.pass(seconds(100));
-  EXPECT_EQ(world.state(), State::kStopped);
-  world.supervisor.resume(0);
   EXPECT_EQ(world.state(), State::kStarting);
 }
 

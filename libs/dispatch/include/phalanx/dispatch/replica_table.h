@@ -11,11 +11,13 @@
 
 namespace phalanx::dispatch {
 
-// What dispatch knows of one replica. `ready` and `draining` are set by supervision.
+// What dispatch knows of one replica. All but `reserved` and `blocked` is set by supervision.
 struct ReplicaEntry {
   explicit ReplicaEntry(CircuitBreakerOptions breaker_options) : breaker(breaker_options) {}
 
-  bool ready = false;  // passed its self-test in this incarnation, heartbeat moves, not recovering
+  bool ready = false;   // passed its self-test in this incarnation, heartbeat moves, not recovering
+  bool alive = false;   // has been ready in this incarnation, which is not lost
+  bool failed = false;  // for good, or until an operator starts it again
   bool draining = false;  // an operator wants no new work here
   bool reserved = false;  // for the suspects of its last death alone
   bool blocked = false;   // its link took nothing, or it is full; tried again with the next tick
@@ -34,7 +36,8 @@ class ReplicaTable {
   }
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
 
-  // May this replica be given new work at `now`?
+  // May this replica be given work at `now`? One that is drained may where nobody else can be hoped
+  // for: what was accepted is finished there.
   [[nodiscard]] bool usable(ReplicaId replica, SteadyTime now) const;
 
   [[nodiscard]] std::size_t ready_count() const;
@@ -46,6 +49,9 @@ class ReplicaTable {
   [[nodiscard]] bool all_draining() const;
 
  private:
+  // Some replica that is not drained serves, or will.
+  [[nodiscard]] bool any_open() const;
+
   std::vector<ReplicaEntry> entries_;
 };
 

@@ -35,7 +35,7 @@ class StandardOutput {
 
   // Behind all that was given before. `written` runs once, from the loop, when the last byte is
   // written or the first error has come; it may be empty.
-  // Errors: those of the kernel; the rest of that text is dropped
+  // Errors: as print(); the rest of that text is dropped
   void write(std::string text, Written written = nullptr);
 
  private:
