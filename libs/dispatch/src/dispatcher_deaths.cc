@@ -157,6 +157,7 @@ void Dispatcher::acquit(Request& request, Running& running) {
   }
 }
 
+// Of a request that is gone, or of which one choice has ended by itself.
 void Dispatcher::forget_suspects(RequestId id, std::optional<std::uint32_t> choice) {
   if (!search_.knows_any()) {
     return;

@@ -159,7 +159,6 @@ class Dispatcher {
   void condemn(Request& request, const Running& running, const Error& error);
   void end_refused();
   void acquit(Request& request, Running& running);
-  // Of a request that is gone, or of which one choice has ended by itself.
   void forget_suspects(RequestId id, std::optional<std::uint32_t> choice = std::nullopt);
   void search_on(std::optional<ReplicaId> bench);
   void abandon_search();
