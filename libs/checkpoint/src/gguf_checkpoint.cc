@@ -60,6 +60,41 @@ Result<WeightTensor> tensor_of(const GgufModel& model,
   return tensor;
 }
 
+// The name of a matrix with another ending: "blk.3.attn_q.weight" → "blk.3.attn_q.scale".
+std::string beside(const std::string& stored, std::string_view ending) {
+  return stored.substr(0, stored.rfind('.') + 1).append(ending);
+}
+
+// What llama.cpp's converter writes beside a matrix of NVFP4 that ModelOpt or compressed-tensors
+// has made: a scale for all of it. 1 where there is none.
+Result<float> scale_of(const GgufModel& model, const std::string& name, gguf::TensorType type) {
+  constexpr float kLeast = 0x1p-100F;  // so that no scale of a group becomes a denormal
+  constexpr float kMost = 0x1p100F;
+  const GgufModel::Place place = model.find(name);
+  if (place.tensor == nullptr) {
+    return 1.0F;
+  }
+  const gguf::Tensor& found = *place.tensor;
+  if (type != gguf::TensorType::kNVFP4) {
+    return unimplemented(about(model, place) +
+                         "expected a scale of a matrix beside NVFP4 only, found "
+                         "one beside " +
+                         std::string(gguf::traits_of(type).name));
+  }
+  if (found.type != gguf::TensorType::kF32 || found.elements() != 1) {
+    return data_loss(about(model, place) + "expected 1 F32, found " +
+                     std::to_string(found.elements()) + " " +
+                     std::string(gguf::traits_of(found.type).name));
+  }
+  float scale = 0.0F;
+  gguf::decode(found.type, found.bytes, std::span(&scale, 1));
+  if (!(scale >= kLeast && scale <= kMost)) {
+    return data_loss(about(model, place) + "expected a number from 2^-100 to 2^100, found " +
+                     std::to_string(scale));
+  }
+  return scale;
+}
+
 Status refuse_others(const GgufModel& model, const std::set<std::string, std::less<>>& used) {
   for (const auto& [name, place] : model.tensors()) {
     if (!used.contains(name) && !is_no_weight(name)) {
@@ -89,6 +124,13 @@ Status Checkpoint::open_gguf(FileSource& files, const std::string& name) {
     PHALANX_TRY(
         placed.tensor,
         tensor_of(model, place, spec, is_interleaved(config_, spec.name), config_.head_dim));
+    if (spec.rows != 0 && spec.name != "model.embed_tokens.weight") {
+      const std::string scale = beside(stored, "scale");
+      PHALANX_TRY(placed.tensor.scale, scale_of(model, scale, placed.tensor.type));
+      used.insert(scale);
+      // Activations are coded by themselves here.
+      used.insert(beside(stored, "input_scale"));
+    }
     placed.file = place.file;
     placed.offset = place.tensor->offset;
     keep(spec, placed);

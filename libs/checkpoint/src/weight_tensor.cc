@@ -40,6 +40,26 @@ BlockRun run_of(const WeightTensor& tensor, std::uint64_t first, std::size_t wan
   return run;
 }
 
+// Of whole blocks, at most kPiece elements.
+void decode_blocks(const WeightTensor& tensor,
+                   std::span<const std::byte> blocks,
+                   std::span<float> out) {
+  if (tensor.scale == 1.0F) {
+    return gguf::decode(tensor.type, blocks, out);
+  }
+  std::array<std::int8_t, kPiece> codes;
+  std::array<float, kPiece / gguf::kCodeGroup> scales;
+  std::array<float, kPiece / gguf::kCodeGroup> minima;
+  gguf::decode_codes(tensor.type,
+                     blocks,
+                     {std::span(codes).first(out.size()),
+                      std::span(scales).first(out.size() / gguf::kCodeGroup),
+                      std::span(minima).first(out.size() / gguf::kCodeGroup)});
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = static_cast<float>(codes[i]) * (scales[i / gguf::kCodeGroup] * tensor.scale);
+  }
+}
+
 // Elements [first, first + out.size()) of a tensor, `first` counted from its beginning.
 void read_run(const WeightTensor& tensor, std::uint64_t first, std::span<tensor::Bf16> out) {
   if (tensor.type == gguf::TensorType::kBF16) {
@@ -50,9 +70,9 @@ void read_run(const WeightTensor& tensor, std::uint64_t first, std::span<tensor:
   std::array<float, kPiece> values;
   for (std::size_t done = 0; done < out.size();) {
     const BlockRun run = run_of(tensor, first + done, out.size() - done);
-    gguf::decode(tensor.type,
-                 tensor.bytes.subspan(run.offset, run.blocks * traits.block_bytes),
-                 std::span(values).first(run.blocks * traits.block_elements));
+    decode_blocks(tensor,
+                  tensor.bytes.subspan(run.offset, run.blocks * traits.block_bytes),
+                  std::span(values).first(run.blocks * traits.block_elements));
     tensor::to_bf16(values.data() + run.skip, out.data() + done, run.count);
     done += run.count;
   }
@@ -91,7 +111,10 @@ void WeightTensor::read_codes(std::uint64_t row,
     const std::size_t skip = run.skip / gguf::kCodeGroup;
     const std::size_t to = done / gguf::kCodeGroup;
     std::copy_n(&codes[run.skip], run.count, &out.codes[done]);
-    std::copy_n(&scales[skip], run.count / gguf::kCodeGroup, &out.scales[to]);
+    std::transform(&scales[skip],
+                   &scales[skip] + run.count / gguf::kCodeGroup,
+                   &out.scales[to],
+                   [this](float of_group) { return of_group * scale; });
     std::copy_n(&minima[skip], run.count / gguf::kCodeGroup, &out.minima[to]);
     if (two_levels) {
       const std::size_t count = run.count / gguf::kSuperblock;

@@ -5,7 +5,9 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <functional>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -155,6 +157,68 @@ TEST(GgufFormats, HoldEveryBlockTypeWithItsDecodedValues) {
   expect_decoded_values(shape_of_blocks(512));  // half superblocks
   expect_decoded_values(shape_of_blocks(1024));
   expect_decoded_values(shape_of_blocks(1536));
+}
+
+// A scale of a matrix, as converters write one beside NVFP4.
+GgufTensor matrix_scale(const std::string& name, float scale) {
+  GgufTensor tensor{name, 0, {1}, std::vector<std::byte>(sizeof(scale))};
+  std::memcpy(tensor.bytes.data(), &scale, sizeof(scale));
+  return tensor;
+}
+
+TEST(GgufFormats, ScalesOfMatricesMultiplyThoseOfTheirGroups) {
+  constexpr float kScale = 0.3F;  // no power of two: products are rounded
+  const auto source = gguf_checkpoint(shape_of_blocks(), [&](GgufParts& parts) {
+    make_blocks(parts, [](std::size_t) { return TensorType::kNVFP4; });
+    parts.tensors.push_back(matrix_scale("blk.0.attn_q.scale", kScale));
+    parts.tensors.push_back(matrix_scale("blk.0.attn_q.input_scale", 7.0F));
+  });
+  const Checkpoint checkpoint = Checkpoint::open(*source).value();
+  const WeightTensor& q = checkpoint.weight("model.layers.0.self_attn.q_proj.weight");
+  EXPECT_EQ(q.scale, kScale);
+  EXPECT_EQ(checkpoint.weight("model.layers.0.self_attn.k_proj.weight").scale, 1.0F);
+  std::vector<std::int8_t> codes(q.rows * q.columns);
+  std::vector<float> scales(codes.size() / 16);
+  std::vector<float> minima(scales.size());
+  gguf::decode_codes(q.type, q.bytes, {codes, scales, minima});
+  std::vector<std::int8_t> read_codes(q.columns);
+  std::vector<float> read_scales(q.columns / 16);
+  std::vector<float> read_minima(read_scales.size());
+  q.read_codes(3, 0, {read_codes, read_scales, read_minima});
+  std::vector<tensor::Bf16> read(q.columns);
+  q.read_bf16(3, 0, read);
+  for (std::size_t i = 0; i < q.columns; ++i) {
+    const std::size_t at = 3 * q.columns + i;
+    const float scale = scales[at / 16] * kScale;
+    ASSERT_EQ(read_codes[i], codes[at]);
+    ASSERT_EQ(read_scales[i / 16], scale);
+    const float value = static_cast<float>(codes[at]) * scale;
+    tensor::Bf16 rounded;
+    tensor::to_bf16(&value, &rounded, 1);
+    ASSERT_EQ(read[i].bits, rounded.bits);
+  }
+  const PackedFile file(*source);
+  EXPECT_EQ(file.config().formats.layer(0).q, WeightFormat::kE2m1G16);
+}
+
+TEST(GgufFormats, RefuseScalesOfMatricesThatMeanNothing) {
+  const auto refused = [](TensorType type, const std::string& name, float scale) {
+    const auto source = gguf_checkpoint(shape_of_blocks(), [&](GgufParts& parts) {
+      make_blocks(parts, [&](std::size_t) { return type; });
+      parts.tensors.push_back(matrix_scale(name, scale));
+    });
+    const auto checkpoint = Checkpoint::open(*source);
+    return checkpoint ? std::string() : checkpoint.error().message();
+  };
+  EXPECT_NE(refused(TensorType::kQ8_0, "blk.0.attn_q.scale", 2.0F).find("beside NVFP4 only"),
+            std::string::npos);
+  EXPECT_NE(refused(TensorType::kNVFP4, "token_embd.scale", 2.0F).find("expected none"),
+            std::string::npos);
+  for (const float scale : {0.0F, -1.0F, std::numeric_limits<float>::infinity(), 1e-38F}) {
+    EXPECT_NE(refused(TensorType::kNVFP4, "blk.0.attn_q.scale", scale).find("2^-100 to 2^100"),
+              std::string::npos)
+        << scale;
+  }
 }
 
 // As llama.cpp's Q4_K_M mixes them: some matrices of some layers in finer blocks, and the head.

@@ -30,9 +30,12 @@ struct WeightTensor {
   // 0, or head_dim: within each head, row (or element of a vector) i and i + head_dim/2 lie in the
   // file as neighbours 2i and 2i + 1. Reading gives them back the order of Hugging Face.
   std::uint32_t interleaved_head = 0;
+  // Of the whole matrix: each scale of a group is the nearest fp32 to that of the file times this.
+  float scale = 1.0F;
 
   // Copies row `row`, columns [first, first + out.size()), as bf16: bf16 unchanged, everything else
-  // decoded to fp32 (gguf/tensor_type.h) and rounded to nearest even. Needs a few KB of stack.
+  // decoded to fp32 (gguf/tensor_type.h; code times scale where there is one of the matrix) and
+  // rounded to nearest even. Needs a few KB of stack.
   void read_bf16(std::uint64_t row, std::uint64_t first, std::span<tensor::Bf16> out) const;
 
   // The codes of row `row`, columns [first, first + out.codes.size()), and their scales and minima.
