@@ -90,8 +90,9 @@ struct ServerCounters {
 // HTTP/1.1 server on one loop, for connections that somebody else accepts: keep-alive, pipelining
 // (one request in work per connection, the next ones wait in the kernel and in at most
 // header_bytes_max of buffer), chunked bodies both ways, HEAD without body, TCP_NODELAY. It keeps
-// reading while an answer is under way, so a client that goes is seen at once; a client that shuts
-// down only its sending side counts as gone.
+// reading while an answer is under way, so a client that goes is seen at once, but behind
+// header_bytes_max of further requests; a client that shuts down only its sending side counts as
+// gone.
 //
 // Others may hold duplicates of a connection's socket. A connection that ends is shut down, and
 // reset where bytes are thrown away, before it is closed: its client sees the end at once, and what
