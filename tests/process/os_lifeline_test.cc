@@ -35,7 +35,6 @@ int hold(ControlSocket& socket) {
   const std::size_t bytes = std::stoul(start.bytes) << 20;
   std::vector<char> ballast(bytes, 1);
   lifeline.progress()[7].fetch_add(5);
-  lifeline.current_task().store(42);
   lifeline.flight_area()[0] = std::byte{9};
   send_record(socket, "held");
   const std::string order = receive_record(socket).bytes;
@@ -60,10 +59,9 @@ struct Held {
   ChildProcess child = *ChildProcess::spawn(child_plan("hold"));
 };
 
-TEST(Lifeline, CarriesProgressTaskAndLastWords) {
+TEST(Lifeline, CarriesProgressAndLastWords) {
   Held held;
   EXPECT_EQ(held.lifeline.progress_sum(), 5U);
-  EXPECT_EQ(held.lifeline.current_task().load(), 42U);
   ASSERT_TRUE(held.child.signal(SIGKILL));
   ASSERT_TRUE(held.child.wait_exit(steady_clock().now() + seconds(10)));
   EXPECT_EQ(held.lifeline.flight_area()[0], std::byte{9}) << "it outlives its writer";

@@ -35,15 +35,6 @@ std::string sse_event(std::string_view data) {
   return out;
 }
 
-std::string sse_event(std::string_view type, std::string_view data) {
-  std::string out;
-  out.reserve(type.size() + data.size() + 16);
-  out.append("event: ").append(type).push_back('\n');
-  append_data(out, data);
-  out.push_back('\n');
-  return out;
-}
-
 std::string sse_comment(std::string_view text) {
   std::string out = ": ";
   out.append(text).append("\n\n");

@@ -17,7 +17,7 @@ namespace phalanx::os {
 
 namespace {
 
-constexpr std::uint64_t kMark = 0x70686C78'00000004ULL;  // layout 4
+constexpr std::uint64_t kMark = 0x70686C78'00000005ULL;  // layout 5
 constexpr Duration kSlice = std::chrono::milliseconds(500);
 
 enum Ownership : std::uint32_t { kNobody = 0, kOwned = 1, kReleased = 2, kFailed = 3 };
@@ -39,8 +39,7 @@ struct Lifeline::Page {
   std::uint64_t mark = kMark;
   std::atomic<std::uint32_t> ownership{kNobody};
   pthread_mutex_t mutex{};
-  alignas(64) std::atomic<std::uint64_t> current_task{0};
-  CrashRecord crash;
+  alignas(64) CrashRecord crash;
   std::atomic<pid_t> owner{0};
   // One cache line each would make the page eight times as large for words that move once per
   // group of tiles.
@@ -81,10 +80,6 @@ Result<Lifeline> Lifeline::adopt(UniqueFd fd) {
 
 std::span<std::atomic<std::uint64_t>, kProgressWords> Lifeline::progress() const {
   return page()->progress;
-}
-
-std::atomic<std::uint64_t>& Lifeline::current_task() const {
-  return page()->current_task;
 }
 
 CrashRecord& Lifeline::crash_record() const {

@@ -13,10 +13,6 @@ namespace phalanx::http {
 // "data: …\n\n"
 [[nodiscard]] std::string sse_event(std::string_view data);
 
-// "event: type\ndata: …\n\n".
-// Requires: `type` holds no line end.
-[[nodiscard]] std::string sse_event(std::string_view type, std::string_view data);
-
 // ": text\n\n", which every client skips.
 // Requires: `text` holds no line end.
 [[nodiscard]] std::string sse_comment(std::string_view text);

@@ -23,8 +23,8 @@ inline constexpr std::size_t kProgressWords = 64;
 inline constexpr std::size_t kFlightBytes = std::size_t{8} << 10;
 
 // The memory that a parent shares with one incarnation of a child: a robust mutex that the child's
-// main thread holds for life, progress words that move while it works, the task it is in, what its
-// crash handler saw, and room for its last log lines.
+// main thread holds for life, progress words that move while it works, what its crash handler saw,
+// and room for its last log lines.
 //
 // Made by the parent, one per incarnation.
 // Threads: any.
@@ -39,7 +39,6 @@ class Lifeline {
 
   [[nodiscard]] std::span<std::atomic<std::uint64_t>, kProgressWords> progress() const;
   [[nodiscard]] std::uint64_t progress_sum() const;
-  [[nodiscard]] std::atomic<std::uint64_t>& current_task() const;
   [[nodiscard]] CrashRecord& crash_record() const;
   // The process that holds or held it; 0 before. Under a wrapper it is not the one that the parent
   // has started.
