@@ -66,6 +66,13 @@ PHALANX_PEAK_LOOP(vnni_512,
                   _mm512_set1_epi8(-3),
                   _mm512_dpbusd_epi32(sum, a, b),
                   64 * 2)
+PHALANX_PEAK_LOOP(vnni_256,
+                  "avx2,avxvnni",
+                  __m256i,
+                  _mm256_set1_epi8(5),
+                  _mm256_set1_epi8(-3),
+                  _mm256_dpbusd_avx_epi32(sum, a, b),
+                  32 * 2)
 // Without VNNI: products of pairs and an addition.
 PHALANX_PEAK_LOOP(pairs_16_256,
                   "avx2",
@@ -112,6 +119,8 @@ Loops loops_of(Isa isa) {
       return {fma_512, vnni_512, vnni_512};
     case Isa::kAvx512:
       return {fma_512, pairs_16_512, pairs_8_512};
+    case Isa::kAvxVnni:
+      return {fma_256, vnni_256, vnni_256};
     case Isa::kAvx2:
     case Isa::kRef:
       break;

@@ -3,12 +3,13 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from phalanx_server import TINY, Server, counted, eventually, main  # noqa: E402
+from phalanx_server import BIN, TINY, Server, counted, eventually, main  # noqa: E402
 
 MARK = "~"  # a token of its own in the built-in model, which no answer of these tests holds
 
@@ -55,7 +56,7 @@ class PoisonedRequest(unittest.TestCase):
                 self.assertEqual(len(files), 1, files)
                 path = os.path.join(dumps, files[0])
                 self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
-                shown = server.control("dump", path)
+                shown = subprocess.run([os.path.join(BIN, "phalanxctl"), "dump", path], capture_output=True, text=True, timeout=30)
                 self.assertEqual(shown.returncode, 0, shown.stderr)
                 dump = json.loads(shown.stdout)
                 self.assertIn(token_of(MARK), dump["prompt_ids"])

@@ -20,9 +20,11 @@ struct Feature {
   bool (*is_present)();
 };
 
-// Bits of ECX of CPUID leaf 1 and of EDX of leaf 7. That the wide registers are saved is asked with
-// avx2; whether the operating system saves tile registers is what its permission says.
+// Bits of ECX of CPUID leaf 1, of EDX of leaf 7 and of EAX of its first subleaf. That the wide
+// registers are saved is asked with avx2; whether the operating system saves tile registers is what
+// its permission says.
 constexpr unsigned kF16c = 29;
+constexpr unsigned kAvxVnni = 4;
 constexpr unsigned kAmxBf16 = 22;
 constexpr unsigned kAmxTile = 24;
 constexpr unsigned kAmxInt8 = 25;
@@ -35,9 +37,10 @@ struct Cpuid {
 };
 
 // Zeros where the processor has no such leaf.
-Cpuid cpuid(unsigned leaf) {
+Cpuid cpuid(unsigned leaf, unsigned subleaf = 0) {
   Cpuid found;
-  static_cast<void>(__get_cpuid_count(leaf, 0, &found.eax, &found.ebx, &found.ecx, &found.edx));
+  static_cast<void>(
+      __get_cpuid_count(leaf, subleaf, &found.eax, &found.ebx, &found.ecx, &found.edx));
   return found;
 }
 
@@ -49,12 +52,18 @@ bool has_extended_feature(unsigned bit) {
   return (cpuid(7).edx >> bit & 1) != 0;
 }
 
+// Leaf 7 says itself how many subleaves it has; others repeat the last one on some processors.
+bool has_later_feature(unsigned bit) {
+  return cpuid(7).eax >= 1 && (cpuid(7, 1).eax >> bit & 1) != 0;
+}
+
 // The builtin wants a literal. It also asks the operating system whether it saves the wide
 // registers.
 constexpr std::array kFeatures = {
     Feature{"avx2", [] { return __builtin_cpu_supports("avx2") != 0; }},
     Feature{"fma", [] { return __builtin_cpu_supports("fma") != 0; }},
     Feature{"f16c", [] { return has_basic_feature(kF16c); }},  // no builtin of clang 14 has it
+    Feature{"avx_vnni", [] { return has_later_feature(kAvxVnni); }},
     Feature{"avx512f", [] { return __builtin_cpu_supports("avx512f") != 0; }},
     Feature{"avx512bw", [] { return __builtin_cpu_supports("avx512bw") != 0; }},
     Feature{"avx512dq", [] { return __builtin_cpu_supports("avx512dq") != 0; }},

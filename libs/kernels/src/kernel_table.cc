@@ -13,6 +13,8 @@ const KernelTable& kernel_table(Isa isa) {
       return ref_table();
     case Isa::kAvx2:
       return avx2_table();
+    case Isa::kAvxVnni:
+      return avxvnni_table();
     case Isa::kAvx512:
       return avx512_table();
     case Isa::kAvx512Vnni:

@@ -11,6 +11,7 @@ namespace phalanx::kernels {
 
 const KernelTable& ref_table();
 const KernelTable& avx2_table();
+const KernelTable& avxvnni_table();
 const KernelTable& avx512_table();
 const KernelTable& avx512vnni_table();
 const KernelTable& amx_table();

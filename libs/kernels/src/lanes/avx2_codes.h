@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Operations on integer codes over the lanes of avx2_lanes.h; see avx512_codes.h.
+// Operations on integer codes over the lanes of avx2_lanes.h, with VNNI and without; see
+// avx512_codes.h.
 
 #include "phalanx/kernels/weight.h"
 
@@ -66,39 +67,10 @@ PHALANX_LANES std::int32_t i_sum(I16 x) {
   return _mm_cvtsi128_si32(_mm_add_epi32(by2, _mm_shuffle_epi32(by2, 0xB1)));
 }
 
-inline constexpr std::size_t kQuadWords = 16;  // of 32 spread codes
-
-// Four unsigned codes of each of 16 columns: bytes 0 and 2, and bytes 1 and 3, as pairs of int16.
-struct Quads {
-  I16 even;
-  I16 odd;
-};
 PHALANX_LANES I16 q_bytes(const std::uint8_t* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32))};
 }
-PHALANX_LANES Quads q_split(I16 bytes) {
-  const I16 mask = i_set(0x00FF00FF);
-  return {bytes & mask, i_right<8>(bytes) & mask};
-}
-PHALANX_LANES Quads q_load(const std::uint8_t* p) {
-  return q_split(q_bytes(p));
-}
-// 32 codes of a row as q_dot() takes them.
-PHALANX_LANES void q_spread(const std::int8_t* codes, std::uint32_t* to) {
-  const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
-                      _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8), _mm256_srai_epi16(bytes, 8));
-}
-// sum + the products of quad q of a block with the columns.
-PHALANX_LANES I16 q_dot(I16 sum, Quads w, const Word* block, std::size_t q) {
-  const __m256i even = _mm256_set1_epi32(static_cast<int>(block[q]));
-  const __m256i odd = _mm256_set1_epi32(static_cast<int>(block[q + 8]));
-  const I16 part = sum + I16{_mm256_madd_epi16(w.even.a, even), _mm256_madd_epi16(w.even.b, even)};
-  return part + I16{_mm256_madd_epi16(w.odd.a, odd), _mm256_madd_epi16(w.odd.b, odd)};
-}
-
 inline constexpr std::size_t kPlainWords = 8;  // of 32 codes of a row, as they are
 
 // Four unsigned codes of 4 to 6 bits of each of 16 columns, as bytes.
@@ -158,12 +130,86 @@ PHALANX_LANES CodeBytes c_look_up(CodeBytes table, CodeBytes indices) {
   return {{_mm256_shuffle_epi8(table.bytes.a, indices.bytes.a),
            _mm256_shuffle_epi8(table.bytes.b, indices.bytes.b)}};
 }
-PHALANX_LANES Quads q_of(CodeBytes quad) {
-  return q_split(quad.bytes);
-}
 PHALANX_LANES void n_spread(const std::int8_t* codes, std::uint32_t* to) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
                       _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes)));
+}
+
+#if defined(__AVXVNNI__)
+
+inline constexpr std::size_t kQuadWords = 8;  // of 32 spread codes
+
+// Four unsigned codes of each of 16 columns.
+struct Quads {
+  I16 bytes;
+};
+PHALANX_LANES Quads q_load(const std::uint8_t* p) {
+  return {q_bytes(p)};
+}
+PHALANX_LANES Quads q_of(CodeBytes quad) {
+  return {quad.bytes};
+}
+// 32 codes of a row as q_dot() takes them.
+PHALANX_LANES void q_spread(const std::int8_t* codes, std::uint32_t* to) {
+  n_spread(codes, to);
+}
+// sum + the products of quad q of a block with the columns.
+PHALANX_LANES I16 q_dot(I16 sum, Quads w, const Word* block, std::size_t q) {
+  const __m256i a = _mm256_set1_epi32(static_cast<int>(block[q]));
+  return {_mm256_dpbusd_avx_epi32(sum.a, w.bytes.a, a),
+          _mm256_dpbusd_avx_epi32(sum.b, w.bytes.b, a)};
+}
+
+// A sum of one block over nibbles, from `start`.
+struct NibbleSum {
+  I16 sum;
+};
+PHALANX_LANES NibbleSum n_begin(std::int32_t start) {
+  return {i_set(static_cast<std::uint32_t>(start))};
+}
+PHALANX_LANES NibbleSum n_dot(NibbleSum sum, CodeBytes w, const Word* block, std::size_t q) {
+  return {q_dot(sum.sum, {w.bytes}, block, q)};
+}
+PHALANX_LANES I16 n_end(NibbleSum sum, std::int32_t /*start*/) {
+  return sum.sum;
+}
+// sum + the products of quads q and q + 1 of a block with columns of up to 6 bits.
+PHALANX_LANES I16 s_dot(I16 sum, CodeBytes a, CodeBytes b, const Word* block, std::size_t q) {
+  return q_dot(q_dot(sum, {a.bytes}, block, q), {b.bytes}, block, q + 1);
+}
+
+#else
+
+inline constexpr std::size_t kQuadWords = 16;  // of 32 spread codes
+
+// Four unsigned codes of each of 16 columns: bytes 0 and 2, and bytes 1 and 3, as pairs of int16.
+struct Quads {
+  I16 even;
+  I16 odd;
+};
+PHALANX_LANES Quads q_split(I16 bytes) {
+  const I16 mask = i_set(0x00FF00FF);
+  return {bytes & mask, i_right<8>(bytes) & mask};
+}
+PHALANX_LANES Quads q_load(const std::uint8_t* p) {
+  return q_split(q_bytes(p));
+}
+// 32 codes of a row as q_dot() takes them.
+PHALANX_LANES void q_spread(const std::int8_t* codes, std::uint32_t* to) {
+  const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8), _mm256_srai_epi16(bytes, 8));
+}
+// sum + the products of quad q of a block with the columns.
+PHALANX_LANES I16 q_dot(I16 sum, Quads w, const Word* block, std::size_t q) {
+  const __m256i even = _mm256_set1_epi32(static_cast<int>(block[q]));
+  const __m256i odd = _mm256_set1_epi32(static_cast<int>(block[q + 8]));
+  const I16 part = sum + I16{_mm256_madd_epi16(w.even.a, even), _mm256_madd_epi16(w.even.b, even)};
+  return part + I16{_mm256_madd_epi16(w.odd.a, odd), _mm256_madd_epi16(w.odd.b, odd)};
+}
+PHALANX_LANES Quads q_of(CodeBytes quad) {
+  return q_split(quad.bytes);
 }
 
 // A sum of one block over nibbles, from `start`, as pairs of int16, which hold a whole block: 8
@@ -189,6 +235,8 @@ PHALANX_LANES I16 n_end(NibbleSum sum, std::int32_t start) {
 PHALANX_LANES I16 s_dot(I16 sum, CodeBytes a, CodeBytes b, const Word* block, std::size_t q) {
   return sum + n_end(n_dot(n_dot(n_begin(0), a, block, q), b, block, q + 1), 0);
 }
+
+#endif
 
 }  // namespace
 }  // namespace phalanx::kernels

@@ -12,7 +12,7 @@
 namespace phalanx::step {
 
 // A way to carry out the arithmetic. All give the same bits; they differ in speed only.
-enum class Isa : std::uint8_t { kRef, kAvx2, kAvx512, kAvx512Vnni, kAmx };
+enum class Isa : std::uint8_t { kRef, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kAmx };
 
 struct IsaRow {
   Isa isa;
@@ -25,6 +25,7 @@ struct IsaRow {
 inline constexpr std::array kIsas = {
     IsaRow{Isa::kRef, "ref", ""},  // plain C++ for any x86-64: the definition
     IsaRow{Isa::kAvx2, "avx2", "avx2 fma f16c"},
+    IsaRow{Isa::kAvxVnni, "avxvnni", "avx2 fma f16c avx_vnni"},
     IsaRow{Isa::kAvx512, "avx512", "avx512f avx512bw avx512dq avx512vl"},
     IsaRow{Isa::kAvx512Vnni, "avx512vnni", "avx512f avx512bw avx512dq avx512vl avx512_vnni"},
     // Products by tile registers, all else as avx512vnni. Linux has to permit them to the process.
