@@ -75,7 +75,7 @@ void Front::tell_times() {
   if (const std::uint64_t slow = server_->counters().clients_too_slow;
       slow > std::exchange(slow_told_, slow)) {
     obs::log_warn("clients_cut",
-                  {{"clients", slow},
+                  {{"total", slow},
                    {"hint",
                     "they took nothing for the write timeout, or left --stream-buffer-bytes of an "
                     "answer unread"}});

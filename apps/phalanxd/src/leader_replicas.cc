@@ -12,13 +12,15 @@ fleet::ReplicaEvents Leader::replica_events() {
     dispatch::ReplicaEntry& entry = router_.table().at(replica);
     entry.numerics_fingerprint = numerics_fingerprint;
     entry.ready = true;
-    entry.alive = true;
-    entry.failed = false;
     dispatcher_->on_replica_ready(replica);
     life_.post(fleet::LeaderEvent::kReplicaReady);
     announce_once();
   };
   events.on_down = [this](ReplicaId replica) { router_.table().at(replica).ready = false; };
+  events.on_started = [this](ReplicaId replica) { router_.table().at(replica).failed = false; };
+  events.on_alive = [this](ReplicaId replica, bool alive) {
+    router_.table().at(replica).alive = alive;
+  };
   events.on_lost = [this](ReplicaId replica) {
     router_.table().at(replica).ready = false;
     router_.table().at(replica).alive = false;

@@ -129,7 +129,8 @@ Status check_window(const json::Fields& fields,
     return ok();
   }
   return refused("sliding_window",
-                 "none, or at least max_position_embeddings " + std::to_string(config.max_position),
+                 "none, or at least the " + std::to_string(config.max_position) +
+                     " positions that the model reaches",
                  std::to_string(static_cast<std::uint64_t>(window)) +
                      (fields.has("sliding_window") ? "" : " (the default of this model_type)"));
 }

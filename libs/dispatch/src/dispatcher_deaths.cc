@@ -213,7 +213,7 @@ void Dispatcher::test_suspects() {
   if (bench.ready || router_.table().usable(*bench_, clock_.now())) {
     bench_seen_ = clock_.now();
   }
-  const bool others_may = bench.draining && !router_.table().all_draining();
+  const bool others_may = bench.draining && router_.table().any_open();
   if (others_may || clock_.now() - bench_seen_ >= options_.wait_for_replica) {
     abandon_search();
     return;

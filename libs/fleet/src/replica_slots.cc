@@ -98,8 +98,18 @@ Status ReplicaSlots::drain(ReplicaId replica) {
   return ok();
 }
 
-Status ReplicaSlots::resume(ReplicaId replica) {
+RollSlot::Condition ReplicaSlots::condition(std::size_t slot) const {
+  return drained_[slot] ? RollSlot::Condition::kHeld : condition_of(supervisor_.status(slot).state);
+}
+
+Status ReplicaSlots::check_start(ReplicaId replica) const {
   PHALANX_RETURN_IF_ERROR(check(replica));
+  return stopping_ ? Status(failed_precondition("the server is stopping; no replica is started"))
+                   : ok();
+}
+
+Status ReplicaSlots::resume(ReplicaId replica) {
+  PHALANX_RETURN_IF_ERROR(check_start(replica));
   drained_[replica.value()] = false;
   events_.on_draining(replica, false);
   supervisor_.resume(replica.value());
@@ -107,7 +117,7 @@ Status ReplicaSlots::resume(ReplicaId replica) {
 }
 
 Status ReplicaSlots::restart(ReplicaId replica) {
-  PHALANX_RETURN_IF_ERROR(check(replica));
+  PHALANX_RETURN_IF_ERROR(check_start(replica));
   supervisor_.restart(replica.value());
   return ok();
 }
@@ -125,8 +135,7 @@ void ReplicaSlots::advance_roll() {
   }
   std::vector<RollSlot> seen;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    const supervise::SlotStatus status = supervisor_.status(i);
-    seen.push_back({condition_of(status.state), status.incarnation});
+    seen.push_back({condition(i), supervisor_.status(i).incarnation});
   }
   const Rollout::Advice advice = rollout_.advance(seen);
   if (advice.restart) {
@@ -148,6 +157,7 @@ void ReplicaSlots::advance_roll() {
 void ReplicaSlots::on_spawned(std::size_t slot, Incarnation incarnation) {
   slots_[slot] = Slot{};
   slots_[slot].incarnation = incarnation;
+  events_.on_started(id_of(slot));
 }
 
 void ReplicaSlots::on_hello(std::size_t slot, Incarnation incarnation) {
@@ -162,7 +172,13 @@ void ReplicaSlots::on_ready(std::size_t slot,
   slots_[slot].was_ready = true;
   slots_[slot].recovering = false;
   slots_[slot].unformed_ticks = 0;
+  events_.on_alive(id_of(slot), true);
   supervisor_.on_ready(slot, incarnation);
+}
+
+void ReplicaSlots::on_asked_to_stop(std::size_t slot) {
+  slots_[slot].ending = true;
+  events_.on_alive(id_of(slot), false);
 }
 
 void ReplicaSlots::on_status(std::size_t slot,
@@ -252,6 +268,7 @@ void ReplicaSlots::watch_forming(std::size_t slot) {
                   {{"replica", slot}, {"error", reports_[id_of(slot)].last_error}});
   }
   if (ticks >= kUnformedTicks) {
+    events_.on_alive(id_of(slot), false);
     events_.on_unformed(id_of(slot));
   }
 }
@@ -259,12 +276,9 @@ void ReplicaSlots::watch_forming(std::size_t slot) {
 // ---- what becomes of the slots
 
 bool ReplicaSlots::any_may_serve() const {
-  const auto may_serve = [&](std::size_t slot) {
-    const RollSlot::Condition condition = condition_of(supervisor_.status(slot).state);
-    return condition == RollSlot::Condition::kReady || condition == RollSlot::Condition::kComing;
-  };
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (may_serve(i)) {
+    const RollSlot::Condition seen = condition(i);
+    if (seen == RollSlot::Condition::kReady || seen == RollSlot::Condition::kComing) {
       return !stopping_;
     }
   }

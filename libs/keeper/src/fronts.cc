@@ -313,7 +313,7 @@ void Fronts::drop_left_by_clients(bool any_active) {
   if (left.empty()) {
     return;
   }
-  obs::log_info("clients_left_without_a_front", {{"connections", left.size()}});
+  obs::log_info("clients_left_unserved", {{"connections", left.size()}});
   table_->drop_waiting({left.begin(), left.end()});
   quarantine_->drop_waiting({left.begin(), left.end()});
   for (const std::uint64_t connection : left) {

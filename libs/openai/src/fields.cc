@@ -9,8 +9,8 @@
 namespace phalanx::openai {
 namespace {
 
-// Values take up to a hundred times the bytes that they are written with. The token ids of a body of
-// 8 MiB are fewer.
+// Values take up to a hundred times the bytes that they are written with. The token ids of a body
+// of 8 MiB are fewer.
 constexpr std::size_t kRequestValuesMax = std::size_t{1} << 21;
 constexpr std::size_t kIgnoredFieldsMax = 32;
 constexpr std::size_t kIgnoredNameBytesMax = 64;

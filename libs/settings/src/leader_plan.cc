@@ -7,6 +7,7 @@
 
 #include "phalanx/base/bytes_text.h"
 #include "phalanx/base/printable.h"
+#include "phalanx/base/utf8.h"
 #include "phalanx/base/version.h"
 #include "phalanx/fleet/worker_command.h"
 #include "phalanx/keeper/front_journal.h"
@@ -87,13 +88,25 @@ Result<std::vector<os::CpuList>> core_sets_of(const Options& options) {
   return *std::move(sets);
 }
 
+namespace {
+
+// A folder may be called anything; labels and answers are UTF-8, and of bounded length.
+std::string shown_name(const std::string& name) {
+  std::string shown = printable(name);
+  while (shown.size() > wire::kMaxNameBytes || !is_valid_utf8(shown)) {
+    shown.pop_back();
+  }
+  return shown;
+}
+
+}  // namespace
+
 LeaderPlan leader_plan_of(const Options& options,
                           wire::ServerPlan made,
                           std::vector<os::CpuList> rank_cpus) {
   LeaderPlan plan;
-  // A folder may be called anything; labels and answers are UTF-8.
   plan.model_name =
-      options.served_model_name.empty() ? printable(made.model_name) : options.served_model_name;
+      options.served_model_name.empty() ? shown_name(made.model_name) : options.served_model_name;
   plan.made = std::move(made);
   plan.created = static_cast<std::int64_t>(unix_seconds());
   plan.rank_cpus = std::move(rank_cpus);

@@ -45,19 +45,24 @@ Status add_config_tokens(const std::vector<AddedToken>& from_config,
   return ok();
 }
 
-Result<std::vector<TokenId>> role_ids(const std::vector<NamedToken>& tokens,
+// What stands at one end of a text. Without a role the classes have a token of their own.
+Result<std::vector<TokenId>> role_ids(const Tokenizer::Data& data,
                                       std::string_view role,
+                                      std::string_view own,
                                       bool wanted) {
-  const auto named = std::find_if(
-      tokens.begin(), tokens.end(), [&](const NamedToken& token) { return token.name == role; });
   if (!wanted) {
     return std::vector<TokenId>();
   }
-  if (named == tokens.end() || !named->id) {
+  const auto named = std::find_if(data.named_tokens.begin(),
+                                  data.named_tokens.end(),
+                                  [&](const NamedToken& token) { return token.name == role; });
+  const bool is_named = named != data.named_tokens.end() && !named->text.empty();
+  const std::optional<TokenId> id = is_named ? named->id : data.vocabulary.find(own);
+  if (!id) {
     return invalid_argument("add_" + std::string(role) + ": expected a " + std::string(role) +
-                            " that the vocabulary has, found none");
+                            " that the vocabulary has, found none; false does without");
   }
-  return std::vector<TokenId>{*named->id};
+  return std::vector<TokenId>{*id};
 }
 
 Status apply_config(std::string_view json, Tokenizer::Data& data, std::vector<AddedToken>& added) {
@@ -74,8 +79,8 @@ Status apply_config(std::string_view json, Tokenizer::Data& data, std::vector<Ad
   }
   data.named_tokens = std::move(config.named_tokens);
   if (config.around) {
-    PHALANX_TRY(data.prefix_ids, role_ids(data.named_tokens, "bos_token", config.around->bos));
-    PHALANX_TRY(data.suffix_ids, role_ids(data.named_tokens, "eos_token", config.around->eos));
+    PHALANX_TRY(data.prefix_ids, role_ids(data, "bos_token", "<s>", config.around->bos));
+    PHALANX_TRY(data.suffix_ids, role_ids(data, "eos_token", "</s>", config.around->eos));
   }
   data.templates = std::move(config.templates);
   return ok();

@@ -258,6 +258,32 @@ TEST_P(DispatcherDeaths, SuspectsThatLeaveFreeTheOthers) {
   run({});
 }
 
+// The other one has failed: what was accepted runs where it can, and whoever kills it is found.
+TEST_P(DispatcherDeaths, OnlyTheCulpritEndsOnADrainedReplicaThatIsTheLast) {
+  for (std::uint32_t r = 1; r < GetParam(); ++r) {
+    router_.table().at(ReplicaId(r)).ready = false;
+    router_.table().at(ReplicaId(r)).failed = true;
+  }
+  submit(8);
+  router_.table().at(ReplicaId(0)).draining = true;
+  for (int i = 0; i < 1000 && dispatcher_.requests() > 0; ++i) {
+    // As supervision tells of a drained one.
+    router_.table().at(ReplicaId(0)).ready = false;
+    router_.table().at(ReplicaId(0)).alive = true;
+    if (replicas_.requests(ReplicaId(0)).contains(6)) {
+      ++deaths;
+      EXPECT_TRUE(die(ReplicaId(0), true));
+      router_.table().at(ReplicaId(0)).ready = false;
+    }
+    step();
+  }
+  EXPECT_EQ(dispatcher_.requests(), 0U);
+  EXPECT_LE(deaths, 6);
+  for (std::size_t i = 0; i < sinks.size(); ++i) {
+    EXPECT_EQ(sinks[i]->error.has_value(), i == 5);
+  }
+}
+
 // Of any number of choices.
 struct LooseSink final : GenerationSink {
   void on_token(const TokenEvent& event) override { ++tokens[event.choice]; }

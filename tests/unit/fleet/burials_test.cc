@@ -31,6 +31,8 @@ struct World {
     events.on_ready = [](ReplicaId, std::uint64_t) {};
     events.on_down = [](ReplicaId) {};
     events.on_lost = [](ReplicaId) {};
+    events.on_started = [](ReplicaId) {};
+    events.on_alive = [](ReplicaId, bool) {};
     events.on_unformed = [](ReplicaId) {};
     events.on_died = [](ReplicaId, bool, const std::string&) { return false; };
     events.on_reaped = [](ReplicaId) {};

@@ -3,6 +3,7 @@
 #include "phalanx/fleet/replica_slots.h"
 
 #include <csignal>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,8 @@ struct World {
     events.on_ready = [note](ReplicaId replica, std::uint64_t) { note("ready", replica); };
     events.on_down = [note](ReplicaId replica) { note("down", replica); };
     events.on_lost = [note](ReplicaId replica) { note("lost", replica); };
+    events.on_started = [](ReplicaId) {};
+    events.on_alive = [this](ReplicaId replica, bool is) { alive[replica.value()] = is; };
     events.on_unformed = [note](ReplicaId replica) { note("unformed", replica); };
     events.on_draining = [note](ReplicaId replica, bool draining) {
       note(draining ? "draining" : "resumed", replica);
@@ -115,6 +118,7 @@ struct World {
   test::FakeProcessRunner runner;
   ReplicaEvents events;
   std::vector<std::string> notes;
+  std::map<std::uint32_t, bool> alive;
   bool own = false;   // what the last death was told as
   std::string cause;  // of the last failure
   int rolled = 0;
@@ -156,6 +160,51 @@ TEST(ReplicaSlots, ADrainedOneStaysDrainedOverItsRestarts) {
   EXPECT_TRUE(world.slots.restart(ReplicaId(0)).has_value());
   world.settle();
   EXPECT_EQ(world.status(0).state, State::kReady);
+}
+
+TEST(ReplicaSlots, ADrainedOneThatFailsHoldsUpNoRoll) {
+  World world(2);
+  world.start();
+  EXPECT_TRUE(world.slots.drain(ReplicaId(0)));
+  while (world.status(0).state != State::kFailed) {
+    if (world.runner.processes.contains(0)) {
+      world.die(0, os::Signaled{SIGSEGV, true}, supervise::DeathOrigin::kOwn);
+    }
+    world.pass(seconds(10));
+  }
+  const std::uint32_t failed = world.incarnation(0);
+  const std::uint32_t before = world.incarnation(1);
+  world.slots.roll();
+  world.settle();
+  EXPECT_EQ(world.incarnation(1), before + 1);
+  EXPECT_EQ(world.incarnation(0), failed) << "it is left alone";
+  EXPECT_EQ(world.rolled, 1);
+}
+
+TEST(ReplicaSlots, ADrainedOneThatComesBackTakesNothingNew) {
+  World world(1);
+  world.start();
+  EXPECT_TRUE(world.slots.drain(ReplicaId(0)));
+  EXPECT_TRUE(world.alive.at(0));
+  world.die(0);
+  EXPECT_EQ(world.status(0).state, State::kBackoff);
+  EXPECT_FALSE(world.slots.any_may_serve());
+  world.settle();
+  EXPECT_EQ(world.status(0).state, State::kDraining);
+  EXPECT_TRUE(world.alive.at(0)) << "it finishes what was accepted";
+  EXPECT_TRUE(world.slots.restart(ReplicaId(0)));
+  world.slots.on_asked_to_stop(0);
+  EXPECT_FALSE(world.alive.at(0));
+}
+
+TEST(ReplicaSlots, NoneIsStartedBehindTheEnd) {
+  World world(2);
+  world.start();
+  world.slots.stop_all();
+  EXPECT_EQ(world.slots.restart(ReplicaId(0)).error().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(world.slots.resume(ReplicaId(1)).error().code(), Code::kFailedPrecondition);
+  world.settle();
+  EXPECT_TRUE(world.stopped);
 }
 
 TEST(ReplicaSlots, UnderAWrapperIsNeverHungForBeingSilent) {

@@ -201,12 +201,15 @@ PHALANX_LANES void q_spread(const std::int8_t* codes, std::uint32_t* to) {
                       _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8), _mm256_srai_epi16(bytes, 8));
 }
-// sum + the products of quad q of a block with the columns.
+// sum + the products of quad q of a block with the columns. Each sum is complete before the next:
+// g++ would otherwise make the products of many quads first, and spill them.
 PHALANX_LANES I16 q_dot(I16 sum, Quads w, const Word* block, std::size_t q) {
   const __m256i even = _mm256_set1_epi32(static_cast<int>(block[q]));
   const __m256i odd = _mm256_set1_epi32(static_cast<int>(block[q + 8]));
   const I16 part = sum + I16{_mm256_madd_epi16(w.even.a, even), _mm256_madd_epi16(w.even.b, even)};
-  return part + I16{_mm256_madd_epi16(w.odd.a, odd), _mm256_madd_epi16(w.odd.b, odd)};
+  I16 result = part + I16{_mm256_madd_epi16(w.odd.a, odd), _mm256_madd_epi16(w.odd.b, odd)};
+  asm("" : "+x"(result.a), "+x"(result.b));
+  return result;
 }
 PHALANX_LANES Quads q_of(CodeBytes quad) {
   return q_split(quad.bytes);
@@ -220,10 +223,13 @@ struct NibbleSum {
 PHALANX_LANES NibbleSum n_begin(std::int32_t /*start*/) {
   return {i_set(0)};
 }
+// As q_dot().
 PHALANX_LANES NibbleSum n_dot(NibbleSum sum, CodeBytes w, const Word* block, std::size_t q) {
   const __m256i a = _mm256_set1_epi32(static_cast<int>(block[q]));
-  return {{_mm256_add_epi16(sum.pairs.a, _mm256_maddubs_epi16(w.bytes.a, a)),
-           _mm256_add_epi16(sum.pairs.b, _mm256_maddubs_epi16(w.bytes.b, a))}};
+  NibbleSum result{{_mm256_add_epi16(sum.pairs.a, _mm256_maddubs_epi16(w.bytes.a, a)),
+                    _mm256_add_epi16(sum.pairs.b, _mm256_maddubs_epi16(w.bytes.b, a))}};
+  asm("" : "+x"(result.pairs.a), "+x"(result.pairs.b));
+  return result;
 }
 PHALANX_LANES I16 n_end(NibbleSum sum, std::int32_t start) {
   const __m256i ones = _mm256_set1_epi16(1);

@@ -187,11 +187,15 @@ PHALANX_LANES void q_spread(const std::int8_t* codes, std::uint32_t* to) {
                       _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8), _mm256_srai_epi16(bytes, 8));
 }
+// Each sum is complete before the next: g++ would otherwise make the products of many quads first,
+// and spill them.
 PHALANX_LANES I16 q_dot(I16 sum, Quads w, const Word* block, std::size_t q) {
   const __m512i even = _mm512_set1_epi32(static_cast<int>(block[q]));
   const __m512i odd = _mm512_set1_epi32(static_cast<int>(block[q + 8]));
   const __m512i part = _mm512_add_epi32(sum.v, _mm512_madd_epi16(w.even, even));
-  return {_mm512_add_epi32(part, _mm512_madd_epi16(w.odd, odd))};
+  __m512i result = _mm512_add_epi32(part, _mm512_madd_epi16(w.odd, odd));
+  asm("" : "+v"(result));
+  return {result};
 }
 
 // As pairs of int16, which hold a whole block: 8 quads of 2 · 15 · 127.
@@ -201,9 +205,12 @@ struct NibbleSum {
 PHALANX_LANES NibbleSum n_begin(std::int32_t /*start*/) {
   return {_mm512_setzero_si512()};
 }
+// As q_dot().
 PHALANX_LANES NibbleSum n_dot(NibbleSum sum, CodeBytes w, const Word* block, std::size_t q) {
   const __m512i a = _mm512_set1_epi32(static_cast<int>(block[q]));
-  return {_mm512_add_epi16(sum.pairs, _mm512_maddubs_epi16(w.v, a))};
+  NibbleSum result{_mm512_add_epi16(sum.pairs, _mm512_maddubs_epi16(w.v, a))};
+  asm("" : "+v"(result.pairs));
+  return result;
 }
 PHALANX_LANES I16 n_end(NibbleSum sum, std::int32_t start) {
   return {_mm512_add_epi32(_mm512_set1_epi32(start),

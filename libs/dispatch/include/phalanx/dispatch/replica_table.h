@@ -16,8 +16,8 @@ struct ReplicaEntry {
   explicit ReplicaEntry(CircuitBreakerOptions breaker_options) : breaker(breaker_options) {}
 
   bool ready = false;   // passed its self-test in this incarnation, heartbeat moves, not recovering
-  bool alive = false;   // has been ready in this incarnation, which is not lost
-  bool failed = false;  // for good, or until an operator starts it again
+  bool alive = false;   // would compute what it were given, drained or not
+  bool failed = false;  // dead, and not started again by itself
   bool draining = false;  // an operator wants no new work here
   bool reserved = false;  // for the suspects of its last death alone
   bool blocked = false;   // its link took nothing, or it is full; tried again with the next tick
@@ -42,6 +42,9 @@ class ReplicaTable {
 
   [[nodiscard]] std::size_t ready_count() const;
 
+  // Some replica that is not drained serves, or will.
+  [[nodiscard]] bool any_open() const;
+
   // Those that are ready and not drained: at 0 nothing new is taken now.
   [[nodiscard]] std::size_t open_count() const;
 
@@ -49,9 +52,6 @@ class ReplicaTable {
   [[nodiscard]] bool all_draining() const;
 
  private:
-  // Some replica that is not drained serves, or will.
-  [[nodiscard]] bool any_open() const;
-
   std::vector<ReplicaEntry> entries_;
 };
 

@@ -20,7 +20,11 @@ namespace phalanx::fleet {
 struct ReplicaEvents {
   // May take work (again). Replicas of equal numerics can go on with each other's sequences.
   std::function<void(ReplicaId, std::uint64_t numerics_fingerprint)> on_ready;
-  std::function<void(ReplicaId)> on_down;  // takes no new work for now
+  std::function<void(ReplicaId)> on_down;     // takes no new work for now
+  std::function<void(ReplicaId)> on_started;  // as a process; it may have failed before
+  // Whether it would compute what it were given, drained or not: it has been ready in this
+  // incarnation, was not asked to end, and its ranks are a group, as far as is known.
+  std::function<void(ReplicaId, bool alive)> on_alive;
   std::function<void(ReplicaId)> on_lost;  // its incarnation is over
   // Its ranks have been no group for kUnformedTicks, which may last; at every tick until they are.
   std::function<void(ReplicaId)> on_unformed;
@@ -57,8 +61,8 @@ class ReplicaSlots final : public supervise::SupervisorListener {
                const ReplicaEvents& events,
                const Clock& clock);
 
-  // Commands. kNotFound for a replica that is not there. A replica stays drained until it is
-  // resumed, over its restarts as well.
+  // Commands. kNotFound for a replica that is not there, kFailedPrecondition for a start behind
+  // stop_all(). A replica stays drained until it is resumed, over its restarts as well.
   void start_all() { supervisor_.start_all(); }
   void stop_all();
   void kill_all() { supervisor_.kill_all(); }
@@ -81,7 +85,7 @@ class ReplicaSlots final : public supervise::SupervisorListener {
   // It cannot go on and is about to end: its requests go on elsewhere at once.
   void on_giving_up(std::size_t slot, Incarnation incarnation, const Error& error);
   void on_hung(std::size_t slot, Incarnation incarnation, const std::string& evidence);
-  void on_asked_to_stop(std::size_t slot) { slots_[slot].ending = true; }
+  void on_asked_to_stop(std::size_t slot);
   void on_lost(std::size_t slot);  // it dies, or has died
   // Tells events.on_died() of a death; the answer is the death as it counts.
   [[nodiscard]] supervise::Death judge(const supervise::Death& death);
@@ -126,6 +130,9 @@ class ReplicaSlots final : public supervise::SupervisorListener {
   void on_slot_stuck(std::size_t slot, pid_t pid) override;
 
   [[nodiscard]] Status check(ReplicaId replica) const;
+  [[nodiscard]] Status check_start(ReplicaId replica) const;
+  // That an operator wants it drained counts, whatever state it is in.
+  [[nodiscard]] RollSlot::Condition condition(std::size_t slot) const;
   void advance_roll();
   void watch_forming(std::size_t slot);
   void tell_if_stopped();
