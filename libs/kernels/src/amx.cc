@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "amx/amx_tiles.h"
 #include "amx/matmul_tiles.h"
-#include "lanes/table_body.h"
 #include "tables.h"
 
 namespace phalanx::kernels {
 
 namespace {
 
-constexpr KernelTable amx_kernels() {
-  KernelTable table = lanes_table(Isa::kAmx);
+// All but products by tiles is that of the lanes.
+KernelTable amx_kernels() {
+  KernelTable table = avx512vnni_table();
+  table.isa = Isa::kAmx;
   table.matmul = amx_matmul_tile<AmxTiles>;
   return table;
 }
@@ -17,7 +18,7 @@ constexpr KernelTable amx_kernels() {
 }  // namespace
 
 const KernelTable& amx_table() {
-  static constexpr KernelTable kTable = amx_kernels();
+  static const KernelTable kTable = amx_kernels();
   return kTable;
 }
 

@@ -16,6 +16,13 @@ using Word [[gnu::may_alias]] = std::uint32_t;
 
 inline constexpr std::size_t kMaxIntRows = 8;  // × 2 strips: 16 sums
 inline constexpr std::size_t kMaxIntStrips = 2;
+// Whether each format has the loops of its products to itself: 3 to 5 % faster with many rows, and
+// a third more to compile.
+#if defined(__AVX512VNNI__)
+inline constexpr bool kInlinesProducts = true;
+#else
+inline constexpr bool kInlinesProducts = false;
+#endif
 // With so many groups of weights in a block: sums that go to memory twice for each of them cost
 // more than weights that are read twice.
 template <std::size_t kGroups>

@@ -14,6 +14,16 @@
 namespace phalanx::kernels {
 namespace {
 
+// add_scaled() as a function of its own: formats whose codes are made into the same ones share it.
+template <IntDot kAs, std::size_t kStrips, std::size_t kRows, std::size_t kRowBlocks>
+[[gnu::noinline]] void multiply(const IntRows<kRows, kRowBlocks>& rows,
+                                const IntStrips& strips,
+                                std::size_t blocks,
+                                IntSums to,
+                                FetchLater& fetch) {
+  add_scaled<kAs, kStrips>(rows, strips, blocks, to, fetch);
+}
+
 // Codes by codes. Blocks have a power of two of rows; those that do not exist repeat the first one
 // and are not written. Its buffers are not initialised: they are large.
 template <IntDot kDot>
@@ -241,8 +251,10 @@ class IntProduct {
                         {panel.begins_leaf(), panel.ends_leaf()},
                         to,
                         fetch);
-    } else {
+    } else if constexpr (kInlinesProducts) {
       add_scaled<kAs, kCount>(rows, strips_at<kAs>(panel, s), panel.chunk / 32, to, fetch);
+    } else {
+      multiply<kAs, kCount>(rows, strips_at<kAs>(panel, s), panel.chunk / 32, to, fetch);
     }
   }
 
