@@ -76,6 +76,8 @@ bool KvBacking::on_tick(bool busy, const std::function<void(wire::TokenUpdate)>&
     give_up(scheduler_.fail_first_waiting(resource_exhausted(
         "the machine has no memory for the KV of this sequence: " + std::to_string(backed_) +
         " of " + std::to_string(scheduler_.blocks().total()) + " blocks have any")));
+    starved_since_.reset();
+    unfinished_ = true;  // who waited behind it may fit
   }
   if (limited() && scheduler_.waiting() > 0 && clock_.now() - tried_ >= kTryAgain) {
     look_again();

@@ -5,12 +5,23 @@
 #include <utility>
 
 #include "phalanx/step/prefix_hash.h"
+#include "phalanx/wire/limits.h"
 
 namespace phalanx::engine {
 namespace {
 
 // Waiting sequences that are left alone in one plan because their beginning is being computed.
 constexpr std::uint32_t kHeldBackMax = 256;
+
+// What attaches all running sequences at once, as behind the death of a rank, is one command,
+// however many blocks they share. Those that are admitted leave room to grow into.
+constexpr std::uint64_t kCommandBytesMax = wire::kMaxFrameBytes - (std::size_t{1} << 20);
+constexpr std::uint64_t kAdmittedBytesMax = kCommandBytesMax / 8 * 7;
+
+std::uint64_t command_bytes(const Sequence& sequence) {
+  const std::uint64_t tokens = sequence.length();
+  return kMaxSequenceBytes + (tokens + step::blocks_for(sequence.length()) + 1) * sizeof(TokenId);
+}
 
 }  // namespace
 
@@ -34,6 +45,7 @@ Planner::Planner(const SchedulerOptions& options,
       available_(blocks.free()) {}
 
 StepPlan Planner::run() {
+  keep_within_a_command();
   // Decoding sequences first: a long prompt must not stop the streams that are flowing.
   serve_running(true);
   serve_running(false);
@@ -44,6 +56,17 @@ StepPlan Planner::run() {
     preempt_others();
   }
   return finished();
+}
+
+void Planner::keep_within_a_command() {
+  for (const auto& [id, sequence] : running_) {
+    command_bytes_ += command_bytes(sequence);
+  }
+  for (auto it = running_.rbegin(); it != running_.rend() && command_bytes_ > kCommandBytesMax;
+       ++it) {
+    preempt(it->second);
+    command_bytes_ -= command_bytes(it->second);
+  }
 }
 
 // Those that may not run hold the slots or blocks of those that may.
@@ -199,6 +222,10 @@ bool Planner::admit(const Sequence& sequence,
   if (available_ < taken || (!alone && available_ < taken + reserved_)) {
     return false;
   }
+  if (!alone && command_bytes_ + command_bytes(sequence) > kAdmittedBytesMax) {
+    return false;
+  }
+  command_bytes_ += command_bytes(sequence);
   note_computing(sequence, known);
   Draft row;
   row.sequence = &sequence;

@@ -56,6 +56,7 @@ class Planner {
     return only_ == nullptr || only_->contains(id);
   }
   void preempt_others();
+  void keep_within_a_command();
   void serve_running(bool decoding);
   void serve(const Sequence& sequence, bool decoding);
   [[nodiscard]] std::uint32_t prompt_rows(std::uint32_t start) const;
@@ -87,6 +88,7 @@ class Planner {
   std::uint32_t available_;                      // free blocks that no row has taken yet
   std::uint32_t promised_ = 0;                   // blocks of victims, for the next step
   std::uint32_t reserved_ = 0;                   // blocks that those who run are going to ask for
+  std::uint64_t command_bytes_ = 0;              // of all that run, and of those that are admitted
   std::set<BlockId> pinned_;                     // kept blocks that a row is going to share
   std::unordered_set<std::uint64_t> computing_;  // hashes of blocks that are about to be published
   std::vector<Draft> drafts_;

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "phalanx/step/limits.h"
-#include "phalanx/wire/limits.h"
 
 namespace phalanx::engine {
 namespace {
@@ -27,27 +26,6 @@ Status check_ids(const char* what, std::span<const TokenId> ids, std::uint32_t v
     }
   }
   return ok();
-}
-
-// The longest command attaches every running sequence, or names their blocks. A sequence is
-// admitted when blocks are left for its tokens and for what running prompts still need; those that
-// grow meanwhile take at most as many again.
-Status check_longest_command(const SchedulerOptions& options) {
-  const std::uint64_t sequences = options.limits.max_num_seqs;
-  const std::uint64_t tokens =
-      std::min(sequences * options.limits.max_model_len,
-               2 * std::uint64_t{options.limits.kv_blocks} * step::kBlockTokens + sequences);
-  const std::uint64_t bytes =
-      sequences * kMaxSequenceBytes + (tokens + options.limits.kv_blocks) * sizeof(TokenId);
-  if (bytes <= wire::kMaxFrameBytes) {
-    return ok();
-  }
-  return invalid_argument(
-      "max_num_seqs " + std::to_string(sequences) + ", max_model_len " +
-      std::to_string(options.limits.max_model_len) + " and " +
-      std::to_string(options.limits.kv_blocks) + " KV blocks make commands to the ranks of up to " +
-      std::to_string(bytes) + " bytes; at most " + std::to_string(wire::kMaxFrameBytes) +
-      " are possible: lower one of them");
 }
 
 }  // namespace
@@ -72,7 +50,7 @@ Status validate(const SchedulerOptions& options) {
   PHALANX_RETURN_IF_ERROR(check_at_least("max_num_batched_tokens",
                                          options.limits.max_num_batched_tokens,
                                          options.limits.max_num_seqs));
-  return check_longest_command(options);
+  return ok();
 }
 
 std::uint32_t token_limit(const SchedulerOptions& options, const wire::Submit& submit) {

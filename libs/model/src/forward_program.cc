@@ -153,6 +153,7 @@ void ForwardRecorder::head() {
 
   RmsNormTask norm = norm_args();
   norm.rows = RowsOf::kSampled;
+  norm.range = alone_;
   auto* final_norm = recorder_.task(Callable::kRmsNorm, "final norm", norm);
   recorder_.link(x, Access::kInOut, &final_norm->kernel.x);
   recorder_.link(delta, Access::kIn, &final_norm->kernel.delta);

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "phalanx/base/bytes_text.h"
+#include "phalanx/step/limits.h"
 #include "phalanx/step/sample_result.h"
 #include "phalanx/step/sequence_table.h"
 #include "phalanx/tensor/shape.h"
@@ -174,15 +175,15 @@ namespace {
 // or the memory, can hold.
 std::uint32_t derived_length(const checkpoint::ModelConfig& config, const MemoryRequest& request) {
   step::RankLimits limits = request.limits;
-  limits.max_model_len = config.max_position;
+  const std::uint32_t most = std::min(config.max_position, std::uint32_t{step::kMaxPromptTokens});
+  limits.max_model_len = most;
   if (limits.kv_blocks != 0) {
     const std::uint64_t held = std::uint64_t{limits.kv_blocks} * step::kBlockTokens;
-    return static_cast<std::uint32_t>(std::min<std::uint64_t>(held, config.max_position));
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(held, most));
   }
   const std::uint32_t fitting =
       largest_that_fits(config, request, limits, &step::RankLimits::max_model_len, true);
-  return fitting >= std::min(kLeastDerivedLength, config.max_position) ? fitting
-                                                                       : config.max_position;
+  return fitting >= std::min(kLeastDerivedLength, most) ? fitting : most;
 }
 
 Error beyond_memory(const checkpoint::ModelConfig& config,

@@ -73,19 +73,32 @@ TEST(SchedulerOptions, NamesTheOptionThatIsWrong) {
   EXPECT_EQ(validate(options).error().message(), "max_num_seqs must be at most 4096, is 5000");
 }
 
-TEST(SchedulerOptions, RefusesWhatDoesNotFitIntoACommand) {
+// However many blocks they share: the command that attaches them has the tokens of each.
+TEST(Scheduler, RunsNoMoreThanOneCommandCanAttach) {
   SchedulerOptions options = small();
-  options.limits.max_num_seqs = 1024;
-  options.limits.max_num_batched_tokens = 1024;
-  options.limits.max_model_len = 1 << 20;
-  options.limits.kv_blocks = 1 << 17;
-  EXPECT_TRUE(validate(options)) << "the blocks hold few of the tokens";
-  options.limits.kv_blocks = 1 << 20;
-  EXPECT_EQ(validate(options).error().message(),
-            "max_num_seqs 1024, max_model_len 1048576 and 1048576 KV blocks make commands to the "
-            "ranks of up to 282071040 bytes; at most 67108864 are possible: lower one of them");
-  options.limits.max_model_len = 8192;
-  EXPECT_TRUE(validate(options)) << "no sequence is long";
+  options.limits.max_num_seqs = 128;
+  options.limits.max_num_batched_tokens = 1 << 16;
+  options.limits.max_model_len = 200'000;
+  options.limits.kv_blocks = 20'000;
+  options.max_waiting = 128;
+  options.prefix_cache = true;
+  Scheduler scheduler(options);
+  constexpr std::uint32_t kPrompt = 140'001;
+  for (std::uint64_t number = 1; number <= 128; ++number) {
+    accept(scheduler, request(number, kPrompt, 2));
+  }
+  std::size_t ended = 0;
+  std::uint32_t most = 0;
+  for (int i = 0; i < 40 && ended < 128; ++i) {
+    for (const wire::TokenUpdate& update : step(scheduler)) {
+      ended += update.finish == FinishReason::kLength ? 1U : 0U;
+    }
+    most = std::max(most, scheduler.running());
+    EXPECT_LE(scheduler.running() * (kPrompt * sizeof(TokenId) + kMaxSequenceBytes),
+              wire::kMaxFrameBytes);
+  }
+  EXPECT_EQ(ended, 128U);
+  EXPECT_GE(most, 64U) << "they share a prompt";
 }
 
 // What the check allows for a sequence is what the codec may need for it.

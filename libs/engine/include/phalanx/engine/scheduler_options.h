@@ -20,8 +20,7 @@ struct SchedulerOptions {
 // Most bytes that a command to a rank takes for one sequence, tokens and block ids apart.
 inline constexpr std::size_t kMaxSequenceBytes = std::size_t{9} << 10;
 
-// kInvalidArgument naming the option, what it must be and what it is; also when a command to the
-// ranks could grow beyond a frame.
+// kInvalidArgument naming the option, what it must be and what it is.
 [[nodiscard]] Status validate(const SchedulerOptions& options);
 
 }  // namespace phalanx::engine
