@@ -152,6 +152,9 @@ void Leader::perform(fleet::LeaderAction action, const Error* cause) {
       result_ = kSignalExitBase + last_signal_;
       slots().stop_all();
       slots().kill_all();
+      if (finishing_) {
+        loop_.stop();  // nobody waits for last words either
+      }
       break;
     case fleet::kIgnoreSignal:
       obs::log_warn("signal_without_effect", {{"signal", last_signal_}, {"state", phase_name()}});

@@ -98,14 +98,16 @@ keeper::Answer Leader::answer(wire::QueryKind kind) {
   return {200, registry_.serialize()};
 }
 
-// Clients whose requests have ended with an error hear of it before the fronts end, unless a signal
-// insists meanwhile.
+// Clients whose requests have ended with an error hear of it before the fronts end. It may be told
+// twice that no replica is left.
 void Leader::finish() {
-  if (fronts_ == nullptr || !has_last_words_ || finishing_) {
+  if (fronts_ == nullptr || !has_last_words_) {
     loop_.stop();
     return;
   }
-  finishing_ = true;
+  if (std::exchange(finishing_, true)) {
+    return;
+  }
   fronts_->drain();
   fronts_->end_answers();
   handles_.push_back(loop_.call_after(kLastWordsTime, [this] { loop_.stop(); }));
