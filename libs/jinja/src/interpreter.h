@@ -62,6 +62,7 @@ class Interpreter {
   // Errors: kResourceExhausted  past the limit
   [[nodiscard]] Status charge(std::size_t bytes);
   // elements(), whose bytes are charged before they are made.
+  // Errors: as elements() and charge()
   [[nodiscard]] Result<std::vector<Value>> elements_of(const Value& value);
   // What raise_exception() gives: the template's own words.
   [[nodiscard]] Error raise(std::string message);

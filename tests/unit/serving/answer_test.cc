@@ -38,21 +38,33 @@ class CountingExchange final : public http::Exchange {
   std::size_t* held_;
 };
 
-// Bytes that an answer of 100 tokens is said to keep; the first `history` of them were written
-// before.
-std::size_t held_by(bool stream, bool logprobs, std::uint32_t history = 0) {
-  const auto tokenizer = make_byte_tokenizer();
+// What an answer borrows.
+struct Served {
+  Served() { model.tokenizer = tokenizer.get(); }
+  [[nodiscard]] AnswerContext context(
+      std::function<bool(bool, std::function<void()>, std::function<void()>)> run_away) {
+    return {model, desk, loop, std::chrono::seconds(10), std::move(run_away), {}};
+  }
+
+  decltype(make_byte_tokenizer()) tokenizer = make_byte_tokenizer();
   ServedModel model;
-  model.tokenizer = tokenizer.get();
   FakeDesk desk;
   os::EventLoop loop;
   std::size_t held = 0;
-  const AnswerContext context{model, desk, loop, std::chrono::seconds(10), {}, {}};
+};
+
+// Bytes that an answer of 100 tokens is said to keep; the first `history` of them were written
+// before.
+std::size_t held_by(bool stream, bool logprobs, std::uint32_t history = 0) {
+  Served served;
+  const AnswerContext context = served.context({});
   AnswerOptions options;
   options.stream = stream;
   options.logprobs = logprobs;
-  const auto answer = std::make_shared<Answer>(
-      context, options, std::make_shared<CountingExchange>(&held), Place(desk, {1, 1}));
+  const auto answer = std::make_shared<Answer>(context,
+                                               options,
+                                               std::make_shared<CountingExchange>(&served.held),
+                                               Place(served.desk, {1, 1}));
   std::vector<GenerationRequest> prompts(1);
   prompts[0].generation.choices = 1;
   answer->start({}, std::move(prompts));
@@ -71,7 +83,7 @@ std::size_t held_by(bool stream, bool logprobs, std::uint32_t history = 0) {
     }
     answer->on_token(token);
   }
-  return held;
+  return served.held;
 }
 
 TEST(Answer, CountsWhatIsKeptOfItsTokens) {
@@ -90,25 +102,16 @@ TEST(Answer, CountsTheTextOfAWholeOneUntilItIsComplete) {
 // Of more than is written on the loop. What comes behind its last token finds its choices with
 // another thread, or gone.
 TEST(Answer, ALargeOneIsWrittenOnceWhateverStillComes) {
-  const auto tokenizer = make_byte_tokenizer();
-  ServedModel model;
-  model.tokenizer = tokenizer.get();
-  FakeDesk desk;
-  os::EventLoop loop;
-  std::size_t held = 0;
+  Served served;
   std::vector<std::pair<std::function<void()>, std::function<void()>>> away;
-  const AnswerContext context{model,
-                              desk,
-                              loop,
-                              std::chrono::seconds(10),
-                              [&](bool, std::function<void()> work, std::function<void()> done) {
-                                away.emplace_back(std::move(work), std::move(done));
-                                return true;
-                              },
-                              {}};
-  const auto exchange = std::make_shared<CountingExchange>(&held);
+  const AnswerContext context =
+      served.context([&](bool, std::function<void()> work, std::function<void()> done) {
+        away.emplace_back(std::move(work), std::move(done));
+        return true;
+      });
+  const auto exchange = std::make_shared<CountingExchange>(&served.held);
   const auto answer =
-      std::make_shared<Answer>(context, AnswerOptions{}, exchange, Place(desk, {1, 1}));
+      std::make_shared<Answer>(context, AnswerOptions{}, exchange, Place(served.desk, {1, 1}));
   std::vector<GenerationRequest> prompts(1);
   prompts[0].generation.choices = 1;
   answer->start({}, std::move(prompts));

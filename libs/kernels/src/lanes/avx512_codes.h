@@ -131,44 +131,18 @@ PHALANX_LANES void n_spread(const std::int8_t* codes, std::uint32_t* to) {
 
 #if defined(__AVX512VNNI__)
 
-inline constexpr std::size_t kQuadWords = 8;  // of 32 spread codes
-
-// Four unsigned codes of each of 16 columns.
-struct Quads {
-  __m512i v;
-};
-PHALANX_LANES Quads q_load(const std::uint8_t* p) {
+PHALANX_LANES CodeBytes c_load(const std::uint8_t* p) {
   return {_mm512_loadu_si512(p)};
 }
-PHALANX_LANES Quads q_of(CodeBytes quad) {
-  return {quad.v};
-}
-// 32 codes of a row as q_dot() takes them.
-PHALANX_LANES void q_spread(const std::int8_t* codes, std::uint32_t* to) {
-  n_spread(codes, to);
-}
-// sum + the products of quad q of a block with the columns.
-PHALANX_LANES I16 q_dot(I16 sum, Quads w, const Word* block, std::size_t q) {
-  return {_mm512_dpbusd_epi32(sum.v, w.v, _mm512_set1_epi32(static_cast<int>(block[q])))};
+// sum + four codes of each column times the four of a word.
+PHALANX_LANES I16 c_dot(I16 sum, CodeBytes w, std::uint32_t word) {
+  return {_mm512_dpbusd_epi32(sum.v, w.v, _mm512_set1_epi32(static_cast<int>(word)))};
 }
 
-// A sum of one block over nibbles, from `start`.
-struct NibbleSum {
-  __m512i v;
-};
-PHALANX_LANES NibbleSum n_begin(std::int32_t start) {
-  return {_mm512_set1_epi32(start)};
-}
-PHALANX_LANES NibbleSum n_dot(NibbleSum sum, CodeBytes w, const Word* block, std::size_t q) {
-  return {_mm512_dpbusd_epi32(sum.v, w.v, _mm512_set1_epi32(static_cast<int>(block[q])))};
-}
-PHALANX_LANES I16 n_end(NibbleSum sum, std::int32_t /*start*/) {
-  return {sum.v};
-}
-// sum + the products of quads q and q + 1 of a block with columns of up to 6 bits.
-PHALANX_LANES I16 s_dot(I16 sum, CodeBytes a, CodeBytes b, const Word* block, std::size_t q) {
-  return {n_dot(n_dot({sum.v}, a, block, q), b, block, q + 1).v};
-}
+}  // namespace
+}  // namespace phalanx::kernels
+
+#include "lanes/vnni_codes.h"
 
 #else
 
@@ -228,7 +202,7 @@ PHALANX_LANES I16 s_dot(I16 sum, CodeBytes a, CodeBytes b, const Word* block, st
   return sum + n_end(n_dot(n_dot(n_begin(0), a, block, q), b, block, q + 1), 0);
 }
 
-#endif
-
 }  // namespace
 }  // namespace phalanx::kernels
+
+#endif

@@ -11,8 +11,11 @@ namespace phalanx {
 [[nodiscard]] inline std::size_t find_text(std::string_view text,
                                            std::string_view part,
                                            std::size_t from = 0) {
-  if (from > text.size()) {
+  if (from > text.size() || part.size() > text.size() - from) {
     return std::string_view::npos;
+  }
+  if (part.empty()) {
+    return from;  // which memmem() must not be asked, as there may be no text at all
   }
   const void* const found =
       ::memmem(text.data() + from, text.size() - from, part.data(), part.size());

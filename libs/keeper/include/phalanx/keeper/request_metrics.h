@@ -44,7 +44,7 @@ class RequestMetrics {
   void on_request_start(const RequestRecord& record,
                         std::uint32_t max_tokens,
                         const std::string& sampling);
-  void on_token();
+  void on_token();  // of any choice, as it comes
   void on_first_token(Duration since_request);
   void on_next_token(Duration since_last_token);  // of the same choice
   void on_request_end(const RequestRecord& record);
