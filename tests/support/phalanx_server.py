@@ -210,7 +210,8 @@ class Server:
                  before_exec=None):
         self.residue = Residue()
         self.log = tempfile.NamedTemporaryFile(mode="w+", prefix="serve-test-", suffix=".log")
-        command = [os.path.join(BIN, program), "--model", model, "--port", "0", *map(str, arguments)]
+        named = ["--model", model] if model is not None else []  # else the arguments name it
+        command = [os.path.join(BIN, program), *named, "--port", "0", *map(str, arguments)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, cwd=ROOT,
                                         env={**os.environ, **(environment or {})}, preexec_fn=before_exec)
         self.pid, self.port, self.output = self.process.pid, None, []

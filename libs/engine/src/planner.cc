@@ -197,18 +197,29 @@ void Planner::admit_waiting() {
       }
       continue;
     }
-    std::vector<BlockId> cached = cached_blocks(sequence);
-    const std::uint32_t rows =
-        prompt_rows(static_cast<std::uint32_t>(cached.size()) * step::kBlockTokens);
-    if (rows == 0) {
-      return;
+    if (may_fit(sequence)) {
+      std::vector<BlockId> cached = cached_blocks(sequence);
+      const std::uint32_t rows =
+          prompt_rows(static_cast<std::uint32_t>(cached.size()) * step::kBlockTokens);
+      if (rows == 0) {
+        return;
+      }
+      if (admit(sequence, *slot, std::move(cached), rows)) {
+        ++slot;
+        continue;
+      }
     }
-    if (admit(sequence, *slot, std::move(cached), rows)) {
-      ++slot;
-    } else if (sequence.passed >= options_.max_passes || ++overtaken > options_.max_passes) {
+    if (sequence.passed >= options_.max_passes || ++overtaken > options_.max_passes) {
       return;
     }
   }
+}
+
+// Who would be alone is admitted wherever he fits at all.
+bool Planner::has_room(const Sequence& sequence, std::uint32_t taken) const {
+  const bool alone = running_.empty() && drafts_.empty();
+  const bool in_command = command_bytes_ + command_bytes(sequence) <= kAdmittedBytesMax;
+  return available_ >= taken && (alone || (in_command && available_ >= taken + reserved_));
 }
 
 // False: it does not fit.
@@ -217,12 +228,7 @@ bool Planner::admit(const Sequence& sequence,
                     std::vector<BlockId> cached,
                     std::uint32_t rows) {
   const auto known = static_cast<std::uint32_t>(cached.size());
-  const std::uint32_t taken = step::blocks_for(sequence.length()) - known + unpinned(cached);
-  const bool alone = running_.empty() && drafts_.empty();
-  if (available_ < taken || (!alone && available_ < taken + reserved_)) {
-    return false;
-  }
-  if (!alone && command_bytes_ + command_bytes(sequence) > kAdmittedBytesMax) {
+  if (!has_room(sequence, step::blocks_for(sequence.length()) - known + unpinned(cached))) {
     return false;
   }
   command_bytes_ += command_bytes(sequence);
@@ -239,11 +245,35 @@ bool Planner::admit(const Sequence& sequence,
   return true;
 }
 
-// The last token of a sequence is always computed: its logits are wanted.
-std::vector<BlockId> Planner::cached_blocks(const Sequence& sequence) const {
+// Of the blocks of its beginning, those that it may find in the cache: its last token is always
+// computed, because its logits are wanted.
+std::span<const std::uint64_t> Planner::shareable(const Sequence& sequence) {
   const std::size_t most = (sequence.length() - 1) / step::kBlockTokens;
-  const auto hashes = std::span(sequence.prefix).first(std::min(most, sequence.prefix.size()));
-  return cache_.match(sequence.cache_salt, sequence.tokens, hashes);
+  return std::span(sequence.prefix).first(std::min(most, sequence.prefix.size()));
+}
+
+std::vector<BlockId> Planner::cached_blocks(const Sequence& sequence) const {
+  return cache_.match(sequence.cache_salt, sequence.tokens, shareable(sequence));
+}
+
+// Sharing such a block takes no free one.
+bool Planner::is_held(BlockId block) const {
+  return blocks_.references(block) > 0 || pinned_.contains(block);
+}
+
+// Without a walk over its beginning, which may be long and stay in the queue for many steps. Who
+// holds a block of the cache holds those before it, so a few are looked at; of hashes that collide
+// the count of held blocks is too large, and admit() finds out.
+bool Planner::may_fit(const Sequence& sequence) const {
+  struct Held {
+    const Planner& planner;
+    [[nodiscard]] bool contains(std::uint64_t hash) const {
+      return planner.cache_.contains(hash) && planner.is_held(planner.cache_.at(hash));
+    }
+  };
+  const auto held =
+      static_cast<std::uint32_t>(step::known_prefix(shareable(sequence), Held{*this}));
+  return has_room(sequence, step::blocks_for(sequence.length()) - held);
 }
 
 // Somebody is computing the block that would be the next one to share: it is cheaper to wait for it
@@ -252,8 +282,7 @@ bool Planner::awaits_prefix(const Sequence& sequence) const {
   if (computing_.empty()) {
     return false;
   }
-  const std::size_t most = (sequence.length() - 1) / step::kBlockTokens;
-  const auto hashes = std::span(sequence.prefix).first(std::min(most, sequence.prefix.size()));
+  const auto hashes = shareable(sequence);
   const std::size_t known = step::known_prefix(hashes, cache_);
   return known < hashes.size() && computing_.contains(hashes[known]);
 }
@@ -269,7 +298,7 @@ void Planner::note_computing(const Sequence& sequence, std::size_t from) {
 std::uint32_t Planner::unpinned(const std::vector<BlockId>& cached) const {
   return static_cast<std::uint32_t>(
       std::count_if(cached.begin(), cached.end(), [&](const BlockId block) {
-        return blocks_.references(block) == 0 && !pinned_.contains(block);
+        return !is_held(block);
       }));
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <unordered_set>
 #include <vector>
 
@@ -67,7 +68,11 @@ class Planner {
                            std::uint32_t slot,
                            std::vector<BlockId> cached,
                            std::uint32_t rows);
+  [[nodiscard]] static std::span<const std::uint64_t> shareable(const Sequence& sequence);
   [[nodiscard]] std::vector<BlockId> cached_blocks(const Sequence& sequence) const;
+  [[nodiscard]] bool is_held(BlockId block) const;
+  [[nodiscard]] bool may_fit(const Sequence& sequence) const;
+  [[nodiscard]] bool has_room(const Sequence& sequence, std::uint32_t taken) const;
   [[nodiscard]] bool awaits_prefix(const Sequence& sequence) const;
   void note_computing(const Sequence& sequence, std::size_t from);
   [[nodiscard]] std::uint32_t unpinned(const std::vector<BlockId>& cached) const;
