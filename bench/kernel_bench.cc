@@ -11,6 +11,7 @@
 #include <functional>
 #include <numeric>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -168,31 +169,43 @@ class Attention {
 
   void add(std::vector<Case>& cases,
            step::KvFormat format,
+           std::uint32_t sequences,
            std::uint32_t rows,
            std::uint32_t context) {
     Case attention;
     const std::string name = format == step::KvFormat::kInt8 ? "attention-int8" : "attention";
-    attention.name = "\"kernel\":\"" + name + "\",\"rows\":" + std::to_string(rows) +
+    attention.name = "\"kernel\":\"" + name + "\",\"sequences\":" + std::to_string(sequences) +
+                     ",\"rows\":" + std::to_string(rows) +
                      ",\"context\":" + std::to_string(context);
-    attention.row = name + " " + std::to_string(rows) + " at " + std::to_string(context);
+    attention.row = name + " " + std::to_string(sequences) + " x " + std::to_string(rows) + " at " +
+                    std::to_string(context);
     const double pairs = static_cast<double>(rows) * context - rows * (rows - 1.0) / 2;
-    attention.operations = 4.0 * pairs * kKvHeads * kGroup * kHeadDim;
+    attention.operations = 4.0 * sequences * pairs * kKvHeads * kGroup * kHeadDim;
     attention.bytes = static_cast<double>(kernels::kv_tile(format, kHeadDim).bytes) /
-                      kernels::kKvBlockTokens * context * kKvHeads;
-    attention.run = [=, this](std::size_t turn) { run(format, rows, context, turn); };
+                      kernels::kKvBlockTokens * sequences * context * kKvHeads;
+    attention.run = [=, this](std::size_t turn) { run(format, sequences, rows, context, turn); };
     cases.push_back(std::move(attention));
   }
 
  private:
   static constexpr std::uint32_t kTokens = 8192;
 
-  void run(step::KvFormat format, std::uint32_t rows, std::uint32_t context, std::size_t turn) {
+  // Sequences lie one behind the other in the blocks, from the last to the first.
+  void run(step::KvFormat format,
+           std::uint32_t count,
+           std::uint32_t rows,
+           std::uint32_t context,
+           std::size_t turn) {
     const std::size_t tile = kernels::kv_tile(format, kHeadDim).bytes;
     const std::size_t bytes = blocks_.size() * kKvHeads * tile;
-    std::vector<kernels::AttentionSequence> sequences(1);
-    sequences[0].row_count = rows;
-    sequences[0].first_position = context - rows;
-    sequences[0].blocks = blocks_.data();
+    const std::size_t blocks = (context + kernels::kKvBlockTokens - 1) / kernels::kKvBlockTokens;
+    std::vector<kernels::AttentionSequence> sequences(count);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      sequences[i].first_row = i * rows;
+      sequences[i].row_count = rows;
+      sequences[i].first_position = context - rows;
+      sequences[i].blocks = blocks_.data() + i * blocks;
+    }
     kernels::AttentionArgs args;
     args.q = reinterpret_cast<const tensor::Bf16*>(scratch_.in.data());
     args.q_stride = std::size_t{kKvHeads} * kGroup * kHeadDim;
@@ -207,7 +220,7 @@ class Attention {
     args.head_dim = kHeadDim;
     args.scale = kernels::attention_scale(kHeadDim);
     args.sequences = sequences.data();
-    args.sequence_count = 1;
+    args.sequence_count = count;
     const std::uint32_t tiles = kernels::plan_attention(sequences, kKvHeads, kGroup, {}).tiles;
     for (std::uint32_t i = 0; i < tiles; ++i) {
       table_.attention(args, i);
@@ -308,9 +321,12 @@ Result<std::vector<Case>> cases_of(const Options& options,
         }
       }
     } else if (kernel == "attention") {
-      for (const auto& [rows, context] : {std::pair{512U, 512U}, {1U, 128U}, {1U, 8192U}}) {
+      for (const auto& [sequences, rows, context] : {std::tuple{1U, 512U, 512U},
+                                                     std::tuple{1U, 1U, 128U},
+                                                     std::tuple{16U, 1U, 132U},
+                                                     std::tuple{1U, 1U, 8192U}}) {
         for (const step::KvFormat kv_format : kKvFormats) {
-          attention.add(cases, kv_format, rows, context);
+          attention.add(cases, kv_format, sequences, rows, context);
         }
       }
     } else if (kernel == "rows") {
