@@ -122,10 +122,7 @@ flags::FlagTable make_table(CtlOptions* o) {
 Result<wire::AdminAnswer> call(const CtlOptions& options, const wire::AdminRequest& request) {
   const admin::AdminAddress server{static_cast<std::uint32_t>(options.uid),
                                    static_cast<std::uint16_t>(options.port)};
-  return admin::admin_call(
-      server,
-      request,
-      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.timeout_s)));
+  return admin::admin_call(server, request, from_seconds(options.timeout_s));
 }
 
 Status print_status(const CtlOptions& options) {

@@ -14,10 +14,11 @@
 #include "phalanx/os/machine.h"
 #include "phalanx/wire/limits.h"
 
-#include "doors.h"
 #include "fleet_port.h"
 #include "leader_view.h"
 #include "planning.h"
+#include "process_metrics.h"
+#include "ready_text.h"
 
 namespace phalanx::app {
 
@@ -173,7 +174,7 @@ void Leader::load_weights() {
       settings::loader_bootstrap_of(options_, plan_),
       settings::weight_nodes_of(plan_),
       lifeline_read_.get(),
-      seconds_of(options_.start_timeout_s),
+      from_seconds(options_.start_timeout_s),
       [this](std::uint64_t done, std::uint64_t total) {
         const int tenths = static_cast<int>(done * 10 / std::max<std::uint64_t>(total, 1));
         if (tenths != std::exchange(printed_tenths_, tenths) && total > (std::uint64_t{64} << 20)) {

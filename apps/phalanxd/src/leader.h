@@ -25,6 +25,10 @@
 
 namespace phalanx::app {
 
+// An exit status: this, and the number of the signal by which the server was ended before it had
+// done what it was started for.
+inline constexpr int kSignalExitBase = 128;
+
 // What the leader begins with.
 struct LeaderStart {
   settings::LeaderPlan plan;

@@ -7,8 +7,8 @@
 #include "phalanx/obs/log.h"
 #include "phalanx/wire/codec.h"
 
-#include "doors.h"
 #include "leader.h"
+#include "process_metrics.h"
 
 namespace phalanx::app {
 
@@ -125,7 +125,7 @@ void Leader::drain() {
     return;
   }
   fronts_->drain();
-  handles_.push_back(loop_.call_after(seconds_of(options_.shutdown_timeout_s), [this] {
+  handles_.push_back(loop_.call_after(from_seconds(options_.shutdown_timeout_s), [this] {
     if (life_.phase() != fleet::Phase::kDraining) {
       return;
     }

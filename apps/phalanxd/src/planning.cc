@@ -10,8 +10,6 @@
 #include "phalanx/os/event_loop.h"
 #include "phalanx/settings/leader_plan.h"
 
-#include "doors.h"
-
 namespace phalanx::app {
 
 namespace {
@@ -59,7 +57,7 @@ Result<std::optional<fleet::MadePlan>> have_planned(const settings::Options& opt
       fleet::worker_plan(fleet::WorkerRole::kPlanner, nullptr, workers.spawn_path()),
       std::move(bootstrap),
       lifeline.read.get(),
-      seconds_of(options.start_timeout_s),
+      from_seconds(options.start_timeout_s),
       [&](Result<fleet::MadePlan> result) {
         made.emplace(std::move(result));
         loop.stop();

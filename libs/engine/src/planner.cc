@@ -296,10 +296,8 @@ void Planner::note_computing(const Sequence& sequence, std::size_t from) {
 
 // How many free blocks sharing these takes.
 std::uint32_t Planner::unpinned(const std::vector<BlockId>& cached) const {
-  return static_cast<std::uint32_t>(
-      std::count_if(cached.begin(), cached.end(), [&](const BlockId block) {
-        return !is_held(block);
-      }));
+  return static_cast<std::uint32_t>(std::count_if(
+      cached.begin(), cached.end(), [&](const BlockId block) { return !is_held(block); }));
 }
 
 void Planner::draft(Draft row) {

@@ -26,8 +26,7 @@ std::vector<Duration> arrival_times(const ArrivalOptions& options) {
   const double wanted = static_cast<double>(options.count) / options.request_rate;
   const double scale = last > 0.0 ? wanted / last : 0.0;
   for (std::size_t i = 0; i < options.count; ++i) {
-    times[i] =
-        std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds[i] * scale));
+    times[i] = from_seconds(seconds[i] * scale);
   }
   return times;
 }

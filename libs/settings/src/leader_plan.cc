@@ -152,8 +152,7 @@ fleet::ReplicaStart replica_start_of(const Options& options,
   }
   start.rank_cpus = plan.rank_cpus;
   start.supervision.restart.intensity = options.restarts;
-  start.supervision.start_timeout =
-      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.start_timeout_s));
+  start.supervision.start_timeout = from_seconds(options.start_timeout_s);
   return start;
 }
 
@@ -200,8 +199,7 @@ Result<keeper::FrontStart> front_start_of(const Options& options, const LeaderPl
   const bool has_clients = options.prompts.empty();
   start.fronts = has_clients ? static_cast<std::size_t>(options.fronts) : 1;
   start.spares = has_clients ? start.spares : 0;
-  start.start_timeout =
-      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.start_timeout_s));
+  start.start_timeout = from_seconds(options.start_timeout_s);
   wire::FrontBootstrap& bootstrap = start.bootstrap;
   bootstrap.common.protocol = wire::kProtocolVersion;
   bootstrap.common.log_level = options.log_level;

@@ -28,6 +28,10 @@ class Clock {
 [[nodiscard]] constexpr double to_seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
+// Rounded towards zero. Requires that a Duration can hold it.
+[[nodiscard]] constexpr Duration from_seconds(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
 [[nodiscard]] constexpr double to_milliseconds(Duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }

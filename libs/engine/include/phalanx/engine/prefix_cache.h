@@ -48,7 +48,8 @@ class PrefixCache {
   // May the beginning that `hash` names be here?
   [[nodiscard]] bool contains(std::uint64_t hash) const { return by_hash_.contains(hash); }
 
-  // The block that was published under `hash`, which is here. Its tokens may be others that collide.
+  // The block that was published under `hash`, which is here. Its tokens may be others that
+  // collide.
   [[nodiscard]] BlockId at(std::uint64_t hash) const { return by_hash_.at(hash); }
 
   // The blocks that hold the longest known beginning of `tokens`, at most hashes.size() of them.

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "doors.h"
+#include "process_metrics.h"
 
 #include <algorithm>
-#include <utility>
+#include <chrono>
+#include <string>
 
-#include "phalanx/base/printable.h"
 #include "phalanx/obs/log.h"
 
 namespace phalanx::app {
-
-Duration seconds_of(double seconds) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
 
 void refresh_process_metrics(obs::MetricRegistry& registry, const os::EventLoop& loop) {
   const os::EventLoop::CallbackTimes& times = loop.callback_times();
@@ -90,18 +86,6 @@ void log_longest_callback(const os::EventLoop& loop, Duration* told) {
       "longest_callback",
       {{"callback", times.longest_name},
        {"cpu_us", std::chrono::duration_cast<std::chrono::microseconds>(times.longest).count()}});
-}
-
-std::string ready_text(const settings::Options& options,
-                       std::uint16_t port,
-                       const std::string& model) {
-  const bool is_ipv6 = options.host.find(':') != std::string::npos;
-  const std::string host = is_ipv6 ? "[" + options.host + "]" : options.host;
-  const std::string url = "http://" + host + ":" + std::to_string(port);
-  return "ready " + url + "\ntry: curl " + url +
-         "/v1/chat/completions -H 'content-type: application/json' -d '{\"model\": \"" +
-         printable(model) +
-         "\", \"messages\": [{\"role\": \"user\", \"content\": \"count from 3 to 40\"}]}'\n";
 }
 
 }  // namespace phalanx::app

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ready_text.h"
+
+#include "phalanx/base/printable.h"
+
+namespace phalanx::app {
+
+std::string ready_text(const settings::Options& options,
+                       std::uint16_t port,
+                       const std::string& model) {
+  const bool is_ipv6 = options.host.find(':') != std::string::npos;
+  const std::string host = is_ipv6 ? "[" + options.host + "]" : options.host;
+  const std::string url = "http://" + host + ":" + std::to_string(port);
+  return "ready " + url + "\ntry: curl " + url +
+         "/v1/chat/completions -H 'content-type: application/json' -d '{\"model\": \"" +
+         printable(model) +
+         "\", \"messages\": [{\"role\": \"user\", \"content\": \"count from 3 to 40\"}]}'\n";
+}
+
+}  // namespace phalanx::app
