@@ -144,29 +144,6 @@ Status Communicator::all_gather(std::span<const std::byte> own, std::span<std::b
   return ok();
 }
 
-Status Communicator::broadcast(std::span<std::byte> data, RankId root) {
-  const Stopwatch stopwatch(impl_->point.counters().elapsed_ns);
-  MeetingPoint& point = impl_->point;
-  PHALANX_CHECK(root.value() < point.spec().world, "the root lies outside the group");
-  const bool is_root = root.value() == point.rank();
-  const Call call{Op::kBroadcast, data.size(), root.value()};
-  std::size_t offset = 0;
-  do {
-    const std::size_t count = std::min(point.spec().slot_bytes, data.size() - offset);
-    if (is_root && point.spec().world > 1 && count > 0) {
-      std::memcpy(point.slot(point.rank()), data.data() + offset, count);
-      point.counters().bytes += count;
-    }
-    PHALANX_RETURN_IF_ERROR(point.meet(call, offset));
-    if (!is_root && count > 0) {
-      std::memcpy(data.data() + offset, point.slot(root.value()), count);
-    }
-    point.leave();
-    offset += count;
-  } while (offset < data.size());
-  return ok();
-}
-
 Status Communicator::reduce_tree(const TreePlan& plan,
                                  std::span<const float* const> own_nodes,
                                  std::span<float> out) {

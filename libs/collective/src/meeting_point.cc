@@ -18,8 +18,6 @@ std::string_view name_of(Op op) {
       return "barrier";
     case Op::kAllGather:
       return "all_gather";
-    case Op::kBroadcast:
-      return "broadcast";
     case Op::kReduce:
       return "reduce_tree";
   }

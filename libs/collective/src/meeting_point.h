@@ -13,13 +13,13 @@
 
 namespace phalanx::collective {
 
-enum class Op : std::uint64_t { kBarrier = 1, kAllGather = 2, kBroadcast = 3, kReduce = 4 };
+enum class Op : std::uint64_t { kBarrier = 1, kAllGather = 2, kReduce = 3 };
 
 // What the ranks of one operation must agree on.
 struct Call {
   Op op;
   std::uint64_t bytes;   // whole payload of the operation
-  std::uint64_t detail;  // root, or leaves of the tree
+  std::uint64_t detail;  // leaves of the tree
 };
 
 // How the ranks meet. Meeting m (0, 1, 2 …) uses half m % 2 of every slot:

@@ -72,7 +72,6 @@ TEST(Communicator, RefusesEveryOperationAfterAnAbort) {
   const auto plan = TreePlan::make(1, 1);
   EXPECT_EQ(code_of(communicator.barrier()), Code::kAborted);
   EXPECT_EQ(code_of(communicator.all_gather(data, data)), Code::kAborted);
-  EXPECT_EQ(code_of(communicator.broadcast(data, RankId(0))), Code::kAborted);
   EXPECT_EQ(code_of(communicator.reduce_tree(*plan, std::span(&nodes, 1), sum)), Code::kAborted);
   EXPECT_EQ(code_of(communicator.sanity()), Code::kAborted);
 }

@@ -63,21 +63,6 @@ TEST(Communicator, GathersInPlace) {
   EXPECT_EQ(all[1], all[0]);
 }
 
-TEST(Communicator, BroadcastsFromAnyRoot) {
-  Group group(3);
-  group.run_ok([](Communicator& communicator) -> Status {
-    for (std::uint32_t root = 0; root < 3; ++root) {
-      const std::vector<std::byte> expected = payload(root, 0, 9000);
-      std::vector<std::byte> data = payload(communicator.rank(), 0, 9000);
-      PHALANX_RETURN_IF_ERROR(communicator.broadcast(data, RankId(root)));
-      if (data != expected) {
-        return data_loss("root " + std::to_string(root));
-      }
-    }
-    return ok();
-  });
-}
-
 TEST(Communicator, HoldsEveryRankAtABarrier) {
   constexpr std::uint32_t kWorld = 4;
   Group group(kWorld);
@@ -123,9 +108,9 @@ TEST(Communicator, HasNoDeadlineOfItsOwnUnlessItIsGivenOne) {
 TEST(Communicator, FindsRanksThatCallDifferentOperations) {
   Group group(2);
   const std::vector<Status> results = group.run([](Communicator& communicator) {
-    std::vector<std::byte> data(16);
+    std::vector<std::byte> all(32);
     return communicator.rank() == 0 ? communicator.barrier()
-                                    : communicator.broadcast(data, RankId(0));
+                                    : communicator.all_gather(std::span(all).first(16), all);
   });
   // The first to look says what is wrong; the other may see its abort word first.
   const auto is_data_loss = [](const Status& status) { return code_of(status) == Code::kDataLoss; };
@@ -137,8 +122,9 @@ TEST(Communicator, FindsRanksThatCallDifferentOperations) {
 TEST(Communicator, FindsRanksThatPassDifferentSizes) {
   Group group(2);
   const std::vector<Status> results = group.run([](Communicator& communicator) {
-    std::vector<std::byte> data(16 + communicator.rank());
-    return communicator.broadcast(data, RankId(0));
+    const std::size_t own = 16 + communicator.rank();
+    std::vector<std::byte> all(2 * own);
+    return communicator.all_gather(std::span(all).first(own), all);
   });
   EXPECT_FALSE(results[0]);
   EXPECT_FALSE(results[1]);

@@ -75,9 +75,6 @@ class Communicator {
   // `own` has the same size on every rank and may be all's own part.
   [[nodiscard]] Status all_gather(std::span<const std::byte> own, std::span<std::byte> all);
 
-  // Copies `data` of rank `root` into `data` of every rank.
-  [[nodiscard]] Status broadcast(std::span<std::byte> data, RankId root);
-
   // Sums the tree of `plan`: every rank obtains the same bits in `out`.
   //
   //   own_nodes  one pointer per node in plan.nodes_of(rank()), each to out.size() floats: the
