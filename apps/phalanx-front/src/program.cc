@@ -6,6 +6,8 @@
 #include <string>
 
 #include "phalanx/base/error.h"
+#include "phalanx/base/exception_error.h"
+#include "phalanx/base/printable.h"
 #include "phalanx/fleet/child_start.h"
 #include "phalanx/os/child_side.h"
 #include "phalanx/os/heap.h"
@@ -48,8 +50,9 @@ int run_front(int argc, char** argv, const FrontSeams& seams) {
     os::ProcessTitle title(argc, argv);
     return live(title, seams);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "phalanx-front: unexpected: %s\n", error.what());
-    return error_traits(Code::kInternal).exit_status;
+    const Error cause = error_of(error);
+    std::fprintf(stderr, "phalanx-front: %s\n", printable(cause.message()).c_str());
+    return error_traits(cause.code()).exit_status;
   }
 }
 

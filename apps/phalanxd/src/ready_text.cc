@@ -5,6 +5,23 @@
 
 namespace phalanx::app {
 
+namespace {
+
+// For a string of JSON between single quotes of a shell. Nothing in it moves the cursor.
+std::string quoted(const std::string& name) {
+  std::string text;
+  for (const char byte : printable(name)) {
+    if (byte == '\'') {
+      text += "'\\''";
+    } else {
+      text += byte == '"' || byte == '\\' ? std::string{'\\', byte} : std::string{byte};
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string ready_text(const settings::Options& options,
                        std::uint16_t port,
                        const std::string& model) {
@@ -13,7 +30,7 @@ std::string ready_text(const settings::Options& options,
   const std::string url = "http://" + host + ":" + std::to_string(port);
   return "ready " + url + "\ntry: curl " + url +
          "/v1/chat/completions -H 'content-type: application/json' -d '{\"model\": \"" +
-         printable(model) +
+         quoted(model) +
          "\", \"messages\": [{\"role\": \"user\", \"content\": \"count from 3 to 40\"}]}'\n";
 }
 

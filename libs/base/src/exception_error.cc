@@ -12,8 +12,11 @@ Error error_of(const std::exception& exception) {
     return resource_exhausted("out of memory: none is left, or ulimit -v is too low");
   }
   if (const auto* const refusal = dynamic_cast<const std::system_error*>(&exception)) {
-    Error cause = errno_error("a thread or a descriptor is refused (see ulimit -u and -n)",
-                              refusal->code().value());
+    Error cause = errno_error(
+        "a thread or a descriptor is refused (see ulimit -u, -n and -d, and the number of "
+        "processes that a "
+        "container or unit may have)",
+        refusal->code().value());
     if (cause.code() == Code::kResourceExhausted) {
       return cause;
     }

@@ -122,6 +122,9 @@ std::string model_name_of(const std::string& path) {
   if (!place.has_filename()) {
     place = place.parent_path();  // a path that ends in a slash
   }
+  if (place.filename() == "." || place.filename() == "..") {
+    place = fs::weakly_canonical(place, error);
+  }
   std::string name = place.filename().string();
   if (!fs::is_regular_file(place, error) || !name.ends_with(kGgufEnding)) {
     return name;

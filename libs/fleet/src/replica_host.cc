@@ -42,6 +42,7 @@ ReplicaHost::ReplicaHost(os::EventLoop& loop,
   runner_ = std::make_unique<supervise::PosixProcessRunner>(links_.size(), loop_, *this);
   slots_ = std::make_unique<ReplicaSlots>(
       links_.size(), start_.supervision, *runner_, events_, steady_clock());
+  look_around_ = loop_.call_every(Burials::kStrangerAge, [this] { burials_.look_around(); });
   for (std::size_t i = 0; i < links_.size(); ++i) {
     if (start_.spawn[i].leads_group) {
       slots_->be_patient_with(i);

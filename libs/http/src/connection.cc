@@ -229,7 +229,8 @@ void Connection::refuse(int status, const std::string& message) {
   head_only_ = reader_.is_head();
   http_1_1_ = true;
   request_id_.clear();
-  access_fields_ = {};
+  const Request head = reader_.head();
+  access_fields_ = core_->access.check(head) ? Headers() : core_->access.fields_for(head);
   phase_ = Phase::kAnswering;
   Response response = core_->error_response(status, message);
   if (status == 503) {

@@ -274,6 +274,17 @@ bool RequestReader::take_expects_continue() {
   return impl_->continue_taken;
 }
 
+Request RequestReader::head() const {
+  Request head;
+  const auto& message = impl_->parser->get();
+  head.method = text(message.method_string());
+  head.target = text(message.target());
+  for (const auto& field : message) {
+    head.headers.add(text(field.name_string()), text(field.value()));
+  }
+  return head;
+}
+
 bool RequestReader::is_head() const {
   return impl_->parser->get().method() == beast_http::verb::head;
 }

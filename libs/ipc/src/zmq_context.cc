@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/ipc/zmq_context.h"
 
+#include <pthread.h>
 #include <sys/eventfd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <latch>
@@ -24,7 +26,8 @@ ZmqContext::~ZmqContext() = default;
 
 namespace {
 
-// ZeroMQ aborts where its threads, their mailboxes and polls cannot be made: these are tried first.
+// ZeroMQ aborts where its threads, their mailboxes and polls cannot be made, or the threads may not
+// set the scheduling that they have: these are tried first.
 constexpr int kDescriptors = 16;
 constexpr int kThreads = 2;  // for input and output, and for closing sockets
 
@@ -39,13 +42,26 @@ Status try_descriptors() {
   return ok();
 }
 
+int try_scheduling() {
+  int policy = 0;
+  sched_param parameters{};
+  const int code = ::pthread_getschedparam(::pthread_self(), &policy, &parameters);
+  return code != 0 ? code : ::pthread_setschedparam(::pthread_self(), policy, &parameters);
+}
+
 Status try_threads() {
   std::latch all(kThreads + 1);
   std::vector<std::thread> tried;
+  std::atomic<int> refused = 0;
   Status status;
   try {
     for (int i = 0; i < kThreads; ++i) {
-      tried.emplace_back([&all] { all.arrive_and_wait(); });
+      tried.emplace_back([&all, &refused] {
+        if (const int code = try_scheduling(); code != 0) {
+          refused = code;
+        }
+        all.arrive_and_wait();
+      });
     }
   } catch (const std::system_error& error) {
     status = errno_error("starting the threads of ZeroMQ (see ulimit -u)", error.code().value());
@@ -54,7 +70,19 @@ Status try_threads() {
   for (std::thread& thread : tried) {
     thread.join();
   }
+  if (status && refused != 0) {
+    return errno_error(
+        "ZeroMQ's threads must be allowed sched_getscheduler and sched_setscheduler, which a "
+        "filter of system "
+        "calls refuses (systemd: SystemCallFilter=~@resources, or a container's profile)",
+        refused);
+  }
   return status;
+}
+
+// It makes its threads with the first socket: as long as what was tried still holds.
+void make_threads(zmq::context_t& context) {
+  const zmq::socket_t first(context, zmq::socket_type::pair);
 }
 
 }  // namespace
@@ -66,6 +94,7 @@ Result<ZmqContext> ZmqContext::create() {
     auto impl = std::make_unique<Impl>();
     impl->context.set(zmq::ctxopt::io_threads, 1);
     impl->context.set(zmq::ctxopt::blocky, false);
+    make_threads(impl->context);
     return ZmqContext(std::move(impl));
   } catch (const zmq::error_t& error) {
     return errno_error("ZeroMQ context", error.num());

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "phalanx/base/check.h"
@@ -38,10 +40,11 @@ std::uint32_t wait_for_change(const std::atomic<std::uint32_t>& word, std::uint3
 }
 
 Status pin(int cpu) {
-  if (cpu >= 0 && os::pin_current_thread({static_cast<std::uint32_t>(cpu)})) {
-    return ok();
+  if (cpu < 0) {
+    return invalid_argument("cpu " + std::to_string(cpu) + " does not exist");
   }
-  return invalid_argument("cpu " + std::to_string(cpu) + " is not available to this process");
+  const Status pinned = os::pin_current_thread({static_cast<std::uint32_t>(cpu)});
+  return pinned ? ok() : invalid_argument(pinned.error().message());
 }
 
 }  // namespace
@@ -68,9 +71,8 @@ struct ThreadTeam::Shared {
   alignas(64) std::atomic<std::uint32_t> generation{0};
   alignas(64) std::atomic<std::uint32_t> finished{0};
 
-  // Worker threads that could not be pinned, and the first such cpu.
-  std::atomic<std::uint32_t> pin_failures{0};
-  std::atomic<int> failed_cpu{-1};
+  std::mutex pin_mutex;
+  Status pinned;  // of a worker thread that could not be
 
   [[nodiscard]] bool run_tile(std::uint32_t tile, std::uint32_t thread) {
     if (hooks.should_stop != nullptr && hooks.should_stop(hooks.context)) {
@@ -99,9 +101,11 @@ struct ThreadTeam::Shared {
 
   void worker(std::uint32_t thread) noexcept {
     set_float_mode();
-    if (!cpus.empty() && !pin(cpus[thread])) {
-      failed_cpu.store(cpus[thread], std::memory_order_relaxed);
-      pin_failures.fetch_add(1, std::memory_order_relaxed);
+    if (!cpus.empty()) {
+      if (Status own = pin(cpus[thread]); !own) {
+        const std::lock_guard lock(pin_mutex);
+        pinned = std::move(own);
+      }
     }
     report_finished();
     std::uint32_t seen = 0;
@@ -141,11 +145,8 @@ struct ThreadTeam::Shared {
       }
     }
     wait_for_workers();
-    if (pin_failures.load(std::memory_order_relaxed) != 0) {
-      return invalid_argument("cpu " + std::to_string(failed_cpu.load(std::memory_order_relaxed)) +
-                              " is not available to this process");
-    }
-    return ok();
+    const std::lock_guard lock(pin_mutex);
+    return pinned;
   }
 
   void stop() {

@@ -34,6 +34,11 @@ std::optional<std::string> code_of(int status) {
   }
 }
 
+// Clients that shorten prompts by themselves (LiteLLM, LangChain) know the error by these words.
+std::string context_text(std::size_t tokens) {
+  return "this model's maximum context length is " + std::to_string(tokens) + " tokens";
+}
+
 }  // namespace
 
 ApiError invalid_field(std::string param, std::string message) {
@@ -57,9 +62,9 @@ ApiError context_too_long(std::string param,
                           std::size_t prompt_tokens,
                           std::size_t context_tokens) {
   ApiError error;
-  error.message = param + ": the prompt has " + std::to_string(prompt_tokens) +
-                  " tokens, and the context of this model holds " + std::to_string(context_tokens) +
-                  ", of which at least one is needed for the answer; shorten the prompt";
+  error.message = param + ": " + context_text(context_tokens) +
+                  ", of which the answer needs at least one; the prompt has " +
+                  std::to_string(prompt_tokens) + ": shorten it";
   error.param = std::move(param);
   error.code = "context_length_exceeded";
   return error;
@@ -72,9 +77,8 @@ ApiError max_tokens_too_large(std::string field,
   const std::size_t room = context_tokens > prompt_tokens ? context_tokens - prompt_tokens : 0;
   ApiError error;
   error.message = field + ": expected at most " + std::to_string(room) + ", came " +
-                  std::to_string(asked) + "; the context of this model holds " +
-                  std::to_string(context_tokens) + " tokens and the prompt has " +
-                  std::to_string(prompt_tokens);
+                  std::to_string(asked) + "; " + context_text(context_tokens) +
+                  ", and the prompt has " + std::to_string(prompt_tokens);
   error.param = std::move(field);
   error.code = "context_length_exceeded";
   return error;

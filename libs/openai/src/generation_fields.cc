@@ -151,10 +151,17 @@ Refusal GenerationReader::read_stop(const Field& field) {
                          "stop: expected at most " + std::to_string(bounds_.stop_strings_max) +
                              " strings, came " + std::to_string(array->size()));
   }
+  std::size_t bytes = 0;
   for (std::size_t i = 0; i < array->size(); ++i) {
     if (auto refusal = read_one({"stop[" + std::to_string(i) + "]", (*array)[i]})) {
       return refusal;
     }
+    bytes += out_->stop.back().size();
+  }
+  if (bytes > bounds_.stop_bytes_max) {
+    return invalid_field("stop",
+                         "stop: expected at most " + std::to_string(bounds_.stop_bytes_max) +
+                             " bytes in all strings together, came " + std::to_string(bytes));
   }
   return std::nullopt;
 }

@@ -50,6 +50,8 @@ constexpr std::array kKnownFields = {
     KnownField{"guided_regex", Harmless::kNullOnly, "answers are free text"},
     KnownField{"guided_choice", Harmless::kNullOnly, "answers are free text"},
     KnownField{"guided_grammar", Harmless::kNullOnly, "answers are free text"},
+    KnownField{"grammar", Harmless::kEmpty, "answers are free text"},
+    KnownField{"json_schema", Harmless::kEmpty, "answers are free text"},
     KnownField{"regex", Harmless::kNullOnly, "answers are free text"},
     KnownField{"ebnf", Harmless::kNullOnly, "answers are free text"},
     KnownField{"modalities", Harmless::kTextModality, "the model answers in text"},

@@ -5,12 +5,14 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "phalanx/base/check.h"
@@ -50,53 +52,82 @@ std::optional<std::uint64_t> room_below(const std::string& folder,
   return *limit > used ? *limit - used : 0;
 }
 
-// The path of this process's cgroup of the unified hierarchy, "/" at its root.
-std::string cgroup_path() {
+// Where the memory of this process is limited and counted.
+struct CgroupFiles {
+  const char* controllers;  // as /proc/self/cgroup has them between two ':'
+  const char* root;
+  const char* limit;
+  const char* usage;
+  const char* cache_key;  // in memory.stat
+  const char* kills;      // has oom_kill
+};
+constexpr CgroupFiles kCgroups[] = {
+    {"", "/sys/fs/cgroup", "/memory.max", "/memory.current", "inactive_file", "/memory.events"},
+    {"memory",
+     "/sys/fs/cgroup/memory",
+     "/memory.limit_in_bytes",
+     "/memory.usage_in_bytes",
+     "total_inactive_file",
+     "/memory.oom_control"}};
+
+// The folder of this process's cgroup; the root where it is not told.
+std::string cgroup_folder(const CgroupFiles& files) {
   const std::string groups = read_small_file("/proc/self/cgroup").value_or("");
-  const std::size_t at = groups.find("0::/");
-  return at == std::string::npos ? "" : groups.substr(at + 3, groups.find('\n', at) - at - 3);
+  const std::string key = std::string(":") + files.controllers + ":/";
+  const std::size_t at = groups.find(key);
+  std::string path;
+  if (at != std::string::npos) {
+    const std::size_t begin = at + key.size() - 1;
+    path = groups.substr(begin, groups.find('\n', begin) - begin);
+  }
+  return files.root + (path == "/" ? "" : path);
 }
 
-// The tightest limit among this process's memory cgroup and those above it.
+// The tightest limit among this process's memory cgroup and those above it. In a container the
+// folder may be one that is not there, and the root its own.
 std::uint64_t cgroup_room() {
   std::uint64_t room = UINT64_MAX;
-  const auto tighten = [&room](std::optional<std::uint64_t> found) {
-    room = std::min(room, found.value_or(UINT64_MAX));
-  };
-  std::string path = cgroup_path();
-  for (;;) {
-    if (path == "/") {
-      path.clear();
+  for (const CgroupFiles& files : kCgroups) {
+    const std::size_t root = std::string_view(files.root).size();
+    for (std::string folder = cgroup_folder(files);; folder.resize(folder.rfind('/'))) {
+      const auto found = room_below(folder, files.limit, files.usage, files.cache_key);
+      room = std::min(room, found.value_or(UINT64_MAX));
+      if (folder.size() <= root) {
+        break;
+      }
     }
-    tighten(room_below("/sys/fs/cgroup" + path, "/memory.max", "/memory.current", "inactive_file"));
-    if (path.empty()) {
-      break;
-    }
-    path.resize(path.rfind('/'));
   }
-  tighten(room_below("/sys/fs/cgroup/memory",
-                     "/memory.limit_in_bytes",
-                     "/memory.usage_in_bytes",
-                     "total_inactive_file"));
   return room;
+}
+
+// Where /proc tells nothing (systemd: ProcSubset=pid): what nobody uses, without the page cache
+// that the kernel would drop.
+Result<std::uint64_t> free_memory_bytes() {
+  struct sysinfo info {};
+  if (::sysinfo(&info) != 0) {
+    return errno_error("asking for the free memory", errno);
+  }
+  return (std::uint64_t{info.freeram} + info.bufferram) * info.mem_unit;
 }
 
 }  // namespace
 
 Result<std::uint64_t> available_memory_bytes() {
   const std::string text = read_small_file("/proc/meminfo").value_or("");
-  const auto available = number_after(text, "MemAvailable");
-  if (!available) {
-    return failed_precondition("/proc/meminfo does not tell the available memory");
+  if (const auto available = number_after(text, "MemAvailable")) {
+    return std::min(*available * kKilobyte, cgroup_room());
   }
-  return std::min(*available * kKilobyte, cgroup_room());
+  PHALANX_TRY(const std::uint64_t free, free_memory_bytes());
+  return std::min(free, cgroup_room());
 }
 
 std::optional<std::uint64_t> out_of_memory_kills() {
-  for (const std::string& file : {"/sys/fs/cgroup" + cgroup_path() + "/memory.events",
-                                  std::string("/sys/fs/cgroup/memory/memory.oom_control")}) {
-    if (const auto count = value_of(read_small_file(file).value_or(""), "oom_kill")) {
-      return count;
+  for (const CgroupFiles& files : kCgroups) {
+    for (const std::string& folder : {cgroup_folder(files), std::string(files.root)}) {
+      const std::string text = read_small_file(folder + files.kills).value_or("");
+      if (const auto count = value_of(text, "oom_kill")) {
+        return count;
+      }
     }
   }
   return std::nullopt;

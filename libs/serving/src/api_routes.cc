@@ -155,7 +155,9 @@ void add_api_routes(http::RouteTable* routes, const ApiContext& context) {
       "/v1/models/*",
       [context](const http::Request& request, const std::shared_ptr<http::Exchange>& exchange) {
         const std::string asked = request.path.substr(std::string("/v1/models/").size());
-        if (const auto error = check_model(context.model, asked)) {
+        const auto error = asked.empty() ? openai::model_not_found(asked, context.model.name)
+                                         : check_model(context.model, asked);
+        if (error) {
           respond_error(*exchange, *error);
           return;
         }

@@ -18,8 +18,8 @@ TextChoice::TextChoice(const TextOptions& options, const tokenizer::Tokenizer& t
 TextEvent TextChoice::push(std::uint32_t position, TokenId token, step::FinishReason finish) {
   PHALANX_CHECK(!finished_, "a finished choice has no further text");
   TextEvent event;
-  event.offset = characters_;
   std::string piece = decoder_.push(token);
+  event.offset = characters_ + decoder_.earlier_characters();
   characters_ += openai::character_count(piece);
   if (finish != step::FinishReason::kNone) {
     piece += decoder_.finish();

@@ -12,6 +12,7 @@
 #include "phalanx/step/isa.h"
 
 #include "option_checks.h"
+#include "refused_flags.h"
 
 namespace phalanx::settings {
 
@@ -268,33 +269,6 @@ void add_offline_flags(flags::FlagTable* table, Options* o) {
   table->add_int("seed", &o->seed, -1, kMaxInt, "Random seed for --prompt; -1 draws one");
 }
 
-void refuse_known_flags(flags::FlagTable* table) {
-  table->refuse("pipeline-parallel-size,pp", "Phalanx does not shard by pipeline stage", "1");
-  table->refuse("enable-expert-parallel,ep,expert-parallel-size",
-                "mixture-of-experts models are not supported",
-                "false");
-  table->refuse("enable-chunked-prefill", "prompts are always computed in chunks", "true");
-  table->refuse("no-enable-chunked-prefill", "prompts are always computed in chunks", "false");
-  table->refuse("dtype",
-                "weights are what --quantization says, and the KV cache what --kv-cache-dtype says",
-                "bfloat16");
-  table->refuse("speculative-config", "there is no speculative decoding in this version");
-  table->refuse("enable-lora,lora-modules", "there are no adapters in this version");
-  table->refuse("api-key", "there are no keys in this version; put a proxy in front");
-  table->refuse("ssl-keyfile,ssl-certfile,ssl-ca-certs",
-                "there is no TLS in this version; put a proxy in front");
-  table->refuse(
-      "nnodes,node-rank,master-addr,master-port,headless,data-parallel-address,data-parallel-size-"
-      "local",
-      "all processes run on one host in this version");
-  table->refuse("distributed-executor-backend", "ranks are always processes of phalanx-worker");
-  table->refuse("gpu-memory-utilization", "there is no GPU back end; see --kv-cache-memory-bytes");
-  table->refuse("tokenizer", "the tokenizer is read from the model's folder or GGUF file");
-  table->refuse("scheduling-policy", "requests are served first come, first served", "fcfs");
-  table->refuse("enable-auto-tool-choice,tool-call-parser,reasoning-parser",
-                "tool calls are not parsed in this version");
-}
-
 }  // namespace
 
 flags::FlagTable make_flag_table(Options* options) {
@@ -310,7 +284,7 @@ flags::FlagTable make_flag_table(Options* options) {
   add_http_flags(&table, options);
   add_supervision_flags(&table, options);
   add_offline_flags(&table, options);
-  refuse_known_flags(&table);
+  refuse_foreign_flags(&table);
   table.section(
       "Worker processes",
       "phalanx-worker worker planner|loader|replica|rank is how a server starts the processes "

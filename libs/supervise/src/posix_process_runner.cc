@@ -116,9 +116,11 @@ Status PosixProcessRunner::Impl::watch(std::size_t slot, Child& child) {
     child.control_handle = loop.watch_readable(
         child.process.control().fd(), [this, slot] { read_control(slot, kRecordsPerTurn); });
   } catch (const std::runtime_error& error) {  // of the threads of std, and of Asio
-    return resource_exhausted(std::string("expected a thread and two descriptors of epoll to watch "
-                                          "a child, found: ") +
-                              error.what());
+    return resource_exhausted(
+        std::string("expected a thread and two descriptors of epoll to watch a child (see ulimit "
+                    "-u, -n and -d, "
+                    "and the number of processes that a container or unit may have), found: ") +
+        error.what());
   }
   return ok();
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "phalanx/base/utf8.h"
 
@@ -12,6 +13,7 @@ IncrementalDecoder::IncrementalDecoder(const Tokenizer& tokenizer, DecodeOptions
     : tokenizer_(&tokenizer), options_(options) {}
 
 std::string IncrementalDecoder::push(TokenId id) {
+  earlier_characters_ = 0;
   if (options_.skip_special && tokenizer_->is_special(id)) {
     return {};
   }
@@ -24,7 +26,7 @@ std::string IncrementalDecoder::push(TokenId id) {
   }
   std::string bytes(pending_.data(), pending_bytes_);
   bytes.append(token);
-  pending_bytes_ = 0;
+  const std::size_t earlier = std::exchange(pending_bytes_, 0);
 
   std::string text;
   const std::string_view all = bytes;
@@ -37,6 +39,7 @@ std::string IncrementalDecoder::push(TokenId id) {
       text.append(all.substr(i, unit.bytes));
     } else {
       text.append(kReplacementCharacter);
+      earlier_characters_ += i + unit.bytes <= earlier ? 1U : 0U;
     }
     i += unit.bytes;
   }

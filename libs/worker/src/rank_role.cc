@@ -196,7 +196,7 @@ class Rank {
     hooks.should_stop = [](void* self) { return static_cast<Rank*>(self)->group_->aborted(); };
     hooks.tile_finished = [](void* self) { static_cast<Rank*>(self)->start_.bump_progress(); };
     const std::vector<int> cpus(bootstrap_.cpus.begin(), bootstrap_.cpus.end());
-    PHALANX_TRY(auto team, kernels::ThreadTeam::create(cpus, hooks));
+    PHALANX_TRY(auto team, make_team(cpus, hooks));
     model::RankRegions regions;
     regions.weights = arena_.bytes();
     regions.kv = mappings_[kKv].bytes();
@@ -205,6 +205,21 @@ class Rank {
     PHALANX_TRY(auto rank_model, model::RankModel::create(options, regions, *table_, *team));
     return std::unique_ptr<engine::ModelRunner>(std::make_unique<CpuRunner>(
         std::move(team), std::move(rank_model), *group_, mappings_[kKv]));
+  }
+
+  // The cores were chosen when the server started; a container may have lost some of them since, or
+  // forbid to choose. A rank computes the same without them, if not as fast.
+  [[nodiscard]] static Result<std::unique_ptr<kernels::ThreadTeam>> make_team(
+      const std::vector<int>& cpus, kernels::TeamHooks hooks) {
+    const os::CpuList allowed = os::allowed_cpus();
+    auto team = kernels::ThreadTeam::create(cpus, hooks);
+    if (team || team.error().code() != Code::kInvalidArgument) {
+      return team;
+    }
+    obs::log_warn("rank_not_pinned", {{"cause", team.error().message()}});
+    static_cast<void>(
+        os::pin_current_thread(allowed));  // where it may be pinned it may be unpinned
+    return kernels::ThreadTeam::create_unpinned(static_cast<std::uint32_t>(cpus.size()), hooks);
   }
 
   fleet::ChildStart& start_;

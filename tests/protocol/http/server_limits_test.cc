@@ -129,5 +129,25 @@ TEST(ServerLimits, AnAllowedOriginMayReadTheAnswer) {
   EXPECT_EQ(response->headers.find("access-control-allow-origin"), nullptr);
 }
 
+// Else its page sees a network that failed, and not that the request was too large.
+TEST(ServerLimits, AnAllowedOriginMayReadTheRefusal) {
+  const std::string fields =
+      "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost:3000\r\n";
+  const Response body =
+      refused(small_limits(), fields + "Content-Length: 6000\r\n\r\n" + std::string(6000, 'a'));
+  EXPECT_EQ(body.status, 413);
+  ASSERT_NE(body.headers.find("access-control-allow-origin"), nullptr);
+  EXPECT_EQ(*body.headers.find("access-control-allow-origin"), "http://localhost:3000");
+  const Response header =
+      refused(small_limits(), fields + "X-Big: " + std::string(100000, 'a') + "\r\n\r\n");
+  EXPECT_EQ(header.status, 431);
+  EXPECT_NE(header.headers.find("access-control-allow-origin"), nullptr);
+  const Response foreign = refused(small_limits(),
+                                   "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: "
+                                   "https://evil.example\r\nContent-Length: 6000\r\n\r\n");
+  EXPECT_EQ(foreign.status, 413);
+  EXPECT_EQ(foreign.headers.find("access-control-allow-origin"), nullptr);
+}
+
 }  // namespace
 }  // namespace phalanx::http

@@ -121,6 +121,36 @@ TEST(Burials, AnOrphanThatDoesNotEndIsNotWaitedForForEver) {
   EXPECT_EQ(world.left, std::vector<pid_t>{501}) << "it is named";
 }
 
+// A helper of the script that became the server, or what was left in its container.
+TEST(Burials, StrangersAreNobodysRanks) {
+  World world(2);
+  world.orphans = {400};
+  world.burials.look_around();
+  world.pass(Burials::kStrangerAge);
+  world.die(0);
+  EXPECT_FALSE(world.burials.any()) << "there is nobody to wait for";
+  world.orphans = {400, 501};
+  world.die(1);
+  world.pass(seconds(2));
+  EXPECT_FALSE(world.lives(1)) << "but for ranks of its own";
+  world.orphans = {400};
+  world.pass(milliseconds(200));
+  EXPECT_TRUE(world.lives(1));
+}
+
+// Ranks are here before the death of their replica is known.
+TEST(Burials, WhoHasJustComeIsNoStranger) {
+  World world(1);
+  world.orphans = {501};
+  world.burials.look_around();
+  world.pass(Burials::kStrangerAge - milliseconds(50));
+  world.die(0);
+  EXPECT_TRUE(world.burials.any());
+  world.burials.look_around();
+  world.pass(Burials::kStrangerAge);
+  EXPECT_TRUE(world.burials.any()) << "nor does anybody become one while he is waited for";
+}
+
 TEST(Burials, EachDeathIsToldOnce) {
   World world(2);
   world.orphans = {501};

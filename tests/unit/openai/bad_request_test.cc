@@ -23,6 +23,8 @@ void PrintTo(const BadField& bad, std::ostream* out) {
 RequestBounds bounds() {
   RequestBounds result;
   result.vocab_size = 1000;
+  result.stop_strings_max = 4;
+  result.stop_bytes_max = 8;
   return result;
 }
 
@@ -113,6 +115,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"("stop":5)", "stop", "stop: expected a string or a list of strings, came 5"},
         BadField{
             R"("stop":["a","b","c","d","e"])", "stop", "stop: expected at most 4 strings, came 5"},
+        BadField{R"("stop":["aaaa","bbbbb"])",
+                 "stop",
+                 "stop: expected at most 8 bytes in all strings together, came 9"},
         BadField{R"("stop":["a",""])",
                  "stop[1]",
                  R"(stop[1]: expected a string that is not empty, came "")"},

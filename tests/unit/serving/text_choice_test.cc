@@ -45,7 +45,7 @@ TEST_F(TextChoiceTest, TellsWhereTheTextOfEachTokenBegins) {
   for (const TokenId token : {0xC3, 0xA4, int{'b'}, int{'c'}, 0xC3, int{'d'}}) {
     offsets.push_back(push(choice, position++, token).offset);
   }
-  EXPECT_EQ(offsets, (std::vector<std::size_t>{0, 0, 1, 2, 3, 3}));
+  EXPECT_EQ(offsets, (std::vector<std::size_t>{0, 0, 1, 2, 3, 4}));
   EXPECT_EQ(push(choice, position, kEosToken, step::FinishReason::kStop).offset, 5U);
 }
 

@@ -4,6 +4,8 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -16,14 +18,19 @@ namespace phalanx::fleet {
 // next incarnation may not fit beside it: so a slot counts as dead, and is started again, only
 // afterwards, or when kLimit has passed.
 //
+// Children that were here before, a helper of the script that became this process or what somebody
+// left in its container, are no replica's and nobody waits for them.
+//
 // Ownership: borrows the clock.
 // Threads: one.
 class Burials {
  public:
   // The kernel has told the orphans to end: what remains is to take their memory down.
   static constexpr Duration kLimit = std::chrono::seconds(5);
+  // Whoever has been here for so long when a replica dies is a stranger to it.
+  static constexpr Duration kStrangerAge = std::chrono::seconds(1);
 
-  // Orphans of this process that live, whoever left them.
+  // Children of this process that it has not spawned and that live, whoever left them.
   using LivingOrphans = std::function<std::vector<pid_t>()>;
   // `remaining` is not empty when the limit has passed.
   using Over =
@@ -36,6 +43,8 @@ class Burials {
   void begin(const supervise::Death& death);
   // To be called every few milliseconds while any() is true.
   void poll();
+  // Looks for strangers; to be called every kStrangerAge.
+  void look_around();
   [[nodiscard]] bool any() const { return !open_.empty(); }
 
  private:
@@ -48,6 +57,8 @@ class Burials {
   Over over_;
   const Clock& clock_;
   std::vector<Burial> open_;
+  std::map<pid_t, SteadyTime> seen_;  // while no replica was being buried: since when
+  std::set<pid_t> strangers_;         // to the burials that are open
 };
 
 }  // namespace phalanx::fleet

@@ -85,6 +85,7 @@ class ReplicaHost final : public supervise::ChildHost {
   std::vector<Link> links_;
   Burials burials_;
   std::unique_ptr<os::EventLoop::Handle> orphan_poll_;
+  std::unique_ptr<os::EventLoop::Handle> look_around_;
   std::unique_ptr<supervise::PosixProcessRunner> runner_;
   std::unique_ptr<ReplicaSlots> slots_;
 };

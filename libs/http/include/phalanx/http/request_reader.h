@@ -53,6 +53,9 @@ class RequestReader {
   [[nodiscard]] State state() const;
   [[nodiscard]] const Refusal& refusal() const;
 
+  // Its header, as far as it has come: of one that is refused what was read before. Until take().
+  [[nodiscard]] Request head() const;
+
   // Whether the request line, as far as it has come, says HEAD: whatever is answered has no body.
   [[nodiscard]] bool is_head() const;
 

@@ -53,12 +53,13 @@ class ThreadTeam {
   // Makes cpus.size() − 1 threads, pins each to its cpu and the calling thread to cpus[0], and sets
   // the float mode of all of them. An empty `cpus` is a team of one that is not pinned.
   //
-  // Errors: kInvalidArgument    a cpu that this process may not use, named
+  // Errors: kInvalidArgument    a thread could not be pinned, with its cpu and why; the calling one
+  //                             may be
   //         kResourceExhausted  a thread could not be made
   [[nodiscard]] static Result<std::unique_ptr<ThreadTeam>> create(std::span<const int> cpus,
                                                                   TeamHooks hooks = {});
 
-  // `size` threads that are not pinned (tests, tools). Requires size ≥ 1.
+  // `size` threads that run where the calling one may. Requires size ≥ 1.
   [[nodiscard]] static Result<std::unique_ptr<ThreadTeam>> create_unpinned(std::uint32_t size,
                                                                            TeamHooks hooks = {});
 

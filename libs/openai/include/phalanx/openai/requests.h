@@ -25,8 +25,9 @@ struct RequestBounds {
   std::size_t messages_max = 8192;
   std::size_t tools_max = 1024;
   std::size_t documents_max = 1024;
-  std::size_t stop_strings_max = 4;
+  std::size_t stop_strings_max = 64;
   std::size_t stop_string_bytes_max = 1024;
+  std::size_t stop_bytes_max = 4096;  // of all strings: every token is looked through for them
   std::size_t stop_token_ids_max = step::kMaxRequestStopTokens;
   std::size_t logit_bias_max = step::kMaxLogitBias;
   std::uint32_t top_logprobs_max = step::kMaxTopLogprobs;

@@ -25,6 +25,10 @@ class IncrementalDecoder {
   // The text that `id` completes; empty if there is none yet.
   [[nodiscard]] std::string push(TokenId id);
 
+  // How many characters at the beginning of what the last push() returned hold no byte of its
+  // token: U+FFFD for what came before and did not become a character.
+  [[nodiscard]] std::size_t earlier_characters() const { return earlier_characters_; }
+
   // What is left at the end of the stream: U+FFFD for an unfinished character, else nothing. The
   // decoder is then as new.
   [[nodiscard]] std::string finish();
@@ -36,6 +40,7 @@ class IncrementalDecoder {
   DecodeOptions options_;
   std::array<char, 4> pending_{};
   std::size_t pending_bytes_ = 0;
+  std::size_t earlier_characters_ = 0;
   bool begun_ = false;  // a byte has come
 };
 

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refused_flags.h"
+
+namespace phalanx::settings {
+namespace {
+
+struct RefusedFlags {
+  const char* names;
+  const char* reason;
+  const char* harmless_value = "";
+};
+constexpr RefusedFlags kRefusedFlags[] = {
+    {"pipeline-parallel-size,pp", "Phalanx does not shard by pipeline stage", "1"},
+    {"enable-expert-parallel,ep,expert-parallel-size",
+     "mixture-of-experts models are not supported",
+     "false"},
+    {"enable-chunked-prefill", "prompts are always computed in chunks", "true"},
+    {"no-enable-chunked-prefill", "prompts are always computed in chunks", "false"},
+    {"dtype",
+     "weights are what --quantization says, and the KV cache what --kv-cache-dtype says",
+     "bfloat16"},
+    {"speculative-config", "there is no speculative decoding in this version"},
+    {"enable-lora,lora-modules", "there are no adapters in this version"},
+    {"api-key", "there are no keys in this version; put a proxy in front"},
+    {"ssl-keyfile,ssl-certfile,ssl-ca-certs",
+     "there is no TLS in this version; put a proxy in front"},
+    {"root-path", "paths begin at /; let the proxy in front take its prefix off"},
+    {"uds", "there are no UNIX sockets for clients in this version; use --host and --port"},
+    {"nnodes,node-rank,master-addr,master-port,headless,data-parallel-address,data-parallel-size-"
+     "local",
+     "all processes run on one host in this version"},
+    {"distributed-executor-backend", "ranks are always processes of phalanx-worker"},
+    {"api-server-count", "processes that talk to clients are counted by --fronts"},
+    {"gpu-memory-utilization", "there is no GPU back end; see --kv-cache-memory-bytes"},
+    {"cpu-offload-gb,swap-space", "there is no GPU back end; all memory is the machine's", "0"},
+    {"device", "there is no GPU back end in this version", "cpu"},
+    {"enforce-eager", "there are no graphs to capture", "true"},
+    {"compilation-config", "kernels are compiled with the program; see --isa"},
+    {"block-size", "a block of the KV cache holds 32 tokens", "32"},
+    {"async-scheduling", "a step is always sent ahead of the results of the last", "true"},
+    {"scheduling-policy", "requests are served first come, first served", "fcfs"},
+    {"tokenizer", "the tokenizer is read from the model's folder or GGUF file"},
+    {"tokenizer-mode", "there is one tokenizer", "auto"},
+    {"trust-remote-code", "no code of a model's folder is ever run", "false"},
+    {"revision,code-revision,tokenizer-revision,download-dir,hf-token",
+     "models are folders and files on this machine, and nothing is downloaded"},
+    {"hf-overrides,hf-config-path", "the configuration is read from the model's folder"},
+    {"load-format", "what a file holds is read from itself", "auto"},
+    {"task", "models generate text", "generate"},
+    {"generation-config", "defaults of sampling are read from the model's folder", "auto"},
+    {"override-generation-config", "clients set sampling in their requests"},
+    {"max-logprobs", "clients may ask for up to 20", "20"},
+    {"chat-template-content-format", "messages are given to the template as it reads them", "auto"},
+    {"response-role", "answers are the assistant's", "assistant"},
+    {"enable-auto-tool-choice,tool-call-parser,tool-parser-plugin",
+     "tool calls are not parsed in this version"},
+    {"reasoning-parser,reasoning-parser-plugin",
+     "reasoning is not told apart from the answer in this version"},
+    {"limit-mm-per-prompt,mm-processor-kwargs,mm-encoder-tp-mode", "models take text"},
+    {"middleware,logits-processors", "no code is loaded into the server"},
+    {"structured-outputs-config,guided-decoding-backend", "answers are free text in this version"},
+    {"kv-transfer-config", "KV is not transferred"},
+    {"enable-prompt-tokens-details", "usage always has cached_tokens", "true"},
+    {"enable-request-id-headers", "answers always carry x-request-id", "true"},
+    {"disable-log-stats,enable-log-requests,disable-log-requests,disable-uvicorn-access-log,"
+     "uvicorn-"
+     "log-level",
+     "what is logged is set by --log-level"},
+    {"allow-credentials,allowed-methods,allowed-headers",
+     "what pages may ask is set by --allowed-origins"},
+};
+
+}  // namespace
+
+void refuse_foreign_flags(flags::FlagTable* table) {
+  for (const RefusedFlags& refused : kRefusedFlags) {
+    table->refuse(refused.names, refused.reason, refused.harmless_value);
+  }
+}
+
+}  // namespace phalanx::settings
