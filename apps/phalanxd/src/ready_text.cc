@@ -25,7 +25,8 @@ std::string quoted(const std::string& name) {
 std::string ready_text(const settings::Options& options,
                        std::uint16_t port,
                        const std::string& model) {
-  const bool is_ipv6 = options.host.find(':') != std::string::npos;
+  const bool is_ipv6 =
+      options.host.find(':') != std::string::npos && !options.host.starts_with('[');
   const std::string host = is_ipv6 ? "[" + options.host + "]" : options.host;
   const std::string url = "http://" + host + ":" + std::to_string(port);
   return "ready " + url + "\ntry: curl " + url +

@@ -248,8 +248,8 @@ Result<std::unique_ptr<AdminServer>> AdminServer::listen(os::EventLoop& loop,
   if (error.value() == EADDRINUSE) {
     return failed_precondition(
         "admin socket @" + name +
-        ": another server of this user has this port, be it at another address; give this one "
-        "another --port, by which phalanxctl tells them apart");
+        ": another process has this name, most likely a server of this user with this port, be it "
+        "at another address; give this one another --port, by which phalanxctl tells them apart");
   }
   if (error) {
     return errno_error("admin socket @" + name, error.value());

@@ -52,11 +52,14 @@ bool is_gone_client(int reason) {
 Result<TcpListener> TcpListener::listen(const std::string& address,
                                         std::uint16_t port,
                                         int backlog) {
-  const std::string numeric = address == "localhost" ? "127.0.0.1" : address;
+  const bool is_bracketed = address.size() > 2 && address.front() == '[' && address.back() == ']';
+  const std::string numeric = address == "localhost" ? "127.0.0.1"
+                              : is_bracketed         ? address.substr(1, address.size() - 2)
+                                                     : address;
   auto endpoint = parse_socket_address(numeric, port);
   if (!endpoint) {
     return invalid_argument(
-        "expected a numeric address to listen on, as 127.0.0.1 or 0.0.0.0; came \"" + address +
+        "expected a numeric address to listen on, as 127.0.0.1, 0.0.0.0 or ::; came \"" + address +
         "\"");
   }
   UniqueFd fd(::socket(endpoint->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

@@ -76,13 +76,22 @@ TEST(TcpListener, NamesThePortThatIsTaken) {
                 ": the port is taken by another process; choose another port or stop that process");
 }
 
+// As URLs have it, and the ready line.
+TEST(TcpListener, TakesAnAddressInBrackets) {
+  const auto bare = TcpListener::listen("::1", 0, 16);
+  if (!bare) {
+    GTEST_SKIP() << "this machine has no IPv6: " << bare.error().message();
+  }
+  EXPECT_TRUE(TcpListener::listen("[::1]", 0, 16));
+}
+
 TEST(TcpListener, RefusesAnAddressThatIsNone) {
-  for (const char* address : {"not.an.address", "", "127.1", "[::1]"}) {
+  for (const char* address : {"not.an.address", "", "127.1", "[127.0.0.1", "[]"}) {
     const auto listener = TcpListener::listen(address, 0, 16);
     ASSERT_FALSE(listener) << address;
     EXPECT_EQ(listener.error().code(), Code::kInvalidArgument);
     EXPECT_EQ(listener.error().message(),
-              "expected a numeric address to listen on, as 127.0.0.1 or 0.0.0.0; came \"" +
+              "expected a numeric address to listen on, as 127.0.0.1, 0.0.0.0 or ::; came \"" +
                   std::string(address) + "\"");
   }
 }
