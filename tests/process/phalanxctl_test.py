@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -27,6 +28,14 @@ class Phalanxctl(unittest.TestCase):
             status, output = run(*words)
             self.assertEqual(status, 64, (words, output))
             self.assertIn(f"found {words[-1] if words[-1].startswith('--') else words[-2]}", output)
+
+    def test_a_file_of_settings_is_read_for_every_command(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write("port = 1\n")
+            file.flush()
+            for command in ("status", "ping", "reload"):
+                status, output = run(command, "--config", file.name)
+                self.assertEqual(status, 66, (command, output))
 
     def test_inspect_refuses_what_phalanxd_refuses(self):
         for limits in (("--max-model-len", "1"), ("--max-num-seqs", "4096", "--max-num-batched-tokens", "1"), ("--dp", "257")):

@@ -235,6 +235,9 @@ Status check_argument(const CtlOptions& options) {
 }
 
 bool has_effect(const std::string& command, const std::string& flag) {
+  if (flag == "config") {
+    return true;  // of what it sets each has an effect there or not
+  }
   if (flag == "json") {
     return command == "status" || command == "inspect" || command == "dump";
   }

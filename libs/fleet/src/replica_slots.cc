@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "phalanx/obs/log.h"
 
@@ -312,12 +313,16 @@ void ReplicaSlots::on_slot_down(std::size_t slot, Incarnation) {
 }
 
 void ReplicaSlots::on_slot_death(const supervise::Death& death) {
-  if (!stopping_) {
-    obs::log_warn("replica_died",
-                  {{"replica", death.slot},
-                   {"incarnation", death.incarnation.value()},
-                   {"how", supervise::describe_for_log(death)}});
+  if (stopping_) {
+    return;
   }
+  const auto* const exited = std::get_if<os::Exited>(&death.reason);
+  const bool as_asked = exited != nullptr && exited->status == 0;  // a restart or roll
+  obs::log_at(as_asked ? obs::LogLevel::kInfo : obs::LogLevel::kWarn,
+              as_asked ? "replica_ended" : "replica_died",
+              {{"replica", death.slot},
+               {"incarnation", death.incarnation.value()},
+               {"how", supervise::describe_for_log(death)}});
 }
 
 void ReplicaSlots::on_slot_failed(std::size_t slot, const Error& cause) {

@@ -109,6 +109,22 @@ Result<std::string> PoisonDump::write(const dispatch::PoisonedChoice& choice) {
   return path;
 }
 
+Status PoisonDump::check() const {
+  std::filesystem::path place = folder_;
+  std::error_code error;
+  while (!std::filesystem::exists(place, error) && place.has_relative_path()) {
+    place = place.parent_path();
+  }
+  const std::string there = place.empty() ? "." : place.string();
+  if (!std::filesystem::is_directory(there, error)) {
+    return failed_precondition(there + " is no folder");
+  }
+  if (::access(there.c_str(), W_OK | X_OK) != 0) {
+    return errno_error("writing into the folder " + there, errno);
+  }
+  return ok();
+}
+
 // A folder below /tmp may have been made by somebody else.
 Status PoisonDump::make_folder() const {
   std::error_code error;
@@ -147,13 +163,17 @@ void PoisonDump::remove_oldest() const {
 }
 
 std::function<void(const dispatch::PoisonedChoice&)> dump_poisoned(std::string folder) {
-  return [dump = std::make_shared<PoisonDump>(std::move(folder))](
-             const dispatch::PoisonedChoice& choice) {
+  auto dump = std::make_shared<PoisonDump>(std::move(folder));
+  if (const Status usable = dump->check(); !usable) {
+    obs::log_warn("dump_dir_unusable", {{"cause", usable.error().message()}});
+  }
+  return [dump](const dispatch::PoisonedChoice& choice) {
     const Result<std::string> path = dump->write(choice);
     obs::log_error("poisoned_request",
                    {{"request", choice.request.value()},
                     {"label", choice.generation.label},
-                    {"dump", path ? *path : path.error().to_string()}});
+                    {"dump", path ? *path : ""},
+                    {"dump_error", path ? "" : path.error().message()}});
   };
 }
 

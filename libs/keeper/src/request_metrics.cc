@@ -118,9 +118,11 @@ void RequestMetrics::on_request_refused(const std::string& route, int status) {
   obs::Labels refused = labels();
   refused["status"] = std::to_string(status);
   registry_
-      .counter("phalanx_requests_refused_total",
-               "Requests answered with an error before they ran",
-               refused)
+      .counter(
+          "phalanx_requests_refused_total",
+          "Requests that were refused before they ran, for their fields, their model or a full "
+          "queue; not what HTTP itself refuses",
+          refused)
       .add();
   obs::log_debug("request_refused", {{"route", route}, {"status", status}});
 }

@@ -123,6 +123,18 @@ TEST(PoisonDump, NamesAFolderItCannotUse) {
   EXPECT_NE(path.error().message().find("file"), std::string::npos);
 }
 
+// Known before there is anything to write.
+TEST(PoisonDump, TellsWhetherThereIsOrCanBeAFolder) {
+  const test::TempDir temp;
+  EXPECT_TRUE(PoisonDump(temp.path()).check());
+  EXPECT_TRUE(PoisonDump(temp.path() / "not/yet").check());
+  std::ofstream(temp.path() / "file") << "x";
+  const Status below_a_file = PoisonDump(temp.path() / "file/dumps").check();
+  ASSERT_FALSE(below_a_file);
+  EXPECT_NE(below_a_file.error().message().find("/file is no folder"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(temp.path() / "not")) << "nothing is made";
+}
+
 TEST(DumpFolder, FollowsOptionStateAndHome) {
   EXPECT_EQ(dump_folder("/d", {{"HOME", "/h"}}), "/d");
   EXPECT_EQ(dump_folder("", {{"XDG_STATE_HOME", "/s"}, {"HOME", "/h"}}), "/s/phalanx/poisoned");

@@ -29,6 +29,10 @@ class PoisonDump {
 
   explicit PoisonDump(std::string folder) : folder_(std::move(folder)) {}
 
+  // Whether there is a folder, or can be one, that this user may write in.
+  // Errors: those of the file system, naming the path
+  [[nodiscard]] Status check() const;
+
   // The path of the new file.
   // Errors: those of the file system, naming the path; kFailedPrecondition if the folder belongs to
   // somebody else.
@@ -42,7 +46,8 @@ class PoisonDump {
   std::uint32_t written_ = 0;
 };
 
-// For DispatcherOptions: writes into `folder` and logs where, or why not.
+// For DispatcherOptions: writes into `folder` and logs where, or why not. Warns at once where it
+// could not.
 [[nodiscard]] std::function<void(const dispatch::PoisonedChoice&)> dump_poisoned(
     std::string folder);
 
