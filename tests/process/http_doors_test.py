@@ -53,8 +53,8 @@ class Doors(unittest.TestCase):
             self.assertEqual((status, headers["x-phalanx-ignored-fields"]), (200, "presence_penality"))
         self.assertEqual(self.server.log_text().count("field=presence_penality"), 1)
         status, _, headers = self.server.request(
-            "POST", "/v1/chat/completions", {**body, "stream": True, "grammar": "x"})
-        self.assertEqual((status, headers["x-phalanx-ignored-fields"]), (200, "presence_penality,grammar"))
+            "POST", "/v1/chat/completions", {**body, "stream": True, "mirostat": "x"})
+        self.assertEqual((status, headers["x-phalanx-ignored-fields"]), (200, "presence_penality,mirostat"))
 
     def test_routes_that_only_tokenize_name_unknown_fields_too(self):
         for path, body in (("/tokenize", {"prompt": "a", "propmt": 1}), ("/detokenize", {"tokens": [1], "propmt": 1})):

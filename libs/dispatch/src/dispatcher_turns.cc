@@ -56,6 +56,12 @@ void Dispatcher::on_tick() {
     if (!late) {
       return;
     }
+    Request* request = nullptr;
+    const Running* const running = find(*late, &request);
+    if (router_.any_serves(running->fingerprint, clock_.now())) {
+      waiting_.renew(*late, clock_.now());  // in a queue that moves
+      continue;
+    }
     fail_request(late->first, unavailable("no replica became ready in time; try again later"));
   }
 }

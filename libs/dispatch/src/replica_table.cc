@@ -9,9 +9,13 @@ ReplicaTable::ReplicaTable(std::size_t replicas, CircuitBreakerOptions breaker)
     : entries_(replicas, ReplicaEntry(breaker)) {}
 
 bool ReplicaTable::usable(ReplicaId replica, SteadyTime now) const {
+  return serves(replica, now) && !at(replica).blocked;
+}
+
+bool ReplicaTable::serves(ReplicaId replica, SteadyTime now) const {
   const ReplicaEntry& entry = at(replica);
   const bool takes = entry.draining ? entry.alive && !any_open() : entry.ready;
-  return takes && !entry.blocked && entry.breaker.allows(now);
+  return takes && entry.breaker.allows(now);
 }
 
 bool ReplicaTable::any_open() const {

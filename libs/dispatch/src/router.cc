@@ -19,6 +19,17 @@ std::uint64_t Router::to_compute(ReplicaId replica, const Work& work) const {
   return work.remainder.to_compute - std::min(work.remainder.to_compute, known);
 }
 
+bool Router::any_serves(std::optional<std::uint64_t> fingerprint, SteadyTime now) const {
+  for (std::uint32_t i = 0; i < table_.size(); ++i) {
+    const bool same_numerics =
+        !fingerprint || table_.at(ReplicaId(i)).numerics_fingerprint == *fingerprint;
+    if (same_numerics && table_.serves(ReplicaId(i), now)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 std::optional<ReplicaId> Router::dispatch(const wire::SequenceKey& key,
                                           const Work& work,
                                           SteadyTime now,
@@ -30,7 +41,8 @@ std::optional<ReplicaId> Router::dispatch(const wire::SequenceKey& key,
     const ReplicaId replica(i);
     const bool same_numerics =
         !fingerprint || table_.at(replica).numerics_fingerprint == *fingerprint;
-    const bool open_to_it = only ? replica == *only : !table_.at(replica).reserved;
+    const bool open_to_it = (only ? replica == *only : !table_.at(replica).reserved) &&
+                            ledger_.open(replica).size() < kOpenMax;
     if (same_numerics && open_to_it && table_.usable(replica, now)) {
       candidates.push_back({replica, ledger_.pending(replica).total() + to_compute(replica, work)});
     }

@@ -24,6 +24,13 @@ void WaitingQueue::remove(const ChoiceName& name) {
   entries_.erase(entry);
 }
 
+void WaitingQueue::renew(const ChoiceName& name, SteadyTime since) {
+  Entry& entry = entries_.at(name);
+  times_.erase({entry.since, name});
+  entry.since = since;
+  times_.emplace(since, name);
+}
+
 std::vector<Fingerprint> WaitingQueue::lines() const {
   std::vector<Fingerprint> result;
   for (auto line = lines_.rbegin(); line != lines_.rend(); ++line) {

@@ -71,11 +71,18 @@ bool KvBacking::starved(bool busy) {
   return starved_since_ && clock_.now() - *starved_since_ >= kStarvedLimit;
 }
 
-bool KvBacking::on_tick(bool busy, const std::function<void(wire::TokenUpdate)>& give_up) {
-  if (starved(busy)) {
-    give_up(scheduler_.fail_first_waiting(resource_exhausted(
-        "the machine has no memory for the KV of this sequence: " + std::to_string(backed_) +
-        " of " + std::to_string(scheduler_.blocks().total()) + " blocks have any")));
+bool KvBacking::on_tick(bool busy,
+                        const std::set<SequenceId>* only,
+                        const std::function<void(wire::TokenUpdate)>& give_up) {
+  const auto first = scheduler_.first_waiting(only);
+  if (first && starved(busy)) {
+    // Not as a queue that is full, after which it would be sent again.
+    give_up(scheduler_.fail(
+        *first,
+        Error(Code::kDeadlineExceeded,
+              "the machine has had no memory for the KV of this sequence for 10 s: " +
+                  std::to_string(backed_) + " of " + std::to_string(scheduler_.blocks().total()) +
+                  " blocks have any")));
     starved_since_.reset();
     unfinished_ = true;  // who waited behind it may fit
   }

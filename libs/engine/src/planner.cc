@@ -101,15 +101,16 @@ void Planner::serve(const Sequence& sequence, bool decoding) {
   if (wanted == 0) {
     return;
   }
-  const auto held = static_cast<std::uint32_t>(sequence.blocks.size());
-  const std::uint32_t reachable = (held + available_) * step::kBlockTokens - sequence.computed;
-  if (reachable > 0 || make_room(sequence)) {
-    const std::uint32_t now = (held + available_) * step::kBlockTokens - sequence.computed;
+  const auto reachable = [&] {
+    const std::uint64_t blocks = sequence.blocks.size() + std::uint64_t{available_};
+    return blocks * step::kBlockTokens - sequence.computed;
+  };
+  if (reachable() > 0 || make_room(sequence)) {
     Draft row;
     row.sequence = &sequence;
     row.slot = *sequence.slot;
     row.start = sequence.computed;
-    row.count = std::min(wanted, now);
+    row.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, reachable()));
     row.decodes = decoding;
     draft(std::move(row));
   }

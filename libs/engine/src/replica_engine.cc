@@ -198,6 +198,7 @@ void ReplicaEngine::on_tick(std::uint32_t periods) {
     stop_now();
   }
   if (kv_.on_tick(group_.forming() || plan_,
+                  bisection_.active() ? &bisection_.testing() : nullptr,
                   [this](wire::TokenUpdate starved) { publish_one(std::move(starved)); })) {
     pump();
   }

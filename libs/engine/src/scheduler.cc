@@ -308,9 +308,11 @@ std::uint32_t Scheduler::first_waiting_blocks() const {
   return waiting_.empty() ? 0 : step::blocks_for(waiting_.begin()->second.length());
 }
 
-wire::TokenUpdate Scheduler::fail_first_waiting(const Error& error) {
-  PHALANX_CHECK(!waiting_.empty(), "a sequence waits");
-  return fail(waiting_.begin()->first, error);
+std::optional<SequenceId> Scheduler::first_waiting(const std::set<SequenceId>* only) const {
+  const auto first = std::ranges::find_if(waiting_, [only](const auto& entry) {
+    return only == nullptr || only->contains(entry.first);
+  });
+  return first == waiting_.end() ? std::nullopt : std::optional(first->first);
 }
 
 wire::TokenUpdate Scheduler::fail(SequenceId id, const Error& error) {

@@ -84,7 +84,13 @@ Status check_submit(const SchedulerOptions& options, const wire::Submit& submit)
                             std::to_string(options.limits.kv_blocks));
   }
   PHALANX_RETURN_IF_ERROR(check_ids("the prompt", submit.prompt_ids, options.vocab_size));
-  return check_ids("the history", submit.produced_ids, options.vocab_size);
+  PHALANX_RETURN_IF_ERROR(check_ids("the history", submit.produced_ids, options.vocab_size));
+  PHALANX_RETURN_IF_ERROR(
+      check_ids("stop_token_ids", submit.stop.stop_token_ids, options.vocab_size));
+  for (const auto& [id, bias] : submit.sampling.logit_bias) {
+    PHALANX_RETURN_IF_ERROR(check_ids("logit_bias", {&id, 1}, options.vocab_size));
+  }
+  return ok();
 }
 
 }  // namespace phalanx::engine

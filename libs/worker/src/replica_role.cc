@@ -24,8 +24,8 @@ namespace phalanx::worker {
 
 namespace {
 
-// Frames that the leader does not take for a while. Past it the leader is faulty, and its lifeline
-// will say so.
+// Frames that the leader does not take for a while: it is faulty, or stopped by somebody. Past it
+// this process ends, and says by its exit status that no request has done that.
 constexpr std::size_t kMaxUnsentFrames = 4096;
 
 // For the leader to take the last frames. A leader that is gone ends this process anyway.
@@ -57,8 +57,8 @@ class LeaderLink final : public engine::ReplicaSink {
     }
     if (unsent_.size() >= kMaxUnsentFrames) {
       if (result_) {
-        fail(unavailable("the leader takes nothing: " + std::to_string(unsent_.size()) +
-                         " frames wait for it"));
+        fail(aborted("the leader takes nothing: " + std::to_string(unsent_.size()) +
+                     " frames wait for it"));
       }
       return;
     }

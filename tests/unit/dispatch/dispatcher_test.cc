@@ -194,6 +194,26 @@ TEST_F(DispatcherTest, DropsRepeatedTokensAndRunsAgainAfterAGap) {
   expect_nothing_left();
 }
 
+// Its deadline is for replicas that do not come.
+TEST_F(DispatcherTest, WaitsForAPlaceOnReplicasThatServe) {
+  const auto held = std::make_shared<FakeSink>();
+  for (std::size_t i = 0; i < 2; ++i) {
+    submit(held);
+  }
+  ASSERT_EQ(port_.sent.size(), 2U);
+  const auto waits = std::make_shared<FakeSink>();
+  port_.answer = wire::Sent::kWouldBlock;
+  submit(waits);
+  for (int second = 0; second < 60; ++second) {
+    clock_.advance(std::chrono::seconds(1));
+    dispatcher_.on_tick();
+  }
+  EXPECT_EQ(waits->ends, 0);
+  port_.answer = wire::Sent::kQueued;
+  dispatcher_.on_tick();
+  EXPECT_EQ(port_.sent.size(), 3U);
+}
+
 TEST_F(DispatcherTest, WaitsWithoutAReplicaAndEndsInTime) {
   set_ready(ReplicaId(0), false);
   set_ready(ReplicaId(1), false);

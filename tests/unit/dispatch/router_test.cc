@@ -35,6 +35,20 @@ TEST(Router, SendsWorkOnlyToReadyReplicas) {
   EXPECT_EQ(router.ledger().open_attempts(ReplicaId(1)), 2U);
 }
 
+// What a replica would refuse is not sent: it would come back, and be sent again.
+TEST(Router, GivesAReplicaNoMoreThanItQueues) {
+  Router router = make_router(1);
+  for (std::uint64_t i = 0; i < Router::kOpenMax; ++i) {
+    ASSERT_EQ(router.dispatch(key(i), {1, 1}, SteadyTime{}), ReplicaId(0));
+  }
+  EXPECT_EQ(router.dispatch(key(Router::kOpenMax), {1, 1}, SteadyTime{}), std::nullopt);
+  EXPECT_TRUE(router.any_serves({}, SteadyTime{})) << "it has no room, and serves";
+  EXPECT_TRUE(router.any_serves(42, SteadyTime{}));
+  EXPECT_FALSE(router.any_serves(43, SteadyTime{}));
+  router.settle(ReplicaId(0), key(7));
+  EXPECT_EQ(router.dispatch(key(Router::kOpenMax), {1, 1}, SteadyTime{}), ReplicaId(0));
+}
+
 TEST(Router, DrainedReplicasFinishWhatNobodyElseCan) {
   Router router = make_router(2);
   ReplicaTable& table = router.table();

@@ -30,6 +30,19 @@ TEST(WaitingQueue, KeepsALinePerNumericsInTheOrderOfRequests) {
   EXPECT_EQ(queue.lines(), (std::vector<Fingerprint>{{}}));
 }
 
+TEST(WaitingQueue, WhoIsRenewedKeepsItsPlace) {
+  WaitingQueue queue;
+  const SteadyTime start{};
+  queue.add(name(1), {}, start);
+  queue.add(name(2), {}, start + seconds(1));
+  queue.renew(name(1), start + seconds(2));
+  EXPECT_EQ(queue.first({}), name(1));
+  EXPECT_EQ(queue.waiting_since(start + seconds(1)), name(2));
+  queue.remove(name(2));
+  EXPECT_EQ(queue.waiting_since(start + seconds(1)), std::nullopt);
+  EXPECT_EQ(queue.waiting_since(start + seconds(2)), name(1));
+}
+
 TEST(WaitingQueue, KnowsWhoHasWaitedTooLong) {
   WaitingQueue queue;
   const SteadyTime start{};

@@ -37,8 +37,27 @@ class Replica {
   }
   void tick(int times, bool busy = false) {
     for (int i = 0; i < times; ++i) {
-      static_cast<void>(backing_.on_tick(busy, [](wire::TokenUpdate) {}));
+      static_cast<void>(backing_.on_tick(busy, nullptr, [](wire::TokenUpdate) {}));
     }
+  }
+  // Waits for memory that does not come, of those in `only` alone; who has ended at last.
+  std::vector<std::uint64_t> starve(const std::set<SequenceId>& only) {
+    const StepBudget budget(std::chrono::hours(1), 1e9);
+    std::vector<std::uint64_t> ended;
+    for (int second = 0; second < 60 && ended.empty(); ++second) {
+      const auto plan = backing_.plan(&only, budget);
+      EXPECT_TRUE(!plan || plan->rows.empty());
+      static_cast<void>(backing_.on_tick(false, &only, [&](wire::TokenUpdate end) {
+        EXPECT_EQ(static_cast<Code>(end.error_code), Code::kDeadlineExceeded)
+            << "a queue that is full would be tried again";
+        ended.push_back(end.key.request.value());
+      }));
+      clock_.advance(std::chrono::seconds(1));
+    }
+    return ended;
+  }
+  [[nodiscard]] SequenceId sequence(std::uint64_t number) const {
+    return scheduler_.find({RequestId(number), ChoiceIndex(0), Attempt(1)})->id;
   }
   void forget() { backing_.forget(); }
 
@@ -111,6 +130,15 @@ TEST(KvBacking, GoesOnWithoutWhatIsNotThere) {
   EXPECT_EQ(replica.memory.calls, calls) << "it is not asked for in every tick";
   replica.submit(2, 2 * 32);
   replica.step();
+}
+
+// While a culprit is looked for, what is not tested has not waited for memory.
+TEST(KvBacking, EndsOnlyWhoMayRun) {
+  Replica replica;
+  replica.memory.available = 10;
+  replica.submit(1, 32);
+  replica.submit(2, 20 * 32);
+  EXPECT_EQ(replica.starve({replica.sequence(2)}), (std::vector<std::uint64_t>{2}));
 }
 
 }  // namespace

@@ -158,6 +158,15 @@ TEST(Scheduler, RefusesWhatCanNeverRun) {
   alien.prompt_ids[3] = 100;
   EXPECT_EQ(refusal(small(), alien),
             "invalid_argument: the prompt holds token 100; ids go from 0 to 99");
+  // Ranks refuse them, and would be blamed for it.
+  wire::Submit alien_stop = request(1, 5, 5);
+  alien_stop.stop.stop_token_ids = {3, 100};
+  EXPECT_EQ(refusal(small(), alien_stop),
+            "invalid_argument: stop_token_ids holds token 100; ids go from 0 to 99");
+  wire::Submit alien_bias = request(1, 5, 5);
+  alien_bias.sampling.logit_bias = {{-1, 1.0F}};
+  EXPECT_EQ(refusal(small(), alien_bias),
+            "invalid_argument: logit_bias holds token -1; ids go from 0 to 99");
   wire::Submit long_history = request(1, 5, 5);
   long_history.produced_ids.assign(6, 1);
   EXPECT_EQ(refusal(small(), long_history),

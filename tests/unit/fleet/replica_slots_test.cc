@@ -243,6 +243,9 @@ TEST(ReplicaSlots, OnlyADeathOfItsOwnWhileItServesIsHeldAgainstRequests) {
   world.slots.on_asked_to_stop(0);
   world.die(0, os::Exited{0}, DeathOrigin::kOwn);
   EXPECT_FALSE(world.own) << "it was asked to end";
+  world.settle();
+  world.die(0, os::Exited{77}, DeathOrigin::kOwn);
+  EXPECT_FALSE(world.own) << "the leader took nothing";
 
   World another(1);
   another.start();

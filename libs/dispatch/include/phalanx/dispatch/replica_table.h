@@ -40,6 +40,9 @@ class ReplicaTable {
   // for: what was accepted is finished there.
   [[nodiscard]] bool usable(ReplicaId replica, SteadyTime now) const;
 
+  // The same of one that has no room now.
+  [[nodiscard]] bool serves(ReplicaId replica, SteadyTime now) const;
+
   [[nodiscard]] std::size_t ready_count() const;
 
   // Some replica that is not drained serves, or will.

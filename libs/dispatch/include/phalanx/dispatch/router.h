@@ -28,7 +28,14 @@ struct Work {
 // Threads: one (the leader's loop).
 class Router {
  public:
+  // Attempts that are open on a replica at a time: it refuses to queue more
+  // (engine::SchedulerOptions::max_waiting), and what it refuses was sent for nothing.
+  static constexpr std::size_t kOpenMax = 4096;
+
   Router(std::size_t replicas, std::unique_ptr<Policy> policy, CircuitBreakerOptions breaker);
+
+  // Whether a replica serves that may take work of `fingerprint`, if it has room or not.
+  [[nodiscard]] bool any_serves(std::optional<std::uint64_t> fingerprint, SteadyTime now) const;
 
   // Books `key` on a usable replica and returns it; nothing if none is usable now. A replica's load
   // is what it owes and what of `work` it would have to compute, which is then booked. `avoid` is

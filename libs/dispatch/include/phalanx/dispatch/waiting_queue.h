@@ -29,6 +29,9 @@ class WaitingQueue {
   // Harmless for one that is not there.
   void remove(const ChoiceName& name);
 
+  // One that is there keeps its place and waits from `since` on.
+  void renew(const ChoiceName& name, SteadyTime since);
+
   // The lines that are not empty, streams that have begun elsewhere first.
   [[nodiscard]] std::vector<Fingerprint> lines() const;
 

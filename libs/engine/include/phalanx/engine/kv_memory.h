@@ -61,11 +61,13 @@ class KvBacking {
   // missing.
   [[nodiscard]] std::optional<StepPlan> plan_after(const StepPlan& plan);
 
-  // True: there may be a step to plan now. `give_up` gets the end of a sequence that has waited
-  // alone, and long, for memory that does not come. Time in which a step runs, or none could,
-  // memory or not (`busy`), is no such waiting. Where there is nothing to do it takes memory ahead,
-  // a piece in each tick.
-  [[nodiscard]] bool on_tick(bool busy, const std::function<void(wire::TokenUpdate)>& give_up);
+  // True: there may be a step to plan now. `give_up` gets the end of a sequence that may run (is in
+  // `only`, if that is given) and has waited alone, and long, for memory that does not come. Time
+  // in which a step runs, or none could, memory or not (`busy`), is no such waiting. Where there is
+  // nothing to do it takes memory ahead, a piece in each tick.
+  [[nodiscard]] bool on_tick(bool busy,
+                             const std::set<SequenceId>* only,
+                             const std::function<void(wire::TokenUpdate)>& give_up);
 
   // on_tick() will take more memory ahead.
   [[nodiscard]] bool takes_ahead() const;

@@ -106,8 +106,9 @@ class Scheduler {
   // Blocks that must be free for the oldest waiting sequence to run alone; 0 when none waits.
   [[nodiscard]] std::uint32_t first_waiting_blocks() const;
 
-  // Ends the oldest waiting sequence with `error`. Requires waiting() > 0.
-  [[nodiscard]] wire::TokenUpdate fail_first_waiting(const Error& error);
+  // The oldest waiting sequence, of those in `only` if it is given.
+  [[nodiscard]] std::optional<SequenceId> first_waiting(
+      const std::set<SequenceId>* only = nullptr) const;
 
   // No KV can be trusted any more: every sequence waits again with nothing computed, and no block
   // counts as touched. Answers the new remainders of those that lost something.
