@@ -55,12 +55,17 @@ void StepBudget::confirmed(const StepWork& work, Duration took) {
 
 void StepBudget::learn_fixed(const StepWork& work, double ms) {
   const double expected = expected_ms(work);
-  if (!fixed_ms_) {
-    fixed_ms_ = std::max(ms - expected, 0.0);
-    return;
+  double fixed = ms - expected;
+  if (fixed_ms_) {
+    const double most = std::max(kSurpriseMax * expected, kHarmless * limit_ms_);
+    fixed = *fixed_ms_ + kFixedGain * (std::min(ms, most) - expected);
   }
-  const double most = std::max(kSurpriseMax * expected, kHarmless * limit_ms_);
-  fixed_ms_ = std::max(*fixed_ms_ + kFixedGain * (std::min(ms, most) - expected), 0.0);
+  if (fixed < 0.0) {
+    // No fixed part is that short: rows are cheaper than they were when they were measured, as in a
+    // first step over memory that was not there yet.
+    row_ms_ = std::max(row_ms_ + fixed / rows_of(work), 0.0);
+  }
+  fixed_ms_ = std::max(fixed, 0.0);
 }
 
 void StepBudget::learn_row(const StepWork& work, double ms) {

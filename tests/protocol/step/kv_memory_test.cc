@@ -77,7 +77,7 @@ TEST(KvMemory, IsNotWaitedForForever) {
   world.submit(world.request(2, step::kBlockTokens, 4));
   ASSERT_TRUE(world.run_until([&] { return world.book.open_count() == 0; }, 15000));
   EXPECT_EQ(entry(world, 1).end->finish, FinishReason::kError);
-  EXPECT_EQ(entry(world, 1).end->error_code, static_cast<std::uint32_t>(Code::kResourceExhausted));
+  EXPECT_EQ(entry(world, 1).end->error_code, static_cast<std::uint32_t>(Code::kDeadlineExceeded));
   EXPECT_EQ(entry(world, 2).end->finish, FinishReason::kLength) << "what fits is served";
 }
 

@@ -198,6 +198,20 @@ TEST(StepBudget, ForgetsThatItsFirstStepsStalled) {
 }
 
 // Three rows in a step that lasted a little longer, or less, would make a row expensive, or cheap.
+// Steps are sent ahead by what they are expected to take, where there are decodes alone, too.
+TEST(StepBudget, ForgetsInDecodesThatItsFirstPromptStalled) {
+  StepBudget budget(milliseconds(kLimit), kRowReads);
+  budget.confirmed(StepWork::prefill(0, 5), milliseconds(2000));
+  for (int i = 0; i < 100; ++i) {
+    budget.confirmed(decodes(1), milliseconds(30));
+  }
+  EXPECT_LT(to_milliseconds(budget.expected(decodes(1))), 60.0);
+  for (int i = 0; i < 100; ++i) {
+    budget.confirmed(decodes(16), milliseconds(45));
+  }
+  EXPECT_LT(to_milliseconds(budget.expected(decodes(16))), 90.0);
+}
+
 TEST(StepBudget, LearnsLittleFromShortPrompts) {
   Bench bench;
   bench.learn();
