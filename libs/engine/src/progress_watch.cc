@@ -23,6 +23,10 @@ ProgressTick ProgressWatch::tick(SteadyTime now,
   const Duration since = now - last_;
   const Duration late = since - periods * options_.period;
   result.counted = ticked_ && late >= -options_.period / 2 && late <= options_.period / 2;
+  if (ticked_ && late > options_.period / 2 && ++late_ticks_ >= options_.late_ticks) {
+    late_ticks_ = 0;
+    result.counted = true;
+  }
   ticked_ = true;
   last_ = now;
   return result;

@@ -18,17 +18,19 @@ struct ProgressOptions {
   std::uint32_t form_ticks = 500;
   std::uint32_t start_ticks = 1500;  // for a new process to take its hello and answer it
   std::uint32_t grace_ticks = 25;    // between the abort and the kill
+  std::uint32_t late_ticks = 8;      // so many that came late count as one
 };
 
 // One tick of the watcher as others see it.
 struct ProgressTick {
-  bool counted = false;             // the tick came on time
+  bool counted = false;             // the tick came on time, or stands for some that did not
   std::vector<std::uint8_t> moved;  // per rank: its progress word changed since the last tick
 };
 
-// Judges hanging by progress and not by the clock (S3): only ticks that themselves came on time
-// count, so a suspended machine or a starved watcher accuses nobody, and the patience follows the
-// longest gap between two signs of progress that this program has seen on this machine.
+// Judges hanging by progress and not by the clock (S3): ticks that themselves came on time count,
+// and of those that came late a few, so a suspended machine accuses nobody, a watcher that is
+// starved for ever (by a quota) takes longer, and the patience follows the longest gap between two
+// signs of progress that this program has seen on this machine.
 //
 // Threads: one.
 class ProgressWatch {
@@ -52,6 +54,7 @@ class ProgressWatch {
   ProgressOptions options_;
   std::vector<std::uint64_t> words_;
   std::uint32_t longest_gap_ = 0;
+  std::uint32_t late_ticks_ = 0;  // that no count stands for yet
   SteadyTime last_;
   bool ticked_ = false;
 };
