@@ -62,9 +62,9 @@ ApiError context_too_long(std::string param,
                           std::size_t prompt_tokens,
                           std::size_t context_tokens) {
   ApiError error;
-  error.message = param + ": " + context_text(context_tokens) +
-                  ", of which the answer needs at least one; the prompt has " +
-                  std::to_string(prompt_tokens) + ": shorten it";
+  error.message = param + ": the prompt has " + std::to_string(prompt_tokens) + " tokens, and " +
+                  context_text(context_tokens) +
+                  ", of which at least one is needed for the answer; shorten the prompt";
   error.param = std::move(param);
   error.code = "context_length_exceeded";
   return error;
