@@ -75,6 +75,11 @@ void Dispatcher::dispatch_or_wait(Request& request, Running& running) {
   }
 }
 
+// A suspect runs on the replica that is reserved for such.
+std::optional<ReplicaId> Dispatcher::only_replica(const ChoiceName& name) const {
+  return suspects_.contains(name) ? bench_ : std::nullopt;
+}
+
 // True if a replica has it now. A link that takes nothing is left alone until the next tick.
 bool Dispatcher::try_dispatch(Request& request, Running& running) {
   Choice& choice = running.choice;
@@ -88,8 +93,7 @@ bool Dispatcher::try_dispatch(Request& request, Running& running) {
   if (choice.index() > 0) {
     work.computes_prompt = request.choices.front().replica;
   }
-  const std::optional<ReplicaId> only =
-      suspects_.contains({request.id, choice.index()}) ? bench_ : std::nullopt;
+  const std::optional<ReplicaId> only = only_replica({request.id, choice.index()});
   while (const auto replica =
              router_.dispatch(key, work, clock_.now(), running.avoid, running.fingerprint, only)) {
     if (send_to(*replica, request, running)) {

@@ -58,7 +58,7 @@ void Dispatcher::on_tick() {
     }
     Request* request = nullptr;
     const Running* const running = find(*late, &request);
-    if (router_.any_serves(running->fingerprint, clock_.now())) {
+    if (router_.any_serves(clock_.now(), running->fingerprint, only_replica(*late))) {
       waiting_.renew(*late, clock_.now());  // in a queue that moves
       continue;
     }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "phalanx/wire/limits.h"
+
 namespace phalanx::dispatch {
 
 Router::Router(std::size_t replicas, std::unique_ptr<Policy> policy, CircuitBreakerOptions breaker)
@@ -19,11 +21,19 @@ std::uint64_t Router::to_compute(ReplicaId replica, const Work& work) const {
   return work.remainder.to_compute - std::min(work.remainder.to_compute, known);
 }
 
-bool Router::any_serves(std::optional<std::uint64_t> fingerprint, SteadyTime now) const {
+bool Router::may_take(ReplicaId replica,
+                      std::optional<std::uint64_t> fingerprint,
+                      std::optional<ReplicaId> only) const {
+  const ReplicaEntry& entry = table_.at(replica);
+  const bool same_numerics = !fingerprint || entry.numerics_fingerprint == *fingerprint;
+  return same_numerics && (only ? replica == *only : !entry.reserved);
+}
+
+bool Router::any_serves(SteadyTime now,
+                        std::optional<std::uint64_t> fingerprint,
+                        std::optional<ReplicaId> only) const {
   for (std::uint32_t i = 0; i < table_.size(); ++i) {
-    const bool same_numerics =
-        !fingerprint || table_.at(ReplicaId(i)).numerics_fingerprint == *fingerprint;
-    if (same_numerics && table_.serves(ReplicaId(i), now)) {
+    if (may_take(ReplicaId(i), fingerprint, only) && table_.serves(ReplicaId(i), now)) {
       return true;
     }
   }
@@ -39,11 +49,8 @@ std::optional<ReplicaId> Router::dispatch(const wire::SequenceKey& key,
   std::vector<Candidate> candidates;
   for (std::uint32_t i = 0; i < table_.size(); ++i) {
     const ReplicaId replica(i);
-    const bool same_numerics =
-        !fingerprint || table_.at(replica).numerics_fingerprint == *fingerprint;
-    const bool open_to_it = (only ? replica == *only : !table_.at(replica).reserved) &&
-                            ledger_.open(replica).size() < kOpenMax;
-    if (same_numerics && open_to_it && table_.usable(replica, now)) {
+    const bool has_room = ledger_.open(replica).size() < wire::kMaxQueuedChoices;
+    if (has_room && may_take(replica, fingerprint, only) && table_.usable(replica, now)) {
       candidates.push_back({replica, ledger_.pending(replica).total() + to_compute(replica, work)});
     }
   }

@@ -8,6 +8,7 @@
 
 #include "phalanx/step/limits.h"
 #include "phalanx/step/prefix_hash.h"
+#include "phalanx/wire/limits.h"
 
 namespace phalanx::dispatch {
 namespace {
@@ -38,15 +39,19 @@ TEST(Router, SendsWorkOnlyToReadyReplicas) {
 // What a replica would refuse is not sent: it would come back, and be sent again.
 TEST(Router, GivesAReplicaNoMoreThanItQueues) {
   Router router = make_router(1);
-  for (std::uint64_t i = 0; i < Router::kOpenMax; ++i) {
+  for (std::uint64_t i = 0; i < wire::kMaxQueuedChoices; ++i) {
     ASSERT_EQ(router.dispatch(key(i), {1, 1}, SteadyTime{}), ReplicaId(0));
   }
-  EXPECT_EQ(router.dispatch(key(Router::kOpenMax), {1, 1}, SteadyTime{}), std::nullopt);
-  EXPECT_TRUE(router.any_serves({}, SteadyTime{})) << "it has no room, and serves";
-  EXPECT_TRUE(router.any_serves(42, SteadyTime{}));
-  EXPECT_FALSE(router.any_serves(43, SteadyTime{}));
+  EXPECT_EQ(router.dispatch(key(wire::kMaxQueuedChoices), {1, 1}, SteadyTime{}), std::nullopt);
+  EXPECT_TRUE(router.any_serves(SteadyTime{})) << "it has no room, and serves";
+  EXPECT_TRUE(router.any_serves(SteadyTime{}, 42));
+  EXPECT_FALSE(router.any_serves(SteadyTime{}, 43));
+  router.table().at(ReplicaId(0)).reserved = true;
+  EXPECT_FALSE(router.any_serves(SteadyTime{})) << "suspects have it";
+  EXPECT_TRUE(router.any_serves(SteadyTime{}, {}, ReplicaId(0)));
+  router.table().at(ReplicaId(0)).reserved = false;
   router.settle(ReplicaId(0), key(7));
-  EXPECT_EQ(router.dispatch(key(Router::kOpenMax), {1, 1}, SteadyTime{}), ReplicaId(0));
+  EXPECT_EQ(router.dispatch(key(wire::kMaxQueuedChoices), {1, 1}, SteadyTime{}), ReplicaId(0));
 }
 
 TEST(Router, DrainedReplicasFinishWhatNobodyElseCan) {

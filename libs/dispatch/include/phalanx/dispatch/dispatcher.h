@@ -113,7 +113,6 @@ class Dispatcher {
 
   void on_tick();  // at least every 100 ms: retries what waits, ends what waited too long
   void dispatch_more();
-
   [[nodiscard]] std::size_t requests() const { return requests_.size(); }
   [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
   [[nodiscard]] const DispatcherCounters& counters() const { return counters_; }
@@ -177,6 +176,7 @@ class Dispatcher {
   void fail_request(RequestId id, const Error& error);
   void dispatch_waiting();
   [[nodiscard]] Running* find(const ChoiceName& name, Request** request);
+  [[nodiscard]] std::optional<ReplicaId> only_replica(const ChoiceName& name) const;
   [[nodiscard]] static wire::SequenceKey key_of(const Request& request, const Running& running);
 
   Router& router_;

@@ -28,20 +28,19 @@ struct Work {
 // Threads: one (the leader's loop).
 class Router {
  public:
-  // Attempts that are open on a replica at a time: it refuses to queue more
-  // (engine::SchedulerOptions::max_waiting), and what it refuses was sent for nothing.
-  static constexpr std::size_t kOpenMax = 4096;
-
   Router(std::size_t replicas, std::unique_ptr<Policy> policy, CircuitBreakerOptions breaker);
 
-  // Whether a replica serves that may take work of `fingerprint`, if it has room or not.
-  [[nodiscard]] bool any_serves(std::optional<std::uint64_t> fingerprint, SteadyTime now) const;
+  // Whether a replica serves that dispatch() would choose among if all had room.
+  [[nodiscard]] bool any_serves(SteadyTime now,
+                                std::optional<std::uint64_t> fingerprint = {},
+                                std::optional<ReplicaId> only = {}) const;
 
   // Books `key` on a usable replica and returns it; nothing if none is usable now. A replica's load
   // is what it owes and what of `work` it would have to compute, which is then booked. `avoid` is
   // left out while another one is usable (the replica that has just failed this request). With
   // `fingerprint`, only a replica of equal numerics is taken: one that differs never goes on with a
-  // stream. With `only`, that replica or none; without, none that is reserved.
+  // stream. With `only`, that replica or none; without, none that is reserved. None has more than
+  // wire::kMaxQueuedChoices attempts open: it would refuse them.
   [[nodiscard]] std::optional<ReplicaId> dispatch(const wire::SequenceKey& key,
                                                   const Work& work,
                                                   SteadyTime now,
@@ -64,6 +63,9 @@ class Router {
 
  private:
   [[nodiscard]] std::uint64_t to_compute(ReplicaId replica, const Work& work) const;
+  [[nodiscard]] bool may_take(ReplicaId replica,
+                              std::optional<std::uint64_t> fingerprint,
+                              std::optional<ReplicaId> only) const;
 
   ReplicaTable table_;
   TokenLedger ledger_;

@@ -6,15 +6,17 @@
 
 #include "phalanx/base/result.h"
 #include "phalanx/step/limits.h"
+#include "phalanx/wire/limits.h"
 
 namespace phalanx::engine {
 
 struct SchedulerOptions {
   step::RankLimits limits;
-  std::uint32_t max_waiting = 4096;  // sequences that have not started; more are refused
-  std::uint32_t vocab_size = 0;      // token ids from outside must lie below it
-  std::uint32_t max_passes = 64;     // how often a waiting sequence that does not fit is overtaken
-  bool prefix_cache = false;         // full blocks are kept and shared by equal beginnings
+  std::uint32_t max_waiting =
+      wire::kMaxQueuedChoices;    // sequences that have not started; more are refused
+  std::uint32_t vocab_size = 0;   // token ids from outside must lie below it
+  std::uint32_t max_passes = 64;  // how often a waiting sequence that does not fit is overtaken
+  bool prefix_cache = false;      // full blocks are kept and shared by equal beginnings
 };
 
 // Most bytes that a command to a rank takes for one sequence, tokens and block ids apart.

@@ -42,4 +42,7 @@ inline constexpr std::size_t kMaxPromptsBytes = std::size_t{16}
 inline constexpr std::size_t kMaxPromptsOutputBytes = std::size_t{1}
                                                       << 30;  // over its PromptsOutputs
 
+// Choices that a replica queues before they have begun; it refuses more, and is sent no more.
+inline constexpr std::uint32_t kMaxQueuedChoices = 4096;
+
 }  // namespace phalanx::wire
