@@ -9,4 +9,9 @@ const KernelTable& avx512vnni_table() {
   return kTable;
 }
 
+const KernelTable& avx512vnni_in_halves_table() {
+  static constexpr KernelTable kTable = lanes_table<kMaxBlockRowsInHalves>(Isa::kAvx512Vnni);
+  return kTable;
+}
+
 }  // namespace phalanx::kernels

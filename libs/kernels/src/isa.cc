@@ -28,6 +28,10 @@ constexpr unsigned kAvxVnni = 4;
 constexpr unsigned kAmxBf16 = 22;
 constexpr unsigned kAmxTile = 24;
 constexpr unsigned kAmxInt8 = 25;
+// Of EAX of an AMD leaf.
+constexpr unsigned kWidthsLeaf = 0x8000001A;
+constexpr unsigned kWidth256 = 2;
+constexpr unsigned kWidth512 = 3;
 
 struct Cpuid {
   unsigned eax = 0;
@@ -146,6 +150,13 @@ std::vector<Isa> available_isas() {
     }
   }
   return isas;
+}
+
+bool computes_512_bits_in_halves() {
+  // "Performance Optimization Identifiers" of AMD: FP256 and FP512 are the width of its data path.
+  // Other processors have no such leaf.
+  const unsigned widths = cpuid(kWidthsLeaf).eax;
+  return (widths >> kWidth256 & 1) != 0 && (widths >> kWidth512 & 1) == 0;
 }
 
 Result<Isa> resolve_isa(std::string_view requested) {

@@ -18,7 +18,7 @@ const KernelTable& kernel_table(Isa isa) {
     case Isa::kAvx512:
       return avx512_table();
     case Isa::kAvx512Vnni:
-      return avx512vnni_table();
+      return computes_512_bits_in_halves() ? avx512vnni_in_halves_table() : avx512vnni_table();
     case Isa::kAmx:
       return amx_table();
   }

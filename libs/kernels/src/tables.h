@@ -3,8 +3,8 @@
 
 #include "phalanx/kernels/kernel_table.h"
 
-// The table of each instruction set. All but `ref` are one translation unit each, compiled for that
-// instruction set, whose only symbol with external linkage is its function here: an inline function
+// The tables of each instruction set. All but `ref` are one translation unit each, compiled for that
+// instruction set, whose only symbols with external linkage are its functions here: an inline function
 // of a shared header must never be linked from there. Call it only where the set is available.
 
 namespace phalanx::kernels {
@@ -14,6 +14,8 @@ const KernelTable& avx2_table();
 const KernelTable& avxvnni_table();
 const KernelTable& avx512_table();
 const KernelTable& avx512vnni_table();
+// The same, as a processor with computes_512_bits_in_halves() is faster with.
+const KernelTable& avx512vnni_in_halves_table();
 const KernelTable& amx_table();
 
 }  // namespace phalanx::kernels

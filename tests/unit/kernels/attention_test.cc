@@ -10,6 +10,7 @@
 #include "phalanx/tensor/arena.h"
 
 #include "kernel_inputs.h"
+#include "matmul_tables.h"
 
 namespace phalanx::kernels {
 namespace {
@@ -233,7 +234,7 @@ class Cache {
 
 constexpr KvFormat kFormats[] = {KvFormat::kBf16, KvFormat::kInt8};
 
-class AttentionOnEachIsa : public EachIsa {};
+class AttentionOnEachIsa : public EachMatmulTable {};
 
 TEST_P(AttentionOnEachIsa, EqualsRefForEveryHeadShape) {
   for (const KvFormat format : kFormats) {
@@ -280,7 +281,7 @@ TEST_P(AttentionOnEachIsa, EqualsRefOnExtremeNumbers) {
 // Contexts of several segments, and more queries than one tile holds.
 TEST_P(AttentionOnEachIsa, EqualsRefAcrossSegments) {
   for (const KvFormat format : kFormats) {
-    const Shape shapes[] = {{1, 2, 64}, {2, 7, 16}, {1, 40, 32}};
+    const Shape shapes[] = {{1, 2, 64}, {2, 7, 16}, {1, 52, 32}};
     for (const Shape& shape : shapes) {
       for (const std::uint32_t length : {1024U, 1025U, 2100U}) {
         Cache cache(shape, length, length, Kind::kOrdinary, format);
@@ -328,8 +329,8 @@ TEST_P(AttentionOnEachIsa, DoesNotDependOnTheChunks) {
 
 INSTANTIATE_TEST_SUITE_P(Isa,
                          AttentionOnEachIsa,
-                         ::testing::ValuesIn(vector_isas()),
-                         isa_test_name);
+                         ::testing::ValuesIn(vector_tables()),
+                         matmul_table_name);
 
 TEST(Attention, RefDoesNotDependOnTheChunks) {
   const FloatModeScope mode;
@@ -433,10 +434,10 @@ TEST(Attention, AContextInPartsGivesTheSameBits) {
         const auto from = static_cast<std::uint32_t>(at.first);
         const std::uint32_t rows = at.count;
         const std::vector<Bf16> whole = cache.attend(kernel_table(Isa::kRef), from, rows);
-        for (const Isa isa : available_isas()) {
+        for (const MatmulTable& of : vector_tables()) {
           for (const std::uint32_t threads : {5U, 64U}) {
-            EXPECT_EQ(cache.attend(kernel_table(isa), from, rows, {threads * 8, 1U << 14}), whole)
-                << isa_name(isa) << " " << from << " " << rows << " " << threads;
+            EXPECT_EQ(cache.attend(*of.table, from, rows, {threads * 8, 1U << 14}), whole)
+                << of.name << " " << from << " " << rows << " " << threads;
           }
         }
       }

@@ -309,7 +309,7 @@ TEST_P(IntegerMatmulOnEachIsa, EqualsRefAcrossPanelsOfFewRows) {
 
 INSTANTIATE_TEST_SUITE_P(Isa,
                          IntegerMatmulOnEachIsa,
-                         ::testing::ValuesIn(matmul_tables()),
+                         ::testing::ValuesIn(with_amx(isa_tables())),
                          matmul_table_name);
 
 TEST(IntegerMatmul, IsWithinTheBoundOfItsRoundings) {

@@ -14,7 +14,7 @@
 
 namespace phalanx::kernels {
 
-// A table whose matrix products are compared with those of ref.
+// A table whose matrix products, or attention, are compared with those of ref.
 struct MatmulTable {
   std::string name;
   const KernelTable* table = nullptr;
@@ -29,13 +29,34 @@ inline bool is_available(Isa isa) {
   return std::find(isas.begin(), isas.end(), isa) != isas.end();
 }
 
-// Those of this machine's vector instruction sets and the amx products over arrays, which have
-// lanes of avx512vnni beside them; where there is no AMX, also the amx table, emulated.
-inline std::vector<MatmulTable> matmul_tables() {
+// For the other kind of processor.
+// Requires avx512vnni.
+inline const KernelTable& other_avx512vnni_table() {
+  return computes_512_bits_in_halves() ? avx512vnni_table() : avx512vnni_in_halves_table();
+}
+
+// Those of this machine's vector instruction sets.
+inline std::vector<MatmulTable> isa_tables() {
   std::vector<MatmulTable> tables;
   for (const Isa isa : vector_isas()) {
     tables.push_back({std::string(isa_name(isa)), &kernel_table(isa)});
   }
+  return tables;
+}
+
+// With that which this processor would not take of the two of avx512vnni: they differ in products
+// of bf16 and in attention.
+inline std::vector<MatmulTable> vector_tables() {
+  std::vector<MatmulTable> tables = isa_tables();
+  if (is_available(Isa::kAvx512Vnni)) {
+    tables.push_back({"avx512vnni_other", &other_avx512vnni_table()});
+  }
+  return tables;
+}
+
+// With the amx products over arrays, which have lanes of avx512vnni beside them; where there is no
+// AMX, also with the amx table, emulated.
+inline std::vector<MatmulTable> with_amx(std::vector<MatmulTable> tables) {
   if (is_available(Isa::kAvx512Vnni)) {
     tables.push_back({"amx_arrays", &array_tiles_table()});
     tables.push_back({"amx_arrays_for_all_rows", &all_array_tiles_table()});

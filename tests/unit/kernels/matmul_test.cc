@@ -195,7 +195,7 @@ TEST_P(MatmulOnEachIsa, EqualsRefAcrossPanelsOfFewRows) {
 
 INSTANTIATE_TEST_SUITE_P(Isa,
                          MatmulOnEachIsa,
-                         ::testing::ValuesIn(matmul_tables()),
+                         ::testing::ValuesIn(with_amx(vector_tables())),
                          matmul_table_name);
 
 TEST(Matmul, IsWithinTheBoundOfItsRoundings) {

@@ -63,7 +63,7 @@ void amx_matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
   const TilePart whole = whole_tile(args, tile);
   const bool is_bf16 = args.leaves[0].weight.format == WeightFormat::kBf16;
   if (whole.rows <= (is_bf16 ? kMaxBlockRows : kMaxIntRows)) {
-    matmul_part(args, whole);
+    matmul_part<kMaxBlockRows>(args, whole);
   } else {
     multiply_by_tiles<Tiles>(args, whole);
   }

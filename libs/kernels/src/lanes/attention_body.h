@@ -58,9 +58,9 @@ PHALANX_LANES void store_query(const AttentionArgs& args,
 }
 
 // The queries of one KV head that walk the blocks together, so that each block is read once for all
-// of them. A block beyond the position of a query leaves it as it was. Its buffers are not
-// initialised: they are large.
-template <typename Cache>
+// of them, kRowsAtOnce multiplied at once. A block beyond the position of a query leaves it as it
+// was. Its buffers are not initialised: they are large.
+template <typename Cache, std::size_t kRowsAtOnce>
 class QueryTile {
  public:
   QueryTile(const AttentionArgs& args,
@@ -143,12 +143,12 @@ class QueryTile {
                 0,
                 next != nullptr ? next - bytes : 0,
                 left > kTokens && left < 2 * kTokens ? left - kTokens : kTokens};
-    for (std::size_t i = 0; i < count_; i += kMaxBlockRows) {
-      const std::size_t rows = count_ - i < kMaxBlockRows ? count_ - i : kMaxBlockRows;
+    for (std::size_t i = 0; i < count_; i += kRowsAtOnce) {
+      const std::size_t rows = count_ - i < kRowsAtOnce ? count_ - i : kRowsAtOnce;
       const std::size_t position = queries_[i + rows - 1].position;
       if (position >= first) {
         tile.tokens = position + 1 - first;
-        add_some_rows<kMaxBlockRows>(rows, i, first, tile);
+        add_some_rows<kRowsAtOnce>(rows, i, first, tile);
         tile.ahead = 0;
       }
     }
@@ -273,12 +273,12 @@ class QueryTile {
   alignas(64) float sums_[kAttentionTileQueries * kMaxRowFloats];
 };
 
-template <typename Cache>
+template <typename Cache, std::size_t kRowsAtOnce>
 void attend_queries(const AttentionArgs& args, const AttentionTile& work, const std::byte* after) {
   const std::size_t queries = std::size_t{work.row_count} * args.group;
   for (std::size_t first = 0; first < queries; first += kAttentionTileQueries) {
     const std::size_t left = queries - first;
-    QueryTile<Cache> tile_queries(
+    QueryTile<Cache, kRowsAtOnce> tile_queries(
         args, work, first, left < kAttentionTileQueries ? left : kAttentionTileQueries, after);
     tile_queries.run();
     if (!work.is_part()) {
@@ -287,15 +287,16 @@ void attend_queries(const AttentionArgs& args, const AttentionTile& work, const 
   }
 }
 
-inline void attend_tile(const AttentionArgs& args, std::uint32_t tile) {
+template <std::size_t kRowsAtOnce>
+void attend_tile(const AttentionArgs& args, std::uint32_t tile) {
   const AttentionTile work = attention_tile(args, tile);
   // A thread takes tiles in their order: the beginning of the next one comes into the cache with
   // the last block of this one.
   const std::byte* after = attention_tile_begins(args, tile + 1);
   if (args.kv.format == KvFormat::kInt8) {
-    attend_queries<Int8Cache>(args, work, after);
+    attend_queries<Int8Cache, kRowsAtOnce>(args, work, after);
   } else {
-    attend_queries<Bf16Cache>(args, work, after);
+    attend_queries<Bf16Cache, kRowsAtOnce>(args, work, after);
   }
 }
 

@@ -20,6 +20,10 @@ namespace {
 // used twice, so that loads do not limit.
 inline constexpr std::size_t kMaxBlockRows = 6;
 inline constexpr std::size_t kMaxBlockStrips = 2;
+// A processor that computes in halves (Zen 4) multiplies half as fast, and loads never limit. There
+// spreading an activation over a register takes time from the multipliers, and a product that
+// spreads it as it loads it does not: more rows by one strip (98 % of the peak, else 84 %).
+inline constexpr std::size_t kMaxBlockRowsInHalves = 8;
 
 struct F16 {
   __m512 v;

@@ -5,6 +5,7 @@
 
 #include "lanes/fetch_body.h"
 #include "lanes/lanes.h"
+#include "lanes/row_pointers.h"
 
 namespace phalanx::kernels {
 namespace {
@@ -47,6 +48,7 @@ PHALANX_LANES void add_dots(const float* a,
   const Element* weights = strips.first;
   for (std::size_t block = 0; block < k; block += kBlockK) {
     fetch.block();
+    const RowPointers<kRows> of_row(a, a_stride * sizeof(float));
     F16 even[kRows][kStrips];
     F16 odd[kRows][kStrips];
 #pragma GCC unroll 8
@@ -67,8 +69,9 @@ PHALANX_LANES void add_dots(const float* a,
       }
 #pragma GCC unroll 8
       for (std::size_t r = 0; r < kRows; ++r) {
-        const F16 first = f_set(a[r * a_stride + i]);
-        const F16 second = f_set(a[r * a_stride + i + 1]);
+        const auto* pair = static_cast<const float*>(of_row[r]) + i;
+        const F16 first = f_set(pair[0]);
+        const F16 second = f_set(pair[1]);
 #pragma GCC unroll 4
         for (std::size_t s = 0; s < kStrips; ++s) {
           even[r][s] = f_fused(first, w[s].even, even[r][s]);
@@ -89,6 +92,10 @@ PHALANX_LANES void add_dots(const float* a,
   }
 }
 
+// So many strips meet a block of rows at once.
+template <std::size_t kRows>
+inline constexpr std::size_t kBlockStrips = kRows > kMaxBlockRows ? 1 : kMaxBlockStrips;
+
 // As add_dots(), for any number of strips.
 template <std::size_t kRows, std::size_t kBlockK = 32, typename Element, typename Fetch>
 PHALANX_LANES void add_strips(const float* a,
@@ -98,12 +105,13 @@ PHALANX_LANES void add_strips(const float* a,
                               std::size_t k,
                               StripSums sums,
                               Fetch& fetch) {
-  for (; count >= kMaxBlockStrips; count -= kMaxBlockStrips) {
-    add_dots<kRows, kMaxBlockStrips, kBlockK>(a, a_stride, strips, k, sums, fetch);
-    strips.first += kMaxBlockStrips * strips.stride;
-    sums.first += kMaxBlockStrips * sums.strip_stride;
+  constexpr std::size_t kStrips = kBlockStrips<kRows>;
+  for (; count >= kStrips; count -= kStrips) {
+    add_dots<kRows, kStrips, kBlockK>(a, a_stride, strips, k, sums, fetch);
+    strips.first += kStrips * strips.stride;
+    sums.first += kStrips * sums.strip_stride;
   }
-  if constexpr (kMaxBlockStrips > 1) {
+  if constexpr (kStrips > 1) {
     for (; count > 0; --count) {
       add_dots<kRows, 1, kBlockK>(a, a_stride, strips, k, sums, fetch);
       strips.first += strips.stride;

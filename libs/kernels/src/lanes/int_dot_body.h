@@ -6,6 +6,7 @@
 #include "lanes/fetch_body.h"
 #include "lanes/int_formats_body.h"
 #include "lanes/lanes.h"
+#include "lanes/row_pointers.h"
 
 namespace phalanx::kernels {
 namespace {
@@ -78,6 +79,7 @@ PHALANX_LANES void add_block(const Word* a,
                              I16 (&sum)[kRows][kStrips],
                              const Fetch& fetch) {
   const StripPointers<kStrips> of_strip(codes, strip_stride);
+  const RowPointers<kRows> of_row(a, a_stride * sizeof(Word));
 #pragma GCC unroll 8
   for (std::size_t q = kFirst; q < kEnd; ++q) {
     Quads w[kStrips];
@@ -91,7 +93,7 @@ PHALANX_LANES void add_block(const Word* a,
     for (std::size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
       for (std::size_t s = 0; s < kStrips; ++s) {
-        sum[r][s] = q_dot(sum[r][s], w[s], a + r * a_stride, q);
+        sum[r][s] = q_dot(sum[r][s], w[s], static_cast<const Word*>(of_row[r]), q);
       }
     }
   }
@@ -108,6 +110,7 @@ PHALANX_LANES void add_nibbles(const Word* a,
                                NibbleSum (&sum)[kRows][kStrips],
                                const Fetch& fetch) {
   const StripPointers<kStrips> of_strip(codes, strip_stride);
+  const RowPointers<kRows> of_row(a, a_stride * sizeof(Word));
 #pragma GCC unroll 4
   for (std::size_t q = kFirst; q < kEnd; q += 2) {
     CodeBytes low[kStrips];
@@ -120,7 +123,7 @@ PHALANX_LANES void add_nibbles(const Word* a,
     }
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
-      const Word* row = a + r * a_stride;
+      const auto* row = static_cast<const Word*>(of_row[r]);
 #pragma GCC unroll 2
       for (std::size_t s = 0; s < kStrips; ++s) {
         sum[r][s] = n_dot(n_dot(sum[r][s], low[s], row, q), high[s], row, q + 1);
@@ -139,19 +142,20 @@ PHALANX_LANES void add_unpacked(const Word* a,
   constexpr std::size_t kFirst = kHalf * 4;
   CodeBytes quads[4];
   load_half<kDot, kHalf>(strip[0], table, quads);
+  const RowPointers<kRows> of_row(a, a_stride * sizeof(Word));
   if constexpr (kHasTable<kDot>) {
 #pragma GCC unroll 4
     for (std::size_t i = 0; i < 4; ++i) {
       const Quads w = q_of(quads[i]);
 #pragma GCC unroll 8
       for (std::size_t r = 0; r < kRows; ++r) {
-        sum[r][0] = q_dot(sum[r][0], w, a + r * a_stride, kFirst + i);
+        sum[r][0] = q_dot(sum[r][0], w, static_cast<const Word*>(of_row[r]), kFirst + i);
       }
     }
   } else {
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
-      const Word* row = a + r * a_stride;
+      const auto* row = static_cast<const Word*>(of_row[r]);
       const I16 first = s_dot(sum[r][0], quads[0], quads[1], row, kFirst);
       sum[r][0] = s_dot(first, quads[2], quads[3], row, kFirst + 2);
     }

@@ -14,12 +14,13 @@
 namespace phalanx::kernels {
 namespace {
 
-// bf16 by bf16. Its buffer is not initialised: it is large.
+// bf16 by bf16, in blocks of up to kRowsAtOnce rows. Its buffer is not initialised: it is large.
+template <std::size_t kRowsAtOnce>
 class Bf16Product {
  public:
-  static constexpr std::size_t kMaxRows = kMaxBlockRows;
+  static constexpr std::size_t kMaxRows = kRowsAtOnce;
   static constexpr std::size_t fewer(std::size_t rows) { return rows - 1; }
-  static constexpr std::size_t kStrips = kMaxBlockStrips;
+  static constexpr std::size_t kStrips = kBlockStrips<kMaxRows>;
 
   static constexpr std::size_t kFewRows = kMaxRows < 4 ? kMaxRows : 4;  // of one block
 
@@ -94,16 +95,18 @@ class Bf16Product {
   alignas(64) float wide_[kRoomK + kFewRows * kRowGap];
 };
 
-inline void matmul_part(const MatmulArgs& args, const TilePart& part) {
+template <std::size_t kRowsAtOnce>
+void matmul_part(const MatmulArgs& args, const TilePart& part) {
   if (args.leaves[0].weight.format == WeightFormat::kBf16) {
-    run_block<PanelTile<Bf16Product>>(args, part);
+    run_block<PanelTile<Bf16Product<kRowsAtOnce>>>(args, part);
   } else {
     int_matmul_tile(args, part);
   }
 }
 
-inline void matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
-  matmul_part(args, whole_tile(args, tile));
+template <std::size_t kRowsAtOnce>
+void matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
+  matmul_part<kRowsAtOnce>(args, whole_tile(args, tile));
 }
 
 }  // namespace

@@ -30,4 +30,7 @@ using step::kIsas;
 //                              does not permit it, and what is available
 [[nodiscard]] Result<Isa> resolve_isa(std::string_view requested);
 
+// Whether the processor has AVX-512 but computes 256 bits at a time, as Zen 4 does and says.
+[[nodiscard]] bool computes_512_bits_in_halves();
+
 }  // namespace phalanx::kernels
