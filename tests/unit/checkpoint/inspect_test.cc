@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/checkpoint/inspect.h"
 
+#include <filesystem>
 #include <fstream>
+#include <span>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "support/gguf_writer.h"
 #include "support/temp_dir.h"
+#include "test_checkpoint.h"
 
 namespace phalanx::checkpoint {
 namespace {
@@ -56,6 +61,68 @@ TEST(Inspect, RefusesWhatIsNoModel) {
   EXPECT_EQ(found.error().code(), Code::kDataLoss);
   std::ofstream(place.path().string() + "/config.json") << "[]";
   EXPECT_EQ(inspect(place.path().string()).error().code(), Code::kInvalidArgument);
+}
+
+void write_file(const test::TempDir& place,
+                const std::string& name,
+                std::span<const std::byte> bytes) {
+  std::ofstream(place.path().string() + "/" + name, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+}
+
+// A folder with its weights in two shards and an index.
+void write_shards(const test::TempDir& place) {
+  const TestShape shape;
+  std::ofstream(place.path().string() + "/config.json") << config_json(shape);
+  std::vector<TestTensor> first = random_tensors(shape);
+  const std::vector<TestTensor> second(first.begin() + 5, first.end());
+  first.resize(5);
+  write_file(place, "model-1.safetensors", write_safetensors(first));
+  write_file(place, "model-2.safetensors", write_safetensors(second));
+  std::ofstream index(place.path().string() + "/model.safetensors.index.json");
+  index << "{\"weight_map\":{";
+  for (const TestTensor& tensor : first) {
+    index << "\"" << tensor.name << "\":\"model-1.safetensors\",";
+  }
+  for (const TestTensor& tensor : second) {
+    index << "\"" << tensor.name << "\":\"model-2.safetensors\"";
+    index << (&tensor == &second.back() ? "}}" : ",");
+  }
+}
+
+TEST(Inspect, CountsTheFilesThatAreServed) {
+  const test::TempDir place;
+  write_shards(place);
+  const auto expected = inspect(place.path().string());
+  ASSERT_TRUE(expected.has_value()) << expected.error().message();
+  ASSERT_TRUE(expected->config.has_value());
+  EXPECT_EQ(expected->weight_files, 2U);
+  // The same weights in another layout, as some makers put them beside, or what is left of a
+  // download.
+  for (const char* name : {"consolidated.safetensors", "model.safetensors"}) {
+    for (const std::vector<std::byte>& bytes :
+         {write_safetensors(random_tensors(TestShape())), std::vector<std::byte>(40)}) {
+      write_file(place, name, bytes);
+      const auto found = inspect(place.path().string());
+      ASSERT_TRUE(found.has_value()) << found.error().message();
+      EXPECT_TRUE(found->config.has_value());
+      EXPECT_EQ(found->weight_files, 2U) << name;
+      EXPECT_EQ(found->parameters, expected->parameters) << name;
+    }
+  }
+}
+
+TEST(Inspect, CountsTheShardsThatAreThere) {
+  const test::TempDir place;
+  write_shards(place);
+  const std::string shard = place.path().string() + "/model-2.safetensors";
+  ASSERT_TRUE(std::filesystem::remove(shard));
+  const auto found = inspect(place.path().string());
+  ASSERT_TRUE(found.has_value()) << found.error().message();
+  EXPECT_EQ(found->weight_files, 1U);
+  ASSERT_EQ(found->obstacles.size(), 2U) << "the model and the tokenizer";
+  EXPECT_NE(found->obstacles[0].error.message().find(shard), std::string::npos);
 }
 
 }  // namespace
