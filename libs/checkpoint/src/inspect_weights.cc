@@ -116,8 +116,11 @@ Status describe_gguf(ModelFolder& folder, Inspection& inspection) {
     return std::move(file).error().with(folder.describe(named));
   }
   inspection.format = "GGUF " + std::to_string(file->version());
-  PHALANX_TRY(const gguf::SplitKeys keys, gguf::split_keys(file->metadata()));
-  PHALANX_TRY(const std::vector<std::string> names, gguf::split_names(named, keys));
+  const auto keys = gguf::split_keys(file->metadata());
+  if (!keys) {
+    return Error(keys.error()).with(folder.describe(named));
+  }
+  PHALANX_TRY(const std::vector<std::string> names, gguf::split_names(named, *keys));
   for (const std::string& name : names) {
     PHALANX_TRY(const std::unique_ptr<FileBytes> part, folder.open(name));
     auto parsed = gguf::File::parse(part->bytes());
