@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "source_dir.h"
 #include "support/gguf_writer.h"
 #include "support/temp_dir.h"
 #include "test_checkpoint.h"
@@ -111,6 +112,33 @@ TEST(Inspect, CountsTheFilesThatAreServed) {
       EXPECT_EQ(found->parameters, expected->parameters) << name;
     }
   }
+}
+
+TEST(Inspect, CountsTheTokensThatEndAnAnswer) {
+  const test::TempDir place;
+  TestShape shape;
+  shape.vocab = 512;
+  std::ofstream(place.path().string() + "/config.json") << config_json(shape);
+  write_file(place, "model.safetensors", write_safetensors(random_tensors(shape)));
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) {
+    std::filesystem::copy_file(
+        std::string(PHALANX_SOURCE_DIR) + "/deploy/models/phalanx-tiny/" + name,
+        place.path() / name);
+  }
+  const auto obstacles = [&](int count) {
+    std::ofstream file(place.path().string() + "/generation_config.json");
+    file << "{\"eos_token_id\":[0";
+    for (int id = 1; id < count; ++id) {
+      file << "," << id;
+    }
+    file << "]}" << std::flush;
+    return inspect(place.path().string()).value().obstacles;
+  };
+  EXPECT_TRUE(obstacles(63).empty()) << "and the one of the tokenizer";
+  const std::vector<Obstacle> found = obstacles(64);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].error.code(), Code::kInvalidArgument);
+  EXPECT_NE(found[0].error.message().find("65 end-of-sequence tokens"), std::string::npos);
 }
 
 TEST(Inspect, CountsTheShardsThatAreThere) {
