@@ -16,6 +16,18 @@ void add_obstacle(Inspection& inspection, const char* part, Error error) {
   inspection.obstacles.push_back({part, std::move(error)});
 }
 
+void inspect_template(const tokenizer::Tokenizer& tokenizer,
+                      const char* part,
+                      const std::string& source,
+                      Inspection& inspection) {
+  if (source.empty()) {
+    return;
+  }
+  if (const auto compiled = tokenizer::compile_chat_template(tokenizer, source); !compiled) {
+    add_obstacle(inspection, part, compiled.error());
+  }
+}
+
 void inspect_tokenizer(ModelFolder& folder,
                        const GenerationDefaults& defaults,
                        Inspection& inspection) {
@@ -39,12 +51,8 @@ void inspect_tokenizer(ModelFolder& folder,
     add_obstacle(inspection, "tokenizer", ends.error());
   }
   inspection.has_chat_template = !(*tokenizer)->chat_template().empty();
-  if (!inspection.has_chat_template) {
-    return;
-  }
-  if (const auto compiled = tokenizer::compile_chat_template(**tokenizer); !compiled) {
-    add_obstacle(inspection, "chat template", compiled.error());
-  }
+  inspect_template(**tokenizer, "chat template", (*tokenizer)->chat_template(), inspection);
+  inspect_template(**tokenizer, "tool_use template", (*tokenizer)->tool_use_template(), inspection);
 }
 
 }  // namespace

@@ -114,8 +114,8 @@ TEST(Inspect, CountsTheFilesThatAreServed) {
   }
 }
 
-TEST(Inspect, CountsTheTokensThatEndAnAnswer) {
-  const test::TempDir place;
+// A folder that can be served.
+void write_model(const test::TempDir& place) {
   TestShape shape;
   shape.vocab = 512;
   std::ofstream(place.path().string() + "/config.json") << config_json(shape);
@@ -125,6 +125,27 @@ TEST(Inspect, CountsTheTokensThatEndAnAnswer) {
         std::string(PHALANX_SOURCE_DIR) + "/deploy/models/phalanx-tiny/" + name,
         place.path() / name);
   }
+}
+
+TEST(Inspect, ReadsEachTemplate) {
+  const test::TempDir place;
+  write_model(place);
+  const auto obstacles = [&](const std::string& templates) {
+    std::ofstream(place.path().string() + "/tokenizer_config.json")
+        << "{\"chat_template\":[" + templates + "]}";
+    return inspect(place.path().string()).value().obstacles;
+  };
+  const std::string usual = R"({"name":"default","template":"x"})";
+  EXPECT_TRUE(obstacles(usual + R"(,{"name":"tool_use","template":"y"})").empty());
+  const std::vector<Obstacle> found = obstacles(usual + R"(,{"name":"tool_use","template":"{{"})");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].part, "tool_use template");
+  EXPECT_EQ(obstacles(R"({"name":"default","template":"{{"})").at(0).part, "chat template");
+}
+
+TEST(Inspect, CountsTheTokensThatEndAnAnswer) {
+  const test::TempDir place;
+  write_model(place);
   const auto obstacles = [&](int count) {
     std::ofstream file(place.path().string() + "/generation_config.json");
     file << "{\"eos_token_id\":[0";
