@@ -11,26 +11,17 @@
 
 #include "gguf_config.h"
 #include "gguf_model.h"
+#include "weight_index.h"
 
 namespace phalanx::checkpoint {
 namespace {
 
-constexpr std::size_t kMaxIndexBytes = kMaxSafetensorsHeaderBytes;
-constexpr std::size_t kMaxShards = 4096;
 constexpr const char* kConfigName = "config.json";
 constexpr const char* kGenerationName = "generation_config.json";
-constexpr const char* kSingleName = "model.safetensors";
-constexpr const char* kIndexName = "model.safetensors.index.json";
 
 std::string_view text_of(const FileBytes& file) {
   const std::span<const std::byte> bytes = file.bytes();
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-// A shard's name comes from a file: it must not lead out of the folder.
-bool is_plain_name(std::string_view name) {
-  return !name.empty() && name.size() <= 255 && name != "." && name != ".." &&
-         name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
 }
 
 Result<gguf::TensorType> weight_type(std::string_view tensor, std::string_view dtype) {
@@ -149,40 +140,15 @@ Status Checkpoint::open_shard(FileSource& files, const std::string& name) {
   return ok();
 }
 
-Status Checkpoint::open_shards(FileSource& files, const FileBytes& index) {
-  PHALANX_TRY(const json::Value root, json::parse(text_of(index), {.bytes_max = kMaxIndexBytes}));
-  const json::Value* const map = root.find("weight_map");
-  if (map == nullptr || map->as_object() == nullptr) {
-    return data_loss("weight_map: expected an object of tensor names, found none");
-  }
-  std::map<std::string, std::size_t, std::less<>> shards;
-  for (const auto& [tensor, value] : *map->as_object()) {
-    const std::string name = value.as_string() == nullptr ? "" : *value.as_string();
-    if (!is_plain_name(name)) {
-      return data_loss("weight_map: tensor \"" + std::string(tensor.substr(0, 256)) +
-                       "\": expected a plain file name, found " + json::describe(value));
-    }
-    auto shard = shards.find(name);
-    if (shard == shards.end()) {
-      if (shards.size() == kMaxShards) {
-        return data_loss("weight_map: expected at most " + std::to_string(kMaxShards) +
-                         " shard files, found more");
-      }
-      PHALANX_RETURN_IF_ERROR(open_shard(files, name));
-      shard = shards.emplace(name, files_.size() - 1).first;
-    }
-    file_of_.emplace(tensor, shard->second);
-  }
-  return ok();
-}
-
 Status Checkpoint::open_files(FileSource& files) {
   if (files.has(kIndexName)) {
-    PHALANX_TRY(const std::unique_ptr<FileBytes> index, files.open(kIndexName));
-    auto opened = open_shards(files, *index);
-    if (!opened) {
-      return std::move(opened).error().with(files.describe(kIndexName));
+    PHALANX_TRY(WeightIndex index, read_weight_index(files));
+    for (const std::string& name : index.files) {
+      if (auto opened = open_shard(files, name); !opened) {
+        return std::move(opened).error().with(files.describe(kIndexName));
+      }
     }
+    file_of_ = std::move(index.file_of);
     return ok();
   }
   PHALANX_RETURN_IF_ERROR(open_shard(files, kSingleName));

@@ -6,6 +6,7 @@
 
 #include "phalanx/base/hash.h"
 #include "phalanx/json/fields.h"
+#include "phalanx/step/sampling_rules.h"
 
 #include "architecture.h"
 #include "config_limits.h"
@@ -170,6 +171,15 @@ Status read_float(
   return ok();
 }
 
+// A default is what a request could say.
+Status read_default(const json::Fields& fields, const step::RealRule& rule, float& out) {
+  if (fields.has(rule.name)) {
+    PHALANX_TRY(const double value, fields.number(rule.name, rule.low, rule.high));
+    out = step::narrowed(value);
+  }
+  return ok();
+}
+
 }  // namespace
 
 std::uint64_t hash_of(const ModelConfig& config) {
@@ -231,11 +241,11 @@ Result<GenerationDefaults> parse_generation_config(std::string_view json,
   PHALANX_TRY(const json::Value root, root_object(json));
   const json::Fields fields(root, "");
   GenerationDefaults defaults = default_generation(config);
-  PHALANX_RETURN_IF_ERROR(read_float(fields, "temperature", 0, 100, defaults.temperature));
-  PHALANX_RETURN_IF_ERROR(read_float(fields, "top_p", 1e-6, 1, defaults.top_p));
-  PHALANX_RETURN_IF_ERROR(read_float(fields, "min_p", 0, 1, defaults.min_p));
+  PHALANX_RETURN_IF_ERROR(read_default(fields, step::kTemperatureRule, defaults.temperature));
+  PHALANX_RETURN_IF_ERROR(read_default(fields, step::kTopPRule, defaults.top_p));
+  PHALANX_RETURN_IF_ERROR(read_default(fields, step::kMinPRule, defaults.min_p));
   PHALANX_RETURN_IF_ERROR(
-      read_float(fields, "repetition_penalty", 1e-3, 1e3, defaults.repetition_penalty));
+      read_default(fields, step::kRepetitionPenaltyRule, defaults.repetition_penalty));
   double top_k = 0;
   PHALANX_RETURN_IF_ERROR(read_optional(fields, "top_k", -1, kMaxVocab, top_k));
   if (std::floor(top_k) != top_k) {

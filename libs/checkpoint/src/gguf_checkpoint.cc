@@ -90,7 +90,7 @@ Result<float> scale_of(const GgufModel& model, const std::string& name, gguf::Te
   gguf::decode(found.type, found.bytes, std::span(&scale, 1));
   if (!(scale >= kLeast && scale <= kMost)) {
     return data_loss(about(model, place) + "expected a number from 2^-100 to 2^100, found " +
-                     std::to_string(scale));
+                     gguf::number_text(static_cast<double>(scale)));
   }
   return scale;
 }

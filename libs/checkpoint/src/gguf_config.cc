@@ -57,7 +57,7 @@ Status refuse_variants(const GgufKeys& keys, const ModelConfig& config) {
       PHALANX_TRY(const double value, keys.all().number(keys.name(key)));
       if (value != 0) {
         return unimplemented("key \"" + keys.name(key) + "\": expected none, found " +
-                             std::to_string(value) + ": not supported");
+                             gguf::number_text(value) + ": not supported");
       }
     }
   }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "phalanx/step/sampling_rules.h"
+
 #include "config_limits.h"
 #include "gguf_config.h"
 #include "gguf_keys.h"
@@ -6,20 +8,30 @@
 namespace phalanx::checkpoint {
 namespace {
 
-Status read_float(
-    const GgufKeys& keys, std::string_view key, double least, double most, float& out) {
-  PHALANX_TRY(const double value, keys.number_or(key, least, most, static_cast<double>(out)));
-  out = static_cast<float>(value);
+// A default is what a request could say.
+Status read_default(const GgufKeys& keys,
+                    std::string_view key,
+                    const step::RealRule& rule,
+                    float& out) {
+  if (!keys.has(key)) {
+    return ok();
+  }
+  PHALANX_TRY(const double value, keys.all().number(keys.name(key)));
+  if (!rule.allows(step::narrowed(value))) {
+    return invalid_argument("key \"" + keys.name(key) + "\": expected " + step::range_of(rule) +
+                            ", found " + gguf::number_text(value));
+  }
+  out = step::narrowed(value);
   return ok();
 }
 
 Result<GenerationDefaults> read_defaults(const GgufKeys& keys, const ModelConfig& config) {
   GenerationDefaults defaults = default_generation(config);
-  PHALANX_RETURN_IF_ERROR(read_float(keys, "temp", 0, 100, defaults.temperature));
-  PHALANX_RETURN_IF_ERROR(read_float(keys, "top_p", 1e-6, 1, defaults.top_p));
-  PHALANX_RETURN_IF_ERROR(read_float(keys, "min_p", 0, 1, defaults.min_p));
-  PHALANX_RETURN_IF_ERROR(
-      read_float(keys, "penalty_repeat", 1e-3, 1e3, defaults.repetition_penalty));
+  PHALANX_RETURN_IF_ERROR(read_default(keys, "temp", step::kTemperatureRule, defaults.temperature));
+  PHALANX_RETURN_IF_ERROR(read_default(keys, "top_p", step::kTopPRule, defaults.top_p));
+  PHALANX_RETURN_IF_ERROR(read_default(keys, "min_p", step::kMinPRule, defaults.min_p));
+  PHALANX_RETURN_IF_ERROR(read_default(
+      keys, "penalty_repeat", step::kRepetitionPenaltyRule, defaults.repetition_penalty));
   if (keys.has("top_k")) {
     PHALANX_TRY(const std::int64_t top_k, keys.all().integer(keys.name("top_k"), -1, kMaxVocab));
     defaults.top_k = top_k < 0 ? 0 : static_cast<std::int32_t>(top_k);

@@ -36,8 +36,8 @@ class GgufKeys {
     PHALANX_TRY(const double value, metadata_.number(name(key)));
     if (value < least || value > most) {
       return invalid_argument("key \"" + name(key) + "\": expected a number from " +
-                              std::to_string(least) + " to " + std::to_string(most) + ", found " +
-                              std::to_string(value));
+                              gguf::number_text(least) + " to " + gguf::number_text(most) +
+                              ", found " + gguf::number_text(value));
     }
     return value;
   }

@@ -38,7 +38,7 @@ Status refuse_unknown_scaling(const GgufKeys& keys) {
     PHALANX_TRY(const double value, keys.number_or(key, -kMaxRopeFactor, kMaxRopeFactor, 1));
     if (value != 1) {
       return unimplemented("key \"" + keys.name(key) + "\": expected 1, found " +
-                           std::to_string(value) + ": not supported");
+                           gguf::number_text(value) + ": not supported");
     }
   }
   return ok();
@@ -99,8 +99,8 @@ Status read_divisors(const GgufModel& model, kernels::RopeConfig& rope) {
   gguf::decode(tensor.type, tensor.bytes, rope.divisors);
   for (const float divisor : rope.divisors) {
     if (!(divisor >= 1.0F && static_cast<double>(divisor) <= kMaxRopeFactor)) {
-      return data_loss(about + "expected numbers from 1 to " + std::to_string(kMaxRopeFactor) +
-                       ", found " + std::to_string(divisor));
+      return data_loss(about + "expected numbers from 1 to " + gguf::number_text(kMaxRopeFactor) +
+                       ", found " + gguf::number_text(static_cast<double>(divisor)));
     }
   }
   return ok();

@@ -16,7 +16,21 @@ void add_obstacle(Inspection& inspection, const char* part, Error error) {
   inspection.obstacles.push_back({part, std::move(error)});
 }
 
-void inspect_tokenizer(ModelFolder& folder, Inspection& inspection) {
+void inspect_template(const tokenizer::Tokenizer& tokenizer,
+                      const char* part,
+                      const std::string& source,
+                      Inspection& inspection) {
+  if (source.empty()) {
+    return;
+  }
+  if (const auto compiled = tokenizer::compile_chat_template(tokenizer, source); !compiled) {
+    add_obstacle(inspection, part, compiled.error());
+  }
+}
+
+void inspect_tokenizer(ModelFolder& folder,
+                       const GenerationDefaults& defaults,
+                       Inspection& inspection) {
   const auto tokenizer = load_tokenizer(folder);
   if (!tokenizer) {
     add_obstacle(inspection, "tokenizer", tokenizer.error());
@@ -33,13 +47,12 @@ void inspect_tokenizer(ModelFolder& folder, Inspection& inspection) {
                                   " tokens, as the model has, found " +
                                   std::to_string((*tokenizer)->vocab_size())));
   }
+  if (const auto ends = end_tokens(defaults, **tokenizer); !ends) {
+    add_obstacle(inspection, "tokenizer", ends.error());
+  }
   inspection.has_chat_template = !(*tokenizer)->chat_template().empty();
-  if (!inspection.has_chat_template) {
-    return;
-  }
-  if (const auto compiled = tokenizer::compile_chat_template(**tokenizer); !compiled) {
-    add_obstacle(inspection, "chat template", compiled.error());
-  }
+  inspect_template(**tokenizer, "chat template", (*tokenizer)->chat_template(), inspection);
+  inspect_template(**tokenizer, "tool_use template", (*tokenizer)->tool_use_template(), inspection);
 }
 
 }  // namespace
@@ -51,14 +64,16 @@ Result<Inspection> inspect(const std::string& path, const std::string& quantizat
   inspection.path = path;
   PHALANX_RETURN_IF_ERROR(folder.gguf_name().empty() ? describe_hugging_face(folder, inspection)
                                                      : describe_gguf(folder, inspection));
+  GenerationDefaults defaults;
   if (const auto checkpoint = Checkpoint::open(folder); checkpoint) {
+    defaults = checkpoint->generation();
     inspection.config = checkpoint->config();
     inspection.unused = checkpoint->unused();
     inspection.config->formats = checkpoint->formats_for(quantization);
   } else {
     add_obstacle(inspection, "model", checkpoint.error());
   }
-  inspect_tokenizer(folder, inspection);
+  inspect_tokenizer(folder, defaults, inspection);
   return inspection;
 }
 

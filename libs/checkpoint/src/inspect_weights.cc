@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <system_error>
 #include <vector>
@@ -11,7 +12,8 @@
 #include "phalanx/gguf/file.h"
 #include "phalanx/gguf/split.h"
 #include "phalanx/json/value.h"
-#include "phalanx/os/read_file.h"
+
+#include "weight_index.h"
 
 namespace phalanx::checkpoint {
 namespace {
@@ -80,14 +82,21 @@ Status describe_safetensors(ModelFolder& folder, const std::string& name, Inspec
   return ok();
 }
 
-std::vector<std::string> safetensors_of(const std::string& folder) {
+// Those that are served; where they are not all there, those that are.
+std::vector<std::string> safetensors_of(ModelFolder& folder) {
   std::vector<std::string> names;
-  std::error_code error;
-  const std::filesystem::path place(folder);
-  if (os::has_entry((place / "model.safetensors").string())) {
-    return {"model.safetensors"};
+  if (const auto index = read_weight_index(folder); index) {
+    std::ranges::copy_if(index->files, std::back_inserter(names), [&](const std::string& name) {
+      return folder.has(name);
+    });
+    return names;
   }
-  for (std::filesystem::directory_iterator entry(place, error), end; !error && entry != end;
+  if (folder.has(kSingleName)) {
+    return {kSingleName};
+  }
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder.folder(), error), end;
+       !error && entry != end;
        entry.increment(error)) {
     if (entry->path().extension() == ".safetensors") {
       names.push_back(entry->path().filename().string());
@@ -107,8 +116,11 @@ Status describe_gguf(ModelFolder& folder, Inspection& inspection) {
     return std::move(file).error().with(folder.describe(named));
   }
   inspection.format = "GGUF " + std::to_string(file->version());
-  PHALANX_TRY(const gguf::SplitKeys keys, gguf::split_keys(file->metadata()));
-  PHALANX_TRY(const std::vector<std::string> names, gguf::split_names(named, keys));
+  const auto keys = gguf::split_keys(file->metadata());
+  if (!keys) {
+    return Error(keys.error()).with(folder.describe(named));
+  }
+  PHALANX_TRY(const std::vector<std::string> names, gguf::split_names(named, *keys));
   for (const std::string& name : names) {
     PHALANX_TRY(const std::unique_ptr<FileBytes> part, folder.open(name));
     auto parsed = gguf::File::parse(part->bytes());
@@ -144,9 +156,9 @@ Status describe_hugging_face(ModelFolder& folder, Inspection& inspection) {
   if (context != nullptr && context->as_int() != nullptr && *context->as_int() >= 0) {
     inspection.context_length = static_cast<std::uint64_t>(*context->as_int());
   }
-  const std::vector<std::string> names = safetensors_of(folder.folder());
-  if (names.empty()) {
-    return not_found(folder.describe("model.safetensors") + ": expected one, found none");
+  const std::vector<std::string> names = safetensors_of(folder);
+  if (names.empty() && !folder.has(kIndexName)) {
+    return not_found(folder.describe(kSingleName) + ": expected one, found none");
   }
   for (const std::string& name : names) {
     PHALANX_RETURN_IF_ERROR(describe_safetensors(folder, name, inspection));

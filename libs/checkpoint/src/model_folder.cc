@@ -2,6 +2,8 @@
 #include "phalanx/checkpoint/model_folder.h"
 
 #include <filesystem>
+#include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -9,6 +11,7 @@
 #include "phalanx/gguf/split.h"
 #include "phalanx/os/mapped_file.h"
 #include "phalanx/os/read_file.h"
+#include "phalanx/step/limits.h"
 
 namespace phalanx::checkpoint {
 namespace {
@@ -156,6 +159,20 @@ Result<tokenizer::TokenizerSource> tokenizer_source(ModelFolder& folder) {
     }
     return tokenizer::TokenizerSource{.origin = folder.describe(name), .content = *std::move(head)};
   }
+}
+
+Result<std::vector<TokenId>> end_tokens(const GenerationDefaults& defaults,
+                                        const tokenizer::Tokenizer& tokenizer) {
+  std::set<TokenId> tokens(defaults.eos.begin(), defaults.eos.end());
+  if (const std::optional<TokenId> id = tokenizer.eos_id()) {
+    tokens.insert(*id);
+  }
+  if (tokens.size() > step::kMaxEndTokens) {
+    return invalid_argument("the model names " + std::to_string(tokens.size()) +
+                            " end-of-sequence tokens; at most " +
+                            std::to_string(step::kMaxEndTokens) + " are possible");
+  }
+  return std::vector<TokenId>(tokens.begin(), tokens.end());
 }
 
 Result<std::unique_ptr<tokenizer::Tokenizer>> load_tokenizer(ModelFolder& folder) {

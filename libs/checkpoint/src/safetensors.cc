@@ -20,31 +20,23 @@ constexpr std::size_t kMaxNameBytes = 1024;
 
 struct DtypeRow {
   std::string_view name;
-  std::size_t bytes;
+  std::size_t bits;
 };
-constexpr std::array<DtypeRow, 14> kDtypes = {{{"BOOL", 1},
-                                               {"U8", 1},
-                                               {"I8", 1},
-                                               {"F8_E5M2", 1},
-                                               {"F8_E4M3", 1},
-                                               {"I16", 2},
-                                               {"U16", 2},
-                                               {"F16", 2},
-                                               {"BF16", 2},
-                                               {"I32", 4},
-                                               {"U32", 4},
-                                               {"F32", 4},
-                                               {"I64", 8},
-                                               {"F64", 8}}};
+constexpr std::array<DtypeRow, 20> kDtypes = {{
+    {"F4", 4},   {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"BOOL", 8},    {"U8", 8},
+    {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},
+    {"U16", 16}, {"F16", 16},    {"BF16", 16},   {"I32", 32},    {"U32", 32},
+    {"F32", 32}, {"I64", 64},    {"U64", 64},    {"F64", 64},    {"C64", 64},
+}};
 
 Error lies(std::string_view tensor, const std::string& what) {
   return data_loss("tensor \"" + std::string(tensor.substr(0, 256)) + "\": " + what);
 }
 
-Result<std::size_t> dtype_bytes(std::string_view tensor, std::string_view dtype) {
+Result<std::size_t> dtype_bits(std::string_view tensor, std::string_view dtype) {
   for (const DtypeRow& row : kDtypes) {
     if (row.name == dtype) {
-      return row.bytes;
+      return row.bits;
     }
   }
   return lies(tensor, "expected a known dtype, found \"" + std::string(dtype.substr(0, 32)) + "\"");
@@ -92,17 +84,21 @@ Result<std::vector<std::uint64_t>> read_integers(std::string_view tensor,
   return values;
 }
 
-// Product of the shape and the element size, or an error when it leaves 64 bits.
+// Product of the shape and the element size, or an error when it leaves 64 bits or is no whole
+// bytes.
 Result<std::uint64_t> declared_bytes(std::string_view tensor,
                                      std::span<const std::uint64_t> shape,
-                                     std::size_t element_bytes) {
-  std::uint64_t bytes = element_bytes;
+                                     std::size_t element_bits) {
+  std::uint64_t bits = element_bits;
   for (const std::uint64_t extent : shape) {
-    if (__builtin_mul_overflow(bytes, extent, &bytes)) {
-      return lies(tensor, "expected a size below 2^64 bytes, found the shape " + shape_text(shape));
+    if (__builtin_mul_overflow(bits, extent, &bits)) {
+      return lies(tensor, "expected a size below 2^64 bits, found the shape " + shape_text(shape));
     }
   }
-  return bytes;
+  if (bits % 8 != 0) {
+    return lies(tensor, "expected whole bytes, found " + std::to_string(bits) + " bits");
+  }
+  return bits / 8;
 }
 
 Result<SafetensorsEntry> read_entry(std::string_view tensor,
@@ -114,11 +110,11 @@ Result<SafetensorsEntry> read_entry(std::string_view tensor,
   }
   SafetensorsEntry entry;
   PHALANX_TRY(const std::string_view dtype, read_dtype(tensor, fields));
-  PHALANX_TRY(const std::size_t element_bytes, dtype_bytes(tensor, dtype));
+  PHALANX_TRY(const std::size_t element_bits, dtype_bits(tensor, dtype));
   PHALANX_TRY(entry.shape, read_integers(tensor, fields, "shape", kMaxSafetensorsRank));
   PHALANX_TRY(const std::vector<std::uint64_t> range,
               read_integers(tensor, fields, "data_offsets", 2));
-  PHALANX_TRY(const std::uint64_t expected, declared_bytes(tensor, entry.shape, element_bytes));
+  PHALANX_TRY(const std::uint64_t expected, declared_bytes(tensor, entry.shape, element_bits));
   if (range.size() != 2 || range[0] > range[1]) {
     return lies(tensor, "data_offsets: expected [begin, end] with begin <= end");
   }

@@ -91,11 +91,7 @@ std::string scalar_text(const Value& value) {
     return integer.large ? std::to_string(load<std::uint64_t>(from))
                          : std::to_string(integer.value);
   }
-  // %g and not to_string(): a float64 can have 309 digits before its point.
-  constexpr std::size_t kMost = 32;
-  char text[kMost];
-  const int length = std::snprintf(text, kMost, "%.9g", number_at(value.type, from));
-  return {text, static_cast<std::size_t>(length)};
+  return number_text(number_at(value.type, from));
 }
 
 Error wrong(std::string_view key, std::string_view expected, std::string_view found) {
@@ -139,6 +135,14 @@ std::string describe(const Value& value) {
     return "the string \"" + printable(text_of(value.bytes)) + "\"";
   }
   return "the " + std::string(name_of(value.type)) + " " + scalar_text(value);
+}
+
+// %g and not to_string(): a float64 can have 309 digits before its point, or zeros behind it.
+std::string number_text(double value) {
+  constexpr std::size_t kMost = 32;
+  char text[kMost];
+  const int length = std::snprintf(text, kMost, "%.9g", value);
+  return {text, static_cast<std::size_t>(length)};
 }
 
 bool Metadata::add(std::string_view key, const Value& value) {

@@ -6,8 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -149,30 +147,6 @@ Status check_limits(const wire::ServerPlan& plan) {
   return engine::validate(scheduler);
 }
 
-// What the model's configuration names, and the tokenizer's own end token, which some models give
-// nowhere else.
-std::vector<TokenId> end_tokens(const checkpoint::GenerationDefaults& defaults,
-                                const tokenizer::Tokenizer& tokenizer) {
-  std::set<TokenId> result(defaults.eos.begin(), defaults.eos.end());
-  if (const std::optional<TokenId> id = tokenizer.eos_id()) {
-    result.insert(*id);
-  }
-  return {result.begin(), result.end()};
-}
-
-// What replicas would refuse in every request is refused once, before there are any.
-Status check_defaults(const wire::ServerPlan& plan) {
-  if (Status fits = wire::check(plan.default_sampling); !fits) {
-    return std::move(fits).error().with("the model's generation defaults");
-  }
-  if (plan.end_tokens.size() > step::kMaxEndTokens) {
-    return invalid_argument("the model names " + std::to_string(plan.end_tokens.size()) +
-                            " end-of-sequence tokens; at most " +
-                            std::to_string(step::kMaxEndTokens) + " are possible");
-  }
-  return ok();
-}
-
 Status put_defaults(const checkpoint::GenerationDefaults& defaults,
                     const tokenizer::Tokenizer& tokenizer,
                     wire::ServerPlan* plan) {
@@ -182,8 +156,12 @@ Status put_defaults(const checkpoint::GenerationDefaults& defaults,
   sampling.top_p = defaults.top_p;
   sampling.min_p = defaults.min_p;
   sampling.repetition_penalty = defaults.repetition_penalty;
-  plan->end_tokens = end_tokens(defaults, tokenizer);
-  return check_defaults(*plan);
+  // What replicas would refuse in every request is refused once, before there are any.
+  if (Status fits = wire::check(sampling); !fits) {
+    return std::move(fits).error().with("the model's generation defaults");
+  }
+  PHALANX_TRY(plan->end_tokens, checkpoint::end_tokens(defaults, tokenizer));
+  return ok();
 }
 
 std::string summary_of(const checkpoint::ModelConfig& config) {

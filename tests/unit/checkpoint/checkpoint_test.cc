@@ -139,6 +139,27 @@ TEST(GenerationConfig, FollowsTheFileAndKeepsNeutralDefaults) {
   EXPECT_FALSE(parse_generation_config(R"({"top_p":2})", config).has_value());
 }
 
+// A request that says nothing gets them, so they are what a request could say.
+TEST(GenerationConfig, IsBoundedAsRequestsAre) {
+  const ModelConfig config = parse_config(config_json({})).value();
+  for (const auto& [text, expected] :
+       {std::pair{R"({"temperature":2.5})", "from 0 to 2"},
+        std::pair{R"({"top_p":0})", "from 1e-10 to 1"},
+        std::pair{R"({"min_p":1.1})", "from 0 to 1"},
+        std::pair{R"({"repetition_penalty":0.001})", "from 0.01 to 100"},
+        std::pair{R"({"repetition_penalty":101})", "from 0.01 to 100"}}) {
+    const auto defaults = parse_generation_config(text, config);
+    ASSERT_FALSE(defaults.has_value()) << text;
+    expect_error(defaults.error(), Code::kInvalidArgument, {expected});
+  }
+  const auto defaults = parse_generation_config(
+      R"({"temperature":1e-40,"top_p":1e-10,"repetition_penalty":0.01})", config);
+  ASSERT_TRUE(defaults.has_value()) << defaults.error().to_string();
+  EXPECT_EQ(defaults->temperature, 0.0F);
+  EXPECT_EQ(defaults->top_p, 1e-10F);
+  EXPECT_EQ(defaults->repetition_penalty, 0.01F);
+}
+
 TEST(Checkpoint, NamesAMissingTensor) {
   const Error error = error_after([](auto& tensors) {
     std::erase_if(tensors, [](const TestTensor& tensor) { return tensor.name == kUp; });

@@ -292,6 +292,25 @@ TEST(GgufCheckpoint, RefusesWhatWouldBeAnotherModel) {
       {"architecture \"gemma3\" is not supported", "qwen3, qwen2, llama"});
 }
 
+// Zeros behind the point would say that 0.000000 is not from 0.000000 on.
+TEST(GgufCheckpoint, NamesNumbersOfAnySize) {
+  const auto key = [](const char* name, float value) {
+    return [=](GgufParts& parts) { parts.writer.f32(name, value); };
+  };
+  expect_refused(key("general.sampling.top_p", 0.0F),
+                 Code::kInvalidArgument,
+                 {"sampling.top_p", "from 1e-10 to 1, found 0"});
+  expect_refused(key("llama.rope.scaling.factor", 0x1p-20F),
+                 Code::kInvalidArgument,
+                 {"scaling.factor", "from 1 to 10000, found 9.53674316e-07"});
+  expect_refused(key("llama.logit_scale", 0x1p-20F),
+                 Code::kUnimplemented,
+                 {"logit_scale", "found 9.53674316e-07"});
+  expect_refused(key("llama.rope.scaling.yarn_attn_factor", 1.00000012F),
+                 Code::kUnimplemented,
+                 {"yarn_attn_factor", "expected 1, found 1.00000012"});
+}
+
 TEST(GgufCheckpoint, RefusesTensorsThatAreNotAsExpected) {
   expect_refused([](GgufParts& parts) { parts.tensors.erase(parts.tensors.begin() + 3); },
                  Code::kNotFound,

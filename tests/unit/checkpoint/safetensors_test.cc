@@ -116,6 +116,22 @@ TEST(Safetensors, RefusesFieldsOfTheWrongKind) {
                         {"\"w\"", "at most 8"});
 }
 
+// Whether or not anything reads them.
+TEST(Safetensors, KnowsTheSizeOfEachDtypeOfTheFormat) {
+  const std::vector<std::pair<const char*, std::uint64_t>> bits = {
+      {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F8_E8M0", 8}, {"F8_E5M2", 8},
+      {"F8_E4M3", 8}, {"BOOL", 8},    {"U8", 8},      {"I8", 8},      {"U16", 16},
+      {"I16", 16},    {"F16", 16},    {"BF16", 16},   {"U32", 32},    {"I32", 32},
+      {"F32", 32},    {"U64", 64},    {"I64", 64},    {"F64", 64},    {"C64", 64}};
+  for (const auto& [dtype, size] : bits) {
+    const std::string header = "{\"w\":" + entry(dtype, "[2,4]", 0, size) + "}";
+    const auto directory = parse_safetensors(raw_safetensors(header, size));
+    ASSERT_TRUE(directory.has_value()) << directory.error().to_string();
+    EXPECT_EQ(directory->at("w").bytes, size) << dtype;
+  }
+  expect_header_refused("{\"w\":" + entry("F4", "[3]", 0, 1) + "}", {"\"w\"", "whole bytes", "12"});
+}
+
 TEST(Safetensors, RefusesAHeaderThatIsNoJsonObject) {
   expect_header_refused("", {"JSON"});
   expect_header_refused("[1]", {"an object", "an array"});

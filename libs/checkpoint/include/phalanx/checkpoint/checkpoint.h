@@ -134,7 +134,6 @@ class Checkpoint {
   Status open_folder(FileSource& files);
   Status open_files(FileSource& files);
   Status open_shard(FileSource& files, const std::string& name);
-  Status open_shards(FileSource& files, const FileBytes& index);
   Status place(const WeightSpec& spec);
   void count_unused();
   Status open_gguf(FileSource& files, const std::string& name);

@@ -124,6 +124,9 @@ struct GenerationDefaults {
 
 // Reads the text of generation_config.json; fields it lacks keep their neutral defaults, and `eos`
 // comes from `config` when the file names none.
+//
+// Errors: kInvalidArgument  not JSON, a field of the wrong type, or beyond what a request may say
+//                           (step/sampling_rules.h)
 [[nodiscard]] Result<GenerationDefaults> parse_generation_config(std::string_view json,
                                                                  const ModelConfig& config);
 

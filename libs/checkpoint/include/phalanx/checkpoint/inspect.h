@@ -22,7 +22,8 @@ struct TypeUse {
 
 // What keeps a model from being served as asked.
 struct Obstacle {
-  std::string part;  // "model", "tokenizer", "chat template", "topology", "memory", "limits"
+  // "model", "tokenizer", "chat template", "tool_use template", "topology", "memory", "limits"
+  std::string part;
   Error error;
 };
 

@@ -3,7 +3,10 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "phalanx/base/ids.h"
+#include "phalanx/checkpoint/config.h"
 #include "phalanx/checkpoint/file_source.h"
 #include "phalanx/tokenizer/tokenizer.h"
 #include "phalanx/tokenizer/tokenizer_source.h"
@@ -49,5 +52,12 @@ class ModelFolder final : public FileSource {
 //
 // Errors: as tokenizer_source() and tokenizer::load_tokenizer
 [[nodiscard]] Result<std::unique_ptr<tokenizer::Tokenizer>> load_tokenizer(ModelFolder& folder);
+
+// What ends an answer: the tokens that the model's configuration names, and the tokenizer's own end
+// token, which some models give nowhere else. Ascending.
+//
+// Errors: kInvalidArgument  more than step::kMaxEndTokens
+[[nodiscard]] Result<std::vector<TokenId>> end_tokens(const GenerationDefaults& defaults,
+                                                      const tokenizer::Tokenizer& tokenizer);
 
 }  // namespace phalanx::checkpoint

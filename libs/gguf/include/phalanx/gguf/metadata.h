@@ -91,4 +91,7 @@ class Metadata {
 // "the string \"llama\"", "an array of 3 float32", for messages; never longer than about 100 bytes.
 [[nodiscard]] std::string describe(const Value& value);
 
+// "1e-06": nine digits at most, for messages about numbers of any size.
+[[nodiscard]] std::string number_text(double value);
+
 }  // namespace phalanx::gguf
