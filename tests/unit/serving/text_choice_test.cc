@@ -49,10 +49,37 @@ TEST_F(TextChoiceTest, TellsWhereTheTextOfEachTokenBegins) {
   EXPECT_EQ(push(choice, position, kEosToken, step::FinishReason::kStop).offset, 5U);
 }
 
-TEST_F(TextChoiceTest, NamesAStopTokenThatIsNotSpecial) {
+TEST_F(TextChoiceTest, NamesAStopTokenOfTheClientAndNoneOfTheModel) {
+  options_.own_stop_tokens = {'a', kEosToken};
+  for (const TokenId token : {TokenId{'a'}, kEosToken}) {
+    TextChoice choice(options_, *tokenizer_);
+    const TextEvent event = push(choice, 0, token, step::FinishReason::kStop);
+    EXPECT_EQ(std::get<TokenId>(event.stopped_by), token) << "special or not";
+  }
   TextChoice choice(options_, *tokenizer_);
-  const TextEvent event = push(choice, 0, 'a', step::FinishReason::kStop);
-  EXPECT_EQ(std::get<TokenId>(event.stopped_by), 'a');
+  EXPECT_EQ(push(choice, 0, 'b', step::FinishReason::kStop).stopped_by.index(), 0U)
+      << "special or not";
+}
+
+TEST_F(TextChoiceTest, ShowsAStopTokenOnlyWhereItWouldShowAStopString) {
+  options_.skip_special_tokens = false;
+  options_.stop_strings = {"az"};
+  for (const TokenId token : {TokenId{'z'}, kEosToken}) {
+    for (const bool shown : {false, true}) {
+      options_.include_stop_in_output = shown;
+      TextChoice choice(options_, *tokenizer_);
+      std::string text = push(choice, 0, 'a').text;
+      const TextEvent event = push(choice, 1, token, step::FinishReason::kStop);
+      EXPECT_EQ(text + event.text, shown ? "a" + tokenizer_->token_text(token) : "a");
+      EXPECT_EQ(event.offset, 1U);
+    }
+  }
+}
+
+TEST_F(TextChoiceTest, WhatAStopTokenLeavesOpenIsShown) {
+  TextChoice choice(options_, *tokenizer_);
+  EXPECT_EQ(push(choice, 0, 0xE2).text, "");
+  EXPECT_EQ(push(choice, 1, 'a', step::FinishReason::kStop).text, "\xEF\xBF\xBD");
 }
 
 TEST_F(TextChoiceTest, EndsAtTheLengthLimitAndShowsWhatWasWithheld) {
