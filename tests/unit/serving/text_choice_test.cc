@@ -143,6 +143,20 @@ TEST_F(TextChoiceTest, AStopStringMayBeginBeforeMinTokens) {
   }
 }
 
+// What a longer one holds back has been looked through.
+TEST_F(TextChoiceTest, AStopStringThatEndedBeforeMinTokensIsNoneLater) {
+  options_.stop_strings = {"bcx", "b", "cd"};
+  options_.min_tokens = 3;
+  TextChoice choice(options_, *tokenizer_);
+  std::string text = push(choice, 0, 'a').text;
+  text += push(choice, 1, 'b').text;
+  const TextEvent third = push(choice, 2, 'c');
+  EXPECT_EQ(third.finish, step::FinishReason::kNone);
+  const TextEvent fourth = push(choice, 3, 'd');
+  EXPECT_EQ(text + third.text + fourth.text, "ab");
+  EXPECT_EQ(std::get<std::string>(fourth.stopped_by), "cd");
+}
+
 TEST_F(TextChoiceTest, AStopStringInWhatTheLastTokenLeavesOpenIsOne) {
   options_.stop_strings = {"\xEF\xBF\xBD"};
   TextChoice choice(options_, *tokenizer_);
