@@ -25,6 +25,16 @@ Result<double> parse_number(const std::string& text, double min, double max) {
   return value;
 }
 
+Result<std::int64_t> parse_integer(const std::string& text, std::int64_t min, std::int64_t max) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < min || value > max) {
+    return invalid_argument("expected a whole number from " + std::to_string(min) + " to " +
+                            std::to_string(max) + ", came \"" + text + "\"");
+  }
+  return value;
+}
+
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
   std::size_t begin = 0;
@@ -48,15 +58,6 @@ flags::Flag flag(std::string name, std::string value_name, std::string help) {
 
 Status set_number(std::optional<double>* target, double min, double max, const std::string& text) {
   PHALANX_TRY(*target, parse_number(text, min, max));
-  return ok();
-}
-
-Status set_integer(std::optional<std::int64_t>* target,
-                   double min,
-                   double max,
-                   const std::string& text) {
-  PHALANX_TRY(const double value, parse_number(text, min, max));
-  *target = static_cast<std::int64_t>(value);
   return ok();
 }
 
@@ -190,8 +191,9 @@ void add_sampling_flags(flags::FlagTable& table, Options* o) {
   add_field(table, "presence-penalty", -2, 2, &fields.presence_penalty);
   add_field(table, "frequency-penalty", -2, 2, &fields.frequency_penalty);
   flags::Flag top_k = flag("top-k", "K", "Sent with every request; without it the server decides");
-  top_k.set = [&fields](const std::string& text) {
-    return set_integer(&fields.top_k, -1, 1e9, text);
+  top_k.set = [&fields](const std::string& text) -> Status {
+    PHALANX_TRY(fields.top_k, parse_integer(text, -1, 1'000'000'000));
+    return ok();
   };
   table.add(std::move(top_k));
   table.add_text("extra-body", &fields.extra_body_json, "JSON", "Object added to every request");
@@ -253,13 +255,14 @@ Status apply_base_url(Options* o) {
   o->host = authority.substr(0, colon);
   o->port = 80;
   if (colon != std::string_view::npos) {
-    auto port = parse_number(std::string(authority.substr(colon + 1)), 1, 65535);
+    const auto port = parse_integer(std::string(authority.substr(colon + 1)), 1, 65535);
     if (!port) {
-      return std::move(port).error().with("--base-url: port");
+      return Error(port.error()).with("--base-url: port");
     }
-    o->port = static_cast<std::int64_t>(*port);
+    o->port = *port;
   }
   o->endpoint = prefix + o->endpoint;
+  o->model_list = prefix + o->model_list;
   return ok();
 }
 

@@ -57,6 +57,7 @@ struct Options {
   // Derived by parse_options().
   loadgen::Backend api = loadgen::Backend::kCompletions;
   http::Headers http_headers;
+  std::string model_list = "/v1/models";  // path
 };
 
 struct ParsedOptions {

@@ -96,7 +96,7 @@ class Session {
     Status end = ok();
     http::ClientRequest request{.host = options_.host,
                                 .port = static_cast<std::uint16_t>(options_.port),
-                                .target = "/v1/models",
+                                .target = options_.model_list,
                                 .headers = options_.http_headers,
                                 .total_timeout = std::chrono::seconds(30)};
     const auto call = client_->send(
@@ -117,7 +117,7 @@ class Session {
     }
     const auto models = openai::parse_model_list(body);
     if (status != 200 || !models || models->empty()) {
-      return unavailable("GET /v1/models answered " + std::to_string(status) +
+      return unavailable("GET " + options_.model_list + " answered " + std::to_string(status) +
                          " and no model; name one with --model");
     }
     return models->front();
@@ -196,21 +196,6 @@ std::string local_time() {
   return {text.data(), length};
 }
 
-std::string default_filename(const Options& options,
-                             const loadgen::Report& report,
-                             const std::string& date) {
-  std::string rate = std::to_string(options.request_rate);
-  rate.erase(std::min(rate.find_last_not_of('0') + 1, rate.size()));
-  std::string name = (options.label.empty() ? options.backend : options.label) + "-" +
-                     (std::isinf(options.request_rate) ? "inf" : rate) + "qps-";
-  if (options.max_concurrency > 0) {
-    name += "concurrency" + std::to_string(options.max_concurrency) + "-";
-  }
-  name += report.settings.model_id + "-" + date + ".json";
-  std::replace(name.begin(), name.end(), '/', '_');
-  return name;
-}
-
 }  // namespace
 
 Result<loadgen::Report> run_session(Options options) {
@@ -245,9 +230,9 @@ Result<std::string> save_report(const Options& options, const loadgen::Report& r
   std::error_code error;
   std::filesystem::create_directories(options.result_dir, error);
   const std::filesystem::path path =
-      std::filesystem::path(options.result_dir) / (options.result_filename.empty()
-                                                       ? default_filename(options, report, date)
-                                                       : options.result_filename);
+      std::filesystem::path(options.result_dir) /
+      (options.result_filename.empty() ? loadgen::report_file_name(report.settings, date)
+                                       : options.result_filename);
   std::ofstream file(path);
   file << loadgen::report_json(report, date);
   file.close();

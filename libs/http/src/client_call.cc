@@ -128,9 +128,9 @@ void ClientCall::on_connected() {
   socket_.non_blocking(true, ignored);
   socket_.set_option(Tcp::no_delay(true), ignored);
   reader_.emplace(request_.method == "HEAD");
-  static_cast<void>(output_.take());
   output_.push(head());
-  output_.push(std::move(request_.body));
+  // What goes by a kept connection may have to be sent again.
+  output_.push(reused_ ? std::string(request_.body) : std::move(request_.body));
   wait_readable();
   flush();
 }
@@ -211,6 +211,7 @@ void ClientCall::on_peer_closed(const SystemError& error) {
     // The server closed the kept connection before it saw this request: not a failure of it.
     SystemError ignored;
     socket_.close(ignored);
+    static_cast<void>(output_.take());
     reused_ = false;
     return connect();
   }

@@ -198,15 +198,14 @@ struct RequestReader::Impl {
       return refuse(400, "the request target must be a path");
     }
     if (target.starts_with("http://")) {
-      const std::size_t slash = target.find('/', 7);
-      target = slash == std::string_view::npos ? "/" : target.substr(slash);
+      target.remove_prefix(std::min(target.find_first_of("/?", 7), target.size()));
     }
     const std::size_t question = target.find('?');
     auto path = percent_decoded(target.substr(0, question));
     if (!path) {
       return refuse(400, "the request target has a malformed %-escape");
     }
-    request.path = *std::move(path);
+    request.path = path->empty() ? "/" : *std::move(path);
     request.query = question == std::string_view::npos ? "" : target.substr(question + 1);
     for (const auto& field : message) {
       request.headers.add(text(field.name_string()), text(field.value()));
@@ -302,7 +301,7 @@ std::size_t RequestReader::body_bytes() const {
 }
 
 bool RequestReader::keep_alive() const {
-  return impl_->parser->get().keep_alive();
+  return impl_->parser->keep_alive();  // of all Connection fields; the message looks at one
 }
 
 bool RequestReader::is_http_1_1() const {

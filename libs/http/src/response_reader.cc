@@ -51,7 +51,7 @@ struct ResponseReader::Impl {
     }
     parser->eager(true);
     status = message.result_int();
-    keep_alive = message.keep_alive() && !message.need_eof();
+    keep_alive = parser->keep_alive() && !message.need_eof();
     for (const auto& field : message) {
       headers.add(std::string(field.name_string().data(), field.name_string().size()),
                   std::string(field.value().data(), field.value().size()));

@@ -25,16 +25,19 @@ std::size_t most_concurrent(const std::vector<RequestRecord>& records) {
   return static_cast<std::size_t>(most);
 }
 
+// Which of several tokens came with which event nobody says.
 std::uint64_t busiest_second(const std::vector<RequestRecord>& records) {
-  std::map<std::int64_t, std::uint64_t> tokens;
-  std::uint64_t most = 0;
+  std::map<std::int64_t, double> tokens;
+  double most = 0.0;
   for (const RequestRecord& record : records) {
+    const double per_event =
+        static_cast<double>(record.output_tokens) / static_cast<double>(record.token_times.size());
     for (const Duration time : record.token_times) {
       const auto second = std::chrono::floor<std::chrono::seconds>(time).count();
-      most = std::max(most, ++tokens[second]);
+      most = std::max(most, tokens[second] += per_event);
     }
   }
-  return most;
+  return static_cast<std::uint64_t>(std::llround(most));
 }
 
 struct Samples {
@@ -59,8 +62,8 @@ Latencies latencies_of(const RequestRecord& record) {
     result.ttft = to_milliseconds(times.front() - record.intended);
     result.e2el = to_milliseconds(times.back() - record.intended);
   }
-  if (times.size() > 1) {
-    result.tpot = (*result.e2el - *result.ttft) / static_cast<double>(times.size() - 1);
+  if (times.size() > 1 && record.output_tokens > 1) {
+    result.tpot = (*result.e2el - *result.ttft) / static_cast<double>(record.output_tokens - 1);
   }
   return result;
 }

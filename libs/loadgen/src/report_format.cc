@@ -31,10 +31,10 @@ constexpr std::array kMetrics = {
     Metric{"itl", "Inter-token Latency", &Report::itl},
     Metric{"e2el", "End-to-end Latency", &Report::e2el}};
 
-// "99", "99.9"
-std::string percentile_name(double percentile) {
+// "99", "99.9", "inf"
+std::string shortest(double number) {
   std::array<char, 32> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), percentile).ptr;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
   return {digits.data(), end};
 }
 
@@ -76,7 +76,7 @@ void latency_rows(std::string& out, const Report& report, const Metric& metric) 
   row(out, "Median " + name, two_decimals(summary.median));
   for (std::size_t i = 0; i < summary.percentiles.size(); ++i) {
     row(out,
-        "P" + percentile_name(report.settings.percentiles[i]) + " " + name,
+        "P" + shortest(report.settings.percentiles[i]) + " " + name,
         two_decimals(summary.percentiles[i]));
   }
 }
@@ -115,7 +115,7 @@ void write_latency(Json& json,
   json["median_" + key] = summary.median;
   json["std_" + key] = summary.std;
   for (std::size_t i = 0; i < summary.percentiles.size(); ++i) {
-    json["p" + percentile_name(percentiles[i]) + "_" + key] = summary.percentiles[i];
+    json["p" + shortest(percentiles[i]) + "_" + key] = summary.percentiles[i];
   }
 }
 
@@ -228,6 +228,26 @@ std::string report_json(const Report& report, const std::string& date) {
   }
   write_latency(json, "client_queue_time_ms", report.client_queue_time, settings.percentiles);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string report_file_name(const RunSettings& settings, const std::string& date) {
+  constexpr std::size_t kNameBytesMax = 255;
+  std::string name = (settings.label.empty() ? settings.backend : settings.label) + "-" +
+                     shortest(settings.request_rate) + "qps-";
+  if (settings.max_concurrency) {
+    name += "concurrency" + std::to_string(*settings.max_concurrency) + "-";
+  }
+  name += settings.model_id;
+  for (char& c : name) {
+    c = c == '/' || c == '\0' ? '_' : c;
+  }
+  const std::string end = "-" + date + ".json";
+  std::size_t kept = std::min(name.size(), kNameBytesMax - end.size());
+  while (kept > 0 && kept < name.size() &&
+         (static_cast<unsigned char>(name[kept]) & 0xC0U) == 0x80U) {
+    --kept;  // not in the middle of a character
+  }
+  return name.substr(0, kept) + end;
 }
 
 }  // namespace phalanx::loadgen

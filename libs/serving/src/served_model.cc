@@ -43,6 +43,17 @@ std::vector<TokenId> stop_tokens_of(const ServedModel& model,
   return result;
 }
 
+// Those that stop_tokens_of() has from the client alone.
+std::vector<TokenId> own_stop_tokens_of(const ServedModel& model,
+                                        const openai::GenerationFields& fields) {
+  std::vector<TokenId> result = fields.stop_token_ids;
+  std::erase_if(result, [&](TokenId token) {
+    return !fields.ignore_eos &&
+           std::binary_search(model.end_tokens.begin(), model.end_tokens.end(), token);
+  });
+  return result;
+}
+
 // A text that takes the tokenizer too long is the client's to change, and no state of the server.
 openai::ApiResult<std::vector<TokenId>> ids_or_refusal(const std::string& field,
                                                        Result<std::vector<TokenId>> ids) {
@@ -100,6 +111,7 @@ openai::ApiResult<GenerationRequest> complete_request(const ServedModel& model,
       fields.max_tokens.value_or(std::min(generation.stop.max_tokens, kBookedUnsaid));
   request.booked_tokens = generation.prompt_ids.size() + std::uint64_t{per_choice} * fields.n;
   request.text.stop_strings = fields.stop;
+  request.text.own_stop_tokens = own_stop_tokens_of(model, fields);
   request.text.include_stop_in_output = fields.include_stop_str_in_output;
   request.text.skip_special_tokens = fields.skip_special_tokens;
   request.text.min_tokens = fields.min_tokens;

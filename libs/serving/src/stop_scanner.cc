@@ -28,12 +28,15 @@ StopScanner::Output StopScanner::push(std::string_view piece, bool may_end) {
     return {std::string(piece), std::nullopt};
   }
   std::string text = std::exchange(withheld_, {});
+  const std::size_t seen = text.size();
   text += piece;
 
   std::size_t first = std::string::npos;
   const std::string* matched = nullptr;
   for (const std::string& stop : stops_) {
-    const std::size_t at = may_end ? text.find(stop) : std::string::npos;
+    // What ends in text that was seen is none: it ended where it must not.
+    const std::size_t from = seen - std::min(seen, stop.size() - 1);
+    const std::size_t at = may_end ? text.find(stop, from) : std::string::npos;
     if (at < first) {
       first = at;
       matched = &stop;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/serving/text_choice.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "phalanx/base/check.h"
@@ -11,15 +12,17 @@ namespace phalanx::serving {
 
 TextChoice::TextChoice(const TextOptions& options, const tokenizer::Tokenizer& tokenizer)
     : min_tokens_(options.min_tokens),
-      tokenizer_(&tokenizer),
+      include_stop_in_output_(options.include_stop_in_output),
+      own_stop_tokens_(options.own_stop_tokens),
       decoder_(tokenizer, {.skip_special = options.skip_special_tokens, .continues = true}),
       scanner_(options.stop_strings, options.include_stop_in_output) {}
 
 TextEvent TextChoice::push(std::uint32_t position, TokenId token, step::FinishReason finish) {
   PHALANX_CHECK(!finished_, "a finished choice has no further text");
   TextEvent event;
-  std::string piece = decoder_.push(token);
-  event.offset = characters_ + decoder_.earlier_characters();
+  const bool is_shown = finish != step::FinishReason::kStop || include_stop_in_output_;
+  std::string piece = is_shown ? decoder_.push(token) : std::string();
+  event.offset = characters_ + (is_shown ? decoder_.earlier_characters() : 0);
   characters_ += openai::character_count(piece);
   if (finish != step::FinishReason::kNone) {
     piece += decoder_.finish();
@@ -36,7 +39,8 @@ TextEvent TextChoice::push(std::uint32_t position, TokenId token, step::FinishRe
   event.finish = finish;
   if (finished_) {
     event.text += scanner_.finish();
-    if (finish == step::FinishReason::kStop && !tokenizer_->is_special(token)) {
+    if (finish == step::FinishReason::kStop &&
+        std::binary_search(own_stop_tokens_.begin(), own_stop_tokens_.end(), token)) {
       event.stopped_by = token;
     }
   }

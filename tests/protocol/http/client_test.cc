@@ -83,6 +83,76 @@ TEST_F(ClientTest, ReplacesAKeptConnectionThatTheServerClosed) {
   EXPECT_EQ(server.accepted(), 2U);
 }
 
+// Answers the first request of each of two connections, and ends one behind its second.
+class ForgetfulServer {
+ public:
+  ForgetfulServer() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(::bind(fd_.get(), any, size), 0);
+    EXPECT_EQ(::listen(fd_.get(), 8), 0);
+    EXPECT_EQ(::getsockname(fd_.get(), any, &size), 0);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] { serve(2) && serve(1); });
+  }
+  ForgetfulServer(const ForgetfulServer&) = delete;
+  ForgetfulServer& operator=(const ForgetfulServer&) = delete;
+  ~ForgetfulServer() { join(); }
+
+  void join() {
+    ::shutdown(fd_.get(), SHUT_RDWR);
+    if (thread_.joinable()) {
+      thread_.join();
+    }
+  }
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  // Behind join().
+  [[nodiscard]] const std::vector<std::string>& bodies() const { return bodies_; }
+
+ private:
+  bool serve(int requests) {
+    const os::UniqueFd client(::accept(fd_.get(), nullptr, nullptr));
+    for (int i = 0; i < requests && client.valid(); ++i) {
+      RequestReader reader({.body_bytes_max = std::size_t{1} << 30});
+      std::array<char, 65536> bytes{};
+      while (reader.state() < RequestReader::State::kComplete) {
+        const ssize_t count = ::recv(client.get(), bytes.data(), bytes.size(), 0);
+        if (count <= 0 || reader.feed({bytes.data(), static_cast<std::size_t>(count)}) == 0) {
+          return false;
+        }
+      }
+      bodies_.push_back(reader.take().body.text());
+      constexpr std::string_view kAnswer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+      if (i == 0 && ::send(client.get(), kAnswer.data(), kAnswer.size(), MSG_NOSIGNAL) < 0) {
+        return false;
+      }
+    }
+    return client.valid();
+  }
+
+  os::UniqueFd fd_;
+  std::uint16_t port_ = 0;
+  std::vector<std::string> bodies_;
+  std::thread thread_;
+};
+
+TEST_F(ClientTest, SendsTheWholeRequestAgainOnANewConnection) {
+  ForgetfulServer server;
+  const std::string long_body(3'000'000, 'b');
+  for (const std::string& body : {std::string("a"), long_body}) {
+    const Outcome outcome =
+        ask({.host = "", .port = server.port(), .method = "POST", .body = body});
+    EXPECT_EQ(outcome.status, 200);
+    EXPECT_EQ(outcome.body, "ok");
+    EXPECT_FALSE(outcome.error);
+  }
+  server.join();
+  EXPECT_TRUE((server.bodies() == std::vector<std::string>{"a", long_body, long_body}));
+}
+
 TEST_F(ClientTest, SaysWhereNobodyListens) {
   std::uint16_t port = 0;
   {

@@ -95,9 +95,18 @@ TEST(RequestReader, KnowsWhoKeepsTheConnection) {
   ASSERT_EQ(old_client.state(), State::kComplete);
   EXPECT_FALSE(old_client.keep_alive());
   EXPECT_FALSE(old_client.is_http_1_1());
-  RequestReader closing({});
-  feed_in_steps(closing, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 100);
-  EXPECT_FALSE(closing.keep_alive());
+  for (const std::string fields : {"Connection: close",
+                                   "Connection: te, Close",
+                                   "Connection: keep-alive\r\nConnection: close",
+                                   "Connection: te\r\nTE: trailers\r\nConnection: close"}) {
+    RequestReader closing({});
+    feed_in_steps(closing, "GET / HTTP/1.1\r\nHost: h\r\n" + fields + "\r\n\r\n", 100);
+    ASSERT_EQ(closing.state(), State::kComplete) << fields;
+    EXPECT_FALSE(closing.keep_alive()) << fields;
+  }
+  RequestReader keeping({});
+  feed_in_steps(keeping, "GET / HTTP/1.0\r\nConnection: te\r\nConnection: keep-alive\r\n\r\n", 99);
+  EXPECT_TRUE(keeping.keep_alive());
 }
 
 TEST(RequestReader, RefusesALargeHeaderBeforeItIsComplete) {
@@ -230,12 +239,23 @@ TEST(RequestReader, RefusesTargetsThatAreNoPath) {
 }
 
 TEST(RequestReader, TakesThePathOutOfAnAbsoluteTarget) {
-  RequestReader reader({});
-  feed_in_steps(reader, "GET http://host:80/a?b HTTP/1.1\r\nHost: h\r\n\r\n", 100);
-  ASSERT_EQ(reader.state(), State::kComplete);
-  const Request request = reader.take();
-  EXPECT_EQ(request.path, "/a");
-  EXPECT_EQ(request.query, "b");
+  struct Case {
+    std::string target;
+    std::string path;
+    std::string query;
+  };
+  for (const Case& c : {Case{"http://host:80/a?b", "/a", "b"},
+                        Case{"http://host", "/", ""},
+                        Case{"http://host/", "/", ""},
+                        Case{"http://host?b=/live", "/", "b=/live"},
+                        Case{"http://host/a?b=/live", "/a", "b=/live"}}) {
+    RequestReader reader({});
+    feed_in_steps(reader, "GET " + c.target + " HTTP/1.1\r\nHost: h\r\n\r\n", 100);
+    ASSERT_EQ(reader.state(), State::kComplete) << c.target;
+    const Request request = reader.take();
+    EXPECT_EQ(request.path, c.path) << c.target;
+    EXPECT_EQ(request.query, c.query) << c.target;
+  }
 }
 
 }  // namespace

@@ -94,6 +94,17 @@ TEST(ResponseReader, TheEndOfTheConnectionEndsABodyWithoutLength) {
   EXPECT_EQ(body, "some");
 }
 
+TEST(ResponseReader, OneOfSeveralConnectionFieldsMayCloseIt) {
+  for (const std::string fields : {"Connection: close", "Connection: te\r\nConnection: close"}) {
+    ResponseReader reader;
+    std::string body;
+    const std::string head = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n" + fields;
+    ASSERT_TRUE(feed_in_steps(reader, head + "\r\n\r\nok", 99, &body));
+    ASSERT_TRUE(reader.complete());
+    EXPECT_FALSE(reader.keep_alive()) << fields;
+  }
+}
+
 TEST(ResponseReader, AnAnswerToHeadHasNoBody) {
   ResponseReader reader(true);
   std::string body;

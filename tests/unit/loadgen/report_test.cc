@@ -74,6 +74,27 @@ TEST(Report, CountsLatenciesFromTheIntendedTime) {
   EXPECT_EQ(report.max_output_tokens_per_s, 4U);
 }
 
+// Servers may say several tokens in one event, or the end in one of its own.
+TEST(Report, CountsTokensAndNotEvents) {
+  RequestRecord joined = record(0, 0, {100, 300, 900});
+  joined.output_tokens = 9;
+  RequestRecord apart = record(0, 0, {100, 200, 300});
+  apart.output_tokens = 2;
+  RequestRecord one = record(0, 0, {100, 101});
+  one.output_tokens = 1;
+  const Report report = build_report({}, {joined, apart, one}, milliseconds(1000));
+  EXPECT_DOUBLE_EQ(report.tpot.mean, (800.0 / 8 + 200.0 / 1) / 2);
+  EXPECT_EQ(report.max_output_tokens_per_s, 12U);
+}
+
+TEST(Report, AStreamWithoutEventsHasNoTimePerToken) {
+  RequestRecord silent = record(0, 0, {});
+  silent.output_tokens = 5;
+  const Report report = build_report({}, {silent}, milliseconds(1000));
+  EXPECT_EQ(report.tpot.mean, 0.0);
+  EXPECT_EQ(report.max_output_tokens_per_s, 0U);
+}
+
 // Of the two that succeed one has 300 ms to the first token, 150 per further one and 600 in all,
 // the other 1100 and 1100; two seconds.
 TEST(Report, CountsGoodRequestsPerSecond) {
@@ -144,6 +165,27 @@ TEST(ReportJson, HasTheKeysThatOtherToolsRead) {
   EXPECT_DOUBLE_EQ(result["output_throughput"].get<double>(), 2.0);
   EXPECT_EQ(result["errors"], json::parse(R"(["", "", "the stream was cut before [DONE]"])"));
   EXPECT_EQ(result["itls"][0].size(), 2U);
+}
+
+TEST(ReportFileName, IsOneThatAFileCanHave) {
+  RunSettings settings;
+  settings.backend = "openai";
+  settings.model_id = "org/tiny";
+  settings.request_rate = 10;
+  EXPECT_EQ(report_file_name(settings, "20260101-120000"),
+            "openai-10qps-org_tiny-20260101-120000.json");
+  settings.request_rate = std::numeric_limits<double>::infinity();
+  settings.max_concurrency = 2;
+  settings.label = "a/b";
+  EXPECT_EQ(report_file_name(settings, "d"), "a_b-infqps-concurrency2-org_tiny-d.json");
+  for (std::size_t length = 200; length < 300; ++length) {
+    settings.model_id = std::string(length, 'm') + "\u00e9\u00e9";
+    const std::string name = report_file_name(settings, "20260101-120000");
+    EXPECT_LE(name.size(), 255U);
+    EXPECT_TRUE(name.ends_with("m-20260101-120000.json") ||
+                name.ends_with("\u00e9-20260101-120000.json"))
+        << name;
+  }
 }
 
 // Errors hold what servers say.

@@ -34,6 +34,25 @@ TEST(LoadOptions, FindHostPortAndPrefixInABaseUrl) {
     EXPECT_EQ(options.host, c.host) << c.url;
     EXPECT_EQ(options.port, c.port) << c.url;
     EXPECT_EQ(options.endpoint, c.endpoint) << c.url;
+    const std::string prefix = c.endpoint.substr(0, c.endpoint.find("/v1"));
+    EXPECT_EQ(options.model_list, prefix + "/v1/models") << c.url;
+  }
+  EXPECT_EQ(parsed({"--host", "h"}).model_list, "/v1/models");
+}
+
+TEST(LoadOptions, TakeWholeNumbersOnlyWhereOthersMeanNothing) {
+  EXPECT_EQ(parsed({"--top-k", "-1"}).fields.top_k, -1);
+  EXPECT_EQ(parsed({"--top-k", "40"}).fields.top_k, 40);
+  for (const char* text : {"0.5", "1e2", "-2", "x", "", "99999999999999999999"}) {
+    EXPECT_NE(refusal({"--top-k", text}).find("expected a whole number from -1 to"),
+              std::string::npos)
+        << text;
+  }
+  for (const char* port : {"80.5", "8e1", "0", "65536", ""}) {
+    EXPECT_NE(refusal({"--base-url", std::string("http://h:") + port})
+                  .find("--base-url: port: expected a whole number from 1 to 65535"),
+              std::string::npos)
+        << port;
   }
 }
 

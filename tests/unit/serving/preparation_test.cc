@@ -77,6 +77,17 @@ TEST_F(PreparationTest, DrawsForEachPromptUnlessTheClientGaveASeed) {
   EXPECT_EQ(seeds(R"(,"seed":5)"), std::vector<std::uint64_t>(3, 5));
 }
 
+TEST_F(PreparationTest, TellsTheStopTokensOfTheClientFromThoseOfTheModel) {
+  model_.end_tokens = {97, 256};
+  const auto own = [this](const std::string& more) {
+    const Prepared prepared = completion(R"("prompt":"a")" + more);
+    return prepared.prompts.at(0).text.own_stop_tokens;
+  };
+  EXPECT_EQ(own(""), std::vector<TokenId>());
+  EXPECT_EQ(own(R"(,"stop_token_ids":[99,97])"), std::vector<TokenId>{99});
+  EXPECT_EQ(own(R"(,"stop_token_ids":[99,97],"ignore_eos":true)"), (std::vector<TokenId>{97, 99}));
+}
+
 TEST_F(PreparationTest, NamesThePromptThatIsWrong) {
   const Prepared one = completion(R"("prompt":"")");
   ASSERT_TRUE(one.error);

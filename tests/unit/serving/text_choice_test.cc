@@ -49,10 +49,37 @@ TEST_F(TextChoiceTest, TellsWhereTheTextOfEachTokenBegins) {
   EXPECT_EQ(push(choice, position, kEosToken, step::FinishReason::kStop).offset, 5U);
 }
 
-TEST_F(TextChoiceTest, NamesAStopTokenThatIsNotSpecial) {
+TEST_F(TextChoiceTest, NamesAStopTokenOfTheClientAndNoneOfTheModel) {
+  options_.own_stop_tokens = {'a', kEosToken};
+  for (const TokenId token : {TokenId{'a'}, kEosToken}) {
+    TextChoice choice(options_, *tokenizer_);
+    const TextEvent event = push(choice, 0, token, step::FinishReason::kStop);
+    EXPECT_EQ(std::get<TokenId>(event.stopped_by), token) << "special or not";
+  }
   TextChoice choice(options_, *tokenizer_);
-  const TextEvent event = push(choice, 0, 'a', step::FinishReason::kStop);
-  EXPECT_EQ(std::get<TokenId>(event.stopped_by), 'a');
+  EXPECT_EQ(push(choice, 0, 'b', step::FinishReason::kStop).stopped_by.index(), 0U)
+      << "special or not";
+}
+
+TEST_F(TextChoiceTest, ShowsAStopTokenOnlyWhereItWouldShowAStopString) {
+  options_.skip_special_tokens = false;
+  options_.stop_strings = {"az"};
+  for (const TokenId token : {TokenId{'z'}, kEosToken}) {
+    for (const bool shown : {false, true}) {
+      options_.include_stop_in_output = shown;
+      TextChoice choice(options_, *tokenizer_);
+      std::string text = push(choice, 0, 'a').text;
+      const TextEvent event = push(choice, 1, token, step::FinishReason::kStop);
+      EXPECT_EQ(text + event.text, shown ? "a" + tokenizer_->token_text(token) : "a");
+      EXPECT_EQ(event.offset, 1U);
+    }
+  }
+}
+
+TEST_F(TextChoiceTest, WhatAStopTokenLeavesOpenIsShown) {
+  TextChoice choice(options_, *tokenizer_);
+  EXPECT_EQ(push(choice, 0, 0xE2).text, "");
+  EXPECT_EQ(push(choice, 1, 'a', step::FinishReason::kStop).text, "\xEF\xBF\xBD");
 }
 
 TEST_F(TextChoiceTest, EndsAtTheLengthLimitAndShowsWhatWasWithheld) {
@@ -114,6 +141,20 @@ TEST_F(TextChoiceTest, AStopStringMayBeginBeforeMinTokens) {
     EXPECT_EQ(third.finish == step::FinishReason::kStop, min_tokens == 3);
     EXPECT_EQ(text + third.text, min_tokens == 3 ? "" : "abc");
   }
+}
+
+// What a longer one holds back has been looked through.
+TEST_F(TextChoiceTest, AStopStringThatEndedBeforeMinTokensIsNoneLater) {
+  options_.stop_strings = {"bcx", "b", "cd"};
+  options_.min_tokens = 3;
+  TextChoice choice(options_, *tokenizer_);
+  std::string text = push(choice, 0, 'a').text;
+  text += push(choice, 1, 'b').text;
+  const TextEvent third = push(choice, 2, 'c');
+  EXPECT_EQ(third.finish, step::FinishReason::kNone);
+  const TextEvent fourth = push(choice, 3, 'd');
+  EXPECT_EQ(text + third.text + fourth.text, "ab");
+  EXPECT_EQ(std::get<std::string>(fourth.stopped_by), "cd");
 }
 
 TEST_F(TextChoiceTest, AStopStringInWhatTheLastTokenLeavesOpenIsOne) {

@@ -14,7 +14,7 @@ namespace phalanx::loadgen {
 struct RequestRecord {
   Duration intended{};  // when it should have been sent; latencies count from here
   Duration sent{};
-  std::vector<Duration> token_times;
+  std::vector<Duration> token_times;  // of events; servers may join tokens in one
   Duration end{};
   std::uint64_t input_tokens = 0;
   std::uint64_t output_tokens = 0;
@@ -69,7 +69,7 @@ struct Report {
   std::size_t max_concurrent_requests = 0;
   LatencySummary ttft;               // first token
   LatencySummary tpot;               // per token behind the first; requests of two tokens and more
-  LatencySummary itl;                // between two tokens
+  LatencySummary itl;                // between two events of tokens
   LatencySummary e2el;               // last token
   LatencySummary client_queue_time;  // between intended and sent
 };
@@ -84,5 +84,9 @@ struct Report {
 
 // One JSON object with the keys of vLLM's serving benchmark. `date` as YYYYMMDD-HHMMSS.
 [[nodiscard]] std::string report_json(const Report& report, const std::string& date);
+
+// What the file of a result is called: a name without a folder that any file system takes, however
+// long what it is made of. `date` likewise.
+[[nodiscard]] std::string report_file_name(const RunSettings& settings, const std::string& date);
 
 }  // namespace phalanx::loadgen

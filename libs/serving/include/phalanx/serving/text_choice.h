@@ -19,7 +19,9 @@ namespace phalanx::serving {
 // How the tokens of a request become the text that its client sees.
 struct TextOptions {
   std::vector<std::string> stop_strings;
-  bool include_stop_in_output = false;
+  // Stop tokens that the client asked for and that are no end-of-sequence of the model; ascending.
+  std::vector<TokenId> own_stop_tokens;
+  bool include_stop_in_output = false;  // show the stop string or stop token that ends the choice
   bool skip_special_tokens = true;
   std::uint32_t min_tokens = 0;  // no stop string that ends before so many tokens ends a choice
 };
@@ -61,7 +63,8 @@ class TextChoice {
 
  private:
   std::uint32_t min_tokens_;
-  const tokenizer::Tokenizer* tokenizer_;
+  bool include_stop_in_output_;
+  std::vector<TokenId> own_stop_tokens_;
   tokenizer::IncrementalDecoder decoder_;
   StopScanner scanner_;
   std::size_t characters_ = 0;  // decoded so far
