@@ -85,6 +85,7 @@ class NoWakeUp final : public engine::WakeUp {
 class Sink final : public engine::ReplicaSink {
  public:
   void send(wire::ReplicaMessage /*message*/) override {}
+  [[nodiscard]] bool takes() const override { return true; }
   void on_stopped(const Status& /*status*/) override {}
 };
 

@@ -4,6 +4,8 @@ import json
 import os
 import signal
 import sys
+import threading
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -147,6 +149,27 @@ class LeaderDeath(unittest.TestCase):
         server.reader.join(5)
         server.process.stdout.close()
         server.log.close()
+
+
+class LeaderStopped(unittest.TestCase):
+    def test_replicas_rest_until_it_goes_on(self):
+        """What they would compute meanwhile is more frames than may wait for it."""
+        body = {"model": "phalanx-tiny", "prompt": "count", "n": 64, "max_tokens": 2500, "ignore_eos": True, "seed": 7}
+        with Server("--runner", "sim", "--max-num-seqs", 64) as server:
+            before = server.status()["replicas"][0]
+            texts = []
+            client = threading.Thread(target=lambda: texts.extend(
+                choice["text"] for choice in server.request("POST", "/v1/completions", body)[1]["choices"]))
+            client.start()
+            eventually(lambda: server.status()["replicas"][0]["running"] == 64, 20, "all choices run")
+            os.kill(server.pid, signal.SIGSTOP)
+            time.sleep(3)
+            os.kill(server.pid, signal.SIGCONT)
+            client.join()
+            server.wait_idle(60)
+            self.assertEqual(server.status()["replicas"][0]["incarnation"], before["incarnation"])
+            undisturbed = server.request("POST", "/v1/completions", body)[1]["choices"]
+            self.assertEqual(texts, [choice["text"] for choice in undisturbed])
 
 
 class OneReplica(unittest.TestCase):

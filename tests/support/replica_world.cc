@@ -22,6 +22,7 @@ engine::ReplicaOptions replica_options(const WorldOptions& world) {
   options.scheduler.limits.max_num_batched_tokens = world.cluster.max_num_batched_tokens;
   options.scheduler.limits.kv_blocks = world.cluster.kv_blocks;
   options.scheduler.max_waiting = world.max_waiting;
+  options.scheduler.prefix_cache = world.prefix_cache;
   options.scheduler.vocab_size = world.cluster.vocab_size;
   options.max_step = std::chrono::milliseconds(world.max_step);
   options.group.ranks = world.cluster.ranks;

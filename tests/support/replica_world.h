@@ -36,6 +36,7 @@ class LeaderBook final : public engine::ReplicaSink {
   void cancel(const wire::SequenceKey& key) { entries_.at(key).cancelled = true; }
 
   void send(wire::ReplicaMessage message) override;
+  [[nodiscard]] bool takes() const override { return takes_frames; }
   void on_stopped(const Status& status) override;
 
   [[nodiscard]] const Entry& at(const wire::SequenceKey& key) const { return entries_.at(key); }
@@ -50,6 +51,7 @@ class LeaderBook final : public engine::ReplicaSink {
   std::vector<wire::ReplicaHolding> holdings;
   std::vector<StepId> steps;  // of the batches with tokens
   std::optional<Status> stopped;
+  bool takes_frames = true;
 
  private:
   void accept(const wire::TokenUpdate& update);
@@ -99,6 +101,7 @@ struct WorldOptions {
   std::uint32_t restart_limit = 5;
   std::uint32_t ping_ticks = 0;
   Millis max_step = 0;
+  bool prefix_cache = false;
   bool patient = false;  // a rank runs under a wrapper
 };
 

@@ -16,11 +16,11 @@ constexpr Duration kVerdictWait = std::chrono::milliseconds(500);
 }  // namespace
 
 void Dispatcher::on_replica_lost(ReplicaId replica) {
+  Orphans lost{replica, clock_.now(), {}, replicas_.at(replica.value()).link.any_leaving()};
   replicas_.at(replica.value()).link.reset();
   replicas_.at(replica.value()).counting = {};
   replicas_.at(replica.value()).found = {};
   router_.table().at(replica).blocked = false;
-  Orphans lost{replica, clock_.now(), {}};
   for (const wire::SequenceKey& key : router_.lose(replica)) {
     const ChoiceName name{key.request, key.choice.value()};
     Request* request = nullptr;
@@ -38,22 +38,25 @@ void Dispatcher::on_replica_lost(ReplicaId replica) {
 
 bool Dispatcher::on_replica_died(ReplicaId replica, bool own, const std::string& how) {
   std::vector<ChoiceName> names;
+  bool and_others = false;
   for (const Orphans& lost : orphans_) {
     if (lost.replica == replica) {
       names.insert(names.end(), lost.names.begin(), lost.names.end());
+      and_others = and_others || lost.and_others;
     }
   }
   std::erase_if(orphans_, [&](const Orphans& lost) { return lost.replica == replica; });
-  std::erase_if(names, [&](const ChoiceName& name) {
+  const auto ended = std::erase_if(names, [&](const ChoiceName& name) {
     Request* request = nullptr;
     const Running* const running = find(name, &request);
     return running == nullptr || running->choice.finished();
   });
+  and_others = and_others || ended > 0;
   if (!own || names.empty()) {
     go_on(names);
     return false;
   }
-  const std::optional<ChoiceName> culprit = search_.blame(names);
+  const std::optional<ChoiceName> culprit = search_.blame(names, and_others);
   suspects_.insert(names.begin(), names.end());
   if (culprit) {
     suspects_.erase(*culprit);

@@ -197,13 +197,13 @@ void ReplicaEngine::on_tick(std::uint32_t periods) {
   if (stop_deadline_ && !group_stopping_ && clock_.now() >= *stop_deadline_) {
     stop_now();
   }
-  if (kv_.on_tick(group_.forming() || plan_,
+  if (kv_.on_tick(group_.forming() || plan_ || !sink_.takes(),
                   bisection_.active() ? &bisection_.testing() : nullptr,
                   [this](wire::TokenUpdate starved) { publish_one(std::move(starved)); })) {
     pump();
   }
   periods_since_status_ += periods;
-  if (periods_since_status_ >= options_.status_periods) {
+  if (periods_since_status_ >= options_.status_periods && sink_.takes()) {
     send_status();
     send_holding();
   }

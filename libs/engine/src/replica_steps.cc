@@ -23,6 +23,9 @@ void ReplicaEngine::pump() {
   if (group_stopping_) {
     return;
   }
+  if (!sink_.takes()) {
+    return;  // what is computed meanwhile would only wait
+  }
   if (plan_) {
     run_ahead();
     return;

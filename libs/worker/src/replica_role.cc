@@ -24,8 +24,9 @@ namespace phalanx::worker {
 
 namespace {
 
-// Frames that the leader does not take for a while: it is faulty, or stopped by somebody. Past it
-// this process ends, and says by its exit status that no request has done that.
+// Frames that wait for the leader. One that takes nothing for a while, as it is stopped by
+// somebody, pauses this process; past this it is one that goes on to ask, and faulty. Then this
+// process ends, and says by its exit status that no request has done that.
 constexpr std::size_t kMaxUnsentFrames = 4096;
 
 // For the leader to take the last frames. A leader that is gone ends this process anyway.
@@ -41,10 +42,16 @@ class LeaderLink final : public engine::ReplicaSink {
         before_send_(seams.before_replica_send) {}
 
   [[nodiscard]] Status connect(ipc::ZmqContext& context,
-                               std::function<void(std::string_view)> on_frame) {
+                               std::function<void(std::string_view)> on_frame,
+                               std::function<void()> on_taken) {
     ipc::ChannelHandlers handlers;
     handlers.on_frame = std::move(on_frame);
-    handlers.on_writable = [this] { flush(); };
+    handlers.on_writable = [this, on_taken = std::move(on_taken)] {
+      flush();
+      if (takes()) {
+        on_taken();
+      }
+    };
     PHALANX_TRY(
         channel_,
         ipc::ConnectedChannel::connect(context, loop_, common_.endpoint, std::move(handlers), {}));
@@ -66,6 +73,8 @@ class LeaderLink final : public engine::ReplicaSink {
         wire::encode(wire::ReplicaFrame{common_.boot, common_.incarnation, std::move(message)}));
     flush();
   }
+
+  [[nodiscard]] bool takes() const override { return unsent_.empty(); }
 
   void on_stopped(const Status& status) override {
     result_ = status;
@@ -253,7 +262,7 @@ Status serve(fleet::ChildStart& start,
   wake_up.set_engine(&replica);
   LoopTicks ticks(loop, start, replica, options.group.progress.period);
 
-  PHALANX_RETURN_IF_ERROR(link.connect(context, [&](std::string_view bytes) {
+  const auto on_frame = [&](std::string_view bytes) {
     auto frame = wire::decode_leader_frame(bytes);
     if (!frame) {
       obs::log_error("bad_frame_from_leader", {{"error", frame.error().message()}});
@@ -271,7 +280,8 @@ Status serve(fleet::ChildStart& start,
       replica.handle(frame->message);
       ticks.arm();
     }
-  }));
+  };
+  PHALANX_RETURN_IF_ERROR(link.connect(context, on_frame, [&replica] { replica.on_wake(); }));
   link.send(wire::ReplicaHello{wire::kProtocolVersion, bootstrap.common.secret, ::getpid()});
   replica.start();
   ticks.arm();

@@ -102,6 +102,24 @@ TEST(KvMemory, IsNotWaitedForWhileTheGroupForms) {
   EXPECT_EQ(entry(world, 1).end->finish, FinishReason::kLength);
 }
 
+TEST(KvMemory, IsNotWaitedForWhileTheLeaderTakesNothing) {
+  ReplicaWorld world({});
+  world.kv.available = 2;
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 3 * step::kBlockTokens, 4));
+  world.pass(100);
+  world.cancel(world.request(1, 1, 1).key);
+  world.pass(100);
+  ASSERT_EQ(world.engine.scheduler().blocks().limit(), 2U);
+  world.book.takes_frames = false;
+  world.submit(world.request(2, step::kBlockTokens, 4));
+  world.pass(15'000);
+  world.book.takes_frames = true;
+  world.engine.on_wake();
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(entry(world, 2).end->finish, FinishReason::kLength) << "it would have fitted";
+}
+
 TEST(KvMemory, OfALongPromptIsThereBeforeItRunsAgain) {
   ReplicaWorld world({});
   world.kv.available = 5;

@@ -25,6 +25,7 @@ class Inbox final : public engine::ReplicaSink {
       updates.insert(updates.end(), batch->updates.begin(), batch->updates.end());
     }
   }
+  [[nodiscard]] bool takes() const override { return true; }
   void on_stopped(const Status& /*status*/) override {}
   std::vector<wire::TokenUpdate> updates;
 };
@@ -139,6 +140,29 @@ TEST(ReplicaEngine, TellsAnyNumberOfEndsInFramesThatTheLeaderTakes) {
   }
   ASSERT_TRUE(world.run_to_ends());
   EXPECT_TRUE(world.engine.scheduler().empty());
+}
+
+TEST(ReplicaEngine, RestsWhileTheLeaderTakesNothing) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 40, 100));
+  ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 3; }));
+  world.book.takes_frames = false;
+  world.pass(50);  // what is under way ends
+  const std::size_t steps = world.cluster.count(RankOp::kStep);
+  const std::size_t heartbeats = world.book.statuses.size() + world.book.holdings.size();
+  world.submit(world.request(2, 20, 10));
+  world.pass(60'000);
+  EXPECT_EQ(world.cluster.count(RankOp::kStep), steps);
+  EXPECT_EQ(world.book.statuses.size() + world.book.holdings.size(), heartbeats);
+  world.cluster.crash(RankId(1), SIGKILL);
+  world.pass(1000);
+  EXPECT_EQ(world.cluster.count(RankOp::kStep), steps);
+  world.book.takes_frames = true;
+  world.engine.on_wake();
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(entry(world, 1).end->finish, FinishReason::kLength);
+  EXPECT_EQ(entry(world, 2).end->finish, FinishReason::kLength);
 }
 
 TEST(ReplicaEngine, EndsAKeyWhoseSubmitCannotBeRead) {

@@ -36,10 +36,13 @@ class Storm {
       world_.expect_equal_ledger();
     }
     world_.transport.judge_with({});
+    world_.kv.available = UINT32_MAX;
+    let_leader_take(true);
     ASSERT_TRUE(world_.run_to_ends()) << world_.engine.status().last_error;
     EXPECT_TRUE(world_.book.failed.empty()) << world_.book.failed[0].message;
     EXPECT_EQ(world_.book.to_compute() + world_.book.to_generate(), 0U);
-    EXPECT_EQ(world_.engine.scheduler().blocks().free(), world_.engine.status().kv_blocks_total);
+    EXPECT_EQ(world_.engine.scheduler().blocks().free(),
+              world_.engine.scheduler().blocks().limit());
     drains += world_.engine.status().drains;
     stale += world_.engine.status().stale_replies;
     // A last look at the group: it serves, and it leaves in peace.
@@ -66,6 +69,7 @@ class Storm {
     options.restart_limit = 1000;
     options.ping_ticks = draw32(0, 4);
     options.max_waiting = 1000;
+    options.prefix_cache = draw(3) > 0;
     return options;
   }
 
@@ -80,7 +84,7 @@ class Storm {
   void disturb() {
     const auto ranks = static_cast<std::uint32_t>(world_.engine.status().ranks.size());
     const RankId rank(draw32(0, ranks));
-    switch (draw(12)) {
+    switch (draw(14)) {
       case 0:
         world_.cluster.crash(rank, SIGKILL);
         break;
@@ -107,19 +111,43 @@ class Storm {
           leave(1 + draw(requests_));
         }
         break;
+      case 7:
+        world_.kv.available = draw(2) == 0 ? UINT32_MAX : world_.kv.backed + draw32(0, 4);
+        break;
+      case 8:
+        let_leader_take(!world_.book.takes_frames);
+        break;
       default:
         submit();
         break;
     }
   }
 
-  // One in three ends soon by a token that cannot be foreseen.
+  void let_leader_take(bool takes) {
+    world_.book.takes_frames = takes;
+    if (takes) {
+      world_.engine.on_wake();
+    }
+  }
+
+  // One in three ends soon by a token that cannot be foreseen. Half of them begin as others do, and
+  // have several choices.
   void submit() {
     wire::Submit submit = world_.request(++requests_, draw32(1, 120), draw32(1, 40));
     for (TokenId token = 0; draw(3) == 0 && token < 1000; token += 10) {
       submit.stop.stop_token_ids.push_back(token);
     }
-    world_.submit(submit);
+    std::uint32_t choices = 1;
+    if (draw(2) == 0) {
+      const std::size_t length = submit.prompt_ids.size();
+      submit.prompt_ids = world_.request(1000 + draw(3), 120, 1).prompt_ids;
+      submit.prompt_ids.resize(length);
+      choices = draw32(1, 4);
+    }
+    for (std::uint32_t choice = 0; choice < choices; ++choice) {
+      submit.key.choice = ChoiceIndex(choice);
+      world_.submit(submit);
+    }
   }
 
   void leave(std::uint64_t number) {

@@ -258,6 +258,65 @@ TEST_P(DispatcherDeaths, SuspectsThatLeaveFreeTheOthers) {
   run({});
 }
 
+// Whoever was beside it when its replica died ran there until the replica had read of the end.
+TEST_P(DispatcherDeaths, WhoRanBesideARequestThatHasLeftWasNotAlone) {
+  submit(1);
+  const auto replica_of = [&](std::uint64_t id) {
+    return ReplicaId(replicas_.requests(ReplicaId(0)).contains(id) ? 0 : GetParam() - 1);
+  };
+  for (int i = 0; i < 5; ++i) {
+    submit(GetParam());
+    const std::uint64_t last = sinks.size();
+    for (std::uint64_t id = last; id > last - GetParam(); --id) {
+      dispatcher_.cancel(RequestId(id));
+    }
+    EXPECT_TRUE(die(replica_of(1), true));
+    step();
+    step();
+    ASSERT_FALSE(sinks[0]->error) << sinks[0]->error->message();
+  }
+  run({});
+  EXPECT_TRUE(sinks[0]->done);
+  EXPECT_TRUE(dumped.empty());
+}
+
+TEST_P(DispatcherDeaths, WhoRanBesideARequestThatLeavesBeforeTheVerdictWasNotAlone) {
+  const ReplicaId first(0);
+  for (std::uint32_t r = 1; r < GetParam(); ++r) {
+    router_.table().at(ReplicaId(r)).draining = true;
+  }
+  submit(1);
+  for (int i = 0; i < 5; ++i) {
+    submit(1);
+    replicas_.running[first].clear();
+    router_.table().at(first).ready = false;
+    dispatcher_.on_replica_lost(first);
+    dispatcher_.cancel(RequestId(sinks.size()));
+    EXPECT_TRUE(dispatcher_.on_replica_died(first, true, "killed by signal 11"));
+    come_back(first);
+    step();
+    step();
+    ASSERT_FALSE(sinks[0]->error) << sinks[0]->error->message();
+  }
+  run({});
+  EXPECT_TRUE(sinks[0]->done);
+}
+
+// What the replica has shown to have read of is gone from it.
+TEST_P(DispatcherDeaths, OneThatKillsAloneIsFoundWhereOthersHaveLeftBefore) {
+  const ReplicaId first(0);
+  for (std::uint32_t r = 1; r < GetParam(); ++r) {
+    router_.table().at(ReplicaId(r)).draining = true;
+  }
+  submit(2);
+  dispatcher_.cancel(RequestId(2));
+  dispatcher_.on_holding(first, {3, {}, true, {replicas_.running[first].begin()->first}});
+  deaths = 0;
+  run({1});
+  EXPECT_EQ(deaths, 2);
+  EXPECT_EQ(dumped, std::vector<std::uint64_t>{1});
+}
+
 // The other one has failed: what was accepted runs where it can, and whoever kills it is found.
 TEST_P(DispatcherDeaths, OnlyTheCulpritEndsOnADrainedReplicaThatIsTheLast) {
   for (std::uint32_t r = 1; r < GetParam(); ++r) {

@@ -46,8 +46,7 @@ struct DispatcherCounters {
   std::uint64_t gaps = 0;             // a token beyond the next position: the attempt is run again
 };
 
-// What the leader and a replica disagree about, found in one walk over all that either of them
-// holds; each was put right when it was found.
+// What leader and replica disagreed about in one walk over all that they hold; it was put right.
 struct Difference {
   std::uint64_t unknown = 0;  // the replica had what the leader has ended: cancelled again
   std::uint64_t missing = 0;  // the replica had not what it was sent: dispatched again
@@ -142,6 +141,7 @@ class Dispatcher {
     ReplicaId replica;
     SteadyTime since;
     std::vector<ChoiceName> names;
+    bool and_others = false;  // it may have run some that had ended for the leader
   };
   struct Replica {
     ReplicaLink link;

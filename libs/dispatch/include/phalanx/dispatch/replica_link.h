@@ -52,6 +52,7 @@ class ReplicaLink {
   [[nodiscard]] bool leaving(const wire::SequenceKey& key) const {
     return unsent_.contains(key) || sent_.contains(key);
   }
+  [[nodiscard]] bool any_leaving() const { return !unsent_.empty() || !sent_.empty(); }
   [[nodiscard]] std::size_t unsent() const { return unsent_.size(); }
 
   // The incarnation is over: what it was to do is void.

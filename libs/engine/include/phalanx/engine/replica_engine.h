@@ -35,6 +35,8 @@ class ReplicaSink {
   // TokenBatch, ReplicaStatus, ReplicaHolding, PrefixChanges, ReplicaReady and ReplicaFailed, in
   // order; after ReplicaFailed nothing.
   virtual void send(wire::ReplicaMessage message) = 0;
+  // Nothing waits for the leader. Else no step begins, no heartbeat is sent; on_wake() follows.
+  [[nodiscard]] virtual bool takes() const = 0;
 
   // The last call: no rank lives. Ok after a drain; otherwise what ended the replica (its
   // ReplicaFailed was sent before).
@@ -123,7 +125,7 @@ class ReplicaEngine final : private GroupClient {
   void on_tick(std::uint32_t periods);
   [[nodiscard]] std::uint32_t tick_periods() const;
 
-  void on_wake();  // as asked for by WakeUp
+  void on_wake();  // as asked for by WakeUp, and when the sink takes() again
 
   [[nodiscard]] wire::ReplicaStatus status() const;
   [[nodiscard]] const Scheduler& scheduler() const { return scheduler_; }
