@@ -129,14 +129,7 @@ class Dispatcher {
 
  private:
   struct Request;
-  struct Running {
-    Choice choice;
-    std::optional<ReplicaId> replica;  // where the current attempt runs
-    std::uint64_t effect = 0;          // its submission's number on that replica's link
-    std::optional<ReplicaId> avoid;    // where the last attempt failed
-    Fingerprint fingerprint;           // numerics of the tokens produced so far
-    std::uint32_t gaps = 0;
-  };
+  struct Running;
   // Choices of a lost replica whose death is still to be judged.
   struct Orphans {
     ReplicaId replica;
@@ -149,35 +142,31 @@ class Dispatcher {
     Difference found;
   };
 
-  [[nodiscard]] bool try_dispatch(Request& request, Running& running);
-  [[nodiscard]] bool send_to(ReplicaId replica, Request& request, Running& running);
-  void dispatch_or_wait(Request& request, Running& running);
+  [[nodiscard]] bool try_dispatch(Running& running);
+  [[nodiscard]] bool send_to(ReplicaId replica, Running& running);
+  void dispatch_or_wait(Running& running);
   // The choice waits for its next attempt; dispatch_waiting() follows.
-  void run_again(Request& request, Running& running);
+  void run_again(Running& running);
   void go_on(const std::vector<ChoiceName>& names);
-  void condemn(Request& request, const Running& running, const Error& error);
+  void condemn(const Running& running, const Error& error);
   void end_refused();
-  void acquit(Request& request, Running& running);
+  void acquit(Running& running);
   void forget_suspects(RequestId id, std::optional<std::uint32_t> choice = std::nullopt);
   void search_on(std::optional<ReplicaId> bench);
   void abandon_search();
   void judge_orphans();
   void test_suspects();
   void apply(ReplicaId replica, const wire::TokenUpdate& update);
-  void accept_token(Request& request, Running& running, const wire::TokenUpdate& update);
-  void apply_error(Request& request,
-                   Running& running,
-                   ReplicaId replica,
-                   const wire::TokenUpdate& update);
-  bool end_choice(Request& request, Running& running, bool replica_goes_on);
-  void settle(Request& request, Running& running);
-  void end_attempt(Request& request, Running& running);
+  void accept_token(Running& running, const wire::TokenUpdate& update);
+  void apply_error(Running& running, const wire::TokenUpdate& update);
+  bool end_choice(Running& running, bool replica_goes_on);
+  void settle(Running& running);
+  void end_attempt(Running& running);
   void finish_request(RequestId id);
   void fail_request(RequestId id, const Error& error);
   void dispatch_waiting();
-  [[nodiscard]] Running* find(const ChoiceName& name, Request** request);
+  [[nodiscard]] Running* find(const ChoiceName& name);
   [[nodiscard]] std::optional<ReplicaId> only_replica(const ChoiceName& name) const;
-  [[nodiscard]] static wire::SequenceKey key_of(const Request& request, const Running& running);
 
   Router& router_;
   const Clock& clock_;
