@@ -14,7 +14,6 @@
 #include "phalanx/os/machine.h"
 #include "phalanx/wire/limits.h"
 
-#include "fleet_port.h"
 #include "leader_view.h"
 #include "planning.h"
 #include "process_metrics.h"
@@ -88,7 +87,6 @@ Status Leader::open_lifeline_pipe() {
 void Leader::start_replicas() {
   replicas_ = std::make_unique<fleet::ReplicaHost>(
       loop_, context_, settings::replica_start_of(options_, plan_, workers_), replica_events());
-  port_ = std::make_unique<FleetPort>(*replicas_);
   dispatch::DispatcherOptions dispatching;
   dispatching.on_poisoned = keeper::dump_poisoned(options_.dump_dir);
   dispatching.on_more = [this] {
@@ -98,7 +96,12 @@ void Leader::start_replicas() {
     });
   };
   dispatcher_ = std::make_unique<dispatch::Dispatcher>(
-      router_, *port_, steady_clock(), std::move(dispatching));
+      router_,
+      [this](ReplicaId replica, const wire::LeaderMessage& message) {
+        return replicas_->send(replica, message);
+      },
+      steady_clock(),
+      std::move(dispatching));
 }
 
 void Leader::watch_signals() {

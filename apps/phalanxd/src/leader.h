@@ -97,7 +97,6 @@ class Leader {
   os::Memfd arena_;
   std::unique_ptr<fleet::WeightLoader> loader_;
   std::unique_ptr<fleet::ReplicaHost> replicas_;
-  std::unique_ptr<dispatch::ReplicaPort> port_;
   std::unique_ptr<dispatch::Dispatcher> dispatcher_;
   // One of them: the other is null.
   std::unique_ptr<keeper::Fronts> fronts_;

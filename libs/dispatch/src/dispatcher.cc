@@ -20,12 +20,16 @@ constexpr std::uint32_t kGapsMax = 3;
 }  // namespace
 
 Dispatcher::Dispatcher(Router& router,
-                       ReplicaPort& port,
+                       SendToReplica send,
                        const Clock& clock,
                        DispatcherOptions options)
-    : router_(router), clock_(clock), options_(std::move(options)), turn_(options_.on_more) {
+    : router_(router),
+      send_(std::move(send)),
+      clock_(clock),
+      options_(std::move(options)),
+      turn_(options_.on_more) {
   for (std::uint32_t i = 0; i < router.table().size(); ++i) {
-    replicas_.push_back({ReplicaLink(ReplicaId(i), port), {}, {}});
+    replicas_.push_back({ReplicaLink(ReplicaId(i), send_), {}, {}});
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replicas that die by what they were doing, and what becomes of the choices that ran there.
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -21,8 +22,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // What runs where, by the messages that came.
-struct Replicas final : ReplicaPort {
-  wire::Sent send(ReplicaId replica, const wire::LeaderMessage& message) override {
+struct Replicas {
+  wire::Sent operator()(ReplicaId replica, const wire::LeaderMessage& message) {
     if (room == 0) {
       return wire::Sent::kWouldBlock;
     }
@@ -58,7 +59,7 @@ class DispatcherDeaths : public ::testing::TestWithParam<std::uint32_t> {
  protected:
   DispatcherDeaths()
       : router_(GetParam(), *make_policy("least_pending_tokens", 1), {}),
-        dispatcher_(router_, replicas_, clock_, options()) {
+        dispatcher_(router_, std::ref(replicas_), clock_, options()) {
     clock_.advance(std::chrono::hours(1));
     for (std::uint32_t i = 0; i < GetParam(); ++i) {
       come_back(ReplicaId(i));

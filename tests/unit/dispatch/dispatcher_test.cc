@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/dispatch/dispatcher.h"
 
+#include <functional>
+
 #include <gtest/gtest.h>
 
 #include "phalanx/step/sampling.h"
@@ -12,8 +14,8 @@ namespace {
 
 constexpr TokenId kEosToken = 256;
 
-struct FakePort final : ReplicaPort {
-  wire::Sent send(ReplicaId replica, const wire::LeaderMessage& message) override {
+struct FakePort {
+  wire::Sent operator()(ReplicaId replica, const wire::LeaderMessage& message) {
     if (answer == wire::Sent::kQueued) {
       sent.emplace_back(replica, message);
     }
@@ -62,7 +64,7 @@ class DispatcherTest : public ::testing::Test {
 
   DispatcherTest()
       : router_(kReplicas, *make_policy("least_pending_tokens", 1), {}),
-        dispatcher_(router_, port_, clock_, {std::chrono::seconds(10), {}}) {
+        dispatcher_(router_, std::ref(port_), clock_, {std::chrono::seconds(10), {}}) {
     clock_.advance(std::chrono::hours(1));
     for (std::uint32_t i = 0; i < kReplicas; ++i) {
       set_ready(ReplicaId(i), true);
@@ -520,7 +522,7 @@ TEST_F(DispatcherTest, WhatWaitsCostsOnlyWhatIsDispatched) {
 TEST_F(DispatcherTest, SendsAndCancelsManyChoicesInTurns) {
   int asked = 0;
   Dispatcher dispatcher(
-      router_, port_, clock_, {std::chrono::seconds(10), {}, [&asked] { ++asked; }});
+      router_, std::ref(port_), clock_, {std::chrono::seconds(10), {}, [&asked] { ++asked; }});
   const auto submit_choices = [&](std::uint32_t choices, std::size_t tokens) {
     Generation spec;
     spec.prompt_ids.assign(tokens, 1);

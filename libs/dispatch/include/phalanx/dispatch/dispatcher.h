@@ -64,12 +64,12 @@ struct Difference {
 //
 // No call looks at all requests or at all that waits; what one sends is bounded by SendingTurn.
 //
-// Ownership: borrows router, port and clock; keeps each sink until its request has ended.
+// Ownership: borrows router and clock; keeps each sink until its request has ended.
 // Threads: the loop thread only.
 // Blocks: never.
 class Dispatcher {
  public:
-  Dispatcher(Router& router, ReplicaPort& port, const Clock& clock, DispatcherOptions options);
+  Dispatcher(Router& router, SendToReplica send, const Clock& clock, DispatcherOptions options);
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
   ~Dispatcher();
@@ -169,6 +169,7 @@ class Dispatcher {
   [[nodiscard]] std::optional<ReplicaId> only_replica(const ChoiceName& name) const;
 
   Router& router_;
+  SendToReplica send_;
   const Clock& clock_;
   DispatcherOptions options_;
   DispatcherCounters counters_;
