@@ -226,7 +226,7 @@ void FrontHost::on_record(std::size_t slot, Incarnation incarnation, os::Control
   }
   auto record = wire::decode_front_to_leader(message.bytes);
   const std::uint64_t connection = record ? connection_of(*record) : 0;
-  const Status taken = record ? calls_.on_record(slot, *std::move(record)) : record.error();
+  const Status taken = record ? calls_.on_record(slot, *record) : record.error();
   if (!taken) {
     obs::log_error("bad_record_from_front", {{"front", slot}, {"error", taken.error().message()}});
     kill(slot, "what it sends is wrong", true, connection);

@@ -30,11 +30,13 @@ struct Newcomer {
   bool resumes = false;
   std::shared_ptr<const FrontJournal> journal{};
   std::uint32_t left_at = 0;
-  std::string failure{};  // not empty: it is not gone on with, but fails so
-  std::uint32_t strikes =
-      0;  // fronts that have died while they worked for it, since it was at rest
+  std::string failure{};      // not empty: it is not gone on with, but fails so
+  std::uint32_t strikes = 0;  // fronts that have died while they worked for it, since it rested
   std::uint32_t riddles = 0;  // that have died of nobody knows what, since its last byte
   bool is_suspect = false;    // behind a strike: it is worked for beside nobody else
+
+  // It is at rest: what it was left in is past, and nothing is held against it.
+  void clear();
 };
 
 // Which front has which connection. So many of the ready fronts are active, the others are spare: a
@@ -74,10 +76,7 @@ class ConnectionTable {
 
   // The front says that a connection is at rest, and what has been read and written since its
   // beginning. False: it is not this front's.
-  [[nodiscard]] bool rest(std::size_t front,
-                          std::uint64_t id,
-                          std::uint64_t received,
-                          std::uint64_t sent);
+  [[nodiscard]] bool rest(std::size_t front, std::uint64_t id, const os::TcpAccount& account);
 
   // The front gets no connection any more, nor is it a spare one.
   void retire(std::size_t front);
@@ -85,8 +84,7 @@ class ConnectionTable {
   // It has let go of a connection that is at rest so. Nothing: it is not this front's.
   [[nodiscard]] std::optional<Orphan> release(std::size_t front,
                                               std::uint64_t id,
-                                              std::uint64_t received,
-                                              std::uint64_t sent);
+                                              const os::TcpAccount& account);
 
   // The front has ended the connection. False: it is not this front's.
   [[nodiscard]] bool remove(std::size_t front, std::uint64_t id);
@@ -97,9 +95,7 @@ class ConnectionTable {
 
   // The connections that wait for a front, in their order …
   [[nodiscard]] const std::deque<std::uint64_t>& waiting() const { return waiting_; }
-  // … which are forgotten, all of them …
-  [[nodiscard]] std::vector<std::uint64_t> take_waiting();
-  // … or these, in any order.
+  // … of which these are forgotten, in any order.
   void drop_waiting(const std::set<std::uint64_t>& connections);
 
   // What on_front_gone() would say now.

@@ -38,7 +38,7 @@ struct FrontEnd {
 struct FrontCalls {
   std::function<void(std::size_t front)> on_ready;  // may be given connections
   // Answers whether a working front sends that; one that does not is ended.
-  std::function<Status(std::size_t front, wire::FrontToLeader record)> on_record;
+  std::function<Status(std::size_t front, const wire::FrontToLeader& record)> on_record;
   // Its process is dead and reaped, and all that it said has been told. It is started again.
   // Answers whether its death is held against a request: such a one delays no start.
   std::function<bool(std::size_t front, const FrontEnd& end)> on_gone;

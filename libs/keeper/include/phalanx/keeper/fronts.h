@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -119,7 +120,10 @@ class Fronts {
   [[nodiscard]] Quarantine::Calls quarantine_calls();
   void on_ready(std::size_t front);
   [[nodiscard]] DeskParts desk_parts(const FrontsParts& parts);
-  [[nodiscard]] Status on_record(std::size_t front, wire::FrontToLeader record);
+  [[nodiscard]] Status on_record(std::size_t front, const wire::FrontToLeader& record);
+  [[nodiscard]] Status on_disconnected(std::size_t front, const wire::Disconnected& ended);
+  [[nodiscard]] Status on_released(std::size_t front, const wire::Released& released);
+  [[nodiscard]] Status on_rest(std::size_t front, const wire::AtRest& rest);
   void give(std::size_t front, const Newcomer& connection);
   void answer(std::size_t front, const wire::Query& query);
   void disconnect(std::uint64_t connection);
@@ -138,6 +142,7 @@ class Fronts {
   [[nodiscard]] bool would_cut(std::size_t front) const;
   void tell_drained();
   void drop_left_by_clients(bool any_active);
+  void drop_unserved(const std::set<std::uint64_t>& connections);
 
   os::EventLoop& loop_;
   FrontsCalls calls_;
