@@ -12,7 +12,6 @@
 #include "phalanx/obs/log.h"
 #include "phalanx/os/child_side.h"
 #include "phalanx/os/machine.h"
-#include "phalanx/wire/limits.h"
 
 #include "leader_view.h"
 #include "planning.h"
@@ -329,12 +328,7 @@ void Leader::answer_admin(const wire::AdminRequest& request,
   const Status taken = request.command == wire::AdminCommand::kReload ? reload(request)
                        : admin::takes_replica(request.command)        ? operate(request)
                                                                       : ok();
-  if (taken) {
-    reply(wire::AdminDone{});
-    return;
-  }
-  reply(wire::AdminRefused{static_cast<std::uint32_t>(taken.error().code()),
-                           taken.error().message().substr(0, wire::kMaxErrorBytes)});
+  reply(admin::answer_of(taken));
 }
 
 }  // namespace phalanx::app
