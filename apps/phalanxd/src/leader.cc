@@ -43,8 +43,7 @@ Leader::Leader(const settings::Options& options, LeaderStart start, ipc::ZmqCont
       workers_(std::move(start.workers)),
       context_(std::move(context)),
       router_(static_cast<std::size_t>(options.dp),
-              *dispatch::make_policy(options.routing_policy, os::random_u64()),
-              {}),
+              *dispatch::make_policy(options.routing_policy, os::random_u64())),
       admission_(admission_of(options)),
       metrics_(registry_, plan_.model_name) {}
 

@@ -120,8 +120,7 @@ bool Dispatcher::send_to(ReplicaId replica, Running& running) {
     return false;
   }
   turn_.spend(spec.prompt_ids.size() + choice.produced().size());
-  ++counters_.dispatches;
-  counters_.redispatches += choice.attempt.value() > 1 ? 1U : 0U;
+  redispatches_ += choice.attempt.value() > 1 ? 1U : 0U;
   running.replica = replica;
   running.effect = *effect;
   running.fingerprint = router_.table().at(replica).numerics_fingerprint;
@@ -193,8 +192,7 @@ void Dispatcher::apply(ReplicaId replica, const wire::TokenUpdate& update) {
   Running* const running = find(name_of(update.key));
   if (running == nullptr || running->replica != replica ||
       running->choice.attempt != update.key.attempt) {
-    ++counters_.stale_updates;
-    return;
+    return;  // of an attempt that has ended
   }
   router_.ledger().set(replica, update.key, {update.to_compute, update.to_generate});
   if (update.finish == step::FinishReason::kError ||
@@ -210,10 +208,8 @@ void Dispatcher::apply(ReplicaId replica, const wire::TokenUpdate& update) {
 void Dispatcher::accept_token(Running& running, const wire::TokenUpdate& update) {
   switch (running.choice.judge(update)) {
     case Choice::Verdict::kRepeat:
-      ++counters_.repeated_tokens;
       return;
     case Choice::Verdict::kGap:
-      ++counters_.gaps;
       if (++running.gaps == kGapsMax) {
         fail_request(running.request.id,
                      internal_error("replicas left out tokens of this request"));
@@ -308,10 +304,10 @@ void Dispatcher::on_holding(ReplicaId replica, const wire::ReplicaHolding& holdi
   Replica& known = replicas_.at(replica.value());
   known.link.on_handled(holding.effects);
   const auto& open = router_.ledger().open(replica);
-  std::vector<wire::SequenceKey> unknown;
   for (const wire::SequenceKey& key : holding.keys) {
     if (!open.contains(key) && !known.link.leaving(key)) {
-      unknown.push_back(key);
+      ++known.counting.unknown;
+      known.link.cancel(key);
     }
   }
   std::vector<wire::SequenceKey> missing;
@@ -327,13 +323,9 @@ void Dispatcher::on_holding(ReplicaId replica, const wire::ReplicaHolding& holdi
       missing.push_back(key);
     }
   }
-  known.counting.unknown += unknown.size();
   known.counting.missing += missing.size();
   if (holding.to_end) {
     known.found = std::exchange(known.counting, {});
-  }
-  for (const wire::SequenceKey& key : unknown) {
-    known.link.cancel(key);
   }
   for (const wire::SequenceKey& key : missing) {
     Running* const running = find(name_of(key));

@@ -137,7 +137,7 @@ void RequestMetrics::refresh(const dispatch::Router& router,
   const obs::Readings readings(registry_, labels());
   readings.counter("phalanx_redispatches_total",
                    "Choices sent to another replica after their own failed",
-                   dispatcher.counters().redispatches);
+                   dispatcher.redispatches());
   readings.gauge("phalanx_requests_waiting_for_replica",
                  "Choices that no replica could take yet",
                  dispatcher.waiting());

@@ -169,13 +169,13 @@ class DeskTest : public testing::Test {
     EXPECT_EQ(admission_.requests(), 0U);
     EXPECT_EQ(admission_.tokens(), 0U);
     EXPECT_EQ(dispatcher_.requests(), 0U);
-    EXPECT_EQ(router_.ledger().pending_total(), dispatch::Remainder{});
+    EXPECT_EQ(router_.ledger().pending(ReplicaId(0)), dispatch::Remainder{});
   }
 
   test::ManualClock clock_;
   FakePort port_;
   dispatch::Admission admission_{{64, 16'000}};
-  dispatch::Router router_{1, *dispatch::make_policy("round_robin", 1), {}};
+  dispatch::Router router_{1, *dispatch::make_policy("round_robin", 1)};
   dispatch::Dispatcher dispatcher_{
       router_, std::ref(port_), clock_, {std::chrono::seconds(10), {}}};
   obs::MetricRegistry registry_;

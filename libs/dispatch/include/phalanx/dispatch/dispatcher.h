@@ -38,14 +38,6 @@ struct DispatcherOptions {
   std::function<void()> on_more = nullptr;  // dispatch_more() is to follow in another turn
 };
 
-struct DispatcherCounters {
-  std::uint64_t dispatches = 0;
-  std::uint64_t redispatches = 0;     // attempts beyond the first
-  std::uint64_t repeated_tokens = 0;  // tokens at a position already held, dropped
-  std::uint64_t stale_updates = 0;    // updates of an ended attempt or request, dropped
-  std::uint64_t gaps = 0;             // a token beyond the next position: the attempt is run again
-};
-
 // What the leader and a replica disagree about, found in one walk over all that either of them
 // holds; each was put right when it was found.
 struct Difference {
@@ -115,7 +107,7 @@ class Dispatcher {
   void dispatch_more();
   [[nodiscard]] std::size_t requests() const { return requests_.size(); }
   [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
-  [[nodiscard]] const DispatcherCounters& counters() const { return counters_; }
+  [[nodiscard]] std::uint64_t redispatches() const { return redispatches_; }  // not first attempts
 
   // Of the last complete walk.
   [[nodiscard]] const Difference& difference(ReplicaId replica) const {
@@ -172,9 +164,9 @@ class Dispatcher {
   SendToReplica send_;
   const Clock& clock_;
   DispatcherOptions options_;
-  DispatcherCounters counters_;
   SendingTurn turn_;
   std::uint64_t next_request_ = 1;
+  std::uint64_t redispatches_ = 0;
   std::map<RequestId, std::unique_ptr<Request>> requests_;
   std::vector<Replica> replicas_;
   std::vector<Orphans> orphans_;
