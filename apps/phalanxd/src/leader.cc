@@ -51,8 +51,8 @@ Leader::~Leader() = default;
 
 Result<int> Leader::run() {
   PHALANX_RETURN_IF_ERROR(os::become_subreaper());
-  PHALANX_RETURN_IF_ERROR(open_lifeline_pipe());
-  start_replicas();
+  PHALANX_TRY(lifeline_, os::make_pipe());
+  make_dispatch();
   PHALANX_RETURN_IF_ERROR(open_doors());
   watch_signals();
   handles_.push_back(loop_.call_every(kTick, [this] {
@@ -74,15 +74,8 @@ Result<int> Leader::run() {
   return std::move(result_);
 }
 
-Status Leader::open_lifeline_pipe() {
-  PHALANX_TRY(os::Pipe pipe, os::make_pipe());
-  lifeline_read_ = std::move(pipe.read);
-  lifeline_write_ = std::move(pipe.write);
-  return ok();
-}
-
-// Makes the parts around the replicas; the processes start when the weights are there.
-void Leader::start_replicas() {
+// The replicas' processes start when the weights are there.
+void Leader::make_dispatch() {
   replicas_ = std::make_unique<fleet::ReplicaHost>(
       loop_, context_, settings::replica_start_of(options_, plan_, workers_), replica_events());
   dispatch::DispatcherOptions dispatching;
@@ -122,7 +115,7 @@ void Leader::perform(fleet::LeaderAction action, const Error* cause) {
       loader_.reset();
       break;
     case fleet::kStartReplicas:
-      replicas_->start(arena_.valid() ? arena_.fd() : -1, lifeline_read_.get());
+      replicas_->start(arena_.valid() ? arena_.fd() : -1, lifeline_.read.get());
       break;
     case fleet::kDropRoll:
       slots().drop_roll();
@@ -174,7 +167,7 @@ void Leader::load_weights() {
           fleet::WorkerRole::kLoader, fleet::loader_wrapper(options_.wrappers), workers_),
       settings::loader_bootstrap_of(options_, plan_),
       settings::weight_nodes_of(plan_),
-      lifeline_read_.get(),
+      lifeline_.read.get(),
       from_seconds(options_.start_timeout_s),
       [this](std::uint64_t done, std::uint64_t total) {
         const int tenths = static_cast<int>(done * 10 / std::max<std::uint64_t>(total, 1));
@@ -238,18 +231,13 @@ void Leader::announce_once() {
 }
 
 void Leader::end_prompts(Result<std::string> output) {
-  if (!output) {
-    end_prompts_with(output.error());
-    return;
-  }
-  output_.write(*std::move(output), [this](const Status& written) { end_prompts_with(written); });
-}
-
-void Leader::end_prompts_with(const Status& status) {
-  if (!status) {
-    result_ = status.error();
-  }
-  life_.post(fleet::LeaderEvent::kPromptsDone);
+  const auto end_with = [this](const Status& status) {
+    if (!status) {
+      result_ = status.error();
+    }
+    life_.post(fleet::LeaderEvent::kPromptsDone);
+  };
+  output ? output_.write(*std::move(output), end_with) : end_with(output.error());
 }
 
 void Leader::on_replica_failed(const Error& cause) {

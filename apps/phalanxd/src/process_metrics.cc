@@ -28,14 +28,14 @@ void refresh_front_metrics(obs::MetricRegistry& registry, const keeper::Fronts& 
   const obs::Readings all(registry);
   all.counter("phalanx_connections_kept_total",
               "Connections that were at rest and went on when their front had died",
-              fronts.connections_kept());
+              fronts.left_connections().kept);
   all.counter("phalanx_connections_resumed_total",
               "Connections that went on in the middle of a request or of an answer when their "
               "front had died",
-              fronts.connections_resumed());
+              fronts.left_connections().resumed);
   all.counter("phalanx_connections_cut_total",
               "Connections that ended with their front",
-              fronts.connections_cut());
+              fronts.left_connections().cut);
   all.gauge("phalanx_suspects",
             "Connections that a front may have died of: served alone, or waiting for that",
             fronts.suspects());

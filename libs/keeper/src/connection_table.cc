@@ -140,15 +140,8 @@ void ConnectionTable::drop_journals(std::size_t most, const Holds& holds) {
 
 std::vector<ConnectionTable::Orphan> ConnectionTable::on_front_gone(std::size_t front) {
   fronts_[front] = {};
-  std::vector<Orphan> orphans;
-  for (auto entry = entries_.begin(); entry != entries_.end();) {
-    if (entry->second.front == front) {
-      orphans.push_back({std::move(entry->second.connection), entry->second.rest});
-      entry = entries_.erase(entry);
-    } else {
-      ++entry;
-    }
-  }
+  std::vector<Orphan> orphans = connections_of(front);
+  std::erase_if(entries_, [front](const auto& entry) { return entry.second.front == front; });
   promote();
   return orphans;
 }

@@ -178,7 +178,7 @@ Status Fronts::on_disconnected(std::size_t front, const wire::Disconnected& ende
   if (!table_->remove(front, ended.connection)) {
     return not_its(ended.connection);
   }
-  cut_ += ended.cut ? 1U : 0U;
+  left_count_.cut += ended.cut ? 1U : 0U;
   disconnect(ended.connection);
   on_left(front);
   return ok();
@@ -291,7 +291,7 @@ void Fronts::on_tick() {
   if (any_active || served_ == SteadyTime{}) {
     served_ = now;
   } else if (now - served_ >= kWaitMax) {
-    cut_ += table_->waiting().size();
+    left_count_.cut += table_->waiting().size();
     drop_unserved({table_->waiting().begin(), table_->waiting().end()});
   }
   if (now - looked_at_ >= kHangUpPeriod) {
