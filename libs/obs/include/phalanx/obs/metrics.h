@@ -46,9 +46,6 @@ class Histogram {
   virtual void observe(double value) = 0;
 };
 
-// Upper bounds in seconds for latencies from a millisecond to two minutes.
-[[nodiscard]] const std::vector<double>& latency_buckets();
-
 // All metrics of a process, served as Prometheus text. Asking for the same name and labels again
 // gives the same series; asking for a name with another type or help is a defect (CHECK).
 //
