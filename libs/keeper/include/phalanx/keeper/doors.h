@@ -82,13 +82,12 @@ class Doors {
  private:
   struct Client {
     os::UniqueFd socket;
-    std::string address_key;
+    std::string address;
+    std::string peer;  // address and port
     bool is_served = false;
   };
   struct Waiting {
     std::uint64_t id = 0;
-    std::string address;
-    std::string peer;
     SteadyTime until{};
   };
 
@@ -100,7 +99,7 @@ class Doors {
   void accept_some();
   void rest();
   void admit(os::AcceptedSocket accepted);
-  void let_in(std::uint64_t id, const std::string& peer, const std::string& refusal);
+  void let_in(std::uint64_t id, const std::string& refusal);
   void let_in_waiting();
   void refuse_waiting();
   void wait_on();
