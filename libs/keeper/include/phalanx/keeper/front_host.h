@@ -152,13 +152,15 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
     std::uint64_t connection = 0;  // of a Connect
     std::shared_ptr<const FrontJournal> journal;
   };
+  struct Kill {
+    std::string why;
+    bool at_fault = false;      // for what the front did, or did not do
+    std::uint64_t culprit = 0;  // for this connection, if that is known
+  };
   struct Link {
     bool ready = false;
-    bool killed = false;  // its end is on the way
-    std::string killed_for;
-    bool at_fault = false;      // … for what it did, or did not do
-    bool replaced = false;      // … by replace()
-    std::uint64_t culprit = 0;  // … for this connection, if that is known
+    std::optional<Kill> killed;  // its end is on the way
+    bool replaced = false;       // … by replace()
     std::shared_ptr<FrontJournal> journal;
     std::uint32_t quiet_ticks = 0;  // ticks on time since its last record
     std::deque<Unsent> unsent;
@@ -171,7 +173,7 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   void on_start_record(std::size_t slot, Incarnation incarnation, const std::string& bytes);
   [[nodiscard]] bool send_now(std::size_t front, const Unsent& record);
   void flush(std::size_t front);
-  void kill(std::size_t front, const char* why, bool at_fault = true, std::uint64_t culprit = 0);
+  void kill(std::size_t front, const Kill& kill);
   void judge_trial(SteadyTime now);
   void refuse_program(std::size_t slot, const std::string& why);
   [[nodiscard]] std::shared_ptr<FrontJournal> make_journal(std::size_t front) const;
