@@ -284,11 +284,7 @@ void Fronts::on_tick() {
   quarantine_->on_tick();
   advance_renewal();
   const SteadyTime now = steady_clock().now();
-  bool any_active = false;
-  for (std::size_t front = 0; front < host_->size(); ++front) {
-    any_active = any_active || table_->active(front);
-  }
-  if (any_active || served_ == SteadyTime{}) {
+  if (table_->any_active() || served_ == SteadyTime{}) {
     served_ = now;
   } else if (now - served_ >= kWaitMax) {
     left_count_.cut += table_->waiting().size();
@@ -296,14 +292,14 @@ void Fronts::on_tick() {
   }
   if (now - looked_at_ >= kHangUpPeriod) {
     looked_at_ = now;
-    drop_left_by_clients(any_active);
+    drop_left_by_clients();
   }
 }
 
 // Of connections that wait, for a front or for their turn in quarantine, nobody else would notice.
-void Fronts::drop_left_by_clients(bool any_active) {
+void Fronts::drop_left_by_clients() {
   std::vector<std::uint64_t> unserved = quarantine_->waiting();
-  if (!any_active) {
+  if (!table_->any_active()) {
     unserved.insert(unserved.end(), table_->waiting().begin(), table_->waiting().end());
   }
   std::vector<UnservedClient> clients;

@@ -111,6 +111,7 @@ class ConnectionTable {
   // The connections that the front has.
   [[nodiscard]] std::size_t count(std::size_t front) const { return fronts_[front].connections; }
   [[nodiscard]] bool active(std::size_t front) const { return fronts_[front].active; }
+  [[nodiscard]] bool any_active() const { return least_loaded().has_value(); }
   [[nodiscard]] bool spare(std::size_t front) const {
     return fronts_[front].ready && !fronts_[front].active;
   }

@@ -145,7 +145,7 @@ class Fronts {
   [[nodiscard]] bool may_replace();
   [[nodiscard]] bool would_cut(std::size_t front) const;
   void tell_drained();
-  void drop_left_by_clients(bool any_active);
+  void drop_left_by_clients();
   void drop_unserved(const std::set<std::uint64_t>& connections);
 
   os::EventLoop& loop_;
