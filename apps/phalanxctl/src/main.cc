@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "phalanx/admin/admin_server.h"
+#include "phalanx/admin/admin_call.h"
 #include "phalanx/admin/commands.h"
 #include "phalanx/base/printable.h"
 #include "phalanx/base/version.h"

@@ -12,9 +12,7 @@
 #include "phalanx/obs/log.h"
 #include "phalanx/os/child_side.h"
 #include "phalanx/os/machine.h"
-#include "phalanx/wire/limits.h"
 
-#include "fleet_port.h"
 #include "leader_view.h"
 #include "planning.h"
 #include "process_metrics.h"
@@ -45,8 +43,7 @@ Leader::Leader(const settings::Options& options, LeaderStart start, ipc::ZmqCont
       workers_(std::move(start.workers)),
       context_(std::move(context)),
       router_(static_cast<std::size_t>(options.dp),
-              *dispatch::make_policy(options.routing_policy, os::random_u64()),
-              {}),
+              *dispatch::make_policy(options.routing_policy, os::random_u64())),
       admission_(admission_of(options)),
       metrics_(registry_, plan_.model_name) {}
 
@@ -54,8 +51,8 @@ Leader::~Leader() = default;
 
 Result<int> Leader::run() {
   PHALANX_RETURN_IF_ERROR(os::become_subreaper());
-  PHALANX_RETURN_IF_ERROR(open_lifeline_pipe());
-  start_replicas();
+  PHALANX_TRY(lifeline_, os::make_pipe());
+  make_dispatch();
   PHALANX_RETURN_IF_ERROR(open_doors());
   watch_signals();
   handles_.push_back(loop_.call_every(kTick, [this] {
@@ -77,18 +74,10 @@ Result<int> Leader::run() {
   return std::move(result_);
 }
 
-Status Leader::open_lifeline_pipe() {
-  PHALANX_TRY(os::Pipe pipe, os::make_pipe());
-  lifeline_read_ = std::move(pipe.read);
-  lifeline_write_ = std::move(pipe.write);
-  return ok();
-}
-
-// Makes the parts around the replicas; the processes start when the weights are there.
-void Leader::start_replicas() {
+// The replicas' processes start when the weights are there.
+void Leader::make_dispatch() {
   replicas_ = std::make_unique<fleet::ReplicaHost>(
       loop_, context_, settings::replica_start_of(options_, plan_, workers_), replica_events());
-  port_ = std::make_unique<FleetPort>(*replicas_);
   dispatch::DispatcherOptions dispatching;
   dispatching.on_poisoned = keeper::dump_poisoned(options_.dump_dir);
   dispatching.on_more = [this] {
@@ -98,7 +87,12 @@ void Leader::start_replicas() {
     });
   };
   dispatcher_ = std::make_unique<dispatch::Dispatcher>(
-      router_, *port_, steady_clock(), std::move(dispatching));
+      router_,
+      [this](ReplicaId replica, const wire::LeaderMessage& message) {
+        return replicas_->send(replica, message);
+      },
+      steady_clock(),
+      std::move(dispatching));
 }
 
 void Leader::watch_signals() {
@@ -121,7 +115,7 @@ void Leader::perform(fleet::LeaderAction action, const Error* cause) {
       loader_.reset();
       break;
     case fleet::kStartReplicas:
-      replicas_->start(arena_.valid() ? arena_.fd() : -1, lifeline_read_.get());
+      replicas_->start(arena_.valid() ? arena_.fd() : -1, lifeline_.read.get());
       break;
     case fleet::kDropRoll:
       slots().drop_roll();
@@ -173,7 +167,7 @@ void Leader::load_weights() {
           fleet::WorkerRole::kLoader, fleet::loader_wrapper(options_.wrappers), workers_),
       settings::loader_bootstrap_of(options_, plan_),
       settings::weight_nodes_of(plan_),
-      lifeline_read_.get(),
+      lifeline_.read.get(),
       from_seconds(options_.start_timeout_s),
       [this](std::uint64_t done, std::uint64_t total) {
         const int tenths = static_cast<int>(done * 10 / std::max<std::uint64_t>(total, 1));
@@ -237,18 +231,13 @@ void Leader::announce_once() {
 }
 
 void Leader::end_prompts(Result<std::string> output) {
-  if (!output) {
-    end_prompts_with(output.error());
-    return;
-  }
-  output_.write(*std::move(output), [this](const Status& written) { end_prompts_with(written); });
-}
-
-void Leader::end_prompts_with(const Status& status) {
-  if (!status) {
-    result_ = status.error();
-  }
-  life_.post(fleet::LeaderEvent::kPromptsDone);
+  const auto end_with = [this](const Status& status) {
+    if (!status) {
+      result_ = status.error();
+    }
+    life_.post(fleet::LeaderEvent::kPromptsDone);
+  };
+  output ? output_.write(*std::move(output), end_with) : end_with(output.error());
 }
 
 void Leader::on_replica_failed(const Error& cause) {
@@ -326,12 +315,7 @@ void Leader::answer_admin(const wire::AdminRequest& request,
   const Status taken = request.command == wire::AdminCommand::kReload ? reload(request)
                        : admin::takes_replica(request.command)        ? operate(request)
                                                                       : ok();
-  if (taken) {
-    reply(wire::AdminDone{});
-    return;
-  }
-  reply(wire::AdminRefused{static_cast<std::uint32_t>(taken.error().code()),
-                           taken.error().message().substr(0, wire::kMaxErrorBytes)});
+  reply(admin::answer_of(taken));
 }
 
 }  // namespace phalanx::app

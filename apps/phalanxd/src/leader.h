@@ -52,10 +52,9 @@ class Leader {
 
  private:
   [[nodiscard]] Status open_doors();
-  [[nodiscard]] Status open_lifeline_pipe();
   void load_weights();
   void on_weights(Result<os::Memfd> arena);
-  void start_replicas();
+  void make_dispatch();
   [[nodiscard]] fleet::ReplicaEvents replica_events();
   [[nodiscard]] keeper::FrontsCalls fronts_calls();
   [[nodiscard]] keeper::PromptCalls prompt_calls();
@@ -70,7 +69,6 @@ class Leader {
   void on_replica_failed(const Error& cause);
   void announce_once();
   void end_prompts(Result<std::string> output);
-  void end_prompts_with(const Status& status);
   void drain();
   void finish();
   void answer_admin(const wire::AdminRequest& request, const admin::AdminServer::Reply& reply);
@@ -92,12 +90,10 @@ class Leader {
   dispatch::Admission admission_;
   obs::MetricRegistry registry_;
   keeper::RequestMetrics metrics_;
-  os::UniqueFd lifeline_read_;
-  os::UniqueFd lifeline_write_;  // its end of file tells every descendant that the leader is gone
+  os::Pipe lifeline_;  // its end of file tells every descendant that the leader is gone
   os::Memfd arena_;
   std::unique_ptr<fleet::WeightLoader> loader_;
   std::unique_ptr<fleet::ReplicaHost> replicas_;
-  std::unique_ptr<dispatch::ReplicaPort> port_;
   std::unique_ptr<dispatch::Dispatcher> dispatcher_;
   // One of them: the other is null.
   std::unique_ptr<keeper::Fronts> fronts_;

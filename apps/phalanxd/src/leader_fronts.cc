@@ -32,7 +32,7 @@ Status Leader::open_doors() {
         keeper::FrontsParts{*dispatcher_, admission_, metrics_},
         std::move(prompts),
         prompt_calls());
-    prompt_front_->start(tokenizer_.fd(), lifeline_read_.get());
+    prompt_front_->start(tokenizer_.fd(), lifeline_.read.get());
     return ok();
   }
   PHALANX_TRY(fronts_,
@@ -49,7 +49,7 @@ Status Leader::open_doors() {
                                            answer_admin(request, reply);
                                          }));
   // Beside the loading of the weights.
-  fronts_->start(tokenizer_.fd(), lifeline_read_.get());
+  fronts_->start(tokenizer_.fd(), lifeline_.read.get());
   return ok();
 }
 

@@ -34,7 +34,7 @@ wire::ServerStatus server_view(const dispatch::Router& router,
   view.pid = ::getpid();
   view.requests = dispatcher.requests();
   view.requests_waiting = dispatcher.waiting();
-  view.redispatches = dispatcher.counters().redispatches;
+  view.redispatches = dispatcher.redispatches();
   for (std::uint32_t i = 0; i < replicas.size(); ++i) {
     const ReplicaId replica(i);
     const auto report = replicas.reports().find(replica);

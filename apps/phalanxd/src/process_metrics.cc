@@ -10,68 +10,59 @@
 namespace phalanx::app {
 
 void refresh_process_metrics(obs::MetricRegistry& registry, const os::EventLoop& loop) {
+  const obs::Readings readings(registry);
   const os::EventLoop::CallbackTimes& times = loop.callback_times();
-  registry
-      .gauge("phalanx_loop_callback_seconds_max",
-             "Most CPU time that one callback took on the leader's loop since the server is ready")
-      .set(std::chrono::duration<double>(times.longest).count());
-  registry
-      .counter("phalanx_loop_long_callbacks_total",
-               "Callbacks that took more than 2 ms of CPU time on the leader's loop")
-      .follow(static_cast<double>(times.too_long));
-  registry
-      .counter("phalanx_log_lines_dropped_total",
-               "Log lines of the leader that found no room where standard error goes")
-      .follow(static_cast<double>(obs::log_lines_dropped()));
+  readings.gauge(
+      "phalanx_loop_callback_seconds_max",
+      "Most CPU time that one callback took on the leader's loop since the server is ready",
+      to_seconds(times.longest));
+  readings.counter("phalanx_loop_long_callbacks_total",
+                   "Callbacks that took more than 2 ms of CPU time on the leader's loop",
+                   times.too_long);
+  readings.counter("phalanx_log_lines_dropped_total",
+                   "Log lines of the leader that found no room where standard error goes",
+                   obs::log_lines_dropped());
 }
 
 void refresh_front_metrics(obs::MetricRegistry& registry, const keeper::Fronts& fronts) {
-  registry
-      .counter("phalanx_connections_kept_total",
-               "Connections that were at rest and went on when their front had died")
-      .follow(static_cast<double>(fronts.connections_kept()));
-  registry
-      .counter(
-          "phalanx_connections_resumed_total",
-          "Connections that went on in the middle of a request or of an answer when their front "
-          "had died")
-      .follow(static_cast<double>(fronts.connections_resumed()));
-  registry.counter("phalanx_connections_cut_total", "Connections that ended with their front")
-      .follow(static_cast<double>(fronts.connections_cut()));
-  registry
-      .gauge("phalanx_suspects",
-             "Connections that a front may have died of: served alone, or waiting for that")
-      .set(static_cast<double>(fronts.suspects()));
+  const obs::Readings all(registry);
+  all.counter("phalanx_connections_kept_total",
+              "Connections that were at rest and went on when their front had died",
+              fronts.left_connections().kept);
+  all.counter("phalanx_connections_resumed_total",
+              "Connections that went on in the middle of a request or of an answer when their "
+              "front had died",
+              fronts.left_connections().resumed);
+  all.counter("phalanx_connections_cut_total",
+              "Connections that ended with their front",
+              fronts.left_connections().cut);
+  all.gauge("phalanx_suspects",
+            "Connections that a front may have died of: served alone, or waiting for that",
+            fronts.suspects());
   std::size_t number = 0;
   for (const keeper::FrontView& front : fronts.views()) {
-    const std::string label = front.is_quarantine ? "quarantine" : std::to_string(number++);
-    const auto set = [&](const char* name, const char* help, double value) {
-      registry.gauge(name, help, {{"front", label}}).set(value);
-    };
-    const auto count = [&](const char* name, const char* help, std::uint64_t value) {
-      registry.counter(name, help, {{"front", label}}).follow(static_cast<double>(value));
-    };
-    set("phalanx_front_ready",
-        "1 while the front speaks with clients",
-        front.slot.state == supervise::State::kReady ? 1 : 0);
-    count("phalanx_front_restarts_total",
-          "Starts of the front after the first one",
-          front.slot.restarts);
-    set("phalanx_front_connections",
-        "Connections that the front has",
-        static_cast<double>(front.connections));
-    set("phalanx_front_loop_callback_seconds_max",
-        "Most CPU time that one callback took on the front's loop since it is ready",
-        static_cast<double>(front.times.longest_callback_us) * 1e-6);
-    count("phalanx_front_loop_long_callbacks_total",
-          "Callbacks that took more than 2 ms of CPU time on the front's loop",
-          front.times.long_callbacks);
-    set("phalanx_front_loop_lag_seconds",
-        "Longest time of the last second that the front's loop stood still",
-        static_cast<double>(front.times.longest_lag_us) * 1e-6);
-    count("phalanx_front_log_lines_dropped_total",
-          "Log lines of the front that found no room where standard error goes",
-          front.times.log_lines_dropped);
+    const obs::Readings readings =
+        all.with("front", front.is_quarantine ? "quarantine" : std::to_string(number++));
+    readings.gauge("phalanx_front_ready",
+                   "1 while the front speaks with clients",
+                   front.slot.state == supervise::State::kReady);
+    readings.counter("phalanx_front_restarts_total",
+                     "Starts of the front after the first one",
+                     front.slot.restarts);
+    readings.gauge(
+        "phalanx_front_connections", "Connections that the front has", front.connections);
+    readings.gauge("phalanx_front_loop_callback_seconds_max",
+                   "Most CPU time that one callback took on the front's loop since it is ready",
+                   static_cast<double>(front.times.longest_callback_us) * 1e-6);
+    readings.counter("phalanx_front_loop_long_callbacks_total",
+                     "Callbacks that took more than 2 ms of CPU time on the front's loop",
+                     front.times.long_callbacks);
+    readings.gauge("phalanx_front_loop_lag_seconds",
+                   "Longest time of the last second that the front's loop stood still",
+                   static_cast<double>(front.times.longest_lag_us) * 1e-6);
+    readings.counter("phalanx_front_log_lines_dropped_total",
+                     "Log lines of the front that found no room where standard error goes",
+                     front.times.log_lines_dropped);
   }
 }
 

@@ -3,24 +3,106 @@
 
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
+#include <map>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "phalanx/base/exception_error.h"
 #include "phalanx/base/printable.h"
+#include "phalanx/base/version.h"
 #include "phalanx/flags/flag_table.h"
+#include "phalanx/fleet/model_planner.h"
+#include "phalanx/obs/log.h"
+#include "phalanx/os/child_process.h"
+#include "phalanx/os/heap.h"
+#include "phalanx/os/machine.h"
 #include "phalanx/os/standard_files.h"
+#include "phalanx/settings/start_limits.h"
 
-#include "leader_role.h"
+#include "leader.h"
+#include "planning.h"
 
 namespace phalanx::app {
 
 namespace {
 
-int report_failure(const Error& error) {
-  std::fprintf(stderr, "phalanxd: %s\n", printable(error.message()).c_str());
+// For the reader of standard error to take the last word of a server that fails.
+constexpr auto kPatience = std::chrono::seconds(1);
+
+int fail(const Error& error) {
+  obs::print_lines("phalanxd: " + printable(error.message()), kPatience);
   return error_traits(error.code()).exit_status;
+}
+
+int print(const std::string& text) {
+  const Status printed = os::print(text);
+  return printed ? 0 : fail(printed.error());
+}
+
+// Whatever becomes of the file: workers that are started again run what the first ones ran.
+Result<os::HeldProgram> hold_beside(const std::string& name) {
+  PHALANX_TRY(const std::string path, os::program_beside(name));
+  return os::HeldProgram::open(path);
+}
+
+Result<int> serve(settings::Options options, const std::string& worker_program) {
+  PHALANX_RETURN_IF_ERROR(os::restrict_process(options.core_dumps));
+  PHALANX_TRY(os::ProcessLimits limits, os::process_limits());
+  PHALANX_TRY(limits.open_files, os::raise_open_file_limit());
+  PHALANX_RETURN_IF_ERROR(settings::apply_limits(limits, &options));
+  PHALANX_TRY(std::vector<os::CpuList> cores, settings::core_sets_of(options));
+  PHALANX_TRY(os::HeldProgram workers, hold_beside(worker_program));
+  PHALANX_TRY(std::optional<fleet::MadePlan> made, have_planned(options, workers));
+  if (!made) {
+    return 0;  // asked to end before there was anything
+  }
+  PHALANX_RETURN_IF_ERROR(settings::check_plan_fits(limits, made->plan));
+  settings::LeaderPlan plan =
+      settings::leader_plan_of(options, std::move(made->plan), std::move(cores));
+  obs::print_lines(settings::start_summary(options, plan));
+  PHALANX_TRY(ipc::ZmqContext context, ipc::ZmqContext::create());
+  Leader leader(options,
+                {std::move(plan), std::move(made->tokenizer), workers.spawn_path()},
+                std::move(context));
+  return leader.run();
+}
+
+// From the command line to the exit status.
+int run_leader(const std::vector<std::string>& arguments,
+               const std::map<std::string, std::string>& environment,
+               const std::string& worker_program) {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGHUP, SIG_IGN);  // until the leader listens to it: nothing older runs yet
+  hold_end_signals();
+  os::keep_heap_small();
+  settings::Options options;
+  flags::FlagTable table = settings::make_flag_table(&options);
+  const auto request = settings::parse_options(&table, &options, arguments, environment);
+  if (!request) {
+    return fail(request.error());
+  }
+  if (*request == flags::FlagTable::Request::kHelp) {
+    return print(table.help_text());
+  }
+  if (*request == flags::FlagTable::Request::kVersion) {
+    return print("phalanxd " + std::string(kVersion) + "\n");
+  }
+  obs::LogOptions log;
+  log.level = obs::parse_log_level(options.log_level).value_or(obs::LogLevel::kInfo);
+  log.role = "leader";
+  obs::start_log(log);
+  for (const flags::FlagTable::Note& note : table.notes()) {
+    obs::log_at(note.is_warning ? obs::LogLevel::kWarn : obs::LogLevel::kInfo,
+                "environment",
+                {{"note", note.text}});
+  }
+  const Result<int> result = serve(options, worker_program);
+  return result ? *result : fail(result.error());
 }
 
 }  // namespace
@@ -30,8 +112,10 @@ int run_phalanxd(int argc, char** argv, const std::string& worker_program) {
   try {
     return run_leader(
         flags::arguments_of(argc, argv), flags::environment_of(environ), worker_program);
-  } catch (const std::exception& error) {
-    return report_failure(error_of(error));
+  } catch (const std::exception& exception) {
+    const Error error = error_of(exception);
+    std::fprintf(stderr, "phalanxd: %s\n", printable(error.message()).c_str());
+    return error_traits(error.code()).exit_status;
   }
 }
 

@@ -5,6 +5,8 @@
 #include <array>
 #include <iterator>
 
+#include "phalanx/wire/limits.h"
+
 namespace phalanx::admin {
 
 namespace {
@@ -29,6 +31,14 @@ std::optional<wire::AdminCommand> command_named(std::string_view name) {
 bool takes_replica(wire::AdminCommand command) {
   return command == wire::AdminCommand::kDrain || command == wire::AdminCommand::kResume ||
          command == wire::AdminCommand::kRestart;
+}
+
+wire::AdminAnswer answer_of(const Status& outcome) {
+  if (outcome) {
+    return wire::AdminDone{};
+  }
+  return wire::AdminRefused{static_cast<std::uint32_t>(outcome.error().code()),
+                            outcome.error().message().substr(0, wire::kMaxErrorBytes)};
 }
 
 Status outcome_of(const wire::AdminAnswer& answer) {

@@ -20,27 +20,26 @@ constexpr std::uint32_t kGapsMax = 3;
 }  // namespace
 
 Dispatcher::Dispatcher(Router& router,
-                       ReplicaPort& port,
+                       SendToReplica send,
                        const Clock& clock,
                        DispatcherOptions options)
-    : router_(router), clock_(clock), options_(std::move(options)), turn_(options_.on_more) {
+    : router_(router),
+      send_(std::move(send)),
+      clock_(clock),
+      options_(std::move(options)),
+      turn_(options_.on_more) {
   for (std::uint32_t i = 0; i < router.table().size(); ++i) {
-    replicas_.push_back({ReplicaLink(ReplicaId(i), port), {}, {}});
+    replicas_.push_back({ReplicaLink(ReplicaId(i), send_), {}, {}});
   }
 }
 
 Dispatcher::~Dispatcher() = default;
 
-wire::SequenceKey Dispatcher::key_of(const Request& request, const Running& running) {
-  return {request.id, ChoiceIndex(running.choice.index()), running.choice.attempt};
-}
-
-Dispatcher::Running* Dispatcher::find(const ChoiceName& name, Request** request) {
+Dispatcher::Running* Dispatcher::find(const ChoiceName& name) {
   const auto entry = requests_.find(name.first);
   if (entry == requests_.end() || name.second >= entry->second->choices.size()) {
     return nullptr;
   }
-  *request = entry->second.get();
   return &entry->second->choices[name.second];
 }
 
@@ -51,7 +50,7 @@ RequestId Dispatcher::submit(Generation spec, std::shared_ptr<GenerationSink> si
   step::extend_prefix_hashes(request.spec.cache_salt, request.spec.prompt_ids, request.prefix);
   request.choices.reserve(request.spec.choices);
   for (std::uint32_t i = 0; i < request.spec.choices; ++i) {
-    request.choices.push_back({Choice(i, request.spec), {}, 0, {}, {}, 0});
+    request.choices.push_back({request, Choice(i, request.spec)});
   }
   requests_.emplace(id, std::move(owned));
   if (poison_.knows(request.spec, clock_.now())) {
@@ -60,15 +59,15 @@ RequestId Dispatcher::submit(Generation spec, std::shared_ptr<GenerationSink> si
   }
   turn_.begin_unless_counted();
   for (Running& running : request.choices) {
-    dispatch_or_wait(request, running);
+    dispatch_or_wait(running);
   }
   return id;
 }
 
-void Dispatcher::dispatch_or_wait(Request& request, Running& running) {
+void Dispatcher::dispatch_or_wait(Running& running) {
   // Nobody overtakes those who wait for the same replicas.
-  if (waiting_.first(running.fingerprint) || turn_.over() || !try_dispatch(request, running)) {
-    waiting_.add({request.id, running.choice.index()}, running.fingerprint, clock_.now());
+  if (waiting_.first(running.fingerprint) || turn_.over() || !try_dispatch(running)) {
+    waiting_.add(running.name(), running.fingerprint, clock_.now());
   }
   if (turn_.over()) {
     turn_.ask_for_more();
@@ -81,10 +80,11 @@ std::optional<ReplicaId> Dispatcher::only_replica(const ChoiceName& name) const 
 }
 
 // True if a replica has it now. A link that takes nothing is left alone until the next tick.
-bool Dispatcher::try_dispatch(Request& request, Running& running) {
+bool Dispatcher::try_dispatch(Running& running) {
+  const Request& request = running.request;
   Choice& choice = running.choice;
   choice.attempt = Attempt(choice.attempt.value() + 1);
-  const wire::SequenceKey key = key_of(request, running);
+  const wire::SequenceKey key = running.key();
   Work work;
   work.prompt_tokens = request.spec.prompt_ids.size();
   work.remainder = {work.prompt_tokens + choice.produced().size(), choice.to_generate()};
@@ -93,10 +93,10 @@ bool Dispatcher::try_dispatch(Request& request, Running& running) {
   if (choice.index() > 0) {
     work.computes_prompt = request.choices.front().replica;
   }
-  const std::optional<ReplicaId> only = only_replica({request.id, choice.index()});
+  const std::optional<ReplicaId> only = only_replica(running.name());
   while (const auto replica =
              router_.dispatch(key, work, clock_.now(), running.avoid, running.fingerprint, only)) {
-    if (send_to(*replica, request, running)) {
+    if (send_to(*replica, running)) {
       return true;
     }
     router_.settle(*replica, key);
@@ -106,70 +106,66 @@ bool Dispatcher::try_dispatch(Request& request, Running& running) {
   return false;
 }
 
-bool Dispatcher::send_to(ReplicaId replica, Request& request, Running& running) {
+bool Dispatcher::send_to(ReplicaId replica, Running& running) {
+  const Generation& spec = running.request.spec;
   const Choice& choice = running.choice;
   const auto effect = replicas_.at(replica.value())
-                          .link.submit(wire::Submit{key_of(request, running),
-                                                    request.spec.prompt_ids,
+                          .link.submit(wire::Submit{running.key(),
+                                                    spec.prompt_ids,
                                                     choice.produced(),
-                                                    request.spec.sampling,
-                                                    request.spec.stop,
-                                                    request.spec.cache_salt});
+                                                    spec.sampling,
+                                                    spec.stop,
+                                                    spec.cache_salt});
   if (!effect) {
     return false;
   }
-  turn_.spend(request.spec.prompt_ids.size() + choice.produced().size());
-  ++counters_.dispatches;
-  counters_.redispatches += choice.attempt.value() > 1 ? 1U : 0U;
+  turn_.spend(spec.prompt_ids.size() + choice.produced().size());
+  redispatches_ += choice.attempt.value() > 1 ? 1U : 0U;
   running.replica = replica;
   running.effect = *effect;
   running.fingerprint = router_.table().at(replica).numerics_fingerprint;
   return true;
 }
 
-void Dispatcher::settle(Request& request, Running& running) {
+void Dispatcher::settle(Running& running) {
   if (running.replica) {
-    router_.settle(*running.replica, key_of(request, running));
+    router_.settle(*running.replica, running.key());
     running.replica.reset();
   }
 }
 
 // Ends the current attempt from this side: the replica is told, in case it still runs it.
-void Dispatcher::end_attempt(Request& request, Running& running) {
+void Dispatcher::end_attempt(Running& running) {
   if (running.replica) {
     ReplicaLink& link = replicas_.at(running.replica->value()).link;
-    link.cancel(key_of(request, running));
+    link.cancel(running.key());
     if (link.unsent() > 0) {
       turn_.ask_for_more();
     }
   }
-  settle(request, running);
+  settle(running);
 }
 
-void Dispatcher::run_again(Request& request, Running& running) {
+void Dispatcher::run_again(Running& running) {
   running.avoid = running.replica;
-  settle(request, running);
-  const ChoiceName name{request.id, running.choice.index()};
-  if (!suspects_.contains(name)) {
-    waiting_.add(name, running.fingerprint, clock_.now());
+  settle(running);
+  if (!suspects_.contains(running.name())) {
+    waiting_.add(running.name(), running.fingerprint, clock_.now());
   }
 }
 
 void Dispatcher::cancel(RequestId id) {
-  const auto entry = requests_.find(id);
-  if (entry == requests_.end()) {
-    return;
+  if (requests_.contains(id)) {
+    finish_request(id);
   }
-  for (Running& running : entry->second->choices) {
-    end_attempt(*entry->second, running);
-  }
-  finish_request(id);
 }
 
+// Nothing runs of it afterwards, and nothing waits.
 void Dispatcher::finish_request(RequestId id) {
   const auto entry = requests_.find(id);
-  for (const Running& running : entry->second->choices) {
-    waiting_.remove({id, running.choice.index()});
+  for (Running& running : entry->second->choices) {
+    end_attempt(running);
+    waiting_.remove(running.name());
   }
   requests_.erase(entry);
   forget_suspects(id);
@@ -179,9 +175,6 @@ void Dispatcher::fail_request(RequestId id, const Error& error) {
   const auto entry = requests_.find(id);
   if (entry == requests_.end()) {
     return;
-  }
-  for (Running& running : entry->second->choices) {
-    end_attempt(*entry->second, running);
   }
   const std::shared_ptr<GenerationSink> sink = entry->second->sink;
   finish_request(id);
@@ -196,40 +189,32 @@ void Dispatcher::on_token_batch(ReplicaId replica, const wire::TokenBatch& batch
 }
 
 void Dispatcher::apply(ReplicaId replica, const wire::TokenUpdate& update) {
-  Request* found = nullptr;
-  Running* const at = find({update.key.request, update.key.choice.value()}, &found);
-  if (at == nullptr) {
-    ++counters_.stale_updates;
-    return;
-  }
-  Request& request = *found;
-  Running& running = *at;
-  if (running.replica != replica || running.choice.attempt != update.key.attempt) {
-    ++counters_.stale_updates;
-    return;
+  Running* const running = find(name_of(update.key));
+  if (running == nullptr || running->replica != replica ||
+      running->choice.attempt != update.key.attempt) {
+    return;  // of an attempt that has ended
   }
   router_.ledger().set(replica, update.key, {update.to_compute, update.to_generate});
   if (update.finish == step::FinishReason::kError ||
       update.finish == step::FinishReason::kCancelled) {
-    apply_error(request, running, replica, update);
+    apply_error(*running, update);
     return;
   }
   if (update.has_token) {
-    accept_token(request, running, update);
+    accept_token(*running, update);
   }
 }
 
-void Dispatcher::accept_token(Request& request, Running& running, const wire::TokenUpdate& update) {
+void Dispatcher::accept_token(Running& running, const wire::TokenUpdate& update) {
   switch (running.choice.judge(update)) {
     case Choice::Verdict::kRepeat:
-      ++counters_.repeated_tokens;
       return;
     case Choice::Verdict::kGap:
-      ++counters_.gaps;
       if (++running.gaps == kGapsMax) {
-        fail_request(request.id, internal_error("replicas left out tokens of this request"));
+        fail_request(running.request.id,
+                     internal_error("replicas left out tokens of this request"));
       } else {
-        run_again(request, running);
+        run_again(running);
       }
       return;
     case Choice::Verdict::kAccepted:
@@ -237,14 +222,14 @@ void Dispatcher::accept_token(Request& request, Running& running, const wire::To
   }
   router_.table().at(*running.replica).breaker.on_token(update.key);
   TokenEvent event = running.choice.accept(update);
-  event.request = request.id;
-  const std::shared_ptr<GenerationSink> sink = request.sink;
+  event.request = running.request.id;
+  const std::shared_ptr<GenerationSink> sink = running.request.sink;
   bool done = false;
   if (event.finish != step::FinishReason::kNone) {
-    done = end_choice(request, running, update.finish == step::FinishReason::kNone);
+    done = end_choice(running, update.finish == step::FinishReason::kNone);
   }
   if (!done) {
-    acquit(request, running);
+    acquit(running);
   }
   // The sink may stop the choice or cancel the request: nothing of it is touched afterwards.
   sink->on_token(event);
@@ -254,66 +239,60 @@ void Dispatcher::accept_token(Request& request, Running& running, const wire::To
 }
 
 // The choice is complete; true if its request is too, which then is gone.
-bool Dispatcher::end_choice(Request& request, Running& running, bool replica_goes_on) {
+bool Dispatcher::end_choice(Running& running, bool replica_goes_on) {
   if (running.replica) {
     router_.table().at(*running.replica).breaker.on_success();
   }
   if (replica_goes_on) {
-    end_attempt(request, running);
+    end_attempt(running);
   } else {
-    settle(request, running);
+    settle(running);
   }
-  if (!request.finished()) {
+  if (!running.request.finished()) {
     return false;
   }
-  finish_request(request.id);
+  finish_request(running.request.id);
   return true;
 }
 
 void Dispatcher::stop(RequestId id, std::uint32_t choice, std::uint32_t position) {
-  const auto entry = requests_.find(id);
-  if (entry == requests_.end() || choice >= entry->second->choices.size()) {
+  Running* const running = find({id, choice});
+  if (running == nullptr || running->choice.finished()) {
     return;
   }
-  Running& running = entry->second->choices[choice];
-  if (running.choice.finished()) {
-    return;
-  }
-  running.choice.stop(position);
+  running->choice.stop(position);
   waiting_.remove({id, choice});
   forget_suspects(id, choice);
-  const std::shared_ptr<GenerationSink> sink = entry->second->sink;
-  if (end_choice(*entry->second, running, true)) {
+  const std::shared_ptr<GenerationSink> sink = running->request.sink;
+  if (end_choice(*running, true)) {
     sink->on_done();
   }
 }
 
-void Dispatcher::apply_error(Request& request,
-                             Running& running,
-                             ReplicaId replica,
-                             const wire::TokenUpdate& update) {
+void Dispatcher::apply_error(Running& running, const wire::TokenUpdate& update) {
+  ReplicaEntry& replica = router_.table().at(*running.replica);
   const Error error(static_cast<Code>(update.error_code), update.error_message);
   const bool failed = update.finish == step::FinishReason::kError;
   if (failed && error.code() == Code::kPoisoned) {
-    settle(request, running);
-    condemn(request, running, error);
+    settle(running);
+    condemn(running, error);
     return;
   }
   if (failed && error.code() == Code::kResourceExhausted) {
-    router_.table().at(replica).blocked = true;  // full, which is no failure
-    run_again(request, running);
+    replica.blocked = true;  // full, which is no failure
+    run_again(running);
     return;
   }
   if (failed && error_traits(error.code()).retry == Retry::kNever) {
     if (error.code() != Code::kInvalidArgument) {
-      router_.table().at(replica).breaker.on_failure(clock_.now());
+      replica.breaker.on_failure(clock_.now());
     }
-    settle(request, running);
-    fail_request(request.id, error);
+    settle(running);
+    fail_request(running.request.id, error);
     return;
   }
-  router_.table().at(replica).breaker.on_failure(clock_.now());
-  run_again(request, running);
+  replica.breaker.on_failure(clock_.now());
+  run_again(running);
 }
 
 void Dispatcher::on_replica_ready(ReplicaId replica) {
@@ -325,10 +304,10 @@ void Dispatcher::on_holding(ReplicaId replica, const wire::ReplicaHolding& holdi
   Replica& known = replicas_.at(replica.value());
   known.link.on_handled(holding.effects);
   const auto& open = router_.ledger().open(replica);
-  std::vector<wire::SequenceKey> unknown;
   for (const wire::SequenceKey& key : holding.keys) {
     if (!open.contains(key) && !known.link.leaving(key)) {
-      unknown.push_back(key);
+      ++known.counting.unknown;
+      known.link.cancel(key);
     }
   }
   std::vector<wire::SequenceKey> missing;
@@ -337,32 +316,26 @@ void Dispatcher::on_holding(ReplicaId replica, const wire::ReplicaHolding& holdi
     if (!holding.to_end && (holding.keys.empty() || holding.keys.back() < key)) {
       break;
     }
-    Request* request = nullptr;
-    const Running* running = find({key.request, key.choice.value()}, &request);
+    const Running* const running = find(name_of(key));
     // What was sent later than the replica had read when it told this is on its way.
     if (running != nullptr && running->effect <= holding.effects &&
         !std::binary_search(holding.keys.begin(), holding.keys.end(), key)) {
       missing.push_back(key);
     }
   }
-  known.counting.unknown += unknown.size();
   known.counting.missing += missing.size();
   if (holding.to_end) {
     known.found = std::exchange(known.counting, {});
   }
-  for (const wire::SequenceKey& key : unknown) {
-    known.link.cancel(key);
-  }
   for (const wire::SequenceKey& key : missing) {
-    Request* request = nullptr;
-    Running* const running = find({key.request, key.choice.value()}, &request);
+    Running* const running = find(name_of(key));
     if (running == nullptr || running->replica != replica) {
       continue;
     }
     if (++running->gaps == kGapsMax) {
-      fail_request(request->id, internal_error("replicas lost this request again and again"));
+      fail_request(key.request, internal_error("replicas lost this request again and again"));
     } else {
-      run_again(*request, *running);
+      run_again(*running);
     }
   }
   dispatch_waiting();

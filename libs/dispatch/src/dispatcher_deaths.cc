@@ -22,13 +22,11 @@ void Dispatcher::on_replica_lost(ReplicaId replica) {
   replicas_.at(replica.value()).found = {};
   router_.table().at(replica).blocked = false;
   for (const wire::SequenceKey& key : router_.lose(replica)) {
-    const ChoiceName name{key.request, key.choice.value()};
-    Request* request = nullptr;
-    Running* const running = find(name, &request);
+    Running* const running = find(name_of(key));
     if (running != nullptr && running->replica == replica) {
       running->avoid = running->replica;
       running->replica.reset();
-      lost.names.push_back(name);
+      lost.names.push_back(running->name());
     }
   }
   if (!lost.names.empty()) {
@@ -47,8 +45,7 @@ bool Dispatcher::on_replica_died(ReplicaId replica, bool own, const std::string&
   }
   std::erase_if(orphans_, [&](const Orphans& lost) { return lost.replica == replica; });
   const auto ended = std::erase_if(names, [&](const ChoiceName& name) {
-    Request* request = nullptr;
-    const Running* const running = find(name, &request);
+    const Running* const running = find(name);
     return running == nullptr || running->choice.finished();
   });
   and_others = and_others || ended > 0;
@@ -64,15 +61,12 @@ bool Dispatcher::on_replica_died(ReplicaId replica, bool own, const std::string&
   search_on(search_.active() ? std::optional(replica) : std::nullopt);
   for (const ChoiceName& name : suspects_) {
     // Those that an earlier search was trying elsewhere.
-    Request* request = nullptr;
-    if (Running* const running = find(name, &request); running != nullptr) {
-      end_attempt(*request, *running);
+    if (Running* const running = find(name); running != nullptr) {
+      end_attempt(*running);
     }
   }
   if (culprit) {
-    Request& request = *requests_.at(culprit->first);
-    condemn(request,
-            request.choices[culprit->second],
+    condemn(*find(*culprit),
             Error(Code::kPoisoned,
                   "this request ended the replica that ran it twice while it ran alone; it is not "
                   "tried again. The last time: " +
@@ -92,11 +86,9 @@ std::size_t Dispatcher::relieve(ReplicaId replica) {
   const auto& open = router_.ledger().open(replica);
   while (!open.empty() && bench_ != replica && !turn_.over()) {
     const wire::SequenceKey key = open.begin()->first;
-    Request* request = nullptr;
-    Running* const running = find({key.request, key.choice.value()}, &request);
+    Running* const running = find(name_of(key));
     // Nobody overtakes those who wait for the same replicas.
-    if (running == nullptr || waiting_.first(running->fingerprint) ||
-        !try_dispatch(*request, *running)) {
+    if (running == nullptr || waiting_.first(running->fingerprint) || !try_dispatch(*running)) {
       break;
     }
     replicas_.at(replica.value()).link.cancel(key);
@@ -115,8 +107,7 @@ void Dispatcher::on_replica_failed(ReplicaId replica) {
 // They run where there is room, or wait for their turn.
 void Dispatcher::go_on(const std::vector<ChoiceName>& names) {
   for (const ChoiceName& name : names) {
-    Request* request = nullptr;
-    Running* const running = find(name, &request);
+    const Running* const running = find(name);
     if (running != nullptr && !running->choice.finished() && !running->replica &&
         !suspects_.contains(name)) {
       waiting_.add(name, running->fingerprint, clock_.now());
@@ -125,7 +116,8 @@ void Dispatcher::go_on(const std::vector<ChoiceName>& names) {
   dispatch_waiting();
 }
 
-void Dispatcher::condemn(Request& request, const Running& running, const Error& error) {
+void Dispatcher::condemn(const Running& running, const Error& error) {
+  const Request& request = running.request;
   if (options_.on_poisoned) {
     options_.on_poisoned(
         {request.id, running.choice.index(), request.spec, running.choice.produced(), error});
@@ -146,8 +138,8 @@ void Dispatcher::end_refused() {
 
 // It has a token more than when its replica died. Whoever goes on beside those that are still under
 // test would be suspect with them again.
-void Dispatcher::acquit(Request& request, Running& running) {
-  const ChoiceName name{request.id, running.choice.index()};
+void Dispatcher::acquit(Running& running) {
+  const ChoiceName name = running.name();
   if (suspects_.erase(name) == 0) {
     return;
   }
@@ -155,7 +147,7 @@ void Dispatcher::acquit(Request& request, Running& running) {
   if (!search_.active()) {
     search_on(std::nullopt);
   } else if (!running.choice.finished()) {
-    end_attempt(request, running);
+    end_attempt(running);
     waiting_.add(name, running.fingerprint, clock_.now());
   }
 }
@@ -223,10 +215,9 @@ void Dispatcher::test_suspects() {
   }
   const std::set<ChoiceName> testing = search_.testing();
   for (const ChoiceName& name : testing) {
-    Request* request = nullptr;
-    Running* const running = find(name, &request);
+    Running* const running = find(name);
     if (running != nullptr && !running->replica) {
-      static_cast<void>(try_dispatch(*request, *running));
+      static_cast<void>(try_dispatch(*running));
     }
   }
 }

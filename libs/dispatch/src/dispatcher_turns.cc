@@ -15,9 +15,7 @@ void Dispatcher::dispatch_waiting() {
   turn_.begin_unless_counted();
   for (const Fingerprint& line : waiting_.lines()) {
     for (auto name = waiting_.first(line); name && !turn_.over(); name = waiting_.first(line)) {
-      Request* request = nullptr;
-      Running* const running = find(*name, &request);
-      if (!try_dispatch(*request, *running)) {
+      if (!try_dispatch(*find(*name))) {
         break;
       }
       waiting_.remove(*name);
@@ -56,9 +54,7 @@ void Dispatcher::on_tick() {
     if (!late) {
       return;
     }
-    Request* request = nullptr;
-    const Running* const running = find(*late, &request);
-    if (router_.any_serves(clock_.now(), running->fingerprint, only_replica(*late))) {
+    if (router_.any_serves(clock_.now(), find(*late)->fingerprint, only_replica(*late))) {
       waiting_.renew(*late, clock_.now());  // in a queue that moves
       continue;
     }

@@ -2,6 +2,7 @@
 #include "phalanx/dispatch/policy.h"
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -9,19 +10,31 @@ namespace phalanx::dispatch {
 
 namespace {
 
-// Position of the candidate that follows replica `last` in the ring.
-std::size_t after(std::span<const Candidate> candidates, std::uint32_t last) {
-  const auto next =
-      std::find_if(candidates.begin(), candidates.end(), [last](const Candidate& candidate) {
-        return candidate.replica.value() > last;
-      });
-  return next == candidates.end() ? 0 : static_cast<std::size_t>(next - candidates.begin());
-}
+// The replica that was chosen last, among those that come and go.
+class Turn {
+ public:
+  // The candidate behind it.
+  [[nodiscard]] std::size_t next(std::span<const Candidate> candidates) const {
+    const auto next =
+        std::find_if(candidates.begin(), candidates.end(), [this](const Candidate& candidate) {
+          return last_ && candidate.replica > *last_;
+        });
+    return next == candidates.end() ? 0 : static_cast<std::size_t>(next - candidates.begin());
+  }
+
+  std::size_t take(std::span<const Candidate> candidates, std::size_t index) {
+    last_ = candidates[index].replica;
+    return index;
+  }
+
+ private:
+  std::optional<ReplicaId> last_;
+};
 
 class LeastPendingTokens final : public Policy {
  public:
   std::size_t choose(std::span<const Candidate> candidates) override {
-    const std::size_t first = started_ ? after(candidates, last_) : 0;
+    const std::size_t first = turn_.next(candidates);
     std::size_t best = first;
     for (std::size_t i = 1; i < candidates.size(); ++i) {
       const std::size_t index = (first + i) % candidates.size();
@@ -29,28 +42,21 @@ class LeastPendingTokens final : public Policy {
         best = index;
       }
     }
-    started_ = true;
-    last_ = candidates[best].replica.value();
-    return best;
+    return turn_.take(candidates, best);
   }
 
  private:
-  bool started_ = false;
-  std::uint32_t last_ = 0;
+  Turn turn_;
 };
 
 class RoundRobin final : public Policy {
  public:
   std::size_t choose(std::span<const Candidate> candidates) override {
-    const std::size_t index = started_ ? after(candidates, last_) : 0;
-    started_ = true;
-    last_ = candidates[index].replica.value();
-    return index;
+    return turn_.take(candidates, turn_.next(candidates));
   }
 
  private:
-  bool started_ = false;
-  std::uint32_t last_ = 0;
+  Turn turn_;
 };
 
 class PowerOfTwo final : public Policy {

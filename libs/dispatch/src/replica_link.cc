@@ -4,7 +4,7 @@
 namespace phalanx::dispatch {
 
 std::optional<std::uint64_t> ReplicaLink::submit(const wire::Submit& submit) {
-  if (port_->send(replica_, submit) != wire::Sent::kQueued) {
+  if ((*send_)(replica_, submit) != wire::Sent::kQueued) {
     return std::nullopt;
   }
   return ++effects_;
@@ -19,7 +19,7 @@ void ReplicaLink::cancel(const wire::SequenceKey& key) {
 }
 
 bool ReplicaLink::send_cancel(const wire::SequenceKey& key) {
-  if (port_->send(replica_, wire::Cancel{key}) != wire::Sent::kQueued) {
+  if ((*send_)(replica_, wire::Cancel{key}) != wire::Sent::kQueued) {
     return false;
   }
   ++effects_;

@@ -5,9 +5,6 @@
 
 namespace phalanx::dispatch {
 
-ReplicaTable::ReplicaTable(std::size_t replicas, CircuitBreakerOptions breaker)
-    : entries_(replicas, ReplicaEntry(breaker)) {}
-
 bool ReplicaTable::usable(ReplicaId replica, SteadyTime now) const {
   return serves(replica, now) && !at(replica).blocked;
 }

@@ -8,11 +8,8 @@
 
 namespace phalanx::dispatch {
 
-Router::Router(std::size_t replicas, std::unique_ptr<Policy> policy, CircuitBreakerOptions breaker)
-    : table_(replicas, breaker),
-      ledger_(replicas),
-      prefixes_(replicas),
-      policy_(std::move(policy)) {}
+Router::Router(std::size_t replicas, std::unique_ptr<Policy> policy)
+    : table_(replicas), ledger_(replicas), prefixes_(replicas), policy_(std::move(policy)) {}
 
 std::uint64_t Router::to_compute(ReplicaId replica, const Work& work) const {
   const std::uint64_t known = replica == work.computes_prompt

@@ -52,15 +52,6 @@ std::size_t TokenLedger::open_attempts(ReplicaId replica) const {
   return accounts_.at(replica.value()).open.size();
 }
 
-Remainder TokenLedger::pending_total() const {
-  Remainder total;
-  for (const Account& account : accounts_) {
-    total.to_compute += account.sum.to_compute;
-    total.to_generate += account.sum.to_generate;
-  }
-  return total;
-}
-
 Remainder TokenLedger::recount(ReplicaId replica) const {
   Remainder total;
   for (const auto& [key, remainder] : accounts_.at(replica.value()).open) {

@@ -6,6 +6,15 @@
 
 namespace phalanx::keeper {
 
+void Newcomer::clear() {
+  resumes = false;
+  journal.reset();
+  failure.clear();
+  strikes = 0;
+  riddles = 0;
+  is_suspect = false;
+}
+
 ConnectionTable::ConnectionTable(std::size_t fronts,
                                  std::size_t active,
                                  std::uint32_t places,
@@ -131,34 +140,19 @@ void ConnectionTable::drop_journals(std::size_t most, const Holds& holds) {
 
 std::vector<ConnectionTable::Orphan> ConnectionTable::on_front_gone(std::size_t front) {
   fronts_[front] = {};
-  std::vector<Orphan> orphans;
-  for (auto entry = entries_.begin(); entry != entries_.end();) {
-    if (entry->second.front == front) {
-      orphans.push_back({std::move(entry->second.connection), entry->second.rest});
-      entry = entries_.erase(entry);
-    } else {
-      ++entry;
-    }
-  }
+  std::vector<Orphan> orphans = connections_of(front);
+  std::erase_if(entries_, [front](const auto& entry) { return entry.second.front == front; });
   promote();
   return orphans;
 }
 
-bool ConnectionTable::rest(std::size_t front,
-                           std::uint64_t id,
-                           std::uint64_t received,
-                           std::uint64_t sent) {
+bool ConnectionTable::rest(std::size_t front, std::uint64_t id, const os::TcpAccount& account) {
   Entry* const entry = find(front, id);
   if (entry == nullptr) {
     return false;
   }
-  entry->rest = {.received = received, .sent = sent};
-  entry->connection.resumes = false;
-  entry->connection.journal.reset();
-  entry->connection.failure.clear();
-  entry->connection.strikes = 0;
-  entry->connection.riddles = 0;
-  entry->connection.is_suspect = false;
+  entry->rest = account;
+  entry->connection.clear();
   return true;
 }
 
@@ -170,24 +164,14 @@ void ConnectionTable::retire(std::size_t front) {
 
 std::optional<ConnectionTable::Orphan> ConnectionTable::release(std::size_t front,
                                                                 std::uint64_t id,
-                                                                std::uint64_t received,
-                                                                std::uint64_t sent) {
-  if (!rest(front, id, received, sent)) {
+                                                                const os::TcpAccount& account) {
+  if (!rest(front, id, account)) {
     return std::nullopt;
   }
   const Entry& entry = entries_.at(id);
   Orphan orphan{entry.connection, entry.rest};
   erase(front, id);
   return orphan;
-}
-
-std::vector<std::uint64_t> ConnectionTable::take_waiting() {
-  std::vector<std::uint64_t> ids(waiting_.begin(), waiting_.end());
-  waiting_.clear();
-  for (const std::uint64_t id : ids) {
-    entries_.erase(id);
-  }
-  return ids;
 }
 
 void ConnectionTable::drop_waiting(const std::set<std::uint64_t>& connections) {

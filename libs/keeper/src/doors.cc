@@ -63,7 +63,7 @@ void Doors::closed(std::uint64_t id) {
     return;
   }
   --served_;
-  const auto share = served_of_.find(client.address_key);
+  const auto share = served_of_.find(os::address_key(client.address));
   if (--share->second == 0) {
     served_of_.erase(share);
   }
@@ -107,28 +107,27 @@ void Doors::admit(os::AcceptedSocket accepted) {
     return;
   }
   const std::uint64_t id = ++last_id_;
-  clients_.emplace(id, Client{std::move(accepted.fd), os::address_key(accepted.address)});
   std::string peer = accepted.address + ":" + std::to_string(accepted.port);
+  clients_.emplace(id,
+                   Client{std::move(accepted.fd), std::move(accepted.address), std::move(peer)});
   if (!waits) {
-    return let_in(id, peer, "");
+    return let_in(id, "");
   }
-  waiting_.push_back({id,
-                      std::move(accepted.address),
-                      std::move(peer),
-                      steady_clock().now() + options_.place_wait});
+  waiting_.push_back({id, steady_clock().now() + options_.place_wait});
   if (waiting_.size() == 1) {
     wait_on();
   }
 }
 
 // It is told, one way or the other.
-void Doors::let_in(std::uint64_t id, const std::string& peer, const std::string& refusal) {
+void Doors::let_in(std::uint64_t id, const std::string& refusal) {
   Client& client = clients_.at(id);
   client.is_served = refusal.empty();
   if (client.is_served) {
     ++served_;
-    ++served_of_[client.address_key];
+    ++served_of_[os::address_key(client.address)];
   }
+  const std::string peer = client.peer;  // it may end from within
   on_connection_(id, client.socket, peer, refusal);
 }
 
@@ -138,13 +137,13 @@ void Doors::let_in_waiting() {
     return;
   }
   for (std::size_t i = 0; i < waiting_.size();) {
-    if (!refusal_of(waiting_[i].address).empty()) {
+    const std::uint64_t id = waiting_[i].id;
+    if (!refusal_of(clients_.at(id).address).empty()) {
       ++i;
       continue;
     }
-    const Waiting one = std::move(waiting_[i]);
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
-    let_in(one.id, one.peer, "");
+    let_in(id, "");
   }
 }
 
@@ -152,9 +151,9 @@ void Doors::let_in_waiting() {
 void Doors::refuse_waiting() {
   const SteadyTime now = steady_clock().now();
   while (!waiting_.empty() && waiting_.front().until <= now) {
-    const Waiting one = std::move(waiting_.front());
+    const std::uint64_t id = waiting_.front().id;
     waiting_.pop_front();
-    let_in(one.id, one.peer, refusal_of(one.address));
+    let_in(id, refusal_of(clients_.at(id).address));
   }
 }
 

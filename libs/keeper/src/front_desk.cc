@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <string_view>
 
 #include "phalanx/step/limits.h"
@@ -145,8 +144,8 @@ Status FrontDesk::on_prompt_part(std::size_t front, const wire::PromptPart& part
   if (job != nullptr && job->comes_again()) {
     return ok();
   }
-  if (job == nullptr || !job->begun || job->begins_again || job->requests.size() == job->prompts ||
-      part.ids.size() > job->tokens_left ||
+  if (job == nullptr || !job->begun || job->begins_again ||
+      job->dispatched.size() == job->prompts || part.ids.size() > job->tokens_left ||
       job->ids.size() + part.ids.size() > step::kMaxPromptTokens) {
     return invalid_argument(text_of(part.key) + " has more tokens than it said");
   }
@@ -163,10 +162,11 @@ Status FrontDesk::on_generate(std::size_t front, const wire::Generate& wish) {
     generate_again(*job, wish);
     return ok();
   }
-  if (job == nullptr || !job->begun || job->begins_again || job->requests.size() == job->prompts) {
+  if (job == nullptr || !job->begun || job->begins_again ||
+      job->dispatched.size() == job->prompts) {
     return invalid_argument(text_of(wish.key) + " has more prompts than it said");
   }
-  if (job->tokens.size() + wish.choices > wire::kMaxFrontChoices) {
+  if (std::size_t{job->record.choices} + wish.choices > wire::kMaxFrontChoices) {
     return invalid_argument(text_of(wish.key) + " has more choices than a request may have");
   }
   if (job->ended && !job->failed) {
@@ -183,14 +183,10 @@ Status FrontDesk::on_generate(std::size_t front, const wire::Generate& wish) {
 }
 
 void FrontDesk::dispatch(Job& job, const wire::Generate& wish) {
-  const auto prompt = static_cast<std::uint32_t>(job.requests.size());
-  const std::size_t choices = job.tokens.size() + wish.choices;
-  job.choices_of.push_back(static_cast<std::uint32_t>(job.tokens.size()));
-  job.tokens.resize(choices);
-  job.last_token.resize(choices);
-  job.stopped.resize(choices);
-  job.finished.resize(choices);
-  job.record.choices = static_cast<std::uint32_t>(choices);
+  const auto prompt = static_cast<std::uint32_t>(job.dispatched.size());
+  // The sink may be called before the number of the request is known.
+  job.dispatched.push_back({RequestId(), std::vector<Job::Choice>(wish.choices)});
+  job.record.choices += wish.choices;
   job.record.prompt_tokens += job.ids.size();
   if (prompt + 1 == job.prompts) {
     job.told = true;
@@ -205,24 +201,24 @@ void FrontDesk::dispatch(Job& job, const wire::Generate& wish) {
   generation.choices = wish.choices;
   generation.cache_salt = wish.cache_salt;
   const std::shared_ptr<Job> shared = jobs_.at(job.key);
-  job.requests.emplace_back();  // the sink may be called before the number is known
-  job.requests.back() = parts_.dispatcher.submit(std::move(generation),
-                                                 std::make_shared<Sink>(*this, shared, prompt));
+  job.dispatched[prompt].request = parts_.dispatcher.submit(
+      std::move(generation), std::make_shared<Sink>(*this, shared, prompt));
 }
 
 void FrontDesk::on_stop(std::size_t front, const wire::StopChoice& stop) {
   Job* const job = find(front, stop.key);
-  if (job == nullptr || job->ended || stop.prompt >= job->requests.size()) {
+  if (job == nullptr || job->ended || stop.prompt >= job->dispatched.size()) {
     return;
   }
-  const std::size_t choice = job->choices_of[stop.prompt] + std::size_t{stop.choice};
-  if (choice >= job->choices_end(stop.prompt) || stop.position >= job->tokens[choice]) {
+  Job::Prompt& prompt = job->dispatched[stop.prompt];
+  if (stop.choice >= prompt.choices.size() || stop.position >= prompt.choices[stop.choice].tokens) {
     return;
   }
-  job->tokens[choice] = stop.position + 1;
-  job->stopped[choice] = true;
-  job->finished[choice] = true;
-  parts_.dispatcher.stop(job->requests[stop.prompt], stop.choice, stop.position);
+  Job::Choice& choice = prompt.choices[stop.choice];
+  choice.tokens = stop.position + 1;
+  choice.stopped = true;
+  choice.finished = true;
+  parts_.dispatcher.stop(prompt.request, stop.choice, stop.position);
 }
 
 Status FrontDesk::on_end(std::size_t front, const wire::End& ending) {
@@ -252,8 +248,12 @@ Status FrontDesk::on_end(std::size_t front, const wire::End& ending) {
 void FrontDesk::finish(Job& job, const std::string& outcome, const std::string& error) {
   job.ended = true;
   --open_;
-  for (const RequestId request : job.requests) {
-    parts_.dispatcher.cancel(request);
+  std::uint64_t tokens = 0;
+  for (const Job::Prompt& prompt : job.dispatched) {
+    parts_.dispatcher.cancel(prompt.request);
+    for (const Job::Choice& choice : prompt.choices) {
+      tokens += choice.tokens;
+    }
   }
   job.ticket = dispatch::Admission::Ticket();
   if (!job.told) {
@@ -261,15 +261,14 @@ void FrontDesk::finish(Job& job, const std::string& outcome, const std::string& 
   }
   job.record.outcome = outcome;
   job.record.error = error;
-  job.record.completion_tokens =
-      std::accumulate(job.tokens.begin(), job.tokens.end(), std::uint64_t{0});
+  job.record.completion_tokens = tokens;
   job.record.duration = parts_.clock.now() - job.arrived;
   parts_.metrics.on_request_end(job.record);
 }
 
 void FrontDesk::on_token(Job& job, std::uint32_t prompt, const dispatch::TokenEvent& token) {
-  const std::size_t choice = job.choices_of[prompt] + std::size_t{token.choice};
-  if (job.ended || job.failed || job.stopped[choice]) {
+  Job::Choice& choice = job.dispatched[prompt].choices[token.choice];
+  if (job.ended || job.failed || choice.stopped) {
     return;
   }
   parts_.metrics.on_token();
@@ -279,13 +278,13 @@ void FrontDesk::on_token(Job& job, std::uint32_t prompt, const dispatch::TokenEv
     parts_.metrics.on_first_token(job.record.time_to_first_token);
   }
   if (token.position > 0) {
-    parts_.metrics.on_next_token(now - job.last_token[choice]);
+    parts_.metrics.on_next_token(now - choice.last_token);
   } else if (token.choice == 0) {
     job.record.cached_tokens += token.cached_tokens;  // as its prompt counts once
   }
-  job.last_token[choice] = now;
-  job.tokens[choice] = token.position + 1;
-  job.finished[choice] = token.finish != step::FinishReason::kNone;
+  choice.last_token = now;
+  choice.tokens = token.position + 1;
+  choice.finished = token.finish != step::FinishReason::kNone;
   wire::FrontEvent event;
   event.key = job.key;
   event.prompt = prompt;

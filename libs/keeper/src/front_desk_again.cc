@@ -103,7 +103,7 @@ Status FrontDesk::take_over(std::size_t front, Job& job) {
     job.ids.clear();
     job.tokens_left = job.booked_tokens - job.record.prompt_tokens;
     job.begins_again = true;
-    job.prompts_again = static_cast<std::uint32_t>(job.requests.size());
+    job.prompts_again = static_cast<std::uint32_t>(job.dispatched.size());
   } else {
     job.telling = Telling::kLive;
   }
@@ -125,8 +125,8 @@ void FrontDesk::generate_again(Job& job, const wire::Generate& wish) {
   if (job.differs) {
     return;
   }
-  const std::size_t prompt = job.requests.size() - job.prompts_again;
-  if (wish.choices != job.choices_end(prompt) - job.choices_of[prompt]) {
+  const std::size_t prompt = job.dispatched.size() - job.prompts_again;
+  if (wish.choices != job.dispatched[prompt].choices.size()) {
     refuse_other(job);
   } else if (--job.prompts_again == 0) {
     tell_again(job);
@@ -212,9 +212,13 @@ bool FrontDesk::tell_history(Job& job, std::size_t* left) {
 
 // Of one whose end had been said when it was still generated for, the rest never comes.
 void FrontDesk::end_again(Job& job) {
-  const bool is_complete =
-      std::find(job.finished.begin(), job.finished.end(), false) == job.finished.end();
-  if (job.ended && !job.failed && !is_complete) {
+  const auto is_complete = [](const Job::Prompt& prompt) {
+    return std::all_of(prompt.choices.begin(), prompt.choices.end(), [](const Job::Choice& choice) {
+      return choice.finished;
+    });
+  };
+  if (job.ended && !job.failed &&
+      !std::all_of(job.dispatched.begin(), job.dispatched.end(), is_complete)) {
     tell_failure(job, unavailable("the request was ended before its answer was complete"));
   }
 }

@@ -81,7 +81,7 @@ void FrontHost::start(int tokenizer, int lifeline_pipe) {
 
 void FrontHost::use_program(os::HeldProgram program) {
   if (const auto slot = programs_.offer(std::move(program))) {
-    kill(*slot, "another program is to be tried", false);
+    kill(*slot, {"another program is to be tried"});
   }
 }
 
@@ -94,7 +94,7 @@ void FrontHost::judge_trial(SteadyTime now) {
   if (!supervise::has_process(status.state)) {
     refuse_program(*slot, status.last_error);  // it could not be started
   } else if (programs_.is_overdue(now)) {
-    kill(*slot, "it is not ready in time", false);
+    kill(*slot, {"it is not ready in time"});
   }
 }
 
@@ -147,24 +147,22 @@ void FrontHost::on_tick() {
     link.quiet_ticks += link.ready && on_time ? 1U : 0U;
     link.stuck_ticks += !link.unsent.empty() && on_time ? 1U : 0U;
     if (link.stuck_ticks > kStuckTicksMax) {
-      kill(front, "it takes no record");
+      kill(front, {"it takes no record", true});
     } else if (link.quiet_ticks > kQuietTicksMax) {
-      kill(front, "it says nothing");
+      kill(front, {"it says nothing", true});
     }
   }
   judge_trial(now);
 }
 
 // It gets nothing more: what is still to be told is told to another one, behind its end.
-void FrontHost::kill(std::size_t front, const char* why, bool at_fault, std::uint64_t culprit) {
+void FrontHost::kill(std::size_t front, const Kill& kill) {
   Link& link = links_[front];
-  if (std::exchange(link.killed, true)) {
+  if (link.killed) {
     return;
   }
-  link.killed_for = why;
-  link.at_fault = at_fault;
-  link.culprit = culprit;
-  obs::log_error("front_killed", {{"front", front}, {"why", why}});
+  link.killed = kill;
+  obs::log_error("front_killed", {{"front", front}, {"why", kill.why}});
   link.unsent.clear();
   link.unsent_bytes = 0;
   runner_->signal(front, SIGKILL);
@@ -226,10 +224,10 @@ void FrontHost::on_record(std::size_t slot, Incarnation incarnation, os::Control
   }
   auto record = wire::decode_front_to_leader(message.bytes);
   const std::uint64_t connection = record ? connection_of(*record) : 0;
-  const Status taken = record ? calls_.on_record(slot, *std::move(record)) : record.error();
+  const Status taken = record ? calls_.on_record(slot, *record) : record.error();
   if (!taken) {
     obs::log_error("bad_record_from_front", {{"front", slot}, {"error", taken.error().message()}});
-    kill(slot, "what it sends is wrong", true, connection);
+    kill(slot, {"what it sends is wrong", true, connection});
   }
 }
 
@@ -239,7 +237,7 @@ void FrontHost::on_start_record(std::size_t slot,
   const auto record = wire::decode_control_record(bytes);
   if (!record) {
     obs::log_error("bad_record_from_front", {{"front", slot}, {"error", record.error().message()}});
-    kill(slot, "what it sends is wrong");
+    kill(slot, {"what it sends is wrong", true});
   } else if (std::holds_alternative<wire::ChildReady>(*record)) {
     supervisor_->on_ready(slot, incarnation);
   } else if (std::holds_alternative<wire::ChildProgress>(*record)) {
@@ -256,13 +254,14 @@ void FrontHost::on_stopped_by_signal(std::size_t slot, Incarnation) {
 #ifdef PHALANX_MUTATE_NO_FENCE
   static_cast<void>(calls_.on_gone(slot, FrontEnd()));
 #endif
-  kill(slot, "stopped by a signal", false);
+  kill(slot, {"stopped by a signal"});
 }
 
 FrontEnd FrontHost::end_of(const Link& link, const supervise::Death& death) {
   FrontEnd end;
-  end.is_own = link.at_fault || death.origin == supervise::DeathOrigin::kOwn;
-  end.culprit = link.culprit != 0 ? link.culprit : death.work;
+  const Kill kill = link.killed.value_or(Kill());
+  end.is_own = kill.at_fault || death.origin == supervise::DeathOrigin::kOwn;
+  end.culprit = kill.culprit != 0 ? kill.culprit : death.work;
   if (link.journal) {
     if (const Status closed = link.journal->close_for_writing()) {
       end.journal = link.journal;
@@ -280,7 +279,7 @@ void FrontHost::on_exit(const supervise::Death& death) {
     judged.excused = calls_.on_gone(death.slot, end_of(link, death));
   } else if (death.origin == supervise::DeathOrigin::kOwn ||
              (link.killed && death.origin != supervise::DeathOrigin::kStopped)) {
-    refuse_program(death.slot, link.killed ? link.killed_for : supervise::describe_for_log(death));
+    refuse_program(death.slot, link.killed ? link.killed->why : supervise::describe_for_log(death));
   } else {
     programs_.on_ended(death.slot);
   }
@@ -343,7 +342,7 @@ void FrontHost::send(std::size_t front,
   link.unsent_bytes += unsent.bytes.size();
   link.unsent.push_back(std::move(unsent));
   if (link.unsent_bytes > kUnsentBytesMax) {
-    kill(front, "it is too far behind", false);
+    kill(front, {"it is too far behind"});
   } else if (!link.retry) {
     link.retry = loop_.call_every(kRetryTime, [this, front] { flush(front); });
   }
@@ -361,7 +360,7 @@ bool FrontHost::send_now(std::size_t front, const Unsent& record) {
   const auto sent = runner_->send(front, record.bytes, std::span(fds).first(count));
   if (!sent) {
     obs::log_error("record_lost", {{"front", front}, {"error", sent.error().message()}});
-    kill(front, "a record does not reach it", false);
+    kill(front, {"a record does not reach it"});
     return true;
   }
   return *sent != os::ControlSent::kWouldBlock;  // kClosed: its end is on the way

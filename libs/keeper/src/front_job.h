@@ -25,6 +25,17 @@ enum class Telling {
 
 // One request that has a place, or had one and could have to be told again.
 struct FrontDesk::Job {
+  struct Choice {
+    std::uint32_t tokens = 0;  // told, those beyond a stop left out
+    SteadyTime last_token{};
+    bool stopped = false;   // by its front
+    bool finished = false;  // its last token has been told, or it is stopped
+  };
+  struct Prompt {
+    RequestId request;
+    std::vector<Choice> choices;
+  };
+
   std::optional<std::size_t> front;  // none: its front has died
   wire::RequestKey key;
   bool generates = true;
@@ -45,27 +56,17 @@ struct FrontDesk::Job {
   bool differs = false;             // it has been told to fail, and its prompts are not looked at
 
   dispatch::Admission::Ticket ticket;
-  std::uint32_t prompts = 0;              // to come in all
-  std::uint64_t booked_tokens = 0;        // of all prompts and choices
-  std::uint64_t tokens_left = 0;          // of booked ones, for prompts that are still to come
-  std::vector<TokenId> ids;               // of the prompt that is coming
-  std::vector<RequestId> requests;        // by prompt
-  std::vector<std::uint32_t> choices_of;  // by prompt: its first choice in the vectors below
-  std::vector<std::uint32_t> tokens;      // by choice: told, those beyond a stop left out
-  std::vector<SteadyTime> last_token;     // by choice
-  std::vector<bool> stopped;              // by choice: by its front
-  std::vector<bool> finished;  // by choice: its last token has been told, or it is stopped
+  std::uint32_t prompts = 0;        // to come in all
+  std::uint64_t booked_tokens = 0;  // of all prompts and choices
+  std::uint64_t tokens_left = 0;    // of booked ones, for prompts that are still to come
+  std::vector<TokenId> ids;         // of the prompt that is coming
+  std::vector<Prompt> dispatched;
   SteadyTime arrived;
   RequestRecord record;
 
   // What comes of its prompts now has come before.
   [[nodiscard]] bool comes_again() const {
     return begun && !begins_again && (differs || prompts_again > 0);
-  }
-
-  // Of one of its prompts, which has been dispatched: behind its last choice in the vectors above.
-  [[nodiscard]] std::size_t choices_end(std::size_t prompt) const {
-    return prompt + 1 < choices_of.size() ? choices_of[prompt + 1] : tokens.size();
   }
 };
 

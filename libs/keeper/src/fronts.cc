@@ -23,8 +23,8 @@ constexpr auto kWaitMax = std::chrono::seconds(60);
 // Between two looks at connections that wait for one.
 constexpr auto kHangUpPeriod = std::chrono::seconds(1);
 
-Error without_prompts() {
-  return invalid_argument("a front that has clients speaks of prompts of the command line");
+Error not_its(std::uint64_t connection) {
+  return invalid_argument("connection " + std::to_string(connection) + " is not the front's");
 }
 
 }  // namespace
@@ -81,8 +81,8 @@ void Fronts::start(int tokenizer, int lifeline_pipe) {
 FrontCalls Fronts::host_calls() {
   FrontCalls calls;
   calls.on_ready = [this](std::size_t front) { on_ready(front); };
-  calls.on_record = [this](std::size_t front, wire::FrontToLeader record) {
-    return on_record(front, std::move(record));
+  calls.on_record = [this](std::size_t front, const wire::FrontToLeader& record) {
+    return on_record(front, record);
   };
   calls.on_gone = [this](std::size_t front, const FrontEnd& end) { return on_gone(front, end); };
   calls.on_program_refused = [](const Error& cause) {
@@ -144,7 +144,7 @@ DeskParts Fronts::desk_parts(const FrontsParts& parts) {
       [this](std::size_t front) { return host_->behind(front); }};
 }
 
-Status Fronts::on_record(std::size_t front, wire::FrontToLeader record) {
+Status Fronts::on_record(std::size_t front, const wire::FrontToLeader& record) {
   loop_.name_callback("a record of a front");
   return std::visit(
       Overloaded{[&](const wire::Admit& wish) { return desk_->on_admit(front, wish); },
@@ -160,50 +160,53 @@ Status Fronts::on_record(std::size_t front, wire::FrontToLeader record) {
                    answer(front, query);
                    return ok();
                  },
-                 [&](const wire::Disconnected& ended) -> Status {
-                   if (!table_->remove(front, ended.connection)) {
-                     return invalid_argument("connection " + std::to_string(ended.connection) +
-                                             " is not the front's to end");
-                   }
-                   cut_ += ended.cut ? 1U : 0U;
-                   disconnect(ended.connection);
-                   on_left(front);
+                 [&](const wire::Disconnected& ended) { return on_disconnected(front, ended); },
+                 [&](const wire::Released& released) { return on_released(front, released); },
+                 [&](const wire::AtRest& rest) { return on_rest(front, rest); },
+                 [&](const wire::FrontTimes& times) {
+                   times_[front] = times;
                    return ok();
                  },
-                 [&](const wire::Released& released) -> Status {
-                   auto orphan = table_->release(
-                       front, released.connection, released.received_bytes, released.sent_bytes);
-                   if (!orphan) {
-                     return invalid_argument("connection " + std::to_string(released.connection) +
-                                             " is not the front's to let go of");
-                   }
-                   if (const auto account = account_of(released.connection);
-                       account && account == orphan->rest) {
-                     desk_->forget(released.connection);
-                     put_to_rest(orphan->connection, *account);
-                     table_->add(std::move(orphan->connection));
-                   } else {
-                     disconnect(released.connection);
-                   }
-                   on_left(front);
-                   return ok();
-                 },
-                 [&](const wire::AtRest& rest) -> Status {
-                   if (!table_->rest(
-                           front, rest.connection, rest.received_bytes, rest.sent_bytes)) {
-                     return invalid_argument("connection " + std::to_string(rest.connection) +
-                                             " is not the front's");
-                   }
-                   desk_->forget(rest.connection);
-                   return ok();
-                 },
-                 [&](wire::FrontTimes& times) {
-                   times_[front] = std::move(times);
-                   return ok();
-                 },
-                 [&](const wire::PromptsOutput&) -> Status { return without_prompts(); },
-                 [&](const wire::PromptsEnd&) -> Status { return without_prompts(); }},
+                 [&](const auto&) -> Status {
+                   return invalid_argument(
+                       "a front that has clients speaks of prompts of the command line");
+                 }},
       record);
+}
+
+Status Fronts::on_disconnected(std::size_t front, const wire::Disconnected& ended) {
+  if (!table_->remove(front, ended.connection)) {
+    return not_its(ended.connection);
+  }
+  left_count_.cut += ended.cut ? 1U : 0U;
+  disconnect(ended.connection);
+  on_left(front);
+  return ok();
+}
+
+Status Fronts::on_released(std::size_t front, const wire::Released& released) {
+  const std::uint64_t id = released.connection;
+  auto orphan = table_->release(front, id, {released.received_bytes, released.sent_bytes});
+  if (!orphan) {
+    return not_its(id);
+  }
+  if (const auto account = account_of(id); account && account == orphan->rest) {
+    desk_->forget(id);
+    put_to_rest(orphan->connection, *account);
+    table_->add(std::move(orphan->connection));
+  } else {
+    disconnect(id);
+  }
+  on_left(front);
+  return ok();
+}
+
+Status Fronts::on_rest(std::size_t front, const wire::AtRest& rest) {
+  if (!table_->rest(front, rest.connection, {rest.received_bytes, rest.sent_bytes})) {
+    return not_its(rest.connection);
+  }
+  desk_->forget(rest.connection);
+  return ok();
 }
 
 void Fronts::give(std::size_t front, const Newcomer& connection) {
@@ -281,28 +284,22 @@ void Fronts::on_tick() {
   quarantine_->on_tick();
   advance_renewal();
   const SteadyTime now = steady_clock().now();
-  bool any_active = false;
-  for (std::size_t front = 0; front < host_->size(); ++front) {
-    any_active = any_active || table_->active(front);
-  }
-  if (any_active || served_ == SteadyTime{}) {
+  if (table_->any_active() || served_ == SteadyTime{}) {
     served_ = now;
   } else if (now - served_ >= kWaitMax) {
-    for (const std::uint64_t connection : table_->take_waiting()) {
-      ++cut_;
-      disconnect(connection);
-    }
+    left_count_.cut += table_->waiting().size();
+    drop_unserved({table_->waiting().begin(), table_->waiting().end()});
   }
   if (now - looked_at_ >= kHangUpPeriod) {
     looked_at_ = now;
-    drop_left_by_clients(any_active);
+    drop_left_by_clients();
   }
 }
 
 // Of connections that wait, for a front or for their turn in quarantine, nobody else would notice.
-void Fronts::drop_left_by_clients(bool any_active) {
+void Fronts::drop_left_by_clients() {
   std::vector<std::uint64_t> unserved = quarantine_->waiting();
-  if (!any_active) {
+  if (!table_->any_active()) {
     unserved.insert(unserved.end(), table_->waiting().begin(), table_->waiting().end());
   }
   std::vector<UnservedClient> clients;
@@ -314,10 +311,17 @@ void Fronts::drop_left_by_clients(bool any_active) {
     return;
   }
   obs::log_info("clients_left_unserved", {{"connections", left.size()}});
-  table_->drop_waiting({left.begin(), left.end()});
-  quarantine_->drop_waiting({left.begin(), left.end()});
   for (const std::uint64_t connection : left) {
     desk_->forget_client(connection);
+  }
+  drop_unserved({left.begin(), left.end()});
+}
+
+// Of those that wait, for a front or for their turn in quarantine.
+void Fronts::drop_unserved(const std::set<std::uint64_t>& connections) {
+  table_->drop_waiting(connections);
+  quarantine_->drop_waiting(connections);
+  for (const std::uint64_t connection : connections) {
     disconnect(connection);
   }
 }

@@ -26,9 +26,8 @@ constexpr auto kRetireMax = std::chrono::minutes(10);
 
 // However it has ended. What the next one in its place runs tells whether that is renewed, too.
 void Fronts::end_renewal_of(std::size_t front) {
-  if (renewing_ == front) {
-    renewing_.reset();
-    restarting_ = false;
+  if (renewal_ && renewal_->front == front) {
+    renewal_.reset();
   }
 }
 
@@ -63,35 +62,34 @@ std::optional<std::size_t> Fronts::next_to_renew() const {
 
 // When it is known which program the next one is started with.
 void Fronts::advance_renewal() {
-  if (draining_ || restarting_ || host_->on_trial()) {
+  if (draining_ || host_->on_trial() || (renewal_ && renewal_->restarting)) {
     return;
   }
-  if (!renewing_) {
-    renewing_ = next_to_renew();
-    if (!renewing_) {
+  if (!renewal_) {
+    const auto front = next_to_renew();
+    if (!front) {
       return;
     }
-    retired_ = steady_clock().now();
-    table_->retire(*renewing_);
+    renewal_ = Renewal{*front, steady_clock().now()};
+    table_->retire(*front);
     hand_on_later();
-    host_->send(*renewing_, wire::Retire{});
+    host_->send(*front, wire::Retire{});
   }
-  const std::size_t front = *renewing_;
-  if (table_->count(front) > 0 && !may_replace(front)) {
+  if (table_->count(renewal_->front) > 0 && !may_replace()) {
     return;  // the last Released or Disconnected goes on, or a tick
   }
-  restarting_ = true;
-  host_->replace(front);
+  renewal_->restarting = true;
+  host_->replace(renewal_->front);
 }
 
-// Although it has connections.
-bool Fronts::may_replace(std::size_t front) {
+// Although the front that is renewed has connections.
+bool Fronts::may_replace() {
   const SteadyTime now = steady_clock().now();
-  if (now - retired_ < kRetireTime || now - judged_ < kJudgePeriod) {
+  if (now - renewal_->since < kRetireTime || now - renewal_->judged < kJudgePeriod) {
     return false;
   }
-  judged_ = now;
-  return now - retired_ >= kRetireMax || !would_cut(front);
+  renewal_->judged = now;
+  return now - renewal_->since >= kRetireMax || !would_cut(renewal_->front);
 }
 
 // Whether a connection of the front would end with it.

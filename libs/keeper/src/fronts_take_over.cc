@@ -161,12 +161,12 @@ Fate Fronts::hand_on(ConnectionTable::Orphan orphan, const FrontEnd& end) {
   }
   switch (fate) {
     case Fate::kRests:
-      ++kept_;
+      ++left_count_.kept;
       desk_->forget(id);
       table_->add(std::move(orphan.connection));
       break;
     case Fate::kResumes:
-      ++resumed_;
+      ++left_count_.resumed;
       if (orphan.connection.is_suspect) {
         quarantine_->add(std::move(orphan.connection));
       } else {
@@ -174,7 +174,7 @@ Fate Fronts::hand_on(ConnectionTable::Orphan orphan, const FrontEnd& end) {
       }
       break;
     case Fate::kCut:
-      ++cut_;
+      ++left_count_.cut;
       disconnect(id);
       break;
     case Fate::kOver:

@@ -57,14 +57,9 @@ FrontJournal::Marks suspects_of(const FrontEnd& end) {
 }
 
 void put_to_rest(Newcomer& connection, const os::TcpAccount& account) {
+  connection.clear();
   connection.goes_on = account.sent > 0;
   connection.account = account;
-  connection.resumes = false;
-  connection.journal.reset();
-  connection.failure.clear();
-  connection.strikes = 0;
-  connection.riddles = 0;
-  connection.is_suspect = false;
 }
 
 Fate hand_over(ConnectionTable::Orphan& orphan,

@@ -31,9 +31,6 @@ RequestMetrics::RequestMetrics(obs::MetricRegistry& registry, std::string model_
           "vllm:prompt_tokens_total", "Prompt tokens of accepted requests", labels())),
       generation_tokens_(registry.counter(
           "vllm:generation_tokens_total", "Tokens generated for clients", labels())),
-      redispatches_(registry.counter("phalanx_redispatches_total",
-                                     "Choices sent to another replica after their own failed",
-                                     labels())),
       first_token_(registry.histogram("vllm:time_to_first_token_seconds",
                                       "From the end of the request to its first token",
                                       kFirstTokenBuckets,
@@ -132,100 +129,83 @@ void RequestMetrics::refresh(const dispatch::Router& router,
                              const std::map<ReplicaId, wire::ReplicaStatus>& status,
                              Duration longest_loop_lag) {
   for (const auto& [replica, report] : status) {
-    refresh_replica(replica, report);
+    refresh_reported(replica, report);
   }
   for (std::uint32_t i = 0; i < router.table().size(); ++i) {
-    const ReplicaId replica(i);
-    const dispatch::Remainder pending = router.ledger().pending(replica);
-    obs::Labels labels = labels_of(replica);
-    registry_.gauge("phalanx_replica_ready", "1 while the replica takes work", labels)
-        .set(router.table().at(replica).ready ? 1 : 0);
-    labels["kind"] = "to_compute";
-    registry_.gauge("phalanx_pending_tokens", "Tokens that the replica still owes", labels)
-        .set(static_cast<double>(pending.to_compute));
-    labels["kind"] = "to_generate";
-    registry_.gauge("phalanx_pending_tokens", "Tokens that the replica still owes", labels)
-        .set(static_cast<double>(pending.to_generate));
+    refresh_dispatched(ReplicaId(i), router, dispatcher);
   }
-  refresh_differences(router.table().size(), dispatcher);
-  const std::uint64_t redispatches = dispatcher.counters().redispatches;
-  redispatches_.add(
-      static_cast<double>(redispatches - std::exchange(counted_redispatches_, redispatches)));
-  registry_
-      .gauge("phalanx_requests_waiting_for_replica",
-             "Choices that no replica could take yet",
-             labels())
-      .set(static_cast<double>(dispatcher.waiting()));
-  registry_
-      .gauge("phalanx_loop_lag_seconds",
-             "Longest time since the last scrape that the leader's loop stood still",
-             labels())
-      .set(to_seconds(longest_loop_lag));
+  const obs::Readings readings(registry_, labels());
+  readings.counter("phalanx_redispatches_total",
+                   "Choices sent to another replica after their own failed",
+                   dispatcher.redispatches());
+  readings.gauge("phalanx_requests_waiting_for_replica",
+                 "Choices that no replica could take yet",
+                 dispatcher.waiting());
+  readings.gauge("phalanx_loop_lag_seconds",
+                 "Longest time since the last scrape that the leader's loop stood still",
+                 to_seconds(longest_loop_lag));
 }
 
-void RequestMetrics::refresh_differences(std::size_t replicas,
-                                         const dispatch::Dispatcher& dispatcher) {
-  for (std::uint32_t i = 0; i < replicas; ++i) {
-    const dispatch::Difference& difference = dispatcher.difference(ReplicaId(i));
-    obs::Labels labels = labels_of(ReplicaId(i));
-    registry_
-        .gauge("phalanx_unsent_cancels", "Cancellations that the link has not taken yet", labels)
-        .set(static_cast<double>(dispatcher.unsent_cancels(ReplicaId(i))));
-    const auto set = [&](const char* kind, std::uint64_t count) {
-      labels["kind"] = kind;
-      registry_
-          .gauge("phalanx_sequence_difference",
-                 "Sequences that leader and replica disagreed about when last compared: unknown to "
-                 "the leader, missing in the replica",
-                 labels)
-          .set(static_cast<double>(count));
-    };
-    set("unknown", difference.unknown);
-    set("missing", difference.missing);
-  }
+// What the leader has on a replica.
+void RequestMetrics::refresh_dispatched(ReplicaId replica,
+                                        const dispatch::Router& router,
+                                        const dispatch::Dispatcher& dispatcher) {
+  constexpr const char* kOwed = "Tokens that the replica still owes";
+  constexpr const char* kDiffer =
+      "Sequences that leader and replica disagreed about when last compared: unknown to the "
+      "leader, missing in the replica";
+  const obs::Readings readings(registry_, labels_of(replica));
+  const dispatch::Remainder pending = router.ledger().pending(replica);
+  const dispatch::Difference& difference = dispatcher.difference(replica);
+  readings.gauge(
+      "phalanx_replica_ready", "1 while the replica takes work", router.table().at(replica).ready);
+  const auto of_kind = [&](const char* kind) { return readings.with("kind", kind); };
+  of_kind("to_compute").gauge("phalanx_pending_tokens", kOwed, pending.to_compute);
+  of_kind("to_generate").gauge("phalanx_pending_tokens", kOwed, pending.to_generate);
+  of_kind("unknown").gauge("phalanx_sequence_difference", kDiffer, difference.unknown);
+  of_kind("missing").gauge("phalanx_sequence_difference", kDiffer, difference.missing);
+  readings.gauge("phalanx_unsent_cancels",
+                 "Cancellations that the link has not taken yet",
+                 dispatcher.unsent_cancels(replica));
 }
 
-void RequestMetrics::refresh_replica(ReplicaId replica, const wire::ReplicaStatus& status) {
-  const obs::Labels labels = labels_of(replica);
-  const auto set = [&](const char* name, const char* help, double value) {
-    registry_.gauge(name, help, labels).set(value);
-  };
-  // What a replica counts from its start on; its series go with it, and begin anew.
-  const auto count = [&](const char* name, const char* help, std::uint64_t value) {
-    registry_.counter(name, help, labels).follow(static_cast<double>(value));
-  };
-  set("vllm:num_requests_running", "Sequences in the replica's batch", status.running);
-  set("vllm:num_requests_waiting", "Sequences that wait in the replica", status.waiting);
+// What a replica says of itself. What it counts from its start on goes with it, and begins anew.
+void RequestMetrics::refresh_reported(ReplicaId replica, const wire::ReplicaStatus& status) {
+  const obs::Readings readings(registry_, labels_of(replica));
+  readings.gauge("vllm:num_requests_running", "Sequences in the replica's batch", status.running);
+  readings.gauge("vllm:num_requests_waiting", "Sequences that wait in the replica", status.waiting);
   const double total = status.kv_blocks_total;
-  set("vllm:kv_cache_usage_perc",
-      "Used part of the KV cache, 0 … 1",
-      total > 0 ? 1.0 - static_cast<double>(status.kv_blocks_free) / total : 0.0);
-  set("phalanx_kv_blocks_cached",
-      "Free KV blocks whose contents are kept for prompts that begin alike",
-      status.kv_blocks_cached);
-  count("vllm:prefix_cache_queries_total",
-        "Prompt tokens of the sequences admitted since the replica started",
-        status.prefix_tokens_asked);
-  count("vllm:prefix_cache_hits_total",
-        "Prompt tokens found in the prefix cache since the replica started",
-        status.prefix_tokens_found);
-  count("vllm:num_preemptions_total",
-        "Sequences preempted since the replica started",
-        status.preemptions);
-  set("phalanx_step_budget_rows",
+  readings.gauge("vllm:kv_cache_usage_perc",
+                 "Used part of the KV cache, 0 … 1",
+                 total > 0 ? 1.0 - static_cast<double>(status.kv_blocks_free) / total : 0.0);
+  readings.gauge("phalanx_kv_blocks_cached",
+                 "Free KV blocks whose contents are kept for prompts that begin alike",
+                 status.kv_blocks_cached);
+  readings.counter("vllm:prefix_cache_queries_total",
+                   "Prompt tokens of the sequences admitted since the replica started",
+                   status.prefix_tokens_asked);
+  readings.counter("vllm:prefix_cache_hits_total",
+                   "Prompt tokens found in the prefix cache since the replica started",
+                   status.prefix_tokens_found);
+  readings.counter("vllm:num_preemptions_total",
+                   "Sequences preempted since the replica started",
+                   status.preemptions);
+  readings.gauge(
+      "phalanx_step_budget_rows",
       "Prompt tokens that fit into a step beside a running answer within --max-step-ms, as learnt",
       status.step_budget_rows);
-  count("phalanx_drains_total",
-        "Steps that ended by abort and drain since the replica started",
-        status.drains);
-  count("phalanx_stale_replies_total",
-        "Replies of older epochs or steps, dropped, since the replica started",
-        status.stale_replies);
+  readings.counter("phalanx_drains_total",
+                   "Steps that ended by abort and drain since the replica started",
+                   status.drains);
+  readings.counter("phalanx_stale_replies_total",
+                   "Replies of older epochs or steps, dropped, since the replica started",
+                   status.stale_replies);
   std::uint64_t restarts = 0;
   for (const wire::RankStatus& rank : status.ranks) {
     restarts += rank.restarts;
   }
-  count("phalanx_rank_restarts_total", "Ranks started again since the replica started", restarts);
+  readings.counter(
+      "phalanx_rank_restarts_total", "Ranks started again since the replica started", restarts);
 }
 
 void RequestMetrics::forget_replica(ReplicaId replica) {

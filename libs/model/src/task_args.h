@@ -146,8 +146,8 @@ struct MeetTask {
   RowRange range;
 };
 
-// The rows of this rank: the sum of what all ranks have left, the residual stream, and the norm, which
-// all ranks read then.
+// The rows of this rank. It writes the sum of what all ranks have left, the residual stream, and
+// the norm, which all ranks then read.
 struct SumNormTask {
   RmsNormTask norm;                            // kernel.delta is memory of the thread
   const collective::TreePlan* plan = nullptr;  // null: nothing is added

@@ -120,12 +120,6 @@ struct MetricRegistry::Impl {
   }
 };
 
-const std::vector<double>& latency_buckets() {
-  static const std::vector<double> kBuckets = {
-      0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 120};
-  return kBuckets;
-}
-
 MetricRegistry::MetricRegistry() : impl_(std::make_unique<Impl>()) {}
 MetricRegistry::~MetricRegistry() = default;
 

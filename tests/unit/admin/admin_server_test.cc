@@ -17,6 +17,7 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/admin/admin_call.h"
 #include "phalanx/os/unique_fd.h"
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/frame_header.h"
@@ -231,6 +232,26 @@ TEST_F(AdminServerTest, AServerThatAcceptsNobodyIsWaitedForInTimeOnly) {
   EXPECT_LT(steady_clock().now() - began, std::chrono::seconds(5));
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code(), Code::kDeadlineExceeded) << answer.error().message();
+}
+
+TEST_F(AdminServerTest, AServerThatAnswersByHalvesIsWaitedForInTimeOnly) {
+  for (const std::string& part : {std::string(),
+                                  wire::with_header("ab").substr(0, 5),
+                                  wire::with_header("ab").substr(0, 13)}) {
+    const os::UniqueFd listener = listening(1);
+    std::thread server([&] {
+      const os::UniqueFd client(::accept(listener.get(), nullptr, nullptr));
+      EXPECT_EQ(::send(client.get(), part.data(), part.size(), 0),
+                static_cast<ssize_t>(part.size()));
+      char byte = 0;
+      while (::recv(client.get(), &byte, 1, 0) > 0) {
+      }
+    });
+    const auto answer = admin_call({user_, port_}, kRequest, std::chrono::milliseconds(100));
+    server.join();
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().code(), Code::kDeadlineExceeded) << answer.error().message();
+  }
 }
 
 TEST_F(AdminServerTest, WhoHangsUpIsNotSaidToHearOthersOnly) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replicas that die by what they were doing, and what becomes of the choices that ran there.
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -21,8 +22,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // What runs where, by the messages that came.
-struct Replicas final : ReplicaPort {
-  wire::Sent send(ReplicaId replica, const wire::LeaderMessage& message) override {
+struct Replicas {
+  wire::Sent operator()(ReplicaId replica, const wire::LeaderMessage& message) {
     if (room == 0) {
       return wire::Sent::kWouldBlock;
     }
@@ -57,8 +58,8 @@ struct Sink final : GenerationSink {
 class DispatcherDeaths : public ::testing::TestWithParam<std::uint32_t> {
  protected:
   DispatcherDeaths()
-      : router_(GetParam(), *make_policy("least_pending_tokens", 1), {}),
-        dispatcher_(router_, replicas_, clock_, options()) {
+      : router_(GetParam(), *make_policy("least_pending_tokens", 1)),
+        dispatcher_(router_, std::ref(replicas_), clock_, options()) {
     clock_.advance(std::chrono::hours(1));
     for (std::uint32_t i = 0; i < GetParam(); ++i) {
       come_back(ReplicaId(i));
@@ -141,8 +142,8 @@ class DispatcherDeaths : public ::testing::TestWithParam<std::uint32_t> {
       step();
     }
     EXPECT_EQ(dispatcher_.requests(), 0U);
-    EXPECT_EQ(router_.ledger().pending_total(), Remainder{});
     for (std::uint32_t r = 0; r < GetParam(); ++r) {
+      EXPECT_EQ(router_.ledger().pending(ReplicaId(r)), Remainder{});
       EXPECT_FALSE(router_.table().at(ReplicaId(r)).reserved);
     }
   }
@@ -177,7 +178,7 @@ TEST_P(DispatcherDeaths, TheSameAgainEndsAtOnceAndKillsNobody) {
   submit(1);
   run({1});
   ASSERT_TRUE(sinks[0]->error);
-  const std::uint64_t dispatches = dispatcher_.counters().dispatches;
+  const std::size_t room = replicas_.room;
   submit(1, 1);
   EXPECT_FALSE(sinks[1]->error) << "not from within";
   submit(1, 1);
@@ -187,7 +188,7 @@ TEST_P(DispatcherDeaths, TheSameAgainEndsAtOnceAndKillsNobody) {
   EXPECT_EQ(sinks[1]->error->code(), Code::kPoisoned);
   EXPECT_FALSE(sinks[2]->error);
   EXPECT_EQ(dispatcher_.requests(), 0U);
-  EXPECT_EQ(dispatcher_.counters().dispatches, dispatches);
+  EXPECT_EQ(replicas_.room, room) << "nobody was sent anything";
   EXPECT_EQ(dumped, std::vector<std::uint64_t>{1});
   clock_.advance(PoisonMemory::kRemembered);
   submit(1, 1);
@@ -392,7 +393,7 @@ TEST_P(DispatcherDeaths, AChoiceThatIsStoppedIsASuspectNoMore) {
   tokens();
   EXPECT_TRUE(sink->done);
   EXPECT_FALSE(sink->error);
-  EXPECT_EQ(router_.ledger().pending_total(), Remainder{});
+  EXPECT_EQ(router_.ledger().pending(first), Remainder{});
 }
 
 // ---- replicas that live and compute nothing
@@ -439,7 +440,6 @@ TEST_P(DispatcherRelief, WhatItStillSaysOfThemIsLate) {
   EXPECT_EQ(dispatcher_.relieve(first), 1U);
   dispatcher_.on_token_batch(first, {StepId(1), {late}});
   EXPECT_EQ(sinks[late.key.request.value() - 1]->tokens, 0U);
-  EXPECT_EQ(dispatcher_.counters().stale_updates, 1U);
   dispatcher_.on_holding(first, {1, {}, true, {late.key}});
   EXPECT_EQ(dispatcher_.difference(first).unknown, 0U) << "its cancellation is on the way";
   dispatcher_.on_holding(first, {2, {}, true, {late.key}});

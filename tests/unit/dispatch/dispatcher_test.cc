@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/dispatch/dispatcher.h"
 
+#include <functional>
+
 #include <gtest/gtest.h>
 
 #include "phalanx/step/sampling.h"
@@ -12,8 +14,8 @@ namespace {
 
 constexpr TokenId kEosToken = 256;
 
-struct FakePort final : ReplicaPort {
-  wire::Sent send(ReplicaId replica, const wire::LeaderMessage& message) override {
+struct FakePort {
+  wire::Sent operator()(ReplicaId replica, const wire::LeaderMessage& message) {
     if (answer == wire::Sent::kQueued) {
       sent.emplace_back(replica, message);
     }
@@ -61,8 +63,8 @@ class DispatcherTest : public ::testing::Test {
   static constexpr std::uint32_t kReplicas = 2;
 
   DispatcherTest()
-      : router_(kReplicas, *make_policy("least_pending_tokens", 1), {}),
-        dispatcher_(router_, port_, clock_, {std::chrono::seconds(10), {}}) {
+      : router_(kReplicas, *make_policy("least_pending_tokens", 1)),
+        dispatcher_(router_, std::ref(port_), clock_, {std::chrono::seconds(10), {}}) {
     clock_.advance(std::chrono::hours(1));
     for (std::uint32_t i = 0; i < kReplicas; ++i) {
       set_ready(ReplicaId(i), true);
@@ -132,8 +134,14 @@ class DispatcherTest : public ::testing::Test {
     clock_.advance(std::chrono::seconds(6));
   }
 
+  void expect_nothing_pending() {
+    for (std::uint32_t i = 0; i < kReplicas; ++i) {
+      EXPECT_EQ(router_.ledger().pending(ReplicaId(i)), Remainder{});
+    }
+  }
+
   void expect_nothing_left() {
-    EXPECT_EQ(router_.ledger().pending_total(), Remainder{});
+    expect_nothing_pending();
     EXPECT_EQ(dispatcher_.requests(), 0U);
     EXPECT_EQ(dispatcher_.waiting(), 0U);
   }
@@ -175,7 +183,6 @@ TEST_F(DispatcherTest, GoesOnAtTheSamePositionWhenTheReplicaDies) {
   produce(1, 3, kEosToken, step::FinishReason::kStop);
   EXPECT_EQ(sink->text, "abc");
   EXPECT_EQ(sink->ends, 1);
-  EXPECT_EQ(dispatcher_.counters().stale_updates, 1U);
   expect_nothing_left();
 }
 
@@ -185,9 +192,7 @@ TEST_F(DispatcherTest, DropsRepeatedTokensAndRunsAgainAfterAGap) {
   produce(0, 0, 'a');
   produce(0, 0, 'a');
   EXPECT_EQ(sink->text, "a");
-  EXPECT_EQ(dispatcher_.counters().repeated_tokens, 1U);
   produce(0, 2, 'c');
-  EXPECT_EQ(dispatcher_.counters().gaps, 1U);
   EXPECT_EQ(port_.submit(1).produced_ids, (std::vector<TokenId>{'a'}));
   produce(1, 1, kEosToken, step::FinishReason::kStop);
   EXPECT_EQ(sink->ends, 1);
@@ -341,7 +346,7 @@ TEST_F(DispatcherTest, BackPressureOfALinkMeansWaitingNotLosing) {
   port_.answer = wire::Sent::kWouldBlock;
   const auto sink = std::make_shared<FakeSink>();
   submit(sink);
-  EXPECT_EQ(router_.ledger().pending_total(), Remainder{});
+  expect_nothing_pending();
   for (int i = 0; i < 10; ++i) {
     dispatcher_.on_tick();
   }
@@ -520,7 +525,7 @@ TEST_F(DispatcherTest, WhatWaitsCostsOnlyWhatIsDispatched) {
 TEST_F(DispatcherTest, SendsAndCancelsManyChoicesInTurns) {
   int asked = 0;
   Dispatcher dispatcher(
-      router_, port_, clock_, {std::chrono::seconds(10), {}, [&asked] { ++asked; }});
+      router_, std::ref(port_), clock_, {std::chrono::seconds(10), {}, [&asked] { ++asked; }});
   const auto submit_choices = [&](std::uint32_t choices, std::size_t tokens) {
     Generation spec;
     spec.prompt_ids.assign(tokens, 1);

@@ -18,7 +18,7 @@ wire::SequenceKey key(std::uint64_t request) {
 }
 
 Router make_router(std::size_t replicas) {
-  Router router(replicas, *make_policy("least_pending_tokens", 1), {3, std::chrono::seconds(5)});
+  Router router(replicas, *make_policy("least_pending_tokens", 1));
   for (std::uint32_t i = 0; i < replicas; ++i) {
     router.table().at(ReplicaId(i)).ready = true;
     router.table().at(ReplicaId(i)).numerics_fingerprint = 42;

@@ -19,7 +19,8 @@ TEST(TokenLedger, IsZeroAfterEveryAttemptHasEnded) {
   ledger.set(ReplicaId(0), key(1), {0, 7});
   ledger.settle(ReplicaId(0), key(1));
   ledger.settle(ReplicaId(1), key(2));
-  EXPECT_EQ(ledger.pending_total(), Remainder{});
+  EXPECT_EQ(ledger.pending(ReplicaId(0)), Remainder{});
+  EXPECT_EQ(ledger.pending(ReplicaId(1)), Remainder{});
 }
 
 TEST(TokenLedger, SetsAbsoluteRemaindersSoThatRepeatsChangeNothing) {
@@ -84,7 +85,9 @@ TEST(TokenLedger, EqualsItsRecountThroughRandomHistories) {
   for (const auto& [replica, sequence] : open) {
     ledger.settle(replica, sequence);
   }
-  EXPECT_EQ(ledger.pending_total(), Remainder{});
+  for (std::uint32_t replica = 0; replica < 3; ++replica) {
+    EXPECT_EQ(ledger.pending(ReplicaId(replica)), Remainder{});
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -23,8 +24,8 @@ inline constexpr wire::RequestKey kKey{7, 1};
 inline constexpr wire::RequestKey kOther{7, 2};
 
 // A replica's link that takes everything.
-struct FakePort final : dispatch::ReplicaPort {
-  wire::Sent send(ReplicaId /*replica*/, const wire::LeaderMessage& message) override {
+struct FakePort {
+  wire::Sent operator()(ReplicaId /*replica*/, const wire::LeaderMessage& message) {
     if (const auto* const submit = std::get_if<wire::Submit>(&message)) {
       submits.push_back(*submit);
     } else {
@@ -168,14 +169,15 @@ class DeskTest : public testing::Test {
     EXPECT_EQ(admission_.requests(), 0U);
     EXPECT_EQ(admission_.tokens(), 0U);
     EXPECT_EQ(dispatcher_.requests(), 0U);
-    EXPECT_EQ(router_.ledger().pending_total(), dispatch::Remainder{});
+    EXPECT_EQ(router_.ledger().pending(ReplicaId(0)), dispatch::Remainder{});
   }
 
   test::ManualClock clock_;
   FakePort port_;
   dispatch::Admission admission_{{64, 16'000}};
-  dispatch::Router router_{1, *dispatch::make_policy("round_robin", 1), {}};
-  dispatch::Dispatcher dispatcher_{router_, port_, clock_, {std::chrono::seconds(10), {}}};
+  dispatch::Router router_{1, *dispatch::make_policy("round_robin", 1)};
+  dispatch::Dispatcher dispatcher_{
+      router_, std::ref(port_), clock_, {std::chrono::seconds(10), {}}};
   obs::MetricRegistry registry_;
   RequestMetrics metrics_{registry_, "m"};
   Status accepting_ = ok();

@@ -33,7 +33,7 @@ class RandomEvents {
     for (std::uint32_t i = below(3) == 0 ? below(step::kMaxTopLogprobs + 1) : 0; i > 0; --i) {
       event.top_logprobs.push_back({static_cast<TokenId>(random_() >> 1U), logprob()});
     }
-    event.cached_tokens = below(3) == 0 ? 0 : any();
+    event.cached_tokens = 100 * ((event.prompt + event.choice) % 3);  // the same for a choice
     event.finish = static_cast<step::FinishReason>(below(3));
     return event;
   }

@@ -16,6 +16,9 @@ namespace phalanx::admin {
 
 [[nodiscard]] bool takes_replica(wire::AdminCommand command);
 
+// The answer to a command other than "status": that it is done, or why not.
+[[nodiscard]] wire::AdminAnswer answer_of(const Status& outcome);
+
 // Ok if the answer to a command other than "status" says so, else kFailedPrecondition with the
 // server's own message.
 [[nodiscard]] Status outcome_of(const wire::AdminAnswer& answer);

@@ -21,7 +21,7 @@ struct CircuitBreakerOptions {
 // Threads: one.
 class CircuitBreaker {
  public:
-  explicit CircuitBreaker(CircuitBreakerOptions options) : options_(options) {}
+  explicit CircuitBreaker(CircuitBreakerOptions options = {}) : options_(options) {}
 
   // May a request be sent now? In the half-open state true until a probe is dispatched.
   [[nodiscard]] bool allows(SteadyTime now) const;

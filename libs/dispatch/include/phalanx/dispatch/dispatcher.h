@@ -38,14 +38,6 @@ struct DispatcherOptions {
   std::function<void()> on_more = nullptr;  // dispatch_more() is to follow in another turn
 };
 
-struct DispatcherCounters {
-  std::uint64_t dispatches = 0;
-  std::uint64_t redispatches = 0;     // attempts beyond the first
-  std::uint64_t repeated_tokens = 0;  // tokens at a position already held, dropped
-  std::uint64_t stale_updates = 0;    // updates of an ended attempt or request, dropped
-  std::uint64_t gaps = 0;             // a token beyond the next position: the attempt is run again
-};
-
 // What leader and replica disagreed about in one walk over all that they hold; it was put right.
 struct Difference {
   std::uint64_t unknown = 0;  // the replica had what the leader has ended: cancelled again
@@ -63,12 +55,12 @@ struct Difference {
 //
 // No call looks at all requests or at all that waits; what one sends is bounded by SendingTurn.
 //
-// Ownership: borrows router, port and clock; keeps each sink until its request has ended.
+// Ownership: borrows router and clock; keeps each sink until its request has ended.
 // Threads: the loop thread only.
 // Blocks: never.
 class Dispatcher {
  public:
-  Dispatcher(Router& router, ReplicaPort& port, const Clock& clock, DispatcherOptions options);
+  Dispatcher(Router& router, SendToReplica send, const Clock& clock, DispatcherOptions options);
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
   ~Dispatcher();
@@ -114,7 +106,7 @@ class Dispatcher {
   void dispatch_more();
   [[nodiscard]] std::size_t requests() const { return requests_.size(); }
   [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
-  [[nodiscard]] const DispatcherCounters& counters() const { return counters_; }
+  [[nodiscard]] std::uint64_t redispatches() const { return redispatches_; }  // not first attempts
 
   // Of the last complete walk.
   [[nodiscard]] const Difference& difference(ReplicaId replica) const {
@@ -128,14 +120,7 @@ class Dispatcher {
 
  private:
   struct Request;
-  struct Running {
-    Choice choice;
-    std::optional<ReplicaId> replica;  // where the current attempt runs
-    std::uint64_t effect = 0;          // its submission's number on that replica's link
-    std::optional<ReplicaId> avoid;    // where the last attempt failed
-    Fingerprint fingerprint;           // numerics of the tokens produced so far
-    std::uint32_t gaps = 0;
-  };
+  struct Running;
   // Choices of a lost replica whose death is still to be judged.
   struct Orphans {
     ReplicaId replica;
@@ -149,42 +134,39 @@ class Dispatcher {
     Difference found;
   };
 
-  [[nodiscard]] bool try_dispatch(Request& request, Running& running);
-  [[nodiscard]] bool send_to(ReplicaId replica, Request& request, Running& running);
-  void dispatch_or_wait(Request& request, Running& running);
+  [[nodiscard]] bool try_dispatch(Running& running);
+  [[nodiscard]] bool send_to(ReplicaId replica, Running& running);
+  void dispatch_or_wait(Running& running);
   // The choice waits for its next attempt; dispatch_waiting() follows.
-  void run_again(Request& request, Running& running);
+  void run_again(Running& running);
   void go_on(const std::vector<ChoiceName>& names);
-  void condemn(Request& request, const Running& running, const Error& error);
+  void condemn(const Running& running, const Error& error);
   void end_refused();
-  void acquit(Request& request, Running& running);
+  void acquit(Running& running);
   void forget_suspects(RequestId id, std::optional<std::uint32_t> choice = std::nullopt);
   void search_on(std::optional<ReplicaId> bench);
   void abandon_search();
   void judge_orphans();
   void test_suspects();
   void apply(ReplicaId replica, const wire::TokenUpdate& update);
-  void accept_token(Request& request, Running& running, const wire::TokenUpdate& update);
-  void apply_error(Request& request,
-                   Running& running,
-                   ReplicaId replica,
-                   const wire::TokenUpdate& update);
-  bool end_choice(Request& request, Running& running, bool replica_goes_on);
-  void settle(Request& request, Running& running);
-  void end_attempt(Request& request, Running& running);
+  void accept_token(Running& running, const wire::TokenUpdate& update);
+  void apply_error(Running& running, const wire::TokenUpdate& update);
+  bool end_choice(Running& running, bool replica_goes_on);
+  void settle(Running& running);
+  void end_attempt(Running& running);
   void finish_request(RequestId id);
   void fail_request(RequestId id, const Error& error);
   void dispatch_waiting();
-  [[nodiscard]] Running* find(const ChoiceName& name, Request** request);
+  [[nodiscard]] Running* find(const ChoiceName& name);
   [[nodiscard]] std::optional<ReplicaId> only_replica(const ChoiceName& name) const;
-  [[nodiscard]] static wire::SequenceKey key_of(const Request& request, const Running& running);
 
   Router& router_;
+  SendToReplica send_;
   const Clock& clock_;
   DispatcherOptions options_;
-  DispatcherCounters counters_;
   SendingTurn turn_;
   std::uint64_t next_request_ = 1;
+  std::uint64_t redispatches_ = 0;
   std::map<RequestId, std::unique_ptr<Request>> requests_;
   std::vector<Replica> replicas_;
   std::vector<Orphans> orphans_;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <set>
 #include <utility>
@@ -13,27 +14,21 @@
 
 namespace phalanx::dispatch {
 
-// Sends a message to the current incarnation of a replica. Implemented over ZeroMQ by the leader.
-class ReplicaPort {
- public:
-  ReplicaPort() = default;
-  ReplicaPort(const ReplicaPort&) = delete;
-  ReplicaPort& operator=(const ReplicaPort&) = delete;
-  virtual ~ReplicaPort() = default;
-  [[nodiscard]] virtual wire::Sent send(ReplicaId replica, const wire::LeaderMessage& message) = 0;
-};
+// Sends a message to the current incarnation of a replica, at once or not at all.
+using SendToReplica =
+    std::function<wire::Sent(ReplicaId replica, const wire::LeaderMessage& message)>;
 
 // The effects (Submit and Cancel) on one incarnation of a replica, counted in the order in which
 // its link took them: what the replica says of itself after so many effects can be compared
 // exactly. A cancellation that the link does not take is kept until it does, once per key; so no
 // more of them wait than the link has taken submissions.
 //
-// Ownership: borrows the port.
+// Ownership: borrows the function.
 // Threads: one.
 // Blocks: never.
 class ReplicaLink {
  public:
-  ReplicaLink(ReplicaId replica, ReplicaPort& port) : replica_(replica), port_(&port) {}
+  ReplicaLink(ReplicaId replica, const SendToReplica& send) : replica_(replica), send_(&send) {}
 
   // The number of this effect; nothing if the link does not take it now.
   [[nodiscard]] std::optional<std::uint64_t> submit(const wire::Submit& submit);
@@ -64,7 +59,7 @@ class ReplicaLink {
   [[nodiscard]] bool send_cancel(const wire::SequenceKey& key);
 
   ReplicaId replica_;
-  ReplicaPort* port_;
+  const SendToReplica* send_;
   std::uint64_t effects_ = 0;
   std::size_t cancels_left_ = kCancelsPerTurn;
   std::set<wire::SequenceKey> unsent_;

@@ -13,8 +13,6 @@ namespace phalanx::dispatch {
 
 // What dispatch knows of one replica. All but `reserved` and `blocked` is set by supervision.
 struct ReplicaEntry {
-  explicit ReplicaEntry(CircuitBreakerOptions breaker_options) : breaker(breaker_options) {}
-
   bool ready = false;   // passed its self-test in this incarnation, heartbeat moves, not recovering
   bool alive = false;   // would compute what it were given, drained or not
   bool failed = false;  // dead, and not started again by itself
@@ -28,7 +26,7 @@ struct ReplicaEntry {
 // Threads: one (the leader's loop).
 class ReplicaTable {
  public:
-  ReplicaTable(std::size_t replicas, CircuitBreakerOptions breaker);
+  explicit ReplicaTable(std::size_t replicas) : entries_(replicas) {}
 
   [[nodiscard]] ReplicaEntry& at(ReplicaId replica) { return entries_.at(replica.value()); }
   [[nodiscard]] const ReplicaEntry& at(ReplicaId replica) const {

@@ -28,7 +28,7 @@ struct Work {
 // Threads: one (the leader's loop).
 class Router {
  public:
-  Router(std::size_t replicas, std::unique_ptr<Policy> policy, CircuitBreakerOptions breaker);
+  Router(std::size_t replicas, std::unique_ptr<Policy> policy);
 
   // Whether a replica serves that dispatch() would choose among if all had room.
   [[nodiscard]] bool any_serves(SteadyTime now,

@@ -53,10 +53,7 @@ class TokenLedger {
   [[nodiscard]] Remainder pending(ReplicaId replica) const;
   [[nodiscard]] std::size_t open_attempts(ReplicaId replica) const;
 
-  // Sums over all replicas, for the metric and for "zero at idle".
-  [[nodiscard]] Remainder pending_total() const;
-
-  // The same sum counted again from the open attempts; equal to pending() at any moment.
+  // The sum counted again from the open attempts; equal to pending() at any moment.
   [[nodiscard]] Remainder recount(ReplicaId replica) const;
 
  private:

@@ -43,8 +43,8 @@ struct ConnectionState {
   friend bool operator==(const ConnectionState&, const ConnectionState&) = default;
 };
 
-// Whether somebody who goes on needs what was received: of the last answer of a connection nothing is
-// left but to send it.
+// Whether somebody who goes on needs what was received. Of the last answer of a connection nothing
+// is left but to send it.
 [[nodiscard]] constexpr bool needs_received(const ConnectionState& state) {
   return state.stage != Stage::kComplete || state.keep_alive;
 }

@@ -30,21 +30,23 @@ struct Newcomer {
   bool resumes = false;
   std::shared_ptr<const FrontJournal> journal{};
   std::uint32_t left_at = 0;
-  std::string failure{};  // not empty: it is not gone on with, but fails so
-  std::uint32_t strikes =
-      0;  // fronts that have died while they worked for it, since it was at rest
+  std::string failure{};      // not empty: it is not gone on with, but fails so
+  std::uint32_t strikes = 0;  // fronts that have died while they worked for it, since it rested
   std::uint32_t riddles = 0;  // that have died of nobody knows what, since its last byte
   bool is_suspect = false;    // behind a strike: it is worked for beside nobody else
+
+  // It is at rest: what it was left in is past, and nothing is held against it.
+  void clear();
 };
 
-// Which front has which connection. So many of the ready fronts are active, the others are spare: a
-// new connection goes to the active one that has the fewest, and a spare one becomes active as soon
-// as one is missing. While none is ready connections wait, as many as the doors let in; those that
-// have waited are given with give_waiting().
+// Which front has which connection. Some of the ready fronts are active, the others are spare: a
+// new connection goes to the active one with the fewest, and a spare one becomes active as soon as
+// one is missing. While none is ready connections wait, as many as the doors let in; give_waiting()
+// gives them out.
 //
-// Of each it keeps what had been read and written when the connection was last at rest: one that
-// still is where it was then can be given to another front when its own has died. One that is not
-// goes on by what its front has left in its journal, where each has a place of its own.
+// Of each connection it keeps what had been read and written when it was last at rest: if it is
+// still there when its front dies, another front simply gets it. If not, it goes on from what its
+// front has left in its journal, where each connection has a place of its own.
 //
 // Threads: one.
 class ConnectionTable {
@@ -62,47 +64,43 @@ class ConnectionTable {
   // At most `active` of `fronts` are active at a time. The journal of each has `places`.
   ConnectionTable(std::size_t fronts, std::size_t active, std::uint32_t places, Give give);
 
-  // One that does not resume is at rest with its account.
+  // For the active front with the fewest, now or later. Unless it resumes, it is at rest with its
+  // account.
   void add(Newcomer connection);
   void on_front_ready(std::size_t front);
 
-  // One for this front, whether or not it is active.
+  // The same for this front, whether or not it is active.
   void add_to(std::size_t front, Newcomer connection);
 
-  // The front is gone: the connections that it had.
+  // The front is gone. Returns the connections that it had.
   [[nodiscard]] std::vector<Orphan> on_front_gone(std::size_t front);
 
   // The front says that a connection is at rest, and what has been read and written since its
   // beginning. False: it is not this front's.
-  [[nodiscard]] bool rest(std::size_t front,
-                          std::uint64_t id,
-                          std::uint64_t received,
-                          std::uint64_t sent);
+  [[nodiscard]] bool rest(std::size_t front, std::uint64_t id, const os::TcpAccount& account);
 
-  // The front gets no connection any more, nor is it a spare one.
+  // The front gets no more connections, and is not spare either.
   void retire(std::size_t front);
 
-  // It has let go of a connection that is at rest so. Nothing: it is not this front's.
+  // The front has let go of a connection, which is at rest with that account. Nothing: it is not
+  // this front's.
   [[nodiscard]] std::optional<Orphan> release(std::size_t front,
                                               std::uint64_t id,
-                                              std::uint64_t received,
-                                              std::uint64_t sent);
+                                              const os::TcpAccount& account);
 
   // The front has ended the connection. False: it is not this front's.
   [[nodiscard]] bool remove(std::size_t front, std::uint64_t id);
 
-  // Gives so many of those that wait, in their order, if a front is active. True: more could be
+  // Gives out `most` of those that wait, in their order, if a front is active. True: more could be
   // given.
   [[nodiscard]] bool give_waiting(std::size_t most);
 
   // The connections that wait for a front, in their order …
   [[nodiscard]] const std::deque<std::uint64_t>& waiting() const { return waiting_; }
-  // … which are forgotten, all of them …
-  [[nodiscard]] std::vector<std::uint64_t> take_waiting();
-  // … or these, in any order.
+  // … of which these are forgotten, in any order.
   void drop_waiting(const std::set<std::uint64_t>& connections);
 
-  // What on_front_gone() would say now.
+  // What on_front_gone() would return now.
   [[nodiscard]] std::vector<Orphan> connections_of(std::size_t front) const;
 
   // Looks at `most` connections, others in each call, and lets go of the journal of a dead front
@@ -110,9 +108,10 @@ class ConnectionTable {
   using Holds = std::function<bool(std::size_t front, const Newcomer& connection)>;
   void drop_journals(std::size_t most, const Holds& holds);
 
-  // Of a front, waiting ones left out.
+  // The connections that the front has.
   [[nodiscard]] std::size_t count(std::size_t front) const { return fronts_[front].connections; }
   [[nodiscard]] bool active(std::size_t front) const { return fronts_[front].active; }
+  [[nodiscard]] bool any_active() const { return least_loaded().has_value(); }
   [[nodiscard]] bool spare(std::size_t front) const {
     return fronts_[front].ready && !fronts_[front].active;
   }

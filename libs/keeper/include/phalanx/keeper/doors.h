@@ -27,8 +27,8 @@ struct DoorOptions {
   // Of one address, or of one /64 of IPv6; further ones are refused. 0 = a quarter of
   // connections_max, and none for loopback, where a proxy may speak for everybody.
   std::size_t connections_per_address_max = 0;
-  // How long one beyond a limit waits for a place before it is refused. Who closes connections and
-  // opens another at once is not to be refused because the server has not seen the ends yet.
+  // How long one beyond a limit waits for a place before it is refused: who closes a connection and
+  // opens another at once is not refused because the server has not seen the end yet.
   Duration place_wait = std::chrono::milliseconds(500);
 };
 
@@ -43,14 +43,14 @@ struct DoorOptions {
 // wait in the kernel.
 class Doors {
  public:
-  // That are refused, or wait for a place, at a time; past them the door is just shut.
+  // Clients that are being refused or wait for a place, at one time; to more the door is just shut.
   static constexpr std::size_t kRefusedMax = 256;
 
-  // A client has come, by numbers that count from 1; one that had to wait for a place comes when
-  // that is free or the wait is over, those that may come in the order of their arrival. `peer` is
-  // its address and port, as "127.0.0.1:41000". If `refusal` is not empty it must be told that and
-  // no more: it takes nobody's place. Past kRefusedMax, clients are hung up on without a word or a
-  // call. `socket` lives until closed(id), which may be called from inside.
+  // A client has come; ids count from 1. One that has to wait for a place comes when a place is
+  // free or the wait is over, in the order of arrival. `peer` is its address and port, as
+  // "127.0.0.1:41000". If `refusal` is not empty the client is to be told that and no more; it
+  // takes no place. Past kRefusedMax, clients are hung up on without a word or a call. `socket`
+  // lives until closed(id), which may be called from inside.
   using OnConnection = std::function<void(std::uint64_t id,
                                           const os::UniqueFd& socket,
                                           const std::string& peer,
@@ -70,11 +70,10 @@ class Doors {
   // up on; those there go on.
   void stop_accepting();
 
-  // The connection has ended: its descriptor is closed and its place is free. Nothing happens if
-  // there is none of that number.
+  // The connection has ended: closes its descriptor and frees its place. Harmless for an unknown id.
   void closed(std::uint64_t id);
 
-  // The client's socket, which lives until closed(id); null if there is none of that number.
+  // The client's socket, which lives until closed(id); null for an unknown id.
   [[nodiscard]] const os::UniqueFd* socket(std::uint64_t id) const;
 
   // Also refused ones and those that wait for a place.
@@ -83,13 +82,12 @@ class Doors {
  private:
   struct Client {
     os::UniqueFd socket;
-    std::string address_key;
+    std::string address;
+    std::string peer;  // address and port
     bool is_served = false;
   };
   struct Waiting {
     std::uint64_t id = 0;
-    std::string address;
-    std::string peer;
     SteadyTime until{};
   };
 
@@ -101,7 +99,7 @@ class Doors {
   void accept_some();
   void rest();
   void admit(os::AcceptedSocket accepted);
-  void let_in(std::uint64_t id, const std::string& peer, const std::string& refusal);
+  void let_in(std::uint64_t id, const std::string& refusal);
   void let_in_waiting();
   void refuse_waiting();
   void wait_on();

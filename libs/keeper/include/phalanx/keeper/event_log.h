@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "phalanx/step/sampling.h"
@@ -19,7 +20,8 @@ namespace phalanx::keeper {
 class EventLog {
  public:
   // Of one request: the key is not kept. Prompt and choice are below wire::kMaxFrontPrompts and
-  // wire::kMaxFrontChoices. At most one event is an error.
+  // wire::kMaxFrontChoices. Every event of a choice tells the same cached tokens; at most one event
+  // is an error, and tells none.
   void append(const wire::FrontEvent& event);
 
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
@@ -40,27 +42,16 @@ class EventLog {
     std::uint8_t prompt = 0;
     std::uint8_t choice = 0;
     step::FinishReason finish = step::FinishReason::kNone;
-    std::uint8_t flags = 0;
+    bool has_logprob = false;
   };
   static_assert(sizeof(Entry) == 16);
 
-  // A value from an event on.
-  struct Since {
-    std::size_t index = 0;
-    std::uint32_t value = 0;
-  };
-  struct Tops {
-    std::size_t index = 0;  // of the event
-    std::size_t begin = 0;  // in `top_logprobs_`; up to where those of the next event begin
-  };
-
-  [[nodiscard]] std::uint32_t cached_tokens(std::size_t index) const;
-  [[nodiscard]] std::vector<step::TokenLogprob> top_logprobs(std::size_t index) const;
+  [[nodiscard]] std::uint32_t cached_tokens(const Entry& entry) const;
 
   std::vector<Entry> entries_;
-  std::map<std::uint32_t, std::vector<Since>> cached_tokens_;  // by prompt and choice; else 0
-  std::vector<Tops> tops_;
-  std::vector<step::TokenLogprob> top_logprobs_;
+  std::map<std::pair<std::uint8_t, std::uint8_t>, std::uint32_t>
+      cached_tokens_;  // by prompt and choice; else 0
+  std::map<std::size_t, std::vector<step::TokenLogprob>> top_logprobs_;  // by event; else none
   std::uint32_t error_code_ = 0;
   std::string error_message_;
 };

@@ -23,47 +23,48 @@
 
 namespace phalanx::keeper {
 
-// How a front that was ready has ended.
+// How a front that had been ready ended.
 struct FrontEnd {
-  // It died of what it did: a fault, an exit, or standing still until it was killed for that. False:
-  // somebody else's signal.
+  // It died of what it did: a fault, an exit, or a hang that it was killed for. False: of somebody
+  // else's signal.
   bool is_own = false;
   std::shared_ptr<FrontJournal> journal;  // null: it had none
-  // The connection that the thread which crashed worked for. 0: not known; it is one of those that
-  // are marked in the journal.
+  // The connection that the crashed thread worked for. 0: not known; it is one of those marked in
+  // the journal.
   std::uint64_t culprit = 0;
 };
 
 // Hears of the fronts. Loop thread; may call the host.
 struct FrontCalls {
   std::function<void(std::size_t front)> on_ready;  // may be given connections
-  // Answers whether a working front sends that; one that does not is ended.
-  std::function<Status(std::size_t front, wire::FrontToLeader record)> on_record;
+  // An error if no working front would send that; the front is then killed.
+  std::function<Status(std::size_t front, const wire::FrontToLeader& record)> on_record;
   // Its process is dead and reaped, and all that it said has been told. It is started again.
-  // Answers whether its death is held against a request: such a one delays no start.
+  // Returns whether its death is held against a request: such a death does not delay the start.
   std::function<bool(std::size_t front, const FrontEnd& end)> on_gone;
   std::function<void(const Error& cause)> on_first_start_failed;  // no front has ever been ready
-  // A new program did not get ready: the one before it is run again.
+  // A new program did not get ready: the previous one is run again.
   std::function<void(const Error& cause)> on_program_refused;
-  // The descriptor of a connection, which stays the caller's; -1: it has ended meanwhile.
+  // The descriptor of a connection, borrowed; -1: the connection has ended meanwhile.
   std::function<int(std::uint64_t connection)> socket_of;
 };
 
-// The fronts as processes: starts them, again and again, and carries records. The first start is
-// strict; from the first readiness on no death is final, and the next start is at most a second
-// away. A front that is stopped, says nothing for kQuietTicksMax, or takes no record for
-// kStuckTicksMax, is killed: nobody else may act for a connection before the front that had it is
+// The fronts as processes: starts them, restarts them, and carries records. The first start is
+// strict; once a front has been ready no death is final, and the next start is at most a second
+// away. A front that is stopped, says nothing for kQuietTicksMax or takes no record for
+// kStuckTicksMax is killed: nobody else may act for a connection before the front that had it is
 // dead and reaped.
 //
-// Ownership: owns processes, which its end kills: they own nothing. Borrows the loop.
+// Ownership: owns the processes and kills them with it; they own nothing. Borrows the loop.
 // Threads: the loop thread; on_dying() runs on watcher threads and does nothing.
 class FrontHost final : public supervise::ChildHost, public supervise::SupervisorListener {
  public:
-  // Ticks of 100 ms; a front says something every second. Only those that came on time count: what
-  // the leader itself is late for accuses nobody.
+  // Ticks of 100 ms; a front says something every second. Only ticks that came on time count: a
+  // late leader accuses nobody.
   static constexpr std::uint32_t kStuckTicksMax = 50;
   static constexpr std::uint32_t kQuietTicksMax = 100;
-  // Of records that one front has not taken; beyond it the front is killed.
+  // Of records that one front has not taken: beyond the first bound it is killed, beyond the second
+  // it is behind().
   static constexpr std::size_t kUnsentBytesMax = std::size_t{64} << 20;
   static constexpr std::size_t kBehindBytes = std::size_t{1} << 20;
 
@@ -76,28 +77,27 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   // read end whose other end only the leader holds. Both stay the caller's.
   void start(int tokenizer, int lifeline_pipe);
 
-  // In order. Kept while the front does not take it; dropped if the front is not there. A Connect
-  // takes the socket along that FrontCalls::socket_of() names then, and behind it the journal that
-  // its connection resumes from.
+  // Records arrive in order. One that the front does not take now is kept; without a front it is
+  // dropped. A Connect carries the socket that FrontCalls::socket_of() names when it is sent, and
+  // `journal`, from which its connection resumes.
   void send(std::size_t front,
             const wire::LeaderToFront& record,
             std::shared_ptr<const FrontJournal> journal = nullptr);
 
-  // Of this life of the front; null if it has none.
+  // The journal of this life of the front; null if it has none.
   [[nodiscard]] const std::shared_ptr<FrontJournal>& journal(std::size_t front) const {
     return links_[front].journal;
   }
   [[nodiscard]] bool has_journal(std::size_t front) const { return journal(front) != nullptr; }
 
-  // The next front that starts tries this one; once it is ready there, all that start run it. If it
-  // cannot be started, ends before it is ready or is not ready in time, the program of before
-  // stays, and on_program_refused hears.
+  // The next front to start tries this program; once it is ready there, all that start run it. If
+  // it cannot be started, ends before it is ready or is not ready in time, the previous program
+  // stays, and on_program_refused is told.
   void use_program(os::HeldProgram program);
   [[nodiscard]] const std::string& program_path() const { return programs_.path(); }
-  // A front with a program that is not proven has been started and is not ready yet.
+  // A front has been started with a program that is not proven, and is not ready yet.
   [[nodiscard]] bool on_trial() const { return programs_.trial().has_value(); }
-  // It is ready, and runs another program than what use_program() was last called with and is not
-  // refused.
+  // It is ready, and runs a program other than the newest one that is not refused.
   [[nodiscard]] bool outdated(std::size_t front) const {
     return links_[front].ready && programs_.is_outdated(front);
   }
@@ -107,13 +107,13 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
     return has_journal(front) && links_[front].journal->holds(place, connection);
   }
 
-  // It has not taken much of what it was sent: what can wait should.
+  // Much of what it was sent it has not taken: what can wait should.
   [[nodiscard]] bool behind(std::size_t front) const {
     return links_[front].unsent_bytes > kBehindBytes;
   }
 
-  // Ends the front, if it lives: its connections go the way of those of a dead one. restart()
-  // starts another in its place.
+  // Both end the front, if it lives, and its connections go the way of a dead front's. restart()
+  // starts another in its place; stop() does not.
   void restart(std::size_t front);
   void stop(std::size_t front);
   // restart() of a front that is there, which the log calls a renewal.
@@ -152,13 +152,15 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
     std::uint64_t connection = 0;  // of a Connect
     std::shared_ptr<const FrontJournal> journal;
   };
+  struct Kill {
+    std::string why;
+    bool at_fault = false;      // for what the front did, or did not do
+    std::uint64_t culprit = 0;  // for this connection, if that is known
+  };
   struct Link {
     bool ready = false;
-    bool killed = false;  // its end is on the way
-    std::string killed_for;
-    bool at_fault = false;      // … for what it did, or did not do
-    bool replaced = false;      // … by replace()
-    std::uint64_t culprit = 0;  // … for this connection, if that is known
+    std::optional<Kill> killed;  // its end is on the way
+    bool replaced = false;       // … by replace()
     std::shared_ptr<FrontJournal> journal;
     std::uint32_t quiet_ticks = 0;  // ticks on time since its last record
     std::deque<Unsent> unsent;
@@ -171,7 +173,7 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   void on_start_record(std::size_t slot, Incarnation incarnation, const std::string& bytes);
   [[nodiscard]] bool send_now(std::size_t front, const Unsent& record);
   void flush(std::size_t front);
-  void kill(std::size_t front, const char* why, bool at_fault = true, std::uint64_t culprit = 0);
+  void kill(std::size_t front, const Kill& kill);
   void judge_trial(SteadyTime now);
   void refuse_program(std::size_t slot, const std::string& why);
   [[nodiscard]] std::shared_ptr<FrontJournal> make_journal(std::size_t front) const;

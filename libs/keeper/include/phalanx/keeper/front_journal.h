@@ -13,16 +13,16 @@
 
 namespace phalanx::keeper {
 
-// The journal of one life of a front (wire/front_journal.h), as the leader has it: it makes it, and
-// behind the front's death reads whose records are in it. Memory is taken as the front writes, and
-// is free when nobody has the journal any more.
+// The journal of one life of a front (wire/front_journal.h), as the leader sees it: it makes the
+// journal, and after the front's death reads whose records are in it. Memory is taken as the front
+// writes, and is free when nobody holds the journal any more.
 //
 // Threads: one. Blocks: never.
 class FrontJournal {
  public:
   using Marks = std::array<std::uint64_t, wire::kJournalMarks>;
 
-  // What `places` records and so much of the front's own take, in whole pages.
+  // The size of a journal for `places` records and `own_bytes` of the front's own, in whole pages.
   [[nodiscard]] static std::uint64_t bytes_of(std::uint32_t places, std::uint64_t own_bytes);
 
   // An empty one, whose header is written. `bytes` has room for its records.
@@ -31,24 +31,24 @@ class FrontJournal {
   [[nodiscard]] static Result<std::shared_ptr<FrontJournal>> create(std::uint64_t bytes,
                                                                     std::uint32_t places);
 
-  // For the front to write; behind close_for_writing() for those that go on, to read.
+  // For the front, to write; after close_for_writing() for its successors, to read.
   [[nodiscard]] int fd() const { return reading_.valid() ? reading_.get() : memory_.fd(); }
 
-  // The front is dead.
-  // Errors: those of the kernel; it stays as it was then
+  // The front is dead: fd() can only be read from now on.
+  // Errors: those of the kernel; the journal stays as it was
   [[nodiscard]] Status close_for_writing();
 
   // Whether something is kept of the connection at that place.
   [[nodiscard]] bool holds(std::uint32_t place, std::uint64_t connection) const;
 
-  // Whether the connection has the record at that place, be it that nothing could be kept of it.
+  // Whether the record at that place is the connection's, even if nothing could be kept in it.
   [[nodiscard]] bool knows(std::uint32_t place, std::uint64_t connection) const;
 
   // The connections that the front's threads work for; 0: none.
   [[nodiscard]] Marks marks() const;
 
-  // Gives a piece of its memory back to the kernel, for which nobody needs it any more; the kernel
-  // takes a millisecond for some megabytes. False: nothing is left.
+  // Gives a piece of its memory back to the kernel, which takes about a millisecond. Requires that
+  // nobody reads it any more. False: nothing is left.
   [[nodiscard]] bool give_back_some();
 
  private:
@@ -58,7 +58,7 @@ class FrontJournal {
       : memory_(std::move(memory)), places_(places) {}
 
   os::Memfd memory_;
-  os::UniqueFd reading_;  // behind close_for_writing()
+  os::UniqueFd reading_;  // after close_for_writing()
   std::uint32_t places_;
 };
 

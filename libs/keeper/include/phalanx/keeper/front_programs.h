@@ -13,9 +13,9 @@
 
 namespace phalanx::keeper {
 
-// Which program fronts run: one that is proven, and perhaps a new one that has to prove itself in
-// one slot first, by getting ready there in time. Meanwhile all others are started with the proven
-// one. The very first program counts as proven.
+// Which program fronts run: a proven one, and perhaps a new one that has to prove itself in one slot
+// first, by getting ready there in time. Meanwhile all others are started with the proven one. The
+// very first program counts as proven.
 //
 // Threads: one.
 class FrontPrograms {
@@ -23,25 +23,24 @@ class FrontPrograms {
   // `trial_time`: from the first start of a front with a new program to its readiness.
   FrontPrograms(os::HeldProgram first, std::size_t slots, Duration trial_time);
 
-  // A new program to be tried, instead of one that is being tried. The slot that tries that one, if
-  // it runs: the caller ends it, and its next start is with this one.
+  // A new program to be tried; it takes the place of one that is being tried. Returns the slot that
+  // runs that one, if any: the caller ends it, and it starts again with this one.
   [[nodiscard]] std::optional<std::size_t> offer(os::HeldProgram program);
 
-  // What is to be run in a slot that starts now. The first one that asks and `may_try` tries the
-  // new program.
+  // What a slot that starts now is to run. The first one to ask with `may_try` tries the new
+  // program.
   [[nodiscard]] const os::HeldProgram& start(std::size_t slot, bool may_try, SteadyTime now);
 
   // The new program is wherever fronts start from now on.
   void on_ready(std::size_t slot);
-  // The front ended before it was ready, or could not be started. The path of the program that is
-  // refused for it; none if the slot tried none, or one that another was offered instead of.
+  // The front ended before it was ready, or could not be started. Returns the path of the program
+  // that is refused for it; none if the slot tried none, or one that has been replaced meanwhile.
   [[nodiscard]] std::optional<std::string> on_failed(std::size_t slot);
-  // Somebody ended or stopped the front before it was ready: what it tried is tried again, by whichever starts
-  // next.
+  // Somebody ended or stopped the front before it was ready; what it tried is tried again by
+  // whichever starts next.
   void on_ended(std::size_t slot);
 
-  // Whether the slot was last started with another program than the last one that was offered and
-  // not refused.
+  // Whether the slot was last started with a program other than the newest one that is not refused.
   [[nodiscard]] bool is_outdated(std::size_t slot) const;
 
   // The slot that tries the new program; none before one has been started with it.

@@ -12,10 +12,9 @@ namespace phalanx::keeper {
 
 // What the fronts are told at their start.
 struct FrontStart {
-  std::size_t fronts = 1;  // that are to be there
-  std::size_t spares =
-      1;  // besides, for when one dies; they are started behind the first readiness
-  // One more, the last one, that runs only from a restart() of it until stop().
+  std::size_t fronts = 1;
+  std::size_t spares = 1;  // for when one dies; started once the first front is ready
+  // One more, the last one, which runs only from its restart() until its stop().
   bool has_quarantine = false;
   os::HeldProgram program;         // what to run first
   wire::FrontBootstrap bootstrap;  // of all of them; the host adds what is each one's own

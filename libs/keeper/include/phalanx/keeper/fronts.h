@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,13 @@ struct FrontView {
   wire::FrontTimes times;
 };
 
+// What became of connections whose front died, counted.
+struct LeftConnections {
+  std::uint64_t kept = 0;     // at rest, and gone on with
+  std::uint64_t resumed = 0;  // gone on with in the middle of something
+  std::uint64_t cut = 0;      // ended with their front, or waited too long for another one
+};
+
 // Everything that clients reach the leader by: the port, the fronts that speak with them, and the
 // desk where their requests are. When a front has died, another one goes on with those of its
 // connections that were at rest, by the kernel's account (os/tcp_account.h), and with those that it
@@ -105,10 +113,7 @@ class Fronts {
   [[nodiscard]] bool ever_ready() const { return host_->ever_ready(); }
   [[nodiscard]] std::size_t open_requests() const { return desk_->open(); }
   [[nodiscard]] std::vector<FrontView> views() const;
-  // Over deaths of fronts: that were at rest, that were in the middle of something, that ended.
-  [[nodiscard]] std::uint64_t connections_kept() const { return kept_; }
-  [[nodiscard]] std::uint64_t connections_resumed() const { return resumed_; }
-  [[nodiscard]] std::uint64_t connections_cut() const { return cut_; }
+  [[nodiscard]] const LeftConnections& left_connections() const { return left_count_; }
   // Connections that a front may have died of: that are worked for alone, or wait for that.
   [[nodiscard]] std::size_t suspects() const { return quarantine_->size(); }
 
@@ -119,7 +124,10 @@ class Fronts {
   [[nodiscard]] Quarantine::Calls quarantine_calls();
   void on_ready(std::size_t front);
   [[nodiscard]] DeskParts desk_parts(const FrontsParts& parts);
-  [[nodiscard]] Status on_record(std::size_t front, wire::FrontToLeader record);
+  [[nodiscard]] Status on_record(std::size_t front, const wire::FrontToLeader& record);
+  [[nodiscard]] Status on_disconnected(std::size_t front, const wire::Disconnected& ended);
+  [[nodiscard]] Status on_released(std::size_t front, const wire::Released& released);
+  [[nodiscard]] Status on_rest(std::size_t front, const wire::AtRest& rest);
   void give(std::size_t front, const Newcomer& connection);
   void answer(std::size_t front, const wire::Query& query);
   void disconnect(std::uint64_t connection);
@@ -134,10 +142,11 @@ class Fronts {
   void end_renewal_of(std::size_t front);
   void advance_renewal();
   [[nodiscard]] std::optional<std::size_t> next_to_renew() const;
-  [[nodiscard]] bool may_replace(std::size_t front);
+  [[nodiscard]] bool may_replace();
   [[nodiscard]] bool would_cut(std::size_t front) const;
   void tell_drained();
-  void drop_left_by_clients(bool any_active);
+  void drop_left_by_clients();
+  void drop_unserved(const std::set<std::uint64_t>& connections);
 
   os::EventLoop& loop_;
   FrontsCalls calls_;
@@ -164,15 +173,16 @@ class Fronts {
   std::vector<std::shared_ptr<FrontJournal>> old_journals_;  // of dead fronts
   std::unique_ptr<os::EventLoop::Handle> giving_back_;
   std::vector<wire::FrontTimes> times_;
-  std::optional<std::size_t> renewing_;  // the front that is being replaced, and has been told so …
-  SteadyTime retired_{};                 // … then …
-  SteadyTime judged_{};      // … and what would end with it was last looked for then …
-  bool restarting_ = false;  // … and it is to end now
-  bool accounts_ = false;    // this kernel's account of a connection can be relied on
-  // Connections of dead fronts: that another one went on with, from rest or from the middle …
-  std::uint64_t kept_ = 0;
-  std::uint64_t resumed_ = 0;
-  std::uint64_t cut_ = 0;   // … that ended with their front, or waited too long for one
+  // A front that is being replaced.
+  struct Renewal {
+    std::size_t front;
+    SteadyTime since;         // it has been told so
+    SteadyTime judged{};      // what would end with it was last looked for
+    bool restarting = false;  // it is to end now
+  };
+  std::optional<Renewal> renewal_;
+  bool accounts_ = false;  // this kernel's account of a connection can be relied on
+  LeftConnections left_count_;
   SteadyTime served_{};     // a front was active
   SteadyTime looked_at_{};  // those that wait for one, whether their clients have left
   bool draining_ = false;

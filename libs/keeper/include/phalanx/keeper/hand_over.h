@@ -10,12 +10,12 @@
 
 namespace phalanx::keeper {
 
-// Fronts that may die of what they do for a connection before that is not worked for any more: one
-// that has others, too, and two that have nothing else to do.
+// Fronts that may die of their work for a connection before it is given up: one that also has
+// others, and two that have nothing else to do.
 inline constexpr std::uint32_t kStrikesMax = 3;
 
-// Fronts that may die one after the other of nobody knows what, while a connection in the middle of
-// something gets no byte further, before it is held to be the cause.
+// Fronts that may die one after the other of an unknown cause, while a connection in the middle of
+// something gets no byte further, before that connection is held to be the cause.
 inline constexpr std::uint32_t kRiddlesMax = 16;
 
 // What becomes of a connection whose front is dead and reaped.
@@ -26,8 +26,8 @@ enum class Fate {
   kCut       // nobody can go on with it
 };
 
-// The connections that the front is held to have died of: the one that the thread which crashed
-// worked for, or those that any of its threads did. None if somebody else has ended it.
+// The connections that the front is held to have died of: the one that the crashed thread worked
+// for, or else those that any of its threads worked for. None if somebody else has ended it.
 [[nodiscard]] FrontJournal::Marks suspects_of(const FrontEnd& end);
 
 // Judges by the kernel's account of the connection and by what its front has left, and makes of
@@ -38,13 +38,13 @@ enum class Fate {
 // the journal of the front holds it; if that never came to keep anything of one that had resumed,
 // and nothing was read or written meanwhile, it resumes from where it did before. One that a
 // front has died of is a suspect; one that kStrikesMax have died of resumes with a failure, and is
-// cut if another dies of that; likewise one that many have died with. It is over if its front had
-// taken it out of the journal.
+// cut if another front dies of that. The same goes for one that kRiddlesMax have died with. It is
+// over if its front had taken it out of the journal.
 [[nodiscard]] Fate hand_over(ConnectionTable::Orphan& orphan,
                              const std::optional<os::TcpAccount>& account,
                              const FrontEnd& end);
 
-// As it is told to whoever gets it at rest with that account.
+// Makes of it what the next front is to be told, when it is at rest with that account.
 void put_to_rest(Newcomer& connection, const os::TcpAccount& account);
 
 }  // namespace phalanx::keeper

@@ -22,16 +22,16 @@ namespace phalanx::keeper {
 // Threads: one. Blocks: never.
 class Quarantine {
  public:
-  // That wait for the one before them. Each may keep the journal of another dead front.
+  // Suspects that wait for their turn. Each may keep the journal of another dead front.
   static constexpr std::size_t kWaitingMax = 8;
   static constexpr Duration kWaitTime = std::chrono::seconds(60);
-  // While others wait, a suspect goes back to those that are none after so long without a death.
-  // Longer than it takes to notice that the front hangs.
+  // While others wait, a suspect that has gone so long without a death is cleared. Longer than it
+  // takes to notice that the front hangs.
   static constexpr Duration kAloneTime = std::chrono::seconds(15);
 
   struct Calls {
-    // A new life of the front is to begin, behind the end of the one that there may be. That of a
-    // life that ends by itself comes without it.
+    // A new life of the front is to begin, once the current one, if any, has been ended. After a
+    // life that ends by itself the next one begins without this.
     std::function<void()> restart;
     std::function<void()> stop;
     std::function<void(const Newcomer& suspect)> give;  // to this front
@@ -41,20 +41,20 @@ class Quarantine {
 
   Quarantine(const Clock& clock, Calls calls);
 
-  // A connection that resumes. Its turn comes behind those that wait; where there are too many, or
-  // if that takes too long, it is refused.
+  // A connection that resumes. It waits for its turn, and is refused if too many wait or that takes
+  // too long.
   void add(Newcomer suspect);
 
-  // Suspects that wait are refused, and those that come.
+  // Those that wait are refused, and all that come.
   void close();
 
   void on_ready();  // the front is, and has nothing to do
-  // It is dead and reaped. True: its suspect was alone for long enough, and is none any more.
+  // It is dead and reaped. True: its suspect has been alone for long enough, and is cleared.
   [[nodiscard]] bool on_gone();
   void on_left();  // the suspect has ended, or its front has let go of it at rest
   void on_tick();
 
-  // Takes back those of them that wait: their clients have left.
+  // Forgets those of them that wait: their clients have left.
   void drop_waiting(const std::set<std::uint64_t>& connections);
 
   [[nodiscard]] std::vector<std::uint64_t> waiting() const;  // in the order of their coming

@@ -65,16 +65,16 @@ class RequestMetrics {
  private:
   [[nodiscard]] obs::Labels labels() const { return {{"model_name", model_name_}}; }
   [[nodiscard]] obs::Labels labels_of(ReplicaId replica) const;
-  void refresh_differences(std::size_t replicas, const dispatch::Dispatcher& dispatcher);
-  void refresh_replica(ReplicaId replica, const wire::ReplicaStatus& status);
+  void refresh_dispatched(ReplicaId replica,
+                          const dispatch::Router& router,
+                          const dispatch::Dispatcher& dispatcher);
+  void refresh_reported(ReplicaId replica, const wire::ReplicaStatus& status);
 
   obs::MetricRegistry& registry_;
   std::string model_name_;
   std::uint64_t finished_ = 0;
-  std::uint64_t counted_redispatches_ = 0;
   obs::Counter& prompt_tokens_;
   obs::Counter& generation_tokens_;
-  obs::Counter& redispatches_;
   obs::Histogram& first_token_;
   obs::Histogram& next_token_;
   obs::Histogram& per_output_token_;

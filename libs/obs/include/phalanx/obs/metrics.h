@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace phalanx::obs {
@@ -45,9 +46,6 @@ class Histogram {
   virtual void observe(double value) = 0;
 };
 
-// Upper bounds in seconds for latencies from a millisecond to two minutes.
-[[nodiscard]] const std::vector<double>& latency_buckets();
-
 // All metrics of a process, served as Prometheus text. Asking for the same name and labels again
 // gives the same series; asking for a name with another type or help is a defect (CHECK).
 //
@@ -83,6 +81,38 @@ class MetricRegistry {
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+// Series of the same labels whose values are kept elsewhere, and are set before they are served.
+//
+// Ownership: borrows the registry.
+// Threads: one.
+class Readings {
+ public:
+  explicit Readings(MetricRegistry& registry, Labels labels = {})
+      : registry_(registry), labels_(std::move(labels)) {}
+
+  // The same with another label.
+  [[nodiscard]] Readings with(const std::string& name, const std::string& value) const {
+    Readings readings = *this;
+    readings.labels_[name] = value;
+    return readings;
+  }
+
+  template <typename Number>
+  void gauge(const std::string& name, const std::string& help, Number value) const {
+    registry_.gauge(name, help, labels_).set(static_cast<double>(value));
+  }
+
+  // As Counter::follow().
+  template <typename Number>
+  void counter(const std::string& name, const std::string& help, Number total) const {
+    registry_.counter(name, help, labels_).follow(static_cast<double>(total));
+  }
+
+ private:
+  MetricRegistry& registry_;
+  Labels labels_;
 };
 
 }  // namespace phalanx::obs

@@ -41,11 +41,11 @@ struct LeaderPlan {
                                         wire::ServerPlan made,
                                         std::vector<os::CpuList> rank_cpus);
 
-// What the loader is told.
 // The nodes of memory whose CPUs read the weights: those of all ranks, or, where these are not
 // pinned, of all CPUs that they may run on.
 [[nodiscard]] os::NodeList weight_nodes_of(const LeaderPlan& plan);
 
+// What the loader is told.
 [[nodiscard]] wire::LoaderBootstrap loader_bootstrap_of(const Options& options,
                                                         const LeaderPlan& plan);
 
