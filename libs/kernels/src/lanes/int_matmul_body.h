@@ -103,6 +103,10 @@ class IntProduct {
       const std::size_t first =
           block_at(rows_, part_, first_row + r, panel.leaf->first_k + panel.k);
       fetch_all(rows_.codes + first * 32, panel.chunk);
+      if constexpr (kDot != IntDot::kInt8Whole) {
+        fetch_all(rows_.sums + first, panel.chunk / 32 * sizeof(rows_.sums[0]));
+        fetch_all(rows_.scales + first, panel.chunk / 32 * sizeof(rows_.scales[0]));
+      }
     }
   }
 
