@@ -3,9 +3,10 @@
 
 #include "phalanx/kernels/kernel_table.h"
 
-// The tables of each instruction set. All but `ref` are one translation unit each, compiled for that
-// instruction set, whose only symbols with external linkage are its functions here: an inline function
-// of a shared header must never be linked from there. Call it only where the set is available.
+// The tables of each instruction set. All but `ref` are one translation unit each, compiled for
+// that instruction set, whose only symbols with external linkage are its functions here: an inline
+// function of a shared header must never be linked from there. Call it only where the set is
+// available.
 
 namespace phalanx::kernels {
 
