@@ -55,6 +55,10 @@ class Doors(unittest.TestCase):
         status, _, headers = self.server.request(
             "POST", "/v1/chat/completions", {**body, "stream": True, "mirostat": "x"})
         self.assertEqual((status, headers["x-phalanx-ignored-fields"]), (200, "presence_penality,mirostat"))
+        _, _, headers = self.server.request("POST", "/v1/chat/completions", body, {"origin": "http://localhost:3000"})
+        readable = [name.strip() for name in headers["access-control-expose-headers"].split(",")]
+        self.assertIn("x-phalanx-ignored-fields", readable)
+        self.assertIn("x-request-id", readable)
 
     def test_routes_that_only_tokenize_name_unknown_fields_too(self):
         for path, body in (("/tokenize", {"prompt": "a", "propmt": 1}), ("/detokenize", {"tokens": [1], "propmt": 1})):
