@@ -129,7 +129,10 @@ std::string model_name_of(const std::string& path) {
     place = fs::weakly_canonical(place, error);
   }
   std::string name = place.filename().string();
-  if (!fs::is_regular_file(place, error) || !name.ends_with(kGgufEnding)) {
+  if (name.empty()) {
+    return "model";
+  }
+  if (!fs::is_regular_file(place, error) || !name.ends_with(kGgufEnding) || name == kGgufEnding) {
     return name;
   }
   const std::string_view stem = std::string_view(name).substr(0, name.size() - kGgufEnding.size());

@@ -59,7 +59,7 @@ Result<std::vector<std::string>> FlagTable::apply_refusals(
     const bool takes_next =
         !value.has_value() && i + 1 < arguments.size() && !arguments[i + 1].starts_with("-");
     PHALANX_RETURN_IF_ERROR(
-        apply(refusal->first, takes_next ? arguments[++i] : value.value_or(""), kCommandLine));
+        apply(refusal->first, takes_next ? arguments[++i] : value.value_or("true"), kCommandLine));
   }
   return rest;
 }

@@ -262,8 +262,7 @@ Status FlagTable::apply(const std::string& name,
                         const std::string& value,
                         const std::string& origin) {
   if (const auto refusal = refusals_.find(name); refusal != refusals_.end()) {
-    const std::string asked = value.empty() ? "true" : value;  // a switch without a value
-    if (asked == refusal->second.harmless_value) {
+    if (!value.empty() && value == refusal->second.harmless_value) {
       return ok();
     }
     return Error(Code::kUnimplemented,
@@ -283,7 +282,7 @@ Status FlagTable::apply(const std::string& name,
       return invalid_argument("--" + canonical + " is given twice (" + origin + ")");
     }
   }
-  std::string text = flag->is_switch && value.empty() ? "true" : value;
+  std::string text = value;
   if (negated) {
     PHALANX_TRY(const bool off, parse_switch(text));
     text = off ? "false" : "true";
@@ -300,9 +299,27 @@ Status FlagTable::apply_config_file() {
     return ok();
   }
   const std::string origin = "file " + config_path_;
-  PHALANX_TRY(const auto entries, read_config_file(config_path_));
-  for (const auto& [name, value] : entries) {
-    PHALANX_RETURN_IF_ERROR(apply(name, value, origin));
+  PHALANX_TRY(const std::vector<ConfigEntry> entries, read_config_file(config_path_));
+  for (const ConfigEntry& entry : entries) {
+    PHALANX_RETURN_IF_ERROR(apply_entry(entry, origin));
+  }
+  return ok();
+}
+
+Status FlagTable::apply_entry(const ConfigEntry& entry, const std::string& origin) {
+  if (!knows(entry.name)) {
+    return unknown(entry.name, origin);
+  }
+  const Flag* const flag = find(entry.name);
+  const bool takes_any = refusals_.contains(entry.name) || (flag != nullptr && flag->repeatable);
+  if (!takes_any && entry.values.size() != 1) {
+    return invalid_argument(
+        "--" + (flag != nullptr ? flag->names.front() : entry.name) + " (" + origin +
+        "): expected one value, found " +
+        (entry.values.empty() ? "none" : std::to_string(entry.values.size())));
+  }
+  for (const std::string& value : entry.values) {
+    PHALANX_RETURN_IF_ERROR(apply(entry.name, value, origin));
   }
   return ok();
 }

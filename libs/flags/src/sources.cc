@@ -72,7 +72,7 @@ Error unknown_option(const CommandLineSyntax& syntax, const std::string& spelled
 
 void append_argument(const po::option& option, std::vector<CommandLineArgument>* out) {
   if (option.position_key < 0 && !option.string_key.empty()) {
-    out->push_back({option.string_key, option.value.empty() ? "" : option.value.front()});
+    out->push_back({option.string_key, option.value.empty() ? "true" : option.value.front()});
     return;
   }
   for (const std::string& word : option.value) {
@@ -90,7 +90,7 @@ std::string text_of(double number) {
 
 Status append_value(const std::string& key,
                     const toml::node& node,
-                    std::vector<std::pair<std::string, std::string>>* out) {
+                    std::vector<std::string>* out) {
   if (const auto* array = node.as_array()) {
     for (const toml::node& element : *array) {
       PHALANX_RETURN_IF_ERROR(append_value(key, element, out));
@@ -100,6 +100,11 @@ Status append_value(const std::string& key,
   std::string value;
   if (const auto* text = node.as_string()) {
     value = text->get();
+    if (value.find('\0') != std::string::npos) {
+      return invalid_argument("key \"" + key +
+                              "\": expected text as a command line may have it, found a zero byte "
+                              "in it");
+    }
   } else if (const auto* integer = node.as_integer()) {
     value = std::to_string(integer->get());
   } else if (const auto* number = node.as_floating_point()) {
@@ -110,7 +115,7 @@ Status append_value(const std::string& key,
     return invalid_argument(
         "key \"" + key + "\": expected a string, number, boolean or array, found a table or date");
   }
-  out->emplace_back(key, value);
+  out->push_back(std::move(value));
   return ok();
 }
 
@@ -155,8 +160,8 @@ Result<std::vector<CommandLineArgument>> split_command_line(
   return result;
 }
 
-Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const std::string& path) {
-  std::vector<std::pair<std::string, std::string>> result;
+Result<std::vector<ConfigEntry>> read_config_file(const std::string& path) {
+  std::vector<ConfigEntry> result;
   auto text = os::read_file(path, kMaxConfigFileBytes);
   if (!text) {
     return std::move(text).error().with("--config");
@@ -171,7 +176,9 @@ Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const 
                                 std::to_string(key.source().begin.line) +
                                 ": key \"config\": a file names no other one");
       }
-      PHALANX_RETURN_IF_ERROR(append_value(name, node, &result));
+      ConfigEntry entry{std::move(name), {}};
+      PHALANX_RETURN_IF_ERROR(append_value(entry.name, node, &entry.values));
+      result.push_back(std::move(entry));
     }
   } catch (const toml::parse_error& error) {
     return invalid_argument("config file " + path + ", line " +

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "phalanx/base/result.h"
@@ -18,7 +17,7 @@ struct CommandLineSyntax {
 
 struct CommandLineArgument {
   std::string name;  // without dashes; empty for a positional argument
-  std::string value;
+  std::string value;  // "true" of a switch that stands alone
 };
 
 // Splits `arguments` (without argv[0]) by the rules of Boost.Program_options; `-tp 2`, `--tp=2` and
@@ -27,13 +26,18 @@ struct CommandLineArgument {
 [[nodiscard]] Result<std::vector<CommandLineArgument>> split_command_line(
     const CommandLineSyntax& syntax, const std::vector<std::string>& arguments);
 
-// Top-level keys of a TOML file as (name, value text); an array gives one entry per element.
+// A top-level key of a TOML file.
+struct ConfigEntry {
+  std::string name;
+  std::vector<std::string> values;  // as texts; those of an array, which may have none
+};
+
 // Numbers keep all their digits.
 //
 // Blocks: reads the file.
-// Errors: kInvalidArgument  no TOML of names and values, or the name is "config"; says the line
+// Errors: kInvalidArgument  no TOML of names and values, a text with a zero byte, or the name is
+//                           "config"; says the line or the key
 //         else as os::read_file() with 1 MiB
-[[nodiscard]] Result<std::vector<std::pair<std::string, std::string>>> read_config_file(
-    const std::string& path);
+[[nodiscard]] Result<std::vector<ConfigEntry>> read_config_file(const std::string& path);
 
 }  // namespace phalanx::flags

@@ -297,10 +297,9 @@ std::vector<std::string> split_list(const std::string& text) {
   std::vector<std::string> items;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
-    std::string item = text.substr(begin, end - begin);
-    std::erase(item, ' ');
-    if (!item.empty()) {
-      items.push_back(std::move(item));
+    const std::size_t first = std::min(text.find_first_not_of(' ', begin), end);
+    if (first < end) {
+      items.push_back(text.substr(first, text.find_last_not_of(' ', end - 1) + 1 - first));
     }
     begin = end + 1;
   }

@@ -105,6 +105,8 @@ TEST(ModelFolder, NamesTheModelAfterItsPath) {
   EXPECT_EQ(model_name_of(put(place, "b-00002-of-00003.gguf")), "b");
   EXPECT_EQ(model_name_of(put(place, "c-0002-of-00003.gguf")), "c-0002-of-00003");
   EXPECT_EQ(model_name_of(put(place, "-00002-of-00003.gguf")), "-00002-of-00003");
+  EXPECT_EQ(model_name_of(put(place, ".gguf")), ".gguf") << "a name is never empty";
+  EXPECT_EQ(model_name_of("/"), "model");
 }
 
 TEST(ModelFolder, SaysWhatToNameInstead) {

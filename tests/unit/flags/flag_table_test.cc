@@ -167,6 +167,32 @@ TEST(FlagTable, KeepsTheDigitsOfNumbersInItsFile) {
                 "): expected a whole number from 1 to 64, found \"4.0\"");
 }
 
+TEST(FlagTable, LosesNothingThatItsFileSays) {
+  const test::TempDir place;
+  const std::string path = place.path().string() + "/settings.toml";
+  const auto error_of_file = [&](const std::string& text) {
+    std::ofstream(path) << text;
+    return error_of({"--config", path});
+  };
+  const std::string origin = " (file " + path + ")";
+  for (const char* none : {"[]", "[[], []]"}) {
+    EXPECT_EQ(error_of_file(std::string("tp = ") + none),
+              "--tensor-parallel-size" + origin + ": expected one value, found none");
+  }
+  EXPECT_EQ(error_of_file("verbose = []"), "--verbose" + origin + ": expected one value, found none");
+  EXPECT_NE(error_of_file("no-verbose = []").find("expected one value"), std::string::npos);
+  EXPECT_EQ(error_of_file("model = ['a', 'b']"),
+            "--model" + origin + ": expected one value, found 2");
+  EXPECT_NE(error_of_file("prot = []").find("unknown setting \"prot\""), std::string::npos);
+  EXPECT_NE(error_of_file("pp = ['a', 'b']").find("is not supported"), std::string::npos);
+  EXPECT_EQ(error_of_file("prompt = []\npp = []\ntp = [2]"), "") << "there are none";
+  EXPECT_EQ(error_of_file("verbose = ''"),
+            "--verbose" + origin + ": expected true or false, found \"\"");
+  EXPECT_NE(error_of_file("no-verbose = ''").find("expected true or false"), std::string::npos);
+  EXPECT_EQ(error_of_file("rate = \"5\\u0000x\""),
+            "key \"rate\": expected text as a command line may have it, found a zero byte in it");
+}
+
 TEST(FlagTable, RefusesAKnownButUnsupportedFlagByName) {
   EXPECT_EQ(error_of({"--pipeline-parallel-size", "2"}),
             "--pipeline-parallel-size is not supported: Phalanx does not shard by pipeline stage");

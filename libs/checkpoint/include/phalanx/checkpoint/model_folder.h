@@ -37,7 +37,7 @@ class ModelFolder final : public FileSource {
 [[nodiscard]] Status check_model_path(const std::string& path);
 
 // What the model is called when nobody named it: the last part of the path, for a GGUF file without
-// ".gguf" and without the number of a split file.
+// ".gguf" and without the number of a split file, unless nothing would be left. "/" is "model".
 [[nodiscard]] std::string model_name_of(const std::string& path);
 
 // What the tokenizer of the folder is made from, or the one in the metadata of the (first) GGUF

@@ -30,6 +30,7 @@ struct Flag {
 };
 
 struct CommandLineSyntax;
+struct ConfigEntry;
 
 // The options of one program, in one table: command line, environment, configuration file, help and
 // documentation all come from it. A spelling that is known and not supported is refused by name
@@ -137,6 +138,7 @@ class FlagTable {
                                           Request* request);
   [[nodiscard]] Status apply_environment(const std::map<std::string, std::string>& environment);
   [[nodiscard]] Status apply_config_file();
+  [[nodiscard]] Status apply_entry(const ConfigEntry& entry, const std::string& origin);
   [[nodiscard]] Status apply_word(const std::string& word, std::size_t index);
   [[nodiscard]] bool knows(const std::string& setting) const;
   [[nodiscard]] bool is_allowed(const std::string& variable) const;
