@@ -35,7 +35,7 @@ constexpr auto kGiveBackPause = std::chrono::milliseconds(10);
 bool Fronts::on_gone(std::size_t front, const FrontEnd& end) {
   desk_->on_front_gone(front);
   times_[front] = {};
-  end_renewal_of(front);
+  renewal_->on_gone(front);
   // First those whose clients wait for bytes.
   std::vector<ConnectionTable::Orphan> orphans = table_->on_front_gone(front);
   if (front == quarantine_front_ && quarantine_->on_gone()) {
@@ -182,6 +182,17 @@ Fate Fronts::hand_on(ConnectionTable::Orphan orphan, const FrontEnd& end) {
       break;
   }
   return fate;
+}
+
+// Whether a connection of the front would end with it.
+bool Fronts::would_cut(std::size_t front) const {
+  FrontEnd end;
+  end.journal = host_->journal(front);
+  std::vector<ConnectionTable::Orphan> connections = table_->connections_of(front);
+  return std::any_of(connections.begin(), connections.end(), [&](auto& connection) {
+    const auto account = account_of(connection.connection.id);
+    return account && hand_over(connection, account, end) == Fate::kCut;
+  });
 }
 
 // None: the kernel's account cannot be relied on, or the connection is no more. True if its front is

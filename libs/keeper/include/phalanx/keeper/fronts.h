@@ -20,6 +20,7 @@
 #include "phalanx/keeper/doors.h"
 #include "phalanx/keeper/front_desk.h"
 #include "phalanx/keeper/front_host.h"
+#include "phalanx/keeper/front_renewal.h"
 #include "phalanx/keeper/hand_over.h"
 #include "phalanx/keeper/quarantine.h"
 #include "phalanx/keeper/request_metrics.h"
@@ -139,10 +140,7 @@ class Fronts {
   void give_back_later();
   [[nodiscard]] Fate hand_on(ConnectionTable::Orphan orphan, const FrontEnd& end);
   [[nodiscard]] std::optional<os::TcpAccount> account_of(std::uint64_t connection) const;
-  void end_renewal_of(std::size_t front);
-  void advance_renewal();
-  [[nodiscard]] std::optional<std::size_t> next_to_renew() const;
-  [[nodiscard]] bool may_replace();
+  [[nodiscard]] FrontRenewal::Calls renewal_calls();
   [[nodiscard]] bool would_cut(std::size_t front) const;
   void tell_drained();
   void drop_left_by_clients();
@@ -173,14 +171,7 @@ class Fronts {
   std::vector<std::shared_ptr<FrontJournal>> old_journals_;  // of dead fronts
   std::unique_ptr<os::EventLoop::Handle> giving_back_;
   std::vector<wire::FrontTimes> times_;
-  // A front that is being replaced.
-  struct Renewal {
-    std::size_t front;
-    SteadyTime since;         // it has been told so
-    SteadyTime judged{};      // what would end with it was last looked for
-    bool restarting = false;  // it is to end now
-  };
-  std::optional<Renewal> renewal_;
+  std::unique_ptr<FrontRenewal> renewal_;
   bool accounts_ = false;  // this kernel's account of a connection can be relied on
   LeftConnections left_count_;
   SteadyTime served_{};     // a front was active
