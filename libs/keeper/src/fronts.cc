@@ -63,6 +63,7 @@ Result<std::unique_ptr<Fronts>> Fronts::open(os::EventLoop& loop,
   start.has_quarantine = true;
   self->quarantine_front_ = start.fronts + start.spares;
   self->quarantine_ = std::make_unique<Quarantine>(steady_clock(), self->quarantine_calls());
+  self->hand_overs_ = std::make_unique<HandOverQueue>(steady_clock(), self->hand_over_calls());
   // Without that of the quarantine, which begins anew for each suspect.
   self->renewal_ = std::make_unique<FrontRenewal>(
       steady_clock(), self->quarantine_front_, self->renewal_calls());
@@ -119,7 +120,7 @@ FrontRenewal::Calls Fronts::renewal_calls() {
           },
           [this](std::size_t front) {
             table_->retire(front);
-            hand_on_later();
+            hand_overs_->go_on();
             host_->send(front, wire::Retire{});
           },
           [this](std::size_t front) { return would_cut(front); },
@@ -137,7 +138,7 @@ void Fronts::on_ready(std::size_t front) {
     return quarantine_->on_ready();
   }
   table_->on_front_ready(front);
-  hand_on_later();
+  hand_overs_->go_on();
   calls_.on_ready();
   renewal_->advance();
 }

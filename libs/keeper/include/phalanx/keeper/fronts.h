@@ -3,9 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -22,6 +20,7 @@
 #include "phalanx/keeper/front_host.h"
 #include "phalanx/keeper/front_renewal.h"
 #include "phalanx/keeper/hand_over.h"
+#include "phalanx/keeper/hand_over_queue.h"
 #include "phalanx/keeper/quarantine.h"
 #include "phalanx/keeper/request_metrics.h"
 #include "phalanx/os/event_loop.h"
@@ -134,8 +133,7 @@ class Fronts {
   void disconnect(std::uint64_t connection);
   void on_left(std::size_t front);
   [[nodiscard]] bool on_gone(std::size_t front, const FrontEnd& end);
-  void hand_on_later();
-  void hand_on_some();
+  [[nodiscard]] HandOverQueue::Calls hand_over_calls();
   [[nodiscard]] std::size_t taking_over() const;
   void give_back_later();
   [[nodiscard]] Fate hand_on(ConnectionTable::Orphan orphan, const FrontEnd& end);
@@ -154,19 +152,8 @@ class Fronts {
   std::size_t quarantine_front_ = 0;  // the last one
   std::unique_ptr<Quarantine> quarantine_;
   std::unique_ptr<Doors> doors_;
-  // Connections of a dead front that nobody has been given yet.
-  struct Left {
-    std::size_t front;
-    FrontEnd end;
-    std::deque<ConnectionTable::Orphan> orphans;
-    std::size_t urgent;  // so many of them, at the beginning, have a request in work
-    SteadyTime since;
-    std::map<Fate, std::size_t> fates{};
-  };
-  [[nodiscard]] bool waits(const Left& left, std::size_t in_work) const;
-  std::deque<Left> left_;
-  std::unique_ptr<os::EventLoop::Handle> hand_on_timer_;
-  bool handing_on_ = false;
+  std::unique_ptr<HandOverQueue> hand_overs_;
+  std::unique_ptr<os::EventLoop::Handle> hand_over_timer_;
   std::unique_ptr<os::EventLoop::Handle> flush_timer_;
   std::vector<std::shared_ptr<FrontJournal>> old_journals_;  // of dead fronts
   std::unique_ptr<os::EventLoop::Handle> giving_back_;
