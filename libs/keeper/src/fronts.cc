@@ -63,6 +63,10 @@ Result<std::unique_ptr<Fronts>> Fronts::open(os::EventLoop& loop,
   start.has_quarantine = true;
   self->quarantine_front_ = start.fronts + start.spares;
   self->quarantine_ = std::make_unique<Quarantine>(steady_clock(), self->quarantine_calls());
+  self->hand_overs_ = std::make_unique<HandOverQueue>(steady_clock(), self->hand_over_calls());
+  // Without that of the quarantine, which begins anew for each suspect.
+  self->renewal_ = std::make_unique<FrontRenewal>(
+      steady_clock(), self->quarantine_front_, self->renewal_calls());
   self->times_.resize(self->quarantine_front_ + 1);
   self->desk_ = std::make_unique<FrontDesk>(self->desk_parts(parts));
   self->table_ = std::make_unique<ConnectionTable>(
@@ -106,6 +110,23 @@ Quarantine::Calls Fronts::quarantine_calls() {
           [this](Newcomer suspect) { table_->add(std::move(suspect)); }};
 }
 
+FrontRenewal::Calls Fronts::renewal_calls() {
+  return {[this] { return host_->on_trial(); },
+          [this](std::size_t front) {
+            return FrontRenewal::View{host_->outdated(front),
+                                      table_->active(front),
+                                      table_->spare(front),
+                                      table_->count(front)};
+          },
+          [this](std::size_t front) {
+            table_->retire(front);
+            hand_overs_->go_on();
+            host_->send(front, wire::Retire{});
+          },
+          [this](std::size_t front) { return would_cut(front); },
+          [this](std::size_t front) { host_->replace(front); }};
+}
+
 void Fronts::on_ready(std::size_t front) {
   if (draining_) {
     host_->send(front, wire::Drain{false});
@@ -117,9 +138,9 @@ void Fronts::on_ready(std::size_t front) {
     return quarantine_->on_ready();
   }
   table_->on_front_ready(front);
-  hand_on_later();
+  hand_overs_->go_on();
   calls_.on_ready();
-  advance_renewal();
+  renewal_->advance();
 }
 
 DeskParts Fronts::desk_parts(const FrontsParts& parts) {
@@ -251,12 +272,25 @@ void Fronts::on_left(std::size_t front) {
   if (front == quarantine_front_) {
     quarantine_->on_left();
   } else {
-    advance_renewal();
+    renewal_->advance();
   }
+}
+
+Status Fronts::renew(const std::string& program) {
+  if (!accounts_) {
+    return failed_precondition(
+        "fronts are not replaced: on this kernel each would end its connections");
+  }
+  PHALANX_TRY(os::HeldProgram held,
+              os::HeldProgram::open(program.empty() ? host_->program_path() : program));
+  host_->use_program(std::move(held));
+  renewal_->advance();
+  return ok();
 }
 
 void Fronts::drain() {
   draining_ = true;
+  renewal_->close();
   doors_->stop_accepting();
   for (std::size_t front = 0; front < host_->size(); ++front) {
     host_->send(front, wire::Drain{false});
@@ -282,7 +316,7 @@ void Fronts::tell_drained() {
 void Fronts::on_tick() {
   host_->on_tick();
   quarantine_->on_tick();
-  advance_renewal();
+  renewal_->advance();
   const SteadyTime now = steady_clock().now();
   if (table_->any_active() || served_ == SteadyTime{}) {
     served_ = now;

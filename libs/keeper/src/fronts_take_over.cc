@@ -12,17 +12,6 @@ namespace phalanx::keeper {
 
 namespace {
 
-// Connections of dead fronts, in a turn of the loop, and the pause between two: the next front has
-// to keep up with them, and its streams go on in between.
-constexpr std::size_t kHandedOnPerTurn = 16;
-constexpr auto kHandOnPause = std::chrono::milliseconds(1);
-
-// Of those that have a request in work, so many are gone on with at a time: the first go on while
-// the last have not begun, where all would come to their next byte together. What nobody waits for
-// comes behind them. Both for so long at most.
-constexpr std::size_t kUrgentAtOnce = 8;
-constexpr auto kUrgentTime = std::chrono::milliseconds(50);
-
 // Connections that are asked whether they need the journal of a dead front, in a turn of the loop.
 constexpr std::size_t kLookedAtOnce = 64;
 
@@ -35,26 +24,16 @@ constexpr auto kGiveBackPause = std::chrono::milliseconds(10);
 bool Fronts::on_gone(std::size_t front, const FrontEnd& end) {
   desk_->on_front_gone(front);
   times_[front] = {};
-  end_renewal_of(front);
-  // First those whose clients wait for bytes.
+  renewal_->on_gone(front);
   std::vector<ConnectionTable::Orphan> orphans = table_->on_front_gone(front);
   if (front == quarantine_front_ && quarantine_->on_gone()) {
     for (ConnectionTable::Orphan& orphan : orphans) {
       orphan.connection.is_suspect = false;
     }
   }
-  const auto rest = std::stable_partition(
-      orphans.begin(), orphans.end(), [this](const ConnectionTable::Orphan& orphan) {
-        return desk_->has_open(orphan.connection.id);
-      });
-  const auto urgent = static_cast<std::size_t>(rest - orphans.begin());
   if (end.journal) {
     old_journals_.push_back(end.journal);
     give_back_later();
-  }
-  if (orphans.empty()) {
-    hand_on_later();  // those that wait, to the one that is active now
-    return false;
   }
   const FrontJournal::Marks suspects = suspects_of(end);
   const bool is_blamed =
@@ -65,8 +44,8 @@ bool Fronts::on_gone(std::size_t front, const FrontEnd& end) {
         const auto account = account_of(orphan.connection.id);
         return !account || account != orphan.rest;
       });
-  left_.push_back({front, end, {orphans.begin(), orphans.end()}, urgent, steady_clock().now()});
-  hand_on_later();
+  hand_overs_->add(front, end, std::move(orphans));
+  hand_overs_->go_on();
   return is_blamed;
 }
 
@@ -92,24 +71,19 @@ void Fronts::give_back_later() {
   });
 }
 
-void Fronts::hand_on_later() {
-  if (!std::exchange(handing_on_, true)) {
-    hand_on_some();
-  }
-}
-
-// Whether the next of them does, for those that are being gone on with. `in_work`: requests that
-// are to be told what they missed, those in left_ included.
-bool Fronts::waits(const Left& left, std::size_t in_work) const {
-  if (steady_clock().now() - left.since >= kUrgentTime) {
-    return false;
-  }
-  std::size_t not_begun = 0;
-  for (const Left& other : left_) {
-    not_begun += other.urgent;
-  }
-  const std::size_t begun = in_work - std::min(not_begun, in_work);
-  return left.urgent > 0 ? begun >= kUrgentAtOnce : in_work > 0;
+HandOverQueue::Calls Fronts::hand_over_calls() {
+  return {[this](std::size_t most) {
+            loop_.name_callback("connections of a dead front");
+            return table_->give_waiting(most);
+          },
+          [this](std::uint64_t connection) { return desk_->has_open(connection); },
+          [this] { return taking_over(); },
+          [this](ConnectionTable::Orphan orphan, const FrontEnd& end) {
+            return hand_on(std::move(orphan), end);
+          },
+          [this](Duration wait) {
+            hand_over_timer_ = loop_.call_after(wait, [this] { hand_overs_->turn(); });
+          }};
 }
 
 // Requests that are to be told what they missed, as soon as they can be.
@@ -119,36 +93,6 @@ std::size_t Fronts::taking_over() const {
       waiting.begin(), waiting.end(), [this](std::uint64_t id) { return desk_->has_open(id); }));
   const std::size_t all = desk_->taking_over();
   return all - std::min(begun, all);
-}
-
-// The first of many go on while the last still wait for their turn.
-void Fronts::hand_on_some() {
-  loop_.name_callback("connections of a dead front");
-  const bool more_wait = table_->give_waiting(kHandedOnPerTurn);
-  const std::size_t in_work = taking_over();
-  for (std::size_t i = 0; i < kHandedOnPerTurn && !left_.empty(); ++i) {
-    Left& left = left_.front();
-    if (waits(left, in_work)) {
-      break;
-    }
-    left.urgent -= left.urgent > 0 ? 1U : 0U;
-    ConnectionTable::Orphan orphan = std::move(left.orphans.front());
-    left.orphans.pop_front();
-    ++left.fates[hand_on(std::move(orphan), left.end)];
-    if (left.orphans.empty()) {
-      obs::log_info("connections_of_a_dead_front",
-                    {{"front", left.front},
-                     {"kept", left.fates[Fate::kRests]},
-                     {"resumed", left.fates[Fate::kResumes]},
-                     {"over", left.fates[Fate::kOver]},
-                     {"cut", left.fates[Fate::kCut]}});
-      left_.pop_front();
-    }
-  }
-  handing_on_ = more_wait || !left_.empty();
-  if (handing_on_) {
-    hand_on_timer_ = loop_.call_after(kHandOnPause, [this] { hand_on_some(); });
-  }
 }
 
 // A connection of a front that is dead and reaped.
@@ -182,6 +126,17 @@ Fate Fronts::hand_on(ConnectionTable::Orphan orphan, const FrontEnd& end) {
       break;
   }
   return fate;
+}
+
+// Whether a connection of the front would end with it.
+bool Fronts::would_cut(std::size_t front) const {
+  FrontEnd end;
+  end.journal = host_->journal(front);
+  std::vector<ConnectionTable::Orphan> connections = table_->connections_of(front);
+  return std::any_of(connections.begin(), connections.end(), [&](auto& connection) {
+    const auto account = account_of(connection.connection.id);
+    return account && hand_over(connection, account, end) == Fate::kCut;
+  });
 }
 
 // None: the kernel's account cannot be relied on, or the connection is no more. True if its front is

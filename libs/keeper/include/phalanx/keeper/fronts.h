@@ -3,9 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -20,7 +18,9 @@
 #include "phalanx/keeper/doors.h"
 #include "phalanx/keeper/front_desk.h"
 #include "phalanx/keeper/front_host.h"
+#include "phalanx/keeper/front_renewal.h"
 #include "phalanx/keeper/hand_over.h"
+#include "phalanx/keeper/hand_over_queue.h"
 #include "phalanx/keeper/quarantine.h"
 #include "phalanx/keeper/request_metrics.h"
 #include "phalanx/os/event_loop.h"
@@ -133,16 +133,12 @@ class Fronts {
   void disconnect(std::uint64_t connection);
   void on_left(std::size_t front);
   [[nodiscard]] bool on_gone(std::size_t front, const FrontEnd& end);
-  void hand_on_later();
-  void hand_on_some();
+  [[nodiscard]] HandOverQueue::Calls hand_over_calls();
   [[nodiscard]] std::size_t taking_over() const;
   void give_back_later();
   [[nodiscard]] Fate hand_on(ConnectionTable::Orphan orphan, const FrontEnd& end);
   [[nodiscard]] std::optional<os::TcpAccount> account_of(std::uint64_t connection) const;
-  void end_renewal_of(std::size_t front);
-  void advance_renewal();
-  [[nodiscard]] std::optional<std::size_t> next_to_renew() const;
-  [[nodiscard]] bool may_replace();
+  [[nodiscard]] FrontRenewal::Calls renewal_calls();
   [[nodiscard]] bool would_cut(std::size_t front) const;
   void tell_drained();
   void drop_left_by_clients();
@@ -156,31 +152,13 @@ class Fronts {
   std::size_t quarantine_front_ = 0;  // the last one
   std::unique_ptr<Quarantine> quarantine_;
   std::unique_ptr<Doors> doors_;
-  // Connections of a dead front that nobody has been given yet.
-  struct Left {
-    std::size_t front;
-    FrontEnd end;
-    std::deque<ConnectionTable::Orphan> orphans;
-    std::size_t urgent;  // so many of them, at the beginning, have a request in work
-    SteadyTime since;
-    std::map<Fate, std::size_t> fates{};
-  };
-  [[nodiscard]] bool waits(const Left& left, std::size_t in_work) const;
-  std::deque<Left> left_;
-  std::unique_ptr<os::EventLoop::Handle> hand_on_timer_;
-  bool handing_on_ = false;
+  std::unique_ptr<HandOverQueue> hand_overs_;
+  std::unique_ptr<os::EventLoop::Handle> hand_over_timer_;
   std::unique_ptr<os::EventLoop::Handle> flush_timer_;
   std::vector<std::shared_ptr<FrontJournal>> old_journals_;  // of dead fronts
   std::unique_ptr<os::EventLoop::Handle> giving_back_;
   std::vector<wire::FrontTimes> times_;
-  // A front that is being replaced.
-  struct Renewal {
-    std::size_t front;
-    SteadyTime since;         // it has been told so
-    SteadyTime judged{};      // what would end with it was last looked for
-    bool restarting = false;  // it is to end now
-  };
-  std::optional<Renewal> renewal_;
+  std::unique_ptr<FrontRenewal> renewal_;
   bool accounts_ = false;  // this kernel's account of a connection can be relied on
   LeftConnections left_count_;
   SteadyTime served_{};     // a front was active
