@@ -313,10 +313,9 @@ Status FlagTable::apply_entry(const ConfigEntry& entry, const std::string& origi
   const Flag* const flag = find(entry.name);
   const bool takes_any = refusals_.contains(entry.name) || (flag != nullptr && flag->repeatable);
   if (!takes_any && entry.values.size() != 1) {
-    return invalid_argument(
-        "--" + (flag != nullptr ? flag->names.front() : entry.name) + " (" + origin +
-        "): expected one value, found " +
-        (entry.values.empty() ? "none" : std::to_string(entry.values.size())));
+    return invalid_argument("--" + (flag != nullptr ? flag->names.front() : entry.name) + " (" +
+                            origin + "): expected one value, found " +
+                            (entry.values.empty() ? "none" : std::to_string(entry.values.size())));
   }
   for (const std::string& value : entry.values) {
     PHALANX_RETURN_IF_ERROR(apply(entry.name, value, origin));

@@ -88,9 +88,7 @@ std::string text_of(double number) {
   return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;
 }
 
-Status append_value(const std::string& key,
-                    const toml::node& node,
-                    std::vector<std::string>* out) {
+Status append_value(const std::string& key, const toml::node& node, std::vector<std::string>* out) {
   if (const auto* array = node.as_array()) {
     for (const toml::node& element : *array) {
       PHALANX_RETURN_IF_ERROR(append_value(key, element, out));

@@ -16,7 +16,7 @@ struct CommandLineSyntax {
 };
 
 struct CommandLineArgument {
-  std::string name;  // without dashes; empty for a positional argument
+  std::string name;   // without dashes; empty for a positional argument
   std::string value;  // "true" of a switch that stands alone
 };
 

@@ -179,7 +179,8 @@ TEST(FlagTable, LosesNothingThatItsFileSays) {
     EXPECT_EQ(error_of_file(std::string("tp = ") + none),
               "--tensor-parallel-size" + origin + ": expected one value, found none");
   }
-  EXPECT_EQ(error_of_file("verbose = []"), "--verbose" + origin + ": expected one value, found none");
+  EXPECT_EQ(error_of_file("verbose = []"),
+            "--verbose" + origin + ": expected one value, found none");
   EXPECT_NE(error_of_file("no-verbose = []").find("expected one value"), std::string::npos);
   EXPECT_EQ(error_of_file("model = ['a', 'b']"),
             "--model" + origin + ": expected one value, found 2");
