@@ -96,8 +96,21 @@ Status make_values(Impl& impl) {
   return ok();
 }
 
-bool alive_together(const Impl::Value& a, const Impl::Value& b) {
-  return a.first_stage <= b.last_stage && b.first_stage <= a.last_stage;
+// Placed values by the stages in which they live: few of the many that a program has.
+using LivingValues = std::vector<std::vector<const Impl::Value*>>;
+
+// Those that live at the same time as `value`, each once: in its first stage, or begun in a later.
+std::vector<const Impl::Value*> neighbours_of(const Impl::Value& value,
+                                              const LivingValues& living) {
+  std::vector<const Impl::Value*> neighbours = living[value.first_stage];
+  for (std::uint32_t stage = value.first_stage + 1; stage <= value.last_stage; ++stage) {
+    for (const Impl::Value* other : living[stage]) {
+      if (other->first_stage == stage) {
+        neighbours.push_back(other);
+      }
+    }
+  }
+  return neighbours;
 }
 
 // The lowest place for `value` beside the placed values that live at the same time.
@@ -125,18 +138,14 @@ void place_values(Impl& impl) {
   std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
     return impl.values[a].bytes > impl.values[b].bytes;
   });
-  std::vector<std::uint32_t> placed;
+  LivingValues living(impl.stages.size());
   for (const std::uint32_t index : order) {
     Impl::Value& value = impl.values[index];
-    std::vector<const Impl::Value*> neighbours;
-    for (const std::uint32_t other : placed) {
-      if (alive_together(value, impl.values[other])) {
-        neighbours.push_back(&impl.values[other]);
-      }
-    }
-    value.offset = lowest_offset(value, std::move(neighbours));
+    value.offset = lowest_offset(value, neighbours_of(value, living));
     impl.scratch_bytes = std::max(impl.scratch_bytes, value.offset + value.bytes);
-    placed.push_back(index);
+    for (std::uint32_t stage = value.first_stage; stage <= value.last_stage; ++stage) {
+      living[stage].push_back(&value);
+    }
   }
   impl.dying.resize(impl.stages.size());
   for (std::uint32_t i = 0; i < impl.values.size(); ++i) {
