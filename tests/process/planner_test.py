@@ -65,6 +65,13 @@ class WhileItReads(unittest.TestCase):
             self.expect(self.end(process, planner), 69,
                         f"phalanxd: the planner killed by signal {int(number)} ({name})")
 
+    def test_a_file_that_is_cut_is_told(self):
+        process, planner = self.start()
+        os.kill(planner, signal.SIGBUS)  # as the kernel does where a mapped file has no bytes any more
+        self.expect(self.end(process, planner), 69,
+                    f"phalanxd: the planner killed by signal 7 (SIGBUS): most likely {self.model}, or a file of it, "
+                    "became shorter while it was read, or its disk failed")
+
     def test_one_that_is_stopped_is_killed(self):
         process, planner = self.start()
         os.kill(planner, signal.SIGSTOP)

@@ -8,8 +8,10 @@
 
 namespace phalanx::fleet {
 
-// Of a child that was to do one thing and could not say what ended it: memory and threads by its
-// exit status. `what` is "the loader".
-[[nodiscard]] Error end_of_child(const std::string& what, const supervise::Death& death);
+// Of a child that was to read `model`, a path, and could not say what ended it: memory and threads
+// by its exit status, a file that has no bytes where it had some by SIGBUS. `what` is "the loader".
+[[nodiscard]] Error end_of_child(const std::string& what,
+                                 const std::string& model,
+                                 const supervise::Death& death);
 
 }  // namespace phalanx::fleet

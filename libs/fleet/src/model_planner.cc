@@ -96,7 +96,7 @@ void ModelPlanner::on_exit(const supervise::Death& death) {
   if (reported_) {
     finish(*reported_);
   } else if (!made_) {
-    finish(end_of_child("the planner", death));
+    finish(end_of_child("the planner", bootstrap_.model_path, death));
   } else {
     finish(*std::exchange(made_, std::nullopt));
   }

@@ -99,7 +99,7 @@ void WeightLoader::on_stopped_by_signal(std::size_t, Incarnation) {
 
 void WeightLoader::on_exit(const supervise::Death& death) {
   if (reported_ || !filled_) {
-    finish(reported_ ? *reported_ : end_of_child("the loader", death));
+    finish(reported_ ? *reported_ : end_of_child("the loader", bootstrap_.model_path, death));
     return;
   }
   if (Status sealed = arena_.seal_content(); !sealed) {
