@@ -145,6 +145,9 @@ void Connection::resume() {
   }
   if (phase_ != Phase::kClosed) {
     flush_soon();  // which counts what was left as well
+    if (waits_writable_) {
+      publish();  // the next one keeps the deadline, too
+    }
     wait_readable();
   }
 }
@@ -193,6 +196,9 @@ void Connection::keep_write_deadline(const ConnectionState& left) {
   if (waits_writable_) {
     const Duration time = core_->options.write_timeout;
     last_progress_ += left_of(left.deadline_ms, last_progress_, kTakingTime, time) - time;
+    // As the one before did. What little room there is was there before: a write into it would be
+    // progress for which its client has done nothing.
+    wait_writable();
   }
 }
 

@@ -3,6 +3,8 @@
 // writes down every state stands for the memory that outlives a process; each state, with each
 // count that the kernel could have then, is gone on with by a new server on a new connection, and
 // the two halves of what clients read must be what one server says.
+#include <poll.h>
+
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -408,6 +410,22 @@ TEST_F(FullSocket, TheClientHasWhatWasLeftOfItsTime) {
   const std::uint32_t kept =
       server_->call([&] { return recorded_->moments.back().state.deadline_ms; });
   EXPECT_NEAR(kept, deadline, 2) << "the one behind this one has it, too";
+}
+
+// Less than would have woken the one before, who waited as well: its client has taken next to
+// nothing.
+TEST_F(FullSocket, ALittleRoomIsNoMoreTime) {
+  std::string taken(4096, '?');
+  ASSERT_EQ(::recv(client_.get(), taken.data(), taken.size(), MSG_WAITALL),
+            static_cast<ssize_t>(taken.size()));
+  pollfd writable{.fd = server_end_.get(), .events = POLLOUT, .revents = 0};
+  ASSERT_EQ(::poll(&writable, 1, 0), 0);
+  const std::uint32_t deadline = in_milliseconds(seconds(20));
+  go_on(deadline);
+  ASSERT_TRUE(server_->eventually([&] { return recorded_->moments.size() >= 2; }));
+  const std::uint32_t kept =
+      server_->call([&] { return recorded_->moments.back().state.deadline_ms; });
+  EXPECT_NEAR(kept, deadline, 2);
 }
 
 TEST_F(FullSocket, BehindTheDeadlineItIsTriedOnceMoreAndThenDropped) {
