@@ -57,7 +57,6 @@ RequestId Dispatcher::submit(Generation spec, std::shared_ptr<GenerationSink> si
     refused_.push_back(id);
     return id;
   }
-  turn_.begin_unless_counted();
   for (Running& running : request.choices) {
     dispatch_or_wait(running);
   }

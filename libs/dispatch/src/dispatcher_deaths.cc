@@ -82,7 +82,6 @@ std::size_t Dispatcher::relieve(ReplicaId replica) {
   if (router_.table().usable(replica, clock_.now())) {
     return moved;  // it goes on
   }
-  turn_.begin_unless_counted();
   const auto& open = router_.ledger().open(replica);
   while (!open.empty() && bench_ != replica && !turn_.over()) {
     const wire::SequenceKey key = open.begin()->first;

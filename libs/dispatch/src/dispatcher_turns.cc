@@ -12,7 +12,6 @@ constexpr std::size_t kExpiriesPerTick = 64;
 
 // The first of each line speaks for its line: the work is that of what is dispatched.
 void Dispatcher::dispatch_waiting() {
-  turn_.begin_unless_counted();
   for (const Fingerprint& line : waiting_.lines()) {
     for (auto name = waiting_.first(line); name && !turn_.over(); name = waiting_.first(line)) {
       if (!try_dispatch(*find(*name))) {

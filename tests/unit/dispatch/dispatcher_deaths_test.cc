@@ -73,7 +73,15 @@ class DispatcherDeaths : public ::testing::TestWithParam<std::uint32_t> {
       EXPECT_EQ(choice.error.code(), Code::kPoisoned);
       EXPECT_FALSE(choice.generation.prompt_ids.empty());
     };
+    options.on_more = [this] { more_ = true; };
     return options;
+  }
+
+  // The turns of the loop that have been asked for.
+  void take_turns() {
+    while (std::exchange(more_, false)) {
+      dispatcher_.dispatch_more();
+    }
   }
 
   // Their prompts differ, from that numbered `first` on.
@@ -84,6 +92,7 @@ class DispatcherDeaths : public ::testing::TestWithParam<std::uint32_t> {
       generation.prompt_ids = {1, 2, static_cast<TokenId>(first ? *first + i : sinks.size())};
       generation.stop.max_tokens = 50;
       dispatcher_.submit(std::move(generation), sinks.back());
+      take_turns();
     }
   }
 
@@ -91,6 +100,7 @@ class DispatcherDeaths : public ::testing::TestWithParam<std::uint32_t> {
     router_.table().at(replica).ready = true;
     router_.table().at(replica).numerics_fingerprint = 1;
     dispatcher_.on_replica_ready(replica);
+    take_turns();
   }
 
   bool die(ReplicaId replica, bool own) {
@@ -127,6 +137,7 @@ class DispatcherDeaths : public ::testing::TestWithParam<std::uint32_t> {
     }
     clock_.advance(milliseconds(100));
     dispatcher_.on_tick();
+    take_turns();
   }
 
   // Runs until all have ended. A replica that runs one of `deadly` dies instead of making tokens.
@@ -150,6 +161,7 @@ class DispatcherDeaths : public ::testing::TestWithParam<std::uint32_t> {
 
   test::ManualClock clock_;
   Replicas replicas_;
+  bool more_ = false;
   Router router_;
   Dispatcher dispatcher_;
   std::vector<std::shared_ptr<Sink>> sinks;
@@ -210,6 +222,7 @@ TEST_P(DispatcherDeaths, BySignalsEndNobodyHoweverMany) {
     EXPECT_FALSE(die(replica, false));
     clock_.advance(milliseconds(100));
     dispatcher_.on_tick();
+    take_turns();
   }
   EXPECT_FALSE(sinks[0]->error);
   run({});

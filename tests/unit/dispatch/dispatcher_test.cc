@@ -2,6 +2,7 @@
 #include "phalanx/dispatch/dispatcher.h"
 
 #include <functional>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -64,7 +65,9 @@ class DispatcherTest : public ::testing::Test {
 
   DispatcherTest()
       : router_(kReplicas, *make_policy("least_pending_tokens", 1)),
-        dispatcher_(router_, std::ref(port_), clock_, {std::chrono::seconds(10), {}}) {
+        dispatcher_(router_, std::ref(port_), clock_, {std::chrono::seconds(10), {}, [this] {
+                                                         more_ = true;
+                                                       }}) {
     clock_.advance(std::chrono::hours(1));
     for (std::uint32_t i = 0; i < kReplicas; ++i) {
       set_ready(ReplicaId(i), true);
@@ -76,10 +79,18 @@ class DispatcherTest : public ::testing::Test {
     router_.table().at(replica).numerics_fingerprint = 1;
   }
 
+  // The turns of the loop that have been asked for.
+  void take_turns() {
+    while (std::exchange(more_, false)) {
+      dispatcher_.dispatch_more();
+    }
+  }
+
   void lose(ReplicaId replica) {
     set_ready(replica, false);
     dispatcher_.on_replica_lost(replica);
     EXPECT_FALSE(dispatcher_.on_replica_died(replica, false, "killed by signal 9 (SIGKILL)"));
+    take_turns();
   }
 
   RequestId submit(std::shared_ptr<FakeSink> sink, std::uint32_t choices = 1) {
@@ -89,7 +100,9 @@ class DispatcherTest : public ::testing::Test {
     request.stop.max_tokens = 5;
     request.stop.stop_token_ids = {kEosToken};
     request.choices = choices;
-    return dispatcher_.submit(std::move(request), std::move(sink));
+    const RequestId id = dispatcher_.submit(std::move(request), std::move(sink));
+    take_turns();
+    return id;
   }
 
   // The replica reports that the attempt it was sent as message `index` produced `token`.
@@ -105,6 +118,7 @@ class DispatcherTest : public ::testing::Test {
     update.finish = finish;
     update.to_generate = finish == step::FinishReason::kNone ? 4 - position : 0;
     dispatcher_.on_token_batch(port_.sent[index].first, {StepId(1), {update}});
+    take_turns();
   }
 
   void fail(std::size_t index, Code code) {
@@ -114,6 +128,7 @@ class DispatcherTest : public ::testing::Test {
     update.error_code = static_cast<std::uint32_t>(code);
     update.error_message = "broken";
     dispatcher_.on_token_batch(port_.sent[index].first, {StepId(1), {update}});
+    take_turns();
   }
 
   // The replica has handled so many effects and has these keys beyond `after`.
@@ -123,6 +138,7 @@ class DispatcherTest : public ::testing::Test {
             wire::SequenceKey after = {},
             bool to_end = true) {
     dispatcher_.on_holding(ReplicaId(replica), {effects, after, to_end, std::move(keys)});
+    take_turns();
   }
 
   // Only replica 0, whose breaker is half open.
@@ -148,6 +164,7 @@ class DispatcherTest : public ::testing::Test {
 
   test::ManualClock clock_;
   FakePort port_;
+  bool more_ = false;
   Router router_;
   Dispatcher dispatcher_;
 };

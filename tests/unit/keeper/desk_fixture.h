@@ -82,6 +82,14 @@ class DeskTest : public testing::Test {
                 std::size_t front = 0) {
     EXPECT_TRUE(desk_.on_prompt_part(front, {key, {'p', 'q'}}));
     EXPECT_TRUE(desk_.on_generate(front, generate_of(key, choices, max_tokens)));
+    take_turns();
+  }
+
+  // The turns of the loop that the dispatcher has asked for.
+  void take_turns() {
+    while (std::exchange(more_, false)) {
+      dispatcher_.dispatch_more();
+    }
   }
 
   static wire::Generate generate_of(const wire::RequestKey& key,
@@ -103,6 +111,7 @@ class DeskTest : public testing::Test {
   }
   void produce(const wire::TokenUpdate& update) {
     dispatcher_.on_token_batch(ReplicaId(0), {StepId(1), {update}});
+    take_turns();
   }
   void produce(std::size_t index, std::uint32_t position, TokenId token = 'a') {
     produce(token_of(index, position, token));
@@ -176,8 +185,9 @@ class DeskTest : public testing::Test {
   FakePort port_;
   dispatch::Admission admission_{{64, 16'000}};
   dispatch::Router router_{1, *dispatch::make_policy("round_robin", 1)};
+  bool more_ = false;
   dispatch::Dispatcher dispatcher_{
-      router_, std::ref(port_), clock_, {std::chrono::seconds(10), {}}};
+      router_, std::ref(port_), clock_, {std::chrono::seconds(10), {}, [this] { more_ = true; }}};
   obs::MetricRegistry registry_;
   RequestMetrics metrics_{registry_, "m"};
   Status accepting_ = ok();

@@ -35,7 +35,8 @@ struct DispatcherOptions {
   Duration wait_for_replica = std::chrono::seconds(60);  // of a choice, for a usable one
   // Hears of a choice before its request ends with kPoisoned. May be empty.
   std::function<void(const PoisonedChoice&)> on_poisoned;
-  std::function<void()> on_more = nullptr;  // dispatch_more() is to follow in another turn
+  // dispatch_more() is to follow, in another turn of the loop and not from within. Not empty.
+  std::function<void()> on_more;
 };
 
 // What leader and replica disagreed about in one walk over all that they hold; it was put right.

@@ -17,18 +17,12 @@ class SendingTurn {
   static constexpr std::size_t kSubmissions = 16;
   static constexpr std::size_t kTokens = std::size_t{16} << 10;
 
-  // `on_more`: another turn is to follow. Called once until it begins. Empty: nobody counts turns,
-  // and each call of their owner is one.
+  // `on_more`: another turn is to follow. Called once until it begins.
   explicit SendingTurn(std::function<void()> on_more) : on_more_(std::move(on_more)) {}
 
   void begin() {
     submissions_ = kSubmissions;
     tokens_ = kTokens;
-  }
-  void begin_unless_counted() {
-    if (!on_more_) {
-      begin();
-    }
   }
   void begin_asked() {
     asked_ = false;
@@ -42,7 +36,7 @@ class SendingTurn {
   [[nodiscard]] bool over() const { return submissions_ == 0; }
 
   void ask_for_more() {
-    if (on_more_ && !std::exchange(asked_, true)) {
+    if (!std::exchange(asked_, true)) {
       on_more_();
     }
   }
