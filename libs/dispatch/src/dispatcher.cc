@@ -92,9 +92,8 @@ bool Dispatcher::try_dispatch(Running& running) {
   if (choice.index() > 0) {
     work.computes_prompt = request.choices.front().replica;
   }
-  const std::optional<ReplicaId> only = only_replica(running.name());
-  while (const auto replica =
-             router_.dispatch(key, work, clock_.now(), running.avoid, running.fingerprint, only)) {
+  const Where where{running.avoid, running.fingerprint, only_replica(running.name())};
+  while (const auto replica = router_.dispatch(key, work, clock_.now(), where)) {
     if (send_to(*replica, running)) {
       return true;
     }

@@ -53,7 +53,7 @@ void Dispatcher::on_tick() {
     if (!late) {
       return;
     }
-    if (router_.any_serves(clock_.now(), find(*late)->fingerprint, only_replica(*late))) {
+    if (router_.any_serves(clock_.now(), {{}, find(*late)->fingerprint, only_replica(*late)})) {
       waiting_.renew(*late, clock_.now());  // in a queue that moves
       continue;
     }

@@ -18,19 +18,15 @@ std::uint64_t Router::to_compute(ReplicaId replica, const Work& work) const {
   return work.remainder.to_compute - std::min(work.remainder.to_compute, known);
 }
 
-bool Router::may_take(ReplicaId replica,
-                      std::optional<std::uint64_t> fingerprint,
-                      std::optional<ReplicaId> only) const {
+bool Router::may_take(ReplicaId replica, const Where& where) const {
   const ReplicaEntry& entry = table_.at(replica);
-  const bool same_numerics = !fingerprint || entry.numerics_fingerprint == *fingerprint;
-  return same_numerics && (only ? replica == *only : !entry.reserved);
+  const bool same_numerics = !where.fingerprint || entry.numerics_fingerprint == *where.fingerprint;
+  return same_numerics && (where.only ? replica == *where.only : !entry.reserved);
 }
 
-bool Router::any_serves(SteadyTime now,
-                        std::optional<std::uint64_t> fingerprint,
-                        std::optional<ReplicaId> only) const {
+bool Router::any_serves(SteadyTime now, const Where& where) const {
   for (std::uint32_t i = 0; i < table_.size(); ++i) {
-    if (may_take(ReplicaId(i), fingerprint, only) && table_.serves(ReplicaId(i), now)) {
+    if (may_take(ReplicaId(i), where) && table_.serves(ReplicaId(i), now)) {
       return true;
     }
   }
@@ -40,20 +36,18 @@ bool Router::any_serves(SteadyTime now,
 std::optional<ReplicaId> Router::dispatch(const wire::SequenceKey& key,
                                           const Work& work,
                                           SteadyTime now,
-                                          std::optional<ReplicaId> avoid,
-                                          std::optional<std::uint64_t> fingerprint,
-                                          std::optional<ReplicaId> only) {
+                                          const Where& where) {
   std::vector<Candidate> candidates;
   for (std::uint32_t i = 0; i < table_.size(); ++i) {
     const ReplicaId replica(i);
     const bool has_room = ledger_.open(replica).size() < wire::kMaxQueuedChoices;
-    if (has_room && may_take(replica, fingerprint, only) && table_.usable(replica, now)) {
+    if (has_room && may_take(replica, where) && table_.usable(replica, now)) {
       candidates.push_back({replica, ledger_.pending(replica).total() + to_compute(replica, work)});
     }
   }
-  if (avoid && candidates.size() > 1) {
+  if (where.avoid && candidates.size() > 1) {
     std::erase_if(candidates,
-                  [&](const Candidate& candidate) { return candidate.replica == *avoid; });
+                  [&](const Candidate& candidate) { return candidate.replica == *where.avoid; });
   }
   if (candidates.empty()) {
     return std::nullopt;

@@ -44,11 +44,11 @@ TEST(Router, GivesAReplicaNoMoreThanItQueues) {
   }
   EXPECT_EQ(router.dispatch(key(wire::kMaxQueuedChoices), {1, 1}, SteadyTime{}), std::nullopt);
   EXPECT_TRUE(router.any_serves(SteadyTime{})) << "it has no room, and serves";
-  EXPECT_TRUE(router.any_serves(SteadyTime{}, 42));
-  EXPECT_FALSE(router.any_serves(SteadyTime{}, 43));
+  EXPECT_TRUE(router.any_serves(SteadyTime{}, {.fingerprint = 42}));
+  EXPECT_FALSE(router.any_serves(SteadyTime{}, {.fingerprint = 43}));
   router.table().at(ReplicaId(0)).reserved = true;
   EXPECT_FALSE(router.any_serves(SteadyTime{})) << "suspects have it";
-  EXPECT_TRUE(router.any_serves(SteadyTime{}, {}, ReplicaId(0)));
+  EXPECT_TRUE(router.any_serves(SteadyTime{}, {.only = ReplicaId(0)}));
   router.table().at(ReplicaId(0)).reserved = false;
   router.settle(ReplicaId(0), key(7));
   EXPECT_EQ(router.dispatch(key(wire::kMaxQueuedChoices), {1, 1}, SteadyTime{}), ReplicaId(0));
@@ -147,16 +147,18 @@ TEST(Router, DoesNotTakeAFailingReplicaForAnIdleOne) {
 
 TEST(Router, AvoidsTheReplicaThatFailedUnlessItIsTheOnlyOne) {
   Router router = make_router(2);
-  EXPECT_EQ(router.dispatch(key(1), {1, 1}, SteadyTime{}, ReplicaId(0)), ReplicaId(1));
+  EXPECT_EQ(router.dispatch(key(1), {1, 1}, SteadyTime{}, {.avoid = ReplicaId(0)}), ReplicaId(1));
   router.table().at(ReplicaId(1)).ready = false;
-  EXPECT_EQ(router.dispatch(key(2), {1, 1}, SteadyTime{}, ReplicaId(0)), ReplicaId(0));
+  EXPECT_EQ(router.dispatch(key(2), {1, 1}, SteadyTime{}, {.avoid = ReplicaId(0)}), ReplicaId(0));
 }
 
 TEST(Router, ContinuesAStreamOnlyOnEqualNumerics) {
   Router router = make_router(2);
   router.table().at(ReplicaId(1)).numerics_fingerprint = 43;
-  EXPECT_EQ(router.dispatch(key(1), {1, 1}, SteadyTime{}, ReplicaId(0), 43), ReplicaId(1));
-  EXPECT_EQ(router.dispatch(key(2), {1, 1}, SteadyTime{}, {}, 44), std::nullopt);
+  EXPECT_EQ(
+      router.dispatch(key(1), {1, 1}, SteadyTime{}, {.avoid = ReplicaId(0), .fingerprint = 43}),
+      ReplicaId(1));
+  EXPECT_EQ(router.dispatch(key(2), {1, 1}, SteadyTime{}, {.fingerprint = 44}), std::nullopt);
 }
 
 }  // namespace

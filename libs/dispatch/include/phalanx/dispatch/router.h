@@ -22,6 +22,16 @@ struct Work {
   std::uint64_t prompt_tokens = 0;                // … so many, which count for nothing there
 };
 
+// Where an attempt may run.
+struct Where {
+  // Left out while another one is usable: the replica that has just failed this request.
+  std::optional<ReplicaId> avoid = {};
+  // Only a replica of equal numerics: one that differs never goes on with a stream.
+  std::optional<std::uint64_t> fingerprint = {};
+  // That replica or none; without, none that is reserved.
+  std::optional<ReplicaId> only = {};
+};
+
 // Decides where an attempt runs and books it. Always in the path, with one replica too.
 //
 // Ownership: owns table, ledger and policy.
@@ -31,22 +41,15 @@ class Router {
   Router(std::size_t replicas, std::unique_ptr<Policy> policy);
 
   // Whether a replica serves that dispatch() would choose among if all had room.
-  [[nodiscard]] bool any_serves(SteadyTime now,
-                                std::optional<std::uint64_t> fingerprint = {},
-                                std::optional<ReplicaId> only = {}) const;
+  [[nodiscard]] bool any_serves(SteadyTime now, const Where& where = {}) const;
 
   // Books `key` on a usable replica and returns it; nothing if none is usable now. A replica's load
-  // is what it owes and what of `work` it would have to compute, which is then booked. `avoid` is
-  // left out while another one is usable (the replica that has just failed this request). With
-  // `fingerprint`, only a replica of equal numerics is taken: one that differs never goes on with a
-  // stream. With `only`, that replica or none; without, none that is reserved. None has more than
-  // wire::kMaxQueuedChoices attempts open: it would refuse them.
+  // is what it owes and what of `work` it would have to compute, which is then booked. None has
+  // more than wire::kMaxQueuedChoices attempts open: it would refuse them.
   [[nodiscard]] std::optional<ReplicaId> dispatch(const wire::SequenceKey& key,
                                                   const Work& work,
                                                   SteadyTime now,
-                                                  std::optional<ReplicaId> avoid = {},
-                                                  std::optional<std::uint64_t> fingerprint = {},
-                                                  std::optional<ReplicaId> only = {});
+                                                  const Where& where = {});
 
   // Ends an attempt on a replica. Harmless for one that is not open.
   void settle(ReplicaId replica, const wire::SequenceKey& key);
@@ -63,9 +66,7 @@ class Router {
 
  private:
   [[nodiscard]] std::uint64_t to_compute(ReplicaId replica, const Work& work) const;
-  [[nodiscard]] bool may_take(ReplicaId replica,
-                              std::optional<std::uint64_t> fingerprint,
-                              std::optional<ReplicaId> only) const;
+  [[nodiscard]] bool may_take(ReplicaId replica, const Where& where) const;
 
   ReplicaTable table_;
   TokenLedger ledger_;
