@@ -184,7 +184,8 @@ TEST_F(HandOverQueueTest, NothingIsForgottenWhenTheNextFrontDiesInTheMiddle) {
   EXPECT_EQ(given(), ids(9, 12)) << "those that it never got";
   catch_up(ids(9, 12));
   turn_all();
-  Ids rest = given();
+  const Ids rest = given();
+  ASSERT_EQ(rest.size(), 16U);
   EXPECT_EQ(Ids(rest.begin(), rest.begin() + 8), ids(13, 20)) << "by the front that they had";
   EXPECT_EQ(Ids(rest.begin() + 8, rest.end()), ids(1, 8));
   EXPECT_EQ(table_.count(0), 20U);
