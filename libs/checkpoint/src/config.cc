@@ -99,32 +99,53 @@ Status refuse_partial_rotary(const json::Fields& fields) {
   return ok();
 }
 
-// Transformers 5 moved rope_theta and rope_scaling into one object, rope_parameters.
+Status read_rope_object(const json::Fields& fields,
+                        std::string_view key,
+                        std::uint32_t max_position,
+                        RopeConfig& rope) {
+  PHALANX_TRY(const json::Fields values, fields.object(key));
+  PHALANX_RETURN_IF_ERROR(refuse_partial_rotary(values));
+  PHALANX_RETURN_IF_ERROR(read_optional(values, "rope_theta", kLeastTheta, kMaxTheta, rope.theta));
+  PHALANX_TRY(rope.scaling, rope_type(values));
+  if (rope.scaling == RopeScaling::kNone) {
+    return ok();
+  }
+  PHALANX_TRY(rope.factor, values.number("factor", 1, kMaxRopeFactor));
+  if (rope.scaling == RopeScaling::kLlama3) {
+    return read_llama3(values, rope);
+  }
+  return rope.scaling == RopeScaling::kYarn ? read_yarn(values, max_position, rope) : ok();
+}
+
+// An empty object is as none.
+bool describes_rope(const json::Fields& fields, std::string_view key) {
+  const auto value = fields.at(key);
+  const bool is_empty = value && (*value)->as_object() != nullptr && (*value)->as_object()->empty();
+  return fields.has(key) && !is_empty;
+}
+
+// Transformers 5 moved rope_theta and rope_scaling into one object, rope_parameters, and reads a
+// theta in either before the one outside. Where both objects are there, some readers follow the one
+// and some the other.
 Status read_rope(const json::Fields& fields, ModelConfig& config) {
   PHALANX_RETURN_IF_ERROR(refuse_partial_rotary(fields));
-  const bool merged = fields.has("rope_parameters");
   PHALANX_RETURN_IF_ERROR(
       read_optional(fields, "rope_theta", kLeastTheta, kMaxTheta, config.rope.theta));
-  const std::string_view key = merged ? "rope_parameters" : "rope_scaling";
-  if (!fields.has(key)) {
-    return ok();
-  }
-  PHALANX_TRY(const json::Fields rope, fields.object(key));
-  PHALANX_RETURN_IF_ERROR(refuse_partial_rotary(rope));
+  RopeConfig scaled = config.rope;
+  const bool merged = describes_rope(fields, "rope_parameters");
   if (merged) {
     PHALANX_RETURN_IF_ERROR(
-        read_optional(rope, "rope_theta", kLeastTheta, kMaxTheta, config.rope.theta));
+        read_rope_object(fields, "rope_parameters", config.max_position, config.rope));
+    scaled.theta = config.rope.theta;
   }
-  PHALANX_TRY(config.rope.scaling, rope_type(rope));
-  if (config.rope.scaling == RopeScaling::kNone) {
-    return ok();
-  }
-  PHALANX_TRY(config.rope.factor, rope.number("factor", 1, kMaxRopeFactor));
-  if (config.rope.scaling == RopeScaling::kLlama3) {
-    return read_llama3(rope, config.rope);
-  }
-  if (config.rope.scaling == RopeScaling::kYarn) {
-    return read_yarn(rope, config.max_position, config.rope);
+  if (describes_rope(fields, "rope_scaling")) {
+    PHALANX_RETURN_IF_ERROR(read_rope_object(fields, "rope_scaling", config.max_position, scaled));
+    if (merged && scaled != config.rope) {
+      return unimplemented(
+          "rope_scaling: expected none beside rope_parameters, or the same, found another: not "
+          "supported");
+    }
+    config.rope = scaled;
   }
   return ok();
 }

@@ -120,6 +120,45 @@ TEST(Config, ReadsEachRopeScaling) {
   EXPECT_EQ(parsed(R"({"rope_type":"linear","factor":0})").error().code(), Code::kInvalidArgument);
 }
 
+// Transformers reads a theta in either object before the one outside of them.
+TEST(Config, ReadsThetaWhereTransformers5Does) {
+  const auto parsed = [](const std::string& scaling, const std::string& parameters) {
+    TestShape shape;
+    shape.rope_scaling = scaling + ",\"rope_parameters\":" + parameters;
+    return parse_config(config_json(shape));
+  };
+  const std::string linear = R"("rope_type":"linear","factor":2)";
+  const auto expect_theta = [&](const std::string& scaling, const std::string& parameters) {
+    const auto config = parsed(scaling, parameters);
+    ASSERT_TRUE(config.has_value()) << config.error().to_string();
+    EXPECT_EQ(config->rope.theta, 1e6) << scaling << parameters;
+    EXPECT_EQ(config->rope.scaling, kernels::RopeScaling::kLinear) << scaling << parameters;
+  };
+  const std::string with_theta = "{" + linear + R"(,"rope_theta":1e6})";
+  expect_theta("null", with_theta);
+  expect_theta(with_theta, "null");
+  expect_theta("{" + linear + "}", with_theta);
+  expect_theta(with_theta, with_theta);
+  EXPECT_EQ(parsed(R"({"rope_theta":1e6})", "{}")->rope.theta, 1e6);
+  EXPECT_EQ(parsed("{}", "{}")->rope.theta, 10000);
+}
+
+// Readers disagree about which of the two counts.
+TEST(Config, RefusesTwoDescriptionsOfTheRotationThatDiffer) {
+  const auto error_of = [](const std::string& scaling, const std::string& parameters) {
+    TestShape shape;
+    shape.rope_scaling = scaling + ",\"rope_parameters\":" + parameters;
+    const auto config = parse_config(config_json(shape));
+    EXPECT_FALSE(config.has_value()) << scaling << parameters;
+    return config ? internal_error("accepted") : config.error();
+  };
+  const std::string parameters = R"({"rope_type":"default","rope_theta":1e6})";
+  for (const char* scaling : {R"({"rope_type":"yarn","factor":4})", R"({"rope_theta":5e5})"}) {
+    expect_error(
+        error_of(scaling, parameters), Code::kUnimplemented, {"rope_scaling", "rope_parameters"});
+  }
+}
+
 TEST(GenerationConfig, FollowsTheFileAndKeepsNeutralDefaults) {
   const ModelConfig config = parse_config(config_json({})).value();
   const auto defaults = parse_generation_config(

@@ -25,6 +25,8 @@ struct RopeConfig {
   double beta_slow = 1.0;                          // yarn
   double attention_factor = 0.0;                   // yarn; 0 = 0.1 · ln(factor) + 1
   std::vector<float> divisors = {};                // divisors: [head_dim/2], at least 1
+
+  friend bool operator==(const RopeConfig&, const RopeConfig&) = default;
 };
 
 // What rope needs of the model, computed once.
