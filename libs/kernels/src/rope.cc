@@ -39,6 +39,13 @@ Status check_yarn(const RopeConfig& config) {
   if (!(config.beta_fast >= config.beta_slow && config.beta_fast < 1e6)) {
     return bad_field("beta_fast", "at least beta_slow", config.beta_fast);
   }
+  // With fewer the ramp ends before it begins, which each reader of such a file does otherwise.
+  if (!(config.original_max_position_embeddings >= kTwoPi * config.beta_slow)) {
+    return bad_field(
+        "original_max_position_embeddings",
+        "what makes beta_slow turns, " + std::to_string(kTwoPi * config.beta_slow) + ", or more",
+        config.original_max_position_embeddings);
+  }
   if (!(config.attention_factor >= 0.0 && config.attention_factor < 1e3)) {
     return bad_field("attention_factor", "at least 0", config.attention_factor);
   }
