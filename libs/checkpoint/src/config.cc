@@ -152,7 +152,7 @@ Status read_rope(const json::Fields& fields, ModelConfig& config) {
 
 Status read_shape(const json::Fields& fields, ModelConfig& config) {
   PHALANX_TRY(config.layers, fields.positive("num_hidden_layers", kMaxLayers));
-  PHALANX_TRY(config.hidden, fields.positive("hidden_size", kMaxWidth));
+  PHALANX_TRY(config.hidden, fields.positive("hidden_size", kMaxInputs));
   PHALANX_TRY(config.heads, fields.positive("num_attention_heads", kMaxHeads));
   const bool grouped = fields.has("num_key_value_heads");
   PHALANX_TRY(

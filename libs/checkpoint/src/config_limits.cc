@@ -43,6 +43,13 @@ Status check_shape(const ModelConfig& config, const ShapeNames& names) {
                             std::string(names.kv_heads) + " " + std::to_string(config.kv_heads) +
                             ", found " + std::to_string(config.heads));
   }
+  const std::uint32_t most_heads = kMaxInputs / config.head_dim;
+  if (config.heads_per_group() > most_heads) {
+    return invalid_argument(std::string(names.heads) + ": expected at most " +
+                            std::to_string(most_heads) + " for each of " +
+                            std::string(names.kv_heads) + " " + std::to_string(config.kv_heads) +
+                            ", found " + std::to_string(config.heads));
+  }
   return ok();
 }
 

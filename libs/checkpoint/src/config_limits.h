@@ -9,11 +9,13 @@
 #include "phalanx/checkpoint/config.h"
 #include "phalanx/kernels/layout.h"
 #include "phalanx/kernels/matmul.h"
+#include "phalanx/kernels/weight.h"
 
 namespace phalanx::checkpoint {
 
 inline constexpr std::uint32_t kMaxLayers = 1024;
 inline constexpr std::uint32_t kMaxWidth = 1U << 20;
+inline constexpr std::uint32_t kMaxInputs = kernels::kMaxIntegerK;  // that a product adds up
 inline constexpr std::uint32_t kMaxHeads = 4096;
 inline constexpr std::uint32_t kMaxKvHeads = kernels::kMaxLeaves;
 inline constexpr std::uint32_t kMaxHeadDim = kernels::kMaxHeadDim;
@@ -35,7 +37,7 @@ struct ShapeNames {
 };
 
 // Errors: kInvalidArgument  widths that the kernels do not take, heads that do not share KV heads
-//                           evenly (field, expected, found)
+//                           evenly, or too many of them (field, expected, found)
 Status check_shape(const ModelConfig& config, const ShapeNames& names);
 
 // To be called when config.rope is complete: positions that are scaled reach further than those

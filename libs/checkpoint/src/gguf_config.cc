@@ -94,7 +94,7 @@ Result<std::uint32_t> vocabulary_of(const GgufModel& model) {
 
 Status read_shape(const GgufKeys& keys, ModelConfig& config) {
   PHALANX_TRY(config.layers, keys.positive("block_count", kMaxLayers));
-  PHALANX_TRY(config.hidden, keys.positive("embedding_length", kMaxWidth));
+  PHALANX_TRY(config.hidden, keys.positive("embedding_length", kMaxInputs));
   PHALANX_TRY(config.heads, keys.positive("attention.head_count", kMaxHeads));
   PHALANX_TRY(config.kv_heads,
               keys.positive_or("attention.head_count_kv", kMaxKvHeads, config.heads));

@@ -78,6 +78,9 @@ TEST(Config, NamesTheFieldTheExpectedAndTheFound) {
   expect_error(refused("\"hidden_size\":64", "\"hidden_size\":65"),
                Code::kInvalidArgument,
                {"hidden_size", "multiple of 32", "65"});
+  expect_error(refused("\"hidden_size\":64", "\"hidden_size\":131104"),
+               Code::kInvalidArgument,
+               {"hidden_size", "1 to 131072", "131104"});
   expect_error(refused("\"num_attention_heads\":8", "\"num_attention_heads\":7"),
                Code::kInvalidArgument,
                {"num_attention_heads", "multiple of", "7"});
@@ -85,6 +88,13 @@ TEST(Config, NamesTheFieldTheExpectedAndTheFound) {
                Code::kInvalidArgument,
                {"head_dim", "multiple of 16", "40"});
   expect_error(refused("{", "["), Code::kInvalidArgument, {"JSON"});
+  TestShape wide;
+  wide.heads = 1024;
+  wide.kv_heads = 1;
+  wide.head_dim = 256;
+  expect_error(parse_config(config_json(wide)).error(),
+               Code::kInvalidArgument,
+               {"num_attention_heads", "at most 512", "1024"});
 }
 
 TEST(Config, ReadsEachRopeScaling) {
