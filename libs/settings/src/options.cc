@@ -330,6 +330,10 @@ Result<flags::FlagTable::Request> parse_options(
     return invalid_argument(
         "--kv-cache-memory-bytes and --num-kv-blocks say the same: give one of them");
   }
+  if (options->max_model_len == 1) {
+    return invalid_argument(
+        "--max-model-len: expected 0, or at least 2, a prompt and an answer, found 1");
+  }
   if (options->max_num_batched_tokens < options->max_num_seqs) {
     return invalid_argument("--max-num-batched-tokens: expected at least --max-num-seqs (" +
                             std::to_string(options->max_num_seqs) +

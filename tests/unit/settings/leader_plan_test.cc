@@ -107,6 +107,14 @@ std::string refusal_of(const std::vector<std::string>& arguments) {
   return parsed ? "" : parsed.error().message();
 }
 
+TEST(LeaderPlan, AContextHasRoomForAPromptAndAnAnswer) {
+  EXPECT_EQ(refusal_of({"--max-model-len", "2"}), "");
+  EXPECT_EQ(refusal_of({"--max-model-len", "0"}), "");
+  const std::string refusal = refusal_of({"--max-model-len", "1"});
+  EXPECT_NE(refusal.find("--max-model-len: expected 0, or at least 2"), std::string::npos)
+      << refusal;
+}
+
 TEST(LeaderPlan, MemoryForClientsHasRoomForTheLargestBodyInEachFront) {
   EXPECT_EQ(refusal_of({}), "");
   EXPECT_EQ(refusal_of({"--fronts", "3", "--client-memory-bytes", "101449728"}), "");
