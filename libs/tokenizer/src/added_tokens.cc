@@ -49,10 +49,17 @@ bool stands_alone(std::string_view text, ByteRange range) {
   return after == text.size() || !is_word_character(next_code_point(text, after));
 }
 
-std::size_t skip_space_left(std::string_view text, std::size_t position, std::size_t limit) {
+bool is_taken_up(char32_t c, Spaces spaces) {
+  return is_white_space(c) && (c != ' ' || spaces == Spaces::kWhite);
+}
+
+std::size_t skip_space_left(std::string_view text,
+                            std::size_t position,
+                            std::size_t limit,
+                            Spaces spaces) {
   while (position > limit) {
     std::size_t before = position;
-    if (!is_white_space(previous_code_point(text, before)) || before < limit) {
+    if (!is_taken_up(previous_code_point(text, before), spaces) || before < limit) {
       break;
     }
     position = before;
@@ -60,10 +67,10 @@ std::size_t skip_space_left(std::string_view text, std::size_t position, std::si
   return position;
 }
 
-std::size_t skip_space_right(std::string_view text, std::size_t position) {
+std::size_t skip_space_right(std::string_view text, std::size_t position, Spaces spaces) {
   while (position < text.size()) {
     std::size_t next = position;
-    if (!is_white_space(next_code_point(text, next))) {
+    if (!is_taken_up(next_code_point(text, next), spaces)) {
       break;
     }
     position = next;
@@ -112,10 +119,12 @@ std::optional<AddedTokenFinder::Match> AddedTokenFinder::match_at(std::string_vi
 }
 
 std::vector<TextPart> AddedTokenFinder::split(std::string_view text,
-                                              const ByteRanges& opaque) const {
+                                              const ByteRanges& opaque,
+                                              Spaces spaces) const {
   std::vector<TextPart> parts;
   std::size_t text_begin = 0;
   std::size_t position = 0;
+  ByteRange space{0, 0};  // what was looked through last: many tokens may stand in it
   while (position < text.size()) {
     if (!first_bytes_.test(static_cast<unsigned char>(text[position]))) {
       ++position;
@@ -132,11 +141,16 @@ std::vector<TextPart> AddedTokenFinder::split(std::string_view text,
       continue;
     }
     if (match->token->lstrip) {
-      range.begin = skip_space_left(text, range.begin, text_begin);
+      range.begin = std::max(skip_space_left(text, range.begin, text_begin, spaces), text_begin);
     }
     if (match->token->rstrip) {
-      range.end = skip_space_right(text, range.end);
-      position = range.end;
+      if (range.end < space.begin || range.end > space.end) {
+        space = {range.end, skip_space_right(text, range.end, spaces)};
+      }
+      range.end = space.end;
+    }
+    if (range.begin >= range.end) {
+      continue;  // another one has taken it up whole
     }
     if (text_begin < range.begin) {
       parts.push_back({std::nullopt, {text_begin, range.begin}});

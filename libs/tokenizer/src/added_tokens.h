@@ -35,6 +35,9 @@ struct TextPart {
   ByteRange range;
 };
 
+// What a space of a text is: white space, or written for a mark of SentencePiece, which is none.
+enum class Spaces : std::uint8_t { kWhite, kMarks };
+
 // Finds added tokens in text: leftmost first, the longest of those that begin at one place.
 class AddedTokenFinder {
  public:
@@ -42,8 +45,11 @@ class AddedTokenFinder {
   [[nodiscard]] bool empty() const { return tokens_.empty(); }
 
   // The parts of `text`, in order; text parts are never empty. A special token is not found where
-  // it overlaps `opaque`.
-  [[nodiscard]] std::vector<TextPart> split(std::string_view text, const ByteRanges& opaque) const;
+  // it overlaps `opaque`. What a token takes up on its right is still looked into for others, but
+  // for those that would take it up on their left: as by the `tokenizers` library.
+  [[nodiscard]] std::vector<TextPart> split(std::string_view text,
+                                            const ByteRanges& opaque,
+                                            Spaces spaces = Spaces::kWhite) const;
 
  private:
   struct Node {

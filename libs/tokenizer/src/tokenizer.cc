@@ -57,7 +57,8 @@ class Encoding {
     if (data_.added_normalized.empty()) {
       return mark_spaces(text);
     }
-    for (const TextPart& part : data_.added_normalized.split(text, opaque)) {
+    const Spaces spaces = data_.normalizer.space_marks ? Spaces::kMarks : Spaces::kWhite;
+    for (const TextPart& part : data_.added_normalized.split(text, opaque, spaces)) {
       if (part.token.has_value()) {
         ids_.push_back(*part.token);
       } else {

@@ -52,6 +52,57 @@ TEST(Tokenizer, MatchesAddedTokensThatAreNotSpecialEitherWay) {
   EXPECT_THAT(encode("<think>", {.parse_special = true}), ElementsAre(think));
 }
 
+nlohmann::json added_token(TokenId id, const char* content, bool normalized, bool strips) {
+  return {{"id", id},
+          {"content", content},
+          {"single_word", false},
+          {"lstrip", strips},
+          {"rstrip", strips},
+          {"normalized", normalized},
+          {"special", false}};
+}
+
+TEST(Tokenizer, LooksForTokensInTheWhiteSpaceThatAnotherTakesUp) {
+  nlohmann::json file = fixture_json();
+  const TokenId lines = id_of("\n\n");
+  file["added_tokens"].push_back(added_token(lines, "\n\n", false, false));
+  const auto tokenizer = load_json(file);
+  const TokenId sep = id_of("<sep>");
+  const auto ids = [&](const char* text) {
+    return tokenizer->encode(text, {.parse_special = true}).value();
+  };
+  EXPECT_THAT(ids("<sep>\n\nb"), ElementsAre(sep, lines, id_of("b")));
+  EXPECT_THAT(ids("<sep>  \n\n\n\nb"), ElementsAre(sep, lines, lines, id_of("b")));
+  EXPECT_THAT(ids("<sep>\n\n b"), ElementsAre(sep, lines, id_of(" "), id_of("b")));
+  EXPECT_THAT(ids("<sep>\n b"), ElementsAre(sep, id_of("b")));
+}
+
+TEST(Tokenizer, LooksThroughWhiteSpaceOnceHoweverManyTokensStandInIt) {
+  nlohmann::json file = fixture_json();
+  const auto blank = static_cast<TokenId>(fixture().vocab_size());
+  file["added_tokens"].push_back(added_token(blank, "\t\t\t", false, true));
+  const auto greedy = load_json(file);
+  EXPECT_THAT(greedy->encode("\t\t\t\t\t\t").value(), ElementsAre(blank));
+  file["added_tokens"].back()["lstrip"] = false;
+  const auto tokenizer = load_json(file);
+  constexpr std::size_t kTokens = 300'000;
+  EXPECT_EQ(tokenizer->encode(std::string(3 * kTokens, '\t')).value(),
+            std::vector<TokenId>(kTokens, blank));
+}
+
+TEST(Tokenizer, ASpaceThatIsAMarkIsNotTakenUp) {
+  nlohmann::json file =
+      nlohmann::json::parse(read_text(data_folder() / "sentencepiece" / "tokenizer.json"));
+  const auto act = static_cast<TokenId>(load_json(file)->vocab_size());
+  file["added_tokens"].push_back(added_token(act, "<act>", true, true));
+  const auto tokenizer = load_json(file);
+  const auto id = [&](const char* text) { return tokenizer->id_of(text).value(); };
+  EXPECT_THAT(tokenizer->encode("a <act> b").value(),
+              ElementsAre(id(" "), id("a"), act, id(" "), id("b")));
+  EXPECT_THAT(tokenizer->encode(" <act> \n").value(), ElementsAre(id(" "), act, id(" "), id("\n")));
+  EXPECT_THAT(tokenizer->encode("a <act>\n").value(), ElementsAre(id(" "), id("a"), act));
+}
+
 TEST(Tokenizer, ReplacesIllFormedBytesByOneCharacterEach) {
   // Unicode 15, table 3-8: what each of these becomes.
   const std::vector<std::pair<std::string, std::string>> cases{
