@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <limits>
+#include <span>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -205,20 +208,10 @@ void LeaderLink::begin(const wire::RequestKey& key,
                    summary.stream,
                    microseconds_of(summary.tokenize_time),
                    summary.told});
-  for (serving::GenerationRequest& prompt : prompts) {
-    dispatch::Generation& generation = prompt.generation;
-    const std::vector<TokenId>& ids = generation.prompt_ids;
-    for (std::size_t at = 0; at < ids.size(); at += wire::kMaxPromptPart) {
-      const std::size_t end = std::min(at + wire::kMaxPromptPart, ids.size());
-      send(wire::PromptPart{key,
-                            {ids.begin() + static_cast<std::ptrdiff_t>(at),
-                             ids.begin() + static_cast<std::ptrdiff_t>(end)}});
-    }
-    send(wire::Generate{key,
-                        generation.choices,
-                        std::move(generation.sampling),
-                        std::move(generation.stop),
-                        std::move(generation.cache_salt)});
+  if (!broken_ && !prompts.empty()) {
+    unsent_.emplace_back(Prompts{
+        key, {std::make_move_iterator(prompts.begin()), std::make_move_iterator(prompts.end())}});
+    flush();
   }
 }
 
@@ -241,28 +234,73 @@ void LeaderLink::send(const wire::FrontToLeader& record) {
   if (broken_) {
     return;
   }
-  unsent_.push_back(wire::encode(record));
-  unsent_bytes_ += unsent_.back().size();
+  std::string bytes = wire::encode(record);
+  unsent_bytes_ += bytes.size();
+  unsent_.emplace_back(std::move(bytes));
   flush();
   if (unsent_bytes_ > kUnsentBytesMax) {
     break_up(unavailable("the leader takes nothing"));
   }
 }
 
+wire::FrontToLeader LeaderLink::next_of(Prompts& prompts) {
+  dispatch::Generation& generation = prompts.left.front().generation;
+  const std::span<const TokenId> ids = std::span(generation.prompt_ids).subspan(prompts.ids_sent);
+  if (!ids.empty()) {
+    const auto part = ids.first(std::min(wire::kMaxPromptPart, ids.size()));
+    prompts.ids_sent += part.size();
+    return wire::PromptPart{prompts.key, {part.begin(), part.end()}};
+  }
+  wire::Generate complete{prompts.key,
+                          generation.choices,
+                          std::move(generation.sampling),
+                          std::move(generation.stop),
+                          std::move(generation.cache_salt)};
+  prompts.left.pop_front();
+  prompts.ids_sent = 0;
+  return complete;
+}
+
+// Of prompts that are the next to go, their next record, which then is.
+void LeaderLink::make_next() {
+  auto* const prompts = std::get_if<Prompts>(&unsent_.front());
+  if (prompts == nullptr) {
+    return;
+  }
+  std::string bytes = wire::encode(next_of(*prompts));
+  if (prompts->left.empty()) {
+    unsent_.pop_front();
+  }
+  unsent_bytes_ += bytes.size();
+  unsent_.emplace_front(std::move(bytes));
+}
+
 void LeaderLink::flush() {
-  while (!unsent_.empty()) {
-    const auto sent = socket_.send(unsent_.front());
+  for (int i = 0; i < kRecordsPerTurn && !unsent_.empty(); ++i) {
+    make_next();
+    const std::string& next = std::get<std::string>(unsent_.front());
+    const auto sent = socket_.send(next);
     if (!sent) {
       break_up(sent.error());
       return;
     }
     if (*sent == os::ControlSent::kWouldBlock) {
-      retry_ = loop_.call_after(kRetryTime, [this] { flush(); });
+      flush_after(kRetryTime);
       return;
     }
-    unsent_bytes_ -= unsent_.front().size();
+    unsent_bytes_ -= next.size();
     unsent_.pop_front();
   }
+  if (!unsent_.empty()) {
+    flush_after(Duration::zero());
+  }
+}
+
+void LeaderLink::flush_after(Duration wait) {
+  retry_ = loop_.call_after(wait, [this] {
+    loop_.name_callback("records to the leader");
+    flush();
+  });
 }
 
 void LeaderLink::break_up(const Error& error) {

@@ -3,14 +3,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 #include <optional>
 #include <span>
 #include <tuple>
+#include <utility>
 
 #include <gtest/gtest.h>
 
+#include "phalanx/step/limits.h"
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/limits.h"
 
@@ -480,6 +483,40 @@ TEST_F(LeaderLinkTest, BreaksWhenTheLeaderTakesNothingForTooLong) {
   }
   ASSERT_EQ(broken_.size(), 1U);
   EXPECT_EQ(broken_[0].code(), Code::kUnavailable);
+}
+
+// What was admitted is no sign of a leader that takes nothing, and may be more than it could leave.
+TEST_F(LeaderLinkTest, PromptsOfOneRequestMayBeMoreThanMayWait) {
+  constexpr std::size_t kPrompts = 17;
+  const std::vector<TokenId> ids = numbers(step::kMaxPromptTokens);
+  static_assert(kPrompts * step::kMaxPromptTokens * sizeof(TokenId) > LeaderLink::kUnsentBytesMax);
+  std::vector<serving::GenerationRequest> prompts(kPrompts);
+  for (std::uint32_t i = 0; i < kPrompts; ++i) {
+    prompts[i].generation.prompt_ids = ids;
+    prompts[i].generation.choices = i + 1;
+  }
+  link_->begin(kKey, {}, std::move(prompts), std::make_shared<FakeSink>());
+  link_->end({kKey, "stop", "", 200});
+  EXPECT_EQ(hear_a<wire::Begin>().prompts, kPrompts);
+  std::size_t heard = 0;
+  std::uint32_t complete = 0;
+  bool ended = false;
+  run_until([&] {
+    while (const auto record = hear()) {
+      if (const auto* const part = std::get_if<wire::PromptPart>(&*record)) {
+        EXPECT_TRUE(std::ranges::equal(part->ids, std::span(ids).subspan(heard, part->ids.size())));
+        heard += part->ids.size();
+      } else if (const auto* const wish = std::get_if<wire::Generate>(&*record)) {
+        EXPECT_EQ(std::exchange(heard, 0), ids.size());
+        EXPECT_EQ(wish->choices, ++complete);
+      } else {
+        ended = std::holds_alternative<wire::End>(*record);
+      }
+    }
+    return ended || !broken_.empty();
+  });
+  EXPECT_EQ(complete, kPrompts);
+  EXPECT_TRUE(broken_.empty());
 }
 
 TEST_F(LeaderLinkTest, TellsWhatCameBeforeTheLeaderHungUp) {

@@ -8,8 +8,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "phalanx/base/clock.h"
 #include "phalanx/base/result.h"
 #include "phalanx/os/control_socket.h"
 #include "phalanx/os/event_loop.h"
@@ -42,11 +44,12 @@ struct LinkCalls {
 // Ownership: borrows loop and socket; keeps each sink until its request ends.
 // Threads: the loop thread.
 // Blocks: never. What has come is told a bounded number of tokens a turn, and no more is read
-// before.
+// before; what goes, a bounded number of records a turn.
 class LeaderLink final : public serving::RequestDesk {
  public:
   static constexpr std::size_t kEventsPerTurn = 128;
-  // Of records that the leader has not taken; beyond it the link is broken.
+  // Of records that the leader has not taken; beyond it the link is broken. Prompts that wait do
+  // not count: what was admitted bounds them.
   static constexpr std::size_t kUnsentBytesMax = std::size_t{64} << 20;
 
   LeaderLink(os::EventLoop& loop, os::ControlSocket& socket, LinkCalls calls);
@@ -75,6 +78,14 @@ class LeaderLink final : public serving::RequestDesk {
     std::string text;
   };
 
+  // The prompts of a request that has begun, as far as no records have been made of them: those may
+  // be longer than all that waits besides.
+  struct Prompts {
+    wire::RequestKey key;
+    std::deque<serving::GenerationRequest> left;
+    std::size_t ids_sent = 0;  // of the first
+  };
+
   void work();
   void read_some();
   void tell_some();
@@ -85,7 +96,10 @@ class LeaderLink final : public serving::RequestDesk {
   void on_admitted(const wire::Admitted& admitted);
   void tell(const wire::FrontEvent& event);
   void tell(const wire::History& history);
+  [[nodiscard]] static wire::FrontToLeader next_of(Prompts& prompts);
+  void make_next();
   void flush();
+  void flush_after(Duration wait);
   void break_up(const Error& error);
 
   os::EventLoop& loop_;
@@ -96,8 +110,8 @@ class LeaderLink final : public serving::RequestDesk {
   std::map<std::uint64_t, Asked> queries_;
   std::uint64_t next_query_ = 1;
   std::deque<wire::FrontEvent> events_;  // that have come and are not told yet
-  std::deque<std::string> unsent_;
-  std::size_t unsent_bytes_ = 0;
+  std::deque<std::variant<std::string, Prompts>> unsent_;
+  std::size_t unsent_bytes_ = 0;  // of the records in it
   std::size_t history_told_ = 0;  // tokens, in this turn
   bool work_posted_ = false;
   bool broken_ = false;
