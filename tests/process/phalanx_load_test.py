@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """phalanx-load finds out before the run what would spoil it."""
+import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -37,6 +40,22 @@ class PhalanxLoad(unittest.TestCase):
             self.assertEqual(os.listdir(folder), ["kept.json"])
             with open(kept) as file:
                 self.assertEqual(file.read(), "kept")
+
+    def test_no_word_of_a_server_reaches_the_terminal_raw(self):
+        body = json.dumps({"error": {"message": "\x1b]0;owned\x07 \u202e\n"}}).encode()
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            def answer():
+                with listener.accept()[0] as client:
+                    client.recv(65536)
+                    client.sendall(b"HTTP/1.1 400 No\r\ncontent-type: application/json\r\nconnection: close\r\n"
+                                   b"content-length: %d\r\n\r\n" % len(body) + body)
+            server = threading.Thread(target=answer)
+            server.start()
+            status, output = run("--base-url", f"http://127.0.0.1:{listener.getsockname()[1]}", "--model", "m", "--num-warmups", "1")
+            server.join()
+        self.assertEqual(status, 69, output)
+        self.assertIn("a warm-up request failed: ", output)
+        self.assertIn(r"\u{1b}]0;owned\u{7} \u{202e}", output)
 
     def test_a_dataset_that_cannot_be_read_is_named(self):
         status, output = run("--model", "m", "--dataset-name", "custom", "--dataset-path", "/tmp")

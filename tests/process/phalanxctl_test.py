@@ -22,6 +22,13 @@ class Phalanxctl(unittest.TestCase):
             self.assertEqual(status, 64, (words, output))
             self.assertIn("expected" if words[0] != "reload" else "--fronts", output)
 
+    def test_what_is_no_replica_is_named_as_it_was_written(self):
+        for number in ("", "x", "-", "1.5", "256", "99999", "dp65536", "4294967296"):
+            for command in ("drain", "resume", "restart"):
+                status, output = run(command, number, "--port", "1")
+                self.assertEqual((status, output), (64, f'phalanxctl: {command}: expected the number of a replica, found "{number}"\n'))
+        self.assertEqual(run("drain", "dp255", "--port", "1")[0], 66, "no server is there")
+
     def test_a_flag_without_an_effect_is_refused(self):
         for words in (("drain", "0", "--fronts"), ("ping", "--watch"), ("status", "--num-kv-blocks", "4"), ("inspect", TINY, "--port", "1"),
                       ("reload", "--json"), ("dump", TINY, "--interval", "2")):

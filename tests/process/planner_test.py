@@ -81,7 +81,7 @@ class WhileItReads(unittest.TestCase):
         began = time.monotonic()
         ended = self.end(*self.start("--start-timeout", "1.5"))
         self.assertLess(time.monotonic() - began, 15)
-        self.expect(ended, 75, "phalanxd: the model's files were not read within 1.500000 s (--start-timeout)")
+        self.expect(ended, 75, "phalanxd: the model's files were not read within 1.5 s (--start-timeout)")
 
     def test_a_server_ends_at_once(self):
         for number in (signal.SIGTERM, signal.SIGINT):

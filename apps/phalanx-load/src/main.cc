@@ -7,6 +7,7 @@
 #include <exception>
 #include <string>
 
+#include "phalanx/base/printable.h"
 #include "phalanx/flags/flag_table.h"
 #include "phalanx/os/standard_files.h"
 
@@ -16,8 +17,9 @@ namespace {
 
 constexpr int kSomeRequestsFailed = 1;
 
+// What a server has said may be in it.
 int complain(const phalanx::Error& error) {
-  std::fprintf(stderr, "phalanx-load: %s\n", error.message().c_str());
+  std::fprintf(stderr, "phalanx-load: %s\n", phalanx::printable(error.message()).c_str());
   return phalanx::error_traits(error.code()).exit_status;
 }
 
@@ -37,7 +39,7 @@ int run(int argc, char** argv) {
   }
   for (const auto& note : parsed->notes) {
     if (note.is_warning) {
-      std::fprintf(stderr, "phalanx-load: warning: %s\n", note.text.c_str());
+      std::fprintf(stderr, "phalanx-load: warning: %s\n", phalanx::printable(note.text).c_str());
     }
   }
   if (parsed->options.save_result) {

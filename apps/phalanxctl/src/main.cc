@@ -211,7 +211,8 @@ Result<std::uint32_t> replica_of(const CtlOptions& options) {
   const std::string digits =
       options.argument.starts_with("dp") ? options.argument.substr(2) : options.argument;
   if (digits.empty() || digits.size() > 5 ||
-      digits.find_first_not_of("0123456789") != std::string::npos) {
+      digits.find_first_not_of("0123456789") != std::string::npos ||
+      std::stoul(digits) >= wire::kMaxReplicas) {
     return invalid_argument(options.command + ": expected the number of a replica, found \"" +
                             options.argument + "\"");
   }

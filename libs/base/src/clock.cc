@@ -21,4 +21,13 @@ double unix_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+std::string seconds_text(Duration duration) {
+  std::string text = std::to_string(to_seconds(duration));
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) {
+    text.pop_back();
+  }
+  return text + " s";
+}
+
 }  // namespace phalanx

@@ -202,7 +202,7 @@ bool RankGroup::affords(const Error& cause) {
     return true;
   }
   fail(Error(cause).with(std::to_string(faults_.size()) + " faults within " +
-                         std::to_string(to_seconds(options_.restart_window)) + " s; the last"));
+                         seconds_text(options_.restart_window) + "; the last"));
   return false;
 }
 

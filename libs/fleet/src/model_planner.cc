@@ -39,7 +39,7 @@ void ModelPlanner::start() {
   }
   timer_ = loop_.call_after(patience_, [this] {
     reported_ = deadline_exceeded("the model's files were not read within " +
-                                  std::to_string(to_seconds(patience_)) + " s (--start-timeout)");
+                                  seconds_text(patience_) + " (--start-timeout)");
     runner_->signal(0, SIGKILL);
   });
 }

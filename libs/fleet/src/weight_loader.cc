@@ -58,8 +58,7 @@ void WeightLoader::arm() {
     return;
   }
   timer_ = loop_.call_after(patience_, [this] {
-    reported_ = deadline_exceeded("loading made no progress for " +
-                                  std::to_string(to_seconds(patience_)) + " s");
+    reported_ = deadline_exceeded("loading made no progress for " + seconds_text(patience_));
     runner_->signal(0, SIGKILL);
   });
 }

@@ -249,7 +249,7 @@ os::SpawnPlan replica_plan(const std::vector<WorkerWrapper>& wrappers,
 
 Result<std::string> find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) {
-    if (::access(name.c_str(), X_OK) == 0) {
+    if (os::is_program(name)) {
       return name;
     }
     return not_found(name + ": no such program");
@@ -258,7 +258,7 @@ Result<std::string> find_program(const std::string& name) {
   for (std::size_t begin = 0; begin <= path.size();) {
     const std::size_t end = std::min(path.find(':', begin), path.size());
     std::string file = path.substr(begin, end - begin) + "/" + name;
-    if (end > begin && ::access(file.c_str(), X_OK) == 0) {
+    if (end > begin && os::is_program(file)) {
       return file;
     }
     begin = end + 1;

@@ -7,15 +7,6 @@ namespace {
 // A fast server may not keep the loop from other calls.
 constexpr int kReadsPerTurn = 4;
 
-std::string seconds_text(Duration duration) {
-  std::string text = std::to_string(to_seconds(duration));
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.ends_with('.')) {
-    text.pop_back();
-  }
-  return text + " s";
-}
-
 }  // namespace
 
 std::optional<Tcp::socket> ClientCore::take_idle(const std::string& key) {

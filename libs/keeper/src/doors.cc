@@ -23,10 +23,13 @@ constexpr auto kRest = std::chrono::milliseconds(100);
 Result<std::unique_ptr<Doors>> Doors::open(os::EventLoop& loop,
                                            DoorOptions options,
                                            OnConnection on_connection) {
-  PHALANX_TRY(os::TcpListener listener,
-              os::TcpListener::listen(options.address, options.port, options.backlog));
+  auto listener = os::TcpListener::listen(options.address, options.port, options.backlog);
+  if (!listener) {
+    Error error = std::move(listener).error();
+    return error.code() == Code::kInvalidArgument ? std::move(error).with("--host") : error;
+  }
   return std::unique_ptr<Doors>(
-      new Doors(loop, std::move(options), std::move(listener), std::move(on_connection)));
+      new Doors(loop, std::move(options), *std::move(listener), std::move(on_connection)));
 }
 
 Doors::Doors(os::EventLoop& loop,

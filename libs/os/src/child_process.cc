@@ -185,6 +185,11 @@ ChildProcess::~ChildProcess() {
   kill_and_reap();
 }
 
+bool is_program(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
+}
+
 Result<std::string> program_beside(const std::string& name) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -192,7 +197,7 @@ Result<std::string> program_beside(const std::string& name) {
     return errno_error("reading /proc/self/exe", error.value());
   }
   std::string path = (self.parent_path() / name).string();
-  if (::access(path.c_str(), X_OK) != 0) {
+  if (!is_program(path)) {
     return not_found(path + ": expected the program " + name + " beside " +
                      self.filename().string() + ", found none that may be run");
   }
@@ -201,9 +206,7 @@ Result<std::string> program_beside(const std::string& name) {
 
 Result<HeldProgram> HeldProgram::open(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_PATH | O_CLOEXEC));
-  std::error_code error;
-  if (!fd.valid() || !std::filesystem::is_regular_file(path, error) ||
-      ::access(path.c_str(), X_OK) != 0) {
+  if (!fd.valid() || !is_program(path)) {
     return not_found(path + ": expected a program, found none that may be run");
   }
   return HeldProgram(std::move(fd), path);

@@ -145,8 +145,8 @@ void Supervisor::kill(std::size_t index) {
   if (slot.doomed) {
     listener_.on_slot_stuck(index, slot.status.pid);
   } else if (!slot.reported) {
-    slot.reported = deadline_exceeded("no sign of progress for " +
-                                      std::to_string(to_seconds(options_.start_timeout)) + " s");
+    slot.reported =
+        deadline_exceeded("no sign of progress for " + seconds_text(options_.start_timeout));
   }
   slot.doomed = true;
   slot.deadline = clock_.now() + options_.kill_timeout;
@@ -165,8 +165,8 @@ void Supervisor::schedule_restart(std::size_t index) {
   const Error last = slot.error ? *slot.error : internal_error("unknown");
   slot.error = Error(last.code(),
                      "restarted " + std::to_string(intensity.limit) + " times within " +
-                         std::to_string(static_cast<int>(to_seconds(intensity.window))) +
-                         " s, which is the limit; last: " + last.message());
+                         seconds_text(intensity.window) +
+                         ", which is the limit; last: " + last.message());
   post(index, Event::kGiveUp);
 }
 

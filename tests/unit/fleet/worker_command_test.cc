@@ -141,6 +141,10 @@ TEST(FindProgram, LooksInPathAndNamesWhatIsMissing) {
   EXPECT_EQ(find_program("no-such-tool").error().message(),
             "no-such-tool: no such program in PATH");
   EXPECT_EQ(find_program("/no/such/tool").error().message(), "/no/such/tool: no such program");
+  const auto folder = find_program("/");
+  ASSERT_FALSE(folder) << "which the system calls executable, too";
+  EXPECT_EQ(folder.error().code(), Code::kNotFound);
+  EXPECT_EQ(folder.error().message(), "/: no such program");
 }
 
 }  // namespace

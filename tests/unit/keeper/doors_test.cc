@@ -105,6 +105,17 @@ class DoorsTest : public testing::Test {
   bool hangs_up_at_once_ = false;
 };
 
+TEST_F(DoorsTest, AnAddressThatCannotBeHadNamesItsFlag) {
+  for (const char* const address : {"nowhere", "", "192.0.2.1"}) {
+    DoorOptions options;
+    options.address = address;
+    const auto doors = Doors::open(loop_, std::move(options), {});
+    ASSERT_FALSE(doors) << address;
+    EXPECT_EQ(doors.error().code(), Code::kInvalidArgument);
+    EXPECT_TRUE(doors.error().message().starts_with("--host: ")) << doors.error().message();
+  }
+}
+
 TEST_F(DoorsTest, NumbersClientsFromOneAndHoldsTheirSockets) {
   open({});
   EXPECT_TRUE(doors_->on_loopback());

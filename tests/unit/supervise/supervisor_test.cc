@@ -54,6 +54,16 @@ TEST(Supervisor, RestartsADeadChildAfterTheBackoff) {
   EXPECT_EQ(world.notes.take(), Lines{"ready 0.2"});
 }
 
+TEST(Supervisor, NamesTheWindowOfTheIntensityAsItWasSet) {
+  SupervisorOptions options = World::exact();
+  options.restart.intensity = {0, milliseconds(1500)};
+  World world(1, options);
+  world.start_and_ready();
+  world.die(os::Exited{70});
+  EXPECT_EQ(world.notes.causes.at(0).message(),
+            "restarted 0 times within 1.5 s, which is the limit; last: exited with status 70");
+}
+
 TEST(Supervisor, GivesUpPastTheIntensityNamingTheLastCause) {
   World world;
   world.start_and_ready();
@@ -159,7 +169,8 @@ TEST(Supervisor, KillsAStartThatMakesNoProgress) {
   EXPECT_EQ(world.state(), State::kLoading) << "the word of a condemned process";
   world.die();
   EXPECT_EQ(world.state(), State::kFailed);
-  EXPECT_NE(world.notes.causes.at(0).message().find("no sign of progress"), std::string::npos);
+  EXPECT_NE(world.notes.causes.at(0).message().find("no sign of progress for 20 s"),
+            std::string::npos);
 }
 
 TEST(Supervisor, KillsAHungChildAndStartsItsSuccessor) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <string>
 
 namespace phalanx {
 
@@ -35,5 +36,7 @@ class Clock {
 [[nodiscard]] constexpr double to_milliseconds(Duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
+// For people to read, to the microsecond and without needless places: "60 s", "0.25 s".
+[[nodiscard]] std::string seconds_text(Duration duration);
 
 }  // namespace phalanx

@@ -50,6 +50,9 @@ struct SpawnPlan {
   bool leads_group = false;
 };
 
+// Whether a file is there that this user may run, and no folder.
+[[nodiscard]] bool is_program(const std::string& path);
+
 // The program `name` in the folder of the program that runs.
 // Errors: kNotFound if no file of that name is there that may be run.
 [[nodiscard]] Result<std::string> program_beside(const std::string& name);

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phalanx/base/clock.h"
+
+#include <gtest/gtest.h>
+
+namespace phalanx {
+namespace {
+
+TEST(SecondsText, HasAsManyPlacesAsItNeeds) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(seconds_text(std::chrono::hours(1)), "3600 s");
+  EXPECT_EQ(seconds_text(std::chrono::seconds(60)), "60 s");
+  EXPECT_EQ(seconds_text(milliseconds(1500)), "1.5 s");
+  EXPECT_EQ(seconds_text(milliseconds(1)), "0.001 s");
+  EXPECT_EQ(seconds_text(Duration::zero()), "0 s");
+}
+
+}  // namespace
+}  // namespace phalanx
