@@ -121,9 +121,10 @@ void FlagTable::add_double(
        false,
        false,
        [target, min, max](const std::string& text) -> Status {
-         char* end = nullptr;
-         const double value = std::strtod(text.c_str(), &end);
-         if (text.empty() || *end != '\0' || std::isnan(value) || value < min || value > max) {
+         double value = 0;
+         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+         if (error != std::errc{} || end != text.data() + text.size() || std::isnan(value) ||
+             value < min || value > max) {
            return invalid_argument("expected a number from " + short_number(min) + " to " +
                                    (std::isinf(max) ? "inf" : short_number(max)) + ", found \"" +
                                    text + "\"");

@@ -6,6 +6,7 @@
 
 #include "phalanx/os/net_address.h"
 
+#include "absolute_target.h"
 #include "shown_text.h"
 
 namespace phalanx::http {
@@ -47,10 +48,8 @@ std::string_view without_trailing_dot(std::string_view name) {
 
 // The authority of an absolute target stands above the Host field.
 std::string host_of(const Request& head) {
-  constexpr std::string_view kScheme = "http://";
-  if (head.target.starts_with(kScheme)) {
-    const std::string_view rest = std::string_view(head.target).substr(kScheme.size());
-    return lowered(rest.substr(0, rest.find_first_of("/?")));
+  if (const auto authority = authority_of_target(head.target)) {
+    return lowered(*authority);
   }
   const std::string* host = head.headers.find("host");
   return host == nullptr ? "" : lowered(*host);

@@ -7,9 +7,11 @@
 
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/rfc7230.hpp>
 
 #include "phalanx/base/check.h"
 
+#include "absolute_target.h"
 #include "asio.h"
 #include "body_reader.h"
 #include "hex_digit.h"
@@ -194,11 +196,16 @@ struct RequestReader::Impl {
     request.method = text(message.method_string());
     request.target = text(message.target());
     std::string_view target = request.target;
-    if (!target.starts_with('/') && !target.starts_with("http://") && target != "*") {
+    const auto authority = authority_of_target(target);
+    if (!target.starts_with('/') && !authority && target != "*") {
       return refuse(400, "the request target must be a path");
     }
-    if (target.starts_with("http://")) {
-      target.remove_prefix(std::min(target.find_first_of("/?", 7), target.size()));
+    if (authority) {
+      // It stands above the Host field, so it must be what that has to be.
+      if (!is_host({authority->data(), authority->size()})) {
+        return refuse(400, "the request target must name a host, with or without a port");
+      }
+      target.remove_prefix(kAbsoluteScheme.size() + authority->size());
     }
     const std::size_t question = target.find('?');
     auto path = percent_decoded(target.substr(0, question));
@@ -301,7 +308,13 @@ std::size_t RequestReader::body_bytes() const {
 }
 
 bool RequestReader::keep_alive() const {
-  return impl_->parser->keep_alive();  // of all Connection fields; the message looks at one
+  // Of all Connection fields; the message looks at one. A client of HTTP/1.0 that says both stays
+  // by the parser, and leaves by the protocol.
+  const auto fields = impl_->parser->get().equal_range(beast_http::field::connection);
+  const bool closes = std::any_of(fields.first, fields.second, [](const auto& field) {
+    return beast_http::token_list(field.value()).exists("close");
+  });
+  return !closes && impl_->parser->keep_alive();
 }
 
 bool RequestReader::is_http_1_1() const {

@@ -107,12 +107,14 @@ class Builder {
   bool number_integer(number_integer_t value) { return put(Value::Data(std::int64_t{value})); }
   bool number_unsigned(number_unsigned_t value) {
     if (value > static_cast<number_unsigned_t>(std::numeric_limits<std::int64_t>::max())) {
-      return put(Value::Data(static_cast<double>(value)));
+      return put_big(static_cast<double>(value), std::to_string(value));
     }
     return put(Value::Data(static_cast<std::int64_t>(value)));
   }
-  bool number_float(number_float_t value, const string_t& /*text*/) {
-    return put(Value::Data(value));
+  bool number_float(number_float_t value, const string_t& text) {
+    // The parser takes an integer that 64 bits do not hold for one of these.
+    return text.find_first_of(".eE") == string_t::npos ? put_big(value, text)
+                                                       : put(Value::Data(value));
   }
   bool string(string_t& value) { return put(Value::Data(std::move(value))); }
   bool binary(binary_t& /*value*/) { return false; }
@@ -167,6 +169,11 @@ class Builder {
       keys_.pop_back();
     }
     return true;
+  }
+
+  bool put_big(double nearest, std::string digits) {
+    return put(
+        Value::Data(BigInteger{nearest, std::make_shared<const std::string>(std::move(digits))}));
   }
 
   bool open(Value value) {
@@ -243,6 +250,10 @@ std::string describe(const Value& value) {
   }
   if (value.as_object() != nullptr) {
     return "an object";
+  }
+  if (const auto* big = value.as_big_int();
+      big != nullptr && big->digits->size() > kShownBytesMax) {
+    return "an integer of " + std::to_string(big->digits->size()) + " bytes";
   }
   Writer writer;
   writer.value(value);

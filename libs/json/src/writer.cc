@@ -122,6 +122,11 @@ Writer& Writer::value(const Value& value) {
   if (const auto* number = value.as_int()) {
     return integer(*number);
   }
+  if (const auto* big = value.as_big_int()) {
+    separate();
+    out_.append(*big->digits);
+    return *this;
+  }
   if (const double* number = value.as_double()) {
     return real(*number);
   }

@@ -209,7 +209,7 @@ std::string text_completion(const ResponseHead& head,
   return whole(head, choices, usage, Api::kText);
 }
 
-std::string chat_role_chunk(const ResponseHead& head, std::uint32_t index) {
+std::string chat_role_chunk(const ResponseHead& head, std::uint32_t index, const Usage* usage) {
   json::Writer json;
   json.begin_object();
   write_head(json, head, "chat.completion.chunk");
@@ -218,6 +218,9 @@ std::string chat_role_chunk(const ResponseHead& head, std::uint32_t index) {
   json.key("delta").begin_object().key("role").text("assistant").key("content").text("");
   json.end_object().key("logprobs").null().key("finish_reason").null();
   json.end_object().end_array();
+  if (usage != nullptr) {
+    write_usage(json, *usage);
+  }
   if (!head.system_fingerprint.empty()) {
     json.key("system_fingerprint").text(head.system_fingerprint);
   }

@@ -121,9 +121,12 @@ void Answer::begin_stream() {
   http::Headers headers = http::sse_headers();
   add_ignored_fields(options_.ignored_fields, &headers);
   exchange_->start_stream(200, std::move(headers));
+  openai::Usage nothing_yet;
+  nothing_yet.prompt_tokens = usage_.prompt_tokens;
+  const openai::Usage* shown = options_.continuous_usage ? &nothing_yet : nullptr;
   for (std::uint32_t i = 0; i < choices_.size(); ++i) {
     if (options_.kind == ApiKind::kChat) {
-      exchange_->write(http::sse_event(openai::chat_role_chunk(options_.head, i)));
+      exchange_->write(http::sse_event(openai::chat_role_chunk(options_.head, i, shown)));
     } else if (!options_.echo.empty()) {
       EchoedPrompt& echo = options_.echo[i / choices_per_prompt_];
       if (!echo.events.empty()) {

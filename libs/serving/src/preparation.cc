@@ -87,23 +87,24 @@ openai::ApiResult<std::vector<TokenId>> ids_of(const ServedModel& model,
   return std::get<std::vector<TokenId>>(prompt);
 }
 
-// How a prompt stands before each of its choices. The events of a stream are made here: n times a
-// long text is nothing to write on a loop.
-EchoedPrompt echo_of(std::string text,
-                     const openai::ResponseHead& head,
-                     const openai::GenerationFields& fields,
-                     std::size_t first_choice) {
-  EchoedPrompt echo;
-  for (std::uint32_t i = 0; fields.stream && !text.empty() && i < fields.n; ++i) {
-    openai::ChoiceText choice;
-    choice.index = static_cast<std::uint32_t>(first_choice) + i;
+// How prompts stand before each of their choices in a stream: as events that are made here, as n
+// times a long text is nothing to write on a loop. Behind the last prompt, for the usage of all.
+void write_echo_events(const openai::GenerationFields& fields, Prepared* out) {
+  openai::Usage usage;
+  for (const GenerationRequest& prompt : out->prompts) {
+    usage.prompt_tokens += prompt.generation.prompt_ids.size();
+  }
+  openai::ChoiceText choice;
+  for (EchoedPrompt& echo : out->answer.echo) {
+    const std::string text = std::exchange(echo.text, {});
     choice.text = text;
-    echo.events.push_back(http::sse_event(openai::text_chunk(head, choice)));
+    for (std::uint32_t i = 0; i < fields.n; ++i, ++choice.index) {
+      if (!text.empty()) {
+        echo.events.push_back(http::sse_event(openai::text_chunk(
+            out->answer.head, choice, fields.continuous_usage_stats ? &usage : nullptr)));
+      }
+    }
   }
-  if (!fields.stream) {
-    echo.text = std::move(text);
-  }
-  return echo;
 }
 
 }  // namespace
@@ -160,7 +161,7 @@ Prepared prepare_completion(const ServedModel& model, Unprepared unprepared) {
   if ((out.error = check_top_logprobs(request.generation, request.prompts.size(), "logprobs"))) {
     return out;
   }
-  out.answer = answer_options(ApiKind::kCompletion, request.generation, unprepared.head);
+  out.answer = answer_options(ApiKind::kCompletion, request.generation, std::move(unprepared.head));
   out.ignored_fields = request.generation.ignored_fields;
   std::size_t echo_bytes = 0;
   for (const openai::Prompt& prompt : request.prompts) {
@@ -179,10 +180,7 @@ Prepared prepare_completion(const ServedModel& model, Unprepared unprepared) {
       if ((out.error = check_echo(echo_bytes))) {
         return out;
       }
-      out.answer.echo.push_back(echo_of(std::move(text),
-                                        unprepared.head,
-                                        request.generation,
-                                        out.answer.echo.size() * request.generation.n));
+      out.answer.echo.push_back({std::move(text), {}});
     }
     if (!add_prompt(model,
                     request.generation,
@@ -192,6 +190,9 @@ Prepared prepare_completion(const ServedModel& model, Unprepared unprepared) {
                     &out)) {
       return out;
     }
+  }
+  if (request.generation.stream) {
+    write_echo_events(request.generation, &out);
   }
   return out;
 }

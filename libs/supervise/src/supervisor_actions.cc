@@ -163,10 +163,10 @@ void Supervisor::schedule_restart(std::size_t index) {
   }
   const RestartIntensity& intensity = options_.restart.intensity;
   const Error last = slot.error ? *slot.error : internal_error("unknown");
-  slot.error = Error(last.code(),
-                     "restarted " + std::to_string(intensity.limit) + " times within " +
-                         seconds_text(intensity.window) +
-                         ", which is the limit; last: " + last.message());
+  slot.error =
+      Error(last.code(),
+            "restarted " + std::to_string(intensity.limit) + " times within " +
+                seconds_text(intensity.window) + ", which is the limit; last: " + last.message());
   post(index, Event::kGiveUp);
 }
 

@@ -93,6 +93,21 @@ TEST(FlagTable, TakesAPositionalModelAndRepeatedPrompts) {
   EXPECT_TRUE(settings.verbose);
 }
 
+TEST(FlagTable, TakesNumbersAsTheyAreWrittenAndNothingElse) {
+  for (const auto& [text, value] : {std::pair{"0", 0.0}, {"2.5", 2.5}, {"1e3", 1000.0}}) {
+    Settings settings;
+    ASSERT_TRUE(make_table(&settings).parse({"--rate", text}, {})) << text;
+    EXPECT_EQ(settings.rate, value) << text;
+  }
+  for (const char* text :
+       {" 1", "1 ", "+1", "0x10", "1.5x", "-1", "nan", "1e999", "1,5", ".", "-"}) {
+    const std::string found = ": expected a number from 0 to inf, found \"";
+    EXPECT_NE(error_of({"--rate=" + std::string(text)}).find(found + text + "\""),
+              std::string::npos)
+        << text;
+  }
+}
+
 TEST(FlagTable, PrefersCommandLineToEnvironmentToFile) {
   const std::string path = ::testing::TempDir() + "/flag_table_test.toml";
   std::ofstream(path)

@@ -72,8 +72,10 @@ TEST(AccessPolicy, TheRefusalNamesTheFlagAndWhatCame) {
 
 TEST(AccessPolicy, AnAbsoluteTargetCountsBeforeTheHostField) {
   Request request = head("localhost");
-  request.target = "http://evil.example/v1/models";
-  EXPECT_EQ(status_of(policy(true), request), 421);
+  for (const char* target : {"http://evil.example/v1/models", "HTTP://evil.example?x=/localhost"}) {
+    request.target = target;
+    EXPECT_EQ(status_of(policy(true), request), 421) << target;
+  }
 }
 
 TEST(AccessPolicy, AllowedHostsAreServedOnEveryPortOrOnTheirs) {

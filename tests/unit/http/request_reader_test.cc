@@ -107,6 +107,13 @@ TEST(RequestReader, KnowsWhoKeepsTheConnection) {
   RequestReader keeping({});
   feed_in_steps(keeping, "GET / HTTP/1.0\r\nConnection: te\r\nConnection: keep-alive\r\n\r\n", 99);
   EXPECT_TRUE(keeping.keep_alive());
+  for (const std::string fields :
+       {"Connection: keep-alive, close", "Connection: Close\r\nConnection: keep-alive"}) {
+    RequestReader closing({});
+    feed_in_steps(closing, "GET / HTTP/1.0\r\n" + fields + "\r\n\r\n", 99);
+    ASSERT_EQ(closing.state(), State::kComplete) << fields;
+    EXPECT_FALSE(closing.keep_alive()) << fields;
+  }
 }
 
 TEST(RequestReader, RefusesALargeHeaderBeforeItIsComplete) {
@@ -236,6 +243,15 @@ TEST(RequestReader, RefusesTargetsThatAreNoPath) {
   EXPECT_EQ(refusal_of("GET /%zz HTTP/1.1\r\nHost: h\r\n\r\n").status, 400);
   EXPECT_EQ(refusal_of("GET /%00 HTTP/1.1\r\nHost: h\r\n\r\n").status, 400);
   EXPECT_EQ(refusal_of("GET /a%4 HTTP/1.1\r\nHost: h\r\n\r\n").status, 400);
+  EXPECT_EQ(refusal_of("GET https://h/ HTTP/1.1\r\nHost: h\r\n\r\n").status, 400);
+}
+
+// A check of names that finds none there would let every name of the Host field pass.
+TEST(RequestReader, RefusesAbsoluteTargetsWithoutAHost) {
+  for (const std::string target :
+       {"http://", "http:///a", "http://?/a", "http://user@h/a", "http://h#/a", "http://a,b/"}) {
+    EXPECT_EQ(refusal_of("GET " + target + " HTTP/1.1\r\nHost: h\r\n\r\n").status, 400) << target;
+  }
 }
 
 TEST(RequestReader, TakesThePathOutOfAnAbsoluteTarget) {
@@ -245,6 +261,7 @@ TEST(RequestReader, TakesThePathOutOfAnAbsoluteTarget) {
     std::string query;
   };
   for (const Case& c : {Case{"http://host:80/a?b", "/a", "b"},
+                        Case{"HTTP://host:80/a?b", "/a", "b"},
                         Case{"http://host", "/", ""},
                         Case{"http://host/", "/", ""},
                         Case{"http://host?b=/live", "/", "b=/live"},

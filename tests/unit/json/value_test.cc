@@ -26,11 +26,28 @@ TEST(JsonValue, KeepsTheOrderOfKeysAndIntegersThatFit) {
   EXPECT_EQ(writer.take(), R"({"b":9223372036854775807,"a":[1.5,true,null,"x"]})");
 }
 
-TEST(JsonValue, AnIntegerPast64BitsIsANumber) {
-  const auto value = parse("18446744073709551615");
-  ASSERT_TRUE(value);
-  EXPECT_EQ(value->as_int(), nullptr);
-  ASSERT_NE(value->as_double(), nullptr);
+TEST(JsonValue, AnIntegerPast64BitsIsANumberThatIsShownAsItIs) {
+  for (const std::string text : {"9223372036854775808",
+                                 "18446744073709551615",
+                                 "-9223372036854775809",
+                                 "123456789012345678901234567890"}) {
+    const auto value = parse("[" + text + "]");
+    ASSERT_TRUE(value) << text;
+    const Value& number = value->as_array()->front();
+    EXPECT_EQ(number.as_int(), nullptr) << text;
+    ASSERT_NE(number.as_double(), nullptr) << text;
+    EXPECT_EQ(*number.as_double(), std::stod(text));
+    EXPECT_EQ(describe(number), text);
+    Writer writer;
+    writer.value(*value);
+    EXPECT_EQ(writer.take(), "[" + text + "]");
+  }
+  const auto real = parse("[18446744073709551615.0,1e20]");
+  ASSERT_TRUE(real);
+  Writer writer;
+  writer.value(*real);
+  EXPECT_EQ(writer.take(), "[18446744073709551616.0,1e+20]");
+  EXPECT_EQ(describe(*parse(std::string(300, '1'))), "an integer of 300 bytes");
 }
 
 TEST(JsonValue, RefusesWhatIsNoJson) {

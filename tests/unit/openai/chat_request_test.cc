@@ -136,10 +136,11 @@ TEST(ChatRequest, GivesThoughtsUnderBothNames) {
 
 TEST(ChatRequest, PassesToolsAndDocumentsAsTheyAre) {
   const ChatRequest request = parse_with(
-      R"("tools":[{"type":"function","function":{"parameters":{"z":1,"a":1.0},"name":"f"}}],)"
+      R"("tools":[{"type":"function","function":{"parameters":{"z":18446744073709551615,"a":1.0},"name":"f"}}],)"
       R"("tool_choice":"auto","documents":[{"title":"t","text":"x"}])");
-  EXPECT_EQ(request.conversation.tools_json,
-            R"([{"type":"function","function":{"parameters":{"z":1,"a":1.0},"name":"f"}}])");
+  EXPECT_EQ(
+      request.conversation.tools_json,
+      R"([{"type":"function","function":{"parameters":{"z":18446744073709551615,"a":1.0},"name":"f"}}])");
   EXPECT_EQ(request.conversation.documents_json, R"([{"title":"t","text":"x"}])");
   EXPECT_EQ(parse_with(R"("tools":[],"documents":[])").conversation.tools_json, "");
 }

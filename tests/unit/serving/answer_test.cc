@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/openai/stream_event.h"
+
 #include "byte_tokenizer.h"
 #include "fake_desk.h"
 
@@ -23,7 +25,7 @@ class CountingExchange final : public http::Exchange {
 
   void respond(http::Response /*response*/) override { ++responses; }
   void start_stream(int /*status*/, http::Headers /*headers*/) override {}
-  void write(std::string /*data*/) override {}
+  void write(std::string data) override { events.push_back(std::move(data)); }
   void finish() override {}
   [[nodiscard]] const http::Resumed* resumed() const override { return nullptr; }
   void note(const http::HandlerNotes& /*notes*/) override {}
@@ -33,6 +35,7 @@ class CountingExchange final : public http::Exchange {
   void on_close(std::function<void()> /*callback*/) override {}
 
   int responses = 0;
+  std::vector<std::string> events;
 
  private:
   std::size_t* held_;
@@ -97,6 +100,40 @@ TEST(Answer, CountsTheTextOfAWholeOneUntilItIsComplete) {
   EXPECT_EQ(held_by(false, false), held_by(true, false) + 100);
   EXPECT_GE(held_by(false, true),
             held_by(true, true) + 100U * 6 * sizeof(openai::TokenLogprobs) / 2);
+}
+
+// Clients that count by it read it from each, also from those that only name the role.
+TEST(Answer, EveryEventHasTheUsageThatIsAskedFor) {
+  Served served;
+  AnswerOptions options;
+  options.stream = true;
+  options.include_usage = true;
+  options.continuous_usage = true;
+  const auto exchange = std::make_shared<CountingExchange>(&served.held);
+  const auto answer =
+      std::make_shared<Answer>(served.context({}), options, exchange, Place(served.desk, {1, 1}));
+  std::vector<GenerationRequest> prompts(1);
+  prompts[0].generation.choices = 2;
+  prompts[0].generation.prompt_ids = {'a', 'b', 'c'};
+  answer->start({}, std::move(prompts));
+  std::vector<std::uint64_t> told;
+  for (std::uint32_t choice = 0; choice < 2; ++choice) {
+    wire::FrontEvent token;
+    token.key = {1, 1};
+    token.choice = choice;
+    token.token = 'a';
+    token.finish = step::FinishReason::kLength;
+    answer->on_token(token);
+  }
+  ASSERT_EQ(exchange->events.size(), 6U) << "two roles, two tokens, the usage, the end";
+  for (std::size_t i = 0; i < 5; ++i) {
+    const std::string data = exchange->events[i].substr(std::string("data: ").size());
+    const auto event = openai::parse_stream_event(data);
+    ASSERT_TRUE(event && event->usage) << data;
+    EXPECT_EQ(event->usage->prompt_tokens, 3U) << data;
+    told.push_back(event->usage->completion_tokens);
+  }
+  EXPECT_EQ(told, (std::vector<std::uint64_t>{0, 0, 1, 2, 2}));
 }
 
 // Of more than is written on the loop. What comes behind its last token finds its choices with

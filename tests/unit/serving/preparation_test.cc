@@ -25,11 +25,13 @@ class PreparationTest : public ::testing::Test {
     return prepare_completion(model_, {"{" + members + "}", head_, 7});
   }
 
-  [[nodiscard]] std::string event(std::uint32_t index, std::string_view text) const {
+  [[nodiscard]] std::string event(std::uint32_t index,
+                                  std::string_view text,
+                                  const openai::Usage* usage = nullptr) const {
     openai::ChoiceText choice;
     choice.index = index;
     choice.text = text;
-    return http::sse_event(openai::text_chunk(head_, choice));
+    return http::sse_event(openai::text_chunk(head_, choice, usage));
   }
 
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_ = make_byte_tokenizer();
@@ -47,6 +49,17 @@ TEST_F(PreparationTest, MakesTheEventsOfAnEchoForEveryChoice) {
   EXPECT_EQ(prepared.answer.echo[1].events, (std::vector{event(2, "b"), event(3, "b")}));
   EXPECT_EQ(prepared.answer.head.id, head_.id);
   EXPECT_EQ(prepared.prompts.size(), 2U);
+}
+
+// Of all prompts, of which most come behind the first echo.
+TEST_F(PreparationTest, EveryEventOfAnEchoHasTheUsageThatIsAskedFor) {
+  const Prepared prepared = completion(
+      R"("prompt":["abc","d"],"echo":true,"stream":true,"stream_options":{"continuous_usage_stats":true})");
+  ASSERT_FALSE(prepared.error) << prepared.error->message;
+  openai::Usage usage;
+  usage.prompt_tokens = 4;
+  EXPECT_EQ(prepared.answer.echo[0].events, std::vector{event(0, "abc", &usage)});
+  EXPECT_EQ(prepared.answer.echo[1].events, std::vector{event(1, "d", &usage)});
 }
 
 TEST_F(PreparationTest, KeepsTheTextOfAnEchoForAWholeAnswer) {

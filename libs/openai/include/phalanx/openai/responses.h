@@ -58,11 +58,15 @@ struct ChoiceText {
                                           std::span<const ChoiceText> choices,
                                           const Usage& usage);
 
+// In chunks of a choice `usage` stands only for continuous_usage_stats.
+
 // The first chunk of a choice: role and empty content.
-[[nodiscard]] std::string chat_role_chunk(const ResponseHead& head, std::uint32_t index);
+[[nodiscard]] std::string chat_role_chunk(const ResponseHead& head,
+                                          std::uint32_t index,
+                                          const Usage* usage = nullptr);
 
 // A further chunk. One sampled token is one chunk: the last one carries the finish reason beside
-// its text. `usage` only for continuous_usage_stats.
+// its text.
 [[nodiscard]] std::string chat_chunk(const ResponseHead& head,
                                      const ChoiceText& choice,
                                      const Usage* usage = nullptr);
