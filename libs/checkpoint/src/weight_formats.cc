@@ -2,6 +2,7 @@
 // Which formats the matrices of a checkpoint are served in.
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,13 @@ namespace phalanx::checkpoint {
 using gguf::TensorType;
 using kernels::WeightFormat;
 
+namespace {
+
+// More do not fit into a line that people read.
+constexpr std::size_t kMostNamed = 6;
+
+}  // namespace
+
 std::string describe(const WeightFormats& formats) {
   std::vector<WeightFormat> of_layers;
   for (const LayerFormats& layer : formats.layers) {
@@ -24,8 +32,12 @@ std::string describe(const WeightFormats& formats) {
     }
   }
   std::string text;
-  for (const WeightFormat format : of_layers) {
+  for (const WeightFormat format :
+       std::span(of_layers).first(std::min(of_layers.size(), kMostNamed))) {
     text.append(text.empty() ? "" : " and ").append(kernels::weight_format_name(format));
+  }
+  if (of_layers.size() > kMostNamed) {
+    text.append(" and ").append(std::to_string(of_layers.size() - kMostNamed)).append(" more");
   }
   if (of_layers != std::vector{formats.head}) {
     text.append(", head ").append(kernels::weight_format_name(formats.head));

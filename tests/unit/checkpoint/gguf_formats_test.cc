@@ -248,6 +248,23 @@ TEST(GgufFormats, AreThoseOfEachMatrix) {
   EXPECT_EQ(describe(even), "int5-g32-min-k");
 }
 
+// The record that takes it from the planner to the leader has room for so much.
+TEST(GgufFormats, AreDescribedInALineHoweverManyThereAre) {
+  WeightFormats all(WeightFormat::kInt5G32MinK, WeightFormat::kInt4G32MinK);
+  all.layers.clear();
+  for (const WeightFormat format : kernels::kWeightFormats) {
+    all.layers.push_back(LayerFormats::all(format));
+  }
+  all.embedding = WeightFormat::kInt6G16K;
+  const std::string text = describe(all);
+  EXPECT_TRUE(text.starts_with("bf16 and int8 and ")) << text;
+  EXPECT_NE(
+      text.find(" and " + std::to_string(kernels::kWeightFormats.size() - 6) + " more, head "),
+      std::string::npos)
+      << text;
+  EXPECT_LE(text.size(), 256U);
+}
+
 TEST(GgufFormats, HaveOneLevelWhereALeafIsNoWholeSuperblock) {
   TestShape shape = shape_of_blocks(768);
   const auto formats = [&] {

@@ -60,7 +60,7 @@ struct WeightFormats {
 };
 
 // "int4", "int4, head bf16" where head and layers differ, and for formats that differ from matrix
-// to matrix all that occur: "int4-g32-min and int8-g16".
+// to matrix those that occur, up to six by name: "int4-g32-min and int8-g16". At most 256 bytes.
 [[nodiscard]] std::string describe(const WeightFormats& formats);
 
 // The shape of a decoder-only transformer. Everything here was checked: positive, bounded,
