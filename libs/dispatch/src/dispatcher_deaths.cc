@@ -177,6 +177,12 @@ void Dispatcher::search_on(std::optional<ReplicaId> bench) {
   }
 }
 
+// A search ends, or gives up a bench that stays away, by itself.
+bool Dispatcher::waits_for_bench(const Running& running) const {
+  return bench_ && (!running.fingerprint ||
+                    router_.table().at(*bench_).numerics_fingerprint == *running.fingerprint);
+}
+
 void Dispatcher::abandon_search() {
   const std::vector<ChoiceName> released(suspects_.begin(), suspects_.end());
   suspects_.clear();

@@ -53,7 +53,9 @@ void Dispatcher::on_tick() {
     if (!late) {
       return;
     }
-    if (router_.any_serves(clock_.now(), {{}, find(*late)->fingerprint, only_replica(*late)})) {
+    const Running& running = *find(*late);
+    if (waits_for_bench(running) ||
+        router_.any_serves(clock_.now(), {{}, running.fingerprint, only_replica(*late)})) {
       waiting_.renew(*late, clock_.now());  // in a queue that moves
       continue;
     }

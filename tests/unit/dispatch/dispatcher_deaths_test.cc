@@ -261,6 +261,40 @@ TEST_P(DispatcherDeaths, SuspectsGoOnWhenTheirReplicaDoesNotComeBack) {
   }
 }
 
+// Each start of the bench takes 20 s, and a search some of them.
+TEST_P(DispatcherDeaths, ALongSearchEndsNobodyWhoWaitsForItsBench) {
+  constexpr std::uint64_t kCulprit = 6;
+  submit(8);
+  const auto die_slowly = [&](ReplicaId replica) {
+    ++deaths;
+    replicas_.running[replica].clear();
+    router_.table().at(replica).ready = false;
+    dispatcher_.on_replica_lost(replica);
+    EXPECT_TRUE(dispatcher_.on_replica_died(replica, true, "killed by signal 11"));
+    for (int i = 0; i < 200; ++i) {
+      clock_.advance(milliseconds(100));
+      dispatcher_.on_tick();
+      take_turns();
+    }
+    come_back(replica);
+  };
+  for (int i = 0; i < 1000 && dispatcher_.requests() > 0; ++i) {
+    for (std::uint32_t r = 0; r < GetParam(); ++r) {
+      if (replicas_.requests(ReplicaId(r)).contains(kCulprit)) {
+        die_slowly(ReplicaId(r));
+      }
+    }
+    if (sinks.size() == 8) {
+      submit(1);  // it waits where there is no other replica
+    }
+    step();
+  }
+  EXPECT_GT(deaths, 3);
+  for (std::uint64_t i = 1; i <= sinks.size(); ++i) {
+    EXPECT_EQ(sinks[i - 1]->done, i != kCulprit) << i;
+  }
+}
+
 TEST_P(DispatcherDeaths, SuspectsThatLeaveFreeTheOthers) {
   submit(4);
   const std::set<std::uint64_t> here = replicas_.requests(ReplicaId(0));

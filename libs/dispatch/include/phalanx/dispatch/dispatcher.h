@@ -32,7 +32,9 @@ struct PoisonedChoice {
 };
 
 struct DispatcherOptions {
-  Duration wait_for_replica = std::chrono::seconds(60);  // of a choice, for a usable one
+  // Of a choice, for a usable one; beside a search on the one that it waits for, of that for its
+  // readiness.
+  Duration wait_for_replica = std::chrono::seconds(60);
   // Hears of a choice before its request ends with kPoisoned. May be empty.
   std::function<void(const PoisonedChoice&)> on_poisoned;
   // dispatch_more() is to follow, in another turn of the loop and not from within. Not empty.
@@ -147,6 +149,8 @@ class Dispatcher {
   void forget_suspects(RequestId id, std::optional<std::uint32_t> choice = std::nullopt);
   void search_on(std::optional<ReplicaId> bench);
   void abandon_search();
+  // Where the search is over it may run there.
+  [[nodiscard]] bool waits_for_bench(const Running& running) const;
   void judge_orphans();
   void test_suspects();
   void apply(ReplicaId replica, const wire::TokenUpdate& update);
