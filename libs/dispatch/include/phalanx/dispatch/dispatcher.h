@@ -32,8 +32,8 @@ struct PoisonedChoice {
 };
 
 struct DispatcherOptions {
-  // Of a choice, for a usable one; beside a search on the one that it waits for, of that for its
-  // readiness.
+  // Of a choice, for a usable one. While suspects are tried on the one that it waits for, it is not
+  // counted: then no start of that one may take longer.
   Duration wait_for_replica = std::chrono::seconds(60);
   // Hears of a choice before its request ends with kPoisoned. May be empty.
   std::function<void(const PoisonedChoice&)> on_poisoned;
@@ -149,7 +149,7 @@ class Dispatcher {
   void forget_suspects(RequestId id, std::optional<std::uint32_t> choice = std::nullopt);
   void search_on(std::optional<ReplicaId> bench);
   void abandon_search();
-  // Where the search is over it may run there.
+  // It may run on the replica that is reserved for suspects, once that is free again.
   [[nodiscard]] bool waits_for_bench(const Running& running) const;
   void judge_orphans();
   void test_suspects();
