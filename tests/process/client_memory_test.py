@@ -186,6 +186,22 @@ class SlowReaders(unittest.TestCase):
             self.assertNotIn("journal_full", server.log_text())
 
 
+class Bursts(unittest.TestCase):
+    def test_what_large_requests_leave_is_given_back(self):
+        """Of many small values, so that what is in use lies between what is free."""
+        body = b'{"prompt": 5, "x": [' + b"[0]," * (BODY // 4 - 8) + b"0]}"
+        with contextlib.ExitStack() as stack:
+            server = stack.enter_context(Server(*ARGUMENTS))
+            steady = stack.enter_context(Wire(server.port))
+            before = memory(server)
+            for _ in range(4):
+                steady.send(b"".join(post("/v1/completions", body)))
+                self.assertEqual(steady.response().status, 400)
+            left = memory(server) - before
+            kept = eventually(lambda: memory(server) - before < 12 * MIB and memory(server) - before, 5, "what was freed is given back")
+            print(f"{self.id()}: {left / MIB:.1f} MiB, then {kept / MIB:.1f} MiB", flush=True)
+
+
 class Idle(unittest.TestCase):
     COUNT = 8192
 

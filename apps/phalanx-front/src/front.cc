@@ -281,6 +281,7 @@ bool Front::run_away(bool is_long, std::function<void()> work, std::function<voi
   os::WorkPool& pool = is_long ? long_pool_ : pool_;
   const std::size_t thread = is_long ? kLongPoolThread : kPoolThread;
   const std::uint64_t connection = working_for_;
+  heap_used_ |= is_long;
   return pool
       .submit(
           [this, thread, connection, work = std::move(work)] {

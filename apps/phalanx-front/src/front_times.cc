@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "phalanx/obs/log.h"
+#include "phalanx/os/heap.h"
 
 #include "front.h"
 
@@ -31,12 +32,13 @@ void Front::tick_each_second() {
       left_.reset();
     }
     tell_times();
-    give_back();
+    give_back_journals();
+    give_back_heap();
   });
 }
 
 // What a burst has left of its journals.
-void Front::give_back() {
+void Front::give_back_journals() {
   if (!journal_) {
     return;
   }
@@ -50,6 +52,13 @@ void Front::give_back() {
       give_back_timer_.reset();
     }
   });
+}
+
+// What long work has left, on the thread that does such: the heap of both pools is one.
+void Front::give_back_heap() {
+  if (heap_used_ && long_pool_.waiting() == 0) {
+    heap_used_ = !long_pool_.submit([] { os::give_back_heap(); }, [] {}).has_value();
+  }
 }
 
 void Front::tell_times() {

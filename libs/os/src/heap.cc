@@ -19,4 +19,8 @@ void keep_heap_small() {
   ::mallopt(M_ARENA_MAX, kArenas);
 }
 
+void give_back_heap() {
+  ::malloc_trim(0);
+}
+
 }  // namespace phalanx::os
