@@ -108,19 +108,22 @@ class QueryTile {
   }
 
  private:
+  // What weights are relative to: base + exponent, which is an integer.
+  struct Level {
+    float base;
+    float exponent;
+  };
   struct Query {
     std::size_t row;
     std::size_t head;
     std::size_t position;
     FoldedQuery folded;  // the segments before the one at hand
-    // Of that: weights are relative to base + exponent, which is an integer.
-    float base;
-    float exponent;
+    Level level;         // of that
   };
 
   void begin_segment() {
     for (std::size_t i = 0; i < count_; ++i) {
-      queries_[i].exponent = 0.0F;
+      queries_[i].level.exponent = 0.0F;
       f_store(denominators_[i], f_set(0.0F));
       for (std::size_t d = 0; d < args_.head_dim; d += 16) {
         f_store(segment_sums_ + i * stride_ + d, f_set(0.0F));
@@ -175,55 +178,71 @@ class QueryTile {
     scores.clear();
     cache_.template add_scores<kRows, kIsHalf>(query, tile, &scores);
     alignas(64) float weights[kRows * kTokenStride];
-    for (std::size_t r = 0; r < kRows; ++r) {
-      const std::size_t end = queries_[query + r].position + 1;
-      const float* low = scores.all + r * 16;
-      const float* high = low + TokenSums<kRows>::kStrip;
-      weigh({query + r, first, end > first ? end - first : 0},
-            {f_load(low), f_load(high)},
-            tile,
-            weights + r * kTokenStride);
+    if (queries_[query].position < first + kTokens - 1) {
+      weigh<true>(query, first, scores, tile, weights);
+    } else {
+      weigh<false>(query, first, scores, tile, weights);
     }
     cache_.template add_values<kRows, kIsHalf>(
         tile, weights, {segment_sums_ + query * stride_, stride_, 16});
   }
 
-  // The first `valid` tokens of the block at `first` count for a query.
-  struct Span {
-    std::size_t query;
-    std::size_t first;
-    std::size_t valid;
-  };
-  struct Dots {
-    F16 low;  // of tokens 0 … 15
-    F16 high;
-  };
-  // From scores to weights of values. The first block of a segment says what they are relative to;
-  // where a later one rises above that, it is by whole powers of two, and what was summed is
-  // corrected.
-  PHALANX_LANES void weigh(Span span, Dots dots, TileAt tile, float* weights) {
-    Query& query = queries_[span.query];
-    const F16 scale = f_set(args_.scale);
+  // From scores to weights of values [kRows, kTokenStride]. With kHides some of the tokens of the
+  // block at `first` come after a query, and count for nothing.
+  template <bool kHides, std::size_t kRows>
+  PHALANX_LANES void weigh(std::size_t query,
+                           std::size_t first,
+                           const TokenSums<kRows>& scores,
+                           TileAt tile,
+                           float* weights) {
     const F16 nothing = f_set(-__builtin_inff());
-    const std::size_t second = span.valid > 16 ? span.valid - 16 : 0;
-    F16 low = choose(m_first(span.valid), dots.low * scale, nothing);
-    F16 high = choose(m_first(second), dots.high * scale, nothing);
-    const float largest = f_largest(f_larger(high, f_larger(low, nothing)));
-    if (span.first % kSegmentTokens == 0) {
-      query.base = largest;
-    } else if (largest - query.base > query.exponent) {
-      const float exponent = __builtin_ceilf(largest - query.base);
-      correct(span.query, f_exp2(f_set(query.exponent) - f_set(exponent)));
-      query.exponent = exponent;
+    const F16 scale = f_set(args_.scale);
+    F16 low[kRows];
+    F16 high[kRows];
+    F16 largest[kRows];
+#pragma GCC unroll 8
+    for (std::size_t r = 0; r < kRows; ++r) {
+      low[r] = f_load(scores.at(r, 0)) * scale;
+      high[r] = f_load(scores.at(r, 1)) * scale;
+      if constexpr (kHides) {
+        const std::size_t end = queries_[query + r].position + 1;
+        const std::size_t valid = end > first ? end - first : 0;
+        low[r] = choose(m_first(valid), low[r], nothing);
+        high[r] = choose(m_first(valid > 16 ? valid - 16 : 0), high[r], nothing);
+      }
+      largest[r] = f_larger(high[r], f_larger(low[r], nothing));
     }
-    low = (low - f_set(query.base)) - f_set(query.exponent);
-    high = (high - f_set(query.base)) - f_set(query.exponent);
-    const TokenWeights of_low = cache_.weights(tile, 0, f_exp2(low));
-    const TokenWeights of_high = cache_.weights(tile, 16, f_exp2(high));
-    f_store(weights, of_low.of_values);
-    f_store(weights + 16, of_high.of_values);
-    float* denominator = denominators_[span.query];
-    f_store(denominator, (f_load(denominator) + of_low.own) + of_high.own);
+    float maxima[kRows];
+    f_largest_of(largest, maxima);
+#pragma GCC unroll 8
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const Level level = rise(query + r, first, maxima[r]);
+      low[r] = (low[r] - f_set(level.base)) - f_set(level.exponent);
+      high[r] = (high[r] - f_set(level.base)) - f_set(level.exponent);
+    }
+#pragma GCC unroll 8
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const TokenWeights of_low = cache_.weights(tile, 0, f_exp2(low[r]));
+      const TokenWeights of_high = cache_.weights(tile, 16, f_exp2(high[r]));
+      f_store(weights + r * kTokenStride, of_low.of_values);
+      f_store(weights + r * kTokenStride + 16, of_high.of_values);
+      float* denominator = denominators_[query + r];
+      f_store(denominator, (f_load(denominator) + of_low.own) + of_high.own);
+    }
+  }
+
+  // The first block of a segment says what weights are relative to; where a later one rises above
+  // that, it is by whole powers of two, and what was summed is corrected.
+  PHALANX_LANES Level rise(std::size_t index, std::size_t first, float largest) {
+    Level& level = queries_[index].level;
+    if (first % kSegmentTokens == 0) {
+      level.base = largest;
+    } else if (largest - level.base > level.exponent) {
+      const float exponent = __builtin_ceilf(largest - level.base);
+      correct(index, f_exp2(f_set(level.exponent) - f_set(exponent)));
+      level.exponent = exponent;
+    }
+    return level;
   }
 
   void correct(std::size_t index, F16 correction) {
@@ -241,7 +260,7 @@ class QueryTile {
       if (query.position < first) {
         continue;
       }
-      const SegmentSums segment{query.base + query.exponent,
+      const SegmentSums segment{query.level.base + query.level.exponent,
                                 f_sum(f_load(denominators_[i])),
                                 segment_sums_ + i * stride_};
       if (tile_.is_part()) {

@@ -249,6 +249,14 @@ PHALANX_LANES float f_largest(F16 x) {  // requires no NaN
   const __m128 by2 = _mm_max_ps(by4, _mm_movehl_ps(by4, by4));
   return _mm_cvtss_f32(_mm_max_ss(by2, _mm_movehdup_ps(by2)));
 }
+// f_largest() of each of some numbers.
+template <std::size_t kCount>
+PHALANX_LANES void f_largest_of(const F16 (&a)[kCount], float (&to)[kCount]) {
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < kCount; ++i) {
+    to[i] = f_largest(a[i]);
+  }
+}
 
 // A sum of many int32 in 64 bits.
 struct WideSum {

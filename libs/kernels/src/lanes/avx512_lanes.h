@@ -203,6 +203,37 @@ PHALANX_LANES float f_sum(F16 a) {
 PHALANX_LANES float f_largest(F16 a) {  // requires no NaN
   return _mm512_reduce_max_ps(a.v);
 }
+// The larger ones of a and b, in fours: of those of a the first with the third, … of b.
+template <int kEven, int kOdd>
+PHALANX_LANES __m512 larger_fours(__m512 a, __m512 b) {
+  return _mm512_max_ps(_mm512_shuffle_f32x4(a, b, kEven), _mm512_shuffle_f32x4(a, b, kOdd));
+}
+// f_largest() of each of some numbers, all at once where they are eight.
+template <std::size_t kCount>
+PHALANX_LANES void f_largest_of(const F16 (&a)[kCount], float (&to)[kCount]) {
+  if constexpr (kCount == 8) {
+    __m512 by_two[4];  // eight lanes of two numbers each
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < 4; ++i) {
+      by_two[i] = larger_fours<0x44, 0xEE>(a[i].v, a[i + 4].v);
+    }
+    const __m512 even = larger_fours<0x88, 0xDD>(by_two[0], by_two[2]);  // four lanes of 0 4 2 6
+    const __m512 odd = larger_fours<0x88, 0xDD>(by_two[1], by_two[3]);   // of 1 5 3 7
+    const __m512 pairs = _mm512_max_ps(_mm512_unpacklo_ps(even, odd), _mm512_unpackhi_ps(even, odd));
+    alignas(64) float all[16];  // four lanes for 0 1, 4 5, 2 3, 6 7
+    _mm512_store_ps(all, _mm512_max_ps(pairs, _mm512_permute_ps(pairs, 0x4E)));
+    constexpr std::size_t kPlace[8] = {0, 1, 8, 9, 4, 5, 12, 13};
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < 8; ++i) {
+      to[i] = all[kPlace[i]];
+    }
+  } else {
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < kCount; ++i) {
+      to[i] = f_largest(a[i]);
+    }
+  }
+}
 
 // A sum of many int32 in 64 bits.
 struct WideSum {

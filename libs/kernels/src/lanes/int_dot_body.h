@@ -319,7 +319,7 @@ PHALANX_LANES void add_part(const IntRows<kRows, kRowBlocks>& rows,
   }
 }
 
-// Block by block, and within them part by part.
+// Block by block, and within them part by part. Where no leaf begins, the sums go on.
 template <IntDot kDot,
           std::size_t kStrips,
           std::size_t kRows,
@@ -328,6 +328,7 @@ template <IntDot kDot,
 PHALANX_LANES void add_scaled(const IntRows<kRows, kRowBlocks>& rows,
                               const IntStrips& strips,
                               std::size_t blocks,
+                              bool begins,
                               IntSums to,
                               Fetch& fetch) {
   F16 total[kRows][kStrips];
@@ -335,7 +336,11 @@ PHALANX_LANES void add_scaled(const IntRows<kRows, kRowBlocks>& rows,
   for (std::size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
     for (std::size_t s = 0; s < kStrips; ++s) {
-      total[r][s] = f_load(to.at(r, s));
+      if (begins) {
+        total[r][s] = f_set(0.0F);
+      } else {
+        total[r][s] = f_load(to.at(r, s));
+      }
     }
   }
   for (std::size_t block = 0; block < blocks; ++block) {

@@ -19,9 +19,10 @@ template <IntDot kAs, std::size_t kStrips, std::size_t kRows, std::size_t kRowBl
 [[gnu::noinline]] void multiply(const IntRows<kRows, kRowBlocks>& rows,
                                 const IntStrips& strips,
                                 std::size_t blocks,
+                                bool begins,
                                 IntSums to,
                                 FetchLater& fetch) {
-  add_scaled<kAs, kStrips>(rows, strips, blocks, to, fetch);
+  add_scaled<kAs, kStrips>(rows, strips, blocks, begins, to, fetch);
 }
 
 // Codes by codes. Blocks have a power of two of rows; those that do not exist repeat the first one
@@ -39,12 +40,13 @@ class IntProduct {
   // 32 KB of weights, but for few rows, which pass over them once: as much of K as there is room
   // for, so that memory is read without a gap. What is made of rows, codes that have to be spread
   // and sums of half blocks, is so for each panel: it has all strips of the tile, as has that of a
-  // leaf which has room.
+  // leaf which has room. Bytes by groups have them, too: that their 64 KB come from the second cache
+  // costs less than what is made of each row twice.
   static PanelSize panel_size(std::size_t rows, std::size_t padded) {
     if (rows <= kFewRows) {
       return {kTileStrips, rows == 1 ? room<1>() : rows == 2 ? room<2>() : room<4>()};
     }
-    if (kIsNibbles<kMadeDot>) {
+    if (kIsNibbles<kMadeDot> || kDot == IntDot::kInt8G32) {
       return {kTileStrips, kPanelK};
     }
     const bool is_wide = !kSpreadAsTheyAre<kMadeDot> || padded <= kPanelK / 2 ||
@@ -62,7 +64,7 @@ class IntProduct {
             kCodeRow<kDot>};
   }
 
-  void begin_leaf(const MatmulLeaf& leaf, TileSums& pending) {
+  void begin_leaf(const MatmulLeaf& leaf, TileSums& /*pending*/) {
     if constexpr (kDot == IntDot::kInt8Whole) {
       const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
       for (std::size_t r = 0; r < part_.rows; ++r) {
@@ -70,10 +72,6 @@ class IntProduct {
         whole_starts_[r] = whole_start(rows_, first, padded);
         whole_scales_[r] = rows_.scales[first];
       }
-    } else {
-      // Blocks of rows have sums for those, too, that do not exist.
-      const std::size_t rows = (part_.rows + kMaxRows - 1) / kMaxRows * kMaxRows;
-      pending.clear_next(part_.strips, part_.rows == 1 ? 1 : rows);
     }
   }
 
@@ -256,9 +254,11 @@ class IntProduct {
                         to,
                         fetch);
     } else if constexpr (kInlinesProducts) {
-      add_scaled<kAs, kCount>(rows, strips_at<kAs>(panel, s), panel.chunk / 32, to, fetch);
+      add_scaled<kAs, kCount>(
+          rows, strips_at<kAs>(panel, s), panel.chunk / 32, panel.begins_leaf(), to, fetch);
     } else {
-      multiply<kAs, kCount>(rows, strips_at<kAs>(panel, s), panel.chunk / 32, to, fetch);
+      multiply<kAs, kCount>(
+          rows, strips_at<kAs>(panel, s), panel.chunk / 32, panel.begins_leaf(), to, fetch);
     }
   }
 

@@ -99,6 +99,13 @@ struct TokenSums {
   static constexpr std::size_t kStrip = kRows * 16;
   alignas(64) float all[2 * kStrip];
 
+  [[nodiscard]] float* at(std::size_t row, std::size_t strip) {
+    return all + strip * kStrip + row * 16;
+  }
+  [[nodiscard]] const float* at(std::size_t row, std::size_t strip) const {
+    return all + strip * kStrip + row * 16;
+  }
+
   PHALANX_LANES void clear() {
     for (std::size_t i = 0; i < 2 * kStrip; i += 16) {
       f_store(all + i, f_set(0.0F));
@@ -141,7 +148,7 @@ class Bf16Cache {
   [[nodiscard]] PHALANX_LANES TokenWeights weights(TileAt /*tile*/,
                                                    std::size_t /*first*/,
                                                    F16 w) const {
-    const F16 rounded = f_of_bf16_bits(f_to_bf16(w));
+    const F16 rounded = f_round_to_bf16(w);
     return {rounded, rounded};
   }
 
@@ -195,6 +202,7 @@ class Int8Cache {
       add_scaled<kDot, kStrips>(rows,
                                 {codes + offset, tile.bytes + offset, key_strip_, key_strip_},
                                 blocks_,
+                                true,
                                 {scores->all + strip * kStrip, kStrip},
                                 fetch);
     };
@@ -211,7 +219,7 @@ class Int8Cache {
   // w are the weights of tokens first … first + 15.
   [[nodiscard]] PHALANX_LANES TokenWeights weights(TileAt tile, std::size_t first, F16 w) const {
     const auto* scales = reinterpret_cast<const std::uint16_t*>(tile.bytes + 2 * key_strip_);
-    return {w, f_of_bf16_bits(f_to_bf16(w * f_load_bf16(scales + first, 16)))};
+    return {w, f_round_to_bf16(w * f_load_bf16(scales + first, 16))};
   }
 
   // weights [kRows, kTokenStride]

@@ -81,5 +81,13 @@ PHALANX_LANES F16 f_of_bf16_bits(I16 bits) {
   return f_bits(i_left<16>(bits));
 }
 
+// The bf16 nearest to each lane, as a float. Requires what arithmetic leaves: no denormals.
+PHALANX_LANES F16 f_round_to_bf16(F16 x) {
+  const I16 bits = i_bits(x);
+  const I16 odd = i_right<16>(bits) & i_set(1);
+  const I16 rounded = (bits + i_set(0x7FFF) + odd) & i_set(0xFFFF0000);
+  return choose(is_nan(x), x, f_bits(rounded));
+}
+
 }  // namespace
 }  // namespace phalanx::kernels
