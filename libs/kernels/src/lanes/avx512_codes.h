@@ -60,6 +60,15 @@ PHALANX_LANES std::uint32_t i_largest(I16 a) {
 PHALANX_LANES std::int32_t i_sum(I16 a) {
   return _mm512_reduce_add_epi32(a.v);
 }
+// The same of eight at once: lane i is that of a[i], for i < 8.
+PHALANX_LANES I16 i_largest_of_eight(const I16 (&a)[8]) {
+  const __m512i all[8] = {a[0].v, a[1].v, a[2].v, a[3].v, a[4].v, a[5].v, a[6].v, a[7].v};
+  return {reduce_eight(all, [](__m512i b, __m512i c) { return _mm512_max_epu32(b, c); })};
+}
+PHALANX_LANES I16 i_sum_of_eight(const I16 (&a)[8]) {
+  const __m512i all[8] = {a[0].v, a[1].v, a[2].v, a[3].v, a[4].v, a[5].v, a[6].v, a[7].v};
+  return {reduce_eight(all, [](__m512i b, __m512i c) { return _mm512_add_epi32(b, c); })};
+}
 
 inline constexpr std::size_t kPlainWords = 8;  // of 32 codes of a row, as they are
 

@@ -203,30 +203,41 @@ PHALANX_LANES float f_sum(F16 a) {
 PHALANX_LANES float f_largest(F16 a) {  // requires no NaN
   return _mm512_reduce_max_ps(a.v);
 }
-// The larger ones of a and b, in fours: of those of a the first with the third, … of b.
-template <int kEven, int kOdd>
-PHALANX_LANES __m512 larger_fours(__m512 a, __m512 b) {
-  return _mm512_max_ps(_mm512_shuffle_f32x4(a, b, kEven), _mm512_shuffle_f32x4(a, b, kOdd));
+// Eight times 16 lanes become one number each: lane i is a[i], reduced, lane i + 8 the same.
+template <typename Reduce>
+PHALANX_LANES __m512i reduce_eight(const __m512i (&a)[8], const Reduce& reduce) {
+  __m512i by_two[4];  // a[i], a[i + 4]: eight lanes each
+#pragma GCC unroll 4
+  for (std::size_t i = 0; i < 4; ++i) {
+    by_two[i] = reduce(_mm512_shuffle_i32x4(a[i], a[i + 4], 0x44),
+                       _mm512_shuffle_i32x4(a[i], a[i + 4], 0xEE));
+  }
+  __m512i by_four[2];  // of 0 4 2 6, of 1 5 3 7: four lanes each
+#pragma GCC unroll 2
+  for (std::size_t i = 0; i < 2; ++i) {
+    by_four[i] = reduce(_mm512_shuffle_i32x4(by_two[i], by_two[i + 2], 0x88),
+                        _mm512_shuffle_i32x4(by_two[i], by_two[i + 2], 0xDD));
+  }
+  const __m512i pairs = reduce(_mm512_unpacklo_epi32(by_four[0], by_four[1]),
+                               _mm512_unpackhi_epi32(by_four[0], by_four[1]));
+  // Lanes of 0 1 0 1, 4 5 4 5, 2 3 2 3, 6 7 6 7.
+  const __m512i all = reduce(pairs, _mm512_shuffle_epi32(pairs, _MM_PERM_BADC));
+  const __m512i place = _mm512_setr_epi32(0, 1, 8, 9, 4, 5, 12, 13, 0, 1, 8, 9, 4, 5, 12, 13);
+  return _mm512_permutexvar_epi32(place, all);
 }
 // f_largest() of each of some numbers, all at once where they are eight.
 template <std::size_t kCount>
 PHALANX_LANES void f_largest_of(const F16 (&a)[kCount], float (&to)[kCount]) {
   if constexpr (kCount == 8) {
-    __m512 by_two[4];  // eight lanes of two numbers each
-#pragma GCC unroll 4
-    for (std::size_t i = 0; i < 4; ++i) {
-      by_two[i] = larger_fours<0x44, 0xEE>(a[i].v, a[i + 4].v);
-    }
-    const __m512 even = larger_fours<0x88, 0xDD>(by_two[0], by_two[2]);  // four lanes of 0 4 2 6
-    const __m512 odd = larger_fours<0x88, 0xDD>(by_two[1], by_two[3]);   // of 1 5 3 7
-    const __m512 pairs = _mm512_max_ps(_mm512_unpacklo_ps(even, odd), _mm512_unpackhi_ps(even, odd));
-    alignas(64) float all[16];  // four lanes for 0 1, 4 5, 2 3, 6 7
-    _mm512_store_ps(all, _mm512_max_ps(pairs, _mm512_permute_ps(pairs, 0x4E)));
-    constexpr std::size_t kPlace[8] = {0, 1, 8, 9, 4, 5, 12, 13};
+    __m512i bits[8];
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < 8; ++i) {
-      to[i] = all[kPlace[i]];
+      bits[i] = _mm512_castps_si512(a[i].v);
     }
+    const __m512i largest = reduce_eight(bits, [](__m512i b, __m512i c) {
+      return _mm512_castps_si512(_mm512_max_ps(_mm512_castsi512_ps(b), _mm512_castsi512_ps(c)));
+    });
+    _mm256_storeu_ps(to, _mm256_castsi256_ps(_mm512_castsi512_si256(largest)));
   } else {
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < kCount; ++i) {

@@ -61,24 +61,81 @@ PHALANX_LANES std::int32_t code_block(
   return i_sum(low + high);
 }
 
+// Up to 8 whole blocks with a scale each. False, and nothing is written, where one of them is not of
+// ordinary magnitudes.
+PHALANX_LANES bool code_eight_blocks(const float* x,
+                                     std::size_t blocks,
+                                     const QuantizedRows& out,
+                                     std::size_t at) {
+  I16 numbers[8];
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < 8; ++i) {
+    const float* block = x + (i < blocks ? i : 0) * 32;
+    const I16 magnitude = i_set(0x7FFFFFFF);
+    numbers[i] =
+        i_larger(i_bits(f_load(block)) & magnitude, i_bits(f_load(block + 16)) & magnitude);
+  }
+  const I16 largest = i_largest_of_eight(numbers);
+  const F16 amax = f_bits(largest);
+  const I16 below_infinite = i_set(kInfinite - 1);
+  const M16 lawless = is_above(largest, below_infinite) | is_less(amax, f_set(kSmallestCoded));
+  if ((m_bits(lawless) & 0xFF) != 0) {
+    return false;
+  }
+  alignas(64) float inverses[16];
+  f_store(inverses, f_set(127.0F) / amax);
+  f_store_first(out.scales + at / 32, amax / f_set(127.0F), blocks);
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < 8; ++i) {
+    if (i < blocks) {
+      const F16 inverse = f_set(inverses[i]);
+      const I16 low = i_nearest(f_load(x + i * 32) * inverse);
+      const I16 high = i_nearest(f_load(x + i * 32 + 16) * inverse);
+      i_store_bytes(out.codes + at + i * 32, low);
+      i_store_bytes(out.codes + at + i * 32 + 16, high);
+      numbers[i] = low + high;
+    }
+  }
+  f_store_first(reinterpret_cast<float*>(out.sums + at / 32),
+                f_bits(i_sum_of_eight(numbers)),
+                blocks);
+  return true;
+}
+
+// As code_leaf(), with a scale for each block.
+PHALANX_LANES void code_blocks(const float* x,
+                               std::size_t k,
+                               const QuantizedRows& out,
+                               std::size_t at) {
+  for (std::size_t i = 0; i < k; i += 256) {
+    const std::size_t left = k - i < 256 ? k - i : 256;
+    const std::size_t whole = left / 32;
+    std::size_t done = 0;
+    if (whole > 2 && code_eight_blocks(x + i, whole, out, at + i)) {
+      done = whole * 32;
+    }
+    for (; done < left; done += 32) {
+      const std::size_t count = left - done < 32 ? left - done : 32;
+      const std::size_t block = at + i + done;
+      const CodeScale scale = code_scale(x + i + done, count);
+      out.sums[block / 32] = code_block(x + i + done, count, scale, out, block);
+    }
+  }
+}
+
 // The codes of the leaf begin at `at`.
 PHALANX_LANES void code_leaf(const float* x,
                              std::size_t k,
                              const QuantizedRows& out,
                              std::size_t at) {
-  const bool of_blocks = out.span == ScaleSpan::kBlock;
-  CodeScale scale = {0.0F, 0.0F};
-  if (!of_blocks) {
-    scale = code_scale(x, k);
+  if (out.span == ScaleSpan::kBlock) {
+    code_blocks(x, k, out, at);
+    return;
   }
+  const CodeScale scale = code_scale(x, k);
   std::int32_t sum = 0;
   for (std::size_t i = 0; i < k; i += 32) {
-    const std::size_t count = k - i < 32 ? k - i : 32;
-    if (of_blocks) {
-      scale = code_scale(x + i, count);
-      sum = 0;
-    }
-    sum += code_block(x + i, count, scale, out, at + i);
+    sum += code_block(x + i, k - i < 32 ? k - i : 32, scale, out, at + i);
     out.sums[(at + i) / 32] = sum;
   }
 }
