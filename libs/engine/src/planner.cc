@@ -278,20 +278,24 @@ bool Planner::may_fit(const Sequence& sequence) const {
 }
 
 // Somebody is computing the block that would be the next one to share: it is cheaper to wait for it
-// than to compute it a second time.
+// than to compute it a second time. A hash names a whole beginning, so who computes that block has
+// its hash at the same place, and nothing of the prompts that run has to be entered anywhere.
 bool Planner::awaits_prefix(const Sequence& sequence) const {
   if (computing_.empty()) {
     return false;
   }
   const auto hashes = shareable(sequence);
-  const std::size_t known = step::known_prefix(hashes, cache_);
-  return known < hashes.size() && computing_.contains(hashes[known]);
+  const std::size_t next = step::known_prefix(hashes, cache_);
+  return next < hashes.size() &&
+         std::any_of(computing_.begin(), computing_.end(), [&](const Computing& other) {
+           const auto& theirs = other.sequence->prefix;
+           return other.from <= next && next < theirs.size() && theirs[next] == hashes[next];
+         });
 }
 
 void Planner::note_computing(const Sequence& sequence, std::size_t from) {
   if (sequence.publishes && from < sequence.prefix.size()) {
-    computing_.insert(sequence.prefix.begin() + static_cast<std::ptrdiff_t>(from),
-                      sequence.prefix.end());
+    computing_.push_back({&sequence, from});
   }
 }
 

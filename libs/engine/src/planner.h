@@ -5,7 +5,6 @@
 #include <map>
 #include <set>
 #include <span>
-#include <unordered_set>
 #include <vector>
 
 #include "phalanx/engine/block_pool.h"
@@ -53,6 +52,12 @@ class Planner {
     }
   };
 
+  // A sequence that computes its blocks from `from` on, and publishes them.
+  struct Computing {
+    const Sequence* sequence = nullptr;
+    std::size_t from = 0;
+  };
+
   [[nodiscard]] bool may_run(SequenceId id) const {
     return only_ == nullptr || only_->contains(id);
   }
@@ -95,7 +100,7 @@ class Planner {
   std::uint32_t reserved_ = 0;                   // blocks that those who run are going to ask for
   std::uint64_t command_bytes_ = 0;              // of all that run, and of those that are admitted
   std::set<BlockId> pinned_;                     // kept blocks that a row is going to share
-  std::unordered_set<std::uint64_t> computing_;  // hashes of blocks that are about to be published
+  std::vector<Computing> computing_;             // those who are about to publish blocks
   std::vector<Draft> drafts_;
   std::set<SequenceId> victims_;
 };

@@ -235,6 +235,27 @@ TEST_F(CachingScheduler, LetsAPromptWaitForTheOneThatComputesItsBeginning) {
   EXPECT_EQ(run_alone(scheduler, 2), 192U);
 }
 
+// It begins where its text leaves that of the one who computes, and not when that one is done.
+TEST_F(CachingScheduler, WaitsForNoMoreThanTheBeginningThatItShares) {
+  Scheduler scheduler(options());
+  submit(scheduler, 1, numbers(100));
+  std::vector<TokenId> forks = numbers(100);
+  forks[64] = 999;
+  submit(scheduler, 2, forks);
+  std::vector<TokenId> differs_first = numbers(100);
+  differs_first[0] = 999;
+  submit(scheduler, 3, differs_first);
+  step(scheduler);
+  EXPECT_EQ(scheduler.find(key(1))->computed, 64U);
+  const StepPlan plan = scheduler.plan();
+  ASSERT_EQ(plan.rows.size(), 2U);
+  EXPECT_EQ(plan.rows[0].start, 64U) << "the first one is not done";
+  EXPECT_EQ(scheduler.key_of(plan.rows[1].sequence), key(2));
+  EXPECT_EQ(plan.rows[1].start, 64U);
+  step(scheduler);
+  EXPECT_EQ(run_alone(scheduler, 3), 0U);
+}
+
 TEST_F(CachingScheduler, GivesUpTheOldestWhenASequenceNeedsTheBlocks) {
   Scheduler scheduler(options(8));
   submit(scheduler, 1, numbers(100));
