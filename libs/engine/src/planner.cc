@@ -2,6 +2,7 @@
 #include "planner.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "phalanx/step/prefix_hash.h"
@@ -246,15 +247,30 @@ bool Planner::admit(const Sequence& sequence,
   return true;
 }
 
-// Of the blocks of its beginning, those that it may find in the cache: its last token is always
-// computed, because its logits are wanted.
-std::span<const std::uint64_t> Planner::shareable(const Sequence& sequence) {
+// So many blocks of its beginning it may find in the cache: its last token is always computed,
+// because its logits are wanted.
+std::size_t Planner::shareable_blocks(const Sequence& sequence) {
   const std::size_t most = (sequence.length() - 1) / step::kBlockTokens;
-  return std::span(sequence.prefix).first(std::min(most, sequence.prefix.size()));
+  return std::min(most, sequence.tokens.hashed_blocks());
 }
 
 std::vector<BlockId> Planner::cached_blocks(const Sequence& sequence) const {
-  return cache_.match(sequence.cache_salt, sequence.tokens, shareable(sequence));
+  std::vector<BlockId> blocks;
+  for (std::size_t i = 0; i < shareable_blocks(sequence); ++i) {
+    PrefixCache::Content wanted;
+    wanted.hash = sequence.tokens.hash(i);
+    if (i > 0) {
+      wanted.parent = blocks.back();
+    }
+    wanted.tokens = sequence.tokens.block(i);
+    wanted.salt = sequence.cache_salt;
+    const std::optional<BlockId> found = cache_.find(wanted);
+    if (!found) {
+      break;
+    }
+    blocks.push_back(*found);
+  }
+  return blocks;
 }
 
 // Sharing such a block takes no free one.
@@ -266,14 +282,12 @@ bool Planner::is_held(BlockId block) const {
 // holds a block of the cache holds those before it, so a few are looked at; of hashes that collide
 // the count of held blocks is too large, and admit() finds out.
 bool Planner::may_fit(const Sequence& sequence) const {
-  struct Held {
-    const Planner& planner;
-    [[nodiscard]] bool contains(std::uint64_t hash) const {
-      return planner.cache_.contains(hash) && planner.is_held(planner.cache_.at(hash));
-    }
+  const auto is_shared = [&](std::size_t block) {
+    const std::uint64_t hash = sequence.tokens.hash(block);
+    return cache_.contains(hash) && is_held(cache_.at(hash));
   };
   const auto held =
-      static_cast<std::uint32_t>(step::known_prefix(shareable(sequence), Held{*this}));
+      static_cast<std::uint32_t>(step::known_prefix(shareable_blocks(sequence), is_shared));
   return has_room(sequence, step::blocks_for(sequence.length()) - held);
 }
 
@@ -284,17 +298,19 @@ bool Planner::awaits_prefix(const Sequence& sequence) const {
   if (computing_.empty()) {
     return false;
   }
-  const auto hashes = shareable(sequence);
-  const std::size_t next = step::known_prefix(hashes, cache_);
-  return next < hashes.size() &&
+  const std::size_t most = shareable_blocks(sequence);
+  const std::size_t next = step::known_prefix(
+      most, [&](std::size_t block) { return cache_.contains(sequence.tokens.hash(block)); });
+  return next < most &&
          std::any_of(computing_.begin(), computing_.end(), [&](const Computing& other) {
-           const auto& theirs = other.sequence->prefix;
-           return other.from <= next && next < theirs.size() && theirs[next] == hashes[next];
+           const SequenceTokens& theirs = other.sequence->tokens;
+           return other.from <= next && next < theirs.hashed_blocks() &&
+                  theirs.hash(next) == sequence.tokens.hash(next);
          });
 }
 
 void Planner::note_computing(const Sequence& sequence, std::size_t from) {
-  if (sequence.publishes && from < sequence.prefix.size()) {
+  if (sequence.publishes && from < sequence.tokens.hashed_blocks()) {
     computing_.push_back({&sequence, from});
   }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
-#include <span>
 #include <vector>
 
 #include "phalanx/engine/block_pool.h"
@@ -73,7 +73,7 @@ class Planner {
                            std::uint32_t slot,
                            std::vector<BlockId> cached,
                            std::uint32_t rows);
-  [[nodiscard]] static std::span<const std::uint64_t> shareable(const Sequence& sequence);
+  [[nodiscard]] static std::size_t shareable_blocks(const Sequence& sequence);
   [[nodiscard]] std::vector<BlockId> cached_blocks(const Sequence& sequence) const;
   [[nodiscard]] bool is_held(BlockId block) const;
   [[nodiscard]] bool may_fit(const Sequence& sequence) const;
@@ -94,13 +94,13 @@ class Planner {
   const std::set<SequenceId>* only_;
   const StepBudget* step_budget_;
   std::uint32_t budget_;
-  StepWork work_;                                // of the rows so far
-  std::uint32_t available_;                      // free blocks that no row has taken yet
-  std::uint32_t promised_ = 0;                   // blocks of victims, for the next step
-  std::uint32_t reserved_ = 0;                   // blocks that those who run are going to ask for
-  std::uint64_t command_bytes_ = 0;              // of all that run, and of those that are admitted
-  std::set<BlockId> pinned_;                     // kept blocks that a row is going to share
-  std::vector<Computing> computing_;             // those who are about to publish blocks
+  StepWork work_;                     // of the rows so far
+  std::uint32_t available_;           // free blocks that no row has taken yet
+  std::uint32_t promised_ = 0;        // blocks of victims, for the next step
+  std::uint32_t reserved_ = 0;        // blocks that those who run are going to ask for
+  std::uint64_t command_bytes_ = 0;   // of all that run, and of those that are admitted
+  std::set<BlockId> pinned_;          // kept blocks that a row is going to share
+  std::vector<Computing> computing_;  // those who are about to publish blocks
   std::vector<Draft> drafts_;
   std::set<SequenceId> victims_;
 };
