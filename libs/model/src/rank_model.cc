@@ -247,20 +247,6 @@ Result<std::span<const SampledToken>> RankModel::step(std::span<const step::Step
   return std::span<const SampledToken>(impl.rows(), items.size());
 }
 
-void RankModel::unload() {
-  // An empty span is always accepted.
-  (void)impl_->forward->program.bind(impl_->forward->buffers.weights, {});
-  impl_->regions.weights = {};
-}
-
-Status RankModel::reload(std::span<const std::byte> weights) {
-  PHALANX_TRY(const WeightArena arena,
-              open_arena(weights, impl_->options.config, impl_->arena.key));
-  impl_->arena = arena;
-  impl_->regions.weights = weights;
-  return impl_->forward->program.bind(impl_->forward->buffers.weights, writable(weights));
-}
-
 std::uint64_t RankModel::numerics_fingerprint() const {
   return impl_->fingerprint;
 }
