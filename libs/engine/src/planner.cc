@@ -8,6 +8,8 @@
 #include "phalanx/step/prefix_hash.h"
 #include "phalanx/wire/limits.h"
 
+#include "block_content.h"
+
 namespace phalanx::engine {
 namespace {
 
@@ -167,22 +169,26 @@ std::uint32_t Planner::reserved_by(const Sequence& sequence) const {
   return (known > held ? known - held : 0) + (final > known ? 1U : 0U);
 }
 
-void Planner::admit_waiting() {
-  if (waiting_.empty()) {
-    return;
-  }
-  std::uint32_t drafted_blocks = 0;
+// What those who are to be admitted find: blocks that are spoken for, and beginnings on their way.
+void Planner::note_running() {
   for (const auto& [id, sequence] : running_) {
     reserved_ += reserved_by(sequence);
     if (may_run(id)) {
       note_computing(sequence, sequence.published);
     }
   }
+  std::uint32_t drafted_blocks = 0;
   for (const Draft& row : drafts_) {
     drafted_blocks += row.new_blocks;
   }
   reserved_ -= std::min(reserved_, drafted_blocks);
+}
 
+void Planner::admit_waiting() {
+  if (waiting_.empty()) {
+    return;
+  }
+  note_running();
   auto slot = free_slots_.begin();
   std::uint32_t overtaken = 0;
   std::uint32_t held_back = 0;
@@ -257,14 +263,7 @@ std::size_t Planner::shareable_blocks(const Sequence& sequence) {
 std::vector<BlockId> Planner::cached_blocks(const Sequence& sequence) const {
   std::vector<BlockId> blocks;
   for (std::size_t i = 0; i < shareable_blocks(sequence); ++i) {
-    PrefixCache::Content wanted;
-    wanted.hash = sequence.tokens.hash(i);
-    if (i > 0) {
-      wanted.parent = blocks.back();
-    }
-    wanted.tokens = sequence.tokens.block(i);
-    wanted.salt = sequence.cache_salt;
-    const std::optional<BlockId> found = cache_.find(wanted);
+    const std::optional<BlockId> found = cache_.find(content_of(sequence, i, blocks));
     if (!found) {
       break;
     }

@@ -68,6 +68,7 @@ class Planner {
   [[nodiscard]] std::uint32_t prompt_rows(std::uint32_t start) const;
   [[nodiscard]] bool make_room(const Sequence& sequence);
   void preempt(const Sequence& victim);
+  void note_running();
   void admit_waiting();
   [[nodiscard]] bool admit(const Sequence& sequence,
                            std::uint32_t slot,

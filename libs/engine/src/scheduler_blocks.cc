@@ -6,6 +6,8 @@
 #include "phalanx/base/check.h"
 #include "phalanx/engine/scheduler.h"
 
+#include "block_content.h"
+
 namespace phalanx::engine {
 
 void Scheduler::apply_row(const PlannedRow& row) {
@@ -51,14 +53,7 @@ void Scheduler::publish(Sequence& sequence) {
   }
   sequence.tokens.hash_blocks(sequence.cache_salt);
   for (std::uint32_t i = sequence.published; i < sequence.computed / step::kBlockTokens; ++i) {
-    PrefixCache::Content content;
-    content.hash = sequence.tokens.hash(i);
-    if (i > 0) {
-      content.parent = sequence.blocks[i - 1];
-    }
-    content.tokens = sequence.tokens.block(i);
-    content.salt = sequence.cache_salt;
-    if (!cache_.publish(sequence.blocks[i], content)) {
+    if (!cache_.publish(sequence.blocks[i], content_of(sequence, i, sequence.blocks))) {
       sequence.publishes = false;
       return;
     }
