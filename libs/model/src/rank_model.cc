@@ -181,7 +181,6 @@ Status RankModel::Impl::run(std::span<const step::StepItem> items) {
   if (group == nullptr) {
     return failed_precondition("step: expected a communicator, found none: join() comes first");
   }
-  PHALANX_RETURN_IF_ERROR(forward->program.ready());
   inputs.fill(items, table);
   sampler->begin(inputs.samples());
   non_finite.store(0, std::memory_order_relaxed);
