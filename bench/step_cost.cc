@@ -51,7 +51,6 @@ class IdleRunner final : public engine::ModelRunner {
     return ok();
   }
   Status clear(bool /*zero_kv*/) override { return ok(); }
-  Status unload() override { return ok(); }
   engine::RunnerCounters counters() const override { return {}; }
 };
 

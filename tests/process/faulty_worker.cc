@@ -135,7 +135,6 @@ class ThrowingRunner final : public engine::ModelRunner {
     return inner_->step(step, table, items, results);
   }
   Status clear(bool zero_kv) override { return inner_->clear(zero_kv); }
-  Status unload() override { return inner_->unload(); }
   // Asked for after every command. After the self-test an idle rank hears nothing but pings.
   engine::RunnerCounters counters() const override {
     const bool after_step = std::exchange(stepped_, false);

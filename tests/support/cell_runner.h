@@ -45,7 +45,6 @@ class CellRunner final : public engine::ModelRunner {
                             std::span<const step::StepItem> items,
                             std::span<step::SampleResult> results) override;
   [[nodiscard]] Status clear(bool zero_kv) override;
-  [[nodiscard]] Status unload() override { return ok(); }
   [[nodiscard]] engine::RunnerCounters counters() const override { return counters_; }
 
   engine::RunnerIdentity identity_value;

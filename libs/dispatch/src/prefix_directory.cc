@@ -27,7 +27,9 @@ void PrefixDirectory::apply(ReplicaId replica, const wire::PrefixChanges& change
 
 std::uint64_t PrefixDirectory::known_tokens(ReplicaId replica,
                                             std::span<const std::uint64_t> hashes) const {
-  return step::known_prefix(hashes, known_.at(replica.value())) * step::kBlockTokens;
+  const std::unordered_set<std::uint64_t>& known = known_.at(replica.value());
+  const auto is_known = [&](std::size_t block) { return known.contains(hashes[block]); };
+  return step::known_prefix(hashes.size(), is_known) * step::kBlockTokens;
 }
 
 }  // namespace phalanx::dispatch

@@ -33,8 +33,6 @@ std::string_view name_of(wire::RankOp op) {
       return "step";
     case wire::RankOp::kClear:
       return "clear";
-    case wire::RankOp::kUnload:
-      return "unload";
     case wire::RankOp::kPing:
       return "ping";
     case wire::RankOp::kShutdown:

@@ -2,10 +2,13 @@
 #include "planner.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "phalanx/step/prefix_hash.h"
 #include "phalanx/wire/limits.h"
+
+#include "block_content.h"
 
 namespace phalanx::engine {
 namespace {
@@ -166,22 +169,26 @@ std::uint32_t Planner::reserved_by(const Sequence& sequence) const {
   return (known > held ? known - held : 0) + (final > known ? 1U : 0U);
 }
 
-void Planner::admit_waiting() {
-  if (waiting_.empty()) {
-    return;
-  }
-  std::uint32_t drafted_blocks = 0;
+// What those who are to be admitted find: blocks that are spoken for, and beginnings on their way.
+void Planner::note_running() {
   for (const auto& [id, sequence] : running_) {
     reserved_ += reserved_by(sequence);
     if (may_run(id)) {
       note_computing(sequence, sequence.published);
     }
   }
+  std::uint32_t drafted_blocks = 0;
   for (const Draft& row : drafts_) {
     drafted_blocks += row.new_blocks;
   }
   reserved_ -= std::min(reserved_, drafted_blocks);
+}
 
+void Planner::admit_waiting() {
+  if (waiting_.empty()) {
+    return;
+  }
+  note_running();
   auto slot = free_slots_.begin();
   std::uint32_t overtaken = 0;
   std::uint32_t held_back = 0;
@@ -246,15 +253,23 @@ bool Planner::admit(const Sequence& sequence,
   return true;
 }
 
-// Of the blocks of its beginning, those that it may find in the cache: its last token is always
-// computed, because its logits are wanted.
-std::span<const std::uint64_t> Planner::shareable(const Sequence& sequence) {
+// So many blocks of its beginning it may find in the cache: its last token is always computed,
+// because its logits are wanted.
+std::size_t Planner::shareable_blocks(const Sequence& sequence) {
   const std::size_t most = (sequence.length() - 1) / step::kBlockTokens;
-  return std::span(sequence.prefix).first(std::min(most, sequence.prefix.size()));
+  return std::min(most, sequence.tokens.hashed_blocks());
 }
 
 std::vector<BlockId> Planner::cached_blocks(const Sequence& sequence) const {
-  return cache_.match(sequence.cache_salt, sequence.tokens, shareable(sequence));
+  std::vector<BlockId> blocks;
+  for (std::size_t i = 0; i < shareable_blocks(sequence); ++i) {
+    const std::optional<BlockId> found = cache_.find(content_of(sequence, i, blocks));
+    if (!found) {
+      break;
+    }
+    blocks.push_back(*found);
+  }
+  return blocks;
 }
 
 // Sharing such a block takes no free one.
@@ -266,32 +281,36 @@ bool Planner::is_held(BlockId block) const {
 // holds a block of the cache holds those before it, so a few are looked at; of hashes that collide
 // the count of held blocks is too large, and admit() finds out.
 bool Planner::may_fit(const Sequence& sequence) const {
-  struct Held {
-    const Planner& planner;
-    [[nodiscard]] bool contains(std::uint64_t hash) const {
-      return planner.cache_.contains(hash) && planner.is_held(planner.cache_.at(hash));
-    }
+  const auto is_shared = [&](std::size_t block) {
+    const std::uint64_t hash = sequence.tokens.hash(block);
+    return cache_.contains(hash) && is_held(cache_.at(hash));
   };
   const auto held =
-      static_cast<std::uint32_t>(step::known_prefix(shareable(sequence), Held{*this}));
+      static_cast<std::uint32_t>(step::known_prefix(shareable_blocks(sequence), is_shared));
   return has_room(sequence, step::blocks_for(sequence.length()) - held);
 }
 
 // Somebody is computing the block that would be the next one to share: it is cheaper to wait for it
-// than to compute it a second time.
+// than to compute it a second time. A hash names a whole beginning, so who computes that block has
+// its hash at the same place, and nothing of the prompts that run has to be entered anywhere.
 bool Planner::awaits_prefix(const Sequence& sequence) const {
   if (computing_.empty()) {
     return false;
   }
-  const auto hashes = shareable(sequence);
-  const std::size_t known = step::known_prefix(hashes, cache_);
-  return known < hashes.size() && computing_.contains(hashes[known]);
+  const std::size_t most = shareable_blocks(sequence);
+  const std::size_t next = step::known_prefix(
+      most, [&](std::size_t block) { return cache_.contains(sequence.tokens.hash(block)); });
+  return next < most &&
+         std::any_of(computing_.begin(), computing_.end(), [&](const Computing& other) {
+           const SequenceTokens& theirs = other.sequence->tokens;
+           return other.from <= next && next < theirs.hashed_blocks() &&
+                  theirs.hash(next) == sequence.tokens.hash(next);
+         });
 }
 
 void Planner::note_computing(const Sequence& sequence, std::size_t from) {
-  if (sequence.publishes && from < sequence.prefix.size()) {
-    computing_.insert(sequence.prefix.begin() + static_cast<std::ptrdiff_t>(from),
-                      sequence.prefix.end());
+  if (sequence.publishes && from < sequence.tokens.hashed_blocks()) {
+    computing_.push_back({&sequence, from});
   }
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
-#include <span>
-#include <unordered_set>
 #include <vector>
 
 #include "phalanx/engine/block_pool.h"
@@ -53,6 +52,12 @@ class Planner {
     }
   };
 
+  // A sequence that computes its blocks from `from` on, and publishes them.
+  struct Computing {
+    const Sequence* sequence = nullptr;
+    std::size_t from = 0;
+  };
+
   [[nodiscard]] bool may_run(SequenceId id) const {
     return only_ == nullptr || only_->contains(id);
   }
@@ -63,12 +68,13 @@ class Planner {
   [[nodiscard]] std::uint32_t prompt_rows(std::uint32_t start) const;
   [[nodiscard]] bool make_room(const Sequence& sequence);
   void preempt(const Sequence& victim);
+  void note_running();
   void admit_waiting();
   [[nodiscard]] bool admit(const Sequence& sequence,
                            std::uint32_t slot,
                            std::vector<BlockId> cached,
                            std::uint32_t rows);
-  [[nodiscard]] static std::span<const std::uint64_t> shareable(const Sequence& sequence);
+  [[nodiscard]] static std::size_t shareable_blocks(const Sequence& sequence);
   [[nodiscard]] std::vector<BlockId> cached_blocks(const Sequence& sequence) const;
   [[nodiscard]] bool is_held(BlockId block) const;
   [[nodiscard]] bool may_fit(const Sequence& sequence) const;
@@ -89,13 +95,13 @@ class Planner {
   const std::set<SequenceId>* only_;
   const StepBudget* step_budget_;
   std::uint32_t budget_;
-  StepWork work_;                                // of the rows so far
-  std::uint32_t available_;                      // free blocks that no row has taken yet
-  std::uint32_t promised_ = 0;                   // blocks of victims, for the next step
-  std::uint32_t reserved_ = 0;                   // blocks that those who run are going to ask for
-  std::uint64_t command_bytes_ = 0;              // of all that run, and of those that are admitted
-  std::set<BlockId> pinned_;                     // kept blocks that a row is going to share
-  std::unordered_set<std::uint64_t> computing_;  // hashes of blocks that are about to be published
+  StepWork work_;                     // of the rows so far
+  std::uint32_t available_;           // free blocks that no row has taken yet
+  std::uint32_t promised_ = 0;        // blocks of victims, for the next step
+  std::uint32_t reserved_ = 0;        // blocks that those who run are going to ask for
+  std::uint64_t command_bytes_ = 0;   // of all that run, and of those that are admitted
+  std::set<BlockId> pinned_;          // kept blocks that a row is going to share
+  std::vector<Computing> computing_;  // those who are about to publish blocks
   std::vector<Draft> drafts_;
   std::set<SequenceId> victims_;
 };

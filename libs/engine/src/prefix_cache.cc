@@ -8,48 +8,41 @@
 
 namespace phalanx::engine {
 
-bool PrefixCache::publish(const Block& block) {
-  PHALANX_CHECK(block.tokens.size() == step::kBlockTokens, "only a full block is published");
-  PHALANX_CHECK(!contains(block.id), "the block is published already");
-  if (!by_hash_.emplace(block.hash, block.id).second) {
+bool PrefixCache::publish(BlockId block, const Content& content) {
+  PHALANX_CHECK(content.tokens.size() == step::kBlockTokens, "only a full block is published");
+  PHALANX_CHECK(!contains(block), "the block is published already");
+  if (!by_hash_.emplace(content.hash, block).second) {
     return false;
   }
   Node node;
-  node.hash = block.hash;
-  node.parent = block.parent;
-  std::copy(block.tokens.begin(), block.tokens.end(), node.tokens.begin());
-  if (block.parent) {
-    const auto parent = nodes_.find(block.parent->value());
+  node.hash = content.hash;
+  node.parent = content.parent;
+  std::copy(content.tokens.begin(), content.tokens.end(), node.tokens.begin());
+  if (content.parent) {
+    const auto parent = nodes_.find(content.parent->value());
     PHALANX_CHECK(parent != nodes_.end(), "a block is published after the one before it");
     ++parent->second.children;
   } else {
-    node.salt = block.salt;
+    node.salt = content.salt;
   }
-  nodes_.emplace(block.id.value(), std::move(node));
-  if (changes_.evicted.erase(block.hash) == 0) {
-    changes_.published.insert(block.hash);
+  nodes_.emplace(block.value(), std::move(node));
+  if (changes_.evicted.erase(content.hash) == 0) {
+    changes_.published.insert(content.hash);
   }
   return true;
 }
 
-std::vector<BlockId> PrefixCache::match(std::string_view salt,
-                                        std::span<const TokenId> tokens,
-                                        std::span<const std::uint64_t> hashes) const {
-  std::vector<BlockId> blocks;
-  for (std::size_t i = 0; i < hashes.size(); ++i) {
-    const auto found = by_hash_.find(hashes[i]);
-    if (found == by_hash_.end()) {
-      break;
-    }
-    const Node& node = nodes_.at(found->second.value());
-    const auto wanted = tokens.subspan(i * step::kBlockTokens, step::kBlockTokens);
-    const bool follows = i == 0 ? !node.parent && node.salt == salt : node.parent == blocks.back();
-    if (!follows || !std::equal(wanted.begin(), wanted.end(), node.tokens.begin())) {
-      break;
-    }
-    blocks.push_back(found->second);
+std::optional<BlockId> PrefixCache::find(const Content& content) const {
+  const auto found = by_hash_.find(content.hash);
+  if (found == by_hash_.end()) {
+    return std::nullopt;
   }
-  return blocks;
+  const Node& node = nodes_.at(found->second.value());
+  const bool follows = node.parent == content.parent && (node.parent || node.salt == content.salt);
+  if (!follows || !std::ranges::equal(content.tokens, node.tokens)) {
+    return std::nullopt;
+  }
+  return found->second;
 }
 
 void PrefixCache::evict(BlockId block) {

@@ -184,7 +184,6 @@ void RankGroup::op_done(CollectiveStep& step) {
       become_idle();
       break;
     case wire::RankOp::kShutdown:
-    case wire::RankOp::kUnload:
       reap_ticks_ = 0;
       end_if_empty();
       break;

@@ -86,8 +86,6 @@ Status RankLoop::admit(const wire::RankCommand& command) const {
     case wire::RankOp::kClear:
       return after(Phase::kAttached);
     case wire::RankOp::kHello:
-      return phase_ == Phase::kUnloaded ? failed_precondition("the model is unloaded") : ok();
-    case wire::RankOp::kUnload:
     case wire::RankOp::kPing:
     case wire::RankOp::kShutdown:
       return ok();
@@ -134,10 +132,6 @@ Status RankLoop::execute(const wire::RankCommand& command, wire::RankReply& repl
     case wire::RankOp::kClear:
       table_.clear();
       return runner_.clear(command.zero_kv);
-    case wire::RankOp::kUnload:
-      PHALANX_RETURN_IF_ERROR(runner_.unload());
-      phase_ = Phase::kUnloaded;
-      return ok();
     case wire::RankOp::kPing:
       return ok();
     case wire::RankOp::kShutdown:

@@ -2,6 +2,7 @@
 #include "phalanx/engine/scheduler.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -41,6 +42,37 @@ std::vector<std::uint32_t> numbers_of(const std::vector<BlockId>& blocks) {
   return numbers;
 }
 
+// Each choice of a request comes with the prompt, which is kept once. `other`: a choice that is
+// here, or null.
+std::shared_ptr<const PromptBlocks> prompt_blocks(const wire::Submit& submit,
+                                                  bool hashed,
+                                                  const Sequence* other) {
+  const std::size_t full = submit.prompt_ids.size() / step::kBlockTokens * step::kBlockTokens;
+  const auto tokens = std::span(submit.prompt_ids).first(full);
+  if (other != nullptr && other->cache_salt == submit.cache_salt &&
+      std::ranges::equal(tokens, other->tokens.beginning()->tokens)) {
+    return other->tokens.beginning();
+  }
+  PromptBlocks blocks;
+  blocks.tokens.assign(tokens.begin(), tokens.end());
+  if (hashed) {
+    step::extend_prefix_hashes(submit.cache_salt, blocks.tokens, blocks.hashes);
+  }
+  return std::make_shared<const PromptBlocks>(std::move(blocks));
+}
+
+SequenceTokens tokens_of(const wire::Submit& submit, bool hashed, const Sequence* other) {
+  std::shared_ptr<const PromptBlocks> beginning = prompt_blocks(submit, hashed, other);
+  const auto behind = static_cast<std::ptrdiff_t>(beginning->tokens.size());
+  std::vector<TokenId> rest(submit.prompt_ids.begin() + behind, submit.prompt_ids.end());
+  rest.insert(rest.end(), submit.produced_ids.begin(), submit.produced_ids.end());
+  SequenceTokens tokens(std::move(rest), std::move(beginning));
+  if (hashed) {
+    tokens.hash_blocks(submit.cache_salt);
+  }
+  return tokens;
+}
+
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options)
@@ -60,16 +92,14 @@ Result<SequenceId> Scheduler::submit(const wire::Submit& submit) {
   Sequence sequence;
   sequence.id = SequenceId(next_sequence_++);
   sequence.key = submit.key;
-  sequence.tokens = submit.prompt_ids;
-  sequence.tokens.insert(
-      sequence.tokens.end(), submit.produced_ids.begin(), submit.produced_ids.end());
+  const auto choice = keys_.lower_bound({submit.key.request, {}, {}});
+  const bool has_others = choice != keys_.end() && choice->first.request == submit.key.request;
+  sequence.tokens =
+      tokens_of(submit, options_.prefix_cache, has_others ? &at(choice->second) : nullptr);
   sequence.prompt_tokens = size32(submit.prompt_ids);
   sequence.submitted_tokens = sequence.length();
   sequence.token_limit = token_limit(options_, submit);
   sequence.cache_salt = submit.cache_salt;
-  if (options_.prefix_cache) {
-    step::extend_prefix_hashes(sequence.cache_salt, sequence.tokens, sequence.prefix);
-  }
   sequence.sampling = submit.sampling;
   sequence.stop = submit.stop;
   if (sequence.to_generate() == 0 || stops_at_end(sequence)) {
@@ -165,7 +195,7 @@ step::SequenceAttach Scheduler::attach_record(const Sequence& sequence,
   step::SequenceAttach record;
   record.slot = slot;
   record.sequence = sequence.id.value();
-  record.tokens = sequence.tokens;
+  record.tokens = sequence.tokens.all();
   record.prompt_tokens = sequence.prompt_tokens;
   record.choice = sequence.key.choice.value();
   record.sampling = sequence.sampling;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who has which KV block: sequences, the prefix cache, or nobody.
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "phalanx/base/check.h"
 #include "phalanx/engine/scheduler.h"
-#include "phalanx/step/prefix_hash.h"
+
+#include "block_content.h"
 
 namespace phalanx::engine {
 
@@ -51,18 +51,9 @@ void Scheduler::publish(Sequence& sequence) {
   if (!options_.prefix_cache || !sequence.publishes) {
     return;
   }
-  step::extend_prefix_hashes(sequence.cache_salt, sequence.tokens, sequence.prefix);
+  sequence.tokens.hash_blocks(sequence.cache_salt);
   for (std::uint32_t i = sequence.published; i < sequence.computed / step::kBlockTokens; ++i) {
-    PrefixCache::Block block;
-    block.id = sequence.blocks[i];
-    block.hash = sequence.prefix[i];
-    if (i > 0) {
-      block.parent = sequence.blocks[i - 1];
-    }
-    block.tokens = std::span<const TokenId>(sequence.tokens)
-                       .subspan(std::size_t{i} * step::kBlockTokens, step::kBlockTokens);
-    block.salt = sequence.cache_salt;
-    if (!cache_.publish(block)) {
+    if (!cache_.publish(sequence.blocks[i], content_of(sequence, i, sequence.blocks))) {
       sequence.publishes = false;
       return;
     }

@@ -75,8 +75,4 @@ Status SimRunner::clear(bool /*zero_kv*/) {
   return ok();
 }
 
-Status SimRunner::unload() {
-  return ok();
-}
-
 }  // namespace phalanx::engine

@@ -21,6 +21,7 @@
 
 namespace phalanx::model {
 
+// What a program is recorded for. It fits a team of other sizes too, and is fastest with this one.
 struct ForwardShape {
   checkpoint::ModelConfig config;
   Shard shard;
@@ -30,7 +31,8 @@ struct ForwardShape {
   std::uint32_t threads = 1;  // of the team that will run it
 };
 
-// Memory that the program's owner keeps in place and fills before each step.
+// Memory that the program's owner keeps in place while the program lives, and fills before each
+// step. Only the trees are needed to record a program that is measured and never run.
 struct ForwardInputs {
   const TokenId* tokens = nullptr;                        // [rows]
   const std::uint32_t* positions = nullptr;               // [rows]
@@ -68,6 +70,8 @@ struct ForwardProgram {
 // Elements between two rows of logits.
 [[nodiscard]] std::size_t logits_stride(const Shard& shard);
 
+// Ownership: the program borrows what `inputs` names, and nothing of `shape`.
+// Errors:    as ProgramRecorder::finish()
 [[nodiscard]] Result<ForwardProgram> record_forward(const ForwardShape& shape,
                                                     const ForwardInputs& inputs);
 

@@ -103,6 +103,7 @@ class ForwardRecorder {
   void gates_in_memory(const ColumnWeight& gate, const ColumnWeight& up);
   void mlp_output(const LayerOffsets& offsets);
   void head();
+  void final_norm(const ProductInput& normed);
   void norm(const std::string& name, std::size_t gain, const std::optional<Delta>& delta);
   void exchange_norm(const std::string& name,
                      const ProductInput& input,

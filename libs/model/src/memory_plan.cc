@@ -70,7 +70,7 @@ Result<Sized> size_replica(const checkpoint::ModelConfig& config,
   return sized;
 }
 
-// The most of `limits` that fits beside the weights with one KV block pool of `blocks`.
+// Do replicas of `limits` fit beside the weights?
 bool fits(const checkpoint::ModelConfig& config,
           const MemoryRequest& request,
           const step::RankLimits& limits) {
@@ -79,7 +79,9 @@ bool fits(const checkpoint::ModelConfig& config,
          layout_of(config).bytes + sized->replica * request.replicas <= request.available_bytes;
 }
 
-// The largest value of `field` in [1, current] for which everything fits; 0 = none.
+// The largest value of `field` in [1, current] for which everything fits; 0 = none. With
+// `least_blocks` there are only the KV blocks of one sequence of the full length, else those of
+// `limits`.
 std::uint32_t largest_that_fits(const checkpoint::ModelConfig& config,
                                 const MemoryRequest& request,
                                 step::RankLimits limits,
@@ -204,6 +206,22 @@ Error beyond_memory(const checkpoint::ModelConfig& config,
   return does_not_fit(config, request, limits, needed);
 }
 
+// As many KV blocks as the memory that `limits` with the fewest leave has room for, and no more
+// than all sequences at their full length use.
+std::uint32_t most_blocks(const checkpoint::ModelConfig& config,
+                          const MemoryRequest& request,
+                          step::RankLimits limits,
+                          std::uint64_t room) {
+  const std::uint32_t least = limits.kv_blocks;
+  const std::uint64_t useful = std::uint64_t{least} * limits.max_num_seqs;
+  limits.kv_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(useful, least + room));
+  // Rounding to pages may cost the last blocks.
+  while (limits.kv_blocks > least && !fits(config, request, limits)) {
+    --limits.kv_blocks;
+  }
+  return limits.kv_blocks;
+}
+
 }  // namespace
 
 Result<MemoryPlan> plan_memory(const checkpoint::ModelConfig& config,
@@ -233,13 +251,7 @@ Result<MemoryPlan> plan_memory(const checkpoint::ModelConfig& config,
   if (asked.kv_blocks == 0) {
     const std::uint64_t room =
         (request.available_bytes - plan.total) / (sized.block * request.replicas);
-    const std::uint64_t useful = std::uint64_t{least_blocks} * limits.max_num_seqs;
-    limits.kv_blocks =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(useful, least_blocks + room));
-    // Rounding to pages may cost the last blocks.
-    while (limits.kv_blocks > least_blocks && !fits(config, request, limits)) {
-      --limits.kv_blocks;
-    }
+    limits.kv_blocks = most_blocks(config, request, limits, room);
     PHALANX_TRY(sized, size_replica(config, request, limits));
   }
   plan.limits = limits;

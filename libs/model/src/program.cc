@@ -35,6 +35,16 @@ bool is_aligned(std::span<const std::byte> memory) {
   return reinterpret_cast<std::uintptr_t>(memory.data()) % tensor::kRowAlignment == 0;
 }
 
+Status check_bound(const Program::Impl& impl) {
+  for (const Program::Impl::Buffer& buffer : impl.buffers) {
+    if (!buffer.is_bound) {
+      return failed_precondition("buffer \"" + buffer.name +
+                                 "\": expected to be bound, found nothing");
+    }
+  }
+  return ok();
+}
+
 // The tiles of a stage are those of its tasks, one task after the other.
 struct StageTiles {
   std::array<const void*, kMaxTasksPerStage> args{};
@@ -125,26 +135,16 @@ Status Program::bind_scratch(std::span<std::byte> memory) {
 
 Status Program::bind(BufferId buffer, std::span<std::byte> memory) {
   Impl::Buffer& bound = impl_->buffers[buffer.value()];
-  if (!memory.empty() && (memory.size() < bound.bytes || !is_aligned(memory))) {
+  if (memory.size() < bound.bytes || !is_aligned(memory)) {
     return too_small(bound.name, bound.bytes, memory.size());
   }
-  bound.is_bound = !memory.empty();
+  bound.is_bound = true;
   for (const Impl::Link& link : impl_->links) {
     if (link.buffer == buffer) {
-      set_field(link.field, memory.empty() ? nullptr : memory.data() + link.byte_offset);
+      set_field(link.field, memory.data() + link.byte_offset);
     }
   }
   ++impl_->preparations;
-  return ok();
-}
-
-Status Program::ready() const {
-  for (const Impl::Buffer& buffer : impl_->buffers) {
-    if (!buffer.is_bound) {
-      return failed_precondition("buffer \"" + buffer.name +
-                                 "\": expected to be resident, found nothing");
-    }
-  }
   return ok();
 }
 
@@ -152,7 +152,7 @@ Status Program::run(const StepShape& shape,
                     kernels::ThreadTeam& team,
                     const TaskRuntime& runtime,
                     const ProgramObserver& observer) {
-  PHALANX_RETURN_IF_ERROR(ready());
+  PHALANX_RETURN_IF_ERROR(check_bound(*impl_));
   for (std::uint32_t index = 0; index < impl_->stages.size(); ++index) {
     const Stage& stage = impl_->stages[index];
     if (observer.stage_begins != nullptr) {

@@ -181,7 +181,6 @@ Status RankModel::Impl::run(std::span<const step::StepItem> items) {
   if (group == nullptr) {
     return failed_precondition("step: expected a communicator, found none: join() comes first");
   }
-  PHALANX_RETURN_IF_ERROR(forward->program.ready());
   inputs.fill(items, table);
   sampler->begin(inputs.samples());
   non_finite.store(0, std::memory_order_relaxed);
@@ -245,20 +244,6 @@ Result<std::span<const SampledToken>> RankModel::step(std::span<const step::Step
     return std::move(status).error();
   }
   return std::span<const SampledToken>(impl.rows(), items.size());
-}
-
-void RankModel::unload() {
-  // An empty span is always accepted.
-  (void)impl_->forward->program.bind(impl_->forward->buffers.weights, {});
-  impl_->regions.weights = {};
-}
-
-Status RankModel::reload(std::span<const std::byte> weights) {
-  PHALANX_TRY(const WeightArena arena,
-              open_arena(weights, impl_->options.config, impl_->arena.key));
-  impl_->arena = arena;
-  impl_->regions.weights = weights;
-  return impl_->forward->program.bind(impl_->forward->buffers.weights, writable(weights));
 }
 
 std::uint64_t RankModel::numerics_fingerprint() const {

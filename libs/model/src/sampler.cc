@@ -129,6 +129,9 @@ std::uint32_t Sampler::top_logprobs(const RowState& state) const {
   return static_cast<std::uint32_t>(std::max(0, sequence(state).sampling.top_logprobs));
 }
 
+// Anew in each step, of the whole history: 9 ns for each of its tokens, of which attention reads
+// kilobytes. Counts that are kept would be memory for each slot that a rank which attaches fills
+// again, and what they change would still be as many logits.
 void Sampler::count_history(const RowState& state,
                             const VocabSlice& raw,
                             std::span<std::uint32_t> counts) const {

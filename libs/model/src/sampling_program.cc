@@ -8,8 +8,8 @@
 namespace phalanx::model {
 namespace {
 
-// Records of this rank, and of all ranks, for one exchange.
-struct Exchange {
+// What a phase leaves for each row: on this rank, and gathered from all.
+struct RowRecords {
   BufferId own;
   BufferId all;
   std::size_t row_bytes = 0;
@@ -29,9 +29,9 @@ class SamplingRecorder {
         recorder_(recorder),
         shaped_(recorder.scratch("shaped logits",
                                  shape.rows_max * shape.logits_stride * sizeof(float))),
-        peaks_(exchange("peaks", sizeof(PeakRecord))),
-        histograms_(exchange("histograms", sizeof(kernels::VocabHistogram))),
-        draws_(exchange("draws", sizeof(DrawRecord))) {}
+        peaks_(records("peaks", sizeof(PeakRecord))),
+        histograms_(records("histograms", sizeof(kernels::VocabHistogram))),
+        draws_(records("draws", sizeof(DrawRecord))) {}
 
   void record() {
     shape_rows();
@@ -47,7 +47,7 @@ class SamplingRecorder {
   }
 
  private:
-  Exchange exchange(const std::string& name, std::size_t row_bytes) {
+  RowRecords records(const std::string& name, std::size_t row_bytes) {
     return {recorder_.scratch(name, shape_.rows_max * row_bytes),
             recorder_.scratch("all " + name, shape_.ranks * shape_.rows_max * row_bytes),
             row_bytes};
@@ -62,13 +62,13 @@ class SamplingRecorder {
     return task;
   }
 
-  void gather(const std::string& name, const Exchange& exchange, RowsOf rows) {
+  void gather(const std::string& name, const RowRecords& records, RowsOf rows) {
     AllGatherTask args;
-    args.row_bytes = exchange.row_bytes;
+    args.row_bytes = records.row_bytes;
     args.rows = rows;
     auto* task = recorder_.task(Callable::kAllGather, name, args);
-    recorder_.link(exchange.own, Access::kIn, &task->own);
-    recorder_.link(exchange.all, Access::kOut, &task->all);
+    recorder_.link(records.own, Access::kIn, &task->own);
+    recorder_.link(records.all, Access::kOut, &task->all);
   }
 
   void read_logits(SampleTask* task) {
@@ -118,9 +118,9 @@ class SamplingRecorder {
   Sampler* sampler_;
   ProgramRecorder& recorder_;
   BufferId shaped_;
-  Exchange peaks_;
-  Exchange histograms_;
-  Exchange draws_;
+  RowRecords peaks_;
+  RowRecords histograms_;
+  RowRecords draws_;
 };
 
 }  // namespace

@@ -117,16 +117,4 @@ Result<WeightArena> open_arena(std::span<const std::byte> memory,
   return arena;
 }
 
-Result<WeightArena> open_arena(std::span<const std::byte> memory,
-                               const checkpoint::ModelConfig& config,
-                               std::uint64_t expected_key) {
-  PHALANX_TRY(WeightArena arena, open_arena(memory, config));
-  if (arena.key != expected_key) {
-    return failed_precondition("weight arena: expected key " + std::to_string(expected_key) +
-                               ", found " + std::to_string(arena.key) +
-                               ": it was filled from another checkpoint or by another version");
-  }
-  return arena;
-}
-
 }  // namespace phalanx::model

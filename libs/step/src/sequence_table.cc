@@ -100,6 +100,19 @@ std::span<const std::uint32_t> SequenceTable::blocks(std::uint32_t slot) const {
   return {block_memory(slot), row(slot).block_count};
 }
 
+// Every token in the vocabulary, every block in the KV cache.
+bool SequenceTable::names_what_there_is(const SequenceAttach& sequence) const {
+  const auto is_token = [&](TokenId id) {
+    return id >= 0 && static_cast<std::uint32_t>(id) < vocab_;
+  };
+  const auto is_biased_token = [&](const auto& bias) { return is_token(bias.first); };
+  const auto is_block = [&](std::uint32_t block) { return block < limits_.kv_blocks; };
+  return std::ranges::all_of(sequence.tokens, is_token) &&
+         std::ranges::all_of(sequence.masked_until_min_tokens, is_token) &&
+         std::ranges::all_of(sequence.sampling.logit_bias, is_biased_token) &&
+         std::ranges::all_of(sequence.blocks, is_block);
+}
+
 Status SequenceTable::check_attach(const SequenceAttach& sequence) const {
   PHALANX_RETURN_IF_ERROR(check_slot(sequence.slot, limits_.max_num_seqs));
   const auto name = [&] { return named(sequence.sequence, sequence.slot); };
@@ -121,20 +134,7 @@ Status SequenceTable::check_attach(const SequenceAttach& sequence) const {
         std::to_string(sequence.sampling.logit_bias.size()) + " biases and " +
         std::to_string(sequence.masked_until_min_tokens.size()) + " masked tokens");
   }
-  const auto is_token = [&](TokenId id) {
-    return id >= 0 && static_cast<std::uint32_t>(id) < vocab_;
-  };
-  const bool fine = std::all_of(sequence.tokens.begin(), sequence.tokens.end(), is_token) &&
-                    std::all_of(sequence.masked_until_min_tokens.begin(),
-                                sequence.masked_until_min_tokens.end(),
-                                is_token) &&
-                    std::all_of(sequence.sampling.logit_bias.begin(),
-                                sequence.sampling.logit_bias.end(),
-                                [&](const auto& bias) { return is_token(bias.first); }) &&
-                    std::all_of(sequence.blocks.begin(),
-                                sequence.blocks.end(),
-                                [&](std::uint32_t block) { return block < limits_.kv_blocks; });
-  if (!fine) {
+  if (!names_what_there_is(sequence)) {
     return failed_precondition(name() + " names a token beyond the " + std::to_string(vocab_) +
                                " of the vocabulary, or a KV block beyond the " +
                                std::to_string(limits_.kv_blocks) + " there are");

@@ -69,11 +69,6 @@ Status CpuRunner::clear(bool zero_kv) {
   return zero_kv ? kv_.discard() : ok();
 }
 
-Status CpuRunner::unload() {
-  model_->unload();
-  return ok();
-}
-
 engine::RunnerCounters CpuRunner::counters() const {
   const model::RankCounters& counters = model_->counters();
   engine::RunnerCounters result;

@@ -34,7 +34,6 @@ class CpuRunner final : public engine::ModelRunner {
                             std::span<const step::StepItem> items,
                             std::span<step::SampleResult> results) override;
   [[nodiscard]] Status clear(bool zero_kv) override;
-  [[nodiscard]] Status unload() override;
   [[nodiscard]] engine::RunnerCounters counters() const override;
 
  private:

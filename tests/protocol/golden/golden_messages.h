@@ -13,7 +13,7 @@
 
 namespace phalanx::wire {
 
-// A message whose bytes are kept in proto/golden/v7/<name>.bin.
+// A message whose bytes are kept in proto/golden/v8/<name>.bin.
 struct Golden {
   std::string name;
   std::string bytes;                              // as encoded by this build

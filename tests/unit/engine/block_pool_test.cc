@@ -167,7 +167,7 @@ TEST(Sequence, CountsBlocksByFullAndBegunOnes) {
 
 TEST(Sequence, CountsTheNewestOwnTokenAsGeneration) {
   Sequence sequence;
-  sequence.tokens = {1, 2, 3, 4};
+  sequence.tokens = SequenceTokens({1, 2, 3, 4});
   sequence.prompt_tokens = 3;
   sequence.submitted_tokens = 4;  // one token of history
   sequence.token_limit = 10;

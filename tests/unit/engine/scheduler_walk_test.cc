@@ -385,7 +385,7 @@ class Walk {
     for (const auto& [key, expected] : open_) {
       const Sequence* sequence = scheduler_.find(key);
       ASSERT_NE(sequence, nullptr);
-      EXPECT_EQ(sequence->tokens, expected.tokens);
+      EXPECT_EQ(sequence->tokens.all(), expected.tokens);
       for (const BlockId block : sequence->blocks) {
         ++owners[block];
       }

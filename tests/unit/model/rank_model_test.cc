@@ -200,23 +200,6 @@ TEST(RankModel, PreparesAndAllocatesNothingInSteps) {
   EXPECT_EQ(group.model(0).counters().preparations, preparations);
 }
 
-TEST(RankModel, NamesTheResidentBufferThatIsNotThere) {
-  TestGroup group(weights(), {});
-  const SequenceSpec spec = sampled_spec(0, 1);
-  group.attach({&spec, 1});
-  const StepItem item = prefill(0, 1);
-  const auto before = group.step({&item, 1});
-  group.model(0).unload();
-  const auto without = group.step({&item, 1});
-  ASSERT_FALSE(without.has_value());
-  EXPECT_EQ(without.error().code(), Code::kFailedPrecondition);
-  EXPECT_NE(without.error().message().find("weights"), std::string::npos);
-  ASSERT_TRUE(group.model(0).reload(weights().memory()).has_value());
-  const auto after = group.step({&item, 1});
-  ASSERT_TRUE(after.has_value());
-  EXPECT_EQ(*after, *before);
-}
-
 TEST(RankModel, RefusesAStepWithoutAGroup) {
   TestGroup group(weights(), {});
   const SequenceSpec spec = sampled_spec(0, 1);

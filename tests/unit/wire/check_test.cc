@@ -72,7 +72,7 @@ class Extremes {
     }
   }
   void bend(RankCommand& command) {
-    maybe([&] { command.op = static_cast<RankOp>(pick({0, 1, 9, 10})); });
+    maybe([&] { command.op = static_cast<RankOp>(pick({0, 1, 8, 9})); });
     maybe([&] { command.detach.resize(step::kMaxSequencesPerStep + pick<std::size_t>({0, 1})); });
     for (step::SequenceAttach& attach : command.attach) {
       maybe([&] { bend(attach.sampling); });
@@ -91,7 +91,7 @@ class Extremes {
   }
   void bend(RankReply& reply) {
     maybe([&] { reply.rank = RankId(pick<std::uint32_t>({0, kMaxRanks - 1, kMaxRanks, ~0U})); });
-    maybe([&] { reply.op = static_cast<RankOp>(pick({0, 1, 9, 10})); });
+    maybe([&] { reply.op = static_cast<RankOp>(pick({0, 1, 8, 9})); });
     maybe([&] { reply.message = text(kMaxErrorBytes); });
     maybe([&] { reply.pid = pick<std::int32_t>({-1, 0, std::numeric_limits<int>::min()}); });
   }

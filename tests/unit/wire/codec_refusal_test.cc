@@ -230,7 +230,7 @@ TEST(CodecRefusal, RefusesValuesOutOfRange) {
 
 TEST(CodecRefusal, RefusesUnknownEnumerators) {
   RankCommand command;
-  command.op = static_cast<RankOp>(10);
+  command.op = static_cast<RankOp>(9);
   EXPECT_FALSE(decode_rank_command(encode(command)));
   command.op = static_cast<RankOp>(0);
   EXPECT_FALSE(decode_rank_command(encode(command)));

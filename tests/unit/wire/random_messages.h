@@ -74,7 +74,7 @@ class RandomMessages {
   RankCommand rank_command() {
     RankCommand command{.epoch = Epoch(small()),
                         .step = StepId(word()),
-                        .op = static_cast<RankOp>(1 + below(9)),
+                        .op = static_cast<RankOp>(1 + below(8)),
                         .attach = {},
                         .detach = words(10),
                         .items = {},
@@ -107,7 +107,7 @@ class RandomMessages {
     return {.epoch = Epoch(small()),
             .step = StepId(word()),
             .rank = RankId(below(kMaxRanks)),
-            .op = static_cast<RankOp>(1 + below(9)),
+            .op = static_cast<RankOp>(1 + below(8)),
             .code = below(16),
             .message = text(100),
             .state_hash = word(),

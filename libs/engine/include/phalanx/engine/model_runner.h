@@ -62,9 +62,6 @@ class ModelRunner {
   // Every sequence is gone. With `zero_kv` the KV is made finite again.
   [[nodiscard]] virtual Status clear(bool zero_kv) = 0;
 
-  // Drops the mappings of the model; only kShutdown follows.
-  [[nodiscard]] virtual Status unload() = 0;
-
   [[nodiscard]] virtual RunnerCounters counters() const = 0;
 };
 

@@ -10,7 +10,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
 
 #include "phalanx/base/ids.h"
 #include "phalanx/step/limits.h"
@@ -30,10 +29,10 @@ namespace phalanx::engine {
 // Failure: misuse is a defect of ours and ends the process.
 class PrefixCache {
  public:
-  // A full block and what it follows. `parent` is empty for the first block of a sequence.
-  struct Block {
-    BlockId id;
-    std::uint64_t hash = 0;  // step::extend_prefix_hashes()
+  // What a full block holds and what it follows. `parent` is empty for the first block of a
+  // sequence.
+  struct Content {
+    std::uint64_t hash = 0;  // step::prefix_hash()
     std::optional<BlockId> parent;
     std::span<const TokenId> tokens;  // step::kBlockTokens
     std::string_view salt;
@@ -41,7 +40,7 @@ class PrefixCache {
 
   // Enters a block; false, and nothing changes, if one of that hash is here already. Requires that
   // the parent is here.
-  [[nodiscard]] bool publish(const Block& block);
+  [[nodiscard]] bool publish(BlockId block, const Content& content);
 
   [[nodiscard]] bool contains(BlockId block) const { return nodes_.contains(block.value()); }
 
@@ -52,10 +51,8 @@ class PrefixCache {
   // collide.
   [[nodiscard]] BlockId at(std::uint64_t hash) const { return by_hash_.at(hash); }
 
-  // The blocks that hold the longest known beginning of `tokens`, at most hashes.size() of them.
-  [[nodiscard]] std::vector<BlockId> match(std::string_view salt,
-                                           std::span<const TokenId> tokens,
-                                           std::span<const std::uint64_t> hashes) const;
+  // The block of exactly this content. Requires that the parent is here.
+  [[nodiscard]] std::optional<BlockId> find(const Content& content) const;
 
   // Forgets a block that is here and has no children.
   void evict(BlockId block);

@@ -47,7 +47,7 @@ class RankLoop {
   [[nodiscard]] bool finished() const { return finished_; }
 
  private:
-  enum class Phase { kNothing, kHello, kInit, kSanity, kAttached, kBroken, kUnloaded };
+  enum class Phase { kNothing, kHello, kInit, kSanity, kAttached, kBroken };
 
   [[nodiscard]] Status admit(const wire::RankCommand& command) const;
   [[nodiscard]] Status guarded(const wire::RankCommand& command, wire::RankReply& reply);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "phalanx/base/ids.h"
+#include "phalanx/engine/sequence_tokens.h"
 #include "phalanx/step/limits.h"
 #include "phalanx/step/sampling.h"
 #include "phalanx/wire/replica_messages.h"
@@ -26,15 +27,14 @@ using SequenceId = Id<struct SequenceIdTag, std::uint64_t>;
 struct Sequence {
   SequenceId id;
   wire::SequenceKey key;
-  std::vector<TokenId> tokens;
+  SequenceTokens tokens;  // with hashes where there is a prefix cache
   std::uint32_t prompt_tokens = 0;
   std::uint32_t submitted_tokens = 0;  // prompt and history; what exceeds it was produced here
   std::uint32_t token_limit = 0;       // of prompt and produced together
   step::SamplingParams sampling;
   step::StopParams stop;
 
-  std::string cache_salt;             // shares KV only with sequences of the same salt
-  std::vector<std::uint64_t> prefix;  // step::extend_prefix_hashes() of full blocks of `tokens`
+  std::string cache_salt;  // shares KV only with sequences of the same salt
 
   std::uint32_t computed = 0;
   std::vector<BlockId> blocks;  // block i holds the KV of tokens [32 i, 32 i + 32)

@@ -54,7 +54,6 @@ class SimRunner final : public ModelRunner {
                             std::span<const step::StepItem> items,
                             std::span<step::SampleResult> results) override;
   [[nodiscard]] Status clear(bool zero_kv) override;
-  [[nodiscard]] Status unload() override;
   [[nodiscard]] RunnerCounters counters() const override { return counters_; }
 
  private:

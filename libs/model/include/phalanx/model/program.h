@@ -67,15 +67,10 @@ class Program {
   // Errors: kInvalidArgument  smaller than scratch_bytes() or not 64-byte aligned
   Status bind_scratch(std::span<std::byte> memory);
 
-  // Points every link of a resident buffer into `memory`; an empty span takes it away.
+  // Points every link of a resident buffer into `memory`.
   //
-  // Errors: kInvalidArgument  smaller than it was recorded
+  // Errors: kInvalidArgument  smaller than it was recorded or not 64-byte aligned
   Status bind(BufferId buffer, std::span<std::byte> memory);
-
-  // Whether every buffer is there.
-  //
-  // Errors: kFailedPrecondition  naming the first that is not
-  [[nodiscard]] Status ready() const;
 
   // How often argument blocks were recorded or bound: constant while steps run.
   [[nodiscard]] std::uint64_t preparations() const;
@@ -83,7 +78,7 @@ class Program {
   // Refreshes the argument blocks from `shape` in place and runs the stages.
   //
   // Allocates: nothing.
-  // Errors: kFailedPrecondition  as ready()
+  // Errors: kFailedPrecondition  a buffer is bound to nothing (which)
   //         kAborted             the team was told to stop
   //         those of the communicator
   Status run(const StepShape& shape,

@@ -46,7 +46,7 @@ struct RankCounters {
   std::uint64_t steps = 0;
   std::uint64_t step_ns = 0;        // of the latest step, all of it
   std::uint64_t collective_ns = 0;  // of that, inside the communicator
-  std::uint64_t preparations = 0;   // total: grows at creation, unload and reload, never in a step
+  std::uint64_t preparations = 0;   // total: grows at creation, never in a step
   std::uint64_t allocations = 0;    // total inside step()
 };
 
@@ -79,14 +79,10 @@ class RankModel {
   // Requires: each item passes table.check(), and the table has its new blocks; no two name one
   //           slot; together they are within the limits.
   // Allocates: nothing.
-  // Errors: kFailedPrecondition  no group; a resident buffer is not there
+  // Errors: kFailedPrecondition  no group
   //         kDataLoss            a non-finite key or value
   //         kAborted, kDeadlineExceeded, kDataLoss of the communicator
   [[nodiscard]] Result<std::span<const SampledToken>> step(std::span<const step::StepItem> items);
-
-  // Gives up the weights: later steps fail with kFailedPrecondition until reload().
-  void unload();
-  Status reload(std::span<const std::byte> weights);
 
   // Arithmetic version as computed here, weights and layout: replicas that differ must not take
   // over each other's streams.

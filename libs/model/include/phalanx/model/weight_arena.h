@@ -94,15 +94,11 @@ struct WeightArena {
   std::uint64_t content_hash = 0;  // of the packed weights
 };
 
-// Errors: kFailedPrecondition  not an arena, not completely filled, of another version, or of
-//                              another checkpoint or configuration (expected and found key)
+// For a reader that has the configuration but not the weight files: the key is that of the header.
+//
+// Errors: kFailedPrecondition  not an arena, not completely filled, of another version or of
+//                              another configuration
 //         kDataLoss            of another size than its configuration asks
-[[nodiscard]] Result<WeightArena> open_arena(std::span<const std::byte> memory,
-                                             const checkpoint::ModelConfig& config,
-                                             std::uint64_t expected_key);
-
-// As open_arena(), for a reader that has the configuration but not the weight files: the key is
-// taken from the header, the configuration is still checked.
 [[nodiscard]] Result<WeightArena> open_arena(std::span<const std::byte> memory,
                                              const checkpoint::ModelConfig& config);
 

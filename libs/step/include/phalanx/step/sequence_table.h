@@ -74,6 +74,7 @@ class SequenceTable {
  private:
   SequenceTable(std::span<std::byte> memory, const RankLimits& limits, std::uint32_t vocab);
 
+  [[nodiscard]] bool names_what_there_is(const SequenceAttach& sequence) const;
   [[nodiscard]] Status check_attach(const SequenceAttach& sequence) const;
   [[nodiscard]] Status check_blocks(const StepItem& item) const;
   [[nodiscard]] std::byte* at(std::uint32_t slot) const;

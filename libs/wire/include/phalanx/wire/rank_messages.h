@@ -22,9 +22,8 @@ enum class RankOp : std::uint8_t {
   kAttach = 4,    // replace the table of live sequences
   kStep = 5,      // run the batch, sample
   kClear = 6,     // forget all sequences; with `zero_kv`, make the KV finite again
-  kUnload = 7,    // drop the model's mappings
-  kPing = 8,      // answer; nothing else
-  kShutdown = 9,  // answer, then exit with status 0
+  kPing = 7,      // answer; nothing else
+  kShutdown = 8,  // answer, then exit with status 0
 };
 
 struct RankCommand {
