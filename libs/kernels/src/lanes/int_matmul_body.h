@@ -40,8 +40,8 @@ class IntProduct {
   // 32 KB of weights, but for few rows, which pass over them once: as much of K as there is room
   // for, so that memory is read without a gap. What is made of rows, codes that have to be spread
   // and sums of half blocks, is so for each panel: it has all strips of the tile, as has that of a
-  // leaf which has room. Bytes by groups have them, too: that their 64 KB come from the second cache
-  // costs less than what is made of each row twice.
+  // leaf which has room. Bytes by groups have them, too: that their 64 KB come from the second
+  // cache costs less than what is made of each row twice.
   static PanelSize panel_size(std::size_t rows, std::size_t padded) {
     if (rows <= kFewRows) {
       return {kTileStrips, rows == 1 ? room<1>() : rows == 2 ? room<2>() : room<4>()};

@@ -61,8 +61,8 @@ PHALANX_LANES std::int32_t code_block(
   return i_sum(low + high);
 }
 
-// Up to 8 whole blocks with a scale each. False, and nothing is written, where one of them is not of
-// ordinary magnitudes.
+// Up to 8 whole blocks with a scale each. False, and nothing is written, where one of them is not
+// of ordinary magnitudes.
 PHALANX_LANES bool code_eight_blocks(const float* x,
                                      std::size_t blocks,
                                      const QuantizedRows& out,
@@ -96,9 +96,8 @@ PHALANX_LANES bool code_eight_blocks(const float* x,
       numbers[i] = low + high;
     }
   }
-  f_store_first(reinterpret_cast<float*>(out.sums + at / 32),
-                f_bits(i_sum_of_eight(numbers)),
-                blocks);
+  f_store_first(
+      reinterpret_cast<float*>(out.sums + at / 32), f_bits(i_sum_of_eight(numbers)), blocks);
   return true;
 }
 
