@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an OpenAI client does, call by call: models, chat, stream, usage, errors, cancellation, and the operator's pages."""
 import os
+import re
 import sys
 import tempfile
 import time
@@ -91,6 +92,20 @@ class HttpTour(unittest.TestCase):
         self.assertEqual(ask(1), ask(1))
         self.assertNotEqual(ask(1), ask(2))
         self.assertGreater(len(set(ask(1))), 1, "the choices of one request differ")
+
+    def test_the_log_names_a_drawn_seed_as_a_request_would(self):
+        def ask(**fields):
+            return self.server.request("POST", "/v1/chat/completions",
+                                       self.server.chat_body("hello", temperature=1.5, max_tokens=12, **fields))
+        for seed in (None, None, None, None, -5):
+            status, answer, headers = ask(**({} if seed is None else {"seed": seed}))
+            self.assertEqual(status, 200, answer)
+            line = re.compile(rf"request_start req={headers['x-request-id']} .* seed=(-?\d+)\"")
+            logged = int(eventually(lambda: line.search(self.server.log_text()), 5, "its line in the log")[1])
+            self.assertEqual(logged, logged if seed is None else seed)
+            status, again, _ = ask(seed=logged)
+            self.assertEqual(status, 200, again)
+            self.assertEqual(again["choices"], answer["choices"])
 
     def test_logprobs(self):
         answer = self.server.chat("count from 3 to 8", logprobs=True, top_logprobs=3)

@@ -92,6 +92,14 @@ class StandardFiles(unittest.TestCase):
                 self.assertEqual(result.returncode, 75, (program, option))
                 self.assertIn(f"{program}: standard output cannot be written", result.stderr)
 
+    def test_a_closed_output_takes_nothing(self):
+        """What is opened in its place must not swallow what was asked for."""
+        for command in ((PHALANXD, "--model", TINY, "--prompt", "hi"), *((os.path.join(BIN, program), "--help")
+                        for program in ("phalanxd", "phalanxctl", "phalanx-load")), (os.path.join(BIN, "phalanxctl"), "inspect", TINY)):
+            result = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=60, preexec_fn=lambda: os.close(1))
+            self.assertEqual(result.returncode, 75, command)
+            self.assertIn("standard output cannot be written", result.stderr)
+
     def test_prompts_that_are_given_up(self):
         for sign in (signal.SIGTERM, signal.SIGINT):
             server = subprocess.Popen([PHALANXD, "--model", TINY, "--runner", "sim", "--sim-step-us", "50000", "--max-tokens", "500",

@@ -75,7 +75,7 @@ std::string poison_json(const wire::PoisonedRequest& request) {
   json.key("frequency_penalty").real(sampling.frequency_penalty);
   json.key("top_logprobs").integer(sampling.top_logprobs);
   json.key("min_tokens").unsigned_integer(sampling.min_tokens);
-  json.key("seed").unsigned_integer(sampling.seed);
+  json.key("seed").integer(static_cast<std::int64_t>(sampling.seed));  // as requests name it
   json.key("logit_bias").begin_array();
   for (const auto& [token, bias] : sampling.logit_bias) {
     json.begin_array().integer(token).real(bias).end_array();

@@ -28,7 +28,7 @@ void RequestLog::began(const wire::Submit& submit, SteadyTime now) {
                  {"temperature", static_cast<double>(sampling.temperature)},
                  {"top_k", sampling.top_k},
                  {"top_p", static_cast<double>(sampling.top_p)},
-                 {"seed", sampling.seed}});
+                 {"seed", static_cast<std::int64_t>(sampling.seed)}});  // as requests name it
 }
 
 void RequestLog::admitted(const wire::SequenceKey& key, SteadyTime now) {

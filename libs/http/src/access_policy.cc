@@ -20,6 +20,9 @@ std::string lowered(std::string_view text) {
   return out;
 }
 
+// Longer ones are cut where they are shown.
+constexpr std::size_t kAdvisedBytesMax = 100;
+
 bool is_host_text(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -34,6 +37,13 @@ std::optional<std::string_view> authority_of(std::string_view origin) {
     return std::nullopt;
   }
   return origin.substr(mark + 3);
+}
+
+// How the server would be started for that name or origin; nothing if the flag would not take it.
+std::string advice(std::string_view flag, std::string_view value, bool taken) {
+  return taken && value.size() <= kAdvisedBytesMax
+             ? "; start it with " + std::string(flag) + " " + std::string(value)
+             : "";
 }
 
 // A host without the port that its scheme implies; a client may name it or not.
@@ -126,11 +136,12 @@ std::optional<RequestReader::Refusal> AccessPolicy::check(const Request& head) c
   const std::string host = host_of(head);
   // Only HTTP/1.0 may come without a host, and no browser speaks it.
   if (!host.empty() && !serves_host(host)) {
-    return RequestReader::Refusal{421,
-                                  "this server does not answer to the name \"" + shown_text(host) +
-                                      "\"; start it with --allowed-hosts " +
-                                      shown_text(host_name(host)) +
-                                      " if it is meant to be reached by that name"};
+    const std::string name(host_name(host));
+    const std::string flag = advice("--allowed-hosts", name, is_host_text(name));
+    return RequestReader::Refusal{
+        421,
+        "this server does not answer to the name \"" + shown_text(host) + "\"" + flag +
+            (flag.empty() ? "" : " if it is meant to be reached by that name")};
   }
   const std::string* field = head.headers.find("origin");
   if (field == nullptr) {
@@ -143,10 +154,12 @@ std::optional<RequestReader::Refusal> AccessPolicy::check(const Request& head) c
   if (same || serves_origin(origin)) {
     return std::nullopt;
   }
+  const std::string flag =
+      advice("--allowed-origins", *field, authority.has_value() || origin == "null");
   return RequestReader::Refusal{403,
                                 "pages of the origin \"" + shown_text(*field) +
-                                    "\" may not use this server; start it with --allowed-origins " +
-                                    shown_text(*field) + " if they are meant to"};
+                                    "\" may not use this server" + flag +
+                                    (flag.empty() ? "" : " if they are meant to")};
 }
 
 Headers AccessPolicy::fields_for(const Request& head) const {

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,15 +14,26 @@
 namespace phalanx::jinja {
 namespace {
 
-// A number as Python's int() and float() read it: space around it, a sign.
-template <typename Number>
-std::optional<Number> read_number(const MarkedText& text) {
+// The text of a number as Python's int() and float() take it: space around it, a sign.
+std::string number_text(const MarkedText& text) {
   const MarkedText stripped = strip(text, nullptr, Side::kBoth);
   std::string_view digits = stripped.view();
   if (digits.starts_with('+') && !digits.starts_with("+-")) {
     digits.remove_prefix(1);
   }
-  Number number{};
+  return std::string(digits);
+}
+
+std::optional<double> float_of(const Value& value) {
+  if (const auto* big = value.get<Value::BigInteger>()) {
+    return big->nearest();
+  }
+  const MarkedText* const text = value.as_text();
+  if (text == nullptr) {
+    return value.as_number();
+  }
+  const std::string digits = number_text(*text);
+  double number = 0;
   const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (digits.empty() || parsed.ec != std::errc() || parsed.ptr != digits.data() + digits.size()) {
     return std::nullopt;
@@ -29,28 +41,53 @@ std::optional<Number> read_number(const MarkedText& text) {
   return number;
 }
 
-std::optional<double> float_of(const Value& value) {
-  if (const MarkedText* text = value.as_text()) {
-    return read_number<double>(*text);
+// Of digits with or without a minus in front.
+std::optional<Value> integer_of(std::string digits) {
+  std::int64_t number = 0;
+  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (parsed.ptr != digits.data() + digits.size()) {
+    return std::nullopt;
   }
-  return value.as_number();
+  if (parsed.ec == std::errc()) {
+    return Value(number);
+  }
+  if (parsed.ec != std::errc::result_out_of_range) {
+    return std::nullopt;
+  }
+  double nearest = 0;
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), nearest).ec != std::errc()) {
+    return std::nullopt;
+  }
+  const std::size_t sign = digits.starts_with('-') ? 1 : 0;
+  digits.erase(sign, digits.find_first_not_of('0', sign) - sign);
+  return Value(Value::BigInteger{std::make_shared<const std::string>(std::move(digits))});
 }
 
-std::optional<std::int64_t> integer_of(const Value& value) {
+std::optional<Value> integer_of(double real) {
+  constexpr double kBound = 0x1p63;
+  if (real >= -kBound && real < kBound) {
+    return Value(static_cast<std::int64_t>(real));
+  }
+  std::array<char, std::numeric_limits<double>::max_exponent10 + 8> digits{};
+  const auto written = std::to_chars(
+      digits.data(), digits.data() + digits.size(), real, std::chars_format::fixed, 0);
+  return std::isfinite(real) ? integer_of(std::string(digits.data(), written.ptr)) : std::nullopt;
+}
+
+std::optional<Value> integer_of(const Value& value) {
   if (const auto integer = value.as_integer()) {
-    return integer;
+    return Value(*integer);
+  }
+  if (value.is<Value::BigInteger>()) {
+    return value;
   }
   if (const MarkedText* text = value.as_text()) {
-    if (const auto integer = read_number<std::int64_t>(*text)) {
+    if (auto integer = integer_of(number_text(*text))) {
       return integer;
     }
   }
   const std::optional<double> real = float_of(value);
-  constexpr double kBound = 9.2e18;  // within 64 bits
-  if (!real.has_value() || !std::isfinite(*real) || std::fabs(*real) > kBound) {
-    return std::nullopt;
-  }
-  return static_cast<std::int64_t>(*real);
+  return real ? integer_of(*real) : std::nullopt;
 }
 
 Result<Value> int_filter(Interpreter& /*interpreter*/, Arguments& arguments) {
@@ -59,11 +96,8 @@ Result<Value> int_filter(Interpreter& /*interpreter*/, Arguments& arguments) {
   if (const auto* undefined = value.get<Value::Undefined>()) {
     return invalid_argument(*undefined->reason);
   }
-  if (value.is<Value::BigInteger>()) {
-    return value;
-  }
   if (const auto integer = integer_of(value)) {
-    return Value(*integer);
+    return *integer;
   }
   return parameters.has(1) ? *parameters.get(1) : Value(std::int64_t{0});
 }

@@ -2,7 +2,7 @@
 #include "phalanx/jinja/value.h"
 
 #include <algorithm>
-#include <cmath>
+#include <charconv>
 
 #include "phalanx/base/utf8.h"
 
@@ -16,23 +16,6 @@ constexpr std::size_t kIndexedDictKeys = 16;
 
 // What the text of a character takes besides its value.
 constexpr std::size_t kCharacterBytes = 112;
-
-int sign_of(double difference) {
-  return difference < 0 ? -1 : difference > 0 ? 1 : 0;
-}
-
-bool equal_lists(const List& a, const List& b) {
-  return a.is_tuple == b.is_tuple && a.items.size() == b.items.size() &&
-         std::equal(a.items.begin(), a.items.end(), b.items.begin(), equal);
-}
-
-bool equal_dicts(const Dict& a, const Dict& b) {
-  return a.entries().size() == b.entries().size() &&
-         std::all_of(a.entries().begin(), a.entries().end(), [&](const Dict::Entry& entry) {
-           const Value* other = b.find(entry.key->text());
-           return other != nullptr && equal(entry.value, *other);
-         });
-}
 
 }  // namespace
 
@@ -155,6 +138,12 @@ Result<Value> Value::range(std::int64_t first,
   return Value(IterablePtr(std::make_shared<const Iterable>(std::move(iterable))));
 }
 
+double Value::BigInteger::nearest() const {
+  double value = 0;
+  std::from_chars(digits->data(), digits->data() + digits->size(), value);
+  return value;
+}
+
 const MarkedText* Value::as_text() const {
   const auto* text = get<TextPtr>();
   return text == nullptr ? nullptr : text->get();
@@ -243,7 +232,7 @@ std::string_view Value::type_name() const {
     std::string_view operator()(const Undefined&) const { return "an undefined value"; }
     std::string_view operator()(bool) const { return "bool object"; }
     std::string_view operator()(std::int64_t) const { return "int object"; }
-    std::string_view operator()(const BigInteger&) const { return "int object"; }
+    std::string_view operator()(const BigInteger&) const { return "int object beyond 64 bits"; }
     std::string_view operator()(double) const { return "float object"; }
     std::string_view operator()(const TextPtr&) const { return "str object"; }
     std::string_view operator()(const ListPtr& list) const {
@@ -258,73 +247,6 @@ std::string_view Value::type_name() const {
     std::string_view operator()(LoopState*) const { return "loop object"; }
   };
   return std::visit(Names{}, storage_);
-}
-
-bool equal(const Value& a, const Value& b) {
-  const auto left = a.as_integer();
-  const auto right = b.as_integer();
-  if (left && right) {
-    return *left == *right;
-  }
-  if (a.as_number() && b.as_number()) {
-    return *a.as_number() == *b.as_number();
-  }
-  if (const auto* x = a.get<Value::BigInteger>()) {
-    const auto* y = b.get<Value::BigInteger>();
-    return y != nullptr && *x->digits == *y->digits;
-  }
-  if (a.as_text() != nullptr && b.as_text() != nullptr) {
-    return a.as_text()->text() == b.as_text()->text();
-  }
-  if (a.as_list() != nullptr && b.as_list() != nullptr) {
-    return equal_lists(*a.as_list(), *b.as_list());
-  }
-  if (a.as_dict() != nullptr && b.as_dict() != nullptr) {
-    return equal_dicts(*a.as_dict(), *b.as_dict());
-  }
-  if (const auto* space = a.get<Value::NamespacePtr>()) {
-    return b.is<Value::NamespacePtr>() && *space == *b.get<Value::NamespacePtr>();
-  }
-  return (a.is_none() && b.is_none()) || (a.is_undefined() && b.is_undefined());
-}
-
-bool is_hashable(const Value& value) {
-  const List* const list = value.as_list();
-  return value.as_dict() == nullptr &&
-         (list == nullptr ||
-          (list->is_tuple && std::all_of(list->items.begin(), list->items.end(), is_hashable)));
-}
-
-Result<int> compare(const Value& a, const Value& b) {
-  const auto left = a.as_integer();
-  const auto right = b.as_integer();
-  if (left && right) {
-    return (*left > *right) - (*left < *right);
-  }
-  if (a.as_number() && b.as_number()) {
-    return sign_of(*a.as_number() - *b.as_number());
-  }
-  if (a.as_text() != nullptr && b.as_text() != nullptr) {
-    // Bytes of UTF-8 have the order of their code points.
-    return a.as_text()->text().compare(b.as_text()->text());
-  }
-  const List* x = a.as_list();
-  const List* y = b.as_list();
-  if (x != nullptr && y != nullptr && x->is_tuple == y->is_tuple) {
-    for (std::size_t i = 0; i < std::min(x->items.size(), y->items.size()); ++i) {
-      if (!equal(x->items[i], y->items[i])) {
-        return compare(x->items[i], y->items[i]);
-      }
-    }
-    return sign_of(static_cast<double>(x->items.size()) - static_cast<double>(y->items.size()));
-  }
-  for (const Value* value : {&a, &b}) {
-    if (const auto* undefined = value->get<Value::Undefined>()) {
-      return invalid_argument(*undefined->reason);
-    }
-  }
-  return invalid_argument("cannot compare " + std::string(a.type_name()) + " with " +
-                          std::string(b.type_name()));
 }
 
 Result<std::vector<Value>> elements(const Value& value) {

@@ -31,7 +31,8 @@ std::size_t bytes_of(const wire::FrontEvent& event) {
 std::string sampling_summary(const step::SamplingParams& sampling) {
   return "temperature=" + std::to_string(sampling.temperature) +
          " top_k=" + std::to_string(sampling.top_k) + " top_p=" + std::to_string(sampling.top_p) +
-         " seed=" + std::to_string(sampling.seed);
+         " seed=" +
+         std::to_string(static_cast<std::int64_t>(sampling.seed));  // as requests name it
 }
 
 std::string text_of(const wire::RequestKey& key) {

@@ -71,7 +71,8 @@ class CompletionReader {
       return wrong(field,
                    "a string, a list of strings, a list of token ids or a list of such lists");
     }
-    if (integer_of(list->front())) {
+    const json::Value& first = list->front();
+    if (first.as_int() != nullptr || first.as_double() != nullptr) {
       return add_tokens(field);
     }
     if (list->size() > bounds_.prompts_max) {

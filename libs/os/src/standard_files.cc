@@ -41,7 +41,9 @@ void prepare_program() {
   std::signal(SIGXFSZ, SIG_IGN);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF) {
-      static_cast<void>(::open("/dev/null", O_RDWR));  // the lowest number that is free: this one
+      // The lowest number that is free: this one. What is asked for is not to be lost without a word,
+      // so output that was closed takes nothing; a log may be lost.
+      static_cast<void>(::open("/dev/null", fd == STDERR_FILENO ? O_RDWR : O_RDONLY));
     }
   }
 }

@@ -2,6 +2,8 @@
 #include "phalanx/serving/served_model.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "phalanx/step/sampling.h"
@@ -25,7 +27,9 @@ step::SamplingParams sampling_of(const ServedModel& model,
   result.repetition_penalty = fields.repetition_penalty.value_or(result.repetition_penalty);
   result.presence_penalty = fields.presence_penalty.value_or(result.presence_penalty);
   result.frequency_penalty = fields.frequency_penalty.value_or(result.frequency_penalty);
-  result.seed = fields.seed ? static_cast<std::uint64_t>(*fields.seed) : drawn_seed;
+  // A request can name what was drawn, to get the same answer again.
+  constexpr std::uint64_t kNamed = std::numeric_limits<std::int64_t>::max();
+  result.seed = fields.seed ? static_cast<std::uint64_t>(*fields.seed) : drawn_seed & kNamed;
   result.logit_bias = fields.logit_bias;
   result.top_logprobs = fields.top_logprobs ? static_cast<std::int32_t>(*fields.top_logprobs) : -1;
   result.min_tokens = fields.min_tokens;

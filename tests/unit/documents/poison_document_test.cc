@@ -37,7 +37,7 @@ TEST(PoisonDocument, HasTheseFieldsInThisOrder) {
             R"({"error":"killed by \"SIGSEGV\"","label":"req-1","request":9,"choice":2,)"
             R"("max_tokens":5,"temperature":0.5,"top_k":0,"top_p":1.0,"min_p":0.0,)"
             R"("repetition_penalty":1.0,"presence_penalty":0.0,"frequency_penalty":0.0,)"
-            R"("top_logprobs":-1,"min_tokens":0,"seed":18446744073709551615,)"
+            R"("top_logprobs":-1,"min_tokens":0,"seed":-1,)"
             R"("logit_bias":[[4,-1.5]],"stop_token_ids":[0],"prompt_ids":[1,2,3],)"
             R"("produced_ids":[7,8]})");
 }

@@ -60,6 +60,27 @@ TEST(AccessPolicy, OnLoopbackOnlyLoopbackNamesAreServed) {
   }
 }
 
+// Only what the flag takes is told to whoever may start the server.
+TEST(AccessPolicy, AdviceIsAFlagThatIsTaken) {
+  const auto told = [](const std::string& host, const std::string& origin) {
+    const auto refusal = policy(true).check(head(host, origin));
+    return refusal ? refusal->message : "";
+  };
+  EXPECT_NE(told("llm.example:80", "").find("--allowed-hosts llm.example if"), std::string::npos);
+  EXPECT_NE(
+      told("localhost", "https://chat.example").find("--allowed-origins https://chat.example"),
+      std::string::npos);
+  for (const std::string& host : {std::string("[::1"),
+                                  std::string("*"),
+                                  std::string("$(id)"),
+                                  std::string(101, 'a')}) {  // too long to be shown
+    EXPECT_EQ(told(host, "").find("--allowed-hosts"), std::string::npos) << host;
+  }
+  for (const char* origin : {"*", "https://a/b", "chat.example", "https://$(id)"}) {
+    EXPECT_EQ(told("localhost", origin).find("--allowed-origins"), std::string::npos) << origin;
+  }
+}
+
 TEST(AccessPolicy, TheRefusalNamesTheFlagAndWhatCame) {
   const auto host = policy(true).check(head("llm.example:8000"));
   ASSERT_TRUE(host);

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/jinja/template.h"
 
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "phalanx/jinja/json_value.h"
@@ -105,6 +110,48 @@ TEST(Template, TellsWhichVariablesItReads) {
   EXPECT_TRUE(compiled->mentions("tools"));
   EXPECT_FALSE(compiled->mentions("documents"));
   EXPECT_TRUE(compiled->iterates_content());
+}
+
+// As in Python; there is no arithmetic with them, which is an error that says so.
+TEST(Template, IntegersBeyond64BitsAreConvertedAndCompared) {
+  const auto big = [](const char* digits) {
+    return Value(Value::BigInteger{std::make_shared<const std::string>(digits)});
+  };
+  const Template::Variables variables{{"a", big("123456789012345678901234567890")},
+                                      {"b", big("123456789012345678901234567891")},
+                                      {"n", big("-99999999999999999999")},
+                                      {"long", Value::literal(std::string(309, '9'))}};
+  for (const auto& [source, expected] : std::vector<std::pair<const char*, const char*>>{
+           {"{{ a|float }} {{ n|float }}", "1.2345678901234568e+29 -1e+20"},
+           {"{{ a|int }} {{ ' +0099999999999999999999 '|int }}",
+            "123456789012345678901234567890 99999999999999999999"},
+           {"{{ '-99999999999999999999'|int == n }}", "True"},
+           {"{{ 1e19|int }} {{ -1e19|int }}", "10000000000000000000 -10000000000000000000"},
+           {"{{ 1e308|int|string|length }} {{ 1e308|int|float }}", "309 1e+308"},
+           {"{{ 9223372036854774784.0|int + 1 }}", "9223372036854774785"},
+           {"{{ '9' ~ '9'|int(5) }} {{ '-'|int(5) }} {{ long|int(5) }}", "99 5 5"},
+           {"{{ a < b }} {{ b < a }} {{ a <= a }} {{ n < a }} {{ a > 1 }} {{ n > 1 }}",
+            "True False True True True False"},
+           {"{{ 1e28 < a }} {{ a < 1e30 }} {{ n < -1e30 }}", "True True False"},
+           {"{{ [a, 1.5, n, b, 3]|sort|join(' ') }}",
+            "-99999999999999999999 1.5 3 123456789012345678901234567890 "
+            "123456789012345678901234567891"},
+           {"{{ [a, b]|max == b }} {{ [a, n]|min == n }}", "True True"}}) {
+    const auto text = render(source, variables);
+    ASSERT_TRUE(text) << source << ": " << text.error().message();
+    EXPECT_EQ(text->text(), expected) << source;
+  }
+  for (const char* source : {"{{ a + 1 }}", "{{ a < 'x' }}", "{{ -a }}"}) {
+    const auto text = render(source, variables);
+    ASSERT_FALSE(text) << source;
+    EXPECT_NE(text.error().message().find("int object beyond 64 bits"), std::string::npos);
+  }
+}
+
+TEST(Template, ZeroHasNoNegativePower) {
+  for (const char* source : {"{{ 0 ** -1 }}", "{{ 0.0 ** -1 }}", "{{ 0 ** -0.5 }}"}) {
+    EXPECT_FALSE(render(source, {})) << source;
+  }
 }
 
 TEST(JsonValue, KeepsOrderAndTheLastOfTwoAndMarksStrings) {

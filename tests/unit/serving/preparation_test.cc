@@ -87,6 +87,9 @@ TEST_F(PreparationTest, DrawsForEachPromptUnlessTheClientGaveASeed) {
   EXPECT_NE(drawn[1], drawn[2]);
   EXPECT_NE(drawn[0], drawn[2]);
   EXPECT_EQ(seeds(""), drawn) << "the same wherever the body is read again";
+  for (const std::uint64_t seed : drawn) {
+    EXPECT_LE(seed, std::uint64_t{INT64_MAX}) << "so that a request can name what was drawn";
+  }
   EXPECT_EQ(seeds(R"(,"seed":5)"), std::vector<std::uint64_t>(3, 5));
 }
 

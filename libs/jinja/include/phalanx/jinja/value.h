@@ -76,9 +76,12 @@ class Value {
     std::shared_ptr<const std::string> reason;  // "'x' is undefined"
   };
   struct None {};
-  // An integer of JSON that 64 bits do not hold: kept as it is written, no arithmetic.
+  // An integer that 64 bits do not hold, and a floating-point number reaches: kept as it is
+  // written, without zeros in front, and no arithmetic.
   struct BigInteger {
     std::shared_ptr<const std::string> digits;
+
+    [[nodiscard]] double nearest() const;
   };
   using ListPtr = std::shared_ptr<const List>;
   using DictPtr = std::shared_ptr<const Dict>;

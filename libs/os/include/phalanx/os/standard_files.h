@@ -13,8 +13,9 @@
 namespace phalanx::os {
 
 // First of all in a program: standard input, output and error are open, be it /dev/null, as the next
-// file that is opened would else be one of them, and get what is written there; and a file that may
-// not become larger is an error for who writes it, and not a signal.
+// file that is opened would else be one of them, and get what is written there; output that was
+// closed is so that writing it is an error. And a file that may not become larger is an error for
+// who writes it, and not a signal.
 // Blocks: never. Where not even /dev/null can be opened nothing is changed.
 void prepare_program();
 
