@@ -13,7 +13,7 @@ namespace {
 
 // What the leader reads in one turn of its loop: a part of a millisecond of work. An alternative of
 // a token weighs 1.
-constexpr std::size_t kBatchWeightMax = 64;
+constexpr std::size_t kBatchWeightMax = 256;
 constexpr std::size_t kUpdateWeight = 4;
 
 // The end of the first frame's updates.

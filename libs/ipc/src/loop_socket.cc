@@ -64,15 +64,17 @@ void LoopSocket::turn() {
   loop_.name_callback("frames of a channel");
   zmq::message_t message;
   const CpuTimeLimit limit(options_.cpu_time_per_turn);
+  bool some_wait = true;
   for (std::uint32_t handed = 0;
        socket_ && handed < options_.frames_per_turn && !(handed > 0 && limit.passed());
        ++handed) {
-    if (!socket_->receive(message)) {
+    some_wait = socket_->receive(message);
+    if (!some_wait) {
       break;
     }
     handlers_.on_frame({static_cast<const char*>(message.data()), message.size()});
   }
-  if (!socket_) {
+  if (!socket_ || (!some_wait && !blocked_)) {
     return;
   }
   const int events = socket_->events();

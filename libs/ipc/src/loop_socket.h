@@ -15,8 +15,8 @@ namespace phalanx::ipc {
 // A ZeroMQ socket in the event loop.
 //
 // Its descriptor tells news, not state: once send(), receive() or events() has taken note of them,
-// it stays silent although frames may wait. So each of these is followed by a look at events(), and
-// what is left over is a turn of its own on the loop.
+// it stays silent although frames may wait. So each of these is followed by a look at events(), or
+// by a receive() that finds nothing, and what is left over is a turn of its own on the loop.
 class LoopSocket : public std::enable_shared_from_this<LoopSocket> {
  public:
   LoopSocket(ZmqSocket socket,
