@@ -48,7 +48,9 @@ std::uint32_t JournalBlocks::take(std::uint64_t connection) {
 }
 
 void JournalBlocks::free(std::span<const std::uint32_t> blocks) {
-  free_.insert(free_.end(), blocks.begin(), blocks.end());
+  for (const std::uint32_t block : blocks) {
+    free_.push_back(block);
+  }
   in_use_ -= blocks.size();
   discard_some(kFreeBlocksKept);
 }

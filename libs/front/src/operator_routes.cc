@@ -58,7 +58,7 @@ http::Handler says(std::string json) {
 
 std::string stream_failure(const std::string& message) {
   return http::sse_event(openai::error_body(openai::from_http_status(500, message))) +
-         http::sse_event(openai::kStreamEnd);
+         http::sse_event(std::string(openai::kStreamEnd));
 }
 
 http::Response error_response(int status, const std::string& message) {

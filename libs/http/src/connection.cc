@@ -301,7 +301,7 @@ void Connection::tick(SteadyTime time) {
 
 void Connection::tick_answer(SteadyTime time) {
   const ServerOptions& options = core_->options;
-  if (!output_.empty()) {
+  if (waits_writable_) {
     if (time - last_progress_ >= options.write_timeout) {
       drop_slow();
     }

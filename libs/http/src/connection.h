@@ -131,7 +131,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Phase phase_ = Phase::kIdle;
   Answer answer_ = Answer::kNone;
   SteadyTime deadline_{};
-  SteadyTime last_progress_{};  // of the socket taking bytes, or when it was first offered some
+  SteadyTime last_progress_{};  // of the socket taking bytes, or when it first took none; if
+                                // waits_writable_
   SteadyTime last_write_{};     // of the handler, for comments
   std::uint64_t serial_ = 0;    // of the request in work
   ConnectionInfo info_;

@@ -162,9 +162,6 @@ void Connection::flush_soon() {
     return;
   }
   writing_ = true;
-  if (!waits_writable_) {
-    last_progress_ = steady_clock().now();
-  }
   core_->to_flush.push_back(shared_from_this());
   if (core_->to_flush.size() == 1) {
     core_->loop.post([core = core_] { flush_some(core); });
@@ -205,11 +202,13 @@ void Connection::flush() {
   sent_ += written;
   blocked_ = error == asio::error::would_block;
   const bool waited = std::exchange(waits_writable_, blocked_ || (!error && !output_.empty()));
-  if (written > 0 || !waited) {
-    last_progress_ = steady_clock().now();
+  if (written > 0) {
     account();
   }
   if (waits_writable_) {
+    if (written > 0 || !waited) {
+      last_progress_ = steady_clock().now();
+    }
     wait_writable();
     publish();  // whoever goes on keeps the deadline
   } else if (error) {

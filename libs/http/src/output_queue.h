@@ -29,6 +29,9 @@ class OutputQueue {
       pieces_.back().append(piece);
     } else {
       pieces_.push_back(std::move(piece));
+      if (pieces_.back().size() < kSmallBytes) {
+        pieces_.back().reserve(kSmallBytes);
+      }
     }
   }
   void push(Body body) {
@@ -45,7 +48,10 @@ class OutputQueue {
     while (!pieces_.empty() && !error && total < kBytesPerTurn) {
       std::array<asio::const_buffer, kPiecesPerWrite> buffers;
       const std::size_t count = gather(buffers, kBytesPerTurn - total);
-      const std::size_t written = socket.write_some(Buffers{buffers.data(), count}, error);
+      // One buffer alone costs Asio and the kernel less.
+      const std::size_t written = count == 1
+                                      ? socket.write_some(buffers.front(), error)
+                                      : socket.write_some(Buffers{buffers.data(), count}, error);
       total += written;
       consume(written);
     }
@@ -85,6 +91,7 @@ class OutputQueue {
 
  private:
   static constexpr std::size_t kJoinBytes = 4096;
+  static constexpr std::size_t kSmallBytes = 512;  // others will join: a token's event, and more
   static constexpr std::size_t kPiecesPerWrite = 16;
 
   // A buffer sequence as Asio wants it.

@@ -2,6 +2,7 @@
 #include "phalanx/http/sse.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace phalanx::http {
 namespace {
@@ -27,7 +28,10 @@ void append_data(std::string& out, std::string_view data) {
 
 }  // namespace
 
-std::string sse_event(std::string_view data) {
+std::string sse_event(std::string data) {
+  if (data.find('\n') == std::string::npos && data.find('\r') == std::string::npos) {
+    return std::move(data.insert(0, "data: ").append("\n\n"));  // as all JSON of this server
+  }
   std::string out;
   out.reserve(data.size() + 8);
   append_data(out, data);

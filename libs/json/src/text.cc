@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/json/text.h"
 
+#include <array>
 #include <cstdint>
 
 #include "phalanx/base/utf8.h"
@@ -9,6 +10,15 @@ namespace phalanx::json {
 namespace {
 
 constexpr std::uint32_t kReplacement = 0xFFFD;
+
+// By byte: it stands in a string as it is, whatever stands beside it.
+constexpr std::array<bool, 256> kPlain = [] {
+  std::array<bool, 256> plain{};
+  for (std::size_t c = 0x20; c < 0x7F; ++c) {
+    plain[c] = c != '"' && c != '\\';
+  }
+  return plain;
+}();
 
 unsigned char byte_at(std::string_view text, std::size_t index) {
   return static_cast<unsigned char>(text[index]);
@@ -44,13 +54,13 @@ void append_escaped(std::string_view text, Characters characters, std::string& o
   std::size_t copied = 0;
   for (std::size_t i = 0; i < text.size();) {
     const unsigned char c = byte_at(text, i);
-    if (c >= 0x20 && c < 0x80 && c != '"' && c != '\\' && !(ascii && c == 0x7F)) {
+    if (kPlain[c]) {
       ++i;
       continue;
     }
     const Utf8Unit unit = next_utf8_unit(text.substr(i));
     const bool valid = unit.kind == Utf8Unit::Kind::kCharacter;
-    if (valid && c >= 0x80 && !ascii) {
+    if (valid && c >= 0x7F && !ascii) {
       i += unit.bytes;
       continue;
     }

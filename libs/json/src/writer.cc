@@ -59,9 +59,9 @@ Writer& Writer::close(char bracket) {
 }
 
 Writer& Writer::key(std::string_view name) {
-  separate();
-  append_quoted(out_, name);
-  out_.push_back(':');
+  out_.append(comma_ ? ",\"" : "\"");
+  append_escaped(name, Characters::kUtf8, out_);
+  out_.append("\":");
   comma_ = false;
   return *this;
 }

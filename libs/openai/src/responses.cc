@@ -7,12 +7,10 @@
 #include <unordered_set>
 
 #include "phalanx/base/utf8.h"
-#include "phalanx/json/writer.h"
 
 namespace phalanx::openai {
 namespace {
 
-enum class Api { kChat, kText };
 enum class Form { kWhole, kChunk };
 
 // JSON has no infinity. This is what clients of this API know as "never".
@@ -114,25 +112,34 @@ void write_stop_reason(json::Writer& json, const StopReason& reason) {
   }
 }
 
-void write_choice(json::Writer& json, const ChoiceText& choice, Api api, Form form) {
-  json.begin_object().key("index").unsigned_integer(choice.index);
+// Where the text of a choice stands.
+struct TextPlace {
+  std::string_view before;
+  std::string_view after;
+};
+
+TextPlace text_place(Api api, Form form) {
   if (api == Api::kText) {
-    json.key("text").text(choice.text);
-  } else if (form == Form::kWhole) {
-    json.key("message").begin_object().key("role").text("assistant");
-    json.key("content").text(choice.text).key("refusal").null().end_object();
-  } else {
-    json.key("delta").begin_object().key("content").text(choice.text).end_object();
+    return {R"(,"text":)", ""};
   }
-  json.key("logprobs");
+  if (form == Form::kWhole) {
+    return {R"(,"message":{"role":"assistant","content":)", R"(,"refusal":null})"};
+  }
+  return {R"(,"delta":{"content":)", "}"};
+}
+
+// For every token of every client: what is always the same is written in stretches.
+void write_choice(json::Writer& json, const ChoiceText& choice, Api api, Form form) {
+  const TextPlace place = text_place(api, form);
+  json.begin_object().written(R"("index":)").unsigned_integer(choice.index);
+  json.written(place.before).text(choice.text).written(place.after);
   if (!choice.has_logprobs) {
-    json.null();
-  } else if (api == Api::kChat) {
-    write_chat_logprobs(json, choice);
+    json.written(R"(,"logprobs":null)");
   } else {
-    write_text_logprobs(json, choice);
+    json.written(R"(,"logprobs":)");
+    api == Api::kChat ? write_chat_logprobs(json, choice) : write_text_logprobs(json, choice);
   }
-  json.key("finish_reason").text_or_null(choice.finish_reason);
+  json.written(R"(,"finish_reason":)").text_or_null(choice.finish_reason);
   if (form == Form::kWhole || !choice.finish_reason.empty()) {
     write_stop_reason(json, choice.stop_reason);
   }
@@ -153,25 +160,6 @@ std::string whole(const ResponseHead& head,
   json.end_array();
   write_usage(json, usage);
   json.key("system_fingerprint").text_or_null(head.system_fingerprint);
-  return json.end_object().take();
-}
-
-std::string chunk(const ResponseHead& head, const ChoiceText* choice, const Usage* usage, Api api) {
-  json::Writer json;
-  json.reserve(256 + (choice == nullptr ? 0 : choice->text.size()));
-  json.begin_object();
-  write_head(json, head, api == Api::kChat ? "chat.completion.chunk" : "text_completion");
-  json.key("choices").begin_array();
-  if (choice != nullptr) {
-    write_choice(json, *choice, api, Form::kChunk);
-  }
-  json.end_array();
-  if (usage != nullptr) {
-    write_usage(json, *usage);
-  }
-  if (!head.system_fingerprint.empty()) {
-    json.key("system_fingerprint").text(head.system_fingerprint);
-  }
   return json.end_object().take();
 }
 
@@ -209,38 +197,47 @@ std::string text_completion(const ResponseHead& head,
   return whole(head, choices, usage, Api::kText);
 }
 
-std::string chat_role_chunk(const ResponseHead& head, std::uint32_t index, const Usage* usage) {
+StreamChunks::StreamChunks(Api api, const ResponseHead& head) : api_(api), after_("}") {
   json::Writer json;
   json.begin_object();
-  write_head(json, head, "chat.completion.chunk");
-  json.key("choices").begin_array().begin_object();
-  json.key("index").unsigned_integer(index);
-  json.key("delta").begin_object().key("role").text("assistant").key("content").text("");
-  json.end_object().key("logprobs").null().key("finish_reason").null();
-  json.end_object().end_array();
+  write_head(json, head, api == Api::kChat ? "chat.completion.chunk" : "text_completion");
+  before_ = json.key("choices").begin_array().take();
+  if (!head.system_fingerprint.empty()) {
+    after_ = ",\"system_fingerprint\":" + json::quote(head.system_fingerprint) + after_;
+  }
+}
+
+json::Writer StreamChunks::begin(std::size_t bytes) const {
+  json::Writer json;
+  json.reserve(before_.size() + after_.size() + bytes);
+  json.written(before_);
+  return json;
+}
+
+std::string StreamChunks::end(json::Writer json, const Usage* usage) const {
+  json.end_array();
   if (usage != nullptr) {
     write_usage(json, *usage);
   }
-  if (!head.system_fingerprint.empty()) {
-    json.key("system_fingerprint").text(head.system_fingerprint);
-  }
-  return json.end_object().take();
+  return json.written(after_).take();
 }
 
-std::string chat_chunk(const ResponseHead& head, const ChoiceText& choice, const Usage* usage) {
-  return chunk(head, &choice, usage, Api::kChat);
+std::string StreamChunks::role(std::uint32_t index, const Usage* usage) const {
+  json::Writer json = begin(256);
+  json.begin_object().key("index").unsigned_integer(index);
+  json.key("delta").begin_object().key("role").text("assistant").key("content").text("");
+  json.end_object().key("logprobs").null().key("finish_reason").null().end_object();
+  return end(std::move(json), usage);
 }
 
-std::string chat_usage_chunk(const ResponseHead& head, const Usage& usage) {
-  return chunk(head, nullptr, &usage, Api::kChat);
+std::string StreamChunks::text(const ChoiceText& choice, const Usage* usage) const {
+  json::Writer json = begin(128 + choice.text.size());
+  write_choice(json, choice, api_, Form::kChunk);
+  return end(std::move(json), usage);
 }
 
-std::string text_chunk(const ResponseHead& head, const ChoiceText& choice, const Usage* usage) {
-  return chunk(head, &choice, usage, Api::kText);
-}
-
-std::string text_usage_chunk(const ResponseHead& head, const Usage& usage) {
-  return chunk(head, nullptr, &usage, Api::kText);
+std::string StreamChunks::usage(const Usage& usage) const {
+  return end(begin(256), &usage);
 }
 
 std::string model_list(std::span<const ModelCard> models) {

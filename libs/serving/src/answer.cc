@@ -27,15 +27,15 @@ constexpr std::size_t kKeptTopBytes = 16;
 
 }  // namespace
 
-openai::ResponseHead head_of(ApiKind kind,
+openai::ResponseHead head_of(openai::Api api,
                              const std::string& id,
                              const AnswerNotes& notes,
                              const ServedModel& model) {
   const std::uint64_t high = Fingerprint().add_text(id).value();
   const std::uint64_t low = notes.salt;
   openai::ResponseHead head;
-  head.id = kind == ApiKind::kChat ? openai::chat_completion_id(high, mix64(low))
-                                   : openai::completion_id(high, mix64(low));
+  head.id = api == openai::Api::kChat ? openai::chat_completion_id(high, mix64(low))
+                                      : openai::completion_id(high, mix64(low));
   head.created = static_cast<std::int64_t>(notes.created);
   head.model = model.name;
   return head;
@@ -65,6 +65,7 @@ Answer::Answer(const AnswerContext& context,
                Place place)
     : context_(context),
       options_(std::move(options)),
+      chunks_(options_.api, options_.head),
       exchange_(std::move(exchange)),
       place_(std::move(place)) {}
 
@@ -125,8 +126,8 @@ void Answer::begin_stream() {
   nothing_yet.prompt_tokens = usage_.prompt_tokens;
   const openai::Usage* shown = options_.continuous_usage ? &nothing_yet : nullptr;
   for (std::uint32_t i = 0; i < choices_.size(); ++i) {
-    if (options_.kind == ApiKind::kChat) {
-      exchange_->write(http::sse_event(openai::chat_role_chunk(options_.head, i, shown)));
+    if (options_.api == openai::Api::kChat) {
+      exchange_->write(http::sse_event(chunks_.role(i, shown)));
     } else if (!options_.echo.empty()) {
       EchoedPrompt& echo = options_.echo[i / choices_per_prompt_];
       if (!echo.events.empty()) {
@@ -197,8 +198,10 @@ void Answer::on_token(const wire::FrontEvent& token) {
 
 void Answer::hear(ChoiceState& choice, const TextEvent& event) {
   ++usage_.completion_tokens;
-  choice.finish_reason = step::finish_name(event.finish);
-  choice.stop_reason = event.stopped_by;
+  if (event.finish != step::FinishReason::kNone) {
+    choice.finish_reason = step::finish_name(event.finish);
+    choice.stop_reason = event.stopped_by;
+  }
 }
 
 // Nothing is written: that was done. Nor is anything noted: what was noted counts them all.
@@ -245,8 +248,7 @@ void Answer::write_token(std::size_t index, const wire::FrontEvent& token, const
     text.logprobs = logprobs;
   }
   const openai::Usage* shown = options_.continuous_usage ? &usage_ : nullptr;
-  write(options_.kind == ApiKind::kChat ? openai::chat_chunk(options_.head, text, shown)
-                                        : openai::text_chunk(options_.head, text, shown));
+  write(chunks_.text(text, shown));
 }
 
 // Requires `texts` to live as long as the result.
@@ -271,10 +273,9 @@ void Answer::finish() {
   }
   begin_stream();
   if (options_.include_usage) {
-    write(options_.kind == ApiKind::kChat ? openai::chat_usage_chunk(options_.head, usage_)
-                                          : openai::text_usage_chunk(options_.head, usage_));
+    write(chunks_.usage(usage_));
   }
-  write(openai::kStreamEnd);
+  write(std::string(openai::kStreamEnd));
   exchange_->finish();
   close(choices_.back().finish_reason, "");
 }
@@ -324,8 +325,8 @@ http::Response Answer::whole_answer() const {
   const std::vector<openai::ChoiceText> choices = whole_choices(texts);
   http::Response response = http::json_response(
       200,
-      options_.kind == ApiKind::kChat ? openai::chat_completion(options_.head, choices, usage_)
-                                      : openai::text_completion(options_.head, choices, usage_));
+      options_.api == openai::Api::kChat ? openai::chat_completion(options_.head, choices, usage_)
+                                         : openai::text_completion(options_.head, choices, usage_));
   add_ignored_fields(options_.ignored_fields, &response.headers);
   return response;
 }
@@ -351,7 +352,7 @@ void Answer::on_error(const Error& error) {
   const openai::ApiError shown = openai::from_error(error);
   if (streaming_) {
     write(openai::error_body(shown));
-    write(openai::kStreamEnd);
+    write(std::string(openai::kStreamEnd));
     exchange_->finish();
   } else {
     respond_error(*exchange_, shown);
@@ -366,8 +367,8 @@ void Answer::on_client_gone() {
   close("client_gone", "");
 }
 
-void Answer::write(std::string_view json) {
-  exchange_->write(http::sse_event(json));
+void Answer::write(std::string json) {
+  exchange_->write(http::sse_event(std::move(json)));
 }
 
 void Answer::close(const std::string& outcome, const std::string& error) {

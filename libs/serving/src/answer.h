@@ -17,8 +17,6 @@
 
 namespace phalanx::serving {
 
-enum class ApiKind { kChat, kCompletion };
-
 // Everything that the answers of one server share. Borrowed parts outlive every answer.
 struct AnswerContext {
   const ServedModel& model;
@@ -38,7 +36,7 @@ struct EchoedPrompt {
 };
 
 struct AnswerOptions {
-  ApiKind kind = ApiKind::kChat;
+  openai::Api api = openai::Api::kChat;
   openai::ResponseHead head;
   bool stream = false;
   bool include_usage = false;
@@ -50,7 +48,7 @@ struct AnswerOptions {
 };
 
 // What the objects of an answer begin with, for the request `id`.
-[[nodiscard]] openai::ResponseHead head_of(ApiKind kind,
+[[nodiscard]] openai::ResponseHead head_of(openai::Api api,
                                            const std::string& id,
                                            const AnswerNotes& notes,
                                            const ServedModel& model);
@@ -101,7 +99,7 @@ class Answer final : public RequestSink, public std::enable_shared_from_this<Ans
   void respond_whole(http::Response response);
   [[nodiscard]] http::Response whole_answer() const;
   [[nodiscard]] bool is_large() const;
-  void write(std::string_view json);
+  void write(std::string json);
   void close(const std::string& outcome, const std::string& error);
   [[nodiscard]] openai::TokenLogprobs logprobs_of(const wire::FrontEvent& token,
                                                   const TextEvent& event) const;
@@ -110,6 +108,7 @@ class Answer final : public RequestSink, public std::enable_shared_from_this<Ans
 
   AnswerContext context_;
   AnswerOptions options_;
+  openai::StreamChunks chunks_;
   std::shared_ptr<http::Exchange> exchange_;
   Place place_;
   std::vector<ChoiceState> choices_;

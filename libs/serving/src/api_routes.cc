@@ -16,8 +16,8 @@ namespace {
 // The routes that generate: a place, preparation away from the loop, then an Answer.
 class GenerationRoute {
  public:
-  GenerationRoute(ApiContext context, ApiKind kind, std::shared_ptr<IgnoredFields> seen)
-      : context_(std::move(context)), kind_(kind), seen_(std::move(seen)) {}
+  GenerationRoute(ApiContext context, openai::Api api, std::shared_ptr<IgnoredFields> seen)
+      : context_(std::move(context)), api_(api), seen_(std::move(seen)) {}
 
   void operator()(http::Request request, std::shared_ptr<http::Exchange> exchange) const {
     auto job = std::make_shared<Job>();
@@ -27,13 +27,13 @@ class GenerationRoute {
     job->arrived = context_.clock.now();
     job->notes = notes_of(*job->exchange);
     const wire::Admit wish{job->key, job->request.path, job->request.body.size(), true};
-    context_.desk.admit(wish, [context = context_, kind = kind_, seen = seen_, job](Status place) {
+    context_.desk.admit(wish, [context = context_, api = api_, seen = seen_, job](Status place) {
       if (!place) {
         respond_error(*job->exchange, openai::from_error(place.error()));
         return;
       }
       job->place = Place(context.desk, job->key);
-      prepare(context, kind, seen, job);
+      prepare(context, api, seen, job);
     });
   }
 
@@ -62,13 +62,13 @@ class GenerationRoute {
   };
 
   static void prepare(const ApiContext& context,
-                      ApiKind kind,
+                      openai::Api api,
                       const std::shared_ptr<IgnoredFields>& seen,
                       const std::shared_ptr<Job>& job) {
     Unprepared unprepared{
-        {}, head_of(kind, job->request.id, job->notes, context.model), job->notes.seed};
+        {}, head_of(api, job->request.id, job->notes, context.model), job->notes.seed};
     const bool long_body = is_long(context, job->request);
-    const auto prepare = kind == ApiKind::kChat ? prepare_chat : prepare_completion;
+    const auto prepare = api == openai::Api::kChat ? prepare_chat : prepare_completion;
     auto work =
         [job, unprepared = std::move(unprepared), model = &context.model, prepare]() mutable {
           unprepared.body = job->request.body.take_text();
@@ -121,7 +121,7 @@ class GenerationRoute {
   }
 
   ApiContext context_;
-  ApiKind kind_;
+  openai::Api api_;
   std::shared_ptr<IgnoredFields> seen_;
 };
 
@@ -140,8 +140,8 @@ void add_api_routes(http::RouteTable* routes, const ApiContext& context) {
   const auto add_post = [routes](const char* path, http::Handler handler) {
     routes->add("POST", path, http::json_bodies_only(error_response, std::move(handler)));
   };
-  add_post("/v1/chat/completions", GenerationRoute(context, ApiKind::kChat, seen));
-  add_post("/v1/completions", GenerationRoute(context, ApiKind::kCompletion, seen));
+  add_post("/v1/chat/completions", GenerationRoute(context, openai::Api::kChat, seen));
+  add_post("/v1/completions", GenerationRoute(context, openai::Api::kText, seen));
   add_post("/tokenize", tokenize_route(context, seen));
   add_post("/detokenize", detokenize_route(context, seen));
   routes->add("GET",

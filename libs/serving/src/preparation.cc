@@ -41,11 +41,11 @@ std::optional<openai::ApiError> check_echo(std::size_t bytes) {
                                    std::to_string(bytes) + "; lower n or leave echo out");
 }
 
-AnswerOptions answer_options(ApiKind kind,
+AnswerOptions answer_options(openai::Api api,
                              const openai::GenerationFields& fields,
                              openai::ResponseHead head) {
   AnswerOptions options;
-  options.kind = kind;
+  options.api = api;
   options.head = std::move(head);
   options.stream = fields.stream;
   options.include_usage = fields.include_usage;
@@ -94,14 +94,15 @@ void write_echo_events(const openai::GenerationFields& fields, Prepared* out) {
   for (const GenerationRequest& prompt : out->prompts) {
     usage.prompt_tokens += prompt.generation.prompt_ids.size();
   }
+  const openai::StreamChunks chunks(out->answer.api, out->answer.head);
   openai::ChoiceText choice;
   for (EchoedPrompt& echo : out->answer.echo) {
     const std::string text = std::exchange(echo.text, {});
     choice.text = text;
     for (std::uint32_t i = 0; i < fields.n; ++i, ++choice.index) {
       if (!text.empty()) {
-        echo.events.push_back(http::sse_event(openai::text_chunk(
-            out->answer.head, choice, fields.continuous_usage_stats ? &usage : nullptr)));
+        echo.events.push_back(
+            http::sse_event(chunks.text(choice, fields.continuous_usage_stats ? &usage : nullptr)));
       }
     }
   }
@@ -141,7 +142,7 @@ Prepared prepare_chat(const ServedModel& model, Unprepared unprepared) {
     out.error = std::move(ids).error();
     return out;
   }
-  out.answer = answer_options(ApiKind::kChat, request.generation, std::move(unprepared.head));
+  out.answer = answer_options(openai::Api::kChat, request.generation, std::move(unprepared.head));
   out.ignored_fields = request.generation.ignored_fields;
   add_prompt(model, request.generation, *std::move(ids), {"messages", 0}, unprepared.seed, &out);
   return out;
@@ -161,7 +162,7 @@ Prepared prepare_completion(const ServedModel& model, Unprepared unprepared) {
   if ((out.error = check_top_logprobs(request.generation, request.prompts.size(), "logprobs"))) {
     return out;
   }
-  out.answer = answer_options(ApiKind::kCompletion, request.generation, std::move(unprepared.head));
+  out.answer = answer_options(openai::Api::kText, request.generation, std::move(unprepared.head));
   out.ignored_fields = request.generation.ignored_fields;
   std::size_t echo_bytes = 0;
   for (const openai::Prompt& prompt : request.prompts) {

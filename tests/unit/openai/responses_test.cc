@@ -17,6 +17,14 @@ ResponseHead head() {
   return {.id = "chatcmpl-1", .created = 1700000000, .model = "tiny", .system_fingerprint = ""};
 }
 
+StreamChunks chat() {
+  return {Api::kChat, head()};
+}
+
+StreamChunks completion() {
+  return {Api::kText, head()};
+}
+
 TEST(ChatCompletion, HasTheShapeOfTheApi) {
   ChoiceText choice;
   choice.text = "3 4 \"5\"\n";
@@ -37,24 +45,24 @@ TEST(ChatCompletion, HasTheShapeOfTheApi) {
 }
 
 TEST(ChatChunk, ComesInTheFormsOfAStream) {
-  EXPECT_EQ(json::parse(chat_role_chunk(head(), 2)), json::parse(R"({
+  EXPECT_EQ(json::parse(chat().role(2)), json::parse(R"({
     "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1700000000, "model": "tiny",
     "choices": [{"index": 2, "delta": {"role": "assistant", "content": ""}, "logprobs": null,
                  "finish_reason": null}]})"));
   ChoiceText choice;
   choice.text = "a";
-  json chunk = json::parse(chat_chunk(head(), choice));
+  json chunk = json::parse(chat().text(choice));
   EXPECT_EQ(chunk["choices"],
             json::parse(R"([{"index": 0, "delta": {"content": "a"}, "logprobs": null,
                              "finish_reason": null}])"));
   EXPECT_FALSE(chunk.contains("usage"));
   choice.finish_reason = "length";
   const Usage usage{.prompt_tokens = 1, .completion_tokens = 2, .cached_tokens = std::nullopt};
-  chunk = json::parse(chat_chunk(head(), choice, &usage));
+  chunk = json::parse(chat().text(choice, &usage));
   EXPECT_EQ(chunk["choices"][0]["finish_reason"], "length");
   EXPECT_EQ(chunk["choices"][0]["stop_reason"], nullptr);
   EXPECT_EQ(chunk["usage"]["total_tokens"], 3);
-  const json last = json::parse(chat_usage_chunk(head(), usage));
+  const json last = json::parse(chat().usage(usage));
   EXPECT_EQ(last["choices"], json::array());
   EXPECT_EQ(last["usage"]["completion_tokens"], 2);
 }
@@ -65,7 +73,7 @@ TEST(ChatLogprobs, CarryExactBytesAndReadableText) {
   ChoiceText choice;
   choice.has_logprobs = true;
   choice.logprobs = tokens;
-  const json chunk = json::parse(chat_chunk(head(), choice));
+  const json chunk = json::parse(chat().text(choice));
   EXPECT_EQ(chunk["choices"][0]["logprobs"], json::parse(R"({"content": [
     {"token": "\ufffd\ufffd", "logprob": -0.5, "bytes": [226, 130], "top_logprobs": [
       {"token": "\ufffd\ufffd", "logprob": -0.5, "bytes": [226, 130]},
@@ -94,8 +102,8 @@ TEST(TextCompletion, HasTheShapeOfTheApi) {
     "top_logprobs": [{"b": -0.125, "ä": -0.25}, {"c": -1.0, "d": -2.0}]},
     "finish_reason": "stop", "stop_reason": "END"}])"));
   EXPECT_FALSE(answer["usage"].contains("prompt_tokens_details"));
-  EXPECT_EQ(json::parse(text_usage_chunk(head(), {}))["choices"], json::array());
-  EXPECT_EQ(json::parse(text_chunk(head(), choice))["object"], "text_completion");
+  EXPECT_EQ(json::parse(completion().usage({}))["choices"], json::array());
+  EXPECT_EQ(json::parse(completion().text(choice))["object"], "text_completion");
 }
 
 TEST(TextLogprobs, NeverRepeatAKey) {
@@ -104,7 +112,7 @@ TEST(TextLogprobs, NeverRepeatAKey) {
   ChoiceText choice;
   choice.has_logprobs = true;
   choice.logprobs = tokens;
-  const std::string text = text_chunk(head(), choice);
+  const std::string text = completion().text(choice);
   EXPECT_NE(text.find(R"("top_logprobs":[{")"
                       "\xEF\xBF\xBD"
                       R"(":-0.5}])"),

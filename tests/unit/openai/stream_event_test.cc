@@ -13,7 +13,8 @@ ResponseHead head() {
 }
 
 TEST(StreamEvent, ReadsWhatTheBuildersWrite) {
-  const auto role = parse_stream_event(chat_role_chunk(head(), 1));
+  const StreamChunks chat(Api::kChat, head());
+  const auto role = parse_stream_event(chat.role(1));
   ASSERT_TRUE(role);
   ASSERT_EQ(role->choices.size(), 1U);
   EXPECT_TRUE(role->choices[0].opens);
@@ -22,7 +23,8 @@ TEST(StreamEvent, ReadsWhatTheBuildersWrite) {
   ChoiceText choice;
   choice.text = "a\n";
   choice.finish_reason = "stop";
-  for (const std::string& text : {chat_chunk(head(), choice), text_chunk(head(), choice)}) {
+  for (const std::string& text :
+       {chat.text(choice), StreamChunks(Api::kText, head()).text(choice)}) {
     const auto chunk = parse_stream_event(text);
     ASSERT_TRUE(chunk);
     ASSERT_EQ(chunk->choices.size(), 1U);
@@ -33,7 +35,7 @@ TEST(StreamEvent, ReadsWhatTheBuildersWrite) {
   }
 
   const Usage usage{.prompt_tokens = 3, .completion_tokens = 4, .cached_tokens = std::nullopt};
-  const auto last = parse_stream_event(chat_usage_chunk(head(), usage));
+  const auto last = parse_stream_event(chat.usage(usage));
   ASSERT_TRUE(last);
   EXPECT_TRUE(last->choices.empty());
   ASSERT_TRUE(last->usage);

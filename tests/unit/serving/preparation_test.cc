@@ -18,7 +18,7 @@ class PreparationTest : public ::testing::Test {
     model_.vocab = 257;
     model_.max_model_len = 1 << 16;
     model_.tokenizer = tokenizer_.get();
-    head_ = head_of(ApiKind::kCompletion, "req-1", {}, model_);
+    head_ = head_of(openai::Api::kText, "req-1", {}, model_);
   }
 
   Prepared completion(const std::string& members) {
@@ -31,7 +31,7 @@ class PreparationTest : public ::testing::Test {
     openai::ChoiceText choice;
     choice.index = index;
     choice.text = text;
-    return http::sse_event(openai::text_chunk(head_, choice, usage));
+    return http::sse_event(openai::StreamChunks(openai::Api::kText, head_).text(choice, usage));
   }
 
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_ = make_byte_tokenizer();

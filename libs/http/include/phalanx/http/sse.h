@@ -11,7 +11,7 @@ namespace phalanx::http {
 // Server-sent events as bytes. `data` may hold line ends; each line becomes a data field.
 
 // "data: …\n\n"
-[[nodiscard]] std::string sse_event(std::string_view data);
+[[nodiscard]] std::string sse_event(std::string data);
 
 // ": text\n\n", which every client skips.
 // Requires: `text` holds no line end.

@@ -29,6 +29,13 @@ class Writer {
   Writer& null();
   Writer& value(const Value& value);
 
+  // A stretch of JSON as it is, with the comma before it; what comes next gets none before it.
+  Writer& written(std::string_view json) {
+    out_.append(json);
+    comma_ = false;
+    return *this;
+  }
+
   // "" is written as null.
   Writer& text_or_null(std::string_view value) { return value.empty() ? null() : text(value); }
 

@@ -11,11 +11,14 @@
 #include <vector>
 
 #include "phalanx/base/ids.h"
+#include "phalanx/json/writer.h"
 
 namespace phalanx::openai {
 
 // All builders give JSON text in one line, always valid UTF-8: bytes that are not become U+FFFD.
 // Pure; any thread.
+
+enum class Api { kChat, kText };
 
 // What every object of one answer carries. `model` is the name that clients use.
 struct ResponseHead {
@@ -58,29 +61,35 @@ struct ChoiceText {
                                           std::span<const ChoiceText> choices,
                                           const Usage& usage);
 
-// In chunks of a choice `usage` stands only for continuous_usage_stats.
-
-// The first chunk of a choice: role and empty content.
-[[nodiscard]] std::string chat_role_chunk(const ResponseHead& head,
-                                          std::uint32_t index,
-                                          const Usage* usage = nullptr);
-
-// A further chunk. One sampled token is one chunk: the last one carries the finish reason beside
-// its text.
-[[nodiscard]] std::string chat_chunk(const ResponseHead& head,
-                                     const ChoiceText& choice,
-                                     const Usage* usage = nullptr);
-
-// The chunk with "choices": [] that include_usage asks for, after all others.
-[[nodiscard]] std::string chat_usage_chunk(const ResponseHead& head, const Usage& usage);
-
 [[nodiscard]] std::string text_completion(const ResponseHead& head,
                                           std::span<const ChoiceText> choices,
                                           const Usage& usage);
-[[nodiscard]] std::string text_chunk(const ResponseHead& head,
-                                     const ChoiceText& choice,
-                                     const Usage* usage = nullptr);
-[[nodiscard]] std::string text_usage_chunk(const ResponseHead& head, const Usage& usage);
+
+// The data of the events of one stream. What is in all of them is written once.
+class StreamChunks {
+ public:
+  StreamChunks(Api api, const ResponseHead& head);
+
+  // In chunks of a choice `usage` stands only for continuous_usage_stats.
+
+  // The first chunk of a choice of a chat: role and empty content.
+  [[nodiscard]] std::string role(std::uint32_t index, const Usage* usage = nullptr) const;
+
+  // A further chunk. One sampled token is one chunk: the last one carries the finish reason beside
+  // its text.
+  [[nodiscard]] std::string text(const ChoiceText& choice, const Usage* usage = nullptr) const;
+
+  // The chunk with "choices": [] that include_usage asks for, after all others.
+  [[nodiscard]] std::string usage(const Usage& usage) const;
+
+ private:
+  [[nodiscard]] json::Writer begin(std::size_t bytes) const;
+  [[nodiscard]] std::string end(json::Writer json, const Usage* usage) const;
+
+  Api api_;
+  std::string before_;  // the choices
+  std::string after_;   // them and the usage
+};
 
 // What ends every stream: the data of its last event.
 inline constexpr std::string_view kStreamEnd = "[DONE]";
