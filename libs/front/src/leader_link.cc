@@ -82,7 +82,7 @@ void LeaderLink::on_record(os::ControlMessage message) {
   if (!record) {
     break_up(record.error());
   } else if (auto* const events = std::get_if<wire::FrontEvents>(&*record)) {
-    std::move(events->events.begin(), events->events.end(), std::back_inserter(events_));
+    events_ = std::move(events->events);
   } else if (const auto* const history = std::get_if<wire::History>(&*record)) {
     tell(*history);
   } else if (const auto* const admitted = std::get_if<wire::Admitted>(&*record)) {
@@ -129,10 +129,12 @@ void LeaderLink::tell_some() {
     return;
   }
   loop_.name_callback("tokens for clients");
-  for (std::size_t i = 0; i < kEventsPerTurn && !events_.empty(); ++i) {
-    const wire::FrontEvent event = std::move(events_.front());
-    events_.pop_front();
-    tell(event);
+  for (std::size_t i = 0; i < kEventsPerTurn && events_told_ < events_.size(); ++i) {
+    tell(events_[events_told_++]);
+  }
+  if (events_told_ == events_.size()) {
+    events_.clear();
+    events_told_ = 0;
   }
 }
 

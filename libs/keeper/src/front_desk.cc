@@ -319,8 +319,20 @@ void FrontDesk::tell(Job& job, wire::FrontEvent event) {
   job.log.append(event);
   if (job.telling == Telling::kLive) {
     ask_for_flush();
-    outbox_[*job.front].push_back(std::move(event));
+    put_out(*job.front, std::move(event));
   }
+}
+
+// Into a record that a control socket takes.
+void FrontDesk::put_out(std::size_t front, wire::FrontEvent event) {
+  std::deque<Outgoing>& records = outbox_[front];
+  const std::size_t bytes = bytes_of(event);
+  if (records.empty() || records.back().record.events.size() == wire::kMaxFrontEvents ||
+      records.back().bytes + bytes > kEventBytesMax) {
+    records.emplace_back();
+  }
+  records.back().bytes += bytes;
+  records.back().record.events.push_back(std::move(event));
 }
 
 void FrontDesk::ask_for_flush() {
@@ -332,18 +344,10 @@ void FrontDesk::ask_for_flush() {
 void FrontDesk::flush() {
   flush_asked_ = false;
   push_again();
-  for (auto& [front, events] : std::exchange(outbox_, {})) {
-    wire::FrontEvents record;
-    std::size_t bytes = 0;
-    for (wire::FrontEvent& event : events) {
-      bytes += bytes_of(event);
-      if (record.events.size() == wire::kMaxFrontEvents || bytes > kEventBytesMax) {
-        parts_.send(front, std::exchange(record, {}));
-        bytes = bytes_of(event);
-      }
-      record.events.push_back(std::move(event));
+  for (auto& [front, records] : std::exchange(outbox_, {})) {
+    for (Outgoing& outgoing : records) {
+      parts_.send(front, std::move(outgoing.record));
     }
-    parts_.send(front, std::move(record));
   }
 }
 

@@ -182,7 +182,7 @@ bool FrontDesk::push_some_again(Job& job, std::size_t* left) {
     if (*left == 0) {
       return false;
     }
-    outbox_[*job.front].push_back(job.log.event(job.told_again++, job.key));
+    put_out(*job.front, job.log.event(job.told_again++, job.key));
     --*left;
   }
   if (job.telling == Telling::kAgain) {

@@ -23,7 +23,8 @@ enum class Telling {
   kAgain,  // what was told before; what happens meanwhile comes behind it
 };
 
-// One request that has a place, or had one and could have to be told again.
+// One request that has a place, or had one and could have to be told again. What every token is
+// looked up in comes first: it is in no cache any more when the next one comes.
 struct FrontDesk::Job {
   struct Choice {
     std::uint32_t tokens = 0;  // told, those beyond a stop left out
@@ -46,6 +47,8 @@ struct FrontDesk::Job {
   bool over = false;       // its front has said its End
   bool forgotten = false;  // its connection has ended or rests: nobody takes it over
   Telling telling = Telling::kLive;
+  std::vector<Prompt> dispatched;
+  SteadyTime arrived;
   EventLog log;
   std::size_t told_again = 0;  // events of the log, with kAgain …
   std::size_t written = 0;     // … of which so many have been written, by a front before
@@ -60,8 +63,6 @@ struct FrontDesk::Job {
   std::uint64_t booked_tokens = 0;  // of all prompts and choices
   std::uint64_t tokens_left = 0;    // of booked ones, for prompts that are still to come
   std::vector<TokenId> ids;         // of the prompt that is coming
-  std::vector<Prompt> dispatched;
-  SteadyTime arrived;
   RequestRecord record;
 
   // What comes of its prompts now has come before.

@@ -167,6 +167,20 @@ class Writer {
   Packer packer_;
 };
 
+// A message whose only field is a variant; what is written or checked is borrowed.
+template <typename Variant>
+struct RecordFrame {
+  Variant record;
+};
+template <typename Archive, typename Variant>
+void fields(Archive& archive, RecordFrame<Variant>& message) {
+  archive.variant("record", message.record);
+}
+template <typename Archive, typename Variant>
+void fields(Archive& archive, const RecordFrame<Variant>& message) {
+  archive.variant("record", message.record);
+}
+
 // Reads into a default-constructed message. After the first error nothing further is read.
 class Reader {
  public:

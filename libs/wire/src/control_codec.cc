@@ -167,30 +167,16 @@ void fields(Archive& archive, Message& message) {
   archive.text("message", message.message, kMaxErrorBytes);
 }
 
-namespace {
-
-// A record is sent as its variant alone; Reader and Writer want a message that has fields.
-struct RecordFrame {
-  ControlRecord record;
-};
-
-template <typename Archive, Like<RecordFrame> Message>
-void fields(Archive& archive, Message& message) {
-  archive.variant("record", message.record);
-}
-
-}  // namespace
-
 std::string encode(const ControlRecord& record) {
-  return Writer::encode(RecordFrame{record});
+  return Writer::encode(RecordFrame<const ControlRecord&>{record});
 }
 
 Status check(const ControlRecord& record) {
-  return Checker::check("control_record", RecordFrame{record});
+  return Checker::check("control_record", RecordFrame<const ControlRecord&>{record});
 }
 
 Result<ControlRecord> decode_control_record(std::string_view bytes) {
-  PHALANX_TRY(RecordFrame frame, Reader::decode<RecordFrame>("control_record", bytes));
+  PHALANX_TRY(auto frame, Reader::decode<RecordFrame<ControlRecord>>("control_record", bytes));
   return std::move(frame.record);
 }
 

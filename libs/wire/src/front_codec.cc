@@ -218,50 +218,26 @@ void fields(Archive& archive, Message& message) {
   archive.text("message", message.message, kMaxErrorBytes);
 }
 
-namespace {
-
-// As with a control record: the variant alone, in a message that has fields.
-struct LeaderToFrontFrame {
-  LeaderToFront record;
-};
-struct FrontToLeaderFrame {
-  FrontToLeader record;
-};
-
-template <typename Archive, Like<LeaderToFrontFrame> Message>
-void fields(Archive& archive, Message& message) {
-  archive.variant("record", message.record);
-}
-
-template <typename Archive, Like<FrontToLeaderFrame> Message>
-void fields(Archive& archive, Message& message) {
-  archive.variant("record", message.record);
-}
-
-}  // namespace
-
 std::string encode(const LeaderToFront& record) {
-  return Writer::encode(LeaderToFrontFrame{record});
+  return Writer::encode(RecordFrame<const LeaderToFront&>{record});
 }
 std::string encode(const FrontToLeader& record) {
-  return Writer::encode(FrontToLeaderFrame{record});
+  return Writer::encode(RecordFrame<const FrontToLeader&>{record});
 }
 
 Status check(const LeaderToFront& record) {
-  return Checker::check("leader_to_front", LeaderToFrontFrame{record});
+  return Checker::check("leader_to_front", RecordFrame<const LeaderToFront&>{record});
 }
 Status check(const FrontToLeader& record) {
-  return Checker::check("front_to_leader", FrontToLeaderFrame{record});
+  return Checker::check("front_to_leader", RecordFrame<const FrontToLeader&>{record});
 }
 
 Result<LeaderToFront> decode_leader_to_front(std::string_view bytes) {
-  PHALANX_TRY(LeaderToFrontFrame frame,
-              Reader::decode<LeaderToFrontFrame>("leader_to_front", bytes));
+  PHALANX_TRY(auto frame, Reader::decode<RecordFrame<LeaderToFront>>("leader_to_front", bytes));
   return std::move(frame.record);
 }
 Result<FrontToLeader> decode_front_to_leader(std::string_view bytes) {
-  PHALANX_TRY(FrontToLeaderFrame frame,
-              Reader::decode<FrontToLeaderFrame>("front_to_leader", bytes));
+  PHALANX_TRY(auto frame, Reader::decode<RecordFrame<FrontToLeader>>("front_to_leader", bytes));
   return std::move(frame.record);
 }
 

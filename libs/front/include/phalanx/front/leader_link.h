@@ -8,10 +8,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
 #include "phalanx/base/clock.h"
+#include "phalanx/base/hash.h"
 #include "phalanx/base/result.h"
 #include "phalanx/os/control_socket.h"
 #include "phalanx/os/event_loop.h"
@@ -78,6 +80,12 @@ class LeaderLink final : public serving::RequestDesk {
     std::string text;
   };
 
+  struct KeyHash {
+    std::size_t operator()(const wire::RequestKey& key) const {
+      return mix64(key.connection ^ mix64(key.ordinal));
+    }
+  };
+
   // The prompts of a request that has begun, as far as no records have been made of them: those may
   // be longer than all that waits besides.
   struct Prompts {
@@ -106,10 +114,11 @@ class LeaderLink final : public serving::RequestDesk {
   os::ControlSocket& socket_;
   LinkCalls calls_;
   std::map<wire::RequestKey, Answered> asking_;
-  std::map<wire::RequestKey, std::shared_ptr<serving::RequestSink>> sinks_;
+  std::unordered_map<wire::RequestKey, std::shared_ptr<serving::RequestSink>, KeyHash> sinks_;
   std::map<std::uint64_t, Asked> queries_;
   std::uint64_t next_query_ = 1;
-  std::deque<wire::FrontEvent> events_;  // that have come and are not told yet
+  std::vector<wire::FrontEvent> events_;  // of the last record, until all of them are told
+  std::size_t events_told_ = 0;           // of them
   std::deque<std::variant<std::string, Prompts>> unsent_;
   std::size_t unsent_bytes_ = 0;  // of the records in it
   std::size_t history_told_ = 0;  // tokens, in this turn

@@ -86,6 +86,11 @@ class FrontDesk {
   struct Job;
   class Sink;
 
+  struct Outgoing {
+    wire::FrontEvents record;
+    std::size_t bytes = 0;
+  };
+
   [[nodiscard]] Job* find(std::size_t front, const wire::RequestKey& key);
   [[nodiscard]] Status take_over(std::size_t front, Job& job);
   void begin_again(Job& job, const wire::Begin& begin);
@@ -104,14 +109,15 @@ class FrontDesk {
   void fail(Job& job, const Error& error);
   void tell_failure(Job& job, const Error& error);
   void tell(Job& job, wire::FrontEvent event);
+  void put_out(std::size_t front, wire::FrontEvent event);
   void ask_for_flush();
   void finish(Job& job, const std::string& outcome, const std::string& error);
 
   DeskParts parts_;
   std::map<wire::RequestKey, std::shared_ptr<Job>> jobs_;  // also ended ones
   std::size_t open_ = 0;                                   // of them
-  std::map<std::size_t, std::vector<wire::FrontEvent>> outbox_;
-  std::deque<std::shared_ptr<Job>> again_;  // of Telling::kAgain, and some that were
+  std::map<std::size_t, std::deque<Outgoing>> outbox_;     // by front
+  std::deque<std::shared_ptr<Job>> again_;                 // of Telling::kAgain, and some that were
   bool flush_asked_ = false;
 };
 
