@@ -301,8 +301,8 @@ void Connection::tick(SteadyTime time) {
 
 void Connection::tick_answer(SteadyTime time) {
   const ServerOptions& options = core_->options;
-  if (waits_writable_) {
-    if (time - last_progress_ >= options.write_timeout) {
+  if (!output_.empty()) {
+    if (waits_writable_ && time - last_progress_ >= options.write_timeout) {
       drop_slow();
     }
     return;
