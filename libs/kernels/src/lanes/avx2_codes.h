@@ -68,7 +68,7 @@ PHALANX_LANES std::int32_t i_sum(I16 x) {
   return _mm_cvtsi128_si32(_mm_add_epi32(by2, _mm_shuffle_epi32(by2, 0xB1)));
 }
 
-// The same of eight at once: lane i is that of a[i], for i < 8.
+// The same of eight at once: lane i is that of x[i], for i < 8.
 PHALANX_LANES I16 i_largest_of_eight(const I16 (&x)[8]) {
   alignas(32) std::uint32_t all[16] = {};
   for (std::size_t i = 0; i < 8; ++i) {

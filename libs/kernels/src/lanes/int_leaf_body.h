@@ -10,18 +10,12 @@
 #include "lanes/half_sums.h"
 #include "lanes/int_dot_body.h"
 #include "lanes/lanes.h"
+#include "lanes/quantize_body.h"
 #include "lanes/tile_body.h"
 
 namespace phalanx::kernels {
 namespace {
 
-// The first `count` lanes; zeros beyond, which are not read.
-PHALANX_LANES I16 i_load_first(const std::int32_t* p, std::size_t count) {
-  return i_bits(f_load_first(reinterpret_cast<const float*>(p), count));
-}
-PHALANX_LANES void i_store_first(std::int32_t* p, I16 a, std::size_t count) {
-  f_store_first(reinterpret_cast<float*>(p), f_bits(a), count);
-}
 // The numbers before these: the first lane is 0, lane i has lane i − 1.
 PHALANX_LANES I16 i_later(I16 a) {
   alignas(64) std::int32_t numbers[32] = {};

@@ -11,6 +11,14 @@
 namespace phalanx::kernels {
 namespace {
 
+// The first `count` lanes; zeros beyond, which are not read.
+PHALANX_LANES I16 i_load_first(const std::int32_t* p, std::size_t count) {
+  return i_bits(f_load_first(reinterpret_cast<const float*>(p), count));
+}
+PHALANX_LANES void i_store_first(std::int32_t* p, I16 a, std::size_t count) {
+  f_store_first(reinterpret_cast<float*>(p), f_bits(a), count);
+}
+
 struct CodeScale {
   float scale;
   float inverse;  // 0: every code is 0
@@ -96,8 +104,7 @@ PHALANX_LANES bool code_eight_blocks(const float* x,
       numbers[i] = low + high;
     }
   }
-  f_store_first(
-      reinterpret_cast<float*>(out.sums + at / 32), f_bits(i_sum_of_eight(numbers)), blocks);
+  i_store_first(out.sums + at / 32, i_sum_of_eight(numbers), blocks);
   return true;
 }
 
