@@ -173,11 +173,16 @@ class FrontFaults(unittest.TestCase):
         self.assertEqual(front_of(self.server)["pid"], self.before["pid"])
 
     def test_again_and_again(self):
+        silent, began = socket.create_connection(("127.0.0.1", self.server.port), 20), time.monotonic()
         for _ in range(8):
             pid = front_of(self.server)["pid"]
             os.kill(pid, signal.SIGKILL)
             eventually(lambda: not alive(pid), 5, "the front is gone")
             self.assertTrue(answers(self.server))
+            time.sleep(0.4)
+        with silent:
+            self.assertEqual(silent.recv(1), b"")
+        self.assertLess(time.monotonic() - began, 12, "it has 10 s for its first request, from whichever fronts")
         self.expect_recovery(deaths=8)
 
     def test_all_at_once(self):

@@ -227,6 +227,7 @@ void Front::serve(const wire::Connect& connection, os::UniqueFd socket, const os
   info.peer = connection.peer;
   info.refusal = connection.refusal;
   info.goes_on = connection.goes_on;
+  info.waited = std::chrono::milliseconds(connection.waited_ms);
   info.received = connection.received_bytes;
   info.sent = connection.sent_bytes;
   info.failure = connection.failure;

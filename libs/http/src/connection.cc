@@ -57,8 +57,7 @@ void Connection::start() {
   if (!info_.refusal.empty()) {
     return refuse(503, info_.refusal);
   }
-  const ServerOptions& options = core_->options;
-  enter(Phase::kIdle, info_.goes_on ? options.idle_timeout : options.header_timeout);
+  wait_for_request();
   wait_readable();
 }
 

@@ -115,6 +115,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // What another one has left.
   void resume();
   void resume_reading(const Resumption& left);
+  void wait_for_request();
   void keep_deadline(const ConnectionState& left);
   void keep_write_deadline(const ConnectionState& left);
   void resume_request(Stage stage, std::string_view received);

@@ -189,6 +189,13 @@ void Connection::keep_deadline(const ConnectionState& left) {
   publish();
 }
 
+// Nor to begin one.
+void Connection::wait_for_request() {
+  const ServerOptions& options = core_->options;
+  const Duration most = info_.goes_on ? options.idle_timeout : options.header_timeout;
+  enter(Phase::kIdle, std::max(most - info_.waited, std::min(most, kReadingTime)));
+}
+
 // Nor to take an answer, as long as its socket takes nothing.
 void Connection::keep_write_deadline(const ConnectionState& left) {
   waits_writable_ = left.stage != Stage::kReading && left.deadline_ms != 0 && !output_.empty();

@@ -146,12 +146,18 @@ std::vector<ConnectionTable::Orphan> ConnectionTable::on_front_gone(std::size_t 
   return orphans;
 }
 
-bool ConnectionTable::rest(std::size_t front, std::uint64_t id, const os::TcpAccount& account) {
+bool ConnectionTable::rest(std::size_t front,
+                           std::uint64_t id,
+                           const os::TcpAccount& account,
+                           SteadyTime now) {
   Entry* const entry = find(front, id);
   if (entry == nullptr) {
     return false;
   }
-  entry->rest = account;
+  if (entry->rest != account) {
+    entry->rest = account;
+    entry->connection.waits_since = now;
+  }
   entry->connection.clear();
   return true;
 }
@@ -164,8 +170,9 @@ void ConnectionTable::retire(std::size_t front) {
 
 std::optional<ConnectionTable::Orphan> ConnectionTable::release(std::size_t front,
                                                                 std::uint64_t id,
-                                                                const os::TcpAccount& account) {
-  if (!rest(front, id, account)) {
+                                                                const os::TcpAccount& account,
+                                                                SteadyTime now) {
+  if (!rest(front, id, account, now)) {
     return std::nullopt;
   }
   const Entry& entry = entries_.at(id);

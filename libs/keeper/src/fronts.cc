@@ -2,6 +2,8 @@
 #include "phalanx/keeper/fronts.h"
 
 #include <algorithm>
+#include <chrono>
+#include <limits>
 #include <utility>
 #include <variant>
 
@@ -27,6 +29,13 @@ Error not_its(std::uint64_t connection) {
   return invalid_argument("connection " + std::to_string(connection) + " is not the front's");
 }
 
+std::uint32_t milliseconds_since(SteadyTime time) {
+  const auto passed =
+      std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock().now() - time);
+  return static_cast<std::uint32_t>(
+      std::min<std::int64_t>(passed.count(), std::numeric_limits<std::uint32_t>::max()));
+}
+
 }  // namespace
 
 Fronts::Fronts(os::EventLoop& loop, FrontsCalls calls) : loop_(loop), calls_(std::move(calls)) {}
@@ -45,7 +54,10 @@ Result<std::unique_ptr<Fronts>> Fronts::open(os::EventLoop& loop,
                                  const os::UniqueFd&,
                                  const std::string& peer,
                                  const std::string& refusal) {
-                            self->table_->add({.id = id, .peer = peer, .refusal = refusal});
+                            self->table_->add({.id = id,
+                                               .peer = peer,
+                                               .refusal = refusal,
+                                               .waits_since = steady_clock().now()});
                           }));
   const Status accounts = os::check_tcp_account();
   self->accounts_ = accounts.has_value();
@@ -207,7 +219,8 @@ Status Fronts::on_disconnected(std::size_t front, const wire::Disconnected& ende
 
 Status Fronts::on_released(std::size_t front, const wire::Released& released) {
   const std::uint64_t id = released.connection;
-  auto orphan = table_->release(front, id, {released.received_bytes, released.sent_bytes});
+  auto orphan = table_->release(
+      front, id, {released.received_bytes, released.sent_bytes}, steady_clock().now());
   if (!orphan) {
     return not_its(id);
   }
@@ -223,7 +236,8 @@ Status Fronts::on_released(std::size_t front, const wire::Released& released) {
 }
 
 Status Fronts::on_rest(std::size_t front, const wire::AtRest& rest) {
-  if (!table_->rest(front, rest.connection, {rest.received_bytes, rest.sent_bytes})) {
+  const os::TcpAccount account{rest.received_bytes, rest.sent_bytes};
+  if (!table_->rest(front, rest.connection, account, steady_clock().now())) {
     return not_its(rest.connection);
   }
   desk_->forget(rest.connection);
@@ -243,6 +257,8 @@ void Fronts::give(std::size_t front, const Newcomer& connection) {
   if (connection.resumes) {
     record.left_at = connection.left_at;
     record.failure = connection.failure;
+  } else {
+    record.waited_ms = milliseconds_since(connection.waits_since);
   }
   host_->send(front, record, connection.resumes ? connection.journal : nullptr);
 }

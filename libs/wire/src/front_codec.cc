@@ -39,6 +39,7 @@ void fields(Archive& archive, Message& message) {
   archive.text("peer", message.peer, kMaxNameBytes);
   archive.text("refusal", message.refusal, kMaxErrorBytes);
   archive.boolean("goes_on", message.goes_on);
+  archive.number("waited_ms", message.waited_ms);
   archive.number("place", message.place);
   archive.number("received_bytes", message.received_bytes);
   archive.number("sent_bytes", message.sent_bytes);

@@ -13,7 +13,7 @@
 
 namespace phalanx::wire {
 
-// A message whose bytes are kept in proto/golden/v8/<name>.bin.
+// A message whose bytes are kept in proto/golden/v9/<name>.bin.
 struct Golden {
   std::string name;
   std::string bytes;                              // as encoded by this build
@@ -357,6 +357,7 @@ inline std::vector<Golden> golden_records_to_front() {
                      .peer = "127.0.0.1:41000",
                      .refusal = {},
                      .goes_on = true,
+                     .waited_ms = 61'250,
                      .place = 17,
                      .received_bytes = 812,
                      .sent_bytes = 70'000}),

@@ -241,5 +241,24 @@ TEST(ConnectionAtRest, MayLastLongerWhereItGoesOn) {
   EXPECT_TRUE(old.read_response().has_value());
 }
 
+TEST(ConnectionAtRest, LastsNoLongerBecauseItGoesOn) {
+  ServerOptions options;
+  options.header_timeout = options.idle_timeout = std::chrono::hours(1);
+  RunningServer server(options, echo);
+  for (const bool goes_on : {false, true}) {
+    server.call([&] {
+      server.acceptor().go_on(goes_on);
+      server.acceptor().prepare([](ConnectionInfo& info) { info.waited = std::chrono::hours(2); });
+    });
+    RawClient late(server.port());
+    RawClient silent(server.port());
+    late.send(get("/was/under/way"));
+    EXPECT_TRUE(late.read_response().has_value());
+    EXPECT_TRUE(silent.closed_by_server());
+    late.send(get("/again"));
+    EXPECT_TRUE(late.read_response().has_value()) << "it has waited for nothing since";
+  }
+}
+
 }  // namespace
 }  // namespace phalanx::http

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/keeper/connection_table.h"
 
+#include <chrono>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -9,6 +10,9 @@
 
 namespace phalanx::keeper {
 namespace {
+
+constexpr SteadyTime kNow{std::chrono::seconds(100)};
+constexpr SteadyTime kLater{std::chrono::seconds(130)};
 
 class ConnectionTableTest : public testing::Test {
  protected:
@@ -108,7 +112,7 @@ TEST_F(ConnectionTableTest, SaysBeforehandWhatAFrontWouldLeave) {
   for (std::uint64_t id = 1; id <= 4; ++id) {
     add(id);
   }
-  EXPECT_TRUE(table_.rest(0, 4, {20, 30}));
+  EXPECT_TRUE(table_.rest(0, 4, {20, 30}, kNow));
   const std::vector<ConnectionTable::Orphan> before = table_.connections_of(0);
   EXPECT_EQ(lose(0), (std::vector<std::uint64_t>{1, 4}));
   ASSERT_EQ(before.size(), 2U);
@@ -203,13 +207,13 @@ TEST(SpareFront, TakesTheConnectionsOfOneThatRetires) {
   EXPECT_EQ(given.back(), std::pair(std::size_t{1}, std::uint64_t{2}));
   EXPECT_FALSE(table.spare(0)) << "it is no spare one either";
 
-  EXPECT_FALSE(table.release(1, 1, {7, 9})) << "another front has it";
-  const auto orphan = table.release(0, 1, {7, 9});
+  EXPECT_FALSE(table.release(1, 1, {7, 9}, kNow)) << "another front has it";
+  const auto orphan = table.release(0, 1, {7, 9}, kNow);
   ASSERT_TRUE(orphan);
   EXPECT_EQ(orphan->connection.peer, "peer");
   EXPECT_EQ(orphan->rest, (os::TcpAccount{7, 9}));
   EXPECT_EQ(table.count(0), 0U);
-  EXPECT_FALSE(table.release(0, 1, {7, 9})) << "it has let go of it";
+  EXPECT_FALSE(table.release(0, 1, {7, 9}, kNow)) << "it has let go of it";
   EXPECT_TRUE(table.on_front_gone(0).empty());
   table.on_front_ready(0);
   EXPECT_TRUE(table.spare(0));
@@ -218,9 +222,9 @@ TEST(SpareFront, TakesTheConnectionsOfOneThatRetires) {
 TEST_F(ConnectionTableTest, AnOrphanTellsWhereItWasWhenItWasLastAtRest) {
   make_ready();
   add(1);
-  EXPECT_FALSE(table_.rest(1, 1, {7, 9})) << "another front has it";
-  EXPECT_TRUE(table_.rest(0, 1, {70, 900}));
-  EXPECT_TRUE(table_.rest(0, 1, {140, 1800}));
+  EXPECT_FALSE(table_.rest(1, 1, {7, 9}, kNow)) << "another front has it";
+  EXPECT_TRUE(table_.rest(0, 1, {70, 900}, kNow));
+  EXPECT_TRUE(table_.rest(0, 1, {140, 1800}, kNow));
   ASSERT_EQ(lose(0), std::vector<std::uint64_t>{1});
   EXPECT_EQ(orphans_[0].rest, (os::TcpAccount{140, 1800}));
 
@@ -232,9 +236,24 @@ TEST_F(ConnectionTableTest, AnOrphanTellsWhereItWasWhenItWasLastAtRest) {
   hand_on();
   ASSERT_EQ(given_.back(), Given(2, 1));
   EXPECT_EQ(newcomers_.back().account, (os::TcpAccount{140, 1800}));
-  EXPECT_TRUE(table_.rest(2, 1, {150, 1820}));
+  EXPECT_TRUE(table_.rest(2, 1, {150, 1820}, kNow));
   ASSERT_EQ(lose(2), std::vector<std::uint64_t>{1});
   EXPECT_EQ(orphans_[0].rest, (os::TcpAccount{150, 1820}));
+}
+
+TEST_F(ConnectionTableTest, AConnectionWaitsSinceItsLastRestWhateverBecomesOfItsFronts) {
+  make_ready();
+  table_.add({.id = 1, .waits_since = kNow});
+  ASSERT_EQ(lose(0), std::vector<std::uint64_t>{1});
+  hand_on();
+  EXPECT_EQ(newcomers_.back().waits_since, kNow) << "for its first request";
+  EXPECT_TRUE(table_.rest(1, 1, {70, 900}, kLater));
+  ASSERT_EQ(lose(1), std::vector<std::uint64_t>{1});
+  hand_on();
+  EXPECT_EQ(newcomers_.back().waits_since, kLater);
+  const auto orphan = table_.release(2, 1, {70, 900}, kLater + std::chrono::seconds(9));
+  ASSERT_TRUE(orphan);
+  EXPECT_EQ(orphan->connection.waits_since, kLater) << "nothing was read or written since";
 }
 
 TEST_F(ConnectionTableTest, AConnectionThatResumesIsNotAtRestBeforeItsFrontSaysSo) {
@@ -257,7 +276,7 @@ TEST_F(ConnectionTableTest, AConnectionThatResumesIsNotAtRestBeforeItsFrontSaysS
   EXPECT_EQ(orphans_[0].connection.place, 0U) << "in the journal of the second";
 
   table_.add(orphans_[0].connection);
-  EXPECT_TRUE(table_.rest(1, 1, {80, 910}));
+  EXPECT_TRUE(table_.rest(1, 1, {80, 910}, kNow));
   ASSERT_EQ(lose(1), std::vector<std::uint64_t>{1});
   EXPECT_EQ(orphans_[0].rest, (os::TcpAccount{80, 910}));
   EXPECT_EQ(orphans_[0].connection.journal, nullptr);
@@ -279,7 +298,7 @@ TEST(FrontOfItsOwn, GetsOnlyWhatIsForItAndGivesItBackAtRest) {
   EXPECT_EQ(table.count(2), 1U);
   EXPECT_FALSE(table.active(2) || table.spare(2));
 
-  const auto orphan = table.release(2, 2, {80, 990});
+  const auto orphan = table.release(2, 2, {80, 990}, kNow);
   ASSERT_TRUE(orphan);
   EXPECT_EQ(orphan->rest, (os::TcpAccount{80, 990}));
   EXPECT_EQ(table.count(2), 0U);
@@ -320,7 +339,7 @@ TEST(Places, AreTheLowestFreeOnesOfEachFront) {
   EXPECT_EQ(places, (std::vector<std::uint32_t>{0, 1, kNone, kNone}));
   EXPECT_TRUE(table.remove(0, 2));
   EXPECT_TRUE(table.remove(0, 3));
-  EXPECT_TRUE(table.release(0, 1, {0, 0}));
+  EXPECT_TRUE(table.release(0, 1, {0, 0}, kNow));
   places.clear();
   for (std::uint64_t id = 5; id <= 7; ++id) {
     table.add({.id = id});

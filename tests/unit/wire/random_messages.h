@@ -210,6 +210,7 @@ class RandomMessages {
                        .peer = text(40),
                        .refusal = text(100),
                        .goes_on = coin(),
+                       .waited_ms = below(100'000),
                        .place = coin() ? kNoJournalPlace : below(kMaxJournalPlaces),
                        .received_bytes = word(),
                        .sent_bytes = word(),

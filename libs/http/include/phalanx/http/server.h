@@ -68,6 +68,7 @@ struct ConnectionInfo {
   std::string peer;            // as the requests show it: "127.0.0.1:41000"
   std::string refusal;         // not empty: nothing is read, the client is answered 503 with it
   bool goes_on = false;        // between two requests; else its first one is awaited
+  Duration waited{};           // for it, with whoever had the connection before
   std::uint64_t received = 0;  // bytes that others have read from it and written to it
   std::uint64_t sent = 0;
   std::unique_ptr<Journal> journal{};  // null: nothing of it outlives this process

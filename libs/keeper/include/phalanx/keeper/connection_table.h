@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "phalanx/base/clock.h"
 #include "phalanx/keeper/front_journal.h"
 #include "phalanx/os/tcp_account.h"
 #include "phalanx/wire/front_journal.h"
@@ -24,6 +25,7 @@ struct Newcomer {
   std::string peer{};                           // "127.0.0.1:41000"
   std::string refusal{};                        // not empty: only to be told so
   bool goes_on = false;                         // another front has served it, and it is at rest
+  SteadyTime waits_since{};                     // for a request: its beginning, or its last rest
   std::uint32_t place = wire::kNoJournalPlace;  // in its front's journal; the table chooses it
   os::TcpAccount account{};                     // when its front got it
   // It was left in the middle of something, which is in the journal of a dead front, at that place.
@@ -76,8 +78,12 @@ class ConnectionTable {
   [[nodiscard]] std::vector<Orphan> on_front_gone(std::size_t front);
 
   // The front says that a connection is at rest, and what has been read and written since its
-  // beginning. False: it is not this front's.
-  [[nodiscard]] bool rest(std::size_t front, std::uint64_t id, const os::TcpAccount& account);
+  // beginning; it is so since now if that is more than at its last rest. False: it is not this
+  // front's.
+  [[nodiscard]] bool rest(std::size_t front,
+                          std::uint64_t id,
+                          const os::TcpAccount& account,
+                          SteadyTime now);
 
   // The front gets no more connections, and is not spare either.
   void retire(std::size_t front);
@@ -86,7 +92,8 @@ class ConnectionTable {
   // this front's.
   [[nodiscard]] std::optional<Orphan> release(std::size_t front,
                                               std::uint64_t id,
-                                              const os::TcpAccount& account);
+                                              const os::TcpAccount& account,
+                                              SteadyTime now);
 
   // The front has ended the connection. False: it is not this front's.
   [[nodiscard]] bool remove(std::size_t front, std::uint64_t id);

@@ -25,6 +25,7 @@ struct Connect {
   std::string peer{};                // "127.0.0.1:41000"
   std::string refusal{};             // not empty: it is answered 503 with this, and closed
   bool goes_on = false;              // it was served before, and is at rest between two requests
+  std::uint32_t waited_ms = 0;       // for the request that is to come, unless it resumes
   std::uint32_t place = 0;           // of its record in this front's journal, or kNoJournalPlace
   std::uint64_t received_bytes = 0;  // by the kernel's account, from the connection's beginning
   std::uint64_t sent_bytes = 0;
