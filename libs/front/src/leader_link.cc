@@ -10,6 +10,7 @@
 #include <utility>
 #include <variant>
 
+#include "phalanx/base/thread_time.h"
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/limits.h"
 
@@ -18,9 +19,6 @@ namespace phalanx::front {
 namespace {
 
 constexpr int kRecordsPerTurn = 32;
-
-// Tokens that were told before: nothing is written for them.
-constexpr std::size_t kHistoryPerTurn = 4096;
 constexpr auto kRetryTime = std::chrono::milliseconds(1);
 
 std::uint32_t microseconds_of(Duration duration) {
@@ -59,10 +57,8 @@ void LeaderLink::work() {
 
 void LeaderLink::read_some() {
   loop_.name_callback("records of the leader");
-  history_told_ = 0;
-  for (int i = 0;
-       i < kRecordsPerTurn && events_.empty() && !broken_ && history_told_ < kHistoryPerTurn;
-       ++i) {
+  const CpuTimeLimit limit(kTurnTime);
+  for (int i = 0; i < kRecordsPerTurn && events_.empty() && !broken_ && !limit.passed(); ++i) {
     auto received = socket_.receive();
     if (!received) {
       break_up(received.error());
@@ -129,7 +125,10 @@ void LeaderLink::tell_some() {
     return;
   }
   loop_.name_callback("tokens for clients");
-  for (std::size_t i = 0; i < kEventsPerTurn && events_told_ < events_.size(); ++i) {
+  const CpuTimeLimit limit(kTurnTime);
+  for (std::size_t i = 0;
+       i < kEventsPerTurn && events_told_ < events_.size() && (i == 0 || !limit.passed());
+       ++i) {
     tell(events_[events_told_++]);
   }
   if (events_told_ == events_.size()) {
@@ -155,7 +154,6 @@ void LeaderLink::tell(const wire::FrontEvent& event) {
 
 void LeaderLink::tell(const wire::History& history) {
   const auto entry = sinks_.find(history.key);
-  history_told_ += history.tokens.size();
   if (entry != sinks_.end()) {
     const std::shared_ptr<serving::RequestSink> sink = entry->second;
     mark(history.key.connection);

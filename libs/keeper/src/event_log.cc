@@ -19,9 +19,17 @@ void EventLog::append(const wire::FrontEvent& event) {
   entry.finish = event.finish;
   entry.has_logprob = event.logprob.has_value();
   entry.logprob = event.logprob.value_or(0);
-  if (!event.top_logprobs.empty()) {
-    top_logprobs_.emplace(entries_.size(), event.top_logprobs);
+  if (size_ % kChunkEvents == 0) {
+    chunks_.emplace_back();
   }
+  Chunk& chunk = chunks_.back();
+  chunk.entries.push_back(entry);
+  if (!event.top_logprobs.empty() || !chunk.top_ends.empty()) {
+    chunk.tops.insert(chunk.tops.end(), event.top_logprobs.begin(), event.top_logprobs.end());
+    chunk.top_ends.resize(chunk.entries.size() - 1);  // those before have none
+    chunk.top_ends.push_back(static_cast<std::uint16_t>(chunk.tops.size()));
+  }
+  ++size_;
   if (event.cached_tokens > 0) {
     cached_tokens_.try_emplace({entry.prompt, entry.choice}, event.cached_tokens);
   }
@@ -29,11 +37,27 @@ void EventLog::append(const wire::FrontEvent& event) {
     error_code_ = event.error_code;
     error_message_ = event.error_message;
   }
-  entries_.push_back(entry);
+}
+
+bool EventLog::shrink(std::size_t events) {
+  for (std::size_t freed = 0; freed < events && !chunks_.empty(); freed += kChunkEvents) {
+    chunks_.pop_back();
+  }
+  return !chunks_.empty();
+}
+
+std::span<const step::TokenLogprob> EventLog::tops_of(std::size_t index) const {
+  const Chunk& chunk = chunks_[index / kChunkEvents];
+  const std::size_t place = index % kChunkEvents;
+  if (chunk.top_ends.empty()) {
+    return {};
+  }
+  const std::size_t begin = place == 0 ? 0 : chunk.top_ends[place - 1];
+  return std::span(chunk.tops).subspan(begin, chunk.top_ends[place] - begin);
 }
 
 wire::FrontEvent EventLog::event(std::size_t index, const wire::RequestKey& key) const {
-  const Entry& entry = entries_[index];
+  const Entry& entry = at(index);
   wire::FrontEvent event;
   event.key = key;
   event.prompt = entry.prompt;
@@ -43,9 +67,8 @@ wire::FrontEvent EventLog::event(std::size_t index, const wire::RequestKey& key)
   if (entry.has_logprob) {
     event.logprob = entry.logprob;
   }
-  if (const auto tops = top_logprobs_.find(index); tops != top_logprobs_.end()) {
-    event.top_logprobs = tops->second;
-  }
+  const std::span<const step::TokenLogprob> tops = tops_of(index);
+  event.top_logprobs.assign(tops.begin(), tops.end());
   event.finish = entry.finish;
   if (entry.finish == step::FinishReason::kError) {
     event.error_code = error_code_;
@@ -60,9 +83,9 @@ wire::History EventLog::history(std::size_t begin,
                                 std::size_t end,
                                 const wire::RequestKey& key) const {
   wire::History history{.key = key, .marks = {}, .tokens = {}, .cached_tokens = {}};
-  end = std::min({end, entries_.size(), begin + wire::kMaxHistory});
+  end = std::min({end, size_, begin + wire::kMaxHistory});
   for (std::size_t i = begin; i < end; ++i) {
-    const Entry& entry = entries_[i];
+    const Entry& entry = at(i);
     if (entry.finish == step::FinishReason::kError) {
       break;
     }

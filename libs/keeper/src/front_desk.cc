@@ -17,6 +17,9 @@ namespace {
 // Of one FrontEvents record, so that it fits into a record of a control socket.
 constexpr std::size_t kEventBytesMax = std::size_t{96} << 10;
 
+// Events of an ended request that are freed in a turn of the loop: each may take up to 160 bytes.
+constexpr std::size_t kDroppedPerTurn = 4096;
+
 // Of bodies in bytes and of bookings in tokens: no request comes near it, and no sum overflows.
 constexpr std::uint64_t kAmountMax = std::uint64_t{1} << 40;
 
@@ -81,7 +84,7 @@ Status FrontDesk::on_admit(std::size_t front, const wire::Admit& wish) {
       return take_over(front, *job);
     }
     // Of a front that has let go of the connection at rest, where keys begin anew.
-    jobs_.erase(entry);
+    erase(entry);
     finish(*job, "error", "its front let go of the connection before it ended");
   }
   if (Status accepting = wish.generates ? parts_.accepting() : ok(); !accepting) {
@@ -240,7 +243,7 @@ Status FrontDesk::on_end(std::size_t front, const wire::End& ending) {
     finish(*job, ending.outcome, ending.error);
   }
   if (!job->begun || job->forgotten) {
-    jobs_.erase(ending.key);
+    erase(jobs_.find(ending.key));
   }
   return ok();
 }
@@ -265,6 +268,27 @@ void FrontDesk::finish(Job& job, const std::string& outcome, const std::string& 
   job.record.completion_tokens = tokens;
   job.record.duration = parts_.clock.now() - job.arrived;
   parts_.metrics.on_request_end(job.record);
+}
+
+// A long log is freed in turns.
+FrontDesk::Jobs::iterator FrontDesk::erase(Jobs::iterator entry) {
+  if (entry->second->log.size() > kDroppedPerTurn) {
+    dropped_.push_back(std::exchange(entry->second->log, EventLog()));
+    ask_for_flush();
+  }
+  return jobs_.erase(entry);
+}
+
+void FrontDesk::drop_some() {
+  if (dropped_.empty()) {
+    return;
+  }
+  if (!dropped_.front().shrink(kDroppedPerTurn)) {
+    dropped_.pop_front();
+  }
+  if (!dropped_.empty()) {
+    ask_for_flush();
+  }
 }
 
 void FrontDesk::on_token(Job& job, std::uint32_t prompt, const dispatch::TokenEvent& token) {
@@ -343,6 +367,7 @@ void FrontDesk::ask_for_flush() {
 
 void FrontDesk::flush() {
   flush_asked_ = false;
+  drop_some();
   push_again();
   for (auto& [front, records] : std::exchange(outbox_, {})) {
     for (Outgoing& outgoing : records) {

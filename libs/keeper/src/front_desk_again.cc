@@ -31,7 +31,7 @@ void FrontDesk::on_front_gone(std::size_t front) {
   for (auto entry = jobs_.begin(); entry != jobs_.end();) {
     const std::shared_ptr<Job> job = entry->second;
     const bool stays = job->front != front || leave(*job);
-    entry = stays ? std::next(entry) : jobs_.erase(entry);
+    entry = stays ? std::next(entry) : erase(entry);
   }
 }
 
@@ -83,7 +83,7 @@ void FrontDesk::drop_left(const wire::RequestKey& last) {
        entry != jobs_.end() && entry->first <= last;) {
     const std::shared_ptr<Job> job = entry->second;
     const bool stays = job->front && !job->ended;
-    entry = stays ? std::next(entry) : jobs_.erase(entry);
+    entry = stays ? std::next(entry) : erase(entry);
     if (!stays && !job->ended) {
       finish(*job, "error", "its front died");
     }

@@ -76,8 +76,9 @@ void Answer::start(const RequestSummary& summary, std::vector<GenerationRequest>
   usage_.cached_tokens = 0;
   for (const GenerationRequest& prompt : prompts) {
     usage_.prompt_tokens += prompt.generation.prompt_ids.size();
+    const TextChoice choice(prompt.text, *context_.model.tokenizer);
     for (std::uint32_t i = 0; i < choices_per_prompt_; ++i) {
-      choices_.emplace_back(TextChoice(prompt.text, *context_.model.tokenizer));
+      choices_.emplace_back(choice);
     }
   }
   if (const http::Resumed* const resumed = exchange_->resumed();

@@ -6,51 +6,61 @@
 
 namespace phalanx::serving {
 
-namespace {
-
-// Length of the longest suffix of `text` that is a proper prefix of `stop`.
-std::size_t open_suffix(std::string_view text, std::string_view stop) {
-  for (std::size_t length = std::min(text.size(), stop.size() - 1); length > 0; --length) {
-    if (text.substr(text.size() - length) == stop.substr(0, length)) {
-      return length;
-    }
+StopScanner::Stop::Stop(std::string text) : bytes(std::move(text)), borders(bytes.size()) {
+  for (std::size_t i = 1; i < bytes.size(); ++i) {
+    borders[i] = longer(borders[i - 1], bytes[i]);
   }
-  return 0;
 }
 
-}  // namespace
+// From the longest beginning that text ends with to that of the text and a further byte. Of all
+// beginnings that text ends with, each is a border of the next longer one.
+std::size_t StopScanner::Stop::longer(std::size_t begun, char byte) const {
+  while (begun > 0 && bytes[begun] != byte) {
+    begun = borders[begun - 1];
+  }
+  return bytes[begun] == byte ? begun + 1 : 0;
+}
 
-StopScanner::StopScanner(std::vector<std::string> stops, bool include_stop_in_output)
-    : stops_(std::move(stops)), include_stop_in_output_(include_stop_in_output) {}
+StopScanner::StopScanner(const std::vector<std::string>& stops, bool include_stop_in_output)
+    : begun_(stops.size()), include_stop_in_output_(include_stop_in_output) {
+  stops_ = std::make_shared<const std::vector<Stop>>(stops.begin(), stops.end());
+}
+
+// The bytes of the piece up to the first end of the stop string; 0: it does not end there.
+std::size_t StopScanner::look_for(std::size_t index, std::string_view piece) {
+  const Stop& stop = (*stops_)[index];
+  std::size_t begun = begun_[index];
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < piece.size(); ++i) {
+    begun = stop.longer(begun, piece[i]);
+    if (begun == stop.bytes.size()) {
+      end = end == 0 ? i + 1 : end;
+      begun = stop.borders.back();
+    }
+  }
+  begun_[index] = begun;
+  return end;
+}
 
 StopScanner::Output StopScanner::push(std::string_view piece, bool may_end) {
-  if (stops_.empty()) {
-    return {std::string(piece), std::nullopt};
-  }
   std::string text = std::exchange(withheld_, {});
   const std::size_t seen = text.size();
   text += piece;
-
   std::size_t first = std::string::npos;
-  const std::string* matched = nullptr;
-  for (const std::string& stop : stops_) {
-    // What ends in text that was seen is none: it ended where it must not.
-    const std::size_t from = seen - std::min(seen, stop.size() - 1);
-    const std::size_t at = may_end ? text.find(stop, from) : std::string::npos;
-    if (at < first) {
-      first = at;
+  const Stop* matched = nullptr;
+  for (std::size_t i = 0; i < begun_.size(); ++i) {
+    const Stop& stop = (*stops_)[i];
+    const std::size_t end = look_for(i, piece);
+    if (end > 0 && may_end && seen + end - stop.bytes.size() < first) {
+      first = seen + end - stop.bytes.size();
       matched = &stop;
     }
   }
   if (matched != nullptr) {
-    text.resize(first + (include_stop_in_output_ ? matched->size() : 0));
-    return {std::move(text), *matched};
+    text.resize(first + (include_stop_in_output_ ? matched->bytes.size() : 0));
+    return {std::move(text), matched->bytes};
   }
-
-  std::size_t open = 0;
-  for (const std::string& stop : stops_) {
-    open = std::max(open, open_suffix(text, stop));
-  }
+  const std::size_t open = begun_.empty() ? 0 : *std::max_element(begun_.begin(), begun_.end());
   withheld_ = text.substr(text.size() - open);
   text.resize(text.size() - open);
   return {std::move(text), std::nullopt};

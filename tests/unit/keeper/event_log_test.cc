@@ -80,6 +80,28 @@ TEST(EventLog, GivesBackWhatWasAppended) {
   }
 }
 
+TEST(EventLog, GivesBackManyAndGoesInPieces) {
+  RandomEvents random(1);
+  std::vector<wire::FrontEvent> events;
+  EventLog log;
+  for (int i = 0; i < 5000; ++i) {
+    events.push_back(random.token());
+    if (i % 1500 < 700) {
+      events.back().top_logprobs.clear();  // for longer than a piece of the log
+    }
+    log.append(events.back());
+  }
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    ASSERT_EQ(log.event(i, kKey), events[i]) << "event " << i;
+  }
+  int pieces = 1;
+  while (log.shrink(1000)) {
+    ++pieces;
+  }
+  EXPECT_EQ(pieces, 5);
+  EXPECT_FALSE(EventLog().shrink(1000));
+}
+
 TEST(EventLog, AnErrorMayBeAllThereIs) {
   EventLog log;
   log.append(RandomEvents::error());

@@ -513,6 +513,25 @@ TEST_F(FrontDeskAgainTest, AnEndedRequestIsForgottenWithItsConnectionOrTheNextRe
   expect_nothing_left();
 }
 
+TEST_F(FrontDeskAgainTest, WhatWasKeptOfALongRequestIsFreedInTurns) {
+  constexpr std::uint32_t kTokens = 20'000;
+  begin(kKey);
+  generate(kKey, 1, kTokens);
+  for (std::uint32_t i = 0; i < kTokens; ++i) {
+    produce(0, i, static_cast<TokenId>(i));
+  }
+  flush();
+  end(kKey, 0);
+  desk_.forget(kKey.connection);
+  int turns = 0;
+  for (int asked = flushes_asked_ - 1; asked != flushes_asked_; ++turns) {
+    asked = flushes_asked_;
+    EXPECT_TRUE(flush().empty());
+  }
+  EXPECT_EQ(turns, 5);
+  expect_nothing_left();
+}
+
 TEST_F(FrontDeskAgainTest, WhoeverAsksForTheNextRequestIsDoneWithTheOneBefore) {
   begin(kKey);
   generate(kKey);

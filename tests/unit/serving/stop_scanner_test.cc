@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/serving/stop_scanner.h"
 
+#include <algorithm>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -61,6 +62,78 @@ TEST(StopScanner, ShowsTheSameForEveryCutOfRandomText) {
       ASSERT_EQ(shown(text, size, stops, false), whole) << text << " in pieces of " << size;
     }
   }
+}
+
+// What the contract says, of the whole text each time.
+struct Expected {
+  std::size_t shown = 0;  // bytes of the text
+  std::string match{};
+};
+Expected expected(const std::string& text,
+                  std::size_t seen,
+                  bool may_end,
+                  const std::vector<std::string>& stops) {
+  Expected result{text.size()};
+  std::size_t first = text.size();
+  for (const std::string& stop : stops) {
+    for (std::size_t at = 0; may_end && at < first && at + stop.size() <= text.size(); ++at) {
+      if (at + stop.size() > seen && text.compare(at, stop.size(), stop) == 0) {
+        first = at;
+        result.match = stop;
+      }
+    }
+    for (std::size_t length = 1; length < stop.size() && length <= text.size(); ++length) {
+      if (text.ends_with(stop.substr(0, length))) {
+        result.shown = std::min(result.shown, text.size() - length);
+      }
+    }
+  }
+  return result.match.empty() ? result : Expected{first, result.match};
+}
+
+TEST(StopScanner, FindsAndWithholdsByDefinition) {
+  std::mt19937 random(3);
+  const auto word = [&](std::size_t most) {
+    std::string made;
+    for (std::size_t size = 1 + random() % most; made.size() < size;) {
+      made += random() % 4 == 0 ? 'b' : 'a';
+    }
+    return made;
+  };
+  int matches = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<std::string> stops(1 + random() % 4);
+    std::generate(stops.begin(), stops.end(), [&] { return word(9); });
+    StopScanner scanner(stops, false);
+    std::string text;
+    std::string shown;
+    for (int piece = 0; piece < 12; ++piece) {
+      const std::size_t seen = text.size();
+      const std::string more = random() % 8 == 0 ? "" : word(6);
+      const bool may_end = random() % 4 == 0;
+      text += more;
+      const Expected expects = expected(text, seen, may_end, stops);
+      const StopScanner::Output output = scanner.push(more, may_end);
+      shown += output.text;
+      ASSERT_EQ(shown, text.substr(0, expects.shown)) << text;
+      ASSERT_EQ(output.match.value_or(""), expects.match) << text;
+      if (output.match) {
+        ++matches;
+        break;
+      }
+      ASSERT_EQ(scanner.withheld_bytes(), text.size() - expects.shown);
+    }
+  }
+  EXPECT_GT(matches, 1000);
+}
+
+// Copies go their own ways.
+TEST(StopScanner, IsCopiedAsItIs) {
+  StopScanner scanner({"abc"}, false);
+  EXPECT_EQ(scanner.push("xab").text, "x");
+  StopScanner copy = scanner;
+  EXPECT_EQ(scanner.push("c").match, "abc");
+  EXPECT_EQ(copy.push("d").text, "abd");
 }
 
 }  // namespace

@@ -45,11 +45,13 @@ struct LinkCalls {
 //
 // Ownership: borrows loop and socket; keeps each sink until its request ends.
 // Threads: the loop thread.
-// Blocks: never. What has come is told a bounded number of tokens a turn, and no more is read
-// before; what goes, a bounded number of records a turn.
+// Blocks: never. What has come is told some events and kTurnTime a turn, and no more is read before;
+// what goes, some records a turn.
 class LeaderLink final : public serving::RequestDesk {
  public:
   static constexpr std::size_t kEventsPerTurn = 128;
+  // Of CPU. An event may end an answer, and write all of it.
+  static constexpr Duration kTurnTime = std::chrono::milliseconds(1);
   // Of records that the leader has not taken; beyond it the link is broken. Prompts that wait do
   // not count: what was admitted bounds them.
   static constexpr std::size_t kUnsentBytesMax = std::size_t{64} << 20;
@@ -121,7 +123,6 @@ class LeaderLink final : public serving::RequestDesk {
   std::size_t events_told_ = 0;           // of them
   std::deque<std::variant<std::string, Prompts>> unsent_;
   std::size_t unsent_bytes_ = 0;  // of the records in it
-  std::size_t history_told_ = 0;  // tokens, in this turn
   bool work_posted_ = false;
   bool broken_ = false;
   std::unique_ptr<os::EventLoop::Handle> readable_;

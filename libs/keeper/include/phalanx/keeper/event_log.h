@@ -3,18 +3,21 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "phalanx/step/limits.h"
 #include "phalanx/step/sampling.h"
 #include "phalanx/wire/front_messages.h"
 
 namespace phalanx::keeper {
 
 // What was told of a request, so that it can be told again as it was: 16 bytes a token, and what
-// only few requests ask for beside them.
+// only few requests ask for beside them. It grows without moving what it has.
 //
 // Threads: one.
 class EventLog {
@@ -24,7 +27,11 @@ class EventLog {
   // is an error, and tells none.
   void append(const wire::FrontEvent& event);
 
-  [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+  // Frees about so many events, the last ones first, or all that are left. True: there are more.
+  // To be given up this way is all that a log may be asked for from then on.
+  [[nodiscard]] bool shrink(std::size_t events);
 
   // The event that was appended as number `index` (from 0), which there is.
   [[nodiscard]] wire::FrontEvent event(std::size_t index, const wire::RequestKey& key) const;
@@ -46,12 +53,24 @@ class EventLog {
   };
   static_assert(sizeof(Entry) == 16);
 
+  static constexpr std::size_t kChunkEvents = 256;
+  struct Chunk {
+    std::vector<Entry> entries;            // kChunkEvents, but in the last one
+    std::vector<step::TokenLogprob> tops;  // of the first entry, then of the next one …
+    std::vector<std::uint16_t> top_ends;   // … each up to here; as many as entries, or none
+  };
+  static_assert(kChunkEvents * step::kMaxTopLogprobs <= UINT16_MAX);
+
+  [[nodiscard]] const Entry& at(std::size_t index) const {
+    return chunks_[index / kChunkEvents].entries[index % kChunkEvents];
+  }
+  [[nodiscard]] std::span<const step::TokenLogprob> tops_of(std::size_t index) const;
   [[nodiscard]] std::uint32_t cached_tokens(const Entry& entry) const;
 
-  std::vector<Entry> entries_;
+  std::deque<Chunk> chunks_;
+  std::size_t size_ = 0;
   std::map<std::pair<std::uint8_t, std::uint8_t>, std::uint32_t>
       cached_tokens_;  // by prompt and choice; else 0
-  std::map<std::size_t, std::vector<step::TokenLogprob>> top_logprobs_;  // by event; else none
   std::uint32_t error_code_ = 0;
   std::string error_message_;
 };

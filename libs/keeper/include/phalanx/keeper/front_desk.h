@@ -15,6 +15,7 @@
 #include "phalanx/base/result.h"
 #include "phalanx/dispatch/admission.h"
 #include "phalanx/dispatch/dispatcher.h"
+#include "phalanx/keeper/event_log.h"
 #include "phalanx/keeper/request_metrics.h"
 #include "phalanx/wire/front_messages.h"
 
@@ -85,6 +86,7 @@ class FrontDesk {
  private:
   struct Job;
   class Sink;
+  using Jobs = std::map<wire::RequestKey, std::shared_ptr<Job>>;
 
   struct Outgoing {
     wire::FrontEvents record;
@@ -112,10 +114,13 @@ class FrontDesk {
   void put_out(std::size_t front, wire::FrontEvent event);
   void ask_for_flush();
   void finish(Job& job, const std::string& outcome, const std::string& error);
+  Jobs::iterator erase(Jobs::iterator entry);
+  void drop_some();
 
   DeskParts parts_;
-  std::map<wire::RequestKey, std::shared_ptr<Job>> jobs_;  // also ended ones
+  Jobs jobs_;                                              // also ended ones
   std::size_t open_ = 0;                                   // of them
+  std::deque<EventLog> dropped_;                           // of erased ones
   std::map<std::size_t, std::deque<Outgoing>> outbox_;     // by front
   std::deque<std::shared_ptr<Job>> again_;                 // of Telling::kAgain, and some that were
   bool flush_asked_ = false;

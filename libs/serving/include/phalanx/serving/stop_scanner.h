@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,13 +12,15 @@ namespace phalanx::serving {
 
 // Looks for stop strings in text that arrives in pieces. Text that may still turn out to be the
 // beginning of a stop string is withheld, and only that; a match is found wherever it lies, also
-// across pieces or inside one.
+// across pieces or inside one. A byte of text costs the same whatever came before it, for each stop
+// string.
 //
-// Threads: one at a time. Copyable.
+// Ownership: copies share the stop strings.
+// Threads: one at a time.
 class StopScanner {
  public:
   // Empty stop strings must have been refused before.
-  StopScanner(std::vector<std::string> stops, bool include_stop_in_output);
+  StopScanner(const std::vector<std::string>& stops, bool include_stop_in_output);
 
   struct Output {
     std::string text;  // to be shown now
@@ -34,7 +38,19 @@ class StopScanner {
   [[nodiscard]] std::size_t withheld_bytes() const { return withheld_.size(); }
 
  private:
-  std::vector<std::string> stops_;
+  struct Stop {
+    explicit Stop(std::string text);
+    [[nodiscard]] std::size_t longer(std::size_t begun, char byte) const;
+
+    std::string bytes;
+    // Of the first i + 1 bytes, the longest beginning that is an end of them, too, and shorter.
+    std::vector<std::size_t> borders;
+  };
+
+  [[nodiscard]] std::size_t look_for(std::size_t index, std::string_view piece);
+
+  std::shared_ptr<const std::vector<Stop>> stops_;
+  std::vector<std::size_t> begun_;  // of each: the longest beginning that the text ends with
   bool include_stop_in_output_;
   std::string withheld_;
 };
