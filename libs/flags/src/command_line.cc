@@ -56,8 +56,8 @@ Result<std::vector<std::string>> FlagTable::apply_refusals(
       rest.push_back(arguments[i]);
       continue;
     }
-    const bool takes_next =
-        !value.has_value() && i + 1 < arguments.size() && !arguments[i + 1].starts_with("-");
+    const bool takes_next = !value.has_value() && !refusal->second.is_switch &&
+                            i + 1 < arguments.size() && !arguments[i + 1].starts_with("-");
     PHALANX_RETURN_IF_ERROR(
         apply(refusal->first, takes_next ? arguments[++i] : value.value_or("true"), kCommandLine));
   }

@@ -213,6 +213,22 @@ void FlagTable::refuse(std::string_view names,
   }
 }
 
+void FlagTable::refuse_switch(std::string_view names, const std::string& reason, bool harmless) {
+  for (const std::string& name : split_names(names)) {
+    PHALANX_CHECK(find(name) == nullptr, "a name that is a flag is refused");
+    refusals_[name] = {reason, harmless ? "true" : "false", true};
+    refusals_["no-" + name] = {reason, harmless ? "false" : "true", true};
+  }
+}
+
+bool FlagTable::Refusal::accepts(const std::string& value) const {
+  if (!is_switch) {
+    return !value.empty() && value == harmless_value;
+  }
+  const Result<bool> on = parse_switch(value);
+  return on && *on == (harmless_value == "true");
+}
+
 void FlagTable::positional(std::string name) {
   positional_ = std::move(name);
 }
@@ -263,7 +279,7 @@ Status FlagTable::apply(const std::string& name,
                         const std::string& value,
                         const std::string& origin) {
   if (const auto refusal = refusals_.find(name); refusal != refusals_.end()) {
-    if (!value.empty() && value == refusal->second.harmless_value) {
+    if (refusal->second.accepts(value)) {
       return ok();
     }
     return Error(Code::kUnimplemented,

@@ -120,6 +120,12 @@ Result<Value> abs_filter(Interpreter& /*interpreter*/, Arguments& arguments) {
   if (const auto* real = value.get<double>()) {
     return Value(std::fabs(*real));
   }
+  if (const auto* big = value.get<Value::BigInteger>()) {
+    const bool negative = big->digits->starts_with('-');
+    return negative ? Value(Value::BigInteger{
+                          std::make_shared<const std::string>(big->digits->substr(1))})
+                    : value;
+  }
   const auto integer = value.as_integer();
   if (!integer.has_value() || *integer == std::numeric_limits<std::int64_t>::min()) {
     return invalid_argument("abs: expected a number, found " + std::string(value.type_name()));

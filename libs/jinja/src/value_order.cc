@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which values are equal, and which of two comes first.
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +29,23 @@ int compare_digits(std::string_view a, std::string_view b) {
   return negative ? -order : order;
 }
 
+// Of an integer beyond 64 bits and a number, which is exact: floats as large are whole.
+int compare_with(const Value::BigInteger& big, const Value& number) {
+  const bool negative = big.digits->starts_with('-');
+  const double real = number.as_integer() ? 0.0 : *number.as_number();
+  if (!std::isfinite(real)) {
+    return std::isnan(real) ? 1 : -sign_of(real);
+  }
+  if (std::abs(real) < 0x1p63) {
+    return negative ? -1 : 1;
+  }
+  std::array<char, std::numeric_limits<double>::max_exponent10 + 3> digits{};
+  const auto written = std::to_chars(
+      digits.data(), digits.data() + digits.size(), real, std::chars_format::fixed, 0);
+  return compare_digits(*big.digits,
+                        {digits.data(), static_cast<std::size_t>(written.ptr - digits.data())});
+}
+
 // Nothing where neither is a big integer or one is no number.
 std::optional<int> compare_big(const Value& a, const Value& b) {
   const auto* x = a.get<Value::BigInteger>();
@@ -37,8 +58,7 @@ std::optional<int> compare_big(const Value& a, const Value& b) {
   if (big == nullptr || !other.as_number()) {
     return std::nullopt;
   }
-  const double nearest = big->nearest();
-  const int order = sign_of(other.as_integer() ? nearest : nearest - *other.as_number());
+  const int order = compare_with(*big, other);
   return x != nullptr ? order : -order;
 }
 
@@ -66,9 +86,8 @@ bool equal(const Value& a, const Value& b) {
   if (a.as_number() && b.as_number()) {
     return *a.as_number() == *b.as_number();
   }
-  if (const auto* x = a.get<Value::BigInteger>()) {
-    const auto* y = b.get<Value::BigInteger>();
-    return y != nullptr && *x->digits == *y->digits;
+  if (const auto order = compare_big(a, b)) {
+    return *order == 0;
   }
   if (a.as_text() != nullptr && b.as_text() != nullptr) {
     return a.as_text()->text() == b.as_text()->text();

@@ -31,11 +31,12 @@ std::size_t bytes_of(const wire::FrontEvent& event) {
   return 64 + 8 * event.top_logprobs.size() + event.error_message.size();
 }
 
-std::string sampling_summary(const step::SamplingParams& sampling) {
+// The seed as requests name it; prompts for which different ones were drawn share none.
+std::string sampling_summary(const step::SamplingParams& sampling,
+                             std::optional<std::uint64_t> seed) {
   return "temperature=" + std::to_string(sampling.temperature) +
          " top_k=" + std::to_string(sampling.top_k) + " top_p=" + std::to_string(sampling.top_p) +
-         " seed=" +
-         std::to_string(static_cast<std::int64_t>(sampling.seed));  // as requests name it
+         (seed ? " seed=" + std::to_string(static_cast<std::int64_t>(*seed)) : "");
 }
 
 std::string text_of(const wire::RequestKey& key) {
@@ -192,10 +193,15 @@ void FrontDesk::dispatch(Job& job, const wire::Generate& wish) {
   job.dispatched.push_back({RequestId(), std::vector<Job::Choice>(wish.choices)});
   job.record.choices += wish.choices;
   job.record.prompt_tokens += job.ids.size();
+  if (prompt == 0) {
+    job.seed = wish.sampling.seed;
+  } else if (job.seed != wish.sampling.seed) {
+    job.seed.reset();
+  }
   if (prompt + 1 == job.prompts) {
     job.told = true;
     parts_.metrics.on_request_start(
-        job.record, wish.stop.max_tokens, sampling_summary(wish.sampling));
+        job.record, wish.stop.max_tokens, sampling_summary(wish.sampling, job.seed));
   }
   dispatch::Generation generation;
   generation.label = job.record.id;

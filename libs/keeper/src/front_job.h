@@ -59,10 +59,11 @@ struct FrontDesk::Job {
   bool differs = false;             // it has been told to fail, and its prompts are not looked at
 
   dispatch::Admission::Ticket ticket;
-  std::uint32_t prompts = 0;        // to come in all
-  std::uint64_t booked_tokens = 0;  // of all prompts and choices
-  std::uint64_t tokens_left = 0;    // of booked ones, for prompts that are still to come
-  std::vector<TokenId> ids;         // of the prompt that is coming
+  std::uint32_t prompts = 0;          // to come in all
+  std::uint64_t booked_tokens = 0;    // of all prompts and choices
+  std::uint64_t tokens_left = 0;      // of booked ones, for prompts that are still to come
+  std::vector<TokenId> ids;           // of the prompt that is coming
+  std::optional<std::uint64_t> seed;  // of all prompts so far, if they have the same
   RequestRecord record;
 
   // What comes of its prompts now has come before.

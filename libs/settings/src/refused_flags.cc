@@ -11,11 +11,7 @@ struct RefusedFlags {
 };
 constexpr RefusedFlags kRefusedFlags[] = {
     {"pipeline-parallel-size,pp", "Phalanx does not shard by pipeline stage", "1"},
-    {"enable-expert-parallel,ep,expert-parallel-size",
-     "mixture-of-experts models are not supported",
-     "false"},
-    {"enable-chunked-prefill", "prompts are always computed in chunks", "true"},
-    {"no-enable-chunked-prefill", "prompts are always computed in chunks", "false"},
+    {"expert-parallel-size", "mixture-of-experts models are not supported", "1"},
     {"dtype",
      "weights are what --quantization says, and the KV cache what --kv-cache-dtype says",
      "bfloat16"},
@@ -34,14 +30,11 @@ constexpr RefusedFlags kRefusedFlags[] = {
     {"gpu-memory-utilization", "there is no GPU back end; see --kv-cache-memory-bytes"},
     {"cpu-offload-gb,swap-space", "there is no GPU back end; all memory is the machine's", "0"},
     {"device", "there is no GPU back end in this version", "cpu"},
-    {"enforce-eager", "there are no graphs to capture", "true"},
     {"compilation-config", "kernels are compiled with the program; see --isa"},
     {"block-size", "a block of the KV cache holds 32 tokens", "32"},
-    {"async-scheduling", "a step is always sent ahead of the results of the last", "true"},
     {"scheduling-policy", "requests are served first come, first served", "fcfs"},
     {"tokenizer", "the tokenizer is read from the model's folder or GGUF file"},
     {"tokenizer-mode", "there is one tokenizer", "auto"},
-    {"trust-remote-code", "no code of a model's folder is ever run", "false"},
     {"revision,code-revision,tokenizer-revision,download-dir,hf-token",
      "models are folders and files on this machine, and nothing is downloaded"},
     {"hf-overrides,hf-config-path", "the configuration is read from the model's folder"},
@@ -60,8 +53,6 @@ constexpr RefusedFlags kRefusedFlags[] = {
     {"middleware,logits-processors", "no code is loaded into the server"},
     {"structured-outputs-config,guided-decoding-backend", "answers are free text in this version"},
     {"kv-transfer-config", "KV is not transferred"},
-    {"enable-prompt-tokens-details", "usage always has cached_tokens", "true"},
-    {"enable-request-id-headers", "answers always carry x-request-id", "true"},
     {"disable-log-stats,enable-log-requests,disable-log-requests,disable-uvicorn-access-log,"
      "uvicorn-"
      "log-level",
@@ -70,11 +61,29 @@ constexpr RefusedFlags kRefusedFlags[] = {
      "what pages may ask is set by --allowed-origins"},
 };
 
+struct RefusedSwitch {
+  const char* names;
+  const char* reason;
+  bool harmless;
+};
+constexpr RefusedSwitch kRefusedSwitches[] = {
+    {"enable-expert-parallel,ep", "mixture-of-experts models are not supported", false},
+    {"enable-chunked-prefill", "prompts are always computed in chunks", true},
+    {"enforce-eager", "there are no graphs to capture", true},
+    {"async-scheduling", "a step is always sent ahead of the results of the last", true},
+    {"trust-remote-code", "no code of a model's folder is ever run", false},
+    {"enable-prompt-tokens-details", "usage always has cached_tokens", true},
+    {"enable-request-id-headers", "answers to requests always carry x-request-id", true},
+};
+
 }  // namespace
 
 void refuse_foreign_flags(flags::FlagTable* table) {
   for (const RefusedFlags& refused : kRefusedFlags) {
     table->refuse(refused.names, refused.reason, refused.harmless_value);
+  }
+  for (const RefusedSwitch& refused : kRefusedSwitches) {
+    table->refuse_switch(refused.names, refused.reason, refused.harmless);
   }
 }
 

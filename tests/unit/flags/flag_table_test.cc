@@ -34,6 +34,7 @@ FlagTable make_table(Settings* settings) {
   table.add_texts("prompt", &settings->prompts, "TEXT", "Prompt");
   table.add_switch("verbose", &settings->verbose, "Say more");
   table.refuse("pipeline-parallel-size,pp", "Phalanx does not shard by pipeline stage", "1");
+  table.refuse_switch("enforce-eager", "there are no graphs to capture", true);
   table.positional("model");
   table.allow_environment("TEST_ISA");
   return table;
@@ -215,6 +216,27 @@ TEST(FlagTable, RefusesAKnownButUnsupportedFlagByName) {
   EXPECT_EQ(error_of({"--pp=2"}),
             "--pp is not supported: Phalanx does not shard by pipeline stage");
   EXPECT_EQ(error_of({"--pipeline_parallel_size", "1"}), "");
+}
+
+TEST(FlagTable, RefusesASwitchUnlessItAsksForWhatHappensAnyway) {
+  const std::string refused = " is not supported: there are no graphs to capture";
+  for (const std::vector<std::string>& harmless :
+       std::vector<std::vector<std::string>>{{"--enforce-eager"},
+                                             {"--enforce-eager", "model"},
+                                             {"--enforce_eager=1"},
+                                             {"--enforce-eager=True"},
+                                             {"--no-enforce-eager=false"}}) {
+    EXPECT_EQ(error_of(harmless), "") << harmless.back();
+  }
+  EXPECT_EQ(error_of({"--no-enforce-eager"}), "--no-enforce-eager" + refused);
+  EXPECT_EQ(error_of({"--enforce-eager=off"}), "--enforce-eager" + refused);
+  EXPECT_EQ(error_of({"--enforce-eager=maybe"}), "--enforce-eager" + refused);
+  EXPECT_EQ(error_of({}, {{"TEST_ENFORCE_EAGER", "yes"}}), "");
+  EXPECT_NE(error_of({}, {{"TEST_ENFORCE_EAGER", "0"}}), "");
+  Settings settings;
+  FlagTable table = make_table(&settings);
+  ASSERT_TRUE(table.parse({"--enforce-eager", "folder"}, {}));
+  EXPECT_EQ(settings.model, "folder") << "the word behind a switch is none of its own";
 }
 
 TEST(FlagTable, RefusesNoNameThatIsAFlag) {

@@ -120,6 +120,8 @@ TEST(Template, IntegersBeyond64BitsAreConvertedAndCompared) {
   const Template::Variables variables{{"a", big("123456789012345678901234567890")},
                                       {"b", big("123456789012345678901234567891")},
                                       {"n", big("-99999999999999999999")},
+                                      {"p", big("18446744073709551616")},
+                                      {"q", big("18446744073709551617")},
                                       {"long", Value::literal(std::string(309, '9'))}};
   for (const auto& [source, expected] : std::vector<std::pair<const char*, const char*>>{
            {"{{ a|float }} {{ n|float }}", "1.2345678901234568e+29 -1e+20"},
@@ -133,6 +135,10 @@ TEST(Template, IntegersBeyond64BitsAreConvertedAndCompared) {
            {"{{ a < b }} {{ b < a }} {{ a <= a }} {{ n < a }} {{ a > 1 }} {{ n > 1 }}",
             "True False True True True False"},
            {"{{ 1e28 < a }} {{ a < 1e30 }} {{ n < -1e30 }}", "True True False"},
+           {"{{ p == 2.0 ** 64 }} {{ q > 2.0 ** 64 }} {{ q == p|float }} {{ p <= 2.0 ** 64 }}",
+            "True True False True"},
+           {"{{ p != 1 }} {{ 2.0 ** 64 < q }} {{ n == -1e20 }}", "True True False"},
+           {"{{ p|abs }} {{ n|abs }}", "18446744073709551616 99999999999999999999"},
            {"{{ [a, 1.5, n, b, 3]|sort|join(' ') }}",
             "-99999999999999999999 1.5 3 123456789012345678901234567890 "
             "123456789012345678901234567891"},

@@ -24,7 +24,8 @@ struct PromptBlocks {
 // Only what lies behind the full blocks of the prompt is its own: the n choices of a request take
 // the memory of one prompt.
 //
-// A value: equal if tokens and hashes are, whoever holds them. Threads: one.
+// A value: equal if tokens and hashes are, divided alike, whoever holds the beginning. Threads:
+// one.
 class SequenceTokens {
  public:
   SequenceTokens() = default;

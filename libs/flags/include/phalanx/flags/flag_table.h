@@ -78,6 +78,10 @@ class FlagTable {
               const std::string& reason,
               const std::string& harmless_value = "");
 
+  // The same of switches, which have no value behind them: accepted if they are switched to
+  // `harmless`, also as --no-NAME.
+  void refuse_switch(std::string_view names, const std::string& reason, bool harmless);
+
   // A first argument without dashes sets this flag ("phalanxd MODEL").
   void positional(std::string name);
 
@@ -120,6 +124,9 @@ class FlagTable {
   struct Refusal {
     std::string reason;
     std::string harmless_value;
+    bool is_switch = false;  // true or false, in any spelling
+
+    [[nodiscard]] bool accepts(const std::string& value) const;
   };
 
   [[nodiscard]] const Flag* find(std::string_view name) const;

@@ -118,11 +118,11 @@ class FrontDesk {
   void drop_some();
 
   DeskParts parts_;
-  Jobs jobs_;                                              // also ended ones
-  std::size_t open_ = 0;                                   // of them
-  std::deque<EventLog> dropped_;                           // of erased ones
-  std::map<std::size_t, std::deque<Outgoing>> outbox_;     // by front
-  std::deque<std::shared_ptr<Job>> again_;                 // of Telling::kAgain, and some that were
+  Jobs jobs_;                                           // also ended ones
+  std::size_t open_ = 0;                                // of them
+  std::deque<EventLog> dropped_;                        // of erased ones
+  std::map<std::size_t, std::deque<Outgoing>> outbox_;  // by front
+  std::deque<std::shared_ptr<Job>> again_;              // of Telling::kAgain, and some that were
   bool flush_asked_ = false;
 };
 
