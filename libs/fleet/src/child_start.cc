@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/fleet/child_start.h"
 
+#include <chrono>
 #include <csignal>
 #include <exception>
 #include <string>
+#include <thread>
 #include <utility>
+#include <variant>
 
+#include "phalanx/base/clock.h"
 #include "phalanx/base/exception_error.h"
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/limits.h"
@@ -16,6 +20,10 @@ namespace {
 
 constexpr auto kBootstrapDeadline = std::chrono::seconds(30);
 constexpr std::size_t kCommonFds = 2;
+
+// For a parent that is late to read what came before; that it has gone is noticed by the watch.
+constexpr auto kTellDeadline = std::chrono::minutes(10);
+constexpr auto kTellPause = std::chrono::milliseconds(5);
 
 obs::LogOptions log_options_of(const wire::ChildCommon& common, std::string_view role) {
   obs::LogOptions log;
@@ -105,7 +113,17 @@ Result<os::UniqueFd> ChildStart::take_fd(std::size_t index) {
 }
 
 void ChildStart::tell(const wire::ControlRecord& record) {
-  static_cast<void>(control_.send(wire::encode(record)));
+  const std::string bytes = wire::encode(record);
+  const bool may_be_lost = std::holds_alternative<wire::ChildProgress>(record);
+  const SteadyTime end = steady_clock().now() + kTellDeadline;
+  for (;;) {
+    const auto sent = control_.send(bytes);
+    if (!sent || *sent != os::ControlSent::kWouldBlock || may_be_lost ||
+        steady_clock().now() >= end) {
+      return;
+    }
+    std::this_thread::sleep_for(kTellPause);
+  }
 }
 
 void ChildStart::tell_failure(const Error& error) {

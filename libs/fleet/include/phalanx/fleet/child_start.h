@@ -62,7 +62,9 @@ class ChildStart {
   // The leader's lifeline pipe, for handing on to children of this process.
   [[nodiscard]] int lifeline_pipe() const { return pipe_.get(); }
 
-  // Tells the parent over the control socket; a parent that has gone hears nothing.
+  // Tells the parent over the control socket; a parent that has gone hears nothing. One that has
+  // not read what came before misses progress, and nothing else.
+  // Blocks: for anything but progress until the parent reads, 10 minutes at most.
   void tell(const wire::ControlRecord& record);
 
   // Tells the parent why this child ends, and lets go of the lifeline as a death does, so that
