@@ -71,6 +71,9 @@ class FailedStart(unittest.TestCase):
         for path in ("/tmp", "/dev/zero", empty):
             self.expect(start("--chat-template", path), 64, path, "expected a file with a chat template")
         self.expect(start("--chat-template", "/no/such.jinja"), 66, "/no/such.jinja: no such file")
+        with open(empty, "wb") as file:
+            file.write(b"{{ messages }}\xff")
+        self.expect(start("--chat-template", empty), 64, empty + ": chat template: expected UTF-8")
 
     def test_truncated_file(self):
         def cut(folder):

@@ -107,6 +107,7 @@ class FrontHostTest : public testing::Test {
       ++records_;
       return ok();
     };
+    calls.on_killed = [this](std::size_t) { ++kills_; };
     calls.on_gone = [this](std::size_t, const FrontEnd& end) {
       ends_.push_back(end.is_own);
       lived_ = ::kill(pid_, 0) == 0;
@@ -133,6 +134,7 @@ class FrontHostTest : public testing::Test {
   std::string refusal_;
   pid_t pid_ = -1;
   int records_ = 0;
+  int kills_ = 0;
   bool lived_ = false;  // when its end was told
   std::vector<bool> ends_;
 };
@@ -142,6 +144,7 @@ TEST_F(FrontHostTest, NobodyElseActsForAFrontThatIsStillThere) {
   run(kQuiet);
   ASSERT_EQ(ends_, std::vector<bool>{false});
   EXPECT_FALSE(lived_) << "it could be continued, and write on";
+  EXPECT_EQ(kills_, 1) << "who comes meanwhile goes to another one";
 }
 
 TEST_F(FrontHostTest, WhatADeadFrontHasSaidIsReadToTheEnd) {

@@ -2,6 +2,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "phalanx/os/control_socket.h"
@@ -122,6 +124,30 @@ TEST(ControlSocket, WaitsNoLongerThanItsDeadline) {
   ends.near.close();
   EXPECT_EQ(ends.far.receive_until(steady_clock().now() + std::chrono::seconds(5)).error().code(),
             Code::kUnavailable);
+}
+
+TEST(ControlSocket, WaitsForRoomNoLongerThanItsDeadline) {
+  Ends ends;
+  const std::string record(kMaxControlRecordBytes, 'x');
+  int sent = 0;
+  while (*ends.near.send(record) == ControlSent::kQueued) {
+    ++sent;
+  }
+  const Status late =
+      ends.near.send_until("last", steady_clock().now() + std::chrono::milliseconds(5));
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code(), Code::kDeadlineExceeded);
+
+  std::thread reader([&] {
+    for (int i = 0; i < sent; ++i) {
+      EXPECT_EQ(text_of(ends.far.receive()), record);
+    }
+  });
+  EXPECT_TRUE(ends.near.send_until("last", steady_clock().now() + std::chrono::seconds(20)));
+  reader.join();
+  EXPECT_EQ(text_of(ends.far.receive()), "last");
+  ends.far.close();
+  EXPECT_TRUE(ends.near.send_until("nobody", steady_clock().now() + std::chrono::seconds(20)));
 }
 
 }  // namespace

@@ -91,6 +91,11 @@ class WhileItReads(unittest.TestCase):
             self.assertEqual(self.end(process, planner), (0, ""))
             self.assertLess(time.monotonic() - began, 5)
 
+    def test_prompts_that_are_given_up_are_no_success(self):
+        process, planner = self.start("--prompt", "hi")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.end(process, planner), (128 + signal.SIGINT, ""))
+
     def test_a_hang_up_is_nothing(self):
         process, planner = self.start()
         process.send_signal(signal.SIGHUP)

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -100,6 +101,12 @@ class StandardFiles(unittest.TestCase):
             self.assertEqual(result.returncode, 75, command)
             self.assertIn("standard output cannot be written", result.stderr)
 
+    def test_a_server_that_cannot_say_that_it_is_ready_says_so(self):
+        with open("/dev/full", "w") as full, tempfile.TemporaryFile("w+") as log:
+            self.serve(stdout=full, stderr=log)
+            log.seek(0)
+            self.assertIn("ready_not_written", log.read())
+
     def test_prompts_that_are_given_up(self):
         for sign in (signal.SIGTERM, signal.SIGINT):
             server = subprocess.Popen([PHALANXD, "--model", TINY, "--runner", "sim", "--sim-step-us", "50000", "--max-tokens", "500",
@@ -108,6 +115,15 @@ class StandardFiles(unittest.TestCase):
             server.send_signal(sign)
             output, _ = server.communicate(timeout=20)
             self.assertEqual((server.returncode, output), (128 + sign, b""))
+
+    def test_prompts_that_are_given_up_while_the_server_starts(self):
+        for child in ("loader", "replica"):
+            server = subprocess.Popen([PHALANXD, "--model", TINY, "--worker-wrapper", f"{child}=sh -c 'sleep 20; exec \"$@\"' --", "--prompt", "hi"],
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            time.sleep(1)
+            server.send_signal(signal.SIGTERM)
+            output, _ = server.communicate(timeout=20)
+            self.assertEqual((server.returncode, output), (128 + signal.SIGTERM, b""), child)
 
 
 if __name__ == "__main__":

@@ -104,7 +104,11 @@ void Leader::watch_signals() {
 
 void Leader::on_signal(int signal) {
   last_signal_ = signal;
-  life_.post(end_signals_.event_of(signal, steady_clock().now()));
+  const fleet::LeaderEvent event = end_signals_.event_of(signal, steady_clock().now());
+  if (event == fleet::LeaderEvent::kEnd && life_.phase() != fleet::Phase::kStopping) {
+    result_ = end_status(options_, signal);
+  }
+  life_.post(event);
 }
 
 void Leader::perform(fleet::LeaderAction action, const Error* cause) {
@@ -227,7 +231,11 @@ void Leader::announce_once() {
     prompt_front_->run();
     return;
   }
-  output_.write(ready_text(options_, fronts_->port(), plan_.model_name));
+  output_.write(ready_text(options_, fronts_->port(), plan_.model_name), [](const Status& written) {
+    if (!written) {
+      obs::log_warn("ready_not_written", {{"error", written.error().message()}});
+    }
+  });
 }
 
 void Leader::end_prompts(Result<std::string> output) {

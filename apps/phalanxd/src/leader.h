@@ -29,6 +29,12 @@ namespace phalanx::app {
 // done what it was started for.
 inline constexpr int kSignalExitBase = 128;
 
+// Of a program that a signal ends in its time: who waits for answers to prompts of the command line
+// must not take none for them.
+[[nodiscard]] inline int end_status(const settings::Options& options, int signal) {
+  return options.prompts.empty() ? 0 : kSignalExitBase + signal;
+}
+
 // What the leader begins with.
 struct LeaderStart {
   settings::LeaderPlan plan;

@@ -119,8 +119,6 @@ void Leader::drain() {
       "drain",
       {{"open_requests", dispatcher_->requests()}, {"timeout_s", options_.shutdown_timeout_s}});
   if (fronts_ == nullptr) {
-    result_ =
-        kSignalExitBase + last_signal_;  // who waits for the answers must not take none for them
     life_.post(fleet::LeaderEvent::kDrained);
     return;
   }

@@ -37,17 +37,16 @@ void let_end_signals_come() {
   ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
-Result<std::optional<fleet::MadePlan>> have_planned(const settings::Options& options,
-                                                    const os::HeldProgram& workers) {
+Result<Planned> have_planned(const settings::Options& options, const os::HeldProgram& workers) {
   PHALANX_TRY(wire::PlannerBootstrap bootstrap, settings::planner_bootstrap_of(options));
   PHALANX_TRY(const os::Pipe lifeline, os::make_pipe());
   os::EventLoop loop;
-  bool asked_to_end = false;
+  EndSignal asked_to_end;
   const auto asking = loop.call_every(kSignalPause, [&] {
     const timespec at_once{};
     const sigset_t signals = end_signals();
-    if (::sigtimedwait(&signals, nullptr, &at_once) > 0) {
-      asked_to_end = true;
+    if (const int number = ::sigtimedwait(&signals, nullptr, &at_once); number > 0) {
+      asked_to_end.number = number;
       loop.stop();
     }
   });
@@ -63,11 +62,11 @@ Result<std::optional<fleet::MadePlan>> have_planned(const settings::Options& opt
         loop.stop();
       });
   loop.run();
-  if (asked_to_end) {
-    return std::optional<fleet::MadePlan>();
+  if (asked_to_end.number != 0) {
+    return Planned(asked_to_end);
   }
   PHALANX_TRY(fleet::MadePlan plan, *std::move(made));
-  return std::make_optional(std::move(plan));
+  return Planned(std::move(plan));
 }
 
 }  // namespace phalanx::app

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
+#include <variant>
 
 #include "phalanx/base/result.h"
 #include "phalanx/fleet/model_planner.h"
@@ -15,13 +15,18 @@ namespace phalanx::app {
 void hold_end_signals();
 void let_end_signals_come();
 
-// Has a planner read the model's files and size the server. None: SIGTERM or SIGINT came first, and
-// nothing is left of it.
+struct EndSignal {
+  int number = 0;  // SIGTERM or SIGINT
+};
+using Planned = std::variant<fleet::MadePlan, EndSignal>;
+
+// Has a planner read the model's files and size the server. A signal: it came first, and nothing is
+// left of the planner.
 //
 // Threads: the thread that runs the leader's loop afterwards.
 // Blocks: until the planner has ended, for at most --start-timeout.
 // Errors: the planner's own, or how it died; kDeadlineExceeded.
-[[nodiscard]] Result<std::optional<fleet::MadePlan>> have_planned(const settings::Options& options,
-                                                                  const os::HeldProgram& workers);
+[[nodiscard]] Result<Planned> have_planned(const settings::Options& options,
+                                           const os::HeldProgram& workers);
 
 }  // namespace phalanx::app

@@ -57,10 +57,11 @@ Result<int> serve(settings::Options options, const std::string& worker_program) 
   PHALANX_RETURN_IF_ERROR(settings::apply_limits(limits, &options));
   PHALANX_TRY(std::vector<os::CpuList> cores, settings::core_sets_of(options));
   PHALANX_TRY(os::HeldProgram workers, hold_beside(worker_program));
-  PHALANX_TRY(std::optional<fleet::MadePlan> made, have_planned(options, workers));
-  if (!made) {
-    return 0;  // asked to end before there was anything
+  PHALANX_TRY(Planned planned, have_planned(options, workers));
+  if (const auto* const asked = std::get_if<EndSignal>(&planned)) {
+    return end_status(options, asked->number);
   }
+  auto* const made = std::get_if<fleet::MadePlan>(&planned);
   PHALANX_RETURN_IF_ERROR(settings::check_plan_fits(limits, made->plan));
   settings::LeaderPlan plan =
       settings::leader_plan_of(options, std::move(made->plan), std::move(cores));

@@ -5,7 +5,6 @@
 #include <csignal>
 #include <exception>
 #include <string>
-#include <thread>
 #include <utility>
 #include <variant>
 
@@ -23,7 +22,6 @@ constexpr std::size_t kCommonFds = 2;
 
 // For a parent that is late to read what came before; that it has gone is noticed by the watch.
 constexpr auto kTellDeadline = std::chrono::minutes(10);
-constexpr auto kTellPause = std::chrono::milliseconds(5);
 
 obs::LogOptions log_options_of(const wire::ChildCommon& common, std::string_view role) {
   obs::LogOptions log;
@@ -114,15 +112,10 @@ Result<os::UniqueFd> ChildStart::take_fd(std::size_t index) {
 
 void ChildStart::tell(const wire::ControlRecord& record) {
   const std::string bytes = wire::encode(record);
-  const bool may_be_lost = std::holds_alternative<wire::ChildProgress>(record);
-  const SteadyTime end = steady_clock().now() + kTellDeadline;
-  for (;;) {
-    const auto sent = control_.send(bytes);
-    if (!sent || *sent != os::ControlSent::kWouldBlock || may_be_lost ||
-        steady_clock().now() >= end) {
-      return;
-    }
-    std::this_thread::sleep_for(kTellPause);
+  if (std::holds_alternative<wire::ChildProgress>(record)) {
+    static_cast<void>(control_.send(bytes));
+  } else {
+    static_cast<void>(control_.send_until(bytes, steady_clock().now() + kTellDeadline));
   }
 }
 

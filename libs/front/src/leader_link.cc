@@ -126,8 +126,7 @@ void LeaderLink::tell_some() {
   }
   loop_.name_callback("tokens for clients");
   const CpuTimeLimit limit(kTurnTime);
-  for (std::size_t i = 0;
-       i < kEventsPerTurn && events_told_ < events_.size() && (i == 0 || !limit.passed());
+  for (std::size_t i = 0; i < kEventsPerTurn && events_told_ < events_.size() && !limit.passed();
        ++i) {
     tell(events_[events_told_++]);
   }

@@ -127,8 +127,11 @@ Result<Value> abs_filter(Interpreter& /*interpreter*/, Arguments& arguments) {
                     : value;
   }
   const auto integer = value.as_integer();
-  if (!integer.has_value() || *integer == std::numeric_limits<std::int64_t>::min()) {
+  if (!integer.has_value()) {
     return invalid_argument("abs: expected a number, found " + std::string(value.type_name()));
+  }
+  if (*integer == std::numeric_limits<std::int64_t>::min()) {
+    return Value(Value::BigInteger{std::make_shared<const std::string>("9223372036854775808")});
   }
   return Value(*integer < 0 ? -*integer : *integer);
 }

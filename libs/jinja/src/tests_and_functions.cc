@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "phalanx/base/utf8.h"
+
 #include "builtins.h"
 #include "interpreter.h"
 #include "operations.h"
@@ -203,11 +205,23 @@ Result<Value> range_function(Interpreter& interpreter, Arguments& arguments) {
   return Value::range(start, stop, step, std::move(values));
 }
 
+// What a template says of a request becomes an answer, which a small request must not make large.
+std::string cut(std::string message) {
+  constexpr std::size_t kBytesMax = 4096;
+  if (message.size() > kBytesMax) {
+    std::size_t end = kBytesMax + 1;
+    static_cast<void>(previous_code_point(message, end));
+    message.resize(end);
+    message += "…";
+  }
+  return message;
+}
+
 Result<Value> raise_exception(Interpreter& interpreter, Arguments& arguments) {
   PHALANX_TRY(const Parameters parameters, Parameters::bind(arguments, {"message"}));
   PHALANX_TRY(const Value message, parameters.required(0));
   PHALANX_TRY(const MarkedText text, to_text(message));
-  return interpreter.raise(text.text());
+  return interpreter.raise(cut(text.text()));
 }
 
 Result<Value> strftime_now(Interpreter& interpreter, Arguments& arguments) {

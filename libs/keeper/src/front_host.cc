@@ -166,6 +166,9 @@ void FrontHost::kill(std::size_t front, const Kill& kill) {
   link.unsent.clear();
   link.unsent_bytes = 0;
   runner_->signal(front, SIGKILL);
+  if (calls_.on_killed) {
+    calls_.on_killed(front);
+  }
 }
 
 os::SpawnPlan FrontHost::plan(std::size_t slot, Incarnation) {

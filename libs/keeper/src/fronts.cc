@@ -100,6 +100,7 @@ FrontCalls Fronts::host_calls() {
   calls.on_record = [this](std::size_t front, const wire::FrontToLeader& record) {
     return on_record(front, record);
   };
+  calls.on_killed = [this](std::size_t front) { on_killed(front); };
   calls.on_gone = [this](std::size_t front, const FrontEnd& end) { return on_gone(front, end); };
   calls.on_program_refused = [](const Error& cause) {
     obs::log_error("front_program_refused", {{"why", cause.message()}});
@@ -153,6 +154,14 @@ void Fronts::on_ready(std::size_t front) {
   hand_overs_->go_on();
   calls_.on_ready();
   renewal_->advance();
+}
+
+// What it has stays with it until it is dead; whoever comes meanwhile does not.
+void Fronts::on_killed(std::size_t front) {
+  if (front != quarantine_front_) {
+    table_->retire(front);
+    loop_.post([this] { hand_overs_->go_on(); });  // this may come from inside of it
+  }
 }
 
 DeskParts Fronts::desk_parts(const FrontsParts& parts) {

@@ -49,6 +49,21 @@ std::vector<UniqueFd> take_fds(msghdr& header) {
   return fds;
 }
 
+// Until the socket is ready for `events`, or for a while.
+Status wait_for(int fd, short events, SteadyTime deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock().now());
+  if (left.count() <= 0) {
+    return deadline_exceeded(events == POLLIN ? "no control record came in time"
+                                              : "no control record was taken in time");
+  }
+  pollfd entry{fd, events, 0};
+  const auto limit = std::min<std::chrono::milliseconds::rep>(left.count(), 60'000);
+  if (::poll(&entry, 1, static_cast<int>(limit)) < 0 && errno != EINTR) {
+    return errno_error("waiting for a control record", errno);
+  }
+  return ok();
+}
+
 }  // namespace
 
 Result<std::pair<ControlSocket, ControlSocket>> ControlSocket::make_pair() {
@@ -152,6 +167,16 @@ Result<ControlReceived> ControlSocket::receive() {
   return ControlReceived(std::move(message));
 }
 
+Status ControlSocket::send_until(std::string_view bytes, SteadyTime deadline) {
+  for (;;) {
+    PHALANX_TRY(const ControlSent sent, send(bytes));
+    if (sent != ControlSent::kWouldBlock) {
+      return ok();
+    }
+    PHALANX_RETURN_IF_ERROR(wait_for(fd_.get(), POLLOUT, deadline));
+  }
+}
+
 Result<ControlMessage> ControlSocket::receive_until(SteadyTime deadline) {
   for (;;) {
     PHALANX_TRY(ControlReceived received, receive());
@@ -161,15 +186,7 @@ Result<ControlMessage> ControlSocket::receive_until(SteadyTime deadline) {
     if (std::holds_alternative<ControlEnd>(received)) {
       return unavailable("the other end of the control socket is gone");
     }
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock().now());
-    if (left.count() <= 0) {
-      return deadline_exceeded("no control record came in time");
-    }
-    pollfd entry{fd_.get(), POLLIN, 0};
-    const auto limit = std::min<std::chrono::milliseconds::rep>(left.count(), 60'000);
-    if (::poll(&entry, 1, static_cast<int>(limit)) < 0 && errno != EINTR) {
-      return errno_error("waiting for a control record", errno);
-    }
+    PHALANX_RETURN_IF_ERROR(wait_for(fd_.get(), POLLIN, deadline));
   }
 }
 

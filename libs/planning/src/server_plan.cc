@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "phalanx/base/utf8.h"
 #include "phalanx/checkpoint/checkpoint.h"
 #include "phalanx/checkpoint/config_record.h"
 #include "phalanx/checkpoint/model_folder.h"
@@ -51,6 +52,9 @@ Result<std::string> read_template(const std::string& path) {
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (file.bad() || text.empty()) {
     return failed_precondition(path + ": cannot be read");
+  }
+  if (!is_valid_utf8(text)) {
+    return invalid_argument(path + ": chat template: expected UTF-8");
   }
   return text;
 }

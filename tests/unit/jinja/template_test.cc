@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/base/utf8.h"
 #include "phalanx/jinja/json_value.h"
 
 namespace phalanx::jinja {
@@ -139,6 +140,7 @@ TEST(Template, IntegersBeyond64BitsAreConvertedAndCompared) {
             "True True False True"},
            {"{{ p != 1 }} {{ 2.0 ** 64 < q }} {{ n == -1e20 }}", "True True False"},
            {"{{ p|abs }} {{ n|abs }}", "18446744073709551616 99999999999999999999"},
+           {"{{ (-9223372036854775807 - 1)|abs }}", "9223372036854775808"},
            {"{{ [a, 1.5, n, b, 3]|sort|join(' ') }}",
             "-99999999999999999999 1.5 3 123456789012345678901234567890 "
             "123456789012345678901234567891"},
@@ -152,6 +154,13 @@ TEST(Template, IntegersBeyond64BitsAreConvertedAndCompared) {
     ASSERT_FALSE(text) << source;
     EXPECT_NE(text.error().message().find("int object beyond 64 bits"), std::string::npos);
   }
+}
+
+TEST(Template, WhatATemplateRaisesIsShort) {
+  const auto text = render("{{ raise_exception('x' + 'ü' * 100000) }}", {});
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().message().size(), 4095U + 3U) << "up to a whole character, and …";
+  EXPECT_TRUE(is_valid_utf8(text.error().message()));
 }
 
 TEST(Template, ZeroHasNoNegativePower) {

@@ -29,8 +29,8 @@ class EventLog {
 
   [[nodiscard]] std::size_t size() const { return size_; }
 
-  // Frees about so many events, the last ones first, or all that are left. True: there are more.
-  // To be given up this way is all that a log may be asked for from then on.
+  // Frees about so many events, the last ones first. True: there are more. A log that is given up
+  // this way may be asked for nothing else.
   [[nodiscard]] bool shrink(std::size_t events);
 
   // The event that was appended as number `index` (from 0), which there is.

@@ -39,6 +39,8 @@ struct FrontCalls {
   std::function<void(std::size_t front)> on_ready;  // may be given connections
   // An error if no working front would send that; the front is then killed.
   std::function<Status(std::size_t front, const wire::FrontToLeader& record)> on_record;
+  // It is killed and serves nobody from now on; it may take its time to die. on_gone() follows.
+  std::function<void(std::size_t front)> on_killed = nullptr;
   // Its process is dead and reaped, and all that it said has been told. It is started again.
   // Returns whether its death is held against a request: such a death does not delay the start.
   std::function<bool(std::size_t front, const FrontEnd& end)> on_gone;

@@ -129,6 +129,7 @@ class Fronts {
   [[nodiscard]] Status on_released(std::size_t front, const wire::Released& released);
   [[nodiscard]] Status on_rest(std::size_t front, const wire::AtRest& rest);
   void give(std::size_t front, const Newcomer& connection);
+  void on_killed(std::size_t front);
   void answer(std::size_t front, const wire::Query& query);
   void disconnect(std::uint64_t connection);
   void on_left(std::size_t front);

@@ -38,7 +38,7 @@ using ControlReceived = std::variant<ControlMessage, ControlWouldBlock, ControlE
 // descriptors travel beside them. Its end of file tells each side of the other's death.
 //
 // Threads: one sender and one receiver at a time.
-// Blocks: only receive_until().
+// Blocks: only send_until() and receive_until().
 class ControlSocket {
  public:
   ControlSocket() = default;
@@ -56,6 +56,10 @@ class ControlSocket {
   // descriptors, which stay the caller's too. Never raises SIGPIPE.
   // Errors: kInvalidArgument outside those bounds.
   [[nodiscard]] Result<ControlSent> send(std::string_view bytes, std::span<const int> fds = {});
+
+  // The same without descriptors; waits until there is room. A peer that has gone takes all.
+  // Errors: also kDeadlineExceeded.
+  [[nodiscard]] Status send_until(std::string_view bytes, SteadyTime deadline);
 
   // Errors: kDataLoss if a record or its descriptors exceeded the bounds (the record is gone).
   [[nodiscard]] Result<ControlReceived> receive();
