@@ -162,7 +162,7 @@ void ReplicaSlots::on_spawned(std::size_t slot, Incarnation incarnation) {
 }
 
 void ReplicaSlots::on_hello(std::size_t slot, Incarnation incarnation) {
-  slots_[slot].proven = true;
+  slots_[slot].proven = !slots_[slot].lost;
   supervisor_.on_progress(slot, incarnation);
 }
 
@@ -217,6 +217,7 @@ void ReplicaSlots::on_hung(std::size_t slot, Incarnation incarnation, const std:
 void ReplicaSlots::on_lost(std::size_t slot) {
   slots_[slot].serves = false;
   slots_[slot].proven = false;
+  slots_[slot].lost = true;
   slots_[slot].recovering = false;
   if (const auto report = reports_.find(id_of(slot)); report != reports_.end()) {
     report->second = after_loss(report->second);
@@ -345,6 +346,11 @@ void ReplicaSlots::tell_if_stopped() {
   if (supervisor_.all_stopped()) {
     events_.on_stopped();
   }
+}
+
+// Its requests wait for no death that may never come.
+void ReplicaSlots::on_slot_doomed(std::size_t slot) {
+  on_lost(slot);
 }
 
 void ReplicaSlots::on_slot_stuck(std::size_t slot, pid_t pid) {

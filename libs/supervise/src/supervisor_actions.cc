@@ -148,9 +148,17 @@ void Supervisor::kill(std::size_t index) {
     slot.reported =
         deadline_exceeded("no sign of progress for " + seconds_text(options_.start_timeout));
   }
-  slot.doomed = true;
+  doom(index);
+}
+
+void Supervisor::doom(std::size_t index) {
+  Slot& slot = slots_[index];
+  const bool again = std::exchange(slot.doomed, true);
   slot.deadline = clock_.now() + options_.kill_timeout;
   runner_.signal(index, SIGKILL);
+  if (!again) {
+    listener_.on_slot_doomed(index);
+  }
 }
 
 void Supervisor::schedule_restart(std::size_t index) {
@@ -185,9 +193,7 @@ void Supervisor::escalate(std::size_t index) {
       [[fallthrough]];
     case StopPhase::kTerminated:
       slot.phase = StopPhase::kKilled;
-      slot.deadline = now + options_.kill_timeout;
-      slot.doomed = true;
-      runner_.signal(index, SIGKILL);
+      doom(index);
       return;
   }
 }

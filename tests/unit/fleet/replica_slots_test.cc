@@ -437,6 +437,24 @@ TEST(ReplicaSlots, SilenceIsAHangAndCountsOnlyTicksOnTime) {
   EXPECT_EQ(world.runner.processes[0].signals, (std::vector<int>{SIGKILL}));
 }
 
+TEST(ReplicaSlots, OneThatIsKilledLosesItsRequestsThoughItMayNotDie) {
+  World world(2);
+  world.start();
+  static_cast<void>(world.take());
+  world.slots.on_hung(0, world.status(0).incarnation, "frozen");
+  EXPECT_EQ(world.take(), (Notes{"down 0", "lost 0"})) << "before it is reaped";
+  EXPECT_FALSE(world.slots.proven(0));
+  world.slots.on_hello(0, world.status(0).incarnation);
+  EXPECT_FALSE(world.slots.proven(0)) << "what it had sent before";
+  world.pass(seconds(10));
+  EXPECT_TRUE(world.take().empty());
+  world.die(0);
+  world.pass(seconds(1));
+  world.ready(0);
+  EXPECT_TRUE(world.slots.proven(0));
+  EXPECT_EQ(world.take(), (Notes{"lost 0", "died 0", "ready 0"}));
+}
+
 TEST(ReplicaSlots, WithAllReplicasDrainedNoneMayServe) {
   World world(2);
   world.start();

@@ -37,7 +37,7 @@ TEST(SupervisorStop, EscalatesByBoundedSteps) {
   EXPECT_EQ(signals, std::vector<int>{SIGTERM});
   world.pass(seconds(2));
   EXPECT_EQ(signals, (std::vector<int>{SIGTERM, SIGKILL}));
-  static_cast<void>(world.notes.take());
+  EXPECT_EQ(world.notes.take(), (Lines{"ready 0.1", "down 0.1", "doomed 0"}));
   world.pass(seconds(5));
   EXPECT_EQ(world.notes.take(), Lines{"stuck 0"});
   world.die();

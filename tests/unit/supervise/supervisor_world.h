@@ -30,6 +30,9 @@ class Notes final : public SupervisorListener {
   void on_slot_stopped(std::size_t slot) override {
     lines.push_back("stopped " + std::to_string(slot));
   }
+  void on_slot_doomed(std::size_t slot) override {
+    lines.push_back("doomed " + std::to_string(slot));
+  }
   void on_slot_stuck(std::size_t slot, pid_t) override {
     lines.push_back("stuck " + std::to_string(slot));
   }

@@ -86,7 +86,7 @@ class ReplicaSlots final : public supervise::SupervisorListener {
   void on_giving_up(std::size_t slot, Incarnation incarnation, const Error& error);
   void on_hung(std::size_t slot, Incarnation incarnation, const std::string& evidence);
   void on_asked_to_stop(std::size_t slot);
-  void on_lost(std::size_t slot);  // it dies, or has died
+  void on_lost(std::size_t slot);  // it dies, or has died; may be told again
   // Tells events.on_died() of a death; the answer is the death as it counts.
   [[nodiscard]] supervise::Death judge(const supervise::Death& death);
   void on_exit(const supervise::Death& death);
@@ -112,6 +112,7 @@ class ReplicaSlots final : public supervise::SupervisorListener {
     Incarnation incarnation;
     bool proven = false;               // its hello carried the secret
     bool was_ready = false;            // in this incarnation
+    bool lost = false;                 // it dies, or is dead: it proves nothing any more
     bool ending = false;               // it was asked to stop, or said that it gives up
     bool hung = false;                 // its heartbeats had ended
     bool serves = false;               // was told by on_ready() and not taken back
@@ -127,6 +128,7 @@ class ReplicaSlots final : public supervise::SupervisorListener {
   void on_slot_death(const supervise::Death& death) override;
   void on_slot_failed(std::size_t slot, const Error& cause) override;
   void on_slot_stopped(std::size_t slot) override;
+  void on_slot_doomed(std::size_t slot) override;
   void on_slot_stuck(std::size_t slot, pid_t pid) override;
 
   [[nodiscard]] Status check(ReplicaId replica) const;

@@ -44,6 +44,8 @@ class SupervisorListener {
   virtual void on_slot_death(const Death& death) = 0;  // of any incarnation, wanted or not
   virtual void on_slot_failed(std::size_t slot, const Error& cause) = 0;
   virtual void on_slot_stopped(std::size_t slot) = 0;
+  // SIGKILL was sent, once for each process: its words count no more, and its death may take time.
+  virtual void on_slot_doomed(std::size_t /*slot*/) {}
   // SIGKILL had no effect in time: the process hangs in the kernel.
   virtual void on_slot_stuck(std::size_t slot, pid_t pid) = 0;
 };
@@ -135,6 +137,7 @@ class Supervisor {
   void record_death(std::size_t index);
   void spawn(std::size_t index);
   void kill(std::size_t index);
+  void doom(std::size_t index);
   void schedule_restart(std::size_t index);
   void escalate(std::size_t index);
   void fail(std::size_t index);
