@@ -35,6 +35,7 @@ class Phalanxctl(unittest.TestCase):
             status, output = run(*words)
             self.assertEqual(status, 64, (words, output))
             self.assertIn(f"found {words[-1] if words[-1].startswith('--') else words[-2]}", output)
+        self.assertEqual(run("status", "--interval", "2"), (64, "phalanxctl: --interval: expected only with --watch\n"))
 
     def test_a_file_of_settings_is_read_for_every_command(self):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
@@ -45,7 +46,8 @@ class Phalanxctl(unittest.TestCase):
                 self.assertEqual(status, 66, (command, output))
 
     def test_inspect_refuses_what_phalanxd_refuses(self):
-        for limits in (("--max-model-len", "1"), ("--max-num-seqs", "4096", "--max-num-batched-tokens", "1"), ("--dp", "257")):
+        for limits in (("--max-model-len", "1"), ("--max-num-seqs", "4096", "--max-num-batched-tokens", "1"), ("--dp", "257"), ("--kv-cache-memory-bytes", "1"),
+                       ("--kv-cache-memory-bytes", "9999999", "--num-kv-blocks", "9")):
             for program, words in (("phalanxctl", ("inspect", TINY)), ("phalanxd", (TINY, "--port", "0"))):
                 status, output = run(*words, *limits, program=program)
                 self.assertEqual(status, 64, (program, limits, output))

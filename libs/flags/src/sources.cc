@@ -89,12 +89,6 @@ std::string text_of(double number) {
 }
 
 Status append_value(const std::string& key, const toml::node& node, std::vector<std::string>* out) {
-  if (const auto* array = node.as_array()) {
-    for (const toml::node& element : *array) {
-      PHALANX_RETURN_IF_ERROR(append_value(key, element, out));
-    }
-    return ok();
-  }
   std::string value;
   if (const auto* text = node.as_string()) {
     value = text->get();
@@ -111,10 +105,29 @@ Status append_value(const std::string& key, const toml::node& node, std::vector<
     value = boolean->get() ? "true" : "false";
   } else {
     return invalid_argument(
-        "key \"" + key + "\": expected a string, number, boolean or array, found a table or date");
+        "key \"" + key +
+        "\": expected a string, number, boolean or an array of these, found a table, date or array "
+        "of arrays");
   }
   out->push_back(std::move(value));
   return ok();
+}
+
+Status append_values(const std::string& key,
+                     const toml::node& node,
+                     std::vector<std::string>* out) {
+  const auto* const array = node.as_array();
+  if (array == nullptr) {
+    return append_value(key, node, out);
+  }
+  for (const toml::node& element : *array) {
+    PHALANX_RETURN_IF_ERROR(append_value(key, element, out));
+  }
+  return ok();
+}
+
+std::string place_of(const std::string& path, const toml::source_region& source) {
+  return "config file " + path + ", line " + std::to_string(source.begin.line);
 }
 
 }  // namespace
@@ -170,18 +183,17 @@ Result<std::vector<ConfigEntry>> read_config_file(const std::string& path) {
       std::string name(key.str());
       std::replace(name.begin(), name.end(), '_', '-');
       if (name == "config") {
-        return invalid_argument("config file " + path + ", line " +
-                                std::to_string(key.source().begin.line) +
-                                ": key \"config\": a file names no other one");
+        return invalid_argument("key \"config\": a file names no other one")
+            .with(place_of(path, key.source()));
       }
       ConfigEntry entry{std::move(name), {}};
-      PHALANX_RETURN_IF_ERROR(append_value(entry.name, node, &entry.values));
+      if (Status status = append_values(entry.name, node, &entry.values); !status) {
+        return std::move(status).error().with(place_of(path, key.source()));
+      }
       result.push_back(std::move(entry));
     }
   } catch (const toml::parse_error& error) {
-    return invalid_argument("config file " + path + ", line " +
-                            std::to_string(error.source().begin.line) + ": " +
-                            std::string(error.description()));
+    return invalid_argument(std::string(error.description())).with(place_of(path, error.source()));
   }
   return result;
 }

@@ -57,7 +57,8 @@ void headline(std::string& out, std::string_view title, char fill) {
 
 bool is_shown(const Report& report, std::string_view metric) {
   const auto& shown = report.settings.metrics;
-  return std::find(shown.begin(), shown.end(), metric) != shown.end();
+  return report.completed > 0 &&  // else there is nothing that took its time
+         std::find(shown.begin(), shown.end(), metric) != shown.end();
 }
 
 std::string upper(std::string_view text) {

@@ -222,10 +222,36 @@ std::uint32_t most_blocks(const checkpoint::ModelConfig& config,
   return limits.kv_blocks;
 }
 
+// Blocks that the named bytes pay for, in each replica.
+Result<std::uint32_t> blocks_for_bytes(const checkpoint::ModelConfig& config,
+                                       const MemoryRequest& request) {
+  const std::uint64_t bytes = request.kv_memory_bytes;
+  PHALANX_TRY(const std::uint64_t block_bytes,
+              replica_block_bytes(config, request.ranks, request.limits.kv_format));
+  if (bytes < block_bytes) {
+    return invalid_argument("--kv-cache-memory-bytes " + std::to_string(bytes) +
+                            " is less than one KV block: expected at least " +
+                            std::to_string(block_bytes));
+  }
+  if (bytes > request.available_bytes / request.replicas) {
+    return resource_exhausted("no room for the KV cache: --kv-cache-memory-bytes asks for " +
+                              std::to_string(bytes) + " bytes in each of " +
+                              std::to_string(request.replicas) + " replicas, " +
+                              std::to_string(request.available_bytes) + " are available in all");
+  }
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / block_bytes, 1U << 24));
+}
+
 }  // namespace
 
 Result<MemoryPlan> plan_memory(const checkpoint::ModelConfig& config,
                                const MemoryRequest& request) {
+  if (request.kv_memory_bytes > 0) {
+    MemoryRequest known = request;
+    PHALANX_TRY(known.limits.kv_blocks, blocks_for_bytes(config, request));
+    known.kv_memory_bytes = 0;
+    return plan_memory(config, known);
+  }
   const step::RankLimits& asked = request.limits;
   step::RankLimits limits = asked;
   if (limits.max_model_len == 0) {
@@ -291,14 +317,13 @@ std::vector<MemoryPlan::Row> MemoryPlan::rows(std::uint32_t replicas) const {
           {"total", total}};
 }
 
-std::size_t memory_to_plan(std::uint64_t available,
-                           std::uint32_t kv_blocks,
-                           std::uint32_t processes) {
+std::size_t memory_to_plan(std::uint64_t available, const MemoryRequest& request) {
   constexpr double kShare = 0.6;
-  if (kv_blocks > 0) {
+  if (request.names_kv()) {
     return available;
   }
-  const std::uint64_t ours = std::min<std::uint64_t>(available, processes * kProcessBytes);
+  const std::uint64_t ours =
+      std::min<std::uint64_t>(available, request.processes() * kProcessBytes);
   return static_cast<std::size_t>(static_cast<double>(available - ours) * kShare);
 }
 

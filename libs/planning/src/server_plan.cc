@@ -90,27 +90,6 @@ Result<std::unique_ptr<tokenizer::Tokenizer>> read_texts(const wire::PlannerBoot
   return tokenizer;
 }
 
-// Blocks that --kv-cache-memory-bytes pays for, in each replica.
-Result<std::uint32_t> blocks_for_bytes(const wire::PlannerBootstrap& asked,
-                                       const checkpoint::ModelConfig& config) {
-  PHALANX_TRY(const std::uint64_t block_bytes,
-              model::replica_block_bytes(config, asked.tp, asked.limits.kv_format));
-  const std::uint64_t blocks = asked.kv_memory_bytes / block_bytes;
-  if (blocks == 0) {
-    return invalid_argument("--kv-cache-memory-bytes " + std::to_string(asked.kv_memory_bytes) +
-                            " is less than one KV block: expected at least " +
-                            std::to_string(block_bytes));
-  }
-  PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
-  if (asked.kv_memory_bytes > available / asked.dp) {
-    return resource_exhausted("no memory for the KV cache: --kv-cache-memory-bytes asks for " +
-                              std::to_string(asked.kv_memory_bytes) + " bytes in each of " +
-                              std::to_string(asked.dp) + " replicas, " + std::to_string(available) +
-                              " are available in all");
-  }
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, 1U << 24));
-}
-
 Result<model::MemoryPlan> plan_memory(const wire::PlannerBootstrap& asked,
                                       const checkpoint::ModelConfig& config) {
   model::MemoryRequest request;
@@ -122,12 +101,9 @@ Result<model::MemoryPlan> plan_memory(const wire::PlannerBootstrap& asked,
         ", which the model allows, found " + std::to_string(asked.limits.max_model_len));
   }
   request.limits = asked.limits;
-  if (asked.kv_memory_bytes > 0) {
-    PHALANX_TRY(request.limits.kv_blocks, blocks_for_bytes(asked, config));
-  }
+  request.kv_memory_bytes = asked.kv_memory_bytes;
   PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
-  request.available_bytes = model::memory_to_plan(
-      available, request.limits.kv_blocks, 1 + request.replicas * (1 + request.ranks));
+  request.available_bytes = model::memory_to_plan(available, request);
   auto plan = model::plan_memory(config, request);
   return plan ? std::move(plan) : Result<model::MemoryPlan>(std::move(plan).error().with("memory"));
 }

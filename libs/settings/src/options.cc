@@ -201,17 +201,20 @@ void add_http_flags(flags::FlagTable* table, Options* o) {
 
 void add_supervision_flags(flags::FlagTable* table, Options* o) {
   table->group("Supervision");
-  table->add_text("restart-intensity",
-                  &o->restart_intensity,
-                  "N/TIME",
-                  "A process that ends more than N times within TIME is not started again");
+  table->add_text(
+      "restart-intensity",
+      &o->restart_intensity,
+      "N/TIME",
+      "A replica that ends more than N times within TIME is not started again; ranks and "
+      "fronts always are");
   table->add_double(
       "start-timeout", &o->start_timeout_s, 1.0, kWeekSeconds, "Seconds that a start may take");
   table->add_text("dump-dir",
                   &o->dump_dir,
                   "FOLDER",
                   "Where requests that end what computes them are written down, the newest 16; "
-                  "phalanx/poisoned below $XDG_STATE_HOME or ~/.local/state if not given");
+                  "phalanx/poisoned below $XDG_STATE_HOME, ~/.local/state or else /tmp/phalanx-UID "
+                  "if not given");
   table->add_double("shutdown-timeout",
                     &o->shutdown_timeout_s,
                     0.0,

@@ -191,9 +191,12 @@ TEST(FlagTable, LosesNothingThatItsFileSays) {
     return error_of({"--config", path});
   };
   const std::string origin = " (file " + path + ")";
-  for (const char* none : {"[]", "[[], []]"}) {
-    EXPECT_EQ(error_of_file(std::string("tp = ") + none),
-              "--tensor-parallel-size" + origin + ": expected one value, found none");
+  const std::string line = "config file " + path + ", line ";
+  EXPECT_EQ(error_of_file("tp = []"),
+            "--tensor-parallel-size" + origin + ": expected one value, found none");
+  for (const char* none : {"[[]]", "[[2]]", "[[], []]", "{a = 1}", "1979-05-27"}) {
+    const std::string error = error_of_file(std::string("\ntp = ") + none);
+    EXPECT_TRUE(error.starts_with(line + "2: key \"tp\": expected a string")) << error;
   }
   EXPECT_EQ(error_of_file("verbose = []"),
             "--verbose" + origin + ": expected one value, found none");
@@ -207,7 +210,9 @@ TEST(FlagTable, LosesNothingThatItsFileSays) {
             "--verbose" + origin + ": expected true or false, found \"\"");
   EXPECT_NE(error_of_file("no-verbose = ''").find("expected true or false"), std::string::npos);
   EXPECT_EQ(error_of_file("rate = \"5\\u0000x\""),
-            "key \"rate\": expected text as a command line may have it, found a zero byte in it");
+            line +
+                "1: key \"rate\": expected text as a command line may have it, found a zero byte "
+                "in it");
 }
 
 TEST(FlagTable, RefusesAKnownButUnsupportedFlagByName) {

@@ -337,10 +337,28 @@ TEST(MemoryPlan, CountsTheResultRingOnce) {
 
 TEST(MemoryPlan, LeavesRoomUnlessTheCacheIsNamed) {
   const std::size_t gigabyte = std::size_t{1} << 30;
-  EXPECT_EQ(memory_to_plan(gigabyte, 5, 3), gigabyte);
-  EXPECT_LT(memory_to_plan(gigabyte, 0, 3), gigabyte * 6 / 10);
-  EXPECT_LT(memory_to_plan(gigabyte, 0, 30), memory_to_plan(gigabyte, 0, 3));
-  EXPECT_EQ(memory_to_plan(1000, 0, 3), 0U);
+  const MemoryRequest derived = request_of(1, 1, 0);
+  EXPECT_LT(memory_to_plan(gigabyte, derived), gigabyte * 6 / 10);
+  EXPECT_LT(memory_to_plan(gigabyte, request_of(8, 4, 0)), memory_to_plan(gigabyte, derived));
+  EXPECT_EQ(memory_to_plan(1000, derived), 0U);
+  MemoryRequest named = derived;
+  named.limits.kv_blocks = 5;
+  EXPECT_EQ(memory_to_plan(gigabyte, named), gigabyte);
+  named = derived;
+  named.kv_memory_bytes = 1;
+  EXPECT_EQ(memory_to_plan(gigabyte, named), gigabyte);
+}
+
+TEST(MemoryPlan, TakesTheBlocksThatNamedBytesPayFor) {
+  const checkpoint::ModelConfig config = config_of({});
+  const std::size_t block = replica_block_bytes(config, 2, step::KvFormat::kBf16).value();
+  MemoryRequest request = request_of(2, 2, std::size_t{1} << 30);
+  request.kv_memory_bytes = 41 * block - 1;
+  EXPECT_EQ(plan_memory(config, request).value().limits.kv_blocks, 40U);
+  request.kv_memory_bytes = block - 1;
+  EXPECT_EQ(plan_memory(config, request).error().code(), Code::kInvalidArgument);
+  request.kv_memory_bytes = (std::size_t{1} << 29) + 1;
+  EXPECT_EQ(plan_memory(config, request).error().code(), Code::kResourceExhausted);
 }
 
 TEST(MemoryPlan, NamesTheLargestSettingThatFits) {

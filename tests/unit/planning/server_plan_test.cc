@@ -70,8 +70,8 @@ TEST(ServerPlan, RefusesByName) {
   EXPECT_EQ(refusal([](Asked& a) { a.tp = 64; }).substr(0, 23), "--tensor-parallel-size:");
   EXPECT_EQ(refusal([](Asked& a) { a.limits.max_model_len = 1U << 20; }).substr(0, 16),
             "--max-model-len:");
-  EXPECT_EQ(refusal([](Asked& a) { a.kv_memory_bytes = 1; }).substr(0, 23),
-            "--kv-cache-memory-bytes");
+  EXPECT_EQ(refusal([](Asked& a) { a.kv_memory_bytes = 1; }).substr(0, 31),
+            "memory: --kv-cache-memory-bytes");
   EXPECT_EQ(refusal([](Asked& a) { a.chat_template_path = "/no/such.jinja"; }),
             "/no/such.jinja: no such file");
 }

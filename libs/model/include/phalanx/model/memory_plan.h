@@ -47,7 +47,11 @@ struct MemoryRequest {
   step::RankLimits limits;  // kv_blocks 0 = as many as fit, at most what max_num_seqs sequences of
                             // max_model_len tokens can use; max_model_len 0 = the model's own, or
                             // the largest that fits
+  std::uint64_t kv_memory_bytes = 0;  // of each replica: pays for limits.kv_blocks; 0 = not named
   std::size_t available_bytes = 0;
+
+  [[nodiscard]] bool names_kv() const { return kv_memory_bytes > 0 || limits.kv_blocks > 0; }
+  [[nodiscard]] std::uint32_t processes() const { return 1 + replicas * (1 + ranks); }
 };
 
 struct MemoryPlan {
@@ -64,19 +68,17 @@ struct MemoryPlan {
   [[nodiscard]] std::vector<Row> rows(std::uint32_t replicas) const;
 };
 
-// Of the bytes that a machine has available, those to plan with: all when the size of the KV cache
-// is named (kv_blocks), else a share that leaves room for `processes` of ours, the page cache and
-// others.
-[[nodiscard]] std::size_t memory_to_plan(std::uint64_t available,
-                                         std::uint32_t kv_blocks,
-                                         std::uint32_t processes);
+// Of the bytes that a machine has available, those to plan `request` with: all when the size of the
+// KV cache is named, else a share that leaves room for our processes, the page cache and others.
+[[nodiscard]] std::size_t memory_to_plan(std::uint64_t available, const MemoryRequest& request);
 
 // Bytes that one KV block takes in all ranks of a replica together.
 [[nodiscard]] Result<std::size_t> replica_block_bytes(const checkpoint::ModelConfig& config,
                                                       std::uint32_t ranks,
                                                       kernels::KvFormat format);
 
-// Errors: kInvalidArgument    as rank_memory(); more ranks than the model has units
+// Errors: kInvalidArgument    as rank_memory(); more ranks than the model has units; kv_memory_bytes
+//                             below one block
 //         kResourceExhausted  does not fit; the message names the setting and the largest value
 //                             that does
 [[nodiscard]] Result<MemoryPlan> plan_memory(const checkpoint::ModelConfig& config,
