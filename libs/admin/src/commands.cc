@@ -5,7 +5,7 @@
 #include <array>
 #include <iterator>
 
-#include "phalanx/wire/limits.h"
+#include "phalanx/wire/error_text.h"
 
 namespace phalanx::admin {
 
@@ -38,7 +38,7 @@ wire::AdminAnswer answer_of(const Status& outcome) {
     return wire::AdminDone{};
   }
   return wire::AdminRefused{static_cast<std::uint32_t>(outcome.error().code()),
-                            outcome.error().message().substr(0, wire::kMaxErrorBytes)};
+                            wire::error_text(outcome.error().message())};
 }
 
 Status outcome_of(const wire::AdminAnswer& answer) {

@@ -126,6 +126,18 @@ void append_utf8(char32_t code_point, std::string& out) {
   }
 }
 
+std::string_view utf8_prefix(std::string_view text, std::size_t most) {
+  constexpr std::size_t kContinuationsMax = 3;
+  if (text.size() <= most) {
+    return text;
+  }
+  std::size_t end = most;
+  while (end > 0 && most - end < kContinuationsMax && (byte_at(text, end) & 0xC0U) == 0x80U) {
+    --end;
+  }
+  return text.substr(0, end);
+}
+
 std::size_t count_code_points(std::string_view text) {
   std::size_t count = 0;
   for (const char c : text) {

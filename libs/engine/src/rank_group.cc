@@ -6,8 +6,8 @@
 
 #include "phalanx/base/check.h"
 #include "phalanx/obs/log.h"
+#include "phalanx/wire/error_text.h"
 
-#include "bounded_text.h"
 #include "group_log.h"
 #include "mutation.h"
 
@@ -147,7 +147,7 @@ void RankGroup::on_death(RankId rank, const RankDeath& death) {
                   {"expected", expected},
                   {"kv", kv_survives(death) ? "kept" : "dropped"}});
   if (!expected) {
-    status.last_error = bounded_text(death.description);
+    status.last_error = wire::error_text(death.description);
   }
   for (CollectiveStep* const step : in_flight()) {
     step->on_death(rank, death);
@@ -181,7 +181,7 @@ void RankGroup::on_stopped_by_signal(RankId rank) {
   const Error error = unavailable("it was stopped by a signal");
   if (!distrust(rank, error)) {
     // It owes nothing, so no step will miss it; but it would not answer the next one either.
-    status_[rank.value()].last_error = bounded_text(error.to_string());
+    status_[rank.value()].last_error = wire::error_text(error.to_string());
     doom(rank);
   }
 }

@@ -6,8 +6,8 @@
 
 #include "phalanx/engine/rank_group.h"
 #include "phalanx/obs/log.h"
+#include "phalanx/wire/error_text.h"
 
-#include "bounded_text.h"
 #include "mutation.h"
 
 namespace phalanx::engine {
@@ -210,7 +210,7 @@ bool RankGroup::affords(const Error& cause) {
 // after contradictory data so is what it computed. One that only answered the abort goes on.
 void RankGroup::doom_failing(const StepFault& fault) {
   for (const RankFailure& failure : fault.ranks) {
-    status_[failure.rank.value()].last_error = bounded_text(failure.error.to_string());
+    status_[failure.rank.value()].last_error = wire::error_text(failure.error.to_string());
     kv_lost_ = kv_lost_ || failure.error.code() == Code::kDataLoss;
     if (!is_consequence(failure)) {
       doom(failure.rank);

@@ -9,7 +9,7 @@
 #include "phalanx/engine/collective_step.h"
 #include "phalanx/step/item.h"
 #include "phalanx/step/sample_result.h"
-#include "phalanx/wire/limits.h"
+#include "phalanx/wire/error_text.h"
 
 #include "mutation.h"
 
@@ -47,7 +47,7 @@ wire::RankReply RankLoop::handle(const wire::RankCommand& command) {
   }
   if (!status) {
     reply.code = static_cast<std::uint32_t>(status.error().code());
-    reply.message = status.error().message().substr(0, wire::kMaxErrorBytes);
+    reply.message = wire::error_text(status.error().message());
   }
   const bool is_step = command.op == wire::RankOp::kStep;
   reply.state_hash =

@@ -7,8 +7,7 @@
 
 #include "phalanx/engine/replica_engine.h"
 #include "phalanx/obs/log.h"
-
-#include "bounded_text.h"
+#include "phalanx/wire/error_text.h"
 
 namespace phalanx::engine {
 
@@ -39,11 +38,11 @@ void ReplicaEngine::on_blamed(const Error& cause) {
   std::vector<wire::TokenUpdate> updates;
   updates.push_back(scheduler_.fail(
       *culprit,
-      Error(
-          Code::kPoisoned,
-          bounded_text("this request ended the process that computed it twice while it ran alone; "
-                       "it is not tried again. The last time: " +
-                       cause.message()))));
+      Error(Code::kPoisoned,
+            wire::error_text(
+                "this request ended the process that computed it twice while it ran alone; "
+                "it is not tried again. The last time: " +
+                cause.message()))));
   publish(group_.last_step(), std::move(updates));
 }
 

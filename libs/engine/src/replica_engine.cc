@@ -7,9 +7,8 @@
 
 #include "phalanx/step/item.h"
 #include "phalanx/step/sample_result.h"
+#include "phalanx/wire/error_text.h"
 #include "phalanx/wire/limits.h"
-
-#include "bounded_text.h"
 
 namespace phalanx::engine {
 namespace {
@@ -29,7 +28,7 @@ wire::TokenUpdate final_update(const wire::SequenceKey& key, step::FinishReason 
 wire::TokenUpdate final_error(const wire::SequenceKey& key, const Error& error) {
   wire::TokenUpdate update = final_update(key, step::FinishReason::kError);
   update.error_code = static_cast<std::uint32_t>(error.code());
-  update.error_message = bounded_text(error.message());
+  update.error_message = wire::error_text(error.message());
   return update;
 }
 
@@ -297,14 +296,14 @@ void ReplicaEngine::on_idle() {
 
 void ReplicaEngine::on_fault(const StepFault& fault) {
   ahead_.reset();
-  last_error_ = bounded_text(fault.combined().to_string());
+  last_error_ = wire::error_text(fault.combined().to_string());
   send_status();
 }
 
 void ReplicaEngine::on_failed(const Error& error) {
   forget_plans();
-  sink_.send(
-      wire::ReplicaFailed{static_cast<std::uint32_t>(error.code()), bounded_text(error.message())});
+  sink_.send(wire::ReplicaFailed{static_cast<std::uint32_t>(error.code()),
+                                 wire::error_text(error.message())});
   failure_ = error;
 }
 

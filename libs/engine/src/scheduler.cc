@@ -9,8 +9,8 @@
 
 #include "phalanx/base/check.h"
 #include "phalanx/step/prefix_hash.h"
+#include "phalanx/wire/error_text.h"
 
-#include "bounded_text.h"
 #include "planner.h"
 #include "submit_check.h"
 
@@ -348,7 +348,7 @@ std::optional<SequenceId> Scheduler::first_waiting(const std::set<SequenceId>* o
 wire::TokenUpdate Scheduler::fail(SequenceId id, const Error& error) {
   wire::TokenUpdate update = remove(id, step::FinishReason::kError);
   update.error_code = static_cast<std::uint32_t>(error.code());
-  update.error_message = bounded_text(error.message());
+  update.error_message = wire::error_text(error.message());
   return update;
 }
 

@@ -11,7 +11,7 @@
 #include "phalanx/base/clock.h"
 #include "phalanx/base/exception_error.h"
 #include "phalanx/wire/codec.h"
-#include "phalanx/wire/limits.h"
+#include "phalanx/wire/error_text.h"
 
 namespace phalanx::fleet {
 
@@ -121,7 +121,7 @@ void ChildStart::tell(const wire::ControlRecord& record) {
 
 void ChildStart::tell_failure(const Error& error) {
   tell(wire::ChildFailed{static_cast<std::uint32_t>(error.code()),
-                         error.message().substr(0, wire::kMaxErrorBytes)});
+                         wire::error_text(error.message())});
   owner_->fail();
 }
 

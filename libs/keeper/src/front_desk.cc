@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "phalanx/step/limits.h"
+#include "phalanx/wire/error_text.h"
 #include "phalanx/wire/limits.h"
 
 #include "front_job.h"
@@ -114,10 +115,10 @@ void FrontDesk::refuse(std::size_t front, const wire::Admit& wish, const Error& 
   if (wish.generates) {
     parts_.metrics.on_request_refused(wish.route, error_traits(error.code()).http_status);
   }
-  parts_.send(front,
-              wire::Admitted{wish.key,
-                             static_cast<std::uint32_t>(error.code()),
-                             error.message().substr(0, wire::kMaxErrorBytes)});
+  parts_.send(
+      front,
+      wire::Admitted{
+          wish.key, static_cast<std::uint32_t>(error.code()), wire::error_text(error.message())});
 }
 
 Status FrontDesk::on_begin(std::size_t front, const wire::Begin& begin) {
@@ -341,7 +342,7 @@ void FrontDesk::tell_failure(Job& job, const Error& error) {
   event.key = job.key;
   event.finish = step::FinishReason::kError;
   event.error_code = static_cast<std::uint32_t>(error.code());
-  event.error_message = error.message().substr(0, wire::kMaxErrorBytes);
+  event.error_message = wire::error_text(error.message());
   tell(job, std::move(event));
 }
 

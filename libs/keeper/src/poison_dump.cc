@@ -19,6 +19,7 @@
 #include "phalanx/obs/log.h"
 #include "phalanx/os/unique_fd.h"
 #include "phalanx/wire/codec.h"
+#include "phalanx/wire/error_text.h"
 #include "phalanx/wire/frame_header.h"
 #include "phalanx/wire/limits.h"
 
@@ -32,7 +33,7 @@ constexpr std::string_view kUnfinished = ".part";
 Result<std::string> content_of(const dispatch::PoisonedChoice& choice) {
   const dispatch::Generation& generation = choice.generation;
   wire::PoisonedRequest record;
-  record.error = choice.error.message().substr(0, wire::kMaxErrorBytes);
+  record.error = wire::error_text(choice.error.message());
   record.label = generation.label.substr(0, wire::kMaxNameBytes);
   record.request = choice.request;
   record.choice = choice.choice;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "phalanx/base/printable.h"
+#include "phalanx/base/utf8.h"
 #include "phalanx/loadgen/report.h"
 
 namespace phalanx::loadgen {
@@ -243,12 +244,7 @@ std::string report_file_name(const RunSettings& settings, const std::string& dat
     c = c == '/' || c == '\0' ? '_' : c;
   }
   const std::string end = "-" + date + ".json";
-  std::size_t kept = std::min(name.size(), kNameBytesMax - end.size());
-  while (kept > 0 && kept < name.size() &&
-         (static_cast<unsigned char>(name[kept]) & 0xC0U) == 0x80U) {
-    --kept;  // not in the middle of a character
-  }
-  return name.substr(0, kept) + end;
+  return std::string(utf8_prefix(name, kNameBytesMax - end.size())) + end;
 }
 
 }  // namespace phalanx::loadgen

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "phalanx/base/utf8.h"
 #include "phalanx/json/fields.h"
 #include "phalanx/json/writer.h"
 #include "phalanx/tokenizer/tokenizer.h"
@@ -13,10 +14,6 @@ namespace {
 
 constexpr std::size_t kShownBytes = 60;
 
-bool continues_a_character(char byte) {
-  return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
-}
-
 }  // namespace
 
 Error expected(std::string_view what, const Json& found) {
@@ -24,11 +21,7 @@ Error expected(std::string_view what, const Json& found) {
   writer.value(found);
   std::string shown = writer.take();
   if (shown.size() > kShownBytes) {
-    std::size_t end = kShownBytes;
-    while (continues_a_character(shown[end])) {
-      --end;
-    }
-    shown = shown.substr(0, end) + "…";
+    shown = std::string(utf8_prefix(shown, kShownBytes)) + "…";
   }
   return invalid_argument("expected " + std::string(what) + ", found " + shown);
 }

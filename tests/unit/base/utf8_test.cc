@@ -54,6 +54,16 @@ TEST(Utf8, InvalidBehindAsciiIsFoundAtAnyPlace) {
   }
 }
 
+TEST(Utf8, APrefixEndsBetweenCharacters) {
+  const std::string text = "a€𝄞b";  // 1, 3, 4 and 1 bytes
+  const std::vector<std::size_t> ends = {0, 1, 1, 1, 4, 4, 4, 4, 8, 9, 9};
+  for (std::size_t most = 0; most < ends.size(); ++most) {
+    EXPECT_EQ(utf8_prefix(text, most), text.substr(0, ends[most])) << most;
+  }
+  const std::string wild(20, '\x80');
+  EXPECT_EQ(utf8_prefix(wild, 10).size(), 7U) << "no character is as long";
+}
+
 TEST(Utf8, ReplacingPutsOneMarkForEachIllFormedPart) {
   std::string out;
   append_replacing("a\xE2\x80z\xFF\xFF", out);

@@ -37,6 +37,10 @@ void append_replacing(std::string_view bytes, std::string& out);
 
 void append_utf8(char32_t code_point, std::string& out);
 
+// The longest beginning of `text` of at most `most` bytes that does not end within a character.
+// What is no UTF-8 is cut there, or up to three bytes before.
+[[nodiscard]] std::string_view utf8_prefix(std::string_view text, std::size_t most);
+
 // Number of code points of valid UTF-8.
 [[nodiscard]] std::size_t count_code_points(std::string_view text);
 
