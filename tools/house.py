@@ -66,13 +66,33 @@ def table_differences(allowed, document):
     return sorted(problems)
 
 
+def function_sizes(text):
+    """(line, length, name) of each function body that starts at column 0 or in a class, judged by its layout."""
+    lines = text.splitlines()
+    start = head = None  # (line, indent) of the function that is open, and of what may begin one
+    for index, line in enumerate(lines):
+        if start is not None:
+            if line == start[1] + "}":
+                yield start[0] + 1, index - start[0] + 1, lines[start[0]].strip()
+                start = None
+            continue
+        indent = re.match(r"^ *", line).group(0)
+        if len(indent) <= 2 and "(" in line and not re.match(
+                r"^ *(namespace|class|struct|enum|union|if|for|while|switch|else|do|extern|return)\b", line):
+            head = (index, indent)
+        if head is not None and re.search(r"\)( const| noexcept| override| final)*( ->.*)? \{$", line):
+            start = head
+        if line.endswith((";", "{", "}")):
+            head = None
+
+
 def missing_tests(document, tests):
     """Every test that an invariant of docs/architecture.md names is there. `tests`: path → text of everything below tests/."""
     cpp = "\n".join(text for path, text in tests.items() if path.endswith((".cc", ".h")))
     lists = "\n".join(text for path, text in tests.items() if path.endswith("CMakeLists.txt"))
     python = {path.rsplit("/", 1)[-1]: text for path, text in tests.items() if path.endswith(".py")}
     problems = []
-    for row, held_by in re.findall(r"^\| ([SALPK]\d+) \|.*\| ([^|]*) \|$", document, re.MULTILINE):
+    for row, held_by in re.findall(r"^\| ([A-Z]\d+) \|.*\| ([^|]*) \|$", document, re.MULTILINE):
         for name in re.findall(r"`([^`]+)`", held_by):
             suite, _, case = name.partition(".")
             if name.endswith(".py"):
@@ -149,6 +169,7 @@ def self_test():
     tests = {"tests/x.cc": "TEST(Suite, Case) {", "tests/CMakeLists.txt": "NAME one_test", "tests/a_test.py": "class Class(T):\n def test_it("}
     header = {"h.h": "[[nodiscard]] int used(int x);\n[[nodiscard]] int idle(int x);\n"}
     source = {**header, "s.cc": "int used(int x) {\n  return 1;\n}\nint idle(int x) {\n  return used(2);\n}\n"}
+    long_function = "Status f(int a,\n         int b,\n         int c) {\n  if (a) {\n    b();\n  }\n}\n"
     struct = {"m.h": "struct M {\n  int read = 0;\n  std::string written;\n};\n"}
     cases = [
         ("an edge used", unused_edges({"b": ["a"]}, {"b": ['#include "phalanx/a/x.h"']}, {}), 0),
@@ -163,7 +184,10 @@ def self_test():
         ("an edge upwards", table_differences({"a": ["b"], "b": []}, "| 0 | `a` | b | x |\n| 1 | `b` | | x |\n"), 1),
         ("tests that are there", missing_tests(invariants, tests), 0),
         ("tests that are not", missing_tests(invariants, {}), 4),
+        ("an invariant of another letter", missing_tests(invariants.replace("S1", "F1"), {}), 4),
         ("a function nobody calls", functions_only_tests_call(header, source), 1),
+        ("functions of one and of three lines of signature", list(function_sizes(source["s.cc"] + long_function)), 3),
+        ("the length of a function", [size for _, size, _ in function_sizes(long_function) if size != 7], 0),
         ("fields", unread_fields(struct, ["m.read + 1; m.written = 2;"]), 1),
     ]
     return [f"self-test: {what}: expected {count} findings, got {found}" for what, found, count in cases if len(found) != count]

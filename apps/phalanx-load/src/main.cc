@@ -7,6 +7,7 @@
 #include <exception>
 #include <string>
 
+#include "phalanx/base/exception_error.h"
 #include "phalanx/base/printable.h"
 #include "phalanx/flags/flag_table.h"
 #include "phalanx/os/standard_files.h"
@@ -70,7 +71,6 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "phalanx-load: unexpected: %s\n", error.what());
-    return 70;
+    return complain(phalanx::error_of(error));
   }
 }

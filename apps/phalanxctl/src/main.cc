@@ -11,6 +11,7 @@
 
 #include "phalanx/admin/admin_call.h"
 #include "phalanx/admin/commands.h"
+#include "phalanx/base/exception_error.h"
 #include "phalanx/base/printable.h"
 #include "phalanx/base/version.h"
 #include "phalanx/documents/poison_document.h"
@@ -152,7 +153,8 @@ int main(int argc, char** argv) {
     }
     return status;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "phalanxctl: unexpected: %s\n", phalanx::printable(error.what()).c_str());
-    return 70;
+    const phalanx::Error told = phalanx::error_of(error);
+    std::fprintf(stderr, "phalanxctl: %s\n", phalanx::printable(told.message()).c_str());
+    return phalanx::error_traits(told.code()).exit_status;
   }
 }

@@ -37,8 +37,7 @@ wire::AdminAnswer answer_of(const Status& outcome) {
   if (outcome) {
     return wire::AdminDone{};
   }
-  return wire::AdminRefused{static_cast<std::uint32_t>(outcome.error().code()),
-                            wire::error_text(outcome.error().message())};
+  return wire::AdminRefused{wire::error_text(outcome.error().message())};
 }
 
 Status outcome_of(const wire::AdminAnswer& answer) {

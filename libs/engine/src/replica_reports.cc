@@ -79,9 +79,7 @@ void ReplicaEngine::send_status() {
   if (failure_) {
     return;
   }
-  wire::ReplicaStatus now = status();
-  now.sequence = ++status_sequence_;
-  sink_.send(std::move(now));
+  sink_.send(status());
 }
 
 void ReplicaEngine::send_holding() {
@@ -99,14 +97,11 @@ void ReplicaEngine::send_holding() {
 
 wire::ReplicaStatus ReplicaEngine::status() const {
   wire::ReplicaStatus status;
-  status.sequence = status_sequence_;
   status.epoch = group_.epoch();
   status.last_step = group_.last_step();
   status.recovering = group_.forming();
   status.running = scheduler_.running();
   status.waiting = scheduler_.waiting();
-  status.to_compute = scheduler_.to_compute();
-  status.to_generate = scheduler_.to_generate();
   status.kv_blocks_free = scheduler_.blocks().free();
   status.kv_blocks_total = scheduler_.blocks().total();
   status.kv_blocks_cached = scheduler_.blocks().kept();

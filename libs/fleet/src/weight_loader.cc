@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "phalanx/obs/log.h"
 #include "phalanx/wire/codec.h"
 
 #include "child_end.h"
@@ -84,7 +85,8 @@ void WeightLoader::on_record(std::size_t, Incarnation, os::ControlMessage messag
   } else if (const auto* progress = std::get_if<wire::ChildProgress>(&*record)) {
     arm();
     progress_(progress->done, progress->total);
-  } else if (std::holds_alternative<wire::ChildReady>(*record)) {
+  } else if (const auto* ready = std::get_if<wire::ChildReady>(&*record)) {
+    obs::log_info("weights_loaded", {{"bytes", arena_.size()}, {"fingerprint", ready->value}});
     filled_ = true;
   } else if (const auto* failed = std::get_if<wire::ChildFailed>(&*record)) {
     reported_ = Error(static_cast<Code>(failed->code), failed->message);

@@ -36,7 +36,6 @@ void fields(Archive&, Message&) {}
 
 template <typename Archive, Like<AdminRefused> Message>
 void fields(Archive& archive, Message& message) {
-  archive.number("code", message.code, 1, std::numeric_limits<std::uint32_t>::max());
   archive.text("message", message.message, kMaxErrorBytes);
 }
 

@@ -156,6 +156,7 @@ void fields(Archive& archive, Message& message) {
   archive.number("total", message.total);
 }
 
+// Its field also tells it from the records of a front, of which the one of this kind has none.
 template <typename Archive, Like<ChildReady> Message>
 void fields(Archive& archive, Message& message) {
   archive.number("value", message.value);

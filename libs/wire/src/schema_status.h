@@ -21,14 +21,11 @@ void fields(Archive& archive, Message& message) {
 
 template <typename Archive, Like<ReplicaStatus> Message>
 void fields(Archive& archive, Message& message) {
-  archive.number("sequence", message.sequence);
   archive.id("epoch", message.epoch);
   archive.id("last_step", message.last_step);
   archive.boolean("recovering", message.recovering);
   archive.number("running", message.running);
   archive.number("waiting", message.waiting);
-  archive.number("to_compute", message.to_compute);
-  archive.number("to_generate", message.to_generate);
   archive.number("kv_blocks_free", message.kv_blocks_free);
   archive.number("kv_blocks_total", message.kv_blocks_total);
   archive.number("kv_blocks_cached", message.kv_blocks_cached);

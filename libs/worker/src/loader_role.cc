@@ -30,6 +30,7 @@ Status back(fleet::ChildStart& start, const os::Memfd& arena) {
   return ok();
 }
 
+// Nothing is mapped afterwards: the leader seals the arena once it is told.
 Result<std::uint64_t> load(fleet::ChildStart& start, const wire::LoaderBootstrap& bootstrap) {
   PHALANX_TRY(os::UniqueFd fd, start.take_fd(0));
   PHALANX_TRY(const os::Memfd arena, os::Memfd::adopt(std::move(fd), bootstrap.arena_bytes));
@@ -62,12 +63,11 @@ int run_loader(WorkerContext& context) {
     return fleet::fail_child(nullptr, start.error());
   }
   context.set_title("loader");
-  const auto fingerprint = load(**start, bootstrap);
-  if (!fingerprint) {
-    return fleet::fail_child(start->get(), fingerprint.error());
-  }
-  (*start)->tell(wire::ChildReady{*fingerprint});
-  return 0;
+  return fleet::live_child(**start, [&]() -> Status {
+    PHALANX_TRY(const std::uint64_t fingerprint, load(**start, bootstrap));
+    (*start)->tell(wire::ChildReady{fingerprint});
+    return ok();
+  });
 }
 
 }  // namespace phalanx::worker

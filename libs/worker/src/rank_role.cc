@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "phalanx/checkpoint/config_record.h"
+#include "phalanx/engine/collective_step.h"
 #include "phalanx/engine/rank_loop.h"
 #include "phalanx/fleet/child_start.h"
 #include "phalanx/ipc/blocking_channel.h"
@@ -91,7 +92,7 @@ class Rank {
         const bool was_aborted = reply.code == static_cast<std::uint32_t>(Code::kAborted);
         obs::log_at(was_aborted ? obs::LogLevel::kInfo : obs::LogLevel::kWarn,
                     "command_failed",
-                    {{"op", static_cast<int>(command.op)},
+                    {{"op", engine::name_of(command.op)},
                      {"epoch", command.epoch.value()},
                      {"step", command.step.value()},
                      {"error", reply.message}});

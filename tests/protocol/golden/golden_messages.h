@@ -13,7 +13,7 @@
 
 namespace phalanx::wire {
 
-// A message whose bytes are kept in proto/golden/v9/<name>.bin.
+// A message whose bytes are kept in proto/golden/v10/<name>.bin.
 struct Golden {
   std::string name;
   std::string bytes;                              // as encoded by this build
@@ -109,14 +109,11 @@ inline std::vector<Golden> golden_replica_frames() {
              frame(TokenBatch{.step = StepId(900), .updates = {token, failed}}),
              decode_replica_frame),
       golden("replica_status",
-             frame(ReplicaStatus{.sequence = 12,
-                                 .epoch = Epoch(4),
+             frame(ReplicaStatus{.epoch = Epoch(4),
                                  .last_step = StepId(900),
                                  .recovering = true,
                                  .running = 3,
                                  .waiting = 1,
-                                 .to_compute = 2048,
-                                 .to_generate = 330,
                                  .kv_blocks_free = 400,
                                  .kv_blocks_total = 512,
                                  .kv_blocks_cached = 37,
@@ -466,7 +463,7 @@ inline std::vector<Golden> golden_admin_frames() {
                          .active = true,
                          .is_quarantine = false,
                          .connections = 17};
-  ReplicaStatus report{.sequence = 900, .epoch = Epoch(3), .last_step = StepId(70'000)};
+  ReplicaStatus report{.epoch = Epoch(3), .last_step = StepId(70'000)};
   report.ranks = {{.state = RankState::kReady, .pid = 4103, .incarnation = Incarnation(1)}};
   const ShownReplica replica{.slot = {.state = "ready", .pid = 4102, .incarnation = Incarnation(1)},
                              .report = report,
@@ -482,9 +479,7 @@ inline std::vector<Golden> golden_admin_frames() {
       request("admin_drain", {AdminCommand::kDrain, 3}),
       request("admin_reload", {AdminCommand::kReload, 0, true, "/opt/phalanx-front"}),
       answer("admin_answer_done", AdminDone{}),
-      answer("admin_answer_refused",
-             AdminRefused{.code = static_cast<std::uint32_t>(Code::kNotFound),
-                          .message = "there is no replica 3"}),
+      answer("admin_answer_refused", AdminRefused{.message = "there is no replica 3"}),
       answer("admin_answer_status",
              ServerStatus{.version = "0.1.0",
                           .model = "phalanx-tiny",

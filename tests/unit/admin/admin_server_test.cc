@@ -39,7 +39,7 @@ class AdminServerTest : public testing::Test {
         admin_socket_name(user, port_),
         [this](const wire::AdminRequest& request, auto reply) {
           heard_ = request;
-          reply(wire::AdminRefused{1, "answer to " + std::to_string(request.replica)});
+          reply(wire::AdminRefused{"answer to " + std::to_string(request.replica)});
         });
     ASSERT_TRUE(server) << server.error().message();
     server_ = *std::move(server);
@@ -113,7 +113,7 @@ TEST_F(AdminServerTest, AnswersItsOwnUser) {
   listen(user_);
   const auto answer = admin_call({user_, port_}, kRequest, kLimit);
   ASSERT_TRUE(answer) << answer.error().message();
-  EXPECT_EQ(*answer, wire::AdminAnswer(wire::AdminRefused{1, "answer to 3"}));
+  EXPECT_EQ(*answer, wire::AdminAnswer(wire::AdminRefused{"answer to 3"}));
   EXPECT_EQ(heard_, kRequest);
 }
 
@@ -216,7 +216,6 @@ TEST_F(AdminServerTest, OneClientTooManyIsRefused) {
     ASSERT_TRUE(answer) << answer.error().message();
     const auto* const refused = std::get_if<wire::AdminRefused>(&*answer);
     ASSERT_NE(refused, nullptr);
-    EXPECT_EQ(refused->code, static_cast<std::uint32_t>(Code::kResourceExhausted));
     EXPECT_NE(refused->message.find("too many clients"), std::string::npos) << refused->message;
   }
   EXPECT_FALSE(heard_);

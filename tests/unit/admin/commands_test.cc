@@ -26,7 +26,7 @@ TEST(AdminCommand, OfAReplicaTakesItsNumber) {
 
 TEST(AdminOutcome, IsTheServersOwnError) {
   EXPECT_TRUE(outcome_of(wire::AdminDone{}));
-  const Status refused = outcome_of(wire::AdminRefused{5, "there is no replica 3"});
+  const Status refused = outcome_of(wire::AdminRefused{"there is no replica 3"});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message(), "there is no replica 3");
   EXPECT_FALSE(outcome_of(wire::ServerStatus{}));

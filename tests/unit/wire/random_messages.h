@@ -197,7 +197,7 @@ class RandomMessages {
       case 0:
         return AdminDone{};
       case 1:
-        return AdminRefused{1 + small(), text(kMaxErrorBytes)};
+        return AdminRefused{text(kMaxErrorBytes)};
       default:
         return server_status();
     }
@@ -424,14 +424,11 @@ class RandomMessages {
   }
 
   ReplicaStatus status() {
-    ReplicaStatus value{.sequence = word(),
-                        .epoch = Epoch(small()),
+    ReplicaStatus value{.epoch = Epoch(small()),
                         .last_step = StepId(word()),
                         .recovering = coin(),
                         .running = small(),
                         .waiting = small(),
-                        .to_compute = word(),
-                        .to_generate = word(),
                         .kv_blocks_free = small(),
                         .kv_blocks_total = small(),
                         .kv_blocks_cached = small(),

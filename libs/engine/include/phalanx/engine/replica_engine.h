@@ -189,7 +189,6 @@ class ReplicaEngine final : private GroupClient {
   std::optional<SteadyTime> stop_deadline_;
   bool stopping_ = false;
   bool group_stopping_ = false;
-  std::uint64_t status_sequence_ = 0;
   std::uint64_t effects_ = 0;       // Submit and Cancel frames so far
   wire::SequenceKey holding_from_;  // where the next ReplicaHolding goes on
   std::uint32_t periods_since_status_ = 0;

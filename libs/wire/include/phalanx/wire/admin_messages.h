@@ -33,7 +33,6 @@ struct AdminDone {
 };
 
 struct AdminRefused {
-  std::uint32_t code = 0;  // a phalanx::Code, not 0
   std::string message{};
   friend bool operator==(const AdminRefused&, const AdminRefused&) = default;
 };

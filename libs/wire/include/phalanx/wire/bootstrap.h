@@ -159,7 +159,7 @@ struct ChildProgress {
   friend bool operator==(const ChildProgress&, const ChildProgress&) = default;
 };
 struct ChildReady {
-  std::uint64_t value = 0;  // loader: fingerprint of the arena
+  std::uint64_t value = 0;  // loader: fingerprint of the arena, for the log
   friend bool operator==(const ChildReady&, const ChildReady&) = default;
 };
 struct ChildFailed {

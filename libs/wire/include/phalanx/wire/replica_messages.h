@@ -75,8 +75,8 @@ struct ReplicaHello {
 // after each recovery.
 struct ReplicaReady {
   Epoch epoch{};
-  std::uint64_t numerics_fingerprint =
-      0;  // arithmetic version, weights, probe bits; equal on replicas that may swap streams
+  // Of arithmetic version, arena and KV format: equal on replicas that may swap streams.
+  std::uint64_t numerics_fingerprint = 0;
   std::uint32_t kv_blocks = 0;
   std::uint64_t memory_bytes = 0;  // of this replica's memfds, weights excluded
   friend bool operator==(const ReplicaReady&, const ReplicaReady&) = default;
@@ -125,15 +125,11 @@ struct RankStatus {
 // Heartbeat, every 100 to 300 ms while the replica's loop turns (proto/leader-replica.md), and at
 // once on a change of state.
 struct ReplicaStatus {
-  std::uint64_t sequence = 0;  // counts up; proves that the loop turns
   Epoch epoch{};
   StepId last_step{};
   bool recovering = false;
   std::uint32_t running = 0;
   std::uint32_t waiting = 0;
-  std::uint64_t to_compute =
-      0;  // sums over its sequences: a recount of what the leader's ledger holds
-  std::uint64_t to_generate = 0;
   std::uint32_t kv_blocks_free = 0;
   std::uint32_t kv_blocks_total = 0;
   std::uint32_t kv_blocks_cached = 0;     // of the free ones: what they hold can be shared
