@@ -26,18 +26,6 @@ void append(std::string& list, const std::string& value) {
 
 }  // namespace
 
-void log_fan_out(const StepIdentity& identity, std::size_t frame_bytes, std::uint32_t ranks) {
-  if (obs::log_enabled(level_of(identity.op))) {
-    obs::log_at(level_of(identity.op),
-                "fan_out",
-                {{"op", name_of(identity.op)},
-                 {"epoch", identity.epoch.value()},
-                 {"step", identity.step.value()},
-                 {"ranks", ranks},
-                 {"bytes", frame_bytes}});
-  }
-}
-
 void log_rank_times(const CollectiveStep& step, std::uint32_t ranks) {
   const StepIdentity& identity = step.identity();
   if (!obs::log_enabled(level_of(identity.op))) {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "phalanx/base/error.h"
-#include "phalanx/supervise/death_log.h"
+#include "phalanx/supervise/death.h"
 
 namespace phalanx::fleet {
 

@@ -179,7 +179,7 @@ Result<supervise::Bootstrap> RankHost::bootstrap(std::size_t index,
   record.plan = config_.plan;
   record.cpus = config_.rank_cpus[index];
   record.region_bytes = slot.memory.region_bytes();
-  record.region_bytes.emplace_back("exchange", exchange_.size());
+  record.region_bytes.emplace_back(kRegionNames[kExchange], exchange_.size());
   supervise::Bootstrap result;
   result.record = wire::encode(wire::ControlRecord(record));
   result.fds = {lifeline_pipe_};

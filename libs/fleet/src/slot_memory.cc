@@ -23,7 +23,8 @@ Result<SlotMemory> SlotMemory::create(std::uint32_t rank,
   result.kv_blocks_ = sizes.kv_blocks;
   result.kv_block_bytes_ = sizes.kv_block;
   for (std::size_t i = 0; i < kRegions; ++i) {
-    const std::string name = "phalanx-" + result.names_[i] + "-tp" + std::to_string(rank);
+    const std::string name =
+        "phalanx-" + std::string(kRegionNames[i]) + "-tp" + std::to_string(rank);
     PHALANX_TRY(result.memory_[i], os::Memfd::reserve(name, std::max(bytes[i], kLeastBytes)));
     place(result.memory_[i], name, nodes);
   }
@@ -36,7 +37,7 @@ Result<SlotMemory> SlotMemory::create(std::uint32_t rank,
 std::vector<std::pair<std::string, std::uint64_t>> SlotMemory::region_bytes() const {
   std::vector<std::pair<std::string, std::uint64_t>> result;
   for (std::size_t i = 0; i < kRegions; ++i) {
-    result.emplace_back(names_[i], memory_[i].size());
+    result.emplace_back(kRegionNames[i], memory_[i].size());
   }
   return result;
 }

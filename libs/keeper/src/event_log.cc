@@ -89,9 +89,7 @@ wire::History EventLog::history(std::size_t begin,
     if (entry.finish == step::FinishReason::kError) {
       break;
     }
-    history.marks.push_back((std::uint32_t{entry.prompt} << 16U) |
-                            (std::uint32_t{entry.choice} << 8U) |
-                            static_cast<std::uint32_t>(entry.finish));
+    history.marks.push_back(wire::HistoryMark{entry.prompt, entry.choice, entry.finish}.packed());
     history.tokens.push_back(entry.token);
     if (entry.position == 0 && entry.choice == 0) {
       history.cached_tokens.push_back(cached_tokens(entry));

@@ -18,9 +18,10 @@ namespace phalanx::keeper {
 
 namespace {
 
+constexpr auto kTickPeriod = std::chrono::milliseconds(100);
+
 // A socket that is full holds some thousand tokens: its front is far behind, and a millisecond more
 // is nothing to it.
-constexpr auto kTickPeriod = std::chrono::milliseconds(100);
 constexpr auto kRetryTime = std::chrono::milliseconds(1);
 
 // In which the clients of a dead front are served again, mostly.

@@ -107,8 +107,7 @@ void RequestMetrics::on_request_end(const RequestRecord& record) {
                  {"completion_tokens", record.completion_tokens},
                  {"ttft_ms", to_milliseconds(record.time_to_first_token)},
                  {"decode_ms", to_milliseconds(decode)},
-                 {"total_ms", to_milliseconds(record.duration)},
-                 {"client_gone", record.outcome == "client_gone"}});
+                 {"total_ms", to_milliseconds(record.duration)}});
 }
 
 void RequestMetrics::on_request_refused(const std::string& route, int status) {

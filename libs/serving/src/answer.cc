@@ -210,23 +210,22 @@ void Answer::on_history(const wire::History& history) {
   exchange_->hold(kKeptTokenBytes * history.tokens.size());
   auto cached = history.cached_tokens.begin();
   for (std::size_t i = 0; i < history.tokens.size(); ++i) {
-    const std::uint32_t mark = history.marks[i];
-    const std::uint32_t of_prompt = (mark >> 8U) & 0xFFU;
-    const std::size_t index = std::size_t{mark >> 16U} * choices_per_prompt_ + of_prompt;
+    const auto mark = wire::HistoryMark::of(history.marks[i]);
+    const std::size_t index = std::size_t{mark.prompt} * choices_per_prompt_ + mark.choice;
     ++options_.notes.told;
     ChoiceState* const found = open_choice(index);
     if (found == nullptr) {
       continue;
     }
     ChoiceState& choice = *found;
-    if (of_prompt == 0 && choice.told_before == 0 && cached != history.cached_tokens.end()) {
+    if (mark.choice == 0 && choice.told_before == 0 && cached != history.cached_tokens.end()) {
       *usage_.cached_tokens += *cached++;
     }
-    const TextEvent event = choice.decoder.push(
-        choice.told_before++, history.tokens[i], static_cast<step::FinishReason>(mark & 0xFFU));
+    const TextEvent event =
+        choice.decoder.push(choice.told_before++, history.tokens[i], mark.finish);
     hear(choice, event);
     if (event.to_stop) {  // whoever found it may have died before that was told
-      context_.desk.stop({history.key, mark >> 16U, of_prompt, choice.told_before - 1});
+      context_.desk.stop({history.key, mark.prompt, mark.choice, choice.told_before - 1});
     }
     if (choice.decoder.finished() && --choices_open_ == 0) {
       finish();  // nothing else comes that would

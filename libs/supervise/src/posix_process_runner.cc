@@ -176,7 +176,6 @@ void PosixProcessRunner::Impl::reap(std::size_t slot) {
     death.work = crash->work;
   }
   death.lines = obs::FlightRing(child->lifeline.flight_area()).lines(kLastLines);
-  death.unix_time = unix_seconds();
   children[slot].reset();
   host.on_exit(death);
 }

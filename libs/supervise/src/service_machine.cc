@@ -25,9 +25,9 @@ constexpr Cell go(State state, int actions = kNothing) {
   return {state, actions};
 }
 
-constexpr int kRestart = kRecordDeath | kDisarm | kScheduleRestart;
-constexpr int kEndForGood = kRecordDeath | kDisarm | kReportFailed;
-constexpr int kEndAsWanted = kRecordDeath | kDisarm | kReportStopped;
+constexpr int kRestart = kTellDeath | kDisarm | kScheduleRestart;
+constexpr int kEndForGood = kTellDeath | kDisarm | kReportFailed;
+constexpr int kEndAsWanted = kTellDeath | kDisarm | kReportStopped;
 
 // Order of the columns: that of enum Event.
 constexpr Row kStoppedRow{{
@@ -268,7 +268,7 @@ constexpr std::array<std::string_view, kEventCount> kEventNames{"start",
                                                                 "resume",
                                                                 "stop"};
 constexpr std::array<std::string_view, 15> kActionNames{"report_down",
-                                                        "record_death",
+                                                        "tell_death",
                                                         "disarm",
                                                         "forgive",
                                                         "spawn",

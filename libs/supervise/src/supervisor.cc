@@ -176,11 +176,6 @@ bool Supervisor::all_stopped() const {
   });
 }
 
-std::size_t Supervisor::ready() const {
-  return static_cast<std::size_t>(std::count_if(
-      slots_.begin(), slots_.end(), [](const Slot& s) { return s.status.state == State::kReady; }));
-}
-
 std::size_t Supervisor::failed() const {
   return static_cast<std::size_t>(std::count_if(slots_.begin(), slots_.end(), [](const Slot& s) {
     return s.status.state == State::kFailed;

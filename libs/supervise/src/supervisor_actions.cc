@@ -54,8 +54,8 @@ void Supervisor::perform(std::size_t index, Action action) {
     case kReportDown:
       listener_.on_slot_down(index, slot.status.incarnation);
       break;
-    case kRecordDeath:
-      record_death(index);
+    case kTellDeath:
+      tell_death(index);
       break;
     case kDisarm:
       slot.deadline.reset();
@@ -107,13 +107,12 @@ void Supervisor::perform(std::size_t index, Action action) {
   }
 }
 
-void Supervisor::record_death(std::size_t index) {
+void Supervisor::tell_death(std::size_t index) {
   Slot& slot = slots_[index];
   slot.status.pid = 0;
   if (slot.status.state != State::kStopped) {
     slot.status.last_error = slot.error->message();
   }
-  deaths_.add(slot.death);
   listener_.on_slot_death(slot.death);
 }
 

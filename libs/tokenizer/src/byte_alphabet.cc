@@ -53,8 +53,4 @@ std::optional<std::string> bytes_of_spelling(std::string_view spelling) {
   return bytes;
 }
 
-char32_t spelling_of_byte(unsigned char byte) {
-  return kAlphabet.spelling[byte];
-}
-
 }  // namespace phalanx::tokenizer

@@ -13,7 +13,4 @@ namespace phalanx::tokenizer {
 // The bytes that `spelling` stands for; nothing if it holds a character outside the alphabet.
 [[nodiscard]] std::optional<std::string> bytes_of_spelling(std::string_view spelling);
 
-// The spelling of one byte.
-[[nodiscard]] char32_t spelling_of_byte(unsigned char byte);
-
 }  // namespace phalanx::tokenizer

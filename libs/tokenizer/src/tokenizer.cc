@@ -187,10 +187,6 @@ std::size_t Tokenizer::vocab_size() const {
   return data_->vocabulary.size();
 }
 
-std::size_t Tokenizer::token_bytes_max() const {
-  return data_->vocabulary.token_bytes_max();
-}
-
 std::optional<TokenId> Tokenizer::bos_id() const {
   return id_of_role(data_->named_tokens, "bos_token");
 }

@@ -205,7 +205,8 @@ TokenUpdate error_update(const SequenceKey& key, const Error& error) {
 }  // namespace
 
 std::optional<RefusedSubmit> read_refused_submit(std::string_view bytes) {
-  constexpr std::uint64_t kSubmitKind = 1;
+  constexpr std::uint64_t kSubmitKind = 1;  // kinds count from 1
+  static_assert(std::is_same_v<std::variant_alternative_t<kSubmitKind - 1, LeaderMessage>, Submit>);
   const Result<Tape> tape = read_tape(bytes);
   if (!tape || !has_envelope(*tape, kSubmitKind)) {
     return std::nullopt;
@@ -221,6 +222,8 @@ std::optional<RefusedSubmit> read_refused_submit(std::string_view bytes) {
 
 Result<SalvagedBatch> salvage_token_batch(std::string_view bytes) {
   constexpr std::uint64_t kTokenBatchKind = 3;
+  static_assert(
+      std::is_same_v<std::variant_alternative_t<kTokenBatchKind - 1, ReplicaMessage>, TokenBatch>);
   constexpr std::size_t kUpdates = kFirstField + 1;  // behind step
   PHALANX_TRY(const Tape tape, read_tape(bytes));
   if (!has_envelope(tape, kTokenBatchKind) || !is_number(tape, kFirstField) ||

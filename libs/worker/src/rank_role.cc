@@ -11,6 +11,7 @@
 #include "phalanx/engine/collective_step.h"
 #include "phalanx/engine/rank_loop.h"
 #include "phalanx/fleet/child_start.h"
+#include "phalanx/fleet/slot_memory.h"
 #include "phalanx/ipc/blocking_channel.h"
 #include "phalanx/kernels/float_mode.h"
 #include "phalanx/kernels/isa.h"
@@ -31,7 +32,11 @@ namespace phalanx::worker {
 namespace {
 
 // Descriptors of a RankBootstrap behind the common ones.
-enum Region : std::size_t { kKv, kScratch, kSequenceTable, kResultRing, kExchange, kArena };
+using enum fleet::Region;
+using fleet::kRegionNames;
+
+// Behind the regions comes the arena's descriptor.
+constexpr std::size_t kArena = kRegionNames.size();
 
 constexpr auto kSegmentDeadline = std::chrono::seconds(10);
 constexpr auto kIdleSlice = std::chrono::seconds(1);
@@ -69,7 +74,7 @@ class Rank {
   }
 
   // Answers commands until the one to shut down. Every wait is short or ends with the parent
-  // (HangUpWatch).
+  // (HangupWatch).
   [[nodiscard]] Status serve() {
     PHALANX_TRY(ipc::ZmqContext context, ipc::ZmqContext::create());
     PHALANX_TRY(
@@ -125,10 +130,14 @@ class Rank {
 
   [[nodiscard]] Status map_regions() {
     if (bootstrap_.region_bytes.size() != kArena) {
-      return invalid_argument("bootstrap: expected 5 regions, found " +
+      return invalid_argument("bootstrap: expected " + std::to_string(kArena) + " regions, found " +
                               std::to_string(bootstrap_.region_bytes.size()));
     }
     for (std::size_t i = kKv; i < kArena; ++i) {
+      if (bootstrap_.region_bytes[i].first != kRegionNames[i]) {
+        return invalid_argument("bootstrap: expected the region " + std::string(kRegionNames[i]) +
+                                ", found " + bootstrap_.region_bytes[i].first);
+      }
       PHALANX_TRY(os::UniqueFd fd, start_.take_fd(i));
       PHALANX_TRY(const os::Memfd memfd,
                   os::Memfd::adopt(std::move(fd), bootstrap_.region_bytes[i].second));

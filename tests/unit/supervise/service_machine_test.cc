@@ -85,7 +85,7 @@ TEST(ServiceMachine, LeavesFailureOnlyByAnOperator) {
 TEST(ServiceMachine, RecordsEveryDeathOfAProcess) {
   for_each_cell([](State state, Event event, Transition transition) {
     const bool death = event == Event::kDied || event == Event::kDiedForGood;
-    EXPECT_EQ((transition.actions & kRecordDeath) != 0, death && has_process(state))
+    EXPECT_EQ((transition.actions & kTellDeath) != 0, death && has_process(state))
         << to_string(state) << " " << to_string(event);
   });
 }

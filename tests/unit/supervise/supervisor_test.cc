@@ -31,7 +31,7 @@ TEST(Supervisor, TellsReadinessOnce) {
   world.ready();
   world.ready();
   EXPECT_EQ(world.notes.take(), Lines{"ready 0.1"});
-  EXPECT_EQ(world.supervisor.ready(), 1U);
+  EXPECT_EQ(world.state(), State::kReady);
   EXPECT_FALSE(world.supervisor.next_deadline());
 }
 
@@ -92,7 +92,7 @@ TEST(Supervisor, DoesNotRestartWhatARestartWouldRepeat) {
   EXPECT_EQ(world.state(), State::kFailed);
   EXPECT_EQ(world.notes.causes.at(0).code(), Code::kDataLoss);
   EXPECT_EQ(world.notes.causes.at(0).message(), "exited with status 65: tensor missing");
-  EXPECT_EQ(world.supervisor.deaths().deaths().at(0).cause, "tensor missing");
+  EXPECT_EQ(world.notes.deaths.at(0).cause, "tensor missing");
 }
 
 // What worked once was neither the wrong file nor the wrong option: something that came later ended
@@ -265,8 +265,8 @@ TEST(Supervisor, KeepsSlotsApart) {
   world.die(os::Signaled{SIGSEGV, true}, 1);
   EXPECT_EQ(world.state(0), State::kReady);
   EXPECT_EQ(world.state(1), State::kBackoff);
-  EXPECT_EQ(world.supervisor.deaths().deaths().at(0).slot, 1U);
-  EXPECT_TRUE(world.supervisor.deaths().deaths().at(0).was_ready);
+  EXPECT_EQ(world.notes.deaths.at(0).slot, 1U);
+  EXPECT_TRUE(world.notes.deaths.at(0).was_ready);
 }
 
 }  // namespace

@@ -22,7 +22,10 @@ class Notes final : public SupervisorListener {
   void on_slot_down(std::size_t slot, Incarnation incarnation) override {
     note("down", slot, incarnation);
   }
-  void on_slot_death(const Death& death) override { note("death", death.slot, death.incarnation); }
+  void on_slot_death(const Death& death) override {
+    note("death", death.slot, death.incarnation);
+    deaths.push_back(death);
+  }
   void on_slot_failed(std::size_t slot, const Error& cause) override {
     lines.push_back("failed " + std::to_string(slot));
     causes.push_back(cause);
@@ -41,6 +44,7 @@ class Notes final : public SupervisorListener {
 
   std::vector<std::string> lines;
   std::vector<Error> causes;
+  std::vector<Death> deaths;
 
  private:
   void note(const std::string& what, std::size_t slot, Incarnation incarnation) {

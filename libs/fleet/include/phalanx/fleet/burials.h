@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "phalanx/base/clock.h"
-#include "phalanx/supervise/death_log.h"
+#include "phalanx/supervise/death.h"
 
 namespace phalanx::fleet {
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,12 @@
 #include "phalanx/os/memfd.h"
 
 namespace phalanx::fleet {
+
+// What a rank maps besides the weights, in the order in which a RankBootstrap names it and carries
+// its descriptors: the regions of its slot, and the exchange of its group.
+enum Region : std::size_t { kKv, kScratch, kSequenceTable, kResultRing, kExchange };
+inline constexpr std::array<std::string_view, 5> kRegionNames = {
+    "kv", "scratch", "sequence-table", "result-ring", "exchange"};
 
 // Bytes of each region of a rank slot; none is smaller than a page. The KV has kv_blocks blocks of
 // kv_block bytes, the first at its beginning; kv_block 0: a simulated rank has no KV.
@@ -62,8 +69,7 @@ class SlotMemory {
   void forget_kv() { kv_backed_ = 0; }
 
  private:
-  static constexpr std::size_t kRegions = 4;
-  std::array<std::string, kRegions> names_ = {"kv", "scratch", "sequence-table", "result-ring"};
+  static constexpr std::size_t kRegions = kExchange;
   std::array<os::Memfd, kRegions> memory_;
   std::uint32_t kv_blocks_ = 0;
   std::size_t kv_block_bytes_ = 0;

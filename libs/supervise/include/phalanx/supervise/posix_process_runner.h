@@ -15,7 +15,7 @@
 #include "phalanx/os/control_socket.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/os/lifeline.h"
-#include "phalanx/supervise/death_log.h"
+#include "phalanx/supervise/death.h"
 #include "phalanx/supervise/process_runner.h"
 
 namespace phalanx::supervise {

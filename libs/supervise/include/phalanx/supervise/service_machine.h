@@ -48,7 +48,7 @@ inline constexpr std::size_t kEventCount = 16;
 enum Action : std::uint16_t {
   kNothing = 0,
   kReportDown = 1 << 0,        // no new work for this slot
-  kRecordDeath = 1 << 1,       // into the death log
+  kTellDeath = 1 << 1,         // the listener hears of it
   kDisarm = 1 << 2,            // no deadline is pending
   kForgive = 1 << 3,           // the restart policy starts from nothing
   kSpawn = 1 << 4,             // answers with kSpawned, kSpawnFailed or kSpawnRefused

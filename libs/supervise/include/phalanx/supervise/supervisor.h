@@ -12,7 +12,7 @@
 #include "phalanx/base/clock.h"
 #include "phalanx/base/ids.h"
 #include "phalanx/base/result.h"
-#include "phalanx/supervise/death_log.h"
+#include "phalanx/supervise/death.h"
 #include "phalanx/supervise/process_runner.h"
 #include "phalanx/supervise/restart_policy.h"
 #include "phalanx/supervise/service_machine.h"
@@ -108,12 +108,9 @@ class Supervisor {
   void on_tick();
   [[nodiscard]] std::optional<SteadyTime> next_deadline() const;
 
-  [[nodiscard]] std::size_t slots() const { return slots_.size(); }
   [[nodiscard]] SlotStatus status(std::size_t slot) const;
   [[nodiscard]] bool all_stopped() const;    // no slot has a process or will start one by itself
-  [[nodiscard]] std::size_t ready() const;   // slots in kReady
   [[nodiscard]] std::size_t failed() const;  // slots in kFailed
-  [[nodiscard]] const DeathLog& deaths() const { return deaths_; }
 
  private:
   enum class StopPhase { kNone, kAsked, kTerminated, kKilled };
@@ -134,7 +131,7 @@ class Supervisor {
   void post(std::size_t slot, Event event);
   void apply(std::size_t index, Event event);
   void perform(std::size_t index, Action action);
-  void record_death(std::size_t index);
+  void tell_death(std::size_t index);
   void spawn(std::size_t index);
   void kill(std::size_t index);
   void doom(std::size_t index);
@@ -155,7 +152,6 @@ class Supervisor {
   std::deque<std::pair<std::size_t, Event>> events_;
   bool handling_ = false;
   bool lenient_ = false;
-  DeathLog deaths_;
 };
 
 }  // namespace phalanx::supervise

@@ -9,8 +9,6 @@
 
 namespace phalanx::tensor {
 
-inline constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
-
 // Places aligned pieces one behind the other, without memory: offsets depend on the order and sizes
 // of the pieces alone, so a plan holds in every process that maps the memory.
 class ArenaPlan {

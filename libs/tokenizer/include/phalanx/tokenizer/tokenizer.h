@@ -117,8 +117,6 @@ class Tokenizer {
   [[nodiscard]] bool is_special(TokenId id) const;
   // One more than the highest id. The model's logits may be wider (padding), never narrower.
   [[nodiscard]] std::size_t vocab_size() const;
-  // Length in bytes of the longest token: an upper bound on the text that one token can add.
-  [[nodiscard]] std::size_t token_bytes_max() const;
 
   [[nodiscard]] std::optional<TokenId> bos_id() const;
   [[nodiscard]] std::optional<TokenId> eos_id() const;

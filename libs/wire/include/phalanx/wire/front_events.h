@@ -9,6 +9,7 @@
 
 #include "phalanx/base/ids.h"
 #include "phalanx/step/sampling.h"
+#include "phalanx/wire/limits.h"
 
 namespace phalanx::wire {
 
@@ -43,11 +44,26 @@ struct FrontEvents {
   friend bool operator==(const FrontEvents&, const FrontEvents&) = default;
 };
 
+// What an event says besides its token, in a word.
+struct HistoryMark {
+  std::uint32_t prompt = 0;
+  std::uint32_t choice = 0;
+  step::FinishReason finish = step::FinishReason::kNone;
+
+  [[nodiscard]] std::uint32_t packed() const {
+    return prompt << 16U | choice << 8U | static_cast<std::uint32_t>(finish);
+  }
+  [[nodiscard]] static HistoryMark of(std::uint32_t word) {
+    return {word >> 16U, word >> 8U & 0xFFU, static_cast<step::FinishReason>(word & 0xFFU)};
+  }
+};
+static_assert(kMaxFrontPrompts <= 1U << 16U && kMaxFrontChoices <= 1U << 8U);
+
 // Events of a request that another front has been told, and has written: what the text behind them
 // depends on, and no more. They are the first ones, in their order, without an error among them.
 struct History {
   RequestKey key{};
-  std::vector<std::uint32_t> marks{};  // of each event: prompt << 16 | choice << 8 | finish
+  std::vector<std::uint32_t> marks{};  // of each event, HistoryMark::packed()
   std::vector<TokenId> tokens{};       // of each event
   // Of those at position 0 of choice 0 of a prompt, in their order.
   std::vector<std::uint32_t> cached_tokens{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/supervise/death_log.h"
+#include "phalanx/supervise/death.h"
 
 #include <csignal>
 
@@ -26,19 +26,6 @@ TEST(Describe, NamesTheSignal) {
   EXPECT_EQ(describe(death), "killed by signal 9 (SIGKILL)");
   death.reason = os::Signaled{SIGSEGV, true};
   EXPECT_EQ(describe(death), "killed by signal 11 (SIGSEGV, core dumped)");
-}
-
-TEST(DeathLog, KeepsTheLastDeathsAndCountsAll) {
-  DeathLog log(3);
-  for (std::uint32_t i = 1; i <= 5; ++i) {
-    Death death;
-    death.incarnation = Incarnation(i);
-    log.add(death);
-  }
-  ASSERT_EQ(log.deaths().size(), 3U);
-  EXPECT_EQ(log.deaths().front().incarnation, Incarnation(3));
-  EXPECT_EQ(log.deaths().back().incarnation, Incarnation(5));
-  EXPECT_EQ(log.total(), 5U);
 }
 
 }  // namespace

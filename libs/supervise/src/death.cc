@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/supervise/death_log.h"
-
-#include <utility>
+#include "phalanx/supervise/death.h"
 
 namespace phalanx::supervise {
 
@@ -19,14 +17,6 @@ std::string describe_for_log(const Death& death) {
     text += "; last log line: " + death.lines.back();
   }
   return text;
-}
-
-void DeathLog::add(Death death) {
-  ++total_;
-  deaths_.push_back(std::move(death));
-  if (deaths_.size() > capacity_) {
-    deaths_.pop_front();
-  }
 }
 
 }  // namespace phalanx::supervise

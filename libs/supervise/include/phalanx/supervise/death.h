@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <vector>
 
@@ -30,7 +29,6 @@ struct Death {
   std::vector<std::string> lines;  // its last log lines, oldest first
   bool was_ready = false;
   bool excused = false;  // held against a request and not against the slot
-  double unix_time = 0;
 };
 
 // "killed by signal 9 (SIGKILL)"; with a reported cause "exited with status 65: cause". Clients may
@@ -38,21 +36,5 @@ struct Death {
 [[nodiscard]] std::string describe(const Death& death);
 // Without a cause and with log lines, the last of them, too, which may speak of anybody's request.
 [[nodiscard]] std::string describe_for_log(const Death& death);
-
-// The last `capacity` deaths of all slots, oldest first.
-// Threads: one.
-class DeathLog {
- public:
-  explicit DeathLog(std::size_t capacity = 64) : capacity_(capacity) {}
-
-  void add(Death death);
-  [[nodiscard]] const std::deque<Death>& deaths() const { return deaths_; }
-  [[nodiscard]] std::uint64_t total() const { return total_; }  // forgotten ones included
-
- private:
-  std::size_t capacity_;
-  std::deque<Death> deaths_;
-  std::uint64_t total_ = 0;
-};
 
 }  // namespace phalanx::supervise
