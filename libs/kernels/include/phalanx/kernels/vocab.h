@@ -31,7 +31,6 @@ struct VocabPeak {
   [[nodiscard]] static VocabPeak merge(const VocabPeak& a, const VocabPeak& b);
 };
 
-
 // Order-preserving key of a logit: a < b as numbers ⇔ key(a) < key(b); −0 and +0 have one key.
 [[nodiscard]] std::uint32_t logit_key(float logit);
 [[nodiscard]] float logit_of_key(std::uint32_t key);
