@@ -47,16 +47,36 @@ void Dispatcher::on_tick() {
   judge_orphans();
   test_suspects();
   dispatch_waiting();
+  note_served_lines();
+  end_late();
+}
+
+// Asked at every tick and not at the end of a wait: that may come in the moment in which the replica
+// that served is being started again.
+void Dispatcher::note_served_lines() {
+  std::map<Fingerprint, SteadyTime> served;
+  for (const Fingerprint& line : waiting_.lines()) {
+    const Running& first = *find(*waiting_.first(line));
+    const auto before = served_.find(line);
+    if (waits_for_bench(first) || router_.any_serves(clock_.now(), {{}, line, {}})) {
+      served.emplace(line, clock_.now());
+    } else if (before != served_.end()) {
+      served.insert(*before);
+    }
+  }
+  served_ = std::move(served);
+}
+
+void Dispatcher::end_late() {
   const SteadyTime limit = clock_.now() - options_.wait_for_replica;
   for (std::size_t i = 0; i < kExpiriesPerTick; ++i) {
     const auto late = waiting_.waiting_since(limit);
     if (!late) {
       return;
     }
-    const Running& running = *find(*late);
-    if (waits_for_bench(running) ||
-        router_.any_serves(clock_.now(), {{}, running.fingerprint, only_replica(*late)})) {
-      waiting_.renew(*late, clock_.now());  // in a queue that moves
+    const auto served = served_.find(find(*late)->fingerprint);
+    if (served != served_.end() && served->second > limit) {
+      waiting_.renew(*late, served->second);  // in a queue that moved
       continue;
     }
     fail_request(late->first, unavailable("no replica became ready in time; try again later"));

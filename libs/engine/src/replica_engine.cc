@@ -96,9 +96,11 @@ void ReplicaEngine::refuse_submit(const wire::SequenceKey& key, const Error& err
   }
 }
 
+// The attempt that it was to replace leaves at the next boundary of steps, which may be now.
 void ReplicaEngine::refuse(const wire::SequenceKey& key, const Error& error) {
   log_.refused(key, error);
   publish_one(final_error(key, error));
+  pump();
 }
 
 // Does this Submit begin something? Also ends the attempt that it replaces.

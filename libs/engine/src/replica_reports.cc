@@ -95,13 +95,26 @@ void ReplicaEngine::send_holding() {
   sink_.send(std::move(holding));
 }
 
+// Sequences that are computed for the first time: the scheduler has them among those that wait until
+// the step has ended.
+std::uint32_t ReplicaEngine::admitted_by_step() const {
+  if (!plan_) {
+    return 0;
+  }
+  return static_cast<std::uint32_t>(
+      std::count_if(plan_->rows.begin(), plan_->rows.end(), [this](const PlannedRow& row) {
+        return row.admit && scheduler_.contains(row.sequence);
+      }));
+}
+
 wire::ReplicaStatus ReplicaEngine::status() const {
   wire::ReplicaStatus status;
   status.epoch = group_.epoch();
   status.last_step = group_.last_step();
   status.recovering = group_.forming();
-  status.running = scheduler_.running();
-  status.waiting = scheduler_.waiting();
+  const std::uint32_t begun = admitted_by_step();
+  status.running = scheduler_.running() + begun;
+  status.waiting = scheduler_.waiting() - begun;
   status.kv_blocks_free = scheduler_.blocks().free();
   status.kv_blocks_total = scheduler_.blocks().total();
   status.kv_blocks_cached = scheduler_.blocks().kept();

@@ -173,7 +173,7 @@ void ReplicaSlots::on_ready(std::size_t slot,
   slots_[slot].was_ready = true;
   slots_[slot].recovering = false;
   slots_[slot].unformed_ticks = 0;
-  events_.on_alive(id_of(slot), true);
+  events_.on_alive(id_of(slot), !slots_[slot].ending);
   supervisor_.on_ready(slot, incarnation);
 }
 
@@ -303,6 +303,9 @@ bool ReplicaSlots::start_is_over() const {
 }
 
 void ReplicaSlots::on_slot_ready(std::size_t slot, Incarnation) {
+  if (slots_[slot].lost || slots_[slot].ending) {
+    return;  // its end is on the way: what an operator resumes is its successor
+  }
   supervisor_.end_first_start();
   slots_[slot].serves = true;
   events_.on_ready(id_of(slot), slots_[slot].numerics);
@@ -355,6 +358,9 @@ void ReplicaSlots::on_slot_doomed(std::size_t slot) {
 
 void ReplicaSlots::on_slot_stuck(std::size_t slot, pid_t pid) {
   obs::log_error("replica_stuck", {{"replica", slot}, {"child", pid}});
+  if (stopping_) {
+    tell_if_stopped();  // it holds up nobody's end: it will die when it can
+  }
 }
 
 }  // namespace phalanx::fleet

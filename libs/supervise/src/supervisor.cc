@@ -172,7 +172,8 @@ SlotStatus Supervisor::status(std::size_t slot) const {
 
 bool Supervisor::all_stopped() const {
   return std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
-    return slot.status.state == State::kStopped || slot.status.state == State::kFailed;
+    const State state = slot.status.state;
+    return slot.stuck || state == State::kStopped || state == State::kFailed;
   });
 }
 

@@ -87,7 +87,7 @@ void Supervisor::perform(std::size_t index, Action action) {
       schedule_restart(index);
       break;
     case kRecallReadiness:
-      if (slot.said_ready) {
+      if (slot.said_ready && !slot.doomed) {
         post(index, Event::kReady);
       }
       break;
@@ -126,6 +126,7 @@ void Supervisor::spawn(std::size_t index) {
   slot.error.reset();
   slot.said_ready = false;
   slot.doomed = false;
+  slot.stuck = false;
   slot.restart_wanted = false;
   auto pid = runner_.spawn(index, slot.status.incarnation);
   if (pid) {
@@ -141,9 +142,7 @@ void Supervisor::spawn(std::size_t index) {
 
 void Supervisor::kill(std::size_t index) {
   Slot& slot = slots_[index];
-  if (slot.doomed) {
-    listener_.on_slot_stuck(index, slot.status.pid);
-  } else if (!slot.reported) {
+  if (!slot.doomed && !slot.reported) {
     slot.reported =
         deadline_exceeded("no sign of progress for " + seconds_text(options_.start_timeout));
   }
@@ -152,10 +151,13 @@ void Supervisor::kill(std::size_t index) {
 
 void Supervisor::doom(std::size_t index) {
   Slot& slot = slots_[index];
-  const bool again = std::exchange(slot.doomed, true);
+  slot.stuck = slot.doomed;
+  slot.doomed = true;
   slot.deadline = clock_.now() + options_.kill_timeout;
   runner_.signal(index, SIGKILL);
-  if (!again) {
+  if (slot.stuck) {
+    listener_.on_slot_stuck(index, slot.status.pid);
+  } else {
     listener_.on_slot_doomed(index);
   }
 }
@@ -187,10 +189,8 @@ void Supervisor::escalate(std::size_t index) {
       slot.deadline = now + options_.term_timeout;
       runner_.signal(index, SIGTERM);
       return;
-    case StopPhase::kKilled:
-      listener_.on_slot_stuck(index, slot.status.pid);
-      [[fallthrough]];
     case StopPhase::kTerminated:
+    case StopPhase::kKilled:
       slot.phase = StopPhase::kKilled;
       doom(index);
       return;

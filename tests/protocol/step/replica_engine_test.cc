@@ -232,6 +232,18 @@ TEST(ReplicaEngine, BeatsWhileItsLoopTurns) {
   EXPECT_EQ(world.book.statuses.size() - busy, 1U) << "a step is under way";
 }
 
+TEST(ReplicaEngine, WhatIsComputedForTheFirstTimeWaitsNoMore) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.cluster.freeze(kSecond);
+  world.submit(world.request(1, 20, 20));
+  world.submit(world.request(2, 20, 20));
+  EXPECT_EQ(world.engine.status().running, 1U);
+  EXPECT_EQ(world.engine.status().waiting, 1U) << "it came behind the beginning of the step";
+  world.pass(1500);
+  EXPECT_EQ(world.engine.status().waiting, 0U);
+}
+
 TEST(ReplicaEngine, TicksRarelyOnlyWhileNothingIsToBeDone) {
   ReplicaWorld world({});
   EXPECT_EQ(world.engine.tick_periods(), 1U) << "it is not ready";

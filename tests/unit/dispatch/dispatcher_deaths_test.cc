@@ -392,6 +392,44 @@ TEST_P(DispatcherDeaths, OnlyTheCulpritEndsOnADrainedReplicaThatIsTheLast) {
 }
 
 // Of any number of choices.
+// What waits while a suspect is tried loses no time by it, and the verdict, which comes with a
+// death, is no moment to ask who serves.
+TEST_P(DispatcherDeaths, AVerdictEndsNobodyElse) {
+  const auto pass = [&](int length) {
+    for (int tenth = 0; tenth < length * 10; ++tenth) {
+      clock_.advance(milliseconds(100));
+      dispatcher_.on_tick();
+      take_turns();
+    }
+  };
+  const auto die_slowly = [&] {
+    for (std::uint32_t r = 0; r < GetParam(); ++r) {
+      const ReplicaId replica(r);
+      if (replicas_.requests(replica).contains(1)) {
+        replicas_.running[replica].clear();
+        router_.table().at(replica).ready = false;
+        dispatcher_.on_replica_lost(replica);
+        EXPECT_TRUE(dispatcher_.on_replica_died(replica, true, "killed by signal 11"));
+        pass(35);
+        come_back(replica);
+        return;
+      }
+    }
+  };
+  submit(1);
+  die_slowly();
+  submit(1);
+  pass(1);
+  die_slowly();
+  ASSERT_EQ(dumped, std::vector<std::uint64_t>{1});
+  pass(1);
+  EXPECT_FALSE(sinks[1]->error.has_value());
+  for (int i = 0; i < 60; ++i) {
+    step();
+  }
+  EXPECT_TRUE(sinks[1]->done);
+}
+
 struct LooseSink final : GenerationSink {
   void on_token(const TokenEvent& event) override { ++tokens[event.choice]; }
   void on_done() override { done = true; }

@@ -455,6 +455,44 @@ TEST(ReplicaSlots, OneThatIsKilledLosesItsRequestsThoughItMayNotDie) {
   EXPECT_EQ(world.take(), (Notes{"lost 0", "died 0", "ready 0"}));
 }
 
+TEST(ReplicaSlots, WhatDoesNotDieIsNotReadyAgainBecauseItIsResumed) {
+  World world(1);
+  world.start();
+  ASSERT_TRUE(world.slots.drain(ReplicaId(0)));
+  world.slots.on_hung(0, world.status(0).incarnation, "frozen");
+  static_cast<void>(world.take());
+  ASSERT_TRUE(world.slots.resume(ReplicaId(0)));
+  world.pass(seconds(60));
+  EXPECT_EQ(world.take(), (Notes{"resumed 0"}));
+  EXPECT_EQ(world.status(0).state, State::kLoading);
+  world.die(0);
+  world.pass(seconds(1));
+  world.ready(0);
+  EXPECT_EQ(world.take(), (Notes{"lost 0", "died 0", "ready 0"}));
+}
+
+TEST(ReplicaSlots, OneThatWasAskedToStopIsNotAliveForAWordThatCrossedIt) {
+  World world(1);
+  world.start();
+  world.slots.on_asked_to_stop(0);
+  EXPECT_FALSE(world.alive[0]);
+  world.slots.on_ready(0, world.status(0).incarnation, 11);
+  EXPECT_FALSE(world.alive[0]);
+}
+
+TEST(ReplicaSlots, OneThatDoesNotDieHoldsUpNoEnd) {
+  World world(2);
+  world.start();
+  world.slots.stop_all();
+  world.die(1, os::Exited{0});
+  const auto& signals = world.runner.processes[0].signals;
+  world.pass(seconds(12));
+  EXPECT_EQ(signals, (std::vector<int>{SIGTERM, SIGKILL}));
+  EXPECT_FALSE(world.stopped);
+  world.pass(seconds(5));
+  EXPECT_TRUE(world.stopped) << "5 s after SIGKILL";
+}
+
 TEST(ReplicaSlots, WithAllReplicasDrainedNoneMayServe) {
   World world(2);
   world.start();

@@ -32,8 +32,8 @@ struct PoisonedChoice {
 };
 
 struct DispatcherOptions {
-  // Of a choice, for a usable one. While suspects are tried on the one that it waits for, it is not
-  // counted: then no start of that one may take longer.
+  // Of a choice, for a usable one. Not counted are the times in which one serves that has no room,
+  // and in which suspects are tried on the one that it waits for: no start of that may take longer.
   Duration wait_for_replica = std::chrono::seconds(60);
   // Hears of a choice before its request ends with kPoisoned. May be empty.
   std::function<void(const PoisonedChoice&)> on_poisoned;
@@ -162,6 +162,8 @@ class Dispatcher {
   void finish_request(RequestId id);
   void fail_request(RequestId id, const Error& error);
   void dispatch_waiting();
+  void note_served_lines();
+  void end_late();
   [[nodiscard]] Running* find(const ChoiceName& name);
   [[nodiscard]] std::optional<ReplicaId> only_replica(const ChoiceName& name) const;
 
@@ -182,6 +184,8 @@ class Dispatcher {
   PoisonMemory poison_;
   std::vector<RequestId> refused_;  // known poison; their errors come with the next tick
   WaitingQueue waiting_;            // bounded by admission: each request has at most 128 choices
+  // By line that is not empty: the last tick at which a replica served it, or suspects were tried.
+  std::map<Fingerprint, SteadyTime> served_;
 };
 
 }  // namespace phalanx::dispatch

@@ -163,6 +163,7 @@ class ReplicaEngine final : private GroupClient {
   void send_status();
   void send_holding();
   void send_prefix_changes();
+  [[nodiscard]] std::uint32_t admitted_by_step() const;
 
   ReplicaOptions options_;
   ResultSource& results_;

@@ -37,8 +37,9 @@ struct ReplicaEvents {
   std::function<void(ReplicaId, const wire::PrefixChanges&)> on_prefix_changes;
   std::function<void(ReplicaId)> on_reaped;                      // it is started again
   std::function<void(ReplicaId, const Error& cause)> on_failed;  // not started again by itself
-  std::function<void()> on_rolled;   // the rolling restart is over, well or not
-  std::function<void()> on_stopped;  // no replica process is left, and none will start
+  std::function<void()> on_rolled;  // the rolling restart is over, well or not
+  // No replica process is left but those that do not die, and none will start. May be told again.
+  std::function<void()> on_stopped;
 };
 
 // What is judged of the replicas: supervised slots, heartbeats, readiness, the rolling restart, and

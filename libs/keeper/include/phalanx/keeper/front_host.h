@@ -99,9 +99,9 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   [[nodiscard]] const std::string& program_path() const { return programs_.path(); }
   // A front has been started with a program that is not proven, and is not ready yet.
   [[nodiscard]] bool on_trial() const { return programs_.trial().has_value(); }
-  // It is ready, and runs a program other than the newest one that is not refused.
+  // It serves, not killed, and runs a program other than the newest one that is not refused.
   [[nodiscard]] bool outdated(std::size_t front) const {
-    return links_[front].ready && programs_.is_outdated(front);
+    return links_[front].ready && !links_[front].killed && programs_.is_outdated(front);
   }
 
   // Whether this life of the front keeps something of the connection at that place.

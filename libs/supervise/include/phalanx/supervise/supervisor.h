@@ -109,7 +109,8 @@ class Supervisor {
   [[nodiscard]] std::optional<SteadyTime> next_deadline() const;
 
   [[nodiscard]] SlotStatus status(std::size_t slot) const;
-  [[nodiscard]] bool all_stopped() const;    // no slot has a process or will start one by itself
+  // No slot has a process, but for stuck ones, or will start one by itself.
+  [[nodiscard]] bool all_stopped() const;
   [[nodiscard]] std::size_t failed() const;  // slots in kFailed
 
  private:
@@ -125,6 +126,7 @@ class Supervisor {
     Death death;                    // being handled
     bool said_ready = false;        // this incarnation
     bool doomed = false;            // SIGKILL was sent: its words count no more
+    bool stuck = false;             // and had no effect in time
     bool restart_wanted = false;
     bool patient = false;
   };
