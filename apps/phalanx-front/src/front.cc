@@ -17,6 +17,7 @@
 #include "phalanx/os/memfd.h"
 #include "phalanx/serving/api_routes.h"
 #include "phalanx/tokenizer/tokenizer_source.h"
+#include "phalanx/wire/error_text.h"
 #include "phalanx/wire/limits.h"
 
 namespace phalanx::app {
@@ -328,10 +329,9 @@ void Front::run_prompts(const wire::RunPrompts& how) {
   serving::OfflineCalls calls;
   calls.on_output = [this](const std::string& output) { put_out(output); };
   calls.on_end = [this](const Status& status) {
-    link_->send(status
-                    ? wire::PromptsEnd{}
-                    : wire::PromptsEnd{static_cast<std::uint32_t>(status.error().code()),
-                                       status.error().message().substr(0, wire::kMaxErrorBytes)});
+    link_->send(status ? wire::PromptsEnd{}
+                       : wire::PromptsEnd{wire::error_code(status.error()),
+                                          wire::error_text(status.error().message())});
   };
   serving::RequestDesk& desk = seams_.wrap_prompt_desk ? seams_.wrap_prompt_desk(*link_) : *link_;
   offline_ = std::make_unique<serving::OfflineRun>(

@@ -7,6 +7,7 @@
 
 #include "phalanx/step/prefix_hash.h"
 #include "phalanx/step/sampling.h"
+#include "phalanx/wire/error_text.h"
 
 #include "dispatcher_request.h"
 
@@ -269,7 +270,7 @@ void Dispatcher::stop(RequestId id, std::uint32_t choice, std::uint32_t position
 
 void Dispatcher::apply_error(Running& running, const wire::TokenUpdate& update) {
   ReplicaEntry& replica = router_.table().at(*running.replica);
-  const Error error(static_cast<Code>(update.error_code), update.error_message);
+  const Error error = wire::error_of(update.error_code, update.error_message);
   const bool failed = update.finish == step::FinishReason::kError;
   if (failed && error.code() == Code::kPoisoned) {
     settle(running);

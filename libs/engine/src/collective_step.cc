@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "phalanx/base/check.h"
+#include "phalanx/wire/error_text.h"
 
 #include "mutation.h"
 
@@ -13,8 +14,7 @@ namespace phalanx::engine {
 namespace {
 
 Error error_of(const wire::RankReply& reply) {
-  return {static_cast<Code>(static_cast<int>(reply.code)),
-          reply.message.empty() ? "no message" : reply.message};
+  return wire::error_of(reply.code, reply.message.empty() ? "no message" : reply.message);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ wire::RankReply RankLoop::handle(const wire::RankCommand& command) {
     }
   }
   if (!status) {
-    reply.code = static_cast<std::uint32_t>(status.error().code());
+    reply.code = wire::error_code(status.error());
     reply.message = wire::error_text(status.error().message());
   }
   const bool is_step = command.op == wire::RankOp::kStep;

@@ -27,7 +27,7 @@ wire::TokenUpdate final_update(const wire::SequenceKey& key, step::FinishReason 
 
 wire::TokenUpdate final_error(const wire::SequenceKey& key, const Error& error) {
   wire::TokenUpdate update = final_update(key, step::FinishReason::kError);
-  update.error_code = static_cast<std::uint32_t>(error.code());
+  update.error_code = wire::error_code(error);
   update.error_message = wire::error_text(error.message());
   return update;
 }
@@ -304,8 +304,7 @@ void ReplicaEngine::on_fault(const StepFault& fault) {
 
 void ReplicaEngine::on_failed(const Error& error) {
   forget_plans();
-  sink_.send(wire::ReplicaFailed{static_cast<std::uint32_t>(error.code()),
-                                 wire::error_text(error.message())});
+  sink_.send(wire::ReplicaFailed{wire::error_code(error), wire::error_text(error.message())});
   failure_ = error;
 }
 

@@ -347,7 +347,7 @@ std::optional<SequenceId> Scheduler::first_waiting(const std::set<SequenceId>* o
 
 wire::TokenUpdate Scheduler::fail(SequenceId id, const Error& error) {
   wire::TokenUpdate update = remove(id, step::FinishReason::kError);
-  update.error_code = static_cast<std::uint32_t>(error.code());
+  update.error_code = wire::error_code(error);
   update.error_message = wire::error_text(error.message());
   return update;
 }

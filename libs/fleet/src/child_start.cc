@@ -120,8 +120,7 @@ void ChildStart::tell(const wire::ControlRecord& record) {
 }
 
 void ChildStart::tell_failure(const Error& error) {
-  tell(wire::ChildFailed{static_cast<std::uint32_t>(error.code()),
-                         wire::error_text(error.message())});
+  tell(wire::ChildFailed{wire::error_code(error), wire::error_text(error.message())});
   owner_->fail();
 }
 

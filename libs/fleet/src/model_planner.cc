@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "phalanx/wire/codec.h"
+#include "phalanx/wire/error_text.h"
 
 #include "child_end.h"
 
@@ -70,7 +71,7 @@ void ModelPlanner::on_record(std::size_t, Incarnation, os::ControlMessage messag
 Status ModelPlanner::take(os::ControlMessage message) {
   PHALANX_TRY(wire::ControlRecord record, wire::decode_control_record(message.bytes));
   if (const auto* failed = std::get_if<wire::ChildFailed>(&record)) {
-    return Error(static_cast<Code>(failed->code), failed->message);
+    return wire::error_of(failed->code, failed->message);
   }
   auto* const plan = std::get_if<wire::ServerPlan>(&record);
   if (plan == nullptr || made_ || message.fds.size() != 1) {

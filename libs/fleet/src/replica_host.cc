@@ -9,6 +9,7 @@
 #include "phalanx/obs/log.h"
 #include "phalanx/os/child_side.h"
 #include "phalanx/wire/codec.h"
+#include "phalanx/wire/error_text.h"
 
 namespace phalanx::fleet {
 
@@ -123,7 +124,7 @@ void ReplicaHost::on_record(std::size_t slot, Incarnation incarnation, os::Contr
     return;
   }
   if (const auto* failed = std::get_if<wire::ChildFailed>(&*record)) {
-    slots_->on_failure(slot, incarnation, Error(static_cast<Code>(failed->code), failed->message));
+    slots_->on_failure(slot, incarnation, wire::error_of(failed->code, failed->message));
   }
 }
 
@@ -191,8 +192,7 @@ void ReplicaHost::on_message(std::size_t index,
   } else if (const auto* changes = std::get_if<wire::PrefixChanges>(&message)) {
     events_.on_prefix_changes(ReplicaId(static_cast<std::uint32_t>(index)), *changes);
   } else if (const auto* failed = std::get_if<wire::ReplicaFailed>(&message)) {
-    slots_->on_giving_up(
-        index, incarnation, Error(static_cast<Code>(failed->code), failed->message));
+    slots_->on_giving_up(index, incarnation, wire::error_of(failed->code, failed->message));
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "phalanx/obs/log.h"
 #include "phalanx/wire/codec.h"
+#include "phalanx/wire/error_text.h"
 
 #include "child_end.h"
 #include "placed_memory.h"
@@ -89,7 +90,7 @@ void WeightLoader::on_record(std::size_t, Incarnation, os::ControlMessage messag
     obs::log_info("weights_loaded", {{"bytes", arena_.size()}, {"fingerprint", ready->value}});
     filled_ = true;
   } else if (const auto* failed = std::get_if<wire::ChildFailed>(&*record)) {
-    reported_ = Error(static_cast<Code>(failed->code), failed->message);
+    reported_ = wire::error_of(failed->code, failed->message);
   }
 }
 

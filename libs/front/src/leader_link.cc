@@ -12,6 +12,7 @@
 
 #include "phalanx/base/thread_time.h"
 #include "phalanx/wire/codec.h"
+#include "phalanx/wire/error_text.h"
 #include "phalanx/wire/limits.h"
 
 namespace phalanx::front {
@@ -144,7 +145,7 @@ void LeaderLink::tell(const wire::FrontEvent& event) {
   const std::shared_ptr<serving::RequestSink> sink = entry->second;  // it may end itself
   mark(event.key.connection);
   if (event.finish == step::FinishReason::kError) {
-    sink->on_error(Error(static_cast<Code>(event.error_code), event.error_message));
+    sink->on_error(wire::error_of(event.error_code, event.error_message));
   } else {
     sink->on_token(event);
   }
@@ -170,7 +171,7 @@ void LeaderLink::on_admitted(const wire::Admitted& admitted) {
   const Answered answered = std::move(entry->second);
   asking_.erase(entry);
   mark(admitted.key.connection);
-  answered(admitted.code == 0 ? ok() : Error(static_cast<Code>(admitted.code), admitted.message));
+  answered(admitted.code == 0 ? ok() : wire::error_of(admitted.code, admitted.message));
   mark(0);
 }
 

@@ -2,7 +2,6 @@
 #include "phalanx/keeper/front_desk.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "phalanx/step/limits.h"
@@ -23,9 +22,6 @@ constexpr std::size_t kDroppedPerTurn = 4096;
 
 // Of bodies in bytes and of bookings in tokens: no request comes near it, and no sum overflows.
 constexpr std::uint64_t kAmountMax = std::uint64_t{1} << 40;
-
-constexpr std::array<std::string_view, 6> kOutcomes = {
-    "stop", "length", "error", "client_gone", "refused", "tokenized"};
 
 // As MessagePack writes it, at most.
 std::size_t bytes_of(const wire::FrontEvent& event) {
@@ -87,7 +83,7 @@ Status FrontDesk::on_admit(std::size_t front, const wire::Admit& wish) {
     }
     // Of a front that has let go of the connection at rest, where keys begin anew.
     erase(entry);
-    finish(*job, "error", "its front let go of the connection before it ended");
+    finish(*job, wire::outcome::kError, "its front let go of the connection before it ended");
   }
   if (Status accepting = wish.generates ? parts_.accepting() : ok(); !accepting) {
     refuse(front, wish, accepting.error());
@@ -115,10 +111,8 @@ void FrontDesk::refuse(std::size_t front, const wire::Admit& wish, const Error& 
   if (wish.generates) {
     parts_.metrics.on_request_refused(wish.route, error_traits(error.code()).http_status);
   }
-  parts_.send(
-      front,
-      wire::Admitted{
-          wish.key, static_cast<std::uint32_t>(error.code()), wire::error_text(error.message())});
+  parts_.send(front,
+              wire::Admitted{wish.key, wire::error_code(error), wire::error_text(error.message())});
 }
 
 Status FrontDesk::on_begin(std::size_t front, const wire::Begin& begin) {
@@ -234,7 +228,7 @@ void FrontDesk::on_stop(std::size_t front, const wire::StopChoice& stop) {
 
 Status FrontDesk::on_end(std::size_t front, const wire::End& ending) {
   // Each is a series of a metric.
-  if (std::find(kOutcomes.begin(), kOutcomes.end(), ending.outcome) == kOutcomes.end()) {
+  if (std::ranges::find(wire::outcome::kAll, ending.outcome) == wire::outcome::kAll.end()) {
     return invalid_argument(text_of(ending.key) + " ends as nothing does");
   }
   Job* const job = find(front, ending.key);
@@ -244,7 +238,7 @@ Status FrontDesk::on_end(std::size_t front, const wire::End& ending) {
   job->over = true;
   job->telling = Telling::kLive;  // nothing more is to be told
   if (!job->ended) {
-    if (!job->begun && job->generates && ending.outcome == "refused") {
+    if (!job->begun && job->generates && ending.outcome == wire::outcome::kRefused) {
       parts_.metrics.on_request_refused(job->record.route, static_cast<int>(ending.status));
     }
     finish(*job, ending.outcome, ending.error);
@@ -341,7 +335,7 @@ void FrontDesk::tell_failure(Job& job, const Error& error) {
   wire::FrontEvent event;
   event.key = job.key;
   event.finish = step::FinishReason::kError;
-  event.error_code = static_cast<std::uint32_t>(error.code());
+  event.error_code = wire::error_code(error);
   event.error_message = wire::error_text(error.message());
   tell(job, std::move(event));
 }

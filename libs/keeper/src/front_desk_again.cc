@@ -41,7 +41,7 @@ bool FrontDesk::leave(Job& job) {
   job.over = false;
   job.telling = Telling::kHeld;
   if (job.forgotten && !job.ended) {
-    finish(job, "error", "its front died");
+    finish(job, wire::outcome::kError, "its front died");
   }
   return !job.forgotten;
 }
@@ -71,7 +71,7 @@ void FrontDesk::forget_client(std::uint64_t connection) {
        entry != jobs_.end() && entry->first.connection == connection;
        ++entry) {
     if (!entry->second->ended) {
-      finish(*entry->second, "client_gone", "");
+      finish(*entry->second, wire::outcome::kClientGone, "");
     }
   }
   forget(connection);
@@ -85,7 +85,7 @@ void FrontDesk::drop_left(const wire::RequestKey& last) {
     const bool stays = job->front && !job->ended;
     entry = stays ? std::next(entry) : erase(entry);
     if (!stays && !job->ended) {
-      finish(*job, "error", "its front died");
+      finish(*job, wire::outcome::kError, "its front died");
     }
   }
 }

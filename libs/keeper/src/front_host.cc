@@ -13,6 +13,7 @@
 
 #include "phalanx/obs/log.h"
 #include "phalanx/wire/codec.h"
+#include "phalanx/wire/error_text.h"
 
 namespace phalanx::keeper {
 
@@ -247,8 +248,7 @@ void FrontHost::on_start_record(std::size_t slot,
   } else if (std::holds_alternative<wire::ChildProgress>(*record)) {
     supervisor_->on_progress(slot, incarnation);
   } else if (const auto* failed = std::get_if<wire::ChildFailed>(&*record)) {
-    supervisor_->on_failure(
-        slot, incarnation, Error(static_cast<Code>(failed->code), failed->message));
+    supervisor_->on_failure(slot, incarnation, wire::error_of(failed->code, failed->message));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "phalanx/base/clock.h"
+#include "phalanx/wire/error_text.h"
 #include "phalanx/wire/limits.h"
 
 #include "overloaded.h"
@@ -130,7 +131,7 @@ void PromptFront::on_end(const wire::PromptsEnd& ending) {
   if (ending.code == 0) {
     finish(std::move(output_));
   } else {
-    finish(Error(static_cast<Code>(ending.code), ending.message));
+    finish(wire::error_of(ending.code, ending.message));
   }
 }
 

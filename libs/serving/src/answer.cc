@@ -357,14 +357,14 @@ void Answer::on_error(const Error& error) {
   } else {
     respond_error(*exchange_, shown);
   }
-  close("error", error.to_string());
+  close(wire::outcome::kError, error.to_string());
 }
 
 void Answer::on_client_gone() {
   if (ended_) {
     return;
   }
-  close("client_gone", "");
+  close(wire::outcome::kClientGone, "");
 }
 
 void Answer::write(std::string json) {

@@ -118,7 +118,7 @@ http::Handler pure_route(const ApiContext& context,
     auto done = [job, seen, &loop = context.loop] {
       loop.name_callback("tokens of a text are there");
       seen->note(job->request.path, job->answered.ignored_fields);
-      job->place.end("tokenized", "");
+      job->place.end(wire::outcome::kTokenized, "");
       job->exchange->respond(std::move(job->answered.response));
     };
     if (!context.run_away(long_body, std::move(work), std::move(done))) {

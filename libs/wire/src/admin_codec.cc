@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "phalanx/base/utf8.h"
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/limits.h"
 
@@ -140,7 +141,7 @@ void fit(ServerStatus* status) {
   }
   const std::size_t share = kStatusTextBytes / std::max<std::size_t>(texts.size(), 1);
   for (std::string* const text : texts) {
-    text->resize(std::min({text->size(), share, kMaxErrorBytes}));
+    *text = std::string(utf8_prefix(*text, std::min(share, kMaxErrorBytes)));
   }
 }
 

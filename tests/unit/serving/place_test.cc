@@ -39,11 +39,11 @@ TEST(Place, IsRefusedByADefectWhenItIsForgotten) {
   EXPECT_EQ(desk.endings, (std::vector<wire::End>{{kKey, "refused", "", 500}}));
 }
 
-TEST(Place, SaysNotMoreOfAnErrorThanALogNeeds) {
+TEST(Place, SaysNotMoreOfAnErrorThanAFrameHolds) {
   FakeDesk desk;
   Place(desk, kKey).end("error", std::string(std::size_t{1} << 20, 'x'));
   ASSERT_EQ(desk.endings.size(), 1U);
-  EXPECT_EQ(desk.endings[0].error, std::string(1024, 'x'));
+  EXPECT_EQ(desk.endings[0].error, std::string(wire::kMaxErrorBytes, 'x'));
 }
 
 TEST(Place, IsNobodysOnceItHasMoved) {

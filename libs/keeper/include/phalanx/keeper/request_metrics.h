@@ -16,10 +16,9 @@ namespace phalanx::keeper {
 
 // One request, told once at its end.
 struct RequestRecord {
-  std::string id;     // X-Request-Id
-  std::string route;  // "/v1/chat/completions"
-  std::string
-      outcome;  // "stop", "length", "error", "client_gone"; of several choices that of the last
+  std::string id;       // X-Request-Id
+  std::string route;    // "/v1/chat/completions"
+  std::string outcome;  // of wire::outcome; of several choices that of the last
   std::string error;
   bool stream = false;
   std::uint32_t choices = 0;

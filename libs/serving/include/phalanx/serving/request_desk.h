@@ -11,6 +11,7 @@
 #include "phalanx/base/clock.h"
 #include "phalanx/base/result.h"
 #include "phalanx/serving/text_choice.h"
+#include "phalanx/wire/error_text.h"
 #include "phalanx/wire/front_messages.h"
 
 namespace phalanx::serving {
@@ -95,14 +96,14 @@ class Place {
   [[nodiscard]] const wire::RequestKey& key() const { return key_; }
 
   void end(const std::string& outcome, const std::string& error) {
-    give_back({key_, outcome, error.substr(0, kErrorBytesMax), 200});
+    give_back({key_, outcome, wire::error_text(error), 200});
   }
   // The request was answered `status` before it ran.
-  void refuse(int status) { give_back({key_, "refused", "", static_cast<std::uint32_t>(status)}); }
+  void refuse(int status) {
+    give_back({key_, wire::outcome::kRefused, "", static_cast<std::uint32_t>(status)});
+  }
 
  private:
-  static constexpr std::size_t kErrorBytesMax = 1024;  // for the log
-
   void give_back(const wire::End& ending) {
     if (RequestDesk* const desk = std::exchange(desk_, nullptr)) {
       desk->end(ending);

@@ -3,9 +3,11 @@
 // limits and who may send what in which state: proto/leader-front.md.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -118,11 +120,23 @@ struct StopChoice {
   friend bool operator==(const StopChoice&, const StopChoice&) = default;
 };
 
+// How a request ended, as logs and metrics name it. A complete answer ends by its finish reason.
+namespace outcome {
+inline constexpr const char* kStop = "stop";
+inline constexpr const char* kLength = "length";
+inline constexpr const char* kError = "error";
+inline constexpr const char* kClientGone = "client_gone";
+inline constexpr const char* kRefused = "refused";      // before it ran
+inline constexpr const char* kTokenized = "tokenized";  // nothing was to be generated
+inline constexpr std::array<std::string_view, 6> kAll = {
+    kStop, kLength, kError, kClientGone, kRefused, kTokenized};
+}  // namespace outcome
+
 // The request is over: its place is free, what still runs of it is cancelled. Without a Begin
 // before, `status` is what it was refused with.
 struct End {
   RequestKey key{};
-  std::string outcome{};  // "stop", "length", "error", "client_gone", "refused", "tokenized"
+  std::string outcome{};  // one of outcome::kAll
   std::string error{};
   std::uint32_t status = 200;  // of HTTP
   friend bool operator==(const End&, const End&) = default;
