@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "phalanx/base/split_list.h"
 #include "phalanx/front/operator_routes.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/crash_record.h"
@@ -34,16 +35,6 @@ constexpr std::uint64_t kLargeBytes = std::uint64_t{256} << 10;
 
 // … and the pause between two such.
 constexpr auto kLargePause = std::chrono::milliseconds(20);
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
 
 Result<std::unique_ptr<tokenizer::ChatTemplate>> compile(const tokenizer::Tokenizer& tokenizer,
                                                          const std::string& source) {
@@ -133,8 +124,8 @@ Status Front::open_server() {
   http::ServerOptions options;
   options.limits.body_bytes_max = static_cast<std::size_t>(bootstrap_.max_body_bytes);
   options.on_loopback = bootstrap_.on_loopback;
-  options.allowed_hosts = split(bootstrap_.allowed_hosts);
-  options.allowed_origins = split(bootstrap_.allowed_origins);
+  options.allowed_hosts = split_list(bootstrap_.allowed_hosts);
+  options.allowed_origins = split_list(bootstrap_.allowed_origins);
   options.stream_pending_bytes_max = static_cast<std::size_t>(bootstrap_.stream_buffer_bytes);
   options.memory_bytes_max = static_cast<std::size_t>(bootstrap_.client_memory_bytes);
   options.comment_interval = std::chrono::milliseconds(bootstrap_.comment_ms);

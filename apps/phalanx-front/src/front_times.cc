@@ -18,11 +18,6 @@ constexpr auto kTimesPeriod = std::chrono::seconds(1);
 // Between two pieces of a journal that are given back.
 constexpr auto kGiveBackPause = std::chrono::milliseconds(10);
 
-std::uint64_t microseconds_of(Duration duration) {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
-}
-
 }  // namespace
 
 void Front::tick_each_second() {
@@ -66,7 +61,7 @@ void Front::tell_times() {
   if (times.longest > std::max(longest_told_, os::EventLoop::kCallbackTimeMax)) {
     longest_told_ = times.longest;
     obs::log_debug("longest_callback",
-                   {{"callback", times.longest_name}, {"cpu_us", microseconds_of(times.longest)}});
+                   {{"callback", times.longest_name}, {"cpu_us", to_microseconds(times.longest)}});
   }
   if (journal_ && journal_->lost() > std::exchange(lost_told_, journal_->lost())) {
     obs::log_warn("journal_full",
@@ -89,10 +84,11 @@ void Front::tell_times() {
                     "they took nothing for the write timeout, or left --stream-buffer-bytes of an "
                     "answer unread"}});
   }
-  link_->send(wire::FrontTimes{microseconds_of(times.longest),
-                               times.too_long,
-                               microseconds_of(loop_.take_longest_lag()),
-                               obs::log_lines_dropped()});
+  link_->send(
+      wire::FrontTimes{static_cast<std::uint64_t>(to_microseconds(times.longest)),
+                       times.too_long,
+                       static_cast<std::uint64_t>(to_microseconds(loop_.take_longest_lag())),
+                       obs::log_lines_dropped()});
 }
 
 }  // namespace phalanx::app

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "phalanx/base/printable.h"
+#include "phalanx/base/split_list.h"
 #include "phalanx/base/version.h"
 #include "phalanx/flags/flag_table.h"
 
@@ -35,19 +36,6 @@ Result<std::int64_t> parse_integer(const std::string& text, std::int64_t min, st
   return value;
 }
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  while (begin <= text.size()) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    if (end > begin) {
-      parts.push_back(text.substr(begin, end - begin));
-    }
-    begin = end + 1;
-  }
-  return parts;
-}
-
 flags::Flag flag(std::string name, std::string value_name, std::string help) {
   flags::Flag result;
   result.names = {std::move(name)};
@@ -62,7 +50,7 @@ Status set_number(std::optional<double>* target, double min, double max, const s
 }
 
 Status set_metrics(std::vector<std::string>* target, const std::string& text) {
-  *target = split(text);
+  *target = split_list(text);
   for (const std::string& metric : *target) {
     if (metric != "ttft" && metric != "tpot" && metric != "itl" && metric != "e2el") {
       return invalid_argument("expected a list of ttft, tpot, itl, e2el; came \"" + metric + "\"");
@@ -73,7 +61,7 @@ Status set_metrics(std::vector<std::string>* target, const std::string& text) {
 
 Status set_percentiles(std::vector<double>* target, const std::string& text) {
   target->clear();
-  for (const std::string& part : split(text)) {
+  for (const std::string& part : split_list(text)) {
     PHALANX_TRY(const double percentile, parse_number(part, 0, 100));
     target->push_back(percentile);
   }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "phalanx/admin/commands.h"
+#include "phalanx/step/limits.h"
 #include "phalanx/wire/limits.h"
 
 namespace phalanx::app {
@@ -14,17 +15,22 @@ namespace {
 // Spelled and defaulted as for phalanxd.
 void add_topology(flags::FlagTable* table, CtlOptions* o) {
   table->add_int("data-parallel-size,dp", &o->dp, 1, wire::kMaxReplicas, "inspect: replicas");
-  table->add_int("tensor-parallel-size,tp", &o->tp, 1, 64, "inspect: ranks of each replica");
+  table->add_int(
+      "tensor-parallel-size,tp", &o->tp, 1, wire::kMaxRanks, "inspect: ranks of each replica");
   table->add_int("max-model-len",
                  &o->max_model_len,
                  0,
                  1 << 20,
                  "inspect: most tokens of a sequence; 0 takes what the model allows");
-  table->add_int("max-num-seqs", &o->max_num_seqs, 1, 4096, "inspect: sequences of a replica");
+  table->add_int("max-num-seqs",
+                 &o->max_num_seqs,
+                 1,
+                 step::kMaxSequencesPerStep,
+                 "inspect: sequences of a replica");
   table->add_int("max-num-batched-tokens",
                  &o->max_num_batched_tokens,
                  1,
-                 1 << 16,
+                 step::kMaxRowsPerStep,
                  "inspect: most tokens in one step of a replica");
   table->add_int("kv-cache-memory-bytes",
                  &o->kv_cache_memory_bytes,
@@ -34,7 +40,7 @@ void add_topology(flags::FlagTable* table, CtlOptions* o) {
   table->add_int("num-kv-blocks,num-gpu-blocks-override",
                  &o->num_kv_blocks,
                  0,
-                 1 << 24,
+                 step::kMaxKvBlocks,
                  "inspect: KV blocks of a replica; 0 derives them from this machine's memory");
   table->add_choice("kv-cache-dtype",
                     &o->kv_cache_dtype,

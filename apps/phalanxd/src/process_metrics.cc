@@ -73,10 +73,8 @@ void log_longest_callback(const os::EventLoop& loop, Duration* told) {
   if (!is_longer) {
     return;
   }
-  obs::log_debug(
-      "longest_callback",
-      {{"callback", times.longest_name},
-       {"cpu_us", std::chrono::duration_cast<std::chrono::microseconds>(times.longest).count()}});
+  obs::log_debug("longest_callback",
+                 {{"callback", times.longest_name}, {"cpu_us", to_microseconds(times.longest)}});
 }
 
 }  // namespace phalanx::app

@@ -2,7 +2,6 @@
 #include "group_log.h"
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 
 #include "phalanx/obs/log.h"
@@ -14,10 +13,6 @@ namespace {
 obs::LogLevel level_of(wire::RankOp op) {
   const bool frequent = op == wire::RankOp::kStep || op == wire::RankOp::kPing;
   return frequent ? obs::LogLevel::kTrace : obs::LogLevel::kDebug;
-}
-
-std::int64_t microseconds(Duration duration) {
-  return std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
 }
 
 void append(std::string& list, const std::string& value) {
@@ -36,7 +31,7 @@ void log_rank_times(const CollectiveStep& step, std::uint32_t ranks) {
   std::string collective;
   for (std::uint32_t i = 0; i < ranks; ++i) {
     const wire::RankReply& reply = *step.reply(RankId(i));
-    append(took, std::to_string(microseconds(step.took(RankId(i)))));
+    append(took, std::to_string(to_microseconds(step.took(RankId(i)))));
     append(compute, std::to_string(reply.compute_us));
     append(collective, std::to_string(reply.collective_us));
   }

@@ -23,9 +23,8 @@ constexpr int kRecordsPerTurn = 32;
 constexpr auto kRetryTime = std::chrono::milliseconds(1);
 
 std::uint32_t microseconds_of(Duration duration) {
-  const auto count = std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
-  return static_cast<std::uint32_t>(
-      std::clamp<std::int64_t>(count, 0, std::numeric_limits<std::uint32_t>::max()));
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(
+      to_microseconds(duration), 0, std::numeric_limits<std::uint32_t>::max()));
 }
 
 }  // namespace

@@ -36,10 +36,6 @@ std::string sampling_summary(const step::SamplingParams& sampling,
          (seed ? " seed=" + std::to_string(static_cast<std::int64_t>(*seed)) : "");
 }
 
-std::string text_of(const wire::RequestKey& key) {
-  return "request " + std::to_string(key.connection) + "." + std::to_string(key.ordinal);
-}
-
 }  // namespace
 
 // The dispatcher's view of one prompt.

@@ -93,8 +93,7 @@ void FrontDesk::drop_left(const wire::RequestKey& last) {
 // It has its place, so nothing is asked for it again.
 Status FrontDesk::take_over(std::size_t front, Job& job) {
   if (job.front) {
-    return invalid_argument("request " + std::to_string(job.key.connection) + "." +
-                            std::to_string(job.key.ordinal) + " asks for a second place");
+    return invalid_argument(text_of(job.key) + " asks for a second place");
   }
   job.front = front;
   job.differs = false;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "phalanx/base/clock.h"
@@ -15,6 +16,11 @@
 #include "phalanx/wire/front_messages.h"
 
 namespace phalanx::keeper {
+
+// As errors name it.
+[[nodiscard]] inline std::string text_of(const wire::RequestKey& key) {
+  return "request " + std::to_string(key.connection) + "." + std::to_string(key.ordinal);
+}
 
 // What a front is told of a request when something happens.
 enum class Telling {

@@ -17,7 +17,6 @@
 namespace phalanx::model {
 namespace {
 
-constexpr std::uint32_t kMaxBatchedTokens = 1U << 20;
 constexpr std::size_t kPageBytes = 4096;
 constexpr std::uint32_t kThreadsAssumed = 2;  // of a rank, for what each has of its own
 
@@ -142,9 +141,9 @@ Status check_limits(const checkpoint::ModelConfig& config, const step::RankLimit
       check_limit("max_model_len", limits.max_model_len, 1, config.max_position));
   PHALANX_RETURN_IF_ERROR(
       check_limit("max_num_seqs", limits.max_num_seqs, 1, step::kMaxSequencesPerStep));
-  PHALANX_RETURN_IF_ERROR(
-      check_limit("max_num_batched_tokens", limits.max_num_batched_tokens, 1, kMaxBatchedTokens));
-  return check_limit("kv_blocks", limits.kv_blocks, 1, 1U << 28);
+  PHALANX_RETURN_IF_ERROR(check_limit(
+      "max_num_batched_tokens", limits.max_num_batched_tokens, 1, step::kMaxRowsPerStep));
+  return check_limit("kv_blocks", limits.kv_blocks, 1, step::kMaxKvBlocks);
 }
 
 Result<RankMemory> rank_memory(const checkpoint::ModelConfig& config,
@@ -239,7 +238,8 @@ Result<std::uint32_t> blocks_for_bytes(const checkpoint::ModelConfig& config,
                               std::to_string(request.replicas) + " replicas, " +
                               std::to_string(request.available_bytes) + " are available in all");
   }
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / block_bytes, 1U << 24));
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(bytes / block_bytes, step::kMaxKvBlocks));
 }
 
 }  // namespace

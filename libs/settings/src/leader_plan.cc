@@ -7,6 +7,7 @@
 
 #include "phalanx/base/bytes_text.h"
 #include "phalanx/base/printable.h"
+#include "phalanx/base/split_list.h"
 #include "phalanx/base/utf8.h"
 #include "phalanx/base/version.h"
 #include "phalanx/fleet/worker_command.h"
@@ -35,6 +36,14 @@ wire::ModelPlan model_plan_of(const Options& options, const LeaderPlan& plan) {
   return result;
 }
 
+// What every child is told; who starts it adds the rest.
+wire::ChildCommon common_of(const Options& options) {
+  wire::ChildCommon common;
+  common.protocol = wire::kProtocolVersion;
+  common.log_level = options.log_level;
+  return common;
+}
+
 std::string without_blanks(const std::string& list) {
   std::string result;
   for (const std::string& part : split_list(list)) {
@@ -51,8 +60,7 @@ std::uint64_t LeaderPlan::arena_bytes(const Options& options) const {
 
 Result<wire::PlannerBootstrap> planner_bootstrap_of(const Options& options) {
   wire::PlannerBootstrap bootstrap;
-  bootstrap.common.protocol = wire::kProtocolVersion;
-  bootstrap.common.log_level = options.log_level;
+  bootstrap.common = common_of(options);
   bootstrap.model_path = options.model;
   bootstrap.chat_template_path = options.chat_template_path;
   bootstrap.quantization = options.quantization;
@@ -123,8 +131,7 @@ os::NodeList weight_nodes_of(const LeaderPlan& plan) {
 
 wire::LoaderBootstrap loader_bootstrap_of(const Options& options, const LeaderPlan& plan) {
   wire::LoaderBootstrap bootstrap;
-  bootstrap.common.protocol = wire::kProtocolVersion;
-  bootstrap.common.log_level = options.log_level;
+  bootstrap.common = common_of(options);
   bootstrap.model_path = options.model;
   bootstrap.model_config = plan.made.model_config;
   bootstrap.arena_bytes = plan.arena_bytes(options);
@@ -136,10 +143,9 @@ fleet::ReplicaStart replica_start_of(const Options& options,
                                      const std::string& program) {
   fleet::ReplicaStart start;
   wire::ReplicaBootstrap& bootstrap = start.bootstrap;
-  bootstrap.common.protocol = wire::kProtocolVersion;
+  bootstrap.common = common_of(options);
   bootstrap.common.boot = Boot(os::random_u64());
   bootstrap.common.secret = os::random_u64();
-  bootstrap.common.log_level = options.log_level;
   bootstrap.plan = model_plan_of(options, plan);
   bootstrap.prefix_cache = options.prefix_cache;
   bootstrap.max_step_ms = static_cast<std::uint32_t>(options.max_step_ms);
@@ -201,8 +207,7 @@ Result<keeper::FrontStart> front_start_of(const Options& options, const LeaderPl
   start.spares = has_clients ? start.spares : 0;
   start.start_timeout = from_seconds(options.start_timeout_s);
   wire::FrontBootstrap& bootstrap = start.bootstrap;
-  bootstrap.common.protocol = wire::kProtocolVersion;
-  bootstrap.common.log_level = options.log_level;
+  bootstrap.common = common_of(options);
   bootstrap.model_name = plan.model_name;
   bootstrap.model_root = options.model;
   bootstrap.created = plan.created;

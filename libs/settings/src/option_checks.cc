@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "phalanx/base/printable.h"
+#include "phalanx/base/split_list.h"
 #include "phalanx/wire/limits.h"
 
 namespace phalanx::settings {

@@ -10,6 +10,8 @@
 #include "phalanx/obs/log.h"
 #include "phalanx/step/choices.h"
 #include "phalanx/step/isa.h"
+#include "phalanx/step/limits.h"
+#include "phalanx/wire/limits.h"
 
 #include "option_checks.h"
 #include "refused_flags.h"
@@ -57,12 +59,12 @@ void add_topology_flags(flags::FlagTable* table, Options* o) {
   table->add_int("data-parallel-size,dp",
                  &o->dp,
                  1,
-                 256,
+                 wire::kMaxReplicas,
                  "Replicas, each with its own scheduler and KV cache");
   table->add_int("tensor-parallel-size,tp",
                  &o->tp,
                  1,
-                 64,
+                 wire::kMaxRanks,
                  "Rank processes that share the work of one replica");
   table->add_text("devices",
                   &o->devices,
@@ -83,12 +85,12 @@ void add_engine_flags(flags::FlagTable* table, Options* o) {
   table->add_int("max-num-seqs",
                  &o->max_num_seqs,
                  1,
-                 4096,
+                 step::kMaxSequencesPerStep,
                  "Most sequences that a replica runs at the same time");
   table->add_int("max-num-batched-tokens",
                  &o->max_num_batched_tokens,
                  1,
-                 1 << 16,
+                 step::kMaxRowsPerStep,
                  "Most tokens in one step of a replica; a longer prompt is computed in chunks");
   table->add_int("max-step-ms",
                  &o->max_step_ms,
@@ -107,7 +109,7 @@ void add_engine_flags(flags::FlagTable* table, Options* o) {
       "num-kv-blocks,num-gpu-blocks-override",
       &o->num_kv_blocks,
       0,
-      1 << 24,
+      step::kMaxKvBlocks,
       "Blocks of 32 tokens in the KV cache of one replica; 0 derives them from the memory");
   table->add_choice("kv-cache-dtype",
                     &o->kv_cache_dtype,
@@ -294,19 +296,6 @@ flags::FlagTable make_flag_table(Options* options) {
       "below it: the leader starts planner, loader and replicas, each replica its ranks. They are "
       "told over an inherited socket what to do, and refuse to be started by hand.");
   return table;
-}
-
-std::vector<std::string> split_list(const std::string& text) {
-  std::vector<std::string> items;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::size_t first = std::min(text.find_first_not_of(' ', begin), end);
-    if (first < end) {
-      items.push_back(text.substr(first, text.find_last_not_of(' ', end - 1) + 1 - first));
-    }
-    begin = end + 1;
-  }
-  return items;
 }
 
 Result<flags::FlagTable::Request> parse_options(

@@ -28,14 +28,6 @@ TEST(OptionChecks, AListOfNothingIsRefused) {
   }
 }
 
-TEST(OptionChecks, OnlyCommasSeparateNames) {
-  using Names = std::vector<std::string>;
-  EXPECT_EQ(split_list("a, b ,,  c d ,"), (Names{"a", "b", "c d"}));
-  EXPECT_EQ(split_list(" a"), Names{"a"});
-  EXPECT_EQ(split_list("a b"), Names{"a b"}) << "its reader refuses it; \"ab\" was never meant";
-  EXPECT_EQ(split_list(" , "), Names{});
-}
-
 TEST(OptionChecks, OfNegativeTemperaturesOnlyMinusOneMeansTheModels) {
   for (const char* temperature : {"-1", "0", "2"}) {
     EXPECT_EQ(error_of({"--temperature", temperature}), "");

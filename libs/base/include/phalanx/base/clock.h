@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 namespace phalanx {
@@ -35,6 +36,10 @@ class Clock {
 }
 [[nodiscard]] constexpr double to_milliseconds(Duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
+}
+// Rounded towards zero.
+[[nodiscard]] constexpr std::int64_t to_microseconds(Duration duration) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
 }
 // For people to read, to the microsecond and without needless places: "60 s", "0.25 s".
 [[nodiscard]] std::string seconds_text(Duration duration);

@@ -96,7 +96,4 @@ struct Options {
 // Errors: kInvalidArgument if they are more than a front is given.
 [[nodiscard]] Result<keeper::Prompts> prompts_of(const Options& options);
 
-// "a, b" → "a" and "b", without the blanks around them; empty pieces are left out.
-[[nodiscard]] std::vector<std::string> split_list(const std::string& text);
-
 }  // namespace phalanx::settings

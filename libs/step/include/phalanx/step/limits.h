@@ -32,7 +32,9 @@ struct RankLimits {
 
 // Beyond these nothing is accepted, whatever was asked for.
 inline constexpr std::size_t kMaxPromptTokens = std::size_t{1} << 20;
-inline constexpr std::size_t kMaxSequencesPerStep = 4096;
+inline constexpr std::uint32_t kMaxSequencesPerStep = 4096;
+inline constexpr std::uint32_t kMaxRowsPerStep = 1U << 16;
+inline constexpr std::uint32_t kMaxKvBlocks = 1U << 24;  // of one replica
 inline constexpr std::size_t kMaxBlocksPerSequence = std::size_t{1} << 16;
 inline constexpr std::size_t kMaxTopLogprobs = 20;
 inline constexpr std::size_t kMaxLogitBias = 1024;
