@@ -302,26 +302,8 @@ void Dispatcher::on_replica_ready(ReplicaId replica) {
 void Dispatcher::on_holding(ReplicaId replica, const wire::ReplicaHolding& holding) {
   Replica& known = replicas_.at(replica.value());
   known.link.on_handled(holding.effects);
-  const auto& open = router_.ledger().open(replica);
-  for (const wire::SequenceKey& key : holding.keys) {
-    if (!open.contains(key) && !known.link.leaving(key)) {
-      ++known.counting.unknown;
-      known.link.cancel(key);
-    }
-  }
-  std::vector<wire::SequenceKey> missing;
-  for (auto entry = open.upper_bound(holding.after); entry != open.end(); ++entry) {
-    const wire::SequenceKey& key = entry->first;
-    if (!holding.to_end && (holding.keys.empty() || holding.keys.back() < key)) {
-      break;
-    }
-    const Running* const running = find(name_of(key));
-    // What was sent later than the replica had read when it told this is on its way.
-    if (running != nullptr && running->effect <= holding.effects &&
-        !std::binary_search(holding.keys.begin(), holding.keys.end(), key)) {
-      missing.push_back(key);
-    }
-  }
+  cancel_unknown(replica, holding);
+  const std::vector<wire::SequenceKey> missing = missing_in(replica, holding);
   known.counting.missing += missing.size();
   if (holding.to_end) {
     known.found = std::exchange(known.counting, {});
@@ -338,6 +320,38 @@ void Dispatcher::on_holding(ReplicaId replica, const wire::ReplicaHolding& holdi
     }
   }
   dispatch_waiting();
+}
+
+// What the replica has and should not.
+void Dispatcher::cancel_unknown(ReplicaId replica, const wire::ReplicaHolding& holding) {
+  Replica& known = replicas_.at(replica.value());
+  const auto& open = router_.ledger().open(replica);
+  for (const wire::SequenceKey& key : holding.keys) {
+    if (!open.contains(key) && !known.link.leaving(key)) {
+      ++known.counting.unknown;
+      known.link.cancel(key);
+    }
+  }
+}
+
+// What the replica should have and has not, of the part that it tells of. What was sent later than
+// it had read when it told this is on its way.
+std::vector<wire::SequenceKey> Dispatcher::missing_in(ReplicaId replica,
+                                                      const wire::ReplicaHolding& holding) {
+  std::vector<wire::SequenceKey> missing;
+  const auto& open = router_.ledger().open(replica);
+  for (auto entry = open.upper_bound(holding.after); entry != open.end(); ++entry) {
+    const wire::SequenceKey& key = entry->first;
+    if (!holding.to_end && (holding.keys.empty() || holding.keys.back() < key)) {
+      break;
+    }
+    const Running* const running = find(name_of(key));
+    if (running != nullptr && running->effect <= holding.effects &&
+        !std::binary_search(holding.keys.begin(), holding.keys.end(), key)) {
+      missing.push_back(key);
+    }
+  }
+  return missing;
 }
 
 void Dispatcher::fail_all(const Error& cause) {

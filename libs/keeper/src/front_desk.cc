@@ -113,14 +113,15 @@ void FrontDesk::refuse(std::size_t front, const wire::Admit& wish, const Error& 
 
 Status FrontDesk::on_begin(std::size_t front, const wire::Begin& begin) {
   Job* const job = find(front, begin.key);
-  if (job != nullptr && job->begins_again) {
+  if (job != nullptr && job->stage == Stage::kBeginsAgain) {
     begin_again(*job, begin);
     return ok();
   }
-  if (job == nullptr || job->begun || !job->generates || begin.booked_tokens > kAmountMax) {
+  if (job == nullptr || job->stage != Stage::kPlaced || !job->generates ||
+      begin.booked_tokens > kAmountMax) {
     return invalid_argument(text_of(begin.key) + " begins without a place, or twice");
   }
-  job->begun = true;
+  job->stage = Stage::kBegun;
   job->prompts = begin.prompts;
   job->booked_tokens = begin.booked_tokens;
   job->tokens_left = begin.booked_tokens;
@@ -140,8 +141,8 @@ Status FrontDesk::on_prompt_part(std::size_t front, const wire::PromptPart& part
   if (job != nullptr && job->comes_again()) {
     return ok();
   }
-  if (job == nullptr || !job->begun || job->begins_again ||
-      job->dispatched.size() == job->prompts || part.ids.size() > job->tokens_left ||
+  if (job == nullptr || job->stage != Stage::kBegun || job->dispatched.size() == job->prompts ||
+      part.ids.size() > job->tokens_left ||
       job->ids.size() + part.ids.size() > step::kMaxPromptTokens) {
     return invalid_argument(text_of(part.key) + " has more tokens than it said");
   }
@@ -158,8 +159,7 @@ Status FrontDesk::on_generate(std::size_t front, const wire::Generate& wish) {
     generate_again(*job, wish);
     return ok();
   }
-  if (job == nullptr || !job->begun || job->begins_again ||
-      job->dispatched.size() == job->prompts) {
+  if (job == nullptr || job->stage != Stage::kBegun || job->dispatched.size() == job->prompts) {
     return invalid_argument(text_of(wish.key) + " has more prompts than it said");
   }
   if (std::size_t{job->record.choices} + wish.choices > wire::kMaxFrontChoices) {
@@ -190,7 +190,7 @@ void FrontDesk::dispatch(Job& job, const wire::Generate& wish) {
     job.seed.reset();
   }
   if (prompt + 1 == job.prompts) {
-    job.told = true;
+    job.start_logged = true;
     parts_.metrics.on_request_start(
         job.record, wish.stop.max_tokens, sampling_summary(wish.sampling, job.seed));
   }
@@ -234,12 +234,13 @@ Status FrontDesk::on_end(std::size_t front, const wire::End& ending) {
   job->over = true;
   job->telling = Telling::kLive;  // nothing more is to be told
   if (!job->ended) {
-    if (!job->begun && job->generates && ending.outcome == wire::outcome::kRefused) {
+    if (job->stage == Stage::kPlaced && job->generates &&
+        ending.outcome == wire::outcome::kRefused) {
       parts_.metrics.on_request_refused(job->record.route, static_cast<int>(ending.status));
     }
     finish(*job, ending.outcome, ending.error);
   }
-  if (!job->begun || job->forgotten) {
+  if (job->stage == Stage::kPlaced || job->forgotten) {
     erase(jobs_.find(ending.key));
   }
   return ok();
@@ -257,7 +258,7 @@ void FrontDesk::finish(Job& job, const std::string& outcome, const std::string& 
     }
   }
   job.ticket = dispatch::Admission::Ticket();
-  if (!job.told) {
+  if (!job.start_logged) {
     return;
   }
   job.record.outcome = outcome;

@@ -97,11 +97,11 @@ Status FrontDesk::take_over(std::size_t front, Job& job) {
   }
   job.front = front;
   job.differs = false;
-  if (job.begun) {
+  if (job.stage != Stage::kPlaced) {
     // What had come of a prompt that was not complete comes again.
     job.ids.clear();
     job.tokens_left = job.booked_tokens - job.record.prompt_tokens;
-    job.begins_again = true;
+    job.stage = Stage::kBeginsAgain;
     job.prompts_again = static_cast<std::uint32_t>(job.dispatched.size());
   } else {
     job.telling = Telling::kLive;
@@ -111,7 +111,7 @@ Status FrontDesk::take_over(std::size_t front, Job& job) {
 }
 
 void FrontDesk::begin_again(Job& job, const wire::Begin& begin) {
-  job.begins_again = false;
+  job.stage = Stage::kBegun;
   job.written = begin.told;
   if (begin.prompts != job.prompts) {
     refuse_other(job);

@@ -29,6 +29,13 @@ enum class Telling {
   kAgain,  // what was told before; what happens meanwhile comes behind it
 };
 
+// What its front has said of a request.
+enum class Stage {
+  kPlaced,       // only that it comes
+  kBegun,        // its Begin: prompts follow
+  kBeginsAgain,  // nothing, being another front than the one that said its Begin
+};
+
 // One request that has a place, or had one and could have to be told again. What every token is
 // looked up in comes first: it is in no cache any more when the next one comes.
 struct FrontDesk::Job {
@@ -46,8 +53,8 @@ struct FrontDesk::Job {
   std::optional<std::size_t> front;  // none: its front has died
   wire::RequestKey key;
   bool generates = true;
-  bool begun = false;
-  bool told = false;       // its start is in the log
+  Stage stage = Stage::kPlaced;
+  bool start_logged = false;
   bool failed = false;     // that has been told; nothing more is told
   bool ended = false;      // its place is given back; only its log is left
   bool over = false;       // its front has said its End
@@ -60,8 +67,7 @@ struct FrontDesk::Job {
   std::size_t written = 0;     // … of which so many have been written, by a front before
 
   // Of one that was taken over after it had begun.
-  bool begins_again = false;        // its Begin is to come again …
-  std::uint32_t prompts_again = 0;  // … and so many of its first prompts
+  std::uint32_t prompts_again = 0;  // so many of its first prompts are to come again
   bool differs = false;             // it has been told to fail, and its prompts are not looked at
 
   dispatch::Admission::Ticket ticket;
@@ -74,7 +80,7 @@ struct FrontDesk::Job {
 
   // What comes of its prompts now has come before.
   [[nodiscard]] bool comes_again() const {
-    return begun && !begins_again && (differs || prompts_again > 0);
+    return stage == Stage::kBegun && (differs || prompts_again > 0);
   }
 };
 

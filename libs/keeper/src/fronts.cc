@@ -46,48 +46,44 @@ Result<std::unique_ptr<Fronts>> Fronts::open(os::EventLoop& loop,
                                              const FrontsParts& parts,
                                              FrontsCalls calls) {
   std::unique_ptr<Fronts> fronts(new Fronts(loop, std::move(calls)));
-  Fronts* const self = fronts.get();
-  PHALANX_TRY(self->doors_,
-              Doors::open(loop,
-                          doors,
-                          [self](std::uint64_t id,
-                                 const os::UniqueFd&,
-                                 const std::string& peer,
-                                 const std::string& refusal) {
-                            self->table_->add({.id = id,
-                                               .peer = peer,
-                                               .refusal = refusal,
-                                               .waits_since = steady_clock().now()});
-                          }));
+  PHALANX_RETURN_IF_ERROR(fronts->init(doors, std::move(start), parts));
+  return fronts;
+}
+
+Status Fronts::init(const DoorOptions& doors, FrontStart start, const FrontsParts& parts) {
+  const auto add = [this](std::uint64_t id,
+                          const os::UniqueFd&,
+                          const std::string& peer,
+                          const std::string& refusal) {
+    table_->add({.id = id, .peer = peer, .refusal = refusal, .waits_since = steady_clock().now()});
+  };
+  PHALANX_TRY(doors_, Doors::open(loop_, doors, add));
   const Status accounts = os::check_tcp_account();
-  self->accounts_ = accounts.has_value();
-  if (!self->accounts_) {
+  accounts_ = accounts.has_value();
+  if (!accounts_) {
     obs::log_warn("connections_end_with_their_front", {{"why", accounts.error().message()}});
-  }
-  if (!self->accounts_) {
     start.bootstrap.journal_bytes = 0;
     start.bootstrap.journal_places = 0;
   } else if (start.bootstrap.journal_bytes == 0) {
     obs::log_info("answers_end_with_their_front",
                   {{"why", "the addresses or files of this process are limited (ulimit -v, -f)"}});
   }
-  start.bootstrap.on_loopback = self->doors_->on_loopback();
+  start.bootstrap.on_loopback = doors_->on_loopback();
   start.has_quarantine = true;
-  self->quarantine_front_ = start.fronts + start.spares;
-  self->quarantine_ = std::make_unique<Quarantine>(steady_clock(), self->quarantine_calls());
-  self->hand_overs_ = std::make_unique<HandOverQueue>(steady_clock(), self->hand_over_calls());
+  quarantine_front_ = start.fronts + start.spares;
+  quarantine_ = std::make_unique<Quarantine>(steady_clock(), quarantine_calls());
+  hand_overs_ = std::make_unique<HandOverQueue>(steady_clock(), hand_over_calls());
   // Without that of the quarantine, which begins anew for each suspect.
-  self->renewal_ = std::make_unique<FrontRenewal>(
-      steady_clock(), self->quarantine_front_, self->renewal_calls());
-  self->times_.resize(self->quarantine_front_ + 1);
-  self->desk_ = std::make_unique<FrontDesk>(self->desk_parts(parts));
-  self->table_ = std::make_unique<ConnectionTable>(
-      self->quarantine_front_ + 1,
-      start.fronts,
-      start.bootstrap.journal_places,
-      [self](std::size_t front, const Newcomer& connection) { self->give(front, connection); });
-  self->host_ = std::make_unique<FrontHost>(loop, std::move(start), self->host_calls());
-  return fronts;
+  renewal_ = std::make_unique<FrontRenewal>(steady_clock(), quarantine_front_, renewal_calls());
+  times_.resize(quarantine_front_ + 1);
+  desk_ = std::make_unique<FrontDesk>(desk_parts(parts));
+  const auto give = [this](std::size_t front, const Newcomer& connection) {
+    this->give(front, connection);
+  };
+  table_ = std::make_unique<ConnectionTable>(
+      quarantine_front_ + 1, start.fronts, start.bootstrap.journal_places, give);
+  host_ = std::make_unique<FrontHost>(loop_, std::move(start), host_calls());
+  return ok();
 }
 
 void Fronts::start(int tokenizer, int lifeline_pipe) {
@@ -114,30 +110,32 @@ FrontCalls Fronts::host_calls() {
 }
 
 Quarantine::Calls Fronts::quarantine_calls() {
-  return {[this] { host_->restart(quarantine_front_); },
-          [this] { host_->stop(quarantine_front_); },
-          [this](const Newcomer& suspect) {
-            table_->add_to(quarantine_front_, suspect);
-            host_->send(quarantine_front_, wire::Retire{});  // at rest it is not suspected any more
-          },
-          [this](Newcomer suspect) { table_->add(std::move(suspect)); }};
+  Quarantine::Calls calls;
+  calls.restart = [this] { host_->restart(quarantine_front_); };
+  calls.stop = [this] { host_->stop(quarantine_front_); };
+  calls.give = [this](const Newcomer& suspect) {
+    table_->add_to(quarantine_front_, suspect);
+    host_->send(quarantine_front_, wire::Retire{});  // at rest it is not suspected any more
+  };
+  calls.refuse = [this](Newcomer suspect) { table_->add(std::move(suspect)); };
+  return calls;
 }
 
 FrontRenewal::Calls Fronts::renewal_calls() {
-  return {[this] { return host_->on_trial(); },
-          [this](std::size_t front) {
-            return FrontRenewal::View{host_->outdated(front),
-                                      table_->active(front),
-                                      table_->spare(front),
-                                      table_->count(front)};
-          },
-          [this](std::size_t front) {
-            table_->retire(front);
-            hand_overs_->go_on();
-            host_->send(front, wire::Retire{});
-          },
-          [this](std::size_t front) { return would_cut(front); },
-          [this](std::size_t front) { host_->replace(front); }};
+  FrontRenewal::Calls calls;
+  calls.on_trial = [this] { return host_->on_trial(); };
+  calls.view = [this](std::size_t front) {
+    return FrontRenewal::View{
+        host_->outdated(front), table_->active(front), table_->spare(front), table_->count(front)};
+  };
+  calls.retire = [this](std::size_t front) {
+    table_->retire(front);
+    hand_overs_->go_on();
+    host_->send(front, wire::Retire{});
+  };
+  calls.would_cut = [this](std::size_t front) { return would_cut(front); };
+  calls.replace = [this](std::size_t front) { host_->replace(front); };
+  return calls;
 }
 
 void Fronts::on_ready(std::size_t front) {

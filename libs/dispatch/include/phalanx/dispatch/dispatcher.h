@@ -162,6 +162,9 @@ class Dispatcher {
   void finish_request(RequestId id);
   void fail_request(RequestId id, const Error& error);
   void dispatch_waiting();
+  void cancel_unknown(ReplicaId replica, const wire::ReplicaHolding& holding);
+  [[nodiscard]] std::vector<wire::SequenceKey> missing_in(ReplicaId replica,
+                                                          const wire::ReplicaHolding& holding);
   void note_served_lines();
   void end_late();
   [[nodiscard]] Running* find(const ChoiceName& name);

@@ -131,9 +131,9 @@ class Server {
   // is no connection and on_closed has been told of all.
   virtual void close(std::function<void()> done) = 0;
 
-  // Behind close(), when its answers have taken long enough: whoever has not begun to answer is
-  // answered 503 (its on_close runs); what is not complete, or not taken by its client, a second
-  // later is cut (likewise). So is a connection that is adopted from then on.
+  // When answers have taken long enough, behind close() or without it: whoever has not begun to
+  // answer is answered 503 (its on_close runs); what is not complete, or not taken by its client, a
+  // second later is cut (likewise). So is a connection that is adopted from then on.
   virtual void end_answers() = 0;
 
   [[nodiscard]] virtual std::size_t connections() const = 0;

@@ -119,6 +119,7 @@ class Fronts {
 
  private:
   Fronts(os::EventLoop& loop, FrontsCalls calls);
+  [[nodiscard]] Status init(const DoorOptions& doors, FrontStart start, const FrontsParts& parts);
 
   [[nodiscard]] FrontCalls host_calls();
   [[nodiscard]] Quarantine::Calls quarantine_calls();
