@@ -6,12 +6,12 @@
 
 namespace phalanx::keeper {
 
-void Newcomer::clear() {
+void FrontConnection::clear() {
   resumes = false;
   journal.reset();
   failure.clear();
   strikes = 0;
-  riddles = 0;
+  unexplained_deaths = 0;
   is_suspect = false;
 }
 
@@ -40,7 +40,7 @@ void ConnectionTable::give(std::size_t front, Entry& entry) {
   entry.front = front;
   ++fronts_[front].connections;
   entry.connection.place = take_place(fronts_[front]);
-  const Newcomer connection = entry.connection;  // it may end from within
+  const FrontConnection connection = entry.connection;  // it may end from within
   give_(front, connection);
 }
 
@@ -61,7 +61,7 @@ void ConnectionTable::erase(std::size_t front, std::uint64_t id) {
   entries_.erase(entry);
 }
 
-ConnectionTable::Entry& ConnectionTable::enter(Newcomer connection) {
+ConnectionTable::Entry& ConnectionTable::enter(FrontConnection connection) {
   Entry& entry = entries_[connection.id];
   entry = {std::move(connection), std::nullopt, std::nullopt};
   if (!entry.connection.resumes) {
@@ -70,11 +70,11 @@ ConnectionTable::Entry& ConnectionTable::enter(Newcomer connection) {
   return entry;
 }
 
-void ConnectionTable::add_to(std::size_t front, Newcomer connection) {
+void ConnectionTable::add_to(std::size_t front, FrontConnection connection) {
   give(front, enter(std::move(connection)));
 }
 
-void ConnectionTable::add(Newcomer connection) {
+void ConnectionTable::add(FrontConnection connection) {
   const std::uint64_t id = connection.id;
   Entry& entry = enter(std::move(connection));
   if (const auto front = least_loaded()) {

@@ -77,7 +77,7 @@ Status Fronts::init(const DoorOptions& doors, FrontStart start, const FrontsPart
   renewal_ = std::make_unique<FrontRenewal>(steady_clock(), quarantine_front_, renewal_calls());
   times_.resize(quarantine_front_ + 1);
   desk_ = std::make_unique<FrontDesk>(desk_parts(parts));
-  const auto give = [this](std::size_t front, const Newcomer& connection) {
+  const auto give = [this](std::size_t front, const FrontConnection& connection) {
     this->give(front, connection);
   };
   table_ = std::make_unique<ConnectionTable>(
@@ -113,11 +113,11 @@ Quarantine::Calls Fronts::quarantine_calls() {
   Quarantine::Calls calls;
   calls.restart = [this] { host_->restart(quarantine_front_); };
   calls.stop = [this] { host_->stop(quarantine_front_); };
-  calls.give = [this](const Newcomer& suspect) {
+  calls.give = [this](const FrontConnection& suspect) {
     table_->add_to(quarantine_front_, suspect);
     host_->send(quarantine_front_, wire::Retire{});  // at rest it is not suspected any more
   };
-  calls.refuse = [this](Newcomer suspect) { table_->add(std::move(suspect)); };
+  calls.refuse = [this](FrontConnection suspect) { table_->add(std::move(suspect)); };
   return calls;
 }
 
@@ -251,7 +251,7 @@ Status Fronts::on_rest(std::size_t front, const wire::AtRest& rest) {
   return ok();
 }
 
-void Fronts::give(std::size_t front, const Newcomer& connection) {
+void Fronts::give(std::size_t front, const FrontConnection& connection) {
   wire::Connect record;
   record.connection = connection.id;
   record.peer = connection.peer;

@@ -56,9 +56,10 @@ void Fronts::give_back_later() {
     loop_.name_callback("memory of a dead front");
     // One that is held elsewhere is needed by a connection that has not been at rest since, and of
     // which its front does not keep everything yet.
-    table_->drop_journals(kLookedAtOnce, [this](std::size_t front, const Newcomer& connection) {
-      return host_->holds(front, connection.place, connection.id);
-    });
+    table_->drop_journals(kLookedAtOnce,
+                          [this](std::size_t front, const FrontConnection& connection) {
+                            return host_->holds(front, connection.place, connection.id);
+                          });
     const auto unused = std::find_if(old_journals_.begin(),
                                      old_journals_.end(),
                                      [](const auto& journal) { return journal.use_count() == 1; });

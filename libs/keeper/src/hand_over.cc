@@ -23,7 +23,9 @@ bool has_suspects(const FrontEnd& end) {
 }
 
 // Counts what is held against the connection. False: it has had its last chance.
-bool count_against(Newcomer& connection, const os::TcpAccount& account, const FrontEnd& end) {
+bool count_against(FrontConnection& connection,
+                   const os::TcpAccount& account,
+                   const FrontEnd& end) {
   if (is_suspected(end, connection.id)) {
     ++connection.strikes;
     connection.is_suspect = true;
@@ -32,14 +34,14 @@ bool count_against(Newcomer& connection, const os::TcpAccount& account, const Fr
     return connection.failure.empty();
   }
   if (account != connection.account) {
-    connection.riddles = 0;
+    connection.unexplained_deaths = 0;
   }
-  connection.riddles += end.is_own && !has_suspects(end) ? 1U : 0U;
-  return connection.riddles < kRiddlesMax || connection.failure.empty();
+  connection.unexplained_deaths += end.is_own && !has_suspects(end) ? 1U : 0U;
+  return connection.unexplained_deaths < kUnexplainedDeathsMax || connection.failure.empty();
 }
 
 // A front keeps something of a connection before it touches it, and takes that out when it ends it.
-bool was_ended(const FrontEnd& end, const Newcomer& connection) {
+bool was_ended(const FrontEnd& end, const FrontConnection& connection) {
   return end.journal && connection.place != wire::kNoJournalPlace &&
          !end.journal->knows(connection.place, connection.id);
 }
@@ -56,7 +58,7 @@ FrontJournal::Marks suspects_of(const FrontEnd& end) {
   return end.journal ? end.journal->marks() : FrontJournal::Marks{};
 }
 
-void put_to_rest(Newcomer& connection, const os::TcpAccount& account) {
+void put_to_rest(FrontConnection& connection, const os::TcpAccount& account) {
   connection.clear();
   connection.goes_on = account.sent > 0;
   connection.account = account;
@@ -65,7 +67,7 @@ void put_to_rest(Newcomer& connection, const os::TcpAccount& account) {
 Fate hand_over(ConnectionTable::Orphan& orphan,
                const std::optional<os::TcpAccount>& account,
                const FrontEnd& end) {
-  Newcomer& connection = orphan.connection;
+  FrontConnection& connection = orphan.connection;
   if (!account) {
     return Fate::kCut;
   }
@@ -82,7 +84,7 @@ Fate hand_over(ConnectionTable::Orphan& orphan,
   if (!count_against(connection, *account, end)) {
     return Fate::kCut;
   }
-  if (connection.strikes >= kStrikesMax || connection.riddles >= kRiddlesMax) {
+  if (connection.strikes >= kStrikesMax || connection.unexplained_deaths >= kUnexplainedDeathsMax) {
     connection.failure = kSuspected;
   }
   connection.goes_on = false;

@@ -17,7 +17,7 @@ constexpr const char* kNotTried =
 
 Quarantine::Quarantine(const Clock& clock, Calls calls) : clock_(clock), calls_(std::move(calls)) {}
 
-void Quarantine::add(Newcomer suspect) {
+void Quarantine::add(FrontConnection suspect) {
   if (closed_ || waiting_.size() >= kWaitingMax) {
     return refuse(std::move(suspect));
   }
@@ -27,7 +27,7 @@ void Quarantine::add(Newcomer suspect) {
   }
 }
 
-void Quarantine::refuse(Newcomer suspect) {
+void Quarantine::refuse(FrontConnection suspect) {
   obs::log_warn("suspect_not_tried", {{"connection", suspect.id}, {"waiting", waiting_.size()}});
   if (suspect.failure.empty()) {
     suspect.failure = kNotTried;
@@ -47,7 +47,7 @@ void Quarantine::on_ready() {
   if (waiting_.empty()) {
     return end_life();
   }
-  const Newcomer suspect = std::move(waiting_.front().suspect);
+  const FrontConnection suspect = std::move(waiting_.front().suspect);
   waiting_.pop_front();
   serves_ = true;
   serves_since_ = clock_.now();
@@ -73,7 +73,7 @@ void Quarantine::end_life() {
 void Quarantine::on_tick() {
   const SteadyTime now = clock_.now();
   while (!waiting_.empty() && now - waiting_.front().since >= kWaitTime) {
-    Newcomer suspect = std::move(waiting_.front().suspect);
+    FrontConnection suspect = std::move(waiting_.front().suspect);
     waiting_.pop_front();
     refuse(std::move(suspect));
   }

@@ -42,10 +42,10 @@ class ConnectionTableTest : public testing::Test {
   }
 
   std::vector<Given> given_;
-  std::vector<Newcomer> newcomers_;
+  std::vector<FrontConnection> newcomers_;
   std::vector<ConnectionTable::Orphan> orphans_;
   bool ends_at_once_ = false;
-  ConnectionTable table_{3, 3, 3, [this](std::size_t front, const Newcomer& connection) {
+  ConnectionTable table_{3, 3, 3, [this](std::size_t front, const FrontConnection& connection) {
                            given_.emplace_back(front, connection.id);
                            newcomers_.push_back(connection);
                            if (ends_at_once_) {
@@ -173,7 +173,7 @@ TEST_F(ConnectionTableTest, ConnectionsWaitAgainWhenEveryFrontIsGone) {
 TEST(SpareFront, BecomesActiveWhenOneIsMissing) {
   std::vector<std::size_t> given;
   ConnectionTable table(
-      2, 1, 8, [&](std::size_t front, const Newcomer&) { given.push_back(front); });
+      2, 1, 8, [&](std::size_t front, const FrontConnection&) { given.push_back(front); });
   table.on_front_ready(1);
   table.on_front_ready(0);
   EXPECT_TRUE(table.active(1));
@@ -194,7 +194,7 @@ TEST(SpareFront, BecomesActiveWhenOneIsMissing) {
 
 TEST(SpareFront, TakesTheConnectionsOfOneThatRetires) {
   std::vector<std::pair<std::size_t, std::uint64_t>> given;
-  ConnectionTable table(2, 1, 8, [&](std::size_t front, const Newcomer& connection) {
+  ConnectionTable table(2, 1, 8, [&](std::size_t front, const FrontConnection& connection) {
     given.emplace_back(front, connection.id);
   });
   table.on_front_ready(0);
@@ -258,7 +258,7 @@ TEST_F(ConnectionTableTest, AConnectionWaitsSinceItsLastRestWhateverBecomesOfIts
 
 TEST_F(ConnectionTableTest, AConnectionThatResumesIsNotAtRestBeforeItsFrontSaysSo) {
   make_ready();
-  Newcomer connection{.id = 1, .account = {70, 900}, .resumes = true, .left_at = 5};
+  FrontConnection connection{.id = 1, .account = {70, 900}, .resumes = true, .left_at = 5};
   connection.journal = *FrontJournal::create(FrontJournal::bytes_of(8, 0), 8);
   connection.failure = "it has ended two";
   connection.strikes = 2;
@@ -288,7 +288,7 @@ TEST_F(ConnectionTableTest, AConnectionThatResumesIsNotAtRestBeforeItsFrontSaysS
 
 TEST(FrontOfItsOwn, GetsOnlyWhatIsForItAndGivesItBackAtRest) {
   std::vector<std::pair<std::size_t, std::uint64_t>> given;
-  ConnectionTable table(3, 1, 8, [&](std::size_t front, const Newcomer& connection) {
+  ConnectionTable table(3, 1, 8, [&](std::size_t front, const FrontConnection& connection) {
     given.emplace_back(front, connection.id);
   });
   table.add({.id = 1});
@@ -310,7 +310,7 @@ TEST(FrontOfItsOwn, GetsOnlyWhatIsForItAndGivesItBackAtRest) {
 }
 
 TEST_F(ConnectionTableTest, AConnectionThatWaitsKeepsWhatItResumesFrom) {
-  Newcomer connection{.id = 1, .resumes = true};
+  FrontConnection connection{.id = 1, .resumes = true};
   connection.journal = *FrontJournal::create(FrontJournal::bytes_of(8, 0), 8);
   const std::weak_ptr<const FrontJournal> journal = connection.journal;
   table_.add(std::move(connection));
@@ -325,7 +325,7 @@ TEST_F(ConnectionTableTest, AConnectionThatWaitsKeepsWhatItResumesFrom) {
 
 TEST(Places, AreTheLowestFreeOnesOfEachFront) {
   std::vector<std::uint32_t> places;
-  ConnectionTable table(2, 2, 2, [&](std::size_t, const Newcomer& connection) {
+  ConnectionTable table(2, 2, 2, [&](std::size_t, const FrontConnection& connection) {
     places.push_back(connection.place);
   });
   constexpr std::uint32_t kNone = wire::kNoJournalPlace;
@@ -364,7 +364,7 @@ TEST_F(ConnectionTableTest, TheJournalOfADeadFrontGoesWhenTheNextOneKeepsEveryth
   }
   newcomers_.clear();
   std::vector<std::uint64_t> asked;
-  const auto holds = [&asked](std::size_t, const Newcomer& connection) {
+  const auto holds = [&asked](std::size_t, const FrontConnection& connection) {
     asked.push_back(connection.id);
     return connection.id != 2;
   };

@@ -86,7 +86,7 @@ class FrontRenewalTest : public testing::Test {
 
   test::ManualClock clock_;
   FrontPrograms programs_{program("/bin/sh"), 3, std::chrono::seconds(60)};
-  ConnectionTable table_{3, 2, 8, [](std::size_t, const Newcomer&) {}};
+  ConnectionTable table_{3, 2, 8, [](std::size_t, const FrontConnection&) {}};
   std::array<bool, 3> ready_{};
   std::array<std::string, 3> runs_;
   std::string refused_;

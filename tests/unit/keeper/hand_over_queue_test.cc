@@ -83,7 +83,7 @@ class HandOverQueueTest : public testing::Test {
   std::set<std::uint64_t> missing_;  // … and is to be told what it missed
   Ids given_;                        // to a front
   bool asked_ = false;
-  ConnectionTable table_{2, 1, 100, [this](std::size_t, const Newcomer& connection) {
+  ConnectionTable table_{2, 1, 100, [this](std::size_t, const FrontConnection& connection) {
                            given_.push_back(connection.id);
                          }};
   HandOverQueue queue_{clock_,

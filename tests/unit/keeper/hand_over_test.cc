@@ -148,20 +148,20 @@ TEST_F(HandOver, ThreeFrontsMayDieOfAConnectionAndAFourthOfItsFailure) {
 
 TEST_F(HandOver, FrontsDoNotDieForEverWithAConnectionThatGetsNoByteFurther) {
   ConnectionTable::Orphan left = resumed_orphan();
-  const FrontEnd riddle{true, journal(true)};
-  for (std::uint32_t i = 1; i < kRiddlesMax; ++i) {
-    ASSERT_EQ(hand_over(left, kGiven, riddle), Fate::kResumes);
+  const FrontEnd unexplained{true, journal(true)};
+  for (std::uint32_t i = 1; i < kUnexplainedDeathsMax; ++i) {
+    ASSERT_EQ(hand_over(left, kGiven, unexplained), Fate::kResumes);
     ASSERT_EQ(left.connection.failure, "") << i;
   }
   EXPECT_EQ(hand_over(left, kGiven, {false, journal(true)}), Fate::kResumes);
-  EXPECT_EQ(hand_over(left, kNow, riddle), Fate::kResumes);
+  EXPECT_EQ(hand_over(left, kNow, unexplained), Fate::kResumes);
   EXPECT_EQ(left.connection.failure, "") << "it has got further";
-  for (std::uint32_t i = 1; i < kRiddlesMax; ++i) {
-    EXPECT_EQ(hand_over(left, kNow, riddle), Fate::kResumes);
+  for (std::uint32_t i = 1; i < kUnexplainedDeathsMax; ++i) {
+    EXPECT_EQ(hand_over(left, kNow, unexplained), Fate::kResumes);
   }
   EXPECT_NE(left.connection.failure, "");
   EXPECT_EQ(left.connection.strikes, 0U);
-  EXPECT_EQ(hand_over(left, kNow, riddle), Fate::kCut);
+  EXPECT_EQ(hand_over(left, kNow, unexplained), Fate::kCut);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ class QuarantineTest : public testing::Test {
 
   std::vector<std::uint64_t> refused() const {
     std::vector<std::uint64_t> ids;
-    for (const Newcomer& suspect : refused_) {
+    for (const FrontConnection& suspect : refused_) {
       ids.push_back(suspect.id);
     }
     return ids;
@@ -41,12 +41,13 @@ class QuarantineTest : public testing::Test {
   int restarts_ = 0;
   int stops_ = 0;
   Ids given_;
-  std::vector<Newcomer> refused_;
-  Quarantine quarantine_{clock_,
-                         {[this] { ++restarts_; },
-                          [this] { ++stops_; },
-                          [this](const Newcomer& suspect) { given_.push_back(suspect.id); },
-                          [this](Newcomer suspect) { refused_.push_back(std::move(suspect)); }}};
+  std::vector<FrontConnection> refused_;
+  Quarantine quarantine_{
+      clock_,
+      {[this] { ++restarts_; },
+       [this] { ++stops_; },
+       [this](const FrontConnection& suspect) { given_.push_back(suspect.id); },
+       [this](FrontConnection suspect) { refused_.push_back(std::move(suspect)); }}};
 };
 
 TEST_F(QuarantineTest, ALifeOfTheFrontIsForOneSuspect) {

@@ -19,8 +19,8 @@
 
 namespace phalanx::keeper {
 
-// What a front is told of a connection when it gets it.
-struct Newcomer {
+// A connection as the table keeps it, and as a front is told of it.
+struct FrontConnection {
   std::uint64_t id = 0;
   std::string peer{};                           // "127.0.0.1:41000"
   std::string refusal{};                        // not empty: only to be told so
@@ -34,8 +34,8 @@ struct Newcomer {
   std::uint32_t left_at = 0;
   std::string failure{};      // not empty: it is not gone on with, but fails so
   std::uint32_t strikes = 0;  // fronts that have died while they worked for it, since it rested
-  std::uint32_t riddles = 0;  // that have died of nobody knows what, since its last byte
-  bool is_suspect = false;    // behind a strike: it is worked for beside nobody else
+  std::uint32_t unexplained_deaths = 0;  // of fronts, since its last byte
+  bool is_suspect = false;               // behind a strike: it is worked for beside nobody else
 
   // It is at rest: what it was left in is past, and nothing is held against it.
   void clear();
@@ -53,12 +53,12 @@ struct Newcomer {
 // Threads: one.
 class ConnectionTable {
  public:
-  using Give = std::function<void(std::size_t front, const Newcomer& connection)>;
+  using Give = std::function<void(std::size_t front, const FrontConnection& connection)>;
 
   // A connection that nobody has any more.
   struct Orphan {
     // As its front got it; `journal` is gone if it has been at rest since.
-    Newcomer connection;
+    FrontConnection connection;
     // Of the kernel, if it is at rest. None: it resumed and has not been at rest since.
     std::optional<os::TcpAccount> rest;
   };
@@ -68,11 +68,11 @@ class ConnectionTable {
 
   // For the active front with the fewest, now or later. Unless it resumes, it is at rest with its
   // account.
-  void add(Newcomer connection);
+  void add(FrontConnection connection);
   void on_front_ready(std::size_t front);
 
   // The same for this front, whether or not it is active.
-  void add_to(std::size_t front, Newcomer connection);
+  void add_to(std::size_t front, FrontConnection connection);
 
   // The front is gone. Returns the connections that it had.
   [[nodiscard]] std::vector<Orphan> on_front_gone(std::size_t front);
@@ -112,7 +112,7 @@ class ConnectionTable {
 
   // Looks at `most` connections, others in each call, and lets go of the journal of a dead front
   // where `holds` says that the connection's own front keeps all of it by now.
-  using Holds = std::function<bool(std::size_t front, const Newcomer& connection)>;
+  using Holds = std::function<bool(std::size_t front, const FrontConnection& connection)>;
   void drop_journals(std::size_t most, const Holds& holds);
 
   // The connections that the front has.
@@ -133,14 +133,14 @@ class ConnectionTable {
   };
 
   struct Entry {
-    Newcomer connection;
+    FrontConnection connection;
     std::optional<std::size_t> front;    // none: it waits for one
     std::optional<os::TcpAccount> rest;  // when it was last at rest
   };
 
   [[nodiscard]] std::optional<std::size_t> least_loaded() const;
   [[nodiscard]] Entry* find(std::size_t front, std::uint64_t id);
-  [[nodiscard]] Entry& enter(Newcomer connection);
+  [[nodiscard]] Entry& enter(FrontConnection connection);
   void give(std::size_t front, Entry& entry);
   void erase(std::size_t front, std::uint64_t id);
   [[nodiscard]] std::uint32_t take_place(Front& front) const;

@@ -129,7 +129,7 @@ class Fronts {
   [[nodiscard]] Status on_disconnected(std::size_t front, const wire::Disconnected& ended);
   [[nodiscard]] Status on_released(std::size_t front, const wire::Released& released);
   [[nodiscard]] Status on_rest(std::size_t front, const wire::AtRest& rest);
-  void give(std::size_t front, const Newcomer& connection);
+  void give(std::size_t front, const FrontConnection& connection);
   void on_killed(std::size_t front);
   void answer(std::size_t front, const wire::Query& query);
   void disconnect(std::uint64_t connection);

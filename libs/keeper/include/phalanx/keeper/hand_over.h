@@ -16,7 +16,7 @@ inline constexpr std::uint32_t kStrikesMax = 3;
 
 // Fronts that may die one after the other of an unknown cause, while a connection in the middle of
 // something gets no byte further, before that connection is held to be the cause.
-inline constexpr std::uint32_t kRiddlesMax = 16;
+inline constexpr std::uint32_t kUnexplainedDeathsMax = 16;
 
 // What becomes of a connection whose front is dead and reaped.
 enum class Fate {
@@ -38,13 +38,13 @@ enum class Fate {
 // the journal of the front holds it; if that never came to keep anything of one that had resumed,
 // and nothing was read or written meanwhile, it resumes from where it did before. One that a
 // front has died of is a suspect; one that kStrikesMax have died of resumes with a failure, and is
-// cut if another front dies of that. The same goes for one that kRiddlesMax have died with. It is
-// over if its front had taken it out of the journal.
+// cut if another front dies of that. The same goes for one that kUnexplainedDeathsMax have died
+// with. It is over if its front had taken it out of the journal.
 [[nodiscard]] Fate hand_over(ConnectionTable::Orphan& orphan,
                              const std::optional<os::TcpAccount>& account,
                              const FrontEnd& end);
 
 // Makes of it what the next front is to be told, when it is at rest with that account.
-void put_to_rest(Newcomer& connection, const os::TcpAccount& account);
+void put_to_rest(FrontConnection& connection, const os::TcpAccount& account);
 
 }  // namespace phalanx::keeper

@@ -34,16 +34,16 @@ class Quarantine {
     // life that ends by itself the next one begins without this.
     std::function<void()> restart;
     std::function<void()> stop;
-    std::function<void(const Newcomer& suspect)> give;  // to this front
+    std::function<void(const FrontConnection& suspect)> give;  // to this front
     // It has a failure, and is not tried again: any front may tell it.
-    std::function<void(Newcomer suspect)> refuse;
+    std::function<void(FrontConnection suspect)> refuse;
   };
 
   Quarantine(const Clock& clock, Calls calls);
 
   // A connection that resumes. It waits for its turn, and is refused if too many wait or that takes
   // too long.
-  void add(Newcomer suspect);
+  void add(FrontConnection suspect);
 
   // Those that wait are refused, and all that come.
   void close();
@@ -62,11 +62,11 @@ class Quarantine {
 
  private:
   struct Waiting {
-    Newcomer suspect;
+    FrontConnection suspect;
     SteadyTime since;
   };
 
-  void refuse(Newcomer suspect);
+  void refuse(FrontConnection suspect);
   void end_life();
 
   const Clock& clock_;

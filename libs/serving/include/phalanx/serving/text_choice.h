@@ -43,8 +43,8 @@ struct TextEvent {
   step::FinishReason finish = step::FinishReason::kNone;  // kStop or kLength with the last token
   std::variant<std::monostate, TokenId, std::string>
       stopped_by;  // with kStop: the stop token (not end-of-sequence) or string
-  bool to_stop =
-      false;  // ended by a stop string: only this side knows, the dispatcher is to be told
+  // Ended by a stop string: only this side knows, the dispatcher is to be told.
+  bool to_stop = false;
 };
 
 // The text of one choice.

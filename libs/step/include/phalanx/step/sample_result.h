@@ -14,8 +14,8 @@ namespace phalanx::step {
 // One row of the result ring, a memfd that the replica maps read-only and the rank writes. Plain
 // memory, same machine.
 struct SampleResult {
-  std::uint64_t step =
-      0;  // StepId, written last with release order: a reader that sees another value has no result
+  // StepId, written last with release order: a reader that sees another value has no result.
+  std::uint64_t step = 0;
   std::uint64_t sequence = 0;
   TokenId token = 0;
   float logprob = 0.0F;

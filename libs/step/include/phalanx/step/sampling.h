@@ -23,8 +23,8 @@ struct SamplingNumbers {
   std::uint64_t seed = 0;  // always present: the leader draws one when the client gave none
   std::int32_t top_logprobs =
       -1;  // -1 = no logprobs; 0 … 20 = that of the token and of so many likeliest
-  std::uint32_t min_tokens =
-      0;  // end-of-sequence and stop tokens are masked before so many are produced
+  // End-of-sequence and stop tokens are masked before so many are produced.
+  std::uint32_t min_tokens = 0;
 
   friend bool operator==(const SamplingNumbers&, const SamplingNumbers&) = default;
 };

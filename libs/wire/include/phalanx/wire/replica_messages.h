@@ -86,8 +86,8 @@ struct ReplicaReady {
 // the ledger sets them.
 struct TokenUpdate {
   SequenceKey key{};
-  std::uint32_t position =
-      0;  // index of the produced token, counted over all attempts; meaningful if has_token
+  // Index of the produced token, counted over all attempts; meaningful if has_token.
+  std::uint32_t position = 0;
   bool has_token = false;
   TokenId token = 0;
   std::optional<float> logprob{};                  // of the token, if asked for
@@ -117,8 +117,8 @@ struct RankStatus {
   std::uint32_t restarts = 0;
   std::string last_error{};
   std::uint64_t preparations = 0;  // programs prepared since start; constant while serving
-  std::uint64_t allocations =
-      0;  // heap allocations inside steps since start; constant while serving
+  // Heap allocations inside steps since start; constant while serving.
+  std::uint64_t allocations = 0;
   friend bool operator==(const RankStatus&, const RankStatus&) = default;
 };
 
@@ -136,8 +136,8 @@ struct ReplicaStatus {
   std::uint64_t prefix_tokens_asked = 0;  // prompt tokens of the sequences admitted so far …
   std::uint64_t prefix_tokens_found = 0;  // … of which so many were in the prefix cache
   std::uint64_t preemptions = 0;
-  std::uint32_t step_budget_rows =
-      0;                            // of a prompt's beginning that fit into a step beside a decode
+  // Of a prompt's beginning that fit into a step beside a decode.
+  std::uint32_t step_budget_rows = 0;
   std::uint64_t drains = 0;         // steps that ended by abort and drain
   std::uint64_t stale_replies = 0;  // replies of older epochs or steps, dropped
   std::string last_error{};
