@@ -90,7 +90,10 @@ Status FlagTable::apply_word(const std::string& word, std::size_t index) {
     words_->push_back(word);
     return ok();
   }
-  return invalid_argument("unexpected argument \"" + word + "\"; see " + program_ + " --help");
+  const std::string behind =
+      positional_.empty() ? "" : " behind the word that names --" + positional_;
+  return invalid_argument("unexpected argument \"" + word + "\"" + behind + "; see " + program_ +
+                          " --help");
 }
 
 Status FlagTable::apply_command_line(const std::vector<std::string>& arguments, Request* request) {

@@ -264,7 +264,8 @@ TEST(FlagTable, SaysWhatWasExpectedAndFound) {
   EXPECT_EQ(error_of({"--tp", "2", "--tp", "3"}),
             "--tensor-parallel-size is given twice (command line)");
   EXPECT_EQ(error_of({"--verbose", "--no-tp"}), "unknown option --no-tp");
-  EXPECT_EQ(error_of({"a", "b"}), "unexpected argument \"b\"; see program --help");
+  EXPECT_EQ(error_of({"a", "b"}),
+            "unexpected argument \"b\" behind the word that names --model; see program --help");
   EXPECT_EQ(error_of({"-x"}), "unknown option -x");
 }
 
