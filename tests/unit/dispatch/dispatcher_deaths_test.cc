@@ -402,28 +402,34 @@ TEST_P(DispatcherDeaths, AVerdictEndsNobodyElse) {
       take_turns();
     }
   };
-  const auto die_slowly = [&] {
-    for (std::uint32_t r = 0; r < GetParam(); ++r) {
+  const auto lose_the_deadly = [&] {
+    for (std::uint32_t r = 0;; ++r) {
       const ReplicaId replica(r);
       if (replicas_.requests(replica).contains(1)) {
         replicas_.running[replica].clear();
         router_.table().at(replica).ready = false;
         dispatcher_.on_replica_lost(replica);
         EXPECT_TRUE(dispatcher_.on_replica_died(replica, true, "killed by signal 11"));
-        pass(35);
-        come_back(replica);
-        return;
+        return replica;
+      }
+      if (r + 1 == GetParam()) {
+        ADD_FAILURE() << "nobody runs it";
+        return replica;
       }
     }
   };
   submit(1);
-  die_slowly();
+  const ReplicaId first = lose_the_deadly();
+  pass(1);
   submit(1);
+  pass(34);
+  come_back(first);
   pass(1);
-  die_slowly();
+  const ReplicaId second = lose_the_deadly();
   ASSERT_EQ(dumped, std::vector<std::uint64_t>{1});
-  pass(1);
-  EXPECT_FALSE(sinks[1]->error.has_value());
+  pass(35);
+  EXPECT_FALSE(sinks[1]->error.has_value()) << "35 s without a replica that could take it";
+  come_back(second);
   for (int i = 0; i < 60; ++i) {
     step();
   }
