@@ -139,9 +139,17 @@ void ConnectionTable::drop_journals(std::size_t most, const Holds& holds) {
 }
 
 std::vector<ConnectionTable::Orphan> ConnectionTable::on_front_gone(std::size_t front) {
+  std::vector<Orphan> orphans;
+  orphans.reserve(fronts_[front].connections);
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    if (entry->second.front == front) {
+      orphans.push_back({std::move(entry->second.connection), entry->second.rest});
+      entry = entries_.erase(entry);
+    } else {
+      ++entry;
+    }
+  }
   fronts_[front] = {};
-  std::vector<Orphan> orphans = connections_of(front);
-  std::erase_if(entries_, [front](const auto& entry) { return entry.second.front == front; });
   promote();
   return orphans;
 }

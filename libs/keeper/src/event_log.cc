@@ -84,6 +84,8 @@ wire::History EventLog::history(std::size_t begin,
                                 const wire::RequestKey& key) const {
   wire::History history{.key = key, .marks = {}, .tokens = {}, .cached_tokens = {}};
   end = std::min({end, size_, begin + wire::kMaxHistory});
+  history.marks.reserve(end - begin);
+  history.tokens.reserve(end - begin);
   for (std::size_t i = begin; i < end; ++i) {
     const Entry& entry = at(i);
     if (entry.finish == step::FinishReason::kError) {

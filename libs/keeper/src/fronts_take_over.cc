@@ -36,14 +36,15 @@ bool Fronts::on_gone(std::size_t front, const FrontEnd& end) {
     give_back_later();
   }
   const FrontJournal::Marks suspects = suspects_of(end);
-  const bool is_blamed =
-      std::any_of(orphans.begin(), orphans.end(), [&](const ConnectionTable::Orphan& orphan) {
-        if (std::find(suspects.begin(), suspects.end(), orphan.connection.id) == suspects.end()) {
-          return false;
-        }
-        const auto account = account_of(orphan.connection.id);
-        return !account || account != orphan.rest;
-      });
+  const bool is_blamed = std::any_of(suspects.begin(), suspects.end(), [&](std::uint64_t id) {
+    const auto orphan = std::ranges::find(
+        orphans, id, [](const ConnectionTable::Orphan& each) { return each.connection.id; });
+    if (id == 0 || orphan == orphans.end()) {
+      return false;
+    }
+    const auto account = account_of(id);
+    return !account || account != orphan->rest;
+  });
   hand_overs_->add(front, end, std::move(orphans));
   hand_overs_->go_on();
   return is_blamed;
@@ -54,6 +55,9 @@ bool Fronts::on_gone(std::size_t front, const FrontEnd& end) {
 void Fronts::give_back_later() {
   giving_back_ = loop_.call_after(kGiveBackPause, [this] {
     loop_.name_callback("memory of a dead front");
+    if (!hand_overs_->empty()) {  // clients wait
+      return give_back_later();
+    }
     // One that is held elsewhere is needed by a connection that has not been at rest since, and of
     // which its front does not keep everything yet.
     table_->drop_journals(kLookedAtOnce,
@@ -96,7 +100,7 @@ std::size_t Fronts::taking_over() const {
   return all - std::min(begun, all);
 }
 
-// A connection of a front that is dead and reaped.
+// A connection of a front that has ended.
 Fate Fronts::hand_on(ConnectionTable::Orphan orphan, const FrontEnd& end) {
   const std::uint64_t id = orphan.connection.id;
   const auto account = account_of(id);
@@ -141,7 +145,7 @@ bool Fronts::would_cut(std::size_t front) const {
 }
 
 // None: the kernel's account cannot be relied on, or the connection is no more. True if its front is
-// dead and reaped, or has let go of it: then it stands still.
+// ended, or has let go of it: then it stands still.
 std::optional<os::TcpAccount> Fronts::account_of(std::uint64_t connection) const {
   const os::UniqueFd* const socket = doors_->socket(connection);
   if (!accounts_ || socket == nullptr) {

@@ -2,7 +2,6 @@
 #include "phalanx/keeper/hand_over_queue.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "phalanx/obs/log.h"
@@ -18,17 +17,11 @@ void HandOverQueue::add(std::size_t front,
   if (orphans.empty()) {
     return;
   }
-  const auto rest = std::stable_partition(
-      orphans.begin(), orphans.end(), [this](const ConnectionTable::Orphan& orphan) {
-        return calls_.is_urgent(orphan.connection.id);
-      });
-  const auto urgent = static_cast<std::size_t>(rest - orphans.begin());
-  left_.push_back(
-      {front,
-       end,
-       {std::make_move_iterator(orphans.begin()), std::make_move_iterator(orphans.end())},
-       urgent,
-       clock_.now()});
+  Left& left = left_.emplace_back(Left{front, end, {}, {}, clock_.now()});
+  for (ConnectionTable::Orphan& orphan : orphans) {
+    auto& orphans_left = calls_.is_urgent(orphan.connection.id) ? left.urgent : left.others;
+    orphans_left.push_back(std::move(orphan));
+  }
 }
 
 void HandOverQueue::go_on() {
@@ -45,10 +38,10 @@ bool HandOverQueue::waits(const Left& left, std::size_t in_work) const {
   }
   std::size_t not_begun = 0;
   for (const Left& other : left_) {
-    not_begun += other.urgent;
+    not_begun += other.urgent.size();
   }
   const std::size_t begun = in_work - std::min(not_begun, in_work);
-  return left.urgent > 0 ? begun >= kUrgentAtOnce : in_work > 0;
+  return left.urgent.empty() ? in_work > 0 : begun >= kUrgentAtOnce;
 }
 
 // The first of many go on while the last still wait for their turn.
@@ -60,11 +53,11 @@ void HandOverQueue::turn() {
     if (waits(left, in_work)) {
       break;
     }
-    left.urgent -= left.urgent > 0 ? 1U : 0U;
-    ConnectionTable::Orphan orphan = std::move(left.orphans.front());
-    left.orphans.pop_front();
+    auto& orphans = left.urgent.empty() ? left.others : left.urgent;
+    ConnectionTable::Orphan orphan = std::move(orphans.front());
+    orphans.pop_front();
     ++left.fates[calls_.hand_on(std::move(orphan), left.end)];
-    if (left.orphans.empty()) {
+    if (left.urgent.empty() && left.others.empty()) {
       obs::log_info("connections_of_a_dead_front",
                     {{"front", left.front},
                      {"kept", left.fates[Fate::kRests]},

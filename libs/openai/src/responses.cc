@@ -6,8 +6,6 @@
 #include <cmath>
 #include <unordered_set>
 
-#include "phalanx/base/utf8.h"
-
 namespace phalanx::openai {
 namespace {
 
@@ -289,16 +287,6 @@ std::string chat_completion_id(std::uint64_t random_high, std::uint64_t random_l
 
 std::string completion_id(std::uint64_t random_high, std::uint64_t random_low) {
   return random_id("cmpl-", random_high, random_low);
-}
-
-std::size_t character_count(std::string_view text) {
-  std::size_t count = 0;
-  while (!text.empty()) {
-    const Utf8Unit unit = next_utf8_unit(text);
-    text.remove_prefix(unit.kind == Utf8Unit::Kind::kCharacter ? unit.bytes : 1);
-    ++count;
-  }
-  return count;
 }
 
 }  // namespace phalanx::openai

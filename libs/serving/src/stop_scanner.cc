@@ -42,15 +42,18 @@ std::size_t StopScanner::look_for(std::size_t index, std::string_view piece) {
   return end;
 }
 
-StopScanner::Output StopScanner::push(std::string_view piece, bool may_end) {
-  std::string text = std::exchange(withheld_, {});
-  const std::size_t seen = text.size();
-  text += piece;
+StopScanner::Output StopScanner::push(std::string piece, bool may_end) {
+  if (begun_.empty()) {
+    return {std::move(piece), std::nullopt};
+  }
+  const std::size_t seen = withheld_.size();
+  std::string text = seen == 0 ? std::move(piece) : std::exchange(withheld_, {}) + piece;
+  const std::string_view added = std::string_view(text).substr(seen);
   std::size_t first = std::string::npos;
   const Stop* matched = nullptr;
   for (std::size_t i = 0; i < begun_.size(); ++i) {
     const Stop& stop = (*stops_)[i];
-    const std::size_t end = look_for(i, piece);
+    const std::size_t end = look_for(i, added);
     if (end > 0 && may_end && seen + end - stop.bytes.size() < first) {
       first = seen + end - stop.bytes.size();
       matched = &stop;
@@ -60,8 +63,8 @@ StopScanner::Output StopScanner::push(std::string_view piece, bool may_end) {
     text.resize(first + (include_stop_in_output_ ? matched->bytes.size() : 0));
     return {std::move(text), matched->bytes};
   }
-  const std::size_t open = begun_.empty() ? 0 : *std::max_element(begun_.begin(), begun_.end());
-  withheld_ = text.substr(text.size() - open);
+  const std::size_t open = *std::max_element(begun_.begin(), begun_.end());
+  withheld_.assign(text, text.size() - open);
   text.resize(text.size() - open);
   return {std::move(text), std::nullopt};
 }

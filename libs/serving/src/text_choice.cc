@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "phalanx/base/check.h"
-#include "phalanx/openai/responses.h"
+#include "phalanx/base/utf8.h"
 #include "phalanx/step/sampling.h"
 
 namespace phalanx::serving {
@@ -23,11 +23,11 @@ TextEvent TextChoice::push(std::uint32_t position, TokenId token, step::FinishRe
   const bool is_shown = finish != step::FinishReason::kStop || include_stop_in_output_;
   std::string piece = is_shown ? decoder_.push(token) : std::string();
   event.offset = characters_ + (is_shown ? decoder_.earlier_characters() : 0);
-  characters_ += openai::character_count(piece);
+  characters_ += count_code_points(piece);
   if (finish != step::FinishReason::kNone) {
     piece += decoder_.finish();
   }
-  StopScanner::Output output = scanner_.push(piece, position + 1 >= min_tokens_);
+  StopScanner::Output output = scanner_.push(std::move(piece), position + 1 >= min_tokens_);
   event.text = std::move(output.text);
   finished_ = output.match || finish != step::FinishReason::kNone;
   if (output.match) {

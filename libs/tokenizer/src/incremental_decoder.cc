@@ -24,6 +24,9 @@ std::string IncrementalDecoder::push(TokenId id) {
       token.remove_prefix(1);
     }
   }
+  if (pending_bytes_ == 0 && is_valid_utf8(token)) {  // almost all are
+    return std::string(token);
+  }
   std::string bytes(pending_.data(), pending_bytes_);
   bytes.append(token);
   const std::size_t earlier = std::exchange(pending_bytes_, 0);

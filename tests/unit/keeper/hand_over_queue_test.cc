@@ -105,6 +105,7 @@ TEST_F(HandOverQueueTest, ThoseWhoseClientsWaitGoFirst) {
   work({4, 9, 17});
   die(0);
   EXPECT_EQ(given(), (Ids{4, 9, 17})) << "the others would take the time of the next front";
+  EXPECT_FALSE(queue_.empty());
   EXPECT_TRUE(turn());
   catch_up({4, 9});
   EXPECT_TRUE(turn());
@@ -114,6 +115,7 @@ TEST_F(HandOverQueueTest, ThoseWhoseClientsWaitGoFirst) {
   EXPECT_EQ(given(), (Ids{1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 18, 19}));
   EXPECT_TRUE(turn());
   EXPECT_EQ(given(), Ids{20});
+  EXPECT_TRUE(queue_.empty());
   EXPECT_FALSE(turn());
 }
 

@@ -181,11 +181,5 @@ TEST(ErrorMessages, NameBothNumbers) {
       << "LiteLLM knows it by these words";
 }
 
-TEST(CharacterCount, CountsCharactersAndStrayBytes) {
-  EXPECT_EQ(character_count(""), 0U);
-  EXPECT_EQ(character_count("a\xC3\xA4\xF0\x9F\x8C\x8D"), 3U);
-  EXPECT_EQ(character_count("\xE2\x82"), 2U);
-}
-
 }  // namespace
 }  // namespace phalanx::openai

@@ -56,13 +56,15 @@ class HandOverQueue {
   void go_on();
   void turn();
 
+  [[nodiscard]] bool empty() const { return left_.empty(); }
+
  private:
   // Of one front.
   struct Left {
     std::size_t front;
     FrontEnd end;
-    std::deque<ConnectionTable::Orphan> orphans;
-    std::size_t urgent;  // so many of them, at the beginning
+    std::deque<ConnectionTable::Orphan> urgent;
+    std::deque<ConnectionTable::Orphan> others;  // behind them
     SteadyTime since;
     std::map<Fate, std::size_t> fates{};
   };

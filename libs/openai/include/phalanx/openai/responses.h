@@ -113,8 +113,4 @@ struct ModelCard {
 [[nodiscard]] std::string chat_completion_id(std::uint64_t random_high, std::uint64_t random_low);
 [[nodiscard]] std::string completion_id(std::uint64_t random_high, std::uint64_t random_low);
 
-// Number of Unicode characters of `text`, counting each byte that is not part of valid UTF-8 as
-// one.
-[[nodiscard]] std::size_t character_count(std::string_view text);
-
 }  // namespace phalanx::openai

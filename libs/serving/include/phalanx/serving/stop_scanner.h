@@ -30,7 +30,7 @@ class StopScanner {
 
   // What ends in a piece that must not end the text is no match, but a match may begin there.
   // Must not be called after a match.
-  [[nodiscard]] Output push(std::string_view piece, bool may_end = true);
+  [[nodiscard]] Output push(std::string piece, bool may_end = true);
 
   // The end of the text: what was withheld is no stop string.
   [[nodiscard]] std::string finish();
