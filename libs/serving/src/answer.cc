@@ -208,27 +208,46 @@ void Answer::hear(ChoiceState& choice, const TextEvent& event) {
 // Nothing is written: that was done. Nor is anything noted: what was noted counts them all.
 void Answer::on_history(const wire::History& history) {
   exchange_->hold(kKeptTokenBytes * history.tokens.size());
+  options_.notes.told += history.tokens.size();
   auto cached = history.cached_tokens.begin();
-  for (std::size_t i = 0; i < history.tokens.size(); ++i) {
+  for (std::size_t i = 0; i < history.tokens.size();) {
     const auto mark = wire::HistoryMark::of(history.marks[i]);
-    const std::size_t index = std::size_t{mark.prompt} * choices_per_prompt_ + mark.choice;
-    ++options_.notes.told;
-    ChoiceState* const found = open_choice(index);
+    const auto tokens = std::span(history.tokens).subspan(i, history.equal_marks(i));
+    i += tokens.size();
+    ChoiceState* const found =
+        open_choice(std::size_t{mark.prompt} * choices_per_prompt_ + mark.choice);
     if (found == nullptr) {
       continue;
     }
-    ChoiceState& choice = *found;
-    if (mark.choice == 0 && choice.told_before == 0 && cached != history.cached_tokens.end()) {
+    if (mark.choice == 0 && found->told_before == 0 && cached != history.cached_tokens.end()) {
       *usage_.cached_tokens += *cached++;
     }
-    const TextEvent event =
-        choice.decoder.push(choice.told_before++, history.tokens[i], mark.finish);
+    if (!options_.logprobs && mark.finish == step::FinishReason::kNone &&
+        found->decoder.skip(tokens)) {
+      found->told_before += static_cast<std::uint32_t>(tokens.size());
+      usage_.completion_tokens += tokens.size();
+    } else {
+      hear_again(*found, history.key, mark, tokens);
+    }
+  }
+}
+
+// Tokens of one choice, each with that mark.
+void Answer::hear_again(ChoiceState& choice,
+                        const wire::RequestKey& key,
+                        const wire::HistoryMark& mark,
+                        std::span<const TokenId> tokens) {
+  for (const TokenId token : tokens) {
+    const TextEvent event = choice.decoder.push(choice.told_before++, token, mark.finish);
     hear(choice, event);
     if (event.to_stop) {  // whoever found it may have died before that was told
-      context_.desk.stop({history.key, mark.prompt, mark.choice, choice.told_before - 1});
+      context_.desk.stop({key, mark.prompt, mark.choice, choice.told_before - 1});
     }
-    if (choice.decoder.finished() && --choices_open_ == 0) {
-      finish();  // nothing else comes that would
+    if (choice.decoder.finished()) {
+      if (--choices_open_ == 0) {
+        finish();  // nothing else comes that would
+      }
+      return;
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,10 @@ class Answer final : public RequestSink, public std::enable_shared_from_this<Ans
   void count_told();
   [[nodiscard]] ChoiceState* open_choice(std::size_t index);
   void hear(ChoiceState& choice, const TextEvent& event);
+  void hear_again(ChoiceState& choice,
+                  const wire::RequestKey& key,
+                  const wire::HistoryMark& mark,
+                  std::span<const TokenId> tokens);
   void begin_stream();
   [[nodiscard]] std::unique_ptr<os::EventLoop::Handle> call_later(Duration wait,
                                                                   void (Answer::*what)());

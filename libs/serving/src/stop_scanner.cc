@@ -43,7 +43,7 @@ std::size_t StopScanner::look_for(std::size_t index, std::string_view piece) {
 }
 
 StopScanner::Output StopScanner::push(std::string piece, bool may_end) {
-  if (begun_.empty()) {
+  if (is_idle()) {
     return {std::move(piece), std::nullopt};
   }
   const std::size_t seen = withheld_.size();

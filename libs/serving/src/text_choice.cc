@@ -47,4 +47,13 @@ TextEvent TextChoice::push(std::uint32_t position, TokenId token, step::FinishRe
   return event;
 }
 
+bool TextChoice::skip(std::span<const TokenId> tokens) {
+  PHALANX_CHECK(!finished_, "a finished choice has no further text");
+  if (!scanner_.is_idle()) {
+    return false;
+  }
+  decoder_.skip(tokens);
+  return true;
+}
+
 }  // namespace phalanx::serving

@@ -49,6 +49,28 @@ std::string IncrementalDecoder::push(TokenId id) {
   return text;
 }
 
+// What came before such a token changes nothing behind it: it cannot complete a character.
+bool IncrementalDecoder::begins_character(TokenId id) const {
+  if (options_.skip_special && tokenizer_->is_special(id)) {
+    return false;
+  }
+  const std::string_view token = tokenizer_->token_bytes(id);
+  return !token.empty() && (static_cast<unsigned char>(token.front()) & 0xC0U) != 0x80U;
+}
+
+void IncrementalDecoder::skip(std::span<const TokenId> ids) {
+  std::size_t first = 0;
+  if (begun_ || options_.continues || !tokenizer_->strips_first_space()) {
+    first = ids.size();
+    while (first > 0 && (first == ids.size() || !begins_character(ids[first]))) {
+      --first;
+    }
+  }
+  for (const TokenId id : ids.subspan(first)) {
+    static_cast<void>(push(id));
+  }
+}
+
 std::string IncrementalDecoder::finish() {
   const bool unfinished = pending_bytes_ > 0;
   pending_bytes_ = 0;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/serving/text_choice.h"
 
+#include <span>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "phalanx/step/sampling.h"
@@ -34,6 +37,18 @@ TEST_F(TextChoiceTest, EndsAtTheEndTokenWithoutShowingIt) {
   EXPECT_EQ(event.stopped_by.index(), 0U);
   EXPECT_FALSE(event.to_stop);
   EXPECT_TRUE(choice.finished());
+}
+
+TEST_F(TextChoiceTest, SkipsWhatWasShownUnlessStopStringsHaveToSeeIt) {
+  TextChoice choice(options_, *tokenizer_);
+  const std::vector<TokenId> tokens{'a', 0xE2, 0x82};
+  EXPECT_TRUE(choice.skip(tokens));
+  EXPECT_EQ(push(choice, 3, 0xAC).text, "\u20ac");
+  options_.stop_strings = {"ab"};
+  TextChoice looking(options_, *tokenizer_);
+  EXPECT_FALSE(looking.skip(std::span(tokens).first(1)));
+  EXPECT_EQ(push(looking, 0, 'a').text, "");
+  EXPECT_EQ(push(looking, 1, 'b').finish, step::FinishReason::kStop);
 }
 
 TEST_F(TextChoiceTest, TellsWhereTheTextOfEachTokenBegins) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -143,6 +144,32 @@ TEST_P(AnyTokens, StreamToWhatTheyDecodeToAndNothingIsHeldBackLongerThanNeeded) 
       EXPECT_EQ(decoder.pending_bytes(), unfinished_bytes(bytes));
     }
     EXPECT_EQ(streamed + decoder.finish(), tokenizer.decode(ids, options));
+  }
+}
+
+TEST_P(AnyTokens, SkippedLeaveWhatThePushedLeave) {
+  const Tokenizer& tokenizer = *GetParam().tokenizer;
+  std::mt19937 random(5);
+  for (int round = 0; round < 2000; ++round) {
+    const std::vector<TokenId> ids = random_ids(random);
+    const DecodeOptions options{.skip_special = random() % 2 == 0, .continues = random() % 2 == 0};
+    IncrementalDecoder pushed(tokenizer, options);
+    IncrementalDecoder skipped(tokenizer, options);
+    for (std::span<const TokenId> left = ids; !left.empty();) {
+      const auto some = left.first(random() % (left.size() + 1));
+      for (const TokenId id : some) {
+        static_cast<void>(pushed.push(id));
+      }
+      skipped.skip(some);
+      ASSERT_EQ(skipped.pending_bytes(), pushed.pending_bytes());
+      left = left.subspan(some.size());
+      if (!left.empty()) {
+        ASSERT_EQ(skipped.push(left.front()), pushed.push(left.front()));
+        ASSERT_EQ(skipped.earlier_characters(), pushed.earlier_characters());
+        left = left.subspan(1);
+      }
+    }
+    ASSERT_EQ(skipped.finish(), pushed.finish());
   }
 }
 

@@ -35,6 +35,9 @@ class StopScanner {
   // The end of the text: what was withheld is no stop string.
   [[nodiscard]] std::string finish();
 
+  // There is nothing to look for.
+  [[nodiscard]] bool is_idle() const { return begun_.empty(); }
+
   [[nodiscard]] std::size_t withheld_bytes() const { return withheld_.size(); }
 
  private:

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -58,6 +59,10 @@ class TextChoice {
   // The token at `position` of the choice, which ends with it if there is a `finish`. Must not be
   // called once finished.
   [[nodiscard]] TextEvent push(std::uint32_t position, TokenId token, step::FinishReason finish);
+
+  // As push() of each, of which none ends the choice, for who wants neither their text nor offsets
+  // from here on. False: nothing is done, as stop strings have to see all of it.
+  [[nodiscard]] bool skip(std::span<const TokenId> tokens);
 
   [[nodiscard]] bool finished() const { return finished_; }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <string>
 
 #include "phalanx/base/ids.h"
@@ -25,6 +26,10 @@ class IncrementalDecoder {
   // The text that `id` completes; empty if there is none yet.
   [[nodiscard]] std::string push(TokenId id);
 
+  // As push() of each, for who does not want their text: it looks at the last ones only, unless no
+  // byte has come and the first space may have to go.
+  void skip(std::span<const TokenId> ids);
+
   // How many characters at the beginning of what the last push() returned hold no byte of its
   // token: U+FFFD for what came before and did not become a character.
   [[nodiscard]] std::size_t earlier_characters() const { return earlier_characters_; }
@@ -36,6 +41,8 @@ class IncrementalDecoder {
   [[nodiscard]] std::size_t pending_bytes() const { return pending_bytes_; }
 
  private:
+  [[nodiscard]] bool begins_character(TokenId id) const;
+
   const Tokenizer* tokenizer_;
   DecodeOptions options_;
   std::array<char, 4> pending_{};

@@ -67,6 +67,15 @@ struct History {
   std::vector<TokenId> tokens{};       // of each event
   // Of those at position 0 of choice 0 of a prompt, in their order.
   std::vector<std::uint32_t> cached_tokens{};
+
+  // How many events from that one on have the same mark.
+  [[nodiscard]] std::size_t equal_marks(std::size_t from) const {
+    std::size_t end = from;
+    while (end < marks.size() && marks[end] == marks[from]) {
+      ++end;
+    }
+    return end - from;
+  }
   friend bool operator==(const History&, const History&) = default;
 };
 
