@@ -146,23 +146,6 @@ TEST(ChildProcess, TellsHowItEnded) {
   EXPECT_FALSE(is_crash(*killed.poll_exit()));
 }
 
-TEST(ChildProcess, IsLeftToBeReapedByWhoLooks) {
-  ChildProcess child = spawn("wait");
-  EXPECT_FALSE(child.peek_exit());
-  ASSERT_TRUE(child.signal(SIGKILL));
-  ASSERT_TRUE(test::eventually([&] { return child.peek_exit().has_value(); }, seconds(5)));
-  EXPECT_EQ(child.peek_exit(), ExitReason(Signaled{SIGKILL, false}));
-  EXPECT_EQ(::kill(child.pid(), 0), 0) << "a zombie";
-  EXPECT_EQ(reap_adopted(), 0) << "which is nobody else's";
-  EXPECT_EQ(child.poll_exit(), ExitReason(Signaled{SIGKILL, false}));
-  EXPECT_NE(::kill(child.pid(), 0), 0);
-  ChildProcess other = spawn("exit 3");
-  ASSERT_TRUE(test::eventually([&] { return other.peek_exit().has_value(); }, seconds(5)));
-  const pid_t pid = other.pid();
-  other = ChildProcess();
-  EXPECT_NE(::kill(pid, 0), 0);
-}
-
 TEST(ChildProcess, TellsACrashFromAKill) {
   const auto reason = spawn("abort").wait_exit(soon());
   ASSERT_TRUE(reason);

@@ -100,7 +100,7 @@ std::size_t Fronts::taking_over() const {
   return all - std::min(begun, all);
 }
 
-// A connection of a front that has ended.
+// A connection of a front that is dead and reaped.
 Fate Fronts::hand_on(ConnectionTable::Orphan orphan, const FrontEnd& end) {
   const std::uint64_t id = orphan.connection.id;
   const auto account = account_of(id);
@@ -145,7 +145,7 @@ bool Fronts::would_cut(std::size_t front) const {
 }
 
 // None: the kernel's account cannot be relied on, or the connection is no more. True if its front is
-// ended, or has let go of it: then it stands still.
+// dead and reaped, or has let go of it: then it stands still.
 std::optional<os::TcpAccount> Fronts::account_of(std::uint64_t connection) const {
   const os::UniqueFd* const socket = doors_->socket(connection);
   if (!accounts_ || socket == nullptr) {

@@ -252,41 +252,30 @@ std::optional<ExitReason> ChildProcess::poll_exit() {
   return exit_;
 }
 
-std::optional<ExitReason> ChildProcess::peek_exit() {
-  if (exit_ || !pidfd_.valid() || leads_group_) {
-    return poll_exit();
-  }
-  return look(WNOWAIT);
-}
-
-// How it ended, once it has.
-std::optional<ExitReason> ChildProcess::look(int options) const {
+std::optional<ExitReason> ChildProcess::reap() {
   siginfo_t info{};
   int code = 0;
-  do {
-    code = ::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED | WNOHANG | options);
-  } while (code != 0 && errno == EINTR);
-  if (code == 0 && info.si_pid == 0) {
-    return std::nullopt;
-  }
-  // When somebody else reaped it, it is gone, and how it ended is not known any more.
-  return code == 0 ? reason_of(info) : Exited{error_traits(Code::kInternal).exit_status};
-}
-
-std::optional<ExitReason> ChildProcess::reap() {
+  const auto wait = [&](int options) {
+    do {
+      code = ::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, options | WNOHANG);
+    } while (code != 0 && errno == EINTR);
+  };
   // Until it is reaped its pid is not given to another child: the list changes in the same moment.
   const std::lock_guard lock(own_children().mutex);
   if (leads_group_) {
-    if (!look(WNOWAIT)) {
+    wait(WEXITED | WNOWAIT);
+    if (code == 0 && info.si_pid == 0) {
       return std::nullopt;
     }
     ::kill(-pid_, SIGKILL);
   }
-  std::optional<ExitReason> reason = look(0);
-  if (reason) {
-    own_children().pids.erase(pid_);
+  wait(WEXITED);
+  if (code == 0 && info.si_pid == 0) {
+    return std::nullopt;
   }
-  return reason;
+  own_children().pids.erase(pid_);
+  // When somebody else reaped it, it is gone, and how it ended is not known any more.
+  return code == 0 ? reason_of(info) : Exited{error_traits(Code::kInternal).exit_status};
 }
 
 std::optional<ExitReason> ChildProcess::wait_exit(SteadyTime deadline) {

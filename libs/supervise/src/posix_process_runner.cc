@@ -23,8 +23,6 @@ namespace {
 constexpr int kRecordsPerTurn = 32;
 constexpr std::size_t kLastLines = 8;
 constexpr auto kMemoryPeriod = std::chrono::seconds(1);
-// From the end of a child to its reaping: what its end starts comes first.
-constexpr auto kReapDelay = std::chrono::milliseconds(100);
 // Between looks at what a wrapper leaves behind: it was killed, or its parent-death signal has come.
 constexpr auto kRestPoll = std::chrono::milliseconds(2);
 // By convention of shells: the command was ended by signal status - 128.
@@ -55,8 +53,6 @@ struct PosixProcessRunner::Impl {
   os::EventLoop& loop;
   ChildHost& host;
   std::vector<std::unique_ptr<Child>> children;  // by slot
-  std::vector<os::ChildProcess> ended;           // to be reaped
-  Handle reap_timer;
   Handle child_signal;
   // Of the memory cgroup: a second ago, and at the second before that.
   std::optional<std::uint64_t> memory_kills = os::out_of_memory_kills();
@@ -69,8 +65,7 @@ struct PosixProcessRunner::Impl {
   [[nodiscard]] Status watch(std::size_t slot, Child& child);
   void read_control(std::size_t slot, int limit);
   [[nodiscard]] DeathOrigin origin_of(const Child& child, const os::ExitReason& reason) const;
-  void take_end(std::size_t slot);
-  void reap_later(os::ChildProcess process);
+  void reap(std::size_t slot);
   [[nodiscard]] static bool worker_remains(const Child& child);
   void on_child_signal();
   void count_memory_kills();
@@ -117,8 +112,7 @@ Status PosixProcessRunner::Impl::watch(std::size_t slot, Child& child) {
   };
   try {
     child.watch = std::make_unique<os::LifelineWatch>(child.lifeline, on_death);
-    child.exit_handle =
-        loop.watch_readable(child.process.pidfd(), [this, slot] { take_end(slot); });
+    child.exit_handle = loop.watch_readable(child.process.pidfd(), [this, slot] { reap(slot); });
     child.control_handle = loop.watch_readable(
         child.process.control().fd(), [this, slot] { read_control(slot, kRecordsPerTurn); });
   } catch (const std::runtime_error& error) {  // of the threads of std, and of Asio
@@ -157,7 +151,7 @@ void PosixProcessRunner::Impl::read_control(std::size_t slot, int limit) {
   }
 }
 
-void PosixProcessRunner::Impl::take_end(std::size_t slot) {
+void PosixProcessRunner::Impl::reap(std::size_t slot) {
   loop.name_callback("the end of a child");
   // What the child said last, its reason above all, comes before the news of its death.
   read_control(slot, 1024);
@@ -165,9 +159,9 @@ void PosixProcessRunner::Impl::take_end(std::size_t slot) {
   if (child == nullptr) {
     return;
   }
-  const auto reason = child->process.peek_exit();
+  const auto reason = child->process.poll_exit();
   if (child->process.leaves_group() || (reason && worker_remains(*child))) {
-    child->exit_handle = loop.call_after(kRestPoll, [this, slot] { take_end(slot); });
+    child->exit_handle = loop.call_after(kRestPoll, [this, slot] { reap(slot); });
     return;
   }
   if (!reason) {
@@ -182,19 +176,8 @@ void PosixProcessRunner::Impl::take_end(std::size_t slot) {
     death.work = crash->work;
   }
   death.lines = obs::FlightRing(child->lifeline.flight_area()).lines(kLastLines);
-  reap_later(std::move(child->process));
   children[slot].reset();
   host.on_exit(death);
-}
-
-void PosixProcessRunner::Impl::reap_later(os::ChildProcess process) {
-  ended.push_back(std::move(process));
-  if (ended.size() == 1) {
-    reap_timer = loop.call_after(kReapDelay, [this] {
-      loop.name_callback("reaping");
-      ended.clear();
-    });
-  }
 }
 
 // A wrapper may have put the child into a group of its own (debuggers do); the kernel has told it

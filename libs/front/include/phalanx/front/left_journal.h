@@ -11,7 +11,7 @@
 
 namespace phalanx::front {
 
-// What a front that has ended has left in its journal (proto/front-journal.md). Nothing in
+// What a front that is dead and reaped has left in its journal (proto/front-journal.md). Nothing in
 // the memory is trusted: whatever it holds, the work and the answers are bounded by its size.
 //
 // Ownership: a mapping of its own.

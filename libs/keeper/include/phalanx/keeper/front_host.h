@@ -41,7 +41,7 @@ struct FrontCalls {
   std::function<Status(std::size_t front, const wire::FrontToLeader& record)> on_record;
   // It is killed and serves nobody from now on; it may take its time to die. on_gone() follows.
   std::function<void(std::size_t front)> on_killed = nullptr;
-  // Its process has ended, and all that it said has been told. It is started again.
+  // Its process is dead and reaped, and all that it said has been told. It is started again.
   // Returns whether its death is held against a request: such a death does not delay the start.
   std::function<bool(std::size_t front, const FrontEnd& end)> on_gone;
   std::function<void(const Error& cause)> on_first_start_failed;  // no front has ever been ready
@@ -54,8 +54,8 @@ struct FrontCalls {
 // The fronts as processes: starts them, restarts them, and carries records. The first start is
 // strict; once a front has been ready no death is final, and the next start is at most a second
 // away. A front that is stopped, says nothing for kQuietTicksMax or takes no record for
-// kStuckTicksMax is killed: nobody else may act for a connection before the process of the
-// front that had it has ended.
+// kStuckTicksMax is killed: nobody else may act for a connection before the front that had it is
+// dead and reaped.
 //
 // Ownership: owns the processes and kills them with it; they own nothing. Borrows the loop.
 // Threads: the loop thread; on_dying() runs on watcher threads and does nothing.

@@ -18,7 +18,7 @@ inline constexpr std::uint32_t kStrikesMax = 3;
 // something gets no byte further, before that connection is held to be the cause.
 inline constexpr std::uint32_t kUnexplainedDeathsMax = 16;
 
-// What becomes of a connection whose front has ended.
+// What becomes of a connection whose front is dead and reaped.
 enum class Fate {
   kRests,    // another front gets it between two requests
   kResumes,  // another front goes on in the middle of what it was left in

@@ -49,7 +49,7 @@ class Quarantine {
   void close();
 
   void on_ready();  // the front is, and has nothing to do
-  // It has ended. True: its suspect has been alone for long enough, and is cleared.
+  // It is dead and reaped. True: its suspect has been alone for long enough, and is cleared.
   [[nodiscard]] bool on_gone();
   void on_left();  // the suspect has ended, or its front has let go of it at rest
   void on_tick();

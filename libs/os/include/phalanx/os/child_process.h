@@ -107,11 +107,6 @@ class ChildProcess {
   // first, and the answer comes when that is gone and reaped by who adopted it (this process does).
   // Blocks: no.
   [[nodiscard]] std::optional<ExitReason> poll_exit();
-  // The same, but one that led no group is left to be reaped by poll_exit() or the destructor: that
-  // takes the kernel milliseconds for a process whose thousands of descriptors somebody has looked
-  // at in /proc. Nothing else is left of it: it runs nowhere, and holds no descriptor and no
-  // memory.
-  [[nodiscard]] std::optional<ExitReason> peek_exit();
   // It has ended, others of its group have not: poll_exit() must be asked again, as pidfd() tells
   // nothing of them.
   [[nodiscard]] bool leaves_group() const { return left_ && !exit_; }
@@ -134,7 +129,6 @@ class ChildProcess {
         pidfd_(std::move(pidfd)),
         control_(std::move(control)),
         leads_group_(leads_group) {}
-  [[nodiscard]] std::optional<ExitReason> look(int options) const;
   [[nodiscard]] std::optional<ExitReason> reap();
   void kill_and_reap() noexcept;
 

@@ -53,8 +53,7 @@ class ChildHost {
   // A signal stopped it (SIGSTOP).
   virtual void on_stopped_by_signal(std::size_t slot, Incarnation incarnation) = 0;
 
-  // No thread, descriptor or memory of it is left, and the slot is free. May spawn into it. It is
-  // reaped behind this.
+  // Reaped: its memory is released, the slot is free. May spawn into it.
   virtual void on_exit(const Death& death) = 0;
 };
 
