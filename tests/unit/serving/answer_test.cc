@@ -136,6 +136,46 @@ TEST(Answer, EveryEventHasTheUsageThatIsAskedFor) {
   EXPECT_EQ(told, (std::vector<std::uint64_t>{0, 0, 1, 2, 2}));
 }
 
+// What another front has written of it is not looked at where nothing depends on it; what is
+// written behind it is the same.
+TEST(Answer, GoesOnBehindWhatWasWritten) {
+  for (const bool looks_at_all : {false, true}) {
+    Served served;
+    AnswerOptions options;
+    options.stream = true;
+    options.include_usage = true;
+    options.notes.told = 4;
+    const auto exchange = std::make_shared<CountingExchange>(&served.held);
+    const auto answer =
+        std::make_shared<Answer>(served.context({}), options, exchange, Place(served.desk, {1, 1}));
+    std::vector<GenerationRequest> prompts(1);
+    prompts[0].generation.choices = 2;
+    prompts[0].generation.prompt_ids = {'a', 'b', 'c'};
+    if (looks_at_all) {
+      prompts[0].text.stop_strings = {"no such"};
+    }
+    answer->start({}, std::move(prompts));
+    const std::uint32_t open = wire::HistoryMark{}.packed();
+    const std::uint32_t ended =
+        wire::HistoryMark{.choice = 1, .finish = step::FinishReason::kLength}.packed();
+    answer->on_history({{1, 1}, {open, open, ended, open}, {'a', 0xE2, 'b', 0x82}, {2}});
+    EXPECT_TRUE(exchange->events.empty());
+    wire::FrontEvent token;
+    token.key = {1, 1};
+    token.position = 3;
+    token.token = 0xAC;
+    token.finish = step::FinishReason::kLength;
+    answer->on_token(token);
+    ASSERT_EQ(exchange->events.size(), 5U) << "two roles, the token, the usage, the end";
+    EXPECT_NE(exchange->events[2].find("\u20ac"), std::string::npos);
+    const auto usage =
+        openai::parse_stream_event(exchange->events[3].substr(std::string("data: ").size()));
+    ASSERT_TRUE(usage && usage->usage);
+    EXPECT_EQ(usage->usage->completion_tokens, 5U);
+    EXPECT_NE(exchange->events[3].find("\"cached_tokens\":2"), std::string::npos);
+  }
+}
+
 // Of more than is written on the loop. What comes behind its last token finds its choices with
 // another thread, or gone.
 TEST(Answer, ALargeOneIsWrittenOnceWhateverStillComes) {
