@@ -30,7 +30,7 @@
 namespace phalanx::bench {
 namespace {
 
-constexpr std::uint32_t kTokensMax = 1 << 20;
+constexpr std::uint32_t kMaxTokens = 1 << 20;
 constexpr double kGiga = 1e9;
 
 // A cell in one format on one group, and what was measured so far.
@@ -124,10 +124,10 @@ Status Bench::load(const Options& options) {
 
 // A cell whose KV does not fit into memory is left out, and said so.
 Status Bench::plan(const Options& options) {
-  PHALANX_TRY(const auto prompts, parse_numbers("--pp", options.prompts, 1, kTokensMax));
+  PHALANX_TRY(const auto prompts, parse_numbers("--pp", options.prompts, 1, kMaxTokens));
   PHALANX_TRY(const auto batches,
               parse_numbers("--tg", options.batches, 1, step::kMaxSequencesPerStep));
-  PHALANX_TRY(const auto contexts, parse_numbers("--context", options.contexts, 1, kTokensMax));
+  PHALANX_TRY(const auto contexts, parse_numbers("--context", options.contexts, 1, kMaxTokens));
   PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
   PHALANX_TRY(const std::size_t block,
               model::replica_block_bytes(arenas_[0].config, 1, shape_.kv_format));

@@ -58,7 +58,7 @@ void Front::give_back_heap() {
 
 void Front::tell_times() {
   const os::EventLoop::CallbackTimes& times = loop_.callback_times();
-  if (times.longest > std::max(longest_told_, os::EventLoop::kCallbackTimeMax)) {
+  if (times.longest > std::max(longest_told_, os::EventLoop::kMaxCallbackTime)) {
     longest_told_ = times.longest;
     obs::log_debug("longest_callback",
                    {{"callback", times.longest_name}, {"cpu_us", to_microseconds(times.longest)}});

@@ -13,7 +13,7 @@
 namespace phalanx::load {
 namespace {
 
-constexpr std::int64_t kCountMax = 10'000'000;
+constexpr std::int64_t kMaxCount = 10'000'000;
 
 Result<double> parse_number(const std::string& text, double min, double max) {
   double value = 0.0;
@@ -117,7 +117,7 @@ void add_workload_flags(flags::FlagTable& table, Options* o) {
                  &o->dataset_path,
                  "FILE",
                  "JSON lines {\"prompt\": text, \"output_tokens\": N} for --dataset-name custom");
-  table.add_int("num-prompts", &o->num_prompts, 1, kCountMax, "Requests of the run");
+  table.add_int("num-prompts", &o->num_prompts, 1, kMaxCount, "Requests of the run");
   table.add_int("random-input-len",
                 &o->random_input_len,
                 1,
@@ -135,7 +135,7 @@ void add_workload_flags(flags::FlagTable& table, Options* o) {
                 1 << 22,
                 "Tokens asked for where a custom prompt names none");
   table.add_int(
-      "num-warmups", &o->num_warmups, 0, kCountMax, "Requests before the run, not counted");
+      "num-warmups", &o->num_warmups, 0, kMaxCount, "Requests before the run, not counted");
   table.add_int("seed", &o->seed, 0, std::numeric_limits<std::int64_t>::max(), "Seed of the run");
   table.add_switch("verify-counts",
                    &o->verify_counts,

@@ -24,7 +24,7 @@
 namespace phalanx::load {
 namespace {
 
-constexpr std::size_t kModelListBytesMax = std::size_t{1} << 20;
+constexpr std::size_t kMaxModelListBytes = std::size_t{1} << 20;
 
 struct Finished {
   std::vector<loadgen::RequestRecord> records;
@@ -104,7 +104,7 @@ class Session {
         {.on_head = [&](int its_status, const http::Headers&) { status = its_status; },
          .on_data =
              [&](std::string_view bytes) {
-               body.append(bytes.substr(0, kModelListBytesMax - body.size()));
+               body.append(bytes.substr(0, kMaxModelListBytes - body.size()));
              },
          .on_end =
              [&](Status its_end) {

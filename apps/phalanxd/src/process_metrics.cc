@@ -68,7 +68,7 @@ void refresh_front_metrics(obs::MetricRegistry& registry, const keeper::Fronts& 
 
 void log_longest_callback(const os::EventLoop& loop, Duration* told) {
   const os::EventLoop::CallbackTimes& times = loop.callback_times();
-  const bool is_longer = times.longest > std::max(*told, os::EventLoop::kCallbackTimeMax);
+  const bool is_longer = times.longest > std::max(*told, os::EventLoop::kMaxCallbackTime);
   *told = times.longest;  // shorter than before once the times were reset
   if (!is_longer) {
     return;

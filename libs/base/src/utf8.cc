@@ -127,12 +127,12 @@ void append_utf8(char32_t code_point, std::string& out) {
 }
 
 std::string_view utf8_prefix(std::string_view text, std::size_t most) {
-  constexpr std::size_t kContinuationsMax = 3;
+  constexpr std::size_t kMaxContinuations = 3;
   if (text.size() <= most) {
     return text;
   }
   std::size_t end = most;
-  while (end > 0 && most - end < kContinuationsMax && (byte_at(text, end) & 0xC0U) == 0x80U) {
+  while (end > 0 && most - end < kMaxContinuations && (byte_at(text, end) & 0xC0U) == 0x80U) {
     --end;
   }
   return text.substr(0, end);

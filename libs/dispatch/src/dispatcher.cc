@@ -16,7 +16,7 @@ namespace phalanx::dispatch {
 namespace {
 
 // A token left out, or a sequence lost, is a defect of the replica, which time does not mend.
-constexpr std::uint32_t kGapsMax = 3;
+constexpr std::uint32_t kMaxGaps = 3;
 
 }  // namespace
 
@@ -209,7 +209,7 @@ void Dispatcher::accept_token(Running& running, const wire::TokenUpdate& update)
     case Choice::Verdict::kRepeat:
       return;
     case Choice::Verdict::kGap:
-      if (++running.gaps == kGapsMax) {
+      if (++running.gaps == kMaxGaps) {
         fail_request(running.request.id,
                      internal_error("replicas left out tokens of this request"));
       } else {
@@ -313,7 +313,7 @@ void Dispatcher::on_holding(ReplicaId replica, const wire::ReplicaHolding& holdi
     if (running == nullptr || running->replica != replica) {
       continue;
     }
-    if (++running->gaps == kGapsMax) {
+    if (++running->gaps == kMaxGaps) {
       fail_request(key.request, internal_error("replicas lost this request again and again"));
     } else {
       run_again(*running);

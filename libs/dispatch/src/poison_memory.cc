@@ -43,7 +43,7 @@ void PoisonMemory::add(const Generation& generation,
   const std::uint64_t any = digest(generation);
   entries_.push_back(
       {drawn ? with_seed(any, generation.sampling.seed) : any, drawn ? choice : 0, now});
-  if (entries_.size() > kRequestsMax) {
+  if (entries_.size() > kMaxRequests) {
     entries_.pop_front();
   }
 }

@@ -8,7 +8,7 @@ namespace phalanx::dispatch {
 namespace {
 
 // More blocks than a replica may have (--num-kv-blocks): a mirror that has lost count ends here.
-constexpr std::size_t kHashesMax = std::size_t{1} << 24;
+constexpr std::size_t kMaxHashes = std::size_t{1} << 24;
 
 }  // namespace
 
@@ -20,7 +20,7 @@ void PrefixDirectory::apply(ReplicaId replica, const wire::PrefixChanges& change
   for (const std::uint64_t hash : changes.evicted) {
     known.erase(hash);
   }
-  if (known.size() + changes.published.size() <= kHashesMax) {
+  if (known.size() + changes.published.size() <= kMaxHashes) {
     known.insert(changes.published.begin(), changes.published.end());
   }
 }

@@ -14,12 +14,12 @@ namespace phalanx::engine {
 namespace {
 
 // Waiting sequences that are left alone in one plan because their beginning is being computed.
-constexpr std::uint32_t kHeldBackMax = 256;
+constexpr std::uint32_t kMaxHeldBack = 256;
 
 // What attaches all running sequences at once, as behind the death of a rank, is one command,
 // however many blocks they share. Those that are admitted leave room to grow into.
-constexpr std::uint64_t kCommandBytesMax = wire::kMaxFrameBytes - (std::size_t{1} << 20);
-constexpr std::uint64_t kAdmittedBytesMax = kCommandBytesMax / 8 * 7;
+constexpr std::uint64_t kMaxCommandBytes = wire::kMaxFrameBytes - (std::size_t{1} << 20);
+constexpr std::uint64_t kMaxAdmittedBytes = kMaxCommandBytes / 8 * 7;
 
 std::uint64_t command_bytes(const Sequence& sequence) {
   const std::uint64_t tokens = sequence.length();
@@ -65,7 +65,7 @@ void Planner::keep_within_a_command() {
   for (const auto& [id, sequence] : running_) {
     command_bytes_ += command_bytes(sequence);
   }
-  for (auto it = running_.rbegin(); it != running_.rend() && command_bytes_ > kCommandBytesMax;
+  for (auto it = running_.rbegin(); it != running_.rend() && command_bytes_ > kMaxCommandBytes;
        ++it) {
     preempt(it->second);
     command_bytes_ -= command_bytes(it->second);
@@ -200,7 +200,7 @@ void Planner::admit_waiting() {
       continue;
     }
     if (awaits_prefix(sequence)) {
-      if (++held_back > kHeldBackMax) {
+      if (++held_back > kMaxHeldBack) {
         return;
       }
       continue;
@@ -226,7 +226,7 @@ void Planner::admit_waiting() {
 // Who would be alone is admitted wherever he fits at all.
 bool Planner::has_room(const Sequence& sequence, std::uint32_t taken) const {
   const bool alone = running_.empty() && drafts_.empty();
-  const bool in_command = command_bytes_ + command_bytes(sequence) <= kAdmittedBytesMax;
+  const bool in_command = command_bytes_ + command_bytes(sequence) <= kMaxAdmittedBytes;
   return available_ >= taken && (alone || (in_command && available_ >= taken + reserved_));
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 // What the leader reads in one turn of its loop: a part of a millisecond of work. An alternative of
 // a token weighs 1.
-constexpr std::size_t kBatchWeightMax = 256;
+constexpr std::size_t kMaxBatchWeight = 256;
 constexpr std::size_t kUpdateWeight = 4;
 
 // The end of the first frame's updates.
@@ -23,7 +23,7 @@ Iterator end_of_frame(Iterator first, Iterator end) {
   Iterator last = first;
   do {
     weight += kUpdateWeight + last->top_logprobs.size();
-  } while (++last != end && weight < kBatchWeightMax);
+  } while (++last != end && weight < kMaxBatchWeight);
   return last;
 }
 

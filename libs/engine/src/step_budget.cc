@@ -8,7 +8,7 @@ namespace phalanx::engine {
 namespace {
 
 constexpr double kAim = 0.9;          // of the limit, for durations scatter
-constexpr double kSurpriseMax = 1.5;  // times what was expected: so much of a duration counts
+constexpr double kMaxSurprise = 1.5;  // times what was expected: so much of a duration counts
 constexpr double kHarmless = 0.25;    // of the limit: the fixed part is believed up to there
 constexpr double kFixedGain = 0.25;
 constexpr double kRowGain = 0.5;
@@ -57,7 +57,7 @@ void StepBudget::learn_fixed(const StepWork& work, double ms) {
   const double expected = expected_ms(work);
   double fixed = ms - expected;
   if (fixed_ms_) {
-    const double most = std::max(kSurpriseMax * expected, kHarmless * limit_ms_);
+    const double most = std::max(kMaxSurprise * expected, kHarmless * limit_ms_);
     fixed = *fixed_ms_ + kFixedGain * (std::min(ms, most) - expected);
   }
   if (fixed < 0.0) {
@@ -81,7 +81,7 @@ void StepBudget::learn_row(const StepWork& work, double ms) {
     row_ms_ = (ms - fixed) / rows;
   } else {
     const double expected = expected_ms(work);
-    const double error = std::min(ms, kSurpriseMax * expected) - expected;
+    const double error = std::min(ms, kMaxSurprise * expected) - expected;
     row_ms_ =
         std::max(row_ms_ + kRowGain * error * rows / (rows * rows + kFewRows * kFewRows), 0.0);
   }

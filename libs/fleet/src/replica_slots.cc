@@ -13,7 +13,7 @@ namespace {
 
 // A replica sends a heartbeat every 100 to 300 ms. So many of our own
 // ticks without one, and only ticks that came on time count.
-constexpr std::uint32_t kQuietTicksMax = 30;
+constexpr std::uint32_t kMaxQuietTicks = 30;
 constexpr auto kTickPeriod = std::chrono::milliseconds(100);
 
 ReplicaId id_of(std::size_t slot) {
@@ -252,12 +252,12 @@ void ReplicaSlots::on_tick() {
   last_tick_ = now;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
-    if (slot.proven && on_time && !patient_[i] && ++slot.quiet_ticks == kQuietTicksMax) {
+    if (slot.proven && on_time && !patient_[i] && ++slot.quiet_ticks == kMaxQuietTicks) {
       slot.hung = true;
       supervisor_.on_hung(
           i,
           slot.incarnation,
-          "no heartbeat for " + std::to_string(kQuietTicksMax) + " ticks of 100 ms");
+          "no heartbeat for " + std::to_string(kMaxQuietTicks) + " ticks of 100 ms");
     }
     if (slot.recovering && on_time) {
       watch_forming(i);

@@ -237,7 +237,7 @@ void LeaderLink::send(const wire::FrontToLeader& record) {
   unsent_bytes_ += bytes.size();
   unsent_.emplace_back(std::move(bytes));
   flush();
-  if (unsent_bytes_ > kUnsentBytesMax) {
+  if (unsent_bytes_ > kMaxUnsentBytes) {
     break_up(unavailable("the leader takes nothing"));
   }
 }

@@ -21,7 +21,7 @@ std::string lowered(std::string_view text) {
 }
 
 // Longer ones are cut where they are shown.
-constexpr std::size_t kAdvisedBytesMax = 100;
+constexpr std::size_t kMaxAdvisedBytes = 100;
 
 bool is_host_text(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
@@ -41,7 +41,7 @@ std::optional<std::string_view> authority_of(std::string_view origin) {
 
 // How the server would be started for that name or origin; nothing if the flag would not take it.
 std::string advice(std::string_view flag, std::string_view value, bool taken) {
-  return taken && value.size() <= kAdvisedBytesMax
+  return taken && value.size() <= kMaxAdvisedBytes
              ? "; start it with " + std::string(flag) + " " + std::string(value)
              : "";
 }

@@ -9,7 +9,7 @@
 namespace phalanx::http {
 namespace {
 
-constexpr int kSizeDigitsMax = 16;
+constexpr int kMaxSizeDigits = 16;
 
 // May stand in a chunk extension or a trailer field.
 bool is_field_byte(char byte) {
@@ -82,7 +82,7 @@ void BodyReader::take_framing(char byte) {
 
 void BodyReader::take_size(char byte) {
   const int digit = hex_digit(byte);
-  if (digit >= 0 && digits_ < kSizeDigitsMax) {
+  if (digit >= 0 && digits_ < kMaxSizeDigits) {
     left_ = left_ * 16 + static_cast<std::uint64_t>(digit);
     ++digits_;
   } else if (digits_ > 0 && byte == '\r') {

@@ -9,12 +9,12 @@ namespace phalanx::http {
 
 // What a client sent, short and harmless enough for a message: visible ASCII, at most 100 bytes.
 [[nodiscard]] inline std::string shown_text(std::string_view text) {
-  constexpr std::size_t kBytesMax = 100;
-  std::string out(text.substr(0, kBytesMax));
+  constexpr std::size_t kMaxBytes = 100;
+  std::string out(text.substr(0, kMaxBytes));
   for (char& c : out) {
     c = c >= 0x20 && c < 0x7F && c != '"' && c != '\\' ? c : '?';
   }
-  return out + (text.size() > kBytesMax ? "..." : "");
+  return out + (text.size() > kMaxBytes ? "..." : "");
 }
 
 }  // namespace phalanx::http

@@ -207,9 +207,9 @@ Result<Value> range_function(Interpreter& interpreter, Arguments& arguments) {
 
 // What a template says of a request becomes an answer, which a small request must not make large.
 std::string cut(std::string message) {
-  constexpr std::size_t kBytesMax = 4096;
-  if (message.size() > kBytesMax) {
-    std::size_t end = kBytesMax + 1;
+  constexpr std::size_t kMaxBytes = 4096;
+  if (message.size() > kMaxBytes) {
+    std::size_t end = kMaxBytes + 1;
     static_cast<void>(previous_code_point(message, end));
     message.resize(end);
     message += "…";

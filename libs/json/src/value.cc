@@ -16,10 +16,10 @@ namespace phalanx::json {
 namespace {
 
 // Up to so many keys, comparing all pairs is cheaper than a hash set.
-constexpr std::size_t kPairwiseKeysMax = 16;
+constexpr std::size_t kMaxPairwiseKeys = 16;
 
 const std::string* duplicate_key(const Value::Object& object) {
-  if (object.size() <= kPairwiseKeysMax) {
+  if (object.size() <= kMaxPairwiseKeys) {
     for (auto member = object.begin(); member != object.end(); ++member) {
       const auto same = [&](const Member& earlier) { return earlier.key == member->key; };
       if (std::any_of(object.begin(), member, same)) {
@@ -239,9 +239,9 @@ Result<Value> parse(std::string_view text, const Limits& limits) {
 }
 
 std::string describe(const Value& value) {
-  constexpr std::size_t kShownBytesMax = 40;
+  constexpr std::size_t kMaxShownBytes = 40;
   if (const std::string* text = value.as_string()) {
-    return text->size() <= kShownBytesMax
+    return text->size() <= kMaxShownBytes
                ? quote(*text)
                : "a string of " + std::to_string(text->size()) + " bytes";
   }
@@ -252,7 +252,7 @@ std::string describe(const Value& value) {
     return "an object";
   }
   if (const auto* big = value.as_big_int();
-      big != nullptr && big->digits->size() > kShownBytesMax) {
+      big != nullptr && big->digits->size() > kMaxShownBytes) {
     return "an integer of " + std::to_string(big->digits->size()) + " bytes";
   }
   Writer writer;

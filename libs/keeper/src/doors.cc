@@ -106,7 +106,7 @@ void Doors::rest() {
 void Doors::admit(os::AcceptedSocket accepted) {
   let_in_waiting();  // before who came later
   const bool waits = !refusal_of(accepted.address).empty();
-  if (waits && clients_.size() - served_ >= kRefusedMax) {
+  if (waits && clients_.size() - served_ >= kMaxRefused) {
     return;
   }
   const std::uint64_t id = ++last_id_;

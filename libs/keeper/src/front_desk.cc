@@ -15,13 +15,13 @@ namespace phalanx::keeper {
 namespace {
 
 // Of one FrontEvents record, so that it fits into a record of a control socket.
-constexpr std::size_t kEventBytesMax = std::size_t{96} << 10;
+constexpr std::size_t kMaxEventBytes = std::size_t{96} << 10;
 
 // Events of an ended request that are freed in a turn of the loop: each may take up to 160 bytes.
 constexpr std::size_t kDroppedPerTurn = 4096;
 
 // Of bodies in bytes and of bookings in tokens: no request comes near it, and no sum overflows.
-constexpr std::uint64_t kAmountMax = std::uint64_t{1} << 40;
+constexpr std::uint64_t kMaxAmount = std::uint64_t{1} << 40;
 
 // As MessagePack writes it, at most.
 std::size_t bytes_of(const wire::FrontEvent& event) {
@@ -68,7 +68,7 @@ FrontDesk::Job* FrontDesk::find(std::size_t front, const wire::RequestKey& key) 
 }
 
 Status FrontDesk::on_admit(std::size_t front, const wire::Admit& wish) {
-  if (wish.body_bytes > kAmountMax) {
+  if (wish.body_bytes > kMaxAmount) {
     return invalid_argument(text_of(wish.key) + " asks for more than there is");
   }
   drop_left({wish.key.connection, wish.key.ordinal - 1});  // who asks for more is done with them
@@ -118,7 +118,7 @@ Status FrontDesk::on_begin(std::size_t front, const wire::Begin& begin) {
     return ok();
   }
   if (job == nullptr || job->stage != Stage::kPlaced || !job->generates ||
-      begin.booked_tokens > kAmountMax) {
+      begin.booked_tokens > kMaxAmount) {
     return invalid_argument(text_of(begin.key) + " begins without a place, or twice");
   }
   job->stage = Stage::kBegun;
@@ -350,7 +350,7 @@ void FrontDesk::put_out(std::size_t front, wire::FrontEvent event) {
   std::deque<Outgoing>& records = outbox_[front];
   const std::size_t bytes = bytes_of(event);
   if (records.empty() || records.back().record.events.size() == wire::kMaxFrontEvents ||
-      records.back().bytes + bytes > kEventBytesMax) {
+      records.back().bytes + bytes > kMaxEventBytes) {
     records.emplace_back();
   }
   records.back().bytes += bytes;

@@ -16,7 +16,7 @@ namespace phalanx::keeper {
 namespace {
 
 // Of events that are told again, in a turn of the loop.
-constexpr std::size_t kAgainMax = 512;
+constexpr std::size_t kMaxEventsAgain = 512;
 
 // For a front that is behind to take what it was sent.
 constexpr auto kBehindPause = std::chrono::milliseconds(1);
@@ -151,7 +151,7 @@ void FrontDesk::tell_again(Job& job) {
 
 // Puts the next events that are told again where the others are.
 void FrontDesk::push_again() {
-  std::size_t left = kAgainMax;
+  std::size_t left = kMaxEventsAgain;
   std::size_t waiting = 0;  // for their front
   while (waiting < again_.size()) {
     const std::shared_ptr<Job> job = again_.front();

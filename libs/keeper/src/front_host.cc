@@ -148,9 +148,9 @@ void FrontHost::on_tick() {
     Link& link = links_[front];
     link.quiet_ticks += link.ready && on_time ? 1U : 0U;
     link.stuck_ticks += !link.unsent.empty() && on_time ? 1U : 0U;
-    if (link.stuck_ticks > kStuckTicksMax) {
+    if (link.stuck_ticks > kMaxStuckTicks) {
       kill(front, {"it takes no record", true});
-    } else if (link.quiet_ticks > kQuietTicksMax) {
+    } else if (link.quiet_ticks > kMaxQuietTicks) {
       kill(front, {"it says nothing", true});
     }
   }
@@ -345,7 +345,7 @@ void FrontHost::send(std::size_t front,
   }
   link.unsent_bytes += unsent.bytes.size();
   link.unsent.push_back(std::move(unsent));
-  if (link.unsent_bytes > kUnsentBytesMax) {
+  if (link.unsent_bytes > kMaxUnsentBytes) {
     kill(front, {"it is too far behind"});
   } else if (!link.retry) {
     link.retry = loop_.call_every(kRetryTime, [this, front] { flush(front); });

@@ -58,7 +58,7 @@ bool FrontRenewal::may_replace() {
     return false;
   }
   retiring_->judged = now;
-  return now - retiring_->since >= kRetireMax || !calls_.would_cut(retiring_->front);
+  return now - retiring_->since >= kMaxRetireTime || !calls_.would_cut(retiring_->front);
 }
 
 }  // namespace phalanx::keeper

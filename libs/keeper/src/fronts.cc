@@ -20,7 +20,7 @@ namespace phalanx::keeper {
 namespace {
 
 // Of connections, for a front; about as long as one may be idle.
-constexpr auto kWaitMax = std::chrono::seconds(60);
+constexpr auto kMaxWait = std::chrono::seconds(60);
 
 // Between two looks at connections that wait for one.
 constexpr auto kHangUpPeriod = std::chrono::seconds(1);
@@ -343,7 +343,7 @@ void Fronts::on_tick() {
   const SteadyTime now = steady_clock().now();
   if (table_->any_active() || served_ == SteadyTime{}) {
     served_ = now;
-  } else if (now - served_ >= kWaitMax) {
+  } else if (now - served_ >= kMaxWait) {
     left_count_.cut += table_->waiting().size();
     drop_unserved({table_->waiting().begin(), table_->waiting().end()});
   }

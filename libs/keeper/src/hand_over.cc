@@ -37,7 +37,7 @@ bool count_against(FrontConnection& connection,
     connection.unexplained_deaths = 0;
   }
   connection.unexplained_deaths += end.is_own && !has_suspects(end) ? 1U : 0U;
-  return connection.unexplained_deaths < kUnexplainedDeathsMax || connection.failure.empty();
+  return connection.unexplained_deaths < kMaxUnexplainedDeaths || connection.failure.empty();
 }
 
 // A front keeps something of a connection before it touches it, and takes that out when it ends it.
@@ -84,7 +84,7 @@ Fate hand_over(ConnectionTable::Orphan& orphan,
   if (!count_against(connection, *account, end)) {
     return Fate::kCut;
   }
-  if (connection.strikes >= kStrikesMax || connection.unexplained_deaths >= kUnexplainedDeathsMax) {
+  if (connection.strikes >= kMaxStrikes || connection.unexplained_deaths >= kMaxUnexplainedDeaths) {
     connection.failure = kSuspected;
   }
   connection.goes_on = false;

@@ -158,7 +158,7 @@ void PoisonDump::remove_oldest() const {
     }
   }
   std::sort(names.begin(), names.end());
-  for (std::size_t i = 0; i + kFilesMax < names.size(); ++i) {
+  for (std::size_t i = 0; i + kMaxFiles < names.size(); ++i) {
     ::unlink((folder_ + "/" + names[i]).c_str());
   }
 }

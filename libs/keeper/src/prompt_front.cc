@@ -139,9 +139,9 @@ void PromptFront::on_end(const wire::PromptsEnd& ending) {
 void PromptFront::on_gone(const FrontEnd& end) {
   desk_->on_front_gone(kOnlyFront);
   output_.clear();
-  if (end.is_own && ++failures_ == kFailuresMax) {
+  if (end.is_own && ++failures_ == kMaxFailures) {
     finish(unavailable("the front that works for --prompt has ended " +
-                       std::to_string(kFailuresMax) + " times; the log says how"));
+                       std::to_string(kMaxFailures) + " times; the log says how"));
   }
 }
 

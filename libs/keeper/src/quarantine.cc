@@ -18,7 +18,7 @@ constexpr const char* kNotTried =
 Quarantine::Quarantine(const Clock& clock, Calls calls) : clock_(clock), calls_(std::move(calls)) {}
 
 void Quarantine::add(FrontConnection suspect) {
-  if (closed_ || waiting_.size() >= kWaitingMax) {
+  if (closed_ || waiting_.size() >= kMaxWaiting) {
     return refuse(std::move(suspect));
   }
   waiting_.push_back({std::move(suspect), clock_.now()});

@@ -11,7 +11,7 @@ namespace phalanx::loadgen {
 namespace {
 
 // Of a refusal, which is no stream.
-constexpr std::size_t kErrorBodyBytesMax = 4096;
+constexpr std::size_t kMaxErrorBodyBytes = 4096;
 
 }  // namespace
 
@@ -83,7 +83,7 @@ void Driver::send(std::size_t index) {
   callbacks.on_head = [one](int status, const http::Headers&) { one->status = status; };
   callbacks.on_data = [one](std::string_view bytes) {
     if (one->status != 200) {
-      one->error_body.append(bytes.substr(0, kErrorBodyBytesMax - one->error_body.size()));
+      one->error_body.append(bytes.substr(0, kMaxErrorBodyBytes - one->error_body.size()));
     } else if (const Status fed = one->events->feed(bytes); !fed) {
       one->malformed = fed.error().message();
     }

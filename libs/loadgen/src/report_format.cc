@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kWidth = 50;
 constexpr std::size_t kLabelWidth = 40;
-constexpr std::size_t kShownErrorsMax = 5;
+constexpr std::size_t kMaxShownErrors = 5;
 
 struct Metric {
   std::string_view key;
@@ -97,11 +97,11 @@ void error_rows(std::string& out, const Report& report) {
   }
   std::sort(errors.rbegin(), errors.rend());
   headline(out, "Failures", '-');
-  for (std::size_t i = 0; i < std::min(errors.size(), kShownErrorsMax); ++i) {
+  for (std::size_t i = 0; i < std::min(errors.size(), kMaxShownErrors); ++i) {
     out += std::to_string(errors[i].first) + " x " + printable(errors[i].second) + "\n";
   }
-  if (errors.size() > kShownErrorsMax) {
-    out += "and " + std::to_string(errors.size() - kShownErrorsMax) + " other kinds\n";
+  if (errors.size() > kMaxShownErrors) {
+    out += "and " + std::to_string(errors.size() - kMaxShownErrors) + " other kinds\n";
   }
 }
 
@@ -233,7 +233,7 @@ std::string report_json(const Report& report, const std::string& date) {
 }
 
 std::string report_file_name(const RunSettings& settings, const std::string& date) {
-  constexpr std::size_t kNameBytesMax = 255;
+  constexpr std::size_t kMaxNameBytes = 255;
   std::string name = (settings.label.empty() ? settings.backend : settings.label) + "-" +
                      shortest(settings.request_rate) + "qps-";
   if (settings.max_concurrency) {
@@ -244,7 +244,7 @@ std::string report_file_name(const RunSettings& settings, const std::string& dat
     c = c == '/' || c == '\0' ? '_' : c;
   }
   const std::string end = "-" + date + ".json";
-  return std::string(utf8_prefix(name, kNameBytesMax - end.size())) + end;
+  return std::string(utf8_prefix(name, kMaxNameBytes - end.size())) + end;
 }
 
 }  // namespace phalanx::loadgen

@@ -17,10 +17,10 @@ constexpr std::size_t kMaxDatasetBytes = std::size_t{4} << 30;
 // Lengths of the answers of a count workload, in numbers. Of all counts below 999 the built-in
 // model has those of up to 40 numbers right in bf16, and the first wrong one has 41 (156 to 196).
 constexpr int kCountNumbersMin = 5;
-constexpr int kCountNumbersMax = 40;
-constexpr int kCountValueMax = 999;
+constexpr int kMaxCountNumbers = 40;
+constexpr int kMaxCountValue = 999;
 // A number of three digits and its space are four tokens where every character is one.
-constexpr std::uint32_t kTokensPerNumberMax = 4;
+constexpr std::uint32_t kMaxTokensPerNumber = 4;
 
 class Lengths {
  public:
@@ -78,18 +78,18 @@ std::vector<PlannedRequest> random_workload(const RandomWorkload& options, Backe
 
 std::vector<PlannedRequest> count_workload(std::size_t count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  std::uniform_int_distribution<int> numbers(kCountNumbersMin, kCountNumbersMax);
+  std::uniform_int_distribution<int> numbers(kCountNumbersMin, kMaxCountNumbers);
   std::vector<PlannedRequest> requests(count);
   for (PlannedRequest& request : requests) {
     const int length = numbers(random);
-    const int first = std::uniform_int_distribution<int>(0, kCountValueMax - length)(random);
+    const int first = std::uniform_int_distribution<int>(0, kMaxCountValue - length)(random);
     const int last = first + length - 1;
     std::string answer;
     for (int value = first; value <= last; ++value) {
       answer += (value == first ? "" : " ") + std::to_string(value);
     }
     request.prompt = "count from " + std::to_string(first) + " to " + std::to_string(last);
-    request.max_tokens = static_cast<std::uint32_t>(length) * kTokensPerNumberMax + 16;
+    request.max_tokens = static_cast<std::uint32_t>(length) * kMaxTokensPerNumber + 16;
     request.expected_text = std::move(answer);
   }
   return requests;

@@ -8,7 +8,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::uint32_t kOutputTokensMax = 1U << 24U;
+constexpr std::uint32_t kMaxOutputTokens = 1U << 24U;
 
 Result<PlannedRequest> parse_line(std::string_view text, std::uint32_t default_output_len) {
   const Json line = Json::parse(text.begin(), text.end(), nullptr, false);
@@ -21,9 +21,9 @@ Result<PlannedRequest> parse_line(std::string_view text, std::uint32_t default_o
   if (line.contains("output_tokens")) {
     const Json& tokens = line["output_tokens"];
     if (!tokens.is_number_unsigned() || tokens.get<std::uint64_t>() == 0 ||
-        tokens.get<std::uint64_t>() > kOutputTokensMax) {
+        tokens.get<std::uint64_t>() > kMaxOutputTokens) {
       return invalid_argument("output_tokens: expected an integer from 1 to " +
-                              std::to_string(kOutputTokensMax));
+                              std::to_string(kMaxOutputTokens));
     }
     request.max_tokens = tokens.get<std::uint32_t>();
   }

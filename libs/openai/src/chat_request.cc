@@ -17,7 +17,7 @@ class ChatReader {
 
   Refusal read(const Field& field) {
     if (field.name == "model") {
-      return read_text(field, &request_.model, kModelBytesMax);
+      return read_text(field, &request_.model, kMaxModelBytes);
     }
     Refusal refusal;
     if (input_.read(field, &refusal)) {

@@ -7,7 +7,7 @@
 namespace phalanx::openai {
 namespace {
 
-constexpr std::size_t kPromptTokensMax = std::size_t{1} << 22;
+constexpr std::size_t kMaxPromptTokens = std::size_t{1} << 22;
 
 class CompletionReader {
  public:
@@ -16,7 +16,7 @@ class CompletionReader {
 
   Refusal read(const Field& field) {
     if (field.name == "model") {
-      return read_text(field, &request_.model, kModelBytesMax);
+      return read_text(field, &request_.model, kMaxModelBytes);
     }
     if (field.name == "prompt") {
       return read_prompts(field);
@@ -98,7 +98,7 @@ class CompletionReader {
 
   Refusal add_tokens(const Field& field) {
     std::vector<TokenId> tokens;
-    if (auto refusal = read_tokens(field, bounds_.vocab_size, kPromptTokensMax, &tokens)) {
+    if (auto refusal = read_tokens(field, bounds_.vocab_size, kMaxPromptTokens, &tokens)) {
       return refusal;
     }
     if (tokens.empty()) {

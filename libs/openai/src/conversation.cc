@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 4> kTextMembers = {
     "name", "tool_call_id", "reasoning_content", "reasoning"};
 
 // Arguments become a part of the conversation, six levels down.
-constexpr std::size_t kArgumentsDepthMax = json::Limits{}.depth_max - 6;
+constexpr std::size_t kMaxArgumentsDepth = json::Limits{}.depth_max - 6;
 
 template <typename List>
 bool contains(const List& list, std::string_view name) {
@@ -82,7 +82,7 @@ Refusal write_arguments(const Field& field, json::Writer& json) {
   if (text == nullptr) {
     return wrong(field, "a JSON object, written as a string");
   }
-  const Result<json::Value> parsed = json::parse(*text, {.depth_max = kArgumentsDepthMax});
+  const Result<json::Value> parsed = json::parse(*text, {.depth_max = kMaxArgumentsDepth});
   if (!parsed) {
     return invalid_field(
         field.name,

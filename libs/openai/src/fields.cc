@@ -11,9 +11,9 @@ namespace {
 
 // Values take up to a hundred times the bytes that they are written with. The token ids of a body
 // of 8 MiB are fewer.
-constexpr std::size_t kRequestValuesMax = std::size_t{1} << 21;
-constexpr std::size_t kIgnoredFieldsMax = 32;
-constexpr std::size_t kIgnoredNameBytesMax = 64;
+constexpr std::size_t kMaxRequestValues = std::size_t{1} << 21;
+constexpr std::size_t kMaxIgnoredFields = 32;
+constexpr std::size_t kMaxIgnoredNameBytes = 64;
 
 }  // namespace
 
@@ -70,9 +70,9 @@ std::optional<std::int64_t> integer_of(const json::Value& value) {
   if (const auto* integer = value.as_int()) {
     return *integer;
   }
-  constexpr double kExactMax = 9007199254740992.0;  // 2^53: every integer below is exact
+  constexpr double kMaxExact = 9007199254740992.0;  // 2^53: every integer below is exact
   const double* real = value.as_double();
-  if (real != nullptr && std::abs(*real) <= kExactMax && std::trunc(*real) == *real) {
+  if (real != nullptr && std::abs(*real) <= kMaxExact && std::trunc(*real) == *real) {
     return static_cast<std::int64_t>(*real);
   }
   return std::nullopt;
@@ -116,7 +116,7 @@ Refusal read_tokens(const Field& field,
 }
 
 ApiResult<json::Value> parse_object(std::string_view json) {
-  auto parsed = json::parse(json, {.values_max = kRequestValuesMax});
+  auto parsed = json::parse(json, {.values_max = kMaxRequestValues});
   ApiError error;
   if (!parsed) {
     error.message = "the request body: " + parsed.error().message();
@@ -131,8 +131,8 @@ ApiResult<json::Value> parse_object(std::string_view json) {
 }
 
 void note_ignored(const std::string& name, std::vector<std::string>* ignored) {
-  if (ignored->size() < kIgnoredFieldsMax) {
-    ignored->push_back(name.substr(0, kIgnoredNameBytesMax));
+  if (ignored->size() < kMaxIgnoredFields) {
+    ignored->push_back(name.substr(0, kMaxIgnoredNameBytes));
   }
 }
 

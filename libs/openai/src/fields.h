@@ -19,7 +19,7 @@ namespace phalanx::openai {
 // Nothing, or why a request is refused.
 using Refusal = std::optional<ApiError>;
 
-inline constexpr std::size_t kModelBytesMax = 256;
+inline constexpr std::size_t kMaxModelBytes = 256;
 
 // One member of a request and the name that messages use for it ("messages[2].role").
 struct Field {

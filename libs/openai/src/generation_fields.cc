@@ -30,7 +30,7 @@ constexpr std::array kSwitchFields = {
     SwitchField{"skip_special_tokens", &GenerationFields::skip_special_tokens},
     SwitchField{"stream", &GenerationFields::stream}};
 
-constexpr std::size_t kUserBytesMax = 512;
+constexpr std::size_t kMaxUserBytes = 512;
 
 }  // namespace
 
@@ -105,7 +105,7 @@ bool GenerationReader::read_list(const Field& field, Refusal* refusal) {
   } else if (field.name == "logprobs" || field.name == "top_logprobs") {
     *refusal = read_logprobs(field);
   } else if (field.name == "user") {
-    *refusal = read_text(field, &out_->user, kUserBytesMax);
+    *refusal = read_text(field, &out_->user, kMaxUserBytes);
   } else if (field.name == "cache_salt") {
     *refusal = read_text(field, &out_->cache_salt, wire::kMaxSaltBytes);
     if (!*refusal && out_->cache_salt.empty()) {

@@ -100,10 +100,10 @@ Result<StreamEvent> parse_stream_event(std::string_view data) {
 }
 
 std::string error_message_of(std::string_view body) {
-  constexpr std::size_t kShownBytesMax = 200;
+  constexpr std::size_t kMaxShownBytes = 200;
   const auto parsed = json::parse(body);
   const json::Value* error = parsed ? parsed->find("error") : nullptr;
-  return error == nullptr ? std::string(body.substr(0, kShownBytesMax)) : message_of(*error);
+  return error == nullptr ? std::string(body.substr(0, kMaxShownBytes)) : message_of(*error);
 }
 
 Result<std::vector<std::string>> parse_model_list(std::string_view body) {

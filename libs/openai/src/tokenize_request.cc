@@ -8,8 +8,8 @@
 namespace phalanx::openai {
 namespace {
 
-constexpr std::size_t kTextBytesMax = std::size_t{1} << 30;  // the server's body limit is below
-constexpr std::size_t kTokensMax = std::size_t{1} << 22;
+constexpr std::size_t kMaxTextBytes = std::size_t{1} << 30;  // the server's body limit is below
+constexpr std::size_t kMaxTokens = std::size_t{1} << 22;
 
 // Calls `read` for each member that is not null, until one is refused.
 template <typename Read>
@@ -34,10 +34,10 @@ ApiResult<TokenizeRequest> parse_tokenize_request(std::string_view json,
   TemplateInputReader input(bounds, &request.ignored_fields);
   auto refusal = read_members(json, [&](const Field& field) -> Refusal {
     if (field.name == "model") {
-      return read_text(field, &request.model, kModelBytesMax);
+      return read_text(field, &request.model, kMaxModelBytes);
     }
     if (field.name == "prompt") {
-      return read_text(field, &request.prompt.emplace(), kTextBytesMax);
+      return read_text(field, &request.prompt.emplace(), kMaxTextBytes);
     }
     Refusal refused;
     if (input.read(field, &refused)) {
@@ -75,11 +75,11 @@ ApiResult<DetokenizeRequest> parse_detokenize_request(std::string_view json,
   bool has_tokens = false;
   auto refusal = read_members(json, [&](const Field& field) -> Refusal {
     if (field.name == "model") {
-      return read_text(field, &request.model, kModelBytesMax);
+      return read_text(field, &request.model, kMaxModelBytes);
     }
     if (field.name == "tokens") {
       has_tokens = true;
-      return read_tokens(field, bounds.vocab_size, kTokensMax, &request.tokens);
+      return read_tokens(field, bounds.vocab_size, kMaxTokens, &request.tokens);
     }
     note_ignored(field.name, &request.ignored_fields);
     return std::nullopt;

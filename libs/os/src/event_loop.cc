@@ -175,7 +175,7 @@ struct EventLoop::Impl {
         times.longest = taken;
         times.longest_name = done;
       }
-      times.too_long += taken > kCallbackTimeMax ? 1U : 0U;
+      times.too_long += taken > kMaxCallbackTime ? 1U : 0U;
     }
   }
 

@@ -31,7 +31,7 @@ namespace phalanx::planning {
 
 namespace {
 
-constexpr std::uintmax_t kTemplateBytesMax = std::uintmax_t{1} << 20;
+constexpr std::uintmax_t kMaxTemplateBytes = std::uintmax_t{1} << 20;
 
 // A regular file only: others may have no end, or never begin.
 Result<std::string> read_template(const std::string& path) {
@@ -41,9 +41,9 @@ Result<std::string> read_template(const std::string& path) {
   }
   const std::uintmax_t bytes =
       std::filesystem::is_regular_file(path, error) ? std::filesystem::file_size(path, error) : 0;
-  if (error || bytes == 0 || bytes > kTemplateBytesMax) {
+  if (error || bytes == 0 || bytes > kMaxTemplateBytes) {
     return invalid_argument(path + ": expected a file with a chat template of at most " +
-                            std::to_string(kTemplateBytesMax) + " bytes, found " +
+                            std::to_string(kMaxTemplateBytes) + " bytes, found " +
                             (bytes == 0 ? "none" : std::to_string(bytes) + " bytes"));
   }
   std::string text(bytes, '\0');

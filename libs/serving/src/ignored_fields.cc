@@ -6,7 +6,7 @@
 namespace phalanx::serving {
 namespace {
 
-constexpr std::size_t kTextBytesMax = 512;
+constexpr std::size_t kMaxTextBytes = 512;
 
 std::string visible(const std::string& name) {
   std::string out = name;
@@ -20,7 +20,7 @@ std::string visible(const std::string& name) {
 
 void IgnoredFields::note(const std::string& route, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    if (seen_.size() >= kNamesMax) {
+    if (seen_.size() >= kMaxNames) {
       return;
     }
     if (seen_.insert(visible(name)).second) {
@@ -34,7 +34,7 @@ std::string ignored_fields_text(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) {
     const std::string next = (text.empty() ? "" : ",") + visible(name);
-    if (text.size() + next.size() + kMore.size() + 1 > kTextBytesMax) {
+    if (text.size() + next.size() + kMore.size() + 1 > kMaxTextBytes) {
       return text.append(text.empty() ? "" : ",").append(kMore);
     }
     text += next;

@@ -17,11 +17,11 @@ namespace phalanx::serving {
 // Memory: bounded, whatever clients send.
 class IgnoredFields {
  public:
-  // Logs the names that were not seen before; past kNamesMax different ones none is logged.
+  // Logs the names that were not seen before; past kMaxNames different ones none is logged.
   void note(const std::string& route, const std::vector<std::string>& names);
 
  private:
-  static constexpr std::size_t kNamesMax = 256;
+  static constexpr std::size_t kMaxNames = 256;
 
   std::set<std::string> seen_;
 };

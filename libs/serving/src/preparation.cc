@@ -15,29 +15,29 @@ namespace {
 constexpr std::uint32_t kCompletionDefaultTokens = 16;  // what the completions API documents
 
 // What a body may multiply at most, besides n and prompts × n (RequestBounds).
-constexpr std::size_t kTopLogprobsPerStepMax = 512;          // prompts × n × top_logprobs
-constexpr std::size_t kEchoBytesMax = std::size_t{4} << 20;  // echoed text × n
+constexpr std::size_t kMaxTopLogprobsPerStep = 512;          // prompts × n × top_logprobs
+constexpr std::size_t kMaxEchoBytes = std::size_t{4} << 20;  // echoed text × n
 
 std::optional<openai::ApiError> check_top_logprobs(const openai::GenerationFields& fields,
                                                    std::size_t prompts,
                                                    const std::string& field) {
   const std::size_t asked = prompts * fields.n * fields.top_logprobs.value_or(0);
-  if (asked <= kTopLogprobsPerStepMax) {
+  if (asked <= kMaxTopLogprobsPerStep) {
     return std::nullopt;
   }
   return openai::invalid_field(field,
                                field + ": expected prompts × n × " + field + " of at most " +
-                                   std::to_string(kTopLogprobsPerStepMax) + ", found " +
+                                   std::to_string(kMaxTopLogprobsPerStep) + ", found " +
                                    std::to_string(asked));
 }
 
 std::optional<openai::ApiError> check_echo(std::size_t bytes) {
-  if (bytes <= kEchoBytesMax) {
+  if (bytes <= kMaxEchoBytes) {
     return std::nullopt;
   }
   return openai::invalid_field("echo",
                                "echo: expected prompts × n of at most " +
-                                   std::to_string(kEchoBytesMax) + " bytes, came at least " +
+                                   std::to_string(kMaxEchoBytes) + " bytes, came at least " +
                                    std::to_string(bytes) + "; lower n or leave echo out");
 }
 

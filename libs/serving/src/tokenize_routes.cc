@@ -15,12 +15,12 @@ namespace phalanx::serving {
 namespace {
 
 // What a body may become at most: a token of four bytes can be a hundred, and its id.
-constexpr std::size_t kAnswerBytesMax = std::size_t{16} << 20;
+constexpr std::size_t kMaxAnswerBytes = std::size_t{16} << 20;
 
 openai::ApiError too_long_an_answer(const std::string& field, const std::string& what) {
   return openai::invalid_field(field,
                                field + ": expected what gives an answer of at most " +
-                                   std::to_string(kAnswerBytesMax) + " bytes; send less " + what);
+                                   std::to_string(kMaxAnswerBytes) + " bytes; send less " + what);
 }
 
 struct Answered {
@@ -44,13 +44,13 @@ openai::ApiResult<std::string> answer_to(const ServedModel& model,
   for (std::size_t i = 0; asked.return_token_strs && i < ids.size(); ++i) {
     strings.push_back(model.tokenizer->token_text(ids[i]));
     bytes += strings.back().size();
-    if (bytes > kAnswerBytesMax) {
+    if (bytes > kMaxAnswerBytes) {
       return too_long_an_answer(field, less);
     }
   }
   std::string answer = openai::tokenize_response(
       ids, model.max_model_len, asked.return_token_strs ? &strings : nullptr);
-  if (answer.size() > kAnswerBytesMax) {
+  if (answer.size() > kMaxAnswerBytes) {
     return too_long_an_answer(field, less);
   }
   return answer;
@@ -63,10 +63,10 @@ openai::ApiResult<std::string> answer_to(const ServedModel& model,
     bytes += model.tokenizer->token_bytes(token).size();
   }
   std::string answer =
-      bytes > kAnswerBytesMax
+      bytes > kMaxAnswerBytes
           ? std::string()
           : openai::detokenize_response(model.tokenizer->decode(asked.tokens, {false}));
-  if (bytes > kAnswerBytesMax || answer.size() > kAnswerBytesMax) {
+  if (bytes > kMaxAnswerBytes || answer.size() > kMaxAnswerBytes) {
     return too_long_an_answer("tokens", "tokens");
   }
   return answer;

@@ -23,11 +23,15 @@ namespace phalanx::settings {
 
 namespace {
 
+bool is_simulated(const Options& options) {
+  return step::runner_of(options.runner) == step::Runner::kSim;
+}
+
 // What is equal for all replicas and ranks.
 wire::ModelPlan model_plan_of(const Options& options, const LeaderPlan& plan) {
   wire::ModelPlan result;
   result.model_config = plan.made.model_config;
-  result.runner = options.runner;
+  result.runner = step::runner_of(options.runner);
   result.isa = plan.made.isa;
   result.tp = static_cast<std::uint32_t>(options.tp);
   result.limits = plan.made.limits;
@@ -55,7 +59,7 @@ std::string without_blanks(const std::string& list) {
 }  // namespace
 
 std::uint64_t LeaderPlan::arena_bytes(const Options& options) const {
-  return options.runner == "sim" ? 0 : made.weight_bytes;
+  return is_simulated(options) ? 0 : made.weight_bytes;
 }
 
 Result<wire::PlannerBootstrap> planner_bootstrap_of(const Options& options) {
@@ -183,7 +187,7 @@ constexpr std::uint64_t kJournalsMapped = 6;
 // What a front keeps for the one behind it: nothing where addresses or files are limited.
 Status plan_journal(const Options& options, wire::FrontBootstrap* bootstrap) {
   const auto connections =
-      static_cast<std::uint64_t>(options.max_connections) + keeper::Doors::kRefusedMax;
+      static_cast<std::uint64_t>(options.max_connections) + keeper::Doors::kMaxRefused;
   const auto places =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(connections, wire::kMaxJournalPlaces));
   const std::uint64_t bytes =
@@ -253,7 +257,7 @@ std::string start_summary(const Options& options, const LeaderPlan& plan) {
   out << "  topology   " << options.dp << " replicas × " << options.tp << " ranks, "
       << cores_text(plan.rank_cpus) << ", routing " << options.routing_policy << "\n";
   out << "  kernels    "
-      << (options.runner == "sim"
+      << (is_simulated(options)
               ? "none: simulated"
               : printable(made.isa) + ", weights " + printable(made.weight_summary) +
                     ", KV cache " + std::string(step::kv_format_name(made.limits.kv_format)))
@@ -264,7 +268,7 @@ std::string start_summary(const Options& options, const LeaderPlan& plan) {
   for (const fleet::WorkerWrapper& wrapper : options.wrappers) {
     out << "  wrapped    " << wrapper.text << "; never called hung\n";
   }
-  if (options.runner != "sim") {
+  if (!is_simulated(options)) {
     for (const auto& [what, bytes] : made.memory) {
       out << "  memory     " << printable(what) << ": " << bytes_text(bytes) << "\n";
     }

@@ -122,7 +122,7 @@ void add_engine_flags(flags::FlagTable* table, Options* o) {
                     "answer depends on it");
   table->add_choice("runner",
                     &o->runner,
-                    {"cpu", "sim"},
+                    step::runner_choices(),
                     "What a rank computes with; sim keeps the whole protocol and sleeps for a "
                     "modelled time, to measure the "
                     "control plane");
@@ -315,7 +315,8 @@ Result<flags::FlagTable::Request> parse_options(
     options->model.pop_back();
   }
   PHALANX_RETURN_IF_ERROR(check_values(*options));
-  if (options->runner != "sim" && (options->sim_step_us > 0 || options->sim_token_us > 0)) {
+  if (step::runner_of(options->runner) != step::Runner::kSim &&
+      (options->sim_step_us > 0 || options->sim_token_us > 0)) {
     return invalid_argument("--sim-step-us and --sim-token-us need --runner sim");
   }
   if (options->kv_cache_memory_bytes > 0 && options->num_kv_blocks > 0) {

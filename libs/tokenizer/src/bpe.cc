@@ -22,15 +22,15 @@ constexpr std::uint8_t kSeveral = 2;
 // and an entry costs one comparison.
 class PieceCache {
  public:
-  static constexpr std::size_t kPieceBytesMax = 24;
-  static constexpr std::size_t kTokensMax = 8;
+  static constexpr std::size_t kMaxPieceBytes = 24;
+  static constexpr std::size_t kMaxTokens = 8;
 
   struct Entry {
     std::uint64_t tokenizer = 0;
     std::uint8_t piece_bytes = 0;
     std::uint8_t token_count = 0;
-    std::array<char, kPieceBytesMax> piece{};
-    std::array<TokenId, kTokensMax> tokens{};
+    std::array<char, kMaxPieceBytes> piece{};
+    std::array<TokenId, kMaxTokens> tokens{};
 
     [[nodiscard]] bool holds(std::uint64_t number, std::string_view text) const {
       return tokenizer == number && std::string_view(piece.data(), piece_bytes) == text;
@@ -196,7 +196,7 @@ void Bpe::encode_piece(std::string_view piece, std::vector<TokenId>& out) const 
       return;
     }
   }
-  if (piece.size() > PieceCache::kPieceBytesMax) {
+  if (piece.size() > PieceCache::kMaxPieceBytes) {
     merge_piece(piece, out);
     return;
   }
@@ -208,7 +208,7 @@ void Bpe::encode_piece(std::string_view piece, std::vector<TokenId>& out) const 
   const std::size_t before = out.size();
   merge_piece(piece, out);
   const std::size_t count = out.size() - before;
-  if (count <= PieceCache::kTokensMax) {
+  if (count <= PieceCache::kMaxTokens) {
     entry.tokenizer = number_;
     entry.piece_bytes = static_cast<std::uint8_t>(piece.size());
     entry.token_count = static_cast<std::uint8_t>(count);

@@ -119,18 +119,18 @@ std::uint64_t Bpe::Merger::work() {
 }
 
 void Bpe::Merger::merge_by_scan(std::span<const TokenId> symbols, Runs& out) const {
-  static_assert(kMaxRank * kScanMax <= std::uint64_t{1} << 31);
-  PairKeys<kScanMax> keys(symbols.size());
-  std::array<TokenId, kScanMax> merged;
-  std::array<TokenId, kScanMax> ids;
-  std::array<std::uint16_t, kScanMax> next;
-  std::array<std::uint16_t, kScanMax> previous;
+  static_assert(kMaxRank * kMaxScan <= std::uint64_t{1} << 31);
+  PairKeys<kMaxScan> keys(symbols.size());
+  std::array<TokenId, kMaxScan> merged;
+  std::array<TokenId, kMaxScan> ids;
+  std::array<std::uint16_t, kMaxScan> next;
+  std::array<std::uint16_t, kMaxScan> previous;
   const std::size_t count = symbols.size();
   const auto key_of = [&](std::size_t place, Candidate candidate) {
     merged[place] = candidate.merged;
     return candidate.rank == kMaxRank
                ? kNoKey
-               : static_cast<std::int32_t>(candidate.rank * kScanMax + place);
+               : static_cast<std::int32_t>(candidate.rank * kMaxScan + place);
   };
   for (std::size_t i = 0; i < count; ++i) {
     ids[i] = symbols[i];
@@ -142,7 +142,7 @@ void Bpe::Merger::merge_by_scan(std::span<const TokenId> symbols, Runs& out) con
   }
   keys.sum_up();
   for (std::int32_t best = keys.least(); best != kNoKey; best = keys.least()) {
-    const std::size_t place = static_cast<std::size_t>(best) % kScanMax;
+    const std::size_t place = static_cast<std::size_t>(best) % kMaxScan;
     const std::size_t right = next[place];
     const std::size_t behind = next[right];
     ids[place] = merged[place];
@@ -233,7 +233,7 @@ void Bpe::Merger::merge_by_queue(std::span<const TokenId> symbols, Runs& out) co
 
 void Bpe::Merger::merge(std::span<const TokenId> symbols, Runs& out) const {
   out.clear();
-  if (symbols.size() <= kScanMax) {
+  if (symbols.size() <= kMaxScan) {
     merge_by_scan(symbols, out);
   } else {
     merge_by_queue(symbols, out);
@@ -270,7 +270,7 @@ std::optional<std::size_t> Bpe::Merger::stitch(std::span<const TokenId> symbols,
   std::size_t right = 1;               // the first behind it
   std::size_t begin = place - done[left].symbols;
   std::size_t end = place + window[0].symbols;
-  while (end - begin <= kScanMax && right <= kept) {
+  while (end - begin <= kMaxScan && right <= kept) {
     merge(symbols.subspan(begin, end - begin), between);
     const bool left_stays = left == 0 || stay_apart(symbols.subspan(begin - done[left - 1].symbols),
                                                     done[left - 1],
@@ -329,7 +329,7 @@ void Bpe::Merger::encode(std::span<const TokenId> symbols, std::vector<TokenId>&
   if (symbols.empty()) {
     return;
   }
-  if (symbols.size() <= kScanMax) {
+  if (symbols.size() <= kMaxScan) {
     merge(symbols, runs);
   } else {
     runs.clear();

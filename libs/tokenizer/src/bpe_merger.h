@@ -13,7 +13,7 @@ namespace phalanx::tokenizer {
 
 // Merges the symbols of one piece, whatever its length, in near linear time.
 //
-// A longer piece than kScanMax symbols is merged in windows whose results are joined, by this
+// A longer piece than kMaxScan symbols is merged in windows whose results are joined, by this
 // property of byte-pair encoding: a sequence of tokens is the encoding
 // of its text exactly if the encoding of each token's text is that token and the encoding of each
 // two neighbours' text is those two. (Merges left and right of a place that no merge crosses do not
@@ -21,7 +21,7 @@ namespace phalanx::tokenizer {
 // lies further away. So if some merge crossed the place in the whole, it would in the two alone.)
 // Inside a window it holds by itself; where two windows meet, the two tokens are encoded together
 // to see. If they do not stay, the window is moved back by a token and, from the second time on,
-// made twice as long. In windows up to kScanMax symbols the next merge is found in blocks of keys,
+// made twice as long. In windows up to kMaxScan symbols the next merge is found in blocks of keys,
 // in longer ones in a queue.
 class Bpe::Merger {
  public:
@@ -34,7 +34,7 @@ class Bpe::Merger {
 
  private:
   static constexpr std::size_t kWindow = 128;
-  static constexpr std::size_t kScanMax = 512;
+  static constexpr std::size_t kMaxScan = 512;
 
   // A token and how many symbols went into it.
   struct Run {

@@ -19,7 +19,7 @@ namespace {
 
 // No character from here on decomposes or combines.
 constexpr char32_t kTableEnd = 0x30000;
-constexpr std::size_t kDecompositionMax = 32;
+constexpr std::size_t kMaxDecomposition = 32;
 constexpr std::size_t kCombiningClasses = 256;
 
 // Combining marks that Unicode has gained since version 9. The tokenizers library normalises by the
@@ -42,7 +42,7 @@ constexpr std::array<char32_t, 3> kNewerComposition{0x11935, 0x11930, 0x11938};
 using CodePoints = std::vector<utf8proc_int32_t>;
 
 std::span<const utf8proc_int32_t> decompose(char32_t code_point,
-                                            std::array<utf8proc_int32_t, kDecompositionMax>& out) {
+                                            std::array<utf8proc_int32_t, kMaxDecomposition>& out) {
   int boundary = 0;
   const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code_point),
                                              out.data(),
@@ -69,7 +69,7 @@ int combining_class(utf8proc_int32_t code_point) {
 
 // What a character alone becomes: nearly always itself, but some are never composed again.
 bool composes_again(std::span<const utf8proc_int32_t> decomposition, char32_t c) {
-  std::array<utf8proc_int32_t, kDecompositionMax> parts{};
+  std::array<utf8proc_int32_t, kMaxDecomposition> parts{};
   std::copy(decomposition.begin(), decomposition.end(), parts.begin());
   const auto composed =
       utf8proc_normalize_utf32(parts.data(),
@@ -83,7 +83,7 @@ bool composes_again(std::span<const utf8proc_int32_t> decomposition, char32_t c)
 class PlainCharacters {
  public:
   PlainCharacters() {
-    std::array<utf8proc_int32_t, kDecompositionMax> parts{};
+    std::array<utf8proc_int32_t, kMaxDecomposition> parts{};
     plain_.set();
     for (char32_t c = 0; c < kTableEnd; ++c) {
       const auto decomposition = decompose(c, parts);
@@ -152,7 +152,7 @@ void order_marks(CodePoints& points) {
 // decomposition of single characters and its composition are used.
 void normalize_cluster(std::string_view cluster, CodePoints& points, std::string& out) {
   points.clear();
-  std::array<utf8proc_int32_t, kDecompositionMax> parts{};
+  std::array<utf8proc_int32_t, kMaxDecomposition> parts{};
   for (std::size_t i = 0; i < cluster.size();) {
     const auto decomposition = decompose(next_code_point(cluster, i), parts);
     points.insert(points.end(), decomposition.begin(), decomposition.end());

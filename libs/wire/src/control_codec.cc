@@ -33,7 +33,7 @@ void limit_fields(Archive& archive, Limits& limits) {
 template <typename Archive, Like<ModelPlan> Message>
 void fields(Archive& archive, Message& message) {
   archive.text("model_config", message.model_config, kMaxConfigBytes);
-  archive.text("runner", message.runner, kMaxNameBytes);
+  archive.choice("runner", message.runner, step::Runner::kCpu, step::Runner::kSim);
   archive.text("isa", message.isa, kMaxNameBytes);
   archive.number("tp", message.tp, 1, kMaxRanks);
   limit_fields(archive, message.limits);

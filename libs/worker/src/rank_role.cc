@@ -62,7 +62,7 @@ class Rank {
         [this](Epoch epoch) { return map_segment(epoch); },
         communicator_options());
     std::unique_ptr<engine::ModelRunner> runner;
-    if (bootstrap_.plan.runner == "sim") {
+    if (bootstrap_.plan.runner == step::Runner::kSim) {
       PHALANX_TRY(runner, make_sim_runner(config));
     } else {
       PHALANX_TRY(runner, make_cpu_runner(config));

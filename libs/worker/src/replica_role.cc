@@ -195,8 +195,9 @@ Result<engine::ReplicaOptions> engine_options(const wire::ReplicaBootstrap& boot
   options.scheduler.vocab_size = config.vocab;
   options.scheduler.prefix_cache = bootstrap.prefix_cache;
   options.max_step = std::chrono::milliseconds(bootstrap.max_step_ms);
-  options.row_reads =
-      bootstrap.plan.runner == "sim" ? std::numeric_limits<double>::infinity() : row_reads(config);
+  options.row_reads = bootstrap.plan.runner == step::Runner::kSim
+                          ? std::numeric_limits<double>::infinity()
+                          : row_reads(config);
   options.group.ranks = bootstrap.plan.tp;
   options.group.secret = bootstrap.common.secret;
   options.group.restart_limit = bootstrap.restart_limit;
@@ -215,7 +216,7 @@ Result<std::vector<fleet::SlotSizes>> slot_sizes(const wire::ModelPlan& plan) {
     sizes.sequence_table = step::SequenceTable::bytes_for(plan.limits);
     sizes.kv_blocks = plan.limits.kv_blocks;
   }
-  if (plan.runner == "sim") {
+  if (plan.runner == step::Runner::kSim) {
     return result;
   }
   PHALANX_TRY(const checkpoint::ModelConfig config, checkpoint::from_record(plan.model_config));
@@ -300,7 +301,7 @@ int run_replica(WorkerContext& context) {
   context.set_title(fleet::name_of(bootstrap.replica));
   return fleet::live_child(**start, [&]() -> Status {
     os::UniqueFd arena;
-    if (bootstrap.plan.runner != "sim") {
+    if (bootstrap.plan.runner != step::Runner::kSim) {
       PHALANX_TRY(arena, (*start)->take_fd(0));
     }
     return serve(**start, bootstrap, std::move(arena), context);

@@ -13,7 +13,7 @@
 
 namespace phalanx::wire {
 
-// A message whose bytes are kept in proto/golden/v10/<name>.bin.
+// A message whose bytes are kept in proto/golden/v11/<name>.bin.
 struct Golden {
   std::string name;
   std::string bytes;                              // as encoded by this build
@@ -223,7 +223,7 @@ inline std::vector<Golden> golden_control_records() {
                            .endpoint = "ipc://@phalanx-00112233445566778899aabbccddeeff",
                            .log_level = "info"};
   const ModelPlan plan{.model_config = "model_type=5:qwen3 layers=2",
-                       .runner = "cpu",
+                       .runner = step::Runner::kCpu,
                        .isa = "auto",
                        .tp = 2,
                        .limits = {.max_model_len = 2048,

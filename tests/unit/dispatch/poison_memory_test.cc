@@ -68,11 +68,11 @@ TEST(PoisonMemory, ForgetsAfterMinutesAndBeyondItsBound) {
   EXPECT_TRUE(memory.knows(generation({1}), later - std::chrono::milliseconds(1)));
   EXPECT_FALSE(memory.knows(generation({1}), later));
   EXPECT_EQ(memory.size(), 0U);
-  const auto count = static_cast<TokenId>(PoisonMemory::kRequestsMax);
+  const auto count = static_cast<TokenId>(PoisonMemory::kMaxRequests);
   for (TokenId id = 0; id <= count; ++id) {
     memory.add(generation({id}), 0, 0, kNow);
   }
-  EXPECT_EQ(memory.size(), PoisonMemory::kRequestsMax);
+  EXPECT_EQ(memory.size(), PoisonMemory::kMaxRequests);
   EXPECT_FALSE(memory.knows(generation({0}), kNow));
   EXPECT_TRUE(memory.knows(generation({1}), kNow));
   EXPECT_TRUE(memory.knows(generation({count}), kNow));

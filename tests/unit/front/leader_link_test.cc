@@ -499,11 +499,11 @@ TEST_F(LeaderLinkTest, WhatTheLeaderDoesNotReadIsKeptAndComesLaterInOrder) {
 TEST_F(LeaderLinkTest, BreaksWhenTheLeaderTakesNothingForTooLong) {
   constexpr std::size_t kPartBytes = wire::kMaxPromptPart * sizeof(TokenId);
   const wire::PromptPart part{kKey, numbers(wire::kMaxPromptPart)};
-  for (std::size_t bytes = 0; bytes < LeaderLink::kUnsentBytesMax / 2; bytes += kPartBytes) {
+  for (std::size_t bytes = 0; bytes < LeaderLink::kMaxUnsentBytes / 2; bytes += kPartBytes) {
     link_->send(part);
   }
   EXPECT_TRUE(broken_.empty());
-  for (std::size_t bytes = 0; bytes < LeaderLink::kUnsentBytesMax; bytes += kPartBytes) {
+  for (std::size_t bytes = 0; bytes < LeaderLink::kMaxUnsentBytes; bytes += kPartBytes) {
     link_->send(part);
   }
   ASSERT_EQ(broken_.size(), 1U);
@@ -514,7 +514,7 @@ TEST_F(LeaderLinkTest, BreaksWhenTheLeaderTakesNothingForTooLong) {
 TEST_F(LeaderLinkTest, PromptsOfOneRequestMayBeMoreThanMayWait) {
   constexpr std::size_t kPrompts = 17;
   const std::vector<TokenId> ids = numbers(step::kMaxPromptTokens);
-  static_assert(kPrompts * step::kMaxPromptTokens * sizeof(TokenId) > LeaderLink::kUnsentBytesMax);
+  static_assert(kPrompts * step::kMaxPromptTokens * sizeof(TokenId) > LeaderLink::kMaxUnsentBytes);
   std::vector<serving::GenerationRequest> prompts(kPrompts);
   for (std::uint32_t i = 0; i < kPrompts; ++i) {
     prompts[i].generation.prompt_ids = ids;

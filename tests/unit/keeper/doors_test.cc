@@ -184,7 +184,7 @@ TEST_F(DoorsTest, ShutsTheDoorOnManyThatAreRefused) {
   for (std::size_t i = 0; i < 1 + kRefused + 10; ++i) {
     clients_.push_back(connect());
   }
-  EXPECT_EQ(Doors::kRefusedMax, kRefused);
+  EXPECT_EQ(Doors::kMaxRefused, kRefused);
   run_until([&] { return arrivals_.size() == 1 + kRefused; });
   clients_.push_back(connect());
   run_until([&, hung_up = false]() mutable {

@@ -117,7 +117,7 @@ class FrontRenewalTest : public testing::Test {
 TEST_F(FrontRenewalTest, ReplacesOneAtATimeAndTheSpareOneFirst) {
   renew("/bin/cat");
   EXPECT_EQ(replaced_, Fronts{2});
-  advance(2 * FrontRenewal::kRetireMax);
+  advance(2 * FrontRenewal::kMaxRetireTime);
   EXPECT_EQ(replaced_, Fronts{2}) << "its end is on the way";
   end(2);
   renewal_.advance();
@@ -141,13 +141,13 @@ TEST_F(FrontRenewalTest, AProgramThatDoesNotGetReadyChangesNothing) {
   end(2);
   start(2);
   EXPECT_EQ(runs_[2], "/bin/false");
-  advance(FrontRenewal::kRetireMax);
+  advance(FrontRenewal::kMaxRetireTime);
   EXPECT_EQ(replaced_, Fronts{2}) << "it has not proved itself";
   end(2);
   EXPECT_EQ(refused_, "/bin/false");
   start(2);
   get_ready(2);
-  advance(FrontRenewal::kRetireMax);
+  advance(FrontRenewal::kMaxRetireTime);
   EXPECT_EQ(replaced_, Fronts{2});
   EXPECT_EQ(runs_, (std::array<std::string, 3>{"/bin/sh", "/bin/sh", "/bin/sh"}));
   EXPECT_TRUE(table_.active(0) && table_.active(1) && table_.spare(2));
@@ -163,7 +163,7 @@ TEST_F(FrontRenewalTest, NothingElseIsReplacedWhileAProgramIsTried) {
   start(1);
   EXPECT_EQ(runs_[1], "/bin/false");
   leave(0, 7);
-  advance(FrontRenewal::kRetireMax);
+  advance(FrontRenewal::kMaxRetireTime);
   EXPECT_EQ(replaced_, Fronts{2}) << "two would be missing";
   end(1);
   EXPECT_EQ(refused_, "/bin/false");
@@ -237,11 +237,11 @@ TEST_F(FrontRenewalTest, NothingIsReplacedBehindAShutdown) {
   begin_again(2);
   EXPECT_EQ(retired_, (Fronts{2, 0}));
   renewal_.close();
-  advance(FrontRenewal::kRetireMax);
+  advance(FrontRenewal::kMaxRetireTime);
   leave(0, 7);
   EXPECT_EQ(replaced_, Fronts{2}) << "which waits for the last answers, as all do";
   begin_again(0);
-  advance(FrontRenewal::kRetireMax);
+  advance(FrontRenewal::kMaxRetireTime);
   EXPECT_EQ(retired_, (Fronts{2, 0}));
 }
 
@@ -267,7 +267,7 @@ TEST_F(FrontRenewalTest, WhatWouldEndIsWaitedForButNotForEver) {
   EXPECT_EQ(judged_, Fronts{0}) << "that is a look at each connection";
   advance(kMoment);
   EXPECT_EQ(judged_, (Fronts{0, 0}));
-  advance(FrontRenewal::kRetireMax - FrontRenewal::kRetireTime - FrontRenewal::kJudgePeriod -
+  advance(FrontRenewal::kMaxRetireTime - FrontRenewal::kRetireTime - FrontRenewal::kJudgePeriod -
           kMoment);
   EXPECT_EQ(replaced_, Fronts{2});
   advance(FrontRenewal::kJudgePeriod);

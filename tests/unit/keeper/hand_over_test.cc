@@ -149,14 +149,14 @@ TEST_F(HandOver, ThreeFrontsMayDieOfAConnectionAndAFourthOfItsFailure) {
 TEST_F(HandOver, FrontsDoNotDieForEverWithAConnectionThatGetsNoByteFurther) {
   ConnectionTable::Orphan left = resumed_orphan();
   const FrontEnd unexplained{true, journal(true)};
-  for (std::uint32_t i = 1; i < kUnexplainedDeathsMax; ++i) {
+  for (std::uint32_t i = 1; i < kMaxUnexplainedDeaths; ++i) {
     ASSERT_EQ(hand_over(left, kGiven, unexplained), Fate::kResumes);
     ASSERT_EQ(left.connection.failure, "") << i;
   }
   EXPECT_EQ(hand_over(left, kGiven, {false, journal(true)}), Fate::kResumes);
   EXPECT_EQ(hand_over(left, kNow, unexplained), Fate::kResumes);
   EXPECT_EQ(left.connection.failure, "") << "it has got further";
-  for (std::uint32_t i = 1; i < kUnexplainedDeathsMax; ++i) {
+  for (std::uint32_t i = 1; i < kMaxUnexplainedDeaths; ++i) {
     EXPECT_EQ(hand_over(left, kNow, unexplained), Fate::kResumes);
   }
   EXPECT_NE(left.connection.failure, "");

@@ -78,14 +78,14 @@ TEST(PoisonDump, KeepsTheNewestFewAndWhatIsNotItsOwn) {
   std::ofstream(temp.path() / "notes.txt") << "mine";
   PoisonDump dump(temp.path());
   std::string last;
-  for (std::size_t i = 0; i < PoisonDump::kFilesMax + 5; ++i) {
+  for (std::size_t i = 0; i < PoisonDump::kMaxFiles + 5; ++i) {
     const auto path = dump.write(Choice().choice());
     ASSERT_TRUE(path);
     last = *path;
   }
   const auto files = std::distance(std::filesystem::directory_iterator(temp.path()),
                                    std::filesystem::directory_iterator());
-  EXPECT_EQ(static_cast<std::size_t>(files), PoisonDump::kFilesMax + 1);
+  EXPECT_EQ(static_cast<std::size_t>(files), PoisonDump::kMaxFiles + 1);
   EXPECT_TRUE(std::filesystem::exists(last));
   EXPECT_TRUE(std::filesystem::exists(temp.path() / "notes.txt"));
 }
@@ -93,7 +93,7 @@ TEST(PoisonDump, KeepsTheNewestFewAndWhatIsNotItsOwn) {
 // A limit of this process stands for a disk that is full.
 TEST(PoisonDump, LeavesNothingOfAFileThatHasNoRoomAndStillRemovesTheOldest) {
   const test::TempDir temp;
-  for (std::size_t i = 0; i < PoisonDump::kFilesMax + 5; ++i) {
+  for (std::size_t i = 0; i < PoisonDump::kMaxFiles + 5; ++i) {
     std::ofstream(temp.path() / ("poisoned-" + std::to_string(10 + i) + ".dump")) << "old";
   }
   const auto before = std::signal(SIGXFSZ, SIG_IGN);
@@ -111,7 +111,7 @@ TEST(PoisonDump, LeavesNothingOfAFileThatHasNoRoomAndStillRemovesTheOldest) {
     EXPECT_EQ(content(entry.path()), "old") << entry.path();
     ++files;
   }
-  EXPECT_EQ(files, PoisonDump::kFilesMax);
+  EXPECT_EQ(files, PoisonDump::kMaxFiles);
 }
 
 TEST(PoisonDump, NamesAFolderItCannotUse) {

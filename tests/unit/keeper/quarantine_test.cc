@@ -98,7 +98,7 @@ TEST_F(QuarantineTest, AFrontThatNobodyWaitsForAnyMoreEnds) {
 TEST_F(QuarantineTest, ThoseThatAreTooManyAreRefused) {
   add(1);
   quarantine_.on_ready();
-  for (std::uint64_t id = 2; id < 2 + Quarantine::kWaitingMax; ++id) {
+  for (std::uint64_t id = 2; id < 2 + Quarantine::kMaxWaiting; ++id) {
     add(id);
   }
   EXPECT_EQ(refused(), Ids{});

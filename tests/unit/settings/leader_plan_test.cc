@@ -88,7 +88,7 @@ TEST(LeaderPlan, TellsReplicasAndLoaderWhatWasMade) {
   EXPECT_EQ(start.rank_cpus, plan.rank_cpus);
   EXPECT_EQ(start.bootstrap.plan,
             (wire::ModelPlan{.model_config = "layers=2",
-                             .runner = "cpu",
+                             .runner = step::Runner::kCpu,
                              .isa = "ref",
                              .tp = 2,
                              .limits = plan.made.limits}));

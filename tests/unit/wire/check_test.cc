@@ -229,7 +229,8 @@ class Extremes {
   void bend(ModelPlan& plan) {
     maybe([&] { plan.tp = pick<std::uint32_t>({0, 1, kMaxRanks, kMaxRanks + 1}); });
     maybe([&] { plan.model_config = text(kMaxConfigBytes); });
-    maybe([&] { plan.runner = text(kMaxNameBytes); });
+    maybe([&] { plan.runner = static_cast<step::Runner>(below(4)); });
+    maybe([&] { plan.isa = text(kMaxNameBytes); });
   }
 
   std::uint32_t below(std::uint32_t bound) {

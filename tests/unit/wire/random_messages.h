@@ -554,7 +554,7 @@ class RandomMessages {
   }
   ModelPlan plan() {
     return {.model_config = text(100),
-            .runner = text(8),
+            .runner = coin() ? step::Runner::kCpu : step::Runner::kSim,
             .isa = text(8),
             .tp = 1 + below(kMaxRanks),
             .limits = {.max_model_len = small(),

@@ -8,6 +8,7 @@
 #include "amx/group_tiles.h"
 #include "amx/leaf_tiles.h"
 #include "lanes/matmul_body.h"
+#include "tables.h"
 
 namespace phalanx::kernels {
 namespace {
@@ -63,7 +64,7 @@ void amx_matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
   const TilePart whole = whole_tile(args, tile);
   const bool is_bf16 = args.leaves[0].weight.format == WeightFormat::kBf16;
   if (whole.rows <= (is_bf16 ? kMaxBlockRows : kMaxIntRows)) {
-    matmul_part<kMaxBlockRows>(args, whole);
+    avx512vnni_table().matmul(args, tile);
   } else {
     multiply_by_tiles<Tiles>(args, whole);
   }

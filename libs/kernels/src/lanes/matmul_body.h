@@ -96,17 +96,13 @@ class Bf16Product {
 };
 
 template <std::size_t kRowsAtOnce>
-void matmul_part(const MatmulArgs& args, const TilePart& part) {
-  if (args.leaves[0].weight.format == WeightFormat::kBf16) {
-    run_block<PanelTile<Bf16Product<kRowsAtOnce>>>(args, part);
-  } else {
-    int_matmul_tile(args, part);
-  }
-}
-
-template <std::size_t kRowsAtOnce>
 void matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
-  matmul_part<kRowsAtOnce>(args, whole_tile(args, tile));
+  const TilePart whole = whole_tile(args, tile);
+  if (args.leaves[0].weight.format == WeightFormat::kBf16) {
+    run_block<PanelTile<Bf16Product<kRowsAtOnce>>>(args, whole);
+  } else {
+    int_matmul_tile(args, whole);
+  }
 }
 
 }  // namespace

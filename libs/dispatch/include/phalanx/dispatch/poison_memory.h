@@ -15,10 +15,10 @@ namespace phalanx::dispatch {
 // to draw from tells nothing and is left out.
 //
 // Keeps digests, not requests; they are salted, so that nobody can make one that another's request
-// has. Bounded: beyond kRequestsMax the oldest is forgotten. Threads: one.
+// has. Bounded: beyond kMaxRequests the oldest is forgotten. Threads: one.
 class PoisonMemory {
  public:
-  static constexpr std::size_t kRequestsMax = 256;
+  static constexpr std::size_t kMaxRequests = 256;
   static constexpr Duration kRemembered = std::chrono::minutes(5);
 
   PoisonMemory();

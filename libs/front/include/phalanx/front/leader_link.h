@@ -54,7 +54,7 @@ class LeaderLink final : public serving::RequestDesk {
   static constexpr Duration kTurnTime = std::chrono::milliseconds(1);
   // Of records that the leader has not taken; beyond it the link is broken. Prompts that wait do
   // not count: what was admitted bounds them.
-  static constexpr std::size_t kUnsentBytesMax = std::size_t{64} << 20;
+  static constexpr std::size_t kMaxUnsentBytes = std::size_t{64} << 20;
 
   LeaderLink(os::EventLoop& loop, os::ControlSocket& socket, LinkCalls calls);
   LeaderLink(const LeaderLink&) = delete;

@@ -44,12 +44,12 @@ struct DoorOptions {
 class Doors {
  public:
   // Clients that are being refused or wait for a place, at one time; to more the door is just shut.
-  static constexpr std::size_t kRefusedMax = 256;
+  static constexpr std::size_t kMaxRefused = 256;
 
   // A client has come; ids count from 1. One that has to wait for a place comes when a place is
   // free or the wait is over, in the order of arrival. `peer` is its address and port, as
   // "127.0.0.1:41000". If `refusal` is not empty the client is to be told that and no more; it
-  // takes no place. Past kRefusedMax, clients are hung up on without a word or a call. `socket`
+  // takes no place. Past kMaxRefused, clients are hung up on without a word or a call. `socket`
   // lives until closed(id), which may be called from inside.
   using OnConnection = std::function<void(std::uint64_t id,
                                           const os::UniqueFd& socket,

@@ -53,8 +53,8 @@ struct FrontCalls {
 
 // The fronts as processes: starts them, restarts them, and carries records. The first start is
 // strict; once a front has been ready no death is final, and the next start is at most a second
-// away. A front that is stopped, says nothing for kQuietTicksMax or takes no record for
-// kStuckTicksMax is killed: nobody else may act for a connection before the front that had it is
+// away. A front that is stopped, says nothing for kMaxQuietTicks or takes no record for
+// kMaxStuckTicks is killed: nobody else may act for a connection before the front that had it is
 // dead and reaped.
 //
 // Ownership: owns the processes and kills them with it; they own nothing. Borrows the loop.
@@ -63,11 +63,11 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
  public:
   // Ticks of 100 ms; a front says something every second. Only ticks that came on time count: a
   // late leader accuses nobody.
-  static constexpr std::uint32_t kStuckTicksMax = 50;
-  static constexpr std::uint32_t kQuietTicksMax = 100;
+  static constexpr std::uint32_t kMaxStuckTicks = 50;
+  static constexpr std::uint32_t kMaxQuietTicks = 100;
   // Of records that one front has not taken: beyond the first bound it is killed, beyond the second
   // it is behind().
-  static constexpr std::size_t kUnsentBytesMax = std::size_t{64} << 20;
+  static constexpr std::size_t kMaxUnsentBytes = std::size_t{64} << 20;
   static constexpr std::size_t kBehindBytes = std::size_t{1} << 20;
 
   FrontHost(os::EventLoop& loop, FrontStart start, FrontCalls calls);

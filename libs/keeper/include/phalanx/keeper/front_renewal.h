@@ -13,7 +13,7 @@ namespace phalanx::keeper {
 // How living fronts that run an outdated program are replaced, one after the other. One that is
 // replaced gets no more connections and lets go of those at rest. It is ended when it has none
 // left, or when another one can go on with what is left; but one that a connection would end with
-// is waited for, as long as kRetireMax.
+// is waited for, as long as kMaxRetireTime.
 //
 // Ownership: borrows the clock.
 // Threads: one. Blocks: never.
@@ -25,7 +25,7 @@ class FrontRenewal {
   // … which is looked at each connection for so often …
   static constexpr Duration kJudgePeriod = std::chrono::seconds(1);
   // … and what nobody could go on with is waited for so long.
-  static constexpr Duration kRetireMax = std::chrono::minutes(10);
+  static constexpr Duration kMaxRetireTime = std::chrono::minutes(10);
 
   // A front as it is now.
   struct View {

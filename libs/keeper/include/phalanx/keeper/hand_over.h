@@ -12,11 +12,11 @@ namespace phalanx::keeper {
 
 // Fronts that may die of their work for a connection before it is given up: one that also has
 // others, and two that have nothing else to do.
-inline constexpr std::uint32_t kStrikesMax = 3;
+inline constexpr std::uint32_t kMaxStrikes = 3;
 
 // Fronts that may die one after the other of an unknown cause, while a connection in the middle of
 // something gets no byte further, before that connection is held to be the cause.
-inline constexpr std::uint32_t kUnexplainedDeathsMax = 16;
+inline constexpr std::uint32_t kMaxUnexplainedDeaths = 16;
 
 // What becomes of a connection whose front is dead and reaped.
 enum class Fate {
@@ -37,8 +37,8 @@ enum class Fate {
 // It rests where its front said so and nothing has been read or written since. Else it resumes if
 // the journal of the front holds it; if that never came to keep anything of one that had resumed,
 // and nothing was read or written meanwhile, it resumes from where it did before. One that a
-// front has died of is a suspect; one that kStrikesMax have died of resumes with a failure, and is
-// cut if another front dies of that. The same goes for one that kUnexplainedDeathsMax have died
+// front has died of is a suspect; one that kMaxStrikes have died of resumes with a failure, and is
+// cut if another front dies of that. The same goes for one that kMaxUnexplainedDeaths have died
 // with. It is over if its front had taken it out of the journal.
 [[nodiscard]] Fate hand_over(ConnectionTable::Orphan& orphan,
                              const std::optional<os::TcpAccount>& account,

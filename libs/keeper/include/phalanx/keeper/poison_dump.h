@@ -19,13 +19,13 @@ namespace phalanx::keeper {
 
 // Writes down requests that end what computes them, one file each (proto/poison-dump.md), so that
 // the defect can be found: ids and parameters, no text. Only their owner can read the files. At
-// most kFilesMax of them remain, the newest; one is as large as its ids, 4 bytes each.
+// most kMaxFiles of them remain, the newest; one is as large as its ids, 4 bytes each.
 //
 // Threads: one.
 // Blocks: for a small file; it follows the death of a process.
 class PoisonDump {
  public:
-  static constexpr std::size_t kFilesMax = 16;
+  static constexpr std::size_t kMaxFiles = 16;
 
   explicit PoisonDump(std::string folder) : folder_(std::move(folder)) {}
 

@@ -32,7 +32,7 @@ struct PromptCalls {
 // Has a front generate for the prompts of the command line: one front, which has no clients. It
 // renders and tokenizes them and makes text of the tokens; its requests are at a desk like those of
 // clients. When it dies it is started again and goes on with them: nothing is generated twice, and
-// of what it had put out nothing has been taken. One that dies of what it does kFailuresMax times
+// of what it had put out nothing has been taken. One that dies of what it does kMaxFailures times
 // ends it.
 //
 // Ownership: borrows the loop and the parts, which must outlive it.
@@ -40,7 +40,7 @@ struct PromptCalls {
 // Blocks: never.
 class PromptFront {
  public:
-  static constexpr std::size_t kFailuresMax = 3;
+  static constexpr std::size_t kMaxFailures = 3;
 
   PromptFront(os::EventLoop& loop,
               FrontStart start,

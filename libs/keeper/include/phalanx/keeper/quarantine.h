@@ -23,7 +23,7 @@ namespace phalanx::keeper {
 class Quarantine {
  public:
   // Suspects that wait for their turn. Each may keep the journal of another dead front.
-  static constexpr std::size_t kWaitingMax = 8;
+  static constexpr std::size_t kMaxWaiting = 8;
   static constexpr Duration kWaitTime = std::chrono::seconds(60);
   // While others wait, a suspect that has gone so long without a death is cleared. Longer than it
   // takes to notice that the front hangs.

@@ -18,7 +18,7 @@ namespace phalanx::os {
 // it; the libraries that need Asio itself (http, ipc) take io().
 //
 // Threads: everything runs on the thread that calls run(), and is called from it, except post() and
-// stop(), which any thread may call. A callback may take kCallbackTimeMax of CPU time; longer work
+// stop(), which any thread may call. A callback may take kMaxCallbackTime of CPU time; longer work
 // goes to a WorkPool.
 class EventLoop {
  public:
@@ -28,13 +28,13 @@ class EventLoop {
     virtual ~Handle() = default;
   };
   using Callback = std::function<void()>;
-  static constexpr Duration kCallbackTimeMax = std::chrono::milliseconds(2);
+  static constexpr Duration kMaxCallbackTime = std::chrono::milliseconds(2);
 
   // CPU time of the loop thread by callback, whoever of the program's parts made it.
   struct CallbackTimes {
     Duration longest{};
     const char* longest_name = "";  // as name_callback() had it
-    std::uint64_t too_long = 0;     // callbacks above kCallbackTimeMax
+    std::uint64_t too_long = 0;     // callbacks above kMaxCallbackTime
   };
 
   EventLoop();

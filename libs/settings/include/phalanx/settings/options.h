@@ -38,7 +38,7 @@ struct Options {
   std::int64_t num_kv_blocks = 0;          // per replica; 0: derived
   std::string kv_cache_dtype = "bf16";     // one of step::kv_format_choices()
   bool prefix_cache = true;
-  std::string runner = "cpu";
+  std::string runner = "cpu";  // one of step::runner_choices()
   std::int64_t sim_step_us = 0;
   std::int64_t sim_token_us = 0;
   std::string isa = "auto";  // one of step::isa_choices()

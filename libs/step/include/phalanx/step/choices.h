@@ -24,6 +24,18 @@ inline constexpr std::uint32_t kDefaultMaxNumBatchedTokens = 512;
 [[nodiscard]] KvFormat kv_format_of(std::string_view choice);
 [[nodiscard]] std::string_view kv_format_name(KvFormat format);  // "bf16", "int8"
 
+// What a rank computes with.
+enum class Runner : std::uint8_t {
+  kCpu = 1,
+  kSim =
+      2,  // nothing: it keeps the whole protocol and sleeps for a modelled time; it has no weights
+};
+
+// What --runner takes: "cpu", "sim".
+[[nodiscard]] std::vector<std::string> runner_choices();
+// Requires one of runner_choices().
+[[nodiscard]] Runner runner_of(std::string_view choice);
+
 // The weight formats that are made of any numbers, as kernels/weight.h calls them.
 inline constexpr std::array<std::string_view, 4> kQuantizations = {
     "bf16", "int8", "int8-g32", "int4"};

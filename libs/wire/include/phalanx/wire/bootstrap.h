@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "phalanx/base/ids.h"
+#include "phalanx/step/choices.h"
 #include "phalanx/step/limits.h"
 #include "phalanx/step/sampling.h"
 
@@ -34,8 +35,8 @@ struct ChildCommon {
 // How the model is cut and sized: equal for a replica and its ranks.
 struct ModelPlan {
   std::string model_config{};  // checkpoint::to_record(): only planner and loader open files
-  std::string runner{};        // "cpu" or "sim"
-  std::string isa{};           // name of the instruction set, chosen by the planner
+  step::Runner runner{};
+  std::string isa{};  // name of the instruction set, chosen by the planner
   std::uint32_t tp = 1;
   step::RankLimits limits{};
   std::uint64_t sim_step_us = 0;
@@ -43,7 +44,8 @@ struct ModelPlan {
   friend bool operator==(const ModelPlan&, const ModelPlan&) = default;
 };
 
-// Role replica. Further descriptors: [2] weight arena (sealed memfd; absent for runner "sim").
+// Role replica. Further descriptors: [2] weight arena (sealed memfd; absent for a simulated
+// runner).
 struct ReplicaBootstrap {
   ChildCommon common{};
   ReplicaId replica{};
@@ -57,7 +59,7 @@ struct ReplicaBootstrap {
 };
 
 // Role rank. Further descriptors: [2] KV, [3] scratch, [4] sequence table, [5] result ring, [6]
-// exchange, [7] weight arena (absent for "sim").
+// exchange, [7] weight arena (absent for a simulated runner).
 struct RankBootstrap {
   ChildCommon common{};
   ReplicaId replica{};
