@@ -53,9 +53,11 @@ Status inspect(const CtlOptions& options) {
   }
   model::MemoryRequest request = memory_request_of(options);
   PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
-  request.available_bytes = model::memory_to_plan(available, request);
   PHALANX_TRY(checkpoint::Inspection found,
               checkpoint::inspect(options.argument, options.quantization));
+  if (found.config) {
+    request.available_bytes = model::memory_to_plan(available, *found.config, request);
+  }
   const std::optional<model::MemoryPlan> memory = model::needs_of(found, request);
   if (memory) {
     if (Status status = check_limits(memory->limits, found.config->vocab); !status) {

@@ -129,7 +129,8 @@ Error does_not_fit(const checkpoint::ModelConfig& config,
   }
   if (!any) {
     message += "; no smaller setting fits beside weights of " +
-               bytes_text(layout_of(config).bytes) + ": fewer replicas or more memory";
+               bytes_text(layout_of(config).bytes) +
+               ": fewer replicas, a smaller --quantization, or more memory";
   }
   return resource_exhausted(message);
 }
@@ -317,14 +318,18 @@ std::vector<MemoryPlan::Row> MemoryPlan::rows(std::uint32_t replicas) const {
           {"total", total}};
 }
 
-std::size_t memory_to_plan(std::uint64_t available, const MemoryRequest& request) {
+std::size_t memory_to_plan(std::uint64_t available,
+                           const checkpoint::ModelConfig& config,
+                           const MemoryRequest& request) {
   constexpr double kShare = 0.6;
   if (request.names_kv()) {
     return available;
   }
   const std::uint64_t ours =
       std::min<std::uint64_t>(available, request.processes() * kProcessBytes);
-  return static_cast<std::size_t>(static_cast<double>(available - ours) * kShare);
+  const std::uint64_t weights = std::min<std::uint64_t>(available - ours, layout_of(config).bytes);
+  const auto left = static_cast<double>(available - ours - weights);
+  return static_cast<std::size_t>(weights) + static_cast<std::size_t>(left * kShare);
 }
 
 }  // namespace phalanx::model

@@ -103,7 +103,7 @@ Result<model::MemoryPlan> plan_memory(const wire::PlannerBootstrap& asked,
   request.limits = asked.limits;
   request.kv_memory_bytes = asked.kv_memory_bytes;
   PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
-  request.available_bytes = model::memory_to_plan(available, request);
+  request.available_bytes = model::memory_to_plan(available, config, request);
   auto plan = model::plan_memory(config, request);
   return plan ? std::move(plan) : Result<model::MemoryPlan>(std::move(plan).error().with("memory"));
 }

@@ -337,16 +337,23 @@ TEST(MemoryPlan, CountsTheResultRingOnce) {
 
 TEST(MemoryPlan, LeavesRoomUnlessTheCacheIsNamed) {
   const std::size_t gigabyte = std::size_t{1} << 30;
+  const checkpoint::ModelConfig config = config_of({});
+  const std::size_t weights = layout_of(config).bytes;
   const MemoryRequest derived = request_of(1, 1, 0);
-  EXPECT_LT(memory_to_plan(gigabyte, derived), gigabyte * 6 / 10);
-  EXPECT_LT(memory_to_plan(gigabyte, request_of(8, 4, 0)), memory_to_plan(gigabyte, derived));
-  EXPECT_EQ(memory_to_plan(1000, derived), 0U);
+  EXPECT_LT(memory_to_plan(gigabyte, config, derived), weights + (gigabyte - weights) * 6 / 10);
+  EXPECT_LT(memory_to_plan(gigabyte, config, request_of(8, 4, 0)),
+            memory_to_plan(gigabyte, config, derived));
+  EXPECT_EQ(memory_to_plan(1000, config, derived), 0U);
+  EXPECT_GT(memory_to_plan(
+                weights * 5 / 4 + derived.processes() * (std::size_t{16} << 20), config, derived),
+            weights * 11 / 10)
+      << "weights that take most of the memory may do so";
   MemoryRequest named = derived;
   named.limits.kv_blocks = 5;
-  EXPECT_EQ(memory_to_plan(gigabyte, named), gigabyte);
+  EXPECT_EQ(memory_to_plan(gigabyte, config, named), gigabyte);
   named = derived;
   named.kv_memory_bytes = 1;
-  EXPECT_EQ(memory_to_plan(gigabyte, named), gigabyte);
+  EXPECT_EQ(memory_to_plan(gigabyte, config, named), gigabyte);
 }
 
 TEST(MemoryPlan, TakesTheBlocksThatNamedBytesPayFor) {

@@ -69,8 +69,11 @@ struct MemoryPlan {
 };
 
 // Of the bytes that a machine has available, those to plan `request` with: all when the size of the
-// KV cache is named, else a share that leaves room for our processes, the page cache and others.
-[[nodiscard]] std::size_t memory_to_plan(std::uint64_t available, const MemoryRequest& request);
+// KV cache is named, else the weights, and of what they leave a share, so that there is room for
+// our processes, the page cache and others.
+[[nodiscard]] std::size_t memory_to_plan(std::uint64_t available,
+                                         const checkpoint::ModelConfig& config,
+                                         const MemoryRequest& request);
 
 // Bytes that one KV block takes in all ranks of a replica together.
 [[nodiscard]] Result<std::size_t> replica_block_bytes(const checkpoint::ModelConfig& config,
