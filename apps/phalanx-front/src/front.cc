@@ -129,7 +129,7 @@ Status Front::open_server() {
   options.stream_pending_bytes_max = static_cast<std::size_t>(bootstrap_.stream_buffer_bytes);
   options.memory_bytes_max = static_cast<std::size_t>(bootstrap_.client_memory_bytes);
   options.comment_interval = std::chrono::milliseconds(bootstrap_.comment_ms);
-  options.format_error = front::error_response;
+  options.format_error = serving::error_response;
   options.format_stream_failure = front::stream_failure;
   options.mark = [this](std::uint64_t id) { mark(kLoopThread, id); };
   options.on_closed = [this](std::uint64_t id) { link_->send(wire::Disconnected{id}); };
@@ -147,7 +147,7 @@ Status Front::open_server() {
 }
 
 http::Handler Front::make_handler() {
-  http::RouteTable routes(front::error_response);
+  http::RouteTable routes(serving::error_response);
   serving::ApiContext context{
       model_,
       *link_,

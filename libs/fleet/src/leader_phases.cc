@@ -3,6 +3,7 @@
 
 #include <csignal>
 
+#include "phalanx/base/bit_names.h"
 #include "phalanx/obs/log.h"
 
 namespace phalanx::fleet {
@@ -192,13 +193,7 @@ std::string_view to_string(LeaderEvent event) {
 }
 
 std::string leader_actions_to_string(std::uint16_t actions) {
-  std::string text;
-  for (std::size_t bit = 0; bit < kActionNames.size(); ++bit) {
-    if ((static_cast<unsigned>(actions) >> bit & 1U) != 0) {
-      text += (text.empty() ? "" : " ") + std::string(kActionNames[bit]);
-    }
-  }
-  return text.empty() ? "-" : text;
+  return bit_names(actions, kActionNames);
 }
 
 LeaderEvent EndSignals::event_of(int signal, SteadyTime now) {

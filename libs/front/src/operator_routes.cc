@@ -9,6 +9,7 @@
 #include "phalanx/http/sse.h"
 #include "phalanx/openai/api_error.h"
 #include "phalanx/openai/responses.h"
+#include "phalanx/serving/api_routes.h"
 #include "phalanx/wire/codec.h"
 
 namespace phalanx::front {
@@ -42,7 +43,7 @@ void answer_health(const Exchange& exchange, int status, const std::string& reco
   const auto answer = wire::decode_admin_answer(record);
   const auto* const shown = answer ? std::get_if<wire::ServerStatus>(&*answer) : nullptr;
   if (shown == nullptr) {
-    exchange->respond(error_response(500, "the server's status could not be read"));
+    exchange->respond(serving::error_response(500, "the server's status could not be read"));
     return;
   }
   respond_to(exchange, status, documents::status_json(*shown), kJson);
@@ -59,10 +60,6 @@ http::Handler says(std::string json) {
 std::string stream_failure(const std::string& message) {
   return http::sse_event(openai::error_body(openai::from_http_status(500, message))) +
          http::sse_event(std::string(openai::kStreamEnd));
-}
-
-http::Response error_response(int status, const std::string& message) {
-  return http::json_response(status, openai::error_body(openai::from_http_status(status, message)));
 }
 
 void add_operator_routes(http::RouteTable* routes,

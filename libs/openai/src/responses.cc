@@ -157,7 +157,7 @@ std::string whole(const ResponseHead& head,
   }
   json.end_array();
   write_usage(json, usage);
-  json.key("system_fingerprint").text_or_null(head.system_fingerprint);
+  json.key("system_fingerprint").null();
   return json.end_object().take();
 }
 
@@ -195,19 +195,16 @@ std::string text_completion(const ResponseHead& head,
   return whole(head, choices, usage, Api::kText);
 }
 
-StreamChunks::StreamChunks(Api api, const ResponseHead& head) : api_(api), after_("}") {
+StreamChunks::StreamChunks(Api api, const ResponseHead& head) : api_(api) {
   json::Writer json;
   json.begin_object();
   write_head(json, head, api == Api::kChat ? "chat.completion.chunk" : "text_completion");
   before_ = json.key("choices").begin_array().take();
-  if (!head.system_fingerprint.empty()) {
-    after_ = ",\"system_fingerprint\":" + json::quote(head.system_fingerprint) + after_;
-  }
 }
 
 json::Writer StreamChunks::begin(std::size_t bytes) const {
   json::Writer json;
-  json.reserve(before_.size() + after_.size() + bytes);
+  json.reserve(before_.size() + bytes);
   json.written(before_);
   return json;
 }
@@ -217,7 +214,7 @@ std::string StreamChunks::end(json::Writer json, const Usage* usage) const {
   if (usage != nullptr) {
     write_usage(json, *usage);
   }
-  return json.written(after_).take();
+  return json.written("}").take();
 }
 
 std::string StreamChunks::role(std::uint32_t index, const Usage* usage) const {

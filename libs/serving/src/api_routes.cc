@@ -125,15 +125,15 @@ class GenerationRoute {
   std::shared_ptr<IgnoredFields> seen_;
 };
 
-http::Response error_response(int status, const std::string& message) {
-  return http::json_response(status, openai::error_body(openai::from_http_status(status, message)));
-}
-
 openai::ModelCard card_of(const ServedModel& model) {
   return {model.name, model.created, model.root, model.max_model_len};
 }
 
 }  // namespace
+
+http::Response error_response(int status, const std::string& message) {
+  return http::json_response(status, openai::error_body(openai::from_http_status(status, message)));
+}
 
 void add_api_routes(http::RouteTable* routes, const ApiContext& context) {
   const auto seen = std::make_shared<IgnoredFields>();

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "phalanx/base/bit_names.h"
+
 namespace phalanx::supervise {
 
 namespace {
@@ -316,13 +318,7 @@ std::string_view to_string(Event event) {
 }
 
 std::string actions_to_string(std::uint16_t actions) {
-  std::string text;
-  for (std::size_t bit = 0; bit < kActionNames.size(); ++bit) {
-    if ((static_cast<unsigned>(actions) >> bit & 1U) != 0) {
-      text += (text.empty() ? "" : " ") + std::string(kActionNames[bit]);
-    }
-  }
-  return text.empty() ? "-" : text;
+  return bit_names(actions, kActionNames);
 }
 
 }  // namespace phalanx::supervise

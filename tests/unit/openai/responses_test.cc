@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 ResponseHead head() {
-  return {.id = "chatcmpl-1", .created = 1700000000, .model = "tiny", .system_fingerprint = ""};
+  return {.id = "chatcmpl-1", .created = 1700000000, .model = "tiny"};
 }
 
 StreamChunks chat() {

@@ -9,7 +9,7 @@ namespace phalanx::openai {
 namespace {
 
 ResponseHead head() {
-  return {.id = "x", .created = 1, .model = "m", .system_fingerprint = ""};
+  return {.id = "x", .created = 1, .model = "m"};
 }
 
 TEST(StreamEvent, ReadsWhatTheBuildersWrite) {

@@ -5,13 +5,9 @@
 #include <string>
 
 #include "phalanx/front/leader_link.h"
-#include "phalanx/http/message.h"
 #include "phalanx/http/route_table.h"
 
 namespace phalanx::front {
-
-// An error of the HTTP layer as the API shows errors.
-[[nodiscard]] http::Response error_response(int status, const std::string& message);
 
 // How a stream of the API ends that nobody goes on with: an error, and its last event.
 [[nodiscard]] std::string stream_failure(const std::string& message);

@@ -25,7 +25,6 @@ struct ResponseHead {
   std::string id;            // chat_completion_id() or completion_id()
   std::int64_t created = 0;  // Unix seconds
   std::string model;
-  std::string system_fingerprint;  // "" = null
 };
 
 struct Usage {
@@ -87,8 +86,7 @@ class StreamChunks {
   [[nodiscard]] std::string end(json::Writer json, const Usage* usage) const;
 
   Api api_;
-  std::string before_;  // the choices
-  std::string after_;   // them and the usage
+  std::string before_;  // what stands before the choices
 };
 
 // What ends every stream: the data of its last event.

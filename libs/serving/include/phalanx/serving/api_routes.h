@@ -3,7 +3,9 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
+#include "phalanx/http/message.h"
 #include "phalanx/http/route_table.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/serving/request_desk.h"
@@ -32,6 +34,9 @@ struct ApiContext {
   std::function<std::uint64_t()> draw_seed = {};
   Duration first_comment = std::chrono::seconds(10);
 };
+
+// An error of the HTTP layer as the API shows errors.
+[[nodiscard]] http::Response error_response(int status, const std::string& message);
 
 // Adds /v1/chat/completions, /v1/completions, /v1/models, /tokenize and /detokenize.
 void add_api_routes(http::RouteTable* routes, const ApiContext& context);
