@@ -32,20 +32,20 @@ class RealGguf(unittest.TestCase):
         return result.stdout
 
     def test_answers_in_english_alike_at_every_degree(self):
-        prompts = ("--prompt", "What is the capital of France?", "--prompt", "Name three colours of the rainbow.")
+        prompts = ("--prompt", "What is the capital of Germany?", "--prompt", "Name three colours of the rainbow.")
         answers = {self.offline("--tp", tp, "--temperature", "0", "--max-tokens", "48", *prompts).split("TTFT")[0]
                    for tp in ("1", "2", "3")}
         ids = {tuple(re.findall(r"token ids\s+(\[[\d, ]+\])", answer)) for answer in answers}
         self.assertEqual(len(ids), 1, answers)
-        self.assertIn("Paris", answers.pop())
+        self.assertIn("Berlin", answers.pop())
 
     def test_serves_chat_with_its_own_template_and_tokenizer(self):
         with Server("--tp", "3", *LIMITS, model=SMOLLM2) as server:
             _, models, _ = server.request("GET", "/v1/models")
             name = models["data"][0]["id"]
             self.assertEqual(name, "SmolLM2-135M-Instruct.Q4_1")
-            answer = server.chat("What is the capital of France?", temperature=0, max_tokens=48, model=name)
-            self.assertIn("Paris", answer["choices"][0]["message"]["content"])
+            answer = server.chat("What is the capital of Germany?", temperature=0, max_tokens=48, model=name)
+            self.assertIn("Berlin", answer["choices"][0]["message"]["content"])
             self.assertEqual(answer["choices"][0]["finish_reason"], "stop")
 
     def test_inspect_knows_both_files(self):

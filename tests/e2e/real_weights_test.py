@@ -27,7 +27,7 @@ AGREE = 0.99
 ARGUMENTS = ("--dp", 1, "--max-model-len", 2048, "--max-num-seqs", 32)
 
 QUESTIONS = {
-    "What is the capital of France?": "Paris",
+    "What is the capital of Germany?": "Berlin",  # of France it nearly begins in French
     "How many days are in a week?": "7|seven|Seven",
     "Tell me about the sun in one sentence.": "sun|Sun",
 }

@@ -266,9 +266,15 @@ Status add_headers(Options* o) {
     if (colon == 0 || colon == std::string::npos) {
       return invalid_argument("--header: expected \"NAME: VALUE\", came \"" + header + "\"");
     }
+    const std::string name = header.substr(0, colon);
+    for (const char* const framing : {"content-length", "transfer-encoding", "connection"}) {
+      if (http::equal_ignoring_case(name, framing)) {
+        return invalid_argument("--header: \"" + name +
+                                "\" cannot be set: it says how requests are sent");
+      }
+    }
     const std::size_t value = header.find_first_not_of(' ', colon + 1);
-    o->http_headers.add(header.substr(0, colon),
-                        value == std::string::npos ? "" : header.substr(value));
+    o->http_headers.add(name, value == std::string::npos ? "" : header.substr(value));
   }
   return ok();
 }

@@ -262,8 +262,10 @@ std::string ClientCall::where() const {
 }
 
 std::string ClientCall::head() const {
-  std::string out =
-      request_.method + " " + request_.target + " HTTP/1.1\r\nhost: " + where() + "\r\n";
+  std::string out = request_.method + " " + request_.target + " HTTP/1.1\r\n";
+  if (request_.headers.find("host") == nullptr) {
+    out.append("host: ").append(where()).append("\r\n");
+  }
   for (const auto& [name, value] : request_.headers.fields()) {
     out.append(name).append(": ").append(value).append("\r\n");
   }

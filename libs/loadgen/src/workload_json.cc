@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+
 #include <nlohmann/json.hpp>
 
 #include "phalanx/loadgen/workload.h"
@@ -9,6 +11,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::uint32_t kMaxOutputTokens = 1U << 24U;
+
+// Of a request body: with another value of theirs, StreamAudit would blame the server.
+constexpr std::array kAuditedFields = {"stream", "stream_options", "n", "best_of", "echo"};
 
 Result<PlannedRequest> parse_line(std::string_view text, std::uint32_t default_output_len) {
   const Json line = Json::parse(text.begin(), text.end(), nullptr, false);
@@ -103,6 +108,13 @@ Result<std::string> request_body(const PlannedRequest& request,
     if (!extra.is_object()) {
       return invalid_argument("--extra-body: expected a JSON object, came " +
                               fields.extra_body_json.substr(0, 80));
+    }
+    for (const char* const name : kAuditedFields) {
+      if (extra.contains(name)) {
+        return invalid_argument("--extra-body: \"" + std::string(name) +
+                                "\" cannot be set: streams are audited, which have one choice and "
+                                "what the other options ask for");
+      }
     }
     body.update(extra);
   }

@@ -32,9 +32,20 @@ constexpr std::array kSwitchFields = {
 
 constexpr std::size_t kMaxUserBytes = 512;
 
+bool is_zero(const json::Value& value) {
+  const auto* const integer = value.as_int();
+  const double* const real = value.as_double();
+  return (integer != nullptr && *integer == 0) || (real != nullptr && *real == 0);
+}
+
 }  // namespace
 
 bool GenerationReader::read_number(const Field& field, Refusal* refusal) {
+  if (field.name == step::kTopPRule.name && is_zero(field.value)) {
+    // No share at all: whoever sends it wants the likeliest token, which the least share keeps.
+    out_->top_p = static_cast<float>(step::kTopPRule.low);
+    return true;
+  }
   for (const RealField& known : kRealFields) {
     if (field.name == known.rule.name) {
       *refusal = read_real(field, known.rule, &(out_->*known.member));

@@ -92,10 +92,11 @@ class Rank {
       }
       PHALANX_TRY(const wire::RankCommand command, wire::decode_rank_command(*frame));
       start_.bump_progress();
+      const bool was_broken = loop.is_broken();
       const wire::RankReply reply = loop.handle(command);
       if (reply.code != 0) {
         const bool was_aborted = reply.code == static_cast<std::uint32_t>(Code::kAborted);
-        obs::log_at(was_aborted ? obs::LogLevel::kInfo : obs::LogLevel::kWarn,
+        obs::log_at(was_aborted || was_broken ? obs::LogLevel::kInfo : obs::LogLevel::kWarn,
                     "command_failed",
                     {{"op", engine::name_of(command.op)},
                      {"epoch", command.epoch.value()},

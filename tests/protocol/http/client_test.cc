@@ -73,6 +73,18 @@ TEST_F(ClientTest, UsesAConnectionAgain) {
   EXPECT_EQ(server.accepted(), 1U);
 }
 
+TEST_F(ClientTest, SendsTheHostThatItIsGivenOrItsOwn) {
+  RunningServer server({}, [](const Request& request, const std::shared_ptr<Exchange>& exchange) {
+    exchange->respond(text_response(200, *request.headers.find("host"), "text/plain"));
+  });
+  ClientRequest request{.host = "localhost", .port = server.port()};
+  EXPECT_EQ(ask(request).body, "localhost:" + std::to_string(server.port()));
+  request.headers.add("Host", "localhost:1");
+  const Outcome outcome = ask(request);
+  EXPECT_EQ(outcome.status, 200);
+  EXPECT_EQ(outcome.body, "localhost:1");
+}
+
 TEST_F(ClientTest, ReplacesAKeptConnectionThatTheServerClosed) {
   ServerOptions options;
   options.idle_timeout = milliseconds(20);

@@ -124,6 +124,10 @@ TEST(RequestBody, AsksForAStreamWithUsage) {
   EXPECT_FALSE(request_body(request, fields, Backend::kChat));
   fields.extra_body_json = "[1]";
   EXPECT_FALSE(request_body(request, fields, Backend::kCompletions));
+  fields.extra_body_json = R"({"seed": 3, "echo": true})";
+  EXPECT_EQ(request_body(request, fields, Backend::kCompletions).error().message(),
+            "--extra-body: \"echo\" cannot be set: streams are audited, which have one choice and "
+            "what the other options ask for");
 }
 
 }  // namespace

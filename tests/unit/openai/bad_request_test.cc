@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"("temperature":"1")",
                  "temperature",
                  R"(temperature: expected a number from 0 to 2, came "1")"},
-        BadField{R"("top_p":0)", "top_p", "top_p: expected a number from 1e-10 to 1, came 0"},
+        BadField{R"("top_p":-1)", "top_p", "top_p: expected a number from 1e-10 to 1, came -1"},
         BadField{R"("top_p":[])",
                  "top_p",
                  "top_p: expected a number from 1e-10 to 1, came an empty array"},

@@ -37,6 +37,12 @@ TEST(ChatRequest, LeavesAbsentFieldsToTheModel) {
   EXPECT_TRUE(fields.skip_special_tokens);
 }
 
+TEST(ChatRequest, TakesNoShareForTheLeast) {
+  for (const char* const none : {"0", "0.0", "-0.0"}) {
+    EXPECT_EQ(parse_with("\"top_p\":" + std::string(none)).generation.top_p, 1e-10F) << none;
+  }
+}
+
 TEST(ChatRequest, ReadsEveryField) {
   const ChatRequest request = parse_with(
       R"("model":"m","temperature":0.5,"top_p":1,"top_k":-1,"min_p":0.25,"repetition_penalty":1.5,)"

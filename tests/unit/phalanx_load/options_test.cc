@@ -104,6 +104,8 @@ TEST(LoadOptions, SettingsOfTheServerAreLeftAlone) {
 
 TEST(LoadOptions, AHeaderFieldIsOne) {
   EXPECT_EQ(*parsed({"--header", "a: b"}).http_headers.find("a"), "b");
+  EXPECT_EQ(refusal({"--header", "Content-Length: 7"}),
+            "--header: \"Content-Length\" cannot be set: it says how requests are sent");
   EXPECT_EQ(refusal({"--header", "a: b\r\nc: d"}),
             "--header: expected no control characters, came \"a: b\\u{d}\\u{a}c: d\"");
 }

@@ -46,6 +46,9 @@ class RankLoop {
   // A kShutdown was answered: leave with status 0 once the reply is sent.
   [[nodiscard]] bool finished() const { return finished_; }
 
+  // A command has failed: what was sent behind it is refused, until the next kHello.
+  [[nodiscard]] bool is_broken() const { return phase_ == Phase::kBroken; }
+
  private:
   enum class Phase { kNothing, kHello, kInit, kSanity, kAttached, kBroken };
 

@@ -19,7 +19,7 @@ struct ClientRequest {
   std::uint16_t port = 80;
   std::string method = "GET";
   std::string target = "/";
-  Headers headers = {};  // host and content-length are added
+  Headers headers = {};  // host, unless it is there, and content-length are added
   std::string body = {};
   Duration connect_timeout = std::chrono::seconds(10);
   Duration total_timeout{0};  // from send() to the end; 0 = none

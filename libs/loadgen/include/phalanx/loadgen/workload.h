@@ -65,7 +65,8 @@ struct RequestFields {
 };
 
 // The body of a streaming request that asks for usage.
-// Errors: kInvalidArgument extra_body_json is no object.
+// Errors: kInvalidArgument extra_body_json is no object, or changes what a stream is
+//                          audited by
 [[nodiscard]] Result<std::string> request_body(const PlannedRequest& request,
                                                const RequestFields& fields,
                                                Backend backend);
