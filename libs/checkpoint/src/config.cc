@@ -30,6 +30,10 @@ Status read_optional(
 Result<RopeScaling> rope_type(const json::Fields& fields) {
   const std::string_view key = fields.has("rope_type") ? "rope_type" : "type";
   if (!fields.has(key)) {
+    if (fields.has("factor")) {
+      return invalid_argument(fields.name_of("rope_type") +
+                              ": expected one beside factor, found none");
+    }
     return RopeScaling::kNone;
   }
   PHALANX_TRY(const std::string_view name, fields.text(key));
@@ -99,11 +103,28 @@ Status refuse_partial_rotary(const json::Fields& fields) {
   return ok();
 }
 
+// Transformers 5 writes one object for each type of layer where they differ.
+Status refuse_rope_by_layer(const json::Fields& fields, std::string_view key) {
+  PHALANX_TRY(const json::Value* const object, fields.at(key));
+  if (object->as_object() == nullptr) {
+    return ok();
+  }
+  for (const auto& [name, value] : *object->as_object()) {
+    if (value.as_object() != nullptr) {
+      return unimplemented(fields.name_of(key) +
+                           ": expected numbers for all layers, found an object \"" +
+                           name.substr(0, 64) + "\": not supported");
+    }
+  }
+  return ok();
+}
+
 Status read_rope_object(const json::Fields& fields,
                         std::string_view key,
                         std::uint32_t max_position,
                         RopeConfig& rope) {
   PHALANX_TRY(const json::Fields values, fields.object(key));
+  PHALANX_RETURN_IF_ERROR(refuse_rope_by_layer(fields, key));
   PHALANX_RETURN_IF_ERROR(refuse_partial_rotary(values));
   PHALANX_RETURN_IF_ERROR(read_optional(values, "rope_theta", kLeastTheta, kMaxTheta, rope.theta));
   PHALANX_TRY(rope.scaling, rope_type(values));

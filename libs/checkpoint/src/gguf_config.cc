@@ -159,9 +159,9 @@ Status read_end_tokens(const gguf::Metadata& metadata, ModelConfig& config) {
   for (const char* key : {"tokenizer.ggml.eos_token_id",
                           "tokenizer.ggml.eot_token_id",
                           "tokenizer.ggml.eom_token_id"}) {
-    if (metadata.has(key)) {
-      PHALANX_TRY(const std::int64_t id, metadata.integer(key, 0, config.vocab - 1));
-      config.eos.push_back(static_cast<TokenId>(id));
+    PHALANX_TRY(const std::optional<std::int64_t> id, metadata.token_id(key, config.vocab - 1));
+    if (id) {
+      config.eos.push_back(static_cast<TokenId>(*id));
     }
   }
   PHALANX_RETURN_IF_ERROR(add_end_tokens_by_text(metadata, config));

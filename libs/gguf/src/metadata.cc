@@ -165,6 +165,17 @@ Result<std::int64_t> Metadata::integer(std::string_view key,
   return integer.value;
 }
 
+Result<std::optional<std::int64_t>> Metadata::token_id(std::string_view key,
+                                                       std::int64_t most) const {
+  constexpr std::int64_t kNone = std::numeric_limits<std::uint32_t>::max();
+  const auto any = integer(key, -1, kNone);
+  if (!has(key) || (any && (*any == -1 || *any == kNone))) {
+    return std::optional<std::int64_t>();
+  }
+  PHALANX_TRY(const std::int64_t id, integer(key, 0, most));
+  return std::optional(id);
+}
+
 Result<double> Metadata::number(std::string_view key) const {
   PHALANX_TRY(const Value value, find(values_, key));
   if (!is_number(value.type)) {

@@ -128,7 +128,7 @@ Error does_not_fit(const checkpoint::ModelConfig& config,
     }
   }
   if (!any) {
-    message += "; no smaller setting fits beside weights of " +
+    message += "; no single smaller setting fits beside weights of " +
                bytes_text(layout_of(config).bytes) +
                ": fewer replicas, a smaller --quantization, or more memory";
   }
@@ -192,6 +192,14 @@ Error beyond_memory(const checkpoint::ModelConfig& config,
                     const MemoryRequest& request,
                     step::RankLimits limits,
                     std::size_t needed) {
+  if (request.limits.max_model_len == 0) {
+    // Nobody asked for the model's own length: the others are judged beside the least.
+    limits.max_model_len = std::min(config.max_position, kLeastDerivedLength);
+    limits.kv_blocks = std::max(request.limits.kv_blocks, step::blocks_for(limits.max_model_len));
+    if (const auto least = size_replica(config, request, limits)) {
+      needed = layout_of(config).bytes + least->replica * request.replicas;
+    }
+  }
   const std::uint32_t least_blocks = step::blocks_for(limits.max_model_len);
   if (request.limits.kv_blocks != 0) {
     const std::uint32_t largest =

@@ -8,9 +8,11 @@
 #include <sys/sysinfo.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,7 +42,7 @@ std::optional<std::uint64_t> value_of(const std::string& text, const std::string
 std::optional<std::uint64_t> room_below(const std::string& folder,
                                         const std::string& limit_file,
                                         const std::string& usage_file,
-                                        const std::string& cache_key) {
+                                        std::span<const char* const> cache_keys) {
   const auto limit = whole_number(read_small_file(folder + limit_file).value_or(""));
   const auto usage = whole_number(read_small_file(folder + usage_file).value_or(""));
   if (!limit || !usage) {
@@ -48,7 +50,9 @@ std::optional<std::uint64_t> room_below(const std::string& folder,
   }
   std::uint64_t used = *usage;
   const std::string stat = read_small_file(folder + "/memory.stat").value_or("");
-  used -= std::min(used, value_of(stat, cache_key).value_or(0));
+  for (const char* const key : cache_keys) {
+    used -= std::min(used, value_of(stat, key).value_or(0));
+  }
   return *limit > used ? *limit - used : 0;
 }
 
@@ -58,17 +62,21 @@ struct CgroupFiles {
   const char* root;
   const char* limit;
   const char* usage;
-  const char* cache_key;  // in memory.stat
-  const char* kills;      // has oom_kill
+  std::array<const char*, 2> cache_keys;  // in memory.stat
+  const char* kills;                      // has oom_kill
 };
-constexpr CgroupFiles kCgroups[] = {
-    {"", "/sys/fs/cgroup", "/memory.max", "/memory.current", "inactive_file", "/memory.events"},
-    {"memory",
-     "/sys/fs/cgroup/memory",
-     "/memory.limit_in_bytes",
-     "/memory.usage_in_bytes",
-     "total_inactive_file",
-     "/memory.oom_control"}};
+constexpr CgroupFiles kCgroups[] = {{"",
+                                     "/sys/fs/cgroup",
+                                     "/memory.max",
+                                     "/memory.current",
+                                     {"inactive_file", "active_file"},
+                                     "/memory.events"},
+                                    {"memory",
+                                     "/sys/fs/cgroup/memory",
+                                     "/memory.limit_in_bytes",
+                                     "/memory.usage_in_bytes",
+                                     {"total_inactive_file", "total_active_file"},
+                                     "/memory.oom_control"}};
 
 // The folder of this process's cgroup; the root where it is not told.
 std::string cgroup_folder(const CgroupFiles& files) {
@@ -90,7 +98,7 @@ std::uint64_t cgroup_room() {
   for (const CgroupFiles& files : kCgroups) {
     const std::size_t root = std::string_view(files.root).size();
     for (std::string folder = cgroup_folder(files);; folder.resize(folder.rfind('/'))) {
-      const auto found = room_below(folder, files.limit, files.usage, files.cache_key);
+      const auto found = room_below(folder, files.limit, files.usage, files.cache_keys);
       room = std::min(room, found.value_or(UINT64_MAX));
       if (folder.size() <= root) {
         break;

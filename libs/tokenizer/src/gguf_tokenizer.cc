@@ -259,12 +259,9 @@ Status merge_by_score(const TokenTable& table, VocabularyFile& file) {
 Result<std::optional<TokenId>> role_id(const Metadata& metadata,
                                        std::string_view key,
                                        const Vocabulary& vocabulary) {
-  if (!metadata.has(key)) {
-    return std::optional<TokenId>();
-  }
-  PHALANX_TRY(const std::int64_t id,
-              metadata.integer(key, 0, static_cast<std::int64_t>(vocabulary.size()) - 1));
-  return std::optional(static_cast<TokenId>(id));
+  PHALANX_TRY(const std::optional<std::int64_t> id,
+              metadata.token_id(key, static_cast<std::int64_t>(vocabulary.size()) - 1));
+  return id ? std::optional(static_cast<TokenId>(*id)) : std::nullopt;
 }
 
 Status read_roles(const Metadata& metadata, Tokenizer::Data& data) {

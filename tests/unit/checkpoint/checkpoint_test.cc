@@ -127,6 +127,12 @@ TEST(Config, ReadsEachRopeScaling) {
                {"beta_fast", "at least beta_slow", "0.5"});
   EXPECT_EQ(parsed(R"({"rope_type":"dynamic","factor":4})").error().code(), Code::kUnimplemented);
   EXPECT_EQ(parsed(R"({"rope_type":"linear"})").error().code(), Code::kInvalidArgument);
+  expect_error(parsed(R"({"factor":4})").error(),
+               Code::kInvalidArgument,
+               {"rope_scaling.rope_type", "expected one beside factor"});
+  expect_error(parsed(R"({"full_attention":{"rope_theta":1e6}})").error(),
+               Code::kUnimplemented,
+               {"rope_scaling", "full_attention"});
   EXPECT_EQ(parsed(R"({"rope_type":"linear","factor":0})").error().code(), Code::kInvalidArgument);
 }
 

@@ -388,6 +388,26 @@ TEST(MemoryPlan, NamesTheLargestSettingThatFits) {
   EXPECT_FALSE(plan_memory(config, request).has_value()) << message;
 }
 
+// The model's own length, which nobody asked for, makes nothing impossible.
+TEST(MemoryPlan, JudgesSettingsBesideTheLeastLengthWhenNoneIsNamed) {
+  const checkpoint::ModelConfig config = config_of({});
+  MemoryRequest request = request_of(1, 1, std::size_t{1} << 30);
+  request.limits.max_model_len = 256;
+  request.limits.kv_blocks = 8;
+  const std::size_t least = plan_memory(config, request).value().total;
+  request.limits.kv_blocks = 0;
+  request.limits.max_model_len = 0;
+  request.available_bytes = least - 4096;
+  const auto plan = plan_memory(config, request);
+  ASSERT_FALSE(plan.has_value());
+  const std::string& message = plan.error().message();
+  const std::size_t at = message.find("--max-num-batched-tokens ");
+  ASSERT_NE(at, std::string::npos) << message;
+  request.limits.max_num_batched_tokens =
+      static_cast<std::uint32_t>(std::stoul(message.substr(at + 25)));
+  EXPECT_TRUE(plan_memory(config, request).has_value()) << message;
+}
+
 TEST(MemoryPlan, RefusesWhatCannotBe) {
   const checkpoint::ModelConfig config = config_of({});
   const auto refused = [&](step::RankLimits limits, const char* part) {

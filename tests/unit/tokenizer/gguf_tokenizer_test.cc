@@ -161,6 +161,20 @@ TEST(GgufTokenizer, ReadsAScoredVocabulary) {
   EXPECT_EQ(tokenizer.chat_template(), "{{ bos_token }}");
 }
 
+// As writers say that there is none.
+TEST(GgufTokenizer, TakesRolesOfNoTokenForAbsentOnes) {
+  Scored scored;
+  scored.add("a", 0);
+  scored.more = [](test::GgufWriter& writer) {
+    const std::int32_t none = -1;
+    writer.u32("tokenizer.ggml.padding_token_id", 0xFFFFFFFFU)
+        .raw("tokenizer.ggml.unknown_token_id", 5, std::as_bytes(std::span(&none, 1)));
+  };
+  const auto tokenizer = load(scored.file());
+  ASSERT_TRUE(tokenizer.has_value()) << tokenizer.error().to_string();
+  EXPECT_EQ((*tokenizer)->bos_id(), 1);
+}
+
 TEST(GgufTokenizer, AddsWhatTheFileSaysOrItsPreTokenizerImplies) {
   const auto with = [](std::string_view pre, const std::function<void(test::GgufWriter&)>& more) {
     test::GgufWriter writer;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -60,6 +61,11 @@ class Metadata {
   [[nodiscard]] Result<std::int64_t> integer(std::string_view key,
                                              std::int64_t least,
                                              std::int64_t most) const;
+
+  // The id of a token, at most `most`; nothing where the key is absent or says -1 or 2^32-1, which
+  // writers put for "none".
+  [[nodiscard]] Result<std::optional<std::int64_t>> token_id(std::string_view key,
+                                                             std::int64_t most) const;
 
   // float32, float64 or an integer type; finite.
   [[nodiscard]] Result<double> number(std::string_view key) const;
