@@ -89,6 +89,13 @@ std::size_t held_by(bool stream, bool logprobs, std::uint32_t history = 0) {
   return served.held;
 }
 
+std::vector<GenerationRequest> two_choices_of_three_tokens() {
+  std::vector<GenerationRequest> prompts(1);
+  prompts[0].generation.choices = 2;
+  prompts[0].generation.prompt_ids = {'a', 'b', 'c'};
+  return prompts;
+}
+
 TEST(Answer, CountsWhatIsKeptOfItsTokens) {
   const std::size_t stream = held_by(true, false);
   EXPECT_GE(stream, 100U * 16) << "as the leader keeps them";
@@ -112,9 +119,7 @@ TEST(Answer, EveryEventHasTheUsageThatIsAskedFor) {
   const auto exchange = std::make_shared<CountingExchange>(&served.held);
   const auto answer =
       std::make_shared<Answer>(served.context({}), options, exchange, Place(served.desk, {1, 1}));
-  std::vector<GenerationRequest> prompts(1);
-  prompts[0].generation.choices = 2;
-  prompts[0].generation.prompt_ids = {'a', 'b', 'c'};
+  std::vector<GenerationRequest> prompts = two_choices_of_three_tokens();
   answer->start({}, std::move(prompts));
   std::vector<std::uint64_t> told;
   for (std::uint32_t choice = 0; choice < 2; ++choice) {
@@ -148,9 +153,7 @@ TEST(Answer, GoesOnBehindWhatWasWritten) {
     const auto exchange = std::make_shared<CountingExchange>(&served.held);
     const auto answer =
         std::make_shared<Answer>(served.context({}), options, exchange, Place(served.desk, {1, 1}));
-    std::vector<GenerationRequest> prompts(1);
-    prompts[0].generation.choices = 2;
-    prompts[0].generation.prompt_ids = {'a', 'b', 'c'};
+    std::vector<GenerationRequest> prompts = two_choices_of_three_tokens();
     if (looks_at_all) {
       prompts[0].text.stop_strings = {"no such"};
     }

@@ -24,12 +24,9 @@ inline constexpr std::uint32_t kDefaultMaxNumBatchedTokens = 512;
 [[nodiscard]] KvFormat kv_format_of(std::string_view choice);
 [[nodiscard]] std::string_view kv_format_name(KvFormat format);  // "bf16", "int8"
 
-// What a rank computes with.
-enum class Runner : std::uint8_t {
-  kCpu = 1,
-  kSim =
-      2,  // nothing: it keeps the whole protocol and sleeps for a modelled time; it has no weights
-};
+// What a rank computes with. kSim has no weights and computes nothing: it keeps the whole protocol
+// and sleeps for a modelled time.
+enum class Runner : std::uint8_t { kCpu = 1, kSim = 2 };
 
 // What --runner takes: "cpu", "sim".
 [[nodiscard]] std::vector<std::string> runner_choices();
