@@ -392,6 +392,7 @@ TEST(MemoryPlan, NamesTheLargestSettingThatFits) {
 TEST(MemoryPlan, JudgesSettingsBesideTheLeastLengthWhenNoneIsNamed) {
   const checkpoint::ModelConfig config = config_of({});
   MemoryRequest request = request_of(1, 1, std::size_t{1} << 30);
+  request.limits.max_num_batched_tokens = 16;  // all that fewer leave is less than the KV of 512
   request.limits.max_model_len = 256;
   request.limits.kv_blocks = 8;
   const std::size_t least = plan_memory(config, request).value().total;
