@@ -97,7 +97,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // for a few clients.
   void flush_soon();
   static void flush_some(const std::shared_ptr<ServerCore>& core);
-  void flush();
+  std::size_t flush();  // the bytes that it copied
   void wait_writable();
   void on_drained();
   void linger();

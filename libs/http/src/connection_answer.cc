@@ -26,8 +26,10 @@ void reset_connection(Tcp::socket& socket) {
   ::connect(socket.native_handle(), &nobody, sizeof nobody);
 }
 
-// Clients that are written to in one callback of the loop.
+// Clients that are written to in one callback of the loop, and the bytes of all of them beyond
+// which no other's turn begins.
 constexpr std::size_t kFlushesPerTurn = 16;
+constexpr std::size_t kBytesPerTurn = std::size_t{256} << 10;
 
 // Bytes that one client's answer is copied for whoever may go on with it, in one callback.
 constexpr std::size_t kJournaledPerTurn = std::size_t{256} << 10;
@@ -172,11 +174,12 @@ void Connection::flush_soon() {
 // tenth of their bytes.
 void Connection::flush_some(const std::shared_ptr<ServerCore>& core) {
   std::deque<std::shared_ptr<Connection>> rest = std::exchange(core->to_flush, {});
-  for (std::size_t i = 0; i < kFlushesPerTurn && !rest.empty(); ++i) {
+  std::size_t copied = 0;
+  for (std::size_t i = 0; i < kFlushesPerTurn && copied < kBytesPerTurn && !rest.empty(); ++i) {
     const std::shared_ptr<Connection> connection = std::move(rest.front());
     rest.pop_front();
     connection->writing_ = false;
-    connection->flush();
+    copied += connection->flush();
   }
   // What has come meanwhile waits for its turn behind the others, and has asked for one.
   const bool is_asked_for = !core->to_flush.empty();
@@ -186,19 +189,22 @@ void Connection::flush_some(const std::shared_ptr<ServerCore>& core) {
   }
 }
 
-void Connection::flush() {
+std::size_t Connection::flush() {
   if (writing_ || phase_ == Phase::kClosed) {
-    return;
+    return 0;
   }
   core_->loop.name_callback("http write");
   const WorkMark mark(*core_, info_.id);
+  const std::uint64_t journaled = journaled_;
 #ifndef PHALANX_MUTATE_NO_JOURNAL
   if (!journal_output(kJournaledPerTurn)) {
-    return flush_soon();
+    flush_soon();
+    return journaled_ - journaled;
   }
 #endif
   SystemError error;
   const std::size_t written = output_.write_to(socket_, error);
+  const std::size_t copied = written + (journaled_ - journaled);
   sent_ += written;
   blocked_ = error == asio::error::would_block;
   const bool waited = std::exchange(waits_writable_, blocked_ || (!error && !output_.empty()));
@@ -216,6 +222,7 @@ void Connection::flush() {
   } else {
     on_drained();
   }
+  return copied;
 }
 
 void Connection::wait_writable() {

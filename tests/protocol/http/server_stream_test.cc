@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <span>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -182,6 +186,69 @@ TEST(ServerStream, SendsALargePieceInTurns) {
     ASSERT_LE(pending[i - 1] - pending[i], kMostPerTurn);
   }
   server.call([&] { stream.exchange.reset(); });
+}
+
+// Counts what is copied for whoever may go on with a connection, and keeps nothing.
+class CountingJournal final : public Journal {
+ public:
+  explicit CountingJournal(std::size_t& appended) : appended_(appended) {}
+  std::span<char> room() override { return room_; }
+  void received(std::size_t /*bytes*/) override {}
+  void append(std::string_view bytes, std::uint64_t /*sent*/) override {
+    appended_ += bytes.size();
+  }
+  void publish(const ConnectionState& /*state*/, std::uint64_t /*sent*/) override {}
+  [[nodiscard]] bool lost() const override { return false; }
+
+ private:
+  std::size_t& appended_;
+  std::array<char, 4096> room_{};
+};
+
+TEST(ServerStream, SendsLargePiecesToManyInTurns) {
+  constexpr std::size_t kClients = 16;
+  constexpr std::size_t kBytes = std::size_t{1} << 20;
+  constexpr std::size_t kMostPerTurn = std::size_t{512}
+                                       << 10;  // what one begins ends with its part
+  std::vector<std::shared_ptr<Exchange>> streams;
+  RunningServer server({}, [&](const Request&, const std::shared_ptr<Exchange>& exchange) {
+    exchange->start_stream(200, {});
+    exchange->write("hello");
+    streams.push_back(exchange);
+  });
+  std::size_t copied = 0;
+  server.call([&] {
+    server.acceptor().prepare(
+        [&](ConnectionInfo& info) { info.journal = std::make_unique<CountingJournal>(copied); });
+  });
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (std::size_t i = 0; i < kClients; ++i) {
+    clients.push_back(std::make_unique<RawClient>(server.port()));
+    clients.back()->send(get("/"));
+    clients.back()->read_until("hello\r\n");
+  }
+  std::size_t before = 0;
+  std::size_t most = 0;
+  const std::function<void()> look = [&] {
+    most = std::max(most, copied - before);
+    before = copied;
+    if (copied < kClients * kBytes) {
+      server.loop().post(look);
+    }
+  };
+  server.call([&] {
+    before = copied;
+    for (const auto& stream : streams) {
+      stream->write(std::string(kBytes, 'x'));
+    }
+    look();
+  });
+  for (const auto& client : clients) {
+    EXPECT_GE(client->read_until("x\r\n").size(), kBytes);
+  }
+  EXPECT_TRUE(server.eventually([&] { return copied >= kClients * kBytes; }));
+  EXPECT_LE(server.call([&] { return most; }), kMostPerTurn);
+  server.call([&] { streams.clear(); });
 }
 
 TEST(ServerStream, SendsCommentsWhileItIsQuiet) {
