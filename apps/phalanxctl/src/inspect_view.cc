@@ -67,6 +67,7 @@ nlohmann::ordered_json config_json(const checkpoint::ModelConfig& config) {
           {"intermediate", config.intermediate},
           {"vocab", config.vocab},
           {"tied_head", config.tied_head},
+          {"sliding_window", config.sliding_window},
           {"served_as", checkpoint::describe(config.formats)}};
 }
 
@@ -115,7 +116,12 @@ std::string inspection_text(const Inspection& inspection,
         << count_text(use.elements) << " parameters, " << bytes_text(use.bytes) << "\n";
   }
   if (inspection.context_length) {
-    out << "  context    " << *inspection.context_length << " tokens\n";
+    out << "  context    " << *inspection.context_length << " tokens";
+    if (inspection.config && inspection.config->sliding_window != 0) {
+      out << ", of which the " << inspection.config->sliding_window
+          << " of the sliding window are served";
+    }
+    out << "\n";
   }
   out << "  tokenizer  "
       << (inspection.tokenizer.empty() ? "none" : printable(inspection.tokenizer))

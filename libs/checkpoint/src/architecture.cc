@@ -3,9 +3,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "phalanx/json/fields.h"
+
+#include "config_limits.h"
 
 namespace phalanx::checkpoint {
 
@@ -75,21 +78,26 @@ Status read_biases(const json::Fields& fields,
   return ok();
 }
 
-// The newer way to say which layers have a window.
-Status check_layer_types(const json::Fields& fields) {
+// The newer way to say which layers have a window: whether one has. None if it is not said.
+Result<std::optional<bool>> window_by_layers(const json::Fields& fields) {
   if (!fields.has("layer_types")) {
-    return ok();
+    return std::optional<bool>();
   }
   PHALANX_TRY(const json::Value* const types, fields.at("layer_types"));
   if (types->as_array() == nullptr) {
     return invalid_argument("layer_types: expected an array, found " + json::describe(*types));
   }
+  bool any = false;
   for (const json::Value& type : *types->as_array()) {
-    if (type.as_string() == nullptr || *type.as_string() != "full_attention") {
-      return refused("layer_types", "\"full_attention\" for each layer", json::describe(type));
+    const bool is_sliding = type.as_string() != nullptr && *type.as_string() == "sliding_attention";
+    if (!is_sliding && (type.as_string() == nullptr || *type.as_string() != "full_attention")) {
+      return refused("layer_types",
+                     "\"full_attention\" or \"sliding_attention\" for each layer",
+                     json::describe(type));
     }
+    any = any || is_sliding;
   }
-  return ok();
+  return std::optional(any);
 }
 
 // The window of attention in tokens, or 0 for none.
@@ -97,7 +105,8 @@ Result<double> window_of(const json::Fields& fields,
                          const Architecture& architecture,
                          const ModelConfig& config) {
   constexpr double kMost = 1e12;
-  if (architecture.window == Window::kByFlag) {
+  PHALANX_TRY(const std::optional<bool> by_layers, window_by_layers(fields));
+  if (architecture.window == Window::kByFlag && !by_layers.value_or(false)) {
     bool used = false;
     if (fields.has("use_sliding_window")) {
       PHALANX_TRY(used, fields.boolean("use_sliding_window"));
@@ -110,29 +119,17 @@ Result<double> window_of(const json::Fields& fields,
       return kNoWindow;
     }
   }
-  if (fields.is_null("sliding_window")) {
-    return kNoWindow;
-  }
-  double window = architecture.default_window;
+  double window = fields.is_null("sliding_window") ? kNoWindow : architecture.default_window;
   if (fields.has("sliding_window")) {
     PHALANX_TRY(window, fields.number("sliding_window", 1, kMost));
   }
-  return window;
-}
-
-Status check_window(const json::Fields& fields,
-                    const Architecture& architecture,
-                    const ModelConfig& config) {
-  PHALANX_RETURN_IF_ERROR(check_layer_types(fields));
-  PHALANX_TRY(const double window, window_of(fields, architecture, config));
-  if (window == kNoWindow || window >= config.max_position) {
-    return ok();
+  if (by_layers.value_or(false) && window == kNoWindow) {
+    return invalid_argument(
+        "sliding_window: expected a number of tokens, as layer_types has layers with a window, "
+        "found "
+        "none");
   }
-  return refused("sliding_window",
-                 "none, or at least the " + std::to_string(config.max_position) +
-                     " positions that the model reaches",
-                 std::to_string(static_cast<std::uint64_t>(window)) +
-                     (fields.has("sliding_window") ? "" : " (the default of this model_type)"));
+  return window;
 }
 
 Status check_activation(const json::Fields& fields) {
@@ -170,7 +167,8 @@ Status read_architecture(const json::Fields& fields,
   config.model_type = std::string(architecture.model_type);
   config.qk_norm = architecture.qk_norm;
   PHALANX_RETURN_IF_ERROR(read_biases(fields, architecture, config));
-  PHALANX_RETURN_IF_ERROR(check_window(fields, architecture, config));
+  PHALANX_TRY(const double window, window_of(fields, architecture, config));
+  keep_within_window(window, config);
   PHALANX_RETURN_IF_ERROR(check_activation(fields));
   if (fields.has("quantization_config")) {
     return unimplemented(

@@ -16,9 +16,10 @@ struct Architecture;
 //         kUnimplemented    one that is not in the table; the message names those that are
 [[nodiscard]] Result<const Architecture*> architecture_of(const json::Fields& fields);
 
-// Sets model_type and the options of the layers that `architecture` and its fields ask for.
+// Sets model_type and the options of the layers that `architecture` and its fields ask for, and
+// leaves the positions that no sliding window cuts.
 //
-// Requires: config has its layers and max_position.
+// Requires: config has its layers and max_position, behind finish_rope().
 // Errors: kInvalidArgument  a field of the wrong type
 //         kUnimplemented    a field that asks for what no option has; the message names the field,
 //                           what is supported and what was found

@@ -32,6 +32,13 @@ Status finish_rope(ModelConfig& config) {
   return ok();
 }
 
+void keep_within_window(double window, ModelConfig& config) {
+  if (window > 0 && window < config.max_position) {
+    config.sliding_window = static_cast<std::uint32_t>(window);
+    config.max_position = config.sliding_window;
+  }
+}
+
 Status check_shape(const ModelConfig& config, const ShapeNames& names) {
   constexpr std::uint32_t kWidthMultiple = kernels::kDotBlock;
   constexpr std::uint32_t kHeadDimMultiple = kernels::kStripColumns;

@@ -47,6 +47,10 @@ Status check_shape(const ModelConfig& config, const ShapeNames& names);
 // Errors: kInvalidArgument  what make_rope_frequencies() does not take
 Status finish_rope(ModelConfig& config);
 
+// Attention that sees the last `window` tokens is attention to all while there are no more: leaves
+// as many positions, and tells so in config.sliding_window. 0: none.
+void keep_within_window(double window, ModelConfig& config);
+
 Status check_multiple(std::string_view field, std::uint32_t value, std::uint32_t of);
 
 }  // namespace phalanx::checkpoint

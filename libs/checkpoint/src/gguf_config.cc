@@ -37,7 +37,7 @@ Result<GgufArchitecture> architecture_of(const gguf::Metadata& metadata) {
 }
 
 // Keys of variants that would need another arithmetic.
-Status refuse_variants(const GgufKeys& keys, const ModelConfig& config) {
+Status refuse_variants(const GgufKeys& keys) {
   if (constexpr std::string_view kCausal = "attention.causal"; keys.has(kCausal)) {
     PHALANX_TRY(const bool causal, keys.all().boolean(keys.name(kCausal)));
     if (!causal) {
@@ -61,16 +61,15 @@ Status refuse_variants(const GgufKeys& keys, const ModelConfig& config) {
       }
     }
   }
+  return ok();
+}
+
+Status read_window(const GgufKeys& keys, ModelConfig& config) {
   constexpr std::string_view kWindow = "attention.sliding_window";
-  if (!keys.has(kWindow)) {
-    return ok();
-  }
-  PHALANX_TRY(const std::int64_t window,
-              keys.all().integer(keys.name(kWindow), 0, std::int64_t{1} << 40));
-  if (window != 0 && window < config.max_position) {
-    return unimplemented("key \"" + keys.name(kWindow) + "\": expected none, or at least " +
-                         std::to_string(config.max_position) + ", found " + std::to_string(window) +
-                         ": not supported");
+  if (keys.has(kWindow)) {
+    PHALANX_TRY(const std::int64_t window,
+                keys.all().integer(keys.name(kWindow), 0, std::int64_t{1} << 40));
+    keep_within_window(static_cast<double>(window), config);
   }
   return ok();
 }
@@ -179,7 +178,8 @@ Result<ModelConfig> read_config(const GgufModel& model) {
   PHALANX_RETURN_IF_ERROR(read_shape(keys, config));
   PHALANX_TRY(config.vocab, vocabulary_of(model));
   PHALANX_RETURN_IF_ERROR(read_gguf_rope(keys, model, config));
-  PHALANX_RETURN_IF_ERROR(refuse_variants(keys, config));
+  PHALANX_RETURN_IF_ERROR(refuse_variants(keys));
+  PHALANX_RETURN_IF_ERROR(read_window(keys, config));
   PHALANX_TRY(const double epsilon,
               keys.number("attention.layer_norm_rms_epsilon", kLeastEpsilon, kMaxEpsilon));
   config.rms_norm_eps = static_cast<float>(epsilon);

@@ -98,7 +98,8 @@ Result<model::MemoryPlan> plan_memory(const wire::PlannerBootstrap& asked,
   if (asked.limits.max_model_len > config.max_position) {
     return invalid_argument(
         "--max-model-len: expected at most " + std::to_string(config.max_position) +
-        ", which the model allows, found " + std::to_string(asked.limits.max_model_len));
+        (config.sliding_window != 0 ? ", the model's sliding window" : ", which the model allows") +
+        ", found " + std::to_string(asked.limits.max_model_len));
   }
   request.limits = asked.limits;
   request.kv_memory_bytes = asked.kv_memory_bytes;
@@ -148,6 +149,9 @@ std::string summary_of(const checkpoint::ModelConfig& config) {
   std::ostringstream out;
   out << config.model_type << ", " << config.layers << " layers, hidden " << config.hidden << ", "
       << config.heads << " heads, " << config.kv_heads << " KV heads, vocabulary " << config.vocab;
+  if (config.sliding_window != 0) {
+    out << ", at most the " << config.sliding_window << " tokens of its sliding window";
+  }
   return out.str();
 }
 

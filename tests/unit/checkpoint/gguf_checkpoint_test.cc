@@ -270,9 +270,6 @@ TEST(GgufCheckpoint, RefusesWhatWouldBeAnotherModel) {
   expect_refused(key("llama.rope.dimension_count", 16),
                  Code::kUnimplemented,
                  {"rope.dimension_count", "expected 32", "16"});
-  expect_refused(key("llama.attention.sliding_window", 128),
-                 Code::kUnimplemented,
-                 {"sliding_window", "at least 512", "128"});
   expect_refused([](GgufParts& parts) { parts.writer.boolean("llama.attention.causal", false); },
                  Code::kUnimplemented,
                  {"attention.causal", "expected true"});
@@ -293,6 +290,19 @@ TEST(GgufCheckpoint, RefusesWhatWouldBeAnotherModel) {
 }
 
 // Zeros behind the point would say that 0.000000 is not from 0.000000 on.
+TEST(GgufCheckpoint, ReachesAsFarAsASlidingWindow) {
+  for (const auto& [window, left] :
+       {std::pair(0U, 512U), std::pair(128U, 128U), std::pair(512U, 512U)}) {
+    const auto checkpoint =
+        Checkpoint::open(*gguf_checkpoint(shape_of("llama", "BF16"), [&](GgufParts& parts) {
+          parts.writer.u32("llama.attention.sliding_window", window);
+        }));
+    ASSERT_TRUE(checkpoint.has_value()) << checkpoint.error().message();
+    EXPECT_EQ(checkpoint->config().max_position, left);
+    EXPECT_EQ(checkpoint->config().sliding_window, left < 512 ? left : 0);
+  }
+}
+
 TEST(GgufCheckpoint, NamesNumbersOfAnySize) {
   const auto key = [](const char* name, float value) {
     return [=](GgufParts& parts) { parts.writer.f32(name, value); };

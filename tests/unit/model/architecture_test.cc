@@ -2,6 +2,7 @@
 // What each model_type of config.json makes of the one transformer.
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -71,32 +72,70 @@ TEST(Architecture, RefusesABiasThatATypeDoesNotHave) {
   }
 }
 
-TEST(Architecture, RefusesAnActiveSlidingWindow) {
-  expect_refused("mistral", R"(,"sliding_window":256)", {"sliding_window", "512", "256"});
-  expect_refused("llama", R"(,"sliding_window":256)", {"sliding_window", "512", "256"});
+// Positions that are left, and the window that left them.
+std::pair<std::uint32_t, std::uint32_t> context(const std::string& model_type,
+                                                const std::string& fields) {
+  const auto config = checkpoint::parse_config(json_of(model_type, fields));
+  EXPECT_TRUE(config.has_value()) << config.error().to_string();
+  return config ? std::pair(config->max_position, config->sliding_window) : std::pair(0U, 0U);
+}
+
+TEST(Architecture, ReachesAsFarAsASlidingWindow) {
+  const std::pair cut(256U, 256U);
+  EXPECT_EQ(context("mistral", R"(,"sliding_window":256)"), cut);
+  EXPECT_EQ(context("llama", R"(,"sliding_window":256)"), cut);
   for (const char* type : {"qwen3", "qwen2"}) {
-    expect_refused(
-        type, R"(,"use_sliding_window":true,"sliding_window":256)", {"sliding_window", "256"});
-    expect_refused(type,
-                   R"(,"use_sliding_window":true,"sliding_window":256,"max_window_layers":1)",
-                   {"sliding_window", "256"});
+    EXPECT_EQ(context(type, R"(,"use_sliding_window":true,"sliding_window":256)"), cut);
+    EXPECT_EQ(
+        context(type, R"(,"use_sliding_window":true,"sliding_window":256,"max_window_layers":1)"),
+        cut);
+    EXPECT_EQ(
+        context(type,
+                R"(,"sliding_window":256,"layer_types":["full_attention","sliding_attention"])"),
+        cut);
   }
+  EXPECT_EQ(context("mistral", R"(,"sliding_window":1)"), std::pair(1U, 1U));
+}
+
+// Positions are counted by rope first, and cut then.
+TEST(Architecture, AWindowLeavesTheRotationAsItIs) {
+  checkpoint::TestShape shape;
+  shape.rope_scaling = R"({"rope_type":"linear","factor":4})";
+  std::string json = checkpoint::config_json(shape);
+  const auto whole = checkpoint::parse_config(json);
+  json.insert(json.size() - 1, R"(,"use_sliding_window":true,"sliding_window":1000)");
+  const auto cut = checkpoint::parse_config(json);
+  ASSERT_TRUE(whole) << whole.error().message();
+  ASSERT_TRUE(cut) << cut.error().message();
+  EXPECT_EQ(whole->max_position, 2048U);
+  EXPECT_EQ(cut->max_position, 1000U);
+  EXPECT_EQ(cut->rope, whole->rope);
+}
+
+TEST(Architecture, RefusesLayersOfAKindThatIsNotThere) {
   expect_refused("llama",
-                 R"(,"layer_types":["full_attention","sliding_attention"])",
-                 {"layer_types", "full_attention", "sliding_attention"});
+                 R"(,"layer_types":["full_attention","chunked_attention"])",
+                 {"layer_types", "full_attention", "sliding_attention", "chunked_attention"});
+  for (const char* none : {"", R"(,"sliding_window":null)"}) {
+    const auto config = checkpoint::parse_config(json_of(
+        "llama", std::string(none) + R"(,"layer_types":["full_attention","sliding_attention"])"));
+    ASSERT_FALSE(config.has_value());
+    EXPECT_NE(config.error().message().find("sliding_window: expected a number"), std::string::npos)
+        << config.error().message();
+  }
 }
 
 // What Mistral means when it does not say is 4096 tokens; the context must be longer to show it.
 TEST(Architecture, TakesTheDefaultWindowOfTheTypeWhenNoneIsNamed) {
   checkpoint::TestShape shape;
   shape.model_type = "mistral";
-  shape.max_position = 4096;
-  EXPECT_TRUE(checkpoint::parse_config(checkpoint::config_json(shape)).has_value());
-  shape.max_position = 4097;
-  const auto config = checkpoint::parse_config(checkpoint::config_json(shape));
-  ASSERT_FALSE(config.has_value());
-  EXPECT_NE(config.error().message().find("found 4096 (the default"), std::string::npos)
-      << config.error().message();
+  for (const auto& [reached, window] : {std::pair(4096U, 0U), std::pair(4097U, 4096U)}) {
+    shape.max_position = reached;
+    const auto config = checkpoint::parse_config(checkpoint::config_json(shape));
+    ASSERT_TRUE(config.has_value()) << config.error().to_string();
+    EXPECT_EQ(config->max_position, 4096U);
+    EXPECT_EQ(config->sliding_window, window);
+  }
 }
 
 TEST(Architecture, AcceptsAWindowThatNeverShows) {

@@ -75,6 +75,9 @@ struct ModelConfig {
   std::uint32_t intermediate = 0;  // multiple of 32
   std::uint32_t vocab = 0;
   std::uint32_t max_position = 0;  // tokens
+  // Of those that the model was made for, max_position are left: as many as a token sees, while
+  // attention here is to all of them. 0 if none is lost.
+  std::uint32_t sliding_window = 0;
   float rms_norm_eps = 1e-6F;
   kernels::RopeConfig rope;  // its head_dim is the one above
   bool tied_head = false;    // lm_head is embed_tokens
