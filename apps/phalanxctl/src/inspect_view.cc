@@ -126,8 +126,8 @@ std::string inspection_text(const Inspection& inspection,
   out << "  tokenizer  "
       << (inspection.tokenizer.empty() ? "none" : printable(inspection.tokenizer))
       << (inspection.has_chat_template ? ", with a chat template" : ", no chat template") << "\n";
-  if (inspection.unused.count > 0) {
-    out << "  warning    " << printable(inspection.unused.text()) << "\n";
+  for (const std::string& warning : inspection.warnings) {
+    out << "  warning    " << printable(warning) << "\n";
   }
   if (memory) {
     print_memory(*memory, request, out);
@@ -168,6 +168,7 @@ std::string inspection_json(const Inspection& inspection,
                                  {"chat_template", inspection.has_chat_template},
                                  {"config", nullptr},
                                  {"unused_tensors", inspection.unused.count},
+                                 {"warnings", inspection.warnings},
                                  {"memory", nullptr},
                                  {"supported", inspection.obstacles.empty()},
                                  {"obstacles", std::move(obstacles)}};

@@ -31,7 +31,7 @@ void inspect_template(const tokenizer::Tokenizer& tokenizer,
 void inspect_tokenizer(ModelFolder& folder,
                        const GenerationDefaults& defaults,
                        Inspection& inspection) {
-  const auto tokenizer = load_tokenizer(folder);
+  const auto tokenizer = load_tokenizer(folder, inspection.config ? inspection.config->vocab : 0);
   if (!tokenizer) {
     add_obstacle(inspection, "tokenizer", tokenizer.error());
     return;
@@ -40,12 +40,13 @@ void inspect_tokenizer(ModelFolder& folder,
     inspection.tokenizer =
         "tokenizer.json, " + std::to_string((*tokenizer)->vocab_size()) + " tokens";
   }
-  if (inspection.config && (*tokenizer)->vocab_size() > inspection.config->vocab) {
-    add_obstacle(inspection,
-                 "tokenizer",
-                 invalid_argument("expected at most " + std::to_string(inspection.config->vocab) +
-                                  " tokens, as the model has, found " +
-                                  std::to_string((*tokenizer)->vocab_size())));
+  if (!(*tokenizer)->left_out().empty()) {
+    inspection.warnings.push_back(left_out_text(**tokenizer));
+  }
+  if (inspection.config) {
+    if (const Status fits = check_tokens(**tokenizer, inspection.config->vocab); !fits) {
+      add_obstacle(inspection, "tokenizer", fits.error());
+    }
   }
   if (const auto ends = end_tokens(defaults, **tokenizer); !ends) {
     add_obstacle(inspection, "tokenizer", ends.error());
@@ -69,6 +70,9 @@ Result<Inspection> inspect(const std::string& path, const std::string& quantizat
     defaults = checkpoint->generation();
     inspection.config = checkpoint->config();
     inspection.unused = checkpoint->unused();
+    if (inspection.unused.count > 0) {
+      inspection.warnings.push_back(inspection.unused.text());
+    }
     inspection.config->formats = checkpoint->formats_for(quantization);
   } else {
     add_obstacle(inspection, "model", checkpoint.error());

@@ -139,9 +139,13 @@ std::string model_name_of(const std::string& path) {
   return std::string(without_split_number(stem));
 }
 
-Result<tokenizer::TokenizerSource> tokenizer_source(ModelFolder& folder) {
+Result<tokenizer::TokenizerSource> tokenizer_source(ModelFolder& folder,
+                                                    std::uint32_t model_tokens) {
   if (folder.gguf_name().empty()) {
-    return tokenizer::read_tokenizer_source(fs::path(folder.folder()));
+    PHALANX_TRY(tokenizer::TokenizerSource source,
+                tokenizer::read_tokenizer_source(fs::path(folder.folder())));
+    std::get<tokenizer::TokenizerTexts>(source.content).model_tokens = model_tokens;
+    return source;
   }
   std::string name = folder.gguf_name();
   for (;;) {
@@ -164,6 +168,30 @@ Result<tokenizer::TokenizerSource> tokenizer_source(ModelFolder& folder) {
   }
 }
 
+Status check_tokens(const tokenizer::Tokenizer& tokenizer, std::uint32_t model_tokens) {
+  const std::string expected = "the tokenizer: expected at most " + std::to_string(model_tokens) +
+                               " tokens, as the model has";
+  if (tokenizer.vocab_size() > model_tokens) {
+    return invalid_argument(expected + ", found " + std::to_string(tokenizer.vocab_size()) +
+                            ": they do not belong together");
+  }
+  PHALANX_TRY(const std::vector<TokenId> around,
+              tokenizer.encode("", {.add_special_tokens = true}));
+  for (const TokenId id : around) {
+    if (static_cast<std::uint32_t>(id) >= model_tokens) {
+      return invalid_argument(expected + ", found " + std::to_string(id) + " put around each text");
+    }
+  }
+  return ok();
+}
+
+std::string left_out_text(const tokenizer::Tokenizer& tokenizer) {
+  const std::vector<std::string>& tokens = tokenizer.left_out();
+  return std::to_string(tokens.size()) + (tokens.size() == 1 ? " added token" : " added tokens") +
+         " of the tokenizer that the model has no embedding of, read as any text, the first: " +
+         tokens.front();
+}
+
 Result<std::vector<TokenId>> end_tokens(const GenerationDefaults& defaults,
                                         const tokenizer::Tokenizer& tokenizer) {
   std::set<TokenId> tokens(defaults.eos.begin(), defaults.eos.end());
@@ -178,8 +206,9 @@ Result<std::vector<TokenId>> end_tokens(const GenerationDefaults& defaults,
   return std::vector<TokenId>(tokens.begin(), tokens.end());
 }
 
-Result<std::unique_ptr<tokenizer::Tokenizer>> load_tokenizer(ModelFolder& folder) {
-  PHALANX_TRY(const tokenizer::TokenizerSource source, tokenizer_source(folder));
+Result<std::unique_ptr<tokenizer::Tokenizer>> load_tokenizer(ModelFolder& folder,
+                                                             std::uint32_t model_tokens) {
+  PHALANX_TRY(const tokenizer::TokenizerSource source, tokenizer_source(folder, model_tokens));
   return tokenizer::load_tokenizer(source);
 }
 

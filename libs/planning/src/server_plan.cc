@@ -73,8 +73,10 @@ Status check_template(const tokenizer::Tokenizer& tokenizer,
 // given back for what it says of the model.
 Result<std::unique_ptr<tokenizer::Tokenizer>> read_texts(const wire::PlannerBootstrap& asked,
                                                          checkpoint::ModelFolder& folder,
+                                                         std::uint32_t model_tokens,
                                                          std::string* bytes) {
-  PHALANX_TRY(tokenizer::TokenizerSource source, checkpoint::tokenizer_source(folder));
+  PHALANX_TRY(tokenizer::TokenizerSource source,
+              checkpoint::tokenizer_source(folder, model_tokens));
   const std::string& given = asked.chat_template_path;
   if (!given.empty()) {
     // It stands for all of the model's own.
@@ -165,16 +167,17 @@ Result<Planned> make_plan(const wire::PlannerBootstrap& asked) {
   wire::ServerPlan& plan = made.plan;
   checkpoint::ModelFolder folder(asked.model_path);
   PHALANX_TRY(const checkpoint::Checkpoint checkpoint, checkpoint::Checkpoint::open(folder));
-  made.warning = checkpoint.unused().text();
+  if (checkpoint.unused().count > 0) {
+    made.warnings.push_back(checkpoint.unused().text());
+  }
   checkpoint::ModelConfig config = checkpoint.config();
   config.formats = checkpoint.formats_for(asked.quantization);
   PHALANX_TRY(const std::unique_ptr<tokenizer::Tokenizer> tokenizer,
-              read_texts(asked, folder, &made.tokenizer_source));
-  if (tokenizer->vocab_size() > config.vocab) {
-    return invalid_argument("the tokenizer has " + std::to_string(tokenizer->vocab_size()) +
-                            " tokens and the model only " + std::to_string(config.vocab) +
-                            ": they do not belong together");
+              read_texts(asked, folder, config.vocab, &made.tokenizer_source));
+  if (!tokenizer->left_out().empty()) {
+    made.warnings.push_back(checkpoint::left_out_text(*tokenizer));
   }
+  PHALANX_RETURN_IF_ERROR(checkpoint::check_tokens(*tokenizer, config.vocab));
   if (auto shard = model::plan_shard(config, 0, asked.tp); !shard) {
     return std::move(shard).error().with("--tensor-parallel-size");
   }

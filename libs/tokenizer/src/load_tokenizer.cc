@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "phalanx/base/utf8.h"
 
@@ -27,9 +28,10 @@ void add_to_finder(AddedToken token, Tokenizer::Data& data) {
   (token.normalized ? data.added_normalized : data.added_as_given).add(std::move(token));
 }
 
-Status add_config_tokens(const std::vector<AddedToken>& from_config,
+Status add_config_tokens(std::vector<AddedToken> from_config,
                          Tokenizer::Data& data,
                          std::vector<AddedToken>& added) {
+  leave_out_beyond_model(data, from_config);
   std::set<std::string_view> known;
   for (const AddedToken& token : added) {
     known.insert(token.content);
@@ -71,7 +73,7 @@ Status apply_config(std::string_view json, Tokenizer::Data& data, std::vector<Ad
   }
   PHALANX_RETURN_IF_ERROR(check_size(json.size(), kMaxConfigBytes));
   PHALANX_TRY(ConfigFile config, read_tokenizer_config(json));
-  if (Status status = add_config_tokens(config.added, data, added); !status) {
+  if (Status status = add_config_tokens(std::move(config.added), data, added); !status) {
     return std::move(status).error().with("added_tokens_decoder");
   }
   for (NamedToken& token : config.named_tokens) {
@@ -96,6 +98,22 @@ Status check_size(std::size_t bytes, std::size_t bytes_max) {
   return ok();
 }
 
+void leave_out_beyond_model(Tokenizer::Data& data, std::vector<AddedToken>& added) {
+  if (data.model_tokens == 0) {
+    return;
+  }
+  std::erase_if(added, [&](const AddedToken& token) {
+    if (static_cast<std::uint32_t>(token.id) < data.model_tokens) {
+      return false;
+    }
+    const auto known = std::find(data.left_out.begin(), data.left_out.end(), token.content);
+    if (known == data.left_out.end()) {
+      data.left_out.push_back(token.content);
+    }
+    return true;
+  });
+}
+
 Result<std::unique_ptr<Tokenizer>> finish_tokenizer(std::unique_ptr<Tokenizer::Data> data,
                                                     std::vector<AddedToken> added) {
   for (const std::string* source : {&data->templates.chat, &data->templates.tool_use}) {
@@ -113,8 +131,10 @@ Result<std::unique_ptr<Tokenizer>> finish_tokenizer(std::unique_ptr<Tokenizer::D
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer_from_text(std::string_view tokenizer_json,
                                                             std::string_view config_json,
-                                                            const TemplateSources& templates) {
+                                                            const TemplateSources& templates,
+                                                            std::uint32_t model_tokens) {
   auto data = std::make_unique<Tokenizer::Data>();
+  data->model_tokens = model_tokens;
   std::vector<AddedToken> added;
   Status status = check_size(tokenizer_json.size(), kMaxTokenizerBytes);
   if (status) {

@@ -187,6 +187,10 @@ std::size_t Tokenizer::vocab_size() const {
   return data_->vocabulary.size();
 }
 
+const std::vector<std::string>& Tokenizer::left_out() const {
+  return data_->left_out;
+}
+
 std::optional<TokenId> Tokenizer::bos_id() const {
   return id_of_role(data_->named_tokens, "bos_token");
 }

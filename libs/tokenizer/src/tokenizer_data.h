@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,8 @@ struct Metaspace {
 };
 
 struct Tokenizer::Data {
+  std::uint32_t model_tokens = 0;  // ids that the model has; 0: not known
+  std::vector<std::string> left_out;
   Vocabulary vocabulary;
   std::unique_ptr<Bpe> bpe;
   // Added tokens come in two kinds, looked for in this order: in the text as given, and in what

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "components.h"
+#include "load_steps.h"
 #include "pre_tokenizer_json.h"
 
 namespace phalanx::tokenizer {
@@ -337,6 +338,7 @@ Status read_tokenizer_json(std::string_view json,
       return std::move(status).error().with(name);
     }
   }
+  leave_out_beyond_model(data, added);
   PHALANX_TRY(const Spelling spelling, spelling_of(data, shape));
   VocabularyFile file(data.vocabulary);
   if (Status status = read_bpe_model(sections.find("model")->second, spelling, file); !status) {

@@ -54,7 +54,8 @@ Result<TemplateSources> read_template_files(const std::filesystem::path& folder)
 }
 
 Result<std::unique_ptr<Tokenizer>> load_content(const TokenizerTexts& texts) {
-  return load_tokenizer_from_text(texts.tokenizer_json, texts.config_json, texts.templates);
+  return load_tokenizer_from_text(
+      texts.tokenizer_json, texts.config_json, texts.templates, texts.model_tokens);
 }
 
 Result<std::unique_ptr<Tokenizer>> load_content(const GgufHead& head) {

@@ -31,14 +31,15 @@ class SourceWriter {
     return *this;
   }
 
+  template <typename T>
+  SourceWriter& number(T value) {
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+    return *this;
+  }
+
   [[nodiscard]] std::string finish() { return std::move(bytes_); }
 
  private:
-  template <typename T>
-  void number(T value) {
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-
   std::string bytes_;
 };
 
@@ -75,6 +76,14 @@ class SourceReader {
     return std::string(text);
   }
 
+  template <typename T>
+  Result<T> number(const char* what) {
+    PHALANX_TRY(const std::string_view bytes, take(sizeof(T), what));
+    T value{};
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+  }
+
   [[nodiscard]] Status end() const {
     return left_.empty() ? ok()
                          : Status(data_loss("expected the end behind the last part, found " +
@@ -93,14 +102,6 @@ class SourceReader {
     return taken;
   }
 
-  template <typename T>
-  Result<T> number(const char* what) {
-    PHALANX_TRY(const std::string_view bytes, take(sizeof(T), what));
-    T value{};
-    std::memcpy(&value, bytes.data(), sizeof value);
-    return value;
-  }
-
   std::string_view left_;
 };
 
@@ -111,6 +112,7 @@ std::string bytes_of_content(const std::string& origin, const TokenizerTexts& te
       .part(texts.config_json)
       .part(texts.templates.chat)
       .part(texts.templates.tool_use)
+      .number(texts.model_tokens)
       .finish();
 }
 
@@ -135,6 +137,7 @@ Result<TokenizerTexts> read_texts(SourceReader& reader) {
   PHALANX_TRY(texts.tokenizer_json, reader.part(kTokenizerFile, kMaxTokenizerBytes));
   PHALANX_TRY(texts.config_json, reader.part(kConfigFile, kMaxConfigBytes));
   PHALANX_TRY(texts.templates, read_templates(reader));
+  PHALANX_TRY(texts.model_tokens, reader.number<std::uint32_t>("tokens of the model"));
   return texts;
 }
 

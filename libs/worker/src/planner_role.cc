@@ -36,8 +36,8 @@ Result<os::Memfd> in_memory(const std::string& bytes) {
 
 Status plan(fleet::ChildStart& start, const wire::PlannerBootstrap& asked) {
   PHALANX_TRY(const planning::Planned made, planning::make_plan(asked));
-  if (!made.warning.empty()) {
-    obs::log_at(obs::LogLevel::kWarn, "model", {{"note", made.warning}});
+  for (const std::string& warning : made.warnings) {
+    obs::log_at(obs::LogLevel::kWarn, "model", {{"note", warning}});
   }
   PHALANX_TRY(const os::Memfd tokenizer, in_memory(made.tokenizer_source));
   const std::array<int, 1> fds = {tokenizer.fd()};

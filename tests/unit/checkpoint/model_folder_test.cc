@@ -161,6 +161,51 @@ TEST(ModelFolder, GivesTheTokenizerOfASplitModelAsBytes) {
   }
 }
 
+// Three tokens, and one put before each text.
+std::string tokenizer_json(TokenId before) {
+  return R"({"normalizer": null, "decoder": {"type": "ByteLevel"},)"
+         R"( "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},)"
+         R"( "added_tokens": [{"id": 3, "content": "[PAD]", "special": true}],)"
+         R"( "post_processor": {"type": "TemplateProcessing", "pair": [], "single":)"
+         R"( [{"SpecialToken": {"id": "s", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],)"
+         R"( "special_tokens": {"s": {"id": "s", "tokens": ["s"], "ids": [)" +
+         std::to_string(before) +
+         R"(]}}}, "model": {"type": "BPE", "merges": ["a b"], "vocab": {"a": 0, "b": 1, "ab": 2}}})";
+}
+
+TEST(ModelFolder, ATokenizerFitsTheModelOrSaysWhatDoesNot) {
+  const auto fits = [](TokenId before, std::uint32_t model_tokens) {
+    const test::TempDir place;
+    place.write("tokenizer.json", tokenizer_json(before));
+    ModelFolder folder(place.path().string());
+    const auto tokenizer = load_tokenizer(folder, model_tokens);
+    return tokenizer ? check_tokens(**tokenizer, model_tokens) : Status(tokenizer.error());
+  };
+  EXPECT_TRUE(fits(2, 4));
+  EXPECT_TRUE(fits(2, 3)) << "an added token is left out";
+  EXPECT_TRUE(fits(5, 6)) << "an id without a text is one of the model's";
+  const Status more = fits(0, 2);
+  ASSERT_FALSE(more);
+  EXPECT_NE(more.error().message().find("at most 2 tokens, as the model has, found 3"),
+            std::string::npos)
+      << more.error().message();
+  // It would be in front of every prompt.
+  const Status around = fits(3, 3);
+  ASSERT_FALSE(around);
+  EXPECT_NE(around.error().message().find("found 3 put around each text"), std::string::npos)
+      << around.error().message();
+}
+
+TEST(ModelFolder, SaysWhichAddedTokensAreLeftOut) {
+  const test::TempDir place;
+  place.write("tokenizer.json", tokenizer_json(0));
+  ModelFolder folder(place.path().string());
+  const auto tokenizer = load_tokenizer(folder, 3);
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message();
+  EXPECT_NE(left_out_text(**tokenizer).find("1 added token "), std::string::npos);
+  EXPECT_NE(left_out_text(**tokenizer).find("[PAD]"), std::string::npos);
+}
+
 TEST(ModelFolder, NamesTheFileWhoseTokenizerIsBad) {
   const test::TempDir place;
   const std::string file = place.write("m.gguf", text_of(tokenizer_file("t5").finish()));

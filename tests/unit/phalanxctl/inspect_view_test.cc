@@ -20,7 +20,7 @@ checkpoint::Inspection hostile() {
   found.architecture = kHostile;
   found.name = kHostile;
   found.tokenizer = kHostile;
-  found.unused = {1, kHostile};
+  found.warnings.push_back(kHostile);
   found.types[kHostile] = {1, 2, 3};
   found.obstacles.push_back({kHostile, unimplemented(kHostile)});
   return found;

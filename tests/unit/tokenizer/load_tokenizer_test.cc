@@ -320,6 +320,30 @@ TEST(LoadTokenizer, AddsTheTokensThatOnlyTheConfigHas) {
   EXPECT_EQ(*tokenizer->encode("<|new|>", {.parse_special = true}), std::vector<TokenId>{id});
 }
 
+TEST(LoadTokenizer, LeavesOutTheAddedTokensThatTheModelHasNoRoomFor) {
+  const auto tokens = static_cast<std::uint32_t>(fixture().vocab_size());
+  json file = fixture_json();
+  file["added_tokens"].push_back({{"id", tokens + 1}, {"content", "[PAD]"}, {"special", true}});
+  const json config{{"pad_token", "[PAD]"},
+                    {"added_tokens_decoder",
+                     {{std::to_string(tokens), {{"content", "<|new|>"}, {"special", true}}},
+                      {std::to_string(tokens + 1), {{"content", "[PAD]"}, {"special", true}}}}}};
+  const auto whole = load_tokenizer_from_text(file.dump(), config.dump());
+  ASSERT_TRUE(whole) << whole.error().to_string();
+  EXPECT_EQ((*whole)->vocab_size(), tokens + 2);
+  EXPECT_TRUE((*whole)->left_out().empty());
+  const auto cut = load_tokenizer_from_text(file.dump(), config.dump(), {}, tokens);
+  ASSERT_TRUE(cut) << cut.error().to_string();
+  EXPECT_EQ((*cut)->vocab_size(), tokens);
+  EXPECT_EQ((*cut)->pad_id(), std::nullopt);
+  EXPECT_THAT((*cut)->left_out(), testing::ElementsAre("[PAD]", "<|new|>"));
+  const EncodeOptions special{.parse_special = true};
+  EXPECT_EQ(*(*cut)->encode("a[PAD]<|new|>", special), *fixture().encode("a[PAD]<|new|>", special));
+  const auto one_more = load_tokenizer_from_text(file.dump(), config.dump(), {}, tokens + 1);
+  ASSERT_TRUE(one_more) << one_more.error().to_string();
+  EXPECT_THAT((*one_more)->left_out(), testing::ElementsAre("[PAD]"));
+}
+
 TEST(LoadTokenizer, RefusesABadConfig) {
   const std::string tokenizer = fixture_json().dump();
   const std::vector<std::pair<std::string, const char*>> configs{

@@ -34,7 +34,8 @@ TokenizerSource small_source() {
   return {.origin = "/m",
           .content = TokenizerTexts{.tokenizer_json = "{}",
                                     .config_json = "[1]",
-                                    .templates = {.chat = "{{ x }}", .tool_use = "t"}}};
+                                    .templates = {.chat = "{{ x }}", .tool_use = "t"},
+                                    .model_tokens = 7}};
 }
 
 // Metadata of a file that promises a tensor.
@@ -97,10 +98,10 @@ void expect_equal(const Tokenizer& tokenizer, const Tokenizer& expected) {
 }
 
 TEST(TokenizerSource, HasTheBytesThatItsHeaderNames) {
-  const std::string head = "PhxT" + number(std::uint32_t{1});
+  const std::string head = "PhxT" + number(std::uint32_t{2});
   EXPECT_EQ(to_bytes(small_source()),
             head + number(std::uint32_t{1}) + sized("/m") + sized("{}") + sized("[1]") +
-                sized("{{ x }}") + sized("t"));
+                sized("{{ x }}") + sized("t") + number(std::uint32_t{7}));
   EXPECT_EQ(to_bytes({.origin = "f", .content = GgufHead{"GGUF"}}),
             head + number(std::uint32_t{2}) + sized("f") + sized("GGUF") + sized("") + sized(""));
 }
@@ -115,6 +116,7 @@ TEST(TokenizerSource, ComesBackFromItsBytes) {
   EXPECT_EQ(content->config_json, "[1]");
   EXPECT_EQ(content->templates.chat, "{{ x }}");
   EXPECT_EQ(content->templates.tool_use, "t");
+  EXPECT_EQ(content->model_tokens, 7U);
   const TokenizerSource gguf = small_gguf_source();
   const auto back = tokenizer_source_from(to_bytes(gguf));
   ASSERT_TRUE(back.has_value()) << back.error().to_string();
@@ -230,10 +232,10 @@ TEST(TokenizerSource, RefusesAnotherMagicVersionOrKind) {
     return to_bytes(small_source()).replace(at, bytes.size(), bytes);
   };
   expect_refused(with(0, "Phx\x1b"), Code::kDataLoss, {"\"PhxT\"", "Phx\\u{1b}"});
-  for (const std::uint32_t version : {0U, 2U, ~0U}) {
+  for (const std::uint32_t version : {0U, 1U, 3U, ~0U}) {
     expect_refused(with(4, number(version)),
                    Code::kUnimplemented,
-                   {"version: expected 1, found " + std::to_string(version)});
+                   {"version: expected 2, found " + std::to_string(version)});
   }
   for (const std::uint32_t kind : {0U, 3U}) {
     expect_refused(with(8, number(kind)),

@@ -41,7 +41,8 @@ struct Inspection {
   bool has_chat_template = false;
   std::optional<ModelConfig> config;  // absent when the model is not supported
   UnusedTensors unused;
-  std::vector<Obstacle> obstacles;  // empty: it can be served
+  std::vector<std::string> warnings;  // what is served otherwise than it may be thought to be
+  std::vector<Obstacle> obstacles;    // empty: it can be served
 };
 
 // Reads everything but the values of the weights. What is merely unsupported becomes an obstacle.

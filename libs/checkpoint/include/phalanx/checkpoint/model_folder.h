@@ -41,17 +41,28 @@ class ModelFolder final : public FileSource {
 [[nodiscard]] std::string model_name_of(const std::string& path);
 
 // What the tokenizer of the folder is made from, or the one in the metadata of the (first) GGUF
-// file.
+// file. Added tokens of a folder with ids from `model_tokens` on will be left out; 0: none.
 //
 // Blocks: reads files.
 // Errors: as tokenizer::read_tokenizer_source; for a GGUF file those of gguf::File::parse, and
 //         kInvalidArgument if its metadata is longer than kMaxGgufHeadBytes
-[[nodiscard]] Result<tokenizer::TokenizerSource> tokenizer_source(ModelFolder& folder);
+[[nodiscard]] Result<tokenizer::TokenizerSource> tokenizer_source(ModelFolder& folder,
+                                                                  std::uint32_t model_tokens = 0);
 
 // The tokenizer that is made from it.
 //
 // Errors: as tokenizer_source() and tokenizer::load_tokenizer
-[[nodiscard]] Result<std::unique_ptr<tokenizer::Tokenizer>> load_tokenizer(ModelFolder& folder);
+[[nodiscard]] Result<std::unique_ptr<tokenizer::Tokenizer>> load_tokenizer(
+    ModelFolder& folder, std::uint32_t model_tokens = 0);
+
+// Whether a model of so many tokens can take whatever the tokenizer gives.
+//
+// Errors: kInvalidArgument  the vocabulary, or a token that stands around each text, goes beyond
+[[nodiscard]] Status check_tokens(const tokenizer::Tokenizer& tokenizer,
+                                  std::uint32_t model_tokens);
+
+// Says which of its added tokens a tokenizer left out; it did.
+[[nodiscard]] std::string left_out_text(const tokenizer::Tokenizer& tokenizer);
 
 // What ends an answer: the tokens that the model's configuration names, and the tokenizer's own end
 // token, which some models give nowhere else. Ascending.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "phalanx/base/result.h"
 #include "phalanx/wire/bootstrap.h"
@@ -10,9 +11,9 @@ namespace phalanx::planning {
 
 // What a model's files and the machine make of what was asked for.
 struct Planned {
-  wire::ServerPlan plan;         // the leader's decoder takes it
-  std::string tokenizer_source;  // tokenizer::to_bytes(): what fronts make theirs from
-  std::string warning{};         // about the model, for the log; empty: there is none
+  wire::ServerPlan plan;                // the leader's decoder takes it
+  std::string tokenizer_source;         // tokenizer::to_bytes(): what fronts make theirs from
+  std::vector<std::string> warnings{};  // about the model, for the log
 };
 
 // Reads the model's folder or file (not its weights) and what memory and processor the machine has,

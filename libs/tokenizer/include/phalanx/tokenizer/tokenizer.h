@@ -117,6 +117,8 @@ class Tokenizer {
   [[nodiscard]] bool is_special(TokenId id) const;
   // One more than the highest id. The model's logits may be wider (padding), never narrower.
   [[nodiscard]] std::size_t vocab_size() const;
+  // The contents of added tokens that the model has no room for; in a text they are as any text.
+  [[nodiscard]] const std::vector<std::string>& left_out() const;
 
   [[nodiscard]] std::optional<TokenId> bos_id() const;
   [[nodiscard]] std::optional<TokenId> eos_id() const;
@@ -160,10 +162,13 @@ class Tokenizer {
     const gguf::Metadata& metadata, const TemplateSources& templates = {});
 
 // The same from the contents of the files; `config_json` may be empty. `templates` with a source
-// stand for all that the config names.
+// stand for all that the config names. Added tokens with ids from `model_tokens` on are left out
+// and told by left_out(): people add tokens, for padding mostly, that no model was made for. 0:
+// none is.
 [[nodiscard]] Result<std::unique_ptr<Tokenizer>> load_tokenizer_from_text(
     std::string_view tokenizer_json,
     std::string_view config_json = {},
-    const TemplateSources& templates = {});
+    const TemplateSources& templates = {},
+    std::uint32_t model_tokens = 0);
 
 }  // namespace phalanx::tokenizer

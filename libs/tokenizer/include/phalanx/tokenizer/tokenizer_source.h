@@ -2,7 +2,8 @@
 // What a tokenizer is made from, as a value: a process that may open no files gets it as bytes.
 //
 //   "PhxT"  u32 version  u32 kind, then for each part a u64 length and that many bytes:
-//   kind 1: origin, tokenizer.json, tokenizer_config.json, chat template, template for tools
+//   kind 1: origin, tokenizer.json, tokenizer_config.json, chat template, template for tools; then
+//           u32 tokens of the model
 //   kind 2: origin, head of a GGUF file, chat template, template for tools
 //
 // All numbers are little endian.
@@ -21,7 +22,7 @@
 
 namespace phalanx::tokenizer {
 
-inline constexpr std::uint32_t kTokenizerSourceVersion = 1;
+inline constexpr std::uint32_t kTokenizerSourceVersion = 2;
 inline constexpr std::size_t kMaxOriginBytes = 4096;
 // Tokens and merges of kMaxTokenizerBytes each, with their lengths, and the keys about the model.
 inline constexpr std::size_t kMaxGgufHeadBytes = 4 * kMaxTokenizerBytes;
@@ -29,8 +30,9 @@ inline constexpr std::size_t kMaxGgufHeadBytes = 4 * kMaxTokenizerBytes;
 // The texts of a Hugging Face folder, as load_tokenizer_from_text() takes them.
 struct TokenizerTexts {
   std::string tokenizer_json;
-  std::string config_json;    // empty: there is none
-  TemplateSources templates;  // those that stand in files of their own
+  std::string config_json;         // empty: there is none
+  TemplateSources templates;       // those that stand in files of their own
+  std::uint32_t model_tokens = 0;  // as load_tokenizer_from_text() takes it
 };
 
 // The first gguf::File::metadata_bytes() bytes of a GGUF file: no entry of a tensor, no data.
