@@ -10,6 +10,7 @@
 
 #include "phalanx/base/bytes_text.h"
 #include "phalanx/checkpoint/model_folder.h"
+#include "phalanx/checkpoint/model_path.h"
 #include "phalanx/flags/flag_table.h"
 #include "phalanx/kernels/isa.h"
 #include "phalanx/model/memory_plan.h"

@@ -5,6 +5,7 @@
 
 #include "phalanx/checkpoint/checkpoint.h"
 #include "phalanx/checkpoint/model_folder.h"
+#include "phalanx/checkpoint/model_path.h"
 #include "phalanx/tokenizer/chat_template.h"
 
 #include "inspect_weights.h"

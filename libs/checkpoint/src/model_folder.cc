@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "phalanx/base/git_lfs.h"
 #include "phalanx/gguf/file.h"
 #include "phalanx/gguf/split.h"
 #include "phalanx/os/mapped_file.h"
@@ -18,8 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kGgufEnding = ".gguf";
-
 class MappedBytes final : public FileBytes {
  public:
   explicit MappedBytes(os::MappedFile file) : file_(std::move(file)) {}
@@ -30,39 +29,6 @@ class MappedBytes final : public FileBytes {
  private:
   os::MappedFile file_;
 };
-
-// A GGUF file in a folder that is no Hugging Face folder; empty if there is none.
-std::string gguf_within(const fs::path& folder) {
-  std::error_code error;
-  if (os::has_entry((folder / "config.json").string())) {
-    return {};
-  }
-  std::string first;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (name.ends_with(kGgufEnding) && (first.empty() || name < first)) {
-      first = name;
-    }
-  }
-  return first;
-}
-
-// "-00001-of-00003", which names of split files end in.
-std::string_view without_split_number(std::string_view stem) {
-  constexpr std::string_view kShape = "-#####-of-#####";
-  if (stem.size() <= kShape.size()) {
-    return stem;
-  }
-  const std::string_view end = stem.substr(stem.size() - kShape.size());
-  for (std::size_t i = 0; i < kShape.size(); ++i) {
-    const bool digit = end[i] >= '0' && end[i] <= '9';
-    if (kShape[i] == '#' ? !digit : end[i] != kShape[i]) {
-      return stem;
-    }
-  }
-  return stem.substr(0, stem.size() - kShape.size());
-}
 
 // The file up to the end of its metadata.
 Result<tokenizer::GgufHead> head_of(const gguf::File& file, std::span<const std::byte> bytes) {
@@ -91,6 +57,10 @@ Result<std::unique_ptr<FileBytes>> ModelFolder::open(const std::string& name) {
     return invalid_argument("\"" + name + "\" is no plain file name");
   }
   PHALANX_TRY(os::MappedFile file, os::MappedFile::open(describe(name)));
+  if (is_git_lfs_pointer(
+          {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()})) {
+    return data_loss(describe(name) + std::string(kGitLfsPointerFound));
+  }
   return std::unique_ptr<FileBytes>(std::make_unique<MappedBytes>(std::move(file)));
 }
 
@@ -100,43 +70,6 @@ bool ModelFolder::has(const std::string& name) const {
 
 std::string ModelFolder::describe(const std::string& name) const {
   return folder_.ends_with('/') ? folder_ + name : folder_ + "/" + name;
-}
-
-Status check_model_path(const std::string& path) {
-  std::error_code error;
-  const fs::path place(path);
-  if (fs::is_regular_file(place, error)) {
-    return ok();
-  }
-  if (!fs::is_directory(place, error)) {
-    return not_found(path + ": expected the folder of a Hugging Face checkpoint or a GGUF file, " +
-                     "found none");
-  }
-  if (const std::string gguf = gguf_within(place); !gguf.empty()) {
-    return not_found(path + ": expected config.json, found none, but a GGUF file: name it, as in " +
-                     (place / gguf).string());
-  }
-  return ok();
-}
-
-std::string model_name_of(const std::string& path) {
-  std::error_code error;
-  fs::path place(path);
-  if (!place.has_filename()) {
-    place = place.parent_path();  // a path that ends in a slash
-  }
-  if (place.filename() == "." || place.filename() == "..") {
-    place = fs::weakly_canonical(place, error);
-  }
-  std::string name = place.filename().string();
-  if (name.empty()) {
-    return "model";
-  }
-  if (!fs::is_regular_file(place, error) || !name.ends_with(kGgufEnding) || name == kGgufEnding) {
-    return name;
-  }
-  const std::string_view stem = std::string_view(name).substr(0, name.size() - kGgufEnding.size());
-  return std::string(without_split_number(stem));
 }
 
 Result<tokenizer::TokenizerSource> tokenizer_source(ModelFolder& folder,

@@ -16,6 +16,7 @@
 #include "phalanx/checkpoint/checkpoint.h"
 #include "phalanx/checkpoint/config_record.h"
 #include "phalanx/checkpoint/model_folder.h"
+#include "phalanx/checkpoint/model_path.h"
 #include "phalanx/engine/scheduler.h"
 #include "phalanx/kernels/isa.h"
 #include "phalanx/model/memory_plan.h"

@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "phalanx/base/git_lfs.h"
 #include "phalanx/gguf/file.h"
 #include "phalanx/os/read_file.h"
 
@@ -30,6 +31,9 @@ Result<std::optional<std::string>> read_optional(const std::filesystem::path& fo
   PHALANX_TRY(std::string contents, os::read_file(path, bytes_max));
   if (contents.empty()) {
     return data_loss(path + ": the file is empty");
+  }
+  if (is_git_lfs_pointer(contents)) {
+    return data_loss(path + std::string(kGitLfsPointerFound));
   }
   return std::optional(std::move(contents));
 }
@@ -71,7 +75,12 @@ Result<TokenizerSource> read_tokenizer_source(const std::filesystem::path& folde
   PHALANX_TRY(auto config_json, read_optional(folder, kConfigFile, kMaxConfigBytes));
   PHALANX_TRY(TemplateSources templates, read_template_files(folder));
   if (!tokenizer_json.has_value()) {
-    return not_found((folder / kTokenizerFile).string() + ": no such file");
+    const bool others = os::has_entry((folder / "tokenizer.model").string()) ||
+                        os::has_entry((folder / "vocab.json").string());
+    return not_found((folder / kTokenizerFile).string() + ": no such file" +
+                     (others ? ", only an older kind: save_pretrained() of a fast tokenizer of "
+                               "transformers writes it"
+                             : ""));
   }
   return TokenizerSource{
       .origin = folder.string(),

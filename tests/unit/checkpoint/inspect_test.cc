@@ -61,6 +61,8 @@ TEST(Inspect, RefusesWhatIsNoModel) {
   ASSERT_FALSE(found.has_value());
   EXPECT_EQ(found.error().code(), Code::kDataLoss);
   std::ofstream(place.path().string() + "/config.json") << "[]";
+  EXPECT_EQ(inspect(place.path().string()).error().code(), Code::kNotFound) << "no weights";
+  std::ofstream(place.path().string() + "/model.safetensors") << "x";
   EXPECT_EQ(inspect(place.path().string()).error().code(), Code::kInvalidArgument);
 }
 

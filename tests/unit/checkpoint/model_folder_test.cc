@@ -76,6 +76,27 @@ TEST(ModelFolder, HasWhatIsThereAndCannotBeOpened) {
   }
 }
 
+TEST(ModelFolder, KnowsAFileThatWasNotFetched) {
+  const std::string pointer =
+      "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1503300328\n";
+  const test::TempDir place;
+  ModelFolder folder(place.path().string());
+  for (const char* name : {"model.safetensors", "tokenizer.json"}) {
+    place.write(name, pointer);
+    const auto opened = folder.open(name);
+    ASSERT_FALSE(opened.has_value());
+    EXPECT_EQ(opened.error().code(), Code::kDataLoss);
+    EXPECT_NE(opened.error().message().find(std::string(name) + ": expected the file, found a po"),
+              std::string::npos)
+        << opened.error().message();
+  }
+  const auto tokenizer = tokenizer_source(folder);
+  ASSERT_FALSE(tokenizer.has_value());
+  EXPECT_NE(tokenizer.error().message().find("git lfs pull"), std::string::npos);
+  place.write("model.safetensors", pointer + std::string(1024, 'x'));
+  EXPECT_TRUE(folder.open("model.safetensors").has_value()) << "too long for one";
+}
+
 TEST(ModelFolder, DoesWithoutFilesOnlyWhereTheyAreAbsent) {
   for (const char* name : {"generation_config.json", "model.safetensors.index.json"}) {
     SCOPED_TRACE(name);
@@ -92,37 +113,6 @@ TEST(ModelFolder, DoesWithoutFilesOnlyWhereTheyAreAbsent) {
     EXPECT_EQ(opened.error().code(), Code::kNotFound);
     EXPECT_NE(opened.error().message().find(name), std::string::npos) << opened.error().message();
   }
-}
-
-TEST(ModelFolder, NamesTheModelAfterItsPath) {
-  const test::TempDir place;
-  std::filesystem::create_directory(place.path().string() + "/Qwen3-0.6B.gguf");
-  EXPECT_EQ(model_name_of(place.path().string() + "/Qwen3-0.6B"), "Qwen3-0.6B");
-  EXPECT_EQ(model_name_of(place.path().string() + "/Qwen3-0.6B/"), "Qwen3-0.6B");
-  EXPECT_EQ(model_name_of(place.path().string() + "/Qwen3-0.6B.gguf"), "Qwen3-0.6B.gguf")
-      << "a folder";
-  EXPECT_EQ(model_name_of(put(place, "a.Q4_1.gguf")), "a.Q4_1");
-  EXPECT_EQ(model_name_of(put(place, "b-00002-of-00003.gguf")), "b");
-  EXPECT_EQ(model_name_of(put(place, "c-0002-of-00003.gguf")), "c-0002-of-00003");
-  EXPECT_EQ(model_name_of(put(place, "-00002-of-00003.gguf")), "-00002-of-00003");
-  EXPECT_EQ(model_name_of(put(place, ".gguf")), ".gguf") << "a name is never empty";
-  EXPECT_EQ(model_name_of("/"), "model");
-}
-
-TEST(ModelFolder, SaysWhatToNameInstead) {
-  const test::TempDir place;
-  const auto none = check_model_path(place.path().string() + "/absent");
-  ASSERT_FALSE(none.has_value());
-  EXPECT_EQ(none.error().code(), Code::kNotFound);
-  EXPECT_TRUE(check_model_path(place.path().string()).has_value())
-      << "opening it says what is missing";
-  const std::string file = put(place, "z.gguf");
-  EXPECT_TRUE(check_model_path(file).has_value());
-  const auto folder = check_model_path(place.path().string());
-  ASSERT_FALSE(folder.has_value());
-  EXPECT_NE(folder.error().message().find(file), std::string::npos) << folder.error().message();
-  put(place, "config.json");
-  EXPECT_TRUE(check_model_path(place.path().string()).has_value());
 }
 
 TEST(ModelFolder, GivesTheTokenizerOfAFolderAsBytes) {

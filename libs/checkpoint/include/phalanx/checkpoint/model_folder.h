@@ -31,15 +31,6 @@ class ModelFolder final : public FileSource {
   std::string gguf_name_;
 };
 
-// Whether there is something at `path` that could be a model.
-//
-// Errors: kNotFound  nothing there, or a folder with GGUF files only: the message names one to take
-[[nodiscard]] Status check_model_path(const std::string& path);
-
-// What the model is called when nobody named it: the last part of the path, for a GGUF file without
-// ".gguf" and without the number of a split file, unless nothing would be left. "/" is "model".
-[[nodiscard]] std::string model_name_of(const std::string& path);
-
 // What the tokenizer of the folder is made from, or the one in the metadata of the (first) GGUF
 // file. Added tokens of a folder with ids from `model_tokens` on will be left out; 0: none.
 //
