@@ -53,8 +53,8 @@ class Doors(unittest.TestCase):
             self.assertEqual((status, headers["x-phalanx-ignored-fields"]), (200, "presence_penality"))
         self.assertEqual(self.server.log_text().count("field=presence_penality"), 1)
         status, _, headers = self.server.request(
-            "POST", "/v1/chat/completions", {**body, "stream": True, "mirostat": "x"})
-        self.assertEqual((status, headers["x-phalanx-ignored-fields"]), (200, "presence_penality,mirostat"))
+            "POST", "/v1/chat/completions", {**body, "stream": True, "minstat": "x"})
+        self.assertEqual((status, headers["x-phalanx-ignored-fields"]), (200, "presence_penality,minstat"))
         _, _, headers = self.server.request("POST", "/v1/chat/completions", body, {"origin": "http://localhost:3000"})
         readable = [name.strip() for name in headers["access-control-expose-headers"].split(",")]
         self.assertIn("x-phalanx-ignored-fields", readable)

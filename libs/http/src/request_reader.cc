@@ -68,6 +68,9 @@ RequestReader::Refusal refusal_of(const boost::system::error_code& error,
   if (error == beast_http::error::bad_version) {
     return {505, "expected HTTP/1.1 or HTTP/1.0 at the end of a line that ends with CR LF"};
   }
+  if (error == beast_http::error::bad_transfer_encoding) {
+    return {400, "expected Content-Length or Transfer-Encoding, came both, or a wrong one"};
+  }
   return {400, "not an HTTP request: " + error.message()};
 }
 

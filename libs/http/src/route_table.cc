@@ -68,10 +68,30 @@ const RouteTable::Methods* RouteTable::find(const std::string& path) const {
   return nullptr;
 }
 
+// Whoever has left out the first part of a path, or has it twice, or ends it with a slash, means
+// the rest.
+std::string RouteTable::nearest(std::string_view path) const {
+  while (path.size() > 1 && path.ends_with('/')) {
+    path.remove_suffix(1);
+  }
+  std::string found;
+  for (const auto& [known, methods] : exact_) {
+    const bool is_meant = path.size() > 1 && (known.ends_with(path) || path.ends_with(known));
+    if (is_meant && (found.empty() || known.size() < found.size())) {
+      found = known;
+    }
+  }
+  return found;
+}
+
 void RouteTable::operator()(Request request, std::shared_ptr<Exchange> exchange) const {
   const Methods* methods = find(request.path);
   if (methods == nullptr) {
-    exchange->respond(format_error_(404, "no such page: " + request.method + " " + request.path));
+    const std::string near = nearest(request.path);
+    exchange->respond(format_error_(404,
+                                    "no such page: " + request.method + " " +
+                                        shown_text(request.path) +
+                                        (near.empty() ? "" : "; there is " + near)));
     return;
   }
   auto route = methods->find(request.method);

@@ -16,6 +16,9 @@ std::string_view type_of(int status) {
       return "permission_error";
     case 429:
       return "rate_limit_error";
+    case 501:
+    case 505:
+      return "invalid_request_error";  // the client's to change
     default:
       return status >= 500 ? "server_error" : "invalid_request_error";
   }
@@ -82,6 +85,14 @@ ApiError max_tokens_too_large(std::string field,
   error.param = std::move(field);
   error.code = "context_length_exceeded";
   return error;
+}
+
+ApiError min_tokens_too_large(std::size_t asked, std::size_t max_tokens, bool takes_rest) {
+  return invalid_field("min_tokens",
+                       "min_tokens: expected at most " + std::to_string(max_tokens) +
+                           (takes_rest ? ", which the context leaves behind the prompt"
+                                       : ", which max_tokens is where none is sent") +
+                           ", came " + std::to_string(asked));
 }
 
 ApiError from_error(const Error& error) {

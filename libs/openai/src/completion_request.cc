@@ -89,6 +89,10 @@ class CompletionReader {
       }
       if (is_text) {
         request_.prompts.emplace_back(*text);
+      } else if (element.value.as_array() == nullptr) {
+        return wrong(element,
+                     i == 0 ? "a string, a token id or a list of token ids"
+                            : "a list of token ids, like the first prompt");
       } else if (auto refusal = add_tokens(element)) {
         return refusal;
       }

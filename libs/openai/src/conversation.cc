@@ -68,7 +68,8 @@ Refusal write_content(const Field& field, bool may_be_absent, json::Writer& json
   return std::nullopt;
 }
 
-// Arguments come as the text of a JSON object; templates take the object.
+// Arguments come as the text of a JSON object; templates take the object. A model may have written
+// something else, which stays what it said.
 Refusal write_arguments(const Field& field, json::Writer& json) {
   const std::string* const text = field.value.as_string();
   if (field.value.is_null() || (text != nullptr && text->empty())) {
@@ -83,15 +84,7 @@ Refusal write_arguments(const Field& field, json::Writer& json) {
     return wrong(field, "a JSON object, written as a string");
   }
   const Result<json::Value> parsed = json::parse(*text, {.depth_max = kMaxArgumentsDepth});
-  if (!parsed) {
-    return invalid_field(
-        field.name,
-        field.name + ": expected a JSON object, written as a string: " + parsed.error().message());
-  }
-  if (parsed->as_object() == nullptr) {
-    return wrong({field.name, *parsed}, "a JSON object, written as a string");
-  }
-  json.value(*parsed);
+  parsed && parsed->as_object() != nullptr ? json.value(*parsed) : json.text(*text);
   return std::nullopt;
 }
 
@@ -125,7 +118,7 @@ Refusal write_tool_calls(const Field& field, json::Writer& json) {
     json.begin_object();
     for (const char* member : {"id", "type"}) {
       const json::Value* const text = call.value.find(member);
-      if (text == nullptr) {
+      if (text == nullptr || text->is_null()) {
         continue;
       }
       if (text->as_string() == nullptr) {
@@ -205,7 +198,7 @@ Refusal write_message(const Field& message, std::vector<std::string>* ignored, j
   const json::Value* content = message.value.find("content");
   if (auto refusal =
           write_content({message.name + ".content", content == nullptr ? absent : *content},
-                        *role == "assistant",
+                        *role == "assistant" || *role == "tool",
                         json)) {
     return refusal;
   }

@@ -116,8 +116,13 @@ Refusal read_tokens(const Field& field,
 }
 
 ApiResult<json::Value> parse_object(std::string_view json) {
-  auto parsed = json::parse(json, {.values_max = kMaxRequestValues});
   ApiError error;
+  if (json.empty()) {
+    error.message = "the request body: expected a JSON object, came nothing";
+    error.code = "invalid_json";
+    return error;
+  }
+  auto parsed = json::parse(json, {.values_max = kMaxRequestValues});
   if (!parsed) {
     error.message = "the request body: " + parsed.error().message();
     error.code = "invalid_json";

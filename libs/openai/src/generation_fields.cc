@@ -14,7 +14,6 @@ struct RealField {
 };
 constexpr std::array kRealFields = {
     RealField{step::kTemperatureRule, &GenerationFields::temperature},
-    RealField{step::kTopPRule, &GenerationFields::top_p},
     RealField{step::kMinPRule, &GenerationFields::min_p},
     RealField{step::kRepetitionPenaltyRule, &GenerationFields::repetition_penalty},
     RealField{step::kPresencePenaltyRule, &GenerationFields::presence_penalty},
@@ -32,18 +31,24 @@ constexpr std::array kSwitchFields = {
 
 constexpr std::size_t kMaxUserBytes = 512;
 
-bool is_zero(const json::Value& value) {
+// A share that the least one stands for: none at all, or one that is smaller. Whoever sends it
+// wants the likeliest token, which the least share keeps.
+bool is_below_least_share(const json::Value& value) {
   const auto* const integer = value.as_int();
   const double* const real = value.as_double();
-  return (integer != nullptr && *integer == 0) || (real != nullptr && *real == 0);
+  return (integer != nullptr && *integer == 0) ||
+         (real != nullptr && *real >= 0 && *real < step::kTopPRule.low);
 }
 
 }  // namespace
 
 bool GenerationReader::read_number(const Field& field, Refusal* refusal) {
-  if (field.name == step::kTopPRule.name && is_zero(field.value)) {
-    // No share at all: whoever sends it wants the likeliest token, which the least share keeps.
-    out_->top_p = static_cast<float>(step::kTopPRule.low);
+  if (field.name == step::kTopPRule.name) {
+    if (is_below_least_share(field.value)) {
+      out_->top_p = static_cast<float>(step::kTopPRule.low);
+    } else if (read_real(field, step::kTopPRule, &out_->top_p)) {
+      *refusal = wrong(field, "a number from 0 to 1");
+    }
     return true;
   }
   for (const RealField& known : kRealFields) {
@@ -68,8 +73,7 @@ bool GenerationReader::read_number(const Field& field, Refusal* refusal) {
   } else if (field.name == "min_tokens") {
     *refusal = read_int(field, {0}, &value);
     out_->min_tokens = static_cast<std::uint32_t>(value);
-  } else if (field.name == "max_tokens" ||
-             (field.name == "max_completion_tokens" && endpoint_ == Endpoint::kChat)) {
+  } else if (field.name == "max_tokens" || field.name == "max_completion_tokens") {
     *refusal = read_max_tokens(field);
   } else {
     return false;
@@ -78,9 +82,12 @@ bool GenerationReader::read_number(const Field& field, Refusal* refusal) {
 }
 
 Refusal GenerationReader::read_max_tokens(const Field& field) {
-  std::int64_t value = 0;
-  if (auto refusal = read_int(field, {1}, &value)) {
-    return refusal;
+  std::int64_t value = kRestOfContext;
+  if (integer_of(field.value) != -1) {
+    if (read_int(field, {1}, &value)) {
+      return wrong(field,
+                   "an integer from 1 to 2147483647, or -1 for as many as the context leaves");
+    }
   }
   // The newer spelling wins when a client sends both.
   if (!out_->max_tokens || field.name == "max_completion_tokens") {
@@ -144,10 +151,9 @@ Refusal GenerationReader::read_stop(const Field& field) {
     if (auto refusal = read_text(one, &text, bounds_.stop_string_bytes_max)) {
       return refusal;
     }
-    if (text.empty()) {
-      return wrong(one, "a string that is not empty");
+    if (!text.empty()) {  // an input that was left empty
+      out_->stop.push_back(std::move(text));
     }
-    out_->stop.push_back(std::move(text));
     return std::nullopt;
   };
   if (field.value.as_string() != nullptr) {
@@ -167,7 +173,9 @@ Refusal GenerationReader::read_stop(const Field& field) {
     if (auto refusal = read_one({"stop[" + std::to_string(i) + "]", (*array)[i]})) {
       return refusal;
     }
-    bytes += out_->stop.back().size();
+  }
+  for (const std::string& text : out_->stop) {
+    bytes += text.size();
   }
   if (bytes > bounds_.stop_bytes_max) {
     return invalid_field("stop",

@@ -28,7 +28,7 @@ std::string json_of(const json::Value& value) {
 }
 
 // chat_template_kwargs: an object that may not set what the request itself says.
-Refusal read_variables(const Field& field, std::string* out) {
+Refusal check_variables(const Field& field) {
   const auto* object = field.value.as_object();
   if (object == nullptr) {
     return wrong(field, "an object");
@@ -41,7 +41,6 @@ Refusal read_variables(const Field& field, std::string* out) {
                            name + ": is set by the request itself, not by a template variable");
     }
   }
-  *out = json_of(field.value);
   return std::nullopt;
 }
 
@@ -106,7 +105,10 @@ bool TemplateInputReader::read(const Field& field, Refusal* refusal) {
   } else if (field.name == "documents") {
     *refusal = read_objects(field, bounds_.documents_max, check_nothing, &input_.documents_json);
   } else if (field.name == "chat_template_kwargs") {
-    *refusal = read_variables(field, &input_.variables_json);
+    *refusal = check_variables(field);
+    variables_ = &field.value;
+  } else if (field.name == "reasoning_effort") {
+    *refusal = read_effort(field);
   } else if (field.name == "chat_template") {
     *refusal = unsupported(field.name,
                            "the model's own template is used, or the one that the server was "
@@ -124,7 +126,8 @@ bool TemplateInputReader::read(const Field& field, Refusal* refusal) {
 Refusal TemplateInputReader::read_tool_choice(const Field& field) {
   const std::string* const choice = field.value.as_string();
   if (choice != nullptr && (*choice == "none" || *choice == "auto")) {
-    return std::nullopt;  // whether to call a tool is left to the model either way
+    input_.calls_no_tool = *choice == "none";  // else that is left to the model
+    return std::nullopt;
   }
   if (field.value.as_object() == nullptr && (choice == nullptr || *choice != "required")) {
     return wrong(field, "\"none\", \"auto\", \"required\" or an object that names a tool");
@@ -133,7 +136,36 @@ Refusal TemplateInputReader::read_tool_choice(const Field& field) {
                      "a call cannot be forced; send \"auto\" or \"none\", and the model decides");
 }
 
+// A template that knows efforts finds it among its variables, as chat_template_kwargs would have
+// it.
+Refusal TemplateInputReader::read_effort(const Field& field) {
+  constexpr std::size_t kMaxEffortBytes = 64;
+  std::string effort;
+  effort_ = &field.value;
+  return read_text(field, &effort, kMaxEffortBytes);
+}
+
+void TemplateInputReader::write_variables() {
+  constexpr const char* kEffort = "reasoning_effort";
+  if (variables_ == nullptr && effort_ == nullptr) {
+    return;
+  }
+  json::Writer json;
+  json.begin_object();
+  if (variables_ != nullptr) {
+    for (const auto& [key, value] : *variables_->as_object()) {
+      json.key(key).value(value);
+    }
+  }
+  if (effort_ != nullptr && (variables_ == nullptr || variables_->find(kEffort) == nullptr)) {
+    json.key(kEffort).value(*effort_);
+  }
+  json.end_object();
+  input_.variables_json = json.take();
+}
+
 Refusal TemplateInputReader::finish() {
+  write_variables();
   if (input_.continue_final_message && add_generation_prompt_.value_or(false)) {
     return invalid_field("continue_final_message",
                          "continue_final_message: expected no add_generation_prompt with it: the "

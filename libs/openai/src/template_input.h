@@ -19,7 +19,8 @@ class TemplateInputReader {
   TemplateInputReader(const RequestBounds& bounds, std::vector<std::string>* ignored)
       : bounds_(bounds), ignored_(ignored) {}
 
-  // Whether `field` is one of them; `refusal` then says whether it is refused.
+  // Whether `field` is one of them; `refusal` then says whether it is refused. Its value lives
+  // until finish().
   [[nodiscard]] bool read(const Field& field, Refusal* refusal);
 
   // After the last field: what depends on several of them.
@@ -29,11 +30,15 @@ class TemplateInputReader {
 
  private:
   [[nodiscard]] Refusal read_tool_choice(const Field& field);
+  [[nodiscard]] Refusal read_effort(const Field& field);
+  void write_variables();
 
   const RequestBounds& bounds_;
   std::vector<std::string>* ignored_;
   TemplateInput input_;
   std::optional<bool> add_generation_prompt_;
+  const json::Value* variables_ = nullptr;  // both are of the request, until finish()
+  const json::Value* effort_ = nullptr;
 };
 
 }  // namespace phalanx::openai

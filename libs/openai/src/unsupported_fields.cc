@@ -15,6 +15,7 @@ enum class Harmless {
   kTrue,
   kZero,
   kOne,
+  kMedium,
   kEmpty,       // "", [] or {}
   kNoneOrAuto,  // "none" or "auto": there is nothing to choose from
   kTextFormat,  // {"type": "text"}
@@ -61,8 +62,22 @@ constexpr std::array kKnownFields = {
     KnownField{"moderation", Harmless::kNullOnly, "there is no moderation"},
     KnownField{"reasoning_effort",
                Harmless::kNullOnly,
-               "what the template offers is set by chat_template_kwargs"},
-    KnownField{"verbosity", Harmless::kNullOnly, "the model has no such setting"},
+               "only chat has a template that could follow it",
+               Where::kCompletions},
+    KnownField{"verbosity", Harmless::kMedium, "the model has no such setting"},
+    // Names and settings of other servers that would change the answer.
+    KnownField{"n_predict", Harmless::kNullOnly, "it is called max_tokens here"},
+    KnownField{"num_predict", Harmless::kNullOnly, "it is called max_tokens here"},
+    KnownField{"max_new_tokens", Harmless::kNullOnly, "it is called max_tokens here"},
+    KnownField{"repeat_penalty", Harmless::kOne, "it is called repetition_penalty here"},
+    KnownField{"n_probs", Harmless::kZero, "use logprobs"},
+    KnownField{"typical_p", Harmless::kOne, "there is no such way to sample"},
+    KnownField{"tfs_z", Harmless::kOne, "there is no such way to sample"},
+    KnownField{"top_a", Harmless::kZero, "there is no such way to sample"},
+    KnownField{"mirostat", Harmless::kZero, "there is no such way to sample"},
+    KnownField{"dynatemp_range", Harmless::kZero, "there is no such way to sample"},
+    KnownField{"xtc_probability", Harmless::kZero, "there is no such way to sample"},
+    KnownField{"dry_multiplier", Harmless::kZero, "use repetition_penalty"},
     KnownField{
         "suffix", Harmless::kEmpty, "text is only continued at its end", Where::kCompletions},
     KnownField{"echo", Harmless::kFalse, "only completions echo the prompt", Where::kChat},
@@ -120,6 +135,8 @@ bool is_harmless(const json::Value& value, Harmless harmless) {
       return is_number(value, 0);
     case Harmless::kOne:
       return is_number(value, 1);
+    case Harmless::kMedium:
+      return is_text(&value, "medium");
     case Harmless::kEmpty:
       return is_empty(value);
     case Harmless::kNoneOrAuto:

@@ -129,6 +129,11 @@ openai::ModelCard card_of(const ServedModel& model) {
   return {model.name, model.created, model.root, model.max_model_len};
 }
 
+void list_models(const ApiContext& context, http::Exchange& exchange) {
+  const openai::ModelCard card = card_of(context.model);
+  exchange.respond(http::json_response(200, openai::model_list({&card, 1})));
+}
+
 }  // namespace
 
 http::Response error_response(int status, const std::string& message) {
@@ -147,19 +152,18 @@ void add_api_routes(http::RouteTable* routes, const ApiContext& context) {
   routes->add("GET",
               "/v1/models",
               [context](const http::Request&, const std::shared_ptr<http::Exchange>& exchange) {
-                const openai::ModelCard card = card_of(context.model);
-                exchange->respond(http::json_response(200, openai::model_list({&card, 1})));
+                list_models(context, *exchange);
               });
   routes->add(
       "GET",
       "/v1/models/*",
       [context](const http::Request& request, const std::shared_ptr<http::Exchange>& exchange) {
         const std::string asked = request.path.substr(std::string("/v1/models/").size());
-        const auto error = asked.empty() ? openai::model_not_found(asked, context.model.name)
-                                         : check_model(context.model, asked);
-        if (error) {
-          respond_error(*exchange, *error);
-          return;
+        if (asked.empty()) {
+          return list_models(context, *exchange);
+        }
+        if (const auto error = check_model(context.model, asked)) {
+          return respond_error(*exchange, *error);
         }
         exchange->respond(http::json_response(200, openai::model_object(card_of(context.model))));
       });

@@ -78,27 +78,26 @@ openai::ApiResult<GenerationRequest> complete_request(const ServedModel& model,
                                                       std::uint64_t drawn_seed) {
   if (prompt_ids.empty()) {
     return openai::invalid_field(origin.field,
-                                 origin.field + " gives no token: expected at least one");
+                                 origin.field + ": expected text of at least one token, came none");
   }
   if (prompt_ids.size() >= model.max_model_len) {
     return openai::context_too_long(origin.field, prompt_ids.size(), model.max_model_len);
   }
   const auto room = static_cast<std::uint32_t>(model.max_model_len - prompt_ids.size());
-  if (fields.max_tokens && *fields.max_tokens > room) {
+  const bool wants_rest = fields.max_tokens == openai::kRestOfContext;
+  const std::optional<std::uint32_t> named = wants_rest ? std::nullopt : fields.max_tokens;
+  if (named && *named > room) {
     return openai::max_tokens_too_large(
-        fields.max_tokens_field, *fields.max_tokens, prompt_ids.size(), model.max_model_len);
+        fields.max_tokens_field, *named, prompt_ids.size(), model.max_model_len);
   }
   GenerationRequest request;
   dispatch::Generation& generation = request.generation;
   generation.sampling = sampling_of(model, fields, drawn_seed);
-  const std::uint32_t preset =
-      origin.default_max_tokens == 0 ? room : std::min(room, origin.default_max_tokens);
-  generation.stop.max_tokens = fields.max_tokens.value_or(preset);
+  const bool takes_rest = wants_rest || origin.default_max_tokens == 0;
+  const std::uint32_t preset = takes_rest ? room : std::min(room, origin.default_max_tokens);
+  generation.stop.max_tokens = named.value_or(preset);
   if (fields.min_tokens > generation.stop.max_tokens) {
-    return openai::invalid_field("min_tokens",
-                                 "min_tokens must not exceed max_tokens (" +
-                                     std::to_string(generation.stop.max_tokens) + "), found " +
-                                     std::to_string(fields.min_tokens));
+    return openai::min_tokens_too_large(fields.min_tokens, generation.stop.max_tokens, takes_rest);
   }
   generation.stop.stop_token_ids = stop_tokens_of(model, fields);
   generation.stop.ignore_eos = fields.ignore_eos;
@@ -112,7 +111,7 @@ openai::ApiResult<GenerationRequest> complete_request(const ServedModel& model,
   generation.prompt_ids = std::move(prompt_ids);
   generation.cache_salt = fields.cache_salt;
   const std::uint32_t per_choice =
-      fields.max_tokens.value_or(std::min(generation.stop.max_tokens, kBookedUnsaid));
+      named.value_or(std::min(generation.stop.max_tokens, kBookedUnsaid));
   request.booked_tokens = generation.prompt_ids.size() + std::uint64_t{per_choice} * fields.n;
   request.text.stop_strings = fields.stop;
   request.text.own_stop_tokens = own_stop_tokens_of(model, fields);
@@ -124,14 +123,16 @@ openai::ApiResult<GenerationRequest> complete_request(const ServedModel& model,
 
 openai::ApiResult<std::vector<TokenId>> tokenize_chat(const ServedModel& model,
                                                       const openai::TemplateInput& conversation) {
-  const bool has_tools = !conversation.tools_json.empty();
+  bool has_tools = !conversation.tools_json.empty();
   const tokenizer::ChatTemplate* const chat_template =
       has_tools && model.tool_template != nullptr ? model.tool_template : model.chat_template;
   if (chat_template == nullptr) {
     return openai::invalid_field(
         "messages", "the model " + model.name + " has no chat template; use /v1/completions");
   }
-  // What the template never looks at would be dropped without a word.
+  // Tools that are not to be called may go unmentioned; anything else that the template never looks
+  // at would be dropped without a word.
+  has_tools = has_tools && !(conversation.calls_no_tool && !chat_template->mentions("tools"));
   for (const auto& [field, sent] : {std::pair{"tools", has_tools},
                                     std::pair{"documents", !conversation.documents_json.empty()}}) {
     if (sent && !chat_template->mentions(field)) {
@@ -142,14 +143,17 @@ openai::ApiResult<std::vector<TokenId>> tokenize_chat(const ServedModel& model,
   }
   tokenizer::RenderRequest render;
   render.messages_json = conversation.messages_json;
-  render.tools_json = conversation.tools_json;
+  if (has_tools) {
+    render.tools_json = conversation.tools_json;
+  }
   render.documents_json = conversation.documents_json;
   render.variables_json = conversation.variables_json;
   render.add_generation_prompt = conversation.add_generation_prompt;
   render.continue_final_message = conversation.continue_final_message;
   auto segments = chat_template->render(render);
   if (!segments) {
-    return openai::invalid_field("messages", segments.error().message());
+    return openai::invalid_field(
+        "messages", "the chat template of " + model.name + ": " + segments.error().message());
   }
   return ids_or_refusal("messages", model.tokenizer->encode_segments(*segments));
 }

@@ -75,6 +75,23 @@ TEST_F(RouteTableTest, AnswersUnknownPathsAndMethods) {
   EXPECT_EQ(ask("GET", "/b").status, 405);
 }
 
+TEST_F(RouteTableTest, NamesThePathThatIsMeant) {
+  add("POST", "/v1/completions");
+  add("POST", "/v1/chat/completions");
+  const auto hint = [this](const std::string& path) {
+    const std::string said = ask("POST", path).body.text();
+    const std::size_t at = said.find("; there is ");
+    return at == std::string::npos ? "" : said.substr(at + std::string("; there is ").size());
+  };
+  EXPECT_EQ(hint("/completions"), "/v1/completions");
+  EXPECT_EQ(hint("/chat/completions"), "/v1/chat/completions");
+  EXPECT_EQ(hint("/v1/v1/chat/completions"), "/v1/chat/completions");
+  EXPECT_EQ(hint("/v1/completions//"), "/v1/completions");
+  EXPECT_EQ(hint("/ompletions"), "");
+  EXPECT_EQ(hint("/"), "");
+  EXPECT_LT(ask("POST", "/" + std::string(20'000, 'x')).body.size(), 200U);
+}
+
 TEST_F(RouteTableTest, AnswersOptionsAndHead) {
   const Response options = ask("OPTIONS", "/b");
   EXPECT_EQ(options.status, 204);

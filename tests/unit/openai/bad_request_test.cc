@@ -63,16 +63,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"("temperature":"1")",
                  "temperature",
                  R"(temperature: expected a number from 0 to 2, came "1")"},
-        BadField{R"("top_p":-1)", "top_p", "top_p: expected a number from 1e-10 to 1, came -1"},
-        BadField{R"("top_p":[])",
-                 "top_p",
-                 "top_p: expected a number from 1e-10 to 1, came an empty array"},
+        BadField{R"("top_p":-1)", "top_p", "top_p: expected a number from 0 to 1, came -1"},
+        BadField{
+            R"("top_p":[])", "top_p", "top_p: expected a number from 0 to 1, came an empty array"},
         // Each is above zero as a double, and no longer where ranks compute: as float32, denormals
         // flushed.
-        BadField{
-            R"("top_p":1e-40)", "top_p", "top_p: expected a number from 1e-10 to 1, came 1e-40"},
-        BadField{
-            R"("top_p":1e-50)", "top_p", "top_p: expected a number from 1e-10 to 1, came 1e-50"},
         BadField{R"("repetition_penalty":1e-39)",
                  "repetition_penalty",
                  "repetition_penalty: expected a number from 0.01 to 100, came 1e-39"},
@@ -101,10 +96,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"("n":129)", "n", "n: expected an integer from 1 to 128, came 129"},
         BadField{R"("max_tokens":0)",
                  "max_tokens",
-                 "max_tokens: expected an integer from 1 to 2147483647, came 0"},
+                 "max_tokens: expected an integer from 1 to 2147483647, or -1 for as many as the "
+                 "context leaves, came 0"},
         BadField{R"("max_tokens":1e30)",
                  "max_tokens",
-                 "max_tokens: expected an integer from 1 to 2147483647, came 1e+30"},
+                 "max_tokens: expected an integer from 1 to 2147483647, or -1 for as many as the "
+                 "context leaves, came 1e+30"},
         BadField{R"("max_tokens":3,"min_tokens":4)",
                  "min_tokens",
                  "min_tokens: expected at most max_tokens (3), came 4"},
@@ -118,9 +115,6 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"("stop":["aaaa","bbbbb"])",
                  "stop",
                  "stop: expected at most 8 bytes in all strings together, came 9"},
-        BadField{R"("stop":["a",""])",
-                 "stop[1]",
-                 R"(stop[1]: expected a string that is not empty, came "")"},
         BadField{R"("stop_token_ids":[1,1000])",
                  "stop_token_ids[1]",
                  "stop_token_ids[1]: expected a token id from 0 to 999, came 1000"},
@@ -205,9 +199,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{std::string(kMessages) + R"(,"logprobs":5)",
                  "logprobs",
                  "logprobs: expected true or false, came 5"},
-        BadField{std::string(kMessages) + R"(,"max_completion_tokens":-1)",
+        BadField{std::string(kMessages) + R"(,"max_completion_tokens":-2)",
                  "max_completion_tokens",
-                 "max_completion_tokens: expected an integer from 1 to 2147483647, came -1"},
+                 "max_completion_tokens: expected an integer from 1 to 2147483647, or -1 for as "
+                 "many as the context leaves, came -2"},
         BadField{std::string(kMessages) + R"(,"tools":{})",
                  "tools",
                  "tools: expected a list of objects, came an object"},
@@ -252,11 +247,6 @@ INSTANTIATE_TEST_SUITE_P(
                  "messages[0].tool_calls[0].function",
                  "messages[0].tool_calls[0].function: expected an object with name and arguments, "
                  "came null"},
-        BadField{R"("messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f",)"
-                 R"("arguments":"[1]"}}]}])",
-                 "messages[0].tool_calls[0].function.arguments",
-                 "messages[0].tool_calls[0].function.arguments: expected a JSON object, written as "
-                 "a string, came an array"},
         BadField{std::string(kMessages) + R"(,"echo":true)",
                  "echo",
                  "echo: not supported by this version: only completions echo the prompt"},
@@ -327,7 +317,7 @@ TEST(BadJson, IsRefusedWithItsPosition) {
   EXPECT_EQ(message_of("{not json").rfind("the request body: not valid JSON at byte 3: ", 0), 0U)
       << message_of("{not json");
   EXPECT_EQ(message_of("[1]"), "the request body: expected a JSON object, came an array");
-  EXPECT_NE(message_of("").find("not valid JSON"), std::string::npos);
+  EXPECT_EQ(message_of(""), "the request body: expected a JSON object, came nothing");
   EXPECT_NE(message_of("{} x").find("not valid JSON"), std::string::npos);
   EXPECT_NE(message_of("{\"messages\":[{\"role\":\"user\",\"content\":\"\xC3\x28\"}]}")
                 .find("ill-formed UTF-8"),

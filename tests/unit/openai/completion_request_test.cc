@@ -43,9 +43,63 @@ TEST(CompletionRequest, LogprobsIsANumberAndZeroIsOne) {
 
 TEST(CompletionRequest, AcceptsHarmlessValuesOfUnsupportedFields) {
   const auto request = value_of(parse_completion_request(
-      R"({"prompt":"a","n":2,"best_of":2,"suffix":"","echo":true,"max_completion_tokens":5})"));
+      R"({"prompt":"a","n":2,"best_of":2,"suffix":"","echo":true,"repeat_penalty":1.0,"mirostat":0})"));
   EXPECT_TRUE(request.echo);
-  EXPECT_EQ(request.generation.ignored_fields, (std::vector<std::string>{"max_completion_tokens"}));
+  EXPECT_TRUE(request.generation.ignored_fields.empty());
+}
+
+// A setting under another server's name would change the answer.
+TEST(CompletionRequest, NamesTheFieldThatAnotherNameIsFor) {
+  for (const auto& [sent, here] : {std::pair("n_predict", "max_tokens"),
+                                   std::pair("max_new_tokens", "max_tokens"),
+                                   std::pair("repeat_penalty", "repetition_penalty")}) {
+    const auto request =
+        parse_completion_request(R"({"prompt":"a",")" + std::string(sent) + R"(":3})");
+    ASSERT_FALSE(request) << sent;
+    EXPECT_EQ(
+        request.error().message,
+        std::string(sent) + ": not supported by this version: it is called " + here + " here");
+  }
+}
+
+TEST(CompletionRequest, TakesBothNamesOfMaxTokensAndAllThatIsLeft) {
+  const auto read = [](const std::string& fields) {
+    return value_of(parse_completion_request(R"({"prompt":"a",)" + fields + "}")).generation;
+  };
+  EXPECT_EQ(read(R"("max_completion_tokens":5)").max_tokens, 5U);
+  EXPECT_EQ(read(R"("max_tokens":7,"max_completion_tokens":5)").max_tokens, 5U);
+  EXPECT_EQ(read(R"("max_tokens":-1)").max_tokens, kRestOfContext);
+  EXPECT_EQ(read(R"("max_tokens":-1,"max_completion_tokens":5)").max_tokens, 5U);
+  EXPECT_EQ(read(R"("max_tokens":-1,"min_tokens":5)").min_tokens, 5U);
+}
+
+TEST(CompletionRequest, AnEmptyStopStopsNothing) {
+  const auto stops = [](const std::string& stop) {
+    return value_of(parse_completion_request(R"({"prompt":"a","stop":)" + stop + "}"))
+        .generation.stop;
+  };
+  EXPECT_TRUE(stops(R"("")").empty());
+  EXPECT_TRUE(stops(R"([])").empty());
+  EXPECT_EQ(stops(R"(["","b",""])"), std::vector<std::string>{"b"});
+}
+
+TEST(CompletionRequest, AShareBelowTheLeastIsTheLeast) {
+  for (const char* share : {"0", "0.0", "-0.0", "1e-50", "1e-40", "1e-11", "1e-10"}) {
+    const auto request =
+        value_of(parse_completion_request(R"({"prompt":"a","top_p":)" + std::string(share) + "}"));
+    EXPECT_EQ(request.generation.top_p, 1e-10F) << share;
+  }
+}
+
+TEST(CompletionRequest, SaysWhatAPromptMayBe) {
+  const auto refused = [](const std::string& prompt) {
+    const auto request = parse_completion_request(R"({"prompt":)" + prompt + "}");
+    return request ? "" : request.error().message;
+  };
+  EXPECT_EQ(refused("[null]"),
+            "prompt[0]: expected a string, a token id or a list of token ids, came null");
+  EXPECT_EQ(refused("[[5],true]"),
+            "prompt[1]: expected a list of token ids, like the first prompt, came true");
 }
 
 TEST(TokenizeRequest, TakesEitherATextOrAConversation) {

@@ -70,6 +70,37 @@ TEST_F(ChatPromptTest, RendersToolsCallsAndVariables) {
       R"(<assistant>!add{"b": 1, "a": 2}[<|end|>]<tool>3[<|end|>]<assistant>)");
 }
 
+// Histories as agents send them again, with what a model may have got wrong.
+TEST_F(ChatPromptTest, RendersCallsThatAreNotWhole) {
+  const auto call = [&](const std::string& members) {
+    return text_of(R"([{"role":"assistant","tool_calls":[{)" + members + R"(}]}])");
+  };
+  EXPECT_EQ(call(R"("id":null,"type":null,"function":{"name":"f","arguments":"{\"a\": 1}"})"),
+            R"(<assistant>!f{"a": 1}[<|end|>]<assistant>)");
+  EXPECT_EQ(call(R"("function":{"name":"f","arguments":"{a:1"})"),
+            R"(<assistant>!f"{a:1"[<|end|>]<assistant>)");
+  EXPECT_EQ(call(R"("function":{"name":"f","arguments":"[1]"})"),
+            R"(<assistant>!f"[1]"[<|end|>]<assistant>)");
+  for (const char* content : {"", R"(,"content":null)"}) {
+    EXPECT_EQ(text_of(R"([{"role":"tool")" + std::string(content) + "}]"),
+              "<tool>[<|end|>]<assistant>");
+  }
+}
+
+TEST_F(ChatPromptTest, GivesTheTemplateTheEffort) {
+  template_ = *tokenizer::ChatTemplate::compile("{{ reasoning_effort }}{{ calm }}");
+  EXPECT_EQ(text_of(kHello, R"(,"reasoning_effort":"low")"), "low");
+  EXPECT_EQ(text_of(kHello, R"(,"reasoning_effort":null,"chat_template_kwargs":{"calm":1})"), "1");
+  EXPECT_EQ(text_of(kHello, R"(,"reasoning_effort":"low","chat_template_kwargs":{"calm":1})"),
+            "low1");
+  EXPECT_EQ(
+      text_of(kHello,
+              R"(,"chat_template_kwargs":{"reasoning_effort":"high"},"reasoning_effort":"low")"),
+      "high");
+  EXPECT_EQ(text_of(kHello, R"(,"reasoning_effort":1)"),
+            "reasoning_effort! reasoning_effort: expected a string, came 1");
+}
+
 TEST_F(ChatPromptTest, ContinuesTheFinalMessage) {
   EXPECT_EQ(text_of(R"([{"role":"user","content":"hi"},{"role":"assistant","content":"I am "}])",
                     R"(,"continue_final_message":true)"),
@@ -78,12 +109,15 @@ TEST_F(ChatPromptTest, ContinuesTheFinalMessage) {
 }
 
 TEST_F(ChatPromptTest, GivesTheTemplatesWordsAndNamesTheField) {
-  EXPECT_EQ(text_of(R"([{"role":"user","content":"no"}])"), "messages! I will not.");
+  EXPECT_EQ(text_of(R"([{"role":"user","content":"no"}])"),
+            "messages! the chat template of m: I will not.");
   EXPECT_EQ(text_of(kHello, R"(,"documents":[{"text":"t"}])"),
             "documents! documents: the chat template of m takes none; leave them out");
   template_ = *tokenizer::ChatTemplate::compile("{{ messages[0].content }}");
   EXPECT_EQ(text_of(kHello, kTools),
             "tools! tools: the chat template of m takes none; leave them out");
+  EXPECT_EQ(text_of(kHello, std::string(kTools) + R"(,"tool_choice":"none")"), "hi")
+      << "none of them is to be called";
   model_.chat_template = nullptr;
   EXPECT_EQ(text_of(kHello), "messages! the model m has no chat template; use /v1/completions");
 }

@@ -104,13 +104,34 @@ TEST_F(PreparationTest, TellsTheStopTokensOfTheClientFromThoseOfTheModel) {
   EXPECT_EQ(own(R"(,"stop_token_ids":[99,97],"ignore_eos":true)"), (std::vector<TokenId>{97, 99}));
 }
 
+TEST_F(PreparationTest, MaxTokensIsWhatWasSentOrTheDefaultOrAllThatIsLeft) {
+  model_.max_model_len = 100;
+  const auto most = [this](const std::string& more) {
+    const Prepared prepared = completion(R"("prompt":"abc")" + more);
+    EXPECT_FALSE(prepared.error) << prepared.error->message;
+    return prepared.prompts.at(0).generation.stop.max_tokens;
+  };
+  EXPECT_EQ(most(""), 16U);
+  EXPECT_EQ(most(R"(,"max_tokens":40)"), 40U);
+  EXPECT_EQ(most(R"(,"max_tokens":-1)"), 97U);
+  EXPECT_EQ(most(R"(,"max_tokens":-1,"min_tokens":97)"), 97U);
+  const auto refusal = [this](const std::string& more) {
+    const Prepared prepared = completion(R"("prompt":"abc")" + more);
+    return prepared.error ? prepared.error->message : "";
+  };
+  EXPECT_EQ(refusal(R"(,"min_tokens":17)"),
+            "min_tokens: expected at most 16, which max_tokens is where none is sent, came 17");
+  EXPECT_EQ(refusal(R"(,"max_tokens":-1,"min_tokens":98)"),
+            "min_tokens: expected at most 97, which the context leaves behind the prompt, came 98");
+}
+
 TEST_F(PreparationTest, NamesThePromptThatIsWrong) {
   const Prepared one = completion(R"("prompt":"")");
   ASSERT_TRUE(one.error);
-  EXPECT_EQ(one.error->message, "prompt gives no token: expected at least one");
+  EXPECT_EQ(one.error->message, "prompt: expected text of at least one token, came none");
   const Prepared second = completion(R"("prompt":["a",""])");
   ASSERT_TRUE(second.error);
-  EXPECT_EQ(second.error->message, "prompt[1] gives no token: expected at least one");
+  EXPECT_EQ(second.error->message, "prompt[1]: expected text of at least one token, came none");
 }
 
 TEST_F(PreparationTest, RefusesAnEchoThatIsTooLargeBeforeItIsMade) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "phalanx/http/exchange.h"
@@ -32,6 +33,7 @@ class RouteTable {
   using Methods = std::map<std::string, Handler, std::less<>>;
 
   [[nodiscard]] const Methods* find(const std::string& path) const;
+  [[nodiscard]] std::string nearest(std::string_view path) const;  // empty: none is like it
 
   ErrorFormat format_error_;
   std::map<std::string, Methods, std::less<>> exact_;

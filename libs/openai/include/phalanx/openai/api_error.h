@@ -71,6 +71,11 @@ class [[nodiscard]] ApiResult {
 
 // An error of ours as the client sees it: status from error_traits(), type from the status;
 // kPoisoned has a code of its own, so that a client does not try again.
+// Without a max_tokens in the request; `takes_rest` tells whether that leaves the whole context or
+// fewer.
+[[nodiscard]] ApiError min_tokens_too_large(std::size_t asked,
+                                            std::size_t max_tokens,
+                                            bool takes_rest);
 [[nodiscard]] ApiError from_error(const Error& error);
 
 // An error of the HTTP layer (404, 405, 413, …).

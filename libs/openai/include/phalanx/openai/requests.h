@@ -33,6 +33,9 @@ struct RequestBounds {
   std::uint32_t top_logprobs_max = step::kMaxTopLogprobs;
 };
 
+// In max_tokens: as many as the context leaves behind the prompt. No client can name so many.
+inline constexpr std::uint32_t kRestOfContext = std::numeric_limits<std::uint32_t>::max();
+
 // The fields that chat and completions share. What the client left out (or sent as null) is absent,
 // so that the model's own defaults can apply. Ranges of the real numbers: step/sampling_rules.h.
 struct GenerationFields {
@@ -46,7 +49,7 @@ struct GenerationFields {
   std::vector<std::pair<TokenId, float>> logit_bias;  // ascending ids
   std::optional<std::int64_t> seed;
   std::uint32_t n = 1;
-  std::optional<std::uint32_t> max_tokens;      // ≥ 1
+  std::optional<std::uint32_t> max_tokens;      // ≥ 1, or kRestOfContext
   std::string max_tokens_field = "max_tokens";  // the spelling the client used, for messages
   std::uint32_t min_tokens = 0;
   std::string cache_salt;               // not empty if given; at most wire::kMaxSaltBytes
@@ -68,13 +71,15 @@ struct GenerationFields {
 // What a chat template makes a prompt of, as JSON; "" where the client sent nothing.
 struct TemplateInput {
   // An array of {"role", "content", …}: a content is a text or a list of {"type": "text", "text"},
-  // an absent one of the assistant "", the role "developer" is "system", the arguments of a tool
-  // call are the object that they spell, and thoughts stand as reasoning and reasoning_content.
+  // an absent one of the assistant or a tool "", the role "developer" is "system", the arguments of
+  // a tool call are the object that they spell, or the text of one that spells none, and thoughts
+  // stand as reasoning and reasoning_content.
   std::string messages_json;
   std::size_t message_count = 0;
   std::string tools_json;               // array of objects
+  bool calls_no_tool = false;           // tool_choice is "none"
   std::string documents_json;           // likewise
-  std::string variables_json;           // chat_template_kwargs: object
+  std::string variables_json;           // chat_template_kwargs and reasoning_effort: object
   bool add_generation_prompt = true;    // false unless sent if the final message is continued
   bool continue_final_message = false;  // the model goes on with the final message's text
 };
