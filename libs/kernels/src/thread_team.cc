@@ -49,10 +49,11 @@ Status pin(int cpu) {
 
 }  // namespace
 
-// One job at a time. The caller writes the job, then bumps `generation`; each worker runs its part
-// and then bumps `finished`; the caller waits for all of them. So a job is never written while a
-// worker may read it.
-// Its counters have cache lines of their own.
+// One job at a time. The caller writes the job, opens `gate` and bumps `generation`, which wakes
+// the workers; each enters, runs its part and leaves. When no tile is left to take, the caller
+// closes the gate and waits for those inside. So a job is never written while a worker may read it,
+// and a worker that the kernel has not let run yet holds nobody up: it finds the gate closed, or
+// enters the next job. Its counters have cache lines of their own.
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): see above
 struct ThreadTeam::Shared {
   Shared(std::uint32_t thread_count, TeamHooks given_hooks)
@@ -68,8 +69,9 @@ struct ThreadTeam::Shared {
   std::atomic<bool> stopped{false};  // should_stop() was true during this job
   bool quit = false;
 
+  static constexpr std::uint32_t kClosed = std::uint32_t{1} << 31;
   alignas(64) std::atomic<std::uint32_t> generation{0};
-  alignas(64) std::atomic<std::uint32_t> finished{0};
+  alignas(64) std::atomic<std::uint32_t> gate{kClosed};  // kClosed, and how many workers are inside
 
   std::mutex pin_mutex;
   Status pinned;  // of a worker thread that could not be
@@ -94,9 +96,28 @@ struct ThreadTeam::Shared {
     }
   }
 
-  void report_finished() {
-    finished.fetch_add(1, std::memory_order_release);
-    finished.notify_one();
+  [[nodiscard]] bool enter() {
+    std::uint32_t now = gate.load(std::memory_order_relaxed);
+    while ((now & kClosed) == 0) {
+      if (gate.compare_exchange_weak(now, now + 1, std::memory_order_acquire)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void leave() {
+    if (gate.fetch_sub(1, std::memory_order_release) == (kClosed | 1)) {
+      gate.notify_one();
+    }
+  }
+
+  // Of the caller: returns when nobody is inside, and nobody can enter.
+  void close() {
+    std::uint32_t now = gate.fetch_or(kClosed, std::memory_order_acquire) | kClosed;
+    while (now != kClosed) {
+      now = wait_for_change(gate, now);
+    }
   }
 
   void worker(std::uint32_t thread) noexcept {
@@ -107,22 +128,17 @@ struct ThreadTeam::Shared {
         pinned = std::move(own);
       }
     }
-    report_finished();
+    leave();
     std::uint32_t seen = 0;
     while (true) {
       seen = wait_for_change(generation, seen);
       if (quit) {
         return;
       }
-      run_part(thread);
-      report_finished();
-    }
-  }
-
-  void wait_for_workers() {
-    std::uint32_t count = finished.load(std::memory_order_acquire);
-    while (count != size - 1) {
-      count = wait_for_change(finished, count);
+      if (enter()) {
+        run_part(thread);
+        leave();
+      }
     }
   }
 
@@ -138,13 +154,14 @@ struct ThreadTeam::Shared {
     }
     for (std::uint32_t thread = 1; thread < size; ++thread) {
       try {
+        gate.fetch_add(1, std::memory_order_relaxed);  // each is inside until it is set up
         threads.emplace_back([this, thread] { worker(thread); });
       } catch (const std::system_error& error) {
         return resource_exhausted("could not make compute thread " + std::to_string(thread) + ": " +
                                   error.what());
       }
     }
-    wait_for_workers();
+    close();
     const std::lock_guard lock(pin_mutex);
     return pinned;
   }
@@ -197,10 +214,10 @@ bool ThreadTeam::parallel_for(std::uint32_t tiles, TileBody body) {
     return !shared.stopped.load(std::memory_order_relaxed);
   }
   shared.runs.reset(tiles);
-  shared.finished.store(0, std::memory_order_relaxed);
+  shared.gate.store(0, std::memory_order_release);
   shared.publish();
   shared.run_part(0);
-  shared.wait_for_workers();
+  shared.close();
   return !shared.stopped.load(std::memory_order_relaxed);
 }
 

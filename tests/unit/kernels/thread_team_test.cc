@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/kernels/thread_team.h"
 
+#include <fcntl.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -98,6 +106,90 @@ TEST(ThreadTeam, GivesEveryThreadAContiguousRunInOrder) {
     EXPECT_EQ(tile, thread * 10 + done[thread].load());
     const std::uint32_t turn = ++done[thread];
     EXPECT_TRUE(reaches(done[1 - thread], turn));
+  }));
+}
+
+// Keeps a thread from running what it is meant to, as a program that has its core does.
+class HeldThread {
+ public:
+  explicit HeldThread(pid_t thread) {
+    EXPECT_EQ(::pipe2(pipe_.data(), O_CLOEXEC), 0);
+    is_held = false;
+    read_end = pipe_[0];
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      const int saved = errno;
+      is_held = true;
+      char byte = 0;
+      static_cast<void>(::read(read_end, &byte, 1));
+      errno = saved;
+    };
+    ::sigaction(SIGUSR1, &action, &before_);
+    EXPECT_EQ(::syscall(SYS_tgkill, ::getpid(), thread, SIGUSR1), 0);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!is_held && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+    }
+    EXPECT_TRUE(is_held);
+  }
+  HeldThread(const HeldThread&) = delete;
+  HeldThread& operator=(const HeldThread&) = delete;
+  ~HeldThread() {
+    release();
+    ::close(pipe_[0]);
+    ::sigaction(SIGUSR1, &before_, nullptr);
+  }
+
+  void release() {
+    if (pipe_[1] >= 0) {
+      ::close(std::exchange(pipe_[1], -1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+ private:
+  static inline std::atomic<bool> is_held{false};
+  static inline std::atomic<int> read_end{-1};
+  std::array<int, 2> pipe_{-1, -1};
+  struct sigaction before_ {};
+};
+
+std::set<pid_t> threads_of_this_process() {
+  std::set<pid_t> threads;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    threads.insert(std::stoi(entry.path().filename()));
+  }
+  return threads;
+}
+
+TEST(ThreadTeam, WaitsForNoThreadThatDoesNotRun) {
+  const FloatModeScope mode;
+  const std::set<pid_t> before = threads_of_this_process();
+  const auto team = make_team(2);
+  std::set<pid_t> workers = threads_of_this_process();
+  for (const pid_t thread : before) {
+    workers.erase(thread);
+  }
+  ASSERT_EQ(workers.size(), 1U);
+  HeldThread held(*workers.begin());
+  std::atomic<std::uint32_t> is_over{0};
+  std::thread watchdog([&] {
+    EXPECT_TRUE(reaches(is_over, 1)) << "the held thread was waited for";
+    held.release();
+  });
+  std::vector<std::uint32_t> by_thread(2);
+  for (int job = 0; job < 3; ++job) {
+    EXPECT_TRUE(team->parallel_for(
+        100, [&](std::uint32_t /*tile*/, std::uint32_t thread) { ++by_thread[thread]; }));
+  }
+  EXPECT_EQ(by_thread, (std::vector<std::uint32_t>{300, 0}));
+  is_over = 1;
+  watchdog.join();
+  // It takes part again.
+  std::array<std::atomic<std::uint32_t>, 2> done{};
+  EXPECT_TRUE(team->parallel_for(2, [&](std::uint32_t /*tile*/, std::uint32_t thread) {
+    ++done[thread];
+    EXPECT_TRUE(reaches(done[1 - thread], 1));
   }));
 }
 

@@ -41,7 +41,8 @@ class TileBody {
 //
 // The tiles of a job are divided into one contiguous run for each thread, taken in order: best for
 // streaming weights. A thread that is done takes over tiles from the end of the longest run that is
-// left, so a slow core, or tiles of unequal cost, hold nobody up for longer than a tile.
+// left, so a slow core, or tiles of unequal cost, hold nobody up for longer than a tile; and a
+// thread that does not get to run, because another program has its core, is not waited for.
 //
 // Threads wait by spinning for a short time, then sleeping in the kernel. Which thread runs a tile
 // never changes a result: tiles write disjoint outputs and each tile is computed in one way.
