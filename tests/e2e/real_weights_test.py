@@ -155,7 +155,7 @@ class RealWeights(unittest.TestCase):
         result = subprocess.run([os.path.join(BIN, "phalanxd"), "--model", self.gguf, "--tp", "4", "--port", "0"],
                                 capture_output=True, text=True, timeout=60)
         self.assertEqual(result.returncode, 64, result.stderr)
-        self.assertIn("tensor parallel size 4: expected at most 3 for this model, which has 3 KV heads", result.stderr)
+        self.assertIn("--tensor-parallel-size: expected at most 3, the KV heads of this model, found 4", result.stderr)
 
 
 if __name__ == "__main__":

@@ -145,7 +145,8 @@ Status Checkpoint::open_files(FileSource& files) {
     PHALANX_TRY(WeightIndex index, read_weight_index(files));
     for (const std::string& name : index.files) {
       if (auto opened = open_shard(files, name); !opened) {
-        return std::move(opened).error().with(files.describe(kIndexName));
+        return std::move(opened).error().with(files.describe(kIndexName) + " names " +
+                                              std::to_string(index.files.size()) + " files");
       }
     }
     file_of_ = std::move(index.file_of);
@@ -162,8 +163,11 @@ Status Checkpoint::place(const WeightSpec& spec) {
   const auto file = file_of_.find(spec.name);
   const std::vector<std::uint64_t> shape = shape_of(spec);
   if (file == file_of_.end()) {
-    return not_found("tensor \"" + spec.name + "\": expected shape " + shape_text(shape) +
-                     ", found no such tensor");
+    const bool is_head = spec.name == "lm_head.weight";
+    return not_found(file_names_.front() + (file_names_.size() > 1 ? " and the others" : "") +
+                     ": tensor \"" + spec.name + "\": expected shape " + shape_text(shape) +
+                     ", found no such tensor" +
+                     (is_head ? "; tie_word_embeddings does without" : ""));
   }
   const std::size_t number = file->second;
   const auto found = directories_[number].find(spec.name);

@@ -198,6 +198,9 @@ Status read_shape(const json::Fields& fields, ModelConfig& config) {
 }
 
 Result<json::Value> root_object(std::string_view text) {
+  if (text.empty()) {
+    return invalid_argument("expected an object, found an empty file");
+  }
   PHALANX_TRY(json::Value root, json::parse(text, {.bytes_max = kMaxConfigBytes}));
   if (root.as_object() == nullptr) {
     return invalid_argument("expected an object, found " + json::describe(root));
@@ -216,8 +219,10 @@ Status read_float(
 // A default is what a request could say.
 Status read_default(const json::Fields& fields, const step::RealRule& rule, float& out) {
   if (fields.has(rule.name)) {
-    PHALANX_TRY(const double value, fields.number(rule.name, rule.low, rule.high));
-    out = step::narrowed(value);
+    const bool is_share =
+        rule.name == step::kTopPRule.name;  // none at all is the least, as in requests
+    PHALANX_TRY(const double value, fields.number(rule.name, is_share ? 0 : rule.low, rule.high));
+    out = step::narrowed(std::max(value, rule.low));
   }
   return ok();
 }

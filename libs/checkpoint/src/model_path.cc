@@ -60,6 +60,8 @@ Status no_config(const fs::path& folder) {
   std::string found = " none";
   if (const std::string gguf = first_ending_with(folder, kGgufEnding); !gguf.empty()) {
     found = " a GGUF file: name it, as in " + (folder / gguf).string();
+  } else if (has(folder, "adapter_config.json")) {
+    found = " an adapter: merge it into its model, and name that";
   } else if (!version.empty()) {
     found = " one in a folder of a version: name that, as in " + (versions / version).string();
   }

@@ -121,7 +121,8 @@ Result<SafetensorsEntry> read_entry(std::string_view tensor,
   if (range[1] > data_bytes) {
     return lies(tensor,
                 "expected data_offsets within the " + std::to_string(data_bytes) +
-                    " data bytes of the file, found the end " + std::to_string(range[1]));
+                    " data bytes of the file, found the end " + std::to_string(range[1]) +
+                    ": truncated");
   }
   if (range[1] - range[0] != expected) {
     return lies(tensor,
@@ -158,14 +159,15 @@ Status check_overlap(const SafetensorsDirectory& directory) {
 
 Result<std::string_view> header_text(std::span<const std::byte> file) {
   if (file.size() < kPrefixBytes) {
-    return data_loss("expected at least 8 bytes of safetensors, found " +
-                     std::to_string(file.size()));
+    return data_loss("expected a safetensors file, found " +
+                     (file.empty() ? "an empty one" : std::to_string(file.size()) + " bytes"));
   }
   std::uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, file.data(), kPrefixBytes);
   if (header_bytes > kMaxSafetensorsHeaderBytes) {
-    return data_loss("expected a header of at most " + std::to_string(kMaxSafetensorsHeaderBytes) +
-                     " bytes, found " + std::to_string(header_bytes));
+    return data_loss("expected a safetensors file, with a header of at most " +
+                     std::to_string(kMaxSafetensorsHeaderBytes) + " bytes, found " +
+                     std::to_string(header_bytes) + " in its place: another kind of file");
   }
   if (header_bytes > file.size() - kPrefixBytes) {
     return data_loss("expected a header of " + std::to_string(header_bytes) +

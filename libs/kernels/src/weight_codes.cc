@@ -92,8 +92,9 @@ void put_padding(const Strip& strip, std::size_t column, std::size_t begin, std:
   }
 }
 
+// In the words of files, where what is a column of a product is a row of its weights.
 Error not_coded(std::size_t column, const std::string& what, WeightFormat format) {
-  return data_loss("column " + std::to_string(column) + ": " + what + ", which " +
+  return data_loss("row " + std::to_string(column) + ": " + what + ", which " +
                    std::string(weight_format_name(format)) + " cannot code");
 }
 
@@ -198,7 +199,7 @@ Status pack_codes(tensor::MatrixView<const Bf16> from,
         const auto bad = std::ranges::find_if_not(elements, tensor::is_finite);
         if (bad != elements.end()) {
           const auto at = static_cast<std::size_t>(bad - elements.begin());
-          return not_coded(column, "input " + std::to_string(at) + " is infinite or NaN", format);
+          return not_coded(column, "column " + std::to_string(at) + " is infinite or NaN", format);
         }
         code_column(strip, c, elements);
       }
@@ -225,7 +226,7 @@ Status pack_coded_strips(const CodedColumns& from, WeightFormat format, std::spa
     }
     if (const std::size_t bad = bad_scale(from, column); bad != from.k) {
       return not_coded(column,
-                       "the scale of input " + std::to_string(bad) +
+                       "the scale of column " + std::to_string(bad) +
                            " is infinite or NaN, or a denormal of MXFP4",
                        format);
     }

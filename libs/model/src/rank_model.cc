@@ -172,7 +172,7 @@ Status RankModel::Impl::check_keys_and_values() const {
   const std::uint64_t count = non_finite.load(std::memory_order_relaxed);
   if (count != 0) {
     return data_loss("expected finite keys and values, found " + std::to_string(count) +
-                     " that are not");
+                     " that are not: the model's weights may be damaged");
   }
   return ok();
 }

@@ -8,9 +8,8 @@ namespace phalanx::model {
 namespace {
 
 Error too_many(std::uint32_t ranks, std::uint32_t most, const std::string& kind) {
-  return invalid_argument("tensor parallel size " + std::to_string(ranks) + ": expected at most " +
-                          std::to_string(most) + " for this model, which has " +
-                          std::to_string(most) + " " + kind);
+  return invalid_argument("expected at most " + std::to_string(most) + ", the " + kind +
+                          " of this model, found " + std::to_string(ranks));
 }
 
 }  // namespace
@@ -44,10 +43,10 @@ Result<Shard> plan_shard(const checkpoint::ModelConfig& config,
     return too_many(ranks, units.attention, "KV heads");
   }
   if (ranks > units.mlp) {
-    return too_many(ranks, units.mlp, "runs of MLP blocks");
+    return too_many(ranks, units.mlp, "parts that the MLP (intermediate_size) can be split into");
   }
   if (ranks > units.vocab_blocks) {
-    return too_many(ranks, units.vocab_blocks, "vocabulary blocks");
+    return too_many(ranks, units.vocab_blocks, "blocks of the vocabulary");
   }
   Shard shard;
   shard.rank = rank;

@@ -49,18 +49,19 @@ StopScanner::Output StopScanner::push(std::string piece, bool may_end) {
   const std::size_t seen = withheld_.size();
   std::string text = seen == 0 ? std::move(piece) : std::exchange(withheld_, {}) + piece;
   const std::string_view added = std::string_view(text).substr(seen);
-  std::size_t first = std::string::npos;
+  std::size_t first_end = std::string::npos;
   const Stop* matched = nullptr;
   for (std::size_t i = 0; i < begun_.size(); ++i) {
     const Stop& stop = (*stops_)[i];
     const std::size_t end = look_for(i, added);
-    if (end > 0 && may_end && seen + end - stop.bytes.size() < first) {
-      first = seen + end - stop.bytes.size();
+    const bool is_longer = matched != nullptr && stop.bytes.size() > matched->bytes.size();
+    if (end > 0 && may_end && (end < first_end || (end == first_end && is_longer))) {
+      first_end = end;
       matched = &stop;
     }
   }
   if (matched != nullptr) {
-    text.resize(first + (include_stop_in_output_ ? matched->bytes.size() : 0));
+    text.resize(seen + first_end - (include_stop_in_output_ ? 0 : matched->bytes.size()));
     return {std::move(text), matched->bytes};
   }
   const std::size_t open = *std::max_element(begun_.begin(), begun_.end());

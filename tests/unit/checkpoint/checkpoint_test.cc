@@ -199,7 +199,7 @@ TEST(GenerationConfig, IsBoundedAsRequestsAre) {
   const ModelConfig config = parse_config(config_json({})).value();
   for (const auto& [text, expected] :
        {std::pair{R"({"temperature":2.5})", "from 0 to 2"},
-        std::pair{R"({"top_p":0})", "from 1e-10 to 1"},
+        std::pair{R"({"top_p":-0.1})", "from 0 to 1"},
         std::pair{R"({"min_p":1.1})", "from 0 to 1"},
         std::pair{R"({"repetition_penalty":0.001})", "from 0.01 to 100"},
         std::pair{R"({"repetition_penalty":101})", "from 0.01 to 100"}}) {
@@ -213,6 +213,9 @@ TEST(GenerationConfig, IsBoundedAsRequestsAre) {
   EXPECT_EQ(defaults->temperature, 0.0F);
   EXPECT_EQ(defaults->top_p, 1e-10F);
   EXPECT_EQ(defaults->repetition_penalty, 0.01F);
+  for (const char* none : {R"({"top_p":0})", R"({"top_p":1e-40})"}) {
+    EXPECT_EQ(parse_generation_config(none, config).value().top_p, 1e-10F);
+  }
 }
 
 TEST(Checkpoint, NamesAMissingTensor) {

@@ -70,6 +70,13 @@ TEST(ModelPath, NamesTheFolderOfAFile) {
   EXPECT_TRUE(check_model_path(put(place, "blob"))) << "its bytes say what it is";
 }
 
+TEST(ModelPath, KnowsAnAdapter) {
+  const test::TempDir place;
+  put(place, "adapter_config.json");
+  put(place, "adapter_model.safetensors");
+  expect_refused(place.path().string(), Code::kNotFound, "found an adapter: merge it");
+}
+
 TEST(ModelPath, NamesTheVersionInAFolderOfACache) {
   const test::TempDir place;
   put(place, "refs/main");

@@ -127,7 +127,7 @@ TEST(PackIntegers, RefusesWhatIsNotFiniteAndNamesTheColumn) {
       ASSERT_FALSE(refused.has_value());
       EXPECT_EQ(refused.error().code(), Code::kDataLoss);
       EXPECT_EQ(refused.error().message(),
-                "column 37: input 5 is infinite or NaN, which " +
+                "row 37: column 5 is infinite or NaN, which " +
                     std::string(weight_format_name(format)) + " cannot code");
     }
   }

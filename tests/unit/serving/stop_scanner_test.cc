@@ -36,7 +36,12 @@ TEST(StopScanner, CutsBeforeTheStopStringHoweverTheTextArrives) {
   }
 }
 
-TEST(StopScanner, TakesTheEarliestOfSeveral) {
+TEST(StopScanner, TakesTheOneThatEndsFirst) {
+  for (std::size_t size = 1; size < 8; ++size) {
+    EXPECT_EQ(shown("aPABCz", size, {"PABC", "AB"}, false), "aP");
+    EXPECT_EQ(shown("aPABCz", size, {"PABC", "AB"}, true), "aPAB");
+    EXPECT_EQ(shown("aPABz", size, {"B", "PAB", "AB"}, false), "a") << "the longest of three";
+  }
   EXPECT_EQ(shown("one two three", 100, {"three", "two"}, false), "one ");
   EXPECT_EQ(shown("xyz", 1, {"yz", "xyz"}, false), "");
 }
@@ -56,7 +61,7 @@ TEST(StopScanner, ShowsTheSameForEveryCutOfRandomText) {
     for (int i = 0; i < 30; ++i) {
       text += static_cast<char>('a' + random() % 3);
     }
-    const std::vector<std::string> stops = {"abca", "bb", "caab"};
+    const std::vector<std::string> stops = {"abca", "bb", "caab", "bcabc", "aa"};
     const std::string whole = shown(text, text.size(), stops, false);
     for (std::size_t size = 1; size < 8; ++size) {
       ASSERT_EQ(shown(text, size, stops, false), whole) << text << " in pieces of " << size;
@@ -74,11 +79,14 @@ Expected expected(const std::string& text,
                   bool may_end,
                   const std::vector<std::string>& stops) {
   Expected result{text.size()};
-  std::size_t first = text.size();
+  std::size_t first_end = text.size() + 1;
   for (const std::string& stop : stops) {
-    for (std::size_t at = 0; may_end && at < first && at + stop.size() <= text.size(); ++at) {
-      if (at + stop.size() > seen && text.compare(at, stop.size(), stop) == 0) {
-        first = at;
+    for (std::size_t at = 0; may_end && at + stop.size() <= text.size(); ++at) {
+      const std::size_t end = at + stop.size();
+      const bool counts =
+          end < first_end || (end == first_end && stop.size() > result.match.size());
+      if (end > seen && counts && text.compare(at, stop.size(), stop) == 0) {
+        first_end = end;
         result.match = stop;
       }
     }
@@ -88,7 +96,7 @@ Expected expected(const std::string& text,
       }
     }
   }
-  return result.match.empty() ? result : Expected{first, result.match};
+  return result.match.empty() ? result : Expected{first_end - result.match.size(), result.match};
 }
 
 TEST(StopScanner, FindsAndWithholdsByDefinition) {

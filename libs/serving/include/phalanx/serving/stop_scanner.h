@@ -12,8 +12,9 @@ namespace phalanx::serving {
 
 // Looks for stop strings in text that arrives in pieces. Text that may still turn out to be the
 // beginning of a stop string is withheld, and only that; a match is found wherever it lies, also
-// across pieces or inside one. A byte of text costs the same whatever came before it, for each stop
-// string.
+// across pieces or inside one. Of several the one that ends first counts, and of those that end
+// together the longest, so that it does not matter where a piece ends. A byte of text costs the
+// same whatever came before it, for each stop string.
 //
 // Ownership: copies share the stop strings.
 // Threads: one at a time.
