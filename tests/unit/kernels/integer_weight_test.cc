@@ -198,7 +198,7 @@ TEST(PackCodes, RefusesAScaleOrMinimumThatIsNotFinite) {
         at = before;
         ASSERT_FALSE(refused.has_value());
         EXPECT_EQ(refused.error().code(), Code::kDataLoss);
-        EXPECT_NE(refused.error().message().find("column 2: the scale of input 64 is infinite"),
+        EXPECT_NE(refused.error().message().find("row 2: the scale of column 64 is infinite"),
                   std::string::npos)
             << refused.error().message();
       }
