@@ -21,6 +21,8 @@ constexpr std::array<std::string_view, 9> kReservedVariables = {"messages",
                                                                 "bos_token",
                                                                 "eos_token"};
 
+constexpr std::string_view kEffort = "reasoning_effort";
+
 std::string json_of(const json::Value& value) {
   json::Writer json;
   json.value(value);
@@ -28,7 +30,7 @@ std::string json_of(const json::Value& value) {
 }
 
 // chat_template_kwargs: an object that may not set what the request itself says.
-Refusal check_variables(const Field& field) {
+Refusal read_variables(const Field& field, std::string* out) {
   const auto* object = field.value.as_object();
   if (object == nullptr) {
     return wrong(field, "an object");
@@ -41,6 +43,7 @@ Refusal check_variables(const Field& field) {
                            name + ": is set by the request itself, not by a template variable");
     }
   }
+  *out = json_of(field.value);
   return std::nullopt;
 }
 
@@ -105,9 +108,9 @@ bool TemplateInputReader::read(const Field& field, Refusal* refusal) {
   } else if (field.name == "documents") {
     *refusal = read_objects(field, bounds_.documents_max, check_nothing, &input_.documents_json);
   } else if (field.name == "chat_template_kwargs") {
-    *refusal = check_variables(field);
-    variables_ = &field.value;
-  } else if (field.name == "reasoning_effort") {
+    *refusal = read_variables(field, &input_.variables_json);
+    variables_have_effort_ = field.value.find(kEffort) != nullptr;
+  } else if (field.name == kEffort) {
     *refusal = read_effort(field);
   } else if (field.name == "chat_template") {
     *refusal = unsupported(field.name,
@@ -136,36 +139,25 @@ Refusal TemplateInputReader::read_tool_choice(const Field& field) {
                      "a call cannot be forced; send \"auto\" or \"none\", and the model decides");
 }
 
-// A template that knows efforts finds it among its variables, as chat_template_kwargs would have
-// it.
 Refusal TemplateInputReader::read_effort(const Field& field) {
   constexpr std::size_t kMaxEffortBytes = 64;
-  std::string effort;
-  effort_ = &field.value;
-  return read_text(field, &effort, kMaxEffortBytes);
+  return read_text(field, &effort_.emplace(), kMaxEffortBytes);
 }
 
-void TemplateInputReader::write_variables() {
-  constexpr const char* kEffort = "reasoning_effort";
-  if (variables_ == nullptr && effort_ == nullptr) {
+// A template that knows efforts finds it among its variables, where chat_template_kwargs may have
+// named another.
+void TemplateInputReader::add_effort() {
+  if (!effort_ || variables_have_effort_) {
     return;
   }
-  json::Writer json;
-  json.begin_object();
-  if (variables_ != nullptr) {
-    for (const auto& [key, value] : *variables_->as_object()) {
-      json.key(key).value(value);
-    }
-  }
-  if (effort_ != nullptr && (variables_ == nullptr || variables_->find(kEffort) == nullptr)) {
-    json.key(kEffort).value(*effort_);
-  }
-  json.end_object();
-  input_.variables_json = json.take();
+  std::string& variables = input_.variables_json;
+  const std::string member = "\"" + std::string(kEffort) + "\":" + json::quote(*effort_);
+  const bool has_others = variables.size() > std::string_view("{}").size();
+  variables = "{" + member + (has_others ? "," + variables.substr(1) : "}");
 }
 
 Refusal TemplateInputReader::finish() {
-  write_variables();
+  add_effort();
   if (input_.continue_final_message && add_generation_prompt_.value_or(false)) {
     return invalid_field("continue_final_message",
                          "continue_final_message: expected no add_generation_prompt with it: the "

@@ -19,8 +19,7 @@ class TemplateInputReader {
   TemplateInputReader(const RequestBounds& bounds, std::vector<std::string>* ignored)
       : bounds_(bounds), ignored_(ignored) {}
 
-  // Whether `field` is one of them; `refusal` then says whether it is refused. Its value lives
-  // until finish().
+  // Whether `field` is one of them; `refusal` then says whether it is refused.
   [[nodiscard]] bool read(const Field& field, Refusal* refusal);
 
   // After the last field: what depends on several of them.
@@ -31,14 +30,14 @@ class TemplateInputReader {
  private:
   [[nodiscard]] Refusal read_tool_choice(const Field& field);
   [[nodiscard]] Refusal read_effort(const Field& field);
-  void write_variables();
+  void add_effort();
 
   const RequestBounds& bounds_;
   std::vector<std::string>* ignored_;
   TemplateInput input_;
   std::optional<bool> add_generation_prompt_;
-  const json::Value* variables_ = nullptr;  // both are of the request, until finish()
-  const json::Value* effort_ = nullptr;
+  std::optional<std::string> effort_;
+  bool variables_have_effort_ = false;
 };
 
 }  // namespace phalanx::openai

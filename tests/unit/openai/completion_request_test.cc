@@ -102,6 +102,25 @@ TEST(CompletionRequest, SaysWhatAPromptMayBe) {
             "prompt[1]: expected a list of token ids, like the first prompt, came true");
 }
 
+TEST(TokenizeRequest, GivesTheTemplateItsVariablesAndTheEffort) {
+  const auto variables = [](const std::string& fields) {
+    return value_of(parse_tokenize_request(R"({"messages":[{"role":"user","content":"a"}],)" +
+                                           fields + "}"))
+        .conversation.variables_json;
+  };
+  const std::string text(100, 'x');
+  EXPECT_EQ(variables(R"("chat_template_kwargs":{"calm":")" + text + R"("})"),
+            R"({"calm":")" + text + R"("})");
+  EXPECT_EQ(variables(R"("reasoning_effort":"low")"), R"({"reasoning_effort":"low"})");
+  EXPECT_EQ(variables(R"("reasoning_effort":"low","chat_template_kwargs":{})"),
+            R"({"reasoning_effort":"low"})");
+  EXPECT_EQ(variables(R"("chat_template_kwargs":{"calm":1},"reasoning_effort":"a\"b")"),
+            R"({"reasoning_effort":"a\"b","calm":1})");
+  EXPECT_EQ(
+      variables(R"("reasoning_effort":"low","chat_template_kwargs":{"reasoning_effort":null})"),
+      R"({"reasoning_effort":null})");
+}
+
 TEST(TokenizeRequest, TakesEitherATextOrAConversation) {
   const auto text = value_of(parse_tokenize_request(R"({"prompt":"a","return_token_strs":true})"));
   EXPECT_EQ(text.prompt, "a");
