@@ -33,9 +33,7 @@ std::optional<StepPlan> KvBacking::plan(const std::set<SequenceId>* only,
         unfinished_ = true;
         return std::nullopt;
       }
-      if (std::exchange(short_, false)) {
-        obs::log_info("kv_memory_again", {{"blocks", backed_}});
-      }
+      note_more();
     }
     return plan;
   }
@@ -61,6 +59,12 @@ void KvBacking::limit() {
   }
 }
 
+void KvBacking::note_more() {
+  if (std::exchange(short_, false)) {
+    obs::log_info("kv_memory_again", {{"blocks", backed_}});
+  }
+}
+
 // Nothing runs, something waits, and it does not fit into the memory there is.
 bool KvBacking::starved(bool busy) {
   if (busy || !limited() || scheduler_.running() > 0 || scheduler_.waiting() == 0) {
@@ -74,8 +78,14 @@ bool KvBacking::starved(bool busy) {
 bool KvBacking::on_tick(bool busy,
                         const std::set<SequenceId>* only,
                         const std::function<void(wire::TokenUpdate)>& give_up) {
+  const std::uint32_t before = backed_;
+  if (limited() && scheduler_.waiting() > 0 && clock_.now() - tried_ >= kTryAgain) {
+    look_again();
+  }
+  // Asked at each tick, as it forgets those who waited before.
+  const bool is_starved = starved(busy) && backed_ == before;
   const auto first = scheduler_.first_waiting(only);
-  if (first && starved(busy)) {
+  if (first && is_starved) {
     // Not as a queue that is full, after which it would be sent again.
     give_up(scheduler_.fail(
         *first,
@@ -85,9 +95,6 @@ bool KvBacking::on_tick(bool busy,
                   " blocks have any")));
     starved_since_.reset();
     unfinished_ = true;  // who waited behind it may fit
-  }
-  if (limited() && scheduler_.waiting() > 0 && clock_.now() - tried_ >= kTryAgain) {
-    look_again();
   }
   if (!busy && scheduler_.running() == 0 && scheduler_.waiting() == 0 && takes_ahead()) {
     take_ahead();
@@ -120,6 +127,7 @@ void KvBacking::look_again() {
   backed_ = std::max(backed_, got.blocks);
   if (backed_ >= target) {
     scheduler_.limit_blocks(blocks.total());
+    note_more();
     unfinished_ = true;
   } else if (got.exhausted) {
     tried_ = clock_.now();

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "phalanx/step/prefix_hash.h"
-#include "phalanx/wire/limits.h"
 
 #include "block_content.h"
 
@@ -16,15 +15,8 @@ namespace {
 // Waiting sequences that are left alone in one plan because their beginning is being computed.
 constexpr std::uint32_t kMaxHeldBack = 256;
 
-// What attaches all running sequences at once, as behind the death of a rank, is one command,
-// however many blocks they share. Those that are admitted leave room to grow into.
-constexpr std::uint64_t kMaxCommandBytes = wire::kMaxFrameBytes - (std::size_t{1} << 20);
+// Those that are admitted leave room to grow into.
 constexpr std::uint64_t kMaxAdmittedBytes = kMaxCommandBytes / 8 * 7;
-
-std::uint64_t command_bytes(const Sequence& sequence) {
-  const std::uint64_t tokens = sequence.length();
-  return kMaxSequenceBytes + (tokens + step::blocks_for(sequence.length()) + 1) * sizeof(TokenId);
-}
 
 }  // namespace
 

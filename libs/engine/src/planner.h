@@ -13,8 +13,19 @@
 #include "phalanx/engine/sequence.h"
 #include "phalanx/engine/step_budget.h"
 #include "phalanx/engine/step_plan.h"
+#include "phalanx/wire/limits.h"
 
 namespace phalanx::engine {
+
+// What attaches all running sequences at once, as behind the death of a rank, is one command,
+// however many blocks they share.
+inline constexpr std::uint64_t kMaxCommandBytes = wire::kMaxFrameBytes - (std::size_t{1} << 20);
+
+// Of one sequence in it, at most.
+[[nodiscard]] inline std::uint64_t command_bytes(const Sequence& sequence) {
+  const std::uint64_t tokens = sequence.length();
+  return kMaxSequenceBytes + (tokens + step::blocks_for(sequence.length()) + 1) * sizeof(TokenId);
+}
 
 // One pass over the state of a scheduler that fills the budget of a step. Reads only.
 class Planner {

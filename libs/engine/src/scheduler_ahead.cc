@@ -8,6 +8,8 @@
 
 #include "phalanx/engine/scheduler.h"
 
+#include "planner.h"
+
 namespace phalanx::engine {
 namespace {
 
@@ -54,14 +56,17 @@ std::optional<StepPlan> Scheduler::plan_after(const StepPlan& plan) const {
     return std::nullopt;
   }
   StepPlan next;
+  std::uint64_t bytes = 0;
   for (const PlannedRow& before : plan.rows) {
+    bytes += command_bytes(at(before.sequence));
     if (!draws_last(before) && !at(before.sequence).cancelled) {
       next.rows.push_back(row_after(before));
       next.work += StepWork::decode(next.rows.back().start);
       ++next.tokens;
     }
   }
-  if (next.rows.empty() || !number_blocks(plan, &next)) {
+  // Sequences grow by steps ahead, too; plan() finds out what their size means.
+  if (next.rows.empty() || bytes > kMaxCommandBytes || !number_blocks(plan, &next)) {
     return std::nullopt;
   }
   return next;

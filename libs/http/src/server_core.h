@@ -47,28 +47,34 @@ struct ServerCore : std::enable_shared_from_this<ServerCore> {
   bool ending = false;                               // what is not answered is answered 503
   std::deque<std::shared_ptr<Connection>> to_flush;  // in one of the next turns
   bool destroyed = false;                            // no callback may run any more
+  std::uint64_t marked = 0;                          // by the WorkMark that lives; 0: none
   // One for all: a connection's bytes are used up, or copied, before the next one reads.
   std::array<char, std::size_t{32} << 10> scratch{};
 };
 
-// While it lives the loop works for a connection.
+// While it lives the loop works for a connection, also where it may work on for it afterwards.
 class WorkMark {
  public:
-  WorkMark(const ServerCore& core, std::uint64_t id) : core_(core) {
-    if (core_.options.mark) {
-      core_.options.mark(id);
-    }
+  WorkMark(ServerCore& core, std::uint64_t id)
+      : core_(core), before_(std::exchange(core.marked, id)) {
+    tell(id);
   }
   WorkMark(const WorkMark&) = delete;
   WorkMark& operator=(const WorkMark&) = delete;
   ~WorkMark() {
-    if (core_.options.mark) {
-      core_.options.mark(0);
-    }
+    core_.marked = before_;
+    tell(before_);
   }
 
  private:
-  const ServerCore& core_;
+  void tell(std::uint64_t id) const {
+    if (core_.options.mark) {
+      core_.options.mark(id);
+    }
+  }
+
+  ServerCore& core_;
+  std::uint64_t before_;
 };
 
 // Runs `callback` later, so that nobody is called from inside a call of its own, unless the server

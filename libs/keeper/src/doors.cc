@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "phalanx/obs/log.h"
 #include "phalanx/os/net_address.h"
 
 namespace phalanx::keeper {
@@ -89,8 +90,9 @@ void Doors::accept_some() {
   for (int i = 0; i < kAcceptsPerTurn && listener_; ++i) {
     auto accepted = listener_->accept();
     if (!accepted) {
-      return rest();
+      return rest(accepted.error());
     }
+    cannot_accept_ = false;
     if (!*accepted) {
       return;
     }
@@ -98,7 +100,11 @@ void Doors::accept_some() {
   }
 }
 
-void Doors::rest() {
+// Of descriptors or memory there may be more again.
+void Doors::rest(const Error& why) {
+  if (!std::exchange(cannot_accept_, true)) {
+    obs::log_error("cannot_accept", {{"error", why.to_string()}});
+  }
   accepting_.reset();
   resting_ = loop_.call_after(kRest, [this] { accept_again(); });
 }

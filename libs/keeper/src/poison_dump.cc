@@ -99,13 +99,13 @@ Result<std::string> PoisonDump::write(const dispatch::PoisonedChoice& choice) {
   char name[64];
   std::snprintf(name,
                 sizeof name,
-                "%013lld-%d-%u.dump",
+                "%013lld-%d-%06u.dump",
                 static_cast<long long>(1000 * unix_seconds()),
                 static_cast<int>(::getpid()),
                 ++written_);
   const std::string path = folder_ + "/" + std::string(kPrefix) + name;
   const Status written = write_whole(path, content);
-  remove_oldest();
+  remove_oldest(path);
   PHALANX_RETURN_IF_ERROR(written);
   return path;
 }
@@ -146,8 +146,9 @@ Status PoisonDump::make_folder() const {
   return ok();
 }
 
-// By name, which begins with the time. What cannot be removed stays.
-void PoisonDump::remove_oldest() const {
+// By name, which begins with the time; never `kept`, as the clock may have been set back. What
+// cannot be removed stays.
+void PoisonDump::remove_oldest(const std::string& kept) const {
   std::error_code error;
   std::vector<std::string> names;
   std::filesystem::directory_iterator entry(folder_, error);
@@ -158,6 +159,8 @@ void PoisonDump::remove_oldest() const {
     }
   }
   std::sort(names.begin(), names.end());
+  std::stable_partition(
+      names.begin(), names.end(), [&](const auto& name) { return folder_ + "/" + name != kept; });
   for (std::size_t i = 0; i + kMaxFiles < names.size(); ++i) {
     ::unlink((folder_ + "/" + names[i]).c_str());
   }

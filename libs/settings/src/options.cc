@@ -207,8 +207,8 @@ void add_supervision_flags(flags::FlagTable* table, Options* o) {
       "restart-intensity",
       &o->restart_intensity,
       "N/TIME",
-      "A replica that ends more than N times within TIME is not started again; ranks and "
-      "fronts always are");
+      "A replica that ends more than N times within TIME is not started again, and one of which "
+      "more ranks end than that ends with them; fronts always are started again");
   table->add_double(
       "start-timeout", &o->start_timeout_s, 1.0, kWeekSeconds, "Seconds that a start may take");
   table->add_text("dump-dir",

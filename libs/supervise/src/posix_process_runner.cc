@@ -10,6 +10,7 @@
 
 #include "phalanx/base/check.h"
 #include "phalanx/base/clock.h"
+#include "phalanx/base/thread_time.h"
 #include "phalanx/obs/flight_ring.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/child_side.h"
@@ -21,6 +22,8 @@ namespace {
 
 // Records taken from one child before the loop turns to others.
 constexpr int kRecordsPerTurn = 32;
+constexpr Duration kTurnTime =
+    std::chrono::milliseconds(1);  // of CPU, beyond which no other begins
 constexpr std::size_t kLastLines = 8;
 constexpr auto kMemoryPeriod = std::chrono::seconds(1);
 // Between looks at what a wrapper leaves behind: it was killed, or its parent-death signal has come.
@@ -63,7 +66,7 @@ struct PosixProcessRunner::Impl {
   [[nodiscard]] Result<std::unique_ptr<Child>> create(std::size_t slot, Incarnation incarnation);
   [[nodiscard]] Status introduce(std::size_t slot, Child& child);
   [[nodiscard]] Status watch(std::size_t slot, Child& child);
-  void read_control(std::size_t slot, int limit);
+  void read_control(std::size_t slot, int records_max, Duration time_max);
   [[nodiscard]] DeathOrigin origin_of(const Child& child, const os::ExitReason& reason) const;
   void reap(std::size_t slot);
   [[nodiscard]] static bool worker_remains(const Child& child);
@@ -113,8 +116,9 @@ Status PosixProcessRunner::Impl::watch(std::size_t slot, Child& child) {
   try {
     child.watch = std::make_unique<os::LifelineWatch>(child.lifeline, on_death);
     child.exit_handle = loop.watch_readable(child.process.pidfd(), [this, slot] { reap(slot); });
-    child.control_handle = loop.watch_readable(
-        child.process.control().fd(), [this, slot] { read_control(slot, kRecordsPerTurn); });
+    child.control_handle = loop.watch_readable(child.process.control().fd(), [this, slot] {
+      read_control(slot, kRecordsPerTurn, kTurnTime);
+    });
   } catch (const std::runtime_error& error) {  // of the threads of std, and of Asio
     return resource_exhausted(
         std::string("expected a thread and two descriptors of epoll to watch a child (see ulimit "
@@ -125,8 +129,9 @@ Status PosixProcessRunner::Impl::watch(std::size_t slot, Child& child) {
   return ok();
 }
 
-void PosixProcessRunner::Impl::read_control(std::size_t slot, int limit) {
-  for (int i = 0; i < limit; ++i) {
+void PosixProcessRunner::Impl::read_control(std::size_t slot, int records_max, Duration time_max) {
+  const CpuTimeLimit limit(time_max);
+  for (int i = 0; i < records_max && !(i > 0 && limit.passed()); ++i) {
     // Looked up each time: the host may end the child from inside on_record().
     Child* const child = children[slot].get();
     if (child == nullptr) {
@@ -154,7 +159,7 @@ void PosixProcessRunner::Impl::read_control(std::size_t slot, int limit) {
 void PosixProcessRunner::Impl::reap(std::size_t slot) {
   loop.name_callback("the end of a child");
   // What the child said last, its reason above all, comes before the news of its death.
-  read_control(slot, 1024);
+  read_control(slot, 1024, std::chrono::hours(1));
   Child* const child = children[slot].get();
   if (child == nullptr) {
     return;

@@ -56,6 +56,21 @@ class Replica {
     }
     return ended;
   }
+  // Its client leaves.
+  void leave(std::uint64_t number) {
+    ASSERT_TRUE(scheduler_.cancel({RequestId(number), ChoiceIndex(0), Attempt(1)}));
+    static_cast<void>(scheduler_.sweep());
+  }
+  // A plan and a tick, `after` the ones before; how many it ends.
+  int plan_and_tick(Duration after) {
+    clock_.advance(after);
+    int ended = 0;
+    const StepBudget budget(std::chrono::hours(1), 1e9);
+    for (int tries = 0; !backing_.plan(nullptr, budget) && tries < 100; ++tries) {
+    }
+    static_cast<void>(backing_.on_tick(false, nullptr, [&](wire::TokenUpdate) { ++ended; }));
+    return ended;
+  }
   [[nodiscard]] SequenceId sequence(std::uint64_t number) const {
     return scheduler_.find({RequestId(number), ChoiceIndex(0), Attempt(1)})->id;
   }
@@ -99,6 +114,31 @@ TEST(KvBacking, TakesAsMuchAgainAsWasUsedWhileNothingIsToBeDone) {
   replica.submit(2, 10 * 32);
   replica.step();
   EXPECT_EQ(replica.memory.calls, calls) << "the step waits for no memory";
+}
+
+// The time of one that waited in vain counts against no later one.
+TEST(KvBacking, EachOneStarvesForItself) {
+  Replica replica;
+  replica.memory.available = 10;
+  replica.submit(1, 20 * 32);
+  EXPECT_EQ(replica.plan_and_tick(std::chrono::seconds(1)), 0);
+  replica.leave(1);
+  for (int second = 0; second < 60; ++second) {
+    EXPECT_EQ(replica.plan_and_tick(std::chrono::seconds(1)), 0);
+  }
+  replica.submit(2, 20 * 32);
+  EXPECT_EQ(replica.plan_and_tick(std::chrono::milliseconds(20)), 0);
+  EXPECT_EQ(replica.plan_and_tick(std::chrono::seconds(9)), 0);
+  EXPECT_EQ(replica.plan_and_tick(std::chrono::seconds(2)), 1);
+}
+
+TEST(KvBacking, LooksForMemoryBeforeItGivesUp) {
+  Replica replica;
+  replica.memory.available = 10;
+  replica.submit(1, 20 * 32);
+  EXPECT_EQ(replica.plan_and_tick(std::chrono::seconds(1)), 0);
+  replica.memory.available = kBlocks;
+  EXPECT_EQ(replica.plan_and_tick(std::chrono::seconds(60)), 0) << "it is there again";
 }
 
 TEST(KvBacking, TakesAheadWithinBounds) {

@@ -90,6 +90,22 @@ TEST(PoisonDump, KeepsTheNewestFewAndWhatIsNotItsOwn) {
   EXPECT_TRUE(std::filesystem::exists(temp.path() / "notes.txt"));
 }
 
+TEST(PoisonDump, KeepsWhatItHasWrittenThoughTheClockWasSetBack) {
+  const test::TempDir temp;
+  for (std::size_t i = 0; i < PoisonDump::kMaxFiles + 5; ++i) {
+    std::ofstream(temp.path() /
+                  ("poisoned-9" + std::to_string(100000000000 + i) + "-1-000001.dump"))
+        << "of a time to come";
+  }
+  PoisonDump dump(temp.path());
+  const auto path = dump.write(Choice().choice());
+  ASSERT_TRUE(path);
+  EXPECT_TRUE(std::filesystem::exists(*path));
+  const auto files = std::distance(std::filesystem::directory_iterator(temp.path()),
+                                   std::filesystem::directory_iterator());
+  EXPECT_EQ(static_cast<std::size_t>(files), PoisonDump::kMaxFiles);
+}
+
 // A limit of this process stands for a disk that is full.
 TEST(PoisonDump, LeavesNothingOfAFileThatHasNoRoomAndStillRemovesTheOldest) {
   const test::TempDir temp;

@@ -78,6 +78,7 @@ class KvBacking {
  private:
   void limit();
   void look_again();
+  void note_more();
   [[nodiscard]] bool starved(bool busy);
   void take_ahead();
   [[nodiscard]] bool limited() const {

@@ -97,7 +97,7 @@ class Doors {
         OnConnection on_connection);
   void accept_again();
   void accept_some();
-  void rest();
+  void rest(const Error& why);
   void admit(os::AcceptedSocket accepted);
   void let_in(std::uint64_t id, const std::string& refusal);
   void let_in_waiting();
@@ -119,6 +119,7 @@ class Doors {
   std::uint64_t last_id_ = 0;
   std::unique_ptr<os::EventLoop::Handle> accepting_;
   std::unique_ptr<os::EventLoop::Handle> resting_;
+  bool cannot_accept_ = false;  // since it was logged
   std::unique_ptr<os::EventLoop::Handle> wait_;
 };
 

@@ -40,7 +40,7 @@ class PoisonDump {
 
  private:
   [[nodiscard]] Status make_folder() const;
-  void remove_oldest() const;
+  void remove_oldest(const std::string& kept) const;
 
   std::string folder_;
   std::uint32_t written_ = 0;
