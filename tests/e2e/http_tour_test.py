@@ -243,8 +243,8 @@ class ChatTemplates(unittest.TestCase):
         self.assertEqual(status, 200, answer)
         self.expect_error("tool_choice", "forced", tools=self.TOOLS, tool_choice="required")
         self.expect_error("tools[0].function", tools=[{"type": "function"}])
-        call["tool_calls"][0]["function"]["arguments"] = "{"
-        self.expect_error("messages[1].tool_calls[0].function.arguments", "JSON object", messages=messages)
+        call["tool_calls"][0]["function"]["arguments"] = "{"  # as a model may have written it
+        self.assertIn('assistant\ncount"{"<|im_end|>', self.prompt(messages)[0])
 
     def test_continue_final_message(self):
         messages = [{"role": "user", "content": "count from 3 to 40"}, {"role": "assistant", "content": counted(3, 10)}]

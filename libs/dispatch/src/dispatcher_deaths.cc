@@ -218,8 +218,16 @@ void Dispatcher::test_suspects() {
     abandon_search();
     return;
   }
+  send_suspects();
+}
+
+void Dispatcher::send_suspects() {
   const std::set<ChoiceName> testing = search_.testing();
   for (const ChoiceName& name : testing) {
+    if (turn_.over()) {
+      turn_.ask_for_more();
+      return;
+    }
     Running* const running = find(name);
     if (running != nullptr && !running->replica) {
       static_cast<void>(try_dispatch(*running));

@@ -32,6 +32,9 @@ void Dispatcher::dispatch_more() {
       turn_.ask_for_more();
     }
   }
+  if (bench_) {
+    send_suspects();
+  }
   dispatch_waiting();
 }
 

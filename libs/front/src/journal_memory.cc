@@ -83,14 +83,12 @@ std::unique_ptr<http::Journal> JournalMemory::go_on(std::uint32_t place,
   return result;
 }
 
-std::uint64_t JournalMemory::mark(std::size_t thread, std::uint64_t connection) {
+void JournalMemory::mark(std::size_t thread, std::uint64_t connection) {
   PHALANX_CHECK(thread < wire::kJournalMarks, "a thread without a mark");
   std::uint64_t& word = reinterpret_cast<wire::JournalHeader*>(mapping_.data())->marks[thread];
-  const std::uint64_t before = word;
   // Ordered against what the thread does for the one and for the other.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   store_in_order(word, connection);
-  return before;
 }
 
 bool JournalMemory::give_back_some() {

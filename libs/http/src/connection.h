@@ -49,8 +49,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Ends it now, without a word to anyone: the server is being destroyed.
   void discard();
 
-  [[nodiscard]] bool has_exchange() const { return answer_ != Answer::kNone; }
-
   // The calls of Exchange; `serial` names the request, so that a stale handle does nothing.
   void respond(std::uint64_t serial, Response response);
   void start_stream(std::uint64_t serial, int status, const Headers& headers);

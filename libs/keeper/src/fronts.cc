@@ -19,7 +19,7 @@ namespace phalanx::keeper {
 
 namespace {
 
-// Of connections, for a front; about as long as one may be idle.
+// Of connections, for a front.
 constexpr auto kMaxWait = std::chrono::seconds(60);
 
 // Between two looks at connections that wait for one.

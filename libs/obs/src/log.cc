@@ -90,7 +90,7 @@ class RecentSink final : public spdlog::sinks::base_sink<std::mutex> {
   std::deque<std::string> lines_;
 };
 
-// Standard error, for which no thread ever waits.
+// Standard error, for which no thread waits longer than its patience.
 class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   // Tries again until `deadline`.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/http/server.h"
 
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "http_harness.h"
@@ -116,6 +118,27 @@ TEST(Server, ReadsChunkedBodies) {
   const auto response = client.read_response();
   ASSERT_TRUE(response);
   EXPECT_EQ(response->body, "POST /c abcde");
+}
+
+// Whoever dies of a request is to be found by the mark, also behind a part of the work for it.
+TEST(Server, IsMarkedAsAtWorkForAConnectionUntilAllOfItIsDone) {
+  std::vector<std::uint64_t> marks;
+  ServerOptions options;
+  options.mark = [&](std::uint64_t id) { marks.push_back(id); };
+  RunningServer server(std::move(options), echo);
+  RawClient client(server.port());
+  client.send(
+      "POST /c HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  client.read_until("100 Continue\r\n\r\n");
+  client.send("ok");
+  ASSERT_TRUE(client.read_response());
+  server.call([&] {
+    ASSERT_FALSE(marks.empty());
+    for (std::size_t i = 1; i < marks.size(); ++i) {
+      EXPECT_FALSE(marks[i - 1] == 0 && marks[i] == 0) << "work went on with nobody marked";
+    }
+    EXPECT_EQ(marks.back(), 0U);
+  });
 }
 
 TEST(Server, AsksForABodyThatTheClientHoldsBack) {

@@ -401,23 +401,16 @@ TEST(JournalPages, WhatABurstHasLeftIsGivenBackWhereNobodyUsesIt) {
   EXPECT_FALSE(memory->give_back_some());
 }
 
-TEST(JournalMarks, AreThoseOfTheThreadAndNest) {
+TEST(JournalMarks, AreThoseOfTheThread) {
   const TestMemory test = TestMemory::make(1, 1);
   const auto memory = test.adopt();
   const auto mapping = test.memfd.map(os::Access::kReadOnly);
   const auto& marks = reinterpret_cast<const wire::JournalHeader*>(mapping->data())->marks;
   using Marks = std::array<std::uint64_t, wire::kJournalMarks>;
   memory->mark(2, 9);
-  {
-    const Marked outer(memory.get(), 0, 5);
-    EXPECT_EQ(marks, (Marks{5, 0, 9}));
-    {
-      const Marked inner(memory.get(), 0, 6);
-      const Marked nowhere(nullptr, 0, 7);
-      EXPECT_EQ(marks, (Marks{6, 0, 9}));
-    }
-    EXPECT_EQ(marks, (Marks{5, 0, 9}));
-  }
+  memory->mark(0, 5);
+  EXPECT_EQ(marks, (Marks{5, 0, 9}));
+  memory->mark(0, 0);
   EXPECT_EQ(marks, (Marks{0, 0, 9}));
 }
 

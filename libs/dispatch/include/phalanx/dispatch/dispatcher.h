@@ -153,6 +153,7 @@ class Dispatcher {
   [[nodiscard]] bool waits_for_bench(const Running& running) const;
   void judge_orphans();
   void test_suspects();
+  void send_suspects();
   void apply(ReplicaId replica, const wire::TokenUpdate& update);
   void accept_token(Running& running, const wire::TokenUpdate& update);
   void apply_error(Running& running, const wire::TokenUpdate& update);

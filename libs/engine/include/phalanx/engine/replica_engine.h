@@ -85,7 +85,7 @@ struct ReplicaOptions {
 //     dispatch elsewhere.
 //
 // Threads: one; every call from the loop thread.
-// Blocks: never.
+// Blocks: only where memory for the KV is taken, as KvMemory::back().
 class ReplicaEngine final : private GroupClient {
  public:
   // Requires validate(options.scheduler). The references outlive the engine.

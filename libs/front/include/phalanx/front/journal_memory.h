@@ -20,7 +20,7 @@ class JournalBlocks;
 // connection that has a place, and blocks that all of them share.
 //
 // Ownership: the mapping. Outlives its journals.
-// Threads: the loop thread; mark() and Marked any, each with a number of its own.
+// Threads: the loop thread; mark() any, each with a number of its own.
 // Blocks: never; what the memory is given back for is bounded in each call.
 class JournalMemory {
  public:
@@ -56,9 +56,8 @@ class JournalMemory {
                                                      std::uint64_t received,
                                                      std::uint64_t sent);
 
-  // From now on this thread (< wire::kJournalMarks) works for the connection; 0: for none. Gives
-  // whom it worked for before.
-  std::uint64_t mark(std::size_t thread, std::uint64_t connection);
+  // From now on this thread (< wire::kJournalMarks) works for the connection; 0: for none.
+  void mark(std::size_t thread, std::uint64_t connection);
 
   // Gives some pages back to the kernel, of blocks that were not used in this second and the one
   // before. Whether there are more. Takes some tens of microseconds.
@@ -82,27 +81,6 @@ class JournalMemory {
   os::Mapping mapping_;
   std::uint32_t places_;
   std::unique_ptr<JournalBlocks> blocks_;
-};
-
-// Marks a connection for as long as it lives, then again the one before. `memory` may be null.
-class Marked {
- public:
-  Marked(JournalMemory* memory, std::size_t thread, std::uint64_t connection)
-      : memory_(memory),
-        thread_(thread),
-        before_(memory == nullptr ? 0 : memory->mark(thread, connection)) {}
-  Marked(const Marked&) = delete;
-  Marked& operator=(const Marked&) = delete;
-  ~Marked() {
-    if (memory_ != nullptr) {
-      memory_->mark(thread_, before_);
-    }
-  }
-
- private:
-  JournalMemory* memory_;
-  std::size_t thread_;
-  std::uint64_t before_;
 };
 
 }  // namespace phalanx::front
