@@ -3,6 +3,7 @@
 // it. It is its own child; what it does then is the model's name in its bootstrap.
 #include "phalanx/keeper/front_host.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -19,6 +20,7 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/base/check.h"
 #include "phalanx/fleet/child_start.h"
 #include "phalanx/os/child_side.h"
 #include "phalanx/os/event_loop.h"
@@ -30,10 +32,11 @@
 namespace phalanx::keeper {
 namespace {
 
-constexpr std::string_view kQuiet = "quiet";    // says that it lives, for ever
-constexpr std::string_view kTalker = "talker";  // says much and ends
-constexpr std::string_view kWrong = "wrong";    // says what no front says, and goes on
-constexpr int kRecords = 200;                   // of a talker
+constexpr std::string_view kQuiet = "quiet";      // says that it lives, for ever
+constexpr std::string_view kTalker = "talker";    // says much and ends
+constexpr std::string_view kWrong = "wrong";      // says what no front says, and goes on
+constexpr std::string_view kVerbose = "verbose";  // says what is too long to be heard, and goes on
+constexpr int kRecords = 200;                     // of a talker
 
 int be_front(int argc, char** argv) {
   const os::ProcessTitle title(argc, argv);
@@ -50,6 +53,11 @@ int be_front(int argc, char** argv) {
   };
   if (bootstrap.model_name == kWrong) {
     say("no record");
+  }
+  if (bootstrap.model_name == kVerbose) {
+    const std::string record(os::kMaxControlRecordBytes + 1, 'x');
+    const ssize_t sent = ::send((*start)->control().fd(), record.data(), record.size(), 0);
+    PHALANX_CHECK(sent == static_cast<ssize_t>(record.size()), "it fits into the socket");
   }
   for (std::uint64_t i = 1; bootstrap.model_name != kTalker || i <= kRecords; ++i) {
     say(wire::encode(wire::FrontToLeader(wire::FrontTimes{.long_callbacks = i})));
@@ -156,6 +164,12 @@ TEST_F(FrontHostTest, WhatADeadFrontHasSaidIsReadToTheEnd) {
 
 TEST_F(FrontHostTest, AFrontThatSaysWhatNoFrontSaysIsDeadBeforeThatIsTold) {
   run(kWrong);
+  ASSERT_EQ(ends_, std::vector<bool>{true});
+  EXPECT_FALSE(lived_);
+}
+
+TEST_F(FrontHostTest, AFrontOfWhichARecordIsLostIsDeadAsWhatItAskedForIsUnknown) {
+  run(kVerbose);
   ASSERT_EQ(ends_, std::vector<bool>{true});
   EXPECT_FALSE(lived_);
 }

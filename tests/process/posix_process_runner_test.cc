@@ -3,6 +3,7 @@
 #include "phalanx/supervise/posix_process_runner.h"
 
 #include <pthread.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/base/check.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/child_side.h"
 #include "phalanx/supervise/supervisor.h"
@@ -72,6 +74,11 @@ int serve(os::ControlSocket& socket) {
     if (order == "fault") {
       *reinterpret_cast<volatile int*>(bootstrap.bytes.size() * 0) = 1;
     }
+    if (order == "talk too long") {
+      const std::string record(os::kMaxControlRecordBytes + 1, 'x');
+      PHALANX_CHECK(::send(socket.fd(), record.data(), record.size(), 0) > 0, "it fits");
+      send_record(socket, "said it");
+    }
     if (order == "overflow") {
       return overflow(1);
     }
@@ -97,8 +104,9 @@ class Host final : public ChildHost {
     return bootstrap;
   }
   void ask_to_stop(std::size_t slot) override { note("ask " + std::to_string(slot)); }
-  void on_record(std::size_t slot, Incarnation, os::ControlMessage message) override {
-    note("record " + std::to_string(slot) + " " + message.bytes);
+  void on_record(std::size_t slot, Incarnation, Result<os::ControlMessage> received) override {
+    note("record " + std::to_string(slot) + " " +
+         (received ? received->bytes : "lost: " + received.error().message()));
   }
   void on_dying(std::size_t, Incarnation) override { ++dying; }
   void on_stopped_by_signal(std::size_t slot, Incarnation) override {
@@ -180,6 +188,15 @@ TEST_F(PosixProcessRunnerTest, GivesTheLastRecordBeforeTheDeath) {
   host_.run_until(3);
   EXPECT_EQ(host_.lines, (Lines{"record 0 ready 0.1 2", "record 0 failed: told so", "exit 0.1"}));
   EXPECT_EQ(host_.deaths.at(0).reason, os::ExitReason(os::Exited{70}));
+}
+
+TEST_F(PosixProcessRunnerTest, TellsThatARecordIsLost) {
+  start();
+  tell("talk too long");
+  host_.run_until(3);
+  EXPECT_TRUE(host_.lines.at(1).starts_with("record 0 lost: a control record exceeds"))
+      << host_.lines.at(1);
+  EXPECT_EQ(host_.lines.at(2), "record 0 said it");
 }
 
 TEST_F(PosixProcessRunnerTest, KeepsTheLastLogLinesOfACrash) {

@@ -59,8 +59,9 @@ Result<supervise::Bootstrap> ModelPlanner::bootstrap(std::size_t, Incarnation in
   return result;
 }
 
-void ModelPlanner::on_record(std::size_t, Incarnation, os::ControlMessage message) {
-  if (Status taken = take(std::move(message)); !taken && !reported_) {
+void ModelPlanner::on_record(std::size_t, Incarnation, Result<os::ControlMessage> received) {
+  Status taken = received ? take(*std::move(received)) : std::move(received).error();
+  if (!taken && !reported_) {
     reported_ = std::move(taken).error();
     runner_->signal(0, SIGKILL);  // it may have no mind to end
   }

@@ -212,8 +212,10 @@ void RankHost::on_frame(RankId rank, std::string_view frame) {
   engine_->on_reply(rank, *reply);
 }
 
-void RankHost::on_record(std::size_t slot, Incarnation incarnation, os::ControlMessage message) {
-  const auto record = wire::decode_control_record(message.bytes);
+void RankHost::on_record(std::size_t slot,
+                         Incarnation incarnation,
+                         Result<os::ControlMessage> received) {
+  const auto record = received ? wire::decode_control_record(received->bytes) : received.error();
   if (!record) {
     obs::log_error("bad_record_from_rank", {{"tp", slot}, {"error", record.error().message()}});
     return;

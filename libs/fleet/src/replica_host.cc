@@ -116,8 +116,10 @@ void ReplicaHost::ask_to_stop(std::size_t slot) {
                          wire::StopReplica{false, static_cast<std::uint32_t>(deadline.count())}));
 }
 
-void ReplicaHost::on_record(std::size_t slot, Incarnation incarnation, os::ControlMessage message) {
-  const auto record = wire::decode_control_record(message.bytes);
+void ReplicaHost::on_record(std::size_t slot,
+                            Incarnation incarnation,
+                            Result<os::ControlMessage> received) {
+  const auto record = received ? wire::decode_control_record(received->bytes) : received.error();
   if (!record) {
     obs::log_error("bad_record_from_replica",
                    {{"replica", slot}, {"error", record.error().message()}});

@@ -79,8 +79,8 @@ Result<supervise::Bootstrap> WeightLoader::bootstrap(std::size_t, Incarnation in
   return result;
 }
 
-void WeightLoader::on_record(std::size_t, Incarnation, os::ControlMessage message) {
-  const auto record = wire::decode_control_record(message.bytes);
+void WeightLoader::on_record(std::size_t, Incarnation, Result<os::ControlMessage> received) {
+  const auto record = received ? wire::decode_control_record(received->bytes) : received.error();
   if (!record) {
     reported_ = record.error();
   } else if (const auto* progress = std::get_if<wire::ChildProgress>(&*record)) {

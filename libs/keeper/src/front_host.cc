@@ -221,19 +221,30 @@ void FrontHost::ask_to_stop(std::size_t slot) {
   runner_->signal(slot, SIGKILL);
 }
 
-void FrontHost::on_record(std::size_t slot, Incarnation incarnation, os::ControlMessage message) {
+void FrontHost::on_record(std::size_t slot,
+                          Incarnation incarnation,
+                          Result<os::ControlMessage> received) {
   links_[slot].quiet_ticks = 0;
-  if (!links_[slot].ready) {
-    on_start_record(slot, incarnation, message.bytes);
+  if (!received) {
+    on_bad_record(slot, received.error(), 0);  // what it asked for would never be answered
     return;
   }
-  auto record = wire::decode_front_to_leader(message.bytes);
+  if (!links_[slot].ready) {
+    on_start_record(slot, incarnation, received->bytes);
+    return;
+  }
+  auto record = wire::decode_front_to_leader(received->bytes);
   const std::uint64_t connection = record ? connection_of(*record) : 0;
   const Status taken = record ? calls_.on_record(slot, *record) : record.error();
   if (!taken) {
-    obs::log_error("bad_record_from_front", {{"front", slot}, {"error", taken.error().message()}});
-    kill(slot, {"what it sends is wrong", true, connection});
+    on_bad_record(slot, taken.error(), connection);
   }
+}
+
+// `culprit`: the connection that it was about, or 0.
+void FrontHost::on_bad_record(std::size_t slot, const Error& error, std::uint64_t culprit) {
+  obs::log_error("bad_record_from_front", {{"front", slot}, {"error", error.message()}});
+  kill(slot, {"what it sends is wrong", true, culprit});
 }
 
 void FrontHost::on_start_record(std::size_t slot,
@@ -241,8 +252,7 @@ void FrontHost::on_start_record(std::size_t slot,
                                 const std::string& bytes) {
   const auto record = wire::decode_control_record(bytes);
   if (!record) {
-    obs::log_error("bad_record_from_front", {{"front", slot}, {"error", record.error().message()}});
-    kill(slot, {"what it sends is wrong", true});
+    on_bad_record(slot, record.error(), 0);
   } else if (std::holds_alternative<wire::ChildReady>(*record)) {
     supervisor_->on_ready(slot, incarnation);
   } else if (std::holds_alternative<wire::ChildProgress>(*record)) {

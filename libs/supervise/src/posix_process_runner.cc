@@ -139,9 +139,7 @@ void PosixProcessRunner::Impl::read_control(std::size_t slot, int records_max, D
     }
     auto received = child->process.control().receive();
     if (!received) {
-      obs::log_warn(
-          "control_record_lost",
-          {{"slot", slot}, {"child", child->process.pid()}, {"error", received.error().message()}});
+      host.on_record(slot, child->incarnation, std::move(received).error());
       continue;
     }
     if (std::holds_alternative<os::ControlWouldBlock>(*received)) {

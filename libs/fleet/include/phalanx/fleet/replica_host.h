@@ -55,7 +55,9 @@ class ReplicaHost final : public supervise::ChildHost {
                                                        Incarnation incarnation,
                                                        pid_t pid) override;
   void ask_to_stop(std::size_t slot) override;
-  void on_record(std::size_t slot, Incarnation incarnation, os::ControlMessage message) override;
+  void on_record(std::size_t slot,
+                 Incarnation incarnation,
+                 Result<os::ControlMessage> received) override;
   void on_dying(std::size_t slot, Incarnation incarnation) override;
   void on_stopped_by_signal(std::size_t slot, Incarnation incarnation) override;
   void on_exit(const supervise::Death& death) override;

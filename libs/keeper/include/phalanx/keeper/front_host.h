@@ -135,7 +135,9 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
                                                        Incarnation incarnation,
                                                        pid_t pid) override;
   void ask_to_stop(std::size_t slot) override;
-  void on_record(std::size_t slot, Incarnation incarnation, os::ControlMessage message) override;
+  void on_record(std::size_t slot,
+                 Incarnation incarnation,
+                 Result<os::ControlMessage> received) override;
   void on_dying(std::size_t, Incarnation) override {}
   void on_stopped_by_signal(std::size_t slot, Incarnation incarnation) override;
   void on_exit(const supervise::Death& death) override;
@@ -172,6 +174,7 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   };
 
   [[nodiscard]] static FrontEnd end_of(const Link& link, const supervise::Death& death);
+  void on_bad_record(std::size_t slot, const Error& error, std::uint64_t culprit);
   void on_start_record(std::size_t slot, Incarnation incarnation, const std::string& bytes);
   [[nodiscard]] bool send_now(std::size_t front, const Unsent& record);
   void flush(std::size_t front);

@@ -44,7 +44,11 @@ class ChildHost {
 
   virtual void ask_to_stop(std::size_t slot) = 0;
 
-  virtual void on_record(std::size_t slot, Incarnation incarnation, os::ControlMessage message) = 0;
+  // An error: a record came and is lost, too large or with descriptors that found no place. It is
+  // as one that cannot be decoded: nobody knows what it said.
+  virtual void on_record(std::size_t slot,
+                         Incarnation incarnation,
+                         Result<os::ControlMessage> received) = 0;
 
   // The child's main thread died. On a thread of its own, within about 0.1 ms and long before
   // on_exit(): raise the abort word, post to the loop, do not block.
