@@ -15,9 +15,6 @@ namespace {
 // Waiting sequences that are left alone in one plan because their beginning is being computed.
 constexpr std::uint32_t kMaxHeldBack = 256;
 
-// Those that are admitted leave room to grow into.
-constexpr std::uint64_t kMaxAdmittedBytes = kMaxCommandBytes / 8 * 7;
-
 }  // namespace
 
 Planner::Planner(const SchedulerOptions& options,
@@ -57,7 +54,8 @@ void Planner::keep_within_a_command() {
   for (const auto& [id, sequence] : running_) {
     command_bytes_ += command_bytes(sequence);
   }
-  for (auto it = running_.rbegin(); it != running_.rend() && command_bytes_ > kMaxCommandBytes;
+  for (auto it = running_.rbegin();
+       it != running_.rend() && command_bytes_ > options_.max_command_bytes;
        ++it) {
     preempt(it->second);
     command_bytes_ -= command_bytes(it->second);
@@ -218,7 +216,9 @@ void Planner::admit_waiting() {
 // Who would be alone is admitted wherever he fits at all.
 bool Planner::has_room(const Sequence& sequence, std::uint32_t taken) const {
   const bool alone = running_.empty() && drafts_.empty();
-  const bool in_command = command_bytes_ + command_bytes(sequence) <= kMaxAdmittedBytes;
+  // Those that are admitted leave room to grow into.
+  const std::uint64_t admitted = options_.max_command_bytes / 8 * 7;
+  const bool in_command = command_bytes_ + command_bytes(sequence) <= admitted;
   return available_ >= taken && (alone || (in_command && available_ >= taken + reserved_));
 }
 

@@ -13,15 +13,10 @@
 #include "phalanx/engine/sequence.h"
 #include "phalanx/engine/step_budget.h"
 #include "phalanx/engine/step_plan.h"
-#include "phalanx/wire/limits.h"
 
 namespace phalanx::engine {
 
-// What attaches all running sequences at once, as behind the death of a rank, is one command,
-// however many blocks they share.
-inline constexpr std::uint64_t kMaxCommandBytes = wire::kMaxFrameBytes - (std::size_t{1} << 20);
-
-// Of one sequence in it, at most.
+// Most of SchedulerOptions::max_command_bytes that one sequence takes.
 [[nodiscard]] inline std::uint64_t command_bytes(const Sequence& sequence) {
   const std::uint64_t tokens = sequence.length();
   return kMaxSequenceBytes + (tokens + step::blocks_for(sequence.length()) + 1) * sizeof(TokenId);

@@ -66,7 +66,7 @@ std::optional<StepPlan> Scheduler::plan_after(const StepPlan& plan) const {
     }
   }
   // Sequences grow by steps ahead, too; plan() finds out what their size means.
-  if (next.rows.empty() || bytes > kMaxCommandBytes || !number_blocks(plan, &next)) {
+  if (next.rows.empty() || bytes > options_.max_command_bytes || !number_blocks(plan, &next)) {
     return std::nullopt;
   }
   return next;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -45,9 +46,10 @@ void accept(Scheduler& scheduler, const wire::Submit& submit) {
   ASSERT_TRUE(id) << id.error().to_string();
 }
 
-// Runs one step; every sampled token is `token`.
-std::vector<wire::TokenUpdate> step(Scheduler& scheduler, TokenId token = 5) {
-  const StepPlan plan = scheduler.plan();
+// What comes of one step in which every sampled token is `token`.
+std::vector<wire::TokenUpdate> confirm(Scheduler& scheduler,
+                                       const StepPlan& plan,
+                                       TokenId token = 5) {
   step::SampleResult sample;
   sample.token = token;
   sample.logprob = -0.5F;
@@ -55,6 +57,11 @@ std::vector<wire::TokenUpdate> step(Scheduler& scheduler, TokenId token = 5) {
   sample.top[0] = {token, -0.5F};
   sample.top[1] = {9, -1.5F};
   return scheduler.confirm(plan, std::vector<step::SampleResult>(plan.rows.size(), sample));
+}
+
+// Runs one step.
+std::vector<wire::TokenUpdate> step(Scheduler& scheduler, TokenId token = 5) {
+  return confirm(scheduler, scheduler.plan(), token);
 }
 
 std::string refusal(const SchedulerOptions& options, const wire::Submit& submit) {
@@ -99,6 +106,36 @@ TEST(Scheduler, RunsNoMoreThanOneCommandCanAttach) {
   }
   EXPECT_EQ(ended, 128U);
   EXPECT_GE(most, 64U) << "they share a prompt";
+}
+
+// Nobody plans behind steps that run ahead, so they stop where the command would be full, and the
+// next plan takes one out.
+TEST(Scheduler, StepsAheadGrowNoFurtherThanOneCommandCanAttach) {
+  SchedulerOptions options = small();
+  constexpr std::uint64_t kTogether = 2 * (kMaxSequenceBytes + 100 * sizeof(TokenId));
+  options.max_command_bytes = kTogether / 7 * 8 + 8;  // two of 90 tokens are admitted
+  Scheduler scheduler(options);
+  accept(scheduler, request(1, 30, 10'000));
+  accept(scheduler, request(2, 30, 10'000));
+  step(scheduler);
+  ASSERT_EQ(scheduler.running(), 2U);
+  int ahead = 0;
+  StepPlan plan = scheduler.plan();
+  for (std::optional<StepPlan> next = scheduler.plan_after(plan); next && ahead < 10'000; ++ahead) {
+    confirm(scheduler, std::exchange(plan, *next));
+    next = scheduler.plan_after(plan);
+  }
+  EXPECT_GT(ahead, 100);
+  const auto bytes = [](std::uint32_t tokens) {
+    return kMaxSequenceBytes + (tokens + step::blocks_for(tokens) + 1) * sizeof(TokenId);
+  };
+  ASSERT_FALSE(plan.rows.empty());
+  EXPECT_LE(2 * bytes(plan.rows[0].start), options.max_command_bytes);
+  EXPECT_GT(2 * bytes(plan.rows[0].start + 2), options.max_command_bytes) << "but as far as that";
+  confirm(scheduler, plan);
+  step(scheduler);
+  step(scheduler);
+  EXPECT_EQ(scheduler.running(), 1U);
 }
 
 // What the check allows for a sequence is what the codec may need for it.

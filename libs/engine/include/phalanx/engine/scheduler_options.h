@@ -17,6 +17,10 @@ struct SchedulerOptions {
   std::uint32_t vocab_size = 0;   // token ids from outside must lie below it
   std::uint32_t max_passes = 64;  // how often a waiting sequence that does not fit is overtaken
   bool prefix_cache = false;      // full blocks are kept and shared by equal beginnings
+
+  // What attaches all running sequences at once, as behind the death of a rank, is one command,
+  // however many blocks they share.
+  std::uint64_t max_command_bytes = wire::kMaxFrameBytes - (std::size_t{1} << 20);
 };
 
 // Most bytes that a command to a rank takes for one sequence, tokens and block ids apart.
