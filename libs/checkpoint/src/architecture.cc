@@ -106,7 +106,10 @@ Result<double> window_of(const json::Fields& fields,
                          const ModelConfig& config) {
   constexpr double kMost = 1e12;
   PHALANX_TRY(const std::optional<bool> by_layers, window_by_layers(fields));
-  if (architecture.window == Window::kByFlag && !by_layers.value_or(false)) {
+  if (architecture.window == Window::kByFlag && by_layers && !*by_layers) {
+    return kNoWindow;  // whatever the flag says: it is the older way
+  }
+  if (architecture.window == Window::kByFlag && !by_layers) {
     bool used = false;
     if (fields.has("use_sliding_window")) {
       PHALANX_TRY(used, fields.boolean("use_sliding_window"));
@@ -126,8 +129,7 @@ Result<double> window_of(const json::Fields& fields,
   if (by_layers.value_or(false) && window == kNoWindow) {
     return invalid_argument(
         "sliding_window: expected a number of tokens, as layer_types has layers with a window, "
-        "found "
-        "none");
+        "found none");
   }
   return window;
 }

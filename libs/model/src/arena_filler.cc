@@ -2,6 +2,7 @@
 // Packs a checkpoint into an arena with several threads. The work is a list of jobs, each a run of
 // strips of one weight; the fingerprint combines theirs in list order, so the number of threads
 // does not show.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -207,6 +208,24 @@ Status pack_codes(const Job& job, std::span<std::byte> target, RowBuffers& buffe
                                     target);
 }
 
+// What is no number makes none of every sum that it is in: requests would fail one by one, and seem
+// to be at fault.
+Status check_finite(const Job& job, std::span<const Bf16> rows) {
+  bool all = true;
+  for (const Bf16 number : rows) {
+    all &= tensor::is_finite(number);  // no branch, so that many are looked at at once
+  }
+  if (all) {
+    return ok();
+  }
+  const auto bad = static_cast<std::size_t>(
+      std::find_if_not(rows.begin(), rows.end(), tensor::is_finite) - rows.begin());
+  return data_loss("row " + std::to_string(job.first_row + bad / job.k_count) + ", column " +
+                   std::to_string(job.first_k + bad % job.k_count) +
+                   ": expected a number that bf16 holds, found an infinite one or NaN: the file "
+                   "is damaged or was converted wrongly");
+}
+
 void write_vector(std::span<const Bf16> numbers, std::byte* target) {
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const float value = tensor::to_float(tensor::canonical(numbers[i]));
@@ -226,6 +245,7 @@ Status run_job(const Job& job, std::span<std::byte> memory, RowBuffers& buffers)
     job.weight->read_bf16(
         job.first_row + row, job.first_k, std::span(rows).subspan(row * job.k_count, job.k_count));
   }
+  PHALANX_RETURN_IF_ERROR(check_finite(job, rows));
   if (!job.format) {
     write_vector(rows, target.data());
     return ok();

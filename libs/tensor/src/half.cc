@@ -86,10 +86,6 @@ Bf16 canonical(Bf16 value) {
   return to_bf16(to_float(value));
 }
 
-bool is_finite(Bf16 value) {
-  return (value.bits & 0x7F80) != 0x7F80;
-}
-
 void to_bf16(const float* from, Bf16* to, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     to[i] = to_bf16(from[i]);

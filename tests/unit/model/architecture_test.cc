@@ -93,6 +93,10 @@ TEST(Architecture, ReachesAsFarAsASlidingWindow) {
         context(type,
                 R"(,"sliding_window":256,"layer_types":["full_attention","sliding_attention"])"),
         cut);
+    EXPECT_EQ(context(type,
+                      R"(,"use_sliding_window":true,"sliding_window":256,)"
+                      R"("layer_types":["full_attention","full_attention"])"),
+              std::pair(512U, 0U));
   }
   EXPECT_EQ(context("mistral", R"(,"sliding_window":1)"), std::pair(1U, 1U));
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -201,6 +203,40 @@ TEST(WeightArena, OpensOnlyWhatItWasFilledFor) {
   EXPECT_FALSE(fill_arena(*filled.checkpoint, config, empty.bytes().first(4096), {}).has_value());
   EXPECT_EQ(fill_arena(*filled.checkpoint, other, filled.memory.bytes(), {}).error().code(),
             Code::kFailedPrecondition);
+}
+
+// The error of an arena of these tensors, one of which has `bits` as its number of that index.
+std::string refusal_of(const std::string& name, std::size_t index, std::uint16_t bits) {
+  std::vector<checkpoint::TestTensor> tensors = checkpoint::random_tensors({});
+  const auto tensor = std::find_if(
+      tensors.begin(), tensors.end(), [&](const auto& each) { return each.name == name; });
+  std::memcpy(tensor->bytes.data() + index * sizeof(bits), &bits, sizeof(bits));
+  checkpoint::MemorySource files;
+  files.put("config.json", checkpoint::config_json({}));
+  files.put("model.safetensors", checkpoint::write_safetensors(tensors));
+  const checkpoint::Checkpoint checkpoint = checkpoint::Checkpoint::open(files).value();
+  const tensor::AlignedBuffer memory(layout_of(checkpoint.config()).bytes, kArenaAlignment);
+  const auto filled = fill_arena(checkpoint, checkpoint.config(), memory.bytes(), {});
+  return filled ? "" : filled.error().message();
+}
+
+// A request would fail by them, and seem to be at fault.
+TEST(WeightArena, RefusesNumbersThatAreNone) {
+  constexpr std::uint16_t kNan = 0x7FC0;
+  constexpr std::uint16_t kMinusInfinity = 0xFF80;
+  constexpr std::uint16_t kLargest = 0x7F7F;
+  const std::string output = "model.layers.1.self_attn.o_proj.weight";  // 64 rows of 256
+  EXPECT_EQ(refusal_of(output, 63 * 256 + 200, kLargest), "");
+  for (const std::uint16_t bad : {kNan, kMinusInfinity}) {
+    EXPECT_EQ(refusal_of(output, 63 * 256 + 200, bad),
+              output +
+                  ": row 63, column 200: expected a number that bf16 holds, found an infinite one "
+                  "or NaN: the file is damaged or was converted wrongly");
+    EXPECT_TRUE(refusal_of("model.norm.weight", 9, bad)
+                    .starts_with("model.norm.weight: row 0, column 9: "));
+    EXPECT_TRUE(refusal_of("model.embed_tokens.weight", 300 * 64, bad)
+                    .starts_with("model.embed_tokens.weight: row 300, column 0: "));
+  }
 }
 
 checkpoint::TestShape biased_shape() {

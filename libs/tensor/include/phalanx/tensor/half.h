@@ -37,7 +37,9 @@ inline constexpr std::uint16_t kBf16Nan = 0x7FC0;  // the only NaN that a conver
 [[nodiscard]] Bf16 canonical(Bf16 value);
 
 // Whether the value is neither infinite nor NaN.
-[[nodiscard]] bool is_finite(Bf16 value);
+[[nodiscard]] constexpr bool is_finite(Bf16 value) {
+  return (value.bits & 0x7F80) != 0x7F80;
+}
 
 // Row conversions; `to` may not overlap `from`.
 void to_bf16(const float* from, Bf16* to, std::size_t count);
