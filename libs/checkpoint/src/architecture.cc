@@ -146,6 +146,32 @@ Status check_activation(const json::Fields& fields) {
   return ok();
 }
 
+// Models that judge texts share their model_type, and with tied embeddings all tensors, with those
+// that write them.
+Status check_heads(const json::Fields& fields) {
+  if (!fields.has("architectures")) {
+    return ok();
+  }
+  PHALANX_TRY(const json::Value* const names, fields.at("architectures"));
+  if (names->as_array() == nullptr) {
+    return invalid_argument("architectures: expected an array, found " + json::describe(*names));
+  }
+  for (const json::Value& name : *names->as_array()) {
+    if (name.as_string() == nullptr) {
+      return invalid_argument("architectures: expected names, found " + json::describe(name));
+    }
+    const std::string& text = *name.as_string();
+    for (const std::string_view judge : {"Classification", "QuestionAnswering", "Reward"}) {
+      if (text.find(judge) != std::string::npos) {
+        return refused("architectures",
+                       "a model that continues a text, as ...ForCausalLM",
+                       "\"" + text.substr(0, 64) + "\"");
+      }
+    }
+  }
+  return ok();
+}
+
 }  // namespace
 
 std::string_view supported_model_types() {
@@ -166,6 +192,7 @@ Result<const Architecture*> architecture_of(const json::Fields& fields) {
 Status read_architecture(const json::Fields& fields,
                          const Architecture& architecture,
                          ModelConfig& config) {
+  PHALANX_RETURN_IF_ERROR(check_heads(fields));
   config.model_type = std::string(architecture.model_type);
   config.qk_norm = architecture.qk_norm;
   PHALANX_RETURN_IF_ERROR(read_biases(fields, architecture, config));

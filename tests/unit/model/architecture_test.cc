@@ -129,6 +129,25 @@ TEST(Architecture, RefusesLayersOfAKindThatIsNotThere) {
   }
 }
 
+TEST(Architecture, RefusesModelsThatJudgeTextsInsteadOfWritingThem) {
+  for (const char* name : {"Qwen2ForSequenceClassification",
+                           "Qwen2ForTokenClassification",
+                           "Qwen2ForQuestionAnswering",
+                           "Qwen2ForRewardModel"}) {
+    expect_refused("qwen2",
+                   R"(,"architectures":[")" + std::string(name) + R"("])",
+                   {"architectures", "ForCausalLM", name});
+  }
+  for (const char* fields : {R"(,"architectures":"x")", R"(,"architectures":[1])"}) {
+    EXPECT_FALSE(checkpoint::parse_config(json_of("qwen2", fields)).has_value()) << fields;
+  }
+  for (const char* fields : {R"(,"architectures":["Qwen2ForCausalLM"])",
+                             R"(,"architectures":[])",
+                             R"(,"architectures":null)"}) {
+    EXPECT_TRUE(checkpoint::parse_config(json_of("qwen2", fields)).has_value()) << fields;
+  }
+}
+
 // What Mistral means when it does not say is 4096 tokens; the context must be longer to show it.
 TEST(Architecture, TakesTheDefaultWindowOfTheTypeWhenNoneIsNamed) {
   checkpoint::TestShape shape;
