@@ -67,7 +67,7 @@ struct ThreadTeam::Shared {
   TileRuns runs;
   const TileBody* body = nullptr;
   std::atomic<bool> stopped{false};  // should_stop() was true during this job
-  bool quit = false;
+  std::atomic<bool> quit{false};     // read by a worker that is late for the last job, too
 
   static constexpr std::uint32_t kClosed = std::uint32_t{1} << 31;
   alignas(64) std::atomic<std::uint32_t> generation{0};
@@ -132,7 +132,7 @@ struct ThreadTeam::Shared {
     std::uint32_t seen = 0;
     while (true) {
       seen = wait_for_change(generation, seen);
-      if (quit) {
+      if (quit.load(std::memory_order_relaxed)) {
         return;
       }
       if (enter()) {
@@ -167,7 +167,7 @@ struct ThreadTeam::Shared {
   }
 
   void stop() {
-    quit = true;
+    quit.store(true, std::memory_order_relaxed);
     publish();
     for (std::thread& thread : threads) {
       thread.join();
