@@ -207,7 +207,7 @@ class Server:
     """A phalanxd with its own port. Use as a context manager: leaving it stops the server and checks the residue."""
 
     def __init__(self, *arguments, model=TINY, program="phalanxd", environment=None, start_seconds=120,
-                 before_exec=None):
+                 before_exec=None, on_start=lambda pid: None):
         self.residue = Residue()
         self.log = tempfile.NamedTemporaryFile(mode="w+", prefix="serve-test-", suffix=".log")
         named = ["--model", model] if model is not None else []  # else the arguments name it
@@ -215,6 +215,7 @@ class Server:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, cwd=ROOT,
                                         env={**os.environ, **(environment or {})}, preexec_fn=before_exec)
         self.pid, self.port, self.output = self.process.pid, None, []
+        on_start(self.pid)
         self.reader = threading.Thread(target=self._read_output, daemon=True)
         self.reader.start()
         try:

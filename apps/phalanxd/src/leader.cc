@@ -91,7 +91,7 @@ void Leader::make_dispatch() {
       [this](ReplicaId replica, const wire::LeaderMessage& message) {
         return replicas_->send(replica, message);
       },
-      steady_clock(),
+      running_clock(),
       std::move(dispatching));
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/base/clock.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace phalanx {
 
 namespace {
@@ -11,6 +14,18 @@ class MonotonicClock final : public Clock {
 };
 
 }  // namespace
+
+SteadyTime RunningClock::now() const {
+  const std::lock_guard lock(mutex_);
+  const SteadyTime seen = clock_.now();
+  now_ += std::min(seen - std::exchange(seen_, seen), kMostUnseen);
+  return now_;
+}
+
+const Clock& running_clock() {
+  static const RunningClock kClock(steady_clock());
+  return kClock;
+}
 
 const Clock& steady_clock() {
   static const MonotonicClock kClock;

@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include <boost/program_options.hpp>
@@ -68,6 +69,38 @@ Error unknown_option(const CommandLineSyntax& syntax, const std::string& spelled
   const std::string meant = closest(name, known);
   return invalid_argument("unknown option " + spelled +
                           (meant.empty() ? "" : "; did you mean --" + meant + "?"));
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// The words before a "--", ready for Boost: names normalised, and each value, which is anything
+// that is not the name of a flag itself, joined to its own. What is a value is not changed.
+Result<std::vector<std::string>> join_values(const CommandLineSyntax& syntax,
+                                             std::span<const std::string> arguments) {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    words.push_back(normalised(arguments[i]));
+    const std::string name = without_dashes(words.back());
+    if (!words.back().starts_with("--") || !contains(syntax.valued, name) ||
+        i + 1 == arguments.size()) {
+      continue;
+    }
+    const std::string& value = arguments[++i];
+    const std::string other = normalised(value.substr(0, value.find('=')));
+    if (other.starts_with("--") && (contains(syntax.valued, without_dashes(other)) ||
+                                    contains(syntax.switches, without_dashes(other)))) {
+      return invalid_argument("--" + name + ": expected a value, found the option " + value +
+                              "; a value like that is written --" + name + "=" + value);
+    }
+    if (value.empty()) {
+      words.emplace_back();
+    } else {
+      words.back() += "=" + value;
+    }
+  }
+  return words;
 }
 
 void append_argument(const po::option& option, std::vector<CommandLineArgument>* out) {
@@ -141,15 +174,17 @@ Result<std::vector<CommandLineArgument>> split_command_line(
   for (const std::string& name : syntax.valued) {
     description.add_options()(name.c_str(), po::value<std::string>(), "");
   }
+  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  PHALANX_TRY(std::vector<std::string> words,
+              join_values(syntax, std::span(arguments.begin(), end)));
   std::vector<CommandLineArgument> result;
-  std::vector<std::string> words;
-  for (const std::string& argument : arguments) {
-    words.push_back(normalised(argument));
-    if (auto set = assigned_switch(syntax, words.back())) {
+  std::erase_if(words, [&](const std::string& word) {
+    auto set = assigned_switch(syntax, word);
+    if (set) {
       result.push_back(*std::move(set));
-      words.pop_back();
     }
-  }
+    return set.has_value();
+  });
   try {
     const int style = po::command_line_style::allow_long |
                       po::command_line_style::long_allow_adjacent |
@@ -167,6 +202,11 @@ Result<std::vector<CommandLineArgument>> split_command_line(
     return unknown_option(syntax, "--" + without_dashes(error.get_option_name()));
   } catch (const po::error& error) {
     return invalid_argument(error.what());
+  }
+  for (auto word = end; word != arguments.end(); ++word) {
+    if (word != end) {
+      result.push_back({"", *word});
+    }
   }
   return result;
 }

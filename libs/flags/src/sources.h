@@ -21,8 +21,10 @@ struct CommandLineArgument {
 };
 
 // Splits `arguments` (without argv[0]) by the rules of Boost.Program_options; `-tp 2`, `--tp=2` and
-// `--max_num_seqs 4` are understood.
-// Errors: kInvalidArgument for an unknown spelling or a missing value.
+// `--max_num_seqs 4` are understood. Values are taken as they are; behind "--" no word is an
+// option.
+// Errors: kInvalidArgument for an unknown spelling or a missing value, as where the name of another
+// option follows.
 [[nodiscard]] Result<std::vector<CommandLineArgument>> split_command_line(
     const CommandLineSyntax& syntax, const std::vector<std::string>& arguments);
 

@@ -15,6 +15,12 @@
 
 namespace phalanx::fleet {
 
+namespace {
+
+constexpr auto kLook = std::chrono::milliseconds(200);  // at the clock
+
+}  // namespace
+
 ModelPlanner::ModelPlanner(os::EventLoop& loop,
                            os::SpawnPlan spawn,
                            wire::PlannerBootstrap bootstrap,
@@ -38,10 +44,12 @@ void ModelPlanner::start() {
     finish(std::move(pid).error().with("planner"));
     return;
   }
-  timer_ = loop_.call_after(patience_, [this] {
-    reported_ = deadline_exceeded("the model's files were not read within " +
-                                  seconds_text(patience_) + " (--start-timeout)");
-    runner_->signal(0, SIGKILL);
+  timer_ = loop_.call_every(kLook, [this, deadline = running_clock().now() + patience_] {
+    if (running_clock().now() >= deadline) {
+      reported_ = deadline_exceeded("the model's files were not read within " +
+                                    seconds_text(patience_) + " (--start-timeout)");
+      runner_->signal(0, SIGKILL);
+    }
   });
 }
 

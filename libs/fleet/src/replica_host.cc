@@ -37,12 +37,12 @@ ReplicaHost::ReplicaHost(os::EventLoop& loop,
             }
             slots_->on_exit(death);
           },
-          steady_clock()) {
+          running_clock()) {
   // The end comes from inside of what the runner and the slots are doing, and may destroy them.
   events_.on_stopped = [this, stopped = events_.on_stopped] { loop_.post(stopped); };
   runner_ = std::make_unique<supervise::PosixProcessRunner>(links_.size(), loop_, *this);
   slots_ = std::make_unique<ReplicaSlots>(
-      links_.size(), start_.supervision, *runner_, events_, steady_clock());
+      links_.size(), start_.supervision, *runner_, events_, running_clock());
   look_around_ = loop_.call_every(Burials::kStrangerAge, [this] { burials_.look_around(); });
   for (std::size_t i = 0; i < links_.size(); ++i) {
     if (start_.spawn[i].leads_group) {

@@ -17,6 +17,12 @@
 
 namespace phalanx::fleet {
 
+namespace {
+
+constexpr auto kLook = std::chrono::milliseconds(200);  // at the clock
+
+}  // namespace
+
 WeightLoader::WeightLoader(os::EventLoop& loop,
                            os::SpawnPlan spawn,
                            wire::LoaderBootstrap bootstrap,
@@ -59,9 +65,11 @@ void WeightLoader::arm() {
   if (spawn_.leads_group) {
     return;
   }
-  timer_ = loop_.call_after(patience_, [this] {
-    reported_ = deadline_exceeded("loading made no progress for " + seconds_text(patience_));
-    runner_->signal(0, SIGKILL);
+  timer_ = loop_.call_every(kLook, [this, deadline = running_clock().now() + patience_] {
+    if (running_clock().now() >= deadline) {
+      reported_ = deadline_exceeded("loading made no progress for " + seconds_text(patience_));
+      runner_->signal(0, SIGKILL);
+    }
   });
 }
 

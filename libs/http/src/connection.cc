@@ -272,6 +272,14 @@ void Connection::enter(Phase phase, Duration timeout) {
   }
 }
 
+void Connection::postpone(Duration time) {
+  deadline_ += time;
+  last_progress_ += time;
+  if (phase_ == Phase::kHeader || phase_ == Phase::kBody || waits_writable_) {
+    publish();
+  }
+}
+
 void Connection::tick(SteadyTime time) {
   const WorkMark mark(*core_, info_.id);
   switch (phase_) {

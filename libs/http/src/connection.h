@@ -30,6 +30,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // that was left in the middle of something goes on there.
   void start();
 
+  // This process did not run for so long, and has not heard what came meanwhile.
+  void postpone(Duration time);
+
   // Checks deadlines and sends comments; called every few milliseconds.
   void tick(SteadyTime time);
 

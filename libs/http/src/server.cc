@@ -133,7 +133,11 @@ class AsioServer final : public Server {
   void tick() {
     core_->loop.name_callback("http tick");
     const SteadyTime now = steady_clock().now();
+    const Duration unseen = now - std::exchange(ticked_, now);
     for (const auto& connection : snapshot()) {
+      if (unseen > RunningClock::kMostUnseen) {
+        connection->postpone(unseen);
+      }
       connection->tick(now);
     }
   }
@@ -157,6 +161,7 @@ class AsioServer final : public Server {
 
   std::shared_ptr<ServerCore> core_;
   std::unique_ptr<os::EventLoop::Handle> ticker_;
+  SteadyTime ticked_ = steady_clock().now();
   std::unique_ptr<os::EventLoop::Handle> cutting_;
   std::unique_ptr<os::EventLoop::Handle> closing_;
   std::function<void()> done_;  // of close()

@@ -122,7 +122,7 @@ void Doors::admit(os::AcceptedSocket accepted) {
   if (!waits) {
     return let_in(id, "");
   }
-  waiting_.push_back({id, steady_clock().now() + options_.place_wait});
+  waiting_.push_back({id, running_clock().now() + options_.place_wait});
   if (waiting_.size() == 1) {
     wait_on();
   }
@@ -158,7 +158,7 @@ void Doors::let_in_waiting() {
 
 // Those that have waited long enough.
 void Doors::refuse_waiting() {
-  const SteadyTime now = steady_clock().now();
+  const SteadyTime now = running_clock().now();
   while (!waiting_.empty() && waiting_.front().until <= now) {
     const std::uint64_t id = waiting_.front().id;
     waiting_.pop_front();
@@ -172,7 +172,7 @@ void Doors::wait_on() {
     wait_.reset();
     return;
   }
-  const Duration left = waiting_.front().until - steady_clock().now();
+  const Duration left = waiting_.front().until - running_clock().now();
   wait_ =
       loop_.call_after(place_free_ ? Duration::zero() : std::max(left, Duration::zero()), [this] {
         loop_.name_callback("clients that wait for a place");

@@ -67,7 +67,7 @@ FrontHost::FrontHost(os::EventLoop& loop, FrontStart start, FrontCalls calls)
       programs_(std::move(start_.program), links_.size(), start_.trial_time) {
   runner_ = std::make_unique<supervise::PosixProcessRunner>(links_.size(), loop_, *this);
   supervisor_ = std::make_unique<supervise::Supervisor>(
-      links_.size(), supervision_of(start_), *runner_, *this, steady_clock());
+      links_.size(), supervision_of(start_), *runner_, *this, running_clock());
 }
 
 FrontHost::~FrontHost() = default;
@@ -133,7 +133,7 @@ void FrontHost::arm() {
   if (std::any_of(links_.begin(), links_.end(), serves)) {
     deadline = std::max(*deadline, last_death_ + kTakeOverTime);
   }
-  const Duration wait = std::max<Duration>(*deadline - steady_clock().now(), Duration::zero());
+  const Duration wait = std::max<Duration>(*deadline - running_clock().now(), Duration::zero());
   wake_ = loop_.call_after(wait, [this] {
     loop_.name_callback("front deadline");
     supervisor_->on_tick();
@@ -142,7 +142,7 @@ void FrontHost::arm() {
 }
 
 void FrontHost::on_tick() {
-  const SteadyTime now = steady_clock().now();
+  const SteadyTime now = running_clock().now();
   const bool on_time = now - std::exchange(last_tick_, now) < 2 * kTickPeriod;
   for (std::size_t front = 0; front < links_.size(); ++front) {
     Link& link = links_[front];
@@ -176,7 +176,7 @@ void FrontHost::kill(std::size_t front, const Kill& kill) {
 os::SpawnPlan FrontHost::plan(std::size_t slot, Incarnation) {
   os::SpawnPlan plan;
   const bool is_quarantine = start_.has_quarantine && slot + 1 == links_.size();
-  plan.program = programs_.start(slot, !is_quarantine, steady_clock().now()).spawn_path();
+  plan.program = programs_.start(slot, !is_quarantine, running_clock().now()).spawn_path();
   // Some words, as they are the room that the title has.
   plan.arguments = {"phalanx-front", "worker", "front"};
   return plan;
@@ -299,7 +299,7 @@ void FrontHost::on_exit(const supervise::Death& death) {
   }
   renewed_ = link.replaced && death.origin != supervise::DeathOrigin::kOwn;
   supervisor_->on_exit(std::move(judged));
-  last_death_ = steady_clock().now();
+  last_death_ = running_clock().now();
   arm();
 }
 

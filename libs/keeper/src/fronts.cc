@@ -31,7 +31,7 @@ Error not_its(std::uint64_t connection) {
 
 std::uint32_t milliseconds_since(SteadyTime time) {
   const auto passed =
-      std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock().now() - time);
+      std::chrono::duration_cast<std::chrono::milliseconds>(running_clock().now() - time);
   return static_cast<std::uint32_t>(
       std::min<std::int64_t>(passed.count(), std::numeric_limits<std::uint32_t>::max()));
 }
@@ -55,7 +55,7 @@ Status Fronts::init(const DoorOptions& doors, FrontStart start, const FrontsPart
                           const os::UniqueFd&,
                           const std::string& peer,
                           const std::string& refusal) {
-    table_->add({.id = id, .peer = peer, .refusal = refusal, .waits_since = steady_clock().now()});
+    table_->add({.id = id, .peer = peer, .refusal = refusal, .waits_since = running_clock().now()});
   };
   PHALANX_TRY(doors_, Doors::open(loop_, doors, add));
   const Status accounts = os::check_tcp_account();
@@ -71,10 +71,10 @@ Status Fronts::init(const DoorOptions& doors, FrontStart start, const FrontsPart
   start.bootstrap.on_loopback = doors_->on_loopback();
   start.has_quarantine = true;
   quarantine_front_ = start.fronts + start.spares;
-  quarantine_ = std::make_unique<Quarantine>(steady_clock(), quarantine_calls());
-  hand_overs_ = std::make_unique<HandOverQueue>(steady_clock(), hand_over_calls());
+  quarantine_ = std::make_unique<Quarantine>(running_clock(), quarantine_calls());
+  hand_overs_ = std::make_unique<HandOverQueue>(running_clock(), hand_over_calls());
   // Without that of the quarantine, which begins anew for each suspect.
-  renewal_ = std::make_unique<FrontRenewal>(steady_clock(), quarantine_front_, renewal_calls());
+  renewal_ = std::make_unique<FrontRenewal>(running_clock(), quarantine_front_, renewal_calls());
   times_.resize(quarantine_front_ + 1);
   desk_ = std::make_unique<FrontDesk>(desk_parts(parts));
   const auto give = [this](std::size_t front, const FrontConnection& connection) {
@@ -227,7 +227,7 @@ Status Fronts::on_disconnected(std::size_t front, const wire::Disconnected& ende
 Status Fronts::on_released(std::size_t front, const wire::Released& released) {
   const std::uint64_t id = released.connection;
   auto orphan = table_->release(
-      front, id, {released.received_bytes, released.sent_bytes}, steady_clock().now());
+      front, id, {released.received_bytes, released.sent_bytes}, running_clock().now());
   if (!orphan) {
     return not_its(id);
   }
@@ -244,7 +244,7 @@ Status Fronts::on_released(std::size_t front, const wire::Released& released) {
 
 Status Fronts::on_rest(std::size_t front, const wire::AtRest& rest) {
   const os::TcpAccount account{rest.received_bytes, rest.sent_bytes};
-  if (!table_->rest(front, rest.connection, account, steady_clock().now())) {
+  if (!table_->rest(front, rest.connection, account, running_clock().now())) {
     return not_its(rest.connection);
   }
   desk_->forget(rest.connection);
@@ -340,7 +340,7 @@ void Fronts::on_tick() {
   host_->on_tick();
   quarantine_->on_tick();
   renewal_->advance();
-  const SteadyTime now = steady_clock().now();
+  const SteadyTime now = running_clock().now();
   if (table_->any_active() || served_ == SteadyTime{}) {
     served_ = now;
   } else if (now - served_ >= kMaxWait) {

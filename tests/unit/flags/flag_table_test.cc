@@ -62,6 +62,29 @@ TEST(FlagTable, ReadsEverySpellingOfAName) {
   }
 }
 
+TEST(FlagTable, TakesValuesAsTheyAre) {
+  for (const std::string value :
+       {"- fix my_function", "-x_y", "-", "--x_y", "--tp is a_b", "-1", ""}) {
+    Settings settings;
+    FlagTable table = make_table(&settings);
+    const auto parsed =
+        table.parse({"--prompt", value, "-prompt", value, "--prompt=" + value + "!"}, {});
+    ASSERT_TRUE(parsed) << value << ": " << parsed.error().message();
+    EXPECT_EQ(settings.prompts, (std::vector<std::string>{value, value, value + "!"}));
+  }
+  for (const std::string other : {"--tp", "-tp", "--tp=2", "--verbose", "--tensor_parallel_size"}) {
+    const std::string error = error_of({"--model", other, "2"});
+    EXPECT_EQ(error,
+              "--model: expected a value, found the option " + other +
+                  "; a value like that is written --model=" + other);
+  }
+  Settings settings;
+  FlagTable table = make_table(&settings);
+  ASSERT_TRUE(table.parse({"--tp", "2", "--", "-m_x"}, {}));
+  EXPECT_EQ(settings.model, "-m_x");
+  EXPECT_EQ(settings.tp, 2);
+}
+
 TEST(FlagTable, GivesAllWordsToAFlagThatTakesThem) {
   const auto words_of = [](const std::vector<std::string>& arguments) {
     std::vector<std::string> words;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <string>
 
 namespace phalanx {
@@ -23,6 +24,28 @@ class Clock {
 
 // CLOCK_MONOTONIC. The returned object lives as long as the process.
 [[nodiscard]] const Clock& steady_clock();
+
+// Another clock without the time in which this process did not run, as when it was stopped by a
+// signal: of what passes between two looks at it, at most kMostUnseen counts. Others get their time
+// by it whatever happened to who waits for them. It goes slow where nobody looks at it more often
+// than that.
+class RunningClock final : public Clock {
+ public:
+  static constexpr Duration kMostUnseen = std::chrono::seconds(1);
+
+  explicit RunningClock(const Clock& clock)
+      : clock_(clock), seen_(clock.now()), now_(clock.now()) {}
+  [[nodiscard]] SteadyTime now() const override;
+
+ private:
+  const Clock& clock_;
+  mutable std::mutex mutex_;
+  mutable SteadyTime seen_;  // by clock_
+  mutable SteadyTime now_;
+};
+
+// Of steady_clock(), for a process whose loop ticks. The returned object lives as long as it.
+[[nodiscard]] const Clock& running_clock();
 
 // Seconds since the Unix epoch, for time stamps that people read; never for measuring.
 [[nodiscard]] double unix_seconds();
