@@ -2,6 +2,8 @@
 """phalanx-load finds out before the run what would spoil it."""
 import json
 import os
+import re
+import signal
 import socket
 import subprocess
 import sys
@@ -10,7 +12,7 @@ import threading
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from phalanx_server import BIN, main  # noqa: E402
+from phalanx_server import BIN, Server, eventually, main  # noqa: E402
 
 
 def run(*arguments):
@@ -35,9 +37,11 @@ class PhalanxLoad(unittest.TestCase):
             kept = os.path.join(folder, "kept.json")
             with open(kept, "w") as file:
                 file.write("kept")
-            for name in ((), ("--result-filename", "new.json"), ("--result-filename", "kept.json")):
+            os.symlink("nowhere.json", os.path.join(folder, "link.json"))
+            for name in ((), ("--result-filename", "new.json"), ("--result-filename", "kept.json"), ("--result-filename", "link.json")):
                 self.assertEqual(run("--save-result", "--result-dir", folder, *name)[0], 69)
-            self.assertEqual(os.listdir(folder), ["kept.json"])
+            self.assertEqual(sorted(os.listdir(folder)), ["kept.json", "link.json"])
+            self.assertEqual(os.readlink(os.path.join(folder, "link.json")), "nowhere.json")
             with open(kept) as file:
                 self.assertEqual(file.read(), "kept")
 
@@ -56,6 +60,39 @@ class PhalanxLoad(unittest.TestCase):
         self.assertEqual(status, 69, output)
         self.assertIn("a warm-up request failed: ", output)
         self.assertIn(r"\u{1b}]0;owned\u{7} \u{202e}", output)
+
+    def test_what_was_measured_until_a_signal_or_for_nobody_is_saved(self):
+        for name, end, status in (("signal", lambda load: load.send_signal(signal.SIGINT), 130),
+                                  ("unread", lambda load: load.stdout.close(), 75)):
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder, Server() as server:
+                count, concurrency = (100_000, 2) if name == "signal" else (3, 1)
+                command = [os.path.join(BIN, "phalanx-load"), "--port", server.port, "--num-prompts", count, "--max-concurrency",
+                           concurrency, "--random-input-len", 3, "--random-output-len", 4, "--save-result", "--result-dir", folder,
+                           "--result-filename", "r.json"]
+                load = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                try:
+                    if name == "signal":
+                        ended = re.compile(r"request_success_total\{[^}]*\} [1-9]")
+                        eventually(lambda: ended.search(server.request("GET", "/metrics")[1]), 60, "requests have ended")
+                    end(load)
+                    errors = load.stderr.read()
+                    self.assertEqual(load.wait(60), status, errors)
+                finally:
+                    load.kill()
+                    load.wait()
+                    load.stderr.close()
+                    load.stdout.close()
+                with open(os.path.join(folder, "r.json")) as file:
+                    result = json.load(file)
+                self.assertGreater(result["completed"], 0)
+                self.assertLess(result["completed"], 100_000)
+                self.assertEqual(result["failed"], 0, "those that were given up are none")
+
+    def test_a_target_that_is_no_path_is_refused(self):
+        for target in ("/a b", "/a\r\nx: y", "a", "/\u00e4"):
+            status, output = run("--model", "m", "--endpoint", target)
+            self.assertEqual(status, 64, output)
+            self.assertIn("--endpoint: expected a path", output)
 
     def test_a_dataset_that_cannot_be_read_is_named(self):
         status, output = run("--model", "m", "--dataset-name", "custom", "--dataset-path", "/tmp")

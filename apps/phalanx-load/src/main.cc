@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -10,6 +12,7 @@
 #include "phalanx/base/exception_error.h"
 #include "phalanx/base/printable.h"
 #include "phalanx/flags/flag_table.h"
+#include "phalanx/os/machine.h"
 #include "phalanx/os/standard_files.h"
 
 #include "session.h"
@@ -17,6 +20,8 @@
 namespace {
 
 constexpr int kSomeRequestsFailed = 1;
+constexpr int kSignalStatusBase = 128;
+constexpr std::uint64_t kOwnFiles = 24;
 
 // What a server has said may be in it.
 int complain(const phalanx::Error& error) {
@@ -27,6 +32,22 @@ int complain(const phalanx::Error& error) {
 int print(const std::string& text) {
   const phalanx::Status printed = phalanx::os::print(text);
   return printed ? 0 : complain(printed.error());
+}
+
+// Each request under way is a connection; beyond the limit they would count as failures of the
+// server.
+void warn_of_limit(const phalanx::load::Options& options, std::uint64_t open_files) {
+  const std::int64_t at_once = options.max_concurrency == 0
+                                   ? options.num_prompts
+                                   : std::min(options.num_prompts, options.max_concurrency);
+  if (static_cast<std::uint64_t>(at_once) + kOwnFiles > open_files) {
+    std::fprintf(
+        stderr,
+        "phalanx-load: warning: %lld requests may be under way at once, and %llu files may be open "
+        "(ulimit -n): those beyond fail; --max-concurrency bounds them\n",
+        static_cast<long long>(at_once),
+        static_cast<unsigned long long>(open_files));
+  }
 }
 
 int run(int argc, char** argv) {
@@ -48,26 +69,37 @@ int run(int argc, char** argv) {
       return complain(place.error());
     }
   }
-  const auto report = phalanx::load::run_session(parsed->options);
-  if (!report) {
-    return complain(report.error());
+  if (const auto limit = phalanx::os::raise_open_file_limit(); limit) {
+    warn_of_limit(parsed->options, *limit);
+  }
+  const auto outcome = phalanx::load::run_session(parsed->options);
+  if (!outcome) {
+    return complain(outcome.error());
+  }
+  const phalanx::loadgen::Report& report = outcome->report;
+  if (report.records.empty()) {
+    return kSignalStatusBase + outcome->signal;
   }
   // What cannot be shown is saved nevertheless.
-  int printed = print(phalanx::loadgen::report_text(*report));
+  int printed = print(phalanx::loadgen::report_text(report));
   if (parsed->options.save_result) {
-    const auto path = phalanx::load::save_report(parsed->options, *report);
+    const auto path = phalanx::load::save_report(parsed->options, report);
     if (!path) {
       return complain(path.error());
     }
-    printed = std::max(printed, print("result: " + *path + "\n"));
+    printed = std::max(printed, print("result: " + phalanx::printable(*path) + "\n"));
   }
-  return printed != 0 ? printed : report->failed > 0 ? kSomeRequestsFailed : 0;
+  if (outcome->signal != 0) {
+    return kSignalStatusBase + outcome->signal;
+  }
+  return printed != 0 ? printed : report.failed > 0 ? kSomeRequestsFailed : 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   phalanx::os::prepare_program();
+  std::signal(SIGPIPE, SIG_IGN);  // an output that nobody reads is told by the write
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {

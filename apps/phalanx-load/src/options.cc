@@ -279,14 +279,29 @@ Status add_headers(Options* o) {
   return ok();
 }
 
+// It stands between two blanks in the first line of a request.
+Status check_target(const std::string& target, const char* flag) {
+  const bool is_path =
+      target.starts_with('/') &&
+      std::all_of(target.begin(), target.end(), [](char c) { return c > ' ' && c < 0x7F; });
+  return is_path ? ok()
+                 : invalid_argument(
+                       std::string(flag) +
+                       ": expected a path that begins with / and has neither blanks nor control "
+                       "characters, came \"" +
+                       printable(target) + "\"");
+}
+
 Status derive(Options* o) {
   o->api = o->backend == "openai-chat" ? loadgen::Backend::kChat : loadgen::Backend::kCompletions;
   const bool is_chat = o->api == loadgen::Backend::kChat;
   if (o->endpoint.empty()) {
     o->endpoint = is_chat ? "/v1/chat/completions" : "/v1/completions";
   }
+  PHALANX_RETURN_IF_ERROR(check_target(o->endpoint, "--endpoint"));
   if (!o->base_url.empty()) {
     PHALANX_RETURN_IF_ERROR(apply_base_url(o));
+    PHALANX_RETURN_IF_ERROR(check_target(o->endpoint, "--base-url"));
   }
   if (Status status = remove_brackets(&o->host); !status) {
     return std::move(status).error().with(o->base_url.empty() ? "--host" : "--base-url");

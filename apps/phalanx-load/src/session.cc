@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <csignal>
+#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -24,6 +26,7 @@
 namespace phalanx::load {
 namespace {
 
+constexpr int kMaxLinks = 40;  // as the kernel follows
 constexpr std::size_t kMaxModelListBytes = std::size_t{1} << 20;
 
 struct Finished {
@@ -38,23 +41,23 @@ class Session {
         client_(http::Client::create(loop_)),
         driver_(loop_, *client_, steady_clock(), driver_options()) {}
 
-  Result<loadgen::Report> run() {
+  Result<Outcome> run() {
     if (options_.model.empty()) {
       PHALANX_TRY(options_.model, first_model());
     }
     options_.fields.model = options_.model;
-    PHALANX_TRY(const auto prepared, prepare());
+    PHALANX_TRY(auto prepared, prepare());
     PHALANX_RETURN_IF_ERROR(warm_up(prepared));
     auto arrivals = loadgen::arrival_times({.request_rate = options_.request_rate,
                                             .burstiness = options_.burstiness,
                                             .count = prepared.size(),
                                             .seed = static_cast<std::uint64_t>(options_.seed)});
-    Finished finished;
-    {
-      const Progress progress(loop_, driver_, prepared.size(), options_.show_progress);
-      finished = drive(prepared, std::move(arrivals));
+    Finished finished = measure(std::move(prepared), std::move(arrivals));
+    if (finished.records.empty()) {
+      return Outcome{{}, signal_};
     }
-    return loadgen::build_report(settings(), std::move(finished.records), finished.duration);
+    return Outcome{
+        loadgen::build_report(settings(), std::move(finished.records), finished.duration), signal_};
   }
 
  private:
@@ -148,7 +151,7 @@ class Session {
     prepared.reserve(planned.size());
     for (const loadgen::PlannedRequest& request : planned) {
       PHALANX_TRY(auto body, loadgen::request_body(request, options_.fields, options_.api));
-      prepared.push_back({std::move(body), request.expected_text});
+      prepared.push_back({std::move(body), request.expected_text, request.max_tokens});
     }
     return prepared;
   }
@@ -171,6 +174,24 @@ class Session {
     return ok();
   }
 
+  // A signal ends it, so that what was measured until then is not lost.
+  Finished measure(std::vector<loadgen::PreparedRequest> prepared, std::vector<Duration> arrivals) {
+    const Progress progress(loop_, driver_, prepared.size(), options_.show_progress);
+    std::vector<std::unique_ptr<os::EventLoop::Handle>> signals;
+    for (const int number : {SIGINT, SIGTERM}) {
+      signals.push_back(loop_.watch_signal(number, [this](int came) {
+        signal_ = came;
+        std::fprintf(
+            stderr,
+            "\nphalanx-load: interrupted: %zu requests under way are given up, %zu are not sent\n",
+            driver_.under_way(),
+            driver_.unsent());
+        driver_.give_up();
+      }));
+    }
+    return drive(std::move(prepared), std::move(arrivals));
+  }
+
   Finished drive(std::vector<loadgen::PreparedRequest> requests, std::vector<Duration> arrivals) {
     Finished finished;
     driver_.run(std::move(requests), std::move(arrivals), [&](auto records, Duration duration) {
@@ -185,6 +206,7 @@ class Session {
   os::EventLoop loop_;
   std::unique_ptr<http::Client> client_;
   loadgen::Driver driver_;
+  int signal_ = 0;
 };
 
 std::string local_time() {
@@ -198,7 +220,7 @@ std::string local_time() {
 
 }  // namespace
 
-Result<loadgen::Report> run_session(Options options) {
+Result<Outcome> run_session(Options options) {
   return Session(std::move(options)).run();
 }
 
@@ -210,9 +232,13 @@ Status check_result_place(const Options& options) {
     return errno_error("--result-dir: " + folder.string(), error.value());
   }
   const bool is_named = !options.result_filename.empty();
-  const std::filesystem::path path =
+  std::filesystem::path path =
       folder / (is_named ? options.result_filename
                          : ".phalanx-load-" + std::to_string(::getpid()) + ".json");
+  // What a link points to is made and removed, not the link.
+  for (int links = 0; links < kMaxLinks && std::filesystem::is_symlink(path, error); ++links) {
+    path = path.parent_path() / std::filesystem::read_symlink(path, error);
+  }
   const bool existed = std::filesystem::exists(path, error);
   const os::UniqueFd file(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666));

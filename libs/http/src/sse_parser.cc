@@ -20,11 +20,13 @@ Status SseParser::feed(std::string_view bytes) {
       continue;
     }
     const std::size_t end = bytes.find_first_of("\r\n");
-    line_.append(bytes.substr(0, end));
-    if (line_.size() + event_.data.size() > event_bytes_max_) {
+    const std::string_view part = bytes.substr(0, end);
+    too_large_ = too_large_ || line_.size() + event_.data.size() + part.size() > event_bytes_max_;
+    if (too_large_) {
       return resource_exhausted("an event of the stream is larger than " +
                                 std::to_string(event_bytes_max_) + " bytes");
     }
+    line_.append(part);
     if (end == std::string_view::npos) {
       return ok();
     }

@@ -10,6 +10,9 @@
 namespace phalanx::loadgen {
 namespace {
 
+// Tokens are counted as events, of which some servers send one or two that carry none.
+constexpr std::uint64_t kMostTimesTokens = 2;
+
 // Of a refusal, which is no stream.
 constexpr std::size_t kMaxErrorBodyBytes = 4096;
 
@@ -25,6 +28,12 @@ struct Driver::Flight {
   int status = 0;
   std::string error_body;
   std::optional<std::string> malformed;
+
+  // What else it says is not worth reading.
+  void end(std::string why) {
+    malformed = std::move(why);
+    call->cancel();
+  }
 };
 
 Driver::Driver(os::EventLoop& loop, http::Client& client, const Clock& clock, DriverOptions options)
@@ -63,12 +72,36 @@ void Driver::send_due() {
   }
 }
 
+void Driver::give_up() {
+  if (!done_) {
+    return;
+  }
+  timer_.reset();
+  std::vector<RequestRecord> ended;
+  for (std::size_t i = 0; i < next_; ++i) {
+    if (!flights_[i]) {
+      ended.push_back(std::move(records_[i]));
+    }
+  }
+  flights_.clear();
+  const Done done = std::exchange(done_, nullptr);
+  done(std::move(ended), elapsed());
+}
+
 void Driver::send(std::size_t index) {
   auto flight = std::make_unique<Flight>(options_.rules);
   Flight* const one = flight.get();
   one->events = std::make_unique<http::SseParser>([this, index, one](const http::SseEvent& event) {
+    if (one->malformed) {
+      return;
+    }
     if (one->audit.on_event(event.data) == StreamAudit::Seen::kToken) {
       records_[index].token_times.push_back(elapsed());
+    }
+    const std::uint64_t most = requests_[index].max_tokens;
+    if (most > 0 && one->audit.tokens() > kMostTimesTokens * most + 1) {
+      one->end("expected at most " + std::to_string(most) + " tokens, came more than " +
+               std::to_string(kMostTimesTokens * most));
     }
   });
   http::ClientRequest request;
@@ -77,15 +110,15 @@ void Driver::send(std::size_t index) {
   request.method = "POST";
   request.target = options_.target;
   request.headers = options_.headers;
-  request.body = requests_[index].body;
+  request.body = std::move(requests_[index].body);
   request.total_timeout = options_.request_timeout;
   http::ClientCallbacks callbacks;
   callbacks.on_head = [one](int status, const http::Headers&) { one->status = status; };
   callbacks.on_data = [one](std::string_view bytes) {
     if (one->status != 200) {
       one->error_body.append(bytes.substr(0, kMaxErrorBodyBytes - one->error_body.size()));
-    } else if (const Status fed = one->events->feed(bytes); !fed) {
-      one->malformed = fed.error().message();
+    } else if (const Status fed = one->events->feed(bytes); !fed && !one->malformed) {
+      one->end(fed.error().message());
     }
   };
   callbacks.on_end = [this, index](const Status& status) { on_end(index, status); };

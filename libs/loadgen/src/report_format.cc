@@ -241,7 +241,8 @@ std::string report_file_name(const RunSettings& settings, const std::string& dat
   }
   name += settings.model_id;
   for (char& c : name) {
-    c = c == '/' || c == '\0' ? '_' : c;
+    const bool is_control = static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+    c = c == '/' || is_control ? '_' : c;
   }
   const std::string end = "-" + date + ".json";
   return std::string(utf8_prefix(name, kMaxNameBytes - end.size())) + end;

@@ -14,6 +14,7 @@ void StreamAudit::fail(std::string what) {
 }
 
 StreamAudit::Seen StreamAudit::on_event(std::string_view data) {
+  has_events_ = true;
   if (done_) {
     fail(data == openai::kStreamEnd ? "a second [DONE]" : "an event after [DONE]");
     return Seen::kOther;
@@ -59,6 +60,9 @@ void StreamAudit::on_end(const Status& transport, bool inside_event) {
   }
   if (!transport) {
     return fail("the stream was cut: " + transport.error().to_string());
+  }
+  if (!has_events_) {
+    return fail("expected a stream of events, came an answer without any");
   }
   if (inside_event || !done_) {
     return fail("the stream was cut before [DONE]");

@@ -93,6 +93,7 @@ TEST(SseParser, RefusesAnEventBeyondItsLimit) {
   }
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code(), Code::kResourceExhausted);
+  EXPECT_FALSE(many_lines.feed("\n\n")) << "what follows makes no sense";
 }
 
 }  // namespace

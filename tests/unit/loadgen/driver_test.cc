@@ -26,19 +26,23 @@ class FakeClient final : public http::Client {
       --under_way_;
       answer_(request, callbacks);
     });
-    return std::make_unique<NoCall>();
+    return std::make_unique<FakeCall>(cancelled_);
   }
   [[nodiscard]] std::size_t most() const { return most_; }
+  [[nodiscard]] std::size_t cancelled() const { return cancelled_; }
 
  private:
-  struct NoCall final : Call {
-    void cancel() override {}
+  struct FakeCall final : Call {
+    explicit FakeCall(std::size_t& count) : cancelled(count) {}
+    void cancel() override { ++cancelled; }
+    std::size_t& cancelled;
   };
 
   os::EventLoop& loop_;
   Answer answer_;
   std::size_t under_way_ = 0;
   std::size_t most_ = 0;
+  std::size_t cancelled_ = 0;
 };
 
 std::string good_stream() {
@@ -62,7 +66,7 @@ class DriverTest : public testing::Test {
     Driver driver(loop_, client, clock_, options_);
     std::vector<PreparedRequest> requests;
     for (std::size_t i = 0; i < count; ++i) {
-      requests.push_back({std::to_string(i), expected_text});
+      requests.push_back({std::to_string(i), expected_text, max_tokens_});
     }
     arrivals.resize(count, Duration::zero());
     std::vector<RequestRecord> records;
@@ -73,6 +77,7 @@ class DriverTest : public testing::Test {
     loop_.run();
     EXPECT_EQ(driver.finished(), count);
     most_under_way_ = client.most();
+    cancelled_ = client.cancelled();
     return records;
   }
 
@@ -88,6 +93,8 @@ class DriverTest : public testing::Test {
   test::ManualClock clock_;
   DriverOptions options_;
   std::size_t most_under_way_ = 0;
+  std::size_t cancelled_ = 0;
+  std::uint32_t max_tokens_ = 0;
 };
 
 TEST_F(DriverTest, RecordsWhatCameBack) {
@@ -119,6 +126,37 @@ TEST_F(DriverTest, AStreamCutAtAnyByteIsAFailure) {
       EXPECT_NE(records[i].error, "") << "cut after " << i << " bytes";
     }
   }
+}
+
+TEST_F(DriverTest, ReadsNoFurtherThanWhatMakesSense) {
+  max_tokens_ = 3;
+  const std::string token = http::sse_event(R"({"choices":[{"index":0,"delta":{"content":"4"}}]})");
+  const auto endless = run(1, [&](const auto&, const auto& callbacks) {
+    callbacks.on_head(200, {});
+    for (int i = 0; i < 100; ++i) {
+      callbacks.on_data(token);
+    }
+    callbacks.on_end(Error(Code::kCancelled, "cancelled"));
+  });
+  EXPECT_EQ(endless[0].error, "expected at most 3 tokens, came more than 6");
+  EXPECT_EQ(endless[0].token_times.size(), 8U);
+  EXPECT_EQ(cancelled_, 1U);
+  const std::string piece(1 << 20, 'x');
+  const auto no_line = run(1, [&](const auto&, const auto& callbacks) {
+    callbacks.on_head(200, {});
+    for (int i = 0; i < 40; ++i) {
+      callbacks.on_data(piece);
+    }
+    callbacks.on_end(Error(Code::kCancelled, "cancelled"));
+  });
+  EXPECT_NE(no_line[0].error.find("larger than"), std::string::npos) << no_line[0].error;
+  EXPECT_EQ(cancelled_, 1U);
+}
+
+TEST_F(DriverTest, SaysThatNoStreamCame) {
+  const auto records =
+      run(1, [](const auto&, const auto& callbacks) { answer_with(callbacks, R"({"id":"x"})"); });
+  EXPECT_EQ(records[0].error, "expected a stream of events, came an answer without any");
 }
 
 TEST_F(DriverTest, NamesWhatTheServerRefused) {

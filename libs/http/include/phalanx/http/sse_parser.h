@@ -47,6 +47,7 @@ class SseParser {
   bool has_data_ = false;
   bool has_fields_ = false;
   bool after_cr_ = false;
+  bool too_large_ = false;
   bool first_line_ = true;
   std::uint64_t comments_ = 0;
 };

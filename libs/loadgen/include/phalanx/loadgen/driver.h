@@ -31,6 +31,7 @@ struct DriverOptions {
 struct PreparedRequest {
   std::string body;
   std::optional<std::string> expected_text;
+  std::uint32_t max_tokens = 0;  // an answer of far more is not read to its end
 };
 
 // Sends the requests of one run and records what comes back.
@@ -54,9 +55,14 @@ class Driver {
   // is called once, from the loop.
   void run(std::vector<PreparedRequest> requests, std::vector<Duration> arrivals, Done done);
 
+  // Ends the run under way now: `done` gets the records of the requests that have ended. Those under
+  // way are dropped, the others not sent. Not from inside a callback of this class.
+  void give_up();
+
   [[nodiscard]] std::size_t finished() const { return finished_; }
   [[nodiscard]] std::size_t failed() const { return failed_; }
   [[nodiscard]] std::size_t under_way() const { return under_way_; }
+  [[nodiscard]] std::size_t unsent() const { return requests_.size() - next_; }
 
  private:
   struct Flight;

@@ -55,6 +55,7 @@ class StreamAudit {
   std::uint64_t tokens_ = 0;
   int terminal_events_ = 0;
   bool done_ = false;
+  bool has_events_ = false;
 };
 
 }  // namespace phalanx::loadgen
