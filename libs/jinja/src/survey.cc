@@ -24,6 +24,11 @@ bool is_content(const Expression& expression) {
   }
 }
 
+bool tells_types(std::string_view builtin) {
+  return builtin == "string" || builtin == "sequence" || builtin == "iterable" ||
+         builtin == "mapping";
+}
+
 // Recursion is as deep as the syntax, which the parser bounds.
 class Surveyor {
  public:
@@ -42,6 +47,8 @@ class Surveyor {
     }
     if (expression->kind == Kind::kName) {
       survey_.names.insert(expression->name);
+    } else if (expression->kind == Kind::kBuiltin) {
+      survey_.asks_for_types = survey_.asks_for_types || tells_types(expression->builtin->name);
     }
     for (const ExpressionPtr& operand : expression->operands) {
       visit(operand);

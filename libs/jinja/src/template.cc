@@ -51,6 +51,10 @@ bool Template::mentions(std::string_view variable) const {
   return program_->survey.names.contains(variable);
 }
 
+bool Template::takes_lists_only() const {
+  return iterates_content() && !program_->survey.asks_for_types;
+}
+
 bool Template::iterates_content() const {
   return program_->survey.iterates_content;
 }

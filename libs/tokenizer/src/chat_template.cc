@@ -16,6 +16,13 @@ namespace {
 constexpr std::array<std::string_view, 4> kOwnVariables{
     "messages", "tools", "documents", "add_generation_prompt"};
 
+Contents contents_of(const jinja::Template& source) {
+  if (source.takes_lists_only()) {
+    return Contents::kLists;
+  }
+  return source.iterates_content() ? Contents::kBoth : Contents::kTexts;
+}
+
 std::vector<TextSegment> segments_of(const jinja::MarkedText& text) {
   std::vector<TextSegment> segments;
   for (std::size_t at = 0; at < text.size();) {
@@ -85,7 +92,7 @@ Result<std::vector<TextSegment>> ChatTemplate::render(const RenderRequest& reque
         "continue_final_message: expected no add_generation_prompt with it: the final message is "
         "either continued or followed by a new one");
   }
-  PHALANX_TRY(jinja::Value messages, messages_of(request, program_->source.iterates_content()));
+  PHALANX_TRY(jinja::Value messages, messages_of(request, contents_of(program_->source)));
   std::optional<FinalMessage> final_message;
   if (request.continue_final_message) {
     PHALANX_TRY(final_message, FinalMessage::mark(messages));

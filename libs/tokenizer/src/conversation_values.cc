@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "conversation_values.h"
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <random>
 #include <string>
@@ -63,6 +65,27 @@ MarkedText marked(const MarkedText& text, const std::string& mark) {
   return result;
 }
 
+bool is_role(std::string_view text) {
+  constexpr std::array<std::string_view, 5> kRoles = {
+      "system", "developer", "user", "assistant", "tool"};
+  return std::find(kRoles.begin(), kRoles.end(), text) != kRoles.end();
+}
+
+// The content as the template takes it; nothing if it is so already, or cannot be.
+Result<std::optional<Value>> in_form(const Value& content, Contents contents) {
+  if (contents == Contents::kTexts && content.as_list() != nullptr) {
+    return joined(*content.as_list());
+  }
+  if (contents != Contents::kLists || content.as_text() == nullptr) {
+    return std::optional<Value>();
+  }
+  PHALANX_TRY(Value part, Value::dict({}));
+  PHALANX_TRY(part, with_member(part, "type", Value::literal("text")));
+  PHALANX_TRY(part, with_member(part, "text", content));
+  PHALANX_TRY(Value list, Value::list({std::move(part)}));
+  return std::optional(std::move(list));
+}
+
 // The list with its last element that has a text marked; nothing if there is none.
 Result<std::optional<Value>> mark_last_part(const jinja::List& parts,
                                             const std::string& mark,
@@ -82,22 +105,25 @@ Result<std::optional<Value>> mark_last_part(const jinja::List& parts,
 
 }  // namespace
 
-Result<Value> messages_of(const RenderRequest& request, bool keeps_parts) {
+Result<Value> messages_of(const RenderRequest& request, Contents contents) {
   PHALANX_TRY(Value messages, jinja::parse_json_value(request.messages_json, "messages"));
   if (messages.as_list() == nullptr) {
     return invalid_argument("messages: expected an array");
   }
   std::vector<Value> items = messages.as_list()->items;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    if (items[i].as_dict() == nullptr) {
+  for (Value& item : items) {
+    if (item.as_dict() == nullptr) {
       return invalid_argument("messages: expected objects");
     }
-    const Value* const content = items[i].as_dict()->find("content");
-    if (keeps_parts || content == nullptr || content->as_list() == nullptr) {
-      continue;
+    const MarkedText* const role = text_member(item, "role");
+    if (role != nullptr && is_role(role->text())) {
+      PHALANX_TRY(item, with_member(item, "role", Value::literal(role->text())));
     }
-    if (std::optional<Value> text = joined(*content->as_list())) {
-      PHALANX_TRY(items[i], with_member(items[i], "content", *std::move(text)));
+    const Value* const content = item.as_dict()->find("content");
+    PHALANX_TRY(std::optional<Value> changed,
+                in_form(content == nullptr ? Value() : *content, contents));
+    if (changed) {
+      PHALANX_TRY(item, with_member(item, "content", *std::move(changed)));
     }
   }
   return Value::list(std::move(items));

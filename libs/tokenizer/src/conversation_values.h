@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "phalanx/base/result.h"
@@ -10,11 +11,18 @@
 
 namespace phalanx::tokenizer {
 
-// The messages of a request. Contents that are lists of text parts become their texts, joined by
-// line ends, unless `keeps_parts`.
+// What a template takes as the content of a message.
+enum class Contents : std::uint8_t {
+  kTexts,  // lists of text parts become their texts, joined by line ends
+  kBoth,   // they are as they came
+  kLists,  // texts become lists of one part
+};
+
+// The messages of a request. Their roles, which are words of the protocol, are the template's own
+// text: it may make a special token of one.
 //
 // Errors: kInvalidArgument  not an array of objects
-[[nodiscard]] Result<jinja::Value> messages_of(const RenderRequest& request, bool keeps_parts);
+[[nodiscard]] Result<jinja::Value> messages_of(const RenderRequest& request, Contents contents);
 
 // Tools or documents: an array, or none. `what` names it in messages.
 [[nodiscard]] Result<jinja::Value> optional_list_of(std::string_view json, std::string_view what);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -28,22 +30,73 @@ void add_to_finder(AddedToken token, Tokenizer::Data& data) {
   (token.normalized ? data.added_normalized : data.added_as_given).add(std::move(token));
 }
 
-Status add_config_tokens(std::vector<AddedToken> from_config,
-                         Tokenizer::Data& data,
-                         std::vector<AddedToken>& added) {
-  leave_out_beyond_model(data, from_config);
-  std::set<std::string_view> known;
-  for (const AddedToken& token : added) {
-    known.insert(token.content);
-  }
-  std::vector<AddedToken> missing;
-  for (const AddedToken& token : from_config) {
-    if (!known.contains(token.content)) {
-      PHALANX_RETURN_IF_ERROR(data.vocabulary.insert_added(token.id, token.content, token.special));
-      missing.push_back(token);
+// The added tokens by their content.
+class AddedTokens {
+ public:
+  AddedTokens(Vocabulary& vocabulary, std::vector<AddedToken>& added)
+      : vocabulary_(vocabulary), added_(added) {
+    for (std::size_t i = 0; i < added.size(); ++i) {
+      places_.emplace(added[i].content, i);
     }
   }
-  added.insert(added.end(), missing.begin(), missing.end());
+
+  [[nodiscard]] const AddedToken* find(const std::string& content) const {
+    const auto place = places_.find(content);
+    return place == places_.end() ? nullptr : &added_[place->second];
+  }
+
+  // One that is there keeps its id, and stays special.
+  [[nodiscard]] Status put(AddedToken token) {
+    if (const AddedToken* const there = find(token.content)) {
+      token.id = there->id;
+      token.special = token.special || there->special;
+    }
+    PHALANX_RETURN_IF_ERROR(vocabulary_.insert_added(token.id, token.content, token.special));
+    const auto [place, is_new] = places_.emplace(token.content, added_.size());
+    if (is_new) {
+      added_.push_back(std::move(token));
+    } else {
+      added_[place->second] = std::move(token);
+    }
+    return ok();
+  }
+
+ private:
+  Vocabulary& vocabulary_;
+  std::vector<AddedToken>& added_;
+  std::map<std::string, std::size_t> places_;
+};
+
+// As transformers does behind reading tokenizer.json. What names a role is special even where both
+// files say that it is not: no client is to write it.
+Status add_config_tokens(const ConfigFile& config,
+                         Tokenizer::Data& data,
+                         std::vector<AddedToken>& added) {
+  std::vector<AddedToken> listed = config.added;
+  leave_out_beyond_model(data, listed);
+  AddedTokens tokens(data.vocabulary, added);
+  for (AddedToken& token : listed) {
+    PHALANX_RETURN_IF_ERROR(tokens.put(std::move(token)));
+  }
+  std::set<std::string_view> roles;
+  for (const NamedToken& role : config.named_tokens) {
+    roles.insert(role.text);
+  }
+  for (const AddedToken& special : config.special) {
+    AddedToken token = special;
+    if (const AddedToken* const there = tokens.find(token.content)) {
+      if (!roles.contains(token.content)) {
+        continue;
+      }
+      token = *there;
+      token.special = true;
+    } else if (const std::optional<TokenId> id = data.vocabulary.find(token.content)) {
+      token.id = *id;
+    } else {
+      continue;  // the model has none
+    }
+    PHALANX_RETURN_IF_ERROR(tokens.put(std::move(token)));
+  }
   return ok();
 }
 
@@ -73,7 +126,7 @@ Status apply_config(std::string_view json, Tokenizer::Data& data, std::vector<Ad
   }
   PHALANX_RETURN_IF_ERROR(check_size(json.size(), kMaxConfigBytes));
   PHALANX_TRY(ConfigFile config, read_tokenizer_config(json));
-  if (Status status = add_config_tokens(std::move(config.added), data, added); !status) {
+  if (Status status = add_config_tokens(config, data, added); !status) {
     return std::move(status).error().with("added_tokens_decoder");
   }
   for (NamedToken& token : config.named_tokens) {

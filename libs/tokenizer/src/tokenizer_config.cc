@@ -24,6 +24,46 @@ Result<std::string> token_text_of(const Json& value) {
   return expected("a string or an object with content", value);
 }
 
+// Named or additional, it is special whether it says so or not.
+Status add_special(const Json& value, std::vector<AddedToken>& special) {
+  AddedToken token;
+  if (value.as_object() != nullptr) {
+    PHALANX_TRY(token, read_added_token(value, 0));
+  } else {
+    PHALANX_TRY(token.content, token_text_of(value));
+    token.normalized = false;
+  }
+  token.special = true;
+  if (!token.content.empty()) {
+    special.push_back(std::move(token));
+  }
+  return ok();
+}
+
+// A list of tokens, or an object whose members are some.
+Status read_more_special(const Json& config, std::vector<AddedToken>& special) {
+  for (const char* field : {"additional_special_tokens", "extra_special_tokens"}) {
+    const Json* const tokens = config.find(field);
+    if (tokens == nullptr || tokens->is_null()) {
+      continue;
+    }
+    const Json::Array* const list = tokens->as_array();
+    const Json::Object* const named = tokens->as_object();
+    const std::size_t count = list != nullptr ? list->size() : named != nullptr ? named->size() : 0;
+    if ((list == nullptr && named == nullptr) || count > kMaxAddedTokens) {
+      return expected("a list of at most " + std::to_string(kMaxAddedTokens) + " tokens", *tokens)
+          .with(field);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const Json& token = list != nullptr ? (*list)[i] : (*named)[i].value;
+      if (Status added = add_special(token, special); !added) {
+        return std::move(added).error().with(field);
+      }
+    }
+  }
+  return ok();
+}
+
 // One template, or several with names, as a list or an object: "default" is the one for
 // conversations, "tool_use" the one for those with tools.
 Status read_templates(const Json& value, TemplateSources& out) {
@@ -123,7 +163,11 @@ Result<ConfigFile> read_tokenizer_config(std::string_view json) {
       return std::move(text).error().with(role);
     }
     file.named_tokens.push_back({role, *std::move(text), std::nullopt});
+    if (Status special = add_special(*value, file.special); !special) {
+      return std::move(special).error().with(role);
+    }
   }
+  PHALANX_RETURN_IF_ERROR(read_more_special(config, file.special));
   if (const Json* added = config.find("added_tokens_decoder"); added != nullptr) {
     if (Status status = read_added(*added, file.added); !status) {
       return std::move(status).error().with("added_tokens_decoder");

@@ -28,11 +28,12 @@ namespace phalanx::tokenizer {
                                     Spelling spelling,
                                     VocabularyFile& file);
 
-// tokenizer_config.json: named tokens, template, and added tokens that tokenizer.json lacks.
-// `names` come without ids.
+// tokenizer_config.json: named tokens, template, and what it says of added tokens, which counts
+// more than what tokenizer.json says. Names and special tokens come without ids.
 struct ConfigFile {
   std::vector<NamedToken> named_tokens;
   std::vector<AddedToken> added;
+  std::vector<AddedToken> special;  // named ones, and additional ones without a name
   TemplateSources templates;
   // What stands around a text instead of what tokenizer.json says: in the tokenizer classes of
   // Llama of transformers, which take no notice of that. The roles' tokens.

@@ -111,6 +111,14 @@ TEST(Template, TellsWhichVariablesItReads) {
   EXPECT_TRUE(compiled->mentions("tools"));
   EXPECT_FALSE(compiled->mentions("documents"));
   EXPECT_TRUE(compiled->iterates_content());
+  EXPECT_TRUE(compiled->takes_lists_only());
+  const auto careful = Template::compile(
+      "{% if m.content is string %}{{ m.content }}{% else %}{% for part in m.content %}{% endfor "
+      "%}{% endif %}");
+  ASSERT_TRUE(careful);
+  EXPECT_TRUE(careful->iterates_content());
+  EXPECT_FALSE(careful->takes_lists_only());
+  EXPECT_FALSE(Template::compile("{{ m.content }}")->takes_lists_only());
 }
 
 // As in Python; there is no arithmetic with them, which is an error that says so.

@@ -47,11 +47,28 @@ using Segments = std::vector<TextSegment>;
 
 TEST(ChatTemplate, TellsTemplateTextFromUserData) {
   EXPECT_EQ(segments("<|im_start|>{{ messages[0].role }}\n{{ messages[0].content + eos_token }}"),
-            (Segments{{"<|im_start|>", false},
-                      {"user", true},
-                      {"\n", false},
-                      {"Hi", true},
-                      {"<|im_end|>", false}}));
+            (Segments{{"<|im_start|>user\n", false}, {"Hi", true}, {"<|im_end|>", false}}));
+}
+
+// Of Phi and others. What is no word of the protocol is not trusted.
+TEST(ChatTemplate, MakesSpecialTokensOfRoles) {
+  const auto of = [](const char* role) {
+    const std::string messages = nlohmann::json{{{"role", role}, {"content", "Hi"}}}.dump();
+    return segments("{{ '<|' ~ messages[0].role ~ '|>' ~ messages[0].content }}",
+                    {.messages_json = messages});
+  };
+  EXPECT_EQ(of("user"), (Segments{{"<|user|>", false}, {"Hi", true}}));
+  EXPECT_EQ(of("im_end"), (Segments{{"<|", false}, {"im_end", true}, {"|>", false}, {"Hi", true}}));
+}
+
+TEST(ChatTemplate, GivesTextsAsListsToATemplateThatTakesNothingElse) {
+  const char* const parts =
+      "{% for p in messages[0].content %}[{{ p.type }}:{{ p.text }}]{% endfor %}";
+  EXPECT_EQ(segments(parts), (Segments{{"[text:", false}, {"Hi", true}, {"]", false}}));
+  const std::string both =
+      "{% if messages[0].content is string %}{{ messages[0].content }}{% else %}" +
+      std::string(parts) + "{% endif %}";
+  EXPECT_EQ(segments(both), (Segments{{"Hi", true}}));
 }
 
 TEST(ChatTemplate, KeepsTheMarkThroughEveryOperation) {

@@ -320,6 +320,36 @@ TEST(LoadTokenizer, AddsTheTokensThatOnlyTheConfigHas) {
   EXPECT_EQ(*tokenizer->encode("<|new|>", {.parse_special = true}), std::vector<TokenId>{id});
 }
 
+// What the configuration says of tokens that are there already counts, and roles are special.
+TEST(LoadTokenizer, TakesFlagsFromTheConfigAndRolesAsSpecial) {
+  json file = fixture_json();
+  const auto id = static_cast<TokenId>(fixture().vocab_size());
+  file["added_tokens"].push_back({{"id", id}, {"content", "<|end|>"}, {"special", false}});
+  file["model"]["vocab"]["<|bos|>"] = id + 1;
+  file["model"]["vocab"]["<|more|>"] = id + 2;
+  const json end{
+      {std::to_string(id), {{"content", "<|end|>"}, {"special", true}, {"rstrip", true}}}};
+  const json config{{"bos_token", "<|bos|>"},
+                    {"additional_special_tokens", {"<|more|>"}},
+                    {"pad_token", "<|none|>"},
+                    {"added_tokens_decoder", end}};
+  const auto plain = load_json(file, {});
+  EXPECT_EQ(*plain->encode("<|end|>"), std::vector<TokenId>{id}) << "a client can write it";
+  for (const json& one : {config, json{{"eos_token", "<|end|>"}}}) {
+    const auto tokenizer = load_json(file, one);
+    ASSERT_NE(tokenizer, nullptr);
+    EXPECT_GT(tokenizer->encode("<|end|>")->size(), 1U);
+    EXPECT_EQ(*tokenizer->encode("<|end|>", {.parse_special = true}), std::vector<TokenId>{id});
+  }
+  const auto tokenizer = load_json(file, config);
+  const EncodeOptions special{.parse_special = true};
+  EXPECT_EQ(*tokenizer->encode("<|bos|><|more|><|end|> \n", special),
+            (std::vector<TokenId>{id + 1, id + 2, id}));
+  EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{id + 1, id + 2, id}, {.skip_special = true}),
+            "");
+  EXPECT_EQ(tokenizer->pad_id(), std::nullopt);
+}
+
 TEST(LoadTokenizer, LeavesOutTheAddedTokensThatTheModelHasNoRoomFor) {
   const auto tokens = static_cast<std::uint32_t>(fixture().vocab_size());
   json file = fixture_json();
@@ -350,6 +380,8 @@ TEST(LoadTokenizer, RefusesABadConfig) {
       {"{", "tokenizer_config.json"},
       {"[]", "tokenizer_config.json"},
       {R"({"eos_token": 5})", "eos_token"},
+      {R"({"additional_special_tokens": "<a>"})", "additional_special_tokens"},
+      {R"({"extra_special_tokens": [5]})", "extra_special_tokens"},
       {R"({"chat_template": 5})", "chat_template"},
       {R"({"chat_template": []})", "default"},
       {R"({"chat_template": {"tool_use": "t"}})", "default"},

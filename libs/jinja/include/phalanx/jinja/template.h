@@ -50,6 +50,9 @@ class Template {
   [[nodiscard]] bool mentions(std::string_view variable) const;
   // Whether it goes through the parts of something called content, so that contents may be lists.
   [[nodiscard]] bool iterates_content() const;
+  // The same, without a look at whether they are lists: it would go through the characters of a
+  // text.
+  [[nodiscard]] bool takes_lists_only() const;
 
  private:
   struct Program;
