@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 
 #include "regular_expression.h"
@@ -17,6 +18,24 @@ bool is_hex(char c) {
 
 bool is_alphanumeric(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+// \p{L}, \p{Lu}: a general category. Longer names are scripts, but for these.
+constexpr std::size_t kCategoryLetters = 2;
+
+bool is_binary_property(std::string_view name) {
+  constexpr std::array<std::string_view, 11> kNames = {"Any",
+                                                       "ASCII",
+                                                       "Alphabetic",
+                                                       "Lowercase",
+                                                       "Uppercase",
+                                                       "White_Space",
+                                                       "Ideographic",
+                                                       "Emoji",
+                                                       "Emoji_Presentation",
+                                                       "Emoji_Modifier",
+                                                       "Extended_Pictographic"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
 class Translator {
@@ -97,8 +116,8 @@ class Translator {
                        "\"");
   }
 
-  // {n}, {n,} and {n,m}. Ruby reads {,m} as {0,m} and {n}+ as a repeated repetition, PCRE2 reads
-  // neither so.
+  // {n}, {n,} and {n,m}. Ruby reads {,m} as {0,m}, {n}+ as a repeated repetition and {n}? as one
+  // that may be missing, PCRE2 reads none of them so.
   Status interval() {
     const std::size_t close = pattern_.find('}', position_);
     if (close == std::string_view::npos || next_is("{,")) {
@@ -106,6 +125,11 @@ class Translator {
     }
     if (pattern_.substr(close + 1, 1) == "+") {
       return unsupported("an interval followed by +");
+    }
+    const bool is_exact =
+        pattern_.substr(position_, close - position_).find(',') == std::string_view::npos;
+    if (is_exact && pattern_.substr(close + 1, 1) == "?") {
+      return unsupported("an interval of one number followed by ?");
     }
     take(close + 1 - position_);
     return ok();
@@ -183,6 +207,19 @@ class Translator {
     if (pattern_.substr(position_ + 2, 1) != "{" || close == std::string_view::npos) {
       return unsupported("\\p without {…}");
     }
+    const std::string_view all = pattern_.substr(position_ + 3, close - position_ - 3);
+    const std::string_view name = all.substr(all.starts_with('^') ? 1 : 0);
+    if (!std::all_of(
+            name.begin(), name.end(), [](char c) { return is_alphanumeric(c) || c == '_'; })) {
+      return unsupported("\\p{" + std::string(all) + "}");
+    }
+    if (name.size() <= kCategoryLetters || is_binary_property(name)) {
+      take(close + 1 - position_);
+      return ok();
+    }
+    // Of a script alone, PCRE2 takes the characters that are used with it, too.
+    take(all.size() - name.size() + 3);
+    out_.append("sc:");
     take(close + 1 - position_);
     return ok();
   }
@@ -196,6 +233,9 @@ class Translator {
     }
     if (digits == first || (braces && pattern_.substr(digits, 1) != "}")) {
       return unsupported("\\x without hexadecimal digits");
+    }
+    if (!braces && digits - first == 2 && pattern_[first] >= '8') {
+      return unsupported("\\x80 to \\xFF without braces");  // a byte, and no character
     }
     take(digits + (braces ? 1 : 0) - position_);
     return ok();

@@ -39,16 +39,33 @@ TEST(TranslatePattern, LeavesWhatBothEnginesReadAlike) {
 }
 
 TEST(TranslatePattern, RefusesByNameWhatWouldMeanSomethingElse) {
-  for (const char* pattern :
-       {R"(\w+)",   R"(\bx)",         R"(\h)",         R"(\v)",          R"(\X)",     R"(\K)",
-        R"(\Ga)",   R"([[:alpha:]])", R"([a&&b])",     R"([a[b]])",      R"([^a\S])", R"(a(?i)b)",
-        R"((?m)x)", R"((?<name>x))",  R"((*ACCEPT)x)", R"(\p{N}{1,3}+)", R"(a{,3})",  R"([])",
-        R"(a\)",    R"(\pL)",         R"(\u12)",       R"([a)"}) {
+  for (const char* pattern : {R"(\w+)",        R"(\bx)",
+                              R"(\h)",         R"(\v)",
+                              R"(\X)",         R"(\K)",
+                              R"(\Ga)",        R"([[:alpha:]])",
+                              R"([a&&b])",     R"([a[b]])",
+                              R"([^a\S])",     R"(a(?i)b)",
+                              R"((?m)x)",      R"((?<name>x))",
+                              R"((*ACCEPT)x)", R"(\p{N}{1,3}+)",
+                              R"(a{,3})",      R"([])",
+                              R"(a\)",         R"(\pL)",
+                              R"(\u12)",       R"([a)",
+                              R"(a{2}?)",      R"([\x80-\xFF])",
+                              R"(\p{L&})",     R"(\p{Script=Han})"}) {
     const auto translated = translate_pattern(pattern);
     ASSERT_FALSE(translated.has_value()) << pattern;
     EXPECT_EQ(translated.error().code(), Code::kUnimplemented) << pattern;
     EXPECT_THAT(translated.error().message(), testing::HasSubstr("not supported"));
   }
+}
+
+// "、" is used with Han and belongs to no script alone.
+TEST(TranslatePattern, TakesTheCharactersOfAScriptAndNotThoseUsedWithIt) {
+  EXPECT_EQ(*translate_pattern(R"([\p{Han}\p{Lo}]\P{^Hiragana}\p{Emoji})"),
+            R"([\p{sc:Han}\p{Lo}]\P{^sc:Hiragana}\p{Emoji})");
+  EXPECT_EQ(matches(*Regex::compile(R"(\p{Han}+)"), "漢字、漢"), (std::vector<std::string>{"漢字", "漢"}));
+  EXPECT_EQ(matches(*Regex::compile(R"(\p{^Han}+)"), "漢字、漢"), (std::vector<std::string>{"、"}));
+  EXPECT_EQ(matches(*Regex::compile(R"([\P{Han}])"), "漢、"), (std::vector<std::string>{"、"}));
 }
 
 TEST(Regex, CountsAsSpaceWhatOnigurumaCounts) {
