@@ -83,7 +83,7 @@ void FrontHost::start(int tokenizer, int lifeline_pipe) {
 
 void FrontHost::use_program(os::HeldProgram program) {
   if (const auto slot = programs_.offer(std::move(program))) {
-    kill(*slot, {"another program is to be tried"});
+    replace(*slot);  // it is tried with a program that is not wanted any more
   }
 }
 

@@ -65,6 +65,9 @@ ApiResult<TokenizeRequest> parse_tokenize_request(std::string_view json,
                              ? "prompt: expected either prompt or messages, came both"
                              : "prompt: expected either prompt or messages, came nothing");
   }
+  if (!request.prompt && add_special_tokens.value_or(false)) {
+    return unsupported("add_special_tokens", "the template writes all special tokens");
+  }
   request.add_special_tokens = add_special_tokens.value_or(request.prompt.has_value());
   return request;
 }

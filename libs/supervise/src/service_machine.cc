@@ -156,7 +156,7 @@ constexpr Row kStoppingRow{{
     stay(State::kStopping),                         // kProgress
     stay(State::kStopping),                         // kReady
     stay(State::kStopping),                         // kRecovering
-    stay(State::kStopping, kEscalateStop),          // kHung
+    stay(State::kStopping, kKill),                  // kHung: it hears nothing
     go(State::kStopped, kEndAsWanted),              // kDied
     go(State::kStopped, kEndAsWanted),              // kDiedForGood
     stay(State::kStopping, kEscalateStop),          // kDeadline

@@ -136,6 +136,11 @@ TEST(TokenizeRequest, TakesEitherATextOrAConversation) {
   EXPECT_EQ(message_of(parse_tokenize_request(
                 R"({"prompt":"a","messages":[{"role":"user","content":"a"}]})")),
             "prompt: expected either prompt or messages, came both");
+  EXPECT_NE(
+      message_of(parse_tokenize_request(
+                     R"({"add_special_tokens":true,"messages":[{"role":"user","content":"a"}]})"))
+          .find("the template writes all special tokens"),
+      std::string::npos);
 }
 
 TEST(DetokenizeRequest, TakesTokensOfTheVocabulary) {
