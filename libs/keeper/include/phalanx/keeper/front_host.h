@@ -114,11 +114,10 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
     return links_[front].unsent_bytes > kBehindBytes;
   }
 
-  // Both end the front, if it lives, and its connections go the way of a dead front's. restart()
-  // starts another in its place; stop() does not.
+  // All end the front, if it lives, and its connections go the way of a dead front's. stop() starts
+  // none in its place; what replace() does is called a renewal in the log.
   void restart(std::size_t front);
   void stop(std::size_t front);
-  // restart() of a front that is there, which the log calls a renewal.
   void replace(std::size_t front);
   void on_tick();  // every 100 ms
 
@@ -135,9 +134,7 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
                                                        Incarnation incarnation,
                                                        pid_t pid) override;
   void ask_to_stop(std::size_t slot) override;
-  void on_record(std::size_t slot,
-                 Incarnation incarnation,
-                 Result<os::ControlMessage> received) override;
+  void on_record(std::size_t slot, Incarnation, Result<os::ControlMessage> received) override;
   void on_dying(std::size_t, Incarnation) override {}
   void on_stopped_by_signal(std::size_t slot, Incarnation incarnation) override;
   void on_exit(const supervise::Death& death) override;
