@@ -63,7 +63,8 @@ TEST(TranslatePattern, RefusesByNameWhatWouldMeanSomethingElse) {
 TEST(TranslatePattern, TakesTheCharactersOfAScriptAndNotThoseUsedWithIt) {
   EXPECT_EQ(*translate_pattern(R"([\p{Han}\p{Lo}]\P{^Hiragana}\p{Emoji})"),
             R"([\p{sc:Han}\p{Lo}]\P{^sc:Hiragana}\p{Emoji})");
-  EXPECT_EQ(matches(*Regex::compile(R"(\p{Han}+)"), "漢字、漢"), (std::vector<std::string>{"漢字", "漢"}));
+  EXPECT_EQ(matches(*Regex::compile(R"(\p{Han}+)"), "漢字、漢"),
+            (std::vector<std::string>{"漢字", "漢"}));
   EXPECT_EQ(matches(*Regex::compile(R"(\p{^Han}+)"), "漢字、漢"), (std::vector<std::string>{"、"}));
   EXPECT_EQ(matches(*Regex::compile(R"([\P{Han}])"), "漢、"), (std::vector<std::string>{"、"}));
 }
