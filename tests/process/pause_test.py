@@ -17,7 +17,7 @@ import trial_settings  # noqa: E402
 from phalanx_server import Server, Stream, descendants, main  # noqa: E402
 
 _, IS_LONG, _ = trial_settings.read(1, 2)
-START_TIMEOUT = 4
+START_TIMEOUT = 3
 REQUEST_SECONDS = 10  # from the first byte of a request to the end of its header; an idle connection has longer
 CLIENTS = 240  # more than the loop hears of at once
 SERVED_SECONDS = 60  # how long connections wait for a front, and requests for a replica

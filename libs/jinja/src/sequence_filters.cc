@@ -220,6 +220,22 @@ Result<Value> dictsort(Interpreter& interpreter, Arguments& arguments) {
   return sorted(std::move(keyed), reverse);
 }
 
+// "a.b,c" names two attributes.
+std::vector<Value> paths_of(const Value& attribute) {
+  const MarkedText* const text = attribute.as_text();
+  if (text == nullptr) {
+    return {attribute};
+  }
+  std::vector<Value> paths;
+  const std::string& all = text->text();
+  for (std::size_t begin = 0; begin <= all.size();) {
+    const std::size_t end = std::min(all.find(',', begin), all.size());
+    paths.push_back(Value::literal(all.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return paths;
+}
+
 Result<Value> sort(Interpreter& interpreter, Arguments& arguments) {
   PHALANX_TRY(const Parameters parameters,
               Parameters::bind(arguments, {"value", "reverse", "case_sensitive", "attribute"}));
@@ -227,14 +243,21 @@ Result<Value> sort(Interpreter& interpreter, Arguments& arguments) {
   PHALANX_TRY(const bool reverse, parameters.boolean(1, false));
   PHALANX_TRY(const bool case_sensitive, parameters.boolean(2, false));
   PHALANX_TRY(std::vector<Value> values, input_elements(interpreter, value));
+  const bool by_attributes = parameters.has(3) && !parameters.get(3)->is_none();
+  const std::vector<Value> paths =
+      by_attributes ? paths_of(*parameters.get(3)) : std::vector<Value>();
   std::vector<std::pair<Value, Value>> keyed;
   for (Value& item : values) {
-    Value key = item;
-    if (parameters.has(3) && !parameters.get(3)->is_none()) {
-      PHALANX_TRY(key, attribute_path(interpreter, item, *parameters.get(3)));
+    // Lists: so two that are equal are in order, also if their keys have none ("none").
+    std::vector<Value> keys;
+    for (const Value& path : paths) {
+      PHALANX_TRY(const Value key, attribute_path(interpreter, item, path));
+      keys.push_back(case_sensitive ? key : ignoring_case(key));
     }
-    // Keys of one element: so two that are equal are in order, also if they have none ("none").
-    PHALANX_TRY(Value wrapped, Value::list({case_sensitive ? key : ignoring_case(key)}));
+    if (!by_attributes) {
+      keys.push_back(case_sensitive ? item : ignoring_case(item));
+    }
+    PHALANX_TRY(Value wrapped, Value::list(std::move(keys)));
     keyed.emplace_back(std::move(wrapped), std::move(item));
   }
   return sorted(std::move(keyed), reverse);

@@ -193,8 +193,7 @@ Refusal write_message(const Field& message, std::vector<std::string>* ignored, j
     return wrong({message.name + ".role", role_value == nullptr ? absent : *role_value},
                  "\"system\", \"developer\", \"user\", \"assistant\" or \"tool\"");
   }
-  // Templates know the role by its older name and would drop the message silently.
-  json.begin_object().key("role").text(*role == "developer" ? "system" : *role).key("content");
+  json.begin_object().key("role").text(*role).key("content");
   const json::Value* content = message.value.find("content");
   if (auto refusal =
           write_content({message.name + ".content", content == nullptr ? absent : *content},

@@ -16,11 +16,14 @@ namespace {
 constexpr std::array<std::string_view, 4> kOwnVariables{
     "messages", "tools", "documents", "add_generation_prompt"};
 
-Contents contents_of(const jinja::Template& source) {
-  if (source.takes_lists_only()) {
-    return Contents::kLists;
-  }
-  return source.iterates_content() ? Contents::kBoth : Contents::kTexts;
+MessageForm form_of(const jinja::Template& compiled, std::string_view source) {
+  MessageForm form;
+  form.contents = compiled.takes_lists_only()   ? Contents::kLists
+                  : compiled.iterates_content() ? Contents::kBoth
+                                                : Contents::kTexts;
+  // One that does not know the role would drop the message silently.
+  form.knows_developers = source.find("developer") != std::string_view::npos;
+  return form;
 }
 
 std::vector<TextSegment> segments_of(const jinja::MarkedText& text) {
@@ -57,6 +60,7 @@ Status add_variables(const jinja::Value& given, jinja::Template::Variables& vari
 
 struct ChatTemplate::Program {
   jinja::Template source;
+  MessageForm form;
   std::vector<std::pair<std::string, std::string>> constants;
   TemplateLimits limits;
 };
@@ -78,8 +82,9 @@ Result<ChatTemplate> ChatTemplate::compile(
   if (!compiled) {
     return std::move(compiled).error().with("chat template");
   }
-  return ChatTemplate(
-      std::make_unique<const Program>(Program{*std::move(compiled), std::move(constants), limits}));
+  const MessageForm form = form_of(*compiled, source);
+  return ChatTemplate(std::make_unique<const Program>(
+      Program{*std::move(compiled), form, std::move(constants), limits}));
 }
 
 Result<std::vector<TextSegment>> ChatTemplate::render(const RenderRequest& request) const {
@@ -92,7 +97,7 @@ Result<std::vector<TextSegment>> ChatTemplate::render(const RenderRequest& reque
         "continue_final_message: expected no add_generation_prompt with it: the final message is "
         "either continued or followed by a new one");
   }
-  PHALANX_TRY(jinja::Value messages, messages_of(request, contents_of(program_->source)));
+  PHALANX_TRY(jinja::Value messages, messages_of(request, program_->form));
   std::optional<FinalMessage> final_message;
   if (request.continue_final_message) {
     PHALANX_TRY(final_message, FinalMessage::mark(messages));

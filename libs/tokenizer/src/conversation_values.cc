@@ -19,6 +19,8 @@ using jinja::Dict;
 using jinja::MarkedText;
 using jinja::Value;
 
+constexpr std::string_view kDeveloper = "developer";
+
 const MarkedText* text_member(const Value& object, std::string_view name) {
   const Dict* const dict = object.as_dict();
   const Value* const member = dict == nullptr ? nullptr : dict->find(name);
@@ -67,7 +69,7 @@ MarkedText marked(const MarkedText& text, const std::string& mark) {
 
 bool is_role(std::string_view text) {
   constexpr std::array<std::string_view, 5> kRoles = {
-      "system", "developer", "user", "assistant", "tool"};
+      "system", kDeveloper, "user", "assistant", "tool"};
   return std::find(kRoles.begin(), kRoles.end(), text) != kRoles.end();
 }
 
@@ -105,7 +107,7 @@ Result<std::optional<Value>> mark_last_part(const jinja::List& parts,
 
 }  // namespace
 
-Result<Value> messages_of(const RenderRequest& request, Contents contents) {
+Result<Value> messages_of(const RenderRequest& request, MessageForm form) {
   PHALANX_TRY(Value messages, jinja::parse_json_value(request.messages_json, "messages"));
   if (messages.as_list() == nullptr) {
     return invalid_argument("messages: expected an array");
@@ -117,11 +119,13 @@ Result<Value> messages_of(const RenderRequest& request, Contents contents) {
     }
     const MarkedText* const role = text_member(item, "role");
     if (role != nullptr && is_role(role->text())) {
-      PHALANX_TRY(item, with_member(item, "role", Value::literal(role->text())));
+      const bool is_renamed = !form.knows_developers && role->text() == kDeveloper;
+      PHALANX_TRY(item,
+                  with_member(item, "role", Value::literal(is_renamed ? "system" : role->text())));
     }
     const Value* const content = item.as_dict()->find("content");
     PHALANX_TRY(std::optional<Value> changed,
-                in_form(content == nullptr ? Value() : *content, contents));
+                in_form(content == nullptr ? Value() : *content, form.contents));
     if (changed) {
       PHALANX_TRY(item, with_member(item, "content", *std::move(changed)));
     }

@@ -18,11 +18,16 @@ enum class Contents : std::uint8_t {
   kLists,  // texts become lists of one part
 };
 
+struct MessageForm {
+  Contents contents = Contents::kBoth;
+  bool knows_developers = true;  // else that role has its older name, which is "system"
+};
+
 // The messages of a request. Their roles, which are words of the protocol, are the template's own
 // text: it may make a special token of one.
 //
 // Errors: kInvalidArgument  not an array of objects
-[[nodiscard]] Result<jinja::Value> messages_of(const RenderRequest& request, Contents contents);
+[[nodiscard]] Result<jinja::Value> messages_of(const RenderRequest& request, MessageForm form);
 
 // Tools or documents: an array, or none. `what` names it in messages.
 [[nodiscard]] Result<jinja::Value> optional_list_of(std::string_view json, std::string_view what);

@@ -34,6 +34,16 @@ TEST(Template, MarksWhatCameFromTheUserAndNothingElse) {
   EXPECT_FALSE(text->user_data().overlaps({3, 5}));
 }
 
+TEST(Template, SortsBySeveralAttributes) {
+  const auto text = render(
+      "{% for x in [{'a': 2, 'b': 'Z'}, {'a': 1, 'b': 'd'}, {'a': 2, 'b': "
+      "'c'}]|sort(attribute='a,b') %}"
+      "{{ x.a }}{{ x.b }} {% endfor %}",
+      {});
+  ASSERT_TRUE(text) << text.error().message();
+  EXPECT_EQ(text->text(), "1d 2c 2Z ");
+}
+
 TEST(Template, TheLaterOfTwoVariablesOfOneNameCounts) {
   const auto text = render("{{ x }}", {{"x", Value::literal("1")}, {"x", Value::literal("2")}});
   ASSERT_TRUE(text);

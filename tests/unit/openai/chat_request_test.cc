@@ -103,7 +103,7 @@ TEST(ChatRequest, WritesTheConversationForTheTemplate) {
       R"({"role":"assistant","content":null,"tool_calls":[]},)"
       R"({"role":"tool","tool_call_id":"c","content":"3\n","name":"f","weight":1}]})");
   EXPECT_EQ(request.conversation.messages_json,
-            R"([{"role":"system","content":"be brief"},)"
+            R"([{"role":"developer","content":"be brief"},)"
             R"({"role":"user","content":[{"type":"text","text":"one"},)"
             "{\"type\":\"text\",\"text\":\"tw\xC3\xB6\"}]},"
             R"({"role":"assistant","content":""},)"

@@ -44,6 +44,18 @@ TEST(SupervisorStop, EscalatesByBoundedSteps) {
   EXPECT_EQ(world.state(), State::kStopped);
 }
 
+// No polite signal helps, and those it works for wait.
+TEST(SupervisorStop, KillsAtOnceWhatHangsMeanwhile) {
+  World world;
+  world.start_and_ready();
+  world.supervisor.stop(0);
+  world.supervisor.on_hung(0, world.incarnation(), "no heartbeat");
+  EXPECT_EQ(world.runner.processes[0].signals, std::vector<int>{SIGKILL});
+  EXPECT_EQ(world.notes.take(), (Lines{"ready 0.1", "down 0.1", "doomed 0"}));
+  world.die();
+  EXPECT_EQ(world.state(), State::kStopped);
+}
+
 TEST(SupervisorStop, TellsAllBeforeItWaitsForAny) {
   World world(3);
   for (std::size_t slot = 0; slot < 3; ++slot) {

@@ -61,6 +61,13 @@ TEST(ChatTemplate, MakesSpecialTokensOfRoles) {
   EXPECT_EQ(of("im_end"), (Segments{{"<|", false}, {"im_end", true}, {"|>", false}, {"Hi", true}}));
 }
 
+TEST(ChatTemplate, CallsADeveloperAsTheTemplateKnowsHim) {
+  const RenderRequest request{.messages_json = R"([{"role": "developer", "content": "Hi"}])"};
+  EXPECT_EQ(segments("{{ messages[0].role }}", request), (Segments{{"system", false}}));
+  EXPECT_EQ(segments("{% if messages[0].role == 'developer' %}yes{% endif %}", request),
+            (Segments{{"yes", false}}));
+}
+
 TEST(ChatTemplate, GivesTextsAsListsToATemplateThatTakesNothingElse) {
   const char* const parts =
       "{% for p in messages[0].content %}[{{ p.type }}:{{ p.text }}]{% endfor %}";

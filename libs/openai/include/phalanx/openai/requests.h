@@ -71,9 +71,9 @@ struct GenerationFields {
 // What a chat template makes a prompt of, as JSON; "" where the client sent nothing.
 struct TemplateInput {
   // An array of {"role", "content", …}: a content is a text or a list of {"type": "text", "text"},
-  // an absent one of the assistant or a tool "", the role "developer" is "system", the arguments of
-  // a tool call are the object that they spell, or the text of one that spells none, and thoughts
-  // stand as reasoning and reasoning_content.
+  // an absent one of the assistant or a tool "", the arguments of a tool call are the object that
+  // they spell, or the text of one that spells none, and thoughts stand as reasoning and
+  // reasoning_content.
   std::string messages_json;
   std::size_t message_count = 0;
   std::string tools_json;               // array of objects
