@@ -24,7 +24,7 @@ from phalanx_server import Server, Stream, descendants, eventually, main  # noqa
 USUAL, LONG = 500, 10_000
 REQUESTS, IS_LONG, SEED = trial_settings.read(USUAL, LONG)
 
-RATE = 25  # requests a second, as far as the machine can
+RATE = 30  # requests a second, as far as the machine can
 SENDERS = 8
 ANSWER_SECONDS = 90
 GROWTH_KB_MAX = 16 * 1024
