@@ -203,10 +203,10 @@ Result<std::vector<CommandLineArgument>> split_command_line(
   } catch (const po::error& error) {
     return invalid_argument(error.what());
   }
-  for (auto word = end; word != arguments.end(); ++word) {
-    if (word != end) {
-      result.push_back({"", *word});
-    }
+  if (end != arguments.end()) {
+    std::for_each(end + 1, arguments.end(), [&](const std::string& word) {
+      result.push_back({"", word});
+    });
   }
   return result;
 }
