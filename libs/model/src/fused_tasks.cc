@@ -14,6 +14,9 @@ struct Block {
   std::uint32_t first_row = 0;
   std::uint32_t rows = 0;
   Run columns;
+  // Of the blocks of these columns.
+  std::uint32_t index = 0;
+  std::uint32_t count = 1;
 };
 
 // Block `tile` of blocks of `most_rows` rows, which are numbered down the rows of each group.
@@ -22,8 +25,13 @@ Block block_of(const ColumnGroups& groups,
                std::uint32_t most_rows,
                std::uint32_t tile) {
   const std::uint32_t row_blocks = (rows + most_rows - 1) / most_rows;
-  const std::uint32_t first_row = tile % row_blocks * most_rows;
-  return {first_row, std::min(most_rows, rows - first_row), groups.runs[tile / row_blocks]};
+  const std::uint32_t index = tile % row_blocks;
+  const std::uint32_t first_row = index * most_rows;
+  return {first_row,
+          std::min(most_rows, rows - first_row),
+          groups.runs[tile / row_blocks],
+          index,
+          row_blocks};
 }
 
 std::uint32_t fused_tiles(const ColumnGroups& groups, std::uint32_t rows) {
@@ -77,6 +85,8 @@ void multiply(const TaskRuntime& runtime,
   kernels::MatmulArgs args = product;
   args.leaves = &leaf;
   args.rows = block.rows;
+  args.row_run = block.index;
+  args.row_runs = block.count;
   args.columns = block.columns.count;
   args.out = out;
   args.out_stride = block.columns.count;

@@ -3,6 +3,7 @@
 // linkage.
 #include "array_tiles.h"
 
+#include "amx/attention_tiles.h"
 #include "amx/matmul_tiles.h"
 #include "amx/tile_shape.h"
 #include "tables.h"
@@ -45,6 +46,11 @@ class ArrayTiles {
   void load_columns(const std::byte* from) {
     file_.load(6 + kColumn, from, 64);
   }
+  template <int kColumn>
+  void stream_columns(const std::byte* from) {
+    load_columns<kColumn>(from);
+  }
+  void keep_awake(std::byte* scratch) { file_.store(4, scratch, 64); }
   template <int kRow, int kColumn>
   void dpbf16() {
     file_.dpbf16(2 * kRow + kColumn, 4 + kRow, 6 + kColumn);
@@ -54,8 +60,12 @@ class ArrayTiles {
     file_.dpbsud(2 * kRow + kColumn, 4 + kRow, 6 + kColumn);
   }
   template <int kRow, int kColumn>
-  void store(std::byte* to) {
-    file_.store(2 * kRow + kColumn, to, 64);
+  void load(const std::byte* from, std::size_t stride) {
+    file_.load(2 * kRow + kColumn, from, stride);
+  }
+  template <int kRow, int kColumn>
+  void store(std::byte* to, std::size_t stride) {
+    file_.store(2 * kRow + kColumn, to, stride);
   }
 
  private:
@@ -66,21 +76,22 @@ void multiply_all_by_tiles(const MatmulArgs& args, std::uint32_t tile) {
   multiply_by_tiles<ArrayTiles>(args, whole_tile(args, tile));
 }
 
-KernelTable with_matmul(void (*matmul)(const MatmulArgs& args, std::uint32_t tile)) {
+KernelTable with_products(void (*matmul)(const MatmulArgs& args, std::uint32_t tile)) {
   KernelTable table = avx512vnni_table();
   table.matmul = matmul;
+  table.attention = amx_attend_tile<ArrayTiles>;
   return table;
 }
 
 }  // namespace
 
 const KernelTable& array_tiles_table() {
-  static const KernelTable kTable = with_matmul(amx_matmul_tile<ArrayTiles>);
+  static const KernelTable kTable = with_products(amx_matmul_tile<ArrayTiles>);
   return kTable;
 }
 
 const KernelTable& all_array_tiles_table() {
-  static const KernelTable kTable = with_matmul(multiply_all_by_tiles);
+  static const KernelTable kTable = with_products(multiply_all_by_tiles);
   return kTable;
 }
 

@@ -118,7 +118,8 @@ bool carry_out(const Instruction& found) {
     registers.release();
   } else if (found.opcode == kConfigure && prefix == Prefix::kF2 && !found.has_memory) {
     registers.zero(found.reg);
-  } else if (found.opcode == kMove && prefix == Prefix::kF2 && found.has_memory) {
+  } else if (found.opcode == kMove && (prefix == Prefix::kF2 || prefix == Prefix::k66) &&
+             found.has_memory) {
     registers.load(found.reg, found.memory, found.stride);
   } else if (found.opcode == kMove && prefix == Prefix::kF3 && found.has_memory) {
     registers.store(found.reg, found.memory, found.stride);

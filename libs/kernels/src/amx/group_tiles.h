@@ -140,8 +140,10 @@ class GroupTiles {
     }
     zero_sums<kRows, kColumns>(tiles_);
     add_step<TileDot::kInt8, kRows, kColumns>(tiles_, group);
-    store_sums<kRows, kColumns>(
-        tiles_, reinterpret_cast<std::byte*>(group_sums_), kGroupStrip * sizeof(std::int32_t));
+    store_sums<kRows, kColumns>(tiles_,
+                                {reinterpret_cast<std::byte*>(group_sums_),
+                                 kTileRegisterBytes,
+                                 kGroupStrip * sizeof(std::int32_t)});
     const std::size_t rows = kRowTiles == 4 ? kGroupRows : part_.rows;
     for (std::size_t column = 0; column < kColumns; ++column) {
       const std::uint8_t* of_strip = scales.first + column * scales.strip_stride;

@@ -38,19 +38,17 @@ void for_row_tiles(const TilePart& whole, const Run& run) {
 template <typename Tiles>
 void multiply_by_tiles(const MatmulArgs& args, const TilePart& whole) {
   if (args.leaves[0].weight.format == WeightFormat::kBf16) {
-    for_row_tiles(whole, [&]<std::size_t kRowTiles>(const TilePart& part) {
-      run_block<LeafTiles<Tiles, TileDot::kBf16, kRowTiles>>(args, part);
-    });
+    multiply_leaves<Tiles, TileDot::kBf16>(args, whole);
     return;
   }
   dispatch_int_dot(args, [&]<IntDot kDot>() {
-    for_row_tiles(whole, [&]<std::size_t kRowTiles>(const TilePart& part) {
-      if constexpr (kDot == IntDot::kInt8Whole) {
-        run_block<LeafTiles<Tiles, TileDot::kInt8, kRowTiles>>(args, part);
-      } else {
+    if constexpr (kDot == IntDot::kInt8Whole) {
+      multiply_leaves<Tiles, TileDot::kInt8>(args, whole);
+    } else {
+      for_row_tiles(whole, [&]<std::size_t kRowTiles>(const TilePart& part) {
         run_block<GroupTiles<Tiles, kDot, kRowTiles>>(args, part);
-      }
-    });
+      });
+    }
   });
 }
 

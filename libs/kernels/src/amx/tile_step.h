@@ -54,10 +54,10 @@ PHALANX_LANES void add_tile(Tiles& tiles) {
 template <TileDot kDot, int kRows, int kColumns, typename Tiles>
 PHALANX_LANES void add_step(Tiles& tiles, const TileOperands& from) {
   tiles.template load_rows<0>(from.rows, from.row_stride);
-  tiles.template load_columns<0>(from.columns);
+  tiles.template stream_columns<0>(from.columns);
   add_tile<kDot, 0, 0>(tiles);
   if constexpr (kColumns == 2) {
-    tiles.template load_columns<1>(from.columns + from.strip_stride);
+    tiles.template stream_columns<1>(from.columns + from.strip_stride);
     add_tile<kDot, 0, 1>(tiles);
   }
   if constexpr (kRows == 2) {
@@ -69,19 +69,40 @@ PHALANX_LANES void add_step(Tiles& tiles, const TileOperands& from) {
   }
 }
 
-// Stores the sums as [strips][rows][16] numbers of four bytes.
+// Where sums lie in memory: rows and strips so many bytes apart.
+struct TileSumsAt {
+  std::byte* first;
+  std::size_t row_stride;
+  std::size_t strip_stride;
+};
+
 template <int kRows, int kColumns, typename Tiles>
-PHALANX_LANES void store_sums(Tiles& tiles, std::byte* to, std::size_t strip_bytes) {
-  constexpr std::size_t kTileBytes = kTileRegisterRows * kTileRegisterBytes;
-  tiles.template store<0, 0>(to);
+PHALANX_LANES void store_sums(Tiles& tiles, const TileSumsAt& to) {
+  const std::size_t second = kTileRegisterRows * to.row_stride;
+  tiles.template store<0, 0>(to.first, to.row_stride);
   if constexpr (kColumns == 2) {
-    tiles.template store<0, 1>(to + strip_bytes);
+    tiles.template store<0, 1>(to.first + to.strip_stride, to.row_stride);
   }
   if constexpr (kRows == 2) {
-    tiles.template store<1, 0>(to + kTileBytes);
+    tiles.template store<1, 0>(to.first + second, to.row_stride);
   }
   if constexpr (kRows == 2 && kColumns == 2) {
-    tiles.template store<1, 1>(to + strip_bytes + kTileBytes);
+    tiles.template store<1, 1>(to.first + second + to.strip_stride, to.row_stride);
+  }
+}
+
+template <int kRows, int kColumns, typename Tiles>
+PHALANX_LANES void load_sums(Tiles& tiles, const TileSumsAt& from) {
+  const std::size_t second = kTileRegisterRows * from.row_stride;
+  tiles.template load<0, 0>(from.first, from.row_stride);
+  if constexpr (kColumns == 2) {
+    tiles.template load<0, 1>(from.first + from.strip_stride, from.row_stride);
+  }
+  if constexpr (kRows == 2) {
+    tiles.template load<1, 0>(from.first + second, from.row_stride);
+  }
+  if constexpr (kRows == 2 && kColumns == 2) {
+    tiles.template load<1, 1>(from.first + second + from.strip_stride, from.row_stride);
   }
 }
 

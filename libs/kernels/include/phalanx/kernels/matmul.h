@@ -59,6 +59,11 @@ struct MatmulArgs {
   std::size_t node_stride = 0;  // elements from node to node
   const float* bias = nullptr;
   QuantizedRows quantized = {};
+  // Where the rows are one of several runs that a caller multiplies by the same columns one after
+  // the other: which of how many. Says how much of the columns that come next may be fetched
+  // meanwhile, and changes nothing else.
+  std::uint32_t row_run = 0;
+  std::uint32_t row_runs = 1;
 };
 
 // Tiles of one product: 64 rows by 64 columns each, numbered down the rows of the first 64 columns,
