@@ -60,6 +60,10 @@ class ArrayTiles {
     file_.dpbsud(2 * kRow + kColumn, 4 + kRow, 6 + kColumn);
   }
   template <int kRow, int kColumn>
+  void dpbssd() {
+    file_.dpbssd(2 * kRow + kColumn, 4 + kRow, 6 + kColumn);
+  }
+  template <int kRow, int kColumn>
   void load(const std::byte* from, std::size_t stride) {
     file_.load(2 * kRow + kColumn, from, stride);
   }

@@ -1,7 +1,8 @@
 # Fails when an instruction on tile registers stands in an object file other than that of amx, or one that the kernels need
 # does not stand there. A processor without AMX ends at such an instruction, and Linux at one that it has not permitted.
 #   cmake -DOBJDUMP=<objdump> -DOBJECTS=<list> -P check_tile_instructions.cmake
-set(needed ldtilecfg tilerelease tilezero tileloadd tilestored tdpbf16ps tdpbsud)
+set(needed ldtilecfg tilerelease tilezero tileloadd tileloaddt1 tilestored tdpbf16ps tdpbsud
+  tdpbssd)
 set(found_amx FALSE)
 foreach(object IN LISTS OBJECTS)
   execute_process(COMMAND ${OBJDUMP} -d --no-show-raw-insn ${object}

@@ -127,6 +127,8 @@ bool carry_out(const Instruction& found) {
     registers.dpbf16(found.reg, found.rm, found.vvvv);
   } else if (found.opcode == kDotInt8 && prefix == Prefix::kF3 && !found.has_memory) {
     registers.dpbsud(found.reg, found.rm, found.vvvv);
+  } else if (found.opcode == kDotInt8 && prefix == Prefix::kF2 && !found.has_memory) {
+    registers.dpbssd(found.reg, found.rm, found.vvvv);
   } else {
     return false;
   }

@@ -116,6 +116,16 @@ void TileFile::dpbf16(int sums, int a, int b) {
 }
 
 void TileFile::dpbsud(int sums, int a, int b) {
+  dot_bytes<std::uint8_t>(sums, a, b);
+}
+
+void TileFile::dpbssd(int sums, int a, int b) {
+  dot_bytes<std::int8_t>(sums, a, b);
+}
+
+// `Code` is what b has.
+template <typename Code>
+void TileFile::dot_bytes(int sums, int a, int b) {
   check_product(sums, a, b);
   Tile& to = at(sums);
   const Tile& rows = at(a);
@@ -126,8 +136,7 @@ void TileFile::dpbsud(int sums, int a, int b) {
       auto sum = read<std::uint32_t>(at_sum);
       for (std::size_t k = 0; k < columns.rows * 4; ++k) {
         const std::int32_t first = read<std::int8_t>(rows.data[row].data() + k);
-        const std::int32_t second =
-            read<std::uint8_t>(columns.data[k / 4].data() + 4 * column + k % 4);
+        const std::int32_t second = read<Code>(columns.data[k / 4].data() + 4 * column + k % 4);
         sum += static_cast<std::uint32_t>(first * second);
       }
       std::memcpy(at_sum, &sum, sizeof(sum));

@@ -24,9 +24,10 @@ class TileFile {
   // From and to memory, rows `stride` bytes apart. Only what the tile is configured for is touched.
   void load(int tile, const std::byte* from, std::size_t stride);
   void store(int tile, std::byte* to, std::size_t stride) const;
-  // TDPBF16PS and TDPBSUD: sums += a × b.
+  // TDPBF16PS, TDPBSUD and TDPBSSD: sums += a × b.
   void dpbf16(int sums, int a, int b);
   void dpbsud(int sums, int a, int b);
+  void dpbssd(int sums, int a, int b);
 
  private:
   static constexpr std::size_t kRows = 16;
@@ -41,6 +42,8 @@ class TileFile {
   [[nodiscard]] Tile& at(int tile);
   [[nodiscard]] const Tile& at(int tile) const;
   void check_product(int sums, int a, int b) const;
+  template <typename Code>
+  void dot_bytes(int sums, int a, int b);
 
   bool configured_ = false;
   std::array<Tile, 8> tiles_ = {};

@@ -125,6 +125,20 @@ class AmxTiles {
     }
   }
 
+  // The same, both of them signed.
+  template <int kRow, int kColumn>
+  PHALANX_LANES void dpbssd() {
+    if constexpr (kRow == 0 && kColumn == 0) {
+      _tile_dpbssd(0, 4, 6);
+    } else if constexpr (kRow == 0) {
+      _tile_dpbssd(1, 4, 7);
+    } else if constexpr (kColumn == 0) {
+      _tile_dpbssd(2, 5, 6);
+    } else {
+      _tile_dpbssd(3, 5, 7);
+    }
+  }
+
   template <int kRow, int kColumn>
   PHALANX_LANES void load(const std::byte* from, std::size_t stride) {
     finish_stores(from);

@@ -14,8 +14,10 @@ namespace phalanx::kernels {
 namespace {
 
 // The rows of a part against its strips. A tile has the K of one group: more would add what has
-// different scales. Codes of 4 to 6 bits are made bytes once for all rows. Full blocks have 4 tiles
-// of rows, others 1 or 2. Its buffers are not initialised.
+// different scales. Codes are made signed bytes once for all rows, so that lanes need not take
+// their bias away. Sums of 16 rows and a strip stay in registers for a run of blocks, and lanes add
+// what tiles have summed two groups ago, while tiles sum the next ones. Full blocks have 4 tiles of
+// rows, others 1 or 2. Its buffers are not initialised.
 template <typename Tiles, IntDot kDot, std::size_t kRowTiles>
 class GroupTiles {
  public:
@@ -33,35 +35,27 @@ class GroupTiles {
     for (std::size_t block = 0; block < padded / 32; block += kBlocks) {
       const std::size_t left = padded / 32 - block;
       const Run run{leaf, padded, block, left < kBlocks ? left : kBlocks};
-      for (std::size_t r = 0; r < part_.rows; ++r) {
-        const std::size_t to = r * kBlocks;
-        take_factors<kDot>(rows_,
-                           block_at(rows_, part_, r, leaf.first_k) + block,
-                           run.blocks,
-                           block == 0,
-                           {starts_ + to,
-                            kBlockRows * kBlocks,
-                            scales_ + to,
-                            kHasMinima<kDot> ? factors_ + to : nullptr});
-      }
-      std::size_t s = 0;
-      for (; s + 2 <= part_.strips; s += 2) {
-        add_columns<2>(run, s, pending);
-      }
-      if (s < part_.strips) {
-        add_columns<1>(run, s, pending);
+      take_scales(run);
+      for (std::size_t s = 0; s < part_.strips; ++s) {
+        make_bytes(run, s);
+        if constexpr (kRowTiles == 2) {
+          add_rows<0>(run, s, {0, 1}, pending);
+          add_rows<1>(run, s, {1, 2}, pending);
+        } else {
+          add_rows<0>(run, s, {0, kRowTiles}, pending);
+        }
       }
     }
     end_sums<kDot>(rows_, part_, leaf, padded, pending);
   }
 
  private:
-  static constexpr int kRows = kRowTiles == 1 ? 1 : 2;  // tiles at once
-  static constexpr bool kUnpacks = kCodeRow<kDot> != 16;
   static constexpr std::size_t kGroup = 32 / kParts<kDot>;  // bytes of a row
   static constexpr std::size_t kBlocks = 16;                // of a run
   static constexpr std::size_t kCodeBytes = 512;            // of a block of a strip, as bytes
-  static constexpr std::size_t kUnpackedStrip = kBlocks * kCodeBytes;
+  static constexpr std::size_t kAhead = 2;                  // groups that tiles are ahead of lanes
+  static constexpr std::size_t kRing = 4;                   // whose sums are in memory
+  static_assert(kRing > kAhead);
 
   // Some blocks of a leaf.
   struct Run {
@@ -71,136 +65,199 @@ class GroupTiles {
     std::size_t blocks;
   };
 
-  // All rows of the part against strips s … s + kColumns − 1.
-  template <int kColumns>
-  void add_columns(const Run& run, std::size_t s, PendingSums<kBlockRows>& pending) {
-    const std::uint8_t* strip = strip_at<kDot>(run.leaf, part_, run.padded, s);
-    const std::size_t stride = strip_bytes<kDot>(run.padded);
-    const std::uint8_t* codes =
-        strip + scale_bytes<kDot>(run.padded) + run.first * 32 * kCodeRow<kDot>;
-    TileOperands from{
-        nullptr, rows_.code_stride, reinterpret_cast<const std::byte*>(codes), stride};
-    if constexpr (kUnpacks) {
-      for (std::size_t column = 0; column < kColumns; ++column) {
-        unpack(codes + column * stride, run.blocks, unpacked_ + column * kUnpackedStrip);
-      }
-      from.columns = reinterpret_cast<const std::byte*>(unpacked_);
-      from.strip_stride = kUnpackedStrip;
-    }
-    const std::int8_t* first = rows_.codes + block_at(rows_, part_, 0, run.leaf.first_k) * 32;
-    for (std::size_t tile = 0; tile < kRowTiles; tile += 2) {
-      const std::size_t row = tile * kTileRegisterRows;
-      from.rows =
-          reinterpret_cast<const std::byte*>(first + row * rows_.code_stride + run.first * 32);
-      for (std::size_t block = 0; block < run.blocks; ++block) {
-        const GroupScales scales{strip, stride, run.first + block};
-        add_group<0, kColumns>(from, row, block, scales, pending.next(s) + row * 16);
-        if constexpr (kParts<kDot> == 2) {
-          add_group<1, kColumns>(from, row, block, scales, pending.next(s) + row * 16);
-        }
+  // Of all rows and the blocks of the run.
+  void take_scales(const Run& run) {
+    for (std::size_t r = 0; r < part_.rows; ++r) {
+      const std::size_t to = r * kBlocks;
+      const std::size_t from = block_at(rows_, part_, r, run.leaf.first_k) + run.first;
+      if constexpr (kHasMinima<kDot>) {
+        take_factors<kDot>(rows_,
+                           from,
+                           run.blocks,
+                           run.first == 0,
+                           {starts_ + to, kBlockRows * kBlocks, scales_ + to, factors_ + to});
+      } else if (rows_.span == ScaleSpan::kBlock) {
+        f_store(scales_ + to, f_load_first(rows_.scales + from, run.blocks));
+      } else {
+        f_store(scales_ + to, f_set(1.0F));
       }
     }
   }
 
-  // Codes of a strip as the bytes of a tile.
-  void unpack(const std::uint8_t* from, std::size_t blocks, std::uint8_t* to) const {
-    constexpr std::size_t kBlockBytes = 32 * kCodeRow<kDot>;
-    for (std::size_t block = 0; block < blocks; ++block) {
-      for (std::size_t at = 0; at < kBlockBytes; at += 64) {
-        prefetch(from + at + kPrefetchBytes);
-      }
-      put_in_bytes<kDot>(from, table_, 1, to);
-      from += kBlockBytes;
+  [[nodiscard]] const std::uint8_t* codes_of(const Run& run, std::size_t s) const {
+    return strip_at<kDot>(run.leaf, part_, run.padded, s) + scale_bytes<kDot>(run.padded) +
+           run.first * 32 * kCodeRow<kDot>;
+  }
+
+  // Codes of a strip as signed bytes.
+  void make_bytes(const Run& run, std::size_t s) {
+    const std::uint8_t* from = codes_of(run, s);
+    std::uint8_t* to = bytes_;
+    for (std::size_t block = 0; block < run.blocks; ++block) {
+      make_half<0>(from, to);
+      make_half<1>(from, to + kCodeBytes / 2);
+      from += 32 * kCodeRow<kDot>;
       to += kCodeBytes;
     }
   }
 
-  // Scales of a block of neighbouring strips.
-  struct GroupScales {
-    const std::uint8_t* first;  // of the first strip
-    std::size_t strip_stride;   // bytes
-    std::size_t block;          // of the leaf
-  };
-
-  // Adds part kPart of a block of the run to the sums of the tiles from `row` on.
-  template <std::size_t kPart, int kColumns>
-  PHALANX_LANES void add_group(const TileOperands& from,
-                               std::size_t row,
-                               std::size_t block,
-                               const GroupScales& scales,
-                               float* sums) {
-    const TileOperands group{from.rows + block * 32 + kPart * kGroup,
-                             from.row_stride,
-                             from.columns + block * kCodeBytes + kPart * kGroup * 16,
-                             from.strip_stride};
-    if constexpr (!kUnpacks) {
-      if (row == 0) {  // later rows find the strips in the cache
-        prefetch_strips<kColumns>(group, kGroup * 16);
-      }
-    }
-    zero_sums<kRows, kColumns>(tiles_);
-    add_step<TileDot::kInt8, kRows, kColumns>(tiles_, group);
-    store_sums<kRows, kColumns>(tiles_,
-                                {reinterpret_cast<std::byte*>(group_sums_),
-                                 kTileRegisterBytes,
-                                 kGroupStrip * sizeof(std::int32_t)});
-    const std::size_t rows = kRowTiles == 4 ? kGroupRows : part_.rows;
-    for (std::size_t column = 0; column < kColumns; ++column) {
-      const std::uint8_t* of_strip = scales.first + column * scales.strip_stride;
-      add_scaled<kPart>({weight_scales<kDot, kPart>(of_strip, scales.block),
-                         weight_minima<kDot, kPart>(of_strip, scales.block)},
-                        group_sums_ + column * kGroupStrip,
-                        row * kBlocks + block,
-                        rows,
-                        sums + column * PendingSums<kBlockRows>::kStripFloats);
-    }
-  }
-
-  struct OfColumns {
-    F16 scales;
-    F16 minima;
-  };
-
-  // One strip: sums = fma(the integer sums, their scale, sums), and of a minimum after it. `at` is
-  // the place of the first row and the block among the factors.
-  template <std::size_t kPart>
-  PHALANX_LANES void add_scaled(const OfColumns& of_columns,
-                                const std::int32_t* group_sums,
-                                std::size_t at,
-                                std::size_t rows,
-                                float* sums) {
-    const std::size_t first = kPart * kBlockRows * kBlocks + at;
+  template <std::size_t kHalf>
+  PHALANX_LANES void make_half(const std::uint8_t* block, std::uint8_t* to) const {
+    const __m512i bias = _mm512_set1_epi8(static_cast<char>(kCodeBias<kDot>));
+    CodeBytes quads[4];
+    if constexpr (kCodeRow<kDot> == 16) {
 #pragma GCC unroll 4
-    for (std::size_t r = 0; r < rows; ++r) {
-      I16 sum = i_load_first(group_sums + r * 16, 16);
-      if constexpr (kCodeBias<kDot> != 0) {
-        sum = sum + i_set(static_cast<std::uint32_t>(starts_[first + r * kBlocks]));
+      for (std::size_t i = 0; i < 4; ++i) {
+        quads[i] = c_load(block + kHalf * 256 + i * 64);
       }
-      F16 scale = f_set(scales_[at + r * kBlocks]);
-      if constexpr (kHasGroups<kDot>) {
-        scale = scale * of_columns.scales;
-      }
-      F16 added = f_fused(f_of_signed(sum), scale, f_load(sums + r * 16));
-      if constexpr (kHasMinima<kDot>) {
-        added = f_fused(of_columns.minima, f_set(factors_[first + r * kBlocks]), added);
-      }
-      f_store(sums + r * 16, added);
+    } else {
+      load_half<kDot, kHalf>(block, table_, quads);
+    }
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < 4; ++i) {
+      c_store(to + i * 64, {_mm512_sub_epi8(quads[i].v, bias)});
     }
   }
 
-  static constexpr std::size_t kGroupRows = kRows * kTileRegisterRows;
-  static constexpr std::size_t kGroupStrip = kGroupRows * 16;  // numbers
+  struct RowTiles {
+    std::size_t first;
+    std::size_t end;
+  };
+  struct Sums {
+    F16 of_row[kTileRegisterRows];
+  };
+  // Groups in the order in which tiles sum them and lanes add them, all of one tile of rows after
+  // the other.
+  struct Walk {
+    const std::byte* rows;  // of the group that tiles sum next
+    std::size_t group;
+    std::size_t begun;  // groups
+    std::size_t ended;
+    std::size_t of_tile;
+    std::size_t all;
+    const std::uint8_t* strip;  // scales of columns
+    std::size_t first_block;
+    const std::uint8_t* fetched;  // codes of the next run
+  };
+
+  // `kRow` is which tile of rows of the shape they are.
+  template <int kRow>
+  [[gnu::noinline]] void add_rows(const Run& run,
+                                  std::size_t s,
+                                  RowTiles tiles,
+                                  PendingSums<kBlockRows>& pending) {
+    const std::size_t row = tiles.first * kTileRegisterRows;
+    const std::int8_t* codes = rows_.codes + block_at(rows_, part_, row, run.leaf.first_k) * 32;
+    const std::size_t groups = run.blocks * kParts<kDot>;
+    Walk walk{reinterpret_cast<const std::byte*>(codes + run.first * 32),
+              0,
+              0,
+              0,
+              groups,
+              groups * (tiles.end - tiles.first),
+              strip_at<kDot>(run.leaf, part_, run.padded, s),
+              run.first,
+              codes_of(run, s) + run.blocks * 32 * kCodeRow<kDot>};
+    for (std::size_t i = 0; i < kAhead; ++i) {
+      begin_group<kRow>(walk);
+    }
+    for (std::size_t tile = tiles.first; tile < tiles.end; ++tile) {
+      add_groups<kRow>(
+          tile * kTileRegisterRows, pending.next(s) + tile * kTileRegisterRows * 16, walk);
+    }
+  }
+
+  // Of the rows from `row` on.
+  template <int kRow>
+  PHALANX_LANES void add_groups(std::size_t row, float* to, Walk& walk) {
+    Sums sums;
+#pragma GCC unroll 16
+    for (std::size_t r = 0; r < kTileRegisterRows; ++r) {
+      sums.of_row[r] = f_load(to + r * 16);
+    }
+    for (std::size_t block = 0; block < walk.of_tile / kParts<kDot>; ++block) {
+      begin_group<kRow>(walk);
+      end_group<0>(row, block, walk, sums);
+      if constexpr (kParts<kDot> == 2) {
+        begin_group<kRow>(walk);
+        end_group<1>(row, block, walk, sums);
+      }
+    }
+#pragma GCC unroll 16
+    for (std::size_t r = 0; r < kTileRegisterRows; ++r) {
+      f_store(to + r * 16, sums.of_row[r]);
+    }
+  }
+
+  // By tiles, into memory.
+  template <int kRow>
+  PHALANX_LANES void begin_group(Walk& walk) {
+    if (walk.begun == walk.all) {
+      return;
+    }
+    tiles_.template zero<kRow, 0>();
+    tiles_.template load_rows<kRow>(walk.rows, rows_.code_stride);
+    tiles_.template load_columns<0>(reinterpret_cast<const std::byte*>(bytes_) +
+                                    walk.group * kGroup * 16);
+    tiles_.template dpbssd<kRow, 0>();
+    tiles_.template store<kRow, 0>(reinterpret_cast<std::byte*>(group_sums_[walk.begun % kRing]),
+                                   kTileRegisterBytes);
+    if (walk.begun < walk.of_tile) {
+      fetch_codes(walk);
+    }
+    ++walk.begun;
+    ++walk.group;
+    walk.rows += kGroup;
+    if (walk.group == walk.of_tile) {
+      walk.group = 0;
+      walk.rows += kTileRegisterRows * rows_.code_stride - walk.of_tile * kGroup;
+    }
+  }
+
+  // As many codes as a group has: memory is read all the time, not only while codes are made bytes.
+  PHALANX_LANES static void fetch_codes(Walk& walk) {
+    constexpr std::size_t kBytes = kGroup * kCodeRow<kDot>;
+    for (std::size_t at = 0; at < kBytes; at += 64) {
+      prefetch_second(reinterpret_cast<const std::byte*>(walk.fetched + at));
+    }
+    walk.fetched += kBytes;
+  }
+
+  // By lanes.
+  template <std::size_t kPart>
+  PHALANX_LANES void end_group(std::size_t row, std::size_t block, Walk& walk, Sums& sums) {
+    const F16 scales = weight_scales<kDot, kPart>(walk.strip, walk.first_block + block);
+    const F16 minima = weight_minima<kDot, kPart>(walk.strip, walk.first_block + block);
+    const float* of_rows = scales_ + row * kBlocks + block;
+    const std::int32_t* group_sums = group_sums_[walk.ended % kRing];
+    ++walk.ended;
+#pragma GCC unroll 16
+    for (std::size_t r = 0; r < kTileRegisterRows; ++r) {
+      F16 scale = f_set(of_rows[r * kBlocks]);
+      if constexpr (kHasGroups<kDot>) {
+        scale = scale * scales;
+      }
+      F16 sum = f_fused(f_of_signed(i_load_first(group_sums + r * 16, 16)), scale, sums.of_row[r]);
+      if constexpr (kHasMinima<kDot>) {
+        constexpr std::size_t kFirst = kPart * kBlockRows * kBlocks;
+        sum = f_fused(minima, f_set(factors_[kFirst + (row + r) * kBlocks + block]), sum);
+      }
+      // Rows one after the other: g++ would otherwise load all of them first, and spill them.
+      asm volatile("" : "+v"(sum.v) : : "memory");
+      sums.of_row[r] = sum;
+    }
+  }
 
   const QuantizedRows& rows_;
   const TilePart& part_;
   const CodeTable* table_;
   Tiles tiles_;
-  alignas(64) std::int32_t group_sums_[2 * kGroupStrip];
-  alignas(64) std::uint8_t unpacked_[kUnpacks ? 2 * kUnpackedStrip : 1];
+  alignas(64) std::int32_t group_sums_[kRing][kTileRegisterRows * 16];
+  alignas(64) std::uint8_t bytes_[kBlocks * kCodeBytes];
   // [kBlockRows, kBlocks] each, of starts and factors for each part.
-  alignas(64) std::int32_t starts_[kParts<kDot> * kBlockRows * kBlocks];
   alignas(64) float scales_[kBlockRows * kBlocks];
   alignas(64) float factors_[kHasMinima<kDot> ? kParts<kDot> * kBlockRows * kBlocks : 1];
+  alignas(64) std::int32_t starts_[kHasMinima<kDot> ? kParts<kDot> * kBlockRows * kBlocks : 1];
 };
 
 }  // namespace

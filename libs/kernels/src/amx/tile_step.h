@@ -15,7 +15,7 @@ namespace phalanx::kernels {
 namespace {
 
 // How far ahead of what is read a stream of weights is fetched.
-inline constexpr std::ptrdiff_t kPrefetchBytes = 1280;
+inline constexpr std::ptrdiff_t kPrefetchBytes = 4096;
 
 enum class TileDot { kBf16, kInt8 };
 
