@@ -127,17 +127,26 @@ class LeafTiles {
     const TilePart& part = waiting_.part;
     const MatmulLeaf& leaf = *waiting_.leaf;
     waiting_.leaf = nullptr;
-    if constexpr (kIsInt) {
-      scale_sums(leaf, part, sums_out(part));
-    }
     if (goes_straight_out(part)) {
+      if constexpr (kIsInt) {
+        scale_sums<false>(leaf, part, sums_out(part));
+      }
       return;
     }
     if (waiting_.begins_block) {
       node_ = args_.out;
     }
-    pending_.push();
-    for (std::uint32_t merge = 0; merge < leaf.merges; ++merge) {
+    std::uint32_t merges = leaf.merges;
+    if (kIsInt && merges > 0) {
+      scale_sums<true>(leaf, part, {pending_.last(0), 16, PendingSums<kBlockRows>::kStripFloats});
+      --merges;
+    } else {
+      if constexpr (kIsInt) {
+        scale_sums<false>(leaf, part, sums_out(part));
+      }
+      pending_.push();
+    }
+    for (; merges > 0; --merges) {
       pending_.merge(part.strips, part.rows);
     }
     if (leaf.emit) {
@@ -184,8 +193,8 @@ class LeafTiles {
     }
   }
 
-  // Of the columns to the right, which the same thread multiplies next, or by the rows after these
-  // ones first: as much as this block takes of its own ones.
+  // Of the columns to the right, which the same thread multiplies when it is done with all rows: as
+  // much as this block takes of its own ones.
   [[nodiscard]] FetchLater fetch_during(const Waiting& sums, std::size_t steps) const {
     const TilePart& part = sums.part;
     const std::size_t row_blocks = (args_.rows + kBlockRows - 1) / kBlockRows;
@@ -196,9 +205,8 @@ class LeafTiles {
     const std::size_t stride = strip_bytes_of(*sums.leaf);
     const std::size_t lines = kTileStrips * stride / 64;
     const std::size_t first = lines * block / blocks;
-    const std::byte* next =
-        sums.leaf->weight.data +
-        strip_offset(sums.leaf->weight, tile_.first_column + kMatmulTileColumns, stride);
+    const std::size_t right = tile_.first_column + kMatmulTileColumns;
+    const std::byte* next = sums.leaf->weight.data + strip_offset(sums.leaf->weight, right, stride);
     return FetchLater::all_of({next + first * 64, lines * (block + 1) / blocks - first, 1, 0},
                               steps,
                               CacheLevel::kSecond);
@@ -255,21 +263,51 @@ class LeafTiles {
     }
   }
 
-  // Of integers: sums with their bias become sums times the scales of the leaf.
+  // Of integers: sums with their bias become sums times the scales of the leaf, and with kMerges are
+  // added to those at `to`.
+  template <bool kMerges>
   void scale_sums(const MatmulLeaf& leaf, const TilePart& part, const SumsOut& to) const {
+    const std::size_t padded = row_bytes(leaf);
+    const std::size_t strip = first_strip(part);
+    const F16 first = scales_of_strip(leaf, padded, strip);
+    if (part.strips == 2) {
+      const F16 second = scales_of_strip(leaf, padded, strip + 1);
+      scale_rows<kMerges, 2>(leaf, part, {first, second}, to);
+    } else {
+      scale_rows<kMerges, 1>(leaf, part, {first, first}, to);
+    }
+  }
+
+  [[nodiscard]] F16 scales_of_strip(const MatmulLeaf& leaf,
+                                    std::size_t padded,
+                                    std::size_t strip) const {
+    const std::uint8_t* at = strip_at<IntDot::kInt8Whole>(leaf, tile_, padded, strip);
+    return f_load(reinterpret_cast<const float*>(at));
+  }
+
+  struct StripScales {
+    F16 of_strip[kBlockStrips];
+  };
+
+  template <bool kMerges, std::size_t kStrips>
+  void scale_rows(const MatmulLeaf& leaf,
+                  const TilePart& part,
+                  const StripScales& of_columns,
+                  const SumsOut& to) const {
     const QuantizedRows& rows = args_.quantized;
     const std::size_t padded = row_bytes(leaf);
-    for (std::size_t s = 0; s < part.strips; ++s) {
-      const std::uint8_t* strip =
-          strip_at<IntDot::kInt8Whole>(leaf, tile_, padded, first_strip(part) + s);
-      const F16 of_columns = f_load(reinterpret_cast<const float*>(strip));
-      const std::int32_t* sums = scratch_ + s * kStripNumbers;
-      float* out = to.first + s * to.strip_stride;
-      for (std::size_t r = 0; r < part.rows; ++r) {
-        const std::size_t first = block_at(rows, part, r, leaf.first_k);
-        const I16 start = i_set(static_cast<std::uint32_t>(whole_start(rows, first, padded)));
-        const I16 sum = i_load_first(sums + r * 16, 16) + start;
-        f_store(out + r * to.row_stride, f_of_signed(sum) * f_set(rows.scales[first]) * of_columns);
+    const std::size_t stride = rows.code_stride / 32;
+    std::size_t first = block_at(rows, part, 0, leaf.first_k);
+    for (std::size_t r = 0; r < part.rows; ++r) {
+      const I16 start = i_set(static_cast<std::uint32_t>(whole_start(rows, first, padded)));
+      const F16 scale = f_set(rows.scales[first]);
+      first += stride;
+#pragma GCC unroll 2
+      for (std::size_t s = 0; s < kStrips; ++s) {
+        const I16 sum = i_load_first(scratch_ + s * kStripNumbers + r * 16, 16) + start;
+        const F16 scaled = f_of_signed(sum) * scale * of_columns.of_strip[s];
+        float* out = to.first + r * to.row_stride + s * to.strip_stride;
+        f_store(out, kMerges ? f_load(out) + scaled : scaled);
       }
     }
   }

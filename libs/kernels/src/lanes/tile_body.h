@@ -52,6 +52,8 @@ class PendingSums {
 
   // The sums [kRows][16] of the next leaf of a strip, until it is pushed.
   [[nodiscard]] float* next(std::size_t strip) { return sums_[depth_] + strip * kStripFloats; }
+  // Those that were pushed last.
+  [[nodiscard]] float* last(std::size_t strip) { return sums_[depth_ - 1] + strip * kStripFloats; }
   void clear_next(std::size_t strips, std::size_t rows) {
     for (std::size_t s = 0; s < strips; ++s) {
       for (std::size_t r = 0; r < rows; ++r) {
