@@ -239,26 +239,29 @@ void Bench::print_machine() const {
   };
   const std::vector<double> read = rates(&Peaks::read_bytes);
   const std::vector<double> fma = rates(&Peaks::fma_flops);
+  const std::vector<double> bf16 = rates(&Peaks::bf16_flops);
   const std::vector<double> int8 = rates(&Peaks::int8_ops);
   const std::vector<double> int4 = rates(&Peaks::int4_ops);
   std::printf(
       "{\"bench\":\"engine_bench\",\"what\":\"limits\",\"isa\":\"%s\",\"threads\":%zu,"
-      "\"rounds\":%zu,%s,%s,%s,%s,%s}\n",
+      "\"rounds\":%zu,%s,%s,%s,%s,%s,%s}\n",
       std::string(kernels::isa_name(isa_)).c_str(),
       cpus_.size(),
       peaks_.size(),
       spread_json("read_gb_per_s", read).c_str(),
       spread_json("fma_gflop_per_s", fma).c_str(),
+      spread_json("bf16_gflop_per_s", bf16).c_str(),
       spread_json("int8_gop_per_s", int8).c_str(),
       spread_json("int4_gop_per_s", int4).c_str(),
       machine_.c_str());
   std::fprintf(stderr,
-               "\n%zu threads, %s: read %.1f GB/s, fma %.1f GFLOP/s, int8 %.1f GOP/s, "
-               "int4 %.1f GOP/s\n\n%-4s %-13s %2s %5s %8s %20s %10s %-8s %s\n",
+               "\n%zu threads, %s: read %.1f GB/s, fma %.1f GFLOP/s, bf16 %.1f GFLOP/s, "
+               "int8 %.1f GOP/s, int4 %.1f GOP/s\n\n%-4s %-13s %2s %5s %8s %20s %10s %-8s %s\n",
                cpus_.size(),
                std::string(kernels::isa_name(isa_)).c_str(),
                spread_of(read).median,
                spread_of(fma).median,
+               spread_of(bf16).median,
                spread_of(int8).median,
                spread_of(int4).median,
                "what",

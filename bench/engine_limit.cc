@@ -22,7 +22,7 @@ void add_product(
   work.read_bytes += static_cast<double>(kernels::weight_bytes(format, inputs, outputs));
   const double products = rows * static_cast<double>(inputs) * static_cast<double>(outputs);
   if (format == WeightFormat::kBf16) {
-    work.fma_flops += 2 * products;
+    work.bf16_flops += 2 * products;
     return;
   }
   const kernels::WeightTraits& traits = kernels::traits_of(format);
@@ -77,12 +77,11 @@ Work work_of(const checkpoint::ModelConfig& config,
   const auto layers = static_cast<double>(config.layers);
   work.read_bytes += layers * read * config.kv_heads * bytes_of_token(kv_format, config.head_dim);
   const double products = layers * seen * static_cast<double>(q);  // of scores, and of values
-  work.fma_flops += 2 * products;
   if (kv_format == step::KvFormat::kInt8) {
     work.int8_ops += 2 * products;
-    work.fma_flops += kFlopsOfGroup * products / kernels::kDotBlock;
+    work.fma_flops += 2 * products + kFlopsOfGroup * products / kernels::kDotBlock;
   } else {
-    work.fma_flops += 2 * products;
+    work.bf16_flops += 4 * products;
   }
   if (sampled > 0) {
     add_product(work, config.formats.head, config.hidden, config.vocab, sampled);
@@ -93,9 +92,9 @@ Work work_of(const checkpoint::ModelConfig& config,
 Limit limit_of(const Work& work, const Peaks& peaks) {
   const auto time = [](double amount, double rate) { return amount > 0 ? amount / rate : 0.0; };
   const double reading = time(work.read_bytes, peaks.read_bytes);
-  const double computing = time(work.fma_flops, peaks.fma_flops) +
-                           time(work.int8_ops, peaks.int8_ops) +
-                           time(work.int4_ops, peaks.int4_ops);
+  const double computing =
+      time(work.fma_flops, peaks.fma_flops) + time(work.int8_ops, peaks.int8_ops) +
+      time(work.int4_ops, peaks.int4_ops) + time(work.bf16_flops, peaks.bf16_flops);
   return {std::max(reading, computing), reading > computing};
 }
 

@@ -12,9 +12,10 @@ namespace phalanx::bench {
 // What a machine does in a second at most, by all threads together.
 struct Peaks {
   double read_bytes = 0.0;  // from memory
-  double fma_flops = 0.0;   // fp32; one fma is two
+  double fma_flops = 0.0;   // fp32, of vectors; one fma is two
   double int8_ops = 0.0;  // of integer products with 8-bit weights; one product and addition is two
   double int4_ops = 0.0;  // the same with 4-bit weights
+  double bf16_flops = 0.0;  // of products of bf16; one product and addition is two
 };
 
 // What a step cannot do without, whoever computes it.
@@ -23,6 +24,7 @@ struct Work {
   double fma_flops = 0.0;
   double int8_ops = 0.0;
   double int4_ops = 0.0;
+  double bf16_flops = 0.0;
 };
 
 // Counts: every matrix read once, the head only where an item samples; keys and values of earlier
@@ -41,8 +43,7 @@ struct Limit {
   bool by_reading = false;
 };
 
-// The larger of the times of reading and of computing: at best they overlap completely. The peaks of
-// `amx` are those of its lanes, so tiles may be faster than this.
+// The larger of the times of reading and of computing: at best they overlap completely.
 [[nodiscard]] Limit limit_of(const Work& work, const Peaks& peaks);
 
 }  // namespace phalanx::bench

@@ -105,27 +105,70 @@ PHALANX_PEAK_LOOP(pairs_8_512,
 
 #undef PHALANX_PEAK_LOOP
 
+// The operand of LDTILECFG: all tiles of the largest shape.
+struct alignas(64) TileConfig {
+  std::uint8_t palette = 1;
+  std::uint8_t start_row = 0;
+  std::uint8_t reserved[14] = {};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+// Products of four pairs of tiles, on numbers that are not zeros: those would be faster. The
+// intrinsics do not say that they read memory.
+#define PHALANX_TILE_LOOP(name, product, operations)                              \
+  __attribute__((target("amx-tile,amx-int8,amx-bf16"))) double name(long loops) { \
+    alignas(64) std::uint8_t numbers[1024];                                       \
+    for (std::size_t i = 0; i < sizeof(numbers); ++i) {                           \
+      numbers[i] = static_cast<std::uint8_t>(i % 2 == 0 ? i * 37 : 0x3F);         \
+    }                                                                             \
+    const TileConfig config;                                                      \
+    asm volatile("" : : "r"(&config), "r"(numbers) : "memory");                   \
+    _tile_loadconfig(&config);                                                    \
+    _tile_loadd(4, numbers, 64);                                                  \
+    _tile_loadd(5, numbers, 64);                                                  \
+    _tile_loadd(6, numbers, 64);                                                  \
+    _tile_loadd(7, numbers, 64);                                                  \
+    for (long i = 0; i < loops / kTileShare; ++i) {                               \
+      product(0, 4, 6);                                                           \
+      product(1, 4, 7);                                                           \
+      product(2, 5, 6);                                                           \
+      product(3, 5, 7);                                                           \
+    }                                                                             \
+    _tile_release();                                                              \
+    return static_cast<double>(loops / kTileShare) * 4 * (operations);            \
+  }
+
+// One product is many instructions of other loops.
+constexpr long kTileShare = 8;
+PHALANX_TILE_LOOP(bf16_tiles, _tile_dpbf16ps, 16 * 16 * 32 * 2)
+PHALANX_TILE_LOOP(int8_tiles, _tile_dpbssd, 16 * 16 * 64 * 2)
+
+#undef PHALANX_TILE_LOOP
+
 // The loops of kernels of an instruction set.
 struct Loops {
   Loop fma;
   Loop int8;
   Loop int4;
+  Loop bf16;
 };
 
 Loops loops_of(Isa isa) {
   switch (isa) {
-    case Isa::kAmx:  // lanes too: shares are of what every product could reach without tiles
+    case Isa::kAmx:
+      return {fma_512, int8_tiles, int8_tiles, bf16_tiles};
     case Isa::kAvx512Vnni:
-      return {fma_512, vnni_512, vnni_512};
+      return {fma_512, vnni_512, vnni_512, fma_512};
     case Isa::kAvx512:
-      return {fma_512, pairs_16_512, pairs_8_512};
+      return {fma_512, pairs_16_512, pairs_8_512, fma_512};
     case Isa::kAvxVnni:
-      return {fma_256, vnni_256, vnni_256};
+      return {fma_256, vnni_256, vnni_256, fma_256};
     case Isa::kAvx2:
     case Isa::kRef:
       break;
   }
-  return {fma_256, pairs_16_256, pairs_8_256};
+  return {fma_256, pairs_16_256, pairs_8_256, fma_256};
 }
 
 // Loads every line of [from, from + bytes) from `streams` places at once: how many are the fastest
@@ -173,7 +216,7 @@ std::size_t read_buffer_bytes() {
 Peaks measure_peaks(kernels::ThreadTeam& team, Isa isa, std::span<const std::byte> buffer) {
   std::atomic<int> sink{0};
   const auto loop_rate = [&](Loop loop) {
-    const double amount = loop(1) * static_cast<double>(kLoops);
+    const double amount = loop(kTileShare) / kTileShare * static_cast<double>(kLoops);
     return best_rate(
         team, amount * team.size(), [&](std::uint32_t /*thread*/) { (void)loop(kLoops); });
   };
@@ -182,6 +225,7 @@ Peaks measure_peaks(kernels::ThreadTeam& team, Isa isa, std::span<const std::byt
   peaks.fma_flops = loop_rate(loops.fma);
   peaks.int8_ops = loop_rate(loops.int8);
   peaks.int4_ops = loops.int4 == loops.int8 ? peaks.int8_ops : loop_rate(loops.int4);
+  peaks.bf16_flops = loops.bf16 == loops.fma ? peaks.fma_flops : loop_rate(loops.bf16);
   const std::size_t part = buffer.size() / team.size() / 64 * 64;
   for (const std::size_t streams : {std::size_t{1}, std::size_t{4}}) {
     const double rate =

@@ -53,7 +53,7 @@ TEST(EngineCells, TheLimitOfAJobIsThatOfItsTimedSteps) {
   config.hidden = config.intermediate = config.vocab = 64;
   config.heads = config.kv_heads = 1;
   config.head_dim = 32;
-  const Peaks peaks{1e9, 1e6, 0, 0};
+  const Peaks peaks{1e9, 1e6, 0, 0, 1e6};
   const Job job = job_of({false, 2, 62}, kShape, kVocab);
   double seconds = 0;
   for (std::size_t i = 1; i < job.steps.size(); ++i) {
@@ -61,7 +61,7 @@ TEST(EngineCells, TheLimitOfAJobIsThatOfItsTimedSteps) {
   }
   EXPECT_DOUBLE_EQ(limit_of_job(config, job, peaks).seconds, seconds);
   EXPECT_FALSE(limit_of_job(config, job, peaks).by_reading);
-  EXPECT_TRUE(limit_of_job(config, job, {1, 1e9, 0, 0}).by_reading);
+  EXPECT_TRUE(limit_of_job(config, job, {1, 1e9, 0, 0, 1e9}).by_reading);
 }
 
 TEST(EngineCells, SpreadHasTheMedianAndTheEnds) {

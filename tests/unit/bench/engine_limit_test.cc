@@ -42,7 +42,8 @@ TEST(EngineWork, OfDecodeReadsWeightsOnceAndAllKeysAndValues) {
   const std::vector<step::StepItem> items = {item(99, 1, true), item(49, 1, true)};
   const Work work = work_of(small(WeightFormat::kBf16), items, step::KvFormat::kBf16);
   EXPECT_DOUBLE_EQ(work.read_bytes, 2 * (3 * kLayer + kHead) + kKvBytes * (99 + 49));
-  EXPECT_DOUBLE_EQ(work.fma_flops, 2 * 2 * (3 * kLayer + kHead) + kPositions * (100 + 50));
+  EXPECT_DOUBLE_EQ(work.bf16_flops, 2 * 2 * (3 * kLayer + kHead) + kPositions * (100 + 50));
+  EXPECT_EQ(work.fma_flops, 0);
   EXPECT_EQ(work.int8_ops, 0);
   EXPECT_EQ(work.int4_ops, 0);
 }
@@ -51,10 +52,10 @@ TEST(EngineWork, OfAChunkIsCausalAndHasAHeadOnlyWhereItSamples) {
   const auto config = small(WeightFormat::kBf16);
   const std::vector<step::StepItem> first = {item(0, 3, false)};
   const std::vector<step::StepItem> last = {item(3, 2, true)};
-  EXPECT_DOUBLE_EQ(work_of(config, first, step::KvFormat::kBf16).fma_flops,
+  EXPECT_DOUBLE_EQ(work_of(config, first, step::KvFormat::kBf16).bf16_flops,
                    3 * 2 * 3 * kLayer + kPositions * (1 + 2 + 3));
   EXPECT_DOUBLE_EQ(work_of(config, first, step::KvFormat::kBf16).read_bytes, 2 * 3 * kLayer);
-  EXPECT_DOUBLE_EQ(work_of(config, last, step::KvFormat::kBf16).fma_flops,
+  EXPECT_DOUBLE_EQ(work_of(config, last, step::KvFormat::kBf16).bf16_flops,
                    2 * 2 * 3 * kLayer + 2 * kHead + kPositions * (4 + 5));
   EXPECT_DOUBLE_EQ(work_of(config, last, step::KvFormat::kBf16).read_bytes,
                    2 * (3 * kLayer + kHead) + kKvBytes * 3);
@@ -66,10 +67,12 @@ TEST(EngineWork, OfIntegersHasTheConversionsOfItsGroups) {
   const double attention = kPositions * 15;
   const Work whole = work_of(small(WeightFormat::kInt8), items, step::KvFormat::kBf16);
   EXPECT_DOUBLE_EQ(whole.int8_ops, 2 * products);
-  EXPECT_DOUBLE_EQ(whole.fma_flops, attention);
+  EXPECT_DOUBLE_EQ(whole.bf16_flops, attention);
+  EXPECT_EQ(whole.fma_flops, 0);
   const Work groups = work_of(small(WeightFormat::kInt8G32), items, step::KvFormat::kBf16);
   EXPECT_DOUBLE_EQ(groups.int8_ops, 2 * products);
-  EXPECT_DOUBLE_EQ(groups.fma_flops, attention + products / 32 * 4);
+  EXPECT_DOUBLE_EQ(groups.bf16_flops, attention);
+  EXPECT_DOUBLE_EQ(groups.fma_flops, products / 32 * 4);
   EXPECT_DOUBLE_EQ(groups.read_bytes, 3 * kLayer * 34 / 32);
   const Work nibbles = work_of(small(WeightFormat::kInt4), items, step::KvFormat::kBf16);
   EXPECT_DOUBLE_EQ(nibbles.int4_ops, 2 * products);
@@ -86,7 +89,8 @@ TEST(EngineWork, OverAKvCacheOfCodesReadsThemAndTheirScales) {
   const Work coded = work_of(config, items, step::KvFormat::kInt8);
   const double products = kPositions * 100 / 4;
   EXPECT_DOUBLE_EQ(coded.int8_ops, 2 * products);
-  EXPECT_DOUBLE_EQ(coded.fma_flops, wide.fma_flops - 2 * products + products / 32 * 4);
+  EXPECT_DOUBLE_EQ(coded.bf16_flops, wide.bf16_flops - 4 * products);
+  EXPECT_DOUBLE_EQ(coded.fma_flops, 2 * products + products / 32 * 4);
   const double of_token = 2 * (32 + 2 + 32 + 2);  // a KV head's key and its scale, value and scale
   EXPECT_DOUBLE_EQ(coded.read_bytes, wide.read_bytes - kKvBytes * 99 + 3 * of_token * 99);
 }
@@ -110,7 +114,7 @@ TEST(EngineWork, OfLayersAndHeadHasTheFormatOfEach) {
   const std::vector<step::StepItem> items = {item(0, 1, true)};
   const Work work = work_of(config, items, step::KvFormat::kBf16);
   EXPECT_DOUBLE_EQ(work.int8_ops, 2 * 3 * kLayer);
-  EXPECT_DOUBLE_EQ(work.fma_flops, 2 * kHead + kPositions);
+  EXPECT_DOUBLE_EQ(work.bf16_flops, 2 * kHead + kPositions);
 }
 
 TEST(EngineLimit, IsTheLargerOfReadingAndComputing) {
@@ -121,6 +125,7 @@ TEST(EngineLimit, IsTheLargerOfReadingAndComputing) {
   const Limit computing = limit_of({1000, 100, 40, 160}, peaks);
   EXPECT_DOUBLE_EQ(computing.seconds, 10 + 1 + 2);
   EXPECT_FALSE(computing.by_reading);
+  EXPECT_DOUBLE_EQ(limit_of({0, 100, 0, 0, 400}, {100, 10, 40, 80, 200}).seconds, 10 + 2);
 }
 
 // A processor without integer products has no peak of them.

@@ -66,7 +66,7 @@ TEST(Amx, GivesTilesBackAndLeavesFewRowsToTheLanes) {
   const TileEmulator emulator;
   for (const WeightFormat format : kWeightFormats) {
     SCOPED_TRACE(std::string(weight_format_name(format)));
-    const std::uint32_t few = format == WeightFormat::kBf16 ? 6 : 8;
+    const std::uint32_t few = format == WeightFormat::kBf16 ? 3 : 8;
     EXPECT_EQ(instructions_of(format, 1), 0U);
     EXPECT_EQ(instructions_of(format, few), 0U);
     EXPECT_GT(instructions_of(format, few + 1), 0U);

@@ -329,7 +329,7 @@ TEST_P(AttentionOnEachIsa, DoesNotDependOnTheChunks) {
 
 INSTANTIATE_TEST_SUITE_P(Isa,
                          AttentionOnEachIsa,
-                         ::testing::ValuesIn(with_amx(vector_tables())),
+                         ::testing::ValuesIn(attention_tables()),
                          matmul_table_name);
 
 TEST(Attention, RefDoesNotDependOnTheChunks) {

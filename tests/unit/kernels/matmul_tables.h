@@ -67,6 +67,16 @@ inline std::vector<MatmulTable> with_amx(std::vector<MatmulTable> tables) {
   return tables;
 }
 
+// Those whose attention differs.
+inline std::vector<MatmulTable> attention_tables() {
+  std::vector<MatmulTable> tables = with_amx(vector_tables());
+  const auto is_all_rows = [](const MatmulTable& of) {
+    return of.table == &all_array_tiles_table();
+  };
+  tables.erase(std::remove_if(tables.begin(), tables.end(), is_all_rows), tables.end());
+  return tables;
+}
+
 inline std::string matmul_table_name(const ::testing::TestParamInfo<MatmulTable>& info) {
   return info.param.name;
 }

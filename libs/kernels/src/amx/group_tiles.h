@@ -31,7 +31,6 @@ class GroupTiles {
 
   void add_leaf(const MatmulLeaf& leaf, PendingSums<kBlockRows>& pending) {
     const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
-    pending.clear_next(part_.strips, kBlockRows);
     for (std::size_t block = 0; block < padded / 32; block += kBlocks) {
       const std::size_t left = padded / 32 - block;
       const Run run{leaf, padded, block, left < kBlocks ? left : kBlocks};
@@ -171,9 +170,10 @@ class GroupTiles {
   template <int kRow>
   PHALANX_LANES void add_groups(std::size_t row, float* to, Walk& walk) {
     Sums sums;
+    const bool begins = walk.first_block == 0;
 #pragma GCC unroll 16
     for (std::size_t r = 0; r < kTileRegisterRows; ++r) {
-      sums.of_row[r] = f_load(to + r * 16);
+      sums.of_row[r] = begins ? f_set(0.0F) : f_load(to + r * 16);
     }
     for (std::size_t block = 0; block < walk.of_tile / kParts<kDot>; ++block) {
       begin_group<kRow>(walk);

@@ -52,16 +52,18 @@ void multiply_by_tiles(const MatmulArgs& args, const TilePart& whole) {
   });
 }
 
-// Few rows go to the lanes, whose bits are the same. One block of lanes, or two where groups have
-// 16 elements, reads weights once from memory and waits for it; a tile instruction would take as
-// long for them as for 16 rows, and what tiles do besides (configuring, sums through memory) has
-// few rows to pay for it. The golden vectors have more rows, so a processor whose tiles compute
+// Few rows go to the lanes, whose bits are the same: up to so many are faster there, where a block
+// of lanes reads weights once from memory and waits for it, and a tile instruction takes as long
+// for them as for 16 rows. The golden vectors have more rows, so a processor whose tiles compute
 // something else does not have the arithmetic version.
+inline constexpr std::size_t kFewRows = 3;  // of bf16
+inline constexpr std::size_t kFewIntRows = 8;
+
 template <typename Tiles>
 void amx_matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
   const TilePart whole = whole_tile(args, tile);
   const bool is_bf16 = args.leaves[0].weight.format == WeightFormat::kBf16;
-  if (whole.rows <= (is_bf16 ? kMaxBlockRows : kMaxIntRows)) {
+  if (whole.rows <= (is_bf16 ? kFewRows : kFewIntRows)) {
     avx512vnni_table().matmul(args, tile);
   } else {
     multiply_by_tiles<Tiles>(args, whole);
