@@ -72,6 +72,11 @@ Status check_matmul(const MatmulArgs& args) {
     return invalid_argument("expected 1 to " + std::to_string(kMaxLeaves) + " leaves, found " +
                             std::to_string(args.leaf_count));
   }
+  if (args.row_run >= args.row_runs) {
+    return invalid_argument("expected a run of rows below their number, " +
+                            std::to_string(args.row_runs) + ", found " +
+                            std::to_string(args.row_run));
+  }
   for (std::uint32_t i = 0; i < args.leaf_count; ++i) {
     if (auto checked = check_leaf(args, args.leaves[i]); !checked) {
       return std::move(checked).error().with("leaf " + std::to_string(i));

@@ -415,6 +415,8 @@ TEST(CheckMatmul, RefusesIntegersThatDoNotFit) {
   expect_refused([&] { args.activation_stride = 128; }, "take quantised activations");
   expect_refused([&] { args.quantized.code_stride = 160; }, "multiple of 64, found 160");
   expect_refused([&] { args.quantized.span = ScaleSpan{7}; }, "found span 7");
+  expect_refused([&] { args.row_run = 1; }, "below their number, 1, found 1");
+  expect_refused([&] { args.row_runs = 0; }, "below their number, 0, found 0");
   expect_refused(
       [&] {
         leaves[0].weight.format = leaves[1].weight.format = WeightFormat::kBf16;

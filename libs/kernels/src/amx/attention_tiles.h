@@ -25,10 +25,9 @@ class TiledQueries {
                std::size_t first_query,
                std::size_t count,
                const std::byte* after)
-      : first_token_(tile.first_token),
-        head_dim_(args.head_dim),
+      : head_dim_(args.head_dim),
         key_dim_(up_to_32(args.head_dim)),
-        after_(reinterpret_cast<const std::byte*>(after)),
+        after_(after),
         queries_(args, tile, first_query, count),
         tiles_(TileShape{{kTileRegisterRows, kTileRegisterRows}, kTileRegisterBytes}) {
     const std::size_t padded = padded_count();
@@ -45,17 +44,12 @@ class TiledQueries {
   }
 
   void run() {
-    const std::size_t end = queries_.end();
-    for (std::size_t first = first_token_; first < end; first += kSegmentTokens) {
-      const std::size_t segment_end = end - first < kSegmentTokens ? end : first + kSegmentTokens;
-      queries_.begin_segment();
-      for (std::size_t block = first; block < segment_end; block += kTokens) {
-        fetch_block_after(block, end);
-        add_block(block);
-      }
-      end_blocks();
-      queries_.end_segment(first);
-    }
+    queries_.walk(
+        [&](std::size_t first, std::size_t end) {
+          fetch_block_after(first, end);
+          add_block(first);
+        },
+        [&] { end_blocks(); });
   }
 
   void store() const { queries_.store(); }
@@ -215,14 +209,12 @@ class TiledQueries {
     store_sums<kRows, kColumns>(tiles_, sums);
   }
 
-  std::size_t first_token_;
   std::size_t head_dim_;
   std::size_t key_dim_;
   const std::byte* after_;  // what is read after the last block, or null
   QuerySums queries_;
   Tiles tiles_;
-  // Of the blocks that have been weighed since sums were last stored for all, those whose values
-  // are not added yet: [first_, next_).
+  // Which of the blocks below have weights whose values are not added yet: [first_, next_).
   std::size_t first_ = 0;
   std::size_t next_ = 0;
   const std::byte* values_[kBlocks];

@@ -27,18 +27,25 @@ struct TileOperands {
   std::size_t strip_stride;  // bytes from strip to strip
 };
 
-template <int kRows, int kColumns, typename Tiles>
-PHALANX_LANES void zero_sums(Tiles& tiles) {
-  tiles.template zero<0, 0>();
+// Calls visit.operator()<row, column>() for the sums of so many tiles of rows and strips.
+template <int kRows, int kColumns, typename Visit>
+PHALANX_LANES void for_each_sum(const Visit& visit) {
+  visit.template operator()<0, 0>();
   if constexpr (kColumns == 2) {
-    tiles.template zero<0, 1>();
+    visit.template operator()<0, 1>();
   }
   if constexpr (kRows == 2) {
-    tiles.template zero<1, 0>();
+    visit.template operator()<1, 0>();
   }
   if constexpr (kRows == 2 && kColumns == 2) {
-    tiles.template zero<1, 1>();
+    visit.template operator()<1, 1>();
   }
+}
+
+template <int kRows, int kColumns, typename Tiles>
+PHALANX_LANES void zero_sums(Tiles& tiles) {
+  for_each_sum<kRows, kColumns>(
+      [&]<int kRow, int kColumn>() { tiles.template zero<kRow, kColumn>(); });
 }
 
 template <TileDot kDot, int kRow, int kColumn, typename Tiles>
@@ -74,36 +81,24 @@ struct TileSumsAt {
   std::byte* first;
   std::size_t row_stride;
   std::size_t strip_stride;
+
+  [[nodiscard]] PHALANX_LANES std::byte* of(std::size_t row, std::size_t column) const {
+    return first + row * kTileRegisterRows * row_stride + column * strip_stride;
+  }
 };
 
 template <int kRows, int kColumns, typename Tiles>
 PHALANX_LANES void store_sums(Tiles& tiles, const TileSumsAt& to) {
-  const std::size_t second = kTileRegisterRows * to.row_stride;
-  tiles.template store<0, 0>(to.first, to.row_stride);
-  if constexpr (kColumns == 2) {
-    tiles.template store<0, 1>(to.first + to.strip_stride, to.row_stride);
-  }
-  if constexpr (kRows == 2) {
-    tiles.template store<1, 0>(to.first + second, to.row_stride);
-  }
-  if constexpr (kRows == 2 && kColumns == 2) {
-    tiles.template store<1, 1>(to.first + second + to.strip_stride, to.row_stride);
-  }
+  for_each_sum<kRows, kColumns>([&]<int kRow, int kColumn>() {
+    tiles.template store<kRow, kColumn>(to.of(kRow, kColumn), to.row_stride);
+  });
 }
 
 template <int kRows, int kColumns, typename Tiles>
 PHALANX_LANES void load_sums(Tiles& tiles, const TileSumsAt& from) {
-  const std::size_t second = kTileRegisterRows * from.row_stride;
-  tiles.template load<0, 0>(from.first, from.row_stride);
-  if constexpr (kColumns == 2) {
-    tiles.template load<0, 1>(from.first + from.strip_stride, from.row_stride);
-  }
-  if constexpr (kRows == 2) {
-    tiles.template load<1, 0>(from.first + second, from.row_stride);
-  }
-  if constexpr (kRows == 2 && kColumns == 2) {
-    tiles.template load<1, 1>(from.first + second + from.strip_stride, from.row_stride);
-  }
+  for_each_sum<kRows, kColumns>([&]<int kRow, int kColumn>() {
+    tiles.template load<kRow, kColumn>(from.of(kRow, kColumn), from.row_stride);
+  });
 }
 
 // Fetches what a later step reads of the strips, `bytes` of each.

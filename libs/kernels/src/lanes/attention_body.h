@@ -23,8 +23,7 @@ class QueryTile {
             std::size_t first_query,
             std::size_t count,
             const std::byte* after)
-      : first_token_(tile.first_token),
-        after_(reinterpret_cast<const std::uint8_t*>(after)),
+      : after_(reinterpret_cast<const std::uint8_t*>(after)),
         queries_(args, tile, first_query, count),
         cache_(args.head_dim) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -33,15 +32,7 @@ class QueryTile {
   }
 
   void run() {
-    const std::size_t end = queries_.end();
-    for (std::size_t first = first_token_; first < end; first += kSegmentTokens) {
-      const std::size_t segment_end = end - first < kSegmentTokens ? end : first + kSegmentTokens;
-      queries_.begin_segment();
-      for (std::size_t block = first; block < segment_end; block += kTokens) {
-        add_block(block, end);
-      }
-      queries_.end_segment(first);
-    }
+    queries_.walk([&](std::size_t first, std::size_t end) { add_block(first, end); }, [] {});
   }
 
   void store() const { queries_.store(); }
@@ -115,7 +106,6 @@ class QueryTile {
         tile, rows, {queries_.sums(query), queries_.stride(), 16});
   }
 
-  std::size_t first_token_;
   const std::uint8_t* after_;  // what is read after the last block, or null
   QuerySums queries_;
   Cache cache_;

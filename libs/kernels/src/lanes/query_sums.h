@@ -86,11 +86,6 @@ class QuerySums {
     return reinterpret_cast<const std::uint16_t*>(args_.q + queries_[query].row * args_.q_stride +
                                                   queries_[query].head * args_.head_dim);
   }
-  // Where the positions end that a query looks at.
-  [[nodiscard]] std::size_t end() const {
-    const std::size_t last = position(count_ - 1) + 1;
-    return last < tile_.end_token ? last : tile_.end_token;
-  }
   [[nodiscard]] const std::uint8_t* kv_tile_at(std::size_t position) const {
     const std::size_t block = tile_.sequence->blocks[position / kTokens];
     return reinterpret_cast<const std::uint8_t*>(args_.kv.data + block * args_.kv.block_stride +
@@ -102,13 +97,20 @@ class QuerySums {
   }
   [[nodiscard]] PHALANX_LANES std::size_t stride() const { return stride_; }
 
-  void begin_segment() {
-    for (std::size_t i = 0; i < count_; ++i) {
-      queries_[i].level.exponent = 0.0F;
-      f_store(denominators_[i], f_set(0.0F));
-      for (std::size_t d = 0; d < args_.head_dim; d += 16) {
-        f_store(sums(i) + d, f_set(0.0F));
+  // Calls add_block(first, end) for all blocks that a query looks at, `end` being where the
+  // positions end, and end_blocks() before what was summed of a segment is looked at.
+  template <typename AddBlock, typename EndBlocks>
+  void walk(const AddBlock& add_block, const EndBlocks& end_blocks) {
+    const std::size_t last = position(count_ - 1) + 1;
+    const std::size_t end = last < tile_.end_token ? last : tile_.end_token;
+    for (std::size_t first = tile_.first_token; first < end; first += kSegmentTokens) {
+      const std::size_t segment_end = end - first < kSegmentTokens ? end : first + kSegmentTokens;
+      begin_segment();
+      for (std::size_t block = first; block < segment_end; block += kTokens) {
+        add_block(block, end);
       }
+      end_blocks();
+      end_segment(first);
     }
   }
 
@@ -169,23 +171,6 @@ class QuerySums {
     }
   }
 
-  // Adds the segment that begins at `first` to what came before, or keeps it as it is.
-  void end_segment(std::size_t first) {
-    for (std::size_t i = 0; i < count_; ++i) {
-      Query& query = queries_[i];
-      if (query.position < first) {
-        continue;
-      }
-      const SegmentSums segment{
-          query.level.base + query.level.exponent, f_sum(f_load(denominators_[i])), sums(i)};
-      if (tile_.is_part()) {
-        keep(query, first, segment);
-      } else {
-        fold(segment, first == 0, args_.head_dim, &query.folded);
-      }
-    }
-  }
-
   // Of all of the context.
   void store() const {
     for (std::size_t i = 0; i < count_; ++i) {
@@ -206,6 +191,33 @@ class QuerySums {
     FoldedQuery folded;  // the segments before the one at hand
     Level level;         // of that
   };
+
+  void begin_segment() {
+    for (std::size_t i = 0; i < count_; ++i) {
+      queries_[i].level.exponent = 0.0F;
+      f_store(denominators_[i], f_set(0.0F));
+      for (std::size_t d = 0; d < args_.head_dim; d += 16) {
+        f_store(sums(i) + d, f_set(0.0F));
+      }
+    }
+  }
+
+  // Adds the segment that begins at `first` to what came before, or keeps it as it is.
+  void end_segment(std::size_t first) {
+    for (std::size_t i = 0; i < count_; ++i) {
+      Query& query = queries_[i];
+      if (query.position < first) {
+        continue;
+      }
+      const SegmentSums segment{
+          query.level.base + query.level.exponent, f_sum(f_load(denominators_[i])), sums(i)};
+      if (tile_.is_part()) {
+        keep(query, first, segment);
+      } else {
+        fold(segment, first == 0, args_.head_dim, &query.folded);
+      }
+    }
+  }
 
   // The first block of a segment says what weights are relative to; where a later one rises above
   // that, it is by whole powers of two, and what was summed is corrected.
