@@ -73,6 +73,7 @@ constexpr std::array kFeatures = {
     Feature{"avx512dq", [] { return __builtin_cpu_supports("avx512dq") != 0; }},
     Feature{"avx512vl", [] { return __builtin_cpu_supports("avx512vl") != 0; }},
     Feature{"avx512_vnni", [] { return __builtin_cpu_supports("avx512vnni") != 0; }},
+    Feature{"avx512_bf16", [] { return __builtin_cpu_supports("avx512bf16") != 0; }},
     Feature{"amx_tile", [] { return has_extended_feature(kAmxTile); }},
     Feature{"amx_int8", [] { return has_extended_feature(kAmxInt8); }},
     Feature{"amx_bf16", [] { return has_extended_feature(kAmxBf16); }},

@@ -201,9 +201,12 @@ AttentionPlan plan_attention(std::span<AttentionSequence> sequences,
 
 AttentionTile attention_tile(const AttentionArgs& args, std::uint32_t tile) {
   const AttentionSequence& sequence = sequence_of(args, &AttentionSequence::first_tile, tile);
-  const std::uint32_t index = (tile - sequence.first_tile) / args.kv_heads;
+  // Head by head: a thread that takes tiles in their order finds keys and values of the rows before
+  // in its cache.
+  const std::uint32_t of_head = row_tiles_of(sequence) * sequence.parts;
+  const std::uint32_t index = (tile - sequence.first_tile) % of_head;
   AttentionTile work =
-      rows_of_tile(sequence, index / sequence.parts, (tile - sequence.first_tile) % args.kv_heads);
+      rows_of_tile(sequence, index / sequence.parts, (tile - sequence.first_tile) / of_head);
   const auto tokens = static_cast<std::uint32_t>(sequence.part_segments * kSegmentTokens);
   work.first_token = index % sequence.parts * tokens;
   work.end_token = std::min(work.first_token + tokens, work.end_token);

@@ -66,12 +66,16 @@ class TiledQueries {
     TiledQueries& all;
     std::uint16_t* rows;  // [kWeighed, kTokens]
 
-    [[nodiscard]] PHALANX_LANES TokenWeights weights(std::size_t /*strip*/, F16 w) const {
-      const F16 rounded = f_round_to_bf16(w);
-      return {rounded, rounded};
+    struct Rounded {
+      B16 of_values;
+      F16 own;
+    };
+    [[nodiscard]] PHALANX_LANES Rounded weights(std::size_t /*strip*/, F16 w) const {
+      const B16 rounded = b_nearest(w);
+      return {rounded, f_of(rounded)};
     }
-    PHALANX_LANES void put(std::size_t row, std::size_t strip, F16 weights) const {
-      i_store_low(rows + row * kTokens + strip * 16, i_right<16>(i_bits(weights)), 16);
+    PHALANX_LANES void put(std::size_t row, std::size_t strip, const Rounded& weights) const {
+      b_store(rows + row * kTokens + strip * 16, weights.of_values, 16);
     }
     void before_correction() const { all.add_values(); }
   };

@@ -6,6 +6,7 @@
 
 #include "phalanx/kernels/matmul.h"
 
+#include "amx/beside_tiles.h"
 #include "amx/tile_step.h"
 #include "lanes/int_leaf_body.h"
 #include "lanes/tile_body.h"
@@ -131,6 +132,7 @@ class GroupTiles {
     const std::byte* rows;  // of the group that tiles sum next
     std::size_t group;
     std::size_t begun;  // groups
+    std::size_t kept;   // their sums are in memory
     std::size_t ended;
     std::size_t of_tile;
     std::size_t all;
@@ -149,6 +151,7 @@ class GroupTiles {
     const std::int8_t* codes = rows_.codes + block_at(rows_, part_, row, run.leaf.first_k) * 32;
     const std::size_t groups = run.blocks * kParts<kDot>;
     Walk walk{reinterpret_cast<const std::byte*>(codes + run.first * 32),
+              0,
               0,
               0,
               0,
@@ -189,9 +192,15 @@ class GroupTiles {
     }
   }
 
-  // By tiles, into memory.
+  // By tiles. What they have summed goes to memory before the next group is begun and not at once:
+  // nothing behind a store gets through before what it waits for.
   template <int kRow>
   PHALANX_LANES void begin_group(Walk& walk) {
+    if (walk.kept != walk.begun) {
+      tiles_.template store<kRow, 0>(reinterpret_cast<std::byte*>(group_sums_[walk.kept % kRing]),
+                                     kTileRegisterBytes);
+      ++walk.kept;
+    }
     if (walk.begun == walk.all) {
       return;
     }
@@ -200,8 +209,6 @@ class GroupTiles {
     tiles_.template load_columns<0>(reinterpret_cast<const std::byte*>(bytes_) +
                                     walk.group * kGroup * 16);
     tiles_.template dpbssd<kRow, 0>();
-    tiles_.template store<kRow, 0>(reinterpret_cast<std::byte*>(group_sums_[walk.begun % kRing]),
-                                   kTileRegisterBytes);
     if (walk.begun < walk.of_tile) {
       fetch_codes(walk);
     }
@@ -237,7 +244,7 @@ class GroupTiles {
       if constexpr (kHasGroups<kDot>) {
         scale = scale * scales;
       }
-      F16 sum = f_fused(f_of_signed(i_load_first(group_sums + r * 16, 16)), scale, sums.of_row[r]);
+      F16 sum = f_fused(f_of_small(i_load_first(group_sums + r * 16, 16)), scale, sums.of_row[r]);
       if constexpr (kHasMinima<kDot>) {
         constexpr std::size_t kFirst = kPart * kBlockRows * kBlocks;
         sum = f_fused(minima, f_set(factors_[kFirst + (row + r) * kBlocks + block]), sum);

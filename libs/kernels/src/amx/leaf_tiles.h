@@ -41,6 +41,7 @@ class LeafTiles {
 
   // Rows outermost: they stay in the first cache, columns are streamed past them.
   void run() {
+    Settling sums;
     for (std::size_t row = first_; row < end_; row += kBlockRows) {
       for (std::size_t s = 0; s < tile_.strips; s += kBlockStrips) {
         const std::size_t left = tile_.strips - s;
@@ -48,10 +49,14 @@ class LeafTiles {
                             rows_,
                             tile_.first_column + s * 16,
                             left < kBlockStrips ? left : kBlockStrips};
-        add_block(part);
+        if (part.strips == 2) {
+          add_block<2>(part, sums);
+        } else {
+          add_block<1>(part, sums);
+        }
       }
     }
-    settle();
+    settle_all(sums);
   }
 
  private:
@@ -61,97 +66,164 @@ class LeafTiles {
   static constexpr std::size_t kAwakeSteps = 16;                 // less than 0.5 µs
   static constexpr std::size_t kStripNumbers = kBlockRows * 16;  // of scratch
 
-  // Sums that are in memory, but are not yet what they will be.
-  struct Waiting {
-    TilePart part;
-    const MatmulLeaf* leaf = nullptr;  // null: nothing waits
-    bool begins_block = false;
-  };
-  // Numbers, `row_stride` of them from row to row.
-  struct SumsOut {
-    float* first;
-    std::size_t row_stride;
-    std::size_t strip_stride;
+  using Sum = std::conditional_t<kIsInt, std::int32_t, float>;
+  using Pending = PendingSums<kBlockRows, kBlockStrips>;
+
+  // Sums of a leaf that tiles have left in scratch: what lanes have still to do with them. It is a
+  // local variable of run(), so that it is kept in registers.
+  struct Settling {
+    std::size_t rows = 0;  // that wait
+    std::size_t strips = 0;
+    const Sum* from = nullptr;
+    float* to = nullptr;
+    std::size_t to_row = 0;  // numbers from row to row, and from strip to strip
+    std::size_t to_strip = 0;
+    const float* lower = nullptr;  // the topmost of the sums that are merged
+    std::uint32_t merges = 0;
+    // Of integers: scales of columns, and those of rows with the sums of their codes, of which so
+    // many numbers lie from row to row.
+    const float* of_columns[kBlockStrips] = {};
+    const float* of_rows = nullptr;
+    const std::int32_t* code_sums = nullptr;
+    std::size_t stride = 0;
   };
 
-  void add_block(const TilePart& part) {
+  template <int kColumns>
+  PHALANX_LANES void add_block(const TilePart& part, Settling& sums) {
+    float* node = args_.out;
     for (std::uint32_t i = 0; i < args_.leaf_count; ++i) {
-      const Waiting sums{part, args_.leaves + i, i == 0};
-      if (part.strips == 2) {
-        add_leaf<2>(sums);
-      } else {
-        add_leaf<1>(sums);
+      const MatmulLeaf& leaf = args_.leaves[i];
+      add_leaf<kColumns>(part, leaf, sums);
+      if (goes_straight_out(part)) {
+        float* out = node + part.first_row * args_.out_stride + part.first_column;
+        store_sums<kRows, kColumns>(
+            tiles_, {reinterpret_cast<std::byte*>(out), args_.out_stride * 4, kTileRegisterBytes});
+        return;
+      }
+      store_sums<kRows, kColumns>(
+          tiles_, {reinterpret_cast<std::byte*>(scratch_), kTileRegisterBytes, kStripNumbers * 4});
+      wait_for_lanes(part, leaf, node, sums);
+      if (leaf.emit) {
+        if (!is_whole(part)) {
+          settle_all(sums);
+          pending_.emit(args_, part, node);
+        }
+        node += args_.node_stride;
       }
     }
   }
 
+  // The sums of the leaf are in the tiles, and those that waited are settled.
   template <int kColumns>
-  void add_leaf(const Waiting& sums) {
-    const TileOperands from = operands(*sums.leaf, sums.part);
-    const std::size_t k_bytes = row_bytes(*sums.leaf);
+  PHALANX_LANES void add_leaf(const TilePart& part, const MatmulLeaf& leaf, Settling& sums) {
+    const TileOperands from = operands(leaf, part);
+    const std::size_t k_bytes = row_bytes(leaf);
     zero_sums<kRows, kColumns>(tiles_);
-    add_steps<kColumns>(sums, from, k_bytes / kTileRegisterBytes);
+    if (sums.strips != kColumns) {
+      settle_all(sums);
+    }
+    add_steps<kColumns>(part, leaf, from, k_bytes / kTileRegisterBytes, sums);
     if (k_bytes % kTileRegisterBytes != 0) {
       add_tail<kColumns>(from, k_bytes);
     }
-    settle();
-    waiting_ = sums;
-    if constexpr (kIsInt) {
-      store_sums<kRows, kColumns>(tiles_,
-                                  {reinterpret_cast<std::byte*>(scratch_), 64, kStripNumbers * 4});
-    } else {
-      const SumsOut to = sums_out(sums.part);
-      store_sums<kRows, kColumns>(
-          tiles_, {reinterpret_cast<std::byte*>(to.first), to.row_stride * 4, to.strip_stride * 4});
-    }
+    settle_all(sums);
   }
 
-  // Whether a leaf is all there is, and nothing is added.
+  // Whether all its columns are there, and nothing is added to them.
+  [[nodiscard]] bool is_whole(const TilePart& part) const {
+    return args_.bias == nullptr && part.first_column + part.strips * 16 <= args_.columns;
+  }
+  // Whether what tiles sum is all there is.
   [[nodiscard]] bool goes_straight_out(const TilePart& part) const {
-    return args_.leaf_count == 1 && args_.bias == nullptr &&
-           part.first_column + part.strips * 16 <= args_.columns;
+    return !kIsInt && args_.leaf_count == 1 && is_whole(part);
   }
 
-  [[nodiscard]] SumsOut sums_out(const TilePart& part) {
-    if (goes_straight_out(part)) {
-      return {
-          args_.out + part.first_row * args_.out_stride + part.first_column, args_.out_stride, 16};
-    }
-    return {pending_.next(0), 16, PendingSums<kBlockRows>::kStripFloats};
-  }
-
-  void settle() {
-    if (waiting_.leaf == nullptr) {
-      return;
-    }
-    const TilePart& part = waiting_.part;
-    const MatmulLeaf& leaf = *waiting_.leaf;
-    waiting_.leaf = nullptr;
-    if (goes_straight_out(part)) {
-      if constexpr (kIsInt) {
-        scale_sums<false>(leaf, part, sums_out(part));
-      }
-      return;
-    }
-    if (waiting_.begins_block) {
-      node_ = args_.out;
-    }
-    std::uint32_t merges = leaf.merges;
-    if (kIsInt && merges > 0) {
-      scale_sums<true>(leaf, part, {pending_.last(0), 16, PendingSums<kBlockRows>::kStripFloats});
-      --merges;
+  // From here on lanes settle the sums in scratch, some rows after each step of the next leaf.
+  PHALANX_LANES void wait_for_lanes(const TilePart& part,
+                                    const MatmulLeaf& leaf,
+                                    float* node,
+                                    Settling& sums) {
+    sums.rows = part.rows;
+    sums.strips = part.strips;
+    sums.from = scratch_;
+    sums.merges = leaf.merges;
+    sums.lower = pending_.last(0);
+    pending_.merge_into_next(leaf.merges);
+    if (leaf.emit && is_whole(part)) {
+      pending_.pop();
+      sums.to = node + part.first_row * args_.out_stride + part.first_column;
+      sums.to_row = args_.out_stride;
+      sums.to_strip = 16;
     } else {
-      if constexpr (kIsInt) {
-        scale_sums<false>(leaf, part, sums_out(part));
+      sums.to = pending_.last(0);
+      sums.to_row = 16;
+      sums.to_strip = Pending::kStripFloats;
+    }
+    if constexpr (kIsInt) {
+      const QuantizedRows& rows = args_.quantized;
+      const std::size_t first = block_at(rows, part, 0, leaf.first_k);
+      sums.of_rows = rows.scales + first;
+      sums.code_sums = rows.sums + first + row_bytes(leaf) / 32 - 1;
+      sums.stride = rows.code_stride / 32;
+      for (std::size_t s = 0; s < kBlockStrips; ++s) {
+        sums.of_columns[s] = scales_of_strip(leaf, first_strip(part) + s);
       }
-      pending_.push();
     }
-    for (; merges > 0; --merges) {
-      pending_.merge(part.strips, part.rows);
+  }
+
+  PHALANX_LANES void settle_all(Settling& sums) {
+    if (sums.strips == 2) {
+      settle_rows<2>(sums, sums.rows);
+    } else {
+      settle_rows<1>(sums, sums.rows);
     }
-    if (leaf.emit) {
-      pending_.emit(args_, part, node_);
-      node_ += args_.node_stride;
+  }
+
+  // The next `count` rows that wait, if there are so many.
+  template <std::size_t kStrips>
+  PHALANX_LANES void settle_rows(Settling& sums, std::size_t count) const {
+    std::size_t rows = count < sums.rows ? count : sums.rows;
+    sums.rows -= rows;
+    for (; rows > 0; --rows) {
+      F16 row[kStrips];
+      take_row<kStrips>(sums, row);
+      const float* lower = sums.lower;
+      for (std::uint32_t merges = sums.merges; merges > 0; --merges) {
+#pragma GCC unroll 2
+        for (std::size_t s = 0; s < kStrips; ++s) {
+          row[s] = f_load(lower + s * Pending::kStripFloats) + row[s];
+        }
+        lower -= Pending::kLevelFloats;
+      }
+#pragma GCC unroll 2
+      for (std::size_t s = 0; s < kStrips; ++s) {
+        f_store(sums.to + s * sums.to_strip, row[s]);
+      }
+      sums.from += 16;
+      sums.to += sums.to_row;
+      sums.lower += 16;
+    }
+  }
+
+  // What tiles have summed of a row; integers without the bias of codes, times both scales.
+  template <std::size_t kStrips>
+  PHALANX_LANES void take_row(Settling& sums, F16 (&row)[kStrips]) const {
+    if constexpr (kIsInt) {
+      const I16 code_sum = i_set(static_cast<std::uint32_t>(*sums.code_sums));
+      const I16 start = unbiased<IntDot::kInt8Whole>(code_sum);
+      const F16 scale = f_set(*sums.of_rows);
+#pragma GCC unroll 2
+      for (std::size_t s = 0; s < kStrips; ++s) {
+        const I16 sum = i_load_first(sums.from + s * kStripNumbers, 16) + start;
+        row[s] = f_of_signed(sum) * scale * f_load(sums.of_columns[s]);
+      }
+      sums.of_rows += sums.stride;
+      sums.code_sums += sums.stride;
+    } else {
+#pragma GCC unroll 2
+      for (std::size_t s = 0; s < kStrips; ++s) {
+        row[s] = f_load(sums.from + s * kStripNumbers);
+      }
     }
   }
 
@@ -195,31 +267,37 @@ class LeafTiles {
 
   // Of the columns to the right, which the same thread multiplies when it is done with all rows: as
   // much as this block takes of its own ones.
-  [[nodiscard]] FetchLater fetch_during(const Waiting& sums, std::size_t steps) const {
-    const TilePart& part = sums.part;
+  [[nodiscard]] FetchLater fetch_during(const TilePart& part,
+                                        const MatmulLeaf& leaf,
+                                        std::size_t steps) const {
     const std::size_t row_blocks = (args_.rows + kBlockRows - 1) / kBlockRows;
     const std::size_t strip_blocks = (tile_.strips + 1) / kBlockStrips;
     const std::size_t blocks = args_.row_runs * row_blocks * strip_blocks;
     const std::size_t row_block = args_.row_run * row_blocks + part.first_row / kBlockRows;
     const std::size_t block = row_block * strip_blocks + first_strip(part) / kBlockStrips;
-    const std::size_t stride = strip_bytes_of(*sums.leaf);
+    const std::size_t stride = strip_bytes_of(leaf);
     const std::size_t lines = kTileStrips * stride / 64;
     const std::size_t first = lines * block / blocks;
     const std::size_t right = tile_.first_column + kMatmulTileColumns;
-    const std::byte* next = sums.leaf->weight.data + strip_offset(sums.leaf->weight, right, stride);
+    const std::byte* next = leaf.weight.data + strip_offset(leaf.weight, right, stride);
     return FetchLater::all_of({next + first * 64, lines * (block + 1) / blocks - first, 1, 0},
                               steps,
                               CacheLevel::kSecond);
   }
 
   template <int kColumns>
-  void add_steps(const Waiting& sums, TileOperands from, std::size_t steps) {
+  PHALANX_LANES void add_steps(const TilePart& part,
+                               const MatmulLeaf& leaf,
+                               TileOperands from,
+                               std::size_t steps,
+                               Settling& sums) {
     if (steps == 0) {
       return;
     }
-    FetchLater fetch = fetch_during(sums, steps);
+    FetchLater fetch = fetch_during(part, leaf, steps);
     // Few rows wait for memory.
-    const bool waits = args_.rows < kMatmulTileRows && sums.part.first_row == 0;
+    const bool waits = args_.rows < kMatmulTileRows && part.first_row == 0;
+    const std::size_t settled = (sums.rows + steps - 1) / steps;
     for (std::size_t step = 0; step < steps; ++step) {
       if (waits) {
         prefetch_strips<kColumns>(from, kStepBytes);
@@ -227,6 +305,7 @@ class LeafTiles {
         fetch.block();
       }
       add_step<kDot, kRows, kColumns>(tiles_, from);
+      settle_rows<kColumns>(sums, settled);
       if (step % kAwakeSteps == kAwakeSteps - 1) {
         tiles_.keep_awake(reinterpret_cast<std::byte*>(awake_));
       }
@@ -263,53 +342,9 @@ class LeafTiles {
     }
   }
 
-  // Of integers: sums with their bias become sums times the scales of the leaf, and with kMerges are
-  // added to those at `to`.
-  template <bool kMerges>
-  void scale_sums(const MatmulLeaf& leaf, const TilePart& part, const SumsOut& to) const {
-    const std::size_t padded = row_bytes(leaf);
-    const std::size_t strip = first_strip(part);
-    const F16 first = scales_of_strip(leaf, padded, strip);
-    if (part.strips == 2) {
-      const F16 second = scales_of_strip(leaf, padded, strip + 1);
-      scale_rows<kMerges, 2>(leaf, part, {first, second}, to);
-    } else {
-      scale_rows<kMerges, 1>(leaf, part, {first, first}, to);
-    }
-  }
-
-  [[nodiscard]] F16 scales_of_strip(const MatmulLeaf& leaf,
-                                    std::size_t padded,
-                                    std::size_t strip) const {
-    const std::uint8_t* at = strip_at<IntDot::kInt8Whole>(leaf, tile_, padded, strip);
-    return f_load(reinterpret_cast<const float*>(at));
-  }
-
-  struct StripScales {
-    F16 of_strip[kBlockStrips];
-  };
-
-  template <bool kMerges, std::size_t kStrips>
-  void scale_rows(const MatmulLeaf& leaf,
-                  const TilePart& part,
-                  const StripScales& of_columns,
-                  const SumsOut& to) const {
-    const QuantizedRows& rows = args_.quantized;
-    const std::size_t padded = row_bytes(leaf);
-    const std::size_t stride = rows.code_stride / 32;
-    std::size_t first = block_at(rows, part, 0, leaf.first_k);
-    for (std::size_t r = 0; r < part.rows; ++r) {
-      const I16 start = i_set(static_cast<std::uint32_t>(whole_start(rows, first, padded)));
-      const F16 scale = f_set(rows.scales[first]);
-      first += stride;
-#pragma GCC unroll 2
-      for (std::size_t s = 0; s < kStrips; ++s) {
-        const I16 sum = i_load_first(scratch_ + s * kStripNumbers + r * 16, 16) + start;
-        const F16 scaled = f_of_signed(sum) * scale * of_columns.of_strip[s];
-        float* out = to.first + r * to.row_stride + s * to.strip_stride;
-        f_store(out, kMerges ? f_load(out) + scaled : scaled);
-      }
-    }
+  [[nodiscard]] const float* scales_of_strip(const MatmulLeaf& leaf, std::size_t strip) const {
+    return reinterpret_cast<const float*>(
+        strip_at<IntDot::kInt8Whole>(leaf, tile_, row_bytes(leaf), strip));
   }
 
   const MatmulArgs& args_;
@@ -318,10 +353,8 @@ class LeafTiles {
   std::size_t end_;
   std::size_t rows_;  // of a block
   Tiles tiles_;
-  Waiting waiting_;
-  float* node_ = nullptr;  // of the block at hand
-  PendingSums<kBlockRows> pending_;
-  alignas(64) std::int32_t scratch_[kIsInt ? kBlockStrips * kStripNumbers : 1];
+  Pending pending_;
+  alignas(64) Sum scratch_[kBlockStrips * kStripNumbers];
   alignas(64) std::byte awake_[kTileRegisterRows * kTileRegisterBytes];
 };
 

@@ -47,8 +47,8 @@ class QueryTile {
     [[nodiscard]] PHALANX_LANES TokenWeights weights(std::size_t strip, F16 w) const {
       return cache.weights(tile, strip * 16, w);
     }
-    PHALANX_LANES void put(std::size_t row, std::size_t strip, F16 weights) const {
-      f_store(rows + row * kTokenStride + strip * 16, weights);
+    PHALANX_LANES void put(std::size_t row, std::size_t strip, const TokenWeights& weights) const {
+      f_store(rows + row * kTokenStride + strip * 16, weights.of_values);
     }
     PHALANX_LANES void before_correction() const {}  // values are added block by block
   };

@@ -149,6 +149,13 @@ PHALANX_LANES F16 f_of_unsigned(I16 x) {
 PHALANX_LANES I16 i_nearest(F16 x) {
   return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)};
 }
+// x · 2^n, with one rounding. Requires integers from −126 to 128. In two steps: 2^128 is no float.
+PHALANX_LANES F16 f_scaled(F16 x, F16 n) {
+  const I16 all = i_nearest(n);
+  const I16 half = i_right_signed<1>(all);
+  const I16 bias = i_set(127);
+  return x * f_bits(i_left<23>(half + bias)) * f_bits(i_left<23>((all - half) + bias));
+}
 
 template <int kPredicate>
 PHALANX_LANES M16 compare(F16 x, F16 y) {

@@ -54,6 +54,10 @@ PHALANX_LANES void f_store(float* p, F16 a) {
 PHALANX_LANES void f_store_first(float* p, F16 a, std::size_t count) {
   _mm512_mask_storeu_ps(p, first_lanes(count), a.v);
 }
+// a · 2^n, with one rounding. Requires integers from −126 to 128.
+PHALANX_LANES F16 f_scaled(F16 a, F16 n) {
+  return {_mm512_scalef_ps(a.v, n.v)};
+}
 PHALANX_LANES F16 operator+(F16 a, F16 b) {
   return {_mm512_add_ps(a.v, b.v)};
 }

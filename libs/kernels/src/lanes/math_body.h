@@ -12,7 +12,6 @@ namespace {
 PHALANX_LANES F16 f_exp(F16 x) {
   const F16 shift = f_set(0x1.8p23F);
   const F16 shifted = f_fused(x, f_set(0x1.715476p+0F), shift);
-  const I16 n = i_bits(shifted) - i_bits(shift);
   const F16 whole = shifted - shift;
   const F16 high = f_fused(whole, f_set(-0x1.63p-1F), x);
   const F16 r = f_fused(whole, f_set(0x1.bd0106p-13F), high);
@@ -23,9 +22,7 @@ PHALANX_LANES F16 f_exp(F16 x) {
   p = f_fused(p, r, f_set(0x1.fffffcp-2F));
   p = f_fused(p, r * r, r);
   p = p + f_set(1.0F);
-  const I16 half = i_right_signed<1>(n);
-  const I16 bias = i_set(127);
-  p = p * f_bits(i_left<23>(half + bias)) * f_bits(i_left<23>((n - half) + bias));
+  p = f_scaled(p, whole);
   p = choose(is_greater(x, f_set(0x1.62e42ep+6F)), f_bits(i_set(0x7F800000)), p);
   return choose(is_less(x, f_set(-0x1.5d589ep+6F)), f_set(0.0F), p);
 }
@@ -79,6 +76,39 @@ PHALANX_LANES I16 f_to_bf16(F16 x) {
 
 PHALANX_LANES F16 f_of_bf16_bits(I16 bits) {
   return f_bits(i_left<16>(bits));
+}
+
+// 16 numbers of bf16.
+struct B16 {
+#ifdef __AVX512BF16__
+  __m256i words;
+#else
+  I16 low_halves;
+#endif
+};
+PHALANX_LANES B16 b_nearest(F16 x) {
+#ifdef __AVX512BF16__
+  // The instruction takes denormals for zeros as f_to_bf16() does, whatever the float mode is, but
+  // keeps the payload of a NaN.
+  const auto nearest = __builtin_bit_cast(__m256i, _mm512_cvtneps_pbh(x.v));
+  return {_mm256_mask_blend_epi16(is_nan(x).v, nearest, _mm256_set1_epi16(0x7FC0))};
+#else
+  return {f_to_bf16(x)};
+#endif
+}
+PHALANX_LANES void b_store(std::uint16_t* p, B16 x, std::size_t count) {  // the first `count` lanes
+#ifdef __AVX512BF16__
+  _mm256_mask_storeu_epi16(p, first_lanes(count), x.words);
+#else
+  i_store_low(p, x.low_halves, count);
+#endif
+}
+PHALANX_LANES F16 f_of(B16 x) {
+#ifdef __AVX512BF16__
+  return f_of_bf16_bits({_mm512_cvtepu16_epi32(x.words)});
+#else
+  return f_of_bf16_bits(x.low_halves);
+#endif
 }
 
 // The bf16 nearest to each lane, as a float. Requires what arithmetic leaves: no denormals.

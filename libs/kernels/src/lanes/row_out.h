@@ -21,7 +21,7 @@ struct RowOut {
   // Elements i … i + 15, the first `count` of them.
   PHALANX_LANES void store(std::size_t i, F16 values, std::size_t count) const {
     if (narrow != nullptr) {
-      i_store_low(narrow + i, f_to_bf16(values), count);
+      b_store(narrow + i, b_nearest(values), count);
     } else {
       f_store_first(wide + i, values, count);
     }

@@ -83,8 +83,8 @@ PHALANX_LANES void one_head(const HeadNormRopeArgs& args, std::size_t row, std::
     const F16 high = f_load_first(x + half + i, left);
     const F16 c = f_load_first(cos + i, left);
     const F16 s = f_load_first(sin + i, left);
-    i_store_low(out + i, f_to_bf16(low * c - high * s), left);
-    i_store_low(out + half + i, f_to_bf16(high * c + low * s), left);
+    b_store(out + i, b_nearest(low * c - high * s), left);
+    b_store(out + half + i, b_nearest(high * c + low * s), left);
   }
 }
 

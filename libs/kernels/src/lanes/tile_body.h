@@ -45,10 +45,11 @@ PHALANX_LANES std::size_t strip_offset(const WeightView& weight,
 
 // Partial sums of up to kRows rows and each strip: a stack of subtrees waiting for the part to
 // their right. They are not initialised.
-template <std::size_t kRows>
+template <std::size_t kRows, std::size_t kStrips = kTileStrips>
 class PendingSums {
  public:
-  static constexpr std::size_t kStripFloats = kRows * 16 + kRowGap;  // from strip to strip
+  static constexpr std::size_t kStripFloats = kRows * 16 + kRowGap;    // from strip to strip
+  static constexpr std::size_t kLevelFloats = kStrips * kStripFloats;  // to what was pushed next
 
   // The sums [kRows][16] of the next leaf of a strip, until it is pushed.
   [[nodiscard]] float* next(std::size_t strip) { return sums_[depth_] + strip * kStripFloats; }
@@ -62,6 +63,9 @@ class PendingSums {
     }
   }
   void push() { ++depth_; }
+  void pop() { --depth_; }
+  // As push() and so many merges, where the caller adds the numbers up.
+  void merge_into_next(std::uint32_t merges) { depth_ += std::size_t{1} - merges; }
 
   void merge(std::size_t strips, std::size_t rows) {
     --depth_;
@@ -97,7 +101,7 @@ class PendingSums {
 
  private:
   std::size_t depth_ = 0;
-  alignas(64) float sums_[kMaxDepth][kTileStrips * kStripFloats];
+  alignas(64) float sums_[kMaxDepth][kLevelFloats];
 };
 
 // All leaves of some rows, up to Block::kBlockRows. `Block` adds a leaf to the pending sums of its

@@ -10,7 +10,7 @@
 namespace phalanx::kernels {
 
 // Queries (rows × heads of a group) that share one pass over keys and values.
-inline constexpr std::uint32_t kAttentionTileQueries = 48;
+inline constexpr std::uint32_t kAttentionTileQueries = 32;
 // Positions are summed in segments of so many, each from nothing, so that a context can be divided.
 inline constexpr std::size_t kSegmentTokens = 1024;
 

@@ -31,7 +31,7 @@ inline constexpr std::array kIsas = {
     // Products by tile registers, all else as avx512vnni. Linux has to permit them to the process.
     IsaRow{Isa::kAmx,
            "amx",
-           "avx512f avx512bw avx512dq avx512vl avx512_vnni amx_tile amx_int8 amx_bf16"},
+           "avx512f avx512bw avx512dq avx512vl avx512_vnni avx512_bf16 amx_tile amx_int8 amx_bf16"},
 };
 
 // The fastest that is available.
