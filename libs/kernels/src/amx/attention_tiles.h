@@ -5,6 +5,7 @@
 
 #include "phalanx/kernels/attention.h"
 
+#include "amx/beside_tiles.h"
 #include "amx/tile_step.h"
 #include "lanes/attention_body.h"
 #include "lanes/query_sums.h"
@@ -66,16 +67,11 @@ class TiledQueries {
     TiledQueries& all;
     std::uint16_t* rows;  // [kWeighed, kTokens]
 
-    struct Rounded {
-      B16 of_values;
-      F16 own;
-    };
-    [[nodiscard]] PHALANX_LANES Rounded weights(std::size_t /*strip*/, F16 w) const {
-      const B16 rounded = b_nearest(w);
-      return {rounded, f_of(rounded)};
+    [[nodiscard]] PHALANX_LANES RoundedPair weights(F16 low, F16 high) const {
+      return rounded_pair(low, high);
     }
-    PHALANX_LANES void put(std::size_t row, std::size_t strip, const Rounded& weights) const {
-      b_store(rows + row * kTokens + strip * 16, weights.of_values, 16);
+    PHALANX_LANES void put(std::size_t row, const RoundedPair& weights) const {
+      store_pair(rows + row * kTokens, weights);
     }
     void before_correction() const { all.add_values(); }
   };

@@ -6,14 +6,57 @@
 // take twice as long, sums, integers and selections as long as ever (measured on Granite Rapids).
 
 #include "lanes/lanes.h"
+#include "lanes/math_body.h"
 
 namespace phalanx::kernels {
 namespace {
 
-// As f_of_signed(), without the multiplier. Requires −2^22 ≤ x < 2^22.
-PHALANX_LANES F16 f_of_small(I16 x) {
-  const F16 shift = f_set(0x1.8p23F);
-  return f_bits(x + i_bits(shift)) - shift;
+// 32 numbers of bf16, and what they are as floats.
+struct RoundedPair {
+  F16 low;
+  F16 high;
+#ifdef __AVX512BF16__
+  __m512i words;
+#endif
+};
+PHALANX_LANES RoundedPair rounded_pair(F16 low, F16 high) {
+#ifdef __AVX512BF16__
+  const auto nearest = __builtin_bit_cast(__m512i, _mm512_cvtne2ps_pbh(high.v, low.v));
+  const auto nans = static_cast<__mmask32>(is_nan(low).v | std::uint32_t{is_nan(high).v} << 16);
+  const __m512i words = _mm512_mask_blend_epi16(nans, nearest, _mm512_set1_epi16(0x7FC0));
+  // Each word in the upper half of a lane.
+  constexpr __mmask32 kUpper = 0xAAAAAAAA;
+  const __m512i lanes = _mm512_set_epi32(0xF0000,
+                                         0xE0000,
+                                         0xD0000,
+                                         0xC0000,
+                                         0xB0000,
+                                         0xA0000,
+                                         0x90000,
+                                         0x80000,
+                                         0x70000,
+                                         0x60000,
+                                         0x50000,
+                                         0x40000,
+                                         0x30000,
+                                         0x20000,
+                                         0x10000,
+                                         0);
+  const __m512i upper_lanes = _mm512_add_epi32(lanes, _mm512_set1_epi32(0x100000));
+  return {f_bits({_mm512_maskz_permutexvar_epi16(kUpper, lanes, words)}),
+          f_bits({_mm512_maskz_permutexvar_epi16(kUpper, upper_lanes, words)}),
+          words};
+#else
+  return {f_round_to_bf16(low), f_round_to_bf16(high)};
+#endif
+}
+PHALANX_LANES void store_pair(std::uint16_t* p, const RoundedPair& pair) {
+#ifdef __AVX512BF16__
+  _mm512_storeu_si512(p, pair.words);
+#else
+  i_store_low(p, i_right<16>(i_bits(pair.low)), 16);
+  i_store_low(p + 16, i_right<16>(i_bits(pair.high)), 16);
+#endif
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 
 #include "phalanx/kernels/matmul.h"
 
-#include "amx/beside_tiles.h"
 #include "amx/tile_step.h"
 #include "lanes/int_leaf_body.h"
 #include "lanes/tile_body.h"
@@ -244,7 +243,7 @@ class GroupTiles {
       if constexpr (kHasGroups<kDot>) {
         scale = scale * scales;
       }
-      F16 sum = f_fused(f_of_small(i_load_first(group_sums + r * 16, 16)), scale, sums.of_row[r]);
+      F16 sum = f_fused(f_of_signed(i_load_first(group_sums + r * 16, 16)), scale, sums.of_row[r]);
       if constexpr (kHasMinima<kDot>) {
         constexpr std::size_t kFirst = kPart * kBlockRows * kBlocks;
         sum = f_fused(minima, f_set(factors_[kFirst + (row + r) * kBlocks + block]), sum);

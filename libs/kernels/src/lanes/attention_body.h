@@ -44,11 +44,12 @@ class QueryTile {
     TileAt tile;
     float* rows;  // [kRows, kTokenStride]
 
-    [[nodiscard]] PHALANX_LANES TokenWeights weights(std::size_t strip, F16 w) const {
-      return cache.weights(tile, strip * 16, w);
+    [[nodiscard]] PHALANX_LANES TokenWeights weights(F16 low, F16 high) const {
+      return cache.weights(tile, low, high);
     }
-    PHALANX_LANES void put(std::size_t row, std::size_t strip, const TokenWeights& weights) const {
-      f_store(rows + row * kTokenStride + strip * 16, weights.of_values);
+    PHALANX_LANES void put(std::size_t row, const TokenWeights& weights) const {
+      f_store(rows + row * kTokenStride, weights.low_of_values);
+      f_store(rows + row * kTokenStride + 16, weights.high_of_values);
     }
     PHALANX_LANES void before_correction() const {}  // values are added block by block
   };

@@ -156,6 +156,10 @@ PHALANX_LANES F16 f_scaled(F16 x, F16 n) {
   const I16 bias = i_set(127);
   return x * f_bits(i_left<23>(half + bias)) * f_bits(i_left<23>((all - half) + bias));
 }
+// The same to 127. The low bits of `biased` are n + 127.
+PHALANX_LANES F16 f_scaled_normal(F16 x, F16 /*n*/, I16 biased) {
+  return x * f_bits(i_left<23>(biased));
+}
 
 template <int kPredicate>
 PHALANX_LANES M16 compare(F16 x, F16 y) {

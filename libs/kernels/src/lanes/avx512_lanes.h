@@ -58,6 +58,10 @@ PHALANX_LANES void f_store_first(float* p, F16 a, std::size_t count) {
 PHALANX_LANES F16 f_scaled(F16 a, F16 n) {
   return {_mm512_scalef_ps(a.v, n.v)};
 }
+// The same to 127. The low bits of `biased` are n + 127.
+PHALANX_LANES F16 f_scaled_normal(F16 a, F16 n, I16 /*biased*/) {
+  return f_scaled(a, n);
+}
 PHALANX_LANES F16 operator+(F16 a, F16 b) {
   return {_mm512_add_ps(a.v, b.v)};
 }

@@ -113,10 +113,13 @@ struct TokenSums {
   }
 };
 
-// The weights of 16 tokens: what they add to the denominator, and what values are multiplied by.
+// The weights of the 16 and 16 tokens of a tile: what they add to the denominator, and what values
+// are multiplied by.
 struct TokenWeights {
-  F16 own;
-  F16 of_values;
+  F16 low;
+  F16 high;
+  F16 low_of_values;
+  F16 high_of_values;
 };
 
 // Keys and values in bf16. Its buffer is not initialised: it is large.
@@ -144,12 +147,10 @@ class Bf16Cache {
     }
   }
 
-  // w are the weights of tokens first … first + 15.
-  [[nodiscard]] PHALANX_LANES TokenWeights weights(TileAt /*tile*/,
-                                                   std::size_t /*first*/,
-                                                   F16 w) const {
-    const F16 rounded = f_round_to_bf16(w);
-    return {rounded, rounded};
+  [[nodiscard]] PHALANX_LANES TokenWeights weights(TileAt /*tile*/, F16 low, F16 high) const {
+    const F16 rounded_low = f_round_to_bf16(low);
+    const F16 rounded_high = f_round_to_bf16(high);
+    return {rounded_low, rounded_high, rounded_low, rounded_high};
   }
 
   // weights [kRows, kTokenStride]
@@ -216,10 +217,12 @@ class Int8Cache {
     }
   }
 
-  // w are the weights of tokens first … first + 15.
-  [[nodiscard]] PHALANX_LANES TokenWeights weights(TileAt tile, std::size_t first, F16 w) const {
+  [[nodiscard]] PHALANX_LANES TokenWeights weights(TileAt tile, F16 low, F16 high) const {
     const auto* scales = reinterpret_cast<const std::uint16_t*>(tile.bytes + 2 * key_strip_);
-    return {w, f_round_to_bf16(w * f_load_bf16(scales + first, 16))};
+    return {low,
+            high,
+            f_round_to_bf16(low * f_load_bf16(scales, 16)),
+            f_round_to_bf16(high * f_load_bf16(scales + 16, 16))};
   }
 
   // weights [kRows, kTokenStride]

@@ -31,13 +31,14 @@ PHALANX_LANES F16 f_exp(F16 x) {
 PHALANX_LANES F16 f_exp2(F16 x) {
   const F16 shift = f_set(0x1.8p23F + 127.0F);
   const F16 shifted = x + shift;
-  const F16 r = x - (shifted - shift);
+  const F16 whole = shifted - shift;
+  const F16 r = x - whole;
   F16 p = f_set(0x1.3a02ccp-7F);
   p = f_fused(p, r, f_set(0x1.c9fc46p-5F));
   p = f_fused(p, r, f_set(0x1.ec0378p-3F));
   p = f_fused(p, r, f_set(0x1.62e12cp-1F));
   p = f_fused(p, r, f_set(1.0F));
-  p = p * f_bits(i_left<23>(i_bits(shifted)));
+  p = f_scaled_normal(p, whole, i_bits(shifted));
   return choose(is_less(x, f_set(-126.0F)), f_set(0.0F), p);
 }
 
@@ -101,13 +102,6 @@ PHALANX_LANES void b_store(std::uint16_t* p, B16 x, std::size_t count) {  // the
   _mm256_mask_storeu_epi16(p, first_lanes(count), x.words);
 #else
   i_store_low(p, x.low_halves, count);
-#endif
-}
-PHALANX_LANES F16 f_of(B16 x) {
-#ifdef __AVX512BF16__
-  return f_of_bf16_bits({_mm512_cvtepu16_epi32(x.words)});
-#else
-  return f_of_bf16_bits(x.low_halves);
 #endif
 }
 

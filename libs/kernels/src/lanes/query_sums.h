@@ -127,10 +127,10 @@ class QuerySums {
   // From the products of the block at `first` to weights. With kHides some of its tokens come after
   // a query, and count for nothing.
   //
-  //   cache.weights(strip, w)          what exponentials of 16 tokens are worth: with `own`, what
-  //                                    they add to the denominator
-  //   cache.put(row, strip, weights)   takes those of values
-  //   cache.before_correction()        all values that were weighed in earlier blocks are added now
+  //   cache.weights(low, high)    what exponentials of 16 and 16 tokens are worth: `low` and `high`
+  //                               are what they add to the denominator
+  //   cache.put(row, weights)     takes those of values
+  //   cache.before_correction()   all values that were weighed in earlier blocks are added now
   template <bool kHides, std::size_t kRows, typename Cache>
   PHALANX_LANES void weigh(std::size_t query,
                            std::size_t first,
@@ -163,12 +163,10 @@ class QuerySums {
     }
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
-      const auto of_low = cache.weights(0, f_exp2(low[r]));
-      const auto of_high = cache.weights(1, f_exp2(high[r]));
-      cache.put(r, 0, of_low);
-      cache.put(r, 1, of_high);
+      const auto weights = cache.weights(f_exp2(low[r]), f_exp2(high[r]));
+      cache.put(r, weights);
       float* denominator = denominators_[query + r];
-      f_store(denominator, (f_load(denominator) + of_low.own) + of_high.own);
+      f_store(denominator, (f_load(denominator) + weights.low) + weights.high);
     }
   }
 
