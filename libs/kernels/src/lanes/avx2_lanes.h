@@ -248,6 +248,52 @@ PHALANX_LANES WeightPair load_weights(const std::uint16_t* p) {
 }
 
 // Halves are added until one lane is left: lane i + lane i+8, then +4, +2, +1.
+PHALANX_LANES void store_eight_columns(std::uint32_t* p,
+                                       std::size_t stride,
+                                       const __m256i (&rows)[8],
+                                       std::size_t count) {
+  __m256i fours[2][4];  // [rows][lanes]: lanes l and l + 4 of four rows
+#pragma GCC unroll 2
+  for (std::size_t half = 0; half < 2; ++half) {
+    const __m256i* of = rows + half * 4;
+    const __m256i low01 = _mm256_unpacklo_epi32(of[0], of[1]);
+    const __m256i high01 = _mm256_unpackhi_epi32(of[0], of[1]);
+    const __m256i low23 = _mm256_unpacklo_epi32(of[2], of[3]);
+    const __m256i high23 = _mm256_unpackhi_epi32(of[2], of[3]);
+    fours[half][0] = _mm256_unpacklo_epi64(low01, low23);
+    fours[half][1] = _mm256_unpackhi_epi64(low01, low23);
+    fours[half][2] = _mm256_unpacklo_epi64(high01, high23);
+    fours[half][3] = _mm256_unpackhi_epi64(high01, high23);
+  }
+#pragma GCC unroll 4
+  for (std::size_t lane = 0; lane < 4; ++lane) {
+    if (lane < count) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + lane * stride),
+                          _mm256_permute2x128_si256(fours[0][lane], fours[1][lane], 0x20));
+    }
+    if (lane + 4 < count) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + (lane + 4) * stride),
+                          _mm256_permute2x128_si256(fours[0][lane], fours[1][lane], 0x31));
+    }
+  }
+}
+// The first `count` lanes of eight rows become lines of eight numbers, so many numbers from one to
+// the next.
+PHALANX_LANES void i_store_columns(std::uint32_t* p,
+                                   std::size_t stride,
+                                   const I16 (&rows)[8],
+                                   std::size_t count) {
+  __m256i halves[2][8];
+#pragma GCC unroll 8
+  for (std::size_t row = 0; row < 8; ++row) {
+    halves[0][row] = rows[row].a;
+    halves[1][row] = rows[row].b;
+  }
+  store_eight_columns(p, stride, halves[0], count);
+  if (count > 8) {
+    store_eight_columns(p + 8 * stride, stride, halves[1], count - 8);
+  }
+}
 PHALANX_LANES float f_sum(F16 x) {
   const __m256 by8 = _mm256_add_ps(x.a, x.b);
   const __m128 by4 = _mm_add_ps(_mm256_castps256_ps128(by8), _mm256_extractf128_ps(by8, 1));

@@ -211,6 +211,45 @@ PHALANX_LANES float f_sum(F16 a) {
 PHALANX_LANES float f_largest(F16 a) {  // requires no NaN
   return _mm512_reduce_max_ps(a.v);
 }
+// The first `count` lanes of eight rows become lines of eight numbers, so many numbers from one to
+// the next.
+PHALANX_LANES void i_store_columns(std::uint32_t* p,
+                                   std::size_t stride,
+                                   const I16 (&rows)[8],
+                                   std::size_t count) {
+  __m512i fours[2][4];  // [rows][lanes]: lanes l, l + 4, l + 8, l + 12 of four rows
+#pragma GCC unroll 2
+  for (std::size_t half = 0; half < 2; ++half) {
+    const I16* of = rows + half * 4;
+    const __m512i low01 = _mm512_unpacklo_epi32(of[0].v, of[1].v);
+    const __m512i high01 = _mm512_unpackhi_epi32(of[0].v, of[1].v);
+    const __m512i low23 = _mm512_unpacklo_epi32(of[2].v, of[3].v);
+    const __m512i high23 = _mm512_unpackhi_epi32(of[2].v, of[3].v);
+    fours[half][0] = _mm512_unpacklo_epi64(low01, low23);
+    fours[half][1] = _mm512_unpackhi_epi64(low01, low23);
+    fours[half][2] = _mm512_unpacklo_epi64(high01, high23);
+    fours[half][3] = _mm512_unpackhi_epi64(high01, high23);
+  }
+  const __m512i lower = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0);
+  const __m512i upper = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
+#pragma GCC unroll 2
+  for (std::size_t half = 0; half < 2; ++half) {
+#pragma GCC unroll 4
+    for (std::size_t lane = 0; lane < 4; ++lane) {
+      const std::size_t column = half * 8 + lane;
+      const __m512i both =
+          _mm512_permutex2var_epi64(fours[0][lane], half == 0 ? lower : upper, fours[1][lane]);
+      if (column < count) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + column * stride),
+                            _mm512_castsi512_si256(both));
+      }
+      if (column + 4 < count) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + (column + 4) * stride),
+                            _mm512_extracti64x4_epi64(both, 1));
+      }
+    }
+  }
+}
 // Eight times 16 lanes become one number each: lane i is a[i], reduced, lane i + 8 the same.
 template <typename Reduce>
 PHALANX_LANES __m512i reduce_eight(const __m512i (&a)[8], const Reduce& reduce) {

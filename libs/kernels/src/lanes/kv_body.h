@@ -47,6 +47,24 @@ PHALANX_LANES void append_key(const Bf16* key,
   }
 }
 
+// Eight keys whose columns follow one another.
+PHALANX_LANES void append_eight_keys(const Bf16* first,
+                                     std::size_t key_stride,
+                                     std::size_t head_dim,
+                                     std::uint32_t* column,
+                                     std::uint64_t* non_finite) {
+  for (std::size_t i = 0; i < head_dim; i += 32) {
+    const std::size_t pairs = head_dim - i < 32 ? (head_dim - i) / 2 : 16;
+    I16 words[8];
+#pragma GCC unroll 8
+    for (std::size_t key = 0; key < 8; ++key) {
+      const auto* numbers = reinterpret_cast<const float*>(first + key * key_stride + i);
+      words[key] = finite_halves<0xFFFFFFFF>(i_bits(f_load_first(numbers, pairs)), non_finite);
+    }
+    i_store_columns(column + i / 2 * kStripColumns, kStripColumns, words, pairs);
+  }
+}
+
 PHALANX_LANES I16 value_bits(const float* value, std::uint64_t* non_finite) {
   return finite_halves<0xFFFF>(f_to_bf16(f_load(value)), non_finite);
 }
@@ -92,6 +110,15 @@ struct AppendRows {
   [[nodiscard]] PHALANX_LANES const float* value(std::size_t row) const {
     return args.values + row * args.value_stride + head * args.head_dim;
   }
+  // Whether it and the seven rows behind it go to columns of one strip that follow one another.
+  [[nodiscard]] PHALANX_LANES bool begins_eight_columns(std::size_t row) const {
+    const std::uint64_t slot = args.slots[row];
+    bool together = row + 8 <= end && slot % kStripColumns <= kStripColumns - 8;
+    for (std::size_t i = 1; together && i < 8; ++i) {
+      together = args.slots[row + i] == slot + i;
+    }
+    return together;
+  }
   [[nodiscard]] PHALANX_LANES std::byte* tile(std::size_t row) const {
     return args.kv.data + args.slots[row] / kTokens * args.kv.block_stride +
            head * args.kv.head_stride;
@@ -102,13 +129,23 @@ PHALANX_LANES void append_bf16_rows(const AppendRows& rows, std::uint64_t* non_f
   const KvAppendArgs& args = rows.args;
   const std::size_t dim = args.head_dim;
   const std::size_t key_stride = up_to_32(dim);
+  std::size_t keys_end = rows.first;  // of rows whose keys are there
   for (std::size_t row = rows.first; row < rows.end; ++row) {
     const std::uint64_t slot = args.slots[row];
     const std::size_t token = slot % kTokens;
     auto* keys = reinterpret_cast<Bf16*>(rows.tile(row));
-    auto* strip =
-        reinterpret_cast<std::uint32_t*>(keys + token / kStripColumns * kStripColumns * key_stride);
-    append_key(rows.key(row), dim, strip + token % kStripColumns, non_finite);
+    if (row == keys_end) {
+      auto* column = reinterpret_cast<std::uint32_t*>(keys + token / kStripColumns * kStripColumns *
+                                                                 key_stride) +
+                     token % kStripColumns;
+      if (rows.begins_eight_columns(row)) {
+        append_eight_keys(rows.key(row), args.key_stride, dim, column, non_finite);
+        keys_end += 8;
+      } else {
+        append_key(rows.key(row), dim, column, non_finite);
+        ++keys_end;
+      }
+    }
     const float* value = rows.value(row);
     Bf16* line = keys + kTokens * key_stride + token / 2 * kStripColumns * 2;
     if (token % 2 == 0 && row + 1 < rows.end && args.slots[row + 1] == slot + 1) {
