@@ -5,7 +5,7 @@
 
 #include "phalanx/kernels/attention.h"
 
-#include "amx/beside_tiles.h"
+#include "amx/rounded_pair.h"
 #include "amx/tile_step.h"
 #include "lanes/attention_body.h"
 #include "lanes/query_sums.h"

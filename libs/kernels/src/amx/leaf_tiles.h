@@ -78,7 +78,7 @@ class LeafTiles {
     float* to = nullptr;
     std::size_t to_row = 0;  // numbers from row to row, and from strip to strip
     std::size_t to_strip = 0;
-    const float* lower = nullptr;  // the topmost of the sums that are merged
+    const float* pending = nullptr;  // behind those that are merged
     std::uint32_t merges = 0;
     // Of integers: scales of columns, and those of rows with the sums of their codes, of which so
     // many numbers lie from row to row.
@@ -147,7 +147,7 @@ class LeafTiles {
     sums.strips = part.strips;
     sums.from = scratch_;
     sums.merges = leaf.merges;
-    sums.lower = pending_.last(0);
+    sums.pending = pending_.next(0);
     pending_.merge_into_next(leaf.merges);
     if (leaf.emit && is_whole(part)) {
       pending_.pop();
@@ -187,13 +187,13 @@ class LeafTiles {
     for (; rows > 0; --rows) {
       F16 row[kStrips];
       take_row<kStrips>(sums, row);
-      const float* lower = sums.lower;
+      const float* lower = sums.pending;
       for (std::uint32_t merges = sums.merges; merges > 0; --merges) {
+        lower -= Pending::kLevelFloats;
 #pragma GCC unroll 2
         for (std::size_t s = 0; s < kStrips; ++s) {
           row[s] = f_load(lower + s * Pending::kStripFloats) + row[s];
         }
-        lower -= Pending::kLevelFloats;
       }
 #pragma GCC unroll 2
       for (std::size_t s = 0; s < kStrips; ++s) {
@@ -201,7 +201,7 @@ class LeafTiles {
       }
       sums.from += 16;
       sums.to += sums.to_row;
-      sums.lower += 16;
+      sums.pending += 16;
     }
   }
 
