@@ -181,7 +181,8 @@ PHALANX_LANES I16 choose(M16 m, I16 yes, I16 no) {
 
 // 16 bf16 numbers as floats; only the first `count` are read, the others are zeros.
 PHALANX_LANES F16 f_load_bf16(const std::uint16_t* p, std::size_t count) {
-  const __m256i bits = _mm256_maskz_loadu_epi16(first_lanes(count), p);
+  const __m256i bits = count >= 16 ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))
+                                   : _mm256_maskz_loadu_epi16(first_lanes(count), p);
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
 }
 // Stores the low half of each lane, the first `count` lanes.

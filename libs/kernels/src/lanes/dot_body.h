@@ -125,7 +125,11 @@ PHALANX_LANES void widen(const std::uint16_t* from,
                          std::size_t count,
                          float* to,
                          std::size_t padded) {
-  for (std::size_t i = 0; i < padded; i += 16) {
+  std::size_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    f_store(to + i, f_load_bf16(from + i, 16));
+  }
+  for (; i < padded; i += 16) {
     f_store(to + i, f_load_bf16(from + i, i < count ? count - i : 0));
   }
 }
