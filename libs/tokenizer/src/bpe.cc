@@ -121,7 +121,9 @@ Status Bpe::refuse_reachable_special_tokens(const std::vector<Merge>& merges) co
 void Bpe::link_merges(const std::vector<Merge>& merges) {
   // At most three quarters full: a table that fits the cache matters more than a short probe.
   pairs_.resize(std::bit_ceil(std::max<std::size_t>(merges.size() * 4 / 3, 64)));
+  made_.assign(vocabulary_.size(), false);
   for (const Merge& merge : merges) {
+    made_[static_cast<std::size_t>(merge.merged)] = true;
     const std::uint64_t key = pair_key(merge.left, merge.right);
     std::size_t at = mix64(key) & (pairs_.size() - 1);
     while (pairs_[at].key != kNoPair && pairs_[at].key != key) {
@@ -145,6 +147,18 @@ void Bpe::link_byte_pairs() {
     if (left != kNone && right != kNone) {
       byte_pairs_[i] = find_pair(left, right);
     }
+  }
+}
+
+bool Bpe::makes(TokenId id) const {
+  const auto at = static_cast<std::size_t>(id);
+  return at < made_.size() && made_[at];
+}
+
+void Bpe::withhold(TokenId id) {
+  const auto at = static_cast<std::size_t>(id);
+  if (at < single_.size()) {
+    single_[at] = kSeveral;
   }
 }
 

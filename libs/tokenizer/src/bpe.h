@@ -55,6 +55,12 @@ class Bpe {
                                                            const std::vector<Merge>& merges,
                                                            Options options);
 
+  // Whether a merge makes the token.
+  [[nodiscard]] bool makes(TokenId id) const;
+  // No piece becomes this token as a whole from now on. Requires that no merge makes it. Not while
+  // other threads encode.
+  void withhold(TokenId id);
+
   // Appends the tokens of `piece`, which is UTF-8 if symbols are characters.
   void encode_piece(std::string_view piece, std::vector<TokenId>& out) const;
 
@@ -103,6 +109,7 @@ class Bpe {
   std::uint64_t number_ = 0;  // tells apart the tokenizers of a process in per-thread caches
   std::array<TokenId, 256> byte_tokens_{};  // of single bytes, or of ASCII characters; or kNone
   std::vector<Pair> pairs_;                 // open addressing; the number is a power of two
+  std::vector<bool> made_;                  // by id: whether a merge makes it
   // Pairs of tokens of one byte: find_pair() by the numbers that byte_numbers_ gives to both ids.
   std::vector<std::int16_t> byte_numbers_;  // by id; -1: not of one byte
   std::vector<Candidate> byte_pairs_;

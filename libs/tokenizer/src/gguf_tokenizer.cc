@@ -193,6 +193,7 @@ Status insert_tokens(const TokenTable& table,
         !status) {
       return std::move(status).error().with(kTokens);
     }
+    token.special = file.vocabulary.kind(token.id) == Vocabulary::Kind::kSpecial;
     added.push_back(std::move(token));
   }
   if (added.size() > kMaxAddedTokens) {

@@ -33,8 +33,7 @@ void add_to_finder(AddedToken token, Tokenizer::Data& data) {
 // The added tokens by their content.
 class AddedTokens {
  public:
-  AddedTokens(Vocabulary& vocabulary, std::vector<AddedToken>& added)
-      : vocabulary_(vocabulary), added_(added) {
+  AddedTokens(Tokenizer::Data& data, std::vector<AddedToken>& added) : data_(data), added_(added) {
     for (std::size_t i = 0; i < added.size(); ++i) {
       places_.emplace(added[i].content, i);
     }
@@ -45,13 +44,19 @@ class AddedTokens {
     return place == places_.end() ? nullptr : &added_[place->second];
   }
 
-  // One that is there keeps its id, and stays special.
+  // One that is there keeps its id, and stays special. A word that merging makes of ordinary text
+  // does not become special: it would be missing from answers.
   [[nodiscard]] Status put(AddedToken token) {
     if (const AddedToken* const there = find(token.content)) {
       token.id = there->id;
       token.special = token.special || there->special;
     }
-    PHALANX_RETURN_IF_ERROR(vocabulary_.insert_added(token.id, token.content, token.special));
+    const bool special = token.special && !data_.bpe->makes(token.id);
+    PHALANX_RETURN_IF_ERROR(data_.vocabulary.insert_added(token.id, token.content, special));
+    token.special = data_.vocabulary.kind(token.id) == Vocabulary::Kind::kSpecial;
+    if (token.special) {
+      data_.bpe->withhold(token.id);
+    }
     const auto [place, is_new] = places_.emplace(token.content, added_.size());
     if (is_new) {
       added_.push_back(std::move(token));
@@ -62,7 +67,7 @@ class AddedTokens {
   }
 
  private:
-  Vocabulary& vocabulary_;
+  Tokenizer::Data& data_;
   std::vector<AddedToken>& added_;
   std::map<std::string, std::size_t> places_;
 };
@@ -74,7 +79,7 @@ Status add_config_tokens(const ConfigFile& config,
                          std::vector<AddedToken>& added) {
   std::vector<AddedToken> listed = config.added;
   leave_out_beyond_model(data, listed);
-  AddedTokens tokens(data.vocabulary, added);
+  AddedTokens tokens(data, added);
   for (AddedToken& token : listed) {
     PHALANX_RETURN_IF_ERROR(tokens.put(std::move(token)));
   }

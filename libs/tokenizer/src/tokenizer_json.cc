@@ -293,15 +293,16 @@ Result<Spelling> spelling_of(const Tokenizer::Data& data, const Shape& shape) {
                             : Spelling::kAsGiven;
 }
 
-Status insert_added_tokens(const std::vector<AddedToken>& added,
+Status insert_added_tokens(std::vector<AddedToken>& added,
                            Spelling spelling,
                            VocabularyFile& file) {
-  for (const AddedToken& token : added) {
+  for (AddedToken& token : added) {
     const std::string text =
         spelling == Spelling::kSpaceMarks ? without_space_marks(token.content) : token.content;
     if (Status status = file.vocabulary.insert_added(token.id, text, token.special); !status) {
       return std::move(status).error().with("added_tokens");
     }
+    token.special = file.vocabulary.kind(token.id) == Vocabulary::Kind::kSpecial;
   }
   return ok();
 }

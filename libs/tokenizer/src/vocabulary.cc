@@ -7,9 +7,22 @@
 #include <utility>
 
 #include "phalanx/base/hash.h"
+#include "phalanx/base/utf8.h"
 #include "phalanx/tokenizer/tokenizer.h"
 
 namespace phalanx::tokenizer {
+namespace {
+
+bool is_one_character(std::string_view text) {
+  if (text.empty() || !is_valid_utf8(text)) {
+    return false;
+  }
+  std::size_t end = 0;
+  static_cast<void>(next_code_point(text, end));
+  return end == text.size();
+}
+
+}  // namespace
 
 std::uint64_t hash_bytes(std::string_view bytes) {
   std::uint64_t state = bytes.size() * 0x9E3779B97F4A7C15ULL;
@@ -168,7 +181,8 @@ Status Vocabulary::insert_added(TokenId id, std::string_view content, bool speci
                             std::to_string(id) + " stands for \"" + std::string(bytes(id)) +
                             "\" in the vocabulary");
   }
-  entries_[static_cast<std::size_t>(id)].kind = added;
+  Entry& entry = entries_[static_cast<std::size_t>(id)];
+  entry.kind = entry.in_model && is_one_character(content) ? Kind::kAdded : added;
   return ok();
 }
 

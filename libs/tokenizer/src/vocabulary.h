@@ -40,6 +40,7 @@ class Vocabulary {
   [[nodiscard]] Status insert(TokenId id, std::string_view text, bool findable);
 
   // Makes `id` an added token of this content: a new one, or one that the vocabulary already has.
+  // A character of the BPE vocabulary does not become special: any text may have it.
   //
   // Errors: kInvalidArgument  the id stands for something else
   [[nodiscard]] Status insert_added(TokenId id, std::string_view content, bool special);

@@ -2,7 +2,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -348,6 +350,50 @@ TEST(LoadTokenizer, TakesFlagsFromTheConfigAndRolesAsSpecial) {
   EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{id + 1, id + 2, id}, {.skip_special = true}),
             "");
   EXPECT_EQ(tokenizer->pad_id(), std::nullopt);
+}
+
+// Some checkpoints pad with "!" or a word: answers have it all the same, and prompts as well.
+TEST(LoadTokenizer, KeepsWhatOrdinaryTextIsMadeOfOrdinary) {
+  const TokenId mark = fixture().encode("!")->front();
+  json file = fixture_json();
+  file["added_tokens"].push_back({{"id", mark}, {"content", "!"}, {"special", true}});
+  const json& merge = file["model"]["merges"][0];
+  const std::string word =
+      merge.is_array()
+          ? merge[0].get<std::string>() + merge[1].get<std::string>()
+          : std::string(merge.get<std::string>()).erase(merge.get<std::string>().find(' '), 1);
+  const std::string text =
+      fixture().decode(std::vector<TokenId>{file["model"]["vocab"][word].get<TokenId>()});
+  const json listed{{"added_tokens_decoder",
+                     {{std::to_string(file["model"]["vocab"][word].get<TokenId>()),
+                       {{"content", text}, {"special", true}}}}}};
+  for (const auto& [tokenizer, config, padding] : std::vector<std::tuple<json, json, std::string>>{
+           {fixture_json(), {{"pad_token", "!"}}, "!"},
+           {file, {{"pad_token", "!"}}, "!"},
+           {fixture_json(), {{"pad_token", text}}, text},
+           {fixture_json(), listed, text}}) {
+    const auto loaded = load_json(tokenizer, config);
+    ASSERT_NE(loaded, nullptr);
+    const std::vector<TokenId> ids = *loaded->encode(padding);
+    EXPECT_EQ(ids.size(), 1U);
+    EXPECT_FALSE(loaded->is_special(ids[0])) << padding;
+    EXPECT_EQ(loaded->decode(ids, {.skip_special = true}), padding);
+    EXPECT_EQ(loaded->pad_id(),
+              config.contains("pad_token") ? std::optional(ids[0]) : std::nullopt);
+  }
+}
+
+TEST(LoadTokenizer, TakesNoPieceAsARoleWhereMergesAreIgnored) {
+  json file = fixture_json();
+  file["model"]["ignore_merges"] = true;
+  const auto id = static_cast<TokenId>(fixture().vocab_size());
+  file["model"]["vocab"]["zqzq"] = id;
+  EXPECT_EQ(*load_json(file)->encode("zqzq"), std::vector<TokenId>{id});
+  const auto tokenizer = load_json(file, {{"pad_token", "zqzq"}});
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_TRUE(tokenizer->is_special(id));
+  EXPECT_GT(tokenizer->encode("zqzq")->size(), 1U);
+  EXPECT_EQ(*tokenizer->encode("zqzq", {.parse_special = true}), std::vector<TokenId>{id});
 }
 
 TEST(LoadTokenizer, LeavesOutTheAddedTokensThatTheModelHasNoRoomFor) {
