@@ -53,12 +53,6 @@ std::size_t queue_limit(const wire::FrontBootstrap& bootstrap) {
   return std::size_t{bootstrap.max_queued_reqs} + bootstrap.journal_places;
 }
 
-bool is_large(const front::LeftJournal& journal, const wire::Connect& connection) {
-  const auto bytes = journal.bytes_left(
-      connection.left_at, connection.connection, connection.received_bytes, connection.sent_bytes);
-  return bytes && *bytes > kLargeBytes;
-}
-
 }  // namespace
 
 Front::Front(fleet::ChildStart& start, wire::FrontBootstrap bootstrap, const FrontSeams& seams)
@@ -175,7 +169,7 @@ front::LinkCalls Front::link_calls() {
   calls.mark = [this](std::uint64_t id) { mark(kLoopThread, id); };
   calls.on_drain = [this](bool answers_end) { drain(answers_end); };
   calls.on_retire = [this] { server_->release_all(); };
-  calls.on_prompt = [this](wire::PromptText part) { take_prompt(std::move(part)); };
+  calls.on_prompt = [this](const wire::PromptText& part) { take_prompt(part); };
   calls.on_run_prompts = [this](const wire::RunPrompts& how) { run_prompts(how); };
   calls.on_broken = [](const Error& error) {
     // At once, as a death: nothing here may still speak with a client.
@@ -187,17 +181,24 @@ front::LinkCalls Front::link_calls() {
 
 // Megabytes of a body are copied when streams go on again: their clients wait for nothing.
 void Front::connect(const wire::Connect& connection, os::UniqueFd socket, os::UniqueFd left) {
-  if (connection.resumes) {
-    const auto journal = journal_left(left.get());
-    if (journal && is_large(**journal, connection)) {
-      large_.push_back({connection, std::move(socket), std::move(left)});
-      if (!large_timer_) {
-        large_timer_ = loop_.call_every(kLargePause, [this] { serve_next_large(); });
-      }
-      return;
-    }
+  if (!connection.resumes || !leaves_much(connection, left.get())) {
+    serve(connection, std::move(socket), left);
+    return;
   }
-  serve(connection, std::move(socket), left);
+  large_.push_back({connection, std::move(socket), std::move(left)});
+  if (!large_timer_) {
+    large_timer_ = loop_.call_every(kLargePause, [this] { serve_next_large(); });
+  }
+}
+
+bool Front::leaves_much(const wire::Connect& connection, int left) {
+  const auto journal = journal_left(left);
+  if (!journal) {
+    return false;
+  }
+  const auto bytes = (*journal)->bytes_left(
+      connection.left_at, connection.connection, connection.received_bytes, connection.sent_bytes);
+  return bytes && *bytes > kLargeBytes;
 }
 
 void Front::serve_next_large() {
@@ -308,7 +309,7 @@ void Front::drain(bool answers_end) {
   server_->close([] {});
 }
 
-void Front::take_prompt(wire::PromptText part) {
+void Front::take_prompt(const wire::PromptText& part) {
   if (!std::exchange(prompt_is_open_, !part.last)) {
     prompts_.prompts.emplace_back();
   }

@@ -53,13 +53,14 @@ class Front {
   void connect(const wire::Connect& connection, os::UniqueFd socket, os::UniqueFd left);
   void serve(const wire::Connect& connection, os::UniqueFd socket, const os::UniqueFd& left);
   [[nodiscard]] Result<const front::LeftJournal*> journal_left(int fd);
+  [[nodiscard]] bool leaves_much(const wire::Connect& connection, int left);
   [[nodiscard]] Result<http::Resumption> read_left(const wire::Connect& connection, int left);
   void serve_next_large();
   [[nodiscard]] std::unique_ptr<http::Journal> journal_of(const wire::Connect& connection,
                                                           const http::ConnectionInfo& info);
   void mark(std::size_t thread, std::uint64_t connection);
   void drain(bool answers_end);
-  void take_prompt(wire::PromptText part);
+  void take_prompt(const wire::PromptText& part);
   void run_prompts(const wire::RunPrompts& how);
   void put_out(const std::string& output);
   void tick_each_second();

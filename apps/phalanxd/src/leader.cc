@@ -167,12 +167,13 @@ void Leader::perform(fleet::LeaderAction action, const Error* cause) {
 void Leader::load_weights() {
   loader_ = std::make_unique<fleet::WeightLoader>(
       loop_,
-      fleet::worker_plan(
-          fleet::WorkerRole::kLoader, fleet::loader_wrapper(options_.wrappers), workers_),
-      settings::loader_bootstrap_of(options_, plan_),
-      settings::weight_nodes_of(plan_),
-      lifeline_.read.get(),
-      from_seconds(options_.start_timeout_s),
+      fleet::WeightLoader::Start{
+          .spawn = fleet::worker_plan(
+              fleet::WorkerRole::kLoader, fleet::loader_wrapper(options_.wrappers), workers_),
+          .bootstrap = settings::loader_bootstrap_of(options_, plan_),
+          .nodes = settings::weight_nodes_of(plan_),
+          .lifeline_pipe = lifeline_.read.get(),
+          .patience = from_seconds(options_.start_timeout_s)},
       [this](std::uint64_t done, std::uint64_t total) {
         const int tenths = static_cast<int>(done * 10 / std::max<std::uint64_t>(total, 1));
         if (tenths != std::exchange(printed_tenths_, tenths) && total > (std::uint64_t{64} << 20)) {

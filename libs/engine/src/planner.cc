@@ -195,22 +195,31 @@ void Planner::admit_waiting() {
       }
       continue;
     }
-    if (may_fit(sequence)) {
-      std::vector<BlockId> cached = cached_blocks(sequence);
-      const std::uint32_t rows =
-          prompt_rows(static_cast<std::uint32_t>(cached.size()) * step::kBlockTokens);
-      if (rows == 0) {
-        return;
-      }
-      if (admit(sequence, *slot, std::move(cached), rows)) {
-        ++slot;
-        continue;
-      }
+    const Admission admission = try_to_admit(sequence, *slot);
+    if (admission == Admission::kNoRows) {
+      return;
+    }
+    if (admission == Admission::kAdmitted) {
+      ++slot;
+      continue;
     }
     if (sequence.passed >= options_.max_passes || ++overtaken > options_.max_passes) {
       return;
     }
   }
+}
+
+Planner::Admission Planner::try_to_admit(const Sequence& sequence, std::uint32_t slot) {
+  if (!may_fit(sequence)) {
+    return Admission::kNoRoom;
+  }
+  std::vector<BlockId> cached = cached_blocks(sequence);
+  const std::uint32_t rows =
+      prompt_rows(static_cast<std::uint32_t>(cached.size()) * step::kBlockTokens);
+  if (rows == 0) {
+    return Admission::kNoRows;
+  }
+  return admit(sequence, slot, std::move(cached), rows) ? Admission::kAdmitted : Admission::kNoRoom;
 }
 
 // Who would be alone is admitted wherever he fits at all.

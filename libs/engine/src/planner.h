@@ -76,6 +76,8 @@ class Planner {
   void preempt(const Sequence& victim);
   void note_running();
   void admit_waiting();
+  enum class Admission { kAdmitted, kNoRoom, kNoRows };
+  [[nodiscard]] Admission try_to_admit(const Sequence& sequence, std::uint32_t slot);
   [[nodiscard]] bool admit(const Sequence& sequence,
                            std::uint32_t slot,
                            std::vector<BlockId> cached,

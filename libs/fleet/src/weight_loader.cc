@@ -23,36 +23,25 @@ constexpr auto kLook = std::chrono::milliseconds(200);  // at the clock
 
 }  // namespace
 
-WeightLoader::WeightLoader(os::EventLoop& loop,
-                           os::SpawnPlan spawn,
-                           wire::LoaderBootstrap bootstrap,
-                           os::NodeList nodes,
-                           int lifeline_pipe,
-                           Duration patience,
-                           Progress progress,
-                           Done done)
+WeightLoader::WeightLoader(os::EventLoop& loop, Start start, Progress progress, Done done)
     : loop_(loop),
-      spawn_(std::move(spawn)),
-      bootstrap_(std::move(bootstrap)),
-      nodes_(std::move(nodes)),
-      lifeline_pipe_(lifeline_pipe),
-      patience_(patience),
+      start_(std::move(start)),
       progress_(std::move(progress)),
       done_(std::move(done)) {
   runner_ = std::make_unique<supervise::PosixProcessRunner>(1, loop_, *this);
-  loop_.post([this] { start(); });
+  loop_.post([this] { start_loader(); });
 }
 
 WeightLoader::~WeightLoader() = default;
 
-void WeightLoader::start() {
-  auto arena = os::Memfd::reserve("phalanx-weights", bootstrap_.arena_bytes);
+void WeightLoader::start_loader() {
+  auto arena = os::Memfd::reserve("phalanx-weights", start_.bootstrap.arena_bytes);
   if (!arena) {
     finish(std::move(arena).error().with("weight arena"));
     return;
   }
   arena_ = *std::move(arena);
-  place(arena_, "phalanx-weights", nodes_);
+  place(arena_, "phalanx-weights", start_.nodes);
   if (auto pid = runner_->spawn(0, Incarnation(1)); !pid) {
     finish(std::move(pid).error().with("loader"));
     return;
@@ -62,28 +51,29 @@ void WeightLoader::start() {
 
 // Under a wrapper it may be as slow as it is.
 void WeightLoader::arm() {
-  if (spawn_.leads_group) {
+  if (start_.spawn.leads_group) {
     return;
   }
-  timer_ = loop_.call_every(kLook, [this, deadline = running_clock().now() + patience_] {
+  timer_ = loop_.call_every(kLook, [this, deadline = running_clock().now() + start_.patience] {
     if (running_clock().now() >= deadline) {
-      reported_ = deadline_exceeded("loading made no progress for " + seconds_text(patience_));
+      reported_ =
+          deadline_exceeded("loading made no progress for " + seconds_text(start_.patience));
       runner_->signal(0, SIGKILL);
     }
   });
 }
 
 os::SpawnPlan WeightLoader::plan(std::size_t, Incarnation) {
-  return spawn_;
+  return start_.spawn;
 }
 
 Result<supervise::Bootstrap> WeightLoader::bootstrap(std::size_t, Incarnation incarnation, pid_t) {
-  wire::LoaderBootstrap record = bootstrap_;
+  wire::LoaderBootstrap record = start_.bootstrap;
   record.common.incarnation = incarnation;
-  record.common.parent_pid = spawn_.leads_group ? 0 : ::getpid();
+  record.common.parent_pid = start_.spawn.leads_group ? 0 : ::getpid();
   supervise::Bootstrap result;
   result.record = wire::encode(wire::ControlRecord(record));
-  result.fds = {lifeline_pipe_, arena_.fd()};
+  result.fds = {start_.lifeline_pipe, arena_.fd()};
   return result;
 }
 
@@ -109,7 +99,7 @@ void WeightLoader::on_stopped_by_signal(std::size_t, Incarnation) {
 
 void WeightLoader::on_exit(const supervise::Death& death) {
   if (reported_ || !filled_) {
-    finish(reported_ ? *reported_ : end_of_child("the loader", bootstrap_.model_path, death));
+    finish(reported_ ? *reported_ : end_of_child("the loader", start_.bootstrap.model_path, death));
     return;
   }
   if (Status sealed = arena_.seal_content(); !sealed) {

@@ -87,6 +87,10 @@ Status read_selector(std::string_view selector, WorkerWrapper* wrapper) {
   return rest.empty() ? ok() : Status(bad(shown));
 }
 
+bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\n';
+}
+
 Result<std::vector<std::string>> words_of(std::string_view text) {
   std::vector<std::string> words;
   std::string word;
@@ -105,7 +109,7 @@ Result<std::vector<std::string>> words_of(std::string_view text) {
     } else if (c == '\'' || c == '"') {
       quote = c;
       in_word = true;
-    } else if (c == ' ' || c == '\t' || c == '\n') {
+    } else if (is_blank(c)) {
       if (std::exchange(in_word, false)) {
         words.push_back(std::exchange(word, {}));
       }

@@ -86,7 +86,7 @@ void LeaderLink::on_record(os::ControlMessage message) {
   } else if (const auto* const connect = std::get_if<wire::Connect>(&*record)) {
     on_connect(*connect, std::move(message.fds));
   } else if (auto* const report = std::get_if<wire::Report>(&*record)) {
-    on_report(std::move(*report));
+    on_report(*report);
   } else if (const auto* const drain = std::get_if<wire::Drain>(&*record)) {
     calls_.on_drain(drain->answers_end);
   } else if (std::holds_alternative<wire::Retire>(*record)) {
@@ -174,7 +174,7 @@ void LeaderLink::on_admitted(const wire::Admitted& admitted) {
   mark(0);
 }
 
-void LeaderLink::on_report(wire::Report report) {
+void LeaderLink::on_report(const wire::Report& report) {
   const auto entry = queries_.find(report.query);
   if (entry == queries_.end()) {
     break_up(invalid_argument("a report came that nobody asked for"));

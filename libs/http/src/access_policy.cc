@@ -85,8 +85,8 @@ bool is_loopback_name(std::string_view name) {
 }
 
 Result<AccessPolicy> AccessPolicy::create(bool on_loopback,
-                                          std::vector<std::string> allowed_hosts,
-                                          std::vector<std::string> allowed_origins) {
+                                          const std::vector<std::string>& allowed_hosts,
+                                          const std::vector<std::string>& allowed_origins) {
   AccessPolicy policy;
   policy.on_loopback_ = on_loopback;
   for (const std::string& host : allowed_hosts) {

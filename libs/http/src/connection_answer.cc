@@ -23,7 +23,7 @@ void reset_connection(Tcp::socket& socket) {
   SystemError ignored;
   socket.set_option(asio::socket_base::linger(true, 0), ignored);
   const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
-  ::connect(socket.native_handle(), &nobody, sizeof nobody);
+  static_cast<void>(::connect(socket.native_handle(), &nobody, sizeof nobody));
 }
 
 // Clients that are written to in one callback of the loop, and the bytes of all of them beyond

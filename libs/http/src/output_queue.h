@@ -61,7 +61,7 @@ class OutputQueue {
   // Shows `take` the pieces behind the first `offset` bytes, at most `limit` bytes of them; how
   // many that were.
   template <typename Take>
-  std::size_t show(std::size_t offset, std::size_t limit, Take take) const {
+  [[nodiscard]] std::size_t show(std::size_t offset, std::size_t limit, Take take) const {
     std::size_t shown = 0;
     offset += offset_;
     for (const std::string& piece : pieces_) {

@@ -54,14 +54,15 @@ Status try_threads() {
   std::vector<std::thread> tried;
   std::atomic<int> refused = 0;
   Status status;
+  const auto try_one = [&all, &refused] {
+    if (const int code = try_scheduling(); code != 0) {
+      refused = code;
+    }
+    all.arrive_and_wait();
+  };
   try {
     for (int i = 0; i < kThreads; ++i) {
-      tried.emplace_back([&all, &refused] {
-        if (const int code = try_scheduling(); code != 0) {
-          refused = code;
-        }
-        all.arrive_and_wait();
-      });
+      tried.emplace_back(try_one);
     }
   } catch (const std::system_error& error) {
     status = errno_error("starting the threads of ZeroMQ (see ulimit -u)", error.code().value());

@@ -360,6 +360,7 @@ void Fronts::drop_left_by_clients() {
     unserved.insert(unserved.end(), table_->waiting().begin(), table_->waiting().end());
   }
   std::vector<UnservedClient> clients;
+  clients.reserve(unserved.size());
   for (const std::uint64_t connection : unserved) {
     clients.push_back({connection, doors_->socket(connection)->get(), desk_->has_open(connection)});
   }

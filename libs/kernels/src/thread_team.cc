@@ -54,7 +54,6 @@ Status pin(int cpu) {
 // closes the gate and waits for those inside. So a job is never written while a worker may read it,
 // and a worker that the kernel has not let run yet holds nobody up: it finds the gate closed, or
 // enters the next job. Its counters have cache lines of their own.
-// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): see above
 struct ThreadTeam::Shared {
   Shared(std::uint32_t thread_count, TeamHooks given_hooks)
       : hooks(given_hooks), size(thread_count), runs(thread_count) {}

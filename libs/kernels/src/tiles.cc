@@ -78,7 +78,7 @@ class ContextDivision {
                   std::uint32_t kv_heads,
                   std::uint32_t group,
                   const AttentionTeam& team)
-      : row_records_(kv_heads * group), records_left_(team.records) {
+      : row_records_(std::uint64_t{kv_heads} * group), records_left_(team.records) {
     std::uint64_t tokens = 0;
     for (const AttentionSequence& sequence : sequences) {
       tokens += std::uint64_t{context_of(sequence)} * row_tiles_of(sequence) * kv_heads;

@@ -183,6 +183,22 @@ void code_column(const Strip& strip, std::size_t column, std::span<const Bf16> e
   }
 }
 
+// Column `column` of `from` as column `at` of a strip.
+Status pack_column(tensor::MatrixView<const Bf16> from,
+                   std::size_t column,
+                   WeightFormat format,
+                   const Strip& strip,
+                   std::size_t at) {
+  const std::span<const Bf16> elements(from.row(column), from.columns);
+  const auto bad = std::ranges::find_if_not(elements, tensor::is_finite);
+  if (bad != elements.end()) {
+    const auto k = static_cast<std::size_t>(bad - elements.begin());
+    return not_coded(column, "column " + std::to_string(k) + " is infinite or NaN", format);
+  }
+  code_column(strip, at, elements);
+  return ok();
+}
+
 Status pack_codes(tensor::MatrixView<const Bf16> from,
                   std::size_t first_column,
                   WeightFormat format,
@@ -195,13 +211,7 @@ Status pack_codes(tensor::MatrixView<const Bf16> from,
       const std::size_t column = first_column + offset / strip_bytes * kStripColumns + c;
       const std::size_t k = column < from.rows ? from.columns : 0;
       if (k != 0) {
-        const std::span<const Bf16> elements(from.row(column), k);
-        const auto bad = std::ranges::find_if_not(elements, tensor::is_finite);
-        if (bad != elements.end()) {
-          const auto at = static_cast<std::size_t>(bad - elements.begin());
-          return not_coded(column, "column " + std::to_string(at) + " is infinite or NaN", format);
-        }
-        code_column(strip, c, elements);
+        PHALANX_RETURN_IF_ERROR(pack_column(from, column, format, strip, c));
       }
       put_padding(strip, c, k, padded_k(from.columns));
     }

@@ -313,10 +313,11 @@ class Filler {
 };
 
 void fill(Filler& filler, const FillOptions& options, std::uint64_t total) {
+  const auto help = [&filler]() noexcept { filler.work([] {}); };
   std::vector<std::thread> helpers;
   for (std::uint32_t i = 1; i < options.threads; ++i) {
     try {
-      helpers.emplace_back([&filler]() noexcept { filler.work([] {}); });
+      helpers.emplace_back(help);
     } catch (const std::system_error&) {
       break;  // no more threads for this user: those there do the work
     }

@@ -12,7 +12,6 @@
 namespace phalanx::model {
 namespace {
 
-using kernels::VocabCandidate;
 using kernels::VocabPeak;
 using kernels::VocabSlice;
 

@@ -14,9 +14,11 @@ constexpr int kArenas = 2;
 }  // namespace
 
 void keep_heap_small() {
+  // NOLINTBEGIN(concurrency-mt-unsafe): glibc takes its own lock
   ::mallopt(M_MMAP_THRESHOLD, kOwnMappingBytes);
   ::mallopt(M_TRIM_THRESHOLD, kTrimBytes);
   ::mallopt(M_ARENA_MAX, kArenas);
+  // NOLINTEND(concurrency-mt-unsafe)
 }
 
 void give_back_heap() {

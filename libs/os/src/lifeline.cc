@@ -34,7 +34,6 @@ timespec monotonic_after(Duration duration) {
 }  // namespace
 
 // Words that are written at different rates lie on lines of their own.
-// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding)
 struct Lifeline::Page {
   std::uint64_t mark = kMark;
   std::atomic<std::uint32_t> ownership{kNobody};

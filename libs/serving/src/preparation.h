@@ -29,8 +29,8 @@ struct Prepared {
 };
 
 // Pure; any thread. How long they take is the client's choice: never on the loop.
-[[nodiscard]] Prepared prepare_chat(const ServedModel& model, Unprepared request);
-[[nodiscard]] Prepared prepare_completion(const ServedModel& model, Unprepared request);
+[[nodiscard]] Prepared prepare_chat(const ServedModel& model, Unprepared unprepared);
+[[nodiscard]] Prepared prepare_completion(const ServedModel& model, Unprepared unprepared);
 
 [[nodiscard]] openai::RequestBounds bounds_of(const ServedModel& model);
 

@@ -21,6 +21,7 @@ constexpr std::array<Choice<Runner>, 2> kRunners = {{{"cpu", Runner::kCpu}, {"si
 template <typename Table>
 std::vector<std::string> texts_of(const Table& table) {
   std::vector<std::string> texts;
+  texts.reserve(table.size());
   for (const auto& choice : table) {
     texts.emplace_back(choice.text);
   }

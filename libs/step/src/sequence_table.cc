@@ -152,7 +152,7 @@ Status SequenceTable::attach(const SequenceAttach& sequence) {
   row.prompt_tokens = sequence.prompt_tokens;
   row.choice = sequence.choice;
   row.block_count = static_cast<std::uint32_t>(sequence.blocks.size());
-  row.sampling = sequence.sampling;
+  row.sampling = static_cast<const SamplingNumbers&>(sequence.sampling);
   for (const auto& [token, bias] : sequence.sampling.logit_bias) {
     row.bias[row.bias_count++] = {token, bias};
   }

@@ -78,6 +78,12 @@ std::size_t skip_space_right(std::string_view text, std::size_t position, Spaces
   return position;
 }
 
+void add_text(ByteRange range, std::vector<TextPart>& parts) {
+  if (range.begin < range.end) {
+    parts.push_back({std::nullopt, range});
+  }
+}
+
 }  // namespace
 
 void AddedTokenFinder::add(AddedToken token) {
@@ -152,15 +158,11 @@ std::vector<TextPart> AddedTokenFinder::split(std::string_view text,
     if (range.begin >= range.end) {
       continue;  // another one has taken it up whole
     }
-    if (text_begin < range.begin) {
-      parts.push_back({std::nullopt, {text_begin, range.begin}});
-    }
+    add_text({text_begin, range.begin}, parts);
     parts.push_back({match->token->id, range});
     text_begin = range.end;
   }
-  if (text_begin < text.size()) {
-    parts.push_back({std::nullopt, {text_begin, text.size()}});
-  }
+  add_text({text_begin, text.size()}, parts);
   return parts;
 }
 

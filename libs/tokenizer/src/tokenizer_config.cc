@@ -41,24 +41,27 @@ Status add_special(const Json& value, std::vector<AddedToken>& special) {
 }
 
 // A list of tokens, or an object whose members are some.
+Status add_all_special(const Json& tokens, std::vector<AddedToken>& special) {
+  const Json::Array* const list = tokens.as_array();
+  const Json::Object* const named = tokens.as_object();
+  const std::size_t count = list != nullptr ? list->size() : named != nullptr ? named->size() : 0;
+  if ((list == nullptr && named == nullptr) || count > kMaxAddedTokens) {
+    return expected("a list of at most " + std::to_string(kMaxAddedTokens) + " tokens", tokens);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    PHALANX_RETURN_IF_ERROR(add_special(list != nullptr ? (*list)[i] : (*named)[i].value, special));
+  }
+  return ok();
+}
+
 Status read_more_special(const Json& config, std::vector<AddedToken>& special) {
   for (const char* field : {"additional_special_tokens", "extra_special_tokens"}) {
     const Json* const tokens = config.find(field);
     if (tokens == nullptr || tokens->is_null()) {
       continue;
     }
-    const Json::Array* const list = tokens->as_array();
-    const Json::Object* const named = tokens->as_object();
-    const std::size_t count = list != nullptr ? list->size() : named != nullptr ? named->size() : 0;
-    if ((list == nullptr && named == nullptr) || count > kMaxAddedTokens) {
-      return expected("a list of at most " + std::to_string(kMaxAddedTokens) + " tokens", *tokens)
-          .with(field);
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      const Json& token = list != nullptr ? (*list)[i] : (*named)[i].value;
-      if (Status added = add_special(token, special); !added) {
-        return std::move(added).error().with(field);
-      }
+    if (Status added = add_all_special(*tokens, special); !added) {
+      return std::move(added).error().with(field);
     }
   }
   return ok();

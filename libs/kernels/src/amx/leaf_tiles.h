@@ -141,7 +141,7 @@ class LeafTiles {
   // From here on lanes settle the sums in scratch, some rows after each step of the next leaf.
   PHALANX_LANES void wait_for_lanes(const TilePart& part,
                                     const MatmulLeaf& leaf,
-                                    float* node,
+                                    float* node,  // NOLINT(readability-non-const-parameter)
                                     Settling& sums) {
     sums.rows = part.rows;
     sums.strips = part.strips;

@@ -151,7 +151,7 @@ inline void fold_tile(const AttentionArgs& args, std::uint32_t tile) {
       const float* tail = record + args.head_dim;
       fold({tail[0], tail[1], record}, first == 0, args.head_dim, &query);
     }
-    store_query(args, work.first_row + row, work.kv_head * args.group + member, query);
+    store_query(args, work.first_row + row, std::size_t{work.kv_head} * args.group + member, query);
   }
 }
 

@@ -39,6 +39,8 @@ template <std::size_t kRows,
           std::size_t kBlockK = 32,
           typename Element,
           typename Fetch>
+// NOLINTNEXTLINE(readability-function-size,readability-function-cognitive-complexity): unrolled
+// loops
 PHALANX_LANES void add_dots(const float* a,
                             std::size_t a_stride,
                             const Strips<Element>& strips,
@@ -98,6 +100,7 @@ inline constexpr std::size_t kBlockStrips = kRows > kMaxBlockRows ? 1 : kMaxBloc
 
 // As add_dots(), for any number of strips.
 template <std::size_t kRows, std::size_t kBlockK = 32, typename Element, typename Fetch>
+// NOLINTNEXTLINE(readability-function-size): the parameters of add_dots() and a number
 PHALANX_LANES void add_strips(const float* a,
                               std::size_t a_stride,
                               Strips<Element> strips,

@@ -68,10 +68,12 @@ class FetchLater {
     std::size_t lines = per_block_ < left_ ? per_block_ : left_;
     left_ -= lines;
     for (; lines > 0; --lines) {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): see next_
+      const auto* line = reinterpret_cast<const std::byte*>(next_);
       if (level_ == CacheLevel::kFirst) {
-        prefetch(reinterpret_cast<const std::byte*>(next_));
+        prefetch(line);
       } else {
-        prefetch_second(reinterpret_cast<const std::byte*>(next_));
+        prefetch_second(line);
       }
       next_ += 64;
       if (--run_left_ == 0) {

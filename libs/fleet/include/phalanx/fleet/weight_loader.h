@@ -24,17 +24,16 @@ class WeightLoader final : public supervise::ChildHost {
   using Done = std::function<void(Result<os::Memfd>)>;
   using Progress = std::function<void(std::uint64_t done_bytes, std::uint64_t total_bytes)>;
 
-  // `spawn` is what to run, `nodes` are those that the weights are spread over. Starts at once;
-  // `done` runs once, from the loop. A loader that makes no progress for `patience` is ended,
-  // unless it runs under a wrapper.
-  WeightLoader(os::EventLoop& loop,
-               os::SpawnPlan spawn,
-               wire::LoaderBootstrap bootstrap,
-               os::NodeList nodes,
-               int lifeline_pipe,
-               Duration patience,
-               Progress progress,
-               Done done);
+  struct Start {
+    os::SpawnPlan spawn;  // what to run
+    wire::LoaderBootstrap bootstrap;
+    os::NodeList nodes;  // that the weights are spread over
+    int lifeline_pipe;
+    Duration patience;  // with one that makes no progress and runs under no wrapper
+  };
+
+  // Starts at once; `done` runs once, from the loop.
+  WeightLoader(os::EventLoop& loop, Start start, Progress progress, Done done);
   WeightLoader(const WeightLoader&) = delete;
   WeightLoader& operator=(const WeightLoader&) = delete;
   ~WeightLoader() override;
@@ -52,16 +51,12 @@ class WeightLoader final : public supervise::ChildHost {
   void on_exit(const supervise::Death& death) override;
 
  private:
-  void start();
+  void start_loader();
   void arm();
   void finish(Result<os::Memfd> result);
 
   os::EventLoop& loop_;
-  os::SpawnPlan spawn_;
-  wire::LoaderBootstrap bootstrap_;
-  os::NodeList nodes_;
-  int lifeline_pipe_;
-  Duration patience_;
+  Start start_;
   Progress progress_;
   Done done_;
   os::Memfd arena_;

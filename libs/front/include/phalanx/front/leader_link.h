@@ -100,7 +100,7 @@ class LeaderLink final : public serving::RequestDesk {
   void read_some();
   void tell_some();
   void on_record(os::ControlMessage message);
-  void on_report(wire::Report report);
+  void on_report(const wire::Report& report);
   void on_connect(const wire::Connect& connect, std::vector<os::UniqueFd> fds);
   void mark(std::uint64_t connection) const;
   void on_admitted(const wire::Admitted& admitted);

@@ -32,8 +32,8 @@ class AccessPolicy {
 
   // Errors: kInvalidArgument naming the entry that is no host or origin
   [[nodiscard]] static Result<AccessPolicy> create(bool on_loopback,
-                                                   std::vector<std::string> allowed_hosts,
-                                                   std::vector<std::string> allowed_origins);
+                                                   const std::vector<std::string>& allowed_hosts,
+                                                   const std::vector<std::string>& allowed_origins);
 
   // Nothing if the request may be served, else 421 or 403 with what to do. Reads only the head.
   [[nodiscard]] std::optional<RequestReader::Refusal> check(const Request& head) const;

@@ -31,6 +31,7 @@ class MemoryBudget {
   explicit MemoryBudget(std::size_t limit) : limit_(limit) {}
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
+  ~MemoryBudget() = default;
 
   // What one client holds. Ends with nothing booked and without waiting.
   class Account {

@@ -62,6 +62,7 @@ class Doors {
                                                            OnConnection on_connection);
   Doors(const Doors&) = delete;
   Doors& operator=(const Doors&) = delete;
+  ~Doors() = default;
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
   [[nodiscard]] bool on_loopback() const { return on_loopback_; }  // as TcpListener has it

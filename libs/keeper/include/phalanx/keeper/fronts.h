@@ -87,6 +87,7 @@ class Fronts {
                                                             FrontsCalls calls);
   Fronts(const Fronts&) = delete;
   Fronts& operator=(const Fronts&) = delete;
+  ~Fronts() = default;
 
   // As FrontHost::start().
   void start(int tokenizer, int lifeline_pipe);
