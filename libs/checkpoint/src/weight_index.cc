@@ -24,7 +24,7 @@ bool is_plain_name(std::string_view name) {
 Result<WeightIndex> parse_index(std::string_view text) {
   PHALANX_TRY(const json::Value root, json::parse(text, {.bytes_max = kMaxIndexBytes}));
   const json::Value* const map = root.find("weight_map");
-  if (map == nullptr || map->as_object() == nullptr) {
+  if (map == nullptr || map->as_object() == nullptr || map->as_object()->empty()) {
     return data_loss("weight_map: expected an object of tensor names, found none");
   }
   WeightIndex index;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "connection.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -28,6 +30,12 @@ std::string drawn_request_id(std::uint64_t number) {
   std::array<char, 20> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, 16).ptr;
   return "req-" + std::string(digits.data(), end);
+}
+
+// Whether the client has ended its side or is gone, whatever is still to be read.
+bool has_hung_up(int socket) {
+  pollfd entry{socket, POLLRDHUP, 0};
+  return ::poll(&entry, 1, 0) == 1;
 }
 
 }  // namespace
@@ -307,6 +315,12 @@ void Connection::tick(SteadyTime time) {
 }
 
 void Connection::tick_answer(SteadyTime time) {
+  if (!reading_ && has_hung_up(socket_.native_handle())) {
+    on_peer_closed();
+    if (phase_ == Phase::kClosed) {
+      return;
+    }
+  }
   const ServerOptions& options = core_->options;
   if (!output_.empty()) {
     if (waits_writable_ && time - last_progress_ >= options.write_timeout) {

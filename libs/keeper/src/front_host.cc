@@ -47,6 +47,7 @@ std::uint64_t connection_of(const wire::FrontToLeader& record) {
 // that dies at every start is tried about every second.
 supervise::SupervisorOptions supervision_of(const FrontStart& start) {
   supervise::SupervisorOptions options;
+  options.what = "front";
   options.restart.backoff.first = std::chrono::milliseconds(2);
   options.restart.backoff.cap = std::chrono::milliseconds(800);
   options.restart.intensity.limit = std::numeric_limits<std::uint32_t>::max();

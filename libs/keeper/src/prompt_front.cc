@@ -49,6 +49,7 @@ void PromptFront::run() {
 FrontCalls PromptFront::host_calls() {
   FrontCalls calls;
   calls.on_ready = [this](std::size_t) {
+    away_timer_.reset();
     if (running_) {
       send_prompts();
     }
@@ -143,6 +144,11 @@ void PromptFront::on_gone(const FrontEnd& end) {
     finish(unavailable("the front that works for --prompt has ended " +
                        std::to_string(kMaxFailures) + " times; the log says how"));
   }
+  away_timer_ = loop_.call_after(kMaxAway, [this] {
+    loop_.name_callback("no front for --prompt");
+    finish(unavailable("no front for --prompt has been ready for " + seconds_text(kMaxAway) +
+                       "; the log says why"));
+  });
 }
 
 void PromptFront::finish(Result<std::string> output) {

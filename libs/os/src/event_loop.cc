@@ -220,8 +220,8 @@ std::unique_ptr<EventLoop::Handle> EventLoop::watch_signal(int signal,
 }
 
 void EventLoop::run() {
-  impl_->io.restart();
   impl_->run_timed();
+  impl_->io.restart();  // behind it: a stop that comes before the next run counts
 }
 
 void EventLoop::stop() {

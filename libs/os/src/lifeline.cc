@@ -191,6 +191,9 @@ LifelineWatch::LifelineWatch(const Lifeline& lifeline, std::function<void()> on_
 
 LifelineWatch::~LifelineWatch() {
   state_->stop.store(true, std::memory_order_release);
+  // A page that has no owner gets none any more: a wait that is about to begin ends at once.
+  std::uint32_t nobody = kNobody;
+  state_->page->ownership.compare_exchange_strong(nobody, kReleased);
   futex_wake_all(state_->page->ownership);
   state_->thread.join();
 }

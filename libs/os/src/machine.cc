@@ -184,6 +184,7 @@ Result<ProcessLimits> process_limits() {
     }
     *field = limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : std::uint64_t{limit.rlim_cur};
   }
+  result.files_in_use = open_descriptors();
   return result;
 }
 

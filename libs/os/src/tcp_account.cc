@@ -93,15 +93,11 @@ struct Ends {
   UniqueFd client;
 };
 
-Result<Ends> connected_ends() {
-  const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* const plain = reinterpret_cast<sockaddr*>(&address);
+// `plain`: an address of loopback, with port 0.
+Result<Ends> connect_over(sockaddr* plain, socklen_t length) {
+  const UniqueFd listener(::socket(plain->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   Ends ends;
-  ends.client.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ends.client.reset(::socket(plain->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!listener.valid() || !ends.client.valid() || ::bind(listener.get(), plain, length) != 0 ||
       ::listen(listener.get(), 1) != 0 || ::getsockname(listener.get(), plain, &length) != 0 ||
       ::connect(ends.client.get(), plain, length) != 0) {
@@ -114,6 +110,20 @@ Result<Ends> connected_ends() {
     return errno_error("accepting over loopback", errno);
   }
   return ends;
+}
+
+// Machines may have either address only.
+Result<Ends> connected_ends() {
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_addr = in6addr_loopback;
+  if (auto ends = connect_over(reinterpret_cast<sockaddr*>(&six), sizeof six)) {
+    return ends;
+  }
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return connect_over(reinterpret_cast<sockaddr*>(&four), sizeof four);
 }
 
 Status expect(int fd, const TcpAccount& expected, const char* when) {

@@ -11,8 +11,10 @@ namespace phalanx::settings {
 
 namespace {
 
-// The event loop, ZeroMQ, listening sockets, pipes, files that are read for a moment.
+// The standard three, the event loop, ZeroMQ, listening sockets, pipes, files that are read for a
+// moment.
 constexpr std::uint64_t kDescriptors = 64;
+constexpr std::uint64_t kStandardDescriptors = 3;
 // Process, control socket, pipe, frame channel and shared memory of a replica, a rank or a front.
 constexpr std::uint64_t kDescriptorsPerChild = 12;
 
@@ -55,7 +57,10 @@ Status apply_limits(const os::ProcessLimits& limits, Options* options) {
   if (limits.file_bytes < kFileBytes) {
     return below_bytes("-f", "file size", limits.file_bytes, kFileBytes);
   }
-  const std::uint64_t own = descriptors_without_clients(*options);
+  // What whoever started the program left open takes places as well.
+  const std::uint64_t inherited =
+      limits.files_in_use - std::min(limits.files_in_use, kStandardDescriptors);
+  const std::uint64_t own = descriptors_without_clients(*options) + inherited;
   const auto asked = static_cast<std::uint64_t>(options->max_connections);
   const std::uint64_t least = own + std::min(kLeastConnections, asked);
   if (limits.open_files < least) {

@@ -131,11 +131,15 @@ void Supervisor::spawn(std::size_t index) {
   auto pid = runner_.spawn(index, slot.status.incarnation);
   if (pid) {
     slot.status.pid = *pid;
+    slot.told.clear();
     post(index, Event::kSpawned);
     return;
   }
   slot.error = std::move(pid).error();
   slot.status.last_error = slot.error->message();
+  if (std::exchange(slot.told, slot.status.last_error) != slot.status.last_error) {
+    obs::log_warn("not_started", {{options_.what, index}, {"error", slot.status.last_error}});
+  }
   const bool refused = is_final(slot, is_permanent(error_traits(slot.error->code()).exit_status));
   post(index, refused ? Event::kSpawnRefused : Event::kSpawnFailed);
 }

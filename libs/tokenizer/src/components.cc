@@ -94,6 +94,11 @@ Result<AddedToken> read_added_token(const Json& object, TokenId id) {
   if (token.content.empty()) {
     return expected("a token with content", object);
   }
+  if (token.content.size() > kMaxAddedTokenBytes) {
+    return invalid_argument("expected an added token of at most " +
+                            std::to_string(kMaxAddedTokenBytes) + " bytes, found " +
+                            std::to_string(token.content.size()));
+  }
   PHALANX_TRY(token.special, bool_field(object, "special", false));
   PHALANX_TRY(token.normalized, bool_field(object, "normalized", !token.special));
   PHALANX_TRY(token.single_word, bool_field(object, "single_word", false));

@@ -99,6 +99,26 @@ TEST(ServerStream, SeesThatAClientWithAPipelinedRequestHasGone) {
   EXPECT_EQ(server.counters().requests, 1U);
 }
 
+// The server reads no more of it, for what has come fills its buffer; the rest is with the kernel.
+TEST(ServerStream, SeesThatAClientWithMuchBehindItsRequestHasGone) {
+  const std::vector<std::function<void(RawClient&)>> ways = {
+      [](RawClient& client) { client.close(); }, [](RawClient& client) { client.reset(); }};
+  for (const auto& leave : ways) {
+    HeldStream stream;
+    ServerOptions options;
+    options.limits.header_bytes_max = 4096;
+    RunningServer server(options, std::ref(stream));
+    RawClient client(server.port());
+    client.send(get("/"));
+    client.read_until("hello\n\n");
+    client.send("POST /next HTTP/1.1\r\nHost: a\r\nContent-Length: 40000\r\n\r\n" +
+                std::string(40'000, 'x'));
+    leave(client);
+    EXPECT_TRUE(server.eventually([&] { return stream.gone.load(); }));
+    EXPECT_EQ(server.counters().clients_gone, 1U);
+  }
+}
+
 TEST(ServerStream, TellsALateListenerThatTheClientHasGone) {
   std::shared_ptr<Exchange> held;
   RunningServer server(

@@ -339,6 +339,11 @@ TEST(Checkpoint, RefusesAnIndexThatLies) {
                {"model.embed_tokens.weight", "part-2.safetensors"});
   expect_error(with(embed + "part-1", embed + "part-3"), Code::kNotFound, {"part-3"});
   expect_error(with("weight_map", "weight_maps"), Code::kDataLoss, {"weight_map"});
+  const auto files = sharded({});
+  files->put("model.safetensors.index.json", R"({"weight_map": {}})");
+  const auto empty = Checkpoint::open(*files);
+  ASSERT_FALSE(empty);
+  expect_error(empty.error(), Code::kDataLoss, {"weight_map", "tensor names"});
 }
 
 TEST(WeightTensor, RoundsToNearestEven) {

@@ -214,6 +214,18 @@ TEST(EventLoop, TellsWhichCallbackWasTheLongest) {
   EXPECT_STREQ(loop.callback_times().longest_name, "unnamed") << "a name is that of one callback";
 }
 
+TEST(EventLoop, HearsAStopThatComesBeforeItRuns) {
+  EventLoop loop;
+  bool ran = false;
+  loop.post([&] { ran = true; });
+  loop.stop();
+  loop.run();
+  EXPECT_FALSE(ran);
+  loop.post([&] { loop.stop(); });
+  loop.run();
+  EXPECT_TRUE(ran) << "one stop ends one run";
+}
+
 TEST(EventLoop, ForgetsCallbackTimesWhenTold) {
   EventLoop loop;
   loop.post([] { burn(milliseconds(50)); });

@@ -40,6 +40,17 @@ TEST(StartLimits, ConnectionsAreWhatOpenFilesLeave) {
   }
 }
 
+TEST(StartLimits, WhatIsOpenAlreadyIsNotThereForClients) {
+  Options options;
+  ProcessLimits limits;
+  limits.open_files = descriptors_without_clients(options) + 400;
+  limits.files_in_use = 3 + 250;
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(apply_limits(limits, &options));
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(options.max_connections, 150);
+}
+
 TEST(StartLimits, TooFewOpenFilesAreRefusedWithTheNeed) {
   Options options;
   options.dp = 3;

@@ -41,6 +41,7 @@ struct PromptCalls {
 class PromptFront {
  public:
   static constexpr std::size_t kMaxFailures = 3;
+  static constexpr auto kMaxAway = std::chrono::seconds(60);  // as clients wait for a front
 
   PromptFront(os::EventLoop& loop,
               FrontStart start,
@@ -70,6 +71,7 @@ class PromptFront {
   PromptCalls calls_;
   std::unique_ptr<FrontDesk> desk_;
   std::unique_ptr<os::EventLoop::Handle> flush_timer_;
+  std::unique_ptr<os::EventLoop::Handle> away_timer_;  // while there is no front any more
   std::unique_ptr<FrontHost> host_;
   std::string output_;  // of this life of the front
   std::size_t failures_ = 0;

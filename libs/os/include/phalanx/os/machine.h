@@ -34,6 +34,7 @@ struct ProcessLimits {
   std::uint64_t address_space_bytes = UINT64_MAX;
   std::uint64_t stack_bytes = UINT64_MAX;
   std::uint64_t file_bytes = UINT64_MAX;  // of one file, in memory too
+  std::uint64_t files_in_use = 0;         // of open_files, at this moment
 };
 [[nodiscard]] Result<ProcessLimits> process_limits();
 

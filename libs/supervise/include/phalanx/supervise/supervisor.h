@@ -20,6 +20,7 @@
 namespace phalanx::supervise {
 
 struct SupervisorOptions {
+  const char* what = "replica";  // a slot holds, for the log
   RestartPolicyOptions restart;
   Duration start_timeout = std::chrono::seconds(120);  // without progress
   Duration stop_timeout = std::chrono::seconds(10);    // after the message
@@ -129,6 +130,7 @@ class Supervisor {
     bool stuck = false;             // and had no effect in time
     bool restart_wanted = false;
     bool patient = false;
+    std::string told;  // by the log: why no process could be started
   };
   void post(std::size_t slot, Event event);
   void apply(std::size_t index, Event event);
