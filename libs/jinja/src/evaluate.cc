@@ -122,6 +122,13 @@ Result<Value> Interpreter::item(const Value& object, const Value& key) {
 Result<Value> Interpreter::evaluate(const Expression& expression, Scope& scope) {
   const Level level(depth_);
   PHALANX_RETURN_IF_ERROR(level.check());
+  PHALANX_TRY(Value value, evaluate_by_kind(expression, scope));
+  // Whoever takes it may go through all of it.
+  PHALANX_RETURN_IF_ERROR(check_time(value.walk_bytes()));
+  return value;
+}
+
+Result<Value> Interpreter::evaluate_by_kind(const Expression& expression, Scope& scope) {
   switch (expression.kind) {
     case Kind::kLiteral:
       return expression.literal;

@@ -16,6 +16,7 @@ constexpr std::size_t kElementBytes = sizeof(Value);
 
 // Steps between two looks at the clock.
 constexpr std::size_t kStepsPerLook = 64;
+constexpr std::size_t kBytesPerStep = 4096;
 
 // Statements and expressions in evaluation at one time. A level takes some hundred bytes of stack,
 // a few thousand under sanitizers; threads have megabytes.
@@ -36,7 +37,7 @@ Status Interpreter::charge(std::size_t bytes) {
                               " bytes of values");
   }
   work_bytes_ += bytes;
-  return check_time();
+  return check_time(bytes);
 }
 
 Result<std::vector<Value>> Interpreter::elements_of(const Value& value) {
@@ -44,8 +45,13 @@ Result<std::vector<Value>> Interpreter::elements_of(const Value& value) {
   return elements(value);
 }
 
-Status Interpreter::check_time() {
-  if (++steps_ % kStepsPerLook != 0 || !time_.passed()) {
+Status Interpreter::check_time(std::size_t bytes) {
+  steps_ += 1 + bytes / kBytesPerStep;
+  if (steps_ < kStepsPerLook) {
+    return ok();
+  }
+  steps_ = 0;
+  if (!time_.passed()) {
     return ok();
   }
   const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(time_.limit());

@@ -96,8 +96,9 @@ class Interpreter {
   [[nodiscard]] Result<Flow> execute_scope(const Body& body, Scope& scope, MarkedText& out);
   [[nodiscard]] Result<Flow> execute(const Body& body, Scope& scope, MarkedText& out);
   [[nodiscard]] Result<Flow> execute(const Statement& statement, Scope& scope, MarkedText& out);
+  // Looks at the clock now and then, the sooner the more bytes were or can be gone through.
   // Errors: kResourceExhausted  past the limit
-  [[nodiscard]] Status check_time();
+  [[nodiscard]] Status check_time(std::size_t bytes = 0);
   // Of a loop's body or condition.
   // Errors: kResourceExhausted  past the limit
   [[nodiscard]] Status count_iteration();
@@ -112,6 +113,7 @@ class Interpreter {
   [[nodiscard]] Status assign(const Target& target, Value value, Scope& scope);
 
   [[nodiscard]] Result<Value> evaluate(const Expression& expression, Scope& scope);
+  [[nodiscard]] Result<Value> evaluate_by_kind(const Expression& expression, Scope& scope);
   [[nodiscard]] Result<Value> evaluate_name(const Expression& expression, Scope& scope);
   [[nodiscard]] Result<std::vector<Value>> evaluate_all(const Expression& expression, Scope& scope);
   [[nodiscard]] Result<Value> evaluate_dict(const Expression& expression, Scope& scope);
@@ -129,7 +131,7 @@ class Interpreter {
   const UnsetNames& unset_;
   std::chrono::system_clock::time_point now_;
   CpuTimeLimit time_;
-  std::size_t steps_ = 0;
+  std::size_t steps_ = 0;  // since the clock was looked at
   std::size_t work_bytes_ = 0;
   std::size_t iterations_ = 0;
   std::size_t depth_ = 0;

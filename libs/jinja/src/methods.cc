@@ -121,18 +121,22 @@ std::vector<Value> split_at(const MarkedText& text,
   return parts;
 }
 
+// What is found from the left in both texts turned round is found from the right.
 std::vector<Value> split_at_from_right(const MarkedText& text,
                                        std::string_view separator,
                                        std::int64_t count) {
+  const std::string turned(text.view().rbegin(), text.view().rend());
+  const std::string turned_separator(separator.rbegin(), separator.rend());
   std::vector<Value> parts;
   std::size_t end = text.size();
-  while (count != 0 && end >= separator.size()) {
-    const std::size_t found = text.view().rfind(separator, end - separator.size());
+  while (count != 0) {
+    const std::size_t found = find_text(turned, turned_separator, text.size() - end);
     if (found == std::string_view::npos) {
       break;
     }
-    parts.push_back(Value::text(text.slice(found + separator.size(), end)));
-    end = found;
+    const std::size_t behind = text.size() - found;
+    parts.push_back(Value::text(text.slice(behind, end)));
+    end = behind - separator.size();
     --count;
   }
   parts.push_back(Value::text(text.slice(0, end)));

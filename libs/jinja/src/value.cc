@@ -17,6 +17,11 @@ constexpr std::size_t kIndexedDictKeys = 16;
 // What the text of a character takes besides its value.
 constexpr std::size_t kCharacterBytes = 112;
 
+Error too_much_to_walk() {
+  return resource_exhausted("lists and dicts hold more than " + std::to_string(kMaxWalkBytes) +
+                            " bytes of values, with those that stand in them more than once");
+}
+
 }  // namespace
 
 std::optional<std::size_t> Dict::place_of(std::string_view key) const {
@@ -39,10 +44,13 @@ const Value* Dict::find(std::string_view key) const {
 
 void Dict::set(TextPtr key, Value value) {
   depth_ = std::max(depth_, value.depth() + 1);
+  walk_bytes_ += value.walk_bytes();
   if (const std::optional<std::size_t> place = place_of(key->text())) {
+    walk_bytes_ -= entries_[*place].value.walk_bytes();
     entries_[*place].value = std::move(value);  // the key stays as it was first written
     return;
   }
+  walk_bytes_ += sizeof(Value) + key->size();
   entries_.push_back({std::move(key), std::move(value)});
   if (entries_.size() == kIndexedDictKeys) {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
@@ -82,16 +90,22 @@ Value Value::text(MarkedText text) {
 
 Result<Value> Value::list(std::vector<Value> items, bool is_tuple) {
   std::size_t depth = 1;
+  std::size_t walk_bytes = items.size() * sizeof(Value);
   for (const Value& item : items) {
     if (!item.is_storable()) {
       return invalid_argument(std::string(item.type_name()) + " cannot be put into a list");
     }
     depth = std::max(depth, item.depth() + 1);
+    walk_bytes += item.walk_bytes();
+    if (walk_bytes > kMaxWalkBytes) {
+      return too_much_to_walk();
+    }
   }
   if (depth > kMaxValueDepth) {
     return resource_exhausted("lists nest deeper than " + std::to_string(kMaxValueDepth));
   }
-  return Value(ListPtr(std::make_shared<const List>(List{std::move(items), is_tuple, depth})));
+  return Value(
+      ListPtr(std::make_shared<const List>(List{std::move(items), is_tuple, depth, walk_bytes})));
 }
 
 Result<Value> Value::dict(Dict dict) {
@@ -103,6 +117,9 @@ Result<Value> Value::dict(Dict dict) {
   if (dict.depth() > kMaxValueDepth) {
     return resource_exhausted("dicts nest deeper than " + std::to_string(kMaxValueDepth));
   }
+  if (dict.walk_bytes() > kMaxWalkBytes) {
+    return too_much_to_walk();
+  }
   return Value(DictPtr(std::make_shared<const Dict>(std::move(dict))));
 }
 
@@ -113,6 +130,7 @@ Result<Value> Value::once(std::vector<Value> items) {
   iterable.items = std::move(items);
   iterable.is_once = true;
   iterable.depth = checked.depth();
+  iterable.walk_bytes = checked.walk_bytes();
   return Value(IterablePtr(std::make_shared<const Iterable>(std::move(iterable))));
 }
 
@@ -122,6 +140,7 @@ Result<Value> Value::view(std::string_view name, std::vector<Value> items) {
   iterable.name = name;
   iterable.items = std::move(items);
   iterable.depth = checked.depth();
+  iterable.walk_bytes = checked.walk_bytes();
   return Value(IterablePtr(std::make_shared<const Iterable>(std::move(iterable))));
 }
 
@@ -203,6 +222,25 @@ std::size_t Value::depth() const {
   }
   if (const auto* method = get<MethodPtr>()) {
     return (*method)->object.depth() + 1;
+  }
+  return 0;
+}
+
+std::size_t Value::walk_bytes() const {
+  if (const MarkedText* text = as_text()) {
+    return text->size();
+  }
+  if (const List* list = as_list()) {
+    return list->walk_bytes;
+  }
+  if (const Dict* dict = as_dict()) {
+    return dict->walk_bytes();
+  }
+  if (const Iterable* iterable = as_iterable()) {
+    return iterable->walk_bytes;
+  }
+  if (const auto* method = get<MethodPtr>()) {
+    return (*method)->object.walk_bytes();
   }
   return 0;
 }

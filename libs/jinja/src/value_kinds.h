@@ -21,6 +21,7 @@ struct Iterable {
   std::int64_t stop = 0;
   std::int64_t step = 0;  // 0: no range
   std::size_t depth = 1;
+  std::size_t walk_bytes = 0;
   // How far a generator has been gone through. A value belongs to one rendering, so to one thread.
   mutable std::size_t next = 0;
 

@@ -94,11 +94,57 @@ TEST(Template, TakesTimeThatGrowsWithItsVariablesAndTexts) {
   variables.emplace_back("whole", whole);
   const auto rendered = render(
       "{{ x.split()|length }} {{ part in whole }} {{ whole.find(part) }} "
-      "{{ whole.split(part)|length }} {{ whole.replace(part, '')|length }}",
+      "{{ whole.split(part)|length }} {{ whole.rsplit(part)|length }} "
+      "{{ whole.replace(part, '')|length }}",
       variables,
       {.work_bytes_max = std::size_t{1} << 30, .cpu_time_max = std::chrono::hours(1)});
   ASSERT_TRUE(rendered) << rendered.error().message();
-  EXPECT_EQ(rendered->text(), "500000 False -1 1 2000000");
+  EXPECT_EQ(rendered->text(), "500000 False -1 1 1 2000000");
+}
+
+// Sixty steps make a list that has 2^60 elements for whoever goes through it.
+TEST(Template, WhatStandsInAListTwiceIsTwiceThere) {
+  const std::string lists =
+      "{% set ns = namespace(s=[1]) %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s] %}"
+      "{% endfor %}";
+  const std::string dicts =
+      "{% set ns = namespace(s=1) %}{% for i in range(60) %}{% set ns.s = {'a': ns.s, 'b': ns.s} %}"
+      "{% endfor %}";
+  for (const std::string& made : {lists, dicts}) {
+    for (const char* use : {"{{ ns.s|tojson }}", "{{ ns.s }}", "{{ ns.s == ns.s }}"}) {
+      const auto rendered = render(made + use, {});
+      ASSERT_FALSE(rendered) << use;
+      EXPECT_EQ(rendered.error().code(), Code::kResourceExhausted) << use;
+      EXPECT_NE(rendered.error().message().find("more than once"), std::string::npos) << use;
+    }
+  }
+  const auto small = render(
+      "{% set ns = namespace(s=[1]) %}{% for i in range(3) %}{% set ns.s = [ns.s, ns.s] %}"
+      "{% endfor %}{{ ns.s }}",
+      {});
+  ASSERT_TRUE(small);
+  EXPECT_EQ(small->text(), "[[[[1], [1]], [[1], [1]]], [[[1], [1]], [[1], [1]]]]");
+}
+
+// The clock is looked at as often as its size asks for.
+TEST(Template, TimeEndsWhatGoesThroughMuchAgainAndAgain) {
+  const auto rendered = render(
+      "{% set a = ['x' * 100000] * 1000 %}{% set b = ['x' * 100000] * 1000 %}"
+      "{% for i in range(100000) %}{{ a == b }}{% endfor %}",
+      {},
+      {.work_bytes_max = std::size_t{1} << 30, .cpu_time_max = std::chrono::milliseconds(100)});
+  ASSERT_FALSE(rendered);
+  EXPECT_NE(rendered.error().message().find("CPU time"), std::string::npos);
+}
+
+TEST(Template, SplitsFromTheRight) {
+  const auto rendered = render(
+      "{{ 'aaaaa'.rsplit('aa') }} {{ 'a,b,,c'.rsplit(',', 2) }} {{ ',a,'.rsplit(',') }} "
+      "{{ 'abc'.rsplit('abcd') }} {{ 'aXYbXYc'.rsplit('XY', 1) }} {{ 'x'.rsplit('x', 0) }}",
+      {});
+  ASSERT_TRUE(rendered) << rendered.error().message();
+  EXPECT_EQ(rendered->text(),
+            "['a', '', ''] ['a,b', '', 'c'] ['', 'a', ''] ['abc'] ['aXYb', 'c'] ['x']");
 }
 
 TEST(Template, AMacroDoesNotLeaveTheBlockThatHasIt) {

@@ -19,6 +19,9 @@ namespace phalanx::jinja {
 
 // Containers may nest this deep; functions over values recurse no deeper.
 inline constexpr std::size_t kMaxValueDepth = 128;
+// What stands in a container more than once counts each time: functions over values meet it so
+// often.
+inline constexpr std::size_t kMaxWalkBytes = std::size_t{256} << 20;
 
 class Value;
 // Kinds that only the language itself makes and looks into.
@@ -31,6 +34,7 @@ struct List {
   std::vector<Value> items;
   bool is_tuple = false;
   std::size_t depth = 1;
+  std::size_t walk_bytes = 0;
 };
 
 // What Python gives for range(), x.items() and most filters: elements to go through that are no
@@ -47,6 +51,7 @@ class Dict {
   // Puts or replaces.
   void set(TextPtr key, Value value);
   [[nodiscard]] std::size_t depth() const { return depth_; }
+  [[nodiscard]] std::size_t walk_bytes() const { return walk_bytes_; }
 
  private:
   [[nodiscard]] std::optional<std::size_t> place_of(std::string_view key) const;
@@ -54,6 +59,7 @@ class Dict {
   std::vector<Entry> entries_;
   std::unordered_map<std::string_view, std::size_t> places_;  // views into the entries' keys
   std::size_t depth_ = 1;
+  std::size_t walk_bytes_ = 0;
 };
 
 // What `namespace()` gives: the only value that a template can change.
@@ -152,6 +158,8 @@ class Value {
   // may not, nor namespaces, which could then contain themselves.
   [[nodiscard]] bool is_storable() const;
   [[nodiscard]] std::size_t depth() const;
+  // What a function that goes through all of the value comes across.
+  [[nodiscard]] std::size_t walk_bytes() const;
 
   [[nodiscard]] bool is_true() const;
   // "str", "dict object", …, as error messages name it.
