@@ -53,6 +53,14 @@ class ServeArguments(unittest.TestCase):
             self.assertEqual(self.started(*given), [*given, "--dp", "2", "--tp", "2"])
         self.assertEqual(self.started("--no-apply-chat-template", "own model")[:2], ["--no-apply-chat-template", "own model"])
 
+    def test_words_behind_two_dashes_and_values_that_begin_with_one(self):
+        os.mkdir(os.path.join(self.folder, "-m"))
+        for model in ("own model", "-m"):
+            self.assertEqual(self.started("--port", "1", "--", model), ["--port", "1", "--model=" + model, "--dp", "2", "--tp", "2"])
+        for value in ("-", "- my_list", "--- a line"):
+            self.assertEqual(self.started("--prompt", value, "own model"), ["--prompt", value, "own model", "--dp", "2", "--tp", "2"])
+        self.assertEqual(self.started("--no-ep", "own model")[:2], ["--no-ep", "own model"])
+
     def test_what_the_file_sets_is_not_overridden(self):
         path = self.config('model = "m"\ndata_parallel_size = 1\n"tp"=1\nport = 9000\n')
         self.assertEqual(self.started("--config", path), ["--config", path])

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <sstream>
 
 #include "phalanx/base/printable.h"
 #include "phalanx/base/split_list.h"
@@ -69,7 +70,7 @@ Status set_percentiles(std::vector<double>* target, const std::string& text) {
 }
 
 // "ttft:200"
-Status set_goodput(loadgen::GoodputLimits* target, const std::string& text) {
+Status set_goodput_limit(loadgen::GoodputLimits* target, const std::string& text) {
   const std::size_t colon = std::min(text.find(':'), text.size());
   const std::string metric = text.substr(0, colon);
   std::optional<double>* const limit = metric == "ttft"   ? &target->ttft
@@ -81,6 +82,19 @@ Status set_goodput(loadgen::GoodputLimits* target, const std::string& text) {
                             "\"");
   }
   return set_number(limit, 0, 1e9, text.substr(colon + 1));
+}
+
+// One limit, or several with blanks between them.
+Status set_goodput(loadgen::GoodputLimits* target, const std::string& text) {
+  std::istringstream words(text);
+  std::string word;
+  if (!(words >> word)) {
+    return set_goodput_limit(target, text);
+  }
+  do {
+    PHALANX_RETURN_IF_ERROR(set_goodput_limit(target, word));
+  } while (words >> word);
+  return ok();
 }
 
 // A field that is sent only if it is set.
@@ -334,7 +348,7 @@ Result<ParsedOptions> parse_options(const std::vector<std::string>& arguments,
                          "phalanx-load sends load to a server with an OpenAI API, audits every "
                          "stream and reports latencies.\n\nexit status: 0 all requests succeeded, "
                          "1 some failed, 64 wrong usage, 66 a file is missing, 69 no server, "
-                         "75 what is said or saved cannot be written",
+                         "75 what is said or saved cannot be written, 128 + n ended by signal n",
                          "PHALANX_LOAD_");
   add_server_flags(table, o);
   add_workload_flags(table, o);

@@ -209,8 +209,11 @@ void add_supervision_flags(flags::FlagTable* table, Options* o) {
       "N/TIME",
       "A replica that ends more than N times within TIME is not started again, and one of which "
       "more ranks end than that ends with them; fronts always are started again");
-  table->add_double(
-      "start-timeout", &o->start_timeout_s, 1.0, kWeekSeconds, "Seconds that a start may take");
+  table->add_double("start-timeout",
+                    &o->start_timeout_s,
+                    1.0,
+                    kWeekSeconds,
+                    "Seconds that a part of a start may take without progress");
   table->add_text("dump-dir",
                   &o->dump_dir,
                   "FOLDER",

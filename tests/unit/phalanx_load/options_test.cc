@@ -74,7 +74,8 @@ TEST(LoadOptions, ReadTheLimitsOfGoodputFromOneFlagOrSeveral) {
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {"--goodput", "ttft:200", "e2el:2000.5", "--num-prompts", "3"},
            {"--goodput=ttft:200", "--num-prompts", "3", "--goodput", "e2el:2000.5"},
-           {"--goodput=ttft:200", "e2el:2000.5", "--num-prompts=3"}}) {
+           {"--goodput=ttft:200", "e2el:2000.5", "--num-prompts=3"},
+           {"--goodput", " ttft:200  e2el:2000.5", "--num-prompts=3"}}) {
     const Options options = parsed(arguments);
     EXPECT_EQ(options.goodput.ttft, 200.0);
     EXPECT_EQ(options.goodput.e2el, 2000.5);
