@@ -71,6 +71,11 @@ Error unknown_option(const CommandLineSyntax& syntax, const std::string& spelled
                           (meant.empty() ? "" : "; did you mean --" + meant + "?"));
 }
 
+Error value_is_option(const std::string& name, const std::string& value) {
+  return invalid_argument("--" + name + ": expected a value, found the option " + value +
+                          "; a value like that is written --" + name + "=" + value);
+}
+
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -91,8 +96,7 @@ Result<std::vector<std::string>> join_values(const CommandLineSyntax& syntax,
     const std::string other = normalised(value.substr(0, value.find('=')));
     if (other.starts_with("--") && (contains(syntax.valued, without_dashes(other)) ||
                                     contains(syntax.switches, without_dashes(other)))) {
-      return invalid_argument("--" + name + ": expected a value, found the option " + value +
-                              "; a value like that is written --" + name + "=" + value);
+      return value_is_option(name, value);
     }
     if (value.empty()) {
       words.emplace_back();
@@ -180,10 +184,11 @@ Result<std::vector<CommandLineArgument>> split_command_line(
   std::vector<CommandLineArgument> result;
   std::erase_if(words, [&](const std::string& word) {
     auto set = assigned_switch(syntax, word);
-    if (set) {
+    const bool is_set = set.has_value();
+    if (is_set) {
       result.push_back(*std::move(set));
     }
-    return set.has_value();
+    return is_set;
   });
   try {
     const int style = po::command_line_style::allow_long |

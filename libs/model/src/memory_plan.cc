@@ -241,15 +241,15 @@ Result<std::uint32_t> blocks_for_bytes(const checkpoint::ModelConfig& config,
                             " is less than one KV block: expected at least " +
                             std::to_string(block_bytes));
   }
-  // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): there is a replica
   if (bytes > request.available_bytes / request.replicas) {
     return resource_exhausted("no room for the KV cache: --kv-cache-memory-bytes asks for " +
                               std::to_string(bytes) + " bytes in each of " +
                               std::to_string(request.replicas) + " replicas, " +
                               std::to_string(request.available_bytes) + " are available in all");
   }
-  return static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(bytes / block_bytes, step::kMaxKvBlocks));
+  // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): a block has bytes
+  const std::uint64_t blocks = bytes / block_bytes;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, step::kMaxKvBlocks));
 }
 
 }  // namespace

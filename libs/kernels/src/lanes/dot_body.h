@@ -39,8 +39,7 @@ template <std::size_t kRows,
           std::size_t kBlockK = 32,
           typename Element,
           typename Fetch>
-// NOLINTNEXTLINE(readability-function-size,readability-function-cognitive-complexity): unrolled
-// loops
+// Its loops are unrolled. NOLINTNEXTLINE(readability-function-size,*-cognitive-complexity)
 PHALANX_LANES void add_dots(const float* a,
                             std::size_t a_stride,
                             const Strips<Element>& strips,
