@@ -91,7 +91,8 @@ class Build(unittest.TestCase):
         self.scratch = scratch.name
         for folder in ("bin", "tools", "build", "build/release"):
             os.mkdir(os.path.join(self.scratch, folder))
-        shutil.copy(os.path.join(ROOT, "tools", "build"), os.path.join(self.scratch, "tools", "build"))
+        for name in ("tools/build", "CMakePresets.json"):
+            shutil.copy(os.path.join(ROOT, name), os.path.join(self.scratch, name))
         self.write("bin/cmake", CMAKE)
         os.chmod(os.path.join(self.scratch, "bin", "cmake"), 0o755)
 
@@ -122,6 +123,11 @@ class Build(unittest.TestCase):
         built, calls = self.calls("serve", failing="release")
         self.assertEqual(built.returncode, 0, built.stdout)
         self.assertEqual(calls, ["--preset release", "--preset serve", "--build --preset serve"])
+
+    def test_an_unknown_preset_starts_nothing(self):
+        built, calls = self.calls("relase")
+        self.assertEqual((built.returncode, calls), (64, []))
+        self.assertIn("known: release serve", built.stdout)
 
     def test_a_failure_names_the_log(self):
         built, calls = self.calls("serve", failing="serve")
