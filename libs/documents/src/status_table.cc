@@ -76,8 +76,8 @@ std::string front_use(const json& front) {
 }  // namespace
 
 // Of the text, because bytes that are no UTF-8 are replaced there.
-std::string status_table(const wire::ServerStatus& status_of) {
-  const json status = json::parse(status_json(status_of));
+std::string status_table(const wire::ServerStatus& from) {
+  const json status = json::parse(status_json(from));
   std::ostringstream out;
   out << text(status, "model") << "  " << text(status, "state") << "  leader pid "
       << number(status, "pid") << "  version " << text(status, "version") << "  requests "

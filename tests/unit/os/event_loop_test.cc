@@ -217,11 +217,13 @@ TEST(EventLoop, TellsWhichCallbackWasTheLongest) {
 TEST(EventLoop, HearsAStopThatComesBeforeItRuns) {
   EventLoop loop;
   bool ran = false;
-  loop.post([&] { ran = true; });
+  loop.post([&] {
+    ran = true;
+    loop.stop();
+  });
   loop.stop();
   loop.run();
-  EXPECT_FALSE(ran);
-  loop.post([&] { loop.stop(); });
+  ASSERT_FALSE(ran);
   loop.run();
   EXPECT_TRUE(ran) << "one stop ends one run";
 }

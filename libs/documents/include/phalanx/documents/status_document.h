@@ -16,6 +16,6 @@ namespace phalanx::documents {
 
 // The same as a table for people: a line for the server, one per front, one per replica, one per
 // rank. What the status holds is printable in it, whatever it holds.
-[[nodiscard]] std::string status_table(const wire::ServerStatus& status_of);
+[[nodiscard]] std::string status_table(const wire::ServerStatus& from);
 
 }  // namespace phalanx::documents
