@@ -5,6 +5,7 @@
 // A request's field x-crash:
 //   route        the loop writes through a null pointer when the request is given to its handler
 //   preparation  the process aborts on the thread that prepares its prompt
+//   stuck        that thread goes on for ever; a front that is stuck is ended after 4 s here
 //   token:N      the loop writes through a null pointer when the request hears of its Nth token,
 //                which is told to nobody
 //   once:N       … but not if another front has told it of some before
@@ -96,14 +97,15 @@ class FaultyDesk final : public serving::RequestDesk {
   // A connection has one request at a time.
   void expect(const http::Request& request) { faults_[request.connection] = fault_of(request); }
 
-  [[nodiscard]] bool is_prepared_to_abort() const { return prepares_to_abort_; }
+  // What the preparation that is about to be handed to another thread does; empty: its work.
+  [[nodiscard]] const std::string& preparation() const { return preparation_; }
 
   void admit(const wire::Admit& wish, Answered answered) override {
-    const bool aborts = faults_[wish.key.connection].kind == "preparation";
-    inner_->admit(wish, [this, aborts, answered = std::move(answered)](Status place) {
-      prepares_to_abort_ = aborts;
+    const std::string kind = faults_[wish.key.connection].kind;
+    inner_->admit(wish, [this, kind, answered = std::move(answered)](Status place) {
+      preparation_ = kind;
       answered(std::move(place));
-      prepares_to_abort_ = false;
+      preparation_.clear();
     });
   }
   void begin(const wire::RequestKey& key,
@@ -125,7 +127,7 @@ class FaultyDesk final : public serving::RequestDesk {
  private:
   serving::RequestDesk* inner_ = nullptr;
   std::map<std::uint64_t, Fault> faults_;
-  bool prepares_to_abort_ = false;
+  std::string preparation_;
 };
 
 serving::ApiContext wrap(FaultyDesk& desk, const serving::ApiContext& inner) {
@@ -137,9 +139,12 @@ serving::ApiContext wrap(FaultyDesk& desk, const serving::ApiContext& inner) {
       inner.loop,
       [&desk, run_away = inner.run_away](
           bool is_long, std::function<void()> work, std::function<void()> done) {
-        return run_away(is_long,
-                        desk.is_prepared_to_abort() ? [] { std::abort(); } : std::move(work),
-                        std::move(done));
+        if (desk.preparation() == "preparation") {
+          work = [] { std::abort(); };
+        } else if (desk.preparation() == "stuck") {
+          work = [] { spin(); };
+        }
+        return run_away(is_long, std::move(work), std::move(done));
       }};
   context.long_body_bytes = inner.long_body_bytes;
   context.strict_api = inner.strict_api;
@@ -150,6 +155,7 @@ serving::ApiContext wrap(FaultyDesk& desk, const serving::ApiContext& inner) {
 
 phalanx::app::FrontSeams seams_of(FaultyDesk& desk) {
   phalanx::app::FrontSeams seams;
+  seams.max_work_seconds = 4;
   seams.wrap_server = [](http::ServerOptions options) {
     options.format_error = [inner = options.format_error](int status, const std::string& message) {
       if (message.find(kCrashInHead) != std::string::npos) {

@@ -238,6 +238,10 @@ class OneRequest(Fronts):
     def test_in_its_preparation(self):
         self.check_one(poisonous("preparation", stream=True), self.expect_error)
 
+    def test_in_a_preparation_that_never_ends(self):
+        self.check_one(poisonous("stuck", stream=True), self.expect_error)
+        self.assertIn("work_does_not_end", self.log())
+
     def test_at_its_first_token(self):
         self.check_one(poisonous("token:1", stream=True), self.expect_error)
 

@@ -30,6 +30,9 @@ constexpr std::size_t kLoopThread = 0;
 constexpr std::size_t kPoolThread = 1;
 constexpr std::size_t kLongPoolThread = 2;
 
+constexpr Duration kSecond = std::chrono::seconds(1);  // from tick to tick
+constexpr std::uint32_t kMaxWorkSeconds = 60;
+
 // Of a request that another front has left: what takes longer than a millisecond to copy …
 constexpr std::uint64_t kLargeBytes = std::uint64_t{256} << 10;
 
@@ -53,12 +56,20 @@ std::size_t queue_limit(const wire::FrontBootstrap& bootstrap) {
   return std::size_t{bootstrap.max_queued_reqs} + bootstrap.journal_places;
 }
 
+// The slowest work is that for a body as long as bodies may be, on a processor that has much else
+// to do; templates have limits of their own.
+std::uint32_t max_work_seconds(const wire::FrontBootstrap& bootstrap) {
+  constexpr std::uint64_t kBytesInASecond = std::uint64_t{1} << 20U;
+  return kMaxWorkSeconds + static_cast<std::uint32_t>(bootstrap.max_body_bytes / kBytesInASecond);
+}
+
 }  // namespace
 
 Front::Front(fleet::ChildStart& start, wire::FrontBootstrap bootstrap, const FrontSeams& seams)
     : start_(start),
       bootstrap_(std::move(bootstrap)),
       seams_(seams),
+      watch_(kSecond, seams.max_work_seconds.value_or(max_work_seconds(bootstrap_))),
       pool_(loop_, {.threads = 1, .queue_limit = queue_limit(bootstrap_)}),
       long_pool_(loop_, {.threads = 1, .queue_limit = queue_limit(bootstrap_)}) {}
 
@@ -280,7 +291,9 @@ bool Front::run_away(bool is_long, std::function<void()> work, std::function<voi
       .submit(
           [this, thread, connection, work = std::move(work)] {
             mark(thread, connection);
+            watch_.begin(thread, connection);
             work();
+            watch_.end(thread);
             mark(thread, 0);
           },
           [this, connection, done = std::move(done)] {

@@ -14,6 +14,7 @@
 #include "phalanx/front/journal_memory.h"
 #include "phalanx/front/leader_link.h"
 #include "phalanx/front/left_journal.h"
+#include "phalanx/front/work_watch.h"
 #include "phalanx/http/route_table.h"
 #include "phalanx/http/server.h"
 #include "phalanx/os/event_loop.h"
@@ -67,11 +68,13 @@ class Front {
   void tell_times();
   void give_back_journals();
   void give_back_heap();
+  void end_if_stuck();
 
   fleet::ChildStart& start_;
   wire::FrontBootstrap bootstrap_;
   FrontSeams seams_;
   os::EventLoop loop_;
+  front::WorkWatch watch_;  // of the pools
   os::WorkPool pool_;       // short bodies
   os::WorkPool long_pool_;  // long ones, and long answers
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;

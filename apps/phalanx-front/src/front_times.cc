@@ -2,9 +2,12 @@
 // What a front tells and tidies up each second.
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <utility>
 
+#include "phalanx/base/clock.h"
 #include "phalanx/obs/log.h"
+#include "phalanx/os/crash_record.h"
 #include "phalanx/os/heap.h"
 
 #include "front.h"
@@ -26,10 +29,22 @@ void Front::tick_each_second() {
     if (!std::exchange(left_used_, false)) {
       left_.reset();
     }
+    end_if_stuck();
     tell_times();
     give_back_journals();
     give_back_heap();
   });
+}
+
+// A thread cannot be ended, and what it holds cannot be taken from it: this process ends, as by a
+// crash of that thread. Another front goes on with all connections, and tries the one that this was
+// for alone.
+void Front::end_if_stuck() {
+  if (const auto connection = watch_.tick(running_clock().now())) {
+    obs::log_error("work_does_not_end", {{"connection", *connection}});
+    os::work_for(*connection);
+    std::abort();
+  }
 }
 
 // What a burst has left of its journals.
