@@ -64,11 +64,15 @@ Result<RestartIntensity> parse_restart_intensity(std::string_view text) {
 RestartPolicy::RestartPolicy(const RestartPolicyOptions& options, std::uint64_t seed)
     : options_(options), backoff_(options.backoff, seed) {}
 
-std::optional<Duration> RestartPolicy::next_delay(SteadyTime now, bool excused) {
+void RestartPolicy::end_life(SteadyTime now) {
   if (ready_since_ && now - *ready_since_ >= options_.stable_after) {
     backoff_.reset();
   }
   ready_since_.reset();
+}
+
+std::optional<Duration> RestartPolicy::next_delay(SteadyTime now, bool excused) {
+  end_life(now);
   if (excused) {
     return options_.backoff.first;
   }
@@ -80,6 +84,11 @@ std::optional<Duration> RestartPolicy::next_delay(SteadyTime now, bool excused) 
   }
   restarts_.push_back(now);
   return backoff_.next();
+}
+
+Duration RestartPolicy::delay_in_shortage(SteadyTime now) {
+  end_life(now);
+  return std::min<Duration>(backoff_.next(), kMaxShortageDelay);
 }
 
 void RestartPolicy::on_ready(SteadyTime now) {

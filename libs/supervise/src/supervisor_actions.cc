@@ -169,7 +169,9 @@ void Supervisor::doom(std::size_t index) {
 void Supervisor::schedule_restart(std::size_t index) {
   Slot& slot = slots_[index];
   const SteadyTime now = clock_.now();
-  const auto delay = slot.policy.next_delay(now, slot.death.excused);
+  const bool lacks = lenient_ && slot.error && slot.error->code() == Code::kResourceExhausted;
+  const auto delay = lacks && !slot.death.excused ? slot.policy.delay_in_shortage(now)
+                                                  : slot.policy.next_delay(now, slot.death.excused);
   if (delay) {
     slot.deadline = now + *delay;
     return;

@@ -40,6 +40,17 @@ TEST(RestartPolicy, ExcusesAnyNumberOfEnds) {
   EXPECT_FALSE(policy.next_delay(now));
 }
 
+TEST(RestartPolicy, AShortageCountsForNothingAndIsTriedAgainEachSecond) {
+  RestartPolicy policy(exact(2), 1);
+  const SteadyTime now{std::chrono::hours(1)};
+  for (const int expected : {100, 200, 400, 800, 1000, 1000, 1000}) {
+    EXPECT_EQ(policy.delay_in_shortage(now), milliseconds(expected));
+  }
+  EXPECT_TRUE(policy.next_delay(now));
+  EXPECT_TRUE(policy.next_delay(now));
+  EXPECT_FALSE(policy.next_delay(now));
+}
+
 TEST(RestartPolicy, GivesUpPastTheIntensity) {
   RestartPolicy policy(exact(3), 1);
   test::ManualClock clock;

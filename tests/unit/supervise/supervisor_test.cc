@@ -82,6 +82,39 @@ TEST(Supervisor, GivesUpPastTheIntensityNamingTheLastCause) {
   EXPECT_EQ(world.supervisor.failed(), 1U);
 }
 
+TEST(Supervisor, StartsAgainForAsLongAsResourcesAreLacking) {
+  World world;
+  world.start_and_ready();
+  world.supervisor.end_first_start();
+  world.runner.next_error = resource_exhausted("no process");
+  world.die();
+  for (int i = 0; i < 100; ++i) {
+    world.runner.next_error = resource_exhausted("no process");
+    world.pass(seconds(1));
+    EXPECT_EQ(world.state(), State::kBackoff);
+  }
+  EXPECT_EQ(world.status().last_error, "no process");
+  world.pass(seconds(1));
+  world.ready();
+  for (int i = 0; i < 20; ++i) {
+    world.supervisor.on_failure(0, world.incarnation(), resource_exhausted("no memory"));
+    world.die(os::Exited{75});
+    world.pass(seconds(1));
+  }
+  world.ready();
+  EXPECT_EQ(world.state(), State::kReady);
+  EXPECT_TRUE(world.notes.causes.empty());
+}
+
+TEST(Supervisor, AFirstStartDoesNotWaitForResources) {
+  World world;
+  for (int i = 0; i < 10; ++i) {
+    world.runner.next_error = resource_exhausted("no process");
+    i == 0 ? world.supervisor.start(0) : world.pass(seconds(10));
+  }
+  EXPECT_EQ(world.state(), State::kFailed);
+}
+
 TEST(Supervisor, DoesNotRestartWhatARestartWouldRepeat) {
   SupervisorOptions options = World::exact();
   options.retry_first_start = true;

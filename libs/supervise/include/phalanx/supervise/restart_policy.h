@@ -35,16 +35,24 @@ struct RestartPolicyOptions {
 // Threads: one.
 class RestartPolicy {
  public:
+  static constexpr Duration kMaxShortageDelay = std::chrono::seconds(1);
+
   RestartPolicy(const RestartPolicyOptions& options, std::uint64_t seed);
 
   // A child ended at `now`: the delay before the next start, or nothing when `limit` restarts lie
   // within the window already. An excused end takes no part in that.
   [[nodiscard]] std::optional<Duration> next_delay(SteadyTime now, bool excused = false);
 
+  // The same where memory, processes or descriptors were lacking, which says nothing of the child
+  // and passes: no part of the limit, and at most kMaxShortageDelay.
+  [[nodiscard]] Duration delay_in_shortage(SteadyTime now);
+
   void on_ready(SteadyTime now);
   void forgive();  // an operator started it: history does not count
 
  private:
+  void end_life(SteadyTime now);
+
   RestartPolicyOptions options_;
   Backoff backoff_;
   std::deque<SteadyTime> restarts_;  // within the window; at most `limit`

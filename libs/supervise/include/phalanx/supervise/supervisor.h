@@ -91,7 +91,8 @@ class Supervisor {
   void kill_all();  // of what still lives; the second signal of an impatient operator
 
   // What the slots are for has started as a whole. From here on no death is final by itself, of
-  // whatever status and in whatever slot: it is followed by a restart within the intensity.
+  // whatever status and in whatever slot: it is followed by a restart within the intensity, to
+  // which what ends or cannot start for want of memory, processes or descriptors does not count.
   void end_first_start() { lenient_ = true; }
 
   // From here on the starts of this slot have no timeout: it runs under a tool that may be slow.
