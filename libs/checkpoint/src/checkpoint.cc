@@ -141,21 +141,23 @@ Status Checkpoint::open_shard(FileSource& files, const std::string& name) {
 }
 
 Status Checkpoint::open_files(FileSource& files) {
-  if (files.has(kIndexName)) {
-    PHALANX_TRY(WeightIndex index, read_weight_index(files));
-    for (const std::string& name : index.files) {
-      if (auto opened = open_shard(files, name); !opened) {
-        return std::move(opened).error().with(files.describe(kIndexName) + " names " +
-                                              std::to_string(index.files.size()) + " files");
-      }
+  PHALANX_TRY(std::optional<WeightIndex> index, index_to_serve(files));
+  if (!index) {
+    PHALANX_RETURN_IF_ERROR(open_shard(files, kSingleName));
+    for (const auto& [name, entry] : directories_.front()) {
+      file_of_.emplace(name, 0);
     }
-    file_of_ = std::move(index.file_of);
     return ok();
   }
-  PHALANX_RETURN_IF_ERROR(open_shard(files, kSingleName));
-  for (const auto& [name, entry] : directories_.front()) {
-    file_of_.emplace(name, 0);
+  for (const std::string& name : index->files) {
+    if (auto opened = open_shard(files, name); !opened) {
+      const std::size_t count = index->files.size();
+      return std::move(opened).error().with(files.describe(kIndexName) + " names " +
+                                            std::to_string(count) +
+                                            (count == 1 ? " file" : " files"));
+    }
   }
+  file_of_ = std::move(index->file_of);
   return ok();
 }
 

@@ -45,8 +45,14 @@ Status refuse_variants(const GgufKeys& keys) {
                            "\": expected true, found false: not supported");
     }
   }
+  if (constexpr std::string_view kScale = "rope.scale_linear"; keys.has(kScale)) {
+    PHALANX_TRY(const double value, keys.all().number(keys.name(kScale)));
+    if (value != 0 && value != 1) {
+      return unimplemented("key \"" + keys.name(kScale) + "\": expected none or 1, found " +
+                           gguf::number_text(value) + ": not supported");
+    }
+  }
   for (const std::string_view key : {"expert_count",
-                                     "rope.scale_linear",
                                      "attention.max_alibi_bias",
                                      "attention.clamp_kqv",
                                      "logit_scale",

@@ -23,10 +23,8 @@ class GgufKeys {
   [[nodiscard]] const gguf::Metadata& all() const { return metadata_; }
   [[nodiscard]] bool has(std::string_view key) const { return metadata_.has(name(key)); }
 
-  [[nodiscard]] Result<std::uint32_t> positive(std::string_view key, std::uint32_t most) const {
-    PHALANX_TRY(const std::int64_t value, metadata_.integer(name(key), 1, most));
-    return static_cast<std::uint32_t>(value);
-  }
+  // A number, or an array that says the same number for each layer.
+  [[nodiscard]] Result<std::uint32_t> positive(std::string_view key, std::uint32_t most) const;
   [[nodiscard]] Result<std::uint32_t> positive_or(std::string_view key,
                                                   std::uint32_t most,
                                                   std::uint32_t absent) const {

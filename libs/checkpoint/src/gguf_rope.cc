@@ -16,10 +16,11 @@ constexpr std::string_view kScalingPrefix = "rope.scaling.";
 
 // A key that would change the arithmetic in a way that is not computed here.
 Status refuse_unknown_scaling(const GgufKeys& keys) {
-  constexpr std::array<std::string_view, 8> kKnown = {"type",
+  constexpr std::array<std::string_view, 9> kKnown = {"type",
                                                       "factor",
                                                       "original_context_length",
                                                       "finetuned",
+                                                      "attn_factor",
                                                       "yarn_beta_fast",
                                                       "yarn_beta_slow",
                                                       "yarn_ext_factor",
@@ -32,9 +33,10 @@ Status refuse_unknown_scaling(const GgufKeys& keys) {
                            "\": expected none, found " + gguf::describe(value) + ": not supported");
     }
   }
-  // Both scale what YaRN does; 1 is the formula as published.
-  for (const std::string_view key :
-       {"rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor"}) {
+  // They scale what YaRN does, or all that is rotated; 1 is the formula as published.
+  for (const std::string_view key : {"rope.scaling.attn_factor",
+                                     "rope.scaling.yarn_ext_factor",
+                                     "rope.scaling.yarn_attn_factor"}) {
     PHALANX_TRY(const double value, keys.number_or(key, -kMaxRopeFactor, kMaxRopeFactor, 1));
     if (value != 1) {
       return unimplemented("key \"" + keys.name(key) + "\": expected 1, found " +
@@ -63,6 +65,22 @@ Result<RopeScaling> scaling_type(const GgufKeys& keys) {
       "key \"" + keys.name(kKey) + "\": rope scaling \"" + std::string(type.substr(0, 64)) +
       "\" is not supported; supported are none, linear, yarn, and the divisors of " +
       kDivisorTensor);
+}
+
+// Writers put 0 for a factor that is not given; a position over 1 is that position.
+Status read_factor(const GgufKeys& keys, kernels::RopeConfig& rope) {
+  constexpr std::string_view kKey = "rope.scaling.factor";
+  if (rope.scaling == RopeScaling::kLinear) {
+    PHALANX_TRY(const double factor, keys.number_or(kKey, 0, kMaxRopeFactor, 0));
+    if (factor == 0) {
+      rope.scaling = RopeScaling::kNone;
+      return ok();
+    }
+  }
+  if (rope.scaling != RopeScaling::kNone) {
+    PHALANX_TRY(rope.factor, keys.number(kKey, 1, kMaxRopeFactor));
+  }
+  return ok();
 }
 
 Status read_yarn(const GgufKeys& keys, ModelConfig& config) {
@@ -121,9 +139,7 @@ Status read_gguf_rope(const GgufKeys& keys, const GgufModel& model, ModelConfig&
   PHALANX_TRY(rope.theta, keys.number_or("rope.freq_base", kLeastTheta, kMaxTheta, rope.theta));
   PHALANX_RETURN_IF_ERROR(refuse_unknown_scaling(keys));
   PHALANX_TRY(rope.scaling, scaling_type(keys));
-  if (rope.scaling != RopeScaling::kNone) {
-    PHALANX_TRY(rope.factor, keys.number("rope.scaling.factor", 1, kMaxRopeFactor));
-  }
+  PHALANX_RETURN_IF_ERROR(read_factor(keys, rope));
   if (rope.scaling == RopeScaling::kYarn) {
     PHALANX_RETURN_IF_ERROR(read_yarn(keys, config));
   }

@@ -85,8 +85,8 @@ Status describe_safetensors(ModelFolder& folder, const std::string& name, Inspec
 // Those that are served; where they are not all there, those that are.
 std::vector<std::string> safetensors_of(ModelFolder& folder) {
   std::vector<std::string> names;
-  if (const auto index = read_weight_index(folder); index) {
-    std::ranges::copy_if(index->files, std::back_inserter(names), [&](const std::string& name) {
+  if (const auto index = index_to_serve(folder); index && *index) {
+    std::ranges::copy_if((*index)->files, std::back_inserter(names), [&](const std::string& name) {
       return folder.has(name);
     });
     return names;

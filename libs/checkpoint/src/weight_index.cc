@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weight_index.h"
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -48,8 +49,6 @@ Result<WeightIndex> parse_index(std::string_view text) {
   return index;
 }
 
-}  // namespace
-
 Result<WeightIndex> read_weight_index(FileSource& files) {
   PHALANX_TRY(const std::unique_ptr<FileBytes> file, files.open(kIndexName));
   const std::span<const std::byte> bytes = file->bytes();
@@ -58,6 +57,22 @@ Result<WeightIndex> read_weight_index(FileSource& files) {
     return std::move(index).error().with(files.describe(kIndexName));
   }
   return index;
+}
+
+}  // namespace
+
+Result<std::optional<WeightIndex>> index_to_serve(FileSource& files) {
+  if (!files.has(kIndexName)) {
+    return std::optional<WeightIndex>();
+  }
+  PHALANX_TRY(WeightIndex index, read_weight_index(files));
+  const bool complete = std::all_of(index.files.begin(),
+                                    index.files.end(),
+                                    [&](const std::string& name) { return files.has(name); });
+  if (!complete && files.has(kSingleName)) {
+    return std::optional<WeightIndex>();
+  }
+  return std::optional<WeightIndex>(std::move(index));
 }
 
 }  // namespace phalanx::checkpoint

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,16 +14,17 @@
 namespace phalanx::checkpoint {
 
 inline constexpr const char* kSingleName = "model.safetensors";
-inline constexpr const char* kIndexName =
-    "model.safetensors.index.json";  // where there is one, it counts
+inline constexpr const char* kIndexName = "model.safetensors.index.json";
 
 struct WeightIndex {
   std::vector<std::string> files;                           // plain names, each once
   std::map<std::string, std::size_t, std::less<>> file_of;  // tensor → file
 };
 
-// Errors: kNotFound  there is no index
-//         kInvalidArgument, kDataLoss  it is no JSON, or does not name files of the folder
-[[nodiscard]] Result<WeightIndex> read_weight_index(FileSource& files);
+// The index if it says what is served. Nothing where there is none, and where a file that it names
+// is gone but kSingleName is there: it is then of shards that somebody has merged. Otherwise it
+// goes before kSingleName, as in vLLM.
+// Errors: kInvalidArgument, kDataLoss: it is no JSON, or does not name files of the folder.
+[[nodiscard]] Result<std::optional<WeightIndex>> index_to_serve(FileSource& files);
 
 }  // namespace phalanx::checkpoint

@@ -322,6 +322,13 @@ TEST(Checkpoint, ReadsShardsAsItReadsOneFile) {
   EXPECT_NE(whole->structure_hash(), parts->structure_hash());
 }
 
+TEST(Checkpoint, AFileWithAllWeightsGoesBeforeAnIndexOfFilesThatAreGone) {
+  const auto files = random_checkpoint({});
+  files->put("model.safetensors.index.json", R"({"weight_map": {"a": "gone.safetensors"}})");
+  const auto checkpoint = Checkpoint::open(*files);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message();
+}
+
 TEST(Checkpoint, RefusesAnIndexThatLies) {
   const auto with = [](const std::string& from, const std::string& to) {
     const auto files = sharded({});

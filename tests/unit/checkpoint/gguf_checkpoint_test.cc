@@ -227,6 +227,48 @@ TEST(GgufCheckpoint, ReadsTheConfiguration) {
   EXPECT_EQ(checkpoint->generation().top_k, 40);
 }
 
+// As converters write them for models that have nothing of the kind.
+TEST(GgufCheckpoint, TakesWhatChangesNothing) {
+  const TestShape shape = shape_of("llama", "BF16");
+  const auto plain = Checkpoint::open(*gguf_checkpoint(shape));
+  ASSERT_TRUE(plain.has_value()) << plain.error().message();
+  const std::vector<std::function<void(GgufWriter&)>> neutral = {
+      [](GgufWriter& w) { w.text("llama.rope.scaling.type", "linear"); },
+      [](GgufWriter& w) { w.f32("llama.rope.scaling.factor", 0.0F); },
+      [](GgufWriter& w) {
+        w.text("llama.rope.scaling.type", "none").f32("llama.rope.scaling.attn_factor", 1.0F);
+      },
+      [](GgufWriter& w) { w.f32("llama.rope.scale_linear", 1.0F); },
+  };
+  for (std::size_t i = 0; i < neutral.size(); ++i) {
+    const auto checkpoint = Checkpoint::open(
+        *gguf_checkpoint(shape, [&](GgufParts& parts) { neutral[i](parts.writer); }));
+    ASSERT_TRUE(checkpoint.has_value()) << i << ": " << checkpoint.error().message();
+    EXPECT_EQ(hash_of(checkpoint->config()), hash_of(plain->config())) << i;
+  }
+}
+
+TEST(GgufCheckpoint, TakesOneNumberForEachLayerIfTheyAreEqual) {
+  const TestShape shape = shape_of("llama", "BF16");
+  const auto with = [&](const std::vector<std::int32_t>& kv_heads) {
+    return Checkpoint::open(*gguf_checkpoint(shape, [&](GgufParts& parts) {
+      parts.writer = GgufWriter();
+      write_keys(shape, parts.writer, kv_heads);
+    }));
+  };
+  const auto count = static_cast<std::int32_t>(shape.kv_heads);
+  const auto equal = with({count, count});
+  ASSERT_TRUE(equal.has_value()) << equal.error().message();
+  EXPECT_EQ(equal->config().kv_heads, shape.kv_heads);
+  const auto several = with({count, 2 * count});
+  ASSERT_FALSE(several.has_value());
+  EXPECT_EQ(several.error().code(), Code::kUnimplemented) << several.error().message();
+  EXPECT_NE(several.error().message().find("llama.attention.head_count_kv"), std::string::npos);
+  const auto nothing = with({0, 0});
+  ASSERT_FALSE(nothing.has_value());
+  EXPECT_EQ(nothing.error().code(), Code::kInvalidArgument) << nothing.error().message();
+}
+
 TEST(GgufCheckpoint, TakesTheDivisorsOfLlama3FromTheirTensor) {
   const TestShape shape = shape_of("llama", "BF16");
   std::vector<float> divisors(shape.head_dim / 2, 1.0F);
@@ -275,6 +317,12 @@ TEST(GgufCheckpoint, RefusesWhatWouldBeAnotherModel) {
   expect_refused([](GgufParts& parts) { parts.writer.boolean("llama.attention.causal", false); },
                  Code::kUnimplemented,
                  {"attention.causal", "expected true"});
+  expect_refused([](GgufParts& parts) { parts.writer.f32("llama.rope.scale_linear", 0.5F); },
+                 Code::kUnimplemented,
+                 {"rope.scale_linear", "expected none or 1", "0.5"});
+  expect_refused([](GgufParts& parts) { parts.writer.f32("llama.rope.scaling.attn_factor", 2.0F); },
+                 Code::kUnimplemented,
+                 {"rope.scaling.attn_factor", "expected 1", "2"});
   expect_refused(key("llama.rope.scaling.alpha", 2), Code::kUnimplemented, {"scaling.alpha"});
   expect_refused([](GgufParts& parts) { parts.writer.text("llama.rope.scaling.type", "longrope"); },
                  Code::kUnimplemented,

@@ -135,12 +135,18 @@ std::vector<GgufTensor> gguf_tensors(const TestShape& shape) {
   return tensors;
 }
 
-void write_keys(const TestShape& shape, test::GgufWriter& writer) {
+void write_keys(const TestShape& shape,
+                test::GgufWriter& writer,
+                const std::vector<std::int32_t>& kv_heads_by_layer) {
   const std::string arch = shape.model_type + ".";
   writer.text("general.architecture", shape.model_type);
   writer.u32(arch + "block_count", shape.layers).u32(arch + "embedding_length", shape.hidden);
   writer.u32(arch + "attention.head_count", shape.heads);
-  writer.u32(arch + "attention.head_count_kv", shape.kv_heads);
+  if (kv_heads_by_layer.empty()) {
+    writer.u32(arch + "attention.head_count_kv", shape.kv_heads);
+  } else {
+    writer.integers(arch + "attention.head_count_kv", kv_heads_by_layer);
+  }
   writer.u32(arch + "attention.key_length", shape.head_dim);
   writer.u32(arch + "feed_forward_length", shape.intermediate);
   writer.u32(arch + "context_length", shape.max_position);

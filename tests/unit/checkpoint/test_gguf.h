@@ -42,8 +42,11 @@ struct GgufTensor {
 // rows of queries and keys.
 [[nodiscard]] std::vector<GgufTensor> gguf_tensors(const TestShape& shape);
 
-// The keys that describe `shape`.
-void write_keys(const TestShape& shape, test::GgufWriter& writer);
+// The keys that describe `shape`, those that may differ from layer to layer as one number or as
+// these numbers.
+void write_keys(const TestShape& shape,
+                test::GgufWriter& writer,
+                const std::vector<std::int32_t>& kv_heads_by_layer = {});
 
 // Both, after `change` had its way with them.
 struct GgufParts {
