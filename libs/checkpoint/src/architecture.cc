@@ -35,6 +35,7 @@ namespace {
 
 constexpr double kNoWindow = 0;
 constexpr double kMistralWindow = 4096;
+constexpr double kFullLayers = 28;  // without max_window_layers
 
 constexpr std::array<Architecture, 4> kArchitectures = {{
     {"qwen3", true, Bias::kByField, Bias::kByField, Bias::kNever, Window::kByFlag, kMistralWindow},
@@ -114,7 +115,7 @@ Result<double> window_of(const json::Fields& fields,
     if (fields.has("use_sliding_window")) {
       PHALANX_TRY(used, fields.boolean("use_sliding_window"));
     }
-    double full_layers = 0;
+    double full_layers = kFullLayers;
     if (fields.has("max_window_layers")) {
       PHALANX_TRY(full_layers, fields.number("max_window_layers", 0, kMost));
     }
@@ -132,6 +133,15 @@ Result<double> window_of(const json::Fields& fields,
         "found none");
   }
   return window;
+}
+
+// Transformers 5 has it, for models that look ahead.
+Status check_causal(const json::Fields& fields) {
+  if (!fields.has("is_causal")) {
+    return ok();
+  }
+  PHALANX_TRY(const bool causal, fields.boolean("is_causal"));
+  return causal ? ok() : Status(refused("is_causal", "true", "false"));
 }
 
 Status check_activation(const json::Fields& fields) {
@@ -198,6 +208,7 @@ Status read_architecture(const json::Fields& fields,
   PHALANX_RETURN_IF_ERROR(read_biases(fields, architecture, config));
   PHALANX_TRY(const double window, window_of(fields, architecture, config));
   keep_within_window(window, config);
+  PHALANX_RETURN_IF_ERROR(check_causal(fields));
   PHALANX_RETURN_IF_ERROR(check_activation(fields));
   if (fields.has("quantization_config")) {
     return unimplemented(

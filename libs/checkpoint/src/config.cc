@@ -77,10 +77,10 @@ Status read_yarn(const json::Fields& fields, std::uint32_t max_position, RopeCon
   PHALANX_RETURN_IF_ERROR(read_optional(fields, "beta_slow", 1e-3, 1e6, rope.beta_slow));
   PHALANX_RETURN_IF_ERROR(
       read_optional(fields, "attention_factor", 1e-3, 1e3, rope.attention_factor));
-  for (const std::string_view field : {"mscale", "mscale_all_dim"}) {
-    if (fields.has(field)) {
-      return unimplemented(fields.name_of(field) + ": expected none, found one: not supported");
-    }
+  // One of them alone says nothing.
+  if (fields.has("mscale") && fields.has("mscale_all_dim")) {
+    return unimplemented(fields.name_of("mscale") +
+                         ": expected none beside mscale_all_dim, found one: not supported");
   }
   if (fields.has("truncate")) {
     PHALANX_TRY(const bool truncate, fields.boolean("truncate"));
@@ -145,6 +145,22 @@ bool describes_rope(const json::Fields& fields, std::string_view key) {
   return fields.has(key) && !is_empty;
 }
 
+// Transformers 5 reads it before the one inside of rope_scaling, and earlier ones not at all.
+Status check_original_outside(const json::Fields& fields, const RopeConfig& rope) {
+  constexpr std::string_view kField = "original_max_position_embeddings";
+  const bool uses = rope.scaling == RopeScaling::kYarn || rope.scaling == RopeScaling::kLlama3;
+  if (!uses || !fields.has(kField)) {
+    return ok();
+  }
+  PHALANX_TRY(const double outside, fields.number(kField, 1, kMaxPosition));
+  if (outside != rope.original_max_position_embeddings) {
+    return unimplemented(std::string(kField) +
+                         ": expected none beside rope_scaling, or the same as there, found " +
+                         std::to_string(static_cast<std::uint64_t>(outside)) + ": not supported");
+  }
+  return ok();
+}
+
 // Transformers 5 moved rope_theta and rope_scaling into one object, rope_parameters, and reads a
 // theta in either before the one outside. Where both objects are there, some readers follow the one
 // and some the other.
@@ -168,7 +184,7 @@ Status read_rope(const json::Fields& fields, ModelConfig& config) {
     }
     config.rope = scaled;
   }
-  return ok();
+  return check_original_outside(fields, config.rope);
 }
 
 Status read_shape(const json::Fields& fields, ModelConfig& config) {

@@ -66,10 +66,12 @@ Result<std::optional<WeightIndex>> index_to_serve(FileSource& files) {
     return std::optional<WeightIndex>();
   }
   PHALANX_TRY(WeightIndex index, read_weight_index(files));
-  const bool complete = std::all_of(index.files.begin(),
-                                    index.files.end(),
-                                    [&](const std::string& name) { return files.has(name); });
-  if (!complete && files.has(kSingleName)) {
+  // Of kSingleName it may name a part.
+  const bool is_of_shards =
+      std::all_of(index.files.begin(), index.files.end(), [&](const std::string& name) {
+        return name != kSingleName && files.has(name);
+      });
+  if (!is_of_shards && files.has(kSingleName)) {
     return std::optional<WeightIndex>();
   }
   return std::optional<WeightIndex>(std::move(index));

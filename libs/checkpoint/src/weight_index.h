@@ -21,9 +21,9 @@ struct WeightIndex {
   std::map<std::string, std::size_t, std::less<>> file_of;  // tensor → file
 };
 
-// The index if it says what is served. Nothing where there is none, and where a file that it names
-// is gone but kSingleName is there: it is then of shards that somebody has merged. Otherwise it
-// goes before kSingleName, as in vLLM.
+// The index if it says what is served. Nothing where there is none, and where kSingleName is
+// there and it names that or a file that is gone: it is then of shards that somebody has merged.
+// Otherwise it goes before kSingleName, as in vLLM.
 // Errors: kInvalidArgument, kDataLoss: it is no JSON, or does not name files of the folder.
 [[nodiscard]] Result<std::optional<WeightIndex>> index_to_serve(FileSource& files);
 

@@ -32,6 +32,13 @@ Status check_llama3(const RopeConfig& config) {
   return ok();
 }
 
+// The (real) index of the frequency that makes `turns` turns within the original context.
+double yarn_index(const RopeConfig& config, double turns) {
+  return static_cast<double>(config.head_dim) *
+         scalar::log(config.original_max_position_embeddings / (turns * kTwoPi)) /
+         (2.0 * scalar::log(config.theta));
+}
+
 Status check_yarn(const RopeConfig& config) {
   if (!(config.beta_slow > 0.0 && config.beta_slow < 1e6)) {
     return bad_field("beta_slow", "above 0", config.beta_slow);
@@ -45,6 +52,12 @@ Status check_yarn(const RopeConfig& config) {
         "original_max_position_embeddings",
         "what makes beta_slow turns, " + std::to_string(kTwoPi * config.beta_slow) + ", or more",
         config.original_max_position_embeddings);
+  }
+  // With more it begins behind the last frequency.
+  if (!(std::floor(yarn_index(config, config.beta_fast)) < config.head_dim)) {
+    return bad_field("original_max_position_embeddings",
+                     "what makes fewer than beta_fast turns at the highest of frequencies",
+                     config.original_max_position_embeddings);
   }
   if (!(config.attention_factor >= 0.0 && config.attention_factor < 1e3)) {
     return bad_field("attention_factor", "at least 0", config.attention_factor);
@@ -106,13 +119,6 @@ void scale_llama3(const RopeConfig& config, std::vector<double>* inverse) {
       frequency = (1.0 - kept) * slowed + kept * frequency;
     }
   }
-}
-
-// The (real) index of the frequency that makes `turns` turns within the original context.
-double yarn_index(const RopeConfig& config, double turns) {
-  return static_cast<double>(config.head_dim) *
-         scalar::log(config.original_max_position_embeddings / (turns * kTwoPi)) /
-         (2.0 * scalar::log(config.theta));
 }
 
 void scale_yarn(const RopeConfig& config, RopeFrequencies* frequencies) {

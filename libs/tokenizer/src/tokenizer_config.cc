@@ -178,6 +178,10 @@ Result<ConfigFile> read_tokenizer_config(std::string_view json) {
   }
   PHALANX_RETURN_IF_ERROR(read_chat_template(config, file.templates));
   PHALANX_RETURN_IF_ERROR(read_around(config, file));
+  PHALANX_TRY(const bool splits, bool_field(config, "split_special_tokens", false));
+  if (splits) {
+    return unimplemented("split_special_tokens: expected false, found true: not supported");
+  }
   return file;
 }
 

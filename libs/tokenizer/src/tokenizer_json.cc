@@ -348,6 +348,9 @@ Status read_tokenizer_json(std::string_view json,
   if (file.options.byte_fallback.has_value() && !shape.decodes_fallback) {
     return invalid_argument("decoder: expected ByteFallback, as the model has it, found none");
   }
+  if (spelling == Spelling::kByteLevel) {
+    file.vocabulary.use_byte_alphabet();
+  }
   PHALANX_RETURN_IF_ERROR(insert_added_tokens(added, spelling, file));
   return finish_vocabulary(file, data);
 }

@@ -10,6 +10,8 @@
 #include "phalanx/base/utf8.h"
 #include "phalanx/tokenizer/tokenizer.h"
 
+#include "byte_alphabet.h"
+
 namespace phalanx::tokenizer {
 namespace {
 
@@ -163,20 +165,35 @@ Status Vocabulary::insert(TokenId id, std::string_view text, bool findable) {
   return ok();
 }
 
+std::optional<TokenId> Vocabulary::find_spelled(std::string_view content) const {
+  const std::optional<TokenId> found = find(content);
+  if (!byte_alphabet_ || (found && !in_model(*found))) {
+    return found;
+  }
+  const std::optional<std::string> bytes = bytes_of_spelling(content);
+  return bytes ? find(*bytes) : std::nullopt;
+}
+
 Status Vocabulary::insert_added(TokenId id, std::string_view content, bool special) {
   const Kind added = special ? Kind::kSpecial : Kind::kAdded;
+  const std::optional<TokenId> spelled = find_spelled(content);
   if (kind(id) == Kind::kAbsent) {
-    if (const std::optional<TokenId> known = find(content)) {
+    if (spelled) {
       return invalid_argument("added token \"" + std::string(content) + "\": expected id " +
-                              std::to_string(*known) + " as in the vocabulary, found " +
+                              std::to_string(*spelled) + " as in the vocabulary, found " +
                               std::to_string(id));
     }
     PHALANX_RETURN_IF_ERROR(store(id, content, added));
-    grow();
-    link(id);
+    if (!find(content)) {
+      grow();
+      link(id);
+    }
     return ok();
   }
   if (bytes(id) != content) {
+    if (spelled == id) {
+      return ok();
+    }
     return invalid_argument("added token \"" + std::string(content) + "\": its id " +
                             std::to_string(id) + " stands for \"" + std::string(bytes(id)) +
                             "\" in the vocabulary");

@@ -39,8 +39,14 @@ class Vocabulary {
   // Errors: kInvalidArgument  the id is out of bounds or taken, or the text is taken
   [[nodiscard]] Status insert(TokenId id, std::string_view text, bool findable);
 
+  // From now on the BPE vocabulary counts as spelled in the byte alphabet (byte_alphabet.h). Added
+  // tokens never are: one whose content has the bytes of a token of the BPE vocabulary may be
+  // another token, which find() does not give.
+  void use_byte_alphabet() { byte_alphabet_ = true; }
+
   // Makes `id` an added token of this content: a new one, or one that the vocabulary already has.
-  // A character of the BPE vocabulary does not become special: any text may have it.
+  // A character of the BPE vocabulary does not become special: any text may have it. Neither does a
+  // token that is only spelled like the content; it keeps its bytes.
   //
   // Errors: kInvalidArgument  the id stands for something else
   [[nodiscard]] Status insert_added(TokenId id, std::string_view content, bool special);
@@ -89,6 +95,8 @@ class Vocabulary {
     return id >= 0 && static_cast<std::size_t>(id) < entries_.size();
   }
   [[nodiscard]] Status store(TokenId id, std::string_view text, Kind kind);
+  // The token that a file spells like this content.
+  [[nodiscard]] std::optional<TokenId> find_spelled(std::string_view content) const;
   [[nodiscard]] std::optional<TokenId> find_short(std::string_view text) const;
   void rebuild(std::size_t slots);
   void grow();
@@ -104,6 +112,7 @@ class Vocabulary {
   std::size_t linked_ = 0;
   std::size_t short_linked_ = 0;
   std::size_t token_bytes_max_ = 0;
+  bool byte_alphabet_ = false;
 };
 
 }  // namespace phalanx::tokenizer

@@ -175,6 +175,31 @@ TEST(Config, RefusesTwoDescriptionsOfTheRotationThatDiffer) {
   }
 }
 
+// What transformers 5 reads, and earlier ones do not.
+TEST(Config, RefusesWhatReadersTakeDifferently) {
+  const auto parsed = [](const std::string& rope_and_more) {
+    TestShape shape;
+    shape.rope_scaling = rope_and_more;
+    return parse_config(config_json(shape));
+  };
+  const std::string yarn =
+      R"({"rope_type":"yarn","factor":4,"original_max_position_embeddings":64})";
+  const std::string outside = ",\"original_max_position_embeddings\":";
+  EXPECT_TRUE(parsed(yarn + outside + "64"));
+  expect_error(parsed(yarn + outside + "32").error(),
+               Code::kUnimplemented,
+               {"original_max_position_embeddings", "found 32"});
+  EXPECT_TRUE(parsed(R"({"rope_type":"linear","factor":4})" + outside + "32"));
+  EXPECT_TRUE(parsed(R"({"rope_type":"default"},"is_causal":true)"));
+  expect_error(parsed(R"({"rope_type":"default"},"is_causal":false)").error(),
+               Code::kUnimplemented,
+               {"is_causal", "expected true"});
+  EXPECT_TRUE(parsed(R"({"rope_type":"yarn","factor":4,"mscale":1.5})"));
+  expect_error(parsed(R"({"rope_type":"yarn","factor":4,"mscale":1.5,"mscale_all_dim":1})").error(),
+               Code::kUnimplemented,
+               {"mscale"});
+}
+
 TEST(GenerationConfig, FollowsTheFileAndKeepsNeutralDefaults) {
   const ModelConfig config = parse_config(config_json({})).value();
   const auto defaults = parse_generation_config(
@@ -327,6 +352,9 @@ TEST(Checkpoint, AFileWithAllWeightsGoesBeforeAnIndexOfFilesThatAreGone) {
   files->put("model.safetensors.index.json", R"({"weight_map": {"a": "gone.safetensors"}})");
   const auto checkpoint = Checkpoint::open(*files);
   ASSERT_TRUE(checkpoint) << checkpoint.error().message();
+  files->put("model.safetensors.index.json",
+             R"({"weight_map": {"model.embed_tokens.weight": "model.safetensors"}})");
+  EXPECT_TRUE(Checkpoint::open(*files));
 }
 
 TEST(Checkpoint, RefusesAnIndexThatLies) {

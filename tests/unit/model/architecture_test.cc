@@ -85,7 +85,8 @@ TEST(Architecture, ReachesAsFarAsASlidingWindow) {
   EXPECT_EQ(context("mistral", R"(,"sliding_window":256)"), cut);
   EXPECT_EQ(context("llama", R"(,"sliding_window":256)"), cut);
   for (const char* type : {"qwen3", "qwen2"}) {
-    EXPECT_EQ(context(type, R"(,"use_sliding_window":true,"sliding_window":256)"), cut);
+    EXPECT_EQ(context(type, R"(,"use_sliding_window":true,"sliding_window":256)"),
+              std::pair(512U, 0U));  // layers from the 28th on, of which there is none
     EXPECT_EQ(
         context(type, R"(,"use_sliding_window":true,"sliding_window":256,"max_window_layers":1)"),
         cut);
@@ -107,7 +108,8 @@ TEST(Architecture, AWindowLeavesTheRotationAsItIs) {
   shape.rope_scaling = R"({"rope_type":"linear","factor":4})";
   std::string json = checkpoint::config_json(shape);
   const auto whole = checkpoint::parse_config(json);
-  json.insert(json.size() - 1, R"(,"use_sliding_window":true,"sliding_window":1000)");
+  json.insert(json.size() - 1,
+              R"(,"use_sliding_window":true,"sliding_window":1000,"max_window_layers":0)");
   const auto cut = checkpoint::parse_config(json);
   ASSERT_TRUE(whole) << whole.error().message();
   ASSERT_TRUE(cut) << cut.error().message();

@@ -420,6 +420,15 @@ TEST(LoadTokenizer, LeavesOutTheAddedTokensThatTheModelHasNoRoomFor) {
   EXPECT_THAT((*one_more)->left_out(), testing::ElementsAre("[PAD]"));
 }
 
+TEST(LoadTokenizer, RefusesToSplitSpecialTokens) {
+  const std::string tokenizer = fixture_json().dump();
+  EXPECT_TRUE(load_tokenizer_from_text(tokenizer, R"({"split_special_tokens": false})"));
+  expect_refused(tokenizer,
+                 Code::kUnimplemented,
+                 {"split_special_tokens", "expected false"},
+                 R"({"split_special_tokens": true})");
+}
+
 TEST(LoadTokenizer, RefusesABadConfig) {
   const std::string tokenizer = fixture_json().dump();
   const std::vector<std::pair<std::string, const char*>> configs{

@@ -77,6 +77,31 @@ TEST(Tokenizer, LooksForTokensInTheWhiteSpaceThatAnotherTakesUp) {
   EXPECT_THAT(ids("<sep>\n b"), ElementsAre(sep, id_of("b")));
 }
 
+// As in vocabularies of DeepSeek: a file means the spelling, not the bytes.
+TEST(Tokenizer, AnAddedTokenIsAnotherThanTheOneOfItsBytes) {
+  nlohmann::json file = fixture_json();
+  const auto next = static_cast<TokenId>(fixture().vocab_size());
+  file["added_tokens"].push_back(added_token(next, "\n\n", false, false));
+  const TokenId byte = id_of("\xFD");  // in no text, so in none of their vocabularies
+  file["model"]["vocab"].erase("\xC3\xBD");
+  file["added_tokens"].push_back(added_token(byte, "\xC3\xBD", false, false));
+  const auto tokenizer = load_json(file);
+  EXPECT_THAT(tokenizer->encode("a\n\nb").value(), ElementsAre(id_of("a"), next, id_of("b")));
+  EXPECT_THAT(tokenizer->encode("\xC3\xBD").value(), ElementsAre(byte));
+  EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{next, id_of("\n\n")}), "\n\n\n\n");
+  EXPECT_EQ(tokenizer->id_of("\n\n"), id_of("\n\n"));
+}
+
+// "é" spells the byte E9.
+TEST(Tokenizer, AnAddedTokenMayBeTheOneOfItsSpelling) {
+  nlohmann::json file = fixture_json();
+  const TokenId byte = id_of("\xE9");
+  file["added_tokens"].push_back(added_token(byte, "\xC3\xA9", false, false));
+  const auto tokenizer = load_json(file);
+  EXPECT_THAT(tokenizer->encode("\xC3\xA9").value(), ElementsAre(byte));
+  EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{byte}), "\xEF\xBF\xBD");
+}
+
 TEST(Tokenizer, LooksThroughWhiteSpaceOnceHoweverManyTokensStandInIt) {
   nlohmann::json file = fixture_json();
   const auto blank = static_cast<TokenId>(fixture().vocab_size());
