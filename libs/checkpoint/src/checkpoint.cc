@@ -197,11 +197,22 @@ Status Checkpoint::place(const WeightSpec& spec) {
   return ok();
 }
 
+// A head that is the embedding may be written down once more. Another one would be the head for
+// readers that do not follow tie_word_embeddings there.
+bool Checkpoint::is_embedding_again(std::string_view name, std::size_t file) const {
+  if (!config_.tied_head || name != "lm_head.weight") {
+    return false;
+  }
+  const SafetensorsEntry& entry = directories_[file].find(name)->second;
+  const auto bytes = files_[file]->bytes().subspan(entry.offset, entry.bytes);
+  const WeightTensor& embedding = weight("model.embed_tokens.weight");
+  const auto type = weight_type("lm_head.weight", entry.dtype);
+  return type && *type == embedding.type && std::ranges::equal(bytes, embedding.bytes);
+}
+
 void Checkpoint::count_unused() {
   for (const auto& [name, file] : file_of_) {
-    // A head that is the embedding may be written down once more.
-    const bool is_tied = config_.tied_head && name == "lm_head.weight";
-    if (weights_.contains(name) || is_tied || is_buffer(name)) {
+    if (weights_.contains(name) || is_buffer(name) || is_embedding_again(name, file)) {
       continue;
     }
     if (unused_.count++ == 0) {

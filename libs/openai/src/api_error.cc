@@ -37,9 +37,12 @@ std::optional<std::string> code_of(int status) {
   }
 }
 
-// Clients that shorten prompts by themselves (LiteLLM, LangChain) know the error by these words.
+constexpr const char* kContextExceeded = "context_length_exceeded";
+
+// Clients that shorten prompts by themselves know the error by these words, some with the capital
+// letter (LiteLLM), some by the code in the message (LangChain).
 std::string context_text(std::size_t tokens) {
-  return "this model's maximum context length is " + std::to_string(tokens) + " tokens";
+  return "This model's maximum context length is " + std::to_string(tokens) + " tokens";
 }
 
 }  // namespace
@@ -65,11 +68,11 @@ ApiError context_too_long(std::string param,
                           std::size_t prompt_tokens,
                           std::size_t context_tokens) {
   ApiError error;
-  error.message = param + ": the prompt has " + std::to_string(prompt_tokens) + " tokens, and " +
-                  context_text(context_tokens) +
-                  ", of which at least one is needed for the answer; shorten the prompt";
+  error.message = param + ": " + context_text(context_tokens) +
+                  ", of which at least one is needed for the answer; the prompt has " +
+                  std::to_string(prompt_tokens) + ": shorten it (" + kContextExceeded + ")";
   error.param = std::move(param);
-  error.code = "context_length_exceeded";
+  error.code = kContextExceeded;
   return error;
 }
 
@@ -80,10 +83,11 @@ ApiError max_tokens_too_large(std::string field,
   const std::size_t room = context_tokens > prompt_tokens ? context_tokens - prompt_tokens : 0;
   ApiError error;
   error.message = field + ": expected at most " + std::to_string(room) + ", came " +
-                  std::to_string(asked) + "; " + context_text(context_tokens) +
-                  ", and the prompt has " + std::to_string(prompt_tokens);
+                  std::to_string(asked) + ". " + context_text(context_tokens) +
+                  ", and the prompt has " + std::to_string(prompt_tokens) + " (" +
+                  kContextExceeded + ")";
   error.param = std::move(field);
-  error.code = "context_length_exceeded";
+  error.code = kContextExceeded;
   return error;
 }
 

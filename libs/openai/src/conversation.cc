@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 
 #include "phalanx/json/writer.h"
 
@@ -24,8 +25,19 @@ bool contains(const List& list, std::string_view name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
+// Members that nobody reads.
+void note_others(const Field& object,
+                 std::initializer_list<std::string_view> known,
+                 std::vector<std::string>* ignored) {
+  for (const auto& [key, value] : *object.value.as_object()) {
+    if (!value.is_null() && !contains(known, key)) {
+      note_ignored(object.name + "." + key, ignored);
+    }
+  }
+}
+
 // A text part as templates know it.
-Refusal write_part(const Field& part, json::Writer& json) {
+Refusal write_part(const Field& part, std::vector<std::string>* ignored, json::Writer& json) {
   const json::Value* type = part.value.find("type");
   const json::Value absent;
   if (part.value.as_object() == nullptr) {
@@ -40,11 +52,15 @@ Refusal write_part(const Field& part, json::Writer& json) {
   if (content == nullptr || content->as_string() == nullptr) {
     return wrong({part.name + "." + *kind, content == nullptr ? absent : *content}, "a string");
   }
+  note_others(part, {"type", *kind}, ignored);
   json.begin_object().key("type").text("text").key("text").text(*content->as_string()).end_object();
   return std::nullopt;
 }
 
-Refusal write_content(const Field& field, bool may_be_absent, json::Writer& json) {
+Refusal write_content(const Field& field,
+                      bool may_be_absent,
+                      std::vector<std::string>* ignored,
+                      json::Writer& json) {
   if (field.value.is_null() && may_be_absent) {
     json.text("");
     return std::nullopt;
@@ -60,7 +76,7 @@ Refusal write_content(const Field& field, bool may_be_absent, json::Writer& json
   json.begin_array();
   for (std::size_t i = 0; i < parts->size(); ++i) {
     if (auto refusal =
-            write_part({field.name + "[" + std::to_string(i) + "]", (*parts)[i]}, json)) {
+            write_part({field.name + "[" + std::to_string(i) + "]", (*parts)[i]}, ignored, json)) {
       return refusal;
     }
   }
@@ -88,7 +104,9 @@ Refusal write_arguments(const Field& field, json::Writer& json) {
   return std::nullopt;
 }
 
-Refusal write_function(const Field& function, json::Writer& json) {
+Refusal write_function(const Field& function,
+                       std::vector<std::string>* ignored,
+                       json::Writer& json) {
   const json::Value absent;
   if (function.value.as_object() == nullptr) {
     return wrong(function, "an object with name and arguments");
@@ -97,6 +115,7 @@ Refusal write_function(const Field& function, json::Writer& json) {
   if (name == nullptr || name->as_string() == nullptr) {
     return wrong({function.name + ".name", name == nullptr ? absent : *name}, "a string");
   }
+  note_others(function, {"name", "arguments"}, ignored);
   json.begin_object().key("name").value(*name).key("arguments");
   const json::Value* const arguments = function.value.find("arguments");
   if (auto refusal = write_arguments(
@@ -107,7 +126,9 @@ Refusal write_function(const Field& function, json::Writer& json) {
   return std::nullopt;
 }
 
-Refusal write_tool_calls(const Field& field, json::Writer& json) {
+Refusal write_tool_calls(const Field& field,
+                         std::vector<std::string>* ignored,
+                         json::Writer& json) {
   const json::Value absent;
   json.begin_array();
   for (std::size_t i = 0; i < field.value.as_array()->size(); ++i) {
@@ -115,6 +136,7 @@ Refusal write_tool_calls(const Field& field, json::Writer& json) {
     if (call.value.as_object() == nullptr) {
       return wrong(call, "an object with a function");
     }
+    note_others(call, {"id", "type", "function", "index"}, ignored);  // as a stream counts them
     json.begin_object();
     for (const char* member : {"id", "type"}) {
       const json::Value* const text = call.value.find(member);
@@ -129,7 +151,7 @@ Refusal write_tool_calls(const Field& field, json::Writer& json) {
     json.key("function");
     const json::Value* const function = call.value.find("function");
     if (auto refusal = write_function(
-            {call.name + ".function", function == nullptr ? absent : *function}, json)) {
+            {call.name + ".function", function == nullptr ? absent : *function}, ignored, json)) {
       return refusal;
     }
     json.end_object();
@@ -172,7 +194,7 @@ Refusal write_further_members(const Field& message,
         continue;  // to a template that looks for the name alone, calls would have been made
       }
       json.key(key);
-      if (auto refusal = write_tool_calls(field, json)) {
+      if (auto refusal = write_tool_calls(field, ignored, json)) {
         return refusal;
       }
     } else {
@@ -198,6 +220,7 @@ Refusal write_message(const Field& message, std::vector<std::string>* ignored, j
   if (auto refusal =
           write_content({message.name + ".content", content == nullptr ? absent : *content},
                         *role == "assistant" || *role == "tool",
+                        ignored,
                         json)) {
     return refusal;
   }

@@ -15,6 +15,7 @@ enum class Harmless {
   kTrue,
   kZero,
   kOne,
+  kNotPositive,
   kMedium,
   kEmpty,       // "", [] or {}
   kNoneOrAuto,  // "none" or "auto": there is nothing to choose from
@@ -69,6 +70,34 @@ constexpr std::array kKnownFields = {
     KnownField{"n_predict", Harmless::kNullOnly, "it is called max_tokens here"},
     KnownField{"num_predict", Harmless::kNullOnly, "it is called max_tokens here"},
     KnownField{"max_new_tokens", Harmless::kNullOnly, "it is called max_tokens here"},
+    KnownField{"max_output_tokens", Harmless::kNullOnly, "it is called max_tokens here"},
+    KnownField{"max_tokens_to_sample", Harmless::kNullOnly, "it is called max_tokens here"},
+    KnownField{"min_new_tokens", Harmless::kZero, "it is called min_tokens here"},
+    KnownField{"num_return_sequences", Harmless::kOne, "it is called n here"},
+    KnownField{"stop_sequences", Harmless::kEmpty, "it is called stop here"},
+    KnownField{"stopping_strings", Harmless::kEmpty, "it is called stop here"},
+    KnownField{"stop_regex", Harmless::kEmpty, "use stop"},
+    KnownField{"no_stop_trim", Harmless::kFalse, "use include_stop_str_in_output"},
+    KnownField{"best_of", Harmless::kOne, "choices are not ranked", Where::kChat},
+    KnownField{"prompt_embeds", Harmless::kEmpty, "prompts are text or token ids"},
+    KnownField{"guided_decoding", Harmless::kEmpty, "answers are free text"},
+    KnownField{"format", Harmless::kEmpty, "answers are free text"},
+    KnownField{"enable_thinking", Harmless::kNullOnly, "it belongs into chat_template_kwargs"},
+    KnownField{"thinking", Harmless::kEmpty, "use chat_template_kwargs or reasoning_effort"},
+    KnownField{"reasoning", Harmless::kEmpty, "use reasoning_effort"},
+    KnownField{"lora", Harmless::kEmpty, "there are no adapters"},
+    KnownField{"lora_path", Harmless::kEmpty, "there are no adapters"},
+    KnownField{"logits_processors", Harmless::kEmpty, "use logit_bias"},
+    KnownField{"custom_logit_processor", Harmless::kEmpty, "use logit_bias"},
+    KnownField{"vllm_xargs", Harmless::kEmpty, "there are no extensions"},
+    KnownField{"rep_pen", Harmless::kOne, "it is called repetition_penalty here"},
+    KnownField{"no_repeat_ngram_size", Harmless::kZero, "use repetition_penalty"},
+    KnownField{"tfs", Harmless::kOne, "there is no such way to sample"},
+    KnownField{"mirostat_mode", Harmless::kZero, "there is no such way to sample"},
+    KnownField{"top_n_sigma", Harmless::kNotPositive, "there is no such way to sample"},
+    KnownField{"smoothing_factor", Harmless::kZero, "there is no such way to sample"},
+    KnownField{"penalty_alpha", Harmless::kZero, "there is no such way to sample"},
+    KnownField{"guidance_scale", Harmless::kOne, "there is no such way to sample"},
     KnownField{"repeat_penalty", Harmless::kOne, "it is called repetition_penalty here"},
     KnownField{"n_probs", Harmless::kZero, "use logprobs"},
     KnownField{"typical_p", Harmless::kOne, "there is no such way to sample"},
@@ -135,6 +164,8 @@ bool is_harmless(const json::Value& value, Harmless harmless) {
       return is_number(value, 0);
     case Harmless::kOne:
       return is_number(value, 1);
+    case Harmless::kNotPositive:
+      return integer_of(value).value_or(1) <= 0;
     case Harmless::kMedium:
       return is_text(&value, "medium");
     case Harmless::kEmpty:

@@ -91,7 +91,7 @@ void Answer::start(const RequestSummary& summary, std::vector<GenerationRequest>
       answer->on_client_gone();
     }
   });
-  if (options_.stream && !streaming_) {
+  if (options_.stream && !streaming_ && context_.first_comment > Duration::zero()) {
     comment_timer_ = call_later(context_.first_comment, &Answer::begin_stream);
   }
   context_.desk.begin(place_.key(), summary, std::move(prompts), shared_from_this());

@@ -23,7 +23,7 @@ struct AnswerContext {
   const ServedModel& model;
   RequestDesk& desk;
   os::EventLoop& loop;
-  Duration first_comment;  // a stream that has no token after so long begins with comments
+  Duration first_comment;  // a stream without a token after so long begins with comments; 0: never
   // As ApiContext::run_away; large answers are written there.
   std::function<bool(bool is_long, std::function<void()> work, std::function<void()> done)>
       run_away;

@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::int64_t kMaxInt = std::numeric_limits<std::int64_t>::max();
 constexpr double kWeekSeconds = 604800.0;
+constexpr double kLeastCommentSeconds = 0.1;
 
 // Header of a request, and what is read with it.
 constexpr std::int64_t kHeadBytes = std::int64_t{64} << 10;
@@ -196,9 +197,9 @@ void add_http_flags(flags::FlagTable* table, Options* o) {
       "Most bytes kept for a client that reads its stream too slowly; past it the stream is cut");
   table->add_double("keep-alive-interval",
                     &o->keep_alive_comment_s,
-                    0.1,
+                    0.0,
                     3600.0,
-                    "Seconds between comments in a stream that has nothing to say");
+                    "Seconds between comments in a stream that has nothing to say; 0: none");
 }
 
 void add_supervision_flags(flags::FlagTable* table, Options* o) {
@@ -325,6 +326,11 @@ Result<flags::FlagTable::Request> parse_options(
   if (options->kv_cache_memory_bytes > 0 && options->num_kv_blocks > 0) {
     return invalid_argument(
         "--kv-cache-memory-bytes and --num-kv-blocks say the same: give one of them");
+  }
+  if (options->keep_alive_comment_s > 0 && options->keep_alive_comment_s < kLeastCommentSeconds) {
+    return invalid_argument(
+        "--keep-alive-interval: expected 0, or a number from 0.1 to 3600, found " +
+        std::to_string(options->keep_alive_comment_s));
   }
   if (options->max_model_len == 1) {
     return invalid_argument(

@@ -253,12 +253,13 @@ TEST(Checkpoint, NamesAMissingTensor) {
 TEST(Checkpoint, CountsTensorsThatAreNotUsed) {
   TestShape shape;
   std::vector<TestTensor> tensors = random_tensors(shape);
-  for (const char* buffer : {"model.layers.0.self_attn.rotary_emb.inv_freq",
-                             "h.0.attn.masked_bias",
-                             "h.0.attn.bias",
-                             "lm_head.weight"}) {
+  for (const char* buffer :
+       {"model.layers.0.self_attn.rotary_emb.inv_freq", "h.0.attn.masked_bias", "h.0.attn.bias"}) {
     tensors.push_back({buffer, "F32", {1}, std::vector<std::byte>(4)});
   }
+  TestTensor head = find(tensors, "model.embed_tokens.weight");
+  head.name = "lm_head.weight";
+  tensors.push_back(std::move(head));
   const auto opened = [&] {
     MemorySource files;
     files.put("config.json", config_json(shape));
@@ -271,6 +272,9 @@ TEST(Checkpoint, CountsTensorsThatAreNotUsed) {
   EXPECT_EQ(checkpoint.unused().count, 11U);
   EXPECT_EQ(checkpoint.unused().text(),
             "11 tensors of the model not used, the first: model.layers.1.input_layernorm.weight");
+  shape.layers = 2;
+  tensors.back().bytes.back() ^= std::byte{1};
+  EXPECT_EQ(opened().unused().text(), "1 tensor of the model not used, the first: lm_head.weight");
 }
 
 TEST(Checkpoint, NamesAWrongShape) {

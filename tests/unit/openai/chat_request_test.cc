@@ -164,8 +164,20 @@ TEST(ChatRequest, AcceptsFieldsThatAskForWhatHappensAnyway) {
       R"("tools":[],"tool_choice":"none","response_format":{"type":"text"},)"
       R"("modalities":["text"],"functions":[],"use_beam_search":false,"length_penalty":1.0,)"
       R"("metadata":{"a":"b"},"store":true,"service_tier":"auto","echo":false,"priority":0,)"
-      R"("parallel_tool_calls":true,"audio":null)");
+      R"("parallel_tool_calls":true,"audio":null,"top_n_sigma":-1,"mirostat_mode":0,"best_of":1,)"
+      R"("rep_pen":1,"no_repeat_ngram_size":0,"stop_sequences":[],"lora":[])");
   EXPECT_TRUE(request.generation.ignored_fields.empty());
+}
+
+TEST(ChatRequest, ListsUnknownMembersOfPartsAndCalls) {
+  const ChatRequest request = parse(
+      R"({"messages":[{"role":"user","content":[{"type":"text","text":"a","more":1,"none":null}]},)"
+      R"({"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","index":0,)"
+      R"("colour":1,"function":{"name":"f","arguments":"{}","size":2}}]}]})");
+  EXPECT_EQ(request.generation.ignored_fields,
+            (std::vector<std::string>{"messages[0].content[0].more",
+                                      "messages[1].tool_calls[0].colour",
+                                      "messages[1].tool_calls[0].function.size"}));
 }
 
 TEST(ChatRequest, ListsUnknownFieldsUpToABound) {

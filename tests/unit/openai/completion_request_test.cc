@@ -52,6 +52,9 @@ TEST(CompletionRequest, AcceptsHarmlessValuesOfUnsupportedFields) {
 TEST(CompletionRequest, NamesTheFieldThatAnotherNameIsFor) {
   for (const auto& [sent, here] : {std::pair("n_predict", "max_tokens"),
                                    std::pair("max_new_tokens", "max_tokens"),
+                                   std::pair("max_output_tokens", "max_tokens"),
+                                   std::pair("stop_sequences", "stop"),
+                                   std::pair("num_return_sequences", "n"),
                                    std::pair("repeat_penalty", "repetition_penalty")}) {
     const auto request =
         parse_completion_request(R"({"prompt":"a",")" + std::string(sent) + R"(":3})");

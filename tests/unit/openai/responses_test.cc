@@ -170,15 +170,17 @@ TEST(ErrorBody, AlwaysHasItsFourMembers) {
 
 TEST(ErrorMessages, NameBothNumbers) {
   EXPECT_EQ(max_tokens_too_large("max_tokens", 100000, 48, 2048).message,
-            "max_tokens: expected at most 2000, came 100000; this model's maximum context length "
-            "is 2048 tokens, and the prompt has 48");
+            "max_tokens: expected at most 2000, came 100000. This model's maximum context length "
+            "is 2048 tokens, and the prompt has 48 (context_length_exceeded)");
   const ApiError error = context_too_long("messages", 3000, 2048);
   EXPECT_EQ(error.param, "messages");
   EXPECT_EQ(error.code, "context_length_exceeded");
   EXPECT_NE(error.message.find("3000"), std::string::npos);
-  EXPECT_NE(error.message.find("this model's maximum context length is 2048 tokens"),
+  EXPECT_NE(error.message.find("This model's maximum context length is 2048 tokens"),
             std::string::npos)
       << "LiteLLM knows it by these words";
+  EXPECT_NE(error.message.find("context_length_exceeded"), std::string::npos)
+      << "LangChain knows it by this one";
 }
 
 }  // namespace

@@ -135,6 +135,7 @@ class Checkpoint {
   Status open_files(FileSource& files);
   Status open_shard(FileSource& files, const std::string& name);
   Status place(const WeightSpec& spec);
+  [[nodiscard]] bool is_embedding_again(std::string_view name, std::size_t file) const;
   void count_unused();
   Status open_gguf(FileSource& files, const std::string& name);
   void keep(const WeightSpec& spec, const Placed& placed);
