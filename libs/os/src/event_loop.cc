@@ -163,19 +163,29 @@ struct EventLoop::Impl {
 
   void run_timed() {
     Duration before = thread_cpu_time();
+    part_began = before;
     while (io.run_one() > 0) {
       note_end();
       const Duration now = thread_cpu_time();
       const Duration taken = now - std::exchange(before, now);
-      const char* const done = std::exchange(name, kUnnamed);
+      end_part(now);
+      name = kUnnamed;
+      const Part longest = std::exchange(longest_part, Part());
       if (std::exchange(forget_this, false)) {
         continue;
       }
       if (taken > times.longest) {
         times.longest = taken;
-        times.longest_name = done;
+        times.longest_name = longest.name;
       }
       times.too_long += taken > kMaxCallbackTime ? 1U : 0U;
+    }
+  }
+
+  void end_part(Duration now) {
+    const Duration taken = now - std::exchange(part_began, now);
+    if (taken >= longest_part.time) {
+      longest_part = {taken, name};
     }
   }
 
@@ -185,6 +195,13 @@ struct EventLoop::Impl {
   Duration longest_lag{};
   CallbackTimes times;
   const char* name = kUnnamed;
+  // Of the callback under way, what has gone by one name.
+  struct Part {
+    Duration time{};
+    const char* name = kUnnamed;
+  };
+  Duration part_began{};  // CPU time
+  Part longest_part;
   bool forget_this = false;  // the callback under way, in which times were reset
 };
 
@@ -233,6 +250,10 @@ Duration EventLoop::take_longest_lag() {
 }
 
 void EventLoop::name_callback(const char* name) {
+  // The clock costs a system call, and few callbacks have two names.
+  if (impl_->name != kUnnamed && impl_->name != name) {
+    impl_->end_part(thread_cpu_time());
+  }
   impl_->name = name;
 }
 

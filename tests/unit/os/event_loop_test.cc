@@ -214,6 +214,22 @@ TEST(EventLoop, TellsWhichCallbackWasTheLongest) {
   EXPECT_STREQ(loop.callback_times().longest_name, "unnamed") << "a name is that of one callback";
 }
 
+TEST(EventLoop, BlamesThePartThatTookLongest) {
+  EventLoop loop;
+  loop.post([&] {
+    loop.name_callback("short");
+    burn(milliseconds(2));
+    loop.name_callback("long");
+    burn(milliseconds(20));
+    loop.name_callback("short again");
+    burn(milliseconds(2));
+  });
+  loop.post([&] { loop.stop(); });
+  loop.run();
+  EXPECT_STREQ(loop.callback_times().longest_name, "long");
+  EXPECT_GE(loop.callback_times().longest, milliseconds(24)) << "it is one callback all the same";
+}
+
 TEST(EventLoop, HearsAStopThatComesBeforeItRuns) {
   EventLoop loop;
   bool ran = false;

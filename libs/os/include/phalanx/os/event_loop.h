@@ -68,7 +68,8 @@ class EventLoop {
   [[nodiscard]] Duration take_longest_lag();
 
   // Says what the callback under way does, so that CallbackTimes can tell which one was the
-  // longest; the last name given in it counts. `name` lives as long as the program.
+  // longest: of the names given in it, the one under which most of it went by. What comes before
+  // the first belongs to that. `name` lives as long as the program.
   void name_callback(const char* name);
 
   // Since the loop began, or since reset_callback_times().
