@@ -68,9 +68,10 @@ ApiError context_too_long(std::string param,
                           std::size_t prompt_tokens,
                           std::size_t context_tokens) {
   ApiError error;
-  error.message = param + ": " + context_text(context_tokens) +
-                  ", of which at least one is needed for the answer; the prompt has " +
-                  std::to_string(prompt_tokens) + ": shorten it (" + kContextExceeded + ")";
+  error.message = param + ": the prompt has " + std::to_string(prompt_tokens) + " tokens. " +
+                  context_text(context_tokens) +
+                  ", of which at least one is needed for the answer; shorten the prompt (" +
+                  kContextExceeded + ")";
   error.param = std::move(param);
   error.code = kContextExceeded;
   return error;
