@@ -2,6 +2,7 @@
 #include "phalanx/checkpoint/checkpoint.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "phalanx/base/check.h"
@@ -203,11 +204,16 @@ bool Checkpoint::is_embedding_again(std::string_view name, std::size_t file) con
   if (!config_.tied_head || name != "lm_head.weight") {
     return false;
   }
-  const SafetensorsEntry& entry = directories_[file].find(name)->second;
+  const auto found = directories_[file].find(name);
+  if (found == directories_[file].end()) {
+    return false;  // the index lies
+  }
+  const SafetensorsEntry& entry = found->second;
   const auto bytes = files_[file]->bytes().subspan(entry.offset, entry.bytes);
   const WeightTensor& embedding = weight("model.embed_tokens.weight");
-  const auto type = weight_type("lm_head.weight", entry.dtype);
-  return type && *type == embedding.type && std::ranges::equal(bytes, embedding.bytes);
+  const auto type = weight_type(found->first, entry.dtype);
+  return type && *type == embedding.type && bytes.size() == embedding.bytes.size() &&
+         std::memcmp(bytes.data(), embedding.bytes.data(), bytes.size()) == 0;
 }
 
 void Checkpoint::count_unused() {

@@ -378,6 +378,13 @@ TEST(Checkpoint, RefusesAnIndexThatLies) {
                {"model.embed_tokens.weight", "part-2.safetensors"});
   expect_error(with(embed + "part-1", embed + "part-3"), Code::kNotFound, {"part-3"});
   expect_error(with("weight_map", "weight_maps"), Code::kDataLoss, {"weight_map"});
+  const std::string map = "\"weight_map\":{";
+  const auto lies = sharded({});  // of a tensor that nobody needs, as the head is the embedding
+  lies->put("model.safetensors.index.json",
+            replaced(index_text(*lies), map, map + "\"lm_head.weight\":\"part-2.safetensors\","));
+  const auto opened = Checkpoint::open(*lies);
+  ASSERT_TRUE(opened) << opened.error().message();
+  EXPECT_EQ(opened->unused().count, 1U);
   const auto files = sharded({});
   files->put("model.safetensors.index.json", R"({"weight_map": {}})");
   const auto empty = Checkpoint::open(*files);
