@@ -107,7 +107,9 @@ TEST(Supervisor, StartsAgainForAsLongAsResourcesAreLacking) {
 }
 
 TEST(Supervisor, AFirstStartDoesNotWaitForResources) {
-  World world;
+  SupervisorOptions options = World::exact();
+  options.retry_first_start = true;
+  World world(1, options);
   for (int i = 0; i < 10; ++i) {
     world.runner.next_error = resource_exhausted("no process");
     i == 0 ? world.supervisor.start(0) : world.pass(seconds(10));
