@@ -2,7 +2,6 @@
 #include "phalanx/ipc/zmq_context.h"
 
 #include <pthread.h>
-#include <sys/eventfd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -28,19 +27,8 @@ namespace {
 
 // ZeroMQ aborts where its threads, their mailboxes and polls cannot be made, or the threads may not
 // set the scheduling that they have: these are tried first.
-constexpr int kDescriptors = 16;
+constexpr std::size_t kContextDescriptors = 16;
 constexpr int kThreads = 2;  // for input and output, and for closing sockets
-
-Status try_descriptors() {
-  std::vector<os::UniqueFd> tried;
-  for (int i = 0; i < kDescriptors; ++i) {
-    tried.emplace_back(::eventfd(0, EFD_CLOEXEC));
-    if (!tried.back().valid()) {
-      return errno_error("opening the descriptors of ZeroMQ (see ulimit -n)", errno);
-    }
-  }
-  return ok();
-}
 
 int try_scheduling() {
   int policy = 0;
@@ -89,7 +77,7 @@ void make_threads(zmq::context_t& context) {
 }  // namespace
 
 Result<ZmqContext> ZmqContext::create() {
-  PHALANX_RETURN_IF_ERROR(try_descriptors());
+  PHALANX_RETURN_IF_ERROR(os::require_descriptors(kContextDescriptors));
   PHALANX_RETURN_IF_ERROR(try_threads());
   try {
     auto impl = std::make_unique<Impl>();

@@ -2,9 +2,12 @@
 #include "phalanx/os/unique_fd.h"
 
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
+#include <vector>
 
 namespace phalanx::os {
 
@@ -30,6 +33,19 @@ Result<Pipe> make_pipe() {
     return errno_error("creating a pipe", errno);
   }
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+Status require_descriptors(std::size_t count) {
+  std::vector<UniqueFd> held;
+  for (std::size_t i = 0; i < count; ++i) {
+    held.emplace_back(::eventfd(0, EFD_CLOEXEC));
+    if (!held.back().valid()) {
+      return errno_error(std::to_string(count) + " descriptors are needed, " + std::to_string(i) +
+                             " are left (see ulimit -n)",
+                         errno);
+    }
+  }
+  return ok();
 }
 
 }  // namespace phalanx::os

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/resource.h>
+
 #include <atomic>
 #include <set>
 #include <thread>
@@ -6,6 +8,7 @@
 
 #include "phalanx/ipc/blocking_channel.h"
 #include "phalanx/ipc/connected_channel.h"
+#include "phalanx/os/machine.h"
 
 #include "loop_fixture.h"
 
@@ -33,6 +36,22 @@ class LoopChannel : public LoopTest {
 };
 
 const auto kIgnore = [](std::string_view /*frame*/) {};
+
+// A connection that finds no descriptor would end this process.
+TEST_F(LoopChannel, IsNotBoundWhereItsConnectionMayFindNoDescriptor) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = os::open_descriptors() + 12;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  const auto refused = BoundChannel::bind(context_, loop_, ::getpid(), {kIgnore, nullptr}, {});
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Code::kResourceExhausted) << refused.error().to_string();
+  EXPECT_NE(refused.error().message().find("Too many open files"), std::string::npos);
+  const auto parent = bind({kIgnore, nullptr});
+  EXPECT_NE(parent, nullptr);
+}
 
 TEST_F(LoopChannel, CarriesFramesBothWaysInOrder) {
   std::vector<std::string> up;

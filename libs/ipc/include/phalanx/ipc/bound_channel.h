@@ -33,7 +33,7 @@ class LoopSocket;
 // Cost of send(): one copy of the frame.
 class BoundChannel final : public wire::Link {
  public:
-  // Errors: kResourceExhausted  no descriptors left
+  // Errors: kResourceExhausted  too few descriptors left for the socket and its connection
   //         kInternal           ZeroMQ refused an option
   [[nodiscard]] static Result<std::unique_ptr<BoundChannel>> bind(ZmqContext& context,
                                                                   os::EventLoop& loop,

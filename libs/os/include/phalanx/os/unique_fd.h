@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <utility>
 
 #include "phalanx/base/result.h"
@@ -45,5 +46,10 @@ struct Pipe {
   UniqueFd write;
 };
 [[nodiscard]] Result<Pipe> make_pipe();
+
+// Whether this process can open `count` descriptors more, found out by doing so. For what ends the
+// process where it finds none.
+// Errors: kResourceExhausted  the limit of the process or of the machine, by its name
+[[nodiscard]] Status require_descriptors(std::size_t count);
 
 }  // namespace phalanx::os
