@@ -44,47 +44,70 @@ double bytes_of_token(step::KvFormat format, std::uint32_t head_dim) {
   return 2.0 * head_dim + static_cast<double>(groups * sizeof(tensor::F16)) + sizeof(kernels::Bf16);
 }
 
-}  // namespace
-
-Work work_of(const checkpoint::ModelConfig& config,
-             std::span<const step::StepItem> items,
-             step::KvFormat kv_format) {
-  double rows = 0;
-  double sampled = 0;
+// Rows of a step.
+struct Rows {
+  double count = 0;
   double read = 0;  // positions of earlier steps
   double seen = 0;  // positions that rows attend to
-  for (const step::StepItem& item : items) {
-    const auto count = static_cast<double>(item.count);
-    const auto start = static_cast<double>(item.start);
-    rows += count;
-    sampled += item.sample ? 1 : 0;
-    read += start;
-    seen += count * start + count * (count + 1) / 2;
+
+  void operator+=(const Rows& other) {
+    count += other.count;
+    read += other.read;
+    seen += other.seen;
   }
+};
+
+// What a layer does with rows besides their keys and values.
+void add_rows(Work& work,
+              const checkpoint::ModelConfig& config,
+              const checkpoint::LayerFormats& formats,
+              const Rows& rows,
+              step::KvFormat kv_format) {
   const std::size_t q = std::size_t{config.heads} * config.head_dim;
-  const std::size_t kv = std::size_t{config.kv_heads} * config.head_dim;
-  Work work;
-  for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
-    const checkpoint::LayerFormats& formats = config.formats.layer(layer);
-    add_product(work, formats.q, config.hidden, q, rows);
-    add_product(work, formats.k, config.hidden, kv, rows);
-    add_product(work, formats.v, config.hidden, kv, rows);
-    add_product(work, formats.o, q, config.hidden, rows);
-    add_product(work, formats.gate, config.hidden, config.intermediate, rows);
-    add_product(work, formats.up, config.hidden, config.intermediate, rows);
-    add_product(work, formats.down, config.intermediate, config.hidden, rows);
-  }
-  const auto layers = static_cast<double>(config.layers);
-  work.read_bytes += layers * read * config.kv_heads * bytes_of_token(kv_format, config.head_dim);
-  const double products = layers * seen * static_cast<double>(q);  // of scores, and of values
+  add_product(work, formats.q, config.hidden, q, rows.count);
+  add_product(work, formats.o, q, config.hidden, rows.count);
+  add_product(work, formats.gate, config.hidden, config.intermediate, rows.count);
+  add_product(work, formats.up, config.hidden, config.intermediate, rows.count);
+  add_product(work, formats.down, config.intermediate, config.hidden, rows.count);
+  work.read_bytes += rows.read * config.kv_heads * bytes_of_token(kv_format, config.head_dim);
+  const double products = rows.seen * static_cast<double>(q);  // of scores, and of values
   if (kv_format == step::KvFormat::kInt8) {
     work.int8_ops += 2 * products;
     work.fma_flops += 2 * products + kFlopsOfGroup * products / kernels::kDotBlock;
   } else {
     work.bf16_flops += 4 * products;
   }
-  if (sampled > 0) {
-    add_product(work, config.formats.head, config.hidden, config.vocab, sampled);
+}
+
+}  // namespace
+
+Work work_of(const checkpoint::ModelConfig& config,
+             std::span<const step::StepItem> items,
+             step::KvFormat kv_format) {
+  Rows all;
+  Rows sampled;
+  for (const step::StepItem& item : items) {
+    const auto count = static_cast<double>(item.count);
+    const auto start = static_cast<double>(item.start);
+    all += {count, start, count * start + count * (count + 1) / 2};
+    if (item.sample) {
+      sampled += {1, start, start + count};
+    }
+  }
+  const std::size_t kv = std::size_t{config.kv_heads} * config.head_dim;
+  Work work;
+  for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
+    const checkpoint::LayerFormats& formats = config.formats.layer(layer);
+    add_product(work, formats.k, config.hidden, kv, all.count);
+    add_product(work, formats.v, config.hidden, kv, all.count);
+    // Behind keys and values of the last layer nobody reads the others.
+    const Rows& rows = layer + 1 < config.layers ? all : sampled;
+    if (rows.count > 0) {
+      add_rows(work, config, formats, rows, kv_format);
+    }
+  }
+  if (sampled.count > 0) {
+    add_product(work, config.formats.head, config.hidden, config.vocab, sampled.count);
   }
   return work;
 }

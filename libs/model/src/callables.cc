@@ -13,9 +13,6 @@
 namespace phalanx::model {
 namespace {
 
-// Tiles of row operations that have no kernel of their own here: one row each.
-constexpr std::uint32_t kGatherTileRows = 1;
-
 template <typename Args>
 Args& as(void* args) {
   return *static_cast<Args*>(args);
@@ -39,18 +36,18 @@ Status check_embedding(const void* args) {
 }
 
 std::uint64_t refresh_rope_rows(void* args, const StepShape& shape) {
-  auto& task = as<kernels::RopeRowsArgs>(args);
-  task.rows = shape.rows;
-  return kernels::row_tiles(task.rows);
+  auto& task = as<RopeRowsTask>(args);
+  task.kernel.rows = rows_of(task.rows, shape);
+  return kernels::row_tiles(task.kernel.rows);
 }
 void run_rope_rows(const void* args, const TaskRuntime&, std::uint32_t tile, std::uint32_t) {
-  kernels::rope_rows(as<kernels::RopeRowsArgs>(args), tile);
+  kernels::rope_rows(as<RopeRowsTask>(args).kernel, tile);
 }
 
 std::uint64_t refresh_rms_norm(void* args, const StepShape& shape) {
   auto& task = as<RmsNormTask>(args);
   task.kernel.rows = rows_of(task.rows, shape);
-  return task.range.holds(shape.rows) ? kernels::row_tiles(task.kernel.rows) : 0;
+  return task.range.holds(task.kernel.rows) ? kernels::row_tiles(task.kernel.rows) : 0;
 }
 void run_rms_norm(const void* args,
                   const TaskRuntime& rt,
@@ -61,8 +58,8 @@ void run_rms_norm(const void* args,
 
 std::uint64_t refresh_quantize(void* args, const StepShape& shape) {
   auto& task = as<QuantizeTask>(args);
-  task.kernel.rows = shape.rows;
-  return task.range.holds(shape.rows) ? kernels::row_tiles(shape.rows) : 0;
+  task.kernel.rows = rows_of(task.rows, shape);
+  return task.range.holds(task.kernel.rows) ? kernels::row_tiles(task.kernel.rows) : 0;
 }
 void run_quantize(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
   rt.kernels->quantize(as<QuantizeTask>(args).kernel, tile);
@@ -75,13 +72,13 @@ void take(const Activations& input, kernels::MatmulArgs* product) {
 
 std::uint64_t refresh_matmul(void* args, const StepShape& shape) {
   auto& task = as<MatmulTask>(args);
-  task.kernel.rows = rows_of(task.rows, shape);
-  const ProductPlace& place = task.exchanged.holds(shape.rows) ? task.shared : task.own;
+  const std::uint32_t rows = rows_of(task.rows, shape);
+  task.kernel.rows = rows;
+  const ProductPlace& place = task.exchanged.holds(rows) ? task.shared : task.own;
   take(place.in, &task.kernel);
   task.kernel.out = place.out;
   task.kernel.node_stride = place.node_stride;
-  const bool any = task.kernel.rows != 0 && task.range.holds(shape.rows);
-  return any ? kernels::matmul_tiles(task.kernel) : 0;
+  return rows != 0 && task.range.holds(rows) ? kernels::matmul_tiles(task.kernel) : 0;
 }
 void run_matmul(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
   rt.kernels->matmul(as<MatmulTask>(args).kernel, tile);
@@ -100,8 +97,8 @@ Status check_columns(const kernels::MatmulArgs& product) {
 
 std::uint64_t refresh_head_norm_rope(void* args, const StepShape& shape) {
   auto& task = as<HeadNormRopeTask>(args);
-  task.kernel.rows = shape.rows;
-  return task.range.holds(shape.rows) ? kernels::row_tiles(shape.rows) : 0;
+  task.kernel.rows = rows_of(task.rows, shape);
+  return task.range.holds(task.kernel.rows) ? kernels::row_tiles(task.kernel.rows) : 0;
 }
 void run_head_norm_rope(const void* args,
                         const TaskRuntime& rt,
@@ -121,9 +118,10 @@ void run_kv_append(const void* args, const TaskRuntime& rt, std::uint32_t tile, 
 
 std::uint64_t refresh_query_product(void* args, const StepShape& shape) {
   auto& task = as<QueryProductTask>(args);
-  task.heads.rows = shape.rows;
-  take(task.input.of(shape.rows), &task.product);
-  return task.range.holds(shape.rows) ? tiles_of(task) : 0;
+  const std::uint32_t rows = rows_of(task.rows, shape);
+  task.heads.rows = rows;
+  take(task.input.of(rows), &task.product);
+  return task.range.holds(rows) ? tiles_of(task) : 0;
 }
 void run_query_product(const void* args,
                        const TaskRuntime& rt,
@@ -155,17 +153,21 @@ Status check_key_value_product(const void* args) {
   return check_columns(task.value);
 }
 
+const kernels::AttentionPlan& plan_sequences(AttentionTask* task, const StepShape& shape) {
+  const bool sampled = task->rows == RowsOf::kSampled;
+  task->kernel.sequence_count = sampled ? shape.sample_rows : shape.sequences;
+  return sampled ? shape.sampled_attention : shape.attention;
+}
+
 std::uint64_t refresh_attention(void* args, const StepShape& shape) {
-  as<AttentionTask>(args).kernel.sequence_count = shape.sequences;
-  return shape.attention.tiles;
+  return plan_sequences(&as<AttentionTask>(args), shape).tiles;
 }
 void run_attention(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
   run_tile(as<AttentionTask>(args), rt, tile);
 }
 
 std::uint64_t refresh_attention_fold(void* args, const StepShape& shape) {
-  as<AttentionTask>(args).kernel.sequence_count = shape.sequences;
-  return shape.attention.folds;
+  return plan_sequences(&as<AttentionTask>(args), shape).folds;
 }
 void run_attention_fold(const void* args,
                         const TaskRuntime& rt,
@@ -176,8 +178,8 @@ void run_attention_fold(const void* args,
 
 std::uint64_t refresh_swiglu(void* args, const StepShape& shape) {
   auto& task = as<SwigluTask>(args);
-  task.kernel.rows = shape.rows;
-  return task.range.holds(shape.rows) ? tiles_of(task) : 0;
+  task.kernel.rows = rows_of(task.rows, shape);
+  return task.range.holds(task.kernel.rows) ? tiles_of(task) : 0;
 }
 void run_swiglu(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t thread) {
   run_tile(as<SwigluTask>(args), rt, tile, thread);
@@ -185,11 +187,12 @@ void run_swiglu(const void* args, const TaskRuntime& rt, std::uint32_t tile, std
 
 std::uint64_t refresh_gated_product(void* args, const StepShape& shape) {
   auto& task = as<GatedProductTask>(args);
-  task.swiglu.rows = shape.rows;
-  const Activations& input = task.input.of(shape.rows);
+  const std::uint32_t rows = rows_of(task.rows, shape);
+  task.swiglu.rows = rows;
+  const Activations& input = task.input.of(rows);
   take(input, &task.gate);
   take(input, &task.up);
-  return task.range.holds(shape.rows) ? tiles_of(task) : 0;
+  return task.range.holds(rows) ? tiles_of(task) : 0;
 }
 void run_gated_product(const void* args,
                        const TaskRuntime& rt,
@@ -205,8 +208,9 @@ Status check_gated_product(const void* args) {
 
 std::uint64_t refresh_reduce_tree(void* args, const StepShape& shape) {
   auto& task = as<ReduceTreeTask>(args);
-  task.floats = std::size_t{shape.rows} * task.row_floats;
-  return task.range.holds(shape.rows) ? task.floats : 0;
+  const std::uint32_t rows = rows_of(task.rows, shape);
+  task.floats = std::size_t{rows} * task.row_floats;
+  return task.range.holds(rows) ? task.floats : 0;
 }
 Status meet_reduce_tree(void* args, const TaskRuntime& rt) {
   const auto& task = as<ReduceTreeTask>(args);
@@ -224,7 +228,8 @@ Status meet_reduce_tree(void* args, const TaskRuntime& rt) {
 }
 
 std::uint64_t refresh_meet(void* args, const StepShape& shape) {
-  return as<MeetTask>(args).range.holds(shape.rows) ? 1 : 0;
+  const auto& task = as<MeetTask>(args);
+  return task.range.holds(rows_of(task.rows, shape)) ? 1 : 0;
 }
 Status meet_meet(void*, const TaskRuntime& rt) {
   return rt.group->barrier();
@@ -232,11 +237,12 @@ Status meet_meet(void*, const TaskRuntime& rt) {
 
 std::uint64_t refresh_sum_norm(void* args, const StepShape& shape) {
   auto& task = as<SumNormTask>(args);
-  if (!task.range.holds(shape.rows)) {
+  const std::uint32_t rows = rows_of(task.norm.rows, shape);
+  if (!task.range.holds(rows)) {
     return 0;
   }
-  task.norm.kernel.rows = rows_of(task.norm.rows, shape);
-  return plan_own_rows(&task, shape.rows);
+  task.own_rows = rows_of_rank(rows, task.rank, task.ranks);
+  return kernels::row_tiles(task.own_rows.count);
 }
 void run_sum_norm(const void* args,
                   const TaskRuntime& rt,
@@ -247,15 +253,12 @@ void run_sum_norm(const void* args,
 
 std::uint64_t refresh_gather_rows(void* args, const StepShape& shape) {
   auto& task = as<GatherRowsTask>(args);
-  task.rows = shape.sample_rows;
-  return task.range.holds(shape.rows) ? (task.rows + kGatherTileRows - 1) / kGatherTileRows : 0;
+  task.rows = rows_of(RowsOf::kNarrowed, shape);
+  task.own_rows = rows_of_rank(shape.rows, task.rank, task.ranks);
+  return task.range.holds(shape.rows) ? tiles_of(task) : 0;
 }
 void run_gather_rows(const void* args, const TaskRuntime&, std::uint32_t tile, std::uint32_t) {
-  const auto& task = as<GatherRowsTask>(args);
-  const std::size_t to = std::size_t{tile} * task.hidden;
-  const std::size_t from = std::size_t{task.source_rows[tile]} * task.hidden;
-  std::copy_n(task.x + from, task.hidden, task.x_out + to);
-  std::copy_n(task.delta + from, task.hidden, task.delta_out + to);
+  run_tile(as<GatherRowsTask>(args), tile);
 }
 
 std::uint64_t refresh_all_gather(void* args, const StepShape& shape) {
@@ -330,7 +333,7 @@ constexpr CallableRow collective_row(std::string_view name,
 constexpr std::array<CallableRow, static_cast<std::size_t>(Callable::kCallableCount)> kTable = {
     tiles_row<kernels::EmbeddingArgs>(
         "embedding", refresh_embedding, run_embedding, check_embedding),
-    tiles_row<kernels::RopeRowsArgs>("rope_rows", refresh_rope_rows, run_rope_rows),
+    tiles_row<RopeRowsTask>("rope_rows", refresh_rope_rows, run_rope_rows),
     tiles_row<RmsNormTask>("rms_norm", refresh_rms_norm, run_rms_norm),
     tiles_row<QuantizeTask>("quantize", refresh_quantize, run_quantize),
     tiles_row<MatmulTask>("matmul", refresh_matmul, run_matmul, check_matmul),

@@ -59,6 +59,7 @@ ExchangeLayout exchange_layout(const checkpoint::ModelConfig& config,
   ExchangeLayout layout;
   layout.normed = places.take_input(config.formats.layer(0).q, rows, config.hidden);
   layout.sampled = places.take_input(config.formats.head, limits.max_num_seqs, config.hidden);
+  layout.x = places.take(std::size_t{limits.max_num_seqs} * config.hidden * sizeof(float));
   layout.nodes = places.take(nodes * rows * config.hidden * sizeof(float));
   layout.bytes = places.bytes();
   return layout;

@@ -28,6 +28,7 @@ struct SharedInput {
 struct ExchangeLayout {
   SharedInput normed;     // [max_num_batched_tokens], of the layers
   SharedInput sampled;    // [max_num_seqs], of the head
+  std::size_t x = 0;      // f32 [max_num_seqs][hidden], the residual stream of rows that sample
   std::size_t nodes = 0;  // f32 [nodes of all ranks][max_num_batched_tokens][hidden]
   std::size_t bytes = 0;
 };

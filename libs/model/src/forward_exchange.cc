@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Norms whose rows the ranks of a group share out.
+// Rows that the ranks of a group share out, and rows that leave.
 #include <algorithm>
 
 #include "forward_recorder.h"
@@ -14,12 +14,14 @@ RmsNormTask ForwardRecorder::norm_args() const {
   args.kernel.epsilon = config_.rms_norm_eps;
   args.kernel.out_stride = hidden_;
   args.kernel.hidden = config_.hidden;
+  args.rows = followed_;
   return args;
 }
 
 void ForwardRecorder::meet(const std::string& name) {
   MeetTask args;
   args.range = exchanged_;
+  args.rows = followed_;
   recorder_.task(Callable::kMeet, prefix_ + name, args);
   recorder_.uses(*resident_.exchange, Access::kInOut);
 }
@@ -30,14 +32,11 @@ void ForwardRecorder::meet(const std::string& name) {
 void ForwardRecorder::exchange_norm(const std::string& name,
                                     const ProductInput& input,
                                     std::size_t gain,
-                                    const std::optional<Delta>& delta,
-                                    const std::uint32_t* source_rows) {
+                                    const std::optional<Delta>& delta) {
   SumNormTask args;
   args.norm = norm_args();
-  args.norm.rows = source_rows == nullptr ? RowsOf::kAll : RowsOf::kSampled;
   args.norm.codes = code_args(input);
   args.node_stride = rows_ * hidden_;
-  args.source_rows = source_rows;
   args.rank = shard_.rank;
   args.ranks = shard_.ranks;
   args.range = exchanged_;
@@ -66,6 +65,44 @@ void ForwardRecorder::exchange_norm(const std::string& name,
     link(input.shared->rows, &kernel.out);
   }
   meet(name + ": rows");
+}
+
+// The residual stream, what follows from positions and the input of products, from their rows in
+// the step to the first ones. Where ranks exchange rows each has some of the residual stream only;
+// the meeting is for all of them to be done with keys and values, too, whose input is written over.
+void ForwardRecorder::narrow(std::size_t gain) {
+  GatherRowsTask in_place;
+  in_place.source_rows = inputs_.sample_rows;
+  in_place.row_floats = hidden_;
+  in_place.range = alone_;
+  auto* gather = recorder_.task(Callable::kGatherRows, prefix_ + "gather rows", in_place);
+  recorder_.link(x_, Access::kInOut, &gather->to);
+  if (exchanges()) {
+    exchange_sampled();
+  }
+  followed_ = RowsOf::kNarrowed;
+  rope("rope of rows that sample", inputs_.sample_positions, Access::kInOut);
+  norm("norm of rows that sample", normed_, gain, std::nullopt, Access::kInOut);
+  followed_ = RowsOf::kSampled;
+}
+
+void ForwardRecorder::exchange_sampled() {
+  GatherRowsTask own;
+  own.source_rows = inputs_.sample_rows;
+  own.row_floats = hidden_;
+  own.rank = shard_.rank;
+  own.ranks = shard_.ranks;
+  own.range = exchanged_;
+  auto* leave = recorder_.task(Callable::kGatherRows, prefix_ + "leave own rows", own);
+  recorder_.link(x_, Access::kIn, &leave->from);
+  recorder_.link(*resident_.exchange, Access::kOutExisting, &leave->to, exchange_.x);
+  meet("rows that sample");
+  GatherRowsTask all;
+  all.row_floats = hidden_;
+  all.range = exchanged_;
+  auto* take = recorder_.task(Callable::kGatherRows, prefix_ + "take rows", all);
+  recorder_.link(*resident_.exchange, Access::kIn, &take->from, exchange_.x);
+  recorder_.link(x_, Access::kInOut, &take->to);
 }
 
 }  // namespace phalanx::model

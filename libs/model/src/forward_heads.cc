@@ -75,24 +75,43 @@ kernels::KvAppendArgs ForwardRecorder::append_args() const {
   return args;
 }
 
+// Behind the keys and values of the last layer only rows that sample are of use.
 void ForwardRecorder::project_heads(const LayerOffsets& offsets, std::size_t kv_offset) {
   const HeadWeights weights = head_weights(offsets);
-  heads_in_tiles(weights, kv_offset);
-  heads_in_memory(weights, kv_offset);
+  if (is_last_layer_) {
+    keys_in_tiles(weights, kv_offset);
+    columns("k", k_, weights.k, few_heads_);
+    columns("v", v_, weights.v, few_heads_);
+    keys_in_memory(weights, kv_offset);
+    narrow(offsets.attention_gain);
+    queries_in_tiles(weights);
+    columns("q", q_, weights.q, few_heads_);
+    queries_in_memory(weights);
+    return;
+  }
+  queries_in_tiles(weights);
+  keys_in_tiles(weights, kv_offset);
+  columns("q", q_, weights.q, few_heads_);
+  columns("k", k_, weights.k, few_heads_);
+  columns("v", v_, weights.v, few_heads_);
+  queries_in_memory(weights);
+  keys_in_memory(weights, kv_offset);
 }
 
-// With many rows: what threads share of a head is what attention reads.
-void ForwardRecorder::heads_in_tiles(const HeadWeights& weights, std::size_t kv_offset) {
+void ForwardRecorder::queries_in_tiles(const HeadWeights& weights) {
   QueryProductTask query;
   query.heads = head_norm_args(q_columns_);
   query.groups = query_groups_;
   query.range = many_heads_;
+  query.rows = followed_;
   auto* q = recorder_.task(Callable::kQueryProduct, prefix_ + "q norm rope in tiles", query);
   link_columns(&q->product, weights.q);
   link_inputs(&q->product, &q->input, normed_);
   link_head_norm(&q->heads, weights.q_gain);
   recorder_.link(q_bf16_, Access::kOut, &q->heads.out);
+}
 
+void ForwardRecorder::keys_in_tiles(const HeadWeights& weights, std::size_t kv_offset) {
   KeyValueProductTask key_value;
   key_value.heads = head_norm_args(kv_columns_);
   key_value.append = append_args();
@@ -107,16 +126,15 @@ void ForwardRecorder::heads_in_tiles(const HeadWeights& weights, std::size_t kv_
   recorder_.link(resident_.kv, Access::kInOut, &kv->append.kv.data, kv_offset);
 }
 
-// With few rows, as gates_in_memory().
-void ForwardRecorder::heads_in_memory(const HeadWeights& weights, std::size_t kv_offset) {
-  columns("q", q_, weights.q, few_heads_);
-  columns("k", k_, weights.k, few_heads_);
-  columns("v", v_, weights.v, few_heads_);
-  HeadNormRopeTask query{head_norm_args(q_columns_), few_heads_};
+void ForwardRecorder::queries_in_memory(const HeadWeights& weights) {
+  HeadNormRopeTask query{head_norm_args(q_columns_), few_heads_, followed_};
   auto* q = recorder_.task(Callable::kHeadNormRope, prefix_ + "q norm rope", query);
   recorder_.link(q_, Access::kIn, &q->kernel.x);
   link_head_norm(&q->kernel, weights.q_gain);
   recorder_.link(q_bf16_, Access::kInOut, &q->kernel.out);
+}
+
+void ForwardRecorder::keys_in_memory(const HeadWeights& weights, std::size_t kv_offset) {
   HeadNormRopeTask key{head_norm_args(kv_columns_), few_heads_};
   auto* k = recorder_.task(Callable::kHeadNormRope, prefix_ + "k norm rope", key);
   recorder_.link(k_, Access::kIn, &k->kernel.x);

@@ -18,10 +18,12 @@ std::uint32_t first_k_of(const ProductInput& input, std::uint32_t leaf_k) {
 
 }  // namespace
 
-// x += delta, normed = norm(x). The sums of the units are added here, to keep one pass over x.
+// x += delta, input = norm(x). The sums of the units are added here, to keep one pass over x.
 void ForwardRecorder::norm(const std::string& name,
+                           const ProductInput& input,
                            std::size_t gain,
-                           const std::optional<Delta>& delta) {
+                           const std::optional<Delta>& delta,
+                           Access access) {
   RmsNormTask args = norm_args();
   args.range = alone_;
   auto* task = recorder_.task(Callable::kRmsNorm, prefix_ + name, args);
@@ -31,9 +33,9 @@ void ForwardRecorder::norm(const std::string& name,
     link_vector(delta->bias, &task->kernel.delta_bias);
   }
   recorder_.link(resident_.weights, Access::kIn, &task->kernel.gain, gain);
-  link_normed(task, normed_);
+  link_normed(task, input, access);
   if (exchanges()) {
-    exchange_norm(name + " of own rows", normed_, gain, delta, nullptr);
+    exchange_norm(name + " of own rows", input, gain, delta);
   }
 }
 
@@ -65,6 +67,7 @@ void ForwardRecorder::columns(const std::string& name,
                               RowRange range) {
   MatmulTask args;
   args.kernel.out_stride = weight.columns;
+  args.rows = followed_;
   args.range = range;
   args.exchanged = exchanged_;
   auto* task = recorder_.task(Callable::kMatmul, prefix_ + name, args);
@@ -78,6 +81,7 @@ MatmulTask* ForwardRecorder::leaf_task(const std::string& name,
                                        BufferId nodes,
                                        const collective::TreePlan* plan) {
   MatmulTask args;
+  args.rows = followed_;
   args.exchanged = exchanged_;
   args.kernel.columns = config_.hidden;
   args.kernel.out_stride = hidden_;
@@ -101,6 +105,7 @@ void ForwardRecorder::reduce(const std::string& name,
                              const collective::TreePlan* plan) {
   ReduceTreeTask args;
   args.plan = plan;
+  args.rows = followed_;
   args.range = alone_;
   args.node_stride = node_rows_ * hidden_;
   args.node_count = static_cast<std::uint32_t>(plan->nodes_of(shard_.rank).size());
@@ -120,7 +125,8 @@ void ForwardRecorder::attention(const LayerOffsets& offsets, std::uint32_t index
   attend.kernel.group = config_.heads_per_group();
   attend.kernel.head_dim = config_.head_dim;
   attend.kernel.scale = kernels::attention_scale(config_.head_dim);
-  attend.kernel.sequences = inputs_.sequences;
+  attend.kernel.sequences = is_last_layer_ ? inputs_.sampled : inputs_.sequences;
+  attend.rows = followed_;
   attend.kernel.records.floats = kernels::attention_record_floats(config_.head_dim);
   auto* task = recorder_.task(Callable::kAttention, prefix_ + "attention", attend);
   if (attended_.is_quantized()) {
@@ -189,6 +195,7 @@ void ForwardRecorder::gated_product(const ColumnWeight& gate, const ColumnWeight
   args.swiglu.out_stride = mlp_columns_;
   args.groups = gated_groups_;
   args.range = many_rows_;
+  args.rows = followed_;
   auto* task = recorder_.task(Callable::kGatedProduct, prefix_ + "gate up swiglu", args);
   link_columns(&task->gate, gate);
   link_columns(&task->up, up);
@@ -201,7 +208,7 @@ void ForwardRecorder::gated_product(const ColumnWeight& gate, const ColumnWeight
   }
   link_output(&task->swiglu, active_);
   if (active_.is_quantized()) {
-    QuantizeTask codes{code_args(active_), many_rows_};
+    QuantizeTask codes{code_args(active_), many_rows_, followed_};
     auto* quantize = recorder_.task(Callable::kQuantize, prefix_ + "swiglu codes", codes);
     recorder_.link(active_.rows, Access::kIn, &quantize->kernel.x);
     link_codes(&quantize->kernel, active_, Access::kOut);
@@ -220,6 +227,7 @@ void ForwardRecorder::gates_in_memory(const ColumnWeight& gate, const ColumnWeig
   args.codes = code_args(active_);
   args.groups = leaf_groups_;
   args.range = few_rows_;
+  args.rows = followed_;
   auto* task = recorder_.task(Callable::kSwiglu, prefix_ + "swiglu", args);
   recorder_.link(gate_, Access::kIn, &task->kernel.gate);
   recorder_.link(up_, Access::kIn, &task->kernel.up);
@@ -255,13 +263,15 @@ void ForwardRecorder::layer(std::uint32_t index) {
   const LayerOffsets& offsets = shape_.arena.layers[index];
   prefix_ = "L" + std::to_string(index) + ".";
   formats_ = config_.formats.layer(index);
+  is_last_layer_ = index + 1 == config_.layers;
   std::optional<Delta> before;
   if (index != 0) {
     before = mlp_delta(shape_.arena.layers[index - 1]);
   }
-  norm("attention norm", offsets.attention_gain, before);
+  norm("attention norm", normed_, offsets.attention_gain, before);
   attention(offsets, index);
   norm("mlp norm",
+       normed_,
        offsets.mlp_gain,
        Delta{attention_nodes_, where(config_.output_bias, offsets.o_bias), inputs_.attention_tree});
   mlp(offsets);

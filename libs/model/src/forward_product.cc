@@ -112,13 +112,13 @@ void ForwardRecorder::link_codes(kernels::QuantizeArgs* args,
   recorder_.link(input.scales, access, &args->out.scales);
 }
 
-void ForwardRecorder::link_normed(RmsNormTask* task, const ProductInput& input) {
+void ForwardRecorder::link_normed(RmsNormTask* task, const ProductInput& input, Access access) {
   if (input.is_quantized()) {
     task->codes = code_args(input);
-    link_codes(&task->codes, input, Access::kOut);
+    link_codes(&task->codes, input, access);
     thread_floats_ = std::max(thread_floats_, norm_floats(config_.hidden));
   } else {
-    recorder_.link(input.rows, Access::kOut, &task->kernel.out);
+    recorder_.link(input.rows, access, &task->kernel.out);
   }
 }
 

@@ -117,29 +117,31 @@ void ForwardRecorder::embed() {
   }());
   recorder_.link(resident_.weights, Access::kIn, &task->table.data, shape_.arena.embedding);
   recorder_.link(x_, Access::kOut, &task->x);
-  auto* rope = recorder_.task(Callable::kRopeRows, "rope rows", [&] {
-    kernels::RopeRowsArgs args;
-    args.frequencies = inputs_.frequencies;
-    args.positions = inputs_.positions;
-    args.rope_stride = config_.head_dim / 2;
-    return args;
-  }());
-  recorder_.link(cos_, Access::kOut, &rope->cos);
-  recorder_.link(sin_, Access::kOut, &rope->sin);
+  rope("rope rows", inputs_.positions, Access::kOut);
 }
 
-// Only rows that sample go through the last norm and the head.
+void ForwardRecorder::rope(const std::string& name, const std::uint32_t* positions, Access access) {
+  RopeRowsTask args;
+  args.kernel.frequencies = inputs_.frequencies;
+  args.kernel.positions = positions;
+  args.kernel.rope_stride = config_.head_dim / 2;
+  args.rows = followed_;
+  auto* task = recorder_.task(Callable::kRopeRows, prefix_ + name, args);
+  recorder_.link(cos_, access, &task->kernel.cos);
+  recorder_.link(sin_, access, &task->kernel.sin);
+}
+
 void ForwardRecorder::head() {
   const std::size_t seqs = shape_.limits.max_num_seqs;
   const kernels::WeightFormat format = config_.formats.head;
   ProductInput normed = product_input("sampled normed", format, seqs, std::array{hidden_});
   normed.shared = exchanges() ? std::optional(exchange_.sampled) : std::nullopt;
-  final_norm(normed);
+  norm("final norm", normed, shape_.arena.final_gain, mlp_delta(shape_.arena.layers.back()));
 
   const std::size_t stride = logits_stride(shard_);
   const BufferId logits = recorder_.scratch("logits", seqs * stride * sizeof(float));
   MatmulTask product;
-  product.rows = RowsOf::kSampled;
+  product.rows = followed_;
   product.exchanged = exchanged_;
   product.kernel.leaf_count = 1;
   product.kernel.columns = shard_.tokens.count;
@@ -155,37 +157,6 @@ void ForwardRecorder::head() {
                  shape_.arena.head + packed_bytes(format, shard_.tokens.first, hidden_));
   link_output(task, logits);
   record_sampling({seqs, stride, shard_.ranks}, resident_, logits, inputs_.sampler, recorder_);
-}
-
-// Of the rows that sample, gathered from the residual stream and what the last layer adds to it.
-void ForwardRecorder::final_norm(const ProductInput& normed) {
-  const std::size_t bytes = shape_.limits.max_num_seqs * hidden_ * sizeof(float);
-  const BufferId x = recorder_.scratch("sampled x", bytes);
-  const BufferId delta = recorder_.scratch("sampled delta", bytes);
-  const Delta last = mlp_delta(shape_.arena.layers.back());
-  GatherRowsTask gather;
-  gather.source_rows = inputs_.sample_rows;
-  gather.hidden = config_.hidden;
-  gather.range = alone_;
-  auto* rows = recorder_.task(Callable::kGatherRows, "gather rows", gather);
-  recorder_.link(x_, Access::kIn, &rows->x);
-  recorder_.link(mlp_nodes_, Access::kIn, &rows->delta);
-  recorder_.link(x, Access::kOut, &rows->x_out);
-  recorder_.link(delta, Access::kOut, &rows->delta_out);
-
-  RmsNormTask args = norm_args();
-  args.rows = RowsOf::kSampled;
-  args.range = alone_;
-  auto* norm = recorder_.task(Callable::kRmsNorm, "final norm", args);
-  recorder_.link(x, Access::kInOut, &norm->kernel.x);
-  recorder_.link(delta, Access::kIn, &norm->kernel.delta);
-  link_vector(last.bias, &norm->kernel.delta_bias);
-  recorder_.link(resident_.weights, Access::kIn, &norm->kernel.gain, shape_.arena.final_gain);
-  link_normed(norm, normed);
-  if (exchanges()) {
-    exchange_norm(
-        "final norm of own rows", normed, shape_.arena.final_gain, last, inputs_.sample_rows);
-  }
 }
 
 Result<ForwardProgram> ForwardRecorder::record() && {

@@ -39,6 +39,8 @@ struct ForwardInputs {
   const std::uint64_t* kv_slots = nullptr;                // [rows]
   const kernels::AttentionSequence* sequences = nullptr;  // [items]
   const std::uint32_t* sample_rows = nullptr;             // [sample rows], index of their row
+  const std::uint32_t* sample_positions = nullptr;        // [sample rows]
+  const kernels::AttentionSequence* sampled = nullptr;    // [sample rows], of these rows alone
   const kernels::RopeFrequencies* frequencies = nullptr;
   std::atomic<std::uint64_t>* non_finite = nullptr;
   const collective::TreePlan* attention_tree = nullptr;

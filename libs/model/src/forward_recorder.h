@@ -90,8 +90,17 @@ class ForwardRecorder {
   void attention(const LayerOffsets& offsets, std::uint32_t index);
   // Queries, and keys and values in the KV of the layer.
   void project_heads(const LayerOffsets& offsets, std::size_t kv_offset);
-  void heads_in_tiles(const HeadWeights& weights, std::size_t kv_offset);
-  void heads_in_memory(const HeadWeights& weights, std::size_t kv_offset);
+  // With many rows: what threads share of a head is what attention reads.
+  void queries_in_tiles(const HeadWeights& weights);
+  void keys_in_tiles(const HeadWeights& weights, std::size_t kv_offset);
+  // With few rows, as gates_in_memory().
+  void queries_in_memory(const HeadWeights& weights);
+  void keys_in_memory(const HeadWeights& weights, std::size_t kv_offset);
+  // Tasks from here on are of the rows that sample, whose input of the products of a layer is
+  // normed with `gain`.
+  void narrow(std::size_t gain);
+  void exchange_sampled();
+  void rope(const std::string& name, const std::uint32_t* positions, Access access);
   [[nodiscard]] HeadWeights head_weights(const LayerOffsets& offsets) const;
   [[nodiscard]] kernels::HeadNormRopeArgs head_norm_args(std::size_t columns) const;
   void link_head_norm(kernels::HeadNormRopeArgs* args, VectorOffset gain);
@@ -103,13 +112,15 @@ class ForwardRecorder {
   void gates_in_memory(const ColumnWeight& gate, const ColumnWeight& up);
   void mlp_output(const LayerOffsets& offsets);
   void head();
-  void final_norm(const ProductInput& normed);
-  void norm(const std::string& name, std::size_t gain, const std::optional<Delta>& delta);
+  void norm(const std::string& name,
+            const ProductInput& input,
+            std::size_t gain,
+            const std::optional<Delta>& delta,
+            Access access = Access::kOut);
   void exchange_norm(const std::string& name,
                      const ProductInput& input,
                      std::size_t gain,
-                     const std::optional<Delta>& delta,
-                     const std::uint32_t* source_rows);
+                     const std::optional<Delta>& delta);
   void meet(const std::string& name);
   [[nodiscard]] RmsNormTask norm_args() const;
   void columns(const std::string& name,
@@ -153,7 +164,7 @@ class ForwardRecorder {
   [[nodiscard]] kernels::QuantizeArgs code_args(const ProductInput& input) const;
   void link_codes(kernels::QuantizeArgs* args, const ProductInput& input, Access access);
   // A norm that writes the input.
-  void link_normed(RmsNormTask* task, const ProductInput& input);
+  void link_normed(RmsNormTask* task, const ProductInput& input, Access access);
   // The input of a product, and the strides of both places in it.
   void link_inputs(kernels::MatmulArgs* product,
                    Activations* own,
@@ -190,6 +201,8 @@ class ForwardRecorder {
   ForwardBuffers resident_;
   std::string prefix_;                // "L3." in names of tasks
   checkpoint::LayerFormats formats_;  // of the layer that is recorded
+  bool is_last_layer_ = false;
+  RowsOf followed_ = RowsOf::kAll;  // by the tasks that are recorded
   std::size_t rows_ = 0;
   std::size_t hidden_ = 0;
   std::size_t q_columns_ = 0;

@@ -9,6 +9,8 @@ namespace {
 
 using kernels::kRowTile;
 
+constexpr std::size_t kGatherFloats = 256;  // of each row, in a tile
+
 // Some rows of some columns.
 struct Block {
   std::uint32_t first_row = 0;
@@ -181,7 +183,7 @@ void code_attended(const AttentionTask& task,
   run_rows(runtime.kernels->quantize, codes);
 }
 
-// Norms rows from `first_row` of x on, and leaves them from `to_row` on.
+// Norms rows that lie at norm.x, and leaves them from `to_row` on.
 void norm_rows(const RmsNormTask& task,
                const TaskRuntime& runtime,
                kernels::RmsNormArgs norm,
@@ -263,11 +265,10 @@ void run_tile(const RmsNormTask& task,
   norm_rows(task, runtime, norm, first_row, runtime.memory_of(thread));
 }
 
-std::uint32_t plan_own_rows(SumNormTask* task, std::uint32_t rows) {
-  const Run tiles = run_of(kernels::row_tiles(rows), task->rank, task->ranks);
-  task->own_rows.first = tiles.first * kRowTile;
-  task->own_rows.count = std::min(tiles.end() * kRowTile, rows) - task->own_rows.first;
-  return task->source_rows == nullptr ? tiles.count : task->norm.kernel.rows;
+Run rows_of_rank(std::uint32_t rows, std::uint32_t rank, std::uint32_t ranks) {
+  const Run tiles = run_of(kernels::row_tiles(rows), rank, ranks);
+  const std::uint32_t first = std::min(tiles.first * kRowTile, rows);
+  return {first, std::min(tiles.end() * kRowTile, rows) - first};
 }
 
 void run_tile(const SumNormTask& task,
@@ -275,14 +276,8 @@ void run_tile(const SumNormTask& task,
               std::uint32_t tile,
               std::uint32_t thread) {
   kernels::RmsNormArgs norm = task.norm.kernel;
-  std::uint32_t row = task.own_rows.first + tile * kRowTile;
-  norm.rows = std::min(kRowTile, task.own_rows.end() - std::min(row, task.own_rows.end()));
-  std::uint32_t to_row = row;
-  if (task.source_rows != nullptr) {
-    row = task.source_rows[tile];
-    norm.rows = row >= task.own_rows.first && row < task.own_rows.end() ? 1 : 0;
-    to_row = tile;
-  }
+  const std::uint32_t row = task.own_rows.first + tile * kRowTile;
+  norm.rows = std::min(kRowTile, task.own_rows.end() - row);
   float* wide = runtime.memory_of(thread);
   norm.x += row * norm.x_stride;
   if (task.plan != nullptr) {
@@ -294,8 +289,27 @@ void run_tile(const SumNormTask& task,
     norm.delta = delta;
     norm.delta_stride = norm.hidden;
   }
-  if (norm.rows != 0) {
-    norm_rows(task.norm, runtime, norm, to_row, wide);
+  norm_rows(task.norm, runtime, norm, row, wide);
+}
+
+std::uint32_t tiles_of(const GatherRowsTask& task) {
+  return task.rows == 0
+             ? 0
+             : static_cast<std::uint32_t>((task.row_floats + kGatherFloats - 1) / kGatherFloats);
+}
+
+// All rows, from the first to the last: none is written before it is read where they stay in place.
+void run_tile(const GatherRowsTask& task, std::uint32_t tile) {
+  const float* from = task.from == nullptr ? task.to : task.from;
+  const std::size_t first = std::size_t{tile} * kGatherFloats;
+  const std::size_t count = std::min<std::size_t>(kGatherFloats, task.row_floats - first);
+  for (std::uint32_t row = 0; row < task.rows; ++row) {
+    const std::uint32_t source = task.source_rows == nullptr ? row : task.source_rows[row];
+    const bool is_own = source >= task.own_rows.first && source < task.own_rows.end();
+    if (is_own && (source != row || task.from != nullptr)) {
+      std::copy_n(
+          from + source * task.row_floats + first, count, task.to + row * task.row_floats + first);
+    }
   }
 }
 

@@ -33,13 +33,16 @@ inline constexpr std::uint32_t kMaxGatedColumns = 256;  // of a tile
 [[nodiscard]] std::uint32_t tiles_of(const QueryProductTask& task);
 [[nodiscard]] std::uint32_t tiles_of(const KeyValueProductTask& task);
 
-// Which rows of a step of `rows` are this rank's; the number of tiles.
-std::uint32_t plan_own_rows(SumNormTask* task, std::uint32_t rows);
+[[nodiscard]] std::uint32_t tiles_of(const GatherRowsTask& task);
+
+// Which of so many rows are those of a rank, where ranks share them out.
+[[nodiscard]] Run rows_of_rank(std::uint32_t rows, std::uint32_t rank, std::uint32_t ranks);
 
 void run_tile(const RmsNormTask& task,
               const TaskRuntime& runtime,
               std::uint32_t tile,
               std::uint32_t thread);
+void run_tile(const GatherRowsTask& task, std::uint32_t tile);
 void run_tile(const AttentionTask& task, const TaskRuntime& runtime, std::uint32_t tile);
 void run_fold_tile(const AttentionTask& task, const TaskRuntime& runtime, std::uint32_t tile);
 void run_tile(const SwigluTask& task,

@@ -109,6 +109,8 @@ Status RankModel::Impl::record() {
   memory.kv_slots = inputs.kv_slots();
   memory.sequences = inputs.sequences();
   memory.sample_rows = inputs.sample_rows();
+  memory.sample_positions = inputs.sample_positions();
+  memory.sampled = inputs.sampled();
   memory.frequencies = &frequencies;
   memory.non_finite = &non_finite;
   memory.attention_tree = attention_tree.get();

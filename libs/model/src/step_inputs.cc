@@ -17,13 +17,15 @@ StepInputs::StepInputs(const step::RankLimits& limits,
       kv_slots_(limits.max_num_batched_tokens),
       sequences_(limits.max_num_seqs),
       sample_rows_(limits.max_num_seqs),
+      sample_positions_(limits.max_num_seqs),
+      sampled_(limits.max_num_seqs),
       samples_(limits.max_num_seqs) {}
 
 std::size_t StepInputs::heap_bytes(const step::RankLimits& limits) {
   return limits.max_num_batched_tokens *
              (sizeof(TokenId) + sizeof(std::uint32_t) + sizeof(std::uint64_t)) +
-         limits.max_num_seqs *
-             (sizeof(kernels::AttentionSequence) + sizeof(SampleRow) + sizeof(std::uint32_t));
+         limits.max_num_seqs * (2 * sizeof(kernels::AttentionSequence) + sizeof(SampleRow) +
+                                2 * sizeof(std::uint32_t));
 }
 
 void StepInputs::fill_item(std::uint32_t index,
@@ -47,10 +49,21 @@ void StepInputs::fill_item(std::uint32_t index,
   }
   shape_.rows += item.count;
   if (item.sample) {
-    sample_rows_[shape_.sample_rows] = shape_.rows - 1;
-    samples_[shape_.sample_rows] = {index, item.slot, item.start + item.count};
-    ++shape_.sample_rows;
+    fill_sample(index, item);
   }
+}
+
+void StepInputs::fill_sample(std::uint32_t index, const step::StepItem& item) {
+  const std::uint32_t row = shape_.sample_rows++;
+  sample_rows_[row] = shape_.rows - 1;
+  sample_positions_[row] = item.start + item.count - 1;
+  samples_[row] = {index, item.slot, item.start + item.count};
+  kernels::AttentionSequence& last = sampled_[row];
+  last = {};
+  last.first_row = row;
+  last.row_count = 1;
+  last.first_position = sample_positions_[row];
+  last.blocks = sequences_[index].blocks;
 }
 
 void StepInputs::fill(std::span<const step::StepItem> items, const step::SequenceTable& table) {
@@ -61,6 +74,8 @@ void StepInputs::fill(std::span<const step::StepItem> items, const step::Sequenc
   shape_.sequences = static_cast<std::uint32_t>(items.size());
   shape_.attention =
       kernels::plan_attention(std::span(sequences_).first(items.size()), kv_heads_, group_, team_);
+  shape_.sampled_attention = kernels::plan_attention(
+      std::span(sampled_).first(shape_.sample_rows), kv_heads_, group_, team_);
 }
 
 }  // namespace phalanx::model

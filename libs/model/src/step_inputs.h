@@ -36,12 +36,17 @@ class StepInputs {
   [[nodiscard]] const std::uint32_t* positions() const { return positions_.data(); }
   [[nodiscard]] const std::uint64_t* kv_slots() const { return kv_slots_.data(); }
   [[nodiscard]] const kernels::AttentionSequence* sequences() const { return sequences_.data(); }
+  // Of the items that sample.
   [[nodiscard]] const std::uint32_t* sample_rows() const { return sample_rows_.data(); }
+  [[nodiscard]] const std::uint32_t* sample_positions() const { return sample_positions_.data(); }
+  [[nodiscard]] const kernels::AttentionSequence* sampled() const { return sampled_.data(); }
 
   [[nodiscard]] static std::size_t heap_bytes(const step::RankLimits& limits);
 
  private:
   void fill_item(std::uint32_t index, const step::StepItem& item, const step::SequenceTable& table);
+  // Its last row.
+  void fill_sample(std::uint32_t index, const step::StepItem& item);
 
   std::uint32_t kv_heads_;
   std::uint32_t group_;
@@ -52,6 +57,8 @@ class StepInputs {
   std::vector<std::uint64_t> kv_slots_;
   std::vector<kernels::AttentionSequence> sequences_;
   std::vector<std::uint32_t> sample_rows_;
+  std::vector<std::uint32_t> sample_positions_;
+  std::vector<kernels::AttentionSequence> sampled_;
   std::vector<SampleRow> samples_;
 };
 

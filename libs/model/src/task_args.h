@@ -16,24 +16,10 @@
 
 namespace phalanx::model {
 
-// Which count of the step an operation follows.
-enum class RowsOf : std::uint8_t { kAll, kSampled, kTopK, kTopP, kDrawn };
-
-[[nodiscard]] constexpr std::uint32_t rows_of(RowsOf rows, const StepShape& shape) {
-  switch (rows) {
-    case RowsOf::kAll:
-      return shape.rows;
-    case RowsOf::kSampled:
-      return shape.sample_rows;
-    case RowsOf::kTopK:
-      return shape.top_k_rows;
-    case RowsOf::kTopP:
-      return shape.top_p_rows;
-    case RowsOf::kDrawn:
-      return shape.final_rows;
-  }
-  return 0;
-}
+struct RopeRowsTask {
+  kernels::RopeRowsArgs kernel;
+  RowsOf rows = RowsOf::kAll;
+};
 
 // With codes: out_wide is the memory of a thread, and what is in it becomes codes.
 struct RmsNormTask {
@@ -81,12 +67,14 @@ struct MatmulTask {
 struct QuantizeTask {
   kernels::QuantizeArgs kernel;
   RowRange range;
+  RowsOf rows = RowsOf::kAll;
 };
 
 // With codes: a leaf for each KV head, of what is in out_wide.
 struct AttentionTask {
   kernels::AttentionArgs kernel;
   kernels::QuantizeArgs codes;
+  RowsOf rows = RowsOf::kAll;  // or kSampled
 };
 
 // Runs of the columns of a product of this rank. Of an MLP with codes each is a leaf, or whole
@@ -102,6 +90,7 @@ struct SwigluTask {
   kernels::QuantizeArgs codes;
   ColumnGroups groups;
   RowRange range;
+  RowsOf rows = RowsOf::kAll;
 };
 
 // Both products of an MLP and what follows, without gates and ups in memory that threads share.
@@ -112,6 +101,7 @@ struct GatedProductTask {
   kernels::QuantizeArgs codes;  // leaf_count 0: none, out or out_wide of `swiglu` is the result
   ColumnGroups groups;
   RowRange range;
+  RowsOf rows = RowsOf::kAll;
   InputPlaces input;
 };
 
@@ -126,6 +116,7 @@ struct QueryProductTask {
   kernels::HeadNormRopeArgs heads;
   ColumnGroups groups;
   RowRange range;
+  RowsOf rows = RowsOf::kAll;
   InputPlaces input;
 };
 
@@ -144,6 +135,7 @@ struct KeyValueProductTask {
 // A meeting of the ranks: what each has written before is there for all.
 struct MeetTask {
   RowRange range;
+  RowsOf rows = RowsOf::kAll;
 };
 
 // The rows of this rank. It writes the sum of what all ranks have left, the residual stream, and
@@ -153,7 +145,6 @@ struct SumNormTask {
   const collective::TreePlan* plan = nullptr;  // null: nothing is added
   const float* nodes = nullptr;                // [plan->nodes()][rows][hidden]
   std::size_t node_stride = 0;
-  const std::uint32_t* source_rows = nullptr;  // of sampled rows: their rows in x and nodes
   std::uint32_t rank = 0;
   std::uint32_t ranks = 1;
   RowRange range;
@@ -171,18 +162,21 @@ struct ReduceTreeTask {
   std::uint32_t row_floats = 0;
   std::size_t floats = 0;  // of this step
   RowRange range;
+  RowsOf rows = RowsOf::kAll;
 };
 
-// The rows that sample, of the residual stream and of what is still to be added to it.
+// The rows that sample become the first ones, in steps that have others too. Which rows a rank has
+// is a matter of all rows of the step.
 struct GatherRowsTask {
-  const float* x = nullptr;
-  const float* delta = nullptr;
-  const std::uint32_t* source_rows = nullptr;
-  float* x_out = nullptr;
-  float* delta_out = nullptr;
-  std::uint32_t hidden = 0;
-  std::uint32_t rows = 0;
-  RowRange range;
+  const float* from = nullptr;                 // null: `to`
+  const std::uint32_t* source_rows = nullptr;  // in `from`, ascending; null: the first ones
+  float* to = nullptr;
+  std::size_t row_floats = 0;
+  std::uint32_t rank = 0;  // only of rows that this rank of so many has
+  std::uint32_t ranks = 1;
+  RowRange range;          // of all rows
+  std::uint32_t rows = 0;  // of this step
+  Run own_rows;            // of this step
 };
 
 struct AllGatherTask {

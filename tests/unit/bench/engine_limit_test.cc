@@ -34,8 +34,12 @@ step::StepItem item(std::uint32_t start, std::uint32_t count, bool sample) {
 
 // Elements of the matrices of a layer: q and o, k and v, gate and up and down.
 constexpr double kLayer = 2.0 * 64 * 192 + 2.0 * 64 * 64 + 3.0 * 64 * 320;
+constexpr double kKeysAndValues = 2.0 * 64 * 64;
 constexpr double kHead = 64.0 * 1600;
-constexpr double kPositions = 3 * 4.0 * 192;   // operations of a row for a position it attends to
+constexpr double kPositions = 3 * 4.0 * 192;  // operations of a row for a position it attends to
+// What a row that does not sample has of three layers.
+constexpr double kOfOthers = 2 * kLayer + kKeysAndValues;
+constexpr double kPositionsOfOthers = 2 * 4.0 * 192;
 constexpr double kKvBytes = 3 * 2.0 * 64 * 2;  // keys and values of a position
 
 TEST(EngineWork, OfDecodeReadsWeightsOnceAndAllKeysAndValues) {
@@ -48,23 +52,23 @@ TEST(EngineWork, OfDecodeReadsWeightsOnceAndAllKeysAndValues) {
   EXPECT_EQ(work.int4_ops, 0);
 }
 
-TEST(EngineWork, OfAChunkIsCausalAndHasAHeadOnlyWhereItSamples) {
+TEST(EngineWork, OfAChunkIsCausalAndHasAHeadAndTheEndOfALayerOnlyWhereItSamples) {
   const auto config = small(WeightFormat::kBf16);
   const std::vector<step::StepItem> first = {item(0, 3, false)};
   const std::vector<step::StepItem> last = {item(3, 2, true)};
   EXPECT_DOUBLE_EQ(work_of(config, first, step::KvFormat::kBf16).bf16_flops,
-                   3 * 2 * 3 * kLayer + kPositions * (1 + 2 + 3));
-  EXPECT_DOUBLE_EQ(work_of(config, first, step::KvFormat::kBf16).read_bytes, 2 * 3 * kLayer);
+                   3 * 2 * kOfOthers + kPositionsOfOthers * (1 + 2 + 3));
+  EXPECT_DOUBLE_EQ(work_of(config, first, step::KvFormat::kBf16).read_bytes, 2 * kOfOthers);
   EXPECT_DOUBLE_EQ(work_of(config, last, step::KvFormat::kBf16).bf16_flops,
-                   2 * 2 * 3 * kLayer + 2 * kHead + kPositions * (4 + 5));
+                   2 * (kOfOthers + 3 * kLayer + kHead) + kPositionsOfOthers * 4 + kPositions * 5);
   EXPECT_DOUBLE_EQ(work_of(config, last, step::KvFormat::kBf16).read_bytes,
                    2 * (3 * kLayer + kHead) + kKvBytes * 3);
 }
 
 TEST(EngineWork, OfIntegersHasTheConversionsOfItsGroups) {
   const std::vector<step::StepItem> items = {item(0, 5, false)};
-  const double products = 5 * 3 * kLayer;
-  const double attention = kPositions * 15;
+  const double products = 5 * kOfOthers;
+  const double attention = kPositionsOfOthers * 15;
   const Work whole = work_of(small(WeightFormat::kInt8), items, step::KvFormat::kBf16);
   EXPECT_DOUBLE_EQ(whole.int8_ops, 2 * products);
   EXPECT_DOUBLE_EQ(whole.bf16_flops, attention);
@@ -73,17 +77,17 @@ TEST(EngineWork, OfIntegersHasTheConversionsOfItsGroups) {
   EXPECT_DOUBLE_EQ(groups.int8_ops, 2 * products);
   EXPECT_DOUBLE_EQ(groups.bf16_flops, attention);
   EXPECT_DOUBLE_EQ(groups.fma_flops, products / 32 * 4);
-  EXPECT_DOUBLE_EQ(groups.read_bytes, 3 * kLayer * 34 / 32);
+  EXPECT_DOUBLE_EQ(groups.read_bytes, kOfOthers * 34 / 32);
   const Work nibbles = work_of(small(WeightFormat::kInt4), items, step::KvFormat::kBf16);
   EXPECT_DOUBLE_EQ(nibbles.int4_ops, 2 * products);
   EXPECT_EQ(nibbles.int8_ops, 0);
   EXPECT_DOUBLE_EQ(nibbles.fma_flops, groups.fma_flops);
-  EXPECT_DOUBLE_EQ(nibbles.read_bytes, 3 * kLayer * 18 / 32);
+  EXPECT_DOUBLE_EQ(nibbles.read_bytes, kOfOthers * 18 / 32);
 }
 
 // Scores are products of integers in groups of 32 then, sums of values stay fmas.
 TEST(EngineWork, OverAKvCacheOfCodesReadsThemAndTheirScales) {
-  const std::vector<step::StepItem> items = {item(99, 1, false)};
+  const std::vector<step::StepItem> items = {item(99, 1, true)};
   const auto config = small(WeightFormat::kBf16);
   const Work wide = work_of(config, items, step::KvFormat::kBf16);
   const Work coded = work_of(config, items, step::KvFormat::kInt8);
@@ -100,8 +104,8 @@ TEST(EngineWork, CountsNoPaddingOfKeys) {
   auto config = small(WeightFormat::kBf16);
   config.head_dim = 80;
   const auto of_token = [&](step::KvFormat format) {
-    const std::vector<step::StepItem> first = {item(0, 1, false)};
-    const std::vector<step::StepItem> second = {item(1, 1, false)};
+    const std::vector<step::StepItem> first = {item(0, 1, true)};
+    const std::vector<step::StepItem> second = {item(1, 1, true)};
     return work_of(config, second, format).read_bytes - work_of(config, first, format).read_bytes;
   };
   EXPECT_DOUBLE_EQ(of_token(step::KvFormat::kBf16), 3 * 2 * 4 * 80);

@@ -200,7 +200,7 @@ TEST(Formats, OfBf16GiveTheSameBitsWithManyRows) {
 }
 
 // The bytes that a rank publishes for the others in a step of so many rows.
-std::uint64_t published_bytes(const TestWeights& weights, std::uint32_t rows) {
+std::uint64_t published_bytes(const TestWeights& weights, std::uint32_t rows, bool sample) {
   GroupOptions options;
   options.ranks = 2;
   options.limits.max_num_batched_tokens = 256;
@@ -213,7 +213,7 @@ std::uint64_t published_bytes(const TestWeights& weights, std::uint32_t rows) {
   group.attach({&spec, 1});
   const std::uint64_t before = group.communicator(0).counters().bytes;
   const std::vector<std::uint32_t> blocks = {4, 2, 9, 1, 7};
-  const StepItem item{0, 1, 0, rows, false, blocks};
+  const StepItem item{0, 1, 0, rows, sample, blocks};
   EXPECT_TRUE(group.step({&item, 1}).has_value());
   return group.communicator(0).counters().bytes - before;
 }
@@ -221,9 +221,14 @@ std::uint64_t published_bytes(const TestWeights& weights, std::uint32_t rows) {
 TEST(Formats, RowsOfManyAreExchangedWithoutACopy) {
   const auto files = checkpoint::random_checkpoint(checkpoint::TestShape());
   const TestWeights weights(*files, 2, {WeightFormat::kInt8, WeightFormat::kInt8});
-  const std::size_t sums = 2 * weights.config().layers;
-  EXPECT_EQ(published_bytes(weights, 63), sums * 63 * weights.config().hidden * sizeof(float));
-  EXPECT_EQ(published_bytes(weights, 64), 0U);
+  const std::size_t row = weights.config().hidden * sizeof(float);
+  const std::size_t before_last = 2 * (weights.config().layers - 1);
+  EXPECT_EQ(published_bytes(weights, 63, false), before_last * 63 * row);
+  EXPECT_EQ(published_bytes(weights, 64, false), 0U);
+  // The one that samples is summed in the last layer too, and its candidates are gathered.
+  const std::uint64_t sampled = published_bytes(weights, 64, true);
+  EXPECT_GT(sampled, 2 * row);
+  EXPECT_EQ(published_bytes(weights, 63, true), before_last * 63 * row + sampled);
 }
 
 TEST_P(EachFormat, IsNearTheModelInBf16) {

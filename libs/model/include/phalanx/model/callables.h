@@ -19,12 +19,41 @@ namespace phalanx::model {
 struct StepShape {
   std::uint32_t rows = 0;  // tokens computed
   kernels::AttentionPlan attention;
-  std::uint32_t sequences = 0;    // items of the step
-  std::uint32_t sample_rows = 0;  // items that draw a token
-  std::uint32_t top_k_rows = 0;   // of those, with a top_k that excludes something
-  std::uint32_t top_p_rows = 0;   // of those, with top_p below 1
-  std::uint32_t final_rows = 0;   // of those, not decided by the largest logit alone
+  std::uint32_t sequences = 0;               // items of the step
+  std::uint32_t sample_rows = 0;             // items that draw a token
+  kernels::AttentionPlan sampled_attention;  // of the rows that do
+  std::uint32_t top_k_rows = 0;              // of those, with a top_k that excludes something
+  std::uint32_t top_p_rows = 0;              // of those, with top_p below 1
+  std::uint32_t final_rows = 0;              // of those, not decided by the largest logit alone
 };
+
+// Which count of the step an operation follows.
+enum class RowsOf : std::uint8_t {
+  kAll,
+  kSampled,   // once others have left, 0 … sample_rows - 1
+  kNarrowed,  // the same, in steps that have others
+  kTopK,
+  kTopP,
+  kDrawn
+};
+
+[[nodiscard]] constexpr std::uint32_t rows_of(RowsOf rows, const StepShape& shape) {
+  switch (rows) {
+    case RowsOf::kAll:
+      return shape.rows;
+    case RowsOf::kSampled:
+      return shape.sample_rows;
+    case RowsOf::kNarrowed:
+      return shape.sample_rows < shape.rows ? shape.sample_rows : 0;
+    case RowsOf::kTopK:
+      return shape.top_k_rows;
+    case RowsOf::kTopP:
+      return shape.top_p_rows;
+    case RowsOf::kDrawn:
+      return shape.final_rows;
+  }
+  return 0;
+}
 
 // What tasks need besides their arguments.
 struct TaskRuntime {
@@ -40,8 +69,8 @@ struct TaskRuntime {
   }
 };
 
-// The steps that a task works in, by their rows: of two ways to the same numbers one is faster with
-// few rows.
+// The steps that a task works in, by the rows that it follows: of two ways to the same numbers one
+// is faster with few rows.
 struct RowRange {
   std::uint32_t least = 0;
   std::uint32_t most = std::numeric_limits<std::uint32_t>::max();
@@ -56,6 +85,7 @@ inline constexpr RowRange kNoRows = {1, 0};
 struct HeadNormRopeTask {
   kernels::HeadNormRopeArgs kernel;
   RowRange range;
+  RowsOf rows = RowsOf::kAll;
 };
 
 // The kinds of task that a program may hold, by their place in the static table.
