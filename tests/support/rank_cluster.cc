@@ -327,6 +327,12 @@ Status RankCluster::respawn(RankId rank, Incarnation incarnation) {
   own.process = std::make_unique<Process>(loop, limits, own.memory, *own.ring, options_.vocab_size);
   own.process->runner.identity_value = own.identity;
   own.process->connected_at = time_.millis() + options_.connect;
+  if (starving_ != 0) {
+    --starving_;
+    engine::RankDeath death{false, 75, "exited with status 75", engine::DeathOrigin::kOwn};
+    death.lacked_resources = true;
+    after(1, [this, rank, death] { perish(rank, death); });
+  }
   return ok();
 }
 

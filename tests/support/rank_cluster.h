@@ -85,6 +85,9 @@ class RankCluster final : public engine::GroupPort {
   // The next step that gives the rank a new KV block gives it another one.
   void misplace_next_block(RankId rank) { slots_[rank.value()].misplaces_block = true; }
   void refuse_respawns(Error error) { respawn_error_ = std::move(error); }
+  void allow_respawns() { respawn_error_.reset(); }
+  // So many of the next ranks end for want of resources as soon as they have begun.
+  void starve_next(std::uint32_t ranks) { starving_ = ranks; }
   void fail_next_segment(Error error) { segment_error_ = std::move(error); }
   void hide_lifelines() { lifelines_ = false; }
   // What ranks spawned from now on say of themselves.
@@ -179,6 +182,7 @@ class RankCluster final : public engine::GroupPort {
   std::map<Epoch, Millis> aborted_;  // when the abort word of that epoch was raised
   std::map<wire::RankOp, std::uint64_t> replies_;
   std::optional<Error> respawn_error_;
+  std::uint32_t starving_ = 0;
   std::optional<Error> segment_error_;
   std::function<bool(const step::StepItem&)> deadly_;
   std::optional<Millis> abort_answered_;

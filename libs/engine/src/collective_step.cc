@@ -117,7 +117,7 @@ void CollectiveStep::on_death(RankId rank, const RankDeath& death) {
     return;
   }
   settle(rank, State::kDead);
-  blame(rank, RankFailure::Kind::kDeath, unavailable("it died: " + death.description));
+  blame(rank, RankFailure::Kind::kDeath, error_of(death, "it died"));
 }
 
 void CollectiveStep::on_writable(RankId rank) {

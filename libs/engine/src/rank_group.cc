@@ -68,6 +68,7 @@ void RankGroup::stop() {
     step_->fail_own(Error(Code::kCancelled, "the replica stops"));
   } else {
     state_ = State::kStopping;
+    reap_ticks_ = 0;
     forget_steps();
     doom_all();
     end_if_empty();
@@ -142,6 +143,7 @@ void RankGroup::on_death(RankId rank, const RankDeath& death) {
   kv_lost_ = kv_lost_ || !kv_survives(death);
   own_death_ = own_death_ || death.origin == DeathOrigin::kOwn;
   stop_seen_ = stop_seen_ || death.origin == DeathOrigin::kStopped;
+  shortage_ = shortage_ || death.lacked_resources;
   obs::log_debug("rank_gone",
                  {{"tp", rank.value()},
                   {"expected", expected},
@@ -156,13 +158,11 @@ void RankGroup::on_death(RankId rank, const RankDeath& death) {
     if (!late_) {
       late_.emplace();
     }
-    late_->ranks.push_back({rank,
-                            RankFailure::Kind::kDeath,
-                            unavailable("it died after it had answered: " + death.description)});
+    late_->ranks.push_back(
+        {rank, RankFailure::Kind::kDeath, error_of(death, "it died after it had answered")});
   } else if (state_ == State::kReady) {
-    recover(
-        fault_of(rank, RankFailure::Kind::kDeath, unavailable("it died: " + death.description)));
-  } else if (state_ == State::kReaping && !any(&Slot::doomed)) {
+    recover(fault_of(rank, RankFailure::Kind::kDeath, error_of(death, "it died")));
+  } else if (state_ == State::kReaping && pause_ticks_ == 0 && !any(&Slot::doomed)) {
     reaped();
   }
   advance();
@@ -242,14 +242,19 @@ void RankGroup::tick_without_step(std::uint32_t periods) {
       }
       break;
     case State::kReaping:
-      if (++reap_ticks_ >= options_.reap_ticks) {
+      if (pause_ticks_ != 0) {
+        pause_ticks_ -= std::min(pause_ticks_, periods);
+        if (pause_ticks_ == 0) {
+          form();
+        }
+      } else if (++reap_ticks_ >= options_.reap_ticks) {
         fail(deadline_exceeded("a rank was killed and is not gone"));
       }
       break;
     case State::kStopping:
     case State::kFailed:
       if (++reap_ticks_ == options_.reap_ticks) {
-        doom_all();
+        doom_all();  // those that were asked, and did not leave
       } else if (reap_ticks_ >= 2 * options_.reap_ticks && !ended_) {
         ended_ = true;
         client_.on_stopped();

@@ -21,12 +21,16 @@ std::string named(RankId rank) {
 
 // ---- forming
 
+bool RankGroup::forming() const {
+  return state_ == State::kReaping || state_ == State::kForming;
+}
+
 void RankGroup::form() {
   state_ = State::kForming;
   late_.reset();
   for (std::uint32_t i = 0; i < options_.ranks; ++i) {
     if (const Status status = respawn(RankId(i)); !status) {
-      fail(Error(status.error()).with(named(RankId(i)) + " could not be started"));
+      cannot_start(Error(status.error()).with(named(RankId(i)) + " could not be started"));
       return;
     }
   }
@@ -35,6 +39,20 @@ void RankGroup::form() {
     epoch_ = Epoch(epoch_.value() + 1);
   }
   begin_forming(wire::RankOp::kHello);
+}
+
+// What is lacking now may be there in a moment, and what the ranks have computed is worth one.
+void RankGroup::cannot_start(const Error& cause) {
+  if (!was_ready_ || cause.code() != Code::kResourceExhausted) {
+    fail(cause);
+    return;
+  }
+  obs::log_warn("rank_not_started", {{"error", cause.to_string()}});
+  charge();
+  if (affords(cause)) {
+    state_ = State::kReaping;
+    pause_ticks_ = options_.shortage_ticks;
+  }
 }
 
 Status RankGroup::respawn(RankId rank) {
@@ -155,6 +173,7 @@ void RankGroup::become_ready() {
 void RankGroup::recover(const StepFault& fault, bool of_step) {
   state_ = State::kReaping;
   reap_ticks_ = 0;
+  pause_ticks_ = 0;
   forming_since_ = clock_.now();
   port_.raise_abort();
   doom_failing(fault);
@@ -186,7 +205,12 @@ void RankGroup::reaped() {
     } else {
       charge();
     }
-    if (!affords(trial->cause)) {
+    const bool lacks = shortage_ || trial->cause.code() == Code::kResourceExhausted;
+    if (!affords(lacks ? resource_exhausted(trial->cause.message()) : trial->cause)) {
+      return;
+    }
+    if (lacks && !blamed) {
+      pause_ticks_ = options_.shortage_ticks;
       return;
     }
   }
@@ -227,7 +251,6 @@ void RankGroup::doom(RankId rank) {
 }
 
 void RankGroup::doom_all() {
-  reap_ticks_ = 0;
   for (std::uint32_t i = 0; i < options_.ranks; ++i) {
     doom(RankId(i));
   }
@@ -235,6 +258,7 @@ void RankGroup::doom_all() {
 
 void RankGroup::fail(const Error& error) {
   state_ = State::kFailed;
+  reap_ticks_ = 0;
   obs::log_error("group_failed", {{"epoch", epoch_.value()}, {"error", error.to_string()}});
   forget_steps();
   doom_all();

@@ -11,6 +11,11 @@ bool kv_survives(const RankDeath& death) {
   return !death.signaled || !is_crash_signal(death.number) || death.origin == DeathOrigin::kSent;
 }
 
+Error error_of(const RankDeath& death, const std::string& when) {
+  return {death.lacked_resources ? Code::kResourceExhausted : Code::kUnavailable,
+          when + ": " + death.description};
+}
+
 bool is_consequence(const RankFailure& failure) {
   return failure.kind == RankFailure::Kind::kReply && failure.error.code() == Code::kAborted;
 }

@@ -129,6 +129,7 @@ Status RankHost::respawn(RankId rank, Incarnation incarnation) {
   Slot& slot = slots_[rank.value()];
   slot.incarnation = incarnation;
   slot.reported.clear();
+  slot.lacked_resources = false;
   PHALANX_TRY(const pid_t pid, runner_->spawn(rank.value(), incarnation));
   obs::log_debug("rank_process", {{"tp", rank.value()}, {"child", pid}});
   return ok();
@@ -223,6 +224,8 @@ void RankHost::on_record(std::size_t slot,
   if (const auto* failed = std::get_if<wire::ChildFailed>(&*record);
       failed != nullptr && incarnation == slots_[slot].incarnation) {
     slots_[slot].reported = failed->message;
+    slots_[slot].lacked_resources =
+        failed->code == static_cast<std::uint32_t>(Code::kResourceExhausted);
   }
 }
 
@@ -248,6 +251,10 @@ void RankHost::on_exit(const supervise::Death& death) {
   engine::RankDeath told = death_of(death);
   const std::string said = slot.reported.empty() ? "" : ": " + slot.reported;
   told.description += said;
+  // What it says can be lost with it; its exit status cannot.
+  const int lacking = error_traits(Code::kResourceExhausted).exit_status;
+  told.lacked_resources =
+      slot.lacked_resources || (said.empty() && !told.signaled && told.number == lacking);
   // It was told to shut down, or was in a step that nobody waits for any more.
   const bool orderly =
       told.signaled ? engine_->group_stopping() && told.number == SIGKILL : told.number == 0;

@@ -100,7 +100,12 @@ Status ReplicaSlots::drain(ReplicaId replica) {
 }
 
 RollSlot::Condition ReplicaSlots::condition(std::size_t slot) const {
-  return drained_[slot] ? RollSlot::Condition::kHeld : condition_of(supervisor_.status(slot).state);
+  if (drained_[slot]) {
+    return RollSlot::Condition::kHeld;
+  }
+  const RollSlot::Condition seen = condition_of(supervisor_.status(slot).state);
+  const bool is_going = slots_[slot].ending || slots_[slot].lost;
+  return seen == RollSlot::Condition::kReady && is_going ? RollSlot::Condition::kComing : seen;
 }
 
 Status ReplicaSlots::check_start(ReplicaId replica) const {

@@ -118,7 +118,9 @@ void Supervisor::on_recovering(std::size_t slot, Incarnation incarnation) {
 void Supervisor::on_hung(std::size_t slot, Incarnation incarnation, const std::string& evidence) {
   Slot* found = current(slot, incarnation);
   if (found != nullptr && !found->doomed) {
-    found->reported = deadline_exceeded("it hangs: " + evidence);
+    if (!found->reported) {
+      found->reported = deadline_exceeded("it hangs: " + evidence);
+    }
     post(slot, Event::kHung);
   }
 }

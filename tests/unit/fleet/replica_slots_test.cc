@@ -310,6 +310,39 @@ TEST(ReplicaSlots, ARollRestartsEachOnceOneAfterTheOther) {
   EXPECT_EQ(world.rolled, 1);
 }
 
+TEST(ReplicaSlots, ARollTakesNoneAwayWhileAnotherThatHasGivenUpIsEnding) {
+  World world(3);
+  world.start();
+  world.slots.roll();
+  world.slots.on_giving_up(2, Incarnation(1), unavailable("too many faults"));
+  world.die(0, os::Exited{0});
+  world.ready(0);
+  world.pass(milliseconds(500));
+  EXPECT_FALSE(world.runner.processes[1].asked_to_stop);
+  world.die(2, os::Exited{69}, supervise::DeathOrigin::kOwn);
+  world.settle();
+  EXPECT_EQ(world.incarnation(1), 2U);
+  EXPECT_EQ(world.rolled, 1);
+}
+
+// It lacked something, and then took long to end: it is started again as often as it takes.
+TEST(ReplicaSlots, OneThatHasGivenUpAndHangsIsWhatItSaid) {
+  World world(1);
+  world.start();
+  for (std::uint32_t round = 1; round <= 4; ++round) {
+    world.slots.on_giving_up(0, Incarnation(round), resource_exhausted("no more threads"));
+    for (int tick = 0; tick < 40; ++tick) {
+      world.clock.advance(milliseconds(100));
+      world.slots.on_tick();
+    }
+    world.die(0);
+    EXPECT_NE(world.status(0).last_error.find("no more threads"), std::string::npos)
+        << world.status(0).last_error;
+    world.settle();
+    ASSERT_EQ(world.status(0).state, State::kReady) << "round " << round;
+  }
+}
+
 TEST(ReplicaSlots, HangUpsDuringARollAreOneMoreRollAndWedgeNothing) {
   World world(2);
   world.start();

@@ -25,8 +25,9 @@ struct GroupOptions {
   std::uint64_t secret = 0;         // that every hello must prove
   std::uint32_t restart_limit = 5;  // recoveries within …
   Duration restart_window = std::chrono::seconds(60);
-  std::uint32_t reap_ticks = 500;  // for a killed process to be gone
-  std::uint32_t ping_ticks = 50;   // an idle group is pinged after so many periods; 0 = never
+  std::uint32_t reap_ticks = 500;     // for a killed process to be gone
+  std::uint32_t shortage_ticks = 50;  // before what could not be started is started again
+  std::uint32_t ping_ticks = 50;      // an idle group is pinged after so many periods; 0 = never
   ProgressOptions progress;
   // Some rank runs under a wrapper, and the others wait for it: nobody is hung for making no
   // progress; an abort must be answered within …
@@ -40,7 +41,8 @@ struct GroupOptions {
 // that answered with an error of its own, or diverged, is replaced like a dead one.
 //
 // A fault before the first readiness, more faults than restart_limit allows, a failing respawn: the
-// group has failed, all ranks are killed, and the cause is told once.
+// group has failed, all ranks are killed, and the cause is told once. Where it is that resources
+// are lacking, a group that was ready pauses before it tries again.
 //
 // A step after whose beginning a rank died by its own doing, or that hung, diverged or was answered
 // with an error, is blamed on its sequences: it is not repeated and does not count as a fault. When
@@ -97,9 +99,7 @@ class RankGroup final : private RankPort {
 
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] bool ready() const { return state_ == State::kReady; }
-  [[nodiscard]] bool forming() const {
-    return state_ == State::kReaping || state_ == State::kForming;
-  }
+  [[nodiscard]] bool forming() const;
   [[nodiscard]] Epoch epoch() const { return epoch_; }
   [[nodiscard]] StepId last_step() const { return last_done_; }
   [[nodiscard]] std::uint64_t drains() const { return drains_; }
@@ -117,8 +117,7 @@ class RankGroup final : private RankPort {
     bool alive = false;
     bool doomed = false;  // a kill was sent, its death is not reported yet
   };
-  // A fault whose deaths are still to be heard.
-  struct Trial {
+  struct Trial {  // a fault whose deaths are still to be heard
     Error cause;
     bool of_step = false;
     bool evidence = false;
@@ -152,6 +151,7 @@ class RankGroup final : private RankPort {
   [[nodiscard]] bool affords(const Error& cause);
   void doom_failing(const StepFault& fault);
   void form();  // respawn what is dead, then hello
+  void cannot_start(const Error& cause);
   [[nodiscard]] Status respawn(RankId rank);
   void fail(const Error& error);
   void doom(RankId rank);
@@ -176,8 +176,8 @@ class RankGroup final : private RankPort {
   wire::RankCommand ahead_command_;
   std::optional<wire::RankCommand> repeat_;  // the step that a fault interrupted
   std::optional<Trial> trial_;
-  bool own_death_ = false;         // since the operation began
-  bool stop_seen_ = false;         // since the operation began
+  // Since the operation began.
+  bool own_death_ = false, stop_seen_ = false, shortage_ = false;
   std::optional<StepFault> late_;  // of ranks that died after they had answered
   std::deque<SteadyTime> faults_;
   SteadyTime forming_since_;
@@ -186,9 +186,9 @@ class RankGroup final : private RankPort {
   StepId last_done_;
   std::uint64_t attach_hash_ = 0;
   std::uint64_t fingerprint_ = 0;
-  std::uint64_t drains_ = 0;
-  std::uint64_t stale_replies_ = 0;
+  std::uint64_t drains_ = 0, stale_replies_ = 0;
   std::uint32_t reap_ticks_ = 0;
+  std::uint32_t pause_ticks_ = 0;  // until the group is formed again
   std::uint32_t idle_ticks_ = 0;
   bool kv_lost_ = false;
   bool was_ready_ = false;

@@ -23,7 +23,13 @@ struct RankDeath {
   int number = 0;           // the signal, or the exit status
   std::string description;  // for people: "killed by SIGKILL"
   DeathOrigin origin = DeathOrigin::kSent;
+  // It said so: there was no memory, process or descriptor for it.
+  bool lacked_resources = false;
 };
+
+// What the death is to those who needed the rank. Its code is kResourceExhausted for one that
+// lacked resources, else kUnavailable.
+[[nodiscard]] Error error_of(const RankDeath& death, const std::string& when);
 
 // Can the KV of a rank that died like this be used by its successor? Not after one of
 // kCrashSignals that it brought about itself: such a rank may have written anywhere before.

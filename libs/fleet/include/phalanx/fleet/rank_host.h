@@ -81,7 +81,8 @@ class RankHost final : public engine::GroupPort,
     SlotMemory memory;
     Incarnation incarnation;
     std::unique_ptr<ipc::BoundChannel> channel;
-    std::string reported;  // the failure that the present incarnation told
+    std::string reported;           // the failure that the present incarnation told
+    bool lacked_resources = false;  // of which it was
   };
 
   void on_frame(RankId rank, std::string_view frame);

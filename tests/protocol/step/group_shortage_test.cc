@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a group does where memory, processes or descriptors are lacking, and where a rank does not
+// die.
+#include <csignal>
+
+#include <gtest/gtest.h>
+
+#include "support/replica_world.h"
+
+namespace phalanx::testing {
+namespace {
+
+constexpr RankId kSecond(1);
+constexpr Millis kPause = 1000;  // GroupOptions::shortage_ticks
+
+// A request, and the death of a rank in the middle of it.
+void lose_a_rank(ReplicaWorld& world) {
+  world.submit(world.request(1, 20, 20));
+  ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() >= 3; }));
+  world.cluster.crash(kSecond, SIGKILL);
+}
+
+TEST(GroupShortage, OfARankThatEndsBySayingSoIsWaitedFor) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.cluster.starve_next(3);
+  lose_a_rank(world);
+  const Millis begin = world.time.millis();
+  ASSERT_TRUE(world.run_until([&] { return entry(world, 1).end.has_value(); }, 20000));
+  EXPECT_GE(world.time.millis() - begin, 3 * kPause);
+  EXPECT_TRUE(world.book.failed.empty());
+  EXPECT_EQ(entry(world, 1).tokens.size(), 20U);
+  EXPECT_EQ(world.cluster.count(wire::RankOp::kClear), 0U) << "what was computed is kept";
+}
+
+TEST(GroupShortage, ThatKeepsARankFromBeingMadeIsWaitedFor) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.cluster.refuse_respawns(resource_exhausted("fork: no memory"));
+  lose_a_rank(world);
+  EXPECT_FALSE(world.run_until([&] { return entry(world, 1).end.has_value(); }, 3 * kPause));
+  EXPECT_TRUE(world.book.failed.empty());
+  world.cluster.allow_respawns();
+  ASSERT_TRUE(world.run_until([&] { return entry(world, 1).end.has_value(); }, 20000));
+  EXPECT_EQ(entry(world, 1).tokens.size(), 20U);
+  EXPECT_EQ(world.cluster.count(wire::RankOp::kClear), 0U) << "what was computed is kept";
+}
+
+// The parent waits longer for a replica that says so than for one that fails otherwise.
+TEST(GroupShortage, ThatLastsEndsTheGroupByItsName) {
+  for (const bool starves : {true, false}) {
+    ReplicaWorld world({});
+    ASSERT_TRUE(world.start());
+    if (starves) {
+      world.cluster.starve_next(1000);
+    } else {
+      world.cluster.refuse_respawns(resource_exhausted("fork: no memory"));
+    }
+    lose_a_rank(world);
+    const Millis begin = world.time.millis();
+    ASSERT_TRUE(world.run_until([&] { return world.book.stopped.has_value(); }, 60000));
+    EXPECT_GE(world.time.millis() - begin, 3 * kPause);
+    ASSERT_EQ(world.book.failed.size(), 1U);
+    EXPECT_EQ(world.book.failed[0].code, static_cast<std::uint32_t>(Code::kResourceExhausted))
+        << world.book.failed[0].message;
+    EXPECT_EQ(world.cluster.live_ranks(), 0U);
+  }
+}
+
+TEST(GroupShortage, IsNoReasonToOutliveAStop) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.cluster.refuse_respawns(resource_exhausted("fork: no memory"));
+  lose_a_rank(world);
+  EXPECT_FALSE(world.run_until([&] { return entry(world, 1).end.has_value(); }, kPause / 2));
+  world.engine.stop(wire::StopReplica{false, 0});
+  EXPECT_TRUE(world.run_until([&] { return world.book.stopped.has_value(); }, kPause / 2));
+}
+
+// One that a frozen filesystem or a debugger keeps, say: it holds nobody up.
+class RankThatDoesNotDie : public ::testing::Test {
+ protected:
+  static WorldOptions options() {
+    WorldOptions result;
+    result.restart_limit = 0;
+    result.cluster.reap = 1000000;
+    return result;
+  }
+};
+
+TEST_F(RankThatDoesNotDie, EndsAGroupThatHasFailedAllTheSame) {
+  ReplicaWorld world(options());
+  ASSERT_TRUE(world.start());
+  world.cluster.freeze(kSecond);
+  world.submit(world.request(1, 20, 20));
+  ASSERT_TRUE(world.run_until([&] { return world.book.failed.size() == 1; }, 200000));
+  EXPECT_TRUE(world.run_until([&] { return world.book.stopped.has_value(); }, 2000));
+}
+
+TEST_F(RankThatDoesNotDie, EndsAGroupThatStopsAllTheSame) {
+  ReplicaWorld world(options());
+  ASSERT_TRUE(world.start());
+  world.cluster.freeze(kSecond);
+  world.engine.stop(wire::StopReplica{false, 0});
+  EXPECT_TRUE(world.run_until([&] { return world.book.stopped.has_value(); }, 20000));
+}
+
+}  // namespace
+}  // namespace phalanx::testing
