@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "phalanx/obs/log.h"
+#include "phalanx/wire/front_messages.h"
 
 namespace phalanx::keeper {
 
@@ -21,6 +22,12 @@ const std::vector<double> kEndToEndBuckets = {0.01, 0.05, 0.1, 0.3, 0.5, 0.8, 1,
                                               50,   60,   120, 240, 480, 960};
 const std::vector<double> kTokenCountBuckets = {
     1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
+
+// As vllm names it.
+const std::string& reason_of(const std::string& outcome) {
+  static const std::string kAbort = "abort";
+  return outcome == wire::outcome::kClientGone ? kAbort : outcome;
+}
 
 }  // namespace
 
@@ -96,7 +103,7 @@ void RequestMetrics::on_request_end(const RequestRecord& record) {
                               static_cast<double>(record.completion_tokens - 1));
   }
   obs::Labels outcome = labels();
-  outcome["finished_reason"] = record.outcome;
+  outcome["finished_reason"] = reason_of(record.outcome);
   registry_.counter("vllm:request_success_total", "Ended requests by outcome", outcome).add();
   obs::log_info("request_end",
                 {{"req", record.id},

@@ -228,6 +228,7 @@ Refusal GenerationReader::read_stream_options(const Field& field) {
     return wrong(field, "an object");
   }
   has_stream_options_ = true;
+  std::optional<bool> include_usage;
   for (const auto& [key, value] : *object) {
     const Field option{"stream_options." + key, value};
     Refusal refusal;
@@ -236,7 +237,7 @@ Refusal GenerationReader::read_stream_options(const Field& field) {
       continue;
     }
     if (key == "include_usage") {
-      refusal = read_bool(option, &out_->include_usage);
+      refusal = read_bool(option, &include_usage.emplace());
     } else if (key == "continuous_usage_stats") {
       refusal = read_bool(option, &out_->continuous_usage_stats);
     } else if (key == "include_obfuscation") {
@@ -251,6 +252,9 @@ Refusal GenerationReader::read_stream_options(const Field& field) {
       return refusal;
     }
   }
+  // Usage with every event is usage as well, unless that was declined.
+  out_->include_usage = include_usage.value_or(out_->continuous_usage_stats);
+  out_->continuous_usage_stats = out_->continuous_usage_stats && out_->include_usage;
   return std::nullopt;
 }
 

@@ -458,11 +458,11 @@ TEST_F(FrontDeskAgainTest, RequestsOfAClientThatHasLeftEndAsThat) {
   EXPECT_EQ(desk_.open(), 1U) << "those of other connections go on";
   EXPECT_FALSE(desk_.has_open(kKey.connection));
   desk_.forget(kKey.connection);
-  EXPECT_EQ(ended("client_gone"), 1);
+  EXPECT_EQ(ended("abort"), 1);
   EXPECT_EQ(ended("error"), 0);
   EXPECT_EQ(counted_tokens(), 1);
   desk_.forget_client(kForeign.connection);
-  EXPECT_EQ(ended("client_gone"), 2);
+  EXPECT_EQ(ended("abort"), 2);
   expect_nothing_left();
 }
 

@@ -78,7 +78,7 @@ TEST_F(FrontDeskTest, APlaceGivenBackBeforeTheRequestBeganCountsAsRefused) {
   admit({7, 3});
   EXPECT_TRUE(desk_.on_end(0, {{7, 3}, "client_gone", "", 200}));
   EXPECT_EQ(refused(200), 0);
-  EXPECT_EQ(ended("client_gone"), 0);
+  EXPECT_EQ(ended("abort"), 0);
   expect_nothing_left();
 }
 

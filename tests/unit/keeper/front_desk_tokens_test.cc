@@ -212,7 +212,7 @@ TEST_F(FrontDeskTokensTest, AnEndGivesThePlaceBackAndCancelsWhatStillRuns) {
   produce(0, 1);
   produce(1, 0);
   EXPECT_TRUE(flush().empty());
-  EXPECT_EQ(ended("client_gone"), 1);
+  EXPECT_EQ(ended("abort"), 1);
   EXPECT_EQ(counted_tokens(), 1);
 }
 

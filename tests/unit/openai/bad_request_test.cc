@@ -57,6 +57,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"("temperature":3)",
                  "temperature",
                  "temperature: expected a number from 0 to 2, came 3"},
+        BadField{R"("do_sample":false)",
+                 "do_sample",
+                 "do_sample: not supported by this version: use temperature 0"},
+        BadField{
+            R"("options":{"num_predict":1})",
+            "options",
+            "options: not supported by this version: they are fields of the request itself here"},
         BadField{R"("temperature":-0.5)",
                  "temperature",
                  "temperature: expected a number from 0 to 2, came -0.5"},

@@ -165,8 +165,25 @@ TEST(ChatRequest, AcceptsFieldsThatAskForWhatHappensAnyway) {
       R"("modalities":["text"],"functions":[],"use_beam_search":false,"length_penalty":1.0,)"
       R"("metadata":{"a":"b"},"store":true,"service_tier":"auto","echo":false,"priority":0,)"
       R"("parallel_tool_calls":true,"audio":null,"top_n_sigma":-1,"mirostat_mode":0,"best_of":1,)"
-      R"("rep_pen":1,"no_repeat_ngram_size":0,"stop_sequences":[],"lora":[])");
+      R"("rep_pen":1,"no_repeat_ngram_size":0,"stop_sequences":[],"lora":[],"do_sample":true,)"
+      R"("num_beams":1,"options":{},"ban_eos_token":false,"system":"","t_max_predict_ms":-1)");
   EXPECT_TRUE(request.generation.ignored_fields.empty());
+}
+
+// Usage with every event is usage, unless that was declined.
+TEST(ChatRequest, TakesContinuousUsageAsUsageWhereThatIsNotDeclined) {
+  const auto usage_of = [](const std::string& options) {
+    const auto request = parse_with(R"("stream":true,"stream_options":{)" + options + "}");
+    return std::pair(request.generation.include_usage, request.generation.continuous_usage_stats);
+  };
+  EXPECT_EQ(usage_of(R"("continuous_usage_stats":true)"), std::pair(true, true));
+  EXPECT_EQ(usage_of(R"("continuous_usage_stats":true,"include_usage":null)"),
+            std::pair(true, true));
+  EXPECT_EQ(usage_of(R"("continuous_usage_stats":true,"include_usage":false)"),
+            std::pair(false, false));
+  EXPECT_EQ(usage_of(R"("continuous_usage_stats":false,"include_usage":true)"),
+            std::pair(true, false));
+  EXPECT_EQ(usage_of(R"("continuous_usage_stats":false)"), std::pair(false, false));
 }
 
 TEST(ChatRequest, ListsUnknownMembersOfPartsAndCalls) {
