@@ -83,16 +83,16 @@ std::vector<std::string> FlagTable::with_repeated_flags(
 }
 
 Status FlagTable::apply_word(const std::string& word, std::size_t index) {
-  if (!positional_.empty() && index == 0) {
+  if (!positional_.empty() && !origins_.contains(positional_)) {
     return apply(positional_, word, "command line");
   }
   if (words_ != nullptr && index < words_most_) {
     words_->push_back(word);
     return ok();
   }
-  const std::string behind =
-      positional_.empty() ? "" : " behind the word that names --" + positional_;
-  return invalid_argument("unexpected argument \"" + word + "\"" + behind + "; see " + program_ +
+  const std::string why =
+      positional_.empty() ? "" : ": --" + positional_ + " is given, and other flags take one value";
+  return invalid_argument("unexpected argument \"" + word + "\"" + why + "; see " + program_ +
                           " --help");
 }
 

@@ -23,9 +23,10 @@ Status check_length(const char* option, const std::string& text, std::size_t byt
 
 // A list of nothing would be taken for one that is not given, which allows more than any list.
 Status check_list(const char* option, const std::string& list) {
-  if (!list.empty() && split_list(list).empty()) {
+  const bool is_quoted = list.find_first_of("\"'") != std::string::npos;  // a list of JSON
+  if (is_quoted || (!list.empty() && split_list(list).empty())) {
     return invalid_argument(std::string(option) + ": expected names separated by commas, found \"" +
-                            list + "\"");
+                            printable(list) + "\"");
   }
   return check_length(option, list, wire::kMaxListBytes);
 }
@@ -55,6 +56,30 @@ Status check_wrapper(const fleet::WorkerWrapper& wrapper, const Options& options
   return program ? ok() : Status(program.error());
 }
 
+// What a request sets for itself on a server.
+Status check_prompt_flags(const Options& given) {
+  if (!given.prompts.empty()) {
+    return ok();
+  }
+  const Options unset;
+  const auto needs_prompt = [](const std::string& flag, const std::string& instead) {
+    return invalid_argument(flag + " is for --prompt, of which there is none: " + instead);
+  };
+  if (given.max_tokens != unset.max_tokens) {
+    return needs_prompt("--max-tokens", "requests have max_tokens, and --max-model-len limits all");
+  }
+  if (given.temperature != unset.temperature) {
+    return needs_prompt("--temperature", "requests have temperature");
+  }
+  if (given.seed != unset.seed) {
+    return needs_prompt("--seed", "requests have seed");
+  }
+  if (given.apply_chat_template != unset.apply_chat_template) {
+    return needs_prompt("--apply-chat-template", "/v1/chat/completions always applies it");
+  }
+  return ok();
+}
+
 }  // namespace
 
 Status check_values(const Options& options) {
@@ -62,6 +87,7 @@ Status check_values(const Options& options) {
   PHALANX_RETURN_IF_ERROR(
       check_length("--chat-template", options.chat_template_path, wire::kMaxPathBytes));
   PHALANX_RETURN_IF_ERROR(check_name(options.served_model_name));
+  PHALANX_RETURN_IF_ERROR(check_prompt_flags(options));
   PHALANX_RETURN_IF_ERROR(check_list("--allowed-hosts", options.allowed_hosts));
   PHALANX_RETURN_IF_ERROR(check_list("--allowed-origins", options.allowed_origins));
   if (options.temperature < 0.0 && options.temperature != -1.0) {

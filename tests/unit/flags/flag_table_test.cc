@@ -288,7 +288,8 @@ TEST(FlagTable, SaysWhatWasExpectedAndFound) {
             "--tensor-parallel-size is given twice (command line)");
   EXPECT_EQ(error_of({"--verbose", "--no-tp"}), "unknown option --no-tp");
   EXPECT_EQ(error_of({"a", "b"}),
-            "unexpected argument \"b\" behind the word that names --model; see program --help");
+            "unexpected argument \"b\": --model is given, and other flags take one value; see "
+            "program --help");
   EXPECT_EQ(error_of({"-x"}), "unknown option -x");
 }
 

@@ -28,12 +28,32 @@ TEST(OptionChecks, AListOfNothingIsRefused) {
   }
 }
 
+TEST(OptionChecks, AListOfJsonIsRefused) {
+  EXPECT_EQ(error_of({"--allowed-origins", R"(["*"])"}),
+            R"(--allowed-origins: expected names separated by commas, found "["*"]")");
+  EXPECT_EQ(error_of({"--allowed-origins", "*"}), "");
+}
+
+TEST(OptionChecks, WhatIsForAPromptNeedsOne) {
+  const std::vector<std::vector<std::string>> all = {
+      {"--seed", "0"}, {"--max-tokens", "2"}, {"--temperature", "1"}, {"--no-apply-chat-template"}};
+  for (std::vector<std::string> flags : all) {
+    EXPECT_TRUE(error_of(flags).starts_with("--")) << flags[0];
+    EXPECT_NE(error_of(flags).find("is for --prompt, of which there is none"), std::string::npos)
+        << error_of(flags);
+    flags.insert(flags.end(), {"--prompt", "a"});
+    EXPECT_EQ(error_of(flags), "");
+  }
+  EXPECT_EQ(error_of({"--seed", "-1"}), "");
+}
+
 TEST(OptionChecks, OfNegativeTemperaturesOnlyMinusOneMeansTheModels) {
   for (const char* temperature : {"-1", "0", "2"}) {
-    EXPECT_EQ(error_of({"--temperature", temperature}), "");
+    EXPECT_EQ(error_of({"--temperature", temperature, "--prompt", "a"}), "");
   }
   for (const char* temperature : {"-0.5", "-0.999"}) {
-    EXPECT_NE(error_of({"--temperature", temperature}).find("--temperature: expected -1 or"),
+    EXPECT_NE(error_of({"--temperature", temperature, "--prompt", "a"})
+                  .find("--temperature: expected -1 or"),
               std::string::npos);
   }
 }
