@@ -4,16 +4,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "characters.h"
 #include "hex_digit.h"
+#include "shown_text.h"
 
 namespace phalanx::http {
 namespace {
 
 constexpr int kMaxSizeDigits = 16;
+constexpr std::string_view kTrailerForm =
+    "a trailer line must be \"name: value\" without spaces in the name";
 
-// May stand in a chunk extension or a trailer field.
-bool is_field_byte(char byte) {
-  return byte == '\t' || (static_cast<unsigned char>(byte) >= 0x20 && byte != 0x7F);
+std::string fault_of(std::string_view expected, char byte) {
+  return std::string(expected) + "; came " + shown_byte(byte);
 }
 
 }  // namespace
@@ -58,15 +61,21 @@ void BodyReader::take_framing(char byte) {
   switch (state_) {
     case State::kSize:
       return take_size(byte);
+    case State::kSizeBlank:
+      return take_blank(byte);
     case State::kExtension:
       return take_extension(byte);
     case State::kSizeEnd:
-      return byte == '\n' ? end_size() : refuse(400, "a chunk's size does not end in CRLF");
+      return byte == '\n' ? end_size()
+                          : refuse(400, fault_of("a chunk's size must end in CR LF", byte));
     case State::kDataReturn:
       return expect(byte, '\r', State::kDataEnd);
     case State::kDataEnd:
       return expect(byte, '\n', State::kSize);
     case State::kTrailerStart:
+      return take_trailer_start(byte);
+    case State::kTrailerName:
+      return take_trailer_name(byte);
     case State::kTrailer:
       return take_trailer(byte);
     case State::kTrailerLineEnd:
@@ -87,10 +96,22 @@ void BodyReader::take_size(char byte) {
     ++digits_;
   } else if (digits_ > 0 && byte == '\r') {
     state_ = State::kSizeEnd;
-  } else if (digits_ > 0 && byte == ';') {
-    state_ = State::kExtension;
+  } else if (digits_ > 0 && (byte == ';' || is_blank(byte))) {
+    take_blank(byte);
   } else {
-    refuse(400, "a chunk does not begin with its size in hexadecimal digits");
+    refuse(400,
+           fault_of("a chunk must begin with its size in at most 16 hexadecimal digits", byte));
+  }
+}
+
+// RFC 9112 §7.1.1 has blanks here. In front of the end of the line they would be something else.
+void BodyReader::take_blank(char byte) {
+  if (byte == ';') {
+    state_ = State::kExtension;
+  } else if (!is_blank(byte)) {
+    refuse(400, fault_of("blanks behind a chunk's size must be followed by ';'", byte));
+  } else if (counts_extension()) {
+    state_ = State::kSizeBlank;
   }
 }
 
@@ -106,33 +127,62 @@ void BodyReader::end_size() {
 void BodyReader::take_extension(char byte) {
   if (byte == '\r') {
     state_ = State::kSizeEnd;
-  } else if (!is_field_byte(byte)) {
-    refuse(400, "a chunk extension holds a control byte");
-  } else if (++extension_bytes_ > limits_.header_bytes_max) {
+  } else if (!is_field_character(byte)) {
+    refuse(400, fault_of("a chunk extension must hold no control byte", byte));
+  } else {
+    (void)counts_extension();
+  }
+}
+
+bool BodyReader::counts_extension() {
+  if (++extension_bytes_ > limits_.header_bytes_max) {
     refuse(400,
            "the chunk extensions are larger than " + std::to_string(limits_.header_bytes_max) +
                " bytes");
+  }
+  return !refusal_;
+}
+
+void BodyReader::take_trailer_start(char byte) {
+  if (byte == '\r') {
+    state_ = State::kEnd;
+  } else if (!is_token_character(byte)) {
+    refuse(400, fault_of(kTrailerForm, byte));
+  } else if (counts_trailer()) {
+    state_ = State::kTrailerName;
+  }
+}
+
+void BodyReader::take_trailer_name(char byte) {
+  if (byte != ':' && !is_token_character(byte)) {
+    refuse(400, fault_of(kTrailerForm, byte));
+  } else if (counts_trailer() && byte == ':') {
+    state_ = State::kTrailer;
   }
 }
 
 void BodyReader::take_trailer(char byte) {
   if (byte == '\r') {
-    state_ = state_ == State::kTrailerStart ? State::kEnd : State::kTrailerLineEnd;
-    return;
+    state_ = State::kTrailerLineEnd;
+  } else if (!is_field_character(byte)) {
+    refuse(400, fault_of("a trailer line must end in CR LF and hold no other control byte", byte));
+  } else {
+    (void)counts_trailer();
   }
-  state_ = State::kTrailer;
-  if (!is_field_byte(byte)) {
-    refuse(400, "a trailer field holds a control byte");
-  } else if (++trailer_bytes_ > limits_.header_bytes_max) {
+}
+
+bool BodyReader::counts_trailer() {
+  if (++trailer_bytes_ > limits_.header_bytes_max) {
     refuse(431,
            "the trailer fields are larger than " + std::to_string(limits_.header_bytes_max) +
                " bytes");
   }
+  return !refusal_;
 }
 
 void BodyReader::expect(char byte, char expected, State next) {
   if (byte != expected) {
-    return refuse(400, "a chunk or trailer does not end in CRLF");
+    return refuse(400, fault_of("a chunk or trailer must end in CR LF", byte));
   }
   state_ = next;
 }

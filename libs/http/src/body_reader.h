@@ -36,13 +36,15 @@ class BodyReader {
   enum class State {
     kFixed,           // `left_` bytes are still to come
     kSize,            // digits of a chunk's size
-    kExtension,       // behind the size, up to the end of the line
+    kSizeBlank,       // blanks between it and the ';' of an extension
+    kExtension,       // behind that, up to the end of the line
     kSizeEnd,         // LF
     kData,            // `left_` bytes of the chunk are still to come
     kDataReturn,      // CR behind the chunk
     kDataEnd,         // LF
     kTrailerStart,    // first byte of a line behind the last chunk
-    kTrailer,         // inside such a line
+    kTrailerName,     // inside such a line, in front of its colon
+    kTrailer,         // behind it
     kTrailerLineEnd,  // LF
     kEnd,             // LF of the empty line
     kComplete
@@ -52,8 +54,13 @@ class BodyReader {
   void take_framing(char byte);
   void take_size(char byte);
   void end_size();
+  void take_blank(char byte);
   void take_extension(char byte);
+  void take_trailer_start(char byte);
+  void take_trailer_name(char byte);
   void take_trailer(char byte);
+  [[nodiscard]] bool counts_extension();
+  [[nodiscard]] bool counts_trailer();
   void expect(char byte, char expected, State next);
   void refuse(int status, std::string message);
 

@@ -17,4 +17,14 @@ namespace phalanx::http {
   return out + (text.size() > kMaxBytes ? "..." : "");
 }
 
+// One byte of it, for where it matters which: 'a', or byte 0x0d.
+[[nodiscard]] inline std::string shown_byte(char byte) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  if (byte > 0x20 && byte < 0x7F && byte != '\'' && byte != '"' && byte != '\\') {
+    return std::string("'") + byte + "'";
+  }
+  const auto value = static_cast<unsigned char>(byte);
+  return std::string("byte 0x") + kDigits[value >> 4U] + kDigits[value & 0xFU];
+}
+
 }  // namespace phalanx::http

@@ -81,10 +81,51 @@ TEST(ChunkedBody, RefusesWhatIsNoChunk) {
                                  "1\r\nab\r\n",
                                  "1\r\na\n0\r\n\r\n",
                                  "1;\n\r\na\r\n",
+                                 "1 x\r\na\r\n",
+                                 "1 2;x\r\na\r\n",
+                                 "1\t\r\na\r\n",
+                                 "1 \n;x\r\na\r\n",
+                                 " ;x\r\n",
                                  "0\r\nX: a\nb\r\n\r\n",
                                  "00000000000000001\r\na\r\n"}) {
     EXPECT_EQ(outcome_of(body).refusal.status, 400) << testing::PrintToString(body);
   }
+}
+
+TEST(ChunkedBody, BlanksMayStandAroundExtensions) {
+  for (const std::string size : {"1 ;a", "1\t ;a=b", "1; a", "1 ; a = \"b\" ; c", "1;a ;b"}) {
+    const Outcome outcome = outcome_of(size + "\r\na\r\n0 ;x\r\n\r\n");
+    EXPECT_EQ(outcome.state, State::kComplete) << size;
+    EXPECT_EQ(outcome.unused, 0U) << size;
+  }
+  EXPECT_EQ(outcome_of("1" + std::string(2000, ' ')).refusal.status, 400);
+}
+
+// What no header line may be is none of a trailer either: it could be a request for the next
+// reader.
+TEST(ChunkedBody, TrailerLinesMustBeFields) {
+  for (const std::string line : {"GET /admin HTTP/1.1",
+                                 " x: y",
+                                 "\tx: y",
+                                 "x : y",
+                                 "x\t: y",
+                                 ": y",
+                                 ":",
+                                 "x",
+                                 "x y: z",
+                                 "x\x80: y",
+                                 "a: b\r\n c",
+                                 "a: b\r\nx : y",
+                                 "x: \x01",
+                                 "x: y\n"}) {
+    const auto refusal = outcome_of("0\r\n" + line + "\r\n\r\n").refusal;
+    EXPECT_EQ(refusal.status, 400) << line;
+    EXPECT_NE(refusal.message.find("a trailer line must"), std::string::npos) << refusal.message;
+  }
+  for (const std::string line : {"x:", "x: y", "x:y: z", "X-a_b: \t\x80"}) {
+    EXPECT_EQ(outcome_of("0\r\n" + line + "\r\n\r\n").state, State::kComplete) << line;
+  }
+  EXPECT_EQ(outcome_of("0\r\n" + std::string(2000, 'x')).refusal.status, 431);
 }
 
 TEST(ChunkedBody, ASizeThatOverflowsIsTooLarge) {
