@@ -7,6 +7,8 @@
 #include "phalanx/os/net_address.h"
 
 #include "absolute_target.h"
+#include "authority.h"
+#include "characters.h"
 #include "shown_text.h"
 
 namespace phalanx::http {
@@ -23,20 +25,35 @@ std::string lowered(std::string_view text) {
 // Longer ones are cut where they are shown.
 constexpr std::size_t kMaxAdvisedBytes = 100;
 
+// What the flags take: of what a Host field may hold that which no shell makes something else of.
 bool is_host_text(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           std::string_view(".-_:[]%").find(c) != std::string_view::npos;
+  return is_authority(text) && std::all_of(text.begin(), text.end(), [](char c) {
+           return is_alphanumeric(c) ||
+                  std::string_view(".-_:[]%").find(c) != std::string_view::npos;
+         });
+}
+
+bool is_scheme(std::string_view text) {
+  return !text.empty() && !is_digit(text[0]) && std::all_of(text.begin(), text.end(), [](char c) {
+    return is_alphanumeric(c) || std::string_view("+-.").find(c) != std::string_view::npos;
   });
 }
 
 // What is behind "scheme://", or nothing if the text is no origin.
 std::optional<std::string_view> authority_of(std::string_view origin) {
   const std::size_t mark = origin.find("://");
-  if (mark == std::string_view::npos || mark == 0 || !is_host_text(origin.substr(mark + 3))) {
+  if (mark == std::string_view::npos || !is_scheme(origin.substr(0, mark)) ||
+      !is_host_text(origin.substr(mark + 3))) {
     return std::nullopt;
   }
   return origin.substr(mark + 3);
+}
+
+// Pages out of files have a scheme and no host, or no origin at all.
+bool is_origin(std::string_view origin) {
+  const std::size_t mark = origin.find("://");
+  return origin == "null" || (mark != std::string_view::npos && is_scheme(origin.substr(0, mark)) &&
+                              (origin.size() == mark + 3 || is_authority(origin.substr(mark + 3))));
 }
 
 // How the server would be started for that name or origin; nothing if the flag would not take it.
@@ -54,6 +71,13 @@ std::string_view without_default_port(std::string_view host, std::string_view or
 
 std::string_view without_trailing_dot(std::string_view name) {
   return name.ends_with('.') ? name.substr(0, name.size() - 1) : name;
+}
+
+std::size_t count_of(const Headers& headers, std::string_view name) {
+  return static_cast<std::size_t>(
+      std::count_if(headers.fields().begin(), headers.fields().end(), [&](const auto& field) {
+        return equal_ignoring_case(field.first, name);
+      }));
 }
 
 // The authority of an absolute target stands above the Host field.
@@ -113,6 +137,9 @@ bool AccessPolicy::serves_host(std::string_view host) const {
   if (!on_loopback_ && allowed_hosts_.empty()) {
     return true;
   }
+  if (!is_authority(host)) {
+    return false;
+  }
   const std::string_view name = without_trailing_dot(host_name(host));
   if (is_loopback_name(name)) {
     return true;
@@ -123,6 +150,9 @@ bool AccessPolicy::serves_host(std::string_view host) const {
 }
 
 bool AccessPolicy::serves_origin(std::string_view origin) const {
+  if (!is_origin(origin)) {
+    return false;
+  }
   if (std::any_of(allowed_origins_.begin(), allowed_origins_.end(), [&](const std::string& entry) {
         return entry == "*" || entry == origin;
       })) {
@@ -137,7 +167,7 @@ std::optional<RequestReader::Refusal> AccessPolicy::check(const Request& head) c
   // Only HTTP/1.0 may come without a host, and no browser speaks it.
   if (!host.empty() && !serves_host(host)) {
     const std::string name(host_name(host));
-    const std::string flag = advice("--allowed-hosts", name, is_host_text(name));
+    const std::string flag = advice("--allowed-hosts", name, is_host_text(host));
     return RequestReader::Refusal{
         421,
         "this server does not answer to the name \"" + shown_text(host) + "\"" + flag +
@@ -146,6 +176,11 @@ std::optional<RequestReader::Refusal> AccessPolicy::check(const Request& head) c
   const std::string* field = head.headers.find("origin");
   if (field == nullptr) {
     return std::nullopt;
+  }
+  if (count_of(head.headers, "origin") > 1) {
+    return RequestReader::Refusal{403,
+                                  "a request of a page must have one Origin field; came \"" +
+                                      shown_text(*field) + "\" and another"};
   }
   const std::string origin = lowered(*field);
   const auto authority = authority_of(origin);

@@ -55,6 +55,11 @@ TEST(AccessPolicy, OnLoopbackOnlyLoopbackNamesAreServed) {
                            "0.0.0.0:8000",
                            "[2001:db8::1]:8000",
                            "[::1",
+                           "localhost:evil.com",
+                           "localhost:80:80",
+                           "[::1]evil.com",
+                           "[::1]:99999",
+                           "[localhost]",
                            "xlocalhost"}) {
     EXPECT_EQ(status_of(rules, head(host)), 421) << host;
   }
@@ -130,6 +135,30 @@ TEST(AccessPolicy, ForeignOriginsAreRefused) {
   }
 }
 
+TEST(AccessPolicy, WhatIsNoOriginIsNotServed) {
+  for (const AccessPolicy& rules : {policy(true), policy(true, {}, {"*"})}) {
+    for (const char* origin : {"http://localhost:evil.com",
+                               "http://[::1]evil.com",
+                               "http://[::1]:99999",
+                               "http://localhost:80:80",
+                               "http://localhost/",
+                               "http://user@localhost",
+                               "http://localhost, http://localhost",
+                               "1://localhost",
+                               "://localhost",
+                               "localhost"}) {
+      EXPECT_EQ(status_of(rules, head("localhost", origin)), 403) << origin;
+    }
+    Request twice = head("localhost", "http://localhost");
+    EXPECT_EQ(status_of(rules, twice), 200);
+    twice.headers.add("origin", "http://localhost");
+    EXPECT_EQ(status_of(rules, twice), 403);
+  }
+  for (const char* origin : {"null", "file://", "https://any.example", "moz-extension://a-b"}) {
+    EXPECT_EQ(status_of(policy(true, {}, {"*"}), head("localhost", origin)), 200) << origin;
+  }
+}
+
 TEST(AccessPolicy, LoopbackOriginsAreForeignOnlyToAServerOnTheNet) {
   EXPECT_EQ(status_of(policy(true), head("localhost:8000", "http://localhost:3000")), 200);
   EXPECT_EQ(status_of(policy(true), head("127.0.0.1:8000", "http://[::1]:3000")), 200);
@@ -159,6 +188,9 @@ TEST(AccessPolicy, AllowedOriginsAreServedAndMayReadTheAnswer) {
 TEST(AccessPolicy, RefusesEntriesThatAreNoHostOrOrigin) {
   const auto host = AccessPolicy::create(true, {"http://llm.example"}, {});
   ASSERT_FALSE(host);
+  EXPECT_FALSE(AccessPolicy::create(true, {"llm.example:x"}, {}));
+  EXPECT_FALSE(AccessPolicy::create(true, {}, {"https://chat.example:x"}));
+  EXPECT_TRUE(AccessPolicy::create(true, {"[2001:db8::1]:80"}, {"https://chat.example:444"}));
   EXPECT_NE(host.error().message().find("--allowed-hosts"), std::string::npos);
   const auto origin = AccessPolicy::create(true, {}, {"chat.example"});
   ASSERT_FALSE(origin);

@@ -21,6 +21,7 @@ namespace phalanx::http {
 //         empty, to these and to loopback names.
 // Origin  A request without one is no page's and is served. The origin of the host itself is
 //         served, and on loopback every loopback origin; of the others those in `allowed_origins`.
+//         What is no origin, or more than one, is not served.
 //
 // An entry of `allowed_hosts` is a name or address, with a port or for every port; one of
 // `allowed_origins` is "scheme://host[:port]" or "null"; "*" allows all. Case does not matter.
