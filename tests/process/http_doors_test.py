@@ -37,6 +37,14 @@ class Doors(unittest.TestCase):
         self.assertEqual((status, headers["access-control-allow-origin"]), (200, "https://chat.example"))
         self.assertEqual(self.ask(origin="http://localhost:3000")[0], 200)
 
+    def test_what_only_begins_with_a_name_that_is_answered_is_refused(self):
+        for host in ("localhost:evil.com", "[::1]evil.com", "llm.example:99999"):
+            status, answer, _ = self.ask(host=host)
+            self.assertEqual(status, 400)
+            self.assertIn(f'came "{host}"', answer["error"]["message"])
+            status, _, headers = self.ask(origin=f"http://{host}")
+            self.assertEqual((status, headers.get("access-control-allow-origin")), (403, None))
+
     def test_a_body_that_calls_itself_something_else_is_refused(self):
         status, answer, _ = self.ask(content_type="application/x-www-form-urlencoded")
         self.assertEqual(status, 415)

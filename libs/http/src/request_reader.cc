@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -13,8 +14,13 @@
 
 #include "absolute_target.h"
 #include "asio.h"
+#include "authority.h"
 #include "body_reader.h"
+#include "field_faults.h"
+#include "header_lines.h"
 #include "hex_digit.h"
+#include "request_line.h"
+#include "shown_text.h"
 
 namespace phalanx::http {
 namespace {
@@ -47,53 +53,37 @@ std::optional<std::string> percent_decoded(std::string_view in) {
   return out;
 }
 
-// Name or address and port, as a URL has them.
-bool is_host(boost::beast::string_view host) {
-  return !host.empty() && std::all_of(host.begin(), host.end(), [](char c) {
-    return static_cast<unsigned char>(c) > 0x20 && static_cast<unsigned char>(c) < 0x7F &&
-           std::string_view("/?#@,\\\"<>").find(c) == std::string_view::npos;
+std::vector<std::string> members_of(const RequestParser::value_type& message,
+                                    beast_http::field name) {
+  std::vector<std::string> members;
+  const auto fields = message.equal_range(name);
+  std::for_each(fields.first, fields.second, [&](const auto& field) {
+    append_members(text(field.value()), &members);
   });
+  return members;
 }
 
+bool is_continue(std::string_view expectation) {
+  return equal_ignoring_case(expectation, "100-continue");
+}
+
+std::string too_large(const RequestLimits& limits) {
+  return "the request line and header fields are larger than " +
+         std::to_string(limits.header_bytes_max) + " bytes";
+}
+
+// `bytes` begin with the line at which the parser has stopped.
 RequestReader::Refusal refusal_of(const boost::system::error_code& error,
+                                  std::string_view bytes,
                                   const RequestLimits& limits) {
   if (error == beast_http::error::header_limit || error == beast_http::error::buffer_overflow) {
-    return {431,
-            "the request line and header fields are larger than " +
-                std::to_string(limits.header_bytes_max) + " bytes"};
+    return {431, too_large(limits)};
   }
   if (error == beast_http::error::body_limit) {
     return {413, "the body is larger than " + std::to_string(limits.body_bytes_max) + " bytes"};
   }
-  if (error == beast_http::error::bad_version) {
-    return {505, "expected HTTP/1.1 or HTTP/1.0 at the end of a line that ends with CR LF"};
-  }
-  if (error == beast_http::error::bad_transfer_encoding) {
-    return {400, "expected Content-Length or Transfer-Encoding, came both, or a wrong one"};
-  }
-  return {400, "not an HTTP request: " + error.message()};
+  return {400, fault_of_field(bytes)};
 }
-
-// Watches the lines of a header as they are used up. A line that goes on the one before it
-// (obs-fold) is read as one field here and as two by others, so it is refused; a limit on fields
-// bounds what a header of many tiny ones costs.
-class HeaderLines {
- public:
-  void take(std::string_view bytes) {
-    for (const char byte : bytes) {
-      folded_ = folded_ || (at_start_ && lines_ > 0 && (byte == ' ' || byte == '\t'));
-      at_start_ = byte == '\n';
-      lines_ += at_start_ ? 1U : 0U;
-    }
-  }
-  [[nodiscard]] bool folded() const { return folded_; }
-  [[nodiscard]] std::size_t lines() const { return lines_; }
-
- private:
-  std::size_t lines_ = 0;
-  bool at_start_ = false;
-  bool folded_ = false;
-};
 
 }  // namespace
 
@@ -108,11 +98,12 @@ struct RequestReader::Impl {
     parser->header_limit(static_cast<std::uint32_t>(limits.header_bytes_max));
     parser->body_limit(limits.body_bytes_max);
     body.reset();
+    line = {};
     lines = {};
     request = {};
     state = State::kHeader;
     started = false;
-    continue_taken = false;
+    expects_continue = false;
   }
 
   void refuse(int status, std::string message) {
@@ -121,12 +112,29 @@ struct RequestReader::Impl {
   }
 
   [[nodiscard]] std::size_t feed_header(std::string_view bytes) {
+    std::size_t used = 0;
     SystemError error;
-    const std::size_t used = parser->put(asio::const_buffer(bytes.data(), bytes.size()), error);
+    if (!line.complete()) {
+      line.take(bytes, limits);
+      if (line.refusal()) {
+        refuse(line.refusal()->status, line.refusal()->message);
+      }
+      if (!line.complete()) {
+        return used;
+      }
+      if (const auto as_spoken = line.as_http_1_1(bytes)) {
+        used = parser->put(asio::const_buffer(as_spoken->data(), as_spoken->size()), error);
+      }
+    }
+    if (used < bytes.size() && (!error || error == beast_http::error::need_more)) {
+      used += parser->put(asio::const_buffer(bytes.data() + used, bytes.size() - used), error);
+    }
     lines.take(bytes.substr(0, used));
     if (error && error != beast_http::error::need_more) {
-      const Refusal why = refusal_of(error, limits);
+      const Refusal why = refusal_of(error, bytes.substr(used), limits);
       refuse(why.status, why.message);
+    } else if (lines.bytes() > limits.header_bytes_max) {  // the parser's limit is of what is left
+      refuse(431, too_large(limits));
     } else if (lines.folded()) {
       refuse(400, "a header field goes on in a second line, which HTTP/1.1 forbids");
     } else if (lines.lines() > limits.header_fields_max + 2) {  // and the first line and the last
@@ -147,6 +155,9 @@ struct RequestReader::Impl {
       if (auto why = check(request)) {
         refuse(why->status, std::move(why->message));
       }
+    }
+    if (state != State::kRefused) {
+      check_expectations();
     }
     if (state == State::kRefused) {
       return;
@@ -175,23 +186,60 @@ struct RequestReader::Impl {
     if (hosts > 1 || (hosts == 0 && message.version() >= 11)) {
       return refuse(400, "an HTTP/1.1 request must have exactly one Host field");
     }
-    if (hosts == 1 && !is_host(message[beast_http::field::host])) {
-      return refuse(400, "the Host field must be a name or an address, with or without a port");
+    const std::string host = text(message[beast_http::field::host]);
+    if (hosts == 1 && !is_authority(host)) {
+      return refuse(400,
+                    "the Host field must be a name or an address, with or without a port; came \"" +
+                        shown_text(host) + "\"");
     }
     if (message.count(beast_http::field::content_length) > 1) {
       return refuse(400, "a request must have at most one Content-Length field");
     }
-    const std::size_t encodings = message.count(beast_http::field::transfer_encoding);
-    if (encodings == 0) {
-      return;
+    if (message.count(beast_http::field::transfer_encoding) > 0) {
+      check_codings();
     }
+  }
+
+  // Where the last coding is another one, nobody knows where the body ends (RFC 9112 §6.3).
+  void check_codings() {
+    const auto& message = parser->get();
     if (message.version() < 11) {
       return refuse(400, "Transfer-Encoding is not part of HTTP/1.0");
     }
-    if (encodings > 1 ||
-        !equal_ignoring_case(text(message[beast_http::field::transfer_encoding]), "chunked")) {
-      return refuse(501, "transfer-encoding: only chunked is supported");
+    const auto codings = members_of(message, beast_http::field::transfer_encoding);
+    const auto chunked = std::count_if(codings.begin(), codings.end(), [](const auto& coding) {
+      return equal_ignoring_case(coding, "chunked");
+    });
+    const std::string value = text(message[beast_http::field::transfer_encoding]);
+    if (chunked != 1 || !equal_ignoring_case(codings.back(), "chunked")) {
+      return refuse(400,
+                    "the last coding of Transfer-Encoding, and no other, must be chunked; came \"" +
+                        shown_text(codings.empty() ? value : codings.back()) + "\" as the last");
     }
+    if (codings.size() > 1) {
+      return refuse(501,
+                    "transfer-encoding: only chunked is supported; came \"" +
+                        shown_text(codings.front()) + "\" before it");
+    }
+    if (!equal_ignoring_case(value, "chunked")) {
+      return refuse(
+          400,
+          "Transfer-Encoding must be chunked, and come once; came \"" + shown_text(value) + "\"");
+    }
+  }
+
+  // A client that waits for what it expects would hear nothing. One of HTTP/1.0 expects nothing.
+  void check_expectations() {
+    if (parser->get().version() < 11) {
+      return;
+    }
+    const auto expectations = members_of(parser->get(), beast_http::field::expect);
+    const auto other = std::find_if_not(expectations.begin(), expectations.end(), is_continue);
+    if (other != expectations.end()) {
+      return refuse(417,
+                    "Expect: only 100-continue is supported; came \"" + shown_text(*other) + "\"");
+    }
+    expects_continue = !expectations.empty();
   }
 
   void make_head() {
@@ -201,12 +249,14 @@ struct RequestReader::Impl {
     std::string_view target = request.target;
     const auto authority = authority_of_target(target);
     if (!target.starts_with('/') && !authority && target != "*") {
-      return refuse(400, "the request target must be a path");
+      return refuse(400, "the request target must be a path; came \"" + shown_text(target) + "\"");
     }
     if (authority) {
       // It stands above the Host field, so it must be what that has to be.
-      if (!is_host({authority->data(), authority->size()})) {
-        return refuse(400, "the request target must name a host, with or without a port");
+      if (!is_authority(*authority)) {
+        return refuse(400,
+                      "the request target must name a host, with or without a port; came \"" +
+                          shown_text(*authority) + "\"");
       }
       target.remove_prefix(kAbsoluteScheme.size() + authority->size());
     }
@@ -226,12 +276,13 @@ struct RequestReader::Impl {
   HeadCheck check;
   std::optional<RequestParser> parser;
   std::optional<BodyReader> body;
+  RequestLine line;
   HeaderLines lines;
   Request request;  // its body comes last
   State state = State::kHeader;
   Refusal refusal;
   bool started = false;
-  bool continue_taken = false;
+  bool expects_continue = false;  // and has not been told
 };
 
 RequestReader::RequestReader(RequestLimits limits, HeadCheck check)
@@ -274,13 +325,7 @@ const RequestReader::Refusal& RequestReader::refusal() const {
 }
 
 bool RequestReader::take_expects_continue() {
-  if (impl_->state != State::kBody || impl_->continue_taken || !is_http_1_1()) {
-    return false;
-  }
-  const auto field = impl_->parser->get().find(beast_http::field::expect);
-  impl_->continue_taken = field != impl_->parser->get().end() &&
-                          equal_ignoring_case(text(field->value()), "100-continue");
-  return impl_->continue_taken;
+  return impl_->state == State::kBody && std::exchange(impl_->expects_continue, false);
 }
 
 Request RequestReader::head() const {

@@ -52,6 +52,21 @@ TEST(ServerLimits, RefusesWhatIsNotHttp) {
   EXPECT_EQ(refused(small_limits(), "hello\r\n\r\n").status, 400);
 }
 
+// Without waiting for the body that it holds back.
+TEST(ServerLimits, AnExpectationThatIsNotMetIsAnsweredAtOnce) {
+  const Response response = refused(small_limits(),
+                                    "POST / HTTP/1.1\r\nHost: localhost\r\n"
+                                    "Expect: 100-continue, x\r\nContent-Length: 10\r\n\r\n");
+  EXPECT_EQ(response.status, 417);
+  EXPECT_EQ(reason_phrase(417), "Expectation Failed");
+}
+
+TEST(ServerLimits, ATlsClientIsToldAtOnceWhatIsSpokenHere) {
+  const Response response = refused(small_limits(), "\x16\x03\x01");
+  EXPECT_EQ(response.status, 400);
+  EXPECT_NE(response.body.text().find("plain HTTP"), std::string::npos);
+}
+
 TEST(ServerLimits, AHeaderMustArriveInTime) {
   ServerOptions options = small_limits();
   options.header_timeout = milliseconds(40);

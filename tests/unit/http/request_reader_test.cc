@@ -159,6 +159,121 @@ TEST(RequestReader, RefusesWhatIsNotHttp) {
       400);
 }
 
+// 505 tells a client to speak another version, so it is for one that has spoken of a version.
+TEST(RequestReader, AMalformedRequestLineIsNoOtherVersion) {
+  for (const std::string line : {"GET /foo bar HTTP/1.1",
+                                 "GET /version HTTP/1.1 ",
+                                 "GET  / HTTP/1.1",
+                                 "GET /  HTTP/1.1",
+                                 " GET / HTTP/1.1",
+                                 "GET / HTTP/",
+                                 "GET / HTTP/1",
+                                 "GET / HTTP/1.",
+                                 "GET / HTTP/2",
+                                 "GET / HTTP/1.10",
+                                 "GET / HTTP/11.1",
+                                 "GET / HTTP/2.0 ",
+                                 "GET / http/1.1",
+                                 "GET / ICY",
+                                 "GET /",
+                                 "GET",
+                                 "G(T / HTTP/1.1",
+                                 "GET /\x01 HTTP/1.1",
+                                 "GET /\tx HTTP/1.1",
+                                 "GET / HTTP/1.1\r"}) {
+    const std::string bytes = line + "\r\nHost: h\r\n\r\n";
+    const auto refusal = refusal_of(bytes);
+    EXPECT_EQ(refusal.status, 400) << line;
+    EXPECT_NE(refusal.message.find("\"METHOD target HTTP/1.1\""), std::string::npos)
+        << refusal.message;
+    RequestReader slow({});
+    feed_in_steps(slow, bytes, 1);
+    ASSERT_EQ(slow.state(), State::kRefused) << line;
+    EXPECT_EQ(slow.refusal().message, refusal.message);
+  }
+  EXPECT_EQ(refusal_of("GET / HTTP/1.1\nHost: h\n\n").status, 400);
+  for (const std::string version : {"HTTP/2.0", "HTTP/0.9", "HTTP/9.9"}) {
+    const auto refusal = refusal_of("PRI * " + version + "\r\n\r\n");
+    EXPECT_EQ(refusal.status, 505);
+    EXPECT_NE(refusal.message.find("came \"" + version + "\""), std::string::npos);
+  }
+}
+
+TEST(RequestReader, LaterMinorVersionsAreReadAsHttp11) {
+  for (const char minor : {'2', '9'}) {
+    const std::string bytes =
+        std::string("POST /a?b HTTP/1.") + minor + "\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi";
+    for (std::size_t step = 1; step <= bytes.size(); ++step) {
+      RequestReader reader({});
+      EXPECT_EQ(feed_in_steps(reader, bytes, step), "") << step;
+      ASSERT_EQ(reader.state(), State::kComplete) << step;
+      EXPECT_TRUE(reader.keep_alive());
+      EXPECT_TRUE(reader.is_http_1_1());
+      const Request request = reader.take();
+      EXPECT_EQ(request.target, "/a?b");
+      EXPECT_EQ(request.body, "hi");
+    }
+  }
+  EXPECT_EQ(refusal_of("GET / HTTP/1.7\r\n\r\n").status, 400);  // without a Host
+}
+
+TEST(RequestReader, ATlsClientIsToldAtOnceWhatIsSpokenHere) {
+  EXPECT_NE(refusal_of("\x16\x03\x01").message.find("plain HTTP"), std::string::npos);
+}
+
+TEST(RequestReader, RefusalsSayWhatWasExpectedAndWhatCame) {
+  const auto told = [](std::string_view lines) {
+    const auto refusal = refusal_of("GET / HTTP/1.1\r\n" + std::string(lines) + "\r\n\r\n");
+    EXPECT_EQ(refusal.status, 400) << lines;
+    EXPECT_LT(refusal.message.size(), 300U);
+    return refusal.message;
+  };
+  const std::string form =
+      "a header line must be \"name: value\" without spaces in the name; came ";
+  EXPECT_EQ(told("Host h"), form + "\"Host h\"");
+  EXPECT_EQ(told("Host : h"), form + "\"Host :\"");
+  EXPECT_EQ(told(": h"), form + "\":\"");
+  EXPECT_EQ(told("X\x1b: secret"), form + "\"X\"");
+  EXPECT_EQ(told(std::string(5000, '\x80')), form + "\"" + std::string(100, '?') + "...\"");
+  const std::string end = "a header line must end in CR LF and hold no other control byte; came ";
+  EXPECT_EQ(told("Host: h\nX: y"), end + "byte 0x0a of \"Host\"");
+  EXPECT_EQ(told("Host: h\rX: y"), end + "'X' behind the CR of \"Host\"");
+  EXPECT_EQ(told("X: \x01"), end + "byte 0x01 of \"X\"");
+  EXPECT_EQ(told("Content-Length: -1"),
+            "Content-Length must be a decimal number, and come without Transfer-Encoding; came "
+            "\"-1\"");
+  EXPECT_EQ(told("Connection: a b"), "Connection must be names separated by commas; came \"a b\"");
+  EXPECT_NE(told("Host: h/\x80").find("came \"h/?\""), std::string::npos);
+}
+
+TEST(RequestReader, OnlyContinueCanBeExpected) {
+  const auto head = [](std::string_view fields, std::string_view version = "HTTP/1.1") {
+    return "POST / " + std::string(version) + "\r\nHost: h\r\n" + std::string(fields) +
+           "\r\nContent-Length: 1\r\n\r\n";
+  };
+  for (const char* fields : {"Expect: 100-continue, x",
+                             "Expect: a miracle",
+                             "Expect: 100-continue\r\nExpect: x",
+                             "Expect: 100-continue=1"}) {
+    EXPECT_EQ(refusal_of(head(fields)).status, 417) << fields;
+    EXPECT_EQ(state_after(head(fields, "HTTP/1.0")), State::kBody) << fields;
+  }
+  for (const char* fields : {"Expect: 100-continue, 100-CONTINUE",
+                             "Expect: , 100-continue ,",
+                             "Expect: 100-continue\r\nExpect: 100-continue"}) {
+    RequestReader reader({});
+    feed_in_steps(reader, head(fields), 7);
+    ASSERT_EQ(reader.state(), State::kBody) << fields;
+    EXPECT_TRUE(reader.take_expects_continue()) << fields;
+    EXPECT_FALSE(reader.take_expects_continue()) << fields;
+  }
+  for (const char* version : {"HTTP/1.1", "HTTP/1.0"}) {
+    RequestReader reader({});
+    feed_in_steps(reader, head("Expect:", version), 99);
+    EXPECT_FALSE(reader.take_expects_continue());
+  }
+}
+
 TEST(RequestReader, RefusesFramingOnWhichTwoReadersCouldDisagree) {
   EXPECT_EQ(refusal_of("GET / HTTP/1.1\r\n\r\n").message,
             "an HTTP/1.1 request must have exactly one Host field");
@@ -187,8 +302,34 @@ TEST(RequestReader, RefusesAFoldedField) {
 }
 
 TEST(RequestReader, RefusesAHostThatIsNone) {
-  for (const std::string host : {"", " ", "a b", "a,b", "user@h", "h/x", "\"h\""}) {
+  for (const std::string host :
+       {"",     " ",     "a b",           "a,b",         "user@h",
+        "h/x",  "\"h\"", "h:evil.com",    "h:80:80",     "h:abc",
+        "h:-1", "h:+1",  "h:8 0",         "h:65536",     "h:999999999999999999999",
+        ":80",  "::1",   "[::1]evil.com", "[::1]:99999", "[::1]:x",
+        "[::1", "[]",    "[h]",           "[::1%]",      "[::1]]",
+        "h]",   "h[0]"}) {
     EXPECT_EQ(refusal_of("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n").status, 400) << host;
+    if (host == "h/x") {
+      continue;  // a host and a path
+    }
+    EXPECT_EQ(refusal_of("GET http://" + host + "/ HTTP/1.1\r\nHost: h\r\n\r\n").status, 400)
+        << host;
+  }
+  for (const std::string host : {"h:",
+                                 "h:0",
+                                 "h:00080",
+                                 "h:65535",
+                                 "[::1]:",
+                                 "[::1]",
+                                 "a_b.c.:1",
+                                 "[fe80::1%25eth0]:80",
+                                 "[::ffff:127.0.0.1]",
+                                 "1.2.3.4:5"}) {
+    EXPECT_EQ(state_after("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n"), State::kComplete)
+        << host;
+    EXPECT_EQ(state_after("GET http://" + host + " HTTP/1.1\r\nHost: h\r\n\r\n"), State::kComplete)
+        << host;
   }
   EXPECT_EQ(refusal_of("GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n").status, 400);
   EXPECT_EQ(refusal_of("GET / HTTP/1.0\r\nHost:\r\n\r\n").status, 400);
@@ -208,6 +349,46 @@ TEST(RequestReader, RefusesTransferEncodingThatIsNotThatOfHttp11) {
       refusal_of("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc")
           .status,
       400);
+}
+
+// RFC 9112 §6.3: of such a body nobody knows the end.
+TEST(RequestReader, TheLastCodingMustBeChunked) {
+  const auto status_of = [](const std::string& fields) {
+    return refusal_of("POST / HTTP/1.1\r\nHost: h\r\n" + fields + "\r\n\r\n0\r\n\r\n").status;
+  };
+  for (const char* fields : {"Transfer-Encoding: chunked, deflate",
+                             "Transfer-Encoding: chunked\r\nTransfer-Encoding: deflate",
+                             "Transfer-Encoding: pigeons",
+                             "Transfer-Encoding: identity",
+                             "Transfer-Encoding: xchunked",
+                             "Transfer-Encoding: chunked;a=b",
+                             "Transfer-Encoding: chunked, chunked",
+                             "Transfer-Encoding: chunked, gzip, chunked",
+                             "Transfer-Encoding: chunked,",
+                             "Transfer-Encoding: \"chunked\"",
+                             "Transfer-Encoding:"}) {
+    EXPECT_EQ(status_of(fields), 400) << fields;
+  }
+  for (const char* fields : {"Transfer-Encoding: gzip, chunked",
+                             "Transfer-Encoding: gzip ,\tCHUNKED",
+                             "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked"}) {
+    EXPECT_EQ(status_of(fields), 501) << fields;
+  }
+}
+
+// However it is cut: fields that are used up one by one count together.
+TEST(RequestReader, TheLimitOfTheHeaderIsOfAllOfIt) {
+  const RequestLimits limits{.header_bytes_max = 1000};
+  std::string bytes = "GET / HTTP/1.1\r\nHost: h\r\n";
+  for (int i = 0; i < 19; ++i) {
+    bytes += "X: " + std::string(90, 'a') + "\r\n";
+  }
+  for (const std::size_t step : {std::size_t{1}, std::size_t{97}, std::size_t{900}}) {
+    RequestReader reader(limits);
+    feed_in_steps(reader, bytes + "\r\n", step);
+    ASSERT_EQ(reader.state(), State::kRefused) << step;
+    EXPECT_EQ(reader.refusal().status, 431) << step;
+  }
 }
 
 TEST(RequestReader, RefusesMoreFieldsThanItsLimit) {

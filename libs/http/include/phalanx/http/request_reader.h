@@ -21,7 +21,8 @@ struct RequestLimits {
 
 // Takes one HTTP/1.x request out of a stream of bytes. No sockets: the same code reads the network,
 // the tests and the fuzzer. Body by content-length or chunked; chunk extensions and trailer fields
-// are read, bounded and dropped.
+// are read, bounded and dropped. HTTP/1.2 and above is read as HTTP/1.1. A refusal says what was
+// expected and what came.
 //
 // Threads: one at a time.
 // Memory: at most the limits, plus one feed. The header may stay with the caller until it is
@@ -35,7 +36,7 @@ class RequestReader {
     kRefused    // refusal() says why; the connection cannot go on after the answer
   };
   struct Refusal {
-    int status = 400;  // 400, 413, 431, 501 or 505, or what the check said
+    int status = 400;  // 400, 413, 417, 431, 501 or 505, or what the check said
     std::string message;
   };
   // Sees each request once its header is complete, before its body; what it gives is the refusal.
@@ -62,7 +63,8 @@ class RequestReader {
   // A byte of the request has come.
   [[nodiscard]] bool started() const;
 
-  // The client waits for "100 Continue" before it sends the body. True at most once per request.
+  // The client waits for "100 Continue" before it sends the body; one that expects anything else is
+  // refused. True at most once per request.
   [[nodiscard]] bool take_expects_continue();
 
   // The most that the body may come to: what the header says, or for a chunked one the limit. Valid
