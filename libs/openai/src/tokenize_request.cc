@@ -25,6 +25,24 @@ Refusal read_members(std::string_view json, Read&& read) {
   return std::nullopt;
 }
 
+// Refuses the names of llama-server unless they ask for what happens anyway; add_special, whose
+// default is another one there, never does. Returns whether the field is one of them.
+bool read_foreign(const Field& field, Refusal* refusal) {
+  if (field.name == "content") {
+    *refusal = unsupported(field.name, "it is called prompt here");
+  } else if (field.name == "add_special") {
+    *refusal = unsupported(field.name, "it is called add_special_tokens here");
+  } else if (field.name == "with_pieces") {
+    const bool* const on = field.value.as_bool();
+    if (on == nullptr || *on) {
+      *refusal = unsupported(field.name, "it is called return_token_strs here");
+    }
+  } else {
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 ApiResult<TokenizeRequest> parse_tokenize_request(std::string_view json,
@@ -48,6 +66,9 @@ ApiResult<TokenizeRequest> parse_tokenize_request(std::string_view json,
     }
     if (field.name == "return_token_strs") {
       return read_bool(field, &request.return_token_strs);
+    }
+    if (read_foreign(field, &refused)) {
+      return refused;
     }
     note_ignored(field.name, &request.ignored_fields);
     return std::nullopt;

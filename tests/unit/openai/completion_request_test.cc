@@ -146,6 +146,23 @@ TEST(TokenizeRequest, TakesEitherATextOrAConversation) {
       std::string::npos);
 }
 
+TEST(TokenizeRequest, SaysHowTheFieldsOfLlamaServerAreCalled) {
+  const auto refused = [](const std::string& fields) {
+    return message_of(parse_tokenize_request("{" + fields + "}"));
+  };
+  const std::string reason = ": not supported by this version: it is called ";
+  EXPECT_EQ(refused(R"("content":"x")"), "content" + reason + "prompt here");
+  for (const char* value : {"true", "false"}) {
+    EXPECT_EQ(refused(R"("prompt":"x","add_special":)" + std::string(value)),
+              "add_special" + reason + "add_special_tokens here");
+  }
+  EXPECT_EQ(refused(R"("prompt":"x","with_pieces":true)"),
+            "with_pieces" + reason + "return_token_strs here");
+  EXPECT_TRUE(
+      value_of(parse_tokenize_request(R"({"prompt":"x","with_pieces":false,"content":null})"))
+          .ignored_fields.empty());
+}
+
 TEST(DetokenizeRequest, TakesTokensOfTheVocabulary) {
   RequestBounds bounds;
   bounds.vocab_size = 10;
