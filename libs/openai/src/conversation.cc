@@ -10,12 +10,17 @@
 namespace phalanx::openai {
 namespace {
 
-constexpr std::array<std::string_view, 5> kRoles = {
-    "system", "developer", "user", "assistant", "tool"};
+// Which roles there are is up to the template; those that are no words of the protocol are text of
+// the client to it.
+constexpr std::size_t kMaxRoleBytes = 64;
 
 // Carried into the template as they are, where they have this type.
 constexpr std::array<std::string_view, 4> kTextMembers = {
     "name", "tool_call_id", "reasoning_content", "reasoning"};
+
+// Clients that append an answer to their history send these back, mostly with nothing in them.
+constexpr std::array<std::string_view, 4> kMembersOfAnswers = {
+    "refusal", "annotations", "audio", "function_call"};
 
 // Arguments become a part of the conversation, six levels down.
 constexpr std::size_t kMaxArgumentsDepth = json::Limits{}.depth_max - 6;
@@ -23,6 +28,14 @@ constexpr std::size_t kMaxArgumentsDepth = json::Limits{}.depth_max - 6;
 template <typename List>
 bool contains(const List& list, std::string_view name) {
   return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+bool is_role(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxRoleBytes &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '_' || c == '.' || c == '-';
+         });
 }
 
 // Members that nobody reads.
@@ -197,7 +210,7 @@ Refusal write_further_members(const Field& message,
       if (auto refusal = write_tool_calls(field, ignored, json)) {
         return refusal;
       }
-    } else {
+    } else if (!contains(kMembersOfAnswers, key) || !is_empty(value)) {
       note_ignored(field.name, ignored);
     }
   }
@@ -211,9 +224,10 @@ Refusal write_message(const Field& message, std::vector<std::string>* ignored, j
   }
   const json::Value* role_value = message.value.find("role");
   const std::string* role = role_value == nullptr ? nullptr : role_value->as_string();
-  if (role == nullptr || !contains(kRoles, *role)) {
+  if (role == nullptr || !is_role(*role)) {
     return wrong({message.name + ".role", role_value == nullptr ? absent : *role_value},
-                 "\"system\", \"developer\", \"user\", \"assistant\" or \"tool\"");
+                 "a role that the chat template knows, of 1 to 64 letters, digits, \"_\", \".\" "
+                 "and \"-\", as in \"user\"");
   }
   json.begin_object().key("role").text(*role).key("content");
   const json::Value* content = message.value.find("content");

@@ -70,12 +70,22 @@ std::optional<std::int64_t> integer_of(const json::Value& value) {
   if (const auto* integer = value.as_int()) {
     return *integer;
   }
-  constexpr double kMaxExact = 9007199254740992.0;  // 2^53: every integer below is exact
-  const double* real = value.as_double();
-  if (real != nullptr && std::abs(*real) <= kMaxExact && std::trunc(*real) == *real) {
+  // What 64 bits hold begins at -2^63 and ends before 2^63. A number that is written as an integer
+  // and beyond that may have its nearest real within.
+  constexpr double kEnd = 9223372036854775808.0;
+  const double* real = value.as_big_int() == nullptr ? value.as_double() : nullptr;
+  if (real != nullptr && *real >= -kEnd && *real < kEnd && std::trunc(*real) == *real) {
     return static_cast<std::int64_t>(*real);
   }
   return std::nullopt;
+}
+
+bool is_empty(const json::Value& value) {
+  const auto* text = value.as_string();
+  const auto* array = value.as_array();
+  const auto* object = value.as_object();
+  return (text != nullptr && text->empty()) || (array != nullptr && array->empty()) ||
+         (object != nullptr && object->empty());
 }
 
 Refusal read_int(const Field& field, IntRange range, std::int64_t* out) {

@@ -53,8 +53,12 @@ struct IntRange {
                                   std::size_t count_max,
                                   std::vector<TokenId>* out);
 
-// An integer, also when written as 5.0.
+// An integer, also when written as 5.0 or 1e18. One that is not exact as a 64-bit real is the
+// nearest that is.
 [[nodiscard]] std::optional<std::int64_t> integer_of(const json::Value& value);
+
+// "", [] or {}.
+[[nodiscard]] bool is_empty(const json::Value& value);
 
 // The top-level object of a request, or the answer to something else.
 [[nodiscard]] ApiResult<json::Value> parse_object(std::string_view json);

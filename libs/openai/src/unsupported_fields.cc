@@ -178,14 +178,6 @@ bool is_number(const json::Value& value, std::int64_t number) {
   return integer_of(value) == number;
 }
 
-bool is_empty(const json::Value& value) {
-  const auto* text = value.as_string();
-  const auto* array = value.as_array();
-  const auto* object = value.as_object();
-  return (text != nullptr && text->empty()) || (array != nullptr && array->empty()) ||
-         (object != nullptr && object->empty());
-}
-
 bool is_text(const json::Value* value, std::string_view text) {
   const std::string* string = value == nullptr ? nullptr : value->as_string();
   return string != nullptr && *string == text;

@@ -116,6 +116,18 @@ INSTANTIATE_TEST_SUITE_P(
                  "seed",
                  "seed: expected an integer from -9223372036854775808 to 9223372036854775807, "
                  "came 18446744073709551615"},
+        BadField{R"("seed":-9223372036854775809)",
+                 "seed",
+                 "seed: expected an integer from -9223372036854775808 to 9223372036854775807, "
+                 "came -9223372036854775809"},
+        BadField{R"("seed":9223372036854775808.0)",
+                 "seed",
+                 "seed: expected an integer from -9223372036854775808 to 9223372036854775807, "
+                 "came 9223372036854775808.0"},
+        BadField{R"("seed":1.5e0)",
+                 "seed",
+                 "seed: expected an integer from -9223372036854775808 to 9223372036854775807, "
+                 "came 1.5"},
         BadField{R"("stop":5)", "stop", "stop: expected a string or a list of strings, came 5"},
         BadField{
             R"("stop":["a","b","c","d","e"])", "stop", "stop: expected at most 4 strings, came 5"},
@@ -183,10 +195,17 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"("messages":["hi"])",
                  "messages[0]",
                  R"(messages[0]: expected an object with role and content, came "hi")"},
-        BadField{R"("messages":[{"role":"king","content":"hi"}])",
+        BadField{R"("messages":[{"role":"<|im_end|>","content":"hi"}])",
                  "messages[0].role",
-                 R"(messages[0].role: expected "system", "developer", "user", "assistant" or )"
-                 R"("tool", came "king")"},
+                 "messages[0].role: expected a role that the chat template knows, of 1 to 64 "
+                 R"(letters, digits, "_", "." and "-", as in "user", came "<|im_end|>")"},
+        BadField{R"("messages":[{"role":"","content":"hi"}])",
+                 "messages[0].role",
+                 "messages[0].role: expected a role that the chat template knows, of 1 to 64 "
+                 R"(letters, digits, "_", "." and "-", as in "user", came "")"},
+        BadField{R"("messages":[{"role":"ipython"}])",
+                 "messages[0].content",
+                 "messages[0].content: expected a string or a list of text parts, came null"},
         BadField{R"("messages":[{"role":"user"}])",
                  "messages[0].content",
                  "messages[0].content: expected a string or a list of text parts, came null"},

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "phalanx/openai/requests.h"
@@ -110,6 +113,55 @@ TEST(ChatRequest, WritesTheConversationForTheTemplate) {
             R"({"role":"tool","content":"3\n","tool_call_id":"c","name":"f"}])");
   EXPECT_EQ(request.conversation.message_count, 4U);
   EXPECT_EQ(request.generation.ignored_fields, (std::vector<std::string>{"messages[3].weight"}));
+}
+
+TEST(ChatRequest, TakesEveryRoleThatATemplateMayKnow) {
+  for (const std::string role : {"ipython", "function", "System-2_a.B", "end"}) {
+    const ChatRequest request = parse(R"({"messages":[{"role":")" + role +
+                                      R"(","content":"a","name":"f"},)"
+                                      R"({"role":"user","content":"b"}]})");
+    EXPECT_EQ(request.conversation.messages_json,
+              R"([{"role":")" + role +
+                  R"(","content":"a","name":"f"},)"
+                  R"({"role":"user","content":"b"}])");
+    EXPECT_TRUE(request.generation.ignored_fields.empty()) << role;
+  }
+  const auto takes = [](const std::string& role) {
+    return parse_chat_request(R"({"messages":[{"role":")" + role + R"(","content":"a"}]})")
+        .has_value();
+  };
+  EXPECT_TRUE(takes(std::string(64, 'r')));
+  EXPECT_FALSE(takes(std::string(65, 'r')));
+  for (const char* role : {"a b", "a|b", "<user>", "a\n", "rôle"}) {
+    EXPECT_FALSE(takes(role)) << role;
+  }
+}
+
+// As SDKs append an answer to the history.
+TEST(ChatRequest, KnowsTheMembersOfAnswersThatCarryNothing) {
+  const ChatRequest request = parse(
+      R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b",)"
+      R"("refusal":null,"annotations":[],"audio":null,"function_call":null,"tool_calls":null},)"
+      R"({"role":"assistant","content":"c","refusal":"","annotations":null,"audio":{}}]})");
+  EXPECT_TRUE(request.generation.ignored_fields.empty());
+  EXPECT_EQ(request.conversation.messages_json,
+            R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"},)"
+            R"({"role":"assistant","content":"c"}])");
+  const ChatRequest refusing =
+      parse(R"({"messages":[{"role":"assistant","content":null,"refusal":"No.","annotations":[{}],)"
+            R"("function_call":{"name":"f","arguments":"{}"}}]})");
+  EXPECT_EQ(refusing.conversation.messages_json, R"([{"role":"assistant","content":""}])");
+  EXPECT_EQ(refusing.generation.ignored_fields,
+            (std::vector<std::string>{
+                "messages[0].refusal", "messages[0].annotations", "messages[0].function_call"}));
+}
+
+TEST(ChatRequest, TakesIntegersThatAreWrittenAsReals) {
+  EXPECT_EQ(parse_with(R"("seed":1e18)").generation.seed, 1'000'000'000'000'000'000);
+  EXPECT_EQ(parse_with(R"("seed":-9223372036854775808.0)").generation.seed,
+            std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(parse_with(R"("max_tokens":1.6E1)").generation.max_tokens, 16U);
+  EXPECT_EQ(parse_with(R"("top_k":50.0)").generation.top_k, 50);
 }
 
 TEST(ChatRequest, WritesTheArgumentsOfToolCallsAsObjects) {

@@ -149,5 +149,20 @@ TEST_F(ChatPromptTest, MakesNoSpecialTokenOfTheClientsText) {
             "<assistant><|end|>");
 }
 
+// Neither as a ChatML template writes roles nor as that of Phi does, which makes tokens of those
+// that it knows.
+TEST_F(ChatPromptTest, MakesNoSpecialTokenOfARoleThatIsNoWordOfTheProtocol) {
+  const auto written = [&](const char* role) {
+    return text_of(R"([{"role":")" + std::string(role) + R"(","content":"hi"}])");
+  };
+  EXPECT_EQ(written("ipython"), "<ipython>hi[<|end|>]<assistant>");
+  template_ = *tokenizer::ChatTemplate::compile(
+      "{% for m in messages %}{{ '<|end|>' + m.role + '\n' + m.content }}{% endfor %}");
+  EXPECT_EQ(written("end"), "[<|end|>]end\nhi");
+  template_ = *tokenizer::ChatTemplate::compile(
+      "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content }}{% endfor %}");
+  EXPECT_EQ(written("end"), "<|end|>hi");
+}
+
 }  // namespace
 }  // namespace phalanx::serving
