@@ -22,6 +22,13 @@ def run(*arguments):
     return result.returncode, result.stdout + result.stderr
 
 
+def answer_one(listener, status, body):
+    with listener.accept()[0] as client:
+        client.recv(65536)
+        client.sendall(b"HTTP/1.1 %d X\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s"
+                       % (status, len(body.encode()), body.encode()))
+
+
 class PhalanxLoad(unittest.TestCase):
     def test_a_result_that_cannot_be_written_is_known_before_the_run(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -46,14 +53,9 @@ class PhalanxLoad(unittest.TestCase):
                 self.assertEqual(file.read(), "kept")
 
     def test_no_word_of_a_server_reaches_the_terminal_raw(self):
-        body = json.dumps({"error": {"message": "\x1b]0;owned\x07 \u202e\n"}}).encode()
+        body = json.dumps({"error": {"message": "\x1b]0;owned\x07 \u202e\n"}})
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            def answer():
-                with listener.accept()[0] as client:
-                    client.recv(65536)
-                    client.sendall(b"HTTP/1.1 400 No\r\ncontent-type: application/json\r\nconnection: close\r\n"
-                                   b"content-length: %d\r\n\r\n" % len(body) + body)
-            server = threading.Thread(target=answer)
+            server = threading.Thread(target=answer_one, args=(listener, 400, body))
             server.start()
             status, output = run("--base-url", f"http://127.0.0.1:{listener.getsockname()[1]}", "--model", "m", "--num-warmups", "1")
             server.join()
@@ -93,6 +95,28 @@ class PhalanxLoad(unittest.TestCase):
             status, output = run("--model", "m", "--endpoint", target)
             self.assertEqual(status, 64, output)
             self.assertIn("--endpoint: expected a path", output)
+
+    def test_a_url_or_header_that_requests_cannot_have_is_refused(self):
+        for words, error in ((("--base-url", "http://u:p@h"), "without a user"), (("--base-url", "http://h?k=1"), "without query"),
+                             (("--base-url", "http://h:1/v1/"), "without /v1, with which /v1/completions begins"),
+                             (("--base-url", "https://h"), "expected http://HOST:PORT"),
+                             (("--header", "a b: c"), 'expected "NAME: VALUE"'), (("--header", ": c"), 'expected "NAME: VALUE"')):
+            status, output = run("--model", "m", *words)
+            self.assertEqual(status, 64, output)
+            self.assertIn(error, output)
+
+    def test_a_server_without_model_is_told_with_the_cause(self):
+        for answer, cause in (((401, json.dumps({"error": {"message": "no such key"}})), "no such key"), ((404, "<html>gone"), "<html>gone"),
+                              ((200, "<html>hello"), "answered 200 and no model: "), ((200, '{"data": []}'), "its list is empty"),
+                              ((200, '{"data": [{}]}'), "expected models with an id")):
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                server = threading.Thread(target=answer_one, args=(listener, *answer))
+                server.start()
+                status, output = run("--base-url", f"http://127.0.0.1:{listener.getsockname()[1]}")
+                server.join()
+            self.assertEqual(status, 69, output)
+            self.assertIn(cause, output)
+            self.assertIn("name one with --model", output)
 
     def test_a_dataset_that_cannot_be_read_is_named(self):
         status, output = run("--model", "m", "--dataset-name", "custom", "--dataset-path", "/tmp")

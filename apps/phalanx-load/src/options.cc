@@ -242,8 +242,15 @@ Status remove_brackets(std::string* host) {
 // http://host[:port][/prefix]
 Status apply_base_url(Options* o) {
   std::string_view url = o->base_url;
+  const auto unexpected = [&](const std::string& hint) {
+    return invalid_argument("--base-url: expected http://HOST:PORT" + hint + ", came \"" +
+                            printable(o->base_url) + "\"");
+  };
   if (!url.starts_with("http://")) {
-    return invalid_argument("--base-url: expected http://HOST:PORT, came \"" + o->base_url + "\"");
+    return unexpected("");
+  }
+  if (url.find_first_of("?#") != std::string_view::npos) {
+    return unexpected(" without query or fragment");
   }
   url.remove_prefix(7);
   const std::size_t slash = std::min(url.find('/'), url.size());
@@ -252,6 +259,12 @@ Status apply_base_url(Options* o) {
     prefix.pop_back();
   }
   const std::string_view authority = url.substr(0, slash);
+  if (authority.find('@') != std::string_view::npos) {
+    return unexpected(" without a user (--header \"authorization: ...\" names one)");
+  }
+  if (prefix.ends_with("/v1") && o->endpoint.starts_with("/v1/")) {
+    return unexpected(" without /v1, with which " + o->endpoint + " begins");
+  }
   const std::size_t bracket = authority.rfind(']');
   const std::size_t colon = authority.find(':', bracket == std::string_view::npos ? 0 : bracket);
   o->host = authority.substr(0, colon);
@@ -277,10 +290,10 @@ Status add_headers(Options* o) {
       return invalid_argument("--header: expected no control characters, came \"" + shown + "\"");
     }
     const std::size_t colon = header.find(':');
-    if (colon == 0 || colon == std::string::npos) {
+    const std::string name = header.substr(0, colon);
+    if (colon == std::string::npos || !http::is_field_name(name)) {
       return invalid_argument("--header: expected \"NAME: VALUE\", came \"" + header + "\"");
     }
-    const std::string name = header.substr(0, colon);
     for (const char* const framing : {"content-length", "transfer-encoding", "connection"}) {
       if (http::equal_ignoring_case(name, framing)) {
         return invalid_argument("--header: \"" + name +

@@ -101,7 +101,7 @@ class Session {
                                 .port = static_cast<std::uint16_t>(options_.port),
                                 .target = options_.model_list,
                                 .headers = options_.http_headers,
-                                .total_timeout = std::chrono::seconds(30)};
+                                .total_timeout = driver_options().request_timeout};
     const auto call = client_->send(
         std::move(request),
         {.on_head = [&](int its_status, const http::Headers&) { status = its_status; },
@@ -118,12 +118,18 @@ class Session {
     if (!end) {
       return unavailable(end.error().message());
     }
-    const auto models = openai::parse_model_list(body);
-    if (status != 200 || !models || models->empty()) {
+    const auto no_model = [&](const std::string& why) {
       return unavailable("GET " + options_.model_list + " answered " + std::to_string(status) +
-                         " and no model; name one with --model");
+                         " and no model: " + why + "; name one with --model");
+    };
+    if (status != 200) {
+      return no_model(openai::error_message_of(body));
     }
-    return models->front();
+    const auto models = openai::parse_model_list(body);
+    if (!models) {
+      return no_model(models.error().message());
+    }
+    return models->empty() ? no_model("its list is empty") : Result(models->front());
   }
 
   Result<std::vector<loadgen::PlannedRequest>> plan() const {

@@ -34,8 +34,7 @@ std::string fault_of_field(std::string_view bytes) {
   const auto end = std::find_if_not(bytes.begin(), bytes.end(), is_field_character);
   const std::string_view line(bytes.begin(), end);
   const std::string_view name = line.substr(0, line.find(':'));
-  const bool is_named = name.size() < line.size() && !name.empty() &&
-                        std::all_of(name.begin(), name.end(), is_token_character);
+  const bool is_named = name.size() < line.size() && is_field_name(name);
   if (!is_named && !line.empty()) {
     return "a header line must be \"name: value\" without spaces in the name; came \"" +
            shown_text(name) + (name.size() < line.size() ? ":" : "") + "\"";

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "characters.h"
+
 namespace phalanx::http {
 namespace {
 
@@ -41,6 +43,10 @@ constexpr std::array kPhrases = {Phrase{100, "Continue"},
                                  Phrase{505, "HTTP Version Not Supported"}};
 
 }  // namespace
+
+bool is_field_name(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), is_token_character);
+}
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
   return std::equal(

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/http/response_reader.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <utility>
 
+#include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 
 #include "phalanx/base/check.h"
 
@@ -18,14 +19,22 @@ namespace phalanx::http {
 namespace {
 
 namespace beast_http = boost::beast::http;
-using ResponseParser = beast_http::response_parser<beast_http::string_body>;
+using HeadParser = beast_http::response_parser<beast_http::empty_body>;
+
+constexpr std::uint64_t kToTheEnd = std::numeric_limits<std::uint64_t>::max();
 
 Error not_http(const std::string& why) {
   return data_loss("the answer is not a valid HTTP response: " + why);
 }
 
+bool never_has_body(unsigned status) {
+  return status == 204 || status == 304;
+}
+
 }  // namespace
 
+// Beast reads heads only. Of a body it would reserve whatever length the head claims, and behind
+// the last chunk it asserts that at least two bytes come at once.
 struct ResponseReader::Impl {
   Impl(bool head, std::size_t header_max) : answer_to_head(head), header_bytes_max(header_max) {
     restart();
@@ -33,40 +42,75 @@ struct ResponseReader::Impl {
 
   void restart() {
     parser.emplace();
-    parser->skip(answer_to_head);
+    parser->skip(true);
     parser->header_limit(static_cast<std::uint32_t>(header_bytes_max));
-    // The body is handed on as it comes and never held, so it needs no limit. Not boost::none,
-    // which Beast 1.74 takes for zero when there is a content-length.
-    parser->body_limit(std::numeric_limits<std::uint64_t>::max());
   }
 
-  // Beast reads whatever ends with its length or with the connection. Its chunks are not read: it
-  // asserts that behind the last one at least two bytes come at once.
-  void read_head() {
+  void take_head() {
     const auto& message = parser->get();
-    if (parser->chunked() && !parser->is_done()) {
-      chunks.emplace(std::nullopt,
-                     RequestLimits{.header_bytes_max = header_bytes_max,
-                                   .body_bytes_max = std::numeric_limits<std::size_t>::max()});
-    }
-    parser->eager(true);
     status = message.result_int();
     keep_alive = parser->keep_alive() && !message.need_eof();
     for (const auto& field : message) {
       headers.add(std::string(field.name_string().data(), field.name_string().size()),
                   std::string(field.value().data(), field.value().size()));
     }
+    if (answer_to_head || never_has_body(status)) {
+      remaining = 0;
+    } else if (parser->chunked()) {
+      chunks.emplace(std::nullopt,
+                     RequestLimits{.header_bytes_max = header_bytes_max,
+                                   .body_bytes_max = std::numeric_limits<std::size_t>::max()});
+    } else {
+      remaining = parser->content_length().value_or(kToTheEnd);
+    }
     has_head = true;
+  }
+
+  Result<std::size_t> feed_head(std::string_view bytes) {
+    SystemError error;
+    const std::size_t used = parser->put(asio::const_buffer(bytes.data(), bytes.size()), error);
+    if (error && error != beast_http::error::need_more) {
+      return not_http(error.message());
+    }
+    if (!parser->is_header_done()) {
+      return used;
+    }
+    const unsigned its_status = parser->get().result_int();
+    if (its_status == 101) {
+      return not_http("it changes to a protocol that nobody asked for");
+    }
+    if (its_status / 100 == 1) {
+      restart();
+    } else {
+      take_head();
+    }
+    return used;
+  }
+
+  Result<std::size_t> feed_body(std::string_view bytes) {
+    if (chunks) {
+      const std::size_t used = chunks->feed(bytes);
+      if (chunks->refusal()) {
+        return not_http(chunks->refusal()->message);
+      }
+      return used;
+    }
+    const std::size_t used = std::min<std::uint64_t>(bytes.size(), remaining);
+    body.append(bytes.substr(0, used));
+    remaining -= remaining == kToTheEnd ? 0 : used;
+    return used;
   }
 
   bool answer_to_head;
   std::size_t header_bytes_max;
-  std::optional<ResponseParser> parser;
-  std::optional<BodyReader> chunks;
+  std::optional<HeadParser> parser;
   bool has_head = false;
   bool keep_alive = false;
   unsigned status = 0;
   Headers headers;
+  std::optional<BodyReader> chunks;
+  std::uint64_t remaining = 0;  // bytes of a body that is not in chunks
+  std::string body;             // that nobody has taken yet
 };
 
 ResponseReader::ResponseReader(bool answer_to_head, std::size_t header_bytes_max)
@@ -75,32 +119,14 @@ ResponseReader::~ResponseReader() = default;
 
 Result<std::size_t> ResponseReader::feed(std::string_view bytes) {
   std::size_t used = 0;
-  SystemError error;
   while (used < bytes.size() && !complete()) {
-    if (impl_->chunks) {
-      used += impl_->chunks->feed(bytes.substr(used));
-      if (impl_->chunks->refusal()) {
-        return not_http(impl_->chunks->refusal()->message);
-      }
-      continue;
+    const std::string_view rest = bytes.substr(used);
+    PHALANX_TRY(const std::size_t taken,
+                impl_->has_head ? impl_->feed_body(rest) : impl_->feed_head(rest));
+    if (taken == 0) {
+      break;
     }
-    const std::size_t taken =
-        impl_->parser->put(asio::const_buffer(bytes.data() + used, bytes.size() - used), error);
     used += taken;
-    if (error && error != beast_http::error::need_more) {
-      return not_http(error.message());
-    }
-    if (!impl_->has_head && impl_->parser->is_header_done()) {
-      if (impl_->parser->get().result_int() / 100 == 1) {
-        impl_->restart();
-        continue;
-      }
-      impl_->read_head();
-      continue;
-    }
-    if (error || taken == 0) {
-      return used;
-    }
   }
   return used;
 }
@@ -112,11 +138,10 @@ Status ResponseReader::feed_end() {
   if (!impl_->has_head) {
     return data_loss("the connection was closed before the answer's header was complete");
   }
-  SystemError error;
-  impl_->parser->put_eof(error);
-  if (error) {
+  if (impl_->chunks || impl_->remaining != kToTheEnd) {
     return data_loss("the connection was closed in the middle of the answer's body");
   }
+  impl_->remaining = 0;
   return ok();
 }
 
@@ -125,7 +150,7 @@ bool ResponseReader::has_head() const {
 }
 
 bool ResponseReader::complete() const {
-  return impl_->has_head && (impl_->chunks ? impl_->chunks->complete() : impl_->parser->is_done());
+  return impl_->has_head && (impl_->chunks ? impl_->chunks->complete() : impl_->remaining == 0);
 }
 
 int ResponseReader::status() const {
@@ -142,8 +167,7 @@ bool ResponseReader::keep_alive() const {
 }
 
 std::string ResponseReader::take_body() {
-  return impl_->chunks ? impl_->chunks->take().take_text()
-                       : std::exchange(impl_->parser->get().body(), {});
+  return impl_->chunks ? impl_->chunks->take().take_text() : std::exchange(impl_->body, {});
 }
 
 }  // namespace phalanx::http

@@ -115,6 +115,9 @@ Result<std::vector<std::string>> parse_model_list(std::string_view body) {
   std::vector<std::string> ids;
   for (const json::Value& model : *data->as_array()) {
     PHALANX_TRY(auto id, text_member(model, "id"));
+    if (id.empty()) {
+      return data_loss("expected models with an id, came " + json::describe(model));
+    }
     ids.push_back(std::move(id));
   }
   return ids;

@@ -15,6 +15,7 @@ enum class Harmless {
   kTrue,
   kZero,
   kOne,
+  kNegative,  // -1: without limit, or off
   kNotPositive,
   kMedium,
   kEmpty,       // "", [] or {}
@@ -124,20 +125,20 @@ constexpr std::array kKnownFields = {
     KnownField{"custom_token_bans", Harmless::kEmpty, "use logit_bias"},
     KnownField{"logprob_token_ids", Harmless::kEmpty, "use top_logprobs"},
     KnownField{"top_n_tokens", Harmless::kZero, "use logprobs"},
-    KnownField{"truncate", Harmless::kNullOnly, "a prompt is never shortened"},
+    KnownField{"truncate", Harmless::kFalse, "a prompt is never shortened"},
     KnownField{"prompt_truncate_len", Harmless::kNullOnly, "a prompt is never shortened"},
     KnownField{"regex_pattern", Harmless::kEmpty, "answers are free text"},
     KnownField{"grammar_string", Harmless::kEmpty, "answers are free text"},
     KnownField{"adapter_id", Harmless::kEmpty, "there are no adapters"},
     KnownField{"num_beams", Harmless::kOne, "there is no beam search"},
     KnownField{"think", Harmless::kNullOnly, "use chat_template_kwargs or reasoning_effort"},
-    KnownField{"reasoning_budget", Harmless::kNullOnly, "thinking is not counted apart"},
-    KnownField{"thinking_budget_tokens", Harmless::kNullOnly, "thinking is not counted apart"},
+    KnownField{"reasoning_budget", Harmless::kNegative, "thinking is not counted apart"},
+    KnownField{"thinking_budget_tokens", Harmless::kNegative, "thinking is not counted apart"},
     KnownField{"samplers", Harmless::kEmpty, "their order is fixed"},
-    KnownField{"repeat_last_n", Harmless::kNullOnly, "penalties know no window"},
+    KnownField{"repeat_last_n", Harmless::kNegative, "penalties know no window"},
     KnownField{"encoder_repetition_penalty", Harmless::kOne, "use repetition_penalty"},
     KnownField{"typical", Harmless::kOne, "there is no such way to sample"},
-    KnownField{"adaptive_target", Harmless::kNotPositive, "there is no such way to sample"},
+    KnownField{"adaptive_target", Harmless::kNegative, "there is no such way to sample"},
     KnownField{"cfg_scale", Harmless::kOne, "there is no such way to sample"},
     KnownField{"negative_prompt", Harmless::kEmpty, "there is no such way to sample"},
     KnownField{"n_probs", Harmless::kZero, "use logprobs"},
@@ -197,6 +198,8 @@ bool is_harmless(const json::Value& value, Harmless harmless) {
       return is_number(value, 0);
     case Harmless::kOne:
       return is_number(value, 1);
+    case Harmless::kNegative:
+      return integer_of(value).value_or(0) < 0;
     case Harmless::kNotPositive:
       return integer_of(value).value_or(1) <= 0;
     case Harmless::kMedium:

@@ -112,6 +112,44 @@ TEST(ResponseReader, AnAnswerToHeadHasNoBody) {
   EXPECT_TRUE(reader.complete());
 }
 
+TEST(ResponseReader, NoMemoryIsTakenForBytesThatHaveNotCome) {
+  for (const char* length : {"270000000000", "18446744073709551615"}) {
+    ResponseReader reader;
+    std::string body;
+    const std::string head = "HTTP/1.1 200 OK\r\nContent-Length: ";
+    ASSERT_TRUE(feed_in_steps(reader, head + length + "\r\n\r\nsome", 99, &body)) << length;
+    EXPECT_EQ(body, "some");
+    EXPECT_FALSE(reader.complete());
+  }
+}
+
+TEST(ResponseReader, AnAnswerEndsWithItsLength) {
+  ResponseReader reader;
+  const std::string answer = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nsome";
+  const auto used = reader.feed(answer + "HTTP/1.1 404 Another\r\n");
+  ASSERT_TRUE(used);
+  EXPECT_EQ(*used, answer.size());
+  EXPECT_TRUE(reader.complete());
+  EXPECT_EQ(reader.take_body(), "some");
+}
+
+TEST(ResponseReader, AnswersWithoutBodyEndWithTheirHead) {
+  for (const char* status : {"204 No Content", "304 Not Modified"}) {
+    ResponseReader reader;
+    std::string body;
+    const std::string line = std::string("HTTP/1.1 ") + status + "\r\n";
+    ASSERT_TRUE(feed_in_steps(reader, line + "Content-Length: 9\r\n\r\n", 99, &body)) << status;
+    EXPECT_TRUE(reader.complete()) << status;
+  }
+}
+
+TEST(ResponseReader, RefusesAProtocolThatNobodyAskedFor) {
+  ResponseReader reader;
+  const auto used = reader.feed("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n");
+  ASSERT_FALSE(used);
+  EXPECT_EQ(used.error().code(), Code::kDataLoss);
+}
+
 TEST(ResponseReader, RefusesWhatIsNotHttp) {
   ResponseReader reader;
   const auto used = reader.feed("SSH-2.0-OpenSSH_9.2\r\n");

@@ -170,7 +170,16 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"("priority":2)",
                  "priority",
                  "priority: not supported by this version: requests are served in the order they "
-                 "come"}));
+                 "come"},
+        BadField{R"("repeat_last_n":0)",
+                 "repeat_last_n",
+                 "repeat_last_n: not supported by this version: penalties know no window"},
+        BadField{R"("adaptive_target":0)",
+                 "adaptive_target",
+                 "adaptive_target: not supported by this version: there is no such way to sample"},
+        BadField{R"("truncate":true)",
+                 "truncate",
+                 "truncate: not supported by this version: a prompt is never shortened"}));
 
 class BadChatField : public testing::TestWithParam<BadField> {};
 

@@ -218,7 +218,9 @@ TEST(ChatRequest, AcceptsFieldsThatAskForWhatHappensAnyway) {
       R"("metadata":{"a":"b"},"store":true,"service_tier":"auto","echo":false,"priority":0,)"
       R"("parallel_tool_calls":true,"audio":null,"top_n_sigma":-1,"mirostat_mode":0,"best_of":1,)"
       R"("rep_pen":1,"no_repeat_ngram_size":0,"stop_sequences":[],"lora":[],"do_sample":true,)"
-      R"("num_beams":1,"options":{},"ban_eos_token":false,"system":"","t_max_predict_ms":-1)");
+      R"("num_beams":1,"options":{},"ban_eos_token":false,"system":"","t_max_predict_ms":-1,)"
+      R"("repeat_last_n":-1,"reasoning_budget":-1,"thinking_budget_tokens":-1,"truncate":false,)"
+      R"("adaptive_target":-1.0)");
   EXPECT_TRUE(request.generation.ignored_fields.empty());
 }
 

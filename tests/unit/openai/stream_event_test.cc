@@ -71,6 +71,9 @@ TEST(ModelListReader, ReadsWhatModelListWrites) {
   ASSERT_TRUE(models);
   EXPECT_EQ(*models, (std::vector<std::string>{"m"}));
   EXPECT_FALSE(parse_model_list("[]"));
+  EXPECT_FALSE(parse_model_list(R"({"data":[{}]})"));
+  EXPECT_FALSE(parse_model_list(R"({"data":[7]})"));
+  EXPECT_FALSE(parse_model_list("<html>"));
 }
 
 }  // namespace

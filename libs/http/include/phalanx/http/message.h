@@ -64,6 +64,9 @@ struct Response {
 // "Not Found" for 404; "Unknown" for a status without a phrase.
 [[nodiscard]] std::string_view reason_phrase(int status);
 
+// A token of HTTP: at least one letter, digit or one of !#$%&'*+-.^_`|~
+[[nodiscard]] bool is_field_name(std::string_view text);
+
 [[nodiscard]] bool equal_ignoring_case(std::string_view a, std::string_view b);
 
 }  // namespace phalanx::http
