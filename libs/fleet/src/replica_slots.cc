@@ -65,7 +65,8 @@ ReplicaSlots::ReplicaSlots(std::size_t replicas,
       supervisor_(replicas, options, runner, *this, clock),
       slots_(replicas),
       patient_(replicas, false),
-      drained_(replicas, false) {}
+      drained_(replicas, false),
+      ticks_(kTickPeriod) {}
 
 void ReplicaSlots::be_patient_with(std::size_t slot) {
   patient_[slot] = true;
@@ -252,19 +253,17 @@ void ReplicaSlots::on_exit(const supervise::Death& death) {
 }
 
 void ReplicaSlots::on_tick() {
-  const SteadyTime now = clock_.now();
-  const bool on_time = now - last_tick_ < 2 * kTickPeriod;
-  last_tick_ = now;
+  const bool counts = ticks_.counts(clock_.now());
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
-    if (slot.proven && on_time && !patient_[i] && ++slot.quiet_ticks == kMaxQuietTicks) {
+    if (slot.proven && counts && !patient_[i] && ++slot.quiet_ticks == kMaxQuietTicks) {
       slot.hung = true;
       supervisor_.on_hung(
           i,
           slot.incarnation,
           "no heartbeat for " + std::to_string(kMaxQuietTicks) + " ticks of 100 ms");
     }
-    if (slot.recovering && on_time) {
+    if (slot.recovering && counts) {
       watch_forming(i);
     }
   }

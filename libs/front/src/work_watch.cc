@@ -20,7 +20,7 @@ void WorkWatch::end(std::size_t thread) {
 }
 
 std::optional<std::uint64_t> WorkWatch::tick(SteadyTime now) {
-  const bool on_time = now - std::exchange(last_tick_, now) < 2 * period_;
+  const bool counts = ticks_.counts(now);
   std::optional<std::uint64_t> stuck;
   for (Work& work : work_) {
     const std::uint64_t begun = work.begun.load(std::memory_order_acquire);
@@ -29,7 +29,7 @@ std::optional<std::uint64_t> WorkWatch::tick(SteadyTime now) {
       work.ticks = 0;
       continue;
     }
-    work.ticks += on_time ? 1U : 0U;
+    work.ticks += counts ? 1U : 0U;
     if (work.ticks >= max_ticks_) {
       stuck = work.connection.load(std::memory_order_relaxed);
     }

@@ -65,7 +65,8 @@ FrontHost::FrontHost(os::EventLoop& loop, FrontStart start, FrontCalls calls)
       start_(std::move(start)),
       calls_(std::move(calls)),
       links_(start_.fronts + start_.spares + (start_.has_quarantine ? 1 : 0)),
-      programs_(std::move(start_.program), links_.size(), start_.trial_time) {
+      programs_(std::move(start_.program), links_.size(), start_.trial_time),
+      ticks_(kTickPeriod) {
   runner_ = std::make_unique<supervise::PosixProcessRunner>(links_.size(), loop_, *this);
   supervisor_ = std::make_unique<supervise::Supervisor>(
       links_.size(), supervision_of(start_), *runner_, *this, running_clock());
@@ -143,19 +144,18 @@ void FrontHost::arm() {
 }
 
 void FrontHost::on_tick() {
-  const SteadyTime now = running_clock().now();
-  const bool on_time = now - std::exchange(last_tick_, now) < 2 * kTickPeriod;
+  const bool counts = ticks_.counts(running_clock().now());
   for (std::size_t front = 0; front < links_.size(); ++front) {
     Link& link = links_[front];
-    link.quiet_ticks += link.ready && on_time ? 1U : 0U;
-    link.stuck_ticks += !link.unsent.empty() && on_time ? 1U : 0U;
+    link.quiet_ticks += link.ready && counts ? 1U : 0U;
+    link.stuck_ticks += !link.unsent.empty() && counts ? 1U : 0U;
     if (link.stuck_ticks > kMaxStuckTicks) {
       kill(front, {"it takes no record", true});
     } else if (link.quiet_ticks > kMaxQuietTicks) {
       kill(front, {"it says nothing", true});
     }
   }
-  judge_trial(now);
+  judge_trial(running_clock().now());
 }
 
 // It gets nothing more: what is still to be told is told to another one, behind its end.

@@ -9,6 +9,7 @@
 
 #include "phalanx/base/clock.h"
 #include "phalanx/base/ids.h"
+#include "phalanx/base/punctual_ticks.h"
 #include "phalanx/base/result.h"
 #include "phalanx/fleet/rollout.h"
 #include "phalanx/supervise/supervisor.h"
@@ -150,7 +151,7 @@ class ReplicaSlots final : public supervise::SupervisorListener {
   Rollout rollout_;
   bool advancing_ = false;
   bool stopping_ = false;
-  SteadyTime last_tick_{};
+  PunctualTicks ticks_;
 };
 
 }  // namespace phalanx::fleet

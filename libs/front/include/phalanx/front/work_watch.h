@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "phalanx/base/clock.h"
+#include "phalanx/base/punctual_ticks.h"
 #include "phalanx/wire/front_journal.h"
 
 namespace phalanx::front {
@@ -20,8 +20,9 @@ namespace phalanx::front {
 class WorkWatch {
  public:
   // tick() is called each `period`. Work is stuck when `max_ticks` of them have found it under way.
-  // Ticks count that come on time: a process that has no processor, or is stopped, accuses nobody.
-  WorkWatch(Duration period, std::uint32_t max_ticks) : period_(period), max_ticks_(max_ticks) {}
+  // Ticks count that come on time (base/punctual_ticks.h): a process that is stopped accuses
+  // nobody.
+  WorkWatch(Duration period, std::uint32_t max_ticks) : ticks_(period), max_ticks_(max_ticks) {}
 
   void begin(std::size_t thread, std::uint64_t connection);
   void end(std::size_t thread);
@@ -38,9 +39,8 @@ class WorkWatch {
     std::uint32_t ticks = 0;
   };
 
-  Duration period_;
+  PunctualTicks ticks_;
   std::uint32_t max_ticks_;
-  SteadyTime last_tick_{};
   std::array<Work, wire::kJournalMarks> work_;
 };
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "phalanx/base/clock.h"
+#include "phalanx/base/punctual_ticks.h"
 #include "phalanx/base/result.h"
 #include "phalanx/keeper/front_journal.h"
 #include "phalanx/keeper/front_programs.h"
@@ -61,8 +61,8 @@ struct FrontCalls {
 // Threads: the loop thread; on_dying() runs on watcher threads and does nothing.
 class FrontHost final : public supervise::ChildHost, public supervise::SupervisorListener {
  public:
-  // Ticks of 100 ms; a front says something every second. Only ticks that came on time count: a
-  // late leader accuses nobody.
+  // Ticks of 100 ms; a front says something every second. Which ones count, so that a leader that
+  // was stopped accuses nobody, says base/punctual_ticks.h.
   static constexpr std::uint32_t kMaxStuckTicks = 50;
   static constexpr std::uint32_t kMaxQuietTicks = 100;
   // Of records that one front has not taken: beyond the first bound it is killed, beyond the second
@@ -193,7 +193,7 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   std::unique_ptr<supervise::PosixProcessRunner> runner_;
   std::unique_ptr<supervise::Supervisor> supervisor_;
   std::unique_ptr<os::EventLoop::Handle> wake_;  // at the supervisor's next deadline
-  SteadyTime last_tick_{};
+  PunctualTicks ticks_;
   SteadyTime last_death_{};
 };
 
