@@ -107,6 +107,7 @@ class PhalanxLoad(unittest.TestCase):
 
     def test_a_server_without_model_is_told_with_the_cause(self):
         for answer, cause in (((401, json.dumps({"error": {"message": "no such key"}})), "no such key"), ((404, "<html>gone"), "<html>gone"),
+                              ((404, ""), "its body is empty"),
                               ((200, "<html>hello"), "answered 200 and no model: "), ((200, '{"data": []}'), "its list is empty"),
                               ((200, '{"data": [{}]}'), "expected models with an id")):
             with socket.create_server(("127.0.0.1", 0)) as listener:

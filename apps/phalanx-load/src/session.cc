@@ -123,7 +123,7 @@ class Session {
                          " and no model: " + why + "; name one with --model");
     };
     if (status != 200) {
-      return no_model(openai::error_message_of(body));
+      return no_model(body.empty() ? "its body is empty" : openai::error_message_of(body));
     }
     const auto models = openai::parse_model_list(body);
     if (!models) {
