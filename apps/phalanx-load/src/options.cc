@@ -277,6 +277,9 @@ Status apply_base_url(Options* o) {
     o->port = *port;
   }
   o->endpoint = prefix + o->endpoint;
+  if (prefix.ends_with("/v1")) {
+    prefix.resize(prefix.size() - 3);
+  }
   o->model_list = prefix + o->model_list;
   return ok();
 }

@@ -101,7 +101,8 @@ class Session {
                                 .port = static_cast<std::uint16_t>(options_.port),
                                 .target = options_.model_list,
                                 .headers = options_.http_headers,
-                                .total_timeout = driver_options().request_timeout};
+                                .total_timeout = std::min<Duration>(
+                                    driver_options().request_timeout, std::chrono::seconds(30))};
     const auto call = client_->send(
         std::move(request),
         {.on_head = [&](int its_status, const http::Headers&) { status = its_status; },

@@ -17,6 +17,17 @@ namespace phalanx::http {
   return c == ' ' || c == '\t';
 }
 
+// Of both ends.
+[[nodiscard]] constexpr std::string_view without_blanks(std::string_view text) {
+  while (!text.empty() && is_blank(text.front())) {
+    text.remove_prefix(1);
+  }
+  while (!text.empty() && is_blank(text.back())) {
+    text.remove_suffix(1);
+  }
+  return text;
+}
+
 // Of a token: a method, the name of a field.
 [[nodiscard]] constexpr bool is_token_character(char c) {
   return is_alphanumeric(c) ||

@@ -88,17 +88,25 @@ void Connection::wait_readable() {
 // What comes behind the last request is thrown away, and not kept for anybody.
 std::span<char> Connection::receive_room() {
   std::span<char> room;
+  const bool at_rest = phase_ == Phase::kIdle && in_.size() <= 1;
+  if (at_rest) {
+    forget_empty_lines();
+  }
   if (info_.journal && needs_received(state())) {
-    if (phase_ == Phase::kIdle && in_.empty()) {
-      // Empty lines before a request are nothing to keep for ever.
-      if (received_ - request_begin_ > kKeptBufferBytes) {
-        request_begin_ = request_end_ = received_;
-      }
+    if (at_rest) {
       publish();
     }
     room = info_.journal->room();
   }
   return room.empty() ? std::span<char>(core_->scratch) : room;
+}
+
+// Those before a request are nothing to keep for ever. The CR of one may have come.
+void Connection::forget_empty_lines() {
+  const std::uint64_t read = received_ - in_.size();
+  if (read - request_begin_ > kKeptBufferBytes) {
+    request_begin_ = request_end_ = read;
+  }
 }
 
 void Connection::on_readable() {

@@ -72,6 +72,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void wait_readable();
   void on_readable();
   [[nodiscard]] std::span<char> receive_room();
+  void forget_empty_lines();
   void on_peer_closed();
   void pump();
   [[nodiscard]] bool read_request();

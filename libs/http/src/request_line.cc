@@ -38,7 +38,7 @@ void RequestLine::take(std::string_view bytes, const RequestLimits& limits) {
                     "the request line and header fields are larger than " +
                         std::to_string(limits.header_bytes_max) + " bytes");
     }
-    if (!fits(bytes[at_])) {
+    if (!fits(bytes)) {
       return refuse(400, fault_of(bytes.substr(0, at_), bytes[at_]));
     }
   }
@@ -47,12 +47,14 @@ void RequestLine::take(std::string_view bytes, const RequestLimits& limits) {
   }
 }
 
-bool RequestLine::fits(char byte) {
+bool RequestLine::fits(std::string_view bytes) {
+  const char byte = bytes[at_];
   const bool ends = byte == ' ' && at_ > begin_;
   switch (part_) {
     case Part::kMethod:
     case Part::kTarget:
       if (ends) {
+        is_head_ = is_head_ || (part_ == Part::kMethod && bytes.substr(0, at_) == "HEAD");
         part_ = part_ == Part::kMethod ? Part::kTarget : Part::kVersion;
         begin_ = at_ + 1;
         return true;

@@ -25,6 +25,9 @@ class RequestLine {
   [[nodiscard]] bool complete() const { return part_ == Part::kComplete; }
   [[nodiscard]] const std::optional<RequestReader::Refusal>& refusal() const { return refusal_; }
 
+  // As far as it has come.
+  [[nodiscard]] bool is_head() const { return is_head_; }
+
   // Bytes of it that were read, at the end with CR LF.
   [[nodiscard]] std::size_t size() const { return at_; }
 
@@ -34,7 +37,7 @@ class RequestLine {
  private:
   enum class Part { kMethod, kTarget, kVersion, kLineEnd, kComplete };
 
-  [[nodiscard]] bool fits(char byte);
+  [[nodiscard]] bool fits(std::string_view bytes);
   [[nodiscard]] bool fits_version(char byte);
   void finish(std::string_view bytes);
   void refuse(int status, std::string message);
@@ -42,6 +45,7 @@ class RequestLine {
   Part part_ = Part::kMethod;
   std::size_t at_ = 0;
   std::size_t begin_ = 0;  // of the part
+  bool is_head_ = false;
   std::optional<RequestReader::Refusal> refusal_;
 };
 

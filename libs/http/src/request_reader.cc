@@ -16,9 +16,11 @@
 #include "asio.h"
 #include "authority.h"
 #include "body_reader.h"
+#include "characters.h"
 #include "field_faults.h"
-#include "header_lines.h"
+#include "field_lines.h"
 #include "hex_digit.h"
+#include "list_members.h"
 #include "request_line.h"
 #include "shown_text.h"
 
@@ -67,18 +69,10 @@ bool is_continue(std::string_view expectation) {
   return equal_ignoring_case(expectation, "100-continue");
 }
 
-std::string too_large(const RequestLimits& limits) {
-  return "the request line and header fields are larger than " +
-         std::to_string(limits.header_bytes_max) + " bytes";
-}
-
 // `bytes` begin with the line at which the parser has stopped.
 RequestReader::Refusal refusal_of(const boost::system::error_code& error,
                                   std::string_view bytes,
                                   const RequestLimits& limits) {
-  if (error == beast_http::error::header_limit || error == beast_http::error::buffer_overflow) {
-    return {431, too_large(limits)};
-  }
   if (error == beast_http::error::body_limit) {
     return {413, "the body is larger than " + std::to_string(limits.body_bytes_max) + " bytes"};
   }
@@ -99,7 +93,8 @@ struct RequestReader::Impl {
     parser->body_limit(limits.body_bytes_max);
     body.reset();
     line = {};
-    lines = {};
+    fields = {};
+    head.clear();
     request = {};
     state = State::kHeader;
     started = false;
@@ -111,39 +106,39 @@ struct RequestReader::Impl {
     state = State::kRefused;
   }
 
+  // The parser is given a header that is complete: what it makes of a part depends on where that
+  // ends.
   [[nodiscard]] std::size_t feed_header(std::string_view bytes) {
-    std::size_t used = 0;
+    const std::size_t before = head.size();
+    head.append(bytes.substr(0, limits.header_bytes_max + 1 - before));
+    line.take(head, limits);
+    if (line.complete()) {
+      fields.take(std::string_view(head).substr(line.size()), line.size(), limits);
+    }
+    const auto& why = line.refusal() ? line.refusal() : fields.refusal();
+    if (why) {
+      refuse(why->status, why->message);
+    }
+    if (why || !fields.complete()) {
+      return head.size() - before;
+    }
+    head.resize(line.size() + fields.size());
+    parse_header();
+    return head.size() - before;
+  }
+
+  void parse_header() {
+    const auto as_spoken = line.as_http_1_1(head);
+    const std::string whole = as_spoken ? *as_spoken + head.substr(line.size()) : std::string();
+    const std::string_view bytes = as_spoken ? whole : head;
     SystemError error;
-    if (!line.complete()) {
-      line.take(bytes, limits);
-      if (line.refusal()) {
-        refuse(line.refusal()->status, line.refusal()->message);
-      }
-      if (!line.complete()) {
-        return used;
-      }
-      if (const auto as_spoken = line.as_http_1_1(bytes)) {
-        used = parser->put(asio::const_buffer(as_spoken->data(), as_spoken->size()), error);
-      }
-    }
-    if (used < bytes.size() && (!error || error == beast_http::error::need_more)) {
-      used += parser->put(asio::const_buffer(bytes.data() + used, bytes.size() - used), error);
-    }
-    lines.take(bytes.substr(0, used));
-    if (error && error != beast_http::error::need_more) {
+    const std::size_t used = parser->put(asio::const_buffer(bytes.data(), bytes.size()), error);
+    if (!parser->is_header_done()) {
       const Refusal why = refusal_of(error, bytes.substr(used), limits);
       refuse(why.status, why.message);
-    } else if (lines.bytes() > limits.header_bytes_max) {  // the parser's limit is of what is left
-      refuse(431, too_large(limits));
-    } else if (lines.folded()) {
-      refuse(400, "a header field goes on in a second line, which HTTP/1.1 forbids");
-    } else if (lines.lines() > limits.header_fields_max + 2) {  // and the first line and the last
-      refuse(431,
-             "there are more than " + std::to_string(limits.header_fields_max) + " header fields");
-    } else if (parser->is_header_done()) {
+    } else {
       finish_header();
     }
-    return used;
   }
 
   void finish_header() {
@@ -192,8 +187,12 @@ struct RequestReader::Impl {
                     "the Host field must be a name or an address, with or without a port; came \"" +
                         shown_text(host) + "\"");
     }
-    if (message.count(beast_http::field::content_length) > 1) {
-      return refuse(400, "a request must have at most one Content-Length field");
+    const std::string length = text(message[beast_http::field::content_length]);
+    if (message.count(beast_http::field::content_length) > 1 ||
+        !std::all_of(length.begin(), length.end(), is_digit)) {
+      return refuse(400,
+                    "Content-Length must be a decimal number, and come once; came \"" +
+                        shown_text(length) + "\"");
     }
     if (message.count(beast_http::field::transfer_encoding) > 0) {
       check_codings();
@@ -277,8 +276,9 @@ struct RequestReader::Impl {
   std::optional<RequestParser> parser;
   std::optional<BodyReader> body;
   RequestLine line;
-  HeaderLines lines;
-  Request request;  // its body comes last
+  FieldLines fields;
+  std::string head;  // as it came
+  Request request;   // its body comes last
   State state = State::kHeader;
   Refusal refusal;
   bool started = false;
@@ -330,17 +330,28 @@ bool RequestReader::take_expects_continue() {
 
 Request RequestReader::head() const {
   Request head;
-  const auto& message = impl_->parser->get();
-  head.method = text(message.method_string());
-  head.target = text(message.target());
-  for (const auto& field : message) {
-    head.headers.add(text(field.name_string()), text(field.value()));
+  if (!impl_->line.complete()) {
+    return head;
+  }
+  std::string_view lines = impl_->head;
+  head.method = lines.substr(0, lines.find(' '));
+  lines.remove_prefix(head.method.size() + 1);
+  head.target = lines.substr(0, lines.find(' '));
+  lines = std::string_view(impl_->head).substr(impl_->line.size(), impl_->fields.complete_lines());
+  while (!lines.empty()) {
+    const std::string_view line = lines.substr(0, lines.find('\r'));
+    const std::string_view name = line.substr(0, line.find(':'));
+    if (!name.empty()) {
+      head.headers.add(std::string(name),
+                       std::string(without_blanks(line.substr(name.size() + 1))));
+    }
+    lines.remove_prefix(line.size() + 2);
   }
   return head;
 }
 
 bool RequestReader::is_head() const {
-  return impl_->parser->get().method() == beast_http::verb::head;
+  return impl_->line.is_head();
 }
 
 std::size_t RequestReader::body_bytes_max() const {

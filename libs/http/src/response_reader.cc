@@ -14,14 +14,13 @@
 
 #include "asio.h"
 #include "body_reader.h"
+#include "shown_text.h"
 
 namespace phalanx::http {
 namespace {
 
 namespace beast_http = boost::beast::http;
 using HeadParser = beast_http::response_parser<beast_http::empty_body>;
-
-constexpr std::uint64_t kToTheEnd = std::numeric_limits<std::uint64_t>::max();
 
 Error not_http(const std::string& why) {
   return data_loss("the answer is not a valid HTTP response: " + why);
@@ -44,6 +43,21 @@ struct ResponseReader::Impl {
     parser.emplace();
     parser->skip(true);
     parser->header_limit(static_cast<std::uint32_t>(header_bytes_max));
+    head_bytes = 0;
+  }
+
+  // Where codings are others, or not known, nobody knows where the body ends.
+  [[nodiscard]] Status check_codings() const {
+    const auto& message = parser->get();
+    const auto name = beast_http::field::transfer_encoding;
+    const auto value = message[name];
+    const std::string_view codings(value.data(), value.size());
+    if (message.count(name) == 0 ||
+        (message.count(name) == 1 && equal_ignoring_case(codings, "chunked"))) {
+      return ok();
+    }
+    return not_http("transfer-encoding: only chunked is supported; came \"" + shown_text(codings) +
+                    "\"");
   }
 
   void take_head() {
@@ -61,7 +75,8 @@ struct ResponseReader::Impl {
                      RequestLimits{.header_bytes_max = header_bytes_max,
                                    .body_bytes_max = std::numeric_limits<std::size_t>::max()});
     } else {
-      remaining = parser->content_length().value_or(kToTheEnd);
+      to_the_end = !parser->content_length();
+      remaining = parser->content_length().value_or(0);
     }
     has_head = true;
   }
@@ -69,6 +84,10 @@ struct ResponseReader::Impl {
   Result<std::size_t> feed_head(std::string_view bytes) {
     SystemError error;
     const std::size_t used = parser->put(asio::const_buffer(bytes.data(), bytes.size()), error);
+    head_bytes += used;
+    if (head_bytes > header_bytes_max || error == beast_http::error::header_limit) {
+      return not_http("its header is larger than " + std::to_string(header_bytes_max) + " bytes");
+    }
     if (error && error != beast_http::error::need_more) {
       return not_http(error.message());
     }
@@ -82,6 +101,7 @@ struct ResponseReader::Impl {
     if (its_status / 100 == 1) {
       restart();
     } else {
+      PHALANX_RETURN_IF_ERROR(check_codings());
       take_head();
     }
     return used;
@@ -95,21 +115,24 @@ struct ResponseReader::Impl {
       }
       return used;
     }
-    const std::size_t used = std::min<std::uint64_t>(bytes.size(), remaining);
+    const std::size_t used =
+        to_the_end ? bytes.size() : std::min<std::uint64_t>(bytes.size(), remaining);
     body.append(bytes.substr(0, used));
-    remaining -= remaining == kToTheEnd ? 0 : used;
+    remaining -= to_the_end ? 0 : used;
     return used;
   }
 
   bool answer_to_head;
   std::size_t header_bytes_max;
   std::optional<HeadParser> parser;
+  std::size_t head_bytes = 0;  // that the parser has used up: its own limit is of what is left
   bool has_head = false;
   bool keep_alive = false;
   unsigned status = 0;
   Headers headers;
   std::optional<BodyReader> chunks;
-  std::uint64_t remaining = 0;  // bytes of a body that is not in chunks
+  bool to_the_end = false;      // of the connection goes the body
+  std::uint64_t remaining = 0;  // bytes of a body that is neither that nor in chunks
   std::string body;             // that nobody has taken yet
 };
 
@@ -138,10 +161,10 @@ Status ResponseReader::feed_end() {
   if (!impl_->has_head) {
     return data_loss("the connection was closed before the answer's header was complete");
   }
-  if (impl_->chunks || impl_->remaining != kToTheEnd) {
+  if (!impl_->to_the_end) {
     return data_loss("the connection was closed in the middle of the answer's body");
   }
-  impl_->remaining = 0;
+  impl_->to_the_end = false;
   return ok();
 }
 
@@ -150,7 +173,8 @@ bool ResponseReader::has_head() const {
 }
 
 bool ResponseReader::complete() const {
-  return impl_->has_head && (impl_->chunks ? impl_->chunks->complete() : impl_->remaining == 0);
+  return impl_->has_head && !impl_->to_the_end &&
+         (impl_->chunks ? impl_->chunks->complete() : impl_->remaining == 0);
 }
 
 int ResponseReader::status() const {

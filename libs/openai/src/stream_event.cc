@@ -2,6 +2,7 @@
 #include "phalanx/openai/stream_event.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "fields.h"
 
@@ -30,7 +31,11 @@ Result<StreamEvent::Choice> parse_choice(const json::Value& value) {
     return malformed("a choice is " + json::describe(value));
   }
   if (const json::Value* index = value.find("index")) {
-    choice.index = static_cast<std::uint32_t>(integer_of(*index).value_or(0));
+    const auto number = integer_of(*index);
+    if (!number || *number < 0 || *number > std::numeric_limits<std::uint32_t>::max()) {
+      return malformed("the index of a choice is " + json::describe(*index));
+    }
+    choice.index = static_cast<std::uint32_t>(*number);
   }
   PHALANX_TRY(choice.finish_reason, text_member(value, "finish_reason"));
   if (const json::Value* delta = value.find("delta")) {

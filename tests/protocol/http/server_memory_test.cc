@@ -192,6 +192,30 @@ TEST(ServerMemory, ASlowReaderOfALargeAnswerEndsAtItsDeadlineAndOthersGoOn) {
   EXPECT_EQ(counters.clients_too_slow, 1U);
 }
 
+// Every read of them ends in the CR of one that is not complete.
+TEST(ServerMemory, EmptyLinesBeforeARequestAreNotKept) {
+  std::atomic<std::size_t> held = 0;
+  RunningServer* running = nullptr;
+  RunningServer server({}, [&](const Request& request, const std::shared_ptr<Exchange>& exchange) {
+    held = running->server().memory_bytes();
+    echo(request, exchange);
+  });
+  running = &server;
+  RawClient client(server.port());
+  client.send("\r");
+  ASSERT_TRUE(server.eventually([&] { return server.server().memory_bytes() == 1; }));
+  std::string lines;
+  for (int i = 0; i < 500'000; ++i) {
+    lines += "\n\r";
+  }
+  ASSERT_TRUE(client.send(lines));
+  client.send("\n" + get("/"));
+  const auto response = client.read_response();
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->status, 200);
+  EXPECT_LT(held, 200'000U);
+}
+
 // A body that the process before had admitted holds what others wait for, so it never waits itself.
 TEST(ServerMemory, WhatAnotherProcessHasReadGoesOnWhateverIsHeld) {
   const std::string head = head_of(400'000);

@@ -240,10 +240,67 @@ TEST(RequestReader, RefusalsSayWhatWasExpectedAndWhatCame) {
   EXPECT_EQ(told("Host: h\rX: y"), end + "'X' behind the CR of \"Host\"");
   EXPECT_EQ(told("X: \x01"), end + "byte 0x01 of \"X\"");
   EXPECT_EQ(told("Content-Length: -1"),
-            "Content-Length must be a decimal number, and come without Transfer-Encoding; came "
-            "\"-1\"");
+            "Content-Length must be a decimal number, and come once and without "
+            "Transfer-Encoding; came \"-1\"");
+  EXPECT_NE(told("Host: h\r\nContent-Length: 5\r\nContent-Length: 6").find("once"),
+            std::string::npos);
+  EXPECT_EQ(told("Host: h\r\n\rX: y"), end + "'X' behind the CR of an empty line");
+  EXPECT_NE(told("X: " + std::string(5000, 'a') + "\r\n b").find("second line"), std::string::npos);
   EXPECT_EQ(told("Connection: a b"), "Connection must be names separated by commas; came \"a b\"");
   EXPECT_NE(told("Host: h/\x80").find("came \"h/?\""), std::string::npos);
+}
+
+// A front that goes on for another one reads the same bytes in other pieces.
+TEST(RequestReader, RefusesTheSameAtTheSameByteHoweverTheyAreCut) {
+  const RequestLimits limits{.header_bytes_max = 200, .header_fields_max = 4};
+  const std::string line = "GET / HTTP/1.1\r\n";
+  for (const std::string& bytes : {line + "Host: h\n\n",
+                                   line + "Bad Line\r\n",
+                                   line + "Host: h\r\nBad Line\r\nX: y\r\n",
+                                   line + "Host: h\rX: y\r\n",
+                                   line + "Host: h\r\n\rX",
+                                   line + "Host: h\r\n folded",
+                                   line + "Host: h\r\nX: \x01",
+                                   line + "Host: h\r\nX: " + std::string(200, 'a'),
+                                   line + "a:\r\na:\r\na:\r\na:\r\na:\r\n",
+                                   line + "Host: h\r\nContent-Length: x\r\nX: y\r\n\r\n",
+                                   std::string("GET / HTTP/2.0\r\n"),
+                                   std::string("GE\x01")}) {
+    const auto whole = refusal_of(bytes, limits);
+    for (std::size_t cut = 1; cut < bytes.size(); ++cut) {
+      RequestReader reader(limits);
+      std::string pending = bytes.substr(0, cut);
+      pending.erase(0, reader.feed(pending));
+      if (reader.state() == State::kHeader) {
+        pending += bytes.substr(cut);
+        pending.erase(0, reader.feed(pending));
+      }
+      ASSERT_EQ(reader.state(), State::kRefused) << bytes << cut;
+      EXPECT_EQ(reader.refusal().status, whole.status) << bytes << cut;
+      EXPECT_EQ(reader.refusal().message, whole.message) << bytes << cut;
+    }
+  }
+}
+
+TEST(RequestReader, AsFarAsItHasComeItTellsItsHeader) {
+  RequestReader reader({});
+  EXPECT_FALSE(reader.is_head());
+  EXPECT_EQ(reader.head().method, "");
+  feed_in_steps(reader, "HEAD ", 5);
+  EXPECT_TRUE(reader.is_head());
+  feed_in_steps(reader, "/a HTTP/1.1\r\nOrigin:\t http://b \r\nX:\r\nHo", 3);
+  const Request head = reader.head();
+  EXPECT_EQ(head.method, "HEAD");
+  EXPECT_EQ(head.target, "/a");
+  ASSERT_EQ(head.headers.fields().size(), 2U);
+  EXPECT_EQ(*head.headers.find("origin"), "http://b");
+  EXPECT_EQ(*head.headers.find("x"), "");
+  for (const std::string_view bytes : {"HEAD / HTTP/2.0\r\n", "HEAD /a b HTTP/1.1\r\n"}) {
+    RequestReader refused({});
+    feed_in_steps(refused, bytes, 100);
+    EXPECT_EQ(refused.state(), State::kRefused);
+    EXPECT_TRUE(refused.is_head()) << bytes;
+  }
 }
 
 TEST(RequestReader, OnlyContinueCanBeExpected) {
@@ -278,6 +335,15 @@ TEST(RequestReader, RefusesFramingOnWhichTwoReadersCouldDisagree) {
   EXPECT_EQ(refusal_of("GET / HTTP/1.1\r\n\r\n").message,
             "an HTTP/1.1 request must have exactly one Host field");
   EXPECT_EQ(refusal_of("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").status, 400);
+  for (const std::string length : {"3, 3", "3 ", "+3", "0x3", "", "3,", "18446744073709551616"}) {
+    const std::string bytes =
+        "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: " + length + "\r\n\r\nabc";
+    if (length == "3 ") {  // blanks are no part of a value
+      EXPECT_EQ(state_after(bytes), State::kComplete);
+    } else {
+      EXPECT_EQ(refusal_of(bytes).status, 400) << length;
+    }
+  }
   EXPECT_EQ(refusal_of("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n"
                        "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
                 .status,

@@ -143,6 +143,40 @@ TEST(ResponseReader, AnswersWithoutBodyEndWithTheirHead) {
   }
 }
 
+TEST(ResponseReader, TheLimitOfTheHeaderIsOfAllOfIt) {
+  for (const std::size_t step : {std::size_t{1}, std::size_t{7}, std::size_t{90}}) {
+    ResponseReader reader(false, 1000);
+    std::string body;
+    std::string bytes = "HTTP/1.1 200 OK\r\n";
+    for (int i = 0; i < 250; ++i) {
+      bytes += "A: b\r\n";
+    }
+    const Status status = feed_in_steps(reader, bytes, step, &body);
+    ASSERT_FALSE(status) << step;
+    EXPECT_NE(status.error().message().find("1000 bytes"), std::string::npos) << step;
+  }
+}
+
+TEST(ResponseReader, ALengthMayBeAnyNumber) {
+  ResponseReader reader;
+  ASSERT_TRUE(reader.feed("HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\nsome"));
+  EXPECT_FALSE(reader.feed_end());
+}
+
+TEST(ResponseReader, RefusesCodingsThatItDoesNotKnow) {
+  for (const std::string coding : {"gzip",
+                                   "chunked gzip",
+                                   "gzip, chunked",
+                                   "chunked\r\n"
+                                   "Transfer-Encoding: chunked"}) {
+    ResponseReader reader;
+    const auto used =
+        reader.feed("HTTP/1.1 200 OK\r\nTransfer-Encoding: " + coding + "\r\n\r\n0\r\n\r\n");
+    ASSERT_FALSE(used) << coding;
+    EXPECT_EQ(used.error().code(), Code::kDataLoss);
+  }
+}
+
 TEST(ResponseReader, RefusesAProtocolThatNobodyAskedFor) {
   ResponseReader reader;
   const auto used = reader.feed("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n");

@@ -53,6 +53,9 @@ TEST(StreamEvent, RefusesWhatIsNone) {
                            R"({"choices":5})",
                            R"({"choices":[5]})",
                            R"({"choices":[{"text":5}]})",
+                           R"({"choices":[{"index":4294967296,"text":"a"}]})",
+                           R"({"choices":[{"index":-1,"text":"a"}]})",
+                           R"({"choices":[{"index":"0","text":"a"}]})",
                            R"({"choices":[],"usage":{"prompt_tokens":-1}})"}) {
     const auto event = parse_stream_event(text);
     ASSERT_FALSE(event) << text;

@@ -38,6 +38,9 @@ TEST(LoadOptions, FindHostPortAndPrefixInABaseUrl) {
     EXPECT_EQ(options.model_list, prefix + "/v1/models") << c.url;
   }
   EXPECT_EQ(parsed({"--host", "h"}).model_list, "/v1/models");
+  const Options whole = parsed({"--base-url", "http://h/x/v1", "--endpoint", "/completions"});
+  EXPECT_EQ(whole.endpoint, "/x/v1/completions");
+  EXPECT_EQ(whole.model_list, "/x/v1/models");
 }
 
 TEST(LoadOptions, TakeWholeNumbersOnlyWhereOthersMeanNothing) {

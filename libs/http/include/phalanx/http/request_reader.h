@@ -22,11 +22,11 @@ struct RequestLimits {
 // Takes one HTTP/1.x request out of a stream of bytes. No sockets: the same code reads the network,
 // the tests and the fuzzer. Body by content-length or chunked; chunk extensions and trailer fields
 // are read, bounded and dropped. HTTP/1.2 and above is read as HTTP/1.1. A refusal says what was
-// expected and what came.
+// expected and what came; whether and how a request is refused does not depend on how its bytes
+// were cut.
 //
 // Threads: one at a time.
-// Memory: at most the limits, plus one feed. The header may stay with the caller until it is
-// complete; of a body every byte offered is used at once.
+// Memory: at most the limits. Every byte of a header or a body that is offered is used at once.
 class RequestReader {
  public:
   enum class State {

@@ -40,8 +40,8 @@ struct ServerOptions {
   // A stream of type text/event-stream that says nothing for so long gets a comment line, so that
   // proxies and clients see it alive. 0 = never.
   Duration comment_interval = std::chrono::seconds(15);
-  // Makes the body of answers that the server itself gives (400, 403, 404, 405, 408, 413, 415, 421,
-  // 431, 500, 501, 503, 505). The server adds what the protocol demands (Allow, Retry-After,
+  // Makes the body of answers that the server itself gives (400, 403, 404, 405, 408, 413, 415, 417,
+  // 421, 431, 500, 501, 503, 505). The server adds what the protocol demands (Allow, Retry-After,
   // Connection). Default: the message as text.
   std::function<Response(int status, const std::string& message)> format_error;
   // What ends a stream of type text/event-stream that nobody goes on with, as its last events.
