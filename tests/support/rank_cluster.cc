@@ -229,6 +229,12 @@ void RankCluster::exit(RankId rank, int status) {
                            engine::DeathOrigin::kOwn});
 }
 
+void RankCluster::starve(RankId rank) {
+  engine::RankDeath death{false, 75, "exited with status 75", engine::DeathOrigin::kOwn};
+  death.lacked_resources = true;
+  perish(rank, std::move(death));
+}
+
 void RankCluster::perish(RankId rank, engine::RankDeath death) {
   Slot& own = slot(rank);
   if (!own.process) {
@@ -329,9 +335,7 @@ Status RankCluster::respawn(RankId rank, Incarnation incarnation) {
   own.process->connected_at = time_.millis() + options_.connect;
   if (starving_ != 0) {
     --starving_;
-    engine::RankDeath death{false, 75, "exited with status 75", engine::DeathOrigin::kOwn};
-    death.lacked_resources = true;
-    after(1, [this, rank, death] { perish(rank, death); });
+    after(1, [this, rank] { starve(rank); });
   }
   return ok();
 }

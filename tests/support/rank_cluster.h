@@ -74,6 +74,7 @@ class RankCluster final : public engine::GroupPort {
   // Rank 0 crashes by itself whenever it computes a step with an item that this holds for.
   void poison(std::function<bool(const step::StepItem&)> deadly) { deadly_ = std::move(deadly); }
   void exit(RankId rank, int status);
+  void starve(RankId rank);  // it ends, and says that it lacks memory
   void freeze(RankId rank) { slots_[rank.value()].frozen = true; }
   // Freezes it by a signal: its death says so.
   void stop(RankId rank) { slots_[rank.value()].frozen = slots_[rank.value()].stopped = true; }

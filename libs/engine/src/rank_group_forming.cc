@@ -48,11 +48,19 @@ void RankGroup::cannot_start(const Error& cause) {
     return;
   }
   obs::log_warn("rank_not_started", {{"error", cause.to_string()}});
-  charge();
-  if (affords(cause)) {
-    state_ = State::kReaping;
-    pause_ticks_ = options_.shortage_ticks;
+  wait_out(cause);
+}
+
+void RankGroup::wait_out(const Error& shortage) {
+  if (shortages_ >= options_.shortage_limit) {
+    fail(resource_exhausted(std::to_string(shortages_) +
+                            " pauses did not end a shortage; the last: " + shortage.message()));
+    return;
   }
+  ++shortages_;
+  state_ = State::kReaping;
+  reap_ticks_ = 0;
+  pause_ticks_ = options_.shortage_ticks;
 }
 
 Status RankGroup::respawn(RankId rank) {
@@ -158,6 +166,7 @@ void RankGroup::become_ready() {
     become_idle();
     return;
   }
+  shortages_ = 0;
   if (repeat_ && !client_.revise(&*repeat_)) {
     repeat_.reset();
   }
@@ -199,18 +208,17 @@ void RankGroup::recover(const StepFault& fault, bool of_step) {
 void RankGroup::reaped() {
   if (const std::optional<Trial> trial = std::exchange(trial_, std::nullopt)) {
     const bool blamed = trial->of_step && (own_death_ || (trial->evidence && !stop_seen_));
+    if (!blamed && (shortage_ || trial->cause.code() == Code::kResourceExhausted)) {
+      wait_out(trial->cause);
+      return;
+    }
     if (blamed) {
       repeat_.reset();
       client_.on_blamed(trial->cause);
     } else {
       charge();
     }
-    const bool lacks = shortage_ || trial->cause.code() == Code::kResourceExhausted;
-    if (!affords(lacks ? resource_exhausted(trial->cause.message()) : trial->cause)) {
-      return;
-    }
-    if (lacks && !blamed) {
-      pause_ticks_ = options_.shortage_ticks;
+    if (!affords(trial->cause)) {
       return;
     }
   }

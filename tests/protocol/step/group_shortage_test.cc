@@ -46,6 +46,47 @@ TEST(GroupShortage, ThatKeepsARankFromBeingMadeIsWaitedFor) {
   EXPECT_EQ(world.cluster.count(wire::RankOp::kClear), 0U) << "what was computed is kept";
 }
 
+// No fault that counts: neither does it use up what is allowed, nor does it need to be allowed.
+TEST(GroupShortage, UsesUpNoRestarts) {
+  for (const std::uint32_t limit : {0U, 1U}) {
+    WorldOptions options;
+    options.restart_limit = limit;
+    ReplicaWorld world(options);
+    ASSERT_TRUE(world.start());
+    for (int round = 0; round < 3; ++round) {
+      world.cluster.starve(kSecond);
+      world.cluster.starve_next(2);
+      world.pass(kPause / 2);
+      ASSERT_TRUE(world.run_until([&] { return world.engine.group().ready(); }));
+    }
+    EXPECT_TRUE(world.book.failed.empty()) << world.book.failed[0].message;
+  }
+}
+
+TEST(GroupShortage, ChargesTheDeathBeforeItOnce) {
+  for (const bool starves : {true, false}) {
+    WorldOptions options;
+    options.restart_limit = 2;
+    ReplicaWorld world(options);
+    ASSERT_TRUE(world.start());
+    for (int death = 0; death < 3; ++death) {
+      EXPECT_TRUE(world.book.failed.empty());
+      ASSERT_TRUE(world.run_until([&] { return world.engine.group().ready(); }));
+      if (starves) {
+        world.cluster.starve_next(3);
+      } else {
+        world.cluster.refuse_respawns(resource_exhausted("fork: no memory"));
+      }
+      world.cluster.crash(kSecond, SIGKILL);
+      world.pass(3 * kPause);
+      world.cluster.allow_respawns();
+    }
+    ASSERT_EQ(world.book.failed.size(), 1U);
+    EXPECT_NE(world.book.failed[0].message.find("3 faults within 60"), std::string::npos)
+        << world.book.failed[0].message;
+  }
+}
+
 // The parent waits longer for a replica that says so than for one that fails otherwise.
 TEST(GroupShortage, ThatLastsEndsTheGroupByItsName) {
   for (const bool starves : {true, false}) {
@@ -59,7 +100,8 @@ TEST(GroupShortage, ThatLastsEndsTheGroupByItsName) {
     lose_a_rank(world);
     const Millis begin = world.time.millis();
     ASSERT_TRUE(world.run_until([&] { return world.book.stopped.has_value(); }, 60000));
-    EXPECT_GE(world.time.millis() - begin, 3 * kPause);
+    EXPECT_GE(world.time.millis() - begin, 5 * kPause - world.tick_period);
+    EXPECT_LE(world.time.millis() - begin, 6 * kPause);
     ASSERT_EQ(world.book.failed.size(), 1U);
     EXPECT_EQ(world.book.failed[0].code, static_cast<std::uint32_t>(Code::kResourceExhausted))
         << world.book.failed[0].message;

@@ -26,7 +26,8 @@ struct GroupOptions {
   std::uint32_t restart_limit = 5;  // recoveries within …
   Duration restart_window = std::chrono::seconds(60);
   std::uint32_t reap_ticks = 500;     // for a killed process to be gone
-  std::uint32_t shortage_ticks = 50;  // before what could not be started is started again
+  std::uint32_t shortage_ticks = 50;  // a pause for resources that are lacking; at most …
+  std::uint32_t shortage_limit = 5;   // … so many in a row
   std::uint32_t ping_ticks = 50;      // an idle group is pinged after so many periods; 0 = never
   ProgressOptions progress;
   // Some rank runs under a wrapper, and the others wait for it: nobody is hung for making no
@@ -41,8 +42,9 @@ struct GroupOptions {
 // that answered with an error of its own, or diverged, is replaced like a dead one.
 //
 // A fault before the first readiness, more faults than restart_limit allows, a failing respawn: the
-// group has failed, all ranks are killed, and the cause is told once. Where it is that resources
-// are lacking, a group that was ready pauses before it tries again.
+// group has failed, all ranks are killed, and the cause is told once. Resources that are lacking
+// are no fault: a group that was ready pauses and tries again, shortage_limit times before it is
+// ready; then it has failed, too.
 //
 // A step after whose beginning a rank died by its own doing, or that hung, diverged or was answered
 // with an error, is blamed on its sequences: it is not repeated and does not count as a fault. When
@@ -152,6 +154,7 @@ class RankGroup final : private RankPort {
   void doom_failing(const StepFault& fault);
   void form();  // respawn what is dead, then hello
   void cannot_start(const Error& cause);
+  void wait_out(const Error& shortage);  // ends in form(), or in fail()
   [[nodiscard]] Status respawn(RankId rank);
   void fail(const Error& error);
   void doom(RankId rank);
@@ -184,17 +187,14 @@ class RankGroup final : private RankPort {
   Epoch epoch_;
   std::uint64_t next_step_ = 1;
   StepId last_done_;
-  std::uint64_t attach_hash_ = 0;
-  std::uint64_t fingerprint_ = 0;
+  std::uint64_t attach_hash_ = 0, fingerprint_ = 0;
   std::uint64_t drains_ = 0, stale_replies_ = 0;
-  std::uint32_t reap_ticks_ = 0;
+  std::uint32_t reap_ticks_ = 0, idle_ticks_ = 0;
   std::uint32_t pause_ticks_ = 0;  // until the group is formed again
-  std::uint32_t idle_ticks_ = 0;
-  bool kv_lost_ = false;
-  bool was_ready_ = false;
-  bool stop_wanted_ = false;
+  std::uint32_t shortages_ = 0;    // pauses since the group was ready
+  bool kv_lost_ = false, was_ready_ = false;
+  bool stop_wanted_ = false, ended_ = false;
   bool advancing_ = false;
-  bool ended_ = false;
 };
 
 }  // namespace phalanx::engine
