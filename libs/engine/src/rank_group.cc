@@ -2,6 +2,7 @@
 #include "phalanx/engine/rank_group.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "phalanx/base/check.h"
@@ -143,7 +144,9 @@ void RankGroup::on_death(RankId rank, const RankDeath& death) {
   kv_lost_ = kv_lost_ || !kv_survives(death);
   own_death_ = own_death_ || death.origin == DeathOrigin::kOwn;
   stop_seen_ = stop_seen_ || death.origin == DeathOrigin::kStopped;
-  shortage_ = shortage_ || death.lacked_resources;
+  if (death.lacked_resources) {
+    shortage_ = error_of(death, "rank " + std::to_string(rank.value()) + " lacked resources");
+  }
   obs::log_debug("rank_gone",
                  {{"tp", rank.value()},
                   {"expected", expected},

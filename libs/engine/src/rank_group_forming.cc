@@ -61,6 +61,7 @@ void RankGroup::wait_out(const Error& shortage) {
   state_ = State::kReaping;
   reap_ticks_ = 0;
   pause_ticks_ = options_.shortage_ticks;
+  client_.on_fault(StepFault{shortage, {}, {}});
 }
 
 Status RankGroup::respawn(RankId rank) {
@@ -209,7 +210,7 @@ void RankGroup::reaped() {
   if (const std::optional<Trial> trial = std::exchange(trial_, std::nullopt)) {
     const bool blamed = trial->of_step && (own_death_ || (trial->evidence && !stop_seen_));
     if (!blamed && (shortage_ || trial->cause.code() == Code::kResourceExhausted)) {
-      wait_out(trial->cause);
+      wait_out(shortage_.value_or(trial->cause));
       return;
     }
     if (blamed) {

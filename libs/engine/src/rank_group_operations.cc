@@ -55,7 +55,7 @@ void RankGroup::begin(wire::RankOp op, wire::RankCommand command) {
   idle_ticks_ = 0;
   own_death_ = false;
   stop_seen_ = false;
-  shortage_ = false;
+  shortage_.reset();
   step_ = ask(op, &command_);
 }
 

@@ -87,6 +87,26 @@ TEST(GroupShortage, ChargesTheDeathBeforeItOnce) {
   }
 }
 
+TEST(GroupShortage, IsTheLastErrorWhileItIsWaitedFor) {
+  for (const bool starves : {true, false}) {
+    ReplicaWorld world({});
+    ASSERT_TRUE(world.start());
+    world.tick = false;  // no heartbeat is due
+    if (starves) {
+      world.cluster.starve(kSecond);
+    } else {
+      world.cluster.refuse_respawns(resource_exhausted("fork: no memory"));
+      world.cluster.crash(kSecond, SIGKILL);
+    }
+    world.pass(kPause / 2);
+    const std::string cause = starves ? "exited with status 75" : "could not be started: fork";
+    ASSERT_FALSE(world.book.statuses.empty());
+    EXPECT_TRUE(world.book.statuses.back().recovering);
+    EXPECT_NE(world.book.statuses.back().last_error.find(cause), std::string::npos)
+        << world.book.statuses.back().last_error;
+  }
+}
+
 // The parent waits longer for a replica that says so than for one that fails otherwise.
 TEST(GroupShortage, ThatLastsEndsTheGroupByItsName) {
   for (const bool starves : {true, false}) {

@@ -64,9 +64,10 @@ class GroupClient {
   virtual void on_ready(Epoch epoch) = 0;  // formed (again); ready(), or a step is repeated first
   virtual void on_idle() = 0;              // ready() again after a ping
   virtual void on_step(const wire::RankCommand& command, const CollectiveStep& step) = 0;
-  virtual void on_fault(const StepFault& fault) = 0;  // recovery begins
-  virtual void on_failed(const Error& error) = 0;     // for good; every rank has been killed
-  virtual void on_stopped() = 0;                      // after stop(): no rank lives
+  // Recovery begins, or waits for what is lacking.
+  virtual void on_fault(const StepFault& fault) = 0;
+  virtual void on_failed(const Error& error) = 0;  // for good; every rank has been killed
+  virtual void on_stopped() = 0;                   // after stop(): no rank lives
 };
 
 }  // namespace phalanx::engine

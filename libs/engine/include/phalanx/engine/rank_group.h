@@ -180,7 +180,8 @@ class RankGroup final : private RankPort {
   std::optional<wire::RankCommand> repeat_;  // the step that a fault interrupted
   std::optional<Trial> trial_;
   // Since the operation began.
-  bool own_death_ = false, stop_seen_ = false, shortage_ = false;
+  bool own_death_ = false, stop_seen_ = false;
+  std::optional<Error> shortage_;  // that a rank died of
   std::optional<StepFault> late_;  // of ranks that died after they had answered
   std::deque<SteadyTime> faults_;
   SteadyTime forming_since_;
@@ -193,8 +194,7 @@ class RankGroup final : private RankPort {
   std::uint32_t pause_ticks_ = 0;  // until the group is formed again
   std::uint32_t shortages_ = 0;    // pauses since the group was ready
   bool kv_lost_ = false, was_ready_ = false;
-  bool stop_wanted_ = false, ended_ = false;
-  bool advancing_ = false;
+  bool stop_wanted_ = false, ended_ = false, advancing_ = false;
 };
 
 }  // namespace phalanx::engine
