@@ -165,7 +165,11 @@ void RankCluster::finish(RankId rank, Status outcome) {
   Process& process = *own.process;
   if (outcome && deadly_ && rank == RankId(0) && process.command->op == wire::RankOp::kStep &&
       std::any_of(process.command->items.begin(), process.command->items.end(), deadly_)) {
-    crash(rank, SIGSEGV, engine::DeathOrigin::kOwn);
+    if (poison_starves_) {
+      starve(rank);
+    } else {
+      crash(rank, SIGSEGV, engine::DeathOrigin::kOwn);
+    }
     return;
   }
   wire::RankCommand command = *std::exchange(process.command, std::nullopt);

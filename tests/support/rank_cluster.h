@@ -73,6 +73,7 @@ class RankCluster final : public engine::GroupPort {
   void crash(RankId rank, int signal, engine::DeathOrigin origin = engine::DeathOrigin::kSent);
   // Rank 0 crashes by itself whenever it computes a step with an item that this holds for.
   void poison(std::function<bool(const step::StepItem&)> deadly) { deadly_ = std::move(deadly); }
+  void starve_of_poison() { poison_starves_ = true; }  // then it lacks memory instead
   void exit(RankId rank, int status);
   void starve(RankId rank);  // it ends, and says that it lacks memory
   void freeze(RankId rank) { slots_[rank.value()].frozen = true; }
@@ -188,7 +189,7 @@ class RankCluster final : public engine::GroupPort {
   std::function<bool(const step::StepItem&)> deadly_;
   std::optional<Millis> abort_answered_;
   Epoch segment_;
-  bool lifelines_ = true;
+  bool poison_starves_ = false, lifelines_ = true;
   std::uint64_t random_;
   std::uint64_t aborts_ = 0;
   std::uint64_t kills_ = 0;

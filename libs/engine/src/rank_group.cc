@@ -142,10 +142,11 @@ void RankGroup::on_death(RankId rank, const RankDeath& death) {
   wire::RankStatus& status = status_[rank.value()];
   status.state = wire::RankState::kDead;
   kv_lost_ = kv_lost_ || !kv_survives(death);
-  own_death_ = own_death_ || death.origin == DeathOrigin::kOwn;
   stop_seen_ = stop_seen_ || death.origin == DeathOrigin::kStopped;
   if (death.lacked_resources) {
     shortage_ = error_of(death, "rank " + std::to_string(rank.value()) + " lacked resources");
+  } else {
+    own_death_ = own_death_ || death.origin == DeathOrigin::kOwn;
   }
   obs::log_debug("rank_gone",
                  {{"tp", rank.value()},

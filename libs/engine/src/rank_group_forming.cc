@@ -167,9 +167,11 @@ void RankGroup::become_ready() {
     become_idle();
     return;
   }
-  shortages_ = 0;
   if (repeat_ && !client_.revise(&*repeat_)) {
     repeat_.reset();
+  }
+  if (!repeat_) {
+    shortages_ = 0;
   }
   state_ = repeat_ ? State::kStepping : State::kReady;
   client_.on_ready(epoch_);
@@ -199,7 +201,7 @@ void RankGroup::recover(const StepFault& fault, bool of_step) {
     fail(combined);
     return;
   }
-  trial_ = Trial{combined, of_step, fault.own_evidence()};
+  trial_ = Trial{combined, of_step, fault.own_evidence(), fault.lacks_resources()};
   if (!any(&Slot::doomed)) {
     reaped();
   }
@@ -208,12 +210,15 @@ void RankGroup::recover(const StepFault& fault, bool of_step) {
 // Only now is it known how each rank died, and so whether the step can have done it.
 void RankGroup::reaped() {
   if (const std::optional<Trial> trial = std::exchange(trial_, std::nullopt)) {
-    const bool blamed = trial->of_step && (own_death_ || (trial->evidence && !stop_seen_));
-    if (!blamed && (shortage_ || trial->cause.code() == Code::kResourceExhausted)) {
+    const bool accused = trial->of_step && (own_death_ || (trial->evidence && !stop_seen_));
+    const bool lacks = shortage_ || trial->lacks;
+    const bool too_often = trial->of_step && shortages_ >= options_.shortage_limit;
+    if (lacks && !accused && !too_often) {
       wait_out(shortage_.value_or(trial->cause));
       return;
     }
-    if (blamed) {
+    if (accused || lacks) {
+      shortages_ = 0;
       repeat_.reset();
       client_.on_blamed(trial->cause);
     } else {

@@ -215,6 +215,7 @@ void RankGroup::op_failed(const CollectiveStep& step) {
 void RankGroup::step_done(const CollectiveStep& step) {
   last_done_ = command_.step;
   repeat_.reset();
+  shortages_ = 0;
   for (std::uint32_t i = 0; i < options_.ranks; ++i) {
     status_[i].preparations = step.reply(RankId(i))->preparations;
     status_[i].allocations = step.reply(RankId(i))->allocations;

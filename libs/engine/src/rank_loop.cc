@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "phalanx/base/check.h"
+#include "phalanx/base/exception_error.h"
 #include "phalanx/engine/collective_step.h"
 #include "phalanx/step/item.h"
 #include "phalanx/step/sample_result.h"
@@ -100,7 +101,7 @@ Status RankLoop::guarded(const wire::RankCommand& command, wire::RankReply& repl
   try {
     return execute(command, reply);
   } catch (const std::exception& exception) {
-    return internal_error(std::string("exception: ") + exception.what());
+    return phalanx::error_of(exception);
   } catch (...) {
     return internal_error("an exception that is no std::exception");
   }

@@ -6,6 +6,13 @@
 #include "phalanx/base/crash_signals.h"
 
 namespace phalanx::engine {
+namespace {
+
+bool lacks(const Error& error) {
+  return error.code() == Code::kResourceExhausted;
+}
+
+}  // namespace
 
 bool kv_survives(const RankDeath& death) {
   return !death.signaled || !is_crash_signal(death.number) || death.origin == DeathOrigin::kSent;
@@ -44,8 +51,15 @@ void StepFault::causes_first() {
 bool StepFault::own_evidence() const {
   return own || hung || std::any_of(ranks.begin(), ranks.end(), [](const RankFailure& failure) {
            return failure.kind == RankFailure::Kind::kDiverged ||
-                  (failure.kind == RankFailure::Kind::kReply &&
-                   failure.error.code() != Code::kAborted);
+                  (failure.kind == RankFailure::Kind::kReply && !is_consequence(failure) &&
+                   !lacks(failure.error));
+         });
+}
+
+bool StepFault::lacks_resources() const {
+  return (own && lacks(*own)) ||
+         std::any_of(ranks.begin(), ranks.end(), [](const RankFailure& failure) {
+           return lacks(failure.error);
          });
 }
 

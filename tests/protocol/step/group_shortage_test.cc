@@ -10,7 +10,8 @@
 namespace phalanx::testing {
 namespace {
 
-constexpr RankId kSecond(1);
+using wire::RankOp;
+
 constexpr Millis kPause = 1000;  // GroupOptions::shortage_ticks
 
 // A request, and the death of a rank in the middle of it.
@@ -105,6 +106,52 @@ TEST(GroupShortage, IsTheLastErrorWhileItIsWaitedFor) {
     EXPECT_NE(world.book.statuses.back().last_error.find(cause), std::string::npos)
         << world.book.statuses.back().last_error;
   }
+}
+
+// Two such ends of a request that runs alone would condemn it, were they its doing.
+TEST(GroupShortage, DuringAStepIsNotTheDoingOfItsSequences) {
+  for (const bool answers : {true, false}) {
+    ReplicaWorld world({});
+    ASSERT_TRUE(world.start());
+    world.submit(world.request(1, 20, 20));
+    for (int i = 0; i < 4; ++i) {
+      ASSERT_TRUE(world.run_until([&] { return world.cluster.executing(kSecond, RankOp::kStep); }));
+      const Epoch epoch = world.engine.status().epoch;
+      if (answers) {
+        world.cluster.fail_next(kSecond, RankOp::kStep, resource_exhausted("no scratch"));
+      } else {
+        world.cluster.starve(kSecond);
+      }
+      ASSERT_TRUE(world.run_until([&] { return world.engine.status().epoch > epoch; }));
+    }
+    ASSERT_TRUE(world.run_to_ends());
+    EXPECT_EQ(entry(world, 1).tokens.size(), 20U);
+    EXPECT_GE(world.time.millis(), 4 * kPause - world.tick_period);
+    EXPECT_EQ(world.cluster.count(RankOp::kClear), 0U) << "what was computed is kept";
+  }
+}
+
+TEST(GroupShortage, ThatARequestBringsAboutForEverEndsIt) {
+  WorldOptions options;
+  options.restart_limit = 0;
+  ReplicaWorld world(options);
+  ASSERT_TRUE(world.start());
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    world.submit(world.request(i, 20, 20));
+  }
+  const std::uint64_t greedy =
+      world.engine.scheduler().find(world.request(3, 1, 1).key)->id.value();
+  world.cluster.starve_of_poison();
+  world.cluster.poison([greedy](const step::StepItem& item) { return item.sequence == greedy; });
+  ASSERT_TRUE(world.run_until([&] { return world.book.open_count() == 0; }, 60 * kPause));
+  EXPECT_TRUE(world.book.failed.empty());
+  for (const std::uint64_t i : {1U, 2U, 4U}) {
+    EXPECT_EQ(entry(world, i).tokens.size(), 20U);
+  }
+  const wire::TokenUpdate& end = *entry(world, 3).end;
+  EXPECT_EQ(static_cast<Code>(end.error_code), Code::kPoisoned);
+  EXPECT_NE(end.error_message.find("exited with status 75"), std::string::npos)
+      << end.error_message;
 }
 
 // The parent waits longer for a replica that says so than for one that fails otherwise.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/engine/rank_loop.h"
 
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -150,26 +151,35 @@ class ThrowingRunner final : public ModelRunner {
               const step::SequenceTable& /*table*/,
               std::span<const step::StepItem> /*items*/,
               std::span<step::SampleResult> /*results*/) override {
+    if (lacks_memory) {
+      throw std::bad_alloc();
+    }
     throw std::runtime_error("bad tile");
   }
   Status clear(bool /*zero_kv*/) override { return ok(); }
   RunnerCounters counters() const override { return {}; }
+
+  bool lacks_memory = false;
 };
 
 TEST_F(RankLoopTest, AnswersEvenWhenTheRunnerThrows) {
-  ThrowingRunner throwing;
-  RankLoop other(small(), *table, throwing, ring);
-  wire::RankCommand command;
-  command.epoch = Epoch(1);
-  for (const RankOp op : {RankOp::kHello, RankOp::kInit, RankOp::kSanity, RankOp::kAttach}) {
-    command.op = op;
-    ASSERT_EQ(other.handle(command).code, 0U);
+  for (const bool lacks_memory : {false, true}) {
+    ThrowingRunner throwing;
+    throwing.lacks_memory = lacks_memory;
+    RankLoop other(small(), *table, throwing, ring);
+    wire::RankCommand command;
+    command.epoch = Epoch(1);
+    for (const RankOp op : {RankOp::kHello, RankOp::kInit, RankOp::kSanity, RankOp::kAttach}) {
+      command.op = op;
+      ASSERT_EQ(other.handle(command).code, 0U);
+    }
+    wire::RankCommand step = step_of(sequence(0, 5));
+    step.epoch = Epoch(1);
+    const wire::RankReply reply = other.handle(step);
+    EXPECT_EQ(code(reply), lacks_memory ? Code::kResourceExhausted : Code::kInternal);
+    EXPECT_NE(reply.message.find(lacks_memory ? "out of memory" : "bad tile"), std::string::npos)
+        << reply.message;
   }
-  wire::RankCommand step = step_of(sequence(0, 5));
-  step.epoch = Epoch(1);
-  const wire::RankReply reply = other.handle(step);
-  EXPECT_EQ(code(reply), Code::kInternal);
-  EXPECT_EQ(reply.message, "exception: bad tile");
 }
 
 TEST_F(RankLoopTest, BelievesNoStepThatCannotBe) {

@@ -17,7 +17,8 @@ namespace phalanx::engine {
 class GroupPort : public RankPort {
  public:
   // Starts a process in the slot of `rank`, with a link of its own, over the memory that the slot
-  // has. Called only when no process of that slot lives. An error ends the group.
+  // has. Called only when no process of that slot lives. An error ends the group; where it is
+  // kResourceExhausted, and the group was ready before, only after some more attempts.
   [[nodiscard]] virtual Status respawn(RankId rank, Incarnation incarnation) = 0;
 
   // Makes the communicator of `epoch`, sends it to every rank's control socket and lets

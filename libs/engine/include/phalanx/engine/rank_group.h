@@ -43,12 +43,13 @@ struct GroupOptions {
 //
 // A fault before the first readiness, more faults than restart_limit allows, a failing respawn: the
 // group has failed, all ranks are killed, and the cause is told once. Resources that are lacking
-// are no fault: a group that was ready pauses and tries again, shortage_limit times before it is
-// ready; then it has failed, too.
+// are no fault: a group that was ready pauses and tries again, shortage_limit times in a row (until
+// a step is done, or it is ready with none to run again); then it has failed, too.
 //
 // A step after whose beginning a rank died by its own doing, or that hung, diverged or was answered
 // with an error, is blamed on its sequences: it is not repeated and does not count as a fault. When
-// a rank was stopped by a signal, only deaths of their own accuse.
+// a rank was stopped by a signal, only deaths of their own accuse. One that lacked resources
+// accuses nobody, but where it would be the end of the group, the step is blamed instead.
 //
 // Threads: one.
 class RankGroup final : private RankPort {
@@ -121,8 +122,7 @@ class RankGroup final : private RankPort {
   };
   struct Trial {  // a fault whose deaths are still to be heard
     Error cause;
-    bool of_step = false;
-    bool evidence = false;
+    bool of_step = false, evidence = false, lacks = false;
   };
   [[nodiscard]] StepId upcoming() const;
   [[nodiscard]] StepLimits limits_for(wire::RankOp op) const;
@@ -192,7 +192,7 @@ class RankGroup final : private RankPort {
   std::uint64_t drains_ = 0, stale_replies_ = 0;
   std::uint32_t reap_ticks_ = 0, idle_ticks_ = 0;
   std::uint32_t pause_ticks_ = 0;  // until the group is formed again
-  std::uint32_t shortages_ = 0;    // pauses since the group was ready
+  std::uint32_t shortages_ = 0;    // pauses in a row
   bool kv_lost_ = false, was_ready_ = false;
   bool stop_wanted_ = false, ended_ = false, advancing_ = false;
 };

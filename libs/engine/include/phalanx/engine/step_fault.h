@@ -64,8 +64,10 @@ struct StepFault {
   void causes_first();  // brings `ranks` into its order, which is otherwise kept
 
   // Can the work itself have caused this? An error of a rank or of the replica's own part, a hang
-  // and a diverged state can; what a death says is told by its origin.
+  // and a diverged state can; what a death says is told by its origin. That a rank lacked resources
+  // is no evidence.
   [[nodiscard]] bool own_evidence() const;
+  [[nodiscard]] bool lacks_resources() const;
 
   // One error that names all of them, the replica's own first. Its code is that of the first cause;
   // kAborted only when nothing else is known.
