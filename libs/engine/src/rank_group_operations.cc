@@ -157,7 +157,8 @@ StepFault RankGroup::take_fault(const CollectiveStep& step) {
 void RankGroup::op_done(CollectiveStep& step) {
   watch_.saw_gap(step.longest_gap());
   log_rank_times(step, options_.ranks);
-  if (late_ && step.identity().op != wire::RankOp::kStep) {
+  // Where the ranks are to go anyway, none is replaced.
+  if (late_ && step.identity().op != wire::RankOp::kStep && !stop_wanted_) {
     recover(*std::exchange(late_, std::nullopt));
     return;
   }

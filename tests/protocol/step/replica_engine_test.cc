@@ -359,6 +359,34 @@ TEST(ReplicaStop, WorksInEveryState) {
   }
 }
 
+// One rank has answered the ping and dies, the other one has not; in between comes the stop.
+TEST(ReplicaStop, RepairsNoRankThatDiesBehindItsAnswer) {
+  WorldOptions options;
+  options.ping_ticks = 20;
+  options.restart_limit = 0;
+  ReplicaWorld world(options);
+  ASSERT_TRUE(world.start());
+  bool slow = true;
+  world.transport.judge_with([&](const Passage& passage) {
+    Treatment treatment;
+    if (passage.direction == Direction::kToReplica && passage.rank == RankId(0) && slow) {
+      treatment.delay = 50;
+      slow = false;
+    }
+    return treatment;
+  });
+  ASSERT_TRUE(world.run_until([&] { return !slow; }));
+  ASSERT_EQ(world.cluster.count(RankOp::kPing), 2U);
+  world.pass(2);
+  world.cluster.crash(RankId(1), SIGKILL);
+  world.pass(10);
+  world.engine.stop(wire::StopReplica{false, 0});
+  ASSERT_TRUE(world.run_until([&] { return world.book.stopped.has_value(); }));
+  EXPECT_TRUE(*world.book.stopped) << world.book.stopped->error().message();
+  EXPECT_TRUE(world.book.failed.empty());
+  EXPECT_EQ(world.cluster.spawns(), 2U);
+}
+
 TEST(ReplicaStop, BeforeTheStartNeedsNoRanks) {
   ReplicaWorld world({});
   world.engine.stop(wire::StopReplica{true, 1000});
