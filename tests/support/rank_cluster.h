@@ -91,6 +91,7 @@ class RankCluster final : public engine::GroupPort {
   // So many of the next ranks end for want of resources as soon as they have begun.
   void starve_next(std::uint32_t ranks) { starving_ = ranks; }
   void fail_next_segment(Error error) { segment_error_ = std::move(error); }
+  void set_reap(Millis reap) { options_.reap = reap; }
   void hide_lifelines() { lifelines_ = false; }
   // What ranks spawned from now on say of themselves.
   void set_identity(RankId rank, engine::RunnerIdentity identity) {
@@ -192,8 +193,7 @@ class RankCluster final : public engine::GroupPort {
   bool poison_starves_ = false, lifelines_ = true;
   std::uint64_t random_;
   std::uint64_t aborts_ = 0;
-  std::uint64_t kills_ = 0;
-  std::uint64_t spawns_ = 0;
+  std::uint64_t kills_ = 0, spawns_ = 0;
   std::uint64_t corruptions_ = 0;
 };
 

@@ -248,7 +248,7 @@ void RankGroup::tick_without_step(std::uint32_t periods) {
     case State::kReaping:
       if (pause_ticks_ != 0) {
         pause_ticks_ -= std::min(pause_ticks_, periods);
-        if (pause_ticks_ == 0) {
+        if (pause_ticks_ == 0 && !any(&Slot::doomed)) {
           form();
         }
       } else if (++reap_ticks_ >= options_.reap_ticks) {

@@ -176,6 +176,29 @@ TEST(GroupShortage, ThatLastsEndsTheGroupByItsName) {
   }
 }
 
+// One that is there during the pause and is killed then: nothing is sent to it any more.
+TEST(GroupShortage, WaitsBehindItsPauseForARankThatWasKilledMeanwhile) {
+  for (const Millis reap : {Millis{300}, 1000 * kPause}) {
+    WorldOptions options;
+    options.restart_limit = 1;
+    ReplicaWorld world(options);
+    ASSERT_TRUE(world.start());
+    world.cluster.refuse_respawns(resource_exhausted("fork: no memory"));
+    world.cluster.crash(kSecond, SIGKILL);
+    world.pass(kPause - 50);
+    world.cluster.allow_respawns();
+    world.cluster.set_reap(reap);
+    world.engine.on_stopped_by_signal(kFirst);
+    const bool dies = reap < kPause;
+    EXPECT_EQ(dies, world.run_until([&] { return world.book.ready.size() == 2; }, kPause));
+    EXPECT_EQ(world.cluster.count(RankOp::kHello), dies ? 4U : 2U);
+    ASSERT_EQ(world.book.failed.size(), dies ? 0U : 1U);
+    if (!dies) {
+      EXPECT_EQ(world.book.failed[0].message, "a rank was killed and is not gone");
+    }
+  }
+}
+
 TEST(GroupShortage, IsNoReasonToOutliveAStop) {
   ReplicaWorld world({});
   ASSERT_TRUE(world.start());
