@@ -35,14 +35,29 @@ Result<Pipe> make_pipe() {
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
+std::string_view limit_of_descriptors(int errno_value) {
+  switch (errno_value) {
+    case EMFILE:
+      return "the limit of this process (see ulimit -n)";
+    case ENFILE:
+      return "the limit of the machine (see sysctl fs.file-max)";
+    case ENOMEM:
+      return "memory of the kernel, of the machine or of a container";
+    default:
+      return "the kernel";
+  }
+}
+
 Status require_descriptors(std::size_t count) {
   std::vector<UniqueFd> held;
   for (std::size_t i = 0; i < count; ++i) {
     held.emplace_back(::eventfd(0, EFD_CLOEXEC));
     if (!held.back().valid()) {
-      return errno_error(std::to_string(count) + " descriptors are needed, " + std::to_string(i) +
-                             " are left (see ulimit -n)",
-                         errno);
+      const int code = errno;
+      return errno_error(std::to_string(count) + " descriptors are needed, " +
+                             std::string(limit_of_descriptors(code)) + " allows " +
+                             std::to_string(i),
+                         code);
     }
   }
   return ok();

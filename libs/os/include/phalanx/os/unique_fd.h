@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 #include <utility>
 
 #include "phalanx/base/result.h"
@@ -46,6 +47,10 @@ struct Pipe {
   UniqueFd write;
 };
 [[nodiscard]] Result<Pipe> make_pipe();
+
+// What lets no descriptor be had where the kernel says `errno_value`, for people: the limit of the
+// process and that of the machine each with the setting that raises it; else "the kernel".
+[[nodiscard]] std::string_view limit_of_descriptors(int errno_value);
 
 // Whether this process can open `count` descriptors more, found out by doing so. For what ends the
 // process where it finds none.
