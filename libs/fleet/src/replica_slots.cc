@@ -105,8 +105,8 @@ RollSlot::Condition ReplicaSlots::condition(std::size_t slot) const {
     return RollSlot::Condition::kHeld;
   }
   const RollSlot::Condition seen = condition_of(supervisor_.status(slot).state);
-  const bool is_going = slots_[slot].ending || slots_[slot].lost;
-  return seen == RollSlot::Condition::kReady && is_going ? RollSlot::Condition::kComing : seen;
+  const bool ending = slots_[slot].ending;
+  return seen == RollSlot::Condition::kReady && ending ? RollSlot::Condition::kComing : seen;
 }
 
 Status ReplicaSlots::check_start(ReplicaId replica) const {
@@ -142,7 +142,8 @@ void ReplicaSlots::advance_roll() {
   }
   std::vector<RollSlot> seen;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    seen.push_back({condition(i), supervisor_.status(i).incarnation});
+    seen.push_back({slots_[i].stuck ? RollSlot::Condition::kHeld : condition(i),
+                    supervisor_.status(i).incarnation});
   }
   const Rollout::Advice advice = rollout_.advance(seen);
   if (advice.restart) {
@@ -362,9 +363,12 @@ void ReplicaSlots::on_slot_doomed(std::size_t slot) {
 
 void ReplicaSlots::on_slot_stuck(std::size_t slot, pid_t pid) {
   obs::log_error("replica_stuck", {{"replica", slot}, {"child", pid}});
+  slots_[slot].stuck = true;
   if (stopping_) {
     tell_if_stopped();  // it holds up nobody's end: it will die when it can
   }
+  rollout_.leave_out(slot);
+  advance_roll();
 }
 
 }  // namespace phalanx::fleet

@@ -325,6 +325,43 @@ TEST(ReplicaSlots, ARollTakesNoneAwayWhileAnotherThatHasGivenUpIsEnding) {
   EXPECT_EQ(world.rolled, 1);
 }
 
+// Its lifeline is free, and its process stays: its turn comes like that of any other.
+TEST(ReplicaSlots, ARollReplacesOneThatIsDyingAndNotGone) {
+  World world(2);
+  world.start();
+  world.slots.on_lost(1);
+  EXPECT_EQ(world.status(1).state, State::kReady);
+  world.slots.roll();
+  world.settle();
+  EXPECT_EQ(world.incarnation(0), 2U);
+  EXPECT_EQ(world.incarnation(1), 2U);
+  EXPECT_EQ(world.rolled, 1);
+}
+
+// Neither while another one is waited for, nor when it is its own turn.
+TEST(ReplicaSlots, ARollLeavesOutOneThatNothingEnds) {
+  World world(3);
+  world.start();
+  world.slots.on_hung(1, world.status(1).incarnation, "frozen");
+  world.slots.roll();
+  EXPECT_FALSE(world.runner.processes[0].asked_to_stop) << "it is killed, and comes back";
+  world.pass(seconds(6));
+  EXPECT_TRUE(world.runner.processes[0].asked_to_stop) << "it did not die of that in 5 s";
+  world.settle();
+  EXPECT_EQ(world.incarnation(0), 2U);
+  EXPECT_EQ(world.incarnation(2), 2U);
+  EXPECT_EQ(world.rolled, 1);
+
+  world.slots.roll();
+  EXPECT_TRUE(world.runner.processes[0].asked_to_stop);
+  world.pass(seconds(18));  // 10 for the message, 2 for SIGTERM, 5 for SIGKILL
+  EXPECT_EQ(world.incarnation(0), 2U);
+  EXPECT_TRUE(world.runner.processes[2].asked_to_stop);
+  world.die(2, os::Exited{0});
+  world.ready(2);
+  EXPECT_EQ(world.rolled, 2);
+}
+
 // It lacked something, and then took long to end: it is started again as often as it takes.
 TEST(ReplicaSlots, OneThatHasGivenUpAndHangsIsWhatItSaid) {
   World world(1);

@@ -71,7 +71,9 @@ class ReplicaSlots final : public supervise::SupervisorListener {
   [[nodiscard]] Status drain(ReplicaId replica);
   [[nodiscard]] Status resume(ReplicaId replica);
   [[nodiscard]] Status restart(ReplicaId replica);
-  void roll();  // begins a rolling restart, or queues one more; ends in events.on_rolled
+  // Begins a rolling restart, or queues one more; ends in events.on_rolled. Leaves out those that
+  // do not die of SIGKILL: they hold up nobody.
+  void roll();
   void drop_roll() { rollout_.drop(); }
 
   // It runs under a wrapper: it is never called hung for being silent, at its start or later.
@@ -117,6 +119,7 @@ class ReplicaSlots final : public supervise::SupervisorListener {
     bool lost = false;                 // it dies, or is dead: it proves nothing any more
     bool ending = false;               // it was asked to stop, or said that it gives up
     bool hung = false;                 // its heartbeats had ended
+    bool stuck = false;                // was killed, and does not die
     bool serves = false;               // was told by on_ready() and not taken back
     std::uint64_t numerics = 0;        // fingerprint that it named with its readiness
     std::uint32_t quiet_ticks = 0;     // ticks on time since its last heartbeat
