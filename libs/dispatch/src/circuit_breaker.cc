@@ -13,6 +13,13 @@ void CircuitBreaker::on_dispatch(const wire::SequenceKey& key, SteadyTime now) {
   }
 }
 
+void CircuitBreaker::on_progress(const wire::SequenceKey& key) {
+  if (probe_ == key) {
+    reset();
+    failures_ = options_.failures_to_open - 1;
+  }
+}
+
 void CircuitBreaker::on_token(const wire::SequenceKey& key) {
   if (probe_ == key) {
     reset();

@@ -193,7 +193,7 @@ void Dispatcher::apply(ReplicaId replica, const wire::TokenUpdate& update) {
       running->choice.attempt != update.key.attempt) {
     return;  // of an attempt that has ended
   }
-  router_.ledger().set(replica, update.key, {update.to_compute, update.to_generate});
+  router_.report(replica, update.key, {update.to_compute, update.to_generate});
   if (update.finish == step::FinishReason::kError ||
       update.finish == step::FinishReason::kCancelled) {
     apply_error(*running, update);

@@ -210,7 +210,12 @@ void Dispatcher::test_suspects() {
     return;
   }
   const ReplicaEntry& bench = router_.table().at(*bench_);
-  if (bench.ready || router_.table().usable(*bench_, clock_.now())) {
+  const std::set<ChoiceName> testing = search_.testing();
+  const bool takes_any = std::any_of(testing.begin(), testing.end(), [&](const ChoiceName& name) {
+    const Running* const running = find(name);
+    return running != nullptr && waits_for_bench(*running);
+  });
+  if (takes_any && (bench.ready || router_.table().usable(*bench_, clock_.now()))) {
     bench_seen_ = clock_.now();
   }
   const bool others_may = bench.draining && router_.table().any_open();

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "phalanx/base/hash.h"
+#include "phalanx/step/sampling.h"
 #include "phalanx/wire/codec.h"
 
 namespace phalanx::dispatch {
@@ -39,7 +40,7 @@ void PoisonMemory::add(const Generation& generation,
                        std::uint32_t choice,
                        std::size_t produced,
                        SteadyTime now) {
-  const bool drawn = produced > 0 && generation.sampling.temperature > 0;
+  const bool drawn = produced > 0 && generation.sampling.temperature >= step::kGreedyTemperature;
   const std::uint64_t any = digest(generation);
   entries_.push_back(
       {drawn ? with_seed(any, generation.sampling.seed) : any, drawn ? choice : 0, now});

@@ -58,6 +58,15 @@ std::optional<ReplicaId> Router::dispatch(const wire::SequenceKey& key,
   return chosen;
 }
 
+void Router::report(ReplicaId replica, const wire::SequenceKey& key, Remainder remainder) {
+  const auto& open = ledger_.open(replica);
+  const auto before = open.find(key);
+  if (before != open.end() && remainder.to_compute < before->second.to_compute) {
+    table_.at(replica).breaker.on_progress(key);
+  }
+  ledger_.set(replica, key, remainder);
+}
+
 void Router::settle(ReplicaId replica, const wire::SequenceKey& key) {
   ledger_.settle(replica, key);
   table_.at(replica).breaker.on_ended(key);

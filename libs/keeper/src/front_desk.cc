@@ -250,22 +250,22 @@ Status FrontDesk::on_end(std::size_t front, const wire::End& ending) {
 void FrontDesk::finish(Job& job, const std::string& outcome, const std::string& error) {
   job.ended = true;
   --open_;
-  std::uint64_t tokens = 0;
+  RequestRecord& record = job.record;
   for (const Job::Prompt& prompt : job.dispatched) {
     parts_.dispatcher.cancel(prompt.request);
     for (const Job::Choice& choice : prompt.choices) {
-      tokens += choice.tokens;
+      record.completion_tokens += choice.tokens;
+      record.longest_choice = std::max<std::uint64_t>(record.longest_choice, choice.tokens);
     }
   }
   job.ticket = dispatch::Admission::Ticket();
   if (!job.start_logged) {
     return;
   }
-  job.record.outcome = outcome;
-  job.record.error = error;
-  job.record.completion_tokens = tokens;
-  job.record.duration = parts_.clock.now() - job.arrived;
-  parts_.metrics.on_request_end(job.record);
+  record.outcome = outcome;
+  record.error = error;
+  record.duration = parts_.clock.now() - job.arrived;
+  parts_.metrics.on_request_end(record);
 }
 
 // A long log is freed in turns.

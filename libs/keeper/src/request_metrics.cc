@@ -98,9 +98,8 @@ void RequestMetrics::on_request_end(const RequestRecord& record) {
   generation_size_.observe(static_cast<double>(record.completion_tokens));
   end_to_end_.observe(to_seconds(record.duration));
   const Duration decode = record.duration - record.time_to_first_token;
-  if (record.completion_tokens > 1) {
-    per_output_token_.observe(to_seconds(decode) /
-                              static_cast<double>(record.completion_tokens - 1));
+  if (record.longest_choice > 1) {
+    per_output_token_.observe(to_seconds(decode) / static_cast<double>(record.longest_choice - 1));
   }
   obs::Labels outcome = labels();
   outcome["finished_reason"] = reason_of(record.outcome);
@@ -135,7 +134,9 @@ void RequestMetrics::refresh(const dispatch::Router& router,
                              const std::map<ReplicaId, wire::ReplicaStatus>& status,
                              Duration longest_loop_lag) {
   for (const auto& [replica, report] : status) {
-    refresh_reported(replica, report);
+    if (report.kv_blocks_total > 0) {  // of one that is gone nothing is left to say
+      refresh_reported(replica, report);
+    }
   }
   for (std::uint32_t i = 0; i < router.table().size(); ++i) {
     refresh_dispatched(ReplicaId(i), router, dispatcher);
@@ -183,7 +184,7 @@ void RequestMetrics::refresh_reported(ReplicaId replica, const wire::ReplicaStat
   const double total = status.kv_blocks_total;
   readings.gauge("vllm:kv_cache_usage_perc",
                  "Used part of the KV cache, 0 … 1",
-                 total > 0 ? 1.0 - static_cast<double>(status.kv_blocks_free) / total : 0.0);
+                 1.0 - static_cast<double>(status.kv_blocks_free) / total);
   readings.gauge("phalanx_kv_blocks_cached",
                  "Free KV blocks whose contents are kept for prompts that begin alike",
                  status.kv_blocks_cached);

@@ -57,6 +57,24 @@ TEST(CircuitBreaker, AProbeThatProvesNothingIsFollowedByAnother) {
   EXPECT_FALSE(breaker.allows(now));
 }
 
+TEST(CircuitBreaker, ALongPromptOfTheProbeKeepsNobodyAway) {
+  CircuitBreaker breaker({3, seconds(5)});
+  SteadyTime now{};
+  for (int i = 0; i < 3; ++i) {
+    breaker.on_failure(now);
+  }
+  now += seconds(5);
+  breaker.on_dispatch(kProbe, now);
+  breaker.on_progress(kOther);
+  EXPECT_FALSE(breaker.allows(now));
+  breaker.on_progress(kProbe);
+  EXPECT_TRUE(breaker.allows(now));
+  breaker.on_dispatch(kOther, now);
+  EXPECT_TRUE(breaker.allows(now));
+  breaker.on_failure(now);
+  EXPECT_FALSE(breaker.allows(now)) << "it is on trial still";
+}
+
 TEST(CircuitBreaker, ClosesWithTheFirstTokenOfTheProbe) {
   CircuitBreaker breaker({1, seconds(5)});
   SteadyTime now{};

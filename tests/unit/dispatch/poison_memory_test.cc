@@ -40,11 +40,13 @@ TEST(PoisonMemory, ASeedCountsOnceItWasDrawnFrom) {
   memory.add(generation({2}, 5), 0, 3, kNow);
   EXPECT_TRUE(memory.knows(generation({2}, 5), kNow));
   EXPECT_FALSE(memory.knows(generation({2}, 6), kNow));
-  Generation greedy = generation({3}, 5);
-  greedy.sampling.temperature = 0;
-  memory.add(greedy, 0, 3, kNow);
-  greedy.sampling.seed = 6;
-  EXPECT_TRUE(memory.knows(greedy, kNow));
+  for (const float temperature : {0.0F, 1e-6F}) {
+    Generation greedy = generation({3}, 5);
+    greedy.sampling.temperature = temperature;
+    memory.add(greedy, 0, 3, kNow);
+    greedy.sampling.seed = 6;
+    EXPECT_TRUE(memory.knows(greedy, kNow));
+  }
 }
 
 TEST(PoisonMemory, ALaterChoiceIsOnlyInRequestsThatHaveIt) {

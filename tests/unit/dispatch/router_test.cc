@@ -54,6 +54,21 @@ TEST(Router, GivesAReplicaNoMoreThanItQueues) {
   EXPECT_EQ(router.dispatch(key(wire::kMaxQueuedChoices), {1, 1}, SteadyTime{}), ReplicaId(0));
 }
 
+TEST(Router, OthersFollowAProbeAsSoonAsAPartOfItsPromptIsComputed) {
+  Router router = make_router(1);
+  for (int i = 0; i < 3; ++i) {
+    router.table().at(ReplicaId(0)).breaker.on_failure(SteadyTime{});
+  }
+  const SteadyTime later = SteadyTime{} + std::chrono::minutes(1);
+  ASSERT_EQ(router.dispatch(key(1), {10'000, 10}, later), ReplicaId(0));
+  router.report(ReplicaId(0), key(1), {10'000, 10});
+  router.report(ReplicaId(0), key(2), {10, 10});  // nobody's
+  EXPECT_FALSE(router.any_serves(later));
+  router.report(ReplicaId(0), key(1), {9'000, 10});
+  EXPECT_TRUE(router.any_serves(later));
+  EXPECT_EQ(router.ledger().pending(ReplicaId(0)), (Remainder{9'000, 10}));
+}
+
 TEST(Router, DrainedReplicasFinishWhatNobodyElseCan) {
   Router router = make_router(2);
   ReplicaTable& table = router.table();

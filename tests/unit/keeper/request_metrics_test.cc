@@ -18,6 +18,7 @@ class RequestMetricsTest : public DeskTest {
     wire::ReplicaStatus status;
     status.preemptions = preemptions;
     status.running = running;
+    status.kv_blocks_total = 8;
     metrics_.refresh(router_, dispatcher_, {{ReplicaId(0), status}}, {});
   }
   [[nodiscard]] double preemptions() const { return series("vllm:num_preemptions_total", kLabels); }
@@ -35,6 +36,23 @@ TEST_F(RequestMetricsTest, CountsWhatAReplicaSaysOnceAndAnewWithTheNextOne) {
   EXPECT_EQ(preemptions(), 1);
   EXPECT_NE(registry_.serialize().find("# TYPE vllm:num_preemptions_total counter"),
             std::string::npos);
+}
+
+TEST_F(RequestMetricsTest, AReplicaThatIsGoneDoesNotLookIdle) {
+  refresh(3, 5);
+  metrics_.forget_replica(ReplicaId(0));
+  metrics_.refresh(router_, dispatcher_, {{ReplicaId(0), wire::ReplicaStatus()}}, {});
+  EXPECT_EQ(registry_.serialize().find("vllm:num_requests_running{"), std::string::npos);
+}
+
+// Choices come at the same time.
+TEST_F(RequestMetricsTest, TheTimePerTokenIsThatOfTheLongestChoice) {
+  RequestRecord record;
+  record.completion_tokens = 30;
+  record.longest_choice = 11;
+  record.duration = std::chrono::seconds(10);
+  metrics_.on_request_end(record);
+  EXPECT_EQ(series("vllm:request_time_per_output_token_seconds_sum", R"(model_name="m")"), 1);
 }
 
 }  // namespace

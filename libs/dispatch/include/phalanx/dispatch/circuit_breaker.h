@@ -15,8 +15,10 @@ struct CircuitBreakerOptions {
 
 // Keeps new work away from a replica that fails its requests: such a replica empties quickly and
 // would look least loaded. Closed → (failures in a row) → open → (after a pause) → half open: one
-// probe attempt → closed with its first token, open with its failure. A probe that ends without
-// either (cancelled, lost) proves nothing, and the next attempt is the probe.
+// probe attempt → closed with its first token, open with its failure. One whose prompt takes long
+// keeps nobody away: as soon as a part of it is computed others may be sent, and the next failure
+// opens. A probe that ends without any of that (cancelled, lost) proves nothing, and the next
+// attempt is the probe.
 //
 // Threads: one.
 class CircuitBreaker {
@@ -27,6 +29,7 @@ class CircuitBreaker {
   [[nodiscard]] bool allows(SteadyTime now) const;
 
   void on_dispatch(const wire::SequenceKey& key, SteadyTime now);
+  void on_progress(const wire::SequenceKey& key);  // less of its prompt is left
   void on_token(const wire::SequenceKey& key);
   void on_ended(const wire::SequenceKey& key);  // however an attempt ends, after what it proved
   void on_success();

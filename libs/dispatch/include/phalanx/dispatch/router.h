@@ -51,6 +51,9 @@ class Router {
                                                   SteadyTime now,
                                                   const Where& where = {});
 
+  // What the replica says that it still owes of an attempt. Ignored for one that is not open.
+  void report(ReplicaId replica, const wire::SequenceKey& key, Remainder remainder);
+
   // Ends an attempt on a replica. Harmless for one that is not open.
   void settle(ReplicaId replica, const wire::SequenceKey& key);
 

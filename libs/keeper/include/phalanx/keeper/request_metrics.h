@@ -25,9 +25,10 @@ struct RequestRecord {
   std::uint64_t prompt_tokens = 0;
   std::uint64_t cached_tokens = 0;  // of them, found in a prefix cache
   std::uint64_t completion_tokens = 0;
-  Duration tokenize_time{};        // parsing, template and tokenization, as its front says
-  Duration time_to_first_token{};  // zero if there was none
-  Duration duration{};             // from its admission to the end of the answer
+  std::uint64_t longest_choice = 0;  // its tokens
+  Duration tokenize_time{};          // parsing, template and tokenization, as its front says
+  Duration time_to_first_token{};    // zero if there was none
+  Duration duration{};               // from its admission to the end of the answer
 };
 
 // The metrics and log lines of the leader. The standard serving set has the names that dashboards
