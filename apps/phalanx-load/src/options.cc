@@ -166,7 +166,7 @@ void add_load_flags(flags::FlagTable& table, Options* o) {
                    "Requests per second (open loop); inf = all at once");
   table.add_double("burstiness",
                    &o->burstiness,
-                   1e-3,
+                   0.05,  // of less nearly all gaps are smaller than any number
                    1e6,
                    "Shape of the gamma-distributed gaps; 1 = Poisson, smaller = burstier");
   table.add_int("max-concurrency",

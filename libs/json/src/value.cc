@@ -6,7 +6,7 @@
 #include <iterator>
 #include <limits>
 #include <string_view>
-#include <unordered_set>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -15,7 +15,7 @@
 namespace phalanx::json {
 namespace {
 
-// Up to so many keys, comparing all pairs is cheaper than a hash set.
+// Up to so many keys, comparing all pairs is cheaper than sorting them.
 constexpr std::size_t kMaxPairwiseKeys = 16;
 
 const std::string* duplicate_key(const Value::Object& object) {
@@ -28,14 +28,16 @@ const std::string* duplicate_key(const Value::Object& object) {
     }
     return nullptr;
   }
-  std::unordered_set<std::string_view> seen;
-  seen.reserve(object.size());
+  // Whoever chooses keys can make those of a hash table collide.
+  std::vector<const std::string*> keys;
+  keys.reserve(object.size());
   for (const auto& [key, value] : object) {
-    if (!seen.insert(key).second) {
-      return &key;
-    }
+    keys.push_back(&key);
   }
-  return nullptr;
+  std::sort(keys.begin(), keys.end(), [](const auto* a, const auto* b) { return *a < *b; });
+  const auto same = std::adjacent_find(
+      keys.begin(), keys.end(), [](const auto* a, const auto* b) { return *a == *b; });
+  return same == keys.end() ? nullptr : *same;
 }
 
 bool is_blank(char c) {

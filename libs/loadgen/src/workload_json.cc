@@ -13,7 +13,15 @@ using Json = nlohmann::ordered_json;
 constexpr std::uint32_t kMaxOutputTokens = 1U << 24U;
 
 // Of a request body: with another value of theirs, StreamAudit would blame the server.
-constexpr std::array kAuditedFields = {"stream", "stream_options", "n", "best_of", "echo"};
+constexpr std::array kAuditedFields = {"stream",
+                                       "stream_options",
+                                       "n",
+                                       "best_of",
+                                       "echo",
+                                       "max_tokens",
+                                       "max_completion_tokens",
+                                       "prompt",
+                                       "messages"};
 
 Result<PlannedRequest> parse_line(std::string_view text, std::uint32_t default_output_len) {
   const Json line = Json::parse(text.begin(), text.end(), nullptr, false);

@@ -112,7 +112,8 @@ Refusal write_arguments(const Field& field, json::Writer& json) {
   if (text == nullptr) {
     return wrong(field, "a JSON object, written as a string");
   }
-  const Result<json::Value> parsed = json::parse(*text, {.depth_max = kMaxArgumentsDepth});
+  const Result<json::Value> parsed =
+      json::parse(*text, {.depth_max = kMaxArgumentsDepth, .values_max = kMaxRequestValues});
   parsed && parsed->as_object() != nullptr ? json.value(*parsed) : json.text(*text);
   return std::nullopt;
 }

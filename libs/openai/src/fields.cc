@@ -9,9 +9,6 @@
 namespace phalanx::openai {
 namespace {
 
-// Values take up to a hundred times the bytes that they are written with. The token ids of a body
-// of 8 MiB are fewer.
-constexpr std::size_t kMaxRequestValues = std::size_t{1} << 21;
 constexpr std::size_t kMaxIgnoredFields = 32;
 constexpr std::size_t kMaxIgnoredNameBytes = 64;
 

@@ -20,6 +20,9 @@ namespace phalanx::openai {
 using Refusal = std::optional<ApiError>;
 
 inline constexpr std::size_t kMaxModelBytes = 256;
+// Of a body, and of what it holds as JSON in a string: values take up to a hundred times the bytes
+// that they are written with. The token ids of a body of 8 MiB are fewer.
+inline constexpr std::size_t kMaxRequestValues = std::size_t{1} << 21;
 
 // One member of a request and the name that messages use for it ("messages[2].role").
 struct Field {

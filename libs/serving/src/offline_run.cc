@@ -97,7 +97,7 @@ Result<GenerationRequest> OfflineRun::request_of(const std::string& prompt) cons
   if (options_.how.apply_chat_template && model_.chat_template != nullptr) {
     openai::TemplateInput conversation;
     conversation.messages_json = messages_of(prompt);
-    auto tokens = tokenize_chat(model_, conversation);
+    auto tokens = tokenize_chat(model_, conversation, static_cast<std::int64_t>(unix_seconds()));
     if (!tokens) {
       return invalid_argument("--prompt: " + tokens.error().message);
     }

@@ -137,7 +137,7 @@ Prepared prepare_chat(const ServedModel& model, Unprepared unprepared) {
   if ((out.error = check_top_logprobs(request.generation, 1, "top_logprobs"))) {
     return out;
   }
-  auto ids = tokenize_chat(model, request.conversation);
+  auto ids = tokenize_chat(model, request.conversation, unprepared.head.created);
   if (!ids) {
     out.error = std::move(ids).error();
     return out;

@@ -122,7 +122,8 @@ openai::ApiResult<GenerationRequest> complete_request(const ServedModel& model,
 }
 
 openai::ApiResult<std::vector<TokenId>> tokenize_chat(const ServedModel& model,
-                                                      const openai::TemplateInput& conversation) {
+                                                      const openai::TemplateInput& conversation,
+                                                      std::int64_t created) {
   bool has_tools = !conversation.tools_json.empty();
   const tokenizer::ChatTemplate* const chat_template =
       has_tools && model.tool_template != nullptr ? model.tool_template : model.chat_template;
@@ -142,6 +143,7 @@ openai::ApiResult<std::vector<TokenId>> tokenize_chat(const ServedModel& model,
     }
   }
   tokenizer::RenderRequest render;
+  render.now = std::chrono::system_clock::time_point(std::chrono::seconds(created));
   render.messages_json = conversation.messages_json;
   if (has_tools) {
     render.tools_json = conversation.tools_json;

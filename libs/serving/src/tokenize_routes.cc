@@ -30,8 +30,9 @@ struct Answered {
 
 openai::ApiResult<std::vector<TokenId>> ids_of(const ServedModel& model,
                                                const openai::TokenizeRequest& asked) {
-  return asked.prompt ? tokenize_text(model, *asked.prompt, asked.add_special_tokens)
-                      : tokenize_chat(model, asked.conversation);
+  return asked.prompt
+             ? tokenize_text(model, *asked.prompt, asked.add_special_tokens)
+             : tokenize_chat(model, asked.conversation, static_cast<std::int64_t>(unix_seconds()));
 }
 
 openai::ApiResult<std::string> answer_to(const ServedModel& model,

@@ -16,6 +16,7 @@ constexpr const char* kTemplate =
     "{% endfor %}<|end|>{% endfor %}"
     "{% if tools %}{{ tools|map(attribute='function.name')|join(',') }};{% endif %}"
     "{% if calm is defined and calm %}calm;{% endif %}"
+    "{% if dated is defined and dated %}{{ strftime_now('%Y-%m') }};{% endif %}"
     "{% if messages[-1].content == 'no' %}{{ raise_exception('I will not.') }}{% endif %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}";
 constexpr const char* kTools =
@@ -32,8 +33,10 @@ class ChatPromptTest : public ::testing::Test {
 
   openai::ApiResult<std::vector<TokenId>> prompt(const std::string& body) {
     PHALANX_TRY(const openai::ChatRequest request, openai::parse_chat_request(body));
-    return tokenize_chat(model_, request.conversation);
+    return tokenize_chat(model_, request.conversation, kCreated);
   }
+
+  static constexpr std::int64_t kCreated = 1'000'000'000;  // 2001-09
 
   // The prompt as text, special tokens in brackets.
   std::string text_of(const std::string& messages, const std::string& fields = "") {
@@ -55,6 +58,14 @@ class ChatPromptTest : public ::testing::Test {
 };
 
 constexpr const char* kHello = R"([{"role":"user","content":"hi"}])";
+
+// Whoever renders it once more, after a death, gets the same prompt.
+TEST_F(ChatPromptTest, TheTimeOfATemplateIsThatOfTheRequest) {
+  EXPECT_NE(
+      text_of(R"([{"role":"user","content":"x"}])", R"(,"chat_template_kwargs":{"dated":true})")
+          .find("2001-09;"),
+      std::string::npos);
+}
 
 TEST_F(ChatPromptTest, RendersToolsCallsAndVariables) {
   EXPECT_EQ(text_of(kHello), "<user>hi[<|end|>]<assistant>");

@@ -3,11 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -57,7 +57,8 @@ class Dict {
   [[nodiscard]] std::optional<std::size_t> place_of(std::string_view key) const;
 
   std::vector<Entry> entries_;
-  std::unordered_map<std::string_view, std::size_t> places_;  // views into the entries' keys
+  // Views into the entries' keys. Ordered: whoever chooses keys can make hashes collide.
+  std::map<std::string_view, std::size_t> places_;
   std::size_t depth_ = 1;
   std::size_t walk_bytes_ = 0;
 };

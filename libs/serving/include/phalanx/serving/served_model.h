@@ -46,11 +46,12 @@ struct PromptOrigin {
     const PromptOrigin& origin,
     std::uint64_t drawn_seed);
 
-// Renders and tokenizes a conversation.
+// Renders and tokenizes a conversation. A template that asks for the time is told that it is
+// `created`, seconds since the epoch: the same when another process does it once more.
 // Errors: 400 about "messages" with the template's own message; 400 if the model has no template,
 // or none that takes the tools or documents sent.
 [[nodiscard]] openai::ApiResult<std::vector<TokenId>> tokenize_chat(
-    const ServedModel& model, const openai::TemplateInput& conversation);
+    const ServedModel& model, const openai::TemplateInput& conversation, std::int64_t created);
 
 // Tokenizes a plain text.
 // Errors: 400 about "prompt" if that takes the tokenizer too long.
