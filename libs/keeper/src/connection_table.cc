@@ -32,8 +32,12 @@ std::optional<std::size_t> ConnectionTable::least_loaded() const {
 }
 
 ConnectionTable::Entry* ConnectionTable::find(std::size_t front, std::uint64_t id) {
+  return has(front, id) ? &entries_.at(id) : nullptr;
+}
+
+bool ConnectionTable::has(std::size_t front, std::uint64_t id) const {
   const auto entry = entries_.find(id);
-  return entry == entries_.end() || entry->second.front != front ? nullptr : &entry->second;
+  return entry != entries_.end() && entry->second.front == front;
 }
 
 void ConnectionTable::give(std::size_t front, Entry& entry) {

@@ -68,10 +68,13 @@ FrontDesk::Job* FrontDesk::find(std::size_t front, const wire::RequestKey& key) 
 }
 
 Status FrontDesk::on_admit(std::size_t front, const wire::Admit& wish) {
+  if (!parts_.has(front, wish.key.connection)) {
+    return invalid_argument(text_of(wish.key) + " is of a connection that is not the front's");
+  }
   if (wish.body_bytes > kMaxAmount) {
     return invalid_argument(text_of(wish.key) + " asks for more than there is");
   }
-  drop_left({wish.key.connection, wish.key.ordinal - 1});  // who asks for more is done with them
+  drop_left(wish.key.connection, wish.key.ordinal);  // who asks for one is done with the others
   if (const auto entry = jobs_.find(wish.key); entry != jobs_.end()) {
     const std::shared_ptr<Job> job = entry->second;
     if (job->front == front || !job->forgotten) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -63,7 +62,7 @@ void FrontDesk::forget(std::uint64_t connection) {
        ++entry) {
     entry->second->forgotten = true;
   }
-  drop_left({connection, std::numeric_limits<std::uint32_t>::max()});
+  drop_left(connection, 0);
 }
 
 void FrontDesk::forget_client(std::uint64_t connection) {
@@ -77,12 +76,14 @@ void FrontDesk::forget_client(std::uint64_t connection) {
   forget(connection);
 }
 
-// Of the connection's requests up to that one, those that have ended and those that are nobody's.
-void FrontDesk::drop_left(const wire::RequestKey& last) {
-  for (auto entry = jobs_.lower_bound({last.connection, 0});
-       entry != jobs_.end() && entry->first <= last;) {
+// Of the connection's requests those that have ended and those that are nobody's, but not that one.
+// Also newer ones, which a front that works does not have: of what it numbers, however it does
+// that, no more is kept than has a place.
+void FrontDesk::drop_left(std::uint64_t connection, std::uint32_t except) {
+  for (auto entry = jobs_.lower_bound({connection, 0});
+       entry != jobs_.end() && entry->first.connection == connection;) {
     const std::shared_ptr<Job> job = entry->second;
-    const bool stays = job->front && !job->ended;
+    const bool stays = entry->first.ordinal == except || (job->front && !job->ended);
     entry = stays ? std::next(entry) : erase(entry);
     if (!stays && !job->ended) {
       finish(*job, wire::outcome::kError, "its front died");

@@ -8,7 +8,6 @@
 #include <variant>
 
 #include "phalanx/keeper/hand_over.h"
-#include "phalanx/keeper/hang_ups.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/tcp_account.h"
 #include "phalanx/wire/limits.h"
@@ -181,6 +180,9 @@ DeskParts Fronts::desk_parts(const FrontsParts& parts) {
           flush_timer_ = loop_.call_after(wait, flush);
         }
       },
+      [this](std::size_t front, std::uint64_t connection) {
+        return table_->has(front, connection);
+      },
       [this](std::size_t front) { return host_->behind(front); }};
 }
 
@@ -350,37 +352,6 @@ void Fronts::on_tick() {
   if (now - looked_at_ >= kHangUpPeriod) {
     looked_at_ = now;
     drop_left_by_clients();
-  }
-}
-
-// Of connections that wait, for a front or for their turn in quarantine, nobody else would notice.
-void Fronts::drop_left_by_clients() {
-  std::vector<std::uint64_t> unserved = quarantine_->waiting();
-  if (!table_->any_active()) {
-    unserved.insert(unserved.end(), table_->waiting().begin(), table_->waiting().end());
-  }
-  std::vector<UnservedClient> clients;
-  clients.reserve(unserved.size());
-  for (const std::uint64_t connection : unserved) {
-    clients.push_back({connection, doors_->socket(connection)->get(), desk_->has_open(connection)});
-  }
-  const std::vector<std::uint64_t> left = hung_up(clients);
-  if (left.empty()) {
-    return;
-  }
-  obs::log_info("clients_left_unserved", {{"connections", left.size()}});
-  for (const std::uint64_t connection : left) {
-    desk_->forget_client(connection);
-  }
-  drop_unserved({left.begin(), left.end()});
-}
-
-// Of those that wait, for a front or for their turn in quarantine.
-void Fronts::drop_unserved(const std::set<std::uint64_t>& connections) {
-  table_->drop_waiting(connections);
-  quarantine_->drop_waiting(connections);
-  for (const std::uint64_t connection : connections) {
-    disconnect(connection);
   }
 }
 

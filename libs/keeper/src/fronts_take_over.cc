@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of the connections of a front that has died, and of the memory that it leaves.
+// What becomes of the connections of a front that has died, and of the memory that it leaves; also
+// of those that wait for another one.
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "phalanx/keeper/fronts.h"
+#include "phalanx/keeper/hang_ups.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/tcp_account.h"
 
@@ -153,6 +155,37 @@ std::optional<os::TcpAccount> Fronts::account_of(std::uint64_t connection) const
   }
   const auto account = os::tcp_account(socket->get());
   return account ? std::optional(*account) : std::nullopt;
+}
+
+// Of connections that wait, for a front or for their turn in quarantine, nobody else would notice.
+void Fronts::drop_left_by_clients() {
+  std::vector<std::uint64_t> unserved = quarantine_->waiting();
+  if (!table_->any_active()) {
+    unserved.insert(unserved.end(), table_->waiting().begin(), table_->waiting().end());
+  }
+  std::vector<UnservedClient> clients;
+  clients.reserve(unserved.size());
+  for (const std::uint64_t connection : unserved) {
+    clients.push_back({connection, doors_->socket(connection)->get(), desk_->has_open(connection)});
+  }
+  const std::vector<std::uint64_t> left = hung_up(clients);
+  if (left.empty()) {
+    return;
+  }
+  obs::log_info("clients_left_unserved", {{"connections", left.size()}});
+  for (const std::uint64_t connection : left) {
+    desk_->forget_client(connection);
+  }
+  drop_unserved({left.begin(), left.end()});
+}
+
+// Of those that wait, for a front or for their turn in quarantine.
+void Fronts::drop_unserved(const std::set<std::uint64_t>& connections) {
+  table_->drop_waiting(connections);
+  quarantine_->drop_waiting(connections);
+  for (const std::uint64_t connection : connections) {
+    disconnect(connection);
+  }
 }
 
 }  // namespace phalanx::keeper

@@ -81,6 +81,10 @@ DeskParts PromptFront::desk_parts(const FrontsParts& parts) {
           desk_->flush();
         });
       },
+      [this](std::size_t, std::uint64_t connection) {
+        return connection >= wire::kFirstPromptConnection &&
+               connection - wire::kFirstPromptConnection < prompts_.texts.size();
+      },
       [this](std::size_t front) { return host_->behind(front); }};
 }
 

@@ -93,7 +93,8 @@ class Programs {
             [this](std::size_t, const wire::LeaderToFront& record) {
               unsent_.push_back(wire::encode(record));
             },
-            [](Duration) {}};
+            [](Duration) {},
+            [](std::size_t, std::uint64_t) { return true; }};
   }
 
   wire::Sent send(const wire::LeaderMessage& message) {

@@ -383,10 +383,14 @@ TEST_F(ConnectionTableTest, OnlyTheFrontThatHasAConnectionEndsIt) {
   add(1);
   EXPECT_FALSE(table_.remove(1, 1));
   EXPECT_FALSE(table_.remove(0, 2));
+  EXPECT_TRUE(table_.has(0, 1));
+  EXPECT_FALSE(table_.has(1, 1));
+  EXPECT_FALSE(table_.has(0, 2));
   EXPECT_EQ(table_.count(0), 1U);
   EXPECT_EQ(table_.count(1), 0U);
   EXPECT_TRUE(table_.remove(0, 1));
   EXPECT_FALSE(table_.remove(0, 1)) << "it has ended";
+  EXPECT_FALSE(table_.has(0, 1));
   EXPECT_EQ(table_.count(0), 0U);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -55,6 +56,9 @@ class DeskTest : public testing::Test {
               sent_.emplace_back(front, record);
             },
             [this](Duration) { ++flushes_asked_; },
+            [this](std::size_t front, std::uint64_t connection) {
+              return owner_ ? front == owner_ && connection == kKey.connection : true;
+            },
             [this](std::size_t) { return behind_; }};
   }
 
@@ -193,7 +197,8 @@ class DeskTest : public testing::Test {
   Status accepting_ = ok();
   std::vector<std::pair<std::size_t, wire::LeaderToFront>> sent_;
   int flushes_asked_ = 0;
-  bool behind_ = false;  // every front
+  bool behind_ = false;               // every front
+  std::optional<std::size_t> owner_;  // of the only connection; none: who asks for a place has it
   FrontDesk desk_{parts()};
 };
 

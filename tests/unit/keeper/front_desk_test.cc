@@ -25,6 +25,35 @@ TEST_F(FrontDeskTest, APlaceIsHeldFromTheAdmitToTheEnd) {
   EXPECT_FALSE(desk_.on_end(0, {kKey, "as it pleases", "", 200})) << "each is a series of a metric";
 }
 
+TEST_F(FrontDeskTest, WhoDoesNotHaveAConnectionChangesNothingOfItsRequests) {
+  owner_ = 0;
+  begin(kKey);
+  generate(kKey);
+  EXPECT_TRUE(desk_.on_end(0, {kKey, "stop", "", 200}));
+  EXPECT_EQ(admit(kOther).code, 0U);
+  sent_.clear();
+  EXPECT_FALSE(desk_.on_admit(1, {{7, 3}, "/", 10, true}));
+  EXPECT_FALSE(desk_.on_admit(0, {{8, 1}, "/", 10, true})) << "nobody has that one";
+  EXPECT_TRUE(sent_.empty());
+  EXPECT_EQ(desk_.open(), 1U);
+  desk_.on_front_gone(0);
+  EXPECT_FALSE(desk_.on_admit(1, {kOther, "/", 10, true})) << "its front is dead";
+  owner_ = 1;
+  EXPECT_EQ(admit(kOther, true, 1).code, 0U);
+  EXPECT_EQ(desk_.open(), 1U);
+  EXPECT_TRUE(desk_.on_end(1, {kOther, "client_gone", "", 200}));
+  expect_nothing_left();
+}
+
+TEST_F(FrontDeskTest, OfARequestThatHasEndedNothingIsKeptBehindTheNextOne) {
+  for (std::uint32_t ordinal = 9; ordinal >= 8; --ordinal) {
+    begin({7, ordinal});
+    generate({7, ordinal});
+    EXPECT_TRUE(desk_.on_end(0, {{7, ordinal}, "stop", "", 200}));
+  }
+  EXPECT_EQ(admit({7, 9}).code, 0U) << "whatever order its front numbers them in";
+}
+
 TEST_F(FrontDeskTest, GivesNoPlaceWhileNothingIsServedButReadsTokensOfATextOnly) {
   accepting_ = unavailable("it is loading");
   EXPECT_EQ(

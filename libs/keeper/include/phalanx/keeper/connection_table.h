@@ -115,6 +115,7 @@ class ConnectionTable {
   using Holds = std::function<bool(std::size_t front, const FrontConnection& connection)>;
   void drop_journals(std::size_t most, const Holds& holds);
 
+  [[nodiscard]] bool has(std::size_t front, std::uint64_t id) const;
   // The connections that the front has.
   [[nodiscard]] std::size_t count(std::size_t front) const { return fronts_[front].connections; }
   [[nodiscard]] bool active(std::size_t front) const { return fronts_[front].active; }

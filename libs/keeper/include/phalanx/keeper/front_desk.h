@@ -32,6 +32,8 @@ struct DeskParts {
   std::function<void(std::size_t front, const wire::LeaderToFront& record)> send;
   // flush() is to follow in another turn of the loop, or later.
   std::function<void(Duration wait)> flush_later;
+  // Whether the front has the connection: nobody else may ask for a place for its requests.
+  std::function<bool(std::size_t front, std::uint64_t connection)> has;
   // The front has not taken much of what it was sent: what it is told again waits. May be empty.
   std::function<bool(std::size_t front)> behind = nullptr;
 };
@@ -103,7 +105,7 @@ class FrontDesk {
   [[nodiscard]] bool push_some_again(Job& job, std::size_t* left);
   [[nodiscard]] bool tell_history(Job& job, std::size_t* left);
   void end_again(Job& job);
-  void drop_left(const wire::RequestKey& last);
+  void drop_left(std::uint64_t connection, std::uint32_t except);
   [[nodiscard]] bool leave(Job& job);
   void dispatch(Job& job, const wire::Generate& wish);
   void refuse(std::size_t front, const wire::Admit& wish, const Error& error);
