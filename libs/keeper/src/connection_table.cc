@@ -13,6 +13,7 @@ void FrontConnection::clear() {
   strikes = 0;
   unexplained_deaths = 0;
   is_suspect = false;
+  strikes_at_rest = 0;
 }
 
 ConnectionTable::ConnectionTable(std::size_t fronts,

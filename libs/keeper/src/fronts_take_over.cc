@@ -47,7 +47,9 @@ bool Fronts::on_gone(std::size_t front, const FrontEnd& end) {
     const auto account = account_of(id);
     return !account || account != orphan->rest;
   });
-  hand_overs_->add(front, end, std::move(orphans));
+  FrontEnd judged = end;
+  judged.has_suspect = has_suspect(end, orphans);
+  hand_overs_->add(front, judged, std::move(orphans));
   hand_overs_->go_on();
   return is_blamed;
 }

@@ -12,21 +12,15 @@ namespace {
 constexpr const char* kSuspected =
     "the request ended the processes that worked for it; it is not tried again";
 
-bool is_suspected(const FrontEnd& end, std::uint64_t connection) {
-  const FrontJournal::Marks suspects = suspects_of(end);
+bool is_among(const FrontJournal::Marks& suspects, std::uint64_t connection) {
   return std::find(suspects.begin(), suspects.end(), connection) != suspects.end();
-}
-
-bool has_suspects(const FrontEnd& end) {
-  const FrontJournal::Marks suspects = suspects_of(end);
-  return std::any_of(suspects.begin(), suspects.end(), [](std::uint64_t id) { return id != 0; });
 }
 
 // Counts what is held against the connection. False: it has had its last chance.
 bool count_against(FrontConnection& connection,
                    const os::TcpAccount& account,
                    const FrontEnd& end) {
-  if (is_suspected(end, connection.id)) {
+  if (is_among(suspects_of(end), connection.id)) {
     ++connection.strikes;
     connection.is_suspect = true;
     obs::log_warn("request_suspected",
@@ -36,8 +30,23 @@ bool count_against(FrontConnection& connection,
   if (account != connection.account) {
     connection.unexplained_deaths = 0;
   }
-  connection.unexplained_deaths += end.is_own && !has_suspects(end) ? 1U : 0U;
+  connection.unexplained_deaths += end.is_own && !end.has_suspect ? 1U : 0U;
   return connection.unexplained_deaths < kMaxUnexplainedDeaths || connection.failure.empty();
+}
+
+// What it is given up for is rare: a defect in how fronts wait for requests or see clients leave.
+Fate go_on_at_rest(FrontConnection& connection,
+                   const os::TcpAccount& account,
+                   const FrontEnd& end) {
+  const bool is_suspected = is_among(suspects_of(end), connection.id);
+  const std::uint32_t strikes = connection.strikes_at_rest + (is_suspected ? 1U : 0U);
+  put_to_rest(connection, account);
+  connection.strikes_at_rest = strikes;
+  if (is_suspected) {
+    obs::log_warn("connection_suspected_at_rest",
+                  {{"connection", connection.id}, {"strikes", strikes}});
+  }
+  return strikes > kMaxStrikes ? Fate::kCut : Fate::kRests;
 }
 
 // A front keeps something of a connection before it touches it, and takes that out when it ends it.
@@ -58,6 +67,13 @@ FrontJournal::Marks suspects_of(const FrontEnd& end) {
   return end.journal ? end.journal->marks() : FrontJournal::Marks{};
 }
 
+bool has_suspect(const FrontEnd& end, const std::vector<ConnectionTable::Orphan>& orphans) {
+  const FrontJournal::Marks suspects = suspects_of(end);
+  return std::ranges::any_of(orphans, [&](const ConnectionTable::Orphan& orphan) {
+    return is_among(suspects, orphan.connection.id);
+  });
+}
+
 void put_to_rest(FrontConnection& connection, const os::TcpAccount& account) {
   connection.clear();
   connection.goes_on = account.sent > 0;
@@ -72,8 +88,7 @@ Fate hand_over(ConnectionTable::Orphan& orphan,
     return Fate::kCut;
   }
   if (account == orphan.rest) {
-    put_to_rest(connection, *account);
-    return Fate::kRests;
+    return go_on_at_rest(connection, *account, end);
   }
   if (end.journal && end.journal->holds(connection.place, connection.id)) {
     connection.journal = end.journal;

@@ -54,6 +54,16 @@ TEST_F(HandOver, SuspectsAreThoseThatItWorkedForWhenItDiedOfThat) {
   EXPECT_EQ(suspects_of({false, journal(true, kConnection), 7}), FrontJournal::Marks{});
 }
 
+TEST_F(HandOver, OnlyConnectionsThatItHadAreSuspects) {
+  const std::vector<ConnectionTable::Orphan> had = {orphan()};
+  EXPECT_TRUE(has_suspect({true, journal(true, kConnection)}, had));
+  EXPECT_TRUE(has_suspect({true, nullptr, kConnection}, had));
+  EXPECT_FALSE(has_suspect({true, journal(true, kConnection), 7}, had)) << "it had none like that";
+  EXPECT_FALSE(has_suspect({true, journal(true)}, had));
+  EXPECT_FALSE(has_suspect({false, nullptr, kConnection}, had));
+  EXPECT_FALSE(has_suspect({true, nullptr, kConnection}, {}));
+}
+
 TEST_F(HandOver, WhatIsWhereItWasAtRestRests) {
   ConnectionTable::Orphan rests = orphan();
   rests.connection.strikes = 1;
@@ -69,6 +79,24 @@ TEST_F(HandOver, WhatIsWhereItWasAtRestRests) {
   ConnectionTable::Orphan fresh{{.id = kConnection}, os::TcpAccount{}};
   EXPECT_EQ(hand_over(fresh, os::TcpAccount{}, {}), Fate::kRests);
   EXPECT_FALSE(fresh.connection.goes_on);
+}
+
+TEST_F(HandOver, ThreeFrontsMayDieOfAConnectionAtRest) {
+  ConnectionTable::Orphan rests = orphan();
+  const FrontEnd of_it{true, nullptr, kConnection, true};
+  for (const FrontEnd& end : {of_it,
+                              FrontEnd{true, nullptr, kConnection + 1, true},
+                              of_it,
+                              FrontEnd{false, nullptr, kConnection},
+                              of_it}) {
+    EXPECT_EQ(hand_over(rests, kGiven, end), Fate::kRests);
+    EXPECT_FALSE(rests.connection.is_suspect) << "nothing is in work for it";
+  }
+  EXPECT_EQ(hand_over(rests, kGiven, {true, nullptr}), Fate::kRests) << "of whatever that died";
+  ConnectionTable::Orphan got_further = rests;
+  got_further.connection.clear();
+  EXPECT_EQ(hand_over(got_further, kGiven, of_it), Fate::kRests);
+  EXPECT_EQ(hand_over(rests, kGiven, of_it), Fate::kCut);
 }
 
 TEST_F(HandOver, WhatTheJournalHoldsResumesFromThere) {
@@ -148,12 +176,14 @@ TEST_F(HandOver, ThreeFrontsMayDieOfAConnectionAndAFourthOfItsFailure) {
 
 TEST_F(HandOver, FrontsDoNotDieForEverWithAConnectionThatGetsNoByteFurther) {
   ConnectionTable::Orphan left = resumed_orphan();
-  const FrontEnd unexplained{true, journal(true)};
+  const FrontEnd unexplained{true, journal(true), 7};  // a connection that the front did not have
   for (std::uint32_t i = 1; i < kMaxUnexplainedDeaths; ++i) {
     ASSERT_EQ(hand_over(left, kGiven, unexplained), Fate::kResumes);
     ASSERT_EQ(left.connection.failure, "") << i;
   }
   EXPECT_EQ(hand_over(left, kGiven, {false, journal(true)}), Fate::kResumes);
+  EXPECT_EQ(hand_over(left, kGiven, {true, journal(true), 7, true}), Fate::kResumes);
+  EXPECT_EQ(left.connection.failure, "") << "somebody else is suspected";
   EXPECT_EQ(hand_over(left, kNow, unexplained), Fate::kResumes);
   EXPECT_EQ(left.connection.failure, "") << "it has got further";
   for (std::uint32_t i = 1; i < kMaxUnexplainedDeaths; ++i) {

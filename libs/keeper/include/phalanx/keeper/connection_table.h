@@ -36,6 +36,7 @@ struct FrontConnection {
   std::uint32_t strikes = 0;  // fronts that have died while they worked for it, since it rested
   std::uint32_t unexplained_deaths = 0;  // of fronts, since its last byte
   bool is_suspect = false;               // behind a strike: it is worked for beside nobody else
+  std::uint32_t strikes_at_rest = 0;     // fronts that have died of it where it rests now
 
   // It is at rest: what it was left in is past, and nothing is held against it.
   void clear();

@@ -29,9 +29,9 @@ struct FrontEnd {
   // else's signal.
   bool is_own = false;
   std::shared_ptr<FrontJournal> journal;  // null: it had none
-  // The connection that the crashed thread worked for. 0: not known; it is one of those marked in
-  // the journal.
-  std::uint64_t culprit = 0;
+  std::uint64_t culprit = 0;  // what the crashed thread worked for; 0: one of the journal's marks
+  // One of the connections that it had is suspected; whoever takes them from it says so.
+  bool has_suspect = false;
 };
 
 // Hears of the fronts. Loop thread; may call the host.

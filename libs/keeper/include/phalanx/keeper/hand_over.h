@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "phalanx/keeper/connection_table.h"
 #include "phalanx/keeper/front_host.h"
@@ -11,7 +12,8 @@
 namespace phalanx::keeper {
 
 // Fronts that may die of their work for a connection before it is given up: one that also has
-// others, and two that have nothing else to do.
+// others, and two that have nothing else to do. Of one at rest, which is not tried alone as nothing
+// is in work for it, all of them have others.
 inline constexpr std::uint32_t kMaxStrikes = 3;
 
 // Fronts that may die one after the other of an unknown cause, while a connection in the middle of
@@ -30,11 +32,16 @@ enum class Fate {
 // for, or else those that any of its threads worked for. None if somebody else has ended it.
 [[nodiscard]] FrontJournal::Marks suspects_of(const FrontEnd& end);
 
+// Whether one of them is among those that it had: else its death tells nothing of any connection.
+[[nodiscard]] bool has_suspect(const FrontEnd& end,
+                               const std::vector<ConnectionTable::Orphan>& orphans);
+
 // Judges by the kernel's account of the connection and by what its front has left, and makes of
 // `orphan.connection` what the next front is to be told. No account: the kernel's cannot be relied
 // on, or the connection is no more.
 //
-// It rests where its front said so and nothing has been read or written since. Else it resumes if
+// It rests where its front said so and nothing has been read or written since, and is cut if
+// another front dies of it than kMaxStrikes that have died of it where it rests. Else it resumes if
 // the journal of the front holds it; if that never came to keep anything of one that had resumed,
 // and nothing was read or written meanwhile, it resumes from where it did before. One that a
 // front has died of is a suspect; one that kMaxStrikes have died of resumes with a failure, and is
