@@ -122,6 +122,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void keep_write_deadline(const ConnectionState& left);
   void resume_request(Stage stage, std::string_view received);
   void resume_sending(std::string_view received);
+  void refuse_read_otherwise();
   void fail_stream();
 
   void enter(Phase phase, Duration timeout);

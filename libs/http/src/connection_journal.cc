@@ -18,6 +18,9 @@ constexpr Duration kReadingTime = std::chrono::milliseconds(250);
 // For a client to take some of what it was sent last, from when there is somebody to send the rest.
 constexpr Duration kTakingTime = std::chrono::seconds(1);
 
+constexpr const char* kReadOtherwise =
+    "the process that goes on with the request reads it otherwise than the one before did";
+
 // Modulo 2^32.
 std::uint32_t milliseconds_of(SteadyTime time) {
   return static_cast<std::uint32_t>(
@@ -238,7 +241,7 @@ void Connection::resume_request(Stage stage, std::string_view received) {
     used += reader_.feed(received.substr(used, bytes - used));
   }
   if (used != bytes || reader_.state() != RequestReader::State::kComplete) {
-    return abort();
+    return stage == Stage::kStreaming ? abort() : refuse_read_otherwise();
   }
   in_ = received.substr(bytes);
   if (!info_.failure.empty()) {
@@ -248,6 +251,16 @@ void Connection::resume_request(Stage stage, std::string_view received) {
   --serial_;  // dispatch() counts the request again
   resumed_ = {notes_, stage == Stage::kStreaming};
   dispatch();
+}
+
+// The reader of the process before has taken the same bytes for a request; nothing of an answer has
+// been said yet.
+void Connection::refuse_read_otherwise() {
+  if (reader_.state() == RequestReader::State::kRefused) {
+    refuse(reader_.refusal().status, reader_.refusal().message);
+  } else {
+    refuse(500, info_.failure.empty() ? kReadOtherwise : info_.failure);
+  }
 }
 
 void Connection::fail_stream() {

@@ -113,8 +113,8 @@ class Teller {
       }
       tell(loop, exchange, notes);
     } else {
-      exchange->respond(
-          text_response(200, "whole " + std::to_string(notes[0]) + request.body.text()));
+      const std::string text = "whole " + std::to_string(notes[0]) + request.body.text();
+      loop.post([exchange, text] { exchange->respond(text_response(200, text)); });
     }
   }
 
@@ -147,8 +147,7 @@ struct Left {
 // One server that says what is left to be said to a client that sends the rest of `input`.
 class Life {
  public:
-  explicit Life(std::uint64_t salt) {
-    ServerOptions options;
+  explicit Life(std::uint64_t salt, ServerOptions options = {}) {
     options.format_stream_failure = [](const std::string& message) {
       return sse_event("failed: " + message);
     };
@@ -179,6 +178,10 @@ class Life {
     RawClient client(server_->port());
     client.send(std::string_view(input).substr(left == nullptr ? 0 : left->received));
     return client.read_until("\x01 never said");
+  }
+
+  std::uint64_t requests_refused() {
+    return server_->call([this] { return server_->server().counters().requests_refused; });
   }
 
   // Of the last talk, once its connection has ended.
@@ -470,6 +473,71 @@ TEST(Resume, WhatIsNotTriedAgainEndsWithAnError) {
       case Stage::kComplete:
         EXPECT_EQ(rest.find("no more"), std::string::npos) << rest;
         break;
+    }
+  }
+}
+
+// What one server has read and another one reads differently is refused where nothing was said.
+class OtherReader : public testing::Test {
+ protected:
+  // The moments at which the first answer to `input` is awaited.
+  std::vector<Left> awaited(const std::string& input) {
+    static_cast<void>(first_.talk(input, nullptr));
+    const auto recorded = first_.recorded();
+    std::vector<Left> found;
+    for (const Moment& moment : recorded->moments) {
+      if (moment.state.stage == Stage::kAwaited && moment.state.ordinal == 1) {
+        found.push_back({moment, moment.sent, moment.received, recorded});
+      }
+    }
+    EXPECT_FALSE(found.empty());
+    return found;
+  }
+
+  Life first_{1};
+};
+
+TEST_F(OtherReader, RefusesWhatItWouldHaveRefused) {
+  ServerOptions options;
+  options.limits.body_bytes_max = 50;
+  Life stricter(2, std::move(options));
+  const std::string input = post("/body", std::string(200, 'b')) + kLast;
+  for (const Left& left : awaited(input)) {
+    for (const char* const failure : {"", "no more"}) {
+      const std::string answer = stricter.talk(input, &left, failure);
+      EXPECT_TRUE(answer.starts_with("HTTP/1.1 413 ")) << answer;
+      EXPECT_NE(answer.find("the body is larger than 50 bytes"), std::string::npos) << answer;
+      EXPECT_NE(answer.find("connection: close"), std::string::npos) << answer;
+    }
+  }
+  EXPECT_GT(stricter.requests_refused(), 0U);
+}
+
+TEST_F(OtherReader, FailsWhatEndsElsewhere) {
+  Life second(2);
+  const std::string input = post("/body", std::string(200, 'b')) + kLast;
+  for (Left left : awaited(input)) {
+    for (const std::int64_t bytes : {-1, 1}) {
+      Left other = left;
+      other.moment.state.request_end += static_cast<std::uint64_t>(bytes);
+      const std::string answer = second.talk(input, &other);
+      EXPECT_TRUE(answer.starts_with("HTTP/1.1 500 ")) << answer;
+      EXPECT_NE(answer.find("otherwise"), std::string::npos) << answer;
+    }
+  }
+}
+
+TEST_F(OtherReader, EndsAnAnswerThatHasBegun) {
+  ServerOptions options;
+  options.limits.header_bytes_max = 20;
+  Life stricter(2, std::move(options));
+  const std::string input = get("/stream") + kLast;
+  static_cast<void>(first_.talk(input, nullptr));
+  const auto recorded = first_.recorded();
+  for (const Moment& moment : recorded->moments) {
+    if (moment.state.stage == Stage::kStreaming) {
+      const Left left{moment, moment.rendered, moment.received, recorded};
+      EXPECT_EQ(stricter.talk(input, &left), "");
     }
   }
 }
