@@ -123,6 +123,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void resume_request(Stage stage, std::string_view received);
   void resume_sending(std::string_view received);
   void refuse_read_otherwise();
+  void fail_unread(std::string_view received);
   void fail_stream();
 
   void enter(Phase phase, Duration timeout);

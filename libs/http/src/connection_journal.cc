@@ -160,7 +160,7 @@ void Connection::resume_reading(const Resumption& left) {
   const ConnectionState& state = left.state;
   enter(Phase::kIdle, core_->options.header_timeout);
   if (!info_.failure.empty()) {
-    return refuse(500, info_.failure);
+    return fail_unread(received);
   }
   if (!info_.refusal.empty()) {
     return refuse(503, info_.refusal);
@@ -226,7 +226,7 @@ void Connection::resume_sending(std::string_view received) {
   }
   // Of an answer that is sent nobody has died, but of the request behind it.
   if (keep_alive_ && output_.empty() && !in_.empty()) {
-    return refuse(500, info_.failure);
+    return fail_unread(in_);
   }
   keep_alive_ = false;
   publish();
@@ -261,6 +261,18 @@ void Connection::refuse_read_otherwise() {
   } else {
     refuse(500, info_.failure.empty() ? kReadOtherwise : info_.failure);
   }
+}
+
+// Processes have died of these bytes, perhaps while they read them: none reaches the reader, nor
+// what checks fields, so the answer has none for scripts of other origins. Only whether it has a
+// body is looked at here.
+void Connection::fail_unread(std::string_view received) {
+  constexpr std::string_view kHead = "HEAD ";
+  received.remove_prefix(std::min(received.find_first_not_of(kLineEnd), received.size()));
+  if (received.starts_with(kHead)) {
+    static_cast<void>(reader_.feed(kHead));
+  }
+  refuse(500, info_.failure);
 }
 
 void Connection::fail_stream() {

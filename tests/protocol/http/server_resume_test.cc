@@ -477,6 +477,30 @@ TEST(Resume, WhatIsNotTriedAgainEndsWithAnError) {
   }
 }
 
+TEST(Resume, NothingThatIsReadAgainIsNeededToFailAHeadRequest) {
+  Life first(1);
+  Life second(2);
+  const std::string fields = " /whole HTTP/1.1\r\nHost: localhost\r\nX-Long: ";
+  for (const std::string method : {"HEAD", "GET"}) {
+    const std::string input =
+        "\r\n" + method + fields + std::string(150, 'x') + "\r\nConnection: close\r\n\r\n";
+    static_cast<void>(first.talk(input, nullptr));
+    const auto recorded = first.recorded();
+    std::size_t tried = 0;
+    for (const Moment& moment : recorded->moments) {
+      if (moment.state.stage != Stage::kReading || moment.received < 60) {
+        continue;
+      }
+      const Left left{moment, moment.sent, moment.received, recorded};
+      const std::string answer = second.talk(input, &left, "no more");
+      EXPECT_TRUE(answer.starts_with("HTTP/1.1 500 ")) << answer;
+      EXPECT_EQ(answer.ends_with("\r\n\r\n"), method == "HEAD") << answer;
+      ++tried;
+    }
+    EXPECT_GT(tried, 0U);
+  }
+}
+
 // What one server has read and another one reads differently is refused where nothing was said.
 class OtherReader : public testing::Test {
  protected:
