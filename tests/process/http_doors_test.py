@@ -9,7 +9,9 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from exchanges import CHAT, chat, post  # noqa: E402
 from phalanx_server import BIN, ROOT, TINY, Server, Stream, eventually, main  # noqa: E402
+from raw_http import Wire  # noqa: E402
 
 
 class Doors(unittest.TestCase):
@@ -138,6 +140,20 @@ class ShutdownDeadline(unittest.TestCase):
             self.assertIn("shutting down", stream.error["message"])
             self.assertEqual(completion.status, 503)
             self.assertEqual(server.process.wait(20), 75)
+
+    def test_an_answer_that_is_not_taken_by_the_deadline_is_told_as_cut(self):
+        for takes, status in ((False, 75), (True, 0)):
+            with Server("--shutdown-timeout", 1, "--runner", "sim", "--sim-step-us", 200) as server, Wire(server.port, receive_buffer=65536) as wire:
+                body = chat(max_tokens=1500, n=100, logprobs=True, ignore_eos=True)
+                wire.send(b"".join(post(CHAT, body)))
+                eventually(lambda: wire.arrived() > 0, 60, "the answer has begun")
+                eventually(lambda: server.status()["requests"] == 0, 10, "all of it is generated")
+                server.process.send_signal(signal.SIGTERM)
+                if takes:
+                    answer = wire.response()  # its connection stays: the server's end alone says that it is over
+                    self.assertEqual(answer.status, 200)
+                    self.assertGreater(len(answer.body), 8_000_000)
+                self.assertEqual(server.process.wait(20), status, f"the client takes it: {takes}")
 
 
 class StalledLog(unittest.TestCase):

@@ -127,7 +127,7 @@ void Leader::drain() {
     if (life_.phase() != fleet::Phase::kDraining) {
       return;
     }
-    if (fronts_->open_requests() > 0) {
+    if (fronts_->unanswered() > 0) {
       result_ = kCutExitStatus;
     }
     dispatcher_->fail_all(

@@ -50,6 +50,16 @@ bool FrontDesk::has_open(std::uint64_t connection) const {
   return entry != jobs_.end() && entry->first.connection == connection && !entry->second->ended;
 }
 
+std::vector<std::uint64_t> FrontDesk::unanswered() const {
+  std::vector<std::uint64_t> connections;
+  for (const auto& [key, job] : jobs_) {
+    if (connections.empty() || connections.back() != key.connection) {
+      connections.push_back(key.connection);
+    }
+  }
+  return connections;
+}
+
 std::size_t FrontDesk::taking_over() const {
   return static_cast<std::size_t>(std::count_if(jobs_.begin(), jobs_.end(), [](const auto& entry) {
     return !entry.second->ended && entry.second->telling != Telling::kLive;

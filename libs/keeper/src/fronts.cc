@@ -332,6 +332,23 @@ void Fronts::end_answers() {
   quarantine_->close();
 }
 
+// With an answer that was given to its socket to the end, its sending side is shut down while they
+// drain.
+bool Fronts::is_sent_to(std::uint64_t connection) const {
+  const os::UniqueFd* const socket = doors_->socket(connection);
+  if (socket == nullptr) {
+    return false;
+  }
+  const auto account = os::tcp_account(socket->get());
+  return account ? !account->shut : account.error().code() == Code::kUnavailable;  // it moves
+}
+
+std::size_t Fronts::unanswered() const {
+  const std::vector<std::uint64_t> connections = desk_->unanswered();
+  return static_cast<std::size_t>(std::ranges::count_if(
+      connections, [this](std::uint64_t id) { return desk_->has_open(id) || is_sent_to(id); }));
+}
+
 void Fronts::tell_drained() {
   if (draining_ && doors_->connections() == 0 && !std::exchange(drained_told_, true)) {
     loop_.post([this] { calls_.on_drained(); });

@@ -54,6 +54,24 @@ TEST_F(FrontDeskTest, OfARequestThatHasEndedNothingIsKeptBehindTheNextOne) {
   EXPECT_EQ(admit({7, 9}).code, 0U) << "whatever order its front numbers them in";
 }
 
+TEST_F(FrontDeskTest, ARequestIsUnansweredUntilItsConnectionRestsOrEnds) {
+  EXPECT_EQ(desk_.unanswered(), std::vector<std::uint64_t>());
+  begin({9, 1});
+  begin(kKey);
+  EXPECT_EQ(desk_.unanswered(), (std::vector<std::uint64_t>{7, 9}));
+  generate(kKey);
+  EXPECT_TRUE(desk_.on_end(0, {kKey, "stop", "", 200}));
+  EXPECT_EQ(admit(kOther).code, 0U);
+  EXPECT_EQ(desk_.unanswered(), (std::vector<std::uint64_t>{7, 9})) << "each of them once";
+  EXPECT_TRUE(desk_.on_end(0, {kOther, "client_gone", "", 200}));
+  EXPECT_TRUE(desk_.on_end(0, {{9, 1}, "stop", "", 200}));
+  EXPECT_EQ(desk_.unanswered(), (std::vector<std::uint64_t>{9})) << "it may still be sent";
+  desk_.on_front_gone(0);
+  EXPECT_EQ(desk_.unanswered(), (std::vector<std::uint64_t>{9}));
+  desk_.forget(9);
+  EXPECT_EQ(desk_.unanswered(), std::vector<std::uint64_t>());
+}
+
 TEST_F(FrontDeskTest, GivesNoPlaceWhileNothingIsServedButReadsTokensOfATextOnly) {
   accepting_ = unavailable("it is loading");
   EXPECT_EQ(

@@ -112,7 +112,9 @@ class Fronts {
 
   [[nodiscard]] std::uint16_t port() const { return doors_->port(); }
   [[nodiscard]] bool ever_ready() const { return host_->ever_ready(); }
-  [[nodiscard]] std::size_t open_requests() const { return desk_->open(); }
+  // Connections that would be cut off from an answer if the fronts ended now: with a request that
+  // has a place, or with an answer that their front has not given to the socket to its end.
+  [[nodiscard]] std::size_t unanswered() const;
   [[nodiscard]] std::vector<FrontView> views() const;
   [[nodiscard]] const LeftConnections& left_connections() const { return left_count_; }
   // Connections that a front may have died of: that are worked for alone, or wait for that.
@@ -140,6 +142,7 @@ class Fronts {
   [[nodiscard]] std::size_t taking_over() const;
   void give_back_later();
   [[nodiscard]] Fate hand_on(ConnectionTable::Orphan orphan, const FrontEnd& end);
+  [[nodiscard]] bool is_sent_to(std::uint64_t connection) const;
   [[nodiscard]] std::optional<os::TcpAccount> account_of(std::uint64_t connection) const;
   [[nodiscard]] FrontRenewal::Calls renewal_calls();
   [[nodiscard]] bool would_cut(std::size_t front) const;
