@@ -124,6 +124,10 @@ TEST(RequestBody, AsksForAStreamWithUsage) {
   EXPECT_FALSE(request_body(request, fields, Backend::kChat));
   fields.extra_body_json = "[1]";
   EXPECT_FALSE(request_body(request, fields, Backend::kCompletions));
+  for (const char* name : {"max_tokens", "max_completion_tokens", "prompt", "messages"}) {
+    fields.extra_body_json = "{\"" + std::string(name) + "\": 1000}";
+    EXPECT_FALSE(request_body(request, fields, Backend::kCompletions)) << name;
+  }
   fields.extra_body_json = R"({"seed": 3, "echo": true})";
   EXPECT_EQ(request_body(request, fields, Backend::kCompletions).error().message(),
             "--extra-body: \"echo\" cannot be set: streams are audited, which have one choice and "
