@@ -76,9 +76,7 @@ void Supervisor::perform(std::size_t index, Action action) {
       kill(index);
       break;
     case kBeginStop:
-      slot.phase = StopPhase::kAsked;
-      slot.deadline = now + options_.stop_timeout;
-      runner_.ask_to_stop(index);
+      begin_stop(index);
       break;
     case kEscalateStop:
       escalate(index);
@@ -155,15 +153,33 @@ void Supervisor::kill(std::size_t index) {
 
 void Supervisor::doom(std::size_t index) {
   Slot& slot = slots_[index];
-  slot.stuck = slot.doomed;
-  slot.doomed = true;
-  slot.deadline = clock_.now() + options_.kill_timeout;
-  runner_.signal(index, SIGKILL);
-  if (slot.stuck) {
-    listener_.on_slot_stuck(index, slot.status.pid);
-  } else {
-    listener_.on_slot_doomed(index);
+  const SteadyTime now = clock_.now();
+  const bool first = !std::exchange(slot.doomed, true);
+  const bool late = !first && slot.dies_by <= now;
+  if (first || late) {
+    slot.dies_by = now + options_.kill_timeout;
   }
+  slot.phase = StopPhase::kKilled;
+  slot.deadline = slot.dies_by;
+  runner_.signal(index, SIGKILL);
+  if (first) {
+    listener_.on_slot_doomed(index);
+  } else if (late) {
+    slot.stuck = true;
+    listener_.on_slot_stuck(index, slot.status.pid);
+  }
+}
+
+// Of one that was killed nothing more is asked: only its death is waited for.
+void Supervisor::begin_stop(std::size_t index) {
+  Slot& slot = slots_[index];
+  if (slot.doomed) {
+    slot.deadline = slot.dies_by;
+    return;
+  }
+  slot.phase = StopPhase::kAsked;
+  slot.deadline = clock_.now() + options_.stop_timeout;
+  runner_.ask_to_stop(index);
 }
 
 void Supervisor::schedule_restart(std::size_t index) {
@@ -197,7 +213,6 @@ void Supervisor::escalate(std::size_t index) {
       return;
     case StopPhase::kTerminated:
     case StopPhase::kKilled:
-      slot.phase = StopPhase::kKilled;
       doom(index);
       return;
   }

@@ -133,10 +133,10 @@ class Walk {
     }
   }
 
-  // However it went: a stop ends in finite time with nothing left.
+  // However it went: a stop ends in finite time, with nothing left once all that is killed dies.
   void end() {
     world_.supervisor.stop_all();
-    for (int i = 0; i < 10 && !world_.supervisor.all_stopped(); ++i) {
+    for (int i = 0; i < 10 && !world_.runner.processes.empty(); ++i) {
       for (std::size_t slot = 0; slot < kSlots; ++slot) {
         if (world_.runner.processes.count(slot) == 0) {
           continue;

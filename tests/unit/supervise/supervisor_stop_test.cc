@@ -56,6 +56,44 @@ TEST(SupervisorStop, KillsAtOnceWhatHangsMeanwhile) {
   EXPECT_EQ(world.state(), State::kStopped);
 }
 
+// An operator who insists makes nothing of it stuck: that it dies is waited for.
+TEST(SupervisorStop, WaitsForTheDeathOfWhatWasKilledBefore) {
+  for (const bool hangs_first : {true, false}) {
+    World world;
+    world.start_and_ready();
+    if (!hangs_first) {
+      world.supervisor.stop_all();
+    }
+    world.supervisor.on_hung(0, world.incarnation(), "no heartbeat");
+    static_cast<void>(world.notes.take());
+    world.pass(seconds(4));
+    world.supervisor.kill_all();
+    EXPECT_EQ(world.notes.take(), Lines{}) << hangs_first;
+    EXPECT_FALSE(world.supervisor.all_stopped()) << hangs_first;
+    world.pass(milliseconds(999));
+    EXPECT_EQ(world.notes.take(), Lines{}) << hangs_first;
+    world.pass(milliseconds(1));
+    EXPECT_EQ(world.notes.take(), Lines{"stuck 0"}) << hangs_first;
+    EXPECT_TRUE(world.supervisor.all_stopped()) << hangs_first;
+  }
+}
+
+TEST(SupervisorStop, AsksNothingOfWhatWasKilledBefore) {
+  World world;
+  world.start_and_ready();
+  world.supervisor.on_hung(0, world.incarnation(), "no heartbeat");
+  static_cast<void>(world.notes.take());
+  world.supervisor.stop(0);
+  EXPECT_FALSE(world.runner.processes[0].asked_to_stop);
+  world.pass(milliseconds(4999));
+  EXPECT_EQ(world.runner.processes[0].signals, std::vector<int>{SIGKILL});
+  EXPECT_EQ(world.notes.take(), Lines{});
+  world.pass(milliseconds(1));
+  EXPECT_EQ(world.notes.take(), Lines{"stuck 0"});
+  world.die();
+  EXPECT_EQ(world.state(), State::kStopped);
+}
+
 TEST(SupervisorStop, TellsAllBeforeItWaitsForAny) {
   World world(3);
   for (std::size_t slot = 0; slot < 3; ++slot) {

@@ -128,6 +128,7 @@ class Supervisor {
     Death death;                    // being handled
     bool said_ready = false;        // this incarnation
     bool doomed = false;            // SIGKILL was sent: its words count no more
+    SteadyTime dies_by;             // one that is doomed
     bool stuck = false;             // and had no effect in time
     bool restart_wanted = false;
     bool patient = false;
@@ -140,6 +141,7 @@ class Supervisor {
   void spawn(std::size_t index);
   void kill(std::size_t index);
   void doom(std::size_t index);
+  void begin_stop(std::size_t index);
   void schedule_restart(std::size_t index);
   void escalate(std::size_t index);
   void fail(std::size_t index);
