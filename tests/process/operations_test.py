@@ -205,30 +205,42 @@ class Signals(unittest.TestCase):
         finally:
             server.__exit__(None, None, None)
 
-    def end_a_start(self, moment, *arguments):
-        """SIGTERM when `moment` of the leader's pid has passed: it ends at once, and leaves nothing."""
+    def end_a_start(self, moment, *arguments, send=subprocess.Popen.terminate):
+        """A signal when `moment` of the leader's pid has passed: it ends at once, and leaves nothing."""
         residue = Residue()
         with tempfile.TemporaryFile("w+") as log:
             process = subprocess.Popen([os.path.join(BIN, "phalanxd"), "--model", TINY, "--port", "0", *arguments],
-                                       stdout=subprocess.DEVNULL, stderr=log)
+                                       stdout=subprocess.DEVNULL, stderr=log, start_new_session=True)
             try:
                 moment(process.pid)
                 family = descendants(process.pid)
-                process.send_signal(signal.SIGTERM)
-                self.assertEqual(process.wait(3), 0)
+                send(process)
+                status = process.wait(3)
+                log.seek(0)
+                self.assertEqual(status, 0, log.read())
             finally:
                 process.kill()
                 process.wait(30)
         eventually(lambda: not [pid for pid in family if alive(pid)], 2, "no descendant outlives the leader")
         residue.check()
 
-    def test_an_end_at_any_moment_of_the_start_is_at_once(self):
-        for milliseconds in range(0, 120, 2):
+    def end_starts(self, moments, **how):
+        for milliseconds in moments:
             def passed(pid, seconds=milliseconds / 1000):
-                eventually(lambda: descendants(pid), 20, "its first child, the planner, is there")
+                deadline = time.monotonic() + 20
+                while not descendants(pid) and time.monotonic() < deadline:
+                    pass  # the moments are to begin with that of its first child, the planner
                 time.sleep(seconds)
             with self.subTest(milliseconds=milliseconds):
-                self.end_a_start(passed)
+                self.end_a_start(passed, **how)
+
+    def test_an_end_at_any_moment_of_the_start_is_at_once(self):
+        self.end_starts(range(0, 120, 2))
+
+    def test_an_end_of_the_whole_group_at_any_moment_of_the_start_is_one(self):
+        def interrupt_group(process):
+            os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
+        self.end_starts(range(0, 60), send=interrupt_group)
 
     def test_an_end_before_a_replica_says_a_word_is_at_once(self):
         def there(pid):
@@ -239,7 +251,7 @@ class Signals(unittest.TestCase):
 
     def test_a_hangup_before_it_serves_is_ignored(self):
         process = subprocess.Popen([os.path.join(BIN, "phalanxd"), "--model", TINY, "--port", "0", "--dp", "2"],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
         lines, ready = [], threading.Event()
 
         def read():
@@ -253,8 +265,8 @@ class Signals(unittest.TestCase):
         try:
             deadline = time.monotonic() + 60
             while not ready.is_set() and process.poll() is None and time.monotonic() < deadline:
-                process.send_signal(signal.SIGHUP)
-                time.sleep(0.02)
+                os.killpg(process.pid, signal.SIGHUP)  # also to children that have just begun
+                time.sleep(0.002)
             self.assertTrue(ready.is_set(), "".join(lines))
             process.send_signal(signal.SIGTERM)
             self.assertEqual(process.wait(30), 0)

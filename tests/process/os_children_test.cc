@@ -122,6 +122,17 @@ const test::ChildModes kModes{
        }
        return 0;
      }},
+    {"ignore group signals later",
+     [](ControlSocket& socket) {
+       send_record(socket, "here");
+       static_cast<void>(receive_record(socket));
+       ignore_group_signals();
+       sigset_t mask;
+       ::sigprocmask(SIG_SETMASK, nullptr, &mask);
+       send_record(socket, ::sigisemptyset(&mask) != 0 ? "unblocked" : "blocked");
+       static_cast<void>(receive_record(socket));
+       return 7;
+     }},
     {"report self", report_self},
     {"fill memory", fill_memory},
     {"be parent", be_parent},
@@ -171,6 +182,24 @@ TEST(ChildProcess, InheritsNothingButWhatItShould) {
   ::unsetenv("PHALANX_TEST_SECRET");
   ::unsetenv("MALLOC_TEST_");
   EXPECT_EQ(report, "4 0 default set unset unset malloc");
+}
+
+TEST(ChildProcess, IsEndedByNoSignalForTheGroupBeforeItIgnoresThem) {
+  SpawnPlan plan = child_plan("ignore group signals later");
+  plan.holds_group_signals = true;
+  ChildProcess child = *ChildProcess::spawn(plan);
+  const auto tell_group = [&] {
+    for (const int number : {SIGHUP, SIGINT, SIGTERM}) {
+      ASSERT_TRUE(child.signal(number));
+    }
+  };
+  tell_group();
+  EXPECT_EQ(receive_record(child.control()).bytes, "here");
+  send_record(child.control(), "ignore them");
+  EXPECT_EQ(receive_record(child.control()).bytes, "unblocked");
+  tell_group();
+  send_record(child.control(), "end");
+  EXPECT_EQ(child.wait_exit(soon()), ExitReason(Exited{7}));
 }
 
 TEST(ChildProcess, RefusesWhatCannotBeStarted) {

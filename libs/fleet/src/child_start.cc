@@ -2,7 +2,6 @@
 #include "phalanx/fleet/child_start.h"
 
 #include <chrono>
-#include <csignal>
 #include <exception>
 #include <string>
 #include <utility>
@@ -66,9 +65,7 @@ ChildStart::~ChildStart() {
 Result<std::unique_ptr<ChildStart>> ChildStart::receive() {
   // A terminal or a service manager signals the whole process group; the leader alone decides what
   // that means.
-  std::signal(SIGINT, SIG_IGN);
-  std::signal(SIGTERM, SIG_IGN);
-  std::signal(SIGHUP, SIG_IGN);
+  os::ignore_group_signals();
   auto start = std::make_unique<ChildStart>();
   PHALANX_RETURN_IF_ERROR(os::enter_child("phalanxd"));
   PHALANX_TRY(start->control_, os::inherited_control_socket());

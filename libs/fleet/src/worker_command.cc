@@ -215,6 +215,7 @@ os::SpawnPlan worker_plan(WorkerRole role,
                           const std::string& program) {
   os::SpawnPlan plan;
   plan.program = program;
+  plan.holds_group_signals = wrapper == nullptr;
   if (wrapper != nullptr) {
     plan.arguments = wrapper->command;
     plan.program = find_program(plan.arguments.front()).value_or(plan.arguments.front());

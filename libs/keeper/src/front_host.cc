@@ -178,8 +178,8 @@ os::SpawnPlan FrontHost::plan(std::size_t slot, Incarnation) {
   os::SpawnPlan plan;
   const bool is_quarantine = start_.has_quarantine && slot + 1 == links_.size();
   plan.program = programs_.start(slot, !is_quarantine, running_clock().now()).spawn_path();
-  // Some words, as they are the room that the title has.
-  plan.arguments = {"phalanx-front", "worker", "front"};
+  plan.arguments = {"phalanx-front", "worker", "front"};  // some: they are the title's room
+  plan.holds_group_signals = true;
   return plan;
 }
 

@@ -22,6 +22,7 @@
 #include "phalanx/base/scope_exit.h"
 #include "phalanx/os/child_side.h"
 
+#include "group_signals.h"
 #include "own_children.h"
 #include "proc_files.h"
 
@@ -109,11 +110,10 @@ Result<pid_t> spawn_with_control(const SpawnPlan& plan, int control_fd) {
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   const ScopeExit free_attributes([&] { posix_spawnattr_destroy(&attributes); });
-  sigset_t none;
   sigset_t all;
-  sigemptyset(&none);
   sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
+  const sigset_t held = plan.holds_group_signals ? group_signals() : sigset_t{};
+  posix_spawnattr_setsigmask(&attributes, &held);
   posix_spawnattr_setsigdefault(&attributes, &all);
   short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
   if (plan.leads_group) {

@@ -17,6 +17,7 @@
 
 #include "phalanx/os/child_process.h"
 
+#include "group_signals.h"
 #include "own_children.h"
 #include "proc_files.h"
 
@@ -74,6 +75,14 @@ std::vector<pid_t> child_pids() {
 }
 
 }  // namespace
+
+void ignore_group_signals() {
+  for (const int signal : kGroupSignals) {
+    std::signal(signal, SIG_IGN);  // discards what waits
+  }
+  const sigset_t signals = group_signals();
+  ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+}
 
 Status enter_child(const std::string& thread_name) {
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) {

@@ -106,6 +106,7 @@ TEST(WorkerPlan, OfAWorkerAloneIsItsProgramAndRole) {
       << "its children are what it is itself";
   EXPECT_TRUE(plan.environment.empty());
   EXPECT_FALSE(plan.leads_group);
+  EXPECT_TRUE(plan.holds_group_signals);
   EXPECT_EQ(worker_plan(WorkerRole::kRank, nullptr, kSelf).program, kSelf);
 }
 
@@ -117,6 +118,7 @@ TEST(WorkerPlan, UnderAWrapperBeginsWithTheCommand) {
   EXPECT_EQ(plan.arguments, (Words{"sh", "-c", "exec \"$@\"", "--", own, "worker", "rank"}))
       << "the wrapper's own /proc/self/exe is the wrapper";
   EXPECT_TRUE(plan.leads_group);
+  EXPECT_FALSE(plan.holds_group_signals) << "no tool begins with blocked signals";
   EXPECT_TRUE(has_variable(plan, "PATH"));
   EXPECT_EQ(worker_plan(WorkerRole::kRank, &wrapper, kHeld).arguments[4], kHeld)
       << "of a replica that is itself wrapped";

@@ -64,7 +64,8 @@ struct WorkerWrapper {
 // names, or, for a worker's own children, what stood before `worker` in its arguments (mostly
 // kOwnProgram). With a wrapper the command comes first, its program is looked for in PATH, the
 // worker gets the PATH, HOME and TERM of this process, and it leads a group, so that nothing of it
-// outlives it.
+// outlives it and what is for the leader's group does not reach it. Without one signals for the
+// leader's group wait until the worker ignores them.
 [[nodiscard]] os::SpawnPlan worker_plan(WorkerRole role,
                                         const WorkerWrapper* wrapper,
                                         const std::string& program);

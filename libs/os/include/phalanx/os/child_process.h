@@ -38,7 +38,7 @@ using ExitReason = std::variant<Exited, Signaled>;
 [[nodiscard]] bool is_crash(const ExitReason& reason);
 
 // What to run. The child inherits standard input, output and error and its control socket, nothing
-// else; its signals are unblocked and default.
+// else; its signals are default, and unblocked but for those of `holds_group_signals`.
 struct SpawnPlan {
   std::string program = "/proc/self/exe";  // the same binary: parent and child never differ
   std::vector<std::string> arguments;      // argv
@@ -48,6 +48,9 @@ struct SpawnPlan {
   // The program may have children of its own: it leads a process group, every signal is for the
   // whole group, and it has ended when nobody of the group is left.
   bool leads_group = false;
+  // SIGHUP, SIGINT and SIGTERM wait until the program has said that it ignores them
+  // (ignore_group_signals()): what is for the whole process group ends none that has just begun.
+  bool holds_group_signals = false;
 };
 
 // Whether a file is there that this user may run, and no folder.

@@ -18,6 +18,10 @@ namespace phalanx::os {
 // Exit status of a child whose parent or leader has gone.
 inline constexpr int kParentGoneStatus = 69;
 
+// SIGHUP, SIGINT and SIGTERM have no effect from here on, nor do those that waited (see SpawnPlan).
+// Before there is another thread.
+void ignore_group_signals();
+
 // First thing in a child: dies by SIGKILL with the thread that spawned it, ignores SIGPIPE, names
 // its main thread.
 // Errors: those of the kernel.
