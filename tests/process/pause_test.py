@@ -14,12 +14,13 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import trial_settings  # noqa: E402
-from phalanx_server import Server, Stream, descendants, main  # noqa: E402
+from phalanx_server import Server, Stream, descendants, eventually, main  # noqa: E402
 
 _, IS_LONG, _ = trial_settings.read(1, 2)
 START_TIMEOUT = 3
 REQUEST_SECONDS = 10  # from the first byte of a request to the end of its header; an idle connection has longer
 CLIENTS = 240  # more than the loop hears of at once
+SHUTDOWN_TIMEOUT = 4
 SERVED_SECONDS = 60  # how long connections wait for a front, and requests for a replica
 
 
@@ -63,6 +64,17 @@ class Pause(unittest.TestCase):
         with Server("--dp", 2, "--tp", 2, "--start-timeout", START_TIMEOUT, before_exec=os.setpgrp, on_start=stop_soon) as server:
             self.assertEqual([replica["restarts"] for replica in server.status()["replicas"]], [0, 0])
             self.assertEqual(server.chat("count from 1 to 3")["choices"][0]["finish_reason"], "stop")
+
+    def test_a_shutdown_goes_on(self):
+        with Server("--runner", "sim", "--sim-step-us", 20000, "--shutdown-timeout", SHUTDOWN_TIMEOUT,
+                    before_exec=os.setpgrp) as server:
+            stream = server.stream("count", max_tokens=60, ignore_eos=True).wait_for_tokens(2)
+            server.process.send_signal(signal.SIGTERM)
+            eventually(lambda: " drain " in server.log_text(), 10, "it drains")
+            stop_for(server.pid, SHUTDOWN_TIMEOUT + 1)
+            stream.finish()
+            self.assertEqual((stream.error, stream.done), (None, True))
+            self.assertEqual(server.process.wait(30), 0)
 
     @unittest.skipUnless(IS_LONG, "takes a quarter of a minute")
     def test_requests_that_came_meanwhile_are_answered(self):

@@ -77,6 +77,7 @@ class Leader {
   void end_prompts(Result<std::string> output);
   void drain();
   void finish();
+  void call_after(Duration delay, os::EventLoop::Callback callback);  // by running_clock()
   void answer_admin(const wire::AdminRequest& request, const admin::AdminServer::Reply& reply);
   [[nodiscard]] Status reload(const wire::AdminRequest& request);
   [[nodiscard]] Status operate(const wire::AdminRequest& request);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "phalanx/obs/log.h"
+#include "phalanx/os/clock_timer.h"
 #include "phalanx/wire/codec.h"
 
 #include "leader.h"
@@ -110,7 +111,7 @@ void Leader::finish() {
   }
   fronts_->drain();
   fronts_->end_answers();
-  handles_.push_back(loop_.call_after(kLastWordsTime, [this] { loop_.stop(); }));
+  call_after(kLastWordsTime, [this] { loop_.stop(); });
 }
 
 // Nothing new is accepted; what is open has --shutdown-timeout to end.
@@ -123,7 +124,7 @@ void Leader::drain() {
     return;
   }
   fronts_->drain();
-  handles_.push_back(loop_.call_after(from_seconds(options_.shutdown_timeout_s), [this] {
+  call_after(from_seconds(options_.shutdown_timeout_s), [this] {
     if (life_.phase() != fleet::Phase::kDraining) {
       return;
     }
@@ -134,9 +135,13 @@ void Leader::drain() {
         unavailable("the server is shutting down, and --shutdown-timeout has passed"));
     fronts_->end_answers();
     // A front that does not even end what it has ends with the leader.
-    handles_.push_back(
-        loop_.call_after(kLastWordsTime, [this] { life_.post(fleet::LeaderEvent::kDrained); }));
-  }));
+    call_after(kLastWordsTime, [this] { life_.post(fleet::LeaderEvent::kDrained); });
+  });
+}
+
+// While the whole server is stopped nobody can end what is open.
+void Leader::call_after(Duration delay, os::EventLoop::Callback callback) {
+  handles_.push_back(os::call_after(loop_, running_clock(), delay, std::move(callback)));
 }
 
 }  // namespace phalanx::app

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "phalanx/base/clock.h"
+#include "phalanx/os/clock_timer.h"
 #include "phalanx/wire/error_text.h"
 #include "phalanx/wire/limits.h"
 
@@ -148,7 +149,7 @@ void PromptFront::on_gone(const FrontEnd& end) {
     finish(unavailable("the front that works for --prompt has ended " +
                        std::to_string(kMaxFailures) + " times; the log says how"));
   }
-  away_timer_ = loop_.call_after(kMaxAway, [this] {
+  away_timer_ = os::call_after(loop_, running_clock(), kMaxAway, [this] {
     loop_.name_callback("no front for --prompt");
     finish(unavailable("no front for --prompt has been ready for " + seconds_text(kMaxAway) +
                        "; the log says why"));
