@@ -205,6 +205,32 @@ class Signals(unittest.TestCase):
         finally:
             server.__exit__(None, None, None)
 
+    def end_under_signals(self, server):
+        """From the first SIGTERM until the server is gone: all of them, again and again."""
+        insists = time.monotonic() + 0.7  # a second SIGTERM or SIGINT later than a second ends it at once
+        while server.process.poll() is None:
+            signs = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) if time.monotonic() < insists else (signal.SIGHUP,)
+            for sign in signs:
+                server.process.send_signal(sign)
+            self.assertLess(time.monotonic(), insists + 30)
+            time.sleep(0.001)
+        self.assertEqual(server.process.returncode, 0, server.log_text()[-2000:])
+        server.residue.check()
+
+    def test_no_signal_ends_a_server_that_is_ending(self):
+        for _ in range(4):
+            with Server("--dp", 2, "--tp", 1) as server:
+                self.end_under_signals(server)
+
+    def test_no_signal_ends_a_server_whose_last_stream_is_ending(self):
+        with Server("--dp", 1, "--tp", 1) as server:
+            stream = server.stream("count from 100 to 120").wait_for_tokens(4)
+            reader = threading.Thread(target=stream.finish)
+            reader.start()
+            self.end_under_signals(server)
+            reader.join(30)
+            self.assertEqual((stream.text, stream.done, stream.error), (counted(100, 120), True, None))
+
     def end_a_start(self, moment, *arguments, send=subprocess.Popen.terminate):
         """A signal when `moment` of the leader's pid has passed: it ends at once, and leaves nothing."""
         residue = Residue()

@@ -13,8 +13,8 @@
 #include "phalanx/os/child_side.h"
 #include "phalanx/os/machine.h"
 
+#include "leader_signals.h"
 #include "leader_view.h"
-#include "planning.h"
 #include "process_metrics.h"
 #include "ready_text.h"
 
@@ -54,7 +54,7 @@ Result<int> Leader::run() {
   PHALANX_TRY(lifeline_, os::make_pipe());
   make_dispatch();
   PHALANX_RETURN_IF_ERROR(open_doors());
-  watch_signals();
+  PHALANX_RETURN_IF_ERROR(watch_signals());
   handles_.push_back(loop_.call_every(kTick, [this] {
     loop_.name_callback("tick");
     slots().on_tick();
@@ -68,9 +68,6 @@ Result<int> Leader::run() {
     on_weights(os::Memfd());
   }
   loop_.run();
-  // While all is taken down nobody listens to them any more, and nothing is left that one could
-  // end.
-  hold_end_signals();
   return std::move(result_);
 }
 
@@ -95,11 +92,15 @@ void Leader::make_dispatch() {
       std::move(dispatching));
 }
 
-void Leader::watch_signals() {
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
-    handles_.push_back(loop_.watch_signal(signal, [this](int number) { on_signal(number); }));
-  }
-  let_end_signals_come();
+Status Leader::watch_signals() {
+  PHALANX_TRY(signals_, open_signals());
+  handles_.push_back(loop_.watch_readable(signals_.get(), [this] {
+    loop_.name_callback("signal");
+    while (const int signal = take_signal(signals_)) {
+      on_signal(signal);
+    }
+  }));
+  return ok();
 }
 
 void Leader::on_signal(int signal) {

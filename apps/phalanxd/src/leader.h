@@ -66,7 +66,7 @@ class Leader {
   [[nodiscard]] keeper::PromptCalls prompt_calls();
   void on_fronts_failed(const Error& cause);
   [[nodiscard]] keeper::Answer answer(wire::QueryKind kind);
-  void watch_signals();
+  [[nodiscard]] Status watch_signals();
   void on_signal(int signal);
 
   [[nodiscard]] Status accepting() const;
@@ -106,6 +106,7 @@ class Leader {
   std::unique_ptr<keeper::Fronts> fronts_;
   std::unique_ptr<keeper::PromptFront> prompt_front_;
   std::unique_ptr<admin::AdminServer> admin_;
+  os::UniqueFd signals_;
   std::vector<std::unique_ptr<os::EventLoop::Handle>> handles_;
   fleet::LeaderLife life_{
       [this](fleet::LeaderAction action, const Error* cause) { perform(action, cause); }};

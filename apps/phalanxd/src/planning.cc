@@ -2,13 +2,14 @@
 #include "planning.h"
 
 #include <chrono>
-#include <csignal>
 #include <utility>
 
 #include "phalanx/fleet/worker_command.h"
 #include "phalanx/os/child_side.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/settings/leader_plan.h"
+
+#include "leader_signals.h"
 
 namespace phalanx::app {
 
@@ -17,25 +18,7 @@ namespace {
 // Until a signal is heard of.
 constexpr auto kSignalPause = std::chrono::milliseconds(10);
 
-sigset_t end_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  return signals;
-}
-
 }  // namespace
-
-void hold_end_signals() {
-  const sigset_t signals = end_signals();
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-}
-
-void let_end_signals_come() {
-  const sigset_t signals = end_signals();
-  ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-}
 
 Result<Planned> have_planned(const settings::Options& options, const os::HeldProgram& workers) {
   PHALANX_TRY(wire::PlannerBootstrap bootstrap, settings::planner_bootstrap_of(options));
@@ -43,9 +26,7 @@ Result<Planned> have_planned(const settings::Options& options, const os::HeldPro
   os::EventLoop loop;
   EndSignal asked_to_end;
   const auto asking = loop.call_every(kSignalPause, [&] {
-    const timespec at_once{};
-    const sigset_t signals = end_signals();
-    if (const int number = ::sigtimedwait(&signals, nullptr, &at_once); number > 0) {
+    if (const int number = take_end_signal(); number != 0) {
       asked_to_end.number = number;
       loop.stop();
     }

@@ -10,18 +10,13 @@
 
 namespace phalanx::app {
 
-// From here on SIGTERM and SIGINT wait until somebody asks for them or lets them come, so that none
-// is lost between two who listen.
-void hold_end_signals();
-void let_end_signals_come();
-
 struct EndSignal {
   int number = 0;  // SIGTERM or SIGINT
 };
 using Planned = std::variant<fleet::MadePlan, EndSignal>;
 
 // Has a planner read the model's files and size the server. A signal: it came first, and nothing is
-// left of the planner.
+// left of the planner. Requires hold_signals().
 //
 // Threads: the thread that runs the leader's loop afterwards.
 // Blocks: until the planner has ended, for at most --start-timeout.

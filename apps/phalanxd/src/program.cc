@@ -25,6 +25,7 @@
 #include "phalanx/settings/start_limits.h"
 
 #include "leader.h"
+#include "leader_signals.h"
 #include "planning.h"
 
 namespace phalanx::app {
@@ -78,8 +79,7 @@ int run_leader(const std::vector<std::string>& arguments,
                const std::map<std::string, std::string>& environment,
                const std::string& worker_program) {
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGHUP, SIG_IGN);  // until the leader listens to it: nothing older runs yet
-  hold_end_signals();
+  hold_signals();
   os::keep_heap_small();
   settings::Options options;
   flags::FlagTable table = settings::make_flag_table(&options);
