@@ -191,6 +191,19 @@ class Signals(unittest.TestCase):
             self.assertEqual(server.process.wait(30), 0)
             server.residue.check()
 
+    def test_signals_that_a_shell_had_ignored_are_heard(self):
+        """As of `phalanxd &` in a script, and under nohup."""
+        def ignore():
+            for sign in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+                signal.signal(sign, signal.SIG_IGN)
+
+        with Server("--dp", 1, "--tp", 1, before_exec=ignore) as server:
+            server.process.send_signal(signal.SIGHUP)
+            eventually(lambda: server.status()["replicas"][0]["incarnation"] == 2, 20, "it is restarted")
+            eventually(lambda: server.status()["state"] == "serving", 20, "the rolling restart is over")
+            server.process.send_signal(signal.SIGINT)
+            self.assertEqual(server.process.wait(30), 0)
+
     def test_a_second_end_later_is_at_once(self):
         server = Server("--dp", 1, "--tp", 1, "--runner", "sim", "--sim-step-us", 200000)
         try:

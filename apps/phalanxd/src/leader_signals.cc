@@ -31,6 +31,10 @@ sigset_t held_signals() {
 void hold_signals() {
   const sigset_t signals = held_signals();
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // A shell or nohup may have had some ignored, and those would not wait.
+  for (const int signal : {SIGHUP, SIGINT, SIGTERM}) {
+    std::signal(signal, SIG_DFL);
+  }
 }
 
 int take_end_signal() {
