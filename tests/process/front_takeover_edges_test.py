@@ -6,6 +6,7 @@ usage: front_takeover_edges_test.py [unittest arguments]
 """
 import contextlib
 import os
+import resource
 import signal
 import socket
 import sys
@@ -64,6 +65,27 @@ class Many(unittest.TestCase):
                     self.assertEqual({answer.status for answer in answers}, {200}, turn)
                     self.assertEqual({answer.body for answer in answers}, {expected}, turn)
                     rested(server)
+
+    def test_half_sent_bodies_on_nearly_every_descriptor(self):
+        """Those that take long to go on with wait for their turn with one descriptor each, as all connections have."""
+        count, limit = 500, 900
+        body = b'{"prompt": "count"' + b" " * 270_000 + b"}"
+        request = b"".join(post(TOKENIZE, body))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)  # of this test
+        with Server("--log-level", "warning", "--max-connections-per-address", 1000, "--max-num-queued-reqs", 1000, "--max-num-queued-tokens", 1 << 30,
+                    "--client-memory-bytes", 4 << 30, before_exec=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))) as server:
+            rested(server)
+            with contextlib.ExitStack() as stack:
+                wires = [stack.enter_context(Wire(server.port)) for _ in range(count)]
+                for wire in wires:
+                    wire.send(request[:-1000])
+                time.sleep(0.2)  # for the last of it to be read
+                end(server)
+                rested(server)
+                for wire in wires:
+                    wire.send(request[-1000:])
+                self.assertEqual({wire.response().status for wire in wires}, {200})
+            self.assertEqual(server.log_text().count("front_died"), 1, "one was killed, and the others live")
 
     def test_journals_of_dead_fronts_go_while_their_streams_go_on(self):
         with Server("--no-prefix-cache", "--log-level", "error", *SLOW) as server:

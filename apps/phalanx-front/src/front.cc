@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <span>
 #include <string>
@@ -33,11 +32,8 @@ constexpr std::size_t kLongPoolThread = 2;
 constexpr Duration kSecond = std::chrono::seconds(1);  // from tick to tick
 constexpr std::uint32_t kMaxWorkSeconds = 60;
 
-// Of a request that another front has left: what takes longer than a millisecond to copy …
+// Of a request that another front has left: what takes longer than a millisecond to copy.
 constexpr std::uint64_t kLargeBytes = std::uint64_t{256} << 10;
-
-// … and the pause between two such.
-constexpr auto kLargePause = std::chrono::milliseconds(20);
 
 Result<std::unique_ptr<tokenizer::ChatTemplate>> compile(const tokenizer::Tokenizer& tokenizer,
                                                          const std::string& source) {
@@ -71,7 +67,12 @@ Front::Front(fleet::ChildStart& start, wire::FrontBootstrap bootstrap, const Fro
       seams_(seams),
       watch_(kSecond, seams.max_work_seconds.value_or(max_work_seconds(bootstrap_))),
       pool_(loop_, {.threads = 1, .queue_limit = queue_limit(bootstrap_)}),
-      long_pool_(loop_, {.threads = 1, .queue_limit = queue_limit(bootstrap_)}) {}
+      long_pool_(loop_, {.threads = 1, .queue_limit = queue_limit(bootstrap_)}),
+      large_(loop_, [this](front::LargeConnection large) {
+        mark(kLoopThread, large.connection.connection);
+        go_on_with(std::move(large));
+        mark(kLoopThread, 0);
+      }) {}
 
 Front::~Front() = default;
 
@@ -190,42 +191,55 @@ front::LinkCalls Front::link_calls() {
   return calls;
 }
 
-// Megabytes of a body are copied when streams go on again: their clients wait for nothing.
 void Front::connect(const wire::Connect& connection, os::UniqueFd socket, os::UniqueFd left) {
-  if (!connection.resumes || !leaves_much(connection, left.get())) {
-    serve(connection, std::move(socket), left);
-    return;
-  }
-  large_.push_back({connection, std::move(socket), std::move(left)});
-  if (!large_timer_) {
-    large_timer_ = loop_.call_every(kLargePause, [this] { serve_next_large(); });
+  if (connection.resumes) {
+    go_on(connection, std::move(socket), left.get());
+  } else {
+    serve(connection, std::move(socket), {});
   }
 }
 
-bool Front::leaves_much(const wire::Connect& connection, int left) {
-  const auto journal = journal_left(left);
+// What takes longer waits for its turn, without the descriptor: there is room for one of each
+// connection.
+void Front::go_on(const wire::Connect& connection, os::UniqueFd socket, int left) {
+  auto journal = left_.of(left);
   if (!journal) {
-    return false;
-  }
-  const auto bytes = (*journal)->bytes_left(
-      connection.left_at, connection.connection, connection.received_bytes, connection.sent_bytes);
-  return bytes && *bytes > kLargeBytes;
-}
-
-void Front::serve_next_large() {
-  loop_.name_callback("a large request goes on");
-  if (large_.empty()) {
-    large_timer_.reset();
+    give_up(connection, socket, journal.error());
     return;
   }
-  Large next = std::move(large_.front());
-  large_.pop_front();
-  mark(kLoopThread, next.connection.connection);
-  serve(next.connection, std::move(next.socket), next.left);
-  mark(kLoopThread, 0);
+  const auto extent = (*journal)->extent(
+      connection.left_at, connection.connection, connection.received_bytes, connection.sent_bytes);
+  front::LargeConnection all{connection, std::move(socket), *std::move(journal)};
+  if (extent && extent->bytes > kLargeBytes) {
+    large_.add(std::move(all), extent->is_awaited);
+  } else {
+    go_on_with(std::move(all));
+  }
 }
 
-void Front::serve(const wire::Connect& connection, os::UniqueFd socket, const os::UniqueFd& left) {
+void Front::go_on_with(front::LargeConnection left) {
+  const wire::Connect& connection = left.connection;
+  auto resumption = left.left->read(
+      connection.left_at, connection.connection, connection.received_bytes, connection.sent_bytes);
+  if (!resumption) {
+    give_up(connection, left.socket, resumption.error());
+    return;
+  }
+  serve(connection, std::move(left.socket), *std::move(resumption));
+}
+
+void Front::give_up(const wire::Connect& connection,
+                    const os::UniqueFd& socket,
+                    const Error& error) {
+  obs::log_error("connection_not_resumed",
+                 {{"connection", connection.connection}, {"error", error.message()}});
+  ::shutdown(socket.get(), SHUT_RDWR);
+  link_->send(wire::Disconnected{connection.connection, true});
+}
+
+void Front::serve(const wire::Connect& connection,
+                  os::UniqueFd socket,
+                  std::optional<http::Resumption> resumption) {
   http::ConnectionInfo info;
   info.id = connection.connection;
   info.peer = connection.peer;
@@ -235,35 +249,9 @@ void Front::serve(const wire::Connect& connection, os::UniqueFd socket, const os
   info.received = connection.received_bytes;
   info.sent = connection.sent_bytes;
   info.failure = connection.failure;
-  if (connection.resumes) {
-    auto resumption = read_left(connection, left.get());
-    if (!resumption) {
-      obs::log_error(
-          "connection_not_resumed",
-          {{"connection", connection.connection}, {"error", resumption.error().message()}});
-      ::shutdown(socket.get(), SHUT_RDWR);
-      link_->send(wire::Disconnected{connection.connection, true});
-      return;
-    }
-    info.resumption = *std::move(resumption);
-  }
+  info.resumption = std::move(resumption);
   info.journal = journal_of(connection, info);
   server_->adopt(std::move(socket), std::move(info));
-}
-
-// Mapped once for all connections that come with it.
-Result<const front::LeftJournal*> Front::journal_left(int fd) {
-  left_used_ = true;
-  if (!left_ || !left_->is(fd)) {
-    PHALANX_TRY(left_, front::LeftJournal::open(fd));
-  }
-  return &*left_;
-}
-
-Result<http::Resumption> Front::read_left(const wire::Connect& connection, int left) {
-  PHALANX_TRY(const front::LeftJournal* const journal, journal_left(left));
-  return journal->read(
-      connection.left_at, connection.connection, connection.received_bytes, connection.sent_bytes);
 }
 
 std::unique_ptr<http::Journal> Front::journal_of(const wire::Connect& connection,
@@ -316,6 +304,7 @@ void Front::mark(std::size_t thread, std::uint64_t connection) {
 
 void Front::drain(bool answers_end) {
   if (answers_end) {
+    large_.hurry();
     server_->end_answers();
     return;
   }

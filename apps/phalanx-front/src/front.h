@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,8 +11,9 @@
 #include "phalanx/base/result.h"
 #include "phalanx/fleet/child_start.h"
 #include "phalanx/front/journal_memory.h"
+#include "phalanx/front/large_turns.h"
 #include "phalanx/front/leader_link.h"
-#include "phalanx/front/left_journal.h"
+#include "phalanx/front/left_journals.h"
 #include "phalanx/front/work_watch.h"
 #include "phalanx/http/route_table.h"
 #include "phalanx/http/server.h"
@@ -52,11 +52,12 @@ class Front {
   [[nodiscard]] front::LinkCalls link_calls();
   [[nodiscard]] bool run_away(bool is_long, std::function<void()> work, std::function<void()> done);
   void connect(const wire::Connect& connection, os::UniqueFd socket, os::UniqueFd left);
-  void serve(const wire::Connect& connection, os::UniqueFd socket, const os::UniqueFd& left);
-  [[nodiscard]] Result<const front::LeftJournal*> journal_left(int fd);
-  [[nodiscard]] bool leaves_much(const wire::Connect& connection, int left);
-  [[nodiscard]] Result<http::Resumption> read_left(const wire::Connect& connection, int left);
-  void serve_next_large();
+  void go_on(const wire::Connect& connection, os::UniqueFd socket, int left);
+  void go_on_with(front::LargeConnection left);
+  void serve(const wire::Connect& connection,
+             os::UniqueFd socket,
+             std::optional<http::Resumption> resumption);
+  void give_up(const wire::Connect& connection, const os::UniqueFd& socket, const Error& error);
   [[nodiscard]] std::unique_ptr<http::Journal> journal_of(const wire::Connect& connection,
                                                           const http::ConnectionInfo& info);
   void mark(std::size_t thread, std::uint64_t connection);
@@ -84,16 +85,8 @@ class Front {
   std::unique_ptr<front::JournalMemory> journal_;  // null: nothing outlives this process
   std::uint64_t working_for_ = 0;                  // the connection that the loop works for
   std::unique_ptr<front::LeaderLink> link_;
-  struct Large {
-    wire::Connect connection;
-    os::UniqueFd socket;
-    os::UniqueFd left;
-  };
-  // Of the front that died last, as long as connections of it come.
-  std::optional<front::LeftJournal> left_;
-  bool left_used_ = false;   // since the last second
-  std::deque<Large> large_;  // connections that take long to go on with
-  std::unique_ptr<os::EventLoop::Handle> large_timer_;
+  front::LeftJournals left_;
+  front::LargeTurns large_;
   serving::OfflineOptions prompts_;  // of the command line, as far as they have come …
   bool prompt_is_open_ = false;      // … of the last of them a part is still to come
   std::unique_ptr<serving::OfflineRun> offline_;

@@ -26,9 +26,7 @@ constexpr auto kGiveBackPause = std::chrono::milliseconds(10);
 void Front::tick_each_second() {
   times_timer_ = loop_.call_every(kTimesPeriod, [this] {
     loop_.name_callback("times");
-    if (!std::exchange(left_used_, false)) {
-      left_.reset();
-    }
+    left_.end_second();
     end_if_stuck();
     tell_times();
     give_back_journals();

@@ -157,16 +157,17 @@ bool LeftJournal::is(int fd) const {
   return ::fstat(fd, &info) == 0 && info.st_dev == device_ && info.st_ino == inode_;
 }
 
-Result<std::uint64_t> LeftJournal::bytes_left(std::uint32_t place,
-                                              std::uint64_t connection,
-                                              std::uint64_t received,
-                                              std::uint64_t sent) const {
+Result<LeftExtent> LeftJournal::extent(std::uint32_t place,
+                                       std::uint64_t connection,
+                                       std::uint64_t received,
+                                       std::uint64_t sent) const {
   PHALANX_RETURN_IF_ERROR(checked_header(mapping_.bytes(), place));
   PHALANX_TRY(const JournalSlot slot, slot_of(mapping_.bytes(), place, connection));
   if (slot.state.request_begin > received || slot.out_end < sent) {
     return data_loss("what is kept begins behind what was received or sent");
   }
-  return received - slot.state.request_begin + slot.out_end - sent;
+  return LeftExtent{received - slot.state.request_begin + slot.out_end - sent,
+                    slot.state.stage != static_cast<std::uint8_t>(http::Stage::kReading)};
 }
 
 Result<http::Resumption> LeftJournal::read(std::uint32_t place,

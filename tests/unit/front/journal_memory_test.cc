@@ -115,6 +115,23 @@ TEST_F(JournalMemoryTest, EveryFieldOfAStateComesBack) {
   EXPECT_EQ(left(500, 0)->state, plain);
 }
 
+TEST_F(JournalMemoryTest, HowMuchIsLeftAndWhetherItsClientWaitsIsKnownBeforeItIsRead) {
+  use(8);
+  receive(*journal_, in_bytes(0, 500));
+  const LeftJournal left = *LeftJournal::open(test_.memfd.fd());
+  const auto is_awaited = [&](http::Stage stage) {
+    journal_->publish({.stage = stage, .request_begin = 100, .request_end = 500}, 0);
+    const auto extent = left.extent(1, kConnection, 500, 0);
+    EXPECT_EQ(extent->bytes, 400U);
+    return extent->is_awaited;
+  };
+  EXPECT_FALSE(is_awaited(http::Stage::kReading));
+  EXPECT_TRUE(is_awaited(http::Stage::kAwaited));
+  EXPECT_TRUE(is_awaited(http::Stage::kStreaming));
+  EXPECT_TRUE(is_awaited(http::Stage::kComplete));
+  EXPECT_FALSE(left.extent(1, kConnection + 1, 500, 0));
+}
+
 TEST_F(JournalMemoryTest, RequestsOfManyBlocksAreKeptAsLongAsTheyAreNeeded) {
   use(16);
   const std::size_t bytes = 4 * kRoomOfABlock;

@@ -70,9 +70,9 @@ Result<http::Resumption> read_left(int fd,
                                    std::uint64_t sent) {
   PHALANX_TRY(const LeftJournal journal, LeftJournal::open(fd));
   EXPECT_TRUE(journal.is(fd));
-  const auto most = journal.bytes_left(place, connection, received, sent);
+  const auto most = journal.extent(place, connection, received, sent);
   Result<http::Resumption> left = journal.read(place, connection, received, sent);
-  EXPECT_TRUE(!left || (most && left->received.size() + left->to_send.size() <= *most));
+  EXPECT_TRUE(!left || (most && left->received.size() + left->to_send.size() <= most->bytes));
   return left;
 }
 

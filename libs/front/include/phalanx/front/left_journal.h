@@ -11,6 +11,12 @@
 
 namespace phalanx::front {
 
+// What there is to do for a connection.
+struct LeftExtent {
+  std::uint64_t bytes = 0;  // at most: what read() will have to copy
+  bool is_awaited = false;  // its client waits for an answer, or for the rest of one
+};
+
 // What a front that is dead and reaped has left in its journal (proto/front-journal.md). Nothing in
 // the memory is trusted: whatever it holds, the work and the answers are bounded by its size.
 //
@@ -35,12 +41,11 @@ class LeftJournal {
                                               std::uint64_t received,
                                               std::uint64_t sent) const;
 
-  // How much that is, at most: what read() will have to copy.
   // Errors: as read()
-  [[nodiscard]] Result<std::uint64_t> bytes_left(std::uint32_t place,
-                                                 std::uint64_t connection,
-                                                 std::uint64_t received,
-                                                 std::uint64_t sent) const;
+  [[nodiscard]] Result<LeftExtent> extent(std::uint32_t place,
+                                          std::uint64_t connection,
+                                          std::uint64_t received,
+                                          std::uint64_t sent) const;
 
  private:
   LeftJournal(os::Mapping mapping, dev_t device, ino_t inode)
