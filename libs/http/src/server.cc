@@ -4,7 +4,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <deque>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "asio.h"
@@ -82,8 +84,7 @@ class AsioServer final : public Server {
     core_->connections.insert(connection);
     connection->start();
     if (core_->ending) {
-      connection->end_awaited();
-      cut_later();
+      end_awaited(connection);
     }
     if (core_->draining) {
       connection->close_when_idle();
@@ -115,9 +116,8 @@ class AsioServer final : public Server {
   void end_answers() override {
     core_->ending = true;
     for (const auto& connection : snapshot()) {
-      connection->end_awaited();
+      end_awaited(connection);
     }
-    cut_later();
   }
 
   [[nodiscard]] std::size_t connections() const override { return core_->connections.size(); }
@@ -142,18 +142,38 @@ class AsioServer final : public Server {
     }
   }
 
-  void cut_later() {
-    cutting_ = core_->loop.call_after(kLastWordsTime, [this] {
-      for (const auto& connection : snapshot()) {
+  // Each has its own time: one that comes late gives the others no more.
+  void end_awaited(const std::shared_ptr<Connection>& connection) {
+    connection->end_awaited();
+    to_cut_.emplace_back(steady_clock().now() + kLastWordsTime, connection);
+    if (!cutting_) {
+      cut_later(kLastWordsTime);
+    }
+  }
+
+  void cut_later(Duration wait) {
+    cutting_ = core_->loop.call_after(wait, [this] { cut_due(); });
+  }
+
+  void cut_due() {
+    core_->loop.name_callback("answers that are cut");
+    const SteadyTime now = steady_clock().now();
+    for (; !to_cut_.empty() && to_cut_.front().first <= now; to_cut_.pop_front()) {
+      if (const auto connection = to_cut_.front().second.lock()) {
         connection->abort();
       }
-    });
+    }
+    cutting_.reset();
+    if (!to_cut_.empty()) {
+      cut_later(to_cut_.front().first - now);
+    }
   }
 
   void finish_close() {
     if (!core_->connections.empty()) {
       return;
     }
+    to_cut_.clear();
     cutting_.reset();
     const auto timer = std::move(closing_);
     post_while_alive(core_, std::exchange(done_, nullptr));  // behind what on_closed is still told
@@ -162,7 +182,8 @@ class AsioServer final : public Server {
   std::shared_ptr<ServerCore> core_;
   std::unique_ptr<os::EventLoop::Handle> ticker_;
   SteadyTime ticked_ = steady_clock().now();
-  std::unique_ptr<os::EventLoop::Handle> cutting_;
+  std::deque<std::pair<SteadyTime, std::weak_ptr<Connection>>> to_cut_;  // by their time
+  std::unique_ptr<os::EventLoop::Handle> cutting_;                       // while there are some
   std::unique_ptr<os::EventLoop::Handle> closing_;
   std::function<void()> done_;  // of close()
 };

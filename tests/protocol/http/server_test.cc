@@ -349,5 +349,33 @@ TEST(Server, AStreamThatNobodyEndsIsCut) {
   server.call([&] { held.reset(); });
 }
 
+TEST(Server, WhoComesBehindTheEndGivesTheOthersNoMoreTime) {
+  constexpr int kLater = 4;
+  std::shared_ptr<Exchange> held;
+  RunningServer server({}, [&](const Request&, const std::shared_ptr<Exchange>& exchange) {
+    held = exchange;
+    exchange->start_stream(200, {});
+  });
+  RawClient client(server.port());
+  client.send(get("/"));
+  client.read_until("\r\n\r\n");
+  server.call([&] { server.server().end_answers(); });
+  const SteadyTime ended = steady_clock().now();
+  std::vector<std::unique_ptr<RawClient>> later;
+  std::thread others([&] {
+    for (int i = 0; i < kLater; ++i) {
+      std::this_thread::sleep_for(milliseconds(400));
+      later.push_back(std::make_unique<RawClient>(server.port()));
+    }
+  });
+  EXPECT_TRUE(client.closed_by_server());
+  EXPECT_LT(steady_clock().now() - ended, milliseconds(1500));
+  others.join();
+  const SteadyTime adopted = steady_clock().now();
+  EXPECT_TRUE(later.back()->closed_by_server());
+  EXPECT_GT(steady_clock().now() - adopted, milliseconds(700)) << "each has its second";
+  server.call([&] { held.reset(); });
+}
+
 }  // namespace
 }  // namespace phalanx::http

@@ -133,7 +133,8 @@ class Server {
 
   // When answers have taken long enough, behind close() or without it: whoever has not begun to
   // answer is answered 503 (its on_close runs); what is not complete, or not taken by its client, a
-  // second later is cut (likewise). So is a connection that is adopted from then on.
+  // second later is cut (likewise). So is a connection that is adopted from then on, which has its
+  // own second.
   virtual void end_answers() = 0;
 
   [[nodiscard]] virtual std::size_t connections() const = 0;
