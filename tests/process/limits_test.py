@@ -4,13 +4,15 @@ signal; and a server with few descriptors answers beyond them instead of standin
 import http.client
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from phalanx_server import BIN, TINY, Residue, Server, main  # noqa: E402
+from phalanx_server import BIN, TINY, Residue, Server, eventually, main  # noqa: E402
 
 MIB = 1 << 20
 NOBODY = 65534
@@ -87,7 +89,7 @@ class Limits(unittest.TestCase):
 
 
 class FewDescriptors(unittest.TestCase):
-    LIMIT = 124  # the processes of a server need 100 of them
+    LIMIT = 380  # the processes of a server need 112 of them, and clients that are refused 256
 
     def test_connections_beyond_are_refused_and_nobody_waits(self):
         with Server(before_exec=limited({resource.RLIMIT_NOFILE: self.LIMIT})) as server:
@@ -105,6 +107,25 @@ class FewDescriptors(unittest.TestCase):
                 for one in held:
                     one.close()
             self.assertIn("1 2 3", server.chat("count from 1 to 3")["choices"][0]["message"]["content"])
+
+    def test_clients_that_are_refused_take_none_that_a_front_needs(self):
+        with Server(before_exec=limited({resource.RLIMIT_NOFILE: self.LIMIT})) as server:
+            eventually(lambda: [front["state"] for front in server.status()["fronts"]] == ["ready", "ready"], 10, "the spare front is ready")
+            most = int(server.log_text().split("max_connections=", 1)[1].split()[0])
+            pid = next(front["pid"] for front in server.status()["fronts"] if front["active"])
+            held = [socket.create_connection(("127.0.0.1", server.port), 10) for _ in range(most + 256)]
+            try:
+                os.kill(pid, signal.SIGKILL)
+                time.sleep(0.3)
+                held[0].sendall(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                self.assertIn(b" 200 ", held[0].recv(100))
+                log = server.log_text()
+                self.assertEqual(log.count("front_died"), 1, log)
+                for word in ("cannot_accept", "not_started"):
+                    self.assertNotIn(word, log)
+            finally:
+                for one in held:
+                    one.close()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "phalanx/base/bytes_text.h"
+#include "phalanx/keeper/doors.h"
 #include "phalanx/obs/log.h"
 
 namespace phalanx::settings {
@@ -43,8 +44,10 @@ Error below_bytes(const char* option,
 
 std::uint64_t descriptors_without_clients(const Options& options) {
   const std::int64_t fronts = options.fronts + 2;  // a spare one, and one for suspects
-  return kDescriptors + kDescriptorsPerChild *
-                            static_cast<std::uint64_t>(std::max(options.dp + fronts, options.tp));
+  const bool listens = options.prompts.empty();
+  return kDescriptors + (listens ? keeper::Doors::kMaxRefused : 0) +
+         kDescriptorsPerChild *
+             static_cast<std::uint64_t>(std::max(options.dp + fronts, options.tp));
 }
 
 Status apply_limits(const os::ProcessLimits& limits, Options* options) {

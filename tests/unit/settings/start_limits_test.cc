@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/keeper/doors.h"
+
 namespace phalanx::settings {
 namespace {
 
@@ -57,10 +59,17 @@ TEST(StartLimits, TooFewOpenFilesAreRefusedWithTheNeed) {
   ProcessLimits limits;
   limits.open_files = descriptors_without_clients(options) + kLeastConnections - 1;
   EXPECT_EQ(refusal(limits, options),
-            "the limit of this process (ulimit -n) is 143 open files and 144 are needed for 3 × 1 "
-            "processes and 8 connections: raise it with ulimit -n 4232");
+            "the limit of this process (ulimit -n) is 399 open files and 400 are needed for 3 × 1 "
+            "processes and 8 connections: raise it with ulimit -n 4488");
   options.max_connections = 1;
   EXPECT_EQ(refusal(limits, options), "") << "fewer were asked for";
+}
+
+TEST(StartLimits, ClientsThatAreToldThatThereIsNoRoomTakeDescriptorsToo) {
+  Options options;
+  const std::uint64_t serving = descriptors_without_clients(options);
+  options.prompts = {"one"};  // nobody listens
+  EXPECT_EQ(serving - descriptors_without_clients(options), keeper::Doors::kMaxRefused);
 }
 
 TEST(StartLimits, LittleStackAddressSpaceOrFileSizeIsRefused) {

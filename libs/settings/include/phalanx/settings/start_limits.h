@@ -21,7 +21,8 @@ inline constexpr std::uint64_t kFileBytes = std::uint64_t{1} << 20;
 // Fewer are no server.
 inline constexpr std::uint64_t kLeastConnections = 8;
 
-// Descriptors that the leader, or a replica if it needs more, has open without any client.
+// Descriptors that the leader, or a replica if it needs more, has open without any client that it
+// serves; those that it tells that there is no room are among them.
 [[nodiscard]] std::uint64_t descriptors_without_clients(const Options& options);
 
 // Checks what can be known before a model is read. Lowers options->max_connections to what the
