@@ -3,6 +3,7 @@
 // it. It is its own child; what it does then is the model's name in its bootstrap.
 #include "phalanx/keeper/front_host.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -85,6 +86,8 @@ class FrontHostTest : public testing::Test {
     start.bootstrap.max_body_bytes = 1;
     start.bootstrap.stream_buffer_bytes = 1;
     start.bootstrap.max_queued_reqs = 1;
+    start.bootstrap.journal_bytes = journal_bytes_;
+    start.bootstrap.journal_places = journal_bytes_ == 0 ? 0 : 1;
     start.trial_time = std::chrono::milliseconds(300);
     host_ = std::make_unique<FrontHost>(loop_, std::move(start), calls());
     host_->start(memory_.fd(), pipe_.read.get());
@@ -99,6 +102,9 @@ class FrontHostTest : public testing::Test {
     FrontCalls calls;
     calls.on_ready = [this](std::size_t front) {
       pid_ = host_->status(front).pid;
+      if (journal_bytes_ != 0) {
+        lack_a_journal(front);
+      }
       if (!next_program_.empty() && refusal_.empty()) {
         host_->use_program(os::HeldProgram::open(next_program_).value());
         EXPECT_TRUE(host_->outdated(front));
@@ -119,7 +125,7 @@ class FrontHostTest : public testing::Test {
     calls.on_gone = [this](std::size_t, const FrontEnd& end) {
       ends_.push_back(end.is_own);
       lived_ = ::kill(pid_, 0) == 0;
-      if (next_program_.empty()) {
+      if (next_program_.empty() && journal_bytes_ == 0) {
         loop_.stop();
       }
       return false;
@@ -131,6 +137,20 @@ class FrontHostTest : public testing::Test {
     };
     calls.socket_of = [](std::uint64_t) { return -1; };
     return calls;
+  }
+
+  // The next one after the first has no room for a journal for a while.
+  void lack_a_journal(std::size_t front) {
+    have_journals_.push_back(host_->has_journal(front));
+    if (have_journals_.size() > 1) {
+      return loop_.stop();
+    }
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &file_limit_), 0);
+    const rlimit less{journal_bytes_ / 2, file_limit_.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &less), 0);
+    more_later_ = loop_.call_after(std::chrono::milliseconds(300),
+                                   [this] { ::setrlimit(RLIMIT_FSIZE, &file_limit_); });
+    ::kill(pid_, SIGKILL);
   }
 
   os::EventLoop loop_;
@@ -145,6 +165,10 @@ class FrontHostTest : public testing::Test {
   int kills_ = 0;
   bool lived_ = false;  // when its end was told
   std::vector<bool> ends_;
+  std::uint64_t journal_bytes_ = 0;
+  std::vector<bool> have_journals_;  // fronts, when they were ready
+  rlimit file_limit_{};
+  std::unique_ptr<os::EventLoop::Handle> more_later_;
 };
 
 TEST_F(FrontHostTest, NobodyElseActsForAFrontThatIsStillThere) {
@@ -172,6 +196,12 @@ TEST_F(FrontHostTest, AFrontOfWhichARecordIsLostIsDeadAsWhatItAskedForIsUnknown)
   run(kVerbose);
   ASSERT_EQ(ends_, std::vector<bool>{true});
   EXPECT_FALSE(lived_);
+}
+
+TEST_F(FrontHostTest, AFrontForWhichThereIsNoJournalNowIsStartedWhenThereIsOne) {
+  journal_bytes_ = std::uint64_t{1} << 20;
+  run(kQuiet);
+  EXPECT_EQ(have_journals_, (std::vector<bool>{true, true})) << "its death would end connections";
 }
 
 TEST_F(FrontHostTest, AProgramThatIsNotReadyInTimeIsRefusedForThat) {

@@ -4,10 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <limits>
-#include <span>
 #include <utility>
 #include <variant>
 
@@ -20,10 +18,6 @@ namespace phalanx::keeper {
 namespace {
 
 constexpr auto kTickPeriod = std::chrono::milliseconds(100);
-
-// A socket that is full holds some thousand tokens: its front is far behind, and a millisecond more
-// is nothing to it.
-constexpr auto kRetryTime = std::chrono::milliseconds(1);
 
 // In which the clients of a dead front are served again, mostly.
 constexpr auto kTakeOverTime = std::chrono::milliseconds(50);
@@ -193,7 +187,7 @@ Result<supervise::Bootstrap> FrontHost::bootstrap(std::size_t slot,
   record.front = static_cast<std::uint32_t>(slot);
   supervise::Bootstrap result;
   result.fds = {lifeline_pipe_, tokenizer_};
-  links_[slot].journal = make_journal(slot);
+  PHALANX_TRY(links_[slot].journal, make_journal(slot));
   if (links_[slot].journal) {
     result.fds.push_back(links_[slot].journal->fd());
   } else {
@@ -204,18 +198,22 @@ Result<supervise::Bootstrap> FrontHost::bootstrap(std::size_t slot,
   return result;
 }
 
-// Null if fronts have none, or there cannot be one now.
-std::shared_ptr<FrontJournal> FrontHost::make_journal(std::size_t front) const {
+// Null if fronts have none, or there cannot be one. Where there was one before and nothing but
+// resources is lacking, that is an error: the front is started when there is one again, as
+// otherwise all that it ever has in work would end with it.
+Result<std::shared_ptr<FrontJournal>> FrontHost::make_journal(std::size_t front) {
   if (start_.bootstrap.journal_bytes == 0) {
-    return nullptr;
+    return std::shared_ptr<FrontJournal>();
   }
   auto journal =
       FrontJournal::create(start_.bootstrap.journal_bytes, start_.bootstrap.journal_places);
-  if (!journal) {
-    obs::log_warn("front_has_no_journal", {{"front", front}, {"why", journal.error().message()}});
-    return nullptr;
+  had_journal_ |= journal.has_value();
+  const bool is_lacking = !journal && journal.error().code() == Code::kResourceExhausted;
+  if (journal || (is_lacking && had_journal_ && ever_ready_)) {
+    return journal;
   }
-  return *std::move(journal);
+  obs::log_warn("front_has_no_journal", {{"front", front}, {"why", journal.error().message()}});
+  return std::shared_ptr<FrontJournal>();
 }
 
 void FrontHost::ask_to_stop(std::size_t slot) {
@@ -339,62 +337,6 @@ void FrontHost::on_slot_failed(std::size_t slot, const Error& cause) {
 
 void FrontHost::on_slot_stuck(std::size_t slot, pid_t pid) {
   obs::log_error("front_hangs_in_the_kernel", {{"front", slot}, {"child", pid}});
-}
-
-void FrontHost::send(std::size_t front,
-                     const wire::LeaderToFront& record,
-                     std::shared_ptr<const FrontJournal> journal) {
-  Link& link = links_[front];
-  if (!link.ready || link.killed) {
-    return;
-  }
-  const auto* const connect = std::get_if<wire::Connect>(&record);
-  Unsent unsent{
-      wire::encode(record), connect == nullptr ? 0 : connect->connection, std::move(journal)};
-  if (link.unsent.empty() && send_now(front, unsent)) {
-    return;
-  }
-  link.unsent_bytes += unsent.bytes.size();
-  link.unsent.push_back(std::move(unsent));
-  if (link.unsent_bytes > kMaxUnsentBytes) {
-    kill(front, {"it is too far behind"});
-  } else if (!link.retry) {
-    link.retry = loop_.call_every(kRetryTime, [this, front] { flush(front); });
-  }
-}
-
-// False: the front takes nothing now.
-bool FrontHost::send_now(std::size_t front, const Unsent& record) {
-  const bool is_connect = record.connection != 0;
-  const std::array<int, 2> fds = {is_connect ? calls_.socket_of(record.connection) : -1,
-                                  record.journal ? record.journal->fd() : -1};
-  if (is_connect && fds[0] < 0) {
-    return true;
-  }
-  const std::size_t count = (is_connect ? 1U : 0U) + (record.journal ? 1U : 0U);
-  const auto sent = runner_->send(front, record.bytes, std::span(fds).first(count));
-  if (!sent) {
-    obs::log_error("record_lost", {{"front", front}, {"error", sent.error().message()}});
-    kill(front, {"a record does not reach it"});
-    return true;
-  }
-  return *sent != os::ControlSent::kWouldBlock;  // kClosed: its end is on the way
-}
-
-void FrontHost::flush(std::size_t front) {
-  loop_.name_callback("records to a front");
-  Link& link = links_[front];
-  while (!link.unsent.empty() && send_now(front, link.unsent.front())) {
-    if (link.killed) {
-      return;
-    }
-    link.unsent_bytes -= link.unsent.front().bytes.size();
-    link.unsent.pop_front();
-    link.stuck_ticks = 0;
-  }
-  if (link.unsent.empty()) {
-    link.retry.reset();
-  }
 }
 
 }  // namespace phalanx::keeper

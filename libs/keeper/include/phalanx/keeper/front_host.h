@@ -61,12 +61,11 @@ struct FrontCalls {
 // Threads: the loop thread; on_dying() runs on watcher threads and does nothing.
 class FrontHost final : public supervise::ChildHost, public supervise::SupervisorListener {
  public:
-  // Ticks of 100 ms; a front says something every second. Which ones count, so that a leader that
-  // was stopped accuses nobody, says base/punctual_ticks.h.
+  // Ticks of 100 ms, of which those count that base/punctual_ticks.h lets; a front says something
+  // every second.
   static constexpr std::uint32_t kMaxStuckTicks = 50;
   static constexpr std::uint32_t kMaxQuietTicks = 100;
-  // Of records that one front has not taken: beyond the first bound it is killed, beyond the second
-  // it is behind().
+  // Of records that a front has not taken: beyond the first it is killed, beyond the second behind().
   static constexpr std::size_t kMaxUnsentBytes = std::size_t{64} << 20;
   static constexpr std::size_t kBehindBytes = std::size_t{1} << 20;
 
@@ -178,7 +177,7 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   void kill(std::size_t front, const Kill& kill);
   void judge_trial(SteadyTime now);
   void refuse_program(std::size_t slot, const std::string& why);
-  [[nodiscard]] std::shared_ptr<FrontJournal> make_journal(std::size_t front) const;
+  [[nodiscard]] Result<std::shared_ptr<FrontJournal>> make_journal(std::size_t front);
   void arm();
 
   os::EventLoop& loop_;
@@ -187,6 +186,7 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   int tokenizer_ = -1;
   int lifeline_pipe_ = -1;
   bool ever_ready_ = false;
+  bool had_journal_ = false;  // some front
   std::vector<Link> links_;
   FrontPrograms programs_;
   bool renewed_ = false;  // the death that is being told was asked for
