@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -85,6 +86,32 @@ TEST(ControlSocket, TellsAPeerThatDoesNotReadFromOneThatIsGone) {
   EXPECT_EQ(sent, ControlSent::kWouldBlock);
   ends.far.close();
   EXPECT_EQ(*ends.near.send("x"), ControlSent::kClosed);
+}
+
+// As a user of its own without rights, of whom the kernel bounds what is on its way.
+[[noreturn]] void send_descriptors_until_there_are_too_many() {
+  constexpr uid_t kNobody = 65534;
+  const rlimit few{2 * kMaxControlRecordFds, 2 * kMaxControlRecordFds};
+  if (::geteuid() == 0 && (::setgid(kNobody) != 0 || ::setuid(kNobody) != 0)) {
+    ::_exit(2);
+  }
+  ::setrlimit(RLIMIT_NOFILE, &few);
+  Ends others;
+  Ends ends;
+  const std::vector<int> fds(kMaxControlRecordFds, 0);
+  ControlSent sent = ControlSent::kQueued;
+  for (int i = 0; i < 10 && sent == ControlSent::kQueued; ++i) {
+    sent = *others.near.send("unread", fds);
+  }
+  const bool is_told = sent == ControlSent::kTooManyDescriptors &&
+                       *ends.near.send("x", fds) == ControlSent::kTooManyDescriptors &&
+                       *ends.near.send("x") == ControlSent::kQueued;
+  others.far.close();
+  ::_exit(is_told && *ends.near.send("x", fds) == ControlSent::kQueued ? 0 : 1);
+}
+
+TEST(ControlSocket, TellsDescriptorsThatAreUnreadElsewhereFromAPeerThatDoesNotRead) {
+  EXPECT_EXIT(send_descriptors_until_there_are_too_many(), testing::ExitedWithCode(0), "");
 }
 
 TEST(ControlSocket, GivesWhatWasSentBeforeTheEnd) {

@@ -58,6 +58,10 @@ bool FrontHost::send_now(std::size_t front, const Unsent& record) {
     kill(front, {"a record does not reach it"});
     return true;
   }
+  if (*sent == os::ControlSent::kTooManyDescriptors) {
+    links_[front].stuck_ticks = 0;  // whoever does not take them: one that hangs says nothing, too
+    return false;
+  }
   return *sent != os::ControlSent::kWouldBlock;  // kClosed: its end is on the way
 }
 

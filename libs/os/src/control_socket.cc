@@ -120,9 +120,11 @@ Result<ControlSent> ControlSocket::send(std::string_view bytes, std::span<const 
   if (sent >= 0) {
     return ControlSent::kQueued;
   }
-  // ETOOMANYREFS: too many descriptors are on their way.
-  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS || errno == ETOOMANYREFS) {
+  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) {
     return ControlSent::kWouldBlock;
+  }
+  if (errno == ETOOMANYREFS) {
+    return ControlSent::kTooManyDescriptors;
   }
   if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) {
     return ControlSent::kClosed;

@@ -102,6 +102,11 @@ Status PosixProcessRunner::Impl::introduce(std::size_t slot, Child& child) {
     return resource_exhausted("the bootstrap record of " + std::to_string(bootstrap.record.size()) +
                               " bytes does not fit into the control socket");
   }
+  if (sent == os::ControlSent::kTooManyDescriptors) {
+    return resource_exhausted(
+        "processes of this user have more descriptors on their way to each other than they may "
+        "(ulimit -n)");
+  }
   // kClosed: the child is dead already, which its pidfd will tell.
   return watch(slot, child);
 }

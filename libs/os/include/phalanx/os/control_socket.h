@@ -27,7 +27,10 @@ struct ControlMessage {
 enum class ControlSent {
   kQueued,
   kWouldBlock,  // the peer does not read: try again before a deadline, then treat it as faulty
-  kClosed       // the peer is gone
+  // Processes of this user have sent so many descriptors that nobody has taken yet that the kernel
+  // lets no more go: try again. Only with descriptors, and the peer may have no part in it.
+  kTooManyDescriptors,
+  kClosed  // the peer is gone
 };
 
 struct ControlWouldBlock {};
