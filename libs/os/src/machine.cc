@@ -60,20 +60,20 @@ std::optional<std::uint64_t> room_below(const std::string& folder,
 struct CgroupFiles {
   const char* controllers;  // as /proc/self/cgroup has them between two ':'
   const char* root;
-  const char* limit;
+  std::array<const char*, 2> limits;  // beyond one processes are ended, beyond another held up
   const char* usage;
   std::array<const char*, 2> cache_keys;  // in memory.stat
   const char* kills;                      // has oom_kill
 };
 constexpr CgroupFiles kCgroups[] = {{"",
                                      "/sys/fs/cgroup",
-                                     "/memory.max",
+                                     {"/memory.max", "/memory.high"},
                                      "/memory.current",
                                      {"inactive_file", "active_file"},
                                      "/memory.events"},
                                     {"memory",
                                      "/sys/fs/cgroup/memory",
-                                     "/memory.limit_in_bytes",
+                                     {"/memory.limit_in_bytes", "/memory.limit_in_bytes"},
                                      "/memory.usage_in_bytes",
                                      {"total_inactive_file", "total_active_file"},
                                      "/memory.oom_control"}};
@@ -98,8 +98,10 @@ std::uint64_t cgroup_room() {
   for (const CgroupFiles& files : kCgroups) {
     const std::size_t root = std::string_view(files.root).size();
     for (std::string folder = cgroup_folder(files);; folder.resize(folder.rfind('/'))) {
-      const auto found = room_below(folder, files.limit, files.usage, files.cache_keys);
-      room = std::min(room, found.value_or(UINT64_MAX));
+      for (const char* const limit : files.limits) {
+        const auto found = room_below(folder, limit, files.usage, files.cache_keys);
+        room = std::min(room, found.value_or(UINT64_MAX));
+      }
       if (folder.size() <= root) {
         break;
       }

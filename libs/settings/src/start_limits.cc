@@ -64,7 +64,8 @@ Status apply_limits(const os::ProcessLimits& limits, Options* options) {
   const std::uint64_t inherited =
       limits.files_in_use - std::min(limits.files_in_use, kStandardDescriptors);
   const std::uint64_t own = descriptors_without_clients(*options) + inherited;
-  const auto asked = static_cast<std::uint64_t>(options->max_connections);
+  const bool listens = options->prompts.empty();
+  const auto asked = listens ? static_cast<std::uint64_t>(options->max_connections) : 0;
   const std::uint64_t least = own + std::min(kLeastConnections, asked);
   if (limits.open_files < least) {
     return below("-n",

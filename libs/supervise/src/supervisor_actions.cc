@@ -68,7 +68,9 @@ void Supervisor::perform(std::size_t index, Action action) {
       break;
     case kArmStartDeadline:
       slot.deadline.reset();
-      if (!slot.patient) {
+      if (slot.doomed) {
+        slot.deadline = slot.dies_by;  // it starts nothing any more
+      } else if (!slot.patient) {
         slot.deadline = now + options_.start_timeout;
       }
       break;

@@ -26,9 +26,9 @@ void work_for(Duration time) {
 
 class LargeTurnsTest : public testing::Test {
  protected:
-  void add(std::uint64_t id, bool is_awaited) {
+  void add(int id, bool is_awaited) {
     LargeConnection large;
-    large.connection.connection = id;
+    large.connection.connection = static_cast<std::uint64_t>(id);
     turns_.add(std::move(large), is_awaited);
   }
 
@@ -77,33 +77,33 @@ TEST_F(LargeTurnsTest, WhomAClientWaitsForGoesOnFirst) {
 }
 
 TEST_F(LargeTurnsTest, TheAwaitedGoOnOneInATurnOfTheLoopAndWithoutAPause) {
-  constexpr std::uint64_t kCount = 200;
-  for (std::uint64_t id = 1; id <= kCount; ++id) {
+  constexpr int kCount = 200;
+  for (int id = 1; id <= kCount; ++id) {
     add(id, kAwaited);
   }
   count_turns();
   const Duration before = thread_cpu_time();
   const SteadyTime began = steady_clock().now();
-  run(kCount);
+  run(std::size_t{kCount});
   EXPECT_EQ(std::ranges::max(served_in_turn_), 1);
   EXPECT_LT(steady_clock().now() - began - (thread_cpu_time() - before),
             kCount * LargeTurns::kPause);
 }
 
 TEST_F(LargeTurnsTest, OthersGoOnTogetherAsLongAsThatTakesLittleTime) {
-  constexpr std::uint64_t kCount = 40;
+  constexpr int kCount = 40;
   work_ = LargeTurns::kTurnTime / 4;
-  for (std::uint64_t id = 1; id <= kCount; ++id) {
+  for (int id = 1; id <= kCount; ++id) {
     add(id, !kAwaited);
   }
   count_turns();
-  run(kCount);
+  run(std::size_t{kCount});
   EXPECT_GE(std::ranges::max(served_in_turn_), 3);
   EXPECT_LE(std::ranges::max(served_in_turn_), 4);
 }
 
 TEST_F(LargeTurnsTest, AnAwaitedOneThatComesMeanwhileIsTheNext) {
-  for (std::uint64_t id = 1; id <= 3; ++id) {
+  for (int id = 1; id <= 3; ++id) {
     add(id, !kAwaited);
   }
   during_ = [this](std::uint64_t id) {
@@ -116,15 +116,15 @@ TEST_F(LargeTurnsTest, AnAwaitedOneThatComesMeanwhileIsTheNext) {
 }
 
 TEST_F(LargeTurnsTest, WithNobodyToMakeRoomForThereAreNoPauses) {
-  constexpr std::uint64_t kCount = 400;
+  constexpr int kCount = 400;
   work_ = LargeTurns::kTurnTime;  // one in a turn
-  for (std::uint64_t id = 1; id <= kCount; ++id) {
+  for (int id = 1; id <= kCount; ++id) {
     add(id, !kAwaited);
   }
   turns_.hurry();
   const Duration before = thread_cpu_time();
   const SteadyTime began = steady_clock().now();
-  run(kCount);
+  run(std::size_t{kCount});
   EXPECT_LT(steady_clock().now() - began - (thread_cpu_time() - before),
             kCount * LargeTurns::kPause);
 }

@@ -70,6 +70,11 @@ TEST(StartLimits, ClientsThatAreToldThatThereIsNoRoomTakeDescriptorsToo) {
   const std::uint64_t serving = descriptors_without_clients(options);
   options.prompts = {"one"};  // nobody listens
   EXPECT_EQ(serving - descriptors_without_clients(options), keeper::Doors::kMaxRefused);
+  ProcessLimits limits;
+  limits.open_files = descriptors_without_clients(options);
+  const std::int64_t connections = options.max_connections;
+  ASSERT_TRUE(apply_limits(limits, &options));
+  EXPECT_EQ(options.max_connections, connections) << "there are none, and nothing to warn of";
 }
 
 TEST(StartLimits, LittleStackAddressSpaceOrFileSizeIsRefused) {

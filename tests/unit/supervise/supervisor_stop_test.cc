@@ -78,6 +78,20 @@ TEST(SupervisorStop, WaitsForTheDeathOfWhatWasKilledBefore) {
   }
 }
 
+// What is drained no more is as far as it was, but for one that is dying.
+TEST(SupervisorStop, AResumedSlotThatWasKilledHasToDieInItsTime) {
+  World world;
+  world.start_and_ready();
+  world.supervisor.drain(0);
+  world.supervisor.on_hung(0, world.incarnation(), "no heartbeat");
+  world.supervisor.resume(0);
+  static_cast<void>(world.notes.take());
+  world.pass(milliseconds(4999));
+  EXPECT_EQ(world.notes.take(), Lines{});
+  world.pass(milliseconds(1));
+  EXPECT_EQ(world.notes.take(), Lines{"stuck 0"});
+}
+
 TEST(SupervisorStop, AsksNothingOfWhatWasKilledBefore) {
   World world;
   world.start_and_ready();
