@@ -142,6 +142,11 @@ Status RankHost::new_segment(Epoch epoch) {
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
     // A rank that cannot take it is about to be found dead or hung: its init will say so.
     PHALANX_TRY(const os::ControlSent sent, runner_->send(slot, bytes, {&fd, 1}));
+    if (sent == os::ControlSent::kTooManyDescriptors) {
+      return resource_exhausted(
+          "processes of this user have more descriptors on their way to each other than they may "
+          "(ulimit -n)");
+    }
     if (sent != os::ControlSent::kQueued) {
       obs::log_warn("segment_not_taken", {{"tp", slot}, {"epoch", epoch.value()}});
     }

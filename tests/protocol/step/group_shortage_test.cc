@@ -47,6 +47,21 @@ TEST(GroupShortage, ThatKeepsARankFromBeingMadeIsWaitedFor) {
   EXPECT_EQ(world.cluster.count(wire::RankOp::kClear), 0U) << "what was computed is kept";
 }
 
+TEST(GroupShortage, ThatKeepsTheCommunicatorFromRanksIsWaitedFor) {
+  WorldOptions options;
+  options.restart_limit = 1;  // the death
+  ReplicaWorld world(options);
+  ASSERT_TRUE(world.start());
+  world.cluster.fail_next_segment(resource_exhausted("too many descriptors on their way"));
+  lose_a_rank(world);
+  const Millis begin = world.time.millis();
+  ASSERT_TRUE(world.run_until([&] { return entry(world, 1).end.has_value(); }, 20000));
+  EXPECT_GE(world.time.millis() - begin, kPause);
+  EXPECT_TRUE(world.book.failed.empty());
+  EXPECT_EQ(entry(world, 1).tokens.size(), 20U);
+  EXPECT_EQ(world.cluster.spawns(), 3U) << "nobody is to blame";
+}
+
 // No fault that counts: neither does it use up what is allowed, nor does it need to be allowed.
 TEST(GroupShortage, UsesUpNoRestarts) {
   for (const std::uint32_t limit : {0U, 1U}) {
