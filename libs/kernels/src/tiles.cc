@@ -215,11 +215,10 @@ AttentionTile attention_tile(const AttentionArgs& args, std::uint32_t tile) {
 
 const std::byte* attention_tile_begins(const AttentionArgs& args, std::uint32_t tile) {
   const AttentionTile work = attention_tile(args, tile);
-  const AttentionSequence& sequence = *work.sequence;
-  if (work.first_row >= sequence.first_row + sequence.row_count) {
+  if (work.kv_head >= args.kv_heads) {
     return nullptr;
   }
-  return args.kv.tile(sequence.blocks[work.first_token / kKvBlockTokens], work.kv_head);
+  return args.kv.tile(work.sequence->blocks[work.first_token / kKvBlockTokens], work.kv_head);
 }
 
 AttentionTile attention_fold_tile(const AttentionArgs& args, std::uint32_t tile) {

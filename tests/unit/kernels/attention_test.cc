@@ -549,5 +549,23 @@ TEST(PlanAttention, CoversEveryRowAndHeadOnce) {
   EXPECT_EQ(seen, std::vector<int>(17 * 3, 1));
 }
 
+TEST(PlanAttention, KnowsWhereEachTileBeginsAndWhenThereIsNoFurther) {
+  const std::uint32_t blocks[2] = {4, 1};
+  std::vector<AttentionSequence> sequences = {{0, 2, 30, blocks}};
+  const std::uint32_t tiles = plan_attention(sequences, 3, 1, {}).tiles;
+  std::vector<std::byte> memory(5 * 3 * 64);
+  AttentionArgs args;
+  args.kv = {memory.data(), 3 * 64, 64};
+  args.kv_heads = 3;
+  args.group = 1;
+  args.sequences = sequences.data();
+  args.sequence_count = 1;
+  for (std::uint32_t tile = 0; tile < tiles; ++tile) {
+    EXPECT_EQ(attention_tile_begins(args, tile),
+              args.kv.tile(4, attention_tile(args, tile).kv_head));
+  }
+  EXPECT_EQ(attention_tile_begins(args, tiles), nullptr);
+}
+
 }  // namespace
 }  // namespace phalanx::kernels
