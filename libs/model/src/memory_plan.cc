@@ -222,7 +222,8 @@ std::uint32_t most_blocks(const checkpoint::ModelConfig& config,
                           std::uint64_t room) {
   const std::uint32_t least = limits.kv_blocks;
   const std::uint64_t useful = std::uint64_t{least} * limits.max_num_seqs;
-  limits.kv_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(useful, least + room));
+  limits.kv_blocks = static_cast<std::uint32_t>(
+      std::min({useful, least + room, std::uint64_t{step::kMaxKvBlocks}}));
   // Rounding to pages may cost the last blocks.
   while (limits.kv_blocks > least && !fits(config, request, limits)) {
     --limits.kv_blocks;

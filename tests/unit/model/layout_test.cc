@@ -343,6 +343,15 @@ TEST(MemoryPlan, TakesFewerKvBlocksWhenMemoryIsShort) {
   EXPECT_LE(less.total, available);
 }
 
+TEST(MemoryPlan, PlansNoMoreBlocksThanThereAreNumbersFor) {
+  checkpoint::ModelConfig config = config_of({});
+  config.max_position = 1U << 20;
+  MemoryRequest request = request_of(1, 1, std::size_t{1} << 46);
+  request.limits.max_model_len = config.max_position;
+  request.limits.max_num_seqs = 1024;
+  EXPECT_EQ(plan_memory(config, request).value().limits.kv_blocks, step::kMaxKvBlocks);
+}
+
 TEST(MemoryPlan, DerivesALengthThatFitsWhenNoneIsNamed) {
   const checkpoint::ModelConfig config = config_of({});
   MemoryRequest request = request_of(1, 1, std::size_t{1} << 30);
