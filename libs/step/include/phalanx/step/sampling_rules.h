@@ -23,7 +23,7 @@ inline constexpr RealRule kTemperatureRule{"temperature", 0, 2};
 // So small a share keeps one token; a smaller one cannot keep fewer.
 inline constexpr RealRule kTopPRule{"top_p", 1e-10, 1};
 inline constexpr RealRule kMinPRule{"min_p", 0, 1};
-// Logits are divided and multiplied by it: the bounds keep finite ones finite.
+// Logits are divided and multiplied by it: only ones above 3e36 can overflow, which fails the row.
 inline constexpr RealRule kRepetitionPenaltyRule{"repetition_penalty", 0.01, 100};
 inline constexpr RealRule kPresencePenaltyRule{"presence_penalty", -2, 2};
 inline constexpr RealRule kFrequencyPenaltyRule{"frequency_penalty", -2, 2};
