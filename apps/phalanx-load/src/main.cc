@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -12,6 +11,7 @@
 #include "phalanx/base/exception_error.h"
 #include "phalanx/base/printable.h"
 #include "phalanx/flags/flag_table.h"
+#include "phalanx/os/child_side.h"
 #include "phalanx/os/machine.h"
 #include "phalanx/os/standard_files.h"
 
@@ -99,7 +99,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   phalanx::os::prepare_program();
-  std::signal(SIGPIPE, SIG_IGN);  // an output that nobody reads is told by the write
+  phalanx::os::ignore_sigpipe();  // an output that nobody reads is told by the write
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {

@@ -13,7 +13,6 @@
 #include "phalanx/os/child_side.h"
 #include "phalanx/os/machine.h"
 
-#include "leader_signals.h"
 #include "leader_view.h"
 #include "process_metrics.h"
 #include "ready_text.h"
@@ -93,10 +92,10 @@ void Leader::make_dispatch() {
 }
 
 Status Leader::watch_signals() {
-  PHALANX_TRY(signals_, open_signals());
-  handles_.push_back(loop_.watch_readable(signals_.get(), [this] {
+  PHALANX_TRY(signals_, os::HeldSignals::open());
+  handles_.push_back(loop_.watch_readable(signals_.fd(), [this] {
     loop_.name_callback("signal");
-    while (const int signal = take_signal(signals_)) {
+    while (const int signal = signals_.take()) {
       on_signal(signal);
     }
   }));

@@ -17,6 +17,7 @@
 #include "phalanx/keeper/request_metrics.h"
 #include "phalanx/obs/metrics.h"
 #include "phalanx/os/event_loop.h"
+#include "phalanx/os/held_signals.h"
 #include "phalanx/os/memfd.h"
 #include "phalanx/os/standard_files.h"
 #include "phalanx/settings/leader_plan.h"
@@ -106,7 +107,7 @@ class Leader {
   std::unique_ptr<keeper::Fronts> fronts_;
   std::unique_ptr<keeper::PromptFront> prompt_front_;
   std::unique_ptr<admin::AdminServer> admin_;
-  os::UniqueFd signals_;
+  os::HeldSignals signals_;
   std::vector<std::unique_ptr<os::EventLoop::Handle>> handles_;
   fleet::LeaderLife life_{
       [this](fleet::LeaderAction action, const Error* cause) { perform(action, cause); }};

@@ -7,9 +7,8 @@
 #include "phalanx/fleet/worker_command.h"
 #include "phalanx/os/child_side.h"
 #include "phalanx/os/event_loop.h"
+#include "phalanx/os/held_signals.h"
 #include "phalanx/settings/leader_plan.h"
-
-#include "leader_signals.h"
 
 namespace phalanx::app {
 
@@ -26,7 +25,7 @@ Result<Planned> have_planned(const settings::Options& options, const os::HeldPro
   os::EventLoop loop;
   EndSignal asked_to_end;
   const auto asking = loop.call_every(kSignalPause, [&] {
-    if (const int number = take_end_signal(); number != 0) {
+    if (const int number = os::take_end_signal(); number != 0) {
       asked_to_end.number = number;
       loop.stop();
     }

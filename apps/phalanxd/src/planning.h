@@ -16,7 +16,7 @@ struct EndSignal {
 using Planned = std::variant<fleet::MadePlan, EndSignal>;
 
 // Has a planner read the model's files and size the server. A signal: it came first, and nothing is
-// left of the planner. Requires hold_signals().
+// left of the planner. Requires os::hold_group_signals().
 //
 // Threads: the thread that runs the leader's loop afterwards.
 // Blocks: until the planner has ended, for at most --start-timeout.

@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <map>
@@ -19,13 +18,14 @@
 #include "phalanx/fleet/model_planner.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/child_process.h"
+#include "phalanx/os/child_side.h"
 #include "phalanx/os/heap.h"
+#include "phalanx/os/held_signals.h"
 #include "phalanx/os/machine.h"
 #include "phalanx/os/standard_files.h"
 #include "phalanx/settings/start_limits.h"
 
 #include "leader.h"
-#include "leader_signals.h"
 #include "planning.h"
 
 namespace phalanx::app {
@@ -45,19 +45,14 @@ int print(const std::string& text) {
   return printed ? 0 : fail(printed.error());
 }
 
-// Whatever becomes of the file: workers that are started again run what the first ones ran.
-Result<os::HeldProgram> hold_beside(const std::string& name) {
-  PHALANX_TRY(const std::string path, os::program_beside(name));
-  return os::HeldProgram::open(path);
-}
-
 Result<int> serve(settings::Options options, const std::string& worker_program) {
   PHALANX_RETURN_IF_ERROR(os::restrict_process(options.core_dumps));
   PHALANX_TRY(os::ProcessLimits limits, os::process_limits());
   PHALANX_TRY(limits.open_files, os::raise_open_file_limit());
   PHALANX_RETURN_IF_ERROR(settings::apply_limits(limits, &options));
   PHALANX_TRY(std::vector<os::CpuList> cores, settings::core_sets_of(options));
-  PHALANX_TRY(os::HeldProgram workers, hold_beside(worker_program));
+  // Whatever becomes of the file: workers that are started again run what the first ones ran.
+  PHALANX_TRY(os::HeldProgram workers, os::HeldProgram::beside(worker_program));
   PHALANX_TRY(Planned planned, have_planned(options, workers));
   if (const auto* const asked = std::get_if<EndSignal>(&planned)) {
     return end_status(options, asked->number);
@@ -78,8 +73,8 @@ Result<int> serve(settings::Options options, const std::string& worker_program) 
 int run_leader(const std::vector<std::string>& arguments,
                const std::map<std::string, std::string>& environment,
                const std::string& worker_program) {
-  std::signal(SIGPIPE, SIG_IGN);
-  hold_signals();
+  os::ignore_sigpipe();
+  os::hold_group_signals();
   os::keep_heap_small();
   settings::Options options;
   flags::FlagTable table = settings::make_flag_table(&options);

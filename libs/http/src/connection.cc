@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "connection.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <charconv>
 
 #include "phalanx/http/sse.h"
+#include "phalanx/os/hang_up.h"
 
 #include "drop_in_turns.h"
 #include "exchange_handle.h"
@@ -34,8 +33,8 @@ std::string drawn_request_id(std::uint64_t number) {
 
 // Whether the client has ended its side or is gone, whatever is still to be read.
 bool has_hung_up(int socket) {
-  pollfd entry{socket, POLLRDHUP, 0};
-  return ::poll(&entry, 1, 0) == 1;
+  const os::WatchedPeer client{socket, true};
+  return os::have_left({&client, 1}).front();
 }
 
 }  // namespace

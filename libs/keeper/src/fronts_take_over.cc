@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "phalanx/keeper/fronts.h"
-#include "phalanx/keeper/hang_ups.h"
 #include "phalanx/obs/log.h"
+#include "phalanx/os/hang_up.h"
 #include "phalanx/os/tcp_account.h"
 
 namespace phalanx::keeper {
@@ -160,25 +160,30 @@ std::optional<os::TcpAccount> Fronts::account_of(std::uint64_t connection) const
 }
 
 // Of connections that wait, for a front or for their turn in quarantine, nobody else would notice.
+// Without a request in work a client that only ended its sending side may still read the end of an
+// answer; that is for the next front to see.
 void Fronts::drop_left_by_clients() {
   std::vector<std::uint64_t> unserved = quarantine_->waiting();
   if (!table_->any_active()) {
     unserved.insert(unserved.end(), table_->waiting().begin(), table_->waiting().end());
   }
-  std::vector<UnservedClient> clients;
+  std::vector<os::WatchedPeer> clients;
   clients.reserve(unserved.size());
   for (const std::uint64_t connection : unserved) {
-    clients.push_back({connection, doors_->socket(connection)->get(), desk_->has_open(connection)});
+    clients.push_back({doors_->socket(connection)->get(), desk_->has_open(connection)});
   }
-  const std::vector<std::uint64_t> left = hung_up(clients);
-  if (left.empty()) {
-    return;
+  const std::vector<bool> have_left = os::have_left(clients);
+  std::set<std::uint64_t> left;
+  for (std::size_t i = 0; i < unserved.size(); ++i) {
+    if (have_left[i]) {
+      left.insert(unserved[i]);
+      desk_->forget_client(unserved[i]);
+    }
   }
-  obs::log_info("clients_left_unserved", {{"connections", left.size()}});
-  for (const std::uint64_t connection : left) {
-    desk_->forget_client(connection);
+  if (!left.empty()) {
+    obs::log_info("clients_left_unserved", {{"connections", left.size()}});
+    drop_unserved(left);
   }
-  drop_unserved({left.begin(), left.end()});
 }
 
 // Of those that wait, for a front or for their turn in quarantine.

@@ -190,26 +190,26 @@ bool is_program(const std::string& path) {
   return std::filesystem::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
 }
 
-Result<std::string> program_beside(const std::string& name) {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) {
-    return errno_error("reading /proc/self/exe", error.value());
-  }
-  std::string path = (self.parent_path() / name).string();
-  if (!is_program(path)) {
-    return not_found(path + ": expected the program " + name + " beside " +
-                     self.filename().string() + ", found none that may be run");
-  }
-  return path;
-}
-
 Result<HeldProgram> HeldProgram::open(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_PATH | O_CLOEXEC));
   if (!fd.valid() || !is_program(path)) {
     return not_found(path + ": expected a program, found none that may be run");
   }
   return HeldProgram(std::move(fd), path);
+}
+
+Result<HeldProgram> HeldProgram::beside(const std::string& name) {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) {
+    return errno_error("reading /proc/self/exe", error.value());
+  }
+  const std::string path = (self.parent_path() / name).string();
+  if (!is_program(path)) {
+    return not_found(path + ": expected the program " + name + " beside " +
+                     self.filename().string() + ", found none that may be run");
+  }
+  return open(path);
 }
 
 // Not /proc/self: a child closes what it was not given before it becomes the program.

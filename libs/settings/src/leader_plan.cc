@@ -204,8 +204,7 @@ Status plan_journal(const Options& options, wire::FrontBootstrap* bootstrap) {
 
 Result<keeper::FrontStart> front_start_of(const Options& options, const LeaderPlan& plan) {
   keeper::FrontStart start;
-  PHALANX_TRY(const std::string program, os::program_beside("phalanx-front"));
-  PHALANX_TRY(start.program, os::HeldProgram::open(program));
+  PHALANX_TRY(start.program, os::HeldProgram::beside("phalanx-front"));
   const bool has_clients = options.prompts.empty();
   start.fronts = has_clients ? static_cast<std::size_t>(options.fronts) : 1;
   start.spares = has_clients ? start.spares : 0;

@@ -56,10 +56,6 @@ struct SpawnPlan {
 // Whether a file is there that this user may run, and no folder.
 [[nodiscard]] bool is_program(const std::string& path);
 
-// The program `name` in the folder of the program that runs.
-// Errors: kNotFound if no file of that name is there that may be run.
-[[nodiscard]] Result<std::string> program_beside(const std::string& name);
-
 // A program that stays what it is when its file is replaced or removed. What it names is good for
 // SpawnPlan::program as long as it lives, and in this process's children only.
 class HeldProgram {
@@ -68,6 +64,9 @@ class HeldProgram {
 
   // Errors: kNotFound no such file, or none that may be run.
   [[nodiscard]] static Result<HeldProgram> open(const std::string& path);
+  // The program `name` in the folder of the program that runs.
+  // Errors: as open().
+  [[nodiscard]] static Result<HeldProgram> beside(const std::string& name);
 
   [[nodiscard]] std::string spawn_path() const;
   [[nodiscard]] const std::string& path() const { return path_; }  // as it was opened

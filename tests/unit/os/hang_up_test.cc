@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/keeper/hang_ups.h"
+#include "phalanx/os/hang_up.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -12,14 +12,14 @@
 
 #include "phalanx/os/tcp_listener.h"
 
-namespace phalanx::keeper {
+namespace phalanx::os {
 namespace {
 
 // Clients on loopback, and the server's side of each.
-class HangUpsTest : public testing::Test {
+class HangUpTest : public testing::Test {
  protected:
-  void connect(std::uint64_t id, bool has_request) {
-    os::UniqueFd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  void connect(bool left_when_silent) {
+    UniqueFd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(listener_.port());
@@ -32,7 +32,7 @@ class HangUpsTest : public testing::Test {
     ASSERT_TRUE(accepted && *accepted);
     sockets_.push_back(std::move((*accepted)->fd));
     clients_.push_back(std::move(client));
-    seen_.push_back({id, sockets_.back().get(), has_request});
+    peers_.push_back({sockets_.back().get(), left_when_silent});
   }
 
   // What its client did has reached the server's side.
@@ -48,59 +48,59 @@ class HangUpsTest : public testing::Test {
     wait_for_end(index);
   }
 
-  os::TcpListener listener_ = *os::TcpListener::listen("127.0.0.1", 0, 16);
-  std::vector<os::UniqueFd> clients_;
-  std::vector<os::UniqueFd> sockets_;
-  std::vector<UnservedClient> seen_;
+  TcpListener listener_ = *TcpListener::listen("127.0.0.1", 0, 16);
+  std::vector<UniqueFd> clients_;
+  std::vector<UniqueFd> sockets_;
+  std::vector<WatchedPeer> peers_;
 };
 
-TEST_F(HangUpsTest, NobodyHasLeft) {
-  EXPECT_TRUE(hung_up({}).empty());
-  connect(1, true);
-  connect(2, false);
+TEST_F(HangUpTest, NobodyHasLeft) {
+  EXPECT_TRUE(have_left({}).empty());
+  connect(true);
+  connect(false);
   ASSERT_EQ(::send(clients_[0].get(), "GET", 3, 0), 3);
-  EXPECT_TRUE(hung_up(seen_).empty());
+  EXPECT_EQ(have_left(peers_), std::vector<bool>(2));
 }
 
-TEST_F(HangUpsTest, AResetIsAlwaysAnEnd) {
-  for (const std::uint64_t id : {1U, 2U, 3U}) {
-    connect(id, id == 1);
+TEST_F(HangUpTest, AResetIsAlwaysAnEnd) {
+  for (const bool left_when_silent : {true, false, false}) {
+    connect(left_when_silent);
   }
   reset(0);
   reset(2);
-  EXPECT_EQ(hung_up(seen_), (std::vector<std::uint64_t>{1, 3}));
+  EXPECT_EQ(have_left(peers_), (std::vector<bool>{true, false, true}));
 }
 
-TEST_F(HangUpsTest, AnEndOfSendingIsAnEndWhileARequestIsInWork) {
-  for (const std::uint64_t id : {1U, 2U, 3U}) {
-    connect(id, id != 2);
+TEST_F(HangUpTest, AnEndOfSendingIsAnEndOnlyWhereItIsSaid) {
+  for (const bool left_when_silent : {true, false, true}) {
+    connect(left_when_silent);
   }
   for (const std::size_t index : {0U, 1U}) {
     ASSERT_EQ(::send(clients_[index].get(), "more", 4, 0), 4);
     ASSERT_EQ(::shutdown(clients_[index].get(), SHUT_WR), 0);
     wait_for_end(index);
   }
-  EXPECT_EQ(hung_up(seen_), std::vector<std::uint64_t>{1});
+  EXPECT_EQ(have_left(peers_), (std::vector<bool>{true, false, false}));
 }
 
-TEST_F(HangUpsTest, AnEndInBothDirectionsIsAlwaysOne) {
-  connect(1, false);
+TEST_F(HangUpTest, AnEndInBothDirectionsIsAlwaysOne) {
+  connect(false);
   ASSERT_EQ(::shutdown(clients_[0].get(), SHUT_WR), 0);
   wait_for_end(0);
-  EXPECT_TRUE(hung_up(seen_).empty());
+  EXPECT_EQ(have_left(peers_), std::vector<bool>{false});
   ASSERT_EQ(::shutdown(sockets_[0].get(), SHUT_WR), 0);  // as the front that it had
-  EXPECT_EQ(hung_up(seen_), std::vector<std::uint64_t>{1});
+  EXPECT_EQ(have_left(peers_), std::vector<bool>{true});
 }
 
-TEST_F(HangUpsTest, ReadsNothing) {
-  connect(1, true);
+TEST_F(HangUpTest, ReadsNothing) {
+  connect(true);
   ASSERT_EQ(::send(clients_[0].get(), "GET", 3, 0), 3);
   ASSERT_EQ(::shutdown(clients_[0].get(), SHUT_WR), 0);
   wait_for_end(0);
-  EXPECT_EQ(hung_up(seen_).size(), 1U);
+  EXPECT_EQ(have_left(peers_), std::vector<bool>{true});
   char bytes[8];
   EXPECT_EQ(::recv(sockets_[0].get(), bytes, sizeof bytes, MSG_DONTWAIT), 3);
 }
 
 }  // namespace
-}  // namespace phalanx::keeper
+}  // namespace phalanx::os
