@@ -3,6 +3,7 @@
 compiling again when tools/serve and tools/test follow each other."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -19,8 +20,14 @@ set(GTest_FOUND TRUE)
 
 # Notes the presets that it is asked to configure and build; configuring those in FAILING fails.
 CMAKE = """#!/bin/sh
-echo "$*" >> "$CALLS"
+echo "$*${CCACHE_DISABLE:+ without ccache}" >> "$CALLS"
 case " $FAILING " in *" $2 "*) exit 1 ;; esac
+"""
+
+# A ccache that cannot write where it keeps what it has compiled.
+CCACHE = """#!/bin/sh
+echo "ccache: error: Failed to create directory" >&2
+exit 1
 """
 
 
@@ -94,20 +101,22 @@ class Build(unittest.TestCase):
         for name in ("tools/build", "CMakePresets.json"):
             shutil.copy(os.path.join(ROOT, name), os.path.join(self.scratch, name))
         self.write("bin/cmake", CMAKE)
-        os.chmod(os.path.join(self.scratch, "bin", "cmake"), 0o755)
+        self.write("bin/ccache", "#!/bin/sh\n")
 
     def write(self, name, text):
-        with open(os.path.join(self.scratch, name), "w", encoding="utf-8") as file:
+        path = os.path.join(self.scratch, name)
+        with open(path, "w", encoding="utf-8") as file:
             file.write(text)
+        os.chmod(path, 0o755)
 
     def calls(self, preset, failing=""):
         calls = os.path.join(self.scratch, "calls")
         self.write("calls", "")
-        environment = dict(os.environ, CALLS=calls, FAILING=failing,
+        environment = dict(os.environ, CALLS=calls, FAILING=failing, CCACHE_DISABLE="",
                            PATH=os.path.join(self.scratch, "bin") + os.pathsep + os.environ["PATH"])
         built = run(os.path.join(self.scratch, "tools", "build"), preset, "phalanxd", env=environment)
         with open(calls, encoding="utf-8") as file:
-            return built, [line.split(" --parallel")[0] for line in file.read().splitlines()]
+            return built, [re.sub(r" --parallel \d+ --target \w+", "", line) for line in file.read().splitlines()]
 
     def test_a_new_folder_is_built_without_tests(self):
         built, calls = self.calls("serve")
@@ -123,6 +132,14 @@ class Build(unittest.TestCase):
         built, calls = self.calls("serve", failing="release")
         self.assertEqual(built.returncode, 0, built.stdout)
         self.assertEqual(calls, ["--preset release", "--preset serve", "--build --preset serve"])
+
+    def test_a_ccache_that_cannot_write_is_not_used(self):
+        self.write("bin/ccache", CCACHE)
+        built, calls = self.calls("serve")
+        self.assertEqual((built.returncode, len(calls)), (0, 2), built.stdout)
+        self.assertEqual(built.stdout.count("compiling without ccache, which says: ccache: error: Failed to create"), 1)
+        for call in calls:
+            self.assertTrue(call.endswith(" without ccache"), call)
 
     def test_an_unknown_preset_starts_nothing(self):
         built, calls = self.calls("relase")
