@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tools/install asks of a system, with an apt-get that only notes what it is asked."""
+"""What tools/install asks of a system, with an apt-get that only notes what it is asked; and what tools/fetch-models says of a
+Python without pip."""
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -73,6 +75,12 @@ class Install(unittest.TestCase):
     def test_an_unknown_group_installs_nothing(self):
         for groups in ((), ("build", "all"), ("build test",)):
             self.assertEqual(self.install(*groups)[0], 64)
+
+    def test_a_python_without_pip_is_told_how_to_get_it(self):
+        result = subprocess.run([sys.executable, "-I", "-S", os.path.join(ROOT, "tools", "fetch-models"), self.scratch, "smollm2"],
+                                timeout=60, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertEqual(result.stderr, "fetch-models: this Python has no pip; tools/install models installs it\n")
 
 
 if __name__ == "__main__":
