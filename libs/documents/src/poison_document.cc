@@ -59,7 +59,7 @@ Result<wire::PoisonedRequest> read_dump(const std::string& path) {
 
 std::string poison_json(const wire::PoisonedRequest& request) {
   const step::SamplingParams& sampling = request.sampling;
-  json::Writer json;
+  json::Writer json(json::Characters::kAscii);
   json.begin_object();
   json.key("error").text(request.error);
   json.key("label").text(request.label);

@@ -6,8 +6,6 @@
 #include <cmath>
 #include <type_traits>
 
-#include "phalanx/json/text.h"
-
 namespace phalanx::json {
 namespace {
 
@@ -24,9 +22,9 @@ void append_number(std::string& out, Number value) {
   }
 }
 
-void append_quoted(std::string& out, std::string_view text) {
+void append_quoted(std::string& out, std::string_view text, Characters characters) {
   out.push_back('"');
-  append_escaped(text, Characters::kUtf8, out);
+  append_escaped(text, characters, out);
   out.push_back('"');
 }
 
@@ -34,7 +32,7 @@ void append_quoted(std::string& out, std::string_view text) {
 
 std::string quote(std::string_view text) {
   std::string out;
-  append_quoted(out, text);
+  append_quoted(out, text, Characters::kUtf8);
   return out;
 }
 
@@ -60,7 +58,7 @@ Writer& Writer::close(char bracket) {
 
 Writer& Writer::key(std::string_view name) {
   out_.append(comma_ ? ",\"" : "\"");
-  append_escaped(name, Characters::kUtf8, out_);
+  append_escaped(name, characters_, out_);
   out_.append("\":");
   comma_ = false;
   return *this;
@@ -68,7 +66,7 @@ Writer& Writer::key(std::string_view name) {
 
 Writer& Writer::text(std::string_view value) {
   separate();
-  append_quoted(out_, value);
+  append_quoted(out_, value, characters_);
   return *this;
 }
 

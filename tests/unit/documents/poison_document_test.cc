@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <string>
@@ -40,6 +41,17 @@ TEST(PoisonDocument, HasTheseFieldsInThisOrder) {
             R"("top_logprobs":-1,"min_tokens":0,"seed":-1,)"
             R"("logit_bias":[[4,-1.5]],"stop_token_ids":[0],"prompt_ids":[1,2,3],)"
             R"("produced_ids":[7,8]})");
+}
+
+TEST(PoisonDocument, HoldsNothingThatATerminalObeys) {
+  wire::PoisonedRequest request = poisoned();
+  request.error = "\x7f\u009b2J\u202e\u2028";
+  request.label = "\x1b]0;title\x07\xff";
+  const std::string shown = poison_json(request);
+  EXPECT_TRUE(std::all_of(shown.begin(), shown.end(), [](char c) { return c >= ' ' && c < 0x7F; }))
+      << shown;
+  EXPECT_NE(shown.find(R"("error":"\u007f\u009b2J\u202e\u2028")"), std::string::npos) << shown;
+  EXPECT_NE(shown.find(R"("label":"\u001b]0;title\u0007\ufffd")"), std::string::npos) << shown;
 }
 
 class ReadDump : public testing::Test {

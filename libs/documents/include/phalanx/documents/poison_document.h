@@ -14,7 +14,8 @@ namespace phalanx::documents {
 // the protocol; kDataLoss if it is no such file; each names the path.
 [[nodiscard]] Result<wire::PoisonedRequest> read_dump(const std::string& path);
 
-// As one line of JSON. The fields are those of proto/poison-dump.md.
+// As one line of JSON in ASCII, which a terminal can show whatever it holds. The fields are those
+// of proto/poison-dump.md.
 [[nodiscard]] std::string poison_json(const wire::PoisonedRequest& request);
 
 }  // namespace phalanx::documents

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "phalanx/json/text.h"
 #include "phalanx/json/value.h"
 
 namespace phalanx::json {
@@ -14,6 +15,8 @@ namespace phalanx::json {
 // Strings come out as valid UTF-8 whatever goes in.
 class Writer {
  public:
+  explicit Writer(Characters characters = Characters::kUtf8) : characters_(characters) {}
+
   Writer& begin_object() { return open('{'); }
   Writer& end_object() { return close('}'); }
   Writer& begin_array() { return open('['); }
@@ -48,6 +51,7 @@ class Writer {
   void separate();
 
   std::string out_;
+  Characters characters_;
   bool comma_ = false;  // a value stands before the next one
 };
 
