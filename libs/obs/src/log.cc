@@ -19,6 +19,7 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 
+#include "phalanx/base/printable.h"
 #include "phalanx/obs/flight_ring.h"
 
 #include "line_writer.h"
@@ -176,41 +177,27 @@ std::atomic<int>& level_word() {
   return level;
 }
 
-bool needs_quotes(std::string_view value) {
-  if (value.empty()) {
-    return true;
-  }
+// As it stands between quotes, where a backslash begins an escape.
+std::string escaped(std::string_view value) {
+  std::string result;
   for (const char letter : value) {
-    const auto byte = static_cast<unsigned char>(letter);
-    if (byte <= ' ' || byte == '"' || byte == '=' || byte == '\\' || byte == 0x7F) {
-      return true;
+    if (letter == '"' || letter == '\\') {
+      result += '\\';
+    }
+    if (letter == '\n') {
+      result += "\\n";
+    } else {
+      result += letter;
     }
   }
-  return false;
+  return printable(result);
 }
 
 void append_value(std::string& line, std::string_view value) {
-  if (!needs_quotes(value)) {
-    line += value;
-    return;
-  }
-  line += '"';
-  for (const char letter : value) {
-    const auto byte = static_cast<unsigned char>(letter);
-    if (letter == '"' || letter == '\\') {
-      line += '\\';
-      line += letter;
-    } else if (letter == '\n') {
-      line += "\\n";
-    } else if (byte < ' ' || byte == 0x7F) {
-      std::array<char, 8> code{};
-      std::snprintf(code.data(), code.size(), "\\x%02x", byte);
-      line += code.data();
-    } else {
-      line += letter;
-    }
-  }
-  line += '"';
+  const std::string text = escaped(value);
+  const bool is_plain =
+      text == value && !value.empty() && value.find_first_of(" =") == std::string_view::npos;
+  line += is_plain ? text : '"' + text + '"';
 }
 
 }  // namespace

@@ -30,7 +30,15 @@ TEST(FormatEvent, QuotesWhatWouldNotReadBack) {
 }
 
 TEST(FormatEvent, NeverWritesASecondLine) {
-  EXPECT_EQ(format("e", {{"text", std::string("a\nb\r\x01", 5)}}), "e text=\"a\\nb\\x0d\\x01\"");
+  EXPECT_EQ(format("e", {{"text", std::string("a\nb\r\x01", 5)}}), "e text=\"a\\nb\\u{d}\\u{1}\"");
+}
+
+TEST(FormatEvent, HoldsNothingThatATerminalObeys) {
+  EXPECT_EQ(
+      format(
+          "e",
+          {{"a", "\u009b2J"}, {"b", "\u202e"}, {"c", "\u2028x"}, {"d", "\xff"}, {"f", "\\u{9b}"}}),
+      R"(e a="\u{9b}2J" b="\u{202e}" c="\u{2028}x" d="\xff" f="\\u{9b}")");
 }
 
 TEST(FormatEvent, BoundsTheLine) {
