@@ -15,6 +15,7 @@ namespace phalanx::load {
 namespace {
 
 constexpr std::int64_t kMaxCount = 10'000'000;
+constexpr double kLongestRunSeconds = 366 * 86400.0;  // nobody waits as long
 
 Result<double> parse_number(const std::string& text, double min, double max) {
   double value = 0.0;
@@ -344,6 +345,11 @@ Status derive(Options* o) {
   }
   if (!o->save_result && (o->result_dir != Options().result_dir || !o->result_filename.empty())) {
     return invalid_argument("--result-dir and --result-filename need --save-result");
+  }
+  if (static_cast<double>(o->num_prompts) > o->request_rate * kLongestRunSeconds) {
+    return invalid_argument("--request-rate: at this rate the last of --num-prompts (" +
+                            std::to_string(o->num_prompts) +
+                            ") requests would be sent after more than a year");
   }
   if (o->verify_counts && !is_chat) {
     return invalid_argument("--verify-counts needs --backend openai-chat");

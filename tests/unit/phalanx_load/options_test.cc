@@ -43,6 +43,17 @@ TEST(LoadOptions, FindHostPortAndPrefixInABaseUrl) {
   EXPECT_EQ(whole.model_list, "/x/v1/models");
 }
 
+TEST(LoadOptions, SendTheLastRequestWithinAYear) {
+  EXPECT_EQ(parsed({"--request-rate", "0.4", "--num-prompts", "10000000"}).request_rate, 0.4);
+  EXPECT_EQ(parsed({"--request-rate", "0.000001", "--num-prompts", "31"}).num_prompts, 31);
+  EXPECT_EQ(parsed({"--request-rate", "inf", "--num-prompts", "10000000"}).num_prompts, 10'000'000);
+  for (const std::string count : {"32", "10000000"}) {
+    EXPECT_EQ(refusal({"--request-rate", "0.000001", "--num-prompts", count}),
+              "--request-rate: at this rate the last of --num-prompts (" + count +
+                  ") requests would be sent after more than a year");
+  }
+}
+
 TEST(LoadOptions, TakeWholeNumbersOnlyWhereOthersMeanNothing) {
   EXPECT_EQ(parsed({"--top-k", "-1"}).fields.top_k, -1);
   EXPECT_EQ(parsed({"--top-k", "40"}).fields.top_k, 40);

@@ -20,7 +20,7 @@ struct ArrivalOptions {
 // from gamma(shape = burstiness, scale = 1 / (rate · burstiness)) and scaled so that the last
 // request is meant for count / rate: every seed then asks for the same rate.
 //
-// Requires: request_rate > 0, burstiness > 0.
+// Requires: request_rate > 0, burstiness > 0, and that a Duration holds count / rate seconds.
 [[nodiscard]] std::vector<Duration> arrival_times(const ArrivalOptions& options);
 
 }  // namespace phalanx::loadgen
