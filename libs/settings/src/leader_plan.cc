@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/settings/leader_plan.h"
 
-#include <algorithm>
 #include <sstream>
 #include <utility>
 
@@ -186,10 +185,8 @@ constexpr std::uint64_t kJournalsMapped = 6;
 
 // What a front keeps for the one behind it: nothing where addresses or files are limited.
 Status plan_journal(const Options& options, wire::FrontBootstrap* bootstrap) {
-  const auto connections =
-      static_cast<std::uint64_t>(options.max_connections) + keeper::Doors::kMaxRefused;
-  const auto places =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(connections, wire::kMaxJournalPlaces));
+  const auto places = static_cast<std::uint32_t>(options.max_connections) +
+                      std::uint32_t{keeper::Doors::kMaxRefused};
   const std::uint64_t bytes =
       keeper::FrontJournal::bytes_of(places, bootstrap->client_memory_bytes + kJournalSpareBytes);
   PHALANX_TRY(const os::ProcessLimits limits, os::process_limits());

@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "phalanx/dispatch/policy.h"
+#include "phalanx/keeper/doors.h"
 #include "phalanx/keeper/poison_dump.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/step/choices.h"
 #include "phalanx/step/isa.h"
 #include "phalanx/step/limits.h"
+#include "phalanx/wire/front_journal.h"
 #include "phalanx/wire/limits.h"
 
 #include "option_checks.h"
@@ -23,6 +25,10 @@ namespace {
 constexpr std::int64_t kMaxInt = std::numeric_limits<std::int64_t>::max();
 constexpr double kWeekSeconds = 604800.0;
 constexpr double kLeastCommentSeconds = 0.1;
+
+// Past that a front that has all of them, as the others have died, has no places in its journal,
+// and with it they would end. Who waits for a place or is refused takes one, too.
+constexpr std::int64_t kMaxConnections = wire::kMaxJournalPlaces - keeper::Doors::kMaxRefused;
 
 // Header of a request, and what is read with it.
 constexpr std::int64_t kHeadBytes = std::int64_t{64} << 10;
@@ -156,13 +162,17 @@ void add_http_flags(flags::FlagTable* table, Options* o) {
                  1,
                  kMaxInt,
                  "Most tokens of all requests in the server, prompt and answer");
-  table->add_int(
-      "max-connections", &o->max_connections, 1, 1 << 20, "Most open client connections");
+  table->add_int("max-connections",
+                 &o->max_connections,
+                 1,
+                 kMaxConnections,
+                 "Most open client connections, at most " + std::to_string(kMaxConnections) +
+                     ": a front can go on with as many of others");
   table->add_int(
       "max-connections-per-address",
       &o->max_connections_per_address,
       0,
-      1 << 20,
+      kMaxConnections,
       "Most open connections of one client address (of IPv6, one /64); 0 is a quarter of "
       "--max-connections, and no limit for loopback");
   table->add_text(

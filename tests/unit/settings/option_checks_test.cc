@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/keeper/doors.h"
 #include "phalanx/settings/options.h"
+#include "phalanx/wire/front_journal.h"
 
 namespace phalanx::settings {
 namespace {
@@ -45,6 +47,14 @@ TEST(OptionChecks, WhatIsForAPromptNeedsOne) {
     EXPECT_EQ(error_of(flags), "");
   }
   EXPECT_EQ(error_of({"--seed", "-1"}), "");
+}
+
+TEST(OptionChecks, AFrontCanKeepAJournalOfEveryConnection) {
+  const auto most = std::to_string(wire::kMaxJournalPlaces - keeper::Doors::kMaxRefused);
+  for (const std::string option : {"--max-connections", "--max-connections-per-address"}) {
+    EXPECT_EQ(error_of({option, most}), "");
+    EXPECT_NE(error_of({option, most + "0"}).find("to " + most + ", found"), std::string::npos);
+  }
 }
 
 TEST(OptionChecks, OfNegativeTemperaturesOnlyMinusOneMeansTheModels) {
