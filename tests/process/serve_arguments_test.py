@@ -10,7 +10,8 @@ import unittest
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 TINY = os.path.join(ROOT, "deploy", "models", "phalanx-tiny")
-DEFAULTS = ["--model", TINY, "--dp", "2", "--tp", "2"]
+# What phalanxd takes where neither arguments nor environment nor file say anything.
+DEFAULTS = ["--default", "model=" + TINY, "--default", "dp=2", "--default", "tp=2"]
 
 
 class ServeArguments(unittest.TestCase):
@@ -20,61 +21,38 @@ class ServeArguments(unittest.TestCase):
         self.folder = scratch.name
         os.mkdir(os.path.join(self.folder, "own model"))
 
-    def serve(self, *arguments, environment=None, tool=os.path.join(ROOT, "tools", "serve")):
-        """(exit status, standard output, standard error), run in a folder that is not that of the tree."""
+    def serve(self, *arguments, environment=None, tool=os.path.join(ROOT, "tools", "serve"), folder=None):
+        """(exit status, standard output, standard error), run in a folder that is not that of the tree if none is named."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("PHALANX_")}
-        result = subprocess.run([tool, *arguments], cwd=self.folder, env={**clean, **(environment or {})}, timeout=60,
+        result = subprocess.run([tool, *arguments], cwd=folder or self.folder, env={**clean, **(environment or {})}, timeout=60,
                                 stdin=subprocess.DEVNULL, capture_output=True, text=True)
         return result.returncode, result.stdout, result.stderr
 
-    def started(self, *arguments, environment=None):
-        """The arguments that phalanxd would get."""
+    def passed_on(self, *arguments, environment=None):
+        """The arguments that phalanxd would get behind the defaults."""
         status, output, errors = self.serve("--dry-run", *arguments, environment=environment)
         self.assertEqual((status, errors), (0, ""))
         label, program, *rest = shlex.split(output)
         self.assertEqual((label, program), ("serve:", os.path.join(ROOT, "build", "release", "bin", "phalanxd")))
-        return rest
+        self.assertEqual(rest[:len(DEFAULTS)], DEFAULTS)
+        return rest[len(DEFAULTS):]
 
-    def config(self, text):
-        with open(os.path.join(self.folder, "my.toml"), "w", encoding="utf-8") as file:
-            file.write(text)
-        return "my.toml"
-
-    def test_without_arguments_the_built_in_model_is_served(self):
-        self.assertEqual(self.started(), DEFAULTS)
-
-    def test_arguments_are_passed_on_and_win(self):
-        self.assertEqual(self.started("--tp", "3", "--port=0"), ["--tp", "3", "--port=0", "--model", TINY, "--dp", "2"])
-        for spelled in (("-dp", "1"), ("--data-parallel-size=1",), ("--data_parallel_size", "1")):
-            self.assertEqual(self.started(*spelled), [*spelled, "--model", TINY, "--tp", "2"])
-
-    def test_a_model_is_a_word_or_an_option(self):
-        for given in (["own model"], ["--model", "own model"], ["--model=own model"]):
-            self.assertEqual(self.started(*given), [*given, "--dp", "2", "--tp", "2"])
-        self.assertEqual(self.started("--no-apply-chat-template", "own model")[:2], ["--no-apply-chat-template", "own model"])
-
-    def test_words_behind_two_dashes_and_values_that_begin_with_one(self):
+    def test_arguments_are_passed_on_as_they_are(self):
         os.mkdir(os.path.join(self.folder, "-m"))
-        for model in ("own model", "-m"):
-            self.assertEqual(self.started("--port", "1", "--", model), ["--port", "1", "--model=" + model, "--dp", "2", "--tp", "2"])
+        for given in ([], ["--tp", "3", "--port=0"], ["-dp", "1"], ["--data_parallel_size", "1"], ["own model"],
+                      ["--model", "own model"], ["--model=own model"], ["--port", "1", "--", "own model"],
+                      ["--port", "1", "--", "-m"], ["--prompt", "-h", "own model"]):
+            self.assertEqual(self.passed_on(*given), given)
         for value in ("-", "- my_list", "--- a line"):
-            self.assertEqual(self.started("--prompt", value, "own model"), ["--prompt", value, "own model", "--dp", "2", "--tp", "2"])
-        self.assertEqual(self.started("--no-ep", "own model")[:2], ["--no-ep", "own model"])
+            self.assertEqual(self.passed_on("--prompt", value, "own model"), ["--prompt", value, "own model"])
+        self.assertEqual(self.passed_on(environment={"PHALANX_MODEL": "m", "PHALANX_TP": "1"}), [])
 
-    def test_what_the_file_sets_is_not_overridden(self):
-        path = self.config('model = "m"\ndata_parallel_size = 1\n"tp"=1\nport = 9000\n')
-        self.assertEqual(self.started("--config", path), ["--config", path])
-        self.assertEqual(self.started(environment={"PHALANX_CONFIG": path}), [])
-        self.assertEqual(self.started("--config=" + path, "own model"), ["--config=" + path, "own model"])
-
-    def test_what_the_file_leaves_open_has_a_default(self):
-        path = self.config('# model = "commented"\nmax-num-seqs = 4\n[table]\ntp = 1\n')
-        self.assertEqual(self.started("--config", path), ["--config", path, *DEFAULTS])
-
-    def test_what_the_environment_sets_is_not_overridden(self):
-        self.assertEqual(self.started(environment={"PHALANX_MODEL": "m", "PHALANX_TP": "1"}), ["--dp", "2"])
-        self.assertEqual(self.started(environment={"PHALANX_DATA_PARALLEL_SIZE": "1", "PHALANX_TP": ""}),
-                         ["--model", TINY, "--tp", "2"])
+    def test_phalanxd_decides_what_a_file_sets(self):
+        path = os.path.join(self.folder, "my.toml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write('served-model-name = """\ntp = 1\n"""\ndevices = [\n]\ndp = 1\n')
+        for given, environment in (([], {"PHALANX_CONFIG": path}), (["--config", "my.toml"], {}), (["--config=" + path], {})):
+            self.assertEqual(self.passed_on(*given, environment=environment), given)
 
     def test_unknown_words_are_refused_before_anything_is_built(self):
         for arguments, status, words in ((["help"], 64, '"help" is no option'),
@@ -92,7 +70,7 @@ class ServeArguments(unittest.TestCase):
         os.mkdir(alone)
         tool = shutil.copy(os.path.join(ROOT, "tools", "serve"), alone)
         program = os.path.join(self.folder, "build", "release", "bin", "phalanxd")
-        for spelled in ("-h", "--help"):
+        for spelled in ("-h", "--help", "-help"):
             status, output, _ = self.serve("--tp", "2", spelled, tool=tool)
             self.assertEqual(status, 0)
             self.assertIn("usage: tools/serve", output)
@@ -107,11 +85,27 @@ class ServeArguments(unittest.TestCase):
 
     def test_it_knows_which_options_of_phalanxd_stand_alone(self):
         with open(os.path.join(ROOT, "docs", "operations.md"), encoding="utf-8") as file:
-            negated = re.findall(r"^\| `--.*`--no-([a-z-]+)` \|", file.read(), re.MULTILINE)
-        self.assertTrue(negated)
-        for name in negated:
+            rows = re.findall(r"^\| (`--.*`--no-[a-z-]+`) \|", file.read(), re.MULTILINE)
+        with open(os.path.join(ROOT, "libs", "settings", "src", "refused_flags.cc"), encoding="utf-8") as file:
+            refused = file.read().partition("kRefusedSwitches[] = {")[2].partition("};")[0]
+        names = [name for row in rows for name in re.findall(r"`--(?!no-)([a-z-]+)`", row)]
+        foreign = [name for names in re.findall(r'{"([a-z,-]+)",', refused) for name in names.split(",")]
+        self.assertIn("enable-prefix-caching", names)
+        self.assertIn("disable-fastapi-docs", foreign)
+        for name in names + foreign:
             for spelled in (f"--{name}", f"--no-{name}"):
-                self.assertEqual(self.started(spelled, "own model"), [spelled, "own model", "--dp", "2", "--tp", "2"])
+                status, output, errors = self.serve("--dry-run", spelled, "no model")
+                self.assertEqual((status, output), (64, ""), spelled)
+                self.assertIn('"no model" is no option', errors)
+
+    def test_it_finds_its_tree_through_links_and_beside_other_folders(self):
+        os.makedirs(os.path.join(self.folder, "elsewhere", "tools"))
+        link = os.path.join(self.folder, "serve")
+        os.symlink(os.path.join(ROOT, "tools", "serve"), link)
+        _, expected, _ = self.serve("--dry-run")
+        self.assertEqual(self.serve("--dry-run", tool=link), (0, expected, ""))
+        beside = {"CDPATH": os.path.join(self.folder, "elsewhere")}
+        self.assertEqual(self.serve("--dry-run", tool="tools/serve", folder=ROOT, environment=beside), (0, expected, ""))
 
 
 if __name__ == "__main__":

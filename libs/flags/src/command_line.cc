@@ -35,6 +35,7 @@ Option option_of(const std::string& argument) {
 CommandLineSyntax FlagTable::syntax() const {
   CommandLineSyntax result;
   result.switches = {"help", "version"};
+  result.valued = {kDefaultFlag};
   for (const Flag& flag : flags_) {
     for (const std::string& name : flag.names) {
       (flag.is_switch ? result.switches : result.valued).push_back(name);
@@ -96,6 +97,19 @@ Status FlagTable::apply_word(const std::string& word, std::size_t index) {
                           " --help");
 }
 
+Status FlagTable::note_default(const std::string& assignment) {
+  const std::size_t equals = assignment.find('=');
+  std::string name = assignment.substr(0, equals);
+  std::replace(name.begin(), name.end(), '_', '-');
+  if (equals == std::string::npos || !knows(name) || name == "config") {
+    return invalid_argument("--" + std::string(kDefaultFlag) +
+                            ": expected NAME=VALUE with the name of a setting, found \"" +
+                            assignment + "\"");
+  }
+  defaults_.emplace_back(std::move(name), assignment.substr(equals + 1));
+  return ok();
+}
+
 Status FlagTable::apply_command_line(const std::vector<std::string>& arguments, Request* request) {
   PHALANX_TRY(const std::vector<std::string> accepted,
               apply_refusals(with_repeated_flags(arguments)));
@@ -106,6 +120,8 @@ Status FlagTable::apply_command_line(const std::vector<std::string>& arguments, 
       *request = Request::kHelp;
     } else if (argument.name == "version") {
       *request = Request::kVersion;
+    } else if (argument.name == kDefaultFlag) {
+      PHALANX_RETURN_IF_ERROR(note_default(argument.value));
     } else if (!argument.name.empty()) {
       PHALANX_RETURN_IF_ERROR(apply(argument.name, argument.value, "command line"));
     } else {

@@ -347,6 +347,9 @@ Result<FlagTable::Request> FlagTable::parse(const std::vector<std::string>& argu
   if (request == Request::kRun) {
     PHALANX_RETURN_IF_ERROR(apply_environment(environment));
     PHALANX_RETURN_IF_ERROR(apply_config_file());
+    for (const auto& [name, value] : defaults_) {
+      PHALANX_RETURN_IF_ERROR(apply(name, value, "--" + std::string(kDefaultFlag)));
+    }
   }
   return request;
 }

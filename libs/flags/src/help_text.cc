@@ -71,7 +71,9 @@ std::string FlagTable::help_text() const {
       "--NAME=false.\n";
   out += "Every option can also be set by " + env_prefix_ +
          "NAME in the environment (in capitals, - as _; empty is as unset), or in\nthe --config "
-         "file. The command line wins over the environment, the environment over the file.\n";
+         "file. The command line wins over the environment, the environment over the file, and "
+         "that over\n"
+         "--default NAME=VALUE, which is for what starts the program.\n";
   return out;
 }
 

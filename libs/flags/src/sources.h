@@ -9,6 +9,7 @@
 namespace phalanx::flags {
 
 inline constexpr const char* kCommandLine = "command line";  // as an origin of values
+inline constexpr const char* kDefaultFlag = "default";       // --default NAME=VALUE
 
 struct CommandLineSyntax {
   std::vector<std::string> switches;  // every spelling that needs no value

@@ -158,6 +158,43 @@ Error config_error_of(const std::string& path) {
   return result ? internal_error("none") : result.error();
 }
 
+TEST(FlagTable, TakesADefaultForWhatNoOtherSourceSets) {
+  const test::TempDir temp;
+  const std::string path = temp.path() / "settings.toml";
+  std::ofstream(path) << "policy = \"\"\"random\"\"\"\nprompt = [\n\"p\"]\ntp = 5\n";
+  Settings settings;
+  FlagTable table = make_table(&settings);
+  const auto parsed = table.parse({"--default",
+                                   "model=own=m",
+                                   "--default=tp=2",
+                                   "--default",
+                                   "policy=least",
+                                   "--default",
+                                   "verbose=true",
+                                   "--default",
+                                   "rate=7",
+                                   "--no-verbose",
+                                   "--config",
+                                   path},
+                                  {{"TEST_RATE", "3"}, {"TEST_MODEL", ""}});
+  ASSERT_TRUE(parsed) << parsed.error().message();
+  EXPECT_EQ(settings.model, "own=m");
+  EXPECT_EQ(settings.tp, 5);
+  EXPECT_EQ(settings.policy, "random");
+  EXPECT_EQ(settings.rate, 3.0);
+  EXPECT_FALSE(settings.verbose);
+}
+
+TEST(FlagTable, RefusesADefaultOfNothing) {
+  for (const std::string wrong : {"tp", "", "=2", "unknown=1", "config=a.toml"}) {
+    EXPECT_EQ(error_of({"--default", wrong}),
+              "--default: expected NAME=VALUE with the name of a setting, found \"" + wrong + "\"");
+  }
+  EXPECT_NE(error_of({"--default", "tp=0"}).find("(--default)"), std::string::npos);
+  EXPECT_NE(error_of({"--default", "tp=1", "--default", "tensor_parallel_size=2"}).find("twice"),
+            std::string::npos);
+}
+
 TEST(FlagTable, TellsWhatTheCommandLineHas) {
   std::int64_t tp = 1;
   std::int64_t dp = 1;

@@ -37,7 +37,8 @@ struct ConfigEntry;
 // with its reason, never ignored.
 //
 // Precedence: command line, then environment (prefix + NAME), then --config FILE (TOML, top-level
-// keys), then default.
+// keys), then --default NAME=VALUE, by which what starts a program leaves its choices to the user
+// without knowing where they are made, then the default of the flag.
 // Ownership: the targets passed to add_* stay the caller's and must outlive parse().
 // Threads: one.
 class FlagTable {
@@ -143,6 +144,7 @@ class FlagTable {
       const std::vector<std::string>& arguments);
   [[nodiscard]] Status apply_command_line(const std::vector<std::string>& arguments,
                                           Request* request);
+  [[nodiscard]] Status note_default(const std::string& assignment);
   [[nodiscard]] Status apply_environment(const std::map<std::string, std::string>& environment);
   [[nodiscard]] Status apply_config_file();
   [[nodiscard]] Status apply_entry(const ConfigEntry& entry, const std::string& origin);
@@ -163,6 +165,7 @@ class FlagTable {
   std::string words_usage_;
   std::vector<Note> notes_;
   std::string config_path_;
+  std::vector<std::pair<std::string, std::string>> defaults_;  // of --default: name and value
   std::vector<Flag> flags_;
   std::map<std::string, Refusal, std::less<>> refusals_;
   std::vector<std::string> allowed_environment_;
