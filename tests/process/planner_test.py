@@ -40,7 +40,8 @@ class WhileItReads(unittest.TestCase):
         self.residue.check()
 
     def start(self, *arguments):
-        process = subprocess.Popen([os.path.join(BIN, "phalanxd"), "--model", self.model, "--port", "0", *arguments],
+        doors = [] if "--prompt" in arguments else ["--port", "0"]
+        process = subprocess.Popen([os.path.join(BIN, "phalanxd"), "--model", self.model, *doors, *arguments],
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.addCleanup(process.stdout.close)
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "option_checks.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -56,6 +57,21 @@ Status check_wrapper(const fleet::WorkerWrapper& wrapper, const Options& options
   return program ? ok() : Status(program.error());
 }
 
+// What only a server heeds: its doors, clients and end.
+constexpr const char* kServerFlags[] = {"allowed-hosts",
+                                        "allowed-origins",
+                                        "fronts",
+                                        "host",
+                                        "keep-alive-interval",
+                                        "max-connections",
+                                        "max-connections-per-address",
+                                        "max-num-queued-reqs",
+                                        "max-num-queued-tokens",
+                                        "port",
+                                        "shutdown-timeout",
+                                        "stream-buffer-bytes",
+                                        "strict-api"};
+
 // What a request sets for itself on a server.
 Status check_prompt_flags(const Options& given) {
   if (!given.prompts.empty()) {
@@ -97,6 +113,17 @@ Status check_values(const Options& options) {
   for (const fleet::WorkerWrapper& wrapper : options.wrappers) {
     if (Status status = check_wrapper(wrapper, options); !status) {
       return std::move(status).error().with("--worker-wrapper");
+    }
+  }
+  return ok();
+}
+
+Status check_given(const Options& options, const std::vector<std::string>& given) {
+  for (const char* const flag : kServerFlags) {
+    const bool is_given = std::find(given.begin(), given.end(), flag) != given.end();
+    if (is_given && !options.prompts.empty()) {
+      return invalid_argument("--" + std::string(flag) +
+                              " is for a server, and with --prompt none is started");
     }
   }
   return ok();

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "phalanx/base/result.h"
 #include "phalanx/settings/options.h"
 
@@ -10,5 +13,11 @@ namespace phalanx::settings {
 //
 // Errors: kInvalidArgument  names the option, what was expected and what was found
 [[nodiscard]] Status check_values(const Options& options);
+
+// Whether the flags that were given on the command line have an effect. `given` is their first
+// names. Other sources are not asked: environment and file may be those of a server, too.
+//
+// Errors: kInvalidArgument  names the flag
+[[nodiscard]] Status check_given(const Options& options, const std::vector<std::string>& given);
 
 }  // namespace phalanx::settings

@@ -329,6 +329,7 @@ Result<flags::FlagTable::Request> parse_options(
     options->model.pop_back();
   }
   PHALANX_RETURN_IF_ERROR(check_values(*options));
+  PHALANX_RETURN_IF_ERROR(check_given(*options, table->given()));
   if (step::runner_of(options->runner) != step::Runner::kSim &&
       (options->sim_step_us > 0 || options->sim_token_us > 0)) {
     return invalid_argument("--sim-step-us and --sim-token-us need --runner sim");

@@ -49,6 +49,33 @@ TEST(OptionChecks, WhatIsForAPromptNeedsOne) {
   EXPECT_EQ(error_of({"--seed", "-1"}), "");
 }
 
+TEST(OptionChecks, WhatIsForAServerIsNotGivenBesideAPrompt) {
+  const std::vector<std::vector<std::string>> all = {{"--host", "::"},
+                                                     {"--port", "8000"},
+                                                     {"--fronts", "1"},
+                                                     {"--max-num-queued-reqs", "9"},
+                                                     {"--max-num-queued-tokens", "9"},
+                                                     {"--max-connections", "9"},
+                                                     {"--max-connections-per-address", "9"},
+                                                     {"--allowed-hosts", "a"},
+                                                     {"--allowed-origins", "*"},
+                                                     {"--no-strict-api"},
+                                                     {"--stream-buffer-bytes", "4096"},
+                                                     {"--keep-alive-interval", "0"},
+                                                     {"--shutdown-timeout", "1"}};
+  for (std::vector<std::string> flags : all) {
+    EXPECT_EQ(error_of(flags), "");
+    flags.insert(flags.end(), {"--prompt", "a"});
+    EXPECT_NE(error_of(flags).find(" is for a server, and with --prompt none is started"),
+              std::string::npos)
+        << flags[0];
+  }
+  Options options;
+  flags::FlagTable table = make_flag_table(&options);
+  EXPECT_TRUE(parse_options(
+      &table, &options, {"m", "--prompt", "a", "--default", "port=1"}, {{"PHALANX_HOST", "::"}}));
+}
+
 TEST(OptionChecks, AFrontCanKeepAJournalOfEveryConnection) {
   const auto most = std::to_string(wire::kMaxJournalPlaces - keeper::Doors::kMaxRefused);
   for (const std::string option : {"--max-connections", "--max-connections-per-address"}) {
