@@ -10,8 +10,8 @@
 
 namespace phalanx::app {
 
-// Where a test program stands between a front and its parts. Each may be empty, and all are in the
-// shipped program. Loop thread, before the front is ready.
+// Where a test program stands between a front and its parts. Each may be empty; in the
+// shipped program all are. Loop thread, before the front is ready.
 struct FrontSeams {
   std::function<http::ServerOptions(http::ServerOptions)> wrap_server;
   std::function<serving::ApiContext(serving::ApiContext)> wrap_api;  // what it names outlives all

@@ -12,6 +12,7 @@
 #include "phalanx/obs/log.h"
 #include "phalanx/os/child_side.h"
 #include "phalanx/os/machine.h"
+#include "phalanx/supervise/tick.h"
 
 #include "leader_view.h"
 #include "process_metrics.h"
@@ -20,8 +21,6 @@
 namespace phalanx::app {
 
 namespace {
-
-constexpr auto kTick = std::chrono::milliseconds(100);
 
 // The prompts of a command line are a whole of its own: nobody would send again what was refused.
 dispatch::AdmissionLimits admission_of(const settings::Options& options) {
@@ -54,7 +53,7 @@ Result<int> Leader::run() {
   make_dispatch();
   PHALANX_RETURN_IF_ERROR(open_doors());
   PHALANX_RETURN_IF_ERROR(watch_signals());
-  handles_.push_back(loop_.call_every(kTick, [this] {
+  handles_.push_back(loop_.call_every(supervise::kTickPeriod, [this] {
     loop_.name_callback("tick");
     slots().on_tick();
     dispatcher_->on_tick();

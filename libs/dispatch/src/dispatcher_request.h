@@ -18,7 +18,7 @@ struct Dispatcher::Running {
   std::optional<ReplicaId> replica{};  // where the current attempt runs
   std::uint64_t effect = 0;            // its submission's number on that replica's link
   std::optional<ReplicaId> avoid{};    // where the last attempt failed
-  Fingerprint fingerprint{};           // numerics of the tokens produced so far
+  Numerics fingerprint{};              // of the tokens produced so far
   std::uint32_t gaps = 0;
 
   [[nodiscard]] ChoiceName name() const;

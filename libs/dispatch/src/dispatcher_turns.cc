@@ -12,7 +12,7 @@ constexpr std::size_t kExpiriesPerTick = 64;
 
 // The first of each line speaks for its line: the work is that of what is dispatched.
 void Dispatcher::dispatch_waiting() {
-  for (const Fingerprint& line : waiting_.lines()) {
+  for (const Numerics& line : waiting_.lines()) {
     for (auto name = waiting_.first(line); name && !turn_.over(); name = waiting_.first(line)) {
       if (!try_dispatch(*find(*name))) {
         break;
@@ -57,8 +57,8 @@ void Dispatcher::on_tick() {
 // Asked at every tick and not at the end of a wait: that may come in the moment in which the replica
 // that served is being started again.
 void Dispatcher::note_served_lines() {
-  std::map<Fingerprint, SteadyTime> served;
-  for (const Fingerprint& line : waiting_.lines()) {
+  std::map<Numerics, SteadyTime> served;
+  for (const Numerics& line : waiting_.lines()) {
     const Running& first = *find(*waiting_.first(line));
     const auto before = served_.find(line);
     if (waits_for_bench(first) || router_.any_serves(clock_.now(), {{}, line, {}})) {

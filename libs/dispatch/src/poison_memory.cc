@@ -13,7 +13,7 @@ namespace phalanx::dispatch {
 namespace {
 
 std::uint64_t with_seed(std::uint64_t digest, std::uint64_t seed) {
-  return phalanx::Fingerprint().add(digest).add(seed).value();
+  return Fingerprint().add(digest).add(seed).value();
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ std::uint64_t PoisonMemory::digest(const Generation& generation) const {
   submit.sampling = generation.sampling;
   submit.sampling.seed = 0;
   submit.stop = generation.stop;
-  return phalanx::Fingerprint()
+  return Fingerprint()
       .add(salt_)
       .add_text(wire::encode(wire::LeaderFrame{{}, {}, std::move(submit)}))
       .value();

@@ -3,7 +3,7 @@
 
 namespace phalanx::dispatch {
 
-void WaitingQueue::add(const ChoiceName& name, const Fingerprint& fingerprint, SteadyTime since) {
+void WaitingQueue::add(const ChoiceName& name, const Numerics& fingerprint, SteadyTime since) {
   if (entries_.try_emplace(name, Entry{fingerprint, since}).second) {
     lines_[fingerprint].insert(name);
     times_.emplace(since, name);
@@ -31,15 +31,15 @@ void WaitingQueue::renew(const ChoiceName& name, SteadyTime since) {
   times_.emplace(since, name);
 }
 
-std::vector<Fingerprint> WaitingQueue::lines() const {
-  std::vector<Fingerprint> result;
+std::vector<Numerics> WaitingQueue::lines() const {
+  std::vector<Numerics> result;
   for (auto line = lines_.rbegin(); line != lines_.rend(); ++line) {
     result.push_back(line->first);
   }
   return result;
 }
 
-std::optional<ChoiceName> WaitingQueue::first(const Fingerprint& line) const {
+std::optional<ChoiceName> WaitingQueue::first(const Numerics& line) const {
   const auto found = lines_.find(line);
   if (found == lines_.end()) {
     return std::nullopt;

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "phalanx/obs/log.h"
+#include "phalanx/supervise/tick.h"
 
 namespace phalanx::fleet {
 
@@ -14,7 +15,6 @@ namespace {
 // A replica sends a heartbeat every 100 to 300 ms. So many of our own
 // ticks without one, and only ticks that came on time count.
 constexpr std::uint32_t kMaxQuietTicks = 30;
-constexpr auto kTickPeriod = std::chrono::milliseconds(100);
 
 ReplicaId id_of(std::size_t slot) {
   return ReplicaId(static_cast<std::uint32_t>(slot));
@@ -66,7 +66,7 @@ ReplicaSlots::ReplicaSlots(std::size_t replicas,
       slots_(replicas),
       patient_(replicas, false),
       drained_(replicas, false),
-      ticks_(kTickPeriod) {}
+      ticks_(supervise::kTickPeriod) {}
 
 void ReplicaSlots::be_patient_with(std::size_t slot) {
   patient_[slot] = true;

@@ -16,15 +16,18 @@ namespace {
 // Clients that are let in before the loop sees to others.
 constexpr int kAcceptsPerTurn = 64;
 
-// How long accepting rests when the process has no descriptor left.
-constexpr auto kRest = std::chrono::milliseconds(100);
+// Those that the kernel keeps while the loop sees to others.
+constexpr int kBacklog = 4096;
+
+// How long nothing is accepted when the process has no descriptor left.
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 
 }  // namespace
 
 Result<std::unique_ptr<Doors>> Doors::open(os::EventLoop& loop,
                                            DoorOptions options,
                                            OnConnection on_connection) {
-  auto listener = os::TcpListener::listen(options.address, options.port, options.backlog);
+  auto listener = os::TcpListener::listen(options.address, options.port, kBacklog);
   if (!listener) {
     Error error = std::move(listener).error();
     return error.code() == Code::kInvalidArgument ? std::move(error).with("--host") : error;
@@ -48,7 +51,7 @@ Doors::Doors(os::EventLoop& loop,
 
 void Doors::stop_accepting() {
   accepting_.reset();
-  resting_.reset();
+  pause_.reset();
   listener_.reset();
   wait_.reset();
   for (const Waiting& one : std::exchange(waiting_, {})) {
@@ -90,7 +93,7 @@ void Doors::accept_some() {
   for (int i = 0; i < kAcceptsPerTurn && listener_; ++i) {
     auto accepted = listener_->accept();
     if (!accepted) {
-      return rest(accepted.error());
+      return pause_accepting(accepted.error());
     }
     cannot_accept_ = false;
     if (!*accepted) {
@@ -101,12 +104,12 @@ void Doors::accept_some() {
 }
 
 // Of descriptors or memory there may be more again.
-void Doors::rest(const Error& why) {
+void Doors::pause_accepting(const Error& why) {
   if (!std::exchange(cannot_accept_, true)) {
     obs::log_error("cannot_accept", {{"error", why.to_string()}});
   }
   accepting_.reset();
-  resting_ = loop_.call_after(kRest, [this] { accept_again(); });
+  pause_ = loop_.call_after(kAcceptPause, [this] { accept_again(); });
 }
 
 void Doors::admit(os::AcceptedSocket accepted) {

@@ -10,14 +10,13 @@
 #include <variant>
 
 #include "phalanx/obs/log.h"
+#include "phalanx/supervise/tick.h"
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/error_text.h"
 
 namespace phalanx::keeper {
 
 namespace {
-
-constexpr auto kTickPeriod = std::chrono::milliseconds(100);
 
 // In which the clients of a dead front are served again, mostly.
 constexpr auto kTakeOverTime = std::chrono::milliseconds(50);
@@ -60,7 +59,7 @@ FrontHost::FrontHost(os::EventLoop& loop, FrontStart start, FrontCalls calls)
       calls_(std::move(calls)),
       links_(start_.fronts + start_.spares + (start_.has_quarantine ? 1 : 0)),
       programs_(std::move(start_.program), links_.size(), start_.trial_time),
-      ticks_(kTickPeriod) {
+      ticks_(supervise::kTickPeriod) {
   runner_ = std::make_unique<supervise::PosixProcessRunner>(links_.size(), loop_, *this);
   supervisor_ = std::make_unique<supervise::Supervisor>(
       links_.size(), supervision_of(start_), *runner_, *this, running_clock());

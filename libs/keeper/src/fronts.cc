@@ -332,8 +332,8 @@ void Fronts::end_answers() {
   quarantine_->close();
 }
 
-// With an answer that was given to its socket to the end, its sending side is shut down while they
-// drain.
+// Whether an answer is still being written: fronts that drain shut the sending side down behind one
+// that was given to its socket to the end.
 bool Fronts::is_sent_to(std::uint64_t connection) const {
   const os::UniqueFd* const socket = doors_->socket(connection);
   if (socket == nullptr) {

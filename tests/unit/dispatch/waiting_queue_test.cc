@@ -19,7 +19,7 @@ TEST(WaitingQueue, KeepsALinePerNumericsInTheOrderOfRequests) {
   queue.add(name(1, 1), {}, SteadyTime{});
   queue.add(name(1, 0), {}, SteadyTime{});
   EXPECT_EQ(queue.size(), 4U);
-  EXPECT_EQ(queue.lines(), (std::vector<Fingerprint>{7, {}}));
+  EXPECT_EQ(queue.lines(), (std::vector<Numerics>{7, {}}));
   EXPECT_EQ(queue.first({}), name(1, 0));
   EXPECT_EQ(queue.first(7), name(2));
   EXPECT_EQ(queue.first(8), std::nullopt);
@@ -27,7 +27,7 @@ TEST(WaitingQueue, KeepsALinePerNumericsInTheOrderOfRequests) {
   queue.remove(name(1, 0));
   EXPECT_EQ(queue.first({}), name(1, 1));
   queue.remove(name(2));
-  EXPECT_EQ(queue.lines(), (std::vector<Fingerprint>{{}}));
+  EXPECT_EQ(queue.lines(), (std::vector<Numerics>{{}}));
 }
 
 TEST(WaitingQueue, WhoIsRenewedKeepsItsPlace) {

@@ -68,8 +68,9 @@ class Dispatcher {
   Dispatcher& operator=(const Dispatcher&) = delete;
   ~Dispatcher();
 
-  // Starts a request. The sink hears everything that follows; also an error, if no replica can ever
-  // take it, or, with the next tick, if it is known to end whoever computes it.
+  // Starts a request; nothing is called from within. The sink hears everything that follows, also
+  // kUnavailable, if no replica takes it in time, or kPoisoned with the next tick, if it is known
+  // to end whoever computes it.
   RequestId submit(Generation spec, std::shared_ptr<GenerationSink> sink);
 
   // The client has gone: nothing is called any more; replicas drop it at their next step boundary.
@@ -189,7 +190,7 @@ class Dispatcher {
   std::vector<RequestId> refused_;  // known poison; their errors come with the next tick
   WaitingQueue waiting_;            // bounded by admission: each request has at most 128 choices
   // By line that is not empty: the last tick at which a replica served it, or suspects were tried.
-  std::map<Fingerprint, SteadyTime> served_;
+  std::map<Numerics, SteadyTime> served_;
 };
 
 }  // namespace phalanx::dispatch

@@ -11,7 +11,8 @@
 
 namespace phalanx::dispatch {
 
-// What dispatch knows of one replica. All but `reserved` and `blocked` is set by supervision.
+// What dispatch knows of one replica. The dispatcher sets `reserved`, `blocked` and `breaker`; who
+// supervises replicas sets the rest.
 struct ReplicaEntry {
   bool ready = false;   // passed its self-test in this incarnation, heartbeat moves, not recovering
   bool alive = false;   // would compute what it were given, drained or not

@@ -14,7 +14,9 @@
 namespace phalanx::dispatch {
 
 using ChoiceName = std::pair<RequestId, std::uint32_t>;
-using Fingerprint = std::optional<std::uint64_t>;
+// The fingerprint of who has produced what a choice has: only equal ones may go on. None: anybody
+// may.
+using Numerics = std::optional<std::uint64_t>;
 
 // Choices that no replica could take yet, older requests first. Those that may go only to replicas
 // of one numerics stand in a line of their own, so that the first of a line speaks for the line:
@@ -24,7 +26,7 @@ using Fingerprint = std::optional<std::uint64_t>;
 class WaitingQueue {
  public:
   // Harmless for one that is there: it keeps its place and its time.
-  void add(const ChoiceName& name, const Fingerprint& fingerprint, SteadyTime since);
+  void add(const ChoiceName& name, const Numerics& fingerprint, SteadyTime since);
 
   // Harmless for one that is not there.
   void remove(const ChoiceName& name);
@@ -33,9 +35,9 @@ class WaitingQueue {
   void renew(const ChoiceName& name, SteadyTime since);
 
   // The lines that are not empty, streams that have begun elsewhere first.
-  [[nodiscard]] std::vector<Fingerprint> lines() const;
+  [[nodiscard]] std::vector<Numerics> lines() const;
 
-  [[nodiscard]] std::optional<ChoiceName> first(const Fingerprint& line) const;
+  [[nodiscard]] std::optional<ChoiceName> first(const Numerics& line) const;
 
   // One that has waited since `limit` or longer.
   [[nodiscard]] std::optional<ChoiceName> waiting_since(SteadyTime limit) const;
@@ -45,11 +47,11 @@ class WaitingQueue {
 
  private:
   struct Entry {
-    Fingerprint line;
+    Numerics line;
     SteadyTime since;
   };
   std::map<ChoiceName, Entry> entries_;
-  std::map<Fingerprint, std::set<ChoiceName>> lines_;
+  std::map<Numerics, std::set<ChoiceName>> lines_;
   std::set<std::pair<SteadyTime, ChoiceName>> times_;
 };
 

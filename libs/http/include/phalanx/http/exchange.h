@@ -64,8 +64,8 @@ class Exchange {
   [[nodiscard]] virtual bool open() const = 0;
 
   // `callback` runs once, from the loop and never from inside a call on this object, if the
-  // client goes (closes, resets, or is dropped as too slow) before the answer is complete; at once
-  // if it has gone already. It is forgotten when the answer is complete.
+  // client goes (closes, resets, or is dropped as too slow) before the answer is complete;
+  // soon, if it has gone already. It is forgotten when the answer is complete.
   virtual void on_close(std::function<void()> callback) = 0;
 };
 

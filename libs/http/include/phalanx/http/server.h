@@ -50,7 +50,7 @@ struct ServerOptions {
   // Runs before the loop works for a connection and, with 0, behind that. May be empty.
   std::function<void(std::uint64_t id)> mark = nullptr;
   // Runs once for each connection, from the loop and never from inside a call on an Exchange, when
-  // its descriptor is closed here; behind the on_close of its requests.
+  // its descriptor is closed here; behind the on_close of its requests. May be empty.
   std::function<void(std::uint64_t id)> on_closed;
   // Runs each time a connection has come to rest, likewise: every answer has been given to its
   // socket, and of the next request nothing has been read. So many bytes have been read and written

@@ -20,9 +20,8 @@
 namespace phalanx::keeper {
 
 struct DoorOptions {
-  std::string address = "127.0.0.1";  // as TcpListener::listen() has it
-  std::uint16_t port = 0;             // 0 = any free one
-  int backlog = 4096;
+  std::string address = "127.0.0.1";   // as TcpListener::listen() has it
+  std::uint16_t port = 0;              // 0 = any free one
   std::size_t connections_max = 4096;  // further ones are refused
   // Of one address, or of one /64 of IPv6; further ones are refused. 0 = a quarter of
   // connections_max, and none for loopback, where a proxy may speak for everybody.
@@ -39,7 +38,7 @@ struct DoorOptions {
 // Ownership: borrows the loop, which must outlive it; owns the sockets. Destroying it closes the
 // port and all of them; no callback runs afterwards.
 // Threads: the loop thread (open() may run before the loop does).
-// Blocks: never. When the process has no descriptor left, accepting rests for a moment, and clients
+// Blocks: never. When the process has no descriptor left, nothing is accepted for a moment, and clients
 // wait in the kernel.
 class Doors {
  public:
@@ -98,7 +97,7 @@ class Doors {
         OnConnection on_connection);
   void accept_again();
   void accept_some();
-  void rest(const Error& why);
+  void pause_accepting(const Error& why);
   void admit(os::AcceptedSocket accepted);
   void let_in(std::uint64_t id, const std::string& refusal);
   void let_in_waiting();
@@ -119,7 +118,7 @@ class Doors {
   bool place_free_ = false;                       // since they were last looked at
   std::uint64_t last_id_ = 0;
   std::unique_ptr<os::EventLoop::Handle> accepting_;
-  std::unique_ptr<os::EventLoop::Handle> resting_;
+  std::unique_ptr<os::EventLoop::Handle> pause_;
   bool cannot_accept_ = false;  // since it was logged
   std::unique_ptr<os::EventLoop::Handle> wait_;
 };

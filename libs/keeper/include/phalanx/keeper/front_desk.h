@@ -84,8 +84,8 @@ class FrontDesk {
   // Whether the connection has a request that has a place.
   [[nodiscard]] bool has_open(std::uint64_t connection) const;
   [[nodiscard]] std::size_t open() const { return open_; }  // places given
-  // The connections of requests that have a place, and of those that had one and whose answer may
-  // not have been given to its socket yet; each once. Of texts that are only tokenized: the former.
+  // The connections, each once, that have a request with a place, or had one whose answer may not
+  // all have been given to its socket. One that is only tokenized counts while it has its place.
   [[nodiscard]] std::vector<std::uint64_t> unanswered() const;
 
  private:

@@ -118,7 +118,7 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   void restart(std::size_t front);
   void stop(std::size_t front);
   void replace(std::size_t front);
-  void on_tick();  // every 100 ms
+  void on_tick();  // every supervise::kTickPeriod
 
   [[nodiscard]] std::size_t size() const { return links_.size(); }
   [[nodiscard]] bool ready(std::size_t front) const { return links_[front].ready; }

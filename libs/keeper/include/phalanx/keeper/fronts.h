@@ -108,7 +108,7 @@ class Fronts {
   // Errors: as os::HeldProgram::open(); kFailedPrecondition if that would end connections.
   [[nodiscard]] Status renew(const std::string& program);
 
-  void on_tick();  // at least every 100 ms
+  void on_tick();  // every supervise::kTickPeriod
 
   [[nodiscard]] std::uint16_t port() const { return doors_->port(); }
   [[nodiscard]] bool ever_ready() const { return host_->ever_ready(); }

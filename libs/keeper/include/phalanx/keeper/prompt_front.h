@@ -54,7 +54,7 @@ class PromptFront {
 
   void start(int tokenizer, int lifeline_pipe);  // as FrontHost::start()
   void run();                                    // the replicas serve: it may begin
-  void on_tick();                                // every 100 ms
+  void on_tick();                                // every supervise::kTickPeriod
 
  private:
   [[nodiscard]] FrontCalls host_calls();
