@@ -184,7 +184,11 @@ Bpe::Candidate Bpe::find_symbol_pair(TokenId left, TokenId right) const {
 
 // Whether `piece`, whose bytes are those of token `id`, encodes to that token alone.
 bool Bpe::is_whole(TokenId id, std::string_view piece) const {
-  std::atomic<std::uint8_t>& state = single_[static_cast<std::size_t>(id)];
+  const auto at = static_cast<std::size_t>(id);
+  if (at >= single_.size()) {
+    return false;  // added since: none of the BPE vocabulary
+  }
+  std::atomic<std::uint8_t>& state = single_[at];
   std::uint8_t known = state.load(std::memory_order_relaxed);
   if (known == kUnknown) {
     std::vector<TokenId> tokens;

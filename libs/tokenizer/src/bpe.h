@@ -48,7 +48,7 @@ class Bpe {
 
   // Of two merges of one pair the later counts, as in the tokenizers library.
   //
-  // Ownership: borrows the vocabulary.
+  // Ownership: borrows the vocabulary, which may get added tokens afterwards, and no others.
   // Errors:    kInvalidArgument  the token of a byte is an added one
   //            kUnimplemented    merging can make a special token
   [[nodiscard]] static Result<std::unique_ptr<Bpe>> create(const Vocabulary& vocabulary,

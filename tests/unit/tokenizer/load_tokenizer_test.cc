@@ -322,6 +322,18 @@ TEST(LoadTokenizer, AddsTheTokensThatOnlyTheConfigHas) {
   EXPECT_EQ(*tokenizer->encode("<|new|>", {.parse_special = true}), std::vector<TokenId>{id});
 }
 
+// tokenizer_config.json is read last, and what it adds may have the bytes of a piece of text.
+TEST(LoadTokenizer, WhatOnlyTheConfigHasIsNoPieceOfOrdinaryText) {
+  constexpr TokenId kId = kMaxTokenId;
+  const json added{{std::to_string(kId),
+                    {{"content", " information"}, {"special", true}, {"normalized", false}}}};
+  const auto tokenizer = load_json(fixture_json(), {{"added_tokens_decoder", added}});
+  ASSERT_NE(tokenizer, nullptr);
+  const std::string text = "More information is here.";
+  EXPECT_EQ(*tokenizer->encode(text), *fixture().encode(text));
+  EXPECT_THAT(*tokenizer->encode(text, {.parse_special = true}), testing::Contains(kId));
+}
+
 // What the configuration says of tokens that are there already counts, and roles are special.
 TEST(LoadTokenizer, TakesFlagsFromTheConfigAndRolesAsSpecial) {
   json file = fixture_json();
