@@ -51,9 +51,8 @@ class AddedTokens {
       token.id = there->id;
       token.special = token.special || there->special;
     }
-    const bool special = token.special && !data_.bpe->makes(token.id);
-    PHALANX_RETURN_IF_ERROR(data_.vocabulary.insert_added(token.id, token.content, special));
-    token.special = data_.vocabulary.kind(token.id) == Vocabulary::Kind::kSpecial;
+    token.special = token.special && !data_.bpe->makes(token.id);
+    PHALANX_RETURN_IF_ERROR(insert_added_token(token, data_));
     if (token.special) {
       data_.bpe->withhold(token.id);
     }
@@ -95,7 +94,7 @@ Status add_config_tokens(const ConfigFile& config,
       }
       token = *there;
       token.special = true;
-    } else if (const std::optional<TokenId> id = data.vocabulary.find(token.content)) {
+    } else if (const auto id = data.vocabulary.find(data.stored(token.content))) {
       token.id = *id;
     } else {
       continue;  // the model has none
@@ -135,7 +134,7 @@ Status apply_config(std::string_view json, Tokenizer::Data& data, std::vector<Ad
     return std::move(status).error().with("added_tokens_decoder");
   }
   for (NamedToken& token : config.named_tokens) {
-    token.id = data.vocabulary.find(token.text);
+    token.id = data.vocabulary.find(data.stored(token.text));
   }
   data.named_tokens = std::move(config.named_tokens);
   if (config.around) {

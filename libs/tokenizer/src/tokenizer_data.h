@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "phalanx/tokenizer/tokenizer.h"
@@ -41,6 +42,15 @@ struct Tokenizer::Data {
 
   std::vector<NamedToken> named_tokens;
   TemplateSources templates;
+
+  // What the vocabulary has for a token that the files write as `content`: there a mark is a space.
+  [[nodiscard]] std::string stored(std::string_view content) const {
+    return has_space_marks() ? without_space_marks(content) : std::string(content);
+  }
+  // Whether the files write spaces of the vocabulary as marks.
+  [[nodiscard]] bool has_space_marks() const {
+    return normalizer.space_marks || metaspace.has_value();
+  }
 };
 
 }  // namespace phalanx::tokenizer

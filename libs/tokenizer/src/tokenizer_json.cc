@@ -278,7 +278,7 @@ Status read_section(std::string_view name,
 
 // How the vocabulary is spelled, from what is done with text before and after.
 Result<Spelling> spelling_of(const Tokenizer::Data& data, const Shape& shape) {
-  const bool marks = data.normalizer.space_marks || data.metaspace.has_value();
+  const bool marks = data.has_space_marks();
   if (shape.splits_bytes != shape.decodes_bytes || (shape.splits_bytes && marks)) {
     return unimplemented(
         "pre_tokenizer and decoder: expected both or neither to be ByteLevel, and then no "
@@ -293,21 +293,14 @@ Result<Spelling> spelling_of(const Tokenizer::Data& data, const Shape& shape) {
                             : Spelling::kAsGiven;
 }
 
-Status insert_added_tokens(std::vector<AddedToken>& added,
-                           Spelling spelling,
-                           VocabularyFile& file) {
-  for (AddedToken& token : added) {
-    const std::string text =
-        spelling == Spelling::kSpaceMarks ? without_space_marks(token.content) : token.content;
-    if (Status status = file.vocabulary.insert_added(token.id, text, token.special); !status) {
-      return std::move(status).error().with("added_tokens");
-    }
-    token.special = file.vocabulary.kind(token.id) == Vocabulary::Kind::kSpecial;
-  }
+}  // namespace
+
+Status insert_added_token(AddedToken& token, Tokenizer::Data& data) {
+  PHALANX_RETURN_IF_ERROR(
+      data.vocabulary.insert_added(token.id, data.stored(token.content), token.special));
+  token.special = data.vocabulary.kind(token.id) == Vocabulary::Kind::kSpecial;
   return ok();
 }
-
-}  // namespace
 
 Status finish_vocabulary(VocabularyFile& file, Tokenizer::Data& data) {
   // Ordinary text must not become a special token, be it the one for what is unknown.
@@ -351,7 +344,11 @@ Status read_tokenizer_json(std::string_view json,
   if (spelling == Spelling::kByteLevel) {
     file.vocabulary.use_byte_alphabet();
   }
-  PHALANX_RETURN_IF_ERROR(insert_added_tokens(added, spelling, file));
+  for (AddedToken& token : added) {
+    if (Status status = insert_added_token(token, data); !status) {
+      return std::move(status).error().with("added_tokens");
+    }
+  }
   return finish_vocabulary(file, data);
 }
 

@@ -20,6 +20,11 @@ namespace phalanx::tokenizer {
                                          Tokenizer::Data& data,
                                          std::vector<AddedToken>& added);
 
+// Puts the token into the vocabulary, which decides whether it is special.
+//
+// Errors: kInvalidArgument  its id stands for something else
+[[nodiscard]] Status insert_added_token(AddedToken& token, Tokenizer::Data& data);
+
 // The end of reading a vocabulary: makes what encodes pieces.
 [[nodiscard]] Status finish_vocabulary(VocabularyFile& file, Tokenizer::Data& data);
 

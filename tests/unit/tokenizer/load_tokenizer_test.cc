@@ -334,6 +334,27 @@ TEST(LoadTokenizer, WhatOnlyTheConfigHasIsNoPieceOfOrdinaryText) {
   EXPECT_THAT(*tokenizer->encode(text, {.parse_special = true}), testing::Contains(kId));
 }
 
+// As in CodeLlama: the space of a token is written as the vocabulary writes it, in both files.
+TEST(LoadTokenizer, ReadsTheMarksOfAddedTokensAsSpacesInBothFiles) {
+  json file = json::parse(read_text(data_folder() / "sentencepiece" / "tokenizer.json"));
+  const auto id = static_cast<TokenId>(load_json(file)->vocab_size());
+  const json pre{{"id", id}, {"content", "\u2581<PRE>"}, {"special", true}, {"normalized", false}};
+  file["added_tokens"].push_back(pre);
+  json listed = pre;
+  listed.erase("id");
+  const json suf{{"content", "\u2581<SUF>"}, {"special", true}, {"normalized", false}};
+  const auto tokenizer = load_json(
+      file,
+      {{"pad_token", "\u2581<PRE>"},
+       {"added_tokens_decoder", {{std::to_string(id), listed}, {std::to_string(id + 1), suf}}}});
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_EQ(tokenizer->token_bytes(id), " <PRE>");
+  EXPECT_EQ(tokenizer->token_bytes(id + 1), " <SUF>");
+  EXPECT_EQ(tokenizer->pad_id(), id);
+  EXPECT_EQ(*tokenizer->encode("\u2581<PRE>\u2581<SUF>", {.parse_special = true}),
+            (std::vector<TokenId>{id, id + 1}));
+}
+
 // What the configuration says of tokens that are there already counts, and roles are special.
 TEST(LoadTokenizer, TakesFlagsFromTheConfigAndRolesAsSpecial) {
   json file = fixture_json();
