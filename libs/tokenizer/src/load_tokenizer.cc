@@ -159,12 +159,12 @@ void leave_out_beyond_model(Tokenizer::Data& data, std::vector<AddedToken>& adde
   if (data.model_tokens == 0) {
     return;
   }
+  std::set<std::string> known(data.left_out.begin(), data.left_out.end());
   std::erase_if(added, [&](const AddedToken& token) {
     if (static_cast<std::uint32_t>(token.id) < data.model_tokens) {
       return false;
     }
-    const auto known = std::find(data.left_out.begin(), data.left_out.end(), token.content);
-    if (known == data.left_out.end()) {
+    if (known.insert(token.content).second) {
       data.left_out.push_back(token.content);
     }
     return true;

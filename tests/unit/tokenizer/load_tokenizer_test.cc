@@ -10,6 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "phalanx/base/thread_time.h"
+
 #include "test_data.h"
 
 namespace phalanx::tokenizer {
@@ -451,6 +453,25 @@ TEST(LoadTokenizer, LeavesOutTheAddedTokensThatTheModelHasNoRoomFor) {
   const auto one_more = load_tokenizer_from_text(file.dump(), config.dump(), {}, tokens + 1);
   ASSERT_TRUE(one_more) << one_more.error().to_string();
   EXPECT_THAT((*one_more)->left_out(), testing::ElementsAre("[PAD]"));
+}
+
+// With the square of their number it would take half a minute.
+TEST(LoadTokenizer, LeavesOutAsManyAsTheFilesMayHave) {
+  const auto tokens = static_cast<std::uint32_t>(fixture().vocab_size());
+  json file = fixture_json();
+  file["added_tokens"] = json::array();
+  json listed = json::object();
+  for (std::size_t i = 0; i < kMaxAddedTokens; ++i) {
+    const std::string number = std::to_string(100'000 + i);
+    file["added_tokens"].push_back({{"id", tokens + i}, {"content", "<" + number + ">"}});
+    listed[std::to_string(tokens + i)] = {{"content", "[" + number + "]"}};
+  }
+  const CpuTimeLimit limit(std::chrono::seconds(10));
+  const auto cut = load_tokenizer_from_text(
+      file.dump(), json{{"added_tokens_decoder", listed}}.dump(), {}, tokens);
+  EXPECT_FALSE(limit.passed());
+  ASSERT_TRUE(cut) << cut.error().to_string();
+  EXPECT_EQ((*cut)->left_out().size(), 2 * kMaxAddedTokens);
 }
 
 TEST(LoadTokenizer, RefusesToSplitSpecialTokens) {
