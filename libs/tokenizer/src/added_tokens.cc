@@ -2,6 +2,7 @@
 #include "added_tokens.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include <utf8proc.h>
@@ -86,42 +87,87 @@ void add_text(ByteRange range, std::vector<TextPart>& parts) {
 
 }  // namespace
 
-void AddedTokenFinder::add(AddedToken token) {
-  first_bytes_.set(static_cast<unsigned char>(token.content.front()));
-  std::uint32_t node = 0;
-  for (const char byte : token.content) {
-    const auto [edge, is_new] =
-        edges_.try_emplace(edge_key(node, byte), static_cast<std::uint32_t>(nodes_.size()));
-    if (is_new) {
-      nodes_.emplace_back();
-    }
-    node = edge->second;
+AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
+  struct Growing {
+    std::size_t token;
+    std::uint32_t node;
+  };
+  std::vector<Growing> growing;
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    growing.push_back({i, 0});
+    last_bytes_.set(static_cast<unsigned char>(tokens_[i].content.back()));
   }
-  nodes_[node].token = static_cast<std::int32_t>(tokens_.size());
-  tokens_.push_back(std::move(token));
+  // By their length, as extend() asks for.
+  for (std::size_t length = 1; !growing.empty(); ++length) {
+    for (Growing& end : growing) {
+      const std::string& content = tokens_[end.token].content;
+      end.node = extend(end.node, content[content.size() - length]);
+      if (length == content.size()) {
+        Node& whole = nodes_[end.node];
+        whole.token = static_cast<std::int32_t>(end.token);
+        whole.open = tokens_[end.token].special ? nodes_[whole.beginning].open : end.node;
+      }
+    }
+    std::erase_if(growing,
+                  [&](const Growing& end) { return tokens_[end.token].content.size() == length; });
+  }
 }
 
-std::optional<AddedTokenFinder::Match> AddedTokenFinder::match_at(std::string_view text,
-                                                                  std::size_t position,
-                                                                  const ByteRanges& opaque) const {
-  std::optional<Match> longest;
-  std::uint32_t node = 0;
-  for (std::size_t end = position; end < text.size();) {
-    const auto edge = edges_.find(edge_key(node, text[end]));
-    if (edge == edges_.end()) {
-      break;
+// The node with `byte` before `node`. Requires that all shorter nodes are there.
+std::uint32_t AddedTokenFinder::extend(std::uint32_t node, char byte) {
+  const auto [edge, is_new] =
+      edges_.try_emplace(edge_key(node, byte), static_cast<std::uint32_t>(nodes_.size()));
+  if (is_new) {
+    Node longer;
+    longer.beginning = node == 0 ? 0 : step(nodes_[node].beginning, byte);
+    const Node& beginning = nodes_[longer.beginning];
+    longer.shorter = beginning.token >= 0 ? longer.beginning : beginning.shorter;
+    longer.open = beginning.open;
+    nodes_.push_back(longer);
+  }
+  return edge->second;
+}
+
+// The longest node that a text begins with which is `byte` and then what reached `node`.
+std::uint32_t AddedTokenFinder::step(std::uint32_t node, char byte) const {
+  for (;; node = nodes_[node].beginning) {
+    const auto edge = edges_.find(edge_key(node, byte));
+    if (edge != edges_.end()) {
+      return edge->second;
     }
-    node = edge->second;
-    ++end;
-    if (nodes_[node].token < 0) {
-      continue;
-    }
-    const AddedToken& token = tokens_[static_cast<std::size_t>(nodes_[node].token)];
-    if (!token.special || !opaque.overlaps({position, end})) {
-      longest = Match{&token, end};
+    if (node == 0) {
+      return 0;
     }
   }
-  return longest;
+}
+
+// Where tokens begin, the last place first.
+std::vector<AddedTokenFinder::Place> AddedTokenFinder::places(std::string_view text) const {
+  std::vector<Place> found;
+  std::uint32_t node = 0;
+  for (std::size_t at = text.size(); at-- > 0;) {
+    if (node == 0 && !last_bytes_.test(static_cast<unsigned char>(text[at]))) {
+      continue;
+    }
+    node = step(node, text[at]);
+    const std::uint32_t longest = nodes_[node].token >= 0 ? node : nodes_[node].shorter;
+    if (longest != 0) {
+      found.push_back({at, longest});
+    }
+  }
+  return found;
+}
+
+const AddedToken* AddedTokenFinder::match(const Place& place, const ByteRanges& opaque) const {
+  const bool begins_opaque = opaque.overlaps({place.begin, place.begin + 1});
+  std::uint32_t node = begins_opaque ? nodes_[place.node].open : place.node;
+  for (; node != 0; node = nodes_[node].shorter) {
+    const AddedToken& token = tokens_[static_cast<std::size_t>(nodes_[node].token)];
+    if (!token.special || !opaque.overlaps({place.begin, place.begin + token.content.size()})) {
+      return &token;
+    }
+  }
+  return nullptr;
 }
 
 std::vector<TextPart> AddedTokenFinder::split(std::string_view text,
@@ -131,25 +177,21 @@ std::vector<TextPart> AddedTokenFinder::split(std::string_view text,
   std::size_t text_begin = 0;
   std::size_t position = 0;
   ByteRange space{0, 0};  // what was looked through last: many tokens may stand in it
-  while (position < text.size()) {
-    if (!first_bytes_.test(static_cast<unsigned char>(text[position]))) {
-      ++position;
+  const std::vector<Place> found = places(text);
+  for (auto place = found.rbegin(); place != found.rend(); ++place) {
+    const AddedToken* const token = place->begin < position ? nullptr : match(*place, opaque);
+    if (token == nullptr) {
       continue;
     }
-    const std::optional<Match> match = match_at(text, position, opaque);
-    if (!match.has_value()) {
-      ++position;
+    ByteRange range{place->begin, place->begin + token->content.size()};
+    position = range.end;
+    if (token->single_word && !stands_alone(text, range)) {
       continue;
     }
-    ByteRange range{position, match->end};
-    position = match->end;
-    if (match->token->single_word && !stands_alone(text, range)) {
-      continue;
-    }
-    if (match->token->lstrip) {
+    if (token->lstrip) {
       range.begin = std::max(skip_space_left(text, range.begin, text_begin, spaces), text_begin);
     }
-    if (match->token->rstrip) {
+    if (token->rstrip) {
       if (range.end < space.begin || range.end > space.end) {
         space = {range.end, skip_space_right(text, range.end, spaces)};
       }
@@ -159,7 +201,7 @@ std::vector<TextPart> AddedTokenFinder::split(std::string_view text,
       continue;  // another one has taken it up whole
     }
     add_text({text_begin, range.begin}, parts);
-    parts.push_back({match->token->id, range});
+    parts.push_back({token->id, range});
     text_begin = range.end;
   }
   add_text({text_begin, text.size()}, parts);

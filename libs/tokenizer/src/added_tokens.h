@@ -39,9 +39,12 @@ struct TextPart {
 enum class Spaces : std::uint8_t { kWhite, kMarks };
 
 // Finds added tokens in text: leftmost first, the longest of those that begin at one place.
+//
+// Cost: a text takes time that grows no faster than it, whatever it and the tokens are.
 class AddedTokenFinder {
  public:
-  void add(AddedToken token);
+  // Of two tokens of one content the later counts.
+  explicit AddedTokenFinder(std::vector<AddedToken> tokens = {});
   [[nodiscard]] bool empty() const { return tokens_.empty(); }
 
   // The parts of `text`, in order; text parts are never empty. A special token is not found where
@@ -52,22 +55,28 @@ class AddedTokenFinder {
                                             Spaces spaces = Spaces::kWhite) const;
 
  private:
+  // The automaton of Aho and Corasick over the tokens, which reads a text from its end, so that at
+  // each byte it knows the tokens that begin there. A node is the end of a token; 0 is empty.
   struct Node {
-    std::int32_t token = -1;  // index into tokens_ of the token that ends here
+    std::int32_t token = -1;      // index into tokens_ of the token that this is all of
+    std::uint32_t beginning = 0;  // the longest other node that this one begins with
+    std::uint32_t shorter = 0;    // the longest other token that this one begins with; 0: none
+    std::uint32_t open = 0;       // this token or a shorter one: the longest for opaque text
   };
-  struct Match {
-    const AddedToken* token;
-    std::size_t end;
+  struct Place {
+    std::size_t begin;
+    std::uint32_t node;  // the longest token that begins there
   };
 
-  [[nodiscard]] std::optional<Match> match_at(std::string_view text,
-                                              std::size_t position,
-                                              const ByteRanges& opaque) const;
+  [[nodiscard]] std::uint32_t extend(std::uint32_t node, char byte);
+  [[nodiscard]] std::uint32_t step(std::uint32_t node, char byte) const;
+  [[nodiscard]] std::vector<Place> places(std::string_view text) const;
+  [[nodiscard]] const AddedToken* match(const Place& place, const ByteRanges& opaque) const;
 
   std::vector<AddedToken> tokens_;
   std::vector<Node> nodes_{Node{}};
   std::unordered_map<std::uint64_t, std::uint32_t> edges_;  // (node, byte) to node
-  std::bitset<256> first_bytes_;
+  std::bitset<256> last_bytes_;
 };
 
 }  // namespace phalanx::tokenizer

@@ -22,12 +22,18 @@ Status check_template(const std::string& source) {
   return is_valid_utf8(source) ? ok() : Status(invalid_argument("expected UTF-8"));
 }
 
-void add_to_finder(AddedToken token, Tokenizer::Data& data) {
-  if (token.normalized) {
-    token.content = data.normalizer.apply(token.content);
+void make_finders(std::vector<AddedToken> added, Tokenizer::Data& data) {
+  std::vector<AddedToken> as_given;
+  std::vector<AddedToken> normalized;
+  for (AddedToken& token : added) {
+    if (token.normalized) {
+      token.content = data.normalizer.apply(token.content);
+    }
+    (token.normalized ? normalized : as_given).push_back(std::move(token));
   }
   // Without a normaliser both kinds are looked for in the same text, yet still one after the other.
-  (token.normalized ? data.added_normalized : data.added_as_given).add(std::move(token));
+  data.added_as_given = AddedTokenFinder(std::move(as_given));
+  data.added_normalized = AddedTokenFinder(std::move(normalized));
 }
 
 // The added tokens by their content.
@@ -178,9 +184,7 @@ Result<std::unique_ptr<Tokenizer>> finish_tokenizer(std::unique_ptr<Tokenizer::D
       return std::move(status).error().with("chat template");
     }
   }
-  for (AddedToken& token : added) {
-    add_to_finder(std::move(token), *data);
-  }
+  make_finders(std::move(added), *data);
   // The tables of normalisation are made at their first use, which a request should not pay for.
   static_cast<void>(is_plainly_nfc(kReplacementCharacter));
   return std::make_unique<Tokenizer>(std::move(data));
