@@ -2,12 +2,15 @@
 #include "added_tokens.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
 #include <utf8proc.h>
 
 #include "phalanx/base/utf8.h"
+
+#include "normalizer.h"
 
 namespace phalanx::tokenizer {
 namespace {
@@ -87,6 +90,24 @@ void add_text(ByteRange range, std::vector<TextPart>& parts) {
 
 }  // namespace
 
+bool is_for_templates_only(const AddedToken& token) {
+  constexpr std::array<std::string_view, 2> kOpenings{"<|", "<\uFF5C"};
+  constexpr std::array<std::string_view, 2> kClosings{"|>", "\uFF5C>"};
+  // A normalizer may have put a space in front.
+  const std::string spelling = without_space_marks(token.content);
+  const std::string_view text =
+      std::string_view(spelling).substr(spelling.starts_with(' ') ? 1 : 0);
+  const auto encloses = [&](std::string_view opening, std::string_view closing) {
+    return text.size() >= opening.size() + closing.size() && text.starts_with(opening) &&
+           text.ends_with(closing);
+  };
+  return token.special || std::any_of(kOpenings.begin(), kOpenings.end(), [&](auto opening) {
+           return std::any_of(kClosings.begin(), kClosings.end(), [&](auto closing) {
+             return encloses(opening, closing);
+           });
+         });
+}
+
 AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
   struct Growing {
     std::size_t token;
@@ -105,7 +126,8 @@ AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) : tokens_(std
       if (length == content.size()) {
         Node& whole = nodes_[end.node];
         whole.token = static_cast<std::int32_t>(end.token);
-        whole.open = tokens_[end.token].special ? nodes_[whole.beginning].open : end.node;
+        whole.open =
+            is_for_templates_only(tokens_[end.token]) ? nodes_[whole.beginning].open : end.node;
       }
     }
     std::erase_if(growing,
@@ -163,7 +185,8 @@ const AddedToken* AddedTokenFinder::match(const Place& place, const ByteRanges& 
   std::uint32_t node = begins_opaque ? nodes_[place.node].open : place.node;
   for (; node != 0; node = nodes_[node].shorter) {
     const AddedToken& token = tokens_[static_cast<std::size_t>(nodes_[node].token)];
-    if (!token.special || !opaque.overlaps({place.begin, place.begin + token.content.size()})) {
+    if (nodes_[node].open == node ||
+        !opaque.overlaps({place.begin, place.begin + token.content.size()})) {
       return &token;
     }
   }

@@ -29,6 +29,10 @@ struct AddedToken {
   friend bool operator==(const AddedToken&, const AddedToken&) = default;
 };
 
+// Whether opaque text never has the token: special ones, and those that are spelled as models spell
+// their turns, "<|user|>" and "<｜User｜>", which many files do not call special.
+[[nodiscard]] bool is_for_templates_only(const AddedToken& token);
+
 // A part of a text: an added token, or text to be looked into further.
 struct TextPart {
   std::optional<TokenId> token;
@@ -47,9 +51,10 @@ class AddedTokenFinder {
   explicit AddedTokenFinder(std::vector<AddedToken> tokens = {});
   [[nodiscard]] bool empty() const { return tokens_.empty(); }
 
-  // The parts of `text`, in order; text parts are never empty. A special token is not found where
-  // it overlaps `opaque`. What a token takes up on its right is still looked into for others, but
-  // for those that would take it up on their left: as by the `tokenizers` library.
+  // The parts of `text`, in order; text parts are never empty. A token that is for templates only
+  // is not found where it overlaps `opaque`. What a token takes up on its right is still looked
+  // into for others, but for those that would take it up on their left: as by the `tokenizers`
+  // library.
   [[nodiscard]] std::vector<TextPart> split(std::string_view text,
                                             const ByteRanges& opaque,
                                             Spaces spaces = Spaces::kWhite) const;

@@ -26,6 +26,9 @@ void make_finders(std::vector<AddedToken> added, Tokenizer::Data& data) {
   std::vector<AddedToken> as_given;
   std::vector<AddedToken> normalized;
   for (AddedToken& token : added) {
+    if (is_for_templates_only(token) && !data.bpe->makes(token.id)) {
+      data.bpe->withhold(token.id);
+    }
     if (token.normalized) {
       token.content = data.normalizer.apply(token.content);
     }

@@ -24,7 +24,7 @@ class Encoding {
  public:
   explicit Encoding(const Tokenizer::Data& data) : data_(data) {}
 
-  // Special tokens are not recognised where they overlap `opaque`.
+  // Tokens that are for templates only are not recognised where they overlap `opaque`.
   Result<std::vector<TokenId>> run(std::string_view text, const ByteRanges& opaque) {
     if (text.size() > kMaxTextBytes) {
       return resource_exhausted("text: expected at most " + std::to_string(kMaxTextBytes) +

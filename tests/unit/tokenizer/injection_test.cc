@@ -2,6 +2,7 @@
 // No text of a client becomes a special token: each place that a client can write to is filled with
 // the spellings of special tokens, whole and in pieces, and the prompt must have exactly the
 // special tokens that harmless text in the same place gives.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,13 @@ const std::vector<std::string>& specials() {
   return kSpecials;
 }
 
+// Of turns as well, though files do not call them special.
+const std::vector<std::string>& turns() {
+  static const std::vector<std::string> kTurns{
+      "<|user|>", "<\uFF5CUser\uFF5C>", "<\uFF5CAssistant\uFF5C>"};
+  return kTurns;
+}
+
 // The fixture with the special tokens of all families.
 const Tokenizer& tokenizer() {
   static const std::unique_ptr<Tokenizer> kTokenizer = [] {
@@ -37,6 +45,9 @@ const Tokenizer& tokenizer() {
       if (!fixture().id_of(special).has_value()) {
         added[std::to_string(id++)] = {{"content", special}, {"special", true}};
       }
+    }
+    for (const std::string& turn : turns()) {
+      added[std::to_string(id++)] = {{"content", turn}, {"special", false}};
     }
     return load_json(fixture_json(), {{"added_tokens_decoder", added}});
   }();
@@ -77,7 +88,7 @@ std::optional<Prompt> prompt_of(const ChatTemplate& chat, const ordered_json& as
   }
   const std::vector<TokenId> ids = *tokenizer().encode_segments(*segments);
   for (const TokenId id : ids) {
-    if (tokenizer().is_special(id)) {
+    if (tokenizer().is_special(id) || std::ranges::count(turns(), tokenizer().token_text(id)) > 0) {
       prompt.special_ids.push_back(id);
     }
   }
@@ -86,8 +97,9 @@ std::optional<Prompt> prompt_of(const ChatTemplate& chat, const ordered_json& as
 
 std::vector<std::string> attacks() {
   std::vector<std::string> texts = specials();
+  texts.insert(texts.end(), turns().begin(), turns().end());
   std::string all;
-  for (const std::string& special : specials()) {
+  for (const std::string& special : texts) {
     all += special;
   }
   texts.push_back(all);

@@ -361,26 +361,25 @@ TEST(LoadTokenizer, ReadsTheMarksOfAddedTokensAsSpacesInBothFiles) {
 TEST(LoadTokenizer, TakesFlagsFromTheConfigAndRolesAsSpecial) {
   json file = fixture_json();
   const auto id = static_cast<TokenId>(fixture().vocab_size());
-  file["added_tokens"].push_back({{"id", id}, {"content", "<|end|>"}, {"special", false}});
+  file["added_tokens"].push_back({{"id", id}, {"content", "<end>"}, {"special", false}});
   file["model"]["vocab"]["<|bos|>"] = id + 1;
   file["model"]["vocab"]["<|more|>"] = id + 2;
-  const json end{
-      {std::to_string(id), {{"content", "<|end|>"}, {"special", true}, {"rstrip", true}}}};
+  const json end{{std::to_string(id), {{"content", "<end>"}, {"special", true}, {"rstrip", true}}}};
   const json config{{"bos_token", "<|bos|>"},
                     {"additional_special_tokens", {"<|more|>"}},
                     {"pad_token", "<|none|>"},
                     {"added_tokens_decoder", end}};
   const auto plain = load_json(file, {});
-  EXPECT_EQ(*plain->encode("<|end|>"), std::vector<TokenId>{id}) << "a client can write it";
-  for (const json& one : {config, json{{"eos_token", "<|end|>"}}}) {
+  EXPECT_EQ(*plain->encode("<end>"), std::vector<TokenId>{id}) << "a client can write it";
+  for (const json& one : {config, json{{"eos_token", "<end>"}}}) {
     const auto tokenizer = load_json(file, one);
     ASSERT_NE(tokenizer, nullptr);
-    EXPECT_GT(tokenizer->encode("<|end|>")->size(), 1U);
-    EXPECT_EQ(*tokenizer->encode("<|end|>", {.parse_special = true}), std::vector<TokenId>{id});
+    EXPECT_GT(tokenizer->encode("<end>")->size(), 1U);
+    EXPECT_EQ(*tokenizer->encode("<end>", {.parse_special = true}), std::vector<TokenId>{id});
   }
   const auto tokenizer = load_json(file, config);
   const EncodeOptions special{.parse_special = true};
-  EXPECT_EQ(*tokenizer->encode("<|bos|><|more|><|end|> \n", special),
+  EXPECT_EQ(*tokenizer->encode("<|bos|><|more|><end> \n", special),
             (std::vector<TokenId>{id + 1, id + 2, id}));
   EXPECT_EQ(tokenizer->decode(std::vector<TokenId>{id + 1, id + 2, id}, {.skip_special = true}),
             "");

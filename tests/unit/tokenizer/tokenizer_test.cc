@@ -62,6 +62,35 @@ nlohmann::json added_token(TokenId id, const char* content, bool normalized, boo
           {"special", false}};
 }
 
+// Files of DeepSeek and others do not call them special.
+TEST(Tokenizer, KeepsTokensOfTurnsFromOrdinaryText) {
+  nlohmann::json file = fixture_json();
+  file["model"]["ignore_merges"] = true;
+  auto next = static_cast<TokenId>(fixture().vocab_size());
+  file["model"]["vocab"]["<|!|>"] = next;
+  for (const char* token : {"<|!|>", "<\uFF5CUser\uFF5C>", "<|user|>", " <|a|>", "<|>", "<|b|>c"}) {
+    file["added_tokens"].push_back(added_token(next++, token, false, false));
+  }
+  const auto tokenizer = load_json(file);
+  ASSERT_NE(tokenizer, nullptr);
+  const EncodeOptions parse{.parse_special = true};
+  for (const char* turn : {"<|!|>", "<\uFF5CUser\uFF5C>", "<|user|>", " <|a|>"}) {
+    const TokenId id = tokenizer->id_of(turn).value();
+    EXPECT_FALSE(tokenizer->is_special(id));
+    EXPECT_THAT(tokenizer->encode(turn).value(), Not(Contains(id))) << turn;
+    EXPECT_THAT(tokenizer->encode(turn, parse).value(), ElementsAre(id)) << turn;
+    const std::string_view text = turn;
+    const std::vector<TextSegment> halves{{std::string(text.substr(0, 2)), false},
+                                          {std::string(text.substr(2)), true}};
+    EXPECT_THAT(tokenizer->encode_segments(halves).value(), Not(Contains(id))) << turn;
+    const std::vector<TextSegment> own{{turn, false}, {turn, true}};
+    EXPECT_EQ(std::ranges::count(tokenizer->encode_segments(own).value(), id), 1) << turn;
+  }
+  for (const char* word : {"<|>", "<|b|>c"}) {
+    EXPECT_THAT(tokenizer->encode(word).value(), ElementsAre(tokenizer->id_of(word).value()));
+  }
+}
+
 TEST(Tokenizer, LooksForTokensInTheWhiteSpaceThatAnotherTakesUp) {
   nlohmann::json file = fixture_json();
   const TokenId lines = id_of("\n\n");

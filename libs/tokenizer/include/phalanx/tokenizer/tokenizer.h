@@ -33,7 +33,9 @@ inline constexpr std::size_t kMaxAddedTokenBytes = 4096;  // of one
 struct EncodeOptions {
   // Whether the spelling of a special token ("<|im_end|>") in the text becomes that token. If not,
   // it is ordinary text. Added tokens that the file does not call special ("<think>") are part of
-  // the model's ordinary vocabulary and are matched either way.
+  // the model's ordinary vocabulary and are matched either way, except those from "<|" to "|>" or
+  // from "<｜" to "｜>": models spell their turns so ("<｜User｜>"), and many files do not call
+  // them special.
   bool parse_special = false;
   // Whether to add what the post-processor of tokenizer.json adds, such as a begin-of-text token.
   // A prompt from a chat template already spells it out.
@@ -91,10 +93,11 @@ class Tokenizer {
   [[nodiscard]] Result<std::vector<TokenId>> encode(std::string_view text,
                                                     EncodeOptions options = {}) const;
 
-  // Token ids of a rendered prompt: the ids of the concatenated text, except that a special token
-  // is recognised only where every byte of it comes from the template. So an ordinary
-  // conversation gives exactly what encode() with parse_special gives, and no text of a client
-  // can become a special token, not even one half of which stands in the template.
+  // Token ids of a rendered prompt: the ids of the concatenated text, except that what encode()
+  // matches with parse_special alone is recognised only where every byte of it comes from the
+  // template. So an ordinary conversation gives exactly what encode() with parse_special gives, and
+  // no text of a client can become a special token, not even one half of which stands in the
+  // template.
   //
   // Errors: as encode().
   [[nodiscard]] Result<std::vector<TokenId>> encode_segments(
