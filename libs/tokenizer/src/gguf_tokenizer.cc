@@ -250,7 +250,9 @@ Status merge_by_score(const TokenTable& table, VocabularyFile& file) {
       const auto left = vocabulary.find(bytes.substr(0, cut));
       const auto right = vocabulary.find(bytes.substr(cut));
       if (left && right && vocabulary.in_model(*left) && vocabulary.in_model(*right)) {
-        file.merges.push_back({*left, *right, id, rank});
+        if (Status status = file.add_merge({*left, *right, id, rank}); !status) {
+          return std::move(status).error().with("cuts of the tokens").with(kTokens);
+        }
       }
     }
   }

@@ -83,10 +83,15 @@ Status VocabularyFile::add(std::int64_t id,
   return vocabulary.insert(token, bytes.has_value() ? *bytes : spelling, bytes.has_value());
 }
 
-Status VocabularyFile::add_merge(const MergeText& text, Spelling kind) {
+Status VocabularyFile::add_merge(const Bpe::Merge& merge) {
   if (merges.size() == Bpe::kMaxRank) {
     return invalid_argument("expected at most " + std::to_string(Bpe::kMaxRank) + " merges");
   }
+  merges.push_back(merge);
+  return ok();
+}
+
+Status VocabularyFile::add_merge(const MergeText& text, Spelling kind) {
   const std::optional<std::string> left = bytes_of(text.first, kind);
   const std::optional<std::string> right = bytes_of(text.second, kind);
   const auto id_of = [this](const std::optional<std::string>& bytes) {
@@ -103,8 +108,7 @@ Status VocabularyFile::add_merge(const MergeText& text, Spelling kind) {
     return invalid_argument("the result of " + shown(text.first) + " and " + shown(text.second) +
                             " is not in the vocabulary");
   }
-  merges.push_back({*left_id, *right_id, *merged, static_cast<std::uint32_t>(merges.size())});
-  return ok();
+  return add_merge({*left_id, *right_id, *merged, static_cast<std::uint32_t>(merges.size())});
 }
 
 Status VocabularyFile::use_byte_fallback() {

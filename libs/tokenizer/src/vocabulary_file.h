@@ -50,6 +50,8 @@ struct VocabularyFile {
   //
   // Errors: kInvalidArgument  a side or the result is not in the vocabulary, or there are too many
   [[nodiscard]] Status add_merge(const MergeText& text, Spelling kind);
+  // Errors: kInvalidArgument  there are too many
+  [[nodiscard]] Status add_merge(const Bpe::Merge& merge);
 
   // Errors: kInvalidArgument  a byte has no token
   [[nodiscard]] Status use_byte_fallback();

@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "bpe.h"
 #include "real_goldens.h"
 
 namespace phalanx::tokenizer {
@@ -365,6 +366,21 @@ TEST(GgufTokenizer, RefusesBadVocabulariesNamingTheFault) {
       EXPECT_THAT(tokenizer.error().message(), HasSubstr(part));
     }
   }
+}
+
+// A merge for every cut of every token: many more than tokens.
+TEST(GgufTokenizer, BoundsTheMergesOfAScoredVocabulary) {
+  constexpr std::size_t kLongest = 512;
+  Scored vocabulary;
+  for (std::size_t i = 0; i < Bpe::kMaxRank / (kLongest * (kLongest - 1) / 2) + 1; ++i) {
+    for (std::size_t length = 1; length <= kLongest; ++length) {
+      vocabulary.add(std::string(length, static_cast<char>('A' + i)), 0);
+    }
+  }
+  const auto loaded = load(vocabulary.file());
+  ASSERT_FALSE(loaded.has_value());
+  EXPECT_EQ(loaded.error().code(), Code::kInvalidArgument);
+  EXPECT_THAT(loaded.error().message(), HasSubstr("expected at most 4194304 merges"));
 }
 
 TEST(GgufTokenizer, RefusesAFileWithoutAVocabulary) {
