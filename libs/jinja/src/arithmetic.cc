@@ -6,10 +6,6 @@
 namespace phalanx::jinja {
 namespace {
 
-Error too_large() {
-  return invalid_argument("an integer does not fit 64 bits");
-}
-
 // Python rounds the quotient down, C++ towards zero.
 std::int64_t floor_divide(std::int64_t left, std::int64_t right) {
   const std::int64_t quotient = left / right;
@@ -35,6 +31,10 @@ Result<Value> power(std::int64_t base, std::int64_t exponent) {
 }
 
 }  // namespace
+
+Error too_large() {
+  return invalid_argument("an integer does not fit 64 bits");
+}
 
 Result<Value> integer_operation(Operator op, std::int64_t left, std::int64_t right) {
   std::int64_t result = 0;

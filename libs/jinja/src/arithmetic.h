@@ -16,4 +16,7 @@ namespace phalanx::jinja {
 [[nodiscard]] Result<Value> integer_operation(Operator op, std::int64_t left, std::int64_t right);
 [[nodiscard]] Result<Value> float_operation(Operator op, double left, double right);
 
+// That of an integer past 64 bits.
+[[nodiscard]] Error too_large();
+
 }  // namespace phalanx::jinja

@@ -167,12 +167,23 @@ Result<Value> slice_of_range(const Iterable& whole,
                              const Value& stop,
                              const Value& step) {
   PHALANX_TRY(const SliceRange range, slice_range(whole.items.size(), start, stop, step));
+  const auto at = [&](std::int64_t index) -> Result<std::int64_t> {
+    std::int64_t number = 0;
+    if (__builtin_mul_overflow(index, whole.step, &number) ||
+        __builtin_add_overflow(whole.first, number, &number)) {
+      return too_large();
+    }
+    return number;
+  };
+  PHALANX_TRY(const std::int64_t first, at(range.start));
+  PHALANX_TRY(const std::int64_t last, at(range.stop));
+  std::int64_t stride = 0;
+  if (__builtin_mul_overflow(whole.step, range.step, &stride)) {
+    return too_large();
+  }
   std::vector<Value> items;
   for_each_index(range, [&](std::size_t i) { items.push_back(whole.items[i]); });
-  return Value::range(whole.first + range.start * whole.step,
-                      whole.first + range.stop * whole.step,
-                      whole.step * range.step,
-                      std::move(items));
+  return Value::range(first, last, stride, std::move(items));
 }
 
 Error unhashable(const Value& value) {

@@ -220,6 +220,19 @@ TEST(Template, IntegersBeyond64BitsAreConvertedAndCompared) {
   }
 }
 
+TEST(Template, ARangeIsSlicedWithin64Bits) {
+  const auto small = render("{{ range(2, 20, 3)[1:5:2] }} {{ range(3)[::-1]|list }}", {});
+  ASSERT_TRUE(small) << small.error().message();
+  EXPECT_EQ(small->text(), "range(5, 17, 6) [2, 1, 0]");
+  for (const char* source : {"{{ range(0, 9223372036854775807, 4611686018427387904)[::3] }}",
+                             "{{ range(-9223372036854775807, -9, 4611686018427387904)[::-1] }}",
+                             "{{ range(9223372036854775000, 9223372036854775807, 500)[:2] }}"}) {
+    const auto text = render(source, {});
+    ASSERT_FALSE(text) << source << ": " << text->text();
+    EXPECT_NE(text.error().message().find("64 bits"), std::string::npos) << source;
+  }
+}
+
 TEST(Template, WhatATemplateRaisesIsShort) {
   const auto text = render("{{ raise_exception('x' + 'ü' * 100000) }}", {});
   ASSERT_FALSE(text);
