@@ -69,8 +69,11 @@ class Parameters {
                                         const MarkedText& text,
                                         const MarkedText& from,
                                         const MarkedText& to);
-// The lines as Python's str.splitlines() finds them, without their ends.
-[[nodiscard]] std::vector<MarkedText> lines_of(const MarkedText& text);
+// The lines as Python's str.splitlines() finds them, without their ends. Each is charged before it
+// is made.
+// Errors: kResourceExhausted  past the limit
+[[nodiscard]] Result<std::vector<MarkedText>> lines_of(Interpreter& interpreter,
+                                                       const MarkedText& text);
 enum class Case { kLower, kUpper, kTitle, kCapitalize };
 [[nodiscard]] MarkedText change_case(const MarkedText& text, Case to);
 // (key, value) of every entry.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -106,62 +107,84 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   std::string fault_;
 };
 
+// Writes a value, or goes through it in the same way and only charges what would be written.
 class Writer {
  public:
-  explicit Writer(const JsonStyle& style) : style_(style) {}
+  Writer(const JsonStyle& style, const Charge* charge) : style_(style), charge_(charge) {}
+
+  void reserve(std::size_t bytes) { out_.reserve(bytes); }
 
   Status write(const Value& value, std::size_t level) {
     if (const MarkedText* text = value.as_text()) {
-      write_string(*text);
-    } else if (const List* list = value.as_list()) {
-      return write_list(*list, level);
-    } else if (const Dict* dict = value.as_dict()) {
-      return write_dict(*dict, level);
-    } else if (const auto* boolean = value.get<bool>()) {
-      out_.append_literal(*boolean ? "true" : "false");
-    } else if (value.is_none()) {
-      out_.append_literal("null");
-    } else if (const auto* real = value.get<double>(); real != nullptr && !std::isfinite(*real)) {
-      out_.append_literal(std::isnan(*real) ? "NaN" : *real < 0 ? "-Infinity" : "Infinity");
-    } else if (value.as_number() || value.is<Value::BigInteger>()) {
-      PHALANX_TRY(const MarkedText number, to_text(value));
-      out_.append(number);
-    } else {
-      return invalid_argument(std::string(value.type_name()) + " cannot be written as JSON");
+      return write_string(*text);
     }
-    return ok();
+    if (const List* list = value.as_list()) {
+      return write_list(*list, level);
+    }
+    if (const Dict* dict = value.as_dict()) {
+      return write_dict(*dict, level);
+    }
+    if (const auto* boolean = value.get<bool>()) {
+      return put(*boolean ? "true" : "false");
+    }
+    if (value.is_none()) {
+      return put("null");
+    }
+    if (const auto* real = value.get<double>(); real != nullptr && !std::isfinite(*real)) {
+      return put(std::isnan(*real) ? "NaN" : *real < 0 ? "-Infinity" : "Infinity");
+    }
+    if (value.as_number() || value.is<Value::BigInteger>()) {
+      PHALANX_TRY(const MarkedText number, to_text(value));
+      return put(number);
+    }
+    return invalid_argument(std::string(value.type_name()) + " cannot be written as JSON");
   }
 
   [[nodiscard]] MarkedText take() { return std::move(out_); }
 
  private:
-  void separate(bool first, std::size_t level) {
-    if (!first) {
-      // Python leaves no blank at the end of a line.
-      out_.append(style_.item_separator);
+  Status put(std::string_view literal) {
+    if (charge_ != nullptr) {
+      return (*charge_)(literal.size());
     }
-    break_line(level);
+    out_.append_literal(literal);
+    return ok();
   }
 
-  void break_line(std::size_t level) {
-    if (style_.indent.has_value()) {
-      out_.append_literal("\n");
-      out_.append_literal(std::string(
-          level * static_cast<std::size_t>(std::max<std::int64_t>(*style_.indent, 0)), ' '));
+  Status put(const MarkedText& text) {
+    if (charge_ != nullptr) {
+      return (*charge_)(text.size());
     }
+    out_.append(text);
+    return ok();
+  }
+
+  Status separate(bool first, std::size_t level) {
+    if (!first) {
+      // Python leaves no blank at the end of a line.
+      PHALANX_RETURN_IF_ERROR(put(style_.item_separator));
+    }
+    return break_line(level);
+  }
+
+  Status break_line(std::size_t level) {
+    if (!style_.indent.has_value()) {
+      return ok();
+    }
+    const auto width = static_cast<std::size_t>(std::max<std::int64_t>(*style_.indent, 0));
+    return put("\n" + std::string(level * width, ' '));
   }
 
   Status write_list(const List& list, std::size_t level) {
-    out_.append_literal("[");
+    PHALANX_RETURN_IF_ERROR(put("["));
     for (std::size_t i = 0; i < list.items.size(); ++i) {
-      separate(i == 0, level + 1);
+      PHALANX_RETURN_IF_ERROR(separate(i == 0, level + 1));
       PHALANX_RETURN_IF_ERROR(write(list.items[i], level + 1));
     }
     if (!list.items.empty()) {
-      break_line(level);
+      PHALANX_RETURN_IF_ERROR(break_line(level));
     }
-    out_.append_literal("]");
-    return ok();
+    return put("]");
   }
 
   Status write_dict(const Dict& dict, std::size_t level) {
@@ -174,34 +197,34 @@ class Writer {
         return a->key->text() < b->key->text();
       });
     }
-    out_.append_literal("{");
+    PHALANX_RETURN_IF_ERROR(put("{"));
     bool first = true;
     for (const Dict::Entry* entry : entries) {
-      separate(first, level + 1);
+      PHALANX_RETURN_IF_ERROR(separate(first, level + 1));
       first = false;
-      write_string(*entry->key);
-      out_.append(style_.key_separator);
+      PHALANX_RETURN_IF_ERROR(write_string(*entry->key));
+      PHALANX_RETURN_IF_ERROR(put(style_.key_separator));
       PHALANX_RETURN_IF_ERROR(write(entry->value, level + 1));
     }
     if (!first) {
-      break_line(level);
+      PHALANX_RETURN_IF_ERROR(break_line(level));
     }
-    out_.append_literal("}");
-    return ok();
+    return put("}");
   }
 
-  void write_string(const MarkedText& text) {
+  Status write_string(const MarkedText& text) {
     std::string escaped;
     escaped.reserve(text.size());
     json::append_escaped(text.view(),
                          style_.ensure_ascii ? json::Characters::kAscii : json::Characters::kUtf8,
                          escaped);
-    out_.append_literal("\"");
-    out_.append_like(text, escaped);
-    out_.append_literal("\"");
+    PHALANX_RETURN_IF_ERROR(put("\""));
+    PHALANX_RETURN_IF_ERROR(put(MarkedText::like(text, std::move(escaped))));
+    return put("\"");
   }
 
   const JsonStyle& style_;
+  const Charge* charge_;  // null: writes
   MarkedText out_;
 };
 
@@ -216,8 +239,16 @@ Result<Value> parse_json_value(std::string_view json, std::string_view what) {
   return builder.take();
 }
 
-Result<MarkedText> to_json(const Value& value, const JsonStyle& style) {
-  Writer writer(style);
+Result<MarkedText> to_json(const Value& value, const JsonStyle& style, const Charge& charge) {
+  std::size_t bytes = 0;
+  const Charge count = [&](std::size_t more) {
+    bytes += more;
+    return charge(more);
+  };
+  Writer measure(style, &count);
+  PHALANX_RETURN_IF_ERROR(measure.write(value, 0));
+  Writer writer(style, nullptr);
+  writer.reserve(bytes);
   PHALANX_RETURN_IF_ERROR(writer.write(value, 0));
   return writer.take();
 }

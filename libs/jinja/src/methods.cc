@@ -81,9 +81,35 @@ Result<Value> replace_method(Interpreter& interpreter, const Value& object, Argu
   return Value::text(replace_all(*object.as_text(), from.view(), to, count));
 }
 
+// Parts of a text, each charged before it is made: many short ones take many times its size.
+class Parts {
+ public:
+  Parts(Interpreter& interpreter, const MarkedText& text)
+      : interpreter_(interpreter), text_(text) {}
+
+  [[nodiscard]] Status add(std::size_t begin, std::size_t end) {
+    PHALANX_RETURN_IF_ERROR(interpreter_.charge(sizeof(Value) + kTextBytes));
+    parts_.push_back(Value::text(text_.slice(begin, end)));
+    return ok();
+  }
+
+  [[nodiscard]] std::vector<Value> take() { return std::move(parts_); }
+  [[nodiscard]] std::vector<Value> take_turned() {
+    std::reverse(parts_.begin(), parts_.end());
+    return take();
+  }
+
+ private:
+  Interpreter& interpreter_;
+  const MarkedText& text_;
+  std::vector<Value> parts_;
+};
+
 // Words between runs of white space; past `count` cuts the rest stays whole.
-std::vector<Value> split_at_space(const MarkedText& text, std::int64_t count) {
-  std::vector<Value> parts;
+Result<std::vector<Value>> split_at_space(Interpreter& interpreter,
+                                          const MarkedText& text,
+                                          std::int64_t count) {
+  Parts parts(interpreter, text);
   const std::string_view view = text.view();
   // The end of the run of characters from `begin` on that are space, or that are none.
   const auto end_of_run = [&](std::size_t begin, bool of_space) {
@@ -96,38 +122,40 @@ std::vector<Value> split_at_space(const MarkedText& text, std::int64_t count) {
   };
   for (std::size_t begin = end_of_run(0, true); begin < view.size();) {
     const std::size_t end = count == 0 ? view.size() : end_of_run(begin, false);
-    parts.push_back(Value::text(text.slice(begin, end)));
+    PHALANX_RETURN_IF_ERROR(parts.add(begin, end));
     begin = end_of_run(end, true);
     --count;
   }
-  return parts;
+  return parts.take();
 }
 
-std::vector<Value> split_at(const MarkedText& text,
-                            std::string_view separator,
-                            std::int64_t count) {
-  std::vector<Value> parts;
+Result<std::vector<Value>> split_at(Interpreter& interpreter,
+                                    const MarkedText& text,
+                                    std::string_view separator,
+                                    std::int64_t count) {
+  Parts parts(interpreter, text);
   std::size_t begin = 0;
   while (count != 0) {
     const std::size_t found = find_text(text.view(), separator, begin);
     if (found == std::string_view::npos) {
       break;
     }
-    parts.push_back(Value::text(text.slice(begin, found)));
+    PHALANX_RETURN_IF_ERROR(parts.add(begin, found));
     begin = found + separator.size();
     --count;
   }
-  parts.push_back(Value::text(text.slice(begin, text.size())));
-  return parts;
+  PHALANX_RETURN_IF_ERROR(parts.add(begin, text.size()));
+  return parts.take();
 }
 
 // What is found from the left in both texts turned round is found from the right.
-std::vector<Value> split_at_from_right(const MarkedText& text,
-                                       std::string_view separator,
-                                       std::int64_t count) {
+Result<std::vector<Value>> split_at_from_right(Interpreter& interpreter,
+                                               const MarkedText& text,
+                                               std::string_view separator,
+                                               std::int64_t count) {
   const std::string turned(text.view().rbegin(), text.view().rend());
   const std::string turned_separator(separator.rbegin(), separator.rend());
-  std::vector<Value> parts;
+  Parts parts(interpreter, text);
   std::size_t end = text.size();
   while (count != 0) {
     const std::size_t found = find_text(turned, turned_separator, text.size() - end);
@@ -135,13 +163,12 @@ std::vector<Value> split_at_from_right(const MarkedText& text,
       break;
     }
     const std::size_t behind = text.size() - found;
-    parts.push_back(Value::text(text.slice(behind, end)));
+    PHALANX_RETURN_IF_ERROR(parts.add(behind, end));
     end = behind - separator.size();
     --count;
   }
-  parts.push_back(Value::text(text.slice(0, end)));
-  std::reverse(parts.begin(), parts.end());
-  return parts;
+  PHALANX_RETURN_IF_ERROR(parts.add(0, end));
+  return parts.take_turned();
 }
 
 template <bool kFromRight>
@@ -155,16 +182,16 @@ Result<Value> split_method(Interpreter& interpreter, const Value& object, Argume
     if (kFromRight && count >= 0) {
       return invalid_argument("rsplit: expected a separator with maxsplit");
     }
-    parts = split_at_space(text, count);
+    PHALANX_TRY(parts, split_at_space(interpreter, text, count));
   } else {
     PHALANX_TRY(const MarkedText separator, parameters.text(0, ""));
     if (separator.empty()) {
       return invalid_argument("split: expected a separator that is not empty");
     }
-    parts = kFromRight ? split_at_from_right(text, separator.view(), count)
-                       : split_at(text, separator.view(), count);
+    PHALANX_TRY(parts,
+                kFromRight ? split_at_from_right(interpreter, text, separator.view(), count)
+                           : split_at(interpreter, text, separator.view(), count));
   }
-  PHALANX_RETURN_IF_ERROR(interpreter.charge(parts.size() * sizeof(Value)));
   return Value::list(std::move(parts));
 }
 
@@ -175,11 +202,12 @@ Result<Value> splitlines_method(Interpreter& interpreter,
   static_cast<void>(parameters);
   const MarkedText& text = *object.as_text();
   PHALANX_RETURN_IF_ERROR(interpreter.charge(text.size()));
+  PHALANX_TRY(std::vector<MarkedText> texts, lines_of(interpreter, text));
+  PHALANX_RETURN_IF_ERROR(interpreter.charge(texts.size() * sizeof(Value)));
   std::vector<Value> lines;
-  for (MarkedText& line : lines_of(text)) {
+  for (MarkedText& line : texts) {
     lines.push_back(Value::text(std::move(line)));
   }
-  PHALANX_RETURN_IF_ERROR(interpreter.charge(lines.size() * sizeof(Value)));
   return Value::list(std::move(lines));
 }
 

@@ -109,7 +109,7 @@ Result<Value> indent(Interpreter& interpreter, Arguments& arguments) {
   // Jinja puts a line end behind the text first, so that one at its end stays.
   MarkedText ended = text;
   ended.append_like(text, "\n");
-  const std::vector<MarkedText> lines = lines_of(ended);
+  PHALANX_TRY(const std::vector<MarkedText> lines, lines_of(interpreter, ended));
   MarkedText result;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     PHALANX_RETURN_IF_ERROR(interpreter.charge(margin.size() + lines[i].size()));
@@ -146,8 +146,8 @@ Result<Value> tojson(Interpreter& interpreter, Arguments& arguments) {
     style.key_separator = *separators->items[1].as_text();
   }
   PHALANX_TRY(style.sort_keys, parameters.boolean(4, false));
-  PHALANX_TRY(MarkedText text, to_json(value, style));
-  PHALANX_RETURN_IF_ERROR(interpreter.charge(text.size()));
+  PHALANX_TRY(MarkedText text,
+              to_json(value, style, [&](std::size_t bytes) { return interpreter.charge(bytes); }));
   return Value::text(std::move(text));
 }
 

@@ -9,6 +9,7 @@
 #include "phalanx/base/utf8.h"
 
 #include "builtins.h"
+#include "interpreter.h"
 
 namespace phalanx::jinja {
 namespace {
@@ -130,7 +131,7 @@ MarkedText replace_all(const MarkedText& text,
   return result;
 }
 
-std::vector<MarkedText> lines_of(const MarkedText& text) {
+Result<std::vector<MarkedText>> lines_of(Interpreter& interpreter, const MarkedText& text) {
   std::vector<MarkedText> lines;
   std::size_t begin = 0;
   for (std::size_t i = 0; i < text.size();) {
@@ -141,6 +142,7 @@ std::vector<MarkedText> lines_of(const MarkedText& text) {
     if (!ends_line) {
       continue;
     }
+    PHALANX_RETURN_IF_ERROR(interpreter.charge(kTextBytes));
     lines.push_back(text.slice(begin, end));
     if (c == '\r' && text.view().substr(i, 1) == "\n") {
       ++i;

@@ -14,9 +14,6 @@ namespace {
 // Below this many keys a search is faster than a table.
 constexpr std::size_t kIndexedDictKeys = 16;
 
-// What the text of a character takes besides its value.
-constexpr std::size_t kCharacterBytes = 112;
-
 Error too_much_to_walk() {
   return resource_exhausted("lists and dicts hold more than " + std::to_string(kMaxWalkBytes) +
                             " bytes of values, with those that stand in them more than once");
@@ -320,7 +317,7 @@ Result<std::vector<Value>> elements(const Value& value) {
 
 std::size_t elements_bytes(const Value& value) {
   if (const MarkedText* text = value.as_text()) {
-    return count_code_points(text->view()) * (sizeof(Value) + kCharacterBytes);
+    return count_code_points(text->view()) * (sizeof(Value) + kTextBytes);
   }
   if (const Iterable* iterable = value.as_iterable()) {
     return iterable->items.size() * sizeof(Value);

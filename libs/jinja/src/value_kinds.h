@@ -13,6 +13,9 @@
 
 namespace phalanx::jinja {
 
+// What a text takes besides its Value and its bytes.
+inline constexpr std::size_t kTextBytes = 112;
+
 struct Iterable {
   std::string_view name;  // of the type
   std::vector<Value> items;

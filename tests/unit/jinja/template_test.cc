@@ -78,6 +78,24 @@ TEST(Template, CharactersAreChargedBeforeTheyAreMade) {
   }
 }
 
+// The bytes that they take are counted, and not those of their list alone.
+TEST(Template, PartsOfATextAreChargedBeforeTheyAreMade) {
+  std::string text;
+  for (int i = 0; i < 10'000; ++i) {
+    text += ", \n";
+  }
+  for (const char* source : {"{{ x.split(',')|length }}",
+                             "{{ x.rsplit(',')|length }}",
+                             "{{ x.split()|length }}",
+                             "{{ x.splitlines()|length }}",
+                             "{{ x|indent|length }}"}) {
+    const auto rendered =
+        render(source, {{"x", Value::text(MarkedText::user(text))}}, {.work_bytes_max = 1'000'000});
+    ASSERT_FALSE(rendered) << source;
+    EXPECT_EQ(rendered.error().code(), Code::kResourceExhausted) << source;
+  }
+}
+
 // Only as long as texts and their number: with its square it would run for hours.
 TEST(Template, TakesTimeThatGrowsWithItsVariablesAndTexts) {
   std::string words;
@@ -249,11 +267,34 @@ TEST(Template, ZeroHasNoNegativePower) {
 TEST(JsonValue, KeepsOrderAndTheLastOfTwoAndMarksStrings) {
   const auto value = parse_json_value(R"({"b": 1, "a": "x", "b": 2})", "variables");
   ASSERT_TRUE(value);
-  const auto text = to_json(*value, {});
+  std::size_t bytes = 0;
+  const auto text = to_json(*value, {}, [&](std::size_t more) {
+    bytes += more;
+    return ok();
+  });
   ASSERT_TRUE(text);
   EXPECT_EQ(text->text(), R"({"b": 2, "a": "x"})");
+  EXPECT_EQ(bytes, text->size());
   EXPECT_TRUE(text->user_data().overlaps({15, 16}));   // x
   EXPECT_FALSE(text->user_data().overlaps({12, 14}));  // what stands between
+}
+
+// Two bytes of a request may become a line of thousands.
+TEST(JsonValue, IsNotWrittenBeyondWhatIsPaidFor) {
+  std::string json = std::string(100, '[') + "0";
+  for (int i = 0; i < 10'000; ++i) {
+    json += ",0";
+  }
+  const auto value = parse_json_value(json + std::string(100, ']'), "x");
+  ASSERT_TRUE(value);
+  std::size_t paid = 0;
+  const auto text = to_json(*value, {.indent = 64}, [&](std::size_t bytes) -> Status {
+    paid += bytes;
+    return paid <= 100'000 ? ok() : Status(resource_exhausted("enough"));
+  });
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().message(), "enough");
+  EXPECT_LT(paid, 110'000U);
 }
 
 TEST(JsonValue, BoundsDepth) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -23,9 +26,15 @@ struct JsonStyle {
   MarkedText key_separator = MarkedText::literal(": ");
 };
 
-// The value as Python's json.dumps writes it.
+// Is told of all bytes before any is written; with its error none is.
+using Charge = std::function<Status(std::size_t bytes)>;
+
+// The value as Python's json.dumps writes it, which may be a hundred times as long.
 //
 // Errors: kInvalidArgument  undefined values and the kinds that JSON does not have
-[[nodiscard]] Result<MarkedText> to_json(const Value& value, const JsonStyle& style);
+//         those of `charge`
+[[nodiscard]] Result<MarkedText> to_json(const Value& value,
+                                         const JsonStyle& style,
+                                         const Charge& charge);
 
 }  // namespace phalanx::jinja

@@ -43,6 +43,7 @@ class MarkedText {
   [[nodiscard]] std::size_t size() const { return text_.size(); }
   [[nodiscard]] bool empty() const { return text_.empty(); }
 
+  void reserve(std::size_t bytes) { text_.reserve(bytes); }
   void append_literal(std::string_view text) { text_.append(text); }
   void append_user(std::string_view text) {
     user_.append({text_.size(), text_.size() + text.size()});
