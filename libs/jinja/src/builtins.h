@@ -24,6 +24,7 @@ namespace phalanx::jinja {
 // One part of the tables, each in a file of its own.
 [[nodiscard]] std::span<const Builtin> text_filters();
 [[nodiscard]] std::span<const Builtin> sequence_filters();
+[[nodiscard]] std::span<const Builtin> sorting_filters();
 [[nodiscard]] std::span<const Builtin> number_filters();
 
 // Calls a method of a value that has it.

@@ -61,6 +61,10 @@ class Interpreter {
   // Counts work before it is done.
   // Errors: kResourceExhausted  past the limit
   [[nodiscard]] Status charge(std::size_t bytes);
+  // Looks at the clock now and then, the sooner the more bytes were or can be gone through. For
+  // work that builds nothing.
+  // Errors: kResourceExhausted  past the limit
+  [[nodiscard]] Status check_time(std::size_t bytes = 0);
   // elements(), whose bytes are charged before they are made.
   // Errors: as elements() and charge()
   [[nodiscard]] Result<std::vector<Value>> elements_of(const Value& value);
@@ -96,9 +100,6 @@ class Interpreter {
   [[nodiscard]] Result<Flow> execute_scope(const Body& body, Scope& scope, MarkedText& out);
   [[nodiscard]] Result<Flow> execute(const Body& body, Scope& scope, MarkedText& out);
   [[nodiscard]] Result<Flow> execute(const Statement& statement, Scope& scope, MarkedText& out);
-  // Looks at the clock now and then, the sooner the more bytes were or can be gone through.
-  // Errors: kResourceExhausted  past the limit
-  [[nodiscard]] Status check_time(std::size_t bytes = 0);
   // Of a loop's body or condition.
   // Errors: kResourceExhausted  past the limit
   [[nodiscard]] Status count_iteration();

@@ -59,6 +59,7 @@ Result<Value> strip_method(Interpreter& interpreter, const Value& object, Argume
     return Value::text(strip(text, nullptr, kSide));
   }
   PHALANX_TRY(const MarkedText characters, parameters.text(0, ""));
+  PHALANX_RETURN_IF_ERROR(interpreter.charge(characters.size()));
   return Value::text(strip(text, &characters, kSide));
 }
 

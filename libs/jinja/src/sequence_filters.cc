@@ -21,12 +21,6 @@ Result<std::vector<Value>> elements_if_true(Interpreter& interpreter, const Valu
   return value.is_true() ? input_elements(interpreter, value) : std::vector<Value>();
 }
 
-// Text as it counts in a comparison that ignores case.
-Value ignoring_case(const Value& value) {
-  const MarkedText* const text = value.as_text();
-  return text == nullptr ? value : Value::text(change_case(*text, Case::kLower));
-}
-
 Result<Value> length_filter(Interpreter& /*interpreter*/, Arguments& arguments) {
   PHALANX_TRY(const Parameters parameters, Parameters::bind(arguments, {"value"}));
   PHALANX_TRY(const Value value, parameters.required(0));
@@ -96,6 +90,18 @@ Arguments inner_arguments(const Arguments& arguments, std::size_t first, const V
   return inner;
 }
 
+// What applying a filter or test with these arguments to one item can go through, but for the item.
+std::size_t arguments_bytes(const Arguments& arguments, std::size_t first) {
+  std::size_t bytes = 0;
+  for (std::size_t i = first; i < arguments.positional.size(); ++i) {
+    bytes += arguments.positional[i].walk_bytes();
+  }
+  for (const auto& [name, value] : arguments.named) {
+    bytes += name.size() + value.walk_bytes();
+  }
+  return bytes;
+}
+
 Result<Value> map_attribute(Interpreter& interpreter, Arguments& arguments) {
   PHALANX_TRY(const Parameters parameters,
               Parameters::bind(arguments, {"value", "attribute", "default"}));
@@ -103,6 +109,7 @@ Result<Value> map_attribute(Interpreter& interpreter, Arguments& arguments) {
   PHALANX_TRY(const Value path, parameters.required(1));
   PHALANX_TRY(std::vector<Value> items, elements_if_true(interpreter, value));
   for (Value& item : items) {
+    PHALANX_RETURN_IF_ERROR(interpreter.check_time(path.walk_bytes()));
     PHALANX_TRY(item, attribute_path(interpreter, item, path));
     if (item.is_undefined() && parameters.has(2)) {
       item = *parameters.get(2);
@@ -121,7 +128,9 @@ Result<Value> map(Interpreter& interpreter, Arguments& arguments) {
     return invalid_argument("map: expected the name of a filter");
   }
   PHALANX_TRY(std::vector<Value> items, elements_if_true(interpreter, arguments.positional[0]));
+  const std::size_t bytes = arguments_bytes(arguments, 2);
   for (Value& item : items) {
+    PHALANX_RETURN_IF_ERROR(interpreter.check_time(bytes + item.walk_bytes()));
     Arguments inner = inner_arguments(arguments, 2, item);
     PHALANX_TRY(item, filter->call(interpreter, inner));
   }
@@ -146,7 +155,9 @@ Result<Value> select(Interpreter& interpreter, Arguments& arguments) {
   }
   PHALANX_TRY(std::vector<Value> items, elements_if_true(interpreter, arguments.positional[0]));
   std::vector<Value> kept;
+  const std::size_t bytes = arguments_bytes(arguments, 1);
   for (Value& item : items) {
+    PHALANX_RETURN_IF_ERROR(interpreter.check_time(bytes + item.walk_bytes()));
     Value subject = item;
     if constexpr (kByAttribute) {
       PHALANX_TRY(subject, attribute_path(interpreter, item, arguments.positional[1]));
@@ -177,143 +188,6 @@ Result<Value> items(Interpreter& interpreter, Arguments& arguments) {
   return Value::once(std::move(pairs));
 }
 
-// Sorts by keys that were computed before, keeping the order of equals.
-Result<Value> sorted(std::vector<std::pair<Value, Value>> keyed, bool reverse) {
-  std::optional<Error> fault;
-  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
-    const Result<int> order = reverse ? compare(b.first, a.first) : compare(a.first, b.first);
-    if (!order) {
-      fault = order.error();
-      return false;
-    }
-    return *order < 0;
-  });
-  if (fault.has_value()) {
-    return *std::move(fault);
-  }
-  std::vector<Value> values;
-  values.reserve(keyed.size());
-  for (auto& [key, value] : keyed) {
-    values.push_back(std::move(value));
-  }
-  return Value::list(std::move(values));
-}
-
-Result<Value> dictsort(Interpreter& interpreter, Arguments& arguments) {
-  PHALANX_TRY(const Parameters parameters,
-              Parameters::bind(arguments, {"value", "case_sensitive", "by", "reverse"}));
-  PHALANX_TRY(const Value value, parameters.required(0));
-  PHALANX_TRY(const bool case_sensitive, parameters.boolean(1, false));
-  PHALANX_TRY(const MarkedText by, parameters.text(2, "key"));
-  PHALANX_TRY(const bool reverse, parameters.boolean(3, false));
-  const Dict* const dict = value.as_dict();
-  if (dict == nullptr || (by.text() != "key" && by.text() != "value")) {
-    return invalid_argument("dictsort: expected a dict and \"key\" or \"value\"");
-  }
-  PHALANX_RETURN_IF_ERROR(interpreter.charge(dict->entries().size() * sizeof(Value)));
-  std::vector<std::pair<Value, Value>> keyed;
-  for (const Dict::Entry& entry : dict->entries()) {
-    const Value key = by.text() == "key" ? Value(entry.key) : entry.value;
-    PHALANX_TRY(Value pair, Value::list({Value(entry.key), entry.value}, /*is_tuple=*/true));
-    keyed.emplace_back(case_sensitive ? key : ignoring_case(key), std::move(pair));
-  }
-  return sorted(std::move(keyed), reverse);
-}
-
-// "a.b,c" names two attributes.
-std::vector<Value> paths_of(const Value& attribute) {
-  const MarkedText* const text = attribute.as_text();
-  if (text == nullptr) {
-    return {attribute};
-  }
-  std::vector<Value> paths;
-  const std::string& all = text->text();
-  for (std::size_t begin = 0; begin <= all.size();) {
-    const std::size_t end = std::min(all.find(',', begin), all.size());
-    paths.push_back(Value::literal(all.substr(begin, end - begin)));
-    begin = end + 1;
-  }
-  return paths;
-}
-
-Result<Value> sort(Interpreter& interpreter, Arguments& arguments) {
-  PHALANX_TRY(const Parameters parameters,
-              Parameters::bind(arguments, {"value", "reverse", "case_sensitive", "attribute"}));
-  PHALANX_TRY(const Value value, parameters.required(0));
-  PHALANX_TRY(const bool reverse, parameters.boolean(1, false));
-  PHALANX_TRY(const bool case_sensitive, parameters.boolean(2, false));
-  PHALANX_TRY(std::vector<Value> values, input_elements(interpreter, value));
-  const bool by_attributes = parameters.has(3) && !parameters.get(3)->is_none();
-  const std::vector<Value> paths =
-      by_attributes ? paths_of(*parameters.get(3)) : std::vector<Value>();
-  std::vector<std::pair<Value, Value>> keyed;
-  for (Value& item : values) {
-    // Lists: so two that are equal are in order, also if their keys have none ("none").
-    std::vector<Value> keys;
-    for (const Value& path : paths) {
-      PHALANX_TRY(const Value key, attribute_path(interpreter, item, path));
-      keys.push_back(case_sensitive ? key : ignoring_case(key));
-    }
-    if (!by_attributes) {
-      keys.push_back(case_sensitive ? item : ignoring_case(item));
-    }
-    PHALANX_TRY(Value wrapped, Value::list(std::move(keys)));
-    keyed.emplace_back(std::move(wrapped), std::move(item));
-  }
-  return sorted(std::move(keyed), reverse);
-}
-
-template <bool kMax>
-Result<Value> extreme(Interpreter& interpreter, Arguments& arguments) {
-  PHALANX_TRY(const Parameters parameters,
-              Parameters::bind(arguments, {"value", "case_sensitive", "attribute"}));
-  PHALANX_TRY(const Value value, parameters.required(0));
-  PHALANX_TRY(const bool case_sensitive, parameters.boolean(1, false));
-  PHALANX_TRY(std::vector<Value> values, input_elements(interpreter, value));
-  std::optional<std::pair<Value, Value>> best;
-  for (Value& item : values) {
-    Value key = item;
-    if (parameters.has(2) && !parameters.get(2)->is_none()) {
-      PHALANX_TRY(key, attribute_path(interpreter, item, *parameters.get(2)));
-    }
-    key = case_sensitive ? key : ignoring_case(key);
-    int order = 1;
-    if (best.has_value()) {
-      PHALANX_TRY(order, kMax ? compare(key, best->first) : compare(best->first, key));
-    }
-    if (order > 0) {
-      best.emplace(std::move(key), std::move(item));
-    }
-  }
-  return best.has_value() ? std::move(best->second) : Value::undefined("the sequence was empty");
-}
-
-Result<Value> unique(Interpreter& interpreter, Arguments& arguments) {
-  PHALANX_TRY(const Parameters parameters,
-              Parameters::bind(arguments, {"value", "case_sensitive", "attribute"}));
-  PHALANX_TRY(const Value value, parameters.required(0));
-  PHALANX_TRY(const bool case_sensitive, parameters.boolean(1, false));
-  PHALANX_TRY(std::vector<Value> values, input_elements(interpreter, value));
-  std::vector<Value> seen;
-  std::vector<Value> kept;
-  for (Value& item : values) {
-    Value key = item;
-    if (parameters.has(2) && !parameters.get(2)->is_none()) {
-      PHALANX_TRY(key, attribute_path(interpreter, item, *parameters.get(2)));
-    }
-    key = case_sensitive ? key : ignoring_case(key);
-    if (!is_hashable(key)) {
-      return invalid_argument("unique: " + std::string(key.type_name()) + " cannot be a key");
-    }
-    PHALANX_RETURN_IF_ERROR(interpreter.charge(seen.size()));
-    if (std::none_of(seen.begin(), seen.end(), [&](const Value& s) { return equal(s, key); })) {
-      seen.push_back(std::move(key));
-      kept.push_back(std::move(item));
-    }
-  }
-  return Value::once(std::move(kept));
-}
-
 Result<Value> reverse(Interpreter& interpreter, Arguments& arguments) {
   PHALANX_TRY(const Parameters parameters, Parameters::bind(arguments, {"value"}));
   PHALANX_TRY(const Value value, parameters.required(0));
@@ -332,8 +206,7 @@ Result<Value> reverse(Interpreter& interpreter, Arguments& arguments) {
   return Value::text(std::move(text));
 }
 
-constexpr std::array<Builtin, 18> kSequenceFilters{{{"count", length_filter},
-                                                    {"dictsort", dictsort},
+constexpr std::array<Builtin, 13> kSequenceFilters{{{"count", length_filter},
                                                     {"first", end_of<true>},
                                                     {"items", items},
                                                     {"join", join},
@@ -341,15 +214,11 @@ constexpr std::array<Builtin, 18> kSequenceFilters{{{"count", length_filter},
                                                     {"length", length_filter},
                                                     {"list", list},
                                                     {"map", map},
-                                                    {"max", extreme<true>},
-                                                    {"min", extreme<false>},
                                                     {"reject", select<false, false>},
                                                     {"rejectattr", select<true, false>},
                                                     {"reverse", reverse},
                                                     {"select", select<false, true>},
-                                                    {"selectattr", select<true, true>},
-                                                    {"sort", sort},
-                                                    {"unique", unique}}};
+                                                    {"selectattr", select<true, true>}}};
 
 }  // namespace
 

@@ -261,7 +261,8 @@ const Builtin* find(std::span<const Builtin> table, std::string_view name) {
 }  // namespace
 
 const Builtin* find_filter(std::string_view name) {
-  for (const auto table : {text_filters(), sequence_filters(), number_filters()}) {
+  for (const auto table :
+       {text_filters(), sequence_filters(), sorting_filters(), number_filters()}) {
     if (const Builtin* filter = find(table, name)) {
       return filter;
     }

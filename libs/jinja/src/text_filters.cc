@@ -63,6 +63,7 @@ Result<Value> trim(Interpreter& interpreter, Arguments& arguments) {
     return Value::text(strip(text, nullptr, Side::kBoth));
   }
   PHALANX_TRY(const MarkedText characters, parameters.text(1, ""));
+  PHALANX_RETURN_IF_ERROR(interpreter.charge(characters.size()));
   return Value::text(strip(text, &characters, Side::kBoth));
 }
 

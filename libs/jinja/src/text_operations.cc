@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <utf8proc.h>
 
@@ -72,16 +74,15 @@ bool is_strip_space(char32_t c) {
 
 MarkedText strip(const MarkedText& text, const MarkedText* characters, Side side) {
   const std::string_view view = text.view();
+  // Sorted and not hashed: whoever chooses them can make hashes collide.
+  std::vector<char32_t> named;
+  for (std::size_t i = 0; characters != nullptr && i < characters->size();) {
+    named.push_back(next_code_point(characters->view(), i));
+  }
+  std::sort(named.begin(), named.end());
   const auto goes = [&](char32_t c) {
-    if (characters == nullptr) {
-      return is_strip_space(c);
-    }
-    for (std::size_t i = 0; i < characters->size();) {
-      if (next_code_point(characters->view(), i) == c) {
-        return true;
-      }
-    }
-    return false;
+    return characters == nullptr ? is_strip_space(c)
+                                 : std::binary_search(named.begin(), named.end(), c);
   };
   std::size_t begin = 0;
   while (side != Side::kRight && begin < view.size()) {

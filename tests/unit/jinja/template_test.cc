@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/jinja/template.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/base/thread_time.h"
 #include "phalanx/base/utf8.h"
 #include "phalanx/jinja/json_value.h"
 
@@ -153,6 +155,48 @@ TEST(Template, TimeEndsWhatGoesThroughMuchAgainAndAgain) {
       {.work_bytes_max = std::size_t{1} << 30, .cpu_time_max = std::chrono::milliseconds(100)});
   ASSERT_FALSE(rendered);
   EXPECT_NE(rendered.error().message().find("CPU time"), std::string::npos);
+}
+
+// In the midst of them: they would take seconds to find nothing.
+TEST(Template, TimeEndsFiltersThatGoThroughAListForEachElement) {
+  std::vector<Value> numbers;
+  std::vector<Value> holders;
+  for (std::int64_t i = 0; i < 20'000; ++i) {
+    numbers.emplace_back(i);
+    Dict holder;
+    holder.set(std::make_shared<const MarkedText>(MarkedText::literal("a")), Value(-1 - i));
+    holders.push_back(*Value::dict(std::move(holder)));
+  }
+  const Template::Variables variables{{"x", *Value::list(std::move(numbers))},
+                                      {"y", *Value::list(std::move(holders))}};
+  for (const char* source :
+       {"{{ x|reject('in', x)|list }}", "{{ y|selectattr('a', 'in', x)|list }}"}) {
+    const auto rendered =
+        render(source, variables, {.cpu_time_max = std::chrono::milliseconds(100)});
+    ASSERT_FALSE(rendered) << source;
+    EXPECT_NE(rendered.error().message().find("CPU time"), std::string::npos) << source;
+  }
+}
+
+TEST(Template, StripsManyCharactersInTheTimeOfTheText) {
+  std::string characters = "a";
+  for (char32_t c = 0x4E00; c < 0x4E00 + 10'000; ++c) {
+    append_utf8(c, characters);
+  }
+  // The one that is there stands last.
+  std::rotate(characters.begin(), characters.begin() + 1, characters.end());
+  const Template::Variables variables{
+      {"x", Value::text(MarkedText::user(std::string(500'000, 'a') + "b"))},
+      {"c", Value::text(MarkedText::user(characters))}};
+  const CpuTimeLimit limit(std::chrono::seconds(5));
+  const auto rendered = render(
+      "{{ x.strip(c) }} {{ x|trim(c) }} {{ x.lstrip(c) }} "
+      "{{ x.rstrip('b').rstrip(c) }}.",
+      variables,
+      {.cpu_time_max = std::chrono::hours(1)});
+  EXPECT_FALSE(limit.passed());
+  ASSERT_TRUE(rendered) << rendered.error().message();
+  EXPECT_EQ(rendered->text(), "b b b .");
 }
 
 TEST(Template, SplitsFromTheRight) {
