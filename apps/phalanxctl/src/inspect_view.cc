@@ -68,6 +68,7 @@ nlohmann::ordered_json config_json(const checkpoint::ModelConfig& config) {
           {"vocab", config.vocab},
           {"tied_head", config.tied_head},
           {"sliding_window", config.sliding_window},
+          {"attention_chunk", config.attention_chunk},
           {"served_as", checkpoint::describe(config.formats)}};
 }
 
@@ -117,9 +118,9 @@ std::string inspection_text(const Inspection& inspection,
   }
   if (inspection.context_length) {
     out << "  context    " << *inspection.context_length << " tokens";
-    if (inspection.config && inspection.config->sliding_window != 0) {
-      out << ", of which the " << inspection.config->sliding_window
-          << " of the sliding window are served";
+    if (inspection.config && !checkpoint::limit_of_positions(*inspection.config).empty()) {
+      out << ", of which the " << inspection.config->max_position << " of the "
+          << checkpoint::limit_of_positions(*inspection.config) << " are served";
     }
     out << "\n";
   }

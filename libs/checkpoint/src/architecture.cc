@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "architecture.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -135,6 +136,26 @@ Result<double> window_of(const json::Fields& fields,
   return window;
 }
 
+// Qwen2.5-1M: attention is as any within the context that the model had before, and a chunk.
+Status read_chunks(const json::Fields& fields, ModelConfig& config) {
+  constexpr std::string_view kField = "dual_chunk_attention_config";
+  constexpr std::string_view kOriginal = "original_max_position_embeddings";
+  if (!fields.has(kField)) {
+    return ok();
+  }
+  PHALANX_TRY(const json::Fields chunks, fields.object(kField));
+  if (!chunks.has(kOriginal)) {
+    return refused(chunks.name_of(kOriginal), "a number of tokens", "none");
+  }
+  PHALANX_TRY(double chunk, chunks.number(kOriginal, 1, kMaxPosition));
+  if (chunks.has("chunk_size")) {
+    PHALANX_TRY(const double size, chunks.number("chunk_size", 1, kMaxPosition));
+    chunk = std::min(chunk, size);
+  }
+  keep_within_chunk(chunk, config);
+  return ok();
+}
+
 // Transformers 5 has it, for models that look ahead.
 Status check_causal(const json::Fields& fields) {
   if (!fields.has("is_causal")) {
@@ -206,6 +227,7 @@ Status read_architecture(const json::Fields& fields,
   config.model_type = std::string(architecture.model_type);
   config.qk_norm = architecture.qk_norm;
   PHALANX_RETURN_IF_ERROR(read_biases(fields, architecture, config));
+  PHALANX_RETURN_IF_ERROR(read_chunks(fields, config));
   PHALANX_TRY(const double window, window_of(fields, architecture, config));
   keep_within_window(window, config);
   PHALANX_RETURN_IF_ERROR(check_causal(fields));

@@ -245,6 +245,12 @@ Status read_default(const json::Fields& fields, const step::RealRule& rule, floa
 
 }  // namespace
 
+std::string_view limit_of_positions(const ModelConfig& config) {
+  return config.sliding_window != 0    ? "sliding window"
+         : config.attention_chunk != 0 ? "attention chunk"
+                                       : "";
+}
+
 std::uint64_t hash_of(const ModelConfig& config) {
   const auto bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
   const RopeConfig& rope = config.rope;

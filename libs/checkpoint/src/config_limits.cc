@@ -39,6 +39,13 @@ void keep_within_window(double window, ModelConfig& config) {
   }
 }
 
+void keep_within_chunk(double chunk, ModelConfig& config) {
+  if (chunk < config.max_position) {
+    config.attention_chunk = static_cast<std::uint32_t>(chunk);
+    config.max_position = config.attention_chunk;
+  }
+}
+
 Status check_shape(const ModelConfig& config, const ShapeNames& names) {
   constexpr std::uint32_t kWidthMultiple = kernels::kDotBlock;
   constexpr std::uint32_t kHeadDimMultiple = kernels::kStripColumns;

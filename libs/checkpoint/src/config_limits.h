@@ -51,6 +51,10 @@ Status finish_rope(ModelConfig& config);
 // as many positions, and tells so in config.sliding_window. 0: none.
 void keep_within_window(double window, ModelConfig& config);
 
+// The same where positions are counted anew from chunk to chunk, in config.attention_chunk. To be
+// called before the one above.
+void keep_within_chunk(double chunk, ModelConfig& config);
+
 Status check_multiple(std::string_view field, std::uint32_t value, std::uint32_t of);
 
 }  // namespace phalanx::checkpoint

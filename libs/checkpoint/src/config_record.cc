@@ -61,6 +61,7 @@ void fields(Archive& archive, Config& config) {
   archive.number("vocab", config.vocab);
   archive.number("max_position", config.max_position);
   archive.number("sliding_window", config.sliding_window);
+  archive.number("attention_chunk", config.attention_chunk);
   archive.number("rms_norm_eps", config.rms_norm_eps);
   archive.number("rope_head_dim", config.rope.head_dim);
   archive.number("rope_theta", config.rope.theta);

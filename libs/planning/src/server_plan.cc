@@ -99,10 +99,11 @@ Result<model::MemoryPlan> plan_memory(const wire::PlannerBootstrap& asked,
   request.replicas = asked.dp;
   request.ranks = asked.tp;
   if (asked.limits.max_model_len > config.max_position) {
+    const std::string limit(checkpoint::limit_of_positions(config));
     return invalid_argument(
         "--max-model-len: expected at most " + std::to_string(config.max_position) +
-        (config.sliding_window != 0 ? ", the model's sliding window" : ", which the model allows") +
-        ", found " + std::to_string(asked.limits.max_model_len));
+        (limit.empty() ? ", which the model allows" : ", the model's " + limit) + ", found " +
+        std::to_string(asked.limits.max_model_len));
   }
   request.limits = asked.limits;
   request.kv_memory_bytes = asked.kv_memory_bytes;
@@ -152,8 +153,8 @@ std::string summary_of(const checkpoint::ModelConfig& config) {
   std::ostringstream out;
   out << config.model_type << ", " << config.layers << " layers, hidden " << config.hidden << ", "
       << config.heads << " heads, " << config.kv_heads << " KV heads, vocabulary " << config.vocab;
-  if (config.sliding_window != 0) {
-    out << ", at most the " << config.sliding_window << " tokens of its sliding window";
+  if (const auto limit = checkpoint::limit_of_positions(config); !limit.empty()) {
+    out << ", at most the " << config.max_position << " tokens of its " << limit;
   }
   return out.str();
 }

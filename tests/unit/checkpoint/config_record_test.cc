@@ -18,6 +18,8 @@ ModelConfig unusual() {
   config.intermediate = 3072;
   config.vocab = 151936;
   config.max_position = 40960;
+  config.sliding_window = 40960;
+  config.attention_chunk = 65536;
   config.rms_norm_eps = 1.0e-5F;
   config.rope = {
       128, 1e6 / 3, kernels::RopeScaling::kYarn, 4.0, 1.5, 3.5, 4096, 31, 2, 0.7, {1.0F, 1.0F / 3}};
@@ -41,6 +43,8 @@ TEST(ConfigRecord, KeepsEveryFieldToTheBit) {
   EXPECT_EQ(hash_of(read), hash_of(config));
   EXPECT_EQ(read.model_type, config.model_type);
   EXPECT_EQ(read.max_position, config.max_position);
+  EXPECT_EQ(read.sliding_window, config.sliding_window);
+  EXPECT_EQ(read.attention_chunk, config.attention_chunk);
   EXPECT_EQ(read.rope.head_dim, config.rope.head_dim);
   EXPECT_EQ(read.rope.divisors, config.rope.divisors);
   EXPECT_EQ(read.eos, config.eos);

@@ -118,6 +118,34 @@ TEST(Architecture, AWindowLeavesTheRotationAsItIs) {
   EXPECT_EQ(cut->rope, whole->rope);
 }
 
+// Beyond a chunk its positions are counted otherwise.
+TEST(Architecture, ReachesAsFarAsTheFirstChunkOfDualChunkAttention) {
+  const auto with = [](const std::string& fields) {
+    return checkpoint::parse_config(
+        json_of("qwen2", R"(,"dual_chunk_attention_config":{)" + fields + "}"));
+  };
+  for (const auto& [fields, reached] : std::vector<std::pair<std::string, std::uint32_t>>{
+           {R"("chunk_size":256,"local_size":8,"original_max_position_embeddings":256)", 256},
+           {R"("chunk_size":128,"original_max_position_embeddings":256)", 128},
+           {R"("original_max_position_embeddings":256)", 256},
+           {R"("original_max_position_embeddings":512)", 512}}) {
+    const auto config = with(fields);
+    ASSERT_TRUE(config) << config.error().to_string();
+    EXPECT_EQ(config->max_position, reached) << fields;
+    EXPECT_EQ(checkpoint::limit_of_positions(*config), reached < 512 ? "attention chunk" : "");
+  }
+  const auto both = checkpoint::parse_config(
+      json_of("qwen2",
+              R"(,"dual_chunk_attention_config":{"original_max_position_embeddings":256})"
+              R"(,"use_sliding_window":true,"sliding_window":100,"max_window_layers":0)"));
+  ASSERT_TRUE(both) << both.error().to_string();
+  EXPECT_EQ(both->max_position, 100U);
+  EXPECT_EQ(checkpoint::limit_of_positions(*both), "sliding window");
+  expect_refused("qwen2",
+                 R"(,"dual_chunk_attention_config":{"chunk_size":256})",
+                 {"dual_chunk_attention_config", "original_max_position_embeddings", "none"});
+}
+
 TEST(Architecture, RefusesLayersOfAKindThatIsNotThere) {
   expect_refused("llama",
                  R"(,"layer_types":["full_attention","chunked_attention"])",

@@ -78,6 +78,8 @@ struct ModelConfig {
   // Of those that the model was made for, max_position are left: as many as a token sees, while
   // attention here is to all of them. 0 if none is lost.
   std::uint32_t sliding_window = 0;
+  // Likewise of chunks that positions are counted in anew: one is left. 0 if none is lost.
+  std::uint32_t attention_chunk = 0;
   float rms_norm_eps = 1e-6F;
   kernels::RopeConfig rope;  // its head_dim is the one above
   bool tied_head = false;    // lm_head is embed_tokens
@@ -109,6 +111,10 @@ struct GenerationDefaults {
 
   friend bool operator==(const GenerationDefaults&, const GenerationDefaults&) = default;
 };
+
+// What leaves fewer positions than the model was made for: "sliding window", "attention chunk".
+// Empty: nothing.
+[[nodiscard]] std::string_view limit_of_positions(const ModelConfig& config);
 
 // Fingerprint of every field that the arithmetic or the layout of the weights depends on.
 [[nodiscard]] std::uint64_t hash_of(const ModelConfig& config);
