@@ -31,6 +31,9 @@ constexpr std::array kSwitchFields = {
 
 constexpr std::size_t kMaxUserBytes = 512;
 
+// What clients of vLLM and of llama-server send to have one drawn.
+constexpr std::int64_t kNoSeed = -1;
+
 // A share that the least one stands for: none at all, or one that is smaller. Whoever sends it
 // wants the likeliest token, which the least share keeps.
 bool is_below_least_share(const json::Value& value) {
@@ -63,7 +66,9 @@ bool GenerationReader::read_number(const Field& field, Refusal* refusal) {
         field,
         {std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()},
         &value);
-    out_->seed = value;
+    if (value != kNoSeed) {
+      out_->seed = value;
+    }
   } else if (field.name == "n") {
     *refusal = read_int(field, {1, bounds_.choices_max}, &value);
     out_->n = static_cast<std::uint32_t>(value);

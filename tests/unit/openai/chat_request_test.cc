@@ -40,6 +40,14 @@ TEST(ChatRequest, LeavesAbsentFieldsToTheModel) {
   EXPECT_TRUE(fields.skip_special_tokens);
 }
 
+TEST(ChatRequest, ASeedOfMinusOneIsNone) {
+  for (const char* const none : {"-1", "-1.0", "null"}) {
+    EXPECT_FALSE(parse_with("\"seed\":" + std::string(none)).generation.seed) << none;
+  }
+  EXPECT_EQ(parse_with(R"("seed":0)").generation.seed, 0);
+  EXPECT_EQ(parse_with(R"("seed":-2)").generation.seed, -2);
+}
+
 TEST(ChatRequest, TakesNoShareForTheLeast) {
   for (const char* const none : {"0", "0.0", "-0.0"}) {
     EXPECT_EQ(parse_with("\"top_p\":" + std::string(none)).generation.top_p, 1e-10F) << none;

@@ -47,7 +47,7 @@ struct GenerationFields {
   std::optional<float> presence_penalty;
   std::optional<float> frequency_penalty;
   std::vector<std::pair<TokenId, float>> logit_bias;  // ascending ids
-  std::optional<std::int64_t> seed;
+  std::optional<std::int64_t> seed;                   // (-1 is none)
   std::uint32_t n = 1;
   std::optional<std::uint32_t> max_tokens;      // ≥ 1, or kRestOfContext
   std::string max_tokens_field = "max_tokens";  // the spelling the client used, for messages
