@@ -22,6 +22,7 @@ constexpr std::array<std::string_view, 9> kReservedVariables = {"messages",
                                                                 "eos_token"};
 
 constexpr std::string_view kEffort = "reasoning_effort";
+constexpr std::string_view kThinking = "enable_thinking";
 
 std::string json_of(const json::Value& value) {
   json::Writer json;
@@ -110,6 +111,7 @@ bool TemplateInputReader::read(const Field& field, Refusal* refusal) {
   } else if (field.name == "chat_template_kwargs") {
     *refusal = read_variables(field, &input_.variables_json);
     variables_have_effort_ = field.value.find(kEffort) != nullptr;
+    variables_have_thinking_ = field.value.find(kThinking) != nullptr;
   } else if (field.name == kEffort) {
     *refusal = read_effort(field);
   } else if (field.name == "chat_template") {
@@ -145,15 +147,18 @@ Refusal TemplateInputReader::read_effort(const Field& field) {
 }
 
 // A template that knows efforts finds it among its variables, where chat_template_kwargs may have
-// named another.
+// named another. Many know only whether to think at all, which the effort says as well.
 void TemplateInputReader::add_effort() {
   if (!effort_ || variables_have_effort_) {
     return;
   }
   std::string& variables = input_.variables_json;
-  const std::string member = "\"" + std::string(kEffort) + "\":" + json::quote(*effort_);
+  std::string members = json::quote(kEffort) + ":" + json::quote(*effort_);
+  if (!variables_have_thinking_) {
+    members += "," + json::quote(kThinking) + (*effort_ == "none" ? ":false" : ":true");
+  }
   const bool has_others = variables.size() > std::string_view("{}").size();
-  variables = "{" + member + (has_others ? "," + variables.substr(1) : "}");
+  variables = "{" + members + (has_others ? "," + variables.substr(1) : "}");
 }
 
 Refusal TemplateInputReader::finish() {

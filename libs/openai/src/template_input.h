@@ -38,6 +38,7 @@ class TemplateInputReader {
   std::optional<bool> add_generation_prompt_;
   std::optional<std::string> effort_;
   bool variables_have_effort_ = false;
+  bool variables_have_thinking_ = false;
 };
 
 }  // namespace phalanx::openai

@@ -114,11 +114,15 @@ TEST(TokenizeRequest, GivesTheTemplateItsVariablesAndTheEffort) {
   const std::string text(100, 'x');
   EXPECT_EQ(variables(R"("chat_template_kwargs":{"calm":")" + text + R"("})"),
             R"({"calm":")" + text + R"("})");
-  EXPECT_EQ(variables(R"("reasoning_effort":"low")"), R"({"reasoning_effort":"low"})");
-  EXPECT_EQ(variables(R"("reasoning_effort":"low","chat_template_kwargs":{})"),
-            R"({"reasoning_effort":"low"})");
+  EXPECT_EQ(variables(R"("reasoning_effort":"low")"),
+            R"({"reasoning_effort":"low","enable_thinking":true})");
+  EXPECT_EQ(variables(R"("reasoning_effort":"none","chat_template_kwargs":{})"),
+            R"({"reasoning_effort":"none","enable_thinking":false})");
   EXPECT_EQ(variables(R"("chat_template_kwargs":{"calm":1},"reasoning_effort":"a\"b")"),
-            R"({"reasoning_effort":"a\"b","calm":1})");
+            R"({"reasoning_effort":"a\"b","enable_thinking":true,"calm":1})");
+  EXPECT_EQ(
+      variables(R"("reasoning_effort":"none","chat_template_kwargs":{"enable_thinking":true})"),
+      R"({"reasoning_effort":"none","enable_thinking":true})");
   EXPECT_EQ(
       variables(R"("reasoning_effort":"low","chat_template_kwargs":{"reasoning_effort":null})"),
       R"({"reasoning_effort":null})");

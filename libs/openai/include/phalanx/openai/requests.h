@@ -76,10 +76,12 @@ struct TemplateInput {
   // reasoning_content.
   std::string messages_json;
   std::size_t message_count = 0;
-  std::string tools_json;               // array of objects
-  bool calls_no_tool = false;           // tool_choice is "none"
-  std::string documents_json;           // likewise
-  std::string variables_json;           // chat_template_kwargs and reasoning_effort: object
+  std::string tools_json;      // array of objects
+  bool calls_no_tool = false;  // tool_choice is "none"
+  std::string documents_json;  // likewise
+  // An object: chat_template_kwargs and, where these do not have them, reasoning_effort and the
+  // enable_thinking that it means ("none": false).
+  std::string variables_json;
   bool add_generation_prompt = true;    // false unless sent if the final message is continued
   bool continue_final_message = false;  // the model goes on with the final message's text
 };
