@@ -13,6 +13,7 @@ enum class Harmless {
   kNullOnly,
   kFalse,
   kTrue,
+  kFalseOrTrue,
   kZero,
   kOne,
   kNegative,  // -1: without limit, or off
@@ -154,7 +155,11 @@ constexpr std::array kKnownFields = {
     KnownField{"echo", Harmless::kFalse, "only completions echo the prompt", Where::kChat},
     KnownField{"length_penalty", Harmless::kOne, "there is no beam search"},
     KnownField{"use_beam_search", Harmless::kFalse, "there is no beam search"},
-    KnownField{"spaces_between_special_tokens", Harmless::kTrue, "text is decoded as it is"},
+    // Nothing stands between the texts of tokens that is not part of them, so there are no such
+    // spaces to keep or to leave out. SDKs write the default of vLLM, true, and others false.
+    KnownField{"spaces_between_special_tokens",
+               Harmless::kFalseOrTrue,
+               "the texts of tokens are joined as they are"},
     KnownField{"truncate_prompt_tokens", Harmless::kNullOnly, "a prompt is never shortened"},
     KnownField{"prompt_logprobs", Harmless::kNullOnly, "only produced tokens have logprobs"},
     KnownField{"allowed_token_ids", Harmless::kNullOnly, "use logit_bias"},
@@ -194,6 +199,8 @@ bool is_harmless(const json::Value& value, Harmless harmless) {
       return value.as_bool() != nullptr && !*value.as_bool();
     case Harmless::kTrue:
       return value.as_bool() != nullptr && *value.as_bool();
+    case Harmless::kFalseOrTrue:
+      return value.as_bool() != nullptr;
     case Harmless::kZero:
       return is_number(value, 0);
     case Harmless::kOne:

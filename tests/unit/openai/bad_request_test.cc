@@ -177,6 +177,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"("adaptive_target":0)",
                  "adaptive_target",
                  "adaptive_target: not supported by this version: there is no such way to sample"},
+        BadField{
+            R"("spaces_between_special_tokens":1)",
+            "spaces_between_special_tokens",
+            "spaces_between_special_tokens: not supported by this version: the texts of tokens "
+            "are joined as they are"},
         BadField{R"("truncate":true)",
                  "truncate",
                  "truncate: not supported by this version: a prompt is never shortened"}));

@@ -230,6 +230,10 @@ TEST(ChatRequest, AcceptsFieldsThatAskForWhatHappensAnyway) {
       R"("repeat_last_n":-1,"reasoning_budget":-1,"thinking_budget_tokens":-1,"truncate":false,)"
       R"("adaptive_target":-1.0)");
   EXPECT_TRUE(request.generation.ignored_fields.empty());
+  for (const std::string spaces : {"true", "false"}) {
+    EXPECT_TRUE(parse_with(R"("spaces_between_special_tokens":)" + spaces)
+                    .generation.ignored_fields.empty());
+  }
 }
 
 // Usage with every event is usage, unless that was declined.
