@@ -49,24 +49,44 @@ void note_others(const Field& object,
   }
 }
 
+// The member that has the text of a part; nullptr: it is no text. Some clients send parts as the
+// Responses API calls them.
+const char* text_member_of(const std::string* type) {
+  if (type == nullptr) {
+    return nullptr;
+  }
+  if (*type == "refusal") {
+    return "refusal";
+  }
+  return *type == "text" || *type == "input_text" || *type == "output_text" ? "text" : nullptr;
+}
+
+void write_text_part(const std::string& text, json::Writer& json) {
+  json.begin_object().key("type").text("text").key("text").text(text).end_object();
+}
+
 // A text part as templates know it.
 Refusal write_part(const Field& part, std::vector<std::string>* ignored, json::Writer& json) {
+  if (const std::string* const text = part.value.as_string()) {
+    write_text_part(*text, json);
+    return std::nullopt;
+  }
   const json::Value* type = part.value.find("type");
   const json::Value absent;
   if (part.value.as_object() == nullptr) {
-    return wrong(part, "an object");
+    return wrong(part, "an object or a string");
   }
-  const std::string* kind = type == nullptr ? nullptr : type->as_string();
-  if (kind == nullptr || (*kind != "text" && *kind != "refusal")) {
+  const char* const member = text_member_of(type == nullptr ? nullptr : type->as_string());
+  if (member == nullptr) {
     return wrong({part.name + ".type", type == nullptr ? absent : *type},
                  "\"text\", as the model takes text only");
   }
-  const json::Value* content = part.value.find(*kind);
+  const json::Value* content = part.value.find(member);
   if (content == nullptr || content->as_string() == nullptr) {
-    return wrong({part.name + "." + *kind, content == nullptr ? absent : *content}, "a string");
+    return wrong({part.name + "." + member, content == nullptr ? absent : *content}, "a string");
   }
-  note_others(part, {"type", *kind}, ignored);
-  json.begin_object().key("type").text("text").key("text").text(*content->as_string()).end_object();
+  note_others(part, {"type", member}, ignored);
+  write_text_part(*content->as_string(), json);
   return std::nullopt;
 }
 

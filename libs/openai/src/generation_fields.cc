@@ -272,6 +272,9 @@ Refusal GenerationReader::read_logprobs(const Field& field) {
     note_ignored(field.name, &out_->ignored_fields);
     return std::nullopt;
   }
+  if (!is_chat && field.value.as_bool() != nullptr && !*field.value.as_bool()) {
+    return std::nullopt;  // as chat has it
+  }
   std::int64_t count = 0;
   if (auto refusal = read_int(field, {0, bounds_.top_logprobs_max}, &count)) {
     return refusal;

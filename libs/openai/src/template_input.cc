@@ -48,11 +48,11 @@ Refusal read_variables(const Field& field, std::string* out) {
   return std::nullopt;
 }
 
-// A list of objects of which `check` finds nothing wrong; an empty one counts as none.
-template <typename Check>
+// A list of objects, each as `write` finds it good; an empty one counts as none.
+template <typename Write>
 Refusal read_objects(const Field& field,
                      std::size_t count_max,
-                     const Check& check,
+                     const Write& write,
                      std::string* out) {
   const auto* list = field.value.as_array();
   if (list == nullptr) {
@@ -63,24 +63,29 @@ Refusal read_objects(const Field& field,
                          field.name + ": expected at most " + std::to_string(count_max) +
                              " objects, came " + std::to_string(list->size()));
   }
+  json::Writer json;
+  json.begin_array();
   for (std::size_t i = 0; i < list->size(); ++i) {
     const Field element{field.name + "[" + std::to_string(i) + "]", (*list)[i]};
     if (element.value.as_object() == nullptr) {
       return wrong(element, "an object");
     }
-    if (auto refusal = check(element)) {
+    if (auto refusal = write(element, json)) {
       return refusal;
     }
   }
-  *out = list->empty() ? std::string() : json_of(field.value);
+  json.end_array();
+  *out = list->empty() ? std::string() : json.take();
   return std::nullopt;
 }
 
-Refusal check_tool(const Field& tool) {
+// One without a type is a function, as there are no others, and templates may ask for it.
+Refusal write_tool(const Field& tool, json::Writer& json) {
   const json::Value absent;
   const json::Value* const type = tool.value.find("type");
-  if (type == nullptr || type->as_string() == nullptr || *type->as_string() != "function") {
-    return wrong({tool.name + ".type", type == nullptr ? absent : *type}, "\"function\"");
+  const bool has_type = type != nullptr && !type->is_null();
+  if (has_type && (type->as_string() == nullptr || *type->as_string() != "function")) {
+    return wrong({tool.name + ".type", *type}, "\"function\"");
   }
   const json::Value* const function = tool.value.find("function");
   if (function == nullptr || function->as_object() == nullptr) {
@@ -90,10 +95,22 @@ Refusal check_tool(const Field& tool) {
   if (name == nullptr || name->as_string() == nullptr) {
     return wrong({tool.name + ".function.name", name == nullptr ? absent : *name}, "a string");
   }
+  if (has_type) {
+    json.value(tool.value);
+    return std::nullopt;
+  }
+  json.begin_object().key("type").text("function");
+  for (const auto& [key, value] : *tool.value.as_object()) {
+    if (key != "type") {
+      json.key(key).value(value);
+    }
+  }
+  json.end_object();
   return std::nullopt;
 }
 
-Refusal check_nothing(const Field& /*element*/) {
+Refusal write_document(const Field& document, json::Writer& json) {
+  json.value(document.value);
   return std::nullopt;
 }
 
@@ -103,11 +120,11 @@ bool TemplateInputReader::read(const Field& field, Refusal* refusal) {
   if (field.name == "messages") {
     *refusal = read_messages(field, bounds_.messages_max, ignored_, &input_);
   } else if (field.name == "tools") {
-    *refusal = read_objects(field, bounds_.tools_max, check_tool, &input_.tools_json);
+    *refusal = read_objects(field, bounds_.tools_max, write_tool, &input_.tools_json);
   } else if (field.name == "tool_choice") {
     *refusal = read_tool_choice(field);
   } else if (field.name == "documents") {
-    *refusal = read_objects(field, bounds_.documents_max, check_nothing, &input_.documents_json);
+    *refusal = read_objects(field, bounds_.documents_max, write_document, &input_.documents_json);
   } else if (field.name == "chat_template_kwargs") {
     *refusal = read_variables(field, &input_.variables_json);
     variables_have_effort_ = field.value.find(kEffort) != nullptr;

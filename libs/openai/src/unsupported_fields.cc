@@ -52,7 +52,7 @@ constexpr std::array kKnownFields = {
     KnownField{"structured_outputs", Harmless::kNullOnly, "answers are free text"},
     KnownField{"guided_json", Harmless::kNullOnly, "answers are free text"},
     KnownField{"guided_regex", Harmless::kNullOnly, "answers are free text"},
-    KnownField{"guided_choice", Harmless::kNullOnly, "answers are free text"},
+    KnownField{"guided_choice", Harmless::kEmpty, "answers are free text"},
     KnownField{"guided_grammar", Harmless::kNullOnly, "answers are free text"},
     KnownField{"grammar", Harmless::kEmpty, "answers are free text"},
     KnownField{"json_schema", Harmless::kEmpty, "answers are free text"},

@@ -211,6 +211,24 @@ TEST(ChatRequest, PassesToolsAndDocumentsAsTheyAre) {
   EXPECT_EQ(parse_with(R"("tools":[],"documents":[])").conversation.tools_json, "");
 }
 
+TEST(ChatRequest, AToolWithoutATypeIsAFunction) {
+  for (const std::string type : {"", R"("type":null,)"}) {
+    EXPECT_EQ(parse_with(R"("tools":[{)" + type + R"("function":{"name":"f"},"strict":true}])")
+                  .conversation.tools_json,
+              R"([{"type":"function","function":{"name":"f"},"strict":true}])");
+  }
+}
+
+TEST(ChatRequest, TakesTextPartsByTheirOtherNamesAndPlainOnes) {
+  const ChatRequest request =
+      parse(R"({"messages":[{"role":"user","content":[{"type":"input_text","text":"a"},"b"]},)"
+            R"({"role":"assistant","content":[{"type":"output_text","text":"c"}]}]})");
+  EXPECT_EQ(request.conversation.messages_json,
+            R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},)"
+            R"({"role":"assistant","content":[{"type":"text","text":"c"}]}])");
+  EXPECT_TRUE(request.generation.ignored_fields.empty());
+}
+
 TEST(ChatRequest, ContinuingTheFinalMessageMeansNoNewOne) {
   const ChatRequest request = parse_with(R"("continue_final_message":true)");
   EXPECT_TRUE(request.conversation.continue_final_message);
@@ -230,6 +248,7 @@ TEST(ChatRequest, AcceptsFieldsThatAskForWhatHappensAnyway) {
       R"("repeat_last_n":-1,"reasoning_budget":-1,"thinking_budget_tokens":-1,"truncate":false,)"
       R"("adaptive_target":-1.0)");
   EXPECT_TRUE(request.generation.ignored_fields.empty());
+  EXPECT_TRUE(parse_with(R"("guided_choice":[])").generation.ignored_fields.empty());
   for (const std::string spaces : {"true", "false"}) {
     EXPECT_TRUE(parse_with(R"("spaces_between_special_tokens":)" + spaces)
                     .generation.ignored_fields.empty());

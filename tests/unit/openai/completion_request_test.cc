@@ -37,8 +37,10 @@ TEST(CompletionRequest, LogprobsIsANumberAndZeroIsOne) {
   EXPECT_EQ(
       value_of(parse_completion_request(R"({"prompt":"a","logprobs":0})")).generation.top_logprobs,
       0U);
-  EXPECT_FALSE(
-      value_of(parse_completion_request(R"({"prompt":"a"})")).generation.top_logprobs.has_value());
+  for (const std::string none : {"", R"(,"logprobs":false)", R"(,"logprobs":null)"}) {
+    const auto request = value_of(parse_completion_request(R"({"prompt":"a")" + none + "}"));
+    EXPECT_FALSE(request.generation.top_logprobs.has_value()) << none;
+  }
 }
 
 TEST(CompletionRequest, AcceptsHarmlessValuesOfUnsupportedFields) {

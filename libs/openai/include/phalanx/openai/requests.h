@@ -76,7 +76,7 @@ struct TemplateInput {
   // reasoning_content.
   std::string messages_json;
   std::size_t message_count = 0;
-  std::string tools_json;      // array of objects
+  std::string tools_json;      // array of objects, each with a type
   bool calls_no_tool = false;  // tool_choice is "none"
   std::string documents_json;  // likewise
   // An object: chat_template_kwargs and, where these do not have them, reasoning_effort and the
