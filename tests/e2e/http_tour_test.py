@@ -140,6 +140,10 @@ class HttpTour(unittest.TestCase):
         self.assertEqual(status, 400)
         self.assertIn("JSON", answer["error"]["message"])
         self.assertEqual(self.server.request("GET", "/nowhere")[0], 404)
+        for path in ("/v1/responses", "/v1/messages"):
+            status, answer, _ = self.server.request("POST", path, {"model": "phalanx-tiny"})
+            self.assertEqual(status, 404)
+            self.assertIn("there is /v1/chat/completions", answer["error"]["message"])
         self.assertEqual(self.server.request("GET", "/v1/chat/completions")[0], 405)
 
     def test_tokenize(self):
@@ -160,9 +164,10 @@ class HttpTour(unittest.TestCase):
         stream.finish()
 
     def test_operator_pages(self):
-        for path in ("/live", "/ready", "/health"):
+        for path in ("/live", "/ready", "/ping", "/health"):
             status, _, _ = self.server.request("GET", path)
             self.assertEqual(status, 200, path)
+        self.assertEqual(self.server.request("POST", "/ping", {})[:2], self.server.request("GET", "/ready")[:2])
         health = self.server.request("GET", "/health")[1]
         self.assertEqual(len(health["replicas"]), 2)
         # One document, whoever writes it.

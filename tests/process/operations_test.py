@@ -106,7 +106,8 @@ class Drained(unittest.TestCase):
             self.assertIn("drained", str(body))
             self.assertIn("retry-after", {name.lower() for name in headers})
             self.assertLess(time.monotonic() - began, 10)
-            self.assertEqual(server.request("GET", "/ready")[0], 503)
+            for path in ("/ready", "/ping"):
+                self.assertEqual(server.request("GET", path)[0], 503)
             running.finish()
             self.assertEqual((running.text, running.done, running.error), (counted(100, 180), True, None))
             self.assertEqual(server.control("resume", "1").returncode, 0)

@@ -72,7 +72,11 @@ void add_operator_routes(http::RouteTable* routes,
     });
   });
   routes->add("GET", "/version", says(R"({"version":")" + std::string(kVersion) + "\"}"));
-  routes->add("GET", "/ready", asks(link, wire::QueryKind::kReady, kJson));
+  const http::Handler ready = asks(link, wire::QueryKind::kReady, kJson);
+  routes->add("GET", "/ready", ready);
+  for (const char* const method : {"GET", "POST"}) {
+    routes->add(method, "/ping", ready);  // as SageMaker asks, and vLLM answers
+  }
   routes->add("GET", "/health", [&link](const http::Request&, const Exchange& exchange) {
     link.query(wire::QueryKind::kHealth, [exchange](int status, const std::string& record) {
       answer_health(exchange, status, record);

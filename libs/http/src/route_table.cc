@@ -55,6 +55,10 @@ void RouteTable::add(std::string method, std::string path, Handler handler) {
   place->second[std::move(method)] = std::move(handler);
 }
 
+void RouteTable::add_instead(std::string path, std::string other) {
+  instead_[std::move(path)] = std::move(other);
+}
+
 const RouteTable::Methods* RouteTable::find(const std::string& path) const {
   const auto exact = exact_.find(path);
   if (exact != exact_.end()) {
@@ -73,6 +77,12 @@ const RouteTable::Methods* RouteTable::find(const std::string& path) const {
 std::string RouteTable::nearest(std::string_view path) const {
   while (path.size() > 1 && path.ends_with('/')) {
     path.remove_suffix(1);
+  }
+  for (const auto& [known, other] : instead_) {
+    const bool is_below = path.starts_with(known + "/");
+    if (is_below || (path.size() > 1 && known.ends_with(path))) {
+      return other;
+    }
   }
   std::string found;
   for (const auto& [known, methods] : exact_) {

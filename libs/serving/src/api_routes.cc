@@ -147,6 +147,10 @@ void add_api_routes(http::RouteTable* routes, const ApiContext& context) {
   };
   add_post("/v1/chat/completions", GenerationRoute(context, openai::Api::kChat, seen));
   add_post("/v1/completions", GenerationRoute(context, openai::Api::kText, seen));
+  // What SDKs of these APIs ask for first.
+  for (const char* const other : {"/v1/responses", "/v1/messages"}) {
+    routes->add_instead(other, "/v1/chat/completions");
+  }
   add_post("/tokenize", tokenize_route(context, seen));
   add_post("/detokenize", detokenize_route(context, seen));
   routes->add("GET",

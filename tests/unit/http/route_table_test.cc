@@ -92,6 +92,23 @@ TEST_F(RouteTableTest, NamesThePathThatIsMeant) {
   EXPECT_LT(ask("POST", "/" + std::string(20'000, 'x')).body.size(), 200U);
 }
 
+TEST_F(RouteTableTest, NamesThePathThatThereIsInstead) {
+  add("POST", "/v1/chat/completions");
+  table_.add_instead("/v1/responses", "/v1/chat/completions");
+  const auto said = [this](const std::string& path) {
+    const Response response = ask("POST", path);
+    EXPECT_EQ(response.status, 404) << path;
+    return response.body.text();
+  };
+  EXPECT_EQ(said("/v1/responses"),
+            "no such page: POST /v1/responses; there is /v1/chat/completions");
+  for (const char* const path : {"/v1/responses/", "/v1/responses/a/b", "/responses"}) {
+    EXPECT_NE(said(path).find("there is /v1/chat/completions"), std::string::npos) << path;
+  }
+  EXPECT_EQ(said("/v1/responses2"), "no such page: POST /v1/responses2");
+  EXPECT_EQ(said("/v1"), "no such page: POST /v1");
+}
+
 TEST_F(RouteTableTest, AnswersOptionsAndHead) {
   const Response options = ask("OPTIONS", "/b");
   EXPECT_EQ(options.status, 204);

@@ -27,6 +27,10 @@ class RouteTable {
   // The longest match wins.
   void add(std::string method, std::string path, Handler handler);
 
+  // Whoever asks for `path`, which there is not, for its end or for a path below it, is told that
+  // there is `other`.
+  void add_instead(std::string path, std::string other);
+
   void operator()(Request request, std::shared_ptr<Exchange> exchange) const;
 
  private:
@@ -38,6 +42,7 @@ class RouteTable {
   ErrorFormat format_error_;
   std::map<std::string, Methods, std::less<>> exact_;
   std::vector<std::pair<std::string, Methods>> prefixes_;
+  std::map<std::string, std::string, std::less<>> instead_;
 };
 
 // `handler` for bodies of JSON: one whose content-type is another is answered 415, which also keeps
