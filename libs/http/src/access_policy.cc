@@ -56,6 +56,18 @@ bool is_origin(std::string_view origin) {
                               (origin.size() == mark + 3 || is_authority(origin.substr(mark + 3))));
 }
 
+// "scheme://*". A page of the web has its host to be named by; what an application or an extension
+// shows gets one that is drawn, often anew each time.
+bool is_every_host_of_scheme(std::string_view entry) {
+  constexpr std::string_view kEveryHost = "://*";
+  if (!entry.ends_with(kEveryHost)) {
+    return false;
+  }
+  const std::string_view scheme = entry.substr(0, entry.size() - kEveryHost.size());
+  return is_scheme(scheme) && !equal_ignoring_case(scheme, "http") &&
+         !equal_ignoring_case(scheme, "https");
+}
+
 // How the server would be started for that name or origin; nothing if the flag would not take it.
 std::string advice(std::string_view flag, std::string_view value, bool taken) {
   return taken && value.size() <= kMaxAdvisedBytes
@@ -123,9 +135,11 @@ Result<AccessPolicy> AccessPolicy::create(bool on_loopback,
     policy.allowed_hosts_.push_back(lowered(without_trailing_dot(host)));
   }
   for (const std::string& origin : allowed_origins) {
-    if (origin != "*" && origin != "null" && !authority_of(origin)) {
+    if (origin != "*" && origin != "null" && !authority_of(origin) &&
+        !is_every_host_of_scheme(origin)) {
       return invalid_argument(
-          "--allowed-origins: expected origins, as in https://chat.example.org, or *; came \"" +
+          "--allowed-origins: expected origins, as in https://chat.example.org, all of a scheme "
+          "other than http and https, as in vscode-webview://*, or *; came \"" +
           shown_text(origin) + "\"");
     }
     policy.allowed_origins_.push_back(lowered(origin));
@@ -154,7 +168,9 @@ bool AccessPolicy::serves_origin(std::string_view origin) const {
     return false;
   }
   if (std::any_of(allowed_origins_.begin(), allowed_origins_.end(), [&](const std::string& entry) {
-        return entry == "*" || entry == origin;
+        return entry == "*" || entry == origin ||
+               (is_every_host_of_scheme(entry) &&
+                origin.starts_with(std::string_view(entry).substr(0, entry.size() - 1)));
       })) {
     return true;
   }

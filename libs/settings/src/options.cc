@@ -186,7 +186,8 @@ void add_http_flags(flags::FlagTable* table, Options* o) {
                   &o->allowed_origins,
                   "ORIGINS",
                   "Origins of web pages, separated by commas, that may use the server from another "
-                  "origin, as in https://chat.example.org; * is any");
+                  "origin, as in https://chat.example.org, or all of a scheme other than http and "
+                  "https, as in vscode-webview://*; * is any");
   table->add_switch(
       "strict-api",
       &o->strict_api,

@@ -185,6 +185,27 @@ TEST(AccessPolicy, AllowedOriginsAreServedAndMayReadTheAnswer) {
   EXPECT_TRUE(rules.fields_for(head("llm.example")).fields().empty());
 }
 
+// Extensions and applications get a host that is drawn.
+TEST(AccessPolicy, AllOriginsOfASchemeThatIsNotOfTheWebAreServedByOneEntry) {
+  const AccessPolicy rules = policy(true, {}, {"vscode-webview://*", "App://*"});
+  for (const char* origin :
+       {"vscode-webview://1q2w3e", "VSCODE-webview://a-b", "app://localhost", "app://"}) {
+    EXPECT_EQ(status_of(rules, head("localhost", origin)), 200) << origin;
+  }
+  for (const char* origin : {"null",
+                             "https://app",
+                             "vscode-webview2://a",
+                             "xapp://a",
+                             "app://a/b",
+                             "app:a",
+                             "moz-extension://a"}) {
+    EXPECT_EQ(status_of(rules, head("localhost", origin)), 403) << origin;
+  }
+  for (const char* entry : {"http://*", "HTTPS://*", "://*", "1a://*", "app://*.b", "app://a*"}) {
+    EXPECT_FALSE(AccessPolicy::create(true, {}, {entry})) << entry;
+  }
+}
+
 TEST(AccessPolicy, RefusesEntriesThatAreNoHostOrOrigin) {
   const auto host = AccessPolicy::create(true, {"http://llm.example"}, {});
   ASSERT_FALSE(host);

@@ -24,7 +24,8 @@ namespace phalanx::http {
 //         What is no origin, or more than one, is not served.
 //
 // An entry of `allowed_hosts` is a name or address, with a port or for every port; one of
-// `allowed_origins` is "scheme://host[:port]" or "null"; "*" allows all. Case does not matter.
+// `allowed_origins` is "scheme://host[:port]", "scheme://*" of a scheme other than http and https,
+// or "null"; "*" allows all. Case does not matter.
 //
 // Threads: any, once it is made.
 class AccessPolicy {
