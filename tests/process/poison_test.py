@@ -41,8 +41,9 @@ class PoisonedRequest(unittest.TestCase):
                 streams = begin_streams(server)
                 for stream in streams:
                     stream.wait_for_tokens(3)
-                status, answer, _ = server.request("POST", "/v1/chat/completions", server.chat_body(f"count {MARK} from 1", max_tokens=5))
+                status, answer, headers = server.request("POST", "/v1/chat/completions", server.chat_body(f"count {MARK} from 1", max_tokens=5))
                 self.assertEqual((status, answer["error"]["code"]), (500, "poisoned_request"), answer)
+                self.assertEqual({name.lower(): value for name, value in headers.items()}["x-should-retry"], "false")
                 for stream, expected in zip(streams, undisturbed):
                     stream.finish()
                     self.assertIsNone(stream.error)

@@ -222,7 +222,7 @@ Headers AccessPolicy::fields_for(const Request& head) const {
   fields.add("access-control-allow-origin", *origin);
   fields.add("vary", "origin");
   fields.add("access-control-expose-headers",
-             "x-request-id, retry-after, x-phalanx-ignored-fields");
+             "x-request-id, retry-after, x-should-retry, x-phalanx-ignored-fields");
   if (head.method == "OPTIONS" && head.headers.find("access-control-request-method") != nullptr) {
     fields.add("access-control-allow-methods", "GET, HEAD, POST");
     const std::string* asked = head.headers.find("access-control-request-headers");

@@ -118,6 +118,11 @@ ApiError from_http_status(int status, std::string message) {
   return error;
 }
 
+bool is_final(const ApiError& error) {
+  return error.http_status == 501 || error.http_status == 505 ||
+         error.code == error_traits(Code::kPoisoned).name;
+}
+
 std::string error_body(const ApiError& error) {
   json::Writer json;
   json.begin_object().key("error").begin_object();

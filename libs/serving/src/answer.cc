@@ -7,11 +7,11 @@
 #include "phalanx/http/sse.h"
 #include "phalanx/step/sampling.h"
 
+#include "error_answer.h"
+
 namespace phalanx::serving {
 
 namespace {
-
-constexpr int kRetryAfterSeconds = 2;
 
 // Writing JSON of so many bytes takes a fraction of a millisecond.
 constexpr std::size_t kLargeAnswerBytes = std::size_t{16} << 10;
@@ -45,18 +45,6 @@ void add_ignored_fields(const std::string& names, http::Headers* headers) {
   if (!names.empty()) {
     headers->set("x-phalanx-ignored-fields", names);
   }
-}
-
-http::Response error_answer(const openai::ApiError& error) {
-  http::Response response = http::json_response(error.http_status, openai::error_body(error));
-  if (error.http_status == 503 || error.http_status == 429) {
-    response.headers.set("retry-after", std::to_string(kRetryAfterSeconds));
-  }
-  return response;
-}
-
-void respond_error(http::Exchange& exchange, const openai::ApiError& error) {
-  exchange.respond(error_answer(error));
 }
 
 Answer::Answer(const AnswerContext& context,

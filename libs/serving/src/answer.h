@@ -130,9 +130,4 @@ class Answer final : public RequestSink, public std::enable_shared_from_this<Ans
 // Names what a request said that has no effect; "" adds nothing.
 void add_ignored_fields(const std::string& names, http::Headers* headers);
 
-[[nodiscard]] http::Response error_answer(const openai::ApiError& error);
-
-// The error as an answer of its own, with Retry-After where trying again makes sense.
-void respond_error(http::Exchange& exchange, const openai::ApiError& error);
-
 }  // namespace phalanx::serving

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "answer.h"
+#include "error_answer.h"
 #include "ignored_fields.h"
 #include "preparation.h"
 #include "tokenize_routes.h"
@@ -137,7 +138,7 @@ void list_models(const ApiContext& context, http::Exchange& exchange) {
 }  // namespace
 
 http::Response error_response(int status, const std::string& message) {
-  return http::json_response(status, openai::error_body(openai::from_http_status(status, message)));
+  return error_answer(openai::from_http_status(status, message));
 }
 
 void add_api_routes(http::RouteTable* routes, const ApiContext& context) {

@@ -8,6 +8,7 @@
 #include "phalanx/base/result.h"
 
 #include "answer.h"
+#include "error_answer.h"
 #include "preparation.h"
 
 namespace phalanx::serving {

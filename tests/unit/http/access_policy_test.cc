@@ -175,6 +175,8 @@ TEST(AccessPolicy, AllowedOriginsAreServedAndMayReadTheAnswer) {
   ASSERT_NE(fields.find("access-control-allow-origin"), nullptr);
   EXPECT_EQ(*fields.find("access-control-allow-origin"), "https://Chat.example");
   EXPECT_EQ(*fields.find("vary"), "origin");
+  EXPECT_NE(fields.find("access-control-expose-headers")->find("x-should-retry"),
+            std::string::npos);
   EXPECT_EQ(fields.find("access-control-allow-methods"), nullptr);
   request.method = "OPTIONS";
   request.headers.add("access-control-request-method", "POST");

@@ -81,6 +81,10 @@ class [[nodiscard]] ApiResult {
 // An error of the HTTP layer (404, 405, 413, …).
 [[nodiscard]] ApiError from_http_status(int status, std::string message);
 
+// Whether the same request, sent again, would fail again though its status is 500 or above, which
+// SDKs take for a reason to send it again: a poisoned request, and what this server does not speak.
+[[nodiscard]] bool is_final(const ApiError& error);
+
 // The error object as JSON text.
 [[nodiscard]] std::string error_body(const ApiError& error);
 
