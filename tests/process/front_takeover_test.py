@@ -317,6 +317,28 @@ class Pings(unittest.TestCase):
             self.assertEqual(len(tally.wrong), 0, shown(tally.wrong))
             self.assertTrue(all(pings), "there were comments")
 
+    def test_stand_before_the_first_event_and_roles_come_once(self):
+        """Fronts end when a stream has begun and has no token yet."""
+        with Server("--no-prefix-cache", "--log-level", "warning", "--runner", "sim", "--sim-step-us", 900_000, "--keep-alive-interval",
+                    0.1) as server:
+            exchange = whole("two choices", CHAT, chat(seed=1, max_tokens=2, n=2, stream=True))
+            undisturbed, tally, fronts = Undisturbed(server, [exchange]), Tally(), Fronts(server).rested()
+            early = 0
+            with Wire(server.port) as wire:
+                client = threading.Thread(target=attempt, args=(wire, exchange, undisturbed, tally, "before its first token"))
+                client.start()
+                for comments in (1, 2):
+                    eventually(lambda comments=comments: wire.buffer.count(b": ping\n\n") >= comments, 10, "a comment")
+                    early += b"data: " not in wire.buffer
+                    fronts.strike(KILL)
+                    fronts.rested()
+                client.join()
+                self.assertEqual(wire.buffer.count(b'"role":"assistant"'), 2)
+                self.assertLess(wire.buffer.index(b": ping"), wire.buffer.index(b"data: "))
+            self.assertEqual(len(tally.wrong), 0, shown(tally.wrong))
+            self.assertGreater(early, 0, "deaths before the first event")
+            print(f"pings: {early} kills before the first event; {tally}", flush=True)
+
 
 class Leaving(unittest.TestCase):
     """Clients that go while their connection is between two fronts."""

@@ -8,6 +8,7 @@
 #include "phalanx/step/sampling.h"
 
 #include "error_answer.h"
+#include "ignored_fields.h"
 
 namespace phalanx::serving {
 
@@ -41,12 +42,6 @@ openai::ResponseHead head_of(openai::Api api,
   return head;
 }
 
-void add_ignored_fields(const std::string& names, http::Headers* headers) {
-  if (!names.empty()) {
-    headers->set("x-phalanx-ignored-fields", names);
-  }
-}
-
 Answer::Answer(const AnswerContext& context,
                AnswerOptions options,
                std::shared_ptr<http::Exchange> exchange,
@@ -72,6 +67,7 @@ void Answer::start(const RequestSummary& summary, std::vector<GenerationRequest>
   if (const http::Resumed* const resumed = exchange_->resumed();
       resumed != nullptr && resumed->streaming) {
     streaming_ = true;
+    begun_ = options_.notes.told > 0;  // what is told first is written behind the beginning
   }
   options_.notes.told = 0;
   exchange_->on_close([weak = weak_from_this()] {
@@ -80,7 +76,7 @@ void Answer::start(const RequestSummary& summary, std::vector<GenerationRequest>
     }
   });
   if (options_.stream && !streaming_ && context_.first_comment > Duration::zero()) {
-    comment_timer_ = call_later(context_.first_comment, &Answer::begin_stream);
+    comment_timer_ = call_later(context_.first_comment, &Answer::say_alive);
   }
   context_.desk.begin(place_.key(), summary, std::move(prompts), shared_from_this());
 }
@@ -102,15 +98,29 @@ std::unique_ptr<os::EventLoop::Handle> Answer::call_later(Duration wait, void (A
   });
 }
 
-void Answer::begin_stream() {
-  if (streaming_ || ended_) {
+// Clients take the first event for the first token, so none comes before there is one.
+void Answer::say_alive() {
+  if (!ended_) {
+    open_stream();
+    exchange_->write(http::sse_comment("ping"));
+  }
+}
+
+void Answer::open_stream() {
+  if (std::exchange(streaming_, true)) {
     return;
   }
-  streaming_ = true;
   comment_timer_.reset();
   http::Headers headers = http::sse_headers();
   add_ignored_fields(options_.ignored_fields, &headers);
   exchange_->start_stream(200, std::move(headers));
+}
+
+void Answer::begin_stream() {
+  open_stream();
+  if (std::exchange(begun_, true)) {
+    return;
+  }
   openai::Usage nothing_yet;
   nothing_yet.prompt_tokens = usage_.prompt_tokens;
   const openai::Usage* shown = options_.continuous_usage ? &nothing_yet : nullptr;

@@ -23,7 +23,8 @@ struct AnswerContext {
   const ServedModel& model;
   RequestDesk& desk;
   os::EventLoop& loop;
-  Duration first_comment;  // a stream without a token after so long begins with comments; 0: never
+  // A stream without a token after so long begins with its header and comments; 0: never.
+  Duration first_comment;
   // As ApiContext::run_away; large answers are written there.
   std::function<bool(bool is_long, std::function<void()> work, std::function<void()> done)>
       run_away;
@@ -94,6 +95,8 @@ class Answer final : public RequestSink, public std::enable_shared_from_this<Ans
                   const wire::RequestKey& key,
                   const wire::HistoryMark& mark,
                   std::span<const TokenId> tokens);
+  void say_alive();
+  void open_stream();
   void begin_stream();
   [[nodiscard]] std::unique_ptr<os::EventLoop::Handle> call_later(Duration wait,
                                                                   void (Answer::*what)());
@@ -119,15 +122,13 @@ class Answer final : public RequestSink, public std::enable_shared_from_this<Ans
   std::vector<ChoiceState> choices_;
   std::uint32_t choices_per_prompt_ = 1;
   std::size_t choices_open_ = 0;
-  openai::Usage usage_;  // so far
-  std::string outcome_;  // of a whole answer that is being written
-  bool streaming_ = false;
+  openai::Usage usage_;     // so far
+  std::string outcome_;     // of a whole answer that is being written
+  bool streaming_ = false;  // its header is written
+  bool begun_ = false;      // so is what stands before the first token: roles, or echoed prompts
   bool ended_ = false;
   std::unique_ptr<os::EventLoop::Handle> comment_timer_;
   std::unique_ptr<os::EventLoop::Handle> retry_timer_;
 };
-
-// Names what a request said that has no effect; "" adds nothing.
-void add_ignored_fields(const std::string& names, http::Headers* headers);
 
 }  // namespace phalanx::serving

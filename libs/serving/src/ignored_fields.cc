@@ -42,6 +42,12 @@ std::string ignored_fields_text(const std::vector<std::string>& names) {
   return text;
 }
 
+void add_ignored_fields(const std::string& names, http::Headers* headers) {
+  if (!names.empty()) {
+    headers->set("x-phalanx-ignored-fields", names);
+  }
+}
+
 std::optional<openai::ApiError> refuse_unknown(const std::vector<std::string>& names) {
   if (names.empty()) {
     return std::nullopt;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "phalanx/http/message.h"
 #include "phalanx/openai/api_error.h"
 
 namespace phalanx::serving {
@@ -29,6 +30,9 @@ class IgnoredFields {
 // The names for the header of an answer: visible ASCII, separated by commas, at most 512 bytes;
 // "..." stands for what is left out.
 [[nodiscard]] std::string ignored_fields_text(const std::vector<std::string>& names);
+
+// Names them in an answer; "" adds nothing.
+void add_ignored_fields(const std::string& names, http::Headers* headers);
 
 // 400 about the first of them, or nothing if there is none.
 [[nodiscard]] std::optional<openai::ApiError> refuse_unknown(const std::vector<std::string>& names);

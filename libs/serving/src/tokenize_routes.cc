@@ -7,8 +7,8 @@
 
 #include "phalanx/base/result.h"
 
-#include "answer.h"
 #include "error_answer.h"
+#include "ignored_fields.h"
 #include "preparation.h"
 
 namespace phalanx::serving {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "answer.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -19,15 +21,16 @@ namespace {
 
 class CountingExchange final : public http::Exchange {
  public:
-  explicit CountingExchange(std::size_t* held) : held_(held) {}
+  explicit CountingExchange(std::size_t* held, std::optional<http::Resumed> left = std::nullopt)
+      : held_(held), left_(left) {}
   CountingExchange(const CountingExchange&) = delete;
   CountingExchange& operator=(const CountingExchange&) = delete;
 
   void respond(http::Response /*response*/) override { ++responses; }
-  void start_stream(int /*status*/, http::Headers /*headers*/) override {}
+  void start_stream(int /*status*/, http::Headers /*headers*/) override { ++streams; }
   void write(std::string data) override { events.push_back(std::move(data)); }
   void finish() override {}
-  [[nodiscard]] const http::Resumed* resumed() const override { return nullptr; }
+  [[nodiscard]] const http::Resumed* resumed() const override { return left_ ? &*left_ : nullptr; }
   void note(const http::HandlerNotes& /*notes*/) override {}
   void hold(std::size_t bytes) override { *held_ += bytes; }
   [[nodiscard]] std::size_t pending_bytes() const override { return 0; }
@@ -35,10 +38,12 @@ class CountingExchange final : public http::Exchange {
   void on_close(std::function<void()> /*callback*/) override {}
 
   int responses = 0;
+  int streams = 0;
   std::vector<std::string> events;
 
  private:
   std::size_t* held_;
+  std::optional<http::Resumed> left_;
 };
 
 // What an answer borrows.
@@ -176,6 +181,103 @@ TEST(Answer, GoesOnBehindWhatWasWritten) {
     ASSERT_TRUE(usage && usage->usage);
     EXPECT_EQ(usage->usage->completion_tokens, 5U);
     EXPECT_NE(exchange->events[3].find("\"cached_tokens\":2"), std::string::npos);
+  }
+}
+
+// A stream of two choices that has waited for its first token for longer than a client should.
+struct WaitingStream {
+  explicit WaitingStream(AnswerOptions options = {}) {
+    options.stream = true;
+    AnswerContext context = served.context({});
+    context.first_comment = std::chrono::nanoseconds(1);
+    answer = std::make_shared<Answer>(context, options, exchange, Place(served.desk, {1, 1}));
+    answer->start({}, two_choices_of_three_tokens());
+    const auto end =
+        served.loop.call_after(std::chrono::milliseconds(1), [this] { served.loop.stop(); });
+    served.loop.run();
+  }
+
+  void hear_token(std::uint32_t choice) const {
+    wire::FrontEvent token;
+    token.key = {1, 1};
+    token.choice = choice;
+    token.token = 'a';
+    token.finish = step::FinishReason::kLength;
+    answer->on_token(token);
+  }
+
+  Served served;
+  std::shared_ptr<CountingExchange> exchange = std::make_shared<CountingExchange>(&served.held);
+  std::shared_ptr<Answer> answer;
+};
+
+std::size_t count_of(const std::vector<std::string>& events, std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(events.begin(), events.end(), [&](const std::string& event) {
+        return event.find(text) != std::string::npos;
+      }));
+}
+
+// Clients that measure take the first event for the first token.
+TEST(Answer, AStreamThatWaitsHasNoEventBeforeItsFirstToken) {
+  const WaitingStream stream;
+  const std::vector<std::string>& events = stream.exchange->events;
+  EXPECT_EQ(stream.exchange->streams, 1);
+  EXPECT_EQ(events, std::vector<std::string>{": ping\n\n"});
+  stream.hear_token(1);
+  ASSERT_EQ(events.size(), 4U) << "both roles, the token";
+  EXPECT_EQ(count_of(events, "\"role\":\"assistant\""), 2U);
+  EXPECT_EQ(events[3].find("\"role\""), std::string::npos);
+  stream.hear_token(0);
+  EXPECT_EQ(events.size(), 6U) << "the token, the end";
+  EXPECT_EQ(count_of(events, "\"role\":\"assistant\""), 2U);
+  EXPECT_EQ(stream.exchange->streams, 1);
+}
+
+TEST(Answer, AStreamThatWaitsEchoesWithItsFirstToken) {
+  AnswerOptions options;
+  options.api = openai::Api::kText;
+  options.echo = {{"", {"echo of 0", "echo of 1"}}};
+  const WaitingStream stream(options);
+  EXPECT_EQ(stream.exchange->events.size(), 1U);
+  stream.hear_token(0);
+  stream.hear_token(1);
+  ASSERT_EQ(stream.exchange->events.size(), 6U) << "the comment, echoes, tokens, the end";
+  EXPECT_EQ(stream.exchange->events[1], "echo of 0");
+  EXPECT_EQ(stream.exchange->events[2], "echo of 1");
+}
+
+TEST(Answer, AStreamThatWaitsForNothingHasOnlyTheError) {
+  const WaitingStream stream;
+  stream.answer->on_error(unavailable("it is over"));
+  ASSERT_EQ(stream.exchange->events.size(), 3U) << "the comment, the error, the end";
+  EXPECT_NE(stream.exchange->events[1].find("it is over"), std::string::npos);
+  EXPECT_EQ(stream.exchange->responses, 0);
+}
+
+// What another front has written is known by what it was told, as both are kept at once.
+TEST(Answer, TheRoleIsWrittenOnceWhoeverHasBegunTheStream) {
+  for (const std::uint64_t told : {0U, 1U}) {
+    Served served;
+    AnswerOptions options;
+    options.stream = true;
+    options.notes.told = told;
+    const auto exchange = std::make_shared<CountingExchange>(
+        &served.held, http::Resumed{to_handler_notes(options.notes), true});
+    const auto answer =
+        std::make_shared<Answer>(served.context({}), options, exchange, Place(served.desk, {1, 1}));
+    answer->start({}, two_choices_of_three_tokens());
+    if (told == 1) {
+      answer->on_history({{1, 1}, {wire::HistoryMark{}.packed()}, {'a'}, {0}});
+    }
+    wire::FrontEvent token;
+    token.key = {1, 1};
+    token.position = static_cast<std::uint32_t>(told);
+    token.token = 'a';
+    answer->on_token(token);
+    EXPECT_EQ(exchange->streams, 0);
+    EXPECT_EQ(exchange->events.size(), told == 0 ? 3U : 1U);
+    EXPECT_EQ(count_of(exchange->events, "\"role\":\"assistant\""), told == 0 ? 2U : 0U);
   }
 }
 

@@ -19,7 +19,7 @@ inline constexpr std::uint64_t kJournalMagic = 0x4c4e'524a'584c'4850;  // "PHLXJ
 
 // Of the memory and of what is rendered into it: an answer is finished by a front of the same number
 // or not at all.
-inline constexpr std::uint32_t kJournalFormat = 2;
+inline constexpr std::uint32_t kJournalFormat = 3;
 
 inline constexpr std::size_t kJournalHeaderBytes = 4096;
 inline constexpr std::size_t kJournalRecordBytes = 512;
