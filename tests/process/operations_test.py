@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator does to a running server, and where it takes its settings from."""
+import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -176,6 +178,38 @@ class Multiplied(unittest.TestCase):
             self.assertEqual(status, 200, body)
             many.close()
             server.wait_idle()
+
+
+def requests_at_once(port, requests):
+    """The status of each, of connections that all are open and asked before any is read."""
+    clients = []
+    for request in requests:
+        clients.append(socket.create_connection(("127.0.0.1", port), timeout=120))
+        clients[-1].sendall(request)
+    statuses = []
+    for client in clients:
+        with client, client.makefile("rb") as answer:
+            statuses.append(int(answer.readline().split()[1]))
+    return statuses
+
+
+class Bursts(unittest.TestCase):
+    def test_a_benchmark_that_sends_all_its_requests_at_once_gets_none_refused(self):
+        """A thousand requests of 1,024 tokens that ask for 128, by the server's defaults."""
+        resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)  # of this test
+        with Server("--dp", 1, "--tp", 1, "--runner", "sim", "--sim-step-us", 1000, "--log-level", "warning") as server:
+            one = "count from 1 to 30 "
+            per_text = len(server.request("POST", "/tokenize", {"prompt": one * 10})[1]["tokens"]) / 10
+            text = one * int(1024 / per_text)
+            tokens = server.request("POST", "/tokenize", {"prompt": text})[1]["count"]
+            self.assertTrue(1000 < tokens < 1050, tokens)
+
+            def request(number):
+                body = json.dumps({"prompt": f"{number} {text}", "max_tokens": 128, "ignore_eos": True}).encode()
+                return (b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+                        b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(body)) + body
+            statuses = requests_at_once(server.port, [request(number) for number in range(1000)])
+            self.assertEqual([status for status in statuses if status != 200], [])
 
 
 class Signals(unittest.TestCase):

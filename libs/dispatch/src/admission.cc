@@ -7,6 +7,12 @@
 
 namespace phalanx::dispatch {
 
+namespace {
+
+constexpr std::uint64_t kTokenBytes = 4;  // of a body, about
+
+}  // namespace
+
 Admission::Ticket::Ticket(Ticket&& other) noexcept
     : owner_(std::exchange(other.owner_, nullptr)), tokens_(std::exchange(other.tokens_, 0)) {}
 
@@ -67,7 +73,7 @@ Result<Admission::Ticket> Admission::admit(std::uint64_t body_bytes) {
                               " requests (limit " + std::to_string(limits_.requests) +
                               "); try again later");
   }
-  const std::uint64_t tokens = booked_for(body_bytes);
+  const std::uint64_t tokens = booked_for((body_bytes + kTokenBytes - 1) / kTokenBytes);
   if (requests_ > 0 && tokens_ + tokens > limits_.tokens) {
     return resource_exhausted("the server already holds " + std::to_string(tokens_) +
                               " tokens (limit " + std::to_string(limits_.tokens) +

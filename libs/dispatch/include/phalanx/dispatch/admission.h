@@ -8,13 +8,14 @@
 namespace phalanx::dispatch {
 
 struct AdmissionLimits {
-  std::uint64_t requests = 1024;                      // --max-num-queued-reqs
-  std::uint64_t tokens = std::uint64_t{1024} * 1024;  // --max-num-queued-tokens
+  std::uint64_t requests = 4096;                   // --max-num-queued-reqs
+  std::uint64_t tokens = std::uint64_t{1} << 23U;  // --max-num-queued-tokens
 };
 
-// Bounds what the leader holds, before a request is parsed: at first a body is booked by its bytes
-// (a token is at least one byte), after tokenization by the tokens of all its prompts and choices,
-// until the last of them has ended.
+// Bounds what the leader holds, before a request is parsed: at first a body is booked with a token
+// for four bytes, about what tokens have in texts, so that a burst of bodies that are not read yet
+// is not refused for what they will not come to; after tokenization by the tokens of all its
+// prompts and choices, until the last of them has ended.
 //
 // A body of more than a sixteenth of the token limit is large. Large bodies together hold at most
 // three quarters of the limit, so that however many of them come, small ones find a place. One body

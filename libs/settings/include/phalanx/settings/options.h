@@ -47,8 +47,8 @@ struct Options {
   std::string host = "127.0.0.1";
   std::int64_t port = 8000;
   std::int64_t fronts = 1;
-  std::int64_t max_num_queued_reqs = 1024;
-  std::int64_t max_num_queued_tokens = std::int64_t{1} << 20;
+  std::int64_t max_num_queued_reqs = 4096;
+  std::int64_t max_num_queued_tokens = std::int64_t{1} << 23;
   std::int64_t max_connections = 4096;
   std::int64_t max_connections_per_address = 0;  // 0: a quarter of them; loopback without limit
   std::string allowed_hosts;                     // "a.example,b.example:8000"
