@@ -54,12 +54,20 @@ RequestMetrics::RequestMetrics(obs::MetricRegistry& registry, std::string model_
                                      "From the end of the request to the end of the answer",
                                      kEndToEndBuckets,
                                      labels())),
+      decode_(registry.histogram("vllm:request_decode_time_seconds",
+                                 "From the first token to the end of the answer, per request",
+                                 kEndToEndBuckets,
+                                 labels())),
       prompt_size_(registry.histogram(
           "vllm:request_prompt_tokens", "Prompt tokens per request", kTokenCountBuckets, labels())),
       generation_size_(registry.histogram("vllm:request_generation_tokens",
                                           "Generated tokens per request",
                                           kTokenCountBuckets,
-                                          labels())) {}
+                                          labels())),
+      longest_choice_(registry.histogram("vllm:request_max_num_generation_tokens",
+                                         "Generated tokens of the longest choice of a request",
+                                         kTokenCountBuckets,
+                                         labels())) {}
 
 obs::Labels RequestMetrics::labels_of(ReplicaId replica) const {
   return {{"model_name", model_name_}, {"engine", std::to_string(replica.value())}};
@@ -96,8 +104,12 @@ void RequestMetrics::on_next_token(Duration since_last_token) {
 void RequestMetrics::on_request_end(const RequestRecord& record) {
   ++finished_;
   generation_size_.observe(static_cast<double>(record.completion_tokens));
+  longest_choice_.observe(static_cast<double>(record.longest_choice));
   end_to_end_.observe(to_seconds(record.duration));
   const Duration decode = record.duration - record.time_to_first_token;
+  if (record.longest_choice > 0) {
+    decode_.observe(to_seconds(decode));
+  }
   if (record.longest_choice > 1) {
     per_output_token_.observe(to_seconds(decode) / static_cast<double>(record.longest_choice - 1));
   }

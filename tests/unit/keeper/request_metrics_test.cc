@@ -55,5 +55,21 @@ TEST_F(RequestMetricsTest, TheTimePerTokenIsThatOfTheLongestChoice) {
   EXPECT_EQ(series("vllm:request_time_per_output_token_seconds_sum", R"(model_name="m")"), 1);
 }
 
+TEST_F(RequestMetricsTest, TheTimeOfDecodingBeginsWithTheFirstToken) {
+  RequestRecord record;
+  record.duration = std::chrono::seconds(9);
+  metrics_.on_request_end(record);
+  const auto value = [&](const std::string& name) { return series(name, R"(model_name="m")"); };
+  EXPECT_EQ(value("vllm:request_decode_time_seconds_count"), 0) << "there was none";
+  record.time_to_first_token = std::chrono::seconds(2);
+  record.completion_tokens = 30;
+  record.longest_choice = 11;
+  metrics_.on_request_end(record);
+  EXPECT_EQ(value("vllm:request_decode_time_seconds_count"), 1);
+  EXPECT_EQ(value("vllm:request_decode_time_seconds_sum"), 7);
+  EXPECT_EQ(value("vllm:request_max_num_generation_tokens_sum"), 11);
+  EXPECT_EQ(value("vllm:request_generation_tokens_sum"), 30);
+}
+
 }  // namespace
 }  // namespace phalanx::keeper

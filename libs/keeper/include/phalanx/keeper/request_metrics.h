@@ -79,8 +79,10 @@ class RequestMetrics {
   obs::Histogram& next_token_;
   obs::Histogram& per_output_token_;
   obs::Histogram& end_to_end_;
+  obs::Histogram& decode_;
   obs::Histogram& prompt_size_;
   obs::Histogram& generation_size_;
+  obs::Histogram& longest_choice_;
 };
 
 }  // namespace phalanx::keeper
