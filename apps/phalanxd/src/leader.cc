@@ -7,16 +7,16 @@
 
 #include "phalanx/admin/commands.h"
 #include "phalanx/base/bytes_text.h"
+#include "phalanx/desk/poison_dump.h"
 #include "phalanx/fleet/worker_command.h"
-#include "phalanx/keeper/poison_dump.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/child_side.h"
 #include "phalanx/os/machine.h"
+#include "phalanx/settings/start_text.h"
 #include "phalanx/supervise/tick.h"
 
 #include "leader_view.h"
 #include "process_metrics.h"
-#include "ready_text.h"
 
 namespace phalanx::app {
 
@@ -74,7 +74,7 @@ void Leader::make_dispatch() {
   replicas_ = std::make_unique<fleet::ReplicaHost>(
       loop_, context_, settings::replica_start_of(options_, plan_, workers_), replica_events());
   dispatch::DispatcherOptions dispatching;
-  dispatching.on_poisoned = keeper::dump_poisoned(options_.dump_dir);
+  dispatching.on_poisoned = desk::dump_poisoned(options_.dump_dir);
   dispatching.on_more = [this] {
     loop_.post([this] {
       loop_.name_callback("dispatch");
@@ -231,11 +231,12 @@ void Leader::announce_once() {
     prompt_front_->run();
     return;
   }
-  output_.write(ready_text(options_, fronts_->port(), plan_.model_name), [](const Status& written) {
-    if (!written) {
-      obs::log_warn("ready_not_written", {{"error", written.error().message()}});
-    }
-  });
+  output_.write(settings::ready_text(options_, fronts_->port(), plan_.model_name),
+                [](const Status& written) {
+                  if (!written) {
+                    obs::log_warn("ready_not_written", {{"error", written.error().message()}});
+                  }
+                });
 }
 
 void Leader::end_prompts(Result<std::string> output) {

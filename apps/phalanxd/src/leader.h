@@ -5,6 +5,7 @@
 #include <string>
 
 #include "phalanx/admin/admin_server.h"
+#include "phalanx/desk/request_metrics.h"
 #include "phalanx/dispatch/admission.h"
 #include "phalanx/dispatch/dispatcher.h"
 #include "phalanx/dispatch/router.h"
@@ -14,7 +15,6 @@
 #include "phalanx/ipc/zmq_context.h"
 #include "phalanx/keeper/fronts.h"
 #include "phalanx/keeper/prompt_front.h"
-#include "phalanx/keeper/request_metrics.h"
 #include "phalanx/obs/metrics.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/os/held_signals.h"
@@ -97,7 +97,7 @@ class Leader {
   dispatch::Router router_;
   dispatch::Admission admission_;
   obs::MetricRegistry registry_;
-  keeper::RequestMetrics metrics_;
+  desk::RequestMetrics metrics_;
   os::Pipe lifeline_;  // its end of file tells every descendant that the leader is gone
   os::Memfd arena_;
   std::unique_ptr<fleet::WeightLoader> loader_;

@@ -24,6 +24,7 @@
 #include "phalanx/os/machine.h"
 #include "phalanx/os/standard_files.h"
 #include "phalanx/settings/start_limits.h"
+#include "phalanx/settings/start_text.h"
 
 #include "leader.h"
 #include "planning.h"

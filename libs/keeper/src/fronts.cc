@@ -7,12 +7,11 @@
 #include <utility>
 #include <variant>
 
+#include "phalanx/base/overloaded.h"
 #include "phalanx/keeper/hand_over.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/tcp_account.h"
 #include "phalanx/wire/limits.h"
-
-#include "overloaded.h"
 
 namespace phalanx::keeper {
 
@@ -75,7 +74,7 @@ Status Fronts::init(const DoorOptions& doors, FrontStart start, const FrontsPart
   // Without that of the quarantine, which begins anew for each suspect.
   renewal_ = std::make_unique<FrontRenewal>(running_clock(), quarantine_front_, renewal_calls());
   times_.resize(quarantine_front_ + 1);
-  desk_ = std::make_unique<FrontDesk>(desk_parts(parts));
+  desk_ = std::make_unique<desk::FrontDesk>(desk_parts(parts));
   const auto give = [this](std::size_t front, const FrontConnection& connection) {
     this->give(front, connection);
   };
@@ -161,7 +160,7 @@ void Fronts::on_killed(std::size_t front) {
   }
 }
 
-DeskParts Fronts::desk_parts(const FrontsParts& parts) {
+desk::DeskParts Fronts::desk_parts(const FrontsParts& parts) {
   return {
       parts.dispatcher,
       parts.admission,
@@ -188,17 +187,11 @@ DeskParts Fronts::desk_parts(const FrontsParts& parts) {
 
 Status Fronts::on_record(std::size_t front, const wire::FrontToLeader& record) {
   loop_.name_callback("a record of a front");
+  if (auto status = desk_->on_record(front, record)) {
+    return *std::move(status);
+  }
   return std::visit(
-      Overloaded{[&](const wire::Admit& wish) { return desk_->on_admit(front, wish); },
-                 [&](const wire::Begin& begin) { return desk_->on_begin(front, begin); },
-                 [&](const wire::PromptPart& part) { return desk_->on_prompt_part(front, part); },
-                 [&](const wire::Generate& wish) { return desk_->on_generate(front, wish); },
-                 [&](const wire::StopChoice& stop) {
-                   desk_->on_stop(front, stop);
-                   return ok();
-                 },
-                 [&](const wire::End& ending) { return desk_->on_end(front, ending); },
-                 [&](const wire::Query& query) {
+      Overloaded{[&](const wire::Query& query) {
                    answer(front, query);
                    return ok();
                  },

@@ -6,11 +6,10 @@
 #include <variant>
 
 #include "phalanx/base/clock.h"
+#include "phalanx/base/overloaded.h"
 #include "phalanx/os/clock_timer.h"
 #include "phalanx/wire/error_text.h"
 #include "phalanx/wire/limits.h"
-
-#include "overloaded.h"
 
 namespace phalanx::keeper {
 
@@ -26,7 +25,7 @@ PromptFront::PromptFront(os::EventLoop& loop,
                          Prompts prompts,
                          PromptCalls calls)
     : loop_(loop), prompts_(std::move(prompts)), calls_(std::move(calls)) {
-  desk_ = std::make_unique<FrontDesk>(desk_parts(parts));
+  desk_ = std::make_unique<desk::FrontDesk>(desk_parts(parts));
   host_ = std::make_unique<FrontHost>(loop_, std::move(start), host_calls());
 }
 
@@ -68,7 +67,7 @@ FrontCalls PromptFront::host_calls() {
   return calls;
 }
 
-DeskParts PromptFront::desk_parts(const FrontsParts& parts) {
+desk::DeskParts PromptFront::desk_parts(const FrontsParts& parts) {
   return {
       parts.dispatcher,
       parts.admission,
@@ -102,27 +101,19 @@ void PromptFront::send_prompts() {
 }
 
 Status PromptFront::on_record(const wire::FrontToLeader& record) {
-  return std::visit(
-      Overloaded{
-          [&](const wire::Admit& wish) { return desk_->on_admit(kOnlyFront, wish); },
-          [&](const wire::Begin& begin) { return desk_->on_begin(kOnlyFront, begin); },
-          [&](const wire::PromptPart& part) { return desk_->on_prompt_part(kOnlyFront, part); },
-          [&](const wire::Generate& wish) { return desk_->on_generate(kOnlyFront, wish); },
-          [&](const wire::StopChoice& stop) {
-            desk_->on_stop(kOnlyFront, stop);
-            return ok();
-          },
-          [&](const wire::End& ending) { return desk_->on_end(kOnlyFront, ending); },
-          [&](const wire::PromptsOutput& output) { return on_output(output); },
-          [&](const wire::PromptsEnd& ending) {
-            on_end(ending);
-            return ok();
-          },
-          [&](const wire::FrontTimes&) { return ok(); },
-          [&](const auto&) -> Status {
-            return invalid_argument("a front without clients speaks of some");
-          }},
-      record);
+  if (auto status = desk_->on_record(kOnlyFront, record)) {
+    return *std::move(status);
+  }
+  return std::visit(Overloaded{[&](const wire::PromptsOutput& output) { return on_output(output); },
+                               [&](const wire::PromptsEnd& ending) {
+                                 on_end(ending);
+                                 return ok();
+                               },
+                               [&](const wire::FrontTimes&) { return ok(); },
+                               [&](const auto&) -> Status {
+                                 return invalid_argument("a front without clients speaks of some");
+                               }},
+                    record);
 }
 
 Status PromptFront::on_output(const wire::PromptsOutput& output) {

@@ -234,42 +234,4 @@ Result<keeper::FrontStart> front_start_of(const Options& options, const LeaderPl
   return start;
 }
 
-namespace {
-
-std::string cores_text(const std::vector<os::CpuList>& rank_cpus) {
-  const bool pinned = !rank_cpus.front().empty();
-  return pinned ? "cores " + os::format_core_sets(rank_cpus)
-                : "one thread each, not pinned: there are fewer cores";
-}
-
-}  // namespace
-
-std::string start_summary(const Options& options, const LeaderPlan& plan) {
-  const wire::ServerPlan& made = plan.made;
-  std::ostringstream out;
-  out << "phalanxd " << kVersion << "\n";
-  out << "  model      " << printable(plan.model_name) << " (" << printable(made.model_summary)
-      << ")\n";
-  out << "  topology   " << options.dp << " replicas × " << options.tp << " ranks, "
-      << cores_text(plan.rank_cpus) << ", routing " << options.routing_policy << "\n";
-  out << "  kernels    "
-      << (is_simulated(options)
-              ? "none: simulated"
-              : printable(made.isa) + ", weights " + printable(made.weight_summary) +
-                    ", KV cache " + std::string(step::kv_format_name(made.limits.kv_format)))
-      << "\n";
-  out << "  limits     " << made.limits.max_model_len << " tokens of context, "
-      << made.limits.max_num_seqs << " sequences and " << made.limits.max_num_batched_tokens
-      << " tokens a step, " << made.limits.kv_blocks << " KV blocks of 32 tokens per replica\n";
-  for (const fleet::WorkerWrapper& wrapper : options.wrappers) {
-    out << "  wrapped    " << wrapper.text << "; never called hung\n";
-  }
-  if (!is_simulated(options)) {
-    for (const auto& [what, bytes] : made.memory) {
-      out << "  memory     " << printable(what) << ": " << bytes_text(bytes) << "\n";
-    }
-  }
-  return out.str();
-}
-
 }  // namespace phalanx::settings

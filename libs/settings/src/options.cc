@@ -7,7 +7,6 @@
 
 #include "phalanx/dispatch/policy.h"
 #include "phalanx/keeper/doors.h"
-#include "phalanx/keeper/poison_dump.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/step/choices.h"
 #include "phalanx/step/isa.h"
@@ -15,6 +14,7 @@
 #include "phalanx/wire/front_journal.h"
 #include "phalanx/wire/limits.h"
 
+#include "dump_folder.h"
 #include "option_checks.h"
 #include "refused_flags.h"
 
@@ -366,7 +366,7 @@ Result<flags::FlagTable::Request> parse_options(
     return std::move(restarts).error().with("--restart-intensity");
   }
   options->restarts = *restarts;
-  options->dump_dir = keeper::dump_folder(options->dump_dir, environment);
+  options->dump_dir = dump_folder(options->dump_dir, environment);
   return request;
 }
 

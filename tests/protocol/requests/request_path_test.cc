@@ -15,9 +15,9 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/desk/front_desk.h"
 #include "phalanx/engine/scheduler.h"
 #include "phalanx/front/leader_link.h"
-#include "phalanx/keeper/front_desk.h"
 #include "phalanx/os/control_socket.h"
 #include "phalanx/wire/codec.h"
 
@@ -84,7 +84,7 @@ class Programs {
   }
 
  private:
-  keeper::DeskParts parts() {
+  desk::DeskParts parts() {
     return {dispatcher_,
             admission_,
             metrics_,
@@ -208,8 +208,8 @@ class Programs {
       clock_,
       {std::chrono::seconds(10), {}, [this] { more_ = true; }}};
   obs::MetricRegistry registry_;
-  keeper::RequestMetrics metrics_{registry_, "m"};
-  keeper::FrontDesk desk_{parts()};
+  desk::RequestMetrics metrics_{registry_, "m"};
+  desk::FrontDesk desk_{parts()};
 };
 
 // Bodies of /v1/completions whose members are at the edge of what each may be.

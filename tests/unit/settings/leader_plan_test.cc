@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/settings/start_text.h"
 #include "phalanx/wire/codec.h"
 
 namespace phalanx::settings {

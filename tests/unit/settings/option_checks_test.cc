@@ -76,6 +76,25 @@ TEST(OptionChecks, WhatIsForAServerIsNotGivenBesideAPrompt) {
       &table, &options, {"m", "--prompt", "a", "--default", "port=1"}, {{"PHALANX_HOST", "::"}}));
 }
 
+TEST(OptionChecks, DumpsGoWhereOptionStateAndHomeSay) {
+  using Environment = std::map<std::string, std::string>;
+  const auto folder = [](const std::string& option, const Environment& environment) {
+    Options options;
+    flags::FlagTable table = make_flag_table(&options);
+    std::vector<std::string> arguments = {"--model", "m"};
+    if (!option.empty()) {
+      arguments.insert(arguments.end(), {"--dump-dir", option});
+    }
+    EXPECT_TRUE(parse_options(&table, &options, arguments, environment));
+    return options.dump_dir;
+  };
+  EXPECT_EQ(folder("/d", {{"HOME", "/h"}}), "/d");
+  EXPECT_EQ(folder("", {{"XDG_STATE_HOME", "/s"}, {"HOME", "/h"}}), "/s/phalanx/poisoned");
+  EXPECT_EQ(folder("", {{"XDG_STATE_HOME", "s"}, {"HOME", "/h"}}),
+            "/h/.local/state/phalanx/poisoned");
+  EXPECT_TRUE(folder("", {}).starts_with("/tmp/phalanx-"));
+}
+
 TEST(OptionChecks, AFrontCanKeepAJournalOfEveryConnection) {
   const auto most = std::to_string(wire::kMaxJournalPlaces - keeper::Doors::kMaxRefused);
   for (const std::string option : {"--max-connections", "--max-connections-per-address"}) {

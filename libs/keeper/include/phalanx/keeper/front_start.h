@@ -3,10 +3,13 @@
 
 #include <chrono>
 #include <cstddef>
+#include <string>
+#include <vector>
 
 #include "phalanx/base/clock.h"
 #include "phalanx/os/child_process.h"
 #include "phalanx/wire/bootstrap.h"
+#include "phalanx/wire/front_messages.h"
 
 namespace phalanx::keeper {
 
@@ -20,6 +23,12 @@ struct FrontStart {
   wire::FrontBootstrap bootstrap;  // of all of them; the host adds what is each one's own
   Duration start_timeout = std::chrono::seconds(120);
   Duration trial_time = std::chrono::seconds(60);  // for the first front with a new program
+};
+
+// The prompts of the command line, for a front without clients.
+struct Prompts {
+  std::vector<std::string> texts;  // at most wire::kMaxPromptsBytes together
+  wire::RunPrompts how;
 };
 
 }  // namespace phalanx::keeper

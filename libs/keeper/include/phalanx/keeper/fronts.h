@@ -12,17 +12,17 @@
 
 #include "phalanx/base/clock.h"
 #include "phalanx/base/result.h"
+#include "phalanx/desk/front_desk.h"
+#include "phalanx/desk/request_metrics.h"
 #include "phalanx/dispatch/admission.h"
 #include "phalanx/dispatch/dispatcher.h"
 #include "phalanx/keeper/connection_table.h"
 #include "phalanx/keeper/doors.h"
-#include "phalanx/keeper/front_desk.h"
 #include "phalanx/keeper/front_host.h"
 #include "phalanx/keeper/front_renewal.h"
 #include "phalanx/keeper/hand_over.h"
 #include "phalanx/keeper/hand_over_queue.h"
 #include "phalanx/keeper/quarantine.h"
-#include "phalanx/keeper/request_metrics.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/wire/front_messages.h"
 
@@ -47,7 +47,7 @@ struct FrontsCalls {
 struct FrontsParts {
   dispatch::Dispatcher& dispatcher;
   dispatch::Admission& admission;
-  RequestMetrics& metrics;
+  desk::RequestMetrics& metrics;
 };
 
 // What a front last said of itself, for metrics and status.
@@ -127,7 +127,7 @@ class Fronts {
   [[nodiscard]] FrontCalls host_calls();
   [[nodiscard]] Quarantine::Calls quarantine_calls();
   void on_ready(std::size_t front);
-  [[nodiscard]] DeskParts desk_parts(const FrontsParts& parts);
+  [[nodiscard]] desk::DeskParts desk_parts(const FrontsParts& parts);
   [[nodiscard]] Status on_record(std::size_t front, const wire::FrontToLeader& record);
   [[nodiscard]] Status on_disconnected(std::size_t front, const wire::Disconnected& ended);
   [[nodiscard]] Status on_released(std::size_t front, const wire::Released& released);
@@ -152,7 +152,7 @@ class Fronts {
 
   os::EventLoop& loop_;
   FrontsCalls calls_;
-  std::unique_ptr<FrontDesk> desk_;
+  std::unique_ptr<desk::FrontDesk> desk_;
   std::unique_ptr<ConnectionTable> table_;
   std::unique_ptr<FrontHost> host_;
   std::size_t quarantine_front_ = 0;  // the last one

@@ -8,19 +8,14 @@
 #include <vector>
 
 #include "phalanx/base/result.h"
-#include "phalanx/keeper/front_desk.h"
+#include "phalanx/desk/front_desk.h"
 #include "phalanx/keeper/front_host.h"
+#include "phalanx/keeper/front_start.h"
 #include "phalanx/keeper/fronts.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/wire/front_messages.h"
 
 namespace phalanx::keeper {
-
-// The prompts of the command line.
-struct Prompts {
-  std::vector<std::string> texts;  // at most kMaxPromptsBytes together
-  wire::RunPrompts how;
-};
 
 // Loop thread.
 struct PromptCalls {
@@ -58,7 +53,7 @@ class PromptFront {
 
  private:
   [[nodiscard]] FrontCalls host_calls();
-  [[nodiscard]] DeskParts desk_parts(const FrontsParts& parts);
+  [[nodiscard]] desk::DeskParts desk_parts(const FrontsParts& parts);
   [[nodiscard]] Status on_record(const wire::FrontToLeader& record);
   [[nodiscard]] Status on_output(const wire::PromptsOutput& output);
   void on_end(const wire::PromptsEnd& ending);
@@ -69,7 +64,7 @@ class PromptFront {
   os::EventLoop& loop_;
   Prompts prompts_;
   PromptCalls calls_;
-  std::unique_ptr<FrontDesk> desk_;
+  std::unique_ptr<desk::FrontDesk> desk_;
   std::unique_ptr<os::EventLoop::Handle> flush_timer_;
   std::unique_ptr<os::EventLoop::Handle> away_timer_;  // while there is no front any more
   std::unique_ptr<FrontHost> host_;

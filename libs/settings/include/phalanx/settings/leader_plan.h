@@ -9,7 +9,7 @@
 
 #include "phalanx/fleet/replica_host.h"
 #include "phalanx/keeper/doors.h"
-#include "phalanx/keeper/front_host.h"
+#include "phalanx/keeper/front_start.h"
 #include "phalanx/os/cpu_set.h"
 #include "phalanx/os/cpu_topology.h"
 #include "phalanx/settings/options.h"
@@ -60,8 +60,5 @@ struct LeaderPlan {
 // what a front would refuse.
 [[nodiscard]] Result<keeper::FrontStart> front_start_of(const Options& options,
                                                         const LeaderPlan& plan);
-
-// The summary that is printed at start, one fact a line.
-[[nodiscard]] std::string start_summary(const Options& options, const LeaderPlan& plan);
 
 }  // namespace phalanx::settings

@@ -9,7 +9,7 @@
 #include "phalanx/base/result.h"
 #include "phalanx/flags/flag_table.h"
 #include "phalanx/fleet/worker_command.h"
-#include "phalanx/keeper/prompt_front.h"
+#include "phalanx/keeper/front_start.h"
 #include "phalanx/step/choices.h"
 #include "phalanx/supervise/restart_policy.h"
 

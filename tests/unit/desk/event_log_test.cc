@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/keeper/event_log.h"
+#include "phalanx/desk/event_log.h"
 
 #include <cstdint>
 #include <random>
@@ -11,7 +11,7 @@
 #include "phalanx/step/limits.h"
 #include "phalanx/wire/limits.h"
 
-namespace phalanx::keeper {
+namespace phalanx::desk {
 namespace {
 
 constexpr wire::RequestKey kKey{7, 2};
@@ -110,4 +110,4 @@ TEST(EventLog, AnErrorMayBeAllThereIs) {
 }
 
 }  // namespace
-}  // namespace phalanx::keeper
+}  // namespace phalanx::desk

@@ -12,7 +12,7 @@
 #include "phalanx/obs/metrics.h"
 #include "phalanx/wire/replica_messages.h"
 
-namespace phalanx::keeper {
+namespace phalanx::desk {
 
 // One request, told once at its end.
 struct RequestRecord {
@@ -85,4 +85,4 @@ class RequestMetrics {
   obs::Histogram& longest_choice_;
 };
 
-}  // namespace phalanx::keeper
+}  // namespace phalanx::desk

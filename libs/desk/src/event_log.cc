@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/keeper/event_log.h"
+#include "phalanx/desk/event_log.h"
 
 #include <algorithm>
 
 #include "phalanx/wire/limits.h"
 
-namespace phalanx::keeper {
+namespace phalanx::desk {
 
 // What an entry has room for.
 static_assert(wire::kMaxFrontPrompts <= 256 && wire::kMaxFrontChoices <= 256);
@@ -105,4 +105,4 @@ std::uint32_t EventLog::cached_tokens(const Entry& entry) const {
   return cached == cached_tokens_.end() ? 0 : cached->second;
 }
 
-}  // namespace phalanx::keeper
+}  // namespace phalanx::desk

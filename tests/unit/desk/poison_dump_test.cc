@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/keeper/poison_dump.h"
+#include "phalanx/desk/poison_dump.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -16,7 +16,7 @@
 
 #include "support/temp_dir.h"
 
-namespace phalanx::keeper {
+namespace phalanx::desk {
 namespace {
 
 std::string content(const std::string& path) {
@@ -151,13 +151,5 @@ TEST(PoisonDump, TellsWhetherThereIsOrCanBeAFolder) {
   EXPECT_FALSE(std::filesystem::exists(temp.path() / "not")) << "nothing is made";
 }
 
-TEST(DumpFolder, FollowsOptionStateAndHome) {
-  EXPECT_EQ(dump_folder("/d", {{"HOME", "/h"}}), "/d");
-  EXPECT_EQ(dump_folder("", {{"XDG_STATE_HOME", "/s"}, {"HOME", "/h"}}), "/s/phalanx/poisoned");
-  EXPECT_EQ(dump_folder("", {{"XDG_STATE_HOME", "s"}, {"HOME", "/h"}}),
-            "/h/.local/state/phalanx/poisoned");
-  EXPECT_TRUE(dump_folder("", {}).starts_with("/tmp/phalanx-"));
-}
-
 }  // namespace
-}  // namespace phalanx::keeper
+}  // namespace phalanx::desk

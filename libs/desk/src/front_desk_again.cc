@@ -6,11 +6,11 @@
 #include <string>
 #include <utility>
 
-#include "phalanx/keeper/front_desk.h"
+#include "phalanx/desk/front_desk.h"
 
 #include "front_job.h"
 
-namespace phalanx::keeper {
+namespace phalanx::desk {
 
 namespace {
 
@@ -233,4 +233,4 @@ void FrontDesk::end_again(Job& job) {
   }
 }
 
-}  // namespace phalanx::keeper
+}  // namespace phalanx::desk

@@ -14,7 +14,7 @@
 #include "phalanx/step/sampling.h"
 #include "phalanx/wire/front_messages.h"
 
-namespace phalanx::keeper {
+namespace phalanx::desk {
 
 // What was told of a request, so that it can be told again as it was: 16 bytes a token, and what
 // only few requests ask for beside them. It grows without moving what it has.
@@ -75,4 +75,4 @@ class EventLog {
   std::string error_message_;
 };
 
-}  // namespace phalanx::keeper
+}  // namespace phalanx::desk

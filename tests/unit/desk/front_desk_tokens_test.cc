@@ -7,7 +7,7 @@
 
 #include "desk_fixture.h"
 
-namespace phalanx::keeper {
+namespace phalanx::desk {
 namespace {
 
 using std::chrono::milliseconds;
@@ -299,4 +299,4 @@ TEST_F(FrontDeskTokensTest, CountsARequestOnceWithItsTimesAndTokens) {
 }
 
 }  // namespace
-}  // namespace phalanx::keeper
+}  // namespace phalanx::desk

@@ -9,13 +9,13 @@
 
 #include "phalanx/base/clock.h"
 #include "phalanx/base/ids.h"
+#include "phalanx/desk/event_log.h"
+#include "phalanx/desk/front_desk.h"
+#include "phalanx/desk/request_metrics.h"
 #include "phalanx/dispatch/admission.h"
-#include "phalanx/keeper/event_log.h"
-#include "phalanx/keeper/front_desk.h"
-#include "phalanx/keeper/request_metrics.h"
 #include "phalanx/wire/front_messages.h"
 
-namespace phalanx::keeper {
+namespace phalanx::desk {
 
 // As errors name it.
 [[nodiscard]] inline std::string text_of(const wire::RequestKey& key) {
@@ -84,4 +84,4 @@ struct FrontDesk::Job {
   }
 };
 
-}  // namespace phalanx::keeper
+}  // namespace phalanx::desk

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/keeper/request_metrics.h"
+#include "phalanx/desk/request_metrics.h"
 
 #include <utility>
 
 #include "phalanx/obs/log.h"
 #include "phalanx/wire/front_messages.h"
 
-namespace phalanx::keeper {
+namespace phalanx::desk {
 
 namespace {
 
@@ -231,4 +231,4 @@ void RequestMetrics::forget_replica(ReplicaId replica) {
   registry_.remove_series("engine", std::to_string(replica.value()));
 }
 
-}  // namespace phalanx::keeper
+}  // namespace phalanx::desk

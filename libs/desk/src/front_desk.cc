@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/keeper/front_desk.h"
+#include "phalanx/desk/front_desk.h"
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
+#include <variant>
 
+#include "phalanx/base/overloaded.h"
 #include "phalanx/step/limits.h"
 #include "phalanx/wire/error_text.h"
 #include "phalanx/wire/limits.h"
 
 #include "front_job.h"
 
-namespace phalanx::keeper {
+namespace phalanx::desk {
 
 namespace {
 
@@ -65,6 +68,23 @@ FrontDesk::Job* FrontDesk::find(std::size_t front, const wire::RequestKey& key) 
     return nullptr;
   }
   return entry->second.get();
+}
+
+std::optional<Status> FrontDesk::on_record(std::size_t front, const wire::FrontToLeader& record) {
+  using Answer = std::optional<Status>;
+  return std::visit(
+      Overloaded{
+          [&](const wire::Admit& wish) -> Answer { return on_admit(front, wish); },
+          [&](const wire::Begin& begin) -> Answer { return on_begin(front, begin); },
+          [&](const wire::PromptPart& part) -> Answer { return on_prompt_part(front, part); },
+          [&](const wire::Generate& wish) -> Answer { return on_generate(front, wish); },
+          [&](const wire::StopChoice& stop) -> Answer {
+            on_stop(front, stop);
+            return ok();
+          },
+          [&](const wire::End& ending) -> Answer { return on_end(front, ending); },
+          [](const auto&) -> Answer { return std::nullopt; }},
+      record);
 }
 
 Status FrontDesk::on_admit(std::size_t front, const wire::Admit& wish) {
@@ -183,8 +203,6 @@ Status FrontDesk::on_generate(std::size_t front, const wire::Generate& wish) {
 
 void FrontDesk::dispatch(Job& job, const wire::Generate& wish) {
   const auto prompt = static_cast<std::uint32_t>(job.dispatched.size());
-  // The sink may be called before the number of the request is known.
-  job.dispatched.push_back({RequestId(), std::vector<Job::Choice>(wish.choices)});
   job.record.choices += wish.choices;
   job.record.prompt_tokens += job.ids.size();
   if (prompt == 0) {
@@ -204,9 +222,9 @@ void FrontDesk::dispatch(Job& job, const wire::Generate& wish) {
   generation.stop = wish.stop;
   generation.choices = wish.choices;
   generation.cache_salt = wish.cache_salt;
-  const std::shared_ptr<Job> shared = jobs_.at(job.key);
-  job.dispatched[prompt].request = parts_.dispatcher.submit(
-      std::move(generation), std::make_shared<Sink>(*this, shared, prompt));
+  const RequestId request = parts_.dispatcher.submit(
+      std::move(generation), std::make_shared<Sink>(*this, jobs_.at(job.key), prompt));
+  job.dispatched.push_back({request, std::vector<Job::Choice>(wish.choices)});
 }
 
 void FrontDesk::on_stop(std::size_t front, const wire::StopChoice& stop) {
@@ -377,4 +395,4 @@ void FrontDesk::flush() {
   }
 }
 
-}  // namespace phalanx::keeper
+}  // namespace phalanx::desk

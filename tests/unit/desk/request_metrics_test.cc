@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/keeper/request_metrics.h"
+#include "phalanx/desk/request_metrics.h"
 
 #include <map>
 
@@ -7,7 +7,7 @@
 
 #include "desk_fixture.h"
 
-namespace phalanx::keeper {
+namespace phalanx::desk {
 namespace {
 
 class RequestMetricsTest : public DeskTest {
@@ -72,4 +72,4 @@ TEST_F(RequestMetricsTest, TheTimeOfDecodingBeginsWithTheFirstToken) {
 }
 
 }  // namespace
-}  // namespace phalanx::keeper
+}  // namespace phalanx::desk

@@ -4,7 +4,7 @@
 
 #include "desk_fixture.h"
 
-namespace phalanx::keeper {
+namespace phalanx::desk {
 namespace {
 
 using FrontDeskTest = DeskTest;
@@ -219,4 +219,4 @@ TEST_F(FrontDeskTest, DispatchesAPromptThatCameInPartsWhole) {
 }
 
 }  // namespace
-}  // namespace phalanx::keeper
+}  // namespace phalanx::desk

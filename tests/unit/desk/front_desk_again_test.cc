@@ -8,7 +8,7 @@
 
 #include "desk_fixture.h"
 
-namespace phalanx::keeper {
+namespace phalanx::desk {
 namespace {
 
 using std::chrono::milliseconds;
@@ -587,4 +587,4 @@ TEST_F(FrontDeskAgainTest, TimesGoOnOverADeath) {
 }
 
 }  // namespace
-}  // namespace phalanx::keeper
+}  // namespace phalanx::desk

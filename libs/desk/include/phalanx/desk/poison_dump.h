@@ -4,18 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 
 #include "phalanx/base/result.h"
 #include "phalanx/dispatch/dispatcher.h"
 
-namespace phalanx::keeper {
-
-// Where dumps go: `option` if it is given, else phalanx/poisoned below $XDG_STATE_HOME or
-// $HOME/.local/state of `environment`, else phalanx-UID/poisoned below /tmp.
-[[nodiscard]] std::string dump_folder(const std::string& option,
-                                      const std::map<std::string, std::string>& environment);
+namespace phalanx::desk {
 
 // Writes down requests that end what computes them, one file each (proto/poison-dump.md), so that
 // the defect can be found: ids and parameters, no text. Only their owner can read the files. At
@@ -51,4 +45,4 @@ class PoisonDump {
 [[nodiscard]] std::function<void(const dispatch::PoisonedChoice&)> dump_poisoned(
     std::string folder);
 
-}  // namespace phalanx::keeper
+}  // namespace phalanx::desk

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-namespace phalanx::keeper {
+namespace phalanx {
 
 // One callable of several, for std::visit.
 template <typename... Callables>
@@ -11,4 +11,4 @@ struct Overloaded : Callables... {
 template <typename... Callables>
 Overloaded(Callables...) -> Overloaded<Callables...>;
 
-}  // namespace phalanx::keeper
+}  // namespace phalanx

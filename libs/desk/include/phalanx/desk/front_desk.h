@@ -7,19 +7,20 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "phalanx/base/clock.h"
 #include "phalanx/base/ids.h"
 #include "phalanx/base/result.h"
+#include "phalanx/desk/event_log.h"
+#include "phalanx/desk/request_metrics.h"
 #include "phalanx/dispatch/admission.h"
 #include "phalanx/dispatch/dispatcher.h"
-#include "phalanx/keeper/event_log.h"
-#include "phalanx/keeper/request_metrics.h"
 #include "phalanx/wire/front_messages.h"
 
-namespace phalanx::keeper {
+namespace phalanx::desk {
 
 // What the desk works with. Borrowed parts outlive it.
 struct DeskParts {
@@ -56,8 +57,10 @@ class FrontDesk {
   FrontDesk& operator=(const FrontDesk&) = delete;
   ~FrontDesk();
 
-  // Records of a front. Errors: kInvalidArgument for one that no front sends that works; the front
-  // is to be ended.
+  // A record that is about a request; nothing for one of another kind.
+  // Errors: kInvalidArgument for one that no front sends that works; the front is to be ended.
+  [[nodiscard]] std::optional<Status> on_record(std::size_t front,
+                                                const wire::FrontToLeader& record);
   [[nodiscard]] Status on_admit(std::size_t front, const wire::Admit& wish);
   [[nodiscard]] Status on_begin(std::size_t front, const wire::Begin& begin);
   [[nodiscard]] Status on_prompt_part(std::size_t front, const wire::PromptPart& part);
@@ -131,4 +134,4 @@ class FrontDesk {
   bool flush_asked_ = false;
 };
 
-}  // namespace phalanx::keeper
+}  // namespace phalanx::desk

@@ -11,13 +11,13 @@
 
 #include <gtest/gtest.h>
 
-#include "phalanx/keeper/front_desk.h"
+#include "phalanx/desk/front_desk.h"
 #include "phalanx/os/control_socket.h"
 #include "phalanx/wire/codec.h"
 
 #include "support/manual_clock.h"
 
-namespace phalanx::keeper {
+namespace phalanx::desk {
 
 inline constexpr std::uint32_t kMaxTokens = 5;
 
@@ -202,4 +202,4 @@ class DeskTest : public testing::Test {
   FrontDesk desk_{parts()};
 };
 
-}  // namespace phalanx::keeper
+}  // namespace phalanx::desk

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/keeper/poison_dump.h"
+#include "phalanx/desk/poison_dump.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -23,7 +23,7 @@
 #include "phalanx/wire/frame_header.h"
 #include "phalanx/wire/limits.h"
 
-namespace phalanx::keeper {
+namespace phalanx::desk {
 
 namespace {
 
@@ -76,22 +76,6 @@ Status write_whole(const std::string& path, std::string_view content) {
 }
 
 }  // namespace
-
-std::string dump_folder(const std::string& option,
-                        const std::map<std::string, std::string>& environment) {
-  if (!option.empty()) {
-    return option;
-  }
-  if (const auto state = environment.find("XDG_STATE_HOME");
-      state != environment.end() && state->second.starts_with('/')) {
-    return state->second + "/phalanx/poisoned";
-  }
-  if (const auto home = environment.find("HOME");
-      home != environment.end() && home->second.starts_with('/')) {
-    return home->second + "/.local/state/phalanx/poisoned";
-  }
-  return "/tmp/phalanx-" + std::to_string(::getuid()) + "/poisoned";
-}
 
 Result<std::string> PoisonDump::write(const dispatch::PoisonedChoice& choice) {
   PHALANX_TRY(const std::string content, content_of(choice));
@@ -181,4 +165,4 @@ std::function<void(const dispatch::PoisonedChoice&)> dump_poisoned(std::string f
   };
 }
 
-}  // namespace phalanx::keeper
+}  // namespace phalanx::desk
