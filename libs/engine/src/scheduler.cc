@@ -11,7 +11,7 @@
 #include "phalanx/step/prefix_hash.h"
 #include "phalanx/wire/error_text.h"
 
-#include "planner.h"
+#include "step_planner.h"
 #include "submit_check.h"
 
 namespace phalanx::engine {
@@ -159,7 +159,7 @@ std::vector<wire::TokenUpdate> Scheduler::sweep() {
 
 StepPlan Scheduler::plan(const std::set<SequenceId>* only, const StepBudget* budget) const {
   StepPlan plan =
-      Planner(options_, blocks_, cache_, running_, waiting_, free_slots_, only, budget).run();
+      StepPlanner(options_, blocks_, cache_, running_, waiting_, free_slots_, only, budget).run();
   plan.freed.assign(stale_slots_.begin(), stale_slots_.end());
   return plan;
 }

@@ -8,7 +8,7 @@
 
 #include "phalanx/engine/scheduler.h"
 
-#include "planner.h"
+#include "step_planner.h"
 
 namespace phalanx::engine {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner.h"
+#include "step_planner.h"
 
 #include <algorithm>
 #include <optional>
@@ -17,14 +17,14 @@ constexpr std::uint32_t kMaxHeldBack = 256;
 
 }  // namespace
 
-Planner::Planner(const SchedulerOptions& options,
-                 const BlockPool& blocks,
-                 const PrefixCache& cache,
-                 const Sequences& running,
-                 const Sequences& waiting,
-                 const std::set<std::uint32_t>& free_slots,
-                 const std::set<SequenceId>* only,
-                 const StepBudget* step_budget)
+StepPlanner::StepPlanner(const SchedulerOptions& options,
+                         const BlockPool& blocks,
+                         const PrefixCache& cache,
+                         const Sequences& running,
+                         const Sequences& waiting,
+                         const std::set<std::uint32_t>& free_slots,
+                         const std::set<SequenceId>* only,
+                         const StepBudget* step_budget)
     : options_(options),
       blocks_(blocks),
       cache_(cache),
@@ -36,7 +36,7 @@ Planner::Planner(const SchedulerOptions& options,
       budget_(options.limits.max_num_batched_tokens),
       available_(blocks.free()) {}
 
-StepPlan Planner::run() {
+StepPlan StepPlanner::run() {
   keep_within_a_command();
   // Decoding sequences first: a long prompt must not stop the streams that are flowing.
   serve_running(true);
@@ -50,7 +50,7 @@ StepPlan Planner::run() {
   return finished();
 }
 
-void Planner::keep_within_a_command() {
+void StepPlanner::keep_within_a_command() {
   for (const auto& [id, sequence] : running_) {
     command_bytes_ += command_bytes(sequence);
   }
@@ -63,7 +63,7 @@ void Planner::keep_within_a_command() {
 }
 
 // Those that may not run hold the slots or blocks of those that may.
-void Planner::preempt_others() {
+void StepPlanner::preempt_others() {
   const bool wanted = std::any_of(
       waiting_.begin(), waiting_.end(), [&](const auto& entry) { return may_run(entry.first); });
   for (const auto& [id, sequence] : running_) {
@@ -73,7 +73,7 @@ void Planner::preempt_others() {
   }
 }
 
-void Planner::serve_running(bool decoding) {
+void StepPlanner::serve_running(bool decoding) {
   for (const auto& [id, sequence] : running_) {
     const bool is_decoding = sequence.uncomputed() == 1;
     if (is_decoding == decoding && budget_ > 0 && may_run(id) && !victims_.contains(id)) {
@@ -83,12 +83,12 @@ void Planner::serve_running(bool decoding) {
 }
 
 // How many rows of a prompt that goes on at `start` the step may still take.
-std::uint32_t Planner::prompt_rows(std::uint32_t start) const {
+std::uint32_t StepPlanner::prompt_rows(std::uint32_t start) const {
   return step_budget_ == nullptr ? budget_
                                  : std::min(budget_, step_budget_->prefill_rows(work_, start));
 }
 
-void Planner::serve(const Sequence& sequence, bool decoding) {
+void StepPlanner::serve(const Sequence& sequence, bool decoding) {
   const std::uint32_t wanted =
       std::min(decoding ? budget_ : prompt_rows(sequence.computed), sequence.uncomputed());
   if (wanted == 0) {
@@ -111,7 +111,7 @@ void Planner::serve(const Sequence& sequence, bool decoding) {
 
 // True: a block is available now. False: the sequence gets one with the next step, or has itself
 // been preempted.
-bool Planner::make_room(const Sequence& sequence) {
+bool StepPlanner::make_room(const Sequence& sequence) {
   if (promised_ > 0) {
     --promised_;
     return false;
@@ -135,7 +135,7 @@ bool Planner::make_room(const Sequence& sequence) {
   return false;
 }
 
-void Planner::preempt(const Sequence& victim) {
+void StepPlanner::preempt(const Sequence& victim) {
   victims_.insert(victim.id);
   for (const BlockId block : victim.blocks) {
     promised_ += blocks_.references(block) == 1 ? 1U : 0U;
@@ -152,7 +152,7 @@ void Planner::preempt(const Sequence& victim) {
 
 // Blocks that a running sequence is going to ask for soon: the rest of its prompt, and one to
 // grow into. Admitting somebody into them would only preempt him again.
-std::uint32_t Planner::reserved_by(const Sequence& sequence) const {
+std::uint32_t StepPlanner::reserved_by(const Sequence& sequence) const {
   const std::uint32_t known = step::blocks_for(sequence.length());
   const std::uint32_t final = step::blocks_for(sequence.token_limit - 1);
   const auto held = static_cast<std::uint32_t>(sequence.blocks.size());
@@ -160,7 +160,7 @@ std::uint32_t Planner::reserved_by(const Sequence& sequence) const {
 }
 
 // What those who are to be admitted find: blocks that are spoken for, and beginnings on their way.
-void Planner::note_running() {
+void StepPlanner::note_running() {
   for (const auto& [id, sequence] : running_) {
     reserved_ += reserved_by(sequence);
     if (may_run(id)) {
@@ -174,7 +174,7 @@ void Planner::note_running() {
   reserved_ -= std::min(reserved_, drafted_blocks);
 }
 
-void Planner::admit_waiting() {
+void StepPlanner::admit_waiting() {
   if (waiting_.empty()) {
     return;
   }
@@ -209,7 +209,7 @@ void Planner::admit_waiting() {
   }
 }
 
-Planner::Admission Planner::try_to_admit(const Sequence& sequence, std::uint32_t slot) {
+StepPlanner::Admission StepPlanner::try_to_admit(const Sequence& sequence, std::uint32_t slot) {
   if (!may_fit(sequence)) {
     return Admission::kNoRoom;
   }
@@ -223,7 +223,7 @@ Planner::Admission Planner::try_to_admit(const Sequence& sequence, std::uint32_t
 }
 
 // Who would be alone is admitted wherever he fits at all.
-bool Planner::has_room(const Sequence& sequence, std::uint32_t taken) const {
+bool StepPlanner::has_room(const Sequence& sequence, std::uint32_t taken) const {
   const bool alone = running_.empty() && drafts_.empty();
   // Those that are admitted leave room to grow into.
   const std::uint64_t admitted = options_.max_command_bytes / 8 * 7;
@@ -232,10 +232,10 @@ bool Planner::has_room(const Sequence& sequence, std::uint32_t taken) const {
 }
 
 // False: it does not fit.
-bool Planner::admit(const Sequence& sequence,
-                    std::uint32_t slot,
-                    std::vector<BlockId> cached,
-                    std::uint32_t rows) {
+bool StepPlanner::admit(const Sequence& sequence,
+                        std::uint32_t slot,
+                        std::vector<BlockId> cached,
+                        std::uint32_t rows) {
   const auto known = static_cast<std::uint32_t>(cached.size());
   if (!has_room(sequence, step::blocks_for(sequence.length()) - known + unpinned(cached))) {
     return false;
@@ -256,12 +256,12 @@ bool Planner::admit(const Sequence& sequence,
 
 // So many blocks of its beginning it may find in the cache: its last token is always computed,
 // because its logits are wanted.
-std::size_t Planner::shareable_blocks(const Sequence& sequence) {
+std::size_t StepPlanner::shareable_blocks(const Sequence& sequence) {
   const std::size_t most = (sequence.length() - 1) / step::kBlockTokens;
   return std::min(most, sequence.tokens.hashed_blocks());
 }
 
-std::vector<BlockId> Planner::cached_blocks(const Sequence& sequence) const {
+std::vector<BlockId> StepPlanner::cached_blocks(const Sequence& sequence) const {
   std::vector<BlockId> blocks;
   for (std::size_t i = 0; i < shareable_blocks(sequence); ++i) {
     const std::optional<BlockId> found = cache_.find(content_of(sequence, i, blocks));
@@ -274,14 +274,14 @@ std::vector<BlockId> Planner::cached_blocks(const Sequence& sequence) const {
 }
 
 // Sharing such a block takes no free one.
-bool Planner::is_held(BlockId block) const {
+bool StepPlanner::is_held(BlockId block) const {
   return blocks_.references(block) > 0 || pinned_.contains(block);
 }
 
 // Without a walk over its beginning, which may be long and stay in the queue for many steps. Who
 // holds a block of the cache holds those before it, so a few are looked at; of hashes that collide
 // the count of held blocks is too large, and admit() finds out.
-bool Planner::may_fit(const Sequence& sequence) const {
+bool StepPlanner::may_fit(const Sequence& sequence) const {
   const auto is_shared = [&](std::size_t block) {
     const std::uint64_t hash = sequence.tokens.hash(block);
     return cache_.contains(hash) && is_held(cache_.at(hash));
@@ -294,7 +294,7 @@ bool Planner::may_fit(const Sequence& sequence) const {
 // Somebody is computing the block that would be the next one to share: it is cheaper to wait for it
 // than to compute it a second time. A hash names a whole beginning, so who computes that block has
 // its hash at the same place, and nothing of the prompts that run has to be entered anywhere.
-bool Planner::awaits_prefix(const Sequence& sequence) const {
+bool StepPlanner::awaits_prefix(const Sequence& sequence) const {
   if (computing_.empty()) {
     return false;
   }
@@ -309,19 +309,19 @@ bool Planner::awaits_prefix(const Sequence& sequence) const {
          });
 }
 
-void Planner::note_computing(const Sequence& sequence, std::size_t from) {
+void StepPlanner::note_computing(const Sequence& sequence, std::size_t from) {
   if (sequence.publishes && from < sequence.tokens.hashed_blocks()) {
     computing_.push_back({&sequence, from});
   }
 }
 
 // How many free blocks sharing these takes.
-std::uint32_t Planner::unpinned(const std::vector<BlockId>& cached) const {
+std::uint32_t StepPlanner::unpinned(const std::vector<BlockId>& cached) const {
   return static_cast<std::uint32_t>(std::count_if(
       cached.begin(), cached.end(), [&](const BlockId block) { return !is_held(block); }));
 }
 
-void Planner::draft(Draft row) {
+void StepPlanner::draft(Draft row) {
   const std::uint32_t held = row.held_blocks();
   const std::uint32_t needed = step::blocks_for(row.start + row.count);
   row.new_blocks = needed > held ? needed - held : 0;
@@ -336,7 +336,7 @@ void Planner::draft(Draft row) {
   drafts_.push_back(std::move(row));
 }
 
-StepPlan Planner::finished() const {
+StepPlan StepPlanner::finished() const {
   StepPlan plan;
   plan.work = work_;
   std::uint32_t new_blocks = 0;

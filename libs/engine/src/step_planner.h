@@ -23,18 +23,18 @@ namespace phalanx::engine {
 }
 
 // One pass over the state of a scheduler that fills the budget of a step. Reads only.
-class Planner {
+class StepPlanner {
  public:
   using Sequences = std::map<SequenceId, Sequence>;
 
-  Planner(const SchedulerOptions& options,
-          const BlockPool& blocks,
-          const PrefixCache& cache,
-          const Sequences& running,
-          const Sequences& waiting,
-          const std::set<std::uint32_t>& free_slots,
-          const std::set<SequenceId>* only,
-          const StepBudget* step_budget);
+  StepPlanner(const SchedulerOptions& options,
+              const BlockPool& blocks,
+              const PrefixCache& cache,
+              const Sequences& running,
+              const Sequences& waiting,
+              const std::set<std::uint32_t>& free_slots,
+              const std::set<SequenceId>* only,
+              const StepBudget* step_budget);
 
   [[nodiscard]] StepPlan run();
 
