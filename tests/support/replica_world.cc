@@ -28,7 +28,7 @@ engine::ReplicaOptions replica_options(const WorldOptions& world) {
   options.group.ranks = world.cluster.ranks;
   options.group.secret = world.cluster.secret;
   options.group.restart_limit = world.restart_limit;
-  options.group.ping_ticks = world.ping_ticks;
+  options.group.ping_periods = world.ping_periods;
   options.group.patient = world.patient;
   options.group.reap_ticks = 20;
   options.group.progress.min_ticks = 5;

@@ -99,7 +99,7 @@ struct WorldOptions {
   ClusterOptions cluster;
   std::uint32_t max_waiting = 64;
   std::uint32_t restart_limit = 5;
-  std::uint32_t ping_ticks = 0;
+  std::uint32_t ping_periods = 0;
   Millis max_step = 0;
   bool prefix_cache = false;
   bool patient = false;  // a rank runs under a wrapper

@@ -166,7 +166,7 @@ void RankGroup::on_death(RankId rank, const RankDeath& death) {
         {rank, RankFailure::Kind::kDeath, error_of(death, "it died after it had answered")});
   } else if (state_ == State::kReady) {
     recover(fault_of(rank, RankFailure::Kind::kDeath, error_of(death, "it died")));
-  } else if (state_ == State::kReaping && pause_ticks_ == 0 && !any(&Slot::doomed)) {
+  } else if (state_ == State::kReaping && pause_periods_ == 0 && !any(&Slot::doomed)) {
     reaped();
   }
   advance();
@@ -239,16 +239,16 @@ void RankGroup::on_tick(std::uint32_t periods) {
 void RankGroup::tick_without_step(std::uint32_t periods) {
   switch (state_) {
     case State::kReady:
-      idle_ticks_ += periods;
-      if (options_.ping_ticks != 0 && idle_ticks_ >= options_.ping_ticks) {
+      idle_periods_ += periods;
+      if (options_.ping_periods != 0 && idle_periods_ >= options_.ping_periods) {
         state_ = State::kStepping;
         begin_numbered(wire::RankOp::kPing);
       }
       break;
     case State::kReaping:
-      if (pause_ticks_ != 0) {
-        pause_ticks_ -= std::min(pause_ticks_, periods);
-        if (pause_ticks_ == 0 && !any(&Slot::doomed)) {
+      if (pause_periods_ != 0) {
+        pause_periods_ -= std::min(pause_periods_, periods);
+        if (pause_periods_ == 0 && !any(&Slot::doomed)) {
           form();
         }
       } else if (++reap_ticks_ >= options_.reap_ticks) {

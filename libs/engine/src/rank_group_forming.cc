@@ -60,7 +60,7 @@ void RankGroup::wait_out(const Error& shortage) {
   ++shortages_;
   state_ = State::kReaping;
   reap_ticks_ = 0;
-  pause_ticks_ = options_.shortage_ticks;
+  pause_periods_ = options_.shortage_periods;
   client_.on_fault(StepFault{shortage, {}, {}});
 }
 
@@ -185,7 +185,7 @@ void RankGroup::become_ready() {
 void RankGroup::recover(const StepFault& fault, bool of_step) {
   state_ = State::kReaping;
   reap_ticks_ = 0;
-  pause_ticks_ = 0;
+  pause_periods_ = 0;
   forming_since_ = clock_.now();
   port_.raise_abort();
   doom_failing(fault);

@@ -52,7 +52,7 @@ std::unique_ptr<CollectiveStep> RankGroup::ask(wire::RankOp op, wire::RankComman
 
 void RankGroup::begin(wire::RankOp op, wire::RankCommand command) {
   command_ = std::move(command);
-  idle_ticks_ = 0;
+  idle_periods_ = 0;
   own_death_ = false;
   stop_seen_ = false;
   shortage_.reset();

@@ -234,7 +234,7 @@ TEST(GroupDeath, LongAgoIsForgiven) {
 
 TEST(GroupHang, OfAnIdleRankIsFoundByAPing) {
   WorldOptions options;
-  options.ping_ticks = 20;
+  options.ping_periods = 20;
   ReplicaWorld world(options);
   ASSERT_TRUE(world.start());
   world.pass(4000);

@@ -12,7 +12,7 @@ namespace {
 
 using wire::RankOp;
 
-constexpr Millis kPause = 1000;  // GroupOptions::shortage_ticks
+constexpr Millis kPause = 1000;  // GroupOptions::shortage_periods
 
 // A request, and the death of a rank in the middle of it.
 void lose_a_rank(ReplicaWorld& world) {

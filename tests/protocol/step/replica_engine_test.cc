@@ -362,7 +362,7 @@ TEST(ReplicaStop, WorksInEveryState) {
 // One rank has answered the ping and dies, the other one has not; in between comes the stop.
 TEST(ReplicaStop, RepairsNoRankThatDiesBehindItsAnswer) {
   WorldOptions options;
-  options.ping_ticks = 20;
+  options.ping_periods = 20;
   options.restart_limit = 0;
   ReplicaWorld world(options);
   ASSERT_TRUE(world.start());

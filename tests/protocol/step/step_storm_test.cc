@@ -67,7 +67,7 @@ class Storm {
     options.cluster.kv_blocks = draw32(8, 24);
     options.cluster.reap = static_cast<Millis>(draw32(1, 40));
     options.restart_limit = 1000;
-    options.ping_ticks = draw32(0, 4);
+    options.ping_periods = draw32(0, 4);
     options.max_waiting = 1000;
     options.prefix_cache = draw(3) > 0;
     return options;

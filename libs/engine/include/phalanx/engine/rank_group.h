@@ -12,6 +12,7 @@
 #include "phalanx/base/clock.h"
 #include "phalanx/base/result.h"
 #include "phalanx/engine/collective_step.h"
+#include "phalanx/engine/group_options.h"
 #include "phalanx/engine/group_ports.h"
 #include "phalanx/engine/progress_watch.h"
 #include "phalanx/engine/step_fault.h"
@@ -19,22 +20,6 @@
 #include "phalanx/wire/replica_messages.h"
 
 namespace phalanx::engine {
-
-struct GroupOptions {
-  std::uint32_t ranks = 1;
-  std::uint64_t secret = 0;         // that every hello must prove
-  std::uint32_t restart_limit = 5;  // recoveries within …
-  Duration restart_window = std::chrono::seconds(60);
-  std::uint32_t reap_ticks = 500;     // for a killed process to be gone
-  std::uint32_t shortage_ticks = 50;  // a pause for resources that are lacking; at most …
-  std::uint32_t shortage_limit = 5;   // … so many in a row
-  std::uint32_t ping_ticks = 50;      // an idle group is pinged after so many periods; 0 = never
-  ProgressOptions progress;
-  // Some rank runs under a wrapper, and the others wait for it: nobody is hung for making no
-  // progress; an abort must be answered within …
-  bool patient = false;
-  std::uint32_t patient_grace_ticks = 1500;
-};
 
 // The life of the ranks of one replica (S7): start → hello → init → sanity → attach → self-test →
 // steps; and after any fault: abort → drain → reap and respawn what is dead → epoch + 1 with a new
@@ -190,9 +175,9 @@ class RankGroup final : private RankPort {
   StepId last_done_;
   std::uint64_t attach_hash_ = 0, fingerprint_ = 0;
   std::uint64_t drains_ = 0, stale_replies_ = 0;
-  std::uint32_t reap_ticks_ = 0, idle_ticks_ = 0;
-  std::uint32_t pause_ticks_ = 0;  // until the group is formed again
-  std::uint32_t shortages_ = 0;    // pauses in a row
+  std::uint32_t reap_ticks_ = 0, idle_periods_ = 0;
+  std::uint32_t pause_periods_ = 0;  // until the group is formed again
+  std::uint32_t shortages_ = 0;      // pauses in a row
   bool kv_lost_ = false, was_ready_ = false;
   bool stop_wanted_ = false, ended_ = false, advancing_ = false;
 };
