@@ -190,7 +190,7 @@ Status RankModel::Impl::run(std::span<const step::StepItem> items) {
   StepShape shape = inputs.shape();
   shape.top_k_rows = sampler->selecting(Selection::kTopK);
   shape.top_p_rows = sampler->selecting(Selection::kTopP);
-  shape.final_rows = sampler->drawing();
+  shape.drawn_rows = sampler->drawn();
   const TaskRuntime runtime{
       &kernels, group, thread_memory.as<float>().data(), forward->thread_floats};
   PHALANX_RETURN_IF_ERROR(forward->program.run(shape, team, runtime, options.observer));

@@ -51,7 +51,7 @@ Sampler::Sampler(const Options& options, const step::SequenceTable& table)
       draw_parts_(peak_parts_.size()),
       count_floors_(RowParts::most_tiles(options.threads, options.rows_max)),
       states_(options.rows_max),
-      drawing_(options.rows_max),
+      drawn_(options.rows_max),
       counts_(std::size_t{options.threads} * options.tokens.count) {
   for (auto& rows : selecting_) {
     rows.resize(options.rows_max);
@@ -70,7 +70,7 @@ void Sampler::begin(std::span<const SampleRow> rows) {
   row_count_ = static_cast<std::uint32_t>(rows.size());
   divided_.begin();
   selecting_count_ = {};
-  drawing_count_ = 0;
+  drawn_count_ = 0;
   for (std::uint32_t row = 0; row < row_count_; ++row) {
     RowState& state = states_[row];
     state = RowState();
@@ -94,8 +94,8 @@ void Sampler::begin(std::span<const SampleRow> rows) {
       join(Selection::kTopP);
     }
     if (!state.is_greedy || state.wants_logprobs) {
-      state.draw_index = static_cast<std::int32_t>(drawing_count_);
-      drawing_[drawing_count_++] = row;
+      state.draw_index = static_cast<std::int32_t>(drawn_count_);
+      drawn_[drawn_count_++] = row;
     }
   }
 }
@@ -277,9 +277,9 @@ void Sampler::draw(const kernels::KernelTable& kernels,
                    const LogitBuffers& logits,
                    DrawRecord* own,
                    std::uint32_t tile) {
-  const RowPart part = divided_.part(drawing_count_, tile);
+  const RowPart part = divided_.part(drawn_count_, tile);
   DrawRecord record;
-  draw_part(kernels, logits, drawing_[part.row], part.tokens, &record);
+  draw_part(kernels, logits, drawn_[part.row], part.tokens, &record);
   divided_.settle(part, record, draw_parts_, own, [](DrawRecord* row, const DrawRecord& next) {
     row->add(next);
   });
@@ -335,7 +335,7 @@ void Sampler::finish(const DrawRecord* all, SampledToken* results, std::uint32_t
     const auto index = static_cast<std::size_t>(state.draw_index);
     best = all[index];
     for (std::uint32_t rank = 1; rank < options_.ranks; ++rank) {
-      best.add(all[std::size_t{rank} * drawing_count_ + index]);
+      best.add(all[std::size_t{rank} * drawn_count_ + index]);
     }
   }
   if (state.is_greedy) {

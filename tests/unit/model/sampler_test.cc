@@ -144,7 +144,7 @@ class Shards {
   }
 
   std::vector<SampledToken> draw() {
-    const std::uint32_t rows = parts_[0]->sampler->drawing();
+    const std::uint32_t rows = parts_[0]->sampler->drawn();
     std::vector<DrawRecord> all(ranks_ * rows);
     for (auto& part : parts_) {
       for_tiles(*part, rows, [&](std::uint32_t tile) {

@@ -20,11 +20,11 @@ struct StepShape {
   std::uint32_t rows = 0;  // tokens computed
   kernels::AttentionPlan attention;
   std::uint32_t sequences = 0;               // items of the step
-  std::uint32_t sample_rows = 0;             // items that draw a token
-  kernels::AttentionPlan sampled_attention;  // of the rows that do
-  std::uint32_t top_k_rows = 0;              // of those, with a top_k that excludes something
-  std::uint32_t top_p_rows = 0;              // of those, with top_p below 1
-  std::uint32_t final_rows = 0;              // of those, not decided by the largest logit alone
+  std::uint32_t sample_rows = 0;             // items that draw a token; of these …
+  kernels::AttentionPlan sampled_attention;  // … all
+  std::uint32_t top_k_rows = 0;              // … those whose top_k excludes something
+  std::uint32_t top_p_rows = 0;              // … those with top_p below 1
+  std::uint32_t drawn_rows = 0;  // … those with a phase `draw`: not greedy, or with logprobs
 };
 
 // Which count of the step an operation follows.
@@ -50,7 +50,7 @@ enum class RowsOf : std::uint8_t {
     case RowsOf::kTopP:
       return shape.top_p_rows;
     case RowsOf::kDrawn:
-      return shape.final_rows;
+      return shape.drawn_rows;
   }
   return 0;
 }

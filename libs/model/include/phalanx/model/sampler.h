@@ -103,7 +103,7 @@ class Sampler {
 
   // How many rows take part in the phases of a selection, and in draw.
   [[nodiscard]] std::uint32_t selecting(Selection selection) const;
-  [[nodiscard]] std::uint32_t drawing() const { return drawing_count_; }
+  [[nodiscard]] std::uint32_t drawn() const { return drawn_count_; }
 
   // Records are indexed [row] for own ones, complete when all tiles are done, and [rank][row] for
   // all. In count, select and draw, rows are numbered within those that take part.
@@ -189,8 +189,8 @@ class Sampler {
   std::uint32_t row_count_ = 0;
   std::array<std::vector<std::uint32_t>, 2> selecting_;  // rows, by selection
   std::array<std::uint32_t, 2> selecting_count_{};
-  std::vector<std::uint32_t> drawing_;
-  std::uint32_t drawing_count_ = 0;
+  std::vector<std::uint32_t> drawn_;
+  std::uint32_t drawn_count_ = 0;
   // Per thread and local token: bit 31 = in the prompt or produced, the rest how often produced.
   // All zero between rows.
   std::vector<std::uint32_t> counts_;
