@@ -168,7 +168,7 @@ void RankCluster::finish(RankId rank, Status outcome) {
     if (poison_starves_) {
       starve(rank);
     } else {
-      crash(rank, SIGSEGV, engine::DeathOrigin::kOwn);
+      crash(rank, SIGSEGV, DeathOrigin::kOwn);
     }
     return;
   }
@@ -191,7 +191,7 @@ void RankCluster::finish(RankId rank, Status outcome) {
   static_cast<void>(transport_.send(
       {Direction::kToReplica, rank, own.incarnation, wire::encode(reply), 0}, time_.millis()));
   if (process.loop.finished()) {
-    perish(rank, engine::RankDeath{false, 0, "exited with status 0", engine::DeathOrigin::kOwn});
+    perish(rank, engine::RankDeath{false, 0, "exited with status 0", DeathOrigin::kOwn});
   }
 }
 
@@ -206,7 +206,7 @@ void RankCluster::misplace_block(Slot& own, wire::RankCommand* command) const {
 
 // ---- deaths
 
-void RankCluster::crash(RankId rank, int signal, engine::DeathOrigin origin) {
+void RankCluster::crash(RankId rank, int signal, DeathOrigin origin) {
   Slot& own = slot(rank);
   if (!own.process) {
     return;
@@ -227,14 +227,12 @@ void RankCluster::crash(RankId rank, int signal, engine::DeathOrigin origin) {
 
 void RankCluster::exit(RankId rank, int status) {
   perish(rank,
-         engine::RankDeath{false,
-                           status,
-                           "exited with status " + std::to_string(status),
-                           engine::DeathOrigin::kOwn});
+         engine::RankDeath{
+             false, status, "exited with status " + std::to_string(status), DeathOrigin::kOwn});
 }
 
 void RankCluster::starve(RankId rank) {
-  engine::RankDeath death{false, 75, "exited with status 75", engine::DeathOrigin::kOwn};
+  engine::RankDeath death{false, 75, "exited with status 75", DeathOrigin::kOwn};
   death.lacked_resources = true;
   perish(rank, std::move(death));
 }
@@ -247,7 +245,7 @@ void RankCluster::perish(RankId rank, engine::RankDeath death) {
   own.process.reset();
   own.frozen = false;
   if (std::exchange(own.stopped, false)) {
-    death.origin = engine::DeathOrigin::kStopped;
+    death.origin = DeathOrigin::kStopped;
   }
   const Incarnation dead = own.incarnation;
   if (lifelines_) {

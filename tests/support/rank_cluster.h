@@ -70,7 +70,7 @@ class RankCluster final : public engine::GroupPort {
   void advance();
 
   // ---- faults
-  void crash(RankId rank, int signal, engine::DeathOrigin origin = engine::DeathOrigin::kSent);
+  void crash(RankId rank, int signal, DeathOrigin origin = DeathOrigin::kSent);
   // Rank 0 crashes by itself whenever it computes a step with an item that this holds for.
   void poison(std::function<bool(const step::StepItem&)> deadly) { deadly_ = std::move(deadly); }
   void starve_of_poison() { poison_starves_ = true; }  // then it lacks memory instead

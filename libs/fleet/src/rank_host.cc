@@ -28,17 +28,7 @@ engine::RankDeath death_of(const supervise::Death& death) {
     result.number = std::get<os::Exited>(death.reason).status;
   }
   result.description = supervise::describe(death);
-  switch (death.origin) {
-    case supervise::DeathOrigin::kSent:
-      result.origin = engine::DeathOrigin::kSent;
-      break;
-    case supervise::DeathOrigin::kOwn:
-      result.origin = engine::DeathOrigin::kOwn;
-      break;
-    case supervise::DeathOrigin::kStopped:
-      result.origin = engine::DeathOrigin::kStopped;
-      break;
-  }
+  result.origin = death.origin;
   return result;
 }
 
@@ -143,9 +133,7 @@ Status RankHost::new_segment(Epoch epoch) {
     // A rank that cannot take it is about to be found dead or hung: its init will say so.
     PHALANX_TRY(const os::ControlSent sent, runner_->send(slot, bytes, {&fd, 1}));
     if (sent == os::ControlSent::kTooManyDescriptors) {
-      return resource_exhausted(
-          "processes of this user have more descriptors on their way to each other than they may "
-          "(ulimit -n)");
+      return os::too_many_descriptors();
     }
     if (sent != os::ControlSent::kQueued) {
       obs::log_warn("segment_not_taken", {{"tp", slot}, {"epoch", epoch.value()}});

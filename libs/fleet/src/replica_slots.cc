@@ -234,13 +234,13 @@ void ReplicaSlots::on_lost(std::size_t slot) {
 
 supervise::Death ReplicaSlots::judge(const supervise::Death& death) {
   const Slot& slot = slots_[death.slot];
-  const bool hung = slot.hung && death.origin != supervise::DeathOrigin::kStopped;
+  const bool hung = slot.hung && death.origin != DeathOrigin::kStopped;
   // A replica ends so when the leader has taken nothing for long.
   const auto* const exited = std::get_if<os::Exited>(&death.reason);
   const bool by_leader =
       exited != nullptr && exited->status == error_traits(Code::kAborted).exit_status;
-  const bool own = slot.was_ready && !slot.ending && !by_leader &&
-                   (hung || death.origin == supervise::DeathOrigin::kOwn);
+  const bool own =
+      slot.was_ready && !slot.ending && !by_leader && (hung || death.origin == DeathOrigin::kOwn);
   supervise::Death judged = death;
   judged.excused = events_.on_died(id_of(death.slot), own, supervise::describe(death));
   return judged;

@@ -272,7 +272,7 @@ void FrontHost::on_stopped_by_signal(std::size_t slot, Incarnation) {
 FrontEnd FrontHost::end_of(const Link& link, const supervise::Death& death) {
   FrontEnd end;
   const Kill kill = link.killed.value_or(Kill());
-  end.is_own = kill.at_fault || death.origin == supervise::DeathOrigin::kOwn;
+  end.is_own = kill.at_fault || death.origin == DeathOrigin::kOwn;
   end.culprit = kill.culprit != 0 ? kill.culprit : death.work;
   if (link.journal) {
     if (const Status closed = link.journal->close_for_writing()) {
@@ -289,13 +289,13 @@ void FrontHost::on_exit(const supervise::Death& death) {
   supervise::Death judged = death;
   if (link.ready) {
     judged.excused = calls_.on_gone(death.slot, end_of(link, death));
-  } else if (death.origin == supervise::DeathOrigin::kOwn ||
-             (link.killed && death.origin != supervise::DeathOrigin::kStopped)) {
+  } else if (death.origin == DeathOrigin::kOwn ||
+             (link.killed && death.origin != DeathOrigin::kStopped)) {
     refuse_program(death.slot, link.killed ? link.killed->why : supervise::describe_for_log(death));
   } else {
     programs_.on_ended(death.slot);
   }
-  renewed_ = link.replaced && death.origin != supervise::DeathOrigin::kOwn;
+  renewed_ = link.replaced && death.origin != DeathOrigin::kOwn;
   supervisor_->on_exit(std::move(judged));
   last_death_ = running_clock().now();
   arm();

@@ -132,6 +132,12 @@ Result<ControlSent> ControlSocket::send(std::string_view bytes, std::span<const 
   return errno_error("sending a control record", errno);
 }
 
+Error too_many_descriptors() {
+  return resource_exhausted(
+      "processes of this user have more descriptors on their way to each other than they may "
+      "(ulimit -n)");
+}
+
 Result<ControlReceived> ControlSocket::receive() {
   // Of the thread: most records are small, and room for the largest costs more than to read one.
   thread_local std::vector<char> room(kMaxControlRecordBytes);

@@ -103,9 +103,7 @@ Status PosixProcessRunner::Impl::introduce(std::size_t slot, Child& child) {
                               " bytes does not fit into the control socket");
   }
   if (sent == os::ControlSent::kTooManyDescriptors) {
-    return resource_exhausted(
-        "processes of this user have more descriptors on their way to each other than they may "
-        "(ulimit -n)");
+    return os::too_many_descriptors();
   }
   // kClosed: the child is dead already, which its pidfd will tell.
   return watch(slot, child);

@@ -125,7 +125,7 @@ TEST(GroupDeath, CostsTheKvWhenTheRankMayHaveWrittenAnywhere) {
     ASSERT_TRUE(world.start());
     world.submit(world.request(1, 100, 20));
     ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 3; }));
-    world.cluster.crash(kFirst, signal, engine::DeathOrigin::kOwn);
+    world.cluster.crash(kFirst, signal, DeathOrigin::kOwn);
     ASSERT_TRUE(world.run_until([&] { return world.cluster.count(RankOp::kClear) == 2; }));
     EXPECT_GE(world.engine.scheduler().to_compute(), 100U) << "prompt and produced, all anew";
     world.expect_equal_ledger();

@@ -137,7 +137,7 @@ TEST(KvMemory, ThatWasGivenBackIsAskedForAnew) {
   world.submit(world.request(1, 2 * step::kBlockTokens, 20));
   ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 5; }));
   const std::uint32_t calls = world.kv.calls;
-  world.cluster.crash(RankId(1), SIGSEGV, engine::DeathOrigin::kOwn);
+  world.cluster.crash(RankId(1), SIGSEGV, DeathOrigin::kOwn);
   ASSERT_TRUE(world.run_to_ends());
   EXPECT_GT(world.kv.calls, calls);
   EXPECT_GE(world.kv.backed, 3U);

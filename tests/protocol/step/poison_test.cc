@@ -10,7 +10,6 @@
 namespace phalanx::testing {
 namespace {
 
-using engine::DeathOrigin;
 using step::FinishReason;
 using wire::RankOp;
 

@@ -89,8 +89,7 @@ class Storm {
         world_.cluster.crash(rank, SIGKILL);
         break;
       case 1:
-        world_.cluster.crash(
-            rank, SIGSEGV, draw(2) == 0 ? engine::DeathOrigin::kSent : engine::DeathOrigin::kOwn);
+        world_.cluster.crash(rank, SIGSEGV, draw(2) == 0 ? DeathOrigin::kSent : DeathOrigin::kOwn);
         break;
       case 2:
         world_.cluster.freeze(rank);

@@ -77,7 +77,7 @@ struct World {
   // The process of `slot` ends, is reaped, and its ranks are gone.
   void die(std::uint32_t slot,
            os::ExitReason reason = os::Signaled{SIGKILL, false},
-           supervise::DeathOrigin origin = supervise::DeathOrigin::kSent) {
+           DeathOrigin origin = DeathOrigin::kSent) {
     supervise::Death death;
     death.slot = slot;
     death.incarnation = runner.end(slot).incarnation;
@@ -168,7 +168,7 @@ TEST(ReplicaSlots, ADrainedOneThatFailsHoldsUpNoRoll) {
   EXPECT_TRUE(world.slots.drain(ReplicaId(0)));
   while (world.status(0).state != State::kFailed) {
     if (world.runner.processes.contains(0)) {
-      world.die(0, os::Signaled{SIGSEGV, true}, supervise::DeathOrigin::kOwn);
+      world.die(0, os::Signaled{SIGSEGV, true}, DeathOrigin::kOwn);
     }
     world.pass(seconds(10));
   }
@@ -233,7 +233,6 @@ TEST(ReplicaSlots, UnderAWrapperMayTakeItsTimeToStart) {
 }
 
 TEST(ReplicaSlots, OnlyADeathOfItsOwnWhileItServesIsHeldAgainstRequests) {
-  using supervise::DeathOrigin;
   const os::ExitReason fault = os::Signaled{SIGSEGV, false};
   World world(1);
   world.start();
@@ -319,7 +318,7 @@ TEST(ReplicaSlots, ARollTakesNoneAwayWhileAnotherThatHasGivenUpIsEnding) {
   world.ready(0);
   world.pass(milliseconds(500));
   EXPECT_FALSE(world.runner.processes[1].asked_to_stop);
-  world.die(2, os::Exited{69}, supervise::DeathOrigin::kOwn);
+  world.die(2, os::Exited{69}, DeathOrigin::kOwn);
   world.settle();
   EXPECT_EQ(world.incarnation(1), 2U);
   EXPECT_EQ(world.rolled, 1);

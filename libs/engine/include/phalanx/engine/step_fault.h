@@ -5,17 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "phalanx/base/death_origin.h"
 #include "phalanx/base/error.h"
 #include "phalanx/base/ids.h"
 
 namespace phalanx::engine {
-
-// Whose doing a death was, as far as the parent can tell.
-enum class DeathOrigin {
-  kSent,     // somebody sent the signal; also what nothing is known of
-  kOwn,      // it faulted, aborted or exited by itself, or was killed because memory ran out
-  kStopped,  // it stood still by a stop signal until it was killed
-};
 
 // How a rank left the world.
 struct RankDeath {

@@ -33,6 +33,9 @@ enum class ControlSent {
   kClosed  // the peer is gone
 };
 
+// ControlSent::kTooManyDescriptors, for people. kResourceExhausted.
+[[nodiscard]] Error too_many_descriptors();
+
 struct ControlWouldBlock {};
 struct ControlEnd {};  // every other end is closed: the peer process is gone
 using ControlReceived = std::variant<ControlMessage, ControlWouldBlock, ControlEnd>;

@@ -6,17 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "phalanx/base/death_origin.h"
 #include "phalanx/base/ids.h"
 #include "phalanx/os/child_process.h"
 
 namespace phalanx::supervise {
-
-// Whose doing a death was.
-enum class DeathOrigin {
-  kSent,     // a signal that somebody sent, this process included
-  kOwn,      // a fault, an abort or an exit of its own, or the kernel's choice when memory ran out
-  kStopped,  // it stood still by a stop signal when it was killed
-};
 
 // The end of one incarnation.
 struct Death {
