@@ -35,7 +35,7 @@ Status MeetingPoint::meet(const Call& call, std::uint64_t offset) {
   if (aborted()) {
     return abort_error();
   }
-  ++counters_.exchanges;
+  ++counters_.meetings;
   const std::uint64_t tag = Fingerprint()
                                 .add(static_cast<std::uint64_t>(call.op))
                                 .add(call.bytes)
@@ -109,7 +109,6 @@ Status MeetingPoint::sleep_until(std::uint32_t peer, std::uint32_t target) {
     peer_line.sleepers.fetch_add(1, std::memory_order_seq_cst);
     const std::uint32_t seen = peer_line.arrived.load(std::memory_order_seq_cst);
     if (!reached(seen, target)) {
-      ++counters_.futex_waits;
       os::futex_wait(peer_line.arrived, seen, kSleepSlice);
     }
     peer_line.sleepers.fetch_sub(1, std::memory_order_seq_cst);

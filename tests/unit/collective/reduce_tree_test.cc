@@ -93,16 +93,16 @@ TEST(ReduceTree, SendsLargePayloadsThroughInChunks) {
   for (const std::uint32_t world : {2U, 3U}) {
     Group group(world);
     std::vector<Row> out(world, Row(elements));
-    std::vector<std::uint64_t> exchanges(world);
+    std::vector<std::uint64_t> meetings(world);
     group.run_ok([&](Communicator& communicator) {
       const Status status = reduce(communicator, rows, out[communicator.rank()]);
-      exchanges[communicator.rank()] = communicator.counters().exchanges;
+      meetings[communicator.rank()] = communicator.counters().meetings;
       return status;
     });
     for (const Row& row : out) {
       EXPECT_TRUE(same_bits(row, expected));
     }
-    EXPECT_GE(exchanges[0], 10U);
+    EXPECT_GE(meetings[0], 10U);
   }
 }
 

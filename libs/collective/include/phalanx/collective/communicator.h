@@ -17,10 +17,9 @@ namespace phalanx::collective {
 
 // What the operations of a communicator have cost so far.
 struct CommunicatorCounters {
-  std::uint64_t exchanges = 0;    // meetings of the group; an operation takes one or more
-  std::uint64_t bytes = 0;        // published by this rank
-  std::uint64_t elapsed_ns = 0;   // inside operations, waiting included
-  std::uint64_t futex_waits = 0;  // times that spinning was not enough
+  std::uint64_t meetings = 0;    // of the group; an operation takes one or more
+  std::uint64_t bytes = 0;       // published by this rank
+  std::uint64_t elapsed_ns = 0;  // inside operations, waiting included
 };
 
 // One rank's membership in its tensor-parallel group for one epoch: sums, gathers and barriers over
