@@ -12,10 +12,8 @@ namespace {
 // A cell cannot be left out: Cell has no default constructor, so a row that is too short does not
 // compile. `stay` marks events that mean nothing in a state.
 struct Cell {
-  constexpr Cell(State next, int actions)
-      : transition{next, static_cast<std::uint16_t>(actions)}, filled(true) {}
+  constexpr Cell(State next, int actions) : transition{next, static_cast<std::uint16_t>(actions)} {}
   Transition transition;
-  bool filled;
 };
 
 using Row = std::array<Cell, kEventCount>;
@@ -216,16 +214,6 @@ constexpr std::array<Row, kStateCount> kRows{{kStoppedRow,
                                               kBackoffRow,
                                               kFailedRow}};
 
-constexpr std::size_t filled_cells() {
-  std::size_t count = 0;
-  for (const Row& row : kRows) {
-    for (const Cell& cell : row) {
-      count += cell.filled ? 1U : 0U;
-    }
-  }
-  return count;
-}
-static_assert(filled_cells() == kStateCount * kEventCount);
 static_assert(static_cast<std::size_t>(State::kFailed) + 1 == kStateCount);
 static_assert(static_cast<std::size_t>(Event::kStop) + 1 == kEventCount);
 
