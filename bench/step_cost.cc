@@ -41,8 +41,7 @@ class IdleRunner final : public engine::ModelRunner {
   Result<engine::RunnerIdentity> identity() override { return engine::RunnerIdentity{1, 1}; }
   Status init(Epoch /*epoch*/) override { return ok(); }
   Status sanity() override { return ok(); }
-  Status step(StepId /*step*/,
-              const step::SequenceTable& /*table*/,
+  Status step(const step::SequenceTable& /*table*/,
               std::span<const step::StepItem> /*items*/,
               std::span<step::SampleResult> results) override {
     for (step::SampleResult& result : results) {

@@ -121,8 +121,7 @@ class ThrowingRunner final : public engine::ModelRunner {
     return inner_->init(epoch);
   }
   Status sanity() override { return inner_->sanity(); }
-  Status step(StepId step,
-              const step::SequenceTable& table,
+  Status step(const step::SequenceTable& table,
               std::span<const step::StepItem> items,
               std::span<step::SampleResult> results) override {
     stepped_ = true;
@@ -132,7 +131,7 @@ class ThrowingRunner final : public engine::ModelRunner {
     if (fault_.kind == "segv-at-token" && computes(table, items, fault_.step)) {
       *nowhere_ = 1;
     }
-    return inner_->step(step, table, items, results);
+    return inner_->step(table, items, results);
   }
   Status clear(bool zero_kv) override { return inner_->clear(zero_kv); }
   // Asked for after every command. After the self-test an idle rank hears nothing but pings.

@@ -40,8 +40,7 @@ Status CellRunner::init(Epoch /*epoch*/) {
   return take_outcome();
 }
 
-Status CellRunner::step(StepId /*step*/,
-                        const step::SequenceTable& table,
+Status CellRunner::step(const step::SequenceTable& table,
                         std::span<const step::StepItem> items,
                         std::span<step::SampleResult> results) {
   for (std::size_t i = 0; i < items.size() && i < rows_written_; ++i) {

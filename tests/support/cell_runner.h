@@ -40,8 +40,7 @@ class CellRunner final : public engine::ModelRunner {
   [[nodiscard]] Result<engine::RunnerIdentity> identity() override;
   [[nodiscard]] Status init(Epoch epoch) override;
   [[nodiscard]] Status sanity() override { return take_outcome(); }
-  [[nodiscard]] Status step(StepId step,
-                            const step::SequenceTable& table,
+  [[nodiscard]] Status step(const step::SequenceTable& table,
                             std::span<const step::StepItem> items,
                             std::span<step::SampleResult> results) override;
   [[nodiscard]] Status clear(bool zero_kv) override;

@@ -42,8 +42,7 @@ class LeaderBook final : public engine::ReplicaSink {
   [[nodiscard]] const Entry& at(const wire::SequenceKey& key) const { return entries_.at(key); }
   [[nodiscard]] bool open(const wire::SequenceKey& key) const { return !at(key).end; }
   [[nodiscard]] std::size_t open_count() const;
-  [[nodiscard]] std::uint64_t to_compute() const;
-  [[nodiscard]] std::uint64_t to_generate() const;
+  [[nodiscard]] const std::map<wire::SequenceKey, Entry>& entries() const { return entries_; }
 
   std::vector<wire::ReplicaReady> ready;
   std::vector<wire::ReplicaStatus> statuses;

@@ -284,9 +284,6 @@ void RankGroup::end_if_empty() {
   const bool ending = state_ == State::kStopping || state_ == State::kFailed;
   if (ending && !step_ && !ended_ && !any(&Slot::alive)) {
     ended_ = true;
-    if (state_ == State::kStopping) {
-      state_ = State::kStopped;
-    }
     client_.on_stopped();
   }
 }

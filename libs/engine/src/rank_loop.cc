@@ -172,7 +172,7 @@ Status RankLoop::step(const wire::RankCommand& command) {
     result.top_count = 0;
     result.fault = 0;
   }
-  PHALANX_RETURN_IF_ERROR(runner_.step(command.step, table_, command.items, results));
+  PHALANX_RETURN_IF_ERROR(runner_.step(table_, command.items, results));
   publish(command);
   return ok();
 }

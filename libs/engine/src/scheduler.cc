@@ -27,14 +27,6 @@ std::uint32_t size32(const auto& container) {
   return static_cast<std::uint32_t>(container.size());
 }
 
-std::uint64_t sum_of(const auto& sequences, std::uint32_t (Sequence::*part)() const) {
-  std::uint64_t sum = 0;
-  for (const auto& [id, sequence] : sequences) {
-    sum += (sequence.*part)();
-  }
-  return sum;
-}
-
 std::vector<std::uint32_t> numbers_of(const std::vector<BlockId>& blocks) {
   std::vector<std::uint32_t> numbers(blocks.size());
   std::transform(
@@ -350,14 +342,6 @@ wire::TokenUpdate Scheduler::fail(SequenceId id, const Error& error) {
   update.error_code = wire::error_code(error);
   update.error_message = wire::error_text(error.message());
   return update;
-}
-
-std::uint64_t Scheduler::to_compute() const {
-  return sum_of(running_, &Sequence::to_compute) + sum_of(waiting_, &Sequence::to_compute);
-}
-
-std::uint64_t Scheduler::to_generate() const {
-  return sum_of(running_, &Sequence::to_generate) + sum_of(waiting_, &Sequence::to_generate);
 }
 
 const Sequence* Scheduler::find(const wire::SequenceKey& key) const {

@@ -23,7 +23,7 @@ TokenId SimRunner::draw(const step::SequenceRow& sequence, std::uint32_t positio
   const auto first = static_cast<std::uint32_t>(word % options_.token_count);
   const auto stops = std::span(sequence.masked).first(sequence.masked_count);
   const auto token = [&](std::uint32_t skipped) {
-    return options_.first_token + static_cast<TokenId>((first + skipped) % options_.token_count);
+    return static_cast<TokenId>((first + skipped) % options_.token_count);
   };
   for (std::uint32_t skipped = 0; skipped < options_.token_count; ++skipped) {
     if (std::find(stops.begin(), stops.end(), token(skipped)) == stops.end()) {
@@ -34,11 +34,7 @@ TokenId SimRunner::draw(const step::SequenceRow& sequence, std::uint32_t positio
 }
 
 Result<RunnerIdentity> SimRunner::identity() {
-  const std::uint64_t print = Fingerprint()
-                                  .add_text("sim")
-                                  .add(static_cast<std::uint64_t>(options_.first_token))
-                                  .add(options_.token_count)
-                                  .value();
+  const std::uint64_t print = Fingerprint().add_text("sim").add(options_.token_count).value();
   return RunnerIdentity{print, print};
 }
 
@@ -50,8 +46,7 @@ Status SimRunner::sanity() {
   return host_.sanity();
 }
 
-Status SimRunner::step(StepId /*step*/,
-                       const step::SequenceTable& table,
+Status SimRunner::step(const step::SequenceTable& table,
                        std::span<const step::StepItem> items,
                        std::span<step::SampleResult> results) {
   std::int64_t tokens = 0;

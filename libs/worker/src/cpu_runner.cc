@@ -51,8 +51,7 @@ Status CpuRunner::sanity() {
   return group_.communicator()->sanity();
 }
 
-Status CpuRunner::step(StepId,
-                       const step::SequenceTable& /*table*/,
+Status CpuRunner::step(const step::SequenceTable& /*table*/,
                        std::span<const step::StepItem> items,
                        std::span<step::SampleResult> results) {
   PHALANX_TRY(const std::span<const model::SampledToken> sampled, model_->step(items));

@@ -106,7 +106,8 @@ TEST(GroupDeath, CostsNoKvWhenTheRankWasKilledFromOutside) {
     ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 3; }));
     world.cluster.crash(kSecond, signal);
     ASSERT_TRUE(world.run_until([&] { return world.book.ready.size() == 2; }));
-    EXPECT_EQ(world.engine.scheduler().to_compute(), 0U);
+    EXPECT_EQ(entry(world, 1).to_compute, 0U);
+    world.expect_equal_ledger();
     EXPECT_EQ(world.cluster.count(RankOp::kClear), 0U);
     ASSERT_TRUE(world.run_to_ends());
     EXPECT_EQ(entry(world, 1).tokens.size(), 20U);
@@ -127,7 +128,7 @@ TEST(GroupDeath, CostsTheKvWhenTheRankMayHaveWrittenAnywhere) {
     ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 3; }));
     world.cluster.crash(kFirst, signal, DeathOrigin::kOwn);
     ASSERT_TRUE(world.run_until([&] { return world.cluster.count(RankOp::kClear) == 2; }));
-    EXPECT_GE(world.engine.scheduler().to_compute(), 100U) << "prompt and produced, all anew";
+    EXPECT_GE(entry(world, 1).to_compute, 100U) << "prompt and produced, all anew";
     world.expect_equal_ledger();
     ASSERT_TRUE(world.run_to_ends());
     EXPECT_EQ(entry(world, 1).tokens.size(), 20U);

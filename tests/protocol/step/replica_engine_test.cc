@@ -44,7 +44,7 @@ TEST(ReplicaEngine, ServesManyAtOnceInOneBatch) {
     EXPECT_EQ(entry(world, i).end->finish, FinishReason::kLength);
   }
   EXPECT_LT(world.cluster.count(RankOp::kStep), 2U * 70U) << "they were served one by one";
-  EXPECT_EQ(world.engine.scheduler().to_generate(), 0U);
+  EXPECT_TRUE(world.engine.scheduler().empty());
 }
 
 TEST(ReplicaEngine, AcceptsWorkBeforeItIsReadyAndWhileItRecovers) {

@@ -40,7 +40,7 @@ class Storm {
     let_leader_take(true);
     ASSERT_TRUE(world_.run_to_ends()) << world_.engine.status().last_error;
     EXPECT_TRUE(world_.book.failed.empty()) << world_.book.failed[0].message;
-    EXPECT_EQ(world_.book.to_compute() + world_.book.to_generate(), 0U);
+    world_.expect_equal_ledger();
     EXPECT_EQ(world_.engine.scheduler().blocks().free(),
               world_.engine.scheduler().blocks().limit());
     drains += world_.engine.status().drains;

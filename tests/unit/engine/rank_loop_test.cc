@@ -147,8 +147,7 @@ class ThrowingRunner final : public ModelRunner {
   Result<RunnerIdentity> identity() override { return RunnerIdentity{}; }
   Status init(Epoch /*epoch*/) override { return ok(); }
   Status sanity() override { return ok(); }
-  Status step(StepId /*step*/,
-              const step::SequenceTable& /*table*/,
+  Status step(const step::SequenceTable& /*table*/,
               std::span<const step::StepItem> /*items*/,
               std::span<step::SampleResult> /*results*/) override {
     if (lacks_memory) {

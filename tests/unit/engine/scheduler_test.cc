@@ -295,7 +295,7 @@ TEST(Scheduler, EndsAtTheLengthOfTheModel) {
   options.limits.max_model_len = 20;
   Scheduler scheduler(options);
   accept(scheduler, request(1, 18, 100));
-  EXPECT_EQ(scheduler.to_generate(), 2U);
+  EXPECT_EQ(scheduler.find(key(1))->to_generate(), 2U);
   EXPECT_EQ(step(scheduler)[0].finish, FinishReason::kNone);
   EXPECT_EQ(step(scheduler)[0].finish, FinishReason::kLength);
 }
@@ -349,8 +349,8 @@ TEST(Scheduler, ContinuesAnEarlierAttemptAtItsPosition) {
   wire::Submit second = request(1, 10, 6);
   second.produced_ids = {1, 2, 3};
   accept(scheduler, second);
-  EXPECT_EQ(scheduler.to_compute(), 13U);
-  EXPECT_EQ(scheduler.to_generate(), 3U);
+  EXPECT_EQ(scheduler.find(key(1))->to_compute(), 13U);
+  EXPECT_EQ(scheduler.find(key(1))->to_generate(), 3U);
   const wire::RankCommand command = scheduler.command(scheduler.plan());
   ASSERT_EQ(command.attach.size(), 1U);
   EXPECT_EQ(command.attach[0].tokens.size(), 13U);

@@ -211,7 +211,7 @@ class Walk {
     EXPECT_EQ(tokens, planned_tokens);
     std::vector<step::SampleResult> results(command.items.size());
     runner_.let_next(ok(), rows);
-    EXPECT_TRUE(runner_.step(StepId(1), *table_, command.items, results));
+    EXPECT_TRUE(runner_.step(*table_, command.items, results));
     for (std::size_t i = 0; i < results.size() && rows == kAll; ++i) {
       if (command.items[i].sample) {
         table_->append(command.items[i].slot, results[i].token);
@@ -380,8 +380,6 @@ class Walk {
   void check() {
     std::map<BlockId, std::uint32_t> owners;
     std::set<std::uint32_t> slots;
-    std::uint64_t to_compute = 0;
-    std::uint64_t to_generate = 0;
     for (const auto& [key, expected] : open_) {
       const Sequence* sequence = scheduler_.find(key);
       ASSERT_NE(sequence, nullptr);
@@ -398,8 +396,8 @@ class Walk {
       if (sequence->slot) {
         EXPECT_TRUE(slots.insert(*sequence->slot).second) << "a slot with two owners";
       }
-      to_compute += expected.to_compute;
-      to_generate += expected.to_generate;
+      EXPECT_EQ(expected.to_compute, sequence->to_compute());
+      EXPECT_EQ(expected.to_generate, sequence->to_generate());
     }
     for (const auto& [block, count] : owners) {
       EXPECT_EQ(scheduler_.blocks().references(block), count);
@@ -408,8 +406,7 @@ class Walk {
     EXPECT_EQ(owners.size() + scheduler_.blocks().free(), options_.limits.kv_blocks)
         << "a block is lost";
     EXPECT_EQ(slots.size(), scheduler_.running());
-    EXPECT_EQ(to_compute, scheduler_.to_compute());
-    EXPECT_EQ(to_generate, scheduler_.to_generate());
+    EXPECT_EQ(open_.size(), scheduler_.running() + scheduler_.waiting());
   }
 
   static constexpr std::uint32_t kAll = 0xFFFFFFFF;

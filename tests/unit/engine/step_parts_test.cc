@@ -137,7 +137,7 @@ class FakeHost final : public SimHost {
 
 class SimRunnerTest : public ::testing::Test {
  protected:
-  SimOptions options{milliseconds(2), std::chrono::microseconds(100), 10, 200};
+  SimOptions options{milliseconds(2), std::chrono::microseconds(100), 200};
   FakeHost host;
 };
 
@@ -158,14 +158,13 @@ TEST_F(SimRunnerTest, TakesTheModelledTimeAndMeetsItsPeersOnce) {
   item.count = 8;
   item.sample = true;
   std::vector<step::SampleResult> results(1);
-  ASSERT_TRUE(runner.step(StepId(1), *table, std::vector{item}, results));
+  ASSERT_TRUE(runner.step(*table, std::vector{item}, results));
   EXPECT_EQ(host.waited, std::chrono::microseconds(2800));
   EXPECT_EQ(host.barriers, 1);
   EXPECT_EQ(results[0].token, runner.draw(table->row(1), 8));
 
   host.aborting = true;
-  EXPECT_EQ(runner.step(StepId(2), *table, std::vector{item}, results).error().code(),
-            Code::kAborted);
+  EXPECT_EQ(runner.step(*table, std::vector{item}, results).error().code(), Code::kAborted);
 }
 
 TEST_F(SimRunnerTest, DrawsByTheRequestAloneAndNeverAStopToken) {
@@ -180,13 +179,13 @@ TEST_F(SimRunnerTest, DrawsByTheRequestAloneAndNeverAStopToken) {
     drawn.insert(token);
   }
   EXPECT_EQ(drawn.size(), 200U);
-  EXPECT_EQ(*drawn.begin(), 10);
+  EXPECT_EQ(*drawn.begin(), 0);
   step::SequenceRow other_choice = one;
   other_choice.choice = 1;
   EXPECT_NE(runner.draw(one, 3), runner.draw(other_choice, 3));
 
-  const TokenId end = 10 + static_cast<TokenId>(step::kMaxStopTokens);
-  for (TokenId stop = 10; stop < end; ++stop) {
+  const auto end = static_cast<TokenId>(step::kMaxStopTokens);
+  for (TokenId stop = 0; stop < end; ++stop) {
     one.masked[one.masked_count++] = stop;
   }
   for (std::uint32_t position = 0; position < 500; ++position) {

@@ -54,8 +54,7 @@ class ModelRunner {
   // the table, which has their new blocks already: inputs are table.tokens(slot)[start … start +
   // count), their KV lies in table.blocks(slot). Must be idempotent: it writes only the KV of those
   // positions (S8). Allocates nothing and prepares nothing.
-  [[nodiscard]] virtual Status step(StepId step,
-                                    const step::SequenceTable& table,
+  [[nodiscard]] virtual Status step(const step::SequenceTable& table,
                                     std::span<const step::StepItem> items,
                                     std::span<step::SampleResult> results) = 0;
 

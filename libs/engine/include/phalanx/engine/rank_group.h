@@ -39,17 +39,6 @@ namespace phalanx::engine {
 // Threads: one.
 class RankGroup final : private RankPort {
  public:
-  enum class State {
-    kNew,
-    kReaping,   // waiting for killed ranks to be gone
-    kForming,   // hello … self-test
-    kReady,     // idle
-    kStepping,  // a step or a ping is in flight
-    kStopping,
-    kStopped,
-    kFailed
-  };
-
   RankGroup(const GroupOptions& options, GroupPort& port, GroupClient& client, const Clock& clock);
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
@@ -85,7 +74,6 @@ class RankGroup final : private RankPort {
   // that was said. Where it comes sooner it does not count as on time.
   void on_tick(std::uint32_t periods);
 
-  [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] bool ready() const { return state_ == State::kReady; }
   [[nodiscard]] bool forming() const;
   [[nodiscard]] Epoch epoch() const { return epoch_; }
@@ -96,6 +84,16 @@ class RankGroup final : private RankPort {
   [[nodiscard]] std::uint64_t numerics_fingerprint() const { return fingerprint_; }
 
  private:
+  enum class State {
+    kNew,
+    kReaping,   // waiting for killed ranks to be gone
+    kForming,   // hello … self-test
+    kReady,     // idle
+    kStepping,  // a step or a ping is in flight
+    kStopping,  // for good, also when it has stopped
+    kFailed     // the same
+  };
+
   // Steps reach the ranks through their group: two that are in flight kill nobody twice.
   [[nodiscard]] wire::Sent send(RankId rank, std::string_view frame) override;
   void raise_abort() override;

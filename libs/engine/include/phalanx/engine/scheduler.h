@@ -138,8 +138,6 @@ class Scheduler {
   [[nodiscard]] std::uint32_t waiting() const {
     return static_cast<std::uint32_t>(waiting_.size());
   }
-  [[nodiscard]] std::uint64_t to_compute() const;
-  [[nodiscard]] std::uint64_t to_generate() const;
   [[nodiscard]] std::uint64_t preemptions() const { return preemptions_; }
   [[nodiscard]] const BlockPool& blocks() const { return blocks_; }
 

@@ -30,8 +30,7 @@ class SimHost {
 struct SimOptions {
   Duration step{};                // of every step
   Duration token{};               // for each token of the batch
-  TokenId first_token = 0;        // pseudo tokens lie in [first_token, first_token + token_count)
-  std::uint32_t token_count = 0;  // ≥ 1
+  std::uint32_t token_count = 0;  // ≥ 1; tokens drawn lie below it
 };
 
 // A runner that computes nothing (`--runner sim`): it keeps the whole protocol, takes the modelled
@@ -49,8 +48,7 @@ class SimRunner final : public ModelRunner {
   [[nodiscard]] Result<RunnerIdentity> identity() override;
   [[nodiscard]] Status init(Epoch epoch) override;
   [[nodiscard]] Status sanity() override;
-  [[nodiscard]] Status step(StepId step,
-                            const step::SequenceTable& table,
+  [[nodiscard]] Status step(const step::SequenceTable& table,
                             std::span<const step::StepItem> items,
                             std::span<step::SampleResult> results) override;
   [[nodiscard]] Status clear(bool zero_kv) override;
