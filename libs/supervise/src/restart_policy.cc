@@ -6,7 +6,6 @@
 #include <charconv>
 #include <string>
 #include <utility>
-#include <variant>
 
 namespace phalanx::supervise {
 
@@ -102,21 +101,6 @@ void RestartPolicy::forgive() {
   backoff_.reset();
   restarts_.clear();
   ready_since_.reset();
-}
-
-bool is_permanent(int exit_status) {
-  for (const Code code :
-       {Code::kInvalidArgument, Code::kDataLoss, Code::kNotFound, Code::kFailedPrecondition}) {
-    if (error_traits(code).exit_status == exit_status) {
-      return true;
-    }
-  }
-  return false;
-}
-
-bool is_permanent(const os::ExitReason& reason) {
-  const auto* exited = std::get_if<os::Exited>(&reason);
-  return exited != nullptr && is_permanent(exited->status);
 }
 
 }  // namespace phalanx::supervise

@@ -93,8 +93,8 @@ void Supervisor::report(std::size_t slot, Incarnation incarnation, Event event) 
   }
 }
 
-bool Supervisor::is_final(const Slot& slot, bool permanent) const {
-  return !lenient_ && !slot.status.ever_ready && (!options_.retry_first_start || permanent);
+bool Supervisor::is_final(const Slot& slot) const {
+  return !lenient_ && !slot.status.ever_ready;
 }
 
 void Supervisor::on_progress(std::size_t slot, Incarnation incarnation) {
@@ -140,7 +140,7 @@ void Supervisor::on_exit(Death death) {
     death.cause = slot->reported->message();
   }
   death.was_ready = slot->said_ready;
-  const bool for_good = is_final(*slot, is_permanent(death.reason));
+  const bool for_good = is_final(*slot);
   const Code code = slot->reported ? slot->reported->code() : Code::kUnavailable;
   slot->error = Error(code, describe(death));
   slot->death = std::move(death);

@@ -140,8 +140,7 @@ void Supervisor::spawn(std::size_t index) {
   if (std::exchange(slot.told, slot.status.last_error) != slot.status.last_error) {
     obs::log_warn("not_started", {{options_.what, index}, {"error", slot.status.last_error}});
   }
-  const bool refused = is_final(slot, is_permanent(error_traits(slot.error->code()).exit_status));
-  post(index, refused ? Event::kSpawnRefused : Event::kSpawnFailed);
+  post(index, is_final(slot) ? Event::kSpawnRefused : Event::kSpawnFailed);
 }
 
 void Supervisor::kill(std::size_t index) {

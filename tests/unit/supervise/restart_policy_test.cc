@@ -128,15 +128,5 @@ TEST(ParseRestartIntensity, RefusesAnythingElse) {
   }
 }
 
-TEST(IsPermanent, FollowsTheExitStatusOfTheErrorTable) {
-  for (const int status : {64, 65, 66, 78}) {
-    EXPECT_TRUE(is_permanent(os::ExitReason(os::Exited{status}))) << status;
-  }
-  for (const int status : {0, 1, 69, 70, 75, 77, 127}) {
-    EXPECT_FALSE(is_permanent(os::ExitReason(os::Exited{status}))) << status;
-  }
-  EXPECT_FALSE(is_permanent(os::ExitReason(os::Signaled{64, false})));
-}
-
 }  // namespace
 }  // namespace phalanx::supervise

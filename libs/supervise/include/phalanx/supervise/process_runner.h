@@ -24,7 +24,8 @@ class ProcessRunner {
   virtual ~ProcessRunner() = default;
 
   // Starts a process in `slot`, which has none. Readiness is told later.
-  // Errors: one whose exit status is_permanent() will not be tried again.
+  // Errors: any; kResourceExhausted where memory, processes or descriptors are lacking, which says
+  // nothing of what was to be started.
   [[nodiscard]] virtual Result<pid_t> spawn(std::size_t slot, Incarnation incarnation) = 0;
 
   // Sends the polite message: finish and exit with status 0. May fail silently: SIGTERM follows.

@@ -9,7 +9,6 @@
 #include "phalanx/base/backoff.h"
 #include "phalanx/base/clock.h"
 #include "phalanx/base/result.h"
-#include "phalanx/os/child_process.h"
 
 namespace phalanx::supervise {
 
@@ -58,10 +57,5 @@ class RestartPolicy {
   std::deque<SteadyTime> restarts_;  // within the window; at most `limit`
   std::optional<SteadyTime> ready_since_;
 };
-
-// Whether a restart would only repeat the end: exit statuses 64, 65, 66 and 78, which
-// error_traits() gives to malformed, contradictory or missing input and to a wrong state.
-[[nodiscard]] bool is_permanent(int exit_status);
-[[nodiscard]] bool is_permanent(const os::ExitReason& reason);
 
 }  // namespace phalanx::supervise

@@ -27,14 +27,14 @@ inline constexpr std::size_t kStateCount = 9;
 enum class Event : std::uint8_t {
   kStart,         // a process is wanted; also the operator's way out of kFailed
   kSpawned,       // the kernel has created it
-  kSpawnFailed,   // it has not, and may later
-  kSpawnRefused,  // it never will: no such program, say
+  kSpawnFailed,   // not created; tried again
+  kSpawnRefused,  // not created in a first start: final
   kProgress,      // the child is heard of, or its start advances
   kReady,         // the child can serve
   kRecovering,    // the child cannot serve for now
   kHung,          // the child lives and does not turn
-  kDied,          // reaped, for a reason that may pass
-  kDiedForGood,   // reaped, for a reason that a restart repeats
+  kDied,          // reaped; started again
+  kDiedForGood,   // reaped in a first start: final
   kDeadline,      // the deadline that was armed last has passed
   kBackoffOver,   // the delay before the restart is over
   kGiveUp,        // too many restarts

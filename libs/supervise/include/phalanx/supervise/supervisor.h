@@ -26,9 +26,6 @@ struct SupervisorOptions {
   Duration stop_timeout = std::chrono::seconds(10);    // after the message
   Duration term_timeout = std::chrono::seconds(2);     // after SIGTERM
   Duration kill_timeout = std::chrono::seconds(5);     // after SIGKILL, until it counts as stuck
-  // Whether a slot that was never ready is started again after a death. False: the first start
-  // either works or fails with its cause.
-  bool retry_first_start = false;
 };
 
 // Hears what becomes of the slots. Called from inside the supervisor's calls, after the state has
@@ -90,9 +87,10 @@ class Supervisor {
   void stop_all();
   void kill_all();  // of what still lives; the second signal of an impatient operator
 
-  // What the slots are for has started as a whole. From here on no death is final by itself, of
-  // whatever status and in whatever slot: it is followed by a restart within the intensity, to
-  // which what ends or cannot start for want of memory, processes or descriptors does not count.
+  // What the slots are for has started as a whole. Until then a slot that was never ready fails
+  // with its first death or failed start. From here on none is final by itself, of whatever status
+  // and in whatever slot: it is followed by a restart within the intensity, to which what ends or
+  // cannot start for want of memory, processes or descriptors does not count.
   void end_first_start() { lenient_ = true; }
 
   // From here on the starts of this slot have no timeout: it runs under a tool that may be slow.
@@ -147,8 +145,8 @@ class Supervisor {
   void fail(std::size_t index);
   void stopped(std::size_t index);
   void report(std::size_t slot, Incarnation incarnation, Event event);
-  // Whether an end that says `permanent` is final for this slot.
-  [[nodiscard]] bool is_final(const Slot& slot, bool permanent) const;
+  // Whether an end is final for this slot, which has one now.
+  [[nodiscard]] bool is_final(const Slot& slot) const;
   [[nodiscard]] Slot* current(std::size_t slot, Incarnation incarnation);
 
   SupervisorOptions options_;
