@@ -24,6 +24,10 @@ namespace {
 constexpr int kRecordsPerTurn = 32;
 constexpr Duration kTurnTime =
     std::chrono::milliseconds(1);  // of CPU, beyond which no other begins
+// Of one that has died all that it said counts, however long it takes; its socket holds fewer, and
+// only what it left behind could add to them.
+constexpr int kLastRecords = 1024;
+constexpr Duration kLastTime = std::chrono::hours(1);  // of CPU: no limit
 constexpr std::size_t kLastLines = 8;
 constexpr auto kMemoryPeriod = std::chrono::seconds(1);
 // Between looks at what a wrapper leaves behind: it was killed, or its parent-death signal has come.
@@ -132,17 +136,14 @@ Status PosixProcessRunner::Impl::watch(std::size_t slot, Child& child) {
   return ok();
 }
 
+// Only reap() lets go of a child, so it is there whatever the host does in on_record().
 void PosixProcessRunner::Impl::read_control(std::size_t slot, int records_max, Duration time_max) {
   const CpuTimeLimit limit(time_max);
+  Child& child = *children[slot];
   for (int i = 0; i < records_max && !(i > 0 && limit.passed()); ++i) {
-    // Looked up each time: the host may end the child from inside on_record().
-    Child* const child = children[slot].get();
-    if (child == nullptr) {
-      return;
-    }
-    auto received = child->process.control().receive();
+    auto received = child.process.control().receive();
     if (!received) {
-      host.on_record(slot, child->incarnation, std::move(received).error());
+      host.on_record(slot, child.incarnation, std::move(received).error());
       continue;
     }
     if (std::holds_alternative<os::ControlWouldBlock>(*received)) {
@@ -150,24 +151,21 @@ void PosixProcessRunner::Impl::read_control(std::size_t slot, int records_max, D
     }
     if (std::holds_alternative<os::ControlEnd>(*received)) {
       // Its death follows by the pidfd; an end of file stays readable and would spin the loop.
-      child->control_handle.reset();
+      child.control_handle.reset();
       return;
     }
-    host.on_record(slot, child->incarnation, std::get<os::ControlMessage>(*std::move(received)));
+    host.on_record(slot, child.incarnation, std::get<os::ControlMessage>(*std::move(received)));
   }
 }
 
 void PosixProcessRunner::Impl::reap(std::size_t slot) {
   loop.name_callback("the end of a child");
   // What the child said last, its reason above all, comes before the news of its death.
-  read_control(slot, 1024, std::chrono::hours(1));
-  Child* const child = children[slot].get();
-  if (child == nullptr) {
-    return;
-  }
-  const auto reason = child->process.poll_exit();
-  if (child->process.leaves_group() || (reason && worker_remains(*child))) {
-    child->exit_handle = loop.call_after(kRestPoll, [this, slot] { reap(slot); });
+  read_control(slot, kLastRecords, kLastTime);
+  Child& child = *children[slot];
+  const auto reason = child.process.poll_exit();
+  if (child.process.leaves_group() || (reason && worker_remains(child))) {
+    child.exit_handle = loop.call_after(kRestPoll, [this, slot] { reap(slot); });
     return;
   }
   if (!reason) {
@@ -175,13 +173,13 @@ void PosixProcessRunner::Impl::reap(std::size_t slot) {
   }
   Death death;
   death.slot = slot;
-  death.incarnation = child->incarnation;
+  death.incarnation = child.incarnation;
   death.reason = *reason;
-  death.origin = origin_of(*child, *reason);
-  if (const auto crash = child->lifeline.crash_record().read()) {
+  death.origin = origin_of(child, *reason);
+  if (const auto crash = child.lifeline.crash_record().read()) {
     death.work = crash->work;
   }
-  death.lines = obs::FlightRing(child->lifeline.flight_area()).lines(kLastLines);
+  death.lines = obs::FlightRing(child.lifeline.flight_area()).lines(kLastLines);
   children[slot].reset();
   host.on_exit(death);
 }

@@ -45,10 +45,10 @@ class BlockPool {
   // Every block is as if it was never used; nothing is kept. Requires that none is in use.
   void untouch();
 
-  // `count` free blocks to take, best first: used ones, then kept ones, of which those released
-  // first come first and no more than it takes, and which are to be given up before they are taken;
-  // then new ones. None of `shared`, which are kept now and are going to be shared. Requires
-  // count + shared.size() ≤ free().
+  // The `count` free blocks to take next, in this order: released ones, latest first; kept ones,
+  // earliest released first, and only as many as the others fall short of (give_up() each before
+  // take()); untouched ones, lowest first. Never one of `shared`, kept blocks that are about to be
+  // shared. Requires count + shared.size() ≤ free().
   [[nodiscard]] std::vector<BlockId> peek(std::uint32_t count,
                                           const std::set<BlockId>& shared = {}) const;
 

@@ -68,8 +68,10 @@ class GroupClient {
   virtual void on_step(const wire::RankCommand& command, const CollectiveStep& step) = 0;
   // Recovery begins, or waits for what is lacking.
   virtual void on_fault(const StepFault& fault) = 0;
-  virtual void on_failed(const Error& error) = 0;  // for good; every rank has been killed
-  virtual void on_stopped() = 0;                   // after stop(): no rank lives
+  virtual void on_failed(const Error& error) = 0;  // for good; every rank was sent SIGKILL
+  // The last call, once, after stop() or on_failed(): no rank lives, or one does not die of SIGKILL
+  // and 2 · reap_ticks have passed.
+  virtual void on_stopped() = 0;
 };
 
 }  // namespace phalanx::engine

@@ -70,8 +70,8 @@ class RankGroup final : private RankPort {
   void on_lifeline_free(RankId rank);                  // it is dying (S5): the abort must not wait
   void on_stopped_by_signal(RankId rank);              // WSTOPPED
   void on_writable(RankId rank);
-  // Was due `periods` of options.progress.period after the tick before it: 1 unless ready() when
-  // that was said. Where it comes sooner it does not count as on time.
+  // A timer that was armed for `periods` of options.progress.period is over: for 1, unless the
+  // group was ready() then. A tick before its time does not count as on time.
   void on_tick(std::uint32_t periods);
 
   [[nodiscard]] bool ready() const { return state_ == State::kReady; }

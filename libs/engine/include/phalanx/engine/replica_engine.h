@@ -35,11 +35,12 @@ class ReplicaSink {
   // TokenBatch, ReplicaStatus, ReplicaHolding, PrefixChanges, ReplicaReady and ReplicaFailed, in
   // order; after ReplicaFailed nothing.
   virtual void send(wire::ReplicaMessage message) = 0;
-  // Nothing waits for the leader. Else no step begins, no heartbeat is sent; on_wake() follows.
+  // False while frames wait for the leader: then no step begins and no heartbeat is sent. Call
+  // on_wake() when it is true again.
   [[nodiscard]] virtual bool takes() const = 0;
 
-  // The last call: no rank lives. Ok after a drain; otherwise what ended the replica (its
-  // ReplicaFailed was sent before).
+  // The last call, once, and of the ranks what GroupClient::on_stopped() says. Ok after a drain;
+  // otherwise what ended the replica (its ReplicaFailed was sent before).
   virtual void on_stopped(const Status& status) = 0;
 };
 
@@ -119,9 +120,8 @@ class ReplicaEngine final : private GroupClient {
   void on_stopped_by_signal(RankId rank);
   void on_writable(RankId rank);
 
-  // Was due `periods` of options.group.progress.period after the tick before it; the next one is
-  // due tick_periods() after this. Where an event shortens that, it may come sooner, or still when
-  // it was due: whatever is judged by ticks is judged by that much later.
+  // A timer armed for `periods` of options.group.progress.period is over; the next is armed for
+  // tick_periods(), and anew when an event lowers that, or what is judged by ticks comes later.
   void on_tick(std::uint32_t periods);
   [[nodiscard]] std::uint32_t tick_periods() const;
 

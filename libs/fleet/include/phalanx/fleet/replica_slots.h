@@ -17,7 +17,7 @@
 
 namespace phalanx::fleet {
 
-// Hears what becomes of the replicas as a whole. Loop thread.
+// Hears what becomes of the replicas as a whole. Loop thread. Every function is set.
 struct ReplicaEvents {
   // May take work (again). Replicas of equal numerics can go on with each other's sequences.
   std::function<void(ReplicaId, std::uint64_t numerics_fingerprint)> on_ready;
@@ -26,11 +26,13 @@ struct ReplicaEvents {
   // Whether it would compute what it were given, drained or not: it has been ready in this
   // incarnation, was not asked to end, and its ranks are a group, as far as is known.
   std::function<void(ReplicaId, bool alive)> on_alive;
-  std::function<void(ReplicaId)> on_lost;  // its incarnation is over
+  std::function<void(ReplicaId)> on_lost;  // its incarnation is over; told once or more often
   // Its ranks have been no group for kUnformedTicks, which may last; at every tick until they are.
   std::function<void(ReplicaId)> on_unformed;
   // It is dead. `own`: by what it was doing, not by a signal, a stop or an end that was asked for.
-  // True: the death is held against requests, and costs the replica no restart.
+  // True: the death is held against requests, and costs the replica no restart. Also told when it
+  // has said that it gives up: then `own` is false, the answer does not count, and its death is
+  // told again.
   std::function<bool(ReplicaId, bool own, const std::string& how)> on_died;
   std::function<void(ReplicaId, bool draining)> on_draining;  // as an operator wants it
   std::function<void(ReplicaId, const wire::TokenBatch&)> on_tokens;
@@ -51,7 +53,7 @@ struct ReplicaEvents {
 //
 // Ownership: borrows runner, events and clock.
 // Threads: one.
-// Blocks: never.
+// Blocks: as the runner.
 class ReplicaSlots final : public supervise::SupervisorListener {
  public:
   // Ticks on time: 2 s. A rank is replaced in tens of milliseconds, with large weights in a second.

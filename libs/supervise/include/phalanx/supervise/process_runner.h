@@ -15,7 +15,8 @@ namespace phalanx::supervise {
 // calls, to Supervisor::on_exit().
 //
 // Threads: the loop thread.
-// Blocks: never.
+// Blocks: only a spawn() that fails behind the creation of its process, until that has ended: at
+// most 1 s.
 class ProcessRunner {
  public:
   ProcessRunner() = default;

@@ -64,7 +64,7 @@ struct SlotStatus {
 //
 // Reports about an incarnation that is not the slot's present one are ignored.
 // Threads: one.
-// Blocks: never.
+// Blocks: as the runner.
 class Supervisor {
  public:
   Supervisor(std::size_t slots,
