@@ -2,7 +2,6 @@
 #include "phalanx/fleet/slot_memory.h"
 
 #include <algorithm>
-#include <span>
 
 #include "placed_memory.h"
 
@@ -28,7 +27,8 @@ Result<SlotMemory> SlotMemory::create(std::uint32_t rank,
     PHALANX_TRY(result.memory_[i], os::Memfd::reserve(name, std::max(bytes[i], kLeastBytes)));
     place(result.memory_[i], name, nodes);
   }
-  for (const os::Memfd& memory : std::span(result.memory_).subspan(1)) {
+  for (const Region region : {kScratch, kSequenceTable, kResultRing}) {
+    const os::Memfd& memory = result.memory_[region];
     PHALANX_RETURN_IF_ERROR(memory.back(0, memory.size()));
   }
   return result;
@@ -59,7 +59,7 @@ std::uint64_t SlotMemory::total_bytes() const {
 }
 
 Result<os::Mapping> SlotMemory::map_results() const {
-  return memory_.back().map(os::Access::kReadOnly);
+  return memory_[kResultRing].map(os::Access::kReadOnly);
 }
 
 std::uint32_t SlotMemory::kv_blocks_backed() const {
@@ -71,7 +71,7 @@ std::uint32_t SlotMemory::kv_blocks_backed() const {
 }
 
 Status SlotMemory::back_kv() {
-  const os::Memfd& kv = memory_.front();
+  const os::Memfd& kv = memory_[kKv];
   const std::size_t bytes = std::min(kExtentBytes, kv.size() - kv_backed_);
   PHALANX_RETURN_IF_ERROR(kv.back(kv_backed_, bytes));
   kv_backed_ += bytes;
