@@ -156,7 +156,7 @@ Result<supervise::Bootstrap> RankHost::bootstrap(std::size_t index,
                                                  pid_t pid) {
   Slot& slot = slots_[index];
   const RankId rank(static_cast<std::uint32_t>(index));
-  const bool wrapped = spawn_[index].leads_group;
+  const bool wrapped = spawn_[index].wrapped;
   ipc::ChannelHandlers handlers;
   handlers.on_frame = [this, rank](std::string_view frame) { on_frame(rank, frame); };
   handlers.on_writable = [this, rank] { engine_->on_writable(rank); };

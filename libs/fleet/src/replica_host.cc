@@ -45,7 +45,7 @@ ReplicaHost::ReplicaHost(os::EventLoop& loop,
       links_.size(), start_.supervision, *runner_, events_, running_clock());
   look_around_ = loop_.call_every(Burials::kStrangerAge, [this] { burials_.look_around(); });
   for (std::size_t i = 0; i < links_.size(); ++i) {
-    if (start_.spawn[i].leads_group) {
+    if (start_.spawn[i].wrapped) {
       slots_->be_patient_with(i);
     }
   }
@@ -76,7 +76,7 @@ Result<supervise::Bootstrap> ReplicaHost::bootstrap(std::size_t index,
                                                     Incarnation incarnation,
                                                     pid_t pid) {
   Link& link = links_[index];
-  const bool wrapped = start_.spawn[index].leads_group;
+  const bool wrapped = start_.spawn[index].wrapped;
   link.incarnation = incarnation;
   slots_->on_spawned(index, incarnation);
   ipc::ChannelHandlers handlers;

@@ -51,7 +51,7 @@ void WeightLoader::start_loader() {
 
 // Under a wrapper it may be as slow as it is.
 void WeightLoader::arm() {
-  if (start_.spawn.leads_group) {
+  if (start_.spawn.wrapped) {
     return;
   }
   timer_ = loop_.call_every(kLook, [this, deadline = running_clock().now() + start_.patience] {
@@ -70,7 +70,7 @@ os::SpawnPlan WeightLoader::plan(std::size_t, Incarnation) {
 Result<supervise::Bootstrap> WeightLoader::bootstrap(std::size_t, Incarnation incarnation, pid_t) {
   wire::LoaderBootstrap record = start_.bootstrap;
   record.common.incarnation = incarnation;
-  record.common.parent_pid = start_.spawn.leads_group ? 0 : ::getpid();
+  record.common.parent_pid = start_.spawn.wrapped ? 0 : ::getpid();
   supervise::Bootstrap result;
   result.record = wire::encode(wire::ControlRecord(record));
   result.fds = {start_.lifeline_pipe, arena_.fd()};

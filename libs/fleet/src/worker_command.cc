@@ -220,6 +220,7 @@ os::SpawnPlan worker_plan(WorkerRole role,
     plan.arguments = wrapper->command;
     plan.program = find_program(plan.arguments.front()).value_or(plan.arguments.front());
     plan.leads_group = true;
+    plan.wrapped = true;
     plan.environment = tool_environment();
   }
   // What its own children are started as: itself, but under a wrapper "self" is the wrapper.

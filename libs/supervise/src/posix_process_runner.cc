@@ -89,7 +89,7 @@ Result<std::unique_ptr<PosixProcessRunner::Child>> PosixProcessRunner::Impl::cre
                                        std::move(process),
                                        nullptr,
                                        nullptr,
-                                       plan.leads_group,
+                                       plan.wrapped,
                                        false,
                                        false});
 }

@@ -106,6 +106,7 @@ TEST(WorkerPlan, OfAWorkerAloneIsItsProgramAndRole) {
       << "its children are what it is itself";
   EXPECT_TRUE(plan.environment.empty());
   EXPECT_FALSE(plan.leads_group);
+  EXPECT_FALSE(plan.wrapped);
   EXPECT_TRUE(plan.holds_group_signals);
   EXPECT_EQ(worker_plan(WorkerRole::kRank, nullptr, kSelf).program, kSelf);
 }
@@ -118,6 +119,7 @@ TEST(WorkerPlan, UnderAWrapperBeginsWithTheCommand) {
   EXPECT_EQ(plan.arguments, (Words{"sh", "-c", "exec \"$@\"", "--", own, "worker", "rank"}))
       << "the wrapper's own /proc/self/exe is the wrapper";
   EXPECT_TRUE(plan.leads_group);
+  EXPECT_TRUE(plan.wrapped);
   EXPECT_FALSE(plan.holds_group_signals) << "no tool begins with blocked signals";
   EXPECT_TRUE(has_variable(plan, "PATH"));
   EXPECT_EQ(worker_plan(WorkerRole::kRank, &wrapper, kHeld).arguments[4], kHeld)
@@ -131,6 +133,7 @@ TEST(WorkerPlan, OfAReplicaCarriesTheWrappersOfItsRanks) {
   EXPECT_EQ(plan.program, kHeld);
   EXPECT_EQ(plan.arguments, (Words{kSelf, "worker", "replica", "rank:dp0.tp1=env A=1"}));
   EXPECT_FALSE(plan.leads_group);
+  EXPECT_FALSE(plan.wrapped);
   EXPECT_TRUE(has_variable(plan, "PATH")) << "to hand on";
   EXPECT_TRUE(replica_plan({}, ReplicaId(0), kHeld).environment.empty());
   const os::SpawnPlan wrapped = replica_plan({parsed("replica=env")}, ReplicaId(0), kHeld);

@@ -48,6 +48,9 @@ struct SpawnPlan {
   // The program may have children of its own: it leads a process group, every signal is for the
   // whole group, and it has ended when nobody of the group is left.
   bool leads_group = false;
+  // For whoever judges the child; a spawn does not read it: the program is a command that runs what
+  // is meant, a process of another pid and parent, which may be slow.
+  bool wrapped = false;
   // SIGHUP, SIGINT and SIGTERM wait until the program has said that it ignores them
   // (ignore_group_signals()): what is for the whole process group ends none that has just begun.
   bool holds_group_signals = false;
