@@ -19,28 +19,6 @@ Error error_of(const wire::RankReply& reply) {
 
 }  // namespace
 
-std::string_view name_of(wire::RankOp op) {
-  switch (op) {
-    case wire::RankOp::kHello:
-      return "hello";
-    case wire::RankOp::kInit:
-      return "init";
-    case wire::RankOp::kSanity:
-      return "sanity";
-    case wire::RankOp::kAttach:
-      return "attach";
-    case wire::RankOp::kStep:
-      return "step";
-    case wire::RankOp::kClear:
-      return "clear";
-    case wire::RankOp::kPing:
-      return "ping";
-    case wire::RankOp::kShutdown:
-      return "shutdown";
-  }
-  return "unknown";
-}
-
 CollectiveStep::CollectiveStep(RankPort& port,
                                const StepIdentity& identity,
                                std::string frame,
@@ -101,7 +79,7 @@ bool CollectiveStep::on_reply(RankId rank, const wire::RankReply& reply, SteadyT
   }
   peer.reply = reply;
   peer.took = now - started_;
-  settle(rank, State::kReplied);
+  record_outcome(rank, State::kReplied);
   if (reply.rank != rank) {
     blame(rank,
           RankFailure::Kind::kReply,
@@ -116,7 +94,7 @@ void CollectiveStep::on_death(RankId rank, const RankDeath& death) {
   if (!owes(peers_[rank.value()])) {
     return;
   }
-  settle(rank, State::kDead);
+  record_outcome(rank, State::kDead);
   blame(rank, RankFailure::Kind::kDeath, error_of(death, "it died"));
 }
 
@@ -254,7 +232,7 @@ Duration CollectiveStep::took(RankId rank) const {
   return peers_[rank.value()].took;
 }
 
-void CollectiveStep::settle(RankId rank, State state) {
+void CollectiveStep::record_outcome(RankId rank, State state) {
   peers_[rank.value()].state = state;
   --owing_;
 }
@@ -285,13 +263,13 @@ void CollectiveStep::abort() {
   // Who was not reached owes nothing; who is dying still owes the story of its death.
   for (std::uint32_t i = 0; i < peers_.size(); ++i) {
     if (peers_[i].state == State::kBlocked && !peers_[i].suspicion) {
-      settle(RankId(i), State::kNotSent);
+      record_outcome(RankId(i), State::kNotSent);
     }
   }
 }
 
 void CollectiveStep::kill(RankId rank, Error error) {
-  settle(rank, State::kKilled);
+  record_outcome(rank, State::kKilled);
   port_.kill(rank);
   blame(rank, RankFailure::Kind::kKilled, std::move(error));
 }

@@ -61,7 +61,7 @@ void RankGroup::wait_out(const Error& shortage) {
   state_ = State::kReaping;
   reap_ticks_ = 0;
   pause_periods_ = options_.shortage_periods;
-  client_.on_fault(StepFault{shortage, {}, {}});
+  client_.on_fault(StepFault::of_replica(shortage));
 }
 
 Status RankGroup::respawn(RankId rank) {
@@ -86,13 +86,13 @@ void RankGroup::begin_forming(wire::RankOp op, wire::RankCommand command) {
 
 void RankGroup::hello_done(CollectiveStep& step) {
   if (Status status = check_hello(step); !status) {
-    recover(StepFault{std::move(status).error(), {}, {}});
+    recover(StepFault::of_replica(std::move(status).error()));
     return;
   }
   if (Status status = port_.new_segment(epoch_); !status) {
     // A rank may have gone since its hello: that is a fault like any other.
-    recover(StepFault{
-        std::move(status).error().with("the communicator could not be handed over"), {}, {}});
+    recover(StepFault::of_replica(
+        std::move(status).error().with("the communicator could not be handed over")));
     return;
   }
   begin_forming(wire::RankOp::kInit);

@@ -103,7 +103,7 @@ void RankGroup::advance() {
     return;  // a client that runs the next step from within; the loop below goes on with it
   }
   while (step_ && step_->done()) {
-    settle();
+    read_results();
     if (!drained()) {
       break;
     }
@@ -118,11 +118,11 @@ void RankGroup::advance() {
 }
 
 // Reads what a step that all ranks have done has given. It may turn out to have failed.
-void RankGroup::settle() {
+void RankGroup::read_results() {
   if (!step_->ok() || command_.op != wire::RankOp::kStep) {
     return;
   }
-  Result<std::uint64_t> expected = client_.settle(command_);
+  Result<std::uint64_t> expected = client_.take_results(command_);
   if (expected) {
     step_->verify_state(*expected);
   } else {

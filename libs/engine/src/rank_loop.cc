@@ -7,7 +7,6 @@
 
 #include "phalanx/base/check.h"
 #include "phalanx/base/exception_error.h"
-#include "phalanx/engine/collective_step.h"
 #include "phalanx/step/item.h"
 #include "phalanx/step/sample_result.h"
 #include "phalanx/wire/error_text.h"

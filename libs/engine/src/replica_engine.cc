@@ -254,7 +254,7 @@ wire::RankCommand ReplicaEngine::self_test() {
   return command;
 }
 
-Result<std::uint64_t> ReplicaEngine::settle(const wire::RankCommand& command) {
+Result<std::uint64_t> ReplicaEngine::take_results(const wire::RankCommand& command) {
   for (const std::uint32_t slot : command.detach) {
     digest_.detach(slot);
   }

@@ -2,6 +2,7 @@
 #include "phalanx/engine/step_fault.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "phalanx/base/crash_signals.h"
 
@@ -25,6 +26,12 @@ Error error_of(const RankDeath& death, const std::string& when) {
 
 bool is_consequence(const RankFailure& failure) {
   return failure.kind == RankFailure::Kind::kReply && failure.error.code() == Code::kAborted;
+}
+
+StepFault StepFault::of_replica(Error error) {
+  StepFault fault;
+  fault.own = std::move(error);
+  return fault;
 }
 
 void StepFault::add_behind(const StepFault& behind) {

@@ -244,7 +244,7 @@ void Sampler::shape(const kernels::KernelTable& kernels,
     record.top_count =
         static_cast<std::uint32_t>(top_of(kernels, raw, std::span(record.top).first(most)));
   }
-  divided_.settle(part, record, peak_parts_, own, [&](PeakRecord* row, const PeakRecord& next) {
+  divided_.merge(part, record, peak_parts_, own, [&](PeakRecord* row, const PeakRecord& next) {
     row->add(next, most);
   });
 }
@@ -280,7 +280,7 @@ void Sampler::draw(const kernels::KernelTable& kernels,
   const RowPart part = divided_.part(drawn_count_, tile);
   DrawRecord record;
   draw_part(kernels, logits, drawn_[part.row], part.tokens, &record);
-  divided_.settle(part, record, draw_parts_, own, [](DrawRecord* row, const DrawRecord& next) {
+  divided_.merge(part, record, draw_parts_, own, [](DrawRecord* row, const DrawRecord& next) {
     row->add(next);
   });
 }

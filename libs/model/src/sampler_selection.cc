@@ -79,7 +79,7 @@ void Sampler::count(const kernels::KernelTable& kernels,
     args.shift = shift_of(pass.pass);
     kernels.vocab_histogram(args, &histogram);
   }
-  divided_.settle(part, histogram, histogram_parts_, own, add);
+  divided_.merge(part, histogram, histogram_parts_, own, add);
 }
 
 // `all` is the first histogram of the row; those of the next rank follow after all rows.

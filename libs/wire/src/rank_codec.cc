@@ -10,6 +10,28 @@
 
 namespace phalanx::wire {
 
+std::string_view name_of(RankOp op) {
+  switch (op) {
+    case RankOp::kHello:
+      return "hello";
+    case RankOp::kInit:
+      return "init";
+    case RankOp::kSanity:
+      return "sanity";
+    case RankOp::kAttach:
+      return "attach";
+    case RankOp::kStep:
+      return "step";
+    case RankOp::kClear:
+      return "clear";
+    case RankOp::kPing:
+      return "ping";
+    case RankOp::kShutdown:
+      return "shutdown";
+  }
+  return "unknown";
+}
+
 template <typename Archive, Like<step::SequenceAttach> Message>
 void fields(Archive& archive, Message& message) {
   archive.number("slot", message.slot);

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "phalanx/checkpoint/config_record.h"
-#include "phalanx/engine/collective_step.h"
 #include "phalanx/engine/rank_loop.h"
 #include "phalanx/fleet/child_start.h"
 #include "phalanx/fleet/slot_memory.h"
@@ -98,7 +97,7 @@ class Rank {
         const bool was_aborted = reply.code == static_cast<std::uint32_t>(Code::kAborted);
         obs::log_at(was_aborted || was_broken ? obs::LogLevel::kInfo : obs::LogLevel::kWarn,
                     "command_failed",
-                    {{"op", engine::name_of(command.op)},
+                    {{"op", wire::name_of(command.op)},
                      {"epoch", command.epoch.value()},
                      {"step", command.step.value()},
                      {"error", reply.message}});

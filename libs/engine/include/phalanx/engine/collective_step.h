@@ -45,8 +45,6 @@ struct StepIdentity {
   friend bool operator==(const StepIdentity&, const StepIdentity&) = default;
 };
 
-[[nodiscard]] std::string_view name_of(wire::RankOp op);
-
 struct StepLimits {
   std::uint32_t send_ticks = 50;   // a rank that takes no command for so long is faulty
   std::uint32_t hung_ticks = 50;   // … and so is a group in which nothing moves for so long
@@ -134,7 +132,7 @@ class CollectiveStep {
   }
   void fan_out();
   bool try_send(RankId rank);  // false: the link is closed
-  void settle(RankId rank, State state);
+  void record_outcome(RankId rank, State state);
   void blame(RankId rank, RankFailure::Kind kind, Error error);
   void abort();
   void kill(RankId rank, Error error);

@@ -55,9 +55,9 @@ class GroupClient {
   // A step that proves that the group computes; asked for once, after the first attach.
   [[nodiscard]] virtual wire::RankCommand self_test() = 0;
 
-  // All ranks have answered this step: reads its results. Answers the hash every rank must have
+  // All ranks have answered this step: takes over its results. Answers the hash every rank must have
   // reported, or the failure of the replica's own part.
-  [[nodiscard]] virtual Result<std::uint64_t> settle(const wire::RankCommand& command) = 0;
+  [[nodiscard]] virtual Result<std::uint64_t> take_results(const wire::RankCommand& command) = 0;
 
   // A step failed by what may be its own doing, and is not run again: its sequences are to be run
   // apart. Comes while the group recovers, before attachment().

@@ -117,7 +117,7 @@ class RankGroup final : private RankPort {
   [[nodiscard]] bool aborting() const;
   void begin_forming(wire::RankOp op, wire::RankCommand command = {});
   void advance();  // after every event: the operation in flight may be done
-  void settle();
+  void read_results();
   [[nodiscard]] bool drained();  // nothing of the operation in flight is under way any more
   [[nodiscard]] StepFault take_fault(const CollectiveStep& step);
   void op_done(CollectiveStep& step);

@@ -137,7 +137,7 @@ class ReplicaEngine final : private GroupClient {
   [[nodiscard]] Attachment attachment(bool kv_lost) override;
   [[nodiscard]] bool revise(wire::RankCommand* command) override;
   [[nodiscard]] wire::RankCommand self_test() override;
-  [[nodiscard]] Result<std::uint64_t> settle(const wire::RankCommand& command) override;
+  [[nodiscard]] Result<std::uint64_t> take_results(const wire::RankCommand& command) override;
   void on_blamed(const Error& cause) override;
   void on_ready(Epoch epoch) override;
   void on_idle() override;

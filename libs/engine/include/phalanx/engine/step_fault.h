@@ -53,6 +53,8 @@ struct StepFault {
   std::vector<RankId> never_asked;  // the fan-out ended before them
   bool hung = false;                // no rank moved any more; the abort ended that
 
+  [[nodiscard]] static StepFault of_replica(Error error);
+
   // Adds what happened in the step that was sent behind this one.
   void add_behind(const StepFault& behind);
   void causes_first();  // brings `ranks` into its order, which is otherwise kept

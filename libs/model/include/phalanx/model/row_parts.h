@@ -51,7 +51,7 @@ class RowParts {
   // What was found in a part goes to own[row], or, where the row has several, to parts[tile]: who
   // comes last adds these up, in the order of the row. `found` may lie where it goes.
   template <typename Record, typename Add>
-  void settle(
+  void merge(
       const RowPart& part, const Record& found, std::vector<Record>& parts, Record* own, Add add) {
     if (part.parts == 1) {
       own[part.row] = found;

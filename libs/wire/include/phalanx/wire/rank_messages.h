@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "phalanx/base/ids.h"
@@ -25,6 +26,8 @@ enum class RankOp : std::uint8_t {
   kPing = 7,      // answer; nothing else
   kShutdown = 8,  // answer, then exit with status 0
 };
+
+[[nodiscard]] std::string_view name_of(RankOp op);  // for people: "hello"
 
 struct RankCommand {
   Epoch epoch{};
