@@ -330,9 +330,6 @@ void fill(Filler& filler, const FillOptions& options, std::uint64_t total) {
   for (std::thread& helper : helpers) {
     helper.join();
   }
-  if (options.progress) {
-    options.progress(total, total);
-  }
 }
 
 }  // namespace
@@ -361,6 +358,9 @@ Result<std::uint64_t> fill_arena(const checkpoint::Checkpoint& checkpoint,
   Filler filler(jobs, memory);
   fill(filler, options, total);
   PHALANX_RETURN_IF_ERROR(filler.status());
+  if (options.progress) {
+    options.progress(total, total);
+  }
   for (const checkpoint::WeightSpec& spec : checkpoint::required_weights(config)) {
     checkpoint.done_with(spec.name);
   }

@@ -5,6 +5,7 @@
 #include <array>
 #include <span>
 
+#include "phalanx/base/check.h"
 #include "phalanx/base/hash.h"
 
 #include "fused_tasks.h"
@@ -218,6 +219,7 @@ Status meet_reduce_tree(void* args, const TaskRuntime& rt) {
   if (rt.group->world() == 1) {
     return ok();
   }
+  PHALANX_CHECK(task.node_count <= kMaxNodes, "a rank has no more nodes than its leaves allow");
   std::array<const float*, kMaxNodes> nodes{};
   for (std::uint32_t node = 0; node < task.node_count; ++node) {
     nodes[node] = task.nodes + node * task.node_stride;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -153,6 +154,7 @@ struct SumNormTask {
 
 // Nodes of one rank: at most two per level of a tree over kMaxLeaves leaves.
 inline constexpr std::uint32_t kMaxNodes = 16;
+static_assert(kMaxNodes >= 2 * (std::bit_width(kernels::kMaxLeaves) - 1));
 
 struct ReduceTreeTask {
   const collective::TreePlan* plan = nullptr;

@@ -216,7 +216,11 @@ std::string refusal_of(const std::string& name, std::size_t index, std::uint16_t
   files.put("model.safetensors", checkpoint::write_safetensors(tensors));
   const checkpoint::Checkpoint checkpoint = checkpoint::Checkpoint::open(files).value();
   const tensor::AlignedBuffer memory(layout_of(checkpoint.config()).bytes, kArenaAlignment);
-  const auto filled = fill_arena(checkpoint, checkpoint.config(), memory.bytes(), {});
+  bool told_all = false;
+  FillOptions options;
+  options.progress = [&](std::uint64_t done, std::uint64_t total) { told_all = done == total; };
+  const auto filled = fill_arena(checkpoint, checkpoint.config(), memory.bytes(), options);
+  EXPECT_EQ(told_all, filled.has_value());
   return filled ? "" : filled.error().message();
 }
 

@@ -38,7 +38,7 @@ struct RankModelOptions {
   step::RankLimits limits;
   kernels::Isa isa = kernels::Isa::kRef;
   ProgramObserver observer;
-  std::uint64_t (*allocation_counter)() = nullptr;  // of the process; null = not counted
+  std::uint64_t (*allocation_counter)() = nullptr;  // by the calling thread; null = not counted
 };
 
 // What the latest step cost, and totals.
@@ -54,9 +54,11 @@ struct RankCounters {
 // Threads: one at a time, the thread that made `team`.
 class RankModel {
  public:
-  // Errors: kInvalidArgument     a region is too small (name, expected, found)
+  // Errors: kInvalidArgument     a region is too small (name, expected, found); limits beyond the
+  //                              configuration or a step; units or frequencies that are none
   //         kFailedPrecondition  the arena is not that of the configuration; the instruction set is
-  //                              absent
+  //                              absent, or computes other numbers than this version does
+  //         kDataLoss            the arena is of another size than its configuration asks
   [[nodiscard]] static Result<std::unique_ptr<RankModel>> create(const RankModelOptions& options,
                                                                  const RankRegions& regions,
                                                                  const step::SequenceTable& table,

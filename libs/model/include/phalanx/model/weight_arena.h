@@ -67,7 +67,7 @@ struct ArenaLayout {
 
 struct FillOptions {
   std::uint32_t threads = 1;
-  // Called on the calling thread from time to time, at the end with done == total.
+  // Called on the calling thread from time to time, and when all is packed with done == total.
   std::function<void(std::uint64_t done_bytes, std::uint64_t total_bytes)> progress;
 };
 
