@@ -112,9 +112,11 @@ class WhileItReads(unittest.TestCase):
         eventually(lambda: not alive(planner), 5, "the planner has ended")
 
 
-# What stands in for phalanx-worker: has its bootstrap record, and answers as FAULT says.
+# What stands in for phalanx-worker: in ROLE has its bootstrap record, and answers as FAULT says; in others it is what it should be.
 HOSTILE = """#!{python}
-import fcntl, mmap, os, socket, time
+import fcntl, mmap, os, socket, sys, time
+if sys.argv[2] != {role!r}:
+    os.execv({real!r}, ["/proc/self/exe", *sys.argv[1:]])
 SIZE, SEALS = 163840, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 plan = open({plan!r}, "rb").read()
 
@@ -134,15 +136,17 @@ time.sleep(60)
 
 
 class Hostile(unittest.TestCase):
-    """A planner that the files have turned against the leader."""
+    """A planner, or a loader, that the files have turned against the leader. It does not end by itself."""
 
-    def cause_of(self, fault):
+    def cause_of(self, fault, role="planner"):
         residue = Residue()
         with tempfile.TemporaryDirectory() as folder:
             program = shutil.copy(os.path.join(BIN, "phalanxd"), folder)
+            shutil.copy(os.path.join(BIN, "phalanx-front"), folder)
             worker = os.path.join(folder, "phalanx-worker")
             with open(worker, "w") as file:
-                file.write(HOSTILE.format(python=sys.executable, fault=fault,
+                file.write(HOSTILE.format(python=sys.executable, fault=fault, role=role,
+                                          real=os.path.join(BIN, "phalanx-worker"),
                                           plan=os.path.join(ROOT, "proto", "golden", "v6", "control_server_plan.bin")))
             os.chmod(worker, 0o755)
             ended = subprocess.run([program, "--model", TINY, "--port", "0"], capture_output=True, text=True, timeout=30)
@@ -169,6 +173,17 @@ class Hostile(unittest.TestCase):
                              ("os._exit(0)", "the planner exited with status 0"),
                              ("os.abort()", "the planner killed by signal 6 (SIGABRT)")):
             self.assertIn(cause, self.cause_of(fault)[1], fault)
+
+    def test_a_loader_that_says_what_none_says(self):
+        failure = os.path.join(ROOT, "proto", "golden", "v6", "control_child_failed.bin")
+        for fault, status, cause in (
+                ("send(b'\\xc1')", 64, "control_record"),
+                (f"send(b'\\xc1'); send(open({failure!r}, 'rb').read())", 64, "control_record"),
+                ("send(plan)", 65, "the loader sent something else than its progress or its end"),
+                ("os._exit(0)", 69, "the loader exited with status 0")):
+            ended = self.cause_of(fault, "loader")
+            self.assertEqual(ended[0], status, ended[1])
+            self.assertIn(cause, ended[1], fault)
 
 
 class Program(unittest.TestCase):

@@ -4,13 +4,19 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
+#include "phalanx/base/clock.h"
+#include "phalanx/base/result.h"
+#include "phalanx/os/child_process.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/os/memfd.h"
-#include "phalanx/supervise/posix_process_runner.h"
+#include "phalanx/os/unique_fd.h"
 #include "phalanx/wire/bootstrap.h"
 
 namespace phalanx::fleet {
+
+class OneShotChild;
 
 // What a planner has made of a model.
 struct MadePlan {
@@ -23,13 +29,14 @@ struct MadePlan {
 //
 // Ownership: owns the child, which its end kills.
 // Threads: the loop thread.
-class ModelPlanner final : public supervise::ChildHost {
+class ModelPlanner {
  public:
   using Done = std::function<void(Result<MadePlan>)>;
 
-  // `spawn` is what to run. Starts at once; `done` runs once, from the loop, when the child has
-  // ended: with what it has made, with its own error, or with how it died. One that has not ended
-  // after `patience` is killed (kDeadlineExceeded).
+  // `spawn` is what to run. Starts with the next turn of the loop, before which it must not be
+  // destroyed. `done` runs once, from the loop, when the child has ended: with what it has made,
+  // with its own error, or with how it died. It may destroy this. A child that has not ended after
+  // `patience` is killed (kDeadlineExceeded).
   ModelPlanner(os::EventLoop& loop,
                os::SpawnPlan spawn,
                wire::PlannerBootstrap bootstrap,
@@ -38,35 +45,16 @@ class ModelPlanner final : public supervise::ChildHost {
                Done done);
   ModelPlanner(const ModelPlanner&) = delete;
   ModelPlanner& operator=(const ModelPlanner&) = delete;
-  ~ModelPlanner() override;
-
-  [[nodiscard]] os::SpawnPlan plan(std::size_t slot, Incarnation incarnation) override;
-  [[nodiscard]] Result<supervise::Bootstrap> bootstrap(std::size_t slot,
-                                                       Incarnation incarnation,
-                                                       pid_t pid) override;
-  void ask_to_stop(std::size_t) override {}
-  void on_record(std::size_t slot,
-                 Incarnation incarnation,
-                 Result<os::ControlMessage> received) override;
-  void on_dying(std::size_t, Incarnation) override {}
-  void on_stopped_by_signal(std::size_t slot, Incarnation incarnation) override;
-  void on_exit(const supervise::Death& death) override;
+  ~ModelPlanner();
 
  private:
-  void start();
-  [[nodiscard]] Status take(os::ControlMessage message);
-  void finish(Result<MadePlan> result);
+  [[nodiscard]] Status take(wire::ControlRecord record, std::vector<os::UniqueFd> fds);
+  void finish(Status status);
 
   os::EventLoop& loop_;
-  os::SpawnPlan spawn_;
-  wire::PlannerBootstrap bootstrap_;
-  int lifeline_pipe_;
-  Duration patience_;
   Done done_;
   std::optional<MadePlan> made_;
-  std::optional<Error> reported_;
-  std::unique_ptr<os::EventLoop::Handle> timer_;
-  std::unique_ptr<supervise::PosixProcessRunner> runner_;
+  std::unique_ptr<OneShotChild> child_;
 };
 
 }  // namespace phalanx::fleet

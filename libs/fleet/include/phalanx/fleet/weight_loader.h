@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 
+#include "phalanx/base/clock.h"
+#include "phalanx/base/result.h"
+#include "phalanx/os/child_process.h"
 #include "phalanx/os/cpu_topology.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/os/memfd.h"
-#include "phalanx/supervise/posix_process_runner.h"
 #include "phalanx/wire/bootstrap.h"
 
 namespace phalanx::fleet {
+
+class OneShotChild;
 
 // Fills the weight arena in a process of its own, so that neither the memory for reading a
 // checkpoint nor a crash in it is the leader's. The arena is sealed before it is handed out: nobody
@@ -19,7 +23,7 @@ namespace phalanx::fleet {
 //
 // Ownership: owns the child and, until it is handed out, the arena.
 // Threads: the loop thread.
-class WeightLoader final : public supervise::ChildHost {
+class WeightLoader {
  public:
   using Done = std::function<void(Result<os::Memfd>)>;
   using Progress = std::function<void(std::uint64_t done_bytes, std::uint64_t total_bytes)>;
@@ -32,38 +36,22 @@ class WeightLoader final : public supervise::ChildHost {
     Duration patience;  // with one that makes no progress and runs under no wrapper
   };
 
-  // Starts at once; `done` runs once, from the loop.
+  // Starts with the next turn of the loop, before which it must not be destroyed. `done` runs once,
+  // from the loop, when the loader has ended: with the arena, with its own error, or with how it
+  // died. It may destroy this.
   WeightLoader(os::EventLoop& loop, Start start, Progress progress, Done done);
   WeightLoader(const WeightLoader&) = delete;
   WeightLoader& operator=(const WeightLoader&) = delete;
-  ~WeightLoader() override;
-
-  [[nodiscard]] os::SpawnPlan plan(std::size_t slot, Incarnation incarnation) override;
-  [[nodiscard]] Result<supervise::Bootstrap> bootstrap(std::size_t slot,
-                                                       Incarnation incarnation,
-                                                       pid_t pid) override;
-  void ask_to_stop(std::size_t) override {}
-  void on_record(std::size_t slot,
-                 Incarnation incarnation,
-                 Result<os::ControlMessage> received) override;
-  void on_dying(std::size_t, Incarnation) override {}
-  void on_stopped_by_signal(std::size_t slot, Incarnation incarnation) override;
-  void on_exit(const supervise::Death& death) override;
+  ~WeightLoader();
 
  private:
-  void start_loader();
-  void arm();
-  void finish(Result<os::Memfd> result);
+  void finish(Status status);
 
   os::EventLoop& loop_;
-  Start start_;
   Progress progress_;
   Done done_;
   os::Memfd arena_;
-  bool filled_ = false;
-  std::optional<Error> reported_;
-  std::unique_ptr<os::EventLoop::Handle> timer_;
-  std::unique_ptr<supervise::PosixProcessRunner> runner_;
+  std::unique_ptr<OneShotChild> child_;
 };
 
 }  // namespace phalanx::fleet
