@@ -94,7 +94,7 @@ class PoisonedRequest(unittest.TestCase):
 class SignalsFromOutside(unittest.TestCase):
     """One stream, alone in every step, so that each death looks like its doing."""
 
-    LONG = {"text": "count from 1 to 300", "temperature": 0, "max_tokens": 1500}
+    LONG = {"text": "count from 1 to 300", "temperature": 0, "max_tokens": 1500, "ignore_eos": True}
 
     def begin(self, server):
         expected = server.chat(**self.LONG)["choices"][0]["message"]["content"]
