@@ -91,21 +91,30 @@ void add_text(ByteRange range, std::vector<TextPart>& parts) {
 }  // namespace
 
 bool is_for_templates_only(const AddedToken& token) {
+  if (token.special) {
+    return true;
+  }
   constexpr std::array<std::string_view, 2> kOpenings{"<|", "<\uFF5C"};
   constexpr std::array<std::string_view, 2> kClosings{"|>", "\uFF5C>"};
-  // A normalizer may have put a space in front.
+  // Of files and holes in them, which clients write and no turn begins with.
+  constexpr std::array<std::string_view, 3> kOfFiles{"fim_", "repo_name", "file_sep"};
   const std::string spelling = without_space_marks(token.content);
-  const std::string_view text =
-      std::string_view(spelling).substr(spelling.starts_with(' ') ? 1 : 0);
-  const auto encloses = [&](std::string_view opening, std::string_view closing) {
-    return text.size() >= opening.size() + closing.size() && text.starts_with(opening) &&
-           text.ends_with(closing);
+  std::string_view text = spelling;
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));  // of a normalizer
+  const auto enclosed = [&](std::string_view opening, std::string_view closing) {
+    if (text.size() < opening.size() + closing.size() || !text.starts_with(opening) ||
+        !text.ends_with(closing)) {
+      return false;
+    }
+    const std::string_view name = text.substr(opening.size());
+    return std::none_of(
+        kOfFiles.begin(), kOfFiles.end(), [&](auto file) { return name.starts_with(file); });
   };
-  return token.special || std::any_of(kOpenings.begin(), kOpenings.end(), [&](auto opening) {
-           return std::any_of(kClosings.begin(), kClosings.end(), [&](auto closing) {
-             return encloses(opening, closing);
-           });
-         });
+  return std::any_of(kOpenings.begin(), kOpenings.end(), [&](auto opening) {
+    return std::any_of(kClosings.begin(), kClosings.end(), [&](auto closing) {
+      return enclosed(opening, closing);
+    });
+  });
 }
 
 AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
@@ -174,7 +183,7 @@ std::vector<AddedTokenFinder::Place> AddedTokenFinder::places(std::string_view t
     node = step(node, text[at]);
     const std::uint32_t longest = nodes_[node].token >= 0 ? node : nodes_[node].shorter;
     if (longest != 0) {
-      found.push_back({at, longest});
+      found.push_back({static_cast<std::uint32_t>(at), longest});
     }
   }
   return found;

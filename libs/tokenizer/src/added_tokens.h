@@ -69,8 +69,8 @@ class AddedTokenFinder {
     std::uint32_t open = 0;       // this token or a shorter one: the longest for opaque text
   };
   struct Place {
-    std::size_t begin;
-    std::uint32_t node;  // the longest token that begins there
+    std::uint32_t begin;  // there may be one for each byte of a text
+    std::uint32_t node;   // the longest token that begins there
   };
 
   [[nodiscard]] std::uint32_t extend(std::uint32_t node, char byte);

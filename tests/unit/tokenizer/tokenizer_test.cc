@@ -68,7 +68,8 @@ TEST(Tokenizer, KeepsTokensOfTurnsFromOrdinaryText) {
   file["model"]["ignore_merges"] = true;
   auto next = static_cast<TokenId>(fixture().vocab_size());
   file["model"]["vocab"]["<|!|>"] = next;
-  for (const char* token : {"<|!|>", "<\uFF5CUser\uFF5C>", "<|user|>", " <|a|>", "<|>", "<|b|>c"}) {
+  for (const char* token :
+       {"<|!|>", "<\uFF5CUser\uFF5C>", "<|user|>", " <|a|>", "<|>", "<|b|>c", "<|fim_prefix|>"}) {
     file["added_tokens"].push_back(added_token(next++, token, false, false));
   }
   const auto tokenizer = load_json(file);
@@ -86,7 +87,7 @@ TEST(Tokenizer, KeepsTokensOfTurnsFromOrdinaryText) {
     const std::vector<TextSegment> own{{turn, false}, {turn, true}};
     EXPECT_EQ(std::ranges::count(tokenizer->encode_segments(own).value(), id), 1) << turn;
   }
-  for (const char* word : {"<|>", "<|b|>c"}) {
+  for (const char* word : {"<|>", "<|b|>c", "<|fim_prefix|>"}) {
     EXPECT_THAT(tokenizer->encode(word).value(), ElementsAre(tokenizer->id_of(word).value()));
   }
 }

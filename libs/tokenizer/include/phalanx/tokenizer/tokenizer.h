@@ -35,7 +35,7 @@ struct EncodeOptions {
   // it is ordinary text. Added tokens that the file does not call special ("<think>") are part of
   // the model's ordinary vocabulary and are matched either way, except those from "<|" to "|>" or
   // from "<｜" to "｜>": models spell their turns so ("<｜User｜>"), and many files do not call
-  // them special.
+  // them special. Those of files and holes in them ("<|fim_prefix|>") are no turns.
   bool parse_special = false;
   // Whether to add what the post-processor of tokenizer.json adds, such as a begin-of-text token.
   // A prompt from a chat template already spells it out.
