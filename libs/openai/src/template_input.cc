@@ -166,16 +166,21 @@ Refusal TemplateInputReader::read_effort(const Field& field) {
 // A template that knows efforts finds it among its variables, where chat_template_kwargs may have
 // named another. Many know only whether to think at all, which the effort says as well.
 void TemplateInputReader::add_effort() {
-  if (!effort_ || variables_have_effort_) {
+  if (!effort_) {
     return;
   }
   std::string& variables = input_.variables_json;
-  std::string members = json::quote(kEffort) + ":" + json::quote(*effort_);
+  const auto add = [&](std::string_view name, const std::string& value) {
+    const bool has_others = variables.size() > std::string_view("{}").size();
+    variables =
+        "{" + json::quote(name) + ":" + value + (has_others ? "," + variables.substr(1) : "}");
+  };
   if (!variables_have_thinking_) {
-    members += "," + json::quote(kThinking) + (*effort_ == "none" ? ":false" : ":true");
+    add(kThinking, *effort_ == "none" ? "false" : "true");
   }
-  const bool has_others = variables.size() > std::string_view("{}").size();
-  variables = "{" + members + (has_others ? "," + variables.substr(1) : "}");
+  if (!variables_have_effort_) {
+    add(kEffort, json::quote(*effort_));
+  }
 }
 
 Refusal TemplateInputReader::finish() {

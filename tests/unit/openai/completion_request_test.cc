@@ -127,7 +127,7 @@ TEST(TokenizeRequest, GivesTheTemplateItsVariablesAndTheEffort) {
       R"({"reasoning_effort":"none","enable_thinking":true})");
   EXPECT_EQ(
       variables(R"("reasoning_effort":"low","chat_template_kwargs":{"reasoning_effort":null})"),
-      R"({"reasoning_effort":null})");
+      R"({"enable_thinking":true,"reasoning_effort":null})");
 }
 
 TEST(TokenizeRequest, TakesEitherATextOrAConversation) {
