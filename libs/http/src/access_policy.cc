@@ -68,6 +68,14 @@ bool is_every_host_of_scheme(std::string_view entry) {
          !equal_ignoring_case(scheme, "https");
 }
 
+// What allows that origin, also when its host is drawn anew.
+std::string entry_for(std::string_view origin) {
+  const std::size_t end = origin.find("://");
+  const std::string every_host = std::string(origin.substr(0, end)) + "://*";
+  return end != std::string_view::npos && is_every_host_of_scheme(every_host) ? every_host
+                                                                              : std::string(origin);
+}
+
 // How the server would be started for that name or origin; nothing if the flag would not take it.
 std::string advice(std::string_view flag, std::string_view value, bool taken) {
   return taken && value.size() <= kMaxAdvisedBytes
@@ -206,7 +214,7 @@ std::optional<RequestReader::Refusal> AccessPolicy::check(const Request& head) c
     return std::nullopt;
   }
   const std::string flag =
-      advice("--allowed-origins", *field, authority.has_value() || origin == "null");
+      advice("--allowed-origins", entry_for(*field), authority.has_value() || origin == "null");
   return RequestReader::Refusal{403,
                                 "pages of the origin \"" + shown_text(*field) +
                                     "\" may not use this server" + flag +

@@ -80,7 +80,7 @@ std::string RouteTable::nearest(std::string_view path) const {
   }
   for (const auto& [known, other] : instead_) {
     const bool is_below = path.starts_with(known + "/");
-    if (is_below || (path.size() > 1 && known.ends_with(path))) {
+    if (is_below || (path.size() > 1 && (known.ends_with(path) || path.ends_with(known)))) {
       return other;
     }
   }

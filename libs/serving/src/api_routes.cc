@@ -138,7 +138,11 @@ void list_models(const ApiContext& context, http::Exchange& exchange) {
 }  // namespace
 
 http::Response error_response(int status, const std::string& message) {
-  return error_answer(openai::from_http_status(status, message));
+  http::Response response = error_answer(openai::from_http_status(status, message));
+  if (status == 500) {  // who worked for it may have died of it
+    response.headers.set("x-should-retry", "false");
+  }
+  return response;
 }
 
 void add_api_routes(http::RouteTable* routes, const ApiContext& context) {

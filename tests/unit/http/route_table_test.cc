@@ -102,7 +102,8 @@ TEST_F(RouteTableTest, NamesThePathThatThereIsInstead) {
   };
   EXPECT_EQ(said("/v1/responses"),
             "no such page: POST /v1/responses; there is /v1/chat/completions");
-  for (const char* const path : {"/v1/responses/", "/v1/responses/a/b", "/responses"}) {
+  for (const char* const path :
+       {"/v1/responses/", "/v1/responses/a/b", "/responses", "/v1/v1/responses"}) {
     EXPECT_NE(said(path).find("there is /v1/chat/completions"), std::string::npos) << path;
   }
   EXPECT_EQ(said("/v1/responses2"), "no such page: POST /v1/responses2");

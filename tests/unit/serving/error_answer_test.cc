@@ -18,10 +18,11 @@ TEST(ErrorAnswer, SaysWhereTryingAgainIsInVain) {
   const auto poisoned = error_answer(openai::from_error(Error(Code::kPoisoned, "it kills")));
   EXPECT_EQ(poisoned.status, 500);
   EXPECT_EQ(header(poisoned, "x-should-retry"), "false");
-  for (const int status : {501, 505}) {
+  for (const int status : {500, 501, 505}) {
     EXPECT_EQ(header(error_response(status, "not here"), "x-should-retry"), "false") << status;
   }
-  for (const int status : {400, 404, 429, 500, 503, 504}) {
+  EXPECT_EQ(header(error_answer(openai::from_error(internal_error("once"))), "x-should-retry"), "");
+  for (const int status : {400, 404, 429, 503, 504}) {
     EXPECT_EQ(header(error_response(status, "another time"), "x-should-retry"), "") << status;
   }
 }
