@@ -194,6 +194,13 @@ std::string escaped(std::string_view value) {
 }
 
 void append_value(std::string& line, std::string_view value) {
+  const auto is_simple = [](char byte) {
+    return byte > 0x20 && byte < 0x7F && byte != '"' && byte != '\\' && byte != '=';
+  };
+  if (!value.empty() && std::all_of(value.begin(), value.end(), is_simple)) {
+    line += value;
+    return;
+  }
   const std::string text = escaped(value);
   const bool is_plain =
       text == value && !value.empty() && value.find_first_of(" =") == std::string_view::npos;

@@ -15,7 +15,8 @@ struct AdmissionLimits {
 // Bounds what the leader holds, before a request is parsed: at first a body is booked with a token
 // for four bytes, about what tokens have in texts, so that a burst of bodies that are not read yet
 // is not refused for what they will not come to; after tokenization by the tokens of all its
-// prompts and choices, until the last of them has ended.
+// prompts and choices, until the last of them has ended. So texts of shorter tokens may come to
+// more than the limit, four times at most, until they end.
 //
 // A body of more than a sixteenth of the token limit is large. Large bodies together hold at most
 // three quarters of the limit, so that however many of them come, small ones find a place. One body

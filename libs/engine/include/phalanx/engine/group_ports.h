@@ -22,8 +22,8 @@ class GroupPort : public RankPort {
   [[nodiscard]] virtual Status respawn(RankId rank, Incarnation incarnation) = 0;
 
   // Makes the communicator of `epoch`, sends it to every rank's control socket and lets
-  // raise_abort() mean it from now on. An error is a fault: the group is formed again, where it is
-  // kResourceExhausted after a pause.
+  // raise_abort() mean it from now on. An error is a fault: it ends a group that was never ready;
+  // another one is formed again, where it is kResourceExhausted after a pause.
   [[nodiscard]] virtual Status new_segment(Epoch epoch) = 0;
 
   // The rank's progress word, in its lifeline page.

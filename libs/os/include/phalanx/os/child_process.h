@@ -68,7 +68,7 @@ class HeldProgram {
   // Errors: kNotFound no such file, or none that may be run.
   [[nodiscard]] static Result<HeldProgram> open(const std::string& path);
   // The program `name` in the folder of the program that runs.
-  // Errors: as open().
+  // Errors: as open(); those of reading /proc/self/exe.
   [[nodiscard]] static Result<HeldProgram> beside(const std::string& name);
 
   [[nodiscard]] std::string spawn_path() const;
