@@ -10,7 +10,6 @@
 #include <utility>
 #include <variant>
 
-#include "phalanx/base/thread_time.h"
 #include "phalanx/wire/codec.h"
 #include "phalanx/wire/error_text.h"
 #include "phalanx/wire/limits.h"
@@ -41,6 +40,7 @@ LeaderLink::~LeaderLink() {
 // ---- what comes
 
 void LeaderLink::work() {
+  loop_.name_callback("what the leader sent");
   if (events_.empty()) {
     read_some();
   }
@@ -56,8 +56,7 @@ void LeaderLink::work() {
 }
 
 void LeaderLink::read_some() {
-  loop_.name_callback("records of the leader");
-  const CpuTimeLimit limit(kTurnTime);
+  const CpuTimeLimit limit = loop_.callback_limit(kTurnTime);
   for (int i = 0; i < kRecordsPerTurn && events_.empty() && !broken_ && !limit.passed(); ++i) {
     auto received = socket_.receive();
     if (!received) {
@@ -124,8 +123,7 @@ void LeaderLink::tell_some() {
   if (events_.empty()) {
     return;
   }
-  loop_.name_callback("tokens for clients");
-  const CpuTimeLimit limit(kTurnTime);
+  const CpuTimeLimit limit = loop_.callback_limit(kTurnTime);
   for (std::size_t i = 0; i < kEventsPerTurn && events_told_ < events_.size() && !limit.passed();
        ++i) {
     tell(events_[events_told_++]);

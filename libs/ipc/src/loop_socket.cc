@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include "phalanx/base/thread_time.h"
-
 namespace phalanx::ipc {
 
 LoopSocket::LoopSocket(ZmqSocket socket,
@@ -63,7 +61,7 @@ void LoopSocket::turn() {
   const auto self = shared_from_this();  // a handler may drop the channel
   loop_.name_callback("frames of a channel");
   zmq::message_t message;
-  const CpuTimeLimit limit(options_.cpu_time_per_turn);
+  const CpuTimeLimit limit = loop_.callback_limit(options_.cpu_time_per_turn);
   bool some_wait = true;
   for (std::uint32_t handed = 0;
        socket_ && handed < options_.frames_per_turn && !(handed > 0 && limit.passed());

@@ -162,12 +162,12 @@ struct EventLoop::Impl {
   }
 
   void run_timed() {
-    Duration before = thread_cpu_time();
-    part_began = before;
+    callback_began = thread_cpu_time();
+    part_began = callback_began;
     while (io.run_one() > 0) {
       note_end();
       const Duration now = thread_cpu_time();
-      const Duration taken = now - std::exchange(before, now);
+      const Duration taken = now - std::exchange(callback_began, now);
       end_part(now);
       name = kUnnamed;
       const Part longest = std::exchange(longest_part, Part());
@@ -200,7 +200,8 @@ struct EventLoop::Impl {
     Duration time{};
     const char* name = kUnnamed;
   };
-  Duration part_began{};  // CPU time
+  Duration callback_began{};  // CPU time, as all below
+  Duration part_began{};
   Part longest_part;
   bool forget_this = false;  // the callback under way, in which times were reset
 };
@@ -255,6 +256,10 @@ void EventLoop::name_callback(const char* name) {
     impl_->end_part(thread_cpu_time());
   }
   impl_->name = name;
+}
+
+CpuTimeLimit EventLoop::callback_limit(Duration limit) const {
+  return {limit, impl_->callback_began};
 }
 
 const EventLoop::CallbackTimes& EventLoop::callback_times() const {

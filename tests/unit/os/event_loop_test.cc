@@ -230,6 +230,37 @@ TEST(EventLoop, BlamesThePartThatTookLongest) {
   EXPECT_GE(loop.callback_times().longest, milliseconds(24)) << "it is one callback all the same";
 }
 
+TEST(EventLoop, BoundsACallbackFromItsBeginning) {
+  EventLoop loop;
+  loop.post([] { burn(milliseconds(20)); });
+  bool passed_at_once = true;
+  bool passed_later = false;
+  loop.post([&] {
+    const CpuTimeLimit limit = loop.callback_limit(milliseconds(10));
+    passed_at_once = limit.passed();
+    burn(milliseconds(12));
+    passed_later = limit.passed();
+    loop.stop();
+  });
+  loop.run();
+  EXPECT_FALSE(passed_at_once) << "what ran before costs nothing of it";
+  EXPECT_TRUE(passed_later);
+}
+
+TEST(EventLoop, CountsWhatACallbackHasDoneBeforeItAsks) {
+  EventLoop loop;
+  bool passed = false;
+  loop.post([&] {
+    burn(milliseconds(8));
+    const CpuTimeLimit limit = loop.callback_limit(milliseconds(10));
+    burn(milliseconds(11));
+    passed = limit.passed();
+    loop.stop();
+  });
+  loop.run();
+  EXPECT_TRUE(passed);
+}
+
 TEST(EventLoop, HearsAStopThatComesBeforeItRuns) {
   EventLoop loop;
   bool ran = false;

@@ -18,8 +18,10 @@ namespace phalanx {
 // steps: the clock of the thread is read only once the work has also taken that long by the wall.
 class CpuTimeLimit {
  public:
-  explicit CpuTimeLimit(Duration limit)
-      : limit_(limit), wall_end_(steady_clock().now() + limit), begin_(thread_cpu_time()) {}
+  explicit CpuTimeLimit(Duration limit) : CpuTimeLimit(limit, thread_cpu_time()) {}
+  // For work that began when the thread had used `begin`.
+  CpuTimeLimit(Duration limit, Duration begin)
+      : limit_(limit), wall_end_(steady_clock().now() + limit), begin_(begin) {}
 
   [[nodiscard]] Duration limit() const { return limit_; }
 

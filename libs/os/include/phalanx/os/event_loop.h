@@ -7,6 +7,7 @@
 
 #include "phalanx/base/clock.h"
 #include "phalanx/base/result.h"
+#include "phalanx/base/thread_time.h"
 
 namespace boost::asio {
 class io_context;
@@ -71,6 +72,10 @@ class EventLoop {
   // longest: of the names given in it, the one under which most of it went by. What comes before
   // the first belongs to that. `name` lives as long as the program.
   void name_callback(const char* name);
+
+  // A bound on the CPU time of the callback under way, from its beginning. Cheaper than a
+  // CpuTimeLimit of its own, which begins with a system call.
+  [[nodiscard]] CpuTimeLimit callback_limit(Duration limit) const;
 
   // Since the loop began, or since reset_callback_times().
   [[nodiscard]] const CallbackTimes& callback_times() const;
