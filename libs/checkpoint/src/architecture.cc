@@ -24,6 +24,7 @@ enum class Window : std::uint8_t {
 
 struct Architecture {
   std::string_view model_type;
+  std::array<std::string_view, 3> classes;  // of Transformers that compute this; the rest empty
   bool qk_norm;
   Bias qkv_bias;     // attention_bias
   Bias output_bias;  // attention_bias
@@ -38,11 +39,43 @@ constexpr double kNoWindow = 0;
 constexpr double kMistralWindow = 4096;
 constexpr double kFullLayers = 28;  // without max_window_layers
 
+constexpr std::string_view kLlama = "LlamaForCausalLM";
+constexpr std::string_view kEarlyLlama = "LLaMAForCausalLM";  // the same before it was released
+constexpr std::string_view kMistral = "MistralForCausalLM";   // the same but for its fields
+
 constexpr std::array<Architecture, 4> kArchitectures = {{
-    {"qwen3", true, Bias::kByField, Bias::kByField, Bias::kNever, Window::kByFlag, kMistralWindow},
-    {"qwen2", false, Bias::kAlways, Bias::kNever, Bias::kNever, Window::kByFlag, kMistralWindow},
-    {"llama", false, Bias::kByField, Bias::kByField, Bias::kByField, Window::kBySize, kNoWindow},
-    {"mistral", false, Bias::kNever, Bias::kNever, Bias::kNever, Window::kBySize, kMistralWindow},
+    {"qwen3",
+     {"Qwen3ForCausalLM"},
+     true,
+     Bias::kByField,
+     Bias::kByField,
+     Bias::kNever,
+     Window::kByFlag,
+     kMistralWindow},
+    {"qwen2",
+     {"Qwen2ForCausalLM"},
+     false,
+     Bias::kAlways,
+     Bias::kNever,
+     Bias::kNever,
+     Window::kByFlag,
+     kMistralWindow},
+    {"llama",
+     {kLlama, kEarlyLlama, kMistral},
+     false,
+     Bias::kByField,
+     Bias::kByField,
+     Bias::kByField,
+     Window::kBySize,
+     kNoWindow},
+    {"mistral",
+     {kMistral, kLlama},
+     false,
+     Bias::kNever,
+     Bias::kNever,
+     Bias::kNever,
+     Window::kBySize,
+     kMistralWindow},
 }};
 constexpr std::string_view kTypeNames = "qwen3, qwen2, llama, mistral";
 
@@ -177,9 +210,19 @@ Status check_activation(const json::Fields& fields) {
   return ok();
 }
 
-// Models that judge texts share their model_type, and with tied embeddings all tensors, with those
-// that write them.
-Status check_heads(const json::Fields& fields) {
+std::string classes_of(const Architecture& architecture) {
+  std::string names;
+  for (const std::string_view name : architecture.classes) {
+    if (!name.empty()) {
+      names.append(names.empty() ? "\"" : " or \"").append(name).append("\"");
+    }
+  }
+  return names;
+}
+
+// Models with other layers, and those that judge texts instead of writing them, share model_type
+// and many tensors, or all, with those that are computed here.
+Status check_classes(const json::Fields& fields, const Architecture& architecture) {
   if (!fields.has("architectures")) {
     return ok();
   }
@@ -192,12 +235,12 @@ Status check_heads(const json::Fields& fields) {
       return invalid_argument("architectures: expected names, found " + json::describe(name));
     }
     const std::string& text = *name.as_string();
-    for (const std::string_view judge : {"Classification", "QuestionAnswering", "Reward"}) {
-      if (text.find(judge) != std::string::npos) {
-        return refused("architectures",
-                       "a model that continues a text, as ...ForCausalLM",
-                       "\"" + text.substr(0, 64) + "\"");
-      }
+    if (text.empty() || std::ranges::count(architecture.classes, text) == 0) {
+      return unimplemented("architectures: expected " + classes_of(architecture) +
+                           ", as which model_type \"" + std::string(architecture.model_type) +
+                           "\" is served, found \"" + text.substr(0, 64) +
+                           "\": another model would be computed; if it is that one under another "
+                           "name, correct the name in config.json");
     }
   }
   return ok();
@@ -223,7 +266,7 @@ Result<const Architecture*> architecture_of(const json::Fields& fields) {
 Status read_architecture(const json::Fields& fields,
                          const Architecture& architecture,
                          ModelConfig& config) {
-  PHALANX_RETURN_IF_ERROR(check_heads(fields));
+  PHALANX_RETURN_IF_ERROR(check_classes(fields, architecture));
   config.model_type = std::string(architecture.model_type);
   config.qk_norm = architecture.qk_norm;
   PHALANX_RETURN_IF_ERROR(read_biases(fields, architecture, config));

@@ -2,6 +2,8 @@
 #include "phalanx/checkpoint/checkpoint.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -46,10 +48,37 @@ std::vector<std::uint64_t> shape_of(const WeightSpec& spec) {
   return {spec.rows, spec.columns};
 }
 
-// What older versions of Transformers saved beside the weights, and makes no difference.
+// What older versions of Transformers and others saved beside the weights, and makes no difference:
+// what config.json says of the rotation, masks, and scales of a KV cache in fp8.
 bool is_buffer(std::string_view tensor) {
-  return tensor.ends_with("rotary_emb.inv_freq") || tensor.ends_with(".masked_bias") ||
-         tensor.ends_with(".attn.bias");
+  constexpr std::array<std::string_view, 8> kEndings = {"rotary_emb.inv_freq",
+                                                        "rotary_emb.cos_cached",
+                                                        "rotary_emb.sin_cached",
+                                                        ".masked_bias",
+                                                        ".attn.bias",
+                                                        ".k_scale",
+                                                        ".v_scale",
+                                                        ".kv_scale"};
+  return std::ranges::any_of(kEndings,
+                             [&](std::string_view ending) { return tensor.ends_with(ending); });
+}
+
+// Layers from `layers` on are for other uses, such as drafting several tokens at once.
+bool is_of_layer_below(std::string_view tensor, std::uint32_t layers) {
+  constexpr std::string_view kPrefix = "model.layers.";
+  if (!tensor.starts_with(kPrefix)) {
+    return false;
+  }
+  const char* const end = tensor.data() + tensor.size();
+  std::uint32_t layer = 0;
+  const auto [after, error] = std::from_chars(tensor.data() + kPrefix.size(), end, layer);
+  return error == std::errc() && after != end && *after == '.' && layer < layers;
+}
+
+// Who has trained it meant it to be computed with.
+bool is_of_the_computation(std::string_view tensor, const ModelConfig& config) {
+  return is_of_layer_below(tensor, config.layers) || tensor == "model.norm.bias" ||
+         tensor == "lm_head.bias";
 }
 
 }  // namespace
@@ -216,15 +245,23 @@ bool Checkpoint::is_embedding_again(std::string_view name, std::size_t file) con
          std::memcmp(bytes.data(), embedding.bytes.data(), bytes.size()) == 0;
 }
 
-void Checkpoint::count_unused() {
+Status Checkpoint::check_unused() {
   for (const auto& [name, file] : file_of_) {
     if (weights_.contains(name) || is_buffer(name) || is_embedding_again(name, file)) {
       continue;
+    }
+    if (is_of_the_computation(name, config_)) {
+      return unimplemented(file_names_[file] + ": tensor \"" + name.substr(0, 256) +
+                           "\": expected none of this name in what config.json describes, a model "
+                           "of model_type \"" +
+                           config_.model_type +
+                           "\", found one: another model would be computed without it");
     }
     if (unused_.count++ == 0) {
       unused_.first = name;
     }
   }
+  return ok();
 }
 
 void Checkpoint::keep(const WeightSpec& spec, const Placed& placed) {
@@ -239,8 +276,7 @@ Status Checkpoint::open_folder(FileSource& files) {
   for (const WeightSpec& spec : required_weights(config_)) {
     PHALANX_RETURN_IF_ERROR(place(spec));
   }
-  count_unused();
-  return ok();
+  return check_unused();
 }
 
 Result<Checkpoint> Checkpoint::open(FileSource& files) {

@@ -253,8 +253,12 @@ TEST(Checkpoint, NamesAMissingTensor) {
 TEST(Checkpoint, CountsTensorsThatAreNotUsed) {
   TestShape shape;
   std::vector<TestTensor> tensors = random_tensors(shape);
-  for (const char* buffer :
-       {"model.layers.0.self_attn.rotary_emb.inv_freq", "h.0.attn.masked_bias", "h.0.attn.bias"}) {
+  for (const char* buffer : {"model.layers.0.self_attn.rotary_emb.inv_freq",
+                             "model.layers.0.self_attn.rotary_emb.cos_cached",
+                             "model.layers.0.self_attn.k_proj.k_scale",
+                             "model.layers.0.self_attn.attn.v_scale",
+                             "h.0.attn.masked_bias",
+                             "h.0.attn.bias"}) {
     tensors.push_back({buffer, "F32", {1}, std::vector<std::byte>(4)});
   }
   TestTensor head = find(tensors, "model.embed_tokens.weight");
@@ -275,6 +279,34 @@ TEST(Checkpoint, CountsTensorsThatAreNotUsed) {
   shape.layers = 2;
   tensors.back().bytes.back() ^= std::byte{1};
   EXPECT_EQ(opened().unused().text(), "1 tensor of the model not used, the first: lm_head.weight");
+}
+
+TEST(Checkpoint, RefusesTensorsThatItsLayersDoNotHave) {
+  for (const std::string name : {"model.layers.0.self_attn.inner_attn_ln.weight",
+                                 "model.layers.0.self_attn.q_proj.bias",
+                                 "model.norm.bias",
+                                 "lm_head.bias"}) {
+    const Error error = error_after([&](auto& tensors) {
+      tensors.push_back({name, "F32", {1}, std::vector<std::byte>(4)});
+    });
+    expect_error(error,
+                 Code::kUnimplemented,
+                 {"memory/model.safetensors", name.c_str(), "\"qwen3\"", "another model"});
+  }
+  TestShape shape;
+  std::vector<TestTensor> tensors = random_tensors(shape);
+  for (const char* name : {"model.layers.2.eh_proj.weight",
+                           "model.layers.00x.weight",
+                           "model.layers",
+                           "v_head.weight"}) {
+    tensors.push_back({name, "F32", {1}, std::vector<std::byte>(4)});
+  }
+  MemorySource files;
+  files.put("config.json", config_json(shape));
+  files.put("model.safetensors", write_safetensors(tensors));
+  const auto checkpoint = Checkpoint::open(files);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message();
+  EXPECT_EQ(checkpoint->unused().count, 4U) << "there are two layers";
 }
 
 TEST(Checkpoint, NamesAWrongShape) {

@@ -171,10 +171,38 @@ TEST(Architecture, RefusesModelsThatJudgeTextsInsteadOfWritingThem) {
   for (const char* fields : {R"(,"architectures":"x")", R"(,"architectures":[1])"}) {
     EXPECT_FALSE(checkpoint::parse_config(json_of("qwen2", fields)).has_value()) << fields;
   }
-  for (const char* fields : {R"(,"architectures":["Qwen2ForCausalLM"])",
-                             R"(,"architectures":[])",
-                             R"(,"architectures":null)"}) {
+  for (const char* fields : {R"(,"architectures":[])", R"(,"architectures":null)"}) {
     EXPECT_TRUE(checkpoint::parse_config(json_of("qwen2", fields)).has_value()) << fields;
+  }
+}
+
+// Such as 1bitLLM/bitnet_b1_58, whose model_type is llama and whose layers are not Llama's.
+TEST(Architecture, RefusesAnotherModelUnderAModelTypeThatIsServed) {
+  const auto with = [](const std::string& name) {
+    return R"(,"architectures":[")" + name + R"("])";
+  };
+  expect_refused("llama",
+                 with("BitnetForCausalLM"),
+                 {"architectures",
+                  "\"LlamaForCausalLM\"",
+                  "model_type \"llama\"",
+                  "found \"BitnetForCausalLM\"",
+                  "another model"});
+  for (const char* name : {"", "Llama", "llamaForCausalLM", "LlamaModel", "Qwen2ForCausalLM"}) {
+    expect_refused("llama", with(name), {"architectures", "another model"});
+  }
+  expect_refused("llama",
+                 R"(,"architectures":["LlamaForCausalLM","BitnetForCausalLM"])",
+                 {"BitnetForCausalLM"});
+  expect_refused("mistral", with("MixtralForCausalLM"), {"MistralForCausalLM"});
+  for (const auto& [type, name] : {std::pair{"qwen3", "Qwen3ForCausalLM"},
+                                   std::pair{"qwen2", "Qwen2ForCausalLM"},
+                                   std::pair{"llama", "LlamaForCausalLM"},
+                                   std::pair{"llama", "LLaMAForCausalLM"},
+                                   std::pair{"llama", "MistralForCausalLM"},
+                                   std::pair{"mistral", "MistralForCausalLM"},
+                                   std::pair{"mistral", "LlamaForCausalLM"}}) {
+    EXPECT_TRUE(checkpoint::parse_config(json_of(type, with(name)))) << type << name;
   }
 }
 

@@ -75,8 +75,9 @@ struct UnusedTensors {
 
 // What a model is read from, either
 // - a Hugging Face folder: config.json, generation_config.json (may be absent), and
-//   model.safetensors or model.safetensors.index.json with its shards; tensors that the
-//   architecture does not need are ignored, and counted by unused(); or
+//   model.safetensors or model.safetensors.index.json with its shards; of the tensors that the
+//   architecture does not need, those of its layers are refused, as below, and others, such as
+//   layers beyond them, are ignored, and counted by unused(); or
 // - a GGUF file, or all files of a split one; a tensor that the architecture does not have is
 //   refused, because it would change what the model computes.
 // Every tensor that the architecture needs was found with its shape and a readable type.
@@ -93,9 +94,10 @@ class Checkpoint {
   [[nodiscard]] static Result<GenerationDefaults> read_generation(FileSource& files,
                                                                   const ModelConfig& config);
 
-  // Errors: as read_config; kNotFound  a weight file or a tensor is missing
-  //                         kDataLoss  a file is truncated or contradicts itself; a shape or dtype
-  //                                    is not the expected one (tensor, expected, found)
+  // Errors: as read_config; kNotFound       a weight file or a tensor is missing
+  //                         kDataLoss       a file is truncated or contradicts itself; a shape or
+  //                                         dtype is not the expected one (tensor, expected, found)
+  //                         kUnimplemented  a tensor that would change what is computed
   [[nodiscard]] static Result<Checkpoint> open(FileSource& files);
 
   [[nodiscard]] const ModelConfig& config() const { return config_; }
@@ -136,7 +138,7 @@ class Checkpoint {
   Status open_shard(FileSource& files, const std::string& name);
   Status place(const WeightSpec& spec);
   [[nodiscard]] bool is_embedding_again(std::string_view name, std::size_t file) const;
-  void count_unused();
+  Status check_unused();
   Status open_gguf(FileSource& files, const std::string& name);
   void keep(const WeightSpec& spec, const Placed& placed);
 
