@@ -21,6 +21,7 @@ namespace {
 
 constexpr const char* kConfigName = "config.json";
 constexpr const char* kGenerationName = "generation_config.json";
+constexpr const char* kHead = "lm_head.weight";
 
 std::string_view text_of(const FileBytes& file) {
   const std::span<const std::byte> bytes = file.bytes();
@@ -123,7 +124,7 @@ std::vector<WeightSpec> required_weights(const ModelConfig& config) {
   }
   specs.push_back({"model.norm.weight", 0, hidden});
   if (!config.tied_head) {
-    specs.push_back({"lm_head.weight", config.vocab, hidden});
+    specs.push_back({kHead, config.vocab, hidden});
   }
   return specs;
 }
@@ -195,7 +196,7 @@ Status Checkpoint::place(const WeightSpec& spec) {
   const auto file = file_of_.find(spec.name);
   const std::vector<std::uint64_t> shape = shape_of(spec);
   if (file == file_of_.end()) {
-    const bool is_head = spec.name == "lm_head.weight";
+    const bool is_head = spec.name == kHead;
     return not_found(file_names_.front() + (file_names_.size() > 1 ? " and the others" : "") +
                      ": tensor \"" + spec.name + "\": expected shape " + shape_text(shape) +
                      ", found no such tensor" +
@@ -227,27 +228,30 @@ Status Checkpoint::place(const WeightSpec& spec) {
   return ok();
 }
 
-// A head that is the embedding may be written down once more. Another one would be the head for
-// readers that do not follow tie_word_embeddings there.
-bool Checkpoint::is_embedding_again(std::string_view name, std::size_t file) const {
-  if (!config_.tied_head || name != "lm_head.weight") {
-    return false;
-  }
-  const auto found = directories_[file].find(name);
-  if (found == directories_[file].end()) {
-    return false;  // the index lies
-  }
-  const SafetensorsEntry& entry = found->second;
+// A head that is the embedding may be written down once more. Of another one some readers, such as
+// Transformers 5, make the head all the same, and others drop it.
+Status Checkpoint::check_tied_head(std::size_t file, const SafetensorsEntry& entry) const {
   const auto bytes = files_[file]->bytes().subspan(entry.offset, entry.bytes);
   const WeightTensor& embedding = weight("model.embed_tokens.weight");
-  const auto type = weight_type(found->first, entry.dtype);
-  return type && *type == embedding.type && bytes.size() == embedding.bytes.size() &&
-         std::memcmp(bytes.data(), embedding.bytes.data(), bytes.size()) == 0;
+  const auto type = weight_type(kHead, entry.dtype);
+  if (type && *type == embedding.type && bytes.size() == embedding.bytes.size() &&
+      std::memcmp(bytes.data(), embedding.bytes.data(), bytes.size()) == 0) {
+    return ok();
+  }
+  return unimplemented(file_names_[file] + ": tensor \"" + kHead +
+                       "\": expected a copy of model.embed_tokens.weight, or none, as "
+                       "tie_word_embeddings is true, found another: set tie_word_embeddings to "
+                       "false in config.json where it is the head, or remove it where it is not");
 }
 
 Status Checkpoint::check_unused() {
   for (const auto& [name, file] : file_of_) {
-    if (weights_.contains(name) || is_buffer(name) || is_embedding_again(name, file)) {
+    if (weights_.contains(name) || is_buffer(name)) {
+      continue;
+    }
+    const auto entry = directories_[file].find(name);  // none if the index lies
+    if (name == kHead && entry != directories_[file].end()) {
+      PHALANX_RETURN_IF_ERROR(check_tied_head(file, entry->second));
       continue;
     }
     if (is_of_the_computation(name, config_)) {

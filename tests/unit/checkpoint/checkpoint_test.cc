@@ -276,9 +276,29 @@ TEST(Checkpoint, CountsTensorsThatAreNotUsed) {
   EXPECT_EQ(checkpoint.unused().count, 11U);
   EXPECT_EQ(checkpoint.unused().text(),
             "11 tensors of the model not used, the first: model.layers.1.input_layernorm.weight");
-  shape.layers = 2;
-  tensors.back().bytes.back() ^= std::byte{1};
-  EXPECT_EQ(opened().unused().text(), "1 tensor of the model not used, the first: lm_head.weight");
+}
+
+TEST(Checkpoint, RefusesAHeadBesideTiedEmbeddingsThatIsAnother) {
+  for (const bool shorter : {false, true}) {
+    const Error error = error_after([&](auto& tensors) {
+      TestTensor head = find(tensors, "model.embed_tokens.weight");
+      head.name = "lm_head.weight";
+      if (shorter) {
+        head.bytes.resize(head.bytes.size() / head.shape[0]);
+        head.shape[0] = 1;
+      } else {
+        head.bytes.back() ^= std::byte{1};
+      }
+      tensors.push_back(std::move(head));
+    });
+    expect_error(error,
+                 Code::kUnimplemented,
+                 {"memory/model.safetensors",
+                  "lm_head.weight",
+                  "model.embed_tokens.weight",
+                  "set tie_word_embeddings to false",
+                  "remove it"});
+  }
 }
 
 TEST(Checkpoint, RefusesTensorsThatItsLayersDoNotHave) {

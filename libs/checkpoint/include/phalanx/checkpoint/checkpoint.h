@@ -97,7 +97,8 @@ class Checkpoint {
   // Errors: as read_config; kNotFound       a weight file or a tensor is missing
   //                         kDataLoss       a file is truncated or contradicts itself; a shape or
   //                                         dtype is not the expected one (tensor, expected, found)
-  //                         kUnimplemented  a tensor that would change what is computed
+  //                         kUnimplemented  a tensor that would change what is computed, or
+  //                                         would for some readers
   [[nodiscard]] static Result<Checkpoint> open(FileSource& files);
 
   [[nodiscard]] const ModelConfig& config() const { return config_; }
@@ -137,7 +138,7 @@ class Checkpoint {
   Status open_files(FileSource& files);
   Status open_shard(FileSource& files, const std::string& name);
   Status place(const WeightSpec& spec);
-  [[nodiscard]] bool is_embedding_again(std::string_view name, std::size_t file) const;
+  [[nodiscard]] Status check_tied_head(std::size_t file, const SafetensorsEntry& entry) const;
   Status check_unused();
   Status open_gguf(FileSource& files, const std::string& name);
   void keep(const WeightSpec& spec, const Placed& placed);
