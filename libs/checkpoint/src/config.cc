@@ -288,7 +288,7 @@ Result<ModelConfig> parse_config(std::string_view json) {
   PHALANX_RETURN_IF_ERROR(
       read_float(fields, "rms_norm_eps", kLeastEpsilon, kMaxEpsilon, config.rms_norm_eps));
   PHALANX_RETURN_IF_ERROR(read_rope(fields, config));
-  PHALANX_RETURN_IF_ERROR(finish_rope(config));
+  PHALANX_RETURN_IF_ERROR(finish_rope(config, Counted::kBeforeScaling));
   PHALANX_RETURN_IF_ERROR(read_architecture(fields, *architecture, config));
   if (fields.has("tie_word_embeddings")) {
     PHALANX_TRY(config.tied_head, fields.boolean("tie_word_embeddings"));

@@ -16,7 +16,7 @@ Status check_multiple(std::string_view field, std::uint32_t value, std::uint32_t
   return ok();
 }
 
-Status finish_rope(ModelConfig& config) {
+Status finish_rope(ModelConfig& config, Counted counted) {
   const kernels::RopeConfig& rope = config.rope;
   if (const auto made = kernels::make_rope_frequencies(rope); !made) {
     return made.error();
@@ -24,7 +24,7 @@ Status finish_rope(ModelConfig& config) {
   double reached = config.max_position;
   if (rope.scaling == kernels::RopeScaling::kYarn) {
     reached = std::max(reached, rope.original_max_position_embeddings * rope.factor);
-  } else if (rope.scaling == kernels::RopeScaling::kLinear) {
+  } else if (rope.scaling == kernels::RopeScaling::kLinear && counted == Counted::kBeforeScaling) {
     reached *= rope.factor;
   }
   config.max_position =

@@ -40,12 +40,16 @@ struct ShapeNames {
 //                           evenly, or too many of them (field, expected, found)
 Status check_shape(const ModelConfig& config, const ShapeNames& names);
 
+// What the max_position of a configuration counts where positions are scaled linearly.
+enum class Counted : std::uint8_t { kBeforeScaling, kBehindScaling };
+
 // To be called when config.rope is complete: positions that are scaled reach further than those
 // that the model was made with, which is what config.max_position is then. YaRN counts from its
-// original ones, linear scaling from max_position; llama3 and divisors leave it as it is.
+// original ones, linear scaling from max_position where that is kBeforeScaling; llama3 and divisors
+// leave it as it is.
 //
 // Errors: kInvalidArgument  what make_rope_frequencies() does not take
-Status finish_rope(ModelConfig& config);
+Status finish_rope(ModelConfig& config, Counted counted);
 
 // Attention that sees the last `window` tokens is attention to all while there are no more: leaves
 // as many positions, and tells so in config.sliding_window. 0: none.

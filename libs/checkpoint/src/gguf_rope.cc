@@ -13,6 +13,7 @@ using kernels::RopeScaling;
 
 constexpr const char* kDivisorTensor = "rope_freqs.weight";
 constexpr std::string_view kScalingPrefix = "rope.scaling.";
+constexpr std::string_view kOriginalLength = "rope.scaling.original_context_length";
 
 // A key that would change the arithmetic in a way that is not computed here.
 Status refuse_unknown_scaling(const GgufKeys& keys) {
@@ -85,9 +86,8 @@ Status read_factor(const GgufKeys& keys, kernels::RopeConfig& rope) {
 
 Status read_yarn(const GgufKeys& keys, ModelConfig& config) {
   kernels::RopeConfig& rope = config.rope;
-  PHALANX_TRY(
-      const std::uint32_t original,
-      keys.positive_or("rope.scaling.original_context_length", kMaxPosition, config.max_position));
+  PHALANX_TRY(const std::uint32_t original,
+              keys.positive_or(kOriginalLength, kMaxPosition, config.max_position));
   rope.original_max_position_embeddings = original;
   PHALANX_TRY(rope.beta_fast,
               keys.number_or("rope.scaling.yarn_beta_fast", 1e-3, 1e6, rope.beta_fast));
@@ -124,6 +124,16 @@ Status read_divisors(const GgufModel& model, kernels::RopeConfig& rope) {
   return ok();
 }
 
+// context_length is the context that the model was trained on, with its scale if it has one, unless
+// the file says that it is the one from before.
+Result<Counted> counted_by(const GgufKeys& keys, const ModelConfig& config) {
+  if (config.rope.scaling != RopeScaling::kLinear) {
+    return Counted::kBeforeScaling;
+  }
+  PHALANX_TRY(const double original, keys.number_or(kOriginalLength, 0, kMaxPosition, 0));
+  return original == config.max_position ? Counted::kBeforeScaling : Counted::kBehindScaling;
+}
+
 }  // namespace
 
 Status read_gguf_rope(const GgufKeys& keys, const GgufModel& model, ModelConfig& config) {
@@ -144,7 +154,8 @@ Status read_gguf_rope(const GgufKeys& keys, const GgufModel& model, ModelConfig&
     PHALANX_RETURN_IF_ERROR(read_yarn(keys, config));
   }
   PHALANX_RETURN_IF_ERROR(read_divisors(model, rope));
-  return finish_rope(config);
+  PHALANX_TRY(const Counted counted, counted_by(keys, config));
+  return finish_rope(config, counted);
 }
 
 }  // namespace phalanx::checkpoint

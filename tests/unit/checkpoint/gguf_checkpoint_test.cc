@@ -339,7 +339,6 @@ TEST(GgufCheckpoint, RefusesWhatWouldBeAnotherModel) {
       {"architecture \"gemma3\" is not supported", "qwen3, qwen2, llama"});
 }
 
-// Zeros behind the point would say that 0.000000 is not from 0.000000 on.
 TEST(GgufCheckpoint, ReachesAsFarAsASlidingWindow) {
   for (const auto& [window, left] :
        {std::pair(0U, 512U), std::pair(128U, 128U), std::pair(512U, 512U)}) {
@@ -353,6 +352,25 @@ TEST(GgufCheckpoint, ReachesAsFarAsASlidingWindow) {
   }
 }
 
+// context_length is what the model was trained on: behind its linear scale, if it was with one.
+TEST(GgufCheckpoint, ReachesNoFurtherThanItsContextLengthWithALinearScale) {
+  for (const auto& [original, reached] :
+       {std::pair(0U, 512U), std::pair(128U, 512U), std::pair(512U, 2048U)}) {
+    const auto config =
+        Checkpoint::read_config(*gguf_checkpoint(shape_of("llama", "BF16"), [&](GgufParts& parts) {
+          parts.writer.text("llama.rope.scaling.type", "linear");
+          parts.writer.f32("llama.rope.scaling.factor", 4.0F);
+          if (original != 0) {
+            parts.writer.u32("llama.rope.scaling.original_context_length", original);
+          }
+        }));
+    ASSERT_TRUE(config.has_value()) << config.error().message();
+    EXPECT_EQ(config->rope.factor, 4.0);
+    EXPECT_EQ(config->max_position, reached) << original;
+  }
+}
+
+// Zeros behind the point would say that 0.000000 is not from 0.000000 on.
 TEST(GgufCheckpoint, NamesNumbersOfAnySize) {
   const auto key = [](const char* name, float value) {
     return [=](GgufParts& parts) { parts.writer.f32(name, value); };
