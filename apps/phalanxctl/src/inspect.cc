@@ -10,6 +10,7 @@
 #include "phalanx/engine/scheduler_options.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/model/needs.h"
+#include "phalanx/os/cpu_set.h"
 #include "phalanx/os/machine.h"
 
 #include "inspect_view.h"
@@ -30,6 +31,7 @@ model::MemoryRequest memory_request_of(const CtlOptions& options) {
   model::MemoryRequest request;
   request.replicas = static_cast<std::uint32_t>(options.dp);
   request.ranks = static_cast<std::uint32_t>(options.tp);
+  request.cpus = static_cast<std::uint32_t>(os::allowed_cpus().size());
   request.limits.max_model_len = static_cast<std::uint32_t>(options.max_model_len);
   request.limits.max_num_seqs = static_cast<std::uint32_t>(options.max_num_seqs);
   request.limits.max_num_batched_tokens =

@@ -18,7 +18,6 @@ namespace phalanx::model {
 namespace {
 
 constexpr std::size_t kPageBytes = 4096;
-constexpr std::uint32_t kThreadsAssumed = 2;  // of a rank, for what each has of its own
 
 // A context below this is not worth a start that nobody asked to be so small.
 constexpr std::uint32_t kLeastDerivedLength = 256;
@@ -61,7 +60,7 @@ Result<Sized> size_replica(const checkpoint::ModelConfig& config,
   Sized sized;
   for (std::uint32_t rank = 0; rank < request.ranks; ++rank) {
     PHALANX_TRY(const Shard shard, plan_shard(config, rank, request.ranks));
-    PHALANX_TRY(const RankMemory memory, rank_memory(config, shard, limits));
+    PHALANX_TRY(const RankMemory memory, rank_memory(config, shard, limits, request.threads()));
     sized.replica += memory.total();
     sized.block += kv_block_bytes(config, shard, limits.kv_format);
     sized.ranks.push_back(memory);
@@ -149,7 +148,8 @@ Status check_limits(const checkpoint::ModelConfig& config, const step::RankLimit
 
 Result<RankMemory> rank_memory(const checkpoint::ModelConfig& config,
                                const Shard& shard,
-                               const step::RankLimits& limits) {
+                               const step::RankLimits& limits,
+                               std::uint32_t threads) {
   PHALANX_RETURN_IF_ERROR(check_limits(config, limits));
   RankMemory memory;
   memory.kv = tensor::round_up(kv_layout(config, shard, limits).bytes(), kPageBytes);
@@ -164,10 +164,10 @@ Result<RankMemory> rank_memory(const checkpoint::ModelConfig& config,
   Sampler::Options sampling;
   sampling.tokens = shard.tokens;
   sampling.rows_max = limits.max_num_seqs;
-  sampling.threads = kThreadsAssumed;
+  sampling.threads = threads;
   memory.heap = StepInputs::heap_bytes(limits) + Sampler::heap_bytes(sampling) +
                 limits.max_num_seqs * sizeof(SampledToken) +
-                kThreadsAssumed * forward.thread_floats * sizeof(float);
+                threads * forward.thread_floats * sizeof(float);
   return memory;
 }
 
@@ -332,11 +332,11 @@ std::size_t memory_to_plan(std::uint64_t available,
                            const checkpoint::ModelConfig& config,
                            const MemoryRequest& request) {
   constexpr double kShare = 0.6;
-  if (request.names_kv()) {
-    return available;
-  }
   const std::uint64_t ours =
       std::min<std::uint64_t>(available, request.processes() * kProcessBytes);
+  if (request.names_kv()) {
+    return available - ours;
+  }
   const std::uint64_t weights = std::min<std::uint64_t>(available - ours, layout_of(config).bytes);
   const auto left = static_cast<double>(available - ours - weights);
   return static_cast<std::size_t>(weights) + static_cast<std::size_t>(left * kShare);

@@ -21,6 +21,7 @@
 #include "phalanx/kernels/isa.h"
 #include "phalanx/model/memory_plan.h"
 #include "phalanx/model/weight_arena.h"
+#include "phalanx/os/cpu_set.h"
 #include "phalanx/os/machine.h"
 #include "phalanx/step/limits.h"
 #include "phalanx/tokenizer/chat_template.h"
@@ -98,6 +99,7 @@ Result<model::MemoryPlan> plan_memory(const wire::PlannerBootstrap& asked,
   model::MemoryRequest request;
   request.replicas = asked.dp;
   request.ranks = asked.tp;
+  request.cpus = static_cast<std::uint32_t>(os::allowed_cpus().size());
   if (asked.limits.max_model_len > config.max_position) {
     const std::string limit(checkpoint::limit_of_positions(config));
     return invalid_argument(

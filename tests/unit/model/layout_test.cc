@@ -384,6 +384,26 @@ TEST(MemoryPlan, CountsTheResultRingOnce) {
             (step::result_ring_bytes(64) + 4095) / 4096 * 4096);
 }
 
+// What a thread has of its own is most of the heap where there are many.
+TEST(MemoryPlan, CountsWhatEachThreadNeeds) {
+  const checkpoint::ModelConfig config = config_of({});
+  const Shard shard = plan_shard(config, 0, 1).value();
+  const auto heap = [&](std::uint32_t threads) {
+    return rank_memory(config, shard, {512, 1, 8, 16}, threads)->heap;
+  };
+  EXPECT_GE(heap(64) - heap(2), 62 * config.vocab * sizeof(std::uint32_t)) << "counts of tokens";
+  MemoryRequest request = request_of(2, 2, std::size_t{1} << 30);
+  request.limits.kv_blocks = 16;
+  for (const auto& [cpus, threads] :
+       {std::pair(1U, 1U), std::pair(4U, 1U), std::pair(5U, 2U), std::pair(64U, 16U)}) {
+    request.cpus = cpus;
+    const MemoryPlan plan = plan_memory(config, request).value();
+    const Shard first = plan_shard(config, 0, 2).value();
+    EXPECT_EQ(plan.ranks.front().heap, rank_memory(config, first, plan.limits, threads)->heap)
+        << cpus;
+  }
+}
+
 TEST(MemoryPlan, LeavesRoomUnlessTheCacheIsNamed) {
   const std::size_t gigabyte = std::size_t{1} << 30;
   const checkpoint::ModelConfig config = config_of({});
@@ -398,11 +418,13 @@ TEST(MemoryPlan, LeavesRoomUnlessTheCacheIsNamed) {
             weights * 11 / 10)
       << "weights that take most of the memory may do so";
   MemoryRequest named = derived;
+  const std::size_t processes = derived.processes() * (std::size_t{16} << 20);
   named.limits.kv_blocks = 5;
-  EXPECT_EQ(memory_to_plan(gigabyte, config, named), gigabyte);
+  EXPECT_EQ(memory_to_plan(gigabyte, config, named), gigabyte - processes);
+  EXPECT_EQ(memory_to_plan(1000, config, named), 0U);
   named = derived;
   named.kv_memory_bytes = 1;
-  EXPECT_EQ(memory_to_plan(gigabyte, config, named), gigabyte);
+  EXPECT_EQ(memory_to_plan(gigabyte, config, named), gigabyte - processes);
 }
 
 TEST(MemoryPlan, TakesTheBlocksThatNamedBytesPayFor) {

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/checkpoint/config_record.h"
+#include "phalanx/model/memory_plan.h"
+#include "phalanx/os/cpu_set.h"
 #include "phalanx/step/choices.h"
 #include "phalanx/tokenizer/tokenizer_source.h"
 #include "phalanx/wire/codec.h"
@@ -55,6 +58,21 @@ TEST(ServerPlan, DerivesWhatWasNotAskedFor) {
   const wire::ServerPlan plan = make_plan(asked).value().plan;
   EXPECT_GT(plan.limits.kv_blocks, 0U);
   EXPECT_GT(plan.limits.max_model_len, 0U);
+}
+
+// Ranks have a thread for each CPU that they get.
+TEST(ServerPlan, CountsTheThreadsOfThisMachine) {
+  wire::PlannerBootstrap asked = asked_for_the_tiny_model();
+  asked.dp = 1;
+  asked.tp = 1;
+  const wire::ServerPlan plan = make_plan(asked).value().plan;
+  const checkpoint::ModelConfig config = checkpoint::from_record(plan.model_config).value();
+  const model::Shard shard = model::plan_shard(config, 0, 1).value();
+  const auto threads = static_cast<std::uint32_t>(os::allowed_cpus().size());
+  EXPECT_EQ(plan.rank_bytes, model::rank_memory(config, shard, plan.limits, threads)->total());
+  asked.dp = threads;
+  EXPECT_EQ(make_plan(asked).value().plan.rank_bytes,
+            model::rank_memory(config, shard, plan.limits, 1)->total());
 }
 
 TEST(ServerPlan, RefusesByName) {

@@ -33,12 +33,14 @@ struct RankMemory {
                                   const step::RankLimits& limits);
 
 // The one source of these sizes: they are what is planned, reserved and mapped. All but the heap
-// are multiples of the page.
+// are multiples of the page. `threads` of the rank make a difference to the heap alone, which is no
+// region: who maps the others need not know them.
 //
 // Errors: as check_limits()
 [[nodiscard]] Result<RankMemory> rank_memory(const checkpoint::ModelConfig& config,
                                              const Shard& shard,
-                                             const step::RankLimits& limits);
+                                             const step::RankLimits& limits,
+                                             std::uint32_t threads = 1);
 
 // What an operator asked for.
 struct MemoryRequest {
@@ -47,11 +49,18 @@ struct MemoryRequest {
   step::RankLimits limits;  // kv_blocks 0 = as many as fit, at most what max_num_seqs sequences of
                             // max_model_len tokens can use; max_model_len 0 = the model's own, or
                             // the largest that fits
+  std::uint32_t cpus = 1;   // of all ranks together, at most: each of their threads has one
   std::uint64_t kv_memory_bytes = 0;  // of each replica: pays for limits.kv_blocks; 0 = not named
   std::size_t available_bytes = 0;
 
   [[nodiscard]] bool names_kv() const { return kv_memory_bytes > 0 || limits.kv_blocks > 0; }
   [[nodiscard]] std::uint32_t processes() const { return 1 + replicas * (1 + ranks); }
+  // Of each rank. All ranks together have no more than as many times this, however the CPUs are
+  // divided among them.
+  [[nodiscard]] std::uint32_t threads() const {
+    const std::uint32_t all = replicas * ranks;
+    return cpus <= all ? 1 : (cpus + all - 1) / all;
+  }
 };
 
 struct MemoryPlan {
@@ -68,9 +77,9 @@ struct MemoryPlan {
   [[nodiscard]] std::vector<Row> rows(std::uint32_t replicas) const;
 };
 
-// Of the bytes that a machine has available, those to plan `request` with: all when the size of the
-// KV cache is named, else the weights, and of what they leave a share, so that there is room for
-// our processes, the page cache and others.
+// Of the bytes that a machine has available, those to plan `request` with: what our processes need
+// beside the plan is left out. All others when the size of the KV cache is named, else the weights,
+// and of what they leave a share, so that there is room for the page cache and others.
 [[nodiscard]] std::size_t memory_to_plan(std::uint64_t available,
                                          const checkpoint::ModelConfig& config,
                                          const MemoryRequest& request);
