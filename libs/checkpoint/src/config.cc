@@ -27,6 +27,35 @@ Status read_optional(
   return ok();
 }
 
+// Fields that some readers compute with and others, Transformers among them, do not know.
+Status refuse_unless_one(const json::Fields& fields, std::string_view field) {
+  constexpr double kMost = 1e6;
+  double value = 1;
+  PHALANX_RETURN_IF_ERROR(read_optional(fields, field, -kMost, kMost, value));
+  if (value != 1) {
+    return unimplemented(fields.name_of(field) + ": expected 1, found " + std::to_string(value) +
+                         ": not supported");
+  }
+  return ok();
+}
+
+Status refuse_false(const json::Fields& fields, std::string_view field) {
+  if (!fields.has(field)) {
+    return ok();
+  }
+  PHALANX_TRY(const bool value, fields.boolean(field));
+  return value ? ok()
+               : Status(unimplemented(fields.name_of(field) +
+                                      ": expected true, found false: not supported"));
+}
+
+// Queries that grow with their position, as those of Llama 4 and Ministral 3.
+Status refuse_scaled_queries(const json::Fields& fields, std::string_view field) {
+  return fields.has(field) ? Status(unimplemented(fields.name_of(field) +
+                                                  ": expected none, found one: not supported"))
+                           : ok();
+}
+
 Result<RopeScaling> rope_type(const json::Fields& fields) {
   const std::string_view key = fields.has("rope_type") ? "rope_type" : "type";
   if (!fields.has(key)) {
@@ -82,14 +111,10 @@ Status read_yarn(const json::Fields& fields, std::uint32_t max_position, RopeCon
     return unimplemented(fields.name_of("mscale") +
                          ": expected none beside mscale_all_dim, found one: not supported");
   }
-  if (fields.has("truncate")) {
-    PHALANX_TRY(const bool truncate, fields.boolean("truncate"));
-    if (!truncate) {
-      return unimplemented(fields.name_of("truncate") +
-                           ": expected true, found false: not supported");
-    }
-  }
-  return ok();
+  PHALANX_RETURN_IF_ERROR(refuse_unless_one(fields, "attn_factor"));
+  PHALANX_RETURN_IF_ERROR(refuse_unless_one(fields, "extrapolation_factor"));
+  PHALANX_RETURN_IF_ERROR(refuse_false(fields, "apply_yarn_scaling"));
+  return refuse_false(fields, "truncate");
 }
 
 // Rotating a part of each head only is another arithmetic.
@@ -126,6 +151,7 @@ Status read_rope_object(const json::Fields& fields,
   PHALANX_TRY(const json::Fields values, fields.object(key));
   PHALANX_RETURN_IF_ERROR(refuse_rope_by_layer(fields, key));
   PHALANX_RETURN_IF_ERROR(refuse_partial_rotary(values));
+  PHALANX_RETURN_IF_ERROR(refuse_scaled_queries(values, "llama_4_scaling_beta"));
   PHALANX_RETURN_IF_ERROR(read_optional(values, "rope_theta", kLeastTheta, kMaxTheta, rope.theta));
   PHALANX_TRY(rope.scaling, rope_type(values));
   if (rope.scaling == RopeScaling::kNone) {
@@ -166,6 +192,7 @@ Status check_original_outside(const json::Fields& fields, const RopeConfig& rope
 // and some the other.
 Status read_rope(const json::Fields& fields, ModelConfig& config) {
   PHALANX_RETURN_IF_ERROR(refuse_partial_rotary(fields));
+  PHALANX_RETURN_IF_ERROR(refuse_scaled_queries(fields, "llama_4_scaling"));
   PHALANX_RETURN_IF_ERROR(
       read_optional(fields, "rope_theta", kLeastTheta, kMaxTheta, config.rope.theta));
   RopeConfig scaled = config.rope;
@@ -287,6 +314,7 @@ Result<ModelConfig> parse_config(std::string_view json) {
   PHALANX_RETURN_IF_ERROR(read_shape(fields, config));
   PHALANX_RETURN_IF_ERROR(
       read_float(fields, "rms_norm_eps", kLeastEpsilon, kMaxEpsilon, config.rms_norm_eps));
+  PHALANX_RETURN_IF_ERROR(refuse_unless_one(fields, "logit_scale"));
   PHALANX_RETURN_IF_ERROR(read_rope(fields, config));
   PHALANX_RETURN_IF_ERROR(finish_rope(config, Counted::kBeforeScaling));
   PHALANX_RETURN_IF_ERROR(read_architecture(fields, *architecture, config));

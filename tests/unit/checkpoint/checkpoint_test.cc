@@ -200,6 +200,32 @@ TEST(Config, RefusesWhatReadersTakeDifferently) {
                {"mscale"});
 }
 
+// What vLLM computes with, and Transformers does not.
+TEST(Config, RefusesScalesThatNotAllReadersKnow) {
+  const auto parsed = [](const std::string& in_yarn, const std::string& outside) {
+    TestShape shape;
+    shape.rope_scaling = R"({"rope_type":"yarn","factor":4)" + in_yarn + "}" + outside;
+    return parse_config(config_json(shape));
+  };
+  EXPECT_TRUE(parsed(R"(,"attn_factor":1,"extrapolation_factor":1.0,"apply_yarn_scaling":true)",
+                     R"(,"logit_scale":1.0,"llama_4_scaling":null)"));
+  for (const auto& [field, value] : {std::pair{"attn_factor", "0.75"},
+                                     std::pair{"extrapolation_factor", "2"},
+                                     std::pair{"apply_yarn_scaling", "false"},
+                                     std::pair{"truncate", "false"},
+                                     std::pair{"llama_4_scaling_beta", "0.1"}}) {
+    expect_error(parsed(",\"" + std::string(field) + "\":" + value, "").error(),
+                 Code::kUnimplemented,
+                 {"rope_scaling.", field, "expected"});
+  }
+  expect_error(parsed("", R"(,"logit_scale":0.0625)").error(),
+               Code::kUnimplemented,
+               {"logit_scale", "expected 1", "0.0625"});
+  expect_error(parsed("", R"(,"llama_4_scaling":{"beta":0.1})").error(),
+               Code::kUnimplemented,
+               {"llama_4_scaling", "expected none"});
+}
+
 TEST(GenerationConfig, FollowsTheFileAndKeepsNeutralDefaults) {
   const ModelConfig config = parse_config(config_json({})).value();
   const auto defaults = parse_generation_config(
