@@ -31,14 +31,6 @@ std::size_t bytes_of(const wire::FrontEvent& event) {
   return 64 + 8 * event.top_logprobs.size() + event.error_message.size();
 }
 
-// The seed as requests name it; prompts for which different ones were drawn share none.
-std::string sampling_summary(const step::SamplingParams& sampling,
-                             std::optional<std::uint64_t> seed) {
-  return "temperature=" + std::to_string(sampling.temperature) +
-         " top_k=" + std::to_string(sampling.top_k) + " top_p=" + std::to_string(sampling.top_p) +
-         (seed ? " seed=" + std::to_string(static_cast<std::int64_t>(*seed)) : "");
-}
-
 }  // namespace
 
 // The dispatcher's view of one prompt.
@@ -47,6 +39,10 @@ class FrontDesk::Sink final : public dispatch::GenerationSink {
   Sink(FrontDesk& desk, std::shared_ptr<Job> job, std::uint32_t prompt)
       : desk_(desk), job_(std::move(job)), prompt_(prompt) {}
 
+  void on_sent(ReplicaId replica, Attempt attempt) override {
+    job_->record.replicas.insert(replica);
+    job_->record.attempts = std::max(job_->record.attempts, attempt.value());
+  }
   void on_token(const dispatch::TokenEvent& token) override {
     desk_.on_token(*job_, prompt_, token);
   }
@@ -210,11 +206,6 @@ void FrontDesk::dispatch(Job& job, const wire::Generate& wish) {
   } else if (job.seed != wish.sampling.seed) {
     job.seed.reset();
   }
-  if (prompt + 1 == job.prompts) {
-    job.start_logged = true;
-    parts_.metrics.on_request_start(
-        job.record, wish.stop.max_tokens, sampling_summary(wish.sampling, job.seed));
-  }
   dispatch::Generation generation;
   generation.label = job.record.id;
   generation.prompt_ids = std::exchange(job.ids, {});
@@ -225,6 +216,11 @@ void FrontDesk::dispatch(Job& job, const wire::Generate& wish) {
   const RequestId request = parts_.dispatcher.submit(
       std::move(generation), std::make_shared<Sink>(*this, jobs_.at(job.key), prompt));
   job.dispatched.push_back({request, std::vector<Job::Choice>(wish.choices)});
+  job.record.numbers.push_back(request);
+  if (prompt + 1 == job.prompts) {
+    job.start_logged = true;
+    parts_.metrics.on_request_start(job.record, wish.stop.max_tokens, wish.sampling, job.seed);
+  }
 }
 
 void FrontDesk::on_stop(std::size_t front, const wire::StopChoice& stop) {

@@ -158,8 +158,9 @@ std::function<void(const dispatch::PoisonedChoice&)> dump_poisoned(std::string f
   return [dump](const dispatch::PoisonedChoice& choice) {
     const Result<std::string> path = dump->write(choice);
     obs::log_error("poisoned_request",
-                   {{"request", choice.request.value()},
-                    {"label", choice.generation.label},
+                   {{"req", choice.generation.label},
+                    {"number", choice.request.value()},
+                    {"choice", choice.choice},
                     {"dump", path ? *path : ""},
                     {"dump_error", path ? "" : path.error().message()}});
   };

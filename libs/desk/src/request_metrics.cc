@@ -29,6 +29,23 @@ const std::string& reason_of(const std::string& outcome) {
   return outcome == wire::outcome::kClientGone ? kAbort : outcome;
 }
 
+// The seed as requests name it; prompts for which different ones were drawn share none.
+std::string sampling_summary(const step::SamplingParams& sampling,
+                             std::optional<std::uint64_t> seed) {
+  return "temperature=" + std::to_string(sampling.temperature) +
+         " top_k=" + std::to_string(sampling.top_k) + " top_p=" + std::to_string(sampling.top_p) +
+         (seed ? " seed=" + std::to_string(static_cast<std::int64_t>(*seed)) : "");
+}
+
+// "7,8,9"
+std::string listed(const auto& ids) {
+  std::string text;
+  for (const auto id : ids) {
+    text += (text.empty() ? "" : ",") + std::to_string(id.value());
+  }
+  return text;
+}
+
 }  // namespace
 
 RequestMetrics::RequestMetrics(obs::MetricRegistry& registry, std::string model_name)
@@ -75,17 +92,19 @@ obs::Labels RequestMetrics::labels_of(ReplicaId replica) const {
 
 void RequestMetrics::on_request_start(const RequestRecord& record,
                                       std::uint32_t max_tokens,
-                                      const std::string& sampling) {
+                                      const step::SamplingParams& sampling,
+                                      std::optional<std::uint64_t> seed) {
   prompt_tokens_.add(static_cast<double>(record.prompt_tokens));
   prompt_size_.observe(static_cast<double>(record.prompt_tokens));
   obs::log_info("request_start",
                 {{"req", record.id},
+                 {"number", listed(record.numbers)},
                  {"route", record.route},
                  {"stream", record.stream},
                  {"choices", record.choices},
                  {"prompt_tokens", record.prompt_tokens},
                  {"max_tokens", max_tokens},
-                 {"sampling", sampling},
+                 {"sampling", sampling_summary(sampling, seed)},
                  {"tokenize_ms", to_milliseconds(record.tokenize_time)}});
 }
 
@@ -118,6 +137,9 @@ void RequestMetrics::on_request_end(const RequestRecord& record) {
   registry_.counter("vllm:request_success_total", "Ended requests by outcome", outcome).add();
   obs::log_info("request_end",
                 {{"req", record.id},
+                 {"number", listed(record.numbers)},
+                 {"replicas", listed(record.replicas)},
+                 {"attempts", record.attempts},
                  {"outcome", record.outcome},
                  {"error", record.error},
                  {"prompt_tokens", record.prompt_tokens},

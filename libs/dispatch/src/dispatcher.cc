@@ -123,6 +123,7 @@ bool Dispatcher::send_to(ReplicaId replica, Running& running) {
   running.replica = replica;
   running.effect = *effect;
   running.fingerprint = router_.table().at(replica).numerics_fingerprint;
+  running.request.sink->on_sent(replica, choice.attempt);
   return true;
 }
 

@@ -33,8 +33,7 @@ void ReplicaEngine::on_blamed(const Error& cause) {
     return;
   }
   const wire::SequenceKey key = scheduler_.key_of(*culprit);
-  obs::log_error("request_condemned",
-                 {{"request", key.request.value()}, {"choice", key.choice.value()}});
+  obs::log_error("request_condemned", {{"sequence", text_of(key)}});
   std::vector<wire::TokenUpdate> updates;
   updates.push_back(scheduler_.fail(
       *culprit,

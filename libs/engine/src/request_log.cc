@@ -8,20 +8,16 @@
 #include "phalanx/step/sampling.h"
 
 namespace phalanx::engine {
-namespace {
-
-std::string named(const wire::SequenceKey& key) {
+std::string text_of(const wire::SequenceKey& key) {
   return std::to_string(key.request.value()) + "." + std::to_string(key.choice.value()) + "#" +
          std::to_string(key.attempt.value());
 }
-
-}  // namespace
 
 void RequestLog::began(const wire::Submit& submit, SteadyTime now) {
   open_[submit.key] = Times{now, std::nullopt, std::nullopt, 0};
   const step::SamplingParams& sampling = submit.sampling;
   obs::log_info("request_start",
-                {{"req", named(submit.key)},
+                {{"sequence", text_of(submit.key)},
                  {"prompt", submit.prompt_ids.size()},
                  {"history", submit.produced_ids.size()},
                  {"max_tokens", submit.stop.max_tokens},
@@ -37,8 +33,9 @@ void RequestLog::admitted(const wire::SequenceKey& key, SteadyTime now) {
     return;
   }
   found->second.admitted = now;
-  obs::log_info("request_running",
-                {{"req", named(key)}, {"queue_ms", to_milliseconds(now - found->second.began)}});
+  obs::log_info(
+      "request_running",
+      {{"sequence", text_of(key)}, {"queue_ms", to_milliseconds(now - found->second.began)}});
 }
 
 void RequestLog::updated(const wire::TokenUpdate& update, SteadyTime now) {
@@ -51,13 +48,13 @@ void RequestLog::updated(const wire::TokenUpdate& update, SteadyTime now) {
   if (update.has_token && !times.first_token) {
     times.first_token = now;
     obs::log_info("request_first_token",
-                  {{"req", named(update.key)},
+                  {{"sequence", text_of(update.key)},
                    {"prefill_ms", to_milliseconds(now - times.admitted.value_or(times.began))},
                    {"since_start_ms", to_milliseconds(now - times.began)}});
   }
   if (update.finish != step::FinishReason::kNone) {
     obs::log_info("request_end",
-                  {{"req", named(update.key)},
+                  {{"sequence", text_of(update.key)},
                    {"reason", step::finish_name(update.finish)},
                    {"tokens", times.tokens},
                    {"decode_ms", to_milliseconds(now - times.first_token.value_or(now))},
@@ -68,7 +65,7 @@ void RequestLog::updated(const wire::TokenUpdate& update, SteadyTime now) {
 }
 
 void RequestLog::refused(const wire::SequenceKey& key, const Error& error) {
-  obs::log_info("request_refused", {{"req", named(key)}, {"error", error.to_string()}});
+  obs::log_info("request_refused", {{"sequence", text_of(key)}, {"error", error.to_string()}});
 }
 
 }  // namespace phalanx::engine

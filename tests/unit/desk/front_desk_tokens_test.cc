@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <limits>
+#include <string>
 
+#include "phalanx/obs/log.h"
 #include "phalanx/step/limits.h"
 #include "phalanx/wire/limits.h"
 
@@ -12,9 +14,25 @@ namespace {
 
 using std::chrono::milliseconds;
 
-using FrontDeskTokensTest = DeskTest;
+class FrontDeskTokensTest : public DeskTest {
+ protected:
+  void lose_replica() {
+    router_.table().at(ReplicaId(0)).ready = false;
+    dispatcher_.on_replica_lost(ReplicaId(0));
+    EXPECT_FALSE(dispatcher_.on_replica_died(ReplicaId(0), false, "killed by signal 9 (SIGKILL)"));
+  }
+  void get_replica_back() {
+    router_.table().at(ReplicaId(0)).ready = true;
+    dispatcher_.on_replica_ready(ReplicaId(0));
+    take_turns();
+  }
+};
 
 constexpr std::uint64_t kManyTokens = 1'000'000;
+
+std::string last_line() {
+  return obs::recent_log_lines().back();
+}
 
 // ---- tokens
 
@@ -296,6 +314,22 @@ TEST_F(FrontDeskTokensTest, CountsARequestOnceWithItsTimesAndTokens) {
   EXPECT_EQ(ended("length"), 1);
   EXPECT_DOUBLE_EQ(series("vllm:e2e_request_latency_seconds_sum"), 0.35);
   EXPECT_EQ(metrics_.finished(), 1U);
+}
+
+TEST_F(FrontDeskTokensTest, ItsLinesSayByWhatReplicasNameARequestAndWhereItWas) {
+  obs::set_log_level(obs::LogLevel::kInfo);
+  begin(kKey, 2);
+  generate(kKey);
+  generate(kKey);
+  EXPECT_NE(last_line().find("request_start req=id-1 number=1,2 "), std::string::npos)
+      << last_line();
+  lose_replica();
+  get_replica_back();
+  EXPECT_TRUE(desk_.on_end(0, {kKey, "error", "", 503}));
+  EXPECT_NE(last_line().find("request_end req=id-1 number=1,2 replicas=0 attempts=2 "),
+            std::string::npos)
+      << last_line();
+  obs::set_log_level(obs::LogLevel::kWarn);
 }
 
 }  // namespace

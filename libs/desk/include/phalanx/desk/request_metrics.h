@@ -3,13 +3,17 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "phalanx/base/clock.h"
+#include "phalanx/base/ids.h"
 #include "phalanx/dispatch/dispatcher.h"
 #include "phalanx/dispatch/router.h"
 #include "phalanx/obs/metrics.h"
+#include "phalanx/step/sampling.h"
 #include "phalanx/wire/replica_messages.h"
 
 namespace phalanx::desk {
@@ -20,6 +24,9 @@ struct RequestRecord {
   std::string route;    // "/v1/chat/completions"
   std::string outcome;  // of wire::outcome; of several choices that of the last
   std::string error;
+  std::vector<RequestId> numbers;  // of its prompts, as the dispatcher counts them
+  std::set<ReplicaId> replicas;    // that it was sent to
+  std::uint32_t attempts = 0;      // most of a choice
   bool stream = false;
   std::uint32_t choices = 0;
   std::uint64_t prompt_tokens = 0;
@@ -40,10 +47,11 @@ class RequestMetrics {
  public:
   RequestMetrics(obs::MetricRegistry& registry, std::string model_name);
 
-  // Tokenized and handed to the dispatcher.
+  // Tokenized and handed to the dispatcher. `seed`: of all prompts, if they have the same.
   void on_request_start(const RequestRecord& record,
                         std::uint32_t max_tokens,
-                        const std::string& sampling);
+                        const step::SamplingParams& sampling,
+                        std::optional<std::uint64_t> seed);
   void on_token();  // of any choice, as it comes
   void on_first_token(Duration since_request);
   void on_next_token(Duration since_last_token);  // of the same choice

@@ -68,9 +68,9 @@ class Dispatcher {
   Dispatcher& operator=(const Dispatcher&) = delete;
   ~Dispatcher();
 
-  // Starts a request; nothing is called from within. The sink hears everything that follows, also
-  // kUnavailable, if no replica takes it in time, or kPoisoned with the next tick, if it is known
-  // to end whoever computes it.
+  // Starts a request; but for on_sent() nothing is called from within. The sink hears all of it,
+  // also kUnavailable, if no replica takes it in time, or kPoisoned with the next tick, if it is
+  // known to end whoever computes it.
   RequestId submit(Generation spec, std::shared_ptr<GenerationSink> sink);
 
   // The client has gone: nothing is called any more; replicas drop it at their next step boundary.

@@ -47,6 +47,9 @@ class GenerationSink {
   GenerationSink& operator=(const GenerationSink&) = delete;
   virtual ~GenerationSink() = default;
 
+  // An attempt of a choice is on its way. The only call that comes from within submit(); calls
+  // nothing of the dispatcher.
+  virtual void on_sent(ReplicaId /*replica*/, Attempt /*attempt*/) {}
   virtual void on_token(const TokenEvent& event) = 0;
   virtual void on_done() = 0;                     // every choice has finished
   virtual void on_error(const Error& error) = 0;  // instead of on_done

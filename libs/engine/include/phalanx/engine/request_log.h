@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 
 #include "phalanx/base/clock.h"
 #include "phalanx/base/error.h"
@@ -11,8 +12,12 @@
 
 namespace phalanx::engine {
 
-// The lines of the log that say where the time of a request went: start, running, first token, end.
-// Keeps the times of open requests and nothing else; no decision depends on it.
+// As lines of the log name it: REQUEST.CHOICE#ATTEMPT, by the number that the leader's lines of the
+// request have.
+[[nodiscard]] std::string text_of(const wire::SequenceKey& key);
+
+// The lines of the log that say where the time of a sequence went: start, running, first token,
+// end. Keeps the times of open sequences and nothing else; no decision depends on it.
 //
 // Threads: one.
 class RequestLog {
