@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One request in the log, from the leader's lines to those of the replicas that it ran on."""
+"""One request in the log, from the leader's lines to those of the replicas that it ran on, and in the metrics."""
 import os
 import re
 import signal
 import sys
 import threading
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -46,6 +47,28 @@ class FollowedRequest(unittest.TestCase):
                 began, = lines(server, "role=replica", f"dp={replica}", "request_start", f"sequence={number}.0#{attempt}")
                 self.assertNotIn(" req=", began)
             self.assertTrue(lines(server, "role=replica", f"dp={1 - first}", "request_end", f"sequence={number}.0#2"))
+            self.assertAlmostEqual(float(value(first_token, "prefill_ms")), float(value(end, "prefill_ms")), delta=0.01)
+            self.assertLessEqual(float(value(end, "queue_ms")) + float(value(end, "prefill_ms")), float(value(end, "ttft_ms")))
+
+    def test_its_times_in_the_metrics(self):
+        with Server("--dp", 1, "--tp", 1) as server:
+            began = time.time()
+            server.chat("count from 100 to 120")
+            end, = eventually(lambda: lines(server, "role=leader", "request_end"), 10, "the leader's last line")
+            text = server.request("GET", "/metrics")[1]
+
+            def read(name):
+                return float(re.search(rf"^{re.escape(name)}(?:\{{[^}}]*\}})? (\S+)$", text, re.MULTILINE).group(1))
+            for name in ("queue", "prefill", "decode"):
+                self.assertEqual(read(f"vllm:request_{name}_time_seconds_count"), 1)
+                self.assertAlmostEqual(read(f"vllm:request_{name}_time_seconds_sum"), float(value(end, f"{name}_ms")) / 1e3, delta=1e-4)
+            self.assertGreater(read("vllm:request_prefill_time_seconds_sum"), 0)
+            self.assertAlmostEqual(read("vllm:request_inference_time_seconds_sum"),
+                                   read("vllm:request_prefill_time_seconds_sum") + read("vllm:request_decode_time_seconds_sum"), delta=1e-6)
+            self.assertRegex(text, r'(?m)^phalanx_build_info\{version="[^"]+"\} 1$')
+            self.assertAlmostEqual(read("process_start_time_seconds"), os.stat(f"/proc/{server.pid}").st_mtime, delta=60)
+            self.assertLess(read("process_start_time_seconds"), began)
+            self.assertGreater(read("process_cpu_seconds_total"), 0)
 
 
 if __name__ == "__main__":

@@ -3,15 +3,38 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <string>
 
+#include "phalanx/base/version.h"
 #include "phalanx/obs/log.h"
 
 namespace phalanx::app {
 
+namespace {
+
+// Before main().
+const std::chrono::system_clock::time_point kStarted = std::chrono::system_clock::now();
+
+double process_cpu_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+}  // namespace
+
 void refresh_process_metrics(obs::MetricRegistry& registry, const os::EventLoop& loop) {
   const obs::Readings readings(registry);
   const os::EventLoop::CallbackTimes& times = loop.callback_times();
+  readings.with("version", std::string(kVersion))
+      .gauge("phalanx_build_info", "1; its label says which version this is", 1);
+  readings.gauge("process_start_time_seconds",
+                 "When the leader began, in seconds since the beginning of 1970, UTC",
+                 std::chrono::duration<double>(kStarted.time_since_epoch()).count());
+  readings.counter("process_cpu_seconds_total",
+                   "CPU time of the leader alone, without its fronts and replicas",
+                   process_cpu_seconds());
   readings.gauge(
       "phalanx_loop_callback_seconds_max",
       "Most CPU time that one callback took on the leader's loop since the server is ready",

@@ -10,7 +10,7 @@
 
 namespace phalanx::app {
 
-// Sets the metrics of the loop's callbacks and of the log.
+// Sets the metrics of the process, of the loop's callbacks and of the log.
 void refresh_process_metrics(obs::MetricRegistry& registry, const os::EventLoop& loop);
 
 // The same of the fronts' loops.

@@ -315,6 +315,8 @@ void FrontDesk::on_token(Job& job, std::uint32_t prompt, const dispatch::TokenEv
   const SteadyTime now = parts_.clock.now();
   if (job.record.time_to_first_token == Duration::zero()) {
     job.record.time_to_first_token = now - job.arrived;
+    job.record.queue_time = token.queue_time;
+    job.record.prefill_time = token.prefill_time;
     parts_.metrics.on_first_token(job.record.time_to_first_token);
   }
   if (token.position > 0) {

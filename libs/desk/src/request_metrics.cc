@@ -71,10 +71,24 @@ RequestMetrics::RequestMetrics(obs::MetricRegistry& registry, std::string model_
                                      "From the end of the request to the end of the answer",
                                      kEndToEndBuckets,
                                      labels())),
+      queue_(registry.histogram("vllm:request_queue_time_seconds",
+                                "From the hand-over of its tokens to the first step of the attempt "
+                                "that gave its first token, per request",
+                                kEndToEndBuckets,
+                                labels())),
+      prefill_(registry.histogram(
+          "vllm:request_prefill_time_seconds",
+          "From the first step of the attempt that gave the first token to that token, per request",
+          kEndToEndBuckets,
+          labels())),
       decode_(registry.histogram("vllm:request_decode_time_seconds",
                                  "From the first token to the end of the answer, per request",
                                  kEndToEndBuckets,
                                  labels())),
+      inference_(registry.histogram("vllm:request_inference_time_seconds",
+                                    "Prefill and decode time together, per request",
+                                    kEndToEndBuckets,
+                                    labels())),
       prompt_size_(registry.histogram(
           "vllm:request_prompt_tokens", "Prompt tokens per request", kTokenCountBuckets, labels())),
       generation_size_(registry.histogram("vllm:request_generation_tokens",
@@ -127,7 +141,10 @@ void RequestMetrics::on_request_end(const RequestRecord& record) {
   end_to_end_.observe(to_seconds(record.duration));
   const Duration decode = record.duration - record.time_to_first_token;
   if (record.longest_choice > 0) {
+    queue_.observe(to_seconds(record.queue_time));
+    prefill_.observe(to_seconds(record.prefill_time));
     decode_.observe(to_seconds(decode));
+    inference_.observe(to_seconds(record.prefill_time + decode));
   }
   if (record.longest_choice > 1) {
     per_output_token_.observe(to_seconds(decode) / static_cast<double>(record.longest_choice - 1));
@@ -145,6 +162,8 @@ void RequestMetrics::on_request_end(const RequestRecord& record) {
                  {"prompt_tokens", record.prompt_tokens},
                  {"cached_tokens", record.cached_tokens},
                  {"completion_tokens", record.completion_tokens},
+                 {"queue_ms", to_milliseconds(record.queue_time)},
+                 {"prefill_ms", to_milliseconds(record.prefill_time)},
                  {"ttft_ms", to_milliseconds(record.time_to_first_token)},
                  {"decode_ms", to_milliseconds(decode)},
                  {"total_ms", to_milliseconds(record.duration)}});

@@ -2,6 +2,7 @@
 #include "phalanx/dispatch/dispatcher.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -46,7 +47,8 @@ Dispatcher::Running* Dispatcher::find(const ChoiceName& name) {
 
 RequestId Dispatcher::submit(Generation spec, std::shared_ptr<GenerationSink> sink) {
   const RequestId id(next_request_++);
-  auto owned = std::make_unique<Request>(Request{id, std::move(spec), std::move(sink), {}});
+  auto owned =
+      std::make_unique<Request>(Request{id, std::move(spec), std::move(sink), clock_.now()});
   Request& request = *owned;
   step::extend_prefix_hashes(request.spec.cache_salt, request.spec.prompt_ids, request.prefix);
   request.choices.reserve(request.spec.choices);
@@ -123,6 +125,7 @@ bool Dispatcher::send_to(ReplicaId replica, Running& running) {
   running.replica = replica;
   running.effect = *effect;
   running.fingerprint = router_.table().at(replica).numerics_fingerprint;
+  running.sent = clock_.now();
   running.request.sink->on_sent(replica, choice.attempt);
   return true;
 }
@@ -223,6 +226,11 @@ void Dispatcher::accept_token(Running& running, const wire::TokenUpdate& update)
   router_.table().at(*running.replica).breaker.on_token(update.key);
   TokenEvent event = running.choice.accept(update);
   event.request = running.request.id;
+  if (event.position == 0) {
+    event.queue_time =
+        running.sent - running.request.submitted + std::chrono::microseconds(update.queue_us);
+    event.prefill_time = std::chrono::microseconds(update.prefill_us);
+  }
   const std::shared_ptr<GenerationSink> sink = running.request.sink;
   bool done = false;
   if (event.finish != step::FinishReason::kNone) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "phalanx/base/clock.h"
 #include "phalanx/dispatch/dispatcher.h"
 
 namespace phalanx::dispatch {
@@ -16,6 +17,7 @@ struct Dispatcher::Running {
   Request& request;
   Choice choice;
   std::optional<ReplicaId> replica{};  // where the current attempt runs
+  SteadyTime sent{};                   // the current attempt
   std::uint64_t effect = 0;            // its submission's number on that replica's link
   std::optional<ReplicaId> avoid{};    // where the last attempt failed
   Numerics fingerprint{};              // of the tokens produced so far
@@ -29,7 +31,8 @@ struct Dispatcher::Request {
   RequestId id;
   Generation spec;
   std::shared_ptr<GenerationSink> sink;
-  std::vector<Running> choices;
+  SteadyTime submitted;
+  std::vector<Running> choices{};
   std::vector<std::uint64_t> prefix{};  // step::extend_prefix_hashes() of the prompt
 
   [[nodiscard]] bool finished() const {

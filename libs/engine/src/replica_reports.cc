@@ -35,8 +35,8 @@ void ReplicaEngine::publish(StepId step, std::vector<wire::TokenUpdate> updates)
   if (updates.empty() || failure_) {
     return;
   }
-  for (const wire::TokenUpdate& update : updates) {
-    log_.updated(update, clock_.now());
+  for (wire::TokenUpdate& update : updates) {
+    log_.updated(&update, clock_.now());
   }
   for (auto first = updates.begin(); first != updates.end();) {
     const auto last = end_of_frame(first, updates.end());

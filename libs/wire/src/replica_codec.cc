@@ -73,6 +73,8 @@ void fields(Archive& archive, Message& message) {
   archive.number("to_compute", message.to_compute);
   archive.number("to_generate", message.to_generate);
   archive.number("cached_tokens", message.cached_tokens);
+  archive.number("queue_us", message.queue_us);
+  archive.number("prefill_us", message.prefill_us);
   archive.choice("finish", message.finish, step::FinishReason::kNone, step::FinishReason::kError);
   archive.number("error_code", message.error_code);
   archive.text("error_message", message.error_message, kMaxErrorBytes);

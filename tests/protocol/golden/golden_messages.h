@@ -13,7 +13,7 @@
 
 namespace phalanx::wire {
 
-// A message whose bytes are kept in proto/golden/v11/<name>.bin.
+// A message whose bytes are kept in proto/golden/v12/<name>.bin.
 struct Golden {
   std::string name;
   std::string bytes;                              // as encoded by this build
@@ -79,6 +79,8 @@ inline std::vector<Golden> golden_replica_frames() {
                           .to_compute = 0,
                           .to_generate = 110,
                           .cached_tokens = 64,
+                          .queue_us = 1500,
+                          .prefill_us = 70'000,
                           .finish = step::FinishReason::kNone,
                           .error_code = 0,
                           .error_message = {}};

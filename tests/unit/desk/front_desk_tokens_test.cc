@@ -316,6 +316,34 @@ TEST_F(FrontDeskTokensTest, CountsARequestOnceWithItsTimesAndTokens) {
   EXPECT_EQ(metrics_.finished(), 1U);
 }
 
+// An attempt that fails before it has given a token has been waited for.
+TEST_F(FrontDeskTokensTest, TheTimesOfARequestAreThoseOfTheAttemptThatGaveItsFirstToken) {
+  clock_.advance(milliseconds(1));
+  begin(kKey);
+  generate(kKey);
+  clock_.advance(milliseconds(300));
+  lose_replica();
+  clock_.advance(milliseconds(100));
+  get_replica_back();
+  ASSERT_EQ(port_.submits.size(), 2U);
+  clock_.advance(milliseconds(75));
+  wire::TokenUpdate first = token_of(1, 0);
+  first.queue_us = 25'000;
+  first.prefill_us = 50'000;
+  produce(first);
+  clock_.advance(milliseconds(500));
+  wire::TokenUpdate of_no_first_token = token_of(1, 1);
+  of_no_first_token.queue_us = 9'000'000;
+  produce(of_no_first_token);
+  EXPECT_EQ(series("vllm:request_queue_time_seconds_count"), 0) << "told at its end";
+  EXPECT_TRUE(desk_.on_end(0, {kKey, "length", "", 200}));
+  EXPECT_DOUBLE_EQ(series("vllm:request_queue_time_seconds_sum"), 0.425);
+  EXPECT_DOUBLE_EQ(series("vllm:request_prefill_time_seconds_sum"), 0.05);
+  EXPECT_DOUBLE_EQ(series("vllm:request_decode_time_seconds_sum"), 0.5);
+  EXPECT_DOUBLE_EQ(series("vllm:request_inference_time_seconds_sum"), 0.55);
+  EXPECT_EQ(series("vllm:request_queue_time_seconds_count"), 1);
+}
+
 TEST_F(FrontDeskTokensTest, ItsLinesSayByWhatReplicasNameARequestAndWhereItWas) {
   obs::set_log_level(obs::LogLevel::kInfo);
   begin(kKey, 2);

@@ -382,6 +382,8 @@ class RandomMessages {
                          .to_compute = small(),
                          .to_generate = small(),
                          .cached_tokens = small(),
+                         .queue_us = small(),
+                         .prefill_us = small(),
                          .finish = static_cast<step::FinishReason>(below(5)),
                          .error_code = 1 + below(15),
                          .error_message = text(40)};

@@ -35,6 +35,8 @@ struct RequestRecord {
   std::uint64_t longest_choice = 0;  // its tokens
   Duration tokenize_time{};          // parsing, template and tokenization, as its front says
   Duration time_to_first_token{};    // zero if there was none
+  Duration queue_time{};             // with the first token: that of its attempt, as in …
+  Duration prefill_time{};           // … dispatch::TokenEvent
   Duration duration{};               // from its admission to the end of the answer
 };
 
@@ -87,7 +89,10 @@ class RequestMetrics {
   obs::Histogram& next_token_;
   obs::Histogram& per_output_token_;
   obs::Histogram& end_to_end_;
+  obs::Histogram& queue_;
+  obs::Histogram& prefill_;
   obs::Histogram& decode_;
+  obs::Histogram& inference_;
   obs::Histogram& prompt_size_;
   obs::Histogram& generation_size_;
   obs::Histogram& longest_choice_;

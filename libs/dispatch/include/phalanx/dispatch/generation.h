@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "phalanx/base/clock.h"
 #include "phalanx/base/error.h"
 #include "phalanx/base/ids.h"
 #include "phalanx/wire/replica_messages.h"
@@ -32,6 +33,10 @@ struct TokenEvent {
   std::optional<float> logprob;
   std::vector<step::TokenLogprob> top_logprobs;
   std::uint32_t cached_tokens = 0;  // of the prompt, not computed for this choice; constant
+  // With the first token, else zero: from submit() to the step that the attempt which gave it was
+  // first in, whatever attempts had failed before; and from there to the token.
+  Duration queue_time{};
+  Duration prefill_time{};
   step::FinishReason finish = step::FinishReason::kNone;  // kStop (a stop token) or kLength with
                                                           // the last token
 };

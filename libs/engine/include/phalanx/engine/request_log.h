@@ -24,7 +24,8 @@ class RequestLog {
  public:
   void began(const wire::Submit& submit, SteadyTime now);
   void admitted(const wire::SequenceKey& key, SteadyTime now);
-  void updated(const wire::TokenUpdate& update, SteadyTime now);
+  // With the first token of an attempt the update gets its times.
+  void updated(wire::TokenUpdate* update, SteadyTime now);
   void refused(const wire::SequenceKey& key, const Error& error);
 
  private:

@@ -96,6 +96,10 @@ struct TokenUpdate {
   std::uint32_t to_generate = 0;    // tokens that may still be produced
   std::uint32_t cached_tokens = 0;  // of the prompt, found in the prefix cache when this attempt
                                     // was admitted; 0 before that
+  // With the first token of the attempt, else 0: from its Submit to the step that it was first in,
+  // and from there to the token. 2^32 - 1 is that or more.
+  std::uint32_t queue_us = 0;
+  std::uint32_t prefill_us = 0;
   step::FinishReason finish = step::FinishReason::kNone;
   std::uint32_t error_code = 0;  // a phalanx::Code, with finish == kError
   std::string error_message{};
