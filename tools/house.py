@@ -162,6 +162,29 @@ def unread_fields(structs, readers):
             if name not in read]
 
 
+def alarms(text):
+    """The events that a C++ text logs as a warning or an error."""
+    names = set(re.findall(r'\blog_(?:warn|error)\(\s*"(\w+)"', text))
+    for level, event in re.findall(r"\blog_at\(([^,;]*),([^,;]*)", text):
+        levels, events = re.findall(r"LogLevel::k(\w+)", level), re.findall(r'"(\w+)"', event)
+        # "is_bad ? kWarn : kInfo" goes with "is_bad ? "died" : "ended"", or with one event.
+        names |= {name for name, of in zip(events if len(events) > 1 else events * len(levels), levels)
+                  if of in ("Warn", "Error")}
+    return names
+
+
+def untold_alarms(document, sources):
+    """The table of events in docs/operations.md has each warning and error of the code, and no other. `sources`: C++ texts."""
+    table = re.search(r"^\| Event \| Means \| Do \|\n\|[-|]*\n((?:\|.*\n)*)", document, re.MULTILINE)
+    rows = table.group(1).splitlines() if table else []
+    told = [name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    logged = set().union(*map(alarms, sources))
+    where = "docs/operations.md: the table of events"
+    return ([f"{where} lacks {name}" for name in sorted(logged - set(told))]
+            + [f"{where} has {name}, which nothing logs as a warning or error" for name in sorted(set(told) - logged)]
+            + [f"{where} has {name} twice" for name in sorted({name for name in told if told.count(name) > 1})])
+
+
 def self_test():
     """Each rule finds what is planted for it and nothing in its absence."""
     table = "| 0 | `a` | | x |\n| 1 | `b` | a | x |\n"
@@ -171,6 +194,9 @@ def self_test():
     source = {**header, "s.cc": "int used(int x) {\n  return 1;\n}\nint idle(int x) {\n  return used(2);\n}\n"}
     long_function = "Status f(int a,\n         int b,\n         int c) {\n  if (a) {\n    b();\n  }\n}\n"
     struct = {"m.h": "struct M {\n  int read = 0;\n  std::string written;\n};\n"}
+    events = "| Event | Means | Do |\n|---|---|---|\n| `bad`, `worse` | x | y |\n| `died` | x | y |\n"
+    logs = ['log_warn("bad");', 'obs::log_error(\n    "worse", {{"a", 1}});', 'log_info("fine");', 'log_at(LogLevel::kDebug, "times");',
+            'log_at(ok ? LogLevel::kInfo : LogLevel::kWarn, ok ? "ended" : "died");']
     cases = [
         ("an edge used", unused_edges({"b": ["a"]}, {"b": ['#include "phalanx/a/x.h"']}, {}), 0),
         ("an unused edge", unused_edges({"b": ["a"]}, {"b": [""]}, {}), 1),
@@ -188,6 +214,11 @@ def self_test():
         ("a function nobody calls", functions_only_tests_call(header, source), 1),
         ("functions of one and of three lines of signature", list(function_sizes(source["s.cc"] + long_function)), 3),
         ("the length of a function", [size for _, size, _ in function_sizes(long_function) if size != 7], 0),
+        ("events as they are logged", untold_alarms(events, logs), 0),
+        ("an event without a row", untold_alarms(events, [*logs, 'log_at(a ? LogLevel::kInfo : LogLevel::kError, "odd");']), 1),
+        ("rows without an event", untold_alarms(events, logs[1:4]), 2),
+        ("a row twice", untold_alarms(events + "| `bad` | x | y |\n", logs), 1),
+        ("a document without the table", untold_alarms("", logs), 3),
         ("fields", unread_fields(struct, ["m.read + 1; m.written = 2;"]), 1),
     ]
     return [f"self-test: {what}: expected {count} findings, got {found}" for what, found, count in cases if len(found) != count]
