@@ -25,8 +25,9 @@ Refusal read_members(std::string_view json, Read&& read) {
   return std::nullopt;
 }
 
-// Refuses the names of llama-server unless they ask for what happens anyway; add_special, whose
-// default is another one there, never does. Returns whether the field is one of them.
+// Refuses what would change the tokens under its name here, unless it asks for what happens anyway;
+// add_special of llama-server, whose default is another one there, never does. Returns whether the
+// field is one of them.
 bool read_foreign(const Field& field, Refusal* refusal) {
   if (field.name == "content") {
     *refusal = unsupported(field.name, "it is called prompt here");
@@ -36,6 +37,14 @@ bool read_foreign(const Field& field, Refusal* refusal) {
     const bool* const on = field.value.as_bool();
     if (on == nullptr || *on) {
       *refusal = unsupported(field.name, "it is called return_token_strs here");
+    }
+  } else if (field.name == "extra_body") {
+    if (!is_empty(field.value)) {
+      *refusal = unsupported(field.name, "its members are fields of the request itself here");
+    }
+  } else if (field.name == "chat_template_args") {
+    if (!is_empty(field.value)) {
+      *refusal = unsupported(field.name, "it is called chat_template_kwargs here");
     }
   } else {
     return false;

@@ -103,6 +103,7 @@ constexpr std::array kKnownFields = {
     KnownField{"repeat_penalty", Harmless::kOne, "it is called repetition_penalty here"},
     KnownField{"system", Harmless::kEmpty, "it is a message of role system here"},
     KnownField{"system_prompt", Harmless::kEmpty, "it is a message of role system here"},
+    KnownField{"extra_body", Harmless::kEmpty, "its members are fields of the request itself here"},
     KnownField{"options", Harmless::kEmpty, "they are fields of the request itself here"},
     KnownField{"parameters", Harmless::kEmpty, "they are fields of the request itself here"},
     KnownField{"sampling_params", Harmless::kEmpty, "they are fields of the request itself here"},
@@ -169,6 +170,12 @@ constexpr std::array kKnownFields = {
         "chat_template", Harmless::kNullOnly, "only chat has a template", Where::kCompletions},
     KnownField{
         "chat_template_kwargs", Harmless::kEmpty, "only chat has a template", Where::kCompletions},
+    KnownField{
+        "chat_template_args", Harmless::kEmpty, "only chat has a template", Where::kCompletions},
+    KnownField{"chat_template_args",
+               Harmless::kEmpty,
+               "it is called chat_template_kwargs here",
+               Where::kChat},
     KnownField{
         "continue_final_message", Harmless::kFalse, "only chat has messages", Where::kCompletions},
     KnownField{"mm_processor_kwargs", Harmless::kNullOnly, "the model takes text"},

@@ -64,6 +64,10 @@ INSTANTIATE_TEST_SUITE_P(
             R"("options":{"num_predict":1})",
             "options",
             "options: not supported by this version: they are fields of the request itself here"},
+        BadField{R"("extra_body":{"top_k":1})",
+                 "extra_body",
+                 "extra_body: not supported by this version: its members are fields of the request "
+                 "itself here"},
         BadField{R"("temperature":-0.5)",
                  "temperature",
                  "temperature: expected a number from 0 to 2, came -0.5"},
@@ -286,6 +290,10 @@ INSTANTIATE_TEST_SUITE_P(
                  "continue_final_message",
                  "continue_final_message: expected no add_generation_prompt with it: the final "
                  "message is either continued or followed by a new one"},
+        BadField{std::string(kMessages) + R"(,"chat_template_args":{"enable_thinking":false})",
+                 "chat_template_args",
+                 "chat_template_args: not supported by this version: it is called "
+                 "chat_template_kwargs here"},
         BadField{R"("messages":[{"role":"assistant","tool_calls":[{"function":{}}]}])",
                  "messages[0].tool_calls[0].function.name",
                  "messages[0].tool_calls[0].function.name: expected a string, came null"},
@@ -339,6 +347,9 @@ INSTANTIATE_TEST_SUITE_P(
                  "n",
                  "n: expected at most 128 choices for all prompts together, came 100 for each of "
                  "2 prompts"},
+        BadField{R"("prompt":"a","chat_template_args":{"enable_thinking":false})",
+                 "chat_template_args",
+                 "chat_template_args: not supported by this version: only chat has a template"},
         BadField{R"("prompt":"a","echo":true,"logprobs":1)",
                  "echo",
                  "echo: not supported by this version: prompts have no logprobs; leave out echo "

@@ -130,6 +130,20 @@ TEST(TokenizeRequest, GivesTheTemplateItsVariablesAndTheEffort) {
       R"({"enable_thinking":true,"reasoning_effort":null})");
 }
 
+TEST(TokenizeRequest, RefusesOtherPlacesForWhatChangesTheTokens) {
+  const auto read = [](const std::string& fields) {
+    return parse_tokenize_request(R"({"messages":[{"role":"user","content":"a"}],)" + fields + "}");
+  };
+  EXPECT_EQ(message_of(read(R"("extra_body":{"tools":[]})")),
+            "extra_body: not supported by this version: its members are fields of the request "
+            "itself here");
+  EXPECT_EQ(message_of(read(R"("chat_template_args":{"enable_thinking":false})")),
+            "chat_template_args: not supported by this version: it is called chat_template_kwargs "
+            "here");
+  const auto harmless = value_of(read(R"("extra_body":{},"chat_template_args":{})"));
+  EXPECT_TRUE(harmless.ignored_fields.empty());
+}
+
 TEST(TokenizeRequest, TakesEitherATextOrAConversation) {
   const auto text = value_of(parse_tokenize_request(R"({"prompt":"a","return_token_strs":true})"));
   EXPECT_EQ(text.prompt, "a");
