@@ -269,7 +269,10 @@ Refusal GenerationReader::read_logprobs(const Field& field) {
     return read_bool(field, &logprobs_wanted_);
   }
   if (field.name == "top_logprobs" && !is_chat) {
-    note_ignored(field.name, &out_->ignored_fields);
+    has_foreign_count_ = integer_of(field.value) != 0;
+    if (has_foreign_count_) {
+      note_ignored(field.name, &out_->ignored_fields);
+    }
     return std::nullopt;
   }
   if (!is_chat && field.value.as_bool() != nullptr && !*field.value.as_bool()) {
@@ -289,6 +292,8 @@ Refusal GenerationReader::finish() {
     out_->top_logprobs = static_cast<std::uint32_t>(top_logprobs_.value_or(0));
   } else if (top_logprobs_.value_or(0) > 0) {
     return invalid_field("top_logprobs", "top_logprobs: needs logprobs to be true");
+  } else if (has_foreign_count_) {
+    return unsupported("top_logprobs", "it is called logprobs here");
   }
   if (has_stream_options_ && !out_->stream) {
     return invalid_field("stream_options", "stream_options: needs stream to be true");

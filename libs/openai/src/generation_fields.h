@@ -40,6 +40,7 @@ class GenerationReader {
   bool logprobs_wanted_ = false;
   bool has_stream_options_ = false;
   std::optional<std::int64_t> top_logprobs_;
+  bool has_foreign_count_ = false;  // top_logprobs, which completions call logprobs, and not 0
 };
 
 // Fields that are known and have no effect here: harmless to accept ("user"), or refused unless

@@ -50,6 +50,28 @@ TEST(CompletionRequest, AcceptsHarmlessValuesOfUnsupportedFields) {
   EXPECT_TRUE(request.generation.ignored_fields.empty());
 }
 
+// As chat calls the count. Beside logprobs it is a field that is not known here.
+TEST(CompletionRequest, TopLogprobsIsCalledLogprobs) {
+  const auto read = [](const std::string& fields) {
+    return parse_completion_request(R"({"prompt":"a",)" + fields + "}");
+  };
+  for (const char* const alone : {R"("top_logprobs":5)",
+                                  R"("top_logprobs":5,"logprobs":false)",
+                                  R"("logprobs":null,"top_logprobs":1e1)",
+                                  R"("top_logprobs":"5")"}) {
+    EXPECT_EQ(message_of(read(alone)),
+              "top_logprobs: not supported by this version: it is called logprobs here")
+        << alone;
+  }
+  const auto ignored = [&](const std::string& fields) {
+    return value_of(read(fields)).generation.ignored_fields;
+  };
+  EXPECT_TRUE(ignored(R"("top_logprobs":0)").empty());
+  EXPECT_TRUE(ignored(R"("top_logprobs":null)").empty());
+  EXPECT_EQ(ignored(R"("top_logprobs":5,"logprobs":0)"), std::vector<std::string>{"top_logprobs"});
+  EXPECT_EQ(value_of(read(R"("logprobs":2,"top_logprobs":5)")).generation.top_logprobs, 2U);
+}
+
 // A setting under another server's name would change the answer.
 TEST(CompletionRequest, NamesTheFieldThatAnotherNameIsFor) {
   for (const auto& [sent, here] : {std::pair("n_predict", "max_tokens"),
