@@ -44,6 +44,7 @@ constexpr std::array kKnownFields = {
     KnownField{"prompt_cache_options", Harmless::kAnything, ""},
     KnownField{"request_id", Harmless::kAnything, ""},
     KnownField{"parallel_tool_calls", Harmless::kAnything, ""},
+    KnownField{"prediction", Harmless::kAnything, ""},  // of text, to answer sooner
     KnownField{"tool_choice", Harmless::kNoneOrAuto, "only chat has tools", Where::kCompletions},
     KnownField{"tools", Harmless::kEmpty, "only chat has tools", Where::kCompletions},
     KnownField{"functions", Harmless::kEmpty, "functions cannot be called yet"},
@@ -60,7 +61,6 @@ constexpr std::array kKnownFields = {
     KnownField{"ebnf", Harmless::kNullOnly, "answers are free text"},
     KnownField{"modalities", Harmless::kTextModality, "the model answers in text"},
     KnownField{"audio", Harmless::kNullOnly, "the model answers in text"},
-    KnownField{"prediction", Harmless::kNullOnly, "predicted output is not used"},
     KnownField{"web_search_options", Harmless::kNullOnly, "there is no web search"},
     KnownField{"moderation", Harmless::kNullOnly, "there is no moderation"},
     KnownField{"reasoning_effort",

@@ -246,7 +246,8 @@ TEST(ChatRequest, AcceptsFieldsThatAskForWhatHappensAnyway) {
       R"("rep_pen":1,"no_repeat_ngram_size":0,"stop_sequences":[],"lora":[],"do_sample":true,)"
       R"("num_beams":1,"options":{},"ban_eos_token":false,"system":"","t_max_predict_ms":-1,)"
       R"("repeat_last_n":-1,"reasoning_budget":-1,"thinking_budget_tokens":-1,"truncate":false,)"
-      R"("adaptive_target":-1.0,"extra_body":{},"chat_template_args":{})");
+      R"("adaptive_target":-1.0,"extra_body":{},"chat_template_args":{},)"
+      R"("prediction":{"type":"content","content":"a"})");
   EXPECT_TRUE(request.generation.ignored_fields.empty());
   EXPECT_TRUE(parse_with(R"("guided_choice":[])").generation.ignored_fields.empty());
   for (const std::string spaces : {"true", "false"}) {
