@@ -23,6 +23,7 @@ constexpr std::array<std::string_view, 9> kReservedVariables = {"messages",
 
 constexpr std::string_view kEffort = "reasoning_effort";
 constexpr std::string_view kThinking = "enable_thinking";
+constexpr std::string_view kThinkingObject = "thinking";  // as Anthropic and others have it
 
 std::string json_of(const json::Value& value) {
   json::Writer json;
@@ -131,6 +132,10 @@ bool TemplateInputReader::read(const Field& field, Refusal* refusal) {
     variables_have_thinking_ = field.value.find(kThinking) != nullptr;
   } else if (field.name == kEffort) {
     *refusal = read_effort(field);
+  } else if (field.name == kThinking) {
+    *refusal = read_bool(field, &enable_thinking_.emplace());
+  } else if (field.name == kThinkingObject) {
+    *refusal = read_thinking(field);
   } else if (field.name == "chat_template") {
     *refusal = unsupported(field.name,
                            "the model's own template is used, or the one that the server was "
@@ -163,28 +168,60 @@ Refusal TemplateInputReader::read_effort(const Field& field) {
   return read_text(field, &effort_.emplace(), kMaxEffortBytes);
 }
 
-// A template that knows efforts finds it among its variables, where chat_template_kwargs may have
-// named another. Many know only whether to think at all, which the effort says as well.
-void TemplateInputReader::add_effort() {
-  if (!effort_) {
-    return;
+// {"type": "enabled"} or {"type": "disabled"}: all that a template can be told of it.
+Refusal TemplateInputReader::read_thinking(const Field& field) {
+  const auto* const object = field.value.as_object();
+  if (is_empty(field.value)) {
+    return std::nullopt;
   }
+  if (object == nullptr) {
+    return wrong(field, "an object with a type of \"enabled\" or \"disabled\"");
+  }
+  const json::Value absent;
+  const json::Value* const type = field.value.find("type");
+  const std::string* const text = type == nullptr ? nullptr : type->as_string();
+  if (text == nullptr || (*text != "enabled" && *text != "disabled")) {
+    return wrong({field.name + ".type", type == nullptr ? absent : *type},
+                 "\"enabled\" or \"disabled\"");
+  }
+  for (const auto& [key, value] : *object) {
+    if (key != "type" && !value.is_null()) {
+      return unsupported(field.name + "." + key, "thinking is on or off; send its type alone");
+    }
+  }
+  thinking_ = *text == "enabled";
+  return std::nullopt;
+}
+
+// A template that knows efforts finds it among its variables, where chat_template_kwargs may have
+// named another. Many know only whether to think at all, which the effort says as well where the
+// request does not.
+void TemplateInputReader::add_variables() {
   std::string& variables = input_.variables_json;
   const auto add = [&](std::string_view name, const std::string& value) {
     const bool has_others = variables.size() > std::string_view("{}").size();
     variables =
         "{" + json::quote(name) + ":" + value + (has_others ? "," + variables.substr(1) : "}");
   };
-  if (!variables_have_thinking_) {
-    add(kThinking, *effort_ == "none" ? "false" : "true");
+  std::optional<bool> thinks = enable_thinking_ ? enable_thinking_ : thinking_;
+  if (!thinks && effort_) {
+    thinks = *effort_ != "none";
   }
-  if (!variables_have_effort_) {
+  if (thinks && !variables_have_thinking_) {
+    add(kThinking, *thinks ? "true" : "false");
+  }
+  if (effort_ && !variables_have_effort_) {
     add(kEffort, json::quote(*effort_));
   }
 }
 
 Refusal TemplateInputReader::finish() {
-  add_effort();
+  if (enable_thinking_ && thinking_ && *enable_thinking_ != *thinking_) {
+    return invalid_field(std::string(kThinkingObject),
+                         "thinking: expected what enable_thinking says, came the opposite; send "
+                         "one of them");
+  }
+  add_variables();
   if (input_.continue_final_message && add_generation_prompt_.value_or(false)) {
     return invalid_field("continue_final_message",
                          "continue_final_message: expected no add_generation_prompt with it: the "

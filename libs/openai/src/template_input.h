@@ -30,13 +30,16 @@ class TemplateInputReader {
  private:
   [[nodiscard]] Refusal read_tool_choice(const Field& field);
   [[nodiscard]] Refusal read_effort(const Field& field);
-  void add_effort();
+  [[nodiscard]] Refusal read_thinking(const Field& field);
+  void add_variables();
 
   const RequestBounds& bounds_;
   std::vector<std::string>* ignored_;
   TemplateInput input_;
   std::optional<bool> add_generation_prompt_;
   std::optional<std::string> effort_;
+  std::optional<bool> enable_thinking_;
+  std::optional<bool> thinking_;  // the same, sent as the type of an object
   bool variables_have_effort_ = false;
   bool variables_have_thinking_ = false;
 };

@@ -84,8 +84,9 @@ constexpr std::array kKnownFields = {
     KnownField{"prompt_embeds", Harmless::kEmpty, "prompts are text or token ids"},
     KnownField{"guided_decoding", Harmless::kEmpty, "answers are free text"},
     KnownField{"format", Harmless::kEmpty, "answers are free text"},
-    KnownField{"enable_thinking", Harmless::kNullOnly, "it belongs into chat_template_kwargs"},
-    KnownField{"thinking", Harmless::kEmpty, "use chat_template_kwargs or reasoning_effort"},
+    KnownField{
+        "enable_thinking", Harmless::kNullOnly, "only chat has a template", Where::kCompletions},
+    KnownField{"thinking", Harmless::kEmpty, "only chat has a template", Where::kCompletions},
     KnownField{"reasoning", Harmless::kEmpty, "use reasoning_effort"},
     KnownField{"lora", Harmless::kEmpty, "there are no adapters"},
     KnownField{"lora_path", Harmless::kEmpty, "there are no adapters"},

@@ -294,6 +294,28 @@ INSTANTIATE_TEST_SUITE_P(
                  "chat_template_args",
                  "chat_template_args: not supported by this version: it is called "
                  "chat_template_kwargs here"},
+        BadField{std::string(kMessages) + R"(,"enable_thinking":"no")",
+                 "enable_thinking",
+                 "enable_thinking: expected true or false, came \"no\""},
+        BadField{std::string(kMessages) + R"(,"thinking":true)",
+                 "thinking",
+                 "thinking: expected an object with a type of \"enabled\" or \"disabled\", came "
+                 "true"},
+        BadField{std::string(kMessages) + R"(,"thinking":{"budget_tokens":64})",
+                 "thinking.type",
+                 "thinking.type: expected \"enabled\" or \"disabled\", came null"},
+        BadField{std::string(kMessages) + R"(,"thinking":{"type":"adaptive"})",
+                 "thinking.type",
+                 "thinking.type: expected \"enabled\" or \"disabled\", came \"adaptive\""},
+        BadField{std::string(kMessages) + R"(,"thinking":{"type":"enabled","budget_tokens":64})",
+                 "thinking.budget_tokens",
+                 "thinking.budget_tokens: not supported by this version: thinking is on or off; "
+                 "send its type alone"},
+        BadField{
+            std::string(kMessages) + R"(,"thinking":{"type":"enabled"},"enable_thinking":false)",
+            "thinking",
+            "thinking: expected what enable_thinking says, came the opposite; send one of "
+            "them"},
         BadField{R"("messages":[{"role":"assistant","tool_calls":[{"function":{}}]}])",
                  "messages[0].tool_calls[0].function.name",
                  "messages[0].tool_calls[0].function.name: expected a string, came null"},
@@ -350,6 +372,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"("prompt":"a","chat_template_args":{"enable_thinking":false})",
                  "chat_template_args",
                  "chat_template_args: not supported by this version: only chat has a template"},
+        BadField{R"("prompt":"a","enable_thinking":false)",
+                 "enable_thinking",
+                 "enable_thinking: not supported by this version: only chat has a template"},
+        BadField{R"("prompt":"a","thinking":{"type":"enabled"})",
+                 "thinking",
+                 "thinking: not supported by this version: only chat has a template"},
         BadField{R"("prompt":"a","echo":true,"logprobs":1)",
                  "echo",
                  "echo: not supported by this version: prompts have no logprobs; leave out echo "

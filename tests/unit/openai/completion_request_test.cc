@@ -152,6 +152,30 @@ TEST(TokenizeRequest, GivesTheTemplateItsVariablesAndTheEffort) {
       R"({"enable_thinking":true,"reasoning_effort":null})");
 }
 
+// chat_template_kwargs stands above a switch of the request, and that above what an effort implies.
+TEST(TokenizeRequest, GivesTheTemplateTheSwitchesOfThinking) {
+  const auto variables = [](const std::string& fields) {
+    return value_of(parse_tokenize_request(R"({"messages":[{"role":"user","content":"a"}],)" +
+                                           fields + "}"))
+        .conversation.variables_json;
+  };
+  const std::string on = R"({"enable_thinking":true})";
+  const std::string off = R"({"enable_thinking":false})";
+  EXPECT_EQ(variables(R"("enable_thinking":false)"), off);
+  EXPECT_EQ(variables(R"("enable_thinking":true)"), on);
+  EXPECT_EQ(variables(R"("enable_thinking":null)"), "");
+  EXPECT_EQ(variables(R"("thinking":{"type":"disabled"})"), off);
+  EXPECT_EQ(variables(R"("thinking":{"budget_tokens":null,"type":"enabled"})"), on);
+  EXPECT_EQ(variables(R"("thinking":{})"), "");
+  EXPECT_EQ(variables(R"("thinking":{"type":"enabled"},"enable_thinking":true)"), on);
+  EXPECT_EQ(variables(R"("enable_thinking":true,"chat_template_kwargs":{"enable_thinking":false})"),
+            off);
+  EXPECT_EQ(variables(R"("reasoning_effort":"high","thinking":{"type":"disabled"})"),
+            R"({"reasoning_effort":"high","enable_thinking":false})");
+  EXPECT_EQ(variables(R"("enable_thinking":true,"reasoning_effort":"none")"),
+            R"({"reasoning_effort":"none","enable_thinking":true})");
+}
+
 TEST(TokenizeRequest, RefusesOtherPlacesForWhatChangesTheTokens) {
   const auto read = [](const std::string& fields) {
     return parse_tokenize_request(R"({"messages":[{"role":"user","content":"a"}],)" + fields + "}");

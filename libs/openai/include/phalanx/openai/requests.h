@@ -79,8 +79,9 @@ struct TemplateInput {
   std::string tools_json;      // array of objects, each with a type
   bool calls_no_tool = false;  // tool_choice is "none"
   std::string documents_json;  // likewise
-  // An object: chat_template_kwargs and, where these do not have them, reasoning_effort and the
-  // enable_thinking that it means ("none": false).
+  // An object: chat_template_kwargs and, where these do not have them, reasoning_effort and
+  // enable_thinking, which may be sent, also as {"type": "enabled" | "disabled"} of thinking, and
+  // else is what the effort means ("none": false).
   std::string variables_json;
   bool add_generation_prompt = true;    // false unless sent if the final message is continued
   bool continue_final_message = false;  // the model goes on with the final message's text
