@@ -255,6 +255,8 @@ class ChatTemplates(unittest.TestCase):
         messages = [{"role": "user", "content": "count from 3 to 40"}, {"role": "assistant", "content": counted(3, 10)}]
         text, _ = self.prompt(messages, continue_final_message=True)
         self.assertTrue(text.endswith("<|im_start|>assistant\n" + counted(3, 10)), text)
+        prefixed = [messages[0], {**messages[1], "prefix": True}]
+        self.assertEqual(self.prompt(prefixed)[0], text)
         status, answer, _ = self.server.request("POST", "/v1/chat/completions", {
             "messages": messages, "continue_final_message": True, "temperature": 0})
         self.assertEqual(status, 200, answer)

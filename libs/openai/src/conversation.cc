@@ -18,6 +18,8 @@ constexpr std::size_t kMaxRoleBytes = 64;
 constexpr std::array<std::string_view, 4> kTextMembers = {
     "name", "tool_call_id", "reasoning_content", "reasoning"};
 
+constexpr std::array<std::string_view, 3> kMembersReadElsewhere = {"role", "content", "prefix"};
+
 // Clients that append an answer to their history send these back, mostly with nothing in them.
 constexpr std::array<std::string_view, 4> kMembersOfAnswers = {
     "refusal", "annotations", "audio", "function_call"};
@@ -211,7 +213,7 @@ Refusal write_further_members(const Field& message,
                               std::vector<std::string>* ignored,
                               json::Writer& json) {
   for (const auto& [key, value] : *message.value.as_object()) {
-    if (value.is_null() || key == "role" || key == "content") {
+    if (value.is_null() || contains(kMembersReadElsewhere, key)) {
       continue;
     }
     const Field field{message.name + "." + key, value};
@@ -267,6 +269,22 @@ Refusal write_message(const Field& message, std::vector<std::string>* ignored, j
   return std::nullopt;
 }
 
+// Whether a message that has been written is to be continued, as DeepSeek and Mistral ask for it.
+Refusal read_prefix(const Field& message, bool is_last, bool* out) {
+  const json::Value* const prefix = message.value.find("prefix");
+  if (prefix == nullptr || prefix->is_null()) {
+    return std::nullopt;
+  }
+  const Field field{message.name + ".prefix", *prefix};
+  if (auto refusal = read_bool(field, out)) {
+    return refusal;
+  }
+  if (*out && !(is_last && *message.value.find("role")->as_string() == "assistant")) {
+    return wrong(field, "false, as only a last message of the assistant can be continued");
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Refusal read_messages(const Field& field,
@@ -287,6 +305,10 @@ Refusal read_messages(const Field& field,
   for (std::size_t i = 0; i < messages->size(); ++i) {
     const Field message{field.name + "[" + std::to_string(i) + "]", (*messages)[i]};
     if (auto refusal = write_message(message, ignored, json)) {
+      return refusal;
+    }
+    const bool is_last = i + 1 == messages->size();
+    if (auto refusal = read_prefix(message, is_last, &out->continue_final_message)) {
       return refusal;
     }
   }

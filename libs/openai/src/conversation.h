@@ -10,7 +10,8 @@
 
 namespace phalanx::openai {
 
-// Writes the checked messages into `out`, as TemplateInput says.
+// Writes the checked messages into `out`, as TemplateInput says, and that the final one is to be
+// continued where it has "prefix": true.
 [[nodiscard]] Refusal read_messages(const Field& field,
                                     std::size_t messages_max,
                                     std::vector<std::string>* ignored,

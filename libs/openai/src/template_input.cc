@@ -143,7 +143,7 @@ bool TemplateInputReader::read(const Field& field, Refusal* refusal) {
   } else if (field.name == "add_generation_prompt") {
     *refusal = read_bool(field, &add_generation_prompt_.emplace());
   } else if (field.name == "continue_final_message") {
-    *refusal = read_bool(field, &input_.continue_final_message);
+    *refusal = read_bool(field, &continue_final_message_.emplace());
   } else {
     return false;
   }
@@ -215,6 +215,26 @@ void TemplateInputReader::add_variables() {
   }
 }
 
+// The final message may ask for it itself, before or behind the field.
+Refusal TemplateInputReader::finish_final_message() {
+  const bool has_prefix = input_.continue_final_message;
+  const std::string prefix = "messages[" + std::to_string(input_.message_count - 1) + "].prefix";
+  if (has_prefix && !continue_final_message_.value_or(true)) {
+    return invalid_field("continue_final_message",
+                         "continue_final_message: expected what " + prefix + " says, came false");
+  }
+  input_.continue_final_message = has_prefix || continue_final_message_.value_or(false);
+  if (input_.continue_final_message && add_generation_prompt_.value_or(false)) {
+    const std::string name = continue_final_message_ ? "continue_final_message" : prefix;
+    return invalid_field(name,
+                         name +
+                             ": expected no add_generation_prompt with it: the final message "
+                             "is either continued or followed by a new one");
+  }
+  input_.add_generation_prompt = add_generation_prompt_.value_or(!input_.continue_final_message);
+  return std::nullopt;
+}
+
 Refusal TemplateInputReader::finish() {
   if (enable_thinking_ && thinking_ && *enable_thinking_ != *thinking_) {
     return invalid_field(std::string(kThinkingObject),
@@ -222,13 +242,7 @@ Refusal TemplateInputReader::finish() {
                          "one of them");
   }
   add_variables();
-  if (input_.continue_final_message && add_generation_prompt_.value_or(false)) {
-    return invalid_field("continue_final_message",
-                         "continue_final_message: expected no add_generation_prompt with it: the "
-                         "final message is either continued or followed by a new one");
-  }
-  input_.add_generation_prompt = add_generation_prompt_.value_or(!input_.continue_final_message);
-  return std::nullopt;
+  return finish_final_message();
 }
 
 }  // namespace phalanx::openai

@@ -32,11 +32,13 @@ class TemplateInputReader {
   [[nodiscard]] Refusal read_effort(const Field& field);
   [[nodiscard]] Refusal read_thinking(const Field& field);
   void add_variables();
+  [[nodiscard]] Refusal finish_final_message();
 
   const RequestBounds& bounds_;
   std::vector<std::string>* ignored_;
   TemplateInput input_;
   std::optional<bool> add_generation_prompt_;
+  std::optional<bool> continue_final_message_;
   std::optional<std::string> effort_;
   std::optional<bool> enable_thinking_;
   std::optional<bool> thinking_;  // the same, sent as the type of an object

@@ -290,6 +290,28 @@ INSTANTIATE_TEST_SUITE_P(
                  "continue_final_message",
                  "continue_final_message: expected no add_generation_prompt with it: the final "
                  "message is either continued or followed by a new one"},
+        BadField{R"("messages":[{"role":"assistant","content":"a","prefix":true},)"
+                 R"({"role":"user","content":"b"}])",
+                 "messages[0].prefix",
+                 "messages[0].prefix: expected false, as only a last message of the assistant can "
+                 "be continued, came true"},
+        BadField{R"("messages":[{"role":"user","content":"a","prefix":true}])",
+                 "messages[0].prefix",
+                 "messages[0].prefix: expected false, as only a last message of the assistant can "
+                 "be continued, came true"},
+        BadField{R"("messages":[{"role":"assistant","content":"a","prefix":1}])",
+                 "messages[0].prefix",
+                 "messages[0].prefix: expected true or false, came 1"},
+        BadField{
+            R"("messages":[{"role":"user","content":"a"},)"
+            R"({"role":"assistant","content":"b","prefix":true}],"add_generation_prompt":true)",
+            "messages[1].prefix",
+            "messages[1].prefix: expected no add_generation_prompt with it: the final message "
+            "is either continued or followed by a new one"},
+        BadField{R"("continue_final_message":false,)"
+                 R"("messages":[{"role":"assistant","content":"b","prefix":true}])",
+                 "continue_final_message",
+                 "continue_final_message: expected what messages[0].prefix says, came false"},
         BadField{std::string(kMessages) + R"(,"chat_template_args":{"enable_thinking":false})",
                  "chat_template_args",
                  "chat_template_args: not supported by this version: it is called "

@@ -237,6 +237,32 @@ TEST(ChatRequest, ContinuingTheFinalMessageMeansNoNewOne) {
                   .conversation.add_generation_prompt);
 }
 
+// As DeepSeek and Mistral have it.
+TEST(ChatRequest, APrefixIsAFinalMessageToContinue) {
+  const auto conversation = [](const std::string& prefix, const std::string& fields = "") {
+    const ChatRequest request =
+        parse(R"({"messages":[{"role":"user","content":"a","prefix":false},)"
+              R"({"role":"assistant","content":"b","prefix":)" +
+              prefix + "}]" + fields + "}");
+    EXPECT_TRUE(request.generation.ignored_fields.empty());
+    EXPECT_EQ(request.conversation.messages_json,
+              R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"}])");
+    return request.conversation;
+  };
+  for (const char* const fields : {"",
+                                   R"(,"continue_final_message":true)",
+                                   R"(,"continue_final_message":null)",
+                                   R"(,"add_generation_prompt":false)"}) {
+    EXPECT_TRUE(conversation("true", fields).continue_final_message) << fields;
+    EXPECT_FALSE(conversation("true", fields).add_generation_prompt) << fields;
+  }
+  for (const char* const none : {"false", "null"}) {
+    EXPECT_FALSE(conversation(none).continue_final_message) << none;
+    EXPECT_TRUE(conversation(none).add_generation_prompt) << none;
+  }
+  EXPECT_TRUE(conversation("false", R"(,"continue_final_message":true)").continue_final_message);
+}
+
 TEST(ChatRequest, AcceptsFieldsThatAskForWhatHappensAnyway) {
   const ChatRequest request = parse_with(
       R"("tools":[],"tool_choice":"none","response_format":{"type":"text"},)"
