@@ -93,6 +93,14 @@ std::string_view without_trailing_dot(std::string_view name) {
   return name.ends_with('.') ? name.substr(0, name.size() - 1) : name;
 }
 
+// "NAME.localhost": nobody can register one, and resolvers and browsers make them loopback
+// (RFC 6761).
+bool is_below_localhost(std::string_view name) {
+  constexpr std::string_view kEnd = ".localhost";
+  return name.size() > kEnd.size() &&
+         equal_ignoring_case(name.substr(name.size() - kEnd.size()), kEnd);
+}
+
 std::size_t count_of(const Headers& headers, std::string_view name) {
   return static_cast<std::size_t>(
       std::count_if(headers.fields().begin(), headers.fields().end(), [&](const auto& field) {
@@ -122,7 +130,8 @@ bool is_loopback_name(std::string_view name) {
   if (name.starts_with('[') && name.ends_with(']')) {
     name = name.substr(1, name.size() - 2);
   }
-  if (equal_ignoring_case(without_trailing_dot(name), "localhost")) {
+  const std::string_view host = without_trailing_dot(name);
+  if (equal_ignoring_case(host, "localhost") || is_below_localhost(host)) {
     return true;
   }
   return os::is_loopback_address(std::string(name));

@@ -43,6 +43,8 @@ TEST(AccessPolicy, OnLoopbackOnlyLoopbackNamesAreServed) {
                            "127.9.9.9:1",
                            "[::1]",
                            "[::1]:8000",
+                           "app.localhost",
+                           "a.b.LOCALHOST.:8000",
                            ""}) {
     EXPECT_EQ(status_of(rules, head(host)), 200) << host;
   }
@@ -60,7 +62,10 @@ TEST(AccessPolicy, OnLoopbackOnlyLoopbackNamesAreServed) {
                            "[::1]evil.com",
                            "[::1]:99999",
                            "[localhost]",
-                           "xlocalhost"}) {
+                           "xlocalhost",
+                           ".localhost",
+                           "app.localhost.evil.example",
+                           "[app.localhost]"}) {
     EXPECT_EQ(status_of(rules, head(host)), 421) << host;
   }
 }
@@ -162,7 +167,9 @@ TEST(AccessPolicy, WhatIsNoOriginIsNotServed) {
 TEST(AccessPolicy, LoopbackOriginsAreForeignOnlyToAServerOnTheNet) {
   EXPECT_EQ(status_of(policy(true), head("localhost:8000", "http://localhost:3000")), 200);
   EXPECT_EQ(status_of(policy(true), head("127.0.0.1:8000", "http://[::1]:3000")), 200);
+  EXPECT_EQ(status_of(policy(true), head("localhost:8000", "http://app.localhost:3000")), 200);
   EXPECT_EQ(status_of(policy(false), head("llm.example", "http://localhost:3000")), 403);
+  EXPECT_EQ(status_of(policy(false), head("llm.example", "http://app.localhost:3000")), 403);
 }
 
 TEST(AccessPolicy, AllowedOriginsAreServedAndMayReadTheAnswer) {

@@ -16,9 +16,9 @@ namespace phalanx::http {
 // of this machine opens could reach a server on loopback: by a name of its own that resolves to
 // 127.0.0.1, or by posting across origins.
 //
-// Host    A server on loopback answers to loopback names (localhost, 127.0.0.0/8, [::1], any port)
-//         and to `allowed_hosts`. Another answers to every name, or, if `allowed_hosts` is not
-//         empty, to these and to loopback names.
+// Host    A server on loopback answers to loopback names (localhost, names below it, 127.0.0.0/8,
+//         [::1], any port) and to `allowed_hosts`. Another answers to every name, or, if
+//         `allowed_hosts` is not empty, to these and to loopback names.
 // Origin  A request without one is no page's and is served. The origin of the host itself is
 //         served, and on loopback every loopback origin; of the others those in `allowed_origins`.
 //         What is no origin, or more than one, is not served.
@@ -56,7 +56,7 @@ class AccessPolicy {
 // "host", "host:port" or "[v6]:port" without its port: "localhost", "[::1]".
 [[nodiscard]] std::string_view host_name(std::string_view host);
 
-// localhost, 127.0.0.0/8 or [::1], without a port.
+// localhost, NAME.localhost, 127.0.0.0/8 or [::1], without a port.
 [[nodiscard]] bool is_loopback_name(std::string_view name);
 
 }  // namespace phalanx::http
