@@ -68,6 +68,10 @@ bool is_every_host_of_scheme(std::string_view entry) {
          !equal_ignoring_case(scheme, "https");
 }
 
+bool is_origin_entry(std::string_view entry) {
+  return entry == "*" || entry == "null" || authority_of(entry) || is_every_host_of_scheme(entry);
+}
+
 // What allows that origin, also when its host is drawn anew.
 std::string entry_for(std::string_view origin) {
   const std::size_t end = origin.find("://");
@@ -76,11 +80,15 @@ std::string entry_for(std::string_view origin) {
                                                                               : std::string(origin);
 }
 
-// How the server would be started for that name or origin; nothing if the flag would not take it.
+// How the server would be started for that name or origin, as a shell takes it; nothing if the flag
+// would not.
 std::string advice(std::string_view flag, std::string_view value, bool taken) {
-  return taken && value.size() <= kMaxAdvisedBytes
-             ? "; start it with " + std::string(flag) + " " + std::string(value)
-             : "";
+  if (!taken || value.size() > kMaxAdvisedBytes) {
+    return "";
+  }
+  const std::string_view quote = value.find('*') == std::string_view::npos ? "" : "'";
+  std::string told = "; start it with ";
+  return told.append(flag).append(" ").append(quote).append(value).append(quote);
 }
 
 // A host without the port that its scheme implies; a client may name it or not.
@@ -152,8 +160,7 @@ Result<AccessPolicy> AccessPolicy::create(bool on_loopback,
     policy.allowed_hosts_.push_back(lowered(without_trailing_dot(host)));
   }
   for (const std::string& origin : allowed_origins) {
-    if (origin != "*" && origin != "null" && !authority_of(origin) &&
-        !is_every_host_of_scheme(origin)) {
+    if (!is_origin_entry(origin)) {
       return invalid_argument(
           "--allowed-origins: expected origins, as in https://chat.example.org, all of a scheme "
           "other than http and https, as in vscode-webview://*, or *; came \"" +
@@ -222,8 +229,9 @@ std::optional<RequestReader::Refusal> AccessPolicy::check(const Request& head) c
   if (same || serves_origin(origin)) {
     return std::nullopt;
   }
+  const std::string entry = entry_for(*field);
   const std::string flag =
-      advice("--allowed-origins", entry_for(*field), authority.has_value() || origin == "null");
+      advice("--allowed-origins", entry, is_origin(origin) && is_origin_entry(entry));
   return RequestReader::Refusal{403,
                                 "pages of the origin \"" + shown_text(*field) +
                                     "\" may not use this server" + flag +

@@ -86,7 +86,16 @@ TEST(AccessPolicy, AdviceIsAFlagThatIsTaken) {
                                   std::string(101, 'a')}) {  // too long to be shown
     EXPECT_EQ(told(host, "").find("--allowed-hosts"), std::string::npos) << host;
   }
-  for (const char* origin : {"*", "https://a/b", "chat.example", "https://$(id)"}) {
+  for (const auto& [origin, entry] : {std::pair("file://", "file://*"),
+                                      std::pair("vscode-webview://1q2w", "vscode-webview://*")}) {
+    EXPECT_NE(told("localhost", origin).find("--allowed-origins '" + std::string(entry) + "' if"),
+              std::string::npos)
+        << told("localhost", origin);
+    EXPECT_EQ(status_of(policy(true, {}, {entry}), head("localhost", origin)), 200);
+  }
+  EXPECT_NE(told("localhost", "null").find("--allowed-origins null if"), std::string::npos);
+  for (const char* origin :
+       {"*", "https://a/b", "chat.example", "https://$(id)", "http://", "app://a/b", "://"}) {
     EXPECT_EQ(told("localhost", origin).find("--allowed-origins"), std::string::npos) << origin;
   }
 }
