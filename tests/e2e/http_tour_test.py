@@ -2,6 +2,7 @@
 """What an OpenAI client does, call by call: models, chat, stream, usage, errors, cancellation, and the operator's pages."""
 import os
 import re
+import signal
 import sys
 import tempfile
 import time
@@ -273,6 +274,32 @@ class ChatTemplates(unittest.TestCase):
         self.expect_error("chat_template_kwargs.messages", "request itself", chat_template_kwargs={"messages": []})
         self.expect_error("chat_template", "own template", chat_template="{{ 1 }}")
         self.expect_error("documents", "takes none", documents=[{"text": "t"}])
+
+
+class ServedNames(unittest.TestCase):
+    def test_one_model_by_several_names(self):
+        with Server("--dp", 1, "--tp", 1, "--served-model-name", "count, org/count-1") as server:
+            def expect_every_name():
+                models = server.request("GET", "/v1/models")[1]["data"]
+                self.assertEqual([model["id"] for model in models], ["count", "org/count-1"])
+                for name in ("count", "org/count-1"):
+                    self.assertEqual(server.request("GET", "/v1/models/" + name)[1]["id"], name)
+                    answer = server.chat("count from 3 to 5", model=name)
+                    self.assertEqual((answer["model"], answer["choices"][0]["message"]["content"]), ("count", counted(3, 5)))
+                    status, answer, _ = server.request("POST", "/tokenize", {"prompt": "a", "model": name})
+                    self.assertEqual(status, 200, answer)
+                status, answer, _ = server.request("POST", "/v1/completions", {"prompt": "a", "model": "phalanx-tiny"})
+                self.assertEqual((status, answer["error"]["code"]), (404, "model_not_found"))
+                self.assertIn('"count", "org/count-1"', answer["error"]["message"])
+            expect_every_name()
+            self.assertIn('vllm:request_success_total{finished_reason="stop",model_name="count"} 2', server.request("GET", "/metrics")[1])
+            stream = server.stream("count from 1 to 100", model="org/count-1").wait_for_tokens(5)
+            for pid in server.front_pids():
+                os.kill(pid, signal.SIGKILL)
+            stream.finish()
+            self.assertEqual(stream.text, counted(1, 100), "another front takes the request by that name")
+            self.assertEqual({event["model"] for event in stream.events}, {"count"})
+            expect_every_name()
 
 
 class QueueLimits(unittest.TestCase):

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <span>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -59,6 +60,15 @@ std::uint32_t max_work_seconds(const wire::FrontBootstrap& bootstrap) {
   return kMaxWorkSeconds + static_cast<std::uint32_t>(bootstrap.max_body_bytes / kBytesInASecond);
 }
 
+// A name in each line, of which answers have the first.
+void set_names(const std::string& lines, serving::ServedModel* model) {
+  std::istringstream text(lines);
+  std::getline(text, model->name);
+  for (std::string alias; std::getline(text, alias);) {
+    model->aliases.push_back(alias);
+  }
+}
+
 }  // namespace
 
 Front::Front(fleet::ChildStart& start, wire::FrontBootstrap bootstrap, const FrontSeams& seams)
@@ -101,7 +111,7 @@ Status Front::load_model() {
   PHALANX_TRY(tokenizer_, tokenizer::load_tokenizer(source));
   PHALANX_TRY(chat_template_, compile(*tokenizer_, tokenizer_->chat_template()));
   PHALANX_TRY(tool_template_, compile(*tokenizer_, tokenizer_->tool_use_template()));
-  model_.name = bootstrap_.model_name;
+  set_names(bootstrap_.model_name, &model_);
   model_.root = bootstrap_.model_root;
   model_.created = bootstrap_.created;
   model_.max_model_len = bootstrap_.max_model_len;

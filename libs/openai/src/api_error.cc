@@ -54,11 +54,15 @@ ApiError invalid_field(std::string param, std::string message) {
   return error;
 }
 
-ApiError model_not_found(std::string_view asked, std::string_view served) {
+ApiError model_not_found(std::string_view asked, const std::vector<std::string>& served) {
   ApiError error;
+  std::string names;
+  for (const std::string& name : served) {
+    names += (names.empty() ? "" : ", ") + json::quote(name);
+  }
   error.http_status = 404;
   error.message = "the model " + json::quote(asked.substr(0, 256)) +
-                  " is not served here; this server has " + json::quote(served);
+                  " is not served here; this server has " + names;
   error.param = "model";
   error.code = "model_not_found";
   return error;

@@ -2,7 +2,9 @@
 #include "phalanx/serving/api_routes.h"
 
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "answer.h"
 #include "error_answer.h"
@@ -126,13 +128,16 @@ class GenerationRoute {
   std::shared_ptr<IgnoredFields> seen_;
 };
 
-openai::ModelCard card_of(const ServedModel& model) {
-  return {model.name, model.created, model.root, model.max_model_len};
+openai::ModelCard card_of(const ServedModel& model, const std::string& name) {
+  return {name, model.created, model.root, model.max_model_len};
 }
 
 void list_models(const ApiContext& context, http::Exchange& exchange) {
-  const openai::ModelCard card = card_of(context.model);
-  exchange.respond(http::json_response(200, openai::model_list({&card, 1})));
+  std::vector<openai::ModelCard> cards = {card_of(context.model, context.model.name)};
+  for (const std::string& alias : context.model.aliases) {
+    cards.push_back(card_of(context.model, alias));
+  }
+  exchange.respond(http::json_response(200, openai::model_list(cards)));
 }
 
 }  // namespace
@@ -174,7 +179,8 @@ void add_api_routes(http::RouteTable* routes, const ApiContext& context) {
         if (const auto error = check_model(context.model, asked)) {
           return respond_error(*exchange, *error);
         }
-        exchange->respond(http::json_response(200, openai::model_object(card_of(context.model))));
+        exchange->respond(
+            http::json_response(200, openai::model_object(card_of(context.model, asked))));
       });
 }
 

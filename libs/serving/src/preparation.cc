@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preparation.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "phalanx/http/sse.h"
 
@@ -117,10 +120,14 @@ openai::RequestBounds bounds_of(const ServedModel& model) {
 }
 
 std::optional<openai::ApiError> check_model(const ServedModel& model, const std::string& asked) {
-  if (asked.empty() || asked == model.name) {
+  const auto& aliases = model.aliases;
+  if (asked.empty() || asked == model.name ||
+      std::find(aliases.begin(), aliases.end(), asked) != aliases.end()) {
     return std::nullopt;
   }
-  return openai::model_not_found(asked, model.name);
+  std::vector<std::string> served = {model.name};
+  served.insert(served.end(), aliases.begin(), aliases.end());
+  return openai::model_not_found(asked, served);
 }
 
 Prepared prepare_chat(const ServedModel& model, Unprepared unprepared) {

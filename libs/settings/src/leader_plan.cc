@@ -116,8 +116,11 @@ LeaderPlan leader_plan_of(const Options& options,
                           wire::ServerPlan made,
                           std::vector<os::CpuList> rank_cpus) {
   LeaderPlan plan;
-  plan.model_name =
-      options.served_model_name.empty() ? shown_name(made.model_name) : options.served_model_name;
+  std::vector<std::string> names = split_list(options.served_model_name);
+  plan.model_name = names.empty() ? shown_name(made.model_name) : names.front();
+  if (!names.empty()) {
+    plan.model_aliases.assign(names.begin() + 1, names.end());
+  }
   plan.made = std::move(made);
   plan.created = static_cast<std::int64_t>(unix_seconds());
   plan.rank_cpus = std::move(rank_cpus);
@@ -165,6 +168,14 @@ fleet::ReplicaStart replica_start_of(const Options& options,
   return start;
 }
 
+std::string names_for_fronts(const LeaderPlan& plan) {
+  std::string lines = plan.model_name;
+  for (const std::string& alias : plan.model_aliases) {
+    lines += "\n" + alias;
+  }
+  return lines;
+}
+
 keeper::DoorOptions doors_of(const Options& options) {
   keeper::DoorOptions doors;
   doors.address = options.host;
@@ -208,7 +219,7 @@ Result<keeper::FrontStart> front_start_of(const Options& options, const LeaderPl
   start.start_timeout = from_seconds(options.start_timeout_s);
   wire::FrontBootstrap& bootstrap = start.bootstrap;
   bootstrap.common = common_of(options);
-  bootstrap.model_name = plan.model_name;
+  bootstrap.model_name = names_for_fronts(plan);
   bootstrap.model_root = options.model;
   bootstrap.created = plan.created;
   bootstrap.max_model_len = plan.made.limits.max_model_len;

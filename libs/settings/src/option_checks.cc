@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "phalanx/base/printable.h"
 #include "phalanx/base/split_list.h"
@@ -32,12 +33,23 @@ Status check_list(const char* option, const std::string& list) {
   return check_length(option, list, wire::kMaxListBytes);
 }
 
-// It stands in answers of JSON, metrics and lines for a terminal.
-Status check_name(const std::string& name) {
-  PHALANX_RETURN_IF_ERROR(check_length("--served-model-name", name, wire::kMaxNameBytes));
-  if (const std::string shown = printable(name); shown != name) {
+// They stand in answers of JSON, metrics and lines for a terminal.
+Status check_names(const std::string& names) {
+  PHALANX_RETURN_IF_ERROR(check_length("--served-model-name", names, wire::kMaxNameBytes));
+  if (const std::string shown = printable(names); shown != names) {
     return invalid_argument(
         "--served-model-name: expected UTF-8 without control characters, found \"" + shown + "\"");
+  }
+  std::vector<std::string> list = split_list(names);
+  const auto commas = std::count(names.begin(), names.end(), ',');
+  if (!names.empty() && list.size() != static_cast<std::size_t>(commas) + 1) {
+    return invalid_argument("--served-model-name: expected names separated by commas, found \"" +
+                            names + "\"");
+  }
+  std::sort(list.begin(), list.end());
+  if (const auto twice = std::adjacent_find(list.begin(), list.end()); twice != list.end()) {
+    return invalid_argument("--served-model-name: expected different names, found \"" + *twice +
+                            "\" twice");
   }
   return ok();
 }
@@ -102,7 +114,7 @@ Status check_values(const Options& options) {
   PHALANX_RETURN_IF_ERROR(check_length("--model", options.model, wire::kMaxPathBytes));
   PHALANX_RETURN_IF_ERROR(
       check_length("--chat-template", options.chat_template_path, wire::kMaxPathBytes));
-  PHALANX_RETURN_IF_ERROR(check_name(options.served_model_name));
+  PHALANX_RETURN_IF_ERROR(check_names(options.served_model_name));
   PHALANX_RETURN_IF_ERROR(check_prompt_flags(options));
   PHALANX_RETURN_IF_ERROR(check_list("--allowed-hosts", options.allowed_hosts));
   PHALANX_RETURN_IF_ERROR(check_list("--allowed-origins", options.allowed_origins));

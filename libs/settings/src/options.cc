@@ -39,10 +39,12 @@ void add_model_flags(flags::FlagTable* table, Options* o) {
                   &o->model,
                   "PATH",
                   "Hugging Face folder or GGUF file to serve; may also be the first argument");
-  table->add_text("served-model-name",
-                  &o->served_model_name,
-                  "NAME",
-                  "Name in the API; the folder's name if not given");
+  table->add_text(
+      "served-model-name",
+      &o->served_model_name,
+      "NAMES",
+      "Names in the API, separated by commas: requests may use each, answers and metrics "
+      "have the first; the folder's name if not given");
   table->add_int("max-model-len",
                  &o->max_model_len,
                  0,

@@ -37,8 +37,11 @@ std::string start_summary(const Options& options, const LeaderPlan& plan) {
   const wire::ServerPlan& made = plan.made;
   std::ostringstream out;
   out << "phalanxd " << kVersion << "\n";
-  out << "  model      " << printable(plan.model_name) << " (" << printable(made.model_summary)
-      << ")\n";
+  out << "  model      " << printable(plan.model_name);
+  for (const std::string& alias : plan.model_aliases) {
+    out << ", " << printable(alias);
+  }
+  out << " (" << printable(made.model_summary) << ")\n";
   out << "  topology   " << options.dp << " replicas × " << options.tp << " ranks, "
       << cores_text(plan.rank_cpus) << ", routing " << options.routing_policy << "\n";
   out << "  kernels    "

@@ -164,7 +164,7 @@ TEST(ErrorBody, AlwaysHasItsFourMembers) {
   EXPECT_EQ(busy, json::parse(R"({"error": {"message": "later", "type": "server_error",
                                             "param": null, "code": "unavailable"}})"));
   EXPECT_EQ(from_error(unavailable("x")).http_status, 503);
-  EXPECT_EQ(model_not_found("a", "b").http_status, 404);
+  EXPECT_EQ(model_not_found("a", {"b"}).http_status, 404);
   EXPECT_EQ(from_http_status(429, "x").type, "rate_limit_error");
 }
 

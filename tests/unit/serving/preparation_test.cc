@@ -125,6 +125,20 @@ TEST_F(PreparationTest, MaxTokensIsWhatWasSentOrTheDefaultOrAllThatIsLeft) {
             "min_tokens: expected at most 97, which the context leaves behind the prompt, came 98");
 }
 
+TEST_F(PreparationTest, TheModelIsAskedForByAnyOfItsNames) {
+  model_.aliases = {"org/m", "n"};
+  for (const char* const model :
+       {"", R"(,"model":"m")", R"(,"model":"org/m")", R"(,"model":"n")"}) {
+    const Prepared prepared = completion(R"("prompt":"a")" + std::string(model));
+    EXPECT_FALSE(prepared.error) << model;
+    EXPECT_EQ(prepared.answer.head.model, "m") << model;
+  }
+  const Prepared other = completion(R"("prompt":"a","model":"o")");
+  ASSERT_TRUE(other.error);
+  EXPECT_EQ(other.error->message,
+            R"(the model "o" is not served here; this server has "m", "org/m", "n")");
+}
+
 TEST_F(PreparationTest, NamesThePromptThatIsWrong) {
   const Prepared one = completion(R"("prompt":"")");
   ASSERT_TRUE(one.error);

@@ -144,6 +144,24 @@ TEST(LeaderPlan, TheNameOfTheOptionsComesFirst) {
   EXPECT_EQ(plan_of(options).model_name, "phalanx-tiny");
   options.served_model_name = "mine";
   EXPECT_EQ(plan_of(options).model_name, "mine");
+  EXPECT_TRUE(plan_of(options).model_aliases.empty());
+}
+
+// Only those of the options are a list: a folder may have a comma in its name.
+TEST(LeaderPlan, FrontsAreToldEveryNameInALineOfItsOwn) {
+  Options options = options_of_two_by_two();
+  options.served_model_name = "mine, org/it";
+  LeaderPlan plan = plan_of(options);
+  EXPECT_EQ(plan.model_name, "mine");
+  EXPECT_EQ(plan.model_aliases, std::vector<std::string>{"org/it"});
+  EXPECT_EQ(names_for_fronts(plan), "mine\norg/it");
+  EXPECT_NE(start_summary(options, plan).find("model      mine, org/it (qwen3"), std::string::npos);
+  options.served_model_name = "";
+  wire::ServerPlan made = made_plan();
+  made.model_name = "a,b\nc";
+  plan = leader_plan_of(options, made, {});
+  EXPECT_EQ(plan.model_name, "a,b\\u{a}c");
+  EXPECT_EQ(names_for_fronts(plan), plan.model_name);
 }
 
 TEST(LeaderPlan, OfCoreSetsTheOptionIsChecked) {

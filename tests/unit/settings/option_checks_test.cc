@@ -122,6 +122,18 @@ TEST(OptionChecks, ANameOfTheModelCanBeShown) {
             "--served-model-name: expected UTF-8 without control characters, found \"a\\u{a}b\"");
 }
 
+TEST(OptionChecks, AModelMayHaveSeveralNames) {
+  EXPECT_EQ(error_of({"--served-model-name", "a, org/b,c d"}), "");
+  for (const std::string names : {"a,,b", ",a", "a,", "a, ,b", " ", ","}) {
+    EXPECT_EQ(error_of({"--served-model-name", names}),
+              "--served-model-name: expected names separated by commas, found \"" + names + "\"");
+  }
+  EXPECT_EQ(error_of({"--served-model-name", "a,b, a"}),
+            "--served-model-name: expected different names, found \"a\" twice");
+  EXPECT_EQ(error_of({"--served-model-name", std::string(200, 'x') + "," + std::string(56, 'y')}),
+            "--served-model-name: expected at most 256 bytes, found 257");
+}
+
 TEST(OptionChecks, TextsThatAreTooLongAreNamedByTheirOption) {
   EXPECT_EQ(error_of({"--served-model-name", std::string(256, 'x')}), "");
   EXPECT_EQ(error_of({"--served-model-name", std::string(257, 'x')}),

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <tl/expected.hpp>
 
@@ -55,7 +56,8 @@ class [[nodiscard]] ApiResult {
 [[nodiscard]] ApiError invalid_field(std::string param, std::string message);
 
 // 404 model_not_found, naming what is served.
-[[nodiscard]] ApiError model_not_found(std::string_view asked, std::string_view served);
+[[nodiscard]] ApiError model_not_found(std::string_view asked,
+                                       const std::vector<std::string>& served);
 
 // 400 context_length_exceeded about `param` ("messages", "prompt").
 [[nodiscard]] ApiError context_too_long(std::string param,

@@ -18,8 +18,9 @@ namespace phalanx::serving {
 // The model as clients see it. Borrowed parts outlive it.
 // Threads: const, any.
 struct ServedModel {
-  std::string name;  // what clients call it
-  std::string root;  // the folder it came from
+  std::string name;                  // what clients call it, and answers
+  std::vector<std::string> aliases;  // what clients may call it besides
+  std::string root;                  // the folder it came from
   std::int64_t created = 0;
   std::uint32_t max_model_len = 0;
   std::uint32_t vocab = 0;

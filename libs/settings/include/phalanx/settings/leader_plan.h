@@ -19,10 +19,11 @@ namespace phalanx::settings {
 
 // What the leader knows before it starts a server.
 struct LeaderPlan {
-  wire::ServerPlan made;               // by the planner
-  std::string model_name;              // what clients call it
-  std::int64_t created = 0;            // seconds since 1970
-  std::vector<os::CpuList> rank_cpus;  // dp · tp core sets, those of a replica together
+  wire::ServerPlan made;                   // by the planner
+  std::string model_name;                  // what clients call it, and answers and metrics
+  std::vector<std::string> model_aliases;  // what clients may call it besides
+  std::int64_t created = 0;                // seconds since 1970
+  std::vector<os::CpuList> rank_cpus;      // dp · tp core sets, those of a replica together
 
   // 0 with the simulated runner, which has none.
   [[nodiscard]] std::uint64_t arena_bytes(const Options& options) const;
@@ -53,6 +54,9 @@ struct LeaderPlan {
 [[nodiscard]] fleet::ReplicaStart replica_start_of(const Options& options,
                                                    const LeaderPlan& plan,
                                                    const std::string& program);
+
+// What fronts are told that the model is called, as wire::FrontBootstrap has it.
+[[nodiscard]] std::string names_for_fronts(const LeaderPlan& plan);
 
 // Where clients come in, and what fronts are told at their start.
 [[nodiscard]] keeper::DoorOptions doors_of(const Options& options);

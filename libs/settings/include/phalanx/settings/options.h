@@ -20,7 +20,7 @@ namespace phalanx::settings {
 struct Options {
   // Model.
   std::string model;
-  std::string served_model_name;      // empty: the folder's name
+  std::string served_model_name;      // names, separated by commas; empty: the folder's
   std::int64_t max_model_len = 0;     // 0: what the model allows and the KV cache holds
   std::string quantization = "auto";  // one of step::quantization_choices()
 

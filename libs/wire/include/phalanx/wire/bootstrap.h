@@ -121,7 +121,8 @@ struct ServerPlan {
 struct FrontBootstrap {
   ChildCommon common{};
   std::uint32_t front = 0;   // its slot
-  std::string model_name{};  // what clients call it
+  std::string model_name{};  // what clients call it: the name in answers, and behind it, each in a
+                             // line of its own, others that requests may use
   std::string model_root{};  // the folder it came from
   std::int64_t created = 0;  // seconds since 1970
   std::uint32_t max_model_len = 0;
