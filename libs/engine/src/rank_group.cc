@@ -138,6 +138,7 @@ void RankGroup::on_reply(RankId rank, const wire::RankReply& reply) {
 void RankGroup::on_death(RankId rank, const RankDeath& death) {
   Slot& slot = slots_[rank.value()];
   const bool expected = slot.doomed || state_ == State::kStopping || state_ == State::kFailed;
+  const bool was_dying = slot.dying;
   slot = Slot{};
   wire::RankStatus& status = status_[rank.value()];
   status.state = wire::RankState::kDead;
@@ -154,6 +155,8 @@ void RankGroup::on_death(RankId rank, const RankDeath& death) {
                   {"kv", kv_survives(death) ? "kept" : "dropped"}});
   if (!expected) {
     status.last_error = wire::error_text(death.description);
+  } else if (was_dying) {
+    explain(rank, death);
   }
   for (CollectiveStep* const step : in_flight()) {
     step->on_death(rank, death);
@@ -175,6 +178,8 @@ void RankGroup::on_death(RankId rank, const RankDeath& death) {
 
 void RankGroup::on_lifeline_free(RankId rank) {
   if (kMutation != Mutation::kNoLifeline) {
+    Slot& slot = slots_[rank.value()];
+    slot.dying = slot.alive && !slot.doomed;
     // Where nobody waits for it, its death comes by itself and tells more.
     static_cast<void>(distrust(rank, unavailable("it is dying: its lifeline is free")));
   }
@@ -203,7 +208,7 @@ bool RankGroup::distrust(RankId rank, Error error) {
       return false;
     }
   } else if (state_ == State::kReady) {
-    recover(fault_of(rank, RankFailure::Kind::kDeath, std::move(error)));
+    recover(fault_of(rank, RankFailure::Kind::kSuspected, std::move(error)));
   } else {
     return false;
   }

@@ -195,36 +195,52 @@ void RankGroup::recover(const StepFault& fault, bool of_step) {
                 {{"epoch", epoch_.value()},
                  {"step", command_.step.value()},
                  {"op", name_of(command_.op)},
-                 {"error", combined.to_string()}});
+                 {"error", combined.message()}});
   client_.on_fault(fault);
   if (!was_ready_) {
     fail(combined);
     return;
   }
-  trial_ = Trial{combined, of_step, fault.own_evidence(), fault.lacks_resources()};
+  trial_ = Trial{fault, of_step};
   if (!any(&Slot::doomed)) {
     reaped();
+  }
+}
+
+// That its lifeline was free began the fault; what it died of comes with its end.
+void RankGroup::explain(RankId rank, const RankDeath& death) {
+  if (!trial_) {
+    return;
+  }
+  for (RankFailure& failure : trial_->fault.ranks) {
+    if (failure.rank == rank && failure.kind == RankFailure::Kind::kSuspected) {
+      failure = {rank, RankFailure::Kind::kDeath, error_of(death, "it died")};
+      status_[rank.value()].last_error = wire::error_text(failure.error.to_string());
+      client_.on_fault(trial_->fault);
+    }
   }
 }
 
 // Only now is it known how each rank died, and so whether the step can have done it.
 void RankGroup::reaped() {
   if (const std::optional<Trial> trial = std::exchange(trial_, std::nullopt)) {
-    const bool accused = trial->of_step && (own_death_ || (trial->evidence && !stop_seen_));
-    const bool lacks = shortage_ || trial->lacks;
+    const StepFault& fault = trial->fault;
+    const Error cause = fault.combined();
+    const bool accused = trial->of_step && (own_death_ || (fault.own_evidence() && !stop_seen_));
+    const bool lacks = shortage_ || fault.lacks_resources();
     const bool too_often = trial->of_step && shortages_ >= options_.shortage_limit;
     if (lacks && !accused && !too_often) {
-      wait_out(shortage_.value_or(trial->cause));
+      wait_out(shortage_.value_or(cause));
       return;
     }
     if (accused || lacks) {
       shortages_ = 0;
       repeat_.reset();
-      client_.on_blamed(trial->cause);
+      client_.on_blamed(cause);
     } else {
       charge();
     }
-    if (!affords(trial->cause)) {
+    if (!affords(cause)) {
       return;
     }
   }

@@ -298,7 +298,7 @@ void ReplicaEngine::on_idle() {
 
 void ReplicaEngine::on_fault(const StepFault& fault) {
   ahead_.reset();
-  last_error_ = wire::error_text(fault.combined().to_string());
+  last_error_ = wire::error_text(fault.combined().message());
   send_status();
 }
 

@@ -201,6 +201,37 @@ TEST(GroupDeath, OfAnIdleRankIsRepairedWithoutBeingAsked) {
   EXPECT_TRUE(world.engine.group().ready());
 }
 
+// Its lifeline tells first that it dies, its end tells of what.
+TEST(GroupDeath, OfAnIdleRankIsToldWithWhatKilledIt) {
+  WorldOptions options;
+  options.restart_limit = 0;
+  for (const bool is_final : {false, true}) {
+    ReplicaWorld world(is_final ? options : WorldOptions{});
+    ASSERT_TRUE(world.start());
+    world.cluster.crash(kFirst, SIGKILL);
+    ASSERT_TRUE(world.run_until(
+        [&] { return world.book.ready.size() == 2 || world.book.stopped.has_value(); }, 200));
+    const wire::ReplicaStatus& status = world.book.statuses.back();
+    EXPECT_EQ(status.last_error, "rank 0: unavailable: it died: killed by signal 9");
+    EXPECT_EQ(status.ranks[0].last_error, "unavailable: it died: killed by signal 9");
+    if (is_final) {
+      ASSERT_EQ(world.book.failed.size(), 1U);
+      EXPECT_NE(world.book.failed[0].message.find("signal 9"), std::string::npos)
+          << world.book.failed[0].message;
+    }
+  }
+}
+
+// What is known of a rank that was stopped is not replaced by the kill that followed.
+TEST(GroupDeath, OfAStoppedRankIsToldWithTheStop) {
+  ReplicaWorld world({});
+  ASSERT_TRUE(world.start());
+  world.cluster.freeze(kSecond);
+  world.engine.on_stopped_by_signal(kSecond);
+  ASSERT_TRUE(world.run_until([&] { return world.book.ready.size() == 2; }, 200));
+  EXPECT_EQ(world.engine.status().last_error, "rank 1: unavailable: it was stopped by a signal");
+}
+
 TEST(GroupDeath, TooOftenEndsTheReplicaWithTheCause) {
   WorldOptions options;
   options.restart_limit = 2;

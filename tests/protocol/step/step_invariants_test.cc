@@ -201,7 +201,7 @@ TEST(StepInvariants, S6ErrorsOfAllRanksAreCombined) {
   const std::string error = world.engine.status().last_error;
   EXPECT_NE(error.find("rank 0: internal: bad tile"), std::string::npos) << error;
   EXPECT_NE(error.find("rank 2: resource_exhausted: no scratch"), std::string::npos) << error;
-  EXPECT_EQ(error.find("internal: "), 0U) << "typed by the first cause: " << error;
+  EXPECT_EQ(error.find("rank 0: internal: "), 0U) << "the first cause comes first: " << error;
   ASSERT_TRUE(world.run_to_ends());
 }
 

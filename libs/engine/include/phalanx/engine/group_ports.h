@@ -66,7 +66,7 @@ class GroupClient {
   virtual void on_ready(Epoch epoch) = 0;  // formed (again); ready(), or a step is repeated first
   virtual void on_idle() = 0;              // ready() again after a ping
   virtual void on_step(const wire::RankCommand& command, const CollectiveStep& step) = 0;
-  // Recovery begins, or waits for what is lacking.
+  // Recovery begins, waits for what is lacking, or has learnt what a rank died of.
   virtual void on_fault(const StepFault& fault) = 0;
   virtual void on_failed(const Error& error) = 0;  // for good; every rank was sent SIGKILL
   // The last call, once, after stop() or on_failed(): no rank lives, or one does not die of SIGKILL

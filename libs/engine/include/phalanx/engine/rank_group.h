@@ -102,10 +102,11 @@ class RankGroup final : private RankPort {
   struct Slot {
     bool alive = false;
     bool doomed = false;  // a kill was sent, its death is not reported yet
+    bool dying = false;   // its lifeline became free before that
   };
   struct Trial {  // a fault whose deaths are still to be heard
-    Error cause;
-    bool of_step = false, evidence = false, lacks = false;
+    StepFault fault;
+    bool of_step = false;
   };
   [[nodiscard]] StepId upcoming() const;
   [[nodiscard]] StepLimits limits_for(wire::RankOp op) const;
@@ -132,6 +133,7 @@ class RankGroup final : private RankPort {
   void become_ready();
   void become_idle();
   void recover(const StepFault& fault, bool of_step = false);
+  void explain(RankId rank, const RankDeath& death);
   void reaped();  // every dead rank is gone: judges the fault, forms again
   [[nodiscard]] bool affords(const Error& cause);
   void doom_failing(const StepFault& fault);

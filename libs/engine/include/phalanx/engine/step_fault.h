@@ -33,7 +33,7 @@ struct RankDeath {
 struct RankFailure {
   enum class Kind {
     kReply,      // it answered with an error, `aborted` included
-    kSuspected,  // it answered "done", and was stopped or began to die meanwhile
+    kSuspected,  // it was stopped or began to die, and owed nothing, or answered "done" meanwhile
     kDeath,      // it died before answering
     kKilled,     // it did not answer, or would not take the command, and was killed
     kDiverged    // it answered "done", and its state is not what it must be
