@@ -70,6 +70,12 @@ class Offline(unittest.TestCase):
         self.assertIn(counted(5, 9), result.stdout)
         self.assertRegex(result.stdout, r"finish_reason\s+stop")
 
+    def test_the_end_of_the_last_answer_ends_no_rank_by_force(self):
+        for _ in range(6):  # whether a step is under way then is a matter of milliseconds
+            result = self.run_offline("--tp", "2", "--prompt", "count from 3 to 9")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertNotRegex(result.stderr, r"command_failed|killed by signal")
+
     def test_every_tp_gives_the_same_ids(self):
         ids = set()
         for tp in ("1", "2", "3", "4"):

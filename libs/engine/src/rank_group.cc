@@ -56,14 +56,15 @@ void RankGroup::run(wire::RankCommand command) {
   advance();
 }
 
-void RankGroup::stop() {
+void RankGroup::stop(bool after_step) {
   if (std::exchange(stop_wanted_, true) || state_ == State::kFailed) {
     return;
   }
   if (state_ == State::kReady) {
     state_ = State::kStopping;
     begin_numbered(wire::RankOp::kShutdown);
-  } else if (step_ && command_.op == wire::RankOp::kPing) {
+  } else if (step_ && (command_.op == wire::RankOp::kPing ||
+                       (after_step && state_ == State::kStepping && !aborting()))) {
     return;  // answered in a moment; then the ranks are asked to leave
   } else if (state_ == State::kStepping && step_) {
     step_->fail_own(Error(Code::kCancelled, "the replica stops"));

@@ -161,13 +161,17 @@ void ReplicaEngine::stop(const wire::StopReplica& stop) {
 
 void ReplicaEngine::stop_now() {
   forget_plans();
-  publish(group_.last_step(), scheduler_.fail_all(unavailable("the replica stops")));
-  end_group();
+  std::vector<wire::TokenUpdate> failed = scheduler_.fail_all(unavailable("the replica stops"));
+  // What computes no sequence any more was sent ahead of the last token, and is one step of
+  // decoding.
+  const bool is_needless = failed.empty();
+  publish(group_.last_step(), std::move(failed));
+  end_group(is_needless);
 }
 
-void ReplicaEngine::end_group() {
+void ReplicaEngine::end_group(bool after_step) {
   if (!std::exchange(group_stopping_, true)) {
-    group_.stop();
+    group_.stop(after_step);
   }
 }
 

@@ -44,7 +44,7 @@ void ReplicaEngine::pump() {
     return;
   }
   if (stopping_ && scheduler_.empty()) {
-    end_group();
+    end_group(true);
   }
 }
 

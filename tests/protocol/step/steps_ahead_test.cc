@@ -98,6 +98,28 @@ TEST(StepsAhead, EndWithTheTokenThatStops) {
   EXPECT_EQ(world.engine.status().kv_blocks_free, world.engine.status().kv_blocks_total);
 }
 
+// The step behind the last token computes for nobody: the end waits for it, and kills no rank for it.
+TEST(StepsAhead, BehindTheLastTokenEndBeforeTheRanksDo) {
+  for (Millis delay = 0; delay <= 12; ++delay) {
+    ReplicaWorld world({});
+    ASSERT_TRUE(world.start());
+    wire::Submit submit = world.request(1, 20, 30);
+    world.submit(submit);
+    ASSERT_TRUE(world.run_to_ends());
+    submit.key.attempt = Attempt(2);
+    submit.stop.stop_token_ids = {entry(world, 1).tokens[11]};
+    world.submit(submit);
+    ASSERT_TRUE(world.run_to_ends());
+    world.pass(delay);
+    world.engine.stop(wire::StopReplica{false, 0});
+    ASSERT_TRUE(world.run_until([&] { return world.book.stopped.has_value(); }));
+    EXPECT_TRUE(*world.book.stopped);
+    EXPECT_EQ(world.engine.status().drains, 0U) << "stopped after " << delay << " ms";
+    EXPECT_EQ(world.cluster.kills(), 0U);
+    EXPECT_EQ(world.cluster.count(RankOp::kShutdown), 2U);
+  }
+}
+
 // Whoever arrives while a long step runs takes part in the next one.
 TEST(StepsAhead, AreNotSentLongBeforeTheirTurn) {
   WorldOptions options;

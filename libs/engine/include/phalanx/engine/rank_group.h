@@ -59,8 +59,9 @@ class RankGroup final : private RankPort {
   // A step is in flight, and as far as is known it will succeed.
   [[nodiscard]] bool takes_ahead() const;
 
-  // Ends the ranks: politely when idle, otherwise by abort and kill. Ends in on_stopped().
-  void stop();
+  // Ends the ranks: politely when idle, or, with after_step, when the steps in flight have
+  // ended; otherwise by abort and kill. Ends in on_stopped().
+  void stop(bool after_step);
 
   // One more fault of the group: what was blamed on sequences turned out to be none of theirs.
   void charge() { faults_.push_back(clock_.now()); }

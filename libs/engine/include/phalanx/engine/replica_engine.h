@@ -159,7 +159,7 @@ class ReplicaEngine final : private GroupClient {
   [[nodiscard]] bool admit_attempt(const wire::SequenceKey& key);
   void remember(const Choice& choice, Attempt attempt);
   void stop_now();
-  void end_group();
+  void end_group(bool after_step);
   void send_status();
   void send_holding();
   void send_prefix_changes();
