@@ -99,11 +99,27 @@ class PhalanxLoad(unittest.TestCase):
     def test_a_url_or_header_that_requests_cannot_have_is_refused(self):
         for words, error in ((("--base-url", "http://u:p@h"), "without a user"), (("--base-url", "http://h?k=1"), "without query"),
                              (("--base-url", "http://h:1/v1/"), "without /v1, with which /v1/completions begins"),
+                             (("--base-url", "http://h:1/x/v1/chat/completions/"),
+                              "the server's address without the endpoint /v1/chat/completions"),
+                             (("--base-url", "http://h:1/v1/completions"), "without the endpoint /v1/completions"),
+                             (("--base-url", "http://h:1/v1/models", "--backend", "openai-chat"), "without the endpoint /v1/models"),
                              (("--base-url", "https://h"), "expected http://HOST:PORT"),
                              (("--header", "a b: c"), 'expected "NAME: VALUE"'), (("--header", ": c"), 'expected "NAME: VALUE"')):
             status, output = run("--model", "m", *words)
             self.assertEqual(status, 64, output)
             self.assertIn(error, output)
+
+    def test_no_server_is_its_own_end_and_one_that_hangs_up_is_none(self):
+        status, output = run("--model", "m")
+        self.assertEqual(status, 69, output)
+        self.assertRegex(output, "Failed requests: +1\n")
+        self.assertIn("cannot connect to 127.0.0.1:1", output)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            server = threading.Thread(target=lambda: listener.accept()[0].close())
+            server.start()
+            status, output = run("--base-url", f"http://127.0.0.1:{listener.getsockname()[1]}", "--model", "m")
+            server.join()
+        self.assertEqual(status, 1, output)
 
     def test_a_server_without_model_is_told_with_the_cause(self):
         for answer, cause in (((401, json.dumps({"error": {"message": "no such key"}})), "no such key"), ((404, "<html>gone"), "<html>gone"),

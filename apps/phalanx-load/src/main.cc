@@ -50,6 +50,13 @@ void warn_of_limit(const phalanx::load::Options& options, std::uint64_t open_fil
   }
 }
 
+int status_of(const phalanx::loadgen::Report& report) {
+  if (report.unreached == report.records.size()) {
+    return phalanx::error_traits(phalanx::Code::kUnavailable).exit_status;
+  }
+  return report.failed > 0 ? kSomeRequestsFailed : 0;
+}
+
 int run(int argc, char** argv) {
   auto parsed = phalanx::load::parse_options(phalanx::flags::arguments_of(argc, argv),
                                              phalanx::flags::environment_of(environ));
@@ -92,7 +99,7 @@ int run(int argc, char** argv) {
   if (outcome->signal != 0) {
     return kSignalStatusBase + outcome->signal;
   }
-  return printed != 0 ? printed : report.failed > 0 ? kSomeRequestsFailed : 0;
+  return printed != 0 ? printed : status_of(report);
 }
 
 }  // namespace

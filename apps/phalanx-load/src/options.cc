@@ -263,6 +263,11 @@ Status apply_base_url(Options* o) {
   if (authority.find('@') != std::string_view::npos) {
     return unexpected(" without a user (--header \"authorization: ...\" names one)");
   }
+  for (const char* const path : {"/v1/chat/completions", "/v1/completions", "/v1/models"}) {
+    if (prefix.ends_with(path)) {
+      return unexpected(", the server's address without the endpoint " + std::string(path));
+    }
+  }
   if (prefix.ends_with("/v1") && o->endpoint.starts_with("/v1/")) {
     return unexpected(" without /v1, with which " + o->endpoint + " begins");
   }

@@ -115,6 +115,12 @@ void ClientCall::connect_to(const std::vector<Tcp::endpoint>& endpoints, std::si
 
 void ClientCall::on_connected() {
   connect_timer_.reset();
+  if (callbacks_.on_connected) {
+    callbacks_.on_connected();
+    if (finished_) {
+      return;
+    }
+  }
   SystemError ignored;
   socket_.non_blocking(true, ignored);
   socket_.set_option(Tcp::no_delay(true), ignored);

@@ -25,6 +25,7 @@ struct Driver::Flight {
   std::unique_ptr<http::Client::Call> call;
   StreamAudit audit;
   std::unique_ptr<http::SseParser> events;
+  bool connected = false;
   int status = 0;
   std::string error_body;
   std::optional<std::string> malformed;
@@ -113,6 +114,7 @@ void Driver::send(std::size_t index) {
   request.body = std::move(requests_[index].body);
   request.total_timeout = options_.request_timeout;
   http::ClientCallbacks callbacks;
+  callbacks.on_connected = [one] { one->connected = true; };
   callbacks.on_head = [one](int status, const http::Headers&) { one->status = status; };
   callbacks.on_data = [one](std::string_view bytes) {
     if (one->status != 200) {
@@ -137,6 +139,7 @@ void Driver::on_end(std::size_t index, const Status& status) {
   record.end = elapsed();
   if (flight.status == 0) {
     record.error = status ? "an answer without a head" : status.error().to_string();
+    record.unreached = !flight.connected;
   } else if (flight.status != 200) {
     record.error = "HTTP " + std::to_string(flight.status) + ": " +
                    openai::error_message_of(flight.error_body);

@@ -133,6 +133,7 @@ Report build_report(RunSettings settings, std::vector<RequestRecord> records, Du
   for (const RequestRecord& record : records) {
     if (!record.error.empty()) {
       ++report.failed;
+      report.unreached += record.unreached ? 1U : 0U;
       continue;
     }
     ++report.completed;

@@ -77,6 +77,9 @@ void latency_rows(std::string& out, const Report& report, const Metric& metric) 
   row(out, "Mean " + name, two_decimals(summary.mean));
   row(out, "Median " + name, two_decimals(summary.median));
   for (std::size_t i = 0; i < summary.percentiles.size(); ++i) {
+    if (report.settings.percentiles[i] == 50) {
+      continue;  // the median
+    }
     row(out,
         "P" + shortest(report.settings.percentiles[i]) + " " + name,
         two_decimals(summary.percentiles[i]));

@@ -12,6 +12,7 @@ namespace {
 struct Outcome {
   int status = 0;
   std::string body;
+  int connections = 0;
   int ends = 0;
   std::optional<Error> error;
 };
@@ -26,7 +27,8 @@ class ClientTest : public testing::Test {
     request.host = request.host.empty() ? "127.0.0.1" : request.host;
     return client_->send(
         std::move(request),
-        {.on_head = [outcome](int status, const Headers&) { outcome->status = status; },
+        {.on_connected = [outcome] { ++outcome->connections; },
+         .on_head = [outcome](int status, const Headers&) { outcome->status = status; },
          .on_data = [outcome](std::string_view bytes) { outcome->body += bytes; },
          .on_end =
              [this, outcome](const Status& status) {
@@ -67,6 +69,7 @@ TEST_F(ClientTest, UsesAConnectionAgain) {
         ask({.host = "localhost", .port = server.port(), .method = "POST", .body = "hi"});
     EXPECT_EQ(outcome.status, 200);
     EXPECT_EQ(outcome.body, "POST / hi");
+    EXPECT_EQ(outcome.connections, 1) << "one that is kept counts as well";
     EXPECT_EQ(outcome.ends, 1);
     EXPECT_FALSE(outcome.error);
   }
@@ -175,6 +178,7 @@ TEST_F(ClientTest, SaysWhereNobodyListens) {
   ASSERT_TRUE(outcome.error);
   EXPECT_EQ(outcome.error->code(), Code::kUnavailable);
   EXPECT_NE(outcome.error->message().find("127.0.0.1:" + std::to_string(port)), std::string::npos);
+  EXPECT_EQ(outcome.connections, 0);
   EXPECT_EQ(outcome.ends, 1);
 }
 

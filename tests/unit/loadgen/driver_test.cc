@@ -159,6 +159,19 @@ TEST_F(DriverTest, SaysThatNoStreamCame) {
   EXPECT_EQ(records[0].error, "expected a stream of events, came an answer without any");
 }
 
+TEST_F(DriverTest, TellsNoServerFromOneThatHangsUp) {
+  const Error gone = unavailable("gone");
+  const auto no_server =
+      run(1, [&](const auto&, const auto& callbacks) { callbacks.on_end(gone); });
+  EXPECT_TRUE(no_server[0].unreached);
+  const auto hangs_up = run(1, [&](const auto&, const auto& callbacks) {
+    callbacks.on_connected();
+    callbacks.on_end(gone);
+  });
+  EXPECT_FALSE(hangs_up[0].unreached);
+  EXPECT_EQ(hangs_up[0].error, no_server[0].error);
+}
+
 TEST_F(DriverTest, NamesWhatTheServerRefused) {
   const auto records = run(1, [](const auto&, const auto& callbacks) {
     callbacks.on_head(503, {});

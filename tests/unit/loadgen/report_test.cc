@@ -207,10 +207,21 @@ TEST(ReportText, ShowsCountsLatenciesAndFailures) {
                            "Mean TTFT (ms):",
                            "Median TPOT (ms):",
                            "P99.9 ITL (ms):",
-                           "P50 E2EL (ms):",
                            "1 x the stream was cut before [DONE]"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
+  EXPECT_EQ(text.find("P50 "), std::string::npos) << "it is the median";
+}
+
+TEST(Report, CountsRequestsThatReachedNoServer) {
+  RequestRecord refused = record(0, 0, {});
+  refused.error = "cannot connect";
+  refused.unreached = true;
+  RequestRecord lost = record(0, 0, {});
+  lost.error = "lost";
+  const Report report = build_report({}, {refused, lost, record(0, 0, {1})}, milliseconds(1000));
+  EXPECT_EQ(report.failed, 2U);
+  EXPECT_EQ(report.unreached, 1U);
 }
 
 TEST(ReportText, ShowsOnlyTheMetricsAskedFor) {

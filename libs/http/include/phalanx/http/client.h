@@ -26,6 +26,7 @@ struct ClientRequest {
 };
 
 struct ClientCallbacks {
+  std::function<void()> on_connected = {};  // there is a connection; again where it is replaced
   std::function<void(int status, const Headers&)> on_head = {};  // may be empty
   std::function<void(std::string_view bytes)> on_data = {};      // body as it comes; may be empty
   // Exactly once, last. Success means that the response is complete as its framing says, whatever

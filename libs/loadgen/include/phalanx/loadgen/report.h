@@ -19,7 +19,8 @@ struct RequestRecord {
   std::uint64_t input_tokens = 0;
   std::uint64_t output_tokens = 0;
   std::string text;
-  std::string error;  // "" = it succeeded and its audit is clean
+  std::string error;       // "" = it succeeded and its audit is clean
+  bool unreached = false;  // no connection was made
 };
 
 // A request is good if none of its latencies is longer, in milliseconds, and it succeeded.
@@ -62,7 +63,8 @@ struct Report {
   double duration_s = 0.0;
   std::size_t completed = 0;
   std::size_t failed = 0;
-  std::size_t good = 0;  // within settings.goodput; meaningful if that limits anything
+  std::size_t unreached = 0;  // of those that failed
+  std::size_t good = 0;       // within settings.goodput; meaningful if that limits anything
   std::uint64_t total_input_tokens = 0;
   std::uint64_t total_output_tokens = 0;
   std::uint64_t max_output_tokens_per_s = 0;  // in the busiest second
