@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """phalanxctl refuses what it would ignore, and `inspect` what phalanxd would refuse."""
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,14 @@ class Phalanxctl(unittest.TestCase):
                 status, output = run(command, number, "--port", "1")
                 self.assertEqual((status, output), (64, f'phalanxctl: {command}: expected the number of a replica, found "{number}"\n'))
         self.assertEqual(run("drain", "dp255", "--port", "1")[0], 66, "no server is there")
+
+    def test_who_finds_no_server_learns_of_those_that_there_are(self):
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind("\0phalanx-admin-%d-%d" % (os.geteuid(), os.getpid() % 60000 + 2))
+            server.listen()
+            status, output = run("status", "--port", "1")
+        self.assertEqual(status, 66, output)
+        self.assertRegex(output, r"\(Connection refused\): there is one( of user \d+)? at port \d+: phalanxctl (--uid \d+ )?--port \d+")
 
     def test_a_flag_without_an_effect_is_refused(self):
         for words in (("drain", "0", "--fronts"), ("ping", "--watch"), ("status", "--num-kv-blocks", "4"), ("inspect", TINY, "--port", "1"),

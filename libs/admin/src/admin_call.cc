@@ -20,6 +20,7 @@
 #include "phalanx/wire/limits.h"
 
 #include "admin_socket.h"
+#include "listening_servers.h"
 
 namespace phalanx::admin {
 
@@ -56,9 +57,11 @@ Status connect(Protocol::socket& socket, const AdminAddress& server, SteadyTime 
     return deadline_exceeded("the server took no connection in time");
   }
   if (error != 0) {
+    const std::string advice =
+        error == ECONNREFUSED ? advice_of(listening_servers(), ::geteuid()) : "";
     return not_found("no server answers at @" + name + " (" +
                      boost::system::system_category().message(error) +
-                     "): is phalanxd running on that port?");
+                     "): " + (advice.empty() ? "is phalanxd running on that port?" : advice));
   }
   if (const auto peer = peer_of(socket); !is_trusted(peer, server.uid)) {
     return failed_precondition("the process at @" + name + " is run by " +
