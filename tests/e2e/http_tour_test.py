@@ -322,7 +322,7 @@ class OperatorCommands(unittest.TestCase):
         with Server("--dp", 2, "--tp", 1) as server:
             self.assertEqual(server.control("ping").returncode, 0)
             self.assertEqual(server.control("drain", "0").returncode, 0)
-            self.assertEqual(server.status()["replicas"][0]["state"], "draining")
+            self.assertEqual(server.status()["replicas"][0]["state"], "drained")
             for i in range(4):
                 server.chat(f"count from {i} to {i + 2}")
             self.assertEqual(server.control("resume", "0").returncode, 0)

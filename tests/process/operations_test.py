@@ -117,6 +117,35 @@ class Drained(unittest.TestCase):
             self.assertEqual(server.request("POST", "/v1/completions", {"prompt": "count from 1 to 3", "max_tokens": 4})[0], 200)
 
 
+    def test_who_waits_for_a_command_sees_its_end(self):
+        with Server("--dp", 1, "--tp", 1) as server:
+            def state():
+                return server.status()["replicas"][0]["state"]
+            running = server.stream("count from 1 to 9", ignore_eos=True, max_tokens=3000).wait_for_tokens(2)
+            early = server.control("drain", "0", "--wait", "--timeout", "0.3")
+            self.assertEqual(early.returncode, 75, early.stderr)
+            self.assertIn("replica 0 is draining, sequences left: 1", early.stderr)
+            self.assertEqual(state(), "draining")
+            leaving = threading.Timer(0.2, running.close)
+            leaving.start()
+            self.assertEqual(server.control("drain", "0", "--wait").returncode, 0)
+            self.assertFalse(leaving.is_alive(), "the end of the stream is the end of the wait")
+            self.assertEqual(state(), "drained")
+            table = server.control("status").stdout
+            self.assertRegex(table, r"  degraded  .*\n(?:.*\n)*  dp0 +drained ")
+            self.assertEqual(server.control("resume", "0", "--wait").returncode, 0)
+            self.assertEqual(state(), "ready")
+            self.assertEqual(server.control("restart", "0", "--wait", "--timeout", "60").returncode, 0)
+            replica = server.status()["replicas"][0]
+            self.assertEqual((replica["state"], replica["incarnation"]), ("ready", 2))
+            self.assertEqual(server.control("restart", "1", "--wait").returncode, 78, "there is no such replica")
+
+    def test_one_drained_replica_of_two_is_a_degraded_server(self):
+        with Server("--dp", 2, "--tp", 1) as server:
+            self.assertEqual(server.control("drain", "1", "--wait").returncode, 0)
+            self.assertEqual(server.status()["state"], "degraded")
+            self.assertEqual(server.request("GET", "/ready")[0], 200)
+
     def test_what_was_accepted_goes_on_whatever_becomes_of_drained_replicas(self):
         def drain(server, replica):
             self.assertEqual(server.control("drain", str(replica)).returncode, 0)
@@ -137,7 +166,7 @@ class Drained(unittest.TestCase):
                 for i, stream in enumerate(running):
                     stream.finish()
                     self.assertEqual((stream.text, stream.done, stream.error), (counted(100 + i, 180 + i), True, None))
-                eventually(lambda: {r["state"] for r in server.status()["replicas"]} == {"draining"}, 20, "they are drained as before")
+                eventually(lambda: {r["state"] for r in server.status()["replicas"]} == {"drained"}, 20, "they are drained as before")
                 self.assertEqual(server.request("GET", "/ready")[0], 503)
                 self.assertEqual(server.control("resume", "0").returncode, 0)
                 eventually(lambda: server.request("GET", "/ready")[0] == 200, 20, "a resumed replica serves")

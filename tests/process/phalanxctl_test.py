@@ -40,7 +40,7 @@ class Phalanxctl(unittest.TestCase):
 
     def test_a_flag_without_an_effect_is_refused(self):
         for words in (("drain", "0", "--fronts"), ("ping", "--watch"), ("status", "--num-kv-blocks", "4"), ("inspect", TINY, "--port", "1"),
-                      ("reload", "--json"), ("dump", TINY, "--interval", "2")):
+                      ("reload", "--json"), ("dump", TINY, "--interval", "2"), ("ping", "--wait")):
             status, output = run(*words)
             self.assertEqual(status, 64, (words, output))
             self.assertIn(f"found {words[-1] if words[-1].startswith('--') else words[-2]}", output)

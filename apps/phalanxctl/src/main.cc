@@ -9,7 +9,6 @@
 #include <iostream>
 #include <thread>
 
-#include "phalanx/admin/admin_call.h"
 #include "phalanx/admin/commands.h"
 #include "phalanx/base/exception_error.h"
 #include "phalanx/base/printable.h"
@@ -20,28 +19,20 @@
 #include "phalanx/wire/limits.h"
 
 #include "inspect.h"
+#include "operate.h"
 #include "options.h"
+#include "server_call.h"
 
 namespace phalanx::app {
 
 namespace {
 
-Result<wire::AdminAnswer> call(const CtlOptions& options, const wire::AdminRequest& request) {
-  const admin::AdminAddress server{static_cast<std::uint32_t>(options.uid),
-                                   static_cast<std::uint16_t>(options.port)};
-  return admin::admin_call(server, request, from_seconds(options.timeout_s));
-}
-
 Status print_status(const CtlOptions& options) {
   do {
-    PHALANX_TRY(const wire::AdminAnswer answer, call(options, {wire::AdminCommand::kStatus}));
-    const auto* const status = std::get_if<wire::ServerStatus>(&answer);
-    if (status == nullptr) {
-      PHALANX_RETURN_IF_ERROR(admin::outcome_of(answer));
-      return data_loss("the server's status could not be read: it sent none");
-    }
+    PHALANX_TRY(const wire::ServerStatus status,
+                ask_status(options, from_seconds(options.timeout_s)));
     const std::string shown =
-        options.json ? documents::status_json_in_ascii(*status) : documents::status_table(*status);
+        options.json ? documents::status_json_in_ascii(status) : documents::status_table(status);
     // On a terminal the picture is redrawn in place.
     const bool redraw = options.watch && !options.json && ::isatty(STDOUT_FILENO) != 0;
     std::cout << (redraw ? "\x1b[H\x1b[2J" : "") << shown << (options.json ? "\n" : "")
@@ -100,8 +91,7 @@ Status run_command(const CtlOptions& options) {
       request.program = std::filesystem::absolute(options.argument).string();
     }
   }
-  PHALANX_TRY(const wire::AdminAnswer answer, call(options, request));
-  PHALANX_RETURN_IF_ERROR(admin::outcome_of(answer));
+  PHALANX_RETURN_IF_ERROR(operate(options, request));
   std::cout << "ok\n";
   return ok();
 }

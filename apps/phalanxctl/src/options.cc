@@ -80,6 +80,9 @@ bool has_effect(const std::string& command, const std::string& flag) {
   if (flag == "watch" || flag == "interval") {
     return command == "status";
   }
+  if (flag == "wait") {
+    return command == "drain" || command == "resume" || command == "restart";
+  }
   if (flag == "port" || flag == "uid" || flag == "timeout") {
     return command != "inspect" && command != "dump";
   }
@@ -142,7 +145,9 @@ flags::FlagTable make_table(CtlOptions* o) {
   table.add_switch("fronts", &o->fronts, "reload: only the fronts");
   table.add_switch("watch", &o->watch, "Print the status again and again, until interrupted");
   table.add_double("interval", &o->interval_s, 0.1, 3600, "Seconds between two prints of --watch");
-  table.add_double("timeout", &o->timeout_s, 0.1, 3600, "Seconds to wait for an answer");
+  table.add_switch(
+      "wait", &o->wait, "drain, resume, restart: until it is done, or --timeout is over");
+  table.add_double("timeout", &o->timeout_s, 0.1, 3600, "Seconds that a command may take");
   add_topology(&table, o);
   return table;
 }

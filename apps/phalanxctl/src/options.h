@@ -23,6 +23,7 @@ struct CtlOptions {
   bool json = false;
   bool fronts = false;
   bool watch = false;
+  bool wait = false;
   double interval_s = 1.0;
   double timeout_s = 10.0;
   std::int64_t dp = 1;

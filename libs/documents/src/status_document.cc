@@ -49,7 +49,7 @@ json replica_json(std::size_t index, const wire::ShownReplica& replica) {
   const wire::ShownSlot& slot = replica.slot;
   const wire::ReplicaStatus& status = replica.report;
   return {{"replica", index},
-          {"state", slot.state},
+          {"state", shown_state(replica)},
           {"pid", slot.pid},
           {"incarnation", slot.incarnation.value()},
           {"restarts", slot.restarts},
@@ -87,6 +87,14 @@ json front_json(std::size_t index, const wire::ShownFront& front) {
 }
 
 }  // namespace
+
+bool is_idle(const wire::ShownReplica& replica) {
+  return replica.open_attempts == 0 && replica.report.running == 0 && replica.report.waiting == 0;
+}
+
+std::string shown_state(const wire::ShownReplica& replica) {
+  return replica.slot.state == "draining" && is_idle(replica) ? "drained" : replica.slot.state;
+}
 
 json status_object(const wire::ServerStatus& status) {
   json replicas = json::array();

@@ -51,6 +51,22 @@ TEST(StatusDocument, HasTheseFieldsInThisOrder) {
       R"("version":"1.2.3"})");
 }
 
+TEST(StatusDocument, AReplicaIsDrainedWhenNobodyKnowsOfWork) {
+  const auto shown_with = [](const std::string& state, auto change) {
+    wire::ServerStatus status = server("m", "");
+    status.replicas[0].slot.state = state;
+    change(status.replicas[0]);
+    EXPECT_NE(status_table(status).find(shown_state(status.replicas[0])), std::string::npos);
+    return shown_state(status.replicas[0]);
+  };
+  const auto nothing = [](wire::ShownReplica&) {};
+  EXPECT_EQ(shown_with("draining", nothing), "drained");
+  EXPECT_EQ(shown_with("ready", nothing), "ready");
+  EXPECT_EQ(shown_with("draining", [](auto& replica) { replica.report.running = 1; }), "draining");
+  EXPECT_EQ(shown_with("draining", [](auto& replica) { replica.report.waiting = 1; }), "draining");
+  EXPECT_EQ(shown_with("draining", [](auto& replica) { replica.open_attempts = 1; }), "draining");
+}
+
 TEST(StatusDocument, TheReplicasOwnErrorStandsInForTheSlots) {
   wire::ServerStatus status = server("m", "");
   status.replicas[0].report.last_error = "a rank died";

@@ -7,6 +7,12 @@
 
 namespace phalanx::documents {
 
+// Neither the leader nor the replica itself knows of any work of it.
+[[nodiscard]] bool is_idle(const wire::ShownReplica& replica);
+
+// The state of its slot, or "drained" where that is "draining" and the replica is idle.
+[[nodiscard]] std::string shown_state(const wire::ShownReplica& replica);
+
 // The whole state of a server as one line of JSON, for GET /health: leader, fronts, replicas,
 // ranks, ledger. The fields are those of proto/admin.md.
 [[nodiscard]] std::string status_json(const wire::ServerStatus& status);
