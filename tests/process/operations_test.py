@@ -33,6 +33,30 @@ def command_line(pid):
         return b""
 
 
+class Watched(unittest.TestCase):
+    def test_a_server_that_goes_is_watched_for(self):
+        for json_wanted in (False, True):
+            with self.subTest(json=json_wanted), Server("--dp", 1, "--tp", 1) as server:
+                words = ["--json"] if json_wanted else []
+                watch = subprocess.Popen([os.path.join(BIN, "phalanxctl"), "status", "--watch", "--interval", "0.1", "--port",
+                                          str(server.port), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                try:
+                    first = watch.stdout.readline()
+                    server.stop()
+                    away = watch.stderr.readline() if json_wanted else next(line for line in watch.stdout if "no server" in line)
+                    time.sleep(0.5)
+                    self.assertIsNone(watch.poll(), "it goes on")
+                finally:
+                    watch.terminate()
+                    rest = watch.communicate(timeout=30)
+                if json_wanted:
+                    self.assertEqual(json.loads(first)["state"], "serving")
+                    self.assertEqual(rest[1], "", "it is told once")
+                else:
+                    self.assertRegex(first, r"^\d\d:\d\d:\d\d  phalanx-tiny  serving  ")
+                self.assertRegex(away, r"no server answers \(since \d\d:\d\d:\d\d\): ")
+
+
 class RollingRestart(unittest.TestCase):
     def test_hangup_restarts_one_replica_after_the_other_under_load(self):
         with Server("--dp", 2, "--tp", 1) as server:

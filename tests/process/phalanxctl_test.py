@@ -40,11 +40,21 @@ class Phalanxctl(unittest.TestCase):
 
     def test_a_flag_without_an_effect_is_refused(self):
         for words in (("drain", "0", "--fronts"), ("ping", "--watch"), ("status", "--num-kv-blocks", "4"), ("inspect", TINY, "--port", "1"),
-                      ("reload", "--json"), ("dump", TINY, "--interval", "2"), ("ping", "--wait")):
+                      ("reload", "--json"), ("dump", TINY, "--interval", "2"), ("dump", TINY, "--json"), ("ping", "--wait")):
             status, output = run(*words)
             self.assertEqual(status, 64, (words, output))
             self.assertIn(f"found {words[-1] if words[-1].startswith('--') else words[-2]}", output)
         self.assertEqual(run("status", "--interval", "2"), (64, "phalanxctl: --interval: expected only with --watch\n"))
+
+    def test_help_is_a_command_and_fits_a_terminal(self):
+        status, help_text = run("help")
+        self.assertEqual(status, 0, help_text)
+        self.assertEqual(help_text, run("--help")[1])
+        self.assertIn("exit status: 0 done, ", help_text)
+        self.assertIn("(default one's own)", help_text)
+        for program in ("phalanxctl", "phalanx-load", "phalanxd"):
+            prose = [line for line in run("--help", program=program)[1].splitlines() if not line.startswith("    --")]
+            self.assertEqual([line for line in prose if len(line) > 100], [])
 
     def test_a_file_of_settings_is_read_for_every_command(self):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:

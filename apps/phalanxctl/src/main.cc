@@ -7,42 +7,23 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
-#include <thread>
 
 #include "phalanx/admin/commands.h"
 #include "phalanx/base/exception_error.h"
 #include "phalanx/base/printable.h"
 #include "phalanx/base/version.h"
 #include "phalanx/documents/poison_document.h"
-#include "phalanx/documents/status_document.h"
 #include "phalanx/os/standard_files.h"
 #include "phalanx/wire/limits.h"
 
 #include "inspect.h"
 #include "operate.h"
 #include "options.h"
-#include "server_call.h"
+#include "show_status.h"
 
 namespace phalanx::app {
 
 namespace {
-
-Status print_status(const CtlOptions& options) {
-  do {
-    PHALANX_TRY(const wire::ServerStatus status,
-                ask_status(options, from_seconds(options.timeout_s)));
-    const std::string shown =
-        options.json ? documents::status_json_in_ascii(status) : documents::status_table(status);
-    // On a terminal the picture is redrawn in place.
-    const bool redraw = options.watch && !options.json && ::isatty(STDOUT_FILENO) != 0;
-    std::cout << (redraw ? "\x1b[H\x1b[2J" : "") << shown << (options.json ? "\n" : "")
-              << std::flush;
-    if (options.watch) {
-      std::this_thread::sleep_for(std::chrono::duration<double>(options.interval_s));
-    }
-  } while (options.watch && std::cout);
-  return ok();
-}
 
 Status print_dump(const CtlOptions& options) {
   if (options.argument.empty()) {
@@ -68,7 +49,7 @@ Result<std::uint32_t> replica_of(const CtlOptions& options) {
 Status run_command(const CtlOptions& options) {
   PHALANX_RETURN_IF_ERROR(check(options));
   if (options.command == "status") {
-    return print_status(options);
+    return show_status(options);
   }
   if (options.command == "inspect") {
     return inspect(options);
@@ -79,8 +60,8 @@ Status run_command(const CtlOptions& options) {
   const auto command = admin::command_named(options.command);
   if (!command) {
     return invalid_argument("unknown command \"" + options.command +
-                            "\"; expected status, ping, drain, resume, restart, reload, dump or "
-                            "inspect");
+                            "\"; expected status, ping, drain, resume, restart, reload, dump, "
+                            "inspect or help");
   }
   wire::AdminRequest request{*command};
   if (admin::takes_replica(*command)) {
@@ -101,7 +82,8 @@ int run(int argc, char** argv) {
   flags::FlagTable table = make_table(&options);
   const auto request = table.parse(flags::arguments_of(argc, argv), flags::environment_of(environ));
   Status status = request ? ok() : Status(request.error());
-  if (status && *request == flags::FlagTable::Request::kHelp) {
+  const bool asks_for_help = !options.words.empty() && options.words.front() == "help";
+  if (status && (*request == flags::FlagTable::Request::kHelp || asks_for_help)) {
     std::cout << table.help_text();
     return 0;
   }

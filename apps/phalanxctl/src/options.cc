@@ -72,7 +72,7 @@ bool has_effect(const std::string& command, const std::string& flag) {
     return true;  // of what it sets each has an effect there or not
   }
   if (flag == "json") {
-    return command == "status" || command == "inspect" || command == "dump";
+    return command == "status" || command == "inspect";
   }
   if (flag == "fronts") {
     return command == "reload";
@@ -122,16 +122,21 @@ flags::FlagTable make_table(CtlOptions* o) {
       "phalanxctl",
       "phalanxctl looks at a running phalanxd and operates it.\n\n"
       "commands: status (if none is given) | ping | drain REPLICA | resume REPLICA | restart "
-      "REPLICA | reload [--fronts [PROGRAM]] | dump FILE | inspect MODEL\n\n"
+      "REPLICA | reload [--fronts [PROGRAM]] | dump FILE | inspect MODEL | help\n\n"
+      "drain gives a replica no new work, until resume. drain, resume and restart end when the "
+      "server has taken them; with --wait when they are done: the drained replica has nothing left "
+      "to do, the other is ready.\n\n"
       "reload replaces the replicas and the fronts one after the other, as SIGHUP does; with "
-      "--fronts "
-      "only these, which then run PROGRAM, or what lies where theirs was found.\n\n"
+      "--fronts only these, which then run PROGRAM, or what lies where theirs was found.\n\n"
       "dump prints what a server has written down of a request that ended what computed it, a file "
       "of its --dump-dir, as JSON.\n\n"
       "inspect says what the model at a path is and what phalanxd would need to serve it, and "
-      "starts "
-      "nothing. It ends with 0 when the model can be served as asked, else with the status that "
-      "phalanxd would end with.",
+      "starts nothing. It ends with 0 when the model can be served as asked, else with the status "
+      "that phalanxd would end with.\n\n"
+      "exit status: 0 done, 64 wrong usage or a model that is not supported, 65 a file or an "
+      "answer that cannot be read, 66 no server or file is there, 69 the server hung up or the "
+      "replica has failed, 75 not done within --timeout, or the output cannot be written, 78 "
+      "refused",
       "PHALANXCTL_");
   table.words(&o->words, 2, "[COMMAND [ARGUMENT]]");
   table.add_int(
@@ -140,7 +145,8 @@ flags::FlagTable make_table(CtlOptions* o) {
                 &o->uid,
                 0,
                 4294967295,
-                "User that runs the server; only that user and root are heard");
+                "User that runs the server; only that user and root are heard",
+                "one's own");
   table.add_switch("json", &o->json, "Print the status, or what inspect finds, as JSON");
   table.add_switch("fronts", &o->fronts, "reload: only the fronts");
   table.add_switch("watch", &o->watch, "Print the status again and again, until interrupted");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <sstream>
 
 #include "phalanx/flags/flag_table.h"
 
@@ -21,18 +22,19 @@ std::string spelling(const Flag& flag) {
   return flag.value_name.empty() ? result : result + " " + flag.value_name;
 }
 
-void append_wrapped(const std::string& text, std::string* out) {
+// A line of prose.
+void append_wrapped(const std::string& text, std::size_t indent, std::string* out) {
   std::size_t column = 0;
   std::size_t start = 0;
   while (start < text.size()) {
     const std::size_t end = std::min(text.find(' ', start), text.size());
     const std::size_t length = end - start;
-    if (column == 0) {
-      out->append(kIndent * 2, ' ');
-      column = kIndent * 2;
+    if (start == 0) {
+      out->append(indent, ' ');
+      column = indent;
     } else if (column + 1 + length > kColumns) {
-      out->append("\n").append(kIndent * 2, ' ');
-      column = kIndent * 2;
+      out->append("\n").append(indent, ' ');
+      column = indent;
     } else {
       out->append(" ");
       ++column;
@@ -47,9 +49,13 @@ void append_wrapped(const std::string& text, std::string* out) {
 }  // namespace
 
 std::string FlagTable::help_text() const {
-  std::string out = summary_ + "\n\nusage: " + program_ +
-                    (positional_.empty() ? "" : " [" + positional_ + "]") +
-                    (words_usage_.empty() ? "" : " " + words_usage_) + " [options]\n";
+  std::string out;
+  std::istringstream lines(summary_);
+  for (std::string line; std::getline(lines, line);) {
+    append_wrapped(line, 0, &out);
+  }
+  out += "\nusage: " + program_ + (positional_.empty() ? "" : " [" + positional_ + "]") +
+         (words_usage_.empty() ? "" : " " + words_usage_) + " [options]\n";
   std::string group = "\n";  // no title is equal to it, so the first flag always starts a group
   for (const Flag& flag : flags_) {
     if (flag.group != group) {
@@ -59,21 +65,26 @@ std::string FlagTable::help_text() const {
     out.append(kIndent, ' ').append(spelling(flag)).append("\n");
     append_wrapped(
         flag.help + (flag.default_text.empty() ? "." : " (default " + flag.default_text + ")."),
+        2 * kIndent,
         &out);
   }
   for (const auto& [title, text] : sections_) {
     out += "\n" + title + "\n";
-    append_wrapped(text, &out);
+    append_wrapped(text, 2 * kIndent, &out);
   }
   out += "\n    -h, --help\n        Show this.\n    --version\n        Show the version.\n\n";
-  out +=
+  append_wrapped(
       "What is on or off is switched on by --NAME or --NAME=true, off by --no-NAME or "
-      "--NAME=false.\n";
-  out += "Every option can also be set by " + env_prefix_ +
-         "NAME in the environment (in capitals, - as _; empty is as unset), or in\nthe --config "
-         "file. The command line wins over the environment, the environment over the file, and "
-         "that over\n"
-         "--default NAME=VALUE, which is for what starts the program.\n";
+      "--NAME=false.",
+      0,
+      &out);
+  append_wrapped("Every option can also be set by " + env_prefix_ +
+                     "NAME in the environment (in capitals, - as _; empty is as unset), or in the "
+                     "--config file. The command line wins over the environment, the environment "
+                     "over the file, and that over --default NAME=VALUE, which is for what starts "
+                     "the program.",
+                 0,
+                 &out);
   return out;
 }
 

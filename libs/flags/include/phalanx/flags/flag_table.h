@@ -50,12 +50,13 @@ class FlagTable {
   void group(std::string title);
 
   // `names` is "tensor-parallel-size,tp". A value outside [min, max] is refused with both bounds
-  // named.
+  // named. Help shows `default_text` as the default, or else the value that `target` has.
   void add_int(std::string_view names,
                std::int64_t* target,
                std::int64_t min,
                std::int64_t max,
-               std::string help);
+               std::string help,
+               std::string default_text = "");
   void add_double(std::string_view names, double* target, double min, double max, std::string help);
   void add_text(std::string_view names,
                 std::string* target,
