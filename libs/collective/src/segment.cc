@@ -28,14 +28,14 @@ Status check_memory(std::span<const std::byte> memory, std::size_t needed) {
 
 Status check_spec(const SegmentSpec& spec) {
   if (spec.world == 0 || spec.world > kMaxWorld) {
-    return invalid_argument("a group has 1 to " + std::to_string(kMaxWorld) + " ranks, got " +
+    return invalid_argument("a group has 1 to " + std::to_string(kMaxWorld) + " ranks, came " +
                             std::to_string(spec.world));
   }
   if (spec.slot_bytes < kMinSlotBytes || spec.slot_bytes > kMaxSlotBytes ||
       spec.slot_bytes % 64 != 0) {
     return invalid_argument("a slot has a multiple of 64 bytes from " +
                             std::to_string(kMinSlotBytes) + " to " + std::to_string(kMaxSlotBytes) +
-                            ", got " + std::to_string(spec.slot_bytes));
+                            ", came " + std::to_string(spec.slot_bytes));
   }
   return ok();
 }

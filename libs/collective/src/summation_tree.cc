@@ -102,10 +102,10 @@ std::vector<TreeAdd> tree_adds(std::uint32_t leaves) {
 Result<TreePlan> TreePlan::make(std::uint32_t leaves, std::uint32_t world) {
   if (leaves == 0 || leaves > kMaxTreeLeaves) {
     return invalid_argument("a summation tree has 1 to " + std::to_string(kMaxTreeLeaves) +
-                            " leaves, got " + std::to_string(leaves));
+                            " leaves, came " + std::to_string(leaves));
   }
   if (world == 0 || world > kMaxWorld) {
-    return invalid_argument("a group has 1 to " + std::to_string(kMaxWorld) + " ranks, got " +
+    return invalid_argument("a group has 1 to " + std::to_string(kMaxWorld) + " ranks, came " +
                             std::to_string(world));
   }
   TreePlan plan;
