@@ -102,6 +102,9 @@ class FailedStart(unittest.TestCase):
             residue.check()
             self.expect((result.returncode, result.stdout + result.stderr, 0), 78, str(port), "taken")
 
+    def test_an_address_that_is_not_there_yet(self):
+        self.expect(start("--host", "192.0.2.1"), 78, "cannot listen on 192.0.2.1:", "no interface of this machine has that address (yet)")
+
     def test_no_memory_for_kv(self):
         self.expect(start("--kv-cache-memory-bytes", str(1 << 50)), 75, "KV", str(1 << 50))
 

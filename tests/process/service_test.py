@@ -49,6 +49,11 @@ class Unit(unittest.TestCase):
     def test_a_rank_without_memory_does_not_end_the_service(self):
         self.expect("Service", "OOMPolicy", "continue")
 
+    def test_what_passes_is_tried_again_and_what_stays_is_not(self):
+        self.expect("Unit", "StartLimitIntervalSec", "0")
+        self.expect("Service", "RestartSec", "5")
+        self.expect("Service", "RestartPreventExitStatus", "64 65 66")
+
 
 if __name__ == "__main__":
     main()

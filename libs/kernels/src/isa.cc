@@ -170,11 +170,11 @@ Result<Isa> resolve_isa(std::string_view requested) {
     }
     const std::string name = "--isa " + std::string(requested);
     if (!processor_has(row)) {
-      return failed_precondition(name + ": this processor does not have it (it needs " +
-                                 std::string(row.needs) + "); available: " + available_names());
+      return invalid_argument(name + ": this processor does not have it (it needs " +
+                              std::string(row.needs) + "); available: " + available_names());
     }
     if (const int refusal = request_permission(row); refusal != 0) {
-      return failed_precondition(
+      return invalid_argument(
           name + ": this processor has what it needs (" + std::string(row.needs) +
           "), but Linux does not permit it: " + std::generic_category().message(refusal) +
           "; available: " + available_names());

@@ -23,6 +23,9 @@ Error listen_error(const std::string& address, std::uint16_t port, int reason) {
     return failed_precondition(where +
                                "this user may not bind the port; ports below 1024 belong to root");
   }
+  if (reason == EADDRNOTAVAIL) {
+    return failed_precondition(where + "no interface of this machine has that address (yet)");
+  }
   return invalid_argument(where + std::generic_category().message(reason));
 }
 

@@ -105,8 +105,8 @@ class DoorsTest : public testing::Test {
   bool hangs_up_at_once_ = false;
 };
 
-TEST_F(DoorsTest, AnAddressThatCannotBeHadNamesItsFlag) {
-  for (const char* const address : {"nowhere", "", "192.0.2.1"}) {
+TEST_F(DoorsTest, AnAddressThatIsNoneNamesItsFlag) {
+  for (const char* const address : {"nowhere", ""}) {
     DoorOptions options;
     options.address = address;
     const auto doors = Doors::open(loop_, std::move(options), {});

@@ -25,9 +25,9 @@ using step::kIsas;
 
 // The instruction set of that name; "auto" is the fastest that is available.
 //
-// Errors: kInvalidArgument     no such name; the message lists the names
-//         kFailedPrecondition  known, but absent here; the message says what it needs, or that Linux
-//                              does not permit it, and what is available
+// Errors: kInvalidArgument  no such name; the message lists the names. Or a known one that is absent
+//                           here, which stays so; the message says what it needs, or that Linux
+//                           does not permit it, and what is available
 [[nodiscard]] Result<Isa> resolve_isa(std::string_view requested);
 
 // Whether the processor has AVX-512 but computes 256 bits at a time, as Zen 4 does and says.

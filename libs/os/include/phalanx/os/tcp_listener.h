@@ -27,8 +27,9 @@ class TcpListener {
  public:
   // `address` is a numeric IPv4 or IPv6 address, the latter in brackets or not, or "localhost",
   // which is 127.0.0.1. Port 0 is any free one.
-  // Errors: kInvalidArgument    the address is none, or none of this machine
-  //         kFailedPrecondition the port is taken, or may not be bound by this user
+  // Errors: kInvalidArgument    the address is none
+  //         kFailedPrecondition no interface has the address, which may still come; the port is
+  //         taken, or may not be bound by this user
   [[nodiscard]] static Result<TcpListener> listen(const std::string& address,
                                                   std::uint16_t port,
                                                   int backlog);
