@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server as a service of systemd: what the unit of deploy/ asks for."""
+"""A server as a service of systemd: what the unit of deploy/ asks for, and what the manager is told."""
+import http.client
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from phalanx_server import BIN, ROOT, main  # noqa: E402
+from phalanx_server import BIN, ROOT, TINY, Residue, Stream, descendants, main  # noqa: E402
 
 UNIT = os.path.join(ROOT, "deploy", "systemd", "phalanxd.service")
 
@@ -53,6 +56,81 @@ class Unit(unittest.TestCase):
         self.expect("Unit", "StartLimitIntervalSec", "0")
         self.expect("Service", "RestartSec", "5")
         self.expect("Service", "RestartPreventExitStatus", "64 65 66")
+
+    def test_it_has_started_when_the_server_says_so(self):
+        self.expect("Service", "Type", "notify")
+        self.expect("Service", "TimeoutStartSec", "infinity")
+
+
+class Manager:
+    """What systemd is to a service: a socket, and a server that is told its name."""
+
+    def __init__(self, *arguments):
+        self.residue = Residue()
+        self.folder = tempfile.TemporaryDirectory()
+        path = os.path.join(self.folder.name, "notify")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(path)
+        self.socket.settimeout(60)
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            self.port = found.getsockname()[1]
+        self.process = subprocess.Popen([os.path.join(BIN, "phalanxd"), TINY, "--port", str(self.port), *arguments],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                        env={**os.environ, "NOTIFY_SOCKET": path})
+        self.told = []
+
+    def wait_for(self, assignment):
+        """Until the manager is told so; what it is told then."""
+        while True:
+            self.told.append(self.socket.recv(4096).decode().split("\n"))
+            if assignment in self.told[-1]:
+                return self.told[-1]
+
+    def end(self, status):
+        assert self.process.wait(30) == status
+        self.socket.setblocking(False)
+        while True:
+            try:
+                self.told.append(self.socket.recv(4096).decode().split("\n"))
+            except BlockingIOError:
+                break
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.socket.close()
+        self.folder.cleanup()
+        self.residue.check()
+
+
+class Notice(unittest.TestCase):
+    def test_ready_is_told_when_it_is_and_the_end_when_it_begins(self):
+        with Manager("--tp", "2") as manager:
+            self.assertEqual(manager.wait_for("READY=1"), ["READY=1", "STATUS=ready"])
+            connection = http.client.HTTPConnection("127.0.0.1", manager.port, timeout=10)
+            connection.request("GET", "/ready")
+            self.assertEqual(connection.getresponse().status, 200)
+            connection.close()
+            self.assertEqual(manager.told[:-1], [["STATUS=loading the weights"], ["STATUS=starting the replicas"]])
+            for pid in descendants(manager.process.pid):
+                with open(f"/proc/{pid}/environ") as file:
+                    self.assertNotIn("NOTIFY_SOCKET", file.read(), "no child speaks for the service")
+            stream = Stream(manager, "/v1/completions", {"prompt": "count", "max_tokens": 300, "ignore_eos": True, "stream": True})
+            stream.wait_for_tokens(2)
+            manager.process.send_signal(signal.SIGTERM)
+            self.assertEqual(manager.wait_for("STOPPING=1"), ["STOPPING=1", "STATUS=draining"])
+            self.assertIsNone(stream.finish().error)
+            manager.end(0)
+            self.assertEqual(len(manager.told), 4, manager.told)
+
+    def test_an_end_of_a_start_is_no_readiness(self):
+        with Manager("--max-model-len", "5000") as manager:
+            manager.end(64)
+            self.assertEqual(manager.told, [])
 
 
 if __name__ == "__main__":

@@ -58,6 +58,7 @@ Result<int> Leader::run() {
     slots().on_tick();
     dispatcher_->on_tick();
     fronts_ ? fronts_->on_tick() : prompt_front_->on_tick();
+    note_service(service_.tell_kept());
     log_longest_callback(loop_, &longest_told_);
   }));
   if (plan_.arena_bytes(options_) > 0) {
@@ -118,6 +119,7 @@ void Leader::perform(fleet::LeaderAction action, const Error* cause) {
       loader_.reset();
       break;
     case fleet::kStartReplicas:
+      tell_service("STATUS=starting the replicas");
       replicas_->start(arena_.valid() ? arena_.fd() : -1, lifeline_.read.get());
       break;
     case fleet::kDropRoll:
@@ -164,6 +166,7 @@ void Leader::perform(fleet::LeaderAction action, const Error* cause) {
 }
 
 void Leader::load_weights() {
+  tell_service("STATUS=loading the weights");
   loader_ = std::make_unique<fleet::WeightLoader>(
       loop_,
       fleet::WeightLoader::Start{
@@ -176,8 +179,10 @@ void Leader::load_weights() {
       [this](std::uint64_t done, std::uint64_t total) {
         const int tenths = static_cast<int>(done * 10 / std::max<std::uint64_t>(total, 1));
         if (tenths != std::exchange(printed_tenths_, tenths) && total > (std::uint64_t{64} << 20)) {
-          obs::print_lines("loading weights: " + std::to_string(tenths * 10) + " % of " +
-                           bytes_text(total));
+          const std::string progress =
+              "loading weights: " + std::to_string(tenths * 10) + " % of " + bytes_text(total);
+          obs::print_lines(progress);
+          tell_service("STATUS=" + progress);
         }
       },
       [this](Result<os::Memfd> arena) { on_weights(std::move(arena)); });
@@ -231,12 +236,24 @@ void Leader::announce_once() {
     prompt_front_->run();
     return;
   }
+  tell_service("READY=1\nSTATUS=ready");
   output_.write(settings::ready_text(options_, fronts_->port(), plan_.model_name),
                 [](const Status& written) {
                   if (!written) {
                     obs::log_warn("ready_not_written", {{"error", written.error().message()}});
                   }
                 });
+}
+
+void Leader::tell_service(const std::string& news) {
+  note_service(service_.tell(news));
+}
+
+// Somebody waits for what is told; where it does not arrive the log is all there is.
+void Leader::note_service(const Status& told) {
+  if (!told && !std::exchange(service_is_deaf_, true)) {
+    obs::log_warn("service_manager_not_told", {{"error", told.error().message()}});
+  }
 }
 
 void Leader::end_prompts(Result<std::string> output) {

@@ -19,6 +19,7 @@
 #include "phalanx/os/event_loop.h"
 #include "phalanx/os/held_signals.h"
 #include "phalanx/os/memfd.h"
+#include "phalanx/os/service_notice.h"
 #include "phalanx/os/standard_files.h"
 #include "phalanx/settings/leader_plan.h"
 #include "phalanx/settings/options.h"
@@ -78,6 +79,8 @@ class Leader {
   void end_prompts(Result<std::string> output);
   void drain();
   void finish();
+  void tell_service(const std::string& news);
+  void note_service(const Status& told);
   void call_after(Duration delay, os::EventLoop::Callback callback);  // by running_clock()
   void answer_admin(const wire::AdminRequest& request, const admin::AdminServer::Reply& reply);
   [[nodiscard]] Status reload(const wire::AdminRequest& request);
@@ -94,6 +97,8 @@ class Leader {
   ipc::ZmqContext context_;
   os::EventLoop loop_;
   os::StandardOutput output_{loop_};
+  os::ServiceNotice service_ = os::ServiceNotice::from_environment();
+  bool service_is_deaf_ = false;  // which has been logged
   dispatch::Router router_;
   dispatch::Admission admission_;
   obs::MetricRegistry registry_;

@@ -116,6 +116,7 @@ void Leader::finish() {
 
 // Nothing new is accepted; what is open has --shutdown-timeout to end.
 void Leader::drain() {
+  tell_service("STOPPING=1\nSTATUS=draining");
   obs::log_info(
       "drain",
       {{"open_requests", dispatcher_->requests()}, {"timeout_s", options_.shutdown_timeout_s}});
