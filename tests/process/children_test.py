@@ -13,8 +13,8 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from phalanx_server import BIN, TINY, Server, descendants, main  # noqa: E402
 
-SECRETS = {"SOME_SERVICE_TOKEN": "not for children", "PHALANX_MAX_NUM_SEQS": "8", "MALLOC_ARENA_MAX": "2"}
-PASSED_ON = {"LD_LIBRARY_PATH", "LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_ARENA_MAX",
+SECRETS = {"SOME_SERVICE_TOKEN": "not for children", "PHALANX_MAX_NUM_SEQS": "8", "MALLOC_ARENA_MAX": "2", "JOURNAL_STREAM": "8:12"}
+PASSED_ON = {"LD_LIBRARY_PATH", "LD_PRELOAD", "GLIBC_TUNABLES", "JOURNAL_STREAM", "MALLOC_ARENA_MAX",
              "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"}
 
 
@@ -55,7 +55,7 @@ class Given(unittest.TestCase):
             for pid in children:
                 with self.subTest(title=read(pid, "cmdline")):
                     self.assertLessEqual(variables(pid), PASSED_ON)
-                    self.assertIn("MALLOC_ARENA_MAX", variables(pid))
+                    self.assertLessEqual({"MALLOC_ARENA_MAX", "JOURNAL_STREAM"}, variables(pid))
                     self.expect_hardened(pid)
 
     def test_the_loader(self):

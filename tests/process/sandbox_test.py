@@ -76,4 +76,5 @@ class Sandbox(unittest.TestCase):
                 os.kill(helper, signal.SIGKILL)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server as a service of systemd: what the unit of deploy/ asks for, and what the manager is told."""
+"""A server as a service of systemd: what the unit of deploy/ asks for, what the manager is told, what the journal gets."""
 import http.client
 import os
+import re
 import shutil
 import signal
 import socket
@@ -12,6 +13,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from phalanx_server import BIN, ROOT, TINY, Residue, Stream, descendants, main  # noqa: E402
+from sandbox_test import SCHED_SETAFFINITY, forbid  # noqa: E402
 
 UNIT = os.path.join(ROOT, "deploy", "systemd", "phalanxd.service")
 
@@ -131,6 +133,45 @@ class Notice(unittest.TestCase):
         with Manager("--max-model-len", "5000") as manager:
             manager.end(64)
             self.assertEqual(manager.told, [])
+
+
+class Journal(unittest.TestCase):
+    def lines_of(self, *arguments, before_exec=None):
+        """(exit status, lines) of phalanxd whose standard error is the journal, as systemd says it."""
+        residue = Residue()
+        ours, journal = socket.socketpair()
+        with ours, journal:
+            file = os.fstat(journal.fileno())
+            process = subprocess.Popen([os.path.join(BIN, "phalanxd"), TINY, *arguments], stdout=subprocess.DEVNULL, stderr=journal,
+                                       preexec_fn=before_exec,
+                                       env={**os.environ, "JOURNAL_STREAM": f"{file.st_dev}:{file.st_ino}"})
+            journal.close()
+            with ours.makefile() as reader:
+                lines = reader.read().splitlines()
+            status = process.wait(30)
+        residue.check()
+        return status, lines
+
+    def test_lines_of_every_process_have_their_level(self):
+        status, lines = self.lines_of("--prompt", "count from 1 to 3", "--log-level", "trace",
+                                      before_exec=forbid(SCHED_SETAFFINITY))  # so that the rank has something to say
+        self.assertEqual(status, 0, lines)
+        self.assertEqual([line for line in lines if not re.match("<[3467]>", line)], [])
+        roles = set()
+        for line in lines:
+            event = re.match(r"<(\d)>\d{4}-\S+Z (\w+) role=(\w+) ", line)
+            if event:
+                self.assertEqual(event[1], {"error": "3", "warning": "4", "info": "6", "debug": "7", "trace": "7"}[event[2]], line)
+                roles.add(event[3])
+        self.assertLessEqual({"leader", "loader", "replica"}, roles)
+        if len(os.sched_getaffinity(0)) > 1:  # else it would not be pinned anyway
+            self.assertIn("rank", roles)
+        self.assertIn("<6>  topology ", "\n".join(lines))
+
+    def test_the_last_word_of_a_failed_start_is_an_error(self):
+        status, lines = self.lines_of("--max-model-len", "5000")
+        self.assertEqual(status, 64)
+        self.assertRegex(lines[-1], "^<3>phalanxd: ")
 
 
 if __name__ == "__main__":

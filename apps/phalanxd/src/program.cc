@@ -37,7 +37,7 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(1);
 
 int fail(const Error& error) {
-  obs::print_lines("phalanxd: " + printable(error.message()), kPatience);
+  obs::print_lines("phalanxd: " + printable(error.message()), obs::LogLevel::kError, kPatience);
   return error_traits(error.code()).exit_status;
 }
 

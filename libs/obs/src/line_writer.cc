@@ -8,9 +8,23 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <utility>
 
 namespace phalanx::obs {
+
+namespace {
+
+// systemd sets the variable to "DEVICE:INODE" of the stream that it starts a service with; whoever
+// was given another one since has inherited the variable all the same.
+bool is_journal(const struct stat& file) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
+  const char* const stream = std::getenv("JOURNAL_STREAM");
+  return stream != nullptr &&
+         stream == std::to_string(file.st_dev) + ":" + std::to_string(file.st_ino);
+}
+
+}  // namespace
 
 LineWriter::~LineWriter() {
   if (own_fd_ >= 0) {
@@ -30,6 +44,7 @@ void LineWriter::look_again() {
   known_ = true;
   device_ = file.st_dev;
   inode_ = file.st_ino;
+  is_journal_ = is_journal(file);
   rest_.clear();
   if (own_fd_ >= 0) {
     ::close(std::exchange(own_fd_, -1));
@@ -65,8 +80,13 @@ ssize_t LineWriter::write_some(std::string_view bytes) const {
   return -1;
 }
 
-bool LineWriter::write(std::string_view line) {
+bool LineWriter::write(std::string_view line, int priority) {
   look_again();
+  return is_journal_ ? write_whole("<" + std::to_string(priority) + ">" + std::string(line))
+                     : write_whole(line);
+}
+
+bool LineWriter::write_whole(std::string_view line) {
   bool of_this_line = false;
   std::string_view left = rest_.empty() ? line : std::string_view(rest_);
   while (true) {

@@ -57,6 +57,20 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
   return spdlog::level::err;
 }
 
+// As syslog(3) has them.
+int priority_of(spdlog::level::level_enum level) {
+  switch (level) {
+    case spdlog::level::err:
+      return 3;
+    case spdlog::level::warn:
+      return 4;
+    case spdlog::level::info:
+      return 6;
+    default:
+      return 7;
+  }
+}
+
 // Keeps the last lines for failure messages, here and in the page that the parent keeps.
 class RecentSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
@@ -95,9 +109,10 @@ class RecentSink final : public spdlog::sinks::base_sink<std::mutex> {
 class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   // Tries again until `deadline`.
-  void print(std::string_view line, SteadyTime deadline) {
+  void print(std::string_view line, LogLevel level, SteadyTime deadline) {
     const std::lock_guard lock(mutex_);
-    while (!tell_of_dropped() || !writer_.write(line)) {
+    const int priority = priority_of(spdlog_level(level));
+    while (!tell_of_dropped() || !writer_.write(line, priority)) {
       if (steady_clock().now() >= deadline) {
         ++untold_;
         dropped_.fetch_add(1, std::memory_order_relaxed);
@@ -122,7 +137,7 @@ class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
   bool write(const spdlog::details::log_msg& message) {
     spdlog::memory_buf_t buffer;
     formatter_->format(message, buffer);
-    return writer_.write({buffer.data(), buffer.size()});
+    return writer_.write({buffer.data(), buffer.size()}, priority_of(message.level));
   }
 
   bool tell_of_dropped() {
@@ -256,12 +271,12 @@ void start_log(const LogOptions& options) {
   set_log_level(options.level);
 }
 
-void print_lines(std::string_view text, Duration patience) {
+void print_lines(std::string_view text, LogLevel level, Duration patience) {
   const SteadyTime deadline = steady_clock().now() + patience;
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
-    the_log().output->print(std::string(line.substr(0, kMaxLineBytes)) + "\n", deadline);
+    the_log().output->print(std::string(line.substr(0, kMaxLineBytes)) + "\n", level, deadline);
   }
 }
 

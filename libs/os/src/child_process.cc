@@ -49,12 +49,14 @@ std::string_view variable_name(std::string_view setting) {
 }
 
 // What decides how the program is loaded, and how malloc and the sanitizers work in it, is the same
-// in parent and child. Nothing else is passed on: settings come over the control socket, and what a
+// in parent and child, and so is whether the standard error that they share is a journal. Nothing
+// else is passed on: settings come over the control socket, and what a
 // service manager or a shell keeps in the environment is not for those who compute.
 bool is_passed_on(std::string_view name) {
   static constexpr std::string_view kNames[] = {"LD_LIBRARY_PATH",
                                                 "LD_PRELOAD",
                                                 "GLIBC_TUNABLES",
+                                                "JOURNAL_STREAM",
                                                 "ASAN_OPTIONS",
                                                 "LSAN_OPTIONS",
                                                 "TSAN_OPTIONS",

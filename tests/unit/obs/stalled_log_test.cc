@@ -71,10 +71,10 @@ TEST_P(StalledLog, PlainLinesWaitNoLongerThanTheyMay) {
       print_lines(std::string(3000, 'x'));
     }
     const auto begin = std::chrono::steady_clock::now();
-    print_lines("lost", std::chrono::milliseconds(100));
+    print_lines("lost", LogLevel::kInfo, std::chrono::milliseconds(100));
     took = std::chrono::steady_clock::now() - begin;
     static_cast<void>(stalled.drain());
-    print_lines("phalanxd: the cause", std::chrono::seconds(20));
+    print_lines("phalanxd: the cause", LogLevel::kError, std::chrono::seconds(20));
     last = stalled.drain();
   }
   EXPECT_EQ(first, "phalanxd\n  model  tiny\n");

@@ -53,8 +53,9 @@ struct LogOptions {
 //   2026-11-21T05:36:06.123Z info role=rank dp=0 tp=1 pid=123 request_start prompt_tokens=17
 //
 // Values with blanks, quotes, '=' or what printable() does not show are quoted and escaped, so that
-// a terminal can show the log; a line is at most 4,000 bytes, the rest is cut. Called once, before
-// threads start; until then only warnings and errors are written, without fixed fields.
+// a terminal can show the log; a line is at most 4,000 bytes, the rest is cut. In the journal of
+// systemd it has its level, too ($JOURNAL_STREAM). Called once, before threads start; until then
+// only warnings and errors are written, without fixed fields.
 // Threads: logging is safe from any thread.
 // Blocks: never for a pipe or terminal that nobody reads; lines that find no room are dropped and
 // counted, and the next line that finds some follows one that says how many (event
@@ -95,9 +96,12 @@ inline void log_error(std::string_view event, LogFields fields = {}) {
   log_at(LogLevel::kError, event, fields);
 }
 
-// Writes plain lines, as they are, to standard error, in order with those of the log. Lines for
-// which nobody makes room within `patience`, all together, are dropped and counted as above.
-void print_lines(std::string_view text, Duration patience = Duration{});
+// Writes plain lines, as they are, to standard error, in order with those of the log and whatever
+// its level; `level` is what they have in a journal. Lines for which nobody makes room within
+// `patience`, all together, are dropped and counted as above.
+void print_lines(std::string_view text,
+                 LogLevel level = LogLevel::kInfo,
+                 Duration patience = Duration{});
 
 // "event key=value key=\"quoted value\"", as the line has it after the fixed fields.
 [[nodiscard]] std::string format_event(std::string_view event, std::span<const LogField> fields);

@@ -43,7 +43,7 @@ struct SpawnPlan {
   std::string program = "/proc/self/exe";  // the same binary: parent and child never differ
   std::vector<std::string> arguments;      // argv
   // "NAME=value". Besides these a child has only the LD_LIBRARY_PATH, LD_PRELOAD, GLIBC_TUNABLES,
-  // MALLOC_… and sanitizer options of this process.
+  // MALLOC_…, JOURNAL_STREAM and sanitizer options of this process.
   std::vector<std::string> environment;
   // The program may have children of its own: it leads a process group, every signal is for the
   // whole group, and it has ended when nobody of the group is left.
