@@ -34,6 +34,7 @@ Option option_of(const std::string& argument) {
 
 CommandLineSyntax FlagTable::syntax() const {
   CommandLineSyntax result;
+  result.program = program_;
   result.switches = {"help", "version"};
   result.valued = {kDefaultFlag};
   for (const Flag& flag : flags_) {
@@ -50,11 +51,18 @@ CommandLineSyntax FlagTable::syntax() const {
 Result<std::vector<std::string>> FlagTable::apply_refusals(
     const std::vector<std::string>& arguments) {
   std::vector<std::string> rest;
+  const auto end = static_cast<std::size_t>(std::find(arguments.begin(), arguments.end(), "--") -
+                                            arguments.begin());
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const auto [name, value] = option_of(arguments[i]);
     const auto refusal = refusals_.find(name);
-    if (name.empty() || refusal == refusals_.end()) {
+    if (name.empty() || refusal == refusals_.end() || i >= end) {
       rest.push_back(arguments[i]);
+      const Flag* const flag = find(name);
+      if (flag != nullptr && !flag->is_switch && !value.has_value() && i + 1 < end &&
+          !arguments[i + 1].starts_with("--")) {
+        rest.push_back(arguments[++i]);
+      }
       continue;
     }
     const bool takes_next = !value.has_value() && !refusal->second.is_switch &&
@@ -84,6 +92,10 @@ std::vector<std::string> FlagTable::with_repeated_flags(
 }
 
 Status FlagTable::apply_word(const std::string& word, std::size_t index) {
+  if (const auto refused = refused_words_.find(word);
+      index == 0 && refused != refused_words_.end()) {
+    return invalid_argument("unexpected argument \"" + word + "\": " + refused->second);
+  }
   if (!positional_.empty() && !origins_.contains(positional_)) {
     return apply(positional_, word, "command line");
   }

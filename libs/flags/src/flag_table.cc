@@ -234,6 +234,10 @@ void FlagTable::positional(std::string name) {
   positional_ = std::move(name);
 }
 
+void FlagTable::refuse_word(const std::string& word, const std::string& reason) {
+  refused_words_[word] = reason;
+}
+
 void FlagTable::words(std::vector<std::string>* target, std::size_t most, std::string usage) {
   words_ = target;
   words_most_ = most;
@@ -283,8 +287,9 @@ Status FlagTable::apply(const std::string& name,
     if (refusal->second.accepts(value)) {
       return ok();
     }
-    return Error(Code::kUnimplemented,
-                 "--" + name + " is not supported: " + refusal->second.reason);
+    return Error(
+        Code::kUnimplemented,
+        (name.size() == 1 ? "-" : "--") + name + " is not supported: " + refusal->second.reason);
   }
   const bool negated = name.starts_with("no-") && find(name) == nullptr;
   const Flag* flag = find(negated ? name.substr(3) : name);

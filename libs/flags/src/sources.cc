@@ -68,7 +68,8 @@ Error unknown_option(const CommandLineSyntax& syntax, const std::string& spelled
   known.insert(known.end(), syntax.valued.begin(), syntax.valued.end());
   const std::string meant = closest(name, known);
   return invalid_argument("unknown option " + spelled +
-                          (meant.empty() ? "" : "; did you mean --" + meant + "?"));
+                          (meant.empty() ? "" : "; did you mean --" + meant + "?") + "; see " +
+                          syntax.program + " --help");
 }
 
 Error value_is_option(const std::string& name, const std::string& value) {

@@ -12,6 +12,7 @@ inline constexpr const char* kCommandLine = "command line";  // as an origin of 
 inline constexpr const char* kDefaultFlag = "default";       // --default NAME=VALUE
 
 struct CommandLineSyntax {
+  std::string program;                // whose --help errors name
   std::vector<std::string> switches;  // every spelling that needs no value
   std::vector<std::string> valued;    // every spelling that takes one
 };

@@ -81,6 +81,27 @@ constexpr RefusedFlags kRefusedFlags[] = {
      "a header has at most 128 fields and 32 KiB"},
     {"allow-credentials,allowed-methods,allowed-headers",
      "what pages may ask is set by --allowed-origins"},
+    // Of llama-server, SGLang and TGI.
+    {"m,model-path,model-id", "the model is the first argument, or --model"},
+    {"hf,hfr,hf-repo,hff,hf-file,mu,model-url",
+     "models are folders and files on this machine, and nothing is downloaded"},
+    {"a,alias", "the name in the API is --served-model-name"},
+    {"c,ctx-size,context-length,max-total-tokens",
+     "tokens of prompt and answer together are limited by --max-model-len",
+     "0"},
+    {"t,threads,tb,threads-batch", "the cores of each rank are set by --devices"},
+    {"np,parallel,max-running-requests,max-concurrent-requests",
+     "sequences that run at the same time are limited by --max-num-seqs"},
+    {"b,batch-size,ub,ubatch-size,chunked-prefill-size,max-batch-prefill-tokens",
+     "tokens of a step are limited by --max-num-batched-tokens"},
+    {"ngl,gpu-layers,n-gpu-layers", "there is no GPU back end in this version", "0"},
+    {"mem-fraction-static", "there is no GPU back end; see --kv-cache-memory-bytes"},
+    {"ctk,cache-type-k,ctv,cache-type-v", "the format of keys and values is --kv-cache-dtype"},
+    {"dp-size", "replicas are counted by --dp"},
+    {"tp-size,num-shard", "ranks of a replica are counted by --tp"},
+    {"n,predict,n-predict",
+     "clients give max_tokens in their requests; see --max-tokens for --prompt"},
+    {"p", "a prompt to answer without a server is --prompt"},
 };
 
 struct RefusedSwitch {
@@ -98,11 +119,17 @@ constexpr RefusedSwitch kRefusedSwitches[] = {
     {"trust-remote-code", "no code of a model's folder is ever run", false},
     {"enable-prompt-tokens-details", "usage always has cached_tokens", true},
     {"enable-request-id-headers", "answers to requests always carry x-request-id", true},
+    {"jinja", "chat templates are always rendered as Jinja", true},
+    {"cont-batching,cb", "sequences come and go with every step", true},
+    {"metrics", "GET /metrics is always answered", true},
 };
 
 }  // namespace
 
 void refuse_foreign_flags(flags::FlagTable* table) {
+  table->refuse_word("serve",
+                     "no command is needed, `phalanxd MODEL` starts a server (a model of that name "
+                     "is ./serve)");
   for (const RefusedFlags& refused : kRefusedFlags) {
     table->refuse(refused.names, refused.reason, refused.harmless_value);
   }

@@ -36,6 +36,7 @@ FlagTable make_table(Settings* settings) {
   table.refuse("pipeline-parallel-size,pp", "Phalanx does not shard by pipeline stage", "1");
   table.refuse_switch("enforce-eager", "there are no graphs to capture", true);
   table.positional("model");
+  table.refuse_word("serve", "no command is needed");
   table.allow_environment("TEST_ISA");
   return table;
 }
@@ -283,6 +284,26 @@ TEST(FlagTable, RefusesAKnownButUnsupportedFlagByName) {
   EXPECT_EQ(error_of({"--pipeline_parallel_size", "1"}), "");
 }
 
+TEST(FlagTable, WhatIsNoOptionIsNotRefusedForItsName) {
+  Settings settings;
+  FlagTable table = make_table(&settings);
+  ASSERT_TRUE(table.parse({"--prompt", "-pp", "--prompt=--pp", "--", "-pp"}, {}));
+  EXPECT_EQ(settings.prompts, (std::vector<std::string>{"-pp", "--pp"}));
+  EXPECT_EQ(settings.model, "-pp");
+  EXPECT_EQ(error_of({"--prompt", "--pp", "2"}),
+            "--pp is not supported: Phalanx does not shard by pipeline stage")
+      << "its value was forgotten";
+}
+
+TEST(FlagTable, RefusesACommandOfOtherPrograms) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"serve"}, {"serve", "folder"}, {"--tp", "2", "serve"}, {"serve", "--model", "m"}}) {
+    EXPECT_EQ(error_of(arguments), "unexpected argument \"serve\": no command is needed");
+  }
+  EXPECT_EQ(error_of({"./serve"}), "");
+  EXPECT_EQ(error_of({"--model", "serve"}), "");
+}
+
 TEST(FlagTable, RefusesASwitchUnlessItAsksForWhatHappensAnyway) {
   const std::string refused = " is not supported: there are no graphs to capture";
   for (const std::vector<std::string>& harmless :
@@ -320,14 +341,15 @@ TEST(FlagTable, SaysWhatWasExpectedAndFound) {
       "--tensor-parallel-size (command line): expected a whole number from 1 to 64, found \"2x\"");
   EXPECT_EQ(error_of({"--policy", "best"}),
             "--policy (command line): expected one of least, random, found \"best\"");
-  EXPECT_EQ(error_of({"--tpp", "2"}), "unknown option --tpp; did you mean --tp?");
+  EXPECT_EQ(error_of({"--tpp", "2"}),
+            "unknown option --tpp; did you mean --tp?; see program --help");
   EXPECT_EQ(error_of({"--tp", "2", "--tp", "3"}),
             "--tensor-parallel-size is given twice (command line)");
-  EXPECT_EQ(error_of({"--verbose", "--no-tp"}), "unknown option --no-tp");
+  EXPECT_EQ(error_of({"--verbose", "--no-tp"}), "unknown option --no-tp; see program --help");
   EXPECT_EQ(error_of({"a", "b"}),
             "unexpected argument \"b\": --model is given, and other flags take one value; see "
             "program --help");
-  EXPECT_EQ(error_of({"-x"}), "unknown option -x");
+  EXPECT_EQ(error_of({"-x"}), "unknown option -x; see program --help");
 }
 
 TEST(FlagTable, SwitchesAreTurnedOnAndOffInEverySpelling) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -93,6 +94,35 @@ TEST(OptionChecks, DumpsGoWhereOptionStateAndHomeSay) {
   EXPECT_EQ(folder("", {{"XDG_STATE_HOME", "s"}, {"HOME", "/h"}}),
             "/h/.local/state/phalanx/poisoned");
   EXPECT_TRUE(folder("", {}).starts_with("/tmp/phalanx-"));
+}
+
+TEST(OptionChecks, WhoKnowsOtherServersIsToldTheNameThatItHasHere) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> all = {
+      {{"-c", "4096"},
+       "-c is not supported: tokens of prompt and answer together are limited by "
+       "--max-model-len"},
+      {{"--ctx-size=4096"},
+       "--ctx-size is not supported: tokens of prompt and answer together are "
+       "limited by --max-model-len"},
+      {{"-t", "8"}, "-t is not supported: the cores of each rank are set by --devices"},
+      {{"-np", "4"},
+       "--np is not supported: sequences that run at the same time are limited by "
+       "--max-num-seqs"},
+      {{"-ngl", "99"}, "--ngl is not supported: there is no GPU back end in this version"},
+      {{"--tp-size", "2"}, "--tp-size is not supported: ranks of a replica are counted by --tp"},
+  };
+  for (const auto& [arguments, expected] : all) {
+    EXPECT_EQ(error_of(arguments), expected);
+  }
+  EXPECT_EQ(error_of({"-ngl", "0", "-c", "0", "--jinja", "--metrics"}), "");
+  EXPECT_TRUE(error_of({"--nonsense"}).ends_with("; see phalanxd --help"));
+  Options options;
+  flags::FlagTable table = make_flag_table(&options);
+  const auto served = parse_options(&table, &options, {"serve", "m", "--port", "1"}, {});
+  ASSERT_FALSE(served);
+  EXPECT_EQ(served.error().message(),
+            "unexpected argument \"serve\": no command is needed, `phalanxd MODEL` starts a server "
+            "(a model of that name is ./serve)");
 }
 
 TEST(OptionChecks, AFrontCanKeepAJournalOfEveryConnection) {

@@ -87,6 +87,9 @@ class FlagTable {
   // A first argument without dashes sets this flag ("phalanxd MODEL").
   void positional(std::string name);
 
+  // … unless it is `word`, a command of other programs, which is refused with the reason.
+  void refuse_word(const std::string& word, const std::string& reason);
+
   // Arguments without dashes are appended to `target`, at most `most` of them; `usage` stands for
   // them in help ("COMMAND [ARGUMENT]").
   void words(std::vector<std::string>* target, std::size_t most, std::string usage);
@@ -140,7 +143,7 @@ class FlagTable {
   [[nodiscard]] std::vector<std::string> with_repeated_flags(
       const std::vector<std::string>& arguments) const;
   // Applies the refused spellings, with or without a value, so that the message is their reason;
-  // returns the other arguments.
+  // returns the other arguments. What is the value of another flag, or stands behind "--", is none.
   [[nodiscard]] Result<std::vector<std::string>> apply_refusals(
       const std::vector<std::string>& arguments);
   [[nodiscard]] Status apply_command_line(const std::vector<std::string>& arguments,
@@ -169,6 +172,7 @@ class FlagTable {
   std::vector<std::pair<std::string, std::string>> defaults_;  // of --default: name and value
   std::vector<Flag> flags_;
   std::map<std::string, Refusal, std::less<>> refusals_;
+  std::map<std::string, std::string, std::less<>> refused_words_;  // with their reasons
   std::vector<std::string> allowed_environment_;
   std::vector<std::pair<std::string, std::string>> sections_;  // title and text
   std::map<std::string, std::string, std::less<>>
