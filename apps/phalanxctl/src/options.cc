@@ -17,26 +17,29 @@ void add_topology(flags::FlagTable* table, CtlOptions* o) {
   table->add_int("data-parallel-size,dp", &o->dp, 1, wire::kMaxReplicas, "inspect: replicas");
   table->add_int(
       "tensor-parallel-size,tp", &o->tp, 1, wire::kMaxRanks, "inspect: ranks of each replica");
-  table->add_int("max-model-len",
-                 &o->max_model_len,
-                 0,
-                 1 << 20,
-                 "inspect: most tokens of a sequence; 0 takes what the model allows");
+  table->add_amount("max-model-len",
+                    &o->max_model_len,
+                    0,
+                    1 << 20,
+                    flags::Unit::kTokens,
+                    "inspect: most tokens of a sequence; 0 takes what the model allows");
   table->add_int("max-num-seqs",
                  &o->max_num_seqs,
                  1,
                  step::kMaxSequencesPerStep,
                  "inspect: sequences of a replica");
-  table->add_int("max-num-batched-tokens",
-                 &o->max_num_batched_tokens,
-                 1,
-                 step::kMaxRowsPerStep,
-                 "inspect: most tokens in one step of a replica");
-  table->add_int("kv-cache-memory-bytes",
-                 &o->kv_cache_memory_bytes,
-                 0,
-                 std::numeric_limits<std::int64_t>::max(),
-                 "inspect: memory for the KV cache of a replica; 0 derives it");
+  table->add_amount("max-num-batched-tokens",
+                    &o->max_num_batched_tokens,
+                    1,
+                    step::kMaxRowsPerStep,
+                    flags::Unit::kTokens,
+                    "inspect: most tokens in one step of a replica");
+  table->add_amount("kv-cache-memory-bytes",
+                    &o->kv_cache_memory_bytes,
+                    0,
+                    std::numeric_limits<std::int64_t>::max(),
+                    flags::Unit::kBytes,
+                    "inspect: memory for the KV cache of a replica; 0 derives it");
   table->add_int("num-kv-blocks,num-gpu-blocks-override",
                  &o->num_kv_blocks,
                  0,

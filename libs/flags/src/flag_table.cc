@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "phalanx/base/check.h"
+#include "phalanx/base/split_list.h"
 
 #include "sources.h"
 #include "suggestion.h"
@@ -15,16 +16,6 @@
 namespace phalanx::flags {
 
 namespace {
-
-std::vector<std::string> split_names(std::string_view names) {
-  std::vector<std::string> result;
-  while (!names.empty()) {
-    const std::size_t comma = std::min(names.find(','), names.size());
-    result.emplace_back(names.substr(0, comma));
-    names.remove_prefix(std::min(comma + 1, names.size()));
-  }
-  return result;
-}
 
 std::string short_number(double value) {
   std::string text = std::to_string(value);
@@ -92,7 +83,7 @@ void FlagTable::add_int(std::string_view names,
                         std::int64_t max,
                         std::string help,
                         std::string default_text) {
-  add({split_names(names),
+  add({split_list(std::string(names)),
        "N",
        std::move(help),
        default_text.empty() ? std::to_string(*target) : std::move(default_text),
@@ -114,7 +105,7 @@ void FlagTable::add_int(std::string_view names,
 
 void FlagTable::add_double(
     std::string_view names, double* target, double min, double max, std::string help) {
-  add({split_names(names),
+  add({split_list(std::string(names)),
        "X",
        std::move(help),
        std::isinf(*target) ? "inf" : short_number(*target),
@@ -139,7 +130,7 @@ void FlagTable::add_text(std::string_view names,
                          std::string* target,
                          std::string value_name,
                          std::string help) {
-  add({split_names(names),
+  add({split_list(std::string(names)),
        std::move(value_name),
        std::move(help),
        *target,
@@ -156,7 +147,7 @@ void FlagTable::add_texts(std::string_view names,
                           std::vector<std::string>* target,
                           std::string value_name,
                           std::string help) {
-  add({split_names(names),
+  add({split_list(std::string(names)),
        std::move(value_name),
        std::move(help),
        "",
@@ -174,7 +165,7 @@ void FlagTable::add_choice(std::string_view names,
                            std::vector<std::string> choices,
                            std::string help) {
   const std::string value_name = join(choices, "|");
-  add({split_names(names),
+  add({split_list(std::string(names)),
        value_name,
        std::move(help),
        *target,
@@ -192,7 +183,7 @@ void FlagTable::add_choice(std::string_view names,
 }
 
 void FlagTable::add_switch(std::string_view names, bool* target, std::string help) {
-  add({split_names(names),
+  add({split_list(std::string(names)),
        "",
        std::move(help),
        *target ? "on" : "off",
@@ -208,14 +199,14 @@ void FlagTable::add_switch(std::string_view names, bool* target, std::string hel
 void FlagTable::refuse(std::string_view names,
                        const std::string& reason,
                        const std::string& harmless_value) {
-  for (const std::string& name : split_names(names)) {
+  for (const std::string& name : split_list(std::string(names))) {
     PHALANX_CHECK(find(name) == nullptr, "a name that is a flag is refused");
     refusals_[name] = {reason, harmless_value};
   }
 }
 
 void FlagTable::refuse_switch(std::string_view names, const std::string& reason, bool harmless) {
-  for (const std::string& name : split_names(names)) {
+  for (const std::string& name : split_list(std::string(names))) {
     PHALANX_CHECK(find(name) == nullptr, "a name that is a flag is refused");
     refusals_[name] = {reason, harmless ? "true" : "false", true};
     refusals_["no-" + name] = {reason, harmless ? "false" : "true", true};

@@ -72,6 +72,13 @@ std::string FlagTable::help_text() const {
     out += "\n" + title + "\n";
     append_wrapped(text, 2 * kIndent, &out);
   }
+  if (std::any_of(flags_.begin(), flags_.end(), [](const Flag& flag) { return flag.is_amount; })) {
+    out += "\nBYTES and TOKENS\n";
+    append_wrapped(
+        "May end in k, m or g, which are 1000, 1000^2 and 1000^3, or in K, M or G, or Ki, Mi or "
+        "Gi, which are 1024, 1024^2 and 1024^3: 4k, 512M, 2Gi.",
+        &out);
+  }
   out += "\n    -h, --help\n        Show this.\n    --version\n        Show the version.\n\n";
   append_wrapped(
       "What is on or off is switched on by --NAME or --NAME=true, off by --no-NAME or "

@@ -45,12 +45,14 @@ void add_model_flags(flags::FlagTable* table, Options* o) {
       "NAMES",
       "Names in the API, separated by commas: requests may use each, answers and metrics "
       "have the first; the folder's name if not given");
-  table->add_int("max-model-len",
-                 &o->max_model_len,
-                 0,
-                 1 << 20,
-                 "Most tokens of prompt and answer together; 0 takes what the model allows and the "
-                 "KV cache holds");
+  table->add_amount(
+      "max-model-len",
+      &o->max_model_len,
+      0,
+      1 << 20,
+      flags::Unit::kTokens,
+      "Most tokens of prompt and answer together; 0 takes what the model allows and the "
+      "KV cache holds");
   table->add_choice("quantization",
                     &o->quantization,
                     step::quantization_choices(),
@@ -96,11 +98,12 @@ void add_engine_flags(flags::FlagTable* table, Options* o) {
                  1,
                  step::kMaxSequencesPerStep,
                  "Most sequences that a replica runs at the same time");
-  table->add_int("max-num-batched-tokens",
-                 &o->max_num_batched_tokens,
-                 1,
-                 step::kMaxRowsPerStep,
-                 "Most tokens in one step of a replica; a longer prompt is computed in chunks");
+  table->add_amount("max-num-batched-tokens",
+                    &o->max_num_batched_tokens,
+                    1,
+                    step::kMaxRowsPerStep,
+                    flags::Unit::kTokens,
+                    "Most tokens in one step of a replica; a longer prompt is computed in chunks");
   table->add_int("max-step-ms",
                  &o->max_step_ms,
                  0,
@@ -108,11 +111,12 @@ void add_engine_flags(flags::FlagTable* table, Options* o) {
                  "Longest step, in milliseconds, in which prompts go on beside running answers; as "
                  "many of their tokens as fit by what steps were measured to take, at least 32. 0 "
                  "is no limit");
-  table->add_int(
+  table->add_amount(
       "kv-cache-memory-bytes",
       &o->kv_cache_memory_bytes,
       0,
       kMaxInt,
+      flags::Unit::kBytes,
       "Memory for the KV cache of one replica; 0 derives it from the machine and --max-num-seqs");
   table->add_int(
       "num-kv-blocks,num-gpu-blocks-override",
@@ -159,11 +163,12 @@ void add_http_flags(flags::FlagTable* table, Options* o) {
                  1,
                  1 << 20,
                  "Most requests in the server; more are answered 503 with Retry-After");
-  table->add_int("max-num-queued-tokens",
-                 &o->max_num_queued_tokens,
-                 1,
-                 kMaxInt,
-                 "Most tokens of all requests in the server, prompt and answer");
+  table->add_amount("max-num-queued-tokens",
+                    &o->max_num_queued_tokens,
+                    1,
+                    kMaxInt,
+                    flags::Unit::kTokens,
+                    "Most tokens of all requests in the server, prompt and answer");
   table->add_int("max-connections",
                  &o->max_connections,
                  1,
@@ -194,19 +199,29 @@ void add_http_flags(flags::FlagTable* table, Options* o) {
       "strict-api",
       &o->strict_api,
       "Refuse requests with fields that are not known, instead of ignoring the fields");
-  table->add_int("client-memory-bytes",
-                 &o->client_memory_bytes,
-                 1 << 20,
-                 std::int64_t{1} << 42,  // some journals of as much are mapped at once
-                 "Memory for requests, their bodies, journals and answers that clients have not "
-                 "taken; beyond it nothing more is read from clients. Each front has its part");
-  table->add_int(
-      "max-body-bytes", &o->max_body_bytes, 1024, std::int64_t{1} << 30, "Largest request body");
-  table->add_int(
+}
+
+// What clients may make the server hold, and how long they hear nothing.
+void add_client_flags(flags::FlagTable* table, Options* o) {
+  table->add_amount("client-memory-bytes",
+                    &o->client_memory_bytes,
+                    1 << 20,
+                    std::int64_t{1} << 42,  // some journals of as much are mapped at once
+                    flags::Unit::kBytes,
+                    "Memory for requests, their bodies, journals and answers that clients have not "
+                    "taken; beyond it nothing more is read from clients. Each front has its part");
+  table->add_amount("max-body-bytes",
+                    &o->max_body_bytes,
+                    1024,
+                    std::int64_t{1} << 30,
+                    flags::Unit::kBytes,
+                    "Largest request body");
+  table->add_amount(
       "stream-buffer-bytes",
       &o->stream_buffer_bytes,
       4096,
       std::int64_t{1} << 30,
+      flags::Unit::kBytes,
       "Most bytes kept for a client that reads its stream too slowly; past it the stream is cut");
   table->add_double("keep-alive-interval",
                     &o->keep_alive_comment_s,
@@ -281,8 +296,12 @@ void add_offline_flags(flags::FlagTable* table, Options* o) {
       "apply-chat-template",
       &o->apply_chat_template,
       "Send each --prompt as a user's message through the chat template, if the model has one");
-  table->add_int(
-      "max-tokens", &o->max_tokens, 1, 1 << 20, "Most tokens to generate for a --prompt");
+  table->add_amount("max-tokens",
+                    &o->max_tokens,
+                    1,
+                    1 << 20,
+                    flags::Unit::kTokens,
+                    "Most tokens to generate for a --prompt");
   table->add_double("temperature",
                     &o->temperature,
                     -1.0,
@@ -304,6 +323,7 @@ flags::FlagTable make_flag_table(Options* options) {
   add_topology_flags(&table, options);
   add_engine_flags(&table, options);
   add_http_flags(&table, options);
+  add_client_flags(&table, options);
   add_supervision_flags(&table, options);
   add_offline_flags(&table, options);
   refuse_foreign_flags(&table);

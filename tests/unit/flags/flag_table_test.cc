@@ -15,6 +15,8 @@
 namespace phalanx::flags {
 namespace {
 
+constexpr std::int64_t kMaxBytes = std::numeric_limits<std::int64_t>::max();
+
 struct Settings {
   std::int64_t tp = 1;
   double rate = std::numeric_limits<double>::infinity();
@@ -22,6 +24,8 @@ struct Settings {
   std::string policy = "least";
   std::vector<std::string> prompts;
   bool verbose = false;
+  std::int64_t memory = 0;
+  std::int64_t context = 1;
 };
 
 FlagTable make_table(Settings* settings) {
@@ -33,6 +37,8 @@ FlagTable make_table(Settings* settings) {
   table.add_choice("policy", &settings->policy, {"least", "random"}, "Policy");
   table.add_texts("prompt", &settings->prompts, "TEXT", "Prompt");
   table.add_switch("verbose", &settings->verbose, "Say more");
+  table.add_amount("memory", &settings->memory, 0, kMaxBytes, Unit::kBytes, "Memory");
+  table.add_amount("context", &settings->context, 1, 1 << 20, Unit::kTokens, "Context");
   table.refuse("pipeline-parallel-size,pp", "Phalanx does not shard by pipeline stage", "1");
   table.refuse_switch("enforce-eager", "there are no graphs to capture", true);
   table.positional("model");
@@ -131,6 +137,56 @@ TEST(FlagTable, TakesNumbersAsTheyAreWrittenAndNothingElse) {
               std::string::npos)
         << text;
   }
+}
+
+TEST(FlagTable, AmountsMayEndInAMultiplier) {
+  const test::TempDir place;
+  for (const auto& [text, value] : {std::pair<std::string, std::int64_t>{"0", 0},
+                                    {"4096", 4096},
+                                    {"4k", 4000},
+                                    {"4K", 4096},
+                                    {"4Ki", 4096},
+                                    {"2m", 2'000'000},
+                                    {"2M", 2 << 20},
+                                    {"2Mi", 2 << 20},
+                                    {"3g", 3'000'000'000},
+                                    {"3G", std::int64_t{3} << 30},
+                                    {"3Gi", std::int64_t{3} << 30},
+                                    {"9223372036854775807", kMaxBytes},
+                                    {"8589934591G", (kMaxBytes >> 30) << 30}}) {
+    const std::string file = place.write("c.toml", "memory = \"" + text + "\"\n");
+    for (const std::vector<std::string>& arguments :
+         std::vector<std::vector<std::string>>{{"--memory", text}, {"--config", file}}) {
+      Settings settings;
+      const auto parsed = make_table(&settings).parse(arguments, {});
+      ASSERT_TRUE(parsed) << parsed.error().message();
+      EXPECT_EQ(settings.memory, value) << text;
+    }
+  }
+  for (const char* text : {"",
+                           "k",
+                           "-1",
+                           "-1k",
+                           "1.5g",
+                           "2GB",
+                           "2GiB",
+                           "2 G",
+                           "2ki",
+                           "2T",
+                           "+1",
+                           "8589934592G",
+                           "9223372036854775808",
+                           "99999999999999999999k"}) {
+    EXPECT_EQ(error_of({"--memory", text}),
+              "--memory (command line): expected a whole number of bytes from 0 to "
+              "9223372036854775807, as 4000, 4k (4000), 4K or 4Ki (4096), or with m, g, M, G, Mi "
+              "or Gi, found \"" +
+                  std::string(text) + "\"");
+  }
+  EXPECT_TRUE(error_of({"--context", "2M"}).find("of tokens from 1 to 1048576") !=
+              std::string::npos);
+  EXPECT_TRUE(error_of({"--tp", "1k"}).ends_with("from 1 to 64, found \"1k\""))
+      << "counts are no amounts";
 }
 
 TEST(FlagTable, PrefersCommandLineToEnvironmentToFile) {
@@ -413,8 +469,13 @@ TEST(FlagTable, HelpNamesEveryFlag) {
   for (const Flag& flag : table.flags()) {
     EXPECT_NE(help.find("--" + flag.names.front()), std::string::npos) << flag.names.front();
   }
-  for (const std::string text :
-       {"--no-verbose", "--verbose, --no-verbose", "-h, --help", "--version"}) {
+  for (const std::string text : {"--memory BYTES\n",
+                                 "--context TOKENS\n",
+                                 "BYTES and TOKENS\n        May end in k,",
+                                 "--no-verbose",
+                                 "--verbose, --no-verbose",
+                                 "-h, --help",
+                                 "--version"}) {
     EXPECT_NE(help.find(text), std::string::npos) << text;
   }
 }

@@ -125,6 +125,22 @@ TEST(OptionChecks, WhoKnowsOtherServersIsToldTheNameThatItHasHere) {
             "(a model of that name is ./serve)");
 }
 
+TEST(OptionChecks, BytesAndTokensMayEndInAMultiplier) {
+  Options options;
+  flags::FlagTable table = make_flag_table(&options);
+  ASSERT_TRUE(parse_options(&table,
+                            &options,
+                            {"m", "--max-model-len", "4k", "--kv-cache-memory-bytes", "2G"},
+                            {{"PHALANX_MAX_BODY_BYTES", "1Mi"}}));
+  EXPECT_EQ(options.max_model_len, 4000);
+  EXPECT_EQ(options.kv_cache_memory_bytes, std::int64_t{2} << 30);
+  EXPECT_EQ(options.max_body_bytes, 1 << 20);
+  for (const flags::Flag& flag : table.flags()) {
+    const std::string& name = flag.names.front();
+    EXPECT_TRUE(flag.is_amount || !name.ends_with("-bytes")) << name;
+  }
+}
+
 TEST(OptionChecks, AFrontCanKeepAJournalOfEveryConnection) {
   const auto most = std::to_string(wire::kMaxJournalPlaces - keeper::Doors::kMaxRefused);
   for (const std::string option : {"--max-connections", "--max-connections-per-address"}) {

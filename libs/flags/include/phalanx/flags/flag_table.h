@@ -27,7 +27,11 @@ struct Flag {
   std::function<Status(const std::string&)>
       set;                   // parses, checks and stores; the message names expected and found
   bool takes_words = false;  // "--NAME a b" is "--NAME a --NAME b"
+  bool is_amount = false;    // a number that may end in a multiplier
 };
+
+// What an amount is counted in.
+enum class Unit { kBytes, kTokens };
 
 struct CommandLineSyntax;
 struct ConfigEntry;
@@ -57,6 +61,14 @@ class FlagTable {
                std::int64_t max,
                std::string help,
                std::string default_text = "");
+  // The same with a multiplier behind it, or none: k, m and g are 1000, 1000^2 and 1000^3, as for
+  // vLLM; K, M, G or Ki, Mi, Gi are 1024, 1024^2 and 1024^3.
+  void add_amount(std::string_view names,
+                  std::int64_t* target,
+                  std::int64_t min,
+                  std::int64_t max,
+                  Unit unit,
+                  std::string help);
   void add_double(std::string_view names, double* target, double min, double max, std::string help);
   void add_text(std::string_view names,
                 std::string* target,
