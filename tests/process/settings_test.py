@@ -52,7 +52,7 @@ class Settings(unittest.TestCase):
         self.assertRegex(notes[0], "^\\S+ warning .*PHALANX_MAX_NUM_SEQ .*did you mean PHALANX_MAX_NUM_SEQS")
         for variable in KUBERNETES:
             self.assertIn(variable, notes[1])
-        self.assertIn("2 replicas × 1 ranks", log, "PHALANX_DP is a setting")
+        self.assertIn("2 replicas × 1 rank,", log, "PHALANX_DP is a setting")
 
 
 if __name__ == "__main__":

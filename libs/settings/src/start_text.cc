@@ -18,6 +18,11 @@ std::string cores_text(const std::vector<os::CpuList>& rank_cpus) {
                 : "one thread each, not pinned: there are fewer cores";
 }
 
+// "1 rank", "2 ranks"
+std::string counted(std::int64_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
 // For a string of JSON between single quotes of a shell. Nothing in it moves the cursor.
 std::string quoted(const std::string& name) {
   std::string text;
@@ -42,8 +47,8 @@ std::string start_summary(const Options& options, const LeaderPlan& plan) {
     out << ", " << printable(alias);
   }
   out << " (" << printable(made.model_summary) << ")\n";
-  out << "  topology   " << options.dp << " replicas × " << options.tp << " ranks, "
-      << cores_text(plan.rank_cpus) << ", routing " << options.routing_policy << "\n";
+  out << "  topology   " << counted(options.dp, "replica") << " × " << counted(options.tp, "rank")
+      << ", " << cores_text(plan.rank_cpus) << ", routing " << options.routing_policy << "\n";
   out << "  kernels    "
       << (is_simulated(options)
               ? "none: simulated"
@@ -51,8 +56,9 @@ std::string start_summary(const Options& options, const LeaderPlan& plan) {
                     ", KV cache " + std::string(step::kv_format_name(made.limits.kv_format)))
       << "\n";
   out << "  limits     " << made.limits.max_model_len << " tokens of context, "
-      << made.limits.max_num_seqs << " sequences and " << made.limits.max_num_batched_tokens
-      << " tokens a step, " << made.limits.kv_blocks << " KV blocks of 32 tokens per replica\n";
+      << counted(made.limits.max_num_seqs, "sequence") << " and "
+      << counted(made.limits.max_num_batched_tokens, "token") << " a step, "
+      << counted(made.limits.kv_blocks, "KV block") << " of 32 tokens per replica\n";
   for (const fleet::WorkerWrapper& wrapper : options.wrappers) {
     out << "  wrapped    " << wrapper.text << "; never called hung\n";
   }

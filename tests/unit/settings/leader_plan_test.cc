@@ -185,6 +185,12 @@ TEST(LeaderPlan, IsSummedUpForPeople) {
                                  "  memory     total: 1.00 GiB\n"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
   }
+  options.dp = options.tp = 1;
+  LeaderPlan least = plan_of(options);
+  least.made.limits.max_num_seqs = least.made.limits.max_num_batched_tokens = 1;
+  const std::string of_one = start_summary(options, least);
+  EXPECT_NE(of_one.find("  1 replica × 1 rank, cores"), std::string::npos) << of_one;
+  EXPECT_NE(of_one.find(", 1 sequence and 1 token a step, "), std::string::npos) << of_one;
   options.runner = "sim";
   const std::string simulated = start_summary(options, plan_of(options));
   EXPECT_NE(simulated.find("none: simulated"), std::string::npos);
