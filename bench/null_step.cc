@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Round trip of a step that does nothing, replica → ranks → replica, through the real codec and
-// channels, each rank a process pinned to a core: null_step [ranks] [steps] [idle|busy]. `busy`
-// keeps every core occupied by a thread that competes with them. One line of JSON.
+// channels, each rank a process pinned to a core. One line of JSON.
 #include <unistd.h>
 
 #include <atomic>
@@ -22,9 +21,14 @@
 #include "phalanx/wire/codec.h"
 
 #include "machine.h"
+#include "usage.h"
 
 namespace phalanx::bench {
 namespace {
+
+constexpr char kUsage[] =
+    "usage: null_step [RANKS [STEPS [busy]]]\n"
+    "1 to 64 ranks (2), steps (20000); busy: every core has a thread that competes with them";
 
 constexpr Duration kPatience = std::chrono::seconds(30);
 
@@ -177,6 +181,10 @@ int run_replica(std::uint32_t ranks, int steps, bool busy) {
 }  // namespace phalanx::bench
 
 int main(int argc, char** argv) {
+  if (phalanx::bench::asks_for_help(argc, argv)) {
+    std::puts(phalanx::bench::kUsage);
+    return 0;
+  }
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const auto number = [&](std::size_t index, long fallback) {
     return index < arguments.size() ? std::strtol(arguments[index].c_str(), nullptr, 10) : fallback;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Latency of the collectives by size: reduction_latency [ranks] [slot bytes]. Ranks are threads
+// Latency of the collectives by size. Ranks are threads
 // over one segment; between processes the memory and the futexes are the same. One line of JSON per
 // size.
 #include <cstdio>
@@ -14,9 +14,14 @@
 #include "phalanx/os/cpu_set.h"
 
 #include "machine.h"
+#include "usage.h"
 
 namespace phalanx::bench {
 namespace {
+
+constexpr char kUsage[] =
+    "usage: reduction_latency [RANKS [SLOT_BYTES]]\n"
+    "ranks (2), bytes of the slot that each has in the communicator";
 
 using collective::Communicator;
 
@@ -108,6 +113,10 @@ int run(std::uint32_t world, std::size_t slot_bytes) {
 }  // namespace phalanx::bench
 
 int main(int argc, char** argv) {
+  if (phalanx::bench::asks_for_help(argc, argv)) {
+    std::puts(phalanx::bench::kUsage);
+    return 0;
+  }
   const long world = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 2;
   const long slot_bytes = argc > 2 ? std::strtol(argv[2], nullptr, 10)
                                    : static_cast<long>(phalanx::collective::kDefaultSlotBytes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a step costs besides the computing: bytes of its frame, and processor time of the replica
-// and of a rank around it, with the same batch at two lengths of context: step_cost [sequences]
-// [ranks]. The whole replica engine and real command loops, over links that are queues of this
-// process and ranks that compute nothing. One line of JSON.
+// and of a rank around it, with the same batch at two lengths of context. The whole replica engine
+// and real command loops, over links that are queues of this process and ranks that compute
+// nothing. One line of JSON.
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -20,9 +20,14 @@
 #include "phalanx/wire/codec.h"
 
 #include "machine.h"
+#include "usage.h"
 
 namespace phalanx::bench {
 namespace {
+
+constexpr char kUsage[] =
+    "usage: step_cost [SEQUENCES [RANKS]]\n"
+    "1 to 64 sequences (16), 1 to 64 ranks (2)";
 
 constexpr std::uint32_t kVocab = 32000;
 constexpr std::uint32_t kSteps = 200;  // measured, after as many that are not
@@ -197,6 +202,10 @@ int run(std::uint32_t sequences, std::uint32_t ranks) {
 }  // namespace phalanx::bench
 
 int main(int argc, char** argv) {
+  if (phalanx::bench::asks_for_help(argc, argv)) {
+    std::puts(phalanx::bench::kUsage);
+    return 0;
+  }
   const auto number = [&](int index, long fallback) {
     return index < argc ? std::strtol(argv[index], nullptr, 10) : fallback;
   };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes of text that a core tokenizes in a second of its time: English, and the slowest of a grid
-// of hostile inputs. tokenizer_throughput FOLDER [KIB [SHOWN]]: a folder with tokenizer.json, the
-// size of each input (256) and how many of the slowest are listed (10). One line of JSON.
+// of hostile inputs. One line of JSON.
 #include <time.h>
 
 #include <algorithm>
@@ -15,11 +14,16 @@
 
 #include "machine.h"
 #include "tokenizer_inputs.h"
+#include "usage.h"
 
 namespace phalanx::bench {
 namespace {
 
 constexpr int kRepetitions = 3;
+constexpr char kUsage[] =
+    "usage: tokenizer_throughput FOLDER [KIB [SHOWN]]\n"
+    "a folder with tokenizer.json, KiB of each input (256), how many of the slowest are listed "
+    "(10)";
 
 // Processor time of this thread, which does not count what else runs on the core.
 double cpu_seconds() {
@@ -82,13 +86,17 @@ int run(const std::string& path, std::size_t bytes, std::size_t shown) {
 }  // namespace phalanx::bench
 
 int main(int argc, char** argv) {
+  if (phalanx::bench::asks_for_help(argc, argv)) {
+    std::puts(phalanx::bench::kUsage);
+    return 0;
+  }
   const auto number = [&](int index, long fallback) {
     return index < argc ? std::strtol(argv[index], nullptr, 10) : fallback;
   };
   const long kib = number(2, 256);
   const long shown = number(3, 10);
   if (argc < 2 || kib < 1 || kib > 1 << 18 || shown < 1) {
-    std::fprintf(stderr, "usage: tokenizer_throughput FOLDER [KIB [SHOWN]]\n");
+    std::fprintf(stderr, "%s\n", phalanx::bench::kUsage);
     return 64;
   }
   return phalanx::bench::run(
