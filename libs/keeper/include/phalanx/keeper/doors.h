@@ -55,7 +55,7 @@ class Doors {
                                           const std::string& peer,
                                           const std::string& refusal)>;
 
-  // Errors: as TcpListener::listen(); that of an address names its flag
+  // Errors: as TcpListener::listen(); that of a text that is no address names its flag
   [[nodiscard]] static Result<std::unique_ptr<Doors>> open(os::EventLoop& loop,
                                                            DoorOptions options,
                                                            OnConnection on_connection);
