@@ -77,6 +77,7 @@ std::string FlagTable::help_text() const {
     append_wrapped(
         "May end in k, m or g, which are 1000, 1000^2 and 1000^3, or in K, M or G, or Ki, Mi or "
         "Gi, which are 1024, 1024^2 and 1024^3: 4k, 512M, 2Gi.",
+        2 * kIndent,
         &out);
   }
   out += "\n    -h, --help\n        Show this.\n    --version\n        Show the version.\n\n";
