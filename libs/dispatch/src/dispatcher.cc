@@ -81,7 +81,8 @@ std::optional<ReplicaId> Dispatcher::only_replica(const ChoiceName& name) const 
   return suspects_.contains(name) ? bench_ : std::nullopt;
 }
 
-// True if a replica has it now. A link that takes nothing is left alone until the next tick.
+// True if a replica has it now. A link that takes nothing is left alone until the next tick, or
+// until its replica has handled some of what fills it.
 bool Dispatcher::try_dispatch(Running& running) {
   const Request& request = running.request;
   Choice& choice = running.choice;
@@ -310,7 +311,11 @@ void Dispatcher::on_replica_ready(ReplicaId replica) {
 
 void Dispatcher::on_holding(ReplicaId replica, const wire::ReplicaHolding& holding) {
   Replica& known = replicas_.at(replica.value());
+  const bool was_full = known.link.full();
   known.link.on_handled(holding.effects);
+  if (was_full && !known.link.full()) {
+    router_.table().at(replica).blocked = false;
+  }
   cancel_unknown(replica, holding);
   const std::vector<wire::SequenceKey> missing = missing_in(replica, holding);
   known.counting.missing += missing.size();

@@ -3,11 +3,27 @@
 
 namespace phalanx::dispatch {
 
+namespace {
+
+// About those of its frame.
+std::size_t bytes_of(const wire::Submit& submit) {
+  constexpr std::size_t kRest = 256;
+  const std::size_t ids =
+      submit.prompt_ids.size() + submit.produced_ids.size() + submit.stop.stop_token_ids.size();
+  return ids * sizeof(TokenId) +
+         submit.sampling.logit_bias.size() * (sizeof(TokenId) + sizeof(float)) +
+         submit.cache_salt.size() + kRest;
+}
+
+}  // namespace
+
 std::optional<std::uint64_t> ReplicaLink::submit(const wire::Submit& submit) {
-  if ((*send_)(replica_, submit) != wire::Sent::kQueued) {
+  if (full() || (*send_)(replica_, submit) != wire::Sent::kQueued) {
     return std::nullopt;
   }
-  return ++effects_;
+  unhandled_.emplace_back(++effects_, bytes_of(submit));
+  unhandled_bytes_ += unhandled_.back().second;
+  return effects_;
 }
 
 void ReplicaLink::cancel(const wire::SequenceKey& key) {
@@ -39,6 +55,10 @@ bool ReplicaLink::flush() {
 }
 
 void ReplicaLink::on_handled(std::uint64_t effects) {
+  while (!unhandled_.empty() && unhandled_.front().first <= effects) {
+    unhandled_bytes_ -= unhandled_.front().second;
+    unhandled_.pop_front();
+  }
   while (!order_.empty() && order_.front().first <= effects) {
     sent_.erase(order_.front().second);
     order_.pop_front();
@@ -47,6 +67,8 @@ void ReplicaLink::on_handled(std::uint64_t effects) {
 
 void ReplicaLink::reset() {
   effects_ = 0;
+  unhandled_.clear();
+  unhandled_bytes_ = 0;
   unsent_.clear();
   sent_.clear();
   order_.clear();
