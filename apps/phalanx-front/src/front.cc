@@ -331,7 +331,7 @@ void Front::take_prompt(const wire::PromptText& part) {
 void Front::run_prompts(const wire::RunPrompts& how) {
   prompts_.how = how;
   serving::OfflineCalls calls;
-  calls.on_output = [this](const std::string& output) { put_out(output); };
+  calls.on_output = [this](std::string output) { link_->put_out(std::move(output)); };
   calls.on_end = [this](const Status& status) {
     link_->send(status ? wire::PromptsEnd{}
                        : wire::PromptsEnd{wire::error_code(status.error()),
@@ -341,12 +341,6 @@ void Front::run_prompts(const wire::RunPrompts& how) {
   offline_ = std::make_unique<serving::OfflineRun>(
       std::move(prompts_), model_, desk, steady_clock(), std::move(calls));
   offline_->start();
-}
-
-void Front::put_out(const std::string& output) {
-  for (std::size_t at = 0; at < output.size(); at += wire::kMaxPromptTextBytes) {
-    link_->send(wire::PromptsOutput{output.substr(at, wire::kMaxPromptTextBytes)});
-  }
 }
 
 }  // namespace phalanx::app

@@ -64,7 +64,6 @@ class Front {
   void drain(bool answers_end);
   void take_prompt(const wire::PromptText& part);
   void run_prompts(const wire::RunPrompts& how);
-  void put_out(const std::string& output);
   void tick_each_second();
   void tell_times();
   void give_back_journals();

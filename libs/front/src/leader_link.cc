@@ -240,6 +240,13 @@ void LeaderLink::send(const wire::FrontToLeader& record) {
   }
 }
 
+void LeaderLink::put_out(std::string text) {
+  if (!broken_ && !text.empty()) {
+    unsent_.emplace_back(Output{std::move(text)});
+    flush();
+  }
+}
+
 wire::FrontToLeader LeaderLink::next_of(Prompts& prompts) {
   dispatch::Generation& generation = prompts.left.front().generation;
   const std::span<const TokenId> ids = std::span(generation.prompt_ids).subspan(prompts.ids_sent);
@@ -258,14 +265,26 @@ wire::FrontToLeader LeaderLink::next_of(Prompts& prompts) {
   return complete;
 }
 
-// Of prompts that are the next to go, their next record, which then is.
+wire::FrontToLeader LeaderLink::next_of(Output& output) {
+  wire::PromptsOutput part{output.text.substr(output.sent, wire::kMaxPromptTextBytes)};
+  output.sent += part.text.size();
+  return part;
+}
+
+// Of prompts or output that are the next to go, their next record, which then is.
 void LeaderLink::make_next() {
-  auto* const prompts = std::get_if<Prompts>(&unsent_.front());
-  if (prompts == nullptr) {
+  std::string bytes;
+  bool all_made = false;
+  if (auto* const prompts = std::get_if<Prompts>(&unsent_.front())) {
+    bytes = wire::encode(next_of(*prompts));
+    all_made = prompts->left.empty();
+  } else if (auto* const output = std::get_if<Output>(&unsent_.front())) {
+    bytes = wire::encode(next_of(*output));
+    all_made = output->sent == output->text.size();
+  } else {
     return;
   }
-  std::string bytes = wire::encode(next_of(*prompts));
-  if (prompts->left.empty()) {
+  if (all_made) {
     unsent_.pop_front();
   }
   unsent_bytes_ += bytes.size();

@@ -544,6 +544,31 @@ TEST_F(LeaderLinkTest, PromptsOfOneRequestMayBeMoreThanMayWait) {
   EXPECT_TRUE(broken_.empty());
 }
 
+// As when the first prompt of a command line is the last to end.
+TEST_F(LeaderLinkTest, WhatIsPutOutAtOnceMayBeMoreThanMayWait) {
+  std::string all(LeaderLink::kMaxUnsentBytes / 4 * 5 + 7, 'x');
+  std::iota(all.begin(), all.end(), '\0');
+  link_->put_out(all);
+  link_->put_out("the end");
+  link_->send(wire::PromptsEnd{});
+  EXPECT_TRUE(broken_.empty());
+  all += "the end";
+  std::string heard;
+  bool ended = false;
+  run_until([&] {
+    while (const auto record = hear()) {
+      if (const auto* const part = std::get_if<wire::PromptsOutput>(&*record)) {
+        heard += part->text;
+      } else {
+        ended = std::holds_alternative<wire::PromptsEnd>(*record);
+      }
+    }
+    return ended || !broken_.empty();
+  });
+  EXPECT_TRUE(heard == all) << heard.size() << " bytes of " << all.size();
+  EXPECT_TRUE(broken_.empty());
+}
+
 TEST_F(LeaderLinkTest, TellsWhatCameBeforeTheLeaderHungUp) {
   const auto sink = begin();
   tell(tokens_of(kKey, 0, 1000));

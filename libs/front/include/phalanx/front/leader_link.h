@@ -53,7 +53,7 @@ class LeaderLink final : public serving::RequestDesk {
   // Of CPU. An event may end an answer, and write all of it.
   static constexpr Duration kTurnTime = std::chrono::milliseconds(1);
   // Of records that the leader has not taken; beyond it the link is broken. Prompts that wait do
-  // not count: what was admitted bounds them.
+  // not count, nor does what was put out: what was admitted bounds them, and the protocol that.
   static constexpr std::size_t kMaxUnsentBytes = std::size_t{64} << 20;
 
   LeaderLink(os::EventLoop& loop, os::ControlSocket& socket, LinkCalls calls);
@@ -76,6 +76,9 @@ class LeaderLink final : public serving::RequestDesk {
 
   void send(const wire::FrontToLeader& record);
 
+  // What the prompts of a command line have given, of any size, as PromptsOutputs.
+  void put_out(std::string text);
+
  private:
   struct Asked {
     Told told;
@@ -96,6 +99,12 @@ class LeaderLink final : public serving::RequestDesk {
     std::size_t ids_sent = 0;  // of the first
   };
 
+  // In the same way, what was put out.
+  struct Output {
+    std::string text;
+    std::size_t sent = 0;
+  };
+
   void work();
   void read_some();
   void tell_some();
@@ -107,6 +116,7 @@ class LeaderLink final : public serving::RequestDesk {
   void tell(const wire::FrontEvent& event);
   void tell(const wire::History& history);
   [[nodiscard]] static wire::FrontToLeader next_of(Prompts& prompts);
+  [[nodiscard]] static wire::FrontToLeader next_of(Output& output);
   void make_next();
   void flush();
   void flush_after(Duration wait);
@@ -121,7 +131,7 @@ class LeaderLink final : public serving::RequestDesk {
   std::uint64_t next_query_ = 1;
   std::vector<wire::FrontEvent> events_;  // of the last record, until all of them are told
   std::size_t events_told_ = 0;           // of them
-  std::deque<std::variant<std::string, Prompts>> unsent_;
+  std::deque<std::variant<std::string, Prompts, Output>> unsent_;
   std::size_t unsent_bytes_ = 0;  // of the records in it
   bool work_posted_ = false;
   bool broken_ = false;
