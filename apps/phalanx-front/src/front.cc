@@ -90,6 +90,7 @@ Status Front::run() {
   PHALANX_RETURN_IF_ERROR(load_model());
   PHALANX_RETURN_IF_ERROR(open_journal());
   link_ = std::make_unique<front::LeaderLink>(loop_, start_.control(), link_calls());
+  PHALANX_RETURN_IF_ERROR(link_->start());
   PHALANX_RETURN_IF_ERROR(open_server());
   tick_each_second();
   start_.tell(wire::ChildReady{});

@@ -93,12 +93,13 @@ void Leader::make_dispatch() {
 
 Status Leader::watch_signals() {
   PHALANX_TRY(signals_, os::HeldSignals::open());
-  handles_.push_back(loop_.watch_readable(signals_.fd(), [this] {
+  PHALANX_TRY(auto watch, loop_.watch_readable(signals_.fd(), [this] {
     loop_.name_callback("signal");
     while (const int signal = signals_.take()) {
       on_signal(signal);
     }
   }));
+  handles_.push_back(std::move(watch));
   return ok();
 }
 

@@ -29,12 +29,15 @@ std::uint32_t microseconds_of(Duration duration) {
 }  // namespace
 
 LeaderLink::LeaderLink(os::EventLoop& loop, os::ControlSocket& socket, LinkCalls calls)
-    : loop_(loop), socket_(socket), calls_(std::move(calls)) {
-  readable_ = loop_.watch_readable(socket_.fd(), [this] { work(); });
-}
+    : loop_(loop), socket_(socket), calls_(std::move(calls)) {}
 
 LeaderLink::~LeaderLink() {
   *alive_ = false;
+}
+
+Status LeaderLink::start() {
+  PHALANX_TRY(readable_, loop_.watch_readable(socket_.fd(), [this] { work(); }));
+  return ok();
 }
 
 // ---- what comes

@@ -34,7 +34,7 @@ Result<std::unique_ptr<BoundChannel>> BoundChannel::bind(ZmqContext& context,
   PHALANX_TRY(ZmqSocket socket, ZmqSocket::bind(context, endpoint, child, options));
   auto in_loop =
       std::make_shared<LoopSocket>(std::move(socket), loop, std::move(handlers), options);
-  in_loop->start();
+  PHALANX_RETURN_IF_ERROR(in_loop->start());
   return std::unique_ptr<BoundChannel>(new BoundChannel(std::move(endpoint), std::move(in_loop)));
 }
 

@@ -22,7 +22,7 @@ Result<std::unique_ptr<ConnectedChannel>> ConnectedChannel::connect(ZmqContext& 
   PHALANX_TRY(ZmqSocket socket, ZmqSocket::connect(context, endpoint, options));
   auto in_loop =
       std::make_shared<LoopSocket>(std::move(socket), loop, std::move(handlers), options);
-  in_loop->start();
+  PHALANX_RETURN_IF_ERROR(in_loop->start());
   return std::unique_ptr<ConnectedChannel>(new ConnectedChannel(std::move(in_loop)));
 }
 

@@ -11,13 +11,14 @@ LoopSocket::LoopSocket(ZmqSocket socket,
                        const ChannelOptions& options)
     : socket_(std::move(socket)), loop_(loop), handlers_(std::move(handlers)), options_(options) {}
 
-void LoopSocket::start() {
-  watch_ = loop_.watch_readable(socket_->descriptor(), [weak = weak_from_this()] {
+Status LoopSocket::start() {
+  PHALANX_TRY(watch_, loop_.watch_readable(socket_->descriptor(), [weak = weak_from_this()] {
     if (const auto self = weak.lock()) {
       self->turn();
     }
-  });
+  }));
   post_turn();  // news from before the watch
+  return ok();
 }
 
 void LoopSocket::close() {

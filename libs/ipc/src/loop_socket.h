@@ -25,7 +25,9 @@ class LoopSocket : public std::enable_shared_from_this<LoopSocket> {
              const ChannelOptions& options);
 
   // Begins to watch. Once, after the object is owned by a shared_ptr.
-  void start();
+  //
+  // Errors: kResourceExhausted  epoll watches as much as it may
+  [[nodiscard]] Status start();
 
   // Ends everything at once. No handler runs afterwards.
   void close();

@@ -85,7 +85,11 @@ const os::UniqueFd* Doors::socket(std::uint64_t id) const {
 }
 
 void Doors::accept_again() {
-  accepting_ = loop_.watch_readable(listener_->fd(), [this] { accept_some(); });
+  auto watch = loop_.watch_readable(listener_->fd(), [this] { accept_some(); });
+  if (!watch) {
+    return pause_accepting(watch.error());
+  }
+  accepting_ = *std::move(watch);
 }
 
 void Doors::accept_some() {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <string>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
@@ -10,8 +11,10 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/system/system_error.hpp>
 
 #include "phalanx/base/thread_time.h"
+#include "phalanx/os/unique_fd.h"
 
 namespace phalanx::os {
 
@@ -224,8 +227,16 @@ std::unique_ptr<EventLoop::Handle> EventLoop::call_every(Duration period, Callba
       impl_->io, period, period, impl_->noting_begin(std::move(callback)));
 }
 
-std::unique_ptr<EventLoop::Handle> EventLoop::watch_readable(int fd, Callback callback) {
-  return std::make_unique<ReadableHandle>(impl_->io, fd, impl_->noting_begin(std::move(callback)));
+Result<std::unique_ptr<EventLoop::Handle>> EventLoop::watch_readable(int fd, Callback callback) {
+  try {
+    std::unique_ptr<Handle> handle =
+        std::make_unique<ReadableHandle>(impl_->io, fd, impl_->noting_begin(std::move(callback)));
+    return handle;
+  } catch (const boost::system::system_error& error) {
+    const int code = error.code().value();
+    return errno_error(
+        "watching a descriptor is refused by " + std::string(limit_of_descriptors(code)), code);
+  }
 }
 
 std::unique_ptr<EventLoop::Handle> EventLoop::watch_signal(int signal,

@@ -2,6 +2,7 @@
 #include "phalanx/os/unique_fd.h"
 
 #include <fcntl.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -41,6 +42,8 @@ std::string_view limit_of_descriptors(int errno_value) {
       return "the limit of this process (see ulimit -n)";
     case ENFILE:
       return "the limit of the machine (see sysctl fs.file-max)";
+    case ENOSPC:
+      return "the limit of what epoll watches (see sysctl fs.epoll.max_user_watches)";
     case ENOMEM:
       return "memory of the kernel, of the machine or of a container";
     default:
@@ -49,10 +52,16 @@ std::string_view limit_of_descriptors(int errno_value) {
 }
 
 Status require_descriptors(std::size_t count) {
+  const UniqueFd watching(::epoll_create1(EPOLL_CLOEXEC));
+  if (!watching.valid()) {
+    return errno_error("creating an epoll descriptor", errno);
+  }
   std::vector<UniqueFd> held;
   for (std::size_t i = 0; i < count; ++i) {
     held.emplace_back(::eventfd(0, EFD_CLOEXEC));
-    if (!held.back().valid()) {
+    epoll_event nothing{};
+    if (!held.back().valid() ||
+        ::epoll_ctl(watching.get(), EPOLL_CTL_ADD, held.back().get(), &nothing) != 0) {
       const int code = errno;
       return errno_error(std::to_string(count) + " descriptors are needed, " +
                              std::string(limit_of_descriptors(code)) + " allows " +

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <stdexcept>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -122,17 +122,17 @@ Status PosixProcessRunner::Impl::watch(std::size_t slot, Child& child) {
   };
   try {
     child.watch = std::make_unique<os::LifelineWatch>(child.lifeline, on_death);
-    child.exit_handle = loop.watch_readable(child.process.pidfd(), [this, slot] { reap(slot); });
-    child.control_handle = loop.watch_readable(child.process.control().fd(), [this, slot] {
-      read_control(slot, kRecordsPerTurn, kTurnTime);
-    });
-  } catch (const std::runtime_error& error) {  // of the threads of std, and of Asio
+  } catch (const std::system_error& error) {
     return resource_exhausted(
-        std::string("expected a thread and two descriptors of epoll to watch a child (see ulimit "
-                    "-u, -n and -d, "
-                    "and the number of processes that a container or unit may have), found: ") +
+        std::string("expected a thread to watch a child (see ulimit -u and -d, and the number of "
+                    "processes that a container or unit may have), found: ") +
         error.what());
   }
+  PHALANX_TRY(child.exit_handle,
+              loop.watch_readable(child.process.pidfd(), [this, slot] { reap(slot); }));
+  PHALANX_TRY(child.control_handle, loop.watch_readable(child.process.control().fd(), [this, slot] {
+    read_control(slot, kRecordsPerTurn, kTurnTime);
+  }));
   return ok();
 }
 

@@ -172,7 +172,7 @@ class Acceptor {
   }
 
   void serve(Server& server) {
-    watch_ = loop_.watch_readable(listener_->fd(), [this, &server] {
+    watch_ = *loop_.watch_readable(listener_->fd(), [this, &server] {
       auto accepted = listener_->accept();
       ASSERT_TRUE(accepted) << accepted.error().to_string();
       if (*accepted) {

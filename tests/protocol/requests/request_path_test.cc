@@ -43,6 +43,7 @@ class Programs {
     front::LinkCalls calls;
     calls.on_broken = [](const Error& error) { ADD_FAILURE() << error.to_string(); };
     link_ = std::make_unique<front::LeaderLink>(loop_, front_end_, std::move(calls));
+    EXPECT_TRUE(link_->start());
   }
 
   struct Sink final : serving::RequestSink {

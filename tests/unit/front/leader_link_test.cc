@@ -84,6 +84,7 @@ class LeaderLinkTest : public testing::Test {
     calls.on_drain = [this](bool answers_end) { drains_.push_back(answers_end); };
     calls.on_broken = [this](const Error& error) { broken_.push_back(error); };
     link_.emplace(loop_, socket_, std::move(calls));
+    ASSERT_TRUE(link_->start());
   }
 
   // What the leader sends.
@@ -181,6 +182,7 @@ TEST_F(LeaderLinkTest, PromptsOfACommandLineComeInPartsAndInOrder) {
   calls.on_broken = [this](const Error& error) { broken_.push_back(error); };
   link_.reset();
   link_.emplace(loop_, socket_, std::move(calls));
+  ASSERT_TRUE(link_->start());
   tell(wire::PromptText{"count ", false});
   tell(wire::PromptText{"from 3", true});
   tell(wire::RunPrompts{.max_tokens = 7});

@@ -5,11 +5,15 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+
+#include "support/epoll_shortage.h"
 
 namespace phalanx::keeper {
 namespace {
@@ -321,6 +325,27 @@ TEST_F(DoorsTest, ClientsWaitWhileNoDescriptorIsLeft) {
   const auto later = loop_.call_after(milliseconds(20), [&] {
     came_early = arrivals_.size();
     ::setrlimit(RLIMIT_NOFILE, &before);
+  });
+  run_until([&] { return !arrivals_.empty(); });
+  EXPECT_EQ(came_early, 0U);
+  EXPECT_EQ(doors_->connections(), 1U);
+}
+
+// It begins to watch its port again after each time that it could not accept.
+TEST_F(DoorsTest, ClientsWaitWhileEpollWatchesNothingMore) {
+  open({});
+  clients_.push_back(connect());
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  std::optional<test::EpollShortage> shortage(std::in_place);
+  const auto descriptors_are_back =
+      loop_.call_after(milliseconds(20), [&] { ::setrlimit(RLIMIT_NOFILE, &before); });
+  std::size_t came_early = 0;
+  const auto all_is_back = loop_.call_after(milliseconds(300), [&] {
+    came_early = arrivals_.size();
+    shortage.reset();
   });
   run_until([&] { return !arrivals_.empty(); });
   EXPECT_EQ(came_early, 0U);

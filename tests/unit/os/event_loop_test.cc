@@ -92,7 +92,7 @@ TEST(EventLoop, TellsOfAReadableDescriptorUntilItIsRead) {
   ASSERT_EQ(::write(pipe.write.get(), "ab", 2), 2);
   int calls = 0;
   std::string read;
-  const auto watch = loop.watch_readable(pipe.read.get(), [&] {
+  const auto watch = *loop.watch_readable(pipe.read.get(), [&] {
     char letter = 0;
     ASSERT_EQ(::read(pipe.read.get(), &letter, 1), 1);
     read += letter;
@@ -109,7 +109,7 @@ TEST(EventLoop, TellsOfEndOfFile) {
   Pipe pipe = *make_pipe();
   std::unique_ptr<EventLoop::Handle> watch;
   bool ended = false;
-  watch = loop.watch_readable(pipe.read.get(), [&] {
+  watch = *loop.watch_readable(pipe.read.get(), [&] {
     char letter = 0;
     ended = ::read(pipe.read.get(), &letter, 1) == 0;
     watch.reset();
@@ -120,11 +120,18 @@ TEST(EventLoop, TellsOfEndOfFile) {
   EXPECT_TRUE(ended);
 }
 
+TEST(EventLoop, SaysWhatItCannotWatch) {
+  EventLoop loop;
+  const auto watch = loop.watch_readable(-1, [] {});
+  ASSERT_FALSE(watch);
+  EXPECT_EQ(watch.error().code(), Code::kInternal) << watch.error().to_string();
+}
+
 TEST(EventLoop, LeavesTheDescriptorToItsOwner) {
   Pipe pipe = *make_pipe();
   {
     EventLoop loop;
-    const auto watch = loop.watch_readable(pipe.read.get(), [] {});
+    const auto watch = *loop.watch_readable(pipe.read.get(), [] {});
   }
   ASSERT_EQ(::write(pipe.write.get(), "x", 1), 1);
   char letter = 0;

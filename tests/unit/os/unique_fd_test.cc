@@ -29,6 +29,7 @@ TEST(RequireDescriptors, FailsByTheNameOfTheLimitOfTheProcess) {
 
 // What raises one of them does nothing about the others.
 TEST(RequireDescriptors, NamesNoLimitThatIsNotReached) {
+  EXPECT_NE(limit_of_descriptors(ENOSPC).find("fs.epoll.max_user_watches"), std::string::npos);
   EXPECT_NE(limit_of_descriptors(EMFILE).find("ulimit -n"), std::string::npos);
   EXPECT_NE(limit_of_descriptors(ENFILE).find("fs.file-max"), std::string::npos);
   EXPECT_NE(limit_of_descriptors(ENOMEM).find("memory"), std::string::npos);

@@ -61,6 +61,10 @@ class LeaderLink final : public serving::RequestDesk {
   LeaderLink& operator=(const LeaderLink&) = delete;
   ~LeaderLink() override;
 
+  // Once: from now on what the leader says is heard.
+  // Errors: kResourceExhausted  epoll watches as much as it may
+  [[nodiscard]] Status start();
+
   // RequestDesk
   void admit(const wire::Admit& wish, Answered answered) override;
   void begin(const wire::RequestKey& key,

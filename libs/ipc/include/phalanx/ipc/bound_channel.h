@@ -33,7 +33,8 @@ class LoopSocket;
 // Cost of send(): one copy of the frame.
 class BoundChannel final : public wire::Link {
  public:
-  // Errors: kResourceExhausted  too few descriptors left for the socket and its connection
+  // Errors: kResourceExhausted  too few descriptors left for the socket and its connection, or
+  //                             too few that epoll can watch
   //         kInternal           ZeroMQ refused an option
   [[nodiscard]] static Result<std::unique_ptr<BoundChannel>> bind(ZmqContext& context,
                                                                   os::EventLoop& loop,

@@ -28,7 +28,7 @@ class ConnectedChannel final : public wire::Link {
   // Returns before the connection stands. `endpoint` is the bootstrap record's.
   //
   // Errors: kInvalidArgument    not an endpoint
-  //         kResourceExhausted  no descriptors left
+  //         kResourceExhausted  no descriptors left, or none that epoll can watch
   [[nodiscard]] static Result<std::unique_ptr<ConnectedChannel>> connect(
       ZmqContext& context,
       os::EventLoop& loop,

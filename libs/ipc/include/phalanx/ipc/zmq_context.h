@@ -13,7 +13,7 @@ namespace phalanx::ipc {
 // Threads: channels of different threads may share it.
 class ZmqContext {
  public:
-  // Errors: kResourceExhausted  no descriptors or threads left
+  // Errors: kResourceExhausted  no descriptors, none that epoll can watch, or no threads left
   [[nodiscard]] static Result<ZmqContext> create();
 
   ZmqContext(const ZmqContext&) = delete;

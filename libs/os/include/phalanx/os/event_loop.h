@@ -54,7 +54,10 @@ class EventLoop {
 
   // Runs `callback` each time `fd` is readable (level-triggered: it must read, or be cancelled).
   // The descriptor stays the caller's and must outlive the handle.
-  [[nodiscard]] std::unique_ptr<Handle> watch_readable(int fd, Callback callback);
+  //
+  // Errors: kResourceExhausted  epoll watches as much as it may, or there is no memory
+  //         kInternal           not a descriptor
+  [[nodiscard]] Result<std::unique_ptr<Handle>> watch_readable(int fd, Callback callback);
 
   // Runs `callback(signal)` on the loop thread for each of SIGTERM, SIGINT, SIGHUP, SIGCHLD that is
   // passed here.

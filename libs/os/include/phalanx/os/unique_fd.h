@@ -52,9 +52,9 @@ struct Pipe {
 // process and that of the machine each with the setting that raises it; else "the kernel".
 [[nodiscard]] std::string_view limit_of_descriptors(int errno_value);
 
-// Whether this process can open `count` descriptors more, found out by doing so. For what ends the
-// process where it finds none.
-// Errors: kResourceExhausted  the limit of the process or of the machine, by its name
+// Whether this process can open `count` descriptors more and epoll can watch them, found out by
+// doing so. For what ends the process where it finds none.
+// Errors: kResourceExhausted  the limit of the process, of the machine or of epoll, by its name
 [[nodiscard]] Status require_descriptors(std::size_t count);
 
 }  // namespace phalanx::os
