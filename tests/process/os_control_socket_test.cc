@@ -123,6 +123,18 @@ TEST(ControlSocket, GivesWhatWasSentBeforeTheEnd) {
   EXPECT_TRUE(std::holds_alternative<ControlEnd>(*ends.far.receive()));
 }
 
+// As a process that is killed: the kernel tells of what it had not read before what it had said.
+TEST(ControlSocket, GivesWhatWasSentByAPeerThatHadNotReadAll) {
+  Ends ends;
+  ASSERT_EQ(*ends.far.send("unread"), ControlSent::kQueued);
+  ASSERT_EQ(*ends.near.send("last"), ControlSent::kQueued);
+  ASSERT_EQ(*ends.near.send("words"), ControlSent::kQueued);
+  ends.near.close();
+  EXPECT_EQ(text_of(ends.far.receive()), "last");
+  EXPECT_EQ(text_of(ends.far.receive()), "words");
+  EXPECT_TRUE(std::holds_alternative<ControlEnd>(*ends.far.receive()));
+}
+
 TEST(ControlSocket, RefusesARecordThatIsTooLongWhenItArrives) {
   int raw[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, raw), 0);

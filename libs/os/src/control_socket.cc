@@ -150,15 +150,13 @@ Result<ControlReceived> ControlSocket::receive() {
   header.msg_control = space.data();
   header.msg_controllen = space.size();
   ssize_t got = 0;
+  // ECONNRESET comes once, before what a peer has sent that ended with records unread.
   do {
     got = ::recvmsg(fd_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
+  } while (got < 0 && (errno == EINTR || errno == ECONNRESET));
   if (got < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return ControlReceived(ControlWouldBlock{});
-    }
-    if (errno == ECONNRESET) {
-      return ControlReceived(ControlEnd{});
     }
     return errno_error("receiving a control record", errno);
   }
