@@ -29,6 +29,10 @@ Error listen_error(const std::string& address, std::uint16_t port, int reason) {
   return invalid_argument(where + std::generic_category().message(reason));
 }
 
+// Passed over in one call. More are none: a filter of system calls and a security module refuse as
+// a firewall does, with EPERM, and take nobody from those who wait.
+constexpr int kGoneClients = 64;
+
 // Whether accept() failed because of the one client that it would have given: Linux hands what has
 // become of a connection to whoever accepts it.
 bool is_gone_client(int reason) {
@@ -78,7 +82,7 @@ Result<TcpListener> TcpListener::listen(const std::string& address,
 }
 
 Result<std::optional<AcceptedSocket>> TcpListener::accept() {
-  for (;;) {
+  for (int gone = 0;; ++gone) {
     SocketAddress client;
     socklen_t size = sizeof client;
     UniqueFd fd(::accept4(fd_.get(), &client.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -95,7 +99,7 @@ Result<std::optional<AcceptedSocket>> TcpListener::accept() {
     if (reason == ENOBUFS) {
       return resource_exhausted("accepting a client: no memory is left for its socket");
     }
-    if (!is_gone_client(reason)) {
+    if (!is_gone_client(reason) || gone == kGoneClients) {
       return errno_error("accepting a client", reason);
     }
   }

@@ -2,10 +2,18 @@
 #include "phalanx/os/tcp_listener.h"
 
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
+#include <iterator>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -135,6 +143,33 @@ TEST(TcpListener, SaysThatNoDescriptorIsLeftAndKeepsTheClientWaiting) {
   EXPECT_EQ(refused.error().code(), Code::kResourceExhausted);
   const auto accepted = listener->accept();
   EXPECT_TRUE(accepted && *accepted);
+}
+
+// From now on accept4() answers EPERM and takes no client.
+bool forbid_accepting() {
+  sock_filter rules[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_accept4, 0, 1),
+                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{static_cast<unsigned short>(std::size(rules)), rules};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+[[noreturn]] void accept_where_it_is_forbidden() {
+  auto listener = TcpListener::listen("127.0.0.1", 0, 16);
+  const UniqueFd client = connect_to(listener->port());
+  if (!is_readable(listener->fd()) || !forbid_accepting()) {
+    ::_exit(2);
+  }
+  ::alarm(5);
+  const auto accepted = listener->accept();
+  ::_exit(!accepted && accepted.error().code() == Code::kFailedPrecondition ? 0 : 1);
+}
+
+// EPERM may be about one client, and then the next one is asked for.
+TEST(TcpListener, AsksNotForEverWhereAcceptingIsForbidden) {
+  EXPECT_EXIT(accept_where_it_is_forbidden(), testing::ExitedWithCode(0), "");
 }
 
 TEST(NetAddress, KnowsLoopbackInBothFamilies) {

@@ -39,8 +39,9 @@ class TcpListener {
   [[nodiscard]] int fd() const { return fd_.get(); }               // readable when a client waits
 
   // The next client that waits; nothing if none does. One that has gone again is passed over.
-  // Errors: kResourceExhausted no descriptor or memory is left: the client waits on, so that fd()
-  //         stays readable
+  // Errors: kResourceExhausted  no descriptor or memory is left: the client waits on, so that fd()
+  //                             stays readable
+  //         kFailedPrecondition this process may accept nobody; fd() stays readable, too
   [[nodiscard]] Result<std::optional<AcceptedSocket>> accept();
 
  private:
