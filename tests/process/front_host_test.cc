@@ -5,6 +5,7 @@
 
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -37,6 +38,7 @@ constexpr std::string_view kQuiet = "quiet";      // says that it lives, for eve
 constexpr std::string_view kTalker = "talker";    // says much and ends
 constexpr std::string_view kWrong = "wrong";      // says what no front says, and goes on
 constexpr std::string_view kVerbose = "verbose";  // says what is too long to be heard, and goes on
+constexpr std::string_view kBrief = "brief";      // says that it is ready, and ends
 constexpr int kRecords = 200;                     // of a talker
 
 int be_front(int argc, char** argv) {
@@ -47,6 +49,9 @@ int be_front(int argc, char** argv) {
     return fleet::fail_child(nullptr, start.error());
   }
   (*start)->tell(wire::ChildReady{});
+  if (bootstrap.model_name == kBrief) {
+    ::_exit(0);
+  }
   const auto say = [&](const std::string& bytes) {
     while (*(*start)->control().send(bytes) == os::ControlSent::kWouldBlock) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -91,6 +96,9 @@ class FrontHostTest : public testing::Test {
     start.trial_time = std::chrono::milliseconds(300);
     host_ = std::make_unique<FrontHost>(loop_, std::move(start), calls());
     host_->start(memory_.fd(), pipe_.read.get());
+    if (killed_early_) {
+      kill_once_it_has_said_that_it_is_ready();
+    }
     const auto patience = loop_.call_after(std::chrono::seconds(20), [this] { loop_.stop(); });
     const auto ticks =
         loop_.call_every(std::chrono::milliseconds(100), [this] { host_->on_tick(); });
@@ -102,6 +110,7 @@ class FrontHostTest : public testing::Test {
     FrontCalls calls;
     calls.on_ready = [this](std::size_t front) {
       pid_ = host_->status(front).pid;
+      ++readies_;
       if (journal_bytes_ != 0) {
         lack_a_journal(front);
       }
@@ -132,7 +141,7 @@ class FrontHostTest : public testing::Test {
     };
     calls.on_program_refused = [this](const Error& cause) { refusal_ = cause.message(); };
     calls.on_first_start_failed = [this](const Error& cause) {
-      ADD_FAILURE() << cause.message();
+      EXPECT_TRUE(killed_early_) << cause.message();
       loop_.stop();
     };
     calls.socket_of = [](std::uint64_t) { return -1; };
@@ -153,6 +162,13 @@ class FrontHostTest : public testing::Test {
     ::kill(pid_, SIGKILL);
   }
 
+  // Nothing of what it says has been read then.
+  void kill_once_it_has_said_that_it_is_ready() {
+    siginfo_t end{};
+    ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(host_->status(0).pid), &end, WEXITED | WNOWAIT), 0);
+    host_->on_stopped_by_signal(0, host_->status(0).incarnation);
+  }
+
   os::EventLoop loop_;
   os::Memfd memory_ = *os::Memfd::create("phalanx-test", 1);
   os::Pipe pipe_ = *os::make_pipe();
@@ -161,6 +177,8 @@ class FrontHostTest : public testing::Test {
   std::string next_program_;  // tried then; until the one of before runs again
   std::string refusal_;
   pid_t pid_ = -1;
+  bool killed_early_ = false;
+  int readies_ = 0;
   int records_ = 0;
   int kills_ = 0;
   bool lived_ = false;  // when its end was told
@@ -177,6 +195,14 @@ TEST_F(FrontHostTest, NobodyElseActsForAFrontThatIsStillThere) {
   ASSERT_EQ(ends_, std::vector<bool>{false});
   EXPECT_FALSE(lived_) << "it could be continued, and write on";
   EXPECT_EQ(kills_, 1) << "who comes meanwhile goes to another one";
+}
+
+TEST_F(FrontHostTest, AFrontThatWasKilledBeforeItWasReadyNeverIs) {
+  killed_early_ = true;
+  run(kBrief);
+  EXPECT_EQ(kills_, 1);
+  EXPECT_EQ(readies_, 0) << "it would be given connections, and its program be the proven one";
+  EXPECT_TRUE(ends_.empty()) << "it had none";
 }
 
 TEST_F(FrontHostTest, WhatADeadFrontHasSaidIsReadToTheEnd) {

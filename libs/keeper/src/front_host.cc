@@ -222,12 +222,16 @@ void FrontHost::ask_to_stop(std::size_t slot) {
 void FrontHost::on_record(std::size_t slot,
                           Incarnation incarnation,
                           Result<os::ControlMessage> received) {
-  links_[slot].quiet_ticks = 0;
+  Link& link = links_[slot];
+  link.quiet_ticks = 0;
+  if (link.killed && !link.ready) {
+    return;  // whatever it has said of itself: it serves nobody, and proves no program
+  }
   if (!received) {
     on_bad_record(slot, received.error(), 0);  // what it asked for would never be answered
     return;
   }
-  if (!links_[slot].ready) {
+  if (!link.ready) {
     on_start_record(slot, incarnation, received->bytes);
     return;
   }
