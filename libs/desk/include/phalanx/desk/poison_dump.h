@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "phalanx/base/result.h"
 #include "phalanx/dispatch/dispatcher.h"
+#include "phalanx/os/private_folder.h"
 
 namespace phalanx::desk {
 
@@ -21,22 +23,15 @@ class PoisonDump {
  public:
   static constexpr std::size_t kMaxFiles = 16;
 
-  explicit PoisonDump(std::string folder) : folder_(std::move(folder)) {}
+  explicit PoisonDump(std::string folder) : folder_(std::move(folder), "poisoned-", kMaxFiles) {}
 
-  // Whether there is a folder, or can be one, that this user may write in.
-  // Errors: those of the file system, naming the path
-  [[nodiscard]] Status check() const;
-
+  // As os::PrivateFolder.
+  [[nodiscard]] Status check() const { return folder_.check(); }
   // The path of the new file.
-  // Errors: those of the file system, naming the path; kFailedPrecondition if the folder belongs to
-  // somebody else.
   [[nodiscard]] Result<std::string> write(const dispatch::PoisonedChoice& choice);
 
  private:
-  [[nodiscard]] Status make_folder() const;
-  void remove_oldest(const std::string& kept) const;
-
-  std::string folder_;
+  os::PrivateFolder folder_;
   std::uint32_t written_ = 0;
 };
 
