@@ -37,19 +37,15 @@ bool Fronts::on_gone(std::size_t front, const FrontEnd& end) {
     old_journals_.push_back(end.journal);
     give_back_later();
   }
-  const FrontJournal::Marks suspects = suspects_of(end);
-  const bool is_blamed = std::any_of(suspects.begin(), suspects.end(), [&](std::uint64_t id) {
-    const auto orphan = std::ranges::find(
-        orphans, id, [](const ConnectionTable::Orphan& each) { return each.connection.id; });
-    if (id == 0 || orphan == orphans.end()) {
+  Verdict verdict = judge(end, orphans);
+  const bool is_blamed = std::ranges::any_of(orphans, [&](const ConnectionTable::Orphan& orphan) {
+    if (!verdict.suspects_it(orphan.connection.id)) {
       return false;
     }
-    const auto account = account_of(id);
-    return !account || account != orphan->rest;
+    const auto account = account_of(orphan.connection.id);
+    return !account || account != orphan.rest;
   });
-  FrontEnd judged = end;
-  judged.has_suspect = has_suspect(end, orphans);
-  hand_overs_->add(front, judged, std::move(orphans));
+  hand_overs_->add(front, std::move(verdict), std::move(orphans));
   hand_overs_->go_on();
   return is_blamed;
 }
@@ -87,8 +83,8 @@ HandOverQueue::Calls Fronts::hand_over_calls() {
           },
           [this](std::uint64_t connection) { return desk_->has_open(connection); },
           [this] { return taking_over(); },
-          [this](ConnectionTable::Orphan orphan, const FrontEnd& end) {
-            return hand_on(std::move(orphan), end);
+          [this](ConnectionTable::Orphan orphan, const Verdict& verdict) {
+            return hand_on(std::move(orphan), verdict);
           },
           [this](Duration wait) {
             hand_over_timer_ = loop_.call_after(wait, [this] { hand_overs_->turn(); });
@@ -105,10 +101,10 @@ std::size_t Fronts::taking_over() const {
 }
 
 // A connection of a front that is dead and reaped.
-Fate Fronts::hand_on(ConnectionTable::Orphan orphan, const FrontEnd& end) {
+Fate Fronts::hand_on(ConnectionTable::Orphan orphan, const Verdict& verdict) {
   const std::uint64_t id = orphan.connection.id;
   const auto account = account_of(id);
-  Fate fate = hand_over(orphan, account, end);
+  Fate fate = hand_over(orphan, account, verdict);
   if (fate == Fate::kCut && accounts_ && !account) {
     fate = Fate::kOver;  // the kernel has no such connection any more
   }
@@ -139,12 +135,11 @@ Fate Fronts::hand_on(ConnectionTable::Orphan orphan, const FrontEnd& end) {
 
 // Whether a connection of the front would end with it.
 bool Fronts::would_cut(std::size_t front) const {
-  FrontEnd end;
-  end.journal = host_->journal(front);
+  const Verdict verdict{.journal = host_->journal(front)};
   std::vector<ConnectionTable::Orphan> connections = table_->connections_of(front);
   return std::any_of(connections.begin(), connections.end(), [&](auto& connection) {
     const auto account = account_of(connection.connection.id);
-    return account && hand_over(connection, account, end) == Fate::kCut;
+    return account && hand_over(connection, account, verdict) == Fate::kCut;
   });
 }
 

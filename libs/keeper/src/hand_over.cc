@@ -12,15 +12,11 @@ namespace {
 constexpr const char* kSuspected =
     "the request ended the processes that worked for it; it is not tried again";
 
-bool is_among(const FrontJournal::Marks& suspects, std::uint64_t connection) {
-  return std::find(suspects.begin(), suspects.end(), connection) != suspects.end();
-}
-
 // Counts what is held against the connection. False: it has had its last chance.
 bool count_against(FrontConnection& connection,
                    const os::TcpAccount& account,
-                   const FrontEnd& end) {
-  if (is_among(suspects_of(end), connection.id)) {
+                   const Verdict& verdict) {
+  if (verdict.suspects_it(connection.id)) {
     ++connection.strikes;
     connection.is_suspect = true;
     obs::log_warn("request_suspected",
@@ -30,15 +26,15 @@ bool count_against(FrontConnection& connection,
   if (account != connection.account) {
     connection.unexplained_deaths = 0;
   }
-  connection.unexplained_deaths += end.is_own && !end.has_suspect ? 1U : 0U;
+  connection.unexplained_deaths += verdict.is_own && verdict.suspects.empty() ? 1U : 0U;
   return connection.unexplained_deaths < kMaxUnexplainedDeaths || connection.failure.empty();
 }
 
 // What it is given up for is rare: a defect in how fronts wait for requests or see clients leave.
 Fate go_on_at_rest(FrontConnection& connection,
                    const os::TcpAccount& account,
-                   const FrontEnd& end) {
-  const bool is_suspected = is_among(suspects_of(end), connection.id);
+                   const Verdict& verdict) {
+  const bool is_suspected = verdict.suspects_it(connection.id);
   const std::uint32_t strikes = connection.strikes_at_rest + (is_suspected ? 1U : 0U);
   put_to_rest(connection, account);
   connection.strikes_at_rest = strikes;
@@ -50,28 +46,32 @@ Fate go_on_at_rest(FrontConnection& connection,
 }
 
 // A front keeps something of a connection before it touches it, and takes that out when it ends it.
-bool was_ended(const FrontEnd& end, const FrontConnection& connection) {
-  return end.journal && connection.place != wire::kNoJournalPlace &&
-         !end.journal->knows(connection.place, connection.id);
+bool was_ended(const Verdict& verdict, const FrontConnection& connection) {
+  return verdict.journal && connection.place != wire::kNoJournalPlace &&
+         !verdict.journal->knows(connection.place, connection.id);
 }
 
 }  // namespace
 
-FrontJournal::Marks suspects_of(const FrontEnd& end) {
-  if (!end.is_own) {
-    return {};
-  }
-  if (end.culprit != 0) {
-    return {end.culprit};
-  }
-  return end.journal ? end.journal->marks() : FrontJournal::Marks{};
+bool Verdict::suspects_it(std::uint64_t connection) const {
+  return std::ranges::find(suspects, connection) != suspects.end();
 }
 
-bool has_suspect(const FrontEnd& end, const std::vector<ConnectionTable::Orphan>& orphans) {
-  const FrontJournal::Marks suspects = suspects_of(end);
-  return std::ranges::any_of(orphans, [&](const ConnectionTable::Orphan& orphan) {
-    return is_among(suspects, orphan.connection.id);
-  });
+Verdict judge(const FrontEnd& end, const std::vector<ConnectionTable::Orphan>& orphans) {
+  Verdict verdict{end.is_own, end.journal};
+  if (!end.is_own) {
+    return verdict;
+  }
+  FrontJournal::Marks worked_for{end.culprit};
+  if (end.culprit == 0 && end.journal) {
+    worked_for = end.journal->marks();
+  }
+  for (const ConnectionTable::Orphan& orphan : orphans) {
+    if (std::ranges::find(worked_for, orphan.connection.id) != worked_for.end()) {
+      verdict.suspects.push_back(orphan.connection.id);
+    }
+  }
+  return verdict;
 }
 
 void put_to_rest(FrontConnection& connection, const os::TcpAccount& account) {
@@ -82,21 +82,21 @@ void put_to_rest(FrontConnection& connection, const os::TcpAccount& account) {
 
 Fate hand_over(ConnectionTable::Orphan& orphan,
                const std::optional<os::TcpAccount>& account,
-               const FrontEnd& end) {
+               const Verdict& verdict) {
   FrontConnection& connection = orphan.connection;
   if (!account) {
     return Fate::kCut;
   }
   if (account == orphan.rest) {
-    return go_on_at_rest(connection, *account, end);
+    return go_on_at_rest(connection, *account, verdict);
   }
-  if (end.journal && end.journal->holds(connection.place, connection.id)) {
-    connection.journal = end.journal;
+  if (verdict.journal && verdict.journal->holds(connection.place, connection.id)) {
+    connection.journal = verdict.journal;
     connection.left_at = connection.place;
   } else if (!connection.journal || *account != connection.account) {
-    return was_ended(end, connection) ? Fate::kOver : Fate::kCut;
+    return was_ended(verdict, connection) ? Fate::kOver : Fate::kCut;
   }
-  if (!count_against(connection, *account, end)) {
+  if (!count_against(connection, *account, verdict)) {
     return Fate::kCut;
   }
   if (connection.strikes >= kMaxStrikes || connection.unexplained_deaths >= kMaxUnexplainedDeaths) {

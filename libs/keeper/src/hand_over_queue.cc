@@ -12,12 +12,12 @@ HandOverQueue::HandOverQueue(const Clock& clock, Calls calls)
     : clock_(clock), calls_(std::move(calls)) {}
 
 void HandOverQueue::add(std::size_t front,
-                        const FrontEnd& end,
+                        Verdict verdict,
                         std::vector<ConnectionTable::Orphan> orphans) {
   if (orphans.empty()) {
     return;
   }
-  Left& left = left_.emplace_back(Left{front, end, {}, {}, clock_.now()});
+  Left& left = left_.emplace_back(Left{front, std::move(verdict), {}, {}, clock_.now()});
   for (ConnectionTable::Orphan& orphan : orphans) {
     auto& orphans_left = calls_.is_urgent(orphan.connection.id) ? left.urgent : left.others;
     orphans_left.push_back(std::move(orphan));
@@ -56,7 +56,7 @@ void HandOverQueue::turn() {
     auto& orphans = left.urgent.empty() ? left.others : left.urgent;
     ConnectionTable::Orphan orphan = std::move(orphans.front());
     orphans.pop_front();
-    ++left.fates[calls_.hand_on(std::move(orphan), left.end)];
+    ++left.fates[calls_.hand_on(std::move(orphan), left.verdict)];
     if (left.urgent.empty() && left.others.empty()) {
       obs::log_info("connections_of_a_dead_front",
                     {{"front", left.front},

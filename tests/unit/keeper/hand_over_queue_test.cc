@@ -90,7 +90,7 @@ class HandOverQueueTest : public testing::Test {
                        {[this](std::size_t most) { return table_.give_waiting(most); },
                         [this](std::uint64_t id) { return open_.contains(id); },
                         [this] { return missing_.size(); },
-                        [this](ConnectionTable::Orphan orphan, const FrontEnd&) {
+                        [this](ConnectionTable::Orphan orphan, const Verdict&) {
                           table_.add(std::move(orphan.connection));
                           return Fate::kResumes;
                         },

@@ -45,30 +45,25 @@ class HandOver : public testing::Test {
 };
 
 TEST_F(HandOver, SuspectsAreThoseThatItWorkedForWhenItDiedOfThat) {
-  EXPECT_EQ(suspects_of({true, journal(true, kConnection)}),
-            (FrontJournal::Marks{0, kConnection, 0}));
-  EXPECT_EQ(suspects_of({true, journal(true, kConnection), 7}), FrontJournal::Marks{7})
+  using Ids = std::vector<std::uint64_t>;
+  const std::vector<ConnectionTable::Orphan> had = {orphan(), {{.id = 7}, kGiven}};
+  const auto suspects = [&](const FrontEnd& end) { return judge(end, had).suspects; };
+  EXPECT_EQ(suspects({true, journal(true, kConnection)}), Ids{kConnection});
+  EXPECT_EQ(suspects({true, journal(true, kConnection), 7}), Ids{7})
       << "the thread that crashed was at that one";
-  EXPECT_EQ(suspects_of({true, nullptr, 7}), FrontJournal::Marks{7});
-  EXPECT_EQ(suspects_of({true, nullptr}), FrontJournal::Marks{});
-  EXPECT_EQ(suspects_of({false, journal(true, kConnection), 7}), FrontJournal::Marks{});
-}
-
-TEST_F(HandOver, OnlyConnectionsThatItHadAreSuspects) {
-  const std::vector<ConnectionTable::Orphan> had = {orphan()};
-  EXPECT_TRUE(has_suspect({true, journal(true, kConnection)}, had));
-  EXPECT_TRUE(has_suspect({true, nullptr, kConnection}, had));
-  EXPECT_FALSE(has_suspect({true, journal(true, kConnection), 7}, had)) << "it had none like that";
-  EXPECT_FALSE(has_suspect({true, journal(true)}, had));
-  EXPECT_FALSE(has_suspect({false, nullptr, kConnection}, had));
-  EXPECT_FALSE(has_suspect({true, nullptr, kConnection}, {}));
+  EXPECT_EQ(suspects({true, nullptr, 7}), Ids{7});
+  EXPECT_EQ(suspects({true, nullptr}), Ids{});
+  EXPECT_EQ(suspects({true, journal(true)}), Ids{});
+  EXPECT_EQ(suspects({false, journal(true, kConnection), 7}), Ids{});
+  EXPECT_EQ(suspects({true, journal(true, kConnection), 8}), Ids{}) << "it had none like that";
+  EXPECT_EQ(judge({true, nullptr, kConnection}, {}).suspects, Ids{});
 }
 
 TEST_F(HandOver, WhatIsWhereItWasAtRestRests) {
   ConnectionTable::Orphan rests = orphan();
   rests.connection.strikes = 1;
   rests.connection.is_suspect = true;
-  EXPECT_EQ(hand_over(rests, kGiven, {true, journal(true, kConnection)}), Fate::kRests);
+  EXPECT_EQ(hand_over(rests, kGiven, {true, journal(true), {kConnection}}), Fate::kRests);
   EXPECT_TRUE(rests.connection.goes_on);
   EXPECT_FALSE(rests.connection.resumes);
   EXPECT_EQ(rests.connection.account, kGiven);
@@ -83,13 +78,10 @@ TEST_F(HandOver, WhatIsWhereItWasAtRestRests) {
 
 TEST_F(HandOver, ThreeFrontsMayDieOfAConnectionAtRest) {
   ConnectionTable::Orphan rests = orphan();
-  const FrontEnd of_it{true, nullptr, kConnection, true};
-  for (const FrontEnd& end : {of_it,
-                              FrontEnd{true, nullptr, kConnection + 1, true},
-                              of_it,
-                              FrontEnd{false, nullptr, kConnection},
-                              of_it}) {
-    EXPECT_EQ(hand_over(rests, kGiven, end), Fate::kRests);
+  const Verdict of_it{true, nullptr, {kConnection}};
+  for (const Verdict& death :
+       {of_it, Verdict{true, nullptr, {kConnection + 1}}, of_it, Verdict{false, nullptr}, of_it}) {
+    EXPECT_EQ(hand_over(rests, kGiven, death), Fate::kRests);
     EXPECT_FALSE(rests.connection.is_suspect) << "nothing is in work for it";
   }
   EXPECT_EQ(hand_over(rests, kGiven, {true, nullptr}), Fate::kRests) << "of whatever that died";
@@ -101,20 +93,20 @@ TEST_F(HandOver, ThreeFrontsMayDieOfAConnectionAtRest) {
 
 TEST_F(HandOver, WhatTheJournalHoldsResumesFromThere) {
   ConnectionTable::Orphan left = orphan();
-  const FrontEnd end{false, journal(true)};
-  EXPECT_EQ(hand_over(left, kNow, end), Fate::kResumes);
+  const Verdict death{false, journal(true)};
+  EXPECT_EQ(hand_over(left, kNow, death), Fate::kResumes);
   EXPECT_TRUE(left.connection.resumes);
   EXPECT_FALSE(left.connection.goes_on);
-  EXPECT_EQ(left.connection.journal, end.journal);
+  EXPECT_EQ(left.connection.journal, death.journal);
   EXPECT_EQ(left.connection.left_at, 1U);
   EXPECT_EQ(left.connection.account, kNow);
   EXPECT_EQ(left.connection.failure, "");
 }
 
 TEST_F(HandOver, WithoutAccountOrRecordItIsCut) {
-  for (const FrontEnd& end : {FrontEnd{}, FrontEnd{false, journal(false)}}) {
+  for (const Verdict& death : {Verdict{}, Verdict{false, journal(false)}}) {
     ConnectionTable::Orphan left = orphan();
-    EXPECT_EQ(hand_over(left, kNow, end), Fate::kCut);
+    EXPECT_EQ(hand_over(left, kNow, death), Fate::kCut);
   }
   ConnectionTable::Orphan without = orphan();
   EXPECT_EQ(hand_over(without, std::nullopt, {false, journal(true)}), Fate::kCut);
@@ -128,61 +120,60 @@ TEST_F(HandOver, WithoutAccountOrRecordItIsCut) {
 
 TEST_F(HandOver, OneThatResumedGoesOnFromTheNewerJournal) {
   ConnectionTable::Orphan left = resumed_orphan();
-  const FrontEnd end{false, journal(true)};
-  EXPECT_EQ(hand_over(left, kGiven, end), Fate::kResumes) << "also if nothing has moved";
-  EXPECT_EQ(left.connection.journal, end.journal);
+  const Verdict death{false, journal(true)};
+  EXPECT_EQ(hand_over(left, kGiven, death), Fate::kResumes) << "also if nothing has moved";
+  EXPECT_EQ(left.connection.journal, death.journal);
   EXPECT_EQ(left.connection.left_at, 1U);
 }
 
 TEST_F(HandOver, OneThatResumedAndWasNotTouchedGoesOnFromTheOlderJournal) {
-  for (const FrontEnd& end : {FrontEnd{}, FrontEnd{false, journal(false)}}) {
+  for (const Verdict& death : {Verdict{}, Verdict{false, journal(false)}}) {
     ConnectionTable::Orphan left = resumed_orphan();
     const auto older = left.connection.journal;
-    EXPECT_EQ(hand_over(left, kGiven, end), Fate::kResumes);
+    EXPECT_EQ(hand_over(left, kGiven, death), Fate::kResumes);
     EXPECT_EQ(left.connection.journal, older);
     EXPECT_EQ(left.connection.left_at, 3U);
     EXPECT_EQ(left.connection.account, kGiven);
     ConnectionTable::Orphan moved = resumed_orphan();
-    EXPECT_EQ(hand_over(moved, kNow, end), Fate::kCut) << "the older one knows nothing of that";
+    EXPECT_EQ(hand_over(moved, kNow, death), Fate::kCut) << "the older one knows nothing of that";
   }
 }
 
 TEST_F(HandOver, ThreeFrontsMayDieOfAConnectionAndAFourthOfItsFailure) {
   ConnectionTable::Orphan left = orphan();
-  EXPECT_EQ(hand_over(left, kNow, {true, journal(true, kConnection)}), Fate::kResumes);
+  EXPECT_EQ(hand_over(left, kNow, {true, journal(true), {kConnection}}), Fate::kResumes);
   EXPECT_EQ(left.connection.strikes, 1U);
   EXPECT_TRUE(left.connection.is_suspect);
   EXPECT_EQ(left.connection.failure, "");
   left.rest.reset();
   left.connection.is_suspect = false;  // it is taken for none
-  for (const FrontEnd& innocent : {FrontEnd{false, journal(true, kConnection)},
-                                   FrontEnd{true, journal(true, kConnection + 1)},
-                                   FrontEnd{true, nullptr}}) {
+  for (const Verdict& innocent :
+       {Verdict{false, journal(true)}, Verdict{true, journal(true)}, Verdict{true, nullptr}}) {
     EXPECT_EQ(hand_over(left, kNow, innocent), Fate::kResumes);
     EXPECT_EQ(left.connection.strikes, 1U);
     EXPECT_FALSE(left.connection.is_suspect);
   }
-  EXPECT_EQ(hand_over(left, kNow, {true, journal(true, kConnection)}), Fate::kResumes);
+  EXPECT_EQ(hand_over(left, kNow, {true, journal(true), {kConnection}}), Fate::kResumes);
   EXPECT_EQ(left.connection.failure, "") << "only one of them had nothing else to do";
   EXPECT_TRUE(left.connection.is_suspect);
-  EXPECT_EQ(hand_over(left, kNow, {true, journal(true, kConnection)}), Fate::kResumes);
+  EXPECT_EQ(hand_over(left, kNow, {true, journal(true), {kConnection}}), Fate::kResumes);
   EXPECT_EQ(left.connection.failure,
             "the request ended the processes that worked for it; it is not tried again");
   EXPECT_TRUE(left.connection.is_suspect) << "nobody else is to see what comes of its failure";
-  EXPECT_EQ(hand_over(left, kNow, {false, journal(true, kConnection)}), Fate::kResumes);
+  EXPECT_EQ(hand_over(left, kNow, {false, journal(true)}), Fate::kResumes);
   EXPECT_NE(left.connection.failure, "") << "until it is at rest";
-  EXPECT_EQ(hand_over(left, kNow, {true, journal(true, kConnection)}), Fate::kCut);
+  EXPECT_EQ(hand_over(left, kNow, {true, journal(true), {kConnection}}), Fate::kCut);
 }
 
 TEST_F(HandOver, FrontsDoNotDieForEverWithAConnectionThatGetsNoByteFurther) {
   ConnectionTable::Orphan left = resumed_orphan();
-  const FrontEnd unexplained{true, journal(true), 7};  // a connection that the front did not have
+  const Verdict unexplained{true, journal(true)};
   for (std::uint32_t i = 1; i < kMaxUnexplainedDeaths; ++i) {
     ASSERT_EQ(hand_over(left, kGiven, unexplained), Fate::kResumes);
     ASSERT_EQ(left.connection.failure, "") << i;
   }
   EXPECT_EQ(hand_over(left, kGiven, {false, journal(true)}), Fate::kResumes);
-  EXPECT_EQ(hand_over(left, kGiven, {true, journal(true), 7, true}), Fate::kResumes);
+  EXPECT_EQ(hand_over(left, kGiven, {true, journal(true), {7}}), Fate::kResumes);
   EXPECT_EQ(left.connection.failure, "") << "somebody else is suspected";
   EXPECT_EQ(hand_over(left, kNow, unexplained), Fate::kResumes);
   EXPECT_EQ(left.connection.failure, "") << "it has got further";

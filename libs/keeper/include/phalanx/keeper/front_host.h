@@ -30,8 +30,6 @@ struct FrontEnd {
   bool is_own = false;
   std::shared_ptr<FrontJournal> journal;  // null: it had none
   std::uint64_t culprit = 0;  // what the crashed thread worked for; 0: one of the journal's marks
-  // One of the connections that it had is suspected; whoever takes them from it says so.
-  bool has_suspect = false;
 };
 
 // Hears of the fronts. Loop thread; may call the host.

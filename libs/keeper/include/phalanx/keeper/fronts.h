@@ -141,7 +141,7 @@ class Fronts {
   [[nodiscard]] HandOverQueue::Calls hand_over_calls();
   [[nodiscard]] std::size_t taking_over() const;
   void give_back_later();
-  [[nodiscard]] Fate hand_on(ConnectionTable::Orphan orphan, const FrontEnd& end);
+  [[nodiscard]] Fate hand_on(ConnectionTable::Orphan orphan, const Verdict& verdict);
   [[nodiscard]] bool is_sent_to(std::uint64_t connection) const;
   [[nodiscard]] std::optional<os::TcpAccount> account_of(std::uint64_t connection) const;
   [[nodiscard]] FrontRenewal::Calls renewal_calls();

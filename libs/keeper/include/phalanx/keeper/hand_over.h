@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -28,15 +29,21 @@ enum class Fate {
   kCut       // nobody can go on with it
 };
 
-// The connections that the front is held to have died of: the one that the crashed thread worked
-// for, or else those that any of its threads worked for. None if somebody else has ended it.
-[[nodiscard]] FrontJournal::Marks suspects_of(const FrontEnd& end);
+// What the death of a front tells of the connections that it had.
+struct Verdict {
+  bool is_own = false;                          // as FrontEnd
+  std::shared_ptr<const FrontJournal> journal;  // as FrontEnd
+  std::vector<std::uint64_t> suspects{};        // that it is held to have died of
 
-// Whether one of them is among those that it had: else its death tells nothing of any connection.
-[[nodiscard]] bool has_suspect(const FrontEnd& end,
-                               const std::vector<ConnectionTable::Orphan>& orphans);
+  [[nodiscard]] bool suspects_it(std::uint64_t connection) const;
+};
 
-// Judges by the kernel's account of the connection and by what its front has left, and makes of
+// Suspected is the connection that the crashed thread worked for, or else those that any of its
+// threads worked for, if it had them. None if somebody else has ended it.
+[[nodiscard]] Verdict judge(const FrontEnd& end,
+                            const std::vector<ConnectionTable::Orphan>& orphans);
+
+// Decides by the kernel's account of the connection and by what its front has left, and makes of
 // `orphan.connection` what the next front is to be told. No account: the kernel's cannot be relied
 // on, or the connection is no more.
 //
@@ -49,7 +56,7 @@ enum class Fate {
 // with. It is over if its front had taken it out of the journal.
 [[nodiscard]] Fate hand_over(ConnectionTable::Orphan& orphan,
                              const std::optional<os::TcpAccount>& account,
-                             const FrontEnd& end);
+                             const Verdict& verdict);
 
 // Makes of it what the next front is to be told, when it is at rest with that account.
 void put_to_rest(FrontConnection& connection, const os::TcpAccount& account);

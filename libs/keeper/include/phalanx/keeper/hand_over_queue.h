@@ -11,7 +11,6 @@
 
 #include "phalanx/base/clock.h"
 #include "phalanx/keeper/connection_table.h"
-#include "phalanx/keeper/front_host.h"
 #include "phalanx/keeper/hand_over.h"
 
 namespace phalanx::keeper {
@@ -42,14 +41,14 @@ class HandOverQueue {
     // that have not been handed on included.
     std::function<std::size_t()> taking_over;
     // Answers what becomes of it. It may wait for a front from then on.
-    std::function<Fate(ConnectionTable::Orphan orphan, const FrontEnd& end)> hand_on;
+    std::function<Fate(ConnectionTable::Orphan orphan, const Verdict& verdict)> hand_on;
     std::function<void(Duration wait)> turn_later;  // turn() is to follow
   };
 
   HandOverQueue(const Clock& clock, Calls calls);
 
-  // The connections of a front that has ended so; go_on() is to follow.
-  void add(std::size_t front, const FrontEnd& end, std::vector<ConnectionTable::Orphan> orphans);
+  // The connections of a front, of whose death the verdict is; go_on() is to follow.
+  void add(std::size_t front, Verdict verdict, std::vector<ConnectionTable::Orphan> orphans);
 
   // There is something to hand on, or somebody that takes it: the first turn comes at once, unless
   // another one is to follow anyway.
@@ -62,7 +61,7 @@ class HandOverQueue {
   // Of one front.
   struct Left {
     std::size_t front;
-    FrontEnd end;
+    Verdict verdict;
     std::deque<ConnectionTable::Orphan> urgent;
     std::deque<ConnectionTable::Orphan> others;  // behind them
     SteadyTime since;
