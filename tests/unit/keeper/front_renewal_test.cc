@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "phalanx/keeper/connection_table.h"
-#include "phalanx/keeper/front_programs.h"
+#include "phalanx/supervise/slot_programs.h"
 
 #include "support/manual_clock.h"
 
@@ -85,7 +85,7 @@ class FrontRenewalTest : public testing::Test {
   }
 
   test::ManualClock clock_;
-  FrontPrograms programs_{program("/bin/sh"), 3, std::chrono::seconds(60)};
+  supervise::SlotPrograms programs_{program("/bin/sh"), 3, std::chrono::seconds(60)};
   ConnectionTable table_{3, 2, 8, [](std::size_t, const FrontConnection&) {}};
   std::array<bool, 3> ready_{};
   std::array<std::string, 3> runs_;

@@ -13,10 +13,10 @@
 #include "phalanx/base/punctual_ticks.h"
 #include "phalanx/base/result.h"
 #include "phalanx/keeper/front_journal.h"
-#include "phalanx/keeper/front_programs.h"
 #include "phalanx/keeper/front_start.h"
 #include "phalanx/os/event_loop.h"
 #include "phalanx/supervise/posix_process_runner.h"
+#include "phalanx/supervise/slot_programs.h"
 #include "phalanx/supervise/supervisor.h"
 #include "phalanx/wire/bootstrap.h"
 #include "phalanx/wire/front_messages.h"
@@ -186,7 +186,7 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   bool ever_ready_ = false;
   bool had_journal_ = false;  // some front
   std::vector<Link> links_;
-  FrontPrograms programs_;
+  supervise::SlotPrograms programs_;
   bool renewed_ = false;  // the death that is being told was asked for
   std::unique_ptr<supervise::PosixProcessRunner> runner_;
   std::unique_ptr<supervise::Supervisor> supervisor_;

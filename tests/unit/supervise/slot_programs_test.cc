@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phalanx/keeper/front_programs.h"
+#include "phalanx/supervise/slot_programs.h"
 
 #include <gtest/gtest.h>
 
-namespace phalanx::keeper {
+namespace phalanx::supervise {
 namespace {
 
 os::HeldProgram program(const char* path) {
   return os::HeldProgram::open(path).value();
 }
 
-class FrontProgramsTest : public ::testing::Test {
+class SlotProgramsTest : public ::testing::Test {
  protected:
   const std::string& started(std::size_t slot, bool may_try = true) {
     return programs_.start(slot, may_try, now_).path();
@@ -18,10 +18,10 @@ class FrontProgramsTest : public ::testing::Test {
 
   static constexpr Duration kTrialTime = std::chrono::seconds(60);
   SteadyTime now_{};
-  FrontPrograms programs_{program("/bin/sh"), 3, kTrialTime};
+  SlotPrograms programs_{program("/bin/sh"), 3, kTrialTime};
 };
 
-TEST_F(FrontProgramsTest, OneSlotTriesANewProgramAndOthersKeepTheProvenOne) {
+TEST_F(SlotProgramsTest, OneSlotTriesANewProgramAndOthersKeepTheProvenOne) {
   EXPECT_EQ(started(0), "/bin/sh");
   EXPECT_FALSE(programs_.offer(program("/bin/cat")));
   EXPECT_FALSE(programs_.trial());
@@ -37,7 +37,7 @@ TEST_F(FrontProgramsTest, OneSlotTriesANewProgramAndOthersKeepTheProvenOne) {
   EXPECT_EQ(started(2, false), "/bin/cat");
 }
 
-TEST_F(FrontProgramsTest, ASlotIsOutdatedUntilItIsStartedWithWhatWasOfferedLast) {
+TEST_F(SlotProgramsTest, ASlotIsOutdatedUntilItIsStartedWithWhatWasOfferedLast) {
   EXPECT_EQ(started(0), "/bin/sh");
   EXPECT_FALSE(programs_.is_outdated(0));
   EXPECT_FALSE(programs_.offer(program("/bin/sh")));
@@ -56,7 +56,7 @@ TEST_F(FrontProgramsTest, ASlotIsOutdatedUntilItIsStartedWithWhatWasOfferedLast)
   EXPECT_FALSE(programs_.is_outdated(0));
 }
 
-TEST_F(FrontProgramsTest, ARefusedProgramIsForgotten) {
+TEST_F(SlotProgramsTest, ARefusedProgramIsForgotten) {
   EXPECT_FALSE(programs_.offer(program("/bin/cat")));
   EXPECT_EQ(started(1), "/bin/cat");
   EXPECT_FALSE(programs_.on_failed(0)) << "which tried nothing";
@@ -66,7 +66,7 @@ TEST_F(FrontProgramsTest, ARefusedProgramIsForgotten) {
   EXPECT_EQ(programs_.path(), "/bin/sh");
 }
 
-TEST_F(FrontProgramsTest, AProgramThatCameLaterIsTriedInstead) {
+TEST_F(SlotProgramsTest, AProgramThatCameLaterIsTriedInstead) {
   EXPECT_FALSE(programs_.offer(program("/bin/cat")));
   EXPECT_EQ(started(1), "/bin/cat");
   EXPECT_EQ(programs_.offer(program("/bin/ls")), 1U) << "the slot that is to end";
@@ -78,7 +78,7 @@ TEST_F(FrontProgramsTest, AProgramThatCameLaterIsTriedInstead) {
   EXPECT_EQ(programs_.on_failed(1), "/bin/ls");
 }
 
-TEST_F(FrontProgramsTest, ATrialThatSomebodyEndsBeginsAgainElsewhereWithinItsTime) {
+TEST_F(SlotProgramsTest, ATrialThatSomebodyEndsBeginsAgainElsewhereWithinItsTime) {
   EXPECT_FALSE(programs_.offer(program("/bin/cat")));
   EXPECT_EQ(started(1), "/bin/cat");
   programs_.on_ended(0);
@@ -94,7 +94,7 @@ TEST_F(FrontProgramsTest, ATrialThatSomebodyEndsBeginsAgainElsewhereWithinItsTim
   EXPECT_EQ(started(1), "/bin/cat");
 }
 
-TEST_F(FrontProgramsTest, ATrialIsOverdueAMinuteAfterItsStart) {
+TEST_F(SlotProgramsTest, ATrialIsOverdueAMinuteAfterItsStart) {
   EXPECT_FALSE(programs_.offer(program("/bin/cat")));
   EXPECT_FALSE(programs_.is_overdue(now_ + 2 * kTrialTime));
   EXPECT_EQ(started(1), "/bin/cat");
@@ -103,4 +103,4 @@ TEST_F(FrontProgramsTest, ATrialIsOverdueAMinuteAfterItsStart) {
 }
 
 }  // namespace
-}  // namespace phalanx::keeper
+}  // namespace phalanx::supervise

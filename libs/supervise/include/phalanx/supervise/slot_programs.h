@@ -11,17 +11,17 @@
 #include "phalanx/base/clock.h"
 #include "phalanx/os/child_process.h"
 
-namespace phalanx::keeper {
+namespace phalanx::supervise {
 
-// Which program fronts run: a proven one, and perhaps a new one that has to prove itself in one slot
+// Which program the slots of a supervisor run: a proven one, and perhaps a new one that has to prove itself in one slot
 // first, by getting ready there in time. Meanwhile all others are started with the proven one. The
 // very first program counts as proven.
 //
 // Threads: one.
-class FrontPrograms {
+class SlotPrograms {
  public:
-  // `trial_time`: from the first start of a front with a new program to its readiness.
-  FrontPrograms(os::HeldProgram first, std::size_t slots, Duration trial_time);
+  // `trial_time`: from the first start with a new program to readiness.
+  SlotPrograms(os::HeldProgram first, std::size_t slots, Duration trial_time);
 
   // A new program to be tried; it takes the place of one that is being tried. Returns the slot that
   // runs that one, if any: the caller ends it, and it starts again with this one.
@@ -31,12 +31,12 @@ class FrontPrograms {
   // program.
   [[nodiscard]] const os::HeldProgram& start(std::size_t slot, bool may_try, SteadyTime now);
 
-  // The new program is wherever fronts start from now on.
+  // The new program is what all start with from now on.
   void on_ready(std::size_t slot);
-  // The front ended before it was ready, or could not be started. Returns the path of the program
+  // The process ended before it was ready, or could not be started. Returns the path of the program
   // that is refused for it; none if the slot tried none, or one that has been replaced meanwhile.
   [[nodiscard]] std::optional<std::string> on_failed(std::size_t slot);
-  // Somebody ended or stopped the front before it was ready; what it tried is tried again by
+  // Somebody ended or stopped the process before it was ready; what it tried is tried again by
   // whichever starts next.
   void on_ended(std::size_t slot);
 
@@ -69,4 +69,4 @@ class FrontPrograms {
   std::vector<std::uint64_t> started_with_;  // by slot: the number of a program
 };
 
-}  // namespace phalanx::keeper
+}  // namespace phalanx::supervise
