@@ -16,6 +16,7 @@
 #include "phalanx/base/version.h"
 #include "phalanx/flags/flag_table.h"
 #include "phalanx/fleet/model_planner.h"
+#include "phalanx/fleet/worker_command.h"
 #include "phalanx/obs/log.h"
 #include "phalanx/os/child_process.h"
 #include "phalanx/os/child_side.h"
@@ -27,7 +28,6 @@
 #include "phalanx/settings/start_text.h"
 
 #include "leader.h"
-#include "planning.h"
 
 namespace phalanx::app {
 
@@ -54,8 +54,13 @@ Result<int> serve(settings::Options options, const std::string& worker_program) 
   PHALANX_TRY(std::vector<os::CpuList> cores, settings::core_sets_of(options));
   // Whatever becomes of the file: workers that are started again run what the first ones ran.
   PHALANX_TRY(os::HeldProgram workers, os::HeldProgram::beside(worker_program));
-  PHALANX_TRY(Planned planned, have_planned(options, workers));
-  if (const auto* const asked = std::get_if<EndSignal>(&planned)) {
+  PHALANX_TRY(wire::PlannerBootstrap bootstrap, settings::planner_bootstrap_of(options));
+  PHALANX_TRY(auto planned,
+              fleet::plan_model(
+                  fleet::worker_plan(fleet::WorkerRole::kPlanner, nullptr, workers.spawn_path()),
+                  std::move(bootstrap),
+                  from_seconds(options.start_timeout_s)));
+  if (const auto* const asked = std::get_if<fleet::EndSignal>(&planned)) {
     return end_status(options, asked->number);
   }
   auto* const made = std::get_if<fleet::MadePlan>(&planned);
