@@ -93,7 +93,6 @@ class Front {
   std::unique_ptr<os::EventLoop::Handle> times_timer_;
   std::unique_ptr<os::EventLoop::Handle> give_back_timer_;  // while there is something to
   bool heap_used_ = false;                                  // by long work, since it was given back
-  Duration longest_told_{};
   std::uint64_t lost_told_ = 0;
   std::uint64_t waits_told_ = 0;
   std::uint64_t slow_told_ = 0;

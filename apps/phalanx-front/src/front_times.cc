@@ -71,10 +71,10 @@ void Front::give_back_heap() {
 
 void Front::tell_times() {
   const os::EventLoop::CallbackTimes& times = loop_.callback_times();
-  if (times.longest > std::max(longest_told_, os::EventLoop::kMaxCallbackTime)) {
-    longest_told_ = times.longest;
-    obs::log_debug("longest_callback",
-                   {{"callback", times.longest_name}, {"cpu_us", to_microseconds(times.longest)}});
+  if (const auto* const longest = loop_.take_new_longest()) {
+    obs::log_debug(
+        "longest_callback",
+        {{"callback", longest->longest_name}, {"cpu_us", to_microseconds(longest->longest)}});
   }
   if (journal_ && journal_->lost() > std::exchange(lost_told_, journal_->lost())) {
     obs::log_warn("journal_full",

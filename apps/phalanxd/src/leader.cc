@@ -59,7 +59,11 @@ Result<int> Leader::run() {
     dispatcher_->on_tick();
     fronts_ ? fronts_->on_tick() : prompt_front_->on_tick();
     note_service(service_.tell_kept());
-    log_longest_callback(loop_, &longest_told_);
+    if (const auto* const longest = loop_.take_new_longest()) {
+      obs::log_debug(
+          "longest_callback",
+          {{"callback", longest->longest_name}, {"cpu_us", to_microseconds(longest->longest)}});
+    }
   }));
   if (plan_.arena_bytes(options_) > 0) {
     load_weights();

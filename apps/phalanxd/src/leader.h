@@ -121,7 +121,6 @@ class Leader {
   bool announced_ = false;
   bool has_last_words_ = false;  // open requests have ended with the cause
   bool finishing_ = false;
-  Duration longest_told_{};  // of the loop's callbacks
   Result<int> result_ = 0;
   int printed_tenths_ = -1;
 };

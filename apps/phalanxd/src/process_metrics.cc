@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process_metrics.h"
 
-#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <string>
 
+#include "phalanx/base/clock.h"
 #include "phalanx/base/version.h"
 #include "phalanx/obs/log.h"
 
@@ -87,17 +87,6 @@ void refresh_front_metrics(obs::MetricRegistry& registry, const keeper::Fronts& 
                      "Log lines of the front that found no room where standard error goes",
                      front.times.log_lines_dropped);
   }
-}
-
-void log_longest_callback(const os::EventLoop& loop, Duration* told) {
-  const os::EventLoop::CallbackTimes& times = loop.callback_times();
-  const bool is_longer = times.longest > std::max(*told, os::EventLoop::kMaxCallbackTime);
-  *told = times.longest;  // shorter than before once the times were reset
-  if (!is_longer) {
-    return;
-  }
-  obs::log_debug("longest_callback",
-                 {{"callback", times.longest_name}, {"cpu_us", to_microseconds(times.longest)}});
 }
 
 }  // namespace phalanx::app

@@ -197,6 +197,7 @@ struct EventLoop::Impl {
   SteadyTime began{};  // the callback under way; none: not yet
   Duration longest_lag{};
   CallbackTimes times;
+  Duration longest_taken{};
   const char* name = kUnnamed;
   // Of the callback under way, what has gone by one name.
   struct Part {
@@ -277,8 +278,14 @@ const EventLoop::CallbackTimes& EventLoop::callback_times() const {
   return impl_->times;
 }
 
+const EventLoop::CallbackTimes* EventLoop::take_new_longest() {
+  const Duration before = std::exchange(impl_->longest_taken, impl_->times.longest);
+  return impl_->times.longest > std::max(before, kMaxCallbackTime) ? &impl_->times : nullptr;
+}
+
 void EventLoop::reset_callback_times() {
   impl_->times = {};
+  impl_->longest_taken = {};
   impl_->forget_this = true;
 }
 

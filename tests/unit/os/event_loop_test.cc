@@ -268,6 +268,24 @@ TEST(EventLoop, CountsWhatACallbackHasDoneBeforeItAsks) {
   EXPECT_TRUE(passed);
 }
 
+TEST(EventLoop, TellsOnceOfACallbackThatWasTheLongestSoFar) {
+  EventLoop loop;
+  std::vector<bool> told;
+  const auto ask = [&] { told.push_back(loop.take_new_longest() != nullptr); };
+  loop.post(ask);
+  loop.post([] { burn(milliseconds(20)); });
+  loop.post(ask);
+  loop.post(ask);
+  loop.post([] { burn(milliseconds(5)); });
+  loop.post(ask);
+  loop.post([&] { loop.reset_callback_times(); });
+  loop.post([] { burn(milliseconds(5)); });
+  loop.post(ask);
+  loop.post([&] { loop.stop(); });
+  loop.run();
+  EXPECT_EQ(told, (std::vector<bool>{false, true, false, false, true}));
+}
+
 TEST(EventLoop, HearsAStopThatComesBeforeItRuns) {
   EventLoop loop;
   bool ran = false;

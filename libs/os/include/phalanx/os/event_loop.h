@@ -82,6 +82,10 @@ class EventLoop {
 
   // Since the loop began, or since reset_callback_times().
   [[nodiscard]] const CallbackTimes& callback_times() const;
+
+  // The same, if a callback since the last call took longer than kMaxCallbackTime and than all
+  // before it; otherwise null.
+  [[nodiscard]] const CallbackTimes* take_new_longest();
   void reset_callback_times();
 
   [[nodiscard]] boost::asio::io_context& io();
