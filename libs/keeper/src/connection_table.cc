@@ -25,7 +25,7 @@ ConnectionTable::ConnectionTable(std::size_t fronts,
 std::optional<std::size_t> ConnectionTable::least_loaded() const {
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < fronts_.size(); ++i) {
-    if (fronts_[i].active && (!best || fronts_[i].connections < fronts_[*best].connections)) {
+    if (active(i) && (!best || fronts_[i].connections < fronts_[*best].connections)) {
       best = i;
     }
   }
@@ -90,17 +90,19 @@ void ConnectionTable::add(FrontConnection connection) {
 }
 
 void ConnectionTable::on_front_ready(std::size_t front) {
-  fronts_[front] = {.ready = true};
+  fronts_[front] = {.role = Role::kSpare};
   promote();
 }
 
-// Makes as many ready fronts active as there shall be.
+// Makes as many spare fronts active as there shall be.
 void ConnectionTable::promote() {
-  auto active = std::count_if(
-      fronts_.begin(), fronts_.end(), [](const Front& front) { return front.active; });
+  std::size_t active = 0;
+  for (const Front& front : fronts_) {
+    active += front.role == Role::kActive ? 1U : 0U;
+  }
   for (Front& front : fronts_) {
-    if (static_cast<std::size_t>(active) < active_max_ && front.ready && !front.active) {
-      front.active = true;
+    if (active < active_max_ && front.role == Role::kSpare) {
+      front.role = Role::kActive;
       ++active;
     }
   }
@@ -144,16 +146,8 @@ void ConnectionTable::drop_journals(std::size_t most, const Holds& holds) {
 }
 
 std::vector<ConnectionTable::Orphan> ConnectionTable::on_front_gone(std::size_t front) {
-  std::vector<Orphan> orphans;
-  orphans.reserve(fronts_[front].connections);
-  for (auto entry = entries_.begin(); entry != entries_.end();) {
-    if (entry->second.front == front) {
-      orphans.push_back({std::move(entry->second.connection), entry->second.rest});
-      entry = entries_.erase(entry);
-    } else {
-      ++entry;
-    }
-  }
+  std::vector<Orphan> orphans = connections_of(front);
+  std::erase_if(entries_, [&](const auto& entry) { return entry.second.front == front; });
   fronts_[front] = {};
   promote();
   return orphans;
@@ -176,8 +170,7 @@ bool ConnectionTable::rest(std::size_t front,
 }
 
 void ConnectionTable::retire(std::size_t front) {
-  fronts_[front].ready = false;
-  fronts_[front].active = false;
+  fronts_[front].role = Role::kNone;
   promote();
 }
 

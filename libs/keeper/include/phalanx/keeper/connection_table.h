@@ -119,16 +119,14 @@ class ConnectionTable {
   [[nodiscard]] bool has(std::size_t front, std::uint64_t id) const;
   // The connections that the front has.
   [[nodiscard]] std::size_t count(std::size_t front) const { return fronts_[front].connections; }
-  [[nodiscard]] bool active(std::size_t front) const { return fronts_[front].active; }
+  [[nodiscard]] bool active(std::size_t front) const { return is(front, Role::kActive); }
   [[nodiscard]] bool any_active() const { return least_loaded().has_value(); }
-  [[nodiscard]] bool spare(std::size_t front) const {
-    return fronts_[front].ready && !fronts_[front].active;
-  }
+  [[nodiscard]] bool spare(std::size_t front) const { return is(front, Role::kSpare); }
 
  private:
+  enum class Role { kNone, kSpare, kActive };
   struct Front {
-    bool ready = false;
-    bool active = false;
+    Role role = Role::kNone;
     std::size_t connections = 0;
     std::set<std::uint32_t> free_places{};  // below `places_begun`
     std::uint32_t places_begun = 0;         // that have ever been given
@@ -140,6 +138,7 @@ class ConnectionTable {
     std::optional<os::TcpAccount> rest;  // when it was last at rest
   };
 
+  [[nodiscard]] bool is(std::size_t front, Role role) const { return fronts_[front].role == role; }
   [[nodiscard]] std::optional<std::size_t> least_loaded() const;
   [[nodiscard]] Entry* find(std::size_t front, std::uint64_t id);
   [[nodiscard]] Entry& enter(FrontConnection connection);
