@@ -26,6 +26,23 @@ std::uint32_t microseconds_of(Duration duration) {
       to_microseconds(duration), 0, std::numeric_limits<std::uint32_t>::max()));
 }
 
+// While it is in scope, what is done is marked as done for the connection.
+class Marked {
+ public:
+  Marked(const LinkCalls& calls, std::uint64_t connection) : calls_(calls) { mark(connection); }
+  Marked(const Marked&) = delete;
+  Marked& operator=(const Marked&) = delete;
+  ~Marked() { mark(0); }
+
+ private:
+  void mark(std::uint64_t connection) const {
+    if (calls_.mark) {
+      calls_.mark(connection);
+    }
+  }
+  const LinkCalls& calls_;
+};
+
 }  // namespace
 
 LeaderLink::LeaderLink(os::EventLoop& loop, os::ControlSocket& socket, LinkCalls calls)
@@ -110,16 +127,9 @@ void LeaderLink::on_connect(const wire::Connect& connect, std::vector<os::Unique
                               " descriptors; expected " + std::to_string(expected)));
     return;
   }
-  mark(connect.connection);
+  const Marked marked(calls_, connect.connection);
   calls_.on_connect(
       connect, std::move(fds.front()), connect.resumes ? std::move(fds.back()) : os::UniqueFd());
-  mark(0);
-}
-
-void LeaderLink::mark(std::uint64_t connection) const {
-  if (calls_.mark) {
-    calls_.mark(connection);
-  }
 }
 
 void LeaderLink::tell_some() {
@@ -143,22 +153,20 @@ void LeaderLink::tell(const wire::FrontEvent& event) {
     return;  // it has ended here; the leader did not know that yet
   }
   const std::shared_ptr<serving::RequestSink> sink = entry->second;  // it may end itself
-  mark(event.key.connection);
+  const Marked marked(calls_, event.key.connection);
   if (event.finish == step::FinishReason::kError) {
     sink->on_error(wire::error_of(event.error_code, event.error_message));
   } else {
     sink->on_token(event);
   }
-  mark(0);
 }
 
 void LeaderLink::tell(const wire::History& history) {
   const auto entry = sinks_.find(history.key);
   if (entry != sinks_.end()) {
     const std::shared_ptr<serving::RequestSink> sink = entry->second;
-    mark(history.key.connection);
+    const Marked marked(calls_, history.key.connection);
     sink->on_history(history);
-    mark(0);
   }
 }
 
@@ -170,9 +178,8 @@ void LeaderLink::on_admitted(const wire::Admitted& admitted) {
   }
   const Answered answered = std::move(entry->second);
   asking_.erase(entry);
-  mark(admitted.key.connection);
+  const Marked marked(calls_, admitted.key.connection);
   answered(admitted.code == 0 ? ok() : wire::error_of(admitted.code, admitted.message));
-  mark(0);
 }
 
 void LeaderLink::on_report(const wire::Report& report) {

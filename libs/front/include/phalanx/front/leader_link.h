@@ -115,7 +115,6 @@ class LeaderLink final : public serving::RequestDesk {
   void on_record(os::ControlMessage message);
   void on_report(const wire::Report& report);
   void on_connect(const wire::Connect& connect, std::vector<os::UniqueFd> fds);
-  void mark(std::uint64_t connection) const;
   void on_admitted(const wire::Admitted& admitted);
   void tell(const wire::FrontEvent& event);
   void tell(const wire::History& history);
