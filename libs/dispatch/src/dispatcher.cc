@@ -226,7 +226,6 @@ void Dispatcher::accept_token(Running& running, const wire::TokenUpdate& update)
   }
   router_.table().at(*running.replica).breaker.on_token(update.key);
   TokenEvent event = running.choice.accept(update);
-  event.request = running.request.id;
   if (event.position == 0) {
     event.queue_time =
         running.sent - running.request.submitted + std::chrono::microseconds(update.queue_us);

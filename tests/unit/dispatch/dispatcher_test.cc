@@ -44,7 +44,7 @@ struct FakeSink final : GenerationSink {
       text += static_cast<char>(event.token);
     }
     if (event.token == stop_at) {
-      dispatcher->stop(event.request, event.choice, event.position);
+      dispatcher->stop(request, event.choice, event.position);
     }
   }
   void on_done() override { ++ends; }
@@ -53,6 +53,7 @@ struct FakeSink final : GenerationSink {
     error = failure.message();
   }
   Dispatcher* dispatcher = nullptr;
+  RequestId request;
   TokenId stop_at = -1;
   std::string text;
   std::string error;
@@ -93,16 +94,16 @@ class DispatcherTest : public ::testing::Test {
     take_turns();
   }
 
-  RequestId submit(std::shared_ptr<FakeSink> sink, std::uint32_t choices = 1) {
+  RequestId submit(const std::shared_ptr<FakeSink>& sink, std::uint32_t choices = 1) {
     sink->dispatcher = &dispatcher_;
     Generation request;
     request.prompt_ids = {'p', 'q'};
     request.stop.max_tokens = 5;
     request.stop.stop_token_ids = {kEosToken};
     request.choices = choices;
-    const RequestId id = dispatcher_.submit(std::move(request), std::move(sink));
+    sink->request = dispatcher_.submit(std::move(request), sink);
     take_turns();
-    return id;
+    return sink->request;
   }
 
   // The replica reports that the attempt it was sent as message `index` produced `token`.

@@ -26,7 +26,6 @@ struct Generation {
 
 // One sampled token. Exactly one event per token and choice, in the order of positions.
 struct TokenEvent {
-  RequestId request;
   std::uint32_t choice = 0;
   std::uint32_t position = 0;  // 0 is the first generated token
   TokenId token = 0;
