@@ -319,7 +319,7 @@ void Front::drain(bool answers_end) {
     server_->end_answers();
     return;
   }
-  server_->close([] {});
+  server_->close_idle();
 }
 
 void Front::take_prompt(const wire::PromptText& part) {

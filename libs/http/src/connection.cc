@@ -228,7 +228,6 @@ void Connection::dispatch() {
     is_sse_ = false;
     answer_ = Answer::kAwaited;
   }
-  ++core_->exchanges;
   ++core_->counters.requests;
   auto handle = std::make_shared<ExchangeHandle>(shared_from_this(), core_, serial_);
   core_->handler(std::move(request), std::move(handle));

@@ -153,7 +153,6 @@ void Connection::handle_dropped(std::uint64_t serial) {
 
 void Connection::complete_answer() {
   answer_ = Answer::kNone;
-  --core_->exchanges;
   on_close_ = nullptr;
   resumed_.reset();
 }

@@ -107,12 +107,6 @@ class AsioServer final : public Server {
     }
   }
 
-  void close(std::function<void()> done) override {
-    close_idle();
-    done_ = std::move(done);
-    closing_ = core_->loop.call_every(std::chrono::milliseconds(5), [this] { finish_close(); });
-  }
-
   void end_answers() override {
     core_->ending = true;
     for (const auto& connection : snapshot()) {
@@ -121,7 +115,6 @@ class AsioServer final : public Server {
   }
 
   [[nodiscard]] std::size_t connections() const override { return core_->connections.size(); }
-  [[nodiscard]] std::size_t exchanges() const override { return core_->exchanges; }
   [[nodiscard]] std::size_t memory_bytes() const override { return core_->memory.held(); }
   [[nodiscard]] const ServerCounters& counters() const override { return core_->counters; }
 
@@ -169,23 +162,11 @@ class AsioServer final : public Server {
     }
   }
 
-  void finish_close() {
-    if (!core_->connections.empty()) {
-      return;
-    }
-    to_cut_.clear();
-    cutting_.reset();
-    const auto timer = std::move(closing_);
-    post_while_alive(core_, std::exchange(done_, nullptr));  // behind what on_closed is still told
-  }
-
   std::shared_ptr<ServerCore> core_;
   std::unique_ptr<os::EventLoop::Handle> ticker_;
   SteadyTime ticked_ = steady_clock().now();
   std::deque<std::pair<SteadyTime, std::weak_ptr<Connection>>> to_cut_;  // by their time
   std::unique_ptr<os::EventLoop::Handle> cutting_;                       // while there are some
-  std::unique_ptr<os::EventLoop::Handle> closing_;
-  std::function<void()> done_;  // of close()
 };
 
 }  // namespace

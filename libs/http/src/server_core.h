@@ -40,7 +40,6 @@ struct ServerCore : std::enable_shared_from_this<ServerCore> {
   AccessPolicy access;
   ServerCounters counters;
   std::unordered_set<std::shared_ptr<Connection>> connections;
-  std::size_t exchanges = 0;
   std::uint64_t next_request_id = 0;                 // starts at random
   bool draining = false;                             // every answer says "Connection: close"
   bool releasing = false;                            // connections at rest are let go of

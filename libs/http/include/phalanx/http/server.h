@@ -127,18 +127,13 @@ class Server {
   // on_released.
   virtual void release_all() = 0;
 
-  // close_idle(), then waits for the answers under way. `done` runs once, from the loop, when there
-  // is no connection and on_closed has been told of all.
-  virtual void close(std::function<void()> done) = 0;
-
-  // When answers have taken long enough, behind close() or without it: whoever has not begun to
-  // answer is answered 503 (its on_close runs); what is not complete, or not taken by its client, a
-  // second later is cut (likewise). So is a connection that is adopted from then on, which has its
-  // own second.
+  // When answers have taken long enough, behind close_idle() or without it: whoever has not begun
+  // to answer is answered 503 (its on_close runs); what is not complete, or not taken by its
+  // client, a second later is cut (likewise). So is a connection that is adopted from then on,
+  // which has its own second.
   virtual void end_answers() = 0;
 
   [[nodiscard]] virtual std::size_t connections() const = 0;
-  [[nodiscard]] virtual std::size_t exchanges() const = 0;     // requests not completely answered
   [[nodiscard]] virtual std::size_t memory_bytes() const = 0;  // as memory_bytes_max counts them
   [[nodiscard]] virtual const ServerCounters& counters() const = 0;
 };
