@@ -18,14 +18,13 @@ namespace {
 
 using Exchange = std::shared_ptr<http::Exchange>;
 
-constexpr const char* kRetryAfterSeconds = "2";
 constexpr const char* kJson = "application/json";
 constexpr const char* kPrometheus = "text/plain; version=0.0.4; charset=utf-8";
 
 void respond_to(const Exchange& exchange, int status, std::string text, const char* content_type) {
   http::Response response = http::text_response(status, std::move(text), content_type);
   if (status == 503) {
-    response.headers.set("retry-after", kRetryAfterSeconds);
+    response.headers.set("retry-after", http::kRetryAfterSeconds);
   }
   exchange->respond(std::move(response));
 }

@@ -247,7 +247,7 @@ void Connection::refuse(int status, const std::string& message) {
   phase_ = Phase::kAnswering;
   Response response = core_->error_response(status, message);
   if (status == 503) {
-    response.headers.set("retry-after", "1");
+    response.headers.set("retry-after", kRetryAfterSeconds);
   }
   send(std::move(response));
 }

@@ -309,7 +309,7 @@ void Connection::end_awaited() {
   }
   tell_gone();
   Response response = core_->error_response(503, kMessage);
-  response.headers.set("retry-after", "1");
+  response.headers.set("retry-after", kRetryAfterSeconds);
   respond(serial_, std::move(response));
 }
 

@@ -56,6 +56,9 @@ struct Response {
   Body body;
 };
 
+// Of a 503 and a 429: the value of Retry-After, in seconds.
+inline constexpr const char* kRetryAfterSeconds = "2";
+
 [[nodiscard]] Response text_response(int status,
                                      std::string body,
                                      std::string content_type = "text/plain; charset=utf-8");
