@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/keeper/front_journal.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,7 +14,6 @@ namespace phalanx::keeper {
 namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;
-constexpr off_t kGivenBackAtOnce = off_t{4} << 20;
 
 // False if less than all of it can be read.
 template <typename Value>
@@ -57,20 +55,8 @@ Result<std::shared_ptr<FrontJournal>> FrontJournal::create(std::uint64_t bytes,
 }
 
 Status FrontJournal::close_for_writing() {
-  const std::string path = "/proc/self/fd/" + std::to_string(memory_.fd());
-  os::UniqueFd reading(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!reading.valid()) {
-    return errno_error("opening a journal for reading", errno);
-  }
-  reading_ = std::move(reading);
+  PHALANX_TRY(reading_, memory_.open_for_reading());
   return ok();
-}
-
-bool FrontJournal::give_back_some() {
-  const off_t data = ::lseek(memory_.fd(), 0, SEEK_DATA);
-  return data >= 0 &&
-         ::fallocate(
-             memory_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, data, kGivenBackAtOnce) == 0;
 }
 
 // Nobody's, where there is none.

@@ -216,6 +216,23 @@ bool Memfd::content_sealed() const {
   return seals >= 0 && (seals & F_SEAL_WRITE) != 0;
 }
 
+Result<UniqueFd> Memfd::open_for_reading() const {
+  const std::string path = "/proc/self/fd/" + std::to_string(fd_.get());
+  UniqueFd reading(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!reading.valid()) {
+    return errno_error("opening shared memory for reading", errno);
+  }
+  return reading;
+}
+
+bool Memfd::give_back_first(std::size_t bytes) const {
+  const off_t data = ::lseek(fd_.get(), 0, SEEK_DATA);
+  return data >= 0 && ::fallocate(fd_.get(),
+                                  FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                  data,
+                                  static_cast<off_t>(bytes)) == 0;
+}
+
 Result<Mapping> Memfd::map(Access access, std::size_t offset, std::size_t bytes) const {
   if (offset % page_bytes() != 0 || bytes == 0 || offset > size_ || bytes > size_ - offset) {
     return out_of_bounds(offset, bytes, size_);

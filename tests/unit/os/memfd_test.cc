@@ -135,6 +135,37 @@ TEST(Memfd, GivesTheMemoryOfAMappingBack) {
   EXPECT_EQ(reader.data()[5], std::byte{0});
 }
 
+TEST(Memfd, GivesItsMemoryBackFromTheFirstOn) {
+  const auto memory = Memfd::reserve("test", 64 << 10);
+  ASSERT_TRUE(memory);
+  EXPECT_FALSE(memory->give_back_first(4096)) << "there is none";
+  for (const off_t at : {8192, 32768}) {
+    ASSERT_EQ(::pwrite(memory->fd(), "x", 1, at), 1);
+  }
+  const auto content = [&](off_t at) {
+    char byte = 0;
+    EXPECT_EQ(::pread(memory->fd(), &byte, 1, at), 1);
+    return byte;
+  };
+  EXPECT_TRUE(memory->give_back_first(4096));
+  EXPECT_EQ(content(8192), 0);
+  EXPECT_EQ(content(32768), 'x');
+  EXPECT_TRUE(memory->give_back_first(4096));
+  EXPECT_FALSE(memory->give_back_first(4096));
+}
+
+TEST(Memfd, CanBeOpenedForReadingOnly) {
+  const auto memory = Memfd::create("test", 4096);
+  ASSERT_TRUE(memory);
+  const auto reading = memory->open_for_reading();
+  ASSERT_TRUE(reading) << reading.error().message();
+  EXPECT_EQ(::pwrite(memory->fd(), "x", 1, 7), 1);
+  char byte = 0;
+  EXPECT_EQ(::pread(reading->get(), &byte, 1, 7), 1);
+  EXPECT_EQ(byte, 'x');
+  EXPECT_EQ(::pwrite(reading->get(), "y", 1, 7), -1);
+}
+
 TEST(Mapping, StaysOutOfCoreDumps) {
   const Memfd memory = *Memfd::reserve("test", 8192);
   Mapping mapping = *memory.map(Access::kReadWrite);

@@ -49,9 +49,11 @@ class FrontJournal {
 
   // Gives a piece of its memory back to the kernel, which takes about a millisecond. Requires that
   // nobody reads it any more. False: nothing is left.
-  [[nodiscard]] bool give_back_some();
+  [[nodiscard]] bool give_back_some() { return memory_.give_back_first(kGivenBackAtOnce); }
 
  private:
+  static constexpr std::size_t kGivenBackAtOnce = std::size_t{4} << 20;
+
   [[nodiscard]] wire::JournalOwner owner(std::uint32_t place) const;
 
   FrontJournal(os::Memfd memory, std::uint32_t places)

@@ -98,6 +98,14 @@ class Memfd {
   [[nodiscard]] Status seal_content();
   [[nodiscard]] bool content_sealed() const;
 
+  // A descriptor of the same memory that can only be read by.
+  [[nodiscard]] Result<UniqueFd> open_for_reading() const;
+
+  // Gives the kernel back what lies in `bytes` from the first that has memory on; it reads as
+  // zeroes then. Requires that nobody maps it. False: nothing has memory, or it cannot be given
+  // back.
+  [[nodiscard]] bool give_back_first(std::size_t bytes) const;
+
   // Maps all of it, or the range. `offset` is a multiple of the page size.
   // Errors: kInvalidArgument range out of bounds; kFailedPrecondition content sealed and
   //         read-write asked for.
