@@ -10,6 +10,7 @@
 //                which is told to nobody
 //   once:N       … but not if another front has told it of some before
 //   spin:N       … the loop goes on for ever there
+//   throw:N      … something is thrown there that nobody expects
 // A --prompt with --max-tokens 77: the loop writes through a null pointer at its third token.
 // A request whose header alone is refused because its origin's name begins with "crash-in-head":
 // the loop writes through a null pointer when it says so.
@@ -17,6 +18,7 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -71,6 +73,9 @@ class FaultySink final : public serving::RequestSink {
   void on_token(const wire::FrontEvent& token) override {
     ++told_;
     if (told_ == fault_.token && !(fault_.kind == "once" && had_history_)) {
+      if (fault_.kind == "throw") {
+        throw std::length_error("a request asked for it");
+      }
       fault_.kind == "spin" ? spin() : crash();
     }
     inner_->on_token(token);

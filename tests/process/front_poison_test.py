@@ -261,6 +261,9 @@ class OneRequest(Fronts):
     def test_in_an_answer_of_which_nothing_is_sent(self):
         self.check_one(poisonous("token:20", max_tokens=40), self.expect_error)
 
+    def test_by_what_is_thrown_and_not_caught(self):
+        self.check_one(poisonous("throw:20", stream=True, max_tokens=40), lambda wire: self.expect_ended_stream(wire, 19))
+
     @unittest.skipUnless(IS_LONG, "a front that stands still is waited for ten seconds")
     def test_that_never_ends(self):
         self.check_one(poisonous("spin:20", stream=True, max_tokens=40), lambda wire: self.expect_ended_stream(wire, 19))

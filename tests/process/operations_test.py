@@ -195,6 +195,16 @@ class Drained(unittest.TestCase):
                 self.assertEqual(server.control("resume", "0").returncode, 0)
                 eventually(lambda: server.request("GET", "/ready")[0] == 200, 20, "a resumed replica serves")
 
+    def test_a_drain_is_not_over_while_what_was_accepted_waits_for_the_replica(self):
+        with Server("--dp", 1, "--tp", 1) as server:
+            running = server.stream("count from 1 to 9", ignore_eos=True, max_tokens=3000).wait_for_tokens(2)
+            self.assertEqual(server.control("drain", "0").returncode, 0)
+            os.kill(server.replica_pid(0), signal.SIGKILL)
+            self.assertEqual(server.control("drain", "0", "--wait", "--timeout", "60").returncode, 0)
+            self.assertEqual(server.status()["requests"], 0)
+            running.finish()
+            self.assertEqual((running.done, running.error), (True, None))
+
     def test_what_was_accepted_ends_behind_a_signal_as_well(self):
         with Server("--dp", 2, "--tp", 1) as server:
             running = server.stream("count from 100 to 180").wait_for_tokens(2)

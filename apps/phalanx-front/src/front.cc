@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <exception>
 #include <span>
 #include <sstream>
 #include <string>
 #include <utility>
 
+#include "phalanx/base/exception_error.h"
 #include "phalanx/base/split_list.h"
 #include "phalanx/front/operator_routes.h"
 #include "phalanx/obs/log.h"
@@ -95,8 +97,18 @@ Status Front::run() {
   tick_each_second();
   start_.tell(wire::ChildReady{});
   loop_.reset_callback_times();
-  loop_.run();
+  run_loop();
   return ok();
+}
+
+// What is thrown there ends the process at once, as a death: to destroy the server would end its
+// connections, which another front can go on with.
+void Front::run_loop() {
+  try {
+    loop_.run();
+  } catch (const std::exception& exception) {
+    ::_exit(fleet::fail_child(&start_, error_of(exception)));
+  }
 }
 
 Status Front::load_model() {

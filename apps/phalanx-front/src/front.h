@@ -64,6 +64,7 @@ class Front {
   void drain(bool answers_end);
   void take_prompt(const wire::PromptText& part);
   void run_prompts(const wire::RunPrompts& how);
+  void run_loop();
   void tick_each_second();
   void tell_times();
   void give_back_journals();

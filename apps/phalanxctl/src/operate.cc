@@ -23,27 +23,33 @@ Duration left_until(SteadyTime deadline) {
   return std::max<Duration>(deadline - steady_clock().now(), std::chrono::milliseconds(1));
 }
 
+// One that is not there is refused by the server.
+wire::ShownReplica shown(const wire::AdminRequest& request, const wire::ServerStatus& status) {
+  return request.replica < status.replicas.size() ? status.replicas[request.replica]
+                                                  : wire::ShownReplica{};
+}
+
+// Requests that wait go to a drained replica as well where no other one takes any.
+bool may_get_more(const wire::ServerStatus& status) {
+  return status.requests_waiting > 0 &&
+         std::ranges::none_of(status.replicas, [](const wire::ShownReplica& replica) {
+           return replica.slot.state == "ready";
+         });
+}
+
 bool is_finished(const wire::AdminRequest& request,
-                 const wire::ShownReplica& replica,
+                 const wire::ServerStatus& status,
                  Incarnation before) {
+  const wire::ShownReplica replica = shown(request, status);
   const std::string& state = replica.slot.state;
   switch (request.command) {
     case wire::AdminCommand::kDrain:
-      return documents::is_idle(replica);
+      return documents::is_drained(replica) && !may_get_more(status);
     case wire::AdminCommand::kResume:
       return state == "ready";
     default:
       return replica.slot.incarnation != before && (state == "ready" || state == "draining");
   }
-}
-
-Result<wire::ShownReplica> look(const CtlOptions& options,
-                                const wire::AdminRequest& request,
-                                SteadyTime deadline) {
-  PHALANX_TRY(const wire::ServerStatus status, ask_status(options, left_until(deadline)));
-  // One that is not there is refused by the server.
-  return request.replica < status.replicas.size() ? status.replicas[request.replica]
-                                                  : wire::ShownReplica{};
 }
 
 Status wait_for(const CtlOptions& options,
@@ -52,10 +58,11 @@ Status wait_for(const CtlOptions& options,
                 SteadyTime deadline) {
   const std::string name = "replica " + std::to_string(request.replica);
   for (;;) {
-    PHALANX_TRY(const wire::ShownReplica replica, look(options, request, deadline));
-    if (is_finished(request, replica, before)) {
+    PHALANX_TRY(const wire::ServerStatus status, ask_status(options, left_until(deadline)));
+    if (is_finished(request, status, before)) {
       return ok();
     }
+    const wire::ShownReplica replica = shown(request, status);
     if (replica.slot.state == "failed") {
       return unavailable(name + " has failed: " + replica.slot.last_error);
     }
@@ -77,8 +84,8 @@ Status operate(const CtlOptions& options, const wire::AdminRequest& request) {
   const bool waits = options.wait && admin::takes_replica(request.command);
   Incarnation before;
   if (waits) {
-    PHALANX_TRY(const wire::ShownReplica replica, look(options, request, deadline));
-    before = replica.slot.incarnation;
+    PHALANX_TRY(const wire::ServerStatus status, ask_status(options, left_until(deadline)));
+    before = shown(request, status).slot.incarnation;
   }
   PHALANX_TRY(const wire::AdminAnswer answer, call(options, request, left_until(deadline)));
   PHALANX_RETURN_IF_ERROR(admin::outcome_of(answer));

@@ -54,7 +54,7 @@ std::optional<AdminAddress> listener_in(const std::string& line) {
     words >> (field == 3 ? flags : word);
   }
   std::string name;
-  if (!(words >> name)) {
+  if (!(words >> name) || words >> word) {
     return std::nullopt;
   }
   const auto bits = number_in<std::uint32_t>(flags, 16);

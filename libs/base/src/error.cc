@@ -74,6 +74,7 @@ Code code_of_errno(int value) {
     case ENOSPC:
     case EMFILE:
     case ENFILE:
+    case ENOBUFS:
     case EAGAIN:
       return Code::kResourceExhausted;
     case EACCES:

@@ -88,12 +88,13 @@ json front_json(std::size_t index, const wire::ShownFront& front) {
 
 }  // namespace
 
-bool is_idle(const wire::ShownReplica& replica) {
-  return replica.open_attempts == 0 && replica.report.running == 0 && replica.report.waiting == 0;
+bool is_drained(const wire::ShownReplica& replica) {
+  return replica.slot.state == "draining" && replica.open_attempts == 0 &&
+         replica.report.running == 0 && replica.report.waiting == 0;
 }
 
 std::string shown_state(const wire::ShownReplica& replica) {
-  return replica.slot.state == "draining" && is_idle(replica) ? "drained" : replica.slot.state;
+  return is_drained(replica) ? "drained" : replica.slot.state;
 }
 
 json status_object(const wire::ServerStatus& status) {

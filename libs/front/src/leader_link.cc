@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <iterator>
 #include <limits>
 #include <span>
@@ -26,13 +27,17 @@ std::uint32_t microseconds_of(Duration duration) {
       to_microseconds(duration), 0, std::numeric_limits<std::uint32_t>::max()));
 }
 
-// While it is in scope, what is done is marked as done for the connection.
+// While it is in scope, what is done is marked as done for the connection; for good, if it throws.
 class Marked {
  public:
   Marked(const LinkCalls& calls, std::uint64_t connection) : calls_(calls) { mark(connection); }
   Marked(const Marked&) = delete;
   Marked& operator=(const Marked&) = delete;
-  ~Marked() { mark(0); }
+  ~Marked() {
+    if (std::uncaught_exceptions() == exceptions_) {
+      mark(0);
+    }
+  }
 
  private:
   void mark(std::uint64_t connection) const {
@@ -41,6 +46,7 @@ class Marked {
     }
   }
   const LinkCalls& calls_;
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -51,7 +52,8 @@ struct ServerCore : std::enable_shared_from_this<ServerCore> {
   std::array<char, std::size_t{32} << 10> scratch{};
 };
 
-// While it lives the loop works for a connection, also where it may work on for it afterwards.
+// While it lives the loop works for a connection, also where it may work on for it afterwards; for
+// good, if what it does throws.
 class WorkMark {
  public:
   WorkMark(ServerCore& core, std::uint64_t id)
@@ -61,8 +63,10 @@ class WorkMark {
   WorkMark(const WorkMark&) = delete;
   WorkMark& operator=(const WorkMark&) = delete;
   ~WorkMark() {
-    core_.marked = before_;
-    tell(before_);
+    if (std::uncaught_exceptions() == exceptions_) {
+      core_.marked = before_;
+      tell(before_);
+    }
   }
 
  private:
@@ -74,6 +78,7 @@ class WorkMark {
 
   ServerCore& core_;
   std::uint64_t before_;
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 // Runs `callback` later, so that nobody is called from inside a call of its own, unless the server

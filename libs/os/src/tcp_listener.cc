@@ -13,20 +13,23 @@ namespace phalanx::os {
 namespace {
 
 Error listen_error(const std::string& address, std::uint16_t port, int reason) {
-  const std::string where = "cannot listen on " + address + ":" + std::to_string(port) + ": ";
+  const std::string where = "cannot listen on " + address + ":" + std::to_string(port);
   if (reason == EADDRINUSE) {
     return failed_precondition(where +
-                               "the port is taken by another process; choose another port or stop "
-                               "that process");
+                               ": the port is taken by another process; choose another port or "
+                               "stop that process");
   }
   if (reason == EACCES) {
-    return failed_precondition(where +
-                               "this user may not bind the port; ports below 1024 belong to root");
+    return failed_precondition(
+        where + ": this user may not bind the port; ports below 1024 belong to root");
   }
   if (reason == EADDRNOTAVAIL) {
-    return failed_precondition(where + "no interface of this machine has that address (yet)");
+    return failed_precondition(where + ": no interface of this machine has that address (yet)");
   }
-  return invalid_argument(where + std::generic_category().message(reason));
+  if (reason == EINVAL || reason == EAFNOSUPPORT) {
+    return invalid_argument(where + ": " + std::generic_category().message(reason));
+  }
+  return errno_error(where, reason);
 }
 
 // Passed over in one call. More are none: a filter of system calls and a security module refuse as

@@ -34,6 +34,7 @@ TEST(ListeningServers, WhateverStandsThereIsNone) {
                            "@phalanx-admin-01-80",
                            "@phalanx-admin-1-080",
                            "@phalanx-admin-1-80x",
+                           "@phalanx-admin-1-80 x",
                            "@phalanx-admin-1-",
                            "@phalanx-admin-1",
                            "@phalanx-admin-",

@@ -7,10 +7,11 @@
 
 namespace phalanx::documents {
 
-// Neither the leader nor the replica itself knows of any work of it.
-[[nodiscard]] bool is_idle(const wire::ShownReplica& replica);
+// It is to take nothing, lives, and neither the leader nor the replica itself knows of any work of
+// it.
+[[nodiscard]] bool is_drained(const wire::ShownReplica& replica);
 
-// The state of its slot, or "drained" where that is "draining" and the replica is idle.
+// The state of its slot, or "drained".
 [[nodiscard]] std::string shown_state(const wire::ShownReplica& replica);
 
 // The whole state of a server as one line of JSON, for GET /health: leader, fronts, replicas,

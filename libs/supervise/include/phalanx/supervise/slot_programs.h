@@ -13,9 +13,9 @@
 
 namespace phalanx::supervise {
 
-// Which program the slots of a supervisor run: a proven one, and perhaps a new one that has to prove itself in one slot
-// first, by getting ready there in time. Meanwhile all others are started with the proven one. The
-// very first program counts as proven.
+// Which program the slots of a supervisor run: a proven one, and perhaps a new one that has to prove
+// itself in one slot first, by getting ready there in time. Meanwhile all others are started with
+// the proven one. The very first program counts as proven.
 //
 // Threads: one.
 class SlotPrograms {
