@@ -97,8 +97,12 @@ PHALANX_LANES void add_dots(const float* a,
 template <std::size_t kRows>
 inline constexpr std::size_t kBlockStrips = kRows > kMaxBlockRows ? 1 : kMaxBlockStrips;
 
-// As add_dots(), for any number of strips.
-template <std::size_t kRows, std::size_t kBlockK = 32, typename Element, typename Fetch>
+// As add_dots(), for any number of strips, so many of them at once.
+template <std::size_t kRows,
+          std::size_t kBlockK = 32,
+          std::size_t kStrips = kBlockStrips<kRows>,
+          typename Element,
+          typename Fetch>
 // NOLINTNEXTLINE(readability-function-size): the parameters of add_dots() and a number
 PHALANX_LANES void add_strips(const float* a,
                               std::size_t a_stride,
@@ -107,7 +111,6 @@ PHALANX_LANES void add_strips(const float* a,
                               std::size_t k,
                               StripSums sums,
                               Fetch& fetch) {
-  constexpr std::size_t kStrips = kBlockStrips<kRows>;
   for (; count >= kStrips; count -= kStrips) {
     add_dots<kRows, kStrips, kBlockK>(a, a_stride, strips, k, sums, fetch);
     strips.first += kStrips * strips.stride;
