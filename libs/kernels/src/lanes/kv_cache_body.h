@@ -40,8 +40,8 @@ struct TileAt {
 };
 
 // Strips that so many queries read at once. One or two wait for memory, which gives most where
-// lines are read in their order: 44 instead of 37 GB/s to two threads (Zen 5). More of them compute,
-// and share between strips what is spread of a query.
+// lines are read in their order: 44 instead of 37 GB/s to two threads (Zen 5). More of them
+// compute, and share between strips what is spread of a query.
 template <std::size_t kRows>
 inline constexpr std::size_t kKvStrips = kRows <= 2 ? 1 : kBlockStrips<kRows>;
 
