@@ -6,7 +6,6 @@ usage: client_memory_test.py [unittest arguments]
 """
 import contextlib
 import os
-import re
 import signal
 import sys
 import threading
@@ -16,6 +15,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from phalanx_server import Server, eventually, main  # noqa: E402
 from exchanges import CHAT, TOKENIZE, chat, get, post  # noqa: E402
+from process_figures import proportional_bytes  # noqa: E402
 from raw_http import Cut, Wire  # noqa: E402
 
 MIB = 1 << 20
@@ -43,9 +43,8 @@ def memory(server):
             with open(f"/proc/{pid}/cmdline") as file:
                 title = file.read()
             if pid == str(server.pid) or title.startswith("phalanxd: front"):
-                with open(f"/proc/{pid}/smaps_rollup") as file:
-                    total += int(re.search(r"^Pss:\s+(\d+) kB", file.read(), re.M)[1]) << 10
-        except (FileNotFoundError, ProcessLookupError, TypeError):
+                total += proportional_bytes(pid)
+        except OSError:
             pass  # it has ended
     return total
 
