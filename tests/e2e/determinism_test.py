@@ -8,31 +8,17 @@ import concurrent.futures
 import itertools
 import json
 import os
-import re
-import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from phalanx_server import BIN, Server, main  # noqa: E402
+from instruction_sets import instruction_sets  # noqa: E402
+from phalanx_server import Server, main  # noqa: E402
 
 LOADS = ("alone", "together", "reverse")
 CHUNKS = (16, 64, 512)
 DPS = (1, 2)
 TPS = (1, 2, 3, 4)
-
-
-def instruction_sets():
-    """Those of `--isa` whose needs, as the help tells them, this processor has; slowest first."""
-    text = " ".join(subprocess.run([os.path.join(BIN, "phalanxd"), "--help"], capture_output=True, text=True, check=True,
-                                   timeout=60).stdout.split())
-    names = re.search(r"--isa auto\|(\S+)", text).group(1).split("|")
-    needs = {name: words.split() for name, words in re.findall(r"(\w+) needs ([\w ]+)", text)}
-    with open("/proc/cpuinfo") as file:
-        flags = re.search(r"^flags\s*:(.*)$", file.read(), re.MULTILINE).group(1).split()
-    found = [name for name in names if set(needs.get(name, [])) <= set(flags)]
-    assert "ref" in found and len(needs) == len(names) - 1, (names, needs)
-    return found
 
 
 # Every pair of values of any two columns occurs in some row (up to the instruction sets of the machine). The reference

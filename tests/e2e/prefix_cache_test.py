@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The prefix cache changes what is computed and nothing that is answered: equal logprobs with and without it, whatever was
-asked before, over chunk sizes, --tp, preemptions and deaths; cached_tokens tell the truth."""
+asked before, over chunk sizes, --tp, instruction sets, formats, preemptions and deaths; cached_tokens tell the truth."""
 import concurrent.futures
 import json
 import os
@@ -9,6 +9,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from instruction_sets import instruction_sets  # noqa: E402
 from phalanx_server import Server, alive, eventually, main  # noqa: E402
 
 BLOCK = 32
@@ -50,12 +51,17 @@ def full_blocks(answer):
 
 
 class PrefixCache(unittest.TestCase):
+    @staticmethod
+    def computed_anew(*arguments):
+        """What is answered without the cache."""
+        with Server("--tp", 1, "--no-prefix-cache", *arguments) as server:
+            answers = [complete(server, body) for body in family()]
+            assert [cached(answer) for answer in answers] == [0] * len(answers)
+            return [content(answer) for answer in answers]
+
     @classmethod
     def setUpClass(cls):
-        with Server("--tp", 1, "--no-prefix-cache") as server:
-            answers = [complete(server, body) for body in family()]
-            cls.expected = [content(answer) for answer in answers]
-            assert [cached(answer) for answer in answers] == [0] * len(answers)
+        cls.expected = cls.computed_anew()
 
     def expect_equal(self, answers, order=None):
         order = order or range(len(answers))
@@ -74,6 +80,30 @@ class PrefixCache(unittest.TestCase):
                     found += sum(map(cached, answers))
                 self.assertGreater(found, 0)
                 server.wait_idle()
+
+    def expect_equal_again(self, expected, *arguments):
+        """Asked one by one, then many at once, in the other order."""
+        with Server("--max-num-seqs", 16, "--max-num-batched-tokens", 48, *arguments) as server:
+            for clients in (1, 8):
+                with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+                    answers = list(pool.map(lambda body: complete(server, body), family()[::1 if clients == 1 else -1]))
+                self.assertEqual([content(answer) for answer in answers], expected[::1 if clients == 1 else -1], arguments)
+                self.assertGreater(sum(map(cached, answers)), 0, f"{clients} clients, {arguments}")
+            server.wait_idle()
+
+    def test_equal_answers_with_each_instruction_set(self):
+        for number, isa in enumerate(instruction_sets()):
+            self.expect_equal_again(self.expected, "--tp", 1 + number % 2, "--isa", isa)
+
+    def test_equal_answers_in_integers(self):
+        """Of weights, and of the keys and values that the cache keeps."""
+        sets = instruction_sets()
+        for weights, kv in (("int8", "int8"), ("int4", "int8"), ("int8-g32", "bf16")):
+            form = ("--quantization", weights, "--kv-cache-dtype", kv)
+            expected = self.computed_anew(*form)
+            self.assertNotEqual(expected, self.expected, form)
+            for tp, isa in ((1, sets[-1]), (2, sets[1 % len(sets)])):
+                self.expect_equal_again(expected, *form, "--tp", tp, "--isa", isa)
 
     def test_cached_tokens_are_the_full_blocks_that_are_known(self):
         with Server("--dp", 1, "--tp", 2) as server:
