@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks, replicas and fronts end in every way at random moments under mixed requests; every answer equals that of an undisturbed server.
+"""Ranks, replicas and fronts end in every way at random moments under mixed requests, with each instruction set; every answer equals
+that of an undisturbed server.
 
 usage: random_trials_test.py [TRIALS | --long]   20 trials, or 300 and hang-ups under load with --long or PHALANX_TEST_LONG=1.
 PHALANX_TEST_SEED repeats topologies, requests and faults of a run, though not what the moments of the faults hit.
@@ -10,6 +11,7 @@ import http.client
 import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -17,13 +19,16 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import trial_settings  # noqa: E402
-from phalanx_server import LONG_PROMPT, Server, Stream, counted, eventually, main  # noqa: E402
+from instruction_sets import instruction_sets  # noqa: E402
+from phalanx_server import LONG_PROMPT, ROOT, TEMPORARY, TINY, Server, Stream, counted, eventually, main  # noqa: E402
 
 TRIALS, IS_LONG, SEED = trial_settings.read(20, 300)
 
-FORMATS = (("bf16", "bf16"), ("int4", "int8"), ("int8-g32", "bf16"), ("int8", "int8"))  # of weights and of the KV cache
+# Of weights and of the KV cache.
+FORMATS = (("bf16", "bf16"), ("int4", "int8"), ("Q4_K_M", "int8"), ("int8-g32", "bf16"), ("int8", "int8"))
+GGUF_FORMATS = {"Q4_K_M": 2}  # and the KV heads of their model
 TOPOLOGIES = [(dp, tp) for dp in (1, 2, 3) for tp in (1, 2, 3)]
-TRIALS_PER_SERVER = 5
+TRIALS_PER_SERVER = 4  # so that the usual number has a server of each format
 KINDS = ["rank"] * 5 + ["replica"] * 2 + ["front"] * 4
 SIGNALS = [signal.SIGKILL, signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGTERM, signal.SIGSTOP]
 ANSWER_SECONDS = 110  # below the time limit of a client's socket
@@ -39,6 +44,7 @@ def requests():
         path = TEXT if i % 7 == 3 else CHAT
         body = {"model": "phalanx-tiny", "max_tokens": 16 if text == LONG_PROMPT else 60 + 10 * (i % 10)}
         body.update({"prompt": text} if path == TEXT else {"messages": [{"role": "user", "content": text}]})
+        body["temperature"] = 0  # the built-in model's default, which a GGUF file cannot have
         if i % 3:
             body.update(temperature=0.4 + i / 24, seed=1000 + i, **({"top_p": 0.9} if i % 2 else {"top_k": 30, "min_p": 0.01}))
         if i % 5 == 1:
@@ -79,9 +85,25 @@ def ask(server, index):
 
 
 @functools.lru_cache
+def gguf_file(kind):
+    """A file of random weights whose leaves are whole blocks of this type."""
+    folder = os.path.join(TEMPORARY.name, f"model-{kind}")
+    file = os.path.join(folder, "phalanx-tiny.gguf")  # the name that requests ask for
+    for tool, *arguments in (("make_synthetic_model", folder, "--shape", "blocks"), ("make_gguf", folder, file, "--type", kind)):
+        # numpy belongs to the system's Python.
+        subprocess.run(["/usr/bin/python3", os.path.join(ROOT, "tools", tool), *arguments], check=True, stdout=subprocess.DEVNULL)
+    return file
+
+
+def server_of(weights, kv, *arguments):
+    kept = weights in GGUF_FORMATS  # as the file has them
+    return Server("--quantization", "auto" if kept else weights, "--kv-cache-dtype", kv, *arguments, model=gguf_file(weights) if kept else TINY)
+
+
+@functools.lru_cache
 def undisturbed(weights="bf16", kv="bf16"):
     # It computes everything itself, while the others find what others have computed.
-    with (Server("--no-prefix-cache", "--quantization", weights, "--kv-cache-dtype", kv) as server,
+    with (server_of(weights, kv, "--no-prefix-cache") as server,
           concurrent.futures.ThreadPoolExecutor(4) as pool):
         answers = list(pool.map(lambda index: ask(server, index), range(len(REQUESTS))))
     for index, answer in enumerate(answers):
@@ -150,12 +172,12 @@ class Plan:
         return f"{sign.name} {name}"
 
 
-def topologies(rng, servers):
+def in_turns(rng, values, count):
     """As many, in random order; all of them before one comes again."""
     found = []
-    while len(found) < servers:
-        found += rng.sample(TOPOLOGIES, len(TOPOLOGIES))
-    return found[:servers]
+    while len(found) < count:
+        found += rng.sample(values, len(values))
+    return found[:count]
 
 
 class RandomTrials(unittest.TestCase):
@@ -163,12 +185,14 @@ class RandomTrials(unittest.TestCase):
         print(f"seed {SEED}, {TRIALS} trials", flush=True)
         rng = random.Random(SEED)
         wrong, ended = [], 0
-        for group, (dp, tp) in enumerate(topologies(rng, -(-TRIALS // TRIALS_PER_SERVER))):
+        servers = -(-TRIALS // TRIALS_PER_SERVER)
+        for group, ((dp, tp), isa) in enumerate(zip(in_turns(rng, TOPOLOGIES, servers), in_turns(rng, instruction_sets(), servers))):
             weights, kv = FORMATS[group % len(FORMATS)]
-            form = f"{weights} kv {kv}"
+            tp = min(tp, GGUF_FORMATS.get(weights, tp))
+            form = f"{weights} kv {kv} isa {isa}"
             expected = undisturbed(weights, kv)
-            with Server("--quantization", weights, "--kv-cache-dtype", kv, "--dp", dp, "--tp", tp, "--fronts", 1 + group % 2,
-                        "--restart-intensity", "1000/60s", "--max-num-batched-tokens", 64, "--max-num-seqs", 16, "--log-level", "warning") as server:
+            with server_of(weights, kv, "--isa", isa, "--dp", dp, "--tp", tp, "--fronts", 1 + group % 2, "--restart-intensity", "1000/60s",
+                           "--max-num-batched-tokens", 64, "--max-num-seqs", 16, "--log-level", "warning") as server:
                 for trial in range(group * TRIALS_PER_SERVER, min(TRIALS, (group + 1) * TRIALS_PER_SERVER)):
                     began = time.monotonic()
                     found, faults = Plan(rng).run(server, expected)
