@@ -69,6 +69,7 @@ void RankGroup::stop(bool after_step) {
   } else if (state_ == State::kStepping && step_) {
     step_->fail_own(Error(Code::kCancelled, "the replica stops"));
   } else {
+    tell_fault();
     state_ = State::kStopping;
     reap_ticks_ = 0;
     forget_steps();

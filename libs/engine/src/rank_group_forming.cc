@@ -190,20 +190,29 @@ void RankGroup::recover(const StepFault& fault, bool of_step) {
   port_.raise_abort();
   doom_failing(fault);
   set_states(was_ready_ ? wire::RankState::kRecovering : wire::RankState::kStarting);
-  const Error combined = fault.combined();
-  obs::log_warn("group_fault",
-                {{"epoch", epoch_.value()},
-                 {"step", command_.step.value()},
-                 {"op", name_of(command_.op)},
-                 {"error", combined.message()}});
+  trial_ = Trial{fault, of_step};
+  if (!was_ready_ || !any(&Slot::dying)) {
+    tell_fault();
+  }
   client_.on_fault(fault);
   if (!was_ready_) {
-    fail(combined);
+    trial_.reset();
+    fail(fault.combined());
     return;
   }
-  trial_ = Trial{fault, of_step};
   if (!any(&Slot::doomed)) {
     reaped();
+  }
+}
+
+// Once. A rank that is dying is waited for, since its end says what it died of.
+void RankGroup::tell_fault() {
+  if (trial_ && !std::exchange(trial_->told, true)) {
+    obs::log_warn("group_fault",
+                  {{"epoch", epoch_.value()},
+                   {"step", command_.step.value()},
+                   {"op", name_of(command_.op)},
+                   {"error", trial_->fault.combined().message()}});
   }
 }
 
@@ -223,6 +232,7 @@ void RankGroup::explain(RankId rank, const RankDeath& death) {
 
 // Only now is it known how each rank died, and so whether the step can have done it.
 void RankGroup::reaped() {
+  tell_fault();
   if (const std::optional<Trial> trial = std::exchange(trial_, std::nullopt)) {
     const StepFault& fault = trial->fault;
     const Error cause = fault.combined();
@@ -287,6 +297,7 @@ void RankGroup::doom_all() {
 }
 
 void RankGroup::fail(const Error& error) {
+  tell_fault();
   state_ = State::kFailed;
   reap_ticks_ = 0;
   obs::log_error("group_failed", {{"epoch", epoch_.value()}, {"error", error.to_string()}});

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/obs/log.h"
 #include "phalanx/wire/codec.h"
 
 #include "support/replica_world.h"
@@ -219,6 +220,28 @@ TEST(GroupDeath, OfAnIdleRankIsToldWithWhatKilledIt) {
       EXPECT_NE(world.book.failed[0].message.find("signal 9"), std::string::npos)
           << world.book.failed[0].message;
     }
+  }
+}
+
+TEST(GroupDeath, IsLoggedWithWhatKilledTheRankAndNotWithItsLifeline) {
+  for (const bool in_step : {false, true}) {
+    ReplicaWorld world({});
+    ASSERT_TRUE(world.start());
+    if (in_step) {
+      world.submit(world.request(1, 20, 20));
+      ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 3; }));
+    }
+    obs::set_log_level(obs::LogLevel::kWarn);  // until the next world
+    ::testing::internal::CaptureStderr();
+    world.cluster.crash(kFirst, SIGKILL);
+    const bool formed = world.run_until([&] { return world.book.ready.size() == 2; }, 200);
+    const std::string log = ::testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(formed);
+    const std::size_t at = log.find("group_fault ");
+    ASSERT_NE(at, std::string::npos) << log;
+    const std::string line = log.substr(at, log.find('\n', at) - at);
+    EXPECT_NE(line.find("killed by signal 9"), std::string::npos) << line;
+    EXPECT_EQ(log.find("group_fault ", at + 1), std::string::npos) << "it is told once: " << log;
   }
 }
 

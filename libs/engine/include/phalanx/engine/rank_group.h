@@ -108,6 +108,7 @@ class RankGroup final : private RankPort {
   struct Trial {  // a fault whose deaths are still to be heard
     StepFault fault;
     bool of_step = false;
+    bool told = false;  // in the log
   };
   [[nodiscard]] StepId upcoming() const;
   [[nodiscard]] StepLimits limits_for(wire::RankOp op) const;
@@ -134,6 +135,7 @@ class RankGroup final : private RankPort {
   void become_ready();
   void become_idle();
   void recover(const StepFault& fault, bool of_step = false);
+  void tell_fault();
   void explain(RankId rank, const RankDeath& death);
   void reaped();  // every dead rank is gone: judges the fault, forms again
   [[nodiscard]] bool affords(const Error& cause);
