@@ -67,7 +67,7 @@ class Gguf(unittest.TestCase):
             self.assertEqual(self.token_ids(self.path(f"{kind}.gguf")), expected, kind)
 
     def test_blocks_give_the_tokens_of_a_folder_with_the_decoded_values(self):
-        for kind in ("F16", "Q8_0", "Q4_0", "Q4_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ3_S", "IQ4_NL", "IQ4_XS", "MXFP4", "NVFP4"):
+        for kind in ("F16", "Q8_0", "Q4_0", "Q4_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ3_S", "IQ4_NL", "IQ4_XS", "MXFP4", "NVFP4", "Q1_0", "Q2_0"):
             decoded = self.path(f"decoded-{kind}")
             make_gguf(self.path(f"{kind}.gguf"), "--type", kind, "--decoded", decoded)
             ids = self.token_ids(self.path(f"{kind}.gguf"), "--tp", "3", "--quantization", "bf16")
@@ -97,7 +97,7 @@ class Gguf(unittest.TestCase):
         model = self.path("blocks")
         run_tool(MAKE_MODEL, model, "--shape", "blocks")
         for kind, form in (("Q2_K", "int4-g16-min-k"), ("Q3_K", "int4-g16-k"), ("Q4_K", "int4-g32-min-k"), ("Q5_K", "int5-g32-min-k"), ("Q6_K", "int6-g16-k"),
-                           ("IQ4_XS", "iq4-g32"), ("IQ3_S", "iq3-s-g32"), ("Q4_K_M", "int4-g32-min-k and int6-g16-k, head int6-g16-k")):
+                           ("IQ4_XS", "iq4-g32"), ("IQ3_S", "iq3-s-g32"), ("Q1_0", "int4"), ("Q2_0", "int4"), ("Q4_K_M", "int4-g32-min-k and int6-g16-k, head int6-g16-k")):
             file = self.path(f"levels-{kind}.gguf")
             make_gguf(file, "--type", kind, model=model)
             self.assertEqual(json.loads(inspect(file, "--json").stdout)["config"]["served_as"], form)

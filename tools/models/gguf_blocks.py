@@ -8,14 +8,14 @@ import numpy as np
 from . import gguf_grids
 
 F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K = 0, 1, 2, 3, 6, 7, 8, 10, 11
-Q4_K, Q5_K, Q6_K, IQ4_NL, IQ3_S, IQ4_XS, BF16, MXFP4, NVFP4 = 12, 13, 14, 20, 21, 23, 30, 39, 40
+Q4_K, Q5_K, Q6_K, IQ4_NL, IQ3_S, IQ4_XS, BF16, MXFP4, NVFP4, Q1_0, Q2_0 = 12, 13, 14, 20, 21, 23, 30, 39, 40, 41, 42
 NUMBERS = {"F32": F32, "F16": F16, "BF16": BF16, "Q8_0": Q8_0, "Q4_0": Q4_0, "Q4_1": Q4_1, "Q5_0": Q5_0, "Q5_1": Q5_1,
            "Q2_K": Q2_K, "Q3_K": Q3_K, "Q4_K": Q4_K, "Q5_K": Q5_K, "Q6_K": Q6_K, "IQ3_S": IQ3_S, "IQ4_NL": IQ4_NL, "IQ4_XS": IQ4_XS, "MXFP4": MXFP4,
-           "NVFP4": NVFP4}
+           "NVFP4": NVFP4, "Q1_0": Q1_0, "Q2_0": Q2_0}
 BLOCK = {F32: 1, F16: 1, BF16: 1, Q8_0: 32, Q4_0: 32, Q4_1: 32, Q5_0: 32, Q5_1: 32, Q2_K: 256, Q3_K: 256, Q4_K: 256,
-         Q5_K: 256, Q6_K: 256, IQ3_S: 256, IQ4_NL: 32, IQ4_XS: 256, MXFP4: 32, NVFP4: 64}
+         Q5_K: 256, Q6_K: 256, IQ3_S: 256, IQ4_NL: 32, IQ4_XS: 256, MXFP4: 32, NVFP4: 64, Q1_0: 128, Q2_0: 64}
 WIDTH = {F32: 4, F16: 2, BF16: 2, Q8_0: 34, Q4_0: 18, Q4_1: 20, Q5_0: 22, Q5_1: 24, Q2_K: 84, Q3_K: 110, Q4_K: 144,
-         Q5_K: 176, Q6_K: 210, IQ3_S: 110, IQ4_NL: 18, IQ4_XS: 136, MXFP4: 17, NVFP4: 36}
+         Q5_K: 176, Q6_K: 210, IQ3_S: 110, IQ4_NL: 18, IQ4_XS: 136, MXFP4: 17, NVFP4: 36, Q1_0: 18, Q2_0: 18}
 
 
 def _half(values):
@@ -146,6 +146,19 @@ def _nvfp4(blocks):
     return np.hstack([s, packed]), (scale * numbers).reshape(blocks.shape)
 
 
+def _q1_0(blocks):
+    half, d = _half(np.abs(blocks).mean(axis=1, keepdims=True))
+    bits = blocks >= 0
+    return np.hstack([half.view(np.uint8), np.packbits(bits, axis=1, bitorder="little")]), np.where(bits, d, -d)
+
+
+def _q2_0(blocks):
+    half, d = _half(_largest(blocks) / 2)
+    codes = _codes(blocks + d, d, 3)
+    packed = sum(codes[:, a::4] << (2 * a) for a in range(4))
+    return np.hstack([half.view(np.uint8), packed]), d * (codes.astype(np.float32) - 1)
+
+
 def _iq3_s(blocks):
     runs = blocks.reshape(-1, 8, 32)
     step = np.abs(runs).max(axis=2) / 15
@@ -247,7 +260,8 @@ def _q6_k(blocks):
 
 
 _ENCODERS = {Q8_0: _q8_0, Q4_0: _q4_0, Q4_1: _q4_1, Q5_0: _q5_0, Q5_1: _q5_1, Q2_K: _q2_k, Q3_K: _q3_k, Q4_K: _q4_k,
-             Q5_K: _q5_k, Q6_K: _q6_k, IQ3_S: _iq3_s, IQ4_NL: _iq4_nl, IQ4_XS: _iq4_xs, MXFP4: _mxfp4, NVFP4: _nvfp4}
+             Q5_K: _q5_k, Q6_K: _q6_k, IQ3_S: _iq3_s, IQ4_NL: _iq4_nl, IQ4_XS: _iq4_xs, MXFP4: _mxfp4, NVFP4: _nvfp4,
+             Q1_0: _q1_0, Q2_0: _q2_0}
 
 
 CHOICES = (*NUMBERS, "Q4_K_M")

@@ -61,6 +61,8 @@ std::optional<WeightFormat> format_of_codes(TensorType type) {
     case TensorType::kQ4_0:
     case TensorType::kTQ1_0:
     case TensorType::kTQ2_0:
+    case TensorType::kQ1_0:
+    case TensorType::kQ2_0:
       return WeightFormat::kInt4;
     case TensorType::kQ4_1:
       return WeightFormat::kInt4G32Min;

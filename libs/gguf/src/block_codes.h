@@ -100,6 +100,8 @@ void codes_mxfp4(const std::byte* block, BlockCodes& out);
 void codes_nvfp4(const std::byte* block, BlockCodes& out);
 void codes_tq1_0(const std::byte* block, BlockCodes& out);
 void codes_tq2_0(const std::byte* block, BlockCodes& out);
+void codes_q1_0(const std::byte* block, BlockCodes& out);
+void codes_q2_0(const std::byte* block, BlockCodes& out);
 
 // The numbers themselves: those that codes cannot give as well.
 void values_mxfp4(const std::byte* block, float* out);

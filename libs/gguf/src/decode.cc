@@ -218,6 +218,10 @@ CodeFunction code_function(TensorType type) {
       return codes_mxfp4;
     case TensorType::kNVFP4:
       return codes_nvfp4;
+    case TensorType::kQ1_0:
+      return codes_q1_0;
+    case TensorType::kQ2_0:
+      return codes_q2_0;
   }
   return nullptr;
 }

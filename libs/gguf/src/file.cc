@@ -231,12 +231,35 @@ class Reader {
                             "expected " + std::to_string(bytes) + " bytes at offset " +
                                 std::to_string(offset) + " of the data, found " +
                                 std::to_string(data_size) +
-                                " bytes of data in all: truncated, or an offset that lies");
+                                " bytes of data in all: truncated, or an offset that lies" +
+                                other_layout(i, data_size));
       }
       tensor.offset = data + static_cast<std::size_t>(offset);
       tensor.bytes = bytes_.subspan(tensor.offset, static_cast<std::size_t>(bytes));
     }
     return ok();
+  }
+
+  // A fork of llama.cpp gave the number of Q2_0 to blocks that take fewer bytes. What to add to a
+  // message about a tensor that has no room among others, or before `end`: nothing, if its room is
+  // not for those blocks.
+  [[nodiscard]] std::string other_layout(std::size_t index, std::uint64_t end) const {
+    constexpr std::uint64_t kElements = 128;
+    constexpr std::uint64_t kBytes = 34;
+    const Tensor& tensor = file_.tensors_[index];
+    const std::uint64_t offset = extents_[index].offset;
+    for (const Extent& other : extents_) {
+      end = other.offset > offset ? std::min(end, other.offset) : end;
+    }
+    const std::uint64_t room = end - std::min(end, offset);
+    const std::uint64_t bytes = tensor.elements() / kElements * kBytes;
+    if (tensor.type != TensorType::kQ2_0 || tensor.elements() % kElements != 0 || room < bytes ||
+        room - bytes >= alignment_) {
+      return {};
+    }
+    return "; tensor \"" + std::string(tensor.name) +
+           "\" has the size of another layout of Q2_0, 34 bytes for 128 elements, which is not "
+           "supported: expected 18 bytes for 64";
   }
 
   [[nodiscard]] Status check_overlap() const {
@@ -251,9 +274,12 @@ class Reader {
     for (std::size_t i = 1; i < by_offset.size(); ++i) {
       const Tensor& before = *by_offset[i - 1];
       if (before.offset + before.bytes.size() > by_offset[i]->offset) {
-        return about_tensor(by_offset[i]->name,
-                            "expected bytes of its own, found an overlap with tensor \"" +
-                                std::string(before.name) + "\"");
+        return about_tensor(
+            by_offset[i]->name,
+            "expected bytes of its own, found an overlap with tensor \"" +
+                std::string(before.name) + "\"" +
+                other_layout(static_cast<std::size_t>(&before - file_.tensors_.data()),
+                             bytes_.size()));
       }
     }
     return ok();

@@ -51,8 +51,8 @@ constexpr std::array kTypes = {
     row(35, "TQ2_0", 256, 66, true),
     row(39, "MXFP4", 32, 17, true),
     row(40, "NVFP4", 64, 36, true),
-    row(41, "Q1_0", 128, 18),
-    row(42, "Q2_0", 64, 18),
+    row(41, "Q1_0", 128, 18, true),
+    row(42, "Q2_0", 64, 18, true),
 };
 
 }  // namespace

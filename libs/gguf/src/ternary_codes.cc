@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The types of tensor_type.h whose elements are −1, 0 and 1; the two bits of TQ2_0 can say 2 as
-// well.
+// The types of tensor_type.h whose elements are −1, 0 and 1, or of Q1_0 −1 and 1 alone; two bits
+// can say 2 as well.
 #include "block_codes.h"
 
 namespace phalanx::gguf {
@@ -31,6 +31,20 @@ void codes_tq1_0(const std::byte* block, BlockCodes& out) {
 void codes_tq2_0(const std::byte* block, BlockCodes& out) {
   out.set_all(half_at(block + 64));
   two_bits(block, 1, out);
+}
+
+void codes_q1_0(const std::byte* block, BlockCodes& out) {
+  out.set_all(half_at(block));
+  for (std::size_t i = 0; i < 128; ++i) {
+    out.set(i, 2 * ((u8(block, kHalfBytes + i / 8) >> (i % 8)) & 1U) - 1U);
+  }
+}
+
+void codes_q2_0(const std::byte* block, BlockCodes& out) {
+  out.set_all(half_at(block));
+  for (std::size_t i = 0; i < 64; ++i) {
+    out.set(i, ((u8(block, kHalfBytes + i / 4) >> (i % 4 * 2)) & 3U) - 1U);
+  }
 }
 
 }  // namespace phalanx::gguf

@@ -402,11 +402,11 @@ TEST(GgufCheckpoint, RefusesTensorsThatAreNotAsExpected) {
   expect_refused(
       [](GgufParts& parts) {
         GgufTensor& tensor = parts.tensors[0];
-        tensor.type = 42;
-        tensor.bytes.resize(301 * 18);
+        tensor.type = 9;
+        tensor.bytes.resize(301 * 2 * 40);
       },
       Code::kUnimplemented,
-      {"\"token_embd.weight\"", "Q2_0", "Q4_K"});
+      {"\"token_embd.weight\"", "Q8_1", "Q4_K"});
   expect_refused([](GgufParts& parts) { parts.tensors.erase(parts.tensors.begin()); },
                  Code::kNotFound,
                  {"token_embd.weight"});

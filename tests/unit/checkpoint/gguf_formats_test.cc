@@ -35,7 +35,8 @@ constexpr std::array kCodedTypes = {
     TensorType::kQ3_K,   TensorType::kIQ1_S,  TensorType::kIQ1_M,   TensorType::kIQ2_XXS,
     TensorType::kIQ2_XS, TensorType::kIQ2_S,  TensorType::kIQ3_XXS, TensorType::kIQ3_S,
     TensorType::kIQ4_NL, TensorType::kIQ4_XS, TensorType::kMXFP4,   TensorType::kNVFP4,
-    TensorType::kTQ1_0,  TensorType::kTQ2_0,  TensorType::kQ2_K};
+    TensorType::kTQ1_0,  TensorType::kTQ2_0,  TensorType::kQ2_K,    TensorType::kQ1_0,
+    TensorType::kQ2_0};
 
 // Leaves of 64 inputs, and of the MLP of a 16th of `intermediate`, lie within blocks of 256.
 TestShape shape_of_blocks(std::uint32_t intermediate = 512) {

@@ -98,6 +98,10 @@ std::vector<HalfPlace> half_places(gguf::TensorType type) {
       return {{0, 0.0015F}};
     case gguf::TensorType::kIQ4_XS:
       return {{0, 0.00008F}};
+    case gguf::TensorType::kQ1_0:
+      return {{0, 0.1F}};
+    case gguf::TensorType::kQ2_0:
+      return {{0, 0.07F}};
     case gguf::TensorType::kTQ1_0:
       return {{52, 0.1F}};
     case gguf::TensorType::kTQ2_0:

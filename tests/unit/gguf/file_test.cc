@@ -242,6 +242,30 @@ TEST(GgufFile, NamesATensorTypeItDoesNotKnow) {
       writer.tensor("w", 77, {1}, zeros(4)), {"\"w\"", "number 77", "Q4_K"}, Code::kUnimplemented);
 }
 
+// Files of a fork have number 42 for blocks of 128 elements in 34 bytes, which take less.
+TEST(GgufFile, SaysWhatBlocksOfAnotherLayoutAre) {
+  constexpr std::uint64_t kElements = 4096;
+  const std::vector<std::byte> other = zeros(kElements / 128 * 34);
+  GgufWriter between;
+  between.tensor("a", 42, {kElements}, other).tensor("b", kF32, {256}, zeros(1024));
+  expect_refused(between, {"\"a\"", "\"b\"", "overlap", "Q2_0", "34 bytes for 128 elements"});
+  GgufWriter last;
+  last.tensor("a", kF32, {1}, zeros(4)).tensor("b", 42, {kElements}, other);
+  expect_refused(last, {"\"b\"", "expected 1152 bytes", "34 bytes for 128 elements"});
+  GgufWriter near_the_end;
+  near_the_end.tensor("a", 42, {kElements}, other).tensor("b", kF32, {8}, zeros(32));
+  expect_refused(near_the_end, {"\"a\"", "truncated", "34 bytes for 128 elements"});
+  GgufWriter ours;
+  ours.tensor("a", 42, {kElements}, zeros(kElements / 64 * 18)).tensor("b", kF32, {1}, zeros(4));
+  EXPECT_TRUE(File::parse(ours.finish()).has_value());
+  // A file that is cut short is not one of those.
+  GgufWriter cut;
+  cut.tensor("a", 42, {kElements}, zeros(100));
+  const auto refused = File::parse(cut.finish());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().message().find("34 bytes"), std::string::npos);
+}
+
 TEST(GgufFile, RefusesAnAlignmentThatIsNone) {
   GgufWriter odd;
   expect_refused(odd.u32("general.alignment", 24), {"general.alignment", "power of two", "24"});

@@ -37,6 +37,8 @@
 //   TQ2_0   256     66    2-bit q[256], d                              d·(q[i] − 1)
 //   MXFP4   32      17    8-bit e, 4-bit q[32]                         2^(e − 128)·u(q[i])
 //   NVFP4   64      36    8-bit e[4], 4-bit q[64]                      (v(e)/2)·u(q[i])
+//   Q1_0    128     18    d, 1-bit q[128]                              d·(2·q[i] − 1)
+//   Q2_0    64      18    d, 2-bit q[64]                               d·(q[i] − 1)
 //
 // t: −127, −104, −83, −65, −49, −35, −22, −10, 1, 13, 25, 38, 53, 69, 89, 113
 // u: 0, 1, 2, 3, 4, 6, 8, 12, 0, −1, −2, −3, −4, −6, −8, −12
@@ -86,6 +88,7 @@
 //   after the point is 0) is the integer part of 3 · (byte · 3^n mod 256) / 256. Element 32n + j is
 //   digit n of byte j for the first 32 bytes, element 160 + 16n + j that of byte 32 + j for the next
 //   16, both with five digits, and element 240 + 4n + j that of byte j of the last four, with four.
+// - Q1_0 and Q2_0: element i is at bit i % 8 of byte i / 8, or at bits 2(i % 4) of byte i / 4.
 //
 // Source: the block structures of ggml (MIT), as found in files written by llama.cpp.
 #pragma once
@@ -129,6 +132,8 @@ enum class TensorType : std::uint32_t {
   kTQ2_0 = 35,
   kMXFP4 = 39,
   kNVFP4 = 40,
+  kQ1_0 = 41,
+  kQ2_0 = 42,
 };
 
 struct TypeTraits {
