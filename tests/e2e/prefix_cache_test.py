@@ -145,7 +145,7 @@ class PrefixCache(unittest.TestCase):
                 self.assertEqual(cached(answers[0]), full_blocks(answers[0]) if kept else 0)
 
     def test_requests_go_where_their_beginning_is(self):
-        with Server("--dp", 2, "--tp", 1) as server:
+        with Server("--dp", 2, "--tp", 1, "--restart-intensity", "100/60s") as server:
             with concurrent.futures.ThreadPoolExecutor(8) as pool:  # one by one, all of them would find the first replica idle
                 firsts = list(pool.map(lambda number: complete(server, {"prompt": text(number), "max_tokens": 50}), range(8)))
             for turn in range(3):
@@ -153,6 +153,18 @@ class PrefixCache(unittest.TestCase):
                     again = complete(server, {"prompt": text(number) + f" {turn}", "max_tokens": 2})
                     self.assertGreaterEqual(cached(again), full_blocks(first), "the other replica would have to compute it")
             eventually(lambda: all(replica["prefix_tokens_found"] > 0 for replica in server.status()["replicas"]), 5, "both have their part")
+            # A replica that was started anew names beginnings as the leader does, too.
+            for victim in (0, 1):
+                pid = server.replica_pid(victim)
+                os.kill(pid, signal.SIGKILL)
+                eventually(lambda pid=pid, victim=victim: server.replica_pid(victim) != pid, 10, "its death is known")
+                eventually(server.all_ready, 30, "the server is whole again")
+                for number in range(10, 14):
+                    # What the first step has cached is told with it, so before the third has ended.
+                    body = {"prompt": text(number), "max_tokens": 3, "ignore_eos": True, "cache_salt": f"behind {victim}"}
+                    first = complete(server, body)
+                    for turn in range(3):
+                        self.assertEqual(cached(complete(server, body)), full_blocks(first), "the other replica would have to compute it")
 
 
 if __name__ == "__main__":

@@ -76,9 +76,11 @@ Result<int> Leader::run() {
 
 // The replicas' processes start when the weights are there.
 void Leader::make_dispatch() {
-  replicas_ = std::make_unique<fleet::ReplicaHost>(
-      loop_, context_, settings::replica_start_of(options_, plan_, workers_), replica_events());
+  fleet::ReplicaStart start = settings::replica_start_of(options_, plan_, workers_);
   dispatch::DispatcherOptions dispatching;
+  dispatching.prefix_key = start.bootstrap.common.secret;
+  replicas_ =
+      std::make_unique<fleet::ReplicaHost>(loop_, context_, std::move(start), replica_events());
   dispatching.on_poisoned = desk::dump_poisoned(options_.dump_dir);
   dispatching.on_more = [this] {
     loop_.post([this] {

@@ -50,7 +50,8 @@ RequestId Dispatcher::submit(Generation spec, std::shared_ptr<GenerationSink> si
   auto owned =
       std::make_unique<Request>(Request{id, std::move(spec), std::move(sink), clock_.now()});
   Request& request = *owned;
-  step::extend_prefix_hashes(request.spec.cache_salt, request.spec.prompt_ids, request.prefix);
+  step::extend_prefix_hashes(
+      options_.prefix_key, request.spec.cache_salt, request.spec.prompt_ids, request.prefix);
   request.choices.reserve(request.spec.choices);
   for (std::uint32_t i = 0; i < request.spec.choices; ++i) {
     request.choices.push_back({request, Choice(i, request.spec)});

@@ -37,7 +37,7 @@ std::vector<std::uint32_t> numbers_of(const std::vector<BlockId>& blocks) {
 // Each choice of a request comes with the prompt, which is kept once. `other`: a choice that is
 // here, or null.
 std::shared_ptr<const PromptBlocks> prompt_blocks(const wire::Submit& submit,
-                                                  bool hashed,
+                                                  const SchedulerOptions& options,
                                                   const Sequence* other) {
   const std::size_t full = submit.prompt_ids.size() / step::kBlockTokens * step::kBlockTokens;
   const auto tokens = std::span(submit.prompt_ids).first(full);
@@ -47,20 +47,22 @@ std::shared_ptr<const PromptBlocks> prompt_blocks(const wire::Submit& submit,
   }
   PromptBlocks blocks;
   blocks.tokens.assign(tokens.begin(), tokens.end());
-  if (hashed) {
-    step::extend_prefix_hashes(submit.cache_salt, blocks.tokens, blocks.hashes);
+  if (options.prefix_cache) {
+    step::extend_prefix_hashes(options.prefix_key, submit.cache_salt, blocks.tokens, blocks.hashes);
   }
   return std::make_shared<const PromptBlocks>(std::move(blocks));
 }
 
-SequenceTokens tokens_of(const wire::Submit& submit, bool hashed, const Sequence* other) {
-  std::shared_ptr<const PromptBlocks> beginning = prompt_blocks(submit, hashed, other);
+SequenceTokens tokens_of(const wire::Submit& submit,
+                         const SchedulerOptions& options,
+                         const Sequence* other) {
+  std::shared_ptr<const PromptBlocks> beginning = prompt_blocks(submit, options, other);
   const auto behind = static_cast<std::ptrdiff_t>(beginning->tokens.size());
   std::vector<TokenId> rest(submit.prompt_ids.begin() + behind, submit.prompt_ids.end());
   rest.insert(rest.end(), submit.produced_ids.begin(), submit.produced_ids.end());
   SequenceTokens tokens(std::move(rest), std::move(beginning));
-  if (hashed) {
-    tokens.hash_blocks(submit.cache_salt);
+  if (options.prefix_cache) {
+    tokens.hash_blocks(options.prefix_key, submit.cache_salt);
   }
   return tokens;
 }
@@ -86,8 +88,7 @@ Result<SequenceId> Scheduler::submit(const wire::Submit& submit) {
   sequence.key = submit.key;
   const auto choice = keys_.lower_bound({submit.key.request, {}, {}});
   const bool has_others = choice != keys_.end() && choice->first.request == submit.key.request;
-  sequence.tokens =
-      tokens_of(submit, options_.prefix_cache, has_others ? &at(choice->second) : nullptr);
+  sequence.tokens = tokens_of(submit, options_, has_others ? &at(choice->second) : nullptr);
   sequence.prompt_tokens = size32(submit.prompt_ids);
   sequence.submitted_tokens = sequence.length();
   sequence.token_limit = token_limit(options_, submit);

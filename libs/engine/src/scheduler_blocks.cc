@@ -51,7 +51,7 @@ void Scheduler::publish(Sequence& sequence) {
   if (!options_.prefix_cache || !sequence.publishes) {
     return;
   }
-  sequence.tokens.hash_blocks(sequence.cache_salt);
+  sequence.tokens.hash_blocks(options_.prefix_key, sequence.cache_salt);
   for (std::uint32_t i = sequence.published; i < sequence.computed / step::kBlockTokens; ++i) {
     if (!cache_.publish(sequence.blocks[i], content_of(sequence, i, sequence.blocks))) {
       sequence.publishes = false;

@@ -38,10 +38,10 @@ std::span<const TokenId> SequenceTokens::block(std::size_t index) const {
   return std::span(rest_).subspan(first - shared_size(), step::kBlockTokens);
 }
 
-void SequenceTokens::hash_blocks(std::string_view salt) {
+void SequenceTokens::hash_blocks(std::uint64_t key, std::string_view salt) {
   for (std::size_t i = hashed_blocks(); i < size() / step::kBlockTokens; ++i) {
     const auto before = i == 0 ? std::nullopt : std::optional(hash(i - 1));
-    rest_hashes_.push_back(step::prefix_hash(salt, before, block(i)));
+    rest_hashes_.push_back(step::prefix_hash(key, salt, before, block(i)));
   }
 }
 

@@ -194,6 +194,7 @@ Result<engine::ReplicaOptions> engine_options(const wire::ReplicaBootstrap& boot
   options.scheduler.limits = bootstrap.plan.limits;
   options.scheduler.vocab_size = config.vocab;
   options.scheduler.prefix_cache = bootstrap.prefix_cache;
+  options.scheduler.prefix_key = bootstrap.common.secret;
   options.max_step = std::chrono::milliseconds(bootstrap.max_step_ms);
   options.row_reads = bootstrap.plan.runner == step::Runner::kSim
                           ? std::numeric_limits<double>::infinity()

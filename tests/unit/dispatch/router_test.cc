@@ -101,7 +101,7 @@ std::vector<std::uint64_t> hashes(std::size_t blocks, TokenId first = 0) {
   std::vector<TokenId> tokens(blocks * step::kBlockTokens);
   std::iota(tokens.begin(), tokens.end(), first);
   std::vector<std::uint64_t> result;
-  step::extend_prefix_hashes("", tokens, result);
+  step::extend_prefix_hashes(7, "", tokens, result);
   return result;
 }
 

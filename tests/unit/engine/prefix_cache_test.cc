@@ -19,9 +19,29 @@ std::vector<TokenId> numbers(std::size_t count, TokenId first = 0) {
   return tokens;
 }
 
-std::vector<std::uint64_t> hashes_of(const std::vector<TokenId>& tokens, const std::string& salt) {
+// A key of a boot, and two first blocks that have one hash under it: found by trying four thousand
+// million of them, so whoever changes the hash has to look again.
+constexpr std::uint64_t kKey = 7;
+
+std::vector<TokenId> colliding(const std::vector<TokenId>& last_four) {
+  std::vector<TokenId> tokens = numbers(28);
+  tokens.insert(tokens.end(), last_four.begin(), last_four.end());
+  return tokens;
+}
+
+std::vector<TokenId> forged() {
+  return colliding({61757, 6794, 56957, 59408});
+}
+
+std::vector<TokenId> wanted() {
+  return colliding({48454, 28392, 11235, 5923});
+}
+
+std::vector<std::uint64_t> hashes_of(const std::vector<TokenId>& tokens,
+                                     const std::string& salt,
+                                     std::uint64_t key = kKey) {
   std::vector<std::uint64_t> hashes;
-  step::extend_prefix_hashes(salt, tokens, hashes);
+  step::extend_prefix_hashes(key, salt, tokens, hashes);
   return hashes;
 }
 
@@ -70,13 +90,25 @@ TEST(PrefixHashes, NameFullBlocksAndGoOnWhereTheyEnded) {
   EXPECT_EQ(whole.size(), 3U);
   std::vector<std::uint64_t> grown;
   for (std::size_t length = 0; length <= tokens.size(); ++length) {
-    step::extend_prefix_hashes("a", std::span(tokens).first(length), grown);
+    step::extend_prefix_hashes(kKey, "a", std::span(tokens).first(length), grown);
     EXPECT_EQ(grown.size(), length / step::kBlockTokens);
   }
   EXPECT_EQ(grown, whole);
   EXPECT_NE(hashes_of(tokens, "b")[0], whole[0]);
   EXPECT_NE(hashes_of(tokens, "b")[2], whole[2]);
   EXPECT_NE(hashes_of(numbers(100, 1), "a")[0], whole[0]);
+}
+
+// Nobody can look beforehand for beginnings of one hash.
+TEST(PrefixHashes, DifferFromBootToBoot) {
+  const auto whole = hashes_of(numbers(96), "a", 7);
+  const auto other = hashes_of(numbers(96), "a", 8);
+  EXPECT_EQ(hashes_of(numbers(96), "a", 7), whole);
+  for (std::size_t block = 0; block < whole.size(); ++block) {
+    EXPECT_NE(other[block], whole[block]);
+  }
+  EXPECT_EQ(hashes_of(forged(), "", kKey), hashes_of(wanted(), "", kKey));
+  EXPECT_NE(hashes_of(forged(), "", kKey + 1), hashes_of(wanted(), "", kKey + 1));
 }
 
 TEST(PrefixHashes, AreCountedByHalves) {
@@ -129,6 +161,22 @@ TEST(PrefixCache, TakesOneBlockForABeginning) {
   EXPECT_FALSE(cache.contains(BlockId(9)));
 }
 
+// What is lost by a collision: the second content is not kept, nor what would follow it.
+TEST(PrefixCache, KeepsTheFirstContentOfAHash) {
+  PrefixCache cache;
+  publish(cache, forged(), 3);
+  const auto hashes = hashes_of(wanted(), "");
+  const std::vector<TokenId> tokens = wanted();
+  ASSERT_TRUE(cache.contains(hashes[0]));
+  EXPECT_FALSE(cache.publish(BlockId(9), {hashes[0], {}, tokens, ""}));
+  EXPECT_FALSE(cache.contains(BlockId(9)));
+  EXPECT_EQ(matched(cache, tokens), 0U);
+  EXPECT_EQ(matched(cache, forged()), 1U);
+  cache.evict(BlockId(3));
+  publish(cache, tokens, 9);
+  EXPECT_EQ(matched(cache, tokens), 1U);
+}
+
 TEST(PrefixCache, TellsTheDifferenceThatWasMade) {
   PrefixCache cache;
   EXPECT_TRUE(cache.take_changes().cleared) << "as of nothing";
@@ -163,8 +211,9 @@ class CachingScheduler : public ::testing::Test {
     SchedulerOptions options;
     options.limits = {512, 4, 64, blocks};
     options.max_waiting = 8;
-    options.vocab_size = 1000;
+    options.vocab_size = 1U << 16U;
     options.prefix_cache = true;
+    options.prefix_key = kKey;
     return options;
   }
 
@@ -237,6 +286,44 @@ TEST_F(CachingScheduler, SharesNothingBetweenSalts) {
   EXPECT_EQ(run_alone(scheduler, 2), 0U);
   submit(scheduler, 3, numbers(100), "a");
   EXPECT_EQ(run_alone(scheduler, 3), 96U);
+}
+
+TEST_F(CachingScheduler, HashesWithTheKeyOfItsBoot) {
+  Scheduler scheduler(options());
+  SchedulerOptions next_boot = options();
+  next_boot.prefix_key = kKey + 1;
+  Scheduler other(next_boot);
+  submit(scheduler, 1, numbers(100), "a");
+  submit(other, 1, numbers(100), "a");
+  EXPECT_EQ(scheduler.find(key(1))->tokens.hash(2), hashes_of(numbers(100), "a")[2]);
+  EXPECT_EQ(other.find(key(1))->tokens.hash(2), hashes_of(numbers(100), "a", kKey + 1)[2]);
+}
+
+// No wrong KV is used. The prompt is computed every time, by each of those that come together too,
+// until the block that was first is evicted.
+TEST_F(CachingScheduler, SharesNothingOfAPromptWhoseHashAnotherOneHas) {
+  Scheduler scheduler(options(16));
+  std::vector<TokenId> first = forged();
+  first.push_back(1);
+  submit(scheduler, 1, first);
+  run_alone(scheduler, 1);
+  std::vector<TokenId> prompt = wanted();
+  const std::vector<TokenId> rest = numbers(69);
+  prompt.insert(prompt.end(), rest.begin(), rest.end());
+  submit(scheduler, 2, prompt);
+  EXPECT_EQ(run_alone(scheduler, 2), 0U);
+  submit(scheduler, 3, prompt);
+  step(scheduler);
+  submit(scheduler, 4, prompt);
+  EXPECT_EQ(scheduler.plan().rows.size(), 2U) << "it waits for nobody";
+  EXPECT_EQ(run_alone(scheduler, 3), 0U);
+  EXPECT_EQ(run_alone(scheduler, 4), 0U);
+  submit(scheduler, 5, numbers(500, 500));
+  run_alone(scheduler, 5);
+  submit(scheduler, 6, prompt);
+  EXPECT_EQ(run_alone(scheduler, 6), 0U);
+  submit(scheduler, 7, prompt);
+  EXPECT_EQ(run_alone(scheduler, 7), 96U);
 }
 
 TEST_F(CachingScheduler, LetsAPromptWaitForTheOneThatComputesItsBeginning) {

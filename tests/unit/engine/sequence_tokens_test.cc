@@ -28,7 +28,7 @@ TEST(SequenceTokens, AreOneSequenceWhereverTheyAreCut) {
   for (const std::size_t cut : {0U, 32U, 96U}) {
     auto beginning = std::make_shared<PromptBlocks>();
     beginning->tokens = prompt_of(cut);
-    step::extend_prefix_hashes("salt", beginning->tokens, beginning->hashes);
+    step::extend_prefix_hashes(7, "salt", beginning->tokens, beginning->hashes);
     SequenceTokens tokens(prompt_of(100 - cut, static_cast<TokenId>(cut)), beginning);
     for (TokenId next = 100; next < 130; ++next) {
       EXPECT_EQ(tokens.back(), next - 1);
@@ -37,9 +37,9 @@ TEST(SequenceTokens, AreOneSequenceWhereverTheyAreCut) {
     expected = prompt_of(130);
     EXPECT_EQ(tokens.size(), 130U);
     EXPECT_EQ(tokens.all(), expected);
-    tokens.hash_blocks("salt");
+    tokens.hash_blocks(7, "salt");
     std::vector<std::uint64_t> hashes;
-    step::extend_prefix_hashes("salt", expected, hashes);
+    step::extend_prefix_hashes(7, "salt", expected, hashes);
     ASSERT_EQ(tokens.hashed_blocks(), 4U);
     for (std::size_t block = 0; block < 4; ++block) {
       EXPECT_EQ(tokens.hash(block), hashes[block]);

@@ -87,6 +87,9 @@ TEST(LeaderPlan, TellsReplicasAndLoaderWhatWasMade) {
   ASSERT_EQ(start.spawn.size(), 2U);
   EXPECT_EQ(start.spawn[1].program, "/proc/7/fd/9");
   EXPECT_EQ(start.rank_cpus, plan.rank_cpus);
+  EXPECT_NE(start.bootstrap.common.secret,
+            replica_start_of(options, plan, "").bootstrap.common.secret)
+      << "every boot has its own";
   EXPECT_EQ(start.bootstrap.plan,
             (wire::ModelPlan{.model_config = "layers=2",
                              .runner = step::Runner::kCpu,

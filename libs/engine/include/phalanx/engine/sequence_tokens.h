@@ -46,8 +46,8 @@ class SequenceTokens {
   // Requires that the block is full.
   [[nodiscard]] std::span<const TokenId> block(std::size_t index) const;
 
-  // Hashes the full blocks that have no hash yet. `salt` is always the same.
-  void hash_blocks(std::string_view salt);
+  // Hashes the full blocks that have no hash yet. `key` and `salt` are always the same.
+  void hash_blocks(std::uint64_t key, std::string_view salt);
 
   // Blocks from the first on that have a hash.
   [[nodiscard]] std::size_t hashed_blocks() const;

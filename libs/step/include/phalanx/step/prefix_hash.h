@@ -13,21 +13,24 @@
 namespace phalanx::step {
 
 // Names of the beginnings of a sequence by full KV blocks: hashes[i] stands for `salt` and the
-// tokens [0, kBlockTokens × (i + 1)). Leader and replicas compute the same ones.
+// tokens [0, kBlockTokens × (i + 1)). Leader and replicas of a boot have one `key`, secret and
+// random, and so compute the same ones.
 //
-// Tokens come from clients, who may look for collisions. So a hash finds a candidate and never
-// proves anything: whoever uses KV compares the tokens; a leader that is misled only sends work to
-// another replica than it would have.
+// A hash finds a candidate and never proves anything: whoever uses KV compares the tokens. Two
+// beginnings of one hash still cost: only the first of them is kept, and the leader takes both for
+// known. Tokens come from clients, who could choose such a pair if they knew the key.
 
 // The hash of the beginning that ends with `block`, which is full; `before` is that of the
 // beginning which ends with the block before it.
-[[nodiscard]] std::uint64_t prefix_hash(std::string_view salt,
+[[nodiscard]] std::uint64_t prefix_hash(std::uint64_t key,
+                                        std::string_view salt,
                                         std::optional<std::uint64_t> before,
                                         std::span<const TokenId> block);
 
 // Appends to `hashes`, which name the first blocks of `tokens` already, those of the further full
 // blocks.
-void extend_prefix_hashes(std::string_view salt,
+void extend_prefix_hashes(std::uint64_t key,
+                          std::string_view salt,
                           std::span<const TokenId> tokens,
                           std::vector<std::uint64_t>& hashes);
 

@@ -25,7 +25,7 @@ struct ChildCommon {
   std::uint32_t protocol = 0;
   Boot boot{};
   Incarnation incarnation{};
-  std::uint64_t secret = 0;
+  std::uint64_t secret = 0;  // of the boot: a hello proves it, and it is the key of prefix hashes
   std::int32_t parent_pid = 0;
   std::string endpoint{};   // ZeroMQ endpoint to connect to; empty for planner, loader and front
   std::string log_level{};  // trace … error
