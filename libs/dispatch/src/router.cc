@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "phalanx/step/limits.h"
 #include "phalanx/wire/limits.h"
 
 namespace phalanx::dispatch {
@@ -15,7 +16,10 @@ std::uint64_t Router::to_compute(ReplicaId replica, const Work& work) const {
   const std::uint64_t known = replica == work.computes_prompt
                                   ? work.prompt_tokens
                                   : prefixes_.known_tokens(replica, work.prefix);
-  return work.remainder.to_compute - std::min(work.remainder.to_compute, known);
+  // As a replica does it: full blocks are shared, and the last token is always computed.
+  const std::uint64_t tokens = work.remainder.to_compute;
+  const std::uint64_t most = tokens - std::min<std::uint64_t>(tokens, 1);
+  return tokens - std::min(known, most) / step::kBlockTokens * step::kBlockTokens;
 }
 
 bool Router::may_take(ReplicaId replica, const Where& where) const {

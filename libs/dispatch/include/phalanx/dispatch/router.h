@@ -19,7 +19,7 @@ struct Work {
   Remainder remainder;                            // where nothing of it is known
   std::span<const std::uint64_t> prefix = {};     // hashes of the prompt's full blocks
   std::optional<ReplicaId> computes_prompt = {};  // for another choice of the request …
-  std::uint64_t prompt_tokens = 0;                // … so many, which count for nothing there
+  std::uint64_t prompt_tokens = 0;                // … so many: its full blocks are shared there
 };
 
 // Where an attempt may run.
