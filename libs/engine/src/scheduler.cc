@@ -98,6 +98,7 @@ Result<SequenceId> Scheduler::submit(const wire::Submit& submit) {
   if (sequence.to_generate() == 0 || stops_at_end(sequence)) {
     leaving_.push_back(sequence.id);
   }
+  ++room_changes_;
   const SequenceId id = sequence.id;
   keys_.emplace(submit.key, id);
   waiting_.emplace(id, std::move(sequence));
@@ -153,6 +154,7 @@ std::vector<wire::TokenUpdate> Scheduler::sweep() {
 StepPlan Scheduler::plan(const std::set<SequenceId>* only, const StepBudget* budget) const {
   StepPlan plan =
       StepPlanner(options_, blocks_, cache_, running_, waiting_, free_slots_, only, budget).run();
+  plan.room_changes = room_changes_;
   plan.freed.assign(stale_slots_.begin(), stale_slots_.end());
   return plan;
 }
@@ -301,6 +303,7 @@ wire::TokenUpdate Scheduler::remove(SequenceId id, step::FinishReason reason) {
   update.key = sequence.key;
   update.finish = reason;
   update.cached_tokens = sequence.cached_tokens.value_or(0);
+  ++room_changes_;
   keys_.erase(sequence.key);
   running_.erase(id);
   waiting_.erase(id);
@@ -374,6 +377,7 @@ bool operator==(const Scheduler& a, const Scheduler& b) {
                     s.stale_slots_,
                     s.leaving_,
                     s.next_sequence_,
+                    s.room_changes_,
                     s.preemptions_);
   };
   return fields(a) == fields(b);

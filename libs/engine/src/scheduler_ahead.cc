@@ -29,8 +29,8 @@ PlannedRow row_after(const PlannedRow& before) {
 
 }  // namespace
 
-// Whoever waits can come in only when a slot is free. Where all are taken it takes an end, and one
-// that is not foreseen is seen a step later.
+// Whoever waits can come in only where a slot is free and the memory is not full, and sequences
+// that decode make no room. It takes an end, and one that is not foreseen is seen a step later.
 bool Scheduler::only_decodes(const StepPlan& plan) const {
   const auto admitted = static_cast<std::size_t>(std::count_if(
       plan.rows.begin(), plan.rows.end(), [](const PlannedRow& row) { return row.admit; }));
@@ -38,7 +38,8 @@ bool Scheduler::only_decodes(const StepPlan& plan) const {
     return false;
   }
   const bool some_wait = waiting_.size() > admitted;
-  if (some_wait && free_slots_.size() > admitted) {
+  const bool full = plan.full && plan.room_changes == room_changes_;
+  if (some_wait && !full && free_slots_.size() > admitted) {
     return false;
   }
   return std::all_of(plan.rows.begin(), plan.rows.end(), [&](const PlannedRow& row) {
@@ -56,6 +57,8 @@ std::optional<StepPlan> Scheduler::plan_after(const StepPlan& plan) const {
     return std::nullopt;
   }
   StepPlan next;
+  next.full = plan.full;
+  next.room_changes = plan.room_changes;
   std::uint64_t bytes = 0;
   for (const PlannedRow& before : plan.rows) {
     bytes += command_bytes(at(before.sequence));

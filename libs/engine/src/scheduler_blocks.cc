@@ -113,6 +113,11 @@ std::vector<wire::TokenUpdate> Scheduler::drop_kv() {
   return updates;
 }
 
+void Scheduler::limit_blocks(std::uint32_t limit) {
+  blocks_.set_limit(limit);
+  ++room_changes_;
+}
+
 Scheduler::Probe Scheduler::probe() {
   PHALANX_CHECK(running_.empty(), "a self-test belongs to a replica that serves nothing");
   const BlockId block = blocks_.peek(1).front();

@@ -179,23 +179,27 @@ void StepPlanner::admit_waiting() {
     return;
   }
   note_running();
+  full_ = only_ == nullptr;
   auto slot = free_slots_.begin();
   std::uint32_t overtaken = 0;
   std::uint32_t held_back = 0;
   for (const auto& [id, sequence] : waiting_) {
     if (budget_ == 0 || slot == free_slots_.end()) {
+      full_ = false;
       return;
     }
     if (!may_run(id)) {
       continue;
     }
     if (awaits_prefix(sequence)) {
+      full_ = false;
       if (++held_back > kMaxHeldBack) {
         return;
       }
       continue;
     }
     const Admission admission = try_to_admit(sequence, *slot);
+    full_ = full_ && admission == Admission::kNoRoom;
     if (admission == Admission::kNoRows) {
       return;
     }
@@ -339,6 +343,7 @@ void StepPlanner::draft(Draft row) {
 StepPlan StepPlanner::finished() const {
   StepPlan plan;
   plan.work = work_;
+  plan.full = full_;
   std::uint32_t new_blocks = 0;
   for (const Draft& draft : drafts_) {
     new_blocks += draft.new_blocks;

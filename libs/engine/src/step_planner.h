@@ -110,6 +110,7 @@ class StepPlanner {
   std::uint64_t command_bytes_ = 0;   // of all that run, and of those that are admitted
   std::set<BlockId> pinned_;          // kept blocks that a row is going to share
   std::vector<Computing> computing_;  // those who are about to publish blocks
+  bool full_ = false;                 // whoever waits was looked at, and there was no room
   std::vector<Draft> drafts_;
   std::set<SequenceId> victims_;
 };

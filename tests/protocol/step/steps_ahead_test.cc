@@ -73,6 +73,24 @@ TEST(StepsAhead, AreThoseThatOnlyDecode) {
   }
 }
 
+// Who waits for memory holds nobody up, and comes in when somebody has ended.
+TEST(StepsAhead, AreSentWhileSomebodyWaitsForMemory) {
+  WorldOptions options;
+  options.cluster.kv_blocks = 5;
+  ReplicaWorld world(options);
+  ASSERT_TRUE(world.start());
+  std::vector<Asked> asked;
+  watch_steps(world, asked);
+  world.submit(world.request(1, 60, 60));
+  world.submit(world.request(2, 100, 60));
+  ASSERT_TRUE(world.run_to_ends());
+  const auto ahead = std::count_if(asked.begin(), asked.end(), [](const Asked& step) {
+    return step.command.step.value() > step.answered.value() + 1;
+  });
+  EXPECT_GE(ahead, 2 * 57);
+  EXPECT_EQ(world.engine.status().preemptions, 0U);
+}
+
 // Of a sequence that has come to its end unforeseen nothing more is told, and its blocks are free,
 // although it is being computed once more.
 TEST(StepsAhead, EndWithTheTokenThatStops) {

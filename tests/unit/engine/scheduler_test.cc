@@ -138,6 +138,43 @@ TEST(Scheduler, StepsAheadGrowNoFurtherThanOneCommandCanAttach) {
   EXPECT_EQ(scheduler.running(), 1U);
 }
 
+TEST(Scheduler, PlansAheadWhereNobodyFits) {
+  SchedulerOptions options = small();
+  options.limits.kv_blocks = 5;
+  options.max_passes = 0;
+  Scheduler scheduler(options);
+  accept(scheduler, request(1, 50, 60));
+  step(scheduler);
+  accept(scheduler, request(2, 120, 10));
+  accept(scheduler, request(3, 10, 10));
+  StepPlan plan = scheduler.plan();
+  ASSERT_EQ(plan.rows.size(), 1U);
+  for (int i = 0; i < 5; ++i) {
+    const auto next = scheduler.plan_after(plan);
+    ASSERT_TRUE(next) << "two slots are free, but no memory";
+    confirm(scheduler, std::exchange(plan, *next));
+  }
+  Scheduler lifted = scheduler;
+  lifted.limit_blocks(5);
+  EXPECT_FALSE(lifted.plan_after(plan)) << "there may be room";
+  Scheduler arrival = scheduler;
+  accept(arrival, request(4, 10, 10));
+  EXPECT_FALSE(arrival.plan_after(plan)) << "who has come may fit";
+  ASSERT_TRUE(scheduler.cancel(key(2)));
+  confirm(scheduler, plan);
+  EXPECT_FALSE(scheduler.plan_after(plan)) << "nobody keeps others out any more";
+  EXPECT_EQ(scheduler.plan().rows.size(), 2U);
+}
+
+TEST(Scheduler, PlansNothingAheadWhereSomebodyWaitsForRows) {
+  Scheduler scheduler(small());
+  accept(scheduler, request(1, 64, 10));
+  accept(scheduler, request(2, 64, 10));
+  const StepPlan plan = scheduler.plan();
+  ASSERT_EQ(plan.rows.size(), 1U);
+  EXPECT_FALSE(scheduler.plan_after(plan));
+}
+
 // What the check allows for a sequence is what the codec may need for it.
 TEST(SchedulerOptions, KnowWhatASequenceTakesInACommand) {
   step::SequenceAttach sequence;

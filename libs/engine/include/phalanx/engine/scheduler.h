@@ -101,7 +101,7 @@ class Scheduler {
 
   // Only blocks below `limit` are used from the next plan on (BlockPool::set_limit): the memory for
   // the others is not there. Sequences wait and are preempted as in a smaller pool.
-  void limit_blocks(std::uint32_t limit) { blocks_.set_limit(limit); }
+  void limit_blocks(std::uint32_t limit);
 
   // Blocks that must be free for the oldest waiting sequence to run alone; 0 when none waits.
   [[nodiscard]] std::uint32_t first_waiting_blocks() const;
@@ -190,6 +190,7 @@ class Scheduler {
   std::set<std::uint32_t> stale_slots_;  // free here, still in the tables of the ranks
   std::vector<SequenceId> leaving_;      // cancelled or complete, until the next sweep
   std::uint64_t next_sequence_ = 1;
+  std::uint64_t room_changes_ = 0;  // arrivals, ends, limits: what may let in somebody who waits
   std::uint64_t preemptions_ = 0;
   std::uint64_t prefix_tokens_asked_ = 0;
   std::uint64_t prefix_tokens_found_ = 0;
