@@ -17,7 +17,8 @@ inline PrefixCache::Content content_of(const Sequence& sequence,
   PrefixCache::Content content;
   content.hash = sequence.tokens.hash(index);
   if (index > 0) {
-    content.parent = blocks[index - 1];
+    const bool after_twin = sequence.twin && sequence.twin->index == index - 1;
+    content.parent = after_twin ? sequence.twin->block : blocks[index - 1];
   }
   content.tokens = sequence.tokens.block(index);
   content.salt = sequence.cache_salt;

@@ -46,19 +46,38 @@ void Scheduler::begin_with(Sequence& sequence, const std::vector<BlockId>& cache
 }
 
 // Enters the blocks that are full and not in the prefix cache yet. Where another sequence was
-// faster, what follows would hang on a block that this one does not hold: it stays private.
+// faster, what follows hangs on the block of that one.
 void Scheduler::publish(Sequence& sequence) {
   if (!options_.prefix_cache || !sequence.publishes) {
     return;
   }
   sequence.tokens.hash_blocks(options_.prefix_key, sequence.cache_salt);
   for (std::uint32_t i = sequence.published; i < sequence.computed / step::kBlockTokens; ++i) {
-    if (!cache_.publish(sequence.blocks[i], content_of(sequence, i, sequence.blocks))) {
+    const PrefixCache::Content content = content_of(sequence, i, sequence.blocks);
+    if (!cache_.publish(sequence.blocks[i], content) && !adopt(sequence, i, content)) {
       sequence.publishes = false;
       return;
     }
     sequence.published = i + 1;
   }
+}
+
+// Holds the block that was published before block `index` of the sequence with the same content.
+// False: not so, or it costs too much memory. One such block is usual, for the last token of a
+// prompt is always computed and its block with it; more come of answers that are given a second
+// time, and hold nothing new. Who needs all blocks there are for itself would be preempted for it,
+// again and again.
+bool Scheduler::adopt(Sequence& sequence,
+                      std::uint32_t index,
+                      const PrefixCache::Content& content) {
+  const bool fits = step::blocks_for(sequence.token_limit - 1) < blocks_.limit();
+  const std::optional<BlockId> known = cache_.find(content);
+  if (sequence.twin || !known || !fits) {
+    return false;
+  }
+  blocks_.share(*known);
+  sequence.twin = TwinBlock{index, *known};
+  return true;
 }
 
 void Scheduler::begin(const StepPlan& plan) {
@@ -80,10 +99,14 @@ void Scheduler::give_up(BlockId block) {
 void Scheduler::release(Sequence& sequence) {
   // From the last: the pool hands out what came back last, so a sequence gets its blocks in order;
   // and of those that it keeps, what came back first, so a block is evicted before its parent.
-  for (auto block = sequence.blocks.rbegin(); block != sequence.blocks.rend(); ++block) {
-    blocks_.release(*block, cache_.contains(*block));
+  for (std::size_t i = sequence.blocks.size(); i-- > 0;) {
+    blocks_.release(sequence.blocks[i], cache_.contains(sequence.blocks[i]));
+    if (sequence.twin && sequence.twin->index == i) {
+      blocks_.release(sequence.twin->block, cache_.contains(sequence.twin->block));
+    }
   }
   sequence.blocks.clear();
+  sequence.twin.reset();
   sequence.computed = 0;
   sequence.published = 0;
   sequence.publishes = true;

@@ -140,6 +140,9 @@ void StepPlanner::preempt(const Sequence& victim) {
   for (const BlockId block : victim.blocks) {
     promised_ += blocks_.references(block) == 1 ? 1U : 0U;
   }
+  if (victim.twin && blocks_.references(victim.twin->block) == 1) {
+    ++promised_;
+  }
   const auto row = std::find_if(
       drafts_.begin(), drafts_.end(), [&](const Draft& d) { return d.sequence == &victim; });
   if (row != drafts_.end()) {

@@ -341,6 +341,24 @@ TEST_F(CachingScheduler, LetsAPromptWaitForTheOneThatComputesItsBeginning) {
   EXPECT_EQ(run_alone(scheduler, 2), 192U);
 }
 
+// Those are looked over with each plan: of a long queue only the first.
+TEST_F(CachingScheduler, LooksPastNoMoreThan256ThatWaitForABeginning) {
+  for (const std::uint64_t held_back : {256U, 257U}) {
+    SchedulerOptions roomy = options(64);
+    roomy.limits.max_num_batched_tokens = 1024;
+    roomy.max_waiting = 400;
+    Scheduler scheduler(roomy);
+    submit(scheduler, 1, numbers(200));
+    for (std::uint64_t i = 1; i <= held_back; ++i) {
+      submit(scheduler, 1 + i, numbers(200));
+    }
+    submit(scheduler, 1000, numbers(40, 500));
+    EXPECT_EQ(scheduler.plan().rows.size(), held_back == 256 ? 2U : 1U);
+    step(scheduler);
+    EXPECT_EQ(scheduler.plan().rows.size(), 4U) << "now they may begin";
+  }
+}
+
 // It begins where its text leaves that of the one who computes, and not when that one is done.
 TEST_F(CachingScheduler, WaitsForNoMoreThanTheBeginningThatItShares) {
   Scheduler scheduler(options());
@@ -406,6 +424,60 @@ TEST_F(CachingScheduler, FindsTheKvOfAPreemptedSequenceAgain) {
   }
   EXPECT_GT(scheduler.find(key(2))->published, 0U);
   EXPECT_EQ(*scheduler.find(key(2))->cached_tokens, 0U) << "its own work is no find";
+}
+
+// The block of its last token is computed anew, and what follows it hangs on the one that is known.
+TEST_F(CachingScheduler, KnowsTheAnswerToAPromptThatWasThereWhole) {
+  Scheduler scheduler(options());
+  submit(scheduler, 1, numbers(64));
+  run_alone(scheduler, 1);
+  submit(scheduler, 2, numbers(64), "", 40);
+  EXPECT_EQ(run_alone(scheduler, 2), 32U);
+  std::vector<TokenId> turn = numbers(64);
+  turn.insert(turn.end(), 40, 5);
+  submit(scheduler, 3, turn);
+  EXPECT_EQ(run_alone(scheduler, 3), 96U);
+  EXPECT_EQ(scheduler.blocks().free(), 32U);
+  // Whoever needs all of the memory evicts each block before its parent.
+  submit(scheduler, 4, numbers(480, 100), "", 32);
+  EXPECT_EQ(run_alone(scheduler, 4), 0U);
+  submit(scheduler, 5, numbers(480, 200), "", 32);
+  EXPECT_EQ(run_alone(scheduler, 5), 0U);
+  submit(scheduler, 6, numbers(480, 300), "", 32);
+  EXPECT_EQ(run_alone(scheduler, 6), 0U);
+}
+
+// One block of the known text is held besides, which must not be the last one.
+TEST_F(CachingScheduler, ComputesAPromptThatWasThereWholeWhereItNeedsAllBlocks) {
+  Scheduler scheduler(options(4));
+  submit(scheduler, 1, numbers(64));
+  run_alone(scheduler, 1);
+  submit(scheduler, 2, numbers(64), "", 65);
+  for (int i = 0; i < 100 && scheduler.contains(key(2)); ++i) {
+    step(scheduler);
+  }
+  EXPECT_TRUE(scheduler.empty());
+  EXPECT_EQ(scheduler.preemptions(), 0U);
+}
+
+TEST_F(CachingScheduler, HoldsWhatAnAnswerHangsOn) {
+  Scheduler scheduler(options(8));
+  submit(scheduler, 1, numbers(64));
+  run_alone(scheduler, 1);
+  submit(scheduler, 2, numbers(64), "", 60);
+  for (int i = 0; i < 40; ++i) {
+    step(scheduler);
+  }
+  ASSERT_EQ(scheduler.find(key(2))->published, 3U);
+  EXPECT_EQ(scheduler.blocks().free(), 8U - 5U) << "four in its table, and the known one";
+  submit(scheduler, 3, numbers(90, 300), "", 1);
+  run_alone(scheduler, 3);
+  ASSERT_TRUE(scheduler.contains(key(2))) << "which has left it the other blocks";
+  run_alone(scheduler, 2);
+  std::vector<TokenId> turn = numbers(64);
+  turn.insert(turn.end(), 40, 5);
+  submit(scheduler, 4, turn);
+  EXPECT_EQ(run_alone(scheduler, 4), 96U);
 }
 
 TEST_F(CachingScheduler, ForgetsEverythingWithTheKv) {

@@ -78,6 +78,7 @@ class Walk {
   [[nodiscard]] std::uint64_t preemptions() const { return scheduler_.preemptions(); }
   [[nodiscard]] std::uint64_t found() const { return scheduler_.prefix_tokens_found(); }
   [[nodiscard]] std::uint64_t shared() const { return shared_; }
+  [[nodiscard]] std::uint64_t twins() const { return twins_; }
   [[nodiscard]] std::uint64_t cut() const { return cut_; }
   [[nodiscard]] std::uint64_t ahead() const { return ahead_; }
   [[nodiscard]] std::uint64_t in_vain() const { return in_vain_; }
@@ -108,9 +109,14 @@ class Walk {
   void submit() {
     wire::Submit submit;
     submit.key = {RequestId(++requests_), ChoiceIndex(draw32(0, 3)), Attempt(1)};
-    const std::uint32_t prompt = draw32(1, options_.limits.max_model_len);
-    // Most begin as others do.
-    const std::uint32_t alike = draw(4) == 0 ? 0 : draw32(prompt / 2, prompt + 1);
+    // Most begin as others do, and some of them end with a block.
+    const std::uint32_t longest = options_.limits.max_model_len - 1;
+    const bool whole = draw(4) == 0;
+    const std::uint32_t prompt =
+        whole ? draw32(1, longest / step::kBlockTokens + 1) * step::kBlockTokens
+              : draw32(1, longest + 1);
+    const std::uint32_t beginning = draw(4) == 0 ? 0 : draw32(prompt / 2, prompt + 1);
+    const std::uint32_t alike = whole ? prompt : beginning;
     const std::uint64_t family = draw(3);
     for (std::uint32_t i = 0; i < prompt; ++i) {
       const std::uint64_t token = i < alike ? mix64(family * 1000 + i) : draw(1000);
@@ -387,6 +393,10 @@ class Walk {
       for (const BlockId block : sequence->blocks) {
         ++owners[block];
       }
+      if (sequence->twin) {
+        ++owners[sequence->twin->block];
+        ++twins_;
+      }
       // What may still be written has one owner.
       for (std::size_t i = sequence->computed / step::kBlockTokens; i < sequence->blocks.size();
            ++i) {
@@ -424,12 +434,14 @@ class Walk {
   std::uint64_t ahead_ = 0;    // steps that were sent before their turn …
   std::uint64_t in_vain_ = 0;  // … with rows of sequences that had ended
   std::uint64_t shared_ = 0;   // blocks with several owners, as often as one was looked at
+  std::uint64_t twins_ = 0;    // blocks that are held twice over, likewise
 };
 
 TEST(SchedulerWalk, KeepsEveryBlockTokenAndRemainderExact) {
   std::uint64_t preemptions = 0;
   std::uint64_t found = 0;
   std::uint64_t shared = 0;
+  std::uint64_t twins = 0;
   std::uint64_t cut = 0;
   std::uint64_t ahead = 0;
   std::uint64_t in_vain = 0;
@@ -441,6 +453,7 @@ TEST(SchedulerWalk, KeepsEveryBlockTokenAndRemainderExact) {
     preemptions += walk.preemptions();
     found += walk.found();
     shared += walk.shared();
+    twins += walk.twins();
     cut += walk.cut();
     ahead += walk.ahead();
     in_vain += walk.in_vain();
@@ -451,6 +464,7 @@ TEST(SchedulerWalk, KeepsEveryBlockTokenAndRemainderExact) {
   EXPECT_GT(in_vain, seeds / 4) << "no sequence ends behind its back";
   EXPECT_GT(found, 100 * seeds) << "nothing is found in the prefix cache";
   EXPECT_GT(shared, 10 * seeds) << "nothing is shared";
+  EXPECT_GT(twins, seeds) << "nobody computes what is known";
 }
 
 }  // namespace

@@ -172,6 +172,7 @@ class Scheduler {
   void apply_row(const PlannedRow& row);
   void begin_with(Sequence& sequence, const std::vector<BlockId>& cached);
   void publish(Sequence& sequence);
+  bool adopt(Sequence& sequence, std::uint32_t index, const PrefixCache::Content& content);
   void give_up(BlockId block);
   void count_passes(const StepPlan& plan);
   [[nodiscard]] wire::TokenUpdate settle_row(const PlannedRow& row,

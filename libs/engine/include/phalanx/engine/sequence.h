@@ -18,6 +18,14 @@ namespace phalanx::engine {
 // that it is also the order in which sequences are served.
 using SequenceId = Id<struct SequenceIdTag, std::uint64_t>;
 
+// A published block that holds what full block `index` of a sequence does. It stands for that block
+// in the prefix cache, and is held with it.
+struct TwinBlock {
+  std::uint32_t index = 0;
+  BlockId block;
+  friend bool operator==(const TwinBlock&, const TwinBlock&) = default;
+};
+
 // What a scheduler knows about one sequence. A value: equal fields mean equal behaviour from here
 // on.
 //
@@ -40,6 +48,7 @@ struct Sequence {
   std::vector<BlockId> blocks;  // block i holds the KV of tokens [32 i, 32 i + 32)
   std::uint32_t published = 0;  // so many blocks from the first on are in the prefix cache
   bool publishes = true;        // not if another sequence has published its next block before it
+  std::optional<TwinBlock> twin;
   std::optional<std::uint32_t> cached_tokens;  // of the prompt, when it was admitted first
   std::optional<std::uint32_t> slot;
   bool cancelled = false;
