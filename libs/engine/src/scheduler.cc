@@ -153,7 +153,9 @@ std::vector<wire::TokenUpdate> Scheduler::sweep() {
 
 StepPlan Scheduler::plan(const std::set<SequenceId>* only, const StepBudget* budget) const {
   StepPlan plan =
-      StepPlanner(options_, blocks_, cache_, running_, waiting_, free_slots_, only, budget).run();
+      StepPlanner(
+          options_, blocks_, cache_, running_, waiting_, free_slots_, only, budget, in_order_)
+          .run();
   plan.room_changes = room_changes_;
   plan.freed.assign(stale_slots_.begin(), stale_slots_.end());
   return plan;
@@ -223,6 +225,7 @@ std::vector<wire::TokenUpdate> Scheduler::confirm(const StepPlan& plan,
     }
   }
   count_passes(plan);
+  in_order_ = plan.work.prefill_rows > 0 ? plan.favours : in_order_;
   for (const SequenceId id : plan.preempted) {
     const std::uint32_t slot = *at(id).slot;
     to_waiting(id);
@@ -378,6 +381,7 @@ bool operator==(const Scheduler& a, const Scheduler& b) {
                     s.leaving_,
                     s.next_sequence_,
                     s.room_changes_,
+                    s.in_order_,
                     s.preemptions_);
   };
   return fields(a) == fields(b);

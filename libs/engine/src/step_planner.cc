@@ -2,20 +2,9 @@
 #include "step_planner.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
-#include "phalanx/step/prefix_hash.h"
-
-#include "block_content.h"
-
 namespace phalanx::engine {
-namespace {
-
-// Waiting sequences that are left alone in one plan because their beginning is being computed.
-constexpr std::uint32_t kMaxHeldBack = 256;
-
-}  // namespace
 
 StepPlanner::StepPlanner(const SchedulerOptions& options,
                          const BlockPool& blocks,
@@ -24,7 +13,8 @@ StepPlanner::StepPlanner(const SchedulerOptions& options,
                          const Sequences& waiting,
                          const std::set<std::uint32_t>& free_slots,
                          const std::set<SequenceId>* only,
-                         const StepBudget* step_budget)
+                         const StepBudget* step_budget,
+                         bool in_order)
     : options_(options),
       blocks_(blocks),
       cache_(cache),
@@ -33,17 +23,22 @@ StepPlanner::StepPlanner(const SchedulerOptions& options,
       free_slots_(free_slots),
       only_(only),
       step_budget_(step_budget),
+      in_order_(in_order),
       budget_(options.limits.max_num_batched_tokens),
-      available_(blocks.free()) {}
+      available_(blocks.free()),
+      next_slot_(free_slots.begin()) {}
 
 StepPlan StepPlanner::run() {
   keep_within_a_command();
+  note_running();
   // Decoding sequences first: a long prompt must not stop the streams that are flowing.
   serve_running(true);
+  serve_shortest();
   serve_running(false);
   if (victims_.empty()) {
     admit_waiting();
   }
+  extend_early();
   if (only_ != nullptr && drafts_.empty() && victims_.empty()) {
     preempt_others();
   }
@@ -76,10 +71,56 @@ void StepPlanner::preempt_others() {
 void StepPlanner::serve_running(bool decoding) {
   for (const auto& [id, sequence] : running_) {
     const bool is_decoding = sequence.uncomputed() == 1;
-    if (is_decoding == decoding && budget_ > 0 && may_run(id) && !victims_.contains(id)) {
-      serve(sequence, decoding);
+    if (is_decoding != decoding || budget_ == 0 || !may_run(id) || victims_.contains(id)) {
+      continue;
+    }
+    if (&sequence == early_) {
+      extend_early();
+    } else {
+      serve(sequence, decoding, StepBudget::kUnlimited);
     }
   }
+}
+
+// Gives a block to the prompt that the fewest rows complete: otherwise a short one would wait for
+// all of each long one before it.
+void StepPlanner::serve_shortest() {
+  const Sequence* shortest = in_order_ ? nullptr : shortest_behind_others();
+  if (shortest == nullptr) {
+    return;
+  }
+  if (shortest->slot) {
+    serve(*shortest, false, StepBudget::kBlockRows);
+  } else {
+    static_cast<void>(try_to_admit(*shortest, StepBudget::kBlockRows));
+  }
+  if (const auto row = draft_of(*shortest); row != drafts_.end()) {
+    early_ = shortest;
+    early_rows_ = row->count;
+  }
+}
+
+// At its turn it gets what those before it have left.
+void StepPlanner::extend_early() {
+  const auto row = early_ == nullptr ? drafts_.end() : draft_of(*early_);
+  if (row == drafts_.end()) {
+    return;
+  }
+  const std::uint32_t end = row->start + row->count;
+  const std::uint32_t held = row->held_blocks() + row->new_blocks;
+  const std::uint64_t reachable = (std::uint64_t{held} + available_) * step::kBlockTokens - end;
+  const auto more = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>({prompt_rows(end), early_->length() - end, reachable}));
+  const std::uint32_t new_blocks = step::blocks_for(end + more) - held;
+  take_blocks(new_blocks);
+  row->new_blocks += new_blocks;
+  row->count += more;
+  budget_ -= more;
+  work_ += StepWork::prefill(end, more);
+}
+
+std::vector<StepPlanner::Draft>::iterator StepPlanner::draft_of(const Sequence& sequence) {
+  return std::ranges::find(drafts_, &sequence, &Draft::sequence);
 }
 
 // How many rows of a prompt that goes on at `start` the step may still take.
@@ -88,9 +129,10 @@ std::uint32_t StepPlanner::prompt_rows(std::uint32_t start) const {
                                  : std::min(budget_, step_budget_->prefill_rows(work_, start));
 }
 
-void StepPlanner::serve(const Sequence& sequence, bool decoding) {
-  const std::uint32_t wanted =
-      std::min(decoding ? budget_ : prompt_rows(sequence.computed), sequence.uncomputed());
+// At most `most` rows of it.
+void StepPlanner::serve(const Sequence& sequence, bool decoding, std::uint32_t most) {
+  const std::uint32_t rows = decoding ? budget_ : prompt_rows(sequence.computed);
+  const std::uint32_t wanted = std::min({rows, sequence.uncomputed(), most});
   if (wanted == 0) {
     return;
   }
@@ -143,9 +185,7 @@ void StepPlanner::preempt(const Sequence& victim) {
   if (victim.twin && blocks_.references(victim.twin->block) == 1) {
     ++promised_;
   }
-  const auto row = std::find_if(
-      drafts_.begin(), drafts_.end(), [&](const Draft& d) { return d.sequence == &victim; });
-  if (row != drafts_.end()) {
+  if (const auto row = draft_of(victim); row != drafts_.end()) {
     available_ += row->new_blocks;
     budget_ += row->count;
     work_ -= row->work();
@@ -153,186 +193,12 @@ void StepPlanner::preempt(const Sequence& victim) {
   }
 }
 
-// Blocks that a running sequence is going to ask for soon: the rest of its prompt, and one to
-// grow into. Admitting somebody into them would only preempt him again.
-std::uint32_t StepPlanner::reserved_by(const Sequence& sequence) const {
-  const std::uint32_t known = step::blocks_for(sequence.length());
-  const std::uint32_t final = step::blocks_for(sequence.token_limit - 1);
-  const auto held = static_cast<std::uint32_t>(sequence.blocks.size());
-  return (known > held ? known - held : 0) + (final > known ? 1U : 0U);
-}
-
-// What those who are to be admitted find: blocks that are spoken for, and beginnings on their way.
-void StepPlanner::note_running() {
-  for (const auto& [id, sequence] : running_) {
-    reserved_ += reserved_by(sequence);
-    if (may_run(id)) {
-      note_computing(sequence, sequence.published);
-    }
-  }
-  std::uint32_t drafted_blocks = 0;
-  for (const Draft& row : drafts_) {
-    drafted_blocks += row.new_blocks;
-  }
-  reserved_ -= std::min(reserved_, drafted_blocks);
-}
-
-void StepPlanner::admit_waiting() {
-  if (waiting_.empty()) {
-    return;
-  }
-  note_running();
-  full_ = only_ == nullptr;
-  auto slot = free_slots_.begin();
-  std::uint32_t overtaken = 0;
-  std::uint32_t held_back = 0;
-  for (const auto& [id, sequence] : waiting_) {
-    if (budget_ == 0 || slot == free_slots_.end()) {
-      full_ = false;
-      return;
-    }
-    if (!may_run(id)) {
-      continue;
-    }
-    if (awaits_prefix(sequence)) {
-      full_ = false;
-      if (++held_back > kMaxHeldBack) {
-        return;
-      }
-      continue;
-    }
-    const Admission admission = try_to_admit(sequence, *slot);
-    full_ = full_ && admission == Admission::kNoRoom;
-    if (admission == Admission::kNoRows) {
-      return;
-    }
-    if (admission == Admission::kAdmitted) {
-      ++slot;
-      continue;
-    }
-    if (sequence.passed >= options_.max_passes || ++overtaken > options_.max_passes) {
-      return;
-    }
-  }
-}
-
-StepPlanner::Admission StepPlanner::try_to_admit(const Sequence& sequence, std::uint32_t slot) {
-  if (!may_fit(sequence)) {
-    return Admission::kNoRoom;
-  }
-  std::vector<BlockId> cached = cached_blocks(sequence);
-  const std::uint32_t rows =
-      prompt_rows(static_cast<std::uint32_t>(cached.size()) * step::kBlockTokens);
-  if (rows == 0) {
-    return Admission::kNoRows;
-  }
-  return admit(sequence, slot, std::move(cached), rows) ? Admission::kAdmitted : Admission::kNoRoom;
-}
-
-// Who would be alone is admitted wherever he fits at all.
-bool StepPlanner::has_room(const Sequence& sequence, std::uint32_t taken) const {
-  const bool alone = running_.empty() && drafts_.empty();
-  // Those that are admitted leave room to grow into.
-  const std::uint64_t admitted = options_.max_command_bytes / 8 * 7;
-  const bool in_command = command_bytes_ + command_bytes(sequence) <= admitted;
-  return available_ >= taken && (alone || (in_command && available_ >= taken + reserved_));
-}
-
-// False: it does not fit.
-bool StepPlanner::admit(const Sequence& sequence,
-                        std::uint32_t slot,
-                        std::vector<BlockId> cached,
-                        std::uint32_t rows) {
-  const auto known = static_cast<std::uint32_t>(cached.size());
-  if (!has_room(sequence, step::blocks_for(sequence.length()) - known + unpinned(cached))) {
-    return false;
-  }
-  command_bytes_ += command_bytes(sequence);
-  note_computing(sequence, known);
-  Draft row;
-  row.sequence = &sequence;
-  row.slot = slot;
-  row.start = known * step::kBlockTokens;
-  row.count = std::min(rows, sequence.length() - row.start);
-  row.cached = std::move(cached);
-  row.admit = true;
-  draft(std::move(row));
-  reserved_ += reserved_by(sequence) - known - drafts_.back().new_blocks;
-  return true;
-}
-
-// So many blocks of its beginning it may find in the cache: its last token is always computed,
-// because its logits are wanted.
-std::size_t StepPlanner::shareable_blocks(const Sequence& sequence) {
-  const std::size_t most = (sequence.length() - 1) / step::kBlockTokens;
-  return std::min(most, sequence.tokens.hashed_blocks());
-}
-
-std::vector<BlockId> StepPlanner::cached_blocks(const Sequence& sequence) const {
-  std::vector<BlockId> blocks;
-  for (std::size_t i = 0; i < shareable_blocks(sequence); ++i) {
-    const std::optional<BlockId> found = cache_.find(content_of(sequence, i, blocks));
-    if (!found) {
-      break;
-    }
-    blocks.push_back(*found);
-  }
-  return blocks;
-}
-
-// Sharing such a block takes no free one.
-bool StepPlanner::is_held(BlockId block) const {
-  return blocks_.references(block) > 0 || pinned_.contains(block);
-}
-
-// Without a walk over its beginning, which may be long and stay in the queue for many steps. Who
-// holds a block of the cache holds those before it, so a few are looked at; of hashes that collide
-// the count of held blocks is too large, and admit() finds out.
-bool StepPlanner::may_fit(const Sequence& sequence) const {
-  const auto is_shared = [&](std::size_t block) {
-    const std::uint64_t hash = sequence.tokens.hash(block);
-    return cache_.contains(hash) && is_held(cache_.at(hash));
-  };
-  const auto held =
-      static_cast<std::uint32_t>(step::known_prefix(shareable_blocks(sequence), is_shared));
-  return has_room(sequence, step::blocks_for(sequence.length()) - held);
-}
-
-// Somebody is computing the block that would be the next one to share: it is cheaper to wait for it
-// than to compute it a second time. A hash names a whole beginning, so who computes that block has
-// its hash at the same place, and nothing of the prompts that run has to be entered anywhere.
-bool StepPlanner::awaits_prefix(const Sequence& sequence) const {
-  if (computing_.empty()) {
-    return false;
-  }
-  const std::size_t most = shareable_blocks(sequence);
-  const std::size_t next = step::known_prefix(
-      most, [&](std::size_t block) { return cache_.contains(sequence.tokens.hash(block)); });
-  return next < most &&
-         std::any_of(computing_.begin(), computing_.end(), [&](const Computing& other) {
-           const SequenceTokens& theirs = other.sequence->tokens;
-           return other.from <= next && next < theirs.hashed_blocks() &&
-                  theirs.hash(next) == sequence.tokens.hash(next);
-         });
-}
-
-void StepPlanner::note_computing(const Sequence& sequence, std::size_t from) {
-  if (sequence.publishes && from < sequence.tokens.hashed_blocks()) {
-    computing_.push_back({&sequence, from});
-  }
-}
-
-// How many free blocks sharing these takes.
-std::uint32_t StepPlanner::unpinned(const std::vector<BlockId>& cached) const {
-  return static_cast<std::uint32_t>(std::count_if(
-      cached.begin(), cached.end(), [&](const BlockId block) { return !is_held(block); }));
-}
-
 void StepPlanner::draft(Draft row) {
   const std::uint32_t held = row.held_blocks();
   const std::uint32_t needed = step::blocks_for(row.start + row.count);
   row.new_blocks = needed > held ? needed - held : 0;
-  available_ -= row.new_blocks + unpinned(row.cached);
+  take_blocks(row.new_blocks);
+  available_ -= unpinned(row.cached);
   for (const BlockId block : row.cached) {
     if (blocks_.references(block) == 0) {
       pinned_.insert(block);
@@ -343,9 +209,16 @@ void StepPlanner::draft(Draft row) {
   drafts_.push_back(std::move(row));
 }
 
+// Free ones, of which each running sequence had some reserved.
+void StepPlanner::take_blocks(std::uint32_t count) {
+  available_ -= count;
+  reserved_ -= std::min(reserved_, count);
+}
+
 StepPlan StepPlanner::finished() const {
   StepPlan plan;
   plan.work = work_;
+  plan.favours = early_ != nullptr && work_.prefill_rows < 2 * early_rows_;
   plan.full = full_;
   std::uint32_t new_blocks = 0;
   for (const Draft& draft : drafts_) {

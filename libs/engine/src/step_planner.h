@@ -34,7 +34,8 @@ class StepPlanner {
               const Sequences& waiting,
               const std::set<std::uint32_t>& free_slots,
               const std::set<SequenceId>* only,
-              const StepBudget* step_budget);
+              const StepBudget* step_budget,
+              bool in_order);
 
   [[nodiscard]] StepPlan run();
 
@@ -70,19 +71,25 @@ class StepPlanner {
   void preempt_others();
   void keep_within_a_command();
   void serve_running(bool decoding);
-  void serve(const Sequence& sequence, bool decoding);
+  void serve_shortest();
+  void extend_early();
+  void serve(const Sequence& sequence, bool decoding, std::uint32_t most);
+  [[nodiscard]] std::vector<Draft>::iterator draft_of(const Sequence& sequence);
   [[nodiscard]] std::uint32_t prompt_rows(std::uint32_t start) const;
   [[nodiscard]] bool make_room(const Sequence& sequence);
   void preempt(const Sequence& victim);
   void note_running();
-  void admit_waiting();
   enum class Admission { kAdmitted, kNoRoom, kNoRows };
-  [[nodiscard]] Admission try_to_admit(const Sequence& sequence, std::uint32_t slot);
+  template <class Admit>
+  void ask_waiting(const Admit& admit);
+  void admit_waiting();
+  [[nodiscard]] const Sequence* shortest_behind_others();
+  [[nodiscard]] Admission try_to_admit(const Sequence& sequence, std::uint32_t most);
   [[nodiscard]] bool admit(const Sequence& sequence,
-                           std::uint32_t slot,
                            std::vector<BlockId> cached,
                            std::uint32_t rows);
   [[nodiscard]] static std::size_t shareable_blocks(const Sequence& sequence);
+  [[nodiscard]] std::size_t known_blocks(const Sequence& sequence) const;
   [[nodiscard]] std::vector<BlockId> cached_blocks(const Sequence& sequence) const;
   [[nodiscard]] bool is_held(BlockId block) const;
   [[nodiscard]] bool may_fit(const Sequence& sequence) const;
@@ -92,6 +99,7 @@ class StepPlanner {
   [[nodiscard]] std::uint32_t unpinned(const std::vector<BlockId>& cached) const;
   [[nodiscard]] std::uint32_t reserved_by(const Sequence& sequence) const;
   void draft(Draft row);
+  void take_blocks(std::uint32_t count);
   [[nodiscard]] StepPlan finished() const;
 
   const SchedulerOptions& options_;
@@ -102,9 +110,13 @@ class StepPlanner {
   const std::set<std::uint32_t>& free_slots_;
   const std::set<SequenceId>* only_;
   const StepBudget* step_budget_;
+  bool in_order_;  // nobody is served before his turn
   std::uint32_t budget_;
-  StepWork work_;                     // of the rows so far
-  std::uint32_t available_;           // free blocks that no row has taken yet
+  StepWork work_;            // of the rows so far
+  std::uint32_t available_;  // free blocks that no row has taken yet
+  std::set<std::uint32_t>::const_iterator next_slot_;
+  const Sequence* early_ = nullptr;   // was served before its turn …
+  std::uint32_t early_rows_ = 0;      // … with so many rows
   std::uint32_t promised_ = 0;        // blocks of victims, for the next step
   std::uint32_t reserved_ = 0;        // blocks that those who run are going to ask for
   std::uint64_t command_bytes_ = 0;   // of all that run, and of those that are admitted

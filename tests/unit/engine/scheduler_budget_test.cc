@@ -2,6 +2,7 @@
 // What of a prompt goes on beside decodes.
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -22,14 +23,19 @@ struct Served {
   explicit Served(int limit_ms,
                   std::uint32_t seqs = 8,
                   std::uint32_t tokens = 256,
-                  std::uint32_t blocks = 256)
-      : scheduler(options(seqs, tokens, blocks)),
+                  std::uint32_t blocks = 256,
+                  std::uint32_t max_passes = 64)
+      : scheduler(options(seqs, tokens, blocks, max_passes)),
         budget(std::chrono::milliseconds(limit_ms), kRowReads) {
     budget.confirmed(StepWork::prefill(0, 256), std::chrono::microseconds(256 * kRowMicros));
   }
 
-  static SchedulerOptions options(std::uint32_t seqs, std::uint32_t tokens, std::uint32_t blocks) {
+  static SchedulerOptions options(std::uint32_t seqs,
+                                  std::uint32_t tokens,
+                                  std::uint32_t blocks,
+                                  std::uint32_t max_passes) {
     SchedulerOptions options;
+    options.max_passes = max_passes;
     options.limits.max_model_len = 2048;
     options.limits.max_num_seqs = seqs;
     options.limits.max_num_batched_tokens = tokens;
@@ -39,12 +45,32 @@ struct Served {
     return options;
   }
 
-  void submit(std::uint64_t number, std::uint32_t prompt, std::uint32_t max_tokens) {
+  static wire::SequenceKey key(std::uint64_t number) {
+    return {RequestId(number), ChoiceIndex(0), Attempt(1)};
+  }
+
+  // Prompts of equal `text` begin alike.
+  void submit(std::uint64_t number,
+              std::uint32_t prompt,
+              std::uint32_t max_tokens,
+              std::uint64_t text) {
     wire::Submit submit;
-    submit.key = {RequestId(number), ChoiceIndex(0), Attempt(1)};
-    submit.prompt_ids.assign(prompt, static_cast<TokenId>(number));
+    submit.key = key(number);
+    submit.prompt_ids.assign(prompt, static_cast<TokenId>(text));
     submit.stop.max_tokens = max_tokens;
     ASSERT_TRUE(scheduler.submit(submit));
+  }
+  void submit(std::uint64_t number, std::uint32_t prompt, std::uint32_t max_tokens) {
+    submit(number, prompt, max_tokens, number);
+  }
+
+  // Steps until a sequence that ends with its first token has it.
+  int steps_to_end(std::uint64_t number) {
+    int steps = 0;
+    for (; scheduler.contains(key(number)) && steps < 1000; ++steps) {
+      step();
+    }
+    return steps;
   }
 
   [[nodiscard]] StepPlan plan() const { return scheduler.plan(nullptr, &budget); }
@@ -122,23 +148,100 @@ TEST(SchedulerBudget, NeverCutsDecodes) {
   EXPECT_EQ(chunks, (std::vector<std::uint32_t>{32, 32, 32, 4})) << "a block goes on at a time";
 }
 
-TEST(SchedulerBudget, SharesTheTimeInOrderOfArrival) {
+TEST(SchedulerBudget, GivesABlockToTheShortestAndTheRestInOrderOfArrival) {
   Served served(80);
   served.decode(2);
   served.submit(3, 200, 10);
   served.submit(4, 50, 10);
   served.submit(5, 50, 10);
-  const StepPlan first = served.step();
-  ASSERT_EQ(first.rows.size(), 3U) << "whoever comes later waits, and is not begun with nothing";
-  EXPECT_EQ(first.rows[2].count, 128U);
-  const StepPlan second = served.step();
-  ASSERT_EQ(second.rows.size(), 5U);
-  EXPECT_EQ(second.rows[2].count, 72U);
-  EXPECT_EQ(second.rows[3].count, 50U);
-  EXPECT_EQ(second.rows[4].count, 6U) << "to the end of the block";
+  const auto rows_of = [](const StepPlan& plan) {
+    std::map<std::uint64_t, std::uint32_t> rows;
+    for (const PlannedRow& row : plan.rows) {
+      rows[row.sequence.value()] = row.count;
+    }
+    return rows;
+  };
+  using Rows = std::map<std::uint64_t, std::uint32_t>;
+  EXPECT_EQ(rows_of(served.step()), (Rows{{1, 1}, {2, 1}, {3, 96}, {4, 32}}))
+      << "whoever comes later waits, and is not begun with nothing";
+  EXPECT_EQ(rows_of(served.step()), (Rows{{1, 1}, {2, 1}, {3, 104}, {4, 18}, {5, 6}}))
+      << "to the end of the block";
   const StepPlan third = served.step();
-  EXPECT_EQ(third.rows.back().count, 44U);
+  EXPECT_EQ(rows_of(third).at(5), 44U);
   EXPECT_EQ(third.work.decode_rows, 4U);
+}
+
+TEST(SchedulerBudget, GivesTheShortestWhatOthersLeave) {
+  Served served(0);
+  served.submit(1, 120, 10);
+  served.submit(2, 100, 10);
+  const StepPlan plan = served.step();
+  EXPECT_EQ(plan.tokens, 220U);
+  StepWork work = StepWork::prefill(0, 120);
+  work += StepWork::prefill(0, 100);
+  EXPECT_EQ(plan.work, work);
+}
+
+TEST(SchedulerBudget, LetsAShortPromptPassLongOnes) {
+  Served served(0);
+  served.submit(1, 2000, 10);
+  served.step();
+  served.submit(2, 1900, 10);
+  served.submit(3, 10, 1);
+  const StepPlan plan = served.plan();
+  EXPECT_EQ(served.steps_to_end(3), 1);
+  EXPECT_EQ(plan.tokens, 256U) << "and the first goes on with the rest";
+  EXPECT_EQ(served.scheduler.find(Served::key(1))->computed, 256U + 246U);
+  served.submit(4, 100, 1);
+  EXPECT_EQ(served.steps_to_end(4), 4) << "a block with each step";
+}
+
+TEST(SchedulerBudget, LetsAPromptThatIsCachedPassALongOne) {
+  Served served(0);
+  served.submit(1, 801, 1);
+  EXPECT_EQ(served.steps_to_end(1), 4);
+  served.submit(2, 2000, 10);
+  served.step();
+  served.submit(3, 801, 1, 1);
+  EXPECT_EQ(served.steps_to_end(3), 1) << "a row is missing";
+}
+
+// Who comes while the step has one block waits for one step of the other.
+TEST(SchedulerBudget, LetsALongPromptHaveHalfOfTheTime) {
+  for (const std::uint32_t length : {10U, 32U, 60U}) {
+    Served served(20);  // one block beside a decode
+    served.decode(1);
+    served.submit(2, 2000, 10);
+    served.step();
+    std::uint64_t number = 3;
+    std::uint32_t rows = 0;
+    while (served.scheduler.find(Served::key(2))->uncomputed() > 200) {
+      if (served.scheduler.waiting() == 0) {
+        served.submit(number++, length, 1, 98);
+      }
+      const std::uint32_t before = served.scheduler.find(Served::key(2))->computed;
+      rows += served.step().work.prefill_rows;
+      rows += served.step().work.prefill_rows;
+      EXPECT_GE(served.scheduler.find(Served::key(2))->computed - before, 32U) << length;
+    }
+    EXPECT_GE(2 * served.scheduler.find(Served::key(2))->computed, rows) << length;
+    EXPECT_GT(number, 20U) << "and others pass";
+  }
+}
+
+TEST(SchedulerBudget, LetsShortPromptsPassALongOneThatWaitsButNotForever) {
+  Served served(0, 4, 64, 256, 5);
+  served.submit(1, 2000, 10);
+  served.step();
+  served.submit(2, 2000, 10);
+  std::uint64_t passed = 0;
+  for (; served.scheduler.running() < 2 && passed < 30; ++passed) {
+    served.submit(3 + passed, 10, 1);
+    EXPECT_LE(served.steps_to_end(3 + passed), 2);
+  }
+  EXPECT_GE(passed, 5U);
+  EXPECT_LE(passed, 6U);
+  EXPECT_GT(served.scheduler.find(Served::key(1))->uncomputed(), 1000U) << "which is not done";
 }
 
 TEST(SchedulerBudget, LeavesOutARunningPromptThatHasNoTime) {

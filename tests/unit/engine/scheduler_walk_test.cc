@@ -80,6 +80,7 @@ class Walk {
   [[nodiscard]] std::uint64_t shared() const { return shared_; }
   [[nodiscard]] std::uint64_t twins() const { return twins_; }
   [[nodiscard]] std::uint64_t cut() const { return cut_; }
+  [[nodiscard]] std::uint64_t favours() const { return favours_; }
   [[nodiscard]] std::uint64_t ahead() const { return ahead_; }
   [[nodiscard]] std::uint64_t in_vain() const { return in_vain_; }
 
@@ -177,6 +178,7 @@ class Walk {
     both += prompts;
     EXPECT_EQ(plan.work, both);
     EXPECT_LE(prompts.prefill_rows, budget_.prefill_rows(decodes, 0));
+    favours_ += plan.favours ? 1U : 0U;
     cut_ += prompts.prefill_rows == budget_.prefill_rows(decodes, 0) ? 1U : 0U;
   }
 
@@ -431,6 +433,7 @@ class Walk {
   std::map<wire::SequenceKey, Expected> open_;
   std::uint64_t requests_ = 0;
   std::uint64_t cut_ = 0;      // steps whose prompts were cut to the time
+  std::uint64_t favours_ = 0;  // steps of which a prompt had more than those before it
   std::uint64_t ahead_ = 0;    // steps that were sent before their turn …
   std::uint64_t in_vain_ = 0;  // … with rows of sequences that had ended
   std::uint64_t shared_ = 0;   // blocks with several owners, as often as one was looked at
@@ -443,6 +446,7 @@ TEST(SchedulerWalk, KeepsEveryBlockTokenAndRemainderExact) {
   std::uint64_t shared = 0;
   std::uint64_t twins = 0;
   std::uint64_t cut = 0;
+  std::uint64_t favours = 0;
   std::uint64_t ahead = 0;
   std::uint64_t in_vain = 0;
   const std::uint64_t seeds = testing::seeds_to_walk(50);
@@ -455,11 +459,13 @@ TEST(SchedulerWalk, KeepsEveryBlockTokenAndRemainderExact) {
     shared += walk.shared();
     twins += walk.twins();
     cut += walk.cut();
+    favours += walk.favours();
     ahead += walk.ahead();
     in_vain += walk.in_vain();
   }
   EXPECT_GT(preemptions, seeds / 2) << "the walks do not reach preemption";
   EXPECT_GT(cut, seeds) << "no step is cut to its time";
+  EXPECT_GT(favours, 5 * seeds) << "no short prompt passes a long one";
   EXPECT_GT(ahead, 5 * seeds) << "no step is sent ahead";
   EXPECT_GT(in_vain, seeds / 4) << "no sequence ends behind its back";
   EXPECT_GT(found, 100 * seeds) << "nothing is found in the prefix cache";

@@ -25,8 +25,9 @@ namespace phalanx::engine {
 // confirm() applies a plan. A fault therefore rolls back by doing nothing (S8). begin() only lets
 // the prefix cache forget what the step may overwrite.
 //
-// A step has one budget of tokens. Sequences that decode come first, then running and then waiting
-// prompts in order of arrival, cut into chunks of what is left and what StepBudget allows.
+// A step has one budget of tokens. Sequences that decode come first, then one block of the prompt
+// that the fewest rows complete, then prompts in order of arrival, cut into chunks of what is left
+// and what StepBudget allows. Where less is left than that block, the next step has no such block.
 // A sequence is admitted when free blocks cover its tokens so far and what running prompts still
 // need; one that does not fit is overtaken by younger ones that do, at most max_passes times. When
 // a running sequence needs a block and none is free, the youngest running one is preempted: it
@@ -67,8 +68,7 @@ class Scheduler {
   [[nodiscard]] std::vector<wire::SequenceKey> keys_after(const wire::SequenceKey& after,
                                                           std::size_t limit) const;
 
-  // Removes what is cancelled and what was complete when it was submitted, with a final update
-  // each.
+  // Removes what is cancelled or was complete when it was submitted, with a final update each.
   [[nodiscard]] std::vector<wire::TokenUpdate> sweep();
 
   // The next step. A plan that changes nothing means that there is nothing to do. With `only`,
@@ -80,8 +80,7 @@ class Scheduler {
   // The step to run after `plan`, which has begun and is not confirmed: each of its sequences goes
   // on with the token that `plan` draws. Null where that is not what plan() would answer then, as
   // far as can be known now: a prompt goes on, a sequence could be admitted, or a block would be
-  // missing. A sequence that ends by a token that `plan` draws, or is cancelled, is in vain in the
-  // answer.
+  // missing. A sequence that `plan` brings to its end, or that is cancelled, is in vain there.
   [[nodiscard]] std::optional<StepPlan> plan_after(const StepPlan& plan) const;
 
   // To be called before the command of a plan goes out, which may run, or half of it, whether it is
@@ -191,6 +190,7 @@ class Scheduler {
   std::set<std::uint32_t> stale_slots_;  // free here, still in the tables of the ranks
   std::vector<SequenceId> leaving_;      // cancelled or complete, until the next sweep
   std::uint64_t next_sequence_ = 1;
+  bool in_order_ = false;           // the next step with prompts serves nobody before his turn
   std::uint64_t room_changes_ = 0;  // arrivals, ends, limits: what may let in somebody who waits
   std::uint64_t preemptions_ = 0;
   std::uint64_t prefix_tokens_asked_ = 0;

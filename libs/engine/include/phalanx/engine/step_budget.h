@@ -35,8 +35,8 @@ struct StepWork {
 // followed within some. Only a step of far more rows than were ever measured is believed as it is.
 //
 // The limit holds for steps in which somebody decodes. In others nobody is held up within an
-// answer, and a request that arrives meanwhile would gain nothing by shorter steps: prompts are
-// served in order of arrival, so it waits for the prompts before it, which small steps only slow.
+// answer: whoever arrives meanwhile waits for the end of one step, and shorter ones would slow the
+// prompts.
 //
 // Threads: one.
 class StepBudget {

@@ -32,6 +32,7 @@ struct StepPlan {
   std::vector<std::uint32_t> freed;   // slots that are free, and the ranks are told so by this step
   std::uint32_t tokens = 0;           // sum of the rows' counts
   StepWork work;                      // what the rows cost
+  bool favours = false;               // a prompt gets more rows than all those before its turn
   bool full = false;                  // whoever waits has found no room, and nothing else is amiss
   std::uint64_t room_changes = 0;     // of the scheduler, when it was planned
 
