@@ -31,6 +31,11 @@ def family():
     return bodies
 
 
+def long_answers():
+    """Together they need more blocks than the small pool has, and each of them less than half of it."""
+    return [{"prompt": text(20 + number, 30), "max_tokens": 700, "ignore_eos": True, "logprobs": 1} for number in range(5)]
+
+
 def complete(server, body):
     status, answer, _ = server.request("POST", "/v1/completions", {"model": "phalanx-tiny", **body})
     assert status == 200, answer
@@ -62,6 +67,8 @@ class PrefixCache(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.expected = cls.computed_anew()
+        with Server("--tp", 1, "--no-prefix-cache") as server:
+            cls.expected_long = [content(complete(server, body)) for body in long_answers()]
 
     def expect_equal(self, answers, order=None):
         order = order or range(len(answers))
@@ -104,6 +111,21 @@ class PrefixCache(unittest.TestCase):
             self.assertNotEqual(expected, self.expected, form)
             for tp, isa in ((1, sets[-1]), (2, sets[1 % len(sets)])):
                 self.expect_equal_again(expected, *form, "--tp", tp, "--isa", isa)
+
+    def test_equal_answers_over_preemptions_and_evictions(self):
+        with Server("--dp", 1, "--tp", 2, "--max-model-len", 1024, "--max-num-seqs", 16, "--num-kv-blocks", 72) as server:
+            known = family()[0]
+            for _ in range(2):
+                first = complete(server, known)
+            self.assertEqual(cached(first), full_blocks(first))
+            with concurrent.futures.ThreadPoolExecutor(5) as pool:
+                answers = list(pool.map(lambda body: complete(server, body), long_answers()))
+            self.assertEqual([content(answer) for answer in answers], self.expected_long)
+            eventually(lambda: server.status()["replicas"][0]["preemptions"] > 0, 5, "not all of them could run to their end at once")
+            again = complete(server, known)
+            self.assertLess(cached(again), full_blocks(again), "they have taken its blocks")
+            self.expect_equal([again], [0])
+            server.wait_idle()
 
     def test_cached_tokens_are_the_full_blocks_that_are_known(self):
         with Server("--dp", 1, "--tp", 2) as server:
