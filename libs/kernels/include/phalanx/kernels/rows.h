@@ -19,7 +19,8 @@ inline constexpr std::uint32_t kRowTile = 8;
   return (rows + kRowTile - 1) / kRowTile;
 }
 
-// x[row] = the embedding of tokens[row], read from a packed weight: bf16, or code × scale.
+// x[row] = the embedding of tokens[row], read from a packed weight: bf16, or
+// code × scale − minimum.
 //
 //   table  hidden × vocab, of any format, as packed for lm_head
 //   x      [rows, x_stride]  f32, out
