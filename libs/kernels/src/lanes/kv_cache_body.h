@@ -25,8 +25,7 @@ PHALANX_LANES std::size_t up_to_32(std::size_t n) {
 }
 
 // A tile at hand, and where the next one lies from it. Of a tile of which no query looks at more
-// than kHalf tokens, keys and values of the other half are not read, nor fetched, but for keys
-// where strips are not read in pairs.
+// than kHalf tokens, keys and values of the other half are not read, nor fetched.
 inline constexpr std::size_t kHalf = kTokens / 2;
 struct TileAt {
   const std::uint8_t* bytes;
@@ -223,9 +222,10 @@ class Int8Cache {
     if constexpr (kIsHalf) {
       add.template operator()<1>(0, fetch_both(tile, static_cast<std::ptrdiff_t>(key_strip_)));
     } else {
+      const std::ptrdiff_t second = tile.ahead_of_second();
       for (std::size_t strip = 0; strip < 2; strip += kMaxIntStrips) {
         add.template operator()<kMaxIntStrips>(strip,
-                                               FetchKeys{tile.ahead, tile.ahead_of_second()});
+                                               FetchKeys{strip == 0 ? tile.ahead : second, second});
       }
     }
   }
