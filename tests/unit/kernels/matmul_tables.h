@@ -54,15 +54,24 @@ inline std::vector<MatmulTable> vector_tables() {
   return tables;
 }
 
-// With the amx products over arrays, which have lanes of avx512vnni beside them; where there is no
-// AMX, also with the amx table, emulated.
+// Whether the amx table runs here with its tile instructions emulated. Its unit is compiled with
+// instructions that round to bf16, too, and those are not emulated.
+inline bool can_emulate_amx() {
+  return is_available(Isa::kAvx512Vnni) && __builtin_cpu_supports("avx512bf16") != 0 &&
+         !is_available(Isa::kAmx);
+}
+inline constexpr const char* kCannotEmulateAmx =
+    "the amx table is emulated where a processor has avx512vnni and avx512_bf16 but no AMX";
+
+// With the amx products over arrays, which have lanes of avx512vnni beside them, and with the amx
+// table emulated, each where it runs.
 inline std::vector<MatmulTable> with_amx(std::vector<MatmulTable> tables) {
   if (is_available(Isa::kAvx512Vnni)) {
     tables.push_back({"amx_arrays", &array_tiles_table()});
     tables.push_back({"amx_arrays_for_all_rows", &all_array_tiles_table()});
-    if (!is_available(Isa::kAmx)) {
-      tables.push_back({"amx_emulated", &amx_table(), true});
-    }
+  }
+  if (can_emulate_amx()) {
+    tables.push_back({"amx_emulated", &amx_table(), true});
   }
   return tables;
 }
