@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "phalanx/base/check.h"
+#include "phalanx/tensor/arena.h"
 
 #include "golden_inputs.h"
 
@@ -86,24 +87,37 @@ struct GoldenLayer {
     }
   }
 
-  // Rows first … first + count − 1: more queries than a tile has.
-  void attend(const KernelTable& table, std::uint32_t first, std::uint32_t count) {
+  // Rows first … first + count − 1: more queries than a tile has. Not rounded where `to_wide` says
+  // where to.
+  AttentionPlan attend(const KernelTable& table,
+                       std::uint32_t first,
+                       std::uint32_t count,
+                       const AttentionTeam& team = {},
+                       float* to_wide = nullptr) {
     AttentionSequence sequence{first, count, first, blocks.data(), 0, 0};
-    const std::uint32_t tiles = plan_attention({&sequence, 1}, 1, kGroup, {}).tiles;
-    for (std::uint32_t tile = 0; tile < tiles; ++tile) {
-      table.attention({q_rounded.data(),
-                       kQueryStride,
-                       out.data(),
-                       kQueryStride,
-                       view(),
-                       1,
-                       kGroup,
-                       kHeadDim,
-                       attention_scale(kHeadDim),
-                       &sequence,
-                       1},
-                      tile);
+    const AttentionPlan plan = plan_attention({&sequence, 1}, 1, kGroup, team);
+    const std::size_t floats = attention_record_floats(kHeadDim);
+    const tensor::AlignedBuffer records(team.records * floats * sizeof(float));
+    const AttentionArgs args{q_rounded.data(),
+                             kQueryStride,
+                             to_wide == nullptr ? out.data() : nullptr,
+                             kQueryStride,
+                             view(),
+                             1,
+                             kGroup,
+                             kHeadDim,
+                             attention_scale(kHeadDim),
+                             &sequence,
+                             1,
+                             to_wide,
+                             {records.as<float>().data(), floats}};
+    for (std::uint32_t tile = 0; tile < plan.tiles; ++tile) {
+      table.attention(args, tile);
     }
+    for (std::uint32_t tile = 0; tile < plan.folds; ++tile) {
+      table.attention_fold(args, tile);
+    }
+    return plan;
   }
 
   KvView view() {
@@ -128,6 +142,36 @@ struct GoldenLayer {
   std::atomic<std::uint64_t> non_finite{0};
 };
 
+// Those of each scaling, to the last position that there can be.
+void add_rope(Fingerprint* hash) {
+  constexpr std::uint32_t kRows = 64;
+  constexpr std::uint32_t kHalf = 32;
+  std::vector<std::uint32_t> positions(kRows);
+  for (std::uint32_t row = 0; row < kRows; ++row) {
+    positions[row] = (row + 1) * (std::uint32_t{1} << 18) - 1 - row;
+  }
+  RopeConfig config{.head_dim = 2 * kHalf, .theta = 5e5, .factor = 8.0};
+  for (std::uint32_t i = 0; i < kHalf; ++i) {
+    config.divisors.push_back(1.0F + 0.3F * static_cast<float>(i));
+  }
+  for (const RopeScaling scaling : {RopeScaling::kNone,
+                                    RopeScaling::kLinear,
+                                    RopeScaling::kLlama3,
+                                    RopeScaling::kYarn,
+                                    RopeScaling::kDivisors}) {
+    config.scaling = scaling;
+    const auto frequencies = make_rope_frequencies(config);
+    PHALANX_CHECK(frequencies.has_value(), "the golden ropes are valid");
+    std::vector<float> cos(std::size_t{kRows} * kHalf);
+    std::vector<float> sin(cos.size());
+    for (std::uint32_t tile = 0; tile < row_tiles(kRows); ++tile) {
+      rope_rows({&*frequencies, positions.data(), kRows, cos.data(), sin.data(), kHalf}, tile);
+    }
+    add(hash, cos);
+    add(hash, sin);
+  }
+}
+
 }  // namespace
 
 void add_golden_attention(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash) {
@@ -147,7 +191,16 @@ void add_golden_attention(const KernelTable& table, GoldenInputs* inputs, Finger
     layer.attend(table, GoldenLayer::kRows - 40, 40);
     add(hash, layer.kv);
     add(hash, layer.out);
+    // The context in parts, and what is not rounded.
+    constexpr std::uint32_t kCount = 9;  // more queries than a tile register has
+    constexpr AttentionTeam kTeam{64, 2 * GoldenLayer::kGroup * kCount};
+    std::vector<float> wide(GoldenLayer::kRows * GoldenLayer::kQueryStride);
+    const AttentionPlan plan =
+        layer.attend(table, GoldenLayer::kRows - kCount, kCount, kTeam, wide.data());
+    PHALANX_CHECK(plan.folds != 0, "the golden context is divided");
+    add(hash, wide);
   }
+  add_rope(hash);
 }
 
 }  // namespace phalanx::kernels

@@ -56,5 +56,9 @@ void add(Fingerprint* hash, const std::vector<T>& values) {
 
 // Query, key and rotary tables, the KV cache in each of its formats, and attention.
 void add_golden_attention(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash);
+// Every row of an embedding, from the last on.
+void add_embedding(const WeightView& table, Fingerprint* hash);
+// Activations as integers, weights in every format of integers, their products and embeddings.
+void add_golden_integers(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash);
 
 }  // namespace phalanx::kernels
