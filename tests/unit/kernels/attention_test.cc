@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <string>
 
 #include "phalanx/kernels/rows.h"
 #include "phalanx/tensor/arena.h"
@@ -93,35 +94,24 @@ class Cache {
                                          std::uint32_t first,
                                          std::uint32_t count,
                                          const AttentionTeam& team = {}) const {
-    std::vector<AttentionSequence> sequences = {{0, count, first, blocks_.data()}};
     std::vector<Bf16> out(count * q_stride_);
-    const AttentionPlan plan = plan_attention(sequences, shape_.kv_heads, shape_.group, team);
-    EXPECT_EQ(plan.folds != 0, team.records != 0) << "whether the context is divided";
-    const std::size_t floats = attention_record_floats(shape_.head_dim);
-    // What nobody writes is no number.
-    tensor::AlignedBuffer records(team.records * floats * sizeof(float));
-    std::memset(records.bytes().data(), 0xFF, records.bytes().size());
-    const AttentionArgs args{q_.data() + first * q_stride_,
-                             q_stride_,
-                             out.data(),
-                             q_stride_,
-                             view(),
-                             shape_.kv_heads,
-                             shape_.group,
-                             shape_.head_dim,
-                             attention_scale(shape_.head_dim),
-                             sequences.data(),
-                             1,
-                             nullptr,
-                             {records.as<float>().data(), floats}};
-    // Tiles in any order.
-    for (std::uint32_t tile = plan.tiles; tile > 0; --tile) {
-      table.attention(args, tile - 1);
-    }
-    for (std::uint32_t tile = 0; tile < plan.folds; ++tile) {
-      table.attention_fold(args, tile);
-    }
+    AttentionArgs args;
+    args.out = out.data();
+    args.out_stride = q_stride_;
+    run(table, first, count, team, args);
     return out;
+  }
+  // The same before the rounding.
+  [[nodiscard]] std::vector<float> attend_wide(const KernelTable& table,
+                                               std::uint32_t first,
+                                               std::uint32_t count,
+                                               const AttentionTeam& team = {}) const {
+    GuardedRows out(count, q_stride_);
+    AttentionArgs args;
+    args.out_wide = out.data();
+    args.out_stride = out.stride();
+    run(table, first, count, team, args);
+    return out.take();
   }
 
   // Softmax attention in double for one query, over the numbers that are held for it.
@@ -155,8 +145,41 @@ class Cache {
 
   [[nodiscard]] std::size_t q_stride() const { return q_stride_; }
   [[nodiscard]] std::vector<float>& values() { return values_; }
+  [[nodiscard]] std::vector<Bf16>& queries() { return q_; }
 
  private:
+  // `args` says where to.
+  void run(const KernelTable& table,
+           std::uint32_t first,
+           std::uint32_t count,
+           const AttentionTeam& team,
+           AttentionArgs args) const {
+    std::vector<AttentionSequence> sequences = {{0, count, first, blocks_.data()}};
+    const AttentionPlan plan = plan_attention(sequences, shape_.kv_heads, shape_.group, team);
+    EXPECT_EQ(plan.folds != 0, team.records != 0) << "whether the context is divided";
+    const std::size_t floats = attention_record_floats(shape_.head_dim);
+    // What nobody writes is no number.
+    tensor::AlignedBuffer records(team.records * floats * sizeof(float));
+    std::memset(records.bytes().data(), 0xFF, records.bytes().size());
+    args.q = q_.data() + first * q_stride_;
+    args.q_stride = q_stride_;
+    args.kv = view();
+    args.kv_heads = shape_.kv_heads;
+    args.group = shape_.group;
+    args.head_dim = shape_.head_dim;
+    args.scale = attention_scale(shape_.head_dim);
+    args.sequences = sequences.data();
+    args.sequence_count = 1;
+    args.records = {records.as<float>().data(), floats};
+    // Tiles in any order.
+    for (std::uint32_t tile = plan.tiles; tile > 0; --tile) {
+      table.attention(args, tile - 1);
+    }
+    for (std::uint32_t tile = 0; tile < plan.folds; ++tile) {
+      table.attention_fold(args, tile);
+    }
+  }
+
   // As codes of 32 elements with one scale, where keys are codes.
   [[nodiscard]] std::vector<double> held_query(std::uint32_t row, std::uint32_t head) const {
     const Bf16* q = q_.data() + row * q_stride_ + std::size_t{head} * shape_.head_dim;
@@ -234,7 +257,17 @@ class Cache {
 
 constexpr KvFormat kFormats[] = {KvFormat::kBf16, KvFormat::kInt8};
 
-class AttentionOnEachIsa : public EachMatmulTable {};
+class AttentionOnEachIsa : public EachMatmulTable {
+ protected:
+  // With and without the rounding.
+  void expect_equals_ref(const Cache& cache, std::uint32_t first, std::uint32_t count) const {
+    const std::vector<float> wide = cache.attend_wide(table(), first, count);
+    expect_same_bits(wide, cache.attend_wide(ref(), first, count));
+    const std::vector<Bf16> out = cache.attend(table(), first, count);
+    expect_same_bits(out, cache.attend(ref(), first, count));
+    expect_rounded(out, wide);
+  }
+};
 
 TEST_P(AttentionOnEachIsa, EqualsRefForEveryHeadShape) {
   for (const KvFormat format : kFormats) {
@@ -244,7 +277,7 @@ TEST_P(AttentionOnEachIsa, EqualsRefForEveryHeadShape) {
       for (const std::uint32_t length : {1U, 31U, 33U, 70U}) {
         Cache cache(shape, length, length, Kind::kOrdinary, format);
         ASSERT_EQ(cache.append(0, length), 0U);
-        expect_same_bits(cache.attend(table(), 0, length), cache.attend(ref(), 0, length));
+        expect_equals_ref(cache, 0, length);
       }
     }
   }
@@ -258,12 +291,12 @@ TEST_P(AttentionOnEachIsa, EqualsRefInTheLastBitOfFp32) {
     for (std::uint64_t seed = 0; seed < 100; ++seed) {
       Cache cache({8, 8, 16}, 4, seed, Kind::kOrdinary, format);
       ASSERT_EQ(cache.append(0, 4), 0U);
-      expect_same_bits(cache.attend(table(), 0, 4), cache.attend(ref(), 0, 4));
+      expect_equals_ref(cache, 0, 4);
     }
     for (std::uint64_t seed = 0; seed < 12; ++seed) {
       Cache cache({4, 4, 256}, 40, seed, Kind::kOrdinary, format);
       ASSERT_EQ(cache.append(0, 40), 0U);
-      expect_same_bits(cache.attend(table(), 32, 8), cache.attend(ref(), 32, 8));
+      expect_equals_ref(cache, 32, 8);
     }
   }
 }
@@ -273,7 +306,7 @@ TEST_P(AttentionOnEachIsa, EqualsRefOnExtremeNumbers) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
       Cache cache({1, 2, 32}, 80, seed, Kind::kExtreme, format);
       ASSERT_EQ(cache.append(0, 80), 0U);
-      expect_same_bits(cache.attend(table(), 0, 80), cache.attend(ref(), 0, 80));
+      expect_equals_ref(cache, 0, 80);
     }
   }
 }
@@ -287,10 +320,9 @@ TEST_P(AttentionOnEachIsa, EqualsRefAcrossSegments) {
         Cache cache(shape, length, length, Kind::kOrdinary, format);
         cache.soil();
         ASSERT_EQ(cache.append(0, length), 0U);
-        for (const std::uint32_t count : {1U, 45U}) {
-          expect_same_bits(cache.attend(table(), length - count, count),
-                           cache.attend(ref(), length - count, count));
-        }
+        expect_equals_ref(cache, length - 1, 1);
+        expect_same_bits(cache.attend(table(), length - 45, 45),
+                         cache.attend(ref(), length - 45, 45));
       }
     }
   }
@@ -301,7 +333,20 @@ TEST_P(AttentionOnEachIsa, EqualsRefOnExtremeNumbersAcrossSegments) {
     for (std::uint64_t seed = 0; seed < 5; ++seed) {
       Cache cache({1, 2, 32}, 1100, seed, Kind::kExtreme, format);
       ASSERT_EQ(cache.append(0, 1100), 0U);
-      expect_same_bits(cache.attend(table(), 1000, 100), cache.attend(ref(), 1000, 100));
+      expect_equals_ref(cache, 1000, 100);
+    }
+  }
+}
+
+// Infinities and NaNs in queries alone: the cache holds none.
+TEST_P(AttentionOnEachIsa, EqualsRefOnLawlessQueries) {
+  for (const KvFormat format : kFormats) {
+    for (std::uint64_t seed = 0; seed < 4; ++seed) {
+      Cache cache({1, 3, 32}, 1100, seed, Kind::kOrdinary, format);
+      ASSERT_EQ(cache.append(0, 1100), 0U);
+      cache.queries() = bf16s(cache.queries().size(), seed, Kind::kLawless);
+      expect_equals_ref(cache, 0, 40);
+      expect_equals_ref(cache, 1070, 30);
     }
   }
 }
@@ -417,6 +462,7 @@ TEST(Attention, OfOneTokenIsItsValue) {
 // In parts of one segment and of more, of rows that begin and end in any segment: with each
 // instruction set the bits of the whole context on `ref`.
 TEST(Attention, AContextInPartsGivesTheSameBits) {
+  const FloatModeScope mode;
   for (const KvFormat format : {KvFormat::kBf16, KvFormat::kInt8}) {
     for (const Shape& shape : {Shape{2, 2, 64}, Shape{1, 5, 16}, Shape{1, 1, 128}}) {
       constexpr std::uint32_t length = 5 * kSegmentTokens + 77;
@@ -434,137 +480,19 @@ TEST(Attention, AContextInPartsGivesTheSameBits) {
         const auto from = static_cast<std::uint32_t>(at.first);
         const std::uint32_t rows = at.count;
         const std::vector<Bf16> whole = cache.attend(kernel_table(Isa::kRef), from, rows);
+        const std::vector<float> wide = cache.attend_wide(kernel_table(Isa::kRef), from, rows);
         for (const MatmulTable& of : vector_tables()) {
           for (const std::uint32_t threads : {5U, 64U}) {
-            EXPECT_EQ(cache.attend(*of.table, from, rows, {threads * 8, 1U << 14}), whole)
-                << of.name << " " << from << " " << rows << " " << threads;
+            SCOPED_TRACE(of.name + " " + std::to_string(from) + " " + std::to_string(rows) + " " +
+                         std::to_string(threads));
+            const AttentionTeam team{threads * 8, 1U << 14};
+            expect_same_bits(cache.attend(*of.table, from, rows, team), whole);
+            expect_same_bits(cache.attend_wide(*of.table, from, rows, team), wide);
           }
         }
       }
     }
   }
-}
-
-// Which of the tokens of a context the tiles of a plan attend to, for each row and head.
-std::vector<int> tokens_seen(std::span<const AttentionSequence> sequences,
-                             std::uint32_t kv_heads,
-                             std::uint32_t tiles) {
-  const AttentionSequence& last = sequences.back();
-  const std::uint32_t rows = last.first_row + last.row_count;
-  constexpr std::uint32_t kMost = 32;  // segments
-  std::vector<int> seen(std::size_t{rows} * kv_heads * kMost);
-  AttentionArgs args;
-  args.kv_heads = kv_heads;
-  args.group = 2;
-  args.sequences = sequences.data();
-  args.sequence_count = static_cast<std::uint32_t>(sequences.size());
-  for (std::uint32_t tile = 0; tile < tiles; ++tile) {
-    const AttentionTile work = attention_tile(args, tile);
-    EXPECT_LT(work.first_token, work.end_token);
-    for (std::uint32_t row = work.first_row; row < work.first_row + work.row_count; ++row) {
-      for (std::size_t token = work.first_token; token < work.end_token; token += kSegmentTokens) {
-        ++seen[(std::size_t{row} * kv_heads + work.kv_head) * kMost + token / kSegmentTokens];
-      }
-    }
-  }
-  return seen;
-}
-
-TEST(PlanAttention, DividesContextsThatLeaveThreadsWithoutWork) {
-  const std::uint32_t table[1] = {};
-  const auto plan_for = [&](std::vector<AttentionSequence>& sequences, AttentionTeam team) {
-    return plan_attention(sequences, 4, 2, team);
-  };
-  const std::vector<AttentionSequence> made = {
-      {0, 1, 700, table}, {1, 1, 20000, table}, {2, 2, 4094, table}, {4, 1, 9000, table}};
-  for (const std::uint32_t threads : {1U, 2U, 3U, 8U, 16U, 64U, 1024U}) {
-    std::vector<AttentionSequence> sequences = made;
-    const AttentionPlan plan = plan_for(sequences, {threads, 4096});
-    const std::vector<int> seen = tokens_seen(sequences, 4, plan.tiles);
-    for (const AttentionSequence& sequence : sequences) {
-      for (std::uint32_t row = 0; row < sequence.row_count; ++row) {
-        const std::uint32_t segments = (sequence.first_position + sequence.row_count + 1023) / 1024;
-        for (std::size_t head = 0; head < 4; ++head) {
-          for (std::size_t segment = 0; segment < 32; ++segment) {
-            EXPECT_EQ(seen[((sequence.first_row + row) * 4 + head) * 32 + segment],
-                      segment < segments ? 1 : 0)
-                << threads << " " << sequence.first_position << " " << segment;
-          }
-        }
-      }
-    }
-    // Whoever has enough tiles divides nothing; with more threads, parts are smaller.
-    EXPECT_EQ(plan.folds == 0, threads <= 3) << threads;
-    EXPECT_GE(plan.tiles, std::min(threads, 4U * (1 + 20 + 4 + 9))) << threads;
-  }
-}
-
-TEST(PlanAttention, DividesOnlyWhatThereIsRoomFor) {
-  const std::uint32_t table[1] = {};
-  // Of two heads and a group of two: 4 records a segment and row.
-  std::vector<AttentionSequence> sequences = {
-      {0, 1, 8191, table}, {1, 1, 4095, table}, {2, 1, 8191, table}};
-  AttentionPlan plan = plan_attention(sequences, 2, 2, {64, 4 * 8 + 4 * 4});
-  EXPECT_EQ(plan.tiles, 2U * (8 + 4 + 1));
-  EXPECT_EQ(plan.folds, 2U * 2);
-  EXPECT_EQ(sequences[1].first_record, 4U * 8);
-  EXPECT_EQ(sequences[2].parts, 1U);
-  plan = plan_attention(sequences, 2, 2, {64, 0});
-  EXPECT_EQ(plan.folds, 0U);
-  // Tiles of folds find their sequences past those that are not divided.
-  sequences = {{0, 1, 100, table}, {1, 1, 8191, table}, {2, 1, 100, table}, {3, 1, 8191, table}};
-  plan = plan_attention(sequences, 2, 2, {64, 1024});
-  ASSERT_EQ(plan.folds, 4U);
-  AttentionArgs args;
-  args.kv_heads = 2;
-  args.group = 2;
-  args.sequences = sequences.data();
-  args.sequence_count = 4;
-  std::vector<std::uint32_t> rows;
-  for (std::uint32_t tile = 0; tile < plan.folds; ++tile) {
-    rows.push_back(attention_fold_tile(args, tile).first_row);
-  }
-  EXPECT_EQ(rows, (std::vector<std::uint32_t>{1, 1, 3, 3}));
-}
-
-TEST(PlanAttention, CoversEveryRowAndHeadOnce) {
-  const std::uint32_t table[64] = {};
-  std::vector<AttentionSequence> sequences = {
-      {0, 1, 40, table}, {1, 13, 0, table}, {14, 3, 20000, table}};
-  const std::uint32_t tiles = plan_attention(sequences, 3, 2, {}).tiles;
-  AttentionArgs args;
-  args.kv_heads = 3;
-  args.group = 2;
-  args.sequences = sequences.data();
-  args.sequence_count = 3;
-  std::vector<int> seen(17 * 3);
-  for (std::uint32_t tile = 0; tile < tiles; ++tile) {
-    const AttentionTile work = attention_tile(args, tile);
-    for (std::uint32_t row = work.first_row; row < work.first_row + work.row_count; ++row) {
-      ++seen[row * 3 + work.kv_head];
-      EXPECT_EQ(work.first_position + (row - work.first_row),
-                work.sequence->first_position + (row - work.sequence->first_row));
-    }
-  }
-  EXPECT_EQ(seen, std::vector<int>(17 * 3, 1));
-}
-
-TEST(PlanAttention, KnowsWhereEachTileBeginsAndWhenThereIsNoFurther) {
-  const std::uint32_t blocks[2] = {4, 1};
-  std::vector<AttentionSequence> sequences = {{0, 2, 30, blocks}};
-  const std::uint32_t tiles = plan_attention(sequences, 3, 1, {}).tiles;
-  std::vector<std::byte> memory(5 * 3 * 64);
-  AttentionArgs args;
-  args.kv = {memory.data(), 3 * 64, 64};
-  args.kv_heads = 3;
-  args.group = 1;
-  args.sequences = sequences.data();
-  args.sequence_count = 1;
-  for (std::uint32_t tile = 0; tile < tiles; ++tile) {
-    EXPECT_EQ(attention_tile_begins(args, tile),
-              args.kv.tile(4, attention_tile(args, tile).kv_head));
-  }
-  EXPECT_EQ(attention_tile_begins(args, tiles), nullptr);
 }
 
 }  // namespace

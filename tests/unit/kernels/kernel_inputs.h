@@ -113,6 +113,42 @@ inline void expect_same_bits(std::span<const Bf16> actual, std::span<const Bf16>
   }
 }
 
+// fp32 rows to be written, each with floats behind it that are nobody's.
+class GuardedRows {
+ public:
+  GuardedRows(std::size_t rows, std::size_t columns)
+      : columns_(columns), all_(rows * stride(), kGuard) {}
+
+  [[nodiscard]] float* data() { return all_.data(); }
+  [[nodiscard]] std::size_t stride() const { return columns_ + 16; }
+
+  // The rows one after the other. What is behind them must be as it was.
+  [[nodiscard]] std::vector<float> take() const {
+    std::vector<float> rows;
+    for (std::size_t at = 0; at < all_.size(); at += stride()) {
+      const std::span<const float> row = std::span(all_).subspan(at, stride());
+      rows.insert(rows.end(), row.begin(), row.begin() + static_cast<std::ptrdiff_t>(columns_));
+      for (const float behind : row.subspan(columns_)) {
+        EXPECT_EQ(std::bit_cast<std::uint32_t>(behind), std::bit_cast<std::uint32_t>(kGuard));
+      }
+    }
+    return rows;
+  }
+
+ private:
+  static constexpr float kGuard = -0x1.5a5a5ap100F;
+
+  std::size_t columns_;
+  std::vector<float> all_;
+};
+
+// Whether `narrow` is `wide` rounded: the two forms of a result.
+inline void expect_rounded(std::span<const Bf16> narrow, std::span<const float> wide) {
+  std::vector<Bf16> rounded(wide.size());
+  tensor::to_bf16(wide.data(), rounded.data(), wide.size());
+  expect_same_bits(narrow, rounded);
+}
+
 // A test that runs once for each vector instruction set of this machine, in the float mode.
 class EachIsa : public ::testing::TestWithParam<Isa> {
  protected:

@@ -14,7 +14,7 @@
 
 namespace phalanx::kernels {
 
-// A table whose matrix products, or attention, are compared with those of ref.
+// A table whose matrix products, attention or rows are compared with those of ref.
 struct MatmulTable {
   std::string name;
   const KernelTable* table = nullptr;
@@ -83,6 +83,15 @@ inline std::vector<MatmulTable> attention_tables() {
     return of.table == &all_array_tiles_table();
   };
   tables.erase(std::remove_if(tables.begin(), tables.end(), is_all_rows), tables.end());
+  return tables;
+}
+
+// Those whose operations on rows differ: no tile instruction is in them.
+inline std::vector<MatmulTable> row_tables() {
+  std::vector<MatmulTable> tables = isa_tables();
+  if (can_emulate_amx()) {
+    tables.push_back({"amx_rows", &amx_table()});
+  }
   return tables;
 }
 

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the work of attention is divided.
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "phalanx/kernels/attention.h"
+
+namespace phalanx::kernels {
+namespace {
+
+// Which of the tokens of a context the tiles of a plan attend to, for each row and head.
+std::vector<int> tokens_seen(std::span<const AttentionSequence> sequences,
+                             std::uint32_t kv_heads,
+                             std::uint32_t tiles) {
+  const AttentionSequence& last = sequences.back();
+  const std::uint32_t rows = last.first_row + last.row_count;
+  constexpr std::uint32_t kMost = 32;  // segments
+  std::vector<int> seen(std::size_t{rows} * kv_heads * kMost);
+  AttentionArgs args;
+  args.kv_heads = kv_heads;
+  args.group = 2;
+  args.sequences = sequences.data();
+  args.sequence_count = static_cast<std::uint32_t>(sequences.size());
+  for (std::uint32_t tile = 0; tile < tiles; ++tile) {
+    const AttentionTile work = attention_tile(args, tile);
+    EXPECT_LT(work.first_token, work.end_token);
+    for (std::uint32_t row = work.first_row; row < work.first_row + work.row_count; ++row) {
+      for (std::size_t token = work.first_token; token < work.end_token; token += kSegmentTokens) {
+        ++seen[(std::size_t{row} * kv_heads + work.kv_head) * kMost + token / kSegmentTokens];
+      }
+    }
+  }
+  return seen;
+}
+
+TEST(PlanAttention, DividesContextsThatLeaveThreadsWithoutWork) {
+  const std::uint32_t table[1] = {};
+  const auto plan_for = [&](std::vector<AttentionSequence>& sequences, AttentionTeam team) {
+    return plan_attention(sequences, 4, 2, team);
+  };
+  const std::vector<AttentionSequence> made = {
+      {0, 1, 700, table}, {1, 1, 20000, table}, {2, 2, 4094, table}, {4, 1, 9000, table}};
+  for (const std::uint32_t threads : {1U, 2U, 3U, 8U, 16U, 64U, 1024U}) {
+    std::vector<AttentionSequence> sequences = made;
+    const AttentionPlan plan = plan_for(sequences, {threads, 4096});
+    const std::vector<int> seen = tokens_seen(sequences, 4, plan.tiles);
+    for (const AttentionSequence& sequence : sequences) {
+      for (std::uint32_t row = 0; row < sequence.row_count; ++row) {
+        const std::uint32_t segments = (sequence.first_position + sequence.row_count + 1023) / 1024;
+        for (std::size_t head = 0; head < 4; ++head) {
+          for (std::size_t segment = 0; segment < 32; ++segment) {
+            EXPECT_EQ(seen[((sequence.first_row + row) * 4 + head) * 32 + segment],
+                      segment < segments ? 1 : 0)
+                << threads << " " << sequence.first_position << " " << segment;
+          }
+        }
+      }
+    }
+    // Whoever has enough tiles divides nothing; with more threads, parts are smaller.
+    EXPECT_EQ(plan.folds == 0, threads <= 3) << threads;
+    EXPECT_GE(plan.tiles, std::min(threads, 4U * (1 + 20 + 4 + 9))) << threads;
+  }
+}
+
+TEST(PlanAttention, DividesOnlyWhatThereIsRoomFor) {
+  const std::uint32_t table[1] = {};
+  // Of two heads and a group of two: 4 records a segment and row.
+  std::vector<AttentionSequence> sequences = {
+      {0, 1, 8191, table}, {1, 1, 4095, table}, {2, 1, 8191, table}};
+  AttentionPlan plan = plan_attention(sequences, 2, 2, {64, 4 * 8 + 4 * 4});
+  EXPECT_EQ(plan.tiles, 2U * (8 + 4 + 1));
+  EXPECT_EQ(plan.folds, 2U * 2);
+  EXPECT_EQ(sequences[1].first_record, 4U * 8);
+  EXPECT_EQ(sequences[2].parts, 1U);
+  plan = plan_attention(sequences, 2, 2, {64, 0});
+  EXPECT_EQ(plan.folds, 0U);
+  // Tiles of folds find their sequences past those that are not divided.
+  sequences = {{0, 1, 100, table}, {1, 1, 8191, table}, {2, 1, 100, table}, {3, 1, 8191, table}};
+  plan = plan_attention(sequences, 2, 2, {64, 1024});
+  ASSERT_EQ(plan.folds, 4U);
+  AttentionArgs args;
+  args.kv_heads = 2;
+  args.group = 2;
+  args.sequences = sequences.data();
+  args.sequence_count = 4;
+  std::vector<std::uint32_t> rows;
+  for (std::uint32_t tile = 0; tile < plan.folds; ++tile) {
+    rows.push_back(attention_fold_tile(args, tile).first_row);
+  }
+  EXPECT_EQ(rows, (std::vector<std::uint32_t>{1, 1, 3, 3}));
+}
+
+TEST(PlanAttention, CoversEveryRowAndHeadOnce) {
+  const std::uint32_t table[64] = {};
+  std::vector<AttentionSequence> sequences = {
+      {0, 1, 40, table}, {1, 13, 0, table}, {14, 3, 20000, table}};
+  const std::uint32_t tiles = plan_attention(sequences, 3, 2, {}).tiles;
+  AttentionArgs args;
+  args.kv_heads = 3;
+  args.group = 2;
+  args.sequences = sequences.data();
+  args.sequence_count = 3;
+  std::vector<int> seen(17 * 3);
+  for (std::uint32_t tile = 0; tile < tiles; ++tile) {
+    const AttentionTile work = attention_tile(args, tile);
+    for (std::uint32_t row = work.first_row; row < work.first_row + work.row_count; ++row) {
+      ++seen[row * 3 + work.kv_head];
+      EXPECT_EQ(work.first_position + (row - work.first_row),
+                work.sequence->first_position + (row - work.sequence->first_row));
+    }
+  }
+  EXPECT_EQ(seen, std::vector<int>(17 * 3, 1));
+}
+
+TEST(PlanAttention, KnowsWhereEachTileBeginsAndWhenThereIsNoFurther) {
+  const std::uint32_t blocks[2] = {4, 1};
+  std::vector<AttentionSequence> sequences = {{0, 2, 30, blocks}};
+  const std::uint32_t tiles = plan_attention(sequences, 3, 1, {}).tiles;
+  std::vector<std::byte> memory(5 * 3 * 64);
+  AttentionArgs args;
+  args.kv = {memory.data(), 3 * 64, 64};
+  args.kv_heads = 3;
+  args.group = 1;
+  args.sequences = sequences.data();
+  args.sequence_count = 1;
+  for (std::uint32_t tile = 0; tile < tiles; ++tile) {
+    EXPECT_EQ(attention_tile_begins(args, tile),
+              args.kv.tile(4, attention_tile(args, tile).kv_head));
+  }
+  EXPECT_EQ(attention_tile_begins(args, tiles), nullptr);
+}
+
+}  // namespace
+}  // namespace phalanx::kernels
