@@ -103,10 +103,18 @@ std::uint32_t largest_that_fits(const checkpoint::ModelConfig& config,
   return low;
 }
 
-Error does_not_fit(const checkpoint::ModelConfig& config,
-                   const MemoryRequest& request,
-                   const step::RankLimits& least,
-                   std::size_t needed) {
+// What of `request` made its KV blocks, and how much of it makes `blocks`.
+std::string kv_setting(const MemoryRequest& request, const Sized& sized, std::uint32_t blocks) {
+  return request.kv_memory_bytes > 0
+             ? "--kv-cache-memory-bytes " + std::to_string(std::uint64_t{blocks} * sized.block)
+             : "--num-kv-blocks " + std::to_string(blocks);
+}
+
+// The settings of which one alone, smaller, makes `limits` fit. `sized` is theirs.
+std::vector<std::string> smaller_settings(const checkpoint::ModelConfig& config,
+                                          const MemoryRequest& request,
+                                          const step::RankLimits& limits,
+                                          const Sized& sized) {
   struct Setting {
     const char* name;
     std::uint32_t step::RankLimits::*field;
@@ -115,20 +123,50 @@ Error does_not_fit(const checkpoint::ModelConfig& config,
       {{"--max-model-len", &step::RankLimits::max_model_len},
        {"--max-num-batched-tokens", &step::RankLimits::max_num_batched_tokens},
        {"--max-num-seqs", &step::RankLimits::max_num_seqs}}};
-  std::string message = "expected at most " + bytes_text(request.available_bytes) +
-                        ", found a need of " + bytes_text(needed);
-  bool any = false;
-  for (const Setting& setting : kSettings) {
-    const std::uint32_t largest = largest_that_fits(config, request, least, setting.field, true);
-    if (largest != 0) {
-      message += std::string(any ? ", or " : "; what fits: ") + setting.name + " " +
-                 std::to_string(largest) + " instead of " + std::to_string(least.*setting.field);
-      any = true;
+  std::vector<std::string> found;
+  if (request.names_kv()) {
+    const std::uint32_t largest =
+        largest_that_fits(config, request, limits, &step::RankLimits::kv_blocks, false);
+    if (largest >= step::blocks_for(limits.max_model_len)) {
+      found.push_back(
+          kv_setting(request, sized, largest) + " instead of " +
+          std::to_string(request.kv_memory_bytes > 0 ? request.kv_memory_bytes : limits.kv_blocks));
     }
   }
-  if (!any) {
-    message += "; no single smaller setting fits beside weights of " +
-               bytes_text(layout_of(config).bytes) +
+  for (const Setting& setting : kSettings) {
+    const std::uint32_t largest =
+        largest_that_fits(config, request, limits, setting.field, !request.names_kv());
+    if (largest != 0) {
+      found.push_back(std::string(setting.name) + " " + std::to_string(largest) + " instead of " +
+                      std::to_string(limits.*setting.field));
+    }
+  }
+  return found;
+}
+
+Error does_not_fit(const checkpoint::ModelConfig& config,
+                   const MemoryRequest& request,
+                   const step::RankLimits& limits,
+                   const Sized& sized) {
+  const std::size_t weights = layout_of(config).bytes;
+  std::vector<std::string> found = smaller_settings(config, request, limits, sized);
+  if (found.empty() && request.names_kv()) {
+    // The blocks that were named and a shorter length together.
+    const std::uint32_t length =
+        largest_that_fits(config, request, limits, &step::RankLimits::max_model_len, true);
+    if (length != 0) {
+      found.push_back("--max-model-len " + std::to_string(length) + " with " +
+                      kv_setting(request, sized, step::blocks_for(length)));
+    }
+  }
+  std::string message = "expected at most " + bytes_text(request.available_bytes) +
+                        ", found a need of " +
+                        bytes_text(weights + sized.replica * request.replicas);
+  for (const std::string& setting : found) {
+    message.append(&setting == &found.front() ? "; what fits: " : ", or ").append(setting);
+  }
+  if (found.empty()) {
+    message += "; no single smaller setting fits beside weights of " + bytes_text(weights) +
                ": fewer replicas, a smaller --quantization, or more memory";
   }
   return resource_exhausted(message);
@@ -177,41 +215,34 @@ namespace {
 // or the memory, can hold.
 std::uint32_t derived_length(const checkpoint::ModelConfig& config, const MemoryRequest& request) {
   step::RankLimits limits = request.limits;
-  const std::uint32_t most = std::min(config.max_position, std::uint32_t{step::kMaxPromptTokens});
-  limits.max_model_len = most;
+  limits.max_model_len = std::min(config.max_position, std::uint32_t{step::kMaxPromptTokens});
   if (limits.kv_blocks != 0) {
     const std::uint64_t held = std::uint64_t{limits.kv_blocks} * step::kBlockTokens;
-    return static_cast<std::uint32_t>(std::min<std::uint64_t>(held, most));
+    limits.max_model_len =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(held, limits.max_model_len));
   }
-  const std::uint32_t fitting =
-      largest_that_fits(config, request, limits, &step::RankLimits::max_model_len, true);
-  return fitting >= std::min(kLeastDerivedLength, most) ? fitting : most;
+  const std::uint32_t fitting = largest_that_fits(
+      config, request, limits, &step::RankLimits::max_model_len, limits.kv_blocks == 0);
+  return fitting >= std::min(kLeastDerivedLength, limits.max_model_len) ? fitting
+                                                                        : limits.max_model_len;
 }
 
+// Of `limits`, whose need is `sized`.
 Error beyond_memory(const checkpoint::ModelConfig& config,
                     const MemoryRequest& request,
                     step::RankLimits limits,
-                    std::size_t needed) {
+                    Sized sized) {
   if (request.limits.max_model_len == 0) {
     // Nobody asked for the model's own length: the others are judged beside the least.
-    limits.max_model_len = std::min(config.max_position, kLeastDerivedLength);
-    limits.kv_blocks = std::max(request.limits.kv_blocks, step::blocks_for(limits.max_model_len));
-    if (const auto least = size_replica(config, request, limits)) {
-      needed = layout_of(config).bytes + least->replica * request.replicas;
+    limits.max_model_len = std::min(limits.max_model_len, kLeastDerivedLength);
+    if (!request.names_kv()) {
+      limits.kv_blocks = step::blocks_for(limits.max_model_len);
+    }
+    if (auto least = size_replica(config, request, limits)) {
+      sized = *std::move(least);
     }
   }
-  const std::uint32_t least_blocks = step::blocks_for(limits.max_model_len);
-  if (request.limits.kv_blocks != 0) {
-    const std::uint32_t largest =
-        largest_that_fits(config, request, limits, &step::RankLimits::kv_blocks, false);
-    if (largest >= least_blocks) {
-      return resource_exhausted("expected at most " + bytes_text(request.available_bytes) +
-                                ", found a need of " + bytes_text(needed) +
-                                "; the largest kv_blocks that fits is " + std::to_string(largest));
-    }
-  }
-  limits.kv_blocks = least_blocks;
-  return does_not_fit(config, request, limits, needed);
+  return does_not_fit(config, request, limits, sized);
 }
 
 // As many KV blocks as the memory that `limits` with the fewest leave has room for, and no more
@@ -253,39 +284,42 @@ Result<std::uint32_t> blocks_for_bytes(const checkpoint::ModelConfig& config,
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, step::kMaxKvBlocks));
 }
 
+Error too_few_blocks(const MemoryRequest& request, std::uint32_t length, std::uint32_t least) {
+  return invalid_argument(
+      std::string(request.kv_memory_bytes > 0 ? "blocks of --kv-cache-memory-bytes" : "kv_blocks") +
+      ": expected at least " + std::to_string(least) + " for one sequence of " +
+      std::to_string(length) + " tokens, found " + std::to_string(request.limits.kv_blocks) +
+      ", which hold a max_model_len of " +
+      std::to_string(std::uint64_t{request.limits.kv_blocks} * step::kBlockTokens));
+}
+
 }  // namespace
 
-Result<MemoryPlan> plan_memory(const checkpoint::ModelConfig& config,
-                               const MemoryRequest& request) {
+Result<MemoryPlan> plan_memory(const checkpoint::ModelConfig& config, const MemoryRequest& asked) {
+  MemoryRequest request = asked;
   if (request.kv_memory_bytes > 0) {
-    MemoryRequest known = request;
-    PHALANX_TRY(known.limits.kv_blocks, blocks_for_bytes(config, request));
-    known.kv_memory_bytes = 0;
-    return plan_memory(config, known);
+    PHALANX_TRY(request.limits.kv_blocks, blocks_for_bytes(config, request));
   }
-  const step::RankLimits& asked = request.limits;
-  step::RankLimits limits = asked;
+  step::RankLimits limits = request.limits;
   if (limits.max_model_len == 0) {
     limits.max_model_len = derived_length(config, request);
   }
   // At the least, one sequence of the full length.
   const std::uint32_t least_blocks = step::blocks_for(limits.max_model_len);
-  limits.kv_blocks = asked.kv_blocks == 0 ? least_blocks : asked.kv_blocks;
+  if (!request.names_kv()) {
+    limits.kv_blocks = least_blocks;
+  }
   if (limits.kv_blocks < least_blocks) {
-    return invalid_argument("kv_blocks: expected at least " + std::to_string(least_blocks) +
-                            " for one sequence of " + std::to_string(limits.max_model_len) +
-                            " tokens, found " + std::to_string(limits.kv_blocks) +
-                            ", which hold a max_model_len of " +
-                            std::to_string(std::uint64_t{limits.kv_blocks} * step::kBlockTokens));
+    return too_few_blocks(request, limits.max_model_len, least_blocks);
   }
   PHALANX_TRY(Sized sized, size_replica(config, request, limits));
   MemoryPlan plan;
   plan.weights = layout_of(config).bytes;
   plan.total = plan.weights + sized.replica * request.replicas;
   if (plan.total > request.available_bytes) {
-    return beyond_memory(config, request, limits, plan.total);
+    return beyond_memory(config, request, limits, std::move(sized));
   }
-  if (asked.kv_blocks == 0) {
+  if (!request.names_kv()) {
     const std::uint64_t room =
         (request.available_bytes - plan.total) / (sized.block * request.replicas);
     limits.kv_blocks = most_blocks(config, request, limits, room);

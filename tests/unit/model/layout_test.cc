@@ -377,6 +377,21 @@ TEST(MemoryPlan, DerivesALengthThatFitsWhenNoneIsNamed) {
       << "a context of a hundred tokens is nobody's wish";
 }
 
+// What grows with the length is more than the KV blocks.
+TEST(MemoryPlan, DerivesALengthThatFitsBesideNamedBlocks) {
+  const checkpoint::ModelConfig config = config_of({});
+  MemoryRequest request = request_of(1, 1, std::size_t{1} << 30);
+  request.limits.kv_blocks = 16;
+  request.available_bytes = plan_memory(config, request).value().total - 4096;
+  request.limits.max_model_len = 0;
+  const auto plan = plan_memory(config, request);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message();
+  EXPECT_EQ(plan->limits.kv_blocks, 16U);
+  EXPECT_GE(plan->limits.max_model_len, 256U);
+  EXPECT_LT(plan->limits.max_model_len, 512U);
+  EXPECT_LE(plan->total, request.available_bytes);
+}
+
 TEST(MemoryPlan, CountsTheResultRingOnce) {
   const checkpoint::ModelConfig config = config_of({});
   const Shard shard = plan_shard(config, 0, 1).value();
@@ -457,6 +472,68 @@ TEST(MemoryPlan, NamesTheLargestSettingThatFits) {
   EXPECT_TRUE(plan_memory(config, request).has_value()) << message;
   request.limits.max_num_batched_tokens = fits + 1;
   EXPECT_FALSE(plan_memory(config, request).has_value()) << message;
+}
+
+// What the refusal of `request` says of `flag`; 0 = nothing.
+std::uint64_t advised(const checkpoint::ModelConfig& config,
+                      const MemoryRequest& request,
+                      const std::string& flag) {
+  const auto plan = plan_memory(config, request);
+  EXPECT_FALSE(plan.has_value());
+  const std::string message = plan ? "" : plan.error().message();
+  const std::size_t at = message.find(flag + " ");
+  return at == std::string::npos ? 0 : std::stoull(message.substr(at + flag.size() + 1));
+}
+
+// Whoever follows one part of the advice, and changes nothing else, is served.
+TEST(MemoryPlan, AdvisesWhatFitsBesideNamedBlocks) {
+  const checkpoint::ModelConfig config = config_of({});
+  const std::size_t block = replica_block_bytes(config, 1, step::KvFormat::kBf16).value();
+  for (const std::uint32_t length : {0U, 384U}) {
+    for (const bool in_bytes : {false, true}) {
+      MemoryRequest request = request_of(1, 1, std::size_t{1} << 30);
+      request.limits.max_num_batched_tokens = 512;  // fewer leave more than the KV of a sequence
+      request.limits.max_model_len = length == 0 ? 256 : length;
+      request.limits.kv_blocks = 20;
+      request.available_bytes = plan_memory(config, request).value().total - 4096;
+      request.limits.max_model_len = length;
+      const std::string flag = in_bytes ? "--kv-cache-memory-bytes" : "--num-kv-blocks";
+      const std::string other = in_bytes ? "--num-kv-blocks" : "--kv-cache-memory-bytes";
+      if (in_bytes) {
+        request.limits.kv_blocks = 0;
+        request.kv_memory_bytes = 20 * block + 5;
+      }
+      EXPECT_EQ(advised(config, request, other), 0U);
+      MemoryRequest smaller = request;
+      if (in_bytes) {
+        smaller.kv_memory_bytes = advised(config, request, flag);
+      } else {
+        smaller.limits.kv_blocks = static_cast<std::uint32_t>(advised(config, request, flag));
+      }
+      EXPECT_TRUE(plan_memory(config, smaller).has_value()) << flag << " " << length;
+      smaller = request;
+      smaller.limits.max_num_batched_tokens =
+          static_cast<std::uint32_t>(advised(config, request, "--max-num-batched-tokens"));
+      EXPECT_TRUE(plan_memory(config, smaller).has_value()) << flag << " " << length;
+    }
+  }
+}
+
+TEST(MemoryPlan, AdvisesALengthWithTheBlocksThatItNeeds) {
+  const checkpoint::ModelConfig config = config_of({});
+  MemoryRequest request = request_of(1, 1, std::size_t{1} << 30);
+  request.limits = {256, 1, 1, 8};
+  request.available_bytes = plan_memory(config, request).value().total;
+  request.limits.max_model_len = 512;
+  request.limits.kv_blocks = 64;
+  MemoryRequest smaller = request;
+  smaller.limits.max_model_len =
+      static_cast<std::uint32_t>(advised(config, request, "--max-model-len"));
+  smaller.limits.kv_blocks =
+      static_cast<std::uint32_t>(advised(config, request, "--num-kv-blocks"));
+  EXPECT_GE(smaller.limits.max_model_len, 256U);
+  EXPECT_EQ(smaller.limits.kv_blocks, step::blocks_for(smaller.limits.max_model_len));
+  EXPECT_TRUE(plan_memory(config, smaller).has_value());
 }
 
 // The model's own length, which nobody asked for, makes nothing impossible.

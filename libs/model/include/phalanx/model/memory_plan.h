@@ -48,7 +48,7 @@ struct MemoryRequest {
   std::uint32_t ranks = 1;  // of each replica
   step::RankLimits limits;  // kv_blocks 0 = as many as fit, at most what max_num_seqs sequences of
                             // max_model_len tokens can use; max_model_len 0 = the model's own, or
-                            // the largest that fits
+                            // the largest that the KV blocks and the memory hold
   std::uint32_t cpus = 1;   // of all ranks together, at most: each of their threads has one
   std::uint64_t kv_memory_bytes = 0;  // of each replica: pays for limits.kv_blocks; 0 = not named
   std::size_t available_bytes = 0;
@@ -91,8 +91,8 @@ struct MemoryPlan {
 
 // Errors: kInvalidArgument    as rank_memory(); more ranks than the model has units; kv_memory_bytes
 //                             below one block
-//         kResourceExhausted  does not fit; the message names the setting and the largest value
-//                             that does
+//         kResourceExhausted  does not fit; the message names settings, in the operator's words,
+//                             and the largest value of each that fits beside the others
 [[nodiscard]] Result<MemoryPlan> plan_memory(const checkpoint::ModelConfig& config,
                                              const MemoryRequest& request);
 
