@@ -75,6 +75,9 @@ Result<Inspection> inspect(const std::string& path, const std::string& quantizat
       inspection.warnings.push_back(inspection.unused.text());
     }
     inspection.config->formats = checkpoint->formats_for(quantization);
+    if (std::string note = checkpoint->codes_left(quantization); !note.empty()) {
+      inspection.warnings.push_back(std::move(note));
+    }
   } else {
     add_obstacle(inspection, "model", checkpoint.error());
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which formats the matrices of a checkpoint are served in.
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,19 @@ namespace {
 
 // More do not fit into a line that people read.
 constexpr std::size_t kMostNamed = 6;
+
+// In the order of LayerFormats.
+constexpr std::array kLayerMatrices = {"self_attn.q_proj.weight",
+                                       "self_attn.k_proj.weight",
+                                       "self_attn.v_proj.weight",
+                                       "self_attn.o_proj.weight",
+                                       "mlp.gate_proj.weight",
+                                       "mlp.up_proj.weight",
+                                       "mlp.down_proj.weight"};
+
+std::string name_of(std::uint32_t layer, const char* matrix) {
+  return "model.layers." + std::to_string(layer) + "." + matrix;
+}
 
 }  // namespace
 
@@ -136,14 +150,16 @@ WeightFormats Checkpoint::stored_formats() const {
   formats.head = config_.tied_head ? formats.embedding : format_of("lm_head.weight");
   std::vector<LayerFormats> layers;
   for (std::uint32_t index = 0; index < config_.layers; ++index) {
-    const std::string layer = "model.layers." + std::to_string(index) + ".";
-    const LayerFormats found = {format_of(layer + "self_attn.q_proj.weight"),
-                                format_of(layer + "self_attn.k_proj.weight"),
-                                format_of(layer + "self_attn.v_proj.weight"),
-                                format_of(layer + "self_attn.o_proj.weight"),
-                                format_of(layer + "mlp.gate_proj.weight"),
-                                format_of(layer + "mlp.up_proj.weight"),
-                                format_of(layer + "mlp.down_proj.weight")};
+    const auto of_matrix = [&](std::size_t matrix) {
+      return format_of(name_of(index, kLayerMatrices[matrix]));
+    };
+    const LayerFormats found = {of_matrix(0),
+                                of_matrix(1),
+                                of_matrix(2),
+                                of_matrix(3),
+                                of_matrix(4),
+                                of_matrix(5),
+                                of_matrix(6)};
     if (std::ranges::count(found.each(), WeightFormat::kBf16) != 0) {
       return formats;
     }
@@ -165,6 +181,34 @@ WeightFormats Checkpoint::stored_formats() const {
   layers.resize(equal ? 1 : layers.size());
   formats.layers = std::move(layers);
   return formats;
+}
+
+std::string Checkpoint::codes_left(std::string_view quantization) const {
+  if (quantization != step::kAutoQuantization) {
+    return {};
+  }
+  bool has_codes = false;
+  std::string reason;
+  for (std::uint32_t index = 0; index < config_.layers; ++index) {
+    for (const char* name : kLayerMatrices) {
+      const WeightTensor& tensor = weight(name_of(index, name));
+      if (format_of_codes(tensor.type)) {
+        has_codes = true;
+      } else if (reason.empty()) {
+        reason.append(tensor.name).append(" has none, it is ");
+        reason.append(gguf::traits_of(tensor.type).name);
+      }
+    }
+  }
+  const std::uint32_t of_heads = config_.heads_per_group() * config_.head_dim;
+  if (reason.empty() && of_heads % kernels::kDotBlock != 0) {
+    reason = name_of(0, kLayerMatrices[3]) + " has " + std::to_string(of_heads) +
+             " columns for each group of heads, which is no multiple of " +
+             std::to_string(kernels::kDotBlock);
+  }
+  return has_codes && !reason.empty()
+             ? "all matrices of the layers are held as bf16, those with codes too: " + reason
+             : std::string();
 }
 
 }  // namespace phalanx::checkpoint

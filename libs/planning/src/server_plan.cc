@@ -176,6 +176,9 @@ Result<Planned> make_plan(const wire::PlannerBootstrap& asked) {
   }
   checkpoint::ModelConfig config = checkpoint.config();
   config.formats = checkpoint.formats_for(asked.quantization);
+  if (std::string note = checkpoint.codes_left(asked.quantization); !note.empty()) {
+    made.warnings.push_back(std::move(note));
+  }
   PHALANX_TRY(const std::unique_ptr<tokenizer::Tokenizer> tokenizer,
               read_texts(asked, folder, config.vocab, &made.tokenizer_source));
   if (!tokenizer->left_out().empty()) {

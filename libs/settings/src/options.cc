@@ -58,7 +58,7 @@ void add_model_flags(flags::FlagTable* table, Options* o) {
                     step::quantization_choices(),
                     "Format that weight matrices are packed in and computed with; auto takes what "
                     "the files have: each matrix of a GGUF file with the codes and scales of "
-                    "its blocks, else bf16");
+                    "its blocks, or bf16: in all layers if a matrix of one has no codes");
   table->add_text("chat-template",
                   &o->chat_template_path,
                   "FILE",

@@ -290,24 +290,47 @@ TEST(GgufFormats, AreBf16WhereALeafIsNoWholeGroup) {
   const auto source = gguf_checkpoint(shape, [&](GgufParts& parts) {
     make_blocks(parts, [&](std::size_t) { return TensorType::kQ8_0; });
   });
-  EXPECT_EQ(Checkpoint::open(*source).value().stored_formats(),
+  const Checkpoint checkpoint = Checkpoint::open(*source).value();
+  EXPECT_EQ(checkpoint.stored_formats(),
             WeightFormats(WeightFormat::kBf16, WeightFormat::kInt8G32));
+  EXPECT_EQ(checkpoint.codes_left("auto"),
+            "all matrices of the layers are held as bf16, those with codes too: "
+            "model.layers.0.self_attn.o_proj.weight has 16 columns for each group of heads, which "
+            "is no multiple of 32");
 }
 
 TEST(GgufFormats, AreBf16WhereAMatrixOfALayerHasNoCodes) {
   const TestShape shape = shape_of_blocks();
-  const auto source = gguf_checkpoint(shape, [&](GgufParts& parts) {
-    std::vector<GgufTensor> plain = parts.tensors;
-    make_blocks(parts, [&](std::size_t) { return TensorType::kQ4_K; });
-    for (std::size_t i = 0; i < plain.size(); ++i) {
-      if (plain[i].name == "blk.1.attn_k.weight" || plain[i].name == "token_embd.weight") {
-        parts.tensors[i] = plain[i];
+  const auto without_codes = [&](const std::function<bool(const std::string&)>& is_plain) {
+    const auto source = gguf_checkpoint(shape, [&](GgufParts& parts) {
+      std::vector<GgufTensor> plain = parts.tensors;
+      make_blocks(parts, [&](std::size_t) { return TensorType::kQ4_K; });
+      for (std::size_t i = 0; i < plain.size(); ++i) {
+        if (is_plain(plain[i].name)) {
+          parts.tensors[i] = plain[i];
+        }
       }
-    }
-  });
+    });
+    return Checkpoint::open(*source).value();
+  };
   WeightFormats expected(WeightFormat::kBf16, WeightFormat::kBf16);
   expected.head = WeightFormat::kInt4G32MinK;
-  EXPECT_EQ(Checkpoint::open(*source).value().stored_formats(), expected);
+  const Checkpoint mixed = without_codes([](const std::string& name) {
+    return name == "blk.1.attn_k.weight" || name == "token_embd.weight";
+  });
+  EXPECT_EQ(mixed.stored_formats(), expected);
+  EXPECT_EQ(mixed.codes_left("auto"),
+            "all matrices of the layers are held as bf16, those with codes too: "
+            "model.layers.1.self_attn.k_proj.weight has none, it is BF16");
+  EXPECT_EQ(mixed.codes_left("int4"), "") << "what was asked for";
+  EXPECT_EQ(mixed.codes_left("bf16"), "") << "what was asked for";
+  EXPECT_EQ(without_codes([](const std::string&) { return true; }).codes_left("auto"), "")
+      << "there are none";
+  EXPECT_EQ(without_codes([](const std::string& name) {
+              return name == "token_embd.weight";
+            }).codes_left("auto"),
+            "")
+      << "embedding and head stand for themselves";
 }
 
 // What filling an arena says of a file of one type, the first block of whose second layer's

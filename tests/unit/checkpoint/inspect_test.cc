@@ -12,7 +12,7 @@
 #include "source_dir.h"
 #include "support/gguf_writer.h"
 #include "support/temp_dir.h"
-#include "test_checkpoint.h"
+#include "test_gguf.h"
 
 namespace phalanx::checkpoint {
 namespace {
@@ -127,6 +127,30 @@ void write_model(const test::TempDir& place) {
         std::string(PHALANX_SOURCE_DIR) + "/deploy/models/phalanx-tiny/" + name,
         place.path() / name);
   }
+}
+
+// Nobody asked for bf16: it is in the plan, and said.
+TEST(Inspect, SaysWhyCodesAreHeldAsBf16) {
+  const test::TempDir place;
+  TestShape shape;
+  shape.hidden = 256;
+  shape.intermediate = 512;
+  const auto source = gguf_checkpoint(shape, [](GgufParts& parts) {
+    const std::vector<GgufTensor> plain = parts.tensors;
+    make_blocks(parts, [](std::size_t) { return gguf::TensorType::kQ8_0; });
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      if (plain[i].name == "blk.0.ffn_up.weight") {
+        parts.tensors[i] = plain[i];
+      }
+    }
+  });
+  write_file(place, "m.gguf", source->files().bytes("model.gguf"));
+  const std::string path = place.path().string() + "/m.gguf";
+  const std::vector<std::string> expected = {
+      "all matrices of the layers are held as bf16, those with codes too: "
+      "model.layers.0.mlp.up_proj.weight has none, it is BF16"};
+  EXPECT_EQ(inspect(path).value().warnings, expected);
+  EXPECT_TRUE(inspect(path, "int8").value().warnings.empty());
 }
 
 TEST(Inspect, ReadsEachTemplate) {

@@ -13,6 +13,8 @@
 #include "phalanx/wire/codec.h"
 
 #include "source_dir.h"
+#include "support/temp_dir.h"
+#include "unit/checkpoint/test_gguf.h"
 
 namespace phalanx::planning {
 namespace {
@@ -48,6 +50,39 @@ TEST(ServerPlan, SaysAllThatALeaderKnowsOfAModel) {
   EXPECT_EQ(plan.tokenizer_bytes, made.tokenizer_source.size());
   EXPECT_TRUE(tokenizer::tokenizer_source_from(made.tokenizer_source));
   EXPECT_TRUE(made.warnings.empty()) << "all of its tensors are used, and all tokens";
+}
+
+TEST(ServerPlan, WarnsOfCodesThatAreHeldAsBf16) {
+  checkpoint::TestShape shape;
+  shape.hidden = 256;
+  shape.intermediate = 512;
+  const auto source = checkpoint::gguf_checkpoint(shape, [&](checkpoint::GgufParts& parts) {
+    std::vector<std::string> tokens = {"a", "b", "ab"};
+    while (tokens.size() < shape.vocab) {
+      tokens.push_back("token " + std::to_string(tokens.size()));
+    }
+    parts.writer.text("tokenizer.ggml.model", "gpt2").texts("tokenizer.ggml.tokens", tokens);
+    parts.writer.texts("tokenizer.ggml.merges", {"a b"});
+    const std::vector<checkpoint::GgufTensor> plain = parts.tensors;
+    checkpoint::make_blocks(parts, [](std::size_t) { return gguf::TensorType::kQ8_0; });
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      if (plain[i].name == "blk.0.ffn_up.weight") {
+        parts.tensors[i] = plain[i];
+      }
+    }
+  });
+  const std::vector<std::byte>& bytes = source->files().bytes("model.gguf");
+  const test::TempDir place;
+  place.write("m.gguf", {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  wire::PlannerBootstrap asked = asked_for_the_tiny_model();
+  asked.model_path = place.path().string() + "/m.gguf";
+  asked.quantization = "auto";
+  const auto made = make_plan(asked);
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  EXPECT_EQ(made->plan.weight_summary, "bf16, head int8-g32");
+  ASSERT_EQ(made->warnings.size(), 1U);
+  EXPECT_NE(made->warnings[0].find("model.layers.0.mlp.up_proj.weight has none"), std::string::npos)
+      << made->warnings[0];
 }
 
 TEST(ServerPlan, DerivesWhatWasNotAskedFor) {

@@ -122,6 +122,11 @@ class Checkpoint {
   // superblock, in_one_level() of it.
   [[nodiscard]] WeightFormats stored_formats() const;
 
+  // What makes formats_for(quantization) hold matrices of the layers as kBf16 that the files have
+  // the codes of, as a note for people: the first matrix without codes, or the width of a leaf.
+  // Empty: there are none, or another format was asked for.
+  [[nodiscard]] std::string codes_left(std::string_view quantization) const;
+
   [[nodiscard]] const UnusedTensors& unused() const { return unused_; }
 
   // The pages of a weight are not read again.
