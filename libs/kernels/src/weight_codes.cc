@@ -235,9 +235,9 @@ Status pack_coded_strips(const CodedColumns& from, WeightFormat format, std::spa
       continue;
     }
     if (const std::size_t bad = bad_scale(from, column); bad != from.k) {
-      return not_coded(column,
-                       "the scale of column " + std::to_string(bad) +
-                           " is infinite or NaN, or a denormal of MXFP4",
+      return not_coded(from.first_column + column,
+                       "the scale of column " + std::to_string(from.first_k + bad) +
+                           " is infinite or NaN, or makes numbers of MXFP4 infinite or denormal",
                        format);
     }
     put_coded(strip, column % kStripColumns, from, column);

@@ -203,7 +203,9 @@ Status pack_codes(const Job& job, std::span<std::byte> target, RowBuffers& buffe
                                      job.row_count,
                                      job.k_count,
                                      two_levels ? buffers.superscales.data() : nullptr,
-                                     two_levels ? buffers.superminima.data() : nullptr},
+                                     two_levels ? buffers.superminima.data() : nullptr,
+                                     job.first_row,
+                                     job.first_k},
                                     *job.format,
                                     target);
 }

@@ -333,16 +333,18 @@ TEST(GgufFormats, AreBf16WhereAMatrixOfALayerHasNoCodes) {
       << "embedding and head stand for themselves";
 }
 
-// What filling an arena says of a file of one type, the first block of whose second layer's
-// down_proj `change` has changed.
+// What filling an arena says of a file of one type, one of whose blocks `change` has changed: that
+// in row 70 of the second layer's down_proj with the second block of columns.
 Status filled_with(TensorType type,
                    const std::function<void(std::span<std::byte>)>& change,
                    std::uint32_t intermediate = 512) {
+  const gguf::TypeTraits& traits = gguf::traits_of(type);
   const auto source = gguf_checkpoint(shape_of_blocks(intermediate), [&](GgufParts& parts) {
     make_blocks(parts, [&](std::size_t) { return type; });
     for (GgufTensor& tensor : parts.tensors) {
       if (tensor.name == "blk.1.ffn_down.weight") {
-        change(std::span(tensor.bytes).first(gguf::traits_of(type).block_bytes));
+        const std::size_t block = 70 * (intermediate / traits.block_elements) + 1;
+        change(std::span(tensor.bytes).subspan(block * traits.block_bytes, traits.block_bytes));
       }
     }
   });
@@ -354,20 +356,25 @@ Status filled_with(TensorType type,
   return filled ? ok() : Status(filled.error());
 }
 
-void expect_bad_scale(const Status& filled) {
+// In the words of the file, whose row and column are not those of the leaf.
+void expect_bad_scale(TensorType type, const Status& filled) {
   ASSERT_FALSE(filled.has_value());
   EXPECT_EQ(filled.error().code(), Code::kDataLoss);
-  for (const char* part : {"model.layers.1.mlp.down_proj.weight", "column 0", "infinite or NaN"}) {
-    EXPECT_NE(filled.error().message().find(part), std::string::npos) << filled.error().message();
-  }
+  const std::string column = std::to_string(gguf::traits_of(type).block_elements);
+  EXPECT_TRUE(filled.error().message().starts_with(
+      "model.layers.1.mlp.down_proj.weight: row 70: the scale of column " + column + " "))
+      << filled.error().message();
+  EXPECT_NE(filled.error().message().find("infinite or NaN"), std::string::npos);
 }
 
 TEST(GgufFormats, RefuseScalesThatAreNoNumbers) {
   for (const TensorType type : kCodedTypes) {
     SCOPED_TRACE(gguf::traits_of(type).name);
     for (const std::uint32_t intermediate : {512U, 1024U}) {  // one level, and two
-      expect_bad_scale(filled_with(
-          type, [&](std::span<std::byte> block) { spoil_scale(type, block); }, intermediate));
+      expect_bad_scale(
+          type,
+          filled_with(
+              type, [&](std::span<std::byte> block) { spoil_scale(type, block); }, intermediate));
     }
   }
 }
@@ -381,7 +388,7 @@ TEST(GgufFormats, RefuseDenormalScalesButOfZeros) {
         block[0] = static_cast<std::byte>(e);
       });
     };
-    expect_bad_scale(filled(0x01));
+    expect_bad_scale(TensorType::kMXFP4, filled(0x01));
     EXPECT_TRUE(filled(0x00).has_value());
     EXPECT_TRUE(filled(0x88).has_value()) << "zeros with a sign";
   }

@@ -155,6 +155,9 @@ struct CodedColumns {
   std::size_t k = 0;
   const float* superscales = nullptr;  // [columns, k / 64], rounded up; null: none
   const float* superminima = nullptr;  // as superscales
+  // What is columns and element 0 in the weight that these are of, for messages.
+  std::size_t first_column = 0;
+  std::size_t first_k = 0;
 };
 
 // Packs columns that are coded already, keeping every code, scale and minimum. Where a group has 32
