@@ -19,6 +19,7 @@ constexpr CodeTable kDoubledE2m1 = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, 
 
 constexpr std::uint32_t kNanExponent = 255;
 constexpr std::uint32_t kNormalExponent = 2;  // 2^(e − 128) is no fp32 denormal from it on
+constexpr std::uint32_t kInfinite = 256;      // 2^(e − 128) is infinite in fp32 from it on
 
 // code · 2^(e − 128), infinite where fp32 ends. Integer operations only: the product may be a
 // denormal.
@@ -85,11 +86,15 @@ void codes_iq4_xs(const std::byte* block, BlockCodes& out) {
 void codes_mxfp4(const std::byte* block, BlockCodes& out) {
   const std::uint32_t e = u8(block, 0);
   table_nibbles(block + 1, kDoubledE2m1, out.codes.data());
+  std::int32_t most = 0;
+  for (const std::int8_t code : std::span(out.codes).first<kSmall>()) {
+    most = std::max(most, code < 0 ? -code : code);
+  }
+  const auto bits = static_cast<std::uint32_t>(std::bit_width(static_cast<std::uint32_t>(most)));
   float scale = std::numeric_limits<float>::quiet_NaN();
-  if (e >= kNormalExponent && e != kNanExponent) {
+  if (e >= kNormalExponent && e != kNanExponent && e + bits <= kInfinite) {
     scale = std::bit_cast<float>((e - 1) << 23);
-  } else if (e < kNormalExponent &&
-             std::ranges::count(std::span(out.codes).first<kSmall>(), 0) == kSmall) {
+  } else if (e < kNormalExponent && most == 0) {
     scale = 0.0F;
   }
   out.set_run(0, scale, 0.0F);

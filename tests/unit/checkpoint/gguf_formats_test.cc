@@ -10,6 +10,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -379,18 +380,35 @@ TEST(GgufFormats, RefuseScalesThatAreNoNumbers) {
   }
 }
 
+// A scale of MXFP4 is judged by the numbers that it makes of its codes.
+Status filled_with_mxfp4(int e, int codes) {
+  return filled_with(TensorType::kMXFP4, [&](std::span<std::byte> block) {
+    std::ranges::fill(block, std::byte{0});
+    block[0] = static_cast<std::byte>(e);
+    block[9] = static_cast<std::byte>(codes);
+  });
+}
+
+// Infinite numbers in bf16 refuse a file; in codes they would fail the requests that meet them.
+TEST(GgufFormats, RefuseScalesThatMakeInfiniteNumbers) {
+  for (const auto& [e, most, beyond] : {std::tuple(252, 0x7F, -1),
+                                        std::tuple(253, 0x55, 0x60),
+                                        std::tuple(253, 0xD5, 0x0F),
+                                        std::tuple(254, 0x33, 0x40),
+                                        std::tuple(254, 0xBB, 0x0C)}) {
+    EXPECT_TRUE(filled_with_mxfp4(e, most).has_value()) << e << " " << most;
+    if (beyond >= 0) {
+      expect_bad_scale(TensorType::kMXFP4, filled_with_mxfp4(e, beyond));
+    }
+  }
+}
+
 // A denormal scale would count as zero in a product.
 TEST(GgufFormats, RefuseDenormalScalesButOfZeros) {
   for (const int e : {0, 1}) {
-    const auto filled = [&](int codes) {
-      return filled_with(TensorType::kMXFP4, [&](std::span<std::byte> block) {
-        std::ranges::fill(block, static_cast<std::byte>(codes));
-        block[0] = static_cast<std::byte>(e);
-      });
-    };
-    expect_bad_scale(TensorType::kMXFP4, filled(0x01));
-    EXPECT_TRUE(filled(0x00).has_value());
-    EXPECT_TRUE(filled(0x88).has_value()) << "zeros with a sign";
+    expect_bad_scale(TensorType::kMXFP4, filled_with_mxfp4(e, 0x01));
+    EXPECT_TRUE(filled_with_mxfp4(e, 0x00).has_value());
+    EXPECT_TRUE(filled_with_mxfp4(e, 0x88).has_value()) << "zeros with a sign";
   }
 }
 

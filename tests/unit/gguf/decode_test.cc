@@ -141,7 +141,7 @@ TEST(Decode, ConvertsEveryHalfExactly) {
   }
 }
 
-// Every exponent of MXFP4 over every code.
+// Every exponent of MXFP4 over every code. From 253 on the largest are infinite.
 TEST(Decode, GivesMxfp4ScalesThatAreNormalOrNone) {
   std::vector<std::byte> block(17);
   for (std::size_t j = 0; j < 16; ++j) {
@@ -165,10 +165,31 @@ TEST(Decode, GivesMxfp4ScalesThatAreNormalOrNone) {
         EXPECT_TRUE(std::isnan(values[i])) << i;
       }
     }
-    if (e < 2 || e == 255) {
+    if (e < 2 || e >= 253) {
       EXPECT_TRUE(std::isnan(scales[0])) << e;
     } else {
       EXPECT_EQ(scales[0], std::ldexp(1.0F, e - 128)) << e;
+    }
+  }
+}
+
+// Each code of MXFP4 alone in its block: a scale is one where the number is.
+TEST(Decode, GivesLargeMxfp4ScalesWhereNoNumberIsInfinite) {
+  for (int e = 250; e < 256; ++e) {
+    for (int code = 0; code < 16; ++code) {
+      std::vector<std::byte> block(17);
+      block[0] = static_cast<std::byte>(e);
+      block[16] = static_cast<std::byte>(code << 4);
+      std::vector<float> values(32);
+      decode(TensorType::kMXFP4, block, values);
+      std::vector<std::int8_t> codes(32);
+      std::vector<float> scales(2);
+      std::vector<float> minima(2);
+      decode_codes(TensorType::kMXFP4, block, {codes, scales, minima});
+      EXPECT_EQ(std::isfinite(scales[0]), std::isfinite(values[31])) << e << " " << code;
+      if (std::isfinite(scales[0])) {
+        EXPECT_EQ(scales[0], std::ldexp(1.0F, e - 128)) << e << " " << code;
+      }
     }
   }
 }

@@ -179,9 +179,10 @@ struct CodeSpans {
   std::span<float> superminima = {};  // as superscales
 };
 
-// As decode(), without the last two operations. Every scale and minimum is exact, but a scale of
-// MXFP4 that would be a denormal (e < 2): kernels, for which denormals are zeros, could not compute
-// with it. It is 0 in a block of zeros, and NaN, which no format takes, in any other.
+// As decode(), without the last two operations. Every scale and minimum is exact, but two of MXFP4
+// that kernels could not compute with. One that would be a denormal (e < 2), which is zero for
+// them, is 0 in a block of zeros, and NaN, which no format takes, in any other. One that makes a
+// number of its block infinite (e > 252) is NaN.
 //
 // Requires: a type of blocks: not F32, F16 or BF16; out.codes.size() elements in whole blocks, a
 //           scale and a minimum for 16 of them; superscales and superminima for 64, of Q2_K to
