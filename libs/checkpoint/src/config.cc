@@ -262,9 +262,8 @@ Status read_float(
 // A default is what a request could say.
 Status read_default(const json::Fields& fields, const step::RealRule& rule, float& out) {
   if (fields.has(rule.name)) {
-    const bool is_share =
-        rule.name == step::kTopPRule.name;  // none at all is the least, as in requests
-    PHALANX_TRY(const double value, fields.number(rule.name, is_share ? 0 : rule.low, rule.high));
+    const step::RealRule allowed = rule_of_default(rule);
+    PHALANX_TRY(const double value, fields.number(rule.name, allowed.low, allowed.high));
     out = step::narrowed(std::max(value, rule.low));
   }
   return ok();

@@ -46,6 +46,10 @@ void keep_within_chunk(double chunk, ModelConfig& config) {
   }
 }
 
+step::RealRule rule_of_default(const step::RealRule& rule) {
+  return rule.name == step::kTopPRule.name ? step::RealRule{rule.name, 0, rule.high} : rule;
+}
+
 Status check_shape(const ModelConfig& config, const ShapeNames& names) {
   constexpr std::uint32_t kWidthMultiple = kernels::kDotBlock;
   constexpr std::uint32_t kHeadDimMultiple = kernels::kStripColumns;

@@ -10,6 +10,7 @@
 #include "phalanx/kernels/layout.h"
 #include "phalanx/kernels/matmul.h"
 #include "phalanx/kernels/weight.h"
+#include "phalanx/step/sampling_rules.h"
 
 namespace phalanx::checkpoint {
 
@@ -58,6 +59,10 @@ void keep_within_window(double window, ModelConfig& config);
 // The same where positions are counted anew from chunk to chunk, in config.attention_chunk. To be
 // called before the one above.
 void keep_within_chunk(double chunk, ModelConfig& config);
+
+// What a model's own defaults may say where requests may say `rule`: of a share, none at all too,
+// which is taken as the least, as in requests.
+step::RealRule rule_of_default(const step::RealRule& rule);
 
 Status check_multiple(std::string_view field, std::uint32_t value, std::uint32_t of);
 

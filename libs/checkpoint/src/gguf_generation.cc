@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "phalanx/step/sampling_rules.h"
 
 #include "config_limits.h"
@@ -17,11 +19,12 @@ Status read_default(const GgufKeys& keys,
     return ok();
   }
   PHALANX_TRY(const double value, keys.all().number(keys.name(key)));
-  if (!rule.allows(step::narrowed(value))) {
-    return invalid_argument("key \"" + keys.name(key) + "\": expected " + step::range_of(rule) +
+  const step::RealRule allowed = rule_of_default(rule);
+  if (!allowed.allows(step::narrowed(value))) {
+    return invalid_argument("key \"" + keys.name(key) + "\": expected " + step::range_of(allowed) +
                             ", found " + gguf::number_text(value));
   }
-  out = step::narrowed(value);
+  out = step::narrowed(std::max(value, rule.low));
   return ok();
 }
 

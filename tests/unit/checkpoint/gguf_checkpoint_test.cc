@@ -370,14 +370,26 @@ TEST(GgufCheckpoint, ReachesNoFurtherThanItsContextLengthWithALinearScale) {
   }
 }
 
+// As in generation_config.json: a share of nothing keeps one token.
+TEST(GgufCheckpoint, TakesAShareOfNothingAsTheLeast) {
+  for (const float none : {0.0F, 1e-40F, 1e-10F}) {
+    const auto source = gguf_checkpoint(shape_of("llama", "BF16"), [&](GgufParts& parts) {
+      parts.writer.f32("general.sampling.top_p", none);
+    });
+    const auto checkpoint = Checkpoint::open(*source);
+    ASSERT_TRUE(checkpoint.has_value()) << checkpoint.error().message();
+    EXPECT_EQ(checkpoint->generation().top_p, 1e-10F) << none;
+  }
+}
+
 // Zeros behind the point would say that 0.000000 is not from 0.000000 on.
 TEST(GgufCheckpoint, NamesNumbersOfAnySize) {
   const auto key = [](const char* name, float value) {
     return [=](GgufParts& parts) { parts.writer.f32(name, value); };
   };
-  expect_refused(key("general.sampling.top_p", 0.0F),
+  expect_refused(key("general.sampling.top_p", -0x1p-20F),
                  Code::kInvalidArgument,
-                 {"sampling.top_p", "from 1e-10 to 1, found 0"});
+                 {"sampling.top_p", "from 0 to 1, found -9.53674316e-07"});
   expect_refused(key("llama.rope.scaling.factor", 0x1p-20F),
                  Code::kInvalidArgument,
                  {"scaling.factor", "from 1 to 10000, found 9.53674316e-07"});
