@@ -126,9 +126,9 @@ struct GenerationDefaults {
 //
 // Errors: kInvalidArgument  not JSON, a field missing, of the wrong type or out of range; the
 //                           message names the field, what was expected and what was found
-//         kUnimplemented    a model_type, or a field that asks for what is not supported (an active
-//                           sliding window, another activation or rope type, …); the message names
-//                           the field, what is supported and what was found
+//         kUnimplemented    a model_type, or a field that asks for what is not supported (another
+//                           activation or rope type, …); the message names the field, what is
+//                           supported and what was found
 [[nodiscard]] Result<ModelConfig> parse_config(std::string_view json);
 
 // Reads the text of generation_config.json; fields it lacks keep their neutral defaults, and `eos`
