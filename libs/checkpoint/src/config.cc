@@ -39,6 +39,26 @@ Status refuse_unless_one(const json::Fields& fields, std::string_view field) {
   return ok();
 }
 
+// vLLM computes with the first in any model. The others are those of Granite: a folder of one under
+// another name would be served as another model.
+Status refuse_multipliers(const json::Fields& fields, const ModelConfig& config) {
+  for (const char* field :
+       {"logit_scale", "embedding_multiplier", "residual_multiplier", "logits_scaling"}) {
+    PHALANX_RETURN_IF_ERROR(refuse_unless_one(fields, field));
+  }
+  constexpr std::string_view kAttention = "attention_multiplier";
+  constexpr double kRounded = 1e-6;
+  const double usual = 1 / std::sqrt(static_cast<double>(config.head_dim));
+  double value = usual;
+  PHALANX_RETURN_IF_ERROR(read_optional(fields, kAttention, 0, 1e6, value));
+  if (std::abs(value / usual - 1) > kRounded) {
+    return unimplemented(fields.name_of(kAttention) + ": expected " + std::to_string(usual) +
+                         ", as of any head of " + std::to_string(config.head_dim) + ", found " +
+                         std::to_string(value) + ": not supported");
+  }
+  return ok();
+}
+
 Status refuse_false(const json::Fields& fields, std::string_view field) {
   if (!fields.has(field)) {
     return ok();
@@ -313,7 +333,7 @@ Result<ModelConfig> parse_config(std::string_view json) {
   PHALANX_RETURN_IF_ERROR(read_shape(fields, config));
   PHALANX_RETURN_IF_ERROR(
       read_float(fields, "rms_norm_eps", kLeastEpsilon, kMaxEpsilon, config.rms_norm_eps));
-  PHALANX_RETURN_IF_ERROR(refuse_unless_one(fields, "logit_scale"));
+  PHALANX_RETURN_IF_ERROR(refuse_multipliers(fields, config));
   PHALANX_RETURN_IF_ERROR(read_rope(fields, config));
   PHALANX_RETURN_IF_ERROR(finish_rope(config, Counted::kBeforeScaling));
   PHALANX_RETURN_IF_ERROR(read_architecture(fields, *architecture, config));

@@ -226,6 +226,28 @@ TEST(Config, RefusesScalesThatNotAllReadersKnow) {
                {"llama_4_scaling", "expected none"});
 }
 
+// Those of Granite, in a folder whose model_type and class were made others.
+TEST(Config, RefusesMultipliersThatItsKindsOfModelDoNotHave) {
+  const auto parsed = [](const std::string& field, const std::string& value) {
+    TestShape shape;
+    shape.rope_scaling = "null,\"" + field + "\":" + value;
+    return parse_config(config_json(shape));
+  };
+  for (const char* field : {"embedding_multiplier", "residual_multiplier", "logits_scaling"}) {
+    EXPECT_TRUE(parsed(field, "1.0")) << field;
+    EXPECT_TRUE(parsed(field, "null")) << field;
+    const auto scaled = parsed(field, "12.0");
+    ASSERT_FALSE(scaled.has_value()) << field;
+    expect_error(scaled.error(), Code::kUnimplemented, {field, "expected 1", "12"});
+  }
+  EXPECT_TRUE(parsed("attention_multiplier", "0.17677669529663687")) << "heads of 32";
+  const auto scaled = parsed("attention_multiplier", "0.015625");
+  ASSERT_FALSE(scaled.has_value());
+  expect_error(scaled.error(),
+               Code::kUnimplemented,
+               {"attention_multiplier", "expected 0.17677", "found 0.015625"});
+}
+
 TEST(GenerationConfig, FollowsTheFileAndKeepsNeutralDefaults) {
   const ModelConfig config = parse_config(config_json({})).value();
   const auto defaults = parse_generation_config(
