@@ -207,9 +207,21 @@ Status check_original_outside(const json::Fields& fields, const RopeConfig& rope
   return ok();
 }
 
-// Transformers 5 moved rope_theta and rope_scaling into one object, rope_parameters, and reads a
-// theta in either before the one outside. Where both objects are there, some readers follow the one
-// and some the other.
+// Transformers 5 reads a theta in either object before the one outside, and earlier ones that
+// alone.
+Status check_theta_outside(const json::Fields& fields, const RopeConfig& rope) {
+  double outside = rope.theta;
+  PHALANX_RETURN_IF_ERROR(read_optional(fields, "rope_theta", kLeastTheta, kMaxTheta, outside));
+  if (outside != rope.theta) {
+    return unimplemented("rope_theta: expected " + std::to_string(rope.theta) +
+                         ", as in rope_parameters or rope_scaling, or none, found " +
+                         std::to_string(outside) + ": not supported");
+  }
+  return ok();
+}
+
+// Transformers 5 moved rope_theta and rope_scaling into one object, rope_parameters. Where both
+// objects are there, some readers follow the one and some the other.
 Status read_rope(const json::Fields& fields, ModelConfig& config) {
   PHALANX_RETURN_IF_ERROR(refuse_partial_rotary(fields));
   PHALANX_RETURN_IF_ERROR(refuse_scaled_queries(fields, "llama_4_scaling"));
@@ -231,6 +243,7 @@ Status read_rope(const json::Fields& fields, ModelConfig& config) {
     }
     config.rope = scaled;
   }
+  PHALANX_RETURN_IF_ERROR(check_theta_outside(fields, config.rope));
   return check_original_outside(fields, config.rope);
 }
 

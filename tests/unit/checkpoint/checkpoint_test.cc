@@ -136,12 +136,14 @@ TEST(Config, ReadsEachRopeScaling) {
   EXPECT_EQ(parsed(R"({"rope_type":"linear","factor":0})").error().code(), Code::kInvalidArgument);
 }
 
-// Transformers reads a theta in either object before the one outside of them.
+// A theta in either object, or outside of them.
 TEST(Config, ReadsThetaWhereTransformers5Does) {
-  const auto parsed = [](const std::string& scaling, const std::string& parameters) {
+  const auto parsed = [](const std::string& scaling,
+                         const std::string& parameters,
+                         const char* outside = "\"other\":0") {
     TestShape shape;
     shape.rope_scaling = scaling + ",\"rope_parameters\":" + parameters;
-    return parse_config(config_json(shape));
+    return parse_config(replaced(config_json(shape), "\"rope_theta\":10000.0", outside));
   };
   const std::string linear = R"("rope_type":"linear","factor":2)";
   const auto expect_theta = [&](const std::string& scaling, const std::string& parameters) {
@@ -156,7 +158,17 @@ TEST(Config, ReadsThetaWhereTransformers5Does) {
   expect_theta("{" + linear + "}", with_theta);
   expect_theta(with_theta, with_theta);
   EXPECT_EQ(parsed(R"({"rope_theta":1e6})", "{}")->rope.theta, 1e6);
-  EXPECT_EQ(parsed("{}", "{}")->rope.theta, 10000);
+  EXPECT_EQ(parsed("{}", "{}", "\"rope_theta\":20000")->rope.theta, 20000);
+  EXPECT_EQ(parsed("{}", "{}")->rope.theta, 10000) << "the usual one";
+  EXPECT_EQ(parsed("null", with_theta, "\"rope_theta\":1e6")->rope.theta, 1e6) << "the same";
+  for (const auto& [scaling, parameters] :
+       {std::pair<std::string, std::string>{"null", with_theta}, {with_theta, "null"}}) {
+    const auto differs = parsed(scaling, parameters, "\"rope_theta\":10000.0");
+    ASSERT_FALSE(differs.has_value()) << scaling;
+    expect_error(differs.error(),
+                 Code::kUnimplemented,
+                 {"rope_theta: expected 1000000", "as in", "found 10000."});
+  }
 }
 
 // Readers disagree about which of the two counts.
@@ -168,7 +180,7 @@ TEST(Config, RefusesTwoDescriptionsOfTheRotationThatDiffer) {
     EXPECT_FALSE(config.has_value()) << scaling << parameters;
     return config ? internal_error("accepted") : config.error();
   };
-  const std::string parameters = R"({"rope_type":"default","rope_theta":1e6})";
+  const std::string parameters = R"({"rope_type":"default","rope_theta":10000})";
   for (const char* scaling : {R"({"rope_type":"yarn","factor":4})", R"({"rope_theta":5e5})"}) {
     expect_error(
         error_of(scaling, parameters), Code::kUnimplemented, {"rope_scaling", "rope_parameters"});
