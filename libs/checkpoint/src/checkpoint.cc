@@ -21,6 +21,7 @@ namespace {
 
 constexpr const char* kConfigName = "config.json";
 constexpr const char* kGenerationName = "generation_config.json";
+constexpr const char* kAdapterName = "adapter_config.json";
 constexpr const char* kHead = "lm_head.weight";
 
 std::string_view text_of(const FileBytes& file) {
@@ -275,6 +276,12 @@ void Checkpoint::keep(const WeightSpec& spec, const Placed& placed) {
 
 Status Checkpoint::open_folder(FileSource& files) {
   PHALANX_TRY(config_, read_config(files));
+  if (files.has(kAdapterName)) {
+    // Transformers puts it upon the weights, others do not.
+    return unimplemented(files.describe(kAdapterName) +
+                         ": expected none beside the weights, found one: adapters are not "
+                         "supported; merge it, or remove it where that was done");
+  }
   PHALANX_TRY(generation_, read_generation(files, config_));
   PHALANX_RETURN_IF_ERROR(open_files(files));
   for (const WeightSpec& spec : required_weights(config_)) {

@@ -389,6 +389,17 @@ TEST(Checkpoint, RefusesTensorsThatItsLayersDoNotHave) {
   EXPECT_EQ(checkpoint->unused().count, 4U) << "there are two layers";
 }
 
+// Transformers would open the model that it was made for, and put it upon that.
+TEST(Checkpoint, RefusesAnAdapterBesideTheWeights) {
+  const auto files = random_checkpoint({});
+  files->put("adapter_config.json", "{}");
+  const auto checkpoint = Checkpoint::open(*files);
+  ASSERT_FALSE(checkpoint.has_value());
+  expect_error(checkpoint.error(),
+               Code::kUnimplemented,
+               {"memory/adapter_config.json", "expected none beside the weights", "remove it"});
+}
+
 TEST(Checkpoint, NamesAWrongShape) {
   const Error error = error_after([](auto& tensors) { find(tensors, kUp).shape = {64, 608}; });
   expect_error(error, Code::kDataLoss, {"memory/model.safetensors", kUp, "[608, 64]", "[64, 608]"});

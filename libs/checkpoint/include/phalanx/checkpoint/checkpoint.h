@@ -97,8 +97,8 @@ class Checkpoint {
   // Errors: as read_config; kNotFound       a weight file or a tensor is missing
   //                         kDataLoss       a file is truncated or contradicts itself; a shape or
   //                                         dtype is not the expected one (tensor, expected, found)
-  //                         kUnimplemented  a tensor that would change what is computed, or
-  //                                         would for some readers
+  //                         kUnimplemented  a tensor, or an adapter, that would change what is
+  //                                         computed, or would for some readers
   [[nodiscard]] static Result<Checkpoint> open(FileSource& files);
 
   [[nodiscard]] const ModelConfig& config() const { return config_; }
