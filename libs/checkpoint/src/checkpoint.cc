@@ -190,6 +190,12 @@ Status Checkpoint::open_files(FileSource& files) {
     }
   }
   file_of_ = std::move(index->file_of);
+  // Readers take all that lies in these files, whatever the index names of it.
+  for (std::size_t number = 0; number < directories_.size(); ++number) {
+    for (const auto& [name, entry] : directories_[number]) {
+      file_of_.emplace(name, number);
+    }
+  }
   return ok();
 }
 

@@ -434,7 +434,8 @@ TEST(Checkpoint, NamesTheFileThatIsMissing) {
 }
 
 // The same tensors in two files and an index.
-std::unique_ptr<MemorySource> sharded(const TestShape& shape) {
+// Two shards; one has a tensor `unlisted`, of which the index says nothing.
+std::unique_ptr<MemorySource> sharded(const TestShape& shape, const char* unlisted = nullptr) {
   auto files = std::make_unique<MemorySource>();
   std::vector<TestTensor> first;
   std::vector<TestTensor> second;
@@ -444,6 +445,9 @@ std::unique_ptr<MemorySource> sharded(const TestShape& shape) {
     map += (map.empty() ? "\"" : ",\"") + tensor.name + "\":\"part-" + (in_first ? "1" : "2") +
            ".safetensors\"";
     (in_first ? first : second).push_back(std::move(tensor));
+  }
+  if (unlisted != nullptr) {
+    first.push_back({unlisted, "F32", {1}, std::vector<std::byte>(4)});
   }
   files->put("config.json", config_json(shape));
   files->put("part-1.safetensors", write_safetensors(first));
@@ -513,6 +517,18 @@ TEST(Checkpoint, RefusesAnIndexThatLies) {
   const auto empty = Checkpoint::open(*files);
   ASSERT_FALSE(empty);
   expect_error(empty.error(), Code::kDataLoss, {"weight_map", "tensor names"});
+}
+
+// Readers take all that lies in a shard.
+TEST(Checkpoint, SeesTensorsOfShardsThatTheIndexDoesNotName) {
+  const auto biased = Checkpoint::open(*sharded({}, "model.layers.0.self_attn.q_proj.bias"));
+  ASSERT_FALSE(biased.has_value());
+  expect_error(biased.error(),
+               Code::kUnimplemented,
+               {"part-1.safetensors", "q_proj.bias", "another model would be computed"});
+  const auto other = Checkpoint::open(*sharded({}, "v_head.weight"));
+  ASSERT_TRUE(other.has_value()) << other.error().message();
+  EXPECT_EQ(other->unused().text(), "1 tensor of the model not used, the first: v_head.weight");
 }
 
 TEST(WeightTensor, RoundsToNearestEven) {
