@@ -360,7 +360,7 @@ double time_of(const Case& one, std::size_t* turn) {
   return best;
 }
 
-void print(const Case& one, const std::string& isa) {
+void print(const Case& one, const std::string& isa, const std::string& machine) {
   std::vector<double> seconds = one.seconds;
   std::ranges::sort(seconds);
   const double median = seconds[seconds.size() / 2];
@@ -374,7 +374,7 @@ void print(const Case& one, const std::string& isa) {
       seconds.back() * 1e6,
       one.operations / median / kGiga,
       one.bytes / median / kGiga,
-      machine_json().c_str());
+      machine.c_str());
   std::fprintf(stderr,
                "%-40s %10.1f us (%.1f-%.1f) %8.1f GOP/s %6.2f GB/s\n",
                one.row.c_str(),
@@ -386,6 +386,7 @@ void print(const Case& one, const std::string& isa) {
 }
 
 Status measure(const Options& options) {
+  const std::string machine = machine_json();
   PHALANX_TRY(const kernels::Isa isa, kernels::resolve_isa(options.isa));
   const kernels::KernelTable& table = kernels::kernel_table(isa);
   PHALANX_TRY(Scratch scratch, make_scratch());
@@ -400,7 +401,7 @@ Status measure(const Options& options) {
     }
   }
   for (const Case& one : cases) {
-    print(one, std::string(kernels::isa_name(isa)));
+    print(one, std::string(kernels::isa_name(isa)), machine);
   }
   return ok();
 }

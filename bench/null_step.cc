@@ -166,6 +166,7 @@ class Burners {
 };
 
 int run_replica(std::uint32_t ranks, int steps, bool busy) {
+  const std::string machine = machine_json();
   Replica replica(ranks);
   const Burners burners(busy);
   std::vector<std::uint64_t> times = replica.run(steps);
@@ -173,7 +174,7 @@ int run_replica(std::uint32_t ranks, int steps, bool busy) {
               ranks,
               busy ? "true" : "false",
               percentiles_json(times).c_str(),
-              machine_json().c_str());
+              machine.c_str());
   return 0;
 }
 

@@ -72,10 +72,11 @@ class Bench {
         spec_.world,
         spec_.slot_bytes,
         percentiles_json(times).c_str(),
-        machine_json().c_str());
+        machine_.c_str());
   }
 
  private:
+  std::string machine_ = machine_json();
   collective::SegmentSpec spec_;
   std::vector<Page> pages_;
 };

@@ -182,6 +182,7 @@ class World final : public engine::GroupPort {
 };
 
 int run(std::uint32_t sequences, std::uint32_t ranks) {
+  const std::string machine = machine_json();
   std::string parts;
   for (const std::uint32_t context : kContexts) {
     Cost cost = World(ranks, sequences, context).run();
@@ -194,7 +195,7 @@ int run(std::uint32_t sequences, std::uint32_t ranks) {
               sequences,
               ranks,
               parts.c_str(),
-              machine_json().c_str());
+              machine.c_str());
   return 0;
 }
 

@@ -49,6 +49,7 @@ double megabytes_per_second(const tokenizer::Tokenizer& tokenizer, const std::st
 }
 
 int run(const std::string& path, std::size_t bytes, std::size_t shown) {
+  const std::string machine = machine_json();
   const auto tokenizer = tokenizer::load_tokenizer(path);
   if (!tokenizer) {
     std::fprintf(stderr, "%s\n", tokenizer.error().to_string().c_str());
@@ -78,7 +79,7 @@ int run(const std::string& path, std::size_t bytes, std::size_t shown) {
       english,
       rates.size(),
       slowest.c_str(),
-      machine_json().c_str());
+      machine.c_str());
   return 0;
 }
 
