@@ -2,8 +2,8 @@
 // Kernels by themselves, on one thread: kernel_bench --help. A line of JSON for each figure.
 //
 // Products have the shapes of a layer of Qwen3-0.6B: the gate (K 1024, one leaf) and the down
-// projection (K 3072, a leaf for each of 8 units). Their weights are as many different matrices as
-// a step would read from memory.
+// projection (K 3072, a leaf for each of 16 runs, which lie in each other as in an arena). Their
+// weights are as many different matrices as a step would read from memory.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "phalanx/base/check.h"
+#include "phalanx/checkpoint/config.h"
 #include "phalanx/flags/flag_table.h"
 #include "phalanx/kernels/float_mode.h"
 #include "phalanx/kernels/kernel_table.h"
@@ -31,7 +32,6 @@ namespace {
 
 constexpr std::uint32_t kHidden = 1024;
 constexpr std::uint32_t kIntermediate = 3072;
-constexpr std::uint32_t kUnits = 8;
 constexpr std::uint32_t kKvHeads = 8;
 constexpr std::uint32_t kGroup = 2;
 constexpr std::uint32_t kHeadDim = 128;
@@ -93,7 +93,7 @@ class Products {
   Products(const kernels::KernelTable& table, Scratch& scratch)
       : table_(table), scratch_(scratch), sums_(kMaxRows * kIntermediate / 32) {}
 
-  // `leaves` leaves of k / leaves each.
+  // `leaves` leaves of k / leaves each: 64 columns of all of them, then the next 64.
   void add(std::vector<Case>& cases,
            kernels::WeightFormat format,
            std::uint32_t rows,
@@ -101,15 +101,18 @@ class Products {
            std::uint32_t columns,
            std::uint32_t leaves) {
     const std::string name(kernels::weight_format_name(format));
-    const std::size_t leaf_bytes = kernels::weight_bytes(format, k / leaves, columns);
+    const std::size_t leaf_bytes =
+        kernels::weight_bytes(format, k / leaves, kernels::kGroupColumns);
+    const std::size_t bytes = leaf_bytes * leaves * (columns / kernels::kGroupColumns);
     Case product;
     product.name = "\"kernel\":\"matmul\",\"format\":\"" + name +
                    "\",\"rows\":" + std::to_string(rows) + ",\"k\":" + std::to_string(k) +
-                   ",\"columns\":" + std::to_string(columns);
+                   ",\"columns\":" + std::to_string(columns) +
+                   ",\"leaves\":" + std::to_string(leaves);
     product.row = "matmul " + name + " " + std::to_string(rows) + " x " + std::to_string(k) +
                   " x " + std::to_string(columns);
     product.operations = 2.0 * rows * k * columns;
-    product.bytes = static_cast<double>(leaf_bytes * leaves);
+    product.bytes = static_cast<double>(bytes);
     product.run = [=, this](std::size_t turn) {
       run(format, rows, k, columns, leaves, leaf_bytes, turn);
     };
@@ -124,11 +127,13 @@ class Products {
            std::uint32_t leaves,
            std::size_t leaf_bytes,
            std::size_t turn) {
-    const std::size_t copies = kWeightBytes / (leaf_bytes * leaves);
-    const std::byte* weights = scratch_.weights.data() + turn % copies * leaf_bytes * leaves;
+    const std::size_t group_stride = leaf_bytes * leaves;
+    const std::size_t bytes = group_stride * (columns / kernels::kGroupColumns);
+    const std::byte* weights = scratch_.weights.data() + turn % (kWeightBytes / bytes) * bytes;
     std::vector<kernels::MatmulLeaf> parts(leaves);
     for (std::uint32_t i = 0; i < leaves; ++i) {
-      parts[i].weight = {format, k / leaves, columns, weights + i * leaf_bytes};
+      parts[i].weight = {
+          format, k / leaves, columns, weights + i * leaf_bytes, leaves > 1 ? group_stride : 0};
       parts[i].first_k = i * (k / leaves);
     }
     PHALANX_CHECK(kernels::plan_leaves(leaves, 0, parts) == 1, "all leaves make one node");
@@ -317,7 +322,7 @@ Result<std::vector<Case>> cases_of(const Options& options,
         }
         for (const std::uint32_t rows : row_counts) {
           products.add(cases, *format, rows, kHidden, kIntermediate, 1);
-          products.add(cases, *format, rows, kIntermediate, kHidden, kUnits);
+          products.add(cases, *format, rows, kIntermediate, kHidden, checkpoint::kMlpRuns);
         }
       }
     } else if (kernel == "attention") {
