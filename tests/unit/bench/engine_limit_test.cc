@@ -85,6 +85,35 @@ TEST(EngineWork, OfIntegersHasTheConversionsOfItsGroups) {
   EXPECT_DOUBLE_EQ(nibbles.read_bytes, kOfOthers * 18 / 32);
 }
 
+struct Coded {
+  WeightFormat format;
+  bool is_nibbles;  // multiplied as such
+  double flops;     // of a group and an output, spread over its elements
+  double bytes;     // of an element
+};
+
+// Nibbles in groups of 16, and those that are indices of a table, are multiplied as bytes; five
+// bits as well. A minimum costs an fma more.
+TEST(EngineWork, OfFilesCodesHasTheirGroupsMinimaAndTables) {
+  const std::vector<step::StepItem> items = {item(0, 5, false)};
+  for (const Coded& coded : {Coded{WeightFormat::kInt4G32Min, true, 6.0 / 32, 0.5 + 8.0 / 32},
+                             Coded{WeightFormat::kInt4G32MinK, true, 6.0 / 32, 40.0 / 64},
+                             Coded{WeightFormat::kInt4G16MinK, false, 6.0 / 16, 44.0 / 64},
+                             Coded{WeightFormat::kInt5G32Min, false, 6.0 / 32, 0.625 + 8.0 / 32},
+                             Coded{WeightFormat::kInt8G16, false, 4.0 / 16, 1 + 4.0 / 16},
+                             Coded{WeightFormat::kInt8G16Min, false, 6.0 / 16, 1 + 8.0 / 16},
+                             Coded{WeightFormat::kIq4G32, false, 4.0 / 32, 0.5 + 4.0 / 32},
+                             Coded{WeightFormat::kIq2G16, false, 4.0 / 16, 0.5 + 4.0 / 16}}) {
+    SCOPED_TRACE(kernels::weight_format_name(coded.format));
+    const Work work = work_of(small(coded.format), items, step::KvFormat::kBf16);
+    const double products = 5 * kOfOthers;
+    EXPECT_DOUBLE_EQ(work.int4_ops, coded.is_nibbles ? 2 * products : 0);
+    EXPECT_DOUBLE_EQ(work.int8_ops, coded.is_nibbles ? 0 : 2 * products);
+    EXPECT_DOUBLE_EQ(work.fma_flops, products * coded.flops);
+    EXPECT_DOUBLE_EQ(work.read_bytes, kOfOthers * coded.bytes);
+  }
+}
+
 // Scores are products of integers in groups of 32 then, sums of values stay fmas.
 TEST(EngineWork, OverAKvCacheOfCodesReadsThemAndTheirScales) {
   const std::vector<step::StepItem> items = {item(99, 1, true)};
