@@ -180,7 +180,8 @@ Status Bench::make_groups(const step::RankLimits& limits) {
 Status Bench::prepare(const Options& options) {
   machine_ = machine_json();
   only_limits_ = options.only_limits;
-  cpus_ = os::allowed_cpus();
+  // Those that a group takes: of processors that share a core one.
+  cpus_ = os::default_core_sets(1, os::read_cpu_topology(os::allowed_cpus())).front();
   if (options.threads > 0) {
     if (static_cast<std::size_t>(options.threads) > cpus_.size()) {
       return invalid_argument("--threads: expected at most the " + std::to_string(cpus_.size()) +

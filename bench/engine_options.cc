@@ -23,8 +23,11 @@ flags::FlagTable flags_of(Options* options) {
                    step::kv_format_choices(),
                    "Format of the KV cache");
   flags.add_choice("isa", &options->isa, kernels::isa_choices(), "Instruction set");
-  flags.add_int(
-      "threads", &options->threads, 0, 4096, "Threads of all ranks together; 0 takes all cores");
+  flags.add_int("threads",
+                &options->threads,
+                0,
+                4096,
+                "Threads of all ranks together; 0 is one for each core");
   flags.add_int("rounds", &options->rounds, 1, 1000, "How often everything is measured, in turns");
   flags.add_int("steps", &options->steps, 1, 10000, "Decode steps of one measurement");
   flags.add_int("chunk", &options->chunk, 1, 65536, "Prompt tokens of one step");
