@@ -285,13 +285,17 @@ void Bench::print_figure(const Figure& figure, const std::string& machine) const
                                                   spread_json("share", figure.shares) + ",";
   std::printf(
       "{\"bench\":\"engine_bench\",\"what\":\"%s\",\"format\":\"%s\",\"kv\":\"%s\",\"tp\":%u,"
-      "\"threads\":%zu,\"batch\":%u,\"%s\":%u,\"layers\":%u,\"rounds\":%zu,"
+      "\"isa\":\"%s\",\"threads\":%zu,\"chunk\":%u,\"steps\":%zu,\"batch\":%u,\"%s\":%u,"
+      "\"layers\":%u,\"rounds\":%zu,"
       "%s%s,\"limit_by\":\"%s\",%s}\n",
       what,
       format.c_str(),
       std::string(step::kv_format_name(shape_.kv_format)).c_str(),
       ranks_[figure.group],
+      std::string(kernels::isa_name(isa_)).c_str(),
       cpus_.size(),
+      shape_.chunk,
+      figure.job.steps.size() - figure.job.warm_up,
       figure.cell.sequences,
       figure.cell.is_prefill ? "prompt" : "context",
       figure.cell.tokens,

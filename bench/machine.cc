@@ -33,6 +33,21 @@ std::string load_average() {
   return one_minute.empty() ? "0" : one_minute;
 }
 
+// The program lies in its checkout's build folder; the shell is a child of the program.
+std::string checkout_commit() {
+  FILE* const git = popen(
+      "git -C \"$(dirname \"$(readlink /proc/$PPID/exe)\")\" rev-parse --short HEAD 2>/dev/null",
+      "r");
+  if (git == nullptr) {
+    return "";
+  }
+  char text[64] = "";
+  const bool has_line = std::fgets(text, sizeof(text), git) != nullptr;
+  pclose(git);
+  const std::string line = has_line ? text : "";
+  return line.substr(0, line.find('\n'));
+}
+
 // Keeps a text of the kernel inside its quotes.
 std::string quoted(std::string text) {
   std::erase_if(text, [](char c) { return c == '"' || c == '\\' || c < ' '; });
@@ -47,7 +62,8 @@ std::string machine_json() {
   return "\"cpu\":" + quoted(cpu_model()) +
          ",\"cores\":" + std::to_string(std::thread::hardware_concurrency()) +
          ",\"kernel\":" + quoted(name.release) + ",\"load_before\":" + load_average() +
-         ",\"version\":" + quoted(std::string(kVersion));
+         ",\"version\":" + quoted(std::string(kVersion)) +
+         ",\"commit\":" + quoted(checkout_commit());
 }
 
 std::string percentiles_json(std::vector<std::uint64_t>& nanoseconds) {
