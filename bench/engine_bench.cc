@@ -32,6 +32,7 @@ namespace phalanx::bench {
 namespace {
 
 constexpr std::uint32_t kMaxTokens = 1 << 20;
+constexpr std::uint32_t kAllLayers = 28;
 constexpr double kGiga = 1e9;
 
 // A cell in one format on one group, and what was measured so far.
@@ -97,7 +98,10 @@ class Bench {
 Status Bench::load(const Options& options) {
   std::unique_ptr<checkpoint::FileSource> files;
   if (options.model.empty()) {
-    PHALANX_TRY(files, make_synthetic_model(static_cast<std::uint32_t>(options.layers)));
+    const auto layers = static_cast<std::uint32_t>(options.layers);
+    PHALANX_TRY(files, make_synthetic_model(layers == 0 ? kAllLayers : layers));
+  } else if (options.layers != 0) {
+    return invalid_argument("--layers: expected without --model, whose layers are all taken");
   } else {
     PHALANX_RETURN_IF_ERROR(checkpoint::check_model_path(options.model));
     files = std::make_unique<checkpoint::ModelFolder>(options.model);

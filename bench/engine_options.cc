@@ -33,9 +33,9 @@ flags::FlagTable flags_of(Options* options) {
   flags.add_int("chunk", &options->chunk, 1, 65536, "Prompt tokens of one step");
   flags.add_int("layers",
                 &options->layers,
-                1,
+                0,
                 1000,
-                "Layers of the random weights in the shape of Qwen3-0.6B");
+                "Layers of the random weights in the shape of Qwen3-0.6B, which has 28; 0 is all");
   flags.add_switch("only-limits", &options->only_limits, "Measure the machine, not the engine");
   return flags;
 }

@@ -23,7 +23,7 @@ struct Options {
   std::int64_t rounds = 5;
   std::int64_t steps = 8;
   std::int64_t chunk = step::kDefaultMaxNumBatchedTokens;
-  std::int64_t layers = 28;  // of Qwen3-0.6B
+  std::int64_t layers = 0;  // of Qwen3-0.6B; 0: all
   bool only_limits = false;
 };
 
