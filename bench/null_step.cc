@@ -27,7 +27,7 @@ namespace phalanx::bench {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: null_step [RANKS [STEPS [busy]]]\n"
+    "usage: null_step [RANKS [STEPS [idle|busy]]]\n"
     "1 to 64 ranks (2), steps (20000); busy: every core has a thread that competes with them";
 
 constexpr Duration kPatience = std::chrono::seconds(30);
@@ -186,25 +186,21 @@ int main(int argc, char** argv) {
     std::puts(phalanx::bench::kUsage);
     return 0;
   }
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  const auto number = [&](std::size_t index, long fallback) {
-    return index < arguments.size() ? std::strtol(arguments[index].c_str(), nullptr, 10) : fallback;
-  };
-  if (!arguments.empty() && arguments[0] == "--rank") {
-    const auto rank = static_cast<std::uint32_t>(number(1, 0));
+  if (argc > 2 && std::string(argv[1]) == "--rank") {
+    const auto rank = static_cast<std::uint32_t>(std::strtol(argv[2], nullptr, 10));
     const phalanx::os::CpuList cpus = phalanx::os::allowed_cpus();
     if (!phalanx::os::pin_current_thread({cpus[rank % cpus.size()]})) {
       return 71;
     }
     return phalanx::bench::run_rank(rank);
   }
-  const long ranks = number(0, 2);
-  const long steps = number(1, 20'000);
-  if (ranks < 1 || ranks > 64 || steps < 1) {
-    std::fprintf(stderr, "null_step: expected 1 to 64 ranks and at least 1 step\n");
+  const auto ranks = phalanx::bench::number_at(argc, argv, 1, 2, 1, 64);
+  const auto steps = phalanx::bench::number_at(argc, argv, 2, 20'000, 1, 100'000'000);
+  const std::string cores = argc > 3 ? argv[3] : "idle";
+  if (argc > 4 || !ranks || !steps || (cores != "idle" && cores != "busy")) {
+    std::fprintf(stderr, "%s\n", phalanx::bench::kUsage);
     return 64;
   }
-  return phalanx::bench::run_replica(static_cast<std::uint32_t>(ranks),
-                                     static_cast<int>(steps),
-                                     arguments.size() > 2 && arguments[2] == "busy");
+  return phalanx::bench::run_replica(
+      static_cast<std::uint32_t>(*ranks), static_cast<int>(*steps), cores == "busy");
 }

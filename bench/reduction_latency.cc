@@ -21,7 +21,7 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: reduction_latency [RANKS [SLOT_BYTES]]\n"
-    "ranks (2), bytes of the slot that each has in the communicator";
+    "1 to 64 ranks (2), bytes of the slot that each has in the communicator, a multiple of 64";
 
 using collective::Communicator;
 
@@ -118,9 +118,18 @@ int main(int argc, char** argv) {
     std::puts(phalanx::bench::kUsage);
     return 0;
   }
-  const long world = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 2;
-  const long slot_bytes = argc > 2 ? std::strtol(argv[2], nullptr, 10)
-                                   : static_cast<long>(phalanx::collective::kDefaultSlotBytes);
-  return phalanx::bench::run(static_cast<std::uint32_t>(world),
-                             static_cast<std::size_t>(slot_bytes));
+  namespace collective = phalanx::collective;
+  const auto world = phalanx::bench::number_at(argc, argv, 1, 2, 1, collective::kMaxWorld);
+  const auto slot_bytes = phalanx::bench::number_at(argc,
+                                                    argv,
+                                                    2,
+                                                    collective::kDefaultSlotBytes,
+                                                    collective::kMinSlotBytes,
+                                                    collective::kMaxSlotBytes);
+  if (argc > 3 || !world || !slot_bytes || *slot_bytes % 64 != 0) {
+    std::fprintf(stderr, "%s\n", phalanx::bench::kUsage);
+    return 64;
+  }
+  return phalanx::bench::run(static_cast<std::uint32_t>(*world),
+                             static_cast<std::size_t>(*slot_bytes));
 }

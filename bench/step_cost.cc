@@ -207,15 +207,12 @@ int main(int argc, char** argv) {
     std::puts(phalanx::bench::kUsage);
     return 0;
   }
-  const auto number = [&](int index, long fallback) {
-    return index < argc ? std::strtol(argv[index], nullptr, 10) : fallback;
-  };
-  const long sequences = number(1, 16);
-  const long ranks = number(2, 2);
-  if (sequences < 1 || sequences > 64 || ranks < 1 || ranks > 64) {
-    std::fprintf(stderr, "step_cost: expected 1 to 64 sequences and 1 to 64 ranks\n");
+  const auto sequences = phalanx::bench::number_at(argc, argv, 1, 16, 1, 64);
+  const auto ranks = phalanx::bench::number_at(argc, argv, 2, 2, 1, 64);
+  if (argc > 3 || !sequences || !ranks) {
+    std::fprintf(stderr, "%s\n", phalanx::bench::kUsage);
     return 64;
   }
-  return phalanx::bench::run(static_cast<std::uint32_t>(sequences),
-                             static_cast<std::uint32_t>(ranks));
+  return phalanx::bench::run(static_cast<std::uint32_t>(*sequences),
+                             static_cast<std::uint32_t>(*ranks));
 }

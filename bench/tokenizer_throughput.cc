@@ -91,15 +91,12 @@ int main(int argc, char** argv) {
     std::puts(phalanx::bench::kUsage);
     return 0;
   }
-  const auto number = [&](int index, long fallback) {
-    return index < argc ? std::strtol(argv[index], nullptr, 10) : fallback;
-  };
-  const long kib = number(2, 256);
-  const long shown = number(3, 10);
-  if (argc < 2 || kib < 1 || kib > 1 << 18 || shown < 1) {
+  const auto kib = phalanx::bench::number_at(argc, argv, 2, 256, 1, 1 << 18);
+  const auto shown = phalanx::bench::number_at(argc, argv, 3, 10, 1, 1'000'000);
+  if (argc < 2 || argc > 4 || !kib || !shown) {
     std::fprintf(stderr, "%s\n", phalanx::bench::kUsage);
     return 64;
   }
   return phalanx::bench::run(
-      argv[1], static_cast<std::size_t>(kib) << 10, static_cast<std::size_t>(shown));
+      argv[1], static_cast<std::size_t>(*kib) << 10, static_cast<std::size_t>(*shown));
 }
