@@ -6,6 +6,7 @@ import statistics
 
 METRICS = ("prefill", "decode_b1", "decode_b16")
 RESAMPLES, CONFIDENCE = 2000, 0.95
+LEAST_ROUNDS = 5  # for an interval
 BAR, GAP, LABELS, PANEL, HEAD = 20, 8, 150, 250, 56
 COLORS = {"limit": "#c8c8c8", "phalanx": "#2f6fb0", "peer": "#d98a3d"}
 
@@ -28,8 +29,8 @@ def paired_ratios(over, under):
 
 
 def interval(ratios):
-    """(low, high) that holds the median with 95 %, by drawing rounds anew; with fewer than five rounds their ends."""
-    if len(ratios) < 5:
+    """(low, high) that holds the median with 95 %, by drawing rounds anew; with fewer than LEAST_ROUNDS their ends."""
+    if len(ratios) < LEAST_ROUNDS:
         return min(ratios), max(ratios)
     generator = random.Random(1)
     medians = sorted(statistics.median(generator.choices(ratios, k=len(ratios))) for _ in range(RESAMPLES))
@@ -55,7 +56,8 @@ def summaries(samples, kinds):
                 if ratios:
                     low, high = interval(ratios)
                     records.append({"what": "ratio", "subject": ours, "to": other, "metric": metric, "rounds": len(ratios),
-                                    "median": statistics.median(ratios), "low": low, "high": high})
+                                    "median": statistics.median(ratios), "low": low, "high": high,
+                                    "interval": "95 %" if len(ratios) >= LEAST_ROUNDS else "min-max"})
     return records
 
 
@@ -67,11 +69,13 @@ def table(records):
     for subject in dict.fromkeys(subject for subject, _ in rates):
         cells = [rates.get((subject, metric)) for metric in METRICS]
         lines.append(f"| {subject} | " + " | ".join(f"{c['median']:.1f} ({c['min']:.1f}–{c['max']:.1f})" if c else "-" for c in cells) + " |")
-    lines += ["", "| ratio | " + " | ".join(METRICS) + " |", "|---" * (1 + len(METRICS)) + "|"]
+    few = [r for r in ratios.values() if r["interval"] == "min-max"]
+    spread = "min–max" if len(few) == len(ratios) else "95 %, min–max where marked *" if few else "95 %"
+    lines += ["", f"| ratio ({spread}) | " + " | ".join(METRICS) + " |", "|---" * (1 + len(METRICS)) + "|"]
     for ours, other in dict.fromkeys((ours, other) for ours, other, _ in ratios):
         cells = [ratios.get((ours, other, metric)) for metric in METRICS]
         lines.append(f"| {ours} ÷ {other} | "
-                     + " | ".join(f"{c['median']:.2f} ({c['low']:.2f}–{c['high']:.2f})" if c else "-" for c in cells) + " |")
+                     + " | ".join(f"{c['median']:.2f} ({c['low']:.2f}–{c['high']:.2f})" + ("*" if c in few and len(few) < len(ratios) else "") if c else "-" for c in cells) + " |")
     return "\n".join(lines)
 
 

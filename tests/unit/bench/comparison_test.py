@@ -69,6 +69,16 @@ class Output(unittest.TestCase):
         self.assertIn("| ours ÷ limit of ours | 0.50 (0.50–0.50) | 0.50 (0.50–0.50) | - |", text)
         self.assertIn("| theirs | 40.0 (40.0–80.0) | - | - |", text)
 
+    def test_says_what_its_intervals_are(self):
+        self.assertIn("| ratio (95 %) |", comparison.table(comparison.summaries(rounds(5), KINDS)))
+        few = comparison.summaries(rounds(4), KINDS)
+        self.assertEqual({r["interval"] for r in few if r["what"] == "ratio"}, {"min-max"})
+        self.assertIn("| ratio (min–max) |", comparison.table(few))
+        mixed = comparison.table(comparison.summaries(rounds(5) + [sample("late", 0, prefill=25)], {**KINDS, "late": "peer"}))
+        self.assertIn("| ratio (95 %, min–max where marked *) |", mixed)
+        self.assertIn("| ours ÷ late | 2.00 (2.00–2.00)* | - | - |", mixed)
+        self.assertIn("| ours ÷ theirs | 1.25 (1.25–1.25) | - | - |", mixed)
+
     def test_chart_is_well_formed_and_has_a_bar_for_each_rate(self):
         records = comparison.summaries(rounds(5), KINDS)
         root = xml.etree.ElementTree.fromstring(comparison.chart(records, "a < b & c"))
