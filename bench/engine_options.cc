@@ -30,7 +30,8 @@ flags::FlagTable flags_of(Options* options) {
                 "Threads of all ranks together; 0 is one for each core");
   flags.add_int("rounds", &options->rounds, 1, 1000, "How often everything is measured, in turns");
   flags.add_int("steps", &options->steps, 1, 10000, "Decode steps of one measurement");
-  flags.add_int("chunk", &options->chunk, 1, 65536, "Prompt tokens of one step");
+  flags.add_amount(
+      "chunk", &options->chunk, 1, 65536, flags::Unit::kTokens, "Prompt tokens of one step");
   flags.add_int("layers",
                 &options->layers,
                 0,

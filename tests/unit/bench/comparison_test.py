@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What bench/compare says of samples."""
+import argparse
+import importlib.machinery
+import importlib.util
 import os
 import sys
 import unittest
@@ -9,6 +12,10 @@ import xml.etree.ElementTree
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "bench"))
 import comparison  # noqa: E402
+
+LOADER = importlib.machinery.SourceFileLoader("compare", os.path.join(sys.path[0], "compare"))
+compare = importlib.util.module_from_spec(importlib.util.spec_from_loader("compare", LOADER))
+LOADER.exec_module(compare)
 
 KINDS = {"ours": "phalanx", "limit of ours": "limit", "theirs": "peer"}
 
@@ -85,6 +92,32 @@ class Output(unittest.TestCase):
         bars = [e for e in root.iter("{http://www.w3.org/2000/svg}rect") if e.get("x")]
         self.assertEqual(len(bars), 5)
         self.assertTrue(all(float(bar.get("width")) > 0 for bar in bars))
+
+
+class Limits(unittest.TestCase):
+    ASKED = argparse.Namespace(prompt=512, context=128, tokens=32)
+
+    def test_are_measured_with_what_changes_them(self):
+        def value(flag, options):
+            command = compare.limit_command("folder", options, self.ASKED)
+            return command[command.index(flag) + 1] if flag in command else None
+        options = "--quantization int4 --isa=avx2 --max_num_batched_tokens 1k --tp 2"
+        self.assertEqual([value(flag, options) for flag in ("--model", "--format", "--isa", "--chunk", "--context")],
+                         ["folder", "int4", "avx2", "1k", "144"])
+        self.assertEqual([value(flag, "") for flag in ("--format", "--isa", "--chunk")], ["auto", None, None])
+
+    def test_are_not_known_of_several_replicas_and_of_chosen_cores(self):
+        self.assertIsNone(compare.without_limit("--tp 2 --dp 1"))
+        self.assertEqual(compare.without_limit("--dp 2"), "--dp")
+        self.assertEqual(compare.without_limit("--data-parallel-size=2"), "--data-parallel-size")
+        self.assertEqual(compare.without_limit("--devices 0"), "--devices")
+
+
+class Peers(unittest.TestCase):
+    def test_that_print_what_is_no_text_have_a_fault_or_their_figures(self):
+        line = r'{"prefill": 1, "decode_b1": 2, "decode_b16": null}'
+        self.assertEqual(compare.measure_peer(rf"printf '\377\n%s\n' '{line}'", ""), {"prefill": 1, "decode_b1": 2, "decode_b16": None})
+        self.assertIn("fault", compare.measure_peer(r"printf '{\377\n'", ""))
 
 
 unittest.main()
