@@ -37,11 +37,12 @@ class Arguments(unittest.TestCase):
         for words in (("prefix_cache", "first_token", "--rounds", "0"), ("prefix_cache", "routing", "--requests", "0"),
                       ("prefix_cache", "routing", "--shares", "0.5,x"), ("start_to_ready", "--rounds", "0"), ("start_to_ready", "--dp", "x"),
                       ("front_takeover", "--rounds", "0"), ("front_takeover", "--streams", "-1"), ("leader_throughput", "--requests", "0"),
-                      ("rank_kill_timeline", "0"), ("compare", "--rounds", "0"), ("compare", "--tokens", "-4")):
+                      ("rank_kill_timeline", "0"), ("compare", "--rounds", "0"), ("compare", "--tokens", "-4"), ("between_steps", "--sequences", "1,0"),
+                      ("between_steps", "--burners", "x")):
             self.refuses(BENCH, *words, status=2)
 
     def test_that_name_a_model_name_one_that_is_there(self):
-        for name, *words in (("start_to_ready",), ("prefix_cache", "first_token"), ("compare",)):
+        for name, *words in (("start_to_ready",), ("prefix_cache", "first_token"), ("compare",), ("between_steps",)):
             self.refuses(BENCH, name, *words, "--model", os.path.join(tempfile.gettempdir(), "none.gguf"), status=2)
 
 
