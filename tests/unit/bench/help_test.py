@@ -16,7 +16,8 @@ def programs():
 
 
 def scripts():
-    return [path for path in (os.path.join(BENCH, name) for name in os.listdir(BENCH))
+    folders = [BENCH, os.path.join(BENCH, "peers")]
+    return [path for path in (os.path.join(folder, name) for folder in folders for name in os.listdir(folder))
             if os.path.isfile(path) and os.access(path, os.X_OK)]
 
 
