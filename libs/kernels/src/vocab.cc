@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "scalar_math.h"
 
@@ -57,6 +58,24 @@ float log_softmax(float logit, float maximum, std::int64_t mass) {
 float mass_floor(float maximum) {
   constexpr float kRange = 22.0F;
   return maximum - kRange;
+}
+
+// The largest token is kept, so all have a mass of 2^30 or more together. Where those below the
+// floor hold less than a share 1 − p of that, a prefix without them reaches the target. What this
+// leaves out is more than rounding adds: to a mass below the floor one and a few parts in 10^6, to
+// the target less than 16.
+float top_p_floor(float maximum, float p, std::uint32_t tokens) {
+  const double spare = (1.0 - static_cast<double>(p)) * 0x1p30 - 16.0;
+  const double each = spare / std::max(tokens, 1U) - 1.0;
+  if (each < 1.0) {
+    return mass_floor(maximum);
+  }
+  const double logit = static_cast<double>(maximum) + scalar::log(each * (0x1p-30 * 0.9999));
+  const auto nearest = static_cast<float>(logit);
+  const float floor = static_cast<double>(nearest) > logit
+                          ? std::nextafter(nearest, -std::numeric_limits<float>::infinity())
+                          : nearest;
+  return std::max(floor, mass_floor(maximum));
 }
 
 // 4: what rounding may take from the difference. Where it could take more, neighbours are further

@@ -40,6 +40,10 @@ bool is_greedy(const step::SamplingNumbers& sampling) {
   return sampling.temperature < step::kGreedyTemperature;
 }
 
+std::uint32_t list_tokens(const Sampler::Options& options) {
+  return std::min(options.list_tokens_most, options.tokens.count);
+}
+
 }  // namespace
 
 Sampler::Sampler(const Options& options, const step::SequenceTable& table)
@@ -49,7 +53,7 @@ Sampler::Sampler(const Options& options, const step::SequenceTable& table)
       peak_parts_(2 * std::size_t{options.threads}),
       histogram_parts_(peak_parts_.size()),
       draw_parts_(peak_parts_.size()),
-      count_floors_(RowParts::most_tiles(options.threads, options.rows_max)),
+      candidates_(list_tokens(options), options.threads, options.rows_max),
       states_(options.rows_max),
       drawn_(options.rows_max),
       counts_(std::size_t{options.threads} * options.tokens.count) {
@@ -62,13 +66,14 @@ std::size_t Sampler::heap_bytes(const Options& options) {
   const std::size_t part =
       sizeof(PeakRecord) + sizeof(kernels::VocabHistogram) + sizeof(DrawRecord);
   return options.rows_max * (sizeof(RowState) + 4 * sizeof(std::uint32_t)) +
-         RowParts::most_tiles(options.threads, options.rows_max) * sizeof(float) +
+         CandidateLists::heap_bytes(list_tokens(options), options.threads, options.rows_max) +
          std::size_t{options.threads} * (options.tokens.count * sizeof(std::uint32_t) + 2 * part);
 }
 
 void Sampler::begin(std::span<const SampleRow> rows) {
   row_count_ = static_cast<std::uint32_t>(rows.size());
   divided_.begin();
+  candidates_.begin();
   selecting_count_ = {};
   drawn_count_ = 0;
   for (std::uint32_t row = 0; row < row_count_; ++row) {
@@ -279,7 +284,7 @@ void Sampler::draw(const kernels::KernelTable& kernels,
                    std::uint32_t tile) {
   const RowPart part = divided_.part(drawn_count_, tile);
   DrawRecord record;
-  draw_part(kernels, logits, drawn_[part.row], part.tokens, &record);
+  draw_part(kernels, logits, part, &record);
   divided_.merge(part, record, draw_parts_, own, [](DrawRecord* row, const DrawRecord& next) {
     row->add(next);
   });
@@ -287,15 +292,15 @@ void Sampler::draw(const kernels::KernelTable& kernels,
 
 void Sampler::draw_part(const kernels::KernelTable& kernels,
                         const LogitBuffers& logits,
-                        std::uint32_t row,
-                        const Run& tokens,
-                        DrawRecord* record) const {
+                        const RowPart& part,
+                        DrawRecord* record) {
+  const std::uint32_t row = drawn_[part.row];
   const RowState& state = states_[row];
   if (state.fault != RowFault::kNone) {
     return;
   }
   const step::SequenceRow& sequence = this->sequence(state);
-  const VocabSlice raw = slice(logits.raw, row, tokens);
+  const VocabSlice raw = slice(logits.raw, row, part.tokens);
   if (state.wants_logprobs) {
     record->raw_mass = kernels.vocab_mass(raw, {}, state.peak.raw.value);
   }
@@ -308,7 +313,12 @@ void Sampler::draw_part(const kernels::KernelTable& kernels,
     may_win = raised(may_win, kernels::min_p_floor(largest, sequence.sampling.min_p));
   }
   const kernels::GumbelKey key{sequence.sampling.seed, sequence.choice, state.row.position};
-  kernels.gumbel_max(shaped_slice(logits, row, tokens), may_win, key, &record->peak);
+  const Candidates& candidates = candidates_.of(row, part);
+  if (candidates.is_listed) {
+    kernels.gumbel_max_of_list(candidates.list, may_win, key, &record->peak);
+  } else {
+    kernels.gumbel_max(shaped_slice(logits, row, part.tokens), may_win, key, &record->peak);
+  }
   if (record->peak.id >= 0) {
     record->raw = raw.logits[index_in(raw, record->peak.id)];
   }

@@ -23,15 +23,26 @@ constexpr int shift_of(std::uint32_t pass) {
   return 24 - 8 * static_cast<int>(pass);
 }
 
-bool is_kept(std::uint32_t key, TokenId id, const VocabKeep& keep) {
-  return key > keep.floor_key || (key == keep.floor_key && id <= keep.last_tied_id);
-}
-
 void add(VocabHistogram* sum, const VocabHistogram& next) {
   for (std::uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
     sum->count[bucket] += next.count[bucket];
     sum->mass[bucket] += next.mass[bucket];
   }
+}
+
+CandidateFloors top_k_floors(const kernels::KernelTable& kernels,
+                             const kernels::VocabSlice& slice,
+                             const step::SamplingNumbers& sampling) {
+  const float floor = floor_of_kth(kernels, slice, static_cast<std::uint32_t>(sampling.top_k));
+  return {floor, floor};
+}
+
+CandidateFloors top_p_floors(const step::SamplingNumbers& sampling,
+                             float maximum,
+                             std::uint32_t vocab) {
+  const std::uint32_t most =
+      sampling.top_k > 0 ? std::min(static_cast<std::uint32_t>(sampling.top_k), vocab) : vocab;
+  return {kernels::mass_floor(maximum), kernels::top_p_floor(maximum, sampling.top_p, most)};
 }
 
 // Counts and masses of one bucket over all ranks.
@@ -65,16 +76,26 @@ void Sampler::count(const kernels::KernelTable& kernels,
   const std::uint32_t row = row_of(pass.selection, part.row);
   const RowState& state = states_[row];
   if (state.fault == RowFault::kNone) {
-    kernels::VocabHistogramArgs args;
-    args.slice = shaped_slice(logits, row, part.tokens);
-    args.maximum = state.peak.shaped.value;
-    float& floor = count_floors_[part.tile];
+    const kernels::VocabSlice slice = shaped_slice(logits, row, part.tokens);
+    const float maximum = state.peak.shaped.value;
+    Candidates& candidates = candidates_.of(row, part);
     if (pass.pass == 0) {
-      const auto top_k = static_cast<std::uint32_t>(sequence(state).sampling.top_k);
-      floor = pass.selection == Selection::kTopP ? kernels::mass_floor(args.maximum)
-                                                 : floor_of_kth(kernels, args.slice, top_k);
+      const step::SamplingNumbers& sampling = sequence(state).sampling;
+      const CandidateFloors floors = pass.selection == Selection::kTopP
+                                         ? top_p_floors(sampling, maximum, table_.vocab())
+                                         : top_k_floors(kernels, slice, sampling);
+      candidates.find(kernels, slice, state.keep, floors, maximum);
+      // Of the lowest byte: in the total, and where the search for the threshold counts nothing.
+      histogram.mass[0] = candidates.unlisted_mass;
     }
-    args.keep = raised(state.keep, floor);
+    kernels::VocabHistogramArgs args;
+    if (candidates.is_listed) {
+      args.slice = {candidates.list.logits, candidates.list.count, 0};
+    } else {
+      args.slice = slice;
+      args.keep = candidates.keep;
+    }
+    args.maximum = maximum;
     args.prefix = pass.pass == 0 ? 0 : state.prefix;
     args.shift = shift_of(pass.pass);
     kernels.vocab_histogram(args, &histogram);
@@ -155,7 +176,7 @@ void Sampler::settle_ties(RowState& state,
     for (std::uint32_t i = 0; i < slice.count && left > 0; ++i) {
       const TokenId id = slice.first_id + static_cast<TokenId>(i);
       const std::uint32_t key = kernels::logit_key(slice.logits[i]);
-      if (key == state.prefix && is_kept(key, id, state.keep)) {
+      if (key == state.prefix && kernels::is_kept(key, id, state.keep)) {
         keep.last_tied_id = id;
         --left;
       }

@@ -56,6 +56,56 @@ void expect_same_peak(const VocabPeak& actual, const VocabPeak& expected) {
   EXPECT_EQ(actual.finite, expected.finite);
 }
 
+// A list in memory of its own, with a token behind its end that must stay as it is.
+struct List {
+  List(const KernelTable& table, const VocabListArgs& args, std::uint32_t capacity)
+      : logits(capacity + 1, 1234.0F), ids(capacity + 1, -7) {
+    list = {logits.data(), ids.data(), capacity, 99};
+    fits = table.vocab_list(args, &list, &unlisted_mass);
+    EXPECT_EQ(logits.back(), 1234.0F);
+    EXPECT_EQ(ids.back(), -7);
+  }
+
+  std::vector<float> logits;
+  std::vector<TokenId> ids;
+  VocabList list;
+  bool fits = false;
+  std::int64_t unlisted_mass = -1;
+};
+
+void expect_same_list(const KernelTable& actual, const KernelTable& expected, VocabListArgs args) {
+  const List all(expected, args, args.slice.count);
+  ASSERT_TRUE(all.fits);
+  const std::uint32_t count = all.list.count;
+  for (const std::uint32_t capacity : {count, count + 1, args.slice.count + 16}) {
+    const List list(actual, args, capacity);
+    ASSERT_TRUE(list.fits);
+    ASSERT_EQ(list.list.count, count);
+    EXPECT_EQ(list.unlisted_mass, all.unlisted_mass);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      EXPECT_EQ(list.ids[i], all.ids[i]);
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(list.logits[i]),
+                std::bit_cast<std::uint32_t>(all.logits[i]));
+    }
+  }
+  for (const std::uint32_t less : {1U, 2U, 17U, count}) {
+    if (less <= count && less > 0) {
+      EXPECT_FALSE(List(actual, args, count - less).fits);
+      EXPECT_FALSE(List(expected, args, count - less).fits);
+    }
+  }
+}
+
+// As a trained model's: nearly all tokens far below a few.
+std::vector<float> peaked_logits(std::uint32_t count, std::uint64_t seed) {
+  Inputs inputs(seed);
+  std::vector<float> logits(count);
+  for (float& logit : logits) {
+    logit = inputs.below(150) == 0 ? 12.0F + inputs.uniform() : inputs.uniform() * 4.0F - 20.0F;
+  }
+  return logits;
+}
+
 class VocabOnEachIsa : public EachIsa {};
 
 TEST_P(VocabOnEachIsa, MaxEqualsRef) {
@@ -113,6 +163,52 @@ TEST_P(VocabOnEachIsa, MassAndHistogramEqualRef) {
   }
 }
 
+TEST_P(VocabOnEachIsa, ListEqualsRefFullAndOverfull) {
+  const float maximum = 13.0F;
+  for (std::uint32_t count = 0; count < 700; count += count < 130 ? 7 : 93) {
+    const std::vector<float> extremes(count, -kInfinity);
+    const std::vector<float> equal(count, 3.25F);
+    for (const auto& logits :
+         {random_logits(count, count), peaked_logits(count, count), extremes, equal}) {
+      const VocabSlice slice{logits.data(), count, 77};
+      for (const VocabKeep keep : {VocabKeep{},
+                                   VocabKeep{logit_key(3.25F), 77 + 20},
+                                   VocabKeep{logit_key(0.0F), 77 + 90},
+                                   VocabKeep{logit_key(-9.0F), 0x7FFFFFFF},
+                                   VocabKeep{logit_key(kInfinity), 0}}) {
+        for (const float floor : {-kInfinity, -12.0F, -0.0F, 3.25F, 8.0F, kInfinity}) {
+          expect_same_list(table(), ref(), {slice, keep, logit_key(floor), maximum});
+        }
+      }
+    }
+  }
+}
+
+TEST_P(VocabOnEachIsa, GumbelOfAListEqualsThatOfItsTokens) {
+  for (std::uint32_t count = 0; count < 400; count += 19) {
+    for (const auto& logits : {random_logits(count, count + 3), peaked_logits(count, count)}) {
+      const VocabSlice slice{logits.data(), count, 4 * 16 + 3};
+      for (const VocabKeep keep : {VocabKeep{}, VocabKeep{logit_key(3.25F), 90}}) {
+        const List list(table(), {slice, keep, keep.floor_key, 13.0F}, count);
+        for (std::uint32_t position = 0; position < 20; ++position) {
+          const GumbelKey key{0x123456789ABCDEF0ULL + count, position % 3, position};
+          for (const VocabKeep may_win : {keep, VocabKeep{logit_key(3.25F), 70}}) {
+            VocabPeak peak;
+            table().gumbel_max_of_list(list.list, may_win, key, &peak);
+            VocabPeak by_ref;
+            ref().gumbel_max_of_list(list.list, may_win, key, &by_ref);
+            expect_same_peak(peak, by_ref);
+            const bool is_narrower = may_win.last_tied_id <= keep.last_tied_id;
+            if (is_narrower || keep.floor_key == 0) {
+              expect_same_peak(peak, draw(ref(), slice, may_win, key));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 // Masses keep every bit of exp near 0, so this holds exp itself to the definition.
 TEST_P(VocabOnEachIsa, MassOfEachLogitEqualsRef) {
   Inputs inputs(6);
@@ -144,6 +240,28 @@ TEST_P(VocabOnEachIsa, GumbelEqualsRefForManyKeys) {
     const GumbelKey key{42, 0, position};
     expect_same_peak(draw(table(), {logits.data(), 64, 128}, {}, key),
                      draw(ref(), {logits.data(), 64, 128}, {}, key));
+  }
+}
+
+// Many more tokens than lanes, so that most can be seen to lose before their noise is known; where
+// sums round to the larger one, many tie.
+TEST_P(VocabOnEachIsa, GumbelEqualsRefOverManyTokens) {
+  Inputs inputs(12);
+  for (const float spread : {0.0F, 0.5F, 3.0F, 30.0F, 1e4F, 3e7F, 1e30F}) {
+    for (const float middle : {0.0F, -7.5F, 1e6F, -3e8F}) {
+      std::vector<float> logits(3001);
+      for (float& logit : logits) {
+        logit = inputs.below(20) == 0 ? -kInfinity : middle + inputs.uniform() * spread;
+      }
+      for (std::uint32_t position = 0; position < 12; ++position) {
+        const std::uint32_t first = position * 11;
+        const VocabSlice slice{logits.data() + first, 2800, static_cast<TokenId>(first + 5)};
+        const GumbelKey key{99, position, position};
+        for (const VocabKeep keep : {VocabKeep{}, VocabKeep{logit_key(middle), 1500}}) {
+          expect_same_peak(draw(table(), slice, keep, key), draw(ref(), slice, keep, key));
+        }
+      }
+    }
   }
 }
 
@@ -327,6 +445,28 @@ TEST(VocabBounds, BelowTheFloorOfMassesThereAreNone) {
       ASSERT_EQ(kernel_table(Isa::kRef).vocab_mass({&logit, 1, 0}, {}, maximum), 0) << maximum;
     }
   }
+}
+
+// The tokens below are at most so many, and the tokens that are kept have 2^30 or more.
+TEST(VocabBounds, BelowTheFloorOfTopPNoneIsNeeded) {
+  for (const float maximum : maxima()) {
+    for (const float p : {0.0F, 0.01F, 0.5F, 0.9F, 0.95F, 0.999F, 0.9999F, 0.99999994F}) {
+      for (const std::uint32_t tokens : {1U, 20U, 203U, 32000U, 151936U, 1U << 24}) {
+        const float floor = top_p_floor(maximum, p, tokens);
+        ASSERT_GE(floor, mass_floor(maximum));
+        ASSERT_LE(floor, maximum);
+        const auto spare = static_cast<double>((std::int64_t{1} << 30) - mass_target(p, 1 << 30));
+        float logit = floor;
+        for (int i = 0; i < 3; ++i) {
+          logit = std::nextafter(logit, -kInfinity);
+          const std::int64_t mass = kernel_table(Isa::kRef).vocab_mass({&logit, 1, 0}, {}, maximum);
+          ASSERT_LE(static_cast<double>(mass) * tokens, spare)
+              << maximum << " p " << p << " tokens " << tokens;
+        }
+      }
+    }
+  }
+  EXPECT_GT(top_p_floor(0.0F, 0.95F, 151936), -15.0F) << "far above the floor of masses";
 }
 
 TEST(VocabBounds, BelowTheFloorOfNoiseNoneWins) {

@@ -7,6 +7,7 @@
 #include "phalanx/kernels/kernel_table.h"
 
 #include "lanes/attention_body.h"
+#include "lanes/gumbel_body.h"
 #include "lanes/kv_body.h"
 #include "lanes/matmul_body.h"
 #include "lanes/quantize_body.h"
@@ -32,7 +33,9 @@ constexpr KernelTable lanes_table(Isa isa) {
           .vocab_max = vocab_max_slice,
           .vocab_mass = vocab_mass_slice,
           .vocab_histogram = vocab_histogram_slice,
-          .gumbel_max = gumbel_max_slice};
+          .vocab_list = vocab_list_slice,
+          .gumbel_max = gumbel_max_slice,
+          .gumbel_max_of_list = gumbel_max_list};
 }
 
 }  // namespace

@@ -112,136 +112,62 @@ inline void vocab_histogram_slice(const VocabHistogramArgs& args, VocabHistogram
   }
 }
 
-// The four words of 16 draws: word w of draw `counter` lane j is words[w] lane j.
-PHALANX_LANES void philox(I16 counter, const GumbelKey& key, I16 (&words)[4]) {
-  words[0] = counter;
-  words[1] = i_set(key.position);
-  words[2] = i_set(key.choice);
-  words[3] = i_set(kGumbelDomain);
-  auto key0 = static_cast<std::uint32_t>(key.seed);
-  auto key1 = static_cast<std::uint32_t>(key.seed >> 32);
-#pragma GCC unroll 1
-  for (int round = 0; round < 10; ++round) {
-    const Product first = i_multiply(words[0], 0xD2511F53);
-    const Product second = i_multiply(words[2], 0xCD9E8D57);
-    words[0] = second.high ^ words[1] ^ i_set(key0);
-    words[1] = second.low;
-    words[2] = first.high ^ words[3] ^ i_set(key1);
-    words[3] = first.low;
-    key0 += 0x9E3779B9;
-    key1 += 0xBB67AE85;
+// Whether the next 64 tokens are all below a floor: most of a row is left out by this alone.
+// Requires no NaN among them. Nothing is below a floor that is one.
+PHALANX_LANES bool all_below(const float* logits, std::size_t count, F16 floor) {
+  if (count < 64) {
+    return false;
   }
+  const F16 first = f_larger(f_load(logits), f_load(logits + 16));
+  const F16 second = f_larger(f_load(logits + 32), f_load(logits + 48));
+  return m_bits(is_less(f_larger(first, second), floor)) == 0xFFFF;
 }
 
-PHALANX_LANES F16 gumbel(I16 word) {
-  const F16 v = f_fused(f_of_unsigned(word), f_set(0x1p-32F), f_set(0x1p-33F));
-  F16 series = f_fused(v, f_set(0.25F), f_set(0x1.555556p-2F));
-  series = f_fused(series, v, f_set(0.5F));
-  series = f_fused(series, v, f_set(1.0F));
-  series = series * v;
-  const F16 u = f_set(1.0F) - v;
-  const F16 smallest = f_set(0x1p-24F);
-  const F16 logarithm = f_set(0.0F) - f_log(choose(is_greater(u, smallest), u, smallest));
-  const F16 exponential = choose(is_less(v, f_set(0x1p-6F)), series, logarithm);
-  return f_set(0.0F) - f_log(exponential);
-}
-
-// Lane 4k + j of a vector that holds k + 4j: after transpose_fours() the words of four draws stand
-// in token order.
-PHALANX_LANES I16 draw_order() {
-  const I16 iota = i_iota();
-  return i_right<2>(iota) | i_left<2>(iota & i_set(3));
-}
-
-// Logits of tokens base + begin … base + end − 1 in lanes begin … end − 1.
-PHALANX_LANES F16 load_lanes(const VocabSlice& slice,
-                             std::uint32_t base,
-                             std::uint32_t begin,
-                             std::uint32_t end) {
-  const auto first_id = static_cast<std::uint32_t>(slice.first_id);
-  if (begin == 0) {
-    return f_load_first(slice.logits + (base - first_id), end);
+PHALANX_LANES bool append(const float* logits,
+                          std::uint32_t first_id,
+                          std::uint32_t lanes,
+                          VocabList* list) {
+  if (list->count + static_cast<std::uint32_t>(__builtin_popcount(lanes)) > list->capacity) {
+    return false;
   }
-  alignas(64) float lanes[16] = {};
-  for (std::uint32_t lane = begin; lane < end; ++lane) {
-    lanes[lane] = slice.logits[base + lane - first_id];
+  for (; lanes != 0; lanes &= lanes - 1) {
+    const auto lane = static_cast<std::uint32_t>(__builtin_ctz(lanes));
+    list->logits[list->count] = logits[lane];
+    list->ids[list->count++] = static_cast<TokenId>(first_id + lane);
   }
-  return f_load(lanes);
+  return true;
 }
 
-// The best token seen so far in each lane.
-struct LaneBest {
-  F16 scores;
-  I16 ids;
-};
-
-PHALANX_LANES void best_of_lanes(const LaneBest& best, VocabPeak* peak) {
-  alignas(64) float scores[16];
-  alignas(64) std::uint32_t ids[16];
-  f_store(scores, best.scores);
-  i_store(ids, best.ids);
-  *peak = {-__builtin_inff(), -1, true};
-  for (int lane = 0; lane < 16; ++lane) {
-    const auto id = static_cast<TokenId>(ids[lane]);
-    const bool tied = scores[lane] == peak->value && id >= 0 && id < peak->id;
-    if (scores[lane] > peak->value || tied) {
-      peak->value = scores[lane];
-      peak->id = id;
-    }
-  }
-}
-
-// Tokens group … group + 63 of a slice, 16 in each vector, those outside of it or not kept as −inf.
-struct TokenGroup {
-  F16 logits[4];
-  M16 kept[4];
-  std::uint32_t any = 0;
-};
-
-PHALANX_LANES TokenGroup load_group(const VocabSlice& slice,
-                                    const VocabKeep& keep,
-                                    std::uint32_t group) {
-  const auto first_id = static_cast<std::uint32_t>(slice.first_id);
-  const std::uint32_t end_id = first_id + slice.count;
-  TokenGroup tokens;
-#pragma GCC unroll 4
-  for (std::uint32_t w = 0; w < 4; ++w) {
-    const std::uint32_t base = group + w * 16;
-    const bool outside = base + 16 <= first_id || base >= end_id;
-    const std::uint32_t begin = outside ? 0 : base < first_id ? first_id - base : 0;
-    const std::uint32_t end = outside ? 0 : end_id - base < 16 ? end_id - base : 16;
-    tokens.logits[w] = outside ? f_set(-__builtin_inff()) : load_lanes(slice, base, begin, end);
-    tokens.kept[w] = kept_lanes(logit_keys(tokens.logits[w]), i_set(base) + i_iota(), keep) &
-                     m_range(begin, end);
-    tokens.any |= m_bits(tokens.kept[w]);
-  }
-  return tokens;
-}
-
-inline void gumbel_max_slice(const VocabSlice& slice,
-                             const VocabKeep& keep,
-                             const GumbelKey& key,
-                             VocabPeak* peak) {
-  const F16 nothing = f_set(-__builtin_inff());
-  LaneBest best = {nothing, i_set(0xFFFFFFFF)};
-  const auto first_id = static_cast<std::uint32_t>(slice.first_id);
-  // 64 tokens share 16 draws, counted from token 0.
-  for (std::uint32_t group = first_id / 64 * 64; group < first_id + slice.count; group += 64) {
-    const TokenGroup tokens = load_group(slice, keep, group);
-    if (tokens.any == 0) {
+inline bool vocab_list_slice(const VocabListArgs& args,
+                             VocabList* list,
+                             std::int64_t* unlisted_mass) {
+  const VocabSlice& slice = args.slice;
+  const F16 floor = f_set(logit_of_key(args.keep.floor_key));
+  const I16 listed_floor = i_set(args.floor_key);
+  WideSum unlisted = wide_zero();
+  list->count = 0;
+  for (std::uint32_t i = 0; i < slice.count;) {
+    if (all_below(slice.logits + i, slice.count - i, floor)) {
+      i += 64;
       continue;
     }
-    I16 words[4];
-    philox(i_set(group / 4) + draw_order(), key, words);
-    transpose_fours(words);
-    for (std::uint32_t w = 0; w < 4; ++w) {
-      const F16 scores = choose(tokens.kept[w], tokens.logits[w] + gumbel(words[w]), nothing);
-      const M16 better = is_greater(scores, best.scores);
-      best.scores = choose(better, scores, best.scores);
-      best.ids = choose(better, i_set(group + w * 16) + i_iota(), best.ids);
+    for (const std::uint32_t end = i + 64; i < end && i < slice.count; i += 16) {
+      const std::uint32_t left = slice.count - i;
+      const auto first_id = static_cast<std::uint32_t>(slice.first_id) + i;
+      const F16 logits = f_load_first(slice.logits + i, left);
+      const I16 keys = logit_keys(logits);
+      const M16 kept = kept_lanes(keys, i_set(first_id) + i_iota(), args.keep) & m_first(left);
+      const M16 below = kept & is_above(listed_floor, keys);
+      if (m_bits(below) != 0) {
+        unlisted = wide_add(unlisted, choose(below, masses(logits, args.maximum), i_set(0)));
+      }
+      if (!append(slice.logits + i, first_id, m_bits(kept) & ~m_bits(below), list)) {
+        return false;
+      }
     }
   }
-  best_of_lanes(best, peak);
+  *unlisted_mass = wide_total(unlisted);
+  return true;
 }
 
 }  // namespace

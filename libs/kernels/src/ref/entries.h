@@ -19,9 +19,14 @@ void divide_by_temperature(const float* logits, float* out, std::uint32_t count,
 void vocab_max(const VocabSlice& slice, VocabPeak* peak);
 std::int64_t vocab_mass(const VocabSlice& slice, const VocabKeep& keep, float maximum);
 void vocab_histogram(const VocabHistogramArgs& args, VocabHistogram* histogram);
+bool vocab_list(const VocabListArgs& args, VocabList* list, std::int64_t* unlisted_mass);
 void gumbel_max(const VocabSlice& slice,
                 const VocabKeep& keep,
                 const GumbelKey& key,
                 VocabPeak* peak);
+void gumbel_max_of_list(const VocabList& list,
+                        const VocabKeep& keep,
+                        const GumbelKey& key,
+                        VocabPeak* peak);
 
 }  // namespace phalanx::kernels::ref

@@ -18,7 +18,9 @@ const KernelTable& ref_table() {
                                          .vocab_max = ref::vocab_max,
                                          .vocab_mass = ref::vocab_mass,
                                          .vocab_histogram = ref::vocab_histogram,
-                                         .gumbel_max = ref::gumbel_max};
+                                         .vocab_list = ref::vocab_list,
+                                         .gumbel_max = ref::gumbel_max,
+                                         .gumbel_max_of_list = ref::gumbel_max_of_list};
   return kTable;
 }
 

@@ -14,8 +14,7 @@ namespace phalanx::kernels::ref {
 namespace {
 
 bool is_kept(float logit, TokenId id, const VocabKeep& keep) {
-  const std::uint32_t key = logit_key(logit);
-  return key > keep.floor_key || (key == keep.floor_key && id <= keep.last_tied_id);
+  return kernels::is_kept(logit_key(logit), id, keep);
 }
 
 TokenId id_of(const VocabSlice& slice, std::uint32_t index) {
@@ -29,6 +28,17 @@ std::uint32_t random_word(const GumbelKey& key, TokenId id) {
       {token / 4, key.position, key.choice, kGumbelDomain},
       {static_cast<std::uint32_t>(key.seed), static_cast<std::uint32_t>(key.seed >> 32)});
   return words[token % 4];
+}
+
+void draw(TokenId id, float logit, const VocabKeep& keep, const GumbelKey& key, VocabPeak* peak) {
+  if (!is_kept(logit, id, keep)) {
+    return;
+  }
+  const float score = logit + scalar::gumbel(random_word(key, id));
+  if (score > peak->value) {
+    peak->value = score;
+    peak->id = id;
+  }
 }
 
 }  // namespace
@@ -79,21 +89,45 @@ void vocab_histogram(const VocabHistogramArgs& args, VocabHistogram* histogram) 
   }
 }
 
+bool vocab_list(const VocabListArgs& args, VocabList* list, std::int64_t* unlisted_mass) {
+  list->count = 0;
+  *unlisted_mass = 0;
+  for (std::uint32_t i = 0; i < args.slice.count; ++i) {
+    const float logit = args.slice.logits[i];
+    const TokenId id = id_of(args.slice, i);
+    if (!is_kept(logit, id, args.keep)) {
+      continue;
+    }
+    if (logit_key(logit) < args.floor_key) {
+      *unlisted_mass += scalar::mass(logit, args.maximum);
+      continue;
+    }
+    if (list->count == list->capacity) {
+      return false;
+    }
+    list->logits[list->count] = logit;
+    list->ids[list->count++] = id;
+  }
+  return true;
+}
+
 void gumbel_max(const VocabSlice& slice,
                 const VocabKeep& keep,
                 const GumbelKey& key,
                 VocabPeak* peak) {
   *peak = {-std::numeric_limits<float>::infinity(), -1, true};
   for (std::uint32_t i = 0; i < slice.count; ++i) {
-    const TokenId id = id_of(slice, i);
-    if (!is_kept(slice.logits[i], id, keep)) {
-      continue;
-    }
-    const float score = slice.logits[i] + scalar::gumbel(random_word(key, id));
-    if (score > peak->value) {
-      peak->value = score;
-      peak->id = id;
-    }
+    draw(id_of(slice, i), slice.logits[i], keep, key, peak);
+  }
+}
+
+void gumbel_max_of_list(const VocabList& list,
+                        const VocabKeep& keep,
+                        const GumbelKey& key,
+                        VocabPeak* peak) {
+  *peak = {-std::numeric_limits<float>::infinity(), -1, true};
+  for (std::uint32_t i = 0; i < list.count; ++i) {
+    draw(list.ids[i], list.logits[i], keep, key, peak);
   }
 }
 

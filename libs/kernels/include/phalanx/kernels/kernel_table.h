@@ -46,12 +46,23 @@ struct KernelTable {
                              float maximum) = nullptr;
   // Adds the slice to the histogram.
   void (*vocab_histogram)(const VocabHistogramArgs& args, VocabHistogram* histogram) = nullptr;
+  // Lists the slice's tokens that are kept and not below floor_key, and sums the masses of those
+  // that are kept and below. False when there are more to list than the list can hold: neither is
+  // of use then.
+  bool (*vocab_list)(const VocabListArgs& args,
+                     VocabList* list,
+                     std::int64_t* unlisted_mass) = nullptr;
   // Among the kept tokens the one with the largest logit + Gumbel noise, ties to the lower id;
   // peak->value is that sum. A token with logit −inf is never kept.
   void (*gumbel_max)(const VocabSlice& slice,
                      const VocabKeep& keep,
                      const GumbelKey& key,
                      VocabPeak* peak) = nullptr;
+  // The same among the tokens of a list.
+  void (*gumbel_max_of_list)(const VocabList& list,
+                             const VocabKeep& keep,
+                             const GumbelKey& key,
+                             VocabPeak* peak) = nullptr;
 };
 
 // The table of an instruction set.

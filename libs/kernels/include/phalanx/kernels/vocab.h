@@ -35,12 +35,15 @@ struct VocabPeak {
 [[nodiscard]] std::uint32_t logit_key(float logit);
 [[nodiscard]] float logit_of_key(std::uint32_t key);
 
-// Which tokens are kept: those with key > floor_key, and of those with key == floor_key the ones
-// with id ≤ last_tied_id. The default keeps all.
+// Which tokens of logits without NaNs are kept: those with key > floor_key, and of those with key
+// == floor_key the ones with id ≤ last_tied_id. The default keeps all.
 struct VocabKeep {
   std::uint32_t floor_key = 0;
   TokenId last_tied_id = 0x7FFFFFFF;
 };
+[[nodiscard]] inline bool is_kept(std::uint32_t key, TokenId id, const VocabKeep& keep) {
+  return key > keep.floor_key || (key == keep.floor_key && id <= keep.last_tied_id);
+}
 
 // A histogram of logit keys, for selection without a sort: among the tokens whose key agrees with
 // `prefix` above bit `shift + 8`, bucket b counts those with byte b at `shift`.
@@ -54,6 +57,20 @@ struct VocabHistogramArgs {
   float maximum = 0.0F;      // over the whole row; the reference of the masses
   std::uint32_t prefix = 0;  // key bits above shift + 8; the others are ignored
   int shift = 24;            // 24, 16, 8 or 0; at 24 there is no prefix
+};
+
+// Tokens by themselves, the lower ids first, in memory of the caller.
+struct VocabList {
+  float* logits = nullptr;
+  TokenId* ids = nullptr;
+  std::uint32_t capacity = 0;
+  std::uint32_t count = 0;
+};
+struct VocabListArgs {
+  VocabSlice slice;
+  VocabKeep keep;               // tokens that are not kept are passed over
+  std::uint32_t floor_key = 0;  // a kept token is listed unless its key is below
+  float maximum = 0.0F;         // over the whole row; the reference of the masses
 };
 
 // Last word of the Philox counter of sampling noise, so that another use of the seed can have
@@ -82,6 +99,8 @@ struct GumbelKey {
 // noise_floor loses against the largest, whatever noise both draw.
 [[nodiscard]] float mass_floor(float maximum);
 [[nodiscard]] float noise_floor(float maximum);
+// A top_p over at most `tokens` tokens of a row keeps none below this. 0 ≤ p < 1.
+[[nodiscard]] float top_p_floor(float maximum, float p, std::uint32_t tokens);
 inline constexpr float kLeastNoise = -2.82F;
 inline constexpr float kMostNoise = 22.88F;
 

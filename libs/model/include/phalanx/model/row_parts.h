@@ -28,11 +28,7 @@ class RowParts {
   RowParts(Run tokens, std::uint32_t threads, std::uint32_t least, std::uint32_t rows_max)
       : tokens_(tokens), threads_(threads), least_(least), finished_(rows_max) {}
 
-  // Tiles of any number of rows up to rows_max.
-  [[nodiscard]] static std::size_t most_tiles(std::uint32_t threads, std::uint32_t rows_max) {
-    return std::max<std::size_t>(rows_max, 2 * std::size_t{threads});
-  }
-
+  // A row has one part, or all rows together have fewer than 2 · threads.
   [[nodiscard]] std::uint32_t parts(std::uint32_t rows) const {
     return rows == 0 ? 1 : divide(tokens_.count, tokens_of_part(rows));
   }

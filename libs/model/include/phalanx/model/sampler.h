@@ -22,6 +22,7 @@
 #include "phalanx/base/ids.h"
 #include "phalanx/kernels/kernel_table.h"
 #include "phalanx/kernels/vocab.h"
+#include "phalanx/model/candidates.h"
 #include "phalanx/model/row_parts.h"
 #include "phalanx/model/sampled_token.h"
 #include "phalanx/model/shard_plan.h"
@@ -81,6 +82,7 @@ class Sampler {
     std::uint32_t rows_max = 0;
     std::uint32_t threads = 1;
     std::uint32_t part_tokens_least = 4096;  // fewer are not worth a tile
+    std::uint32_t list_tokens_most = 4096;   // of the candidates of a part; with more it is scanned
     std::size_t logits_stride = 0;           // elements between rows of logits and of shaped logits
   };
   Sampler(const Options& options, const step::SequenceTable& table);
@@ -169,9 +171,8 @@ class Sampler {
   [[nodiscard]] std::uint32_t top_logprobs(const RowState& state) const;
   void draw_part(const kernels::KernelTable& kernels,
                  const LogitBuffers& logits,
-                 std::uint32_t row,
-                 const Run& tokens,
-                 DrawRecord* record) const;
+                 const RowPart& part,
+                 DrawRecord* record);
   void start_selection(RowState& state, Selection selection, const kernels::VocabHistogram* all);
   void settle_ties(RowState& state,
                    const kernels::VocabSlice& slice,
@@ -184,15 +185,14 @@ class Sampler {
   std::vector<PeakRecord> peak_parts_;
   std::vector<kernels::VocabHistogram> histogram_parts_;
   std::vector<DrawRecord> draw_parts_;
-  std::vector<float> count_floors_;  // [tile] of a selection: its threshold is not below
+  CandidateLists candidates_;
   std::vector<RowState> states_;
   std::uint32_t row_count_ = 0;
   std::array<std::vector<std::uint32_t>, 2> selecting_;  // rows, by selection
   std::array<std::uint32_t, 2> selecting_count_{};
   std::vector<std::uint32_t> drawn_;
   std::uint32_t drawn_count_ = 0;
-  // Per thread and local token: bit 31 = in the prompt or produced, the rest how often produced.
-  // All zero between rows.
+  // Per thread and local token: bit 31 = seen, the rest how often produced. Zero between rows.
   std::vector<std::uint32_t> counts_;
   std::span<float> raw_copy_;
 };
