@@ -8,7 +8,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <functional>
 #include <numeric>
 #include <string>
 #include <tuple>
@@ -25,6 +24,8 @@
 #include "bench_main.h"
 #include "engine_cells.h"
 #include "engine_weights.h"
+#include "kernel_case.h"
+#include "kernel_sampling.h"
 #include "machine.h"
 
 namespace phalanx::bench {
@@ -42,7 +43,7 @@ constexpr double kGiga = 1e9;
 
 struct Options {
   std::string isa = "auto";
-  std::string kernels = "matmul,attention,rows";
+  std::string kernels = "matmul,attention,rows,sampling";
   std::string formats = "bf16,int8,int8-g32,int4,int4-g32-min-k,int6-g16-k";
   std::string rows = "1,4,16,64,512";
   std::int64_t rounds = 5;
@@ -51,7 +52,7 @@ struct Options {
 flags::FlagTable flags_of(Options* options) {
   flags::FlagTable flags("kernel_bench", "Kernels by themselves, on one thread.", "KERNEL_BENCH_");
   flags.add_choice("isa", &options->isa, kernels::isa_choices(), "Instruction set");
-  flags.add_text("kernel", &options->kernels, "LIST", "Of matmul, attention, rows");
+  flags.add_text("kernel", &options->kernels, "LIST", "Of matmul, attention, rows, sampling");
   flags.add_text("format", &options->formats, "LIST", "Weight formats of matmul");
   flags.add_text("rows", &options->rows, "LIST", "Rows of matmul");
   flags.add_int("rounds", &options->rounds, 1, 1000, "How often everything is measured, in turns");
@@ -77,16 +78,6 @@ Result<Scratch> make_scratch() {
   }
   return scratch;
 }
-
-// One thing to measure. `run` does it once, the more often the further into memory.
-struct Case {
-  std::string name;  // as members of a JSON object
-  std::string row;   // for people
-  double operations = 0.0;
-  double bytes = 0.0;  // of weights, keys and values
-  std::function<void(std::size_t turn)> run;
-  std::vector<double> seconds;
-};
 
 class Products {
  public:
@@ -336,13 +327,16 @@ Result<std::vector<Case>> cases_of(const Options& options,
       }
     } else if (kernel == "rows") {
       add_row_kernels(cases, table, scratch);
+    } else if (kernel == "sampling") {
+      add_sampling_kernels(cases, table);
     } else {
-      return invalid_argument("--kernel: expected matmul, attention or rows, found \"" + kernel +
-                              "\"");
+      return invalid_argument("--kernel: expected matmul, attention, rows or sampling, found \"" +
+                              kernel + "\"");
     }
   }
   if (cases.empty()) {
-    return invalid_argument("--kernel: expected matmul, attention or rows, found nothing");
+    return invalid_argument(
+        "--kernel: expected matmul, attention, rows or sampling, found nothing");
   }
   return cases;
 }
