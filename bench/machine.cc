@@ -61,7 +61,7 @@ std::string machine_json() {
   uname(&name);
   return "\"cpu\":" + quoted(cpu_model()) +
          ",\"cores\":" + std::to_string(std::thread::hardware_concurrency()) +
-         ",\"kernel\":" + quoted(name.release) + ",\"load_before\":" + load_average() +
+         ",\"os\":" + quoted(name.release) + ",\"load_before\":" + load_average() +
          ",\"version\":" + quoted(std::string(kVersion)) +
          ",\"commit\":" + quoted(checkout_commit());
 }

@@ -14,5 +14,5 @@ def describe():
                 break
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
                             cwd=os.path.dirname(os.path.abspath(__file__))).stdout.strip()
-    return {"cpu": model, "cores": len(os.sched_getaffinity(0)), "kernel": platform.release(),
+    return {"cpu": model, "cores": len(os.sched_getaffinity(0)), "os": platform.release(),
             "load_before": os.getloadavg()[0], "commit": commit}
