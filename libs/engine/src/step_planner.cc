@@ -100,12 +100,13 @@ void StepPlanner::serve_shortest() {
   }
 }
 
-// At its turn it gets what those before it have left.
+// At its turn, or where its turn does not come, it gets what those before it have left.
 void StepPlanner::extend_early() {
   const auto row = early_ == nullptr ? drafts_.end() : draft_of(*early_);
-  if (row == drafts_.end()) {
+  if (row == drafts_.end() || rows_before_early_) {
     return;
   }
+  rows_before_early_ = work_.prefill_rows - early_rows_;
   const std::uint32_t end = row->start + row->count;
   const std::uint32_t held = row->held_blocks() + row->new_blocks;
   const std::uint64_t reachable = (std::uint64_t{held} + available_) * step::kBlockTokens - end;
@@ -218,7 +219,7 @@ void StepPlanner::take_blocks(std::uint32_t count) {
 StepPlan StepPlanner::finished() const {
   StepPlan plan;
   plan.work = work_;
-  plan.favours = early_ != nullptr && work_.prefill_rows < 2 * early_rows_;
+  plan.favours = rows_before_early_ && *rows_before_early_ < early_rows_;
   plan.full = full_;
   std::uint32_t new_blocks = 0;
   for (const Draft& draft : drafts_) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -115,9 +116,10 @@ class StepPlanner {
   StepWork work_;            // of the rows so far
   std::uint32_t available_;  // free blocks that no row has taken yet
   std::set<std::uint32_t>::const_iterator next_slot_;
-  const Sequence* early_ = nullptr;   // was served before its turn …
-  std::uint32_t early_rows_ = 0;      // … with so many rows
-  std::uint32_t promised_ = 0;        // blocks of victims, for the next step
+  const Sequence* early_ = nullptr;                 // was served before its turn …
+  std::uint32_t early_rows_ = 0;                    // … with so many rows
+  std::optional<std::uint32_t> rows_before_early_;  // of prompts, once its turn has come
+  std::uint32_t promised_ = 0;                      // blocks of victims, for the next step
   std::uint32_t reserved_ = 0;        // blocks that those who run are going to ask for
   std::uint64_t command_bytes_ = 0;   // of all that run, and of those that are admitted
   std::set<BlockId> pinned_;          // kept blocks that a row is going to share

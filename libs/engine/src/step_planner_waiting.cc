@@ -48,7 +48,11 @@ void StepPlanner::ask_waiting(const Admit& admit) {
   std::uint32_t overtaken = 0;
   std::uint32_t held_back = 0;
   for (const auto& [id, sequence] : waiting_) {
-    if (!may_run(id) || &sequence == early_) {
+    if (&sequence == early_) {
+      extend_early();
+      continue;
+    }
+    if (!may_run(id)) {
       continue;
     }
     if (awaits_prefix(sequence)) {

@@ -182,6 +182,33 @@ TEST(SchedulerBudget, GivesTheShortestWhatOthersLeave) {
   EXPECT_EQ(plan.work, work);
 }
 
+TEST(SchedulerBudget, GivesTheShortestItsTurnBeforeWhoeverCameLater) {
+  Served served(0);
+  served.submit(1, 100, 10);
+  served.submit(2, 50, 10);
+  served.submit(3, 1000, 10);
+  const StepPlan plan = served.plan();
+  std::map<std::uint64_t, std::uint32_t> rows;
+  for (const PlannedRow& row : plan.rows) {
+    rows[row.sequence.value()] = row.count;
+  }
+  EXPECT_EQ(rows, (std::map<std::uint64_t, std::uint32_t>{{1, 100}, {2, 50}, {3, 106}}));
+}
+
+// However many rows the one that passes has: the other had none.
+TEST(SchedulerBudget, LetsOnePassWhoHasNoSlot) {
+  for (const std::uint32_t length : {10U, 100U, 200U}) {
+    Served served(0, 1);
+    served.submit(1, 2000, 10);
+    std::uint64_t number = 2;
+    for (; number < 10 && !served.scheduler.find(Served::key(1))->slot; ++number) {
+      served.submit(number, length, 1);
+      served.step();
+    }
+    EXPECT_EQ(number, 4U) << length;
+  }
+}
+
 TEST(SchedulerBudget, LetsAShortPromptPassLongOnes) {
   Served served(0);
   served.submit(1, 2000, 10);

@@ -27,9 +27,9 @@ namespace phalanx::engine {
 //
 // A step has one budget of tokens. Sequences that decode come first, then one block of the prompt
 // that the fewest rows complete, then prompts in order of arrival, cut into chunks of what is left
-// and what StepBudget allows. Where less is left than that block, the next step has no such block.
-// A sequence is admitted when free blocks cover its tokens so far and what running prompts still
-// need; one that does not fit is overtaken by younger ones that do, at most max_passes times. When
+// and what StepBudget allows. Where prompts before it get less than that block, the next step has
+// none. A sequence is admitted when free blocks cover its tokens so far and what running prompts
+// still need; younger ones that are shorter or fit pass it, at most max_passes times. When
 // a running sequence needs a block and none is free, the youngest running one is preempted: it
 // waits again at its place of arrival, and prompt *and* produced tokens are computed anew. Its
 // blocks serve the next step, not this one, whose failure must find them untouched.

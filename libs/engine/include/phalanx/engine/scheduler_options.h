@@ -15,7 +15,7 @@ struct SchedulerOptions {
   std::uint32_t max_waiting =
       wire::kMaxQueuedChoices;    // sequences that have not started; more are refused
   std::uint32_t vocab_size = 0;   // token ids from outside must lie below it
-  std::uint32_t max_passes = 64;  // how often a waiting sequence that does not fit is overtaken
+  std::uint32_t max_passes = 64;  // how often younger ones pass a waiting sequence
   bool prefix_cache = false;      // full blocks are kept and shared by equal beginnings
   std::uint64_t prefix_key = 0;   // of their hashes: secret, and the leader's as well
 

@@ -52,7 +52,7 @@ struct Sequence {
   std::optional<std::uint32_t> cached_tokens;  // of the prompt, when it was admitted first
   std::optional<std::uint32_t> slot;
   bool cancelled = false;
-  std::uint32_t passed = 0;  // younger sequences admitted while this one did not fit
+  std::uint32_t passed = 0;  // younger sequences admitted before this one
 
   [[nodiscard]] std::uint32_t length() const { return static_cast<std::uint32_t>(tokens.size()); }
   [[nodiscard]] std::uint32_t produced() const { return length() - prompt_tokens; }
