@@ -78,7 +78,9 @@ Result<int> Leader::run() {
 void Leader::make_dispatch() {
   fleet::ReplicaStart start = settings::replica_start_of(options_, plan_, workers_);
   dispatch::DispatcherOptions dispatching;
-  dispatching.prefix_key = start.bootstrap.common.secret;
+  if (start.bootstrap.prefix_cache) {
+    dispatching.prefix_key = start.bootstrap.common.secret;
+  }
   replicas_ =
       std::make_unique<fleet::ReplicaHost>(loop_, context_, std::move(start), replica_events());
   dispatching.on_poisoned = desk::dump_poisoned(options_.dump_dir);

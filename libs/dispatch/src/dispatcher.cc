@@ -50,8 +50,10 @@ RequestId Dispatcher::submit(Generation spec, std::shared_ptr<GenerationSink> si
   auto owned =
       std::make_unique<Request>(Request{id, std::move(spec), std::move(sink), clock_.now()});
   Request& request = *owned;
-  step::extend_prefix_hashes(
-      options_.prefix_key, request.spec.cache_salt, request.spec.prompt_ids, request.prefix);
+  if (options_.prefix_key) {
+    step::extend_prefix_hashes(
+        *options_.prefix_key, request.spec.cache_salt, request.spec.prompt_ids, request.prefix);
+  }
   request.choices.reserve(request.spec.choices);
   for (std::uint32_t i = 0; i < request.spec.choices; ++i) {
     request.choices.push_back({request, Choice(i, request.spec)});
@@ -94,7 +96,7 @@ bool Dispatcher::try_dispatch(Running& running) {
   work.remainder = {work.prompt_tokens + choice.produced().size(), choice.to_generate()};
   work.prefix = request.prefix;
   // The choices of a request share its prompt where they run on the same replica.
-  if (choice.index() > 0) {
+  if (options_.prefix_key && choice.index() > 0) {
     work.computes_prompt = request.choices.front().replica;
   }
   const Where where{running.avoid, running.fingerprint, only_replica(running.name())};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the leader makes of the beginnings of prompts.
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -38,21 +39,32 @@ class DispatcherPrefix : public testing::Test {
     router_.prefixes().apply(replica, changes);
   }
 
+  static DispatcherOptions options(std::optional<std::uint64_t> key) {
+    return {.on_poisoned = {}, .on_more = [] {}, .prefix_key = key};
+  }
+
   void submit(std::vector<TokenId> prompt, std::uint32_t choices = 1) {
+    submit_to(dispatcher_, std::move(prompt), choices);
+  }
+
+  static void submit_to(Dispatcher& dispatcher,
+                        std::vector<TokenId> prompt,
+                        std::uint32_t choices) {
     Generation request;
     request.prompt_ids = std::move(prompt);
     request.stop.max_tokens = 5;
     request.choices = choices;
     request.cache_salt = "tenant";
-    dispatcher_.submit(std::move(request), std::make_shared<Sink>());
+    dispatcher.submit(std::move(request), std::make_shared<Sink>());
+  }
+
+  static wire::Sent take(ReplicaId /*replica*/, const wire::LeaderMessage& /*message*/) {
+    return wire::Sent::kQueued;
   }
 
   test::ManualClock clock_;
   Router router_{2, *make_policy("least_pending_tokens", 1)};
-  Dispatcher dispatcher_{router_,
-                         [](ReplicaId, const wire::LeaderMessage&) { return wire::Sent::kQueued; },
-                         clock_,
-                         {.on_poisoned = {}, .on_more = [] {}, .prefix_key = kKey}};
+  Dispatcher dispatcher_{router_, &take, clock_, options(kKey)};
 };
 
 TEST_F(DispatcherPrefix, KnowsWhatReplicasOfItsBootHave) {
@@ -68,6 +80,13 @@ TEST_F(DispatcherPrefix, BooksTheFullBlocksOfAPromptOnceOnAReplica) {
   submit(std::vector<TokenId>(34, 3), 3);
   EXPECT_EQ(router_.ledger().pending(ReplicaId(0)), (Remainder{34 + 2, 10}));
   EXPECT_EQ(router_.ledger().pending(ReplicaId(1)), (Remainder{34, 5}));
+}
+
+TEST_F(DispatcherPrefix, BooksAllOfAPromptForEachChoiceWhereReplicasKeepNoPrefixes) {
+  Dispatcher dispatcher{router_, &take, clock_, options(std::nullopt)};
+  submit_to(dispatcher, std::vector<TokenId>(34, 3), 4);
+  EXPECT_EQ(router_.ledger().pending(ReplicaId(0)), (Remainder{68, 10}));
+  EXPECT_EQ(router_.ledger().pending(ReplicaId(1)), (Remainder{68, 10}));
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ struct DispatcherOptions {
   std::function<void(const PoisonedChoice&)> on_poisoned;
   // dispatch_more() is to follow, in another turn of the loop and not from within. Not empty.
   std::function<void()> on_more;
-  std::uint64_t prefix_key = 0;  // of prefix hashes: secret, and that of the replicas
+  // Of prefix hashes: secret, and that of the replicas. None: these keep no prefixes.
+  std::optional<std::uint64_t> prefix_key = {};
 };
 
 // What leader and replica disagreed about in one walk over all that they hold; it was put right.
