@@ -281,13 +281,13 @@ void Checkpoint::keep(const WeightSpec& spec, const Placed& placed) {
 }
 
 Status Checkpoint::open_folder(FileSource& files) {
-  PHALANX_TRY(config_, read_config(files));
   if (files.has(kAdapterName)) {
-    // Transformers puts it upon the weights, others do not.
+    // Transformers puts it upon weights that lie beside it, others do not.
     return unimplemented(files.describe(kAdapterName) +
-                         ": expected none beside the weights, found one: adapters are not "
-                         "supported; merge it, or remove it where that was done");
+                         ": expected the folder of a whole model, found an adapter: adapters are "
+                         "not supported; merge it, or remove this file where that was done");
   }
+  PHALANX_TRY(config_, read_config(files));
   PHALANX_TRY(generation_, read_generation(files, config_));
   PHALANX_RETURN_IF_ERROR(open_files(files));
   for (const WeightSpec& spec : required_weights(config_)) {

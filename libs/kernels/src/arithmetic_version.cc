@@ -149,6 +149,30 @@ void add_rows(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash)
   add(hash, wide);
 }
 
+// What a selection lists of a slice, and what is drawn of that.
+void add_list(const KernelTable& table, const VocabSlice& slice, float maximum, Fingerprint* hash) {
+  std::vector<float> logits(slice.count);
+  std::vector<TokenId> ids(slice.count);
+  VocabList list{logits.data(), ids.data(), slice.count, 0};
+  std::int64_t unlisted_mass = 0;
+  const VocabKeep keep{logit_key(maximum - 2.0F), 600};
+  const std::uint32_t floor_key = logit_key(maximum - 1.0F);
+  const bool listed = table.vocab_list({slice, keep, floor_key, maximum}, &list, &unlisted_mass);
+  hash->add(listed ? 1 : 0).add(list.count).add(static_cast<std::uint64_t>(unlisted_mass));
+  hash->add_bytes(std::as_bytes(std::span(ids).first(list.count)));
+  hash->add_bytes(std::as_bytes(std::span(logits).first(list.count)));
+  const VocabKeep narrower{logit_key(maximum - 0.5F), 600};
+  for (std::uint32_t position = 0; position < 50; ++position) {
+    const GumbelKey key{0x0123456789ABCDEFULL, 3, position};
+    VocabPeak of_list;
+    table.gumbel_max_of_list(list, narrower, key, &of_list);
+    VocabPeak of_slice;
+    table.gumbel_max(slice, keep, key, &of_slice);
+    hash->add(static_cast<std::uint64_t>(of_list.id)).add(static_cast<std::uint64_t>(of_slice.id));
+    add(hash, std::vector<float>{of_list.value, of_slice.value});
+  }
+}
+
 void add_vocab(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash) {
   const std::vector<float> logits = inputs->floats(1000);
   const VocabSlice slice{logits.data(), 1000, 37};
@@ -171,6 +195,7 @@ void add_vocab(const KernelTable& table, GoldenInputs* inputs, Fingerprint* hash
     hash->add(static_cast<std::uint64_t>(drawn.id));
     add(hash, std::vector<float>{drawn.value});
   }
+  add_list(table, slice, peak.value, hash);
   std::vector<float> divided(logits.size());
   table.divide_by_temperature(logits.data(), divided.data(), slice.count, 0.7F);
   add(hash, divided);

@@ -19,6 +19,8 @@ namespace {
 
 constexpr std::size_t kPageBytes = 4096;
 
+constexpr std::uint32_t kLeastLength = 2;  // a prompt and an answer
+
 // A context below this is not worth a start that nobody asked to be so small.
 constexpr std::uint32_t kLeastDerivedLength = 256;
 
@@ -118,11 +120,12 @@ std::vector<std::string> smaller_settings(const checkpoint::ModelConfig& config,
   struct Setting {
     const char* name;
     std::uint32_t step::RankLimits::*field;
+    std::uint32_t least;  // that a server takes beside the others
   };
-  constexpr std::array<Setting, 3> kSettings = {
-      {{"--max-model-len", &step::RankLimits::max_model_len},
-       {"--max-num-batched-tokens", &step::RankLimits::max_num_batched_tokens},
-       {"--max-num-seqs", &step::RankLimits::max_num_seqs}}};
+  const std::array<Setting, 3> settings = {
+      {{"--max-model-len", &step::RankLimits::max_model_len, kLeastLength},
+       {"--max-num-batched-tokens", &step::RankLimits::max_num_batched_tokens, limits.max_num_seqs},
+       {"--max-num-seqs", &step::RankLimits::max_num_seqs, 1}}};
   std::vector<std::string> found;
   if (request.names_kv()) {
     const std::uint32_t largest =
@@ -133,10 +136,10 @@ std::vector<std::string> smaller_settings(const checkpoint::ModelConfig& config,
           std::to_string(request.kv_memory_bytes > 0 ? request.kv_memory_bytes : limits.kv_blocks));
     }
   }
-  for (const Setting& setting : kSettings) {
+  for (const Setting& setting : settings) {
     const std::uint32_t largest =
         largest_that_fits(config, request, limits, setting.field, !request.names_kv());
-    if (largest != 0) {
+    if (largest >= setting.least) {
       found.push_back(std::string(setting.name) + " " + std::to_string(largest) + " instead of " +
                       std::to_string(limits.*setting.field));
     }
@@ -154,7 +157,7 @@ Error does_not_fit(const checkpoint::ModelConfig& config,
     // The blocks that were named and a shorter length together.
     const std::uint32_t length =
         largest_that_fits(config, request, limits, &step::RankLimits::max_model_len, true);
-    if (length != 0) {
+    if (length >= kLeastLength) {
       found.push_back("--max-model-len " + std::to_string(length) + " with " +
                       kv_setting(request, sized, step::blocks_for(length)));
     }
@@ -286,7 +289,8 @@ Result<std::uint32_t> blocks_for_bytes(const checkpoint::ModelConfig& config,
 
 Error too_few_blocks(const MemoryRequest& request, std::uint32_t length, std::uint32_t least) {
   return invalid_argument(
-      std::string(request.kv_memory_bytes > 0 ? "blocks of --kv-cache-memory-bytes" : "kv_blocks") +
+      std::string(request.kv_memory_bytes > 0 ? "blocks of --kv-cache-memory-bytes"
+                                              : "--num-kv-blocks") +
       ": expected at least " + std::to_string(least) + " for one sequence of " +
       std::to_string(length) + " tokens, found " + std::to_string(request.limits.kv_blocks) +
       ", which hold a max_model_len of " +

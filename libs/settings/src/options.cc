@@ -51,8 +51,8 @@ void add_model_flags(flags::FlagTable* table, Options* o) {
       0,
       1 << 20,
       flags::Unit::kTokens,
-      "Most tokens of prompt and answer together; 0 takes what the model allows and the "
-      "KV cache holds");
+      "Most tokens of prompt and answer together; 0 takes what the model allows, and the "
+      "KV cache and the memory hold");
   table->add_choice("quantization",
                     &o->quantization,
                     step::quantization_choices(),

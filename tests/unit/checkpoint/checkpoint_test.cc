@@ -390,14 +390,20 @@ TEST(Checkpoint, RefusesTensorsThatItsLayersDoNotHave) {
 }
 
 // Transformers would open the model that it was made for, and put it upon that.
-TEST(Checkpoint, RefusesAnAdapterBesideTheWeights) {
-  const auto files = random_checkpoint({});
-  files->put("adapter_config.json", "{}");
-  const auto checkpoint = Checkpoint::open(*files);
-  ASSERT_FALSE(checkpoint.has_value());
-  expect_error(checkpoint.error(),
-               Code::kUnimplemented,
-               {"memory/adapter_config.json", "expected none beside the weights", "remove it"});
+TEST(Checkpoint, RefusesAnAdapterBesideWeightsOrAlone) {
+  for (const bool is_alone : {false, true}) {
+    const auto files = random_checkpoint({});
+    files->put("adapter_config.json", "{}");
+    if (is_alone) {
+      files->remove("config.json");
+    }
+    const auto checkpoint = Checkpoint::open(*files);
+    ASSERT_FALSE(checkpoint.has_value());
+    expect_error(
+        checkpoint.error(),
+        Code::kUnimplemented,
+        {"memory/adapter_config.json", "expected the folder of a whole model", "merge it"});
+  }
 }
 
 TEST(Checkpoint, NamesAWrongShape) {

@@ -519,6 +519,19 @@ TEST(MemoryPlan, AdvisesWhatFitsBesideNamedBlocks) {
   }
 }
 
+TEST(MemoryPlan, AdvisesNothingThatAServerRefuses) {
+  const checkpoint::ModelConfig config = config_of({});
+  MemoryRequest request = request_of(1, 1, std::size_t{1} << 30);
+  request.limits = {256, 64, 64, 8};
+  request.available_bytes = plan_memory(config, request).value().total;
+  request.limits.max_num_batched_tokens = 512;
+  EXPECT_GE(advised(config, request, "--max-num-batched-tokens"), 64U);
+  MemoryRequest fewer = request;  // of which a server says that sequences have no rows
+  fewer.limits.max_num_batched_tokens = 32;
+  request.available_bytes = plan_memory(config, fewer).value().total;
+  EXPECT_EQ(advised(config, request, "--max-num-batched-tokens"), 0U);
+}
+
 TEST(MemoryPlan, AdvisesALengthWithTheBlocksThatItNeeds) {
   const checkpoint::ModelConfig config = config_of({});
   MemoryRequest request = request_of(1, 1, std::size_t{1} << 30);
@@ -570,7 +583,7 @@ TEST(MemoryPlan, RefusesWhatCannotBe) {
   refused({513, 8, 128, 0}, "max_model_len: expected from 1 to 512, found 513");
   refused({512, 0, 128, 0}, "max_num_seqs");
   refused({512, 8, 0, 0}, "max_num_batched_tokens");
-  refused({512, 8, 128, 15}, "kv_blocks: expected at least 16");
+  refused({512, 8, 128, 15}, "--num-kv-blocks: expected at least 16");
   EXPECT_FALSE(plan_memory(config, request_of(1, 5, std::size_t{1} << 30)).has_value());
   EXPECT_EQ(plan_memory(config, request_of(1, 1, 1000)).error().code(), Code::kResourceExhausted);
 }
