@@ -68,6 +68,8 @@ void LeaderBook::send(wire::ReplicaMessage message) {
     failed.push_back(std::move(*failure));
   } else if (auto* holding = std::get_if<wire::ReplicaHolding>(&message)) {
     holdings.push_back(std::move(*holding));
+  } else if (auto* changes = std::get_if<wire::PrefixChanges>(&message)) {
+    blocks_told += changes->published.size();
   }
 }
 
@@ -97,6 +99,7 @@ void LeaderBook::accept(const wire::TokenUpdate& update) {
   if (update.finish != step::FinishReason::kNone) {
     EXPECT_EQ(update.to_compute + update.to_generate, 0U) << "an end leaves nothing to do";
     entry.end = update;
+    entry.blocks_told = blocks_told;
   }
 }
 

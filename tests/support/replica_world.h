@@ -28,6 +28,7 @@ class LeaderBook final : public engine::ReplicaSink {
     std::uint64_t to_generate = 0;
     bool cancelled = false;
     std::optional<wire::TokenUpdate> end;
+    std::size_t blocks_told = 0;  // of the prefix cache, up to the end
   };
 
   explicit LeaderBook(std::uint32_t vocab_size) : vocab_size_(vocab_size) {}
@@ -48,7 +49,8 @@ class LeaderBook final : public engine::ReplicaSink {
   std::vector<wire::ReplicaStatus> statuses;
   std::vector<wire::ReplicaFailed> failed;
   std::vector<wire::ReplicaHolding> holdings;
-  std::vector<StepId> steps;  // of the batches with tokens
+  std::vector<StepId> steps;    // of the batches with tokens
+  std::size_t blocks_told = 0;  // published by the prefix cache
   std::optional<Status> stopped;
   bool takes_frames = true;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "phalanx/base/check.h"
 #include "phalanx/engine/replica_engine.h"
@@ -91,8 +92,10 @@ void ReplicaEngine::on_step(const wire::RankCommand& command, const CollectiveSt
     measure(plan, command, step.identity().epoch);
     step_started_ = clock_.now();
     step_epoch_ = step.identity().epoch;
-    publish(command.step, scheduler_.confirm(plan, samples_));
+    std::vector<wire::TokenUpdate> updates = scheduler_.confirm(plan, samples_);
+    // First: who asks again upon his last token is routed by them.
     send_prefix_changes();
+    publish(command.step, std::move(updates));
     acquit(plan);
   }
   pump();

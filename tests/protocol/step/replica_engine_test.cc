@@ -47,6 +47,17 @@ TEST(ReplicaEngine, ServesManyAtOnceInOneBatch) {
   EXPECT_TRUE(world.engine.scheduler().empty());
 }
 
+// Who asks again upon the last token is to find the replica that knows his prompt.
+TEST(ReplicaEngine, TellsOfBlocksBeforeTheTokensOfTheirStep) {
+  WorldOptions options;
+  options.prefix_cache = true;
+  ReplicaWorld world(options);
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 64, 1));
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(entry(world, 1).blocks_told, 2U);
+}
+
 TEST(ReplicaEngine, AcceptsWorkBeforeItIsReadyAndWhileItRecovers) {
   ReplicaWorld world({});
   world.engine.start();
