@@ -114,6 +114,7 @@ bool Dispatcher::try_dispatch(Running& running) {
 bool Dispatcher::send_to(ReplicaId replica, Running& running) {
   const Generation& spec = running.request.spec;
   const Choice& choice = running.choice;
+  const SteadyTime sent = clock_.now();  // before the replica can have it
   const auto effect = replicas_.at(replica.value())
                           .link.submit(wire::Submit{running.key(),
                                                     spec.prompt_ids,
@@ -129,7 +130,7 @@ bool Dispatcher::send_to(ReplicaId replica, Running& running) {
   running.replica = replica;
   running.effect = *effect;
   running.fingerprint = router_.table().at(replica).numerics_fingerprint;
-  running.sent = clock_.now();
+  running.sent = sent;
   running.request.sink->on_sent(replica, choice.attempt);
   return true;
 }
