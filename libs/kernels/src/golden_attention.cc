@@ -71,7 +71,7 @@ struct GoldenLayer {
   // An empty cache, then all rows in it.
   void fill(const KernelTable& table, KvFormat kv_format) {
     format = kv_format;
-    kv.assign((kBlockCount + 1) * kv_tile(format, kHeadDim).bytes, std::byte{0});
+    kv.assign((kBlockCount + 2) * kv_tile(format, kHeadDim).bytes, std::byte{0});
     for (std::uint32_t tile = 0; tile < row_tiles(kRows); ++tile) {
       table.kv_append({k_rounded.data(),
                        kKeyStride,
@@ -87,15 +87,14 @@ struct GoldenLayer {
     }
   }
 
-  // Rows first … first + count − 1: more queries than a tile has. Not rounded where `to_wide` says
-  // where to.
+  // Rows first … first + count − 1. Not rounded where `to_wide` says where to.
   AttentionPlan attend(const KernelTable& table,
                        std::uint32_t first,
                        std::uint32_t count,
                        const AttentionTeam& team = {},
                        float* to_wide = nullptr) {
-    AttentionSequence sequence{first, count, first, blocks.data(), 0, 0};
-    const AttentionPlan plan = plan_attention({&sequence, 1}, 1, kGroup, team);
+    AttentionSequence sequence{first, count, first, blocks.data()};
+    const AttentionPlan plan = plan_attention({&sequence, 1}, kv_heads, kGroup / kv_heads, team);
     const std::size_t floats = attention_record_floats(kHeadDim);
     const tensor::AlignedBuffer records(team.records * floats * sizeof(float));
     const AttentionArgs args{q_rounded.data(),
@@ -103,8 +102,8 @@ struct GoldenLayer {
                              to_wide == nullptr ? out.data() : nullptr,
                              kQueryStride,
                              view(),
-                             1,
-                             kGroup,
+                             kv_heads,
+                             kGroup / kv_heads,
                              kHeadDim,
                              attention_scale(kHeadDim),
                              &sequence,
@@ -136,6 +135,8 @@ struct GoldenLayer {
   std::vector<Bf16> q_rounded = std::vector<Bf16>(kRows * kQueryStride);
   std::vector<Bf16> k_rounded = std::vector<Bf16>(kRows * kKeyStride);
   std::vector<std::uint32_t> blocks = std::vector<std::uint32_t>(kBlockCount);
+  // That the queries are divided among: the second head of a block is the first of the next one.
+  std::uint32_t kv_heads = 1;
   KvFormat format = KvFormat::kBf16;
   std::vector<std::byte> kv;
   std::vector<Bf16> out = std::vector<Bf16>(kRows * kQueryStride);
@@ -187,7 +188,7 @@ void add_golden_attention(const KernelTable& table, GoldenInputs* inputs, Finger
   add(hash, layer.sin);
   for (const KvFormat format : {KvFormat::kBf16, KvFormat::kInt8}) {
     layer.fill(table, format);
-    layer.attend(table, 0, 70);
+    layer.attend(table, 0, 70);  // more queries than a tile has
     layer.attend(table, GoldenLayer::kRows - 40, 40);
     add(hash, layer.kv);
     add(hash, layer.out);
@@ -198,6 +199,12 @@ void add_golden_attention(const KernelTable& table, GoldenInputs* inputs, Finger
     const AttentionPlan plan =
         layer.attend(table, GoldenLayer::kRows - kCount, kCount, kTeam, wide.data());
     PHALANX_CHECK(plan.folds != 0, "the golden context is divided");
+    add(hash, wide);
+    // Tiles of several heads.
+    layer.kv_heads = 2;
+    layer.attend(table, GoldenLayer::kRows - 1, 1, {}, wide.data());
+    layer.attend(table, 37, 2, {}, wide.data());
+    layer.kv_heads = 1;
     add(hash, wide);
   }
   add_rope(hash);

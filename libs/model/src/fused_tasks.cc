@@ -178,7 +178,7 @@ void code_attended(const AttentionTask& task,
   codes.x = task.kernel.out_wide + done.first_row * task.kernel.out_stride;
   codes.rows = done.row_count;
   codes.leaves = leaf;
-  codes.leaf_count = 1;
+  codes.leaf_count = done.head_count;
   codes.out = from(codes.out, done.first_row, done.kv_head * kernels::padded_k(leaf->k));
   run_rows(runtime.kernels->quantize, codes);
 }

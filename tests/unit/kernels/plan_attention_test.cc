@@ -2,6 +2,7 @@
 // How the work of attention is divided.
 #include <algorithm>
 #include <cstddef>
+#include <ostream>
 #include <span>
 #include <vector>
 
@@ -28,9 +29,12 @@ std::vector<int> tokens_seen(std::span<const AttentionSequence> sequences,
   for (std::uint32_t tile = 0; tile < tiles; ++tile) {
     const AttentionTile work = attention_tile(args, tile);
     EXPECT_LT(work.first_token, work.end_token);
-    for (std::uint32_t row = work.first_row; row < work.first_row + work.row_count; ++row) {
+    EXPECT_LE(work.kv_head + work.head_count, kv_heads);
+    for (std::uint32_t i = 0; i < work.row_count * work.head_count; ++i) {
+      const std::size_t row = work.first_row + i / work.head_count;
+      const std::size_t head = work.kv_head + i % work.head_count;
       for (std::size_t token = work.first_token; token < work.end_token; token += kSegmentTokens) {
-        ++seen[(std::size_t{row} * kv_heads + work.kv_head) * kMost + token / kSegmentTokens];
+        ++seen[(row * kv_heads + head) * kMost + token / kSegmentTokens];
       }
     }
   }
@@ -60,8 +64,8 @@ TEST(PlanAttention, DividesContextsThatLeaveThreadsWithoutWork) {
         }
       }
     }
-    // Whoever has enough tiles divides nothing; with more threads, parts are smaller.
-    EXPECT_EQ(plan.folds == 0, threads <= 3) << threads;
+    // One thread divides nothing; with more of them, parts are smaller.
+    EXPECT_EQ(plan.folds == 0, threads == 1) << threads;
     EXPECT_GE(plan.tiles, std::min(threads, 4U * (1 + 20 + 4 + 9))) << threads;
   }
 }
@@ -108,12 +112,61 @@ TEST(PlanAttention, CoversEveryRowAndHeadOnce) {
   for (std::uint32_t tile = 0; tile < tiles; ++tile) {
     const AttentionTile work = attention_tile(args, tile);
     for (std::uint32_t row = work.first_row; row < work.first_row + work.row_count; ++row) {
-      ++seen[row * 3 + work.kv_head];
+      for (std::uint32_t head = 0; head < work.head_count; ++head) {
+        ++seen[row * 3 + work.kv_head + head];
+      }
       EXPECT_EQ(work.first_position + (row - work.first_row),
                 work.sequence->first_position + (row - work.sequence->first_row));
     }
   }
   EXPECT_EQ(seen, std::vector<int>(17 * 3, 1));
+}
+
+// The heads of the first tile, and whether contexts are divided.
+struct Division {
+  std::uint32_t heads;
+  std::uint32_t parts;
+
+  friend bool operator==(const Division&, const Division&) = default;
+  friend void PrintTo(const Division& division, std::ostream* out) {
+    *out << division.heads << " heads, " << division.parts << " parts";
+  }
+};
+Division divide(std::uint32_t count,
+                std::uint32_t rows,
+                std::uint32_t context,
+                std::uint32_t group,
+                AttentionTeam team) {
+  constexpr std::uint32_t kHeads = 8;
+  std::vector<AttentionSequence> sequences;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    sequences.push_back({i * rows, rows, context - rows, nullptr});
+  }
+  EXPECT_NE(plan_attention(sequences, kHeads, group, team).tiles, 0U);
+  return {sequences[0].tile_heads, sequences[0].parts};
+}
+
+TEST(PlanAttention, HeadsGoTogetherWhereQueriesAreFew) {
+  constexpr std::uint32_t kRecords = 1U << 20;
+  // All of them, if a tile is still at most a quarter of what a thread has to do …
+  EXPECT_EQ(divide(16, 1, 128, 2, {2, 0}), (Division{8, 1}));
+  EXPECT_EQ(divide(1, 1, 100000, 2, {1, kRecords}), (Division{8, 1}));
+  // … else parts of long contexts and fewer heads of short ones.
+  EXPECT_EQ(divide(4, 1, 8192, 2, {2, kRecords}), (Division{8, 2}));
+  EXPECT_EQ(divide(1, 1, 8192, 2, {2, kRecords}), (Division{8, 8}));
+  EXPECT_EQ(divide(1, 1, 8192, 2, {16, kRecords}), (Division{1, 8}));
+  EXPECT_EQ(divide(4, 1, 128, 2, {2, kRecords}), (Division{4, 1}));
+  EXPECT_EQ(divide(1, 1, 128, 2, {2, kRecords}), (Division{1, 1}));
+  // About as many in each tile.
+  EXPECT_EQ(divide(9, 1, 128, 2, {3, 0}).heads, 4U);
+  // Without records contexts stay whole.
+  EXPECT_EQ(divide(4, 1, 8192, 2, {2, 0}), (Division{4, 1}));
+  // All queries are of one tile, and those of a head are few.
+  EXPECT_EQ(divide(16, 2, 128, 2, {2, 0}), (Division{8, 1}));
+  EXPECT_EQ(divide(16, 4, 128, 2, {2, 0}), (Division{4, 1}));
+  EXPECT_EQ(divide(16, 1, 128, 7, {2, 0}), (Division{4, 1}));
+  EXPECT_EQ(divide(16, 5, 128, 2, {2, 0}), (Division{1, 1}));
+  EXPECT_EQ(divide(16, 1, 128, 9, {2, 0}), (Division{1, 1}));
 }
 
 TEST(PlanAttention, KnowsWhereEachTileBeginsAndWhenThereIsNoFurther) {

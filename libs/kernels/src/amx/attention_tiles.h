@@ -14,10 +14,10 @@
 namespace phalanx::kernels {
 namespace {
 
-// Queries that walk the blocks together, up to 2 tiles of them multiplied at once. Weights of a few
-// blocks are kept until values are added by them: sums are loaded and stored once for all. Rows
-// that fill up the last tile are zeros, or sums that nobody looks at. Its buffers are not
-// initialised: they are large.
+// Queries of one head that walk the blocks together, up to 2 tiles of them multiplied at once.
+// Weights of a few blocks are kept until values are added by them: sums are loaded and stored once
+// for all. Rows that fill up the last tile are zeros, or sums that nobody looks at. Its buffers are
+// not initialised: they are large.
 template <typename Tiles>
 class TiledQueries {
  public:
@@ -83,7 +83,7 @@ class TiledQueries {
   void fetch_block_after(std::size_t first, std::size_t end) const {
     const std::byte* next =
         end - first > kTokens
-            ? reinterpret_cast<const std::byte*>(queries_.kv_tile_at(first + kTokens))
+            ? reinterpret_cast<const std::byte*>(queries_.kv_tile_at(first + kTokens, 0))
             : after_;
     if (next != nullptr) {
       const std::size_t bytes = kTokens * (key_dim_ + head_dim_) * 2;
@@ -95,7 +95,7 @@ class TiledQueries {
 
   // Scores and weights of the block at `first`; its values are added later.
   void add_block(std::size_t first) {
-    const auto* block = reinterpret_cast<const std::byte*>(queries_.kv_tile_at(first));
+    const auto* block = reinterpret_cast<const std::byte*>(queries_.kv_tile_at(first, 0));
     for (std::size_t row = 0; row < queries_.count(); row += kMostRows) {
       const std::size_t left = queries_.count() - row;
       const std::size_t rows = left < kMostRows ? left : kMostRows;
@@ -225,6 +225,7 @@ class TiledQueries {
 
 // Few queries go to the lanes, and so do keys and values in codes.
 inline constexpr std::size_t kFewestTiledQueries = 9;
+static_assert(kFewestTiledQueries > kManyHeadQueries, "tile registers are for one head");
 
 template <typename Tiles>
 void amx_attend_tile(const AttentionArgs& args, std::uint32_t tile) {

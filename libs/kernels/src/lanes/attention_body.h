@@ -54,18 +54,28 @@ class QueryTile {
     PHALANX_LANES void before_correction() const {}  // values are added block by block
   };
 
-  // The block at `first` of the positions up to `end`. Its first rows fetch the next one.
+  // The block at `first` of the positions up to `end`, head by head.
   void add_block(std::size_t first, std::size_t end) {
-    const std::uint8_t* bytes = queries_.kv_tile_at(first);
     const std::size_t left = end - first;
-    const std::uint8_t* next = left > kTokens ? queries_.kv_tile_at(first + kTokens) : after_;
-    TileAt tile{bytes,
-                0,
-                next != nullptr ? next - bytes : 0,
-                left > kTokens && left < 2 * kTokens ? left - kTokens : kTokens};
-    const std::size_t count = queries_.count();
-    for (std::size_t i = 0; i < count; i += kRowsAtOnce) {
-      const std::size_t rows = count - i < kRowsAtOnce ? count - i : kRowsAtOnce;
+    const std::size_t heads = queries_.heads();
+    const std::size_t of_head = queries_.count() / heads;
+    const std::uint8_t* at = queries_.kv_tile_at(first, 0);
+    const std::uint8_t* after = left > kTokens ? queries_.kv_tile_at(first + kTokens, 0) : after_;
+    const std::size_t tokens_after =
+        left > kTokens && left < 2 * kTokens ? left - kTokens : kTokens;
+    for (std::size_t head = 0; head < heads; ++head) {
+      const bool is_last = head + 1 == heads;
+      const std::uint8_t* next = is_last ? after : queries_.kv_tile_at(first, head + 1);
+      const TileAt tile{at, 0, next != nullptr ? next - at : 0, is_last ? tokens_after : left};
+      add_head(head * of_head, (head + 1) * of_head, first, tile);
+      at = next;
+    }
+  }
+
+  // Queries [query, end) of one head. The first rows fetch the next tile.
+  void add_head(std::size_t query, std::size_t end, std::size_t first, TileAt tile) {
+    for (std::size_t i = query; i < end; i += kRowsAtOnce) {
+      const std::size_t rows = end - i < kRowsAtOnce ? end - i : kRowsAtOnce;
       const std::size_t position = queries_.position(i + rows - 1);
       if (position >= first) {
         tile.tokens = position + 1 - first;
@@ -114,7 +124,7 @@ class QueryTile {
 
 template <typename Queries>
 void attend_queries(const AttentionArgs& args, const AttentionTile& work, const std::byte* after) {
-  const std::size_t queries = std::size_t{work.row_count} * args.group;
+  const std::size_t queries = std::size_t{work.row_count} * args.group * work.head_count;
   for (std::size_t first = 0; first < queries; first += kAttentionTileQueries) {
     const std::size_t left = queries - first;
     Queries tile_queries(
@@ -144,14 +154,15 @@ inline void fold_tile(const AttentionArgs& args, std::uint32_t tile) {
   alignas(64) float sums[kMaxHeadDim];
   for (std::size_t i = 0; i < std::size_t{work.row_count} * args.group; ++i) {
     const std::size_t row = i / args.group;
-    const std::size_t member = i % args.group;
+    const std::size_t head = std::size_t{work.kv_head} * args.group + i % args.group;
     FoldedQuery query{0.0F, 0.0F, sums};
     for (std::size_t first = 0; first <= work.first_position + row; first += kSegmentTokens) {
-      const float* record = attention_record(args, work, first, work.first_row + row, member);
+      const float* record =
+          attention_record(args, *work.sequence, first, work.first_row + row, head);
       const float* tail = record + args.head_dim;
       fold({tail[0], tail[1], record}, first == 0, args.head_dim, &query);
     }
-    store_query(args, work.first_row + row, std::size_t{work.kv_head} * args.group + member, query);
+    store_query(args, work.first_row + row, head, query);
   }
 }
 

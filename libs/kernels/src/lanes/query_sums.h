@@ -58,8 +58,8 @@ PHALANX_LANES void store_query(const AttentionArgs& args,
   }
 }
 
-// The queries of one KV head that walk the blocks together. Its buffers are not initialised: they
-// are large.
+// The queries of a tile that walk the blocks together, [heads][rows][group]. With several heads
+// they are all of the tile's. Its buffers are not initialised: they are large.
 class QuerySums {
  public:
   QuerySums(const AttentionArgs& args,
@@ -67,11 +67,13 @@ class QuerySums {
             std::size_t first_query,
             std::size_t count)
       : args_(args), tile_(tile), count_(count), stride_(up_to_32(args.head_dim) + 16) {
+    const std::size_t of_head = std::size_t{tile.row_count} * args.group;
     for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t index = first_query + i;
+      const std::size_t head = (first_query + i) / of_head;
+      const std::size_t index = (first_query + i) % of_head;
       Query& query = queries_[i];
       query.row = tile.first_row + index / args.group;
-      query.head = std::size_t{tile.kv_head} * args.group + index % args.group;
+      query.head = (tile.kv_head + head) * args.group + index % args.group;
       query.position = tile.first_position + index / args.group;
       query.folded.sums = sums_ + i * stride_;
     }
@@ -86,10 +88,12 @@ class QuerySums {
     return reinterpret_cast<const std::uint16_t*>(args_.q + queries_[query].row * args_.q_stride +
                                                   queries_[query].head * args_.head_dim);
   }
-  [[nodiscard]] const std::uint8_t* kv_tile_at(std::size_t position) const {
+  [[nodiscard]] std::size_t heads() const { return tile_.head_count; }
+  // Of the heads of the tile.
+  [[nodiscard]] const std::uint8_t* kv_tile_at(std::size_t position, std::size_t head) const {
     const std::size_t block = tile_.sequence->blocks[position / kTokens];
     return reinterpret_cast<const std::uint8_t*>(args_.kv.data + block * args_.kv.block_stride +
-                                                 tile_.kv_head * args_.kv.head_stride);
+                                                 (tile_.kv_head + head) * args_.kv.head_stride);
   }
   // Sums of values of the segment at hand, [head_dim], so many floats from query to query.
   [[nodiscard]] PHALANX_LANES float* sums(std::size_t query) {
@@ -244,7 +248,7 @@ class QuerySums {
   }
 
   void keep(const Query& query, std::size_t first, const SegmentSums& segment) {
-    float* record = attention_record(args_, tile_, first, query.row, query.head % args_.group);
+    float* record = attention_record(args_, *tile_.sequence, first, query.row, query.head);
     for (std::size_t d = 0; d < args_.head_dim; d += 16) {
       f_store(record + d, f_load(segment.sums + d));
     }

@@ -180,9 +180,9 @@ struct One {
   const AttentionArgs& args;
   const AttentionTile& tile;
   std::uint32_t row;
-  std::uint32_t member;
+  std::uint32_t head;  // of queries
 
-  [[nodiscard]] std::size_t head() const { return std::size_t{tile.kv_head} * args.group + member; }
+  [[nodiscard]] std::uint32_t kv_head() const { return head / args.group; }
   [[nodiscard]] std::size_t position() const {
     return tile.first_position + (row - tile.first_row);
   }
@@ -205,7 +205,7 @@ void fold(const Running& segment, std::uint32_t head_dim, Running* all) {
 void write_out(const One& one, const Running& running) {
   const AttentionArgs& args = one.args;
   const RowOut out = {
-      args.out, args.out_wide, one.row * args.out_stride + one.head() * args.head_dim};
+      args.out, args.out_wide, one.row * args.out_stride + std::size_t{one.head} * args.head_dim};
   const float inverse = 1.0F / running.denominator;
   for (std::size_t i = 0; i < args.head_dim; ++i) {
     // The added zero makes −0 of an empty sum +0, so that the sign of a masked zero cannot show.
@@ -220,7 +220,7 @@ Running sums_of_segment(const One& one, Query& query, std::size_t first) {
   const std::size_t end = std::min(one.position() + 1, first + kSegmentTokens);
   for (std::size_t token = first; token < end; token += kKvBlockTokens) {
     const std::uint32_t block = one.tile.sequence->blocks[token / kKvBlockTokens];
-    const std::byte* keys = args.kv.tile(block, one.tile.kv_head);
+    const std::byte* keys = args.kv.tile(block, one.kv_head());
     segment.add_block(query.scores(keys, one.position() + 1 - token), Values(args, keys));
   }
   Running sums;
@@ -230,12 +230,12 @@ Running sums_of_segment(const One& one, Query& query, std::size_t first) {
 
 void attend(const One& one) {
   const AttentionArgs& args = one.args;
-  Query query(args, args.q + one.row * args.q_stride + one.head() * args.head_dim);
+  Query query(args, args.q + one.row * args.q_stride + std::size_t{one.head} * args.head_dim);
   Running running;
   for (std::size_t first = one.tile.first_token; first < one.end(); first += kSegmentTokens) {
     const Running segment = sums_of_segment(one, query, first);
     if (one.tile.is_part()) {
-      float* record = attention_record(args, one.tile, first, one.row, one.member);
+      float* record = attention_record(args, *one.tile.sequence, first, one.row, one.head);
       std::copy_n(segment.sum, args.head_dim, record);
       record += padded_columns(args.head_dim);
       record[0] = segment.maximum;
@@ -253,7 +253,7 @@ void fold_records(const One& one) {
   const AttentionArgs& args = one.args;
   Running running;
   for (std::size_t first = 0; first <= one.position(); first += kSegmentTokens) {
-    const float* record = attention_record(args, one.tile, first, one.row, one.member);
+    const float* record = attention_record(args, *one.tile.sequence, first, one.row, one.head);
     const float* tail = record + padded_columns(args.head_dim);
     Running segment{tail[0], tail[1]};
     std::copy_n(record, args.head_dim, segment.sum);
@@ -265,8 +265,8 @@ void fold_records(const One& one) {
 template <typename Each>
 void for_queries(const AttentionArgs& args, const AttentionTile& work, Each each) {
   for (std::uint32_t row = work.first_row; row < work.first_row + work.row_count; ++row) {
-    for (std::uint32_t member = 0; member < args.group; ++member) {
-      each(One{args, work, row, member});
+    for (std::uint32_t i = 0; i < work.head_count * args.group; ++i) {
+      each(One{args, work, row, work.kv_head * args.group + i});
     }
   }
 }

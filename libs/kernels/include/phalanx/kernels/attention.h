@@ -11,6 +11,9 @@ namespace phalanx::kernels {
 
 // Queries (rows × heads of a group) that share one pass over keys and values.
 inline constexpr std::uint32_t kAttentionTileQueries = 32;
+// Queries of a head, at most, where a tile has several heads: so few of them wait for memory, which
+// gives more of it the longer the runs are that are read (docs/benchmarks.md).
+inline constexpr std::uint32_t kManyHeadQueries = 8;
 // Positions are summed in segments of so many, each from nothing, so that a context can be divided.
 inline constexpr std::size_t kSegmentTokens = 1024;
 
@@ -23,7 +26,8 @@ struct AttentionSequence {
   // Written by plan_attention().
   std::uint32_t first_tile = 0;
   std::uint32_t tile_rows = 0;
-  std::uint32_t parts = 1;  // of its context, one tile each
+  std::uint32_t tile_heads = 1;  // KV heads
+  std::uint32_t parts = 1;       // of its context, one tile each
   std::uint32_t part_segments = 0;
   std::uint32_t first_fold = 0;    // tile of attention_fold(); only with several parts
   std::uint32_t first_record = 0;  // the same
@@ -78,23 +82,25 @@ struct AttentionPlan {
   std::uint32_t tiles = 0;
   std::uint32_t folds = 0;  // tiles of attention_fold()
 };
-// Divides the work of a step into tiles and fills what each sequence says of them. A tile is one KV
-// head and few enough rows to take some ms, of all of the context; where that leaves threads
-// without work, because contexts are longer than a thread's share of all of them, of a run of
-// segments.
+// Divides the work of a step into tiles and fills what each sequence says of them. A tile is few
+// enough rows to take some ms, of all of the context. Where queries are few it is of several KV
+// heads, whose keys and values of a block follow one another in memory. Tiles that would leave
+// threads without work are of fewer heads, or of a run of segments.
 [[nodiscard]] AttentionPlan plan_attention(std::span<AttentionSequence> sequences,
                                            std::uint32_t kv_heads,
                                            std::uint32_t group,
                                            const AttentionTeam& team);
 
-// What a tile computes: rows [first_row, first_row + row_count) of the step, one KV head, and the
-// positions [first_token, end_token) of the context. Used by the implementations.
+// What a tile computes: rows [first_row, first_row + row_count) of the step, KV heads [kv_head,
+// kv_head + head_count), and the positions [first_token, end_token) of the context. With several
+// heads it has no more than kAttentionTileQueries queries. Used by the implementations.
 struct AttentionTile {
   const AttentionSequence* sequence = nullptr;
   std::uint32_t first_row = 0;
   std::uint32_t row_count = 0;
   std::uint32_t first_position = 0;
   std::uint32_t kv_head = 0;
+  std::uint32_t head_count = 1;
   std::uint32_t first_token = 0;  // a multiple of kSegmentTokens
   std::uint32_t end_token = 0;
 
@@ -103,14 +109,13 @@ struct AttentionTile {
 [[nodiscard]] AttentionTile attention_tile(const AttentionArgs& args, std::uint32_t tile);
 // The first keys of a tile; null behind the last tile.
 [[nodiscard]] const std::byte* attention_tile_begins(const AttentionArgs& args, std::uint32_t tile);
-// That of attention_fold(): of the whole context.
+// That of attention_fold(): of one head, and the whole context.
 [[nodiscard]] AttentionTile attention_fold_tile(const AttentionArgs& args, std::uint32_t tile);
-// The record of query head `member` of the group of row `row` of the step, and the segment that
-// begins at `token`.
+// The record of a row of the step and a query head, and of the segment that begins at `token`.
 [[nodiscard]] float* attention_record(const AttentionArgs& args,
-                                      const AttentionTile& tile,
+                                      const AttentionSequence& sequence,
                                       std::size_t token,
                                       std::size_t row,
-                                      std::size_t member);
+                                      std::size_t head);
 
 }  // namespace phalanx::kernels
