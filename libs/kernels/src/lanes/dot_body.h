@@ -60,8 +60,7 @@ PHALANX_LANES void add_dots(const float* a,
         odd[r][s] = f_set(0.0F);
       }
     }
-#pragma GCC unroll 4
-    for (std::size_t i = 0; i < kBlockK; i += 2) {
+    const auto add_pair = [&](std::size_t i) {
       WeightPair w[kStrips];
 #pragma GCC unroll 4
       for (std::size_t s = 0; s < kStrips; ++s) {
@@ -80,6 +79,17 @@ PHALANX_LANES void add_dots(const float* a,
         }
       }
       weights += 32;
+    };
+    if constexpr (Fetch::kIsPaced) {
+#pragma GCC unroll 1
+      for (std::size_t i = 0; i < kBlockK; i += 2) {
+        add_pair(i);
+      }
+    } else {
+#pragma GCC unroll 4
+      for (std::size_t i = 0; i < kBlockK; i += 2) {
+        add_pair(i);
+      }
     }
     a += kBlockK;
 #pragma GCC unroll 8

@@ -80,8 +80,7 @@ PHALANX_LANES void add_block(const Word* a,
                              const Fetch& fetch) {
   const StripPointers<kStrips> of_strip(codes, strip_stride);
   const RowPointers<kRows> of_row(a, a_stride * sizeof(Word));
-#pragma GCC unroll 8
-  for (std::size_t q = kFirst; q < kEnd; ++q) {
+  const auto add_quads = [&](std::size_t q) {
     Quads w[kStrips];
 #pragma GCC unroll 2
     for (std::size_t s = 0; s < kStrips; ++s) {
@@ -95,6 +94,17 @@ PHALANX_LANES void add_block(const Word* a,
       for (std::size_t s = 0; s < kStrips; ++s) {
         sum[r][s] = q_dot(sum[r][s], w[s], static_cast<const Word*>(of_row[r]), q);
       }
+    }
+  };
+  if constexpr (Fetch::kIsPaced) {
+#pragma GCC unroll 1
+    for (std::size_t q = kFirst; q < kEnd; ++q) {
+      add_quads(q);
+    }
+  } else {
+#pragma GCC unroll 8
+    for (std::size_t q = kFirst; q < kEnd; ++q) {
+      add_quads(q);
     }
   }
 }

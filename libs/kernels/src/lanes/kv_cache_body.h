@@ -38,48 +38,69 @@ struct TileAt {
   [[nodiscard]] std::ptrdiff_t ahead_of_second() const { return next_tokens <= kHalf ? 0 : ahead; }
 };
 
-// Strips that so many queries read at once. One or two wait for memory, which gives most where
-// lines are read in their order: 44 instead of 37 GB/s to two threads (Zen 5). More of them
-// compute, and share between strips what is spread of a query.
+// Few queries wait for memory. It gives most where lines are read in their order and come into the
+// first cache: 47 GB/s to two threads where the second cache and two strips at once gave 37 of 51
+// (Zen 5). More of them compute, and share between strips what is spread of a query.
+inline constexpr std::size_t kFewQueries = 4;
 template <std::size_t kRows>
-inline constexpr std::size_t kKvStrips = kRows <= 2 ? 1 : kBlockStrips<kRows>;
+inline constexpr bool kWaits = kRows <= kFewQueries;
+
+// Strips that so many queries read at once.
+template <std::size_t kRows>
+inline constexpr std::size_t kKvStrips = kWaits<kRows> ? 1 : kBlockStrips<kRows>;
+template <std::size_t kRows>
+inline constexpr std::size_t kCodedKeyStrips = kWaits<kRows> ? 1 : kMaxIntStrips;
 
 // Bring keys and values of the next tile into the cache while those of this one are read. Line by
 // line there is no time for a question: what is not to be fetched is what is being read.
-//
+template <std::size_t kRows>
+PHALANX_LANES void fetch_line(const void* read, std::ptrdiff_t ahead) {
+  fetch_to<kWaits<kRows> ? CacheLevel::kFirst : CacheLevel::kSecond>(
+      static_cast<const std::byte*>(read) + ahead);
+}
 // While all of a tile is read: of its two strips of keys …
+template <std::size_t kRows>
 struct FetchKeys {
+  static constexpr bool kIsPaced = kWaits<kRows>;
+
   std::ptrdiff_t first;  // ahead
   std::ptrdiff_t second;
 
   PHALANX_LANES void line(const void* read, std::size_t strip, std::size_t /*k*/) const {
-    prefetch_second(static_cast<const std::byte*>(read) + (strip == 0 ? first : second));
+    fetch_line<kRows>(read, strip == 0 ? first : second);
   }
   PHALANX_LANES void block() const {}
 };
 // … and of two runs of tokens in each strip of values.
+template <std::size_t kRows>
 struct FetchValues {
+  static constexpr bool kIsPaced = kWaits<kRows>;
+
   std::ptrdiff_t first;
   std::ptrdiff_t second;
 
   PHALANX_LANES void line(const void* read, std::size_t /*strip*/, std::size_t token) const {
-    prefetch_second(static_cast<const std::byte*>(read) + (token < kHalf ? first : second));
+    fetch_line<kRows>(read, token < kHalf ? first : second);
   }
   PHALANX_LANES void block() const {}
 };
 // While the first half is read.
+template <std::size_t kRows>
 struct FetchBoth {
+  static constexpr bool kIsPaced = kWaits<kRows>;
+
   std::ptrdiff_t first;
   std::ptrdiff_t second;
 
   PHALANX_LANES void line(const void* read, std::size_t /*strip*/, std::size_t /*k*/) const {
-    prefetch_second(static_cast<const std::byte*>(read) + first);
-    prefetch_second(static_cast<const std::byte*>(read) + second);
+    fetch_line<kRows>(read, first);
+    fetch_line<kRows>(read, second);
   }
   PHALANX_LANES void block() const {}
 };
 // `half`: bytes from a line to the one at its place in the second half.
-PHALANX_LANES FetchBoth fetch_both(TileAt tile, std::ptrdiff_t half) {
+template <std::size_t kRows>
+PHALANX_LANES FetchBoth<kRows> fetch_both(TileAt tile, std::ptrdiff_t half) {
   const std::ptrdiff_t second = tile.ahead_of_second();
   return {tile.ahead, second == 0 ? 0 : second + half};
 }
@@ -90,11 +111,11 @@ PHALANX_LANES void add_weighed(
     TileAt tile, const Element* values, std::size_t strips, const float* weights, StripSums sums) {
   const Strips<Element> from{values, 16 * kTokens};
   if constexpr (kIsHalf) {
-    const FetchBoth fetch = fetch_both(tile, 16 * kHalf * sizeof(Element));
+    const auto fetch = fetch_both<kRows>(tile, 16 * kHalf * sizeof(Element));
     add_strips<kRows, kHalf, kKvStrips<kRows>>(
         weights, kTokenStride, from, strips, kHalf, sums, fetch);
   } else {
-    const FetchValues fetch{tile.ahead, tile.ahead_of_second()};
+    const FetchValues<kRows> fetch{tile.ahead, tile.ahead_of_second()};
     add_strips<kRows, 32, kKvStrips<kRows>>(
         weights, kTokenStride, from, strips, kTokens, sums, fetch);
   }
@@ -144,14 +165,14 @@ class Bf16Cache {
     StripSums sums{scores->all, 16, TokenSums<kRows>::kStrip};
     const float* q = q_ + query * kMaxRowFloats;
     if constexpr (kIsHalf) {
-      const FetchBoth fetch =
-          fetch_both(tile, static_cast<std::ptrdiff_t>(16 * key_dim_ * sizeof(Bf16)));
+      const auto fetch =
+          fetch_both<kRows>(tile, static_cast<std::ptrdiff_t>(16 * key_dim_ * sizeof(Bf16)));
       add_strips<kRows>(q, kMaxRowFloats, keys, 1, key_dim_, sums, fetch);
     } else {
       constexpr std::size_t kStrips = kKvStrips<kRows>;
       for (std::size_t strip = 0; strip < 2; strip += kStrips) {
         const std::ptrdiff_t second = tile.ahead_of_second();
-        const FetchKeys fetch{strip == 0 ? tile.ahead : second, second};
+        const FetchKeys<kRows> fetch{strip == 0 ? tile.ahead : second, second};
         add_dots<kRows, kStrips>(q, kMaxRowFloats, keys, key_dim_, sums, fetch);
         keys.first += kStrips * keys.stride;
         sums.first += kStrips * sums.strip_stride;
@@ -220,12 +241,14 @@ class Int8Cache {
                                 fetch);
     };
     if constexpr (kIsHalf) {
-      add.template operator()<1>(0, fetch_both(tile, static_cast<std::ptrdiff_t>(key_strip_)));
+      add.template operator()<1>(0,
+                                 fetch_both<kRows>(tile, static_cast<std::ptrdiff_t>(key_strip_)));
     } else {
       const std::ptrdiff_t second = tile.ahead_of_second();
-      for (std::size_t strip = 0; strip < 2; strip += kMaxIntStrips) {
-        add.template operator()<kMaxIntStrips>(strip,
-                                               FetchKeys{strip == 0 ? tile.ahead : second, second});
+      constexpr std::size_t kStrips = kCodedKeyStrips<kRows>;
+      for (std::size_t strip = 0; strip < 2; strip += kStrips) {
+        const FetchKeys<kRows> fetch{strip == 0 ? tile.ahead : second, second};
+        add.template operator()<kStrips>(strip, fetch);
       }
     }
   }
