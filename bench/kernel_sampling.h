@@ -10,6 +10,8 @@
 namespace phalanx::bench {
 
 // What is done to one row of logits to draw a token. `table` outlives the cases.
+//
+// Requires: the float mode is set.
 void add_sampling_kernels(std::vector<Case>& cases, const kernels::KernelTable& table);
 
 }  // namespace phalanx::bench
