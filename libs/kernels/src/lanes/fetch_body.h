@@ -78,21 +78,12 @@ class FetchLater {
 
   PHALANX_LANES void line(const void* /*read*/, std::size_t /*strip*/, std::size_t /*k*/) const {}
   PHALANX_LANES void block() {
-    std::size_t lines = per_block_ < left_ ? per_block_ : left_;
+    const std::size_t lines = per_block_ < left_ ? per_block_ : left_;
     left_ -= lines;
-    for (; lines > 0; --lines) {
-      // NOLINTNEXTLINE(performance-no-int-to-ptr): see next_
-      const auto* line = reinterpret_cast<const std::byte*>(next_);
-      if (level_ == CacheLevel::kFirst) {
-        fetch_to<CacheLevel::kFirst>(line);
-      } else {
-        fetch_to<CacheLevel::kSecond>(line);
-      }
-      next_ += 64;
-      if (--run_left_ == 0) {
-        next_ += static_cast<std::uintptr_t>(gap_);
-        run_left_ = run_;
-      }
+    if (level_ == CacheLevel::kFirst) {
+      fetch<CacheLevel::kFirst>(lines);
+    } else {
+      fetch<CacheLevel::kSecond>(lines);
     }
   }
 
@@ -111,6 +102,24 @@ class FetchLater {
         run_left_(run_left),
         gap_(gap),
         run_(run) {}
+
+  // Works on copies: to g++ a fetch may look at the members.
+  template <CacheLevel kLevel>
+  PHALANX_LANES void fetch(std::size_t lines) {
+    std::uintptr_t next = next_;
+    std::size_t run_left = run_left_;
+    for (; lines > 0; --lines) {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): see next_
+      fetch_to<kLevel>(reinterpret_cast<const std::byte*>(next));
+      next += 64;
+      if (--run_left == 0) {
+        next += static_cast<std::uintptr_t>(gap_);
+        run_left = run_;
+      }
+    }
+    next_ = next;
+    run_left_ = run_left;
+  }
 
   CacheLevel level_;
   std::uintptr_t next_;    // an address: what lies behind the last run is nowhere
