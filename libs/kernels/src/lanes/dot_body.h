@@ -29,6 +29,9 @@ struct StripSums {
   }
 };
 
+// So few rows, of one strip at a time, are a matter of memory.
+inline constexpr std::size_t kFewBlockRows = 4;
+
 // sums[r][s][c] += dot(a[r][0 … k), column c of strip s), for kRows rows and kStrips strips at
 // once.
 //
@@ -46,9 +49,11 @@ PHALANX_LANES void add_dots(const float* a,
                             std::size_t k,
                             StripSums sums,
                             Fetch& fetch) {
+  constexpr CacheLevel kLevel =
+      kRows <= kFewBlockRows && kStrips == 1 ? CacheLevel::kFirst : CacheLevel::kSecond;
   const Element* weights = strips.first;
   for (std::size_t block = 0; block < k; block += kBlockK) {
-    fetch.block();
+    const auto lines = fetch.template begin_block<kLevel>(weights);
     const RowPointers<kRows> of_row(a, a_stride * sizeof(float));
     F16 even[kRows][kStrips];
     F16 odd[kRows][kStrips];
@@ -60,11 +65,13 @@ PHALANX_LANES void add_dots(const float* a,
         odd[r][s] = f_set(0.0F);
       }
     }
-    const auto add_pair = [&](std::size_t i) {
+    // Not unrolled: g++ would gather what it fetches, and some of its registers would not suffice.
+#pragma GCC unroll 1
+    for (std::size_t i = 0; i < kBlockK; i += 2) {
       WeightPair w[kStrips];
 #pragma GCC unroll 4
       for (std::size_t s = 0; s < kStrips; ++s) {
-        fetch.line(weights + s * strips.stride, s, i);
+        lines.line(weights + s * strips.stride, s, i);
         w[s] = load_weights(weights + s * strips.stride);
       }
 #pragma GCC unroll 8
@@ -79,17 +86,6 @@ PHALANX_LANES void add_dots(const float* a,
         }
       }
       weights += 32;
-    };
-    if constexpr (Fetch::kIsPaced) {
-#pragma GCC unroll 1
-      for (std::size_t i = 0; i < kBlockK; i += 2) {
-        add_pair(i);
-      }
-    } else {
-#pragma GCC unroll 4
-      for (std::size_t i = 0; i < kBlockK; i += 2) {
-        add_pair(i);
-      }
     }
     a += kBlockK;
 #pragma GCC unroll 8

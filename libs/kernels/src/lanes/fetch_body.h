@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How weights, keys and values come into the cache before they are read. Products over strips that
-// keys and values have, too, call line() for each cache line that they read, of which of their
-// strips and at which element of a block of K; all call block() for each 32 elements of K. With
-// kIsPaced those of line() are one for each line that is read: g++ gathers the ones of a loop that
-// it unrolls, and memory gives a tenth less.
+// How weights, keys and values come into the cache before they are read. Products of bf16, those of
+// keys and values too, call begin_block() for each block of K that they read of some strips, and
+// line() of what it returns for each cache line of it, of which of the strips and at which element
+// of the block. Products of integers call block() for each 32 elements of K, and those of keys
+// line() of the same, one for each line that is read where kIsPaced: g++ gathers the fetches of a
+// loop that it unrolls, and memory gives a tenth less.
 
 #include <cstddef>
 #include <cstdint>
@@ -42,6 +43,19 @@ PHALANX_LANES void fetch_to(const void* line) {
   }
 }
 
+// While lines of the first strip are read, those that lie `ahead` bytes from them; 0: there are
+// none.
+template <CacheLevel kLevel>
+struct LinesAhead {
+  std::ptrdiff_t ahead;
+
+  PHALANX_LANES void line(const void* read, std::size_t strip, std::size_t /*k*/) const {
+    if (strip == 0) {
+      fetch_to<kLevel>(static_cast<const std::byte*>(read) + ahead);
+    }
+  }
+};
+
 // Lines that are read later: some of them with each block of K, so that memory is read while the
 // cache is computed on.
 class FetchLater {
@@ -76,6 +90,31 @@ class FetchLater {
     return {level, own.first + lead * 64, lines, blocks, left, gap, later.lines};
   }
 
+  // For a block of 32 elements of bf16, 16 lines of a strip from `read` on: either as many are
+  // fetched with it or none, so that on the whole there is a share for each block.
+  template <CacheLevel kLevel>
+  PHALANX_LANES LinesAhead<kLevel> begin_block(const void* read) {
+    constexpr std::size_t kLines = 16;
+    if (per_block_ > kLines) {
+      block();
+      return {0};
+    }
+    due_ += per_block_;
+    if (due_ < kLines || left_ == 0) {
+      return {0};
+    }
+    due_ -= kLines;
+    const std::uintptr_t ahead = next_ - reinterpret_cast<std::uintptr_t>(read);
+    const std::size_t lines = kLines < run_left_ ? kLines : run_left_;
+    left_ -= lines < left_ ? lines : left_;
+    next_ += lines * 64;
+    run_left_ -= lines;
+    if (run_left_ == 0) {
+      begin_run();
+    }
+    return {static_cast<std::ptrdiff_t>(ahead)};
+  }
+
   PHALANX_LANES void line(const void* /*read*/, std::size_t /*strip*/, std::size_t /*k*/) const {}
   PHALANX_LANES void block() {
     const std::size_t lines = per_block_ < left_ ? per_block_ : left_;
@@ -103,6 +142,11 @@ class FetchLater {
         gap_(gap),
         run_(run) {}
 
+  PHALANX_LANES void begin_run() {
+    next_ += static_cast<std::uintptr_t>(gap_);
+    run_left_ = run_;
+  }
+
   // Works on copies: to g++ a fetch may look at the members.
   template <CacheLevel kLevel>
   PHALANX_LANES void fetch(std::size_t lines) {
@@ -125,6 +169,7 @@ class FetchLater {
   std::uintptr_t next_;    // an address: what lies behind the last run is nowhere
   std::size_t left_;       // lines
   std::size_t per_block_;  // lines
+  std::size_t due_ = 0;    // lines that begin_block() is behind
   std::size_t run_left_;   // lines to the end of this run
   std::ptrdiff_t gap_;     // bytes from there to the next run
   std::size_t run_;        // lines of the runs after this one

@@ -41,9 +41,8 @@ struct TileAt {
 // Few queries wait for memory. It gives most where lines are read in their order and come into the
 // first cache: 47 GB/s to two threads where the second cache and two strips at once gave 37 of 51
 // (Zen 5). More of them compute, and share between strips what is spread of a query.
-inline constexpr std::size_t kFewQueries = 4;
 template <std::size_t kRows>
-inline constexpr bool kWaits = kRows <= kFewQueries;
+inline constexpr bool kWaits = kRows <= kFewBlockRows;
 
 // Strips that so many queries read at once.
 template <std::size_t kRows>
@@ -51,53 +50,47 @@ inline constexpr std::size_t kKvStrips = kWaits<kRows> ? 1 : kBlockStrips<kRows>
 template <std::size_t kRows>
 inline constexpr std::size_t kCodedKeyStrips = kWaits<kRows> ? 1 : kMaxIntStrips;
 
-// Bring keys and values of the next tile into the cache while those of this one are read. Line by
+// What is read of a tile: all of its two strips of keys; all values, of two runs of tokens in each
+// strip; keys or values of the first half.
+enum class KvLines { kKeys, kValues, kFirstHalf };
+
+// Brings keys and values of the next tile into the cache while those of this one are read. Line by
 // line there is no time for a question: what is not to be fetched is what is being read.
-template <std::size_t kRows>
-PHALANX_LANES void fetch_line(const void* read, std::ptrdiff_t ahead) {
-  fetch_to<kWaits<kRows> ? CacheLevel::kFirst : CacheLevel::kSecond>(
-      static_cast<const std::byte*>(read) + ahead);
-}
-// While all of a tile is read: of its two strips of keys …
-template <std::size_t kRows>
-struct FetchKeys {
+template <std::size_t kRows, KvLines kLines>
+struct FetchTile {
   static constexpr bool kIsPaced = kWaits<kRows>;
 
-  std::ptrdiff_t first;  // ahead
-  std::ptrdiff_t second;
+  std::ptrdiff_t first;   // ahead, of the first strip of keys or half of values
+  std::ptrdiff_t second;  // of the second
 
-  PHALANX_LANES void line(const void* read, std::size_t strip, std::size_t /*k*/) const {
-    fetch_line<kRows>(read, strip == 0 ? first : second);
+  template <CacheLevel>
+  PHALANX_LANES const FetchTile& begin_block(const void* /*read*/) const {
+    return *this;
   }
   PHALANX_LANES void block() const {}
+  PHALANX_LANES void line(const void* read, std::size_t strip, std::size_t k) const {
+    if constexpr (kLines == KvLines::kFirstHalf) {
+      fetch(read, first);
+      fetch(read, second);
+    } else {
+      const bool is_first = kLines == KvLines::kKeys ? strip == 0 : k < kHalf;
+      fetch(read, is_first ? first : second);
+    }
+  }
+
+ private:
+  PHALANX_LANES static void fetch(const void* read, std::ptrdiff_t ahead) {
+    fetch_to<kIsPaced ? CacheLevel::kFirst : CacheLevel::kSecond>(
+        static_cast<const std::byte*>(read) + ahead);
+  }
 };
-// … and of two runs of tokens in each strip of values.
 template <std::size_t kRows>
-struct FetchValues {
-  static constexpr bool kIsPaced = kWaits<kRows>;
-
-  std::ptrdiff_t first;
-  std::ptrdiff_t second;
-
-  PHALANX_LANES void line(const void* read, std::size_t /*strip*/, std::size_t token) const {
-    fetch_line<kRows>(read, token < kHalf ? first : second);
-  }
-  PHALANX_LANES void block() const {}
-};
-// While the first half is read.
+using FetchKeys = FetchTile<kRows, KvLines::kKeys>;
 template <std::size_t kRows>
-struct FetchBoth {
-  static constexpr bool kIsPaced = kWaits<kRows>;
+using FetchValues = FetchTile<kRows, KvLines::kValues>;
+template <std::size_t kRows>
+using FetchBoth = FetchTile<kRows, KvLines::kFirstHalf>;
 
-  std::ptrdiff_t first;
-  std::ptrdiff_t second;
-
-  PHALANX_LANES void line(const void* read, std::size_t /*strip*/, std::size_t /*k*/) const {
-    fetch_line<kRows>(read, first);
-    fetch_line<kRows>(read, second);
-  }
-  PHALANX_LANES void block() const {}
-};
 // `half`: bytes from a line to the one at its place in the second half.
 template <std::size_t kRows>
 PHALANX_LANES FetchBoth<kRows> fetch_both(TileAt tile, std::ptrdiff_t half) {

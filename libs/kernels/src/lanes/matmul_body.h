@@ -22,7 +22,7 @@ class Bf16Product {
   static constexpr std::size_t fewer(std::size_t rows) { return rows - 1; }
   static constexpr std::size_t kStrips = kBlockStrips<kMaxRows>;
 
-  static constexpr std::size_t kFewRows = kMaxRows < 4 ? kMaxRows : 4;  // of one block
+  static constexpr std::size_t kFewRows = kMaxRows < kFewBlockRows ? kMaxRows : kFewBlockRows;
 
   // 32 KB of weights, and 6 KB of activations as floats. Few rows pass over weights once: as much
   // of K as there is room for, so that memory is read without a gap.
@@ -58,30 +58,38 @@ class Bf16Product {
                              std::size_t /*rows*/,
                              TileSums& pending,
                              FetchLater& fetch) {
-    const MatmulLeaf& leaf = *panel.leaf;
-    const std::size_t left = leaf.weight.rows - panel.k;
-    const std::size_t valid = left < panel.chunk ? left : panel.chunk;
     const bool is_few = part_.rows <= kFewRows;
     const std::size_t stride = is_few ? panel.chunk + kRowGap : kStride;
-    for (std::size_t r = 0; r < kRows; ++r) {
-      const auto* row = reinterpret_cast<const std::uint16_t*>(
-          args_.activations + (part_.first_row + first_row + r) * args_.activation_stride);
-      widen(row + leaf.first_k + panel.k, valid, wide_ + r * stride, panel.chunk);
-    }
     Strips<std::uint16_t> strips{
         reinterpret_cast<const std::uint16_t*>(panel.places.at(panel.first_strip, panel.k)),
         panel.padded * 16};
     StripSums sums{pending.next(panel.first_strip) + first_row * 16, 16, TileSums::kStripFloats};
-    if (!is_few) {
-      add_strips<kRows>(wide_, kStride, strips, panel.strips, panel.chunk, sums, fetch);
-    } else if constexpr (kRows <= kFewRows) {
-      // Few rows are a matter of memory: a strip is read from its beginning to its end.
-      for (std::size_t s = 0; s < panel.strips; ++s) {
-        add_dots<kRows, 1>(wide_, stride, strips, panel.chunk, sums, fetch);
-        strips.first += strips.stride;
-        sums.first += sums.strip_stride;
+    Activations from{args_.activations + (part_.first_row + first_row) * args_.activation_stride +
+                         panel.leaf->first_k + panel.k,
+                     args_.activation_stride,
+                     panel.leaf->weight.rows - panel.k};
+    if constexpr (kRows <= kFewRows) {
+      if (is_few) {
+        // A strip is read from its beginning to its end.
+        widen_rows<kRows>(from, panel.chunk, stride);
+        for (std::size_t s = 0; s < panel.strips; ++s) {
+          add_dots<kRows, 1>(wide_, stride, strips, panel.chunk, sums, fetch);
+          strips.first += strips.stride;
+          sums.first += sums.strip_stride;
+        }
+        return;
       }
     }
+    std::size_t left = panel.strips;
+    if (left >= kStrips && from.count >= panel.chunk) {
+      add_first<kRows>(WidenFirst<kRows>{fetch, from, wide_}, strips, panel.chunk, sums);
+      strips.first += kStrips * strips.stride;
+      sums.first += kStrips * sums.strip_stride;
+      left -= kStrips;
+    } else {
+      widen_rows<kRows>(from, panel.chunk, kStride);
+    }
+    add_strips<kRows>(wide_, kStride, strips, left, panel.chunk, sums, fetch);
   }
 
  private:
@@ -89,6 +97,55 @@ class Bf16Product {
   static constexpr std::size_t kStride = kPanelK + kRowGap;
   static constexpr std::size_t kRoomK = 8192;  // of all rows
   static_assert(kRoomK + kFewRows * kRowGap >= kMaxRows * kStride);
+
+  // Of some rows, from an element of K on.
+  struct Activations {
+    const Bf16* first;
+    std::size_t stride;
+    std::size_t count;  // elements of a row that there are
+
+    [[nodiscard]] PHALANX_LANES const std::uint16_t* row(std::size_t r) const {
+      return reinterpret_cast<const std::uint16_t*>(first + r * stride);
+    }
+  };
+
+  template <std::size_t kRows>
+  PHALANX_LANES void widen_rows(const Activations& from, std::size_t chunk, std::size_t stride) {
+    const std::size_t valid = from.count < chunk ? from.count : chunk;
+    for (std::size_t r = 0; r < kRows; ++r) {
+      widen(from.row(r), valid, wide_ + r * stride, chunk);
+    }
+  }
+
+  // Widens the activations of each block of K where it is multiplied first: beside products that
+  // takes 1 to 2 % less of the time than before them all.
+  template <std::size_t kRows>
+  struct WidenFirst {
+    FetchLater& fetch;
+    Activations from;
+    float* to;
+
+    template <CacheLevel kLevel>
+    PHALANX_LANES LinesAhead<kLevel> begin_block(const void* read) {
+#pragma GCC unroll 8
+      for (std::size_t r = 0; r < kRows; ++r) {
+        f_store(to + r * kStride, f_load_bf16(from.row(r), 16));
+        f_store(to + r * kStride + 16, f_load_bf16(from.row(r) + 16, 16));
+      }
+      from.first += 32;
+      to += 32;
+      return fetch.begin_block<kLevel>(read);
+    }
+  };
+
+  // The first strips of a panel. A function of its own: g++ has registers for its loop then.
+  template <std::size_t kRows>
+  [[gnu::noinline]] static void add_first(WidenFirst<kRows> rows,
+                                          const Strips<std::uint16_t>& strips,
+                                          std::size_t chunk,
+                                          const StripSums& sums) {
+    add_dots<kRows, kStrips>(rows.to, kStride, strips, chunk, sums, rows);
+  }
 
   const MatmulArgs& args_;
   const TilePart& part_;
