@@ -29,9 +29,6 @@ struct StripSums {
   }
 };
 
-// So few rows, of one strip at a time, are a matter of memory.
-inline constexpr std::size_t kFewBlockRows = 4;
-
 // sums[r][s][c] += dot(a[r][0 … k), column c of strip s), for kRows rows and kStrips strips at
 // once.
 //
@@ -49,8 +46,7 @@ PHALANX_LANES void add_dots(const float* a,
                             std::size_t k,
                             StripSums sums,
                             Fetch& fetch) {
-  constexpr CacheLevel kLevel =
-      kRows <= kFewBlockRows && kStrips == 1 ? CacheLevel::kFirst : CacheLevel::kSecond;
+  constexpr CacheLevel kLevel = kWaits<kRows, kStrips> ? CacheLevel::kFirst : CacheLevel::kSecond;
   const Element* weights = strips.first;
   for (std::size_t block = 0; block < k; block += kBlockK) {
     const auto lines = fetch.template begin_block<kLevel>(weights);
@@ -65,7 +61,8 @@ PHALANX_LANES void add_dots(const float* a,
         odd[r][s] = f_set(0.0F);
       }
     }
-    // Not unrolled: g++ would gather what it fetches, and some of its registers would not suffice.
+    // Not unrolled where it does not wait, either: registers of some of its sizes would not
+    // suffice.
 #pragma GCC unroll 1
     for (std::size_t i = 0; i < kBlockK; i += 2) {
       WeightPair w[kStrips];

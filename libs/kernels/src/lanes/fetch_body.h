@@ -4,9 +4,8 @@
 // How weights, keys and values come into the cache before they are read. Products of bf16, those of
 // keys and values too, call begin_block() for each block of K that they read of some strips, and
 // line() of what it returns for each cache line of it, of which of the strips and at which element
-// of the block. Products of integers call block() for each 32 elements of K, and those of keys
-// line() of the same, one for each line that is read where kIsPaced: g++ gathers the fetches of a
-// loop that it unrolls, and memory gives a tenth less.
+// of the block. Products of integers call block() for each 32 elements of K, and line() of the
+// same.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +14,12 @@
 
 namespace phalanx::kernels {
 namespace {
+
+// Up to so many rows, of one strip at a time, wait for memory. Their loops are not unrolled: g++
+// gathers what it unrolls, lines that are fetched too, and memory gives up to a tenth less then.
+inline constexpr std::size_t kFewBlockRows = 4;
+template <std::size_t kRows, std::size_t kStrips>
+inline constexpr bool kWaits = kStrips == 1 && kRows <= kFewBlockRows;
 
 PHALANX_LANES void fetch_all(const void* first, std::size_t bytes) {
   for (std::size_t offset = 0; offset < bytes; offset += 64) {
@@ -60,8 +65,6 @@ struct LinesAhead {
 // cache is computed on.
 class FetchLater {
  public:
-  static constexpr bool kIsPaced = false;
-
   // All runs, while `blocks` blocks are multiplied.
   PHALANX_LANES static FetchLater all_of(const FetchRun& later,
                                          std::size_t blocks,

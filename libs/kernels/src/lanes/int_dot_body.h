@@ -66,6 +66,26 @@ class StripPointers {
   const std::uint8_t* first_[kStrips];
 };
 
+// Of narrow lanes a strip at a time is all that there ever is, and they compute.
+template <std::size_t kRows, std::size_t kStrips>
+inline constexpr bool kIsUnrolled = !kWaits<kRows, kStrips> || kMaxIntStrips == 1;
+
+// add(i) for i = kFirst, kFirst + kStep … below kEnd.
+template <std::size_t kFirst, std::size_t kEnd, std::size_t kStep, bool kUnrolls, typename Add>
+PHALANX_LANES void repeat(const Add& add) {
+  if constexpr (kUnrolls) {
+#pragma GCC unroll 8
+    for (std::size_t i = kFirst; i < kEnd; i += kStep) {
+      add(i);
+    }
+  } else {
+#pragma GCC unroll 1
+    for (std::size_t i = kFirst; i < kEnd; i += kStep) {
+      add(i);
+    }
+  }
+}
+
 // sum[r][s] += quads [kFirst, kEnd) of block `codes` of strip s times those of block `a` of row r.
 template <std::size_t kFirst,
           std::size_t kEnd,
@@ -96,17 +116,7 @@ PHALANX_LANES void add_block(const Word* a,
       }
     }
   };
-  if constexpr (Fetch::kIsPaced) {
-#pragma GCC unroll 1
-    for (std::size_t q = kFirst; q < kEnd; ++q) {
-      add_quads(q);
-    }
-  } else {
-#pragma GCC unroll 8
-    for (std::size_t q = kFirst; q < kEnd; ++q) {
-      add_quads(q);
-    }
-  }
+  repeat<kFirst, kEnd, 1, kIsUnrolled<kRows, kStrips>>(add_quads);
 }
 template <std::size_t kFirst,
           std::size_t kEnd,
@@ -121,8 +131,7 @@ PHALANX_LANES void add_nibbles(const Word* a,
                                const Fetch& fetch) {
   const StripPointers<kStrips> of_strip(codes, strip_stride);
   const RowPointers<kRows> of_row(a, a_stride * sizeof(Word));
-#pragma GCC unroll 4
-  for (std::size_t q = kFirst; q < kEnd; q += 2) {
+  const auto add_quads = [&](std::size_t q) {
     CodeBytes low[kStrips];
     CodeBytes high[kStrips];
 #pragma GCC unroll 2
@@ -139,7 +148,8 @@ PHALANX_LANES void add_nibbles(const Word* a,
         sum[r][s] = n_dot(n_dot(sum[r][s], low[s], row, q), high[s], row, q + 1);
       }
     }
-  }
+  };
+  repeat<kFirst, kEnd, 2, kIsUnrolled<kRows, kStrips>>(add_quads);
 }
 // Half kHalf of a block of one strip whose codes are unpacked: many rows multiply bytes that are
 // made of such.

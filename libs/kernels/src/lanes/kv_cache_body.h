@@ -42,13 +42,13 @@ struct TileAt {
 // first cache: 47 GB/s to two threads where the second cache and two strips at once gave 37 of 51
 // (Zen 5). More of them compute, and share between strips what is spread of a query.
 template <std::size_t kRows>
-inline constexpr bool kWaits = kRows <= kFewBlockRows;
+inline constexpr bool kIsFew = kRows <= kFewBlockRows;
 
 // Strips that so many queries read at once.
 template <std::size_t kRows>
-inline constexpr std::size_t kKvStrips = kWaits<kRows> ? 1 : kBlockStrips<kRows>;
+inline constexpr std::size_t kKvStrips = kIsFew<kRows> ? 1 : kBlockStrips<kRows>;
 template <std::size_t kRows>
-inline constexpr std::size_t kCodedKeyStrips = kWaits<kRows> ? 1 : kMaxIntStrips;
+inline constexpr std::size_t kCodedKeyStrips = kIsFew<kRows> ? 1 : kMaxIntStrips;
 
 // What is read of a tile: all of its two strips of keys; all values, of two runs of tokens in each
 // strip; keys or values of the first half.
@@ -58,8 +58,6 @@ enum class KvLines { kKeys, kValues, kFirstHalf };
 // line there is no time for a question: what is not to be fetched is what is being read.
 template <std::size_t kRows, KvLines kLines>
 struct FetchTile {
-  static constexpr bool kIsPaced = kWaits<kRows>;
-
   std::ptrdiff_t first;   // ahead, of the first strip of keys or half of values
   std::ptrdiff_t second;  // of the second
 
@@ -80,7 +78,7 @@ struct FetchTile {
 
  private:
   PHALANX_LANES static void fetch(const void* read, std::ptrdiff_t ahead) {
-    fetch_to<kIsPaced ? CacheLevel::kFirst : CacheLevel::kSecond>(
+    fetch_to<kIsFew<kRows> ? CacheLevel::kFirst : CacheLevel::kSecond>(
         static_cast<const std::byte*>(read) + ahead);
   }
 };
