@@ -51,7 +51,7 @@ class WorkDivision {
     }
     // A quarter of what a thread has to do: threads that run unevenly end at about the same time.
     const std::uint32_t threads = std::max(team.threads, 1U);
-    most_ = threads == 1 ? tokens : tokens / threads / 4;
+    thread_work_ = threads == 1 ? tokens : tokens / threads / 4;
   }
 
   // As many heads as a tile can have, and as much of the context as is left to it then. Without
@@ -59,20 +59,22 @@ class WorkDivision {
   void divide(AttentionSequence* sequence) {
     const std::uint32_t context = context_of(*sequence);
     const std::uint32_t segments = segments_of(context);
+    const std::uint32_t queries = std::min(sequence->tile_rows, sequence->row_count) * group_;
+    const std::uint64_t most = std::min<std::uint64_t>(thread_work_, kAttentionTileWork / queries);
     sequence->parts = 1;
     sequence->part_segments = segments;
-    sequence->tile_heads = heads_of_tile(*sequence, std::min(context, kSegment));
+    sequence->tile_heads = heads_of_tile(*sequence, queries, most / std::min(context, kSegment));
     const std::uint64_t work = std::uint64_t{context} * sequence->tile_heads;
-    if (segments == 1 || work <= most_) {
+    if (segments == 1 || work <= most) {
       return;
     }
     const std::uint64_t records =
         std::uint64_t{segments} * sequence->row_count * kv_heads_ * group_;
     if (records > records_left_) {
-      sequence->tile_heads = heads_of_tile(*sequence, context);
+      sequence->tile_heads = heads_of_tile(*sequence, queries, most / context);
       return;
     }
-    const std::uint64_t of_part = most_ / sequence->tile_heads / kSegment;
+    const std::uint64_t of_part = most / sequence->tile_heads / kSegment;
     sequence->part_segments =
         static_cast<std::uint32_t>(std::clamp<std::uint64_t>(of_part, 1, segments));
     sequence->parts = quotient_up(segments, sequence->part_segments);
@@ -82,22 +84,22 @@ class WorkDivision {
   }
 
  private:
-  // Whose keys and values of `tokens` are not too much for a tile; about as many in each.
+  // At most `most`, about as many in each. Of many rows a head's keys and values are still in the
+  // cache of a thread that goes on with the next rows.
   [[nodiscard]] std::uint32_t heads_of_tile(const AttentionSequence& sequence,
-                                            std::uint32_t tokens) const {
-    const std::uint32_t queries = std::min(sequence.tile_rows, sequence.row_count) * group_;
-    if (queries > kManyHeadQueries) {
+                                            std::uint32_t queries,
+                                            std::uint64_t most) const {
+    if (queries > kFewHeadQueries || row_tiles_of(sequence) > 1) {
       return 1;
     }
-    const std::uint64_t most = std::min(kv_heads_, kAttentionTileQueries / queries);
-    const auto heads =
-        static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most_ / tokens, 1, most));
+    const std::uint64_t room = std::min(kv_heads_, kAttentionTileQueries / queries);
+    const auto heads = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most, 1, room));
     return quotient_up(kv_heads_, quotient_up(kv_heads_, heads));
   }
 
   std::uint32_t kv_heads_;
   std::uint32_t group_;
-  std::uint64_t most_;  // work of a tile
+  std::uint64_t thread_work_;  // of a tile, at most
   std::uint64_t records_left_;
   std::uint32_t next_record_ = 0;
 };
@@ -145,10 +147,11 @@ AttentionPlan plan_attention(std::span<AttentionSequence> sequences,
                              std::uint32_t kv_heads,
                              std::uint32_t group,
                              const AttentionTeam& team) {
+  PHALANX_DCHECK(kv_heads > 0 && group > 0, "attention has heads");
   for (AttentionSequence& sequence : sequences) {
     const std::uint32_t queries = std::clamp(
         kAttentionTileWork / std::max(context_of(sequence), 1U), 1U, kAttentionTileQueries);
-    sequence.tile_rows = std::max(queries / std::max(group, 1U), 1U);
+    sequence.tile_rows = std::max(queries / group, 1U);
   }
   WorkDivision division(sequences, kv_heads, group, team);
   AttentionPlan plan;

@@ -202,8 +202,10 @@ void add_golden_attention(const KernelTable& table, GoldenInputs* inputs, Finger
     add(hash, wide);
     // Tiles of several heads.
     layer.kv_heads = 2;
-    layer.attend(table, GoldenLayer::kRows - 1, 1, {}, wide.data());
-    layer.attend(table, 37, 2, {}, wide.data());
+    for (const std::uint32_t first : {GoldenLayer::kRows - 2, std::uint32_t{37}}) {
+      const AttentionPlan together = layer.attend(table, first, 2, {}, wide.data());
+      PHALANX_CHECK(together.tiles == 1, "the golden heads go together");
+    }
     layer.kv_heads = 1;
     add(hash, wide);
   }

@@ -143,6 +143,12 @@ class Cache {
     return out;
   }
 
+  // Of some rows and one thread.
+  [[nodiscard]] std::uint32_t tiles_for(std::uint32_t rows) const {
+    std::vector<AttentionSequence> sequences = {{0, rows, 100, nullptr}};
+    return plan_attention(sequences, shape_.kv_heads, shape_.group, {}).tiles;
+  }
+
   [[nodiscard]] std::size_t q_stride() const { return q_stride_; }
   [[nodiscard]] std::vector<float>& values() { return values_; }
   [[nodiscard]] std::vector<Bf16>& queries() { return q_; }
@@ -323,6 +329,25 @@ TEST_P(AttentionOnEachIsa, EqualsRefAcrossSegments) {
         expect_equals_ref(cache, length - 1, 1);
         expect_same_bits(cache.attend(table(), length - 45, 45),
                          cache.attend(ref(), length - 45, 45));
+      }
+    }
+  }
+}
+
+// Tiles of several heads and rows: rows that end before and behind half a block, a block, a segment.
+TEST_P(AttentionOnEachIsa, EqualsRefWhereHeadsGoTogether) {
+  for (const KvFormat format : kFormats) {
+    for (const Shape& shape :
+         {Shape{5, 2, 48}, Shape{3, 3, 32}, Shape{8, 1, 16}, Shape{2, 4, 64}}) {
+      Cache cache(shape, 1026, 7, Kind::kOrdinary, format);
+      cache.soil();
+      ASSERT_EQ(cache.append(0, 1026), 0U);
+      for (const std::uint32_t rows : {1U, 2U, 3U, 4U}) {
+        ASSERT_EQ(cache.tiles_for(rows) < shape.kv_heads, rows * shape.group <= kFewHeadQueries);
+        for (const std::uint32_t end : {4U, 15U, 16U, 18U, 32U, 33U, 48U, 49U, 1024U, 1026U}) {
+          SCOPED_TRACE(std::to_string(rows) + " rows to " + std::to_string(end));
+          expect_equals_ref(cache, end - rows, rows);
+        }
       }
     }
   }

@@ -100,26 +100,24 @@ TEST(PlanAttention, DividesOnlyWhatThereIsRoomFor) {
 
 TEST(PlanAttention, CoversEveryRowAndHeadOnce) {
   const std::uint32_t table[64] = {};
-  std::vector<AttentionSequence> sequences = {
-      {0, 1, 40, table}, {1, 13, 0, table}, {14, 3, 20000, table}};
-  const std::uint32_t tiles = plan_attention(sequences, 3, 2, {}).tiles;
-  AttentionArgs args;
-  args.kv_heads = 3;
-  args.group = 2;
-  args.sequences = sequences.data();
-  args.sequence_count = 3;
-  std::vector<int> seen(17 * 3);
-  for (std::uint32_t tile = 0; tile < tiles; ++tile) {
-    const AttentionTile work = attention_tile(args, tile);
-    for (std::uint32_t row = work.first_row; row < work.first_row + work.row_count; ++row) {
-      for (std::uint32_t head = 0; head < work.head_count; ++head) {
-        ++seen[row * 3 + work.kv_head + head];
+  for (const std::uint32_t kv_heads : {1U, 3U, 8U}) {
+    for (const AttentionTeam& team : {AttentionTeam{}, AttentionTeam{2, 1U << 16}}) {
+      std::vector<AttentionSequence> sequences = {{0, 1, 40, table},
+                                                  {1, 13, 0, table},
+                                                  {14, 3, 20000, table},
+                                                  {17, 30, 31000, table},
+                                                  {47, 1, 300, table}};
+      const std::uint32_t tiles = plan_attention(sequences, kv_heads, 2, team).tiles;
+      const std::vector<int> seen = tokens_seen(sequences, kv_heads, tiles);
+      for (const AttentionSequence& sequence : sequences) {
+        const std::uint32_t segments = (sequence.first_position + sequence.row_count + 1023) / 1024;
+        const std::size_t first = std::size_t{sequence.first_row} * kv_heads * 32;
+        for (std::size_t i = 0; i < std::size_t{sequence.row_count} * kv_heads * 32; ++i) {
+          EXPECT_EQ(seen[first + i], i % 32 < segments ? 1 : 0) << sequence.first_row << " " << i;
+        }
       }
-      EXPECT_EQ(work.first_position + (row - work.first_row),
-                work.sequence->first_position + (row - work.sequence->first_row));
     }
   }
-  EXPECT_EQ(seen, std::vector<int>(17 * 3, 1));
 }
 
 // The heads of the first tile, and whether contexts are divided.
@@ -150,7 +148,7 @@ TEST(PlanAttention, HeadsGoTogetherWhereQueriesAreFew) {
   constexpr std::uint32_t kRecords = 1U << 20;
   // All of them, if a tile is still at most a quarter of what a thread has to do …
   EXPECT_EQ(divide(16, 1, 128, 2, {2, 0}), (Division{8, 1}));
-  EXPECT_EQ(divide(1, 1, 100000, 2, {1, kRecords}), (Division{8, 1}));
+  EXPECT_EQ(divide(1, 1, 10000, 2, {1, 0}), (Division{8, 1}));
   // … else parts of long contexts and fewer heads of short ones.
   EXPECT_EQ(divide(4, 1, 8192, 2, {2, kRecords}), (Division{8, 2}));
   EXPECT_EQ(divide(1, 1, 8192, 2, {2, kRecords}), (Division{8, 8}));
@@ -159,6 +157,11 @@ TEST(PlanAttention, HeadsGoTogetherWhereQueriesAreFew) {
   EXPECT_EQ(divide(1, 1, 128, 2, {2, kRecords}), (Division{1, 1}));
   // About as many in each tile.
   EXPECT_EQ(divide(9, 1, 128, 2, {3, 0}).heads, 4U);
+  // One thread, too, has tiles that take some ms at most.
+  EXPECT_EQ(divide(1, 1, 100000, 2, {1, kRecords}), (Division{8, 7}));
+  EXPECT_EQ(divide(1, 1, 100000, 2, {1, 0}), (Division{1, 1}));
+  // Rows of several tiles find keys and values of a head in the cache.
+  EXPECT_EQ(divide(1, 512, 120000, 2, {2, kRecords}).heads, 1U);
   // Without records contexts stay whole.
   EXPECT_EQ(divide(4, 1, 8192, 2, {2, 0}), (Division{4, 1}));
   // All queries are of one tile, and those of a head are few.

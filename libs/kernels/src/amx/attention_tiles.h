@@ -225,7 +225,7 @@ class TiledQueries {
 
 // Few queries go to the lanes, and so do keys and values in codes.
 inline constexpr std::size_t kFewestTiledQueries = 9;
-static_assert(kFewestTiledQueries > kManyHeadQueries, "tile registers are for one head");
+static_assert(kFewestTiledQueries > kFewHeadQueries, "tile registers are for one head");
 
 template <typename Tiles>
 void amx_attend_tile(const AttentionArgs& args, std::uint32_t tile) {

@@ -34,9 +34,11 @@ struct StripSums {
 //
 //   a  [kRows, a_stride]  f32, the bf16 activations widened
 //   k  a multiple of kBlockK, which is 32, or where that is all of k, the other half being zeros, 16
+//   kLevel  where weights are fetched to; keys and values know it themselves
 template <std::size_t kRows,
           std::size_t kStrips,
           std::size_t kBlockK = 32,
+          CacheLevel kLevel = CacheLevel::kSecond,
           typename Element,
           typename Fetch>
 // Its loops are unrolled. NOLINTNEXTLINE(readability-function-size,*-cognitive-complexity)
@@ -46,7 +48,6 @@ PHALANX_LANES void add_dots(const float* a,
                             std::size_t k,
                             StripSums sums,
                             Fetch& fetch) {
-  constexpr CacheLevel kLevel = kWaits<kRows, kStrips> ? CacheLevel::kFirst : CacheLevel::kSecond;
   const Element* weights = strips.first;
   for (std::size_t block = 0; block < k; block += kBlockK) {
     const auto lines = fetch.template begin_block<kLevel>(weights);

@@ -15,11 +15,9 @@
 namespace phalanx::kernels {
 namespace {
 
-// Up to so many rows, of one strip at a time, wait for memory. Their loops are not unrolled: g++
-// gathers what it unrolls, lines that are fetched too, and memory gives up to a tenth less then.
+// So few rows, of one strip at a time, wait for memory. Their loops are not unrolled: g++ gathers
+// what it unrolls, lines that are fetched too, and memory gives up to a tenth less then.
 inline constexpr std::size_t kFewBlockRows = 4;
-template <std::size_t kRows, std::size_t kStrips>
-inline constexpr bool kWaits = kStrips == 1 && kRows <= kFewBlockRows;
 
 PHALANX_LANES void fetch_all(const void* first, std::size_t bytes) {
   for (std::size_t offset = 0; offset < bytes; offset += 64) {
@@ -48,15 +46,17 @@ PHALANX_LANES void fetch_to(const void* line) {
   }
 }
 
-// While lines of the first strip are read, those that lie `ahead` bytes from them; 0: there are
-// none.
+// While lines of the first strip are read, those that lie `ahead` bytes from them. 0 fetches what
+// is being read: there is no time for a question.
 template <CacheLevel kLevel>
 struct LinesAhead {
-  std::ptrdiff_t ahead;
+  std::uintptr_t ahead;
 
   PHALANX_LANES void line(const void* read, std::size_t strip, std::size_t /*k*/) const {
     if (strip == 0) {
-      fetch_to<kLevel>(static_cast<const std::byte*>(read) + ahead);
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): it may lie in another object
+      fetch_to<kLevel>(
+          reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(read) + ahead));
     }
   }
 };
@@ -99,7 +99,7 @@ class FetchLater {
   PHALANX_LANES LinesAhead<kLevel> begin_block(const void* read) {
     constexpr std::size_t kLines = 16;
     if (per_block_ > kLines) {
-      block();
+      fetch<kLevel>(take_share());
       return {0};
     }
     due_ += per_block_;
@@ -115,13 +115,12 @@ class FetchLater {
     if (run_left_ == 0) {
       begin_run();
     }
-    return {static_cast<std::ptrdiff_t>(ahead)};
+    return {ahead};
   }
 
   PHALANX_LANES void line(const void* /*read*/, std::size_t /*strip*/, std::size_t /*k*/) const {}
   PHALANX_LANES void block() {
-    const std::size_t lines = per_block_ < left_ ? per_block_ : left_;
-    left_ -= lines;
+    const std::size_t lines = take_share();
     if (level_ == CacheLevel::kFirst) {
       fetch<CacheLevel::kFirst>(lines);
     } else {
@@ -144,6 +143,12 @@ class FetchLater {
         run_left_(run_left),
         gap_(gap),
         run_(run) {}
+
+  PHALANX_LANES std::size_t take_share() {
+    const std::size_t lines = per_block_ < left_ ? per_block_ : left_;
+    left_ -= lines;
+    return lines;
+  }
 
   PHALANX_LANES void begin_run() {
     next_ += static_cast<std::uintptr_t>(gap_);
@@ -168,7 +173,7 @@ class FetchLater {
     run_left_ = run_left;
   }
 
-  CacheLevel level_;
+  CacheLevel level_;       // of block()
   std::uintptr_t next_;    // an address: what lies behind the last run is nowhere
   std::size_t left_;       // lines
   std::size_t per_block_;  // lines

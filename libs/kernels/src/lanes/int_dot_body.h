@@ -68,7 +68,7 @@ class StripPointers {
 
 // Of narrow lanes a strip at a time is all that there ever is, and they compute.
 template <std::size_t kRows, std::size_t kStrips>
-inline constexpr bool kIsUnrolled = !kWaits<kRows, kStrips> || kMaxIntStrips == 1;
+inline constexpr bool kIsUnrolled = kStrips > 1 || kRows > kFewBlockRows || kMaxIntStrips == 1;
 
 // add(i) for i = kFirst, kFirst + kStep … below kEnd.
 template <std::size_t kFirst, std::size_t kEnd, std::size_t kStep, bool kUnrolls, typename Add>
@@ -100,7 +100,7 @@ PHALANX_LANES void add_block(const Word* a,
                              const Fetch& fetch) {
   const StripPointers<kStrips> of_strip(codes, strip_stride);
   const RowPointers<kRows> of_row(a, a_stride * sizeof(Word));
-  const auto add_quads = [&](std::size_t q) {
+  const auto add_quads = [&](std::size_t q) __attribute__((always_inline)) {
     Quads w[kStrips];
 #pragma GCC unroll 2
     for (std::size_t s = 0; s < kStrips; ++s) {
@@ -131,7 +131,7 @@ PHALANX_LANES void add_nibbles(const Word* a,
                                const Fetch& fetch) {
   const StripPointers<kStrips> of_strip(codes, strip_stride);
   const RowPointers<kRows> of_row(a, a_stride * sizeof(Word));
-  const auto add_quads = [&](std::size_t q) {
+  const auto add_quads = [&](std::size_t q) __attribute__((always_inline)) {
     CodeBytes low[kStrips];
     CodeBytes high[kStrips];
 #pragma GCC unroll 2

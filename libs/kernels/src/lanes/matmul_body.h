@@ -58,8 +58,6 @@ class Bf16Product {
                              std::size_t /*rows*/,
                              TileSums& pending,
                              FetchLater& fetch) {
-    const bool is_few = part_.rows <= kFewRows;
-    const std::size_t stride = is_few ? panel.chunk + kRowGap : kStride;
     Strips<std::uint16_t> strips{
         reinterpret_cast<const std::uint16_t*>(panel.places.at(panel.first_strip, panel.k)),
         panel.padded * 16};
@@ -69,11 +67,13 @@ class Bf16Product {
                      args_.activation_stride,
                      panel.leaf->weight.rows - panel.k};
     if constexpr (kRows <= kFewRows) {
-      if (is_few) {
+      if (part_.rows <= kFewRows) {
         // A strip is read from its beginning to its end.
+        const std::size_t stride = panel.chunk + kRowGap;
         widen_rows<kRows>(from, panel.chunk, stride);
         for (std::size_t s = 0; s < panel.strips; ++s) {
-          add_dots<kRows, 1>(wide_, stride, strips, panel.chunk, sums, fetch);
+          add_dots<kRows, 1, 32, CacheLevel::kFirst>(
+              wide_, stride, strips, panel.chunk, sums, fetch);
           strips.first += strips.stride;
           sums.first += sums.strip_stride;
         }

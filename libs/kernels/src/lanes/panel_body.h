@@ -160,7 +160,8 @@ class PanelTile {
     const std::size_t at_once = once ? 1 : Product::kStrips;
     const std::size_t calls = row_blocks * ((panel.strips + at_once - 1) / at_once);
     const std::size_t blocks = calls * (panel.chunk / 32);
-    // One row of six bits or wider computes so little that it takes lines as soon as they come.
+    // Of integers, one row of six bits or wider computes so little that it takes lines as soon as
+    // they come.
     const bool straight = part_.rows == 1 && panel.places.per_k >= 12;
     const CacheLevel level = straight ? CacheLevel::kFirst : CacheLevel::kSecond;
     if (once && own.runs == 1 && own.lines > kLeadLines) {

@@ -13,7 +13,7 @@ namespace phalanx::kernels {
 inline constexpr std::uint32_t kAttentionTileQueries = 32;
 // Queries of a head, at most, where a tile has several heads: so few of them wait for memory, which
 // gives more of it the longer the runs are that are read (docs/benchmarks.md).
-inline constexpr std::uint32_t kManyHeadQueries = 8;
+inline constexpr std::uint32_t kFewHeadQueries = 8;
 // Positions are summed in segments of so many, each from nothing, so that a context can be divided.
 inline constexpr std::size_t kSegmentTokens = 1024;
 
@@ -85,7 +85,8 @@ struct AttentionPlan {
 // Divides the work of a step into tiles and fills what each sequence says of them. A tile is few
 // enough rows to take some ms, of all of the context. Where queries are few it is of several KV
 // heads, whose keys and values of a block follow one another in memory. Tiles that would leave
-// threads without work are of fewer heads, or of a run of segments.
+// threads without work, or take more than some ms, are of fewer heads, or of a run of segments.
+// Requires: kv_heads > 0, group > 0.
 [[nodiscard]] AttentionPlan plan_attention(std::span<AttentionSequence> sequences,
                                            std::uint32_t kv_heads,
                                            std::uint32_t group,
