@@ -41,7 +41,7 @@ template <std::size_t kRows,
           CacheLevel kLevel = CacheLevel::kSecond,
           typename Element,
           typename Fetch>
-// Its loops are unrolled. NOLINTNEXTLINE(readability-function-size,*-cognitive-complexity)
+// Its inner loops are unrolled. NOLINTNEXTLINE(readability-function-size,*-cognitive-complexity)
 PHALANX_LANES void add_dots(const float* a,
                             std::size_t a_stride,
                             const Strips<Element>& strips,
@@ -62,8 +62,7 @@ PHALANX_LANES void add_dots(const float* a,
         odd[r][s] = f_set(0.0F);
       }
     }
-    // Not unrolled where it does not wait, either: registers of some of its sizes would not
-    // suffice.
+    // Not unrolled: see kFewBlockRows; of more rows, some sizes would not have registers enough.
 #pragma GCC unroll 1
     for (std::size_t i = 0; i < kBlockK; i += 2) {
       WeightPair w[kStrips];
