@@ -5,6 +5,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "array_tiles.h"
@@ -63,12 +64,11 @@ inline bool can_emulate_amx() {
 inline constexpr const char* kCannotEmulateAmx =
     "the amx table is emulated where a processor has avx512vnni and avx512_bf16 but no AMX";
 
-// With the amx products over arrays, which have lanes of avx512vnni beside them, and with the amx
-// table emulated, each where it runs.
-inline std::vector<MatmulTable> with_amx(std::vector<MatmulTable> tables) {
+// With the amx kernels over arrays, which have lanes of avx512vnni beside them, and with the amx
+// table emulated, each where it runs: even to ask for such a table takes instructions of it.
+inline std::vector<MatmulTable> with_tiles(std::vector<MatmulTable> tables) {
   if (is_available(Isa::kAvx512Vnni)) {
     tables.push_back({"amx_arrays", &array_tiles_table()});
-    tables.push_back({"amx_arrays_for_all_rows", &all_array_tiles_table()});
   }
   if (can_emulate_amx()) {
     tables.push_back({"amx_emulated", &amx_table(), true});
@@ -76,14 +76,18 @@ inline std::vector<MatmulTable> with_amx(std::vector<MatmulTable> tables) {
   return tables;
 }
 
+// With those whose products differ besides.
+inline std::vector<MatmulTable> with_amx(std::vector<MatmulTable> tables) {
+  tables = with_tiles(std::move(tables));
+  if (is_available(Isa::kAvx512Vnni)) {
+    tables.push_back({"amx_arrays_for_all_rows", &all_array_tiles_table()});
+  }
+  return tables;
+}
+
 // Those whose attention differs.
 inline std::vector<MatmulTable> attention_tables() {
-  std::vector<MatmulTable> tables = with_amx(vector_tables());
-  const auto is_all_rows = [](const MatmulTable& of) {
-    return of.table == &all_array_tiles_table();
-  };
-  tables.erase(std::remove_if(tables.begin(), tables.end(), is_all_rows), tables.end());
-  return tables;
+  return with_tiles(vector_tables());
 }
 
 // Those whose operations on rows differ: no tile instruction is in them.
