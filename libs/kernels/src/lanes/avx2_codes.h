@@ -32,8 +32,11 @@ PHALANX_LANES F16 f_of_codes(const std::int8_t* p) {
   return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes)),
           _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(last))};
 }
-PHALANX_LANES WeightPair load_weights(const std::int8_t* p) {
-  return {f_of_codes(p), f_of_codes(p + 16)};
+PHALANX_LANES F16 load_even(const std::int8_t* p) {
+  return f_of_codes(p);
+}
+PHALANX_LANES F16 load_odd(const std::int8_t* p) {
+  return f_of_codes(p + 16);
 }
 // The nearest f16, denormals too, infinity beyond. In every float mode that rounds to nearest.
 PHALANX_LANES std::uint16_t to_f16(float x) {

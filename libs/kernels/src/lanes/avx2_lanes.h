@@ -13,9 +13,12 @@
 namespace phalanx::kernels {
 namespace {
 
-// 8 chain registers and 4 of weights fill 12 of 16.
-inline constexpr std::size_t kMaxBlockRows = 2;
+// A chain of a strip has two of sixteen registers. Four rows are eight of them, which multipliers
+// need to be busy (two at once, each for four cycles), and no more are stored at once: of more
+// stores that wait for a sum Zen 3 loses a cycle each.
+inline constexpr std::size_t kMaxBlockRows = 4;
 inline constexpr std::size_t kMaxBlockStrips = 1;
+inline constexpr std::size_t kMaxChains = 6;
 
 struct F16 {
   __m256 a;  // lanes 0 … 7
@@ -236,15 +239,16 @@ PHALANX_LANES void i_store_low(std::uint16_t* p, I16 x, std::size_t count) {
   }
 }
 
-// A row of a packed strip: 16 columns of two neighbouring K elements.
-struct WeightPair {
-  F16 even;
-  F16 odd;
-};
-PHALANX_LANES WeightPair load_weights(const std::uint16_t* p) {
-  const I16 pair = {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
-                    _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 16))};
-  return {f_bits(i_left<16>(pair)), f_bits(pair & i_set(0xFFFF0000U))};
+// The even and the odd K elements of a row of a packed strip: 16 columns of both.
+PHALANX_LANES I16 load_pairs(const std::uint16_t* p) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 16))};
+}
+PHALANX_LANES F16 load_even(const std::uint16_t* p) {
+  return f_bits(i_left<16>(load_pairs(p)));
+}
+PHALANX_LANES F16 load_odd(const std::uint16_t* p) {
+  return f_bits(load_pairs(p) & i_set(0xFFFF0000U));
 }
 
 // Halves are added until one lane is left: lane i + lane i+8, then +4, +2, +1.

@@ -20,6 +20,7 @@ namespace {
 // used twice, so that loads do not limit.
 inline constexpr std::size_t kMaxBlockRows = 6;
 inline constexpr std::size_t kMaxBlockStrips = 2;
+inline constexpr std::size_t kMaxChains = 24;
 // A processor that computes in halves (Zen 4) multiplies half as fast, and loads never limit. There
 // spreading an activation over a register takes time from the multipliers, and a product that
 // spreads it as it loads it does not: more rows by one strip (98 % of the peak, else 84 %).
@@ -190,16 +191,13 @@ PHALANX_LANES void i_store_low(std::uint16_t* p, I16 a, std::size_t count) {
   _mm256_mask_storeu_epi16(p, first_lanes(count), _mm512_cvtepi32_epi16(a.v));
 }
 
-// A row of a packed strip: 16 columns of two neighbouring K elements.
-struct WeightPair {
-  F16 even;
-  F16 odd;
-};
-PHALANX_LANES WeightPair load_weights(const std::uint16_t* p) {
-  const __m512i pair = _mm512_loadu_si512(p);
-  return {{_mm512_castsi512_ps(_mm512_slli_epi32(pair, 16))},
-          {_mm512_castsi512_ps(
-              _mm512_and_si512(pair, _mm512_set1_epi32(static_cast<int>(0xFFFF0000U))))}};
+// The even and the odd K elements of a row of a packed strip: 16 columns of both.
+PHALANX_LANES F16 load_even(const std::uint16_t* p) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16))};
+}
+PHALANX_LANES F16 load_odd(const std::uint16_t* p) {
+  const __m512i mask = _mm512_set1_epi32(static_cast<int>(0xFFFF0000U));
+  return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), mask))};
 }
 
 // Halves are added until one lane is left: lane i + lane i+8, then +4, +2, +1.

@@ -78,7 +78,8 @@ PHALANX_LANES I16 first_halves(const std::int8_t* codes, std::size_t count) {
 }
 
 // What the sums of the blocks of one row begin with and are multiplied by, one number for each
-// block.
+// block, and room for whole sixteens of them: to store some lanes takes AVX2 as long as the
+// products of a block (Zen 3).
 struct BlockFactors {
   std::int32_t* starts;     // −bias · the sum of the codes of a part
   std::size_t part_stride;  // from part to part of starts and factors
@@ -88,12 +89,11 @@ struct BlockFactors {
 
 // Those of one part of up to 16 blocks, `at` their place.
 template <IntDot kDot>
-PHALANX_LANES void put_factors(
-    I16 sums, F16 scales, std::size_t count, const BlockFactors& to, std::size_t at) {
-  i_store_first(to.starts + at, unbiased<kDot>(sums), count);
+PHALANX_LANES void put_factors(I16 sums, F16 scales, const BlockFactors& to, std::size_t at) {
+  i_store(reinterpret_cast<std::uint32_t*>(to.starts + at), unbiased<kDot>(sums));
   if constexpr (kHasMinima<kDot>) {
     const F16 factor = scales * f_of_signed(sums);
-    f_store_first(to.factors + at, f_bits(i_bits(factor) ^ i_set(0x80000000)), count);
+    f_store(to.factors + at, f_bits(i_bits(factor) ^ i_set(0x80000000)));
   }
 }
 
@@ -125,13 +125,13 @@ PHALANX_LANES void take_factors(const QuantizedRows& rows,
     if (rows.span == ScaleSpan::kBlock) {
       scales = f_load_first(rows.scales + from + block, left);
     }
-    f_store_first(to.scales + block, scales, left);
+    f_store(to.scales + block, scales);
     I16 of_first_part = sums;
     if constexpr (kParts<kDot> == 2) {
       of_first_part = first_halves(rows.codes + (from + block) * 32, left);
-      put_factors<kDot>(sums - of_first_part, scales, left, to, to.part_stride + block);
+      put_factors<kDot>(sums - of_first_part, scales, to, to.part_stride + block);
     }
-    put_factors<kDot>(of_first_part, scales, left, to, block);
+    put_factors<kDot>(of_first_part, scales, to, block);
   }
 }
 
