@@ -47,7 +47,7 @@ struct Chains {
 
 // Registers hold all chains of a block. Where they do not, its weights are read twice, for the even
 // elements and for the odd ones: for as many chains half as many weights are widened then, in place
-// of which ports could multiply (Zen 3: 512 rows take 12 to 15 % less than in blocks of two rows).
+// of which ports could multiply (Zen 3: 512 rows take 10 to 14 % less than in blocks of two rows).
 template <std::size_t kRows, std::size_t kStrips>
 inline constexpr bool kHoldsChains = 2 * kRows* kStrips <= kMaxChains;
 
