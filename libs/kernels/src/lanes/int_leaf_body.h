@@ -78,8 +78,8 @@ PHALANX_LANES I16 first_halves(const std::int8_t* codes, std::size_t count) {
 }
 
 // What the sums of the blocks of one row begin with and are multiplied by, one number for each
-// block, and room for whole sixteens of them: to store some lanes takes AVX2 as long as the
-// products of a block (Zen 3).
+// block, and room for whole sixteens of them: to store some lanes of a register takes AVX2 10 to 13
+// cycles, all of them 2 (Zen 3).
 struct BlockFactors {
   std::int32_t* starts;     // −bias · the sum of the codes of a part
   std::size_t part_stride;  // from part to part of starts and factors
