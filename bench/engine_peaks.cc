@@ -171,19 +171,30 @@ Loops loops_of(Isa isa) {
   return {fma_256, pairs_16_256, pairs_8_256, fma_256};
 }
 
-// Loads every line of [from, from + bytes) from `streams` places at once: how many are the fastest
-// depends on the machine. `sink` keeps the compiler from leaving the loads out.
+// From how many places at once lines are loaded, and how many bytes ahead of the loads instructions
+// fetch them; 0 leaves that to the processor.
+struct ReadPattern {
+  std::size_t streams;
+  std::size_t ahead;
+};
+// Which is the fastest depends on the machine.
+constexpr ReadPattern kReadPatterns[] = {
+    {1, kPrefetchAhead}, {4, kPrefetchAhead}, {1, 0}, {2, 0}, {4, 0}};
+
+// Loads every line of [from, from + bytes). `sink` keeps the compiler from leaving the loads out.
 __attribute__((target("avx2"))) void read_lines(const std::byte* from,
                                                 std::size_t bytes,
-                                                std::size_t streams,
+                                                ReadPattern pattern,
                                                 std::atomic<int>& sink) {
-  const std::size_t part = bytes / streams / 64 * 64;
+  const std::size_t part = bytes / pattern.streams / 64 * 64;
   __m256i low = _mm256_setzero_si256();
   __m256i high = low;
   for (std::size_t at = 0; at < part; at += 64) {
-    for (std::size_t stream = 0; stream < streams; ++stream) {
+    for (std::size_t stream = 0; stream < pattern.streams; ++stream) {
       const std::byte* line = from + stream * part + at;
-      _mm_prefetch(reinterpret_cast<const char*>(line + kPrefetchAhead), _MM_HINT_T0);
+      if (pattern.ahead != 0) {
+        _mm_prefetch(reinterpret_cast<const char*>(line + pattern.ahead), _MM_HINT_T0);
+      }
       low = _mm256_xor_si256(low, _mm256_load_si256(reinterpret_cast<const __m256i*>(line)));
       high = _mm256_xor_si256(high, _mm256_load_si256(reinterpret_cast<const __m256i*>(line + 32)));
     }
@@ -227,10 +238,10 @@ Peaks measure_peaks(kernels::ThreadTeam& team, Isa isa, std::span<const std::byt
   peaks.int4_ops = loops.int4 == loops.int8 ? peaks.int8_ops : loop_rate(loops.int4);
   peaks.bf16_flops = loops.bf16 == loops.fma ? peaks.fma_flops : loop_rate(loops.bf16);
   const std::size_t part = buffer.size() / team.size() / 64 * 64;
-  for (const std::size_t streams : {std::size_t{1}, std::size_t{4}}) {
+  for (const ReadPattern& pattern : kReadPatterns) {
     const double rate =
         best_rate(team, static_cast<double>(part) * team.size(), [&](std::uint32_t thread) {
-          read_lines(buffer.data() + thread * part, part, streams, sink);
+          read_lines(buffer.data() + thread * part, part, pattern, sink);
         });
     peaks.read_bytes = std::max(peaks.read_bytes, rate);
   }

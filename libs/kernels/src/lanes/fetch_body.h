@@ -61,6 +61,15 @@ struct LinesAhead {
   }
 };
 
+// What is read is left to the processor, which fetches ahead of streams by itself.
+struct FetchNothing {
+  template <CacheLevel>
+  PHALANX_LANES const FetchNothing& begin_block(const void* /*read*/) const {
+    return *this;
+  }
+  PHALANX_LANES void line(const void* /*read*/, std::size_t /*strip*/, std::size_t /*k*/) const {}
+};
+
 // Lines that are read later: some of them with each block of K, so that memory is read while the
 // cache is computed on.
 class FetchLater {

@@ -71,7 +71,11 @@ class Bf16Product {
         // A strip is read from its beginning to its end.
         const std::size_t stride = panel.chunk + kRowGap;
         widen_rows<kRows>(from, panel.chunk, stride);
-        for (std::size_t s = 0; s < panel.strips; ++s) {
+        std::size_t left = panel.strips;
+        if constexpr (kRows <= kTwoStreamRows) {
+          left -= add_halves<kRows>(panel.strips / 2, stride, strips, panel.chunk, sums);
+        }
+        for (; left > 0; --left) {
           add_dots<kRows, 1, 32, CacheLevel::kFirst>(
               wide_, stride, strips, panel.chunk, sums, fetch);
           strips.first += strips.stride;
@@ -115,6 +119,25 @@ class Bf16Product {
     for (std::size_t r = 0; r < kRows; ++r) {
       widen(from.row(r), valid, wide_ + r * stride, chunk);
     }
+  }
+
+  // Two streams of weights: each of the first `half` strips beside the one `half` strips from it.
+  // Moves on behind them, and returns their number.
+  template <std::size_t kRows>
+  PHALANX_LANES std::size_t add_halves(std::size_t half,
+                                       std::size_t stride,
+                                       Strips<std::uint16_t>& strips,
+                                       std::size_t chunk,
+                                       StripSums& sums) {
+    const FetchNothing nothing;
+    for (std::size_t s = 0; s < half; ++s) {
+      const Strips<std::uint16_t> both{strips.first + s * strips.stride, half * strips.stride};
+      const StripSums to{sums.at(0, s), sums.row_stride, half * sums.strip_stride};
+      add_dots<kRows, 2>(wide_, stride, both, chunk, to, nothing);
+    }
+    strips.first += 2 * half * strips.stride;
+    sums.first += 2 * half * sums.strip_stride;
+    return 2 * half;
   }
 
   // Widens the activations of each block of K where it is multiplied first: beside products that
