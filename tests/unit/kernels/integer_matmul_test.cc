@@ -124,6 +124,19 @@ TEST_P(IntegerMatmulOnEachIsa, EqualsRefForEveryColumnCount) {
   }
 }
 
+// Of so few rows tables may give a tile columns of both halves.
+TEST_P(IntegerMatmulOnEachIsa, EqualsRefForFewRowsOfWholeTiles) {
+  for (const WeightFormat format : kIntegerFormats) {
+    for (const std::size_t columns : {64U, 128U, 192U}) {
+      for (std::size_t rows = 1; rows <= 2; ++rows) {
+        expect_ref(IntegerProduct(format, rows, columns, {100}, rows + columns, Kind::kOrdinary));
+      }
+    }
+    // More than is multiplied at once.
+    expect_ref(IntegerProduct(format, 1, 192, {4500}, 7, Kind::kOrdinary));
+  }
+}
+
 TEST_P(IntegerMatmulOnEachIsa, EqualsRefForOddK) {
   for (const WeightFormat format : kIntegerFormats) {
     for (std::size_t k = 2; k <= 300; k += k < 70 ? 1 : 13) {

@@ -84,6 +84,19 @@ TEST_P(MatmulOnEachIsa, EqualsRefOnOddSizes) {
   }
 }
 
+// Of so few rows tables may give a tile columns of both halves.
+TEST_P(MatmulOnEachIsa, EqualsRefForFewRowsOfWholeTiles) {
+  for (const std::size_t columns : {64U, 128U, 192U, 320U}) {
+    for (const std::size_t k : {20U, 96U, 1000U, 8500U}) {
+      for (std::size_t rows = 1; rows <= 3; ++rows) {
+        Product product(rows, columns, {k}, rows + columns + k, Kind::kOrdinary);
+        product.bias = floats(columns, rows, Kind::kOrdinary);
+        expect_same_bits(product.run(table(), 1), product.run(ref(), 1));
+      }
+    }
+  }
+}
+
 TEST_P(MatmulOnEachIsa, EqualsRefOnExtremeNumbers) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Product product(1 + seed % 9, 31, {64 + seed}, seed, Kind::kExtreme);

@@ -16,6 +16,7 @@ using Word [[gnu::may_alias]] = std::uint32_t;
 
 inline constexpr std::size_t kMaxIntRows = 4;  // 8 registers of sums and 4 of weights
 inline constexpr std::size_t kMaxIntStrips = 1;
+inline constexpr std::size_t kIntRowsOfTwoStreams = 1;  // see kRowsOfTwoStreams
 inline constexpr bool kInlinesProducts = false;  // no faster here, and a third more to compile
 // With so many groups of weights in a block.
 template <std::size_t kGroups>

@@ -16,6 +16,7 @@ using Word [[gnu::may_alias]] = std::uint32_t;
 
 inline constexpr std::size_t kMaxIntRows = 8;  // × 2 strips: 16 sums
 inline constexpr std::size_t kMaxIntStrips = 2;
+inline constexpr std::size_t kIntRowsOfTwoStreams = 0;  // see kRowsOfTwoStreams
 // Whether each format has the loops of its products to itself: 3 to 5 % faster with many rows, and
 // a third more to compile.
 #if defined(__AVX512VNNI__)

@@ -22,7 +22,7 @@ inline constexpr std::size_t kMaxBlockRows = 6;
 inline constexpr std::size_t kMaxBlockStrips = 2;
 inline constexpr std::size_t kMaxChains = 24;
 // No rows leave it to the processor to fetch weights.
-inline constexpr std::size_t kTwoStreamRows = 0;
+inline constexpr std::size_t kRowsOfTwoStreams = 0;
 // A processor that computes in halves (Zen 4) multiplies half as fast, and loads never limit. There
 // spreading an activation over a register takes time from the multipliers, and a product that
 // spreads it as it loads it does not: more rows by one strip (98 % of the peak, else 84 %).

@@ -67,6 +67,7 @@ struct FetchNothing {
   PHALANX_LANES const FetchNothing& begin_block(const void* /*read*/) const {
     return *this;
   }
+  PHALANX_LANES void block() const {}
   PHALANX_LANES void line(const void* /*read*/, std::size_t /*strip*/, std::size_t /*k*/) const {}
 };
 

@@ -38,8 +38,9 @@ PHALANX_LANES const std::uint8_t* strip_at(const MatmulLeaf& leaf,
                                            std::size_t padded,
                                            std::size_t strip) {
   const std::size_t bytes = strip_bytes<kDot>(padded);
+  const std::size_t columns = part.column(strip) - part.first_column;
   return reinterpret_cast<const std::uint8_t*>(leaf.weight.data) +
-         strip_offset(leaf.weight, part.first_column, bytes) + strip * bytes;
+         strip_offset(leaf.weight, part.first_column, bytes) + columns / 16 * bytes;
 }
 
 // What the integer sum of a whole leaf of a row begins with; `first` is its first block.

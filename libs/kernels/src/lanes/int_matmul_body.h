@@ -15,13 +15,17 @@ namespace phalanx::kernels {
 namespace {
 
 // add_scaled() as a function of its own: formats whose codes are made into the same ones share it.
-template <IntDot kAs, std::size_t kStrips, std::size_t kRows, std::size_t kRowBlocks>
+template <IntDot kAs,
+          std::size_t kStrips,
+          std::size_t kRows,
+          std::size_t kRowBlocks,
+          typename Fetch>
 [[gnu::noinline]] void multiply(const IntRows<kRows, kRowBlocks>& rows,
                                 const IntStrips& strips,
                                 std::size_t blocks,
                                 bool begins,
                                 IntSums to,
-                                FetchLater& fetch) {
+                                Fetch& fetch) {
   add_scaled<kAs, kStrips>(rows, strips, blocks, begins, to, fetch);
 }
 
@@ -36,6 +40,9 @@ class IntProduct {
 
   static constexpr std::size_t kFewRows = kIsNibbles<kMade<kDot>> ? 2 : 4;  // of one block
   static_assert(kFewRows <= kMaxRows);
+  // Other formats than bytes are computed as long as memory takes, or unpacked strip by strip.
+  static constexpr std::size_t kTwoStreamRows =
+      kCodeRow<kDot> == 16 && kParts<kDot> == 1 && !kIsUnpacked<kDot> ? kIntRowsOfTwoStreams : 0;
 
   // 32 KB of weights, but for few rows, which pass over them once: as much of K as there is room
   // for, so that memory is read without a gap. What is made of rows, codes that have to be spread
@@ -61,7 +68,8 @@ class IntProduct {
     return {strip_at<kDot>(leaf, part, padded, 0),
             strip_bytes<kDot>(padded),
             scale_bytes<kDot>(padded),
-            kCodeRow<kDot>};
+            kCodeRow<kDot>,
+            part.gap / 16 * strip_bytes<kDot>(padded)};
   }
 
   void begin_leaf(const MatmulLeaf& leaf, TileSums& /*pending*/) {
@@ -114,6 +122,16 @@ class IntProduct {
                              std::size_t rows,
                              TileSums& pending,
                              FetchLater& fetch) {
+    if constexpr (kRows <= kTwoStreamRows) {
+      if (part_.gap != 0) {
+        const auto from = take_rows<kDot, kRows>(panel, first_row, rows);
+        const FetchNothing nothing;
+        for (std::size_t s = 0; s < kTileStrips / 2; ++s) {
+          add_strips<kDot, 2, kTileStrips / 2>(from, panel, s, first_row, pending, nothing);
+        }
+        return;
+      }
+    }
     // Few rows are a matter of memory: a strip is read from its beginning to its end.
     if constexpr (kMadeDot != kDot && kRows <= kFewRows) {
       if (part_.rows <= kFewRows) {
@@ -208,7 +226,8 @@ class IntProduct {
 
   [[nodiscard]] PHALANX_LANES static const std::uint8_t* scales_at(const Panel& panel,
                                                                    std::size_t strip) {
-    return scales_from<kDot>(panel.places.first + strip * panel.places.stride, panel.k);
+    const std::uint8_t* of_strip = panel.places.strip(strip);
+    return kHasGroups<kDot> ? scales_from<kDot>(of_strip, panel.k) : of_strip;
   }
 
   // Of strip s of a panel: its scales in one level, and its codes as bytes.
@@ -217,13 +236,13 @@ class IntProduct {
     return unpacked_ + s * panel.chunk * 16;
   }
 
-  // From strip s of a panel on, as a product of kAs.
-  template <IntDot kAs>
+  // From strip s of a panel on, each kApart strips from the one before, as a product of kAs.
+  template <IntDot kAs, std::size_t kApart>
   [[nodiscard]] PHALANX_LANES IntStrips strips_at(const Panel& panel, std::size_t s) {
     const StripPlaces& places = panel.places;
     const std::size_t strip = panel.first_strip + s;
-    IntStrips strips{
-        places.at(strip, panel.k), scales_at(panel, strip), places.stride, places.stride, table_};
+    const std::size_t stride = kApart == 1 ? places.stride : kApart * places.stride + places.gap;
+    IntStrips strips{places.at(strip, panel.k), scales_at(panel, strip), stride, stride, table_};
     if constexpr (kAs != kDot && kHasTwoLevels<kDot>) {
       strips.scales = reinterpret_cast<const std::uint8_t*>(one_level(s));
       strips.scale_stride = kOneLevelStrip * sizeof(float);
@@ -235,30 +254,32 @@ class IntProduct {
     return strips;
   }
 
-  template <IntDot kAs, std::size_t kCount, std::size_t kRows>
+  template <IntDot kAs,
+            std::size_t kCount,
+            std::size_t kApart = 1,
+            std::size_t kRows,
+            typename Fetch>
   PHALANX_LANES void add_strips(const IntRows<kRows, kRowBlocks<kRows>>& rows,
                                 const Panel& panel,
                                 std::size_t s,
                                 std::size_t first_row,
                                 TileSums& pending,
-                                FetchLater& fetch) {
-    const StripPlaces& places = panel.places;
+                                Fetch& fetch) {
     const std::size_t strip = panel.first_strip + s;
-    const IntSums to{pending.next(strip) + first_row * 16, TileSums::kStripFloats};
+    const IntSums to{pending.next(strip) + first_row * 16, kApart * TileSums::kStripFloats};
     if constexpr (kDot == IntDot::kInt8Whole) {
-      const std::uint8_t* codes = places.at(strip, panel.k);
       add_whole<kCount>(rows,
-                        {codes, places.first + strip * places.stride, places.stride, places.stride},
+                        strips_at<kAs, kApart>(panel, s),
                         panel.chunk / 32,
                         {panel.begins_leaf(), panel.ends_leaf()},
                         to,
                         fetch);
     } else if constexpr (kInlinesProducts) {
       add_scaled<kAs, kCount>(
-          rows, strips_at<kAs>(panel, s), panel.chunk / 32, panel.begins_leaf(), to, fetch);
+          rows, strips_at<kAs, kApart>(panel, s), panel.chunk / 32, panel.begins_leaf(), to, fetch);
     } else {
       multiply<kAs, kCount>(
-          rows, strips_at<kAs>(panel, s), panel.chunk / 32, panel.begins_leaf(), to, fetch);
+          rows, strips_at<kAs, kApart>(panel, s), panel.chunk / 32, panel.begins_leaf(), to, fetch);
     }
   }
 
@@ -279,9 +300,8 @@ class IntProduct {
   alignas(64) float factors_[kHasMinima<kDot> ? kParts<kDot> * kMaxRows * kBlocks : 1];
 };
 
-inline void int_matmul_tile(const MatmulArgs& args, const TilePart& part) {
-  dispatch_int_dot(args,
-                   [&]<IntDot kDot>() { run_block<PanelTile<IntProduct<kDot>>>(args, part); });
+inline void int_matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
+  dispatch_int_dot(args, [&]<IntDot kDot>() { run_panels<IntProduct<kDot>>(args, tile); });
 }
 
 }  // namespace

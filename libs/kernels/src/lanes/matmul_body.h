@@ -23,6 +23,7 @@ class Bf16Product {
   static constexpr std::size_t kStrips = kBlockStrips<kMaxRows>;
 
   static constexpr std::size_t kFewRows = kMaxRows < kFewBlockRows ? kMaxRows : kFewBlockRows;
+  static constexpr std::size_t kTwoStreamRows = kRowsOfTwoStreams;
 
   // 32 KB of weights, and 6 KB of activations as floats. Few rows pass over weights once: as much
   // of K as there is room for, so that memory is read without a gap.
@@ -34,7 +35,12 @@ class Bf16Product {
 
   static StripPlaces places(const MatmulLeaf& leaf, const TilePart& part, std::size_t padded) {
     const auto* first = reinterpret_cast<const std::uint8_t*>(leaf.weight.data);
-    return {first + strip_offset(leaf.weight, part.first_column, padded * 32), padded * 32, 0, 32};
+    const std::size_t stride = padded * 32;
+    return {first + strip_offset(leaf.weight, part.first_column, stride),
+            stride,
+            0,
+            32,
+            part.gap / 16 * stride};
   }
 
   void begin_leaf(const MatmulLeaf& /*leaf*/, TileSums& pending) {
@@ -73,7 +79,7 @@ class Bf16Product {
         widen_rows<kRows>(from, panel.chunk, stride);
         std::size_t left = panel.strips;
         if constexpr (kRows <= kTwoStreamRows) {
-          left -= add_halves<kRows>(panel.strips / 2, stride, strips, panel.chunk, sums);
+          left -= add_halves<kRows>(panel, stride, strips, sums);
         }
         for (; left > 0; --left) {
           add_dots<kRows, 1, 32, CacheLevel::kFirst>(
@@ -121,19 +127,20 @@ class Bf16Product {
     }
   }
 
-  // Two streams of weights: each of the first `half` strips beside the one `half` strips from it.
-  // Moves on behind them, and returns their number.
+  // The strips of each half of a panel, two side by side. Moves on behind them, and returns their
+  // number.
   template <std::size_t kRows>
-  PHALANX_LANES std::size_t add_halves(std::size_t half,
+  PHALANX_LANES std::size_t add_halves(const Panel& panel,
                                        std::size_t stride,
                                        Strips<std::uint16_t>& strips,
-                                       std::size_t chunk,
                                        StripSums& sums) {
     const FetchNothing nothing;
+    const std::size_t half = panel.strips / 2;
+    const std::size_t apart = half * strips.stride + panel.places.gap / sizeof(std::uint16_t);
     for (std::size_t s = 0; s < half; ++s) {
-      const Strips<std::uint16_t> both{strips.first + s * strips.stride, half * strips.stride};
+      const Strips<std::uint16_t> both{strips.first + s * strips.stride, apart};
       const StripSums to{sums.at(0, s), sums.row_stride, half * sums.strip_stride};
-      add_dots<kRows, 2>(wide_, stride, both, chunk, to, nothing);
+      add_dots<kRows, 2>(wide_, stride, both, panel.chunk, to, nothing);
     }
     strips.first += 2 * half * strips.stride;
     sums.first += 2 * half * sums.strip_stride;
@@ -177,11 +184,10 @@ class Bf16Product {
 
 template <std::size_t kRowsAtOnce>
 void matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
-  const TilePart whole = whole_tile(args, tile);
   if (args.leaves[0].weight.format == WeightFormat::kBf16) {
-    run_block<PanelTile<Bf16Product<kRowsAtOnce>>>(args, whole);
+    run_panels<Bf16Product<kRowsAtOnce>>(args, tile);
   } else {
-    int_matmul_tile(args, whole);
+    int_matmul_tile(args, tile);
   }
 }
 

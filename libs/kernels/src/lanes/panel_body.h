@@ -24,9 +24,13 @@ struct StripPlaces {
   std::size_t stride;
   std::size_t head;
   std::size_t per_k;
+  std::size_t gap;  // bytes before the second half of a tile of halves
 
-  [[nodiscard]] const std::uint8_t* at(std::size_t strip, std::size_t k) const {
-    return first + strip * stride + head + k * per_k;
+  [[nodiscard]] const std::uint8_t* strip(std::size_t s) const {
+    return first + s * stride + (s < kTileStrips / 2 ? 0 : gap);
+  }
+  [[nodiscard]] const std::uint8_t* at(std::size_t s, std::size_t k) const {
+    return strip(s) + head + k * per_k;
   }
 };
 
@@ -52,6 +56,8 @@ struct Panel {
 //   kMaxRows      rows of the largest block
 //   fewer(rows)   the next smaller size of a block
 //   kFewRows      up to these many rows, of one block, read one strip after the other
+//   kTwoStreamRows  up to these many rows read two side by side, one of each half of the columns
+//                 where they can be split
 //   panel_size()  for so many rows of the tile and a leaf of such a padded K, at most
 //   places()      of a leaf
 //   begin_leaf(), end_leaf(), begin_panel()
@@ -189,6 +195,12 @@ class PanelTile {
   const TilePart& part_;
   Product product_;
 };
+
+template <typename Product>
+void run_panels(const MatmulArgs& args, std::uint32_t tile) {
+  const bool halves = args.rows <= Product::kTwoStreamRows && splits_in_halves(args);
+  run_block<PanelTile<Product>>(args, halves ? tile_of_halves(args, tile) : whole_tile(args, tile));
+}
 
 }  // namespace
 }  // namespace phalanx::kernels

@@ -21,6 +21,11 @@ struct TilePart {
   std::size_t rows;
   std::size_t first_column;
   std::size_t strips;
+  std::size_t gap = 0;  // columns between the first half of the strips and the second
+
+  [[nodiscard]] PHALANX_LANES std::size_t column(std::size_t strip) const {
+    return first_column + strip * 16 + (strip < strips / 2 ? 0 : gap);
+  }
 };
 
 PHALANX_LANES TilePart whole_tile(const MatmulArgs& args, std::uint32_t tile) {
@@ -33,6 +38,19 @@ PHALANX_LANES TilePart whole_tile(const MatmulArgs& args, std::uint32_t tile) {
           rows_left < kMatmulTileRows ? rows_left : kMatmulTileRows,
           first_column,
           strips_left < kTileStrips ? strips_left : kTileStrips};
+}
+
+// Tiles of another shape, as many: two strips of the left half of the columns and two of the right.
+// Whoever takes them in their order reads two streams of weights, each without a gap.
+//
+// Requires: splits_in_halves(args); one tile of rows.
+PHALANX_LANES TilePart tile_of_halves(const MatmulArgs& args, std::uint32_t tile) {
+  constexpr std::size_t kHalfColumns = kMatmulTileColumns / 2;
+  return {0, args.rows, tile * kHalfColumns, kTileStrips, args.columns / 2 - kHalfColumns};
+}
+PHALANX_LANES bool splits_in_halves(const MatmulArgs& args) {
+  return args.leaf_count == 1 && args.leaves[0].weight.group_stride == 0 &&
+         args.columns % kMatmulTileColumns == 0;
 }
 
 // From the data of a weight to the strip of `column`, the first of a tile.
@@ -88,7 +106,7 @@ class PendingSums {
       const float* sums = sums_[depth_] + r * 16;
       float* row = out + (part.first_row + r) * args.out_stride;
       for (std::size_t s = 0; s < part.strips; ++s) {
-        const std::size_t column = part.first_column + s * 16;
+        const std::size_t column = part.column(s);
         const std::size_t left = args.columns - column;
         F16 sum = f_load(sums + s * kStripFloats);
         if (args.bias != nullptr) {

@@ -67,8 +67,9 @@ struct MatmulArgs {
 };
 
 // Tiles of one product: 64 rows by 64 columns each, numbered down the rows of the first 64 columns,
-// then down those of the next: a thread that takes them in their order reads each weight once.
-// Tiles write disjoint outputs and may run in any order on any thread.
+// then down those of the next: a thread that takes them in their order reads each weight once. Of
+// very few rows some tables give a tile 32 columns of each half instead, so that it reads two
+// streams. Tiles write disjoint outputs and may run in any order on any thread.
 inline constexpr std::uint32_t kMatmulTileRows = 64;
 inline constexpr std::uint32_t kMatmulTileColumns = kGroupColumns;
 [[nodiscard]] std::uint32_t matmul_tiles(const MatmulArgs& args);
