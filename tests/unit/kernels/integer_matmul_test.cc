@@ -129,7 +129,13 @@ TEST_P(IntegerMatmulOnEachIsa, EqualsRefForFewRowsOfWholeTiles) {
   for (const WeightFormat format : kIntegerFormats) {
     for (const std::size_t columns : {64U, 128U, 192U}) {
       for (std::size_t rows = 1; rows <= 2; ++rows) {
-        expect_ref(IntegerProduct(format, rows, columns, {100}, rows + columns, Kind::kOrdinary));
+        IntegerProduct product(format, rows, columns, {100}, rows + columns, Kind::kOrdinary);
+        product.bias = floats(columns, rows, Kind::kOrdinary);
+        expect_ref(product);
+        const std::vector<float> expected = product.run(ref(), ScaleSpan::kLeaf);
+        const GroupedLeaves grouped(product.leaves);
+        product.leaves = grouped.leaves();
+        expect_same_bits(product.run(table(), ScaleSpan::kLeaf), expected);
       }
     }
     // More than is multiplied at once.

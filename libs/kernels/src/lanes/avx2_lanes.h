@@ -19,8 +19,9 @@ namespace {
 inline constexpr std::size_t kMaxBlockRows = 4;
 inline constexpr std::size_t kMaxBlockStrips = 1;
 inline constexpr std::size_t kMaxChains = 6;
-// So few rows of bf16 take all that memory gives. Zen 3 gives most to two streams that it fetches
-// ahead of by itself: a thread reads 16 to 20 GB/s so, 11 to 13 where instructions fetch.
+// So few rows of bf16 take all that memory gives, two strips at once. Zen 3 gives most to two
+// streams that it fetches ahead of by itself: a thread reads 16 to 20 GB/s so, and 10 to 13 where
+// instructions fetch.
 inline constexpr std::size_t kRowsOfTwoStreams = 2;
 
 struct F16 {

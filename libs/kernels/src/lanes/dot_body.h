@@ -10,7 +10,7 @@
 namespace phalanx::kernels {
 namespace {
 
-// Neighbouring strips of a packed matrix, from some K element on: [k/2][16][2] bf16 each, or
+// Strips of a packed matrix at equal distances, from some K element on: [k/2][16][2] bf16 each, or
 // [k][16] codes that are multiplied as they are.
 template <typename Element>
 struct Strips {

@@ -24,7 +24,7 @@ struct IntRows {
   const float* scales;
   const float* factors;  // [kParts] such where there are minima: −scale · the sum of the codes
 };
-// The same run of some neighbouring strips.
+// The same run of some strips, at equal distances.
 struct IntStrips {
   const std::uint8_t* codes;
   const std::uint8_t* scales;        // as scales_from(); without groups [16] floats of the leaf
@@ -46,7 +46,7 @@ struct LeafPart {
   bool ends;
 };
 
-// Where neighbouring strips begin, in a register each: g++ would otherwise keep a pointer to every
+// Where such strips begin, in a register each: g++ would otherwise keep a pointer to every
 // place within them, and spill.
 template <std::size_t kStrips>
 class StripPointers {
@@ -66,7 +66,7 @@ class StripPointers {
   const std::uint8_t* first_[kStrips];
 };
 
-// Of narrow lanes a strip at a time is all that there ever is, and they compute.
+// Narrow lanes compute, or leave it to the processor to fetch: see kRowsOfTwoStreams.
 template <std::size_t kRows, std::size_t kStrips>
 inline constexpr bool kIsUnrolled = kStrips > 1 || kRows > kFewBlockRows || kMaxIntStrips == 1;
 

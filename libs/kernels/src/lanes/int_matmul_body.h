@@ -40,9 +40,11 @@ class IntProduct {
 
   static constexpr std::size_t kFewRows = kIsNibbles<kMade<kDot>> ? 2 : 4;  // of one block
   static_assert(kFewRows <= kMaxRows);
-  // Other formats than bytes are computed as long as memory takes, or unpacked strip by strip.
+  // Nibbles and groups of 16 compute as long as memory takes, and codes that are unpacked are one
+  // strip at a time.
   static constexpr std::size_t kTwoStreamRows =
       kCodeRow<kDot> == 16 && kParts<kDot> == 1 && !kIsUnpacked<kDot> ? kIntRowsOfTwoStreams : 0;
+  static_assert(kTwoStreamRows <= kFewRows);
 
   // 32 KB of weights, but for few rows, which pass over them once: as much of K as there is room
   // for, so that memory is read without a gap. What is made of rows, codes that have to be spread

@@ -24,6 +24,7 @@ class Bf16Product {
 
   static constexpr std::size_t kFewRows = kMaxRows < kFewBlockRows ? kMaxRows : kFewBlockRows;
   static constexpr std::size_t kTwoStreamRows = kRowsOfTwoStreams;
+  static_assert(kTwoStreamRows <= kFewRows);
 
   // 32 KB of weights, and 6 KB of activations as floats. Few rows pass over weights once: as much
   // of K as there is room for, so that memory is read without a gap.
@@ -74,14 +75,14 @@ class Bf16Product {
                      panel.leaf->weight.rows - panel.k};
     if constexpr (kRows <= kFewRows) {
       if (part_.rows <= kFewRows) {
-        // A strip is read from its beginning to its end.
         const std::size_t stride = panel.chunk + kRowGap;
         widen_rows<kRows>(from, panel.chunk, stride);
-        std::size_t left = panel.strips;
         if constexpr (kRows <= kTwoStreamRows) {
-          left -= add_halves<kRows>(panel, stride, strips, sums);
+          add_side_by_side<kRows>(panel, stride, strips, sums);
+          return;
         }
-        for (; left > 0; --left) {
+        // A strip is read from its beginning to its end.
+        for (std::size_t s = 0; s < panel.strips; ++s) {
           add_dots<kRows, 1, 32, CacheLevel::kFirst>(
               wide_, stride, strips, panel.chunk, sums, fetch);
           strips.first += strips.stride;
@@ -127,13 +128,13 @@ class Bf16Product {
     }
   }
 
-  // The strips of each half of a panel, two side by side. Moves on behind them, and returns their
-  // number.
+  // Each strip of the first half of a panel beside one of the second. A last one is left by itself
+  // where the columns end, and then there is no gap.
   template <std::size_t kRows>
-  PHALANX_LANES std::size_t add_halves(const Panel& panel,
-                                       std::size_t stride,
-                                       Strips<std::uint16_t>& strips,
-                                       StripSums& sums) {
+  PHALANX_LANES void add_side_by_side(const Panel& panel,
+                                      std::size_t stride,
+                                      const Strips<std::uint16_t>& strips,
+                                      const StripSums& sums) {
     const FetchNothing nothing;
     const std::size_t half = panel.strips / 2;
     const std::size_t apart = half * strips.stride + panel.places.gap / sizeof(std::uint16_t);
@@ -142,9 +143,11 @@ class Bf16Product {
       const StripSums to{sums.at(0, s), sums.row_stride, half * sums.strip_stride};
       add_dots<kRows, 2>(wide_, stride, both, panel.chunk, to, nothing);
     }
-    strips.first += 2 * half * strips.stride;
-    sums.first += 2 * half * sums.strip_stride;
-    return 2 * half;
+    if (panel.strips % 2 != 0) {
+      const Strips<std::uint16_t> last{strips.first + 2 * half * strips.stride, strips.stride};
+      const StripSums to{sums.at(0, 2 * half), sums.row_stride, sums.strip_stride};
+      add_dots<kRows, 1>(wide_, stride, last, panel.chunk, to, nothing);
+    }
   }
 
   // Widens the activations of each block of K where it is multiplied first: beside products that

@@ -56,8 +56,8 @@ struct Panel {
 //   kMaxRows      rows of the largest block
 //   fewer(rows)   the next smaller size of a block
 //   kFewRows      up to these many rows, of one block, read one strip after the other
-//   kTwoStreamRows  up to these many rows read two side by side, one of each half of the columns
-//                 where they can be split
+//   kTwoStreamRows  so few of them take tiles of halves, where the columns can be split, and read
+//                 two strips of those side by side
 //   panel_size()  for so many rows of the tile and a leaf of such a padded K, at most
 //   places()      of a leaf
 //   begin_leaf(), end_leaf(), begin_panel()

@@ -41,7 +41,7 @@ PHALANX_LANES TilePart whole_tile(const MatmulArgs& args, std::uint32_t tile) {
 }
 
 // Tiles of another shape, as many: two strips of the left half of the columns and two of the right.
-// Whoever takes them in their order reads two streams of weights, each without a gap.
+// Whoever takes them in their order reads two streams of weights, which go on from tile to tile.
 //
 // Requires: splits_in_halves(args); one tile of rows.
 PHALANX_LANES TilePart tile_of_halves(const MatmulArgs& args, std::uint32_t tile) {
