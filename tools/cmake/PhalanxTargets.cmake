@@ -66,14 +66,21 @@ if(PHALANX_COMPILE_TOGETHER)
   endif()
 endif()
 
-# phalanx_compile_together(<target> <source...>): all but these sources, which stay units of their own.
-function(phalanx_compile_together target)
+# phalanx_in_batches(<target> <source...>): all but these sources, which stay units of their own.
+function(phalanx_in_batches target)
   if(PHALANX_COMPILE_TOGETHER)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
     set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-    target_precompile_headers(${target} REUSE_FROM phalanx_headers)
     # A source counts as a header here, in which a class must not have members of unnamed namespaces.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
+endfunction()
+
+# phalanx_compile_together(<target> <source...>): in batches, after the precompiled header.
+function(phalanx_compile_together target)
+  phalanx_in_batches(${target} ${ARGN})
+  if(PHALANX_COMPILE_TOGETHER)
+    target_precompile_headers(${target} REUSE_FROM phalanx_headers)
   endif()
 endfunction()
 
@@ -136,17 +143,17 @@ function(phalanx_compile_as_test target)
 endfunction()
 
 # phalanx_test(NAME <name> LABEL unit|protocol|process|e2e|long SOURCES ... DEPS ... [THIRD_PARTY ...] [TIMEOUT s] [SHARDS n]
-#              [SERIAL] [ENVIRONMENT ...])
+#              [SERIAL] [ALONE <source...>] [ENVIRONMENT ...])
 # One executable and one CTest entry, built by the target tests_<label> too; with SHARDS so many entries, each with a share
 # of the executable's tests. Unit tests: one executable per library; process tests: one per file; long ones are run by
-# tools/test-long only. SERIAL: nothing runs beside it.
+# tools/test-long only. SERIAL: nothing runs beside it. ALONE: sources that name something of their own as a neighbour does.
 if(BUILD_TESTING)
   foreach(label IN ITEMS unit protocol process e2e long)
     add_custom_target(tests_${label})
   endforeach()
 endif()
 function(phalanx_test)
-  cmake_parse_arguments(ARG "SERIAL" "NAME;LABEL;TIMEOUT;SHARDS" "SOURCES;DEPS;THIRD_PARTY;ENVIRONMENT;DEFINITIONS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "NAME;LABEL;TIMEOUT;SHARDS" "SOURCES;ALONE;DEPS;THIRD_PARTY;ENVIRONMENT;DEFINITIONS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
@@ -165,6 +172,7 @@ function(phalanx_test)
   target_include_directories(${ARG_NAME} PRIVATE ${CMAKE_SOURCE_DIR}/tests ${CMAKE_BINARY_DIR}/tests)
   target_link_libraries(${ARG_NAME} PRIVATE phalanx::options GTest::gtest_main GTest::gmock)
   phalanx_compile_as_test(${ARG_NAME})
+  phalanx_in_batches(${ARG_NAME} ${ARG_ALONE})
   add_dependencies(tests_${ARG_LABEL} ${ARG_NAME})
   foreach(shard RANGE 1 ${ARG_SHARDS})
     set(test ${ARG_NAME})
