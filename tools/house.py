@@ -118,7 +118,7 @@ def mutation_of(name, lists):
 
 
 KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "alignof", "static_assert", "decltype", "noexcept", "operator",
-            "defined", "catch", "explicit", "requires", "alignas", "main"}
+            "defined", "offsetof", "catch", "explicit", "requires", "alignas", "main"}
 
 
 def declared_functions(header):
@@ -185,6 +185,37 @@ def untold_alarms(document, sources):
             + [f"{where} has {name} twice" for name in sorted({name for name in told if told.count(name) > 1})])
 
 
+def own_names(text):
+    """Functions, constants and types that the unnamed namespaces of a source define, by their layout."""
+    names = set()
+    for block in map(without_comments, re.findall(r"^namespace \{$(.*?)^\}  // namespace$", text, re.MULTILINE | re.DOTALL)):
+        names |= set(re.findall(r"^[\w:<>,&* \[\]]+[ &*]([a-z]\w*)\(", block, re.MULTILINE)) - KEYWORDS
+        names |= set(re.findall(r"^(?:inline )?constexpr [\w:<>, ]+ (k\w+)\b", block, re.MULTILINE))
+        names |= set(re.findall(r"^(?:class|struct|enum class) (\w+)\b", block, re.MULTILINE))
+    return names
+
+
+def borrowed_names(folders, headers):
+    """No source uses what an unnamed namespace of its neighbour defines, which compiles only where both are one unit. `folders`:
+    folder → path → text of its sources; `headers`: words of any header, which may have declared it, too."""
+    problems = []
+    for sources in folders.values():
+        own = {path: own_names(text) for path, text in sources.items()}
+        for path, text in sources.items():
+            plain = re.sub(r'"[^"\n]*"', "", without_comments(text))
+            used = set(re.findall(r"(?<![\w.:>])([a-z]\w*)\(|(?<![\w.:>])([A-Zk]\w*)\b", plain))
+            used = {name for pair in used for name in pair if name} - own[path] - headers
+            problems += [f"{path}: {name} is of the unnamed namespace of {other}" for other in sources if other != path
+                         for name in sorted(used & own[other]) if not defines(plain, name)]
+    return problems
+
+
+def defines(text, name):
+    """Whether a text has something of its own of this name: a function, a variable, a parameter, an enumerator, a type."""
+    return re.search(rf"[\w>&*\]](?<!return)(?<!else)\s+[&*]*{name}(?:\(|\{{| = |;|,|\))|"
+                     rf"\b(?:class|struct|enum|typename|using) {name}\b|^\s*{name}(?: = [^;]*)?,?$", text, re.MULTILINE)
+
+
 def self_test():
     """Each rule finds what is planted for it and nothing in its absence."""
     table = "| 0 | `a` | | x |\n| 1 | `b` | a | x |\n"
@@ -197,6 +228,7 @@ def self_test():
     events = "| Event | Means | Do |\n|---|---|---|\n| `bad`, `worse` | x | y |\n| `died` | x | y |\n"
     logs = ['log_warn("bad");', 'obs::log_error(\n    "worse", {{"a", 1}});', 'log_info("fine");', 'log_at(LogLevel::kDebug, "times");',
             'log_at(ok ? LogLevel::kInfo : LogLevel::kWarn, ok ? "ended" : "died");']
+    own = "namespace {\n\nconstexpr int kF = 1;\nstruct F {};\nint f(int x) {\n  return x + kF;\n}\n\n}  // namespace\nint i() { return f(1); }\n"
     cases = [
         ("an edge used", unused_edges({"b": ["a"]}, {"b": ['#include "phalanx/a/x.h"']}, {}), 0),
         ("an unused edge", unused_edges({"b": ["a"]}, {"b": [""]}, {}), 1),
@@ -219,6 +251,9 @@ def self_test():
         ("rows without an event", untold_alarms(events, logs[1:4]), 2),
         ("a row twice", untold_alarms(events + "| `bad` | x | y |\n", logs), 1),
         ("a document without the table", untold_alarms("", logs), 3),
+        ("a name of one's own", borrowed_names({"f": {"a.cc": own, "b.cc": own}}, set()), 0),
+        ("names of a neighbour", borrowed_names({"f": {"a.cc": own, "b.cc": "int g() {\n  return f(kF) + h(F());\n}\n"}}, set()), 3),
+        ("names of a neighbour and of a header", borrowed_names({"f": {"a.cc": own, "b.cc": "int g(){ return f(kF); }"}}, {"f", "kF"}), 0),
         ("fields", unread_fields(struct, ["m.read + 1; m.written = 2;"]), 1),
     ]
     return [f"self-test: {what}: expected {count} findings, got {found}" for what, found, count in cases if len(found) != count]

@@ -20,11 +20,11 @@
 
 namespace phalanx::settings {
 
-namespace {
-
 bool is_simulated(const Options& options) {
   return step::runner_of(options.runner) == step::Runner::kSim;
 }
+
+namespace {
 
 // What is equal for all replicas and ranks.
 wire::ModelPlan model_plan_of(const Options& options, const LeaderPlan& plan) {

@@ -17,6 +17,9 @@
 
 namespace phalanx::settings {
 
+// Whether ranks compute nothing, so that they have no weights and no kernels.
+[[nodiscard]] bool is_simulated(const Options& options);
+
 // What the leader knows before it starts a server.
 struct LeaderPlan {
   wire::ServerPlan made;                   // by the planner
