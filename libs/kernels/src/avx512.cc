@@ -9,4 +9,9 @@ const KernelTable& avx512_table() {
   return kTable;
 }
 
+const KernelTable& avx512_in_halves_table() {
+  static constexpr KernelTable kTable = lanes_table<kMaxBlockRowsInHalves>(Isa::kAvx512);
+  return kTable;
+}
+
 }  // namespace phalanx::kernels

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lanes/table_body.h"
+#include "lanes/vnni_table_body.h"
 #include "tables.h"
 
 namespace phalanx::kernels {
 
 const KernelTable& avxvnni_table() {
-  static constexpr KernelTable kTable = lanes_table(Isa::kAvxVnni);
+  static const KernelTable kTable = vnni_table<avx2_table>(Isa::kAvxVnni);
   return kTable;
 }
 

@@ -16,7 +16,7 @@ const KernelTable& kernel_table(Isa isa) {
     case Isa::kAvxVnni:
       return avxvnni_table();
     case Isa::kAvx512:
-      return avx512_table();
+      return computes_512_bits_in_halves() ? avx512_in_halves_table() : avx512_table();
     case Isa::kAvx512Vnni:
       return computes_512_bits_in_halves() ? avx512vnni_in_halves_table() : avx512vnni_table();
     case Isa::kAmx:

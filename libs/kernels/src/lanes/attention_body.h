@@ -136,16 +136,20 @@ void attend_queries(const AttentionArgs& args, const AttentionTile& work, const 
   }
 }
 
-template <std::size_t kRowsAtOnce>
-void attend_tile(const AttentionArgs& args, std::uint32_t tile) {
-  const AttentionTile work = attention_tile(args, tile);
+template <typename Cache, std::size_t kRowsAtOnce>
+void attend_tile_of(const AttentionArgs& args, std::uint32_t tile) {
   // A thread takes tiles in their order: the beginning of the next one comes into the cache with
   // the last block of this one.
-  const std::byte* after = attention_tile_begins(args, tile + 1);
+  attend_queries<QueryTile<Cache, kRowsAtOnce>>(
+      args, attention_tile(args, tile), attention_tile_begins(args, tile + 1));
+}
+
+template <std::size_t kRowsAtOnce>
+void attend_tile(const AttentionArgs& args, std::uint32_t tile) {
   if (args.kv.format == KvFormat::kInt8) {
-    attend_queries<QueryTile<Int8Cache, kRowsAtOnce>>(args, work, after);
+    attend_tile_of<Int8Cache, kMaxBlockRows>(args, tile);
   } else {
-    attend_queries<QueryTile<Bf16Cache, kRowsAtOnce>>(args, work, after);
+    attend_tile_of<Bf16Cache, kRowsAtOnce>(args, tile);
   }
 }
 
