@@ -10,7 +10,7 @@ const KernelTable& avx512_table() {
 }
 
 const KernelTable& avx512_in_halves_table() {
-  static constexpr KernelTable kTable = lanes_table<kMaxBlockRowsInHalves>(Isa::kAvx512);
+  static constexpr KernelTable kTable = lanes_table<DataPath::kInHalves>(Isa::kAvx512);
   return kTable;
 }
 

@@ -11,7 +11,7 @@ const KernelTable& avx512vnni_table() {
 
 const KernelTable& avx512vnni_in_halves_table() {
   static const KernelTable kTable =
-      vnni_table<avx512_in_halves_table, kMaxBlockRowsInHalves>(Isa::kAvx512Vnni);
+      vnni_table<avx512_in_halves_table, DataPath::kInHalves>(Isa::kAvx512Vnni);
   return kTable;
 }
 

@@ -13,9 +13,9 @@ namespace phalanx::kernels {
 namespace {
 
 // Queries that walk the blocks together, so that each block is read once for all of them,
-// kRowsAtOnce multiplied at once. A block beyond the position of a query leaves it as it was. Its
+// kAtOnce multiplied at once. A block beyond the position of a query leaves it as it was. Its
 // buffers are not initialised: they are large.
-template <typename Cache, std::size_t kRowsAtOnce>
+template <typename Cache, std::size_t kAtOnce>
 class QueryTile {
  public:
   QueryTile(const AttentionArgs& args,
@@ -74,12 +74,12 @@ class QueryTile {
 
   // Queries [query, end) of one head. The first rows fetch the next tile.
   void add_head(std::size_t query, std::size_t end, std::size_t first, TileAt tile) {
-    for (std::size_t i = query; i < end; i += kRowsAtOnce) {
-      const std::size_t rows = end - i < kRowsAtOnce ? end - i : kRowsAtOnce;
+    for (std::size_t i = query; i < end; i += kAtOnce) {
+      const std::size_t rows = end - i < kAtOnce ? end - i : kAtOnce;
       const std::size_t position = queries_.position(i + rows - 1);
       if (position >= first) {
         tile.tokens = position + 1 - first;
-        add_some_rows<kRowsAtOnce>(rows, i, first, tile);
+        add_some_rows<kAtOnce>(rows, i, first, tile);
         tile.ahead = 0;
       }
     }
@@ -136,20 +136,20 @@ void attend_queries(const AttentionArgs& args, const AttentionTile& work, const 
   }
 }
 
-template <typename Cache, std::size_t kRowsAtOnce>
+template <typename Cache, std::size_t kAtOnce>
 void attend_tile_of(const AttentionArgs& args, std::uint32_t tile) {
   // A thread takes tiles in their order: the beginning of the next one comes into the cache with
   // the last block of this one.
-  attend_queries<QueryTile<Cache, kRowsAtOnce>>(
+  attend_queries<QueryTile<Cache, kAtOnce>>(
       args, attention_tile(args, tile), attention_tile_begins(args, tile + 1));
 }
 
-template <std::size_t kRowsAtOnce>
+template <DataPath kPath>
 void attend_tile(const AttentionArgs& args, std::uint32_t tile) {
   if (args.kv.format == KvFormat::kInt8) {
-    attend_tile_of<Int8Cache, kMaxBlockRows>(args, tile);
+    attend_tile_of<Int8Cache<DataPath::kWhole>, kMaxBlockRows>(args, tile);
   } else {
-    attend_tile_of<Bf16Cache, kRowsAtOnce>(args, tile);
+    attend_tile_of<Bf16Cache<kPath>, kRowsAtOnce<kPath>>(args, tile);
   }
 }
 

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lanes/data_path.h"
+
 // The 16 virtual lanes of the arithmetic in two AVX2 registers; see avx512_lanes.h.
 
 #define PHALANX_LANES [[gnu::always_inline]] inline
@@ -17,6 +19,8 @@ namespace {
 // need to be busy (two at once, each for four cycles), and no more are stored at once: of more
 // stores that wait for a sum Zen 3 loses a cycle each.
 inline constexpr std::size_t kMaxBlockRows = 4;
+template <DataPath kPath>
+inline constexpr std::size_t kRowsAtOnce = kMaxBlockRows;
 inline constexpr std::size_t kMaxBlockStrips = 1;
 inline constexpr std::size_t kMaxChains = 6;
 // So few rows of bf16 take all that memory gives, two strips at once. Zen 3 gives most to two

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lanes/data_path.h"
+
 // The 16 virtual lanes of the arithmetic in one AVX-512 register. avx2_lanes.h has the same names
 // over two AVX2 registers; the *_body.h files are written against these names and included by one
 // translation unit per operation and instruction set. Everything has internal linkage: a function
@@ -23,10 +25,11 @@ inline constexpr std::size_t kMaxBlockStrips = 2;
 inline constexpr std::size_t kMaxChains = 24;
 // No rows leave it to the processor to fetch weights.
 inline constexpr std::size_t kRowsOfTwoStreams = 0;
-// A processor that computes in halves (Zen 4) multiplies half as fast, and loads never limit. There
-// spreading an activation over a register takes time from the multipliers, and a product that
-// spreads it as it loads it does not: more rows by one strip (98 % of the peak, else 84 %).
-inline constexpr std::size_t kMaxBlockRowsInHalves = 8;
+// Where loads never limit, spreading an activation over a register takes time from the multipliers,
+// and a product that spreads it as it loads it does not: more rows by one strip (98 % of the peak
+// of Zen 4, else 84 %).
+template <DataPath kPath>
+inline constexpr std::size_t kRowsAtOnce = kPath == DataPath::kInHalves ? 8 : kMaxBlockRows;
 
 struct F16 {
   __m512 v;

@@ -4,8 +4,8 @@
 // How weights, keys and values come into the cache before they are read. Products of bf16, those of
 // keys and values too, call begin_block() for each block of K that they read of some strips, and
 // line() of what it returns for each cache line of it, of which of the strips and at which element
-// of the block. Products of integers call block() for each 32 elements of K, and line() of the
-// same.
+// of the block. Products of integers call begin_strip() for each strip, whose scales are its head,
+// block() for each 32 elements of K, and line() of the same.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +18,10 @@ namespace {
 // So few rows, of one strip at a time, wait for memory. Their loops are not unrolled: g++ gathers
 // what it unrolls, lines that are fetched too, and memory gives up to a tenth less then.
 inline constexpr std::size_t kFewBlockRows = 4;
+
+// Of those, so few compute little enough between lines for a processor to keep ahead by itself (Zen
+// 4: one row or two take up to a quarter less by_pages(), three or four up to a fifth more).
+inline constexpr std::size_t kMaxRowsByPages = 2;
 
 PHALANX_LANES void fetch_all(const void* first, std::size_t bytes) {
   for (std::size_t offset = 0; offset < bytes; offset += 64) {
@@ -67,6 +71,7 @@ struct FetchNothing {
   PHALANX_LANES const FetchNothing& begin_block(const void* /*read*/) const {
     return *this;
   }
+  PHALANX_LANES void begin_strip(const void* /*head*/, std::size_t /*bytes*/) const {}
   PHALANX_LANES void block() const {}
   PHALANX_LANES void line(const void* /*read*/, std::size_t /*strip*/, std::size_t /*k*/) const {}
 };
@@ -103,11 +108,34 @@ class FetchLater {
     return {level, own.first + lead * 64, lines, blocks, left, gap, later.lines};
   }
 
+  // As through(), for a processor that fetches ahead of what it reads by itself as far as a page
+  // goes: only the first lines of each page. `lead` is two pages or more.
+  PHALANX_LANES static FetchLater by_pages(const FetchRun& own,
+                                           std::size_t lead,
+                                           const FetchRun& later,
+                                           std::size_t blocks) {
+    FetchLater fetch = through(own, lead, later, blocks, CacheLevel::kSecond);
+    fetch.way_ = Way::kPages;
+    return fetch;
+  }
+
+  // By itself a processor goes on over no gap, such as scales that are read one by one beside
+  // codes.
+  PHALANX_LANES void begin_strip(const void* head, std::size_t bytes) const {
+    if (way_ == Way::kPages) {
+      fetch_all(head, bytes);
+    }
+  }
+
   // For a block of 32 elements of bf16, 16 lines of a strip from `read` on: either as many are
   // fetched with it or none, so that on the whole there is a share for each block.
   template <CacheLevel kLevel>
   PHALANX_LANES LinesAhead<kLevel> begin_block(const void* read) {
     constexpr std::size_t kLines = 16;
+    if (way_ == Way::kPages) {
+      fetch_pages(take_share());
+      return {0};
+    }
     if (per_block_ > kLines) {
       fetch<kLevel>(take_share());
       return {0};
@@ -131,14 +159,19 @@ class FetchLater {
   PHALANX_LANES void line(const void* /*read*/, std::size_t /*strip*/, std::size_t /*k*/) const {}
   PHALANX_LANES void block() {
     const std::size_t lines = take_share();
-    if (level_ == CacheLevel::kFirst) {
+    if (way_ == Way::kSecond) {
+      fetch<CacheLevel::kSecond>(lines);
+    } else if (way_ == Way::kFirst) {
       fetch<CacheLevel::kFirst>(lines);
     } else {
-      fetch<CacheLevel::kSecond>(lines);
+      fetch_pages(lines);
     }
   }
 
  private:
+  // All lines, to a level, or by_pages().
+  enum class Way { kFirst, kSecond, kPages };
+
   PHALANX_LANES FetchLater(CacheLevel level,
                            const std::byte* first,
                            std::size_t lines,
@@ -146,7 +179,7 @@ class FetchLater {
                            std::size_t run_left,
                            std::ptrdiff_t gap,
                            std::size_t run)
-      : level_(level),
+      : way_(level == CacheLevel::kFirst ? Way::kFirst : Way::kSecond),
         next_(reinterpret_cast<std::uintptr_t>(first)),
         left_(lines),
         per_block_((lines + blocks - 1) / blocks),
@@ -158,6 +191,23 @@ class FetchLater {
     const std::size_t lines = per_block_ < left_ ? per_block_ : left_;
     left_ -= lines;
     return lines;
+  }
+
+  // One line for each eight: those of a page are its first eight. Where a run ends, all of them.
+  PHALANX_LANES void fetch_pages(std::size_t lines) {
+    constexpr std::uintptr_t kPage = 4096;
+    constexpr std::uintptr_t kEach = 8 * 64;
+    if (lines >= run_left_) {
+      fetch<CacheLevel::kSecond>(lines);
+      return;
+    }
+    const std::uintptr_t end = next_ + lines * 64;
+    for (std::uintptr_t at = (next_ + kEach - 1) / kEach * kEach; at < end; at += kEach) {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): see next_
+      prefetch_second(reinterpret_cast<const std::byte*>(at / kPage * kPage + at % kPage / 8));
+    }
+    next_ = end;
+    run_left_ -= lines;
   }
 
   PHALANX_LANES void begin_run() {
@@ -183,7 +233,7 @@ class FetchLater {
     run_left_ = run_left;
   }
 
-  CacheLevel level_;       // of block()
+  Way way_;                // of block(), and of begin_block() if by pages
   std::uintptr_t next_;    // an address: what lies behind the last run is nowhere
   std::size_t left_;       // lines
   std::size_t per_block_;  // lines

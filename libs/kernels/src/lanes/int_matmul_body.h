@@ -268,6 +268,9 @@ class IntProduct {
                                 TileSums& pending,
                                 Fetch& fetch) {
     const std::size_t strip = panel.first_strip + s;
+    if constexpr (kRows <= kMaxRowsByPages) {
+      fetch.begin_strip(panel.places.strip(strip), panel.places.head);
+    }
     const IntSums to{pending.next(strip) + first_row * 16, kApart * TileSums::kStripFloats};
     if constexpr (kDot == IntDot::kInt8Whole) {
       add_whole<kCount>(rows,
@@ -302,8 +305,8 @@ class IntProduct {
   alignas(64) float factors_[kHasMinima<kDot> ? kParts<kDot> * kMaxRows * kBlocks : 1];
 };
 
-inline void int_matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
-  dispatch_int_dot(args, [&]<IntDot kDot>() { run_panels<IntProduct<kDot>>(args, tile); });
+inline void int_matmul_tile(const MatmulArgs& args, std::uint32_t tile, DataPath path) {
+  dispatch_int_dot(args, [&]<IntDot kDot>() { run_panels<IntProduct<kDot>>(args, tile, path); });
 }
 
 }  // namespace

@@ -41,7 +41,8 @@ struct TileAt {
 // Few queries wait for memory. It gives most where lines are read in their order and come into the
 // first cache: 47 GB/s to two threads where the second cache and two strips at once gave 37 of 51
 // (Zen 5). More of them compute, and share between strips what is spread of a query. Narrow lanes
-// never take more at once: 512 rows take them as long either way (AVX2, Zen 5).
+// never take more at once: 512 rows take them as long either way (AVX2, Zen 5). In halves the
+// second cache is the better place: 37 to 42 GB/s in place of 34 to 39 of 51 (Zen 4).
 template <std::size_t kRows>
 inline constexpr bool kIsFew = kRows <= kFewBlockRows;
 
@@ -57,7 +58,7 @@ enum class KvLines { kKeys, kValues, kFirstHalf };
 
 // Brings keys and values of the next tile into the cache while those of this one are read. Line by
 // line there is no time for a question: what is not to be fetched is what is being read.
-template <std::size_t kRows, KvLines kLines>
+template <std::size_t kRows, KvLines kLines, DataPath kPath>
 struct FetchTile {
   std::ptrdiff_t first;   // ahead, of the first strip of keys or half of values
   std::ptrdiff_t second;  // of the second
@@ -79,35 +80,36 @@ struct FetchTile {
 
  private:
   PHALANX_LANES static void fetch(const void* read, std::ptrdiff_t ahead) {
-    fetch_to<kIsFew<kRows> ? CacheLevel::kFirst : CacheLevel::kSecond>(
+    constexpr bool kWaits = kIsFew<kRows> && kPath == DataPath::kWhole;
+    fetch_to<kWaits ? CacheLevel::kFirst : CacheLevel::kSecond>(
         static_cast<const std::byte*>(read) + ahead);
   }
 };
-template <std::size_t kRows>
-using FetchKeys = FetchTile<kRows, KvLines::kKeys>;
-template <std::size_t kRows>
-using FetchValues = FetchTile<kRows, KvLines::kValues>;
-template <std::size_t kRows>
-using FetchBoth = FetchTile<kRows, KvLines::kFirstHalf>;
+template <std::size_t kRows, DataPath kPath>
+using FetchKeys = FetchTile<kRows, KvLines::kKeys, kPath>;
+template <std::size_t kRows, DataPath kPath>
+using FetchValues = FetchTile<kRows, KvLines::kValues, kPath>;
+template <std::size_t kRows, DataPath kPath>
+using FetchBoth = FetchTile<kRows, KvLines::kFirstHalf, kPath>;
 
 // `half`: bytes from a line to the one at its place in the second half.
-template <std::size_t kRows>
-PHALANX_LANES FetchBoth<kRows> fetch_both(TileAt tile, std::ptrdiff_t half) {
+template <DataPath kPath, std::size_t kRows>
+PHALANX_LANES FetchBoth<kRows, kPath> fetch_both(TileAt tile, std::ptrdiff_t half) {
   const std::ptrdiff_t second = tile.ahead_of_second();
   return {tile.ahead, second == 0 ? 0 : second + half};
 }
 
 // sums [kRows] += the values of a tile's strips by weights [kRows, kTokenStride].
-template <std::size_t kRows, bool kIsHalf, typename Element>
+template <DataPath kPath, std::size_t kRows, bool kIsHalf, typename Element>
 PHALANX_LANES void add_weighed(
     TileAt tile, const Element* values, std::size_t strips, const float* weights, StripSums sums) {
   const Strips<Element> from{values, 16 * kTokens};
   if constexpr (kIsHalf) {
-    const auto fetch = fetch_both<kRows>(tile, 16 * kHalf * sizeof(Element));
+    const auto fetch = fetch_both<kPath, kRows>(tile, 16 * kHalf * sizeof(Element));
     add_strips<kRows, kHalf, kKvStrips<kRows>>(
         weights, kTokenStride, from, strips, kHalf, sums, fetch);
   } else {
-    const FetchValues<kRows> fetch{tile.ahead, tile.ahead_of_second()};
+    const FetchValues<kRows, kPath> fetch{tile.ahead, tile.ahead_of_second()};
     add_strips<kRows, 32, kKvStrips<kRows>>(
         weights, kTokenStride, from, strips, kTokens, sums, fetch);
   }
@@ -143,6 +145,7 @@ struct TokenWeights {
 };
 
 // Keys and values in bf16. Its buffer is not initialised: it is large.
+template <DataPath kPath>
 class Bf16Cache {
  public:
   explicit Bf16Cache(std::size_t head_dim) : head_dim_(head_dim), key_dim_(up_to_32(head_dim)) {}
@@ -158,13 +161,13 @@ class Bf16Cache {
     const float* q = q_ + query * kMaxRowFloats;
     if constexpr (kIsHalf) {
       const auto fetch =
-          fetch_both<kRows>(tile, static_cast<std::ptrdiff_t>(16 * key_dim_ * sizeof(Bf16)));
+          fetch_both<kPath, kRows>(tile, static_cast<std::ptrdiff_t>(16 * key_dim_ * sizeof(Bf16)));
       add_strips<kRows>(q, kMaxRowFloats, keys, 1, key_dim_, sums, fetch);
     } else {
       constexpr std::size_t kStrips = kKvStrips<kRows>;
       for (std::size_t strip = 0; strip < 2; strip += kStrips) {
         const std::ptrdiff_t second = tile.ahead_of_second();
-        const FetchKeys<kRows> fetch{strip == 0 ? tile.ahead : second, second};
+        const FetchKeys<kRows, kPath> fetch{strip == 0 ? tile.ahead : second, second};
         add_dots<kRows, kStrips>(q, kMaxRowFloats, keys, key_dim_, sums, fetch);
         keys.first += kStrips * keys.stride;
         sums.first += kStrips * sums.strip_stride;
@@ -182,7 +185,7 @@ class Bf16Cache {
   template <std::size_t kRows, bool kIsHalf>
   PHALANX_LANES void add_values(TileAt tile, const float* weights, StripSums sums) const {
     const auto* values = reinterpret_cast<const std::uint16_t*>(tile.bytes) + kTokens * key_dim_;
-    add_weighed<kRows, kIsHalf>(tile, values, head_dim_ / 16, weights, sums);
+    add_weighed<kPath, kRows, kIsHalf>(tile, values, head_dim_ / 16, weights, sums);
   }
 
  private:
@@ -192,6 +195,7 @@ class Bf16Cache {
 };
 
 // Keys as columns of kInt8G32, values as codes with a scale for each token.
+template <DataPath kPath>
 class Int8Cache {
  public:
   explicit Int8Cache(std::size_t head_dim)
@@ -233,13 +237,13 @@ class Int8Cache {
                                 fetch);
     };
     if constexpr (kIsHalf) {
-      add.template operator()<1>(0,
-                                 fetch_both<kRows>(tile, static_cast<std::ptrdiff_t>(key_strip_)));
+      add.template operator()<1>(
+          0, fetch_both<kPath, kRows>(tile, static_cast<std::ptrdiff_t>(key_strip_)));
     } else {
       const std::ptrdiff_t second = tile.ahead_of_second();
       constexpr std::size_t kStrips = kCodedKeyStrips<kRows>;
       for (std::size_t strip = 0; strip < 2; strip += kStrips) {
-        const FetchKeys<kRows> fetch{strip == 0 ? tile.ahead : second, second};
+        const FetchKeys<kRows, kPath> fetch{strip == 0 ? tile.ahead : second, second};
         add.template operator()<kStrips>(strip, fetch);
       }
     }
@@ -258,7 +262,7 @@ class Int8Cache {
   PHALANX_LANES void add_values(TileAt tile, const float* weights, StripSums sums) const {
     const auto* values =
         reinterpret_cast<const std::int8_t*>(tile.bytes) + 2 * key_strip_ + kTokens * sizeof(Bf16);
-    add_weighed<kRows, kIsHalf>(tile, values, head_dim_ / 16, weights, sums);
+    add_weighed<kPath, kRows, kIsHalf>(tile, values, head_dim_ / 16, weights, sums);
   }
 
  private:

@@ -14,11 +14,11 @@
 namespace phalanx::kernels {
 namespace {
 
-// bf16 by bf16, in blocks of up to kRowsAtOnce rows. Its buffer is not initialised: it is large.
-template <std::size_t kRowsAtOnce>
+// bf16 by bf16, in blocks of up to kRowsOfBlock rows. Its buffer is not initialised: it is large.
+template <std::size_t kRowsOfBlock>
 class Bf16Product {
  public:
-  static constexpr std::size_t kMaxRows = kRowsAtOnce;
+  static constexpr std::size_t kMaxRows = kRowsOfBlock;
   static constexpr std::size_t fewer(std::size_t rows) { return rows - 1; }
   static constexpr std::size_t kStrips = kBlockStrips<kMaxRows>;
 
@@ -185,12 +185,12 @@ class Bf16Product {
   alignas(64) float wide_[kRoomK + kFewRows * kRowGap];
 };
 
-template <std::size_t kRowsAtOnce>
+template <DataPath kPath>
 void matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
   if (args.leaves[0].weight.format == WeightFormat::kBf16) {
-    run_panels<Bf16Product<kRowsAtOnce>>(args, tile);
+    run_panels<Bf16Product<kRowsAtOnce<kPath>>>(args, tile, kPath);
   } else {
-    int_matmul_tile(args, tile);
+    int_matmul_tile(args, tile, kPath);
   }
 }
 

@@ -171,6 +171,9 @@ class PanelTile {
     const bool straight = part_.rows == 1 && panel.places.per_k >= 12;
     const CacheLevel level = straight ? CacheLevel::kFirst : CacheLevel::kSecond;
     if (once && own.runs == 1 && own.lines > kLeadLines) {
+      if (part_.path == DataPath::kInHalves && part_.rows <= kMaxRowsByPages) {
+        return FetchLater::by_pages(own, kLeadLines, later, blocks);
+      }
       return FetchLater::through(own, kLeadLines, later, blocks, level);
     }
     return FetchLater::all_of(later, blocks, level);
@@ -197,9 +200,11 @@ class PanelTile {
 };
 
 template <typename Product>
-void run_panels(const MatmulArgs& args, std::uint32_t tile) {
+void run_panels(const MatmulArgs& args, std::uint32_t tile, DataPath path) {
   const bool halves = args.rows <= Product::kTwoStreamRows && splits_in_halves(args);
-  run_block<PanelTile<Product>>(args, halves ? tile_of_halves(args, tile) : whole_tile(args, tile));
+  TilePart part = halves ? tile_of_halves(args, tile) : whole_tile(args, tile);
+  part.path = path;
+  run_block<PanelTile<Product>>(args, part);
 }
 
 }  // namespace

@@ -17,16 +17,15 @@
 namespace phalanx::kernels {
 namespace {
 
-// Products of bf16, those of attention too, are of up to kRowsAtOnce rows at once.
-template <std::size_t kRowsAtOnce = kMaxBlockRows>
+template <DataPath kPath = DataPath::kWhole>
 constexpr KernelTable lanes_table(Isa isa) {
   return {.isa = isa,
-          .matmul = matmul_tile<kRowsAtOnce>,
+          .matmul = matmul_tile<kPath>,
           .quantize = quantize_tile,
           .rms_norm = rms_norm_tile,
           .head_norm_rope = head_norm_rope_tile,
           .kv_append = kv_append_tile,
-          .attention = attend_tile<kRowsAtOnce>,
+          .attention = attend_tile<kPath>,
           .attention_fold = fold_tile,
           .swiglu = swiglu_tile,
           .divide_by_temperature = divide_by_temperature_slice,

@@ -22,6 +22,7 @@ struct TilePart {
   std::size_t first_column;
   std::size_t strips;
   std::size_t gap = 0;  // columns between the first half of the strips and the second
+  DataPath path = DataPath::kWhole;
 
   [[nodiscard]] PHALANX_LANES std::size_t column(std::size_t strip) const {
     return first_column + strip * 16 + (strip < strips / 2 ? 0 : gap);

@@ -12,32 +12,31 @@
 namespace phalanx::kernels {
 namespace {
 
-template <const KernelTable& (*kWithout)()>
+template <const KernelTable& (*kWithout)(), DataPath kPath>
 void vnni_matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
   if (args.leaves[0].weight.format == WeightFormat::kBf16) {
     kWithout().matmul(args, tile);
   } else {
-    int_matmul_tile(args, tile);
+    int_matmul_tile(args, tile, kPath);
   }
 }
 
-template <const KernelTable& (*kWithout)(), std::size_t kRowsAtOnce>
+template <const KernelTable& (*kWithout)(), DataPath kPath>
 void vnni_attend_tile(const AttentionArgs& args, std::uint32_t tile) {
   if (args.kv.format == KvFormat::kInt8) {
-    attend_tile_of<Int8Cache, kRowsAtOnce>(args, tile);
+    attend_tile_of<Int8Cache<kPath>, kRowsAtOnce<kPath>>(args, tile);
   } else {
     kWithout().attention(args, tile);
   }
 }
 
-// kWithout is the table of the same lanes without VNNI. Products of codes and floats, those of
-// attention, are of up to kRowsAtOnce rows at once.
-template <const KernelTable& (*kWithout)(), std::size_t kRowsAtOnce = kMaxBlockRows>
+// kWithout is the table of the same lanes and data path without VNNI.
+template <const KernelTable& (*kWithout)(), DataPath kPath = DataPath::kWhole>
 KernelTable vnni_table(Isa isa) {
   KernelTable table = kWithout();
   table.isa = isa;
-  table.matmul = vnni_matmul_tile<kWithout>;
-  table.attention = vnni_attend_tile<kWithout, kRowsAtOnce>;
+  table.matmul = vnni_matmul_tile<kWithout, kPath>;
+  table.attention = vnni_attend_tile<kWithout, kPath>;
   return table;
 }
 
