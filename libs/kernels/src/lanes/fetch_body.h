@@ -19,8 +19,9 @@ namespace {
 // what it unrolls, lines that are fetched too, and memory gives up to a tenth less then.
 inline constexpr std::size_t kFewBlockRows = 4;
 
-// Of those, so few compute little enough between lines for a processor to keep ahead by itself (Zen
-// 4: one row or two take up to a quarter less by_pages(), three or four up to a fifth more).
+// Of those, so few of bf16 and of bytes compute little enough between lines for a processor to keep
+// ahead by itself (Zen 4: one or two take up to a quarter less by_pages(), three or four up to a
+// fifth more).
 inline constexpr std::size_t kMaxRowsByPages = 2;
 
 PHALANX_LANES void fetch_all(const void* first, std::size_t bytes) {

@@ -45,6 +45,13 @@ class IntProduct {
   static constexpr std::size_t kTwoStreamRows =
       kCodeRow<kDot> == 16 && kParts<kDot> == 1 && !kIsUnpacked<kDot> ? kIntRowsOfTwoStreams : 0;
   static_assert(kTwoStreamRows <= kFewRows);
+  // Two rows of nibbles take a seventh more so, and one with two levels of scales up to twice as
+  // long.
+  static constexpr bool kIsBytes =
+      kDot == IntDot::kInt8Whole || kDot == IntDot::kInt8Blocks || kDot == IntDot::kInt8G32;
+  static constexpr std::size_t kRowsByPages = kIsBytes                ? kMaxRowsByPages
+                                              : kDot == IntDot::kInt4 ? 1
+                                                                      : 0;
 
   // 32 KB of weights, but for few rows, which pass over them once: as much of K as there is room
   // for, so that memory is read without a gap. What is made of rows, codes that have to be spread
@@ -268,7 +275,7 @@ class IntProduct {
                                 TileSums& pending,
                                 Fetch& fetch) {
     const std::size_t strip = panel.first_strip + s;
-    if constexpr (kRows <= kMaxRowsByPages) {
+    if constexpr (kRows <= kRowsByPages) {
       fetch.begin_strip(panel.places.strip(strip), panel.places.head);
     }
     const IntSums to{pending.next(strip) + first_row * 16, kApart * TileSums::kStripFloats};

@@ -58,6 +58,7 @@ struct Panel {
 //   kFewRows      up to these many rows, of one block, read one strip after the other
 //   kTwoStreamRows  so few of them take tiles of halves, where the columns can be split, and read
 //                 two strips of those side by side
+//   kRowsByPages  so few of them are fetched for by_pages() where DataPath::kInHalves
 //   panel_size()  for so many rows of the tile and a leaf of such a padded K, at most
 //   places()      of a leaf
 //   begin_leaf(), end_leaf(), begin_panel()
@@ -171,7 +172,7 @@ class PanelTile {
     const bool straight = part_.rows == 1 && panel.places.per_k >= 12;
     const CacheLevel level = straight ? CacheLevel::kFirst : CacheLevel::kSecond;
     if (once && own.runs == 1 && own.lines > kLeadLines) {
-      if (part_.path == DataPath::kInHalves && part_.rows <= kMaxRowsByPages) {
+      if (part_.path == DataPath::kInHalves && part_.rows <= Product::kRowsByPages) {
         return FetchLater::by_pages(own, kLeadLines, later, blocks);
       }
       return FetchLater::through(own, kLeadLines, later, blocks, level);
