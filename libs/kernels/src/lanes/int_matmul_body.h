@@ -45,8 +45,7 @@ class IntProduct {
   static constexpr std::size_t kTwoStreamRows =
       kCodeRow<kDot> == 16 && kParts<kDot> == 1 && !kIsUnpacked<kDot> ? kIntRowsOfTwoStreams : 0;
   static_assert(kTwoStreamRows <= kFewRows);
-  // Two rows of nibbles take a seventh more so, and one with two levels of scales up to twice as
-  // long.
+  // Two rows of nibbles take a seventh more so, and one with two levels of scales up to two thirds.
   static constexpr bool kIsBytes =
       kDot == IntDot::kInt8Whole || kDot == IntDot::kInt8Blocks || kDot == IntDot::kInt8G32;
   static constexpr std::size_t kRowsByPages = kIsBytes                ? kMaxRowsByPages
