@@ -34,7 +34,7 @@ if(PHALANX_SANITIZE)
 endif()
 
 # Most of a first build went into the same headers and templates, once per source. With PHALANX_COMPILE_TOGETHER (presets release,
-# serve and cuda) the sources of a library are compiled eight at a time, after one precompiled header of the standard library; figures
+# serve and cuda) the sources of a library are compiled sixteen at a time, after one precompiled header of the standard library; figures
 # in docs/benchmarks.md. The presets dev, asan, tsan and tidy compile every source alone, so one that leans on the includes of
 # another does not compile there.
 option(PHALANX_COMPILE_TOGETHER "Compile several sources at once, after a precompiled header" OFF)
@@ -61,10 +61,16 @@ if(PHALANX_COMPILE_TOGETHER)
   endif()
 endif()
 
+# phalanx_compile_seldom(<target>): of what runs at a start, after a death or by hand. A first build takes a quarter less time for it
+# with -O1, and nobody waits for it later.
+function(phalanx_compile_seldom target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
+endfunction()
+
 # phalanx_in_batches(<target> <source...>): all but these sources, which stay units of their own.
 function(phalanx_in_batches target)
   if(PHALANX_COMPILE_TOGETHER)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
     set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     # A source counts as a header here, in which a class must not have members of unnamed namespaces.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
@@ -80,17 +86,19 @@ function(phalanx_compile_together target)
 endfunction()
 
 # phalanx_library(<name> SOURCES <src/...> HEADERS <include/phalanx/<name>/...> DEPS <library...> THIRD_PARTY <dep...>
-#                 PRIVATE_THIRD_PARTY <dep...> ALONE <src/...> [OWN_FLAGS])
-# ALONE names the sources that a test replaces by its own objects or that define what a program may leave out: an object of
-# several sources comes into a program as a whole. OWN_FLAGS: sources have flags of their own, each is compiled alone.
+#                 PRIVATE_THIRD_PARTY <dep...> ALONE <src/...> [SELDOM])
+# ALONE names the sources that a test replaces by its own objects, that have flags of their own or that define what a program
+# may leave out: an object of several sources comes into a program as a whole.
+# SELDOM: see phalanx_compile_seldom.
 # DEPS names libraries of this project; only their include folders are visible, so an include of a library that is not
 # linked does not compile. Files are listed, never globbed.
 function(phalanx_library name)
-  cmake_parse_arguments(ARG "OWN_FLAGS" "" "SOURCES;HEADERS;DEPS;THIRD_PARTY;PRIVATE_THIRD_PARTY;ALONE" ${ARGN})
+  cmake_parse_arguments(ARG "SELDOM" "" "SOURCES;HEADERS;DEPS;THIRD_PARTY;PRIVATE_THIRD_PARTY;ALONE" ${ARGN})
   if(ARG_SOURCES)
     add_library(phalanx_${name} STATIC ${ARG_SOURCES})
-    if(NOT ARG_OWN_FLAGS)
-      phalanx_compile_together(phalanx_${name} ${ARG_ALONE})
+    phalanx_compile_together(phalanx_${name} ${ARG_ALONE})
+    if(ARG_SELDOM)
+      phalanx_compile_seldom(phalanx_${name})
     endif()
     set(scope PUBLIC)
     set(private_scope PRIVATE)
@@ -119,6 +127,7 @@ function(phalanx_app name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;THIRD_PARTY" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   phalanx_compile_together(${name})
+  phalanx_compile_seldom(${name})
   target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/src)
   foreach(dep IN LISTS ARG_DEPS)
     target_link_libraries(${name} PRIVATE phalanx::${dep})

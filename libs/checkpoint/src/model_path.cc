@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kGgufEnding = ".gguf";
-constexpr const char* kConfigName = "config.json";
+constexpr const char* kFileOfFolder = "config.json";  // that makes a folder a model
 
 bool has(const fs::path& folder, std::string_view name) {
   return os::has_entry((folder / name).string());
@@ -56,7 +56,7 @@ Status check_file(const fs::path& file) {
 Status no_config(const fs::path& folder) {
   const fs::path versions = folder / "snapshots";
   const std::string version = first_entry(
-      versions, [&](const std::string& name) { return has(versions / name, kConfigName); });
+      versions, [&](const std::string& name) { return has(versions / name, kFileOfFolder); });
   std::string found = " none";
   if (const std::string gguf = first_ending_with(folder, kGgufEnding); !gguf.empty()) {
     found = " a GGUF file: name it, as in " + (folder / gguf).string();
@@ -65,7 +65,7 @@ Status no_config(const fs::path& folder) {
   } else if (!version.empty()) {
     found = " one in a folder of a version: name that, as in " + (versions / version).string();
   }
-  return not_found(folder.string() + ": expected " + kConfigName + ", found" + found);
+  return not_found(folder.string() + ": expected " + kFileOfFolder + ", found" + found);
 }
 
 Status no_weights(const fs::path& folder) {
@@ -116,7 +116,7 @@ Status check_model_path(const std::string& path) {
     return not_found(path + ": expected the folder of a Hugging Face checkpoint or a GGUF file, " +
                      "found none; nothing is fetched from a hub here");
   }
-  if (!has(place, kConfigName)) {
+  if (!has(place, kFileOfFolder)) {
     return no_config(place);
   }
   return has(place, kSingleName) || has(place, kIndexName) ? ok() : no_weights(place);

@@ -15,7 +15,7 @@ constexpr int kMaxSizeDigits = 16;
 constexpr std::string_view kTrailerForm =
     "a trailer line must be \"name: value\" without spaces in the name";
 
-std::string fault_of(std::string_view expected, char byte) {
+std::string chunk_fault(std::string_view expected, char byte) {
   return std::string(expected) + "; came " + shown_byte(byte);
 }
 
@@ -67,7 +67,7 @@ void BodyReader::take_framing(char byte) {
       return take_extension(byte);
     case State::kSizeEnd:
       return byte == '\n' ? end_size()
-                          : refuse(400, fault_of("a chunk's size must end in CR LF", byte));
+                          : refuse(400, chunk_fault("a chunk's size must end in CR LF", byte));
     case State::kDataReturn:
       return expect(byte, '\r', State::kDataEnd);
     case State::kDataEnd:
@@ -100,7 +100,7 @@ void BodyReader::take_size(char byte) {
     take_blank(byte);
   } else {
     refuse(400,
-           fault_of("a chunk must begin with its size in at most 16 hexadecimal digits", byte));
+           chunk_fault("a chunk must begin with its size in at most 16 hexadecimal digits", byte));
   }
 }
 
@@ -109,7 +109,7 @@ void BodyReader::take_blank(char byte) {
   if (byte == ';') {
     state_ = State::kExtension;
   } else if (!is_blank(byte)) {
-    refuse(400, fault_of("blanks behind a chunk's size must be followed by ';'", byte));
+    refuse(400, chunk_fault("blanks behind a chunk's size must be followed by ';'", byte));
   } else if (counts_extension()) {
     state_ = State::kSizeBlank;
   }
@@ -128,7 +128,7 @@ void BodyReader::take_extension(char byte) {
   if (byte == '\r') {
     state_ = State::kSizeEnd;
   } else if (!is_field_character(byte)) {
-    refuse(400, fault_of("a chunk extension must hold no control byte", byte));
+    refuse(400, chunk_fault("a chunk extension must hold no control byte", byte));
   } else {
     (void)counts_extension();
   }
@@ -147,7 +147,7 @@ void BodyReader::take_trailer_start(char byte) {
   if (byte == '\r') {
     state_ = State::kEnd;
   } else if (!is_token_character(byte)) {
-    refuse(400, fault_of(kTrailerForm, byte));
+    refuse(400, chunk_fault(kTrailerForm, byte));
   } else if (counts_trailer()) {
     state_ = State::kTrailerName;
   }
@@ -155,7 +155,7 @@ void BodyReader::take_trailer_start(char byte) {
 
 void BodyReader::take_trailer_name(char byte) {
   if (byte != ':' && !is_token_character(byte)) {
-    refuse(400, fault_of(kTrailerForm, byte));
+    refuse(400, chunk_fault(kTrailerForm, byte));
   } else if (counts_trailer() && byte == ':') {
     state_ = State::kTrailer;
   }
@@ -165,7 +165,8 @@ void BodyReader::take_trailer(char byte) {
   if (byte == '\r') {
     state_ = State::kTrailerLineEnd;
   } else if (!is_field_character(byte)) {
-    refuse(400, fault_of("a trailer line must end in CR LF and hold no other control byte", byte));
+    refuse(400,
+           chunk_fault("a trailer line must end in CR LF and hold no other control byte", byte));
   } else {
     (void)counts_trailer();
   }
@@ -182,7 +183,7 @@ bool BodyReader::counts_trailer() {
 
 void BodyReader::expect(char byte, char expected, State next) {
   if (byte != expected) {
-    return refuse(400, fault_of("a chunk or trailer must end in CR LF", byte));
+    return refuse(400, chunk_fault("a chunk or trailer must end in CR LF", byte));
   }
   state_ = next;
 }

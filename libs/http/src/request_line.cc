@@ -18,7 +18,7 @@ bool is_target_character(char c) {
   return static_cast<unsigned char>(c) > 0x20 && c != 0x7F;
 }
 
-std::string fault_of(std::string_view before, char byte) {
+std::string line_fault(std::string_view before, char byte) {
   if (before.empty() && byte == kTlsHandshake) {
     return "this port speaks plain HTTP, and what came begins a TLS connection: use http:// "
            "instead of https://";
@@ -39,7 +39,7 @@ void RequestLine::take(std::string_view bytes, const RequestLimits& limits) {
                         std::to_string(limits.header_bytes_max) + " bytes");
     }
     if (!fits(bytes)) {
-      return refuse(400, fault_of(bytes.substr(0, at_), bytes[at_]));
+      return refuse(400, line_fault(bytes.substr(0, at_), bytes[at_]));
     }
   }
   if (complete()) {
@@ -62,7 +62,7 @@ bool RequestLine::fits(std::string_view bytes) {
       return part_ == Part::kMethod ? is_token_character(byte) : is_target_character(byte);
     case Part::kVersion:
       return fits_version(byte);
-    case Part::kLineEnd:
+    case Part::kEnd:
       part_ = byte == '\n' ? Part::kComplete : part_;
       return complete();
     case Part::kComplete:
@@ -74,7 +74,7 @@ bool RequestLine::fits(std::string_view bytes) {
 bool RequestLine::fits_version(char byte) {
   const std::size_t place = at_ - begin_;
   if (place == kVersion.size()) {
-    part_ = Part::kLineEnd;
+    part_ = Part::kEnd;
     return byte == '\r';
   }
   return place == kMajorAt || place == kMinorAt ? is_digit(byte) : byte == kVersion[place];

@@ -35,7 +35,7 @@ class RequestLine {
   [[nodiscard]] std::optional<std::string> as_http_1_1(std::string_view bytes) const;
 
  private:
-  enum class Part { kMethod, kTarget, kVersion, kLineEnd, kComplete };
+  enum class Part { kMethod, kTarget, kVersion, kEnd, kComplete };
 
   [[nodiscard]] bool fits(std::string_view bytes);
   [[nodiscard]] bool fits_version(char byte);

@@ -14,7 +14,7 @@
 namespace phalanx::tokenizer {
 namespace {
 
-constexpr std::uint8_t kUnknown = 0;
+constexpr std::uint8_t kNotAsked = 0;
 constexpr std::uint8_t kSingle = 1;
 constexpr std::uint8_t kSeveral = 2;
 
@@ -190,7 +190,7 @@ bool Bpe::is_whole(TokenId id, std::string_view piece) const {
   }
   std::atomic<std::uint8_t>& state = single_[at];
   std::uint8_t known = state.load(std::memory_order_relaxed);
-  if (known == kUnknown) {
+  if (known == kNotAsked) {
     std::vector<TokenId> tokens;
     merge_piece(piece, tokens);
     known = tokens.size() == 1 && tokens[0] == id ? kSingle : kSeveral;

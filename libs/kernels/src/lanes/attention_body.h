@@ -12,30 +12,44 @@
 namespace phalanx::kernels {
 namespace {
 
-// Queries that walk the blocks together, so that each block is read once for all of them,
-// kAtOnce multiplied at once. A block beyond the position of a query leaves it as it was. Its
-// buffers are not initialised: they are large.
-template <typename Cache, std::size_t kAtOnce>
-class QueryTile {
+// The queries of a tile, and what a block of keys and values adds to some of them. Nothing here is
+// another for another DataPath: what is compiled for one serves the other. Its buffers are not
+// initialised: they are large.
+template <typename Cache>
+class QueryRows {
  public:
-  QueryTile(const AttentionArgs& args,
+  QueryRows(const AttentionArgs& args,
             const AttentionTile& tile,
             std::size_t first_query,
-            std::size_t count,
-            const std::byte* after)
-      : after_(reinterpret_cast<const std::uint8_t*>(after)),
-        queries_(args, tile, first_query, count),
-        cache_(args.head_dim) {
+            std::size_t count)
+      : sums_(args, tile, first_query, count), cache_(args.head_dim) {
     for (std::size_t i = 0; i < count; ++i) {
-      cache_.take_query(i, queries_.values_of(i));
+      cache_.take_query(i, sums_.values_of(i));
     }
   }
 
-  void run() {
-    queries_.walk([&](std::size_t first, std::size_t end) { add_block(first, end); }, [] {});
-  }
+  [[nodiscard]] PHALANX_LANES QuerySums& sums() { return sums_; }
+  [[nodiscard]] PHALANX_LANES const QuerySums& sums() const { return sums_; }
 
-  void store() const { queries_.store(); }
+  // Adds the block at `first`, `tile` of it, to kRows queries from `query` on.
+  template <std::size_t kRows, bool kIsHalf, CacheLevel kLevel>
+  [[gnu::noinline]] void add(std::size_t query, std::size_t first, TileAt tile) {
+    TokenSums<kRows> scores;
+    scores.clear();
+    cache_.template add_scores<kRows, kIsHalf, kLevel>(query, tile, &scores);
+    alignas(64) float rows[kRows * kTokenStride];
+    const QuerySums::Products products{scores.all, TokenSums<kRows>::kStrip};
+    const Weights weights{cache_, tile, rows};
+    if constexpr (!kIsFew<kRows>) {
+      weigh_many<kRows>(query, first, products, weights);
+    } else if (sums_.position(query) < first + kTokens - 1) {
+      sums_.template weigh<true, kRows>(query, first, products, weights);
+    } else {
+      sums_.template weigh<false, kRows>(query, first, products, weights);
+    }
+    cache_.template add_values<kRows, kIsHalf, kLevel>(
+        tile, rows, {sums_.sums(query), sums_.stride(), 16});
+  }
 
  private:
   // What QuerySums asks of a cache while it weighs.
@@ -54,18 +68,56 @@ class QueryTile {
     PHALANX_LANES void before_correction() const {}  // values are added block by block
   };
 
+  // Many queries compute so much that it costs nothing to call, nor to look for tokens to hide
+  // where there are none. Whole and half tiles share it.
+  template <std::size_t kRows>
+  [[gnu::noinline]] void weigh_many(std::size_t query,
+                                    std::size_t first,
+                                    QuerySums::Products products,
+                                    Weights weights) {
+    sums_.template weigh<true, kRows>(query, first, products, weights);
+  }
+
+  QuerySums sums_;
+  Cache cache_;
+};
+
+// Queries that walk the blocks together, so that each block is read once for all of them, some rows
+// multiplied at once. A block beyond the position of a query leaves it as it was.
+template <typename Cache, DataPath kPath>
+class QueryTile {
+ public:
+  QueryTile(const AttentionArgs& args,
+            const AttentionTile& tile,
+            std::size_t first_query,
+            std::size_t count,
+            const std::byte* after)
+      : after_(reinterpret_cast<const std::uint8_t*>(after)),
+        rows_(args, tile, first_query, count) {}
+
+  void run() {
+    queries().walk([&](std::size_t first, std::size_t end) { add_block(first, end); }, [] {});
+  }
+
+  void store() const { rows_.sums().store(); }
+
+ private:
+  static constexpr std::size_t kAtOnce = kRowsAtOnce<kPath>;
+
+  [[nodiscard]] PHALANX_LANES QuerySums& queries() { return rows_.sums(); }
+
   // The block at `first` of the positions up to `end`, head by head.
   void add_block(std::size_t first, std::size_t end) {
     const std::size_t left = end - first;
-    const std::size_t heads = queries_.heads();
-    const std::size_t of_head = queries_.count() / heads;
-    const std::uint8_t* at = queries_.kv_tile_at(first, 0);
-    const std::uint8_t* after = left > kTokens ? queries_.kv_tile_at(first + kTokens, 0) : after_;
+    const std::size_t heads = queries().heads();
+    const std::size_t of_head = queries().count() / heads;
+    const std::uint8_t* at = queries().kv_tile_at(first, 0);
+    const std::uint8_t* after = left > kTokens ? queries().kv_tile_at(first + kTokens, 0) : after_;
     const std::size_t tokens_after =
         left > kTokens && left < 2 * kTokens ? left - kTokens : kTokens;
     for (std::size_t head = 0; head < heads; ++head) {
       const bool is_last = head + 1 == heads;
-      const std::uint8_t* next = is_last ? after : queries_.kv_tile_at(first, head + 1);
+      const std::uint8_t* next = is_last ? after : queries().kv_tile_at(first, head + 1);
       const TileAt tile{at, 0, next != nullptr ? next - at : 0, is_last ? tokens_after : left};
       add_head(head * of_head, (head + 1) * of_head, first, tile);
       at = next;
@@ -76,7 +128,7 @@ class QueryTile {
   void add_head(std::size_t query, std::size_t end, std::size_t first, TileAt tile) {
     for (std::size_t i = query; i < end; i += kAtOnce) {
       const std::size_t rows = end - i < kAtOnce ? end - i : kAtOnce;
-      const std::size_t position = queries_.position(i + rows - 1);
+      const std::size_t position = queries().position(i + rows - 1);
       if (position >= first) {
         tile.tokens = position + 1 - first;
         add_some_rows<kAtOnce>(rows, i, first, tile);
@@ -93,33 +145,16 @@ class QueryTile {
         return;
       }
     }
+    constexpr CacheLevel kLevel = kKvLevel<kRows, kPath>;
     if (tile.is_half()) {
-      add_rows<kRows, true>(query, first, tile);
+      rows_.template add<kRows, true, kLevel>(query, first, tile);
     } else {
-      add_rows<kRows, false>(query, first, tile);
+      rows_.template add<kRows, false, kLevel>(query, first, tile);
     }
-  }
-
-  template <std::size_t kRows, bool kIsHalf>
-  [[gnu::noinline]] void add_rows(std::size_t query, std::size_t first, TileAt tile) {
-    TokenSums<kRows> scores;
-    scores.clear();
-    cache_.template add_scores<kRows, kIsHalf>(query, tile, &scores);
-    alignas(64) float rows[kRows * kTokenStride];
-    const Weights weights{cache_, tile, rows};
-    const QuerySums::Products products{scores.all, TokenSums<kRows>::kStrip};
-    if (queries_.position(query) < first + kTokens - 1) {
-      queries_.template weigh<true, kRows>(query, first, products, weights);
-    } else {
-      queries_.template weigh<false, kRows>(query, first, products, weights);
-    }
-    cache_.template add_values<kRows, kIsHalf>(
-        tile, rows, {queries_.sums(query), queries_.stride(), 16});
   }
 
   const std::uint8_t* after_;  // what is read after the last block, or null
-  QuerySums queries_;
-  Cache cache_;
+  QueryRows<Cache> rows_;
 };
 
 template <typename Queries>
@@ -136,20 +171,20 @@ void attend_queries(const AttentionArgs& args, const AttentionTile& work, const 
   }
 }
 
-template <typename Cache, std::size_t kAtOnce>
+template <typename Cache, DataPath kPath>
 void attend_tile_of(const AttentionArgs& args, std::uint32_t tile) {
   // A thread takes tiles in their order: the beginning of the next one comes into the cache with
   // the last block of this one.
-  attend_queries<QueryTile<Cache, kAtOnce>>(
+  attend_queries<QueryTile<Cache, kPath>>(
       args, attention_tile(args, tile), attention_tile_begins(args, tile + 1));
 }
 
 template <DataPath kPath>
 void attend_tile(const AttentionArgs& args, std::uint32_t tile) {
   if (args.kv.format == KvFormat::kInt8) {
-    attend_tile_of<Int8Cache<DataPath::kWhole>, kMaxBlockRows>(args, tile);
+    attend_tile_of<Int8Cache, DataPath::kWhole>(args, tile);
   } else {
-    attend_tile_of<Bf16Cache<kPath>, kRowsAtOnce<kPath>>(args, tile);
+    attend_tile_of<Bf16Cache, kPath>(args, tile);
   }
 }
 

@@ -45,6 +45,9 @@ struct TileAt {
 // second cache is the better place: 37 to 42 GB/s in place of 34 to 39 of 51 (Zen 4).
 template <std::size_t kRows>
 inline constexpr bool kIsFew = kRows <= kFewBlockRows;
+template <std::size_t kRows, DataPath kPath>
+inline constexpr CacheLevel kKvLevel =
+    kIsFew<kRows>&& kPath == DataPath::kWhole ? CacheLevel::kFirst : CacheLevel::kSecond;
 
 // Strips that so many queries read at once.
 template <std::size_t kRows>
@@ -58,7 +61,7 @@ enum class KvLines { kKeys, kValues, kFirstHalf };
 
 // Brings keys and values of the next tile into the cache while those of this one are read. Line by
 // line there is no time for a question: what is not to be fetched is what is being read.
-template <std::size_t kRows, KvLines kLines, DataPath kPath>
+template <KvLines kLines, CacheLevel kLevel>
 struct FetchTile {
   std::ptrdiff_t first;   // ahead, of the first strip of keys or half of values
   std::ptrdiff_t second;  // of the second
@@ -80,36 +83,34 @@ struct FetchTile {
 
  private:
   PHALANX_LANES static void fetch(const void* read, std::ptrdiff_t ahead) {
-    constexpr bool kWaits = kIsFew<kRows> && kPath == DataPath::kWhole;
-    fetch_to<kWaits ? CacheLevel::kFirst : CacheLevel::kSecond>(
-        static_cast<const std::byte*>(read) + ahead);
+    fetch_to<kLevel>(static_cast<const std::byte*>(read) + ahead);
   }
 };
-template <std::size_t kRows, DataPath kPath>
-using FetchKeys = FetchTile<kRows, KvLines::kKeys, kPath>;
-template <std::size_t kRows, DataPath kPath>
-using FetchValues = FetchTile<kRows, KvLines::kValues, kPath>;
-template <std::size_t kRows, DataPath kPath>
-using FetchBoth = FetchTile<kRows, KvLines::kFirstHalf, kPath>;
+template <CacheLevel kLevel>
+using FetchKeys = FetchTile<KvLines::kKeys, kLevel>;
+template <CacheLevel kLevel>
+using FetchValues = FetchTile<KvLines::kValues, kLevel>;
+template <CacheLevel kLevel>
+using FetchBoth = FetchTile<KvLines::kFirstHalf, kLevel>;
 
 // `half`: bytes from a line to the one at its place in the second half.
-template <DataPath kPath, std::size_t kRows>
-PHALANX_LANES FetchBoth<kRows, kPath> fetch_both(TileAt tile, std::ptrdiff_t half) {
+template <CacheLevel kLevel>
+PHALANX_LANES FetchBoth<kLevel> fetch_both(TileAt tile, std::ptrdiff_t half) {
   const std::ptrdiff_t second = tile.ahead_of_second();
   return {tile.ahead, second == 0 ? 0 : second + half};
 }
 
 // sums [kRows] += the values of a tile's strips by weights [kRows, kTokenStride].
-template <DataPath kPath, std::size_t kRows, bool kIsHalf, typename Element>
+template <std::size_t kRows, bool kIsHalf, CacheLevel kLevel, typename Element>
 PHALANX_LANES void add_weighed(
     TileAt tile, const Element* values, std::size_t strips, const float* weights, StripSums sums) {
   const Strips<Element> from{values, 16 * kTokens};
   if constexpr (kIsHalf) {
-    const auto fetch = fetch_both<kPath, kRows>(tile, 16 * kHalf * sizeof(Element));
+    const auto fetch = fetch_both<kLevel>(tile, 16 * kHalf * sizeof(Element));
     add_strips<kRows, kHalf, kKvStrips<kRows>>(
         weights, kTokenStride, from, strips, kHalf, sums, fetch);
   } else {
-    const FetchValues<kRows, kPath> fetch{tile.ahead, tile.ahead_of_second()};
+    const FetchValues<kLevel> fetch{tile.ahead, tile.ahead_of_second()};
     add_strips<kRows, 32, kKvStrips<kRows>>(
         weights, kTokenStride, from, strips, kTokens, sums, fetch);
   }
@@ -145,7 +146,6 @@ struct TokenWeights {
 };
 
 // Keys and values in bf16. Its buffer is not initialised: it is large.
-template <DataPath kPath>
 class Bf16Cache {
  public:
   explicit Bf16Cache(std::size_t head_dim) : head_dim_(head_dim), key_dim_(up_to_32(head_dim)) {}
@@ -154,20 +154,20 @@ class Bf16Cache {
     widen(q, head_dim_, q_ + index * kMaxRowFloats, key_dim_);
   }
 
-  template <std::size_t kRows, bool kIsHalf>
+  template <std::size_t kRows, bool kIsHalf, CacheLevel kLevel>
   PHALANX_LANES void add_scores(std::size_t query, TileAt tile, TokenSums<kRows>* scores) const {
     Strips<std::uint16_t> keys{reinterpret_cast<const std::uint16_t*>(tile.bytes), 16 * key_dim_};
     StripSums sums{scores->all, 16, TokenSums<kRows>::kStrip};
     const float* q = q_ + query * kMaxRowFloats;
     if constexpr (kIsHalf) {
       const auto fetch =
-          fetch_both<kPath, kRows>(tile, static_cast<std::ptrdiff_t>(16 * key_dim_ * sizeof(Bf16)));
+          fetch_both<kLevel>(tile, static_cast<std::ptrdiff_t>(16 * key_dim_ * sizeof(Bf16)));
       add_strips<kRows>(q, kMaxRowFloats, keys, 1, key_dim_, sums, fetch);
     } else {
       constexpr std::size_t kStrips = kKvStrips<kRows>;
       for (std::size_t strip = 0; strip < 2; strip += kStrips) {
         const std::ptrdiff_t second = tile.ahead_of_second();
-        const FetchKeys<kRows, kPath> fetch{strip == 0 ? tile.ahead : second, second};
+        const FetchKeys<kLevel> fetch{strip == 0 ? tile.ahead : second, second};
         add_dots<kRows, kStrips>(q, kMaxRowFloats, keys, key_dim_, sums, fetch);
         keys.first += kStrips * keys.stride;
         sums.first += kStrips * sums.strip_stride;
@@ -182,10 +182,10 @@ class Bf16Cache {
   }
 
   // weights [kRows, kTokenStride]
-  template <std::size_t kRows, bool kIsHalf>
+  template <std::size_t kRows, bool kIsHalf, CacheLevel kLevel>
   PHALANX_LANES void add_values(TileAt tile, const float* weights, StripSums sums) const {
     const auto* values = reinterpret_cast<const std::uint16_t*>(tile.bytes) + kTokens * key_dim_;
-    add_weighed<kPath, kRows, kIsHalf>(tile, values, head_dim_ / 16, weights, sums);
+    add_weighed<kRows, kIsHalf, kLevel>(tile, values, head_dim_ / 16, weights, sums);
   }
 
  private:
@@ -195,7 +195,6 @@ class Bf16Cache {
 };
 
 // Keys as columns of kInt8G32, values as codes with a scale for each token.
-template <DataPath kPath>
 class Int8Cache {
  public:
   explicit Int8Cache(std::size_t head_dim)
@@ -218,7 +217,7 @@ class Int8Cache {
     }
   }
 
-  template <std::size_t kRows, bool kIsHalf>
+  template <std::size_t kRows, bool kIsHalf, CacheLevel kLevel>
   PHALANX_LANES void add_scores(std::size_t query, TileAt tile, TokenSums<kRows>* scores) const {
     const IntRows<kRows, kMaxBlocks> rows{spread_ + query * kSpread,
                                           kSpread,
@@ -237,13 +236,13 @@ class Int8Cache {
                                 fetch);
     };
     if constexpr (kIsHalf) {
-      add.template operator()<1>(
-          0, fetch_both<kPath, kRows>(tile, static_cast<std::ptrdiff_t>(key_strip_)));
+      add.template operator()<1>(0,
+                                 fetch_both<kLevel>(tile, static_cast<std::ptrdiff_t>(key_strip_)));
     } else {
       const std::ptrdiff_t second = tile.ahead_of_second();
       constexpr std::size_t kStrips = kCodedKeyStrips<kRows>;
       for (std::size_t strip = 0; strip < 2; strip += kStrips) {
-        const FetchKeys<kRows, kPath> fetch{strip == 0 ? tile.ahead : second, second};
+        const FetchKeys<kLevel> fetch{strip == 0 ? tile.ahead : second, second};
         add.template operator()<kStrips>(strip, fetch);
       }
     }
@@ -258,11 +257,11 @@ class Int8Cache {
   }
 
   // weights [kRows, kTokenStride]
-  template <std::size_t kRows, bool kIsHalf>
+  template <std::size_t kRows, bool kIsHalf, CacheLevel kLevel>
   PHALANX_LANES void add_values(TileAt tile, const float* weights, StripSums sums) const {
     const auto* values =
         reinterpret_cast<const std::int8_t*>(tile.bytes) + 2 * key_strip_ + kTokens * sizeof(Bf16);
-    add_weighed<kPath, kRows, kIsHalf>(tile, values, head_dim_ / 16, weights, sums);
+    add_weighed<kRows, kIsHalf, kLevel>(tile, values, head_dim_ / 16, weights, sums);
   }
 
  private:

@@ -24,7 +24,7 @@ void vnni_matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
 template <const KernelTable& (*kWithout)(), DataPath kPath>
 void vnni_attend_tile(const AttentionArgs& args, std::uint32_t tile) {
   if (args.kv.format == KvFormat::kInt8) {
-    attend_tile_of<Int8Cache<kPath>, kRowsAtOnce<kPath>>(args, tile);
+    attend_tile_of<Int8Cache, kPath>(args, tile);
   } else {
     kWithout().attention(args, tile);
   }
