@@ -16,8 +16,8 @@ target_compile_options(phalanx_options INTERFACE
 if(PHALANX_WARNINGS_AS_ERRORS)
   target_compile_options(phalanx_options INTERFACE -Werror)
 endif()
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND (PHALANX_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo"))
-  # g++ 12 takes the value of an empty std::optional for read, and, instrumented, what std::regex sets for not set.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 takes the value of an empty std::optional or tl::expected for read, and, instrumented, what std::regex sets for not set.
   target_compile_options(phalanx_options INTERFACE -Wno-maybe-uninitialized)
 endif()
 if(PHALANX_SANITIZE)

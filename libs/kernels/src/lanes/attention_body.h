@@ -12,9 +12,9 @@
 namespace phalanx::kernels {
 namespace {
 
-// The queries of a tile, and what a block of keys and values adds to some of them. Nothing here is
-// another for another DataPath: what is compiled for one serves the other. Its buffers are not
-// initialised: they are large.
+// The queries of a tile, and what a block of keys and values adds to some of them. Nothing here
+// depends on the DataPath, so that both share what is compiled. Its buffers are not initialised:
+// they are large.
 template <typename Cache>
 class QueryRows {
  public:
