@@ -59,9 +59,9 @@ struct LinesAhead {
 
   PHALANX_LANES void line(const void* read, std::size_t strip, std::size_t /*k*/) const {
     if (strip == 0) {
+      const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(read) + ahead;
       // NOLINTNEXTLINE(performance-no-int-to-ptr): it may lie in another object
-      fetch_to<kLevel>(
-          reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(read) + ahead));
+      fetch_to<kLevel>(reinterpret_cast<const void*>(at));
     }
   }
 };
@@ -197,7 +197,7 @@ class FetchLater {
   // One line for each eight: those of a page are its first eight. Where a run ends, all of them.
   PHALANX_LANES void fetch_pages(std::size_t lines) {
     constexpr std::uintptr_t kPage = 4096;
-    constexpr std::uintptr_t kEach = 8 * 64;
+    constexpr std::uintptr_t kEach = kPage / 8;
     if (lines >= run_left_) {
       fetch<CacheLevel::kSecond>(lines);
       return;
