@@ -61,8 +61,8 @@ if(PHALANX_COMPILE_TOGETHER)
   endif()
 endif()
 
-# phalanx_compile_seldom(<target>): of what runs at a start, after a death or by hand. A first build takes a quarter less time for it
-# with -O1, and nobody waits for it later.
+# phalanx_compile_seldom(<target>): of what does not run for every token, but at a start, after a death, by hand, or as templates once
+# a request. A first build takes a quarter less time for it with -O1, and nobody waits for it later; figures in docs/benchmarks.md.
 function(phalanx_compile_seldom target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
 endfunction()
