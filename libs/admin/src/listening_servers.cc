@@ -74,8 +74,9 @@ std::vector<AdminAddress> listening_servers(std::string_view text) {
   }
   const auto key = [](const AdminAddress& server) { return std::tuple(server.uid, server.port); };
   std::ranges::sort(servers, {}, key);
-  const auto twice = std::ranges::unique(servers, {}, key);
-  servers.erase(twice.begin(), twice.end());
+  // Not std::ranges::unique: clang 14 does not take the subrange of libstdc++ 12.
+  const auto same = [&](const AdminAddress& a, const AdminAddress& b) { return key(a) == key(b); };
+  servers.erase(std::unique(servers.begin(), servers.end(), same), servers.end());
   return servers;
 }
 
