@@ -29,6 +29,8 @@ class GroupTiles {
         table_(traits_of(args.leaves[0].weight.format).table),
         tiles_(tile_shape(part.rows, kGroup)) {}
 
+  [[nodiscard]] static constexpr bool merges_leaves() { return false; }
+
   void add_leaf(const MatmulLeaf& leaf, PendingSums<kBlockRows>& pending) {
     const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
     for (std::size_t block = 0; block < padded / 32; block += kBlocks) {

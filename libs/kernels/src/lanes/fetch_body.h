@@ -5,7 +5,7 @@
 // keys and values too, call begin_block() for each block of K that they read of some strips, and
 // line() of what it returns for each cache line of it, of which of the strips and at which element
 // of the block. Products of integers call begin_strip() for each strip, whose scales are its head,
-// block() for each 32 elements of K, and line() of the same.
+// begin_codes() for each 32 elements of K, and line() of what it returns.
 
 #include <cstddef>
 #include <cstdint>
@@ -73,7 +73,10 @@ struct FetchNothing {
     return *this;
   }
   PHALANX_LANES void begin_strip(const void* /*head*/, std::size_t /*bytes*/) const {}
-  PHALANX_LANES void block() const {}
+  template <std::size_t, std::size_t>
+  PHALANX_LANES const FetchNothing& begin_codes(const void* /*read*/) const {
+    return *this;
+  }
   PHALANX_LANES void line(const void* /*read*/, std::size_t /*strip*/, std::size_t /*k*/) const {}
 };
 
@@ -141,23 +144,30 @@ class FetchLater {
       fetch<kLevel>(take_share());
       return {0};
     }
-    due_ += per_block_;
-    if (due_ < kLines || left_ == 0) {
-      return {0};
-    }
-    due_ -= kLines;
-    const std::uintptr_t ahead = next_ - reinterpret_cast<std::uintptr_t>(read);
-    const std::size_t lines = kLines < run_left_ ? kLines : run_left_;
-    left_ -= lines < left_ ? lines : left_;
-    next_ += lines * 64;
-    run_left_ -= lines;
-    if (run_left_ == 0) {
-      begin_run();
-    }
-    return {ahead};
+    return lines_beside<kLevel, kLines>(read);
   }
 
-  PHALANX_LANES void line(const void* /*read*/, std::size_t /*strip*/, std::size_t /*k*/) const {}
+  // For a block of 32 elements of integers, kLines lines of each of kStrips strips, the first from
+  // `read` on. Who reads strips one by one waits for memory: all lines of the block are fetched as
+  // it begins. Several meet so many rows that lines come into the second cache, one beside each
+  // line of the first strip: memory gives two threads up to 6 % more than for bursts (Zen 4).
+  template <std::size_t kStrips, std::size_t kLines>
+  PHALANX_LANES auto begin_codes(const void* read) {
+    if constexpr (kStrips == 1) {
+      block();
+      return FetchNothing{};
+    } else {
+      if (per_block_ > kLines) {
+        const std::size_t more = per_block_ - kLines;
+        const std::size_t lines = more < left_ ? more : left_;
+        left_ -= lines;
+        fetch<CacheLevel::kSecond>(lines);
+        due_ -= more;
+      }
+      return lines_beside<CacheLevel::kSecond, kLines>(read);
+    }
+  }
+
   PHALANX_LANES void block() {
     const std::size_t lines = take_share();
     if (way_ == Way::kSecond) {
@@ -187,6 +197,25 @@ class FetchLater {
         run_left_(run_left),
         gap_(gap),
         run_(run) {}
+
+  // Beside each of the kLines lines from `read` on a line that is fetched, or none.
+  template <CacheLevel kLevel, std::size_t kLines>
+  PHALANX_LANES LinesAhead<kLevel> lines_beside(const void* read) {
+    due_ += per_block_;
+    if (due_ < kLines || left_ == 0) {
+      return {0};
+    }
+    due_ -= kLines;
+    const std::uintptr_t ahead = next_ - reinterpret_cast<std::uintptr_t>(read);
+    const std::size_t lines = kLines < run_left_ ? kLines : run_left_;
+    left_ -= lines < left_ ? lines : left_;
+    next_ += lines * 64;
+    run_left_ -= lines;
+    if (run_left_ == 0) {
+      begin_run();
+    }
+    return {ahead};
+  }
 
   PHALANX_LANES std::size_t take_share() {
     const std::size_t lines = per_block_ < left_ ? per_block_ : left_;

@@ -5,66 +5,12 @@
 
 #include "lanes/fetch_body.h"
 #include "lanes/int_formats_body.h"
+#include "lanes/int_operands.h"
 #include "lanes/lanes.h"
 #include "lanes/row_pointers.h"
 
 namespace phalanx::kernels {
 namespace {
-
-// A run of blocks of some rows, which have room for kRowBlocks.
-template <std::size_t kRows, std::size_t kRowBlocks>
-struct IntRows {
-  // From part to part of starts and factors.
-  static constexpr std::size_t kPartStride = kRows * kRowBlocks;
-
-  const Word* spread;  // [kRows, stride], kSpreadWords for each block
-  std::size_t stride;
-  // [kRows, kRowBlocks] each, one for a block; of a whole leaf the first stands for all of them.
-  const std::int32_t* starts;  // [kParts] such: −bias · the sum of the codes
-  const float* scales;
-  const float* factors;  // [kParts] such where there are minima: −scale · the sum of the codes
-};
-// The same run of some strips, at equal distances.
-struct IntStrips {
-  const std::uint8_t* codes;
-  const std::uint8_t* scales;        // as scales_from(); without groups [16] floats of the leaf
-  std::size_t stride;                // bytes from strip to strip
-  std::size_t scale_stride;          // of scales
-  const CodeTable* table = nullptr;  // that nibbles are indices into
-};
-struct IntSums {
-  float* first;              // [strips][kRows][16]
-  std::size_t strip_stride;  // floats from strip to strip
-
-  [[nodiscard]] float* at(std::size_t row, std::size_t strip) const {
-    return first + strip * strip_stride + row * 16;
-  }
-};
-// Whether a run of blocks begins and ends its leaf.
-struct LeafPart {
-  bool begins;
-  bool ends;
-};
-
-// Where such strips begin, in a register each: g++ would otherwise keep a pointer to every
-// place within them, and spill.
-template <std::size_t kStrips>
-class StripPointers {
- public:
-  PHALANX_LANES StripPointers(const std::uint8_t* first, std::size_t stride) {
-#pragma GCC unroll 2
-    for (std::size_t s = 0; s < kStrips; ++s) {
-      first_[s] = first + s * stride;
-      asm("" : "+r"(first_[s]));
-    }
-  }
-  PHALANX_LANES const std::uint8_t* operator[](std::size_t strip) const {
-    return first_[strip];
-  }
-
- private:
-  const std::uint8_t* first_[kStrips];
-};
 
 // Narrow lanes compute, or leave it to the processor to fetch: see kRowsOfTwoStreams.
 template <std::size_t kRows, std::size_t kStrips>
@@ -279,28 +225,36 @@ PHALANX_LANES void add_whole(const IntRows<kRows, kRowBlocks>& rows,
     }
   }
   for (std::size_t block = 0; block < blocks; ++block) {
-    fetch.block();
+    const std::uint8_t* codes = strips.codes + block * 512;
+    const auto& lines = fetch.template begin_codes<kStrips, 8>(codes);
     add_whole_block(rows.spread + block * kSpreadWords<IntDot::kInt8Whole>,
                     rows.stride,
-                    strips.codes + block * 512,
+                    codes,
                     strips.stride,
                     sum,
-                    fetch);
+                    lines);
   }
+  if (!place.ends) {
+#pragma GCC unroll 8
+    for (std::size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+      for (std::size_t s = 0; s < kStrips; ++s) {
+        f_store(to.at(r, s), f_bits(sum[r][s]));
+      }
+    }
+    return;
+  }
+  F16 total[kRows][kStrips];
 #pragma GCC unroll 2
   for (std::size_t s = 0; s < kStrips; ++s) {
     const F16 of_columns =
         f_load(reinterpret_cast<const float*>(strips.scales + s * strips.scale_stride));
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
-      if (place.ends) {
-        f_store(to.at(r, s),
-                f_of_signed(sum[r][s]) * f_set(rows.scales[r * kRowBlocks]) * of_columns);
-      } else {
-        f_store(to.at(r, s), f_bits(sum[r][s]));
-      }
+      total[r][s] = f_of_signed(sum[r][s]) * f_set(rows.scales[r * kRowBlocks]) * of_columns;
     }
   }
+  put_sums(total, place, to);
 }
 
 // total = fma(the integer sum of a part, its scale, total), and of a minimum after it.
@@ -348,7 +302,7 @@ template <IntDot kDot,
 PHALANX_LANES void add_scaled(const IntRows<kRows, kRowBlocks>& rows,
                               const IntStrips& strips,
                               std::size_t blocks,
-                              bool begins,
+                              LeafPart place,
                               IntSums to,
                               Fetch& fetch) {
   F16 total[kRows][kStrips];
@@ -356,7 +310,7 @@ PHALANX_LANES void add_scaled(const IntRows<kRows, kRowBlocks>& rows,
   for (std::size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
     for (std::size_t s = 0; s < kStrips; ++s) {
-      if (begins) {
+      if (place.begins) {
         total[r][s] = f_set(0.0F);
       } else {
         total[r][s] = f_load(to.at(r, s));
@@ -364,19 +318,15 @@ PHALANX_LANES void add_scaled(const IntRows<kRows, kRowBlocks>& rows,
     }
   }
   for (std::size_t block = 0; block < blocks; ++block) {
-    fetch.block();
-    add_part<kDot, 0>(rows, strips, block, total, fetch);
+    constexpr std::size_t kBytes = 32 * kCodeRow<kDot>;
+    const auto& lines =
+        fetch.template begin_codes<kStrips, kBytes / 64>(strips.codes + block * kBytes);
+    add_part<kDot, 0>(rows, strips, block, total, lines);
     if constexpr (kParts<kDot> == 2) {
-      add_part<kDot, 1>(rows, strips, block, total, fetch);
+      add_part<kDot, 1>(rows, strips, block, total, lines);
     }
   }
-#pragma GCC unroll 8
-  for (std::size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-    for (std::size_t s = 0; s < kStrips; ++s) {
-      f_store(to.at(r, s), total[r][s]);
-    }
-  }
+  put_sums(total, place, to);
 }
 
 }  // namespace

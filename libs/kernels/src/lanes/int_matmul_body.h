@@ -23,10 +23,10 @@ template <IntDot kAs,
 [[gnu::noinline]] void multiply(const IntRows<kRows, kRowBlocks>& rows,
                                 const IntStrips& strips,
                                 std::size_t blocks,
-                                bool begins,
+                                LeafPart place,
                                 IntSums to,
                                 Fetch& fetch) {
-  add_scaled<kAs, kStrips>(rows, strips, blocks, begins, to, fetch);
+  add_scaled<kAs, kStrips>(rows, strips, blocks, place, to, fetch);
 }
 
 // Codes by codes. Blocks have a power of two of rows; those that do not exist repeat the first one
@@ -80,19 +80,29 @@ class IntProduct {
             part.gap / 16 * strip_bytes<kDot>(padded)};
   }
 
+  // The sums of a leaf are finished as soon as the last block is added.
+  [[nodiscard]] bool merges_leaves() const {
+    return kIsWhole || (kDot != IntDot::kInt8Blocks && rows_.span == ScaleSpan::kBlock);
+  }
+
   void begin_leaf(const MatmulLeaf& leaf, TileSums& /*pending*/) {
-    if constexpr (kDot == IntDot::kInt8Whole) {
+    if constexpr (kIsWhole) {
       const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
       for (std::size_t r = 0; r < part_.rows; ++r) {
         const std::size_t first = block_at(rows_, part_, r, leaf.first_k);
-        whole_starts_[r] = whole_start(rows_, first, padded);
-        whole_scales_[r] = rows_.scales[first];
+        starts_[r] = whole_start(rows_, first, padded);
+        scales_[r] = rows_.scales[first];
+      }
+      // Rows that do not exist fill the last block.
+      for (std::size_t r = part_.rows; r % kMaxRows != 0; ++r) {
+        starts_[r] = 0;
+        scales_[r] = 0.0F;
       }
     }
   }
 
   void end_leaf(const MatmulLeaf& leaf, TileSums& pending) {
-    if constexpr (kDot != IntDot::kInt8Whole) {
+    if (!merges_leaves()) {
       const std::size_t padded = (std::size_t{leaf.weight.rows} + 31) / 32 * 32;
       end_sums<kDot>(rows_, part_, leaf, padded, pending);
     }
@@ -117,7 +127,7 @@ class IntProduct {
       const std::size_t first =
           block_at(rows_, part_, first_row + r, panel.leaf->first_k + panel.k);
       fetch_all(rows_.codes + first * 32, panel.chunk);
-      if constexpr (kDot != IntDot::kInt8Whole) {
+      if constexpr (!kIsWhole) {
         fetch_all(rows_.sums + first, panel.chunk / 32 * sizeof(rows_.sums[0]));
         fetch_all(rows_.scales + first, panel.chunk / 32 * sizeof(rows_.scales[0]));
       }
@@ -164,6 +174,7 @@ class IntProduct {
 
  private:
   static constexpr IntDot kMadeDot = kMade<kDot>;
+  static constexpr bool kIsWhole = kDot == IntDot::kInt8Whole;
   static constexpr bool kUnpacks = kCodeRow<kMadeDot> != kCodeRow<kDot>;
   static constexpr std::size_t kPanelK = 1024;
   static_assert(kPanelK / 2 % kSuperblock == 0);
@@ -176,6 +187,9 @@ class IntProduct {
   template <std::size_t kRows>
   static constexpr std::size_t kRowStride = kRowBlocks<kRows>* kSpreadWords<kMadeDot> + kRowGap;
   static_assert(kSpreadWords<kDot> <= kSpreadWords<kMadeDot>);
+  // One number for a row of a whole leaf.
+  template <std::size_t kRows>
+  using TakenRows = IntRows<kRows, kIsWhole ? 1 : kRowBlocks<kRows>>;
   template <std::size_t kRows>
   static constexpr std::size_t room() {
     return kRowBlocks<kRows> * 32;
@@ -183,24 +197,21 @@ class IntProduct {
 
   // As a product of kAs takes them, which is kDot or what is made of it.
   template <IntDot kAs, std::size_t kRows>
-  PHALANX_LANES IntRows<kRows, kRowBlocks<kRows>> take_rows(const Panel& panel,
-                                                            std::size_t first_row,
-                                                            std::size_t rows) {
+  PHALANX_LANES TakenRows<kRows> take_rows(const Panel& panel,
+                                           std::size_t first_row,
+                                           std::size_t rows) {
     const std::size_t first_code = panel.leaf->first_k + panel.k;
     // Codes that are multiplied as they are stay where they are.
     const bool spread = !kSpreadAsTheyAre<kAs> || rows < kRows;
-    for (std::size_t r = 0; r < kRows; ++r) {
+    for (std::size_t r = 0; r < kRows && (spread || !kIsWhole); ++r) {
       const std::size_t row = first_row + (r < rows ? r : 0);
       const std::size_t first = block_at(rows_, part_, row, first_code);
       if (spread) {
         std::uint32_t* to_row = spread_ + r * kRowStride<kRows>;
         spread_row<kAs>(rows_.codes + first * 32, panel.chunk / 32, to_row);
       }
-      const std::size_t to = r * kRowBlocks<kRows>;
-      if constexpr (kDot == IntDot::kInt8Whole) {
-        starts_[to] = whole_starts_[row];
-        scales_[to] = whole_scales_[row];
-      } else {
+      if constexpr (!kIsWhole) {
+        const std::size_t to = r * kRowBlocks<kRows>;
         take_factors<kDot>(rows_,
                            first,
                            panel.chunk / 32,
@@ -212,11 +223,10 @@ class IntProduct {
       }
     }
     const std::int8_t* codes = rows_.codes + block_at(rows_, part_, first_row, first_code) * 32;
-    return {spread ? spread_ : reinterpret_cast<const Word*>(codes),
-            spread ? kRowStride<kRows> : rows_.code_stride / 4,
-            starts_,
-            scales_,
-            factors_};
+    const Word* words = spread ? spread_ : reinterpret_cast<const Word*>(codes);
+    const std::size_t stride = spread ? kRowStride<kRows> : rows_.code_stride / 4;
+    const std::size_t own = kIsWhole ? first_row : 0;
+    return {words, stride, starts_ + own, scales_ + own, factors_};
   }
 
   template <IntDot kAs>
@@ -266,8 +276,9 @@ class IntProduct {
             std::size_t kCount,
             std::size_t kApart = 1,
             std::size_t kRows,
+            std::size_t kStride,
             typename Fetch>
-  PHALANX_LANES void add_strips(const IntRows<kRows, kRowBlocks<kRows>>& rows,
+  PHALANX_LANES void add_strips(const IntRows<kRows, kStride>& rows,
                                 const Panel& panel,
                                 std::size_t s,
                                 std::size_t first_row,
@@ -278,31 +289,28 @@ class IntProduct {
       fetch.begin_strip(panel.places.strip(strip), panel.places.head);
     }
     const IntSums to{pending.next(strip) + first_row * 16, kApart * TileSums::kStripFloats};
-    if constexpr (kDot == IntDot::kInt8Whole) {
-      add_whole<kCount>(rows,
-                        strips_at<kAs, kApart>(panel, s),
-                        panel.chunk / 32,
-                        {panel.begins_leaf(), panel.ends_leaf()},
-                        to,
-                        fetch);
+    const bool merges = panel.ends_leaf() && merges_leaves();
+    const LeafPart place{panel.begins_leaf(), panel.ends_leaf(), merges ? panel.leaf->merges : 0};
+    if constexpr (kIsWhole) {
+      add_whole<kCount>(rows, strips_at<kAs, kApart>(panel, s), panel.chunk / 32, place, to, fetch);
     } else if constexpr (kInlinesProducts) {
       add_scaled<kAs, kCount>(
-          rows, strips_at<kAs, kApart>(panel, s), panel.chunk / 32, panel.begins_leaf(), to, fetch);
+          rows, strips_at<kAs, kApart>(panel, s), panel.chunk / 32, place, to, fetch);
     } else {
       multiply<kAs, kCount>(
-          rows, strips_at<kAs, kApart>(panel, s), panel.chunk / 32, panel.begins_leaf(), to, fetch);
+          rows, strips_at<kAs, kApart>(panel, s), panel.chunk / 32, place, to, fetch);
     }
   }
 
   const QuantizedRows& rows_;
   const TilePart& part_;
   const CodeTable* table_;
-  // What the integer sums of whole leaves begin with, and what they are multiplied by.
-  std::int32_t whole_starts_[kMatmulTileRows];
-  float whole_scales_[kMatmulTileRows];
   alignas(64) std::uint32_t spread_[kMaxRows * kRowStride<kMaxRows>];
-  alignas(64) std::int32_t starts_[kParts<kDot> * kMaxRows * kBlocks];
-  alignas(64) float scales_[kMaxRows * kBlocks];
+  // What the integer sums of rows begin with, and what they are multiplied by: of all rows for a
+  // whole leaf, otherwise of a block of them for each block of a panel.
+  static constexpr std::size_t kRowNumbers = kIsWhole ? kMatmulTileRows : kMaxRows * kBlocks;
+  alignas(64) std::int32_t starts_[kParts<kDot> * kRowNumbers];
+  alignas(64) float scales_[kRowNumbers];
   // Of the strips of a panel.
   static constexpr std::size_t kOneLevelStrip =
       kHasTwoLevels<kDot> ? kBlocks * kScaleRow<kMadeDot> / sizeof(float) : 0;

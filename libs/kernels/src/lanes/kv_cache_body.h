@@ -70,7 +70,10 @@ struct FetchTile {
   PHALANX_LANES const FetchTile& begin_block(const void* /*read*/) const {
     return *this;
   }
-  PHALANX_LANES void block() const {}
+  template <std::size_t, std::size_t>
+  PHALANX_LANES const FetchTile& begin_codes(const void* /*read*/) const {
+    return *this;
+  }
   PHALANX_LANES void line(const void* read, std::size_t strip, std::size_t k) const {
     if constexpr (kLines == KvLines::kFirstHalf) {
       fetch(read, first);
@@ -231,7 +234,7 @@ class Int8Cache {
       add_scaled<kDot, kStrips>(rows,
                                 {codes + offset, tile.bytes + offset, key_strip_, key_strip_},
                                 blocks_,
-                                true,
+                                {true, true},
                                 {scores->all + strip * kStrip, kStrip},
                                 fetch);
     };

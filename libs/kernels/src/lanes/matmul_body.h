@@ -49,6 +49,7 @@ class Bf16Product {
     pending.clear_next(part_.strips, part_.rows);
   }
   void end_leaf(const MatmulLeaf& /*leaf*/, TileSums& /*pending*/) {}
+  [[nodiscard]] static constexpr bool merges_leaves() { return false; }
 
   void begin_panel(const Panel& /*panel*/) {}
 

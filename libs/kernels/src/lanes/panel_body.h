@@ -15,8 +15,6 @@
 namespace phalanx::kernels {
 namespace {
 
-using TileSums = PendingSums<kMatmulTileRows>;
-
 // Where the strips of a leaf lie: the first one of the tile, and others `stride` bytes apart, each
 // `head` bytes and then `per_k` bytes for every element of K.
 struct StripPlaces {
@@ -61,6 +59,7 @@ struct Panel {
 //   kRowsByPages  so few of them are fetched for by_pages() where DataPath::kInHalves
 //   panel_size()  for so many rows of the tile and a leaf of such a padded K, at most
 //   places()      of a leaf
+//   merges_leaves()  whether add() adds a leaf that ends to the subtrees to its left
 //   begin_leaf(), end_leaf(), begin_panel()
 //   fetch_rows()  brings activations of some rows into the cache
 //   add<kRows>()  a block of up to kRows rows, more than fewer(kRows)
@@ -71,6 +70,8 @@ class PanelTile {
 
   PanelTile(const MatmulArgs& args, const TilePart& part)
       : args_(args), part_(part), product_(args, part) {}
+
+  [[nodiscard]] bool merges_leaves() const { return product_.merges_leaves(); }
 
   void add_leaf(const MatmulLeaf& leaf, TileSums& pending) {
     product_.begin_leaf(leaf, pending);

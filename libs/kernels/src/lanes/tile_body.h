@@ -123,8 +123,10 @@ class PendingSums {
   alignas(64) float sums_[kMaxDepth][kLevelFloats];
 };
 
+using TileSums = PendingSums<kMatmulTileRows>;
+
 // All leaves of some rows, up to Block::kBlockRows. `Block` adds a leaf to the pending sums of its
-// rows.
+// rows: as the next ones, or to those that it merges with.
 template <typename Block>
 [[gnu::noinline]] void run_block(const MatmulArgs& args, const TilePart& part) {
   Block block(args, part);
@@ -133,9 +135,13 @@ template <typename Block>
   for (std::uint32_t i = 0; i < args.leaf_count; ++i) {
     const MatmulLeaf& leaf = args.leaves[i];
     block.add_leaf(leaf, pending);
-    pending.push();
-    for (std::uint32_t merge = 0; merge < leaf.merges; ++merge) {
-      pending.merge(part.strips, part.rows);
+    if (block.merges_leaves()) {
+      pending.merge_into_next(leaf.merges);
+    } else {
+      pending.push();
+      for (std::uint32_t merge = 0; merge < leaf.merges; ++merge) {
+        pending.merge(part.strips, part.rows);
+      }
     }
     if (leaf.emit) {
       pending.emit(args, part, out);
