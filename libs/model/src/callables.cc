@@ -99,22 +99,25 @@ Status check_columns(const kernels::MatmulArgs& product) {
 std::uint64_t refresh_head_norm_rope(void* args, const StepShape& shape) {
   auto& task = as<HeadNormRopeTask>(args);
   task.kernel.rows = rows_of(task.rows, shape);
-  return task.range.holds(task.kernel.rows) ? kernels::row_tiles(task.kernel.rows) : 0;
+  return task.range.holds(task.kernel.rows) ? tiles_of(task) : 0;
 }
 void run_head_norm_rope(const void* args,
                         const TaskRuntime& rt,
                         std::uint32_t tile,
                         std::uint32_t) {
-  rt.kernels->head_norm_rope(as<HeadNormRopeTask>(args).kernel, tile);
+  run_tile(as<HeadNormRopeTask>(args), rt, tile);
 }
 
-std::uint64_t refresh_kv_append(void* args, const StepShape& shape) {
-  auto& task = as<KvAppendTask>(args);
-  task.kernel.rows = shape.rows;
-  return task.range.holds(shape.rows) ? kernels::kv_append_tiles(task.kernel) : 0;
+std::uint64_t refresh_key_value(void* args, const StepShape& shape) {
+  auto& task = as<KeyValueTask>(args);
+  task.append.rows = shape.rows;
+  return task.range.holds(shape.rows) ? tiles_of(task) : 0;
 }
-void run_kv_append(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
-  rt.kernels->kv_append(as<KvAppendTask>(args).kernel, tile);
+void run_key_value(const void* args,
+                   const TaskRuntime& rt,
+                   std::uint32_t tile,
+                   std::uint32_t thread) {
+  run_tile(as<KeyValueTask>(args), rt, tile, thread);
 }
 
 std::uint64_t refresh_query_product(void* args, const StepShape& shape) {
@@ -340,7 +343,7 @@ constexpr std::array<CallableRow, static_cast<std::size_t>(Callable::kCallableCo
     tiles_row<QuantizeTask>("quantize", refresh_quantize, run_quantize),
     tiles_row<MatmulTask>("matmul", refresh_matmul, run_matmul, check_matmul),
     tiles_row<HeadNormRopeTask>("head_norm_rope", refresh_head_norm_rope, run_head_norm_rope),
-    tiles_row<KvAppendTask>("kv_append", refresh_kv_append, run_kv_append),
+    tiles_row<KeyValueTask>("key_value", refresh_key_value, run_key_value),
     tiles_row<QueryProductTask>(
         "query_product", refresh_query_product, run_query_product, check_query_product),
     tiles_row<KeyValueProductTask>("key_value_product",

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "forward_recorder.h"
+#include "fused_blocks.h"
 #include "fused_tasks.h"
 
 namespace phalanx::model {
@@ -135,17 +136,12 @@ void ForwardRecorder::queries_in_memory(const HeadWeights& weights) {
 }
 
 void ForwardRecorder::keys_in_memory(const HeadWeights& weights, std::size_t kv_offset) {
-  HeadNormRopeTask key{head_norm_args(kv_columns_), few_heads_};
-  auto* k = recorder_.task(Callable::kHeadNormRope, prefix_ + "k norm rope", key);
-  recorder_.link(k_, Access::kIn, &k->kernel.x);
-  link_head_norm(&k->kernel, weights.k_gain);
-  recorder_.link(k_bf16_, Access::kOut, &k->kernel.out);
-
-  KvAppendTask append{append_args(), few_heads_};
-  auto* kv = recorder_.task(Callable::kKvAppend, prefix_ + "kv append", append);
-  recorder_.link(k_bf16_, Access::kIn, &kv->kernel.keys);
-  recorder_.link(v_, Access::kIn, &kv->kernel.values);
-  recorder_.link(resident_.kv, Access::kInOut, &kv->kernel.kv.data, kv_offset);
+  KeyValueTask key_value{head_norm_args(kv_columns_), append_args(), few_heads_};
+  auto* kv = recorder_.task(Callable::kKeyValue, prefix_ + "kv append", key_value);
+  recorder_.link(k_, Access::kIn, &kv->heads.x);
+  link_head_norm(&kv->heads, weights.k_gain);
+  recorder_.link(v_, Access::kIn, &kv->append.values);
+  recorder_.link(resident_.kv, Access::kInOut, &kv->append.kv.data, kv_offset);
 }
 
 }  // namespace phalanx::model

@@ -5,6 +5,7 @@
 #include "phalanx/tensor/shape.h"
 
 #include "forward_recorder.h"
+#include "fused_blocks.h"
 #include "fused_tasks.h"
 
 namespace phalanx::model {

@@ -57,7 +57,6 @@ ForwardRecorder::ForwardRecorder(const ForwardShape& shape, const ForwardInputs&
   v_ = floats("v", kv_columns_);
   attended_ = attention_input();
   q_bf16_ = attended_.is_quantized() ? halves("q bf16", q_columns_) : attended_.rows;
-  k_bf16_ = halves("k bf16", kv_columns_);
   attention_records_ =
       recorder_.scratch("attention records",
                         attention_records(config_, shard_, shape.limits) *

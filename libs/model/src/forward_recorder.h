@@ -208,7 +208,7 @@ class ForwardRecorder {
   std::size_t q_columns_ = 0;
   std::size_t kv_columns_ = 0;
   std::size_t mlp_columns_ = 0;
-  BufferId cos_, sin_, x_, q_, k_, v_, q_bf16_, k_bf16_;
+  BufferId cos_, sin_, x_, q_, k_, v_, q_bf16_;
   BufferId attention_records_, attention_nodes_, gate_, up_, mlp_nodes_;
   ProductInput normed_;
   ProductInput attended_;  // its rows are q_bf16_ for bf16

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <span>
 
+#include "fused_blocks.h"
+
 namespace phalanx::model {
 namespace {
 
@@ -11,57 +13,10 @@ using kernels::kRowTile;
 
 constexpr std::size_t kGatherFloats = 256;  // of each row, in a tile
 
-// Some rows of some columns.
-struct Block {
-  std::uint32_t first_row = 0;
-  std::uint32_t rows = 0;
-  Run columns;
-  // Of the blocks of these columns.
-  std::uint32_t index = 0;
-  std::uint32_t count = 1;
-};
-
-// Block `tile` of blocks of `most_rows` rows, which are numbered down the rows of each group.
-Block block_of(const ColumnGroups& groups,
-               std::uint32_t rows,
-               std::uint32_t most_rows,
-               std::uint32_t tile) {
-  const std::uint32_t row_blocks = (rows + most_rows - 1) / most_rows;
-  const std::uint32_t index = tile % row_blocks;
-  const std::uint32_t first_row = index * most_rows;
-  return {first_row,
-          std::min(most_rows, rows - first_row),
-          groups.runs[tile / row_blocks],
-          index,
-          row_blocks};
-}
-
-std::uint32_t fused_tiles(const ColumnGroups& groups, std::uint32_t rows) {
-  return (rows + kFusedRows - 1) / kFusedRows * groups.count;
-}
-
-template <typename Args>
-void run_rows(void (*kernel)(const Args& args, std::uint32_t tile), const Args& args) {
-  for (std::uint32_t tile = 0; tile < kernels::row_tiles(args.rows); ++tile) {
-    kernel(args, tile);
-  }
-}
-
-// From this row and code on; a code that begins a block, with ScaleSpan::kLeaf a leaf.
-kernels::QuantizedRows from(kernels::QuantizedRows rows,
-                            std::size_t first_row,
-                            std::size_t first_code) {
-  const std::size_t at = first_row * rows.code_stride + first_code;
-  rows.codes += at;
-  rows.sums += at / kernels::kDotBlock;
-  rows.scales += at / kernels::kDotBlock;
-  return rows;
-}
-
 // The columns of the block as a leaf of their own. `x` holds them alone.
 void code_columns(const TaskRuntime& runtime,
                   const kernels::QuantizeArgs& codes,
-                  const Block& block,
+                  const FusedBlock& block,
                   const float* x) {
   const kernels::QuantizeLeaf leaf{0, block.columns.count};
   kernels::QuantizeArgs args;
@@ -70,39 +25,8 @@ void code_columns(const TaskRuntime& runtime,
   args.rows = block.rows;
   args.leaves = &leaf;
   args.leaf_count = 1;
-  args.out = from(codes.out, block.first_row, block.columns.first);
+  args.out = rows_from(codes.out, block.first_row, block.columns.first);
   run_rows(runtime.kernels->quantize, args);
-}
-
-// The block of the product, into memory for it alone.
-void multiply(const TaskRuntime& runtime,
-              const kernels::MatmulArgs& product,
-              const Block& block,
-              float* out) {
-  kernels::MatmulLeaf leaf = product.leaves[0];
-  const auto* weights = static_cast<const std::byte*>(leaf.weight.data);
-  leaf.weight.data =
-      weights + kernels::weight_bytes(leaf.weight.format, leaf.weight.rows, block.columns.first);
-  leaf.weight.columns = block.columns.count;
-  kernels::MatmulArgs args = product;
-  args.leaves = &leaf;
-  args.rows = block.rows;
-  args.row_run = block.index;
-  args.row_runs = block.count;
-  args.columns = block.columns.count;
-  args.out = out;
-  args.out_stride = block.columns.count;
-  if (args.bias != nullptr) {
-    args.bias += block.columns.first;
-  }
-  if (args.activations != nullptr) {
-    args.activations += block.first_row * args.activation_stride;
-  } else {
-    args.quantized = from(args.quantized, block.first_row, 0);
-  }
-  for (std::uint32_t tile = 0; tile < kernels::matmul_tiles(args); ++tile) {
-    runtime.kernels->matmul(args, tile);
-  }
 }
 
 // silu(gate) · up of a block that lies at args.gate and args.up, to where the task wants it; `wide`
@@ -110,7 +34,7 @@ void multiply(const TaskRuntime& runtime,
 void gate_columns(const TaskRuntime& runtime,
                   kernels::SwigluArgs args,
                   const kernels::QuantizeArgs& codes,
-                  const Block& block,
+                  const FusedBlock& block,
                   float* wide) {
   args.rows = block.rows;
   args.columns = block.columns.count;
@@ -128,20 +52,6 @@ void gate_columns(const TaskRuntime& runtime,
     args.out_wide += at;
   }
   run_rows(runtime.kernels->swiglu, args);
-}
-
-// The heads of a block, which lie at `x` alone, to args.out.
-void norm_heads(const TaskRuntime& runtime,
-                kernels::HeadNormRopeArgs args,
-                const Block& block,
-                const float* x) {
-  args.x = x;
-  args.x_stride = block.columns.count;
-  args.cos += block.first_row * args.rope_stride;
-  args.sin += block.first_row * args.rope_stride;
-  args.rows = block.rows;
-  args.heads = block.columns.count / args.head_dim;
-  run_rows(runtime.kernels->head_norm_rope, args);
 }
 
 // One row of the sum of all ranks' nodes. `registers` have room for the plan's.
@@ -179,7 +89,7 @@ void code_attended(const AttentionTask& task,
   codes.rows = done.row_count;
   codes.leaves = leaf;
   codes.leaf_count = done.head_count;
-  codes.out = from(codes.out, done.first_row, done.kv_head * kernels::padded_k(leaf->k));
+  codes.out = rows_from(codes.out, done.first_row, done.kv_head * kernels::padded_k(leaf->k));
   run_rows(runtime.kernels->quantize, codes);
 }
 
@@ -202,14 +112,6 @@ void norm_rows(const RmsNormTask& task,
 
 }  // namespace
 
-std::uint32_t widest(const ColumnGroups& groups) {
-  std::uint32_t columns = 0;
-  for (const Run& run : std::span(groups.runs, groups.count)) {
-    columns = std::max(columns, run.count);
-  }
-  return columns;
-}
-
 std::size_t norm_floats(std::uint32_t hidden) {
   return std::size_t{kRowTile} * hidden;
 }
@@ -222,15 +124,6 @@ std::size_t gated_floats(const ColumnGroups& groups) {
   return std::size_t{2} * kFusedRows * widest(groups);
 }
 
-std::size_t query_floats(const ColumnGroups& groups) {
-  return std::size_t{kFusedRows} * widest(groups);
-}
-
-// Keys and values, and the keys in bf16.
-std::size_t key_value_floats(const ColumnGroups& groups) {
-  return std::size_t{3} * kFusedRows * widest(groups);
-}
-
 std::size_t sum_norm_floats(const collective::TreePlan& plan, std::uint32_t hidden) {
   return 2 * norm_floats(hidden) + std::size_t{plan.registers()} * hidden;
 }
@@ -241,14 +134,6 @@ std::uint32_t tiles_of(const SwigluTask& task) {
 
 std::uint32_t tiles_of(const GatedProductTask& task) {
   return fused_tiles(task.groups, task.swiglu.rows);
-}
-
-std::uint32_t tiles_of(const QueryProductTask& task) {
-  return fused_tiles(task.groups, task.heads.rows);
-}
-
-std::uint32_t tiles_of(const KeyValueProductTask& task) {
-  return fused_tiles(task.groups, task.append.rows);
 }
 
 void run_tile(const RmsNormTask& task,
@@ -330,7 +215,7 @@ void run_tile(const SwigluTask& task,
               const TaskRuntime& runtime,
               std::uint32_t tile,
               std::uint32_t thread) {
-  const Block block = block_of(task.groups, task.kernel.rows, kRowTile, tile);
+  const FusedBlock block = block_of(task.groups, task.kernel.rows, kRowTile, tile);
   kernels::SwigluArgs args = task.kernel;
   args.gate += block.first_row * args.gate_stride + block.columns.first;
   args.up += block.first_row * args.up_stride + block.columns.first;
@@ -341,58 +226,17 @@ void run_tile(const GatedProductTask& task,
               const TaskRuntime& runtime,
               std::uint32_t tile,
               std::uint32_t thread) {
-  const Block block = block_of(task.groups, task.swiglu.rows, kFusedRows, tile);
+  const FusedBlock block = block_of(task.groups, task.swiglu.rows, kFusedRows, tile);
   float* gate = runtime.memory_of(thread);
   float* up = gate + std::size_t{kFusedRows} * block.columns.count;
-  multiply(runtime, task.gate, block, gate);
-  multiply(runtime, task.up, block, up);
+  multiply_block(runtime, task.gate, block, gate);
+  multiply_block(runtime, task.up, block, up);
   kernels::SwigluArgs args = task.swiglu;
   args.gate = gate;
   args.gate_stride = block.columns.count;
   args.up = up;
   args.up_stride = block.columns.count;
   gate_columns(runtime, args, task.codes, block, gate);
-}
-
-void run_tile(const QueryProductTask& task,
-              const TaskRuntime& runtime,
-              std::uint32_t tile,
-              std::uint32_t thread) {
-  const Block block = block_of(task.groups, task.heads.rows, kFusedRows, tile);
-  float* x = runtime.memory_of(thread);
-  multiply(runtime, task.product, block, x);
-  kernels::HeadNormRopeArgs heads = task.heads;
-  heads.out += block.first_row * heads.out_stride + block.columns.first;
-  norm_heads(runtime, heads, block, x);
-}
-
-void run_tile(const KeyValueProductTask& task,
-              const TaskRuntime& runtime,
-              std::uint32_t tile,
-              std::uint32_t thread) {
-  const Block block = block_of(task.groups, task.append.rows, kFusedRows, tile);
-  const std::uint32_t columns = block.columns.count;
-  float* key = runtime.memory_of(thread);
-  float* value = key + std::size_t{kFusedRows} * columns;
-  auto* rounded = reinterpret_cast<kernels::Bf16*>(value + std::size_t{kFusedRows} * columns);
-  multiply(runtime, task.key, block, key);
-  multiply(runtime, task.value, block, value);
-  kernels::HeadNormRopeArgs heads = task.heads;
-  heads.out = rounded;
-  heads.out_stride = columns;
-  norm_heads(runtime, heads, block, key);
-  kernels::KvAppendArgs append = task.append;
-  append.keys = rounded;
-  append.key_stride = columns;
-  append.values = value;
-  append.value_stride = columns;
-  append.slots += block.first_row;
-  append.kv.data += block.columns.first / append.head_dim * append.kv.head_stride;
-  append.rows = block.rows;
-  append.kv_heads = columns / append.head_dim;
-  for (std::uint32_t part = 0; part < kernels::kv_append_tiles(append); ++part) {
-    runtime.kernels->kv_append(append, part);
-  }
 }
 
 }  // namespace phalanx::model

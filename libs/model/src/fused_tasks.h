@@ -13,11 +13,8 @@
 
 namespace phalanx::model {
 
-inline constexpr std::uint32_t kFusedRows = kernels::kMatmulTileRows;  // of a tile
 inline constexpr std::uint32_t kFewestGatedRows = 16;
 inline constexpr std::uint32_t kMaxGatedColumns = 256;  // of a tile
-
-[[nodiscard]] std::uint32_t widest(const ColumnGroups& groups);
 
 // Floats of a thread's memory that a tile takes.
 [[nodiscard]] std::size_t norm_floats(std::uint32_t hidden);          // with codes
@@ -32,6 +29,10 @@ inline constexpr std::uint32_t kMaxGatedColumns = 256;  // of a tile
 [[nodiscard]] std::uint32_t tiles_of(const GatedProductTask& task);
 [[nodiscard]] std::uint32_t tiles_of(const QueryProductTask& task);
 [[nodiscard]] std::uint32_t tiles_of(const KeyValueProductTask& task);
+
+// A row tile of some heads, then of the next ones, and the next row tile.
+[[nodiscard]] std::uint32_t tiles_of(const HeadNormRopeTask& task);
+[[nodiscard]] std::uint32_t tiles_of(const KeyValueTask& task);
 
 [[nodiscard]] std::uint32_t tiles_of(const GatherRowsTask& task);
 
@@ -58,6 +59,11 @@ void run_tile(const QueryProductTask& task,
               std::uint32_t tile,
               std::uint32_t thread);
 void run_tile(const KeyValueProductTask& task,
+              const TaskRuntime& runtime,
+              std::uint32_t tile,
+              std::uint32_t thread);
+void run_tile(const HeadNormRopeTask& task, const TaskRuntime& runtime, std::uint32_t tile);
+void run_tile(const KeyValueTask& task,
               const TaskRuntime& runtime,
               std::uint32_t tile,
               std::uint32_t thread);

@@ -106,8 +106,11 @@ struct GatedProductTask {
   InputPlaces input;
 };
 
-struct KvAppendTask {
-  kernels::KvAppendArgs kernel;
+// Keys and values in memory, and what follows, up to the KV cache; heads.out and append.keys is
+// memory of the thread.
+struct KeyValueTask {
+  kernels::HeadNormRopeArgs heads;
+  kernels::KvAppendArgs append;
   RowRange range;
 };
 

@@ -25,10 +25,9 @@ class TiledQueries {
                const AttentionTile& tile,
                std::size_t first_query,
                std::size_t count,
-               const std::byte* after)
+               const std::byte* /*after*/)
       : head_dim_(args.head_dim),
         key_dim_(up_to_32(args.head_dim)),
-        after_(after),
         queries_(args, tile, first_query, count),
         tiles_(TileShape{{kTileRegisterRows, kTileRegisterRows}, kTileRegisterBytes}) {
     const std::size_t padded = padded_count();
@@ -45,12 +44,8 @@ class TiledQueries {
   }
 
   void run() {
-    queries_.walk(
-        [&](std::size_t first, std::size_t end) {
-          fetch_block_after(first, end);
-          add_block(first);
-        },
-        [&] { end_blocks(); });
+    queries_.walk([&](std::size_t first, std::size_t /*end*/) { add_block(first); },
+                  [&] { end_blocks(); });
   }
 
   void store() const { queries_.store(); }
@@ -78,19 +73,6 @@ class TiledQueries {
 
   [[nodiscard]] std::size_t padded_count() const {
     return (queries_.count() + kTileRegisterRows - 1) / kTileRegisterRows * kTileRegisterRows;
-  }
-
-  void fetch_block_after(std::size_t first, std::size_t end) const {
-    const std::byte* next =
-        end - first > kTokens
-            ? reinterpret_cast<const std::byte*>(queries_.kv_tile_at(first + kTokens, 0))
-            : after_;
-    if (next != nullptr) {
-      const std::size_t bytes = kTokens * (key_dim_ + head_dim_) * 2;
-      for (std::size_t at = 0; at < bytes; at += 64) {
-        prefetch_second(next + at);
-      }
-    }
   }
 
   // Scores and weights of the block at `first`; its values are added later.
@@ -211,7 +193,6 @@ class TiledQueries {
 
   std::size_t head_dim_;
   std::size_t key_dim_;
-  const std::byte* after_;  // what is read after the last block, or null
   QuerySums queries_;
   Tiles tiles_;
   // Which of the blocks below have weights whose values are not added yet: [first_, next_).

@@ -6,6 +6,9 @@
 // line() of what it returns for each cache line of it, of which of the strips and at which element
 // of the block. Products of integers call begin_strip() for each strip, whose scales are its head,
 // begin_codes() for each 32 elements of K, and line() of what it returns.
+//
+// To g++ a fetch has no effect: it drops the call of a function that does nothing else. So whatever
+// fetches is PHALANX_LANES.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +30,12 @@ inline constexpr std::size_t kMaxRowsByPages = 2;
 PHALANX_LANES void fetch_all(const void* first, std::size_t bytes) {
   for (std::size_t offset = 0; offset < bytes; offset += 64) {
     prefetch(static_cast<const std::byte*>(first) + offset);
+  }
+}
+
+PHALANX_LANES void fetch_all_to_second(const void* first, std::size_t bytes) {
+  for (std::size_t offset = 0; offset < bytes; offset += 64) {
+    prefetch_second(static_cast<const std::byte*>(first) + offset);
   }
 }
 

@@ -122,18 +122,6 @@ class IntProduct {
     }
   }
 
-  void fetch_rows(const Panel& panel, std::size_t first_row, std::size_t rows) const {
-    for (std::size_t r = 0; r < rows; ++r) {
-      const std::size_t first =
-          block_at(rows_, part_, first_row + r, panel.leaf->first_k + panel.k);
-      fetch_all(rows_.codes + first * 32, panel.chunk);
-      if constexpr (!kIsWhole) {
-        fetch_all(rows_.sums + first, panel.chunk / 32 * sizeof(rows_.sums[0]));
-        fetch_all(rows_.scales + first, panel.chunk / 32 * sizeof(rows_.scales[0]));
-      }
-    }
-  }
-
   template <std::size_t kRows>
   [[gnu::noinline]] void add(const Panel& panel,
                              std::size_t first_row,

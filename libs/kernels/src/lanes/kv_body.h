@@ -97,6 +97,8 @@ PHALANX_LANES void append_values(const float* even,
   }
 }
 
+inline constexpr std::size_t kRowsAhead = 3;
+
 // The rows that one tile of the operation puts into the tiles of one head.
 struct AppendRows {
   const KvAppendArgs& args;
@@ -119,11 +121,36 @@ struct AppendRows {
     }
     return together;
   }
+  // Whether it goes behind the row before it, which is not of another sequence then.
+  [[nodiscard]] PHALANX_LANES bool follows(std::size_t row) const {
+    return args.slots[row] == args.slots[row - 1] + 1;
+  }
+  // Rows whose lines are fetched before this one is written. A key has a part of each line of its
+  // strip, and stores alone would wait for memory a third longer (Zen 4, 16 sequences).
+  [[nodiscard]] PHALANX_LANES std::size_t first_later(std::size_t row) const {
+    return row == first ? row + 1 : row + kRowsAhead;
+  }
+  [[nodiscard]] PHALANX_LANES std::size_t end_later(std::size_t row) const {
+    return row + kRowsAhead < end ? row + kRowsAhead + 1 : end;
+  }
   [[nodiscard]] PHALANX_LANES std::byte* tile(std::size_t row) const {
     return args.kv.data + args.slots[row] / kTokens * args.kv.block_stride +
            head * args.kv.head_stride;
   }
 };
+
+PHALANX_LANES void fetch_bf16_row(const AppendRows& rows, std::size_t row) {
+  const std::size_t dim = rows.args.head_dim;
+  const std::size_t key_stride = up_to_32(dim);
+  const std::size_t token = rows.args.slots[row] % kTokens;
+  const auto* keys = reinterpret_cast<const Bf16*>(rows.tile(row));
+  fetch_all_to_second(keys + token / kStripColumns * kStripColumns * key_stride,
+                      kStripColumns * dim * sizeof(Bf16));
+  const Bf16* line = keys + kTokens * key_stride + token / 2 * kStripColumns * 2;
+  for (std::size_t i = 0; i < dim; i += 16) {
+    prefetch_second(line + i * kTokens);
+  }
+}
 
 PHALANX_LANES void append_bf16_rows(const AppendRows& rows, std::uint64_t* non_finite) {
   const KvAppendArgs& args = rows.args;
@@ -134,6 +161,11 @@ PHALANX_LANES void append_bf16_rows(const AppendRows& rows, std::uint64_t* non_f
     const std::uint64_t slot = args.slots[row];
     const std::size_t token = slot % kTokens;
     auto* keys = reinterpret_cast<Bf16*>(rows.tile(row));
+    for (std::size_t later = rows.first_later(row); later < rows.end_later(row); ++later) {
+      if (!rows.follows(later)) {
+        fetch_bf16_row(rows, later);
+      }
+    }
     if (row == keys_end) {
       auto* column = reinterpret_cast<std::uint32_t*>(keys + token / kStripColumns * kStripColumns *
                                                                  key_stride) +
@@ -232,12 +264,30 @@ PHALANX_LANES void append_value_codes(const float* value,
   }
 }
 
+PHALANX_LANES void fetch_int8_row(const AppendRows& rows, std::size_t row) {
+  const std::size_t dim = rows.args.head_dim;
+  const std::size_t strip_stride = strip_bytes<IntDot::kInt8G32>(up_to_32(dim));
+  const std::size_t token = rows.args.slots[row] % kTokens;
+  const std::byte* tile = rows.tile(row);
+  fetch_all_to_second(tile + token / kStripColumns * strip_stride, strip_stride);
+  const std::byte* values = tile + 2 * strip_stride;
+  prefetch_second(values);
+  for (std::size_t i = 0; i < dim; i += 16) {
+    prefetch_second(values + (kTokens * sizeof(Bf16)) + token * kStripColumns + i * kTokens);
+  }
+}
+
 PHALANX_LANES void append_int8_rows(const AppendRows& rows, std::uint64_t* non_finite) {
   const std::size_t dim = rows.args.head_dim;
   const std::size_t strip_stride = strip_bytes<IntDot::kInt8G32>(up_to_32(dim));
   for (std::size_t row = rows.first; row < rows.end; ++row) {
     const std::size_t token = rows.args.slots[row] % kTokens;
     std::byte* tile = rows.tile(row);
+    for (std::size_t later = rows.first_later(row); later < rows.end_later(row); ++later) {
+      if (!rows.follows(later)) {
+        fetch_int8_row(rows, later);
+      }
+    }
     append_key_codes(rows.key(row),
                      dim,
                      tile + token / kStripColumns * strip_stride,

@@ -53,14 +53,6 @@ class Bf16Product {
 
   void begin_panel(const Panel& /*panel*/) {}
 
-  void fetch_rows(const Panel& panel, std::size_t first_row, std::size_t rows) const {
-    for (std::size_t r = 0; r < rows; ++r) {
-      const auto* row =
-          args_.activations + (part_.first_row + first_row + r) * args_.activation_stride;
-      fetch_all(row + panel.leaf->first_k + panel.k, panel.chunk * 2);
-    }
-  }
-
   template <std::size_t kRows>
   [[gnu::noinline]] void add(const Panel& panel,
                              std::size_t first_row,

@@ -61,7 +61,6 @@ struct Panel {
 //   places()      of a leaf
 //   merges_leaves()  whether add() adds a leaf that ends to the subtrees to its left
 //   begin_leaf(), end_leaf(), begin_panel()
-//   fetch_rows()  brings activations of some rows into the cache
 //   add<kRows>()  a block of up to kRows rows, more than fewer(kRows)
 template <typename Product>
 class PanelTile {
@@ -93,15 +92,6 @@ class PanelTile {
     FetchLater fetch = fetch_during(panel, next);
     product_.begin_panel(panel);
     for (std::size_t row = 0; row < part_.rows; row += Product::kMaxRows) {
-      const std::size_t after = row + Product::kMaxRows;
-      if (after < part_.rows) {
-        // The first panel of a run of K is the first that reads its activations.
-        if (panel.first_strip == 0) {
-          product_.fetch_rows(panel, after, first_of(part_.rows - after, Product::kMaxRows));
-        }
-      } else if (next.first_strip == 0) {
-        product_.fetch_rows(next, 0, first_of(part_.rows, Product::kMaxRows));
-      }
       const std::size_t rows = first_of(part_.rows - row, Product::kMaxRows);
       add_rows<Product::kMaxRows>(panel, row, rows, pending, fetch);
     }

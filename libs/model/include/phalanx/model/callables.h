@@ -96,7 +96,7 @@ enum class Callable : std::uint16_t {
   kQuantize,
   kMatmul,
   kHeadNormRope,
-  kKvAppend,
+  kKeyValue,
   kQueryProduct,
   kKeyValueProduct,
   kAttention,

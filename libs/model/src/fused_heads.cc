@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the products of heads to queries and the KV cache.
+#include <algorithm>
+
+#include "fused_blocks.h"
+#include "fused_tasks.h"
+
+namespace phalanx::model {
+namespace {
+
+// A row tile of heads is divided among so many tiles, at most: one row alone is a matter of a
+// microsecond, and many rows are enough for many threads.
+constexpr std::uint32_t kHeadRuns = 4;
+
+// The heads of a block, which lie at `x`, to args.out.
+void norm_heads(const TaskRuntime& runtime,
+                kernels::HeadNormRopeArgs args,
+                const FusedBlock& block,
+                const float* x,
+                std::size_t x_stride) {
+  args.x = x;
+  args.x_stride = x_stride;
+  args.cos += block.first_row * args.rope_stride;
+  args.sin += block.first_row * args.rope_stride;
+  args.rows = block.rows;
+  args.heads = block.columns.count / args.head_dim;
+  run_rows(runtime.kernels->head_norm_rope, args);
+}
+
+// Keys in bf16, which lie at `keys` alone, and values, which lie at `values`, to the KV cache.
+void append_heads(const TaskRuntime& runtime,
+                  kernels::KvAppendArgs args,
+                  const FusedBlock& block,
+                  const kernels::Bf16* keys,
+                  const float* values,
+                  std::size_t value_stride) {
+  args.keys = keys;
+  args.key_stride = block.columns.count;
+  args.values = values;
+  args.value_stride = value_stride;
+  args.slots += block.first_row;
+  args.kv.data += block.columns.first / args.head_dim * args.kv.head_stride;
+  args.rows = block.rows;
+  args.kv_heads = block.columns.count / args.head_dim;
+  for (std::uint32_t tile = 0; tile < kernels::kv_append_tiles(args); ++tile) {
+    runtime.kernels->kv_append(args, tile);
+  }
+}
+
+std::uint32_t head_runs(const kernels::HeadNormRopeArgs& args) {
+  return std::min(kHeadRuns, args.heads);
+}
+
+// Rows of a row tile, and the columns of run `run` of its heads.
+FusedBlock head_block(const kernels::HeadNormRopeArgs& args,
+                      std::uint32_t rows,
+                      std::uint32_t row_tile,
+                      Run heads) {
+  const std::uint32_t first_row = row_tile * kernels::kRowTile;
+  return {first_row,
+          std::min(kernels::kRowTile, rows - first_row),
+          {heads.first * args.head_dim, heads.count * args.head_dim}};
+}
+
+}  // namespace
+
+std::size_t query_floats(const ColumnGroups& groups) {
+  return std::size_t{kFusedRows} * widest(groups);
+}
+
+// Keys and values, and the keys in bf16; those of a row tile of a KeyValueTask are fewer.
+std::size_t key_value_floats(const ColumnGroups& groups) {
+  return std::size_t{3} * kFusedRows * widest(groups);
+}
+
+std::uint32_t tiles_of(const QueryProductTask& task) {
+  return fused_tiles(task.groups, task.heads.rows);
+}
+
+std::uint32_t tiles_of(const KeyValueProductTask& task) {
+  return fused_tiles(task.groups, task.append.rows);
+}
+
+void run_tile(const QueryProductTask& task,
+              const TaskRuntime& runtime,
+              std::uint32_t tile,
+              std::uint32_t thread) {
+  const FusedBlock block = block_of(task.groups, task.heads.rows, kFusedRows, tile);
+  float* x = runtime.memory_of(thread);
+  multiply_block(runtime, task.product, block, x);
+  kernels::HeadNormRopeArgs heads = task.heads;
+  heads.out += block.first_row * heads.out_stride + block.columns.first;
+  norm_heads(runtime, heads, block, x, block.columns.count);
+}
+
+void run_tile(const KeyValueProductTask& task,
+              const TaskRuntime& runtime,
+              std::uint32_t tile,
+              std::uint32_t thread) {
+  const FusedBlock block = block_of(task.groups, task.append.rows, kFusedRows, tile);
+  const std::uint32_t columns = block.columns.count;
+  float* key = runtime.memory_of(thread);
+  float* value = key + std::size_t{kFusedRows} * columns;
+  auto* rounded = reinterpret_cast<kernels::Bf16*>(value + std::size_t{kFusedRows} * columns);
+  multiply_block(runtime, task.key, block, key);
+  multiply_block(runtime, task.value, block, value);
+  kernels::HeadNormRopeArgs heads = task.heads;
+  heads.out = rounded;
+  heads.out_stride = columns;
+  norm_heads(runtime, heads, block, key, columns);
+  append_heads(runtime, task.append, block, rounded, value, columns);
+}
+
+std::uint32_t tiles_of(const HeadNormRopeTask& task) {
+  return kernels::row_tiles(task.kernel.rows) * head_runs(task.kernel);
+}
+
+std::uint32_t tiles_of(const KeyValueTask& task) {
+  return kernels::row_tiles(task.append.rows) * task.append.kv_heads;
+}
+
+void run_tile(const HeadNormRopeTask& task, const TaskRuntime& runtime, std::uint32_t tile) {
+  kernels::HeadNormRopeArgs heads = task.kernel;
+  const std::uint32_t runs = head_runs(heads);
+  const FusedBlock block =
+      head_block(heads, heads.rows, tile / runs, run_of(heads.heads, tile % runs, runs));
+  const std::size_t first = block.first_row * heads.x_stride + block.columns.first;
+  heads.out += block.first_row * heads.out_stride + block.columns.first;
+  norm_heads(runtime, heads, block, heads.x + first, heads.x_stride);
+}
+
+void run_tile(const KeyValueTask& task,
+              const TaskRuntime& runtime,
+              std::uint32_t tile,
+              std::uint32_t thread) {
+  const kernels::KvAppendArgs& append = task.append;
+  kernels::HeadNormRopeArgs heads = task.heads;
+  const FusedBlock block =
+      head_block(heads, append.rows, tile / append.kv_heads, {tile % append.kv_heads, 1});
+  const std::size_t key = block.first_row * heads.x_stride + block.columns.first;
+  const std::size_t value = block.first_row * append.value_stride + block.columns.first;
+  auto* rounded = reinterpret_cast<kernels::Bf16*>(runtime.memory_of(thread));
+  heads.out = rounded;
+  heads.out_stride = block.columns.count;
+  norm_heads(runtime, heads, block, heads.x + key, heads.x_stride);
+  append_heads(runtime, append, block, rounded, append.values + value, append.value_stride);
+}
+
+}  // namespace phalanx::model
