@@ -51,7 +51,8 @@ struct Chains {
 template <std::size_t kRows, std::size_t kStrips>
 inline constexpr bool kHoldsChains = 2 * kRows* kStrips <= kMaxChains;
 
-// Adds the products of kBlockK elements of K: of the even ones, the odd ones, or both.
+// Adds the products of the first `count` of kBlockK elements of K: of the even ones, the odd ones,
+// or both; of an odd `count` one more. Lines are fetched beside all of them.
 template <std::size_t kBlockK,
           bool kEven,
           bool kOdd,
@@ -62,12 +63,13 @@ template <std::size_t kBlockK,
 // Its inner loops are unrolled. NOLINTNEXTLINE(readability-function-size,*-cognitive-complexity)
 PHALANX_LANES void add_products(const RowPointers<kRows>& of_row,
                                 Strips<Element> strips,
+                                std::size_t count,
                                 Chains<kRows, kStrips>& even,
                                 Chains<kRows, kStrips>& odd,
                                 const Lines& lines) {
   // Not unrolled: see kFewBlockRows; of more rows, some sizes would not have registers enough.
 #pragma GCC unroll 1
-  for (std::size_t i = 0; i < kBlockK; i += 2) {
+  for (std::size_t i = 0; i < count; i += 2) {
     F16 of_even[kStrips];
     F16 of_odd[kStrips];
 #pragma GCC unroll 4
@@ -98,13 +100,20 @@ PHALANX_LANES void add_products(const RowPointers<kRows>& of_row,
     }
     strips.first += 32;
   }
+  for (std::size_t i = count + count % 2; kEven && i < kBlockK; i += 2) {
+    for (std::size_t s = 0; s < kStrips; ++s) {
+      lines.line(strips.first + s * strips.stride, s, i);
+    }
+    strips.first += 32;
+  }
 }
 
 // sums[r][s][c] += dot(a[r][0 … k), column c of strip s), for kRows rows and kStrips strips at
 // once.
 //
 //   a  [kRows, a_stride]  f32, the bf16 activations widened
-//   k  a multiple of kBlockK, which is 32, or where that is all of k, the other half being zeros, 16
+//   k  a multiple of kBlockK, which is 32; or up to 16, which kBlockK is then, `a` being zero behind
+//      them in all of 32
 //   kLevel  where weights are fetched to; keys and values know it themselves
 template <std::size_t kRows,
           std::size_t kStrips,
@@ -125,11 +134,12 @@ PHALANX_LANES void add_dots(const float* a,
     Chains<kRows, kStrips> odd;
     even.clear();
     odd.clear();
+    const std::size_t count = kBlockK == 32 ? kBlockK : k;
     if constexpr (kHoldsChains<kRows, kStrips>) {
-      add_products<kBlockK, true, true>(of_row, strips, even, odd, lines);
+      add_products<kBlockK, true, true>(of_row, strips, count, even, odd, lines);
     } else {
-      add_products<kBlockK, true, false>(of_row, strips, even, odd, lines);
-      add_products<kBlockK, false, true>(of_row, strips, even, odd, lines);
+      add_products<kBlockK, true, false>(of_row, strips, count, even, odd, lines);
+      add_products<kBlockK, false, true>(of_row, strips, count, even, odd, lines);
     }
     strips.first += kBlockK * 16;
     a += kBlockK;

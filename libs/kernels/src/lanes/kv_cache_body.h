@@ -25,7 +25,8 @@ PHALANX_LANES std::size_t up_to_32(std::size_t n) {
 }
 
 // A tile at hand, and where the next one lies from it. Of a tile of which no query looks at more
-// than kHalf tokens, keys and values of the other half are not read, nor fetched.
+// than kHalf tokens, keys of the other half are not read, nor fetched, and of values only those
+// that one looks at.
 inline constexpr std::size_t kHalf = kTokens / 2;
 struct TileAt {
   const std::uint8_t* bytes;
@@ -57,14 +58,15 @@ inline constexpr std::size_t kCodedKeyStrips = kIsFew<kRows> ? 1 : kMaxIntStrips
 
 // What is read of a tile: all of its two strips of keys; all values, of two runs of tokens in each
 // strip; keys or values of the first half.
-enum class KvLines { kKeys, kValues, kFirstHalf };
+enum class KvLines { kKeys, kValues, kFirstKeys, kFirstValues };
 
 // Brings keys and values of the next tile into the cache while those of this one are read. Line by
 // line there is no time for a question: what is not to be fetched is what is being read.
 template <KvLines kLines, CacheLevel kLevel>
 struct FetchTile {
-  std::ptrdiff_t first;   // ahead, of the first strip of keys or half of values
-  std::ptrdiff_t second;  // of the second
+  std::ptrdiff_t first;       // ahead, of the first strip of keys or half of values
+  std::ptrdiff_t second;      // of the second
+  std::size_t end = kTokens;  // of tokens whose values are fetched
 
   template <CacheLevel>
   PHALANX_LANES const FetchTile& begin_block(const void* /*read*/) const {
@@ -75,12 +77,17 @@ struct FetchTile {
     return *this;
   }
   PHALANX_LANES void line(const void* read, std::size_t strip, std::size_t k) const {
-    if constexpr (kLines == KvLines::kFirstHalf) {
+    if constexpr (kLines == KvLines::kFirstKeys) {
       fetch(read, first);
       fetch(read, second);
+    } else if constexpr (kLines == KvLines::kFirstValues) {
+      fetch(read, k < end ? first : 0);
+      fetch(read, second);
+    } else if constexpr (kLines == KvLines::kKeys) {
+      fetch(read, strip == 0 ? first : second);
     } else {
-      const bool is_first = kLines == KvLines::kKeys ? strip == 0 : k < kHalf;
-      fetch(read, is_first ? first : second);
+      const std::ptrdiff_t of_first = k < end ? first : 0;
+      fetch(read, k < kHalf ? of_first : second);
     }
   }
 
@@ -93,14 +100,12 @@ template <CacheLevel kLevel>
 using FetchKeys = FetchTile<KvLines::kKeys, kLevel>;
 template <CacheLevel kLevel>
 using FetchValues = FetchTile<KvLines::kValues, kLevel>;
-template <CacheLevel kLevel>
-using FetchBoth = FetchTile<KvLines::kFirstHalf, kLevel>;
 
-// `half`: bytes from a line to the one at its place in the second half.
-template <CacheLevel kLevel>
-PHALANX_LANES FetchBoth<kLevel> fetch_both(TileAt tile, std::ptrdiff_t half) {
+// For a line of half a tile the one at its place, and that in the second half, `half` bytes on.
+template <KvLines kLines, CacheLevel kLevel>
+PHALANX_LANES FetchTile<kLines, kLevel> fetch_both(TileAt tile, std::ptrdiff_t half) {
   const std::ptrdiff_t second = tile.ahead_of_second();
-  return {tile.ahead, second == 0 ? 0 : second + half};
+  return {tile.ahead, second == 0 ? 0 : second + half, tile.next_tokens};
 }
 
 // sums [kRows] += the values of a tile's strips by weights [kRows, kTokenStride].
@@ -109,11 +114,12 @@ PHALANX_LANES void add_weighed(
     TileAt tile, const Element* values, std::size_t strips, const float* weights, StripSums sums) {
   const Strips<Element> from{values, 16 * kTokens};
   if constexpr (kIsHalf) {
-    const auto fetch = fetch_both<kLevel>(tile, 16 * kHalf * sizeof(Element));
+    const auto fetch =
+        fetch_both<KvLines::kFirstValues, kLevel>(tile, 16 * kHalf * sizeof(Element));
     add_strips<kRows, kHalf, kKvStrips<kRows>>(
-        weights, kTokenStride, from, strips, kHalf, sums, fetch);
+        weights, kTokenStride, from, strips, tile.tokens, sums, fetch);
   } else {
-    const FetchValues<kLevel> fetch{tile.ahead, tile.ahead_of_second()};
+    const FetchValues<kLevel> fetch{tile.ahead, tile.ahead_of_second(), tile.next_tokens};
     add_strips<kRows, 32, kKvStrips<kRows>>(
         weights, kTokenStride, from, strips, kTokens, sums, fetch);
   }
@@ -163,8 +169,8 @@ class Bf16Cache {
     StripSums sums{scores->all, 16, TokenSums<kRows>::kStrip};
     const float* q = q_ + query * kMaxRowFloats;
     if constexpr (kIsHalf) {
-      const auto fetch =
-          fetch_both<kLevel>(tile, static_cast<std::ptrdiff_t>(16 * key_dim_ * sizeof(Bf16)));
+      const auto fetch = fetch_both<KvLines::kFirstKeys, kLevel>(
+          tile, static_cast<std::ptrdiff_t>(16 * key_dim_ * sizeof(Bf16)));
       add_strips<kRows>(q, kMaxRowFloats, keys, 1, key_dim_, sums, fetch);
     } else {
       constexpr std::size_t kStrips = kKvStrips<kRows>;
@@ -239,8 +245,9 @@ class Int8Cache {
                                 fetch);
     };
     if constexpr (kIsHalf) {
-      add.template operator()<1>(0,
-                                 fetch_both<kLevel>(tile, static_cast<std::ptrdiff_t>(key_strip_)));
+      add.template operator()<1>(
+          0,
+          fetch_both<KvLines::kFirstKeys, kLevel>(tile, static_cast<std::ptrdiff_t>(key_strip_)));
     } else {
       const std::ptrdiff_t second = tile.ahead_of_second();
       constexpr std::size_t kStrips = kCodedKeyStrips<kRows>;
