@@ -153,7 +153,7 @@ class FetchLater {
       fetch<kLevel>(take_share());
       return {0};
     }
-    return lines_beside<kLevel, kLines>(read);
+    return lines_beside<kLevel, kLines>(read, per_block_);
   }
 
   // For a block of 32 elements of integers, kLines lines of each of kStrips strips, the first from
@@ -166,14 +166,15 @@ class FetchLater {
       block();
       return FetchNothing{};
     } else {
-      if (per_block_ > kLines) {
-        const std::size_t more = per_block_ - kLines;
+      std::size_t share = per_block_;
+      if (share > kLines) {
+        const std::size_t more = share - kLines;
         const std::size_t lines = more < left_ ? more : left_;
         left_ -= lines;
         fetch<CacheLevel::kSecond>(lines);
-        due_ -= more;
+        share = kLines;
       }
-      return lines_beside<CacheLevel::kSecond, kLines>(read);
+      return lines_beside<CacheLevel::kSecond, kLines>(read, share);
     }
   }
 
@@ -207,10 +208,11 @@ class FetchLater {
         gap_(gap),
         run_(run) {}
 
-  // Beside each of the kLines lines from `read` on a line that is fetched, or none.
+  // Beside each of the kLines lines from `read` on a line that is fetched, or none, so that on the
+  // whole it is `share` a call.
   template <CacheLevel kLevel, std::size_t kLines>
-  PHALANX_LANES LinesAhead<kLevel> lines_beside(const void* read) {
-    due_ += per_block_;
+  PHALANX_LANES LinesAhead<kLevel> lines_beside(const void* read, std::size_t share) {
+    due_ += share;
     if (due_ < kLines || left_ == 0) {
       return {0};
     }
