@@ -51,7 +51,7 @@ std::uint32_t head_runs(const kernels::HeadNormRopeArgs& args) {
   return std::min(kHeadRuns, args.heads);
 }
 
-// Rows of a row tile, and the columns of run `run` of its heads.
+// The rows of a row tile and the columns of some heads.
 FusedBlock head_block(const kernels::HeadNormRopeArgs& args,
                       std::uint32_t rows,
                       std::uint32_t row_tile,
