@@ -190,6 +190,21 @@ const std::byte* attention_tile_begins(const AttentionArgs& args, std::uint32_t 
   return args.kv.tile(work.sequence->blocks[work.first_token / kKvBlockTokens], work.kv_head);
 }
 
+void list_behind(const AttentionArgs& args,
+                 std::uint32_t tile,
+                 std::size_t distance,
+                 ReadAhead* ahead) {
+  const AttentionTile work = attention_tile(args, tile);
+  if (work.first_row != work.sequence->first_row) {
+    return;
+  }
+  const std::size_t end = work.end_token / kKvBlockTokens;
+  for (std::size_t i = work.first_token / kKvBlockTokens; i < end; ++i) {
+    const std::byte* first = args.kv.tile(work.sequence->blocks[i], work.kv_head);
+    ahead->add(first + distance, work.head_count * args.kv.head_stride);
+  }
+}
+
 AttentionTile attention_fold_tile(const AttentionArgs& args, std::uint32_t tile) {
   const AttentionSequence& sequence = sequence_of(args, &AttentionSequence::first_fold, tile);
   const std::uint32_t index = tile - sequence.first_fold;

@@ -81,8 +81,10 @@ std::uint64_t refresh_matmul(void* args, const StepShape& shape) {
   task.kernel.node_stride = place.node_stride;
   return rows != 0 && task.range.holds(rows) ? kernels::matmul_tiles(task.kernel) : 0;
 }
-void run_matmul(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
-  rt.kernels->matmul(as<MatmulTask>(args).kernel, tile);
+void run_matmul(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t thread) {
+  kernels::MatmulArgs product = as<MatmulTask>(args).kernel;
+  product.ahead = rt.ahead_of(thread);
+  rt.kernels->matmul(product, tile);
 }
 
 Status check_matmul(const void* args) {
@@ -166,8 +168,11 @@ const kernels::AttentionPlan& plan_sequences(AttentionTask* task, const StepShap
 std::uint64_t refresh_attention(void* args, const StepShape& shape) {
   return plan_sequences(&as<AttentionTask>(args), shape).tiles;
 }
-void run_attention(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t) {
-  run_tile(as<AttentionTask>(args), rt, tile);
+void run_attention(const void* args,
+                   const TaskRuntime& rt,
+                   std::uint32_t tile,
+                   std::uint32_t thread) {
+  run_tile(as<AttentionTask>(args), rt, tile, thread);
 }
 
 std::uint64_t refresh_attention_fold(void* args, const StepShape& shape) {

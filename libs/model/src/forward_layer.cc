@@ -127,6 +127,7 @@ void ForwardRecorder::attention(const LayerOffsets& offsets, std::uint32_t index
   attend.kernel.scale = kernels::attention_scale(config_.head_dim);
   attend.kernel.sequences = is_last_layer_ ? inputs_.sampled : inputs_.sequences;
   attend.rows = followed_;
+  attend.next_layer = is_last_layer_ ? 0 : shape_.kv.layer_stride;
   attend.kernel.records.floats = kernels::attention_record_floats(config_.head_dim);
   auto* task = recorder_.task(Callable::kAttention, prefix_ + "attention", attend);
   if (attended_.is_quantized()) {

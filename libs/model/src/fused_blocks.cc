@@ -45,7 +45,8 @@ kernels::QuantizedRows rows_from(kernels::QuantizedRows rows,
 void multiply_block(const TaskRuntime& runtime,
                     const kernels::MatmulArgs& product,
                     const FusedBlock& block,
-                    float* out) {
+                    float* out,
+                    std::uint32_t thread) {
   kernels::MatmulLeaf leaf = product.leaves[0];
   const auto* weights = static_cast<const std::byte*>(leaf.weight.data);
   leaf.weight.data =
@@ -56,6 +57,7 @@ void multiply_block(const TaskRuntime& runtime,
   args.rows = block.rows;
   args.row_run = block.index;
   args.row_runs = block.count;
+  args.ahead = runtime.ahead_of(thread);
   args.columns = block.columns.count;
   args.out = out;
   args.out_stride = block.columns.count;

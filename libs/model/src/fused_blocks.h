@@ -48,6 +48,7 @@ void run_rows(void (*kernel)(const Args& args, std::uint32_t tile), const Args& 
 void multiply_block(const TaskRuntime& runtime,
                     const kernels::MatmulArgs& product,
                     const FusedBlock& block,
-                    float* out);
+                    float* out,
+                    std::uint32_t thread);
 
 }  // namespace phalanx::model

@@ -87,7 +87,7 @@ void run_tile(const QueryProductTask& task,
               std::uint32_t thread) {
   const FusedBlock block = block_of(task.groups, task.heads.rows, kFusedRows, tile);
   float* x = runtime.memory_of(thread);
-  multiply_block(runtime, task.product, block, x);
+  multiply_block(runtime, task.product, block, x, thread);
   kernels::HeadNormRopeArgs heads = task.heads;
   heads.out += block.first_row * heads.out_stride + block.columns.first;
   norm_heads(runtime, heads, block, x, block.columns.count);
@@ -102,8 +102,8 @@ void run_tile(const KeyValueProductTask& task,
   float* key = runtime.memory_of(thread);
   float* value = key + std::size_t{kFusedRows} * columns;
   auto* rounded = reinterpret_cast<kernels::Bf16*>(value + std::size_t{kFusedRows} * columns);
-  multiply_block(runtime, task.key, block, key);
-  multiply_block(runtime, task.value, block, value);
+  multiply_block(runtime, task.key, block, key, thread);
+  multiply_block(runtime, task.value, block, value, thread);
   kernels::HeadNormRopeArgs heads = task.heads;
   heads.out = rounded;
   heads.out_stride = columns;

@@ -93,6 +93,17 @@ void code_attended(const AttentionTask& task,
   run_rows(runtime.kernels->quantize, codes);
 }
 
+// Who attends to a sequence in this layer will most likely do so in the next.
+void list_next_layer(const AttentionTask& task, std::uint32_t tile, kernels::ReadAhead* ahead) {
+  if (ahead == nullptr) {
+    return;
+  }
+  ahead->begin(&task);
+  if (task.next_layer != 0) {
+    kernels::list_behind(task.kernel, tile, task.next_layer, ahead);
+  }
+}
+
 // Norms rows that lie at norm.x, and leaves them from `to_row` on.
 void norm_rows(const RmsNormTask& task,
                const TaskRuntime& runtime,
@@ -198,8 +209,12 @@ void run_tile(const GatherRowsTask& task, std::uint32_t tile) {
   }
 }
 
-void run_tile(const AttentionTask& task, const TaskRuntime& runtime, std::uint32_t tile) {
+void run_tile(const AttentionTask& task,
+              const TaskRuntime& runtime,
+              std::uint32_t tile,
+              std::uint32_t thread) {
   runtime.kernels->attention(task.kernel, tile);
+  list_next_layer(task, tile, runtime.ahead_of(thread));
   const kernels::AttentionTile done = kernels::attention_tile(task.kernel, tile);
   if (!done.is_part()) {
     code_attended(task, runtime, done);
@@ -229,8 +244,8 @@ void run_tile(const GatedProductTask& task,
   const FusedBlock block = block_of(task.groups, task.swiglu.rows, kFusedRows, tile);
   float* gate = runtime.memory_of(thread);
   float* up = gate + std::size_t{kFusedRows} * block.columns.count;
-  multiply_block(runtime, task.gate, block, gate);
-  multiply_block(runtime, task.up, block, up);
+  multiply_block(runtime, task.gate, block, gate, thread);
+  multiply_block(runtime, task.up, block, up, thread);
   kernels::SwigluArgs args = task.swiglu;
   args.gate = gate;
   args.gate_stride = block.columns.count;

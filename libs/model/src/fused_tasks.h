@@ -44,7 +44,10 @@ void run_tile(const RmsNormTask& task,
               std::uint32_t tile,
               std::uint32_t thread);
 void run_tile(const GatherRowsTask& task, std::uint32_t tile);
-void run_tile(const AttentionTask& task, const TaskRuntime& runtime, std::uint32_t tile);
+void run_tile(const AttentionTask& task,
+              const TaskRuntime& runtime,
+              std::uint32_t tile,
+              std::uint32_t thread);
 void run_fold_tile(const AttentionTask& task, const TaskRuntime& runtime, std::uint32_t tile);
 void run_tile(const SwigluTask& task,
               const TaskRuntime& runtime,

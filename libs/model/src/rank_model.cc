@@ -75,6 +75,7 @@ struct RankModel::Impl {
   std::atomic<std::uint64_t> non_finite{0};
   tensor::AlignedBuffer results;
   tensor::AlignedBuffer thread_memory;
+  std::vector<kernels::ReadAhead> ahead;  // by thread
   std::unique_ptr<ForwardProgram> forward;
   collective::Communicator* group = nullptr;
   RankCounters counters;
@@ -120,6 +121,7 @@ Status RankModel::Impl::record() {
       options.config, options.shard, options.limits, arena.layout, kv, team.size()};
   PHALANX_TRY(ForwardProgram recorded, record_forward(shape, memory));
   thread_memory = tensor::AlignedBuffer(team.size() * recorded.thread_floats * sizeof(float));
+  ahead.resize(team.size());
   forward = std::make_unique<ForwardProgram>(std::move(recorded));
   return ok();
 }
@@ -192,7 +194,7 @@ Status RankModel::Impl::run(std::span<const step::StepItem> items) {
   shape.top_p_rows = sampler->selecting(Selection::kTopP);
   shape.drawn_rows = sampler->drawn();
   const TaskRuntime runtime{
-      &kernels, group, thread_memory.as<float>().data(), forward->thread_floats};
+      &kernels, group, thread_memory.as<float>().data(), forward->thread_floats, ahead.data()};
   PHALANX_RETURN_IF_ERROR(forward->program.run(shape, team, runtime, options.observer));
   return check_keys_and_values();
 }

@@ -76,6 +76,8 @@ struct AttentionTask {
   kernels::AttentionArgs kernel;
   kernels::QuantizeArgs codes;
   RowsOf rows = RowsOf::kAll;  // or kSampled
+  // Bytes from the keys and values of this layer to those of the next; 0: this is the last.
+  std::size_t next_layer = 0;
 };
 
 // Runs of the columns of a product of this rank. Of an MLP with codes each is a leaf, or whole

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "grouped_leaves.h"
@@ -24,6 +25,7 @@ struct IntegerProduct {
   std::vector<float> x;  // [rows, k]
   std::size_t k = 0;
   std::vector<float> bias;
+  ReadAhead* ahead = nullptr;
 
   IntegerProduct(WeightFormat of,
                  std::size_t row_count,
@@ -81,6 +83,7 @@ struct IntegerProduct {
     args.node_stride = rows * columns;
     args.bias = bias.empty() ? nullptr : bias.data();
     args.quantized = of_rows.view;
+    args.ahead = ahead;
     EXPECT_TRUE(check_matmul(args).has_value());
     for (std::uint32_t tile = 0; tile < matmul_tiles(args); ++tile) {
       table.matmul(args, tile);
@@ -316,6 +319,27 @@ TEST_P(IntegerMatmulOnEachIsa, EqualsRefAcrossPanels) {
 }
 
 // The runs of few rows are longer.
+// Tables of tile registers have ways of their own.
+TEST_P(IntegerMatmulOnEachIsa, FetchesWhatIsListedBesideAFewRowsOfWeights) {
+  const bool has_tiles = GetParam().name.starts_with("amx");
+  const std::vector<std::byte> listed(100 * 64);
+  const auto is_taken_by = [&](WeightFormat format, std::size_t rows) {
+    const auto ahead = std::make_unique<ReadAhead>();
+    ahead->begin(this);
+    ahead->add(listed.data(), listed.size());
+    IntegerProduct product(format, rows, 160, {96, 256}, 7, Kind::kOrdinary);
+    plan_leaves(2, 0, product.leaves);
+    product.ahead = ahead.get();
+    expect_ref(product);
+    return ahead->take(1, 1000).count == 0;
+  };
+  for (const WeightFormat format : kIntegerFormats) {
+    EXPECT_TRUE(is_taken_by(format, 16) || has_tiles) << weight_format_name(format);
+  }
+  EXPECT_FALSE(is_taken_by(WeightFormat::kInt8, 1));
+  EXPECT_FALSE(is_taken_by(WeightFormat::kInt8, kMatmulTileRows + 1));
+}
+
 TEST_P(IntegerMatmulOnEachIsa, EqualsRefAcrossPanelsOfFewRows) {
   for (const WeightFormat format : kIntegerFormats) {
     for (const std::size_t k : {2049U, 4097U, 8193U}) {

@@ -2,8 +2,10 @@
 // How the work of attention is divided.
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <ostream>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -188,6 +190,35 @@ TEST(PlanAttention, KnowsWhereEachTileBeginsAndWhenThereIsNoFurther) {
               args.kv.tile(4, attention_tile(args, tile).kv_head));
   }
   EXPECT_EQ(attention_tile_begins(args, tiles), nullptr);
+}
+
+TEST(ListBehind, ListsWholeBlocksOfEveryTileOnce) {
+  const std::uint32_t blocks[] = {3, 4, 9};
+  const std::vector<std::byte> cache(1 << 20);
+  // A row that decodes behind 70 tokens, a prompt of 40 rows, and 20 tokens: less than a block.
+  std::vector<AttentionSequence> sequences = {
+      {0, 1, 70, blocks}, {1, 40, 0, blocks}, {41, 1, 20, blocks}};
+  AttentionArgs args;
+  args.kv = {const_cast<std::byte*>(cache.data()), 32768, 4096, KvFormat::kBf16};
+  args.kv_heads = 2;
+  args.group = 2;
+  const std::uint32_t tiles = plan_attention(sequences, args.kv_heads, args.group, {}).tiles;
+  args.sequences = sequences.data();
+  args.sequence_count = static_cast<std::uint32_t>(sequences.size());
+  const auto ahead = std::make_unique<ReadAhead>();
+  ahead->begin(&args);
+  for (std::uint32_t tile = 0; tile < tiles; ++tile) {
+    list_behind(args, tile, 8192, ahead.get());
+  }
+  // Both heads of a tile, then each head of the prompt, whose first rows see one block.
+  const std::pair<std::size_t, std::size_t> expected[] = {
+      {3 * 32768, 8192}, {4 * 32768, 8192}, {3 * 32768, 8192}};
+  for (const auto& [offset, bytes] : expected) {
+    const ReadAhead::Lines lines = ahead->take(1, ReadAhead::kMaxLines);
+    EXPECT_EQ(lines.first, cache.data() + offset + 8192);
+    EXPECT_EQ(lines.count * 64, bytes);
+  }
+  EXPECT_EQ(ahead->take(1, ReadAhead::kMaxLines).count, 0U);
 }
 
 }  // namespace

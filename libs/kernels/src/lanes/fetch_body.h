@@ -121,6 +121,17 @@ class FetchLater {
     return {level, own.first + lead * 64, lines, blocks, left, gap, later.lines};
   }
 
+  // And then, spread over the same blocks, `lines` from `first` on. For all_of() `runs` runs.
+  PHALANX_LANES void and_then(const std::byte* first,
+                              std::size_t lines,
+                              std::size_t runs,
+                              std::size_t blocks) {
+    runs_ = runs;
+    then_ = reinterpret_cast<std::uintptr_t>(first);
+    left_ += lines;
+    per_block_ = (left_ + blocks - 1) / blocks;
+  }
+
   // As through(), for a processor that fetches ahead of what it reads by itself as far as a page
   // goes: only the first lines of each page. `lead` is two pages or more.
   PHALANX_LANES static FetchLater by_pages(const FetchRun& own,
@@ -192,6 +203,7 @@ class FetchLater {
  private:
   // All lines, to a level, or by_pages().
   enum class Way { kFirst, kSecond, kPages };
+  static constexpr std::size_t kNoEnd = SIZE_MAX;
 
   PHALANX_LANES FetchLater(CacheLevel level,
                            const std::byte* first,
@@ -252,8 +264,13 @@ class FetchLater {
   }
 
   PHALANX_LANES void begin_run() {
-    next_ += static_cast<std::uintptr_t>(gap_);
-    run_left_ = run_;
+    if (--runs_ == 0) {
+      next_ = then_;
+      run_left_ = kNoEnd;
+    } else {
+      next_ += static_cast<std::uintptr_t>(gap_);
+      run_left_ = run_;
+    }
   }
 
   // Works on copies: to g++ a fetch may look at the members.
@@ -266,22 +283,26 @@ class FetchLater {
       fetch_to<kLevel>(reinterpret_cast<const std::byte*>(next));
       next += 64;
       if (--run_left == 0) {
-        next += static_cast<std::uintptr_t>(gap_);
-        run_left = run_;
+        next_ = next;
+        begin_run();
+        next = next_;
+        run_left = run_left_;
       }
     }
     next_ = next;
     run_left_ = run_left;
   }
 
-  Way way_;                // of block(), and of begin_block() if by pages
-  std::uintptr_t next_;    // an address: what lies behind the last run is nowhere
-  std::size_t left_;       // lines
-  std::size_t per_block_;  // lines
-  std::size_t due_ = 0;    // lines that begin_block() is behind
-  std::size_t run_left_;   // lines to the end of this run
-  std::ptrdiff_t gap_;     // bytes from there to the next run
-  std::size_t run_;        // lines of the runs after this one
+  Way way_;                    // of block(), and of begin_block() if by pages
+  std::uintptr_t next_;        // an address: what lies behind the last run is nowhere
+  std::size_t left_;           // lines
+  std::size_t per_block_;      // lines
+  std::size_t due_ = 0;        // lines that begin_block() is behind
+  std::size_t run_left_;       // lines to the end of this run
+  std::ptrdiff_t gap_;         // bytes from there to the next run
+  std::size_t run_;            // lines of the runs after this one
+  std::size_t runs_ = kNoEnd;  // up to what is fetched then
+  std::uintptr_t then_ = 0;
 };
 
 }  // namespace

@@ -51,6 +51,8 @@ class IntProduct {
   static constexpr std::size_t kRowsByPages = kIsBytes                ? kMaxRowsByPages
                                               : kDot == IntDot::kInt4 ? 1
                                                                       : 0;
+  // What they leave of memory (Zen 4: more for bytes gains less).
+  static constexpr std::size_t kWeightsPerOther = kIsNibbles<kMade<kDot>> ? 1 : 4;
 
   // 32 KB of weights, but for few rows, which pass over them once: as much of K as there is room
   // for, so that memory is read without a gap. What is made of rows, codes that have to be spread

@@ -57,6 +57,8 @@ struct Panel {
 //   kTwoStreamRows  so few of them take tiles of halves, where the columns can be split, and read
 //                 two strips of those side by side
 //   kRowsByPages  so few of them are fetched for by_pages() where DataPath::kInHalves
+//   kWeightsPerOther  lines of weights for each that is fetched of what is read later (ReadAhead),
+//                 at least; 0: none
 //   panel_size()  for so many rows of the tile and a leaf of such a padded K, at most
 //   places()      of a leaf
 //   merges_leaves()  whether add() adds a leaf that ends to the subtrees to its left
@@ -168,7 +170,17 @@ class PanelTile {
       }
       return FetchLater::through(own, kLeadLines, later, blocks, level);
     }
-    return FetchLater::all_of(later, blocks, level);
+    FetchLater fetch = FetchLater::all_of(later, blocks, level);
+    if constexpr (Product::kWeightsPerOther != 0) {
+      // Rows of one tile leave memory idle; more read each weight only once for all of them.
+      const bool are_all = args_.rows <= kMatmulTileRows && args_.row_runs == 1;
+      if (!once && args_.ahead != nullptr && are_all) {
+        const std::size_t lines = later.lines * later.runs;
+        const auto beside = args_.ahead->take(lines, lines / Product::kWeightsPerOther);
+        fetch.and_then(beside.first, beside.count, later.runs, blocks);
+      }
+    }
+    return fetch;
   }
 
   // Strips that are read from their beginning to their end, scales too, lie one behind the other.

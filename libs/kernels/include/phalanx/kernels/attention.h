@@ -6,6 +6,7 @@
 #include <span>
 
 #include "phalanx/kernels/layout.h"
+#include "phalanx/kernels/read_ahead.h"
 
 namespace phalanx::kernels {
 
@@ -110,6 +111,12 @@ struct AttentionTile {
 [[nodiscard]] AttentionTile attention_tile(const AttentionArgs& args, std::uint32_t tile);
 // The first keys of a tile; null behind the last tile.
 [[nodiscard]] const std::byte* attention_tile_begins(const AttentionArgs& args, std::uint32_t tile);
+// Lists the whole blocks of keys and values that lie `distance` bytes behind those of a tile, but
+// for a tile of rows that reads the same as one before it.
+void list_behind(const AttentionArgs& args,
+                 std::uint32_t tile,
+                 std::size_t distance,
+                 ReadAhead* ahead);
 // That of attention_fold(): of one head, and the whole context.
 [[nodiscard]] AttentionTile attention_fold_tile(const AttentionArgs& args, std::uint32_t tile);
 // The record of a row of the step and a query head, and of the segment that begins at `token`.

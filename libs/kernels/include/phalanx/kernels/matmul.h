@@ -6,6 +6,7 @@
 #include <span>
 
 #include "phalanx/kernels/quantize.h"
+#include "phalanx/kernels/read_ahead.h"
 #include "phalanx/kernels/weight.h"
 
 namespace phalanx::kernels {
@@ -64,6 +65,8 @@ struct MatmulArgs {
   // meanwhile, and changes nothing else.
   std::uint32_t row_run = 0;
   std::uint32_t row_runs = 1;
+  // Of the thread that computes the tile, or null: what it fetches besides weights.
+  ReadAhead* ahead = nullptr;
 };
 
 // Tiles of one product: 64 rows by 64 columns each, numbered down the rows of the first 64 columns,

@@ -63,9 +63,13 @@ struct TaskRuntime {
   // much.
   float* thread_memory = nullptr;
   std::size_t thread_floats = 0;
+  kernels::ReadAhead* ahead = nullptr;  // [threads], or null
 
   [[nodiscard]] float* memory_of(std::uint32_t thread) const {
     return thread_memory + thread * thread_floats;
+  }
+  [[nodiscard]] kernels::ReadAhead* ahead_of(std::uint32_t thread) const {
+    return ahead != nullptr ? ahead + thread : nullptr;
   }
 };
 
