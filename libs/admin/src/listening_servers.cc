@@ -91,9 +91,16 @@ std::string advice_of(const std::vector<AdminAddress>& servers, std::uint32_t se
     const AdminAddress& server = servers[i];
     const std::string uid = std::to_string(server.uid);
     const std::string port = std::to_string(server.port);
-    advice += (i == 0 ? "there is one" : "; one") +
-              (server.uid == self ? std::string() : " of user " + uid) + " at port " + port +
-              ": phalanxctl " + (server.uid == self ? "" : "--uid " + uid + " ") + "--port " + port;
+    const bool is_own = server.uid == self;
+    advice += i == 0 ? "there is one" : "; one";
+    if (!is_own) {
+      advice.append(" of user ").append(uid);
+    }
+    advice.append(" at port ").append(port).append(": phalanxctl ");
+    if (!is_own) {
+      advice.append("--uid ").append(uid).append(" ");
+    }
+    advice.append("--port ").append(port);
   }
   if (servers.size() > kMostNamed) {
     advice += "; and " + std::to_string(servers.size() - kMostNamed) + " more";

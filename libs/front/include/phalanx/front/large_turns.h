@@ -39,6 +39,7 @@ class LargeTurns {
       : loop_(loop), serve_(std::move(serve)) {}
   LargeTurns(const LargeTurns&) = delete;
   LargeTurns& operator=(const LargeTurns&) = delete;
+  ~LargeTurns() = default;
 
   void add(LargeConnection connection, bool is_awaited);
 

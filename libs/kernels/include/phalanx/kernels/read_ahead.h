@@ -29,7 +29,7 @@ class alignas(64) ReadAhead {
 
   // What is to be fetched while so many lines of weights are multiplied: no more than `most`, and
   // as much as it takes to fetch all by the end of a round in which as many are multiplied as in
-  // the last such round.
+  // the last such round. Requires: weights > 0.
   [[nodiscard]] Lines take(std::size_t weights, std::size_t most);
 
  private:
