@@ -133,11 +133,15 @@ class FetchLater {
   }
 
   // As through(), for a processor that fetches ahead of what it reads by itself as far as a page
-  // goes: only the first lines of each page. `lead` is two pages or more.
+  // goes: only the first lines of each page. `lead` is two pages or more. The first `now` lines of
+  // its own come at once: nothing is read while rows are taken.
+  // Requires now ≤ own.lines.
   PHALANX_LANES static FetchLater by_pages(const FetchRun& own,
+                                           std::size_t now,
                                            std::size_t lead,
                                            const FetchRun& later,
                                            std::size_t blocks) {
+    fetch_all(own.first, now * 64);
     FetchLater fetch = through(own, lead, later, blocks, CacheLevel::kSecond);
     fetch.way_ = Way::kPages;
     return fetch;

@@ -26,6 +26,7 @@ class Bf16Product {
   static constexpr std::size_t kTwoStreamRows = kRowsOfTwoStreams;
   static_assert(kTwoStreamRows <= kFewRows);
   static constexpr std::size_t kRowsByPages = kMaxRowsByPages;
+  static constexpr std::size_t kLinesAtOnce = 0;
   static constexpr std::size_t kWeightsPerOther = 0;  // memory is not idle (0 to 5 % slower)
 
   // 32 KB of weights, and 6 KB of activations as floats. Few rows pass over weights once: as much

@@ -57,6 +57,7 @@ struct Panel {
 //   kTwoStreamRows  so few of them take tiles of halves, where the columns can be split, and read
 //                 two strips of those side by side
 //   kRowsByPages  so few of them are fetched for by_pages() where DataPath::kInHalves
+//   kLinesAtOnce  of a panel then, before its rows are taken; at most kLeadLines
 //   kWeightsPerOther  lines of weights for each that is fetched of what is read later (ReadAhead),
 //                 at least; 0: none
 //   panel_size()  for so many rows of the tile and a leaf of such a padded K, at most
@@ -89,6 +90,7 @@ class PanelTile {
 
  private:
   static constexpr std::size_t kLeadLines = 128;
+  static_assert(Product::kLinesAtOnce <= kLeadLines);
 
   void add_row_blocks(const Panel& panel, const Panel& next, TileSums& pending) {
     FetchLater fetch = fetch_during(panel, next);
@@ -166,7 +168,7 @@ class PanelTile {
     const CacheLevel level = straight ? CacheLevel::kFirst : CacheLevel::kSecond;
     if (once && own.runs == 1 && own.lines > kLeadLines) {
       if (part_.path == DataPath::kInHalves && part_.rows <= Product::kRowsByPages) {
-        return FetchLater::by_pages(own, kLeadLines, later, blocks);
+        return FetchLater::by_pages(own, Product::kLinesAtOnce, kLeadLines, later, blocks);
       }
       return FetchLater::through(own, kLeadLines, later, blocks, level);
     }
