@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/kernels/thread_team.h"
 
-#include <xmmintrin.h>
-
 #include <algorithm>
 #include <atomic>
+#include <latch>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -23,22 +22,6 @@ namespace phalanx::kernels {
 
 namespace {
 
-constexpr int kSpinPauses = 400;  // some 10 to 50 µs: longer than the gap between two stages
-
-// Waits until `word` is no longer `old`, spinning first: the kernel's wake-up costs more than most
-// gaps last.
-std::uint32_t wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t old) {
-  for (int pause = 0; pause < kSpinPauses; ++pause) {
-    const std::uint32_t value = word.load(std::memory_order_acquire);
-    if (value != old) {
-      return value;
-    }
-    _mm_pause();
-  }
-  word.wait(old, std::memory_order_acquire);
-  return word.load(std::memory_order_acquire);
-}
-
 Status pin(int cpu) {
   if (cpu < 0) {
     return invalid_argument("cpu " + std::to_string(cpu) + " does not exist");
@@ -49,73 +32,41 @@ Status pin(int cpu) {
 
 }  // namespace
 
-// One job at a time. The caller writes the job, opens `gate` and bumps `generation`, which wakes
-// the workers; each enters, runs its part and leaves. When no tile is left to take, the caller
-// closes the gate and waits for those inside. So a job is never written while a worker may read it,
-// and a worker that the kernel has not let run yet holds nobody up: it finds the gate closed, or
-// enters the next job. Its counters have cache lines of their own.
 struct ThreadTeam::Shared {
   Shared(std::uint32_t thread_count, TeamHooks given_hooks)
-      : hooks(given_hooks), size(thread_count), runs(thread_count) {}
+      : hooks(given_hooks), size(thread_count), runs(thread_count), setting_up(thread_count - 1) {}
 
   TeamHooks hooks;
   std::vector<int> cpus;  // one per thread, or empty: not pinned
   std::uint32_t size;
+  std::atomic<bool> stopped{false};  // should_stop() was true during this job
   std::vector<std::thread> threads;
 
   TileRuns runs;
-  const TileBody* body = nullptr;
-  std::atomic<bool> stopped{false};  // should_stop() was true during this job
-  std::atomic<bool> quit{false};     // read by a worker that is late for the last job, too
 
-  static constexpr std::uint32_t kClosed = std::uint32_t{1} << 31;
-  alignas(64) std::atomic<std::uint32_t> generation{0};
-  alignas(64) std::atomic<std::uint32_t> gate{kClosed};  // kClosed, and how many workers are inside
-
+  std::latch setting_up;
   std::mutex pin_mutex;
   Status pinned;  // of a worker thread that could not be
 
-  [[nodiscard]] bool run_tile(std::uint32_t tile, std::uint32_t thread) {
+  void run_tile(TileBody body, std::uint32_t tile, std::uint32_t thread) {
+    if (stopped.load(std::memory_order_relaxed)) {
+      return;
+    }
     if (hooks.should_stop != nullptr && hooks.should_stop(hooks.context)) {
       stopped.store(true, std::memory_order_relaxed);
-      return false;
+      return;
     }
-    (*body)(tile, thread);
-    if (hooks.tile_finished != nullptr) {
+    body(tile, thread);
+    if (thread == 0 && hooks.tile_finished != nullptr) {
       hooks.tile_finished(hooks.context);
     }
-    return true;
   }
 
+  // After a stop, too, all tiles are taken: nobody is to find one later.
   void run_part(std::uint32_t thread) {
-    while (const std::optional<std::uint32_t> tile = runs.take(thread)) {
-      if (!run_tile(*tile, thread)) {
-        return;
-      }
-    }
-  }
-
-  [[nodiscard]] bool enter() {
-    std::uint32_t now = gate.load(std::memory_order_relaxed);
-    while ((now & kClosed) == 0) {
-      if (gate.compare_exchange_weak(now, now + 1, std::memory_order_acquire)) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  void leave() {
-    if (gate.fetch_sub(1, std::memory_order_release) == (kClosed | 1)) {
-      gate.notify_one();
-    }
-  }
-
-  // Of the caller: returns when nobody is inside, and nobody can enter.
-  void close() {
-    std::uint32_t now = gate.fetch_or(kClosed, std::memory_order_acquire) | kClosed;
-    while (now != kClosed) {
-      now = wait_for_change(gate, now);
+    while (const std::optional<TileRuns::Tile> tile = runs.take(thread)) {
+      run_tile(tile->body, tile->index, thread);
+      runs.finish(thread);
     }
   }
 
@@ -127,23 +78,10 @@ struct ThreadTeam::Shared {
         pinned = std::move(own);
       }
     }
-    leave();
-    std::uint32_t seen = 0;
-    while (true) {
-      seen = wait_for_change(generation, seen);
-      if (quit.load(std::memory_order_relaxed)) {
-        return;
-      }
-      if (enter()) {
-        run_part(thread);
-        leave();
-      }
+    setting_up.count_down();
+    while (runs.wait_for_tiles(thread)) {
+      run_part(thread);
     }
-  }
-
-  void publish() {
-    generation.fetch_add(1, std::memory_order_release);
-    generation.notify_all();
   }
 
   [[nodiscard]] Status start() {
@@ -153,21 +91,19 @@ struct ThreadTeam::Shared {
     }
     for (std::uint32_t thread = 1; thread < size; ++thread) {
       try {
-        gate.fetch_add(1, std::memory_order_relaxed);  // each is inside until it is set up
         threads.emplace_back([this, thread] { worker(thread); });
       } catch (const std::system_error& error) {
         return resource_exhausted("could not make compute thread " + std::to_string(thread) + ": " +
                                   error.what());
       }
     }
-    close();
+    setting_up.wait();
     const std::lock_guard lock(pin_mutex);
     return pinned;
   }
 
   void stop() {
-    quit.store(true, std::memory_order_relaxed);
-    publish();
+    runs.quit();
     for (std::thread& thread : threads) {
       thread.join();
     }
@@ -204,19 +140,19 @@ std::uint32_t ThreadTeam::size() const {
 
 bool ThreadTeam::parallel_for(std::uint32_t tiles, TileBody body) {
   Shared& shared = *shared_;
-  shared.body = &body;
-  shared.stopped.store(false, std::memory_order_relaxed);
+  if (shared.stopped.load(std::memory_order_relaxed)) {
+    shared.stopped.store(false, std::memory_order_relaxed);
+  }
   // A job of one tile is not worth waking anybody.
   if (shared.size == 1 || tiles <= 1) {
-    for (std::uint32_t tile = 0; tile < tiles && shared.run_tile(tile, 0); ++tile) {
+    for (std::uint32_t tile = 0; tile < tiles; ++tile) {
+      shared.run_tile(body, tile, 0);
     }
-    return !shared.stopped.load(std::memory_order_relaxed);
+  } else {
+    shared.runs.publish(tiles, body);
+    shared.run_part(0);
+    shared.runs.wait_until_finished();
   }
-  shared.runs.reset(tiles);
-  shared.gate.store(0, std::memory_order_release);
-  shared.publish();
-  shared.run_part(0);
-  shared.close();
   return !shared.stopped.load(std::memory_order_relaxed);
 }
 

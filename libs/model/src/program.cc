@@ -45,48 +45,46 @@ Status check_bound(const Program::Impl& impl) {
   return ok();
 }
 
-// The tiles of a stage are those of its tasks, one task after the other.
-struct StageTiles {
-  std::array<const void*, kMaxTasksPerStage> args{};
-  std::array<const CallableRow*, kMaxTasksPerStage> rows{};
-  std::array<std::uint32_t, kMaxTasksPerStage> ends{};
-  std::uint32_t count = 0;
+// The tiles of a stage are those of its tasks, one task after the other. What other threads read
+// of it first lies in one line.
+struct alignas(64) StageTiles {
+  struct Task {
+    const void* args = nullptr;
+    const CallableRow* row = nullptr;
+    std::uint32_t end = 0;
+  };
+
+  const TaskRuntime* runtime = nullptr;
+  std::uint32_t count = 0;  // of tasks
   std::uint32_t total = 0;
+  std::array<Task, kMaxTasksPerStage> tasks{};
+
+  void operator()(std::uint32_t tile, std::uint32_t thread) const {
+    const Task* task = tasks.data();
+    std::uint32_t first = 0;
+    for (; tile >= task->end; ++task) {
+      first = task->end;
+    }
+    task->row->run(task->args, *runtime, tile - first, thread);
+  }
 };
 
-StageTiles refresh(const Program::Impl& impl, const Stage& stage, const StepShape& shape) {
-  StageTiles tiles;
+void refresh(const Program::Impl& impl,
+             const Stage& stage,
+             const StepShape& shape,
+             StageTiles* tiles) {
+  tiles->count = 0;
+  tiles->total = 0;
   for (std::uint32_t i = stage.first; i < stage.first + stage.count; ++i) {
     const Program::Impl::Task& task = impl.tasks[i];
     const CallableRow& row = callable_row(task.callable);
     const auto count = static_cast<std::uint32_t>(row.refresh(task.args, shape));
     if (count != 0) {
-      tiles.total += count;
-      tiles.args[tiles.count] = task.args;
-      tiles.rows[tiles.count] = &row;
-      tiles.ends[tiles.count] = tiles.total;
-      ++tiles.count;
+      tiles->total += count;
+      tiles->tasks[tiles->count] = {task.args, &row, tiles->total};
+      ++tiles->count;
     }
   }
-  return tiles;
-}
-
-Status run_tiles(const StageTiles& tiles,
-                 const Stage& stage,
-                 kernels::ThreadTeam& team,
-                 const TaskRuntime& runtime) {
-  const auto body = [&](std::uint32_t tile, std::uint32_t thread) {
-    std::uint32_t task = 0;
-    while (tile >= tiles.ends[task]) {
-      ++task;
-    }
-    const std::uint32_t first = task == 0 ? 0 : tiles.ends[task - 1];
-    tiles.rows[task]->run(tiles.args[task], runtime, tile - first, thread);
-  };
-  if (tiles.total != 0 && !team.parallel_for(tiles.total, body)) {
-    return aborted("stopped in stage \"" + stage.name + "\"");
-  }
-  return ok();
 }
 
 Status meet(const Program::Impl::Task& task, const StepShape& shape, const TaskRuntime& runtime) {
@@ -153,6 +151,8 @@ Status Program::run(const StepShape& shape,
                     const TaskRuntime& runtime,
                     const ProgramObserver& observer) {
   PHALANX_RETURN_IF_ERROR(check_bound(*impl_));
+  StageTiles tiles;
+  tiles.runtime = &runtime;
   for (std::uint32_t index = 0; index < impl_->stages.size(); ++index) {
     const Stage& stage = impl_->stages[index];
     if (observer.stage_begins != nullptr) {
@@ -161,7 +161,10 @@ Status Program::run(const StepShape& shape,
     if (stage.collective) {
       PHALANX_RETURN_IF_ERROR(meet(impl_->tasks[stage.first], shape, runtime));
     } else {
-      PHALANX_RETURN_IF_ERROR(run_tiles(refresh(*impl_, stage, shape), stage, team, runtime));
+      refresh(*impl_, stage, shape, &tiles);
+      if (tiles.total != 0 && !team.parallel_for(tiles.total, tiles)) {
+        return aborted("stopped in stage \"" + stage.name + "\"");
+      }
     }
     if (observer.stage_ends != nullptr) {
       observer.stage_ends(observer.context, index);

@@ -193,6 +193,44 @@ TEST(ThreadTeam, WaitsForNoThreadThatDoesNotRun) {
   }));
 }
 
+// Gaps about as long as a thread spins before it sleeps: it falls asleep while it is called.
+TEST(ThreadTeam, WakesAThreadThatIsFallingAsleep) {
+  const FloatModeScope mode;
+  const auto team = make_team(2);
+  for (int job = 0; job < 10000 && !HasFailure(); ++job) {
+    const auto end =
+        std::chrono::steady_clock::now() + std::chrono::nanoseconds(job * 7919 % 80000);
+    while (std::chrono::steady_clock::now() < end) {
+    }
+    std::array<std::atomic<std::uint32_t>, 2> done{};
+    EXPECT_TRUE(team->parallel_for(2, [&](std::uint32_t, std::uint32_t thread) {
+      ++done[thread];
+      EXPECT_TRUE(reaches(done[1 - thread], 1)) << "in job " << job;
+    }));
+  }
+}
+
+// The first thread falls asleep while the last tile, another's, ends.
+TEST(ThreadTeam, WakesUpWhenTheLastTileEnds) {
+  const FloatModeScope mode;
+  const auto team = make_team(2);
+  for (int job = 0; job < 10000; ++job) {
+    std::atomic<bool> begun{false};
+    EXPECT_TRUE(team->parallel_for(2, [&](std::uint32_t, std::uint32_t thread) {
+      if (thread == 0) {
+        while (!begun) {
+        }
+        return;
+      }
+      begun = true;
+      const auto end =
+          std::chrono::steady_clock::now() + std::chrono::nanoseconds(job * 7919 % 80000);
+      while (std::chrono::steady_clock::now() < end) {
+      }
+    }));
+  }
+}
+
 TEST(ThreadTeam, MakesWritesOfTheBodiesVisible) {
   const FloatModeScope mode;
   const auto team = make_team(4);
@@ -222,13 +260,17 @@ TEST(ThreadTeam, StopsBetweenTilesWhenTold) {
     control.finished = 0;
     const auto team = make_team(size, hooks);
     std::atomic<std::uint32_t> runs{0};
-    EXPECT_FALSE(team->parallel_for(1000, [&](std::uint32_t, std::uint32_t) {
+    std::uint32_t first_runs = 0;
+    EXPECT_FALSE(team->parallel_for(1000, [&](std::uint32_t, std::uint32_t thread) {
+      if (thread == 0) {
+        ++first_runs;
+      }
       if (runs.fetch_add(1) == 4) {
         control.stop = true;
       }
     }));
     EXPECT_LT(runs.load(), 1000U);
-    EXPECT_EQ(control.finished.load(), runs.load());
+    EXPECT_EQ(control.finished.load(), first_runs);
     // The next job runs as if nothing had happened.
     control.stop = false;
     EXPECT_TRUE(team->parallel_for(50, [](std::uint32_t, std::uint32_t) {}));

@@ -10,11 +10,14 @@
 
 namespace phalanx::kernels {
 
-// What a team asks and tells between two tiles. Both run on every thread of the team, so they must
-// be cheap (one atomic access) and thread-safe.
+// What a team asks and tells between two tiles.
 struct TeamHooks {
-  bool (*should_stop)(void* context) = nullptr;    // true: give up the rest of the tiles
-  void (*tile_finished)(void* context) = nullptr;  // for a progress word
+  // True: give up the rest of the tiles. Every thread asks, so it must be cheap and thread-safe: a
+  // word that hardly ever changes.
+  bool (*should_stop)(void* context) = nullptr;
+  // For a progress word: after each tile of the thread that made the team, and only of that one,
+  // since all threads would fight for the word.
+  void (*tile_finished)(void* context) = nullptr;
   void* context = nullptr;
 };
 
@@ -22,6 +25,7 @@ struct TeamHooks {
 // Valid as long as the callable; made for passing a lambda down a call.
 class TileBody {
  public:
+  TileBody() = default;
   template <typename Callable>
   // NOLINTNEXTLINE(google-explicit-constructor): a lambda is the argument
   TileBody(const Callable& callable)
@@ -31,9 +35,11 @@ class TileBody {
 
   void operator()(std::uint32_t tile, std::uint32_t thread) const { call_(object_, tile, thread); }
 
+  [[nodiscard]] const void* object() const { return object_; }
+
  private:
-  const void* object_;
-  void (*call_)(const void*, std::uint32_t, std::uint32_t);
+  const void* object_ = nullptr;
+  void (*call_)(const void*, std::uint32_t, std::uint32_t) = nullptr;
 };
 
 // The compute threads of a rank: one per given cpu, made once and pinned. The thread that made the
